@@ -99,7 +99,7 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
 }
 
 static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces) {
-    int nsources = t->backend->share(n, pieces);
+    int nsources = t->backend->assign(n, pieces);
     for (int s = 0; s < nsources; s++) {
         dl_buf whole = {0};
         dl_emitted needs = {0};
@@ -119,7 +119,8 @@ static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces)
 /* Assigns the kernels' code to sources, and records for each kernel the source that holds it. */
 static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, const int *from) {
     int functions = n;
-    dl_piece *pieces = t->backend->fold ? t->backend->fold(p->arena, &functions, kernels) : kernels;
+    dl_piece *pieces =
+        t->backend->merge ? t->backend->merge(p->arena, &functions, kernels) : kernels;
     put_sources(p, t, functions, pieces);
     for (int i = 0; i < n && pieces != kernels; i++)
         for (int j = 0; j < kernels[i].entries.n; j++) {
@@ -134,7 +135,7 @@ static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, 
     for (int i = 0; i < functions && pieces != kernels; i++) dl_buf_free(&pieces[i].text);
 }
 
-static bool is_same_way(const dl_way *a, const dl_way *b) {
+static bool is_same_variant(const dl_variant *a, const dl_variant *b) {
     if (a->by && b->by) return dl_algorithm_is_same(a->by, b->by);
     return !a->by && !b->by && a->variant == b->variant;
 }
@@ -143,7 +144,8 @@ static bool is_same_way(const dl_way *a, const dl_way *b) {
  * which repeats training's forward pass. -1: none. */
 static int find_twin(const dl_coded *kernels, const uint64_t *hashes, int n) {
     for (int i = 0; i < n; i++)
-        if (hashes[i] == hashes[n] && is_same_way(&kernels[i].way, &kernels[n].way)) return i;
+        if (hashes[i] == hashes[n] && is_same_variant(&kernels[i].variant, &kernels[n].variant))
+            return i;
     return -1;
 }
 
@@ -173,7 +175,7 @@ bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kerne
         }
         dl_piece *own = &pieces[from[i] = made++];
         own->name = k->name;
-        ok = t->backend->emit(&own->text, k, t, kernels[i].way, &own->code, err);
+        ok = t->backend->emit(&own->text, k, t, kernels[i].variant, &own->code, err);
         dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
     }
     if (ok) link_code(p, t, made, pieces, from);

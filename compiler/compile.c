@@ -71,8 +71,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *o
             kernels[n++] = (dl_coded){.kernel = m->graphs.at[g]->kernels.at[i]};
     const dl_tuner *tuner = opt->target->backend->variants ? opt->tuner : NULL;
     if (tuner && !tuner->choose(tuner->user, n, kernels, err)) return false;
-    if (!tuner && opt->target->backend->settle)
-        opt->target->backend->settle(p->arena, n, kernels, opt->target);
+    if (!tuner && opt->target->backend->consolidate)
+        opt->target->backend->consolidate(p->arena, n, kernels, opt->target);
     bool ok = dl_add_kernels(p, opt->target, n, kernels, err);
     if (has_feed(m, opt->target)) dl_push(p->arena, &p->objects, feed_of(p->arena, opt->target));
     return ok;

@@ -5,8 +5,8 @@
 #include "ir/base/console.h"
 #include "passes/pass.h"
 
-/* Chooses among the variants of a kernel (dl_way) by more than the cost model knows, for example
- * by measurements. */
+/* Chooses among the variants of a kernel (dl_variant) by more than the cost model knows, for
+ * example by measurements. */
 typedef struct {
     uint64_t key; /* further inputs of the choice, hashed: not kernels or target */
     /* Sets the variants of kernels, which hold the cost model's choice before. The tuner owns

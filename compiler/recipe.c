@@ -50,7 +50,7 @@ static void warn_of_others(dl_config *c) {
 }
 
 /* Resolves options for which each optimiser has a default of its own. */
-static bool settle_options(dl_config *c, dl_error *err) {
+static bool resolve_options(dl_config *c, dl_error *err) {
     bool keras = strcmp(dl_config_str(c, DL_KEY_optimizer_defaults), "keras") == 0;
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         dl_optimizer_option option = (dl_optimizer_option)i;
@@ -66,7 +66,7 @@ static bool settle_options(dl_config *c, dl_error *err) {
 
 /* A schedule without a warm-up of its own takes one given next to it, or by a stronger source.
  * It does not take one that a file sets for a schedule which the command line replaces. */
-static bool settle_warmup(dl_config *c, dl_key schedule, dl_error *err) {
+static bool resolve_warmup(dl_config *c, dl_key schedule, dl_error *err) {
     static const dl_key warmups[] = {DL_KEY_warmup_steps, DL_KEY_lr_warmup_epochs};
     const dl_yaml *v = dl_config_value(c, DL_KEY_lr_schedule);
     bool own =
@@ -78,7 +78,7 @@ static bool settle_warmup(dl_config *c, dl_key schedule, dl_error *err) {
     return true;
 }
 
-bool dl_recipe_settle(dl_config *c, dl_error *err) {
+bool dl_recipe_resolve(dl_config *c, dl_error *err) {
     static const struct {
         dl_key key, beaten_by;
     } pairs[] = {{DL_KEY_scheduler, DL_KEY_lr_schedule},
@@ -92,13 +92,14 @@ bool dl_recipe_settle(dl_config *c, dl_error *err) {
     dl_key schedule = named    ? DL_KEY_scheduler
                       : epochs ? DL_KEY_max_cosine_lr_epochs
                                : DL_KEY_lr_schedule;
-    if (!settle_warmup(c, schedule, err)) return false;
+    if (!resolve_warmup(c, schedule, err)) return false;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (dl_config_outranks(c, pairs[i].beaten_by, pairs[i].key) &&
             !dl_config_set(c, pairs[i].key, "null", err))
             return false;
     warn_of_others(c);
-    return settle_options(c, err) && (!epochs || dl_config_set(c, DL_KEY_scheduler, "cosine", err));
+    return resolve_options(c, err) &&
+           (!epochs || dl_config_set(c, DL_KEY_scheduler, "cosine", err));
 }
 
 const dl_yaml *dl_recipe_ranges(const dl_config *c) {

@@ -123,7 +123,7 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     bool ok = s->model && dl_arguments_check(s->model, diags);
     if (!ok) fail_model(s, diags, err);
     ok = ok && dl_arguments_declare(arena, config, s->model, s->source, err) &&
-         dl_config_finish(config, err) && dl_recipe_settle(config, err) &&
+         dl_config_finish(config, err) && dl_recipe_resolve(config, err) &&
          dl_ranks_of(&s->ranks, world, (int)dl_config_int(config, DL_KEY_tensor_parallel),
                      (int)dl_config_int(config, DL_KEY_context_parallel),
                      dl_config_str(config, DL_KEY_parallel_order), err);

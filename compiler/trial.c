@@ -14,11 +14,11 @@ static int64_t *place(dl_plan *p, const dl_kernel *k) {
 }
 
 static void find_ways(const dl_target *t, dl_trial *trial) {
-    trial->nways = t->backend->variants(trial->kernel, t, trial->names);
-    for (int v = 0; v < trial->nways; v++) trial->ways[v] = (dl_way){.variant = v};
+    trial->nvariants = t->backend->variants(trial->kernel, t, trial->names);
+    for (int v = 0; v < trial->nvariants; v++) trial->variants[v] = (dl_variant){.variant = v};
     for (int i = 0; i < trial->noffers; i++) {
-        trial->names[trial->nways] = dl_algorithm_name(&trial->offers[i]);
-        trial->ways[trial->nways++] = (dl_way){.by = &trial->offers[i]};
+        trial->names[trial->nvariants] = dl_algorithm_name(&trial->offers[i]);
+        trial->variants[trial->nvariants++] = (dl_variant){.by = &trial->offers[i]};
     }
 }
 
@@ -34,17 +34,17 @@ dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *tr
     dl_arena *arena = dl_arena_new(parent);
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena, .model = "trial", .target = t->name, .batch = 1};
-    dl_coded *kernels = DL_NEWS(arena, dl_coded, n * DL_MOST_WAYS + 1);
+    dl_coded *kernels = DL_NEWS(arena, dl_coded, n * DL_MOST_TRIAL_VARIANTS + 1);
     int all = 0, compiled;
     for (int i = 0; i < n; i++) {
         find_ways(t, &trials[i]);
         trials[i].args = place(p, trials[i].kernel);
         trials[i].first = all;
-        for (int v = 0; v < trials[i].nways; v++) {
+        for (int v = 0; v < trials[i].nvariants; v++) {
             dl_kernel *k = DL_NEW(arena, dl_kernel);
             *k = *trials[i].kernel;
             k->name = dl_internf("%s_v%d", k->name, v);
-            kernels[all++] = (dl_coded){k, trials[i].ways[v]};
+            kernels[all++] = (dl_coded){k, trials[i].variants[v]};
         }
     }
     bool ok = dl_add_kernels(p, t, all, kernels, err);

@@ -8,7 +8,7 @@
 enum {
     DL_EACH_OFFERS = 3,
     DL_MOST_OFFERS = DL_EACH_OFFERS * (int)DL_NFORMS * (int)DL_NLIBRARIES,
-    DL_MOST_WAYS = DL_MOST_VARIANTS + DL_MOST_OFFERS
+    DL_MOST_TRIAL_VARIANTS = DL_MOST_VARIANTS + DL_MOST_OFFERS
 };
 
 typedef struct {
@@ -16,9 +16,10 @@ typedef struct {
     int noffers;
     const dl_algorithm
         *offers; /* library algorithms for the backend's calls; at most DL_MOST_OFFERS */
-    int nways;
-    dl_way ways[DL_MOST_WAYS]; /* number 0 is the cost model's choice, offers are last */
-    const char *names[DL_MOST_WAYS];
+    int nvariants;
+    dl_variant
+        variants[DL_MOST_TRIAL_VARIANTS]; /* number 0 is the cost model's choice, offers are last */
+    const char *names[DL_MOST_TRIAL_VARIANTS];
     int first;     /* the program that runs variant 0; the others follow */
     int64_t *args; /* offset of each parameter, in all of them */
 } dl_trial;

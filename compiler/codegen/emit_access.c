@@ -6,7 +6,7 @@ enum {
     FROM_MEMORY = 1 << 18
 }; /* arrays of this many bytes are no longer in a core's cache when they are read again */
 
-const char *dl_emit_whole(const dl_emitter *e, int64_t v) {
+const char *dl_emit_integer(const dl_emitter *e, int64_t v) {
     return dl_format(e->arena, "%lld%s", (long long)v, e->dialect->whole);
 }
 
@@ -16,9 +16,9 @@ static const char *natural(const dl_emitter *e, int64_t v) {
 
 static void put_term(dl_emitter *e, const dl_term *t) {
     dl_putf(e->out, "%s%d", e->dialect->coordinate, t->axis);
-    if (t->div != 1) dl_putf(e->out, " / %s", dl_emit_whole(e, t->div));
-    if (t->mod) dl_putf(e->out, " %% %s", dl_emit_whole(e, t->mod));
-    if (t->mul != 1) dl_putf(e->out, " * %s", dl_emit_whole(e, t->mul));
+    if (t->div != 1) dl_putf(e->out, " / %s", dl_emit_integer(e, t->div));
+    if (t->mod) dl_putf(e->out, " %% %s", dl_emit_integer(e, t->mod));
+    if (t->mul != 1) dl_putf(e->out, " * %s", dl_emit_integer(e, t->mul));
 }
 
 /* The sum of an index, before its division. */
@@ -26,13 +26,13 @@ static void put_sum(dl_emitter *e, dl_index at) {
     if (at.nterms) {
         for (int i = 0; i < at.nterms; i++)
             dl_puts(e->out, i ? " + " : "("), put_term(e, &at.term[i]);
-        if (at.offset) dl_putf(e->out, " + %s", dl_emit_whole(e, at.offset));
+        if (at.offset) dl_putf(e->out, " + %s", dl_emit_integer(e, at.offset));
         dl_puts(e->out, ")");
     } else if (at.axis < 0)
-        dl_putf(e->out, "%s", dl_emit_whole(e, at.offset));
+        dl_putf(e->out, "%s", dl_emit_integer(e, at.offset));
     else if (at.offset)
         dl_putf(e->out, "(%s%d + %s)", e->dialect->coordinate, at.axis,
-                dl_emit_whole(e, at.offset));
+                dl_emit_integer(e, at.offset));
     else
         dl_putf(e->out, "%s%d", e->dialect->coordinate, at.axis);
 }
@@ -51,11 +51,11 @@ static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
         bool plain = at.outside == DL_OUT_EXACT || dl_index_natural(e->k->space, &at);
         dl_puts(e->out, plain ? "(" : "floor_div(");
         put_sum(e, at);
-        dl_putf(e->out, plain ? " / %s)" : ", %s)", dl_emit_whole(e, at.div));
+        dl_putf(e->out, plain ? " / %s)" : ", %s)", dl_emit_integer(e, at.div));
     } else {
         put_sum(e, at);
     }
-    if (moves) dl_putf(e->out, ", %s)", dl_emit_whole(e, size));
+    if (moves) dl_putf(e->out, ", %s)", dl_emit_integer(e, size));
 }
 
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
@@ -63,25 +63,25 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
         int64_t start = 0; /* of a contiguous part */
         for (int i = 0; i < t->rank; i++) start += at[i].offset * dl_type_laid_around(t, i).inner;
         dl_puts(e->out, t->rank ? "x0" : "0");
-        if (start) dl_putf(e->out, " + %s", dl_emit_whole(e, start));
+        if (start) dl_putf(e->out, " + %s", dl_emit_integer(e, start));
     } else if (t->layout.kind == DL_PANEL) {
         int64_t taps = 1;
         for (int i = 2; i < t->rank; i++) taps *= t->axis[i].size;
         dl_puts(e->out, "((");
         put_coordinate(e, at[0], t->axis[0].size);
-        dl_putf(e->out, " / %d * %s", t->layout.width, dl_emit_whole(e, taps));
+        dl_putf(e->out, " / %d * %s", t->layout.width, dl_emit_integer(e, taps));
         for (int i = 2; i < t->rank; i++) {
             int64_t rest = 1;
             for (int j = i + 1; j < t->rank; j++) rest *= t->axis[j].size;
             dl_puts(e->out, " + ");
             put_coordinate(e, at[i], t->axis[i].size);
-            dl_putf(e->out, " * %s", dl_emit_whole(e, rest));
+            dl_putf(e->out, " * %s", dl_emit_integer(e, rest));
         }
-        dl_putf(e->out, ") * %s + ", dl_emit_whole(e, t->axis[1].size));
+        dl_putf(e->out, ") * %s + ", dl_emit_integer(e, t->axis[1].size));
         put_coordinate(e, at[1], t->axis[1].size);
-        dl_putf(e->out, ") * %s + ", dl_emit_whole(e, t->layout.width));
+        dl_putf(e->out, ") * %s + ", dl_emit_integer(e, t->layout.width));
         put_coordinate(e, at[0], t->axis[0].size);
-        dl_putf(e->out, " %% %s", dl_emit_whole(e, t->layout.width));
+        dl_putf(e->out, " %% %s", dl_emit_integer(e, t->layout.width));
     } else {
         int64_t stride[DL_MAX_RANK];
         dl_type_strides(t, stride);
@@ -90,7 +90,7 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
             if (at[i].axis < 0 && !at[i].offset && !at[i].nterms && !at[i].by) continue;
             dl_puts(e->out, any ? " + " : "");
             put_coordinate(e, at[i], t->axis[i].size);
-            if (stride[i] != 1) dl_putf(e->out, " * %s", dl_emit_whole(e, stride[i]));
+            if (stride[i] != 1) dl_putf(e->out, " * %s", dl_emit_integer(e, stride[i]));
             any = true;
         }
         if (!any) dl_puts(e->out, "0");
@@ -142,7 +142,7 @@ bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
             continue;
         dl_puts(e->out, any ? " && " : "");
         if (at[i].outside == DL_OUT_EXACT && at[i].div > 1)
-            put_sum(e, at[i]), dl_putf(e->out, " %% %s == 0 && ", dl_emit_whole(e, at[i].div));
+            put_sum(e, at[i]), dl_putf(e->out, " %% %s == 0 && ", dl_emit_integer(e, at[i].div));
         dl_putf(e->out, "(%s)", e->dialect->natural);
         put_coordinate(e, at[i], t->axis[i].size);
         dl_putf(e->out, " < %s", natural(e, t->axis[i].size));
@@ -164,7 +164,7 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     return !dl_emit_is_float(t->dtype) && step != 0 && step != 1;
 }
 
-bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s) {
+bool dl_emit_is_affine(dl_emitter *e, const dl_sweep *s) {
     for (int i = 0; i < s->run.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[s->run.at[i]];
         if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in))
@@ -201,7 +201,7 @@ static bool joins_access(const dl_emitter *e, const dl_type *t, const dl_index *
     return by_a == by_b * e->k->space[b].size;
 }
 
-bool dl_emit_joins(const dl_emitter *e, int a, int b) {
+bool dl_emit_collapses(const dl_emitter *e, int a, int b) {
     const dl_sweep *s = e->now;
     for (int i = 0; i < s->read.n; i++)
         if (has_axis(e->kept[s->read.at[i]].n, e->kept[s->read.at[i]].axis, a, b)) return false;
@@ -219,16 +219,16 @@ bool dl_emit_joins(const dl_emitter *e, int a, int b) {
     return true;
 }
 
-void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, const int *axes) {
+void dl_emit_delinearize(dl_emitter *e, const char *number, int64_t count, int n, const int *axes) {
     for (int i = 0, first = 0; i < n; first = ++i) {
         int64_t size = e->k->space[axes[i]].size;
-        for (; i + 1 < n && dl_emit_joins(e, axes[i], axes[i + 1]);
+        for (; i + 1 < n && dl_emit_collapses(e, axes[i], axes[i + 1]);
              size *= e->k->space[axes[++i]].size)
             dl_putf(e->out, "        const %s x%d = 0;\n", e->dialect->index, axes[i]);
         count /= size ? size : 1;
         dl_putf(e->out, "        const %s x%d = %s", e->dialect->index, axes[i], number);
-        if (count > 1) dl_putf(e->out, " / %s", dl_emit_whole(e, count));
-        if (first) dl_putf(e->out, " %% %s", dl_emit_whole(e, (size ? size : 1)));
+        if (count > 1) dl_putf(e->out, " / %s", dl_emit_integer(e, count));
+        if (first) dl_putf(e->out, " %% %s", dl_emit_integer(e, (size ? size : 1)));
         dl_puts(e->out, ";\n");
     }
 }
@@ -243,7 +243,7 @@ static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
         e->out->n = mark, e->out->at[mark] = 0;
 }
 
-bool dl_emit_is_whole(const dl_emitter *e) {
+bool dl_emit_fills_vectors(const dl_emitter *e) {
     if (e->mode != DL_LANES) return false;
     if (!e->flat) return e->lane_axis >= 0 && e->k->space[e->lane_axis].size % e->t->lanes == 0;
     for (int i = 0; i < e->k->params.n; i++) {
@@ -360,19 +360,19 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     else
         e->out->n = mark, e->out->at[mark] = 0;
     int64_t step = lane_step(e, &p->type, in->index);
-    bool whole = step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_is_whole(e);
-    bool ahead = e->ahead && dl_type_stored(&p->type) * (int64_t)sizeof(float) >= FROM_MEMORY;
+    bool whole = step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_fills_vectors(e);
+    bool prefetch = e->prefetch && dl_type_stored(&p->type) * (int64_t)sizeof(float) >= FROM_MEMORY;
     dl_putf(e->out, "%s%s(((const %s *)arg[%d])%s",
             step == 0   ? "splat"
-            : whole     ? ahead ? "ld_ahead" : "ld"
+            : whole     ? prefetch ? "ld_ahead" : "ld"
             : step == 1 ? "ldn"
                         : "ld_step",
             suffix, type, in->param, step ? " + " : "[");
     dl_emit_address(e, &p->type, in->index);
     if (step == 0)
         dl_puts(e->out, "])");
-    else if (whole && ahead)
-        dl_putf(e->out, ", %lldL)", (long long)e->ahead);
+    else if (whole && prefetch)
+        dl_putf(e->out, ", %lldL)", (long long)e->prefetch);
     else if (step == 1)
         dl_puts(e->out, whole ? ")" : ", n)");
     else
@@ -431,7 +431,8 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
         }
         /* lanes that pad the panel of a one-element weight are no scalar's */
         const char *some = e->points && !p->type.rank ? e->points : NULL;
-        bool whole = !some && step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_is_whole(e);
+        bool whole =
+            !some && step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_fills_vectors(e);
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "%s%s((%s *)arg[%d] + ",
                 whole       ? "st"
@@ -464,7 +465,7 @@ static bool is_fetched(dl_emitter *e, const dl_kinstr *in) {
     return lane_step(e, t, in->index) == 1;
 }
 
-int dl_emit_fetch(dl_emitter *e) {
+int dl_emit_prefetch(dl_emitter *e) {
     int most = 0;
     for (int i = 0; i < e->now->run.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[e->now->run.at[i]];

@@ -21,7 +21,7 @@ void dl_emit_expression(dl_emitter *e, const dl_kinstr *in);
 /* ---- emit_access.c ---- */
 
 /* "4L": an integer literal among coordinates. */
-const char *dl_emit_whole(const dl_emitter *e, int64_t v);
+const char *dl_emit_integer(const dl_emitter *e, int64_t v);
 /* The expression of a load; the statement of a store. */
 void dl_emit_load(dl_emitter *e, const dl_kinstr *in);
 void dl_emit_store(dl_emitter *e, const dl_kinstr *in);

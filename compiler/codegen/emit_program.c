@@ -55,14 +55,14 @@ const char *dl_emit_combine(const dl_kinstr *in) {
     return in->op == DL_OP_reduce_max ? real ? "d_max" : "l_max" : real ? "d_min" : "l_min";
 }
 
-void dl_emit_number(dl_emitter *e, int n, const int *axis) {
+void dl_emit_linear_index(dl_emitter *e, int n, const int *axis) {
     int64_t stride = 1;
     for (int i = 0; i < n; i++) stride *= e->k->space[axis[i]].size;
     for (int i = 0; i < n; i++) {
         int64_t size = e->k->space[axis[i]].size;
         stride /= size ? size : 1;
         dl_putf(e->out, "%sx%d", i ? " + " : "", axis[i]);
-        if (stride != 1) dl_putf(e->out, " * %s", dl_emit_whole(e, stride));
+        if (stride != 1) dl_putf(e->out, " * %s", dl_emit_integer(e, stride));
     }
     if (!n) dl_puts(e->out, "0");
 }
@@ -74,9 +74,9 @@ static void put_reduce(dl_emitter *e, int number) {
     const dl_partial *p = &e->partial[number];
     bool sum = in->op == DL_OP_sum, lanes_kept = p->n && p->axis[p->n - 1] == e->lane_axis;
     const char *type = dl_emit_partial_type(in), *some = e->points ? e->points : "n";
-    bool whole = !e->points && dl_emit_is_whole(e);
+    bool whole = !e->points && dl_emit_fills_vectors(e);
     dl_putf(e->out, "    {\n        %s *s = (%s *)sums + %lldL", type, type, (long long)p->at);
-    if (p->n) dl_puts(e->out, " + "), dl_emit_number(e, p->n, p->axis);
+    if (p->n) dl_puts(e->out, " + "), dl_emit_linear_index(e, p->n, p->axis);
     dl_puts(e->out, ";\n        ");
     if (e->mode != DL_LANES) {
         if (sum)
@@ -195,20 +195,20 @@ void dl_emit_read(dl_emitter *e, int number) {
         dl_putf(e->out, "({ %s r = {0}; for (long j = 0; j < n; j++) r[j] = %s",
                 dl_emit_type(e, type), type == DL_BOOL ? "-" : "");
         dl_emit_kept_place(e, number);
-        dl_puts(e->out, "["), dl_emit_number(e, at->n, at->axis);
+        dl_puts(e->out, "["), dl_emit_linear_index(e, at->n, at->axis);
         dl_putf(e->out, " + j * %lldL]; r; });\n", (long long)step);
         return;
     }
     if (e->mode == DL_LANES) dl_putf(e->out, "%s%s(", step ? "ldn" : "splat", dl_emit_suffix(type));
     dl_emit_kept_place(e, number);
-    dl_puts(e->out, step ? " + " : "["), dl_emit_number(e, at->n, at->axis);
+    dl_puts(e->out, step ? " + " : "["), dl_emit_linear_index(e, at->n, at->axis);
     dl_puts(e->out, step ? ", n)" : e->mode == DL_LANES ? "])" : "]");
     dl_puts(e->out, ";\n");
 }
 
 void dl_emit_keep(dl_emitter *e, int number) { /* one value at a time */
     dl_puts(e->out, "    "), dl_emit_kept_place(e, number);
-    dl_puts(e->out, "["), dl_emit_number(e, e->kept[number].n, e->kept[number].axis);
+    dl_puts(e->out, "["), dl_emit_linear_index(e, e->kept[number].n, e->kept[number].axis);
     dl_putf(e->out, "] = v%d;\n", number);
 }
 
@@ -223,7 +223,7 @@ static bool is_combined(const dl_sweep *s, int number) {
     return false;
 }
 
-void dl_emit_run_behind(dl_emitter *e) {
+void dl_emit_run_finalize(dl_emitter *e) {
     const dl_sweep *s = e->now;
     for (int i = 0; i < s->read.n; i++)
         if (!is_combined(s, s->read.at[i])) dl_emit_read(e, s->read.at[i]);

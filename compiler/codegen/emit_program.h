@@ -42,7 +42,7 @@ typedef struct dl_emitter {
     const dl_target *t;
     dl_arena *arena;  /* of this kernel */
     const char *name; /* of the function being written */
-    bool alone;       /* the function is a phase by itself */
+    bool own_phase;   /* the function is a phase by itself */
     dl_lane_mode mode;
     const dl_dialect *dialect;
     int lane_axis; /* the space axis of the vectors; -1: none */
@@ -51,12 +51,12 @@ typedef struct dl_emitter {
     const dl_step *steps;
     dl_sweeps sweeps;
     const dl_sweep *now; /* the sweep being written */
-    unsigned within;     /* CUDA: reduction axes that each thread loops over itself; a bit each */
-    bool strand;         /* CUDA: a horizontally fused part of a kernel; `block` counts its CTAs */
+    unsigned per_thread; /* CUDA: reduction axes that each thread loops over itself; a bit each */
+    bool fused_part;     /* CUDA: a horizontally fused part of a kernel; `block` counts its CTAs */
     int resident; /* CUDA: minimum CTAs per SM (__launch_bounds__); 0: the compiler's choice */
     const char
-        *points;   /* C expression of the number of valid lanes where panels are padded; or NULL */
-    int64_t ahead; /* prefetch distance in floats, for loops with much arithmetic; or 0 */
+        *points; /* C expression of the number of valid lanes where panels are padded; or NULL */
+    int64_t prefetch;    /* prefetch distance in floats, for loops with much arithmetic; or 0 */
     dl_partial *partial; /* by instruction: reductions over all of a sweep */
     dl_kept *kept;       /* by instruction: values of sweeps.kept */
     /* Writes a reduction's step, where it does not go to the CPU's partial results. */
@@ -86,15 +86,15 @@ static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b
 bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s);
 /* Can axis `b` and the axis around it, `a`, be collapsed into one loop for all accesses of the
  * present sweep? Then the coordinate of b counts both, and that of a is 0. */
-bool dl_emit_joins(const dl_emitter *e, int a, int b);
+bool dl_emit_collapses(const dl_emitter *e, int a, int b);
 /* "const long x2 = row / 4L % 3L;": recovers these axes' coordinates, outermost first, from the
  * linear index `number` of `count` points; axes that can be collapsed are one. */
-void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, const int *axes);
+void dl_emit_delinearize(dl_emitter *e, const char *number, int64_t count, int n, const int *axes);
 /* Are all lanes of every vector in use? */
-bool dl_emit_is_whole(const dl_emitter *e);
+bool dl_emit_fills_vectors(const dl_emitter *e);
 /* Are all accesses of a sweep vectors at affine addresses? Other loops gain from an optimising
  * compiler. */
-bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s);
+bool dl_emit_is_affine(dl_emitter *e, const dl_sweep *s);
 /* Writes the values that the present sweep reads of earlier ones, then its instructions, as
  * statements; value i is named v<i>. In scope must be: parameters arg[i]; coordinates x<axis>;
  * `n`, the lanes in use; `acc`, the accumulators of a contraction; `sums`, this unit's partial
@@ -105,13 +105,13 @@ void dl_emit_instr(dl_emitter *e, int number);
 /* Writes prefetches of the cache lines that a vector of the present sweep accesses in arrays
  * that may not be in cache. Returns the bytes of the largest of their elements; 0: there are
  * none. */
-int dl_emit_fetch(dl_emitter *e);
+int dl_emit_prefetch(dl_emitter *e);
 /* Stores a value for later sweeps; one value at a time. */
 void dl_emit_keep(dl_emitter *e, int number);
 /* "((float *)(workspace + 64L))": the array of such values. */
 void dl_emit_kept_place(dl_emitter *e, int number);
 /* "x0 * 12 + x3": the linear index of a point over some axes, outermost first; 0 without axes. */
-void dl_emit_number(dl_emitter *e, int n, const int *axis);
+void dl_emit_linear_index(dl_emitter *e, int n, const int *axis);
 /* The address of an access to a parameter of this type, in elements: row-major, channels last or
  * panels. */
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at);
@@ -132,7 +132,7 @@ bool dl_check_constants(const dl_kernel *k, dl_error *err);
 /* The finalizing part of a sweep: runs the present sweep, whose reductions are complete, after
  * the values that it reads of earlier sweeps; stores values that later sweeps need. One value at
  * a time. */
-void dl_emit_run_behind(dl_emitter *e);
+void dl_emit_run_finalize(dl_emitter *e);
 /* A comment with the kernel's name and source location. */
 void dl_emit_title(dl_emitter *e);
 /* Prepares the kernel k, which has no contraction, for sweeps over this row (0: none; earlier

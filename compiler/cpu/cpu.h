@@ -12,8 +12,8 @@ enum {
     DL_M_BLOCK = 128,  /* positions of a weight gradient whose packed operands stay in L1 */
     DL_RUN_BELOW = 8,  /* fewer channels than this: a weight gradient merges the taps along W */
     DL_GRAD_ACC = 256 << 10, /* bytes of accumulators of one work item of a weight gradient */
-    DL_NARROW = 8,           /* small N: at most this many output channels are summed along lanes */
-    DL_BAND = 32,            /* an AMX strip: the rows of two tiles (kernels/bands.c) */
+    DL_SMALL_N = 8,          /* small N: at most this many output channels are summed along lanes */
+    DL_AMX_ROWS = 32,        /* an AMX strip: the rows of two tiles (kernels/amx.c) */
     DL_PACK_BELOW = 16,      /* fewer channels than this are gathered tap by tap into im2col rows */
 };
 
@@ -30,14 +30,14 @@ typedef enum {
 
 /* Parts of the prelude that a kernel needs in its source (dl_emitted.needs). */
 enum {
-    DL_NEED_LOOPS,     /* 1 << its dl_loops */
-    DL_NEED_CONTRACTS, /* 1: the contraction preludes */
-    DL_NEED_DRAWS,     /* 1: random numbers */
-    DL_NEED_HALVES,    /* types of 16 bits: f16 1, bf16 2 */
-    DL_NEED_ENDS, /* attention's remainder tiles: SET of one and two vectors, ADD of one and two, a
-                     bit each; then for floats, for pairs */
-    DL_NEED_GRAD_ROWS, /* heights of the weight-gradient tiles that it calls, a bit each */
-    DL_NEED_PAIR_ROWS, /* the same for pairs */
+    DL_NEED_LOOPS,      /* 1 << its dl_loops */
+    DL_NEED_CONTRACTS,  /* 1: the contraction preludes */
+    DL_NEED_DRAWS,      /* 1: random numbers */
+    DL_NEED_HALVES,     /* types of 16 bits: f16 1, bf16 2 */
+    DL_NEED_REMAINDERS, /* attention's remainder tiles: SET of one and two vectors, ADD of one and
+                     two, a bit each; then for floats, for pairs */
+    DL_NEED_GRAD_ROWS,  /* heights of the weight-gradient tiles that it calls, a bit each */
+    DL_NEED_PAIR_ROWS,  /* the same for pairs */
     DL_CPU_NEEDS
 };
 _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
@@ -46,10 +46,10 @@ _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
  * none. */
 const dl_target *dl_cpu_target(const char *name);
 
-/* Functions of dl_backend, in emit_cpu.c, share.c, cost.c */
-bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
-                 dl_error *err);
+/* Functions of dl_backend, in emit_cpu.c, assign_sources.c, cost.c */
+bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
+                 dl_emitted *code, dl_error *err);
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
-int dl_cpu_share(int n, dl_piece *pieces);
+int dl_cpu_assign_sources(int n, dl_piece *pieces);
 double dl_cpu_predict(const dl_kernel *k, const dl_target *t);
 #endif

@@ -17,7 +17,7 @@ typedef struct {
     int64_t heads, queries, keys, width,
         chunks;   /* heads of all samples; tokens of a head, rounded up to blocks */
     bool by_head; /* a work item is a whole head */
-    bool pairs;   /* bf16 pairs are multiplied (kernels/pairs.c) */
+    bool pairs;   /* bf16 pairs are multiplied (kernels/bf16_pairs.c) */
 } shape;
 
 /* Where heads are few, work items are blocks of queries, and keys are split, so that all threads
@@ -130,6 +130,6 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
     put_shape(e, &s);
     (s.by_head ? emit_by_head : emit_by_block)(e, code, &s, n->op != DL_OP_flash_attention);
     code->needs[DL_NEED_DRAWS] = s.a.rate > 0;
-    code->needs[DL_NEED_ENDS] = find_ends(e, &s);
+    code->needs[DL_NEED_REMAINDERS] = find_ends(e, &s);
     return true;
 }

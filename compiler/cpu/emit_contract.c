@@ -1,5 +1,5 @@
 /* Kernels around a windowed contraction: constant tables for the loops of
- * compiler/cpu/kernels/contract.c, weight.c and fold.c, and the rest of the kernel as an
+ * compiler/cpu/kernels/contract.c, weight.c and interleaved.c, and the rest of the kernel as an
  * epilogue function of one output position. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
@@ -8,7 +8,7 @@
 enum { MOST_COLUMNS = 8 }; /* of a work item */
 
 /* Are few channels gathered into im2col rows? All positions must have the same taps. */
-static bool is_gathered(const dl_shape *s) {
+static bool is_im2col(const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X,
          spread = s->stride[0] * s->stride[1] * s->stride[2] > 1;
     return s->c->windows.groups == 1 && s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW &&
@@ -40,19 +40,19 @@ static void put_shared_sums(dl_emitter *e, const dl_shape *s, dl_tables t, dl_em
 }
 
 /* Positions of a work item. */
-static int64_t gathered_rows(const dl_emitter *e, const dl_shape *s) {
+static int64_t im2col_rows(const dl_emitter *e, const dl_shape *s) {
     return s->pairs ? e->t->row_block : DL_PACK_ROWS;
 }
 
-/* The size of struct gather_scratch: rows, sums, im2col rows, and an N panel's weights where
+/* The size of struct im2col_scratch: rows, sums, im2col rows, and an N panel's weights where
  * they are converted. */
-static int64_t gathered_scratch(const dl_emitter *e, const dl_shape *s) {
+static int64_t im2col_bytes(const dl_emitter *e, const dl_shape *s) {
     const dl_target *t = e->t;
     int64_t terms = s->taps * s->summed,
             row = s->pairs ? dl_ceil_div(terms, 2 * t->lanes) * t->lanes : terms,
             made = dl_shape_part(e->k, s->c, s->weight, 0)->dtype == DL_F32 ? 0 : row * t->panel;
     return t->row_block * DL_ROW_BYTES +
-           (DL_PACK_ROWS * t->panel + gathered_rows(e, s) * row + t->lanes + made) * 4;
+           (DL_PACK_ROWS * t->panel + im2col_rows(e, s) * row + t->lanes + made) * 4;
 }
 
 /* Writes phase `phase`: blocks of rows by `unit`, with the weights at the C expression `w`. */
@@ -62,24 +62,23 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *made = back ? s->x : s->y;
     int64_t rows = s->batch * made[0] * made[1] * made[2];
-    code->units[phase] = s->gathered ? dl_ceil_div(rows, gathered_rows(e, s)) : t.units;
-    code->scratch = s->gathered ? gathered_scratch(e, s) : dl_emit_rows_scratch(e->t);
-    if (dl_emit_by_bands(e, s))
-        code->scratch += (t.columns - 1) * e->t->row_block * e->t->panel * 4;
-    const char *fetch = dl_emit_rows_fetch(e);
+    code->units[phase] = s->im2col ? dl_ceil_div(rows, im2col_rows(e, s)) : t.units;
+    code->scratch = s->im2col ? im2col_bytes(e, s) : dl_emit_rows_scratch(e->t);
+    if (dl_emit_by_amx(e, s)) code->scratch += (t.columns - 1) * e->t->row_block * e->t->panel * 4;
+    const char *prefetch = dl_emit_prefetch_rows(e);
     dl_emit_head(e, phase);
-    if (!s->gathered && t.groups > 1 && keep_channels(e))
+    if (!s->im2col && t.groups > 1 && keep_channels(e))
         put_shared_sums(e, s, t, code);
     else
         dl_emit_unit_sums(e, code->units[phase], code);
-    if (s->gathered)
+    if (s->im2col)
         dl_putf(
             e->out,
-            "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, %s, sums);\n}\n",
-            name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name, fetch);
+            "    im2col_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, %s, sums);\n}\n",
+            name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name, prefetch);
     else
         dl_putf(e->out, "    %s(&%s_shape, arg, %s, unit, scratch, %s_rows, %s, sums);\n}\n", unit,
-                name, w, name, fetch);
+                name, w, name, prefetch);
 }
 
 static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
@@ -88,26 +87,26 @@ static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
 
 /* Bytes for weights converted to float: `columns` N panels at a time, one chain of K elements. */
 static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t columns) {
-    int64_t terms = s->taps * dl_shape_words(s), chain = terms < DL_CHAIN ? terms : DL_CHAIN;
-    bool made = !s->gathered && dl_shape_part(e->k, s->c, s->weight, 0)->dtype != DL_F32;
+    int64_t terms = s->taps * dl_shape_pairs(s), chain = terms < DL_CHAIN ? terms : DL_CHAIN;
+    bool made = !s->im2col && dl_shape_part(e->k, s->c, s->weight, 0)->dtype != DL_F32;
     return made ? columns * chain * e->t->panel * 4 : 0;
 }
 
 /* Small N: phase 0 transposes the weight, so that K lies along lanes. */
-static bool is_narrow(const dl_emitter *e, const dl_shape *s) {
-    return s->c->windows.groups == 1 && e->k->space[1].size <= DL_NARROW &&
+static bool is_small_n(const dl_emitter *e, const dl_shape *s) {
+    return s->c->windows.groups == 1 && e->k->space[1].size <= DL_SMALL_N &&
            s->c->nparts[s->image] == 1 && s->summed >= e->t->lanes && s->summed <= DL_CHAIN &&
            s->taps * s->summed <= DL_CHAIN * e->t->lanes;
 }
 
-static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_small_n(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     enum { STRETCH_BYTES = 16 }; /* of struct stretch, in addition to a pointer for each row */
     const char *name = e->k->name;
     int64_t whole = dl_ceil_div(s->summed, e->t->lanes) * e->t->lanes, made = e->k->space[1].size;
     dl_emit_image(e, s, MOST_COLUMNS);
-    dl_emit_rows_behind(e);
+    dl_emit_rows_epilogue(e);
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    narrow_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
+    dl_putf(e->out, "    small_n_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
             weight_argument(e, s));
     code->phases = 2;
     code->units[0] = made;
@@ -118,18 +117,18 @@ static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     dl_emit_head(e, 1);
     dl_emit_unit_sums(e, code->units[1], code);
     dl_putf(e->out,
-            "    narrow_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, "
+            "    small_n_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, "
             "sums);\n}\n",
             name, name);
 }
 
 static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
-    if (!s->pairs && is_narrow(e, s)) {
-        put_narrow(e, s, code);
+    if (!s->pairs && is_small_n(e, s)) {
+        put_small_n(e, s, code);
         return;
     }
     dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
-    dl_emit_rows_behind(e);
+    dl_emit_rows_epilogue(e);
     put_rows_unit(e, s, t, 0, weight_argument(e, s), "rows_unit", code);
     code->scratch += widened_bytes(e, s, t.columns);
 }
@@ -137,51 +136,52 @@ static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
 /* The weight is transposed, so that the result's channels lie along lanes. Where many blocks of
  * rows share it, a phase of its own does so; otherwise each block transposes one chain at a
  * time, which needs less memory. */
-static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_by_stride_phase(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     enum { MANY = 8 };
     const char *name = e->k->name;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
     int64_t positions = s->batch; /* of one stride phase */
-    for (int a = 0; a < 3; a++) positions *= dl_shape_parity(s, a, 0).count;
-    bool ahead = dl_ceil_div(positions, e->t->row_block) >= MANY || s->gathered;
-    dl_tables t = dl_emit_image(e, s, ahead ? MOST_COLUMNS : 1);
-    dl_emit_rows_behind(e);
+    for (int a = 0; a < 3; a++) positions *= dl_shape_stride_phase(s, a, 0).count;
+    bool packed_before = dl_ceil_div(positions, e->t->row_block) >= MANY || s->im2col;
+    dl_tables t = dl_emit_image(e, s, packed_before ? MOST_COLUMNS : 1);
+    dl_emit_rows_epilogue(e);
     code->phases = 1;
-    if (!ahead) {
-        put_rows_unit(e, s, t, 0, weight_argument(e, s), "turning_unit", code);
+    if (!packed_before) {
+        put_rows_unit(e, s, t, 0, weight_argument(e, s), "transposing_unit", code);
         code->scratch += DL_CHAIN * e->t->panel * 4;
         return;
     }
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    turn_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
+    dl_putf(e->out, "    transpose_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
             weight_argument(e, s));
     code->phases = 2;
     code->units[0] = columns * s->taps;
-    code->workspace = columns * s->taps * dl_shape_words(s) * e->t->panel * 4;
+    code->workspace = columns * s->taps * dl_shape_pairs(s) * e->t->panel * 4;
     put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "rows_unit", code);
 }
 
 /* Is it a transposed convolution into few channels? Then stride phases become GEMM columns. All
  * phases must have the same taps: a zero weight in place of a missing tap would turn an infinity
  * that this phase never reads into a NaN. */
-static bool is_folded(const dl_emitter *e, const dl_shape *s) {
-    int64_t parities = s->stride[0] * s->stride[1] * s->stride[2];
+static bool is_interleaved(const dl_emitter *e, const dl_shape *s) {
+    int64_t stride_phases = s->stride[0] * s->stride[1] * s->stride[2];
     bool even = s->c->windows.groups == 1;
     for (int a = 0; a < 3; a++) even &= s->dilation[a] == 1 && s->kernel[a] % s->stride[a] == 0;
-    return even && parities > 1 && parities <= 64 && 2 * e->k->space[1].size <= e->t->panel;
+    return even && stride_phases > 1 && stride_phases <= 64 &&
+           2 * e->k->space[1].size <= e->t->panel;
 }
 
-static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_interleaved(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size,
-            parities = s->stride[0] * s->stride[1] * s->stride[2];
-    int64_t columns = dl_ceil_div(parities * channels, e->t->panel), low[3], count[3], reach[3],
-            taps = 1;
+            stride_phases = s->stride[0] * s->stride[1] * s->stride[2];
+    int64_t columns = dl_ceil_div(stride_phases * channels, e->t->panel), low[3], count[3],
+            reach[3], taps = 1;
     for (int a = 0; a < 3; a++) { /* rows low + j, such that every stride phase reads the inputs at
                                      row, row - 1, ... */
         int64_t lo = INT64_MAX, hi = INT64_MIN;
         for (int64_t q = 0; q < s->stride[a]; q++) {
-            dl_parity p = dl_shape_parity(s, a, q);
+            dl_stride_phase p = dl_shape_stride_phase(s, a, q);
             if (p.base < lo) lo = p.base;
             if (p.count && p.base + p.count > hi) hi = p.base + p.count;
         }
@@ -200,10 +200,10 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     dl_putf(e->out, ".taps = %lld}};\nstatic const struct positions %s_parities[] = {\n",
             (long long)taps, name);
     dl_buf map = {0};
-    for (int64_t q = 0; q < parities; q++) {
-        dl_parity p[3] = {dl_shape_parity(s, 0, q / (s->stride[1] * s->stride[2])),
-                          dl_shape_parity(s, 1, q / s->stride[2] % s->stride[1]),
-                          dl_shape_parity(s, 2, q % s->stride[2])};
+    for (int64_t q = 0; q < stride_phases; q++) {
+        dl_stride_phase p[3] = {dl_shape_stride_phase(s, 0, q / (s->stride[1] * s->stride[2])),
+                                dl_shape_stride_phase(s, 1, q / s->stride[2] % s->stride[1]),
+                                dl_shape_stride_phase(s, 2, q % s->stride[2])};
         int64_t shift[3];
         for (int a = 0; a < 3; a++) shift[a] = p[a].shift - s->stride[a] * p[a].base;
         dl_puts(e->out, "{");
@@ -218,36 +218,38 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     }
     dl_putf(e->out, "};\nstatic const int %s_tap_of[] = {%s};\n", name, map.at);
     dl_buf_free(&map);
-    int64_t reduced = dl_shape_words(s), panels = dl_ceil_div(s->summed, e->t->panel),
+    int64_t reduced = dl_shape_pairs(s), panels = dl_ceil_div(s->summed, e->t->panel),
             rows = s->batch * count[0] * count[1] * count[2];
     dl_emit_shape(e, s, s->y, s->x, one, columns * e->t->panel, columns, 1, 1);
     dl_emit_point(e);
     dl_putf(e->out,
-            "static const struct fold %s_fold = {&%s_shape, %lld, %lld, %lld, %s_parities, "
+            "static const struct interleaved %s_fold = {&%s_shape, %lld, %lld, %lld, %s_parities, "
             "%s_tap_of};\n",
-            name, name, (long long)parities, (long long)channels, (long long)panels, name, name);
+            name, name, (long long)stride_phases, (long long)channels, (long long)panels, name,
+            name);
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    fold_weight(&%s_fold, %s, unit, (float *)workspace);\n}\n", name,
+    dl_putf(e->out, "    interleaved_weight(&%s_fold, %s, unit, (float *)workspace);\n}\n", name,
             weight_argument(e, s));
     code->workspace = columns * taps * reduced * e->t->panel * 4;
     code->phases = 2;
     code->units[0] = panels, code->units[1] = dl_ceil_div(rows, e->t->row_block);
     dl_emit_head(e, 1);
     dl_emit_unit_sums(e, code->units[1], code);
-    dl_putf(e->out,
-            "    fold_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, "
-            "sums);\n}\n",
-            name, name);
+    dl_putf(
+        e->out,
+        "    interleaved_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, "
+        "sums);\n}\n",
+        name, name);
     code->scratch = (columns * e->t->row_block + columns + 1) * e->t->panel * 4 +
                     e->t->row_block * DL_ROW_BYTES;
 }
 
 static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
-    (is_folded(e, s) ? put_folded : put_by_parity)(e, s, code);
+    (is_interleaved(e, s) ? put_interleaved : put_by_stride_phase)(e, s, code);
 }
 
-/* Are K elements taken as bf16 pairs (kernels/pairs.c)? A pair is two neighbouring channels of a
- * part, or two elements of an im2col row. Not where a position has less than an AMX tile's row,
+/* Are K elements taken as bf16 pairs (kernels/bf16_pairs.c)? A pair is two neighbouring channels of
+ * a part, or two elements of an im2col row. Not where a position has less than an AMX tile's row,
  * which would be mostly padding at each tap. Transposed weights form pairs over the channels of
  * all parts, and in im2col rows those of each tap. Groups must be whole pairs, and AMX tiles do
  * not support groups. Into few channels an AMX panel, though mostly padding, is faster than sums
@@ -255,43 +257,43 @@ static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
 static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     bool even = true;
-    for (int i = 0; i < s->c->nparts[s->image] - !s->gathered; i++)
+    for (int i = 0; i < s->c->nparts[s->image] - !s->im2col; i++)
         even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
     int64_t spread = back ? s->stride[0] * s->stride[1] * s->stride[2] : 1;
-    if (s->taps * s->summed < DL_BAND * spread && !s->gathered) return false;
-    if (s->c->windows.groups > 1 && (s->reading.mixed || s->summed % 2 || e->t->tiles))
+    if (s->taps * s->summed < DL_AMX_ROWS * spread && !s->im2col) return false;
+    if (s->c->windows.groups > 1 && (s->k_ranges.multi_group || s->summed % 2 || e->t->tiles))
         return false;
-    return dl_cpu_pairs(e->k, e->t) && (back ? even : e->t->tiles || !is_narrow(e, s));
+    return dl_cpu_pairs(e->k, e->t) && (back ? even : e->t->tiles || !is_small_n(e, s));
 }
 
 /* Vectors of lanes that hold several groups: phase 0 packs the weight with zeros between groups,
  * phase 1 multiplies. */
-static void put_mixed(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_multi_group(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
     dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
-    dl_emit_rows_behind(e);
+    dl_emit_rows_epilogue(e);
     dl_emit_head(e, 0);
     dl_putf(e->out, "    group_weight(&%s_shape, %d, %s, unit, (float *)workspace);\n}\n", name,
             dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X, weight_argument(e, s));
     code->phases = 2;
     code->units[0] = columns;
-    code->workspace = columns * s->taps * s->reading.terms * e->t->panel * 4;
+    code->workspace = columns * s->taps * s->k_ranges.terms * e->t->panel * 4;
     put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "group_unit", code);
 }
 
 static void put_image(dl_emitter *e, dl_shape *s, dl_emitted *code) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     int64_t made = e->k->space[1].size, groups = s->c->windows.groups;
-    s->gathered = is_gathered(s);
-    s->reading = dl_find_reading(e->arena, e->t, made, groups, s->summed);
+    s->im2col = is_im2col(s);
+    s->k_ranges = dl_find_k_ranges(e->arena, e->t, made, groups, s->summed);
     s->pairs = is_paired(e, s);
-    if (s->pairs) s->reading = dl_find_reading(e->arena, e->t, made, groups, dl_shape_words(s));
-    bool depthwise = s->reading.mixed && s->summed == 1 && made == groups;
-    (depthwise          ? dl_emit_depthwise
-     : s->reading.mixed ? put_mixed
-     : back             ? put_grad_input
-                        : put_conv)(e, s, code);
+    if (s->pairs) s->k_ranges = dl_find_k_ranges(e->arena, e->t, made, groups, dl_shape_pairs(s));
+    bool depthwise = s->k_ranges.multi_group && s->summed == 1 && made == groups;
+    (depthwise                 ? dl_emit_depthwise
+     : s->k_ranges.multi_group ? put_multi_group
+     : back                    ? put_grad_input
+                               : put_conv)(e, s, code);
 }
 
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
@@ -306,7 +308,7 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     if (!dl_op_makes_weight(c->op))
         put_image(e, &s, code);
     else
-        (dl_emit_goes_by_lanes(e, &s) ? dl_emit_lanes_gradient : dl_emit_weight_gradient)(e, &s,
-                                                                                          code);
+        (dl_emit_is_by_lanes(e, &s) ? dl_emit_lanes_gradient : dl_emit_weight_gradient)(e, &s,
+                                                                                        code);
     return dl_emit_sweeps(e, 1, code, err);
 }

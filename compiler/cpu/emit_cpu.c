@@ -7,8 +7,8 @@
 /* The texts of compiler/cpu/kernels/, embedded at build time (scripts/embed.py). */
 extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[],
     dl_kernels_weight[], dl_kernels_weight_tiles[], dl_kernels_weight_pairs[],
-    dl_kernels_weight_bands[], dl_kernels_fold[], dl_kernels_pairs[], dl_kernels_bands[],
-    dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
+    dl_kernels_weight_amx[], dl_kernels_interleaved[], dl_kernels_bf16_pairs[], dl_kernels_amx[],
+    dl_kernels_gemm[], dl_kernels_grouped[], dl_kernels_small_n[], dl_kernels_random[],
     dl_kernels_attention[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
     dl_kernels_instructions[], dl_kernels_instructions_emulated[];
 
@@ -22,8 +22,8 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     const unsigned *has = needs->needs;
     dl_putf(out, "#define PAIR_ROWS %u\n", has[DL_NEED_PAIR_ROWS]);
     bool attends = has[DL_NEED_LOOPS] >> DL_LOOPS_ATTENTION & 1;
-    dl_putf(out, "#define DRAWS %u\n#define ATTENTION_ENDS %u\n#define ATTENTION_KINDS %u\n",
-            has[DL_NEED_DRAWS], has[DL_NEED_ENDS] & 15, has[DL_NEED_ENDS] >> 4);
+    dl_putf(out, "#define DRAWS %u\n#define ATTENTION_REMAINDERS %u\n#define ATTENTION_KINDS %u\n",
+            has[DL_NEED_DRAWS], has[DL_NEED_REMAINDERS] & 15, has[DL_NEED_REMAINDERS] >> 4);
     dl_putf(out, "#define HALVES %u\n", has[DL_NEED_HALVES]);
     bool pairs = (t->low_products >> DL_BF16 & 1) && has[DL_NEED_HALVES] & 2;
     bool groups = has[DL_NEED_LOOPS] >> DL_LOOPS_GROUP & 1;
@@ -34,7 +34,7 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
         dl_puts(out, t->emulated ? dl_kernels_instructions_emulated : dl_kernels_instructions);
     if (has[DL_NEED_HALVES] || attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_elements);
     if (attends || has[DL_NEED_CONTRACTS])
-        dl_puts(out, dl_kernels_pairs), dl_puts(out, dl_kernels_bands);
+        dl_puts(out, dl_kernels_bf16_pairs), dl_puts(out, dl_kernels_amx);
     if (has[DL_NEED_DRAWS]) dl_puts(out, dl_kernels_random);
     if (attends) {
         dl_puts(out, dl_kernels_attention_tiles);
@@ -43,14 +43,14 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     }
     if (!has[DL_NEED_CONTRACTS]) return;
     dl_puts(out, dl_kernels_contract);
-    dl_puts(out, dl_kernels_narrow);
+    dl_puts(out, dl_kernels_small_n);
     dl_puts(out, dl_kernels_weight_tiles);
     dl_puts(out, dl_kernels_weight_pairs);
-    dl_puts(out, dl_kernels_weight_bands);
+    dl_puts(out, dl_kernels_weight_amx);
     dl_puts(out, dl_kernels_weight);
-    dl_puts(out, dl_kernels_fold);
-    dl_puts(out, dl_kernels_product);
-    if (groups) dl_puts(out, dl_kernels_group);
+    dl_puts(out, dl_kernels_interleaved);
+    dl_puts(out, dl_kernels_gemm);
+    if (groups) dl_puts(out, dl_kernels_grouped);
 }
 
 /* A kernel's 16-bit types, as bits of DL_NEED_HALVES. */
@@ -170,11 +170,11 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->now = &e->sweeps.at[0];
     if (!check_contraction(e, &k->instrs.at[anchor], err)) return false;
     return dl_op_slides(k->instrs.at[anchor].op) ? dl_emit_contraction(e, code, err)
-                                                 : dl_emit_product(e, code, err);
+                                                 : dl_emit_gemm(e, code, err);
 }
 
-bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
-                 dl_error *err) {
+bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
+                 dl_emitted *code, dl_error *err) {
     dl_emitter e = {.out = out,
                     .k = k,
                     .t = t,
@@ -182,7 +182,7 @@ bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way
                     .name = k->name,
                     .lane_axis = -1,
                     .dialect = &dl_dialect_c};
-    DL_CHECK(way.variant == 0 && !way.by);
+    DL_CHECK(variant.variant == 0 && !variant.by);
     *code = (dl_emitted){.needs = {[DL_NEED_LOOPS] = 1u << loops_of(k)}};
     bool ok = emit(&e, code, err);
     dl_arena_free(e.arena);

@@ -6,19 +6,19 @@
 
 /* A finalizing sweep as function e->name: combines the units' partial results in order, then
  * runs the instructions that need them. */
-int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s);
+int64_t dl_emit_finalize(dl_emitter *e, const dl_sweep *s);
 /* The kernel's sweeps from number `from` on, each stage in a phase or two. False: refused. */
 bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 
 /* One sweep as the function e->name; returns its number of work items. emit_pointwise.c;
- * resident reductions: emit_rows.c */
+ * resident reductions: emit_resident.c */
 int64_t dl_emit_points(dl_emitter *e, dl_emitted *code);
-int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code);
+int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code);
 bool dl_emit_scatter(dl_emitter *e, dl_emitted *code,
                      dl_error *err); /* a scatter: stores at indices that are values */
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err); /* without a contraction */
-bool dl_emit_product(dl_emitter *e, dl_emitted *code,
-                     dl_error *err); /* contractions by axis names (GEMM) */
+bool dl_emit_gemm(dl_emitter *e, dl_emitted *code,
+                  dl_error *err); /* contractions by axis names (GEMM) */
 bool dl_emit_attention(dl_emitter *e, dl_emitted *code,
                        dl_error *err); /* calls of either template */
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);

@@ -39,7 +39,7 @@ static const dl_type *touched(const nest *s, int i) {
 
 /* The space axes of an access's subscripts, a bit each. 0 when an axis occurs twice, or one of
  * more than one point does not occur. */
-static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
+static unsigned used_axes(const nest *s, const dl_type *t, const dl_index *at) {
     unsigned axes = 0;
     for (int a = 0; a < t->rank; a++) {
         unsigned bit = at[a].axis >= 0 ? 1u << at[a].axis : 0;
@@ -62,7 +62,7 @@ static bool counts_points(const dl_kernel *k, const dl_kinstr *in) {
 
 /* Are a tensor's elements the points of the space, contiguous in row-major order? Either the
  * whole tensor (*all), or a contiguous part: a rank's shard of a weight. */
-static bool lies_straight(const dl_kernel *k, const dl_kinstr *in, const dl_type *t, bool *all) {
+static bool is_contiguous(const dl_kernel *k, const dl_kinstr *in, const dl_type *t, bool *all) {
     int parts = 0;
     if (t->rank != k->nspace) return false;
     for (int a = 0; a < t->rank; a++) {
@@ -99,7 +99,7 @@ static const dl_type *find_flat(const nest *s) {
         if (in->kind == DL_K_RANDOM) numbered = numbered && counts_points(k, in), draws = true;
         if (!t || (!t->rank && in->kind == DL_K_LOAD)) continue;
         bool all;
-        if (!lies_straight(k, in, t, &all)) return NULL;
+        if (!is_contiguous(k, in, t, &all)) return NULL;
         if (any && !dl_layout_same(any->layout, t->layout)) return NULL;
         any = t;
         if (all) first = t;
@@ -135,7 +135,7 @@ static const dl_kinstr *find_lead(const nest *s, bool panels) {
     for (int i = s->sweep->run.n - 1; i >= 0; i--) {
         const dl_type *t = touched(s, i);
         const dl_kinstr *in = instr_of(s, i);
-        if (!t || (t->layout.kind == DL_PANEL) != panels || !followed(s, t, in->index)) continue;
+        if (!t || (t->layout.kind == DL_PANEL) != panels || !used_axes(s, t, in->index)) continue;
         if (dl_type_count(t) > most) lead = in, most = dl_type_count(t);
     }
     return lead;
@@ -147,7 +147,7 @@ static void choose_order(nest *s) {
     const dl_kinstr *lead = find_lead(s, false);
     if (!lead) lead = find_lead(s, true);
     const dl_type *t = lead ? &s->k->params.at[lead->param].type : NULL;
-    unsigned axes = lead ? followed(s, t, lead->index) : 0, mine = s->sweep->axes;
+    unsigned axes = lead ? used_axes(s, t, lead->index) : 0, mine = s->sweep->axes;
     int inner[2] = {-1, -1}; /* axes of `t` that lie inside the others */
     if (t && t->layout.kind != DL_ROW) inner[0] = 1;
     if (t && t->layout.kind == DL_PANEL) inner[1] = 0;
@@ -248,9 +248,9 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     int64_t each = dl_ceil_div(s.rows, units);
     if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, units) + 63) / 64 * 64;
 
-    e->ahead = s.sums ? AHEAD : 0;
+    e->prefetch = s.sums ? AHEAD : 0;
     put_point_function(e, &s);
-    e->ahead = 0;
+    e->prefetch = 0;
     dl_emit_sweep_head(e);
     dl_emit_unit_sums(e, units, code);
     if (s.rows == 1) {
@@ -268,7 +268,7 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     dl_putf(e->out,
             "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)s.rows);
-    dl_emit_split(e, "row", s.rows, s.norder - 1, s.order);
+    dl_emit_delinearize(e, "row", s.rows, s.norder - 1, s.order);
     char inner[32];
     snprintf(inner, sizeof inner, "%lldL", (long long)s.inner);
     put_inner_loop(e, &s, "0", inner);

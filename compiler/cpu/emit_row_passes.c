@@ -1,30 +1,30 @@
 /* One row of a resident reduction: each pass is a function of a point or a vector of points;
  * reductions are complete between passes. */
-#include "compiler/cpu/emit_rows.h"
+#include "compiler/cpu/emit_resident.h"
 
-static const dl_kinstr *instr_of(const dl_cpu_rows *r, int i) { return &r->e->k->instrs.at[i]; }
-static bool is_reduction_of_row(const dl_cpu_rows *r, int i) {
+static const dl_kinstr *instr_of(const dl_cpu_resident *r, int i) { return &r->e->k->instrs.at[i]; }
+static bool is_reduction_of_row(const dl_cpu_resident *r, int i) {
     return dl_emit_reduces_row(r->e, r->sweep, i);
 }
 
 /* Is it a store, or a reduction over more than the row? */
-static bool is_root(const dl_cpu_rows *r, int i) {
+static bool is_root(const dl_cpu_resident *r, int i) {
     return instr_of(r, i)->kind == DL_K_STORE ||
            (dl_emit_reduces_more(r->e, r->sweep, i) && !r->passes.read[i]);
 }
 
-void dl_emit_row_mode(const dl_cpu_rows *r, bool points) {
+void dl_emit_row_mode(const dl_cpu_resident *r, bool points) {
     r->e->mode = r->lanes && (points || r->across) ? DL_LANES : DL_SINGLE;
     r->e->lane_axis = r->e->mode == DL_LANES ? r->lane_axis : -1;
 }
 
 /* The accumulator type of a sum or maximum over the row. */
-static const char *growing_type(const dl_cpu_rows *r, const dl_kinstr *in) {
+static const char *growing_type(const dl_cpu_resident *r, const dl_kinstr *in) {
     if (!r->lanes) return dl_emit_partial_type(in);
     return in->op == DL_OP_sum && !r->chains ? "struct sums" : "vf";
 }
 
-static void put_start(const dl_cpu_rows *r, int i) {
+static void put_start(const dl_cpu_resident *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     const char *type = growing_type(r, in);
     if (!r->lanes)
@@ -35,11 +35,11 @@ static void put_start(const dl_cpu_rows *r, int i) {
         dl_putf(r->e->out, "    vf a%d = splat(%s);\n", i, dl_emit_start(in));
 }
 
-static void put_growth(const dl_cpu_rows *r, int i) {
+static void put_growth(const dl_cpu_resident *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     dl_buf *out = r->e->out;
     const char *most = in->op == DL_OP_reduce_max ? "max" : "min";
-    bool whole = r->across || dl_emit_is_whole(r->e);
+    bool whole = r->across || dl_emit_fills_vectors(r->e);
     if (!r->lanes && in->op == DL_OP_sum)
         dl_putf(out, "    *a%d += v%d;\n", i, in->args[0]);
     else if (!r->lanes)
@@ -61,7 +61,7 @@ static void put_growth(const dl_cpu_rows *r, int i) {
 }
 
 /* Writes the result of a reduction over the row. */
-static void put_end(const dl_cpu_rows *r, int i) {
+static void put_end(const dl_cpu_resident *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     const char *type = dl_emit_type(r->e, in->type);
     const char *of = !r->lanes             ? ""
@@ -78,7 +78,7 @@ static void put_end(const dl_cpu_rows *r, int i) {
             c.close, i);
 }
 
-void dl_emit_row_coordinates(const dl_cpu_rows *r, bool inner, bool types) {
+void dl_emit_row_coordinates(const dl_cpu_resident *r, bool inner, bool types) {
     for (int i = 0; i < r->nouter; i++)
         dl_putf(r->e->out, types ? "long x%d, " : "x%d, ", r->outer[i]);
     for (int i = 0; inner && i < r->ninner; i++)
@@ -86,7 +86,7 @@ void dl_emit_row_coordinates(const dl_cpu_rows *r, bool inner, bool types) {
 }
 
 /* Writes "const long x2 = 0;" for axes of size 1, and for axes that this loop does not have. */
-static void put_zeros(const dl_cpu_rows *r, bool inner) {
+static void put_zeros(const dl_cpu_resident *r, bool inner) {
     for (int i = 0; i < r->e->k->nspace; i++)
         if (!((r->sweep->axes | (inner ? r->sweep->row : 0)) >> i & 1))
             dl_putf(r->e->out, "    const long x%d = 0;\n    (void)x%d;\n", i, i);
@@ -95,21 +95,21 @@ static void put_zeros(const dl_cpu_rows *r, bool inner) {
 }
 
 /* Does a pass use the row's value i? */
-static bool uses_shared(const dl_cpu_rows *r, int pass, int i) {
+static bool uses_shared(const dl_cpu_resident *r, int pass, int i) {
     return r->passes.shared[i] && instr_of(r, i)->kind != DL_K_CONST && !is_root(r, i) &&
            r->passes.taken[pass][i];
 }
 
-static bool uses_saved(const dl_cpu_rows *r, int pass, int i) {
+static bool uses_saved(const dl_cpu_resident *r, int pass, int i) {
     return r->passes.saved[i] && r->e->sweeps.level[i] < pass && r->passes.taken[pass][i];
 }
 
-static bool grows_in(const dl_cpu_rows *r, int pass, int i) {
+static bool grows_in(const dl_cpu_resident *r, int pass, int i) {
     return is_reduction_of_row(r, i) && r->passes.made[pass][i] && r->passes.pass[i] == pass;
 }
 
 /* Where vectors lie along the row, the row's values are passed as scalars. */
-static void put_shared_values(const dl_cpu_rows *r, int pass, bool types) {
+static void put_shared_values(const dl_cpu_resident *r, int pass, bool types) {
     for (int i = 0; i < r->e->k->instrs.n; i++) {
         if (!uses_shared(r, pass, i)) continue;
         if (types)
@@ -127,7 +127,7 @@ static void put_shared_values(const dl_cpu_rows *r, int pass, bool types) {
         }
 }
 
-static void put_pass_function(const dl_cpu_rows *r, int pass) {
+static void put_pass_function(const dl_cpu_resident *r, int pass) {
     dl_emitter *e = r->e;
     dl_putf(e->out, "INLINE void %s_pass%d(char *const *arg, ", e->name, pass);
     dl_emit_row_coordinates(r, true, true);
@@ -169,7 +169,7 @@ static void put_pass_function(const dl_cpu_rows *r, int pass) {
     dl_puts(e->out, "}\n");
 }
 
-static void put_call(const dl_cpu_rows *r, int pass, const char *n) {
+static void put_call(const dl_cpu_resident *r, int pass, const char *n) {
     dl_emitter *e = r->e;
     dl_putf(e->out, "%s_pass%d(arg, ", e->name, pass);
     dl_emit_row_coordinates(r, true, false);
@@ -178,7 +178,7 @@ static void put_call(const dl_cpu_rows *r, int pass, const char *n) {
 }
 
 /* One pass over the row. */
-static void put_pass(const dl_cpu_rows *r, int pass) {
+static void put_pass(const dl_cpu_resident *r, int pass) {
     dl_emitter *e = r->e;
     bool along = r->lanes && !r->across;
     int last = r->inner[r->ninner - 1], loops = along ? r->ninner - 1 : r->ninner;
@@ -186,7 +186,7 @@ static void put_pass(const dl_cpu_rows *r, int pass) {
     for (int i = 0; i < loops; i++) {
         int64_t size =
             e->k->space[r->inner[i]].size; /* an axis that is collapsed with the next stays at 0 */
-        while (i + 1 < loops && dl_emit_joins(e, r->inner[i], r->inner[i + 1]))
+        while (i + 1 < loops && dl_emit_collapses(e, r->inner[i], r->inner[i + 1]))
             size *= e->k->space[r->inner[++i]].size;
         dl_putf(e->out, "        for (long x%d = 0; x%d < %lldL; x%d++)\n", r->inner[i],
                 r->inner[i], (long long)size, r->inner[i]);
@@ -216,7 +216,7 @@ static void put_pass(const dl_cpu_rows *r, int pass) {
 }
 
 /* Writes the row's own values of a level, which the next pass may use. */
-static void put_level(const dl_cpu_rows *r, int level) {
+static void put_level(const dl_cpu_resident *r, int level) {
     dl_emitter *e = r->e;
     dl_emit_row_mode(r, false);
     for (int i = 0; i < r->sweep->read.n && level == 0; i++)
@@ -233,7 +233,7 @@ static void put_level(const dl_cpu_rows *r, int level) {
 }
 
 /* All of one row, or of the rows of n lanes. */
-void dl_emit_row(const dl_cpu_rows *r) {
+void dl_emit_row(const dl_cpu_resident *r) {
     dl_emitter *e = r->e;
     int levels = 0;
     for (int p = 0; p < r->passes.n; p++) put_pass_function(r, p);

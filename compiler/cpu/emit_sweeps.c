@@ -15,7 +15,7 @@ static void put_combination(dl_emitter *e, int number) {
         e->out,
         "        {\n            %s one = ((const %s *)(workspace + %lldL))[u * %lldL + %lldL + ",
         type, type, (long long)p->base, (long long)p->all, (long long)p->at);
-    dl_emit_number(e, p->n, p->axis);
+    dl_emit_linear_index(e, p->n, p->axis);
     dl_puts(e->out, p->n ? "];\n" : " + j];\n");
     if (in->op == DL_OP_sum)
         dl_putf(e->out, "            t%d += one;\n", number);
@@ -28,7 +28,7 @@ static void put_combination(dl_emitter *e, int number) {
 }
 
 /* One value at a time: it is small. */
-int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s) {
+int64_t dl_emit_finalize(dl_emitter *e, const dl_sweep *s) {
     enum { CHUNK = 256 };
     const dl_kernel *k = e->k;
     const dl_partial *lead = &e->partial[s->combined.at[0]];
@@ -46,15 +46,15 @@ int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s) {
                 lead->axis[i], (long long)stride, (long long)(size ? size : 1), lead->axis[i]);
     }
     for (int i = 0; i < s->combined.n; i++) put_combination(e, s->combined.at[i]);
-    dl_emit_run_behind(e);
+    dl_emit_run_finalize(e);
     dl_puts(e->out, "    }\n}\n");
     return dl_ceil_div(points, CHUNK);
 }
 
 static int64_t put_sweep(dl_emitter *e, const dl_sweep *s, dl_emitted *code) {
     e->now = s;
-    return s->behind ? dl_emit_behind(e, s)
-           : s->row  ? dl_emit_rows(e, code)
+    return s->behind ? dl_emit_finalize(e, s)
+           : s->row  ? dl_emit_resident(e, code)
                      : dl_emit_points(e, code);
 }
 
@@ -62,10 +62,10 @@ static int64_t put_sweep(dl_emitter *e, const dl_sweep *s, dl_emitted *code) {
 static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
     int phase = code->phases++;
     dl_buf units = {0};
-    e->alone = to - from == 1;
+    e->own_phase = to - from == 1;
     for (int i = from; i < to; i++) {
         dl_buf name = {0};
-        dl_putf(&name, e->alone ? "%s_%d" : "%s_%d_%d", e->k->name, phase, i - from);
+        dl_putf(&name, e->own_phase ? "%s_%d" : "%s_%d_%d", e->k->name, phase, i - from);
         e->name = dl_strdup(e->arena, name.at);
         dl_buf_free(&name);
         int64_t n = put_sweep(e, &e->sweeps.at[i], code);
@@ -76,7 +76,7 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
         dl_putf(&units, "    unit -= %lldL;\n", (long long)n);
         code->units[phase] += n;
     }
-    if (!e->alone)
+    if (!e->own_phase)
         dl_putf(e->out,
                 "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n%s}\n",
                 e->k->name, phase, units.at);

@@ -12,7 +12,8 @@ enum {
     PANEL_FLOATS = 256, /* lanes that a block should have, so that packing x pays */
     FEW_ROWS = 64,      /* rows that it should have, so that packing dy pays */
     DIRECT_PANELS = 3,  /* fewer than four panels of the same rows do not pay for packing x */
-    LEAST_GATHERED = 2 * DL_BAND, /* rows of few channels at all taps, so that im2col rows pay */
+    LEAST_GATHERED =
+        2 * DL_AMX_ROWS, /* rows of few channels at all taps, so that im2col rows pay */
     MOST_GATHERED = 256, /* with as many rows of few channels at several taps, planes of taps are
                             packed separately */
 };
@@ -25,11 +26,11 @@ static int64_t count_blocks(const dl_gradient *g) {
 }
 
 /* Is it computed by AMX strips? Then rows are whole strips. */
-static bool by_bands(const dl_target *t, const dl_gradient *g) { return g->pairs && t->tiles; }
+static bool by_amx(const dl_target *t, const dl_gradient *g) { return g->pairs && t->tiles; }
 
 /* Rows that are packed together. */
 static int64_t tile_rows(const dl_target *t, const dl_gradient *g) {
-    return by_bands(t, g) ? DL_BAND : t->grad_rows;
+    return by_amx(t, g) ? DL_AMX_ROWS : t->grad_rows;
 }
 
 static bool fits(const dl_target *t, const dl_gradient *g) {
@@ -45,14 +46,14 @@ static bool is_gathered(const dl_target *t, const dl_gradient *g) {
 
 /* Does each lane read all of x's channels? Then the channels of neighbouring taps are
  * contiguous. */
-static bool reads_all(const dl_gradient *g) {
-    return g->reading.n == 1 && g->reading.vectors == 1 && !g->reading.mixed;
+static bool reads_all_channels(const dl_gradient *g) {
+    return g->k_ranges.n == 1 && g->k_ranges.vectors == 1 && !g->k_ranges.multi_group;
 }
 
 /* Taps per tap block. */
 static int64_t find_run(const dl_target *t, const dl_gradient *g) {
-    if (!is_gathered(t, g))
-        return reads_all(g) && g->channels < DL_RUN_BELOW && g->dilation[2] == 1
+    if (!is_im2col(t, g))
+        return reads_all_channels(g) && g->channels < DL_RUN_BELOW && g->dilation[2] == 1
                    ? at_least_one(g->kernel[2])
                    : 1;
     int64_t run = g->kernel[2];
@@ -65,19 +66,19 @@ static int64_t find_run(const dl_target *t, const dl_gradient *g) {
  * share positions. Where there are too few blocks, the positions are split, too (split-K). */
 static void find_units(const dl_target *t, dl_gradient *g) {
     int64_t wide = PANEL_FLOATS / t->panel;
-    g->gathered = is_gathered(t, g);
+    g->im2col = is_im2col(t, g);
     g->run = find_run(t, g), g->rows = g->run * g->channels;
-    bool runs = g->run > 1;           /* tap blocks whose rows stay together */
-    g->pairs &= g->gathered || !runs; /* taps out of bounds are tested one by one */
+    bool runs = g->run > 1;         /* tap blocks whose rows stay together */
+    g->pairs &= g->im2col || !runs; /* taps out of bounds are tested one by one */
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
-    bool whole = runs || g->reading.mixed;
+    bool whole = runs || g->k_ranges.multi_group;
     g->unit_groups = at_least_one(g->groups);
     g->unit_panels = at_least_one(g->panels);
     g->unit_rows = at_least_one(g->rows);
-    if (by_bands(t, g)) g->unit_rows = dl_ceil_div(g->unit_rows, DL_BAND) * DL_BAND;
+    if (by_amx(t, g)) g->unit_rows = dl_ceil_div(g->unit_rows, DL_AMX_ROWS) * DL_AMX_ROWS;
     if (!fits(t, g)) {
-        g->unit_groups = g->gathered ? 1 : runs ? g->kernel[1] : g->kernel[2];
+        g->unit_groups = g->im2col ? 1 : runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
         while (!whole && g->unit_rows >= 2 * FEW_ROWS && !fits(t, g))
             g->unit_rows =
@@ -87,9 +88,10 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     }
     g->blocks = count_blocks(g);
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
-    g->shares = g->blocks < UNITS ? dl_ceil_div(UNITS, at_least_one(g->blocks)) : 1;
-    if (g->shares > positions / DL_M_BLOCK) g->shares = at_least_one(positions / DL_M_BLOCK);
-    int64_t readers = g->reading.alike < g->unit_panels ? g->reading.alike : g->unit_panels;
+    g->splits = g->blocks < UNITS ? dl_ceil_div(UNITS, at_least_one(g->blocks)) : 1;
+    if (g->splits > positions / DL_M_BLOCK) g->splits = at_least_one(positions / DL_M_BLOCK);
+    int64_t readers =
+        g->k_ranges.panels_a_range < g->unit_panels ? g->k_ranges.panels_a_range : g->unit_panels;
     g->direct = !g->packs && g->nx == 1 && g->groups > 1 && readers <= DIRECT_PANELS;
     g->height =
         g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : tile_rows(t, g);
@@ -102,7 +104,7 @@ static unsigned find_heights(int64_t rows, int64_t height) {
 
 /* The table <kernel>_gather: how im2col rows are built. Returns its name, or "0". */
 static const char *put_gather(dl_emitter *e, const dl_gradient *g) {
-    if (!g->gathered) return "0";
+    if (!g->im2col) return "0";
     const char *name = e->k->name;
     const int64_t *k = g->kernel, *by = g->dilation;
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", name);
@@ -123,54 +125,55 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     int64_t tile = tile_rows(e->t, g), panel = e->t->panel,
             sums = g->unit_groups * g->unit_panels * g->unit_rows * panel,
             packed = (g->direct ? 0
-                                : g->reading.vectors * dl_ceil_div(g->unit_rows, tile) * tile *
+                                : g->k_ranges.vectors * dl_ceil_div(g->unit_rows, tile) * tile *
                                       DL_M_BLOCK) +
                      g->unit_panels * DL_M_BLOCK * panel;
-    if (by_bands(e->t, g)) packed /= 2; /* pairs of two positions */
-    if (g->gathered) packed += DL_M_BLOCK * g->unit_rows / 2 + e->t->lanes;
+    if (by_amx(e->t, g)) packed /= 2; /* pairs of two positions */
+    if (g->im2col) packed += DL_M_BLOCK * g->unit_rows / 2 + e->t->lanes;
     dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,
             (long long)g->batch);
     dl_emit_three(e->out, "in", g->in), dl_emit_three(e->out, "out", g->out);
     dl_emit_three(e->out, "scale", g->scale), dl_emit_three(e->out, "dilation", g->dilation);
     dl_emit_three(e->out, "pad", g->pad), dl_emit_three(e->out, "kernel", g->kernel);
     dl_putf(e->out,
-            ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .alike = %lld, .reads = "
+            ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .panels_a_range = %lld, "
+            ".k_ranges = "
             "%s_reads, "
             ".vectors = %d, .run = %lld, .rows = %lld, ",
-            g->nx, g->ny, name, name, (long long)g->channels, (long long)g->reading.alike, name,
-            g->reading.vectors, (long long)g->run, (long long)g->rows);
+            g->nx, g->ny, name, name, (long long)g->channels, (long long)g->k_ranges.panels_a_range,
+            name, g->k_ranges.vectors, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
             ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels "
             "= %lld, "
             ".shares = %lld, .direct = %d, .height = %lld, .pairs = %d, .gather = %s};\n",
             (long long)g->panels, (long long)g->groups, (long long)g->unit_groups,
-            (long long)g->unit_rows, (long long)g->unit_panels, (long long)g->shares, g->direct,
+            (long long)g->unit_rows, (long long)g->unit_panels, (long long)g->splits, g->direct,
             (long long)g->height, g->pairs, gather);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
-    if (!by_bands(e->t, g)) {
+    if (!by_amx(e->t, g)) {
         unsigned *heights = &code->needs[g->pairs ? DL_NEED_PAIR_ROWS : DL_NEED_GRAD_ROWS];
         *heights |= find_heights(g->rows % g->unit_rows, g->height);
         if (g->rows >= g->unit_rows) *heights |= find_heights(g->unit_rows, g->height);
     }
-    code->phases = 1, code->units[0] = g->blocks * g->shares;
-    code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->shares > 1 ? 0 : sums)) * 4;
+    code->phases = 1, code->units[0] = g->blocks * g->splits;
+    code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->splits > 1 ? 0 : sums)) * 4;
     dl_emit_head(e, 0);
-    if (g->shares == 1)
+    if (g->splits == 1)
         dl_emit_unit_sums(e, g->blocks, code);
     else
         dl_puts(e->out, "    double *sums = 0;\n");
     dl_putf(e->out,
             "    gradient_unit(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n",
             name, name);
-    if (g->shares == 1) return;
+    if (g->splits == 1) return;
     code->phases = 2, code->units[1] = g->blocks;
-    code->workspace = g->blocks * g->shares * sums * 4;
+    code->workspace = g->blocks * g->splits * sums * 4;
     if (code->scratch < sums * 4) code->scratch = sums * 4;
     dl_emit_head(e, 1);
     dl_emit_unit_sums(e, g->blocks, code);
     dl_putf(e->out,
-            "    gradient_shares(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n",
+            "    gradient_splits(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n",
             name, name);
 }
 
@@ -211,7 +214,7 @@ static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
 
 /* Multi-group vectors: rows are the channels that a vector of lanes reads, and each lane takes
  * those of its group. */
-static void put_mixed_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+static void put_multi_group_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     const char *name = e->k->name;
     open_block(e, "");
     dl_putf(e->out,
@@ -229,7 +232,7 @@ static void put_mixed_block(dl_emitter *e, const dl_shape *s, int64_t run) {
 }
 
 /* Swapped operands: rows are dy's few channels by mirrored taps, lanes are x's channels. */
-static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+static void put_swapped_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     open_block(e, "");
     dl_putf(e->out,
             "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
@@ -249,14 +252,14 @@ static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
 
 /* Where dy has few channels and x many, they are swapped: x's position p corresponds to dy's p +
  * pad - tap. */
-static bool is_turned(const dl_shape *s, int nx) {
+static bool is_swapped(const dl_shape *s, int nx) {
     return s->c->windows.groups == 1 && s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o &&
            nx == 1 && s->stride[0] == 1 && s->stride[1] == 1 && s->stride[2] == 1;
 }
 
 void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     int x = dl_op_place(s->c->op, DL_TENSOR_X), y = dl_op_place(s->c->op, DL_TENSOR_Y);
-    bool turned = is_turned(s, s->c->nparts[x]);
+    bool turned = is_swapped(s, s->c->nparts[x]);
     dl_gradient g = {
         .batch = s->batch, .nx = s->c->nparts[turned ? y : x], .ny = s->c->nparts[turned ? x : y]};
     g.channels = turned ? s->weight_o : s->weight_c, g.lanes = turned ? s->weight_c : s->weight_o;
@@ -266,16 +269,16 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
         g.pad[i] = turned ? (s->kernel[i] - 1) * s->dilation[i] - s->pad[i] : s->pad[i];
     }
     int64_t groups = s->c->windows.groups, all = groups * s->weight_c;
-    g.reading = dl_find_reading(e->arena, e->t, g.lanes, groups, g.channels);
-    if (groups > 1) dl_reading_even(&g.reading, all), g.channels = g.reading.terms;
+    g.k_ranges = dl_find_k_ranges(e->arena, e->t, g.lanes, groups, g.channels);
+    if (groups > 1) dl_k_ranges_equalize(&g.k_ranges, all), g.channels = g.k_ranges.terms;
     g.packs = dl_shape_part(e->k, s->c, turned ? y : x, 0)->dtype != DL_F32;
     g.pairs = dl_cpu_pairs(e->k, e->t) && !(groups > 1 && e->t->tiles);
     dl_emit_parts(e, s, turned ? y : x, "x");
     dl_emit_parts(e, s, turned ? x : y, "y");
     dl_emit_panel_body(e, s);
-    dl_emit_reads(e, &g.reading);
-    (turned            ? put_turned_block
-     : g.reading.mixed ? put_mixed_block
-                       : put_block)(e, s, find_run(e->t, &g));
+    dl_emit_k_ranges(e, &g.k_ranges);
+    (turned                   ? put_swapped_block
+     : g.k_ranges.multi_group ? put_multi_group_block
+                              : put_block)(e, s, find_run(e->t, &g));
     dl_emit_gradient(e, &g, code);
 }

@@ -16,7 +16,7 @@ static void join_places(dl_shape *s) {
         s->stride[2] != width || s->dilation[2] != 1 || s->pad[2] || s->x[2] != s->y[2] * width ||
         width < 1)
         return;
-    s->joined = width;
+    s->merged = width;
     s->kernel[2] = s->stride[2] = 1, s->x[2] = s->y[2], s->taps /= width;
     s->summed *= width, s->weight_c *= width;
 }
@@ -26,7 +26,7 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
                   .k = k,
                   .r = dl_kernel_relation(k, c),
                   .weight = dl_op_place(c->op, DL_TENSOR_W),
-                  .joined = 1};
+                  .merged = 1};
     s.image = 1 - s.weight;
     const dl_axis *w =
         s.weight == DL_RESULT_PLACE ? k->space : dl_shape_part(k, c, s.weight, 0)->axis;
@@ -46,11 +46,11 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
 }
 
 /* Each part has bf16 pairs of its own; an odd last element is paired with a zero. */
-int64_t dl_shape_words(const dl_shape *s) {
+int64_t dl_shape_pairs(const dl_shape *s) {
     int64_t words = 0, groups = s->c->windows.groups;
     for (int i = 0; s->pairs && i < s->c->nparts[s->image]; i++)
         words += dl_ceil_div(
-            dl_shape_part(s->k, s->c, s->image, i)->axis[1].size / groups * s->joined, 2);
+            dl_shape_part(s->k, s->c, s->image, i)->axis[1].size / groups * s->merged, 2);
     return s->pairs ? words : s->summed;
 }
 
@@ -58,11 +58,12 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 /* Position q of x has the taps t for which q + pad - t * dilation is a multiple of the stride:
  * every (stride / gcd)-th from the first on, or none. */
-dl_parity dl_shape_parity(const dl_shape *s, int axis, int64_t q) {
+dl_stride_phase dl_shape_stride_phase(const dl_shape *s, int axis, int64_t q) {
     int64_t stride = s->stride[axis], dilation = s->dilation[axis], at = q + s->pad[axis];
     int64_t step = stride / gcd(stride, dilation), rest = at % stride, first = 0;
     for (; rest && first < step; first++) rest = (rest + stride - dilation % stride) % stride;
-    dl_parity p = {.shift = q, .first = first, .step = step, .fall = step * dilation / stride};
+    dl_stride_phase p = {
+        .shift = q, .first = first, .step = step, .fall = step * dilation / stride};
     if (!rest) p.base = (at - first * dilation) / stride;
     p.count = s->x[axis] > q ? dl_ceil_div(s->x[axis] - q, stride) : 0;
     p.taps = !rest && s->kernel[axis] > first ? dl_ceil_div(s->kernel[axis] - first, step) : 0;
@@ -75,8 +76,8 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
 }
 
 void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *name) {
-    int64_t places = operand == dl_op_place(s->c->op, DL_TENSOR_X) ? s->joined : 1;
-    bool words = s->pairs && !s->gathered;
+    int64_t places = operand == dl_op_place(s->c->op, DL_TENSOR_X) ? s->merged : 1;
+    bool words = s->pairs && !s->im2col;
     dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
     for (int i = 0; i < s->c->nparts[operand]; i++) {
         const dl_type *t = dl_shape_part(e->k, s->c, operand, i);
@@ -106,15 +107,15 @@ static void put_forward_tables(dl_emitter *e, const dl_shape *s) {
 }
 
 /* Positions of x by stride phase, along all axes. */
-static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t groups) {
+static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_shape *s, int64_t groups) {
     dl_tables made = {0};
     dl_buf positions = {0};
     int first = 0;
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", e->k->name);
     for (int64_t q = 0; q < s->stride[0] * s->stride[1] * s->stride[2]; q++) {
-        dl_parity p[3] = {dl_shape_parity(s, 0, q / (s->stride[1] * s->stride[2])),
-                          dl_shape_parity(s, 1, q / s->stride[2] % s->stride[1]),
-                          dl_shape_parity(s, 2, q % s->stride[2])};
+        dl_stride_phase p[3] = {dl_shape_stride_phase(s, 0, q / (s->stride[1] * s->stride[2])),
+                                dl_shape_stride_phase(s, 1, q / s->stride[2] % s->stride[1]),
+                                dl_shape_stride_phase(s, 2, q % s->stride[2])};
         int64_t count[3] = {p[0].count, p[1].count, p[2].count},
                 shift[3] = {p[0].shift, p[1].shift, p[2].shift};
         int64_t taps = p[0].taps * p[1].taps * p[2].taps;
@@ -147,13 +148,13 @@ dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns)
     int64_t groups = dl_ceil_div(dl_ceil_div(e->k->space[1].size, e->t->panel), unit_columns);
     dl_emit_parts(e, s, s->image, "parts");
     if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X)
-        return put_parity_tables(e, s, groups);
+        return put_stride_phase_tables(e, s, groups);
     put_forward_tables(e, s);
     int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
     return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups, groups, unit_columns};
 }
 
-bool dl_emit_by_bands(const dl_emitter *e, const dl_shape *s) { return s->pairs && e->t->tiles; }
+bool dl_emit_by_amx(const dl_emitter *e, const dl_shape *s) { return s->pairs && e->t->tiles; }
 
 /* The larger operand stays in cache, and the other one streams: a block's rows, or an N panel's
  * weights. */
@@ -166,7 +167,7 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
                    int positions) {
     const char *name = e->k->name;
     bool by_rows = dl_units_by_rows(e->t, s);
-    dl_emit_reads(e, &s->reading);
+    dl_emit_k_ranges(e, &s->k_ranges);
     dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name,
             (long long)s->batch);
     dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out),
@@ -174,13 +175,13 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
     dl_putf(
         e->out,
         ".channels = %lld, .summed = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, "
-        ".alike = %lld, .reads = %s_reads, .own = %lld, .depth = %lld, "
+        ".panels_a_range = %lld, .k_ranges = %s_reads, .own = %lld, .depth = %lld, "
         ".by_rows = %d, "
         ".weight_taps = %lld, "
         ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",
-        (long long)channels, (long long)s->summed, (long long)dl_shape_words(s), (long long)columns,
-        (long long)unit_columns, (long long)s->reading.alike, name,
-        (long long)(channels / s->c->windows.groups), (long long)s->reading.terms, by_rows,
+        (long long)channels, (long long)s->summed, (long long)dl_shape_pairs(s), (long long)columns,
+        (long long)unit_columns, (long long)s->k_ranges.panels_a_range, name,
+        (long long)(channels / s->c->windows.groups), (long long)s->k_ranges.terms, by_rows,
         (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c,
         s->pairs);
     dl_putf(e->out,
@@ -202,12 +203,12 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
     int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1,
-            terms = s->taps * s->reading.terms;
+            terms = s->taps * s->k_ranges.terms;
     for (int64_t n = 2; n <= columns && n <= most; n++) {
-        if ((terms > DL_CHAIN && !dl_emit_by_bands(e, s)) ||
-            n * terms * e->t->panel * 4 > WEIGHTS || blocks * dl_ceil_div(columns, n) < UNITS)
+        if ((terms > DL_CHAIN && !dl_emit_by_amx(e, s)) || n * terms * e->t->panel * 4 > WEIGHTS ||
+            blocks * dl_ceil_div(columns, n) < UNITS)
             break;
-        if (dl_reading_joins(&s->reading, columns, n, moves)) unit = n;
+        if (dl_k_ranges_can_share(&s->k_ranges, columns, n, moves)) unit = n;
     }
     dl_tables t = dl_emit_tables(e, s, unit);
     dl_emit_image_shape(e, s, unit, t.positions);
@@ -231,11 +232,11 @@ void dl_emit_vector_head(dl_emitter *e, const char *name) {
     dl_puts(e->out, ";\n");
 }
 
-int dl_emit_lines(dl_emitter *e) {
+int dl_emit_prefetch_lines(dl_emitter *e) {
     enum { LINE = 64 };
     size_t mark = e->out->n;
     dl_emit_vector_head(e, "lines");
-    int bytes = e->mode == DL_LANES ? dl_emit_fetch(e) : 0;
+    int bytes = e->mode == DL_LANES ? dl_emit_prefetch(e) : 0;
     if (bytes)
         dl_puts(e->out, "}\n");
     else
@@ -324,13 +325,13 @@ static void put_rows(dl_emitter *e, const char *name, const char *vector, int li
     dl_puts(e->out, "    }\n}\n");
 }
 
-void dl_emit_rows_behind(dl_emitter *e) {
+void dl_emit_rows_epilogue(dl_emitter *e) {
     dl_emit_body(e);
     put_rows(e, "rows", "body", 0);
 }
 
-const char *dl_emit_rows_fetch(dl_emitter *e) {
-    int line = dl_emit_lines(e);
+const char *dl_emit_prefetch_rows(dl_emitter *e) {
+    int line = dl_emit_prefetch_lines(e);
     if (!line) return "0";
     put_rows(e, "fetch", "lines", line);
     return dl_format(e->arena, "%s_fetch", e->k->name);

@@ -5,29 +5,29 @@
 #include "compiler/cpu/emit_cpu.h"
 
 /* The K range of a panel's two vectors of lanes: `terms` channels, or bf16 pairs, from `first`
- * on, for the second vector `apart` further on. */
+ * on, for the second vector `vector_offset` further on. */
 typedef struct {
-    int64_t first, apart, terms;
-} dl_reads;
+    int64_t first, vector_offset, terms;
+} dl_k_range;
 typedef struct {
-    int64_t alike,
-        n; /* consecutive panels with equal K ranges, `alike` at a time; the number of such runs */
-    dl_reads *at;  /* the K range of each run */
-    int64_t terms; /* maximum of their terms */
-    int vectors;   /* 2: some panel's vectors have different K ranges */
-    bool mixed;    /* some vector's lanes belong to several groups */
-} dl_reading;
+    int64_t panels_a_range, n; /* consecutive panels with equal K ranges, `panels_a_range` at a
+                                  time; the number of such runs */
+    dl_k_range *at;            /* the K range of each run */
+    int64_t terms;             /* maximum of their terms */
+    int vectors;               /* 2: some panel's vectors have different K ranges */
+    bool multi_group;          /* some vector's lanes belong to several groups */
+} dl_k_ranges;
 /* The K ranges of so many lanes in groups of `own` lanes that each read `per` channels. Vectors
  * get different ranges where one for both would be larger. */
-dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, int64_t groups,
-                           int64_t per);
+dl_k_ranges dl_find_k_ranges(dl_arena *arena, const dl_target *t, int64_t lanes, int64_t groups,
+                             int64_t per);
 /* Makes all ranges equally long, within `all`. */
-void dl_reading_even(dl_reading *r, int64_t all);
+void dl_k_ranges_equalize(dl_k_ranges *r, int64_t all);
 /* Can a work item have so many of all panels? Their K ranges are equal; or, where rows are read
  * in place and can `move` to the next range, equally long and near by. */
-bool dl_reading_joins(const dl_reading *r, int64_t all, int64_t columns, bool move);
+bool dl_k_ranges_can_share(const dl_k_ranges *r, int64_t all, int64_t columns, bool move);
 /* Writes the table <kernel>_reads. */
-void dl_emit_reads(dl_emitter *e, const dl_reading *r);
+void dl_emit_k_ranges(dl_emitter *e, const dl_k_ranges *r);
 
 /* The geometry of a windowed contraction, as the tables need it. */
 typedef struct {
@@ -39,21 +39,21 @@ typedef struct {
     int64_t batch, taps;
     int64_t weight_o, weight_c; /* w's first two axes, as stored */
     int64_t summed;             /* channels that a position's sums go over, */
-    dl_reading reading;         /* the K range of each panel, where an image is computed */
-    int64_t joined;             /* pixels of x along W that are merged into one; 1: none are */
-    bool gathered; /* few channels: all taps of a position are copied into an im2col row */
-    bool pairs;    /* K elements are bf16 pairs: dl_shape_words of them */
+    dl_k_ranges k_ranges;       /* the K range of each panel, where an image is computed */
+    int64_t merged;             /* pixels of x along W that are merged into one; 1: none are */
+    bool im2col; /* few channels: all taps of a position are copied into an im2col row */
+    bool pairs;  /* K elements are bf16 pairs: dl_shape_pairs of them */
 } dl_shape;
 
 /* A stride phase of transposed convolution along one axis: positions q + stride * j of x have
  * the same taps, first + step * i, i < taps, which read y at base + j - i * fall. */
 typedef struct {
     int64_t count, shift, first, step, taps, base, fall;
-} dl_parity;
+} dl_stride_phase;
 
 dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c);
-int64_t dl_shape_words(const dl_shape *s);
-dl_parity dl_shape_parity(const dl_shape *s, int axis, int64_t q);
+int64_t dl_shape_pairs(const dl_shape *s);
+dl_stride_phase dl_shape_stride_phase(const dl_shape *s, int axis, int64_t q);
 /* A part of operand `operand`. */
 const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part);
 
@@ -95,12 +95,12 @@ dl_emit_warmth(const dl_emitter *e); /* attribute (hot or not) of the function t
 void dl_emit_give_sums(dl_emitter *e);
 /* Writes <kernel>_lines, which prefetches the cache lines that <kernel>_body accesses. Returns
  * the elements per prefetch; 0: there are none, and nothing is written. */
-int dl_emit_lines(dl_emitter *e);
+int dl_emit_prefetch_lines(dl_emitter *e);
 void dl_emit_point(dl_emitter *e);
-void dl_emit_rows_behind(dl_emitter *e);
+void dl_emit_rows_epilogue(dl_emitter *e);
 /* Writes <kernel>_fetch, which prefetches all memory that <kernel>_rows accesses. Returns its
  * name, or "0": there is none. */
-const char *dl_emit_rows_fetch(dl_emitter *e);
+const char *dl_emit_prefetch_rows(dl_emitter *e);
 /* "void <kernel>_<phase>(...) {" */
 void dl_emit_head(dl_emitter *e, int phase);
 /* Bytes of struct rows_scratch. */
@@ -111,7 +111,7 @@ enum {
 };
 int64_t dl_emit_rows_scratch(const dl_target *t); /* with the sums of one panel */
 /* Is it computed by AMX strips? Then panels go together, however long their sums are. */
-bool dl_emit_by_bands(const dl_emitter *e, const dl_shape *s);
+bool dl_emit_by_amx(const dl_emitter *e, const dl_shape *s);
 
 /* A weight gradient for the loops of compiler/cpu/kernels/weight.c. The emitter writes the
  * tables <kernel>_x, <kernel>_y and the epilogue <kernel>_block before it. */
@@ -121,10 +121,10 @@ typedef struct {
     bool packs;              /* x is not an array of floats, and is never read in place */
     bool pairs;              /* both are bf16 that the target multiplies: positions are paired */
     int64_t channels, lanes; /* channels of x that a lane reads, lanes: channels of dy */
-    dl_reading reading;      /* the channels of x that each panel reads */
+    dl_k_ranges k_ranges;    /* the channels of x that each panel reads */
     /* found by dl_emit_gradient: see struct weight_gradient */
-    int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, shares;
-    bool direct, gathered;
+    int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, splits;
+    bool direct, im2col;
     int64_t height; /* rows of a tile */
 } dl_gradient;
 void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code);
@@ -136,6 +136,6 @@ void dl_emit_panel_body(dl_emitter *e, const dl_shape *s);
 void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code);
 /* Is a weight gradient cheaper lane by lane, where each lane selects the channels of its group,
  * than by tiles? */
-bool dl_emit_goes_by_lanes(const dl_emitter *e, const dl_shape *s);
+bool dl_emit_is_by_lanes(const dl_emitter *e, const dl_shape *s);
 void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code);
 #endif

@@ -121,7 +121,7 @@ static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n,
     return missing;
 }
 
-uint64_t dl_cuda_manner(uint64_t key) { return dl_hash_str(DL_CUDA_LIMITS, key); }
+uint64_t dl_cuda_options_key(uint64_t key) { return dl_hash_str(DL_CUDA_LIMITS, key); }
 
 bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *arch,
                    const dl_console *out, int *compiled, dl_error *err) {

@@ -6,7 +6,7 @@
 #include "ir/plan/plan.h"
 
 /* NVRTC's `key`, combined with its options here: together with a source it determines an image. */
-uint64_t dl_cuda_manner(uint64_t key);
+uint64_t dl_cuda_options_key(uint64_t key);
 
 /* Compiles objects[i].source for `arch` ("sm_90a") into objects[i].image (and sets key and bytes),
  * each from the cache when it is there; equal sources are compiled once; fills *compiled with how

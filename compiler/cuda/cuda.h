@@ -3,7 +3,7 @@
  *
  * Emitters write phase p of a kernel as
  *      extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace)
- * with a typed pointer for each kernel parameter, in order, then the workspace. fold.c turns it
+ * with a typed pointer for each kernel parameter, in order, then the workspace. merge.c turns it
  * into the plan's form (ir/plan/plan.h). Grid and block have one dimension: the plan's units and
  * threads; `shared` is the size of dynamic shared memory. */
 #ifndef DL_CUDA_H
@@ -15,44 +15,45 @@
 
 /* Parts of the prelude that a kernel needs in its source (dl_emitted.needs), 1 each. */
 enum {
-    DL_NEED_TILES,  /* contractions: kernels/contract.cu */
-    DL_NEED_HALO,   /* halo kernels among them: kernels/contract_halo.cu */
-    DL_NEED_GROUPS, /* wgmma kernels among them: kernels/warpgroup.cu, kernels/contract_groups.cu */
+    DL_NEED_TILES, /* contractions: kernels/contract.cu */
+    DL_NEED_HALO,  /* halo kernels among them: kernels/contract_halo.cu */
+    DL_NEED_WGMMA, /* wgmma kernels among them: kernels/warpgroup.cu, kernels/contract_wgmma.cu */
     DL_NEED_ATTENTION, /* kernels/attention.cu */
     DL_NEED_SWEEPS,    /* vector accesses and reductions by lane groups: kernels/sweeps.cu */
     DL_CUDA_NEEDS
 };
 /* At most so many numbers and pointers in the launch table of horizontally fused kernels
- * (fold_strands.c): 4 KiB hold 512. */
+ * (merge_fused_parts.c): 4 KiB hold 512. */
 enum { DL_TABLE_NUMBERS = 240, DL_TABLE_POINTERS = 256 };
 /* Compile time, as a number of functions, of a tensor-core template; and of a halo kernel, whose
  * taps are unrolled. */
 enum { DL_CUDA_TEMPLATE = 4, DL_CUDA_HALO = 24 };
 _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
-/* Functions of dl_backend, in emit_cuda.c, settle.c, fold.c, share.c, cost.c */
+/* Functions of dl_backend, in emit_cuda.c, consolidate_variants.c, merge.c, assign_sources.c,
+ * cost.c */
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names);
 /* A variant of a contraction: a number that identifies its function, and its estimated time, in
  * products of one SM. */
 typedef struct {
     uint64_t function;
     double time;
-} dl_cuda_way;
+} dl_cuda_variant;
 /* The variants whose estimated time is at most `near` times the first one's, up to
  * DL_MOST_VARIANTS. Returns their number; 0 if the kernel is no tiled contraction.
  * emit_contract.c */
-int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, dl_cuda_way *ways);
-void dl_cuda_settle(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
+int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, dl_cuda_variant *variants);
+void dl_cuda_consolidate(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
 int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms);
-bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
-                  dl_error *err);
+bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
+                  dl_emitted *code, dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 /* A divisor, 1 to 2^31 - 1, as arguments of kernels (kd_divisor in kernels/prelude.cu): for x
  * below 2^31, x / d is the upper half of x times number[0]'s upper half, >> number[1]. The lower
  * half is d. */
 void dl_cuda_divisor(int64_t d, int64_t number[2]);
-dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels);
+dl_piece *dl_cuda_merge(dl_arena *arena, int *n, dl_piece *kernels);
 void dl_cuda_feed(dl_buf *out, const dl_target *t);
-int dl_cuda_share(int n, dl_piece *pieces);
+int dl_cuda_assign_sources(int n, dl_piece *pieces);
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t);
 #endif

@@ -12,32 +12,32 @@ typedef struct {
                      more */
     bool wgmma;   /* by warpgroups */
     int early;    /* products of a tile that overlap with the tile before: 0, 1, backward 2 */
-    bool held;    /* a CTA's own rows stay in registers */
+    bool in_registers; /* a CTA's own rows stay in registers */
     int64_t shared;
 } tiles;
 
 /* Variants by wgmma, in the order of their speed on an H200 (models/vit.dl, batch 16, bf16):
  * more rows for each read from L2, CTAs that alternate at the tensor cores, longer products.
  * Variants that keep rows in registers, to read less shared memory, have not been timed. */
-enum { WAYS = 9 };
-static const tiles by_wgmma[2][WAYS] = {{{1, 8, 128, 2, 1, true, 0, false, 0},
-                                         {1, 4, 64, 2, 5, true, 0, false, 0},
-                                         {1, 4, 64, 3, 4, true, 0, false, 0},
-                                         {1, 4, 64, 3, 4, true, 1, false, 0},
-                                         {1, 8, 64, 3, 2, true, 0, false, 0},
-                                         {1, 8, 64, 3, 2, true, 1, false, 0},
-                                         {1, 8, 64, 2, 2, true, 0, false, 0},
-                                         {1, 4, 64, 2, 5, true, 0, true, 0},
-                                         {1, 8, 64, 3, 2, true, 0, true, 0}},
-                                        {{1, 4, 64, 2, 3, true, 0, false, 0},
-                                         {1, 4, 64, 3, 3, true, 1, false, 0},
-                                         {1, 4, 32, 4, 4, true, 2, false, 0},
-                                         {1, 4, 64, 4, 2, true, 2, false, 0},
-                                         {1, 4, 32, 3, 4, true, 0, false, 0},
-                                         {1, 8, 32, 4, 2, true, 2, false, 0},
-                                         {1, 8, 32, 2, 2, true, 0, false, 0},
-                                         {1, 4, 64, 2, 3, true, 0, true, 0},
-                                         {1, 4, 32, 3, 4, true, 0, true, 0}}};
+enum { VARIANTS = 9 };
+static const tiles by_wgmma[2][VARIANTS] = {{{1, 8, 128, 2, 1, true, 0, false, 0},
+                                             {1, 4, 64, 2, 5, true, 0, false, 0},
+                                             {1, 4, 64, 3, 4, true, 0, false, 0},
+                                             {1, 4, 64, 3, 4, true, 1, false, 0},
+                                             {1, 8, 64, 3, 2, true, 0, false, 0},
+                                             {1, 8, 64, 3, 2, true, 1, false, 0},
+                                             {1, 8, 64, 2, 2, true, 0, false, 0},
+                                             {1, 4, 64, 2, 5, true, 0, true, 0},
+                                             {1, 8, 64, 3, 2, true, 0, true, 0}},
+                                            {{1, 4, 64, 2, 3, true, 0, false, 0},
+                                             {1, 4, 64, 3, 3, true, 1, false, 0},
+                                             {1, 4, 32, 4, 4, true, 2, false, 0},
+                                             {1, 4, 64, 4, 2, true, 2, false, 0},
+                                             {1, 4, 32, 3, 4, true, 0, false, 0},
+                                             {1, 8, 32, 4, 2, true, 2, false, 0},
+                                             {1, 8, 32, 2, 2, true, 0, false, 0},
+                                             {1, 4, 64, 2, 3, true, 0, true, 0},
+                                             {1, 4, 32, 3, 4, true, 0, true, 0}}};
 enum { WGMMA_WIDTH = 64 }; /* features in the 128 bytes of a token */
 
 typedef struct {
@@ -91,7 +91,7 @@ static tiles by_warps(const shape *s, bool back) {
 
 /* Can wgmma be used? Dropout needs too many registers. Backward, f16 rows are scaled into f16's
  * range tile by tile, so they cannot accumulate in place; and registers are few. */
-static bool has_groups(const dl_emitter *e, const shape *s, bool back) {
+static bool can_use_wgmma(const dl_emitter *e, const shape *s, bool back) {
     enum { BACK_WIDTH = 48 };
     if (!e->t->has_wgmma || s->a.rate > 0 || s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH))
         return false;
@@ -99,9 +99,9 @@ static bool has_groups(const dl_emitter *e, const shape *s, bool back) {
 }
 
 /* All variants, wgmma first; returns their number. */
-static int find_ways(const dl_emitter *e, const shape *s, bool back, tiles *of) {
+static int find_variants(const dl_emitter *e, const shape *s, bool back, tiles *of) {
     int n = 0;
-    for (int i = 0; i < WAYS && has_groups(e, s, back); i++) of[n++] = by_wgmma[back][i];
+    for (int i = 0; i < VARIANTS && can_use_wgmma(e, s, back); i++) of[n++] = by_wgmma[back][i];
     of[n++] = by_warps(s, back);
     for (int i = 0; i < n; i++) of[i].shared = shared_of(s, &of[i], back);
     return n;
@@ -111,7 +111,7 @@ static const char *name_of(const tiles *t) {
     static const char *const early[] = {"", ", scores early", ", scores and gradients early"};
     return dl_internf("%lldx%d%s, %d ahead, %d CTAs per SM%s%s", (long long)rows_of(t), t->columns,
                       t->wgmma ? " by wgmma" : "", t->stages - 1 - (t->early != 0), t->resident,
-                      early[t->early], t->held ? ", rows in registers" : "");
+                      early[t->early], t->in_registers ? ", rows in registers" : "");
 }
 
 static void put_shape(dl_emitter *e, const shape *s) {
@@ -162,8 +162,8 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const 
             "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d, %s>(s, p0, p1, p2, %s, "
             "p%d, p%d);\n",
             operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
-            truth(drops), t->groups, t->warps, t->columns, t->stages, t->early, truth(t->held),
-            draws(e, s, DL_ATT_SEED), out, out + 1);
+            truth(drops), t->groups, t->warps, t->columns, t->stages, t->early,
+            truth(t->in_registers), draws(e, s, DL_ATT_SEED), out, out + 1);
     dl_cuda_foot(e);
     return true;
 }
@@ -182,7 +182,7 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
             operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->of,
             truth(by_key), truth(drops), t->groups, t->warps, t->columns, t->stages,
             t->early && !by_key ? 2 : t->early, /* by queries there are enough registers */
-            truth(t->held));
+            truth(t->in_registers));
     dl_puts(e->out, by_key ? "p1, p2, p0, p5" : "p0, p5, p1, p2");
     dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
     if (by_key)
@@ -208,13 +208,13 @@ static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const
 
 static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_grad; }
 
-int dl_cuda_attention_ways(dl_emitter *e, const char **names) {
+int dl_cuda_attention_variants(dl_emitter *e, const char **names) {
     const dl_node *n = dl_kernel_call(e->k);
     shape s = find_shape(e, n);
-    tiles of[WAYS + 1];
-    int ways = find_ways(e, &s, is_back(n), of);
-    for (int i = 0; i < ways; i++) names[i] = name_of(&of[i]);
-    return ways;
+    tiles of[VARIANTS + 1];
+    int variants_of = find_variants(e, &s, is_back(n), of);
+    for (int i = 0; i < variants_of; i++) names[i] = name_of(&of[i]);
+    return variants_of;
 }
 
 bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
@@ -240,11 +240,11 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
             e->k, at, err,
             "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
             dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
-    tiles of[WAYS + 1], t;
-    int ways = find_ways(e, &s, is_back(n), of);
-    DL_CHECK(variant < ways);
+    tiles of[VARIANTS + 1], t;
+    int variants_of = find_variants(e, &s, is_back(n), of);
+    DL_CHECK(variant < variants_of);
     t = of[variant];
-    if (ways > 1) code->variant = name_of(&t);
-    code->needs[DL_NEED_ATTENTION] = 1, code->needs[DL_NEED_GROUPS] = t.wgmma;
+    if (variants_of > 1) code->variant = name_of(&t);
+    code->needs[DL_NEED_ATTENTION] = 1, code->needs[DL_NEED_WGMMA] = t.wgmma;
     return is_back(n) ? emit_backward(e, code, &s, &t, err) : emit_forward(e, code, &s, &t, err);
 }

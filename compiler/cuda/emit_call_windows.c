@@ -2,12 +2,12 @@
  * strides, dilation, padding and groups, as calls (ir/call.h). */
 #include "compiler/cuda/gemm_matrix.h"
 
-int dl_product_tensor_axis(const dl_product *p, int axis) {
+int dl_gemm_tensor_axis(const dl_gemm_problem *p, int axis) {
     return axis < 2 ? axis : axis + 3 - p->c->windows.n;
 }
 
 /* Strides of missing spatial axes, which have extent 1: the whole of the next axis. */
-static void step_over_missing(const dl_convolution *c, const dl_product *p, dl_tensor of,
+static void step_over_missing(const dl_convolution *c, const dl_gemm_problem *p, dl_tensor of,
                               dl_lattice *to) {
     int64_t size[DL_TENSOR_AXES];
     dl_convolution_sizes(c, of, size);
@@ -16,7 +16,7 @@ static void step_over_missing(const dl_convolution *c, const dl_product *p, dl_t
 }
 
 /* An operand with one part; a weight from w_start on. */
-static bool find_operand(const dl_product *p, const dl_convolution *c, dl_tensor of,
+static bool find_operand(const dl_gemm_problem *p, const dl_convolution *c, dl_tensor of,
                          dl_lattice *to) {
     int place = dl_op_place(p->c->op, of);
     int64_t stride[DL_MAX_RANK];
@@ -26,13 +26,13 @@ static bool find_operand(const dl_product *p, const dl_convolution *c, dl_tensor
     dl_type_strides(t, stride);
     *to = (dl_lattice){.param = p->c->parts[place][0], .dtype = t->dtype};
     if (of == DL_TENSOR_W) to->offset = p->c->w_start * stride[0] * dl_dtype_bytes(t->dtype);
-    for (int i = 0; i < t->rank; i++) to->step[dl_product_tensor_axis(p, i)] = stride[i];
+    for (int i = 0; i < t->rank; i++) to->step[dl_gemm_tensor_axis(p, i)] = stride[i];
     step_over_missing(c, p, of, to);
     return true;
 }
 
 /* Is the kernel exactly the convolution and one store of it? Finds the store's destination. */
-static bool find_whole(const dl_product *p, const dl_convolution *c, dl_dtype operands,
+static bool find_whole(const dl_gemm_problem *p, const dl_convolution *c, dl_dtype operands,
                        dl_lattice *to) {
     const dl_kernel *k = p->k;
     const dl_kinstr *store = &k->instrs.at[1];
@@ -55,7 +55,7 @@ static bool find_whole(const dl_product *p, const dl_convolution *c, dl_dtype op
         if (index->axis < 0) continue;
         if (followed >> index->axis & 1) return false;
         followed |= 1u << index->axis;
-        to->step[dl_product_tensor_axis(p, index->axis)] = stride[i];
+        to->step[dl_gemm_tensor_axis(p, index->axis)] = stride[i];
     }
     for (int i = 0; i < k->nspace; i++)
         if (k->space[i].size != 1 && !(followed >> i & 1)) return false;
@@ -75,7 +75,7 @@ static dl_lattice sums_of(const dl_convolution *c) {
 }
 
 /* Negative padding would crop x, which libraries do not support. */
-static bool find_windows(const dl_product *p, dl_convolution *c) {
+static bool find_windows(const dl_gemm_problem *p, dl_convolution *c) {
     bool ok = true;
     for (int i = 0; ok && i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
@@ -89,7 +89,7 @@ static bool find_windows(const dl_product *p, dl_convolution *c) {
     return ok;
 }
 
-int dl_product_convolutions(const dl_product *p, dl_call *forms) {
+int dl_gemm_convolutions(const dl_gemm_problem *p, dl_call *forms) {
     if (!dl_op_slides(p->c->op)) return 0;
     dl_convolution c = {.makes = dl_op_tensor(p->c->op, DL_RESULT_PLACE),
                         .samples = p->r.axis[0].size,

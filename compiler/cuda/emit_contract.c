@@ -45,7 +45,7 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
     if (sweeps != 1)
         return dl_emit_refuse(k, c, err, "instructions next to '%s' are swept over %s [DL-E0803]",
                               dl_ops[c->op].name, sweeps ? "more than once" : "without it");
-    return dl_finish_check(e, err);
+    return dl_epilogue_check(e, err);
 }
 
 static void put_number(dl_emitter *e, const char *name, int64_t n) {
@@ -55,7 +55,7 @@ static void put_number(dl_emitter *e, const char *name, int64_t n) {
 
 /* The coordinates of a phase's CTA in the tiling; `inner`: the work below tiles that its unit
  * counts. */
-static void put_place(dl_emitter *e, const dl_product *p, const char *inner, int64_t count) {
+static void put_place(dl_emitter *e, const dl_gemm_problem *p, const char *inner, int64_t count) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
     dl_puts(e->out, "    unsigned unit = blockIdx.x;\n");
@@ -64,53 +64,54 @@ static void put_place(dl_emitter *e, const dl_product *p, const char *inner, int
     put_number(e, "column_tile", t->nt);
     put_number(e, "row_tile", t->mt);
     dl_putf(e->out, "    const %s n = column_tile * (%s)%d;\n", index, index, t->bn);
-    dl_product_unit(e, p);
+    dl_gemm_unit(e, p);
 }
 
-static const char *unit_text(dl_emitter *e, const dl_product *p, int64_t slices) {
+static const char *unit_text(dl_emitter *e, const dl_gemm_problem *p, int64_t slices) {
     return dl_format(e->arena,
                      "(((u.q0 * %lld + u.q1) * %lld + u.q2) * %lld + row_tile) * %lld + slice",
-                     (long long)p->parities[1], (long long)p->parities[2], (long long)p->tiling.mt,
-                     (long long)slices);
+                     (long long)p->stride_phases[1], (long long)p->stride_phases[2],
+                     (long long)p->tiling.mt, (long long)slices);
 }
 
-static int64_t units_of(const dl_product *p, int64_t slices) {
-    return p->parities[0] * p->parities[1] * p->parities[2] * p->tiling.mt * slices;
+static int64_t units_of(const dl_gemm_problem *p, int64_t slices) {
+    return p->stride_phases[0] * p->stride_phases[1] * p->stride_phases[2] * p->tiling.mt * slices;
 }
 
 /* An operand that TMA loads. */
-static void put_boxes(dl_emitter *e, const dl_operand *o) {
+static void put_tma_tile(dl_emitter *e, const dl_operand *o) {
     const char *name = e->k->name, *which = dl_operand_side(o);
     dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
     for (int i = 0; i < o->nmaps; i++)
         dl_putf(e->out, "    %s.map[%d] = KD_MAP_OF(map%d);\n", which, i, o->map + i);
 }
 
-static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
+static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
     int threads = dl_tiling_threads(t);
-    int64_t tiles = dl_product_many(p) * t->mt * t->nt;
+    int64_t tiles = dl_gemm_batch(p) * t->mt * t->nt;
     if (!dl_cuda_head(e, code, tiles * t->splits, threads, dl_tiling_shared(t), err)) return false;
     dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
     put_place(e, p, "split", t->splits);
     dl_putf(e->out, "    const %s m = row_tile * (%s)%d;\n", index, index, t->bm);
     for (int o = 0; o < 2; o++) {
         const dl_operand *of = &p->operand[o];
-        if (of->map >= 0) put_boxes(e, of);
-        if (of->patched) dl_operand_put_reader(e, of, dl_operand_side(of));
-        if (dl_operand_is_read(of) || p->mends) dl_operand_put_reader(e, of, dl_operand_words(of));
+        if (of->map >= 0) put_tma_tile(e, of);
+        if (of->strip) dl_operand_put_reader(e, of, dl_operand_side(of));
+        if (dl_operand_is_read(of) || p->fixes_nans)
+            dl_operand_put_reader(e, of, dl_operand_gathered(of));
     }
-    bool sums = dl_finish_sums(e);
-    if (p->number[DL_ROWS].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");
+    bool sums = dl_epilogue_reduces(e);
+    if (p->mode[DL_MODE_M].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");
     dl_putf(e->out,
             "    const %s from = split * (%s)%lld, all = u.terms(), end = from + %lld < all ? from "
             "+ %lld : "
             "all;\n",
             index, index, (long long)t->depth, (long long)t->depth, (long long)t->depth);
-    if (p->alone)
+    if (p->direct)
         dl_putf(e->out,
-                "    const float *sums = ct_alone<%d, %d, %d>(left, right, m, n, from, end, %lld, "
+                "    const float *sums = ct_direct<%d, %d, %d>(left, right, m, n, from, end, %lld, "
                 "shared);\n",
                 t->bm, t->bn, threads, (long long)p->across.size);
     else
@@ -118,11 +119,11 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
                 "    const float *sums = ct_tile<%s%s, %d, %d, %d, %d, %d>(left, right, m, n, "
                 "from, end, "
                 "shared);\n",
-                p->arithmetic, t->groups ? "_GROUPS" : "", t->bm, t->bn, t->wm, t->wn, t->stages);
-    if (p->mends)
-        dl_putf(e->out, "    ct_mend<%s, %d, %d, %d>(%s, %s, %d, m, n, from, end, shared);\n",
-                p->arithmetic, t->bm, t->bn, threads, dl_operand_words(&p->operand[0]),
-                dl_operand_words(&p->operand[1]), p->padded);
+                p->arithmetic, t->wgmma ? "_WGMMA" : "", t->bm, t->bn, t->wm, t->wn, t->stages);
+    if (p->fixes_nans)
+        dl_putf(e->out, "    ct_fix_nans<%s, %d, %d, %d>(%s, %s, %d, m, n, from, end, shared);\n",
+                p->arithmetic, t->bm, t->bn, threads, dl_operand_gathered(&p->operand[0]),
+                dl_operand_gathered(&p->operand[1]), p->padded);
     if (t->splits > 1) {
         dl_putf(e->out,
                 "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld "
@@ -132,14 +133,14 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
                 t->bm * t->bn);
     } else {
         dl_puts(e->out, "    const int slice = 0;\n    (void)slice;\n");
-        dl_finish f = {.p = p,
-                       .threads = threads,
-                       .rows = t->bm,
-                       .unit = unit_text(e, p, 1),
-                       .units = units_of(p, 1)};
+        dl_epilogue f = {.p = p,
+                         .threads = threads,
+                         .rows = t->bm,
+                         .unit = unit_text(e, p, 1),
+                         .units = units_of(p, 1)};
         f.room = dl_tiling_sums(t);
         f.sum = dl_format(e->arena, "ct_take_near(own, sums + row * %d + column);\n", t->bn + 8);
-        dl_finish_put(e, &f, code->units[code->phases - 1], code);
+        dl_epilogue_put(e, &f, code->units[code->phases - 1], code);
     }
     dl_cuda_foot(e);
     return true;
@@ -151,12 +152,12 @@ static int rows_of(const dl_tiling *t) {
 }
 
 /* The epilogue for sums in the workspace, from `base` on. `first`: where a CTA's sums begin, in
- * C; `sum` and `by_point` as in dl_finish. */
-static bool put_rest(dl_emitter *e, const dl_product *p, int64_t base, const char *first,
+ * C; `sum` and `by_point` as in dl_epilogue. */
+static bool put_rest(dl_emitter *e, const dl_gemm_problem *p, int64_t base, const char *first,
                      const char *sum, bool by_point, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
-    int64_t tiles = dl_product_many(p) * t->mt * t->nt;
+    int64_t tiles = dl_gemm_batch(p) * t->mt * t->nt;
     int rows = rows_of(t), slices = t->bm / rows;
     if (!dl_cuda_head(e, code, tiles * slices, DL_BLOCK, 0, err)) return false;
     put_place(e, p, "slice", slices);
@@ -164,18 +165,18 @@ static bool put_rest(dl_emitter *e, const dl_product *p, int64_t base, const cha
             "    const %s m = row_tile * (%s)%d + slice * %d;\n"
             "    const float *sums = (const float *)(workspace + %lldL) + %s;\n",
             index, index, t->bm, rows, (long long)base, first);
-    dl_finish f = {.p = p, .threads = DL_BLOCK, .rows = rows, .sum = sum, .by_point = by_point};
+    dl_epilogue f = {.p = p, .threads = DL_BLOCK, .rows = rows, .sum = sum, .by_point = by_point};
     f.unit = unit_text(e, p, slices), f.units = units_of(p, slices);
-    dl_finish_put(e, &f, code->units[code->phases - 1], code);
+    dl_epilogue_put(e, &f, code->units[code->phases - 1], code);
     dl_cuda_foot(e);
     return true;
 }
 
 /* The phase after split-K. */
-static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
+static bool put_totals(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
     int64_t all = t->splits * t->bm * t->bn, base = code->workspace;
-    code->workspace += dl_product_many(p) * t->mt * t->nt * all * 4;
+    code->workspace += dl_gemm_batch(p) * t->mt * t->nt * all * 4;
     return put_rest(
         e, p, base,
         dl_format(e->arena, "(long)tile * %lldL + slice * %d", (long long)all, rows_of(t) * t->bn),
@@ -185,7 +186,7 @@ static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_
 }
 
 /* Finds the sweeps, and the GEMM that the first of them contains. */
-static bool prepare(dl_emitter *e, dl_product *p, dl_error *err) {
+static bool prepare(dl_emitter *e, dl_gemm_problem *p, dl_error *err) {
     const dl_kernel *k = e->k;
     const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
     e->sweeps = dl_find_sweeps(e->arena, k->instrs.n, e->steps, 0);
@@ -196,49 +197,49 @@ static bool prepare(dl_emitter *e, dl_product *p, dl_error *err) {
         }
     e->now = &e->sweeps.at[0];
     if (!check(e, c, err)) return false;
-    *p = dl_product_find(e, c);
+    *p = dl_gemm_find(e, c);
     return true;
 }
 
 int dl_cuda_tilings(dl_emitter *e, const char **names) {
-    dl_product p;
+    dl_gemm_problem p;
     dl_error refused = {0}; /* dl_cuda_contraction reports it */
     dl_tiling of[DL_MOST_VARIANTS];
     if (!prepare(e, &p, &refused)) return 1;
-    int n = dl_product_tilings(&p, of);
+    int n = dl_gemm_tilings(&p, of);
     for (int i = 0; i < n; i++) names[i] = dl_tiling_name(&of[i]);
     return n;
 }
 
 /* Uses TMA for all operands that support it. */
-static void take_maps(dl_product *p, dl_emitted *code) {
-    for (int i = 0; i < 2 && p->tiling.boxes; i++) {
+static void use_tma(dl_gemm_problem *p, dl_emitted *code) {
+    for (int i = 0; i < 2 && p->tiling.tma_tiles; i++) {
         dl_operand *o = &p->operand[i];
         int rows = i ? p->tiling.bn : p->tiling.bm;
         dl_tensor_map *maps = &code->maps[code->nmaps];
-        o->by_windows = p->tiling.images && dl_product_images(p, o, rows, maps);
-        if (!o->by_windows && !dl_product_boxes(p, o, rows, maps)) continue;
-        if (o->by_windows) dl_operand_tell(o), p->mends |= dl_op_makes_weight(p->c->op);
-        o->map = code->nmaps, o->nmaps = dl_product_spread(p, o, maps), code->nmaps += o->nmaps;
+        o->im2col = p->tiling.tma_im2col && dl_gemm_tma_im2col(p, o, rows, maps);
+        if (!o->im2col && !dl_gemm_tma_tiles(p, o, rows, maps)) continue;
+        if (o->im2col) dl_operand_use_coordinates(o), p->fixes_nans |= dl_op_makes_weight(p->c->op);
+        o->map = code->nmaps, o->nmaps = dl_gemm_pad_maps(p, o, maps), code->nmaps += o->nmaps;
     }
 }
 
 /* Uses strips for all operands that support them, but not with wgmma, which reads tiles. */
-static void take_patches(dl_product *p) {
-    dl_patch patch;
-    for (int i = 0; i < 2 && !p->tiling.groups; i++)
-        p->operand[i].patched =
-            dl_product_patch(p, &p->operand[i], i ? p->tiling.bn : p->tiling.bm, &patch);
+static void use_strips(dl_gemm_problem *p) {
+    dl_strip patch;
+    for (int i = 0; i < 2 && !p->tiling.wgmma; i++)
+        p->operand[i].strip =
+            dl_gemm_strips(p, &p->operand[i], i ? p->tiling.bn : p->tiling.bm, &patch);
 }
 
 /* Orders K by chunks as deep as a tile, for an image with several taps. Not with TMA, whose
  * boxes need the order of memory. */
-static void take_chunks(dl_product *p) {
+static void use_chunks(dl_gemm_problem *p) {
     const dl_operand *image = &p->operand[0];
-    const dl_number *terms = &p->number[DL_TERMS];
+    const dl_mode *terms = &p->mode[DL_MODE_K];
     int chunk = DL_LINE / p->word;
     bool mapped = image->map >= 0 || p->operand[1].map >= 0;
-    if (p->alone || mapped || !image->is_image || image->channels != DL_TERMS) return;
+    if (p->direct || mapped || !image->is_image || image->channels != DL_MODE_K) return;
     int64_t channels = terms->at[image->channel].size;
     if (dl_operand_taps(p, image) > 1 && channels > chunk && channels % chunk == 0)
         p->chunk = chunk;
@@ -246,30 +247,22 @@ static void take_chunks(dl_product *p) {
 
 /* A hash of everything but numbers that determines a loop over tiles: the tiling, and the
  * operands' loaders. */
-static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
-    dl_product p = *of;
+static uint64_t function_of(const dl_gemm_problem *of, const dl_tiling *t) {
+    dl_gemm_problem p = *of;
     dl_emitted code = {0};
     p.tiling = *t;
-    take_maps(&p, &code);
-    take_patches(&p);
-    take_chunks(&p);
-    int at[] = {t->bm,
-                t->bn,
-                t->groups,
-                t->boxes,
-                t->images,
-                t->halo.found,
-                p.word,
-                p.chunk > 0,
-                p.mends,
-                code.nmaps,
-                dl_product_many(&p) > 1};
+    use_tma(&p, &code);
+    use_strips(&p);
+    use_chunks(&p);
+    int at[] = {
+        t->bm,  t->bn,       t->wgmma,     t->tma_tiles, t->tma_im2col,        t->halo.found,
+        p.word, p.chunk > 0, p.fixes_nans, code.nmaps,   dl_gemm_batch(&p) > 1};
     uint64_t h = dl_hash(at, sizeof at, 0);
     bool all = p.operand[0].map >= 0 && p.operand[1].map >= 0;
-    for (int i = 0; i < DL_NUMBERS; i++)
-        for (int k = 0; k < p.number[i].n;
+    for (int i = 0; i < DL_MODES; i++)
+        for (int k = 0; k < p.mode[i].n;
              k++) { /* coordinates of extent 1 rarely occur in the text */
-            int counts[] = {i, all || p.number[i].at[k].size > 1};
+            int counts[] = {i, all || p.mode[i].at[k].size > 1};
             h = dl_hash(counts, sizeof counts, h);
         }
     for (int i = 0; i < 2; i++) {
@@ -279,8 +272,8 @@ static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
                       o->bytes,
                       o->is_image,
                       o->map >= 0,
-                      o->by_windows,
-                      o->patched};
+                      o->im2col,
+                      o->strip};
         h = dl_hash(kind, sizeof kind, h);
     }
     return h;
@@ -288,42 +281,42 @@ static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
 
 /* Do both tilings use the same kinds of loaders? The cost model compares sizes better than
  * loaders. TMA im2col and TMA tiles count as the same. */
-static bool come_alike(const dl_tiling *a, const dl_tiling *b) {
-    return a->groups == b->groups && a->boxes == b->boxes && a->halo.found == b->halo.found &&
+static bool use_same_loaders(const dl_tiling *a, const dl_tiling *b) {
+    return a->wgmma == b->wgmma && a->tma_tiles == b->tma_tiles && a->halo.found == b->halo.found &&
            !a->patch[0] == !b->patch[0] && !a->patch[1] == !b->patch[1];
 }
 
-int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_way *ways) {
-    dl_product p;
+int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_variant *variants) {
+    dl_gemm_problem p;
     dl_error refused = {0}; /* dl_cuda_contraction reports it */
     dl_tiling of[DL_MOST_VARIANTS];
     if (!prepare(e, &p, &refused)) return 0;
-    int n = dl_product_tilings(&p, of), found = 0;
+    int n = dl_gemm_tilings(&p, of), found = 0;
     for (; found < n && of[found].time <= near * of[0].time; found++) {
-        bool alike = come_alike(&of[0], &of[found]);
-        ways[found] =
-            (dl_cuda_way){alike ? function_of(&p, &of[found]) : ways[0].function, of[found].time};
+        bool alike = use_same_loaders(&of[0], &of[found]);
+        variants[found] = (dl_cuda_variant){
+            alike ? function_of(&p, &of[found]) : variants[0].function, of[found].time};
     }
     return found;
 }
 
 bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
-    dl_product p;
+    dl_gemm_problem p;
     dl_tiling of[DL_MOST_VARIANTS];
     if (!prepare(e, &p, err)) return false;
-    int n = dl_product_tilings(&p, of);
+    int n = dl_gemm_tilings(&p, of);
     DL_CHECK(variant < n);
     p.tiling = of[variant];
     if (n > 1) code->variant = dl_tiling_name(&p.tiling);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
-    code->needs[DL_NEED_GROUPS] = p.tiling.groups;
+    code->needs[DL_NEED_WGMMA] = p.tiling.wgmma;
     dl_emit_find_kept(e, code);
     if (p.tiling.halo.found)
         return dl_halo_put(e, &p, code, err) && dl_cuda_phases(e, 1, code, err);
-    take_maps(&p, code);
-    take_patches(&p);
-    take_chunks(&p);
-    dl_product_put(e, &p);
+    use_tma(&p, code);
+    use_strips(&p);
+    use_chunks(&p);
+    dl_gemm_put(e, &p);
     return put_tiles(e, &p, code, err) && (p.tiling.splits == 1 || put_totals(e, &p, code, err)) &&
            dl_cuda_phases(e, 1, code, err);
 }
@@ -331,9 +324,9 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
 /* ---- by a library ---- */
 
 int dl_cuda_find_calls(dl_emitter *e, dl_call *forms) {
-    dl_product p;
+    dl_gemm_problem p;
     dl_error refused = {0}; /* dl_cuda_contraction reports it */
-    return prepare(e, &p, &refused) ? dl_product_calls(&p, forms) : 0;
+    return prepare(e, &p, &refused) ? dl_gemm_calls(&p, forms) : 0;
 }
 
 /* Reserves workspace: for sums, and after them for the algorithm. */
@@ -346,10 +339,10 @@ static void reserve(dl_emitted *code) {
 }
 
 bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code, dl_error *err) {
-    dl_product p;
+    dl_gemm_problem p;
     dl_call forms[DL_MOST_CALLS];
     if (!prepare(e, &p, err)) return false;
-    int n = dl_product_calls(&p, forms);
+    int n = dl_gemm_calls(&p, forms);
     for (int i = 0; i < n; i++)
         if (dl_call_is_for(&forms[i], by)) code->call = forms[i], code->calls = 1;
     if (!code->calls)
@@ -359,12 +352,12 @@ bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code
     reserve(code);
     if (by->form == DL_FORM_WHOLE) return true;
     p.tiling = (dl_tiling){.bm = 32, .bn = 64, .splits = 1};
-    p.tiling.mt = dl_ceil_div(p.number[DL_ROWS].size, p.tiling.bm);
+    p.tiling.mt = dl_ceil_div(p.mode[DL_MODE_M].size, p.tiling.bm);
     p.tiling.nt = dl_ceil_div(p.across.size, p.tiling.bn);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
     dl_emit_find_kept(e, code);
-    dl_product_put_unit(e, &p);
-    dl_sums_place sums = dl_product_sums(e, &p, &code->call);
+    dl_gemm_put_unit(e, &p);
+    dl_sums_place sums = dl_gemm_sums(e, &p, &code->call);
     return put_rest(e, &p, 0, sums.first,
                     dl_format(e->arena, "ct_take(own, sums + %s);\n", sums.at), true, code, err) &&
            dl_cuda_phases(e, 1, code, err);

@@ -3,9 +3,9 @@
 
 #include "ir/base/foreign.h"
 
-extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_groups[],
-    dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[], dl_cuda_kernels_contract_halo[],
-    dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_groups[],
+extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_wgmma[],
+    dl_cuda_kernels_contract[], dl_cuda_kernels_contract_wgmma[], dl_cuda_kernels_contract_halo[],
+    dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_wgmma[],
     dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[],
     dl_cuda_kernels_warpgroup[];
 
@@ -15,12 +15,12 @@ void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     if (needs->needs[DL_NEED_SWEEPS]) dl_puts(out, dl_cuda_kernels_sweeps);
     if (needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract);
     if (needs->needs[DL_NEED_HALO]) dl_puts(out, dl_cuda_kernels_contract_halo);
-    bool groups = needs->needs[DL_NEED_GROUPS];
-    if (groups)
-        dl_puts(out, t->emulated ? dl_cuda_kernels_emulated_groups : dl_cuda_kernels_warpgroup);
-    if (groups && needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract_groups);
+    bool wgmma = needs->needs[DL_NEED_WGMMA];
+    if (wgmma)
+        dl_puts(out, t->emulated ? dl_cuda_kernels_emulated_wgmma : dl_cuda_kernels_warpgroup);
+    if (wgmma && needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract_wgmma);
     if (needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention);
-    if (groups && needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention_groups);
+    if (wgmma && needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention_wgmma);
 }
 
 void dl_cuda_feed(dl_buf *out, const dl_target *t) {
@@ -61,15 +61,15 @@ int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names)
     bool call = dl_kernel_call(k);
     if (!call && !is_tiled(k)) return 1;
     dl_emitter e = emitter_of(NULL, k, t);
-    int n = call ? dl_cuda_attention_ways(&e, names) : dl_cuda_tilings(&e, names);
+    int n = call ? dl_cuda_attention_variants(&e, names) : dl_cuda_tilings(&e, names);
     dl_arena_free(e.arena);
     return n;
 }
 
-int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, dl_cuda_way *ways) {
+int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, dl_cuda_variant *variants) {
     if (!is_tiled(k)) return 0;
     dl_emitter e = emitter_of(NULL, k, t);
-    int n = dl_cuda_near_tilings(&e, near, ways);
+    int n = dl_cuda_near_tilings(&e, near, variants);
     dl_arena_free(e.arena);
     return n;
 }
@@ -82,24 +82,24 @@ int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms) {
     return n;
 }
 
-static bool emit(dl_emitter *e, dl_way way, dl_emitted *code, dl_error *err) {
+static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     if (!dl_is_c_name(k->name))
         return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     dl_puts(e->out, "\n");
     dl_emit_title(e);
-    if (way.by) return dl_cuda_around_call(e, way.by, code, err);
-    if (is_tiled(k)) return dl_cuda_contraction(e, way.variant, code, err);
-    if (dl_kernel_call(k)) return dl_cuda_attention(e, way.variant, code, err);
-    DL_CHECK(way.variant == 0);
-    return scatters(k) ? dl_cuda_scatter(e, code, err) : dl_cuda_strands(e, code, err);
+    if (variant.by) return dl_cuda_around_call(e, variant.by, code, err);
+    if (is_tiled(k)) return dl_cuda_contraction(e, variant.variant, code, err);
+    if (dl_kernel_call(k)) return dl_cuda_attention(e, variant.variant, code, err);
+    DL_CHECK(variant.variant == 0);
+    return scatters(k) ? dl_cuda_scatter(e, code, err) : dl_cuda_fused_parts(e, code, err);
 }
 
-bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
-                  dl_error *err) {
+bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
+                  dl_emitted *code, dl_error *err) {
     dl_emitter e = emitter_of(out, k, t);
     *code = (dl_emitted){0};
-    bool ok = dl_check_constants(k, err) && emit(&e, way, code, err);
+    bool ok = dl_check_constants(k, err) && emit(&e, variant, code, err);
     dl_arena_free(e.arena);
     return ok;
 }

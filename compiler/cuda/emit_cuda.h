@@ -6,8 +6,8 @@
 /* Kernels without a contraction; e->steps, partial and kept must be set. emit_sweeps.c */
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* The same for kernels that may be horizontally fused: one text for each part, if that pays.
- * emit_strands.c */
-bool dl_cuda_strands(dl_emitter *e, dl_emitted *code, dl_error *err);
+ * emit_fused_parts.c */
+bool dl_cuda_fused_parts(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* A scatter: a store at indices that are values. emit_scatter.c */
 bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* Kernels around a contraction, windowed or by axis names. emit_contract.c */
@@ -16,7 +16,7 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
 int dl_cuda_tilings(dl_emitter *e, const char **names);
 /* The functions of the tilings that take at most `near` times as long as the first one; returns
  * their number. */
-int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_way *ways);
+int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_variant *variants);
 /* The same with its GEMM computed by a library; dl_backend.calls. emit_call.c, emit_contract.c */
 bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code, dl_error *err);
 int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);
@@ -26,5 +26,5 @@ enum { DL_ATTENTION_PARTS = 2 };
 /* Calls of attention and its gradients. emit_attention.c */
 bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
 /* dl_backend.variants of such a kernel. */
-int dl_cuda_attention_ways(dl_emitter *e, const char **names);
+int dl_cuda_attention_variants(dl_emitter *e, const char **names);
 #endif

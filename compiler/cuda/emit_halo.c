@@ -5,15 +5,16 @@
 
 enum { DEEP = 16 /* CT_DEEP */, RESIDENT = 2 /* minimum CTAs per SM */ };
 
-static int64_t channels_of(const dl_product *p) {
+static int64_t channels_of(const dl_gemm_problem *p) {
     const dl_operand *o = &p->operand[0];
-    return p->number[DL_TERMS].at[o->channel].size;
+    return p->mode[DL_MODE_K].at[o->channel].size;
 }
 
 /* ---- operands ---- */
 
 /* "x1 * 2048 + ": the contributions of coordinates. */
-static void put_steps(dl_emitter *e, const dl_product *p, const int64_t *stride, const char *of) {
+static void put_steps(dl_emitter *e, const dl_gemm_problem *p, const int64_t *stride,
+                      const char *of) {
     for (int i = 0; i < 3; i++)
         if (dl_halo_axis(p, i) >= 0)
             dl_putf(e->out, " + %s%d * %lld%s", of, i, (long long)stride[dl_halo_axis(p, i)],
@@ -37,20 +38,20 @@ static void put_params(dl_emitter *e, const dl_operand *o) {
         dl_putf(e->out, "    const %s *of%d;\n", dl_emit_element_type(o->dtype), i);
 }
 
-static void put_axes(dl_emitter *e, const dl_product *p, const dl_halo *h) {
+static void put_axes(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h) {
     int sign = dl_halo_makes_image(p) ? 1 : -1;
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
         dl_putf(e->out, "    typedef ct_axis<%d, %lld, %lld, %lld, %lld, %lld> axis%d;\n",
-                h->box[i], (long long)(sign > 0 ? 1 : v->stride), (long long)p->parities[i],
+                h->box[i], (long long)(sign > 0 ? 1 : v->stride), (long long)p->stride_phases[i],
                 (long long)p->r.axis[v->tap].size, (long long)(sign * v->pad),
                 (long long)(sign * v->dilation), i);
     }
 }
 
-static void put_image(dl_emitter *e, const dl_product *p, const dl_halo *h) {
+static void put_image(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h) {
     const dl_operand *o = &p->operand[0];
-    dl_product_put_head(e, o, "image");
+    dl_gemm_put_head(e, o, "image");
     put_axes(e, p, h);
     dl_putf(e->out, "    enum { CHANNELS = %lld, PARTS = %d };\n", (long long)channels_of(p),
             o->nparts);
@@ -85,12 +86,12 @@ static void put_image(dl_emitter *e, const dl_product *p, const dl_halo *h) {
     dl_puts(e->out, "};\n");
 }
 
-static void put_weight(dl_emitter *e, const dl_product *p) {
+static void put_weight(dl_emitter *e, const dl_gemm_problem *p) {
     const dl_operand *o = &p->operand[1];
     int64_t stride[DL_MAX_RANK], taps = 1;
     int column = dl_halo_makes_image(p) ? 1 : 0;
     dl_type_strides(dl_operand_part(p, o, 0), stride);
-    dl_product_put_head(e, o, "weight");
+    dl_gemm_put_head(e, o, "weight");
     put_params(e, o);
     dl_puts(e->out, "    INLINE word load(int column, int channel, int tap) const {\n");
     for (int i = 2; i >= 0; i--) {
@@ -110,7 +111,7 @@ static void put_weight(dl_emitter *e, const dl_product *p) {
 /* ---- phases ---- */
 
 /* Stores the packed weight in the workspace. */
-static bool put_first(dl_emitter *e, const dl_product *p, const dl_halo *h, dl_emitted *code,
+static bool put_first(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h, dl_emitted *code,
                       dl_error *err) {
     int64_t lanes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * DL_WARP;
     if (!dl_cuda_head(e, code, dl_ceil_div(lanes, DL_BLOCK), DL_BLOCK, 0, err)) return false;
@@ -125,9 +126,9 @@ static bool put_first(dl_emitter *e, const dl_product *p, const dl_halo *h, dl_e
     return true;
 }
 
-static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int64_t weight,
+static bool put_second(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h, int64_t weight,
                        dl_emitted *code, dl_error *err) {
-    const dl_number *rows = &p->number[DL_ROWS];
+    const dl_mode *rows = &p->mode[DL_MODE_M];
     int threads = dl_tiling_threads(&p->tiling);
     e->resident =
         RESIDENT; /* the accumulators determine the number of registers, not a guess of ptxas */
@@ -150,24 +151,24 @@ static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int
             "first0, "
             "first1, first2, shared);\n",
             p->arithmetic, p->tiling.bm / 16 / DL_HALO_WARPS, h->columns / 8, (long long)weight);
-    dl_finish f = {.p = p,
-                   .threads = threads,
-                   .rows = (int)(p->tiling.bm * h->parities),
-                   .unit = "blockIdx.x",
-                   .units = p->tiling.mt};
+    dl_epilogue f = {.p = p,
+                     .threads = threads,
+                     .rows = (int)(p->tiling.bm * h->stride_phases),
+                     .unit = "blockIdx.x",
+                     .units = p->tiling.mt};
     f.room = (int64_t)f.rows * h->columns * (int64_t)sizeof(float);
     f.sum = dl_format(e->arena, "ct_take(own, sums + row * %d + column);\n", h->columns);
-    dl_finish_put(e, &f, code->units[code->phases - 1], code);
+    dl_epilogue_put(e, &f, code->units[code->phases - 1], code);
     dl_cuda_foot(e);
     return true;
 }
 
-bool dl_halo_put(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
+bool dl_halo_put(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code, dl_error *err) {
     const dl_halo *h = &p->tiling.halo;
     int64_t weight = code->workspace,
             bytes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * DL_HALO_FRAGMENT;
     code->needs[DL_NEED_HALO] = 1;
-    dl_product_put_unit(e, p);
+    dl_gemm_put_unit(e, p);
     put_image(e, p, h);
     put_weight(e, p);
     if (!put_first(e, p, h, code, err)) return false;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-int dl_cuda_power(int64_t n) {
+int dl_cuda_power_of_two(int64_t n) {
     int power = 1;
     while (power < n) power *= 2;
     return power;
@@ -67,12 +67,12 @@ dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes) {
 }
 
 void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list) {
-    dl_emit_split(e, number, list->points, list->n, list->axis);
+    dl_emit_delinearize(e, number, list->points, list->n, list->axis);
 }
 
 /* ---- threads ---- */
 
-void dl_cuda_put_table(dl_emitter *e, const dl_table *t) {
+void dl_cuda_put_thread_layout(dl_emitter *e, const dl_thread_layout *t) {
     const char *index = e->dialect->index;
     int inner = t->across ? t->groups : t->lanes;
     dl_putf(e->out, "    const %s %s = kd_thread() %% %d, %s = kd_thread() / %d;\n", index,
@@ -80,30 +80,30 @@ void dl_cuda_put_table(dl_emitter *e, const dl_table *t) {
     dl_puts(e->out, "    (void)lane, (void)group;\n");
 }
 
-const char *dl_cuda_by(const dl_kinstr *in) {
+const char *dl_cuda_operator(const dl_kinstr *in) {
     return in->op == DL_OP_sum ? "by_sum" : in->op == DL_OP_reduce_max ? "by_max" : "by_min";
 }
 
-const char *dl_cuda_growing(const dl_kinstr *in, int64_t terms) {
+const char *dl_cuda_accumulator_type(const dl_kinstr *in, int64_t terms) {
     if (!dl_dtype_is_float(in->type)) return "long";
     return dl_emit_is_float(in->type) && (in->op != DL_OP_sum || terms <= DL_SUM_TERMS) ? "float"
                                                                                         : "double";
 }
 
-void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_table *t) {
-    dl_putf(e->out, "group_reduce<%s, %d, %d, %s>(", dl_cuda_by(in), DL_BLOCK, t->lanes,
+void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_thread_layout *t) {
+    dl_putf(e->out, "group_reduce<%s, %d, %d, %s>(", dl_cuda_operator(in), DL_BLOCK, t->lanes,
             t->across ? "true" : "false");
 }
 
 void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in) {
-    dl_putf(e->out, "block_reduce_one<%s, %d>(", dl_cuda_by(in), DL_BLOCK);
+    dl_putf(e->out, "block_reduce_one<%s, %d>(", dl_cuda_operator(in), DL_BLOCK);
 }
 
 void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *const *types,
                         int lanes, const char **reduced) {
     for (int i = 0; i < n; i++) {
         int first = numbers[i], alike = 0;
-        const char *by = dl_cuda_by(&e->k->instrs.at[first]), *type = types[first];
+        const char *by = dl_cuda_operator(&e->k->instrs.at[first]), *type = types[first];
         dl_buf values = {0};
         if (reduced[first]) continue;
         dl_puts(&values, "{");
@@ -141,7 +141,7 @@ void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *
     dl_putf(e->out, ")[%s] = %s;\n", at, value);
 }
 
-bool dl_cuda_is_within(const dl_emitter *e, int number) {
-    return e->within && e->k->instrs.at[number].kind == DL_K_REDUCE &&
-           e->steps[number].over == e->within;
+bool dl_cuda_is_per_thread(const dl_emitter *e, int number) {
+    return e->per_thread && e->k->instrs.at[number].kind == DL_K_REDUCE &&
+           e->steps[number].over == e->per_thread;
 }

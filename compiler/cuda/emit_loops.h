@@ -28,11 +28,11 @@ void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_li
 typedef struct {
     int lanes, groups; /* lanes of a group, groups; powers of two whose product is DL_BLOCK */
     bool across;       /* consecutive threads are in different groups */
-} dl_table;
+} dl_thread_layout;
 /* "const int group = ..., lane = ...;" */
-void dl_cuda_put_table(dl_emitter *e, const dl_table *t);
+void dl_cuda_put_thread_layout(dl_emitter *e, const dl_thread_layout *t);
 /* "group_reduce<by_sum, 256, 32, false>(": over the lanes of a group. */
-void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_table *t);
+void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_thread_layout *t);
 /* Over the CTA. */
 void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in);
 /* Reduces n values that threads hold in "a3" over `lanes` neighbours, at most a warp, or over
@@ -41,71 +41,73 @@ void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in);
 void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *const *types,
                         int lanes, const char **reduced);
 /* "by_sum": the operator that combines two values. */
-const char *dl_cuda_by(const dl_kinstr *in);
+const char *dl_cuda_operator(const dl_kinstr *in);
 /* The accumulator type for `terms` values of a thread: "float" for few floats. */
-const char *dl_cuda_growing(const dl_kinstr *in, int64_t terms);
+const char *dl_cuda_accumulator_type(const dl_kinstr *in, int64_t terms);
 /* The smallest power of two that is not below n, which is at most 2^30. */
-int dl_cuda_power(int64_t n);
+int dl_cuda_power_of_two(int64_t n);
 
 /* Vector accesses: points that are contiguous in memory along the last of some axes, so that a
- * thread loads and stores them together (kernels/sweeps.cu: lot). */
-enum { DL_LOT_MOST = 8 };
+ * thread loads and stores them together (kernels/sweeps.cu: vec). */
+enum { DL_VECTOR_MOST = 8 };
 typedef struct {
     int width;   /* vector width in points; 1: scalar */
     bool across; /* consecutive threads are along another axis, the last one */
     int axis;    /* the axis of the vector */
     bool *has; /* by instruction: it is a vector load or store, or a vector read of a kept value */
-    bool *still;              /* loop-invariant: loaded once, before the loop */
+    bool *invariant;          /* loop-invariant: loaded once, before the loop */
     const char *const *array; /* by instruction: the point's element; for dl_emitter.array */
-    int ahead; /* prefetch distance: rows whose vectors are loaded together, ahead of a loop over
+    int prefetch; /* prefetch distance: rows whose vectors are loaded together, ahead of a loop over
                   them; or 0 */
-} dl_lots;
+} dl_vectors;
 /* Finds the present sweep's vector accesses along the last of these axes. `moving`: the axes of
  * the loop around them, a bit each (all: there is none); accesses that depend on none of them
  * are loop-invariant. */
-dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned moving);
+dl_vectors dl_cuda_find_vectors(dl_emitter *e, const dl_axis_list *along, unsigned moving);
 /* The same along an axis that is not the last one. */
-dl_lots dl_cuda_find_lots_along(dl_emitter *e, int axis, unsigned moving);
+dl_vectors dl_cuda_find_vectors_along(dl_emitter *e, int axis, unsigned moving);
 /* Replaces vectors along the last of these axes by vectors along another one, which is moved to
- * the last place but one, where that moves fewer bytes. emit_across.c */
-bool dl_cuda_find_across(dl_emitter *e, dl_axis_list *list, unsigned moving, dl_lots *own);
+ * the last place but one, where that moves fewer bytes. emit_vector_axis.c */
+bool dl_cuda_choose_vector_axis(dl_emitter *e, dl_axis_list *list, unsigned moving,
+                                dl_vectors *own);
 /* dl_cuda_put_coordinates of a vector's first point by the vector's index. */
-void dl_cuda_put_lot_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list,
-                                 const dl_lots *l);
+void dl_cuda_put_vector_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list,
+                                    const dl_vectors *l);
 /* By instruction: does the present sweep run or read it? */
 const bool *dl_cuda_find_runs(const dl_emitter *e);
 /* Does the present sweep load, or read a kept value, at an address that depends on one of these
  * axes? A bit each. */
-bool dl_cuda_waits(const dl_emitter *e, unsigned axes);
+bool dl_cuda_load_axes(const dl_emitter *e, unsigned axes);
 /* The text around the statements of one point; `runs` has the point's instructions. Before them
- * come loads (and more: dl_cuda_open_lots), after them the loop's end and stores, under the
+ * come loads (and more: dl_cuda_open_vectors), after them the loop's end and stores, under the
  * condition `guard` (NULL: always). Outside of the loop, x<axis> is the first point's. */
-void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs); /* before the loop */
-void dl_cuda_load_lots(dl_emitter *e, const dl_lots *l, const bool *runs);  /* at the point */
-void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard);
-/* Prefetched vectors of the next `ahead` rows, "lot<float, 8> a3[2]", possible where all loads
+void dl_cuda_load_invariant(dl_emitter *e, const dl_vectors *l,
+                            const bool *runs); /* before the loop */
+void dl_cuda_load_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs); /* at the point */
+void dl_cuda_close_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs, const char *guard);
+/* Prefetched vectors of the next `ahead` rows, "vec<float, 8> a3[2]", possible where all loads
  * that depend on an axis of `axes` are vectors. Functions declare them, load them in a loop in
  * which `k` counts rows, and shift them after a row; the current row's are a3[0]. */
-bool dl_cuda_are_lots(const dl_emitter *e, const dl_lots *l, unsigned axes);
-void dl_cuda_declare_ahead(dl_emitter *e, const dl_lots *l, const bool *runs);
-void dl_cuda_load_ahead(dl_emitter *e, const dl_lots *l, const bool *runs);
-void dl_cuda_move_ahead(dl_emitter *e, const dl_lots *l, const bool *runs);
+bool dl_cuda_are_vectors(const dl_emitter *e, const dl_vectors *l, unsigned axes);
+void dl_cuda_declare_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs);
+void dl_cuda_load_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs);
+void dl_cuda_shift_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs);
 /* The loop over a vector's points, in which `j` counts, and its end. */
-void dl_cuda_open_points(dl_emitter *e, const dl_lots *l);
+void dl_cuda_open_points(dl_emitter *e, const dl_vectors *l);
 void dl_cuda_close_points(dl_emitter *e);
 
 /* ---- reductions that a thread computes alone at its point, over the axes e->within
- * (emit_within.c) ---- */
+ * (emit_per_thread.c) ---- */
 /* Finds them, and the remaining sweeps. False: there are none. */
-bool dl_cuda_find_within(dl_emitter *e);
-bool dl_cuda_is_within(const dl_emitter *e, int number); /* emit_loops.c */
+bool dl_cuda_find_per_thread(dl_emitter *e);
+bool dl_cuda_is_per_thread(const dl_emitter *e, int number); /* emit_loops.c */
 /* "const float v3 = a3[j];", in the loop in which `j` counts. */
-void dl_cuda_put_within_value(dl_emitter *e, int number);
-/* Loads the vectors that a point of the reduction needs. emit_lots.c */
-void dl_cuda_load_within(dl_emitter *e, const dl_lots *l, const bool *made);
+void dl_cuda_put_per_thread_value(dl_emitter *e, int number);
+/* Loads the vectors that a point of the reduction needs. emit_vectors.c */
+void dl_cuda_load_per_thread(dl_emitter *e, const dl_vectors *l, const bool *made);
 /* The text before the statements of one point: its loads, its per-thread reductions (a3[j] of
  * each in `runs`), and the head of the loop in which `j` counts. */
-void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs);
+void dl_cuda_open_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs);
 
 /* Partial results of a reduction in the workspace, 8 bytes each: sets e->partial[number] to
  * `units` times `count` of them, from `base` on. */
@@ -119,13 +121,13 @@ void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *
 /* Emits the sweeps from number `from` on as phases. False: refused. */
 bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 /* Writes the body of the present sweep, and returns its number of CTAs. emit_points.c,
- * emit_rows.c */
+ * emit_resident.c */
 int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code);
 /* For resident reductions; *shared: bytes of shared memory. */
-int64_t dl_cuda_rows(dl_emitter *e, dl_emitted *code, int64_t *shared);
+int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared);
 /* Can a sweep be emitted as a resident reduction? */
-bool dl_cuda_has_rows(dl_emitter *e, const dl_sweep *s);
+bool dl_cuda_can_be_resident(dl_emitter *e, const dl_sweep *s);
 /* Finalizes reductions over the grid: combines partial results, then runs the instructions that
- * need them. emit_behind.c */
-int64_t dl_cuda_behind(dl_emitter *e);
+ * need them. emit_finalize.c */
+int64_t dl_cuda_finalize(dl_emitter *e);
 #endif

@@ -4,27 +4,27 @@
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    LEAST_TERMS = 8,   /* terms per thread, at least, before more CTAs share a sum */
-    FEW_POINTS = 2048, /* kept points: with fewer, each has a whole CTA */
-    WARP_TERMS = 2048, /* terms: too many for a warp */
-    MOST_ROWS = 8,     /* that a thread loops over, without sums */
-    ALONE = 1 << 13,   /* without sums: with so few points, one thread for each is better */
-    MOST_TURNS = 4,    /* unroll factor of a loop over terms, for overlapping loads, */
-    AHEAD = 24         /* as long as they fit into so many registers */
+    LEAST_TERMS = 8,         /* terms per thread, at least, before more CTAs share a sum */
+    FEW_POINTS = 2048,       /* kept points: with fewer, each has a whole CTA */
+    WARP_TERMS = 2048,       /* terms: too many for a warp */
+    MOST_ROWS = 8,           /* that a thread loops over, without sums */
+    SCALAR_POINTS = 1 << 13, /* without sums: with so few points, one thread for each is better */
+    MOST_UNROLLED = 4,       /* unroll factor of a loop over terms, for overlapping loads, */
+    AHEAD = 24               /* as long as they fit into so many registers */
 };
 
 typedef struct {
     dl_emitter *e;
     dl_axis_list order, kept, summed;
-    dl_table table;
-    dl_lots lots;
-    bool lots_kept;             /* along a kept axis: each of a vector's points has its own sums */
+    dl_thread_layout layout;
+    dl_vectors vectors;
+    bool vectors_kept;          /* along a kept axis: each of a vector's points has its own sums */
     bool sums;                  /* has reductions */
     int64_t points, terms;      /* in vectors */
     dl_axis_list around, along; /* without sums: the axes of a vector, and the axes around them; */
     int64_t rows,
-        hop;   /* a thread has several vectors, each so many points after the one before; 0: one */
-    int turns; /* terms that a thread takes at once */
+        step;   /* a thread has several vectors, each so many points after the one before; 0: one */
+    int unroll; /* terms that a thread takes at once */
     int64_t tiles, parts,
         each; /* CTAs by kept points, and by parts of the sums, `each` terms long */
 } nest;
@@ -34,21 +34,22 @@ static bool is_reduction(const nest *s, int i) { return s->e->steps[i].kind == D
 /* Does it keep no axis while others do? Then it is reduced over all threads of the CTA. */
 static bool is_of_block(const nest *s, int i) { return !s->e->steps[i].axes && s->kept.n; }
 
-static void choose_table(nest *s) {
+static void choose_layout(nest *s) {
     int lanes;
-    if (s->lots_kept || !s->summed.n) {
-        s->table.across = true;
-        int groups = s->points >= DL_WARP ? DL_WARP : dl_cuda_power(s->points ? s->points : 1);
+    if (s->vectors_kept || !s->summed.n) {
+        s->layout.across = true;
+        int groups =
+            s->points >= DL_WARP ? DL_WARP : dl_cuda_power_of_two(s->points ? s->points : 1);
         lanes = DL_BLOCK / groups;
         while (lanes > 1 && lanes / 2 >= s->terms) lanes /= 2;
         if (s->points >= (int64_t)DL_BLOCK * DL_BLOCKS_ENOUGH) lanes = 1;
     } else if (s->points <= FEW_POINTS || s->terms > WARP_TERMS) {
-        lanes = s->terms > DL_WARP ? DL_BLOCK : dl_cuda_power(s->terms);
+        lanes = s->terms > DL_WARP ? DL_BLOCK : dl_cuda_power_of_two(s->terms);
     } else {
-        lanes = s->terms >= DL_WARP ? DL_WARP : dl_cuda_power(s->terms);
+        lanes = s->terms >= DL_WARP ? DL_WARP : dl_cuda_power_of_two(s->terms);
     }
     if (lanes < 1) lanes = 1;
-    s->table.lanes = lanes, s->table.groups = DL_BLOCK / lanes;
+    s->layout.lanes = lanes, s->layout.groups = DL_BLOCK / lanes;
 }
 
 static int64_t common(int64_t a, int64_t b) {
@@ -64,39 +65,39 @@ static int64_t common(int64_t a, int64_t b) {
  * weight, are loaded and computed once; as many as leave enough CTAs. */
 static void choose_rows(nest *s) {
     dl_emitter *e = s->e;
-    bool still = false;
+    bool invariant = false;
     int n = s->kept.n, first = n - 1;
-    s->hop = DL_BLOCK * s->lots.width;
-    if (s->sums || e->within || s->lots.across || n < 2 || s->lots.width == 1) return;
-    while (first > 0 && dl_emit_joins(e, s->kept.axis[first - 1], s->kept.axis[first])) first--;
+    s->step = DL_BLOCK * s->vectors.width;
+    if (s->sums || e->per_thread || s->vectors.across || n < 2 || s->vectors.width == 1) return;
+    while (first > 0 && dl_emit_collapses(e, s->kept.axis[first - 1], s->kept.axis[first])) first--;
     unsigned own = 0;
     for (int i = first; i < n; i++) own |= 1u << s->kept.axis[i];
     s->along = dl_cuda_list_axes(e, &s->kept, own),
     s->around = dl_cuda_list_axes(e, &s->kept, ~own);
-    dl_lots lots = dl_cuda_find_lots(e, &s->kept, e->now->axes & ~own);
-    for (int i = 0; i < e->k->instrs.n; i++) still |= lots.still[i];
-    int64_t hop = common(s->along.points, s->hop), blocks = s->kept.points / s->hop,
+    dl_vectors vectors = dl_cuda_find_vectors(e, &s->kept, e->now->axes & ~own);
+    for (int i = 0; i < e->k->instrs.n; i++) invariant |= vectors.invariant[i];
+    int64_t step = common(s->along.points, s->step), blocks = s->kept.points / s->step,
             rows = blocks / (2 * DL_BLOCKS_ENOUGH);
     if (rows > MOST_ROWS) rows = MOST_ROWS;
     if (rows < 1) rows = 1;
-    if (!still || !s->around.n || !s->kept.points || hop > s->kept.points / rows) return;
-    s->lots = lots, s->rows = rows, s->hop = hop;
+    if (!invariant || !s->around.n || !s->kept.points || step > s->kept.points / rows) return;
+    s->vectors = vectors, s->rows = rows, s->step = step;
 }
 
 /* The number of terms whose loads a thread can have in flight. */
-static int choose_turns(const nest *s) {
-    int64_t registers = 0, most = s->each / s->table.lanes;
-    int turns = MOST_TURNS;
+static int choose_unroll(const nest *s) {
+    int64_t registers = 0, most = s->each / s->layout.lanes;
+    int unroll = MOST_UNROLLED;
     for (int i = 0; i < s->e->now->run.n; i++) {
         int number = s->e->now->run.at[i];
         const dl_kinstr *in = instr_of(s, number);
-        if (in->kind != DL_K_LOAD || s->lots.still[number]) continue;
+        if (in->kind != DL_K_LOAD || s->vectors.invariant[number]) continue;
         int bytes =
-            s->lots.has[number] ? dl_dtype_bytes(s->e->k->params.at[in->param].type.dtype) : 4;
-        registers += dl_ceil_div(bytes * s->lots.width, 4);
+            s->vectors.has[number] ? dl_dtype_bytes(s->e->k->params.at[in->param].type.dtype) : 4;
+        registers += dl_ceil_div(bytes * s->vectors.width, 4);
     }
-    while (turns > 1 && (turns * registers > AHEAD || turns > most)) turns /= 2;
-    return s->sums && !s->e->within ? turns : 1;
+    while (unroll > 1 && (unroll * registers > AHEAD || unroll > most)) unroll /= 2;
+    return s->sums && !s->e->per_thread ? unroll : 1;
 }
 
 static nest plan_nest(dl_emitter *e) {
@@ -111,27 +112,31 @@ static nest plan_nest(dl_emitter *e) {
     s.kept = dl_cuda_list_axes(e, &s.order, kept);
     s.summed = dl_cuda_list_axes(e, &s.order, e->now->axes & ~kept);
     int last = s.order.n ? s.order.axis[s.order.n - 1] : -1;
-    s.lots_kept = last >= 0 && kept >> last & 1;
+    s.vectors_kept = last >= 0 && kept >> last & 1;
     unsigned moving = s.sums && s.kept.points ? e->now->axes & ~kept : ~0u;
-    bool alone = !s.sums && s.kept.points <= ALONE;
-    s.lots = dl_cuda_find_lots(e, alone ? &nothing : s.lots_kept ? &s.kept : &s.summed, moving);
-    if (!alone && (!s.sums || !s.lots_kept))
-        dl_cuda_find_across(e, s.lots_kept ? &s.kept : &s.summed, moving, &s.lots);
-    s.points = s.kept.points / (s.lots_kept ? s.lots.width : 1);
-    s.terms = s.summed.points / (s.lots_kept ? 1 : s.lots.width);
+    bool scalar = !s.sums && s.kept.points <= SCALAR_POINTS;
+    s.vectors = dl_cuda_find_vectors(e,
+                                     scalar           ? &nothing
+                                     : s.vectors_kept ? &s.kept
+                                                      : &s.summed,
+                                     moving);
+    if (!scalar && (!s.sums || !s.vectors_kept))
+        dl_cuda_choose_vector_axis(e, s.vectors_kept ? &s.kept : &s.summed, moving, &s.vectors);
+    s.points = s.kept.points / (s.vectors_kept ? s.vectors.width : 1);
+    s.terms = s.summed.points / (s.vectors_kept ? 1 : s.vectors.width);
     choose_rows(&s);
-    choose_table(&s);
-    s.tiles = dl_ceil_div(s.points, s.table.groups);
+    choose_layout(&s);
+    s.tiles = dl_ceil_div(s.points, s.layout.groups);
     if (s.tiles < 1) s.tiles = 1;
     int64_t parts = DL_BLOCKS_ENOUGH / s.tiles,
-            most = dl_ceil_div(s.terms, s.table.lanes * LEAST_TERMS);
+            most = dl_ceil_div(s.terms, s.layout.lanes * LEAST_TERMS);
     if (parts > most) parts = most;
     if (parts < 1) parts = 1;
-    s.each = dl_ceil_div(dl_ceil_div(s.terms, parts), s.table.lanes) * s.table.lanes;
+    s.each = dl_ceil_div(dl_ceil_div(s.terms, parts), s.layout.lanes) * s.layout.lanes;
     if (s.each < 1) s.each = 1;
     s.parts = dl_ceil_div(s.terms, s.each);
     if (s.parts < 1) s.parts = 1;
-    s.turns = choose_turns(&s);
+    s.unroll = choose_unroll(&s);
     return s;
 }
 
@@ -139,34 +144,36 @@ static nest plan_nest(dl_emitter *e) {
  * copy would have one. */
 static void put_growth(dl_emitter *e, int number) {
     const nest *s = e->loop;
-    const char *which = s->lots_kept && s->lots.width > 1 ? "[j]" : "";
+    const char *which = s->vectors_kept && s->vectors.width > 1 ? "[j]" : "";
     const dl_kinstr *in = instr_of(s, number);
-    const char *type = s->turns > 1 ? dl_cuda_growing(in, s->turns) : dl_emit_partial_type(in),
-               *own = dl_format(e->arena, "%s%d%s", s->turns > 1 ? "t" : "a", number, which);
-    dl_putf(e->out, "    %s = %s%s::of(%s, (%s)v%d)", own, s->turns > 1 ? "in ? " : "",
-            dl_cuda_by(in), own, type, in->args[0]);
-    if (s->turns > 1) dl_putf(e->out, " : %s", own);
+    const char *type = s->unroll > 1 ? dl_cuda_accumulator_type(in, s->unroll)
+                                     : dl_emit_partial_type(in),
+               *own = dl_format(e->arena, "%s%d%s", s->unroll > 1 ? "t" : "a", number, which);
+    dl_putf(e->out, "    %s = %s%s::of(%s, (%s)v%d)", own, s->unroll > 1 ? "in ? " : "",
+            dl_cuda_operator(in), own, type, in->args[0]);
+    if (s->unroll > 1) dl_putf(e->out, " : %s", own);
     dl_puts(e->out, ";\n");
 }
 
 static void put_program(nest *s, const bool *runs) {
     dl_emitter *e = s->e;
-    dl_cuda_open_lots(e, &s->lots, runs);
+    dl_cuda_open_vectors(e, &s->vectors, runs);
     e->reduce = put_growth, e->loop = s;
     for (int i = 0; i < e->now->read.n; i++)
-        if (!(e->steps[e->now->read.at[i]].axes & e->within)) dl_emit_read(e, e->now->read.at[i]);
+        if (!(e->steps[e->now->read.at[i]].axes & e->per_thread))
+            dl_emit_read(e, e->now->read.at[i]);
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
-        if (e->steps[number].axes & e->within) continue;
-        if (s->turns > 1 && instr_of(s, number)->kind == DL_K_STORE && !s->lots.has[number])
+        if (e->steps[number].axes & e->per_thread) continue;
+        if (s->unroll > 1 && instr_of(s, number)->kind == DL_K_STORE && !s->vectors.has[number])
             dl_puts(e->out, "    if (in)\n");
-        if (dl_cuda_is_within(e, number))
-            dl_cuda_put_within_value(e, number);
+        if (dl_cuda_is_per_thread(e, number))
+            dl_cuda_put_per_thread_value(e, number);
         else
             dl_emit_instr(e, number);
     }
     e->reduce = NULL, e->loop = NULL;
-    dl_cuda_close_lots(e, &s->lots, runs, s->turns > 1 ? "in" : NULL);
+    dl_cuda_close_vectors(e, &s->vectors, runs, s->unroll > 1 ? "in" : NULL);
 }
 
 /* Without reductions. */
@@ -174,7 +181,7 @@ static void put_points(nest *s) {
     dl_emitter *e = s->e;
     dl_putf(e->out, "    const %s at = unit * %d + kd_thread();\n    if (at < %lld%s) {\n",
             e->dialect->index, DL_BLOCK, (long long)s->points, e->dialect->whole);
-    dl_cuda_put_lot_coordinates(e, "at", &s->kept, &s->lots);
+    dl_cuda_put_vector_coordinates(e, "at", &s->kept, &s->vectors);
     put_program(s, dl_cuda_find_runs(e));
     dl_puts(e->out, "    }\n");
 }
@@ -184,24 +191,24 @@ static void put_rows(nest *s) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     const bool *runs = dl_cuda_find_runs(e);
-    int block = DL_BLOCK * s->lots.width;
-    long long row_parts = s->hop / block;
+    int block = DL_BLOCK * s->vectors.width;
+    long long row_parts = s->step / block;
     dl_putf(
         e->out,
         "    const %s first = unit / %lld%s * %lld%s + unit %% %lld%s * %d + kd_thread() * %d;\n",
-        index, row_parts, suffix, (long long)(s->hop * s->rows), suffix, row_parts, suffix, block,
-        s->lots.width);
+        index, row_parts, suffix, (long long)(s->step * s->rows), suffix, row_parts, suffix, block,
+        s->vectors.width);
     dl_putf(e->out, "    const %s own = first %% %lld%s;\n", index, (long long)s->along.points,
             suffix);
     dl_cuda_put_coordinates(e, "own", &s->along);
-    dl_cuda_load_still(e, &s->lots, runs);
+    dl_cuda_load_invariant(e, &s->vectors, runs);
     dl_putf(
         e->out,
         "    const %s end = first + %lld%s < %lld%s ? first + %lld%s : %lld%s;\n#pragma unroll 1\n"
         "    for (%s at = first; at < end; at += %lld%s) {\n    const %s line = at / %lld%s;\n",
-        index, (long long)(s->hop * s->rows), suffix, (long long)s->kept.points, suffix,
-        (long long)(s->hop * s->rows), suffix, (long long)s->kept.points, suffix, index,
-        (long long)s->hop, suffix, index, (long long)s->along.points, suffix);
+        index, (long long)(s->step * s->rows), suffix, (long long)s->kept.points, suffix,
+        (long long)(s->step * s->rows), suffix, (long long)s->kept.points, suffix, index,
+        (long long)s->step, suffix, index, (long long)s->along.points, suffix);
     dl_cuda_put_coordinates(e, "line", &s->around);
     put_program(s, runs);
     dl_puts(e->out, "    }\n");
@@ -209,8 +216,8 @@ static void put_rows(nest *s) {
 
 /* Are its vector values reduced over the CTA's threads, and stored contiguously? */
 static bool is_left(const nest *s, int number) {
-    return is_reduction(s, number) && !is_of_block(s, number) && s->lots_kept &&
-           s->lots.width > 1 && s->table.groups > 1 && s->table.lanes > 1;
+    return is_reduction(s, number) && !is_of_block(s, number) && s->vectors_kept &&
+           s->vectors.width > 1 && s->layout.groups > 1 && s->layout.lanes > 1;
 }
 
 static bool are_alike(const dl_kinstr *a, const dl_kinstr *b) {
@@ -239,12 +246,12 @@ static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
                 "#pragma unroll 1\n    for (int i = 0; i < %d; i++) {\n    %s all[%d];\n#pragma "
                 "unroll\n"
                 "    for (int j = 0; j < %d; j++) all[j] = %s%s[j];\n",
-                n, dl_emit_partial_type(in), s->lots.width, s->lots.width, chosen.at, all);
+                n, dl_emit_partial_type(in), s->vectors.width, s->vectors.width, chosen.at, all);
         all = "all";
     }
     dl_buf_free(&chosen);
-    dl_putf(e->out, "    group_leave<%s, %d>(%s, %d, ", dl_cuda_by(in), DL_BLOCK, all,
-            s->table.groups);
+    dl_putf(e->out, "    group_store<%s, %d>(%s, %d, ", dl_cuda_operator(in), DL_BLOCK, all,
+            s->layout.groups);
     dl_cuda_put_partials(e, number);
     if (n > 1) dl_putf(e->out, " + i * %lldL", (long long)apart / (long long)sizeof(double));
     dl_putf(e->out, " + part * %lldL + first, %lld%s - first);\n", (long long)s->kept.points,
@@ -253,13 +260,13 @@ static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
 }
 
 /* Stores the vector sums of a thread, or of the CTA. */
-static void put_lot(nest *s, int number) {
+static void put_vector(nest *s, int number) {
     dl_emitter *e = s->e;
-    if (s->table.groups == 1)
-        dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", dl_cuda_by(instr_of(s, number)),
+    if (s->layout.groups == 1)
+        dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", dl_cuda_operator(instr_of(s, number)),
                 DL_BLOCK, number);
     dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    if (live && lane == 0) ",
-            s->lots.width);
+            s->vectors.width);
     dl_cuda_put_partial(e, number,
                         dl_format(e->arena, "part * %lldL + at + j", (long long)s->kept.points),
                         dl_format(e->arena, "a%d[j]", number));
@@ -271,16 +278,16 @@ static void put_result(nest *s, int number, const char *reduced) {
     dl_emitter *e = s->e;
     const dl_kinstr *in = &e->k->instrs.at[number];
     const char *type = dl_emit_partial_type(in);
-    int width = s->lots_kept ? s->lots.width : 1;
+    int width = s->vectors_kept ? s->vectors.width : 1;
     if (!is_of_block(s, number) && width > 1) {
-        put_lot(s, number);
+        put_vector(s, number);
         return;
     }
     dl_puts(e->out, "    {\n");
     if (is_of_block(s, number)) {
         dl_putf(e->out, "    %s all = a%d%s;\n", type, number, width > 1 ? "[0]" : "");
         for (int j = 1; j < width; j++)
-            dl_putf(e->out, "    all = %s::of(all, a%d[%d]);\n", dl_cuda_by(in), number, j);
+            dl_putf(e->out, "    all = %s::of(all, a%d[%d]);\n", dl_cuda_operator(in), number, j);
         dl_puts(e->out, "    all = "), dl_cuda_put_block_reduce(e, in), dl_puts(e->out, "all);\n");
         dl_puts(e->out, "    if (threadIdx.x == 0) ");
         dl_cuda_put_partial(e, number, "unit", "all");
@@ -289,7 +296,7 @@ static void put_result(nest *s, int number, const char *reduced) {
         if (reduced)
             dl_puts(e->out, reduced);
         else
-            dl_cuda_put_group_reduce(e, in, &s->table), dl_putf(e->out, "a%d)", number);
+            dl_cuda_put_group_reduce(e, in, &s->layout), dl_putf(e->out, "a%d)", number);
         dl_puts(e->out, ";\n    if (live && lane == 0) ");
         dl_cuda_put_partial(
             e, number, dl_format(e->arena, "part * %lldL + at", (long long)s->kept.points), "all");
@@ -308,7 +315,7 @@ static const char **reduce_blocks(nest *s) {
         if (!is_reduction(s, number) || is_of_block(s, number)) continue;
         types[number] = dl_emit_partial_type(instr_of(s, number)), numbers[n++] = number;
     }
-    if (!s->lots_kept && s->table.lanes == DL_BLOCK)
+    if (!s->vectors_kept && s->layout.lanes == DL_BLOCK)
         dl_cuda_reduce_few(e, n, numbers, types, DL_BLOCK, reduced);
     return reduced;
 }
@@ -319,7 +326,8 @@ static void put_starts(nest *s, int width, bool at_once) {
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = instr_of(s, number);
-        const char *type = at_once ? dl_cuda_growing(in, s->turns) : dl_emit_partial_type(in),
+        const char *type =
+                       at_once ? dl_cuda_accumulator_type(in, s->unroll) : dl_emit_partial_type(in),
                    *start = dl_emit_start(in), *name = at_once ? "t" : "a";
         if (!is_reduction(s, number)) continue;
         if (width == 1) {
@@ -333,10 +341,10 @@ static void put_starts(nest *s, int width, bool at_once) {
 }
 
 /* One or several unrolled steps of the loop over terms, whose sums are separate floats first. */
-static void put_turns(nest *s, const bool *runs, int width) {
+static void put_unrolled(nest *s, const bool *runs, int width) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *term = "term";
-    if (s->turns > 1) {
+    if (s->unroll > 1) {
         put_starts(s, width, true);
         dl_putf(e->out,
                 "#pragma unroll\n    for (int turn = 0; turn < %d; turn++) {\n    const %s own = "
@@ -344,15 +352,15 @@ static void put_turns(nest *s, const bool *runs, int width) {
                 "* %d;\n"
                 "    const bool in = own < end && own < %lld%s;\n    const %s here = in ? own : "
                 "term;\n",
-                s->turns, index, s->table.lanes, (long long)s->terms, e->dialect->whole, index);
+                s->unroll, index, s->layout.lanes, (long long)s->terms, e->dialect->whole, index);
         term = "here";
     }
-    if (s->lots_kept)
+    if (s->vectors_kept)
         dl_cuda_put_coordinates(e, term, &s->summed);
     else
-        dl_cuda_put_lot_coordinates(e, term, &s->summed, &s->lots);
+        dl_cuda_put_vector_coordinates(e, term, &s->summed, &s->vectors);
     put_program(s, runs);
-    if (s->turns == 1) return;
+    if (s->unroll == 1) return;
     dl_puts(e->out, "    }\n");
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
@@ -361,8 +369,8 @@ static void put_turns(nest *s, const bool *runs, int width) {
         if (width > 1)
             dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    ", width);
         const char *which = width > 1 ? "[j]" : "";
-        dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)t%d%s);\n", number, which, dl_cuda_by(in),
-                number, which, dl_emit_partial_type(in), number, which);
+        dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)t%d%s);\n", number, which,
+                dl_cuda_operator(in), number, which, dl_emit_partial_type(in), number, which);
     }
 }
 
@@ -372,24 +380,24 @@ static void put_sums(nest *s, dl_emitted *code) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     const bool *runs = dl_cuda_find_runs(e);
-    int width = s->lots_kept ? s->lots.width : 1;
-    dl_cuda_put_table(e, &s->table);
+    int width = s->vectors_kept ? s->vectors.width : 1;
+    dl_cuda_put_thread_layout(e, &s->layout);
     dl_putf(e->out,
             "    const %s part = unit %% %lld%s, first = unit / %lld%s * %d, at = first + group * "
             "%d;\n",
             index, (long long)s->parts, suffix, (long long)s->parts, suffix,
-            s->table.groups * width, width);
+            s->layout.groups * width, width);
     dl_putf(e->out, "    const bool live = at < %lld%s;\n    const %s point = live ? at : 0;\n",
             (long long)s->kept.points, suffix, index);
     dl_cuda_put_coordinates(e, "point", &s->kept);
     put_starts(s, width, false);
-    dl_cuda_load_still(e, &s->lots, runs);
+    dl_cuda_load_invariant(e, &s->vectors, runs);
     dl_putf(e->out, "    const %s from = part * %lld%s, end = from + %lld%s;\n", index,
             (long long)s->each, suffix, (long long)s->each, suffix);
     dl_putf(e->out,
             "    for (%s term = from + lane; live && term < end && term < %lld%s; term += %d) {\n",
-            index, (long long)s->terms, suffix, s->table.lanes * s->turns);
-    put_turns(s, runs, width);
+            index, (long long)s->terms, suffix, s->layout.lanes * s->unroll);
+    put_unrolled(s, runs, width);
     dl_puts(e->out, "    }\n");
     const char **reduced = reduce_blocks(s);
     bool *left = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
@@ -413,6 +421,7 @@ int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code) {
     else
         put_points(&s);
     if (s.sums) return s.tiles * s.parts;
-    return s.rows ? dl_ceil_div(s.kept.points, s.hop * s.rows) * (s.hop / (DL_BLOCK * s.lots.width))
+    return s.rows ? dl_ceil_div(s.kept.points, s.step * s.rows) *
+                        (s.step / (DL_BLOCK * s.vectors.width))
                   : dl_ceil_div(s.points > 0 ? s.points : 1, DL_BLOCK);
 }

@@ -118,10 +118,10 @@ static int64_t put_places(const scatter *s) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     int64_t rest = s->rest.points ? s->rest.points : 1, choices = s->choices ? s->choices : 1;
-    int groups = dl_cuda_power(rest < DL_BLOCK ? rest : DL_BLOCK);
-    dl_table t = {.lanes = DL_BLOCK / groups, .groups = groups, .across = true};
+    int groups = dl_cuda_power_of_two(rest < DL_BLOCK ? rest : DL_BLOCK);
+    dl_thread_layout t = {.lanes = DL_BLOCK / groups, .groups = groups, .across = true};
     int64_t tiles = dl_ceil_div(rest, groups), places = s->kept.points * s->choices;
-    dl_cuda_put_table(e, &t);
+    dl_cuda_put_thread_layout(e, &t);
     dl_putf(e->out,
             "    const %s place = unit / %lld%s, element = unit %% %lld%s * %d + group;\n    const "
             "%s choice "
@@ -175,11 +175,11 @@ static int64_t put_places(const scatter *s) {
 bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     scatter s = find_scatter(e);
-    bool alone = s.number >= 0 && k->params.at[s.store->param].type.dtype != DL_BOOL;
+    bool unfused = s.number >= 0 && k->params.at[s.store->param].type.dtype != DL_BOOL;
     for (int i = 0; i < s.end; i++)
-        alone = alone && k->instrs.at[i].kind != DL_K_STORE && e->steps[i].kind != DL_K_REDUCE &&
-                k->instrs.at[i].kind != DL_K_CONTRACT;
-    if (!alone)
+        unfused = unfused && k->instrs.at[i].kind != DL_K_STORE &&
+                  e->steps[i].kind != DL_K_REDUCE && k->instrs.at[i].kind != DL_K_CONTRACT;
+    if (!unfused)
         return dl_emit_refuse(k, &k->instrs.at[s.end], err,
                               "additions at numbered places stand alone in a kernel [DL-E0803]");
     dl_buf body = {0}, *out = e->out;
@@ -191,7 +191,7 @@ bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
         dl_putf(e->out, "    const %s unit = kd_block();\n", e->dialect->index);
         unsigned named = 0;
         for (int i = 0; i < k->nspace; i++) named |= k->space[i].size != 1 ? 1u << i : 0;
-        dl_cuda_still_axes(e, named, &body);
+        dl_cuda_put_point_axes(e, named, &body);
         dl_putn(e->out, body.at, body.n);
         dl_cuda_foot(e);
     }

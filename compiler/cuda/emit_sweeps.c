@@ -3,8 +3,8 @@
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    ACROSS_TERMS = 512,   /* terms of a strided row that a thread loops over alone */
-    ALONG_TERMS = 1 << 14 /* terms of any other, for a lane group */
+    STRIDED_TERMS = 512,       /* terms of a strided row that a thread loops over alone */
+    CONTIGUOUS_TERMS = 1 << 14 /* terms of any other, for a lane group */
 };
 
 /* Schedules the kernel with a resident row. False: some sweep cannot be emitted. */
@@ -14,7 +14,7 @@ static bool try_row(dl_emitter *e, const dl_kernel *k, unsigned row, dl_emitted 
     dl_emit_find_kept(e, code);
     for (int i = 0; i < e->sweeps.n; i++)
         if (!e->sweeps.at[i].behind && e->sweeps.at[i].row &&
-            !dl_cuda_has_rows(e, &e->sweeps.at[i]))
+            !dl_cuda_can_be_resident(e, &e->sweeps.at[i]))
             return false;
     return e->sweeps.valid;
 }
@@ -29,13 +29,14 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
         dl_buf body = {0};
         int64_t shared = 0, n;
         e->out = &body, e->now = &e->sweeps.at[i];
-        n = e->now->behind ? dl_cuda_behind(e)
-            : e->now->row  ? dl_cuda_rows(e, code, &shared)
+        n = e->now->behind ? dl_cuda_finalize(e)
+            : e->now->row  ? dl_cuda_resident(e, code, &shared)
                            : dl_cuda_points(e, code);
         e->out = &text;
         if (i + 1 < to)
             dl_putf(&text, "    if (unit < %lld%s) {\n", (long long)n, e->dialect->whole);
-        dl_cuda_still_axes(e, e->now->behind ? e->now->axes : e->now->axes | e->now->row, &body);
+        dl_cuda_put_point_axes(e, e->now->behind ? e->now->axes : e->now->axes | e->now->row,
+                               &body);
         dl_putn(&text, body.at, body.n);
         if (i + 1 < to)
             dl_putf(&text, "    return;\n    }\n    unit -= %lld%s;\n", (long long)n,
@@ -47,7 +48,7 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
     bool ok = dl_cuda_head(e, code, units, DL_BLOCK, most, err);
     if (ok) {
         dl_putf(e->out, "    %s%s unit = %s;\n", to - from > 1 ? "" : "const ", index,
-                e->strand ? "block" : "kd_block()");
+                e->fused_part ? "block" : "kd_block()");
         dl_putn(e->out, text.at, text.n);
         dl_cuda_foot(e);
     }
@@ -58,14 +59,14 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->resident = 2; /* otherwise the compiler spills a few registers for one more CTA */
     code->needs[DL_NEED_SWEEPS] = 1;
-    if (dl_cuda_find_within(e)) {
-        e->dialect = dl_cuda_dialect(e->k, e->within);
+    if (dl_cuda_find_per_thread(e)) {
+        e->dialect = dl_cuda_dialect(e->k, e->per_thread);
         dl_emit_find_kept(e, code);
         return dl_cuda_phases(e, 0, code, err);
     }
     const dl_kernel *k = e->k;
     const dl_step *steps = e->steps;
-    unsigned row = dl_row_within(k, steps, e->arena, ALONG_TERMS, ACROSS_TERMS);
+    unsigned row = dl_row_within(k, steps, e->arena, CONTIGUOUS_TERMS, STRIDED_TERMS);
     if (!row || !try_row(e, k, row, code)) {
         row = dl_choose_row(e->arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
         if (!try_row(e, k, row, code)) try_row(e, k, 0, code);

@@ -3,53 +3,53 @@
 
 const char *dl_operand_side(const dl_operand *o) { return o->is_left ? "left" : "right"; }
 
-bool dl_operand_is_read(const dl_operand *o) { return o->map < 0 && !o->patched; }
+bool dl_operand_is_read(const dl_operand *o) { return o->map < 0 && !o->strip; }
 
-const char *dl_operand_words(const dl_operand *o) {
+const char *dl_operand_gathered(const dl_operand *o) {
     return dl_operand_is_read(o) ? dl_operand_side(o) : o->is_left ? "left_words" : "right_words";
 }
 
 /* K by chunks of channels: the data of one tap is reused at the next tap while it is in L1
  * (CUTLASS iterates over filters in that order). */
-static void split_terms(dl_emitter *e, const dl_product *p) {
-    const dl_number *terms = &p->number[DL_TERMS];
+static void split_terms(dl_emitter *e, const dl_gemm_problem *p) {
+    const dl_mode *terms = &p->mode[DL_MODE_K];
     int channel = terms->n - 1;
     const char *name = terms->at[channel].name;
-    dl_number n = {.size = terms->size, .varies = terms->varies};
+    dl_mode n = {.size = terms->size, .varies = terms->varies};
     const char *chunk = dl_format(e->arena, "%sc", name),
-               *within = dl_format(e->arena, "%si", name);
-    n.at[n.n++] = (dl_counter){chunk, NULL, terms->at[channel].size / p->chunk, chunk};
+               *per_thread = dl_format(e->arena, "%si", name);
+    n.at[n.n++] = (dl_mode_axis){chunk, NULL, terms->at[channel].size / p->chunk, chunk};
     for (int i = 0; i < channel; i++) n.at[n.n++] = terms->at[i];
-    n.at[n.n++] = (dl_counter){within, NULL, p->chunk, within};
-    dl_product_split(e, &n, "i");
+    n.at[n.n++] = (dl_mode_axis){per_thread, NULL, p->chunk, per_thread};
+    dl_gemm_delinearize(e, &n, "i");
     dl_putf(e->out, "        const %s %s = %s * %d + %s;\n", e->dialect->index, name, chunk,
-            p->chunk, within);
+            p->chunk, per_thread);
 }
 
 /* " + m1 * 12": the contributions of a mode's coordinates; of all of them, where all have
  * variables. */
-static void put_steps(dl_emitter *e, const dl_number *n, const int64_t *step, bool all) {
+static void put_steps(dl_emitter *e, const dl_mode *n, const int64_t *step, bool all) {
     for (int i = 0; i < n->n; i++) {
-        if (!step[i] || (dl_counter_is_point(&n->at[i]) && !all)) continue;
+        if (!step[i] || (dl_mode_axis_is_point(&n->at[i]) && !all)) continue;
         dl_putf(e->out, " + %s", n->at[i].variable);
         if (step[i] != 1 || all)
             dl_putf(e->out, " * %lld%s", (long long)step[i], e->dialect->whole);
     }
 }
 
-int64_t dl_operand_taps(const dl_product *p, const dl_operand *o) {
+int64_t dl_operand_taps(const dl_gemm_problem *p, const dl_operand *o) {
     int64_t taps = 1;
-    for (int i = 0; i < 3 && o->is_image; i++) taps *= p->number[o->taps].at[i].size;
+    for (int i = 0; i < 3 && o->is_image; i++) taps *= p->mode[o->taps].at[i].size;
     return taps;
 }
 
 /* The part that holds the channel. */
-static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    const dl_counter *c = &p->number[o->channels].at[o->channel];
+static void put_part(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
+    const dl_mode_axis *c = &p->mode[o->channels].at[o->channel];
     dl_puts(e->out, "        p.part = ");
     for (int i = 1; i < o->nparts; i++) {
         dl_putf(e->out, "%s", o->map >= 0 ? c->variable : c->name);
-        if (!dl_counter_is_point(&p->number[DL_BATCH].at[0]))
+        if (!dl_mode_axis_is_point(&p->mode[DL_MODE_BATCH].at[0]))
             dl_putf(e->out, " + b0 * %lld", (long long)c->size);
         dl_putf(e->out, " < %lld ? %d : ", (long long)o->start[i], i - 1);
     }
@@ -58,7 +58,7 @@ static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
 
 /* Are an operand's elements in the order of a mode's linear index, `step` apart? Then the index
  * need not be split. */
-static bool is_dense(const dl_operand *o, const dl_number *n, dl_number_kind kind, int part,
+static bool is_dense(const dl_operand *o, const dl_mode *n, dl_mode_kind kind, int part,
                      int64_t *step) {
     int64_t reach = 0; /* the expected stride of the next outer coordinate */
     for (int i = 0; i < 3; i++)
@@ -66,7 +66,7 @@ static bool is_dense(const dl_operand *o, const dl_number *n, dl_number_kind kin
             if (o->scale[i][kind][c]) return false;
     if (n->varies || (o->nparts > 1 && o->channels == kind)) return false;
     for (int c = n->n - 1; c >= 0; c--) {
-        if (dl_counter_is_point(&n->at[c])) continue;
+        if (dl_mode_axis_is_point(&n->at[c])) continue;
         if (n->at[c].text || (reach && o->step[part][kind][c] != reach)) return false;
         if (!reach) *step = o->step[part][kind][c];
         if (!o->step[part][kind][c]) return false;
@@ -75,44 +75,44 @@ static bool is_dense(const dl_operand *o, const dl_number *n, dl_number_kind kin
     return reach != 0;
 }
 
-static bool all_dense(const dl_operand *o, const dl_number *n, dl_number_kind kind, int64_t *step) {
+static bool all_dense(const dl_operand *o, const dl_mode *n, dl_mode_kind kind, int64_t *step) {
     for (int i = 0; i < o->nparts; i++)
         if (!is_dense(o, n, kind, i, &step[i])) return false;
     return true;
 }
 
 /* For the row or K element `p` of the text. */
-static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind,
-                     bool all) {
+static void put_bits(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o,
+                     dl_mode_kind kind, bool all) {
     dl_puts(e->out, "        p.taps = 0;\n");
     for (int i = 0; i < 3; i++) {
-        const dl_counter *taps = &p->number[o->taps].at[i];
+        const dl_mode_axis *taps = &p->mode[o->taps].at[i];
         if (!o->bounded[i]) continue;
-        if (kind == DL_TERMS)
+        if (kind == DL_MODE_K)
             dl_putf(e->out, "        p.taps |= 1u << (%d + %s);\n", o->bit[i],
                     all ? taps->variable : taps->name);
         else
             dl_putf(e->out, "        p.taps |= ct_taps(p.x[%d], %lld, %lld, %lld) << %d;\n", i,
-                    (long long)o->scale[i][DL_TERMS][i], (long long)taps->size,
+                    (long long)o->scale[i][DL_MODE_K][i], (long long)taps->size,
                     (long long)o->limit[i], o->bit[i]);
     }
-    dl_putf(e->out, "        if (!p.in) p.taps = %s;\n", kind == DL_TERMS ? "~0u" : "0");
-    if (kind != DL_TERMS) dl_puts(e->out, "        kd_hold(p.taps);\n");
+    dl_putf(e->out, "        if (!p.in) p.taps = %s;\n", kind == DL_MODE_K ? "~0u" : "0");
+    if (kind != DL_MODE_K) dl_puts(e->out, "        kd_hold(p.taps);\n");
 }
 
-static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o,
-                      dl_number_kind kind) {
-    bool row = kind != DL_TERMS, seldom = o->map >= 0;
-    const dl_number *n = &p->number[kind];
+static void put_place(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o,
+                      dl_mode_kind kind) {
+    bool row = kind != DL_MODE_K, seldom = o->map >= 0;
+    const dl_mode *n = &p->mode[kind];
     int64_t dense[4];
-    bool chunks = kind == DL_TERMS && p->chunk,
+    bool chunks = kind == DL_MODE_K && p->chunk,
          is_line = !chunks && !seldom && all_dense(o, n, kind, dense);
     if (chunks)
         split_terms(e, p);
     else if (seldom)
-        dl_product_split_all(e, n, "i");
+        dl_gemm_delinearize_all(e, n, "i");
     else if (!is_line)
-        dl_product_split(e, n, "i");
+        dl_gemm_delinearize(e, n, "i");
     for (int i = 0; i < 3; i++) {
         dl_putf(e->out, "        p.x[%d] = (int)(%s", i, row && o->origin[i] ? o->origin[i] : "0");
         put_steps(e, n, o->scale[i][kind], seldom);
@@ -131,7 +131,7 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o,
             dl_putf(e->out, " + i * %lld%s", (long long)dense[part], e->dialect->whole);
         else
             put_steps(e, n, o->step[part][kind], seldom);
-        if (row) put_steps(e, &p->number[DL_BATCH], o->step[part][DL_BATCH], false);
+        if (row) put_steps(e, &p->mode[DL_MODE_BATCH], o->step[part][DL_MODE_BATCH], false);
         for (int i = 0; i < 3; i++)
             if (o->along[part][i])
                 dl_putf(e->out, " + p.x[%d] * %lld%s", i, (long long)o->along[part][i],
@@ -145,7 +145,7 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o,
 /* "c.part == 0 ? " before a choice for all parts but the last, " : " after it. */
 static void put_test(dl_emitter *e, const dl_operand *o, int part) {
     if (part + 1 < o->nparts)
-        dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_TERMS ? "c" : "r", part);
+        dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_MODE_K ? "c" : "r", part);
 }
 
 static void put_else(dl_emitter *e, const dl_operand *o, int part) {
@@ -153,10 +153,10 @@ static void put_else(dl_emitter *e, const dl_operand *o, int part) {
 }
 
 /* "p0[...]", for the channel's part. */
-static void put_load(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+static void put_load(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
     for (int i = 0; i < o->nparts; i++) {
         dl_dtype type = e->k->params.at[o->param[i]].type.dtype;
-        const char *widen = type == o->dtype  ? p->alone && p->c->tf32 ? "kd_round_tf32" : ""
+        const char *widen = type == o->dtype  ? p->direct && p->c->tf32 ? "kd_round_tf32" : ""
                             : type == DL_BF16 ? "kd_widen_bf16"
                                               : "kd_widen_f16";
         put_test(e, o, i);
@@ -169,7 +169,7 @@ static void put_load(dl_emitter *e, const dl_product *p, const dl_operand *o) {
  * not read it. */
 static void put_address(dl_emitter *e, const dl_operand *o) {
     static const char *const open[] = {"(const void *)((", ") + ((", ") + ("};
-    if (o->channels != DL_TERMS) {
+    if (o->channels != DL_MODE_K) {
         for (int i = 0; i < o->nparts; i++) {
             put_test(e, o, i);
             dl_putf(e->out, "(const void *)(of%d + (r.at[%d] + c.at[%d]))", i, i, i);
@@ -192,16 +192,16 @@ static void put_address(dl_emitter *e, const dl_operand *o) {
     dl_puts(e->out, ")))");
 }
 
-void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which) {
+void dl_gemm_put_head(dl_emitter *e, const dl_operand *o, const char *which) {
     const char *name = e->k->name;
     dl_putf(e->out, "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n", name,
             which, name, dl_emit_element_type(o->dtype), e->dialect->index);
 }
 
-void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o, const char *which,
-                         const char *constants, int64_t line) {
+void dl_gemm_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o,
+                        const char *which, const char *constants, int64_t line) {
     const char *index = e->dialect->index;
-    dl_product_put_head(e, o, which);
+    dl_gemm_put_head(e, o, which);
     dl_putf(e->out, "    typedef ct_place<%s, %d> place;\n%s", index, o->nparts, constants);
     for (int i = 0; i < o->nparts; i++)
         dl_putf(e->out, "    const %s *of%d;\n",
@@ -210,12 +210,12 @@ void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o
             index, o->is_left ? "rows" : "columns");
     if (line > 1) dl_putf(e->out, " / %lld", (long long)line);
     dl_puts(e->out, ";\n");
-    put_place(e, p, o, o->is_left ? DL_ROWS : DL_COLUMNS);
+    put_place(e, p, o, o->is_left ? DL_MODE_M : DL_MODE_N);
     dl_putf(
         e->out,
         "    INLINE place col(%s i, %s end) const {\n        place p;\n        p.in = i < end;\n",
         index, index);
-    put_place(e, p, o, DL_TERMS);
+    put_place(e, p, o, DL_MODE_K);
     dl_putf(e->out,
             "    INLINE bool inside(const place &r, const place &c) const {\n        return %s",
             o->has_bits ? "(r.taps & c.taps) == c.taps" : "r.in && c.in");
@@ -244,6 +244,6 @@ void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which
     int n = o->map < 0 ? o->nparts : o->nmaps;
     for (int i = 0; i < n; i++)
         dl_putf(e->out,
-                i && o->map >= 0 ? "    %s.of%d = kd_again(p%d);\n" : "    %s.of%d = p%d;\n", which,
+                i && o->map >= 0 ? "    %s.of%d = kd_alias(p%d);\n" : "    %s.of%d = p%d;\n", which,
                 i, o->param[i]);
 }

@@ -6,17 +6,18 @@
 #define DL_CUDA_GATHER_LOADER_H
 #include "compiler/cuda/gemm_coordinates.h"
 
-int64_t dl_operand_taps(const dl_product *p, const dl_operand *o); /* of an image; otherwise one */
-const char *dl_operand_side(const dl_operand *o);                  /* left, right */
-const char *dl_operand_words(const dl_operand *o);
+int64_t dl_operand_taps(const dl_gemm_problem *p,
+                        const dl_operand *o);     /* of an image; otherwise one */
+const char *dl_operand_side(const dl_operand *o); /* left, right */
+const char *dl_operand_gathered(const dl_operand *o);
 bool dl_operand_is_read(
     const dl_operand *o); /* element by element, or in place: the only accesses */
 /* The head of any operand's struct <kernel>_<which>: element type and index type. */
-void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which);
+void dl_gemm_put_head(dl_emitter *e, const dl_operand *o, const char *which);
 /* The struct <kernel>_<which> of a gathered operand, with constants of its own, in C; each of
  * its rows is `line` rows of the GEMM. */
-void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o, const char *which,
-                         const char *constants, int64_t line);
+void dl_gemm_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o,
+                        const char *which, const char *constants, int64_t line);
 /* `which`, an instance of the struct <kernel>_<which> that reads the operand in place, for the
  * work item `u`. */
 void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which);

@@ -5,7 +5,7 @@
 
 /* The coordinates whose bits are set, at least one; `rest`: the variable with the remainder of
  * `from`. */
-static void split(dl_emitter *e, const dl_number *n, unsigned which, const char *rest,
+static void split(dl_emitter *e, const dl_mode *n, unsigned which, const char *rest,
                   const char *from) {
     const char *index = e->dialect->index, *natural = e->dialect->natural;
     int first = 0, last = n->n - 1;
@@ -14,7 +14,7 @@ static void split(dl_emitter *e, const dl_number *n, unsigned which, const char 
     if (!rest) rest = dl_format(e->arena, "%sr", n->at[last].variable);
     if (last > first) dl_putf(e->out, "        %s %s = (%s)(%s);\n", natural, rest, natural, from);
     for (int i = last; i > first; i--) {
-        const dl_counter *c = &n->at[i];
+        const dl_mode_axis *c = &n->at[i];
         if (!(which >> i & 1)) continue;
         const char *size = c->text
                                ? dl_format(e->arena, "(%s)ct_some(%s)", natural, c->text)
@@ -29,28 +29,28 @@ static void split(dl_emitter *e, const dl_number *n, unsigned which, const char 
         if (which >> i & 1) dl_putf(e->out, "        (void)%s;\n", n->at[i].variable);
 }
 
-static unsigned counting(const dl_number *n) {
+static unsigned counting(const dl_mode *n) {
     unsigned which = 0;
-    for (int i = 0; i < n->n; i++) which |= dl_counter_is_point(&n->at[i]) ? 0 : 1u << i;
+    for (int i = 0; i < n->n; i++) which |= dl_mode_axis_is_point(&n->at[i]) ? 0 : 1u << i;
     return which;
 }
 
-void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
+void dl_gemm_delinearize(dl_emitter *e, const dl_mode *n, const char *from) {
     unsigned which = counting(n);
     if (which) split(e, n, which, NULL, from);
 }
 
 /* The variable name of the remainder of an index that is divided once: the kind of division does
- * not matter (skeleton.c). */
-static const char *unit_of(dl_emitter *e, const dl_number *n) {
+ * not matter (phase_template.c). */
+static const char *unit_of(dl_emitter *e, const dl_mode *n) {
     return dl_format(e->arena, "%s_unit", n->at[n->n - 1].variable);
 }
 
-void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from) {
+void dl_gemm_delinearize_all(dl_emitter *e, const dl_mode *n, const char *from) {
     split(e, n, (1u << n->n) - 1, unit_of(e, n), from);
 }
 
-unsigned dl_product_asked(const dl_product *p, const dl_number *n) {
+unsigned dl_gemm_used(const dl_gemm_problem *p, const dl_mode *n) {
     unsigned which = counting(n);
     for (int i = 0; i < n->n; i++)
         for (int axis = 0; axis < p->k->nspace; axis++)
@@ -58,18 +58,18 @@ unsigned dl_product_asked(const dl_product *p, const dl_number *n) {
     return which;
 }
 
-void dl_product_split_asked(dl_emitter *e, const dl_product *p, const dl_number *n, bool once,
-                            const char *from) {
-    unsigned which = dl_product_asked(p, n);
+void dl_gemm_delinearize_used(dl_emitter *e, const dl_gemm_problem *p, const dl_mode *n, bool once,
+                              const char *from) {
+    unsigned which = dl_gemm_used(p, n);
     if (which) split(e, n, which, once ? unit_of(e, n) : NULL, from);
 }
 
-static const char *size_of(dl_emitter *e, const dl_counter *c) {
+static const char *size_of(dl_emitter *e, const dl_mode_axis *c) {
     return c->text ? c->text : dl_format(e->arena, "%lld%s", (long long)c->size, e->dialect->whole);
 }
 
 /* "2 * count * 4": a mode's extent. */
-static void put_size(dl_emitter *e, const dl_number *n) {
+static void put_size(dl_emitter *e, const dl_mode *n) {
     if (!n->varies) {
         dl_putf(e->out, "%lld%s", (long long)n->size, e->dialect->whole);
         return;
@@ -77,37 +77,37 @@ static void put_size(dl_emitter *e, const dl_number *n) {
     for (int i = 0; i < n->n; i++) dl_putf(e->out, "%s%s", i ? " * " : "", size_of(e, &n->at[i]));
 }
 
-void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
+void dl_gemm_put_unit(dl_emitter *e, const dl_gemm_problem *p) {
     static const struct {
         const char *name;
-        dl_number_kind kind;
-    } numbers[] = {{"rows", DL_ROWS}, {"columns", DL_COLUMNS}, {"terms", DL_TERMS}};
+        dl_mode_kind kind;
+    } numbers[] = {{"rows", DL_MODE_M}, {"columns", DL_MODE_N}, {"terms", DL_MODE_K}};
     const char *index = e->dialect->index;
     dl_putf(e->out, "struct %s_unit {\n    int q0, q1, q2;\n", e->k->name);
-    for (int i = 0; i < p->number[DL_BATCH].n; i++)
-        if (!dl_counter_is_point(&p->number[DL_BATCH].at[i]))
+    for (int i = 0; i < p->mode[DL_MODE_BATCH].n; i++)
+        if (!dl_mode_axis_is_point(&p->mode[DL_MODE_BATCH].at[i]))
             dl_putf(e->out, "    %s b%d;\n", index, i);
     for (int i = 0; i < 3; i++) {
         dl_putf(e->out, "    INLINE %s %s() const { return ", index, numbers[i].name);
-        put_size(e, &p->number[numbers[i].kind]);
+        put_size(e, &p->mode[numbers[i].kind]);
         dl_puts(e->out, "; }\n");
     }
     dl_puts(e->out, "};\n");
 }
 
 /* `unit` apart from tiles: batch, then stride phases, the outermost. */
-void dl_product_unit(dl_emitter *e, const dl_product *p) {
-    const dl_number *b = &p->number[DL_BATCH];
+void dl_gemm_unit(dl_emitter *e, const dl_gemm_problem *p) {
+    const dl_mode *b = &p->mode[DL_MODE_BATCH];
     dl_putf(e->out, "    %s_unit u;\n", e->k->name);
-    for (int i = b->n - 1; i >= 0 && !p->alone; i--)
-        if (!dl_counter_is_point(&b->at[i]))
+    for (int i = b->n - 1; i >= 0 && !p->direct; i--)
+        if (!dl_mode_axis_is_point(&b->at[i]))
             dl_putf(e->out, "    u.b%d = (%s)(unit %% %lldU);\n    unit /= %lldU;\n", i,
                     e->dialect->index, (long long)(b->at[i].size ? b->at[i].size : 1),
                     (long long)(b->at[i].size ? b->at[i].size : 1));
     for (int i = 2; i >= 0; i--)
-        if (p->parities[i] > 1)
+        if (p->stride_phases[i] > 1)
             dl_putf(e->out, "    u.q%d = (int)(unit %% %lldU);\n    unit /= %lldU;\n", i,
-                    (long long)p->parities[i], (long long)p->parities[i]);
+                    (long long)p->stride_phases[i], (long long)p->stride_phases[i]);
         else
             dl_putf(e->out, "    u.q%d = 0;\n", i);
 }

@@ -3,23 +3,23 @@
  * share. */
 #ifndef DL_CUDA_GEMM_COORDINATES_H
 #define DL_CUDA_GEMM_COORDINATES_H
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/gemm_problem.h"
 
 /* Is its extent 1, for every stride phase? */
-static inline bool dl_counter_is_point(const dl_counter *c) { return c->size == 1 && !c->text; }
+static inline bool dl_mode_axis_is_point(const dl_mode_axis *c) { return c->size == 1 && !c->text; }
 /* "        const int m0 = ...": the mode's coordinates at the C expression `from`. Text that one
  * thread per CTA runs, or usually none, has variables for all coordinates, so that GEMMs which
- * differ in coordinates of extent 1 have equal texts except for numbers (fold.c). */
-void dl_product_split(dl_emitter *e, const dl_number *n, const char *from);
-void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from);
+ * differ in coordinates of extent 1 have equal texts except for numbers (merge.c). */
+void dl_gemm_delinearize(dl_emitter *e, const dl_mode *n, const char *from);
+void dl_gemm_delinearize_all(dl_emitter *e, const dl_mode *n, const char *from);
 /* A bit for each coordinate whose extent is not 1, or that a coordinate of the space depends on;
  * and the latter alone. So epilogues are equal for images of one position and of many, for one
  * tap and for several. `once`: by each thread. */
-unsigned dl_product_asked(const dl_product *p, const dl_number *n);
-void dl_product_split_asked(dl_emitter *e, const dl_product *p, const dl_number *n, bool once,
-                            const char *from);
+unsigned dl_gemm_used(const dl_gemm_problem *p, const dl_mode *n);
+void dl_gemm_delinearize_used(dl_emitter *e, const dl_gemm_problem *p, const dl_mode *n, bool once,
+                              const char *from);
 /* The struct <kernel>_unit: stride phases, batch coordinates, and the extents of M, N and K. */
-void dl_product_put_unit(dl_emitter *e, const dl_product *p);
+void dl_gemm_put_unit(dl_emitter *e, const dl_gemm_problem *p);
 /* "    <kernel>_unit u;", set from the part of `unit` that does not count tiles. */
-void dl_product_unit(dl_emitter *e, const dl_product *p);
+void dl_gemm_unit(dl_emitter *e, const dl_gemm_problem *p);
 #endif

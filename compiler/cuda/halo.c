@@ -7,59 +7,61 @@ enum {
     MOST_READS = 256 /* weight fragments by taps, all unrolled in one loop */
 };
 
-static int64_t positions_of(const dl_product *p, int i) {
-    return p->number[DL_ROWS].at[1 + i].size;
+static int64_t positions_of(const dl_gemm_problem *p, int i) {
+    return p->mode[DL_MODE_M].at[1 + i].size;
 }
-static bool is_point(const dl_product *p, int i) {
-    return p->number[DL_ROWS].at[1 + i].name[0] == '0';
+static bool is_point(const dl_gemm_problem *p, int i) {
+    return p->mode[DL_MODE_M].at[1 + i].name[0] == '0';
 }
 
 /* Is it a convolution in one 16-bit type, with channels in multiples of eight, and without
  * groups? */
-static bool is_plain(const dl_product *p) {
+static bool is_plain(const dl_gemm_problem *p) {
     const dl_operand *image = &p->operand[0];
     dl_tensor made =
         dl_op_slides(p->c->op) ? dl_op_tensor(p->c->op, DL_RESULT_PLACE) : DL_TENSOR_NONE;
-    if (p->alone || p->word != 2 || (made != DL_TENSOR_X && made != DL_TENSOR_Y)) return false;
-    for (int i = 0; i < DL_NUMBERS; i++)
-        if (p->number[i].size < 1) return false;
-    return p->number[DL_BATCH].size == 1 && image->along_k && image->bytes == 16 &&
+    if (p->direct || p->word != 2 || (made != DL_TENSOR_X && made != DL_TENSOR_Y)) return false;
+    for (int i = 0; i < DL_MODES; i++)
+        if (p->mode[i].size < 1) return false;
+    return p->mode[DL_MODE_BATCH].size == 1 && image->along_k && image->bytes == 16 &&
            p->operand[1].nparts == 1;
 }
 
 /* Where x is computed: the offset of the phase's first position at a tap from its own. */
-static int64_t shift_of(const dl_product *p, int i, int64_t tap) {
-    int64_t n = p->parities[i], at = p->r.window[i].pad - tap * p->r.window[i].dilation;
+static int64_t shift_of(const dl_gemm_problem *p, int i, int64_t tap) {
+    int64_t n = p->stride_phases[i], at = p->r.window[i].pad - tap * p->r.window[i].dilation;
     return (at + (-at % n + n) % n) / n;
 }
 
 /* The distance between the first and the last pixel that one position reads along an axis, over
  * all stride phases. */
-static int64_t reach_of(const dl_product *p, int i) {
+static int64_t reach_of(const dl_gemm_problem *p, int i) {
     const dl_relation_window *v = &p->r.window[i];
     int64_t last = p->r.axis[v->tap].size - 1;
     return dl_halo_makes_image(p) ? shift_of(p, i, 0) - shift_of(p, i, last) : last * v->dilation;
 }
 
 /* Bytes of a chunk; of the whole, where sums may replace two of them. */
-static void find_bytes(const dl_product *p, int rows, dl_halo *h) {
+static void find_bytes(const dl_gemm_problem *p, int rows, dl_halo *h) {
     int64_t pixels = 1;
     for (int i = 0; i < 3; i++) pixels *= h->halo[i];
     h->stage = pixels * PITCH + h->taps * h->columns / 8 * DL_HALO_FRAGMENT;
     h->shared =
-        dl_at_least(2 * h->stage, rows * h->parities * h->columns * 4) +
+        dl_at_least(2 * h->stage, rows * h->stride_phases * h->columns * 4) +
         dl_ceil_div(p->operand[0].nparts * pixels * (*dl_cuda_dialect(p->k, 0)->whole ? 8 : 4),
                     16) *
             16;
 }
 
-bool dl_product_halo(const dl_product *p, int rows, dl_halo *h) {
+bool dl_gemm_halo(const dl_gemm_problem *p, int rows, dl_halo *h) {
     int64_t least = 0;
     if (!is_plain(p)) return false;
-    *h = (dl_halo){.columns = (int)(dl_ceil_div(p->across.size, 8) * 8), .parities = 1, .taps = 1};
+    *h = (dl_halo){
+        .columns = (int)(dl_ceil_div(p->across.size, 8) * 8), .stride_phases = 1, .taps = 1};
     for (int i = 0; i < 3; i++)
-        h->parities *= p->parities[i], h->taps *= p->r.axis[p->r.window[i].tap].size;
-    if (h->taps == 1 || h->parities * h->columns * rows > MOST_SUMS * DL_WARP * DL_HALO_WARPS ||
+        h->stride_phases *= p->stride_phases[i], h->taps *= p->r.axis[p->r.window[i].tap].size;
+    if (h->taps == 1 ||
+        h->stride_phases * h->columns * rows > MOST_SUMS * DL_WARP * DL_HALO_WARPS ||
         h->taps * h->columns / 8 > MOST_READS)
         return false;
     for (int a = 1; a <= rows; a *= 2)
@@ -87,12 +89,12 @@ bool dl_product_halo(const dl_product *p, int rows, dl_halo *h) {
 
 /* ---- in C ---- */
 
-void dl_halo_put_row(dl_emitter *e, const dl_product *p) {
-    const dl_number *n = &p->number[DL_ROWS];
+void dl_halo_put_row(dl_emitter *e, const dl_gemm_problem *p) {
+    const dl_mode *n = &p->mode[DL_MODE_M];
     const dl_halo *h = &p->tiling.halo;
     int64_t inner = 1;
     for (int i = 2; i >= 0; i--) {
-        int64_t q = p->parities[i], out = h->box[i] * q;
+        int64_t q = p->stride_phases[i], out = h->box[i] * q;
         if (out > 1) {
             dl_putf(e->out, "        const int made%d = row / %lld %% %lld;\n", i, (long long)inner,
                     (long long)out);
@@ -107,10 +109,10 @@ void dl_halo_put_row(dl_emitter *e, const dl_product *p) {
     }
 }
 
-void dl_halo_put_test(dl_emitter *e, const dl_product *p) {
+void dl_halo_put_test(dl_emitter *e, const dl_gemm_problem *p) {
     for (int i = 0; i < 3; i++) {
         int axis = dl_halo_axis(p, i);
-        if (axis >= 0 && e->k->space[axis].size % (p->tiling.halo.box[i] * p->parities[i]))
+        if (axis >= 0 && e->k->space[axis].size % (p->tiling.halo.box[i] * p->stride_phases[i]))
             dl_putf(e->out, "        if (x%d >= %lld) continue;\n", axis,
                     (long long)e->k->space[axis].size);
     }

@@ -3,7 +3,7 @@
  * box's row in C. */
 #ifndef DL_CUDA_HALO_H
 #define DL_CUDA_HALO_H
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/gemm_problem.h"
 
 enum {
     DL_HALO_FRAGMENT = 256, /* bytes: CT_FRAGMENT, */
@@ -11,17 +11,17 @@ enum {
 };
 
 /* The tensor's axis for spatial axis i of three of an image, or -1. */
-static inline int dl_halo_axis(const dl_product *p, int i) {
+static inline int dl_halo_axis(const dl_gemm_problem *p, int i) {
     int own = i - (3 - p->c->windows.n);
     return own < 0 ? -1 : 2 + own;
 }
 /* Is x the image that is computed? Otherwise it is y. */
-static inline bool dl_halo_makes_image(const dl_product *p) {
+static inline bool dl_halo_makes_image(const dl_gemm_problem *p) {
     return dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
 }
 /* Can it be computed by boxes of so many positions? Finds them. */
-bool dl_product_halo(const dl_product *p, int rows, dl_halo *h);
+bool dl_gemm_halo(const dl_gemm_problem *p, int rows, dl_halo *h);
 /* The stride phase and coordinates of a row of the CTA; after them the test of its bounds. */
-void dl_halo_put_row(dl_emitter *e, const dl_product *p);
-void dl_halo_put_test(dl_emitter *e, const dl_product *p);
+void dl_halo_put_row(dl_emitter *e, const dl_gemm_problem *p);
+void dl_halo_put_test(dl_emitter *e, const dl_gemm_problem *p);
 #endif

@@ -1,19 +1,19 @@
 /* Modes and operands of a GEMM problem: operands.h. */
 #include "compiler/cuda/operands.h"
 
-void dl_product_count(dl_product *p, dl_emitter *e, dl_number_kind kind, int64_t size,
+void dl_gemm_add_axis(dl_gemm_problem *p, dl_emitter *e, dl_mode_kind kind, int64_t size,
                       const char *text) {
-    static const char letters[DL_NUMBERS] = {'b', 'm', 'n', 'k'};
-    dl_number *n = &p->number[kind];
+    static const char letters[DL_MODES] = {'b', 'm', 'n', 'k'};
+    dl_mode *n = &p->mode[kind];
     if (!n->n) n->size = 1;
     const char *variable = dl_format(e->arena, "%c%d", letters[kind], n->n),
                *name = size == 1 && !text ? "0" : variable;
-    n->at[n->n++] = (dl_counter){name, text, size, variable};
+    n->at[n->n++] = (dl_mode_axis){name, text, size, variable};
     n->size *= size;
     n->varies |= text != NULL;
 }
 
-dl_operand dl_operand_new(const dl_product *p, int place, bool left) {
+dl_operand dl_operand_new(const dl_gemm_problem *p, int place, bool left) {
     dl_operand o = {
         .place = place, .nparts = p->c->nparts[place], .group = -1, .map = -1, .is_left = left};
     for (int i = 0; i < o.nparts; i++) {
@@ -25,11 +25,11 @@ dl_operand dl_operand_new(const dl_product *p, int place, bool left) {
     return o;
 }
 
-void dl_operand_follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter,
+void dl_operand_follow(const dl_gemm_problem *p, dl_operand *o, dl_mode_kind kind, int mode_axis,
                        int axis, int64_t times) {
     for (int i = 0; i < o->nparts; i++) {
         int64_t stride[DL_MAX_RANK];
         dl_type_strides(dl_operand_part(p, o, i), stride);
-        o->step[i][kind][counter] += stride[axis] * times;
+        o->step[i][kind][mode_axis] += stride[axis] * times;
     }
 }

@@ -21,8 +21,8 @@ typedef struct {
     int shared;
 } products;
 static const products by_warps = {2 * 16 * 8 * 16 * CHAINS * (THREADS / 32), 0},
-                      by_groups = {2 * 64 * 256 * 16 * (THREADS / 128),
-                                   (256 + THREADS / 128 * 64) * 64};
+                      by_wgmma = {2 * 64 * 256 * 16 * (THREADS / 128),
+                                  (256 + THREADS / 128 * 64) * 64};
 
 static void add(dl_plan *p, const char *name, int64_t blocks, int shared, int launches) {
     int64_t *touched = DL_NEW(p->arena, int64_t);
@@ -47,10 +47,10 @@ static void add(dl_plan *p, const char *name, int64_t blocks, int shared, int la
 dl_plan *dl_cuda_peak_plan(dl_arena *parent, const dl_target *t, double *flops, double *bytes,
                            dl_error *err) {
     const size *s = t->emulated ? &emulated : &real;
-    const products *by = t->has_wgmma ? &by_groups : &by_warps;
+    const products *by = t->has_wgmma ? &by_wgmma : &by_warps;
     const int64_t blocks = s->blocks * by_warps.work / by->work;
     const dl_emitted needs = {
-        .needs = {[DL_NEED_TILES] = t->has_wgmma, [DL_NEED_GROUPS] = t->has_wgmma}};
+        .needs = {[DL_NEED_TILES] = t->has_wgmma, [DL_NEED_WGMMA] = t->has_wgmma}};
     dl_arena *arena = dl_arena_new(parent);
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){

@@ -10,10 +10,10 @@ static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
 
 /* Do all of a kernel's coordinates, indices and points fit int, with those along `within`
  * included? */
-static bool is_narrow(const dl_kernel *k, unsigned within) {
+static bool is_narrow(const dl_kernel *k, unsigned per_thread) {
     int64_t points = 1;
     for (int i = 0; i < k->nspace; i++)
-        if (!(within >> i & 1) &&
+        if (!(per_thread >> i & 1) &&
             __builtin_mul_overflow(points, k->space[i].size ? k->space[i].size : 1, &points))
             return false;
     bool ok = points < INT32_MAX / 2;
@@ -36,8 +36,8 @@ static bool is_narrow(const dl_kernel *k, unsigned within) {
     return ok;
 }
 
-const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned within) {
-    return is_narrow(k, within) ? &narrow : &wide;
+const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned per_thread) {
+    return is_narrow(k, per_thread) ? &narrow : &wide;
 }
 
 bool dl_cuda_is_shared(const dl_kernel *k, int param) {
@@ -86,7 +86,7 @@ static bool names(const dl_buf *text, int axis) {
     return false;
 }
 
-void dl_cuda_still_axes(dl_emitter *e, unsigned axes, const dl_buf *body) {
+void dl_cuda_put_point_axes(dl_emitter *e, unsigned axes, const dl_buf *body) {
     for (int i = 0; i < e->k->nspace; i++)
         if (!(axes >> i & 1) && names(body, i))
             dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);

@@ -16,7 +16,7 @@ enum {
 
 /* The types of its coordinates and indices: int, or long where int is too small. `within`: axes
  * whose points are not counted together with the others'. */
-const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned within);
+const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned per_thread);
 
 /* May a parameter share memory with another one that the kernel writes? */
 bool dl_cuda_is_shared(const dl_kernel *k, int param);
@@ -28,5 +28,5 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
 void dl_cuda_foot(dl_emitter *e);
 /* "const int x2 = 0;" before a body that uses them, for axes of the space with extent 1 in it.
  * `axes`: those that already have a coordinate, a bit each. */
-void dl_cuda_still_axes(dl_emitter *e, unsigned axes, const dl_buf *body);
+void dl_cuda_put_point_axes(dl_emitter *e, unsigned axes, const dl_buf *body);
 #endif

@@ -44,7 +44,7 @@ static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_err
     dl_nvrtc nvrtc = {0};
     bool ok = t->emulated ? dl_cuda_emulate_toolchain(arena, &nvrtc.key, err)
                           : dl_nvrtc_find(arena, &nvrtc, err);
-    *key = dl_hash_str(t->name, t->emulated ? nvrtc.key : dl_cuda_manner(nvrtc.key));
+    *key = dl_hash_str(t->name, t->emulated ? nvrtc.key : dl_cuda_options_key(nvrtc.key));
     return ok;
 }
 
@@ -87,10 +87,10 @@ const dl_backend dl_backend_cuda = {.name = "cuda",
                                     .list = list,
                                     .variants = dl_cuda_variants,
                                     .calls = dl_cuda_calls,
-                                    .settle = dl_cuda_settle,
+                                    .consolidate = dl_cuda_consolidate,
                                     .emit = dl_cuda_emit,
-                                    .fold = dl_cuda_fold,
-                                    .share = dl_cuda_share,
+                                    .merge = dl_cuda_merge,
+                                    .assign = dl_cuda_assign_sources,
                                     .open = dl_cuda_open,
                                     .feed = dl_cuda_feed,
                                     .build = build,

@@ -17,14 +17,14 @@ enum {
 /* The GEMMs that a row is for. */
 typedef enum {
     ANY,
-    HALVES,  /* of 16 bits only: the row's sums would take two registers each */
-    GROUPS,  /* by wgmma */
-    BOXES,   /* the same, with TMA tiles; */
-    IMAGES,  /* with TMA im2col */
-    PATCHES, /* the operand with more rows is loaded as strips, and each warp assembles its elements
+    HALVES,     /* of 16 bits only: the row's sums would take two registers each */
+    WGMMA,      /* by wgmma */
+    TMA_TILES,  /* the same, with TMA tiles; */
+    TMA_IM2COL, /* with TMA im2col */
+    STRIPS, /* the operand with more rows is loaded as strips, and each warp assembles its elements
                 for all of the other operand */
-    HALOS,   /* halo kernels; with as many columns as there are */
-    ALONE    /* direct: bm * bn sums on the CTA's threads */
+    HALO,   /* halo kernels; with as many columns as there are */
+    DIRECT  /* direct: bm * bn sums on the CTA's threads */
 } kind;
 
 /* Tile sizes with their CTAs per SM, and the relative rate that they then reach, compared with
@@ -35,20 +35,20 @@ static const struct {
     int bm, bn, wm, wn, stages, per_sm;
     double reach;
     kind kind;
-} tilings[] = {{128, 128, 2, 4, 4, 2, 0.83, HALVES}, {128, 64, 4, 2, 4, 2, 0.65, ANY},
-               {64, 128, 2, 4, 4, 2, 0.84, ANY},     {64, 64, 2, 2, 4, 2, 0.65, ANY},
-               {128, 32, 4, 1, 4, 2, 0.32, ANY},     {128, 8, 4, 1, 4, 2, 0.21, ANY},
-               {16, 128, 1, 4, 4, 2, 0.32, ANY},     {128, 256, 8, 1, 5, 1, 1.90, GROUPS},
-               {128, 128, 8, 1, 5, 2, 1.43, GROUPS}, {128, 64, 8, 1, 6, 2, 1.13, GROUPS},
-               {128, 256, 8, 1, 5, 1, 2.01, BOXES},  {128, 128, 8, 1, 5, 2, 1.60, BOXES},
-               {128, 64, 8, 1, 6, 2, 1.22, BOXES},   {128, 256, 8, 1, 5, 1, 2.35, IMAGES},
-               {128, 128, 8, 1, 5, 2, 1.71, IMAGES}, {128, 64, 8, 1, 6, 2, 1.23, IMAGES},
-               {256, 128, 8, 1, 5, 1, 1.75, GROUPS}, {256, 64, 8, 1, 5, 2, 1.20, GROUPS},
-               {256, 128, 8, 1, 5, 1, 1.85, BOXES},  {256, 64, 8, 1, 5, 2, 1.30, BOXES},
-               {256, 128, 8, 1, 5, 1, 2.10, IMAGES}, {256, 64, 8, 1, 5, 2, 1.40, IMAGES},
-               {256, 64, 8, 1, 4, 2, 0.83, PATCHES}, {64, 256, 1, 8, 4, 2, 0.83, PATCHES},
-               {256, 8, 4, 1, 2, 2, 0.65, HALOS},    {128, 8, 4, 1, 2, 2, 0.60, HALOS},
-               {32, 32, 2, 4, 0, 2, 0.02, ALONE},    {64, 32, 2, 4, 0, 2, 0.025, ALONE}};
+} tilings[] = {{128, 128, 2, 4, 4, 2, 0.83, HALVES},     {128, 64, 4, 2, 4, 2, 0.65, ANY},
+               {64, 128, 2, 4, 4, 2, 0.84, ANY},         {64, 64, 2, 2, 4, 2, 0.65, ANY},
+               {128, 32, 4, 1, 4, 2, 0.32, ANY},         {128, 8, 4, 1, 4, 2, 0.21, ANY},
+               {16, 128, 1, 4, 4, 2, 0.32, ANY},         {128, 256, 8, 1, 5, 1, 1.90, WGMMA},
+               {128, 128, 8, 1, 5, 2, 1.43, WGMMA},      {128, 64, 8, 1, 6, 2, 1.13, WGMMA},
+               {128, 256, 8, 1, 5, 1, 2.01, TMA_TILES},  {128, 128, 8, 1, 5, 2, 1.60, TMA_TILES},
+               {128, 64, 8, 1, 6, 2, 1.22, TMA_TILES},   {128, 256, 8, 1, 5, 1, 2.35, TMA_IM2COL},
+               {128, 128, 8, 1, 5, 2, 1.71, TMA_IM2COL}, {128, 64, 8, 1, 6, 2, 1.23, TMA_IM2COL},
+               {256, 128, 8, 1, 5, 1, 1.75, WGMMA},      {256, 64, 8, 1, 5, 2, 1.20, WGMMA},
+               {256, 128, 8, 1, 5, 1, 1.85, TMA_TILES},  {256, 64, 8, 1, 5, 2, 1.30, TMA_TILES},
+               {256, 128, 8, 1, 5, 1, 2.10, TMA_IM2COL}, {256, 64, 8, 1, 5, 2, 1.40, TMA_IM2COL},
+               {256, 64, 8, 1, 4, 2, 0.83, STRIPS},      {64, 256, 1, 8, 4, 2, 0.83, STRIPS},
+               {256, 8, 4, 1, 2, 2, 0.65, HALO},         {128, 8, 4, 1, 2, 2, 0.60, HALO},
+               {32, 32, 2, 4, 0, 2, 0.02, DIRECT},       {64, 32, 2, 4, 0, 2, 0.025, DIRECT}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_sums(const dl_tiling *t) {
@@ -59,20 +59,20 @@ int64_t dl_tiling_shared(const dl_tiling *t) {
     int64_t left = t->patch[0] ? t->patch[0] : t->bm * DL_LINE,
             right = t->patch[1] ? t->patch[1] : t->bn * DL_LINE;
     return dl_at_least(t->stages * (left + right), dl_tiling_sums(t)) +
-           (t->boxes ? t->stages * BARRIER : 0);
+           (t->tma_tiles ? t->stages * BARRIER : 0);
 }
 
 /* Elements in a tile's depth. */
-static int64_t depth_of(const dl_product *p) { return DL_LINE / p->word; }
-static int64_t tiles_of(const dl_product *p, const dl_tiling *t) {
-    return (t->halo.found ? 1 : dl_product_many(p)) * t->mt * t->nt;
+static int64_t depth_of(const dl_gemm_problem *p) { return DL_LINE / p->word; }
+static int64_t tiles_of(const dl_gemm_problem *p, const dl_tiling *t) {
+    return (t->halo.found ? 1 : dl_gemm_batch(p)) * t->mt * t->nt;
 }
 
 /* Splits K among about so many CTAs, such that each has enough. */
-static void split(const dl_product *p, int64_t splits, dl_tiling *t) {
-    int64_t k = p->number[DL_TERMS].size, depth = depth_of(p), terms = dl_ceil_div(k, depth);
+static void split(const dl_gemm_problem *p, int64_t splits, dl_tiling *t) {
+    int64_t k = p->mode[DL_MODE_K].size, depth = depth_of(p), terms = dl_ceil_div(k, depth);
     splits = dl_at_least(1, dl_at_most(dl_at_most(splits, terms / LEAST_TILES),
-                                       p->alone ? MOST_SHARES : MOST_SPLITS));
+                                       p->direct ? MOST_SHARES : MOST_SPLITS));
     t->depth = dl_ceil_div(dl_at_least(terms, 1), splits) * depth;
     t->splits = dl_at_least(1, dl_ceil_div(k, t->depth));
 }
@@ -80,11 +80,11 @@ static void split(const dl_product *p, int64_t splits, dl_tiling *t) {
 /* In products of one SM. A CTA has a fixed cost of some more K tiles: the prologue until the
  * first tiles arrive, and the epilogue, longer where no other CTA overlaps with it. Alone on an
  * SM it reaches half the rate of two. */
-static double time_of(const dl_product *p, const dl_tiling *t, int i) {
+static double time_of(const dl_gemm_problem *p, const dl_tiling *t, int i) {
     static const double begins[] = {0, 19, 7}, half = 0.54, share = 500;
     int per_sm = tilings[i].per_sm;
     int64_t tiles = tiles_of(p, t), blocks = dl_ceil_div(tiles * t->splits, MULTIPROCESSORS);
-    double rows = t->bm * (double)(t->halo.found ? t->halo.parities : 1);
+    double rows = t->bm * (double)(t->halo.found ? t->halo.stride_phases : 1);
     double products = rows * t->bn / tilings[i].reach; /* per K element */
     for (int o = 0; o < 2; o++) { /* each warp assembles its strip's elements itself */
         int lines = o ? t->bn : t->bm, bytes = p->operand[o].bytes,
@@ -100,8 +100,9 @@ static double time_of(const dl_product *p, const dl_tiling *t, int i) {
 }
 
 static bool is_same(const dl_tiling *a, const dl_tiling *b) {
-    return a->bm == b->bm && a->bn == b->bn && a->splits == b->splits && a->groups == b->groups &&
-           a->boxes == b->boxes && a->images == b->images && a->halo.found == b->halo.found;
+    return a->bm == b->bm && a->bn == b->bn && a->splits == b->splits && a->wgmma == b->wgmma &&
+           a->tma_tiles == b->tma_tiles && a->tma_im2col == b->tma_im2col &&
+           a->halo.found == b->halo.found;
 }
 
 /* Inserts one by its time, if there is room. */
@@ -116,32 +117,33 @@ static int insert(dl_tiling *of, int n, const dl_tiling *t) {
     return end + 1;
 }
 
-static bool is_by_groups(int i) {
-    return tilings[i].kind == GROUPS || tilings[i].kind == BOXES || tilings[i].kind == IMAGES;
+static bool is_by_wgmma(int i) {
+    return tilings[i].kind == WGMMA || tilings[i].kind == TMA_TILES ||
+           tilings[i].kind == TMA_IM2COL;
 }
 
 /* The tiling of row i of the table, with split-K so that CTAs fill the SMs twice. */
-static dl_tiling tiling_of(const dl_product *p, int i) {
+static dl_tiling tiling_of(const dl_gemm_problem *p, int i) {
     dl_tiling t = {.bm = tilings[i].bm,
                    .bn = tilings[i].bn,
                    .wm = tilings[i].wm,
                    .wn = tilings[i].wn,
                    .stages = tilings[i].stages,
-                   .groups = is_by_groups(i),
-                   .boxes = tilings[i].kind == BOXES || tilings[i].kind == IMAGES,
-                   .images = tilings[i].kind == IMAGES};
-    if (tilings[i].kind == HALOS) {
-        dl_product_halo(p, t.bm, &t.halo);
+                   .wgmma = is_by_wgmma(i),
+                   .tma_tiles = tilings[i].kind == TMA_TILES || tilings[i].kind == TMA_IM2COL,
+                   .tma_im2col = tilings[i].kind == TMA_IM2COL};
+    if (tilings[i].kind == HALO) {
+        dl_gemm_halo(p, t.bm, &t.halo);
         t.bn = t.halo.columns, t.nt = 1;
-        t.mt = p->number[DL_ROWS].at[0].size * t.halo.boxes[0] * t.halo.boxes[1] * t.halo.boxes[2];
+        t.mt = p->mode[DL_MODE_M].at[0].size * t.halo.boxes[0] * t.halo.boxes[1] * t.halo.boxes[2];
         split(p, 1, &t);
         return t;
     }
-    for (int o = 0; o < 2 && !t.groups; o++) {
-        dl_patch patch;
-        if (dl_product_patch(p, &p->operand[o], o ? t.bn : t.bm, &patch)) t.patch[o] = patch.bytes;
+    for (int o = 0; o < 2 && !t.wgmma; o++) {
+        dl_strip patch;
+        if (dl_gemm_strips(p, &p->operand[o], o ? t.bn : t.bm, &patch)) t.patch[o] = patch.bytes;
     }
-    t.mt = dl_ceil_div(p->number[DL_ROWS].size, t.bm), t.nt = dl_ceil_div(p->across.size, t.bn);
+    t.mt = dl_ceil_div(p->mode[DL_MODE_M].size, t.bm), t.nt = dl_ceil_div(p->across.size, t.bn);
     int64_t tiles = tiles_of(p, &t);
     split(p, tiles < MULTIPROCESSORS ? 2 * MULTIPROCESSORS / dl_at_least(tiles, 1) : 1, &t);
     return t;
@@ -149,49 +151,49 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
 
 /* Can TMA load an operand as a matrix or an image; and is one not a matrix? An image with one
  * tap is both. */
-static bool has_boxes(const dl_product *p, int i) {
+static bool has_tma_tiles(const dl_gemm_problem *p, int i) {
     dl_tensor_map maps[DL_MAP_MOST];
-    return dl_product_boxes(p, &p->operand[0], tilings[i].bm, maps) ||
-           dl_product_boxes(p, &p->operand[1], tilings[i].bn, maps);
+    return dl_gemm_tma_tiles(p, &p->operand[0], tilings[i].bm, maps) ||
+           dl_gemm_tma_tiles(p, &p->operand[1], tilings[i].bn, maps);
 }
-static bool has_images(const dl_product *p, int i, bool alone) {
+static bool has_im2col(const dl_gemm_problem *p, int i, bool direct) {
     dl_tensor_map maps[DL_MAP_MOST];
     bool any = false;
     for (int o = 0; o < 2; o++) {
         int rows = o ? tilings[i].bn : tilings[i].bm;
-        any |= dl_product_images(p, &p->operand[o], rows, maps) &&
-               !(alone && dl_product_boxes(p, &p->operand[o], rows, maps));
+        any |= dl_gemm_tma_im2col(p, &p->operand[o], rows, maps) &&
+               !(direct && dl_gemm_tma_tiles(p, &p->operand[o], rows, maps));
     }
     return any;
 }
 
 /* The row whose rate applies: images that are matrices are as fast as those. */
-static int reach_of(const dl_product *p, int i) {
-    if (tilings[i].kind != IMAGES || has_images(p, i, true)) return i;
+static int reach_of(const dl_gemm_problem *p, int i) {
+    if (tilings[i].kind != TMA_IM2COL || has_im2col(p, i, true)) return i;
     for (int k = 0; k < NTILINGS; k++)
-        if (tilings[k].kind == BOXES && tilings[k].bm == tilings[i].bm &&
+        if (tilings[k].kind == TMA_TILES && tilings[k].bm == tilings[i].bm &&
             tilings[k].bn == tilings[i].bn)
             return k;
     return i;
 }
 
-static bool has_patch(const dl_product *p, int i) {
+static bool has_strips(const dl_gemm_problem *p, int i) {
     int wide = tilings[i].bn > tilings[i].bm;
-    dl_patch patch;
-    return dl_product_patch(p, &p->operand[wide], wide ? tilings[i].bn : tilings[i].bm, &patch);
+    dl_strip patch;
+    return dl_gemm_strips(p, &p->operand[wide], wide ? tilings[i].bn : tilings[i].bm, &patch);
 }
 
-static bool serves(const dl_product *p, int i) {
-    if (p->alone || tilings[i].kind == ALONE) return p->alone && tilings[i].kind == ALONE;
+static bool serves(const dl_gemm_problem *p, int i) {
+    if (p->direct || tilings[i].kind == DIRECT) return p->direct && tilings[i].kind == DIRECT;
     return tilings[i].kind == ANY || (tilings[i].kind == HALVES && p->word == 2) ||
-           (tilings[i].kind == PATCHES && has_patch(p, i)) ||
-           (tilings[i].kind == HALOS && dl_product_halo(p, tilings[i].bm, &(dl_halo){0})) ||
-           (tilings[i].kind == GROUPS && p->has_groups) ||
-           (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i)) ||
-           (tilings[i].kind == IMAGES && p->has_groups && has_images(p, i, false));
+           (tilings[i].kind == STRIPS && has_strips(p, i)) ||
+           (tilings[i].kind == HALO && dl_gemm_halo(p, tilings[i].bm, &(dl_halo){0})) ||
+           (tilings[i].kind == WGMMA && p->has_wgmma) ||
+           (tilings[i].kind == TMA_TILES && p->has_wgmma && has_tma_tiles(p, i)) ||
+           (tilings[i].kind == TMA_IM2COL && p->has_wgmma && has_im2col(p, i, false));
 }
 
-int dl_product_tilings(const dl_product *p, dl_tiling *of) {
+int dl_gemm_tilings(const dl_gemm_problem *p, dl_tiling *of) {
     int n = 0;
     for (int i = 0; i < NTILINGS; i++) {
         if (!serves(p, i)) continue;
@@ -210,10 +212,10 @@ int dl_product_tilings(const dl_product *p, dl_tiling *of) {
 
 const char *dl_tiling_name(const dl_tiling *t) {
     if (t->halo.found) return dl_internf("halos of %dx%d", t->bm, t->bn);
-    const char *how = t->images   ? " by TMA (im2col) and wgmma"
-                      : t->boxes  ? " by TMA and wgmma"
-                      : t->groups ? " by wgmma"
-                                  : "";
+    const char *how = t->tma_im2col  ? " by TMA (im2col) and wgmma"
+                      : t->tma_tiles ? " by TMA and wgmma"
+                      : t->wgmma     ? " by wgmma"
+                                     : "";
     return t->splits > 1
                ? dl_internf("%dx%d%s, terms in %lld", t->bm, t->bn, how, (long long)t->splits)
                : dl_internf("%dx%d%s", t->bm, t->bn, how);

@@ -9,8 +9,8 @@
 
 enum {
     DL_NEEDS = 8,
-    DL_MOST_VARIANTS = 24, /* of a kernel */
-    DL_MOST_STRANDS = 128  /* of a phase */
+    DL_MOST_VARIANTS = 24,    /* of a kernel */
+    DL_MOST_FUSED_PARTS = 128 /* of a phase */
 };
 
 /* A variant of a kernel's code: one of the backend's variants; or, where `by` is not NULL, a
@@ -18,11 +18,11 @@ enum {
 typedef struct {
     int variant;
     const dl_algorithm *by;
-} dl_way;
+} dl_variant;
 
 typedef struct {
     const dl_kernel *kernel;
-    dl_way way;
+    dl_variant variant;
 } dl_coded;
 
 /* How a kernel's code is launched (plan.h: the kernel ABI), and what its source must contain. */
@@ -32,9 +32,9 @@ typedef struct {
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES],
         shared[DL_MAX_PHASES]; /* on a device: threads per CTA; bytes of shared memory */
-    int strands; /* horizontally fused parts of the only phase, each a text of its own until fold()
-                    makes functions of them; 0: the phase is one text */
-    int64_t strand_units[DL_MOST_STRANDS];
+    int fused_parts; /* horizontally fused parts of the only phase, each a text of its own until
+                    fold() makes functions of them; 0: the phase is one text */
+    int64_t part_units[DL_MOST_FUSED_PARTS];
     int nmaps; /* number of tensor maps; the first phase takes them before its pointers */
     dl_tensor_map maps[DL_MAP_MOST];
     int64_t workspace, scratch; /* bytes */
@@ -73,22 +73,22 @@ typedef struct dl_backend {
     int (*variants)(const dl_kernel *k, const dl_target *t, const char **names);
     /* NULL, or: consolidates variants. It replaces variants of a plan's kernels by ones that
      * share functions, where these take hardly longer. */
-    void (*settle)(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
+    void (*consolidate)(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
     /* NULL: the backend has no library calls. Or: in how many forms, at most DL_MOST_CALLS,
      * libraries of the device can make the kernel's contraction. Fills the calls and their form,
      * except the rest of the algorithm and its workspace. */
     int (*calls)(const dl_kernel *k, const dl_target *t, dl_call *forms);
     /* Appends one kernel's code of this variant, which exports <name>_0, <name>_1, ... Errors:
      * DL_INPUT, with the place, for a kernel that this backend does not support. */
-    bool (*emit)(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
-                 dl_error *err);
+    bool (*emit)(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
+                 dl_emitted *code, dl_error *err);
     /* NULL, or: function merging. It makes functions that phases share out of *n kernels' code.
      * Returns the functions' pieces, and their number in *n; each kernel's piece gets entries,
      * whose objects are indices of these pieces. */
-    dl_piece *(*fold)(dl_arena *arena, int *n, dl_piece *kernels);
+    dl_piece *(*merge)(dl_arena *arena, int *n, dl_piece *kernels);
     /* Assigns each piece to a source, so that all compile in the least time; returns the number of
      * sources, at least one. */
-    int (*share)(int n, dl_piece *pieces);
+    int (*assign)(int n, dl_piece *pieces);
     /* Appends a source's prelude, for the needs of all its kernels together. */
     void (*open)(dl_buf *out, const dl_target *t, const dl_emitted *needs);
     /* Appends the source of the input gather (ir/plan/feed.h). NULL: the host makes the inputs. */

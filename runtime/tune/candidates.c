@@ -239,7 +239,7 @@ static void list(const dl_console *out, const dl_trial *trial, const bool *agree
                  int best) {
     const dl_kernel *k = trial->kernel;
     dl_buf b = {0};
-    for (int v = 0; v < trial->nways; v++) {
+    for (int v = 0; v < trial->nvariants; v++) {
         dl_putf(&b, "tune: %s", k->name);
         for (int i = 0; i < k->locs.n; i++) dl_puts(&b, " "), dl_put_line(&b, k->locs.at[i]);
         if (agree[v])
@@ -254,13 +254,13 @@ static void list(const dl_console *out, const dl_trial *trial, const bool *agree
 
 int dl_try(dl_tuning *t, dlr_exec *exec, const dl_trial *trial) {
     dl_arena *arena = dl_arena_new(NULL);
-    bool agree[DL_MOST_WAYS];
-    int64_t ns[DL_MOST_WAYS], one;
+    bool agree[DL_MOST_TRIAL_VARIANTS];
+    int64_t ns[DL_MOST_TRIAL_VARIANTS], one;
     int best = 0;
     reference r = {0};
     dl_error failed = {0};
     fill_inputs(t, exec, trial);
-    for (int v = 0; v < trial->nways; v++) {
+    for (int v = 0; v < trial->nvariants; v++) {
         run(exec, trial, v);
         if (v == 0) keep(arena, exec, trial, &r);
         agree[v] = v == 0 || agrees(t, arena, exec, trial, v, &r);
@@ -268,13 +268,13 @@ int dl_try(dl_tuning *t, dlr_exec *exec, const dl_trial *trial) {
     }
     int64_t least = INT64_MAX;
     for (int round = 0; round < ROUNDS; round++)
-        for (int v = 0; v < trial->nways; v++) {
+        for (int v = 0; v < trial->nvariants; v++) {
             if (!agree[v] || (round >= ALL && (double)ns[v] > far_behind * (double)least)) continue;
             dlr_exec_run(exec, trial->first + v, &one);
             if (one < ns[v]) ns[v] = one;
             if (one < least) least = one;
         }
-    for (int v = 1; v < trial->nways; v++)
+    for (int v = 1; v < trial->nvariants; v++)
         if (agree[v] && ns[v] < ns[best] && (double)ns[v] < (1 - least_gain) * (double)ns[0])
             best = v;
     t->tried++, t->changed += best != 0, t->called += trial->ways[best].by != NULL;

@@ -15,25 +15,25 @@ static uint64_t key_of(const dl_tuning *t, uint64_t kernel) {
 
 /* False: the table has no entry, or none that says a way which there is. */
 static bool look_up(const dl_tuning *t, dl_arena *arena, const char *dir, uint64_t kernel, int n,
-                    const char **names, dl_way *way) {
+                    const char **names, dl_variant *way) {
     size_t length;
     dl_algorithm by;
     const char *said = (const char *)dl_cache_get(arena, dir, key_of(t, kernel), &length);
     if (!said) return false;
     for (int i = 0; i < n; i++)
         if (strlen(names[i]) == length && memcmp(names[i], said, length) == 0)
-            return *way = (dl_way){.variant = i}, true;
+            return *way = (dl_variant){.variant = i}, true;
     if (!dl_algorithm_parse(said, length, &by) || by.version != t->libraries[by.library])
         return false;
     dl_algorithm *kept = DL_NEW(t->arena, dl_algorithm);
     *kept = by;
-    *way = (dl_way){.by = kept};
+    *way = (dl_variant){.by = kept};
     return true;
 }
 
 static bool note(const dl_tuning *t, dl_arena *arena, const char *dir, const dl_trial *trial,
                  int best, dl_error *err) {
-    const dl_algorithm *by = trial->ways[best].by;
+    const dl_algorithm *by = trial->variants[best].by;
     const char *text = by ? dl_algorithm_text(arena, by) : trial->names[best];
     return dl_cache_put(dir, key_of(t, dl_kernel_hash(trial->kernel)), text, strlen(text), err);
 }
@@ -114,15 +114,15 @@ static bool choose(void *user, int n, dl_coded *kernels, dl_error *err) {
         hashes[i] = dl_kernel_hash(k);
         while (hashes[twin] != hashes[i]) twin++;
         of[i] = twin < i ? of[twin] : -1;
-        if (twin < i) kernels[i].way = kernels[twin].way;
+        if (twin < i) kernels[i].variant = kernels[twin].variant;
         if (twin < i || (variants == 1 && !can_call(t, k))) continue;
         t->kernels++;
-        if (!look_up(t, arena, dir, hashes[i], variants, names, &kernels[i].way))
+        if (!look_up(t, arena, dir, hashes[i], variants, names, &kernels[i].variant))
             of[i] = ntrials, trials[ntrials++].kernel = k;
     }
     bool ok = dir && (!ntrials || try_all(t, arena, dir, ntrials, trials, best, err));
     for (int i = 0; i < n && ok; i++)
-        if (of[i] >= 0) kernels[i].way = trials[of[i]].ways[best[of[i]]];
+        if (of[i] >= 0) kernels[i].variant = trials[of[i]].variants[best[of[i]]];
     dl_arena_free(arena);
     return ok;
 }

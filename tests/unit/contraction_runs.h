@@ -124,7 +124,7 @@ static bool emit_graph(const char *what, const dl_graph *g, const dl_target *t, 
     for (int i = 0; i < g->nodes.n && ok; i++) {
         const dl_kernel *k = g->nodes.at[i]->kernel;
         if (!has_contraction(g->nodes.at[i])) continue;
-        dl_way way = {.variant = variant ? variant_of(k, t, variant) : 0};
+        dl_variant way = {.variant = variant ? variant_of(k, t, variant) : 0};
         ok = dl_cuda_emit(text, k, t, way, &code[i], &err);
         CHECK(ok, "%s: %s", what, err.message);
         for (int n = 0; n < DL_NEEDS; n++) needs->needs[n] |= code[i].needs[n];

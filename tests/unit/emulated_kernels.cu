@@ -205,12 +205,12 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 extern "C" __global__ void __launch_bounds__(32)
     lots_0(const float *__restrict__ x, float *y, f16 *h, bf16 *b, char *workspace) {
-    float v[LOT(f16)];
-    const int at = threadIdx.x * LOT(f16);
-    load_lot(x + at, v), load_lot(x + at + 4, v + 4);
-    store_lot_f16(h + at, v), store_lot_bf16(b + at, v);
-    load_lot_f16(h + at, v), store_lot(y + at, v), store_lot(y + at + 4, v + 4);
-    load_lot_bf16(b + at, v), store_lot(y + 256 + at, v), store_lot(y + 256 + at + 4, v + 4);
+    float v[VECTOR(f16)];
+    const int at = threadIdx.x * VECTOR(f16);
+    load_vector(x + at, v), load_vector(x + at + 4, v + 4);
+    store_vector_f16(h + at, v), store_vector_bf16(b + at, v);
+    load_vector_f16(h + at, v), store_vector(y + at, v), store_vector(y + at + 4, v + 4);
+    load_vector_bf16(b + at, v), store_vector(y + 256 + at, v), store_vector(y + 256 + at + 4, v + 4);
 }
 extern "C" __global__ void __launch_bounds__(32) few_0(const char *__restrict__ x, char *y, char *workspace) {
     const int at = threadIdx.x * 16;

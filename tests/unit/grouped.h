@@ -1,14 +1,14 @@
 /* Kernels by wgmma for tests, written by hand in a file of their own: emulated, with mistakes in
- * them, and by NVRTC. What test_cuda_groups.c and test_cuda_windows.c share. */
+ * them, and by NVRTC. What test_cuda_wgmma.c and test_cuda_windows.c share. */
 #ifndef DL_TEST_GROUPED_H
 #define DL_TEST_GROUPED_H
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/gemm_problem.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
 #include "tests/unit/emulated.h"
 
-extern const char dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],
-    dl_cuda_kernels_emulated_groups[], dl_cuda_kernels_warpgroup[];
+extern const char dl_cuda_kernels_contract[], dl_cuda_kernels_contract_wgmma[],
+    dl_cuda_kernels_emulated_wgmma[], dl_cuda_kernels_warpgroup[];
 
 /* The file's kernels behind their preludes: of the device, or of its emulation. */
 static inline char *grouped_source(const char *file, bool emulated) {
@@ -18,8 +18,8 @@ static inline char *grouped_source(const char *file, bool emulated) {
     return dl_format(arena, "%s%s%s%s%s%s",
                      emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device,
                      dl_cuda_kernels_prelude, dl_cuda_kernels_contract,
-                     emulated ? dl_cuda_kernels_emulated_groups : dl_cuda_kernels_warpgroup,
-                     dl_cuda_kernels_contract_groups, text ? text : "");
+                     emulated ? dl_cuda_kernels_emulated_wgmma : dl_cuda_kernels_warpgroup,
+                     dl_cuda_kernels_contract_wgmma, text ? text : "");
 }
 
 typedef struct {

@@ -6,7 +6,7 @@ enum { POSITIONS = IMAGES * OUT_H * OUT_W, OF_WEIGHT = TAPS_H * TAPS_W * C };
 template <bool ALONG> struct image {
     typedef bf16 word;
     typedef int index;
-    enum { ALONG_K = ALONG, BYTES = CT_IMAGES, WINDOWS = 2 };
+    enum { ALONG_K = ALONG, BYTES = CT_TMA_IM2COL, WINDOWS = 2 };
     const kd_map *map;
     INLINE const kd_map *map_of(int) const { return map; }
     INLINE int count() const { return ALONG ? (int)POSITIONS : (int)OF_WEIGHT; }
@@ -29,7 +29,7 @@ template <int LINES, int SIZE, bool ALONG> struct matrix {
     typedef bf16 word;
     typedef int index;
     typedef ct_place<int, 1> place;
-    enum { ALONG_K = ALONG, BYTES = 16, AGAIN = 1 };
+    enum { ALONG_K = ALONG, BYTES = 16, REUSED = 1 };
     const bf16 *data;
     INLINE place row(int i) const {
         place p;
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) images_0(KD_MAP(x), const bf16
     image<true> left = {KD_MAP_OF(x)};
     matrix<O, OF_WEIGHT, true> right = {w};
     const int m = (int)blockIdx.x * 128;
-    const float *sums = ct_tile<CT_BF16_GROUPS, 128, 64, 8, 1, 6>(left, right, m, 0, 0, OF_WEIGHT, shared);
+    const float *sums = ct_tile<CT_BF16_WGMMA, 128, 64, 8, 1, 6>(left, right, m, 0, 0, OF_WEIGHT, shared);
     for (int i = (int)threadIdx.x; i < 128 * O; i += 256)
         if (m + i / O < POSITIONS) y[m * O + i] = sums[i / O * 72 + i % O];
 }
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(256) images_1(KD_MAP(x), const bf16
     matrix<POSITIONS, O, false> left = {dy};
     image<false> right = {KD_MAP_OF(x)};
     const int n = (int)blockIdx.x * 256;
-    const float *sums = ct_tile<CT_BF16_GROUPS, 128, 256, 8, 1, 5>(left, right, 0, n, 0, POSITIONS, shared);
+    const float *sums = ct_tile<CT_BF16_WGMMA, 128, 256, 8, 1, 5>(left, right, 0, n, 0, POSITIONS, shared);
     for (int i = (int)threadIdx.x; i < O * 256; i += 256)
         if (n + i % 256 < OF_WEIGHT) dw[i / 256 * OF_WEIGHT + n + i % 256] = sums[i / 256 * 264 + i % 256];
 }

@@ -33,7 +33,7 @@ static inline bool choose_maps(void *user, int n, dl_coded *kernels, dl_error *e
         const char *names[DL_MOST_VARIANTS];
         int all = dl_cuda_variants(kernels[i].kernel, user, names);
         for (int v = all - 1; v >= 0; v--)
-            if (strstr(names[v], mapped_way)) kernels[i].way.variant = v;
+            if (strstr(names[v], mapped_way)) kernels[i].variant.variant = v;
     }
     return true;
 }

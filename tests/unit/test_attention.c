@@ -209,7 +209,7 @@ static bool choose_groups(void *user, int n, dl_coded *kernels, dl_error *err) {
         const dl_node *call = dl_kernel_call(kernels[i].kernel);
         int ways = call ? t->backend->variants(kernels[i].kernel, t, names) : 1;
         bool back = call && call->op == DL_OP_flash_attention_grad;
-        if (ways > 1) kernels[i].way.variant = ways - 1 - number[back]++ % ways;
+        if (ways > 1) kernels[i].variant.variant = ways - 1 - number[back]++ % ways;
     }
     return true;
 }

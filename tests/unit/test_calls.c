@@ -312,7 +312,7 @@ static bool choose(void *user, int n, dl_coded *kernels, dl_error *err) {
             dl_algorithm *offers = DL_NEWS(arena, dl_algorithm, OFFERS);
             int offered = ask(w->library, &forms[f], offers);
             if (forms[f].algorithm.form != w->form || w->algorithm >= offered) continue;
-            kernels[i].way = (dl_way){.by = &offers[w->algorithm]}, w->calls++;
+            kernels[i].variant = (dl_variant){.by = &offers[w->algorithm]}, w->calls++;
         }
     }
     return true;

@@ -120,11 +120,11 @@ static void test_arch(const char *target, bool others) {
         if (dl_test_takes(number++)) of[n++] = i;
     for (int i = 0; t && i < n; i++) {
         dl_buf text = {0};
-        dl_emitted needs = {.needs = {[DL_NEED_ATTENTION] = 1, [DL_NEED_GROUPS] = t->has_wgmma}};
+        dl_emitted needs = {.needs = {[DL_NEED_ATTENTION] = 1, [DL_NEED_WGMMA] = t->has_wgmma}};
         dl_cuda_open(&text, t, &needs);
         for (int back = 0; back < 2; back++) {
             k[i][back] = make_kernel(arena, &cases[of[i]], back);
-            const dl_way way = {.variant = way_of(k[i][back], t, others, of[i])};
+            const dl_variant way = {.variant = way_of(k[i][back], t, others, of[i])};
             CHECK(dl_cuda_emit(&text, k[i][back], t, way, &code[i][back], &err), "%s", err.message);
         }
         objects[i].source = dl_strdup(arena, text.at);
@@ -156,7 +156,7 @@ static void test_refused(void) {
         dl_buf text = {0};
         dl_emitted code;
         bool ok = dl_cuda_emit(&text, make_kernel(arena, &wrong[i / 2], i % 2),
-                               dl_target_find("cuda:sm_80", &err), (dl_way){0}, &code, &err);
+                               dl_target_find("cuda:sm_80", &err), (dl_variant){0}, &code, &err);
         CHECK(!ok && err.code == DL_INPUT && strstr(err.message, says[i / 2]), "%s", err.message);
         dl_buf_free(&text);
     }

@@ -25,14 +25,15 @@ static int in_halos;  /* and kernels by boxes with halos */
 
 /* A kernel by wgmma, or by boxes with halos, in the text that emulation has run but for what stands
  * in front of it. */
-static void check_machine_code(const char *what, dl_arena *arena, const dl_kernel *k, dl_way way) {
+static void check_machine_code(const char *what, dl_arena *arena, const dl_kernel *k,
+                               dl_variant way) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cuda:sm_90a", &err);
     dl_buf text = {0}, whole = {0}, image = {0}, log = {0};
     dl_emitted code = {0};
     dl_cubin c = {0};
     bool ok = t && dl_cuda_emit(&text, k, t, way, &code, &err);
-    if (ok && (code.needs[DL_NEED_GROUPS] || code.needs[DL_NEED_HALO]) && nvrtc.calls.compile) {
+    if (ok && (code.needs[DL_NEED_WGMMA] || code.needs[DL_NEED_HALO]) && nvrtc.calls.compile) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);
         ok = dl_nvrtc_compile(&nvrtc, whole.at, "sm_90a", &image, &log, &err) &&
@@ -56,14 +57,14 @@ static void check_places(const char *what, const char *text) {
         CHECK(end && (!rest || rest > end), "%s: a place is taken apart: %.300s", what, at);
         at = end ? end : at + 1;
     }
-    CHECK(n || strstr(text, "CT_BOXES"), "%s: no way to find a place", what);
+    CHECK(n || strstr(text, "CT_TMA_TILE"), "%s: no way to find a place", what);
     CHECK(strstr(text, "const int x3 = (m + row);"), "%s: each end takes its rows apart", what);
 }
 
 /* An image that several taps read comes chunk by chunk of its channels, through the first cache,
  * and is known by a bit to be inside; what its positions add stays in registers. */
 static void check_taps(const char *what, const char *text) {
-    static const char *const has[] = {"const int k3 = k3c * ", "AGAIN = 1",
+    static const char *const has[] = {"const int k3 = k3c * ", "REUSED = 1",
                                       "return (r.taps & c.taps) == c.taps;", "kd_hold(p.at[0]);"};
     for (size_t i = 0; i < sizeof has / sizeof *has; i++)
         CHECK(strstr(text, has[i]), "%s: no '%s'", what, has[i]);
@@ -80,7 +81,8 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
         if (!has_contraction(g->nodes.at[i])) continue;
         int number = variant_of(g->nodes.at[i]->kernel, t, variant);
         if (number && t->has_wgmma)
-            check_machine_code(what, arena, g->nodes.at[i]->kernel, (dl_way){.variant = number});
+            check_machine_code(what, arena, g->nodes.at[i]->kernel,
+                               (dl_variant){.variant = number});
     }
     if (getenv("DL_TEST_SHOW")) printf("%s\n", text.at);
     if (strstr(what, "2-D 1x1")) check_places(what, text.at);
@@ -176,18 +178,18 @@ static void test_tiles(const dl_target *newest) {
         {"128x32", "CT_BF16, 128, 32,", 300, 30, {8, 17}, DL_BF16, DL_BF16},
         {"128x8", "CT_BF16, 128, 8,", 300, 8, {8, 17}, DL_BF16, DL_BF16},
         {"16x128", "CT_BF16, 16, 128,", 16, 300, {8, 17}, DL_BF16, DL_BF16},
-        {"128x256 by wgmma", "CT_BF16_GROUPS, 128, 256,", 150, 264, {328, 328}, DL_BF16, DL_BF16},
-        {"128x128 by wgmma", "CT_BF16_GROUPS, 128, 128,", 136, 128, {16, 328}, DL_BF16, DL_BF16},
-        {"128x64 by wgmma", "CT_BF16_GROUPS, 128, 64,", 130, 70, {296, 17}, DL_BF16, DL_BF16},
-        {"128x256 by wgmma", "CT_TF32_GROUPS, 128, 256,", 150, 264, {164, 164}, DL_F32, DL_F32},
-        {"128x128 by wgmma", "CT_TF32_GROUPS, 128, 128,", 135, 128, {17, 163}, DL_F32, DL_F32},
-        {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 70, {162, 17}, DL_F32, DL_BF16},
-        {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 71, {40, 50}, DL_F32, DL_F16},
-        {"128x256 by TMA", "CT_BF16_GROUPS, 128, 256,", 152, 264, {328, 328}, DL_BF16, DL_BF16},
-        {"128x128 by TMA", "CT_F16_GROUPS, 128, 128,", 136, 128, {1312, 17}, DL_F16, DL_F16},
-        {"128x64 by TMA", "CT_BF16_GROUPS, 128, 64,", 264, 72, {296, 16}, DL_BF16, DL_BF16},
-        {"128x256 by TMA", "CT_TF32_GROUPS, 128, 256,", 150, 264, {164, 0}, DL_F32, DL_F32},
-        {"128x64 by TMA", "CT_TF32_GROUPS, 128, 64,", 130, 70, {660, 0}, DL_F32, DL_F32}};
+        {"128x256 by wgmma", "CT_BF16_WGMMA, 128, 256,", 150, 264, {328, 328}, DL_BF16, DL_BF16},
+        {"128x128 by wgmma", "CT_BF16_WGMMA, 128, 128,", 136, 128, {16, 328}, DL_BF16, DL_BF16},
+        {"128x64 by wgmma", "CT_BF16_WGMMA, 128, 64,", 130, 70, {296, 17}, DL_BF16, DL_BF16},
+        {"128x256 by wgmma", "CT_TF32_WGMMA, 128, 256,", 150, 264, {164, 164}, DL_F32, DL_F32},
+        {"128x128 by wgmma", "CT_TF32_WGMMA, 128, 128,", 135, 128, {17, 163}, DL_F32, DL_F32},
+        {"128x64 by wgmma", "CT_TF32_WGMMA, 128, 64,", 130, 70, {162, 17}, DL_F32, DL_BF16},
+        {"128x64 by wgmma", "CT_TF32_WGMMA, 128, 64,", 130, 71, {40, 50}, DL_F32, DL_F16},
+        {"128x256 by TMA", "CT_BF16_WGMMA, 128, 256,", 152, 264, {328, 328}, DL_BF16, DL_BF16},
+        {"128x128 by TMA", "CT_F16_WGMMA, 128, 128,", 136, 128, {1312, 17}, DL_F16, DL_F16},
+        {"128x64 by TMA", "CT_BF16_WGMMA, 128, 64,", 264, 72, {296, 16}, DL_BF16, DL_BF16},
+        {"128x256 by TMA", "CT_TF32_WGMMA, 128, 256,", 150, 264, {164, 0}, DL_F32, DL_F32},
+        {"128x64 by TMA", "CT_TF32_WGMMA, 128, 64,", 130, 70, {660, 0}, DL_F32, DL_F32}};
     for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
         int r = (int)i / 2, way = i % 2;
         const int *terms = rows[r].terms;

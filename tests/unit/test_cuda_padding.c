@@ -11,7 +11,7 @@ typedef struct {
     const char *what, *variant, *tile; /* `tile`: what the kernel's text must have */
     const char *type;
     bool tf32;
-    int boxed; /* tensor maps; an image without parts has two (emit_boxes.c) */
+    int boxed; /* tensor maps; an image without parts has two (tma_tile_loader.c) */
     const char *x, *other, *more,
         *node; /* axes of $a and $b; what stands in front of the node that makes %9 */
     int odd;   /* the variable of which some elements are not finite */
@@ -55,20 +55,20 @@ static const padding_case cases[] = {
     {"f16", NULL, "ct_tile<CT_F16,", "f16", false, 0, WIDE},
     {"TF32", NULL, "ct_tile<CT_TF32,", "f32", true, 0, WIDE},
     {"f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, WIDE},
-    {"bf16 by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 0, WIDE},
-    {"f16 by wgmma", "128x128 by wgmma", "ct_tile<CT_F16_GROUPS,", "f16", false, 0, WIDE},
-    {"TF32 by wgmma", "128x64 by wgmma", "ct_tile<CT_TF32_GROUPS,", "f32", true, 0, WIDE},
-    {"bf16 by TMA", "128x64 by TMA", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 2, WIDE},
-    {"f16 by TMA", "128x128 by TMA", "ct_tile<CT_F16_GROUPS,", "f16", false, 2, WIDE},
+    {"bf16 by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_WGMMA,", "bf16", false, 0, WIDE},
+    {"f16 by wgmma", "128x128 by wgmma", "ct_tile<CT_F16_WGMMA,", "f16", false, 0, WIDE},
+    {"TF32 by wgmma", "128x64 by wgmma", "ct_tile<CT_TF32_WGMMA,", "f32", true, 0, WIDE},
+    {"bf16 by TMA", "128x64 by TMA", "ct_tile<CT_BF16_WGMMA,", "bf16", false, 2, WIDE},
+    {"f16 by TMA", "128x128 by TMA", "ct_tile<CT_F16_WGMMA,", "f16", false, 2, WIDE},
     {"shared terms in f32", NULL, "ct_leave<", "f32", false, 0, LONG},
     {"shared terms in TF32", NULL, "ct_leave<", "f32", true, 0, LONG},
     {"shared terms in bf16", NULL, "ct_leave<", "bf16", false, 0, LONG},
     {"shared terms by TMA", "128x64 by TMA", "ct_leave<", "bf16", false, 2, LONG},
     {"groups in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, GROUPS},
     {"groups in bf16", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, GROUPS},
-    {"groups by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 0, GROUPS},
+    {"groups by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_WGMMA,", "bf16", false, 0, GROUPS},
     {"three groups in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, THREE(1)},
-    {"three groups by wgmma", "128x64 by wgmma", "ct_tile<CT_TF32_GROUPS,", "f32", true, 0,
+    {"three groups by wgmma", "128x64 by wgmma", "ct_tile<CT_TF32_WGMMA,", "f32", true, 0,
      THREE(1)},
     {"three groups of an infinite x", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, THREE(0)},
     {"odd channels", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, "N=2, C=21, H=5, W=6",
@@ -89,8 +89,8 @@ static const padding_case cases[] = {
      "1, 2], "
      "kernel=[3, 3, 3]} : T[O=20, C=12, kD=3, kH=3, kW=3]",
      1},
-    {"depthwise", NULL, "ct_alone<", "bf16", false, 0, "N=2, C=40, H=6, W=7", "N=2, C=40, H=6, W=7",
-     "",
+    {"depthwise", NULL, "ct_direct<", "bf16", false, 0, "N=2, C=40, H=6, W=7",
+     "N=2, C=40, H=6, W=7", "",
      "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], "
      "groups=40} : "
      "T[O=40, C=1, kH=3, kW=3]",
@@ -100,21 +100,21 @@ static const padding_case cases[] = {
      "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[0, 1], pad_hi=[2, 0], kernel=[3, 2]} : "
      "T[O=72, C=40, kH=3, kW=2]",
      0},
-    {"a patch", NULL, "CT_PATCH", "bf16", false, 0, "N=2, C=5, H=6, W=8", "N=2, C=24, H=3, W=4", "",
+    {"a patch", NULL, "CT_STRIP", "bf16", false, 0, "N=2, C=5, H=6, W=8", "N=2, C=24, H=3, W=4", "",
      "conv_grad_weight $a, $b {stride=[2, 2], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[4, 4]} : "
      "T[O=24, C=5, kH=4, kW=4]",
      1},
-    {"a patch of an infinite x", NULL, "CT_PATCH", "f16", false, 0, "N=2, C=3, H=6, W=10",
+    {"a patch of an infinite x", NULL, "CT_STRIP", "f16", false, 0, "N=2, C=3, H=6, W=10",
      "O=24, C=3, kH=3, kW=3", "",
      "conv $a, $b {stride=[1, 2], pad_lo=[1, 1], pad_hi=[1, 1]} : T[N=2, C=24, H=6, W=5]", 0},
     {"forward in bf16", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, FORWARD},
     {"forward in TF32", NULL, "ct_tile<CT_TF32,", "f32", true, 0, FORWARD},
     {"forward in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, FORWARD},
-    {"forward by wgmma", "128x64 by wgmma", "ct_tile<CT_TF32_GROUPS,", "f32", true, 0, FORWARD},
-    {"forward by TMA", "128x64 by TMA", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 1, FORWARD},
+    {"forward by wgmma", "128x64 by wgmma", "ct_tile<CT_TF32_WGMMA,", "f32", true, 0, FORWARD},
+    {"forward by TMA", "128x64 by TMA", "ct_tile<CT_BF16_WGMMA,", "bf16", false, 1, FORWARD},
     {"an input gradient in bf16", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, STRIDED},
     {"an input gradient in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, STRIDED},
-    {"an input gradient by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 0,
+    {"an input gradient by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_WGMMA,", "bf16", false, 0,
      STRIDED},
 };
 

@@ -31,7 +31,7 @@ static const sweep_case cases[] = {
     {"lots of four, in rows that share what they take of each channel",
      "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
      "%2 = mul $x, $w : f32[A=337, B=5, C=12]\n output \"y\" = %2\n",
-     1e-6, "lot<float, 4> l2;\n    const int first_point"},
+     1e-6, "vec<float, 4> l2;\n    const int first_point"},
     {"rows of a turn each, whose number is no loop's",
      "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
      "%2 = mul $x, $w : f32[A=337, B=5, C=12]\n output \"y\" = %2\n",
@@ -47,7 +47,7 @@ static const sweep_case cases[] = {
      "bf16[A=129, "
      "B=64]\n"
      "output \"y\" = %4\n output \"z\" = %1\n",
-     1e-2, "lot<bf16, 8>"},
+     1e-2, "vec<bf16, 8>"},
     {"lots of sixteen bits, taken out of their words: bf16",
      "input $x = %0 : bf16[A=129, B=512]\n input $w = %1 : f16[A=129, B=512]\n"
      "%2 = cast $x : f32[A=129, B=512]\n %3 = cast $w : f32[A=129, B=512]\n"
@@ -85,7 +85,7 @@ static const sweep_case cases[] = {
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
      "%3 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = %2\n output \"z\" = %3\n",
-     1e-5, "group_leave<by_sum, 256>(a0, "},
+     1e-5, "group_store<by_sum, 256>(a0, "},
     {"like ones of one sweep, which leave in turns, each a way behind the one before it",
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
@@ -93,13 +93,13 @@ static const sweep_case cases[] = {
      "%5 = sum %4 {over=[A]} : f32[C=24]\n %6 = mul $x, %2 : f32[A=3001, C=24]\n"
      "%7 = sub %6, %3 : f32[A=3001, C=24]\n %8 = sub %7, %5 : f32[A=3001, C=24]\n output \"y\" = "
      "%8\n",
-     1e-5, "all[j] = i == 1 ? a1[j] : i == 2 ? a2[j] : a0[j];\n    group_leave<by_sum, 256>(all, "},
+     1e-5, "all[j] = i == 1 ? a1[j] : i == 2 ? a2[j] : a0[j];\n    group_store<by_sum, 256>(all, "},
     {"unlike ones, each by itself",
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
      "%3 = reduce_max $x {over=[A]} : f32[C=24]\n %4 = mul $x, %2 : f32[A=3001, C=24]\n"
      "%5 = sub %4, %3 : f32[A=3001, C=24]\n output \"y\" = %5\n",
-     1e-5, "group_leave<by_max, 256>(a1, "},
+     1e-5, "group_store<by_max, 256>(a1, "},
     {"terms that a thread does not have, without a branch",
      "input $x = %0 : f32[A=30011, C=24]\n %1 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = "
      "%1\n",
@@ -157,7 +157,7 @@ static const sweep_case cases[] = {
      1e-5,
      "#pragma unroll 1\n    for (int n = 0; n < 3; n++) {\n    const int place = (int)n * 32 + "
      "lane;\n"
-     "    if (place >= 65) break;\n        const int x1 = (place * 4);\n    lot<float, 4> l0;\n    "
+     "    if (place >= 65) break;\n        const int x1 = (place * 4);\n    vec<float, 4> l0;\n    "
      "l0.load("},
     {"a window's largest and how many there are of it, by each thread in lots of channels",
      "input $x = %0 : f32[N=2, H=33, W=33, C=32]\n"

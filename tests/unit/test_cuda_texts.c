@@ -57,7 +57,7 @@ static void count_moves(const dl_buf *cubin, unsigned operation, int moves[17]) 
 static void test_lots(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) {
     static const char text[] =
         "template <class T, int N> INLINE void move(const T *__restrict__ x, T *__restrict__ y) {\n"
-        "    lot<T, N> v;\n    v.load(x + threadIdx.x * N);\n"
+        "    vec<T, N> v;\n    v.load(x + threadIdx.x * N);\n"
         "    for (int i = 0; i < N; i++) v[i] = v[i] + (T)1;\n    v.store(y + threadIdx.x * "
         "N);\n}\n"
         "extern \"C\" __global__ void moves_0(const %s *__restrict__ x, %s *__restrict__ y) {\n"
@@ -88,7 +88,7 @@ static void test_lots(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) 
 static void test_halves(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) {
     static const char kernel[] = "extern \"C\" __global__ void halves_1(const bf16 *__restrict__ "
                                  "x, float *__restrict__ y) {\n"
-                                 "    lot<bf16, 8> v;\n    lot<float, 8> w;\n    v.load(x + "
+                                 "    vec<bf16, 8> v;\n    vec<float, 8> w;\n    v.load(x + "
                                  "threadIdx.x * 8);\n#pragma unroll\n"
                                  "    for (int i = 0; i < 8; i++) w[i] = "
                                  "s_widen_bf16(v.half(i));\n    w.store(y + threadIdx.x * "

@@ -70,7 +70,7 @@ static int wrong_of(int kernel, unsigned seed) {
     void *at[] = {(void *)&map, (void *)&pointers[0], (void *)&pointers[1], (void *)&pointers[2]};
     int n = kernel ? O * OF_WEIGHT : POSITIONS * O, wrong = 0, columns = kernel ? 256 : 64;
     int64_t shared = dl_tiling_shared(
-        &(dl_tiling){.bm = 128, .bn = columns, .stages = kernel ? 5 : 6, .boxes = true});
+        &(dl_tiling){.bm = 128, .bn = columns, .stages = kernel ? 5 : 6, .tma_tiles = true});
     fill(&x, 0), fill(&other, MOST);
     for (int i = 0; i < n; i++) y[i] = NAN;
     if (launch(dl_format(arena, "images_%d", kernel), 4, at, 2, 256, (unsigned)shared, seed, error,
@@ -127,7 +127,7 @@ int main(void) {
     if (!begin(cache)) return 77;
     grouped_machine_code(file, "images", 2);
     test_kernels();
-    grouped_faults(file, dl_cuda_kernels_emulated_groups, faults, sizeof faults / sizeof *faults,
+    grouped_faults(file, dl_cuda_kernels_emulated_wgmma, faults, sizeof faults / sizeof *faults,
                    wrong_of);
     end(cache);
     return dl_test_end();

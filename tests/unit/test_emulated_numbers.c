@@ -192,13 +192,13 @@ extern const char dl_cuda_kernels_contract[];
 
 /* Sums one by one beside doubles, with no NaN from what lies outside; the right operand is read
  * once for the four rows that a thread has, the left one where it is inside.
- * tests/unit/alone_kernels.cu */
+ * tests/unit/direct_kernels.cu */
 static void test_alone(void) {
     enum { GROUPS = 27, ROWS = 30, TERMS = 70, OWN = 4 };
     static float left[GROUPS * ROWS * TERMS], right[GROUPS * TERMS], got[GROUPS * ROWS], loads[2];
     static double want[GROUPS * ROWS];
     dl_error err = {0};
-    const char *text = dl_read_file(arena, "tests/unit/alone_kernels.cu", 1 << 20, NULL, &err);
+    const char *text = dl_read_file(arena, "tests/unit/direct_kernels.cu", 1 << 20, NULL, &err);
     CHECK(text, "%s", err.message);
     if (!text || !load(dl_format(arena, "%s%s%s%s", dl_cuda_kernels_emulated,
                                  dl_cuda_kernels_prelude, dl_cuda_kernels_contract, text)))

@@ -73,7 +73,7 @@ static int expect(const dl_plan *trials, const dl_trial *t, int64_t (*ns)(const 
                   int but) {
     int best = 0;
     int64_t least = 0;
-    for (int v = 0; v < t->nways; v++) {
+    for (int v = 0; v < t->nvariants; v++) {
         const dl_plan_kernel *k = &trials->kernels.at[t->first + v];
         int64_t all = 0;
         for (int p = 0; p < k->phases; p++) all += ns("", (unsigned)k->units[p]);
@@ -134,12 +134,13 @@ static void test_choices(const dl_plan *trials, const dl_trial *trial) {
 static int wrong;
 
 /* It sums too few terms. */
-static bool emit_wrong(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way,
+static bool emit_wrong(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
                        dl_emitted *code, dl_error *err) {
     size_t before = out->n;
-    if (!dl_cuda_emit(out, k, t, way, code, err)) return false;
-    char *at = way.variant == wrong && !way.by ? strstr(out->at + before, "all = u.terms()") : NULL;
-    CHECK(at || way.variant != wrong || way.by, "nothing to break in %s", out->at);
+    if (!dl_cuda_emit(out, k, t, variant, code, err)) return false;
+    char *at = variant.variant == wrong && !variant.by ? strstr(out->at + before, "all = u.terms()")
+                                                       : NULL;
+    CHECK(at || variant.variant != wrong || variant.by, "nothing to break in %s", out->at);
     if (at) memcpy(at, "all = u.rows() ", strlen("all = u.rows() "));
     return true;
 }
@@ -268,7 +269,7 @@ static dl_plan *try_all(dl_trial *trial, dl_error *err) {
 /* Are there ways by wgmma, to be tried and no more? */
 static bool has_groups(const dl_plan *trials, const dl_trial *t) {
     bool any = false;
-    for (int i = 0; trials && i < t->nways; i++) any |= strstr(t->names[i], "wgmma") != NULL;
+    for (int i = 0; trials && i < t->nvariants; i++) any |= strstr(t->names[i], "wgmma") != NULL;
     return any && !strstr(t->names[0], "wgmma");
 }
 
@@ -290,7 +291,7 @@ static void test_old_driver(const dl_trial *trial) {
     const char *names[DL_MOST_VARIANTS];
     dl_tuning t;
     int by_maps = 0, left = 0;
-    for (int i = 0; i < trial->nways; i++) by_maps += strstr(trial->names[i], "TMA") != NULL;
+    for (int i = 0; i < trial->nvariants; i++) by_maps += strstr(trial->names[i], "TMA") != NULL;
     for (int i = 0; i < 2; i++) {
         no_maps = i == 0, no_images = i == 1;
         const dl_plan *p = compile(&t, 40 + i, few);

@@ -52,8 +52,8 @@ INLINE long wide_of(const struct attention *s, long key) {
 
 /* Keys of the block from `key` on that query i attends to. */
 INLINE long seen_of(const struct attention *s, long query, long key) {
-    long n = least(s->keys - key, KEYS), ahead = query + s->ahead + 1 - key;
-    return s->causal && ahead < n ? (ahead < 0 ? 0 : ahead) : n;
+    long n = least(s->keys - key, KEYS), prefetch = query + s->prefetch + 1 - key;
+    return s->causal && prefetch < n ? (prefetch < 0 ? 0 : prefetch) : n;
 }
 
 INLINE float largest_lane(vf v) {
@@ -69,7 +69,7 @@ INLINE float largest_lane(vf v) {
 
 /* v_exp for arguments that are not above 0 by more than rounding. Results below the normal range
  * become 0; a NaN stays. */
-INLINE vf share_of(vf a) {
+INLINE vf probability_of(vf a) {
     const float least = -87.0f;
     return (vf)((vi)exp_normal(larger(splat(least), a)) & ~(a < least));
 }
@@ -91,7 +91,7 @@ HOT void soften(const struct attention *s, const struct draws *d, long query, lo
         float now = largest_lane(top);
         vf m = splat(now);
         for (long j = 0; j < wide; j += LANES) {
-            vf p = share_of(scaled(s, ld(score + j)) - m);
+            vf p = probability_of(scaled(s, ld(score + j)) - m);
             all += p;
             if (s->drops) p = dropped(s, d, i, j, p);
             IF_PAIRS(s->pairs, {
@@ -101,7 +101,7 @@ HOT void soften(const struct attention *s, const struct draws *d, long query, lo
             st(score + j, p);
         }
         if (now > most[i]) {
-            vf shrink = share_of(splat(most[i] - now));
+            vf shrink = probability_of(splat(most[i] - now));
             st(sum, ld(sum) * shrink);
             for (long f = 0; f < s->width; f += LANES) st(y + f, ld(y + f) * shrink);
             most[i] = now;
@@ -123,12 +123,12 @@ UNUSED void attend(const struct attention *s, char *const *arg, long head, long 
     if (!s->pairs) pack_rows(s, tokens_of(s, arg, 0, at), s->queries, query, QUERIES, s->scale, q);
     for (long i = 0; i < QUERIES * s->width; i += LANES) st(y + i, (vf){0});
     for (long i = 0; i < QUERIES; i++) most[i] = -__builtin_inff(), st(sum + i * LANES, (vf){0});
-    long last = s->causal ? least(s->keys, query + s->ahead + rows) : s->keys;
+    long last = s->causal ? least(s->keys, query + s->prefetch + rows) : s->keys;
     IF_TILES(s->pairs, begin_tiles();)
     for (long key = 0; key < last; key += KEYS) {
         struct draws d = draws_of(s, arg, 3, head, query, key);
-        product_set(s, q, s->width / words, 1, p->k_turned + key * s->width, KEYS, feature_terms(s),
-                    score, KEYS, tiles_of(s, rows), wide_of(s, key));
+        product_set(s, q, s->width / words, 1, p->k_transposed + key * s->width, KEYS,
+                    feature_terms(s), score, KEYS, tiles_of(s, rows), wide_of(s, key));
         soften(s, &d, query, key, rows, score, most, sum, y);
         product_sum(s, score, KEYS, 1, p->v + key * s->width, s->width,
                     token_terms(s, least(s->keys - key, KEYS)), y, s->width, tiles_of(s, rows),
@@ -152,42 +152,43 @@ UNUSED void attend(const struct attention *s, char *const *arg, long head, long 
 /* For a vector of a row: scores become probabilities, after dropout; v dy becomes the gradient
  * of the scores (before `scale`). n: keys that the row attends to. */
 INLINE void soften_vector(const struct attention *s, const struct draws *d, long i, long j, long n,
-                          vf log, vf sum, vf *share, vf *grad) {
-    vf p = share_of(scaled(s, *share) - log);
+                          vf log, vf sum, vf *probability, vf *grad) {
+    vf p = probability_of(scaled(s, *probability) - log);
     if (n < KEYS) p = keep(p, n - j);
-    *share = p;
-    if (s->drops) *share = dropped(s, d, i, j, p), *grad = dropped(s, d, i, j, *grad);
+    *probability = p;
+    if (s->drops) *probability = dropped(s, d, i, j, p), *grad = dropped(s, d, i, j, *grad);
     *grad = n < KEYS ? keep(p * (*grad - sum), n - j) : p * (*grad - sum);
 }
 
 /* The same for a block. With bf16 pairs, two rows become one row of pairs in place of the first.
  * The gradients' rows also become pairs of two keys: grad_rows[row][KEYS / 2]. */
 HOT void soften_back(const struct attention *s, const struct draws *d, long query, long key,
-                     long rows, float *share, float *grad, float *grad_rows, const float *log,
+                     long rows, float *probability, float *grad, float *grad_rows, const float *log,
                      const float *sum) {
     long wide = wide_of(s, key), step = s->pairs ? 2 : 1;
     (void)grad_rows;
-    for (long i = 0; i < rows; i += step, share += step * KEYS, grad += step * KEYS)
+    for (long i = 0; i < rows; i += step, probability += step * KEYS, grad += step * KEYS)
         for (long j = 0; j < wide; j += LANES) {
             vf p[2], g[2];
             for (long r = 0; r < step; r++) {
                 long n = i + r < rows ? seen_of(s, query + i + r, key) : 0;
-                p[r] = ld(share + r * KEYS + j), g[r] = ld(grad + r * KEYS + j);
+                p[r] = ld(probability + r * KEYS + j), g[r] = ld(grad + r * KEYS + j);
                 soften_vector(s, d, i + r, j, n, splat(log[i + r]), splat(sum[i + r]), &p[r],
                               &g[r]);
             }
             IF_PAIRS(s->pairs, {
-                st(share + j, pair_floats(p[0], p[1])), st(grad + j, pair_floats(g[0], g[1]));
+                st(probability + j, pair_floats(p[0], p[1])), st(grad + j, pair_floats(g[0], g[1]));
                 for (long r = 0; r < 2; r++)
                     *(vh_any *)((bf16 *)(grad_rows + (i + r) * KEYS / 2) + j) = narrow_normal(g[r]);
                 continue;
             })
-            st(share + j, p[0]), st(grad + j, g[0]);
+            st(probability + j, p[0]), st(grad + j, g[0]);
         }
     IF_TILES(s->pairs, {
         long i = blocks_of(rows, 2) * 2;
-        for (; i < tiles_of(s, rows); i += 2, share += 2 * KEYS, grad += 2 * KEYS)
-            for (long j = 0; j < wide; j += LANES) st(share + j, (vf){0}), st(grad + j, (vf){0});
+        for (; i < tiles_of(s, rows); i += 2, probability += 2 * KEYS, grad += 2 * KEYS)
+            for (long j = 0; j < wide; j += LANES)
+                st(probability + j, (vf){0}), st(grad + j, (vf){0});
     })
 }
 
@@ -196,8 +197,8 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
 INLINE void sum_queries(const struct attention *s, const float *score, const float *terms,
                         long rows, long keys, float *to) {
     IF_TILES(s->pairs, {
-        multiply_bands(terms, QUERIES / 2, score, 2 * KEYS, token_terms(s, rows), to, KEYS,
-                       s->width, tiles_of(s, keys), 1);
+        multiply_amx(terms, QUERIES / 2, score, 2 * KEYS, token_terms(s, rows), to, KEYS, s->width,
+                     tiles_of(s, keys), 1);
         return;
     })
     product_sum(s, score, 1, s->pairs ? 2 * KEYS : KEYS, terms, s->width, token_terms(s, rows), to,
@@ -211,7 +212,7 @@ INLINE void store_keys(const struct attention *s, const float *sums, float scale
         float block[LANES * LANES] __attribute__((aligned(64)));
         for (long j = 0; j < n; j += LANES)
             for (long f = 0; f < s->size; f += LANES) {
-                turn_block((struct array){sums, F32}, f * KEYS + j, KEYS, block, LANES);
+                transpose_block((struct array){sums, F32}, f * KEYS + j, KEYS, block, LANES);
                 for (long i = 0; i < least(n - j, LANES); i++)
                     store_n(to, at + (j + i) * row + f, ld(block + i * LANES) * scale, s->size - f);
             }
@@ -228,8 +229,8 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
     long row = s->heads * s->size, out = 6 + draws_by(s), at = head_at(s, head, s->keys);
     long each = blocks_of(p->keys / KEYS, s->chunks) * KEYS,
          to = least((chunk + 1) * each, s->keys);
-    float *share = (float *)scratch, *grad = share + QUERIES * KEYS, *dk = grad + QUERIES * KEYS,
-          *dv = dk + KEYS * s->width,
+    float *probability = (float *)scratch, *grad = probability + QUERIES * KEYS,
+          *dk = grad + QUERIES * KEYS, *dv = dk + KEYS * s->width,
           *grad_rows = dv + KEYS * s->width; /* these for bf16 pairs only */
     float *dq = p->dq + chunk * p->queries * s->width;
     struct array to_k = tokens_of(s, arg, out + 1, at), to_v = tokens_of(s, arg, out + 2, at);
@@ -239,7 +240,7 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
     for (long key = chunk * each; key < to; key += KEYS) {
         long wide = wide_of(s, key), here = least(to - key, KEYS);
         for (long i = 0; i < KEYS * s->width; i += LANES) st(dk + i, (vf){0}), st(dv + i, (vf){0});
-        long first = s->causal && key > s->ahead ? (key - s->ahead) / QUERIES * QUERIES : 0;
+        long first = s->causal && key > s->prefetch ? (key - s->prefetch) / QUERIES * QUERIES : 0;
         for (long query = first; query < s->queries; query += QUERIES) {
             struct draws d = draws_of(s, arg, 6, head, query, key);
             long rows = least(s->queries - query, QUERIES), tiles = tiles_of(s, rows);
@@ -247,13 +248,13 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
             const float *q = p->q + query * s->width, *dy = p->dy + query * s->width;
             const float *q_terms = s->pairs ? q + QUERIES * s->width / 2 : q,
                         *dy_terms = s->pairs ? dy + QUERIES * s->width / 2 : dy;
-            product_set(s, q, s->width / words, 1, p->k_turned + key * s->width, KEYS,
-                        feature_terms(s), share, KEYS, tiles, wide);
-            product_set(s, dy, s->width / words, 1, p->v_turned + key * s->width, KEYS,
+            product_set(s, q, s->width / words, 1, p->k_transposed + key * s->width, KEYS,
+                        feature_terms(s), probability, KEYS, tiles, wide);
+            product_set(s, dy, s->width / words, 1, p->v_transposed + key * s->width, KEYS,
                         feature_terms(s), grad, KEYS, tiles, wide);
-            soften_back(s, &d, query, key, rows, share, grad, grad_rows, p->log + query,
+            soften_back(s, &d, query, key, rows, probability, grad, grad_rows, p->log + query,
                         p->d + query);
-            sum_queries(s, share, dy_terms, rows, here, dv);
+            sum_queries(s, probability, dy_terms, rows, here, dv);
             sum_queries(s, grad, q_terms, rows, here, dk);
             product_sum(s, s->pairs ? grad_rows : grad, KEYS / words, 1, p->k + key * s->width,
                         s->width, token_terms(s, here), dq + query * s->width, s->width, tiles,

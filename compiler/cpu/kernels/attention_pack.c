@@ -37,8 +37,8 @@ INLINE vh ld_features(const bf16 *p, long n) {
 }
 /* Packs a block of KEYS tokens, transposed: to[feature / 2][KEYS]. It writes whole blocks of
  * pairs, which have room before the next keys'; an odd last feature is paired with zero. */
-HOT void pack_turned_words(const struct attention *s, const bf16 *from, long tokens, long first,
-                           float *to) {
+HOT void pack_transposed_words(const struct attention *s, const bf16 *from, long tokens, long first,
+                               float *to) {
     long row = s->heads * s->size, here = least(KEYS, tokens - first);
     for (long j = 0; j < here; j += LANES)
         for (long f = 0; f < feature_terms(s); f += LANES) {
@@ -81,36 +81,36 @@ HOT void pack_token_pairs(const struct attention *s, const bf16 *from, long toke
 }
 #if HAS_TILES
 /* Packs a block of queries in pairs of tokens, transposed: to[feature][QUERIES / 2]. */
-HOT void pack_turned_pairs(const struct attention *s, const bf16 *from, long tokens, long first,
-                           float *to) {
+HOT void pack_transposed_pairs(const struct attention *s, const bf16 *from, long tokens, long first,
+                               float *to) {
     float words[LANES * LANES] __attribute__((aligned(64)));
     long n = tiles_of(s, least(QUERIES, tokens - first));
     for (long i = 0; i < n; i += 2 * LANES)
         for (long f = 0; f < s->width; f += LANES) {
             for (long j = 0; j < LANES; j++)
                 st(words + j * LANES, pair_tokens(s, from, tokens, first + i + 2 * j, f));
-            turn_block((struct array){words, PAIR}, 0, LANES, to + f * (QUERIES / 2) + i / 2,
-                       QUERIES / 2);
+            transpose_block((struct array){words, PAIR}, 0, LANES, to + f * (QUERIES / 2) + i / 2,
+                            QUERIES / 2);
         }
 }
 #endif
 #endif
 
 /* Packs a block of KEYS tokens, transposed: to[feature][KEYS]; bf16 pairs as above. */
-HOT void pack_turned(const struct attention *s, struct array from, long tokens, long first,
-                     float *to) {
+HOT void pack_transposed(const struct attention *s, struct array from, long tokens, long first,
+                         float *to) {
     long row = s->heads * s->size, size = s->size, here = least(KEYS, tokens - first);
     IF_PAIRS(s->pairs, {
-        pack_turned_words(s, from.at, tokens, first, to);
+        pack_transposed_words(s, from.at, tokens, first, to);
         return;
     })
     for (long j = 0; j < here; j += LANES) {
         long f = 0, at = (first + j) * row;
         for (; f + LANES <= size; f += LANES)
-            turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
+            transpose_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
         if (f < size && f > 0) { /* the last vector overlaps the one before */
             f = size - LANES;
-            turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
+            transpose_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
             f = size;
         }
         for (; f < size; f++)
@@ -127,18 +127,18 @@ INLINE struct array tokens_of(const struct attention *s, char *const *arg, int i
 /* Offsets of a head's packed operands, in floats; heads are contiguous. */
 struct packed {
     long keys, queries; /* tokens of a head, rounded up to whole blocks */
-    float *k, *v, *k_turned, *v_turned, *q, *dy, *d, *log, *dq;
+    float *k, *v, *k_transposed, *v_transposed, *q, *dy, *d, *log, *dq;
 };
 INLINE struct packed packed_of(const struct attention *s, char *place, long head, int back) {
     struct packed p = {blocks_of(s->keys, KEYS) * KEYS, blocks_of(s->queries, QUERIES) * QUERIES};
     if (!back) {
-        p.k_turned = (float *)place + head * 2 * p.keys * s->width;
-        p.v = p.k_turned + p.keys * s->width;
+        p.k_transposed = (float *)place + head * 2 * p.keys * s->width;
+        p.v = p.k_transposed + p.keys * s->width;
         return p;
     }
-    p.k_turned = (float *)place +
-                 head * (3 * p.keys * s->width + p.queries * ((2 + s->chunks) * s->width + 2));
-    p.v_turned = p.k_turned + p.keys * s->width, p.k = p.v_turned + p.keys * s->width;
+    p.k_transposed = (float *)place +
+                     head * (3 * p.keys * s->width + p.queries * ((2 + s->chunks) * s->width + 2));
+    p.v_transposed = p.k_transposed + p.keys * s->width, p.k = p.v_transposed + p.keys * s->width;
     p.q = p.k + p.keys * s->width, p.dy = p.q + p.queries * s->width;
     p.d = p.dy + p.queries * s->width, p.log = p.d + p.queries;
     p.dq = p.log + p.queries;
@@ -154,8 +154,8 @@ UNUSED void pack_keys(const struct attention *s, char *const *arg, long head, lo
                       const struct packed *p, int back) {
     long at = head_at(s, head, s->keys);
     struct array k = tokens_of(s, arg, 1, at), v = tokens_of(s, arg, 2, at);
-    pack_turned(s, k, s->keys, key, p->k_turned + key * s->width);
-    if (back) pack_turned(s, v, s->keys, key, p->v_turned + key * s->width);
+    pack_transposed(s, k, s->keys, key, p->k_transposed + key * s->width);
+    if (back) pack_transposed(s, v, s->keys, key, p->v_transposed + key * s->width);
     struct array rows = back ? k : v;
     float *to = (back ? p->k : p->v) + key * s->width;
     IF_PAIRS(s->pairs, {
@@ -175,7 +175,7 @@ INLINE void pack_block(const struct attention *s, struct array from, long query,
         pack_row_words(s, from.at, s->queries, query, QUERIES, to);
         to += QUERIES * s->width / 2;
         IF_TILES(s->pairs, {
-            pack_turned_pairs(s, from.at, s->queries, query, to);
+            pack_transposed_pairs(s, from.at, s->queries, query, to);
             return;
         })
         pack_token_pairs(s, from.at, s->queries, query, QUERIES, to);

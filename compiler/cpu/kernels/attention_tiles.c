@@ -3,7 +3,7 @@
  * (backward); a block's scores stay in scratch, in L1 or L2.
  *
  * This file has the register tile of every product, c[row][lane] = sum over k of a[row][k]
- * b[k][lane], for floats or bf16 pairs (pairs.c), and by AMX strips (bands.c) where the CPU has
+ * b[k][lane], for floats or bf16 pairs (bf16_pairs.c), and by AMX strips (amx.c) where the CPU has
  * them. attention_pack.c packs its operands; attention.c loops over the blocks. */
 #if LANES == 16
 #define ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
@@ -17,9 +17,9 @@ enum { KEYS = 6 * LANES, QUERIES = 64 }; /* of a block */
 struct attention {
     long batch, queries, keys, heads, size;
     long all_heads, all_queries,
-        all_keys; /* of the whole attention, of which this may be a part; */
-    long first;   /* number of the sample's first score in the whole attention, */
-    long ahead;   /* and the offset of the queries in the keys */
+        all_keys;  /* of the whole attention, of which this may be a part; */
+    long first;    /* number of the sample's first score in the whole attention, */
+    long prefetch; /* and the offset of the queries in the keys */
     long width; /* floats of a packed row: `size`, rounded up to whole vectors, or to AMX panels */
     float scale, threshold, kept;
     int number, causal, drops, in_parts;
@@ -77,30 +77,30 @@ struct attention {
         ATTENTION_ROWS(END##_##VECTORS)                                                            \
     }
 /* Remainder tiles that no kernel of the source uses are not compiled: the emitter sets
- * ATTENTION_ENDS, a bit mask. */
+ * ATTENTION_REMAINDERS, a bit mask. */
 #define NO_TILE(...) __builtin_trap()
-#if ATTENTION_ENDS & 1
+#if ATTENTION_REMAINDERS & 1
 #define SET_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SET)
 #else
 #define SET_1(name, TERM)
 #define set_floats_1 NO_TILE
 #define set_pairs_1  NO_TILE
 #endif
-#if ATTENTION_ENDS & 2
+#if ATTENTION_REMAINDERS & 2
 #define SET_2(name, TERM) ATTENTION_TILE(name, TERM, 2, ROW_SET)
 #else
 #define SET_2(name, TERM)
 #define set_floats_2 NO_TILE
 #define set_pairs_2  NO_TILE
 #endif
-#if ATTENTION_ENDS & 4
+#if ATTENTION_REMAINDERS & 4
 #define SUM_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SUM)
 #else
 #define SUM_1(name, TERM)
 #define sum_floats_1 NO_TILE
 #define sum_pairs_1  NO_TILE
 #endif
-#if ATTENTION_ENDS & 8
+#if ATTENTION_REMAINDERS & 8
 #define SUM_2(name, TERM) ATTENTION_TILE(name, TERM, 2, ROW_SUM)
 #else
 #define SUM_2(name, TERM)
@@ -146,17 +146,17 @@ ATTENTION_PRODUCTS(pairs, PAIR)
 #if HAS_TILES
 /* AMX strips: c[rows][width] = a b or += a b; whole strips, panels and blocks of K. The
  * operands' rows are `row`, `step` and `out` words apart. */
-HOT void multiply_bands(const float *a, long row, const float *b, long step, long terms, float *c,
-                        long out, long rows, long width, int more) {
-    for (long i = 0; i < rows; i += BAND, a += BAND * row, c += BAND * out)
+HOT void multiply_amx(const float *a, long row, const float *b, long step, long terms, float *c,
+                      long out, long rows, long width, int more) {
+    for (long i = 0; i < rows; i += AMX_ROWS, a += AMX_ROWS * row, c += AMX_ROWS * out)
         for (long j = 0; j < width; j += PANEL) {
-            begin_band(c + j, out, more);
+            begin_strip(c + j, out, more);
             for (long k = 0; k < terms; k += TILE_WORDS) {
                 load_words(b + k * step + j, step);
                 load_block(a + k, row);
                 add_products();
             }
-            end_band(c + j, out);
+            end_strip(c + j, out);
         }
 }
 #endif
@@ -165,7 +165,7 @@ INLINE void product_set(const struct attention *s, const float *a, long row, lon
                         const float *b, long step, long terms, float *c, long out, long rows,
                         long width) {
     IF_TILES(s->pairs, {
-        multiply_bands(a, row, b, step, terms, c, out, rows, width, 0);
+        multiply_amx(a, row, b, step, terms, c, out, rows, width, 0);
         return;
     })
     if (s->pairs)
@@ -177,7 +177,7 @@ INLINE void product_sum(const struct attention *s, const float *a, long row, lon
                         const float *b, long step, long terms, float *c, long out, long rows,
                         long width) {
     IF_TILES(s->pairs, {
-        multiply_bands(a, row, b, step, terms, c, out, rows, width, 1);
+        multiply_amx(a, row, b, step, terms, c, out, rows, width, 1);
         return;
     })
     if (s->pairs)
@@ -191,7 +191,7 @@ INLINE long least(long a, long b) { return a < b ? a : b; }
 /* Rows of a block that are computed: whole tiles, or AMX strips. */
 INLINE long tiles_of(const struct attention *s, long rows) {
     long tile = ROWS_AT_ONCE;
-    IF_TILES(s->pairs, tile = BAND;)
+    IF_TILES(s->pairs, tile = AMX_ROWS;)
     return (void)s, blocks_of(rows, tile) * tile;
 }
 /* K elements of products over so many tokens, and over features. */

@@ -27,22 +27,22 @@ struct positions {
 };
 /* The K range of a panel's lanes: `terms` K elements from `first` on. If its two vectors of
  * lanes belong to different groups, the second one's are `apart` further on. */
-struct reads {
-    int first, apart, terms;
+struct k_range {
+    int first, vector_offset, terms;
 };
 struct contraction {
     int batch, in[3], out[3], scale[3];
     int channels; /* of the result */
     int summed,
         reduced; /* channels summed over; the K elements that they make: with `pairs`, bf16 pairs */
-    int columns, unit_columns; /* panels of result channels; panels per work item */
-    int alike;                 /* consecutive panels with equal K ranges */
-    const struct reads *reads; /* the K range of each such run */
-    int own, depth;            /* result channels per group; maximum K elements of a panel */
+    int columns, unit_columns;      /* panels of result channels; panels per work item */
+    int panels_a_range;             /* consecutive panels with equal K ranges */
+    const struct k_range *k_ranges; /* the K range of each such run */
+    int own, depth;                 /* result channels per group; maximum K elements of a panel */
     int by_rows; /* is the panel the inner axis of the work items' order, or the row block? */
     int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
     int weight_channels;           /* its second axis */
-    int pairs;                     /* K elements are bf16 pairs (pairs.c) */
+    int pairs;                     /* K elements are bf16 pairs (bf16_pairs.c) */
     int nparts, npositions;
     const struct part *part;
     const struct positions *positions;
@@ -114,9 +114,9 @@ TILE(tile_pairs, ROW_PAIR)
 #if HAS_GROUPS
 #define IF_APART(apart, ...)                                                                       \
     if (apart) __VA_ARGS__
-TILE(tile_floats_apart, ROW_APART)
+TILE(tile_floats_offset, ROW_APART)
 #if HAS_PAIRS
-TILE(tile_pairs_apart, ROW_PAIR_APART)
+TILE(tile_pairs_offset, ROW_PAIR_APART)
 #endif
 #else
 #define IF_APART(apart, ...)
@@ -124,10 +124,10 @@ TILE(tile_pairs_apart, ROW_PAIR_APART)
 INLINE void tile(int pairs, const struct stretch *s, long n, long apart, float *c, int more) {
     IF_APART(apart, {
         IF_PAIRS(pairs, {
-            tile_pairs_apart(s, n, apart, c, more);
+            tile_pairs_offset(s, n, apart, c, more);
             return;
         })
-        tile_floats_apart(s, n, apart, c, more);
+        tile_floats_offset(s, n, apart, c, more);
         return;
     })
     IF_PAIRS(pairs, {
@@ -188,8 +188,8 @@ UNUSED long fill_rows(const struct contraction *s, const struct positions *p, lo
     return n;
 }
 
-INLINE const struct reads *column_reads(const struct contraction *s, long column) {
-    return s->reads + column / s->alike;
+INLINE const struct k_range *column_k_range(const struct contraction *s, long column) {
+    return s->k_ranges + column / s->panels_a_range;
 }
 
 enum {
@@ -231,14 +231,14 @@ struct columns {
     /* b, or its source for each chain: the weight in place, or b's elements that are not floats */
     struct array weight;
     enum { AS_IT_LIES, BY_TURNING, BY_WIDENING, BY_PAIRING } made;
-    float *chain;            /* buffer for it: [columns][K elements of the chain][PANEL] */
-    rows_fn *finish, *fetch; /* epilogue and its prefetch; 0: the caller runs it */
-    int mixed;               /* vectors of lanes hold several groups */
+    float *chain;                 /* buffer for it: [columns][K elements of the chain][PANEL] */
+    rows_fn *epilogue, *prefetch; /* epilogue and its prefetch; 0: the caller runs it */
+    int multi_group;              /* vectors of lanes hold several groups */
 };
 #if HAS_GROUPS
-/* NaN fix-up: recomputes a tile's sums that are not finite (group.c). */
-static void sum_again(const struct columns *c, char *const *arg, long from, long rows, long column,
-                      float *acc);
+/* NaN fix-up: recomputes a tile's sums that are not finite (grouped.c). */
+static void fix_nans(const struct columns *c, char *const *arg, long from, long rows, long column,
+                     float *acc);
 #define IF_GROUPS(...) __VA_ARGS__
 #else
 #define IF_GROUPS(...)
@@ -329,7 +329,7 @@ INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct 
 
 /* Prefetches a piece's data for the tile of rows from r on, while the tile before is summed.
  * Only the last tap, or the last channels, read new cache lines. */
-INLINE void fetch_tile(const struct columns *c, const struct piece *p, long r) {
+INLINE void prefetch_tile(const struct columns *c, const struct piece *p, long r) {
     long bytes = p->n * bytes_of(p->type);
     IF_APART(c->apart, bytes += c->apart * bytes_of(p->type);)
     for (long end = r + TILE_ROWS < c->rows ? r + TILE_ROWS : c->rows; r < end; r++)
@@ -371,7 +371,7 @@ INLINE void to_next(const struct contraction *s, long column, struct stretch *st
                     long apart, long *between) {
     for (long i = 0; i < n; i++) stretch[i].b += apart;
 #if HAS_GROUPS
-    const struct reads *here = column_reads(s, column), *next = column_reads(s, column + 1);
+    const struct k_range *here = column_k_range(s, column), *next = column_k_range(s, column + 1);
     if (here == next) return;
     *between = next->apart;
     for (long i = 0; i < n; i++)
@@ -407,15 +407,17 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
         between = widen_rows(stretch, of, some, between, wide);
 #endif
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
-        if (n) fetch_tile(c, piece + n - 1, r + TILE_ROWS);
+        if (n) prefetch_tile(c, piece + n - 1, r + TILE_ROWS);
         for (long column = c->first_column, end = column + c->columns; column < end; column++) {
             long channel = column * PANEL,
                  m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
-            if (last && c->fetch) c->fetch(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
+            if (last && c->prefetch)
+                c->prefetch(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
             tile(s->pairs, stretch, some, between, acc + r * PANEL, more);
-            IF_GROUPS(if (last && c->mixed) sum_again(c, arg, r, rows, column, acc + r * PANEL);)
-            if (last && c->finish)
-                c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
+            IF_GROUPS(if (last && c->multi_group)
+                          fix_nans(c, arg, r, rows, column, acc + r * PANEL);)
+            if (last && c->epilogue)
+                c->epilogue(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
             if (column + 1 < end) to_next(s, column, stretch, some, apart, &between);
         }
     }
@@ -457,40 +459,40 @@ INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long
 }
 
 /* Prefetches a piece's data for rows `from` to `to` of the next block. */
-INLINE void fetch_rows(const struct columns *c, const struct piece *p, long from, long to) {
+INLINE void prefetch_rows(const struct columns *c, const struct piece *p, long from, long to) {
     for (; from < to; from++)
         for (long i = 0; i < p->n * 4; i += 64)
             __builtin_prefetch(p->x + (c->row->base[from] + ROW_BLOCK) * p->step + i, 0, 2);
 }
 
 /* Rows of one panel with complete sums; the epilogue has run for `done` of them. */
-struct finished {
+struct pending_epilogue {
     const float *acc;
     long r, rows, done, channel, m;
 };
-INLINE void finish_rows(const struct columns *c, char *const *arg, struct finished *f, long to,
-                        double *sums) {
+INLINE void epilogue_rows(const struct columns *c, char *const *arg, struct pending_epilogue *f,
+                          long to, double *sums) {
     if (to > f->done)
-        c->finish(arg, f->acc + f->done * PANEL, c->row, f->r + f->done, to - f->done, f->channel,
-                  f->m, sums);
+        c->epilogue(arg, f->acc + f->done * PANEL, c->row, f->r + f->done, to - f->done, f->channel,
+                    f->m, sums);
     f->done = to;
 }
 
 /* One chain by AMX strips: acc[column][ROW_BLOCK][PANEL]. All strips' left operands are prepared
  * first, so that a panel's weights stay in L1 for them. */
-HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece *piece, long n,
-                   long apart, float *acc, int more, int last, double *sums) {
-    enum { BANDS = ROW_BLOCK / BAND };
+HOT void sum_amx(const struct columns *c, char *const *arg, const struct piece *piece, long n,
+                 long apart, float *acc, int more, int last, double *sums) {
+    enum { STRIPS = ROW_BLOCK / AMX_ROWS };
     const struct contraction *s = c->of;
-    float words[BANDS * (CHAIN / TILE_WORDS + 1) * BLOCK_FLOATS] __attribute__((aligned(64)));
+    float words[STRIPS * (CHAIN / TILE_WORDS + 1) * BLOCK_FLOATS] __attribute__((aligned(64)));
     struct {
         struct half half[2];
         const float *b;
         long n;
-    } terms[BANDS][PIECES];
-    long some[BANDS] = {0};
+    } terms[STRIPS][PIECES];
+    long some[STRIPS] = {0};
     float *to = words;
-    for (long band = 0, r = 0; r < c->rows; band++, r += BAND) {
+    for (long strip = 0, r = 0; r < c->rows; strip++, r += AMX_ROWS) {
         long step[2];
         for (long i = 0; i < 2; i++) step[i] = even_rows(c->row, r + i * TILE_WORDS);
         for (long i = 0; i < n; i++) {
@@ -498,36 +500,37 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
             for (long half = 0; half < 2; half++)
                 reached |=
                     lay_half(c, piece + i, r + half * TILE_WORDS, step[half],
-                             to + half * BLOCK_FLOATS / 2, terms[band][some[band]].half + half);
+                             to + half * BLOCK_FLOATS / 2, terms[strip][some[strip]].half + half);
             if (!reached) continue;
-            terms[band][some[band]].b = piece[i].b, terms[band][some[band]++].n = piece[i].n;
+            terms[strip][some[strip]].b = piece[i].b, terms[strip][some[strip]++].n = piece[i].n;
             to += word_blocks(piece[i].n) * BLOCK_FLOATS;
         }
     }
     begin_tiles();
-    struct finished pending = {0};
+    struct pending_epilogue pending = {0};
     for (long i = 0; i < c->columns; i++) {
         float *own = acc + i * ROW_BLOCK * PANEL;
         long channel = (c->first_column + i) * PANEL,
              m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
-        for (long band = 0, r = 0; r < c->rows; band++, r += BAND, own += BAND * PANEL) {
-            long rows = c->rows - r < BAND ? c->rows - r : BAND;
-            begin_band(own, PANEL, more);
-            for (long j = 0; j < some[band]; j++) {
-                long from = rows * j / some[band], to = rows * (j + 1) / some[band];
-                if (i == 0) fetch_rows(c, piece + n - 1, r + from, r + to);
-                if (last && c->fetch)
-                    c->fetch(arg, own, c->row, r + from, to - from, channel, m, sums);
-                finish_rows(c, arg, &pending, pending.rows * (j + 1) / some[band], sums);
-                add_halves(terms[band][j].half[0], terms[band][j].half[1],
-                           terms[band][j].b + i * apart, terms[band][j].n);
+        for (long strip = 0, r = 0; r < c->rows; strip++, r += AMX_ROWS, own += AMX_ROWS * PANEL) {
+            long rows = c->rows - r < AMX_ROWS ? c->rows - r : AMX_ROWS;
+            begin_strip(own, PANEL, more);
+            for (long j = 0; j < some[strip]; j++) {
+                long from = rows * j / some[strip], to = rows * (j + 1) / some[strip];
+                if (i == 0) prefetch_rows(c, piece + n - 1, r + from, r + to);
+                if (last && c->prefetch)
+                    c->prefetch(arg, own, c->row, r + from, to - from, channel, m, sums);
+                epilogue_rows(c, arg, &pending, pending.rows * (j + 1) / some[strip], sums);
+                add_halves(terms[strip][j].half[0], terms[strip][j].half[1],
+                           terms[strip][j].b + i * apart, terms[strip][j].n);
             }
-            finish_rows(c, arg, &pending, pending.rows, sums);
-            end_band(own, PANEL);
-            if (last && c->finish) pending = (struct finished){own, r, rows, 0, channel, m};
+            epilogue_rows(c, arg, &pending, pending.rows, sums);
+            end_strip(own, PANEL);
+            if (last && c->epilogue)
+                pending = (struct pending_epilogue){own, r, rows, 0, channel, m};
         }
     }
-    finish_rows(c, arg, &pending, pending.rows, sums);
+    epilogue_rows(c, arg, &pending, pending.rows, sums);
     end_tiles();
 }
 #endif
@@ -535,8 +538,8 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
 /* Transposes one vector of lanes: b[k][lane] = weight[o = o0 + k][tap][channel `made` + lane].
  * Weight panels have lanes along o, but here lanes are channels. With bf16 pairs o counts pairs,
  * whose elements are contiguous in memory; an odd last o is paired with a panel's padding. */
-INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, long made, long o0,
-                       long n, float *b) {
+INLINE void transpose_lanes(const struct contraction *s, struct array w, long tap, long made,
+                            long o0, long n, float *b) {
     long channels = s->weight_channels, c0 = made % channels, m = channels - c0, row = PANEL;
     if (made >= s->channels) m = 0;
     if (m > LANES) m = LANES;
@@ -546,7 +549,7 @@ INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, lo
         long from = ((o / row * s->weight_taps + tap) * channels + c0) * row + in;
         if (run == row && m == LANES) {
             for (long i = 0; i < row; i += LANES)
-                turn_block(w, from + i, row, b + (k + i) * PANEL, PANEL);
+                transpose_block(w, from + i, row, b + (k + i) * PANEL, PANEL);
             k += run;
             continue;
         }
@@ -560,20 +563,21 @@ INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, lo
 }
 
 /* Transposes n K elements from the k-th on of a panel's K range. */
-HOT void turn_panel(const struct contraction *s, struct array w, long tap, long column, long k,
-                    long n, float *b) {
-    const struct reads *reads = column_reads(s, column);
+HOT void transpose_panel(const struct contraction *s, struct array w, long tap, long column, long k,
+                         long n, float *b) {
+    const struct k_range *range = column_k_range(s, column);
     for (long i = 0; i < PANEL; i += LANES)
-        turn_lanes(s, w, tap, column * PANEL + i, reads->first + (i ? reads->apart : 0) + k, n,
-                   b + i);
+        transpose_lanes(s, w, tap, column * PANEL + i,
+                        range->first + (i ? range->vector_offset : 0) + k, n, b + i);
     IF_PAIRS(s->pairs && s->summed % 2 && 2 * (k + n) > s->summed, keep_first(b + (n - 1) * PANEL);)
 }
 
 /* Transposes the weight for an input gradient: packed[column][mirrored tap][o][PANEL], so that
  * neighbouring taps read neighbours of dy. Work item: one tap of a panel. */
-UNUSED void turn_weight(const struct contraction *s, struct array w, long unit, float *packed) {
-    turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps, 0,
-               s->reduced, packed + unit * s->reduced * PANEL);
+UNUSED void transpose_weight(const struct contraction *s, struct array w, long unit,
+                             float *packed) {
+    transpose_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps, 0,
+                    s->reduced, packed + unit * s->reduced * PANEL);
 }
 
 /* Converts the weights of a chain, if they are not transposed yet (one panel), or not floats.
@@ -585,8 +589,8 @@ UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
         long tap = piece[i].tap->w, at = piece[i].channel;
         float *to = c->chain + k * PANEL;
         if (c->made == BY_TURNING)
-            turn_panel(c->of, c->weight, taps - 1 - tap, c->first_column,
-                       c->of->pairs ? at / 2 : at, piece[i].n, to);
+            transpose_panel(c->of, c->weight, taps - 1 - tap, c->first_column,
+                            c->of->pairs ? at / 2 : at, piece[i].n, to);
         for (long column = 0; HALVES && c->made >= BY_WIDENING && column < c->columns; column++) {
             long from = (((c->first_column + column) * taps + tap) * depth + at) * PANEL;
             IF_PAIRS(c->made == BY_PAIRING, {
@@ -611,7 +615,7 @@ UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, d
         if (c->made) apart = make_pieces(c, piece, n);
         int last = tap == c->positions->taps;
         IF_TILES(c->of->pairs, {
-            sum_bands(c, arg, piece, n, apart, acc, more, last, sums);
+            sum_amx(c, arg, piece, n, apart, acc, more, last, sums);
             continue;
         })
         sum_pieces(c, arg, piece, n, apart, acc, more, last, sums);
@@ -633,7 +637,7 @@ INLINE float *chain_at(const struct contraction *s, struct rows_scratch *t) {
 /* The block of a work item, with weights w[column][tap][depth][PANEL] in floats, or converted.
  * Work items are ordered by positions, then row blocks and groups of panels. */
 INLINE struct columns columns_of(const struct contraction *s, long unit, struct rows_scratch *t,
-                                 struct array w, long depth, rows_fn *finish, rows_fn *fetch) {
+                                 struct array w, long depth, rows_fn *epilogue, rows_fn *prefetch) {
     long groups = (s->columns + s->unit_columns - 1) / s->unit_columns;
     for (const struct positions *p = s->positions;; p++) {
         long rows = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
@@ -646,11 +650,11 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
              group = s->by_rows ? unit % groups : unit / blocks;
         struct columns c = {.of = s, .positions = p, .row = &t->row, .depth = depth};
         c.rows = fill_rows(s, p, block * ROW_BLOCK, &t->row, ROW_BLOCK);
-        c.finish = finish, c.fetch = fetch;
+        c.epilogue = epilogue, c.prefetch = prefetch;
         c.first_column = group * s->unit_columns, c.columns = s->columns - c.first_column;
         if (c.columns > s->unit_columns) c.columns = s->unit_columns;
-        const struct reads *reads = column_reads(s, c.first_column);
-        c.first = reads->first, c.apart = reads->apart, c.channels = reads->terms;
+        const struct k_range *range = column_k_range(s, c.first_column);
+        c.first = range->first, c.apart = range->vector_offset, c.channels = range->terms;
         c.weight = w, c.chain = chain_at(s, t);
         c.b = (const float *)w.at + c.first_column * s->weight_taps * depth * PANEL;
         if (!is_float(w)) c.made = s->pairs ? BY_PAIRING : BY_WIDENING, c.b = c.chain;
@@ -660,20 +664,21 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
 
 /* A block of rows by some panels. w: [column][tap][channel][PANEL] */
 UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct array w, long unit,
-                      char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
+                      char *scratch, rows_fn *epilogue, rows_fn *prefetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     long depth = is_float(w) ? s->reduced : s->weight_channels;
     w = from_element(w, (long)s->weight_start * s->weight_taps * depth * PANEL);
-    struct columns c = columns_of(s, unit, t, w, s->reduced, finish, fetch);
+    struct columns c = columns_of(s, unit, t, w, s->reduced, epilogue, prefetch);
     sum_columns(&c, arg, t->acc, sums);
 }
 
 /* The same for an input gradient whose weights few blocks of rows share: each chain transposes
  * its own. */
-UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct array w, long unit,
-                         char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
+UNUSED void transposing_unit(const struct contraction *s, char *const *arg, struct array w,
+                             long unit, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
+                             double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(s, unit, t, w, s->reduced, finish, fetch);
+    struct columns c = columns_of(s, unit, t, w, s->reduced, epilogue, prefetch);
     c.b = c.chain, c.made = BY_TURNING;
     sum_columns(&c, arg, t->acc, sums);
 }
@@ -683,7 +688,7 @@ UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct a
  * in the input: `run` of them are copied at a time, by vectors that write past the run; the next
  * run overwrites this. Rows of bf16 pairs are copied unchanged, with zeros after the last
  * element up to whole vectors of pairs. */
-struct gather_scratch {
+struct im2col_scratch {
     struct rows row;
     float acc[PACK_ROWS * PANEL], a[];
 };
@@ -697,7 +702,7 @@ INLINE void gather_vector(int pairs, struct array x, long from, float *row, long
     st(row + to, load(x, from));
 }
 /* Copies the element at `from`, or a zero. */
-INLINE void gather_element(int pairs, struct array x, long from, int there, float *row, long to) {
+INLINE void im2col_element(int pairs, struct array x, long from, int there, float *row, long to) {
     IF_PAIRS(pairs, {
         ((bf16 *)row)[to] = there ? ((const bf16 *)x.at)[from] : 0;
         return;
@@ -744,7 +749,7 @@ INLINE int reaches_inside(const struct contraction *s, const struct rows *row, l
     return inside;
 }
 /* `end`: the end of x, beyond which no vector may read. */
-INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, struct array x,
+INLINE void im2col_row(const struct contraction *s, const struct rows *row, long r, struct array x,
                        long end, const struct reach *reach, long channels, long taps, long run,
                        float *to) {
     long base = row->base[r] * channels,
@@ -763,14 +768,14 @@ INLINE void gather_row(const struct contraction *s, const struct rows *row, long
         for (long j = 0; j < run; j++) {
             int there = in && (unsigned)(row->at[2][r] + tap->at[2] + j) < (unsigned)s->in[2];
             for (long c = 0; c < channels; c++)
-                gather_element(s->pairs, x, from + j * channels + c, there, to,
+                im2col_element(s->pairs, x, from + j * channels + c, there, to,
                                (i + j) * channels + c);
         }
     }
 }
 
 /* A panel's weights, `terms` elements, as floats or pairs, `n` per lane: in place, or converted. */
-INLINE const float *gathered_weight(int pairs, struct array w, long terms, long n, float *made) {
+INLINE const float *im2col_weight(int pairs, struct array w, long terms, long n, float *made) {
     IF_PAIRS(pairs, {
         long words = (terms + 1) / 2;
         if (is_float(w)) /* combined into pairs */
@@ -787,9 +792,10 @@ INLINE const float *gathered_weight(int pairs, struct array w, long terms, long 
     return made;
 }
 
-UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct array w, long run,
-                          long unit, char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
-    struct gather_scratch *t = (void *)scratch;
+UNUSED void im2col_unit(const struct contraction *s, char *const *arg, struct array w, long run,
+                        long unit, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
+                        double *sums) {
+    struct im2col_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long most = s->pairs ? ROW_BLOCK : PACK_ROWS, n = fill_rows(s, p, unit * most, &t->row, most),
          channels = s->part[0].channels, terms = p->taps * channels,
@@ -799,8 +805,8 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
     struct reach reach = reach_of(s, p->taps);
     for (long r = 0; r < n; r++) {
         float *row = t->a + r * nk;
-        if (fetch) fetch(arg, t->acc, &t->row, r, 1, 0, s->channels, sums);
-        gather_row(s, &t->row, r, x, end, &reach, channels, p->taps, run, row);
+        if (prefetch) prefetch(arg, t->acc, &t->row, r, 1, 0, s->channels, sums);
+        im2col_row(s, &t->row, r, x, end, &reach, channels, p->taps, run, row);
         IF_PAIRS(s->pairs, clear_behind(row, terms, nk);)
     }
     IF_TILES(s->pairs, begin_tiles();)
@@ -809,14 +815,15 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
              m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
         long all = s->pairs && is_float(w) ? terms / 2 : terms;
         const float *b =
-            gathered_weight(s->pairs, from_element(w, (s->weight_start + column) * all * PANEL),
-                            terms, nk, t->a + most * nk + LANES);
+            im2col_weight(s->pairs, from_element(w, (s->weight_start + column) * all * PANEL),
+                          terms, nk, t->a + most * nk + LANES);
         IF_TILES(s->pairs, {
-            for (long r = 0; r < n; r += BAND) {
-                begin_band(t->acc, PANEL, 0);
+            for (long r = 0; r < n; r += AMX_ROWS) {
+                begin_strip(t->acc, PANEL, 0);
                 add_rows(t->a + r * nk, TILE_WORDS, nk, b, nk);
-                end_band(t->acc, PANEL);
-                finish(arg, t->acc, &t->row, r, n - r < BAND ? n - r : BAND, channel, m, sums);
+                end_strip(t->acc, PANEL);
+                epilogue(arg, t->acc, &t->row, r, n - r < AMX_ROWS ? n - r : AMX_ROWS, channel, m,
+                         sums);
             }
             continue;
         })
@@ -828,7 +835,7 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
                     one.a[i] = t->a + (i < rows ? r + i : r) * nk + k;
                 tile(s->pairs, &one, 1, 0, t->acc, k > 0);
             }
-            finish(arg, t->acc, &t->row, r, rows, channel, m, sums);
+            epilogue(arg, t->acc, &t->row, r, rows, channel, m, sums);
         }
     }
     IF_TILES(s->pairs, end_tiles();)

@@ -3,7 +3,7 @@
  * each of them that the source uses; the others are not compiled. Widening is exact. Narrowing
  * rounds to nearest, ties to even: too large values become infinite, values below the normal
  * range are denormal, and a NaN stays a NaN. */
-enum { F32, F16, BF16, PAIR }; /* PAIR: two bf16 in 32 bits, moved like a float (pairs.c) */
+enum { F32, F16, BF16, PAIR }; /* PAIR: two bf16 in 32 bits, moved like a float (bf16_pairs.c) */
 
 #if HALVES
 
@@ -202,7 +202,7 @@ HOT void widen(struct array a, long n, float *to) {
 }
 /* Transposes a LANES x LANES block of elements from i on: to[j][k] = a[i + k * by + j], with
  * rows of `to` `apart` floats apart. */
-INLINE void turn_block(struct array a, long i, long by, float *to, long apart) {
+INLINE void transpose_block(struct array a, long i, long by, float *to, long apart) {
 #define BLOCK_IN(k)  vf r##k = load(a, i + k * by);
 #define BLOCK_OUT(k) st(to + k * apart, r##k);
     BLOCK_ROWS(BLOCK_IN)
@@ -210,7 +210,7 @@ INLINE void turn_block(struct array a, long i, long by, float *to, long apart) {
     BLOCK_ROWS(BLOCK_OUT)
 }
 /* The same for the first `rows` of them; the others become zero. */
-INLINE void turn_rows(struct array a, long i, long by, long rows, float *to, long apart) {
+INLINE void transpose_rows(struct array a, long i, long by, long rows, float *to, long apart) {
 #define BLOCK_SOME(k) vf r##k = k < rows ? load(a, i + k * by) : (vf){0};
     BLOCK_ROWS(BLOCK_SOME)
     TURN_ALL

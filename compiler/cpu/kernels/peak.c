@@ -20,15 +20,15 @@
 #if HAS_TILES
 /* PEAK_STEPS rounds of a strip's four AMX products, of zeros. */
 HOT vf multiply_add(void) {
-    vf sum[BAND * PANEL / LANES] = {0};
+    vf sum[AMX_ROWS * PANEL / LANES] = {0};
     begin_tiles();
-    begin_band((const float *)sum, PANEL, 0);
+    begin_strip((const float *)sum, PANEL, 0);
     ZERO_TILE(4);
     ZERO_TILE(5);
     ZERO_TILE(6);
     ZERO_TILE(7);
     for (long i = 0; i < PEAK_STEPS; i++) add_products();
-    end_band((float *)sum, PANEL);
+    end_strip((float *)sum, PANEL);
     end_tiles();
     return *sum;
 }

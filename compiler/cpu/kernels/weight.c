@@ -5,7 +5,7 @@ INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) 
     return t->data + (s->direct ? 0 : s->vectors * packed_floats(s));
 }
 INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
-    IF_TILES(s->pairs, { return gathered_rows(s, t) + gathered_floats(s); })
+    IF_TILES(s->pairs, { return im2col_rows(s, t) + im2col_floats(s); })
     return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
 }
 INLINE long block_size(const struct weight_gradient *s) {
@@ -54,17 +54,17 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
  * its panel. */
 INLINE void sum_tile(const struct weight_gradient *s, char *const *arg,
                      const struct grad_scratch *t, const struct grad_block *b,
-                     const struct reads *reads, long r, const float *y, long some, float *to) {
-    long rows = b->rows - r < s->height ? b->rows - r : s->height, apart = reads->apart;
+                     const struct k_range *range, long r, const float *y, long some, float *to) {
+    long rows = b->rows - r < s->height ? b->rows - r : s->height, apart = range->vector_offset;
     if (apart && !s->direct) apart = packed_floats(s);
     IF_VECTOR_PAIRS(s->pairs, {
         add_pairs(t->data, r, apart, y, some, rows, to);
         return;
     })
     grad_tile_fn *tile = grad_tiles[rows];
-    IF_APART(apart, tile = grad_tiles_apart[rows];)
+    IF_APART(apart, tile = grad_tiles_offset[rows];)
     if (s->direct)
-        tile((const float *)arg[s->x->arg] + reads->first + b->row + r, t->x_at, s->x->channels,
+        tile((const float *)arg[s->x->arg] + range->first + b->row + r, t->x_at, s->x->channels,
              apart, y, t->y_at, some, to);
     else
         tile(t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, apart, y, t->y_at, some, to);
@@ -74,12 +74,12 @@ INLINE void sum_tile(const struct weight_gradient *s, char *const *arg,
 UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                       const struct grad_block *b, long n, float *sum) {
     IF_TILES(s->pairs, {
-        sum_block_bands(s, arg, t, b, n, sum);
+        sum_block_amx(s, arg, t, b, n, sum);
         return;
     })
     int groups_w = s->kernel[2] / s->run;
     long tiles = s->unit_groups * b->panels * ((b->rows + s->height - 1) / s->height), tile = 0,
-         fetched = 0;
+         prefetched = 0;
     float *y = packed_y(s, t);
     if (!s->pairs) pack_y(s, arg, t, b, n, y);
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
@@ -87,19 +87,19 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
                     g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
         long some = reach(s, arg, t, b, k, sum);
         IF_VECTOR_PAIRS(s->pairs, pack_pairs_y(s, arg, t, b, some, y);)
-        const struct reads *packed = 0;
+        const struct k_range *packed = 0;
         for (long p = 0; p < b->panels && some; p++) {
-            const struct reads *reads = panel_reads(s, b->panel + p);
-            if (reads != packed && !s->direct) {
-                IF_VECTOR_PAIRS(s->pairs, pack_pairs_x(s, arg, t, b, reads, some);)
-                if (!s->pairs) pack_x(s, arg, t, b, reads, some);
-                packed = reads;
+            const struct k_range *range = panel_k_range(s, b->panel + p);
+            if (range != packed && !s->direct) {
+                IF_VECTOR_PAIRS(s->pairs, pack_pairs_x(s, arg, t, b, range, some);)
+                if (!s->pairs) pack_x(s, arg, t, b, range, some);
+                packed = range;
             }
             for (long r = 0; r < b->rows; r += s->height) {
-                sum_tile(s, arg, t, b, reads, r, y + p * M_BLOCK * PANEL, some,
+                sum_tile(s, arg, t, b, range, r, y + p * M_BLOCK * PANEL, some,
                          sum + (p * s->unit_rows + r) * PANEL);
-                for (tile++; fetched * tiles < tile * n; fetched++)
-                    fetch_behind(s, arg, t, b, fetched, n);
+                for (tile++; prefetched * tiles < tile * n; prefetched++)
+                    prefetch_after(s, arg, t, b, prefetched, n);
             }
         }
         sum += (long)s->unit_panels * s->unit_rows * PANEL;
@@ -152,39 +152,40 @@ INLINE struct grad_block block_of(const struct weight_gradient *s, long number) 
     return b;
 }
 
-UNUSED void finish_block(const struct weight_gradient *s, char *const *arg,
-                         const struct grad_block *b, const float *sum, block_fn *finish,
-                         double *sums) {
+UNUSED void epilogue_block(const struct weight_gradient *s, char *const *arg,
+                           const struct grad_block *b, const float *sum, block_fn *epilogue,
+                           double *sums) {
     long step = (long)s->unit_rows * PANEL;
     for (long g = 0; g < s->unit_groups; g++)
-        finish(arg, b->group + g, b->panel, b->panels, b->row, b->rows,
-               sum + g * s->unit_panels * step, step, sums);
+        epilogue(arg, b->group + g, b->panel, b->panels, b->row, b->rows,
+                 sum + g * s->unit_panels * step, step, sums);
 }
 
 /* A split of a block's positions: stores the sums in the workspace, [block][share]. If it has
  * all positions, it runs the epilogue. */
 UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long unit,
-                          char *scratch, char *workspace, block_fn *finish, double *sums) {
+                          char *scratch, char *workspace, block_fn *epilogue, double *sums) {
     struct grad_scratch *t = (void *)scratch;
-    struct grad_block b = block_of(s, unit / s->shares);
-    long share = unit % s->shares, all = (long)s->batch * s->out[0] * s->out[1] * s->out[2];
-    float *sum = s->shares > 1 ? (float *)workspace + unit * block_size(s) : unit_sums(s, t);
-    sum_positions(s, arg, &b, share * all / s->shares, (share + 1) * all / s->shares, t, sum);
-    IF_TILES(s->pairs, turn_sums(s, sum);)
-    if (s->shares == 1) finish_block(s, arg, &b, sum, finish, sums);
+    struct grad_block b = block_of(s, unit / s->splits);
+    long split = unit % s->splits, all = (long)s->batch * s->out[0] * s->out[1] * s->out[2];
+    float *sum = s->splits > 1 ? (float *)workspace + unit * block_size(s) : unit_sums(s, t);
+    sum_positions(s, arg, &b, split * all / s->splits, (split + 1) * all / s->splits, t, sum);
+    IF_TILES(s->pairs, transpose_sums(s, sum);)
+    if (s->splits == 1) epilogue_block(s, arg, &b, sum, epilogue, sums);
 }
 
 /* Adds a block's splits in order, then runs the epilogue. */
-UNUSED void gradient_shares(const struct weight_gradient *s, char *const *arg, long unit,
-                            char *scratch, const char *workspace, block_fn *finish, double *sums) {
+UNUSED void gradient_splits(const struct weight_gradient *s, char *const *arg, long unit,
+                            char *scratch, const char *workspace, block_fn *epilogue,
+                            double *sums) {
     struct grad_block b = block_of(s, unit);
     long size = block_size(s);
-    const float *from = (const float *)workspace + unit * s->shares * size;
+    const float *from = (const float *)workspace + unit * s->splits * size;
     float *sum = (float *)scratch;
     for (long i = 0; i < size; i += LANES) {
         vf v = ld(from + i);
-        for (long share = 1; share < s->shares; share++) v += ld(from + share * size + i);
+        for (long split = 1; split < s->splits; split++) v += ld(from + split * size + i);
         st(sum + i, v);
     }
-    finish_block(s, arg, &b, sum, finish, sums);
+    epilogue_block(s, arg, &b, sum, epilogue, sums);
 }

@@ -1,4 +1,4 @@
-/* Weight gradients of bf16 pairs on CPUs that multiply them (pairs.c), but have no AMX. K
+/* Weight gradients of bf16 pairs on CPUs that multiply them (bf16_pairs.c), but have no AMX. K
  * elements are positions. Any two positions that have a tap block's taps in bounds form a pair
  * of x and of dy, anew for each tap block, since taps at an edge have other positions in bounds
  * than their neighbours. */
@@ -30,17 +30,17 @@ typedef void pair_tile_fn(const float *x, long apart, const float *y, long n, fl
 #define PAIR_ENTRY(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_##rows : 0,
 static pair_tile_fn *const pair_tiles[] __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY)};
 #if HAS_GROUPS
-#define PAIR_TILE_APART(rows) PAIR_TILE_OF(pair_tile_apart_##rows, GRAD_PAIR_APART, rows)
+#define PAIR_TILE_APART(rows) PAIR_TILE_OF(pair_tile_offset_##rows, GRAD_PAIR_APART, rows)
 EACH_HEIGHT(PAIR_TILE_APART)
-#define PAIR_ENTRY_APART(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_apart_##rows : 0,
-static pair_tile_fn *const pair_tiles_apart[]
+#define PAIR_ENTRY_APART(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_offset_##rows : 0,
+static pair_tile_fn *const pair_tiles_offset[]
     __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY_APART)};
 #endif
 /* x: packed rows, tile after tile; the pairs of n positions. */
 INLINE void add_pairs(const float *x, long row, long apart, const float *y, long n, long rows,
                       float *c) {
     pair_tile_fn *tile = pair_tiles[rows];
-    IF_APART(apart, tile = pair_tiles_apart[rows];)
+    IF_APART(apart, tile = pair_tiles_offset[rows];)
     tile(x + row * M_BLOCK, apart, y, (n + 1) / 2, c);
 }
 
@@ -90,11 +90,11 @@ UNUSED void pack_pair_rows(const struct weight_gradient *s, char *const *arg,
 }
 /* As pack_x. */
 UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                         const struct grad_block *b, const struct reads *reads, long n) {
-    long row = b->row + reads->first;
+                         const struct grad_block *b, const struct k_range *range, long n) {
+    long row = b->row + range->first;
     pack_pair_rows(s, arg, t, b, row, n, t->data);
-    if (reads->apart)
-        pack_pair_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
+    if (range->vector_offset)
+        pack_pair_rows(s, arg, t, b, row + range->vector_offset, n, t->data + packed_floats(s));
 }
 
 /* dy of the positions y_at[0] / PANEL, ... of the block: [panel][M_BLOCK][PANEL], of which pairs

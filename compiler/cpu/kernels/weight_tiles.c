@@ -13,19 +13,19 @@ struct weight_gradient {
     int batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
     const struct part *x, *y;
-    int channels;               /* of x that a panel's lanes read */
-    int alike;                  /* consecutive panels with equal ranges of x's channels: */
-    const struct reads *reads;  /* the range of each such run */
-    int vectors;                /* 2: a panel's vectors may have ranges of their own */
-    int run, rows;              /* taps per tap block, run * channels */
-    int panels, groups;         /* panels of dy's channels; tap blocks */
+    int channels;                   /* of x that a panel's lanes read */
+    int panels_a_range;             /* consecutive panels with equal ranges of x's channels: */
+    const struct k_range *k_ranges; /* the range of each such run */
+    int vectors;                    /* 2: a panel's vectors may have ranges of their own */
+    int run, rows;                  /* taps per tap block, run * channels */
+    int panels, groups;             /* panels of dy's channels; tap blocks */
     int unit_groups;            /* divides the number of tap blocks with the same place along D */
     int unit_rows, unit_panels; /* rows: whole tiles, or all */
-    int shares, direct;         /* splits of the positions; is x read in place? */
+    int splits, direct;         /* splits of the positions; is x read in place? */
     int height;                 /* rows of a tile: GRAD_HEIGHT where x is packed */
     int pairs; /* both operands are bf16, and positions form pairs (weight_pairs.c) */
     const struct contraction
-        *gather; /* how a tap block's taps become im2col rows (weight_bands.c), or 0 */
+        *gather; /* how a tap block's taps become im2col rows (weight_amx.c), or 0 */
 };
 /* The epilogue: the gradient's rows [row, row + rows) of one tap block and some panels. A row's
  * sums are PANEL each, with panels `step` apart; `sums`: partial results of epilogue reductions. */
@@ -76,10 +76,10 @@ typedef void grad_tile_fn(const float *x, const long *x_at, long step, long apar
 #define GRAD_ENTRY(rows) [rows] = GRAD_ROWS >> rows & 1 ? grad_tile_##rows : 0,
 static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY)};
 #if HAS_GROUPS
-#define GRAD_TILE_APART(rows) GRAD_TILE_OF(grad_tile_apart_##rows, GRAD_STEP_APART, rows)
+#define GRAD_TILE_APART(rows) GRAD_TILE_OF(grad_tile_offset_##rows, GRAD_STEP_APART, rows)
 EACH_HEIGHT(GRAD_TILE_APART)
-#define GRAD_ENTRY_APART(rows) [rows] = GRAD_ROWS >> rows & 1 ? grad_tile_apart_##rows : 0,
-static grad_tile_fn *const grad_tiles_apart[]
+#define GRAD_ENTRY_APART(rows) [rows] = GRAD_ROWS >> rows & 1 ? grad_tile_offset_##rows : 0,
+static grad_tile_fn *const grad_tiles_offset[]
     __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY_APART)};
 #endif
 
@@ -108,8 +108,8 @@ struct grad_block {
     long group, row, rows, panel, panels;
 };
 /* The range of x's channels of a panel. */
-INLINE const struct reads *panel_reads(const struct weight_gradient *s, long panel) {
-    return s->reads + panel / s->alike;
+INLINE const struct k_range *panel_k_range(const struct weight_gradient *s, long panel) {
+    return s->k_ranges + panel / s->panels_a_range;
 }
 /* Distance in packed x between the rows of a panel's first vector and of its second one. */
 INLINE long packed_floats(const struct weight_gradient *s) {
@@ -217,10 +217,11 @@ INLINE void pack_x_rows(const struct weight_gradient *s, char *const *arg,
 }
 
 INLINE void pack_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                   const struct grad_block *b, const struct reads *reads, long n) {
-    long row = b->row + reads->first;
+                   const struct grad_block *b, const struct k_range *range, long n) {
+    long row = b->row + range->first;
     pack_x_rows(s, arg, t, b, row, n, t->data);
-    if (reads->apart) pack_x_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
+    if (range->vector_offset)
+        pack_x_rows(s, arg, t, b, row + range->vector_offset, n, t->data + packed_floats(s));
 }
 
 /* As many positions at a time as above: a panel has a line or two of each. */
@@ -249,8 +250,9 @@ INLINE void pack_y(const struct weight_gradient *s, char *const *arg, const stru
 
 /* Prefetches into L2 the data n positions after the block's position m: dy, and x where its
  * positions advance as dy's do. Prefetched between tiles, it overlaps with arithmetic. */
-INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg,
-                         const struct grad_scratch *t, const struct grad_block *b, long m, long n) {
+INLINE void prefetch_after(const struct weight_gradient *s, char *const *arg,
+                           const struct grad_scratch *t, const struct grad_block *b, long m,
+                           long n) {
     if (s->ny == 1) {
         struct array y = from_element(PART_OF(arg, *s->y), (t->y_pos[m] + n) * s->y->channels);
         for (long i = b->panel * PANEL; i < (b->panel + b->panels) * PANEL; i += LINE)
@@ -258,8 +260,8 @@ INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg,
     }
     if (s->nx == 1 && s->run == 1) {
         struct array x = from_element(PART_OF(arg, *s->x), (t->x_pos[m] + n) * s->x->channels);
-        const struct reads *last = panel_reads(s, b->panel + b->panels - 1);
-        long i = panel_reads(s, b->panel)->first + b->row,
+        const struct k_range *last = panel_k_range(s, b->panel + b->panels - 1);
+        long i = panel_k_range(s, b->panel)->first + b->row,
              end = last->first + last->apart + b->row + b->rows;
         for (; i < end; i += LINE) __builtin_prefetch(from_element(x, i).at, 0, 2);
     }

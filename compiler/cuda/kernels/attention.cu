@@ -30,7 +30,7 @@ INLINE void attention(const attention_shape &s, const typename T::element *q,
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
     /* EARLY needs one stage for the tile with sums in flight */
     enum { TO_COME = STAGES - (EARLY != 0) };
-    static_assert(!EARLY || (T::GROUPS && TO_COME > 1), "one more tile than the one in use");
+    static_assert(!EARLY || (T::WGMMA && TO_COME > 1), "one more tile than the one in use");
     KD_SHARED(element, rows);
     element *stages = rows + ROWS * products::STRIDE;
     int blocks = (s.queries + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS,
@@ -178,7 +178,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     enum { BRINGS = T::RANGE != 0, IN_PLACE = T::MADE == 1 && !BRINGS };
     /* EARLY needs one stage for the tile with sums in flight */
     enum { TO_COME = STAGES - (EARLY != 0) };
-    static_assert(!EARLY || (T::GROUPS && TO_COME > 1), "one more tile than the one in use");
+    static_assert(!EARLY || (T::WGMMA && TO_COME > 1), "one more tile than the one in use");
     KD_SHARED(element, rows);
     element *rows2 = rows + ROWS * products::STRIDE, *stages = rows2 + ROWS * products::STRIDE;
     float *of_columns = (float *)(stages + STAGES * 2 * TILE); /* by stage: sums, log-sum-exps */
@@ -282,7 +282,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         };
         if (EARLY) products::template wait<0>(ds);
         /* overlaps with the products of dy; otherwise registers are too few */
-        if (T::GROUPS) spread_p();
+        if (T::WGMMA) spread_p();
         if (!EARLY) products::template wait<BY_KEY ? 1 : 0>(ds);
         if (EARLY) next_tile<T, PAD, TO_COME>(tile + 1, bring);
         FOR(m, M) FOR(n, C) FOR(i, 4) {
@@ -291,7 +291,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
             ds[m][n][i] = p[m][n][i] * (dp - d);
         }
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) ds[m][n][i] = 0;
-        if (!T::GROUPS) spread_p();
+        if (!T::WGMMA) spread_p();
         make_left<T, BRINGS>(of_ds, ds, back);
         if (EARLY == 2) begin_scores(tile + 1);
         products::template spread<IN_PLACE>(acc1, of_ds, back, products::advance(now, feature));

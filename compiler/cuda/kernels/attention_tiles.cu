@@ -31,7 +31,7 @@ INLINE void multiply(float c[4], const left_operand<A> &a, const right_operand<B
 struct in_halves {
     typedef unsigned short element;
     /* features or tokens per instruction; parts in memory; wgmma */
-    enum { STEP = 16, MEMORY = 1, GROUPS = 0 };
+    enum { STEP = 16, MEMORY = 1, WGMMA = 0 };
     typedef left_operand<1> left;
     typedef right_operand<1> right;
     /* 16 rows from `at` on. */
@@ -43,7 +43,7 @@ struct in_halves {
         FOR(i, 4) b[i / 2].w[0][i % 2] = r[i];
     }
     /* 16 columns, each of which is a row of the tile. */
-    template <int STRIDE> static INLINE void load_turned(right b[2], const element *at) {
+    template <int STRIDE> static INLINE void load_transposed(right b[2], const element *at) {
         int lane = threadIdx.x % 32;
         unsigned r[4];
         kd_ldmatrix4(r, kd_saddr_of(at + (lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2 * 8));
@@ -82,7 +82,7 @@ OPERANDS_OF(f16, 14)
 
 template <int PARTS> struct of_f32 {
     typedef float element;
-    enum { STEP = 8, MEMORY = PARTS, MADE = PARTS, RANGE = 0, GROUPS = 0 };
+    enum { STEP = 8, MEMORY = PARTS, MADE = PARTS, RANGE = 0, WGMMA = 0 };
     typedef left_operand<PARTS> left, made;
     typedef right_operand<PARTS> right;
     static INLINE void mma(float c[4], const unsigned a[4], const unsigned b[2]) {
@@ -102,7 +102,7 @@ template <int PARTS> struct of_f32 {
         at += ROW_OF_LANE * STRIDE + PAIR_OF_LANE / 2;
         FOR(i, 4) split(a.w, i, at[i % 2 * 8 * STRIDE + i / 2 * 4]);
     }
-    template <int STRIDE> static INLINE void load_turned(right b[2], const float *at) {
+    template <int STRIDE> static INLINE void load_transposed(right b[2], const float *at) {
         at += ROW_OF_LANE * STRIDE + PAIR_OF_LANE / 2;
         FOR(i, 4) split(b[i / 2].w, i % 2, at[i / 2 * 8 * STRIDE + i % 2 * 4]);
     }
@@ -142,7 +142,7 @@ INLINE head_tokens<E> tokens_of(E *from, const attention_shape &s, int count, in
     return {from + head / s.heads * count * row + (long)(head % s.heads) * SIZE, row, count};
 }
 
-template <class T, int PAD, bool GROUPS = T::GROUPS> struct tile_products;
+template <class T, int PAD, bool WGMMA = T::WGMMA> struct tile_products;
 
 /* Copies COUNT tokens at a time to shared memory. LANES threads copy a token's vectors, aligned
  * as SIZE allows; each thread computes its addresses once. */
@@ -150,8 +150,8 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
     typedef typename T::element element;
     enum {
         BYTES = (int)sizeof(element),
-        LOT = SIZE * BYTES % 16 == 0 ? 16 : SIZE * BYTES % 4 == 0 ? 4 : BYTES,
-        EACH = PAD * BYTES / LOT,
+        VECTOR = SIZE * BYTES % 16 == 0 ? 16 : SIZE * BYTES % 4 == 0 ? 4 : BYTES,
+        EACH = PAD * BYTES / VECTOR,
         LANES = EACH > 16 ? 32 : EACH > 8 ? 16 : EACH > 4 ? 8 : 4,
         ACROSS = (EACH + LANES - 1) / LANES,
         STEP = THREADS / LANES,
@@ -165,8 +165,8 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
     INLINE void begin(head_tokens<const element> of) {
         token = kd_thread() / LANES, lane = kd_thread() % LANES;
         row = of.row * BYTES, count = of.count - token;
-        from = (long)of.at + token * row + lane * LOT;
-        place = products::place(token, lane * (LOT / BYTES));
+        from = (long)of.at + token * row + lane * VECTOR;
+        place = products::place(token, lane * (VECTOR / BYTES));
         kd_hold(from), kd_hold(place), kd_hold(count);
     }
     /* For the same tokens in a tensor that is `elements` further in memory. */
@@ -184,16 +184,17 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
         FOR_MANY(i, (COUNT + STEP - 1) / STEP) {
             if (COUNT % STEP && token + i * STEP >= COUNT) break;
             FOR(j, ACROSS) {
-                int lot = lane + j * LANES;
-                if (EACH % LANES && lot >= EACH) break;
-                bool there = i * STEP < left && (SIZE == PAD || lot * LOT < SIZE * BYTES);
-                element *at = EVEN ? own + i * (STEP * products::STRIDE)
-                                   : to + products::place(token + i * STEP, lot * (LOT / BYTES));
+                int vector = lane + j * LANES;
+                if (EACH % LANES && vector >= EACH) break;
+                bool there = i * STEP < left && (SIZE == PAD || vector * VECTOR < SIZE * BYTES);
+                element *at =
+                    EVEN ? own + i * (STEP * products::STRIDE)
+                         : to + products::place(token + i * STEP, vector * (VECTOR / BYTES));
                 /* with no bytes: any address */
-                long source = begins + i * (STEP * row) + j * (LANES * LOT);
-                if (LOT == 16)
+                long source = begins + i * (STEP * row) + j * (LANES * VECTOR);
+                if (VECTOR == 16)
                     kd_copy16(kd_saddr_of(at), (const void *)source, there ? 16 : 0);
-                else if (LOT == 4)
+                else if (VECTOR == 4)
                     kd_copy4(kd_saddr_of(at), (const void *)source, there ? 4 : 0);
                 else
                     *at = there ? *(const element *)source : 0;
@@ -229,9 +230,9 @@ template <int COUNT, int THREADS> struct float_feed {
 };
 
 /* Products of tiles by warps (mma.sync): each warp has 16 M rows of the CTA's.
- * attention_groups.cu has those of warpgroups. Products are complete after their `wait`, in the
+ * attention_wgmma.cu has those of warpgroups. Products are complete after their `wait`, in the
  * order in which they were issued. */
-template <class T, int PAD, bool GROUPS> struct tile_products {
+template <class T, int PAD, bool WGMMA> struct tile_products {
     typedef typename T::element element;
     enum { STRIDE = PAD + 16 / (int)sizeof(element) }; /* elements of a token */
     typedef const element *tile;
@@ -255,7 +256,7 @@ template <class T, int PAD, bool GROUPS> struct tile_products {
             FOR(m, M) T::template load_left<STRIDE>(a[m], rows + m * 16 * STRIDE + k * T::STEP);
             FOR(n, C / 2) {
                 typename T::right b[2];
-                T::template load_turned<STRIDE>(b, columns + n * 16 * STRIDE + k * T::STEP);
+                T::template load_transposed<STRIDE>(b, columns + n * 16 * STRIDE + k * T::STEP);
                 FOR(m, M) FOR(j, 2) multiply<T>(c[m][2 * n + j], a[m], b[j]);
             }
         }

@@ -1,15 +1,15 @@
 /* Tiled GEMM: sum over k of left(row, k) right(column, k), for any source of the operands. An
- * operand is a struct that the emitter writes for each kernel (emit_product.c):
+ * operand is a struct that the emitter writes for each kernel (emit_loaders.c):
  *     word                 its element in shared memory: bf16, f16 or float
  *     index, place         int or long; ct_place<index, parts>
  *     ALONG_K              is it contiguous in memory along k? Otherwise along its rows.
  *     BYTES                so many bytes are copied at once; 0: element by element, through load;
- *                          CT_BOXES: TMA tiles, and everything below is replaced by corner() and
+ *                          CT_TMA_TILE: TMA tiles, and everything below is replaced by corner() and
  *                          map_of()
- *     AGAIN                is it an image that several taps read?
- *     corner(row, k)       the coordinates of the box that begins there, a ct_corner
- *                          (contract_groups.cu)
- *                          CT_IMAGES: TMA im2col of images with WINDOWS axes, and in place of
+ *     REUSED                is it an image that several taps read?
+ *     corner(row, k)       the coordinates of the box that begins there, a ct_tma_coordinate
+ *                          (contract_wgmma.cu)
+ *                          CT_TMA_IM2COL: TMA im2col of images with WINDOWS axes, and in place of
  *                          corner()
  *     map_of(part)         the tensor map of a part
  *     count(), position(i) of its rows; where the window of position i begins
@@ -18,17 +18,17 @@
  *                          of bounds
  *     inside(row, col)     is it in bounds? Otherwise the element is zero.
  *     at(row, col)         its address, or load(row, col): its value
- *                          CT_PATCH: strips of an image of few channels (contract_patches.cu)
+ *                          CT_STRIP: strips of an image of few channels (contract_strips.cu)
  *
  * A CTA multiplies BM rows by BN columns in WM x WN warps. A tile of an operand in shared memory
  * has 64 bytes of depth: its lines are rows of 64 bytes, or (not ALONG_K) the rows of one K
  * element, in blocks of 128 bytes. The 16-byte pieces of a line are swizzled by the line's
  * number, so that the same piece of eight lines is in different banks. It is also wgmma's layout
  * (swizzling by 64 and by 128 bytes). The pipeline has STAGES tiles. */
-enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_GROUPS, CT_F16_GROUPS, CT_TF32_GROUPS };
-/* Those of GROUPS are by wgmma: contract_groups.cu. */
+enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_WGMMA, CT_F16_WGMMA, CT_TF32_WGMMA };
+/* Those of GROUPS are by wgmma: contract_wgmma.cu. */
 enum { CT_LINE = 64, CT_BLOCK = 128, CT_HELD = 4 /* addresses that a thread keeps, at most */ };
-enum { CT_BOXES = 128, CT_IMAGES = 256, CT_PATCH = 512 };
+enum { CT_TMA_TILE = 128, CT_TMA_IM2COL = 256, CT_STRIP = 512 };
 #ifdef __CUDACC_RTC__
 #define CT_UNROLL _Pragma("unroll")
 #define CT_LOOP   _Pragma("unroll 1")
@@ -71,7 +71,7 @@ struct ct_window {
 template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
     enum {
         ALONG_K = ALONG,
-        PATCHED = 0,
+        STRIPS = 0,
         WORD = BYTES,
         SPAN = ALONG ? (int)CT_LINE : ROWS * BYTES,
         /* bytes between lines of a block */
@@ -80,7 +80,7 @@ template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
         BYTES_OF_TILE = ROWS * CT_LINE
     };
     /* Swizzle: the position in a line of its piece number `piece`. */
-    static INLINE int turned(int line, int piece) {
+    static INLINE int swizzled(int line, int piece) {
         enum { PIECES = PITCH / 16 };
         if (!ALONG && BYTES == 4) return piece ^ ((line % 4 * 2) & (PIECES - 1));
         return PIECES >= 8   ? piece ^ (line & 7)
@@ -90,17 +90,17 @@ template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
     }
     static INLINE int byte_of(int line, int byte) {
         return byte / PITCH * (LINES * PITCH) + line * PITCH +
-               turned(line, byte % PITCH / 16) * 16 + byte % 16;
+               swizzled(line, byte % PITCH / 16) * 16 + byte % 16;
     }
     static INLINE unsigned word_of(const unsigned char *tile, int row, int k) {
         return *(const unsigned *)(tile + (ALONG ? byte_of(row, k * 4) : byte_of(k, row * 4)));
     }
 };
 
-/* Fills tiles of an operand by a CTA's threads. TURNED: tiles are along k, but memory is along
- * the rows. BOXES: TMA tiles or im2col (contract_groups.cu has both). Or strips. */
-template <class S, int ROWS, int THREADS, bool TURNED = false,
-          int BOXES = S::BYTES >= (int)CT_BOXES ? (int)S::BYTES : 0>
+/* Fills tiles of an operand by a CTA's threads. TRANSPOSED: tiles are along k, but memory is along
+ * the rows. BOXES: TMA tiles or im2col (contract_wgmma.cu has both). Or strips. */
+template <class S, int ROWS, int THREADS, bool TRANSPOSED = false,
+          int BOXES = S::BYTES >= (int)CT_TMA_TILE ? (int)S::BYTES : 0>
 struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     typedef ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> lines;
     typedef typename S::word word;
@@ -113,7 +113,7 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
         DOWN = THREADS / ACROSS,
         COUNT = (LINES + DOWN - 1) / DOWN,
         HELD = !S::ALONG_K ? 1 : COUNT <= (int)CT_HELD ? (int)COUNT : 0,
-        BOXED = 0
+        TMA = 0
     };
     place held[HELD ? HELD : 1];
     word words[S::BYTES ? 1 : COUNT];
@@ -162,8 +162,8 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
             } else {
                 kd_saddr to = tile + place_of(i);
                 const void *from = s.at(r, c);
-                if constexpr (S::BYTES == 16 && !S::AGAIN) kd_copy16(to, from, in ? 16 : 0);
-                if constexpr (S::BYTES == 16 && S::AGAIN) kd_copy16_again(to, from, in ? 16 : 0);
+                if constexpr (S::BYTES == 16 && !S::REUSED) kd_copy16(to, from, in ? 16 : 0);
+                if constexpr (S::BYTES == 16 && S::REUSED) kd_copy16_cached(to, from, in ? 16 : 0);
                 if constexpr (S::BYTES == 8) kd_copy8(to, from, in ? 8 : 0);
                 if constexpr (S::BYTES == 4) kd_copy4(to, from, in ? 4 : 0);
             }
@@ -181,7 +181,7 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
 /* ---- the products of two tiles ---- */
 /* A warp's reads of its rows of an operand, from `row` on, as blocks of 8 rows by 16 bytes of
  * depth: in the order of kd_mma's left operand, rows first; or of its right one, depth first. */
-template <class F, bool LEFT, int ROWS, bool PATCHED = F::PATCHED> struct ct_reader {
+template <class F, bool LEFT, int ROWS, bool STRIPS = F::STRIPS> struct ct_reader {
     enum {
         ALONG_K = F::ALONG_K,
         /* element by element: no instruction transposes such blocks */
@@ -300,10 +300,10 @@ INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left
 }
 
 /* A CTA's sums of products of tiles; here by mma.sync, or in f32. A thread's sums are MT blocks
- * of 16 rows, which are APART rows from each other. READ_LAG: number of tiles after which a
+ * of 16 rows, which are M_STEP rows from each other. READ_LAG: number of tiles after which a
  * multiplied tile's memory may be overwritten. */
 template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> struct ct_product {
-    enum { MT = BM / WM / 16, NT = BN / WN / 8, APART = 16, READ_LAG = 1 };
+    enum { MT = BM / WM / 16, NT = BN / WN / 8, M_STEP = 16, READ_LAG = 1 };
     float sum[MT][NT][4];
     int row, column; /* the warp's first */
     /* equal for all operands with this tile layout */
@@ -330,7 +330,7 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
 };
 
 /* Barriers (mbarrier) of TMA tiles, each for so many bytes: one for each stage, in memory with
- * no other use. This one has none; contract_groups.cu has the others. */
+ * no other use. This one has none; contract_wgmma.cu has the others. */
 template <int STAGES, int BYTES, bool ANY = BYTES != 0> struct ct_arrivals {
     INLINE void begin(unsigned char *) {}
     INLINE kd_saddr expect(int) { return 0; }
@@ -343,7 +343,7 @@ template <int STAGES, int BYTES, bool ANY = BYTES != 0> struct ct_arrivals {
 template <int ARITHMETIC, int BM, int BN, int WM, int WN, int STAGES, class SA, class SB>
 INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, typename SA::index n,
                             typename SA::index k, typename SA::index end, unsigned char *shared) {
-    enum { BY_K = ARITHMETIC == CT_TF32_GROUPS };
+    enum { BY_K = ARITHMETIC == CT_TF32_WGMMA };
     typedef ct_feed<SA, BM, 32 * WM * WN, BY_K && !SA::ALONG_K> A;
     typedef ct_feed<SB, BN, 32 * WM * WN, BY_K && !SB::ALONG_K> B;
     typedef ct_product<ARITHMETIC, A, B, BM, BN, WM, WN> P;
@@ -353,8 +353,8 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
         TILES = STAGES * STAGE,
         SUMS = BM * (BN + 8) * 4,
         AHEAD = STAGES - (int)P::READ_LAG,
-        BOXES = (A::BOXED ? (int)A::BYTES_OF_TILE : 0) + (B::BOXED ? (int)B::BYTES_OF_TILE : 0),
-        COPIES = !A::BOXED || !B::BOXED
+        BOXES = (A::TMA ? (int)A::BYTES_OF_TILE : 0) + (B::TMA ? (int)B::BYTES_OF_TILE : 0),
+        COPIES = !A::TMA || !B::TMA
     };
     ct_arrivals<STAGES, BOXES> arrivals;
     A left;
@@ -402,7 +402,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
         float2 line[P::NT];
         CT_UNROLL for (int j = 0; j < P::NT; j++) line[j] =
             make_float2(product.sum[i / 2][j][i % 2 * 2], product.sum[i / 2][j][i % 2 * 2 + 1]);
-        kd_put_pairs(kd_saddr_of(to + (i / 2 * P::APART + i % 2 * 8) * (BN + 8)), line);
+        kd_put_pairs(kd_saddr_of(to + (i / 2 * P::M_STEP + i % 2 * 8) * (BN + 8)), line);
     }
     __syncthreads();
     return sums;
@@ -432,12 +432,12 @@ template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
  * simple epilogue. */
 template <int N> INLINE void ct_take_near(float (&own)[N], const float *from) {
     if constexpr (N == 8) {
-        bool turned = kd_thread() & 4;
-        const float4 f = kd_load_floats(from + (turned ? 4 : 0)),
-                     g = kd_load_floats(from + (turned ? 0 : 4));
-        own[0] = turned ? g.x : f.x, own[1] = turned ? g.y : f.y, own[2] = turned ? g.z : f.z;
-        own[3] = turned ? g.w : f.w, own[4] = turned ? f.x : g.x, own[5] = turned ? f.y : g.y;
-        own[6] = turned ? f.z : g.z, own[7] = turned ? f.w : g.w;
+        bool swizzled = kd_thread() & 4;
+        const float4 f = kd_load_floats(from + (swizzled ? 4 : 0)),
+                     g = kd_load_floats(from + (swizzled ? 0 : 4));
+        own[0] = swizzled ? g.x : f.x, own[1] = swizzled ? g.y : f.y, own[2] = swizzled ? g.z : f.z;
+        own[3] = swizzled ? g.w : f.w, own[4] = swizzled ? f.x : g.x, own[5] = swizzled ? f.y : g.y;
+        own[6] = swizzled ? f.z : g.z, own[7] = swizzled ? f.w : g.w;
     } else {
         ct_take(own, from);
     }

@@ -23,19 +23,20 @@ enum {
 };
 
 /* Along one axis: rows of a box; distance between them in pixels; position i of stride phase q
- * reads pixel i * HOP + (q + PAD - tap * DILATION) / PARITIES at the taps for which that is an
+ * reads pixel i * HOP + (q + PAD - tap * DILATION) / STRIDE_PHASES at the taps for which that is an
  * integer. */
-constexpr int ct_parity_of(int tap, int parities, int pad, int dilation) {
-    return ((tap * dilation - pad) % parities + parities) % parities;
+constexpr int ct_stride_phase_of(int tap, int stride_phases, int pad, int dilation) {
+    return ((tap * dilation - pad) % stride_phases + stride_phases) % stride_phases;
 }
-constexpr int ct_shift_of(int tap, int parities, int pad, int dilation) {
-    return (ct_parity_of(tap, parities, pad, dilation) + pad - tap * dilation) / parities;
+constexpr int ct_shift_of(int tap, int stride_phases, int pad, int dilation) {
+    return (ct_stride_phase_of(tap, stride_phases, pad, dilation) + pad - tap * dilation) /
+           stride_phases;
 }
 template <int ROWS, int BETWEEN, int OF, int KERNEL, int PAD, int DILATION> struct ct_axis {
     enum {
         BOX = ROWS,
         HOP = BETWEEN,
-        PARITIES = OF,
+        STRIDE_PHASES = OF,
         TAPS = KERNEL,
         FIRST = ct_shift_of(0, OF, PAD, DILATION),
         LAST = ct_shift_of(KERNEL - 1, OF, PAD, DILATION),
@@ -44,15 +45,15 @@ template <int ROWS, int BETWEEN, int OF, int KERNEL, int PAD, int DILATION> stru
         HALO = (BOX - 1) * HOP + SHIFTS
     };
     /* The tap of a stride phase at that shift, or -1. */
-    static INLINE int tap(int shift, int parity) {
-        int far = parity + PAD - (shift + LOW) * PARITIES;
+    static INLINE int tap(int shift, int stride_phase) {
+        int far = stride_phase + PAD - (shift + LOW) * STRIDE_PHASES;
         return far % DILATION == 0 && far / DILATION >= 0 && far / DILATION < TAPS ? far / DILATION
                                                                                    : -1;
     }
     /* Does any phase have one? */
     static INLINE bool read(int shift) {
         bool any = false;
-        CT_UNROLL for (int q = 0; q < PARITIES; q++) any |= tap(shift, q) >= 0;
+        CT_UNROLL for (int q = 0; q < STRIDE_PHASES; q++) any |= tap(shift, q) >= 0;
         return any;
     }
 };
@@ -81,17 +82,17 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
     enum {
         THREADS = 32 * CT_HALO_WARPS,
         TAPS = A::TAPS * B::TAPS * C::TAPS,
-        PARITIES = A::PARITIES * B::PARITIES * C::PARITIES,
+        STRIDE_PHASES = A::STRIDE_PHASES * B::STRIDE_PHASES * C::STRIDE_PHASES,
         PIXELS = A::HALO * B::HALO * C::HALO,
         CHUNKS = (S::CHANNELS + CT_DEEP - 1) / CT_DEEP,
         IMAGE = PIXELS * CT_PITCH,
         WEIGHT = TAPS * NT * CT_FRAGMENT,
         STAGE = IMAGE + WEIGHT,
-        OUT_B = B::BOX * B::PARITIES, /* the box in the result */
-        OUT_C = C::BOX * C::PARITIES
+        OUT_B = B::BOX * B::STRIDE_PHASES, /* the box in the result */
+        OUT_C = C::BOX * C::STRIDE_PHASES
     };
     static_assert(A::BOX * B::BOX * C::BOX == MT * 16 * CT_HALO_WARPS, "the block's rows");
-    float sum[A::PARITIES][B::PARITIES][C::PARITIES][MT][NT][4];
+    float sum[A::STRIDE_PHASES][B::STRIDE_PHASES][C::STRIDE_PHASES][MT][NT][4];
 
     /* The offsets of each part's pixels. */
     static INLINE void place(const S &s, int image, int a, int b, int c, index *table) {
@@ -132,15 +133,15 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
                row % C::BOX * C::HOP;
     }
     static INLINE int made_of(int row) {
-        return (row / (B::BOX * C::BOX) * A::PARITIES * OUT_B +
-                row / C::BOX % B::BOX * B::PARITIES) *
+        return (row / (B::BOX * C::BOX) * A::STRIDE_PHASES * OUT_B +
+                row / C::BOX % B::BOX * B::STRIDE_PHASES) *
                    OUT_C +
-               row % C::BOX * C::PARITIES;
+               row % C::BOX * C::STRIDE_PHASES;
     }
     INLINE void begin() {
-        CT_UNROLL for (int a = 0; a < A::PARITIES; a++)
-            CT_UNROLL for (int b = 0; b < B::PARITIES; b++)
-                CT_UNROLL for (int c = 0; c < C::PARITIES; c++)
+        CT_UNROLL for (int a = 0; a < A::STRIDE_PHASES; a++)
+            CT_UNROLL for (int b = 0; b < B::STRIDE_PHASES; b++)
+                CT_UNROLL for (int c = 0; c < C::STRIDE_PHASES; c++)
                     CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int j = 0; j < NT; j++)
                         CT_UNROLL for (int h = 0; h < 4; h++) sum[a][b][c][i][j][h] = 0;
     }
@@ -166,13 +167,13 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
             if (!A::read(sa) || !B::read(sb) || !C::read(sc)) continue;
             CT_UNROLL for (int i = 0; i < MT; i++) kd_ldmatrix4(
                 v[i], image + row[i] + ((sa * B::HALO + sb) * C::HALO + sc) * CT_PITCH);
-            CT_UNROLL for (int a = 0; a < A::PARITIES; a++) {
+            CT_UNROLL for (int a = 0; a < A::STRIDE_PHASES; a++) {
                 const int ta = A::tap(sa, a);
                 if (ta < 0) continue;
-                CT_UNROLL for (int b = 0; b < B::PARITIES; b++) {
+                CT_UNROLL for (int b = 0; b < B::STRIDE_PHASES; b++) {
                     const int tb = B::tap(sb, b);
                     if (tb < 0) continue;
-                    CT_UNROLL for (int c = 0; c < C::PARITIES; c++) {
+                    CT_UNROLL for (int c = 0; c < C::STRIDE_PHASES; c++) {
                         const int tc = C::tap(sc, c);
                         if (tc < 0) continue;
                         multiply_tap(sum[a][b][c], v,
@@ -188,10 +189,10 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
         int lane = kd_thread() % 32, row = kd_thread() / 32 * (MT * 16) + lane / 4;
         CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int h = 0; h < 2; h++) {
             float *to = sums + made_of(row + i * 16 + h * 8) * (NT * 8) + lane % 4 * 2;
-            CT_UNROLL for (int a = 0; a < A::PARITIES; a++)
-                CT_UNROLL for (int b = 0; b < B::PARITIES; b++) {
-                float2 line[C::PARITIES * NT];
-                CT_UNROLL for (int c = 0; c < C::PARITIES; c++)
+            CT_UNROLL for (int a = 0; a < A::STRIDE_PHASES; a++)
+                CT_UNROLL for (int b = 0; b < B::STRIDE_PHASES; b++) {
+                float2 line[C::STRIDE_PHASES * NT];
+                CT_UNROLL for (int c = 0; c < C::STRIDE_PHASES; c++)
                     CT_UNROLL for (int j = 0; j < NT; j++) line[c * NT + j] =
                         make_float2(sum[a][b][c][i][j][h * 2], sum[a][b][c][i][j][h * 2 + 1]);
                 kd_put_pairs(kd_saddr_of(to + (a * OUT_B + b) * OUT_C * (NT * 8)), line);
@@ -207,7 +208,7 @@ template <int ARITHMETIC, int MT, int NT, class S>
 INLINE const float *ct_tile_halo(const S &s, const char *weight, int image, int a, int b, int c,
                                  unsigned char *shared) {
     typedef ct_halo<ARITHMETIC, MT, NT, S> H;
-    enum { SUMS = MT * 16 * CT_HALO_WARPS * H::PARITIES * NT * 32, CHUNKS = 2 * H::STAGE };
+    enum { SUMS = MT * 16 * CT_HALO_WARPS * H::STRIDE_PHASES * NT * 32, CHUNKS = 2 * H::STAGE };
     typename S::index *table = (typename S::index *)(shared + (CHUNKS > SUMS ? CHUNKS : SUMS));
     const unsigned char *from = (const unsigned char *)weight;
     H product;

@@ -74,8 +74,8 @@ template <int BYTES> KD_INLINE void kd_store_few(void *p, kd_few<BYTES> v) {
 }
 
 /* A kernel's parameter under a name of its own: it may be another one, or the same again
- * (compiler/cuda/skeleton.c). */
-template <class T> KD_INLINE T *kd_again(T *p) { return p; }
+ * (compiler/cuda/phase_template.c). */
+template <class T> KD_INLINE T *kd_alias(T *p) { return p; }
 /* Keeps a number in a register: otherwise the compiler recomputes cheap functions of the
  * thread's index inside loops. */
 KD_INLINE void kd_hold(int &v) { asm("" : "+r"(v)); }
@@ -226,7 +226,7 @@ KD_INLINE void kd_copy16(kd_saddr to, const void *from, int bytes) {
                  : "memory");
 }
 /* The same through L1, for data that the CTA copies again. */
-KD_INLINE void kd_copy16_again(kd_saddr to, const void *from, int bytes) {
+KD_INLINE void kd_copy16_cached(kd_saddr to, const void *from, int bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                  : "memory");
 }

@@ -58,7 +58,7 @@ struct blocks_8x8 {
     unsigned long row;
     int line;
 };
-template <int N, bool TURNED> void ldmatrix_all(void *const *lane, unsigned) {
+template <int N, bool TRANSPOSED> void ldmatrix_all(void *const *lane, unsigned) {
     const blocks_8x8 *own[WARP];
     for (int i = 0; i < WARP; i++) own[i] = (const blocks_8x8 *)lane[i];
     for (int b = 0; b < N; b++) {
@@ -68,14 +68,14 @@ template <int N, bool TURNED> void ldmatrix_all(void *const *lane, unsigned) {
                 e[i], shared(own[8 * b + i]->row, 16, "a row of ldmatrix", own[0]->line), 16);
         for (int i = 0; i < WARP; i++) {
             int g = i / 4, q = 2 * (i % 4);
-            own[i]->r[b] = TURNED ? e[q][g] | (unsigned)e[q + 1][g] << 16
+            own[i]->r[b] = TRANSPOSED ? e[q][g] | (unsigned)e[q + 1][g] << 16
                                   : e[g][q] | (unsigned)e[g][q + 1] << 16;
         }
     }
 }
-template <int N, bool TURNED> void ldmatrix(unsigned *r, unsigned long row, int line) {
+template <int N, bool TRANSPOSED> void ldmatrix(unsigned *r, unsigned long row, int line) {
     blocks_8x8 own = {r, row, line};
-    wait_warp(ldmatrix_all<N, TURNED>, 0xffffffffu, &own, line);
+    wait_warp(ldmatrix_all<N, TRANSPOSED>, 0xffffffffu, &own, line);
 }
 
 struct fragments {
@@ -292,7 +292,7 @@ template <int BYTES> void kd_store_few(void *p, kd_few<BYTES> v, LINE) {
 }
 
 template <class T> KD_INLINE void kd_hold(T &) {}
-template <class T> KD_INLINE T *kd_again(T *p) { return p; }
+template <class T> KD_INLINE T *kd_alias(T *p) { return p; }
 
 KD_INLINE float kd_widen_f16(f16 h) {
     unsigned m = (h & 0x7fffu) << 13; /* 2^112 changes the exponent's bias from 15 to 127 */
@@ -369,7 +369,7 @@ template <int N> void kd_put_pairs(kd_saddr to, const float2 (&v)[N], LINE) {
 inline void kd_copy16(kd_saddr to, const void *from, int bytes, LINE) {
     emulated::copy_begin(to, from, 16, bytes, line);
 }
-inline void kd_copy16_again(kd_saddr to, const void *from, int bytes, LINE) {
+inline void kd_copy16_cached(kd_saddr to, const void *from, int bytes, LINE) {
     emulated::copy_begin(to, from, 16, bytes, line);
 }
 inline void kd_copy8(kd_saddr to, const void *from, int bytes, LINE) {

@@ -117,13 +117,14 @@ extern "C" __global__ void __launch_bounds__(256)
     const feed_scale *scales = (const feed_scale *)(batch + t->scales);
     const char *numbers = (t->held ? held : batch) + t->numbers;
     unsigned each = (unsigned)(t->size[0] * t->size[1] * t->size[2] * t->size[3]),
-             lots = (each + 255) / 256;
-    unsigned lot = blockIdx.x % lots, lots_on = gridDim.x % lots, samples_on = gridDim.x / lots;
-    for (long sample = blockIdx.x / lots; sample < t->samples; sample += samples_on) {
-        unsigned at = lot * 256 + threadIdx.x, left = at, channel = 0;
+             chunks = (each + 255) / 256;
+    unsigned chunk = blockIdx.x % chunks, chunks_on = gridDim.x % chunks,
+             samples_on = gridDim.x / chunks;
+    for (long sample = blockIdx.x / chunks; sample < t->samples; sample += samples_on) {
+        unsigned at = chunk * 256 + threadIdx.x, left = at, channel = 0;
         const feed_move *m = (const feed_move *)(batch + t->moves) + sample;
         long from = m->base, to = sample * each + at;
-        if ((lot += lots_on) >= lots) lot -= lots, sample++;
+        if ((chunk += chunks_on) >= chunks) chunk -= chunks, sample++;
         if (at >= each) continue;
         feed_next slow = {0, 0}, fast = {0, 0};
         bool between = false;

@@ -304,8 +304,8 @@ static void go_on(bool own) {
         return; /* the next CTA */
     }
     if (now.ready && !now.by_warp) {
-        unsigned by = draw(WARPS), turned = now.ready >> by | now.ready << (WARPS - by) % WARPS;
-        rank = (__builtin_ctz(turned) + by) % WARPS;
+        unsigned by = draw(WARPS), swizzled = now.ready >> by | now.ready << (WARPS - by) % WARPS;
+        rank = (__builtin_ctz(swizzled) + by) % WARPS;
     }
     if (fresh && (!now.ready || (now.by_warp ? now.started / WARP <= rank : draw(2)))) {
         if (!own) now.running = new_fibre();

@@ -21,7 +21,7 @@ PLACE(reflect_place) {
 }
 #undef PLACE
 
-/* ---- divisors that are arguments (compiler/cuda/fold.c): of numbers below 2^31 ---- */
+/* ---- divisors that are arguments (compiler/cuda/merge.c): of numbers below 2^31 ---- */
 struct kd_shift { /* a power of two: its logarithm, and the bits below it */
     unsigned n, mask;
     INLINE kd_shift(long v) : n((unsigned)v), mask((unsigned)((unsigned long)v >> 32)) {}
@@ -101,32 +101,32 @@ INLINE float s_random(unsigned long at, long seed, long step, int number) {
     return (float)((at & 2 ? other : half) >> 8) * 0x1p-24f;
 }
 
-/* ---- vectors of 16 bytes: LOT(T) elements, in registers floats; p is a multiple of 16 bytes
+/* ---- vectors of 16 bytes: VECTOR(T) elements, in registers floats; p is a multiple of 16 bytes
  * ---- */
-#define LOT(T) (16 / (int)sizeof(T))
-INLINE void load_lot(const float *p, float *v) {
+#define VECTOR(T) (16 / (int)sizeof(T))
+INLINE void load_vector(const float *p, float *v) {
     kd_words w = kd_load16(p);
     for (int i = 0; i < 4; i++) v[i] = __uint_as_float(w.w[i]);
 }
-INLINE void store_lot(float *p, const float *v) {
+INLINE void store_vector(float *p, const float *v) {
     kd_words w;
     for (int i = 0; i < 4; i++) w.w[i] = __float_as_uint(v[i]);
     kd_store16(p, w);
 }
 /* f16 and bf16 are one type in C++, so the functions have their names. */
-#define HALF_LOTS(T)                                                                               \
-    INLINE void load_lot_##T(const T *p, float *v) {                                               \
+#define HALF_VECTORS(T)                                                                            \
+    INLINE void load_vector_##T(const T *p, float *v) {                                            \
         kd_words w = kd_load16(p);                                                                 \
         for (int i = 0; i < 8; i++) v[i] = kd_widen_##T((T)(w.w[i / 2] >> i % 2 * 16));            \
     }                                                                                              \
-    INLINE void store_lot_##T(T *p, const float *v) {                                              \
+    INLINE void store_vector_##T(T *p, const float *v) {                                           \
         kd_words w;                                                                                \
         for (int i = 0; i < 4; i++) w.w[i] = kd_narrow2_##T(v[2 * i], v[2 * i + 1]);               \
         kd_store16(p, w);                                                                          \
     }
-HALF_LOTS(f16)
-HALF_LOTS(bf16)
-#undef HALF_LOTS
+HALF_VECTORS(f16)
+HALF_VECTORS(bf16)
+#undef HALF_VECTORS
 
 /* ---- reductions in a fixed order, with the result in every thread; float, double, int or long
  * ---- */

@@ -15,7 +15,7 @@ INLINE float s_widen_bf16(half_of_word h) {
  * array, since N is a power of two, and the first one's place is a multiple of it. Addresses are
  * multiples of the vector's size, or of 16 bytes. Elements are read from the loaded words; a
  * copy would cost compile time. */
-template <class T, int N> struct lot {
+template <class T, int N> struct vec {
     enum { BYTES = N * (int)sizeof(T), WORDS = 16 / (int)sizeof(T) };
     alignas(BYTES < 16 ? BYTES : 16) T at[N];
     INLINE T &operator[](long i) { return at[i & (N - 1)]; }
@@ -57,12 +57,12 @@ template <class T, int N> struct lot {
 
 /* The horizontally fused part of a CTA: the kind of the part, its numbers and pointers in the
  * table, and the CTA's index in it. */
-struct strand {
+struct fused_part {
     int kind, numbers, pointers, block;
 };
 /* Number 0 is the number of parts; then each has a word: the first CTA 32 bits, the kind 12, the
  * first number 9, the first pointer 10. */
-template <class TABLE> INLINE strand strand_of(const TABLE &table, int block) {
+template <class TABLE> INLINE fused_part fused_part_of(const TABLE &table, int block) {
     int from = 1, to = (int)table.number[0] + 1; /* binary search in [from, to) */
 #pragma unroll 1
     while (to - from > 1) {
@@ -100,7 +100,7 @@ INLINE const T *group_join(const T (&v)[N], int groups) {
 /* Stores the groups' results to `to`, the N of a group contiguous, group after group: the first
  * `n` of them. */
 template <class BY, int THREADS, class T, int N>
-INLINE void group_leave(const T (&v)[N], int groups, T *to, long n) {
+INLINE void group_store(const T (&v)[N], int groups, T *to, long n) {
     const T *parts = group_join<BY, THREADS>(v, groups);
 #pragma unroll 1
     for (int i = kd_thread(); i < N * groups && i < n; i += THREADS)

@@ -340,31 +340,32 @@ KD_INLINE void kd_wgmma_begin() { emulated::under_way[threadIdx.x].begun = true;
 KD_INLINE void kd_wgmma_commit() { emulated::under_way[threadIdx.x].groups++; }
 template <int LEFT> void kd_wgmma_wait() { emulated::multiply_end(LEFT); }
 template <int N> void kd_wgmma_sums(float (&)[N]) {}
-template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
+template <bool LEFT_ROWS, bool RIGHT_ROWS, bool OVERWRITE = false, int N>
 void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
-    emulated::multiply_begin(
-        sum, N,
-        {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>, ALONE});
+    emulated::multiply_begin(sum, N,
+                             {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2,
+                              emulated::value_of_half<kd_widen_bf16>, OVERWRITE});
 }
-template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
+template <bool LEFT_ROWS, bool RIGHT_ROWS, bool OVERWRITE = false, int N>
 void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
-    emulated::multiply_begin(
-        sum, N,
-        {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, ALONE});
+    emulated::multiply_begin(sum, N,
+                             {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2,
+                              emulated::value_of_half<kd_widen_f16>, OVERWRITE});
 }
-template <bool RIGHT_ROWS, bool ALONE, int N>
+template <bool RIGHT_ROWS, bool OVERWRITE, int N>
 void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b,
                         int line = __builtin_LINE()) {
     emulated::multiply_begin(
         sum, N,
-        {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>, ALONE}, a);
+        {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>, OVERWRITE},
+        a);
 }
-template <bool RIGHT_ROWS, bool ALONE, int N>
+template <bool RIGHT_ROWS, bool OVERWRITE, int N>
 void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b,
                        int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, ALONE},
-        a);
+        sum, N,
+        {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, OVERWRITE}, a);
 }
 template <int N>
 void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
@@ -391,12 +392,12 @@ inline void kd_barrier_expect(kd_saddr at, int bytes, int line = __builtin_LINE(
 inline void kd_barrier_wait(kd_saddr at, int parity, int line = __builtin_LINE()) {
     emulated::barrier_wait(at, parity, line);
 }
-inline void kd_copy_box(kd_saddr to, const kd_map *from, int x, int y, int z, kd_saddr barrier,
+inline void kd_copy_tile(kd_saddr to, const kd_map *from, int x, int y, int z, kd_saddr barrier,
                         int line = __builtin_LINE()) {
     emulated::copy_box(to, from, {x, y, z, 0, 0}, {0, 0, 0}, 0, barrier, line);
 }
 template <int WINDOWS>
-void kd_copy_image(kd_saddr to, const kd_map *from, int channel, const int (&x)[3], int n,
+void kd_copy_im2col(kd_saddr to, const kd_map *from, int channel, const int (&x)[3], int n,
                    const int (&by)[3], kd_saddr barrier, int line = __builtin_LINE()) {
     int at[5] = {channel, x[0], WINDOWS > 1 ? x[1] : n, WINDOWS > 2 ? x[2] : n, n};
     emulated::check_image(from, x, by, WINDOWS, line);

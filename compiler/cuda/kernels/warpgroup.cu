@@ -37,7 +37,7 @@ template <int LEFT> KD_INLINE void kd_wgmma_wait() {
 /* sum[64][2 N] += a[64][16] b[16][2 N], in f32; undefined until waited for. For warp w, sum
  * holds rows 16 w + g and 16 w + g + 8 (g = lane / 4) of columns 8 j + 2 q and 8 j + 2 q + 1 (q
  * = lane % 4) at 4 j: {g, 2 q}, {g, 2 q + 1}, {g + 8, 2 q}, {g + 8, 2 q + 1}. LEFT_ROWS,
- * RIGHT_ROWS: those tiles are MN-major. ALONE: sum becomes the product, whatever it was. */
+ * RIGHT_ROWS: those tiles are MN-major. OVERWRITE: sum becomes the product, whatever it was. */
 #define KD_F8(i)                                                                                   \
     "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]), "+f"(sum[i + 4]),          \
         "+f"(sum[i + 5]), "+f"(sum[i + 6]), "+f"(sum[i + 7])
@@ -62,65 +62,73 @@ template <int LEFT> KD_INLINE void kd_wgmma_wait() {
            "%110, %111, "                                                                          \
            "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "  \
            "%126, %127"
-template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
+template <bool LEFT_ROWS, bool RIGHT_ROWS, bool OVERWRITE = false, int N>
 KD_INLINE void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b) {
     static_assert(N == 16 || N == 32 || N == 64 || N == 128, "columns of a product");
     if constexpr (N == 16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" KD_R16
                      "}, %16, %17, %20, 1, 1, %18, %19;"
                      : KD_F16(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" KD_R32
                      "}, %32, %33, %36, 1, 1, %34, %35;"
                      : KD_F32(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 64)
         asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" KD_R64
                      "}, %64, %65, %68, 1, 1, %66, %67;"
                      : KD_F64(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 128)
         asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" KD_R128
                      "}, %128, %129, %132, 1, 1, %130, %131;"
                      : KD_F128(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
                      : "memory");
 }
-template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
+template <bool LEFT_ROWS, bool RIGHT_ROWS, bool OVERWRITE = false, int N>
 KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
     static_assert(N == 16 || N == 32 || N == 64 || N == 128, "columns of a product");
     if constexpr (N == 16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" KD_R16
                      "}, %16, %17, %20, 1, 1, %18, %19;"
                      : KD_F16(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" KD_R32
                      "}, %32, %33, %36, 1, 1, %34, %35;"
                      : KD_F32(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 64)
         asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KD_R64
                      "}, %64, %65, %68, 1, 1, %66, %67;"
                      : KD_F64(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 128)
         asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" KD_R128
                      "}, %128, %129, %132, 1, 1, %130, %131;"
                      : KD_F128(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
                      : "memory");
 }
 /* The same with a left operand in registers, each warp's 16 rows in the layout of kd_mma_*,
  * which must stay unchanged until the product is complete. 16, 32, 48, 64 or 128 columns. */
-template <bool RIGHT_ROWS, bool ALONE, int N>
+template <bool RIGHT_ROWS, bool OVERWRITE, int N>
 KD_INLINE void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
     static_assert(N == 8 || N == 16 || N == 24 || N == 32 || N == 64, "columns of a product");
     if constexpr (N == 8)
@@ -128,38 +136,38 @@ KD_INLINE void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_ti
                      "}, {%8, %9, %10, %11}, %12, %14, 1, 1, %13;"
                      : KD_F8(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" KD_R16
                      "}, {%16, %17, %18, %19}, %20, %22, 1, 1, %21;"
                      : KD_F16(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 24)
         asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {" KD_R24
                      "}, {%24, %25, %26, %27}, %28, %30, 1, 1, %29;"
                      : KD_F24(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" KD_R32
                      "}, {%32, %33, %34, %35}, %36, %38, 1, 1, %37;"
                      : KD_F32(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 64)
         asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" KD_R64
                      "}, {%64, %65, %66, %67}, %68, %70, 1, 1, %69;"
                      : KD_F64(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
 }
-template <bool RIGHT_ROWS, bool ALONE, int N>
+template <bool RIGHT_ROWS, bool OVERWRITE, int N>
 KD_INLINE void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
     static_assert(N == 8 || N == 16 || N == 24 || N == 32 || N == 64, "columns of a product");
     if constexpr (N == 8)
@@ -167,35 +175,35 @@ KD_INLINE void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_til
                      "}, {%8, %9, %10, %11}, %12, %14, 1, 1, %13;"
                      : KD_F8(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" KD_R16
                      "}, {%16, %17, %18, %19}, %20, %22, 1, 1, %21;"
                      : KD_F16(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 24)
         asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.f16.f16 {" KD_R24
                      "}, {%24, %25, %26, %27}, %28, %30, 1, 1, %29;"
                      : KD_F24(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" KD_R32
                      "}, {%32, %33, %34, %35}, %36, %38, 1, 1, %37;"
                      : KD_F32(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
     if constexpr (N == 64)
         asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KD_R64
                      "}, {%64, %65, %66, %67}, %68, %70, 1, 1, %69;"
                      : KD_F64(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
-                       "n"((int)!ALONE)
+                       "n"((int)!OVERWRITE)
                      : "memory");
 }
 /* sum[64][2 N] += a[64][8] b[8][2 N] of floats, whose lower 13 bits are ignored; both tiles
@@ -291,7 +299,8 @@ KD_INLINE void kd_barrier_wait(kd_saddr at, int parity) {
 /* Copies the map's box whose first element is number x of line y of matrix z, to a multiple of
  * 128 bytes: its lines are contiguous, with the tiles' swizzle; by one thread, and its bytes
  * count on the barrier. */
-KD_INLINE void kd_copy_box(kd_saddr to, const kd_map *from, int x, int y, int z, kd_saddr barrier) {
+KD_INLINE void kd_copy_tile(kd_saddr to, const kd_map *from, int x, int y, int z,
+                            kd_saddr barrier) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, "
                  "%5}], [%2];" ::"r"(to),
@@ -303,8 +312,8 @@ KD_INLINE void kd_copy_box(kd_saddr to, const kd_map *from, int x, int y, int z,
  * shifted along W, H and D by `by`, 0 or more, and less than 2^(16 / WINDOWS) (PTX ISA: im2col
  * mode). */
 template <int WINDOWS>
-KD_INLINE void kd_copy_image(kd_saddr to, const kd_map *from, int channel, const int (&x)[3], int n,
-                             const int (&by)[3], kd_saddr barrier) {
+KD_INLINE void kd_copy_im2col(kd_saddr to, const kd_map *from, int channel, const int (&x)[3],
+                              int n, const int (&by)[3], kd_saddr barrier) {
     static_assert(WINDOWS >= 1 && WINDOWS <= 3, "spatial axes");
     if constexpr (WINDOWS == 1)
         asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::"

@@ -1,0 +1,81 @@
+/* Kernels around a grouped windowed contraction that is computed lane by lane; the loops are in
+ * compiler/cpu/kernels/grouped.c. */
+#include "compiler/cpu/emit_windows.h"
+#include "compiler/cpu/operands.h"
+#include "compiler/cpu/partials.h"
+
+static void put_window(dl_emitter *e, const dl_shape *s) {
+    dl_putf(e->out, "static const struct group_window %s_window = {.batch = %lld, ", e->k->name,
+            (long long)s->batch);
+    dl_emit_three(e->out, "x", s->x), dl_emit_three(e->out, "y", s->y);
+    dl_emit_three(e->out, "stride", s->stride), dl_emit_three(e->out, "dilation", s->dilation);
+    dl_emit_three(e->out, "pad", s->pad), dl_emit_three(e->out, "kernel", s->kernel);
+    dl_puts(e->out, "};\n");
+}
+
+void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+    enum { TAP_BYTES = 16 }; /* of struct depth_tap */
+    const char *name = e->k->name;
+    bool turned = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
+    const int64_t *size = turned ? s->x : s->y;
+    code->units[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
+    put_window(e, s);
+    dl_emit_point(e);
+    dl_emit_head(e, 0);
+    dl_emit_unit_sums(e, code->units[0], code);
+    dl_putf(
+        e->out,
+        "    _Static_assert(sizeof(struct depth_tap) == %d, \"scratch\");\n"
+        "    depth_unit(&%s_window, %d, arg, %s, %s, %lldL, unit, scratch, %s_point, sums);\n}\n",
+        TAP_BYTES, name, turned, dl_emit_array(e, s->c->parts[s->image][0]),
+        dl_emit_array(e, s->c->parts[s->weight][0]), (long long)e->k->space[1].size, name);
+    code->scratch = s->taps * TAP_BYTES;
+}
+
+/* A vector of lanes must find all channels of x that it reads in one vector, or each lane its
+ * own; targets with short vectors have no permutation for this. The choice is by cost: permuted
+ * lanes take two instructions a product and register tiles one, but some of the tiles' products
+ * are zeros between groups. */
+bool dl_emit_is_by_lanes(const dl_emitter *e, const dl_shape *s) {
+    enum { PICKED = 8 };
+    int64_t groups = s->c->windows.groups, own = s->weight_o / groups, per = s->weight_c,
+            lanes = e->t->lanes;
+    if (groups == 1) return false;
+    if (own == 1 && per == 1) return true;
+    dl_target vectors = *e->t; /* one vector per panel */
+    vectors.panel = vectors.lanes;
+    int64_t span = dl_find_k_ranges(e->arena, &vectors, s->weight_o, groups, per).terms;
+    return lanes >= PICKED && span <= lanes && 2 * per < span;
+}
+
+void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+    enum { AT_ONCE = 4, LANE_CHANNELS = 32 /* of struct lane_channels, without its array */ };
+    const char *name = e->k->name;
+    int x = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
+        y = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0];
+    int64_t panel = e->t->panel, groups = s->c->windows.groups, per = s->weight_c,
+            own = s->weight_o / groups, block = s->kernel[2] * per * panel,
+            places = s->taps / s->kernel[2];
+    put_window(e, s);
+    dl_putf(e->out,
+            "static const struct group_gradient %s_gradient = {&%s_window, {%d, %lld, %s}, {%d, "
+            "%lld, %s}, "
+            "%lld, %lld};\n",
+            name, name, x, (long long)(per * groups),
+            dl_emit_element(e->k->params.at[x].type.dtype), y, (long long)(own * groups),
+            dl_emit_element(e->k->params.at[y].type.dtype), (long long)per, (long long)own);
+    dl_emit_panel_body(e, s);
+    code->units[0] = dl_ceil_div(own * groups, panel) * places;
+    dl_emit_head(e, 0);
+    dl_emit_unit_sums(e, code->units[0], code);
+    dl_putf(
+        e->out,
+        "    _Static_assert(AT_ONCE == %d && sizeof(struct lane_channels) == %d, \"scratch\");\n"
+        "    const float *acc = lane_gradient_unit(&%s_gradient, arg, unit / %lldL, unit %% %lldL, "
+        "scratch);\n"
+        "    for (long i = 0; i < %lldL; i += LANES)\n"
+        "        %s_body(arg, unit * %lldL + i, LANES, acc + i, sums);\n}\n",
+        AT_ONCE, LANE_CHANNELS, name, (long long)places, (long long)places, (long long)block, name,
+        (long long)block);
+    code->scratch = (block + dl_ceil_div(per, AT_ONCE) * AT_ONCE * panel) * 4 + LANE_CHANNELS;
+}

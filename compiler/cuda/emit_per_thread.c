@@ -1,0 +1,280 @@
+/* Per-thread reductions over a few terms, at a thread's point or vector of points: windows of a
+ * pool, forward and backward. They are not reductions of a sweep: a loop over their axes
+ * computes their operands before the point's other statements, and nothing of it goes through
+ * memory. */
+#include <math.h>
+
+#include "compiler/cuda/emit_loops.h"
+
+enum {
+    MOST_TERMS = 32,        /* terms of a thread, in one chain, */
+    LEAST_POINTS = 1 << 13, /* so many points fill the GPU */
+    WRITTEN_OUT = 1024      /* statements of the unrolled loop */
+};
+
+static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
+static const char *type_of(const dl_emitter *e, int i) {
+    return dl_cuda_accumulator_type(instr_of(e, i),
+                                    dl_axes_points(e->k->nspace, e->k->space, e->per_thread));
+}
+
+/* ---- which reductions ---- */
+
+/* Do all values along these axes end in reductions over exactly them? */
+static bool ends_there(const dl_emitter *e, unsigned axes) {
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        const dl_step *s = &e->steps[i];
+        bool reduces = s->kind == DL_K_REDUCE;
+        if (reduces && s->over == axes) continue;
+        if (reduces && (e->steps[s->args[0]].axes | s->over) & axes) return false;
+        if (s->kind == DL_K_STORE && s->axes & axes) return false;
+    }
+    return true;
+}
+
+/* The axes of a reduction of few terms, which are not contiguous in memory, at many points; 0:
+ * none. */
+static unsigned find_axes(const dl_emitter *e) {
+    const dl_kernel *k = e->k;
+    unsigned all = 0;
+    int inner = dl_kernel_inner(k);
+    for (int i = 0; i < k->nspace; i++) all |= 1u << i;
+    for (int i = 0; i < k->instrs.n && inner >= 0; i++) {
+        unsigned over = e->steps[i].kind == DL_K_REDUCE ? e->steps[i].over : 0;
+        if (!over || over >> inner & 1 || !ends_there(e, over)) continue;
+        if (dl_axes_points(k->nspace, k->space, over) <= MOST_TERMS &&
+            dl_axes_points(k->nspace, k->space, all & ~over) >= LEAST_POINTS)
+            return over;
+    }
+    return 0;
+}
+
+/* Does a sweep store into the memory of an input that another one reads? */
+static bool overwrites(const dl_emitter *e, const dl_sweep *writer, const dl_sweep *reader) {
+    for (int i = 0; i < writer->run.n && reader != writer; i++) {
+        const dl_kinstr *store = instr_of(e, writer->run.at[i]);
+        int input = store->kind == DL_K_STORE ? e->k->params.at[store->param].alias : -1;
+        for (int j = 0; j < reader->run.n && input >= 0; j++) {
+            const dl_kinstr *load = instr_of(e, reader->run.at[j]);
+            if (load->kind == DL_K_LOAD && load->param == input) return true;
+        }
+    }
+    return false;
+}
+
+/* Can the sweeps be emitted so? Finalizing sweeps have no loop of their own. */
+static bool suits(const dl_emitter *e) {
+    const dl_sweeps *s = &e->sweeps;
+    for (int i = 0; i < s->n; i++) {
+        for (int j = 0; j < s->n; j++)
+            if (overwrites(e, &s->at[i], &s->at[j])) return false;
+        for (int j = 0; s->at[i].behind && j < s->at[i].run.n; j++)
+            if (e->steps[s->at[i].run.at[j]].axes & e->per_thread ||
+                dl_cuda_is_per_thread(e, s->at[i].run.at[j]))
+                return false;
+    }
+    return s->valid;
+}
+
+bool dl_cuda_find_per_thread(dl_emitter *e) {
+    const dl_kernel *k = e->k;
+    const dl_step *all = e->steps;
+    int n = k->instrs.n;
+    if (!(e->per_thread = find_axes(e))) return false;
+    dl_step *steps = DL_NEWS(e->arena, dl_step, n + 1);
+    memcpy(steps, all, sizeof *steps * (size_t)n);
+    e->steps = steps;
+    for (int i = 0; i < n; i++)
+        if (dl_cuda_is_per_thread(e, i))
+            steps[i].kind = DL_K_ELEM; /* to sweeps, an op like others */
+    e->sweeps = dl_find_sweeps(e->arena, n, steps, 0);
+    if (suits(e) && !dl_choose_row(e->arena, n, steps, k->nspace, k->space, dl_kernel_inner(k)))
+        return true;
+    e->steps = all, e->per_thread = 0;
+    return false;
+}
+
+/* ---- text ---- */
+
+void dl_cuda_put_per_thread_value(dl_emitter *e, int number) {
+    const dl_kinstr *in = instr_of(e, number);
+    dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, type_of(e, number)[0] != 'f');
+    if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
+    dl_putf(e->out, "    const %s v%d = %sa%d[j]%s;\n", dl_emit_type(e, in->type), number, c.open,
+            number, c.close);
+}
+
+/* By instruction, the depth of its chain of such reductions. */
+static int *find_levels(const dl_emitter *e) {
+    int *level = DL_NEWS(e->arena, int, e->k->instrs.n + 1);
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        for (int a = 0; a < e->steps[i].nargs; a++)
+            if (level[e->steps[i].args[a]] > level[i]) level[i] = level[e->steps[i].args[a]];
+        level[i] += dl_cuda_is_per_thread(e, i);
+    }
+    return level;
+}
+
+/* Does the present sweep read it from an earlier one? */
+static bool is_read(const dl_emitter *e, int number) {
+    for (int i = 0; i < e->now->read.n; i++)
+        if (e->now->read.at[i] == number) return true;
+    return false;
+}
+
+/* The operands of a level's reductions, down to reads and reductions of lower levels. */
+static bool *find_made(const dl_emitter *e, const bool *runs, const int *level, int now) {
+    bool *made = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
+    for (int i = e->k->instrs.n - 1; i >= 0; i--) {
+        bool per_thread = dl_cuda_is_per_thread(e, i),
+             root = per_thread && runs[i] && level[i] == now;
+        made[i] |= root;
+        if (!made[i] || (per_thread && !root) || is_read(e, i)) continue;
+        for (int a = 0; a < e->steps[i].nargs; a++) made[e->steps[i].args[a]] = true;
+    }
+    return made;
+}
+
+/* Is load `in` out of bounds wherever load `of` is? */
+static bool lies_with(const dl_emitter *e, const dl_kinstr *of, const dl_kinstr *in) {
+    const dl_type *t = &e->k->params.at[of->param].type, *own = &e->k->params.at[in->param].type;
+    for (int i = 0; i < t->rank; i++) {
+        const dl_index *at = &of->index[i];
+        bool found =
+            dl_index_inside(e->k->space, at, t->axis[i].size) || !dl_outside_fills(at->outside);
+        for (int a = 0; a < own->rank && !found; a++)
+            found =
+                own->axis[a].size == t->axis[i].size && memcmp(&in->index[a], at, sizeof *at) == 0;
+        if (!found) return false;
+    }
+    return true;
+}
+
+/* Is an instruction's value known where the load `of` is out of bounds? */
+static bool is_known(const dl_emitter *e, int number, const dl_kinstr *of, double *value) {
+    const dl_kinstr *in = instr_of(e, number);
+    const dl_type *t = in->kind == DL_K_LOAD ? &e->k->params.at[in->param].type : NULL;
+    double other;
+    if (in->kind == DL_K_CONST) {
+        *value = in->p;
+        return true;
+    }
+    if (t) {
+        *value = dl_kinstr_outside(in, e->k->space, t);
+        return lies_with(e, of, in);
+    }
+    if (in->kind != DL_K_ELEM || (in->op != DL_OP_select && in->op != DL_OP_cast)) return false;
+    if (!is_known(e, in->args[in->nargs - 1], of, value)) return false;
+    return in->op == DL_OP_cast || (is_known(e, in->args[1], of, &other) && other == *value);
+}
+
+/* A load that guards the loop: where it is out of bounds, no reduction of the level takes in
+ * anything. The guard uses those of its coordinates that are out of bounds at half of the points
+ * or more, and that do not depend on the innermost loop. NULL: there is none. */
+static const dl_kinstr *find_guard(const dl_emitter *e, const bool *made, const int *level, int now,
+                                   int innermost) {
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        dl_kinstr *load = DL_NEW(e->arena, dl_kinstr);
+        bool all = false;
+        *load = *instr_of(e, i);
+        if (!made[i] || load->kind != DL_K_LOAD || !(e->steps[i].axes & e->per_thread)) continue;
+        int rank = e->k->params.at[load->param].type.rank;
+        load->index = DL_NEWS(e->arena, dl_index, rank);
+        for (int a = 0; a < rank; a++) {
+            const dl_index *at = &instr_of(e, i)->index[a];
+            bool asks =
+                at->outside == DL_OUT_EXACT && at->div > 1 && (at->nterms || at->axis != innermost);
+            for (int t = 0; t < at->nterms; t++) asks &= at->term[t].axis != innermost;
+            load->index[a] = asks ? *at : (dl_index){.axis = -1};
+            all |= asks;
+        }
+        for (int r = 0; r < e->k->instrs.n && all; r++) {
+            const dl_kinstr *in = instr_of(e, r);
+            double value, start = in->op == DL_OP_sum          ? 0
+                                  : in->op == DL_OP_reduce_max ? -INFINITY
+                                                               : INFINITY;
+            if (!made[r] || !dl_cuda_is_per_thread(e, r) || level[r] != now) continue;
+            all = dl_emit_is_float(in->type) && is_known(e, in->args[0], load, &value) &&
+                  value == start;
+        }
+        if (all) return load;
+    }
+    return NULL;
+}
+
+/* Bytes that a thread loads in one iteration of the loop around the innermost one. */
+static int64_t count_bytes(const dl_emitter *e, const dl_vectors *l, const bool *made,
+                           int innermost) {
+    int64_t bytes = 0;
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        const dl_kinstr *in = instr_of(e, i);
+        if (!made[i] || in->kind != DL_K_LOAD || !(e->steps[i].axes & e->per_thread)) continue;
+        int each = dl_dtype_bytes(e->k->params.at[in->param].type.dtype) * l->width;
+        bytes += e->steps[i].axes >> innermost & 1 ? each * e->k->space[innermost].size : each;
+    }
+    return bytes;
+}
+
+/* A loop over an axis of the reductions. */
+static void open_loop(dl_emitter *e, int axis, bool written_out) {
+    dl_putf(e->out, "#pragma unroll%s\n    for (%s x%d = 0; x%d < %lld; x%d++) {\n",
+            written_out ? "" : " 1", e->dialect->index, axis, axis,
+            (long long)e->k->space[axis].size, axis);
+}
+
+static void put_level(dl_emitter *e, const dl_vectors *l, const bool *made, const int *level,
+                      int now) {
+    dl_axis_list axes = dl_cuda_order_axes(e, e->per_thread);
+    int64_t statements = 0;
+    int innermost = axes.axis[axes.n - 1];
+    const dl_kinstr *guard = find_guard(e, made, level, now, innermost);
+    for (int i = 0; i < e->k->instrs.n; i++)
+        statements += made[i] && instr_of(e, i)->kind != DL_K_CONST;
+    bool written_out = !guard && statements * l->width * axes.points <= WRITTEN_OUT &&
+                       count_bytes(e, l, made, innermost) < DL_ENOUGH_BYTES;
+    for (int i = 0; i < axes.n - 1; i++) open_loop(e, axes.axis[i], written_out);
+    if (guard) {
+        dl_puts(e->out, "    if (");
+        dl_emit_bounds(e, &e->k->params.at[guard->param].type, guard->index);
+        dl_puts(e->out, ") {\n");
+    }
+    open_loop(e, innermost, true);
+    dl_cuda_load_per_thread(e, l, made);
+    dl_cuda_open_points(e, l);
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        const dl_kinstr *in = instr_of(e, i);
+        bool per_thread = dl_cuda_is_per_thread(e, i);
+        if (!made[i]) continue;
+        if (per_thread && level[i] == now)
+            dl_putf(e->out, "    a%d[j] = %s::of(a%d[j], (%s)v%d);\n", i, dl_cuda_operator(in), i,
+                    type_of(e, i), in->args[0]);
+        else if (per_thread)
+            dl_cuda_put_per_thread_value(e, i);
+        else if (is_read(e, i))
+            dl_emit_read(e, i);
+        else
+            dl_emit_instr(e, i);
+    }
+    dl_cuda_close_points(e);
+    for (int i = 0; i < axes.n + !!guard; i++) dl_puts(e->out, "    }\n");
+}
+
+/* The reductions in `runs`, before the loop in which `j` counts: a<number>[j]. */
+static void put_per_thread(dl_emitter *e, const dl_vectors *l, const bool *runs) {
+    int *level = find_levels(e), most = 0;
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        if (!runs[i] || !dl_cuda_is_per_thread(e, i)) continue;
+        if (level[i] > most) most = level[i];
+        dl_putf(e->out,
+                "    %s a%d[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) a%d[j] = %s;\n",
+                type_of(e, i), i, l->width, l->width, i, dl_emit_start(instr_of(e, i)));
+    }
+    for (int now = 1; now <= most; now++)
+        put_level(e, l, find_made(e, runs, level, now), level, now);
+}
+
+void dl_cuda_open_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs) {
+    dl_cuda_load_vectors(e, l, runs);
+    put_per_thread(e, l, runs);
+    dl_cuda_open_points(e, l);
+}

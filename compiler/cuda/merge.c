@@ -1,0 +1,219 @@
+/* Function merging: phases of kernels whose templates are equal (phase_template.h) become one
+ * function, and the numbers in which they differ become its arguments. So a model's layers
+ * compile once per kind, not once per size. Contractions that are equal up to their sums share a
+ * loop over tiles, after which a number selects the epilogue. Division by such a number is a
+ * product and a shift, as the compiler would have made it (kernels/prelude.cu). merge_fused_parts.c
+ * does the same for horizontally fused kernels. */
+#include <string.h>
+
+#include "compiler/cuda/merge.h"
+#include "ir/base/hash.h"
+
+enum {
+    MOST_NUMBERS =
+        96, /* arguments in addition to pointers; a phase that differs in more is compiled alone */
+    MOST_EPILOGUES = 16 /* of one loop over tiles */
+};
+
+static const char head_end[] = "char *workspace) {\n";
+
+/* ---- parses a kernel's text ---- */
+
+static void take_head(dl_arena *arena, dl_phase *p, const char *head, const char *end) {
+    const char *at = head + strlen(DL_CUDA_HEAD), *close = strchr(at, ')');
+    p->bounds = dl_strndup(arena, at, (size_t)(close - at));
+    const char *first = at = strchr(close + 1, '(') + 1;
+    while (strncmp(at, "KD_MAP(", strlen("KD_MAP(")) == 0) at = strchr(at, ',') + 2;
+    p->maps = dl_strndup(arena, first, (size_t)(at - first));
+    while (at < end) {
+        const char *comma = strchr(at, ',');
+        dl_push(arena, &p->params, dl_strndup(arena, at, (size_t)(comma - at)));
+        at = comma + 2;
+    }
+}
+
+static const char *types_of(dl_arena *arena, const dl_phase *p, const char *before, int from,
+                            int to) {
+    dl_buf b = {0};
+    dl_puts(&b, before);
+    for (int i = from; i < to; i++) dl_putf(&b, "|%s", dl_merge_type(arena, p, i));
+    const char *text = dl_strndup(arena, b.at ? b.at : "", b.n);
+    dl_buf_free(&b);
+    return text;
+}
+
+static void sign(dl_arena *arena, dl_phase *p) {
+    p->signature =
+        types_of(arena, p, dl_format(arena, "%s %s", p->bounds, p->maps), 0, p->s.epilogue_args);
+    p->epilogue_signature = types_of(arena, p, "", p->s.epilogue_args, p->s.args.n);
+    p->hash = dl_hash(p->s.text, p->s.epilogue_start, dl_hash_str(p->signature, 0));
+}
+
+/* Structs stand before the first phase; later phases use only the work item of them. */
+static dl_phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, int number,
+                            const char *head) {
+    dl_phase *p = DL_NEW(arena, dl_phase);
+    const char *title = strstr(piece->text.at, "/* @"), *line = strchr(title, '\n') + 1;
+    const char *first = strstr(line, DL_CUDA_HEAD), *left = strstr(line, "_left : "), *end = first;
+    const char *body = strstr(head, head_end), *close = strstr(body, "\n}\n") + 3;
+    *p = (dl_phase){.kernel = kernel, .number = number};
+    p->title = dl_strndup(arena, title, (size_t)(line - title));
+    take_head(arena, p, head, body);
+    body += sizeof head_end - 1;
+    if (number && left && left < first)
+        for (end = left; end[-1] != '\n';) end--;
+    p->s = dl_phase_template_of(arena, piece->name, line, (size_t)(end - line), body,
+                                (size_t)(close - body));
+    sign(arena, p);
+    return p;
+}
+
+/* ---- epilogues ---- */
+
+static bool equal_epilogue(const dl_phase *a, const dl_phase *b) {
+    return strcmp(a->s.text + a->s.epilogue_start, b->s.text + b->s.epilogue_start) == 0 &&
+           strcmp(a->epilogue_signature, b->epilogue_signature) == 0;
+}
+
+/* The parameters of epilogue number `end` that come after those of the epilogues before it. */
+static int own_args(const dl_phase *p, int end) {
+    return dl_merge_at_epilogue(p, end)->s.args.n - p->s.epilogue_args;
+}
+static int args_before(const dl_phase *p, int end) {
+    int n = 0;
+    for (int i = 0; i < end; i++) n += own_args(p, i);
+    return n;
+}
+
+/* ---- functions ---- */
+
+static void put_params(dl_arena *arena, dl_buf *out, const dl_phase *p, int from, int to,
+                       int skipped) {
+    for (int i = from; i < to; i++)
+        dl_putf(out, "%sp%d, ", dl_merge_type(arena, p, i), i + skipped);
+}
+
+/* The epilogue that number `which` selects. */
+static void put_epilogues(dl_buf *out, const dl_phase *p, dl_hoisted *const *hoisted, int which,
+                          const char *symbol) {
+    static const char close[] = "}\n";
+    for (int i = 0; i < p->epilogues; i++) {
+        const dl_phase *q = dl_merge_at_epilogue(p, i);
+        size_t to = strlen(q->s.text) - (p->epilogues > 1 ? sizeof close - 1 : 0);
+        if (p->epilogues > 1)
+            dl_putf(out, "%s if (number%d == %d) {\n", i ? "    } else" : "   ", which, i);
+        dl_merge_put_text(out, q, hoisted[i], symbol, q->s.epilogue_start, to,
+                          q->s.epilogue_parameter, args_before(p, i));
+    }
+    if (p->epilogues > 1) dl_putf(out, "    }\n%s", close);
+}
+
+static void put_function(dl_arena *arena, dl_buf *out, const dl_phase *p,
+                         dl_hoisted *const *hoisted, int numbers, const char *symbol) {
+    dl_puts(out, "\n");
+    for (const dl_phase *q = p; q; q = q->next) dl_puts(out, q->title);
+    dl_merge_put_text(out, p, hoisted[0], symbol, 0, p->s.structs, 0, 0);
+    dl_putf(out, "%s%s) %s(%s", DL_CUDA_HEAD, p->bounds, symbol, p->maps);
+    put_params(arena, out, p, 0, p->s.epilogue_args, 0);
+    for (int i = 0; i < p->epilogues; i++)
+        put_params(arena, out, dl_merge_at_epilogue(p, i), p->s.epilogue_args,
+                   dl_merge_at_epilogue(p, i)->s.args.n, args_before(p, i));
+    dl_puts(out, "char *workspace");
+    for (int i = 0; i < numbers + (p->epilogues > 1); i++) dl_putf(out, ", long number%d", i);
+    dl_puts(out, ") {\n");
+    dl_merge_put_text(out, p, hoisted[0], symbol, p->s.structs, p->s.epilogue_start,
+                      p->s.struct_parameters, 0);
+    put_epilogues(out, p, hoisted, numbers, symbol);
+}
+
+static dl_piece make_piece(const dl_piece *of, const dl_phase *p) {
+    bool halo = strstr(p->s.text, "ct_tile_halo");
+    bool template = strstr(p->s.text, "ct_tile") || strstr(p->s.text, "attention");
+    dl_piece piece = {.name = of->name};
+    memcpy(piece.code.needs, of->code.needs, sizeof piece.code.needs);
+    piece.code.phases = halo ? DL_CUDA_HALO : template ? DL_CUDA_TEMPLATE : 1;
+    return piece;
+}
+
+/* A phase's arguments; pointers of other epilogues get any value: the kernel's first parameter. */
+static dl_plan_entry make_entry(dl_arena *arena, const dl_phase *first, const dl_phase *q,
+                                const dl_hoisted *hoisted, int numbers) {
+    dl_plan_entry e = {0};
+    int64_t *values = DL_NEWS(arena, int64_t, numbers + 2);
+    for (int i = 0; i < q->s.parameters.n; i++)
+        dl_merge_put_numbers(values, &hoisted[i], &q->s.parameters.at[i]);
+    if (first->epilogues > 1) values[numbers++] = q->end;
+    for (int i = 0; i < numbers; i++) dl_push(arena, &e.numbers, values[i]);
+    for (int i = 0; i < q->s.epilogue_args; i++) dl_push(arena, &e.args, q->s.args.at[i]);
+    for (int end = 0; end < first->epilogues; end++)
+        for (int i = 0; i < own_args(first, end); i++)
+            dl_push(arena, &e.args, end == q->end ? q->s.args.at[q->s.epilogue_args + i] : 0);
+    return e;
+}
+
+/* Phases of one function: its text, and each one's entry. */
+static void add_function(dl_arena *arena, dl_piece *kernels, dl_phase *p, dl_piece *to,
+                         int number) {
+    dl_hoisted *hoisted[MOST_EPILOGUES];
+    int n = dl_merge_arguments(arena, p, hoisted);
+    const char *symbol = dl_format(arena, "%s_%d", kernels[p->kernel].name, p->number);
+    *to = make_piece(&kernels[p->kernel], p);
+    for (const dl_phase *q = p; q; q = q->next) {
+        dl_plan_entry e = make_entry(arena, p, q, hoisted[q->end], n);
+        e.symbol = symbol, e.object = number;
+        const dl_emitted *code = &kernels[q->kernel].code;
+        for (int i = 0; i < code->nmaps && q->number == 0; i++)
+            dl_push(arena, &e.maps, code->maps[i]);
+        kernels[q->kernel].entries.at[q->number] = e;
+        for (int i = 0; i < DL_NEEDS; i++) to->code.needs[i] |= kernels[q->kernel].code.needs[i];
+    }
+    put_function(arena, &to->text, p, hoisted, n, symbol);
+}
+
+/* Does p fit with the phases of the function that begins with `first`? Then it joins them. */
+static bool joins(dl_arena *arena, dl_phase *first, dl_phase *p) {
+    dl_hoisted *hoisted[MOST_EPILOGUES];
+    int epilogues = first->epilogues, args;
+    dl_phase *last = first->last;
+    if (!dl_merge_equal(first, p)) return false;
+    p->end = epilogues;
+    for (const dl_phase *q = first; q && p->end == epilogues; q = q->next)
+        if (equal_epilogue(q, p)) p->end = q->end;
+    if (p->end == MOST_EPILOGUES) return false;
+    last->next = p, first->last = p, first->epilogues += p->end == epilogues;
+    args = p->s.epilogue_args + args_before(first, first->epilogues);
+    int numbers = dl_merge_arguments(arena, first, hoisted),
+        most = DL_ENTRY_MOST - args - 1 - DL_MAP_MOST * DL_MAP_BYTES / 8;
+    if (numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return true;
+    last->next = NULL, first->last = last, first->epilogues = epilogues, p->end = 0;
+    return false;
+}
+
+dl_piece *dl_cuda_merge(dl_arena *arena, int *n, dl_piece *kernels) {
+    int all = 0, functions = 0, nparts = 0;
+    for (int i = 0; i < *n; i++) all += kernels[i].code.phases + kernels[i].code.fused_parts;
+    dl_phase **firsts = DL_NEWS(arena, dl_phase *, all + 1),
+             **fused_parts = DL_NEWS(arena, dl_phase *, all + 1);
+    for (int i = 0; i < *n; i++) {
+        const char *head = kernels[i].text.at;
+        for (int j = 0; j < kernels[i].code.phases; j++)
+            dl_push(arena, &kernels[i].entries, (dl_plan_entry){0});
+        for (int j = 0; j < kernels[i].code.fused_parts; j++) {
+            head = strstr(head, DL_CUDA_HEAD);
+            fused_parts[nparts++] = take_phase(arena, &kernels[i], i, 0, head++);
+        }
+        for (int j = 0; j < kernels[i].code.phases && !kernels[i].code.fused_parts; j++) {
+            head = strstr(head, DL_CUDA_HEAD);
+            dl_phase *p = take_phase(arena, &kernels[i], i, j, head++);
+            int k = 0;
+            while (k < functions && !joins(arena, firsts[k], p)) k++;
+            if (k == functions) firsts[functions++] = p, p->last = p, p->epilogues = 1;
+        }
+    }
+    dl_piece *pieces = DL_NEWS(arena, dl_piece, functions + nparts + 1);
+    for (int i = 0; i < functions; i++) add_function(arena, kernels, firsts[i], &pieces[i], i);
+    functions += dl_merge_fused_parts(arena, *n, kernels, nparts, fused_parts, pieces + functions,
+                                      functions);
+    *n = functions;
+    return pieces;
+}

@@ -1,0 +1,54 @@
+/* Function merging: shared by the merging of kernels' phases (merge.c) and of horizontally fused
+ * parts (merge_fused_parts.c). Equal phases become one function, whose differing numbers are
+ * arguments (merge_arguments.c). */
+#ifndef DL_MERGE_H
+#define DL_MERGE_H
+#include "compiler/cuda/cuda.h"
+#include "compiler/cuda/phase_template.h"
+
+/* A phase of a kernel, or a horizontally fused part of one, as its emitter has written it. */
+typedef struct dl_phase {
+    int kernel, number;         /* of the phase in its kernel; for a part: of its kind */
+    const char *title, *bounds; /* the comment before it; of the launch */
+    const char *maps;           /* its parameters that are tensor maps: "KD_MAP(map0), " */
+    DL_ARRAY(const char *) params;
+    dl_phase_template s;
+    /* The head's part of the comparison: launch bounds, and types of the parameters that stand
+     * before the epilogue; and types of the epilogue's own parameters. */
+    const char *signature, *epilogue_signature;
+    uint64_t hash;      /* of the text before the epilogue */
+    int end, epilogues; /* index of its epilogue; in the first phase: the number of epilogues */
+    struct dl_phase *next,
+        *last; /* of the same function; in the first phase: the end of the list */
+} dl_phase;
+
+/* A number of a function: a constant that is the same in all its phases (lifted < 0), or an
+ * argument. */
+typedef struct {
+    int argument, second;  /* of a divisor: index of its shift's argument */
+    dl_template_kind kind; /* the kind that serves all phases */
+} dl_hoisted;
+
+enum { DL_ALL_EPILOGUES = -1 };
+/* From p on, the first phase of the function with this epilogue; NULL: none. */
+const dl_phase *dl_merge_at_epilogue(const dl_phase *p, int end);
+/* Are they equal except for numbers and epilogues? */
+bool dl_merge_equal(const dl_phase *a, const dl_phase *b);
+/* The number of arguments of the function that begins with p, without the epilogue's index;
+ * slots by epilogue. */
+int dl_merge_arguments(dl_arena *arena, const dl_phase *p, dl_hoisted **hoisted);
+/* Stores a phase's number as the function's argument. */
+void dl_merge_put_numbers(int64_t *to, const dl_hoisted *s, const dl_template_parameter *h);
+/* The text's part [from, to), whose holes begin with number `hole`. `skipped`: parameters
+ * between those of the function's beginning and the epilogue's own. */
+void dl_merge_put_text(dl_buf *out, const dl_phase *p, const dl_hoisted *hoisted,
+                       const char *symbol, size_t from, size_t to, int parameter, int skipped);
+/* "const float *__restrict__ ": the type of its parameter number `arg` in the order of the text. */
+const char *dl_merge_type(dl_arena *arena, const dl_phase *p, int arg);
+
+/* Writes to `to` the pieces of the functions that horizontally fused parts share, beginning with
+ * number `made`, and the entries of the kernels that consist of such parts. Returns the number
+ * of pieces. merge_fused_parts.c */
+int dl_merge_fused_parts(dl_arena *arena, int n, dl_piece *kernels, int nparts,
+                         dl_phase *const *fused_parts, dl_piece *to, int made);
+#endif

@@ -1,0 +1,124 @@
+/* The strip loader: images of few channels, whose tiles are strips of the image
+ * (kernels/contract_strips.cu). A strip is a contiguous run of memory that a row of positions
+ * reads at a row of taps along W. */
+#include "compiler/cuda/gather_loader.h"
+#include "compiler/cuda/gemm_matrix.h"
+
+enum { MOST = 24 << 10 /* bytes of a tile: two CTAs per SM with four each */ };
+
+static dl_mode_kind rows_of(const dl_operand *o) { return o->is_left ? DL_MODE_M : DL_MODE_N; }
+
+/* Is it an image of one tensor, in the multiplied type, with contiguous channels of one group
+ * that are too few for 16-byte copies? */
+static bool is_narrow(const dl_gemm_problem *p, const dl_operand *o) {
+    bool varies = false;
+    for (int i = 0; i < DL_MODES; i++) varies |= p->mode[i].varies || p->mode[i].size < 1;
+    if (p->direct || varies || dl_gemm_batch(p) > 1 || p->word != 2 || !o->is_image ||
+        o->nparts > 1 || o->bytes == 16)
+        return false;
+    const dl_type *t = dl_operand_part(p, o, 0);
+    int64_t stride[DL_MAX_RANK];
+    dl_type_strides(t, stride);
+    return t->dtype == o->dtype && o->channels == o->taps && o->channel == p->mode[o->taps].n - 1 &&
+           (o->taps == DL_MODE_K || o->positions == DL_MODE_K) && stride[1] == 1 &&
+           stride[t->rank - 1] == p->mode[o->taps].at[o->channel].size && o->base[0] == 0;
+}
+
+/* Bytes per copy, such that all rows are aligned to it; less than 4: none. */
+static int piece_of(const dl_gemm_problem *p, const dl_operand *o, int64_t width) {
+    const dl_type *t = dl_operand_part(p, o, 0);
+    int64_t stride[DL_MAX_RANK];
+    int piece = 16;
+    dl_type_strides(t, stride);
+    for (bool fits = false; !fits && piece >= 4; piece = fits ? piece : piece / 2) {
+        fits = width % piece == 0;
+        for (int i = 0; i < t->rank - 1; i++) fits &= i == 1 || stride[i] * p->word % piece == 0;
+    }
+    return piece;
+}
+
+/* Rows of so many items that a tile can touch; a tile begins at a multiple of its own items. */
+static int64_t lines_of(int64_t items, int64_t line, int64_t all) {
+    int64_t lines = items % line == 0   ? items / line
+                    : line % items == 0 ? 1
+                                        : (items - 2) / line + 2;
+    return dl_at_most(lines, dl_ceil_div(all, line));
+}
+
+/* The distance from the first tap of a window to the one with the lowest W. */
+static int64_t low_of(const dl_gemm_problem *p, const dl_operand *o) {
+    int64_t tap_step = o->window_axis[2].tap_step;
+    return tap_step < 0 ? tap_step * (p->mode[o->taps].at[2].size - 1) : 0;
+}
+
+bool dl_gemm_strips(const dl_gemm_problem *p, const dl_operand *o, int rows, dl_strip *to) {
+    if (!is_narrow(p, o)) return false;
+    const dl_window_axis *w = &o->window_axis[2];
+    int64_t taps = p->mode[o->taps].at[2].size, channels = p->mode[o->taps].at[o->channel].size;
+    int64_t pixel = channels * p->word, depth = DL_LINE / p->word,
+            far = w->tap_step < 0 ? -w->tap_step : w->tap_step;
+    int64_t line[2] = {p->mode[o->positions].at[3].size, taps * channels};
+    bool positions = o->taps == DL_MODE_K;
+    *to = (dl_strip){
+        .positions = positions, .row_line = line[!positions], .term_line = line[positions]};
+    to->row_lines = lines_of(rows, to->row_line, p->mode[rows_of(o)].size);
+    to->term_lines = lines_of(depth, to->term_line, p->mode[DL_MODE_K].size);
+    to->width = o->limit[2] * pixel, to->piece = piece_of(p, o, to->width);
+    if (to->piece < 4) return false;
+    int64_t side = dl_at_most(line[0], positions ? rows : depth); /* positions of a run */
+    int64_t run = ((side - 1) * w->position_step + (taps - 1) * far + 1) * pixel;
+    to->pitch = dl_ceil_div(run + to->piece - p->word, to->piece) * to->piece;
+    to->ends = p->mode[DL_MODE_K].size % depth != 0;
+    if (to->term_line % 2 == 0 && (!positions || w->tap_step == 1 || channels % 2 == 0))
+        to->pair_step = positions ? p->word : w->position_step * pixel;
+    to->paired = positions && to->pair_step && w->position_step * channels % 2 == 0 &&
+                 (w->begin + low_of(p, o)) * channels % 2 == 0;
+    to->bytes = dl_ceil_div(to->row_lines * to->term_lines * to->pitch + depth * 4, DL_LINE_BLOCK) *
+                DL_LINE_BLOCK;
+    return to->bytes <= MOST;
+}
+
+/* The contribution of item j of a row to the address. */
+static const char *byte_text(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o,
+                             dl_mode_kind kind) {
+    const dl_window_axis *w = &o->window_axis[2];
+    int64_t channels = p->mode[o->taps].at[o->channel].size, pixel = channels * p->word,
+            low = low_of(p, o);
+    if (kind == o->positions)
+        return dl_format(e->arena, "j * %lld + %lld", (long long)(w->position_step * pixel),
+                         (long long)((w->begin + low) * pixel));
+    if (w->tap_step == 1) return dl_format(e->arena, "j * %d", p->word);
+    return dl_format(e->arena, "j / %lld * %lld + j %% %lld * %d + %lld", (long long)channels,
+                     (long long)(w->tap_step * pixel), (long long)channels, p->word,
+                     (long long)(-low * pixel));
+}
+
+void dl_gemm_put_strips(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
+    dl_gemm_problem lines = *p; /* the same without coordinates along a row */
+    dl_operand of = *o;
+    dl_strip patch;
+    bool is = dl_gemm_strips(p, o, o->is_left ? p->tiling.bm : p->tiling.bn, &patch);
+    DL_CHECK(is);
+    lines.mode[o->positions].at[3].size = lines.mode[o->taps].at[2].size = 1;
+    lines.mode[o->taps].at[o->channel].size = 1;
+    of.bounded[2] = false, of.origin[2] = NULL, of.along[0][2] = 0, of.bytes = patch.piece;
+    of.has_bits = o->has_bits && (o->bounded[0] || o->bounded[1]);
+    for (int k = 0; k < DL_MODES; k++)
+        for (int c = 0; c < DL_MAX_RELATION; c++) of.scale[2][k][c] = 0;
+    const char *constants = dl_format(
+        e->arena,
+        "    enum { ALONG_K = 1, BYTES = CT_STRIP, POSITIONS = %d, ROW_LINE = %lld, ROW_LINES = "
+        "%lld, "
+        "TERM_LINE = %lld, "
+        "TERM_LINES = %lld, PIECE = %d, PITCH = %lld, WIDTH = %lld, PAIR_STEP = %lld, PAIRED = %d, "
+        "ENDS = %d "
+        "};\n"
+        "    INLINE int row_byte(int j) const { return %s; }\n    INLINE int term_byte(int j) "
+        "const { "
+        "return %s; }\n",
+        patch.positions, (long long)patch.row_line, (long long)patch.row_lines,
+        (long long)patch.term_line, (long long)patch.term_lines, patch.piece,
+        (long long)patch.pitch, (long long)patch.width, (long long)patch.pair_step, patch.paired,
+        patch.ends, byte_text(e, p, o, rows_of(o)), byte_text(e, p, o, DL_MODE_K));
+    dl_gemm_put_gather(e, &lines, &of, dl_operand_side(o), constants, patch.row_line);
+}
