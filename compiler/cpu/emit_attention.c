@@ -42,7 +42,8 @@ static void put_shape(dl_emitter *e, const shape *s) {
         ".heads = "
         "%lld, .size = %lld, .all_heads = %lld, .all_queries = %lld, .all_keys = %lld, .first = "
         "%lld, "
-        ".ahead = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, .number = "
+        ".query_offset = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, "
+        ".number = "
         "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .pairs = %d, .chunks = "
         "%lld};\n",
         e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys,

@@ -197,7 +197,7 @@ static void put_interleaved(dl_emitter *e, const dl_shape *s, dl_emitted *code) 
     dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {{", name);
     dl_emit_three(e->out, "count", count), dl_emit_three(e->out, "step", one),
         dl_emit_three(e->out, "shift", low);
-    dl_putf(e->out, ".taps = %lld}};\nstatic const struct positions %s_parities[] = {\n",
+    dl_putf(e->out, ".taps = %lld}};\nstatic const struct positions %s_stride_phases[] = {\n",
             (long long)taps, name);
     dl_buf map = {0};
     for (int64_t q = 0; q < stride_phases; q++) {
@@ -222,11 +222,11 @@ static void put_interleaved(dl_emitter *e, const dl_shape *s, dl_emitted *code) 
             rows = s->batch * count[0] * count[1] * count[2];
     dl_emit_shape(e, s, s->y, s->x, one, columns * e->t->panel, columns, 1, 1);
     dl_emit_point(e);
-    dl_putf(e->out,
-            "static const struct interleaved %s_fold = {&%s_shape, %lld, %lld, %lld, %s_parities, "
-            "%s_tap_of};\n",
-            name, name, (long long)stride_phases, (long long)channels, (long long)panels, name,
-            name);
+    dl_putf(
+        e->out,
+        "static const struct interleaved %s_fold = {&%s_shape, %lld, %lld, %lld, %s_stride_phases, "
+        "%s_tap_of};\n",
+        name, name, (long long)stride_phases, (long long)channels, (long long)panels, name, name);
     dl_emit_head(e, 0);
     dl_putf(e->out, "    interleaved_weight(&%s_fold, %s, unit, (float *)workspace);\n}\n", name,
             weight_argument(e, s));

@@ -267,13 +267,13 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     dl_putf(e->out,
             "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, "
             ".terms = "
-            "%lld, .pairs = %d, .elements = %lld, .across = %d, .left = {%d, 0, %s}, "
+            "%lld, .pairs = %d, .elements = %lld, .whole_rows = %d, .left = {%d, 0, %s}, "
             ".right = {%d, 0, %s}, .direct = %d, .left_packed = %lld, .left_step = %lld, "
             ".right_step = %lld, "
             ".row_step = %lld, "
             ".column_step = %lld, "
             ".left_at = %s_left, "
-            ".right_at = %s_right, .fetch = %s, "
+            ".right_at = %s_right, .prefetch = %s, "
             ".unit_rows = %lld, .unit_panels = %lld, .by_rows = %d};\n",
             name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
             (long long)terms, pairs, (long long)p->terms.size, by_amx_packed,

@@ -16,8 +16,8 @@ static void put_window(dl_emitter *e, const dl_shape *s) {
 void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     enum { TAP_BYTES = 16 }; /* of struct depth_tap */
     const char *name = e->k->name;
-    bool turned = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
-    const int64_t *size = turned ? s->x : s->y;
+    bool transposed = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
+    const int64_t *size = transposed ? s->x : s->y;
     code->units[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
     put_window(e, s);
     dl_emit_point(e);
@@ -27,7 +27,7 @@ void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
         e->out,
         "    _Static_assert(sizeof(struct depth_tap) == %d, \"scratch\");\n"
         "    depth_unit(&%s_window, %d, arg, %s, %s, %lldL, unit, scratch, %s_point, sums);\n}\n",
-        TAP_BYTES, name, turned, dl_emit_array(e, s->c->parts[s->image][0]),
+        TAP_BYTES, name, transposed, dl_emit_array(e, s->c->parts[s->image][0]),
         dl_emit_array(e, s->c->parts[s->weight][0]), (long long)e->k->space[1].size, name);
     code->scratch = s->taps * TAP_BYTES;
 }

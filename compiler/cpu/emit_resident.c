@@ -92,9 +92,9 @@ static void find_scratch(dl_cpu_resident *r, dl_emitted *code) {
     int64_t points = 1, bytes = 0;
     for (int i = 0; i < r->ninner; i++) {
         int64_t size = k->space[r->inner[i]].size, lanes = r->lanes ? r->e->t->lanes : 1;
-        points *= i + 1 < r->ninner || r->across ? size : dl_ceil_div(size, lanes) * lanes;
+        points *= i + 1 < r->ninner || r->outer_lanes ? size : dl_ceil_div(size, lanes) * lanes;
     }
-    if (r->across) points *= r->e->t->lanes;
+    if (r->outer_lanes) points *= r->e->t->lanes;
     for (int i = 0; i < k->instrs.n; i++) {
         if (!r->passes.saved[i]) continue;
         r->at[i] = bytes;
@@ -117,8 +117,8 @@ static void put_units(const dl_cpu_resident *r, int64_t each, int64_t count, int
     dl_putf(e->out,
             "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)count);
-    dl_emit_delinearize(e, "row", count, r->nouter - r->across, r->outer);
-    if (!r->across) {
+    dl_emit_delinearize(e, "row", count, r->nouter - r->outer_lanes, r->outer);
+    if (!r->outer_lanes) {
         dl_puts(e->out, "        "), put_row_call(r, "1");
     } else {
         int64_t size = e->k->space[r->lane_axis].size;
@@ -154,14 +154,14 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     if (can_have_lanes(&r)) {
         r.lane_axis = choose_lanes(&r);
         r.lanes = r.lane_axis >= 0;
-        r.across = r.lanes && e->now->axes >> r.lane_axis & 1;
+        r.outer_lanes = r.lanes && e->now->axes >> r.lane_axis & 1;
     }
     order_axes(&r);
     int64_t points = dl_axes_points(k->nspace, k->space, e->now->row),
             count = dl_axes_points(k->nspace, k->space, e->now->axes);
-    r.chains = r.across && points <= DL_CHAIN;
+    r.chains = r.outer_lanes && points <= DL_CHAIN;
     int64_t group = 1;
-    if (r.across) {
+    if (r.outer_lanes) {
         int64_t size = k->space[r.lane_axis].size,
                 vectors = UNIT_POINTS / (points ? points : 1) / e->t->lanes;
         group = vectors > 1 ? vectors * e->t->lanes : e->t->lanes;
@@ -171,9 +171,9 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     find_scratch(&r, code);
 
     int order[DL_MAX_RANK], norder = 0;
-    for (int i = 0; i < r.nouter - r.across; i++) order[norder++] = r.outer[i];
+    for (int i = 0; i < r.nouter - r.outer_lanes; i++) order[norder++] = r.outer[i];
     for (int i = 0; i < r.ninner; i++) order[norder++] = r.inner[i];
-    if (r.across) order[norder++] = r.lane_axis;
+    if (r.outer_lanes) order[norder++] = r.lane_axis;
     dl_emit_row_mode(&r, true);
     int64_t partial = dl_emit_find_partial(e, norder, order),
             each = points < UNIT_POINTS ? UNIT_POINTS / (points ? points : 1) : 1,

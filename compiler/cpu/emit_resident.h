@@ -9,8 +9,8 @@ typedef struct {
     dl_emitter *e;
     const dl_sweep *sweep;
     int nouter, outer[DL_MAX_RANK], ninner, inner[DL_MAX_RANK]; /* outermost first */
-    bool lanes, across; /* in vectors; along an outer axis */
-    bool chains;        /* sums are short: one chain of floats a lane */
+    bool lanes, outer_lanes; /* in vectors; along an outer axis */
+    bool chains;             /* sums are short: one chain of floats a lane */
     int lane_axis;
     unsigned wide; /* axes of more than one point */
     dl_row_passes passes;

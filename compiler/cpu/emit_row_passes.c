@@ -14,7 +14,7 @@ static bool is_root(const dl_cpu_resident *r, int i) {
 }
 
 void dl_emit_row_mode(const dl_cpu_resident *r, bool points) {
-    r->e->mode = r->lanes && (points || r->across) ? DL_LANES : DL_SINGLE;
+    r->e->mode = r->lanes && (points || r->outer_lanes) ? DL_LANES : DL_SINGLE;
     r->e->lane_axis = r->e->mode == DL_LANES ? r->lane_axis : -1;
 }
 
@@ -39,7 +39,7 @@ static void put_growth(const dl_cpu_resident *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     dl_buf *out = r->e->out;
     const char *most = in->op == DL_OP_reduce_max ? "max" : "min";
-    bool whole = r->across || dl_emit_fills_vectors(r->e);
+    bool whole = r->outer_lanes || dl_emit_fills_vectors(r->e);
     if (!r->lanes && in->op == DL_OP_sum)
         dl_putf(out, "    *a%d += v%d;\n", i, in->args[0]);
     else if (!r->lanes)
@@ -65,11 +65,11 @@ static void put_end(const dl_cpu_resident *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     const char *type = dl_emit_type(r->e, in->type);
     const char *of = !r->lanes             ? ""
-                     : in->op != DL_OP_sum ? r->across                    ? ""
+                     : in->op != DL_OP_sum ? r->outer_lanes               ? ""
                                              : in->op == DL_OP_reduce_max ? "largest"
                                                                           : "smallest"
                      : r->chains           ? ""
-                     : r->across           ? "narrow"
+                     : r->outer_lanes      ? "narrow"
                                            : "total";
     bool wide = !r->lanes || (in->op == DL_OP_sum && !r->chains);
     dl_cast c = dl_emit_rounding(r->e->mode, in->type, wide);
@@ -140,7 +140,7 @@ static void put_pass_function(const dl_cpu_resident *r, int pass) {
     dl_emit_row_mode(r, true);
     for (int i = 0; i < e->k->instrs.n; i++) {
         dl_dtype d = instr_of(r, i)->type;
-        bool wide = e->mode == DL_LANES && !r->across && d != DL_I64;
+        bool wide = e->mode == DL_LANES && !r->outer_lanes && d != DL_I64;
         if (uses_shared(r, pass, i))
             dl_putf(e->out, "    const %s v%d = %s%s(r%d);\n", dl_emit_type(e, d), i,
                     wide ? "splat" : "",
@@ -180,7 +180,7 @@ static void put_call(const dl_cpu_resident *r, int pass, const char *n) {
 /* One pass over the row. */
 static void put_pass(const dl_cpu_resident *r, int pass) {
     dl_emitter *e = r->e;
-    bool along = r->lanes && !r->across;
+    bool along = r->lanes && !r->outer_lanes;
     int last = r->inner[r->ninner - 1], loops = along ? r->ninner - 1 : r->ninner;
     dl_puts(e->out, "    {\n        long at = 0;\n");
     for (int i = 0; i < loops; i++) {

@@ -138,14 +138,14 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     dl_putf(e->out,
             ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .panels_a_range = %lld, "
             ".k_ranges = "
-            "%s_reads, "
+            "%s_k_ranges, "
             ".vectors = %d, .run = %lld, .rows = %lld, ",
             g->nx, g->ny, name, name, (long long)g->channels, (long long)g->k_ranges.panels_a_range,
             name, g->k_ranges.vectors, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
             ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels "
             "= %lld, "
-            ".shares = %lld, .direct = %d, .height = %lld, .pairs = %d, .gather = %s};\n",
+            ".splits = %lld, .direct = %d, .height = %lld, .pairs = %d, .gather = %s};\n",
             (long long)g->panels, (long long)g->groups, (long long)g->unit_groups,
             (long long)g->unit_rows, (long long)g->unit_panels, (long long)g->splits, g->direct,
             (long long)g->height, g->pairs, gather);
@@ -217,18 +217,19 @@ static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
 static void put_multi_group_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     const char *name = e->k->name;
     open_block(e, "");
-    dl_putf(e->out,
-            "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
-            "        for (long c = 0; c < %lldL; c++) {\n"
-            "            float acc[PANEL];\n"
-            "            pick_channel(%s_reads + panel, %lldL, %lldL, %lldL, panel, c, sum, acc);\n"
-            "            for (long i = 0; i < PANEL; i += LANES)\n"
-            "                %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + c) * PANEL + "
-            "i, LANES, "
-            "acc + i, sums);\n        }\n}\n",
-            (long long)s->weight_c, name, (long long)(s->weight_o / s->c->windows.groups),
-            (long long)s->weight_c, (long long)s->weight_o, name, (long long)s->taps,
-            (long long)run, (long long)s->weight_c);
+    dl_putf(
+        e->out,
+        "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
+        "        for (long c = 0; c < %lldL; c++) {\n"
+        "            float acc[PANEL];\n"
+        "            pick_channel(%s_k_ranges + panel, %lldL, %lldL, %lldL, panel, c, sum, acc);\n"
+        "            for (long i = 0; i < PANEL; i += LANES)\n"
+        "                %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + c) * PANEL + "
+        "i, LANES, "
+        "acc + i, sums);\n        }\n}\n",
+        (long long)s->weight_c, name, (long long)(s->weight_o / s->c->windows.groups),
+        (long long)s->weight_c, (long long)s->weight_o, name, (long long)s->taps, (long long)run,
+        (long long)s->weight_c);
 }
 
 /* Swapped operands: rows are dy's few channels by mirrored taps, lanes are x's channels. */
@@ -259,25 +260,27 @@ static bool is_swapped(const dl_shape *s, int nx) {
 
 void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     int x = dl_op_place(s->c->op, DL_TENSOR_X), y = dl_op_place(s->c->op, DL_TENSOR_Y);
-    bool turned = is_swapped(s, s->c->nparts[x]);
-    dl_gradient g = {
-        .batch = s->batch, .nx = s->c->nparts[turned ? y : x], .ny = s->c->nparts[turned ? x : y]};
-    g.channels = turned ? s->weight_o : s->weight_c, g.lanes = turned ? s->weight_c : s->weight_o;
+    bool transposed = is_swapped(s, s->c->nparts[x]);
+    dl_gradient g = {.batch = s->batch,
+                     .nx = s->c->nparts[transposed ? y : x],
+                     .ny = s->c->nparts[transposed ? x : y]};
+    g.channels = transposed ? s->weight_o : s->weight_c,
+    g.lanes = transposed ? s->weight_c : s->weight_o;
     for (int i = 0; i < 3; i++) {
-        g.in[i] = turned ? s->y[i] : s->x[i], g.out[i] = turned ? s->x[i] : s->y[i];
+        g.in[i] = transposed ? s->y[i] : s->x[i], g.out[i] = transposed ? s->x[i] : s->y[i];
         g.scale[i] = s->stride[i], g.dilation[i] = s->dilation[i], g.kernel[i] = s->kernel[i];
-        g.pad[i] = turned ? (s->kernel[i] - 1) * s->dilation[i] - s->pad[i] : s->pad[i];
+        g.pad[i] = transposed ? (s->kernel[i] - 1) * s->dilation[i] - s->pad[i] : s->pad[i];
     }
     int64_t groups = s->c->windows.groups, all = groups * s->weight_c;
     g.k_ranges = dl_find_k_ranges(e->arena, e->t, g.lanes, groups, g.channels);
     if (groups > 1) dl_k_ranges_equalize(&g.k_ranges, all), g.channels = g.k_ranges.terms;
-    g.packs = dl_shape_part(e->k, s->c, turned ? y : x, 0)->dtype != DL_F32;
+    g.packs = dl_shape_part(e->k, s->c, transposed ? y : x, 0)->dtype != DL_F32;
     g.pairs = dl_cpu_pairs(e->k, e->t) && !(groups > 1 && e->t->tiles);
-    dl_emit_parts(e, s, turned ? y : x, "x");
-    dl_emit_parts(e, s, turned ? x : y, "y");
+    dl_emit_parts(e, s, transposed ? y : x, "x");
+    dl_emit_parts(e, s, transposed ? x : y, "y");
     dl_emit_panel_body(e, s);
     dl_emit_k_ranges(e, &g.k_ranges);
-    (turned                   ? put_swapped_block
+    (transposed               ? put_swapped_block
      : g.k_ranges.multi_group ? put_multi_group_block
                               : put_block)(e, s, find_run(e->t, &g));
     dl_emit_gradient(e, &g, code);

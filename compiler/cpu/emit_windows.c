@@ -175,7 +175,7 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
     dl_putf(
         e->out,
         ".channels = %lld, .summed = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, "
-        ".panels_a_range = %lld, .k_ranges = %s_reads, .own = %lld, .depth = %lld, "
+        ".panels_a_range = %lld, .k_ranges = %s_k_ranges, .own = %lld, .depth = %lld, "
         ".by_rows = %d, "
         ".weight_taps = %lld, "
         ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",

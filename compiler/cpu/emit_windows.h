@@ -26,7 +26,7 @@ void dl_k_ranges_equalize(dl_k_ranges *r, int64_t all);
 /* Can a work item have so many of all panels? Their K ranges are equal; or, where rows are read
  * in place and can `move` to the next range, equally long and near by. */
 bool dl_k_ranges_can_share(const dl_k_ranges *r, int64_t all, int64_t columns, bool move);
-/* Writes the table <kernel>_reads. */
+/* Writes the table <kernel>_k_ranges. */
 void dl_emit_k_ranges(dl_emitter *e, const dl_k_ranges *r);
 
 /* The geometry of a windowed contraction, as the tables need it. */

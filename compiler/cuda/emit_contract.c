@@ -113,7 +113,7 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
         dl_putf(e->out,
                 "    const float *sums = ct_direct<%d, %d, %d>(left, right, m, n, from, end, %lld, "
                 "shared);\n",
-                t->bm, t->bn, threads, (long long)p->across.size);
+                t->bm, t->bn, threads, (long long)p->tile_columns.size);
     else
         dl_putf(e->out,
                 "    const float *sums = ct_tile<%s%s, %d, %d, %d, %d, %d>(left, right, m, n, "
@@ -226,10 +226,10 @@ static void use_tma(dl_gemm_problem *p, dl_emitted *code) {
 
 /* Uses strips for all operands that support them, but not with wgmma, which reads tiles. */
 static void use_strips(dl_gemm_problem *p) {
-    dl_strip patch;
+    dl_strip strip_bytes;
     for (int i = 0; i < 2 && !p->tiling.wgmma; i++)
         p->operand[i].strip =
-            dl_gemm_strips(p, &p->operand[i], i ? p->tiling.bn : p->tiling.bm, &patch);
+            dl_gemm_strips(p, &p->operand[i], i ? p->tiling.bn : p->tiling.bm, &strip_bytes);
 }
 
 /* Orders K by chunks as deep as a tile, for an image with several taps. Not with TMA, whose
@@ -283,7 +283,7 @@ static uint64_t function_of(const dl_gemm_problem *of, const dl_tiling *t) {
  * loaders. TMA im2col and TMA tiles count as the same. */
 static bool use_same_loaders(const dl_tiling *a, const dl_tiling *b) {
     return a->wgmma == b->wgmma && a->tma_tiles == b->tma_tiles && a->halo.found == b->halo.found &&
-           !a->patch[0] == !b->patch[0] && !a->patch[1] == !b->patch[1];
+           !a->strip_bytes[0] == !b->strip_bytes[0] && !a->strip_bytes[1] == !b->strip_bytes[1];
 }
 
 int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_variant *variants) {
@@ -353,7 +353,7 @@ bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code
     if (by->form == DL_FORM_WHOLE) return true;
     p.tiling = (dl_tiling){.bm = 32, .bn = 64, .splits = 1};
     p.tiling.mt = dl_ceil_div(p.mode[DL_MODE_M].size, p.tiling.bm);
-    p.tiling.nt = dl_ceil_div(p.across.size, p.tiling.bn);
+    p.tiling.nt = dl_ceil_div(p.tile_columns.size, p.tiling.bn);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
     dl_emit_find_kept(e, code);
     dl_gemm_put_unit(e, &p);

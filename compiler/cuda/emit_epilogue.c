@@ -96,7 +96,7 @@ static unsigned axes_of_rows(const dl_emitter *e, const dl_gemm_problem *p) {
 
 static epilogue plan(dl_emitter *e, const dl_epilogue *f) {
     const dl_gemm_problem *p = f->p;
-    const dl_mode *n = &p->across;
+    const dl_mode *n = &p->tile_columns;
     epilogue s = {.f = f};
     dl_axis_list along = {.points = 1};
     unsigned rows = axes_of_rows(e, p);
@@ -108,7 +108,7 @@ static epilogue plan(dl_emitter *e, const dl_epilogue *f) {
         along.n = 0;
         s.vectors = dl_cuda_find_vectors(e, &along, rows);
     }
-    int64_t columns = p->tiling.halo.found ? p->across.size : p->tiling.bn;
+    int64_t columns = p->tiling.halo.found ? p->tile_columns.size : p->tiling.bn;
     s.lanes = (int)dl_ceil_div(columns, s.vectors.width), s.groups = f->threads / s.lanes;
     return s;
 }
@@ -280,8 +280,8 @@ static void put_channels(dl_emitter *e, const epilogue *s, dl_emitted *code) {
     int bn = f->p->tiling.bn, width = s->vectors.width;
     dl_putf(e->out,
             "    CT_LOOP for (int by = kd_thread(); by < %d && n + by < %lld; by += %d) {\n", bn,
-            (long long)f->p->across.size, f->threads);
-    dl_gemm_delinearize_used(e, f->p, &f->p->across, true, "n + by");
+            (long long)f->p->tile_columns.size, f->threads);
+    dl_gemm_delinearize_used(e, f->p, &f->p->tile_columns, true, "n + by");
     put_coordinates(e, f->p, DL_MODE_N);
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
@@ -338,10 +338,10 @@ void dl_epilogue_put(dl_emitter *e, const dl_epilogue *f, int64_t blocks, dl_emi
     put_starts(e, &s);
     if (kept) put_column_places(e, &s, code);
     dl_putf(e->out, "    const int column = kd_thread() %% %d * %d;\n    if (n + column < %lld",
-            s.lanes, s.vectors.width, (long long)f->p->across.size);
+            s.lanes, s.vectors.width, (long long)f->p->tile_columns.size);
     if (has_rest(&s)) dl_putf(e->out, " && kd_thread() < %d", s.lanes * s.groups);
     dl_puts(e->out, ") {\n");
-    dl_gemm_delinearize_used(e, f->p, &f->p->across, true, "n + column");
+    dl_gemm_delinearize_used(e, f->p, &f->p->tile_columns, true, "n + column");
     put_coordinates(e, f->p, DL_MODE_N);
     put_rows(e, &s);
     dl_puts(e->out, "    }\n");

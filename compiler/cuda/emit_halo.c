@@ -120,7 +120,7 @@ static bool put_first(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h,
     dl_putf(e->out,
             "    ct_halo_weight<%d, %lld>(weight, %lld, %lld, (%s_weight::word *)(workspace + "
             "%lldL));\n",
-            h->columns / 8, (long long)h->taps, (long long)p->across.size,
+            h->columns / 8, (long long)h->taps, (long long)p->tile_columns.size,
             (long long)channels_of(p), e->k->name, (long long)code->workspace);
     dl_cuda_foot(e);
     return true;

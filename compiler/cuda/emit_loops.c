@@ -74,9 +74,9 @@ void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_li
 
 void dl_cuda_put_thread_layout(dl_emitter *e, const dl_thread_layout *t) {
     const char *index = e->dialect->index;
-    int inner = t->across ? t->groups : t->lanes;
+    int inner = t->strided ? t->groups : t->lanes;
     dl_putf(e->out, "    const %s %s = kd_thread() %% %d, %s = kd_thread() / %d;\n", index,
-            t->across ? "group" : "lane", inner, t->across ? "lane" : "group", inner);
+            t->strided ? "group" : "lane", inner, t->strided ? "lane" : "group", inner);
     dl_puts(e->out, "    (void)lane, (void)group;\n");
 }
 
@@ -92,7 +92,7 @@ const char *dl_cuda_accumulator_type(const dl_kinstr *in, int64_t terms) {
 
 void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_thread_layout *t) {
     dl_putf(e->out, "group_reduce<%s, %d, %d, %s>(", dl_cuda_operator(in), DL_BLOCK, t->lanes,
-            t->across ? "true" : "false");
+            t->strided ? "true" : "false");
 }
 
 void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in) {

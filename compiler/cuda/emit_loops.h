@@ -27,7 +27,7 @@ void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_li
 /* The layout of a CTA's threads. */
 typedef struct {
     int lanes, groups; /* lanes of a group, groups; powers of two whose product is DL_BLOCK */
-    bool across;       /* consecutive threads are in different groups */
+    bool strided;      /* consecutive threads are in different groups */
 } dl_thread_layout;
 /* "const int group = ..., lane = ...;" */
 void dl_cuda_put_thread_layout(dl_emitter *e, const dl_thread_layout *t);
@@ -51,9 +51,9 @@ int dl_cuda_power_of_two(int64_t n);
  * thread loads and stores them together (kernels/sweeps.cu: vec). */
 enum { DL_VECTOR_MOST = 8 };
 typedef struct {
-    int width;   /* vector width in points; 1: scalar */
-    bool across; /* consecutive threads are along another axis, the last one */
-    int axis;    /* the axis of the vector */
+    int width;       /* vector width in points; 1: scalar */
+    bool other_axis; /* consecutive threads are along another axis, the last one */
+    int axis;        /* the axis of the vector */
     bool *has; /* by instruction: it is a vector load or store, or a vector read of a kept value */
     bool *invariant;          /* loop-invariant: loaded once, before the loop */
     const char *const *array; /* by instruction: the point's element; for dl_emitter.array */

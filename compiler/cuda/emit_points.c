@@ -37,7 +37,7 @@ static bool is_of_block(const nest *s, int i) { return !s->e->steps[i].axes && s
 static void choose_layout(nest *s) {
     int lanes;
     if (s->vectors_kept || !s->summed.n) {
-        s->layout.across = true;
+        s->layout.strided = true;
         int groups =
             s->points >= DL_WARP ? DL_WARP : dl_cuda_power_of_two(s->points ? s->points : 1);
         lanes = DL_BLOCK / groups;
@@ -68,7 +68,7 @@ static void choose_rows(nest *s) {
     bool invariant = false;
     int n = s->kept.n, first = n - 1;
     s->step = DL_BLOCK * s->vectors.width;
-    if (s->sums || e->per_thread || s->vectors.across || n < 2 || s->vectors.width == 1) return;
+    if (s->sums || e->per_thread || s->vectors.other_axis || n < 2 || s->vectors.width == 1) return;
     while (first > 0 && dl_emit_collapses(e, s->kept.axis[first - 1], s->kept.axis[first])) first--;
     unsigned own = 0;
     for (int i = first; i < n; i++) own |= 1u << s->kept.axis[i];

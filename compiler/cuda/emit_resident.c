@@ -66,7 +66,7 @@ static void choose_layout(rows *r, int64_t count, bool sums) {
     int64_t n = r->points;
     int lanes;
     if (!r->vectors_row) {
-        r->layout.across = true;
+        r->layout.strided = true;
         lanes = count >= MANY_ROWS || n <= 4 ? 1 : 8;
         while (lanes > 1 && lanes / 2 >= n) lanes /= 2;
     } else {
@@ -276,7 +276,7 @@ static void put_level(rows *r, int level) {
         own[n++] = number;
         if (reduces_row(r, number)) over[nover++] = number;
     }
-    if (r->few && !r->layout.across) reduce_few(r, nover, over, r->layout.lanes);
+    if (r->few && !r->layout.strided) reduce_few(r, nover, over, r->layout.lanes);
     for (int i = 0; i < n; i++) {
         if (reduces_row(r, own[i]))
             put_reduced(r, own[i]);
@@ -381,8 +381,8 @@ static void put_results(rows *r, dl_emitted *code) {
                 (long long)r->row.points, DL_BLOCK, r->vectors.width, r->vectors.width, t->lanes,
                 t->lanes, type, dl_emit_start(in), t->groups, dl_cuda_operator(in), type,
                 sum_type(r, number), (long long)r->at[number], r->vectors.width, DL_BLOCK,
-                t->across ? dl_format(e->arena, "lane_of * %d + g", t->groups)
-                          : dl_format(e->arena, "g * %d + lane_of", t->lanes));
+                t->strided ? dl_format(e->arena, "lane_of * %d + g", t->groups)
+                           : dl_format(e->arena, "g * %d + lane_of", t->lanes));
         dl_cuda_put_partial(e, number,
                             dl_format(e->arena, "part * %lldL + at * %lldL + point",
                                       (long long)by.points, (long long)r->row.points),

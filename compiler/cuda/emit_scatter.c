@@ -119,7 +119,7 @@ static int64_t put_places(const scatter *s) {
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     int64_t rest = s->rest.points ? s->rest.points : 1, choices = s->choices ? s->choices : 1;
     int groups = dl_cuda_power_of_two(rest < DL_BLOCK ? rest : DL_BLOCK);
-    dl_thread_layout t = {.lanes = DL_BLOCK / groups, .groups = groups, .across = true};
+    dl_thread_layout t = {.lanes = DL_BLOCK / groups, .groups = groups, .strided = true};
     int64_t tiles = dl_ceil_div(rest, groups), places = s->kept.points * s->choices;
     dl_cuda_put_thread_layout(e, &t);
     dl_putf(e->out,

@@ -14,9 +14,9 @@ enum {
 /* Coordinates of point `j` of vector `number`. */
 static void find_point(const dl_emitter *e, const dl_axis_list *list, const dl_vectors *l,
                        int64_t number, int j, int64_t at[DL_MAX_RANK]) {
-    int64_t rest = l->across ? number : number * l->width + j;
+    int64_t rest = l->other_axis ? number : number * l->width + j;
     for (int i = list->n - 1; i >= 0; i--) {
-        bool split = l->across && list->axis[i] == l->axis;
+        bool split = l->other_axis && list->axis[i] == l->axis;
         int64_t size = e->k->space[list->axis[i]].size / (split ? l->width : 1);
         at[list->axis[i]] = split ? rest % size * l->width + j : rest % size;
         rest /= size;
@@ -94,12 +94,12 @@ bool dl_cuda_choose_vector_axis(dl_emitter *e, dl_axis_list *list, unsigned movi
         if (sectors < least) best = l, order = moved, least = sectors;
     }
     *own = best, *list = order;
-    return best.across;
+    return best.other_axis;
 }
 
 void dl_cuda_put_vector_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list,
                                     const dl_vectors *l) {
-    if (!l->across) {
+    if (!l->other_axis) {
         const char *first =
             l->width > 1 ? dl_format(e->arena, "(%s * %d)", number, l->width) : number;
         dl_cuda_put_coordinates(e, first, list);

@@ -99,7 +99,7 @@ static unsigned followed(const dl_emitter *e, int number) {
 
 /* The axes that are collapsed with the last one, whose own coordinate is 0; *size: points along
  * all of them. */
-static unsigned find_joined(const dl_emitter *e, const dl_axis_list *along, int64_t *size) {
+static unsigned find_collapsed(const dl_emitter *e, const dl_axis_list *along, int64_t *size) {
     unsigned none = 0;
     int last = along->n - 1;
     *size = e->k->space[along->axis[last]].size;
@@ -164,13 +164,13 @@ static dl_vectors find_vectors(dl_emitter *e, int axis, unsigned none, int64_t s
 
 dl_vectors dl_cuda_find_vectors(dl_emitter *e, const dl_axis_list *along, unsigned moving) {
     int64_t size = 1;
-    unsigned none = along->n ? find_joined(e, along, &size) : 0;
+    unsigned none = along->n ? find_collapsed(e, along, &size) : 0;
     return find_vectors(e, along->n ? along->axis[along->n - 1] : -1, none, size, moving);
 }
 
 dl_vectors dl_cuda_find_vectors_along(dl_emitter *e, int axis, unsigned moving) {
     dl_vectors l = find_vectors(e, axis, 0, e->k->space[axis].size, moving);
-    l.across = l.width > 1;
+    l.other_axis = l.width > 1;
     return l;
 }
 

@@ -133,7 +133,7 @@ dl_gemm_problem dl_gemm_find(dl_emitter *e, const dl_kinstr *c) {
     } else {
         find_names(e, &p);
     }
-    if (!p.direct) p.across = p.mode[DL_MODE_N];
+    if (!p.direct) p.tile_columns = p.mode[DL_MODE_N];
     find_arithmetic(e, &p);
     for (int o = 0; o < 2 && !p.direct; o++) find_reading(&p, &p.operand[o]);
     return p;

@@ -264,7 +264,7 @@ static void find_direct(dl_gemm_problem *p, const sizes *s) {
                 p->of[i] = DL_MODE_M + DL_MODE_N - p->of[i];
         p->inner = -1;
     }
-    dl_mode *a = &p->across;
+    dl_mode *a = &p->tile_columns;
     *a = p->mode[DL_MODE_N];
     memmove(a->at + 1, a->at, sizeof *a->at * (size_t)a->n);
     a->at[0] = p->mode[DL_MODE_BATCH].at[0], a->n++, a->size *= a->at[0].size;

@@ -83,14 +83,14 @@ typedef struct {
 /* The tiling of a contraction, as the constants of kernels/contract.cu. */
 typedef struct {
     int bm, bn, wm, wn, stages;
-    bool wgmma;            /* by wgmma, in warpgroups */
-    bool tma_tiles;        /* TMA loads all operands that it can, at least one; */
-    bool tma_im2col;       /* including an image by im2col */
-    dl_halo halo;          /* or, if set: a halo kernel, with bm positions of each stride phase */
-    int64_t splits, depth; /* split-K: number of splits, and K extent of each */
-    int64_t mt, nt;        /* number of tiles along M and N */
-    int64_t patch[2];      /* bytes of a tile of each operand loaded as strips; else 0 */
-    double time;           /* estimated time, in products of one SM */
+    bool wgmma;             /* by wgmma, in warpgroups */
+    bool tma_tiles;         /* TMA loads all operands that it can, at least one; */
+    bool tma_im2col;        /* including an image by im2col */
+    dl_halo halo;           /* or, if set: a halo kernel, with bm positions of each stride phase */
+    int64_t splits, depth;  /* split-K: number of splits, and K extent of each */
+    int64_t mt, nt;         /* number of tiles along M and N */
+    int64_t strip_bytes[2]; /* bytes of a tile of each operand loaded as strips; else 0 */
+    double time;            /* estimated time, in products of one SM */
 } dl_tiling;
 
 typedef struct {
@@ -98,8 +98,8 @@ typedef struct {
     const dl_kinstr *c;
     dl_relation r;
     dl_mode mode[DL_MODES];
-    dl_mode across; /* the mode of tile columns: COLUMNS, or, for direct kernels, the columns of
-                         all groups */
+    dl_mode tile_columns; /* the mode of tile columns: COLUMNS, or, for direct kernels, the columns
+                         of all groups */
     bool direct; /* direct: groups so small that a thread computes each sum alone, without tiles */
     bool padded; /* a weight's gradient reads out of an image's bounds: zeros in tiles; */
     bool fixes_nans;          /* NaN fix-up: sums that are NaN are recomputed without those zeros */

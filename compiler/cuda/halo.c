@@ -57,7 +57,7 @@ bool dl_gemm_halo(const dl_gemm_problem *p, int rows, dl_halo *h) {
     int64_t least = 0;
     if (!is_plain(p)) return false;
     *h = (dl_halo){
-        .columns = (int)(dl_ceil_div(p->across.size, 8) * 8), .stride_phases = 1, .taps = 1};
+        .columns = (int)(dl_ceil_div(p->tile_columns.size, 8) * 8), .stride_phases = 1, .taps = 1};
     for (int i = 0; i < 3; i++)
         h->stride_phases *= p->stride_phases[i], h->taps *= p->r.axis[p->r.window[i].tap].size;
     if (h->taps == 1 ||

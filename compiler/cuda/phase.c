@@ -10,7 +10,7 @@ static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
 
 /* Do all of a kernel's coordinates, indices and points fit int, with those along `within`
  * included? */
-static bool is_narrow(const dl_kernel *k, unsigned per_thread) {
+static bool fits_int(const dl_kernel *k, unsigned per_thread) {
     int64_t points = 1;
     for (int i = 0; i < k->nspace; i++)
         if (!(per_thread >> i & 1) &&
@@ -37,7 +37,7 @@ static bool is_narrow(const dl_kernel *k, unsigned per_thread) {
 }
 
 const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned per_thread) {
-    return is_narrow(k, per_thread) ? &narrow : &wide;
+    return fits_int(k, per_thread) ? &narrow : &wide;
 }
 
 bool dl_cuda_is_shared(const dl_kernel *k, int param) {

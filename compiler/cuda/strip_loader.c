@@ -10,7 +10,7 @@ static dl_mode_kind rows_of(const dl_operand *o) { return o->is_left ? DL_MODE_M
 
 /* Is it an image of one tensor, in the multiplied type, with contiguous channels of one group
  * that are too few for 16-byte copies? */
-static bool is_narrow(const dl_gemm_problem *p, const dl_operand *o) {
+static bool has_few_channels(const dl_gemm_problem *p, const dl_operand *o) {
     bool varies = false;
     for (int i = 0; i < DL_MODES; i++) varies |= p->mode[i].varies || p->mode[i].size < 1;
     if (p->direct || varies || dl_gemm_batch(p) > 1 || p->word != 2 || !o->is_image ||
@@ -52,7 +52,7 @@ static int64_t low_of(const dl_gemm_problem *p, const dl_operand *o) {
 }
 
 bool dl_gemm_strips(const dl_gemm_problem *p, const dl_operand *o, int rows, dl_strip *to) {
-    if (!is_narrow(p, o)) return false;
+    if (!has_few_channels(p, o)) return false;
     const dl_window_axis *w = &o->window_axis[2];
     int64_t taps = p->mode[o->taps].at[2].size, channels = p->mode[o->taps].at[o->channel].size;
     int64_t pixel = channels * p->word, depth = DL_LINE / p->word,
@@ -96,12 +96,12 @@ static const char *byte_text(dl_emitter *e, const dl_gemm_problem *p, const dl_o
 void dl_gemm_put_strips(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
     dl_gemm_problem lines = *p; /* the same without coordinates along a row */
     dl_operand of = *o;
-    dl_strip patch;
-    bool is = dl_gemm_strips(p, o, o->is_left ? p->tiling.bm : p->tiling.bn, &patch);
+    dl_strip strip;
+    bool is = dl_gemm_strips(p, o, o->is_left ? p->tiling.bm : p->tiling.bn, &strip);
     DL_CHECK(is);
     lines.mode[o->positions].at[3].size = lines.mode[o->taps].at[2].size = 1;
     lines.mode[o->taps].at[o->channel].size = 1;
-    of.bounded[2] = false, of.origin[2] = NULL, of.along[0][2] = 0, of.bytes = patch.piece;
+    of.bounded[2] = false, of.origin[2] = NULL, of.along[0][2] = 0, of.bytes = strip.piece;
     of.has_bits = o->has_bits && (o->bounded[0] || o->bounded[1]);
     for (int k = 0; k < DL_MODES; k++)
         for (int c = 0; c < DL_MAX_RELATION; c++) of.scale[2][k][c] = 0;
@@ -116,9 +116,9 @@ void dl_gemm_put_strips(dl_emitter *e, const dl_gemm_problem *p, const dl_operan
         "    INLINE int row_byte(int j) const { return %s; }\n    INLINE int term_byte(int j) "
         "const { "
         "return %s; }\n",
-        patch.positions, (long long)patch.row_line, (long long)patch.row_lines,
-        (long long)patch.term_line, (long long)patch.term_lines, patch.piece,
-        (long long)patch.pitch, (long long)patch.width, (long long)patch.pair_step, patch.paired,
-        patch.ends, byte_text(e, p, o, rows_of(o)), byte_text(e, p, o, DL_MODE_K));
-    dl_gemm_put_gather(e, &lines, &of, dl_operand_side(o), constants, patch.row_line);
+        strip.positions, (long long)strip.row_line, (long long)strip.row_lines,
+        (long long)strip.term_line, (long long)strip.term_lines, strip.piece,
+        (long long)strip.pitch, (long long)strip.width, (long long)strip.pair_step, strip.paired,
+        strip.ends, byte_text(e, p, o, rows_of(o)), byte_text(e, p, o, DL_MODE_K));
+    dl_gemm_put_gather(e, &lines, &of, dl_operand_side(o), constants, strip.row_line);
 }

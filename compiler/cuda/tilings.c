@@ -56,8 +56,8 @@ int64_t dl_tiling_sums(const dl_tiling *t) {
 }
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
-    int64_t left = t->patch[0] ? t->patch[0] : t->bm * DL_LINE,
-            right = t->patch[1] ? t->patch[1] : t->bn * DL_LINE;
+    int64_t left = t->strip_bytes[0] ? t->strip_bytes[0] : t->bm * DL_LINE,
+            right = t->strip_bytes[1] ? t->strip_bytes[1] : t->bn * DL_LINE;
     return dl_at_least(t->stages * (left + right), dl_tiling_sums(t)) +
            (t->tma_tiles ? t->stages * BARRIER : 0);
 }
@@ -89,8 +89,8 @@ static double time_of(const dl_gemm_problem *p, const dl_tiling *t, int i) {
     for (int o = 0; o < 2; o++) { /* each warp assembles its strip's elements itself */
         int lines = o ? t->bn : t->bm, bytes = p->operand[o].bytes,
             words = bytes ? bytes / p->word : 1;
-        if (t->patch[o]) products += GATHERED * lines * (o ? t->wm : t->wn);
-        if (!t->patch[o] && !t->halo.found && bytes < 16) products += READ * lines / words;
+        if (t->strip_bytes[o]) products += GATHERED * lines * (o ? t->wm : t->wn);
+        if (!t->strip_bytes[o] && !t->halo.found && bytes < 16) products += READ * lines / words;
     }
     double one = products * ((double)t->depth + begins[per_sm] * (double)depth_of(p));
     double time = one * ((double)(blocks / per_sm * per_sm) + (double)(blocks % per_sm) / half);
@@ -140,10 +140,12 @@ static dl_tiling tiling_of(const dl_gemm_problem *p, int i) {
         return t;
     }
     for (int o = 0; o < 2 && !t.wgmma; o++) {
-        dl_strip patch;
-        if (dl_gemm_strips(p, &p->operand[o], o ? t.bn : t.bm, &patch)) t.patch[o] = patch.bytes;
+        dl_strip strip_bytes;
+        if (dl_gemm_strips(p, &p->operand[o], o ? t.bn : t.bm, &strip_bytes))
+            t.strip_bytes[o] = strip_bytes.bytes;
     }
-    t.mt = dl_ceil_div(p->mode[DL_MODE_M].size, t.bm), t.nt = dl_ceil_div(p->across.size, t.bn);
+    t.mt = dl_ceil_div(p->mode[DL_MODE_M].size, t.bm),
+    t.nt = dl_ceil_div(p->tile_columns.size, t.bn);
     int64_t tiles = tiles_of(p, &t);
     split(p, tiles < MULTIPROCESSORS ? 2 * MULTIPROCESSORS / dl_at_least(tiles, 1) : 1, &t);
     return t;
@@ -179,8 +181,8 @@ static int reach_of(const dl_gemm_problem *p, int i) {
 
 static bool has_strips(const dl_gemm_problem *p, int i) {
     int wide = tilings[i].bn > tilings[i].bm;
-    dl_strip patch;
-    return dl_gemm_strips(p, &p->operand[wide], wide ? tilings[i].bn : tilings[i].bm, &patch);
+    dl_strip strip_bytes;
+    return dl_gemm_strips(p, &p->operand[wide], wide ? tilings[i].bn : tilings[i].bm, &strip_bytes);
 }
 
 static bool serves(const dl_gemm_problem *p, int i) {

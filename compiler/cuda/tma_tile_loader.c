@@ -168,7 +168,7 @@ void dl_gemm_put_tma_tiles(dl_emitter *e, const dl_gemm_problem *p, const dl_ope
     dl_tensor_map map;
     dl_gemm_put_maps(e, o);
     dl_puts(e->out, "    enum { BYTES = CT_TMA_TILE };\n"
-                    "    INLINE ct_tma_coordinate corner(int row, int k) const {\n        "
+                    "    INLINE ct_tma_coordinate coordinate(int row, int k) const {\n        "
                     "ct_tma_coordinate c;\n");
     (find_taps(p, o, &map) ? put_taps : put_part)(e, p, o);
     dl_puts(e->out, "        return c;\n    }\n};\n");

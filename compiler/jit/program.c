@@ -67,7 +67,7 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
 }
 
 /* Do the bytes of b directly follow those of a, apart from alignment, in both places? */
-static bool lies_behind(const dl_plan_collective *a, const dl_plan_collective *b) {
+static bool follows(const dl_plan_collective *a, const dl_plan_collective *b) {
     int64_t end = a->from + a->size * dl_dtype_bytes(a->dtype), gap = b->from - end;
     return a->op == DL_OP_all_reduce && a->from == a->to && b->from == b->to && gap >= 0 &&
            gap < DL_PLAN_ALIGN;
@@ -80,7 +80,7 @@ static void add_collectives(dl_plan *p, const dl_node *n, int *first, dl_plan_pr
     for (int k = 0; k < n->nout; k++) {
         dl_plan_collective c = describe(p, n, k);
         dl_plan_collective *last = k ? &prog->collectives.at[prog->collectives.n - 1] : NULL;
-        if (last && lies_behind(last, &c)) {
+        if (last && follows(last, &c)) {
             int64_t begins = (c.from - last->from) / dl_dtype_bytes(c.dtype);
             dl_push(p->arena, &last->members, ((dl_plan_member){c.members.at[0].of, begins}));
             last->size = last->own = begins + c.size;

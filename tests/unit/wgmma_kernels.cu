@@ -30,7 +30,7 @@ template <class T, bool ALONG> struct boxes {
     typedef int index;
     enum { ALONG_K = ALONG, BYTES = CT_TMA_TILE };
     const kd_map *map;
-    INLINE ct_tma_coordinate corner(int row, int k) const { return {map, ALONG ? k : row, ALONG ? row : k, 2}; }
+    INLINE ct_tma_coordinate coordinate(int row, int k) const { return {map, ALONG ? k : row, ALONG ? row : k, 2}; }
 };
 
 template <int ARITHMETIC, int BN, int N, int STAGES, int BM = 128, class A, class B>

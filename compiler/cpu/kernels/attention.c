@@ -52,8 +52,8 @@ INLINE long wide_of(const struct attention *s, long key) {
 
 /* Keys of the block from `key` on that query i attends to. */
 INLINE long seen_of(const struct attention *s, long query, long key) {
-    long n = least(s->keys - key, KEYS), prefetch = query + s->prefetch + 1 - key;
-    return s->causal && prefetch < n ? (prefetch < 0 ? 0 : prefetch) : n;
+    long n = least(s->keys - key, KEYS), seen = query + s->query_offset + 1 - key;
+    return s->causal && seen < n ? (seen < 0 ? 0 : seen) : n;
 }
 
 INLINE float largest_lane(vf v) {
@@ -123,7 +123,7 @@ UNUSED void attend(const struct attention *s, char *const *arg, long head, long 
     if (!s->pairs) pack_rows(s, tokens_of(s, arg, 0, at), s->queries, query, QUERIES, s->scale, q);
     for (long i = 0; i < QUERIES * s->width; i += LANES) st(y + i, (vf){0});
     for (long i = 0; i < QUERIES; i++) most[i] = -__builtin_inff(), st(sum + i * LANES, (vf){0});
-    long last = s->causal ? least(s->keys, query + s->prefetch + rows) : s->keys;
+    long last = s->causal ? least(s->keys, query + s->query_offset + rows) : s->keys;
     IF_TILES(s->pairs, begin_tiles();)
     for (long key = 0; key < last; key += KEYS) {
         struct draws d = draws_of(s, arg, 3, head, query, key);
@@ -240,7 +240,8 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
     for (long key = chunk * each; key < to; key += KEYS) {
         long wide = wide_of(s, key), here = least(to - key, KEYS);
         for (long i = 0; i < KEYS * s->width; i += LANES) st(dk + i, (vf){0}), st(dv + i, (vf){0});
-        long first = s->causal && key > s->prefetch ? (key - s->prefetch) / QUERIES * QUERIES : 0;
+        long first =
+            s->causal && key > s->query_offset ? (key - s->query_offset) / QUERIES * QUERIES : 0;
         for (long query = first; query < s->queries; query += QUERIES) {
             struct draws d = draws_of(s, arg, 6, head, query, key);
             long rows = least(s->queries - query, QUERIES), tiles = tiles_of(s, rows);

@@ -17,9 +17,9 @@ enum { KEYS = 6 * LANES, QUERIES = 64 }; /* of a block */
 struct attention {
     long batch, queries, keys, heads, size;
     long all_heads, all_queries,
-        all_keys;  /* of the whole attention, of which this may be a part; */
-    long first;    /* number of the sample's first score in the whole attention, */
-    long prefetch; /* and the offset of the queries in the keys */
+        all_keys;      /* of the whole attention, of which this may be a part; */
+    long first;        /* number of the sample's first score in the whole attention, */
+    long query_offset; /* and the offset of the queries in the keys */
     long width; /* floats of a packed row: `size`, rounded up to whole vectors, or to AMX panels */
     float scale, threshold, kept;
     int number, causal, drops, in_parts;

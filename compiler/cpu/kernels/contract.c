@@ -373,7 +373,7 @@ INLINE void to_next(const struct contraction *s, long column, struct stretch *st
 #if HAS_GROUPS
     const struct k_range *here = column_k_range(s, column), *next = column_k_range(s, column + 1);
     if (here == next) return;
-    *between = next->apart;
+    *between = next->vector_offset;
     for (long i = 0; i < n; i++)
         for (long r = 0; r < TILE_ROWS; r++) stretch[i].a[r] += next->first - here->first;
 #else
@@ -713,7 +713,7 @@ INLINE void im2col_element(int pairs, struct array x, long from, int there, floa
 
 #if HAS_PAIRS
 /* Zeros after the first elements of a row of n words. */
-INLINE void clear_behind(float *row, long elements, long n) {
+INLINE void clear_after(float *row, long elements, long n) {
     for (long i = elements / (2 * LANES) * LANES; i < n; i += LANES) {
         vw word = (vw){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} + (int)i,
            first = 2 * word < (int)elements, second = 2 * word + 1 < (int)elements;
@@ -807,7 +807,7 @@ UNUSED void im2col_unit(const struct contraction *s, char *const *arg, struct ar
         float *row = t->a + r * nk;
         if (prefetch) prefetch(arg, t->acc, &t->row, r, 1, 0, s->channels, sums);
         im2col_row(s, &t->row, r, x, end, &reach, channels, p->taps, run, row);
-        IF_PAIRS(s->pairs, clear_behind(row, terms, nk);)
+        IF_PAIRS(s->pairs, clear_after(row, terms, nk);)
     }
     IF_TILES(s->pairs, begin_tiles();)
     for (long column = 0; column < s->columns; column++) {

@@ -14,9 +14,10 @@ typedef void product_fn(char *const *arg, const float *acc, long batch, long row
                         long column, long n, long step, double *sums);
 struct product {
     long batch, rows, columns, terms;
-    int pairs;     /* does `terms` count pairs? */
-    long elements; /* K in elements; the rest of the last pair is zero */
-    int across; /* does the epilogue take all panels of a row together, in the order of memory? */
+    int pairs;      /* does `terms` count pairs? */
+    long elements;  /* K in elements; the rest of the last pair is zero */
+    int whole_rows; /* does the epilogue take all panels of a row together, in the order of memory?
+                     */
     struct part left, right; /* arguments; channels: none */
     int direct;              /* is the left one read in place? */
     long left_packed; /* offset in floats from the panels to the left one, packed once per launch;
@@ -216,7 +217,7 @@ HOT void gemm_amx(const struct product *s, char *const *arg, const float *packed
                 end_strip(own, PANEL);
             }
         }
-        long panels = s->across ? last - first : 1; /* at once */
+        long panels = s->whole_rows ? last - first : 1; /* at once */
         for (long p = first; p < last; p += panels) {
             long column = p * PANEL, m = s->columns - column, most = panels * PANEL;
             epilogue(arg, acc + (p - first) * AMX_ROWS * PANEL, batch, row + r, rows, column,

@@ -21,17 +21,17 @@ INLINE long lane_first_channel(const struct contraction *s, long lane) {
 
 /* Packs one panel: packed[column][tap][channel read][lane]. `turned`: x is computed, a lane is a
  * channel of x, and taps are mirrored (transpose_weight). */
-UNUSED void group_weight(const struct contraction *s, int turned, struct array w, long column,
+UNUSED void group_weight(const struct contraction *s, int transposed, struct array w, long column,
                          float *packed) {
     long n = column_k_range(s, column)->terms;
     for (long tap = 0; tap < s->weight_taps; tap++)
         for (long k = 0; k < n; k++) {
-            long place = column * s->weight_taps + (turned ? s->weight_taps - 1 - tap : tap);
+            long place = column * s->weight_taps + (transposed ? s->weight_taps - 1 - tap : tap);
             float *to = packed + (place * s->depth + k) * PANEL;
             for (long lane = 0; lane < PANEL; lane++) {
                 long made = column * PANEL + lane, read = lane_first_channel(s, made) + k,
-                     o = turned ? read : made;
-                long c = (turned ? made : read) % s->weight_channels;
+                     o = transposed ? read : made;
+                long c = (transposed ? made : read) % s->weight_channels;
                 int merged = made < s->channels && made / s->own == read / s->summed;
                 to[lane] =
                     merged ? element(w, ((o / PANEL * s->weight_taps + tap) * s->weight_channels +
@@ -102,12 +102,12 @@ UNUSED void group_unit(const struct contraction *s, char *const *arg, struct arr
 
 /* The place along one axis that the result's place `made` reads with tap k, or -1. `turned`: x
  * is computed, and place p of y contributes to p * stride + k * dilation - pad. */
-INLINE long place_read(const struct group_window *v, int axis, int turned, long k, long made) {
+INLINE long place_read(const struct group_window *v, int axis, int transposed, long k, long made) {
     long by = k * v->dilation[axis] - v->pad[axis], stride = v->stride[axis];
-    long at = turned ? made - by : made * stride + by;
-    if (at < 0 || (turned && stride > 1 && at % stride)) return -1;
-    if (turned && stride > 1) at /= stride;
-    return at < (turned ? v->y : v->x)[axis] ? at : -1;
+    long at = transposed ? made - by : made * stride + by;
+    if (at < 0 || (transposed && stride > 1 && at % stride)) return -1;
+    if (transposed && stride > 1) at /= stride;
+    return at < (transposed ? v->y : v->x)[axis] ? at : -1;
 }
 
 struct depth_tap {
@@ -116,19 +116,19 @@ struct depth_tap {
 };
 
 /* The taps of one position of the result. */
-INLINE long find_taps(const struct group_window *v, int turned, struct array read, long channels,
-                      struct array w, const long at[4], struct depth_tap *tap) {
-    const int *size = turned ? v->y : v->x;
+INLINE long find_taps(const struct group_window *v, int transposed, struct array read,
+                      long channels, struct array w, const long at[4], struct depth_tap *tap) {
+    const int *size = transposed ? v->y : v->x;
     long n = 0, place[3];
     for (long kd = 0; kd < v->kernel[0]; kd++) {
-        if ((place[0] = place_read(v, 0, turned, kd, at[1])) < 0) continue;
+        if ((place[0] = place_read(v, 0, transposed, kd, at[1])) < 0) continue;
         for (long kh = 0; kh < v->kernel[1]; kh++) {
-            if ((place[1] = place_read(v, 1, turned, kh, at[2])) < 0) continue;
+            if ((place[1] = place_read(v, 1, transposed, kh, at[2])) < 0) continue;
             struct array line = from_element(
                 read, ((at[0] * size[0] + place[0]) * size[1] + place[1]) * size[2] * channels);
             struct array row = from_element(w, (kd * v->kernel[1] + kh) * v->kernel[2] * PANEL);
             for (long kw = 0; kw < v->kernel[2]; kw++)
-                if ((place[2] = place_read(v, 2, turned, kw, at[3])) >= 0)
+                if ((place[2] = place_read(v, 2, transposed, kw, at[3])) >= 0)
                     tap[n++] = (struct depth_tap){from_element(line, place[2] * channels).at,
                                                   from_element(row, kw * PANEL).at};
         }
@@ -170,10 +170,10 @@ HOT void sum_taps_of(const struct depth_tap *tap, int x_type, int w_type, long n
             IF_BF16(x_type, SUM_TAPS(BF16, w_type)) SUM_TAPS(F32, w_type)}
 
 /* PACK_ROWS positions of the result, all channels. */
-UNUSED void depth_unit(const struct group_window *v, int turned, char *const *arg,
+UNUSED void depth_unit(const struct group_window *v, int transposed, char *const *arg,
                        struct array read, struct array weight, long channels, long unit,
                        char *scratch, point_fn *point, double *sums) {
-    const int *size = turned ? v->x : v->y;
+    const int *size = transposed ? v->x : v->y;
     long plane = (long)size[1] * size[2], all = (long)v->batch * size[0] * plane,
          panels = (channels + PANEL - 1) / PANEL;
     long taps = (long)v->kernel[0] * v->kernel[1] * v->kernel[2];
@@ -181,7 +181,7 @@ UNUSED void depth_unit(const struct group_window *v, int turned, char *const *ar
     for (long i = unit * PACK_ROWS; i < all && i < (unit + 1) * PACK_ROWS; i++) {
         long at[4] = {i / plane / size[0], i / plane % size[0], i / size[2] % size[1], i % size[2]};
         struct depth_tap *tap = (struct depth_tap *)scratch;
-        long n = find_taps(v, turned, read, channels, weight, at, tap);
+        long n = find_taps(v, transposed, read, channels, weight, at, tap);
         for (long column = 0; column < panels; column++) {
             long lane = column * PANEL, lanes = channels - lane < PANEL ? channels - lane : PANEL;
             sum_taps_of(tap, read.type, weight.type, n, lane, lanes, column * taps * PANEL, acc);

@@ -262,7 +262,7 @@ INLINE void prefetch_after(const struct weight_gradient *s, char *const *arg,
         struct array x = from_element(PART_OF(arg, *s->x), (t->x_pos[m] + n) * s->x->channels);
         const struct k_range *last = panel_k_range(s, b->panel + b->panels - 1);
         long i = panel_k_range(s, b->panel)->first + b->row,
-             end = last->first + last->apart + b->row + b->rows;
+             end = last->first + last->vector_offset + b->row + b->rows;
         for (; i < end; i += LINE) __builtin_prefetch(from_element(x, i).at, 0, 2);
     }
 }

@@ -38,7 +38,7 @@ INLINE void attention(const attention_shape &s, const typename T::element *q,
     int head = unit / blocks, block = unit % blocks;
     if (s.causal) block = blocks - 1 - block;          /* the longest first */
     /* the last key that the first query attends to */
-    int query = block * ROWS, ahead = query + s.ahead;
+    int query = block * ROWS, ahead = query + s.query_offset;
     int last = s.causal && ahead + ROWS < s.keys ? ahead + ROWS : s.keys;
     int tiles = (last + COLUMNS - 1) / COLUMNS, warp = threadIdx.x / 32;
     int mine = query + warp * 16 * M + ROW_OF_LANE; /* the first of the thread's queries */
@@ -86,7 +86,7 @@ INLINE void attention(const attention_shape &s, const typename T::element *q,
                      !(s.causal && tile * COLUMNS + COLUMNS > ahead + 1);
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) {
                 int at = key + n * 8 + i % 2;
-                if (at >= s.keys || (s.causal && at > mine + s.ahead + m * 16 + i / 2 * 8))
+                if (at >= s.keys || (s.causal && at > mine + s.query_offset + m * 16 + i / 2 * 8))
                     c[m][n][i] = -__builtin_inff();
             }
         unsigned drop[M][C];
@@ -188,9 +188,9 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     int head = unit / blocks, block = unit % blocks;
     if (s.causal && !BY_KEY) block = blocks - 1 - block; /* the longest first */
     int first = block * ROWS, tiles = (ncolumns + COLUMNS - 1) / COLUMNS, begin = 0;
-    if (s.causal && BY_KEY && first > s.ahead) begin = (first - s.ahead) / COLUMNS;
+    if (s.causal && BY_KEY && first > s.query_offset) begin = (first - s.query_offset) / COLUMNS;
     if (begin > tiles) begin = tiles;
-    int last = first + s.ahead + ROWS; /* after the last key that the CTA's queries attend to */
+    int last = first + s.query_offset + ROWS; /* after the last key that the CTA's queries attend to */
     if (s.causal && !BY_KEY && last < ncolumns) tiles = (last + COLUMNS - 1) / COLUMNS;
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
     token_feed<T, SIZE, PAD, ROWS, THREADS> rows1_from, rows2_from;
@@ -256,13 +256,13 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         int query = BY_KEY ? tile * COLUMNS : first,
             key_end = BY_KEY ? first + ROWS : (tile + 1) * COLUMNS;
         bool whole = tile * COLUMNS + COLUMNS <= ncolumns && first + ROWS <= nrows &&
-                     !(s.causal && key_end > query + s.ahead + 1);
+                     !(s.causal && key_end > query + s.query_offset + 1);
         unsigned drop[M][C];
         if (DROPS) FOR(m, M) draw<BY_KEY, C>(drop[m], s, draws, mine + m * 16, column);
         auto hidden = [&](int m, int n, int i) {
             int row = mine + m * 16 + i / 2 * 8, across = column + n * 8 + i % 2;
             int from = BY_KEY ? across : row, to = BY_KEY ? row : across; /* query, key */
-            return across >= ncolumns || row >= nrows || (s.causal && to > from + s.ahead);
+            return across >= ncolumns || row >= nrows || (s.causal && to > from + s.query_offset);
         };
         auto dropped = [&](int m, int n, int i) { return DROPS && drop[m][n] >> i & 1; };
         if (!EARLY) products::template wait<1>(p);

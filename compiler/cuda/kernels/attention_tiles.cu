@@ -124,7 +124,7 @@ struct attention_shape {
     long all_heads, all_queries, all_keys;
     /* the number of the sample's first score in the whole attention, */
     long first;
-    int ahead;                             /* and the offset of the queries in the keys */
+    int query_offset;                             /* and the offset of the queries in the keys */
     float scale, scale2; /* 1 / sqrt(size); for powers of two: times log2 e */
     float threshold, kept;
     int number;

@@ -4,13 +4,13 @@
  *     index, place         int or long; ct_place<index, parts>
  *     ALONG_K              is it contiguous in memory along k? Otherwise along its rows.
  *     BYTES                so many bytes are copied at once; 0: element by element, through load;
- *                          CT_TMA_TILE: TMA tiles, and everything below is replaced by corner() and
+ *                          CT_TMA_TILE: TMA tiles, and everything below is replaced by coordinate() and
  *                          map_of()
  *     REUSED                is it an image that several taps read?
- *     corner(row, k)       the coordinates of the box that begins there, a ct_tma_coordinate
+ *     coordinate(row, k)       the coordinates of the box that begins there, a ct_tma_coordinate
  *                          (contract_wgmma.cu)
  *                          CT_TMA_IM2COL: TMA im2col of images with WINDOWS axes, and in place of
- *                          corner()
+ *                          coordinate()
  *     map_of(part)         the tensor map of a part
  *     count(), position(i) of its rows; where the window of position i begins
  *     tap(i)               channel, tap and part of number i; both are a ct_window

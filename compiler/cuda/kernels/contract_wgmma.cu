@@ -157,7 +157,7 @@ struct ct_feed<S, ROWS, THREADS, false, CT_TMA_TILE> : ct_tma_copies<S, ROWS, TH
     INLINE void fetch(const S &s, kd_saddr tile, index k, index, kd_saddr barrier) {
         if (threadIdx.x != 0) return;
         CT_UNROLL for (int i = 0; i < boxes::BLOCKS; i++) {
-            ct_tma_coordinate c = s.corner(first + i * boxes::OF_BLOCK, (int)k);
+            ct_tma_coordinate c = s.coordinate(first + i * boxes::OF_BLOCK, (int)k);
             kd_copy_tile(boxes::box_of(tile, i), c.map, c.x, c.y, c.z, barrier);
         }
     }
