@@ -1,0 +1,139 @@
+/* The register tile of windowed contractions, and the constant tables that describe them; after
+ * the prelude, in sources with contractions. contract.c has the loops around the tile.
+ *
+ * A tile is TILE_ROWS output positions by PANEL output channels in registers: TILE_ROWS x 2
+ * vectors. Each row of the tile has its own pointer to the channels that it reads. So one tile
+ * serves convolutions, their input gradients (by stride phase) and cat operands: padding is a
+ * pointer to zeros, a tap is an offset. A tile stays in registers over several taps and
+ * operands, CHAIN K elements in all. Its epilogue follows at once, so that its stores overlap
+ * with the next tile's arithmetic. */
+struct tap {
+    int w;     /* index in the weight's taps */
+    int at[3]; /* displacement in the input */
+};
+struct part { /* operands concatenated along the channels; PAIR: their K elements are bf16 pairs */
+    int arg, channels, type;
+};
+/* Channels per K element; and K elements of a part: an odd last channel is paired with zero. */
+INLINE long term_channels(const struct part *p) { return p->type == PAIR ? 2 : 1; }
+INLINE long part_terms(const struct part *p) {
+    return (p->channels + term_channels(p) - 1) / term_channels(p);
+}
+#define PART_OF(arg, part) ((struct array){(arg)[(part).arg], (part).type})
+/* Output positions out = step * j + shift, j < count, with the same taps: all of a
+ * convolution's, or a stride phase of an input gradient's. Input position: scale * j + tap. */
+struct positions {
+    int count[3], step[3], shift[3], first_tap, taps;
+};
+/* The K range of a panel's lanes: `terms` K elements from `first` on. If its two vectors of
+ * lanes belong to different groups, the second one's are `apart` further on. */
+struct k_range {
+    int first, vector_offset, terms;
+};
+struct contraction {
+    int batch, in[3], out[3], scale[3];
+    int channels; /* of the result */
+    int summed,
+        reduced; /* channels summed over; the K elements that they make: with `pairs`, bf16 pairs */
+    int columns, unit_columns;      /* panels of result channels; panels per work item */
+    int panels_a_range;             /* consecutive panels with equal K ranges */
+    const struct k_range *k_ranges; /* the K range of each such run */
+    int own, depth;                 /* result channels per group; maximum K elements of a panel */
+    int by_rows; /* is the panel the inner axis of the work items' order, or the row block? */
+    int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
+    int weight_channels;           /* its second axis */
+    int pairs;                     /* K elements are bf16 pairs (bf16_pairs.c) */
+    int nparts, npositions;
+    const struct part *part;
+    const struct positions *positions;
+    const struct tap *taps;
+};
+
+#if TILE_ROWS == 8
+#define ROWS(X)   X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define ROW_LANES 8
+#elif TILE_ROWS == 6
+#define ROWS(X)   X(0) X(1) X(2) X(3) X(4) X(5)
+#define ROW_LANES 8 /* vector width for data per row: two lanes are idle */
+#else
+#define ROWS(X)   X(0) X(1) X(2) X(3)
+#define ROW_LANES 4
+#endif
+#define ROW_ZERO(r) vf c##r##0 = {0}, c##r##1 = {0};
+#define ROW_AT(r)   const float *a##r = s->a[r];
+#define ROW_STEP(r)                                                                                \
+    {                                                                                              \
+        vf x = splat(a##r[k]);                                                                     \
+        c##r##0 += x * b0, c##r##1 += x * b1;                                                      \
+    }
+#define ROW_PAIR(r)                                                                                \
+    {                                                                                              \
+        vf x = splat(a##r[k]);                                                                     \
+        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                  \
+    }
+#define ROW_ADD(r) c##r##0 += ld(c + r * PANEL), c##r##1 += ld(c + r * PANEL + LANES);
+#define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
+
+/* Two vectors of different groups read K elements that are `apart` from each other. */
+#define ROW_APART(r) c##r##0 += splat(a##r[k]) * b0, c##r##1 += splat(a##r[k + apart]) * b1;
+#define ROW_PAIR_APART(r)                                                                          \
+    c##r##0 = dot_pairs(c##r##0, splat(a##r[k]), b0),                                              \
+    c##r##1 = dot_pairs(c##r##1, splat(a##r[k + apart]), b1);
+
+/* A K panel of a tile: where each row's K elements begin, the weights' panel, and the number of
+ * K elements. */
+struct stretch {
+    const float *a[TILE_ROWS], *b;
+    long n;
+};
+
+/* c[TILE_ROWS][PANEL] = the sum of a[row][k] * b[k][PANEL] over all K panels; `more`: added to
+ * c. Rounding errors grow with the length of a chain of additions and the number of chains, not
+ * with all of K. A tile's sum is one chain from zero, and callers pass at most CHAIN K elements. */
+#define TILE(name, STEP)                                                                           \
+    HOT void name(const struct stretch *s, long n, long apart, float *c, int more) {               \
+        (void)apart;                                                                               \
+        ROWS(ROW_ZERO)                                                                             \
+        for (const struct stretch *end = s + n; s < end; s++) {                                    \
+            const float *b = s->b;                                                                 \
+            ROWS(ROW_AT)                                                                           \
+            UNROLLED for (long k = 0; k < s->n; k++, b += PANEL) {                                 \
+                vf b0 = ld(b), b1 = ld(b + LANES);                                                 \
+                ROWS(STEP)                                                                         \
+            }                                                                                      \
+        }                                                                                          \
+        if (more) {                                                                                \
+            ROWS(ROW_ADD)                                                                          \
+        }                                                                                          \
+        ROWS(ROW_OUT)                                                                              \
+    }
+TILE(tile_floats, ROW_STEP)
+#if HAS_PAIRS
+TILE(tile_pairs, ROW_PAIR)
+#endif
+#if HAS_GROUPS
+#define IF_APART(apart, ...)                                                                       \
+    if (apart) __VA_ARGS__
+TILE(tile_floats_offset, ROW_APART)
+#if HAS_PAIRS
+TILE(tile_pairs_offset, ROW_PAIR_APART)
+#endif
+#else
+#define IF_APART(apart, ...)
+#endif
+INLINE void tile(int pairs, const struct stretch *s, long n, long apart, float *c, int more) {
+    IF_APART(apart, {
+        IF_PAIRS(pairs, {
+            tile_pairs_offset(s, n, apart, c, more);
+            return;
+        })
+        tile_floats_offset(s, n, apart, c, more);
+        return;
+    })
+    IF_PAIRS(pairs, {
+        tile_pairs(s, n, 0, c, more);
+        return;
+    })
+    (void)pairs, (void)apart;
+    tile_floats(s, n, 0, c, more);
+}
