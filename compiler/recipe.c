@@ -11,8 +11,8 @@ static const dl_key option_keys[DL_N_OPTIONS] = {
 };
 
 dl_optimizer dl_recipe_optimizer(const dl_config *c) {
-    return (dl_optimizer)dl_optimizer_find(
-        dl_config_str(c, DL_KEY_optimizer)); /* the key allows no others */
+    /* the key allows no others */
+    return (dl_optimizer)dl_optimizer_find(dl_config_str(c, DL_KEY_optimizer));
 }
 
 double dl_recipe_option(const dl_config *c, dl_optimizer_option option) {

@@ -14,9 +14,8 @@
 
 enum {
     FIRST_BUCKET = 1 << 20, /* bytes: small, so that the first all_reduce begins soon */
-    LEAST_SHARED =
-        16
-        << 10 /* bytes: sharding the state of a smaller parameter saves less than a message costs */
+    /* bytes: sharding the state of a smaller parameter saves less than a message costs */
+    LEAST_SHARED = 16 << 10
 };
 
 static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err) {
@@ -255,8 +254,8 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
     h = opt->tuner ? dl_hash(&opt->tuner->key, sizeof opt->tuner->key, h) : h;
-    dl_parallel parallel =
-        opt->parallel; /* data-parallel ranks share a plan, except for their shards */
+    /* data-parallel ranks share a plan, except for their shards */
+    dl_parallel parallel = opt->parallel;
     parallel.dp_rank = 0;
     h = dl_hash(&parallel, sizeof parallel, h);
     struct stat st = {0};

@@ -17,8 +17,8 @@ typedef struct {
     const dl_algorithm
         *offers; /* library algorithms for the backend's calls; at most DL_MOST_OFFERS */
     int nvariants;
-    dl_variant
-        variants[DL_MOST_TRIAL_VARIANTS]; /* number 0 is the cost model's choice, offers are last */
+    /* number 0 is the cost model's choice, offers are last */
+    dl_variant variants[DL_MOST_TRIAL_VARIANTS];
     const char *names[DL_MOST_TRIAL_VARIANTS];
     int first;     /* the program that runs variant 0; the others follow */
     int64_t *args; /* offset of each parameter, in all of them */

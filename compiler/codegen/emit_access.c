@@ -388,9 +388,8 @@ void dl_emit_load(dl_emitter *e, const dl_kinstr *in) {
         dl_puts(e->out, c.open), put_load_lanes(e, in), dl_puts(e->out, c.close);
         return;
     }
-    bool whole =
-        e->array &&
-        e->array[in - e->k->instrs.at]; /* the emitter that sets the array has checked bounds */
+    /* the emitter that sets the array has checked bounds */
+    bool whole = e->array && e->array[in - e->k->instrs.at];
     bool bounded = !whole && dl_emit_bounds(e, &p->type, in->index);
     const char *half = dl_dtype_is_half(p->type.dtype) ? widening(p->type.dtype) : "";
     dl_putf(e->out, "%s%s%s(", bounded ? " ? " : "", c.open, half);

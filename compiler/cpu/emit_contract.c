@@ -8,7 +8,7 @@
 enum { MOST_COLUMNS = 8 }; /* of a work item */
 
 /* Are few channels gathered into im2col rows? All positions must have the same taps. */
-static bool is_im2col(const dl_shape *s) {
+static bool is_im2col(const dl_conv_problem *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X,
          spread = s->stride[0] * s->stride[1] * s->stride[2] > 1;
     return s->c->windows.groups == 1 && s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW &&
@@ -27,7 +27,8 @@ static bool keep_channels(const dl_emitter *e) {
 }
 
 /* Work items of the same rows reduce different channels: they share one set of partial results. */
-static void put_shared_sums(dl_emitter *e, const dl_shape *s, dl_tables t, dl_emitted *code) {
+static void put_shared_sums(dl_emitter *e, const dl_conv_problem *s, dl_tables t,
+                            dl_emitted *code) {
     bool by_rows = dl_units_by_rows(e->t, s);
     int64_t blocks = t.units / t.groups, by = by_rows ? t.groups : blocks,
             channels = e->k->space[1].size, width = t.columns * e->t->panel;
@@ -40,24 +41,24 @@ static void put_shared_sums(dl_emitter *e, const dl_shape *s, dl_tables t, dl_em
 }
 
 /* Positions of a work item. */
-static int64_t im2col_rows(const dl_emitter *e, const dl_shape *s) {
+static int64_t im2col_rows(const dl_emitter *e, const dl_conv_problem *s) {
     return s->pairs ? e->t->row_block : DL_PACK_ROWS;
 }
 
 /* The size of struct im2col_scratch: rows, sums, im2col rows, and an N panel's weights where
  * they are converted. */
-static int64_t im2col_bytes(const dl_emitter *e, const dl_shape *s) {
+static int64_t im2col_bytes(const dl_emitter *e, const dl_conv_problem *s) {
     const dl_target *t = e->t;
     int64_t terms = s->taps * s->summed,
             row = s->pairs ? dl_ceil_div(terms, 2 * t->lanes) * t->lanes : terms,
-            made = dl_shape_part(e->k, s->c, s->weight, 0)->dtype == DL_F32 ? 0 : row * t->panel;
+            made = dl_conv_part(e->k, s->c, s->weight, 0)->dtype == DL_F32 ? 0 : row * t->panel;
     return t->row_block * DL_ROW_BYTES +
            (DL_PACK_ROWS * t->panel + im2col_rows(e, s) * row + t->lanes + made) * 4;
 }
 
 /* Writes phase `phase`: blocks of rows by `unit`, with the weights at the C expression `w`. */
-static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int phase, const char *w,
-                          const char *unit, dl_emitted *code) {
+static void put_rows_unit(dl_emitter *e, const dl_conv_problem *s, dl_tables t, int phase,
+                          const char *w, const char *unit, dl_emitted *code) {
     const char *name = e->k->name;
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *made = back ? s->x : s->y;
@@ -81,25 +82,25 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
                 name, w, name, prefetch);
 }
 
-static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
+static const char *weight_argument(dl_emitter *e, const dl_conv_problem *s) {
     return dl_emit_array(e, s->c->parts[s->weight][0]);
 }
 
 /* Bytes for weights converted to float: `columns` N panels at a time, one chain of K elements. */
-static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t columns) {
-    int64_t terms = s->taps * dl_shape_pairs(s), chain = terms < DL_CHAIN ? terms : DL_CHAIN;
-    bool made = !s->im2col && dl_shape_part(e->k, s->c, s->weight, 0)->dtype != DL_F32;
+static int64_t widened_bytes(const dl_emitter *e, const dl_conv_problem *s, int64_t columns) {
+    int64_t terms = s->taps * dl_conv_pairs(s), chain = terms < DL_CHAIN ? terms : DL_CHAIN;
+    bool made = !s->im2col && dl_conv_part(e->k, s->c, s->weight, 0)->dtype != DL_F32;
     return made ? columns * chain * e->t->panel * 4 : 0;
 }
 
 /* Small N: phase 0 transposes the weight, so that K lies along lanes. */
-static bool is_small_n(const dl_emitter *e, const dl_shape *s) {
+static bool is_small_n(const dl_emitter *e, const dl_conv_problem *s) {
     return s->c->windows.groups == 1 && e->k->space[1].size <= DL_SMALL_N &&
            s->c->nparts[s->image] == 1 && s->summed >= e->t->lanes && s->summed <= DL_CHAIN &&
            s->taps * s->summed <= DL_CHAIN * e->t->lanes;
 }
 
-static void put_small_n(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_small_n(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     enum { STRETCH_BYTES = 16 }; /* of struct stretch, in addition to a pointer for each row */
     const char *name = e->k->name;
     int64_t whole = dl_ceil_div(s->summed, e->t->lanes) * e->t->lanes, made = e->k->space[1].size;
@@ -122,7 +123,7 @@ static void put_small_n(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
             name, name);
 }
 
-static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_conv(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     if (!s->pairs && is_small_n(e, s)) {
         put_small_n(e, s, code);
         return;
@@ -136,12 +137,12 @@ static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
 /* The weight is transposed, so that the result's channels lie along lanes. Where many blocks of
  * rows share it, a phase of its own does so; otherwise each block transposes one chain at a
  * time, which needs less memory. */
-static void put_by_stride_phase(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_by_stride_phase(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     enum { MANY = 8 };
     const char *name = e->k->name;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
     int64_t positions = s->batch; /* of one stride phase */
-    for (int a = 0; a < 3; a++) positions *= dl_shape_stride_phase(s, a, 0).count;
+    for (int a = 0; a < 3; a++) positions *= dl_conv_stride_phase(s, a, 0).count;
     bool packed_before = dl_ceil_div(positions, e->t->row_block) >= MANY || s->im2col;
     dl_tables t = dl_emit_image(e, s, packed_before ? MOST_COLUMNS : 1);
     dl_emit_rows_epilogue(e);
@@ -156,14 +157,14 @@ static void put_by_stride_phase(dl_emitter *e, const dl_shape *s, dl_emitted *co
             weight_argument(e, s));
     code->phases = 2;
     code->units[0] = columns * s->taps;
-    code->workspace = columns * s->taps * dl_shape_pairs(s) * e->t->panel * 4;
+    code->workspace = columns * s->taps * dl_conv_pairs(s) * e->t->panel * 4;
     put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "rows_unit", code);
 }
 
 /* Is it a transposed convolution into few channels? Then stride phases become GEMM columns. All
  * phases must have the same taps: a zero weight in place of a missing tap would turn an infinity
  * that this phase never reads into a NaN. */
-static bool is_interleaved(const dl_emitter *e, const dl_shape *s) {
+static bool is_interleaved(const dl_emitter *e, const dl_conv_problem *s) {
     int64_t stride_phases = s->stride[0] * s->stride[1] * s->stride[2];
     bool even = s->c->windows.groups == 1;
     for (int a = 0; a < 3; a++) even &= s->dilation[a] == 1 && s->kernel[a] % s->stride[a] == 0;
@@ -171,7 +172,7 @@ static bool is_interleaved(const dl_emitter *e, const dl_shape *s) {
            2 * e->k->space[1].size <= e->t->panel;
 }
 
-static void put_interleaved(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_interleaved(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size,
             stride_phases = s->stride[0] * s->stride[1] * s->stride[2];
@@ -181,7 +182,7 @@ static void put_interleaved(dl_emitter *e, const dl_shape *s, dl_emitted *code) 
                                      row, row - 1, ... */
         int64_t lo = INT64_MAX, hi = INT64_MIN;
         for (int64_t q = 0; q < s->stride[a]; q++) {
-            dl_stride_phase p = dl_shape_stride_phase(s, a, q);
+            dl_stride_phase p = dl_conv_stride_phase(s, a, q);
             if (p.base < lo) lo = p.base;
             if (p.count && p.base + p.count > hi) hi = p.base + p.count;
         }
@@ -201,9 +202,9 @@ static void put_interleaved(dl_emitter *e, const dl_shape *s, dl_emitted *code) 
             (long long)taps, name);
     dl_buf map = {0};
     for (int64_t q = 0; q < stride_phases; q++) {
-        dl_stride_phase p[3] = {dl_shape_stride_phase(s, 0, q / (s->stride[1] * s->stride[2])),
-                                dl_shape_stride_phase(s, 1, q / s->stride[2] % s->stride[1]),
-                                dl_shape_stride_phase(s, 2, q % s->stride[2])};
+        dl_stride_phase p[3] = {dl_conv_stride_phase(s, 0, q / (s->stride[1] * s->stride[2])),
+                                dl_conv_stride_phase(s, 1, q / s->stride[2] % s->stride[1]),
+                                dl_conv_stride_phase(s, 2, q % s->stride[2])};
         int64_t shift[3];
         for (int a = 0; a < 3; a++) shift[a] = p[a].shift - s->stride[a] * p[a].base;
         dl_puts(e->out, "{");
@@ -218,7 +219,7 @@ static void put_interleaved(dl_emitter *e, const dl_shape *s, dl_emitted *code) 
     }
     dl_putf(e->out, "};\nstatic const int %s_tap_of[] = {%s};\n", name, map.at);
     dl_buf_free(&map);
-    int64_t reduced = dl_shape_pairs(s), panels = dl_ceil_div(s->summed, e->t->panel),
+    int64_t reduced = dl_conv_pairs(s), panels = dl_ceil_div(s->summed, e->t->panel),
             rows = s->batch * count[0] * count[1] * count[2];
     dl_emit_shape(e, s, s->y, s->x, one, columns * e->t->panel, columns, 1, 1);
     dl_emit_point(e);
@@ -244,7 +245,7 @@ static void put_interleaved(dl_emitter *e, const dl_shape *s, dl_emitted *code) 
                     e->t->row_block * DL_ROW_BYTES;
 }
 
-static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_grad_input(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     (is_interleaved(e, s) ? put_interleaved : put_by_stride_phase)(e, s, code);
 }
 
@@ -254,11 +255,11 @@ static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
  * all parts, and in im2col rows those of each tap. Groups must be whole pairs, and AMX tiles do
  * not support groups. Into few channels an AMX panel, though mostly padding, is faster than sums
  * along lanes. */
-static bool is_paired(const dl_emitter *e, const dl_shape *s) {
+static bool is_paired(const dl_emitter *e, const dl_conv_problem *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     bool even = true;
     for (int i = 0; i < s->c->nparts[s->image] - !s->im2col; i++)
-        even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
+        even &= dl_conv_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
     int64_t spread = back ? s->stride[0] * s->stride[1] * s->stride[2] : 1;
     if (s->taps * s->summed < DL_AMX_ROWS * spread && !s->im2col) return false;
     if (s->c->windows.groups > 1 && (s->k_ranges.multi_group || s->summed % 2 || e->t->tiles))
@@ -268,7 +269,7 @@ static bool is_paired(const dl_emitter *e, const dl_shape *s) {
 
 /* Vectors of lanes that hold several groups: phase 0 packs the weight with zeros between groups,
  * phase 1 multiplies. */
-static void put_multi_group(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+static void put_multi_group(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
     dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
@@ -282,13 +283,13 @@ static void put_multi_group(dl_emitter *e, const dl_shape *s, dl_emitted *code) 
     put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "group_unit", code);
 }
 
-static void put_image(dl_emitter *e, dl_shape *s, dl_emitted *code) {
+static void put_image(dl_emitter *e, dl_conv_problem *s, dl_emitted *code) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     int64_t made = e->k->space[1].size, groups = s->c->windows.groups;
     s->im2col = is_im2col(s);
     s->k_ranges = dl_find_k_ranges(e->arena, e->t, made, groups, s->summed);
     s->pairs = is_paired(e, s);
-    if (s->pairs) s->k_ranges = dl_find_k_ranges(e->arena, e->t, made, groups, dl_shape_pairs(s));
+    if (s->pairs) s->k_ranges = dl_find_k_ranges(e->arena, e->t, made, groups, dl_conv_pairs(s));
     bool depthwise = s->k_ranges.multi_group && s->summed == 1 && made == groups;
     (depthwise                 ? dl_emit_depthwise
      : s->k_ranges.multi_group ? put_multi_group
@@ -298,7 +299,7 @@ static void put_image(dl_emitter *e, dl_shape *s, dl_emitted *code) {
 
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kinstr *c = &e->k->instrs.at[dl_kernel_anchor(e->k)];
-    dl_shape s = dl_shape_find(e->k, c);
+    dl_conv_problem s = dl_conv_find(e->k, c);
     e->mode = DL_LANES, e->lane_axis = 1, e->flat = false;
     int order[DL_MAX_RANK];
     for (int i = 0; i < e->k->nspace; i++)
@@ -308,7 +309,6 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     if (!dl_op_makes_weight(c->op))
         put_image(e, &s, code);
     else
-        (dl_emit_is_by_lanes(e, &s) ? dl_emit_lanes_gradient : dl_emit_weight_gradient)(e, &s,
-                                                                                        code);
+        (dl_emit_is_by_lanes(e, &s) ? dl_emit_lanes_gradient : dl_emit_wgrad_kernel)(e, &s, code);
     return dl_emit_sweeps(e, 1, code, err);
 }

@@ -10,47 +10,47 @@
 typedef struct {
     int n, axis[DL_MAX_RELATION];
     int64_t size;
-} group;
+} mode;
 
 typedef struct {
     const dl_kinstr *c;
     const dl_kernel *k;
     dl_relation r;
     int side[2]; /* the operand that is the left one (M), and the right one (N) */
-    group batch, rows, column, terms;
+    mode batch, rows, column, terms;
     int64_t stride[2][DL_MAX_RELATION]; /* strides of left and right by axis; 0 where it does not
                                            have the axis */
-} product;
+} gemm_problem;
 
 /* The element type of the left operand (0) or the right one (1). */
-static dl_dtype side_type(const product *p, int side) {
+static dl_dtype side_type(const gemm_problem *p, int side) {
     return p->k->params.at[p->c->parts[p->side[side]][0]].type.dtype;
 }
 
-static int64_t axis_size(const product *p, int axis) { return p->r.axis[axis].size; }
+static int64_t axis_size(const gemm_problem *p, int axis) { return p->r.axis[axis].size; }
 
 /* Does only the left operand (0) or the right one (1) have the axis? */
-static bool is_own(const product *p, int side, int axis) {
+static bool is_own(const gemm_problem *p, int side, int axis) {
     return p->r.axis[axis].role == (p->side[side] ? DL_ROLE_N : DL_ROLE_M) &&
            p->r.axis[axis].at[p->side[side]] >= 0;
 }
 
-static void add(const product *p, group *g, int axis) {
+static void add(const gemm_problem *p, mode *g, int axis) {
     g->axis[g->n++] = axis;
     g->size *= axis_size(p, axis);
 }
 
 /* Lanes lie along one axis that only the right operand has, the last of such; its others count
  * as batch. If the second operand has no such axis, the operands are swapped. */
-static product find_product(const dl_kernel *k, const dl_kinstr *c) {
-    product p = {.c = c,
-                 .k = k,
-                 .r = dl_kernel_relation(k, c),
-                 .side = {0, 1},
-                 .batch.size = 1,
-                 .rows.size = 1,
-                 .column.size = 1,
-                 .terms.size = 1};
+static gemm_problem find_gemm(const dl_kernel *k, const dl_kinstr *c) {
+    gemm_problem p = {.c = c,
+                      .k = k,
+                      .r = dl_kernel_relation(k, c),
+                      .side = {0, 1},
+                      .batch.size = 1,
+                      .rows.size = 1,
+                      .column.size = 1,
+                      .terms.size = 1};
     int own[2] = {0}, lanes = -1;
     for (int i = 0; i < k->nspace; i++)
         for (int s = 0; s < 2; s++) own[s] += is_own(&p, s, i);
@@ -73,7 +73,7 @@ static product find_product(const dl_kernel *k, const dl_kinstr *c) {
 }
 
 /* The stride of an operand over a mode's linear index where it is constant, else 0. */
-static int64_t even_step(const product *p, int operand, const group *g) {
+static int64_t even_step(const gemm_problem *p, int operand, const mode *g) {
     int64_t step = 0, size = 1;
     for (int i = g->n - 1; i >= 0; i--) {
         int64_t n = axis_size(p, g->axis[i]), own = p->stride[operand][g->axis[i]];
@@ -88,7 +88,7 @@ static int64_t even_step(const product *p, int operand, const group *g) {
 }
 
 /* Writes " + number / rest % size * stride" for each axis of a mode. */
-static void put_offset(dl_emitter *e, const product *p, int operand, const group *g,
+static void put_offset(dl_emitter *e, const gemm_problem *p, int operand, const mode *g,
                        const char *number) {
     int64_t rest = g->size;
     for (int i = 0; i < g->n && g->size; i++) { /* without K elements there is no address */
@@ -102,7 +102,7 @@ static void put_offset(dl_emitter *e, const product *p, int operand, const group
     }
 }
 
-static void put_at(dl_emitter *e, const product *p, int operand) {
+static void put_at(dl_emitter *e, const gemm_problem *p, int operand) {
     dl_putf(e->out,
             "UNUSED long %s_%s(long batch, long row, long term) {\n    (void)batch, (void)row, "
             "(void)term;\n "
@@ -115,7 +115,8 @@ static void put_at(dl_emitter *e, const product *p, int operand) {
 }
 
 /* Writes "const long x2 = row / 4 % 3;" for the axes of a mode. */
-static void put_coordinates(dl_emitter *e, const product *p, const group *g, const char *number) {
+static void put_coordinates(dl_emitter *e, const gemm_problem *p, const mode *g,
+                            const char *number) {
     int64_t rest = g->size;
     for (int i = 0; i < g->n; i++) {
         int64_t size = axis_size(p, g->axis[i]);
@@ -127,7 +128,7 @@ static void put_coordinates(dl_emitter *e, const product *p, const group *g, con
 
 /* <kernel>_<name>: calls <kernel>_<vector> for each vector of some rows of a panel, and for the
  * remainder of a row. `sums`: it may accumulate; `line`: call it for so many elements at a time. */
-static void put_rows(dl_emitter *e, const product *p, const char *name, const char *vector,
+static void put_rows(dl_emitter *e, const gemm_problem *p, const char *name, const char *vector,
                      int line) {
     const dl_kernel *k = e->k;
     dl_putf(
@@ -165,14 +166,14 @@ static void put_rows(dl_emitter *e, const product *p, const char *name, const ch
 }
 
 /* Writes the epilogue: the rest of the kernel after the sum. */
-static void put_epilogue(dl_emitter *e, const product *p) {
+static void put_epilogue(dl_emitter *e, const gemm_problem *p) {
     dl_emit_body(e);
     put_rows(e, p, "rows", "body", 0);
 }
 
 /* Writes the prefetch of all memory that the epilogue accesses. Returns its name, or "0": there
  * is none. */
-static const char *put_prefetch(dl_emitter *e, const product *p) {
+static const char *put_prefetch(dl_emitter *e, const gemm_problem *p) {
     int line = dl_emit_prefetch_lines(e);
     if (!line) return "0";
     put_rows(e, p, "fetch", "lines", line);
@@ -181,7 +182,7 @@ static const char *put_prefetch(dl_emitter *e, const product *p) {
 
 /* Is it a sum over the first axis of two matrices, as for a linear layer's weight? Then it is a
  * weight gradient of one tap. */
-static bool is_gradient(const product *p) {
+static bool is_gradient(const gemm_problem *p) {
     return p->batch.size == 1 && p->column.n && p->column.size > 0 && p->rows.size > 1 &&
            p->terms.size > 1 && p->column.size <= DL_MOST_PLACES &&
            p->rows.size <= DL_MOST_PLACES && p->terms.size <= DL_MOST_PLACES &&
@@ -189,9 +190,9 @@ static bool is_gradient(const product *p) {
            even_step(p, 1, &p->column) == 1 && even_step(p, 1, &p->terms) == p->column.size;
 }
 
-static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
+static void put_gradient(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
     const char *name = e->k->name;
-    dl_gradient g = {
+    dl_wgrad_problem g = {
         .batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size};
     g.packs = side_type(p, 0) != DL_F32, g.pairs = dl_cpu_pairs(e->k, e->t);
     for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
@@ -209,11 +210,11 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
             name, (long long)p->column.size, name);
     g.k_ranges = dl_find_k_ranges(e->arena, e->t, g.lanes, 1, g.channels);
     dl_emit_k_ranges(e, &g.k_ranges);
-    dl_emit_gradient(e, &g, code);
+    dl_emit_wgrad(e, &g, code);
 }
 
 /* Are K elements taken as bf16 pairs (kernels/gemm.c)? */
-static bool is_paired(const dl_emitter *e, const product *p) {
+static bool is_paired(const dl_emitter *e, const gemm_problem *p) {
     return dl_cpu_pairs(e->k, e->t) && p->terms.size > 1 && even_step(p, 0, &p->terms) == 1 &&
            (even_step(p, 1, &p->terms) == 1 || even_step(p, 1, &p->column) == 1);
 }
@@ -222,7 +223,7 @@ static bool is_paired(const dl_emitter *e, const product *p) {
  * tiles (kernels/amx.c)? Blocks of positions would give each tile few products, and write and
  * reread its sums. With many positions, packed operands would need more memory than the
  * operands. */
-static bool is_amx_packed(const dl_emitter *e, const product *p) {
+static bool is_amx_packed(const dl_emitter *e, const gemm_problem *p) {
     enum { MOST_PACKED = 32 << 20 };
     return e->t->tiles && dl_cpu_pairs(e->k, e->t) && is_gradient(p) &&
            p->terms.size * (p->rows.size + p->column.size) * 2 <= MOST_PACKED;
@@ -230,14 +231,13 @@ static bool is_amx_packed(const dl_emitter *e, const product *p) {
 
 /* Phase 0 packs the right operand; it also packs a 16-bit left one where many work items would
  * convert the same rows, or whose rows are contiguous. Phase 1 multiplies. */
-static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
+static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
     enum {
-        FEW = 2,
-        UNITS = 32,
-        PANELS_STAY = 1 << 20,
-        TILES_STAY = 3 << 19
-    }; /* few work items; enough for all threads; bytes that stay in cache: packed operands, and
-          with AMX sums */
+        FEW = 2,               /* few work items */
+        UNITS = 32,            /* enough work items for all threads */
+        PANELS_STAY = 1 << 20, /* bytes of packed operands that stay in cache */
+        TILES_STAY = 3 << 19   /* the same together with AMX sums */
+    };
     const char *name = e->k->name;
     bool by_amx_packed = is_amx_packed(e, p), pairs = by_amx_packed || is_paired(e, p),
          tiles = pairs && e->t->tiles;
@@ -265,7 +265,8 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             panel_floats = panels * terms * e->t->panel,
             right_floats = p->batch.size * panel_floats;
     dl_putf(e->out,
-            "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, "
+            "static const struct gemm_problem %s_shape = {.batch = %lld, .rows = %lld, .columns = "
+            "%lld, "
             ".terms = "
             "%lld, .pairs = %d, .elements = %lld, .whole_rows = %d, .left = {%d, 0, %s}, "
             ".right = {%d, 0, %s}, .direct = %d, .left_packed = %lld, .left_step = %lld, "
@@ -304,24 +305,23 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     dl_emit_head(e, 1);
     dl_emit_unit_sums(e, code->units[1], code);
     dl_putf(e->out,
-            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, "
+            "    gemm_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, "
             "sums);\n}\n",
             name, name);
 }
 
 bool dl_emit_gemm(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
-    product p = find_product(k, &k->instrs.at[dl_kernel_anchor(k)]);
+    gemm_problem p = find_gemm(k, &k->instrs.at[dl_kernel_anchor(k)]);
     e->lane_axis = p.column.n ? p.column.axis[0] : -1, e->flat = false;
     e->mode = p.column.n ? DL_LANES : DL_SINGLE;
     dl_emit_find_partial(e, 0, NULL); /* of sums that keep no axis */
     bool gradient = is_gradient(&p);
-    e->prefetch = gradient && !is_amx_packed(e, &p)
-                      ? p.column.size
-                      : 0; /* the next row of a weight and of its optimiser state */
+    /* the next row of a weight and of its optimiser state */
+    e->prefetch = gradient && !is_amx_packed(e, &p) ? p.column.size : 0;
     put_epilogue(e, &p);
     e->prefetch = 0;
     code->needs[DL_NEED_CONTRACTS] = true;
-    (gradient && !is_amx_packed(e, &p) ? put_gradient : put_product)(e, &p, code);
+    (gradient && !is_amx_packed(e, &p) ? put_gradient : put_gemm)(e, &p, code);
     return dl_emit_sweeps(e, 1, code, err);
 }

@@ -4,7 +4,7 @@
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"
 
-static void put_window(dl_emitter *e, const dl_shape *s) {
+static void put_window(dl_emitter *e, const dl_conv_problem *s) {
     dl_putf(e->out, "static const struct group_window %s_window = {.batch = %lld, ", e->k->name,
             (long long)s->batch);
     dl_emit_three(e->out, "x", s->x), dl_emit_three(e->out, "y", s->y);
@@ -13,7 +13,7 @@ static void put_window(dl_emitter *e, const dl_shape *s) {
     dl_puts(e->out, "};\n");
 }
 
-void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+void dl_emit_depthwise(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     enum { TAP_BYTES = 16 }; /* of struct depth_tap */
     const char *name = e->k->name;
     bool transposed = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
@@ -36,7 +36,7 @@ void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
  * own; targets with short vectors have no permutation for this. The choice is by cost: permuted
  * lanes take two instructions a product and register tiles one, but some of the tiles' products
  * are zeros between groups. */
-bool dl_emit_is_by_lanes(const dl_emitter *e, const dl_shape *s) {
+bool dl_emit_is_by_lanes(const dl_emitter *e, const dl_conv_problem *s) {
     enum { PICKED = 8 };
     int64_t groups = s->c->windows.groups, own = s->weight_o / groups, per = s->weight_c,
             lanes = e->t->lanes;
@@ -48,7 +48,7 @@ bool dl_emit_is_by_lanes(const dl_emitter *e, const dl_shape *s) {
     return lanes >= PICKED && span <= lanes && 2 * per < span;
 }
 
-void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+void dl_emit_lanes_gradient(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     enum { AT_ONCE = 4, LANE_CHANNELS = 32 /* of struct lane_channels, without its array */ };
     const char *name = e->k->name;
     int x = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],

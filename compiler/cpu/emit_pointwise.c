@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 enum {
-    UNIT_POINTS =
-        16384,  /* points of a work item: some 20 us, independent of the number of threads */
+    /* points of a work item: some 20 us, independent of the number of threads */
+    UNIT_POINTS = 16384,
     AHEAD = 512 /* prefetch distance in floats: 2 KiB */
 };
 

@@ -184,8 +184,8 @@ static void put_pass(const dl_cpu_resident *r, int pass) {
     int last = r->inner[r->ninner - 1], loops = along ? r->ninner - 1 : r->ninner;
     dl_puts(e->out, "    {\n        long at = 0;\n");
     for (int i = 0; i < loops; i++) {
-        int64_t size =
-            e->k->space[r->inner[i]].size; /* an axis that is collapsed with the next stays at 0 */
+        /* an axis that is collapsed with the next stays at 0 */
+        int64_t size = e->k->space[r->inner[i]].size;
         while (i + 1 < loops && dl_emit_collapses(e, r->inner[i], r->inner[i + 1]))
             size *= e->k->space[r->inner[++i]].size;
         dl_putf(e->out, "        for (long x%d = 0; x%d < %lldL; x%d++)\n", r->inner[i],

@@ -5,35 +5,35 @@
 #include "compiler/cpu/partials.h"
 
 enum {
-    GRAD_INTS =
-        17, /* of struct grad_scratch, per position: twelve numbers, five of them of 8 bytes */
+    /* of struct grad_scratch, per position: twelve numbers, five of them of 8 bytes */
+    GRAD_INTS = 17,
     GRAD_HEAD = 16,     /* of it, once */
     UNITS = 16,         /* work items that are enough for all threads */
     PANEL_FLOATS = 256, /* lanes that a block should have, so that packing x pays */
     FEW_ROWS = 64,      /* rows that it should have, so that packing dy pays */
     DIRECT_PANELS = 3,  /* fewer than four panels of the same rows do not pay for packing x */
-    LEAST_GATHERED =
-        2 * DL_AMX_ROWS, /* rows of few channels at all taps, so that im2col rows pay */
+    /* rows of few channels at all taps, so that im2col rows pay */
+    LEAST_GATHERED = 2 * DL_AMX_ROWS,
     MOST_GATHERED = 256, /* with as many rows of few channels at several taps, planes of taps are
                             packed separately */
 };
 
 static int64_t at_least_one(int64_t n) { return n ? n : 1; } /* nothing to sum, or no sum */
 
-static int64_t count_blocks(const dl_gradient *g) {
+static int64_t count_blocks(const dl_wgrad_problem *g) {
     return g->groups / g->unit_groups * dl_ceil_div(g->panels, g->unit_panels) *
            dl_ceil_div(g->rows, g->unit_rows);
 }
 
 /* Is it computed by AMX strips? Then rows are whole strips. */
-static bool by_amx(const dl_target *t, const dl_gradient *g) { return g->pairs && t->tiles; }
+static bool by_amx(const dl_target *t, const dl_wgrad_problem *g) { return g->pairs && t->tiles; }
 
 /* Rows that are packed together. */
-static int64_t tile_rows(const dl_target *t, const dl_gradient *g) {
+static int64_t tile_rows(const dl_target *t, const dl_wgrad_problem *g) {
     return by_amx(t, g) ? DL_AMX_ROWS : t->grad_rows;
 }
 
-static bool fits(const dl_target *t, const dl_gradient *g) {
+static bool fits(const dl_target *t, const dl_wgrad_problem *g) {
     return g->unit_groups * g->unit_panels * g->unit_rows * t->panel * 4 <= DL_GRAD_ACC;
 }
 
@@ -46,12 +46,12 @@ static bool is_gathered(const dl_target *t, const dl_gradient *g) {
 
 /* Does each lane read all of x's channels? Then the channels of neighbouring taps are
  * contiguous. */
-static bool reads_all_channels(const dl_gradient *g) {
+static bool reads_all_channels(const dl_wgrad_problem *g) {
     return g->k_ranges.n == 1 && g->k_ranges.vectors == 1 && !g->k_ranges.multi_group;
 }
 
 /* Taps per tap block. */
-static int64_t find_run(const dl_target *t, const dl_gradient *g) {
+static int64_t find_run(const dl_target *t, const dl_wgrad_problem *g) {
     if (!is_im2col(t, g))
         return reads_all_channels(g) && g->channels < DL_RUN_BELOW && g->dilation[2] == 1
                    ? at_least_one(g->kernel[2])
@@ -64,7 +64,7 @@ static int64_t find_run(const dl_target *t, const dl_gradient *g) {
 
 /* Chooses blocks of sums that stay in cache: first many panels, then rows, then tap blocks that
  * share positions. Where there are too few blocks, the positions are split, too (split-K). */
-static void find_units(const dl_target *t, dl_gradient *g) {
+static void find_units(const dl_target *t, dl_wgrad_problem *g) {
     int64_t wide = PANEL_FLOATS / t->panel;
     g->im2col = is_im2col(t, g);
     g->run = find_run(t, g), g->rows = g->run * g->channels;
@@ -103,7 +103,7 @@ static unsigned find_heights(int64_t rows, int64_t height) {
 }
 
 /* The table <kernel>_gather: how im2col rows are built. Returns its name, or "0". */
-static const char *put_gather(dl_emitter *e, const dl_gradient *g) {
+static const char *put_gather(dl_emitter *e, const dl_wgrad_problem *g) {
     if (!g->im2col) return "0";
     const char *name = e->k->name;
     const int64_t *k = g->kernel, *by = g->dilation;
@@ -118,7 +118,7 @@ static const char *put_gather(dl_emitter *e, const dl_gradient *g) {
     return dl_format(e->arena, "&%s_gather", name);
 }
 
-void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
+void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code) {
     const char *name = e->k->name;
     find_units(e->t, g);
     const char *gather = put_gather(e, g);
@@ -177,7 +177,7 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
             name, name);
 }
 
-void dl_emit_panel_body(dl_emitter *e, const dl_shape *s) {
+void dl_emit_panel_body(dl_emitter *e, const dl_conv_problem *s) {
     e->flat = true;
     if (s->weight_o % e->t->panel)
         e->points = dl_format(e->arena, "panel_points(x0, %lldL, %lldL)", (long long)s->weight_o,
@@ -198,7 +198,7 @@ static void open_block(dl_emitter *e, const char *warmth) {
 }
 
 /* Sums in the order of the weight, which is read and written contiguously. */
-static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+static void put_block(dl_emitter *e, const dl_conv_problem *s, int64_t run) {
     open_block(e, dl_emit_warmth(e));
     const char *sums = dl_emit_take_sums(e);
     dl_putf(e->out,
@@ -214,7 +214,7 @@ static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
 
 /* Multi-group vectors: rows are the channels that a vector of lanes reads, and each lane takes
  * those of its group. */
-static void put_multi_group_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+static void put_multi_group_block(dl_emitter *e, const dl_conv_problem *s, int64_t run) {
     const char *name = e->k->name;
     open_block(e, "");
     dl_putf(
@@ -233,7 +233,7 @@ static void put_multi_group_block(dl_emitter *e, const dl_shape *s, int64_t run)
 }
 
 /* Swapped operands: rows are dy's few channels by mirrored taps, lanes are x's channels. */
-static void put_swapped_block(dl_emitter *e, const dl_shape *s, int64_t run) {
+static void put_swapped_block(dl_emitter *e, const dl_conv_problem *s, int64_t run) {
     open_block(e, "");
     dl_putf(e->out,
             "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
@@ -253,17 +253,17 @@ static void put_swapped_block(dl_emitter *e, const dl_shape *s, int64_t run) {
 
 /* Where dy has few channels and x many, they are swapped: x's position p corresponds to dy's p +
  * pad - tap. */
-static bool is_swapped(const dl_shape *s, int nx) {
+static bool is_swapped(const dl_conv_problem *s, int nx) {
     return s->c->windows.groups == 1 && s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o &&
            nx == 1 && s->stride[0] == 1 && s->stride[1] == 1 && s->stride[2] == 1;
 }
 
-void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
+void dl_emit_wgrad_kernel(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     int x = dl_op_place(s->c->op, DL_TENSOR_X), y = dl_op_place(s->c->op, DL_TENSOR_Y);
     bool transposed = is_swapped(s, s->c->nparts[x]);
-    dl_gradient g = {.batch = s->batch,
-                     .nx = s->c->nparts[transposed ? y : x],
-                     .ny = s->c->nparts[transposed ? x : y]};
+    dl_wgrad_problem g = {.batch = s->batch,
+                          .nx = s->c->nparts[transposed ? y : x],
+                          .ny = s->c->nparts[transposed ? x : y]};
     g.channels = transposed ? s->weight_o : s->weight_c,
     g.lanes = transposed ? s->weight_c : s->weight_o;
     for (int i = 0; i < 3; i++) {
@@ -274,7 +274,7 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
     int64_t groups = s->c->windows.groups, all = groups * s->weight_c;
     g.k_ranges = dl_find_k_ranges(e->arena, e->t, g.lanes, groups, g.channels);
     if (groups > 1) dl_k_ranges_equalize(&g.k_ranges, all), g.channels = g.k_ranges.terms;
-    g.packs = dl_shape_part(e->k, s->c, transposed ? y : x, 0)->dtype != DL_F32;
+    g.packs = dl_conv_part(e->k, s->c, transposed ? y : x, 0)->dtype != DL_F32;
     g.pairs = dl_cpu_pairs(e->k, e->t) && !(groups > 1 && e->t->tiles);
     dl_emit_parts(e, s, transposed ? y : x, "x");
     dl_emit_parts(e, s, transposed ? x : y, "y");
@@ -283,5 +283,5 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
     (transposed               ? put_swapped_block
      : g.k_ranges.multi_group ? put_multi_group_block
                               : put_block)(e, s, find_run(e->t, &g));
-    dl_emit_gradient(e, &g, code);
+    dl_emit_wgrad(e, &g, code);
 }

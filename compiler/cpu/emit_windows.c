@@ -2,14 +2,14 @@
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 
-const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part) {
+const dl_type *dl_conv_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part) {
     return &k->params.at[c->parts[operand][part]].type;
 }
 
 /* Merges non-overlapping windows that are adjacent along W, as in patch embeddings: their pixels
  * are contiguous in x and in w, and become channels of one pixel. Not for the gradient of x,
  * where the kernel goes on with x's channels. */
-static void join_places(dl_shape *s) {
+static void join_places(dl_conv_problem *s) {
     int x = dl_op_place(s->c->op, DL_TENSOR_X);
     int64_t width = s->kernel[2];
     if (x == DL_RESULT_PLACE || s->c->nparts[x] != 1 || s->c->windows.groups > 1 ||
@@ -21,15 +21,15 @@ static void join_places(dl_shape *s) {
     s->summed *= width, s->weight_c *= width;
 }
 
-dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
-    dl_shape s = {.c = c,
-                  .k = k,
-                  .r = dl_kernel_relation(k, c),
-                  .weight = dl_op_place(c->op, DL_TENSOR_W),
-                  .merged = 1};
+dl_conv_problem dl_conv_find(const dl_kernel *k, const dl_kinstr *c) {
+    dl_conv_problem s = {.c = c,
+                         .k = k,
+                         .r = dl_kernel_relation(k, c),
+                         .weight = dl_op_place(c->op, DL_TENSOR_W),
+                         .merged = 1};
     s.image = 1 - s.weight;
     const dl_axis *w =
-        s.weight == DL_RESULT_PLACE ? k->space : dl_shape_part(k, c, s.weight, 0)->axis;
+        s.weight == DL_RESULT_PLACE ? k->space : dl_conv_part(k, c, s.weight, 0)->axis;
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *window = &s.r.window[i];
         s.stride[i] = window->stride, s.dilation[i] = window->dilation, s.pad[i] = window->pad;
@@ -46,11 +46,11 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
 }
 
 /* Each part has bf16 pairs of its own; an odd last element is paired with a zero. */
-int64_t dl_shape_pairs(const dl_shape *s) {
+int64_t dl_conv_pairs(const dl_conv_problem *s) {
     int64_t words = 0, groups = s->c->windows.groups;
     for (int i = 0; s->pairs && i < s->c->nparts[s->image]; i++)
         words += dl_ceil_div(
-            dl_shape_part(s->k, s->c, s->image, i)->axis[1].size / groups * s->merged, 2);
+            dl_conv_part(s->k, s->c, s->image, i)->axis[1].size / groups * s->merged, 2);
     return s->pairs ? words : s->summed;
 }
 
@@ -58,7 +58,7 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 /* Position q of x has the taps t for which q + pad - t * dilation is a multiple of the stride:
  * every (stride / gcd)-th from the first on, or none. */
-dl_stride_phase dl_shape_stride_phase(const dl_shape *s, int axis, int64_t q) {
+dl_stride_phase dl_conv_stride_phase(const dl_conv_problem *s, int axis, int64_t q) {
     int64_t stride = s->stride[axis], dilation = s->dilation[axis], at = q + s->pad[axis];
     int64_t step = stride / gcd(stride, dilation), rest = at % stride, first = 0;
     for (; rest && first < step; first++) rest = (rest + stride - dilation % stride) % stride;
@@ -75,12 +75,12 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
             (long long)v[2]);
 }
 
-void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *name) {
+void dl_emit_parts(dl_emitter *e, const dl_conv_problem *s, int operand, const char *name) {
     int64_t places = operand == dl_op_place(s->c->op, DL_TENSOR_X) ? s->merged : 1;
     bool words = s->pairs && !s->im2col;
     dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
     for (int i = 0; i < s->c->nparts[operand]; i++) {
-        const dl_type *t = dl_shape_part(e->k, s->c, operand, i);
+        const dl_type *t = dl_conv_part(e->k, s->c, operand, i);
         dl_putf(e->out, "{%d, %lld, %s}, ", s->c->parts[operand][i],
                 (long long)(t->axis[1].size * places), words ? "PAIR" : dl_emit_element(t->dtype));
     }
@@ -89,7 +89,7 @@ void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *na
 
 /* ---- tables ---- */
 
-static void put_forward_tables(dl_emitter *e, const dl_shape *s) {
+static void put_forward_tables(dl_emitter *e, const dl_conv_problem *s) {
     const char *name = e->k->name;
     int64_t one[3] = {1, 1, 1};
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", name);
@@ -107,15 +107,15 @@ static void put_forward_tables(dl_emitter *e, const dl_shape *s) {
 }
 
 /* Positions of x by stride phase, along all axes. */
-static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_shape *s, int64_t groups) {
+static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_conv_problem *s, int64_t groups) {
     dl_tables made = {0};
     dl_buf positions = {0};
     int first = 0;
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", e->k->name);
     for (int64_t q = 0; q < s->stride[0] * s->stride[1] * s->stride[2]; q++) {
-        dl_stride_phase p[3] = {dl_shape_stride_phase(s, 0, q / (s->stride[1] * s->stride[2])),
-                                dl_shape_stride_phase(s, 1, q / s->stride[2] % s->stride[1]),
-                                dl_shape_stride_phase(s, 2, q % s->stride[2])};
+        dl_stride_phase p[3] = {dl_conv_stride_phase(s, 0, q / (s->stride[1] * s->stride[2])),
+                                dl_conv_stride_phase(s, 1, q / s->stride[2] % s->stride[1]),
+                                dl_conv_stride_phase(s, 2, q % s->stride[2])};
         int64_t count[3] = {p[0].count, p[1].count, p[2].count},
                 shift[3] = {p[0].shift, p[1].shift, p[2].shift};
         int64_t taps = p[0].taps * p[1].taps * p[2].taps;
@@ -144,7 +144,7 @@ static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_shape *s, int64
     return made;
 }
 
-dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns) {
+dl_tables dl_emit_tables(dl_emitter *e, const dl_conv_problem *s, int64_t unit_columns) {
     int64_t groups = dl_ceil_div(dl_ceil_div(e->k->space[1].size, e->t->panel), unit_columns);
     dl_emit_parts(e, s, s->image, "parts");
     if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X)
@@ -154,15 +154,17 @@ dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns)
     return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups, groups, unit_columns};
 }
 
-bool dl_emit_by_amx(const dl_emitter *e, const dl_shape *s) { return s->pairs && e->t->tiles; }
+bool dl_emit_by_amx(const dl_emitter *e, const dl_conv_problem *s) {
+    return s->pairs && e->t->tiles;
+}
 
 /* The larger operand stays in cache, and the other one streams: a block's rows, or an N panel's
  * weights. */
-bool dl_units_by_rows(const dl_target *t, const dl_shape *s) {
+bool dl_units_by_rows(const dl_target *t, const dl_conv_problem *s) {
     return s->taps * t->panel < t->row_block;
 }
 
-void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
+void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, const int64_t *out,
                    const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
                    int positions) {
     const char *name = e->k->name;
@@ -179,7 +181,7 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
         ".by_rows = %d, "
         ".weight_taps = %lld, "
         ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",
-        (long long)channels, (long long)s->summed, (long long)dl_shape_pairs(s), (long long)columns,
+        (long long)channels, (long long)s->summed, (long long)dl_conv_pairs(s), (long long)columns,
         (long long)unit_columns, (long long)s->k_ranges.panels_a_range, name,
         (long long)(channels / s->c->windows.groups), (long long)s->k_ranges.terms, by_rows,
         (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c,
@@ -190,16 +192,17 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
             s->c->nparts[s->image], positions, name, name, name);
 }
 
-void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns, int positions) {
+void dl_emit_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t unit_columns,
+                         int positions) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size;
     dl_emit_shape(e, s, back ? s->y : s->x, back ? s->x : s->y, back ? one : s->stride, channels,
                   dl_ceil_div(channels, e->t->panel), unit_columns, positions);
 }
 
-dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
+dl_tables dl_emit_image(dl_emitter *e, const dl_conv_problem *s, int64_t most) {
     enum { UNITS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
-    bool moves = s->pairs || dl_shape_part(e->k, s->c, s->image, 0)->dtype == DL_F32;
+    bool moves = s->pairs || dl_conv_part(e->k, s->c, s->image, 0)->dtype == DL_F32;
     const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
     int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1,

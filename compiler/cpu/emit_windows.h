@@ -42,8 +42,8 @@ typedef struct {
     dl_k_ranges k_ranges;       /* the K range of each panel, where an image is computed */
     int64_t merged;             /* pixels of x along W that are merged into one; 1: none are */
     bool im2col; /* few channels: all taps of a position are copied into an im2col row */
-    bool pairs;  /* K elements are bf16 pairs: dl_shape_pairs of them */
-} dl_shape;
+    bool pairs;  /* K elements are bf16 pairs: dl_conv_pairs of them */
+} dl_conv_problem;
 
 /* A stride phase of transposed convolution along one axis: positions q + stride * j of x have
  * the same taps, first + step * i, i < taps, which read y at base + j - i * fall. */
@@ -51,16 +51,16 @@ typedef struct {
     int64_t count, shift, first, step, taps, base, fall;
 } dl_stride_phase;
 
-dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c);
-int64_t dl_shape_pairs(const dl_shape *s);
-dl_stride_phase dl_shape_stride_phase(const dl_shape *s, int axis, int64_t q);
+dl_conv_problem dl_conv_find(const dl_kernel *k, const dl_kinstr *c);
+int64_t dl_conv_pairs(const dl_conv_problem *s);
+dl_stride_phase dl_conv_stride_phase(const dl_conv_problem *s, int axis, int64_t q);
 /* A part of operand `operand`. */
-const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part);
+const dl_type *dl_conv_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part);
 
 /* ".name = {1, 2, 3}, " */
 void dl_emit_three(dl_buf *out, const char *name, const int64_t *v);
 /* The table <kernel>_<name> of an operand's parts, in elements or bf16 pairs. */
-void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *name);
+void dl_emit_parts(dl_emitter *e, const dl_conv_problem *s, int operand, const char *name);
 /* The tables <kernel>_parts, _taps and _positions of an image that is computed: y, or x by
  * stride phase. Work items are a target's row block by `unit_columns` panels of the result's
  * channels. `positions`: entries of _positions. */
@@ -68,18 +68,19 @@ typedef struct {
     int positions;
     int64_t units, groups, columns; /* groups of so many panels; 0: each stride phase has its own */
 } dl_tables;
-dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns);
+dl_tables dl_emit_tables(dl_emitter *e, const dl_conv_problem *s, int64_t unit_columns);
 /* Writes the table <kernel>_shape, after the others: struct contraction. */
-void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
+void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, const int64_t *out,
                    const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
                    int positions);
 /* Is the panel the inner axis of the work items' order? Otherwise the row block is. */
-bool dl_units_by_rows(const dl_target *t, const dl_shape *s);
+bool dl_units_by_rows(const dl_target *t, const dl_conv_problem *s);
 /* The same with the K ranges of an image that is computed, unchanged. */
-void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns, int positions);
+void dl_emit_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t unit_columns,
+                         int positions);
 /* Both. A work item has several panels, at most `most`, where their sums are one chain, their
  * weights stay in cache, and enough work items remain for all threads. */
-dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most);
+dl_tables dl_emit_image(dl_emitter *e, const dl_conv_problem *s, int64_t most);
 
 /* The epilogue: <kernel>_body, and around it <kernel>_point, for one position, or <kernel>_rows,
  * for some rows of a block. */
@@ -106,12 +107,12 @@ void dl_emit_head(dl_emitter *e, int phase);
 /* Bytes of struct rows_scratch. */
 enum {
     DL_ROW_BYTES = 9 * 4, /* of struct rows, per row */
-    DL_MOST_PLACES =
-        1 << 30 /* per axis, so that an index one window further still fits the kernels' int */
+    /* per axis, so that an index one window further still fits the kernels' int */
+    DL_MOST_PLACES = 1 << 30
 };
 int64_t dl_emit_rows_scratch(const dl_target *t); /* with the sums of one panel */
 /* Is it computed by AMX strips? Then panels go together, however long their sums are. */
-bool dl_emit_by_amx(const dl_emitter *e, const dl_shape *s);
+bool dl_emit_by_amx(const dl_emitter *e, const dl_conv_problem *s);
 
 /* A weight gradient for the loops of compiler/cpu/kernels/weight.c. The emitter writes the
  * tables <kernel>_x, <kernel>_y and the epilogue <kernel>_block before it. */
@@ -122,20 +123,20 @@ typedef struct {
     bool pairs;              /* both are bf16 that the target multiplies: positions are paired */
     int64_t channels, lanes; /* channels of x that a lane reads, lanes: channels of dy */
     dl_k_ranges k_ranges;    /* the channels of x that each panel reads */
-    /* found by dl_emit_gradient: see struct weight_gradient */
+    /* found by dl_emit_wgrad: see struct weight_gradient */
     int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, splits;
     bool direct, im2col;
     int64_t height; /* rows of a tile */
-} dl_gradient;
-void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code);
-void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code);
+} dl_wgrad_problem;
+void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code);
+void dl_emit_wgrad_kernel(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code);
 /* <kernel>_body for a weight in panels, which is read and written contiguously. */
-void dl_emit_panel_body(dl_emitter *e, const dl_shape *s);
+void dl_emit_panel_body(dl_emitter *e, const dl_conv_problem *s);
 
 /* A depthwise convolution, or its input gradient: position by position. */
-void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code);
+void dl_emit_depthwise(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code);
 /* Is a weight gradient cheaper lane by lane, where each lane selects the channels of its group,
  * than by tiles? */
-bool dl_emit_is_by_lanes(const dl_emitter *e, const dl_shape *s);
-void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code);
+bool dl_emit_is_by_lanes(const dl_emitter *e, const dl_conv_problem *s);
+void dl_emit_lanes_gradient(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code);
 #endif

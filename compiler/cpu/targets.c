@@ -46,8 +46,8 @@ static bool has_f16c(void) {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
-static bool multiplies_bf16(
-    void) { /* AVX512_BF16; avx512f's test covers whether the system saves its registers */
+/* AVX512_BF16; avx512f's test covers whether the system saves its registers */
+static bool multiplies_bf16(void) {
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
 }

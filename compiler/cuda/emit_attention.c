@@ -51,10 +51,8 @@ typedef struct {
 static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block) * block; }
 
 static shape find_shape(const dl_emitter *e, const dl_node *n) {
-    enum {
-        WHOLE = 96,
-        PART = 64
-    }; /* features whose sums fit into registers with everything else */
+    /* features whose sums fit into registers with everything else */
+    enum { WHOLE = 96, PART = 64 };
     shape s = {.a = dl_attention_of(n), .type = e->k->params.at[DL_ATT_Q].type.dtype};
     s.heads = s.a.batch * s.a.heads;
     s.width = round_up(s.a.size, s.a.size <= WHOLE ? 16 : PART);

@@ -130,8 +130,8 @@ static bool put_second(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h
                        dl_emitted *code, dl_error *err) {
     const dl_mode *rows = &p->mode[DL_MODE_M];
     int threads = dl_tiling_threads(&p->tiling);
-    e->resident =
-        RESIDENT; /* the accumulators determine the number of registers, not a guess of ptxas */
+    /* the accumulators determine the number of registers, not a guess of ptxas */
+    e->resident = RESIDENT;
     bool ok = dl_cuda_head(e, code, p->tiling.mt, threads, h->shared, err);
     e->resident = 0;
     if (!ok) return false;

@@ -10,8 +10,8 @@ int64_t dl_operand_taps(const dl_gemm_problem *p,
                         const dl_operand *o);     /* of an image; otherwise one */
 const char *dl_operand_side(const dl_operand *o); /* left, right */
 const char *dl_operand_gathered(const dl_operand *o);
-bool dl_operand_is_read(
-    const dl_operand *o); /* element by element, or in place: the only accesses */
+/* element by element, or in place: the only accesses */
+bool dl_operand_is_read(const dl_operand *o);
 /* The head of any operand's struct <kernel>_<which>: element type and index type. */
 void dl_gemm_put_head(dl_emitter *e, const dl_operand *o, const char *which);
 /* The struct <kernel>_<which> of a gathered operand, with constants of its own, in C; each of

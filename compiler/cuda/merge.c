@@ -10,8 +10,8 @@
 #include "ir/base/hash.h"
 
 enum {
-    MOST_NUMBERS =
-        96, /* arguments in addition to pointers; a phase that differs in more is compiled alone */
+    /* arguments in addition to pointers; a phase that differs in more is compiled alone */
+    MOST_NUMBERS = 96,
     MOST_EPILOGUES = 16 /* of one loop over tiles */
 };
 

@@ -9,8 +9,8 @@ enum {
     DL_WARP = 32,
     DL_BLOCK = 256,           /* default threads per CTA */
     DL_GRID_MOST = INT32_MAX, /* CTAs of a launch */
-    DL_SHARED_MOST =
-        99 * 1024, /* dynamic shared memory per CTA that every supported architecture has */
+    /* dynamic shared memory per CTA that every supported architecture has */
+    DL_SHARED_MOST = 99 * 1024,
     DL_SHARED_STATIC = 48 * 1024, /* static */
 };
 

@@ -10,9 +10,9 @@ typedef long offset_fn(long batch, long row, long term);
 /* The epilogue at `rows` rows from `row` on: `acc` has the sums of `n` columns from `column` on,
  * PANEL per row, with panels `step` apart; `sums`: partial results of epilogue reductions. Or a
  * prefetch of all memory that the epilogue accesses, called before the sums; 0: none. */
-typedef void product_fn(char *const *arg, const float *acc, long batch, long row, long rows,
-                        long column, long n, long step, double *sums);
-struct product {
+typedef void gemm_epilogue_fn(char *const *arg, const float *acc, long batch, long row, long rows,
+                              long column, long n, long step, double *sums);
+struct gemm_problem {
     long batch, rows, columns, terms;
     int pairs;      /* does `terms` count pairs? */
     long elements;  /* K in elements; the rest of the last pair is zero */
@@ -26,13 +26,13 @@ struct product {
     long row_step,
         column_step; /* strides of rows and columns, where constant; 0: call the `at` function */
     offset_fn *left_at, *right_at;
-    product_fn *prefetch;
+    gemm_epilogue_fn *prefetch;
     long unit_rows, unit_panels; /* rows, at most ROW_BLOCK, by panels of a work item */
     int by_rows; /* is the panel the outer axis of the work items' order? It is where all panels
                     stay in cache; otherwise a row block is read again for each group of panels */
 };
 
-INLINE long panels_of(const struct product *s) { return (s->columns + PANEL - 1) / PANEL; }
+INLINE long panels_of(const struct gemm_problem *s) { return (s->columns + PANEL - 1) / PANEL; }
 
 #if HAS_PAIRS
 /* to[word][lane] = LANES pairs of LANES columns, which are `step` elements apart. */
@@ -44,8 +44,8 @@ HOT void transpose_pairs(const bf16 *from, long step, float *to) {
     BLOCK_ROWS(WORDS_OUT)
 }
 /* One panel of pairs. */
-UNUSED void pair_right(const struct product *s, const bf16 *from, long batch, long column, long m,
-                       float *to) {
+UNUSED void pair_right(const struct gemm_problem *s, const bf16 *from, long batch, long column,
+                       long m, float *to) {
     long k = 0;
     if (m == PANEL && s->right_step == 1 && s->column_step > 1)
         for (; 2 * (k + LANES) <= s->elements; k += LANES)
@@ -72,7 +72,7 @@ UNUSED void pair_right(const struct product *s, const bf16 *from, long batch, lo
 #endif
 
 /* One panel of the right operand: to[k][lane]; lanes after the last column are zero. */
-UNUSED void pack_right(const struct product *s, char *const *arg, long unit, float *packed) {
+UNUSED void pack_right(const struct gemm_problem *s, char *const *arg, long unit, float *packed) {
     long panels = panels_of(s), batch = unit / panels, column = unit % panels * PANEL;
     long m = s->columns - column < PANEL ? s->columns - column : PANEL;
     struct array from = PART_OF(arg, s->right);
@@ -82,8 +82,8 @@ UNUSED void pack_right(const struct product *s, char *const *arg, long unit, flo
         pair_right(s, from.at, batch, column, m, to);
         return;
     })
-    if (m == PANEL && s->right_step == 1 &&
-        s->column_step > 1) /* K is contiguous: blocks are transposed */
+    /* K is contiguous: blocks are transposed */
+    if (m == PANEL && s->right_step == 1 && s->column_step > 1)
         for (; k + LANES <= s->terms; k += LANES)
             for (long i = 0; i < PANEL; i += LANES)
                 transpose_block(from, s->right_at(batch, column + i, k), s->column_step,
@@ -102,12 +102,12 @@ UNUSED void pack_right(const struct product *s, char *const *arg, long unit, flo
     }
 }
 
-struct product_scratch {
+struct gemm_scratch {
     float acc[TILE_ROWS * PANEL], left[];
 };
 
 /* Rows [row, row + n) of the left operand: left[row][k]. */
-UNUSED void pack_left(const struct product *s, struct array from, long batch, long row, long n,
+UNUSED void pack_left(const struct gemm_problem *s, struct array from, long batch, long row, long n,
                       float *left) {
     IF_PAIRS(s->pairs, {
         for (long i = 0; i < n; i++)
@@ -132,7 +132,8 @@ UNUSED void pack_left(const struct product *s, struct array from, long batch, lo
 }
 
 /* Packs all rows: work items after the panels', one block each. */
-UNUSED void pack_left_block(const struct product *s, char *const *arg, long unit, float *packed) {
+UNUSED void pack_left_block(const struct gemm_problem *s, char *const *arg, long unit,
+                            float *packed) {
     long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK, batch = unit / blocks,
          row = unit % blocks * ROW_BLOCK;
     long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
@@ -144,7 +145,7 @@ UNUSED void pack_left_block(const struct product *s, char *const *arg, long unit
 /* Packs operands whose rows and columns are contiguous (a weight gradient's): the pairs of some
  * K elements, for all panels and all strips, [block of pairs][AMX_ROWS][TILE_WORDS] each. Reads
  * memory contiguously, row by row. */
-UNUSED void pack_terms(const struct product *s, char *const *arg, long unit, float *packed) {
+UNUSED void pack_terms(const struct gemm_problem *s, char *const *arg, long unit, float *packed) {
     long blocks = s->terms / TILE_WORDS, batch = unit / blocks, k = unit % blocks * TILE_WORDS;
     long panels = panels_of(s), strips = (s->rows + AMX_ROWS - 1) / AMX_ROWS;
     const bf16 *left = PART_OF(arg, s->left).at, *right = PART_OF(arg, s->right).at,
@@ -182,8 +183,8 @@ UNUSED void pack_terms(const struct product *s, char *const *arg, long unit, flo
 
 /* Rows [row, row + n) by panels [first, last) of one batch, by AMX strips. Scratch: a chain's
  * pairs, sums of all panels, [panel][AMX_ROWS][PANEL]. */
-HOT void gemm_amx(const struct product *s, char *const *arg, const float *packed, long batch,
-                  long row, long n, long first, long last, float *words, product_fn *epilogue,
+HOT void gemm_amx(const struct gemm_problem *s, char *const *arg, const float *packed, long batch,
+                  long row, long n, long first, long last, float *words, gemm_epilogue_fn *epilogue,
                   double *sums) {
     struct array from = PART_OF(arg, s->left);
     const float *right = packed + batch * panels_of(s) * s->terms * PANEL;
@@ -229,9 +230,9 @@ HOT void gemm_amx(const struct product *s, char *const *arg, const float *packed
 #endif
 
 /* A block of rows by some panels. */
-UNUSED void product_unit(const struct product *s, char *const *arg, const float *packed, long unit,
-                         char *scratch, product_fn *epilogue, double *sums) {
-    struct product_scratch *t = (void *)scratch;
+UNUSED void gemm_unit(const struct gemm_problem *s, char *const *arg, const float *packed,
+                      long unit, char *scratch, gemm_epilogue_fn *epilogue, double *sums) {
+    struct gemm_scratch *t = (void *)scratch;
     long panels = panels_of(s), groups = (panels + s->unit_panels - 1) / s->unit_panels;
     long blocks = (s->rows + s->unit_rows - 1) / s->unit_rows;
     long batch = unit / (groups * blocks), in = unit % (groups * blocks);
