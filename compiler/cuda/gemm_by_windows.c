@@ -16,7 +16,7 @@ static const char *by_stride_phase(dl_emitter *e, int axis, int64_t n, const int
     return all;
 }
 
-/* Axis 1 of an image: groups are BATCH's first coordinate, channels of a group are that
+/* Axis 1 of an image: groups are the batch's first coordinate, channels of a group are that
  * coordinate of that mode. */
 static void follow_channels(const dl_gemm_problem *p, dl_operand *o, dl_mode_kind kind,
                             int mode_axis, int64_t each) {

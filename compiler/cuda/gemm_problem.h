@@ -16,7 +16,7 @@ typedef struct {
     const char *variable;
 } dl_mode_axis;
 
-/* The modes of a GEMM: BATCH has a product each, ROWS is M, COLUMNS is N, and TERMS is K. */
+/* The modes of a GEMM: one product for each coordinate of the batch; sums go over K. */
 typedef enum { DL_MODE_BATCH, DL_MODE_M, DL_MODE_N, DL_MODE_K, DL_MODES } dl_mode_kind;
 typedef struct {
     int n;
@@ -40,8 +40,8 @@ typedef struct dl_operand {
     dl_dtype dtype;                                      /* of its elements in shared memory */
     int64_t base[4], step[4][DL_MODES][DL_MAX_RELATION]; /* in elements, by part */
     int64_t start[5];                                    /* first channel of each part */
-    int channel, group; /* the coordinate of channels in its mode; the coordinate of BATCH that
-                           counts groups, or -1 */
+    int channel, group; /* the coordinate of channels in its mode; the coordinate of the batch
+                           that counts groups, or -1 */
     dl_mode_kind channels;
     bool is_image;
     int64_t scale[3][DL_MODES][DL_MAX_RELATION], limit[3],
@@ -93,13 +93,13 @@ typedef struct {
     double time;            /* estimated time, in products of one SM */
 } dl_tiling;
 
+/* A contraction of a kernel as a GEMM problem: modes, operands, and, once chosen, its tiling. */
 typedef struct {
     const dl_kernel *k;
     const dl_kinstr *c;
     dl_relation r;
     dl_mode mode[DL_MODES];
-    dl_mode tile_columns; /* the mode of tile columns: COLUMNS, or, for direct kernels, the columns
-                         of all groups */
+    dl_mode tile_columns; /* the mode of tile columns: N, or, for direct kernels, N of all groups */
     bool direct; /* direct: groups so small that a thread computes each sum alone, without tiles */
     bool padded; /* a weight's gradient reads out of an image's bounds: zeros in tiles; */
     bool fixes_nans;          /* NaN fix-up: sums that are NaN are recomputed without those zeros */

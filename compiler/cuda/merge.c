@@ -142,12 +142,12 @@ static dl_plan_entry make_entry(dl_arena *arena, const dl_phase *first, const dl
     int64_t *values = DL_NEWS(arena, int64_t, numbers + 2);
     for (int i = 0; i < q->s.parameters.n; i++)
         dl_merge_put_numbers(values, &hoisted[i], &q->s.parameters.at[i]);
-    if (first->epilogues > 1) values[numbers++] = q->end;
+    if (first->epilogues > 1) values[numbers++] = q->epilogue;
     for (int i = 0; i < numbers; i++) dl_push(arena, &e.numbers, values[i]);
     for (int i = 0; i < q->s.epilogue_args; i++) dl_push(arena, &e.args, q->s.args.at[i]);
     for (int end = 0; end < first->epilogues; end++)
         for (int i = 0; i < own_args(first, end); i++)
-            dl_push(arena, &e.args, end == q->end ? q->s.args.at[q->s.epilogue_args + i] : 0);
+            dl_push(arena, &e.args, end == q->epilogue ? q->s.args.at[q->s.epilogue_args + i] : 0);
     return e;
 }
 
@@ -159,7 +159,7 @@ static void add_function(dl_arena *arena, dl_piece *kernels, dl_phase *p, dl_pie
     const char *symbol = dl_format(arena, "%s_%d", kernels[p->kernel].name, p->number);
     *to = make_piece(&kernels[p->kernel], p);
     for (const dl_phase *q = p; q; q = q->next) {
-        dl_plan_entry e = make_entry(arena, p, q, hoisted[q->end], n);
+        dl_plan_entry e = make_entry(arena, p, q, hoisted[q->epilogue], n);
         e.symbol = symbol, e.object = number;
         const dl_emitted *code = &kernels[q->kernel].code;
         for (int i = 0; i < code->nmaps && q->number == 0; i++)
@@ -176,16 +176,16 @@ static bool joins(dl_arena *arena, dl_phase *first, dl_phase *p) {
     int epilogues = first->epilogues, args;
     dl_phase *last = first->last;
     if (!dl_merge_equal(first, p)) return false;
-    p->end = epilogues;
-    for (const dl_phase *q = first; q && p->end == epilogues; q = q->next)
-        if (equal_epilogue(q, p)) p->end = q->end;
-    if (p->end == MOST_EPILOGUES) return false;
-    last->next = p, first->last = p, first->epilogues += p->end == epilogues;
+    p->epilogue = epilogues;
+    for (const dl_phase *q = first; q && p->epilogue == epilogues; q = q->next)
+        if (equal_epilogue(q, p)) p->epilogue = q->epilogue;
+    if (p->epilogue == MOST_EPILOGUES) return false;
+    last->next = p, first->last = p, first->epilogues += p->epilogue == epilogues;
     args = p->s.epilogue_args + args_before(first, first->epilogues);
     int numbers = dl_merge_arguments(arena, first, hoisted),
         most = DL_ENTRY_MOST - args - 1 - DL_MAP_MOST * DL_MAP_BYTES / 8;
     if (numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return true;
-    last->next = NULL, first->last = last, first->epilogues = epilogues, p->end = 0;
+    last->next = NULL, first->last = last, first->epilogues = epilogues, p->epilogue = 0;
     return false;
 }
 

@@ -16,13 +16,14 @@ typedef struct dl_phase {
     /* The head's part of the comparison: launch bounds, and types of the parameters that stand
      * before the epilogue; and types of the epilogue's own parameters. */
     const char *signature, *epilogue_signature;
-    uint64_t hash;      /* of the text before the epilogue */
-    int end, epilogues; /* index of its epilogue; in the first phase: the number of epilogues */
+    uint64_t hash; /* of the text before the epilogue */
+    int epilogue,
+        epilogues; /* index of its epilogue; in the first phase: the number of epilogues */
     struct dl_phase *next,
         *last; /* of the same function; in the first phase: the end of the list */
 } dl_phase;
 
-/* A number of a function: a constant that is the same in all its phases (lifted < 0), or an
+/* A number of a function: a constant that is the same in all its phases (argument < 0), or an
  * argument. */
 typedef struct {
     int argument, second;  /* of a divisor: index of its shift's argument */
@@ -31,15 +32,15 @@ typedef struct {
 
 enum { DL_ALL_EPILOGUES = -1 };
 /* From p on, the first phase of the function with this epilogue; NULL: none. */
-const dl_phase *dl_merge_at_epilogue(const dl_phase *p, int end);
+const dl_phase *dl_merge_at_epilogue(const dl_phase *p, int epilogue);
 /* Are they equal except for numbers and epilogues? */
 bool dl_merge_equal(const dl_phase *a, const dl_phase *b);
 /* The number of arguments of the function that begins with p, without the epilogue's index;
- * slots by epilogue. */
+ * hoisted: its numbers, by epilogue. */
 int dl_merge_arguments(dl_arena *arena, const dl_phase *p, dl_hoisted **hoisted);
 /* Stores a phase's number as the function's argument. */
 void dl_merge_put_numbers(int64_t *to, const dl_hoisted *s, const dl_template_parameter *h);
-/* The text's part [from, to), whose holes begin with number `hole`. `skipped`: parameters
+/* The text's part [from, to), whose parameters begin with number `parameter`. `skipped`: parameters
  * between those of the function's beginning and the epilogue's own. */
 void dl_merge_put_text(dl_buf *out, const dl_phase *p, const dl_hoisted *hoisted,
                        const char *symbol, size_t from, size_t to, int parameter, int skipped);

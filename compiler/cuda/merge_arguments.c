@@ -19,7 +19,7 @@ bool dl_merge_equal(const dl_phase *a, const dl_phase *b) {
 /* ---- numbers as arguments ---- */
 
 const dl_phase *dl_merge_at_epilogue(const dl_phase *p, int end) {
-    while (p && end != DL_ALL_EPILOGUES && p->end != end) p = p->next;
+    while (p && end != DL_ALL_EPILOGUES && p->epilogue != end) p = p->next;
     return p;
 }
 
@@ -45,7 +45,7 @@ static bool vary_alike(const dl_phase *p, int a, int b, int end) {
     return true;
 }
 
-/* The slots of holes [from, to), after *n arguments. */
+/* The hoisted numbers of parameters [from, to), after *n arguments. */
 static void add_hoisted(const dl_phase *p, int from, int to, int end, dl_hoisted *hoisted, int *n) {
     for (int i = from; i < to; i++) {
         hoisted[i] = (dl_hoisted){-1, -1, kind_for_all(p, i, end)};

@@ -4,10 +4,10 @@
  *     index, place         int or long; ct_place<index, parts>
  *     ALONG_K              is it contiguous in memory along k? Otherwise along its rows.
  *     BYTES                so many bytes are copied at once; 0: element by element, through load;
- *                          CT_TMA_TILE: TMA tiles, and everything below is replaced by coordinate() and
- *                          map_of()
- *     REUSED                is it an image that several taps read?
- *     coordinate(row, k)       the coordinates of the box that begins there, a ct_tma_coordinate
+ *                          CT_TMA_TILE: TMA tiles, and everything below is replaced by
+ *                          coordinate() and map_of()
+ *     REUSED               is it an image that several taps read?
+ *     coordinate(row, k)   the coordinates of the box that begins there, a ct_tma_coordinate
  *                          (contract_wgmma.cu)
  *                          CT_TMA_IM2COL: TMA im2col of images with WINDOWS axes, and in place of
  *                          coordinate()
@@ -26,7 +26,7 @@
  * number, so that the same piece of eight lines is in different banks. It is also wgmma's layout
  * (swizzling by 64 and by 128 bytes). The pipeline has STAGES tiles. */
 enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_WGMMA, CT_F16_WGMMA, CT_TF32_WGMMA };
-/* Those of GROUPS are by wgmma: contract_wgmma.cu. */
+/* CT_..._WGMMA: contract_wgmma.cu. */
 enum { CT_LINE = 64, CT_BLOCK = 128, CT_HELD = 4 /* addresses that a thread keeps, at most */ };
 enum { CT_TMA_TILE = 128, CT_TMA_IM2COL = 256, CT_STRIP = 512 };
 #ifdef __CUDACC_RTC__
