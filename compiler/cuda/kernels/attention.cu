@@ -190,7 +190,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     int first = block * ROWS, tiles = (ncolumns + COLUMNS - 1) / COLUMNS, begin = 0;
     if (s.causal && BY_KEY && first > s.query_offset) begin = (first - s.query_offset) / COLUMNS;
     if (begin > tiles) begin = tiles;
-    int last = first + s.query_offset + ROWS; /* after the last key that the CTA's queries attend to */
+    int last = first + s.query_offset + ROWS; /* one past the last key of the CTA's queries */
     if (s.causal && !BY_KEY && last < ncolumns) tiles = (last + COLUMNS - 1) / COLUMNS;
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
     token_feed<T, SIZE, PAD, ROWS, THREADS> rows1_from, rows2_from;
