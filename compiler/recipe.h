@@ -10,7 +10,7 @@
  * sets global_batch_size; num_iters and num_epochs alike. The optimiser's options that nobody gives
  * get its own numbers; a warning tells of those given beside it that it has not. Called once all
  * sources are read. */
-bool dl_recipe_settle(dl_config *c, dl_error *err);
+bool dl_recipe_resolve(dl_config *c, dl_error *err);
 /* The training options of a resolved configuration. Errors: DL_INPUT, DL_USAGE: keys contradict
  * each other. */
 bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err);

@@ -49,7 +49,8 @@ dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *tr
     }
     bool ok = dl_add_kernels(p, t, all, kernels, err);
     for (int i = 0; ok && i < n; i++)
-        for (int v = 0; v < trials[i].nways; v++) add_program(p, &trials[i], trials[i].first + v);
+        for (int v = 0; v < trials[i].nvariants; v++)
+            add_program(p, &trials[i], trials[i].first + v);
     ok = ok && t->backend->build(arena, p->objects.n, p->objects.at, t, out, &compiled, err);
     if (ok) return p;
     dl_arena_free(arena);

@@ -37,9 +37,10 @@ static bool fits(const dl_target *t, const dl_wgrad_problem *g) {
     return g->unit_groups * g->unit_panels * g->unit_rows * t->panel * 4 <= DL_GRAD_ACC;
 }
 
-/* Few channels of pairs: all taps of a position are gathered, where these are many rows. Fewer take
- * as long as floats, whose taps along W are read together (docs/notebook/precision.md). */
-static bool is_gathered(const dl_target *t, const dl_gradient *g) {
+/* With few channels of bf16 pairs, all taps of a position become one im2col row, if it is long
+ * enough. Shorter ones are as fast as floats, which read the taps along W together
+ * (docs/notebook/precision.md). */
+static bool is_im2col(const dl_target *t, const dl_wgrad_problem *g) {
     return t->tiles && g->pairs && g->nx == 1 && g->channels < DL_RUN_BELOW &&
            g->kernel[0] * g->kernel[1] * g->kernel[2] * g->channels > LEAST_GATHERED;
 }

@@ -133,7 +133,7 @@ bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *
     for (uint64_t key = 0;
          key != nvrtc.key;) { /* again if another library than the one found is loaded */
         key = nvrtc.key;
-        uint64_t h = dl_hash_str(DL_VERSION, dl_hash_str(arch, dl_cuda_manner(key)));
+        uint64_t h = dl_hash_str(DL_VERSION, dl_hash_str(arch, dl_cuda_options_key(key)));
         *compiled = find_missing(arena, dir, h, n, objects, jobs, out);
         if (*compiled && !dl_nvrtc_load(&nvrtc, err)) return false;
     }

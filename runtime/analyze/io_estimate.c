@@ -81,9 +81,9 @@ static bool look_at(dl_session *s, dlr_split split, bool by_device, dl_reading_p
     return true;
 }
 
-void dl_reading_look(dl_session *s, bool by_device, dl_k_ranges *out) {
+void dl_reading_look(dl_session *s, bool by_device, dl_reading *out) {
     dl_error err = {0};
-    *out = (dl_k_ranges){0};
+    *out = (dl_reading){0};
     by_device = by_device && dl_samples_by_device(s->config);
     bool ok = dl_samples_settle(s->config, &err) &&
               look_at(s, DLR_TRAIN, by_device, &out->train, &out->start, &err) &&
@@ -98,7 +98,7 @@ static void add_samples(const dl_reading_part *p, int64_t n, dl_file_calls *to) 
     if (p->looked) dl_file_calls_sum(to, &p->of, (double)n / (double)p->looked);
 }
 
-dl_reading_rank dl_reading_of(const dl_k_ranges *r, const dl_reading_job *job) {
+dl_reading_rank dl_reading_of(const dl_reading *r, const dl_reading_job *job) {
     int64_t global = job->batch * job->data_ranks, steps = r->train.samples / global,
             validated = r->valid.samples / global;
     dl_reading_rank rank = {.steps = validated ? steps : 0};
@@ -110,7 +110,7 @@ dl_reading_rank dl_reading_of(const dl_k_ranges *r, const dl_reading_job *job) {
 
 /* ---- telling ---- */
 
-static bool is_nothing(const dl_k_ranges *r) {
+static bool is_nothing(const dl_reading *r) {
     return !r->start.opens && !r->start.listings && !r->start.stats && !r->train.looked &&
            !r->valid.looked;
 }

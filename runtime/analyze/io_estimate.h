@@ -20,12 +20,12 @@ typedef struct {
     dl_file_calls
         start; /* of a rank until its first step: both parts are looked at, and opened for use */
     dl_reading_part train, valid;
-} dl_k_ranges;
+} dl_reading;
 
 /* Of a session whose graphs are as the front end built them. Reads some samples; what opening would
  * load besides is counted on paper (DLR_OPEN_ON_PAPER). `by_device`: a device makes the samples
  * where their loader knows how. Forks as dl_samples_open does. Faults are what is missing. */
-void dl_reading_look(dl_session *s, bool by_device, dl_k_ranges *out);
+void dl_reading_look(dl_session *s, bool by_device, dl_reading *out);
 
 /* A job of so many ranks. */
 typedef struct {
@@ -40,7 +40,7 @@ typedef struct {
     dl_file_calls step;  /* a training step */
     dl_file_calls epoch; /* with its validation */
 } dl_reading_rank;
-dl_reading_rank dl_reading_of(const dl_k_ranges *r, const dl_reading_job *job);
+dl_reading_rank dl_reading_of(const dl_reading *r, const dl_reading_job *job);
 
 /* For people and programs: tables of these jobs, and the value of "data" in dlc scale's JSON. */
 void dl_reading_print(const dl_console *out, const dl_reading *r, const dl_reading_job *jobs,

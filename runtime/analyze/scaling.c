@@ -267,7 +267,7 @@ static bool scale(const dl_invocation *call, const int *numbers, int n,
     const char *target = dl_config_option(call->config, "target");
     line lines[MOST_NUMBERS + 1];
     dl_session *s = NULL;
-    dl_k_ranges data = {0};
+    dl_reading data = {0};
     for (int i = 0; i < n; i++) {
         dl_session_close(s);
         s = dl_reopen_session(call, numbers[i], err);
