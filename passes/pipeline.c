@@ -1,9 +1,9 @@
 /* The order of the passes, and the manager that runs them. */
 #include "passes/pass.h"
 
-/* simplify stands behind optimizer a second time because gradients are written for clarity, with
- * explicit broadcasts and a reduction an operand, and become lean here. plan_memory is last:
- * offsets hold for one order. */
+/* simplify runs a second time after optimizer, because gradients are written for clarity, with
+ * explicit broadcasts and a reduction for each operand. plan_memory is last: offsets are valid
+ * for one order only. */
 const char dl_pipeline[] =
     "amp,global_batch,lower,simplify,shard,autodiff,ring,ranks,optimizer,products,simplify,"
     "moments,low_weights,layout,sequence,fuse,buckets,updates,"
@@ -40,7 +40,8 @@ static bool fail_unknown(const char *name, dl_pass_ctx *ctx) {
 
 typedef DL_ARRAY(const dl_pass *) pass_list;
 
-/* Comma-separated names, blanks around them allowed, to passes; unknown names are a fault. */
+/* Parses comma-separated names of passes, with optional blanks around them; an unknown name is a
+ * fault. */
 static bool parse_names(const char *names, dl_pass_ctx *ctx, pass_list *out) {
     for (const char *p = names ? names : ""; *p;) {
         size_t skip = strspn(p, ", "), n = strcspn(p + skip, ", ");
@@ -61,7 +62,7 @@ static bool contains(const pass_list *list, const dl_pass *pass) {
     return false;
 }
 
-/* Does the module stand where a pass may take it up? */
+/* Is the module at the stage that a pass takes? */
 static bool is_at(const dl_module *m, dl_stage takes, dl_error *err) {
     for (int i = 0; i < m->graphs.n; i++) {
         const dl_graph *g = m->graphs.at[i];
@@ -74,7 +75,7 @@ static bool is_at(const dl_module *m, dl_stage takes, dl_error *err) {
     return dl_validate_module(m, takes, err);
 }
 
-/* The last pass of the table that brings a module to the stage, for a message. */
+/* The last pass of the table that brings a module to the stage, for messages. */
 static const char *maker_of(dl_stage stage) {
     const char *name = "";
     for (int i = 0; i < dl_npasses; i++)
@@ -82,7 +83,7 @@ static const char *maker_of(dl_stage stage) {
     return name;
 }
 
-/* Fails with what is amiss for `stage`: a pass that DLC_SKIP leaves out, or one that was never
+/* Reports why the module is not at `stage`: DLC_SKIP leaves out a pass, or a pass was never
  * asked for. */
 static bool check_stage(const dl_module *m, dl_stage stage, const char *user,
                         const dl_pass_options *opt, dl_error *err) {
@@ -115,7 +116,7 @@ bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_op
     pass_list run = {0}, skip = {0};
     if (!parse_names(names, ctx, &run) || !parse_names(opt.skip, ctx, &skip)) return false;
     if (opt.observe) opt.observe(opt.user, 0, NULL, m);
-    const dl_pass *last = NULL; /* that ran */
+    const dl_pass *last = NULL; /* the last pass that ran */
     for (int i = 0; i < run.n; i++) {
         const dl_pass *pass = run.at[i];
         bool skipped = contains(&skip, pass), checked = opt.validate || skip.n;
@@ -125,13 +126,15 @@ bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_op
         if (checked && !holds && !check_stage(m, pass->takes, user, &opt, ctx->err)) return false;
         if (!run_pass(m, skipped ? pass->instead : pass->run, ctx)) return false;
         last = pass;
-        /* The number is the place in the list, so that dumps keep theirs when a pass is skipped. */
+        /* The number is the position in the list, so that dumps keep their numbers when a pass
+         * is skipped. */
         if (opt.observe) opt.observe(opt.user, i + 1, pass, m);
         bool changed = pass->leaves != pass->takes;
         if (opt.validate == DL_VALIDATE_PASSES || (opt.validate == DL_VALIDATE_STAGES && changed))
             if (!check_behind(m, pass, ctx->err)) return false;
     }
-    /* What DLC_SKIP leaves out at the end is missed by whoever takes the module next. */
+    /* If DLC_SKIP leaves out the last passes, the module may lack the stage that the caller
+     * needs. */
     const dl_pass *end = run.n ? run.at[run.n - 1] : NULL;
     if (end && last != end && !dl_validate_module(m, end->leaves, &(dl_error){0}))
         return dl_fail(ctx->err, DL_USAGE, "pass '%s' cannot be left out (DLC_SKIP=%s)", end->name,

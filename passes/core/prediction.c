@@ -1,9 +1,10 @@
-/* The graph "predict": evaluation without what training compares its outputs with. */
+/* Builds the graph "predict": evaluation without the loss and the tensors that it is compared
+ * with. */
 #include "passes/core/prediction.h"
 
 #include "ir/walk.h"
 
-/* Values that nodes or results read. */
+/* By value id: do nodes or results read it? */
 static bool *find_read(const dl_graph *g, dl_arena *arena) {
     bool *read = DL_NEWS(arena, bool, g->next_id + 1);
     for (int i = 0; i < g->nodes.n; i++)
@@ -33,7 +34,8 @@ static bool drop_variables(dl_graph *g, const bool *read, dl_error *err) {
     return true;
 }
 
-/* What only training reads (how many batches a norm has seen) is in files of weights, too. */
+/* Files of weights also hold variables that only training reads (how many batches a norm has
+ * seen). */
 static void add_missing(dl_graph *g, const dl_graph *train) {
     for (int i = 0; train && i < train->vars.n; i++) {
         const dl_var *v = train->vars.at[i];

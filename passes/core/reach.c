@@ -1,18 +1,19 @@
-/* Receptive fields: along one axis of an input, from its variable through every node to the
- * outputs. */
+/* Receptive fields along one axis of an input: propagates them from the input through every node
+ * to the outputs. */
 #include <math.h>
 
 #include "ir/affine.h"
 #include "ir/relation.h"
 #include "passes/core/prediction.h"
 
-/* What a value has to do with the axis that is followed. */
+/* The dependence of a value on the axis. */
 typedef struct {
-    bool all;         /* it may depend on every position; `why` and `where` say since when */
-    int axis;         /* along which it goes; -1: none */
-    int64_t num, den; /* its element i reads from i num / den + lo to i num / den + hi */
+    bool all; /* may depend on every position; `why` and `where` name the first such op */
+    int axis; /* its axis along which the field moves; -1: none */
+    int64_t num,
+        den; /* element i reads input positions from i num / den + lo to i num / den + hi */
     double lo, hi;
-    unsigned varies; /* axes along which it differs by what is no input: a bit each */
+    unsigned varies; /* bits of the axes along which it differs for other reasons than the input */
     const char *why;
     dl_loc where;
 } extent;
@@ -40,7 +41,7 @@ static unsigned all_axes(const dl_type *t) {
     return bits;
 }
 
-/* e read at (i a + b_lo) / c to (i a + b_hi) / c. */
+/* Composes: the node reads e at positions (i a + b_lo) / c to (i a + b_hi) / c. */
 static bool scale(extent *e, int64_t a, double b_lo, double b_hi, int64_t c) {
     double s = (double)e->num / (double)e->den;
     e->lo += b_lo / (double)c * s, e->hi += b_hi / (double)c * s;
@@ -52,8 +53,8 @@ static bool scale(extent *e, int64_t a, double b_lo, double b_hi, int64_t c) {
     return true;
 }
 
-/* Adds what another operand has to do with it; `to[k]` is the result's axis that its axis k goes
- * along, or -1. */
+/* Adds the field of another operand; `to[k]` is the result's axis for the operand's axis k, or
+ * -1. */
 static void join(extent *sum, const extent *e, const dl_type *t, const int *to, const dl_node *n) {
     if (sum->all) return;
     if (e->all) {
@@ -79,7 +80,7 @@ static void by_name(const dl_type *from, const dl_type *result, int to[DL_MAX_RA
         to[k] = *from->axis[k].name ? dl_type_axis(result, from->axis[k].name) : -1;
 }
 
-/* Operands whose axes go by name; an axis that the result lacks is one that is reduced. */
+/* Operands whose axes match by name. An axis that the result lacks is reduced. */
 static extent join_all(const reach *r, const dl_node *n) {
     extent sum = nothing();
     for (int i = 0; i < n->nin; i++) {
@@ -90,7 +91,7 @@ static extent join_all(const reach *r, const dl_node *n) {
     return sum;
 }
 
-/* One operand of which the result keeps the axes in order. */
+/* One operand, whose axes the result keeps in order. */
 static extent in_order(const reach *r, const dl_node *n) {
     extent sum = nothing();
     int to[DL_MAX_RANK];
@@ -99,7 +100,7 @@ static extent in_order(const reach *r, const dl_node *n) {
     return sum;
 }
 
-/* in = out stride + tap dilation - pad; forwards, or solved for out. */
+/* Sliding windows: in = out stride + tap dilation - pad; applied forward, or solved for out. */
 static extent slide(const reach *r, const dl_node *n) {
     bool forwards = dl_op_tensor(n->op, DL_RESULT_PLACE) == DL_TENSOR_Y;
     int data = dl_op_place(n->op, forwards ? DL_TENSOR_X : DL_TENSOR_Y),
@@ -112,7 +113,7 @@ static extent slide(const reach *r, const dl_node *n) {
     if (e.all) return e;
     dl_windows v = dl_node_windows(n);
     if (e.axis == 1) return everything(n, "sums over it");
-    for (int i = 0; i < v.n; i++) /* padding differs from what is inside */
+    for (int i = 0; i < v.n; i++) /* padding has other values than the tensor */
         if (e.axis != 2 + i) e.varies |= e.axis < 0 ? 1u << (2 + i) : 0;
     if (e.axis < 2) return e;
     int i = e.axis - 2;
@@ -132,7 +133,7 @@ static extent view(const reach *r, const dl_node *n) {
     int axis = dl_type_axis(from, along->names[0]), to = dl_type_axis(t, along->names[0]);
     if (e.all) return e;
     if (e.axis < 0) {
-        e.varies |= 1u << to; /* what stands outside differs from what is inside */
+        e.varies |= 1u << to; /* elements outside have other values than the tensor */
         return e;
     }
     if (r->of[n->in[0]->id].axis != axis) return e;
@@ -149,8 +150,8 @@ static extent view(const reach *r, const dl_node *n) {
                : everything(n, "turns it round");
 }
 
-/* Axes split or joined: of a split axis the outermost part goes along, of joined ones the
- * outermost. */
+/* A reshape: of a split axis its outermost part has the field; a joined axis has the field of
+ * its outermost part. */
 static extent reshape(const reach *r, const dl_node *n) {
     const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
     const extent *in = &r->of[n->in[0]->id];
@@ -174,7 +175,7 @@ static extent reshape(const reach *r, const dl_node *n) {
         unsigned inner = 0;
         for (int k = u0; k < u; k++) inner |= in->varies >> k & 1;
         if (here ? in->varies >> u0 & 1
-                 : inner) /* what differs inside a position moves along with it */
+                 : inner) /* differences within a position move along with it */
             for (int k = v0; k < v; k++) e.varies |= 1u << k;
         if (!here) continue;
         if (v0 >= v) return everything(n, "removes it");
@@ -221,7 +222,7 @@ static extent move(const reach *r, const dl_node *n) {
     case DL_OP_relayout: return in_order(r, n);
     case DL_OP_reshape: return reshape(r, n);
     case DL_OP_affine: return view(r, n);
-    case DL_OP_gather: /* the axis that is read at has no place in the result */
+    case DL_OP_gather: /* the axis that is indexed is not in the result */
     case DL_OP_broadcast:
     case DL_OP_squeeze:
     case DL_OP_unsqueeze: return join_all(r, n);
@@ -250,8 +251,9 @@ static extent extent_of(const reach *r, const dl_node *n) {
     return e;
 }
 
-/* What lies outside a tensor must count as outside the input: the element before the first reads
- * before position 0, the one behind the last behind its end. */
+/* Widens the field at a tensor's ends, until elements outside the tensor are outside the input:
+ * the element before the first one reads before position 0, the one after the last reads after
+ * the end. */
 static void settle(reach *r, const dl_node *n, const dl_type *t, extent *e) {
     if (e->all || e->axis < 0) return;
     if (e->varies >> e->axis & 1) {

@@ -4,7 +4,7 @@ bool dl_rewrite(dl_graph *g, dl_arena *arena, dl_rewrite_rule *rule, void *user)
     int n = g->nodes.n;
     uint32_t known = g->next_id;
     bool changed = false;
-    dl_value **now = DL_NEWS(arena, dl_value *, known + 1); /* by value id: what stands for it */
+    dl_value **now = DL_NEWS(arena, dl_value *, known + 1); /* by value id: its replacement */
     dl_node **old = DL_NEWS(arena, dl_node *, n + 1);
     if (n) memcpy(old, g->nodes.at, sizeof *old * (size_t)n);
     g->nodes.n = 0;

@@ -1,11 +1,12 @@
-/* A walk from a graph's first node to its last, in which some nodes become others. */
+/* A walk over a graph from its first node to its last, which replaces nodes. */
 #ifndef DL_REWRITE_H
 #define DL_REWRITE_H
 #include "ir/graph.h"
 
-/* What node n, whose operands are those of now, becomes: builds it at the end of the graph and puts
- * what stands for its results into made[] (NULL: nobody reads it). False: the node stays. */
+/* Replaces node n, whose operands have been replaced already: appends new nodes to the graph and
+ * sets made[] to the replacements of its results (NULL: nobody reads the result). False: the
+ * node stays. */
 typedef bool dl_rewrite_rule(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]);
-/* True when a node became another. The graph's nodes are built anew: rules append. */
+/* True when a node was replaced. The graph's list of nodes is built anew: rules append to it. */
 bool dl_rewrite(dl_graph *g, dl_arena *arena, dl_rewrite_rule *rule, void *user);
 #endif
