@@ -14,8 +14,9 @@ void dl_cut_join(dl_cut *c, int from, int to, int64_t capacity) {
     dl_push(c->arena, &c->of[to], at + 1);
 }
 
-/* Sends what a shortest path from source to sink can take; false where there is none. by: the edge
- * by which a node was reached, -1: not yet; queue: room for the nodes. */
+/* Sends flow along a shortest path from source to sink, as much as its edges can take. False:
+ * there is no such path. by: the edge by which a node was reached, -1: not reached; queue: room
+ * for the nodes. */
 static bool send(dl_cut *c, int source, int sink, int *by, int *queue) {
     int head = 0, tail = 0;
     for (int i = 0; i < c->n; i++) by[i] = -1;
@@ -48,7 +49,7 @@ bool *dl_cut_find(dl_cut *c, int source, int sink) {
     while (send(c, source, sink, by, queue)) {
     }
     queue[tail++] = sink, behind[sink] = true;
-    while (head < tail) { /* all from which the sink can still be reached */
+    while (head < tail) { /* all nodes from which the sink is still reachable */
         int at = queue[head++];
         for (int i = 0; i < c->of[at].n; i++) {
             const dl_cut_edge *e = &c->edges.at[c->of[at].at[i]];

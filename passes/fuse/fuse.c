@@ -1,15 +1,19 @@
-/* Fusion, first half: which nodes become one kernel.
+/* Fusion, first half: groups nodes into kernels.
  *
- * From the end of the graph to its beginning, a node joins the kernel of its readers when they
- * compute on the same points (a soft edge): so a contraction's accumulator flows into its bias,
- * activation, residual and even the parameter update without touching memory, and a value that
- * several kernels read point by point brings these together. What a reduction over a kernel's
- * points has left may be read at all of them again (a spread edge): the reduction then joins, too,
- * where that moves fewer bytes (fuse_sweeps.c). Reading at other points (a contraction's operand, a
- * view, another broadcast) is a hard edge: it goes through memory and thus between two kernels. A
- * kernel has at most one contraction, beside which only its own sums are taken: what is summed of a
- * value that a contraction makes waits for that contraction, and for no other. A join that would
- * make kernels wait for each other in a circle is refused. */
+ * In: a graph of lowered ops with layouts. Out: the groups of fuse.h, of which fuse_kernel.c
+ * makes kernels.
+ *
+ * Nodes are visited from the end of the graph to its beginning. A node joins the kernel of its
+ * readers when they compute on the same points (a soft edge). So a contraction's epilogue takes
+ * its bias, activation, residual and even the parameter update. Kernels that read the same value
+ * point by point are merged, too. A reduction's result may be broadcast back to all points of
+ * its kernel (a broadcast-back edge). The reduction then joins its readers where this moves
+ * fewer bytes (fuse_sweeps.c). Readers at other points (a contraction's operand, a view, another
+ * broadcast) need the value in memory (a hard edge), and are in another kernel.
+ *
+ * A kernel has at most one contraction. In addition to it, the kernel has epilogue reductions
+ * only: reductions of values that this contraction makes. A join that would close a circle of
+ * kernels is refused. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/walk.h"
@@ -21,8 +25,8 @@ static bool same_reduction(const dl_node *a, const dl_node *b) {
            dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
 }
 
-/* Beside a contraction each unit of work leaves a partial result of what is kept: nothing, or, of
- * an image, its channels. */
+/* Can this reduction be an epilogue reduction of the contraction? Each work item leaves a
+ * partial result for the axes that are kept: none at all or, of an image, its channels. */
 static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
     const dl_type *kept = &reduce->out[0].type;
     if (reduce->op != DL_OP_sum || !dl_dtype_is_float(kept->dtype)) return false;
@@ -31,9 +35,9 @@ static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
            kept->axis[0].name == anchor->out[0].type.axis[1].name;
 }
 
-/* A weight gradient's program runs straight through its panels: what a member reads beside them
- * lies in the same panels, or is a scalar or a constant. A view, which is read at other places, is
- * none of these. */
+/* A kernel of a weight gradient runs through its panels in memory order. Other operands of its
+ * members must be in the same panels, or be scalars or constants. A view is read at other
+ * places, and does not fit. */
 static bool fits_panels(const dl_fusion *f, const dl_node *n) {
     const dl_type *t = &n->out[0].type;
     for (int i = 0; i < n->nin; i++) {
@@ -72,14 +76,14 @@ static bool one_spreads(const dl_fusion *f, int a, int b) {
     return x->spreads || y->spreads || spreads_into(f, &x->out, b) || spreads_into(f, &y->out, a);
 }
 
-/* Would groups a and b as one be mixed? */
+/* Would groups a and b have reductions of several kinds when they are merged? */
 static bool mix(const dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
     return x->mixed || y->mixed || one_spreads(f, a, b) ||
            (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce));
 }
 
-/* Can all reductions of a group stand beside a contraction? */
+/* Are all reductions of a group possible epilogue reductions of this contraction? */
 static bool all_sum_beside(const dl_fusion *f, const dl_node *anchor, const dl_group *g) {
     for (int i = 0; i < g->members.n && g->reduce; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
@@ -94,9 +98,9 @@ static bool reads(const dl_fusion *f, int node, int reader) {
     return false;
 }
 
-/* Would a node's value be compared, in groups a and b as one, with the largest or smallest of its
- * own? Sweeps compute it again, and round otherwise where they use it otherwise: the largest might
- * then be none of them. It goes through memory. */
+/* Would groups a and b, when they are merged, compare a node's value with its own maximum or
+ * minimum? Several loop nests of one kernel recompute a value, and may round it differently;
+ * then no value equals the maximum. Such a value goes through memory. */
 static bool meets_itself(const dl_fusion *f, int node, int a, int b) {
     for (int i = 0; i < f->out[node].n; i++) {
         int r = f->out[node].at[i].node;
@@ -122,9 +126,8 @@ static bool one_meets_itself(const dl_fusion *f, int a, int b) {
     return false;
 }
 
-/* What v is made of, point by point: the first node behind it that does more than that. NULL:
- * variables, or *steps nodes or more lie between, or what a reduction over these points has left is
- * among it. */
+/* The node that produces v, past pointwise ops on these points. NULL: v is made of variables,
+ * *steps or more nodes are between them, or a reduction over these points is among them. */
 static const dl_node *find_origin(const dl_fusion *f, const dl_value *v, int *steps) {
     const dl_node *n = v->def, *found = NULL;
     if (!n || !dl_fuse_is_pointwise(n->op)) return n;
@@ -138,17 +141,18 @@ static const dl_node *find_origin(const dl_fusion *f, const dl_value *v, int *st
     return *steps ? found : NULL;
 }
 
-/* The contraction whose kernel could take in this reduction of what it makes, nearly for nothing;
- * or NULL. */
-enum { RIDE = 16 /* nodes from the one to the other, at most */ };
+/* The contraction that produces the operand of this reduction, as far as the reduction can join
+ * its epilogue at little cost; or NULL. */
+enum { RIDE = 16 /* the most nodes between a contraction and its epilogue reduction */ };
 static const dl_node *find_ride(const dl_fusion *f, const dl_node *reduce) {
     int steps = RIDE;
     const dl_node *n = find_origin(f, reduce->in[0], &steps);
     return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && sums_beside(n, reduce) ? n : NULL;
 }
 
-/* The contraction of a group, or that with which a reduction of it could ride along; or NULL. In
- * the kernel of another one what is reduced would be read again. */
+/* The contraction of a group, or the contraction whose epilogue could take one of its
+ * reductions; or NULL. In the kernel of another contraction the reduction would read its operand
+ * again. */
 static const dl_node *ride_of(const dl_fusion *f, const dl_group *g) {
     const dl_node *of = g->anchor;
     for (int i = 0; i < g->members.n && g->reduce && !of; i++) {
@@ -158,13 +162,13 @@ static const dl_node *ride_of(const dl_fusion *f, const dl_group *g) {
     return of;
 }
 
-/* For a contraction, and what lies between it and a reduction? */
+/* Is there room for a contraction, and for the nodes between it and a reduction? */
 static bool has_room(const dl_group *g) { return g->members.n + RIDE <= DL_FUSE_MOST_MEMBERS; }
 
 static bool part_ways(const dl_node *a, const dl_node *b) { return a && b && a != b; }
 
-/* May all that group a sums stand beside a contraction, unless it becomes one with group b, which
- * cannot? */
+/* Would a merge with group b prevent the reductions of group a from becoming epilogue
+ * reductions? True where all reductions of `a` can be such, and those of `b` cannot. */
 static bool rides_apart(const dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a];
     if (!x->reduce || x->mixed || !f->groups.at[b].spreads) return false;
@@ -193,8 +197,8 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     return dl_fuse_order_merge(f, a, b);
 }
 
-/* One group of two that can_merge; returns its number. The larger takes in the smaller, so that a
- * node changes its group a few times only. */
+/* Merges two groups for which can_merge holds; returns the number of the result. The larger one
+ * takes the members of the smaller one, so that a node seldom changes its group. */
 static int merge(dl_fusion *f, int into, int from) {
     dl_arena *arena = f->ctx->arena;
     dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
@@ -218,7 +222,7 @@ static int merge(dl_fusion *f, int into, int from) {
     return into;
 }
 
-/* What group `at` is like when `node` has joined it, or that it cannot. */
+/* The properties of group `at` after `node` has joined it, or the fact that it cannot join. */
 typedef struct {
     bool can, mixed, spreads;
     dl_type space;
@@ -233,7 +237,8 @@ static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_group 
         j->mixed |= !g->reduce || !same_reduction(g->reduce, n);
         j->can = true;
     } else if (!g->anchor &&
-               dl_fuse_same_axes(&g->space, t)) { /* what is there becomes the part behind it */
+               dl_fuse_same_axes(&g->space,
+                                 t)) { /* the old members become those after the reduction */
         if (g->reduce) j->mixed = j->spreads = true;
         j->can = true, j->space = *from;
     }
@@ -263,8 +268,7 @@ static joined try_join(dl_fusion *f, int node, int at) {
         join_reduction(f, n, g, &j);
     else if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
         j.can = !j.spreads && can_anchor(f, g, n);
-    else if (dl_fuse_is_pointwise(
-                 n->op)) /* templates, collectives, cat and stored views stand alone */
+    else if (dl_fuse_is_pointwise(n->op)) /* each of these ops is a kernel of its own */
         join_point(f, n, g, &j);
     if (j.can && j.mixed && meets_itself(f, node, at, at)) return no;
     if (j.can && j.mixed) {
@@ -283,7 +287,7 @@ static void join(dl_fusion *f, int node, int at, const joined *j) {
     if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
         g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
-        g->anchor = n, g->space = n->out[0].type; /* its order of axes */
+        g->anchor = n, g->space = n->out[0].type; /* the order of axes is the contraction's */
     f->group[node] = at;
     dl_push(f->ctx->arena, &g->members, node);
     for (int i = 0; i < f->out[node].n; i++) {
@@ -292,8 +296,8 @@ static void join(dl_fusion *f, int node, int at, const joined *j) {
     }
 }
 
-/* The groups of a node's readers that it may be part of: those that are read from at the same
- * points become one where they can. */
+/* The groups of a node's readers that the node may join. Groups that read it at the same points
+ * are merged first, where they can be. */
 static int find_readers(dl_fusion *f, int node, int most, int *groups) {
     const dl_edges *out = &f->out[node];
     int n = 0;
@@ -316,7 +320,7 @@ static void place(dl_fusion *f, int node) {
     int groups[MOST_READERS], n = find_readers(f, node, MOST_READERS, groups), at = -1;
     joined j = {0};
     for (int i = 0; i < n && !j.can;
-         i++) /* into the first that takes it; the others read it from memory */
+         i++) /* the node joins the first group that can take it; the others read it from memory */
         j = try_join(f, node, at = groups[i]);
     if (!j.can) {
         at = dl_fuse_new_group(f, node);
@@ -325,9 +329,9 @@ static void place(dl_fusion *f, int node) {
     join(f, node, at, &j);
 }
 
-/* ---- small ones together ---- */
+/* ---- small kernels are merged ---- */
 
-/* Points that a launch takes longer for than all that is done at them. */
+/* points whose computation takes less time than a launch */
 enum { FEW_POINTS = 4096, MOST_OPEN = 64 };
 
 static bool is_small(const dl_fusion *f, const dl_group *g) {
@@ -338,8 +342,8 @@ static bool is_small(const dl_fusion *f, const dl_group *g) {
     return true;
 }
 
-/* Kernels of few points have nothing to do with each other and are one nevertheless, where they
- * compute at points of the same axes: running statistics of norms, counters. */
+/* Merges kernels of few points that are independent of each other, where their points have the
+ * same axes: running statistics of norms, step counters. */
 static void join_small(dl_fusion *f) {
     int open[MOST_OPEN], n = 0;
     for (int i = f->groups.n - 1; i >= 0; i--) {
@@ -355,13 +359,14 @@ static void join_small(dl_fusion *f) {
 
 /* ---- the pass ---- */
 
-/* Kernels know sums, largest and smallest, over at least one axis: a mean becomes sum and product,
- * a reduction over nothing its operand (what simplify does too, but a pass may be left out). */
+/* Kernels have sums, maxima and minima over at least one axis. A mean becomes a sum and a
+ * product; a reduction over no axis becomes its operand. The pass simplify does so too, but may
+ * be skipped. */
 static void lower_reductions(dl_graph *g, dl_arena *arena) {
     dl_node **old = g->nodes.at;
     int n = g->nodes.n;
     dl_value **now =
-        DL_NEWS(arena, dl_value *, g->next_id + 1); /* by id: what stands for a value, or NULL */
+        DL_NEWS(arena, dl_value *, g->next_id + 1); /* by id: the value that replaces it, or NULL */
     uint32_t known = g->next_id;
     g->nodes.at = NULL, g->nodes.n = g->nodes.cap = 0;
     for (int i = 0; i < n; i++) {
@@ -396,8 +401,8 @@ static void lower_reductions(dl_graph *g, dl_arena *arena) {
     }
 }
 
-/* Is any result of node i read, by a kernel or as the graph's result? A template has several, and
- * each of them may be the only one. */
+/* Is a result of node i read by a kernel, or is it a result of the graph? A template has several
+ * results, of which some may be unused. */
 static bool is_read(const dl_fusion *f, int i) {
     const dl_node *n = f->graph->nodes.at[i];
     bool read = f->out[i].n > 0;
@@ -405,7 +410,7 @@ static bool is_read(const dl_fusion *f, int i) {
     return read;
 }
 
-/* Makes kernels of the graph's nodes. */
+/* Makes kernels of the graph's nodes. alone: each node becomes a kernel of its own. */
 static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
     lower_reductions(g, ctx->arena);
     dl_graph_sweep(g);
@@ -469,7 +474,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
     for (int i = 0; i < ngroups; i++)
         if (nodes[i]->kernel) dl_push(g->module->arena, &g->kernels, nodes[i]->kernel);
 
-    /* Readers of the old values read the fused nodes' results, which carry the old numbers. */
+    /* The fused nodes' results keep the ids of the values that they replace; update the readers. */
     dl_value **now = DL_NEWS(ctx->arena, dl_value *, g->next_id + 1);
     for (int i = 0; i < ngroups; i++)
         for (int k = 0; k < nodes[i]->nout; k++) now[nodes[i]->out[k].id] = &nodes[i]->out[k];

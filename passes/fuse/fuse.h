@@ -1,163 +1,166 @@
-/* Shared by the two halves of fusion: grouping (fuse.c) and making kernels of groups
- * (fuse_kernel.c). */
+/* Fusion's shared types: grouping (fuse.c) and the making of kernels (fuse_kernel.c). */
 #ifndef DL_FUSE_H
 #define DL_FUSE_H
 #include "ir/base/heap.h"
 #include "ir/kernel/kernel.h"
 #include "passes/pass.h"
 
-/* Who reads a node's value, looking through inlined views. Soft: at the same points, so that the
- * two may share a kernel; spread: what a reduction over the reader's points has left, at all of
- * them again, which a kernel without a contraction may hold; hard: through memory. */
+/* How a reader reads a node's value, past inlined views. Soft: at its own points, so that both
+ * may be in one kernel. Spread: a reduction's result is broadcast back to the points that it was
+ * reduced over; a kernel without a contraction may have both. Hard: through memory. */
 typedef enum { DL_EDGE_HARD, DL_EDGE_SPREAD, DL_EDGE_SOFT } dl_edge_kind;
 typedef struct {
     int node;
     dl_edge_kind kind;
 } dl_edge;
 typedef DL_ARRAY(dl_edge) dl_edges;
-typedef DL_ARRAY(int) dl_nodes; /* positions, or groups */
-/* A kernel is one C function, and a C compiler's time grows faster than its length: chains of
- * hundreds of nodes become several kernels. */
+typedef DL_ARRAY(int) dl_nodes; /* positions of nodes, or numbers of groups */
+/* A kernel is one C function, and a C compiler's time grows faster than a function's length.
+ * Chains of hundreds of nodes become several kernels. */
 enum { DL_FUSE_MOST_MEMBERS = 128 };
 
-/* Part of the graph that becomes one kernel. */
+/* A part of the graph that becomes one kernel. */
 typedef struct {
     bool alive, wide; /* wide: computes in f64 (step counts, learning rates) */
     dl_node *anchor;  /* its contraction, or NULL */
-    dl_node *reduce;  /* a reduction of it, or NULL */
-    bool mixed;       /* it has reductions of several kinds: dl_fuse_pays has been asked */
-    bool spreads;  /* some of them wait for others, or their results are read at all points again */
-    dl_type space; /* full space (of the operand when it reduces) */
-    dl_type post;  /* what its reduction leaves, unless it is mixed */
-    dl_nodes members; /* node positions, in no order while groups grow */
-    dl_edges out; /* edges of its members to other groups, or to what has become a member since */
-    int place;    /* in dl_fusion.line */
-    int seen;     /* number of the last search that came by */
+    dl_node *reduce;  /* one of its reductions, or NULL */
+    bool mixed;       /* has reductions of several kinds; dl_fuse_pays has approved them */
+    bool spreads; /* a reduction needs another one, or its result is broadcast back to all points */
+    dl_type space;    /* its iteration space; the operand's where it reduces */
+    dl_type post;     /* the axes after its reduction, unless it is mixed */
+    dl_nodes members; /* positions of nodes; unordered while groups grow */
+    dl_edges out;     /* edges of its members to other groups, or to nodes that have joined since */
+    int place;        /* its index in dl_fusion.line */
+    int seen;         /* the last search that visited it */
 } dl_group;
 
 typedef struct {
     dl_graph *graph;
     dl_pass_ctx *ctx;
     int n;            /* nodes */
-    int *group;       /* node position -> group, -1: inlined into its readers or not needed */
+    int *group;       /* node position -> group; -1: inlined into its readers, or not needed */
     int *position;    /* value id -> position of its node, -1: a variable */
-    bool *stored;     /* value id -> a MOVE or SOURCE value that must exist in memory */
-    dl_var **next_of; /* value id -> the variable that it updates, or NULL */
-    int *instr;       /* node position -> its instruction in the kernel being made, -1: none */
-    bool alone;       /* every node is a kernel of its own */
-    bool *wanted; /* value id -> a result of the graph, or what a rank takes that others count on */
-    dl_edges *out;   /* by node position */
-    dl_nodes *hosts; /* node position -> groups beside its own that compute it again */
-    bool *kept;      /* node position -> a value that other groups read from memory */
-    const int *ways; /* node position -> in how many ways it may round: fuse_same.c's */
-    bool *held;      /* node position -> is to round in one way, whichever kernel computes it */
+    bool *stored;     /* value id -> a result of a MOVE or SOURCE op that must exist in memory */
+    dl_var **next_of; /* value id -> the variable whose next value it is, or NULL */
+    int *instr;    /* node position -> its instruction in the kernel that is being made, -1: none */
+    bool alone;    /* each node is a kernel of its own */
+    bool *wanted;  /* value id -> a result of the graph, or an operand of a collective */
+    dl_edges *out; /* by node position */
+    dl_nodes *hosts; /* node position -> other groups that rematerialize it */
+    bool *kept;      /* node position -> other groups read its value from memory */
+    const int *ways; /* node position -> in how many ways it may round (fuse_same.c) */
+    bool *held; /* node position -> its rounding is pinned: the same in every kernel that computes
+                   it */
     DL_ARRAY(dl_group) groups;
     DL_ARRAY(int)
-    line; /* groups in an order in which they can run, from the last to the first; -1: none here */
-    int searches;       /* so far */
-    dl_heap next;       /* of a search */
-    DL_ARRAY(int) rest; /* of a move within the line */
+    line; /* groups in an order in which they can run, from the last to the first; -1: none */
+    int searches;       /* how many searches there were */
+    dl_heap next;       /* the queue of a search */
+    DL_ARRAY(int) rest; /* scratch of a move within the line */
 } dl_fusion;
 
-/* fuse_reads.c: kinds of nodes, and what they read. */
+/* ---- fuse_reads.c: kinds of nodes, and the values that they read ---- */
 
-/* SOURCE and most MOVE ops: views and constants that readers may take in. */
+/* SOURCE ops and most MOVE ops: views and constants that readers may inline. */
 bool dl_fuse_is_view(dl_op op);
-/* Is this node one that its readers take in, because it is not stored? */
+/* Is this node inlined by its readers, because it is not stored? */
 bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n);
-/* Does it read or write at places that its second operand tells? It is a kernel of its own. */
+/* Does it read or write at indices that its second operand holds? Such a node is a kernel of its
+ * own. */
 bool dl_fuse_numbered(dl_op op);
 /* Does it compute in f64? */
 bool dl_fuse_is_wide(const dl_node *n);
-/* What a contraction, template or collective reads from memory in place of operand k: up to 4
- * values, parts side by side; of a contraction past views. Returns how many. A weight's slice
- * begins at row *start, otherwise 0. */
+/* The values that a contraction, template or collective reads from memory as operand k: up to 4,
+ * the parts of a concatenation. A contraction reads past views. Returns their number. A slice of
+ * a weight begins at row *start; otherwise *start is 0. */
 int dl_fuse_reads(const dl_node *n, int k, dl_value *values[4], int64_t *start);
 
-/* What is read as v, past inlined views. */
+/* The value that a read of v means, past inlined views. */
 dl_value *dl_fuse_past_views(const dl_fusion *f, dl_value *v);
 /* Ops that compute one value a point from operands at the same point. */
 bool dl_fuse_is_pointwise(dl_op op);
-/* Has b all named axes of a? */
+/* Does b have all named axes of a? */
 bool dl_fuse_has_axes(const dl_type *b, const dl_type *a);
-/* The same axes in any order; those without a name have size 1 and are alike. */
+/* Do both types have the same axes, in any order? Axes without a name have size 1 and are
+ * ignored. */
 bool dl_fuse_same_axes(const dl_type *a, const dl_type *b);
-/* Operand `k` of a contraction by names, past renames and permutations: the value that is read, and
- * for each of its axes the name under which the contraction knows it. */
+/* Operand `k` of a contraction by names, past renames and permutations: the value in memory, and
+ * for each of its axes the name that the contraction gives it. */
 dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK]);
 
-/* fuse_edges.c: who reads whom. */
+/* ---- fuse_edges.c: edges between nodes ---- */
 
-/* Fills f->stored: views that contractions, results and other views cannot take in. */
+/* Fills f->stored: the views that contractions, results and other views cannot inline. */
 void dl_fuse_find_stored(dl_fusion *f);
 /* Fills f->out. */
 void dl_fuse_find_edges(dl_fusion *f);
 
-/* fuse_sweeps.c: what reductions and their readers cost in one kernel. */
+/* ---- fuse_sweeps.c: the cost of reductions and their readers in one kernel ---- */
 
-/* Is v made of reductions over the points of `space`, by ops on what they keep? */
+/* Is v computed pointwise from results of reductions over the points of `space`? */
 bool dl_fuse_from_reduction(const dl_fusion *f, dl_value *v, const dl_type *space);
-/* How often the nodes of groups a and b (-1: none), with `node` (-1: none), as one kernel over
- * `space`, would go over its points; 0 where they move fewer bytes apart. */
+/* The number of passes over the points of `space` that one kernel of groups a and b (-1: none)
+ * and `node` (-1: none) would make; 0 where separate kernels move fewer bytes. */
 int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space);
-/* How often the kernel of a group goes over its points, with n nodes of other groups as members;
- * INT_MAX where more of its reductions would wait for each other than a kernel may have. */
+/* The number of passes over its points that a group's kernel makes with n nodes of other groups
+ * as members. INT_MAX: its chain of reductions would be longer than a kernel may have. */
 int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes);
 
-/* Number among the members of a group, which are in order, of the node that makes what is read as
- * v, past inlined views; -1: none of them. */
+/* The index, among the sorted members of a group, of the node that makes v, past inlined views;
+ * -1: it is no member. */
 int dl_fuse_member(const dl_fusion *f, const dl_group *group, dl_value *v);
 
-/* fuse_again.c: when all nodes have their groups, which stand in this order: makes nodes members of
- * further groups that compute their values again instead of reading them, leaves out what nobody
- * reads any more, sorts the members, and fills f->hosts and f->kept. A group may be left without
- * members. */
+/* fuse_again.c: rematerialization. In: all nodes' groups, in the order in which they run. Nodes
+ * become members of further groups, which compute the values again instead of reading them.
+ * Nodes that nobody reads any more are removed, and a group may be left without members. Out:
+ * sorted members, f->hosts and f->kept. */
 void dl_fuse_again(dl_fusion *f, int ngroups, const int *order);
 
-/* fuse_same.c: what can be computed again. */
+/* ---- fuse_same.c: rounding legality of rematerialization ---- */
 
 bool dl_fuse_compares(dl_op op);
-/* May what it does last be a product, which a compiler joins with a sum of it? Is it what passes
- * such a one on? */
+/* Can the op end in a multiplication, which a compiler may contract with an addition into an
+ * FMA? This includes ops that pass on such an operand unchanged. */
 bool dl_fuse_may_join_sum(dl_op op);
 bool dl_fuse_passes_on(dl_op op);
-/* By node: would its value round otherwise when it is computed elsewhere, does that matter to a
- * reader, and can dl_fuse_hold not mend it? */
+/* By node: must its value not be recomputed? So it is where a recomputed value may round
+ * differently, a reader depends on the rounding, and dl_fuse_hold cannot pin it. */
 bool *dl_fuse_find_fragile(dl_fusion *f);
-/* When it is known what is computed again: fills f->held with what must be the same numbers
- * everywhere. */
+/* After the choice of what to rematerialize: fills f->held with the nodes whose values must be
+ * equal in all kernels. */
 void dl_fuse_hold(dl_fusion *f);
-/* Is v made anew wherever it is read? (a source that is not stored) */
+/* Is v recomputed wherever it is read (a source that is not stored)? */
 bool dl_fuse_is_made(const dl_fusion *f, const dl_value *v);
-/* Is operand k of a pointwise node read past views without a division for where it stands, and in
- * the order in which both lie in memory? */
+/* Does a pointwise node read operand k past views without a division in its index, and in the
+ * order in which both are in memory? */
 bool dl_fuse_at_hand(const dl_fusion *f, const dl_node *n, int k);
 
-/* fuse_order.c: joins that would not make kernels wait for each other in a circle. */
+/* ---- fuse_order.c: joins that close no circle of kernels ---- */
 
-/* A new group of its own for `node`, whose readers are in groups already. */
+/* A new group for `node`, all of whose readers are in groups already. */
 int dl_fuse_new_group(dl_fusion *f, int node);
-/* Makes room for `node` in group `at`, if its readers let it: false where a path of readers leads
- * from it into the group through others, or by a hard edge. */
+/* Moves group `at` so that `node` may join it. False: a path of readers leads from the node into
+ * the group through other groups, or by a hard edge. */
 bool dl_fuse_order_join(dl_fusion *f, int node, int at);
-/* The same for groups a and b as one, which then stands in the place of `a`. */
+/* The same for the merge of groups a and b, which takes the position of `a`. */
 bool dl_fuse_order_merge(dl_fusion *f, int a, int b);
-/* The groups that are alive, each behind those it reads, the earliest of the program first; returns
- * how many. */
+/* The live groups, each after those that it reads, otherwise in program order; returns their
+ * number. */
 int dl_fuse_order_groups(dl_fusion *f, int *order);
 
-/* fuse_view.c: rewrites the indices at which a view is read, in a kernel over `space`, into those
- * of its operand. False where the result is no index of a kernel: then the view is stored. */
+/* fuse_view.c: rewrites the indices of a read of a view, in a kernel over `space`, into indices
+ * of its operand. False where the result is no index that a kernel can hold: then the view is
+ * stored. */
 bool dl_fuse_through_view(const dl_axis *space, const dl_node *n, dl_index *index);
 
-/* Moves `index` of a concatenation's result to that of its operand k, which begins at `start`; what
- * it reads beside that operand is not used. Returns the operand's length. */
+/* Moves `index` from a concatenation's result to its operand k, which begins at `start`;
+ * elements outside this operand are not used. Returns the operand's length. */
 int64_t dl_fuse_part_index(const dl_node *cat, int k, int64_t start, dl_index *index);
 
-/* fuse_call.c: the kernel and the fused node of a template. */
+/* ---- fuse_call.c, fuse_kernel.c: kernels of templates and of groups ---- */
 dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name);
 
-/* Makes the kernel and the fused node of a group; `outs` are the values others read. */
+/* The kernel and the fused node of a group; `outs` are the values that others read. */
 dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs,
                        const char *name);
 #endif

@@ -1,52 +1,54 @@
-/* Fusion, between its halves: values that cost less to compute again than to keep.
+/* Fusion: rematerializes values that cost less to recompute than to store and load.
  *
- * What other kernels read at their own points (a mask of dropout, what a gelu's gradient needs, a
- * norm's result) they can compute, too, from what it is made of: then that is stored in its place,
- * or is stored anyway. Which values to store is a least cut between those that no other kernel can
- * compute and those that are read, as in Chen et al., Training deep nets with sublinear memory
- * cost, 2016, with the cut of PyTorch's min-cut partitioner (He, 2022). It is found group by group
- * in the order in which they run, since only then it is known what is stored; a node that others
- * compute again becomes a member of their groups, too. They read nothing from a later kernel than
- * before, so the order stands, and no kernels wait in a circle. */
+ * Other kernels read values at their own points: a mask of dropout, the operand of a gelu's
+ * gradient, the result of a norm. They can recompute such a value from its operands. Then the
+ * operands are stored instead, if they are not stored anyway. The choice of the values to store
+ * is a minimum cut between values that no other kernel can compute and values that are read:
+ * Chen et al., Training deep nets with sublinear memory cost, 2016; PyTorch's min-cut
+ * partitioner (He, 2022).
+ *
+ * The cut is found group by group in the order in which they run, because it depends on what is
+ * stored already. A rematerialized node becomes a member of its readers' groups, too. These read
+ * nothing from later kernels than before, so the order remains valid and closes no circle. */
 #include <stdlib.h>
 
 #include "passes/fuse/cut.h"
 #include "passes/fuse/fuse.h"
 
-/* Costs, in quarters of a byte that is written or read: a byte that is kept longer than otherwise,
- * since it limits the batch, too; an op of an instruction or two, a point; one of some twenty, like
- * a division or an exponential: as much as reading a float. */
+/* Costs in quarters of a byte that is read or written. KEPT: a byte whose lifetime grows, which
+ * limits the batch, too. CHEAP: an op of one or two instructions, a point. OTHER: an op of some
+ * twenty instructions, such as a division or an exponential: as much as reading a float. */
 enum { UNIT = 4, KEPT = 6, CHEAP = 1, OTHER = 16 };
 enum { MOST_READERS = 64 };
 #define MOST_COUNTED                                                                               \
-    ((int64_t)1 << 36) /* of a tensor: so that all costs together are below DL_CUT_NEVER */
+    ((int64_t)1 << 36) /* of a tensor: the sum of all costs is below DL_CUT_NEVER */
 
-/* A value beside or behind which may be cut. */
+/* A value that may be stored or recomputed: an edge of the network. */
 typedef struct {
     dl_value *value;
-    int node;        /* its position; -1: a variable */
-    bool again;      /* others can compute it */
-    uint64_t wanted; /* by reader: reads it, if it does not compute it */
-    uint64_t loads;  /* by reader: reads it anyway */
-    uint64_t needs;  /* by reader: what it wants is made of this */
+    int node;        /* its node's position; -1: a variable */
+    bool again;      /* other kernels can recompute it */
+    uint64_t wanted; /* by reader: reads the value, unless it recomputes it */
+    uint64_t loads;  /* by reader: loads the value in any case */
+    uint64_t needs;  /* by reader: a wanted value depends on it */
 } vertex;
 
-/* A group that reads values of the one at hand. */
+/* A group that reads values of the current group. */
 typedef struct {
     int group;
-    bool closed; /* nothing is computed again in it */
+    bool closed; /* no node is rematerialized in it */
     dl_nodes guests;
 } reader;
 
 typedef struct {
     dl_fusion *f;
-    int *place;     /* by group: in the order */
-    dl_edges *in;   /* by node: what it reads */
-    bool *fragile;  /* by node: must not be computed again, since it would round otherwise */
-    bool *updated;  /* by value id: a variable that the step writes over */
-    int *times;     /* by group: how often its points are swept over; 0: not asked yet */
-    int *vertex_of; /* by value id, one more than its number */
-    int at;         /* the group at hand */
+    int *place;     /* by group: its position in the order */
+    dl_edges *in;   /* by node: the nodes that it reads */
+    bool *fragile;  /* by node: must not be recomputed, since it would round differently */
+    bool *updated;  /* by value id: a variable that the step overwrites */
+    int *times;     /* by group: the passes over its points; 0: not computed yet */
+    int *vertex_of; /* by value id: the number of its vertex, plus one */
+    int at;         /* the current group */
     reader readers[MOST_READERS];
     int nreaders;
     DL_ARRAY(vertex) vertices;
@@ -55,13 +57,13 @@ typedef struct {
 static const dl_node *node_at(const again *a, int i) { return a->f->graph->nodes.at[i]; }
 static dl_group *group_at(const again *a, int g) { return &a->f->groups.at[g]; }
 
-/* The groups that compute a node: its own, then the hosts. */
+/* The groups that compute a node: its own, then those that rematerialize it. */
 static int nhomes(const again *a, int node) { return 1 + a->f->hosts[node].n; }
 static int home(const again *a, int node, int i) {
     return i ? a->f->hosts[node].at[i - 1] : a->f->group[node];
 }
 
-/* Is the node a member of the group, as one of its own or computed again? */
+/* Does the group compute the node, as its own or rematerialized? */
 static bool has(const again *a, int group, int node) {
     for (int i = 0; i < nhomes(a, node); i++)
         if (home(a, node, i) == group) return true;
@@ -70,7 +72,7 @@ static bool has(const again *a, int group, int node) {
 
 /* ---- the network of a group ---- */
 
-/* Can other kernels of its points compute it, from its operands? */
+/* Can other kernels over the same points recompute the node from its operands? */
 static bool can_again(const again *a, int i) {
     const dl_node *n = node_at(a, i);
     if (dl_ops[n->op].class != DL_CLASS_ELEM || dl_op_is_dear(n->op) || a->fragile[i] ||
@@ -81,9 +83,9 @@ static bool can_again(const again *a, int i) {
     return true;
 }
 
-/* Can a reader of the group's points compute more than it does? A weight's gradient runs through
- * panels; where there are sums over more axes, points of fewer are computed beside what these
- * leave. */
+/* Can this reader of the group compute additional nodes at its points? A weight gradient runs
+ * through panels, and cannot. A group with reductions of several kinds also computes at points
+ * of fewer axes, from the results of reductions. */
 static bool is_open(const again *a, int group) {
     const dl_group *from = group_at(a, a->at), *to = group_at(a, group);
     return from->wide == to->wide &&
@@ -114,15 +116,16 @@ static vertex *add_vertex(again *a, dl_value *v) {
     return find_vertex(a, v);
 }
 
-/* By reader: reads a value of node i at its own points, and nowhere else. */
+/* By reader: reads a value of node i at its own points, and at no others. */
 static uint64_t find_wanted(again *a, int i) {
     uint64_t soft = 0, hard = 0;
     for (int k = 0; k < a->f->out[i].n; k++) {
         dl_edge e = a->f->out[i].at[k];
         for (int h = 0; h < nhomes(a, e.node); h++) {
             int group = home(a, e.node, h);
-            int r =
-                group < 0 || has(a, group, i) ? -1 : reader_of(a, group); /* -1: nobody needs it */
+            int r = group < 0 || has(a, group, i)
+                        ? -1
+                        : reader_of(a, group); /* -1: no reader needs it */
             if (r >= 0) *(e.kind == DL_EDGE_SOFT ? &soft : &hard) |= (uint64_t)1 << r;
         }
     }
@@ -147,7 +150,7 @@ static void find_vertices(again *a) {
     }
 }
 
-/* What each reader loads, whatever is cut. */
+/* Fills the values that each reader loads, whatever the cut is. */
 static void find_loads(again *a) {
     for (int r = 0; r < a->nreaders; r++) {
         const dl_group *g = group_at(a, a->readers[r].group);
@@ -168,7 +171,7 @@ static void find_loads(again *a) {
     }
 }
 
-/* The last place at which a value is there, whatever is cut; -1: it is not stored. */
+/* The last position at which the value is in memory, whatever the cut is; -1: it is not stored. */
 static int find_last(const again *a, const vertex *v) {
     if (v->node < 0 || a->f->wanted[v->value->id]) return INT32_MAX;
     int last = -1;
@@ -194,7 +197,7 @@ static int64_t counted(int64_t n) { return n < MOST_COUNTED ? n : MOST_COUNTED; 
 
 static int64_t cost_of_keeping(again *a, const vertex *v) {
     if (a->updated[v->value->id] &&
-        dl_type_count(&v->value->type) * 2 > /* would be copied first */
+        dl_type_count(&v->value->type) * 2 > /* storing it would need a copy first */
             dl_axes_points(group_at(a, a->at)->space.rank, group_at(a, a->at)->space.axis, ~0u))
         return DL_CUT_NEVER;
     int last = find_last(a, v), until = 0;
@@ -215,8 +218,8 @@ static int64_t cost_of_computing(again *a, const vertex *v) {
     return points * times * (dl_op_is_cheap(v->value->def->op) ? CHEAP : OTHER);
 }
 
-/* By vertex: is it computed again? A vertex is two nodes with an edge between them, which is cut
- * where the value is kept. */
+/* By vertex: is it recomputed? A vertex is two nodes of the network with an edge between them.
+ * The edge is cut where the value is stored. */
 static bool *find_computed(again *a) {
     int n = a->vertices.n, source = 2 * n, sink = source + 1;
     dl_arena *arena = a->f->ctx->arena;
@@ -237,10 +240,10 @@ static bool *find_computed(again *a) {
     return computed;
 }
 
-/* ---- what becomes of the groups ---- */
+/* ---- changes to the groups ---- */
 
-/* Fills the guests of reader r: what it wants and is computed again, and what that is computed
- * from. */
+/* Fills the rematerialized nodes of reader r: the values that it wants, and their operands, as
+ * far as these are recomputed. */
 static void find_guests(again *a, int r, const bool *computed) {
     const dl_group *g = group_at(a, a->at);
     bool *takes = DL_NEWS(a->f->ctx->arena, bool, a->vertices.n + 1);
@@ -259,8 +262,9 @@ static void find_guests(again *a, int r, const bool *computed) {
     }
 }
 
-/* Could the guests of reader r be members? Not where there are too many, or where its points would
- * be swept over more often, or where one reads another at other points. */
+/* Can reader r take its rematerialized nodes as members? No, if there are too many, if its
+ * kernel would make more passes over its points, or if one of them reads another at other
+ * points. */
 static bool are_welcome(again *a, int r) {
     const reader *to = &a->readers[r];
     const dl_group *g = group_at(a, to->group);
@@ -288,7 +292,7 @@ static void take_in(again *a, int r) {
 
 static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* What the readers of group `at` compute of it themselves. */
+/* Makes the readers of group `at` recompute the values that the cut says. */
 static void compute_again(again *a, int at) {
     dl_group *g = group_at(a, at);
     qsort(g->members.at, (size_t)g->members.n, sizeof(int), by_value);
@@ -308,8 +312,8 @@ static void compute_again(again *a, int at) {
     for (int r = 0; r < a->nreaders; r++) take_in(a, r);
 }
 
-/* Leaves in a group what it stores, and what that needs; fills f->kept with what other groups read.
- * Those have been looked at. */
+/* Keeps in a group the members whose values are stored, and their operands; fills f->kept with
+ * the values that other groups read. All later groups have been pruned before. */
 static void prune(again *a, int at, int *used) {
     dl_fusion *f = a->f;
     dl_group *g = group_at(a, at);

@@ -1,4 +1,4 @@
-/* Fusion: a template is a kernel as it stands. */
+/* Fusion: a template becomes a kernel without changes. */
 #include "passes/fuse/fuse.h"
 
 dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name) {
@@ -26,7 +26,7 @@ dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name) {
     dl_node *fused =
         dl_node_new(f->graph, DL_OP_fused, n->nin, n->in, n->nout, types + n->nin, n->loc);
     f->graph->next_id = next;
-    for (int i = 0; i < n->nout; i++) fused->out[i].id = n->out[i].id; /* value numbers survive */
+    for (int i = 0; i < n->nout; i++) fused->out[i].id = n->out[i].id; /* values keep their ids */
     fused->kernel = k;
     return fused;
 }

@@ -1,8 +1,8 @@
-/* Fusion: who reads whom, and how; which views must exist in memory. */
+/* Fusion: the edges between nodes and their kinds, and the views that must exist in memory. */
 #include "passes/fuse/fuse.h"
 #include "passes/parallel/sequence.h"
 
-/* Contractions, templates and collectives read operands from memory, as they lie. */
+/* Contractions, templates and collectives read operands from memory, in their layout. */
 static bool reads_memory(dl_op op) {
     return dl_ops[op].class == DL_CLASS_CONTRACT || dl_op_stands_alone(op);
 }
@@ -13,8 +13,9 @@ static void mark_stored(dl_fusion *f, dl_value *v) {
     if (v->def && dl_fuse_is_view(v->def->op)) f->stored[v->id] = true;
 }
 
-/* A source is made anew at its reader's coordinates, if those are plain ones; a random number also
- * where it is not used, so only where there is one. */
+/* Does the reader recompute this source at its own coordinates? Only where the index is a plain
+ * coordinate. A random number is computed even at points that do not use it, so it is recomputed
+ * only where the index is always inside. */
 static bool makes_source(const dl_type *space, const dl_value *v, const dl_index *index) {
     for (int i = 0; i < v->type.rank; i++)
         if (index[i].nterms || index[i].div > 1 ||
@@ -24,7 +25,7 @@ static bool makes_source(const dl_type *space, const dl_value *v, const dl_index
     return true;
 }
 
-/* A view that a reader over `space` cannot read through, at `index` of v, must exist in memory. */
+/* Stores a view that a reader over `space` cannot read through, at `index` of v. */
 static void store_unreadable(dl_fusion *f, const dl_type *space, dl_value *v, dl_index *index) {
     while (v->def && dl_fuse_inlined(f, v->def)) {
         bool source = dl_ops[v->def->op].class == DL_CLASS_SOURCE;
@@ -38,7 +39,7 @@ static void store_unreadable(dl_fusion *f, const dl_type *space, dl_value *v, dl
     }
 }
 
-/* What node n reads through views it must be able to read. */
+/* Stores the views that node n cannot read through. */
 static void store_unreadables(dl_fusion *f, const dl_node *n) {
     const dl_type *space =
         dl_ops[n->op].class == DL_CLASS_REDUCE ? &n->in[0]->type : &n->out[0].type;
@@ -55,7 +56,7 @@ static void store_unreadables(dl_fusion *f, const dl_node *n) {
     }
 }
 
-/* Views that contractions, results and other views cannot take in must exist in memory. */
+/* Stores the views that contractions, results and other views cannot inline. */
 void dl_fuse_find_stored(dl_fusion *f) {
     dl_graph *g = f->graph;
     for (int i = 0; i < g->results.n; i++) mark_stored(f, g->results.at[i].value);
@@ -70,13 +71,13 @@ void dl_fuse_find_stored(dl_fusion *f) {
             }
         }
         for (int k = 0; k < 2 && dl_fuse_numbered(n->op); k++)
-            mark_stored(f, n->in[k]); /* read as they are */
+            mark_stored(f, n->in[k]); /* these read memory as it is */
         if (reads_memory(n->op) || dl_fuse_inlined(f, n)) continue;
         store_unreadables(f, n);
     }
 }
 
-/* Views that are read at the reader's coordinates, by name. */
+/* Views that are read at the reader's coordinates, matched by axis name. */
 static bool is_by_name(dl_op op) {
     return op == DL_OP_broadcast || op == DL_OP_squeeze || op == DL_OP_unsqueeze;
 }
@@ -100,14 +101,14 @@ static void add_edges(dl_fusion *f, dl_value *v, int reader, dl_edge_kind kind) 
     dl_push(f->ctx->arena, &f->out[f->position[v->id]], (dl_edge){reader, kind});
 }
 
-/* Collectives begin in the order of their numbers. A bucket with an all_reduce may wait for any
- * collective before `until`, so what reads the all_reduce comes after these. No collective before
- * `until` depends on such a reader, hence these edges close no circle by themselves; a kernel must
- * not close one either. */
+/* Collectives start in the order of their numbers. A bucket with an all_reduce may wait for any
+ * collective before `until`, so each reader of the all_reduce must run after these. No
+ * collective before `until` depends on such a reader. So these edges close no circle by
+ * themselves, and no kernel may close one either. */
 static void add_sequence(dl_fusion *f) {
     int n;
     dl_node **line = dl_in_sequence(f->graph, f->ctx->arena, &n);
-    /* From the last: edges are added to later collectives alone, so that out[from] has readers. */
+    /* From the last node on: edges lead to later collectives only, so out[from] has readers. */
     for (int i = n - 1; i >= 0; i--) {
         const dl_attr *until = dl_node_attr(line[i], DL_ATTR_until);
         int from = f->position[line[i]->out[0].id], last = i;

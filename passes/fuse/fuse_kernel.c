@@ -1,5 +1,7 @@
-/* Fusion, second half: the kernel of a group of nodes (ir/kernel/kernel.h says what a kernel is).
- */
+/* Fusion, second half: the kernel of a group of nodes. See ir/kernel/kernel.h for kernels.
+ *
+ * In: a group of fuse.h with sorted members. Out: a kernel with its instructions, stores and
+ * parameters, and the fused node that runs it. */
 #include "ir/kernel/sweep.h"
 #include "passes/fuse/fuse_maker.h"
 
@@ -9,8 +11,8 @@ static const dl_node *member(const dl_maker *m, int i) {
 
 static bool is_reduction(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_REDUCE; }
 
-/* Fills level; returns the highest of a value. What has fewer axes than the space comes when it is
- * needed. */
+/* Fills the level of each member; returns the highest. A value with fewer axes than the space is
+ * computed at the level of its first reader. */
 static int find_levels(dl_maker *m) {
     int most = 0;
     m->level = DL_NEWS(m->scratch, int, m->group->members.n + 1);
@@ -25,7 +27,8 @@ static int find_levels(dl_maker *m) {
         int value = m->level[i] + is_reduction(n);
         if (value > most) most = value;
     }
-    int *latest = DL_NEWS(m->scratch, int, m->group->members.n + 1); /* at which it is needed */
+    int *latest =
+        DL_NEWS(m->scratch, int, m->group->members.n + 1); /* the last level that needs it */
     for (int i = m->group->members.n - 1; i >= 0; i--) {
         const dl_node *n = member(m, i);
         bool early = is_reduction(n) || n->out[0].type.rank >= m->k->nspace;
@@ -50,12 +53,12 @@ static void store(dl_maker *m, dl_value *v) {
                            s.index);
     else
         dl_maker_identity(m, &v->type, s.index);
-    s.param = -1 - (int)v->id; /* outputs follow the inputs: numbered at the end */
+    s.param = -1 - (int)v->id; /* outputs are numbered after the inputs, at the end */
     dl_maker_emit(m, s);
 }
 
-/* Members of one level: those that are no reductions, a contraction first; what the reductions
- * combine; what is stored by now; the reductions. */
+/* Emits the members of one level: pointwise nodes, of which a contraction is the first; the
+ * operands of reductions; the stores that are possible now; the reductions. */
 static void compute_level(dl_maker *m, int level, int nouts, dl_value *const *outs) {
     for (int first = 1; first >= 0; first--)
         for (int i = 0; i < m->group->members.n; i++) {
@@ -76,8 +79,9 @@ static void compute_level(dl_maker *m, int level, int nouts, dl_value *const *ou
             m->f->instr[m->group->members.at[i]] = dl_maker_compute(m, member(m, i));
 }
 
-/* Does a sweep that reads parameter p leave it to the store at instruction `at` to write there? It
- * does where it runs in an earlier phase, or is the store's own and reads no other point. */
+/* Is every read of parameter p over before the store at instruction `at` writes to its memory? A
+ * loop nest's read is, if the nest runs in an earlier phase, or if it is the store's own and
+ * reads no other point. */
 static bool leaves_place(const dl_maker *m, const dl_sweeps *sweeps, int at, int p,
                          const dl_index *here) {
     const dl_sweep *writer = NULL;
@@ -103,7 +107,7 @@ static bool leaves_place(const dl_maker *m, const dl_sweeps *sweeps, int at, int
     return true;
 }
 
-/* The input whose memory output `v` may take, or -1: the variable that it updates. */
+/* The input whose memory output `v` may share, or -1: the variable whose next value it is. */
 static int find_alias(const dl_maker *m, const dl_value *v, int nout) {
     const dl_var *var = m->f->next_of[v->id];
     const dl_value *old = var ? &var->value : NULL;
@@ -162,12 +166,13 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     for (int i = 0; i < group->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[group->members.at[i]];
         add_location(&m, n->loc);
-        if (&f->groups.at[f->group[group->members.at[i]]] != group) continue; /* computed again */
+        if (&f->groups.at[f->group[group->members.at[i]]] != group)
+            continue; /* a rematerialized node */
         k->bytes_unfused += dl_type_bytes(&n->out[0].type);
         for (int j = 0; j < n->nin; j++) k->bytes_unfused += dl_type_bytes(&n->in[j]->type);
     }
     for (int i = 0; i < k->instrs.n && !k->locs.n;
-         i++) /* a stored view of nobody's: what it looks at */
+         i++) /* the operand of a stored view that belongs to no group */
         add_location(&m, k->instrs.at[i].loc);
     dl_kinstr *kept = DL_NEWS(arena, dl_kinstr, k->instrs.n + 1);
     memcpy(kept, k->instrs.at, sizeof *kept * (size_t)k->instrs.n);
@@ -179,7 +184,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     uint32_t next = f->graph->next_id;
     dl_node *fused = dl_node_new(f->graph, DL_OP_fused, k->nin, m.operands.at, nouts, types, loc);
     f->graph->next_id = next;
-    for (int i = 0; i < nouts; i++) fused->out[i].id = outs[i]->id; /* value numbers survive */
+    for (int i = 0; i < nouts; i++) fused->out[i].id = outs[i]->id; /* values keep their ids */
     fused->kernel = k;
     dl_arena_free(m.scratch);
     return fused;

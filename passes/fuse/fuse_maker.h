@@ -1,5 +1,5 @@
-/* What the fusion's two halves of writing a kernel share: fuse_op.c has the instructions of one
- * node, fuse_kernel.c their order, stores and parameters. */
+/* Shared by the two files that write a kernel: fuse_op.c emits the instructions of one node,
+ * fuse_kernel.c orders them and adds stores and parameters. */
 #ifndef DL_FUSE_MAKER_H
 #define DL_FUSE_MAKER_H
 #include "passes/fuse/fuse.h"
@@ -15,26 +15,24 @@ typedef struct {
     dl_arena *scratch; /* of this kernel */
     const dl_group *group;
     dl_kernel *k;
-    DL_ARRAY(dl_value *) operands; /* of the fused node, one an input parameter */
+    DL_ARRAY(dl_value *) operands; /* operands of the fused node, one for each input parameter */
     DL_ARRAY(dl_loaded) loads;
-    int *
-        level; /* by member: how many reductions of the group, one behind the other, it waits for */
-    bool
-        sweeps_again; /* later sweeps over the points may read back what earlier ones have stored */
+    int *level; /* by member: the length of the longest chain of the group's reductions that it
+                   depends on */
+    bool sweeps_again; /* later loop nests may load values that earlier ones have stored */
 } dl_maker;
 
-/* Appends an instruction; its number. */
+/* Appends an instruction; returns its number. */
 int dl_maker_emit(dl_maker *m, dl_kinstr i);
-/* Each axis of `t` follows the space axis of its name; one without a name has size 1 and follows
- * none. */
+/* Each axis of `t` is indexed by the space axis of its name. An axis without a name has size 1
+ * and no space axis. */
 void dl_maker_identity(const dl_maker *m, const dl_type *t, dl_index *index);
-/* The indices of `t`, along whose axis the numbers of n go: by value `number` there, elsewhere the
- * space axis of the name. */
+/* The indices of `t` for a gather or scatter n: instruction `number` holds the index along the
+ * axis of n; other axes are indexed by the space axis of their name. */
 void dl_maker_by_number(const dl_maker *m, const dl_node *n, const dl_type *t, int number,
                         dl_outside outside, dl_index *index);
-/* The instruction that has a value at this point: the one that made it, or a load. */
+/* The instruction that holds a value at this point: the one that computed it, or a load. */
 int dl_maker_read(dl_maker *m, dl_value *v);
-/* The instruction that makes a member's result at this point, behind those that have its operands.
- */
+/* Emits a member's computation at this point, after its operands; returns its instruction. */
 int dl_maker_compute(dl_maker *m, const dl_node *n);
 #endif

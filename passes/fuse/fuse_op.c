@@ -1,5 +1,5 @@
-/* Fusion: the instructions of a node in the kernel of its group (ir/kernel/kernel.h says what they
- * mean). */
+/* Fusion: the instructions of one node in its group's kernel. See ir/kernel/kernel.h for
+ * instructions. */
 #include <stdlib.h>
 
 #include "passes/fuse/fuse_maker.h"
@@ -35,7 +35,7 @@ void dl_maker_identity(const dl_maker *m, const dl_type *t, dl_index *index) {
 /* An integer type that holds coordinates up to `most`. */
 static dl_dtype count_type(int64_t most) { return most <= INT32_MAX ? DL_I32 : DL_I64; }
 
-/* Numbered by its own axes in order, whatever the order of the space. */
+/* Elements are numbered by the tensor's own axes in order, whatever the order of the space. */
 static int draw(dl_maker *m, const dl_node *n, const dl_index *index) {
     const dl_type *t = &n->out[0].type;
     dl_kinstr in = {.kind = DL_K_RANDOM,
@@ -67,7 +67,7 @@ static int source(dl_maker *m, const dl_node *n, const dl_index *index) {
     dl_kinstr by = {.kind = DL_K_CONST, .type = type, .p = (double)index[0].offset, .loc = n->loc};
     if (at.axis < 0) return dl_maker_emit(m, by);
     if (!index[0].offset) return dl_maker_emit(m, at);
-    /* Counted in integers: a float of each would not hold their sum. */
+    /* Computed in integers: a float would not hold the sum exactly. */
     at.type = by.type = count_type(m->k->space[at.axis].size + llabs(index[0].offset));
     dl_kinstr sum = {
         .kind = DL_K_ELEM, .op = DL_OP_add, .type = at.type, .nargs = 2, .loc = n->loc};
@@ -94,8 +94,8 @@ static int load(dl_maker *m, dl_value *v, const dl_index *index) {
     return dl_maker_emit(m, load);
 }
 
-/* The instruction that has value `v` at this point, read at `index` of its axes. What was read so
- * before is not read again. */
+/* The instruction that holds value `v` at this point, read at `index`. Equal reads share one
+ * load. */
 static int read_at(dl_maker *m, dl_value *v, dl_index *index) {
     bool made = false;
     while (v->def && dl_fuse_inlined(m->f, v->def)) {
@@ -125,7 +125,7 @@ int dl_maker_read(dl_maker *m, dl_value *v) {
     return read_at(m, v, index);
 }
 
-/* Are there operands of f32, beside which the other type has no more digits than TF32? */
+/* Is one operand f32, and has the other type no more digits than TF32? */
 static bool rounds_to_tf32(const dl_maker *m, const dl_node *n) {
     bool any = false, all = true;
     for (int k = 0; k < 2; k++) {
@@ -170,13 +170,13 @@ static int contract(dl_maker *m, const dl_node *n) {
         int64_t start;
         c.nparts[k] = dl_fuse_reads(n, k, parts, &start);
         for (int p = 0; p < c.nparts[k]; p++) c.parts[k][p] = param_of(m, parts[p]);
-        c.w_start += start; /* of the one that is a weight */
+        c.w_start += start; /* the slice of the operand that is the weight */
     }
     c.tf32 = rounds_to_tf32(m, n);
     return dl_maker_emit(m, c);
 }
 
-/* cat: the part whose range along the axis holds this point. */
+/* A concatenation: the part whose range along the axis holds this point. */
 static int cat(dl_maker *m, const dl_node *n) {
     int axis = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis)), result = -1;
     dl_dtype type = dl_kernel_type(n->out[0].type.dtype),
@@ -232,7 +232,7 @@ static int gather(dl_maker *m, const dl_node *n) {
     return load(m, n->in[0], index);
 }
 
-/* Rounded to 16 bits, and held as what all is computed in. */
+/* Rounds to 16 bits; the result is held in the type of arithmetic. */
 static int rounded(dl_maker *m, int value, dl_dtype type, dl_loc loc) {
     if (dl_kernel_holds(m->k, value, type)) return value;
     dl_kinstr in = {
@@ -254,7 +254,7 @@ static bool is_held(const dl_maker *m, const dl_node *n) {
     return m->f->held[m->f->position[n->out[0].id]];
 }
 
-/* Is its value 16 bits that are rounded as they are made, so that they are what memory has? */
+/* Is this 16-bit value rounded where it is computed, so that it equals the value in memory? */
 static bool is_rounded_here(const dl_maker *m, const dl_node *n) {
     int at = m->f->position[n->out[0].id];
     bool stored = m->f->kept[at] || m->f->wanted[n->out[0].id];
@@ -262,7 +262,8 @@ static bool is_rounded_here(const dl_maker *m, const dl_node *n) {
            (is_held(m, n) || (m->sweeps_again && stored && is_read_here(m, &n->out[0])));
 }
 
-/* Between f32 and 16 bits a cast does nothing where the store rounds, or the load has. */
+/* A cast between f32 and 16 bits emits no instruction where the store rounds or the load has
+ * widened. */
 static int cast(dl_maker *m, const dl_node *n) {
     int v = dl_maker_read(m, n->in[0]);
     dl_dtype to = n->out[0].type.dtype, from = m->k->instrs.at[v].type;
@@ -277,7 +278,7 @@ static int cast(dl_maker *m, const dl_node *n) {
                                         .loc = n->loc});
 }
 
-/* An operand of a comparison is what other kernels read of it: rounded. */
+/* An operand of a comparison must equal the value that other kernels read: it is rounded. */
 static int compared(dl_maker *m, dl_value *v) {
     int at = dl_maker_read(m, v);
     bool computed = m->k->instrs.at[at].kind != DL_K_CONST;
@@ -286,8 +287,8 @@ static int compared(dl_maker *m, dl_value *v) {
                : at;
 }
 
-/* Does it matter here whether a sum stands apart from products? Where none is made in this kernel
- * it does not, and kernels are alike whose sums are held to one way and not. */
+/* Can the compiler contract this sum with a product into an FMA? If the kernel has no such
+ * product, no_contract has no effect and is not set, so that kernels stay alike. */
 static bool takes_product(const dl_kernel *k, const dl_kinstr *sum) {
     for (int i = 0; i < sum->nargs; i++) {
         const dl_kinstr *at = &k->instrs.at[sum->args[i]];

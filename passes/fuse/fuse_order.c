@@ -1,13 +1,14 @@
-/* Fusion: no circles. Groups stand in a line in which they could run, from the last to the first,
- * since nodes come from the end of the graph; an edge leads from a place to a lower one. So a path
- * from one group to another runs between their places only, and whether there is one is searched
- * there (Pearce and Kelly, A dynamic topological sort algorithm for directed acyclic graphs, ACM J.
- * Exp. Algorithmics 11, 2007). */
+/* Fusion: refuses joins that close a circle of kernels.
+ *
+ * Groups are in a line in which they could run, from the last to the first, because nodes are
+ * visited from the end of the graph. Each edge leads from a position to a lower one. So a path
+ * between two groups runs between their positions only, and the search is limited to these:
+ * Pearce and Kelly, A dynamic topological sort algorithm for directed acyclic graphs, ACM J.
+ * Exp. Algorithmics 11, 2007. */
 #include "passes/fuse/fuse.h"
 
-/* A search for group `goal`: groups that can be reached are marked as seen, those nearest to the
- * goal first looked at, because edges from a forward pass into its backward pass skip most of the
- * line. */
+/* A search for group `goal`. It marks the groups that it can reach, and visits those nearest to
+ * the goal first, because edges from a forward pass to its backward pass skip most of the line. */
 typedef struct {
     dl_fusion *f;
     int goal, number;
@@ -18,7 +19,7 @@ static search new_search(dl_fusion *f, int goal) {
     return (search){f, goal, ++f->searches};
 }
 
-/* True when it is the goal itself; one that lies behind the goal cannot lead there. */
+/* True when the group is the goal. A group after the goal cannot lead to it. */
 static bool look_at(search *s, int group) {
     dl_group *g = &s->f->groups.at[group];
     if (group == s->goal) return true;
@@ -40,8 +41,8 @@ static bool finish(search *s) {
     return false;
 }
 
-/* Between `low`, where group `at` is or was, and `high`: what the search has seen runs behind `at`,
- * the others in front of it. */
+/* Reorders the line between `low`, the present or former position of group `at`, and `high`:
+ * groups that the search has seen run after `at`, the others before it. */
 static void settle(dl_fusion *f, const search *s, int at, int low, int high) {
     int to = low;
     f->rest.n = 0;
@@ -115,7 +116,7 @@ int dl_fuse_order_groups(dl_fusion *f, int *order) {
         for (int i = 0; i < x->out.n; i++)
             if (f->group[x->out.at[i].node] == g) waits[g]--;
     }
-    /* of those that can run the one whose last member stands first in the program */
+    /* among the groups that can run, takes the one whose last member is first in the program */
     int *last = DL_NEWS(arena, int, f->groups.n + 1);
     for (int i = 0; i < f->n; i++)
         if (f->group[i] >= 0) last[f->group[i]] = i;

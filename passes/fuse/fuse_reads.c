@@ -1,5 +1,5 @@
-/* Fusion: the kinds of nodes, how their axes compare, and which values they read: past views that
- * readers take in, parts of a concatenation, a weight past its slice. */
+/* Fusion: kinds of nodes, comparison of their axes, and the values that they read: past inlined
+ * views, parts of a concatenation, a weight past its slice. */
 #include "passes/fuse/fuse.h"
 
 bool dl_fuse_same_axes(const dl_type *a, const dl_type *b) {
@@ -53,18 +53,19 @@ dl_value *dl_fuse_past_views(const dl_fusion *f, dl_value *v) {
     return v;
 }
 
-/* Operand `k` of a contraction by windows, not the weight, may be several values side by side, read
- * in place: fills parts (at most 4), returns how many; 1 and the operand itself when it is not a
- * usable cat. */
+/* Operand `k` of a contraction by windows, other than the weight, may be a concatenation of
+ * several values that are read in place. Fills parts (at most 4), returns their number; 1 and
+ * the operand itself where it is no usable concatenation. */
 static int find_parts(const dl_node *n, int k, dl_value *parts[4]) {
     dl_value *v = n->in[k];
     parts[0] = v;
     if (!v->def || v->def->op != DL_OP_cat || v->def->nin > 4) return 1;
-    if (dl_node_windows(n).groups > 1) return 1; /* whose channels end elsewhere than the parts */
+    if (dl_node_windows(n).groups > 1)
+        return 1; /* groups of channels end at other places than the parts */
     if (v->type.axis[1].name != dl_node_name(v->def, DL_ATTR_axis)) return 1;
     int weight = dl_op_place(n->op, DL_TENSOR_W);
     bool lanes =
-        dl_op_tensor(n->op, k) == DL_TENSOR_Y; /* its channels lie along the weight's lanes */
+        dl_op_tensor(n->op, k) == DL_TENSOR_Y; /* its channels are along the lanes of the weight */
     dl_layout of = (weight == DL_RESULT_PLACE ? n->out[0] : *n->in[weight]).type.layout;
     int width = lanes ? dl_layout_lanes(of) : 1;
     for (int i = 0; i < v->def->nin; i++) {
@@ -72,12 +73,12 @@ static int find_parts(const dl_node *n, int k, dl_value *parts[4]) {
         if (v->def->in[i]->type.layout.kind != DL_CL) return 1;
     }
     for (int i = 0; i < v->def->nin; i++)
-        parts[i] = v->def->in[i]; /* once all are known to be usable */
+        parts[i] = v->def->in[i]; /* only when all are known to be usable */
     return v->def->nin;
 }
 
-/* A weight operand that is an aligned slice along O of a stored weight: that weight, and its first
- * row in *start; else itself. */
+/* A weight operand may be an aligned slice of a stored weight along O. Returns the stored weight
+ * and its first row in *start, otherwise the operand itself. */
 static dl_value *find_weight(const dl_node *n, int k, int64_t *start) {
     dl_value *w = n->in[k];
     if (dl_op_tensor(n->op, DL_RESULT_PLACE) != DL_TENSOR_Y || !w->def || w->def->op != DL_OP_slice)
@@ -103,7 +104,7 @@ int dl_fuse_reads(const dl_node *n, int k, dl_value *values[4], int64_t *start) 
     return 1;
 }
 
-/* A view that gives axes other names or another order, and nothing else. */
+/* A view that renames or permutes axes, and does nothing else. */
 static bool is_renaming(const dl_node *n) {
     return n->op == DL_OP_rename ||
            (n->op == DL_OP_broadcast && dl_fuse_same_axes(&n->in[0]->type, &n->out[0].type));
@@ -114,7 +115,7 @@ dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK])
     for (int i = 0; i < v->type.rank; i++) names[i] = v->type.axis[i].name;
     while (v->def && is_renaming(v->def)) {
         dl_value *of = v->def->in[0];
-        if (of->type.layout.kind == DL_PANEL) break; /* read as it is, and stored */
+        if (of->type.layout.kind == DL_PANEL) break; /* stored, and read as it is */
         const char *known[DL_MAX_RANK];
         memcpy(known, names, sizeof known);
         for (int i = 0; i < of->type.rank && v->def->op == DL_OP_broadcast; i++)

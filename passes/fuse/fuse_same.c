@@ -1,9 +1,12 @@
-/* Fusion: what kernels may compute again instead of reading it, and find the same numbers.
+/* Fusion: rounding legality of rematerialization: which values equal the original after
+ * recomputation.
  *
- * A product that is added to something is one rounding or two, as the C compiler sees fit. That
- * matters only to what jumps: the way back must not take another branch than the way there, nor
- * find that the largest is none of them. What such a value is made of is then held to one way in
- * all kernels: sums stand apart from products, and 16 bits are rounded as they are made. */
+ * A C compiler may contract a product and a sum into an FMA: one rounding instead of two. The
+ * last bits of a recomputed value may then differ from the original. This matters only to
+ * discontinuous readers (comparisons, reduce_max): the backward pass must take the same branch
+ * as the forward pass, and must find an element that equals the maximum. Values that such a
+ * reader depends on are pinned: all kernels compute them without contraction (no_contract) and
+ * round 16-bit values where they are computed. */
 #include "passes/fuse/fuse.h"
 
 bool dl_fuse_compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
@@ -23,7 +26,7 @@ static bool jumps(const dl_node *n, const dl_value *v) {
     }
 }
 
-/* Is it the last to round in what it computes, whoever reads it? */
+/* Is the op's result exactly rounded by itself, whatever the reader does with it? */
 static bool is_plain(dl_op op) {
     switch (op) {
     case DL_OP_neg:
@@ -62,7 +65,8 @@ static bool may_join_sum(const dl_fusion *f, dl_value *v) {
     return v->def && dl_dtype_is_float(v->type.dtype) && dl_fuse_may_join_sum(v->def->op);
 }
 
-/* Is it a function of which vectors and single values have one each, with other last digits? */
+/* Does the op have different implementations for vectors and for scalars, whose last digits
+ * differ? */
 static bool is_approximate(const dl_node *n) {
     switch (n->op) {
     case DL_OP_div:
@@ -75,11 +79,11 @@ static bool is_approximate(const dl_node *n) {
     }
 }
 
-/* How a node rounds, by its own doing and that of what it is computed from. */
+/* The number of ways in which a node may round, including those of its operands. */
 enum {
     ONE_WAY,
-    HELD_ONE_WAY, /* where dl_fuse_hold says so: sums apart from products, 16 bits as they are
-                     stored */
+    HELD_ONE_WAY, /* one way if dl_fuse_hold pins it: sums without contraction, 16-bit values
+                     rounded as in memory */
     NO_ONE_WAY
 };
 
@@ -88,7 +92,7 @@ static const int *find_ways(const dl_fusion *f) {
     for (int i = 0; i < f->n; i++) {
         const dl_node *n = f->graph->nodes.at[i];
         if (dl_dtype_is_half(n->out[0].type.dtype))
-            of[i] = HELD_ONE_WAY; /* else rounded where it is stored */
+            of[i] = HELD_ONE_WAY; /* unless pinned, it is rounded where it is stored */
         if (is_approximate(n)) of[i] = NO_ONE_WAY;
         for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
             dl_value *v = dl_fuse_past_views(f, n->in[k]);
@@ -102,7 +106,7 @@ static const int *find_ways(const dl_fusion *f) {
     return of;
 }
 
-/* Does the way back take another branch where node i rounds otherwise? */
+/* Does a discontinuous reader depend on the rounding of node i? */
 static bool is_jumped_on(const dl_fusion *f, int i) {
     for (int k = 0; k < f->out[i].n; k++)
         if (jumps(f->graph->nodes.at[f->out[i].at[k].node], &f->graph->nodes.at[i]->out[0]))
@@ -117,14 +121,14 @@ bool *dl_fuse_find_fragile(dl_fusion *f) {
     return fragile;
 }
 
-/* Is the node in this group, as one of its own or computed again? */
+/* Does the group compute the node, as its own or rematerialized? */
 static bool is_in(const dl_fusion *f, int node, int group) {
     bool in = f->group[node] == group;
     for (int i = 0; i < f->hosts[node].n; i++) in |= f->hosts[node].at[i] == group;
     return in;
 }
 
-/* Is node i made for memory alone, where all its readers find the same? */
+/* Is node i computed for memory only, where all readers load the same value? */
 static bool is_stored_once(const dl_fusion *f, int i) {
     bool once = !f->hosts[i].n;
     for (int k = 0; k < f->out[i].n; k++)
@@ -150,7 +154,7 @@ bool dl_fuse_is_made(const dl_fusion *f, const dl_value *v) {
     return v->def && dl_ops[v->def->op].class == DL_CLASS_SOURCE && dl_fuse_inlined(f, v->def);
 }
 
-/* The axis along which a tensor has its neighbours in memory, or -1. */
+/* The axis along which a tensor is contiguous in memory, or -1. */
 static int find_inner(const dl_type *t) {
     int64_t stride[DL_MAX_RANK];
     dl_type_strides(t, stride);
@@ -159,8 +163,8 @@ static int find_inner(const dl_type *t) {
     return -1;
 }
 
-/* Is a tensor read at these places of a type's points in the order in which both lie in memory? One
- * that is small does not matter. */
+/* Are the elements of a tensor read in memory order, when the points of `space` are visited in
+ * memory order? A small tensor always counts as such. */
 static bool is_in_order(const dl_type *space, const dl_type *t, const dl_index *index) {
     if (dl_type_count(t) * 2 <= dl_type_count(space)) return true;
     if (t->layout.kind == DL_PANEL || space->layout.kind == DL_PANEL)

@@ -1,8 +1,9 @@
-/* Fusion: whether reductions and those who read their results at every point should be one kernel.
+/* Fusion: whether reductions and the readers of their results at every point become one kernel.
  *
- * Where a row is at hand (ir/kernel/sweep.h), they should: all that is read and written goes
- * through memory once. Where the points are swept over several times, what is computed of earlier
- * sweeps is computed again from what it reads: that may be more than to store it once. */
+ * Where reductions have resident rows (ir/kernel/sweep.h), they should: each tensor goes through
+ * memory once. Where a kernel makes several passes over its points, later passes recompute
+ * values of earlier ones from their operands. That may read more bytes than to store and load
+ * them. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -10,8 +11,9 @@
 #include "passes/fuse/fuse.h"
 
 enum {
-    MOST_TIMES = 4,   /* sweeps over the same points, one behind the other */
-    MOST_LEFT = 16384 /* points of several kinds that reductions of one kernel may leave */
+    MOST_TIMES = 4, /* the most passes over the same points */
+    MOST_LEFT =
+        16384 /* the most points of a result, if reductions of several kinds are in one kernel */
 };
 
 static bool is_from(const dl_fusion *f, dl_value *v, const dl_type *space, int *steps) {
@@ -31,20 +33,20 @@ bool dl_fuse_from_reduction(const dl_fusion *f, dl_value *v, const dl_type *spac
     return is_from(f, v, space, &steps);
 }
 
-/* The nodes of a kernel that may be, as steps. */
+/* A kernel under trial, as schedulable steps. */
 typedef struct {
     dl_fusion *f;
-    dl_arena *arena; /* of this trial */
+    dl_arena *arena; /* scratch of this trial */
     const dl_type *space;
     int a, b, node;
     int nguests;
-    const int *guests; /* nodes of other groups that are computed here, too */
+    const int *guests; /* nodes of other groups that it rematerializes */
     int n, nmembers, *member;
     dl_step *steps;
-    int *of; /* by step: the member, or -1 */
+    int *of; /* by step: its member, or -1 */
 } trial;
 
-/* The axes of a type; false where the space lacks one. */
+/* The axes of a type as bits of the space; false where the space lacks one. */
 static bool find_axes(const trial *t, const dl_type *type, unsigned *axes) {
     *axes = 0;
     for (int i = 0; i < type->rank; i++) {
@@ -92,7 +94,8 @@ static bool add_member(trial *t, int node) {
         if (!s.nargs) s.args[s.nargs++] = add(t, (dl_step){.kind = DL_K_LOAD, .axes = axes}, -1);
     }
     f->instr[node] = add(t, s, node);
-    if (is_here(t, node) && is_stored(t, node)) /* of another group it is not stored here */
+    if (is_here(t, node) &&
+        is_stored(t, node)) /* a node of another group is not stored by this kernel */
         add(t, (dl_step){.kind = DL_K_STORE, .axes = s.axes, .nargs = 1, .args = {f->instr[node]}},
             -1);
     return true;
@@ -120,8 +123,8 @@ static bool find_steps(trial *t) {
     return ok;
 }
 
-/* A member that runs in several sweeps reads its operands as often; apart, it would read them once,
- * and be written once and read by each sweep. */
+/* Does it pay to recompute the member in several loop nests? Each of them reads its operands. A
+ * separate kernel reads these once, writes the result once, and each loop nest reads that. */
 static bool pays_again(const trial *t, int node, int sweeps) {
     const dl_node *n = t->f->graph->nodes.at[node];
     int reads = 0;
@@ -143,7 +146,7 @@ static dl_sweeps find_trial_sweeps(const trial *t) {
     return dl_find_sweeps(arena, t->n, t->steps, row);
 }
 
-/* Do more reductions wait for each other than a kernel may have? */
+/* Is the longest chain of reductions longer than a kernel may have? */
 static bool is_deep(const trial *t) {
     int *stage = DL_NEWS(t->arena, int, t->n + 1);
     for (int i = 0; i < t->n; i++) {
@@ -171,7 +174,7 @@ int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes) {
     return times > 1 ? times : 1;
 }
 
-/* How often the points are swept over; 0: it does not pay. */
+/* The number of passes over the points; 0 where one kernel does not pay. */
 static int weigh(trial *t) {
     dl_arena *arena = t->arena;
     const dl_type *space = t->space;

@@ -1,11 +1,11 @@
-/* Where a view's operand is read when the view is read at given indices: composition of affine
- * indices.
+/* Composition of affine indices: the index of a view's operand, from the index of the view.
  *
- * An index that may miss its axis has met the edge of some view; what is read there is decided, so
- * it passes only views that leave its axis alone, or that read the same beyond. */
+ * An index that may be outside its axis has passed the border of some view, where the value is
+ * defined. Such an index passes further views only if they leave its axis unchanged, or have the
+ * same value outside. */
 #include "passes/fuse/fuse.h"
 
-/* How many different values a term takes. */
+/* The number of different values of a term. */
 static int64_t range_of(const dl_axis *space, const dl_term *t) {
     int64_t n = (space[t->axis].size + t->div - 1) / t->div;
     return t->mod && t->mod < n ? t->mod : n;
@@ -19,7 +19,7 @@ static dl_index as_terms(dl_index x) {
     return x;
 }
 
-/* A single plain term is a plain index. */
+/* An index of one plain term becomes a plain index. */
 static dl_index as_plain(const dl_axis *space, dl_index x) {
     const dl_term *t = &x.term[0];
     bool whole =
@@ -29,12 +29,13 @@ static dl_index as_plain(const dl_axis *space, dl_index x) {
     return x;
 }
 
-/* May the element that an index of `t`'s axis `i` means be missing? */
+/* May the index of axis `i` of `t` be outside the axis? */
 static bool misses(const dl_axis *space, const dl_type *t, const dl_index *index, int i) {
     return index[i].outside != DL_OUT_ANY && !dl_index_inside(space, &index[i], t->axis[i].size);
 }
 
-/* Do the terms count like digits: upwards, each whole range below the step of the next? */
+/* Are the terms the digits of one number: each non-negative, with a range below the next one's
+ * factor? */
 static bool are_digits(const dl_axis *space, const dl_index *x) {
     for (int i = 0; i < x->nterms; i++)
         if (x->term[i].mul < 1) return false;
@@ -47,7 +48,7 @@ static bool are_digits(const dl_axis *space, const dl_index *x) {
     return x->offset == 0;
 }
 
-/* floor(x / rest) mod size (size 0: all of it); false where it is no sum of terms. */
+/* floor(x / rest) mod size (size 0: no modulo); false where this is no sum of terms. */
 static bool take_digits(const dl_axis *space, const dl_index *x, int64_t rest, int64_t size,
                         dl_index *out) {
     *out = (dl_index){.axis = -1};
@@ -79,8 +80,8 @@ static bool take_digits(const dl_axis *space, const dl_index *x, int64_t rest, i
     return true;
 }
 
-/* Axes [u0, u1) of the operand hold the same elements, in the same order, as axes [v0, v1) of the
- * view. */
+/* Axes [u0, u1) of the operand have the same elements, in the same order, as axes [v0, v1) of
+ * the view. */
 static bool through_group(const dl_axis *space, const dl_type *from, int u0, int u1,
                           const dl_type *to, int v0, int v1, const dl_index *old, dl_index *index) {
     dl_index flat = {.axis = -1};
@@ -93,7 +94,7 @@ static bool through_group(const dl_axis *space, const dl_type *from, int u0, int
         dl_index x = as_terms(old[v]);
         if (x.div > 1 || misses(space, to, old, v)) return false;
         if (to->axis[v].size == 1)
-            continue; /* its one element, whatever the index says of other parts of a cat */
+            continue; /* it has one element, whatever the index says of other parts of a cat */
         flat.offset += x.offset * step;
         for (int i = 0; i < x.nterms; i++) {
             if (flat.nterms == DL_MAX_TERMS) return false;
@@ -101,7 +102,7 @@ static bool through_group(const dl_axis *space, const dl_type *from, int u0, int
             flat.term[flat.nterms++].mul *= step;
         }
     }
-    if (u1 - u0 == 1) { /* one axis takes the sum as it is */
+    if (u1 - u0 == 1) { /* a single axis takes the sum unchanged */
         index[u0] = as_plain(space, flat);
         return true;
     }
@@ -130,7 +131,7 @@ static bool through_reshape(const dl_axis *space, const dl_type *from, const dl_
             else
                 return false;
         }
-        if (u == u0) { /* what is left of the view has one element */
+        if (u == u0) { /* the remaining axes of the view have one element */
             for (int i = v0; i < v; i++)
                 if (misses(space, to, old, i)) return false;
             continue;
@@ -158,13 +159,14 @@ static bool through_pad(const dl_axis *space, const dl_node *n, dl_index *index)
     return true;
 }
 
-/* The scaled sum of the axes `along`; a whole number may join a sum that is divided. */
+/* The scaled sum of the axes `along`; an integer may be added to a sum that is divided. */
 static bool through_affine(const dl_axis *space, const dl_node *n, const dl_index *old,
                            dl_index *index) {
     const dl_type *to = &n->out[0].type;
     const dl_attr *along = dl_node_attr(n, DL_ATTR_along),
                   *stride = dl_node_attr(n, DL_ATTR_stride);
-    int64_t div = dl_node_int(n, DL_ATTR_div), own = 1; /* of an index that is divided already */
+    int64_t div = dl_node_int(n, DL_ATTR_div),
+            own = 1; /* the divisor of an index that is divided already */
     dl_index sum = {.axis = -1,
                     .outside = (dl_outside)dl_outside_find(dl_node_name(n, DL_ATTR_outside))};
     for (int i = 0; i < along->n; i++) {
@@ -183,7 +185,7 @@ static bool through_affine(const dl_axis *space, const dl_node *n, const dl_inde
             sum.term[sum.nterms] = x.term[k];
             sum.term[sum.nterms++].mul *= by;
         }
-        /* Beside its part of a concatenation nothing is used, but inside of it the rule holds. */
+        /* Elements outside a part of a concatenation are not used; inside of it the rule holds. */
         if (x.outside == DL_OUT_ANY && sum.outside != DL_OUT_ZERO) return false;
     }
     sum.offset += dl_node_int(n, DL_ATTR_start) * own;
@@ -192,7 +194,7 @@ static bool through_affine(const dl_axis *space, const dl_node *n, const dl_inde
     return true;
 }
 
-/* squeeze, unsqueeze, broadcast: by name; an axis the view lacks has size 1. */
+/* squeeze, unsqueeze, broadcast: axes match by name; an axis that the view lacks has size 1. */
 static bool through_names(const dl_axis *space, const dl_type *from, const dl_type *to,
                           const dl_index *old, dl_index *index) {
     for (int i = 0; i < from->rank; i++) {
@@ -206,12 +208,13 @@ static bool through_names(const dl_axis *space, const dl_type *from, const dl_ty
     return true;
 }
 
-/* A load knows one value for what its parameter has not. */
+/* A load has one value for all elements outside its parameter. False where the axes have
+ * different ones. */
 static bool agree_outside(const dl_axis *space, const dl_type *t, dl_index *index) {
     bool seen[DL_NOUTSIDES] = {false};
     for (int i = 0; i < t->rank; i++) {
         bool plain = index[i].outside != DL_OUT_ANY && !misses(space, t, index, i);
-        if (plain) index[i].outside = DL_OUT_ZERO; /* of no effect: alike loads look alike */
+        if (plain) index[i].outside = DL_OUT_ZERO; /* it has no effect; equal loads compare equal */
         if (plain || !dl_outside_fills(index[i].outside)) continue;
         seen[index[i].outside == DL_OUT_EXACT ? DL_OUT_ZERO : index[i].outside] = true;
     }

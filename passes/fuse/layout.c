@@ -1,10 +1,10 @@
-/* Chooses how every value lies in memory.
+/* layout: chooses the memory layout of every value.
  *
- * Contractions ask: activations channels-last, weights in panels. Templates take and make what lies
- * row by row. What is computed element by element follows its neighbours (a weight's gradient,
- * moments and update take the weight's panels), so that no kernel mixes layouts without need.
- * Inputs and targets come from the host in PyTorch's layout and are turned once, by a `relayout`.
- */
+ * Contractions by windows demand layouts: channels last for activations, weight panels for
+ * weights. Templates read and write row-major tensors. Elementwise ops take the layout of their
+ * neighbours, so that no kernel mixes layouts without need: a weight's gradient, moments and
+ * update have the weight's panels. Inputs and targets come from the host in PyTorch's layout. A
+ * `relayout` converts each of them once. */
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "ir/walk.h"
@@ -12,8 +12,8 @@
 
 static bool is_activation(const dl_type *t) { return t->rank >= 3 && t->rank <= 5; }
 
-/* Contractions by windows are the one kind that asks for layouts: weights in panels, images
- * channels last. Products by names take operands as they lie. */
+/* Only contractions by windows demand layouts: panels of weights, images channels last.
+ * Contractions by names read operands in any layout. */
 static bool wants_panels(const dl_node *n, int place) {
     return dl_op_tensor(n->op, place) == DL_TENSOR_W;
 }
@@ -24,16 +24,16 @@ static bool set_layout(dl_value *v, dl_layout want) {
     return true;
 }
 
-/* Which values of a graph must be panels. */
+/* The values of a graph that must be panels. */
 typedef struct {
     dl_graph *g;
     const dl_uses *uses;
-    dl_layout as;      /* how they lie */
-    unsigned char *is; /* by value id; not 0 */
+    dl_layout as;      /* the layout of panels */
+    unsigned char *is; /* by value id; not 0: panels */
     DL_ARRAY(const dl_value *) todo;
 } panels;
 
-/* What a convolution makes of activations is one, whatever reads it. */
+/* A convolution's result over activations is an activation, whoever reads it. */
 static bool makes_activation(const dl_node *n) {
     return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && !wants_panels(n, DL_RESULT_PLACE);
 }
@@ -44,7 +44,8 @@ static void mark_panel(panels *p, const dl_value *v, dl_arena *arena) {
     dl_push(arena, &p->todo, v);
 }
 
-/* Is it a part of a tensor, or one of such? A rank's share that ends within a panel is none. */
+/* Is the node a part of a panel tensor (a slice, an operand of a cat), or made of such? A rank's
+ * shard that ends within a panel is not. */
 static bool makes_part(const panels *p, const dl_node *n) {
     if (!dl_op_deals(n->op)) return n->op == DL_OP_slice;
     dl_type whole = n->op == DL_OP_all_gather ? n->out[0].type : n->in[0]->type;
@@ -53,14 +54,14 @@ static bool makes_part(const panels *p, const dl_node *n) {
                           dl_node_int(n, DL_ATTR_ranks));
 }
 
-/* The same points, of whatever elements. */
+/* The same axes and sizes, with any element types. */
 static bool same_points(const dl_type *a, const dl_type *b) {
     dl_type of = *a;
     of.dtype = b->dtype;
     return dl_type_same(&of, b);
 }
 
-/* What is element by element beside a panel is one, and so is a part of one. */
+/* Elementwise operands and results of a panel tensor are panels, and so are its parts. */
 static void spread_through(panels *p, const dl_node *n, dl_arena *arena) {
     bool part = makes_part(p, n), any = p->is[n->out[0].id];
     bool elementwise = dl_ops[n->op].class == DL_CLASS_ELEM || n->op == DL_OP_all_reduce;
@@ -82,7 +83,8 @@ static void spread(panels *p, dl_arena *arena) {
             for (int i = 0; i < p->uses[v->id].n; i++)
                 spread_through(p, p->uses[v->id].readers[i], arena);
         }
-        for (int i = 0; i < p->g->results.n; i++) { /* a variable and its next value agree */
+        for (int i = 0; i < p->g->results.n;
+             i++) { /* a variable and its next value have the same layout */
             const dl_result *r = &p->g->results.at[i];
             if (!r->var || !p->is[r->value->id] == !p->is[r->var->value.id]) continue;
             mark_panel(p, p->is[r->value->id] ? &r->var->value : r->value, arena);
@@ -91,12 +93,12 @@ static void spread(panels *p, dl_arena *arena) {
     }
 }
 
-/* By value id of graph g: weights of windows, read or made, and whatever is element by element
- * beside them. A variable is one in all graphs or in none. */
+/* By value id of the graph: the weights of windows, read or computed, and their elementwise
+ * neighbours. A variable has panels in all graphs or in none. */
 static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_arena *arena) {
     const dl_module *m = of->module;
     panels *all = DL_NEWS(arena, panels, m->graphs.n);
-    DL_ARRAY(const dl_var *) found = {0}; /* to be told to the other graphs */
+    DL_ARRAY(const dl_var *) found = {0}; /* variables to mark in the other graphs */
     int own = 0;
     for (int i = 0; i < m->graphs.n; i++) {
         dl_graph *g = m->graphs.at[i];
@@ -117,7 +119,7 @@ static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_are
             for (int k = 0; k < m->graphs.at[i]->vars.n; k++) {
                 const dl_var *v = m->graphs.at[i]->vars.at[k];
                 if (all[i].is[v->value.id] != 1) continue;
-                all[i].is[v->value.id] = 2; /* found, and told */
+                all[i].is[v->value.id] = 2; /* found and marked */
                 dl_push(arena, &found, v);
             }
         }
@@ -135,7 +137,7 @@ static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_are
     return all[own].is;
 }
 
-/* What it takes and makes lies row by row. */
+/* Are its operands and results row-major? */
 static bool in_rows(const dl_node *n, const unsigned char *panel) {
     return dl_op_wants_rows(n->op) || (dl_op_deals(n->op) && !panel[n->out[0].id]);
 }
@@ -146,9 +148,9 @@ static bool follows(const dl_node *n) {
            c == DL_CLASS_REDUCE;
 }
 
-/* May v lie as the node's result does? With the same samples and channels, as a pool's windows and
- * what is left of them do. Where axes change places ([N, C, H, W] beside [N, H, W, C]) it may not:
- * the other side has its channels last as it is. */
+/* May v have the layout of the node's result? Yes, with the same samples and channels, as a
+ * pool's windows and their results have. No, where axes change places ([N, C, H, W] to [N, H, W,
+ * C]): there the other side has its channels last already. */
 static bool alike(const dl_node *n, const dl_value *v) {
     const dl_type *t = &n->out[0].type, *u = &v->type;
     if (u->rank < 2 || t->rank < 2) return u->rank == t->rank;
@@ -157,8 +159,8 @@ static bool alike(const dl_node *n, const dl_value *v) {
     return channels && u->rank > 2 && t->rank > 2 && u->axis[0].name == t->axis[0].name;
 }
 
-/* Values that lie channels last: what contractions by windows read and make, and whatever is
- * element by element or piece by piece beside them. */
+/* Values that are channels last: operands and results of contractions by windows, and their
+ * elementwise neighbours and parts. */
 static void spread_channels_last(dl_graph *g, unsigned char *cl) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
@@ -181,7 +183,7 @@ static void spread_channels_last(dl_graph *g, unsigned char *cl) {
     }
 }
 
-/* `v` as a contraction needs it: itself, or a relayout inserted in front of node `at`. */
+/* `v` in the layout that a contraction needs: itself, or a relayout inserted before node `at`. */
 static dl_value *in_layout(dl_graph *g, dl_value *v, dl_layout want, int *at, dl_value **known) {
     if (dl_layout_same(v->type.layout, want)) return v;
     if (known[v->id] && dl_layout_same(known[v->id]->type.layout, want)) return known[v->id];
@@ -219,11 +221,11 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
 
     dl_value **known = DL_NEWS(ctx->arena, dl_value *, 2 * g->next_id + 16);
     for (int i = 0; i < g->results.n;
-         i++) { /* a variable, its next value and its gradient lie alike */
+         i++) { /* a variable, its next value and its gradient have the same layout */
         dl_result *r = &g->results.at[i];
         if (!r->var) continue;
         bool called = r->value->def && in_rows(r->value->def, panel);
-        if (called) { /* whose results lie row by row */
+        if (called) { /* its results are row-major */
             int end = g->nodes.n;
             dl_value *turned = in_layout(g, r->value, r->var->value.type.layout, &end, known);
             changed |= turned != r->value;
@@ -233,8 +235,8 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         }
     }
 
-    /* Each input is turned at most once, in front of its first reader. At most one relayout a value
-     * and node is new. */
+    /* Each input is converted at most once, before its first reader. A value and a node add at
+     * most one relayout. */
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
@@ -249,7 +251,8 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
                 to = in_layout(g, v, in_panels, &i, known);
             else if (dl_ops[n->op].class == DL_CLASS_CONTRACT && !slides &&
                      v->type.layout.kind == DL_PANEL)
-                to = in_layout(g, v, rows, &i, known); /* a product reads it element by element */
+                to = in_layout(g, v, rows, &i,
+                               known); /* a contraction by names reads it element by element */
             else if (slides ||
                      (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
                 to = in_layout(g, v, cl, &i, known);

@@ -1,54 +1,55 @@
-/* recompute: what the way back reads of the way there is made again where that takes little time,
- * and need not be kept between.
+/* recompute: recomputes operands of backward contractions shortly before their use, where this
+ * takes little time, so that memory need not keep them from the forward pass on.
  *
- * A product's weight gradient reads the product's operand, which is often a few scalar ops behind
- * what the way back reads anyway: gelu's result behind its argument, a norm's behind the normalised
- * values. A kernel of these ops alone in front of the gradient frees the place of the operand from
- * its last reader on the way there. PyTorch's name for it is selective activation checkpointing
- * (Korthikanti et al., Reducing activation recomputation in large transformer models, 2022); what
- * fusion computes again within kernels (fuse_again.c) is decided by then. */
+ * A contraction's weight gradient reads the contraction's operand. Often that operand is a few
+ * scalar ops away from values that the backward pass reads anyway: gelu's result from its
+ * argument, a norm's from the normalised values. A kernel of these ops alone, right before the
+ * gradient, frees the operand's memory between its last forward reader and the gradient. PyTorch
+ * calls this selective activation checkpointing (Korthikanti et al., Reducing activation
+ * recomputation in large transformer models, 2022). Rematerialization within kernels
+ * (fuse_again.c) is decided earlier. */
 #include "ir/kernel/kernel.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
 enum {
-    MOST_OPS = 24, /* of such a kernel */
-    SMALL = 16,    /* times as small as the operand: may be kept for it */
+    MOST_OPS = 24, /* the most ops of such a kernel */
+    SMALL = 16,    /* a value this many times smaller than the operand may be kept for it */
     BESIDE_TIMES =
-        16, /* as much arithmetic of its readers as the target does in the time of a byte, for each
-               byte: then writing it once more is a sixteenth of their time; */
-    ALONE_TIMES = 40 /* by a kernel of its own, which reads what it is made of, too: a twentieth */
+        16, /* an added result of an existing kernel pays if the readers' flops a byte are this many
+               times the target's balance: then one more write is a sixteenth of their time; */
+    ALONE_TIMES = 40 /* a kernel of its own, which loads its operands, too: a twentieth */
 };
 
 typedef struct {
     dl_graph *g;
     dl_arena *scratch;
-    dl_uses *uses; /* of values with ids below `known`, before anything changed */
+    dl_uses *uses; /* of values with ids below `known`, before any change */
     uint32_t known;
-    int64_t balance; /* of the target: flops in the time of a byte */
-    bool *early;     /* by node: loss or outputs are made of it */
-    int *position;   /* by value id: of the node that makes it, or -1 */
-    bool *gone;      /* by value id: made again, so that the way back reads it no more */
-    int *writer;     /* by value id of a variable: the node that writes over it, or -1 */
-    int number;      /* of the next kernel */
+    int64_t balance; /* the target's flops in the time of one byte */
+    bool *early;     /* by node: the loss or an output depends on it */
+    int *position;   /* by value id: the position of its node, or -1 */
+    bool *gone;  /* by value id: recomputed, so the backward pass no longer reads the original */
+    int *writer; /* by value id of a variable: the node that overwrites it, or -1 */
+    int number;  /* the number of the next kernel */
     bool changed;
 } remaker;
 
-/* One value, and the kernel that makes it again. */
+/* A value, and the kernel that recomputes it. */
 typedef struct {
     remaker *r;
     const dl_node *from;
     dl_value *value;
     dl_kernel *made;
     DL_ARRAY(dl_value *) operands;
-    int *place; /* by instruction of the kernel that made it: here, or -1 */
+    int *place; /* by instruction of the original kernel: its number here, or -1 */
 } remade;
 
 static bool is_late(const remaker *r, const dl_node *n) {
     return !r->early[r->position[n->out[0].id]];
 }
 
-/* Does the way back read the value anyway? */
+/* Does the backward pass read the value anyway? */
 static bool is_kept(const remaker *r, const dl_value *v) {
     const dl_uses *u = &r->uses[v->id];
     if (v->var || u->results) return true;
@@ -78,8 +79,8 @@ static int load(remade *m, dl_value *v, dl_index *index, dl_loc loc) {
     return emit(m, in);
 }
 
-/* A kept result of the same kernel that holds the value of instruction `i`, and the store that
- * writes it. */
+/* A kept result of the original kernel that holds the value of instruction `i`: returns the
+ * store that writes it. */
 static const dl_kinstr *find_stored(const remade *m, int i) {
     const dl_kernel *k = m->from->kernel;
     for (int s = 0; s < k->instrs.n; s++) {
@@ -93,7 +94,8 @@ static const dl_kinstr *find_stored(const remade *m, int i) {
     return NULL;
 }
 
-/* Instruction `i` of the old kernel in the new one: its number there, or -1 where it cannot be. */
+/* Copies instruction `i` of the original kernel into the new one. Returns its number there, or
+ * -1 where it cannot be copied. */
 static int take(remade *m, int i) {
     const dl_kernel *k = m->from->kernel;
     dl_kinstr in = k->instrs.at[i];
@@ -118,8 +120,8 @@ static int take(remade *m, int i) {
     return m->place[i] = emit(m, in);
 }
 
-/* Where the node may stand: in front of `first`, and of what writes over a variable that it reads.
- */
+/* The position of the new node: before `first`, and before nodes that overwrite variables that
+ * it reads. */
 static int find_front(const remaker *r, const dl_node *made, int first) {
     for (int k = 0; k < made->nin; k++) {
         int writer = made->in[k]->var ? r->writer[made->in[k]->id] : -1;
@@ -128,13 +130,13 @@ static int find_front(const remaker *r, const dl_node *made, int first) {
     return first;
 }
 
-/* Do readers that do so much arithmetic hide what making the value again takes? */
+/* Do the readers have so many flops that the time of the recomputation is negligible? */
 static bool pays(const remaker *r, const dl_value *v, int64_t flops, int times) {
     return flops / (times * r->balance) >= dl_type_bytes(&v->type);
 }
 
-/* The readers on the way back, which are all contractions of it with enough arithmetic, in *flops:
- * the first one's position, or -1. */
+/* The backward readers of a value, which must all be contractions: returns the position of the
+ * first one, and the sum of their flops in *flops. -1: there is none, or one is no contraction. */
 static int find_late(const remaker *r, const dl_value *v, int64_t *flops) {
     const dl_uses *u = &r->uses[v->id];
     int first = -1;
@@ -156,8 +158,7 @@ static int find_late(const remaker *r, const dl_value *v, int64_t *flops) {
     return early && !u->results && pays(r, v, *flops, BESIDE_TIMES) ? first : -1;
 }
 
-/* ---- a kernel of the way back that has the operands at hand makes the value beside its own ----
- */
+/* ---- an existing backward kernel that has the operands computes the value, too ---- */
 
 static bool is_same(const dl_kinstr *a, const dl_kinstr *b) {
     return a->kind == b->kind && a->op == b->op && a->type == b->type && a->nargs == b->nargs &&
@@ -165,8 +166,8 @@ static bool is_same(const dl_kinstr *a, const dl_kinstr *b) {
            a->axis == b->axis && a->param == b->param;
 }
 
-/* The host's instruction that is instruction `i` of the new kernel, or -1; `of`: by instruction
- * before it. */
+/* The host's instruction that equals instruction `i` of the new kernel, or -1. of: the same for
+ * the instructions before it. */
 static int find_same(const remade *m, const dl_node *host, const int *of, int i) {
     const dl_kernel *k = host->kernel;
     dl_kinstr in = m->made->instrs.at[i];
@@ -219,7 +220,7 @@ static void move_value(const remaker *r, dl_value *from, dl_value *to) {
         if (g->results.at[i].value == from) g->results.at[i].value = to;
 }
 
-/* One more result of a node; those that it had move. */
+/* Adds a result to a node; its old results move in memory. */
 static dl_value *add_result(const remaker *r, dl_node *n, const dl_type *type) {
     dl_graph *g = r->g;
     dl_value *out = DL_NEWS(g->module->arena, dl_value, n->nout + 1);
@@ -233,8 +234,8 @@ static dl_value *add_result(const remaker *r, dl_node *n, const dl_type *type) {
     return &out[n->nout++];
 }
 
-/* The value made by a node in front of position `first`, or NULL. A weight's gradient is none: it
- * runs through panels. */
+/* Adds the computation to an existing node before position `first`; returns the value, or NULL.
+ * A weight gradient is no candidate: it runs through panels. */
 static dl_value *make_beside(const remade *m, int first) {
     const remaker *r = m->r;
     const dl_kernel *made = m->made;
@@ -265,8 +266,8 @@ static dl_value *make_beside(const remade *m, int first) {
     return add_result(r, host, &m->value->type);
 }
 
-/* The value made again in front of position `first`: by a node that has its operands at hand, or by
- * a new one, in no list yet. NULL where neither can. */
+/* The recomputed value, before position `first`: computed by a node that has its operands, or by
+ * a new node, which is in no list yet. NULL where neither is possible. */
 static dl_value *make_again(remaker *r, const dl_node *n, dl_value *v, int first, int64_t flops,
                             dl_node **node) {
     dl_arena *arena = r->g->module->arena;
@@ -344,7 +345,7 @@ bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
                  .balance = ctx->balance ? ctx->balance : DL_CORE_BALANCE};
     typedef DL_ARRAY(dl_node *) nodes;
     int count = g->nodes.n;
-    nodes *before = DL_NEWS(scratch, nodes, count); /* by node: what is made again in front of it */
+    nodes *before = DL_NEWS(scratch, nodes, count); /* by node: the new nodes before it */
     r.early = DL_NEWS(scratch, bool, count), r.gone = DL_NEWS(scratch, bool, g->next_id);
     r.position = DL_NEWS(scratch, int, g->next_id);
     r.writer = DL_NEWS(scratch, int, g->next_id);
