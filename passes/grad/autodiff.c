@@ -1,5 +1,6 @@
-/* Reverse-mode differentiation of the train graph: walks the nodes backwards, and asks each op's
- * rule (column `grad` of ops.def) for what its result's gradient means for its operands. */
+/* autodiff: reverse-mode differentiation of the train graph. It walks the nodes from the last to
+ * the first, and asks each op's rule (column `grad` of ops.def) for the gradients of its
+ * operands, given that of its result. */
 #include "passes/grad/grad.h"
 #include "passes/optim/scaler.h"
 
@@ -9,7 +10,7 @@ static dl_grad_rule *const rules[DL_NOPS] = {
 #undef OP
 };
 
-/* Marks every value that depends on a parameter by a path along which gradients flow. */
+/* Marks every value that depends on a parameter along a path on which gradients flow. */
 static bool *find_active(const dl_graph *g, dl_arena *arena) {
     bool *active = DL_NEWS(arena, bool, g->next_id);
     for (int i = 0; i < g->vars.n; i++) {
@@ -27,7 +28,7 @@ static bool *find_active(const dl_graph *g, dl_arena *arena) {
     return active;
 }
 
-/* Ops that are there for the way back alone. */
+/* Ops that only the backward pass needs. */
 static bool pass_stop(dl_value **v) {
     const dl_value *before = *v;
     while ((*v)->def && ((*v)->def->op == DL_OP_stop_gradient || (*v)->def->op == DL_OP_enter ||
@@ -36,8 +37,8 @@ static bool pass_stop(dl_value **v) {
     return *v != before;
 }
 
-/* What stopped a gradient, or changed it between ranks, has done its work: its operand is read in
- * its place. */
+/* Removes ops that stopped a gradient, or changed it between ranks: their readers read the
+ * operand. */
 static bool forget_stops(dl_graph *g) {
     bool any = false;
     for (int i = 0; i < g->nodes.n; i++)
@@ -55,9 +56,9 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     bool *active = find_active(g, ctx->arena);
     dl_value **grads = DL_NEWS(ctx->arena, dl_value *, g->next_id);
     int forward = g->nodes.n,
-        vars = g->vars.n; /* gradient nodes and the scaler's state come behind */
+        vars = g->vars.n; /* gradient nodes and the scaler's state are added after these */
     dl_value *root = loss->value;
-    if (!active[root->id]) return false; /* a loss without parameters: nothing to train */
+    if (!active[root->id]) return false; /* the loss depends on no parameter: nothing to train */
     dl_builder b = {.graph = g, .loc = root->def ? root->def->loc : (dl_loc){0}};
     grads[root->id] = dl_recipe_scales(&ctx->recipe)
                           ? dl_scaler_seed(&b, root->type.dtype, ctx->err)
@@ -67,7 +68,7 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     dl_grad grad = {.b = &b, .active = active, .grads = grads, .err = ctx->err};
     for (int i = forward - 1; i >= 0; i--) {
         const dl_node *n = g->nodes.at[i];
-        const dl_value *y = &n->out[0]; /* the one of a template's results that has a gradient */
+        const dl_value *y = &n->out[0]; /* the only result of a template that has a gradient */
         if (!active[y->id] || !grads[y->id]) continue;
         grad.node = n, grad.dy = grads[y->id], b.loc = n->loc;
         rules[n->op](&grad);

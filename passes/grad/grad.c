@@ -1,11 +1,11 @@
-/* The part of autodiff that all gradient rules share: they ask whether a gradient is wanted, hand
- * over contributions, and say that there is none. */
+/* Functions that all gradient rules share: they ask whether a gradient is wanted, add
+ * contributions, and report that there is no gradient. */
 #include "passes/grad/grad.h"
 
 bool dl_grad_wanted(const dl_grad *g, int operand) { return g->active[g->node->in[operand]->id]; }
 
-/* `v` brought to `type`, which has no axis that v lacks beside those of size 1 without a name: sums
- * over the axes that implicit broadcasting added, then puts what remains in order. */
+/* Reduces `v` to `type`: sums over the axes that implicit broadcasting added, then permutes the
+ * remaining axes. `type` has no axis that v lacks, except axes of size 1 without a name. */
 static dl_value *reduce_to(dl_builder *b, dl_value *v, const dl_type *type) {
     const char *over[DL_MAX_RANK];
     int n = 0;
@@ -26,11 +26,12 @@ void dl_grad_give_to(dl_grad *g, const dl_value *v, dl_value *contribution) {
     if (!g->active[v->id]) return;
     dl_value **sum = &g->grads[v->id];
     contribution = reduce_to(g->b, contribution, &v->type);
-    /* An axis without a name takes no part in the addition and comes back behind it. */
+    /* An axis without a name takes no part in the addition, and is restored after it. */
     if (*sum)
         contribution = reduce_to(g->b, dl_build2(g->b, DL_OP_add, *sum, contribution), &v->type);
     *sum = contribution;
 }
 
-/* Nothing can flow, but a parameter waits for it: the user's fault, or ours to come. */
+/* A parameter needs a gradient that the op cannot provide: a fault of the model, or an op that
+ * is not differentiated yet. */
 void dl_grad_none(dl_grad *g) { dl_fail_op(g->b->graph, g->node, g->err); }

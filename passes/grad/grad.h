@@ -5,9 +5,9 @@
 #include "ir/builder.h"
 #include "passes/pass.h"
 
-/* What a rule sees: the forward node, the gradient of its result, and where to write.
- * Rules may hand over a gradient with more axes than the operand has: what an implicit broadcast
- * added is summed away by dl_grad_give. */
+/* The input of a rule: the forward node, the gradient of its result, and the table of gradients.
+ * A rule may give a gradient with more axes than the operand has; dl_grad_give sums over the
+ * axes that an implicit broadcast added. */
 typedef struct {
     dl_builder *b;
     const dl_node *node;
@@ -21,12 +21,12 @@ typedef struct {
 bool dl_grad_wanted(const dl_grad *g, int operand);
 /* Adds a contribution to an operand's gradient. */
 void dl_grad_give(dl_grad *g, int operand, dl_value *contribution);
-/* The same to a value behind the operands, past views that are read through: it stands in front of
- * the node, too. */
+/* The same for a value that is read through views of the operands; its node is before this node,
+ * too. */
 void dl_grad_give_to(dl_grad *g, const dl_value *v, dl_value *contribution);
 
-/* The sum of v over n of its axes, in which factors that are the same all along them stand outside.
- */
+/* The sum of v over n of its axes. Factors that are constant along all of these axes are
+ * multiplied after the sum. */
 dl_value *dl_grad_unspread(dl_builder *b, dl_value *v, int n, const char *const *over);
 
 /* A rule gives each wanted operand its contribution, or sets g->err. */

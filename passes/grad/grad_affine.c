@@ -1,5 +1,5 @@
-/* Gradients of affine views: every element gathers from the places that read it, so that no two
- * threads add to one. And of first_max, which such views mostly stand before. */
+/* Gradients of affine views, and of first_max, whose operand mostly is such a view. Every
+ * element gathers from the positions that read it, so that no two threads add to one element. */
 #include "passes/grad/grad.h"
 
 static dl_value *zero_like(dl_grad *g) { return dl_build_const(g->b, g->dy->type.dtype, 0); }
@@ -27,8 +27,8 @@ static int64_t size_of(const dl_type *t, const char *axis) {
     return t->axis[dl_type_axis(t, axis)].size;
 }
 
-/* i stride + j tap_stride + start = e div, solved for i: v, which goes along i, read along the n
- * elements e. Elements of which no place reads get 0. */
+/* Solves i stride + j tap_stride + start = e div for i: reads v, whose axis is i, for each of
+ * the n elements e. Elements that no position reads get 0. */
 static dl_value *invert(dl_grad *g, dl_value *v, dl_affine a, int64_t n) {
     int64_t sign = a.stride < 0 ? -1 : 1, step = sign * a.stride;
     return dl_build_affine(g->b, v,
@@ -43,9 +43,9 @@ static dl_value *invert(dl_grad *g, dl_value *v, dl_affine a, int64_t n) {
                                        .outside = step > 1 ? DL_OUT_EXACT : DL_OUT_ZERO});
 }
 
-/* Of a division downwards: element e is read at up to ceil(div / stride) places one behind the
- * other, the first of them ceil((e div - start) / stride). Which of the candidates read it, their
- * places say. */
+/* A division that rounds down: element e is read by up to ceil(div / stride) consecutive
+ * positions, the first of them ceil((e div - start) / stride). Comparing each candidate's read
+ * position with e says whether it reads e. */
 static dl_value *gather_candidates(dl_grad *g, dl_affine a) {
     const dl_type *t = operand_type(g);
     int at = dl_type_axis(t, a.axis);
@@ -77,7 +77,7 @@ static dl_value *pad(dl_grad *g, dl_value *v, const char *axis, int64_t lo, int6
     return lo || hi ? dl_build(g->b, DL_OP_pad, 1, &v, 3, at) : v;
 }
 
-/* The sum of the places [from, to), as the gradient of the single element `e`. */
+/* The sum of the positions [from, to), as the gradient of the single element `e`. */
 static void give_end(dl_grad *g, const dl_affine *a, int64_t from, int64_t to, int64_t e) {
     if (from >= to) return;
     dl_value *v = g->dy;
@@ -90,8 +90,8 @@ static void give_end(dl_grad *g, const dl_affine *a, int64_t from, int64_t to, i
     dl_grad_give(g, 0, pad(g, v, a->axis, e, size_of(operand_type(g), a->axis) - 1 - e));
 }
 
-/* Place i reads i + start, which lies on one of the axis' images: every `period` elements, as it is
- * or (mirrored, without its ends, which the image beside it has) the other way round. */
+/* Position i reads i + start in one of the axis' images, which repeat every `period` elements:
+ * unchanged, or mirrored without its ends, which belong to the neighbouring image. */
 static void give_images(dl_grad *g, dl_affine a, int64_t period, bool mirrored) {
     int64_t n = size_of(operand_type(g), a.axis), count = mirrored ? n - 2 : n;
     int64_t last = a.start + a.size - 1;
@@ -131,8 +131,8 @@ void dl_grad_affine(dl_grad *g) {
     }
 }
 
-/* Where the windows that v consists of lie beyond their operand, no element can be the first: true
- * where all are inside, or NULL where they always are. */
+/* Where the windows of v extend beyond their operand, those elements cannot be the first. True
+ * where the window's element is inside; NULL where all are. */
 static dl_value *find_inside(dl_grad *g, const dl_value *v) {
     dl_value *inside = NULL;
     for (; v->def && v->def->op == DL_OP_affine; v = v->def->in[0]) {
@@ -156,8 +156,8 @@ static bool goes_over(const dl_attr *over, const char *axis) {
     return false;
 }
 
-/* A view that adds an axis of taps, and nothing that its inverse would not find back: the places
- * along its axis are still there behind the reduction. */
+/* A view that adds an axis of taps, and that its inverse can undo: the positions of its axis
+ * still exist after the reduction. */
 static bool is_window(const dl_value *v, const dl_attr *over) {
     if (!v->def || v->def->op != DL_OP_affine) return false;
     dl_affine a = view_of(v->def);
@@ -166,14 +166,14 @@ static bool is_window(const dl_value *v, const dl_attr *over) {
     return adds && a.div == 1 && dl_outside_fills(a.outside) && a.outside != DL_OUT_EXACT;
 }
 
-/* The first of the largest in row-major order of the reduced axes takes it all, as in PyTorch's
- * max_pool; among NaNs the last. */
+/* The first maximum in row-major order of the reduced axes gets the whole gradient, as in
+ * PyTorch's max_pool; among NaNs the last one does. */
 void dl_grad_first_max(dl_grad *g) {
     dl_value *x = g->node->in[0], *y = &g->node->out[0], *number = NULL;
     const dl_attr *over = dl_node_attr(g->node, DL_ATTR_over);
     int64_t count = 1, all = 1;
     for (int i = 0; i < over->n; i++) all *= size_of(&x->type, over->names[i]);
-    dl_dtype type = all > 1 << 24 ? DL_F64 : DL_F32; /* that counts the elements exactly */
+    dl_dtype type = all > 1 << 24 ? DL_F64 : DL_F32; /* a type that counts the elements exactly */
     for (int i = over->n - 1; i >= 0; i--) {
         int at = dl_type_axis(&x->type, over->names[i]);
         dl_value *along =
@@ -195,8 +195,8 @@ void dl_grad_first_max(dl_grad *g) {
     dl_value *nan = dl_build_k(g->b, DL_OP_lt, best, 0);
     dl_value *back = dl_build_k(g->b, DL_OP_sub, dl_build1(g->b, DL_OP_neg, best), 1);
     best = dl_build3(g->b, DL_OP_select, nan, back, best);
-    /* Past windows the elements themselves gather: from each that holds them, dy if they are what
-     * it chose. */
+    /* For windows, each element gathers from the windows that contain it: dy of those that chose
+     * it. */
     dl_value *dy = g->dy;
     for (; is_window(x, over); x = x->def->in[0]) {
         int64_t n = size_of(&x->def->in[0]->type, view_of(x->def).axis);

@@ -1,9 +1,10 @@
-/* Gradients of collectives, as passes/parallel/shard.h uses them: a whole value has its whole
- * gradient on every rank, or behind an `enter` a part of it on each; a piece has its own. */
+/* Gradients of collectives, as passes/parallel/shard.h uses them. A replicated value has its
+ * whole gradient on every rank, or, after an `enter`, a partial one on each rank. A shard has
+ * the gradient of its own elements. */
 #include "ir/collective.h"
 #include "passes/grad/grad.h"
 
-/* Whose value v is, in words: that of the node that made it, for messages. */
+/* The name of the value's node, for messages. */
 static dl_attr of_node(const dl_grad *g) {
     const dl_attr *of = dl_node_attr(g->node, DL_ATTR_of);
     return of ? *of : dl_attr_of(g->b->graph, "a gradient");
@@ -16,12 +17,12 @@ void dl_grad_enter(dl_grad *g) {
         dl_grad_give(g, 0, dl_build(g->b, DL_OP_all_reduce, 1, &g->dy, 3, at));
 }
 
-/* Every rank's term has the whole gradient of the sum. */
+/* Every rank's term has the gradient of the sum. */
 void dl_grad_all_reduce(dl_grad *g) {
     if (g->node->nin == 1)
         dl_grad_give(g, 0, g->dy);
     else
-        dl_grad_none(g); /* a bucket, of which the first result alone would have one */
+        dl_grad_none(g); /* a bucket: only its first result would have a gradient */
 }
 
 void dl_grad_all_gather(dl_grad *g) {
@@ -41,7 +42,8 @@ void dl_grad_all_gather(dl_grad *g) {
     dl_grad_give(g, 0, dl_build(g->b, DL_OP_reduce_scatter, 1, &g->dy, 4, at));
 }
 
-/* Every rank's term of the sum has the whole gradient, of which each has a piece. */
+/* Every rank's term has the gradient of the whole sum, of which each rank has a shard: it is
+ * gathered. */
 void dl_grad_reduce_scatter(dl_grad *g) {
     const dl_node *n = g->node;
     const char *axis = dl_node_name(n, DL_ATTR_axis);

@@ -1,9 +1,10 @@
-/* The gradient rules. `y` is the node's result, `dy` its gradient, `a`, `b`, `c` the operands.
+/* The gradient rules. `y` is the node's result, `dy` its gradient, `a`, `b`, `c` are the
+ * operands.
  *
- * Where a derivative can be written with y instead of an operand it is: y is usually needed by the
- * next op anyway, so that the pre-activation dies early. dy stands first in a product, so that the
- * axes keep the order of y. Ties of min, max and of reductions share the gradient evenly, as
- * PyTorch's maximum and amax do. */
+ * A derivative is written in terms of y instead of an operand where it can be: the next op
+ * usually needs y anyway, and the pre-activation can be freed early. dy is the first factor of a
+ * product, so that the axes keep the order of y. Ties of min, max and of reductions share the
+ * gradient evenly, as in PyTorch's maximum and amax. */
 #include <math.h>
 
 #include "ir/attention.h"
@@ -34,12 +35,12 @@ static dl_value *select(dl_grad *g, dl_value *c, dl_value *a, dl_value *b) {
     return dl_build3(g->b, DL_OP_select, c, a, b);
 }
 
-/* Nothing flows. */
+/* The gradient is zero. */
 void dl_grad_zero(dl_grad *g) { (void)g; }
 
 /* ---- templates ---- */
 
-/* dq, dk and dv by the template's other half, of what it left. */
+/* dq, dk and dv: the template's backward half, from the results of the forward half. */
 void dl_grad_flash_attention(dl_grad *g) {
     const dl_node *n = g->node;
     dl_value *in[DL_GRAD_PART + 1] = {n->in[DL_ATT_Q],           n->in[DL_ATT_K],
@@ -57,8 +58,8 @@ void dl_grad_abs(dl_grad *g) {
 }
 void dl_grad_exp(dl_grad *g) { dl_grad_give(g, 0, mul(g, g->dy, result(g))); }
 void dl_grad_log(dl_grad *g) { dl_grad_give(g, 0, divide(g, g->dy, operand(g, 0))); }
-void dl_grad_expm1(
-    dl_grad *g) { /* exp a, as y + 1: 0 far below zero, where exp is less than rounding */
+void dl_grad_expm1(dl_grad *g) { /* exp a, as y + 1: 0 for large negative a, where exp a is less
+                                    than the rounding of y */
     dl_grad_give(g, 0, mul(g, g->dy, dl_build_k(g->b, DL_OP_add, result(g), 1)));
 }
 void dl_grad_log1p(dl_grad *g) {
@@ -93,12 +94,12 @@ void dl_grad_erf(dl_grad *g) { /* 2 / sqrt(pi) exp(-a^2) */
     dl_grad_give(g, 0, mul(g, g->dy, scale(g, bell, M_2_SQRTPI)));
 }
 void dl_grad_relu(dl_grad *g) {
-    dl_value *off = dl_build_k(g->b, DL_OP_le, result(g), 0); /* not of a NaN */
+    dl_value *off = dl_build_k(g->b, DL_OP_le, result(g), 0); /* false for a NaN */
     dl_grad_give(g, 0, select(g, off, constant(g, 0), g->dy));
 }
 void dl_grad_leaky_relu(dl_grad *g) {
     double slope = dl_node_float(g->node, DL_ATTR_slope);
-    /* y > 0 says what a > 0 says, unless the slope turns negative values positive. */
+    /* y > 0 is equivalent to a > 0, unless a negative slope makes y positive for negative a. */
     dl_value *on = dl_build_k(g->b, DL_OP_gt, slope < 0 ? operand(g, 0) : result(g), 0);
     dl_grad_give(g, 0, select(g, on, g->dy, scale(g, g->dy, slope)));
 }
@@ -143,7 +144,8 @@ void dl_grad_pow(dl_grad *g) {
     }
 }
 
-/* The winner gets dy, the loser nothing, equals half each; with a NaN both, as in PyTorch. */
+/* The greater (or lesser) operand gets dy, the other one 0, equal operands half each; with a NaN
+ * both get dy, as in PyTorch. */
 static void grad_extreme(dl_grad *g, dl_op loses0, dl_op loses1) {
     dl_value *a = operand(g, 0), *b = operand(g, 1), *tie = dl_build2(g->b, DL_OP_eq, a, b);
     dl_value *share = select(g, tie, scale(g, g->dy, 0.5), g->dy), *zero = constant(g, 0);
@@ -163,7 +165,7 @@ void dl_grad_select(dl_grad *g) {
 
 /* ---- reductions ---- */
 
-/* v with the axes of operand 0 again. */
+/* Broadcasts v back to the axes of operand 0. */
 static dl_value *spread(dl_grad *g, dl_value *v) {
     return dl_build_as(g->b, DL_OP_broadcast, 1, &v, 0, NULL, operand(g, 0)->type);
 }
@@ -177,7 +179,7 @@ static void grad_reduced_extreme(dl_grad *g) {
     dl_value *a = operand(g, 0), *is_extreme = dl_build2(g->b, DL_OP_eq, a, result(g));
     dl_value *mask = dl_build_cast(g->b, is_extreme, g->dy->type.dtype);
     dl_attr over = *dl_node_attr(g->node, DL_ATTR_over);
-    int named = 0; /* an axis without a name has gone: the comparison broadcasts */
+    int named = 0; /* an axis without a name was removed: the comparison broadcasts */
     for (int i = 0; i < over.n; i++)
         if (*over.names[i]) over.names[named++] = over.names[i];
     over.n = named;
@@ -227,7 +229,7 @@ void dl_grad_gather(dl_grad *g) {
                  dl_build_as(g->b, DL_OP_scatter_add, 2, in, 1, dl_node_attr(g->node, DL_ATTR_axis),
                              operand(g, 0)->type));
 }
-void dl_grad_scatter_add(dl_grad *g) { /* what went to no element has no gradient */
+void dl_grad_scatter_add(dl_grad *g) { /* elements that were added nowhere have no gradient */
     const char *axis = dl_node_name(g->node, DL_ATTR_axis);
     const dl_type *t = &g->dy->type;
     dl_value *numbers = operand(g, 1), *in[] = {g->dy, numbers};
@@ -238,7 +240,7 @@ void dl_grad_scatter_add(dl_grad *g) { /* what went to no element has no gradien
     dl_grad_give(g, 0, select(g, there, taken, constant(g, 0)));
 }
 
-/* squeeze, unsqueeze and rename keep the elements and their order: so does the way back. */
+/* squeeze, unsqueeze and rename keep the elements and their order, and so do their gradients. */
 void dl_grad_squeeze(dl_grad *g) {
     int index = dl_type_axis(&operand(g, 0)->type, dl_node_name(g->node, DL_ATTR_axis));
     dl_attr at[] = {*dl_node_attr(g->node, DL_ATTR_axis), dl_attr_int(DL_ATTR_index, index)};
@@ -257,15 +259,15 @@ void dl_grad_rename(dl_grad *g) {
 
 /* ---- contractions: trilinear forms of operands and result ---- */
 
-/* d(a b) = dy b for a, a dy for b: each time summed over the axes that the operand has not, but for
- * those of the batch. */
+/* d(a b) = dy b for a, a dy for b: each summed over the axes that the operand lacks, except
+ * batch axes. */
 void dl_grad_contract(dl_grad *g) {
     for (int k = 1; k >= 0;
-         k--) { /* weights first: their updates then run while the activations are at hand */
+         k--) { /* weights first: their updates then run while the activations are in cache */
         if (!dl_grad_wanted(g, k)) continue;
-        /* Its axes come in the first operand's order, then the second's: dy first where the operand
-         * begins with one of its own axes (not of the sum), so that a weight's gradient lies as the
-         * weight does. */
+        /* A contraction's result has the axes of the first operand, then those of the second. dy
+         * comes first where the operand begins with one of its own axes (not a summed one), so
+         * that a weight's gradient has the weight's order of axes. */
         dl_value *other = operand(g, 1 - k), *in[] = {g->dy, other};
         const dl_type *of = &operand(g, k)->type;
         if (of->rank && dl_type_axis(&g->dy->type, of->axis[0].name) < 0)
@@ -279,9 +281,9 @@ void dl_grad_contract(dl_grad *g) {
     }
 }
 
-/* One trilinear form <y, conv(x, w)>, of which each op by windows is the derivative by one factor:
- * the gradient of each op by each operand is the op that makes this operand's tensor, of the same
- * geometry. Weights first: their updates then run while dy and x are still at hand. */
+/* The three ops by windows are the derivatives of one trilinear form <y, conv(x, w)> by one
+ * factor each. So the gradient for an operand is the op of the same geometry that computes this
+ * operand's tensor. Weights first: their updates then run while dy and x are in cache. */
 void dl_grad_windows(dl_grad *g) {
     const dl_node *n = g->node;
     int weight = dl_op_place(n->op, DL_TENSOR_W), first = weight == 1;
@@ -296,7 +298,8 @@ void dl_grad_windows(dl_grad *g) {
         const dl_op_info *row = &dl_ops[op];
         dl_attr at[DL_MAX_ATTRS];
         int count = 0;
-        for (int a = 0; a < row->nattrs; a++) { /* what n has not is the size of what is made */
+        for (int a = 0; a < row->nattrs;
+             a++) { /* an attribute that n lacks is the size of the gradient's tensor */
             const dl_attr *has = dl_node_attr(n, row->attrs[a]);
             if (!has && a >= row->nattrs - row->noptional) continue;
             at[count] = has ? *has : (dl_attr){.id = row->attrs[a], .n = like->rank - 2};

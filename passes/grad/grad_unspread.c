@@ -1,13 +1,13 @@
-/* Sums of gradients over the axes that a broadcast had added: factors that are the same all along
- * them are taken out.
+/* Sums of gradients over the axes that a broadcast added: factors that are constant along these
+ * axes are multiplied after the sum.
  *
- * The chain rule multiplies on the way back by what the way there multiplied by, so the gradients
- * of a norm's weight, bias, mean and variance are sums of products that differ in factors of their
- * channel alone. Without those they are two sums, found equal by simplify, that wait for nothing.
- */
+ * The backward pass multiplies by the same factors as the forward pass. So the gradients of a
+ * norm's weight, bias, mean and variance are sums of products that differ only in factors that
+ * depend on the channel alone. Without these factors they are just two sums, which simplify
+ * finds equal, and which need no earlier reduction. */
 #include "passes/grad/grad.h"
 
-/* v = outer * inner, negated or not; either may be NULL, which is 1. */
+/* v = outer * inner, optionally negated; either may be NULL, which means 1. */
 typedef struct {
     dl_value *outer, *inner;
     bool negated;
@@ -29,7 +29,7 @@ static dl_value *times(const axes *a, dl_value *x, dl_value *y) {
     return x && y ? dl_build2(a->b, DL_OP_mul, x, y) : x ? x : y;
 }
 
-/* A node may be met on every path to it: beyond this depth it is taken as it is. */
+/* The search visits a node on every path to it; below this depth it takes nodes as they are. */
 enum { DEPTH = 6 };
 
 static product split(const axes *a, dl_value *v, int depth) {
@@ -50,7 +50,7 @@ static product split(const axes *a, dl_value *v, int depth) {
                      x.negated != y.negated};
 }
 
-/* Has it all axes that are summed? */
+/* Does the value have all axes that are summed? */
 static bool has_axes(const axes *a, const dl_value *v) {
     int found = 0;
     for (int i = 0; v && i < a->n; i++) found += dl_type_axis(&v->type, a->over[i]) >= 0;
