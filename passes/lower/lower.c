@@ -1,6 +1,6 @@
-/* Composites become what they consist of, by the column `lower` of ops.def. It stands before
- * autodiff, so that a composite needs no gradient rule of its own, and its parts are simplified,
- * shared and fused like all others. */
+/* lower: replaces composite ops by simpler ones, by the column `lower` of ops.def. It runs
+ * before autodiff, so that a composite needs no gradient rule of its own, and its parts are
+ * simplified, shared and fused like all other nodes. */
 #include "passes/lower/lower.h"
 
 #include "passes/core/rewrite.h"
@@ -12,14 +12,13 @@ static dl_lower_rule *const rules[DL_NOPS] = {
 #undef OP
 };
 
-/* The op stays; a composite that is not there yet is refused by name by the pass that cannot take
- * it. */
+/* The op stays. A composite without a rule is refused by the pass that cannot take it. */
 dl_value *dl_lower_none(dl_builder *b, const dl_node *n) {
     (void)b, (void)n;
     return NULL;
 }
 
-/* Behind the numbers that the graph draws already. */
+/* The first number after those of the graph's random ops. */
 static int64_t first_free_number(const dl_graph *g) {
     int64_t next = 0;
     for (int i = 0; i < g->nodes.n; i++) {
@@ -36,8 +35,8 @@ static bool has_halves(const dl_node *n) {
     return half;
 }
 
-/* The node with f32 in place of 16 bits, rounded once behind it: each of its parts, and of its
- * gradient's, would round and overflow by itself. */
+/* The node in f32 in place of 16 bits, with one rounding at the end. Otherwise each of its
+ * parts, and of its gradient's parts, would round and might overflow. */
 static dl_value *lower_in_f32(dl_builder *b, const dl_node *n) {
     dl_node wide = *n;
     dl_value out = n->out[0], *v;
@@ -51,8 +50,9 @@ static dl_value *lower_in_f32(dl_builder *b, const dl_node *n) {
     return dl_build_cast(b, v, n->out[0].type.dtype);
 }
 
-/* What the node consists of, or NULL where it stays. Of 16 bits what mixed precision computes in
- * f32 is computed so here, too: the model's own text may have asked for those types. */
+/* The replacement of the node, or NULL where it stays. Ops that mixed precision computes in f32
+ * compute so here, too, when their operands have 16 bits: the model's text may have asked for 16
+ * bits. */
 static dl_value *lower(dl_builder *b, const dl_node *n) {
     dl_amp amp = dl_ops[n->op].amp;
     bool wide =
@@ -60,7 +60,7 @@ static dl_value *lower(dl_builder *b, const dl_node *n) {
     return wide && has_halves(n) ? lower_in_f32(b, n) : rules[n->op](b, n);
 }
 
-/* Axes come in the order that the composite promised, those without a name come back. */
+/* Permutes the axes into the order of the composite's result, and restores axes without a name. */
 static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     dl_lowering *l = user;
     if (l->err->code != DL_OK || l->b.graph->module->fault) return false;

@@ -4,26 +4,26 @@
 #define DL_LOWER_H
 #include "ir/builder.h"
 
-/* The pass at work. */
+/* The state of the pass. */
 typedef struct {
-    dl_builder b;          /* what rules get */
-    dl_value *seed, *step; /* what random numbers are drawn by; NULL until one is */
-    bool ranks;            /* several share the samples, */
-    dl_value *rank;        /* and which part of them is here; NULL until one is drawn by it */
-    int64_t batch_ranks;   /* whose samples a statistic of the batch is made of (dl_parallel); at
-                              least 1 */
-    int64_t next;          /* number of the next op that draws */
+    dl_builder b;          /* the argument of rules */
+    dl_value *seed, *step; /* seed and step of random numbers; NULL until an op needs them */
+    bool ranks;            /* several ranks share the samples; */
+    dl_value *rank; /* the index of this rank's part of them; NULL until a random op needs it */
+    int64_t batch_ranks; /* the number of ranks whose samples form a batch statistic (dl_parallel);
+                            at least 1 */
+    int64_t next;        /* the number of the next random op */
     dl_error *err;
 } dl_lowering;
-/* Of the builder that a rule gets. */
+/* The pass' state, from the builder that a rule gets. */
 static inline dl_lowering *dl_lowering_of(dl_builder *b) { return (dl_lowering *)b; }
-/* Begins to draw for one more op, in place of node n: its number in *number; in[] is what it draws
- * by, seed and step, and the part where ranks have each their samples of n's operands. How many
- * those are; 0: the pass' error is set. lower_random.c */
+/* lower_random.c: prepares a random op in place of node n. *number: the op's number; in[]: its
+ * operands, seed and step, and the rank's part where ranks have different samples of n's
+ * operands. Returns how many operands there are; 0: the pass' error is set. */
 int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in[3]);
 
-/* Builds what the composite node means out of other ops, in front of it; returns the value that
- * stands for its result; the pass brings its axes into the order that the node promised. */
+/* Builds the replacement of the composite node n, before it; returns the value that replaces its
+ * result. The pass permutes the value's axes into the order of the result. */
 typedef dl_value *dl_lower_rule(dl_builder *b, const dl_node *n);
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
     dl_lower_rule dl_lower_##lower;

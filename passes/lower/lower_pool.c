@@ -1,5 +1,5 @@
-/* Pooling and resizing: windows as views along one axis after the other, and an ordinary reduction
- * over their taps. What a window looks like is said by the op affine alone. */
+/* Pooling and resizing: windows as affine views, one axis after the other, and an ordinary
+ * reduction over their taps. */
 #include "ir/relation.h"
 #include "passes/lower/lower.h"
 
@@ -7,8 +7,8 @@ static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) {
     return dl_build2(b, DL_OP_mul, x, y);
 }
 
-/* Windows as long as this are not gathered by tap where they need not be: their gradient reads
- * every tap at every element. */
+/* Windows of this length avoid a view of taps where they can: its gradient reads every tap for
+ * every element. */
 enum { LONG_WINDOW = 64, MOST_BINS = 256 };
 
 static dl_value *build_slice(dl_builder *b, dl_value *x, const char *axis, int64_t from,
@@ -24,8 +24,8 @@ static dl_value *build_unsqueeze(dl_builder *b, dl_value *x, const char *axis, i
     return dl_build(b, DL_OP_unsqueeze, 1, &x, 2, to);
 }
 
-/* The first size*taps elements of an axis as `size` parts of `taps` elements each, which go along
- * `tap`. */
+/* The first size*taps elements of an axis as `size` parts of `taps` elements each, along the new
+ * axis `tap`. */
 static dl_value *split_axis(dl_builder *b, dl_value *x, dl_axis to, const char *tap, int64_t taps) {
     int at = dl_type_axis(&x->type, to.name);
     x = build_slice(b, x, to.name, 0, to.size * taps);
@@ -35,9 +35,9 @@ static dl_value *split_axis(dl_builder *b, dl_value *x, dl_axis to, const char *
     return dl_build_as(b, DL_OP_reshape, 1, &x, 0, NULL, t);
 }
 
-/* The i-th spatial axis of x as windows without a view: an only window is the axis itself, as far
- * as it reaches, which is then its taps; long windows side by side are parts of it. NULL: it needs
- * a view. */
+/* The windows of the i-th spatial axis of x without a view. A single window is the axis itself,
+ * as far as the window extends, and its axis is that of the taps. Long adjacent windows split
+ * the axis. NULL: a view is needed. */
 static dl_value *plain_windows(dl_builder *b, const dl_node *n, dl_value *x, int i,
                                const char **tap) {
     dl_windows w = dl_node_windows(n);
@@ -53,8 +53,9 @@ static dl_value *plain_windows(dl_builder *b, const dl_node *n, dl_value *x, int
     return split_axis(b, x, to, *tap, taken);
 }
 
-/* The spatial axes of x as windows of n's stride, padding and dilation. The names of their taps go
- * to `taps`: mostly new axes. Views come last: the gradient of a maximum looks for them there. */
+/* The spatial axes of x as windows of n's stride, padding and dilation. The names of the tap
+ * axes are returned in `taps`; mostly they are new. Views come last: the gradient of a maximum
+ * looks for them there. */
 static dl_value *windows(dl_builder *b, const dl_node *n, dl_value *x, dl_outside outside,
                          const char *taps[3]) {
     const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride), *lo = dl_node_attr(n, DL_ATTR_pad_lo),
@@ -82,7 +83,7 @@ static dl_value *windows(dl_builder *b, const dl_node *n, dl_value *x, dl_outsid
     return x;
 }
 
-/* x without the axes of taps; an only window is an axis of size 1. */
+/* Reduces x over the axes of taps; a single window becomes an axis of size 1. */
 static dl_value *reduce_windows(dl_builder *b, const dl_node *n, dl_op op, dl_value *x,
                                 const char *taps[3]) {
     int spatial = dl_node_attr(n, DL_ATTR_stride)->n;
@@ -108,8 +109,8 @@ static dl_value *ones(dl_builder *b, dl_dtype dtype, dl_axis axis) {
     return dl_build_as(b, DL_OP_broadcast, 1, &one, 0, NULL, t);
 }
 
-/* How many elements the i-th axis has in each window: those of the axis, with its padding where
- * that counts. */
+/* The number of elements of the i-th axis in each window: those of the axis, and padding where
+ * it counts. */
 static dl_value *count_elements(dl_builder *b, const dl_node *n, int i) {
     dl_windows w = dl_node_windows(n);
     dl_axis of = n->in[0]->type.axis[2 + i], to = n->out[0].type.axis[2 + i];
@@ -127,7 +128,8 @@ static dl_value *count_elements(dl_builder *b, const dl_node *n, int i) {
     return dl_build_reduce(b, DL_OP_sum, v, 1, &tap);
 }
 
-/* Has each window as many elements: do all end within the padding, and does that count? */
+/* Has each window the same number of elements: does every one end within the padding, and does
+ * padding count? */
 static bool all_alike(const dl_node *n) {
     dl_windows w = dl_node_windows(n);
     bool alike = dl_node_int(n, DL_ATTR_counts_pad);
@@ -144,7 +146,7 @@ dl_value *dl_lower_avg_pool(dl_builder *b, const dl_node *n) {
     const dl_attr *kernel = dl_node_attr(n, DL_ATTR_kernel);
     dl_value *x = windows(b, n, n->in[0], DL_OUT_ZERO, taps);
     double count = 1;
-    bool whole = true; /* all that a window counts is there to be summed */
+    bool whole = true; /* all elements that a window counts are in x */
     for (int i = 0; i < kernel->n; i++) {
         whole &= x->type.axis[dl_type_axis(&x->type, taps[i])].size == kernel->ints[i];
         count *= (double)kernel->ints[i];
@@ -156,7 +158,7 @@ dl_value *dl_lower_avg_pool(dl_builder *b, const dl_node *n) {
     return x;
 }
 
-/* The mean of each bin by itself: few bins of many elements. */
+/* The mean of each bin by itself: for few bins of many elements. */
 static dl_value *mean_of_few(dl_builder *b, dl_value *x, int axis, int64_t m) {
     dl_axis of = x->type.axis[axis];
     dl_value **bins = DL_NEWS(b->graph->module->arena, dl_value *, m);
@@ -203,7 +205,7 @@ static dl_value *mean_of_bins(dl_builder *b, dl_value *x, int axis, int64_t m) {
     dl_value *length = dl_build_k(b, DL_OP_add, dl_build2(b, DL_OP_sub, to, from), 1);
     dl_value *in_bin = dl_build2(b, DL_OP_gt, length, tap_number);
     dl_value *zero = dl_build_const(b, x->type.dtype, 0);
-    dl_type all = x->type; /* in its order of axes */
+    dl_type all = x->type; /* the type with x's order of axes */
     all.dtype = DL_BOOL;
     in_bin = dl_build_as(b, DL_OP_broadcast, 1, &in_bin, 0, NULL, all);
     x = dl_build3(b, DL_OP_select, in_bin, x, zero);
@@ -218,19 +220,19 @@ dl_value *dl_lower_adaptive_avg_pool(dl_builder *b, const dl_node *n) {
 
 static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a; }
 
-/* Between the two elements beside place (i s + c) / d of the axis, by how near they are; in front
- * of the first and behind the last it is these alone. */
+/* Linear interpolation between the two neighbours of position (i s + c) / d of the axis,
+ * weighted by distance. Before the first and after the last element it is that element alone. */
 static dl_value *interpolate(dl_builder *b, dl_value *x, int axis, int64_t m, bool corners) {
     dl_axis of = x->type.axis[axis];
     dl_dtype dtype = x->type.dtype;
     int64_t n = of.size, s = corners ? n - 1 : 2 * n, c = corners ? 0 : n - m,
             d = corners ? m - 1 : 2 * m;
-    if (d == 0) s = 0, d = 1; /* one element: the first */
+    if (d == 0) s = 0, d = 1; /* one position: the first element */
     int64_t by = common(common(s, d), c < 0 ? -c : c);
     s /= by, c /= by, d /= by;
     const char *tap = dl_type_fresh(&x->type, dl_internf("k%s", of.name));
-    /* Element j of `pairs` is x[j-1] and x[j]; the place, one more than that of x, is in it always.
-     */
+    /* Element j of `pairs` is x[j-1] and x[j]; the index is one more than in x, so that it is
+     * never outside. */
     dl_affine pair = {.axis = of.name,
                       .tap = tap,
                       .size = n + 1,

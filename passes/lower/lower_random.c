@@ -1,9 +1,11 @@
-/* What is drawn in a step: dropout in its forms. A random number is a pure function of the seed,
- * the step, the number of its op and its element (ir/base/philox.h); seed and step are variables of
- * the plan, so that the backward pass draws the same numbers again, a resumed run goes on with
- * them, and another seed compiles nothing. Where ranks share the samples the element is counted
- * among those of all ranks, so that a sample's numbers are the same wherever it is; the rank is a
- * variable of the plan, so that one plan serves all. */
+/* Random ops: dropout in its forms.
+ *
+ * A random number is a pure function of the seed, the step, the number of its op and the index
+ * of its element (ir/base/philox.h). Seed and step are variables of the plan. So the backward
+ * pass draws the same numbers again, a resumed run continues the sequence, and another seed
+ * needs no compilation. Where ranks share the samples, the index counts the elements of all
+ * ranks, so that a sample's numbers do not depend on its rank. The rank is a variable of the
+ * plan, too, so that all ranks share one plan. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,7 +14,7 @@
 #include "passes/lower/lower.h"
 #include "passes/pass.h"
 
-/* The scalar of this name, made where there is none yet. */
+/* The scalar variable of this name, which is created where there is none yet. */
 static dl_value *counter(dl_lowering *l, dl_var_role role, const char *name) {
     dl_graph *g = l->b.graph;
     const dl_type type = dl_scalar(DL_I64);
@@ -35,8 +37,8 @@ static void begin(dl_lowering *l) {
     dl_graph_result(l->b.graph, DL_RESULT_UPDATE, l->step->var->name, next, l->step->var);
 }
 
-/* Is the value made of a step's samples? What is made of weights alone is the same on all ranks,
- * and draws the same. `seen`: by value id. */
+/* Does the value depend on a step's samples? A value of weights alone is equal on all ranks, and
+ * must draw equal numbers. `seen`: by value id. */
 static bool is_fed(const dl_value *v, bool *seen) {
     if (seen[v->id]) return false;
     seen[v->id] = true;
@@ -46,9 +48,9 @@ static bool is_fed(const dl_value *v, bool *seen) {
     return false;
 }
 
-/* The samples of all ranks lie one rank behind the other: what is drawn for them is a part, of the
- * rank's number. True as well of samples that lie behind another axis: each rank then has numbers
- * of its own, but one rank that has all samples draws others. */
+/* Are the operand's elements a contiguous part of those of all ranks, which follow each other in
+ * rank order? It is true as well for samples that are not along the first axis. Each rank then
+ * has different numbers, but one rank that has all samples draws others. */
 static bool has_part(dl_lowering *l, const dl_node *n) {
     if (!l->ranks) return false;
     bool *seen = dl_calloc((size_t)l->b.graph->next_id + 1, sizeof *seen), fed = false;
@@ -71,8 +73,8 @@ int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in
     return l->err->code == DL_OK ? 2 + part : 0;
 }
 
-/* Numbers of its own for each element of a type, in place of n, uniform in [0, 1); NULL and the
- * pass' error where it may not. */
+/* Random numbers uniform in [0, 1), one for each element of a type, in place of n. NULL and the
+ * pass' error where n may not draw. */
 static dl_value *draw(dl_builder *b, const dl_node *n, dl_type type) {
     int64_t which;
     dl_value *in[3];
@@ -84,32 +86,32 @@ static dl_value *draw(dl_builder *b, const dl_node *n, dl_type type) {
     return dl_build_as(b, DL_OP_random, nin, in, 1, &number, type);
 }
 
-/* n's operand x as x / (1 - rate) with the probability 1 - rate, else 0; one toss for each element
- * of `tossed`. The threshold is a multiple of 2^-24, as the numbers are, so that it is the same in
- * any precision. */
+/* n's operand x as x / (1 - rate) with the probability 1 - rate, else 0. One number decides for
+ * each element of `tossed`. The threshold is a multiple of 2^-24, as the numbers are, so that it
+ * is equal in any precision. */
 static dl_value *drop(dl_builder *b, const dl_node *n, dl_type tossed) {
     dl_value *x = n->in[0];
     double rate = dl_node_float(n, DL_ATTR_rate);
     if (rate == 0) return x;
     if (rate == 1)
-        return dl_build_k(b, DL_OP_mul, x, 0); /* the gradient is 0, too, but there is one */
+        return dl_build_k(b, DL_OP_mul, x, 0); /* the gradient is 0, too, but it exists */
     double threshold = ceil(rate * 0x1p24) * 0x1p-24;
     dl_value *toss = draw(b, n, tossed);
     if (!toss) return x;
     dl_value *kept = dl_build_k(b, DL_OP_ge, toss, threshold);
-    /* a product, as PyTorch's: what is not finite stays so where it is dropped, and training stops
-     * there */
+    /* a product, as in PyTorch: a non-finite value remains one where it is dropped, and training
+     * stops there */
     dl_value *more = dl_build_const(b, x->type.dtype, 1 / (1 - rate)),
              *none = dl_build_const(b, x->type.dtype, 0);
     dl_value *scale = dl_build3(b, DL_OP_select, kept, more, none);
     return dl_build2(b, DL_OP_mul, x, scale);
 }
 
-/* Each element for itself (Srivastava et al. 2014), as torch.nn.Dropout. */
+/* Each element independently (Srivastava et al. 2014), as torch.nn.Dropout. */
 dl_value *dl_lower_dropout(dl_builder *b, const dl_node *n) { return drop(b, n, n->in[0]->type); }
 
-/* The template, with what it draws by where it drops; its second result is for the backward half
- * alone. */
+/* The template, with the operands of its random numbers where it drops; only the backward half
+ * reads its second result. */
 dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
     dl_value *in[DL_ATT_PART + 1] = {n->in[0], n->in[1], n->in[2]};
     double rate = dl_node_float(n, DL_ATTR_rate);
@@ -123,7 +125,7 @@ dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
     return dl_build(b, DL_OP_flash_attention, DL_ATT_SEED + draws, in, 4, attrs);
 }
 
-/* Each sample, along the first axis, as a whole (Huang et al. 2016, "stochastic depth"), as timm's
+/* Drops whole samples, along the first axis (Huang et al. 2016, "stochastic depth"), as timm's
  * DropPath. */
 dl_value *dl_lower_drop_path(dl_builder *b, const dl_node *n) {
     dl_type samples = n->in[0]->type;

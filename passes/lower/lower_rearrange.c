@@ -1,6 +1,6 @@
-/* `rearrange`: axes split into atoms, atoms in another order, atoms joined. The front end has
- * checked the pattern and written it with the sizes of what is split: "n (h=45 p=8) c -> n h (p
- * c)". */
+/* `rearrange`: splits axes into atoms, permutes the atoms, joins atoms into axes. The front end
+ * has checked the pattern, and written it with the sizes of split axes: "n (h=45 p=8) c -> n h
+ * (p c)". */
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -11,8 +11,8 @@ typedef struct {
     int group[DL_MAX_RANK], groups;
 } side;
 
-/* One side of the pattern up to `end`; sizes of atoms that stand alone are those of `whole`, or of
- * the other side. */
+/* Parses one side of the pattern up to `end`. An atom that is a whole axis has its size from
+ * `whole`, or from the other side. */
 static bool parse_side(const char *s, const char *end, const dl_type *whole, const dl_type *known,
                        side *out) {
     *out = (side){.atoms = dl_scalar(DL_F32)};
@@ -28,7 +28,7 @@ static bool parse_side(const char *s, const char *end, const dl_type *whole, con
         while (s < end && (isalnum((unsigned char)*s) || *s == '_')) s++;
         if (s == from || out->atoms.rank == DL_MAX_RANK) return false;
         const char *name =
-            dl_internf("%.*s'", (int)(s - from), from); /* no axis of a model ends so */
+            dl_internf("%.*s'", (int)(s - from), from); /* no axis of a model has such a name */
         int64_t size = -1;
         if (s < end && *s == '=') size = strtoll(s + 1, (char **)&s, 10);
         if (size < 0 && known) {
@@ -59,7 +59,8 @@ dl_value *dl_lower_rearrange(dl_builder *b, const dl_node *n) {
         left.atoms.rank != right.atoms.rank ||
         dl_type_count(&left.atoms) != dl_type_count(&x->type) ||
         dl_type_count(&right.atoms) != dl_type_count(&n->out[0].type))
-        return NULL; /* written by hand, and no pattern: the op stays, and is refused by name */
+        return NULL; /* a hand-written graph without a valid pattern: the op stays, and a later pass
+                        refuses it */
     dl_value *atoms =
         retype(b, left.groups == left.atoms.rank ? DL_OP_rename : DL_OP_reshape, x, left.atoms);
     dl_value *turned = retype(b, DL_OP_broadcast, atoms, right.atoms);
@@ -67,8 +68,8 @@ dl_value *dl_lower_rearrange(dl_builder *b, const dl_node *n) {
                   n->out[0].type);
 }
 
-/* Axes are split or joined, each of which is an index of a kernel. Where several become several
- * others, of which none is a part of another, they are one axis in between. */
+/* Splits or joins axes, each of which is an affine index of a kernel. Where several axes become
+ * several others, and none is a part of another, they are joined into one axis in between. */
 dl_value *dl_lower_reshape(dl_builder *b, const dl_node *n) {
     const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
     dl_type between = dl_scalar(from->dtype);
@@ -86,7 +87,7 @@ dl_value *dl_lower_reshape(dl_builder *b, const dl_node *n) {
         }
         many = many || (u - u0 > 1 && v - v0 > 1);
         dl_type_push(&between, dl_internf("%d'", between.rank),
-                     a); /* no axis of a model is called so */
+                     a); /* no axis of a model has such a name */
     }
     return many ? retype(b, DL_OP_reshape, retype(b, DL_OP_reshape, n->in[0], between), *to) : NULL;
 }

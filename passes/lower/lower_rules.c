@@ -1,6 +1,6 @@
-/* What the composite ops consist of. Where numbers could overflow or cancel, the order is that of a
- * careful implementation in the same precision: softmax without its largest score, variance around
- * the mean. */
+/* The lowering rules of composite ops. Where numbers could overflow or cancel, the order of
+ * operations is that of a careful implementation in the same precision: softmax subtracts the
+ * maximum, variance is that of deviations from the mean. */
 #include <math.h>
 
 #include "passes/lower/lower.h"
@@ -25,7 +25,7 @@ static dl_value *reduce_one(dl_builder *b, dl_op op, dl_value *x, const char *ax
     return dl_build_reduce(b, op, x, 1, &axis);
 }
 
-/* A vector under the name of the axis that it goes along. */
+/* A vector whose axis is renamed to that which it varies along. */
 static dl_value *along(dl_builder *b, dl_value *vector, const char *axis) {
     if (vector->type.axis[0].name == axis) return vector;
     dl_type t = vector->type;
@@ -54,8 +54,8 @@ dl_value *dl_lower_silu(dl_builder *b, const dl_node *n) {
 }
 
 /* log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold
- * (torch.nn.Softplus); what is not chosen must not overflow, for its gradient would be 0 times
- * infinity. */
+ * (torch.nn.Softplus). The branch that is not chosen must not overflow, or its gradient would be
+ * 0 times infinity. */
 dl_value *dl_lower_softplus(dl_builder *b, const dl_node *n) {
     double beta = dl_node_float(n, DL_ATTR_beta), most = dl_node_float(n, DL_ATTR_threshold);
     dl_value *x = n->in[0], *steep = scale(b, x, beta),
@@ -66,7 +66,8 @@ dl_value *dl_lower_softplus(dl_builder *b, const dl_node *n) {
     return dl_build3(b, DL_OP_select, straight, x, scale(b, bent, 1 / beta));
 }
 
-/* A NaN stays one. The gradient goes through from bound to bound, both included (torch.clamp). */
+/* A NaN remains one. The gradient is dy between the bounds, both included (torch.clamp), and 0
+ * outside. */
 dl_value *dl_lower_clamp(dl_builder *b, const dl_node *n) {
     static const dl_attr_id bounds[] = {DL_ATTR_low, DL_ATTR_high};
     static const dl_op beyond[] = {DL_OP_lt, DL_OP_gt}, within[] = {DL_OP_ge, DL_OP_le};
@@ -89,13 +90,14 @@ static dl_value *part(dl_builder *b, dl_value *v, const char *axis, int64_t star
     return dl_build(b, DL_OP_slice, 1, &v, 3, at);
 }
 
-/* Half times half until one element is left: no division, so zeros have gradients, too; and as many
- * roundings as there are halvings. */
+/* The product along an axis by halving: one half times the other until one element is left.
+ * There is no division, so zeros have gradients, too; the number of roundings is that of
+ * halvings. */
 static dl_value *multiply_along(dl_builder *b, dl_value *x, const char *axis) {
     dl_value *rest = NULL;
     dl_attr squeezed = dl_attr_name(DL_ATTR_axis, axis);
     int64_t n = x->type.axis[dl_type_axis(&x->type, axis)].size;
-    if (!n) { /* of nothing: 1 */
+    if (!n) { /* the product of no elements is 1 */
         dl_value *none = reduce_one(b, DL_OP_sum, x, axis);
         return dl_build_k(b, DL_OP_add, none, 1);
     }
@@ -119,8 +121,8 @@ dl_value *dl_lower_prod(dl_builder *b, const dl_node *n) {
     return x;
 }
 
-/* Each element and the one before it, then the two before those, then four (Hillis and Steele
- * 1986): in a fixed order, with as many roundings as there are doublings. */
+/* Adds to each element the one before it, then the one two before, then four (Hillis and Steele
+ * 1986): a fixed order, with as many roundings as doublings. */
 dl_value *dl_lower_cumsum(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *x = n->in[0];
@@ -132,7 +134,7 @@ dl_value *dl_lower_cumsum(dl_builder *b, const dl_node *n) {
     return x == n->in[0] ? dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, n->out[0].type) : x;
 }
 
-/* Scores less their largest along the axis. Nothing flows through the largest: the sum does not
+/* Scores minus their maximum along the axis. The maximum has no gradient: softmax does not
  * depend on it. */
 static dl_value *shift_scores(dl_builder *b, dl_value *x, const char *axis) {
     dl_value *most = dl_build1(b, DL_OP_stop_gradient, reduce_one(b, DL_OP_reduce_max, x, axis));
@@ -145,7 +147,7 @@ static dl_value *contract(dl_builder *b, dl_value *x, dl_value *y, const char *o
     return dl_build(b, DL_OP_contract, 2, in, 1, &attr);
 }
 
-/* The type with a name for each axis: products go by names alone. */
+/* The type with a name for each axis, because contractions match axes by name. */
 static dl_type with_names(dl_type t) {
     for (int i = 0; i < t.rank; i++)
         if (!*t.axis[i].name) t.axis[i].name = dl_type_fresh(&t, "unnamed");
@@ -155,8 +157,8 @@ static dl_value *rename_to(dl_builder *b, dl_value *v, dl_type t) {
     return dl_type_same(&v->type, &t) ? v : dl_build_as(b, DL_OP_rename, 1, &v, 0, NULL, t);
 }
 
-/* y[..., e] = sum over i of x[..., i] w[e, i]: the features are called i on the way in, so that e
- * may bear their name. */
+/* y[..., e] = sum over i of x[..., i] w[e, i]. The input features are renamed to i, so that e
+ * may have their name. */
 dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *w = n->in[1];
     int at = *w->type.axis[1].name ? dl_type_axis(&x->type, w->type.axis[1].name) : -1;
@@ -177,7 +179,8 @@ dl_value *dl_lower_softmax(dl_builder *b, const dl_node *n) {
     return divide(b, e, reduce_one(b, DL_OP_sum, e, axis));
 }
 
-/* Without a division: far below the largest a share is 0, its logarithm is not. */
+/* Without a division: for scores far below the maximum the probability is 0, its logarithm is
+ * not. */
 dl_value *dl_lower_log_softmax(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *z = shift_scores(b, n->in[0], axis);
@@ -190,8 +193,8 @@ static dl_value *own_mean(dl_builder *b, dl_value *x, int n, const char *const *
     return dl_build_reduce(b, DL_OP_mean, x, n, over);
 }
 
-/* What a rank makes of the sum of all ranks' is its own, for its own samples: the gradient of the
- * sum is the sum of theirs, which `enter` stands for. */
+/* The sum over all ranks, for values that each rank computes for its own samples. The gradient
+ * of the sum is the sum of the ranks' gradients, hence the `enter`. */
 static dl_value *sum_over_ranks(dl_builder *b, dl_value *sum, int64_t ranks) {
     dl_attr at[] = {dl_attr_name(DL_ATTR_group, "dp"), dl_attr_int(DL_ATTR_ranks, ranks),
                     dl_attr_of(b->graph, "a batch's statistics")};
@@ -200,8 +203,8 @@ static dl_value *sum_over_ranks(dl_builder *b, dl_value *sum, int64_t ranks) {
     return dl_build(b, DL_OP_enter, 1, &sum, 3, at);
 }
 
-/* The sum over the batch, divided by the number of its elements less `correction`. All ranks have
- * as many. */
+/* The sum over the batch, divided by the number of its elements minus `correction`. All ranks
+ * have equal numbers. */
 static dl_value *batch_mean(dl_builder *b, dl_value *x, int n, const char *const *over,
                             int64_t correction) {
     int64_t ranks = dl_lowering_of(b)->batch_ranks, count = ranks;
@@ -220,12 +223,12 @@ dl_value *dl_lower_batch_mean(dl_builder *b, const dl_node *n) {
     return batch_mean(b, n->in[0], over->n, over->names, dl_node_int(n, DL_ATTR_correction));
 }
 
-/* Whose mean is taken over the axes. */
+/* The mean over the axes: that of this rank, or of all ranks. */
 typedef dl_value *mean_rule(dl_builder *b, dl_value *x, int n, const char *const *over);
 
-/* (x - mean) / sqrt(variance + eps) over the axes; the variance is the biased one. One root and one
- * division for all points of a mean, which are then multiplied, as in PyTorch. The variance's
- * gradient does not go through the mean, where deviations, which sum to nothing, would leave their
+/* (x - mean) / sqrt(variance + eps) over the axes, with the biased variance. One root and one
+ * division for each mean, followed by multiplications, as in PyTorch. The gradient of the
+ * variance does not flow through the mean: deviations sum to zero, and would leave only their
  * rounding. */
 static dl_value *standardise(dl_builder *b, dl_value *x, int n, const char *const *over, double eps,
                              mean_rule *take_mean) {
@@ -236,9 +239,9 @@ static dl_value *standardise(dl_builder *b, dl_value *x, int n, const char *cons
     return mul(b, sub(b, x, mean), scale);
 }
 
-/* (x - mean) / sqrt(variance + eps) * weight + bias along axis `kept`, the statistics over all axes
- * whose bit is set; the variance is the biased one, of which the gradient is taken (Ioffe and
- * Szegedy 2015; Ba, Kiros and Hinton 2016). */
+/* (x - mean) / sqrt(variance + eps) * weight + bias along axis `kept`, with statistics over the
+ * axes whose bits are set. The variance is biased, and has a gradient (Ioffe and Szegedy 2015;
+ * Ba, Kiros and Hinton 2016). */
 static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics, int kept,
                            mean_rule *take_mean) {
     const dl_type t = with_names(n->in[0]->type);
@@ -258,7 +261,7 @@ dl_value *dl_lower_layer_norm(dl_builder *b, const dl_node *n) {
     return normalise(b, n, 1u << last, last, own_mean);
 }
 
-/* Over the channels of a group and all behind them (Wu and He 2018). */
+/* Statistics over the channels of a group and all following axes (Wu and He 2018). */
 dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     const dl_type named = with_names(n->in[0]->type);
     dl_type t = named;
@@ -277,8 +280,8 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     return rename_to(b, y, n->out[0].type);
 }
 
-/* (x - mean) weight / sqrt(variance + eps) + bias by the running statistics: the root and the
- * division are of vectors. */
+/* (x - mean) weight / sqrt(variance + eps) + bias with the running statistics: root and division
+ * are those of vectors. */
 static dl_value *normalise_by_running(dl_builder *b, const dl_node *n) {
     const dl_type t = with_names(n->in[0]->type);
     dl_value *x = rename_to(b, n->in[0], t), *v[5];
@@ -289,27 +292,27 @@ static dl_value *normalise_by_running(dl_builder *b, const dl_node *n) {
     return rename_to(b, add(b, y, v[2]), n->out[0].type);
 }
 
-/* In training with the batch's statistics, of which the front end makes the running ones. */
+/* In training with the batch's statistics; the front end updates the running ones from these. */
 dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) {
     if (!dl_node_int(n, DL_ATTR_training)) return normalise_by_running(b, n);
     return normalise(b, n, ~(1u << 1), 1, mean_of_batch);
 }
 
-/* Where along axis `at` of the scores each row's class stands. */
+/* One-hot: true along axis `at` of the scores where the index is the row's class. */
 static dl_value *hits(dl_builder *b, dl_value *scores, dl_value *classes, int at) {
     return dl_build2(b, DL_OP_eq, classes,
                      dl_build_count(b, &scores->type, at, classes->type.dtype));
 }
 
-/* The one score that is hit; 0 where none is. */
+/* The score of the class; 0 where the class has none. */
 static dl_value *pick(dl_builder *b, dl_value *scores, dl_value *hit, int at) {
     dl_value *only =
         dl_build3(b, DL_OP_select, hit, scores, dl_build_const(b, scores->type.dtype, 0));
     return reduce_one(b, DL_OP_sum, only, scores->type.axis[at].name);
 }
 
-/* torch.nn.functional.cross_entropy(reduction="none"). A class without a score has the share 0, and
- * -log 0. */
+/* torch.nn.functional.cross_entropy(reduction="none"). A class without a score has probability
+ * 0, and the loss -log 0. */
 dl_value *dl_lower_cross_entropy(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *z = shift_scores(b, n->in[0], axis), *t = n->in[1];
@@ -323,7 +326,7 @@ dl_value *dl_lower_cross_entropy(dl_builder *b, const dl_node *n) {
     return sub(b, loss, dl_build1(b, DL_OP_log, known));
 }
 
-/* The first of the largest; a NaN counts as largest, as in PyTorch. */
+/* The first maximum; a NaN counts as the maximum, as in PyTorch. */
 dl_value *dl_lower_argmax(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0];
     const char *axis = dl_node_name(n, DL_ATTR_axis);
@@ -336,7 +339,7 @@ dl_value *dl_lower_argmax(dl_builder *b, const dl_node *n) {
     return reduce_one(b, DL_OP_reduce_min, dl_build3(b, DL_OP_select, is_most, number, none), axis);
 }
 
-/* Operand i of a node of scores [N, C] and classes [N], under names for both axes. */
+/* Operand i of a node of scores [N, C] and classes [N], with names for both axes. */
 static dl_value *with_class_names(dl_builder *b, const dl_node *n, int i) {
     dl_type scores = with_names(n->in[0]->type), t = n->in[i]->type;
     for (int k = 0; k < t.rank; k++) t.axis[k].name = scores.axis[k].name;
@@ -347,8 +350,8 @@ static dl_value *count_true(dl_builder *b, dl_value *truths, const char *axis) {
     return reduce_one(b, DL_OP_sum, dl_build_cast(b, truths, DL_F32), axis);
 }
 
-/* The row's class has a score, and fewer than k are above it; a NaN is above all numbers, as for
- * argmax. */
+/* True where the row's class has a score and fewer than k scores are greater; a NaN is greater
+ * than all numbers, as in argmax. */
 dl_value *dl_lower_in_top_k(dl_builder *b, const dl_node *n) {
     dl_value *y = with_class_names(b, n, 0), *hit = hits(b, y, with_class_names(b, n, 1), 1);
     dl_value *own = pick(b, y, hit, 1);

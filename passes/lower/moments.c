@@ -1,11 +1,12 @@
-/* moments: the sum of squared deviations from a mean, of numbers of 16 bits that a contraction
- * makes, out of two sums that its kernel makes beside it: of x, and of x squared. As written,
- * sum((x - sum(x) / n)^2) needs all of x once more when its mean is known.
+/* moments: computes the variance of a contraction's 16-bit results in one pass: the sum of
+ * squared deviations from the mean becomes sum(x^2) - sum(x)^2 / n, whose two sums are epilogue
+ * reductions of the contraction. As written, sum((x - sum(x) / n)^2) reads all of x again after
+ * its mean is known.
  *
- * Squares of 11 digits are exact in f32. What cancels in sum(x^2) - sum(x)^2 / n costs 2^-24 of the
- * mean's square, and rounding x to 8 or 11 digits has cost 2^-18 / 3 or 2^-24 / 3 of it before. So
- * f32's numbers, which have more digits, stay as they are written. Behind autodiff: gradients are
- * those of deviations. */
+ * Squares of 11-digit numbers are exact in f32. The cancellation in sum(x^2) - sum(x)^2 / n
+ * costs 2^-24 of the squared mean; rounding x to 8 or 11 digits has already cost 2^-18 / 3 or
+ * 2^-24 / 3 of it. f32 values have more digits, and stay as written. It runs after autodiff:
+ * gradients are those of the deviations. */
 #include <math.h>
 
 #include "ir/builder.h"
@@ -37,7 +38,7 @@ static double terms_of(const dl_node *sum) {
     return n;
 }
 
-/* Numbers of 16 bits, made by a contraction or scalar by scalar of what one makes. */
+/* A 16-bit result of a contraction, or of elementwise ops on one. */
 static bool is_contracted(const dl_value *x) {
     const dl_node *widened = by(x, DL_OP_cast);
     if (!widened || !dl_dtype_is_half(widened->in[0]->type.dtype)) return false;
@@ -51,7 +52,7 @@ static bool is_contracted(const dl_value *x) {
     return x->def && dl_ops[x->def->op].class == DL_CLASS_CONTRACT;
 }
 
-/* Does n sum squares of deviations from the mean? Then the sum that the mean is made of. */
+/* If n sums squared deviations from the mean: returns the sum that the mean is computed from. */
 static dl_value *find_sum(const dl_node *n) {
     const dl_node *square = n->op == DL_OP_sum ? by(n->in[0], DL_OP_mul) : NULL;
     const dl_node *off =
@@ -66,7 +67,7 @@ static dl_value *find_sum(const dl_node *n) {
     return NULL;
 }
 
-/* sum(x^2) - sum(x)^2 / n, which is never below 0. */
+/* sum(x^2) - sum(x)^2 / n, clamped at 0. */
 static dl_value *squares(dl_builder *b, const dl_node *n, dl_value *sum) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     dl_value *x = sum->def->in[0];

@@ -1,7 +1,7 @@
-/* products: contractions and attention in types that the target has no kernels for, as products
- * that are summed. The target's loops multiply floats of 32 bits at most; what is in f64 is there
- * for its digits, and seldom: it goes the way of all other sums. Behind autodiff, so that gradients
- * are sums, too, and not views of views. */
+/* products: legalizes contractions and attention in types that the target has no kernels for:
+ * they become elementwise products and sums. The target's GEMM loops multiply floats of 32 bits
+ * at most; f64 is rare, and gets by with plain reductions. It runs after autodiff, so that
+ * gradients become sums, too, and not views of views. */
 #include "passes/lower/products.h"
 
 #include "ir/relation.h"
@@ -10,7 +10,7 @@
 
 /* ---- by windows ---- */
 
-/* x, w and y under names of their own: [n, g, c, in...], [g, o, c, taps...], [n, g, o, out...];
+/* x, w and y with separate axis names: [n, g, c, in...], [g, o, c, taps...], [n, g, o, out...];
  * without groups there is no g. */
 enum { BATCH, GROUP, CHANNEL, OUT, NNAMES };
 static const char *const names[NNAMES] = {"n", "g", "c", "o"};
@@ -23,12 +23,12 @@ typedef struct {
     dl_windows w;
     dl_tensor result;
     int64_t size[NNAMES];
-    /* Along each spatial axis; where[i] has the same name in x and y, of which only one is an
-     * operand beside w, or x is read at y's places. */
+    /* By spatial axis; where[i] is the axis of x and y. Only one of them is an operand together
+     * with w, or x is read at y's positions. */
     const char *where[3], *tap[3];
     int64_t in[3], taps[3], out[3];
-    int apart; /* of how many axes the taps are written out, one by one: so that the axes that are
-                  left fit */
+    int apart; /* the number of spatial axes whose taps are unrolled, so that the other axes fit in
+                  the rank */
 } windows;
 
 static dl_type type_of(const windows *s, dl_tensor tensor, dl_dtype dtype) {
@@ -44,13 +44,14 @@ static dl_type type_of(const windows *s, dl_tensor tensor, dl_dtype dtype) {
     return t;
 }
 
-/* An image at places that the other one's relate to; which of them it has (NULL: all). Others are
- * no terms: zeros there would make NaN of what is not finite. */
+/* An image read at the positions that relate to the other image, and whether each position
+ * exists (NULL: all do). Positions that do not exist are no terms: multiplying zeros with
+ * non-finite values would give NaN. */
 typedef struct {
     dl_value *v, *inside;
 } image;
 
-/* Whether `size` elements of an axis have all places that are asked for. */
+/* Does an axis of `size` elements contain all positions that are read? */
 static bool has_all(dl_affine a, int64_t size) {
     int64_t taps = a.tap ? (a.taps - 1) * a.tap_stride : 0;
     int64_t first = a.start + (taps < 0 ? taps : 0);
@@ -58,13 +59,13 @@ static bool has_all(dl_affine a, int64_t size) {
     return a.outside != DL_OUT_EXACT && first >= 0 && last < size;
 }
 
-/* The image along spatial axis i at the places that a tap, or all of them, relate to the other
- * image's. */
+/* The image along spatial axis i at the positions that one tap, or all taps, relate to the other
+ * image. */
 static image slide(const windows *s, image of, int i, int64_t tap) {
     int64_t step = s->w.dilation[i], pad = s->w.pad_lo[i];
     dl_affine a = {.axis = s->where[i]};
-    if (s->result ==
-        DL_TENSOR_X) /* out = (in + pad - tap dilation) / stride, where that leaves no rest */
+    if (s->result == DL_TENSOR_X) /* out = (in + pad - tap dilation) / stride, where the division
+                                     has no remainder */
         step = -step, a.size = s->in[i], a.stride = 1, a.start = pad, a.div = s->w.stride[i],
         a.outside = a.div > 1 ? DL_OUT_EXACT : DL_OUT_ZERO;
     else
@@ -92,7 +93,7 @@ static dl_value *at_tap(const windows *s, dl_value *w, int i, int64_t tap) {
     return dl_build(s->b, DL_OP_squeeze, 1, &w, 1, cut);
 }
 
-/* The product of what is left: sums are over what the result lacks. */
+/* The product of both, summed over the axes that the result lacks. */
 static dl_value *multiply(const windows *s, image first, dl_value *second) {
     dl_value *all = dl_build2(s->b, DL_OP_mul, first.v, second);
     if (first.inside)
@@ -106,9 +107,10 @@ static dl_value *multiply(const windows *s, image first, dl_value *second) {
     return dl_build_reduce(s->b, DL_OP_sum, all, n, over);
 }
 
-/* `of` is x or y; `other` is w, or for a weight's gradient y. */
+/* Sums over the taps of axis i and the following ones. `of` is x or y; `other` is w, or for a
+ * weight gradient y. */
 static dl_value *sum_taps(const windows *s, image of, dl_value *other, int i) {
-    if (i == s->w.n || i == 3) return multiply(s, of, other); /* three is the most */
+    if (i == s->w.n || i == 3) return multiply(s, of, other); /* there are three at most */
     if (i >= s->apart) return sum_taps(s, slide(s, of, i, -1), other, i + 1);
     bool weight = s->result == DL_TENSOR_W;
     dl_value *sum = NULL, **parts = DL_NEWS(s->b->graph->module->arena, dl_value *, s->taps[i]);
@@ -133,7 +135,8 @@ static dl_value *reshape(dl_builder *b, dl_value *v, dl_type t) {
 static dl_value *by_windows(dl_builder *b, const dl_node *n) {
     dl_relation r = dl_relation_of(n);
     windows s = {.b = b, .w = dl_node_windows(n), .result = dl_op_tensor(n->op, DL_RESULT_PLACE)};
-    for (int i = 0; i < NNAMES; i++) s.size[i] = r.axis[i].size; /* as relation.c adds them */
+    for (int i = 0; i < NNAMES; i++)
+        s.size[i] = r.axis[i].size; /* the order of axes in relation.c */
     for (int i = 0; i < s.w.n; i++) {
         const dl_relation_window *v = &r.window[3 - s.w.n + i];
         s.where[i] = dl_internf("s%d", i), s.tap[i] = dl_internf("k%d", i);

@@ -3,13 +3,13 @@
 #define DL_PRODUCTS_H
 #include "ir/builder.h"
 
-/* a b summed over axes, which have names. */
+/* a b summed over the n named axes. */
 static inline dl_value *dl_product(dl_builder *b, dl_value *x, dl_value *y, int n,
                                    const char *const *over) {
     dl_value *v = dl_build2(b, DL_OP_mul, x, y);
-    return n ? dl_build_reduce(b, DL_OP_sum, v, n, over) : v; /* over none: not over all */
+    return n ? dl_build_reduce(b, DL_OP_sum, v, n, over) : v; /* n = 0 must not sum over all axes */
 }
-/* Attention, forwards and back. products_attention.c */
+/* products_attention.c: attention, forward and backward. */
 void dl_products_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
 void dl_products_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
 #endif

@@ -1,5 +1,6 @@
-/* Attention and its gradients as products, sums and a softmax: the same numbers, draws and masks as
- * the templates' (attention.h), with the scores stored where fusion has to. */
+/* Attention and its gradients as products, sums and a softmax. Numbers, random draws and masks
+ * equal those of the templates (attention.h). Scores are stored where fusion needs them in
+ * memory. */
 #include <math.h>
 
 #include "ir/attention.h"
@@ -12,7 +13,7 @@ typedef struct {
     dl_builder *b;
     dl_attention a;
     dl_value *q, *k, *v,
-        *factor; /* factor: by which dropout multiplies each share; NULL: none is dropped */
+        *factor; /* factor: dropout's multiplier of each probability; NULL: no dropout */
 } attention;
 
 static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) {
@@ -30,7 +31,7 @@ static dl_value *reduce(const attention *s, dl_op op, dl_value *x, const char *o
     return dl_build_reduce(s->b, op, x, 1, &over);
 }
 
-/* [N, tokens, E] with its heads apart. */
+/* [N, tokens, E] with E split into heads and features. */
 static dl_value *split(const attention *s, dl_value *v, const char *tokens) {
     dl_type t = dl_scalar(v->type.dtype);
     dl_type_push(&t, dl_intern(batch), v->type.axis[0].size);
@@ -39,7 +40,8 @@ static dl_value *split(const attention *s, dl_value *v, const char *tokens) {
     return reshape(s->b, v, t);
 }
 
-/* Back: axes in the order of `names`, then those of the type. */
+/* The inverse: permutes the axes into the order of `names`, then joins them into those of the
+ * type. */
 static dl_value *join(const attention *s, dl_value *v, int n, const char *const names[],
                       dl_type to) {
     dl_type t = dl_scalar(v->type.dtype);
@@ -54,8 +56,8 @@ static dl_value *join_heads(const attention *s, dl_value *v, const char *tokens,
     return join(s, v, 4, (const char *const[]){batch, tokens, head, feature}, to);
 }
 
-/* A number of each score's, from `first` on; drawn for all scores of the larger attention, of which
- * these are a part. */
+/* One random number for each score, from `first` on; numbered within all scores of the whole
+ * attention, of which these are a part. */
 static dl_value *draw(const attention *s, int draws, dl_value *const *by) {
     const dl_attention *a = &s->a;
     static const char *const names[DL_ATT_CUTS] = {head, query, key};
@@ -86,7 +88,7 @@ static attention begin(dl_builder *b, const dl_node *n, int first_draw) {
     return s;
 }
 
-/* q k^T / sqrt(size), and minus infinity where a query does not see the key. */
+/* q k^T / sqrt(size); minus infinity where a mask hides the key from the query. */
 static dl_value *scores(const attention *s) {
     dl_value *v = dl_build_k(s->b, DL_OP_mul, product(s, s->q, s->k, feature), s->a.scale);
     if (!s->a.causal) return v;
@@ -116,8 +118,8 @@ void dl_products_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MA
         join(&s, log, 3, (const char *const[]){batch, head, query}, n->out[DL_ATT_LOG].type);
 }
 
-/* With p the shares, f what dropout multiplies them by, and z = p f: y = z v, dv = z^T dy and, as
- * the softmax' Jacobian is diag(p) - p p^T, ds = p (f (dy v^T) - sum of dy y). */
+/* With the probabilities p, dropout's multipliers f, and z = p f: y = z v, dv = z^T dy and, as
+ * softmax has the Jacobian diag(p) - p p^T, ds = p (f (dy v^T) - sum of dy y). */
 void dl_products_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     attention s = begin(b, n, DL_GRAD_SEED);
     dl_value *y = split(&s, n->in[DL_GRAD_Y], query), *dy = split(&s, n->in[DL_GRAD_DY], query);
