@@ -11,8 +11,8 @@ int64_t dl_memory_align(int64_t offset, int64_t bytes) {
 
 static bool read_by_host(dl_result_role role) { return role != DL_RESULT_UPDATE; }
 
-/* By value id: position of the last node that reads it; of its maker when nobody does; nodes.n for
- * the host. */
+/* By value id: the position of the last node that reads it; of its own node when nobody does;
+ * nodes.n for values that the host reads. */
 static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     int *last = DL_NEWS(arena, int, g->next_id ? g->next_id : 1);
     for (uint32_t id = 0; id < g->next_id; id++) last[id] = -1;
@@ -23,8 +23,8 @@ static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     }
     for (int i = 0; i < g->results.n; i++)
         if (read_by_host(g->results.at[i].role)) last[g->results.at[i].value->id] = g->nodes.n;
-    /* What a collective reads, and writes though nobody reads it here, is needed until it is waited
-     * for. */
+    /* Operands and results of a collective, even unread ones, live until the collective has been
+     * waited for. */
     const int *waits = dl_graph_waits(g, arena);
     for (int i = 0; i < g->nodes.n; i++)
         for (int k = 0; k < g->nodes.at[i]->nin && waits[i] >= 0; k++) {
@@ -39,8 +39,8 @@ static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     return last;
 }
 
-/* By value id: the collective that the value goes into, or comes from, in one place with all that
- * goes there (a bucket), plus 1; 0: none. The operand's place there is the result's. */
+/* By value id: the collective whose bucket holds the value, plus 1; 0: none. A bucket has all
+ * operands of a collective in one storage, and the results in place of the operands. */
 static int *find_buckets(const dl_graph *g, dl_arena *arena) {
     const dl_uses *uses = dl_graph_uses(g, arena);
     int *bucket = DL_NEWS(arena, int, g->next_id + 1);
@@ -53,8 +53,8 @@ static int *find_buckets(const dl_graph *g, dl_arena *arena) {
     return bucket;
 }
 
-/* Puts x, made by node i, into its bucket's storage: where its operand lies, or behind those that
- * are there. */
+/* Places x, a result of node i, in its bucket's storage: at its operand, or after the values
+ * that are there. */
 static void place_in_bucket(const dl_graph *g, const dl_value *x, int bucket, int i,
                             const int *last, dl_liveness *live) {
     const dl_node *n = g->nodes.at[bucket - 1];
@@ -65,7 +65,7 @@ static void place_in_bucket(const dl_graph *g, const dl_value *x, int bucket, in
         if (&n->out[k] == x) behind = live->inner[in->id] + dl_reduced_at(n), s = live->of[in->id];
         if (in == x) s = -1;
     }
-    if (s < 0) { /* an operand: after those that come before it in the list */
+    if (s < 0) { /* an operand: after those that precede it in the list */
         for (int k = 0; k < n->nin && n->in[k] != x; k++)
             behind += dl_memory_align(dl_type_bytes(&n->in[k]->type), 0);
         for (int k = 0; k < n->nin && s < 0; k++) s = live->of[n->in[k]->id];
@@ -102,7 +102,7 @@ static bool fail_update(const dl_graph *g, const dl_var *v, dl_error *err, const
                    v->name, why);
 }
 
-/* Lets the value of an UPDATE result take the place of its variable. */
+/* Places the value of an UPDATE result in its variable's memory. */
 static bool place_update(const dl_graph *g, const dl_result *r, const int *last, dl_liveness *live,
                          dl_error *err) {
     const dl_value *x = r->value, *old = &r->var->value;
@@ -126,8 +126,7 @@ static bool place_update(const dl_graph *g, const dl_result *r, const int *last,
     return true;
 }
 
-/* The storage of a dying operand that the result x of node n, at position i, may take over, or -1.
- */
+/* The storage of a dying operand that result x of node n, at position i, may reuse, or -1. */
 static int find_reusable(const dl_node *n, int i, const dl_value *x, const dl_liveness *live) {
     if (n->op != DL_OP_fused) return -1;
     int alias = n->kernel->params.at[n->kernel->nin + x->index].alias;
@@ -137,11 +136,12 @@ static int find_reusable(const dl_node *n, int i, const dl_value *x, const dl_li
         dl_type_bytes(&x->type) != live->at[s].bytes)
         return -1;
     for (int k = 0; k < n->nout; k++)
-        if (&n->out[k] != x && live->of[n->out[k].id] == s) return -1; /* another result has it */
+        if (&n->out[k] != x && live->of[n->out[k].id] == s)
+            return -1; /* another result has taken it */
     return s;
 }
 
-/* Sums what begins and what ends at each position. */
+/* The peak: sums the sizes of storages that begin and end at each position. */
 static void find_peak(dl_liveness *live, int positions, dl_arena *arena) {
     int64_t *change = DL_NEWS(arena, int64_t, positions + 2), now = 0;
     for (int s = 0; s < live->n; s++) {

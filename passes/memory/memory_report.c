@@ -1,4 +1,4 @@
-/* What is alive at the peak, for people. */
+/* The values alive at the peak of memory, as text. */
 #include <stdlib.h>
 
 #include "passes/memory/memory.h"

@@ -1,18 +1,18 @@
-/* plan_memory: one arena for the module. Variables come first, at the same place in every graph;
- * behind them each graph packs its transient values, over those of the other graphs, since two
- * graphs never run at once.
+/* plan_memory: places all tensors in one arena of the module. Variables come first, at equal
+ * offsets in every graph. After them each graph packs its transient values; graphs share this
+ * memory, since two graphs never run at once.
  *
- * Packing is offline storage allocation, NP-hard: items are placed greedily, each at the lowest
- * offset where no item alive at the same time lies, in several orders, of which the best stands
- * ("greedy by size", Pisarchyk and Lee, Efficient memory management for deep neural net inference,
- * 2020). */
+ * Packing is offline storage allocation, which is NP-hard. Storages are placed greedily, each at
+ * the lowest offset that no storage alive at the same time occupies, in several orders; the best
+ * result is kept ("greedy by size", Pisarchyk and Lee, Efficient memory management for deep
+ * neural net inference, 2020). */
 #include <stdlib.h>
 
 #include "passes/memory/memory.h"
 
 /* ---- variables ---- */
 
-/* Gives every variable of every graph its offset; returns the first byte behind them, or -1. */
+/* Gives every variable of every graph its offset; returns the first byte after them, or -1. */
 static int64_t place_variables(dl_module *m, dl_error *err) {
     for (int i = 0; i < m->graphs.n; i++)
         for (int k = 0; k < m->graphs.at[i]->vars.n; k++)
@@ -72,8 +72,8 @@ static bool meet(const dl_storage *a, const dl_storage *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* Lowest offset from `base` for `item` clear of those in `placed` (by offset) that live when it
- * does. */
+/* The lowest offset from `base` on where `item` overlaps none of `placed` (sorted by offset)
+ * that is alive at the same time. */
 static int64_t find_place(const dl_storage *item, dl_storage *const *placed, int n, int64_t base) {
     int64_t at = dl_memory_align(base, item->bytes);
     for (int i = 0; i < n; i++) {
@@ -86,7 +86,7 @@ static int64_t find_place(const dl_storage *item, dl_storage *const *placed, int
     return at;
 }
 
-/* Places all storages behind `base` in the order `compare` tells; returns the end. */
+/* Places all storages from `base` on, in the order of `compare`; returns the end. */
 static int64_t pack(dl_liveness *live, order_fn *compare, int64_t base, dl_arena *arena) {
     dl_storage **todo = DL_NEWS(arena, dl_storage *, live->n),
                **placed = DL_NEWS(arena, dl_storage *, live->n);
@@ -127,8 +127,8 @@ int64_t dl_module_arena_bytes(const dl_module *m) {
     return bytes;
 }
 
-/* Places the variables of all graphs and the values of this one. Graphs planned before or after
- * agree, because the variables' places follow from the module alone. */
+/* Places the variables of all graphs and the values of this one. All graphs agree on variables,
+ * whose offsets depend on the module alone. */
 bool dl_pass_plan_memory(dl_graph *g, dl_pass_ctx *ctx) {
     dl_arena *scratch = dl_arena_new(ctx->arena);
     dl_liveness live;

@@ -1,10 +1,11 @@
-/* schedule: list scheduling (Graham 1969) by two rules of choice, of which the order with the lower
- * peak stands.
+/* schedule: list scheduling (Graham 1969) with two priority rules; the order with the lower peak
+ * of memory is kept.
  *
- * Beside the operands, a node that writes the next value of a variable in place waits for all other
- * readers of the old one. Under both rules such a node runs as soon as it can: it takes no memory
- * and usually frees a gradient. So does a collective, and what reads its result only when two more
- * of its kind have begun, or nothing else is left to do: until then it is under way. */
+ * A node waits for its operands. A node that overwrites a variable with its next value also
+ * waits for all other readers of the old value. Both rules run such a node as soon as possible:
+ * it takes no memory and usually frees a gradient. Collectives run as soon as possible, too. A
+ * reader of a collective's result runs only when two more collectives of its kind have started,
+ * or when no other node is ready: until then the transfer may overlap with computation. */
 #include "ir/base/heap.h"
 #include "ir/walk.h"
 #include "passes/memory/memory.h"
@@ -13,21 +14,21 @@
 typedef struct {
     const dl_waits *waits;
     dl_arena *arena;
-    const bool *updates; /* makes the next value of a variable */
-    int *open;           /* reasons for which a node still waits; -1: placed */
-    int *left; /* by value id: readers still to come, and one that never comes when the host reads
-                  it */
-    int *readers; /* by value id: nodes still to come */
-    int *reads;   /* by value id, 0 between two uses: how often one node reads it */
-    int *begun;   /* by position: of a collective that is placed the how manieth it was, from 1 */
-    int *of_kind; /* the same among those of its kind */
-    int collectives;              /* that are placed */
-    DL_ARRAY(int) kinds[DL_NOPS]; /* those of each kind, in order */
-    DL_ARRAY(int) again;          /* to be offered anew */
+    const bool *updates; /* computes the next value of a variable */
+    int *open;           /* dependences that are still open; -1: placed */
+    int *left; /* by value id: the number of remaining readers, plus one that never comes when the
+                  host reads it */
+    int *readers;    /* by value id: the number of remaining reader nodes */
+    int *reads;      /* by value id, 0 between two uses: how often one node reads it */
+    int *begun;      /* by position: the collective's index in the order of starts, from 1 */
+    int *of_kind;    /* the same among collectives of its kind */
+    int collectives; /* how many collectives are placed */
+    DL_ARRAY(int) kinds[DL_NOPS]; /* those of each kind, in order of their starts */
+    DL_ARRAY(int) again;          /* nodes to push to the heap again */
 } scheduler;
 
-/* Which of two ready nodes goes first: less is earlier; ties go to the earlier in the order given.
- */
+/* The priority of a ready node: the least comes first; ties go to the node that is first in the
+ * given order. */
 typedef int64_t rank_fn(const scheduler *s, int i);
 
 static int64_t rank_as_given(const scheduler *s, int i) {
@@ -35,7 +36,7 @@ static int64_t rank_as_given(const scheduler *s, int i) {
     return 0;
 }
 
-/* Bytes that the node takes, less those that it is the last to need. */
+/* Bytes that the node allocates, minus those of values that it is the last to read. */
 static int64_t rank_by_bytes(const scheduler *s, int i) {
     const dl_node *n = s->waits->node[i];
     int64_t bytes = 0;
@@ -44,7 +45,7 @@ static int64_t rank_by_bytes(const scheduler *s, int i) {
     for (int k = 0; k < n->nin; k++) {
         const dl_value *v = n->in[k];
         int reads = s->reads[v->id];
-        s->reads[v->id] = 0; /* once a value */
+        s->reads[v->id] = 0; /* each value once */
         if (v->def && reads && s->left[v->id] == reads) bytes -= dl_type_bytes(&v->type);
     }
     return bytes;
@@ -52,8 +53,8 @@ static int64_t rank_by_bytes(const scheduler *s, int i) {
 
 static rank_fn *const ranks[] = {rank_as_given, rank_by_bytes};
 
-/* Of the collectives that node i waits for and that may still be under way, the last that was
- * begun; 0: none. */
+/* Among the collectives that node i waits for and that may still be in progress, the index of
+ * the last that was started; 0: none. */
 static int find_under_way(const scheduler *s, int i) {
     const dl_waits *w = s->waits;
     int last = 0;
@@ -74,7 +75,8 @@ static void offer(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
     dl_heap_put(s->arena, ready, under_way ? late : first ? INT64_MIN : rank(s, i), i);
 }
 
-/* One more is under way: what reads an earlier one is offered anew. */
+/* One more collective is in progress: pushes the readers of an earlier one again, with their new
+ * priorities. */
 static void begin_collective(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
     const dl_waits *w = s->waits;
     dl_op kind = w->node[i]->op;
@@ -88,7 +90,7 @@ static void begin_collective(scheduler *s, dl_heap *ready, rank_fn *rank, int i)
     }
 }
 
-/* The one node that is still to read a value. */
+/* The only node that has not read the value yet. */
 static int find_last_reader(const scheduler *s, const dl_uses *u) {
     for (int r = 0; r < u->n; r++) {
         int at = s->waits->position[u->readers[r]->out[0].id];
@@ -97,14 +99,15 @@ static int find_last_reader(const scheduler *s, const dl_uses *u) {
     return -1;
 }
 
-/* Node `i` is placed: values lose a reader. Where one node alone is left to read a value, its rank
- * falls: it is offered anew, and the offer before finds it placed. */
+/* Node `i` is placed: its operands have a reader less. If a value has one remaining reader, that
+ * reader's priority changes: it is pushed again, and the old entry of the heap is ignored when
+ * it is popped. */
 static void take_reads(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
     const dl_node *n = s->waits->node[i];
     for (int k = 0; k < n->nin; k++) {
         const dl_value *v = n->in[k];
         s->left[v->id]--;
-        if (s->reads[v->id]++) continue; /* once a value */
+        if (s->reads[v->id]++) continue; /* each value once */
         if (--s->readers[v->id] != 1 || !v->def) continue;
         int last = find_last_reader(s, &s->waits->uses[v->id]);
         if (last >= 0 && s->open[last] == 0) dl_push(s->arena, &s->again, last);
@@ -114,7 +117,7 @@ static void take_reads(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
     s->again.n = 0;
 }
 
-/* How many nodes read each value. */
+/* By value id: how many nodes read it. */
 static int *count_readers(const dl_waits *w, const dl_graph *g, dl_arena *arena) {
     int *readers = DL_NEWS(arena, int, g->next_id);
     for (uint32_t id = 0; id < g->next_id; id++)
@@ -123,7 +126,7 @@ static int *count_readers(const dl_waits *w, const dl_graph *g, dl_arena *arena)
     return readers;
 }
 
-/* One order by `rank` into `order`. False: an update waits for itself. */
+/* Fills `order` by the priority `rank`. False: an update waits for itself. */
 static bool run_list(const dl_waits *w, const dl_graph *g, const bool *updates, rank_fn *rank,
                      dl_arena *arena, dl_node **order) {
     scheduler s = {.waits = w, .arena = arena, .updates = updates};
