@@ -1,6 +1,6 @@
-/* The optimiser as part of the graph: the step count and all shared numbers are device values, the
- * rules are rows of two tables, and the rest of the step (clipping, who decays) is the same for all
- * of them. */
+/* optimizer: adds the optimiser to the graph. The step count and all shared numbers are device
+ * values; the update rules are rows of two tables; the rest of the step (clipping, the choice of
+ * parameters that decay) is the same for all optimisers. */
 #include "passes/optim/optimizer.h"
 
 #include <math.h>
@@ -31,15 +31,16 @@ int dl_schedule_find(const char *name) {
     return -1;
 }
 
-/* ---- shares ---- */
+/* ---- shards of the optimiser's state ---- */
 
-/* Is the node what gathers shares of this gradient (pass ranks)? It says whose they are. */
+/* Does the node all-gather shards of this gradient (pass ranks)? Its operand is the rank's shard.
+ */
 static bool gathers_shares(const dl_node *n, const dl_result *r) {
     const dl_attr *of = n && n->op == DL_OP_all_gather ? dl_node_attr(n, DL_ATTR_of) : NULL;
     return of && of->texts[0] == r->name;
 }
 
-/* The rank's share of what it has: of the old value as n gathers it of the gradient. */
+/* The rank's shard of the old value, cut as n cuts the gradient. */
 static void take_share(dl_optimization *o, dl_trained *t, const dl_node *n) {
     dl_var_cut *c = &t->share.cut[t->share.n++];
     int at = dl_type_axis(&t->own->type, dl_node_name(n, DL_ATTR_axis));
@@ -50,7 +51,7 @@ static void take_share(dl_optimization *o, dl_trained *t, const dl_node *n) {
     t->grad = n->in[0];
 }
 
-/* The graph's gradients, and of what is gathered of each rank's share that share. */
+/* The graph's gradients; where one is all-gathered, this rank's shard of it. */
 static void find_trained(dl_optimization *o, const dl_parallel *p) {
     dl_graph *g = o->b->graph;
     for (int i = 0; i < g->results.n; i++) {
@@ -65,9 +66,9 @@ static void find_trained(dl_optimization *o, const dl_parallel *p) {
 
 /* ---- the step ---- */
 
-/* The Euclidean norm, in f64, of all gradients together, or of the weights behind the step: of what
- * is in pieces or shares that of all ranks. The squares are f64 too: those of f32 beyond 1.8e19 are
- * infinite, or 0 below 1e-23, in f32. */
+/* The Euclidean norm, in f64, of all gradients, or of the weights after the step; for shards it is
+ * the norm over all ranks. Squares are f64, too: in f32, squares of values above 1.8e19 would be
+ * infinite, and below 1e-23 they would be 0. */
 static dl_value *common_norm(dl_optimization *o, bool weights) {
     dl_o_total total = {0};
     for (int i = 0; i < o->trained.n; i++) {
@@ -79,9 +80,9 @@ static dl_value *common_norm(dl_optimization *o, bool weights) {
     return dl_build1(o->b, DL_OP_sqrt, dl_o_total_sum(o, &total, "a norm"));
 }
 
-/* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). Of a
- * norm that is infinite the factor is NaN, not 0, with which all finite gradients would stand still
- * unseen. */
+/* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). For
+ * an infinite norm the factor is NaN, not 0: with 0 all finite gradients would become 0
+ * unnoticed. */
 static dl_value *clip_factor(dl_optimization *o, dl_value *norm) {
     dl_value *most = dl_optimizer_hyper(o, "max_norm", 1);
     dl_value *factor =
@@ -90,7 +91,7 @@ static dl_value *clip_factor(dl_optimization *o, dl_value *norm) {
     return dl_build3(o->b, DL_OP_select, finite, factor, dl_o_k(o, NAN));
 }
 
-/* Gradients are results no more; or are, as they are before clipping. */
+/* Removes the gradients from the graph's results; keep: they stay, as they are before clipping. */
 static void end_gradients(const dl_optimization *o, bool keep) {
     dl_graph *g = o->b->graph;
     int kept = 0, at = 0;
@@ -107,7 +108,7 @@ static void end_gradients(const dl_optimization *o, bool keep) {
     g->results.n = kept;
 }
 
-/* Does the graph write a parameter by itself? */
+/* Reports a graph that already updates a parameter. */
 static bool check_updates(const dl_graph *g, dl_pass_ctx *ctx) {
     bool *updated = DL_NEWS(ctx->arena, bool, g->next_id + 1);
     for (int i = 0; i < g->results.n; i++)
@@ -128,7 +129,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     if (recipe->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
         return false;
     if (!check_updates(g, ctx)) return false;
-    /* what belongs to no parameter comes from the line that the model's loss does */
+    /* nodes that belong to no parameter get the source line of the loss */
     const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
     const dl_loc whole = loss && loss->value->def ? loss->value->def->loc : (dl_loc){0};
     dl_builder b = {.graph = g, .loc = whole};

@@ -1,8 +1,8 @@
-/* The part of the optimiser pass that its rules and the loss scaler share: variables of the
- * optimiser's own, the whole of a rank's share, and totals over parameters and ranks. */
+/* Functions that the optimiser's rules and the loss scaler share: variables of the optimiser, the
+ * whole of a shard, and totals over parameters and ranks. */
 #include "passes/optim/optimizer.h"
 
-/* A model's own variable of a name that the optimiser needs. */
+/* Reports a model's variable whose name the optimiser needs. */
 static void check_free(const dl_optimization *o, const char *name) {
     const dl_var *v = dl_var_set_find(&o->model, name);
     if (v) dl_fail_taken(o->b->graph, v, "the optimiser's own", o->err);
@@ -12,8 +12,8 @@ static dl_init starts_at(double first) {
     return (dl_init){.kind = first ? DL_INIT_CONST : DL_INIT_ZERO, .a = first};
 }
 
-/* A model's own variable may have the name, as exp_avg.weight of a layer that is labelled exp_avg
- * beside a parameter `weight`: two dots stand in no name of a model's. */
+/* The plain name may be taken by the model: exp_avg.weight of a layer labelled exp_avg, together
+ * with a parameter `weight`. Then the name gets two dots, which no name of a model has. */
 dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t,
                            double first) {
     const char *name = dl_internf("%s.%s", what, t->var->name);
@@ -60,7 +60,7 @@ void dl_o_total_add(dl_optimization *o, dl_o_total *total, const dl_trained *t, 
     total->sum[k] = total->sum[k] ? dl_o_add(o, total->sum[k], term) : term;
 }
 
-/* a with b, which is this rank's part of a sum between those of the cut; either may be NULL. */
+/* a plus b, where b is summed over the ranks of the cut; either may be NULL. */
 static dl_value *add_sum(dl_optimization *o, dl_value *a, dl_value *b, const dl_var_cut *cut,
                          const char *of) {
     if (!b) return a;

@@ -1,9 +1,9 @@
-/* One parameter's step: rows of ir/base/optimizers.def, in the arrangement of torch.optim, so that
- * its bits can be compared. */
+/* The update rules of one parameter: rows of ir/base/optimizers.def. The order of operations is
+ * that of torch.optim, so that results can be compared bit by bit. */
 #include "passes/optim/optimizer.h"
 
-/* What is kept of a next value. Axes without a name take no part in arithmetic: they come back at
- * the end. */
+/* The next value that is stored: the old one where the step is skipped. Axes without a name take
+ * no part in arithmetic, and are restored at the end. */
 static dl_value *settle(dl_optimization *o, dl_value *old, dl_value *next) {
     if (o->sound) next = dl_build3(o->b, DL_OP_select, o->sound, next, old);
     if (dl_type_same(&next->type, &old->type)) return next;
@@ -19,14 +19,14 @@ static void update_param(dl_optimization *o, dl_trained *t, dl_value *next) {
     dl_graph_result(o->b->graph, DL_RESULT_UPDATE, t->var->name, dl_o_whole(o, t, t->next), t->var);
 }
 
-/* A shared number as the parameter's element type. */
+/* A shared number, cast to the parameter's element type. */
 static dl_value *as(dl_optimization *o, dl_value *scalar, const dl_trained *t) {
     return dl_build_cast(o->b, scalar, t->own->type.dtype);
 }
 
 static dl_value *decay(dl_optimization *o) { return dl_optimizer_hyper(o, "weight_decay", 0); }
 
-/* A number that each optimiser has its own of, where nobody sets it. */
+/* An option whose default differs between optimisers. */
 static dl_value *own(dl_optimization *o, const char *name, dl_optimizer_option option) {
     return dl_optimizer_hyper(o, name, dl_optimizer_own(o->recipe->optimizer, option, DL_OF_TORCH));
 }
@@ -44,8 +44,8 @@ static dl_value *rest(dl_optimization *o, dl_value *share) {
     return dl_o_sub(o, dl_o_k(o, 1), share);
 }
 
-/* The gradient; where the parameter decays, L2: grad + decay p, the gradient of decay / 2 |p|^2
- * beside the loss'. */
+/* The gradient; where the parameter decays, plus L2: grad + decay p, the gradient of decay / 2
+ * |p|^2 that is added to the loss. */
 static dl_value *gradient(dl_optimization *o, const dl_trained *t, bool decays) {
     return decays ? dl_o_add(o, t->grad, dl_o_mul(o, t->own, as(o, decay(o), t))) : t->grad;
 }
@@ -81,14 +81,14 @@ static dl_value *above_eps(dl_optimization *o, const dl_trained *t, dl_value *v)
 
 /* ---- Adam and its kin: m is a mean of gradients g, v one of their squares ---- */
 
-/* 1 - beta^taken: what an average that began at 0 holds of a value that stays. */
+/* 1 - beta^taken: the bias of an average that started at 0 (bias correction). */
 static dl_value *filled(dl_optimization *o, dl_value *beta) {
     return rest(o, dl_build2(o->b, DL_OP_pow, beta, o->taken));
 }
 
-/* m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g g,  p <- p - (rate / c1) m / (sqrt(v) / sqrt(c2)
- * + eps), with c1 = 1 - b1^taken and c2 = 1 - b2^taken (Kingma and Ba 2015). `from`: what the move
- * starts at. */
+/* m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g g, p <- p - (rate / c1) m / (sqrt(v) / sqrt(c2) +
+ * eps), with c1 = 1 - b1^taken and c2 = 1 - b2^taken (Kingma and Ba 2015). `from`: the value that
+ * the move is subtracted from. */
 static void build_adam(dl_optimization *o, dl_trained *t, dl_value *grad, dl_value *from) {
     dl_value *b1 = beta1(o), *b2 = beta2(o);
     dl_value *c1 = filled(o, b1), *c2 = filled(o, b2);
@@ -110,7 +110,7 @@ void dl_optimize_adam(dl_optimization *o, dl_trained *t, bool decays) {
     build_adam(o, t, gradient(o, t, decays), t->own);
 }
 
-/* The decay apart from the gradient: p <- p (1 - rate decay) first (Loshchilov and Hutter 2019). */
+/* Decoupled decay: p <- p (1 - rate decay) first (Loshchilov and Hutter 2019). */
 void dl_optimize_adamw(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *from = t->own;
     if (decays) {
@@ -147,16 +147,15 @@ static dl_value *unbiased(dl_optimization *o, const dl_trained *t, dl_value *v, 
     return above_eps(o, t, dl_o_div(o, v, c2));
 }
 
-/* p <- p - rate ((1 - u_i) g / (1 - u_1 ... u_i) + u_i+1 m / (1 - u_1 ... u_i+1)) / (sqrt(v / c2) +
- * eps) with the momentum u_i of step i (Dozat 2016). PyTorch 1.13 has u_i twice in the longer
- * product, where it goes parameter by parameter (foreach=None); its later versions and foreach=True
- * are as this is. */
+/* p <- p - rate ((1 - u_i) g / (1 - u_1 ... u_i) + u_i+1 m / (1 - u_1 ... u_i+1)) / (sqrt(v / c2)
+ * + eps) with the momentum u_i of step i (Dozat 2016). PyTorch 1.13 has u_i twice in the longer
+ * product when foreach=None; later versions and foreach=True compute this formula. */
 void dl_optimize_nadam(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *grad = gradient(o, t, decays), *b1 = beta1(o), *b2 = beta2(o);
     dl_value *now = momentum_of(o, o->taken);
     dl_value *next = momentum_of(o, dl_build_k(o->b, DL_OP_add, o->taken, 1));
     dl_var *past = dl_graph_find_var(o->b->graph, "optimizer.mu_product");
-    if (!past) { /* kept once, with the first parameter */
+    if (!past) { /* one variable for all parameters, created with the first */
         past = dl_optimizer_scalar(o, "mu_product", 1);
         update(o, past, dl_o_mul(o, &past->value, now));
     }
@@ -171,8 +170,8 @@ void dl_optimize_nadam(dl_optimization *o, dl_trained *t, bool decays) {
     update_param(o, t, move(o, t, half, of_mean, m, spread));
 }
 
-/* n of at most w squares are averaged, as if alike: r^2 = (n - 4) (n - 2) w / ((w - 4) (w - 2) n).
- * Both are held at 5, below which r is not used, and no number. */
+/* The rectification for n of at most w averaged squares: r^2 = (n - 4) (n - 2) w / ((w - 4) (w -
+ * 2) n). Both are clamped to 5 from below: under 5, r is not used and may be no number. */
 static dl_value *rectified(dl_optimization *o, dl_value *n, dl_value *w) {
     dl_value *both[] = {n, w};
     for (int i = 0; i < 2; i++) {
@@ -184,8 +183,8 @@ static dl_value *rectified(dl_optimization *o, dl_value *n, dl_value *w) {
     return root(o, dl_o_div(o, both[0], both[1]));
 }
 
-/* p <- p - (rate / c1) m  where no more than 5 squares are averaged, then
- * p <- p - (rate / c1) r sqrt(c2) m / (sqrt(v) + eps) (Liu et al. 2020) */
+/* p <- p - (rate / c1) m where at most 5 squares are averaged, else p <- p - (rate / c1) r
+ * sqrt(c2) m / (sqrt(v) + eps) (Liu et al. 2020) */
 void dl_optimize_radam(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *grad = gradient(o, t, decays), *b1 = beta1(o), *b2 = beta2(o);
     dl_value *two = dl_o_k(o, 2), *c1 = filled(o, b1), *c2 = filled(o, b2);
@@ -204,9 +203,9 @@ void dl_optimize_radam(dl_optimization *o, dl_trained *t, bool decays) {
     update_param(o, t, dl_o_add(o, t->own, dl_o_mul(o, m, by)));
 }
 
-/* ---- descent along the gradient, or along what is made of it ---- */
+/* ---- descent along the gradient, or along a function of it ---- */
 
-/* b <- momentum b + x, which is gone along in place of x; x where there is no momentum. */
+/* b <- momentum b + x, which replaces x as the direction; x where there is no momentum. */
 static dl_value *with_momentum(dl_optimization *o, const dl_trained *t, dl_value *x, bool ahead) {
     if (!o->recipe->momentum) return x;
     dl_value *momentum = as(o, dl_optimizer_hyper(o, "momentum", 0.9), t);
@@ -221,14 +220,14 @@ static void descend(dl_optimization *o, dl_trained *t, dl_value *rate, dl_value 
     update_param(o, t, dl_o_sub(o, t->own, dl_o_mul(o, x, as(o, rate, t))));
 }
 
-/* b <- momentum b + g; p <- p - rate b, or with Nesterov's look ahead p - rate (g + momentum b). */
+/* b <- momentum b + g; p <- p - rate b, or with Nesterov momentum p - rate (g + momentum b). */
 void dl_optimize_sgd(dl_optimization *o, dl_trained *t, bool decays) {
     descend(o, t, o->rate, with_momentum(o, t, gradient(o, t, decays), o->recipe->nesterov));
 }
 
-/* v <- alpha v + (1 - alpha) g g,  b <- momentum b + g / (sqrt(v) + eps),  p <- p - rate b
- * (Tieleman and Hinton 2012); centered: v less the square of the mean gradient (Graves 2013), not
- * below 0, where rounding may take it. */
+/* v <- alpha v + (1 - alpha) g g, b <- momentum b + g / (sqrt(v) + eps), p <- p - rate b (Tieleman
+ * and Hinton 2012). Centered: v minus the squared mean gradient (Graves 2013), clamped at 0
+ * because of rounding. */
 void dl_optimize_rmsprop(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *grad = gradient(o, t, decays), *alpha = own(o, "alpha", DL_OPTION_alpha);
     dl_value *v = kept_average(o, t, "square_avg", alpha, square(o, grad));

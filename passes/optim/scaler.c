@@ -21,9 +21,10 @@ dl_value *dl_scaler_seed(dl_builder *b, dl_dtype dtype, dl_error *err) {
     return dl_build_cast(b, &add_state(b, DL_SCALER_SCALE, DL_F32, first_scale, err)->value, dtype);
 }
 
-/* How many elements are not finite: one sum, which can stand beside what makes the gradient. It is
- * asked by comparison, and so, of a gradient in 16 bits, what memory has of it (fuse_kernel.c): in
- * f32 a sum may be finite that is beyond them. */
+/* The number of elements that are not finite: one sum, which can be an epilogue reduction of the
+ * contraction that computes the gradient. It uses comparisons, so that a gradient in 16 bits is
+ * tested as memory holds it (fuse_kernel.c): a sum that is finite in f32 may be infinite in 16
+ * bits. */
 static dl_value *count_faults(dl_builder *b, dl_value *grad) {
     const dl_node *n = grad->def;
     if (n && n->op == DL_OP_cast && dl_dtype_is_half(n->in[0]->type.dtype)) grad = n->in[0];
@@ -33,19 +34,20 @@ static dl_value *count_faults(dl_builder *b, dl_value *grad) {
     return dl_build_reduce(b, DL_OP_sum, fault, 0, NULL);
 }
 
-/* Every gradient divided by the scale: multiplied by the reciprocal, which is taken in f64 and
- * rounded. The test is of what it was before. Returns whether all are finite. */
+/* Every gradient divided by the scale: multiplied by the reciprocal, which is computed in f64 and
+ * rounded. The gradient is tested before the multiplication. Returns whether all gradients are
+ * finite. */
 static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
     dl_value *wide = dl_build_cast(o->b, scale, DL_F64);
     dl_value *by = dl_build_cast(o->b, dl_o_div(o, dl_o_k(o, 1), wide), DL_F32);
-    dl_o_total faults = {0}; /* another rank's part is not finite: all skip the step */
+    dl_o_total faults = {0}; /* all ranks skip the step if any rank's shard is not finite */
     dl_loc loc = o->b->loc;
     for (int i = 0; i < o->trained.n; i++) {
         dl_trained *t = &o->trained.at[i];
         o->b->loc = t->var->loc;
         dl_o_total_add(o, &faults, t, count_faults(o->b, t->grad));
         t->grad = dl_o_mul(o, t->grad, dl_build_cast(o->b, by, t->grad->type.dtype));
-        if (!dl_type_same(&t->grad->type, &t->own->type)) /* axes without a name come back */
+        if (!dl_type_same(&t->grad->type, &t->own->type)) /* restores axes without a name */
             t->grad = dl_build_as(o->b, DL_OP_broadcast, 1, &t->grad, 0, NULL, t->own->type);
     }
     o->b->loc = loc;
@@ -53,8 +55,7 @@ static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
     return dl_build_k(o->b, DL_OP_eq, all, 0);
 }
 
-/* The scale grows at the end of a run of good steps, but not beyond what f32 holds; and the run
- * begins anew. */
+/* The scale grows after a run of good steps, if f32 can hold the result; then a new run starts. */
 static void update_scale(dl_optimization *o, dl_var *scale, dl_var *good) {
     dl_builder *b = o->b;
     dl_value *run = dl_build_k(b, DL_OP_add, &good->value, 1);

@@ -1,21 +1,22 @@
-/* Dynamic loss scaling (Micikevicius et al. 2018), as torch.amp.GradScaler: 16-bit gradients would
- * vanish below 2^-24, so that the loss is multiplied by a scale before the way back, and each
- * gradient by its reciprocal behind it. A step of which some gradient is not finite is skipped: it
- * changes nothing, and halves the scale; so many steps without one double it.
+/* Dynamic loss scaling (Micikevicius et al. 2018), as torch.amp.GradScaler. 16-bit gradients would
+ * vanish below 2^-24. So the loss is multiplied by a scale before the backward pass, and each
+ * gradient by its reciprocal after it. A step with a gradient that is not finite is skipped: it
+ * changes nothing, and halves the scale. A given number of steps in a row without one doubles the
+ * scale.
  *
- * State of the train graph (ir/base/tags.h): scaler.scale (f32), that of the next step, which the
- * host sets at the start; scaler.good (i32), the steps since it changed or since one was skipped;
- * scaler.skipped (i64), all steps that were. Hyperparameter: scaler.growth_interval. Results:
- * metrics loss_scale and skipped. Private to the passes. */
+ * State of the train graph (ir/base/tags.h): scaler.scale (f32), the scale of the next step, which
+ * the host sets at the start; scaler.good (i32), the steps since the scale changed or a step was
+ * skipped; scaler.skipped (i64), the number of skipped steps. Hyperparameter:
+ * scaler.growth_interval. Results: metrics loss_scale and skipped. Private to the passes. */
 #ifndef DL_SCALER_H
 #define DL_SCALER_H
 #include "passes/optim/optimizer.h"
 
-/* The gradient of the scaled loss, a scalar of this type, for the loss: its scale. Adds
+/* The gradient of the scaled loss by the loss, a scalar of this type: the scale. Adds the variable
  * scaler.scale. Errors: the model has a variable of that name. */
 dl_value *dl_scaler_seed(dl_builder *b, dl_dtype dtype, dl_error *err);
 
-/* Behind the gradients of all parameters and o->step: divides the results of role GRAD by the
- * scale, sets o->sound and o->taken, and builds the scaler's own next state. */
+/* To be called after all gradients and o->step exist: divides the results of role GRAD by the
+ * scale, sets o->sound and o->taken, and builds the scaler's next state. */
 void dl_scaler_unscale(dl_optimization *o);
 #endif

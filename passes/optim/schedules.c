@@ -1,11 +1,11 @@
 /* The learning rate of a step as nodes: rows of schedules.def. Its numbers are hyperparameters, so
- * that changing one compiles nothing; in the graph `optimizer.` stands before their names. In the
- * formulas, it is the number of the step from 1, o->at: the run's own and lr.passed, which is not 0
- * where its earlier epochs had another number of steps than those now. And
+ * that changing one needs no compilation; their names in the graph begin with `optimizer.`. In the
+ * formulas, it is the number of the step from 1 (o->at): the run's own number plus lr.passed,
+ * which is not 0 where earlier epochs had another number of steps. The hyperparameters are
  *
- *   lr.init     the rate to begin with        lr.total    steps (cosine_epochs: epochs) of the
- * cosine lr.end      the rate to end with          lr.steps    steps in an epoch lr.warmup   steps
- * of warm-up              lr.scale    a factor on all */
+ *   lr.init     the initial rate        lr.total    steps of the cosine (cosine_epochs: epochs)
+ *   lr.end      the final rate          lr.steps    steps in an epoch
+ *   lr.warmup   steps of warm-up        lr.scale    a factor on all rates */
 #include <math.h>
 
 #include "passes/optim/optimizer.h"
@@ -41,7 +41,7 @@ dl_value *dl_schedule_cosine(dl_optimization *o) {
     return dl_build2(o->b, DL_OP_min, dl_o_mul(o, risen(o), height), falling);
 }
 
-/* Epochs finished before this step. */
+/* Epochs completed before this step. */
 static dl_value *epoch(dl_optimization *o) {
     dl_value *before = dl_o_sub(o, o->at, dl_o_k(o, 1));
     return dl_build1(o->b, DL_OP_floor, dl_o_div(o, before, dl_optimizer_hyper(o, "lr.steps", 1)));
@@ -56,10 +56,10 @@ dl_value *dl_schedule_cosine_epochs(dl_optimization *o) {
     return warmed(o, half_cosine(o, epoch(o)));
 }
 
-/* init, times the factor of the recipe's range [start, end) that held an epoch last, this one or
- * one before (of several the last; 1 before any), times a warm-up from lr.warmup.from to 1 over the
- * steps of lr.warmup (Goyal et al. 2017). As under Horovod's callbacks: what ends with a range is
- * the setting, not what it has set; and the first step has risen by one of them. */
+/* init times three factors. First, the factor of the recipe's last range [start, end) that has
+ * begun (1 before any). Second, a warm-up from lr.warmup.from to 1 over the steps of lr.warmup
+ * (Goyal et al. 2017). As with Horovod's callbacks, the factor stays after the end of its range,
+ * and the first step already has one increment of the warm-up. */
 dl_value *dl_schedule_piecewise(dl_optimization *o) {
     dl_value *factor = dl_o_k(o, 1), *held = dl_o_k(o, -1), *now = epoch(o);
     for (int i = 0; i < o->recipe->ranges; i++) {

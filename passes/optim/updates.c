@@ -1,10 +1,10 @@
-/* updates: makes it possible to write every next value over the old one.
+/* updates: ensures that every next value of a variable can be written over the old one.
  *
- * The node that writes it must stand behind all other readers of the old value. Where updates wait
- * for each other in a circle (two parameters, the gradient of each of which needs the other), where
- * the node itself reads the old value at other points than it writes, and where the host is to see
- * the old value, the old value is copied first, by a kernel that is scheduled and planned like all
- * others. Where an order exists, nothing is copied. */
+ * The node that writes it must run after all other readers of the old value. In three cases the
+ * old value is copied first, by a kernel that is scheduled and planned like all others: where
+ * updates wait for each other in a circle (two parameters, each of whose gradients needs the
+ * other), where the node itself reads the old value at other points than it writes, and where the
+ * host reads the old value. Where a valid order exists, nothing is copied. */
 #include "ir/base/heap.h"
 #include "ir/kernel/kernel.h"
 #include "passes/memory/memory.h"
@@ -14,7 +14,7 @@ typedef struct {
     dl_graph *g;
     dl_arena *scratch;
     dl_value **copy; /* by variable's value id: the copy of its old value, or NULL */
-    int numbered;    /* of the kernels made here */
+    int numbered;    /* the number of kernels created here */
 } updater;
 
 /* ---- copies ---- */
@@ -41,7 +41,7 @@ static dl_kernel *new_copy_kernel(updater *u, const dl_type *t, dl_loc loc) {
                       .loc = loc};
     for (int i = 0; i < t->rank; i++)
         k->space[i] = t->axis[i], load.index[i] = (dl_index){.axis = i};
-    dl_kinstr store = load; /* at the same place */
+    dl_kinstr store = load; /* at the same index */
     store.kind = DL_K_STORE, store.nargs = 1, store.param = 1;
     dl_push(arena, &k->instrs, load);
     dl_push(arena, &k->instrs, store);
@@ -52,7 +52,7 @@ static dl_kernel *new_copy_kernel(updater *u, const dl_type *t, dl_loc loc) {
     return k;
 }
 
-/* A node, in no list yet, that copies v. */
+/* A new node, in no list yet, that copies v. */
 static dl_node *new_copy(updater *u, dl_value *v) {
     dl_loc loc = v->var ? v->var->loc : v->def->loc;
     dl_node *n = dl_node_new(u->g, DL_OP_fused, 1, &v, 1, &v->type, loc);
@@ -60,7 +60,7 @@ static dl_node *new_copy(updater *u, dl_value *v) {
     return n;
 }
 
-/* The copy of a variable's old value, made in front of everything where there is none yet. */
+/* The copy of a variable's old value; if there is none, a new one before all other nodes. */
 static dl_value *old_value(updater *u, dl_var *var, dl_node **made) {
     dl_value **copy = &u->copy[var->value.id];
     *made = NULL;
@@ -73,7 +73,7 @@ static void replace_operand(dl_node *n, const dl_value *from, dl_value *to) {
         if (n->in[k] == from) n->in[k] = to;
 }
 
-/* ---- conflicts that no order mends ---- */
+/* ---- conflicts that no order resolves ---- */
 
 typedef struct {
     updater *u;
@@ -88,7 +88,8 @@ static dl_value *copy_old(mending *m, dl_var *var) {
     return copy;
 }
 
-/* Every update writes a value of its own. */
+/* Copies a value that is the next value of several variables, so that each update writes its own.
+ */
 static void part_shared_values(mending *m) {
     dl_graph *g = m->u->g;
     bool *taken = DL_NEWS(m->u->scratch, bool, g->next_id);
@@ -105,11 +106,12 @@ static void part_shared_values(mending *m) {
     }
 }
 
-/* What is read of the old value by the node that writes the new one, and by the host. */
+/* Copies old values that the node that writes the new one reads at other points, or that the host
+ * reads. */
 static void part_readers(mending *m) {
     dl_graph *g = m->u->g;
-    dl_var **written =
-        DL_NEWS(m->u->scratch, dl_var *, g->next_id); /* by value id: an updated variable */
+    dl_var **written = DL_NEWS(m->u->scratch, dl_var *,
+                               g->next_id); /* by value id: the variable that the step updates */
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role != DL_RESULT_UPDATE || r->value == &r->var->value) continue;
@@ -141,13 +143,13 @@ static void mend(updater *u) {
 typedef struct {
     updater *u;
     dl_waits w;
-    int *writer;  /* by variable's value id: the node that makes its next value */
-    bool *parted; /* by variable's value id: who had not read its old value when nothing could run
-                     reads the copy */
-    int *open;    /* reasons for which a node still waits; -1: placed */
-    int *look;    /* a node: how many of the reasons before it are known to be gone */
-    int *path;    /* of a search for a circle */
-    int *step;    /* a node: its place in `path`, or -1 */
+    int *writer;  /* by variable's value id: the node that computes its next value */
+    bool *parted; /* by variable's value id: readers that had not run when the circle was broken
+                     read the copy */
+    int *open;    /* dependences that are still open; -1: placed */
+    int *look;    /* by node: how many of its dependences are known to be resolved */
+    int *path;    /* of a depth-first search for a circle */
+    int *step;    /* by node: its position in `path`, or -1 */
     dl_heap ready;
     DL_ARRAY(dl_node *) order;
 } sorter;
@@ -168,7 +170,7 @@ static void run_ready(sorter *s) {
     }
 }
 
-/* A reason for which node i still waits. Those that are gone do not come back. */
+/* An open dependence of node i. Resolved dependences stay resolved. */
 static dl_wait find_reason(sorter *s, int i) {
     for (;; s->look[i]++) {
         dl_wait w = s->w.before[i][s->look[i]];
@@ -176,8 +178,8 @@ static dl_wait find_reason(sorter *s, int i) {
     }
 }
 
-/* Nothing can run: from any node on there is a circle, and in it a variable whose copy breaks it;
- * of those the smallest. */
+/* No node can run, so from any node on there is a circle. Returns, among the variables in the
+ * circle whose copy breaks it, the smallest. */
 static dl_var *find_breaker(sorter *s, int from) {
     int n = 0, at = from;
     for (; s->step[at] < 0; at = find_reason(s, at).node) s->step[at] = n, s->path[n++] = at;
@@ -191,7 +193,7 @@ static dl_var *find_breaker(sorter *s, int from) {
     return best;
 }
 
-/* Copies the variable here; who has not read it yet reads the copy. */
+/* Copies the variable here; nodes that have not run yet read the copy. */
 static void break_circle(sorter *s, dl_var *var) {
     dl_node *made;
     dl_value *copy = old_value(s->u, var, &made);
