@@ -1,9 +1,11 @@
-/* buckets: what is summed over the same ranks is summed several at once: a network takes as long to
- * begin as to carry a hundred kilobytes. Buckets are filled in the order in which the way back
- * makes the gradients, so that each begins while the rest of them is made; the first is small, so
- * that it begins soon (Li et al., PyTorch Distributed: experiences on accelerating data parallel
- * training, VLDB 2020). A bucket is one node with many operands, which plan_memory puts side by
- * side: the gradients themselves, and no copies. */
+/* buckets: sums several values over the same ranks by one collective, because starting one takes
+ * as long as sending a hundred kilobytes.
+ *
+ * Buckets are filled in the order in which the backward pass computes the gradients, so that each
+ * transfer starts while later gradients are computed. The first bucket is small, so that it starts
+ * early (Li et al., PyTorch Distributed: experiences on accelerating data parallel training, VLDB
+ * 2020). A bucket is one node with many operands. plan_memory places these contiguously: the
+ * bucket holds the gradients themselves, not copies. */
 #include <stdlib.h>
 
 #include "ir/walk.h"
@@ -12,10 +14,11 @@
 
 typedef struct {
     dl_node *node; /* an all_reduce of one operand */
-    int64_t made;  /* where its operand is made; of those in a sequence: its number there */
-    int level; /* how many such its operand waits for, one behind the other; not in a sequence */
-    int64_t until; /* in a sequence: the number of the first collective that depends on it */
-    bool told;     /* its result is for the host alone, at the end */
+    int64_t made;  /* the position of its operand's node; for ordered collectives: its number */
+    int level; /* the longest chain of such sums that its operand depends on; not for ordered ones
+                */
+    int64_t until; /* ordered: the number of the first collective that depends on it */
+    bool told;     /* its result is for the host only, at the end */
     int64_t bytes;
 } member;
 
@@ -27,16 +30,16 @@ static int by_time(const void *pa, const void *pb) {
                                                        : -1;
 }
 
-/* No bucket waits for itself: a norm of what a norm has clipped is of another level. In a sequence
- * a bucket has the number of its last member, and `until` is the least of its members'. */
+/* May both be in one bucket? A bucket must not depend on itself: the norm of gradients that
+ * another norm has clipped is of another level. Ordered buckets have the number of their last
+ * member, and the minimum of the members' `until`. */
 static bool go_together(const member *a, const member *b, int64_t until) {
     return a->told == b->told && a->level == b->level && b->made < until &&
            a->node->in[0]->type.dtype == b->node->in[0]->type.dtype &&
            dl_node_name(a->node, DL_ATTR_group) == dl_node_name(b->node, DL_ATTR_group);
 }
 
-/* Whose the members are, one by one: ranks whose members stand in another order would sum different
- * values. */
+/* The names of the members in order: ranks with another order of members would sum wrong values. */
 static dl_attr names_of(const dl_graph *g, const member *m, int n) {
     const char **texts = DL_NEWS(g->module->arena, const char *, n);
     for (int i = 0; i < n; i++) {
@@ -46,7 +49,7 @@ static dl_attr names_of(const dl_graph *g, const member *m, int n) {
     return (dl_attr){.id = DL_ATTR_of, .n = n, .texts = texts};
 }
 
-/* The node of members [first, end) in one. */
+/* One node in place of the members [first, end). */
 static dl_node *join(dl_graph *g, const member *m, int first, int end, dl_arena *arena) {
     int n = end - first;
     dl_value **in = DL_NEWS(arena, dl_value *, n);
@@ -56,7 +59,8 @@ static dl_node *join(dl_graph *g, const member *m, int first, int end, dl_arena 
     uint32_t next = g->next_id;
     dl_node *all = dl_node_new(g, DL_OP_all_reduce, n, in, n, types, one->loc);
     g->next_id = next;
-    for (int i = 0; i < n; i++) all->out[i].id = m[first + i].node->out[0].id; /* numbers survive */
+    for (int i = 0; i < n; i++)
+        all->out[i].id = m[first + i].node->out[0].id; /* values keep their ids */
     for (int i = 0; i < one->nattrs; i++) {
         dl_attr a = one->attrs[i];
         if (a.id == DL_ATTR_order) a.i = m[end - 1].made;
@@ -65,19 +69,18 @@ static dl_node *join(dl_graph *g, const member *m, int first, int end, dl_arena 
     }
     for (int i = 0; i < n; i++) {
         dl_replace_value(g, &m[first + i].node->out[0], &all->out[i]);
-        m[first + i].node->nin = 0; /* gone: marks it */
+        m[first + i].node->nin = 0; /* marks a node to be removed */
     }
     return all;
 }
 
-/* Is it of a group that gradients are summed over? */
+/* Does it sum over a group of ranks that gradients are summed over? */
 static bool sums_gradients(const dl_node *n) {
     return n->op == DL_OP_all_reduce && strcmp(dl_node_name(n, DL_ATTR_group), "tp") != 0;
 }
 
-/* By value id: does another such sum depend on it, of more than one number, as norms are? A sum
- * that others depend on (a statistic of the batch, in the forward or the backward pass) is needed
- * at once. */
+/* By value id: does another such sum of more than one number (as norms are) depend on it? Such a
+ * sum is needed at once: a batch statistic in the forward or backward pass. */
 static bool *find_inner(const dl_graph *g, dl_arena *arena) {
     bool *inner = DL_NEWS(arena, bool, g->next_id + 1);
     for (int i = g->nodes.n - 1; i >= 0; i--) {
@@ -100,10 +103,10 @@ bool *dl_find_joinable(const dl_graph *g, int64_t most, dl_arena *arena) {
     return joinable;
 }
 
-/* The nodes of the graph that a bucket may hold, in order. A sum that fills a bucket by itself is
- * left alone, and does not end the bucket of the small ones around it. In a sequence pass
- * `sequence` has decided: by now ranks with other pieces may have other kernels, and would decide
- * otherwise. */
+/* The nodes of the graph that a bucket may hold, in order. A sum that fills a bucket by itself
+ * stays alone, and does not end the bucket of small sums around it. For ordered collectives the
+ * pass `sequence` has chosen: by now ranks with other shards may have other kernels, and would
+ * choose differently. */
 static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, int *n) {
     const dl_uses *uses = dl_graph_uses(g, arena);
     member *m = DL_NEWS(arena, member, g->nodes.n + 1);

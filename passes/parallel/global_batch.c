@@ -1,23 +1,24 @@
-/* global_batch: where ranks share the samples of a step, a sum or a mean over the samples that a
- * model writes is that of all ranks' samples. Of a loss that is linear in them the gradient is the
- * mean of the ranks' gradients (pass ranks), and nothing is built here. Of one that is not (a mean
- * over targets that are not ignored, the root of a mean), each rank's sum goes through an
- * all_reduce first: a quotient of sums is not the mean of the ranks' quotients. It stands in front
- * of `lower`, so that the statistics of batch norms, which are a rank's own (or all ranks',
- * sync_batch_norm), are still layers.
+/* global_batch: where ranks share the samples of a step, a model's sum or mean over the samples
+ * becomes that over all ranks' samples.
+ *
+ * If the loss is linear in these, its gradient is the mean of the ranks' gradients (pass ranks),
+ * and nothing is built here. If it is not (a mean over targets that are not ignored, the root of a
+ * mean), each rank's sum goes through an all_reduce first: a quotient of sums is not the mean of
+ * the ranks' quotients. The pass runs before `lower`, while batch norms are still one op: their
+ * statistics are a rank's own (or all ranks', sync_batch_norm).
  *
  * Every value has a kind:
  *
- *   ALIKE   made of no samples: weights, numbers
- *   SHARED  made of all ranks' samples, and the same on all ranks
- *   OWN     made of this rank's samples, `at` being where they lie, if they are still there
- *   SUM     a sum over this rank's samples: the ranks' add up to that of the global batch
- *   MEAN    the mean of the ranks' is that of the global batch
+ *   ALIKE   independent of samples: weights, numbers
+ *   SHARED  computed from all ranks' samples, and equal on all ranks
+ *   OWN     computed from this rank's samples; `at`: the axis of samples, if there still is one
+ *   SUM     a sum over this rank's samples: the ranks' sums add up to that of the global batch
+ *   MEAN    the mean of the ranks' values is that of the global batch
  *
- * Gradients. What a rank differentiates is its own loss, and the gradients' mean over the ranks is
- * taken. A SHARED value gets the same gradient on every rank; all ranks' together, that is R times
- * it, flow into each rank's sum (`scale_gradient`). Where a rank makes something of its own of a
- * SHARED value, the gradients differ, and their mean over the ranks goes back (`enter`, whose
+ * Gradients. A rank differentiates its own loss, and the mean of gradients over the ranks is
+ * taken. A SHARED value gets equal gradients on every rank; their total, R times one of them,
+ * flows into each rank's sum (`scale_gradient`). Where a rank computes an OWN value from a SHARED
+ * one, the gradients differ, and their mean over the ranks is the gradient (`enter`, whose
  * gradient is an all_reduce). */
 #include <math.h>
 
@@ -27,17 +28,17 @@
 #include "passes/pass.h"
 
 typedef enum { ALIKE, SHARED, OWN, SUM, MEAN } kind;
-/* Where samples lie: along an axis into which they may be joined with others. */
+/* The axis of the samples, possibly joined with other axes. */
 typedef struct {
-    const char *axis; /* interned; NULL: nowhere */
-    int64_t inner,
-        outer; /* points of the axes that are joined to it within the samples, and around them */
+    const char *axis;     /* interned; NULL: no axis */
+    int64_t inner, outer; /* the number of points of the axes joined to it, within the samples and
+                             around them */
 } samples;
 typedef struct {
     kind kind;
-    samples at; /* OWN */
-    dl_value *shared,
-        *read; /* the value over all ranks, once it is built; a SHARED one as a rank reads it */
+    samples at;              /* OWN */
+    dl_value *shared, *read; /* the value over all ranks, once it is built; for a SHARED value, the
+                                value after `enter` */
 } state;
 
 typedef struct {
@@ -65,20 +66,20 @@ static bool is_over(const dl_node *n, const char *axis) {
     return false;
 }
 
-/* ---- from kind to kind ---- */
+/* ---- conversions between kinds ---- */
 
 static dl_value *mark(batch *s, dl_value *v, kind k) {
     state_of(s, v)->kind = k;
     return v;
 }
 
-/* `enter` and `scale_gradient` are for gradients alone: whole numbers have none. */
+/* `enter` and `scale_gradient` only affect gradients: integers need none. */
 static dl_value *scale_gradient(batch *s, dl_value *v, double by) {
     dl_attr value = dl_attr_float(DL_ATTR_value, by);
     return dl_build(&s->b, DL_OP_scale_gradient, 1, &v, 1, &value);
 }
 
-/* A SUM or a MEAN over all ranks' samples. Whole numbers are added up in f64. */
+/* A SUM or a MEAN over all ranks' samples. Integers are summed in f64. */
 static dl_value *share(batch *s, dl_value *v) {
     const dl_dtype type = v->type.dtype;
     const kind k = state_of(s, v)->kind;
@@ -90,13 +91,13 @@ static dl_value *share(batch *s, dl_value *v) {
     if (k == MEAN) x = dl_build_k(&s->b, DL_OP_mul, x, 1.0 / (double)s->ranks);
     x = dl_dtype_is_float(type) ? scale_gradient(s, x, (double)s->ranks)
                                 : dl_build_cast(&s->b, x, type);
-    if (!dl_type_same(&x->type, &v->type)) /* axes without a name come back */
+    if (!dl_type_same(&x->type, &v->type)) /* restores axes without a name */
         x = dl_build_as(&s->b, DL_OP_broadcast, 1, &x, 0, NULL, v->type);
     state_of(s, v)->shared = x;
     return mark(s, x, SHARED);
 }
 
-/* A SHARED value, of which each rank makes something of its own from here on. */
+/* A SHARED value after `enter`, for nodes that compute OWN values from it. */
 static dl_value *read_shared(batch *s, dl_value *v) {
     dl_attr at[] = {dl_attr_name(DL_ATTR_group, "dp"), dl_attr_int(DL_ATTR_ranks, s->ranks),
                     dl_attr_of(s->b.graph, "a sum over the batch")};
@@ -108,7 +109,7 @@ static dl_value *read_shared(batch *s, dl_value *v) {
     return mark(s, x, OWN);
 }
 
-/* A SUM as a MEAN: as many times larger as there are ranks. */
+/* A SUM as a MEAN: multiplied by the number of ranks. */
 static dl_value *sum_as_mean(batch *s, dl_value *v) {
     if (state_of(s, v)->kind != SUM) return v;
     dl_value *x = dl_build_k(&s->b, DL_OP_mul, v, (double)s->ranks);
@@ -117,11 +118,11 @@ static dl_value *sum_as_mean(batch *s, dl_value *v) {
     return mark(s, x, MEAN);
 }
 
-/* ---- what a node makes ---- */
+/* ---- the kind of a node's results ---- */
 
-/* A number that the size of the batch is in, of all ranks' batch. The model's text says N and means
- * a rank's samples: `sum(l) / (N*T - 1)`. What grows with N is taken for linear in it, and of what
- * does not, the reciprocal. */
+/* Makes a constant that depends on the batch's size one of the global batch. The model's text says
+ * N and means a rank's samples: `sum(l) / (N*T - 1)`. A constant that grows with N is assumed to
+ * be linear in it; of one that falls, the reciprocal is. */
 static void enlarge(batch *s, dl_node *n) {
     double k = n->attrs[0].f, more = (double)(s->ranks - 1);
     const dl_attr *doubled = dl_node_attr(n, DL_ATTR_doubled);
@@ -133,8 +134,8 @@ static void enlarge(batch *s, dl_node *n) {
     n->attrs[0].f = k, n->nattrs = 1;
 }
 
-/* Of a node that reads SUMs or MEANs and nothing of a rank's own: is it linear in them, so that its
- * result is one? Brings its operands into one kind, which is the result's. */
+/* For a node that reads SUMs or MEANs and no OWN values: is it linear in them, so that its result
+ * is one, too? Converts the operands to one kind, which is the result's. */
 static bool is_linear(batch *s, dl_node *n, kind *made) {
     const kind a = state_of(s, n->in[0])->kind,
                b = n->nin > 1 ? state_of(s, n->in[1])->kind : ALIKE;
@@ -164,9 +165,9 @@ static bool is_linear(batch *s, dl_node *n, kind *made) {
 
 static samples along(const char *axis) { return (samples){.axis = axis, .inner = 1, .outer = 1}; }
 
-/* Samples of an array that gets other axes: an element's are `step` elements from the next one's
- * and end after `end`. They have an axis for themselves, are joined with others in one, or are
- * split. Of the parts of a split axis the outermost is the one that is longer where there are more
+/* The axis of samples after a reshape. One sample's elements are `step` elements apart from the
+ * next one's, and end after `end`. Samples may have an axis of their own, be joined with others in
+ * one, or be split. Of a split axis, the outermost part is the one that grows with the number of
  * samples. */
 static samples find_reshaped(const dl_type *t, samples from, int64_t step, int64_t end) {
     enum { SAME, ALONE, JOINED, SPLIT, NHOWS };
@@ -185,7 +186,7 @@ static samples find_reshaped(const dl_type *t, samples from, int64_t step, int64
     return (samples){0};
 }
 
-/* Where operand k's samples lie in the result; without an axis: nowhere, or not along one. */
+/* The axis of operand k's samples in the result; no axis: there is none. */
 static samples follow(const dl_node *n, int k, samples from) {
     const dl_type *in = &n->in[k]->type, *out = &n->out[0].type;
     const int at = from.axis ? dl_type_axis(in, from.axis) : -1;
@@ -201,12 +202,14 @@ static samples follow(const dl_node *n, int k, samples from) {
 static void mark_own(batch *s, const dl_node *n) {
     samples at = {0};
     for (int k = 0; k < n->nin && !at.axis; k++) at = follow(n, k, state_of(s, n->in[k])->at);
-    if (!at.axis && has_axis(&n->out[0], s->axis)) at = along(s->axis); /* a broadcast */
+    if (!at.axis && has_axis(&n->out[0], s->axis))
+        at = along(s->axis); /* a broadcast to the axis */
     for (int r = 0; r < n->nout; r++) *state_of(s, &n->out[r]) = (state){.kind = OWN};
     if (at.axis && *at.axis) state_of(s, &n->out[0])->at = at;
 }
 
-/* Does the node sum over the samples? Of a product of values that both have them, too. */
+/* Does the node sum over the samples? Contractions of two operands that both have the axis do so,
+ * too. */
 static bool sums_samples(batch *s, const dl_node *n) {
     if (n->op != DL_OP_sum && n->op != DL_OP_mean && n->op != DL_OP_contract) return false;
     for (int k = 0; k < n->nin; k++) {
@@ -239,7 +242,7 @@ static void visit_node(batch *s, dl_node *n) {
             mark(s, &n->out[r], count[SHARED] + count[SUM] + count[MEAN] ? SHARED : ALIKE);
 }
 
-/* A rearrangement becomes its parts here, which say where the samples go: "n t -> (n t)". */
+/* A rearrangement is lowered here to the parts that move the axis of samples: "n t -> (n t)". */
 static bool visit(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     batch *s = user;
     const int from = s->b.graph->nodes.n;
@@ -253,8 +256,7 @@ static bool visit(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
 
 /* ---- a graph ---- */
 
-/* An input that has no samples is taken for a rank's own: nothing says that all ranks are given the
- * same. */
+/* An input without samples counts as OWN: nothing guarantees that all ranks get the same one. */
 static void begin_vars(batch *s) {
     const dl_graph *g = s->b.graph;
     for (int i = 0; i < g->vars.n; i++) {
@@ -267,8 +269,8 @@ static void begin_vars(batch *s) {
     }
 }
 
-/* A loss or metric is told as the mean over the ranks (pass ranks), but whole numbers as they are;
- * what is kept from step to step is the same on all ranks. */
+/* A loss or metric is reported as the mean over the ranks (pass ranks), but integers are not.
+ * State that is kept from step to step is equal on all ranks. */
 static void end_results(batch *s) {
     dl_graph *g = s->b.graph;
     for (int i = 0; i < g->results.n; i++) {

@@ -1,40 +1,40 @@
-/* ranks: what several ranks must agree on. Each has its own samples of a step, as many as the
- * others, and the same weights. The gradient of the mean over all samples is the mean of the
- * ranks', and so is the loss that is told, and every metric: each becomes the sum over the ranks,
- * divided by their number, here, where all that follows (clipping, finiteness, the optimiser) is
- * the same on all of them. Of context parallel ranks each has a part of a gradient (shard.h):
- * theirs are added up at once with the others'.
+/* ranks: data parallelism. Each rank has its own samples of a step, as many as the others, and the
+ * same weights. The gradient of the mean over all samples is the mean of the ranks' gradients; so
+ * are the reported loss and every metric. Each becomes the sum over the ranks, divided by their
+ * number, before clipping, the finiteness test and the optimiser, which are then equal on all
+ * ranks. A context parallel rank has a partial gradient (shard.h): these are summed in the same
+ * collective.
  *
- * With `zero` each rank keeps the optimiser's state of a share of each parameter alone (ZeRO-1:
+ * With `zero` each rank keeps the optimiser's state of its shard of each parameter only (ZeRO-1:
  * Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models, SC
- * 2020). A gradient is then scattered, each rank's share of the mean made, and the whole gathered
- * of these. The optimiser takes what is gathered (optimizer.c); where nobody reads the whole, it is
- * never made. Tensor parallel ranks have the same gradient of a parameter that is whole: each takes
- * its share of that, or of its share. */
+ * 2020). A gradient is then reduce-scattered, each rank computes the mean of its shard, and the
+ * whole is all-gathered from these. The optimiser reads the shard (optimizer.c); the whole
+ * gradient is removed if nobody reads it. Tensor parallel ranks have equal gradients of a
+ * replicated parameter: each takes its shard of the gradient, or of its shard. */
 #include "ir/builder.h"
 #include "ir/collective.h"
 #include "passes/pass.h"
 
-/* Whom a value is summed over, and by what the sum is divided. */
+/* The ranks over which a value is summed, and the divisor of the sum. */
 typedef struct {
     const char *group;
     int ranks, rank, by;
-    const char *of; /* whose value, for a message */
+    const char *of; /* the value's name, for messages */
 } summing;
 
 const char *dl_gradient_group(const dl_parallel *p) {
     return p->cp <= 1 ? "dp" : p->dp <= 1 ? "cp" : "dp-cp";
 }
 
-/* A sum of all ranks' v, or a share of it, as a mean. */
+/* The sum over all ranks, or a shard of it, divided to a mean. */
 static dl_value *mean_of(dl_builder *b, dl_value *sum, const summing *s) {
     dl_value *mean = s->by > 1 ? dl_build_k(b, DL_OP_mul, sum, 1.0 / s->by) : sum;
     if (dl_type_same(&mean->type, &sum->type)) return mean;
     return dl_build_as(b, DL_OP_broadcast, 1, &mean, 0, NULL,
-                       sum->type); /* axes without a name come back */
+                       sum->type); /* restores axes without a name */
 }
 
-/* The mean over the ranks. Integers are the same everywhere. */
+/* The mean over the ranks. Integers are equal on all ranks, and stay. */
 static dl_value *mean_over(dl_builder *b, dl_value *v, const summing *s) {
     if (!dl_dtype_is_float(v->type.dtype)) return v;
     dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, s->group), dl_attr_int(DL_ATTR_ranks, s->ranks),
@@ -42,11 +42,12 @@ static dl_value *mean_over(dl_builder *b, dl_value *v, const summing *s) {
     return mean_of(b, dl_build(b, DL_OP_all_reduce, 1, &v, 3, attrs), s);
 }
 
-/* ---- shares ---- */
+/* ---- shards ---- */
 
-/* The axis along which a parameter is dealt out, or -1: none has an element for each rank. That
- * whose largest share is least, of equals the outermost, whose shares lie in one. Weights of
- * windows lie in panels, which hold some of the first axis: shares do not end within one. */
+/* The axis along which a parameter is sharded, or -1: none has an element for each rank. It is the
+ * axis whose largest shard is smallest; of equal ones the outermost, whose shards are contiguous.
+ * Weights of windows are in panels of several rows of the first axis: shards must not end within a
+ * panel. */
 static int choose_axis(const dl_type *t, dl_layout weights, int ranks) {
     int best = -1;
     double least = 0;
@@ -61,14 +62,14 @@ static int choose_axis(const dl_type *t, dl_layout weights, int ranks) {
     return best;
 }
 
-/* The axis along which a value of this type, of a parameter, is dealt out to so many, or -1. What
- * is small is not: its gradient goes into a bucket. */
+/* The axis along which a parameter's value of this type is sharded among this many ranks, or -1.
+ * Small ones are not sharded: their gradients go into buckets. */
 static int shared_along(const dl_pass_ctx *ctx, const dl_type *t, int ranks) {
     bool shares = ctx->parallel.zero && ranks > 1 && dl_type_bytes(t) >= ctx->parallel.least_shared;
     return shares ? choose_axis(t, ctx->weights, ranks) : -1;
 }
 
-/* The mean, of which each rank makes its share along the axis. */
+/* The mean after a reduce_scatter: each rank has its shard along the axis. */
 static dl_value *scattered_mean(dl_builder *b, dl_value *v, int axis, const summing *s) {
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[axis].name),
                     dl_attr_name(DL_ATTR_group, s->group), dl_attr_int(DL_ATTR_ranks, s->ranks),
@@ -76,8 +77,8 @@ static dl_value *scattered_mean(dl_builder *b, dl_value *v, int axis, const summ
     return mean_of(b, dl_build(b, DL_OP_reduce_scatter, 1, &v, 5, at), s);
 }
 
-/* What tensor parallel ranks have alike, of a parameter that is no piece, gathered of a share of
- * each. */
+/* A replicated parameter's gradient, which tensor parallel ranks have equally: all-gathered from
+ * one shard of each rank. */
 static dl_value *share_alike(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v, const dl_var *var,
                              const char *of) {
     const dl_parallel *p = &ctx->parallel;
@@ -87,7 +88,7 @@ static dl_value *share_alike(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v,
     return dl_build_gathered(b, dl_build_share(b, v, &cut), &cut, of);
 }
 
-/* The mean of a parameter's gradients, in shares where it is dealt out. */
+/* The mean of a parameter's gradients, in shards where the parameter is sharded. */
 static dl_value *mean_gradient(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v,
                                const dl_var *var, const summing *s) {
     int axis = shared_along(ctx, &v->type, s->ranks);

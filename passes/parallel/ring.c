@@ -1,19 +1,19 @@
-/* ring: attention whose keys and values go round the context parallel ranks, written out turn by
- * turn (Liu, Zaharia and Abbeel, Ring attention with blockwise transformers, 2023).
+/* ring: ring attention over the context parallel ranks, unrolled step by step (Liu, Zaharia and
+ * Abbeel, Ring attention with blockwise transformers, 2023). A step of the ring is called a turn.
  *
- * Each rank has some of the queries, and in each turn the keys and values of another rank, which it
- * gives on to the next while it computes with them. Forwards the results of the turns are weighted
- * by their sums of exponentials: with s = log(exp s1 + exp s2), y = y1 exp(s1 - s) + y2 exp(s2 -
- * s). Backwards the template's other half takes the logarithms of all keys, so that what it makes
- * of a turn is a term of the gradients; those of keys and values go round with them, a turn behind,
- * and come home in the end. The way back has its own round, which does not begin before the
- * gradient that it carries back is there: what came round forwards need not be kept. Sums over the
- * turns are made in f32 at least.
+ * Each rank has some of the queries. In each turn it has the keys and values of another rank,
+ * which it sends to the next rank while it computes with them. Forward, the results of the turns
+ * are weighted by their sums of exponentials: with s = log(exp s1 + exp s2), y = y1 exp(s1 - s) +
+ * y2 exp(s2 - s). Backward, the template's backward half gets the logarithms over all keys, so
+ * that its results of a turn are terms of the gradients. The gradients of keys and values travel
+ * with these, a turn later, and arrive at their own rank in the end. The backward pass has its own
+ * round, which starts only when the gradient of the result is there: keys and values received in
+ * the forward pass need not be kept. Sums over the turns are computed in f32 at least.
  *
- * Causal queries see keys that do not stand behind them: in a turn all of them, some, or none. Of a
- * turn in which nobody sees a key the rank does nothing but give on. Where queries stand in front
- * of all keys that are there (of another length than they), the others alone attend, and the sum of
- * exponentials of those is zero: a logarithm of minus infinity. */
+ * Causal queries see only keys that are not later than themselves: in a turn all of them, some, or
+ * none. In a turn in which no query sees a key, the rank only forwards keys and values. Where
+ * queries precede all keys of a turn (if both have different lengths), only the other queries
+ * attend. The sum of exponentials of the former is zero, and its logarithm minus infinity. */
 #include <float.h>
 
 #include "ir/attention.h"
@@ -27,12 +27,12 @@ enum { MOST_WITH = 4 };
 
 typedef struct {
     dl_builder b;
-    const dl_uses *uses; /* of the graph before */
-    /* The present node's. */
+    const dl_uses *uses; /* of the original graph */
+    /* The current node's. */
     const dl_node *n;
     int64_t ranks, rank;
     dl_attention a;
-    bool read[DL_MAX_RESULTS]; /* its results by anyone */
+    bool read[DL_MAX_RESULTS]; /* is a result read by anyone? */
 } ring;
 
 static dl_value *cast(ring *r, dl_value *v, dl_dtype to) { return dl_build_cast(&r->b, v, to); }
@@ -43,9 +43,9 @@ static dl_value *add(ring *r, dl_value *a, dl_value *b) {
     return a ? dl_build2(&r->b, DL_OP_add, a, b) : b;
 }
 
-/* What this rank has of the tokens behind `turn` turns goes on to the next, when all of `with` is
- * there, too. What goes round in a turn has the same reasons to wait: else keys and values would go
- * on as soon as they come, ahead of the gradients, until a rank held those of all. */
+/* Sends this rank's tokens after `turn` turns to the next rank, once all of `with` is computed.
+ * All transfers of a turn wait for the same values. Otherwise keys and values would be sent as
+ * soon as they arrive, ahead of the gradients, until a rank held those of all ranks. */
 static dl_value *shift(ring *r, const char *what, dl_value *v, int64_t turn, int n,
                        dl_value *const *with) {
     dl_value *in[1 + MOST_WITH] = {v};
@@ -62,11 +62,11 @@ static dl_value *shift(ring *r, const char *what, dl_value *v, int64_t turn, int
     return dl_build(&r->b, DL_OP_shift, nin, in, 7, at);
 }
 
-/* What a turn's keys are to the rank's queries. */
+/* The relation of a turn's keys to the rank's queries. */
 typedef struct {
-    int64_t first;     /* of the keys, of all */
+    int64_t first;     /* the index of the first key among all keys */
     int64_t from;      /* the first query that sees one */
-    bool seen, causal; /* by any; not by every query in whole */
+    bool seen, causal; /* seen: by any query; causal: not all queries see all keys */
 } view;
 
 static view look(const ring *r, int64_t turn) {
@@ -80,7 +80,7 @@ static view look(const ring *r, int64_t turn) {
     return v;
 }
 
-/* A value of the queries from the first that sees a key on. */
+/* The part of a value for the queries from the first one on that sees a key. */
 static dl_value *of_seeing(ring *r, dl_value *v, const view *see) {
     const char *axis = r->n->in[DL_ATT_Q]->type.axis[1].name;
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, see->from),
@@ -88,7 +88,7 @@ static dl_value *of_seeing(ring *r, dl_value *v, const view *see) {
     return see->from ? dl_build(&r->b, DL_OP_slice, 1, &v, 3, at) : v;
 }
 
-/* And back: of all queries, with `outside` for those in front. */
+/* The inverse: a value for all queries, with `outside` for those before. */
 static dl_value *of_all(ring *r, dl_value *v, const view *see, dl_outside outside) {
     const char *axis = r->n->in[DL_ATT_Q]->type.axis[1].name;
     dl_affine back = {
@@ -96,14 +96,15 @@ static dl_value *of_all(ring *r, dl_value *v, const view *see, dl_outside outsid
     return see->from ? dl_build_affine(&r->b, v, back) : v;
 }
 
-/* The template on a turn's keys and values, of the queries that see one. */
+/* The template on a turn's keys and values, for the queries that see one. */
 static dl_node *attend(ring *r, dl_value *k, dl_value *v, const view *see) {
     const dl_node *n = r->n;
     dl_value *in[DL_GRAD_PART + 1];
     dl_attr at[DL_MAX_ATTRS];
     int64_t query = r->a.first[DL_ATT_QUERY] + see->from;
-    bool counts =
-        r->a.rate > 0 || (see->causal && query != see->first); /* else turns have equal kernels */
+    bool counts = r->a.rate > 0 ||
+                  (see->causal &&
+                   query != see->first); /* left out otherwise, so that turns have equal kernels */
     int count = 0;
     memcpy(in, n->in, sizeof *in * (size_t)n->nin);
     in[DL_ATT_K] = k, in[DL_ATT_V] = v, in[DL_ATT_Q] = of_seeing(r, in[DL_ATT_Q], see);
@@ -122,9 +123,10 @@ static dl_node *attend(ring *r, dl_value *k, dl_value *v, const view *see) {
     return dl_build(&r->b, n->op, n->nin, in, count, at)->def;
 }
 
-/* ---- forwards ---- */
+/* ---- forward ---- */
 
-/* [N, T, heads * size] as [N, T, head, feature], the heads' axis as the logarithms' is called. */
+/* [N, T, heads * size] as [N, T, head, feature]; the axis of heads has the name that the
+ * logarithms give it. */
 static dl_value *by_heads(ring *r, dl_value *y, const dl_type *log) {
     dl_type t = y->type;
     const char *feature = t.axis[2].name;
@@ -135,21 +137,21 @@ static dl_value *by_heads(ring *r, dl_value *y, const dl_type *log) {
     return dl_build_as(&r->b, DL_OP_reshape, 1, &y, 0, NULL, t);
 }
 
-/* y, by heads, times each query's and head's share. */
+/* y, split by heads, times the weight of each query and head. */
 static dl_value *weigh(ring *r, dl_value *y, dl_value *share) {
     dl_value *spread = dl_build_as(&r->b, DL_OP_broadcast, 1, &share, 0, NULL, y->type);
     return dl_build2(&r->b, DL_OP_mul, y, spread);
 }
 
-/* Results of some keys, by heads, and how many queries at the front saw none of them. */
+/* Results for some keys, split by heads, and the number of leading queries that saw none of them.
+ */
 typedef struct {
     dl_value *y, *log;
     int64_t blind;
 } result;
 
-/* Two results of the same queries become that of both. A query that saw nothing in either has
- * shares of 0 / 1 and keeps a logarithm of minus infinity: where anything is seen the sum is 1 or
- * more. */
+/* Combines two results of the same queries. A query that saw no key in either has weights of 0 /
+ * 1, and keeps a logarithm of minus infinity. Where any key is seen, the sum is 1 or more. */
 static result merge(ring *r, result a, result c) {
     dl_builder *b = &r->b;
     int64_t blind = a.blind < c.blind ? a.blind : c.blind;
@@ -191,9 +193,9 @@ static void forwards(ring *r, dl_value *made[]) {
     made[DL_ATT_LOG] = all.log;
 }
 
-/* ---- backwards ---- */
+/* ---- backward ---- */
 
-/* What a turn adds to the gradient of the keys, or values, that are there. */
+/* Adds a turn's term to the gradient of the keys or values. */
 static dl_value *add_turn(ring *r, dl_value *came, dl_value *term, const dl_value *like) {
     if (term) return add(r, came, wide(r, term));
     if (came) return came;
@@ -206,7 +208,7 @@ static dl_value *add_turn(ring *r, dl_value *came, dl_value *term, const dl_valu
 static void backwards(ring *r, dl_value *made[]) {
     dl_value *k = r->n->in[DL_GRAD_K], *v = r->n->in[DL_GRAD_V];
     dl_value *dq = NULL, *dk = NULL,
-             *dv = NULL; /* of these queries; of the keys and values that are here */
+             *dv = NULL; /* dq: of these queries; dk, dv: of the present keys and values */
     for (int64_t turn = 0; turn < r->ranks; turn++) {
         dl_value *with[MOST_WITH] = {k, v, turn ? dk : r->n->in[DL_GRAD_DY], dv};
         dl_value *next_k = NULL, *next_v = NULL, *came_k = NULL, *came_v = NULL;
@@ -223,7 +225,7 @@ static void backwards(ring *r, dl_value *made[]) {
         if (r->read[DL_GRAD_DV]) dv = add_turn(r, came_v, out ? &out[DL_GRAD_DV] : NULL, v);
         k = next_k, v = next_v;
     }
-    dl_value *with[] = {dk, dv}; /* and home */
+    dl_value *with[] = {dk, dv}; /* the last transfer, to their own rank */
     if (dk) dk = shift(r, "gradients of keys", dk, r->ranks - 1, 2, with);
     if (dv) dv = shift(r, "gradients of values", dv, r->ranks - 1, 2, with);
     made[DL_GRAD_DQ] = cast(r, dq, r->n->out[DL_GRAD_DQ].type.dtype);

@@ -1,11 +1,11 @@
-/* sequence: one order of collectives for all ranks.
+/* sequence: numbers collectives in one order for all ranks.
  *
- * Ranks that share samples have pieces of different sizes (uneven tokens), and so perhaps other
- * kernels, and another schedule that needs least memory. Collectives, though, must begin in the
- * same order on all of them, or one waits for what another has not begun, or takes one message for
- * the other. So they get numbers here, while the graphs of all ranks have the same nodes: in the
- * order in which what they carry is made. Fusion, buckets and schedule keep it (waits.h). Ranks
- * that share nothing but gradients have one plan, and need no numbers. */
+ * Ranks that share samples have shards of different sizes (uneven tokens), and so perhaps other
+ * kernels and another schedule with the least memory. But collectives must start in the same order
+ * on all ranks: otherwise one rank waits for a collective that another has not started, or takes
+ * one message for another. So they are numbered while the graphs of all ranks still have the same
+ * nodes, in the order in which their operands are computed. Fusion, buckets and schedule keep this
+ * order (waits.h). Ranks that share only gradients have one plan, and need no numbers. */
 #include "passes/parallel/sequence.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 
 typedef struct {
     dl_node *node;
-    int made, at; /* where the last of its operands is made, and where it stands */
+    int made,
+        at; /* the position of the node that computes its last operand, and its own position */
 } member;
 typedef DL_ARRAY(dl_node *) node_list;
 
@@ -40,8 +41,8 @@ dl_node **dl_in_sequence(const dl_graph *g, dl_arena *arena, int *n) {
     return line;
 }
 
-/* Each all_reduce that a bucket may hold gets the number of the first collective that depends on
- * it, or the number of all: its bucket begins before that one. */
+/* Gives each all_reduce that a bucket may hold the number of the first collective that depends on
+ * it, or the number of collectives: its bucket must start before that one. */
 static void note_until(dl_graph *g, int count, const dl_pass_ctx *ctx) {
     const bool *joinable = dl_find_joinable(g, ctx->parallel.bucket_bytes, ctx->arena);
     int *first =
@@ -73,9 +74,9 @@ static int *find_held(const dl_graph *g, dl_arena *arena) {
     return held;
 }
 
-/* A collective follows the node that makes its last operand, so that collectives also stand in the
- * order of their numbers; what reads the sums of a bucket follows the last collective that the
- * bucket may wait for. */
+/* Places each collective after the node that computes its last operand, so that collectives are in
+ * the order of their numbers. Readers of a bucket's sums are placed after the last collective that
+ * the bucket may wait for. */
 static void place(dl_graph *g, const member *m, int n, dl_arena *arena) {
     const int *held = find_held(g, arena);
     int count = g->nodes.n, next = 0, placed = 0;

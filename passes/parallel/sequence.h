@@ -1,11 +1,11 @@
-/* The order in which collectives begin, where ranks might choose different ones. */
+/* The order in which collectives start, where ranks might choose different ones. */
 #ifndef DL_SEQUENCE_H
 #define DL_SEQUENCE_H
 #include "ir/graph.h"
 
-/* The graph's collectives that have a number, by it; *n of them. */
+/* The numbered collectives of the graph in order; *n: how many there are. */
 dl_node **dl_in_sequence(const dl_graph *g, dl_arena *arena, int *n);
 
-/* By node: may a bucket of at most that many bytes hold it? (buckets.c) */
+/* buckets.c: by node: may a bucket of at most `most` bytes hold it? */
 bool *dl_find_joinable(const dl_graph *g, int64_t most, dl_arena *arena);
 #endif

@@ -1,12 +1,12 @@
-/* shard: whole graphs become those of one rank. Node by node: the states of the operands and what
- * is wanted (shard_wants.c) say what the node does, its operands are brought into the states that
- * this takes, and its result's state follows (shard.h). What no rule knows is done whole, on every
- * rank alike. */
+/* shard: rewrites graphs of whole tensors into those of one rank. For each node, the placements of
+ * its operands and the desired ones (shard_wants.c) choose how the node computes. Its operands are
+ * converted to the placements that this takes, and its result's placement follows (shard.h). A
+ * node without a rule computes on whole tensors, on every rank. */
 #include "passes/parallel/shard.h"
 #include "ir/attention.h"
 
 typedef struct form form;
-/* A value brought into another state, for all who need it so. */
+/* A value converted to another placement, shared by all readers that need it so. */
 struct form {
     dl_value *v;
     dl_state state;
@@ -16,7 +16,7 @@ struct form {
 
 typedef struct {
     dl_state state[DL_NSHARDS];
-    dl_value *now; /* what is read in its place: the sum of all ranks' */
+    dl_value *now; /* the replacement that readers read: the sum over all ranks */
     form *forms;
 } entry;
 
@@ -24,7 +24,7 @@ typedef struct {
     dl_builder b;
     const dl_parallel *parallel;
     dl_shard_wants wants;
-    dl_type *type; /* by value id: as it was */
+    dl_type *type; /* by value id: its original type */
     dl_arena *arena;
     DL_ARRAY(entry) of; /* by value id */
 } sharder;
@@ -46,14 +46,14 @@ static dl_share share_of(const sharder *s, int group, int64_t size) {
     return dl_share_of(size, dl_shard_ranks(s->parallel, group), dl_shard_rank(s->parallel, group));
 }
 
-/* What the rank has of `size` elements. */
+/* The number of `size` elements that this rank has. */
 static int64_t own_size(const sharder *s, int group, dl_along along, int64_t size) {
     return share_of(s, group, size / along.parts).n * along.parts;
 }
 
-/* ---- from state to state ---- */
+/* ---- conversions between placements ---- */
 
-/* v's states, with another for this group. */
+/* The placements of v, with another one for this group. */
 static dl_value *in_state(sharder *s, dl_value *made, const dl_value *v, int group,
                           dl_state state) {
     entry from = *entry_of(s, v), *to = entry_of(s, made);
@@ -67,7 +67,7 @@ static dl_attr ranks_attr(const sharder *s, int group) {
     return dl_attr_int(DL_ATTR_ranks, dl_shard_ranks(s->parallel, group));
 }
 
-/* v with its parts along an axis of their own; and together again. */
+/* v with its parts along an axis of their own; unite is the inverse. */
 static dl_value *part(sharder *s, dl_value *v, dl_along along) {
     dl_type t = dl_scalar(v->type.dtype);
     if (along.parts == 1) return v;
@@ -129,7 +129,7 @@ static dl_value *build_conversion(sharder *s, dl_value *v, int group, dl_state t
     return dl_build(&s->b, DL_OP_scale_gradient, 1, &v, 1, &share);
 }
 
-/* v in another state. What nothing flows back into is what it is. */
+/* v in another placement. A value without a gradient stays as it is. */
 static dl_value *convert(sharder *s, dl_value *v, int group, dl_state to) {
     dl_state own = entry_of(s, v)->state[group];
     bool same =
@@ -143,23 +143,23 @@ static dl_value *convert(sharder *s, dl_value *v, int group, dl_state to) {
         to.size = own.kind == DL_STATE_PIECE ? 0 : size_along(v, to.along.axis);
     dl_value *made = build_conversion(s, v, group, to);
     if (to.kind == DL_STATE_PIECE && own.kind == DL_STATE_PIECE)
-        return made; /* by way of the whole */
+        return made; /* in two steps, by way of the whole tensor */
     form *f = DL_NEW(s->arena, form);
     *f = (form){made, to, group, entry_of(s, v)->forms};
     entry_of(s, v)->forms = f;
     return in_state(s, made, v, group, to);
 }
 
-/* ---- a node ---- */
+/* ---- one node ---- */
 
-/* What it does for a group. */
+/* How a node computes for one group of ranks. */
 typedef struct {
-    dl_along along;            /* the result's, which is in pieces; or none */
-    int sums;                  /* or which operand's pieces are summed over; -1: none */
-    dl_along over, over_other; /* along these of that operand and of the other */
+    dl_along along;            /* the result is sharded along this axis; or no axis */
+    int sums;                  /* otherwise, the operand whose shards are summed over; -1: none */
+    dl_along over, over_other; /* the axes of that sum, of this operand and of the other one */
 } mode;
 
-/* The node as it was, with whole operands and results. */
+/* The original node, with whole operands and results. */
 static dl_node whole_of(sharder *s, const dl_node *n) {
     dl_node w = *n;
     w.in = DL_NEWS(s->arena, dl_value *, n->nin + 1), w.out = DL_NEWS(s->arena, dl_value, n->nout);
@@ -173,15 +173,15 @@ static dl_node whole_of(sharder *s, const dl_node *n) {
     return w;
 }
 
-/* Does the mode take operand k in pieces, and along what? */
+/* The axis along which the mode takes operand k sharded, or none. */
 static dl_along taken_along(const dl_node *whole, int k, const mode *m) {
     if (m->along.axis) return dl_shard_comes(whole, k, m->along);
     return m->sums < 0 ? (dl_along){0} : k == m->sums ? m->over : m->over_other;
 }
 
-/* Is an operand that the mode takes in pieces so over the other group already, or taken so by the
- * other's mode, or does that one leave its pieces along the same axis (two that a reshape joins)?
- */
+/* Would the mode conflict with the other group? It does if an operand that it takes sharded is
+ * sharded along that axis over the other group already, or is taken so by the other's mode, or if
+ * the other's result is sharded along the same axis (two axes that a reshape joins). */
 static bool is_taken(sharder *s, const dl_node *n, const dl_node *whole, int group, const mode *m,
                      const mode *others) {
     if (others && m->along.axis && others->along.axis == m->along.axis) return true;
@@ -195,8 +195,8 @@ static bool is_taken(sharder *s, const dl_node *n, const dl_node *whole, int gro
     return false;
 }
 
-/* May attention be cut so? Heads stay whole, and so do the samples of what draws, which counts them
- * from the first of the rank's. */
+/* May attention be sharded so? Heads must stay whole. So must the axis of samples with dropout,
+ * which counts the samples from the rank's first. */
 static bool may_attend(const sharder *s, const dl_node *whole, int group, const char *axis) {
     dl_attention a = dl_attention_of(whole);
     int at = dl_type_axis(&whole->out[DL_ATT_Y].type, axis);
@@ -222,7 +222,7 @@ static mode find_mode(sharder *s, const dl_node *n, const dl_node *whole, int gr
     return refused || is_taken(s, n, whole, group, &m, others) ? (mode){.sums = -1} : m;
 }
 
-/* Where every rank does all of it: what its operands are to be. */
+/* Where every rank computes all of it: the placement of its operands. */
 static dl_state_kind find_whole(sharder *s, const dl_node *n, int group) {
     dl_state_kind all = DL_STATE_FREE;
     for (int k = 0; k < n->nin; k++) {
@@ -233,8 +233,8 @@ static dl_state_kind find_whole(sharder *s, const dl_node *n, int group) {
     return all;
 }
 
-/* Do keys and values stay in pieces, which go round the group's ranks (ring.c)? Those of whole
- * ones, as where all ranks make the same of another input, need not. */
+/* Do keys and values stay sharded, and travel round the ring of ranks (ring.c)? Not if they are
+ * replicated, as those computed from another input by all ranks are. */
 static bool goes_round(sharder *s, const dl_node *n, int group, const mode *m) {
     if (!s->parallel->ring || group != DL_CP || n->op != DL_OP_flash_attention || !m->along.axis)
         return false;
@@ -247,7 +247,7 @@ static bool goes_round(sharder *s, const dl_node *n, int group, const mode *m) {
     return all;
 }
 
-/* Brings the operands into the states that the mode takes; returns the result's. */
+/* Converts the operands to the placements that the mode takes; returns the result's. */
 static dl_state take_operands(sharder *s, dl_node *n, const dl_node *whole, int group,
                               const mode *m) {
     bool round = goes_round(s, n, group, m);
@@ -264,8 +264,8 @@ static dl_state take_operands(sharder *s, dl_node *n, const dl_node *whole, int 
     return (dl_state){DL_STATE_PIECE, m->along, size_along(&whole->out[0], m->along.axis)};
 }
 
-/* Attention that draws, or looks back, or whose keys go round, is told which of the whole's heads,
- * queries and keys it has. */
+/* Sets the attributes of attention that say which of the whole's heads, queries and keys the rank
+ * has. Attention needs these with dropout, in its backward half, and in a ring. */
 static void tell_part(sharder *s, dl_node *n, const dl_node *whole, int group, int cut,
                       dl_share own) {
     dl_attention all = dl_attention_of(whole), a = dl_attention_of(n);
@@ -283,8 +283,7 @@ static void tell_part(sharder *s, dl_node *n, const dl_node *whole, int group, i
     dl_node_set(s->b.graph, n, dl_attr_ints(DL_ATTR_whole, DL_ATT_CUTS, now));
 }
 
-/* The node's types, the number of heads, and where a slice of parts begins and ends, are those of
- * the pieces. */
+/* Adapts the node's types, the number of heads, and the bounds of a slice to the shards. */
 static void cut_types(sharder *s, dl_node *n, const dl_node *whole, int group, dl_state made) {
     if (made.kind != DL_STATE_PIECE) return;
     int at = dl_type_axis(&n->out[0].type, made.along.axis);
@@ -297,7 +296,7 @@ static void cut_types(sharder *s, dl_node *n, const dl_node *whole, int group, d
         dl_node_set(s->b.graph, n, dl_attr_int(DL_ATTR_stop, start + own_parts));
     }
     if (n->op != DL_OP_flash_attention) return;
-    dl_type *log = &n->out[DL_ATT_LOG].type; /* [N, head, T] beside [N, T, E] */
+    dl_type *log = &n->out[DL_ATT_LOG].type; /* [N, head, T], while y is [N, T, E] */
     static const int beside[] = {0, 2, 1};
     dl_axis *own = &log->axis[beside[at]];
     dl_share share = share_of(s, group, own->size);
@@ -306,7 +305,7 @@ static void cut_types(sharder *s, dl_node *n, const dl_node *whole, int group, d
     if (at) tell_part(s, n, whole, group, at == 2 ? DL_ATT_HEAD : DL_ATT_QUERY, share);
 }
 
-/* v, one rank's term of a sum, added up; for messages: whose parameter made it. */
+/* Sums v, a partial result, over the ranks; messages name the parameter that n reads. */
 static dl_value *add_up(sharder *s, const dl_node *n, dl_value *v, int group) {
     const char *of = "a sum";
     for (int k = 0; k < n->nin; k++) {
@@ -348,11 +347,11 @@ static void shard_node(sharder *s, dl_node *n) {
     for (int g = 0; g < DL_NSHARDS; g++)
         if (m[g].sums >= 0) sum = add_up(s, n, sum, g);
     if (sum == &n->out[0]) return;
-    if (n->op == DL_OP_mean) { /* of all: the sum, divided once */
+    if (n->op == DL_OP_mean) { /* of all elements: the sum, divided once */
         n->op = DL_OP_sum;
         dl_value *mean =
             copy_states(s, dl_build_k(&s->b, DL_OP_mul, sum, 1 / count_mean(&whole)), sum);
-        sum = dl_type_same(&mean->type, &sum->type) /* axes without a name come back */
+        sum = dl_type_same(&mean->type, &sum->type) /* restores axes without a name */
                   ? mean
                   : copy_states(
                         s, dl_build_as(&s->b, DL_OP_broadcast, 1, &mean, 0, NULL, sum->type), mean);
@@ -362,7 +361,7 @@ static void shard_node(sharder *s, dl_node *n) {
 
 /* ---- a graph ---- */
 
-/* How variables begin: a wanted parameter is its rank's piece. */
+/* Placements of variables: a parameter that is desired sharded is its rank's shard. */
 static void begin_vars(sharder *s) {
     dl_graph *g = s->b.graph;
     for (int i = 0; i < g->vars.n; i++) {
@@ -388,7 +387,8 @@ static void begin_vars(sharder *s) {
     }
 }
 
-/* What a step tells is whole; so is the loss's gradient, with which the way back begins. */
+/* The results that a step reports are whole; so is the loss's gradient, the first value of the
+ * backward pass. */
 static void end_results(sharder *s) {
     dl_graph *g = s->b.graph;
     for (int i = 0; i < g->results.n; i++) {
@@ -417,7 +417,7 @@ static void shard_graph(dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants wants) {
     end_results(&s);
 }
 
-/* A parameter that several graphs have is a piece where all take it for one, along the same. */
+/* A parameter of several graphs is a shard only where all graphs desire the same one. */
 static void agree(const dl_module *m, dl_shard_wants *wants) {
     for (int i = 0; i < m->graphs.n; i++)
         for (int v = 0; v < m->graphs.at[i]->vars.n; v++) {
@@ -437,7 +437,7 @@ void dl_shard_module(const dl_module *m, dl_pass_ctx *ctx, dl_shard_wants *wants
     for (int i = 0; i < m->graphs.n; i++) shard_graph(m->graphs.at[i], ctx, wants[i]);
 }
 
-/* All graphs of the module, when the first is met: they share variables. */
+/* Handles all graphs of the module when it sees the first, because they share variables. */
 bool dl_pass_shard(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_module *m = g->module;
     bool one =

@@ -1,4 +1,5 @@
-/* Along which axes an op does the same at every place: those may be dealt out to ranks. */
+/* Propagation of sharding through ops: axes along which an op computes the same at every position
+ * may be sharded. */
 #include "ir/relation.h"
 #include "passes/parallel/shard.h"
 
@@ -13,15 +14,15 @@ static const char *same(const dl_node *n, const char *axis) {
     return dl_type_axis(&n->out[0].type, axis) >= 0 ? axis : NULL;
 }
 
-/* The one axis of the relation that axis `at` of operand k goes along: not one of a window, nor one
- * of several (groups of channels). NULL: none. */
+/* The only axis of the relation that axis `at` of operand k belongs to. NULL: it belongs to a
+ * window, or to several axes (groups of channels). */
 static const dl_relation_axis *find_related(const dl_relation *r, int k, int at) {
     const dl_relation_axis *found = NULL;
     for (int i = 0; i < r->n; i++) {
         const dl_relation_axis *a = &r->axis[i];
         if (a->at[k] != at || (a->size == 1 && r->nwindows)) continue;
         if (found || a->slides || (r->nwindows && a->role == DL_ROLE_BATCH))
-            return NULL; /* groups are counted */
+            return NULL; /* groups count as an axis */
         found = a;
     }
     return found;
@@ -35,9 +36,9 @@ static const char *goes_through_contraction(const dl_node *n, int k, int at) {
                                                                  : NULL;
 }
 
-/* The same elements in the same order: as many parts in front of the axis and along it, of each of
- * which either the same axis is left, or is dealt out in whole ones on both sides (features, and
- * the heads that they are of). */
+/* A reshape keeps the elements' order. It keeps the sharding where both sides have equal numbers
+ * of elements before the axis and along it, and the axis either stays, or is split into or joined
+ * from whole units (features, and the heads that they belong to). */
 static dl_along goes_through_reshape(const dl_node *n, int at, dl_along from) {
     const dl_type *in = &n->in[0]->type, *out = &n->out[0].type;
     int64_t before = dl_type_around(in, at).outer * from.parts,
@@ -52,8 +53,7 @@ static dl_along goes_through_reshape(const dl_node *n, int at, dl_along from) {
     return (dl_along){0};
 }
 
-/* Along the axis of a slice, or that operands are joined along: as many parts of this size as there
- * are. */
+/* The axis of a slice or of a concatenation: as many parts of size `each` as there are. */
 static dl_along goes_in_parts(const dl_node *n, int at, dl_along from, int64_t each) {
     int64_t size = n->out[0].type.axis[at].size;
     bool whole = each > 0 && size >= each && size % each == 0 && size / each <= INT32_MAX;
@@ -85,8 +85,8 @@ static dl_along goes_through_move(const dl_node *n, int k, int at, dl_along from
     }
 }
 
-/* The queries' own axes, and the features of keys and values, head by head; all keys are looked at.
- */
+/* Attention: the axes of queries, and the features of keys and values, head by head. Each query
+ * reads all keys. */
 static const char *goes_through_template(const dl_node *n, int k, int at, dl_along from) {
     if (n->op != DL_OP_flash_attention || k > 2 || (k && at == 1) || from.parts > 1) return NULL;
     return n->out[0].type.axis[at].name;
@@ -110,13 +110,13 @@ dl_along dl_shard_goes(const dl_node *n, int k, dl_along from) {
         break;
     default: break;
     }
-    bool room =
-        to.parts <= 1 || n->out[0].type.rank < DL_MAX_RANK; /* for an axis of parts, see shard.c */
+    bool room = to.parts <= 1 ||
+                n->out[0].type.rank < DL_MAX_RANK; /* room for an axis of parts, see shard.c */
     return to.axis && *to.axis && room ? to : (dl_along){0};
 }
 
-/* As many parts as the result has, or parts of the same size, or as many of those and what is in
- * front. */
+/* Tries three numbers of parts: the result's, parts of equal size, and the latter times the number
+ * of elements before the axis. */
 dl_along dl_shard_comes(const dl_node *n, int k, dl_along to) {
     const dl_type *t = &n->in[k]->type, *out = &n->out[0].type;
     int at = to.axis ? dl_type_axis(out, to.axis) : -1;

@@ -1,10 +1,10 @@
-/* What should be in pieces: seeds, and from them back through the graph as long as the ops do the
- * same at every place of the axis.
+/* The desired sharding: seeds, propagated backward through the graph as long as ops compute the
+ * same at every position of the axis.
  *
- * Tensor parallelism begins at the heads of attention, and between two products by parameters that
- * only pointwise ops join (Shoeybi et al., Megatron-LM, 2019): the first product's parameter is
- * split along what it makes, the second's along what it sums. Context parallelism begins at the
- * queries of attention. */
+ * Tensor parallelism has its seeds at the heads of attention, and between two contractions with
+ * parameters that are joined by pointwise ops only (Shoeybi et al., Megatron-LM, 2019): the first
+ * parameter is sharded along its output features, the second along its input features. Context
+ * parallelism has its seeds at the queries of attention. */
 #include "ir/attention.h"
 #include "passes/parallel/shard.h"
 
@@ -23,7 +23,7 @@ typedef struct {
     const dl_graph *g;
     const dl_uses *uses;
     dl_arena *arena;
-    dl_along *want; /* of the group that is looked at */
+    dl_along *want; /* of the current group */
     int ranks;
     dl_error *err;
 } finder;
@@ -33,7 +33,7 @@ static bool fail_at(const finder *f, const dl_node *n, const char *message) {
                    n->loc.line, n->loc.column, message);
 }
 
-/* The parameter that v is, behind moves and casts, or NULL. */
+/* The parameter that v is a moved or cast copy of, or NULL. */
 static const dl_var *param_of(const dl_value *v) {
     while (v->def && v->def->nin == 1 &&
            (dl_ops[v->def->op].class == DL_CLASS_MOVE || v->def->op == DL_OP_cast))
@@ -47,7 +47,7 @@ static void want(finder *f, const dl_value *v, dl_along along) {
     if (!f->want[v->id].axis) f->want[v->id] = along;
 }
 
-/* Back along v's axis to the parameter that it is. */
+/* Propagates backward along v's axis to the parameter. */
 static void want_param(finder *f, const dl_value *v, dl_along along) {
     for (; along.axis && param_of(v); v = v->def->in[0]) {
         want(f, v, along);
@@ -93,8 +93,8 @@ static int64_t common(int64_t a, int64_t b) {
     return a;
 }
 
-/* In how many parts the axis of a slice's operand must be dealt out for the slice to have whole
- * ones. */
+/* The number of parts of the operand's axis that a slice needs, in order to consist of whole
+ * parts. */
 static int parts_for(const dl_node *slice, dl_along from) {
     int64_t size = slice->in[0]->type.axis[dl_type_axis(&slice->in[0]->type, from.axis)].size;
     int64_t each = common(size / from.parts, common(dl_node_int(slice, DL_ATTR_start),
@@ -102,11 +102,13 @@ static int parts_for(const dl_node *slice, dl_along from) {
     return each > 0 && size / each <= INT32_MAX ? (int)(size / each) : 0;
 }
 
-/* Does what `from` has along its axis reach, through pointwise ops, names and slices of whole parts
- * alone, only products that sum over it with a parameter? Their values' axes are then wanted. Where
- * a slice would need more parts, *parts says how many. */
+/* Is each path from `from`, along its axis, through pointwise ops, renames and slices of whole
+ * parts only, and ends in contractions with a parameter that sum over the axis? Marks the axes of
+ * these values as desired. Where a slice needs more parts, *parts is their number. */
 static bool ends_in_products(finder *f, place from, int *parts) {
-    DL_ARRAY(place) reached = {0}, products = {0}; /* values; the products' parameters */
+    DL_ARRAY(place)
+    reached = {0},
+    products = {0}; /* reached: values; products: parameters of the contractions */
     dl_push(f->arena, &reached, from);
     for (int i = 0; i < reached.n; i++) {
         place p = reached.at[i];
@@ -141,8 +143,8 @@ static bool ends_in_products(finder *f, place from, int *parts) {
     return products.n > 0;
 }
 
-/* A product of a parameter, whose own axis only such products sum over: the hidden features between
- * them, all together or in parts (a gate, and what it lets through). */
+/* A contraction with a parameter whose own axis is summed over by such contractions only: hidden
+ * features, all together or in parts (a gate and its input). */
 static bool seed_hidden(finder *f, const dl_node *n) {
     for (int k = 0; k < 2; k++) {
         const dl_var *p = param_of(n->in[k]);
@@ -170,7 +172,7 @@ static bool seed_hidden(finder *f, const dl_node *n) {
     return true;
 }
 
-/* ---- from the seeds ---- */
+/* ---- propagation from the seeds ---- */
 
 static void go_back(finder *f) {
     for (int i = f->g->nodes.n - 1; i >= 0; i--) {
@@ -183,8 +185,8 @@ static void go_back(finder *f) {
     }
 }
 
-/* By value id: along what it will be in pieces. Where a product sums over such an axis, its
- * parameter is wanted so, too. */
+/* By value id: the sharding that the value will have. Where a contraction sums over such an axis,
+ * its parameter is desired so, too. */
 static dl_along *go_on(finder *f) {
     dl_along *is = DL_NEWS(f->arena, dl_along, f->g->next_id + 1);
     for (int i = 0; i < f->g->vars.n; i++) {
@@ -208,8 +210,8 @@ static dl_along *go_on(finder *f) {
     return is;
 }
 
-/* A parameter is a piece where everyone who reads it reads that piece; of several parts along its
- * first axis (dl_var_cut). */
+/* A parameter becomes a shard only where each reader reads that shard; if it has several parts,
+ * only along its first axis (dl_var_cut). */
 static void check_params(finder *f, const dl_along *is) {
     for (int i = 0; i < f->g->vars.n; i++) {
         const dl_var *v = f->g->vars.at[i];

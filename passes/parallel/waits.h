@@ -1,17 +1,16 @@
-/* Which node waits for which, for whoever puts them in order: a node for those that make its
- * operands, and one that writes the next value of a variable in place for all other readers of the
- * old one, and a collective for that of the number before (sequence.c). */
+/* Dependences between nodes, for passes that reorder them. A node depends on the nodes of its
+ * operands. A node that overwrites a variable with its next value depends on all other readers of
+ * the old value. A collective depends on the one with the preceding number (sequence.c). */
 #ifndef DL_WAITS_H
 #define DL_WAITS_H
 #include "ir/walk.h"
 
-/* A reason that one node waits for another. */
+/* A dependence of one node on another. */
 typedef struct {
-    int node;     /* the other: who waits, in `after`; whom it waits for, in `before` */
+    int node; /* the other node: the dependent one in `after`, the one it depends on in `before` */
     dl_var *read; /* the variable whose old value is read before it is overwritten; NULL: an
                      operand, or */
-    bool
-        begins; /* of two collectives one behind the other, of which the later is not begun first */
+    bool begins;  /* of two consecutive collectives, of which the later must not start first */
 } dl_wait;
 
 typedef struct {
@@ -19,8 +18,8 @@ typedef struct {
     dl_arena *arena;
     dl_node **node;        /* in the order given */
     const dl_uses *uses;   /* by value id */
-    int *position;         /* by value id: of its maker; variables: 0 */
-    int *nafter, *nbefore; /* a node: how many reasons others wait for it, and it for others */
+    int *position;         /* by value id: the position of its node; variables: 0 */
+    int *nafter, *nbefore; /* by node: the number of its dependents, and of its dependences */
     dl_wait **after, **before;
 } dl_waits;
 
