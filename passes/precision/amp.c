@@ -1,40 +1,42 @@
-/* amp: mixed precision as casts, before anything else sees the graph, so that gradients, fusion and
+/* amp: mixed precision by casts. It runs before all other passes, so that gradients, fusion and
  * memory follow from the types.
  *
- * What an op does is the column `amp` of ir/ops.def, as torch.autocast groups the same ops:
- * products and convolutions take 16 bits and make 16 bits (LOW); what loses digits takes and makes
- * f32 (WIDE); batch norm, pools and activations of several parts compute in f32 and give back what
- * they got (KEEP); everything else takes the widest of its operands (FOLLOW). A scalar decides
- * nothing next to a tensor, nor does the bias of a LOW op.
+ * The column `amp` of ir/ops.def has each op's list, as torch.autocast groups the same ops.
+ * Contractions take and return 16 bits (LOW). Ops that lose digits take and return f32 (WIDE).
+ * Batch norm, pools and composite activations compute in f32 and return their operand's type
+ * (KEEP). All other ops take the widest type of their operands (FOLLOW). A scalar does not count
+ * next to a tensor, nor does the bias of a LOW op.
  *
- * A cast of a value to its own type pins it: it is f32, and so is what a LOW op makes of it. The
- * front end writes one for `x as f32`, and for the operands of each function that is written in
- * several ops and that torch.autocast computes in f32 (squares, losses, norms), so that none of the
- * parts is stored in 16 bits.
+ * A cast of a value to its own type pins it: it is f32, and so is the result of a LOW op that
+ * reads it. The front end writes such a cast for `x as f32`. It also writes one for the operands
+ * of each function that consists of several ops and that torch.autocast computes in f32 (squares,
+ * losses, norms), so that no intermediate value is stored in 16 bits.
  *
- * Variables and the graph's results keep their types; a value is cast once. 16-bit types that the
- * model's text asks for are cast like all others: only a cast makes the type that it says. */
+ * Variables and the graph's results keep their types; a value is cast once. 16-bit types in the
+ * model's text are cast like all others: only a cast's own result has the type that the cast
+ * names. */
 #include "ir/builder.h"
 #include "passes/pass.h"
 
 typedef struct {
     dl_builder b;
     dl_dtype low;
-    dl_value **as[2]; /* by value id: the value in f32, in the low type, where it was cast */
+    dl_value **as[2]; /* by value id: the value in f32, and in the 16-bit type, where it was cast */
     bool *made_low;   /* by value id: is it a LOW op's result? */
     bool *pinned;     /* by value id: does the model's text say that it is f32? */
-    uint32_t ids;     /* of the values that were there before */
+    uint32_t ids;     /* of the original values */
     bool changed;
 } caster;
 
 static bool is_half(const dl_value *v) { return dl_dtype_is_half(v->type.dtype); }
 static bool is_wide(const dl_value *v) { return v->type.dtype == DL_F32; }
 
-/* The value as f32 or in the low type; f64, whole numbers and truth values stay. */
+/* The value in f32 or in the 16-bit type; f64, integers and booleans stay. */
 static dl_value *in_type(caster *c, dl_value *v, dl_dtype to) {
     if ((!is_half(v) && !is_wide(v)) || v->type.dtype == to) return v;
     c->changed = true;
-    if (v->id >= c->ids) return dl_build_cast(&c->b, v, to); /* a cast's result, for once */
+    if (v->id >= c->ids)
+        return dl_build_cast(&c->b, v, to); /* a cast's result, which is not cached */
     dl_value **known = &c->as[to == c->low][v->id];
     if (!*known) *known = dl_build_cast(&c->b, v, to);
     return *known;
@@ -44,28 +46,27 @@ static void take(caster *c, dl_node *n, dl_dtype type) {
     for (int k = 0; k < n->nin; k++) n->in[k] = in_type(c, n->in[k], type);
 }
 
-/* The node makes the type, if it makes floats of 32 or 16 bits. */
+/* Sets the type of the node's result, if it is a float of 32 or 16 bits. */
 static void make(caster *c, dl_node *n, dl_dtype type) {
     dl_dtype *makes = &n->out[0].type.dtype;
     if ((!is_half(&n->out[0]) && !is_wide(&n->out[0])) || *makes == type) return;
     *makes = type, c->changed = true;
 }
 
-/* The bias of a LOW op, which it adds before it rounds. */
+/* The bias of a LOW op, which is added before the result is rounded. */
 static bool is_bias(const caster *c, const dl_node *n, int k) {
     const dl_value *v = n->in[k], *other = n->in[n->nin - 1 - k];
     return n->op == DL_OP_add && v->var && v->var->role == DL_VAR_PARAM && v->type.rank == 1 &&
            other->id < c->ids && c->made_low[other->id];
 }
 
-/* How much an operand has to say of the type: a tensor, a scalar, a constant (torch.result_type).
- */
+/* The rank of an operand in type promotion: a tensor, a scalar, a constant (torch.result_type). */
 static int weight_of(const dl_value *v) {
     return v->type.rank ? 2 : v->def && v->def->op == DL_OP_const ? 0 : 1;
 }
 
-/* The type of what a FOLLOW op makes: the widest of its operands' types, where a scalar says
- * nothing next to a tensor, nor a constant next to either. */
+/* The result's type of a FOLLOW op: the widest type of its operands. A scalar does not count next
+ * to a tensor, nor a constant next to either. */
 static dl_dtype follow(caster *c, dl_node *n) {
     bool half = n->nin && is_half(&n->out[0]), wide = false, bias = false;
     int most = 0;
@@ -91,13 +92,13 @@ static void lower(caster *c, dl_node *n) {
     c->made_low[n->out[0].id] = n->out[0].type.dtype == c->low;
 }
 
-/* A cast says its own type; one to the type of its operand says f32. */
+/* A cast has its own type; a cast to the operand's type means f32. */
 static void put_cast(caster *c, dl_node *n) {
     if (c->pinned[n->out[0].id]) make(c, n, DL_F32);
 }
 
-/* The node in its place of the new list, its operands cast in front of it; what stands for its
- * result. */
+/* Appends the node to the new list, after the casts of its operands; returns the replacement of
+ * its result. */
 static dl_value *put(caster *c, dl_node *n) {
     dl_amp amp = dl_ops[n->op].amp;
     bool keeps = amp == DL_AMP_KEEP && is_half(n->in[0]);
@@ -114,7 +115,7 @@ static dl_value *put(caster *c, dl_node *n) {
     return keeps ? in_type(c, &n->out[0], c->low) : &n->out[0];
 }
 
-/* Before any type changes. */
+/* Finds the pinned values, before any type changes. */
 static void find_pins(caster *c) {
     for (int i = 0; i < c->b.graph->nodes.n; i++) {
         const dl_node *n = c->b.graph->nodes.at[i];
@@ -124,8 +125,8 @@ static void find_pins(caster *c) {
     }
 }
 
-/* Has the graph gradients, or updates made of them? Their types follow the graph's, which has its
- * casts. */
+/* Does the graph have gradients, or updates that depend on them? Their types follow from the
+ * graph's casts. */
 static bool trains(const dl_graph *g) {
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
@@ -145,7 +146,7 @@ bool dl_pass_amp(dl_graph *g, dl_pass_ctx *ctx) {
     c.pinned = DL_NEWS(ctx->arena, bool, g->next_id);
     find_pins(&c);
     dl_value **stands =
-        DL_NEWS(ctx->arena, dl_value *, g->next_id); /* by value id: what is read in its place */
+        DL_NEWS(ctx->arena, dl_value *, g->next_id); /* by value id: its replacement */
     int n = g->nodes.n;
     dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, n);
     if (n) memcpy(nodes, g->nodes.at, sizeof *nodes * (size_t)n);

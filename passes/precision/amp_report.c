@@ -1,9 +1,9 @@
-/* What mixed precision made of a fused graph, for people and scripts. */
+/* The effect of mixed precision on a fused graph, for people and scripts. */
 #include "ir/kernel/kernel.h"
 #include "passes/precision/amp.h"
 
-/* Does the kernel read and store the same elements in the same order, and change their type between
- * f32 and 16 bits: a cast that found no other kernel? */
+/* Does the kernel load and store the same elements in the same order, and only convert between f32
+ * and 16 bits? Such a cast was not fused. */
 static bool only_casts(const dl_kernel *k) {
     bool casts = false;
     for (int i = 0; i < k->instrs.n; i++) {
@@ -30,7 +30,7 @@ dl_amp_report dl_amp_report_of(const dl_graph *g) {
             const dl_type *t = &n->out[k].type;
             r.values[t->dtype]++, r.bytes[t->dtype] += dl_type_bytes(t);
             if (dl_dtype_is_half(t->dtype))
-                r.saved += dl_type_bytes(t); /* two bytes an element, of four */
+                r.saved += dl_type_bytes(t); /* two of four bytes for each element */
         }
         if (n->op == DL_OP_fused) r.cast_kernels += only_casts(n->kernel);
         for (int k = 0; n->op == DL_OP_fused && k < n->kernel->instrs.n; k++) {

@@ -1,32 +1,33 @@
-/* low_weights: what becomes of the casts of weights. A weight stays f32: its steps are too small
- * for 16 bits.
+/* low_weights: casts each weight once a step, not at each use. A weight itself stays f32, because
+ * its updates are too small for 16 bits.
  *
- * Where the target multiplies numbers of the cast's type, what reads a weight's cast reads a
- * variable of role COPY instead, whose next value is the cast of the weight's next one: a second
- * store of the kernel that updates the weight, where a cast of its own would read it all once more
- * in each step. The executor makes the copies anew where the host has written a parameter. Where
- * the target computes in f32 all the same, products read the weight as it is: no copy, no cast, and
- * nothing is rounded; a product by names reads the model's input so, too, which else were cast by a
- * kernel of its own (an image is turned channels last by one, which may as well round it). */
+ * Where the target has GEMMs of the cast's type, readers of the cast read a variable of role COPY
+ * instead. Its next value is the cast of the weight's next value: a second store of the kernel
+ * that updates the weight. A separate cast would read the whole weight once more in each step. The
+ * executor refreshes the copies when the host has written a parameter. Where the target computes
+ * in f32 anyway, contractions read the weight itself: there is no copy, no cast and no rounding. A
+ * contraction by names then also reads the model's input itself, which otherwise a separate kernel
+ * would cast. (An image is converted to channels last by a kernel, which may round it, too.) */
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
-/* A weight's cast into one of these types, 1 << dtype each. A vector is cast where it is read: it
- * stays in cache. */
+/* Is it a weight's cast into one of these types (1 << dtype each)? A vector is cast where it is
+ * read: it stays in cache. */
 static bool is_weight(const dl_node *n, unsigned types) {
     const dl_var *v = n->op == DL_OP_cast ? n->in[0]->var : NULL;
     return v && v->role == DL_VAR_PARAM && v->value.type.rank > 1 &&
            (types >> n->out[0].type.dtype & 1);
 }
 
-/* The variable that holds this cast; NULL and the error where its name is taken. */
+/* The variable that holds this cast; NULL and the error where the model has a variable of its
+ * name. */
 static dl_var *copy_of(dl_graph *g, const dl_node *n, dl_error *err) {
     const dl_var *of = n->in[0]->var;
     const char *name = dl_internf("%s.%s", dl_dtype_name(n->out[0].type.dtype), of->name);
     dl_var *v = dl_graph_find_var(g, name);
-    if (v && v->role == DL_VAR_COPY) return v; /* of an equal node */
+    if (v && v->role == DL_VAR_COPY) return v; /* created for an equal node */
     if (v) {
         dl_fail_taken(g, v, "a weight's copy", err);
         return NULL;
@@ -37,7 +38,7 @@ static dl_var *copy_of(dl_graph *g, const dl_node *n, dl_error *err) {
     return v;
 }
 
-/* The copy is written where the weight is. */
+/* Adds the copy's update at the weight's update. */
 static void add_update(dl_graph *g, dl_var *v) {
     const dl_result *r = NULL;
     for (int i = 0; i < g->results.n; i++) {
@@ -45,20 +46,20 @@ static void add_update(dl_graph *g, dl_var *v) {
         if (of->role == DL_RESULT_UPDATE && of->var == v) return;
         if (of->role == DL_RESULT_UPDATE && of->var->name == v->of) r = of;
     }
-    if (!r) return; /* a graph that does not train */
+    if (!r) return; /* the graph does not train */
     dl_builder b = {.graph = g, .loc = v->loc};
     dl_graph_result(g, DL_RESULT_UPDATE, v->name, dl_build_cast(&b, r->value, v->value.type.dtype),
                     v);
 }
 
-/* Of f32, into 16 bits: what else is cast is another number. */
+/* An input in f32 that is cast to 16 bits; a cast from other types changes the value. */
 static bool is_input(const dl_node *n, unsigned types) {
     return n->op == DL_OP_cast && n->in[0]->var && n->in[0]->var->role == DL_VAR_INPUT &&
            n->in[0]->type.dtype == DL_F32 && (types >> n->out[0].type.dtype & 1);
 }
 
-/* The variable as it is where product n reads its cast in v, or what moves of that make: slices,
- * renamed and spread axes. Else NULL. */
+/* The original variable where contraction n reads its cast in v, possibly through slices, renames
+ * and broadcasts. Else NULL. */
 static dl_value *find_source(dl_builder *b, const dl_node *n, dl_value *v, unsigned types) {
     const dl_node *by = v->def;
     if (!by) return NULL;
@@ -71,13 +72,13 @@ static dl_value *find_source(dl_builder *b, const dl_node *n, dl_value *v, unsig
     return dl_build_as(b, by->op, 1, &of, by->nattrs, by->attrs, t);
 }
 
-/* A product of two such is one in f32, and then rounded. */
+/* The contraction of two such operands is computed in f32, then rounded. */
 static void round_result(dl_builder *b, dl_node *n) {
     n->in[0] = dl_build(b, n->op, 2, n->in, n->nattrs, n->attrs);
     n->op = DL_OP_cast, n->nin = 1, n->nattrs = 0;
 }
 
-/* Products read what is cast into `types` as it is. */
+/* Contractions read the originals of values that are cast into `types`. */
 static bool read_sources(dl_graph *g, unsigned types) {
     bool any = false;
     dl_builder b = {.graph = g};
@@ -97,11 +98,11 @@ static bool read_sources(dl_graph *g, unsigned types) {
     return true;
 }
 
-/* What is cast into `types` is read from copies. False: nothing is, or the error. */
+/* Readers of weights' casts into `types` read the copies. False: there are none, or an error. */
 static bool read_copies(dl_graph *g, dl_pass_ctx *ctx, unsigned types) {
     uint32_t ids = g->next_id;
-    dl_value **copy = DL_NEWS(ctx->arena, dl_value *,
-                              ids + 1); /* by the cast's value id: what is read in its place */
+    dl_value **copy =
+        DL_NEWS(ctx->arena, dl_value *, ids + 1); /* by the cast's value id: its replacement */
     DL_ARRAY(dl_var *) copies = {0};
     int kept = 0;
     for (int i = 0; i < g->nodes.n; i++) {
