@@ -1,6 +1,6 @@
-/* simplify: rounds over the graph in order until nothing changes. A round rebuilds the node list:
- * each node sees operands that are already simple, is replaced by a rule or by an equal node that
- * came before, or stays. */
+/* simplify: repeats rounds over the graph until nothing changes. A round rebuilds the list of
+ * nodes in order. The operands of each node are simplified already. A rule replaces the node, or
+ * an equal earlier node does, or it stays. */
 #include "passes/simplify/simplify.h"
 
 #include "ir/base/hash.h"
@@ -18,7 +18,8 @@ static bool same_attr(const dl_attr *a, const dl_attr *b) {
     switch (dl_attrs[a->id].kind) {
     case DL_KIND_INT: return a->i == b->i;
     case DL_KIND_FLOAT:
-        return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* -0 is not 0, a NaN is itself */
+        return memcmp(&a->f, &b->f, sizeof a->f) ==
+               0; /* compares bits: -0 differs from 0, and a NaN equals itself */
     case DL_KIND_NAME: return a->s == b->s;
     case DL_KIND_STR: return strcmp(a->s, b->s) == 0;
     case DL_KIND_INTS:
@@ -40,7 +41,7 @@ static bool same_node(const dl_node *a, const dl_node *b) {
     return same;
 }
 
-/* Attributes do not enter but for the one of constants, which are many. */
+/* Attributes are not hashed, except the value of constants, of which there are many. */
 static uint64_t hash_node(const dl_node *n) {
     uint64_t h = dl_hash(&n->op, sizeof n->op, 0);
     for (int i = 0; i < n->nin; i++) h = dl_hash(&n->in[i]->id, sizeof n->in[i]->id, h);
@@ -48,8 +49,8 @@ static uint64_t hash_node(const dl_node *n) {
     return h;
 }
 
-/* The equal node already in the table, or NULL, and the node is in it from now on. Composites stay
- * apart: two dropouts of one value draw different numbers. */
+/* The equal node already in the table, or NULL; then the node is added. Composites are never
+ * equal: two dropouts of one value draw different numbers. */
 static dl_node *find_equal(node_table *t, dl_node *n) {
     if (n->nout != 1 || dl_ops[n->op].class == DL_CLASS_HIGH || n->op == DL_OP_fused) return NULL;
     size_t i = hash_node(n) & t->mask;
@@ -59,8 +60,8 @@ static dl_node *find_equal(node_table *t, dl_node *n) {
     return NULL;
 }
 
-/* At most one node is kept for each old one, and rules add a handful: twice the slots of the next
- * power. */
+/* At most one node is kept for each old one, and rules add a few: twice the slots of the next
+ * power of two. */
 static node_table new_table(dl_arena *arena, int nodes) {
     size_t cap = 64;
     while (cap < 4 * (size_t)nodes) cap *= 2;

@@ -1,14 +1,14 @@
 /* Names and orders of axes.
  *
- * A product under other names is the product of operands under other names: views of these cost
- * nothing, while a rename behind it would stand between the product and what its kernel could do at
- * once (a linear layer's weight gradient and the update of the weight). Axes that are moved and
- * moved back (a norm over channels, and then "n c h w -> n h w c") are where they were: what reads
- * them reads the same points, so that both may be one kernel. */
+ * A rename of a contraction's result becomes renames of its operands, which are free views.
+ * Otherwise the rename would separate the contraction from its epilogue (a linear layer's weight
+ * gradient and the update of the weight). Axes that are permuted and permuted back (a norm over
+ * channels, followed by "n c h w -> n h w c") are left in place: their readers read the same
+ * points, and may join the same kernel. */
 #include "passes/simplify/simplify.h"
 
-/* If a view only names and orders axes: fills at[i] with where axis i of its result is in its
- * operand. */
+/* If a view only renames and permutes axes: fills at[i] with the operand's axis for axis i of the
+ * result. */
 static bool find_order(const dl_node *n, int at[DL_MAX_RANK]) {
     if (!n || (n->op != DL_OP_rename && n->op != DL_OP_broadcast)) return false;
     const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
@@ -37,9 +37,9 @@ dl_value *dl_simplify_order(dl_simplifier *s, dl_node *n) {
     return dl_build_as(&s->b, DL_OP_rename, 1, &same, 0, NULL, *to);
 }
 
-/* An operand's type under the result's new names `to`; `from`: its old ones. Axes that are summed
- * over keep their names, unless the result bears them now: then they are called `fresh`. False: two
- * axes of one name. */
+/* The operand's type under the new names `to`; `from`: the old ones. Summed axes keep their names,
+ * unless the result has these names now: then they get the name `fresh`. False: two axes would
+ * have one name. */
 static bool rename_axes(const dl_type *operand, const dl_type *from, const dl_type *to,
                         const dl_attr *over, const char *const *fresh, dl_type *made) {
     *made = *operand;
@@ -62,7 +62,7 @@ dl_value *dl_simplify_rename(dl_simplifier *s, dl_node *n) {
     const dl_type *from = &c->out[0].type, *to = &n->out[0].type;
     dl_attr over = *dl_node_attr(c, DL_ATTR_over);
     const char *fresh[DL_MAX_RANK];
-    dl_type all = *to; /* the names that are taken */
+    dl_type all = *to; /* the names in use */
     for (int k = 0; k < over.n; k++) {
         bool taken = dl_type_axis(to, over.names[k]) >= 0;
         if (taken && all.rank == DL_MAX_RANK) return NULL;

@@ -1,9 +1,9 @@
-/* The rules of simplify, one function an op. Each returns what may stand for the node's result, or
- * NULL.
+/* The rules of simplify, one function for each op. Each returns a value that may replace the
+ * node's result, or NULL.
  *
  * Rounding: a rule may change the last bit of a value (a mean becomes a product with 1/n; a sum of
- * n equal values their product with n), never more. x * 0 stays, because x may be NaN or infinite.
- */
+ * n equal values their product with n), never more. x * 0 stays, because x may be NaN or
+ * infinite. */
 #include <math.h>
 
 #include "ir/interp/interp.h"
@@ -12,7 +12,7 @@
 
 static dl_value *result(dl_node *n) { return &n->out[0]; }
 
-/* v, when it can stand for n's result as it is. */
+/* v, where it can replace n's result without a change. */
 static dl_value *same_typed(dl_node *n, dl_value *v) {
     const dl_type *t = &result(n)->type;
     return dl_type_same(&v->type, t) && dl_layout_same(v->type.layout, t->layout) ? v : NULL;
@@ -50,8 +50,7 @@ static dl_value *build_broadcast(dl_simplifier *s, dl_value *v, const dl_type *t
 
 /* ---- constants ---- */
 
-/* Can an element of this type hold v? Then *v is what it holds. 16-bit floats are left to the
- * machine. */
+/* Can the element type hold v? Then rounds *v to it. 16-bit floats are not folded. */
 static bool round_to(dl_dtype type, double *v) {
     if (!isfinite(*v)) return false;
     switch (type) {
@@ -77,7 +76,7 @@ static dl_value *fold(dl_simplifier *s, dl_node *n) {
 
 /* ---- broadcasts among the operands of a pointwise op ---- */
 
-/* Type of n with other operands. */
+/* The type of n with other operands. */
 static bool type_with(const dl_node *n, dl_value *const *in, dl_type *t) {
     const dl_type *types[3];
     dl_shape_fault fault;
@@ -89,7 +88,7 @@ static bool type_with(const dl_node *n, dl_value *const *in, dl_type *t) {
 
 static dl_value *source(dl_value *v) { return made_by(v, DL_OP_broadcast) ? v->def->in[0] : v; }
 
-/* Drops broadcasts that the other operands make superfluous, in place. */
+/* Removes broadcasts of operands that the other operands make redundant, in place. */
 static void drop_broadcasts(dl_simplifier *s, dl_node *n) {
     for (int i = 0; i < n->nin; i++) {
         dl_value *in[3];
@@ -99,7 +98,7 @@ static void drop_broadcasts(dl_simplifier *s, dl_node *n) {
         dl_type t;
         bool same = type_with(n, in, &t) && dl_type_same(&t, &result(n)->type);
         if (!same &&
-            (n->op == DL_OP_add || n->op == DL_OP_mul)) { /* the axes may fit the other way round */
+            (n->op == DL_OP_add || n->op == DL_OP_mul)) { /* the axes may fit in the other order */
             dl_value *first = in[0];
             in[0] = in[1], in[1] = first;
             same = type_with(n, in, &t) && dl_type_same(&t, &result(n)->type);
@@ -107,7 +106,7 @@ static void drop_broadcasts(dl_simplifier *s, dl_node *n) {
         if (!same) continue;
         memcpy(n->in, in, sizeof *in * (size_t)n->nin);
         s->changed = true;
-        i = -1; /* the operands may have changed places: look at all again */
+        i = -1; /* the operands may have been swapped: start again */
     }
 }
 
@@ -172,7 +171,7 @@ static bool widens(dl_dtype from, dl_dtype to) {
     return dl_dtype_is_float(from) && (to == DL_F64 || (to == DL_F32 && from != DL_F64));
 }
 
-/* To a wider type and back, or on to a wider one. */
+/* A cast to a wider type and back, or on to a wider one, is one cast. */
 static dl_value *simplify_cast(dl_simplifier *s, dl_node *n) {
     dl_value *v = same_typed(n, n->in[0]);
     if (v || !made_by(n->in[0], DL_OP_cast)) return v;
@@ -198,8 +197,8 @@ static dl_value *simplify_rename(dl_simplifier *s, dl_node *n) {
 
 /* ---- reductions ---- */
 
-/* Splits `over` at a broadcast operand: axes that its source has are left in *kept; returns how
- * many elements of the others are alike. */
+/* Splits `over` for a broadcast operand: *kept has the axes that its source has; returns how many
+ * equal elements the others span. */
 static int64_t split_over(const dl_node *n, const dl_value *from, dl_attr *kept) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     int64_t alike = 1;
@@ -221,7 +220,7 @@ static dl_value *simplify_reduce(dl_simplifier *s, dl_node *n) {
     dl_attr kept;
     dl_value *v = source(n->in[0]);
     int64_t alike = split_over(n, v, &kept);
-    /* The largest of nothing and inf * 0 are not to be meddled with, and a mere transposition saves
+    /* The maximum of no elements and inf * 0 must not change, and a mere transposition saves
      * nothing. */
     if (alike == 0 || kept.n == over->n) return NULL;
     if (kept.n) v = dl_build(&s->b, n->op, 1, &v, 1, &kept);
@@ -229,7 +228,7 @@ static dl_value *simplify_reduce(dl_simplifier *s, dl_node *n) {
     return build_broadcast(s, v, &result(n)->type);
 }
 
-/* mean -> sum * 1/n, so that later passes know one additive reduction. */
+/* mean -> sum * 1/n, so that later passes handle one additive reduction. */
 static dl_value *simplify_mean(dl_simplifier *s, dl_node *n) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     int64_t count = 1;
@@ -284,8 +283,8 @@ static dl_value *slice_of_broadcast(dl_simplifier *s, dl_node *b, const char *ax
     return build_broadcast(s, v, &t);
 }
 
-/* Are all readers of v slices along `axis`, which together take no more than there is? Then each
- * may compute its own part. */
+/* Are all readers of v slices along `axis`, which together read no more than v has? Then each may
+ * compute its own part. */
 static bool is_only_sliced(const dl_simplifier *s, const dl_value *v, const char *axis) {
     if (v->id >= s->known || s->uses[v->id].results) return false;
     const dl_uses *u = &s->uses[v->id];
@@ -298,7 +297,8 @@ static bool is_only_sliced(const dl_simplifier *s, const dl_value *v, const char
     return taken <= size_of(v, axis);
 }
 
-/* Output channels of a convolution are rows of its weight. */
+/* Output channels of a convolution are rows of its weight: slices the weight instead of the
+ * result. */
 static dl_value *slice_of_conv(dl_simplifier *s, dl_node *conv, const char *axis, int64_t start,
                                int64_t stop) {
     const char *rows = conv->in[1]->type.axis[0].name;
@@ -338,8 +338,7 @@ static dl_value *simplify_cat(dl_simplifier *s, dl_node *n) {
     return n->nin == 1 ? same_typed(n, n->in[0]) : NULL;
 }
 
-/* squeeze and unsqueeze keep elements and their order: a pair that ends where it began is nothing.
- */
+/* squeeze and unsqueeze keep elements and their order: a pair that restores the type is removed. */
 static dl_value *simplify_reshaping(dl_simplifier *s, dl_node *n) {
     (void)s;
     dl_op inverse = n->op == DL_OP_squeeze ? DL_OP_unsqueeze : DL_OP_squeeze;
@@ -372,14 +371,14 @@ static rule *const rules[DL_NOPS] = {
 };
 
 dl_value *dl_simplify_node(dl_simplifier *s, dl_node *n) {
-    /* Behind the layout pass types say more than these rules look at: there only relayouts are
-     * simplified. */
+    /* After the layout pass, types have layouts that these rules do not look at: only relayouts
+     * are simplified. */
     if (result(n)->type.layout.kind != DL_ROW && n->op != DL_OP_relayout) return NULL;
     bool pointwise = dl_ops[n->op].class == DL_CLASS_ELEM;
     if (pointwise) drop_broadcasts(s, n);
-    /* Rules before folding: 1 * k is then k itself, not k rounded to the element type. */
+    /* Rules before folding: then 1 * k is k itself, not k rounded to the element type. */
     dl_value *v = rules[n->op] ? rules[n->op](s, n) : NULL;
-    /* Arithmetic loses axes without a name. */
+    /* Arithmetic drops axes without a name. */
     if (v && v->type.layout.kind == DL_ROW) v = build_broadcast(s, v, &result(n)->type);
     if (!v && pointwise) v = fold(s, n);
     if (!v && pointwise) v = sink_broadcasts(s, n);
