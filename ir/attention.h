@@ -1,15 +1,14 @@
-/* Attention: softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017), and its
- * gradients, as one kernel each that never stores the scores (Dao et al. 2022). This header is the
- * only place for facts about it that shape rules, interpreter, cost and emitters share. With
- * operands of 16 bits a kernel may round the normalised scores and the scores' gradients to their
- * type before it multiplies them, once; with f32 it may not. */
+/* Attention: softmax(q k^T / sqrt(head size)) v for each head (Vaswani et al. 2017), and its
+ * gradients. Each is one kernel that never stores the scores (Dao et al. 2022). All facts about
+ * attention that shape rules, interpreter, cost and emitters share are in this header. With 16-bit
+ * operands a kernel may round the normalised scores and the scores' gradients to their type once
+ * before it multiplies them; with f32 operands it may not. */
 #ifndef DL_ATTENTION_H
 #define DL_ATTENTION_H
 #include "ir/graph.h"
 
 /* Operands and results of flash_attention. With dropout there are SEED and STEP (i64 scalars), and
- * after them perhaps PART (an i64 scalar): the number of this part of all samples, as in op
- * `random`. */
+ * possibly PART (an i64 scalar): the index of this part of all samples, as in the op `random`. */
 enum { DL_ATT_Q, DL_ATT_K, DL_ATT_V, DL_ATT_SEED, DL_ATT_STEP, DL_ATT_PART };
 enum { DL_ATT_Y, DL_ATT_LOG };
 /* The same of flash_attention_grad; seed, step and part follow GRAD_DY. */
@@ -26,7 +25,7 @@ enum {
 };
 enum { DL_GRAD_DQ, DL_GRAD_DK, DL_GRAD_DV };
 
-/* The axes that a part is cut along: indices of `first` and `whole`. */
+/* The axes along which attention can be sharded: indices of `first` and `whole`. */
 enum { DL_ATT_HEAD, DL_ATT_QUERY, DL_ATT_KEY, DL_ATT_CUTS };
 
 /* Scores are [batch, heads, queries, keys]; q and y [batch, queries, heads * size], k and v [batch,
@@ -34,38 +33,38 @@ enum { DL_ATT_HEAD, DL_ATT_QUERY, DL_ATT_KEY, DL_ATT_CUTS };
  * queries]. */
 typedef struct {
     int64_t batch, queries, keys, heads, size;
-    double scale;     /* 1 / sqrt(size) */
-    double rate;      /* share of the normalised scores that is dropped, 0 to 1 */
-    double threshold; /* a score is dropped if its draw (a multiple of 2^-24) is below this */
-    double kept;      /* the factor of kept scores: 1 / (1 - rate); 0 where all are dropped */
-    int number;       /* of the op that draws; the element is the score's row-major number among
-                         all */
-    bool in_parts;    /* these are a part of all samples' scores */
-    bool causal;      /* a query sees no later key */
-    /* Where these are some of the heads, queries and keys of a larger attention (attributes
-     * `first`, `whole`): the first ones, and the count of all. Dropout and the causal mask use
-     * these numbers. */
+    double scale; /* 1 / sqrt(size) */
+    double rate;  /* the fraction of the normalised scores that is dropped, 0 to 1 */
+    double
+        threshold; /* a score is dropped if its random number (a multiple of 2^-24) is below this */
+    double kept;   /* the factor of kept scores: 1 / (1 - rate); 0 where all are dropped */
+    int number; /* the number of the random op; its element is the score's row-major index among all
+                 */
+    bool in_parts; /* these are the scores of a part of all samples */
+    bool causal;   /* a query sees no later key */
+    /* For a shard of a larger attention (attributes `first`, `whole`): the first of its heads,
+     * queries and keys, and the number of all. Dropout and the causal mask use these indices. */
     int64_t first[DL_ATT_CUTS], whole[DL_ATT_CUTS];
 } dl_attention;
 
-/* With attributes `group`, `ranks` and `rank` keys and values are a rank's piece of its group's,
- * and are passed around the ring of all ranks; the ranks determine which piece is where. Between
- * the passes shard and ring only. */
+/* Do keys and values travel round a ring of ranks? With the attributes `group`, `ranks` and `rank`
+ * they are a rank's shard, and are passed to all ranks of the group; the rank and the turn
+ * determine which shard is present. Only between the passes shard and ring. */
 static inline bool dl_attention_goes_round(const dl_node *n) {
     return dl_node_attr(n, DL_ATTR_group);
 }
 /* The attention of a valid node of either op. */
 dl_attention dl_attention_of(const dl_node *n);
-/* How many places later the first query is than the first key; not below 0 where it is causal. */
+/* By how many positions the first query is later than the first key; not below 0 if causal. */
 static inline int64_t dl_attention_ahead(const dl_attention *a) {
     return a->first[DL_ATT_QUERY] - a->first[DL_ATT_KEY];
 }
-/* Keys that query i sees. */
+/* The number of keys that query i sees. */
 static inline int64_t dl_attention_seen(const dl_attention *a, int64_t i) {
     int64_t last = dl_attention_ahead(a) + i + 1;
     return a->causal && last < a->keys ? last : a->keys;
 }
-/* Number of a score among all of the larger attention's. */
+/* The index of a score among all scores of the larger attention. */
 static inline uint64_t dl_attention_number(const dl_attention *a, int64_t n, int64_t head,
                                            int64_t i, int64_t j) {
     const int64_t *first = a->first, *whole = a->whole;
@@ -75,7 +74,7 @@ static inline uint64_t dl_attention_number(const dl_attention *a, int64_t n, int
         (uint64_t)(first[DL_ATT_QUERY] + i);
     return row * (uint64_t)whole[DL_ATT_KEY] + (uint64_t)(first[DL_ATT_KEY] + j);
 }
-/* 2 a multiply-add; two GEMMs of the score matrix forward, five backward. Masked scores count, as
- * in PyTorch's counter. */
+/* A multiply-add counts as 2; two GEMMs of the score matrix forward, five backward. Masked scores
+ * count, as in PyTorch's counter. */
 int64_t dl_attention_flops(const dl_node *n);
 #endif

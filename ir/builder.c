@@ -32,7 +32,7 @@ static dl_value *build(dl_builder *b, dl_op op, int nin, dl_value *const *in, in
                        const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault,
                        bool (*infer)(const dl_node *, dl_type *, dl_shape_fault *)) {
     uint32_t id = b->graph->next_id;
-    int results = dl_op_results(op) ? dl_op_results(op) : 1; /* fused: whose kernel is to come */
+    int results = dl_op_results(op) ? dl_op_results(op) : 1; /* fused: the kernel is set later */
     dl_type type[DL_MAX_RESULTS] = {given ? *given : dl_scalar(DL_F32)};
     dl_node *n = dl_node_new(b->graph, op, nin, in, results, type, b->loc);
     for (int i = 0; i < nattrs; i++) dl_node_set(b->graph, n, attrs[i]);
@@ -50,9 +50,9 @@ dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, in
     return build(b, op, nin, in, nattrs, attrs, given, fault, dl_infer);
 }
 
-/* A pass builds valid nodes, but one may be too large: a window of all elements at each element.
- * The node is built so that the pass can end, and the module keeps the fault, at which the manager
- * stops. */
+/* A pass builds valid nodes, but a node may be too large, such as a window of all elements at each
+ * element. The node is built so that the pass can end. The module keeps the fault, and the pass
+ * manager stops there. */
 static dl_value *build_right(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
                              const dl_attr *attrs, const dl_type *given) {
     dl_shape_fault fault = {0}, other = {0};

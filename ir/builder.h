@@ -1,9 +1,9 @@
 /* Builds nodes at the end of a graph, for the front end, autodiff and the optimiser.
  *
- * Every call infers the result type. A shape fault here is an internal fault, since passes build
- * only valid nodes. One fault is the user's: a model's sizes may lead to a tensor that is larger
- * than allowed. Such a node is built, and module->fault names its place (dl_run_passes stops
- * there). The front end, whose operands come from users, calls dl_build_try. */
+ * Every call infers the result type. A shape fault is an internal fault, since passes build only
+ * valid nodes. One fault is the user's: a model's sizes may lead to a tensor that is larger than
+ * allowed. Such a node is built, and module->fault has its place (dl_run_passes stops there). The
+ * front end, whose operands come from users, calls dl_build_try. */
 #ifndef DL_BUILDER_H
 #define DL_BUILDER_H
 #include "ir/affine.h"
@@ -14,14 +14,15 @@ typedef struct {
     dl_loc loc; /* given to every node built */
 } dl_builder;
 
-/* Any op: operands, attributes -> its result, the first where it has several (the others are
- * v->def->out[i]). */
+/* Builds any op from operands and attributes; returns its result, of several the first (the others
+ * are v->def->out[i]). */
 dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
                    const dl_attr *attrs);
-/* The same with the result type given (const, iota, cast, broadcast, rename, rearrange...). */
+/* The same with a given result type (const, iota, cast, broadcast, rename, rearrange...). */
 dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
                       const dl_attr *attrs, dl_type type);
-/* NULL and *fault on a shape fault; `given` may be NULL. Nothing is added to the graph then. */
+/* Returns NULL and sets *fault on a shape fault, and adds nothing to the graph. `given` may be
+ * NULL. */
 dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
                        const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault);
 
@@ -29,7 +30,8 @@ dl_value *dl_build_const(dl_builder *b, dl_dtype dtype, double value); /* a scal
 dl_value *dl_build1(dl_builder *b, dl_op op, dl_value *a);
 dl_value *dl_build2(dl_builder *b, dl_op op, dl_value *a, dl_value *c);
 dl_value *dl_build3(dl_builder *b, dl_op op, dl_value *a, dl_value *c, dl_value *d);
-/* op with a scalar constant of a's element type on the right: dl_build_k(b, DL_OP_mul, x, 0.5). */
+/* The op with a scalar constant of a's element type as second operand: dl_build_k(b, DL_OP_mul, x,
+ * 0.5). */
 dl_value *dl_build_k(dl_builder *b, dl_op op, dl_value *a, double k);
 dl_value *dl_build_cast(dl_builder *b, dl_value *a, dl_dtype to); /* a itself when it is of that
                                                                      type */
@@ -52,11 +54,11 @@ dl_attr dl_attr_float(dl_attr_id id, double v);
 dl_attr dl_attr_name(dl_attr_id id, const char *name); /* interns */
 dl_attr dl_attr_ints(dl_attr_id id, int n, const int64_t *v);
 dl_attr dl_attr_names(dl_attr_id id, int n, const char *const *names);
-/* `of` of a collective of one value in this graph. */
+/* The attribute `of` of a collective that carries one value of this graph. */
 dl_attr dl_attr_of(const dl_graph *g, const char *of);
 
-/* The share of v that the cut leaves this rank; and the inverse: the whole tensor, gathered from
- * each rank's share; `of` names the values. */
+/* The shard of v that the cut leaves this rank. The inverse: the whole tensor, all-gathered from
+ * the ranks' shards; `of` names the values. */
 dl_value *dl_build_share(dl_builder *b, dl_value *v, const dl_var_cut *c);
 dl_value *dl_build_gathered(dl_builder *b, dl_value *share, const dl_var_cut *c, const char *of);
 #endif

@@ -58,30 +58,30 @@ bool dl_algorithm_is_same(const dl_algorithm *a, const dl_algorithm *b) {
            a->workspace == b->workspace && memcmp(a->words, b->words, sizeof a->words) == 0;
 }
 
-/* ---- what holds for all calls ---- */
+/* ---- conditions of all calls ---- */
 
-/* A kernel that has a call: bytes of its parameters and workspace; of the latter those that a
- * result may take. */
+/* A kernel that has a call: bytes of its parameters and workspace, and the bytes of the workspace
+ * that a result may use. */
 typedef struct {
     int nargs;
     const int64_t *bytes;
     int64_t workspace, sums;
 } limits;
 
-/* Numbers so small that no product of three of them overflows, whatever a file says. */
+/* Numbers so small that no product of three of them overflows, whatever a file contains. */
 static bool is_small(int64_t n) { return n >= 0 && n <= INT32_MAX; }
 static bool is_size(int64_t n) { return n > 0 && is_small(n); }
 
-/* Is a tensor that ends `reach` bytes after the begin of its parameter, or of the workspace, inside
- * it? */
+/* Is a tensor that ends `reach` bytes after the start of its parameter, or of the workspace,
+ * inside it? */
 static bool is_within(const limits *r, int param, int64_t reach, bool result) {
     if (param < 0) return param == DL_IN_WORKSPACE && result && reach <= r->sums;
     return param < r->nargs && reach <= r->bytes[param];
 }
 
-/* ---- products of matrices ---- */
+/* ---- GEMMs ---- */
 
-/* Lines of a matrix, and elements of each. */
+/* The number of lines of a matrix, and of elements in each. */
 static void lines_of(const dl_matmul *m, const dl_matrix *of, int64_t *lines, int64_t *length) {
     int64_t own = of == &m->right ? m->columns : m->rows,
             other = of == &m->result ? m->columns : m->terms;
@@ -105,7 +105,7 @@ static bool matrix_fits(const dl_matmul *m, const dl_matrix *of, const limits *r
            is_within(r, of->param, matrix_reach(m, of), of == &m->result);
 }
 
-/* Is no element two products' result? */
+/* Are the results of the batch disjoint? */
 static bool is_apart(const dl_matmul *m) {
     const dl_matrix *r = &m->result;
     return m->batch == 1 || r->next >= (m->rows - 1) * r->line + m->columns ||
@@ -136,7 +136,7 @@ void dl_convolution_sizes(const dl_convolution *c, dl_tensor of, int64_t size[DL
     memcpy(size + 2, spatial, 3 * sizeof *size);
 }
 
-/* The end of the last element, in bytes; false: beyond all memory. */
+/* The end of the last element, in bytes; false: it overflows. */
 static bool lattice_reach(const dl_convolution *c, dl_tensor of, int64_t *reach) {
     const dl_lattice *l = &c->of[of];
     int64_t size[DL_TENSOR_AXES], last = 0, own;
@@ -150,7 +150,8 @@ static bool lattice_reach(const dl_convolution *c, dl_tensor of, int64_t *reach)
     return ok;
 }
 
-/* Is no element another's, too: does each axis step over all that shorter steps reach? */
+/* Are all elements at different addresses: is each stride larger than the reach of all shorter
+ * ones? */
 static bool is_injective(const dl_convolution *c, dl_tensor of) {
     const dl_lattice *l = &c->of[of];
     int64_t size[DL_TENSOR_AXES];

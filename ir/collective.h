@@ -12,7 +12,7 @@ static inline dl_share dl_share_of(int64_t size, int64_t ranks, int64_t rank) {
     int64_t each = size / ranks, more = size % ranks;
     return (dl_share){rank * each + (rank < more ? rank : more), each + (rank < more)};
 }
-/* The share that member `rank` holds after the ring has passed all shares on `turn` times; 0: its
+/* The shard that member `rank` holds after the ring has passed all shards on `turn` times; 0: its
  * own. */
 static inline dl_share dl_ring_share(int64_t size, int64_t ranks, int64_t rank, int64_t turn) {
     return dl_share_of(size, ranks, (rank + ranks - turn % ranks) % ranks);

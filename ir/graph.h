@@ -1,10 +1,10 @@
-/* The graph: the computation of one step, as pure nodes over named-axis tensors, in topological
- * order.
+/* The graph: the computation of one step, as pure nodes over tensors with named axes, in
+ * topological order.
  *
- * A module is one or more graphs of the same model ("train", "eval") that share variables by name.
- * A value is made by a node or is a variable. A step writes only through the graph's results of
- * role UPDATE: at the end of the step, variable v holds value x. Everything lives in the module's
- * arena. */
+ * A module has one or more graphs of one model ("train", "eval"), which share variables by name. A
+ * value is a node's result or a variable. A step writes only through the graph's results of role
+ * UPDATE: at the end of the step, variable v holds value x. Everything is allocated in the
+ * module's arena. */
 #ifndef DL_GRAPH_H
 #define DL_GRAPH_H
 #include "ir/collective.h"
@@ -15,17 +15,17 @@ typedef struct dl_value dl_value;
 typedef struct dl_var dl_var;
 typedef struct dl_kernel dl_kernel; /* kernel.h */
 
-/* A place in a source file; line 0: none. `file` is interned and as the user gave it. */
+/* A place in a source file; line 0: none. `file` is interned, in the user's spelling. */
 typedef struct {
     const char *file;
     int line, column;
 } dl_loc;
 
 struct dl_value {
-    uint32_t id;  /* prints as %id; survives passes */
-    dl_node *def; /* the node that makes it, or */
-    dl_var *var;  /* the variable that it is */
-    int index;    /* which result of `def` */
+    uint32_t id;  /* prints as %id; is kept by passes */
+    dl_node *def; /* the node whose result it is, or */
+    dl_var *var;  /* the variable whose value it is */
+    int index;    /* its index among the results of `def` */
     dl_type type;
     int64_t offset; /* bytes from the arena's start, once memory is planned; -1 before */
 };
@@ -45,17 +45,18 @@ typedef enum {
     DL_VAR_TARGET, /* the same, a model's target */
     DL_VAR_PARAM,  /* trained */
     DL_VAR_STATE,  /* kept from step to step: optimiser moments, counters, running statistics */
-    DL_VAR_HYPER,  /* a scalar the host sets before the first step and may change between steps */
-    DL_VAR_TABLE,  /* constants in the model's text: present from the start and never written */
-    DL_VAR_COPY,   /* a parameter in another element type: written with it, and refreshed where the
-                      host writes it */
+    DL_VAR_HYPER, /* a scalar that the host sets before the first step, and may change between steps
+                   */
+    DL_VAR_TABLE, /* constants in the model's text: initialised once, never written */
+    DL_VAR_COPY,  /* a parameter in another element type: updated together with it, and refreshed
+                     when the host writes the parameter */
     DL_NVAR_ROLES
 } dl_var_role;
 extern const char *const dl_var_roles[DL_NVAR_ROLES]; /* "input", "target", "param", "state",
                                                          "hyper", "table", "copy" */
 
 /* A variable's initial values. Random ones are drawn by Philox from (seed, the variable's name,
- * logical element), so that neither layout nor order changes them. */
+ * logical index), so that they depend on neither layout nor order. */
 typedef enum {
     DL_INIT_ZERO,
     DL_INIT_CONST,        /* a */
@@ -72,18 +73,21 @@ typedef struct {
 } dl_init;
 
 /* A cut of a tensor between the ranks of a group: the share of `rank` (collective.h) of the `size`
- * elements along an axis. With `parts`, the axis is a sequence of equal parts, and the rank has its
- * share of each: its heads of queries, keys and values that one GEMM makes. Only a tensor's first
- * axis may have several parts, where a part's share is one run of memory. */
+ * elements along an axis. With `parts`, the axis is a sequence of equal parts, and the rank has
+ * its share of each, such as its heads of queries, keys and values that one GEMM computes. Only a
+ * tensor's first axis may have several parts: there a part's share is contiguous in memory. */
 typedef struct {
     const char *group; /* interned; "tp" */
     int axis, ranks, rank, parts;
     int64_t size;
 } dl_var_cut;
 
-/* The piece of a whole tensor that a variable is, where each rank holds one: the result of `n`
- * cuts, each applied to the piece that the cut before leaves. 0: the whole. */
-enum { DL_MAX_CUTS = 2 /* over tensor parallel ranks; and over those that hold the same piece */ };
+/* The shard of a whole tensor that a variable is: the result of `n` cuts, each applied to the
+ * shard that the cut before leaves. 0: the variable is the whole tensor. */
+enum {
+    DL_MAX_CUTS = 2 /* over tensor parallel ranks, and over the ranks that would hold equal shards
+                       otherwise */
+};
 typedef struct {
     int n;
     dl_var_cut cut[DL_MAX_CUTS];
@@ -91,12 +95,12 @@ typedef struct {
 
 struct dl_var {
     dl_var_role role;
-    const char *name; /* interned; for parameters PyTorch's path in the state dict */
-    const char *of;   /* the parameter that it belongs to: a COPY, and perhaps a STATE */
+    const char *name; /* interned; for parameters the key in PyTorch's state dict */
+    const char *of;   /* the parameter that a COPY or a STATE belongs to; NULL: none */
     dl_init init;
     DL_ARRAY(double) numbers; /* TABLE: its elements, row-major */
     dl_loc loc;
-    dl_var_piece piece; /* `value` is of the piece's type */
+    dl_var_piece piece; /* `value` has the shard's type */
     dl_value value;
 };
 
@@ -128,41 +132,41 @@ typedef struct {
     DL_ARRAY(dl_node *) nodes; /* topological order */
     DL_ARRAY(dl_var *) vars;
     DL_ARRAY(dl_result) results;
-    DL_ARRAY(dl_kernel *) kernels; /* in order of use, once fused */
+    DL_ARRAY(dl_kernel *) kernels; /* in order of first use, after fusion */
     uint32_t next_id;
-    int64_t arena_bytes; /* exact peak, once memory is planned; 0 before */
+    int64_t arena_bytes; /* exact peak, after memory planning; 0 before */
 } dl_graph;
 
 struct dl_module {
     dl_arena *arena;
     DL_ARRAY(dl_graph *) graphs;
-    const char *fault; /* a pass' first node that is larger than tensors may be, with its place; or
-                          NULL */
+    const char *fault; /* the first node of a pass that is larger than tensors may be, with its
+                          place; or NULL */
 };
 
-dl_module *dl_module_new(dl_arena *parent);                      /* free module->arena */
+dl_module *dl_module_new(dl_arena *parent);                      /* freed with module->arena */
 dl_graph *dl_module_graph(const dl_module *m, const char *name); /* NULL when there is none */
 dl_graph *dl_graph_new(dl_module *m, const char *name);
 
-/* Adds a variable; its value is &var->value. */
+/* Adds a variable; &var->value is its value. */
 dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init,
                      dl_loc loc);
-/* The type of the whole tensor that a variable of this type is a piece of. */
+/* The type of the whole tensor whose shard a variable of this type is. */
 dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece);
 /* The share that a cut leaves of one part. */
 dl_share dl_cut_share(const dl_var_cut *cut);
-/* The position in the whole of the piece's element `at` along an axis. Reduces `*n` to the number
- * of elements from there on that are contiguous in the whole, too. */
+/* The index in the whole tensor of the shard's element `at` along an axis. Reduces `*n` to the
+ * number of elements from there on that are contiguous in the whole, too. */
 int64_t dl_piece_at(const dl_var_piece *piece, int axis, int64_t at, int64_t *n);
-/* Can a variable of this type be that piece of a tensor: are axes, ranks and sizes in range, and do
- * the cuts leave this type? */
+/* Can a variable of this type be that shard: are axes, ranks and sizes in range, and do the cuts
+ * leave this type? */
 bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece);
-/* Adds a table, with a copy of `n` numbers, as many as the type has elements: row-major, whole ones
- * for whole types. */
+/* Adds a table with a copy of `n` numbers, one for each element of the type: row-major, integers
+ * for integer types. */
 dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers,
                        dl_loc loc);
 dl_var *dl_graph_find_var(const dl_graph *g, const char *name); /* NULL when there is none */
-/* The graph's variables by name, for many questions; valid until one is added. */
+/* The graph's variables by name, for many lookups; valid until a variable is added. */
 typedef struct {
     const dl_var **by_name;
     int n;
@@ -175,8 +179,8 @@ void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_valu
 dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role,
                                 const char *name); /* name NULL: the first */
 
-/* A node with `nout` results of the given types, not yet placed in g->nodes; attributes as
- * dl_node_attr adds them. */
+/* A node with `nout` results of the given types, not yet in g->nodes; attributes are added by
+ * dl_node_attr's order. */
 dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout,
                      const dl_type *types, dl_loc loc);
 /* The same, appended to the graph. */
@@ -186,7 +190,7 @@ dl_node *dl_node_append(dl_graph *g, dl_op op, int nin, dl_value *const *in, int
 /* The node's attribute, or NULL. */
 const dl_attr *dl_node_attr(const dl_node *n, dl_attr_id id);
 void dl_node_set(dl_graph *g, dl_node *n, dl_attr attr); /* adds or replaces, keeps schema order */
-/* Values of attributes that the op's row promises: a missing one is an internal fault. */
+/* The values of attributes that the op's row promises; a missing one is an internal fault. */
 double dl_node_float(const dl_node *n, dl_attr_id id);
 int64_t dl_node_int(const dl_node *n, dl_attr_id id);
 const char *dl_node_name(const dl_node *n, dl_attr_id id);

@@ -1,5 +1,5 @@
-/* Asking for a node's type: arity and attributes, then the row's rule, then the result's own
- * legality. */
+/* Type inference of a node: arity and attributes first, then the rule of the op's row, then the
+ * legality of the results. */
 #include "ir/infer_rules.h"
 
 static dl_rule *const rules[DL_NOPS] = {
@@ -10,7 +10,7 @@ static dl_rule *const rules[DL_NOPS] = {
 
 static bool check_arity(const dl_node *n, dl_shape_fault *fault) {
     const dl_op_info *op = &dl_ops[n->op];
-    /* A kernel of constants and coordinates alone reads nothing. */
+    /* A kernel of constants and coordinates alone has no operands. */
     if (op->class == DL_CLASS_FUSED || n->nin == op->arity || (op->arity < 0 && n->nin >= 1))
         return true;
     if (op->arity < 0)
@@ -20,7 +20,8 @@ static bool check_arity(const dl_node *n, dl_shape_fault *fault) {
                     op->arity == 1 ? "" : "s", n->nin);
 }
 
-/* Exactly the row's attributes, in schema order, lists within bounds. */
+/* The node must have exactly the attributes of its row, in schema order, with lists within bounds.
+ */
 static bool check_attrs(const dl_node *n, dl_shape_fault *fault) {
     const dl_op_info *op = &dl_ops[n->op];
     int row = 0;

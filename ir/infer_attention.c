@@ -1,4 +1,4 @@
-/* Rules of attention, composite and template; the shape that all rooms read. */
+/* Shape rules of attention, as a composite and as templates; its shape for all other folders. */
 #include <math.h>
 
 #include "ir/attention.h"
@@ -6,7 +6,7 @@
 #include "ir/collective.h"
 #include "ir/infer_rules.h"
 
-/* Checks that operand i has type `want`, which `what` describes. */
+/* Checks that operand i has type `want`; `what` describes it in messages. */
 static bool want_type(const dl_node *n, int i, const dl_type *want, const char *what,
                       dl_shape_fault *fault) {
     return dl_type_same(dl_operand(n, i), want) ||
@@ -15,7 +15,7 @@ static bool want_type(const dl_node *n, int i, const dl_type *want, const char *
                     dl_type_text(dl_operand(n, i)));
 }
 
-/* q [N, T, E]; k and v [N, S, E], of one type; whole heads. */
+/* q [N, T, E]; k and v [N, S, E], with one element type; heads divide E. */
 static bool check_shapes(const dl_node *n, dl_shape_fault *fault) {
     const dl_type *q = dl_operand(n, 0), *k = dl_operand(n, 1), *v = dl_operand(n, 2);
     int64_t heads = dl_node_int(n, DL_ATTR_heads);
@@ -30,7 +30,7 @@ static bool check_shapes(const dl_node *n, dl_shape_fault *fault) {
                         dl_op_text(n), dl_type_text(k), dl_type_text(v), dl_operand_text(2));
     dl_type like = dl_row_type(q);
     like.axis[1] = k->axis[1];
-    /* In a model's text one name has one size; in a template the queries may be a part of the
+    /* In a model's text one name has one size; in a template the queries may be a shard of the
      * tokens. */
     bool torn = n->op == DL_OP_attention && k->axis[1].name == q->axis[1].name &&
                 k->axis[1].size != q->axis[1].size;
@@ -57,7 +57,7 @@ bool dl_rule_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return dl_want_same_dtype(n, fault) && check_shapes(n, fault);
 }
 
-/* Seed, step and part from operand `first` on, which exist exactly with dropout. */
+/* Seed, step and part, from operand `first` on: they exist exactly with dropout. */
 static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
     const dl_type counter = dl_scalar(DL_I64);
     bool drops = dl_node_float(n, DL_ATTR_rate) > 0;
@@ -74,7 +74,8 @@ static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
                       (n->nin == want || want_type(n, first + 2, &counter, "the part", fault)));
 }
 
-/* Keys that go round a ring: whose the operands are. A part's keys begin with the first of all. */
+/* Keys that travel round a ring: the attributes of the group. A shard's keys begin at the first
+ * key. */
 static bool check_ring(const dl_node *n, const dl_attr *whole, dl_shape_fault *fault) {
     const dl_attr *group = dl_node_attr(n, DL_ATTR_group), *ranks = dl_node_attr(n, DL_ATTR_ranks),
                   *rank = dl_node_attr(n, DL_ATTR_rank);
@@ -95,7 +96,7 @@ static bool check_ring(const dl_node *n, const dl_attr *whole, dl_shape_fault *f
                     (long long)own, (long long)size);
 }
 
-/* Where the node is a part of a larger attention: which. */
+/* The attributes of a shard of a larger attention. */
 static bool check_part(const dl_node *n, dl_shape_fault *fault) {
     const dl_attr *first = dl_node_attr(n, DL_ATTR_first), *whole = dl_node_attr(n, DL_ATTR_whole);
     static const char *const what[] = {"heads", "queries", "keys"};
@@ -119,8 +120,8 @@ static bool check_part(const dl_node *n, dl_shape_fault *fault) {
                     dl_op_text(n));
 }
 
-/* The logarithm's type, one a query and head, f32 at least: scores are used by their distance from
- * it. */
+/* The type of the logarithms: one for each query and head, f32 at least, because scores are used
+ * by their distance from it. */
 static dl_type log_type(const dl_node *n) {
     const dl_type *q = dl_operand(n, 0);
     dl_type t = dl_row_type(q);

@@ -1,4 +1,4 @@
-/* Rules of collectives. */
+/* Shape rules of collectives. */
 #include "ir/collective.h"
 #include "ir/infer_rules.h"
 
@@ -9,7 +9,7 @@ static bool want_group(const dl_node *n, dl_shape_fault *fault) {
                     (long long)ranks);
 }
 
-/* Each result is like its operand. */
+/* Each result has the type of its operand. */
 bool dl_rule_all_reduce(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     *r = *dl_operand(n, 0);
     for (int i = 0; i < n->nin; i++) {

@@ -1,4 +1,4 @@
-/* The rule of the contraction by names. */
+/* The shape rule of contractions by names. */
 #include "ir/infer_rules.h"
 
 static bool is_summed(const dl_attr *over, const char *name) {
@@ -7,7 +7,7 @@ static bool is_summed(const dl_attr *over, const char *name) {
     return false;
 }
 
-/* Every name of `over` is an axis of both operands, and is named once. */
+/* Every name of `over` must be an axis of both operands, and occur once. */
 static bool check_over(const dl_node *n, const dl_attr *over, dl_shape_fault *fault) {
     for (int i = 0; i < over->n; i++) {
         for (int k = 0; k < 2; k++)
@@ -24,8 +24,8 @@ static bool check_over(const dl_node *n, const dl_attr *over, dl_shape_fault *fa
     return true;
 }
 
-/* Axes of the first operand in its order, then those that the second has besides; without the
- * summed ones. */
+/* The first operand's axes in their order, then further axes of the second; without the summed
+ * axes. */
 bool dl_rule_contract(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     const dl_type *types[] = {dl_operand(n, 0), dl_operand(n, 1)};

@@ -1,16 +1,19 @@
-/* Rules of the contractions by windows and of pooling: how a window slides.
+/* Shape rules of contractions by windows and of pooling: the number of windows along an axis.
  *
- * Contractions by windows state one relation (relation.h) between x [N, C, s...], w [O, C / groups,
- * k...] and y [N, O, s'...]: s' = floor((s + pad_lo + pad_hi - k) / stride) + 1        along every
- * spatial axis and differ only in which of the three is the result. */
+ * Contractions by windows have one relation (relation.h) between x [N, C, s...], w [O, C / groups,
+ * k...] and y [N, O, s'...]:
+ *
+ *   s' = floor((s + pad_lo + pad_hi - k) / stride) + 1        along every spatial axis
+ *
+ * They differ only in which of the three is the result. */
 #include "ir/infer_rules.h"
 #include "ir/relation.h"
 
-/* Attributes beyond this are refused before they are computed with. */
+/* Larger attributes are refused before arithmetic uses them. */
 static const int64_t huge = (int64_t)1 << 47, most_phases = 1 << 15, longest_resized = 1 << 30;
 enum { MAX_SPATIAL = 3 };
 
-/* One list an axis: right length, every entry from `least` to 2^47. */
+/* A list with an entry for each axis: the length is right, every entry is from `least` to 2^47. */
 static bool check_list(const dl_node *n, dl_attr_id id, int spatial, int64_t least,
                        const char *code, dl_shape_fault *fault) {
     const dl_attr *a = dl_node_attr(n, id);
@@ -34,11 +37,11 @@ static bool check_window(const dl_node *n, int spatial, dl_shape_fault *fault) {
             check_list(n, DL_ATTR_dilation, spatial, 1, "bad_window", fault));
 }
 
-/* The first operand that is an image. */
+/* The first operand that is an image: x or y. */
 static int image_of(const dl_node *n) { return dl_op_tensor(n->op, 0) == DL_TENSOR_W ? 1 : 0; }
 
-/* Windows of `k` along the i-th spatial axis, `size` long and named `name`. 0: none fits, a fault.
- */
+/* The number of windows of `k` along the i-th spatial axis, `size` long and named `name`. 0: none
+ * fits, a fault. */
 static int64_t slide(const dl_node *n, const dl_windows *w, int i, const char *name, int64_t size,
                      int64_t k, dl_shape_fault *fault) {
     int64_t count = dl_windows_count(w, i, size, k), lo = w->pad_lo[i], hi = w->pad_hi[i];
@@ -71,7 +74,7 @@ static int64_t slide(const dl_node *n, const dl_windows *w, int i, const char *n
     return 0;
 }
 
-/* An image-like operand: N, C and one to three named spatial axes. */
+/* An image operand must have N, C and one to three named spatial axes. */
 static bool want_image(const dl_node *n, int operand, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, operand);
     if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
@@ -101,7 +104,7 @@ static bool want_weight(const dl_node *n, int operand, int rank, dl_shape_fault 
     return true;
 }
 
-/* Channels that every group has as many of. */
+/* The number of groups must divide the number of channels. */
 static bool check_groups(const dl_node *n, const dl_windows *v, dl_axis channels,
                          dl_shape_fault *fault) {
     if (channels.size % v->groups == 0) return true;
@@ -134,7 +137,7 @@ static bool make_y(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_f
     return true;
 }
 
-/* Checks a spatial axis: would windows of size k over `size` give y's size? */
+/* Checks a spatial axis: do windows of size k over `size` give y's size? */
 static bool check_gradient(const dl_node *n, const dl_windows *v, int i, int64_t size, int64_t k,
                            dl_shape_fault *fault) {
     int at = dl_op_place(n->op, DL_TENSOR_Y);
@@ -149,7 +152,7 @@ static bool check_gradient(const dl_node *n, const dl_windows *v, int i, int64_t
     return dl_fault_help(fault, "the sizes must be those of one convolution, forward and backward");
 }
 
-/* x: as large as `size` says. */
+/* x has the spatial sizes of the attribute `size`. */
 static bool make_x(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_fault *fault) {
     const dl_type *y = dl_operand(n, dl_op_place(n->op, DL_TENSOR_Y)),
                   *w = dl_operand(n, dl_op_place(n->op, DL_TENSOR_W));
@@ -173,7 +176,7 @@ static bool make_x(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_f
     return true;
 }
 
-/* The two images that a weight's gradient is made of: alike but for their channels. */
+/* The images of a weight gradient must be alike except for their channels. */
 static bool check_images(const dl_node *n, const dl_type *x, const dl_type *y,
                          dl_shape_fault *fault) {
     for (int i = 0; i < x->rank; i++)
@@ -194,8 +197,9 @@ static bool check_images(const dl_node *n, const dl_type *x, const dl_type *y,
     return true;
 }
 
-/* w [O, C, k...]: as long as `kernel` says. Its axes are named O, as x's channels, and k before
- * each spatial axis; the channels otherwise where that is one of the others' names. */
+/* w [O, C, k...] has the window sizes of the attribute `kernel`. Its axes are O, the name of x's
+ * channels, and k followed by the name of each spatial axis; the channels get another name where
+ * that is taken. */
 static bool make_w(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, dl_op_place(n->op, DL_TENSOR_X)),
                   *y = dl_operand(n, dl_op_place(n->op, DL_TENSOR_Y));
@@ -237,7 +241,7 @@ bool dl_rule_windows(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                         dl_op_text(n), dl_type_text(x), dl_type_text(second));
     if (!check_window(n, x->rank - 2, fault)) return false;
     dl_windows v = dl_node_windows(n);
-    int64_t phases = 1; /* of the data's gradient, each with code of its own */
+    int64_t phases = 1; /* of the data gradient; each has its own code */
     for (int i = 0; i < v.n && phases <= most_phases; i++)
         phases = v.stride[i] > most_phases ? v.stride[i] : phases * v.stride[i];
     if (phases > most_phases)
@@ -253,12 +257,11 @@ bool dl_rule_windows(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return true;
 }
 
-/* PyTorch pads by half the window at most: every window then holds an element, the first or last of
- * the axis. */
+/* PyTorch pads by at most half the window: then every window contains an element of the axis. */
 static bool check_padding(const dl_node *n, dl_axis axis, int64_t lo, int64_t hi, int64_t k,
                           dl_shape_fault *fault) {
     if (lo <= k / 2 && hi <= k / 2) return true;
-    if (lo + hi < k && lo <= hi && hi - lo <= 1) return true; /* `same` */
+    if (lo + hi < k && lo <= hi && hi - lo <= 1) return true; /* padding `same` */
     return dl_fault(fault, -1, "bad_window",
                     "%s pads %s by %lld and %lld, more than half its window of %lld", dl_op_text(n),
                     axis.name, (long long)lo, (long long)hi, (long long)k),

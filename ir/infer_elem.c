@@ -1,15 +1,15 @@
-/* Rules of sources, pointwise ops and reductions. */
+/* Shape rules of sources, pointwise ops and reductions. */
 #include "ir/base/philox.h"
 #include "ir/infer_rules.h"
 
-/* Which operand brought an axis into the union. */
+/* The first operand that has the axis. */
 static int first_with(const dl_type *const *operands, const char *name) {
     int i = 0;
     while (dl_type_axis(operands[i], name) < 0) i++;
     return i;
 }
 
-/* Adds the named axes of operand i to `all`; false: *fault. */
+/* Adds the named axes of operand i to `all`; false: *fault is set. */
 static bool add_axes(const dl_type *const *operands, int i, dl_type *all, dl_shape_fault *fault) {
     for (int j = 0; j < operands[i]->rank; j++) {
         dl_axis a = operands[i]->axis[j];
@@ -166,7 +166,7 @@ bool dl_rule_cast(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                                            dl_type_text(r), dl_type_text(dl_operand(n, 0)));
 }
 
-/* An axis without a name is removed by "" in the list. */
+/* "" in the list removes an axis without a name. */
 bool dl_rule_reduce(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0);
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);

@@ -1,5 +1,5 @@
-/* Fills a shape fault: the operand to point at, the diagnostic's name, the message, the help. All
- * rules and checks of types report by these two. */
+/* Fills a shape fault: the operand that it points at, the diagnostic's name, the message, the
+ * help. All rules and checks of types report through these two functions. */
 #include <stdarg.h>
 #include <stdio.h>
 

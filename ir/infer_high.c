@@ -1,9 +1,9 @@
-/* Rules of the composite ops (class HIGH) but pooling and attention. */
+/* Shape rules of the composite ops (class HIGH), except pooling and attention. */
 #include <string.h>
 
 #include "ir/infer_rules.h"
 
-/* Operand i is a vector of `size` elements: one for each `of`. */
+/* Operand i must be a vector of `size` elements, one for each element of the axis `of`. */
 static bool want_vector(const dl_node *n, int i, dl_axis of, dl_shape_fault *fault) {
     const dl_type *v = dl_operand(n, i);
     if (v->rank == 1 && v->axis[0].size == of.size) return true;
@@ -13,7 +13,7 @@ static bool want_vector(const dl_node *n, int i, dl_axis of, dl_shape_fault *fau
                     dl_type_text(v));
 }
 
-/* Class numbers [N] for scores [N, C]. */
+/* Class indices [N] for scores [N, C]. */
 static bool want_classes(const dl_node *n, dl_shape_fault *fault) {
     const dl_type *y = dl_operand(n, 0), *t = dl_operand(n, 1);
     if (!dl_want_float(n, 0, fault) || !dl_want_rank(n, 0, 2, "scores [N, C]", fault) ||
@@ -57,7 +57,7 @@ bool dl_rule_linear(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return true;
 }
 
-/* Along one axis, element for element; of numbers. */
+/* Along one axis, with the operand's shape; of numbers. */
 bool dl_rule_along(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return dl_rule_axis(n, fault) >= 0 && dl_rule_elem(n, r, fault);
 }

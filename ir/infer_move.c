@@ -1,4 +1,4 @@
-/* Rules of the ops that move elements. */
+/* Shape rules of ops that move elements. */
 #include "ir/affine.h"
 #include "ir/infer_rules.h"
 
@@ -128,8 +128,8 @@ static bool check_factors(const dl_node *n, dl_shape_fault *fault) {
     return true;
 }
 
-/* The result's type is given: the operand's but for the size of the first axis and, new, the
- * second. */
+/* The result's type is given. It must be the operand's, except for the size of the first axis of
+ * `along` and a new second one. */
 bool dl_rule_affine(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0);
     *r = dl_row_type(&n->out[0].type);
@@ -227,7 +227,7 @@ bool dl_rule_given(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return true;
 }
 
-/* The result of gather: x at indices n. */
+/* The type of gather's result: x at the indices n. */
 static bool gathered(const dl_type *x, const dl_type *n, const char *axis, dl_type *r,
                      dl_shape_fault *fault) {
     *r = dl_row_type(n);

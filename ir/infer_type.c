@@ -1,8 +1,7 @@
-/* Whether a type is legal by itself, whoever made it: a declaration, a parsed text, or a rule. */
+/* Checks that a type is legal by itself, whether it is declared, parsed or inferred. */
 #include "ir/infer_rules.h"
 
-/* A tensor has at most this many elements: offsets and byte counts then fit 64 bits with room to
- * spare. */
+/* The most elements of a tensor: offsets and byte counts then fit in 64 bits. */
 static const int64_t max_count = (int64_t)1 << 47;
 
 static bool check_layout(const dl_type *t, dl_shape_fault *fault) {

@@ -1,4 +1,4 @@
-/* Demands of operands and attributes that several rules share, and the words of their faults. */
+/* Checks of operands and attributes that several rules share, and their messages. */
 #include "ir/infer_rules.h"
 
 const char *dl_operand_text(int i) {

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* The attrs column: how many, which, and how many of them may be absent. */
+/* The column attrs: the number of attributes, their ids, and how many of them are optional. */
 #define NONE                      0, {0}, 0
 #define AT(a)                     DL_ATTR_##a
 #define A1(a)                     1, {AT(a)}, 0

@@ -41,7 +41,7 @@ typedef enum {
 
 enum {
     DL_MAX_ATTRS = 10,
-    DL_MAX_RESULTS = 3 /* of an op; a fused node has as many as its kernel */
+    DL_MAX_RESULTS = 3 /* of an op; a fused node has those of its kernel */
 };
 
 typedef struct {
@@ -51,7 +51,7 @@ typedef struct {
     dl_amp amp;
     int nattrs;
     dl_attr_id attrs[DL_MAX_ATTRS]; /* schema order */
-    int noptional;                  /* the last so many may be absent */
+    int noptional;                  /* the last so many are optional */
     const char *expr;               /* the text of the scalar expression; "0" where there is none */
 } dl_op_info;
 
@@ -63,7 +63,8 @@ typedef struct {
 extern const dl_op_info dl_ops[DL_NOPS];
 extern const dl_attr_info dl_attrs[DL_NATTRS];
 
-/* How many results the op has; 0: as many as its kernel, or as a collective has operands. */
+/* The number of the op's results; 0: those of its kernel, or as many as the collective's operands.
+ */
 int dl_op_results(dl_op op);
 /* The op or attribute of this name, or -1. */
 int dl_op_find(const char *name);
@@ -86,10 +87,10 @@ bool dl_op_is_cheap(dl_op op);
  * recomputed. */
 bool dl_op_is_dear(dl_op op);
 
-/* One attribute of a node; which member holds it follows from dl_attrs[id].kind. */
+/* One attribute of a node; dl_attrs[id].kind determines the member that holds it. */
 typedef struct {
     dl_attr_id id;
-    int n; /* INTS, NAMES, TEXTS: how many */
+    int n; /* INTS, NAMES, TEXTS: the length */
     union {
         int64_t i;
         double f;

@@ -6,14 +6,15 @@
 const char *const dl_rank_parts[DL_NRANK_PARTS] = {"tp", "cp", "dp"};
 const char *const dl_rank_groups[DL_NRANK_GROUPS] = {"dp", "tp", "cp", "tp-cp", "dp-cp"};
 
-/* The part whose name the text begins with, or -1. */
+/* The coordinate whose name the text begins with, or -1. */
 static int find_part(const char *text, size_t n) {
     for (int i = 0; i < DL_NRANK_PARTS; i++)
         if (strlen(dl_rank_parts[i]) == n && memcmp(text, dl_rank_parts[i], n) == 0) return i;
     return -1;
 }
 
-/* Reads "tp-cp-dp": parts in `out`, how many in *n. False: something else, or a part twice. */
+/* Parses "tp-cp-dp": the coordinates in `out`, their number in *n. False: it is something else, or
+ * has one twice. */
 static bool parse_parts(const char *text, dl_rank_part out[DL_NRANK_PARTS], int *n) {
     for (*n = 0;; text++) {
         size_t length = strcspn(text, "-");

@@ -1,15 +1,15 @@
-/* Relations: the table of the tensors' places, and the functions that follow from it. */
+/* Relations: the table of tensors by place, and functions derived from it. */
 #include "ir/relation.h"
 
 #include "ir/counts.h"
 
-/* ---- the table: which tensor stands where ---- */
+/* ---- the table: the tensor at each place ---- */
 
 typedef struct {
     dl_tensor at[DL_PLACES];
 } form;
 
-/* Column `expr` of class CONTRACT. */
+/* The column `expr` of class CONTRACT. */
 #define NAMES                                                                                      \
     {                                                                                              \
         { DL_TENSOR_NONE }                                                                         \
@@ -80,7 +80,7 @@ int64_t dl_windows_count(const dl_windows *w, int i, int64_t size, int64_t taps)
         __builtin_add_overflow(room, w->pad_hi[i], &room))
         return 0;
     int64_t last = room - reach - 1,
-            begin = size + w->pad_lo[i] - 1; /* where a last window begins at most */
+            begin = size + w->pad_lo[i] - 1; /* the last start of a window */
     if (!w->ceil || begin > last + w->stride[i] - 1)
         begin = last + (w->ceil ? w->stride[i] - 1 : 0);
     return begin >= 0 ? begin / w->stride[i] + 1 : 0;
@@ -88,7 +88,7 @@ int64_t dl_windows_count(const dl_windows *w, int i, int64_t size, int64_t taps)
 
 /* ---- relations ---- */
 
-/* Adds an axis, of which each tensor has axis at[place], or none. Its role follows. */
+/* Adds an axis, which is axis at[place] of each tensor, or none of it. This determines its role. */
 static int add(dl_relation *r, const char *name, int64_t size, bool slides,
                const int at[DL_PLACES]) {
     bool first = at[0] >= 0, second = at[1] >= 0, result = at[DL_RESULT_PLACE] >= 0;
@@ -103,7 +103,7 @@ static int add(dl_relation *r, const char *name, int64_t size, bool slides,
     return r->n++;
 }
 
-/* The same by tensor: x, w and y have axis x, w and y of their own. */
+/* The same by tensor: its axis in x, w and y. */
 static int add_shared(dl_relation *r, dl_op op, dl_axis axis, bool slides, int x, int w, int y) {
     int at[DL_PLACES];
     at[dl_op_place(op, DL_TENSOR_X)] = x, at[dl_op_place(op, DL_TENSOR_W)] = w;
@@ -125,7 +125,7 @@ dl_relation dl_relation_of_windows(dl_op op, const dl_type *const type[DL_PLACES
     add_shared(&r, op, c, false, 1, 1, -1);
     add_shared(&r, op, o, false, -1, 0, 1);
     for (int i = 0; i < 3; i++) {
-        int own = i - (3 - w->n), at = own >= 0 ? 2 + own : -1; /* of the types' axes */
+        int own = i - (3 - w->n), at = own >= 0 ? 2 + own : -1; /* the index in the types' axes */
         dl_relation_window *v = &r.window[i];
         v->out = add_shared(&r, op, own >= 0 ? y[at] : none, true, -1, -1, at);
         v->tap = add_shared(&r, op, own >= 0 ? k[at] : none, true, -1, at, -1);
@@ -184,14 +184,14 @@ static int spatial_axis(const dl_relation *r, int i, int place) {
     const int three[] = {w->out, w->tap, w->in};
     for (int k = 0; k < 3; k++)
         if (r->axis[three[k]].at[place] >= 0) return three[k];
-    return w->out; /* a missing axis: all three are alike */
+    return w->out; /* an axis that is missing has size 1 in all three */
 }
 
 void dl_relation_spatial(const dl_relation *r, int place, int64_t size[3]) {
     for (int i = 0; i < r->nwindows; i++) size[i] = r->axis[spatial_axis(r, i, place)].size;
 }
 
-/* A result by windows is reached once a tap, unless it has the taps: then once an output. */
+/* Each result of a convolution sums over the taps; a weight gradient sums over the outputs. */
 int64_t dl_relation_terms(const dl_relation *r) {
     int64_t n = dl_relation_size(r, DL_ROLE_K);
     for (int i = 0; i < r->nwindows; i++) {

@@ -1,29 +1,31 @@
 /* A contraction as data: result[...] += first[...] * second[...], over axes that have roles.
  *
- * By names (op contract): every axis is one of the operands' and the result's, known by its name.
+ * By names (op contract): every axis is an axis of the operands and the result, matched by name.
  * By windows: three tensors share one relation, and an op is the derivative of <y, conv(x, w)> by
  * one of them:
- *     x [N, C, in...]   w [O, C / groups, taps...]   y [N, O, out...]
- *     in = out * stride + tap * dilation - pad_lo         along each spatial axis, where that lies
- * in x and with groups both C and O begin with the group: (group, C of one group), (group, O of one
- * group). The column `expr` of ops.def says which tensor is in which place. A transposed
- * convolution is the op that makes x.
  *
- * Shape rules, gradients, fusion, layouts, FLOPs, interpreter, validation and emitters ask this
- * header; none asks for an op by its name. */
+ *    x [N, C, in...]   w [O, C / groups, taps...]   y [N, O, out...]
+ *    in = out * stride + tap * dilation - pad_lo
+ *
+ * along each spatial axis, where that is inside x. With groups, C is (group, C of one group) and O
+ * is (group, O of one group). The column `expr` of ops.def says which tensor is at which place. A
+ * transposed convolution is the op whose result is x.
+ *
+ * Shape rules, gradients, fusion, layouts, FLOPs, interpreter, validation and emitters use this
+ * header, and do not compare ops with names. */
 #ifndef DL_RELATION_H
 #define DL_RELATION_H
 #include "ir/graph.h"
 
-/* The place of a tensor: 0 and 1 are the operands. */
+/* Places of tensors: 0 and 1 are the operands. */
 enum { DL_RESULT_PLACE = 2, DL_PLACES = 3 };
 typedef enum { DL_TENSOR_NONE, DL_TENSOR_X, DL_TENSOR_W, DL_TENSOR_Y, DL_NTENSORS } dl_tensor;
 
 /* Does the op relate its tensors by windows? */
 bool dl_op_slides(dl_op op);
-/* The tensor in a place; DL_TENSOR_NONE for an op without windows. */
+/* The tensor at a place; DL_TENSOR_NONE for an op without windows. */
 dl_tensor dl_op_tensor(dl_op op, int place);
-/* Is its result a weight's gradient? */
+/* Is the result a weight's gradient? */
 bool dl_op_makes_weight(dl_op op);
 /* The place of a tensor, or -1 for an op without windows. */
 int dl_op_place(dl_op op, dl_tensor tensor);
@@ -34,11 +36,12 @@ dl_op dl_op_making(dl_tensor tensor);
 typedef struct {
     int n; /* spatial axes, 1 to 3; 0: no windows */
     int64_t stride[3], dilation[3], pad_lo[3], pad_hi[3], groups;
-    bool ceil; /* a window that ends after the padding counts, too, if it begins before x's end */
+    bool ceil; /* a window that ends after the padding counts, too, if it begins before the end of x
+                */
 } dl_windows;
 dl_windows dl_node_windows(const dl_node *n);
-/* How many windows of `taps` fit along the i-th spatial axis of x, `size` long; 0 where none does,
- * or where the numbers are too large to say. */
+/* The number of windows of `taps` that fit along the i-th spatial axis of x, `size` long; 0 where
+ * none fits, or where it cannot be computed without overflow. */
 int64_t dl_windows_count(const dl_windows *w, int i, int64_t size, int64_t taps);
 
 /* The GEMM mode of an axis, by the tensors that have it: BATCH: both operands and the result; M:
@@ -51,20 +54,20 @@ typedef struct {
     const char *name;
     int64_t size;
     dl_role role;
-    bool slides;       /* one of a window's three */
-    int at[DL_PLACES]; /* which axis of each tensor it goes along, -1: none. Several may share one:
-                          outer first */
+    bool slides;       /* one of a window's three axes */
+    int at[DL_PLACES]; /* the axis of each tensor that it is, -1: none. Several may be parts of one
+                          axis: the outer first */
 } dl_relation_axis;
 
-/* Indices of axes. Two of the three are free; the third follows from them. */
+/* Indices of axes. Two of the three are free, and determine the third. */
 typedef struct {
     int out, tap, in;
     int64_t stride, dilation, pad;
 } dl_relation_window;
 
 typedef struct {
-    int n, nwindows; /* windows: none or three, the last of them innermost; missing ones, of sizes
-                        1, in front */
+    int n, nwindows; /* windows: none or three, the last one innermost; missing ones have sizes 1
+                        and come first */
     dl_relation_axis axis[DL_MAX_RELATION];
     dl_relation_window window[3];
 } dl_relation;
@@ -72,20 +75,20 @@ typedef struct {
 /* The relation between three tensors of an op by windows; sizes are x's, w's taps and y's. */
 dl_relation dl_relation_of_windows(dl_op op, const dl_type *const type[DL_PLACES],
                                    const dl_windows *w);
-/* By names: axes of a space (the result's), then those summed over; axis k of operand `side` goes
- * along space axis follow[side][k], or along sum[follow[side][k] - DL_MAX_RANK]. */
+/* By names: the axes of a space (the result's), then those summed over. Axis k of operand `side`
+ * is space axis follow[side][k], or sum[follow[side][k] - DL_MAX_RANK]. */
 dl_relation dl_relation_of_names(int nspace, const dl_axis *space, int nsums, const dl_axis *sum,
                                  const int rank[2], const int *const follow[2]);
 /* The relation of a node of class CONTRACT. By names: the result's axes in order, then the K
  * axes. */
 dl_relation dl_relation_of(const dl_node *n);
 
-/* Product of the sizes of the axes of a role, windows' axes not counted. */
+/* The product of the sizes of a role's axes, without windows' axes. */
 int64_t dl_relation_size(const dl_relation *r, dl_role role);
 /* Sizes of the windows' axes in the tensor at a place. */
 void dl_relation_spatial(const dl_relation *r, int place, int64_t size[3]);
-/* Products that each element of the result sums up (those on the padding too, and every tap); all
- * products. The largest count where it does not fit. */
+/* The number of products that each element of the result sums (padding and every tap included),
+ * and the number of all products. The largest count where it overflows. */
 int64_t dl_relation_terms(const dl_relation *r);
 int64_t dl_relation_products(const dl_relation *r);
 #endif

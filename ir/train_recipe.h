@@ -1,7 +1,7 @@
-/* The part of a training recipe that shapes the step: the optimiser, the schedule of the learning
- * rate and what else training adds to the gradients. The numbers in it (rates, betas, decay, ...)
- * are variables of role HYPER, which the host sets: changing one compiles nothing. The passes build
- * a step from it (passes/optim/optimizer.c); verify/step.c computes the same step by its
+/* The part of a training recipe that determines the step's graph: the optimiser, the schedule of
+ * the learning rate, and additions to the gradients. Its numbers (rates, betas, decay, ...) are
+ * variables of role HYPER, which the host sets: changing one needs no compilation. The passes
+ * build a step from it (passes/optim/optimizer.c); verify/step.c computes the same step from its
  * definition. */
 #ifndef DL_TRAIN_RECIPE_H
 #define DL_TRAIN_RECIPE_H
@@ -20,16 +20,17 @@ typedef struct {
     bool momentum;             /* sgd, rmsprop */
     bool nesterov;             /* sgd */
     bool centered;             /* rmsprop */
-    bool decay, decay_vectors; /* weight decay: at all; of biases and of norms' weights too */
-    bool clip;                 /* gradients by their common norm */
-    bool norms;                /* of all gradients before clipping, and of all weights after the
-                                  step: metrics */
-    double accumulator;        /* adagrad: what its sums start at */
-    int ranges;                /* piecewise: how many ranges of epochs have a factor */
-    dl_dtype low;              /* mixed precision: bf16, or f16, whose loss is scaled; f32: none */
+    bool decay, decay_vectors; /* decay: weight decay is on; decay_vectors: for biases and norms'
+                                  weights, too */
+    bool clip;                 /* clips gradients by their common norm */
+    bool norms; /* metrics: the norm of all gradients before clipping, and of all weights after the
+                   step */
+    double accumulator; /* adagrad: the initial value of its sums */
+    int ranges;         /* piecewise: the number of ranges of epochs that have a factor */
+    dl_dtype low;       /* mixed precision: bf16, or f16, which needs loss scaling; f32: none */
 } dl_recipe;
 
-/* Does training by this recipe scale its loss? */
+/* Does training with this recipe scale its loss? */
 static inline bool dl_recipe_scales(const dl_recipe *recipe) {
     return recipe->low == DL_F16 && recipe->optimizer != DL_OPT_NONE;
 }

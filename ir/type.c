@@ -39,7 +39,7 @@ const char *dl_type_fresh(const dl_type *t, const char *name) {
     return name;
 }
 
-/* A pass' result (builder.c) may have more elements than any limit: the count saturates. */
+/* A pass' result (builder.c) may exceed the limit of elements: the count saturates. */
 int64_t dl_type_count(const dl_type *t) {
     const int64_t limit = (int64_t)1 << 55;
     int64_t n = 1;

@@ -1,8 +1,8 @@
-/* Tensor types: an element type, named axes with sizes, and how the elements lie in memory.
+/* Tensor types: an element type, named axes with sizes, and the layout of the elements in memory.
  *
- * Axes are known by name. An axis name is interned (compare with ==); "" is an axis without a name,
- * which must have size 1 and takes no part in broadcasting. Sizes are always known; size 0 is
- * legal. */
+ * Axes are matched by name. An axis name is interned (compare with ==). "" is an axis without a
+ * name, which must have size 1 and takes no part in broadcasting. Sizes are always known; size 0
+ * is legal. */
 #ifndef DL_TYPE_H
 #define DL_TYPE_H
 #include "ir/base/arena.h"
@@ -28,7 +28,8 @@ typedef struct {
     int64_t size;
 } dl_axis;
 
-/* How a tensor's elements are placed in memory. The logical shape never changes with the layout.
+/* The layout of a tensor's elements in memory. It does not change the logical shape.
+ *
  *   ROW    the axes in order, the last fastest: PyTorch's contiguous layout; the layout at every
  *          edge of the plan
  *   CL     channels last: axis 1 moved after all others (N, spatial..., C), for activations inside
@@ -38,9 +39,9 @@ typedef struct {
 typedef enum { DL_ROW, DL_CL, DL_PANEL } dl_layout_kind;
 typedef struct {
     dl_layout_kind kind;
-    int width; /* PANEL: lanes a panel */
+    int width; /* PANEL: lanes of a panel */
 } dl_layout;
-/* Elements along the first axis that are contiguous. */
+/* The number of elements along the first axis that are contiguous. */
 static inline int dl_layout_lanes(dl_layout l) { return l.kind == DL_PANEL ? l.width : 1; }
 
 typedef struct {
@@ -63,7 +64,7 @@ dl_type dl_scalar(dl_dtype d);
 void dl_type_push(dl_type *t, const char *name, int64_t size);
 /* Index of the axis named `name` (interned), or -1. */
 int dl_type_axis(const dl_type *t, const char *name);
-/* A name made of this one that none of its axes has; interned. */
+/* A name derived from this one that none of the type's axes has; interned. */
 const char *dl_type_fresh(const dl_type *t, const char *name);
 /* Number of logical elements (1 for a scalar). */
 int64_t dl_type_count(const dl_type *t);
@@ -83,13 +84,13 @@ dl_around dl_type_around(const dl_type *t, int axis);
 /* Position in memory (in elements) of logical index `at`, for every layout. */
 int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]);
 
-/* The same in the order of memory; around a first axis in panels where it fills them. */
+/* The same in memory order; around a first axis in panels, where it fills them. */
 dl_around dl_type_laid_around(const dl_type *t, int axis);
 /* Is each rank's share along the axis contiguous in such blocks: does none end within a panel? */
 bool dl_type_shares(const dl_type *t, int axis, int64_t ranks);
 
 /* "f32[N=2, C=64, D=32]", followed by " @cl" or " @panel32" where the layout is not ROW. */
 void dl_type_print(dl_buf *out, const dl_type *t);
-/* The same in a static thread-local buffer, for messages (valid until the fourth next call). */
+/* The same in a static thread-local buffer, for messages; valid until the fourth call after it. */
 const char *dl_type_text(const dl_type *t);
 #endif

@@ -34,7 +34,7 @@ int *dl_graph_waits(const dl_graph *g, dl_arena *arena) {
     }
     int(*later)[DL_UNDER_WAY] = (int(*)[DL_UNDER_WAY])DL_NEWS(arena, int, DL_NOPS *DL_UNDER_WAY);
     for (int i = n - 1; i >= 0;
-         i--) { /* of each kind the next ones, by position plus 1; 0: there is none */
+         i--) { /* the next collectives of each kind, by position plus 1; 0: there is none */
         int *own = later[g->nodes.at[i]->op], end = own[DL_UNDER_WAY - 1];
         if (waits[i] < 0) continue;
         if (waits[i] == n && end) waits[i] = end - 1;
@@ -53,7 +53,7 @@ int64_t dl_reduced_at(const dl_node *n) {
     return own.first * dl_type_laid_around(t, axis).inner * dl_dtype_bytes(t->dtype);
 }
 
-/* Values begin where vectors do. */
+/* Does the result start at an aligned place in the operand's memory? */
 static bool keeps_place(const dl_node *n) {
     const dl_type *t = &n->in[0]->type;
     int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
@@ -74,7 +74,7 @@ void dl_replace_value(dl_graph *g, dl_value *from, dl_value *to) {
         if (g->results.at[i].value == from) g->results.at[i].value = to;
 }
 
-/* Backwards: by the time a node is met, all who might read it have been. */
+/* From the last node to the first: all readers of a node are visited before it. */
 bool dl_graph_sweep(dl_graph *g) {
     dl_arena *scratch = dl_arena_new(NULL);
     bool *read = DL_NEWS(scratch, bool, g->next_id ? g->next_id : 1);
@@ -100,9 +100,9 @@ void dl_graph_sort(dl_graph *g) {
     int count = g->nodes.n;
     if (count == 0) return;
     dl_arena *scratch = dl_arena_new(NULL);
-    int *position = DL_NEWS(scratch, int,
-                            g->next_id); /* of the node that makes a value, plus 1; 0: none here */
-    int *waits = DL_NEWS(scratch, int, count); /* operands not placed yet */
+    int *position = DL_NEWS(
+        scratch, int, g->next_id); /* by value id: its node's index, plus 1; 0: not in this graph */
+    int *waits = DL_NEWS(scratch, int, count); /* operands that are not placed yet */
     int *nreaders = DL_NEWS(scratch, int, count), **readers = DL_NEWS(scratch, int *, count);
     dl_node **old = DL_NEWS(scratch, dl_node *, count);
     memcpy(old, g->nodes.at, sizeof *old * (size_t)count);
@@ -129,6 +129,6 @@ void dl_graph_sort(dl_graph *g) {
             if (--waits[readers[i][j]] == 0)
                 dl_heap_put(scratch, &ready, readers[i][j], readers[i][j]);
     }
-    DL_CHECK(placed == count); /* else the nodes form a cycle */
+    DL_CHECK(placed == count); /* otherwise the nodes form a cycle */
     dl_arena_free(scratch);
 }
