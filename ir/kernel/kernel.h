@@ -40,7 +40,7 @@
  * `outside` gives the value of a load where its parameter has no such element: mostly 0, so that
  * pad, cat and slice are loads. A load has one such value for all its coordinates. A store outside
  * is dropped; its coordinates have neither terms nor division. */
-enum { DL_MAX_TERMS = DL_MAX_RANK }; /* of an axis split into as many as there can be */
+enum { DL_MAX_TERMS = DL_MAX_RANK }; /* an axis is split into at most this many */
 typedef struct {
     int axis;
     int64_t div, mod, mul;
@@ -49,7 +49,7 @@ typedef struct {
     int axis;
     dl_outside outside;
     int64_t offset, div;
-    int by; /* one more than the instruction's number; 0: none */
+    int by; /* an instruction's number plus one; 0: none */
     int nterms;
     dl_term term[DL_MAX_TERMS];
 } dl_index;
@@ -62,7 +62,7 @@ typedef enum {
                       args[0] in step args[1] (ir/base/philox.h); with args[2], args[2] * part
                       elements later */
     DL_K_COORD,    /* the coordinate along space axis `axis`, as a number */
-    DL_K_ELEM,     /* op on args; the op's float attribute in `p` */
+    DL_K_ELEM,     /* op on args; `p` is the op's float attribute */
     DL_K_REDUCE,   /* op sum, reduce_max or reduce_min of args[0] over the axes in `over` (a bit
                       mask) */
     DL_K_STORE,    /* args[0] into params[param] at index[] */
@@ -97,14 +97,14 @@ typedef struct {
      * follow[side][i], or along sum[follow[side][i] - DL_MAX_RANK]. */
     int nsums, follow[2][DL_MAX_RANK];
     dl_axis sum[DL_MAX_RANK];
-    const dl_node *call; /* CALL: op, attributes, and the parameters' types; its values are no
-                            graph's */
-    dl_loc loc;          /* of the node it came from */
+    const dl_node
+        *call;  /* CALL: op, attributes, and the parameters' types; its values belong to no graph */
+    dl_loc loc; /* of the node that it was made from */
 } dl_kinstr;
 
 typedef struct {
     const char *name; /* interned; prints as %name */
-    dl_type type;     /* with the layout that the kernel is made for */
+    dl_type type;     /* with the layout that the kernel's code requires */
     bool is_out;
     int alias; /* the input parameter whose memory this output may share (each point is read before
                   it is written), or -1 */
@@ -116,7 +116,7 @@ struct dl_kernel {
     int nin, nspace;
     dl_axis space[DL_MAX_RANK];
     DL_ARRAY(dl_kinstr) instrs;
-    DL_ARRAY(dl_loc) locs; /* the distinct source lines it came from */
+    DL_ARRAY(dl_loc) locs; /* the distinct source lines of its nodes */
     int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once, or
                               once a loop nest over points: sweep.h) */
     int64_t bytes_unfused; /* the bytes that the nodes it replaces would have moved */
@@ -131,7 +131,7 @@ dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_typ
  * f32. Loads widen and stores round, to the nearest, ties to even; an instruction of a 16-bit type
  * rounds its result. */
 dl_dtype dl_kernel_type(dl_dtype d);
-/* Is the value of instruction i a number of this type of 16 bits, whatever it is held in? */
+/* Is the value of instruction i a number of this 16-bit type, even if registers hold it in f32? */
 bool dl_kernel_holds(const dl_kernel *k, int i, dl_dtype type);
 /* Index of the contraction, or -1. */
 int dl_kernel_anchor(const dl_kernel *k);
@@ -141,7 +141,7 @@ int dl_kernel_reductions(const dl_kernel *k);
 unsigned *dl_kernel_axes(const dl_kernel *k, dl_arena *arena);
 /* The same of one instruction, when those of its operands are known. */
 unsigned dl_kinstr_axes(const dl_kernel *k, int number, unsigned wide, const unsigned *axes);
-/* The axes of the space of more or fewer than one point: the `wide` of dl_kinstr_axes. */
+/* The axes of the space that do not have exactly one point: the `wide` of dl_kinstr_axes. */
 unsigned dl_kernel_wide_axes(const dl_kernel *k);
 /* Points of some axes of the space. */
 int64_t dl_axes_points(int nspace, const dl_axis *space, unsigned axes);
@@ -153,7 +153,7 @@ dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *contract);
 bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size);
 /* Is the sum, before the division, never negative? */
 bool dl_index_natural(const dl_axis *space, const dl_index *index);
-/* The value that gather reads where there is no such element. */
+/* The rule for indices out of range of gather. */
 static inline dl_outside dl_outside_of_gather(dl_dtype d) {
     return dl_dtype_is_float(d) ? DL_OUT_NAN : DL_OUT_ZERO;
 }

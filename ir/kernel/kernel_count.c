@@ -1,9 +1,9 @@
-/* The cost of a kernel: operations, and bytes that move in the loops in which it runs. */
+/* The cost of a kernel: its operations, and the bytes that its loops move. */
 #include "ir/attention.h"
 #include "ir/counts.h"
 #include "ir/kernel/sweep.h"
 
-/* Every tap of every output, those on the padding too: the convention of the literature and of
+/* Counts every tap of every output, on the padding too: the convention of the literature and of
  * PyTorch's counter. */
 static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
     dl_relation r = dl_kernel_relation(k, in);
@@ -14,7 +14,8 @@ static int64_t (*const call_flops[DL_NOPS])(const dl_node *) = {
     [DL_OP_flash_attention] = dl_attention_flops,
     [DL_OP_flash_attention_grad] = dl_attention_flops};
 
-/* How often parameter p goes through memory: once, or in each sweep over points that touches it. */
+/* How often parameter p goes through memory: once, or once in each loop nest over points that
+ * accesses it. */
 static int64_t count_passes(const dl_kernel *k, const dl_sweeps *sweeps, int p) {
     int64_t n = 0;
     for (int i = 0; i < sweeps->n; i++) {

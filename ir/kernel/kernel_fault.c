@@ -1,5 +1,5 @@
-/* Whether a kernel makes sense: its parameters' shapes against its indices, each instruction after
- * those that it reads, as many stages as a kernel may have, every output stored. */
+/* Checks that a kernel is legal: its parameters' shapes fit its indices, each instruction follows
+ * its operands, chains of reductions are short enough, and every output is stored. */
 #include "ir/base/philox.h"
 #include "ir/counts.h"
 #include "ir/infer.h"
@@ -8,7 +8,7 @@
 typedef struct {
     const dl_kernel *k;
     dl_arena *arena;
-    const unsigned *axes; /* by instruction; of those that have been checked */
+    const unsigned *axes; /* by instruction; of those already checked */
 } check;
 
 #define FAULT(c, ...) dl_format((c)->arena, __VA_ARGS__)
@@ -57,8 +57,8 @@ static const char *fault_in_parts(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
-/* A contraction by names: each operand's axes go along different axes of their size, every summed
- * axis is one of both, and every axis of the space one of either. */
+/* A contraction by names: an operand's axes are different axes of equal size, every summed axis is
+ * an axis of both operands, and every axis of the space belongs to one of them. */
 static const char *fault_in_names(const check *c, const dl_kinstr *in) {
     const dl_kernel *k = c->k;
     unsigned used[2] = {0};
@@ -91,7 +91,7 @@ static const char *fault_in_names(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
-/* Each size of the relation as every tensor has it. */
+/* Each size of the relation equals that of every tensor with the axis. */
 static const char *fault_in_sizes(const check *c, const dl_kinstr *in) {
     const dl_kernel *k = c->k;
     dl_relation r = dl_kernel_relation(k, in);
@@ -191,7 +191,7 @@ static const char *fault_in_terms(const check *c, const dl_index *x, bool store)
     return NULL;
 }
 
-/* Coordinates of a load or store: on the instruction's own space. */
+/* Coordinates of a load or store: they use the axes of its own space. */
 static const char *fault_in_place(const check *c, int number) {
     const dl_kernel *k = c->k;
     const dl_kinstr *in = &k->instrs.at[number];
@@ -271,7 +271,7 @@ static const char *fault_in_random(const check *c, int number) {
     return NULL;
 }
 
-/* A template on the kernel's parameters, which lie row by row. */
+/* A template on the kernel's parameters, which must be row-major. */
 static const char *fault_in_call(const check *c, const dl_kinstr *in) {
     const dl_kernel *k = c->k;
     const dl_node *n = in->call;

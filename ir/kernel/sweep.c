@@ -10,12 +10,12 @@ typedef struct {
     int n;
     const dl_step *steps;
     unsigned row;
-    int *of;      /* by step: axes of the reductions of its own stage that it is made of, NOWHERE or
-                     MIXED */
+    int *of; /* by step: the axes of the reductions of its own stage that it depends on, NOWHERE or
+                MIXED */
     bool *rows;   /* by sweep: reduces rows */
     bool *inside; /* by step: waits for a reduction of the row in its own sweep */
     bool *small;  /* by step: computed from reductions of its own axes alone, and can be kept */
-    int *sweep;   /* by step: where a root runs, or -1 */
+    int *sweep;   /* by step: the loop nest of a root, or -1 */
     bool *need;   /* of the sweep being filled */
     dl_sweeps s;
 } finder;
@@ -34,7 +34,7 @@ dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena) {
         int by = places ? dl_kinstr_by(k, in) : -1;
         if (by >= 0) steps[i].args[steps[i].nargs++] = by;
         if (in->kind == DL_K_REDUCE && !steps[i].over)
-            steps[i].kind = DL_K_ELEM; /* of one point: as it is */
+            steps[i].kind = DL_K_ELEM; /* a reduction over one point: the value itself */
     }
     return steps;
 }
@@ -106,12 +106,12 @@ static void place_root(finder *f, int i) {
         f->sweep[i] = find_sweep(f, stage, true, axes, 0);
     else if (store && !stage && !f->inside[arg] && is_behind(f, axes))
         f->sweep[i] =
-            find_sweep(f, 1, true, axes, 0); /* it could run sooner, in a loop of its own */
+            find_sweep(f, 1, true, axes, 0); /* it could run earlier, in a loop nest of its own */
     else if (f->row && (axes & f->row) == f->row)
         f->sweep[i] = find_sweep(f, stage, false, axes & ~f->row, f->row);
     else if (f->inside[arg] || has_rows(f, stage, axes)) {
         f->sweep[i] = find_sweep(f, stage, false, axes, f->row);
-        if (axes & f->row) f->s.valid = false; /* part of the row */
+        if (axes & f->row) f->s.valid = false; /* the axes are a part of the row */
     } else
         f->sweep[i] = find_sweep(f, stage, false, axes, 0);
     f->rows[f->sweep[i]] |= f->inside[arg];
@@ -130,7 +130,7 @@ static void fill(finder *f, int number) {
         if (!root && (is_global(f, i) || (f->small[i] && before))) {
             bool own = w->behind && is_global(f, i) && f->s.stage[i] == w->stage;
             f->s.kept[i] |= !own;
-            /* made where the reductions that it consists of are combined */
+            /* computed where the partial results that it depends on are combined */
             if (!is_global(f, i))
                 f->sweep[i] = find_sweep(f, f->s.stage[i], true, f->steps[i].axes, 0);
             dl_push(f->arena, &w->read, i);

@@ -1,10 +1,10 @@
-/* Reads a stored value back in later loop nests of a kernel, where that takes fewer bytes than the
+/* Reads a stored value back in later loop nests of a kernel, where that reads fewer bytes than the
  * operands that it was computed from.
  *
- * The backward pass of a batch norm before a residual adds two gradients, masks and stores them,
- * and sums; its second loop nest reads the stored gradient in place of the three. A value that is
- * stored in 16 bits qualifies where the kernel has rounded it so before anybody takes it: then both
- * are the same number. */
+ * Example: the backward pass of a batch norm before a residual connection adds two gradients,
+ * masks and stores them, and sums them; its second loop nest reads the stored gradient in place of
+ * the three. A value that is stored in 16 bits qualifies where the kernel rounds it before any
+ * use: then both are the same number. */
 #include "ir/kernel/sweep.h"
 
 typedef struct {
@@ -12,12 +12,12 @@ typedef struct {
     const dl_kernel *k;
     const dl_step *steps;
     dl_sweeps s;
-    int *root;    /* by instruction: the sweep that runs it as a store or a reduction, or -1 */
-    int *stored;  /* by instruction: the store that later loop nests read it back from, or -1 */
-    bool *behind; /* by instruction: is made of such a value within a sweep */
-    bool *seen;   /* of a walk */
-    int *now,
-        *late; /* by instruction: its number in the new kernel, there and in later sweeps; or -1 */
+    int *root;       /* by instruction: the loop nest whose store or reduction it is, or -1 */
+    int *stored;     /* by instruction: the store that later loop nests read it back from, or -1 */
+    bool *behind;    /* by instruction: depends on such a value within a loop nest */
+    bool *seen;      /* of a walk */
+    int *now, *late; /* by instruction: its number in the new kernel, at its place and in later loop
+                        nests; or -1 */
     dl_kernel *made;
 } reader;
 

@@ -1,6 +1,7 @@
 #include "ir/kernel/tensor_map.h"
 
-/* Corners and hops, as cuTensorMapEncodeIm2col demands; of matrices there are none. */
+/* Do the windows' lower and upper corners and traversal strides satisfy cuTensorMapEncodeIm2col?
+ * Matrices have none. */
 static bool windows_fit(const dl_tensor_map *m) {
     enum { MOST_HOP = 8 };
     if (m->windows < 0 || m->windows > DL_MAP_SPATIAL || (m->windows && m->box[2] != 1))
