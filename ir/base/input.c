@@ -11,7 +11,7 @@
 #include "ir/base/memory.h"
 #include "ir/base/str.h"
 
-/* ---- what is remembered ---- */
+/* ---- inputs that are remembered ---- */
 
 typedef struct {
     dev_t device;

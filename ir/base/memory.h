@@ -24,10 +24,10 @@ void *dl_malloc(size_t bytes);
 void *dl_calloc(size_t n, size_t bytes);
 void *dl_realloc(void *at, size_t bytes);
 
-/* Asks for the next so many bytes of the heap in huge pages, and that they are kept when they are
- * freed: a compiler takes many small pieces for a short time, and a page's first touch costs as
- * much as some hundred of them. For a program that does little else, before it starts threads;
- * nothing where memory is short or the system knows no such pages. */
+/* Asks for huge pages for the next so many bytes of the heap, and keeps them when they are freed.
+ * A compiler allocates many small pieces for a short time, and the first touch of a page costs as
+ * much as some hundred allocations. For a program that does little else, before it starts threads.
+ * No effect where memory is short or the system has no huge pages. */
 void dl_heap_of_huge_pages(size_t bytes);
 
 /* Bytes that this process can still get: what the system has without swapping (MemAvailable), and

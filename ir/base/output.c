@@ -12,7 +12,7 @@
 #include "ir/base/input.h"
 #include "ir/base/temporary.h"
 
-/* ---- what a name leads to ---- */
+/* ---- the file that a name leads to ---- */
 
 typedef struct {
     const char *name;    /* as the user gave it */

@@ -1,6 +1,6 @@
-/* Names under which the training loop writes values of its own: TensorBoard's tags, the keys of
- * metrics.jsonl and of --replay's lines. A model's metrics and figures share the files with them,
- * so they must have other names. */
+/* Names under which the training loop writes its own values: TensorBoard's tags, the keys of
+ * metrics.jsonl and of --replay's lines. A model's metrics and figures are in the same files, so
+ * they must have other names. */
 #ifndef DL_TAGS_H
 #define DL_TAGS_H
 #include <stdbool.h>

@@ -99,8 +99,9 @@ static bool make(const char *path, mode_t mode, int *fd) {
     return *fd >= 0;
 }
 
-/* Another process may have taken it for dead between its making and its locking: then it is no
- * longer there, or is about to go. Without locks here, nobody else can take it for dead either. */
+/* Locks the temporary. Between its creation and its lock another process may have taken it for
+ * dead: then it no longer exists, or is about to be removed. Where files cannot be locked, nobody
+ * takes it for dead either. */
 static bool hold(int fd) {
     struct stat st;
     if (fd < 0) return false;
