@@ -6,9 +6,9 @@
 
 enum {
     MACHINE_CUDA = 190,     /* EM_CUDA */
-    KERNEL = 0x10,          /* in a symbol's st_other: a kernel, no function that kernels call */
+    KERNEL = 0x10,          /* in a symbol's st_other: a kernel, not a device function */
     RESERVED_SHARED = 1024, /* in .nv.shared.KERNEL where the file has .nv.shared.reserved.0 */
-    MOST_BYTES = 1 << 24,   /* of a thread or a block: more is damage */
+    MOST_BYTES = 1 << 24,   /* per thread or block: more means that the file is damaged */
 };
 
 /* How an attribute's value is stored: in its own two bytes, or after them, which then hold its
@@ -20,7 +20,7 @@ enum {
     ATTR_MAX_THREADS = 0x05, /* x, y, z */
     ATTR_REQUIRED = 0x10,    /* as __block_size__ asks: x, y, z */
     ATTR_FRAME = 0x11,       /* symbol, bytes */
-    ATTR_PARAM = 0x17,       /* index, ordinal and offset in 16 bits each, size << 18 */
+    ATTR_PARAM = 0x17,       /* the size of all arguments together */
     ATTR_PARAM_BYTES = 0x19, /* all arguments together */
     ATTR_REGISTERS = 0x2f,   /* symbol, count */
     ATTR_PARAM_V2 = 0x45,
@@ -57,7 +57,7 @@ static bool damaged(reader *r, const char *what) {
     return dl_fail(r->err, DL_INPUT, "not a cubin that can be read: %s", what);
 }
 
-/* The part from `at`, or an empty one where it does not lie inside. */
+/* The part from `at` on; empty where it is not inside. */
 static bytes part(bytes b, uint64_t at, uint64_t n) {
     return at <= b.n && n <= b.n - at ? (bytes){b.at + at, (size_t)n} : (bytes){NULL, 0};
 }
@@ -119,7 +119,7 @@ static bool is_kernel(const Elf64_Sym *s) {
     return ELF64_ST_TYPE(s->st_info) == STT_FUNC && (s->st_other & KERNEL);
 }
 
-/* One kernel for each symbol that is one. */
+/* Adds a kernel for each symbol of a kernel. */
 static bool read_symbols(reader *r) {
     r->symbols = section_named(r, "", ".symtab");
     if (!r->symbols || r->symbols->head.sh_link >= (uint32_t)r->nsections)

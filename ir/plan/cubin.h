@@ -1,7 +1,7 @@
-/* Reads a cubin's facts about its kernels. A cubin is NVIDIA's ELF file of kernels' machine code.
- * The reader needs no library of NVIDIA's and checks every offset, since the file is foreign input.
+/* Reads facts about kernels from a cubin, NVIDIA's ELF file of machine code. The reader needs no
+ * library of NVIDIA's, and checks every offset, since the file is foreign input.
  *
- * Its attributes are undocumented; their numbers come from `cuobjdump --dump-elf`, and
+ * The attributes in the file are undocumented. Their numbers come from `cuobjdump --dump-elf`;
  * tests/unit/test_cuda_build.c compares the results with ptxas' output. */
 #ifndef DL_CUBIN_H
 #define DL_CUBIN_H
@@ -17,10 +17,10 @@ typedef struct {
     /* Bytes that a thread's spills store to and load from memory, each instruction counted once, as
      * ptxas prints "spill stores" and "spill loads". */
     int spill_stores, spill_loads;
-    int frame_bytes;  /* of a thread: spilled registers, and arrays that do not live in registers */
+    int frame_bytes;  /* of a thread: spilled registers, and arrays in local memory */
     int shared_bytes; /* of a block, static; without what the system reserves (1 KB from sm_90
                          on) */
-    int max_threads;  /* of a block, as __launch_bounds__ says; 0 where it does not */
+    int max_threads;  /* of a block, by __launch_bounds__; 0: without it */
     int64_t code_bytes;
     int nparams;
     dl_cubin_param *params; /* by ordinal */

@@ -30,12 +30,12 @@ typedef enum {
 
 typedef struct {
     int64_t samples;
-    int64_t size[DL_FEED_AXES];     /* of a sample's axes in the input's order in memory, slowest
-                                       first; missing ones come first, of size 1. Their product is
-                                       below 2^31 */
-    int64_t channel;                /* the axis that chooses mean and deviation; -1: all elements
-                                       have the first ones */
-    int64_t from, to;               /* dl_feed_type of the numbers and of the input */
+    int64_t size[DL_FEED_AXES]; /* of a sample's axes in the input's order in memory, slowest
+                                   first; missing ones come first, of size 1. Their product is
+                                   below 2^31 */
+    int64_t channel;  /* the axis that selects mean and deviation; -1: all elements have the first
+                         ones */
+    int64_t from, to; /* dl_feed_type of the numbers and of the input */
     int64_t moves, scales, numbers; /* bytes from the table's beginning to each */
     int64_t held;                   /* bytes to the numbers in the device-resident data set; 0: the
                                        batch has them */

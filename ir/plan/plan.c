@@ -1,4 +1,5 @@
-/* Questions about a plan, and whether it is consistent. Its file: plan_file.c. */
+/* Properties of a plan, and the check that it is consistent. plan_file.c reads and writes its
+ * file. */
 #include "ir/plan/plan.h"
 
 #include <ctype.h>
@@ -81,7 +82,8 @@ void dl_plan_put_of(dl_buf *b, const dl_plan_collective *c) {
     if (c->members.n > 1) dl_putf(b, " and %d more", c->members.n - 1);
 }
 
-/* No tensor, arena or file is larger: sums and products of a few such numbers do not overflow. */
+/* The most bytes or elements of a tensor, arena or file: sums and products of a few such numbers
+ * do not overflow. */
 static const int64_t most = (int64_t)1 << 47;
 
 static bool check_name(const char *what, int i, const char *name, dl_error *err) {
@@ -169,7 +171,7 @@ static int by_place(const void *a, const void *b) {
     return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
 }
 
-/* Every variable once, none on top of another, and a state belongs to a variable. */
+/* Every variable occurs once, none overlaps another, and a state belongs to a variable. */
 static bool check_vars_together(const dl_plan *p, dl_error *err) {
     const dl_plan_var **v = malloc((size_t)(p->vars.n + 1) * sizeof *v);
     if (!v) return dl_fail(err, DL_RESOURCE, "no memory for %d variables", p->vars.n);
@@ -210,7 +212,7 @@ static bool check_store(const dl_plan_kernel *k, const dl_plan_store *s, dl_erro
            dl_fail(err, DL_INPUT, "kernel '%s' stores what is none of its parameters", k->name);
 }
 
-/* The table has room for its numbers and pointers, or there is no table. */
+/* The table has room for its numbers and pointers; or there is no table. */
 static bool check_table(const dl_plan_entry *e) {
     int numbers = e->table.numbers, pointers = e->table.pointers;
     if (!numbers && !pointers) return true;
@@ -218,7 +220,7 @@ static bool check_table(const dl_plan_entry *e) {
            !e->maps.n && e->numbers.n <= numbers && e->args.n <= pointers;
 }
 
-/* Entries are CUDA's, one a phase. */
+/* Only plans for CUDA have entries, one for each phase. */
 static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
     bool ok = !k->entries.n || (k->entries.n == k->phases && strncmp(p->target, "cuda:", 5) == 0);
     for (int j = 0; ok && j < k->entries.n; j++) {
@@ -238,7 +240,7 @@ static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
     return ok;
 }
 
-/* Libraries are CUDA's, too. */
+/* Only plans for CUDA have library calls. */
 static bool check_calls(const dl_plan *p, const dl_plan_kernel *k) {
     bool ok = !k->calls.n || strncmp(p->target, "cuda:", 5) == 0;
     for (int i = 0; ok && i < k->calls.n; i++)
@@ -246,7 +248,8 @@ static bool check_calls(const dl_plan *p, const dl_plan_kernel *k) {
     return ok;
 }
 
-/* Blocks as every device of CUDA takes them; on the CPU there are none. */
+/* A block's threads and shared memory are within the limits of every CUDA device; on the CPU both
+ * are 0. */
 static bool check_blocks(const dl_plan *p, const dl_plan_kernel *k, dl_error *err) {
     enum { MOST_THREADS = 1024, MOST_SHARED = 256 << 10, WARP = 32 };
     bool cuda = strncmp(p->target, "cuda:", 5) == 0, ok = !cuda || k->scratch == 0;
@@ -327,7 +330,7 @@ static bool check_collective(const dl_plan *p, const dl_plan_program *g, int i, 
                        bytes * dl_plan_elements_to(c), err);
 }
 
-/* Every launch once, in order; every collective begun, then waited for, once. */
+/* Every launch occurs once, in order; every collective is started once, then waited for once. */
 static bool check_steps(const dl_plan_program *g, dl_error *err) {
     int launches = 0, n = g->steps.n;
     if (!n && !g->collectives.n) return true;

@@ -148,7 +148,7 @@ void dl_plan_put_of(dl_buf *b, const dl_plan_collective *c);
 
 typedef enum {
     DL_STEP_LAUNCH, /* a kernel */
-    DL_STEP_START,  /* begins a collective: nothing touches its memory until the wait */
+    DL_STEP_START,  /* starts a collective: no step accesses its memory until the wait */
     DL_STEP_WAIT,
     DL_NSTEP_KINDS
 } dl_step_kind;
@@ -162,8 +162,8 @@ typedef struct {
     DL_ARRAY(dl_plan_launch) launches;
     DL_ARRAY(dl_plan_collective) collectives;
     DL_ARRAY(dl_plan_step)
-    steps; /* all launches in their order, and each collective begun and waited for once;
-              empty where there are no collectives: the launches then */
+    steps; /* all launches in their order, and each collective's start and wait once; empty where
+              there are no collectives: then the steps are the launches */
     DL_ARRAY(dl_plan_result) results;
 } dl_plan_program;
 
@@ -200,7 +200,7 @@ int64_t dl_plan_staged(const dl_plan *p);
 int64_t dl_plan_peak(const dl_plan *p, int threads);
 /* Does a target's name end with ":emulated": the same code on the CPU? */
 bool dl_target_is_emulated(const char *target);
-/* A program's steps, also where it lists none. */
+/* The number of a program's steps, also where it lists none. */
 int dl_plan_nsteps(const dl_plan_program *p);
 dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);
 /* A phase's code: its entry, or the equivalent entry where there are none (its lists are in the
@@ -215,20 +215,20 @@ const dl_var_piece *dl_plan_piece(const dl_plan_var *v);
 int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
 
-/* Whether a plan is consistent, read or made in memory: names, types, every offset, size, count and
- * index in range, variables apart from each other; every launch's arguments, as many as its kernel
- * has parameters, with all bytes that the kernel touches there inside the arena. Errors: DL_INPUT
- * naming the fault. */
+/* Checks that a plan is consistent, whether it was read or made in memory: names and types; every
+ * offset, size, count and index in range; no variable overlaps another; every launch has as many
+ * arguments as its kernel has parameters, and all bytes that the kernel accesses are inside the
+ * arena. Errors: DL_INPUT naming the fault. */
 bool dl_plan_check(const dl_plan *p, dl_error *err);
-/* For a plan for CUDA: whether every phase of every kernel is in its object, and takes the
- * arguments and threads of its launches. The cubin's ELF file (or the emulated object) has the
- * arguments' number, sizes and places. Errors: DL_INPUT naming the kernel, DL_IO (emulated: no code
- * can be loaded). */
+/* Checks a plan for CUDA: every phase of every kernel is in its object, and takes the arguments
+ * and threads of its launches. The cubin's ELF file (or the emulated object) has the number, sizes
+ * and offsets of arguments. Errors: DL_INPUT naming the kernel, DL_IO (emulated: no code can be
+ * loaded). */
 bool dl_plan_check_code(const dl_plan *p, dl_error *err);
 /* Writes the file whole or not at all. Errors: DL_IO. */
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);
-/* Reads and validates: magic, version, checksum, and all that dl_plan_check asks; a damaged or
- * foreign file is DL_INPUT naming the fault, a file that others may write is DL_TRUST (it holds
- * code). The plan lives in a new arena under `parent`. */
+/* Reads and validates: magic, version, checksum, and dl_plan_check. A damaged or foreign file is
+ * DL_INPUT naming the fault. A file that other users may write is DL_TRUST, since it holds code.
+ * The plan lives in a new arena under `parent`. */
 dl_plan *dl_plan_read(dl_arena *parent, const char *path, dl_error *err);
 #endif

@@ -1,4 +1,4 @@
-/* Compares a CUDA plan's launches with the code that they run: with the parameters in cubins, or
+/* Compares the launches of a CUDA plan with the code that they run: with parameters in cubins, or
  * with emulated objects. */
 #include <string.h>
 
@@ -6,13 +6,13 @@
 #include "ir/plan/cubin.h"
 #include "ir/plan/plan.h"
 
-/* Phase `phase` of a kernel, whose function's parameters are `found`. */
+/* Checks phase `phase` of a kernel; `found` has the parameters of its function. */
 static bool check_cubin_phase(const dl_plan_kernel *k, const dl_plan_entry *e, int phase,
                               const dl_cubin_kernel *found, dl_error *err) {
     int n = dl_plan_entry_count(e), bytes = (int)dl_plan_entry_bytes(e),
         word = e->table.numbers ? bytes : 8;
     int at = n && found->nparams == n ? found->params[0].offset : 0;
-    /* Maps are aligned on the device: the bytes before the arguments there come before the maps. */
+    /* Maps are aligned on the device: padding before the arguments in memory precedes the maps. */
     bool ok = found->nparams == n && (e->maps.n ? at < DL_MAP_ALIGN : at == 0) &&
               found->param_bytes == at + bytes;
     for (int i = 0; ok && i < found->nparams; i++) {

@@ -443,7 +443,7 @@ static bool read_sections(dl_plan *p, const char *path, const char *file, size_t
     return dl_plan_check(p, &why) || damaged(path, why.message, err);
 }
 
-/* The file holds code that will run as us: only we or root may have written it. */
+/* The file has code that runs with our rights: only we or root may have written it. */
 static bool check_trust(const char *path, int fd, size_t *bytes, dl_error *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path);
