@@ -1,5 +1,5 @@
-/* Every check reads what the ones before it have made sure of: variables, then nodes in order (so
- * that a value is known by the time it is read), then results, then memory. */
+/* Checks that a graph is legal. Each check relies on those before it: variables first, then nodes
+ * in order (so that a value is known before it is read), then results, then memory. */
 #include "ir/validate/validate_parts.h"
 
 #include <math.h>
@@ -176,7 +176,7 @@ static bool check_kernel(dl_checker *c, const dl_node *n) {
     return true;
 }
 
-/* A fault with which the node could not even be printed, or NULL. */
+/* A fault that prevents the node from being printed, or NULL. */
 static const char *form_fault(const dl_node *n) {
     if ((unsigned)n->op >= DL_NOPS) return "has no known op";
     bool fused = dl_ops[n->op].class == DL_CLASS_FUSED;
@@ -194,7 +194,8 @@ static const char *form_fault(const dl_node *n) {
     return NULL;
 }
 
-/* Pieces are dealt out where they lie: each whole, in the layout of all. */
+/* Collectives of shards along an axis work in place: each shard must be contiguous in the layout
+ * of the whole. */
 static bool check_pieces(dl_checker *c, const dl_node *n) {
     const dl_type *whole = n->op == DL_OP_all_gather ? &n->out[0].type : &n->in[0]->type;
     int axis = dl_type_axis(whole, dl_node_name(n, DL_ATTR_axis));
@@ -374,7 +375,7 @@ static bool same_numbers(const dl_var *a, const dl_var *b) {
            memcmp(a->numbers.at, b->numbers.at, sizeof(double) * (size_t)a->numbers.n) == 0;
 }
 
-/* Variables of one name are one variable. */
+/* Variables of one name in several graphs are one variable, and must agree. */
 static bool check_shared(const dl_module *m, dl_error *err) {
     int n = 0;
     for (int i = 0; i < m->graphs.n; i++) n += m->graphs.at[i]->vars.n;

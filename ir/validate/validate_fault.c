@@ -1,4 +1,4 @@
-/* How a check of the validator reports: which graph, which node, what is wrong. */
+/* The message of a failed check: the graph, the node, the fault. */
 #include "ir/validate/validate_parts.h"
 
 #include <stdarg.h>

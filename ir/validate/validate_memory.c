@@ -1,11 +1,11 @@
-/* The stages of memory: the order of updates, and places that do not overlap. */
+/* Checks of the stages of memory: the order of updates, and offsets that do not overlap. */
 #include "ir/kernel/kernel.h"
 #include "ir/validate/validate_parts.h"
 #include "ir/walk.h"
 
 enum { ALIGNMENT = 64 };
 
-/* The operand whose memory result j may take over, or -1. */
+/* The operand whose memory result j may share, or -1. */
 static int alias_of(const dl_node *n, int j) {
     if (n->kernel) return n->kernel->params.at[n->nin + j].alias;
     return n->op == DL_OP_all_reduce ? j : -1;
@@ -13,8 +13,8 @@ static int alias_of(const dl_node *n, int j) {
 
 /* ---- order ---- */
 
-/* Does the node at position `at`, which makes the next value x of `old`, keep it away from its own
- * reads? */
+/* Does the node at position `at`, which computes the next value x of `old`, read each point of the
+ * old value before it overwrites it? */
 static bool reads_in_place(const dl_node *n, const dl_value *x, const dl_value *old) {
     int reads = 0, alias = alias_of(n, x->index);
     for (int i = 0; i < n->nin; i++) reads += n->in[i] == old;
@@ -51,8 +51,8 @@ bool dl_check_order(dl_checker *c) {
 
 /* ---- places ---- */
 
-/* The values whose memory is in use, by rising offset; no two of them overlap. Values without bytes
- * take no place. */
+/* The values whose memory is in use, by ascending offset; no two of them overlap. Values without
+ * bytes are left out. */
 typedef struct {
     const dl_value **at;
     int n;
@@ -60,7 +60,7 @@ typedef struct {
 
 static int64_t end_of(const dl_value *v) { return v->offset + dl_type_bytes(&v->type); }
 
-/* First place whose value starts at or after `offset`. */
+/* The index of the first value that starts at or after `offset`. */
 static int place_of(const live_set *live, int64_t offset) {
     int lo = 0, hi = live->n;
     while (lo < hi) {
@@ -110,10 +110,10 @@ static bool check_offset(dl_checker *c, const dl_node *n, const dl_value *v, int
     return true;
 }
 
-/* The value whose memory result j of node `at` takes over, or NULL: the old value of the variable
- * that it is the next value of (dl_check_order saw that nobody misses it), or an operand that the
- * kernel lets it share, whose life ends here: nobody reads it later, nor the node itself by another
- * way. */
+/* The value whose memory result j of node `at` takes over, or NULL. It is the old value of the
+ * variable whose next value the result is (dl_check_order has checked its readers). Or it is an
+ * operand that the kernel lets it share and that nobody reads later, nor the node itself through
+ * another operand. */
 static const dl_value *taken_over(const dl_checker *c, int at, int j, const int *last_read,
                                   const dl_value *const *next_of) {
     const dl_node *n = c->g->nodes.at[at];
@@ -133,8 +133,8 @@ bool dl_check_memory(dl_checker *c) {
     const dl_graph *g = c->g;
     int64_t peak = 0;
     int values = g->vars.n;
-    /* By value id: the last node that reads it; results are read after the last node, and unread
-     * variables keep their place all the same. */
+    /* By value id: the last node that reads it. Results are read after the last node, and unread
+     * variables keep their memory. */
     int *last_read = DL_NEWS(c->scratch, int, g->next_id + 1);
     for (uint32_t id = 0; id < g->next_id; id++) last_read[id] = -1;
     for (int i = 0; i < g->nodes.n; i++) {
@@ -143,8 +143,8 @@ bool dl_check_memory(dl_checker *c) {
         values += n->nout;
     }
     for (int i = 0; i < g->results.n; i++) last_read[g->results.at[i].value->id] = g->nodes.n;
-    const int *waits =
-        dl_graph_waits(g, c->scratch); /* a collective reads and writes until it is waited for */
+    const int *waits = dl_graph_waits(
+        g, c->scratch); /* a collective reads and writes until it has been waited for */
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
         for (int j = 0; j < n->nin && waits[i] >= 0; j++) {
@@ -156,7 +156,7 @@ bool dl_check_memory(dl_checker *c) {
             if (last_read[n->out[j].id] < 0) last_read[n->out[j].id] = waits[i] - 1;
     }
 
-    /* A value that is reduced in place keeps the whole operand's place for as long as the result is
+    /* A value that is reduced in place keeps the whole operand's memory until the result's last
      * read. */
     const dl_uses *uses = dl_graph_uses(g, c->scratch);
     bool *inside = DL_NEWS(c->scratch, bool, g->next_id + 1);
@@ -169,11 +169,11 @@ bool dl_check_memory(dl_checker *c) {
             last_read[n->in[0]->id] = last_read[n->out[0].id];
     }
 
-    /* By node, chained by value id: what it is the end of without reading it. */
+    /* By node, chained by value id: values that end there though the node does not read them. */
     const dl_value **late = DL_NEWS(c->scratch, const dl_value *, g->nodes.n + 1),
                    **behind = DL_NEWS(c->scratch, const dl_value *, g->next_id + 1);
-    bool *chained =
-        DL_NEWS(c->scratch, bool, g->next_id + 1); /* once, though several collectives read it */
+    bool *chained = DL_NEWS(c->scratch, bool,
+                            g->next_id + 1); /* each once, though several collectives may read it */
     for (int i = 0; i < g->nodes.n; i++)
         for (int j = 0; j < g->nodes.at[i]->nin && waits[i] >= 0; j++) {
             const dl_value *v = g->nodes.at[i]->in[j];
@@ -182,16 +182,15 @@ bool dl_check_memory(dl_checker *c) {
             behind[v->id] = late[end], late[end] = v, chained[v->id] = true;
         }
     for (int i = 0; i < g->nodes.n; i++)
-        for (int j = 0; j < g->nodes.at[i]->nout && waits[i] >= 0;
-             j++) { /* that nobody reads here */
+        for (int j = 0; j < g->nodes.at[i]->nout && waits[i] >= 0; j++) { /* unread results */
             const dl_value *v = &g->nodes.at[i]->out[j];
             int end = last_read[v->id];
             if (end <= i || end != waits[i] - 1 || end >= g->nodes.n || chained[v->id]) continue;
             behind[v->id] = late[end], late[end] = v, chained[v->id] = true;
         }
 
-    const dl_value **next_of =
-        DL_NEWS(c->scratch, const dl_value *, g->next_id + 1); /* by id: what it overwrites */
+    const dl_value **next_of = DL_NEWS(c->scratch, const dl_value *,
+                                       g->next_id + 1); /* by id: the value that it overwrites */
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role == DL_RESULT_UPDATE) next_of[r->value->id] = &r->var->value;

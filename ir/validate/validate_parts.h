@@ -1,4 +1,4 @@
-/* Private to validate*.c: what the checks share. */
+/* Private to validate*.c: shared state of the checks. */
 #ifndef DL_VALIDATE_PARTS_H
 #define DL_VALIDATE_PARTS_H
 #include "ir/validate/validate.h"
