@@ -1,5 +1,5 @@
-/* The reference interpreter: runs, and the meaning of every op that is neither a contraction nor a
- * kernel. */
+/* The reference interpreter: its runs, and the meaning of every op except contractions and
+ * kernels. */
 #include "ir/interp/interp_parts.h"
 
 #include <stdlib.h>
@@ -9,15 +9,16 @@
 struct dl_interp {
     const dl_graph *graph;
     bool round, release;
-    double shake; /* of its size by which each result is moved; 0: not */
+    double shake; /* the relative size of random perturbations of each result; 0: none */
     uint64_t random;
-    dl_interp_own *own; /* asked first; NULL: nobody */
+    dl_interp_own *own; /* may replace a node's result; NULL: none */
     void *user;
-    dl_interp_source *source; /* dl_interp_stream; NULL: the run holds its variables and results */
+    dl_interp_source
+        *source; /* of dl_interp_stream; NULL: the run holds its variables and results */
     dl_interp_take *take;
     void *stream;
     uint32_t n;
-    double **data; /* by value id; NULL until asked for */
+    double **data; /* by value id; NULL before the first use */
 };
 
 dl_interp *dl_interp_new(const dl_graph *g, bool round) {
@@ -49,7 +50,7 @@ void dl_interp_stream(dl_interp *in, dl_interp_source *source, dl_interp_take *t
     in->source = source, in->take = take, in->stream = user;
 }
 
-/* 1 + shake or 1 - shake, as splitmix64 (Steele, Lea and Flood, OOPSLA 2014) tosses. */
+/* 1 + shake or 1 - shake, by a random bit (splitmix64: Steele, Lea and Flood, OOPSLA 2014). */
 static double toss(dl_interp *in) {
     uint64_t z = in->random += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -90,7 +91,7 @@ static void follow(const dl_type *t, const dl_type *walked, int64_t stride[DL_MA
 }
 
 enum { STREAMS = 3 };
-/* A row-major walk over a type, with the places of up to three tensors that follow it. */
+/* A row-major walk over a type, with the offsets of up to three tensors that follow it. */
 typedef struct {
     const dl_type *type;
     int n;
@@ -106,7 +107,7 @@ static void step(walk *w) {
     }
 }
 
-/* --- meanings: operands' data a[], result's data r --- */
+/* --- meanings: the operands' data a[], the result's data r --- */
 
 typedef void meaning(const dl_node *n, const double *const *a, double *r);
 
@@ -331,7 +332,7 @@ static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ra
     if (!mean && !call && !n->kernel && !in->own)
         return dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
     double **data =
-        dl_calloc((size_t)(n->nin + n->nout), sizeof *data); /* operands, then results */
+        dl_calloc((size_t)(n->nin + n->nout), sizeof *data); /* the operands, then the results */
     bool ok = true;
     for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
     for (int i = 0; i < n->nout && ok && !ranges; i++)
@@ -348,7 +349,7 @@ static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ra
         dl_dtype type = n->out[i].type.dtype;
         for (int64_t j = 0; in->shake != 0 && dl_dtype_is_float(type) && j < count; j++)
             r[j] *= toss(in);
-        bool kept = !in->round && dl_dtype_is_float(type); /* as it is */
+        bool kept = !in->round && dl_dtype_is_float(type); /* the value needs no conversion */
         for (int64_t j = 0; !kept && j < count; j++)
             r[j] = dl_interp_convert(type, r[j], in->round);
     }
@@ -366,7 +367,7 @@ bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, const dl_interp_rang
     return run_node(in, n, to, err);
 }
 
-/* Readers of each value still to come: nodes, and one for good where a result names it that is
+/* By value id: the number of remaining readers; one more, which never comes, for results that are
  * held. */
 static int *count_readers(const dl_interp *in) {
     const dl_graph *g = in->graph;
@@ -388,8 +389,8 @@ static bool is_result(const dl_graph *g, const dl_value *v) {
     return false;
 }
 
-/* Hands on the node's outputs that are results. Of a node that need not run these have no elements.
- * Results that are variables come at the end. */
+/* Passes the node's outputs that are results to `take`. A node that need not run has results
+ * without elements. Results that are variables are passed at the end. */
 static void take_results(dl_interp *in, const dl_node *n) {
     for (int k = 0; k < n->nout; k++)
         if (is_result(in->graph, &n->out[k]))
@@ -408,7 +409,7 @@ static bool take_variables(dl_interp *in, dl_error *err) {
     return true;
 }
 
-/* All updates at once: every new value is read before any variable is written. */
+/* Applies all updates together: every new value is read before any variable is written. */
 static bool apply_updates(dl_interp *in, dl_error *err) {
     const dl_graph *g = in->graph;
     double **taken = dl_calloc((size_t)g->results.n, sizeof *taken);
@@ -436,9 +437,9 @@ static bool apply_updates(dl_interp *in, dl_error *err) {
     return ok;
 }
 
-/* By node: does an element of a result depend on an element of this node? Nothing depends on a
- * count of a thousand million numbers along an axis if each of its readers has an empty axis,
- * too. */
+/* By node: does an element of a result depend on an element of this node? This is exact where axes
+ * are empty: nothing depends on a large count along an axis if each of its readers has an empty
+ * axis, too. */
 static bool *find_needed(const dl_interp *in) {
     const dl_graph *g = in->graph;
     bool *value = dl_calloc(in->n, sizeof *value),

@@ -1,15 +1,16 @@
-/* Attention and its gradients, a query at a time, in plain loops; and between which two numbers
- * float32 may leave each element.
+/* Attention and its gradients, one query at a time, in plain loops; and the ranges in which
+ * float32 results may lie.
  *
- * The ranges are first-order bounds of the rounding of any order of evaluation: a score is a sum of
- * `size` products; an exponential moves by as much, relatively, as its exponent does; the sums over
- * keys and over queries are sums of what is already off. Where operands are of 16 bits, shares and
- * gradients of scores may be rounded to their type before they are multiplied, as PyTorch's own
- * kernels do: half an ulp of each, so 2^-8 of sum |p v| in bf16 and 2^-11 in f16, and as much of
- * sum |ds k| and the like.
+ * The ranges are first-order bounds of the rounding in any order of evaluation. A score is a sum
+ * of `size` products. An exponential has the relative error of its exponent's absolute error. The
+ * sums over keys and over queries add terms that have errors already. With 16-bit operands,
+ * probabilities and gradients of scores may be rounded to their type before a GEMM, as PyTorch's
+ * own kernels do: an error of half an ulp each, so 2^-8 of sum |p v| in bf16 and 2^-11 in f16, and
+ * likewise of sum |ds k| and others.
  *
- * What a query does not see (causal) has no part in it. Kernels may multiply it by a share of zero,
- * as PyTorch's do: where it is not finite, the ranges hold NaN, too. */
+ * Keys that a causal mask hides from a query do not contribute. But kernels may multiply their
+ * values by a probability of zero, as PyTorch's do: where such a value is not finite, the ranges
+ * include NaN. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,15 +20,17 @@
 
 typedef struct {
     dl_attention a;
-    dl_dtype type, made; /* of what is computed, and of what is stored but the logarithms */
+    dl_dtype type,
+        made; /* type: of the computation; made: of stored results other than logarithms */
     const double *q, *k, *v, *log, *dy;
-    double unit, tiny;  /* roundoff of what is computed in; what is so small may also be 0 */
-    double factor_unit; /* roundoff of what is multiplied by operands of 16 bits */
-    uint64_t seed, step, first; /* first: number of the part's first score */
+    double unit,
+        tiny; /* unit: roundoff of the computation; tiny: results this small may also be 0 */
+    double factor_unit;         /* roundoff of the factors of 16-bit operands */
+    uint64_t seed, step, first; /* first: the index of the part's first score */
     bool drops, round;
     int64_t row; /* elements of a token */
-    /* For the current query, by key: the score and its error bound, its share, the factor of
-     * dropout. */
+    /* For the current query, by key: the score and its error bound, its probability, dropout's
+     * multiplier. */
     double *score, *score_off, *share, *factor;
 } work;
 
@@ -72,21 +75,21 @@ static double dot(const double *x, const double *y, int64_t n, double *size) {
     return sum;
 }
 
-/* How far a sum of so many terms may be off by their adding. */
+/* The error bound of a sum of so many terms that comes from the additions. */
 static double slack(const work *w, int64_t terms, double size) {
     return dl_sum_slack(w->type, terms, size, 0, 0) + (double)terms * w->tiny;
 }
 
-/* Scores of a query, and by which factor dropout multiplies each share. Returns how many keys it
- * sees. */
+/* The scores of a query, and dropout's multiplier of each probability. Returns the number of keys
+ * that the query sees. */
 static int64_t find_scores(work *w, int64_t n, int64_t i, int64_t head) {
     const dl_attention *a = &w->a;
     const double *q = w->q + query_at(w, n, i, head);
     int64_t seen = dl_attention_seen(a, i);
     for (int64_t j = 0; j < seen; j++) {
         double size, s = dot(q, w->k + key_at(w, n, j, head), a->size, &size) * a->scale;
-        w->score[j] =
-            dl_interp_convert(w->type, s, w->round); /* else exp(score - log) might be anything */
+        w->score[j] = dl_interp_convert(
+            w->type, s, w->round); /* without it, exp(score - log) could be anything */
         w->score_off[j] = slack(w, a->size, size * a->scale) + 3 * w->unit * size * a->scale;
         w->factor[j] = 1;
         if (!w->drops) continue;
@@ -98,8 +101,8 @@ static int64_t find_scores(work *w, int64_t n, int64_t i, int64_t head) {
     return seen;
 }
 
-/* By how much, relatively, exp(score - reference) may be off: the exponent's own error, that of the
- * subtraction, and the function's. */
+/* The relative error of exp(score - reference): the exponent's own error, that of the subtraction,
+ * and the function's. */
 static double share_off(const work *w, int64_t j, double reference) {
     double exponent = w->score_off[j] + w->unit * fabs(w->score[j] - reference);
     return expm1(exponent) + 8 * w->unit;
@@ -120,8 +123,8 @@ static void hide(double *moved, const double *of, int64_t n) {
     for (int64_t f = 0; f < n; f++) moved[f] += 0 * of[f];
 }
 
-/* Shares of the keys, from the largest score; the query's y and logarithm. `sized` and `moved` are
- * what y's elements sum: magnitudes, and how far those are off. */
+/* Probabilities of the keys, relative to the largest score; the query's y and logarithm. `sized`
+ * and `moved`: for each element of y, the sum of its terms' magnitudes, and of their errors. */
 static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *out, double *sized,
                    double *moved, const dl_interp_ends *ranges) {
     const dl_attention *a = &w->a;
@@ -146,8 +149,8 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
     out[DL_ATT_LOG][log] = most + log1p(sum - 1);
     if (!ranges) return;
     for (int64_t j = seen; j < a->keys; j++) hide(moved, w->v + key_at(w, n, j, head), a->size);
-    /* Twice the adding: the sums so far are scaled anew, block by block, where a larger score
-     * comes. */
+    /* The additions count twice: partial sums are rescaled, block by block, when a larger score
+     * occurs. */
     double whole = worst + 2 * slack(w, seen, 1);
     for (int64_t f = 0; f < a->size; f++)
         put(ranges, w->made, DL_ATT_Y, at + f, y[f],
@@ -167,8 +170,8 @@ void dl_interp_attention(const dl_node *n, double *const *data, bool round,
     free(sums), free(w.score);
 }
 
-/* Sums for the ranges of gradients, by result and in the results' layout: magnitudes, and their
- * error bounds. */
+/* Sums for the ranges of gradients, by result and in the results' layout: magnitudes, and error
+ * bounds. */
 typedef struct {
     double *sized[3], *moved[3];
 } totals;
@@ -183,7 +186,7 @@ static void add(const totals *t, double *const *out, int k, int64_t at, double f
 }
 
 /* With p = exp(score - log), d = sum of y dy: dv = p dy, ds = p (v dy - d) scale, dq = ds k, dk =
- * ds q; dropped shares are 0 in dv and in v dy. */
+ * ds q; where dropout drops a probability, the term is 0 in dv and in v dy. */
 static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const double *y,
                         double *const *out, const totals *t) {
     const dl_attention *a = &w->a;

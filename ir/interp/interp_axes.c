@@ -1,24 +1,22 @@
-/* The space of a kernel as the interpreter walks it: axes that lie next to each other, and that
- * every instruction follows together, are one. A weight of [512, 512, 4, 4, 4] whose optimiser step
- * is computed element by element is one row of 16 million points, not four million rows of 4;
- * points keep their order. */
+/* The space of a kernel for the interpreter: neighbouring axes are joined where every instruction
+ * uses them together. A weight of [512, 512, 4, 4, 4] whose optimiser step is elementwise becomes
+ * one row of 16 million points, not four million rows of 4. The order of points stays. */
 #include "ir/interp/interp_parts.h"
 
-/* Does the index go along this axis, among others? */
+/* Does the index use this axis, possibly with others? */
 static bool names(const dl_index *index, int axis) {
     bool found = index->axis == axis;
     for (int i = 0; i < index->nterms; i++) found = found || index->term[i].axis == axis;
     return found;
 }
 
-/* Is it the coordinate along this axis and nothing else, over all of a tensor's axis? */
+/* Is the index the coordinate of this axis alone, over the whole axis of the tensor? */
 static bool is_plain(const dl_index *index, int axis, int64_t size, int64_t extent) {
     return index->axis == axis && !index->offset && index->div <= 1 && !index->by &&
            !index->nterms && size == extent;
 }
 
-/* A load or store that follows axes a and a + 1, if at all, along neighbouring axes of its tensor.
- */
+/* Does a load or store use axes a and a + 1 for neighbouring axes of its tensor, or not at all? */
 static bool places_join(const dl_kernel *k, const dl_kinstr *in, int a) {
     const dl_type *t = &k->params.at[in->param].type;
     for (int i = 0; i < t->rank; i++) {
@@ -39,11 +37,11 @@ static bool instr_joins(const dl_kernel *k, const dl_kinstr *in, int a) {
     case DL_K_COORD: return in->axis != a && in->axis != a + 1;
     case DL_K_RANDOM: return in->along[a] == in->along[a + 1] * k->space[a + 1].size;
     case DL_K_REDUCE: return (in->over >> a & 1) == (in->over >> (a + 1) & 1);
-    default: return true; /* a contraction goes along all axes */
+    default: return true; /* a contraction uses all axes */
     }
 }
 
-/* By axis: the joined axis that it is part of. */
+/* By axis: the joined axis that it belongs to. */
 static void find_joined(const dl_kernel *k, const dl_step *steps, dl_interp_space *s,
                         int to[DL_MAX_RANK]) {
     for (int a = 0; a < k->nspace; a++) {
@@ -51,7 +49,7 @@ static void find_joined(const dl_kernel *k, const dl_step *steps, dl_interp_spac
         for (int i = 0; joins && i < k->instrs.n; i++) {
             unsigned axes = steps[i].axes;
             joins = instr_joins(k, &k->instrs.at[i], a - 1) &&
-                    (axes >> a & 1) == (axes >> (a - 1) & 1); /* not one of one point */
+                    (axes >> a & 1) == (axes >> (a - 1) & 1); /* except axes of one point */
         }
         if (joins)
             s->space[s->nspace - 1].size *= k->space[a].size;
@@ -68,7 +66,8 @@ static unsigned join_mask(const dl_kernel *k, const int to[DL_MAX_RANK], unsigne
     return joined;
 }
 
-/* The instruction's coordinates by joined axes, of a tensor whose axes are joined likewise. */
+/* The instruction's coordinates in joined axes, for a tensor whose axes are joined in the same
+ * way. */
 static void join_places(dl_arena *arena, const dl_kinstr *in, const int to[DL_MAX_RANK],
                         dl_kinstr *joined, dl_type *shape) {
     dl_type all = *shape;

@@ -1,14 +1,14 @@
 /* Contractions (relation.h) in plain loops, on row-major operands.
  *
- * By windows: output p and tap t meet input q = p * stride + t * dilation - pad, where that lies
- * inside. At each meeting a row of channels of x, a row of channels of y and the tap's matrix of w
- * take part, so all three are brought to channels last first: x [n][q][c], y [n][p][o], w [t][c][o]
- * (or [t][o][c]). Groups come one by one. */
+ * By windows: output p and tap t use input q = p * stride + t * dilation - pad, where that is
+ * inside. Each such pair combines a row of channels of x, a row of channels of y and the tap's
+ * matrix of w. So all three are converted to channels last first: x [n][q][c], y [n][p][o], w
+ * [t][c][o] (or [t][o][c]). Groups are computed one by one. */
 #include <math.h>
 
 #include "ir/interp/interp_parts.h"
 
-/* A relation by windows, of one group. */
+/* A relation by windows of one group of channels. */
 typedef struct {
     const dl_relation *r;
     dl_tensor made; /* the result */
@@ -18,8 +18,8 @@ typedef struct {
 
 static int64_t product(const int64_t v[3]) { return v[0] * v[1] * v[2]; }
 
-/* dst [n0][n1][n2], dense, from src with these strides, of which s0 is mostly 1: a line of dst at a
- * time, from as many lines of src that stay near. */
+/* dst [n0][n1][n2], dense, from src with these strides, of which s0 is mostly 1. It writes a line
+ * of dst at a time, and reads a number of lines of src that fit in the cache. */
 static void permute(double *dst, const double *src, int64_t n0, int64_t n1, int64_t n2, int64_t s0,
                     int64_t s1, int64_t s2) {
     enum { LINE = 8 };
@@ -32,8 +32,8 @@ static void permute(double *dst, const double *src, int64_t n0, int64_t n1, int6
         }
 }
 
-/* y += scale[0] x[0], then scale[1] x[1]...: `rows` of them, up to AT_ONCE, each addition by
- * itself. */
+/* y += scale[0] x[0], then scale[1] x[1]...: `rows` of them, up to AT_ONCE; each addition is
+ * rounded by itself. */
 enum { AT_ONCE = 4 };
 static void add_scaled(double *restrict y, double *const *x, const double *scale, int rows,
                        int64_t n, bool single) {
@@ -51,15 +51,14 @@ static void add_scaled(double *restrict y, double *const *x, const double *scale
         }
 }
 
-/* Meetings of one tap, done several at a time so that a row of the tap's matrix is reused while it
- * is near. */
+/* Pairs of one tap, several at a time, so that a row of the tap's matrix stays in the cache. */
 enum { GROUP = 8 };
 typedef struct {
     int n;
     double *x[GROUP], *y[GROUP];
 } group;
 
-/* made w: w[c][o] += x[c] y[o]; one row after another, the meetings in their order. */
+/* For the result w: w[c][o] += x[c] y[o]; one row after another, with the pairs in their order. */
 static void meet_into_weight(const windows *v, const group *g, double *w) {
     for (int64_t i = 0; i < v->c; i++, w += v->o)
         for (int m = 0; m < g->n; m += AT_ONCE) {
@@ -70,8 +69,7 @@ static void meet_into_weight(const windows *v, const group *g, double *w) {
         }
 }
 
-/* made y: y[o] += x[c] w[c][o]
- * made x: x[c] += y[o] w[o][c] */
+/* For the result y: y[o] += x[c] w[c][o]; for the result x: x[c] += y[o] w[o][c]. */
 static void meet(const windows *v, group *g, double *w) {
     bool x_made = v->made == DL_TENSOR_X;
     int64_t all = x_made ? v->o : v->c, width = x_made ? v->c : v->o;
@@ -89,14 +87,14 @@ static void meet(const windows *v, group *g, double *w) {
     g->n = 0;
 }
 
-/* Element of x along one axis that place p of y meets with tap t. */
+/* The index of x along one axis for position p of y and tap t. */
 static int64_t meets(const windows *v, int axis, int64_t p, int64_t t) {
     const dl_relation_window *w = &v->r->window[axis];
     return p * w->stride + t * w->dilation - w->pad;
 }
 
-/* Places p of y along one axis that meet an element of x with tap t: from *first, up to but not
- * *last. */
+/* The positions of y along one axis that use an element of x with tap t: from *first, up to but
+ * not including *last. */
 static void clip(const windows *v, int axis, int64_t t, int64_t *first, int64_t *last) {
     *first = 0, *last = v->out[axis];
     while (*first < *last && meets(v, axis, *first, t) < 0) ++*first;
@@ -130,15 +128,16 @@ static void run_taps(const windows *v, double *x, double *y, double *w) {
             for (t[2] = 0; t[2] < v->taps[2]; t[2]++, w += v->c * v->o) run_tap(v, t, x, y, w);
 }
 
-/* So many channels at a time of those that a tap's matrix is wide: it is to stay near, and a copy
- * of a weight is not to take as much memory as the weight. */
+/* The number of a tap's channels to process at a time: so few that the matrix stays in the cache,
+ * and that a weight's copy takes less memory than the weight. */
 static int64_t channels_at_once(int64_t rows, int64_t width) {
     enum { NEAR = 1 << 15, LEAST = 32 };
     int64_t n = rows > 0 ? NEAR / rows : width;
     return n < LEAST ? LEAST : n;
 }
 
-/* Channels [first, first + n) of an image [batch][channels][points], channels last; or back. */
+/* Converts channels [first, first + n) of an image [batch][channels][points] to channels last, or
+ * back. */
 static void turn_channels(double *dense, double *image, int64_t batch, int64_t channels,
                           int64_t points, int64_t first, int64_t n, bool back) {
     for (int64_t b = 0; b < batch; b++) {
@@ -150,7 +149,7 @@ static void turn_channels(double *dense, double *image, int64_t batch, int64_t c
     }
 }
 
-/* The same columns of the weight [o][c][taps] as a matrix for each tap: [c][o], or, `across`,
+/* The same columns of the weight [o][c][taps] as one matrix for each tap: [c][o] or, `across`,
  * [o][c]. */
 static void turn_weight(const windows *v, const windows *part, double *dense, double *weight,
                         int64_t first, bool back) {
@@ -164,10 +163,10 @@ static void turn_weight(const windows *v, const windows *part, double *dense, do
                 across ? v->c * taps : taps, across ? taps : v->c * taps);
 }
 
-/* data[tensor]: row-major; that which is made is written. The image of the matrices' rows is
- * brought to channels last once, the rest by columns. */
+/* data[tensor]: row-major; the result is written. The image with the rows of the matrices is
+ * converted to channels last once, the other data by columns. */
 static void sum_windows(const windows *v, double *const data[DL_NTENSORS]) {
-    bool across = v->made == DL_TENSOR_X; /* the matrix lies [o][c] */
+    bool across = v->made == DL_TENSOR_X; /* the matrix is stored [o][c] */
     int64_t q = product(v->in), p = product(v->out), taps = product(v->taps);
     int64_t rows = across ? v->o : v->c, width = across ? v->c : v->o,
             each = channels_at_once(rows, width);
@@ -214,14 +213,13 @@ static void square_channels(double *out, const double *a, int64_t n, int64_t cha
             for (int64_t k = 0; k < inner; k++, a++) out[j * inner + k] += *a * *a;
 }
 
-/* For each element of the result, a number not below the sum of its terms' magnitudes: the product
- * of the norms of the two rows that meet there (Cauchy and Schwarz), at the price of one channel.
- */
+/* For each element of the result, an upper bound of the sum of its terms' magnitudes: the product
+ * of the norms of its two rows (Cauchy and Schwarz), at the cost of one channel. */
 static void size_windows(const windows *v, double *const data[DL_NTENSORS], double *size) {
     int64_t q = product(v->in), p = product(v->out), taps = product(v->taps);
     bool y_made = v->made == DL_TENSOR_Y, w_made = v->made == DL_TENSOR_W;
-    /* One operand keeps the places (of its squares, all weighing 1); the other leaves one number a
-     * channel. */
+    /* One operand provides the positions (with squares, all of weight 1); the other one number for
+     * each channel. */
     windows one = *v;
     one.o = 1, one.c = w_made ? v->c : 1, one.single = false;
     int64_t from = w_made ? v->n * v->c * q : v->n * (y_made ? q : p),
@@ -253,7 +251,7 @@ static void size_windows(const windows *v, double *const data[DL_NTENSORS], doub
     dl_arena_free(scratch);
 }
 
-/* Which tensor of a relation by windows stands at a place. */
+/* The tensor at a place of a relation by windows. */
 static dl_tensor tensor_at(const dl_relation *r, int place) {
     const dl_relation_window *w = &r->window[2];
     return r->axis[w->in].at[place] >= 0    ? DL_TENSOR_X
@@ -279,7 +277,7 @@ static void run_windows(const dl_relation *r, const double *const operand[2],
         v.in[i] = r->axis[w->in].size, v.taps[i] = r->axis[w->tap].size,
         v.out[i] = r->axis[w->out].size;
     }
-    for (int i = 0; i < r->n; i++) { /* of the channels, x and w share the one, w and y the other */
+    for (int i = 0; i < r->n; i++) { /* x and w share one axis of channels, w and y the other */
         int at[DL_NTENSORS] = {0};
         for (int p = 0; p < DL_PLACES; p++) at[tensor_at(r, p)] = r->axis[i].at[p];
         if (r->axis[i].slides || r->axis[i].role == DL_ROLE_BATCH) continue;
@@ -300,7 +298,7 @@ static void run_windows(const dl_relation *r, const double *const operand[2],
         for (int p = 0; p < 2; p++) {
             dl_tensor t = tensor_at(r, p);
             if (groups == 1)
-                data[t] = (double *)operand[p]; /* as it is */
+                data[t] = (double *)operand[p]; /* already dense */
             else
                 copy_group((double *)operand[p], data[t], batch[t], groups, g, count[t], false);
         }
@@ -321,7 +319,7 @@ static void run_windows(const dl_relation *r, const double *const operand[2],
 
 /* ---- by names ---- */
 
-/* Steps of a dense operand along the relation's axes. */
+/* Strides of a dense operand along the relation's axes. */
 static void find_steps(const dl_relation *r, int place, int64_t step[DL_MAX_RELATION]) {
     int64_t size[DL_MAX_RANK], own[DL_MAX_RANK], s = 1;
     for (int i = 0; i < DL_MAX_RANK; i++) size[i] = 1;
@@ -332,8 +330,7 @@ static void find_steps(const dl_relation *r, int place, int64_t step[DL_MAX_RELA
         step[i] = r->axis[i].at[place] >= 0 ? own[r->axis[i].at[place]] : 0;
 }
 
-/* The result's axes come first, in its order: a walk over them, and at each element over the
- * others. */
+/* The result's axes come first, in its order: the outer loops; the others are the inner loops. */
 static void run_names(const dl_relation *r, const double *const operand[2],
                       const dl_interp_sums *to) {
     int64_t step[2][DL_MAX_RELATION], results = 1, terms = dl_relation_terms(r);

@@ -1,4 +1,5 @@
-/* Fused kernels: the program of kernel.h in the sweeps of sweep.h, a block of points at a time. */
+/* Fused kernels: runs the program of kernel.h in the loop nests of sweep.h, a block of points at a
+ * time. */
 #include <math.h>
 
 #include "ir/base/philox.h"
@@ -8,27 +9,29 @@
 enum { BLOCK = 256 };
 typedef struct {
     const dl_kernel *k;
-    dl_interp_space s; /* its space, instructions and steps by joined axes */
+    dl_interp_space s; /* its space, instructions and steps, with joined axes */
     double **data;
-    const dl_interp_ranges *ranges; /* NULL: none are asked for */
-    uint64_t **stored;              /* with ranges, by output: a bit an element that was judged */
-    double **low,
-        **high; /* with ranges, by output: what is added up there; NULL: each is judged at once */
+    const dl_interp_ranges *ranges; /* NULL: no ranges are wanted */
+    uint64_t **stored;    /* with ranges, by output: a bit for each element that was judged */
+    double **low, **high; /* with ranges, by output: the sums of elements that are added up; NULL:
+                             each element is judged at once */
     bool round;
     dl_sweeps sweeps;
     dl_arena *scratch;
-    double *anchor;         /* the contraction at every point, row-major; NULL without one */
-    double *anchor_slack;   /* with ranges: how far it may be off */
-    dl_range_sum **partial; /* by instruction: a reduction's value at every point of its axes */
-    dl_ranges *kept;   /* by instruction: what a later sweep reads, at every point of its axes */
-    dl_ranges *value;  /* by instruction, BLOCK points; without ranges only `at` means something */
-    dl_ranges nothing; /* what an operand that is not there is */
+    double *anchor;       /* the contraction at every point, row-major; NULL without one */
+    double *anchor_slack; /* with ranges: its error bound */
+    dl_range_sum *
+        *partial;    /* by instruction: a reduction's partial result at every point of its axes */
+    dl_ranges *kept; /* by instruction: values that a later loop nest reads, at every point of their
+                        axes */
+    dl_ranges *value;  /* by instruction, BLOCK points; without ranges only `at` is valid */
+    dl_ranges nothing; /* the value of an operand that does not exist */
     /* The current block: n points in sequence along axis `inner` (-1: one point, no axis). */
     int n, inner;
-    int64_t at[DL_MAX_RANK]; /* of the first */
+    int64_t at[DL_MAX_RANK]; /* of its first point */
 } run;
 
-/* An operand of a contraction: its parts side by side along axis 1, row-major. */
+/* An operand of a contraction: its parts concatenated along axis 1, row-major. */
 static const double *gather(run *r, const dl_kinstr *in, int side) {
     const dl_kparam *params = r->k->params.at;
     if (in->nparts[side] == 1) return r->data[in->parts[side][0]];
@@ -48,7 +51,7 @@ static const double *gather(run *r, const dl_kinstr *in, int side) {
     return to;
 }
 
-/* The same as tensor cores read it. */
+/* The same, rounded as tensor cores do. */
 static const double *in_tf32(run *r, const dl_kinstr *in, int side, const double *from) {
     int64_t all = 0;
     if (!in->tf32 || !r->round || r->k->params.at[in->parts[side][0]].type.dtype != DL_F32)
@@ -63,7 +66,7 @@ static const double *in_tf32(run *r, const dl_kinstr *in, int side, const double
 static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
     dl_relation relation = dl_kernel_relation(r->k, in);
     const double *a = in_tf32(r, in, 0, gather(r, in, 0)), *b = in_tf32(r, in, 1, gather(r, in, 1));
-    if (in->w_start) { /* rows of the weight before it */
+    if (in->w_start) { /* the weight's rows before the slice */
         int place = dl_op_place(in->op, DL_TENSOR_W);
         const dl_type *w = &r->k->params.at[in->parts[place][0]].type;
         *(place ? &b : &a) += in->w_start * (dl_type_count(w) / w->axis[0].size);
@@ -81,13 +84,15 @@ static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
     r->anchor_slack = to.size;
 }
 
-/* Number of the block's first point among those of some axes; `step` from one to the next. */
+/* The row-major index of the block's first point within some axes; *step: from one point to the
+ * next. */
 static int64_t number_in(const run *r, unsigned axes, int64_t *step) {
     int64_t n = 0;
     for (int i = 0; i < r->s.nspace; i++)
         if (axes >> i & 1) n = n * r->s.space[i].size + r->at[i];
     *step = r->inner >= 0 &&
-            axes >> r->inner & 1; /* the innermost of the sweep is that of a part of it */
+            axes >> r->inner &
+                1; /* the innermost axis of the loop nest is innermost in any subset of its axes */
     return n;
 }
 
@@ -95,8 +100,8 @@ static int64_t coordinate(const run *r, int axis, int k) {
     return r->at[axis] + (axis == r->inner ? k : 0);
 }
 
-/* Places that lie at equal steps inside of the parameter: most do. False: it must be asked point by
- * point. */
+/* Finds elements at equal distances inside the parameter, the common case. False: each point must
+ * be computed by itself. */
 static bool find_row(const run *r, int number, int64_t *first, int64_t *step) {
     const dl_type *t = &r->s.shape[number];
     *first = *step = 0;
@@ -111,7 +116,8 @@ static bool find_row(const run *r, int number, int64_t *first, int64_t *step) {
     return true;
 }
 
-/* By point of the block: the element of its parameter that a load or store means, or -1 outside. */
+/* By point of the block: the element of its parameter that a load or store accesses, or -1
+ * outside. */
 static void find_places(const run *r, int number, int64_t place[BLOCK]) {
     const dl_type *t = &r->s.shape[number];
     int64_t first, step;
@@ -152,7 +158,7 @@ static void run_load(const run *r, int number, double *to) {
     for (int k = 0; k < r->n; k++) to[k] = place[k] < 0 ? outside : from[place[k]];
 }
 
-/* One more of what comes to an element; each addition rounds. */
+/* Adds a value to an element; each addition rounds. */
 static void add_to(run *r, int param, int number, int64_t place, dl_range v) {
     dl_dtype type = r->k->params.at[param].type.dtype;
     double *to = &r->data[param][place];
@@ -169,7 +175,7 @@ static void run_store(run *r, int instr) {
     int number = in->param - r->k->nin;
     dl_dtype type = r->k->params.at[in->param].type.dtype;
     const dl_ranges v = r->value[in->args[0]];
-    bool adds = dl_kinstr_by(r->k, &r->k->instrs.at[instr]) >= 0; /* to the zeros that were there */
+    bool adds = dl_kinstr_by(r->k, &r->k->instrs.at[instr]) >= 0; /* to the initial zeros */
     find_places(r, instr, place);
     for (int k = 0; k < r->n; k++) {
         if (place[k] < 0) continue;
@@ -220,7 +226,7 @@ static void run_random(const run *r, const dl_kinstr *in, double *to) {
     }
 }
 
-static void set_ends(const run *r, dl_ranges v) { /* what is exact */
+static void set_ends(const run *r, dl_ranges v) { /* the range of an exact value */
     if (!r->ranges) return;
     memcpy(v.low, v.at, sizeof *v.at * (size_t)r->n);
     memcpy(v.high, v.at, sizeof *v.at * (size_t)r->n);
@@ -260,7 +266,7 @@ static void run_instr(run *r, int number) {
         break;
     case DL_K_RANDOM: run_random(r, in, v.at), set_ends(r, v); break;
     case DL_K_ELEM: run_elem(r, in, v); break;
-    case DL_K_REDUCE: /* of one point */
+    case DL_K_REDUCE: /* a reduction over one point */
         arg = &r->value[in->args[0]];
         for (int k = 0; k < r->n; k++) v.at[k] = arg->at[k];
         for (int k = 0; r->ranges && k < r->n; k++) dl_ranges_put(v, k, dl_ranges_get(*arg, k));
@@ -271,7 +277,7 @@ static void run_instr(run *r, int number) {
     round_value(r, in, v);
 }
 
-/* Takes what an earlier sweep has made. */
+/* Reads a value that an earlier loop nest has computed. */
 static void read_kept(run *r, int number) {
     const dl_kinstr *in = &r->s.instrs[number];
     const dl_ranges v = r->value[number], from = r->kept[number];
@@ -298,7 +304,7 @@ static void keep(run *r, int number) {
     }
 }
 
-/* Adds the present points to a reduction. */
+/* Adds the block's points to a reduction. */
 static void run_reduction(run *r, int number) {
     const dl_kinstr *in = &r->s.instrs[number];
     int64_t step;
@@ -329,7 +335,7 @@ static void run_block(run *r, const dl_sweep *s) {
     }
 }
 
-/* Every block of a sweep's points; the axes that it lacks stay at 0. */
+/* Runs every block of points of a loop nest; axes that it lacks stay at 0. */
 static void walk(run *r, const dl_sweep *s) {
     const dl_interp_space *k = &r->s;
     memset(r->at, 0, sizeof r->at);
@@ -361,7 +367,7 @@ static dl_ranges new_ranges(dl_arena *arena, int64_t n) {
     return (dl_ranges){columns, columns + n, columns + 2 * n};
 }
 
-/* Before the walk: room by instruction, the contraction, what reductions start from. */
+/* Before the run: memory by instruction, the contraction, initial values of reductions. */
 static void prepare(run *r) {
     const dl_kernel *k = r->k;
     r->value = DL_NEWS(r->scratch, dl_ranges, k->instrs.n);
@@ -383,8 +389,8 @@ static void prepare(run *r) {
     }
 }
 
-/* The results' room: their data, which start as zeros; with ranges, which need none, a bit an
- * element, and numbers of their own for what is added up. */
+/* Memory of the results: their data, initially zeros; with ranges only a bit for each element, and
+ * sums where elements are added up. */
 static void make_room(run *r, double *const *data) {
     const dl_kernel *k = r->k;
     int outs = k->params.n - k->nin;
@@ -411,8 +417,8 @@ static void make_room(run *r, double *const *data) {
     }
 }
 
-/* Judges the elements that no store has judged: sums, and what nothing was stored into, which is 0.
- */
+/* Judges the elements that no store has judged: sums, and elements that nothing was stored to,
+ * which are 0. */
 static void judge_rest(const run *r) {
     for (int i = 0; i < r->k->params.n - r->k->nin; i++) {
         int64_t count = dl_type_count(&r->k->params.at[r->k->nin + i].type);
@@ -426,7 +432,7 @@ static void judge_rest(const run *r) {
     }
 }
 
-/* A template's call: it fills arrays, which are judged afterwards. */
+/* The call of a template: it fills arrays, which are judged afterwards. */
 static void run_call(const dl_node *call, double *const *data, bool round,
                      const dl_interp_ranges *ranges) {
     if (!ranges) {

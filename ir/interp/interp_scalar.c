@@ -1,9 +1,10 @@
-/* Scalars: ops.def's expressions read as C on doubles, and element types. */
+/* Scalars: ops.def's expressions compiled as C on doubles, and conversions between element types.
+ */
 #include "ir/interp/interp_parts.h"
 
 #include <math.h>
 
-/* The functions an expression may use. Comparisons give 0 or 1; NaN goes through max and min, as in
+/* The functions of the expressions. Comparisons give 0 or 1; max and min propagate NaN, as in
  * PyTorch. */
 static inline double k_abs(double a) { return fabs(a); }
 static inline double k_sign(double a) { return (a > 0) - (a < 0); }
@@ -29,7 +30,7 @@ static inline double k_select(double c, double a, double b) { return c != 0 ? a 
 static inline double k_max(double a, double b) { return isnan(a) || a > b ? a : b; }
 static inline double k_min(double a, double b) { return isnan(a) || a < b ? a : b; }
 
-/* One function a row whose class has an expression, and the table of them. */
+/* A function for each row whose class has an expression, and their table. */
 typedef double scalar(double a, double b, double c, double p);
 
 #define FUNCTION(id, expr)                                                                         \
@@ -72,8 +73,8 @@ double dl_interp_identity(dl_op op) {
                                                            : 0;
 }
 
-/* v rounded to `digits` binary digits with exponents from `least` to `most` (subnormal below,
- * infinite above). */
+/* v rounded to `digits` binary digits with exponents from `least` to `most`: subnormal below,
+ * infinite above. */
 static double quantise(double v, int digits, int least, int most) {
     if (v == 0 || !isfinite(v)) return v;
     int e = ilogb(v);
@@ -81,8 +82,8 @@ static double quantise(double v, int digits, int least, int most) {
     return fabs(r) >= ldexp(1, most + 1) ? copysign(INFINITY, v) : r;
 }
 
-/* A float as a whole number from -limit to limit - 1; what does not fit, NaN included, is -limit:
- * so the machine's conversion has it. */
+/* A float as an integer from -limit to limit - 1; a value that does not fit, NaN included, gives
+ * -limit, as the machine's conversion does. */
 static double whole(double v, double limit) {
     return trunc(v) >= -limit && trunc(v) < limit ? trunc(v) : -limit;
 }
@@ -91,7 +92,7 @@ double dl_interp_tf32(double v) {
     float f = (float)v;
     uint32_t u;
     memcpy(&u, &f, sizeof u);
-    if (f != f || f - f != 0) return v; /* infinite, or no number */
+    if (f != f || f - f != 0) return v; /* infinite, or NaN */
     u = (u + 0x1000) & ~0x1fffu;
     memcpy(&f, &u, sizeof f);
     return (double)f;
