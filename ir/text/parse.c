@@ -20,7 +20,7 @@ static bool parse_id(dl_parser *p, uint32_t *id) {
     return dl_lex(p);
 }
 
-/* The number of a new value. */
+/* The id of a new value. */
 static bool parse_new_id(dl_parser *p, uint32_t *id) {
     dl_token at = p->tok;
     if (!parse_id(p, id)) return false;
@@ -39,7 +39,7 @@ static dl_var *find_var(const dl_parser *p, const char *name) {
     return dl_map_get(&p->vars, (uintptr_t)name);
 }
 
-/* $name or %number of something defined above. */
+/* $name or %id of a value defined above. */
 static bool parse_operand(dl_parser *p, dl_value **v) {
     dl_token at = p->tok;
     if (p->tok.kind == TOK_VAR) {
@@ -66,7 +66,7 @@ static bool parse_typed(dl_parser *p, dl_type *t, int64_t *offset) {
     return at ? dl_lex_int(p, 0, INT64_MAX, "an offset", offset) : true;
 }
 
-/* Index of the word being looked at among names[0..n-1], or -1. */
+/* The index of the current word among names[0..n-1], or -1. */
 static int find_word(const dl_parser *p, const char *const *names, int n) {
     for (int i = 0; i < n; i++)
         if (dl_lex_is_word(p, names[i])) return i;
@@ -107,9 +107,9 @@ static bool parse_numbers(dl_parser *p, dl_var *v) {
     return said || dl_lex_mark(p, ')');
 }
 
-/* "piece(1, 64, tp, 4, 1)", of a variable of that type, and perhaps another one, of what that
- * leaves: the axis' number, the size there, the group, its ranks, and whose it is, and the number
- * of parts where they are several; or nothing. */
+/* "piece(1, 64, tp, 4, 1)", of a variable of that type, and possibly a second cut; or nothing. The
+ * numbers are the axis, its size in the whole, the group, its ranks, this rank, and the number of
+ * parts if there are several. */
 static bool parse_piece(dl_parser *p, const dl_type *t, dl_var_piece *piece) {
     bool yes, more;
     int64_t axis, ranks, rank, parts;
@@ -160,7 +160,7 @@ static bool parse_var(dl_parser *p, dl_graph *g, dl_var_role role) {
     return true;
 }
 
-/* output "y" = %30; grad $w = %40, whose name is the variable's unless said. */
+/* output "y" = %30; grad $w = %40, whose name is the variable's unless it is given. */
 static bool parse_result(dl_parser *p, dl_graph *g, dl_result_role role) {
     dl_result r = {.role = role};
     bool of_var = role == DL_RESULT_GRAD || role == DL_RESULT_UPDATE;
@@ -183,7 +183,7 @@ static bool parse_result(dl_parser *p, dl_graph *g, dl_result_role role) {
     return true;
 }
 
-/* A node while it is read. */
+/* A node while it is parsed. */
 typedef struct {
     dl_op op;
     dl_token at;

@@ -1,9 +1,9 @@
-/* The parser's own header: tokens, and what parse*.c share. The interface is dl_parse_module in
- * text.h.
+/* Private to the parser: tokens, and functions that parse*.c share. The interface is
+ * dl_parse_module in text.h.
  *
  * Recursive descent over a grammar without recursion: nothing nests deeper than a list inside an
- * attribute, so hostile text cannot exhaust the stack. A statement ends with its line; its comment
- * rides on the line's end. */
+ * attribute, so hostile text cannot exhaust the stack. A statement ends at the end of its line;
+ * its comment is the text of the line's end. */
 #ifndef DL_PARSE_H
 #define DL_PARSE_H
 #include "ir/text/text.h"
@@ -34,11 +34,11 @@ typedef struct {
     dl_token_kind kind;
     const char *at; /* as written */
     size_t n;
-    const char *text; /* names, words and strings: the meaning, interned */
+    const char *text; /* names, words and strings: the value, interned */
     int line, column; /* 1-based, in bytes */
 } dl_token;
 
-/* Open addressing from a number or a pointer to a pointer. */
+/* A hash map with open addressing from a number or a pointer to a pointer. */
 typedef struct {
     struct dl_map_slot {
         uintptr_t key; /* 0: free */
@@ -52,14 +52,13 @@ typedef struct {
     const char *next, *end;
     int line;
     const char *line_start;
-    dl_token tok; /* the token being looked at */
+    dl_token tok; /* the current token */
     dl_module *m;
     dl_arena *scratch;
-    dl_map kernels;                /* interned name -> dl_known_kernel */
-    dl_map vars, values;           /* of the graph being read: interned name -> dl_var; id + 1 ->
-                                      dl_value */
+    dl_map kernels;      /* interned name -> dl_known_kernel */
+    dl_map vars, values; /* of the current graph: interned name -> dl_var; id + 1 -> dl_value */
     DL_ARRAY(dl_kernel *) pending; /* kernels of the next graph */
-    uint32_t next_id;              /* one more than the largest number of the graph */
+    uint32_t next_id;              /* one more than the largest id of the graph */
     dl_error *err;
 } dl_parser;
 
@@ -91,7 +90,7 @@ void *dl_map_get(const dl_map *map, uintptr_t key); /* NULL when it is not there
 void dl_map_set(dl_parser *p, dl_map *map, uintptr_t key, void *value);
 void dl_map_clear(dl_map *map);
 
-/* parse_parts.c: what graphs and kernels share. */
+/* parse_parts.c: shared by graphs and kernels. */
 bool dl_parse_axes(dl_parser *p, char close, int *rank, dl_axis axis[DL_MAX_RANK]);
 bool dl_parse_dtype(dl_parser *p, dl_dtype *d);
 bool dl_parse_type(dl_parser *p, dl_type *t);

@@ -1,6 +1,6 @@
-/* Kernels of the IR's text. References (parameters, axes, instructions) are resolved and checked
- * here, so that whatever parses can be walked safely; whether it makes sense is dl_kernel_fault's
- * to say. */
+/* Parses kernels of the IR's text. References (parameters, axes, instructions) are resolved and
+ * checked here, so that a parsed kernel can be walked safely; dl_kernel_fault checks that it is
+ * legal. */
 #include "ir/text/parse.h"
 
 #include "ir/base/philox.h"
@@ -123,7 +123,7 @@ static bool parse_landing(dl_parser *p, dl_index *x) {
     return true;
 }
 
-/* "%b[N, C+64, 3]" with one coordinate an axis of the parameter. */
+/* "%b[N, C+64, 3]" with a coordinate for each axis of the parameter. */
 static bool parse_place(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     int64_t limit = (int64_t)1 << DL_ELEMENTS_LOG2_MAX;
     if (!find_param(p, k, &in->param)) return false;
@@ -174,8 +174,7 @@ static bool parse_parts(dl_parser *p, const dl_kernel *k, dl_kinstr *in, int sid
     return dl_lex_mark(p, ')');
 }
 
-/* The axis that an operand of a contraction by names goes along: a summed one, or one of the space.
- */
+/* The axis of an operand of a contraction by names: a summed one, or one of the space. */
 static bool find_followed(dl_parser *p, const dl_kernel *k, const dl_kinstr *in, int *axis) {
     for (int i = 0; i < in->nsums; i++) {
         bool here;
@@ -203,7 +202,7 @@ static bool parse_names(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return true;
 }
 
-/* "[2, 2]" after a name: as many numbers as there are spatial axes. */
+/* "[2, 2]" after a name: a number for each spatial axis. */
 static bool parse_spatial(dl_parser *p, const char *name, dl_windows *w, int64_t to[3]) {
     dl_token at = p->tok;
     int n;
@@ -304,8 +303,8 @@ static bool parse_part(dl_parser *p, dl_kinstr *in) {
            dl_lex_int(p, 0, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "part", &in->part);
 }
 
-/* "%0, %1 {number=3, first=0, along=[12, 1]}" with one step a space axis;
- * "%0, %1, %2 {number=3, first=0, along=[12, 1], part=24}". */
+/* "%0, %1 {number=3, first=0, along=[12, 1]}" with a stride for each space axis; "%0, %1, %2
+ * {number=3, first=0, along=[12, 1], part=24}". */
 static bool parse_random(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     static const char *const names[] = {"number", "first", "along"};
     int64_t limit = (int64_t)1 << DL_ELEMENTS_LOG2_MAX, number = 0;

@@ -1,4 +1,4 @@
-/* Tokens of the IR's text, and messages that say where. */
+/* Tokens of the IR's text, and error messages with their position. */
 #include "ir/text/parse.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ bool dl_lex_fail(dl_parser *p, const dl_token *at, const char *format, ...) {
     return dl_fail(p->err, DL_INPUT, "%.150s:%d:%d: %s", p->name, at->line, at->column, message);
 }
 
-/* The same at the byte where the lexer stands. */
+/* The same at the current byte of the lexer. */
 static bool fail_here(dl_parser *p, const char *s, const char *message) {
     dl_token here = {.line = p->line, .column = (int)(s - p->line_start) + 1};
     return dl_lex_fail(p, &here, "%s", message);
@@ -31,13 +31,13 @@ static bool fail_byte(dl_parser *p, const char *s, const char *start, const char
                        s == start ? "itself" : "its token");
 }
 
-/* Grows p->tok to the first byte that `member` refuses. */
+/* Extends p->tok to the first byte that `member` refuses. */
 static const char *span(const char *s, const char *end, bool (*member)(char)) {
     while (s < end && member(*s)) s++;
     return s;
 }
 
-/* A quoted string at s, its meaning into tok.text. */
+/* A quoted string at s; its value goes to tok.text. */
 static bool lex_string(dl_parser *p, const char *s, const char **behind) {
     dl_buf b = {0};
     const char *start = s++;

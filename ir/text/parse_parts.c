@@ -1,7 +1,7 @@
-/* Types, ops and attributes: what graphs and kernels share of the text. */
+/* Types, ops and attributes: the parts of the text that graphs and kernels share. */
 #include "ir/text/parse.h"
 
-/* "N=2, C=4, 1" up to `close`, which is eaten. */
+/* "N=2, C=4, 1" up to `close`, which is consumed. */
 bool dl_parse_axes(dl_parser *p, char close, int *rank, dl_axis axis[DL_MAX_RANK]) {
     const char *none = dl_intern("");
     int64_t elements = 1;
@@ -88,7 +88,7 @@ bool dl_parse_op(dl_parser *p, dl_op *op) {
     return dl_lex(p);
 }
 
-/* Reads "[item, item]" with `item` for each; *n is how many. */
+/* Parses "[item, item]" with the function `item`; *n is the number of items. */
 static bool parse_list(dl_parser *p, int *n, bool item(dl_parser *p, void *to, int i), void *to) {
     if (!dl_lex_mark(p, '[')) return false;
     *n = 0;
@@ -105,7 +105,7 @@ static bool int_item(dl_parser *p, void *to, int i) {
     return dl_lex_int(p, -limit, limit, "an integer", &((int64_t *)to)[i]);
 }
 
-/* A word, quoted where it is not one (the axis without a name: ""). */
+/* A word, or a quoted name (the axis without a name: ""). */
 static bool name_item(dl_parser *p, void *to, int i) {
     dl_token_kind kind = p->tok.kind == TOK_STRING ? TOK_STRING : TOK_WORD;
     return dl_lex_name(p, kind, "a name", &((const char **)to)[i]);

@@ -59,7 +59,7 @@ static void put_loc(dl_buf *out, dl_loc loc) {
     if (loc.column > 0) dl_putf(out, ":%d", loc.column);
 }
 
-/* Ends a statement: its location as a comment, where wanted and known. */
+/* Ends a statement: prints its location as a comment, where wanted and known. */
 static void end_line(dl_buf *out, dl_loc loc, dl_print_options opt) {
     if (opt.locations && has_loc(loc)) dl_puts(out, "   # "), put_loc(out, loc);
     dl_puts(out, "\n");
@@ -159,7 +159,7 @@ static void put_result(dl_buf *out, const dl_result *r) {
     dl_puts(out, "\n");
 }
 
-/* One more than the largest value number: what next_id is unless it is said. */
+/* One more than the largest id: the default of next_id. */
 static uint32_t derived_next_id(const dl_graph *g) {
     uint32_t next = 0;
     for (int i = 0; i < g->vars.n; i++)
@@ -186,7 +186,7 @@ void dl_print_graph(dl_buf *out, const dl_graph *g, dl_print_options opt) {
     dl_puts(out, "}\n");
 }
 
-/* A space axis: its name, or its position where the name does not tell it. */
+/* A space axis: its name, or @position where the name is not unique. */
 static void put_axis(dl_buf *out, const dl_kernel *k, int axis) {
     const char *name = k->space[axis].name;
     int same = 0;
@@ -201,7 +201,7 @@ static void put_param(dl_buf *out, const dl_kernel *k, int param) {
     put_name(out, "%", k->params.at[param].name);
 }
 
-/* " div 2 exact": what is done with the sum. */
+/* " div 2 exact": the divisor of the sum, and the rule for indices outside. */
 static void put_landing(dl_buf *out, const dl_index *x) {
     if (x->div > 1) dl_puts(out, " div "), put_int(out, x->div);
     if (x->outside) dl_putf(out, " %s", dl_outside_names[x->outside]);
