@@ -1,15 +1,14 @@
-/* Branches that are held. A loss of many elements has a kink near almost every point (|y - t| of a
- * million pixels), so that a central difference of it says little. Where each op with a kink keeps
- * to the side on which it was at the point itself, what is left is smooth, and has the same
- * gradient there: a relu stays on or off, a maximum stays with the element that won, a comparison
- * stays true. What each of these ops' own gradient is, is judged by rules.c, which holds nothing.
- */
+/* Fixed branches. A loss of many elements has a kink near almost every point (|y - t| of a million
+ * pixels), so that its central difference is not accurate. If each op with a kink stays on the
+ * side that it has at the point itself, the function is smooth, and has the same gradient there: a
+ * relu stays on or off, a maximum stays with its element, a comparison stays true. The gradient of
+ * each such op itself is tested by rules.c, which fixes no branches. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "verify/parts.h"
 
-/* Which side one element is on; of min and max 0 is a tie. */
+/* The side of a kink that one element is on; 0 for min and max is a tie. */
 static double side_of(const dl_node *n, double a, double b) {
     const dl_attr *low = dl_node_attr(n, DL_ATTR_low), *high = dl_node_attr(n, DL_ATTR_high);
     switch (n->op) {
@@ -47,18 +46,18 @@ static bool has_sides(dl_op op) {
            op == DL_OP_relu || op == DL_OP_leaky_relu || op == DL_OP_elu || op == DL_OP_softplus;
 }
 
-/* No gradient goes through it: what it made stays. */
+/* Has it no gradient, so that its result stays? */
 static bool stays(const dl_node *n) {
     return n->op == DL_OP_stop_gradient || n->op == DL_OP_sign || n->op == DL_OP_floor ||
            !dl_dtype_is_float(n->out[0].type.dtype);
 }
 
-/* The result is one of its elements. */
+/* Is the result one of the operand's elements? */
 static bool picks(dl_op op) {
     return op == DL_OP_reduce_max || op == DL_OP_reduce_min || op == DL_OP_first_max;
 }
 
-/* Room of the node's own, made in the first run: *fresh. NULL: no memory for it. */
+/* Memory of the node, allocated in the first run: *fresh. NULL: out of memory. */
 static float *room(dl_written *w, const dl_node *n, int64_t count, bool *fresh) {
     float **held = &w->held[n->out[0].id];
     *fresh = !*held;
@@ -73,7 +72,7 @@ static bool hold_result(dl_written *w, const dl_node *n, double *const *data) {
         memcpy(data[n->nin], *kept, sizeof **kept * (size_t)count);
         return true;
     }
-    if (!dl_reference_has(n->op)) return false; /* not an op that anything here holds */
+    if (!dl_reference_has(n->op)) return false; /* not an op that this file handles */
     dl_written_meaning(w, n, data);
     *kept = malloc(sizeof **kept * (size_t)(count + 1));
     if (*kept) memcpy(*kept, data[n->nin], sizeof **kept * (size_t)count);
@@ -96,7 +95,7 @@ static bool hold_sides(dl_written *w, const dl_node *n, double *const *data) {
     return true;
 }
 
-/* Of the largest or least: shares of the elements in it, even where several are alike. */
+/* Of a maximum or minimum: the share of each element that attains it, also where several do. */
 static bool hold_winners(dl_written *w, const dl_node *n, double *const *data) {
     const dl_type *t = &n->in[0]->type, *to = &n->out[0].type;
     bool fresh;
@@ -125,7 +124,7 @@ static bool hold_winners(dl_written *w, const dl_node *n, double *const *data) {
     return true;
 }
 
-/* Of each window the place that won first: among the elements of the operand. */
+/* For each window, the first element that attains the maximum, as an index of the operand. */
 static bool hold_places(dl_written *w, const dl_node *n, double *const *data) {
     const dl_type *to = &n->out[0].type;
     int64_t count = dl_type_count(to);

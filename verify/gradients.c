@@ -1,22 +1,22 @@
-/* Gradients of the whole model's loss beside its central differences: along one direction in which
- * all parameters move, each by as much of the loss as the others; and where that disagrees, along
- * ever fewer of them, until it says whose gradient it is. */
+/* Compares gradients of the whole model's loss with central differences: along one direction in
+ * which all parameters move, scaled so that each changes the loss equally. Where they disagree, a
+ * bisection of the parameters finds the wrong gradient. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "verify/parts.h"
 
 enum { DIRECTIONS = 2 };
-/* Each takes four runs of the model. The loss's own rounding, of a sum of millions, asks for no
- * smaller ones; kinks, which are held, for none. */
+/* Each step size takes four runs of the model. The rounding of the loss, a sum of millions,
+ * excludes smaller steps; kinks, whose branches are fixed, exclude none. */
 static const double steps[] = {1e-4, 1e-3, 1e-5, 0};
 
 typedef struct {
-    const dl_var *var; /* of the graph as written */
+    const dl_var *var; /* a variable of the written graph */
     const double *grad;
-    float *along; /* exactly such numbers: a direction may be any */
+    float *along; /* rounded to float, as a direction is arbitrary */
     int64_t n;
-    double share; /* gradient times direction */
+    double share; /* the gradient times the direction */
 } moved;
 
 typedef struct {
@@ -25,13 +25,12 @@ typedef struct {
     const dl_verify_state *s;
     const dl_result *loss;
     moved *all;
-    int n, from, to; /* those that move: [from, to), */
-    double h;        /* by so much */
+    int n, from, to; /* the parameters that move: [from, to), */
+    double h;        /* by this step */
     double value;    /* the loss there */
 } model;
 
-/* A variable of a run: where it is, moved by h along its direction if it is one of those that move.
- */
+/* A variable of a run: its value, plus h times its direction if it moves. */
 static void read_moved(void *user, const dl_value *v, double *to) {
     const model *m = user;
     dl_verify_state_read(m->s, v->var, to);
@@ -69,7 +68,7 @@ static double rms_of(const model *m, const moved *p) {
     return rms > 1e-3 ? rms : 1e-3;
 }
 
-/* A direction of each parameter's size; scaled so that none moves the loss much more than the
+/* A direction for each parameter, scaled so that no parameter changes the loss much more than the
  * others. */
 static void choose_direction(model *m, uint64_t seed) {
     double least = INFINITY;
@@ -95,7 +94,8 @@ static void choose_direction(model *m, uint64_t seed) {
     }
 }
 
-/* What the gradients say of the direction in which [from, to) move, and how large that is about. */
+/* The slope along the directions of [from, to) according to the gradients; *size: its magnitude,
+ * roughly. */
 static double claim(const model *m, double *size) {
     double sum = 0;
     *size = 0;
@@ -115,7 +115,7 @@ static int compare(model *m, double *claimed, double *slope, dl_error *err) {
                                                                                      : DISAGREES;
 }
 
-/* The first parameter by itself whose gradient disagrees: half by half. */
+/* Finds the first parameter whose own gradient disagrees, by bisection. */
 static int narrow(model *m, double *claimed, double *slope, dl_error *err) {
     int low = 0, high = m->n;
     while (high - low > 1) {
@@ -168,7 +168,7 @@ static bool is_finite(const double *x, int64_t n) {
     return true;
 }
 
-/* The parameters that move. Returns why they cannot be judged, or NULL. */
+/* Finds the parameters that move. Returns the reason why they cannot be tested, or NULL. */
 static char *find_moved(model *m, dl_arena *scratch, const dl_graph *derived,
                         double *const *grads) {
     m->all = DL_NEWS(scratch, moved, derived->results.n + 1);
@@ -197,7 +197,7 @@ bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived
     if (why) {
         dl_push(arena, &v->skipped, why);
     } else {
-        w->holds = true, w->look = NULL; /* from here: at the parameters themselves */
+        w->holds = true, w->look = NULL; /* from the parameters themselves on */
         ok = run_at(&m, 0, err) && judge(&m, v, err);
     }
     dl_arena_free(scratch);

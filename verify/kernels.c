@@ -1,4 +1,4 @@
-/* Every launch of a program by itself, next to the interpreter on the same operands. */
+/* Compares every launch of a program with the interpreter on the same operands. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,13 +11,14 @@
 
 static bool is_whole(double low, double high) { return low == -INFINITY && high == INFINITY; }
 
-/* How far outside, in widths of what is allowed on that side; at most 1 is inside. */
+/* The distance outside the range, in widths of what is allowed on that side; at most 1 is inside.
+ */
 static double excess(double got, double want, double low, double high) {
     if (isnan(got)) return isnan(want) || is_whole(low, high) ? 0 : INFINITY;
     if (got == want) return 0;
     if (!(got >= low && got <= high)) {
         double part = got < low ? (want - got) / (want - low) : (got - want) / (high - want);
-        return part > 1 ? part : INFINITY; /* no width, or no number */
+        return part > 1 ? part : INFINITY; /* without a width, or NaN */
     }
     double part = got < want ? (want - got) / (want - low) : (got - want) / (high - want);
     return part <= 1 ? part : 0; /* infinite ends */
@@ -36,7 +37,7 @@ static const char *place_of(dl_arena *arena, const dl_type *t, int64_t number) {
     return s;
 }
 
-/* The elements of one tensor that were judged so far, and the one that is furthest outside. */
+/* The judged elements of one tensor, and the one furthest outside. */
 typedef struct {
     double most, got, want, low, high;
     int64_t worst, outside;
@@ -77,8 +78,8 @@ void dl_verify_tensor(dl_arena *arena, dl_verdict *v, const char *what, const ch
 
 /* ---- one program, launch by launch ---- */
 
-/* Of each value only a hash of what its maker stored is kept: a launch's operands and results are
- * read from the executor's memory for that launch alone. */
+/* Only a hash of each stored value is kept. A launch's operands and results are read from the
+ * executor's memory during that launch. */
 typedef struct {
     dl_arena *arena;
     const dl_graph *g;
@@ -86,9 +87,9 @@ typedef struct {
     dl_interp *in;
     dl_verdict *v;
     dl_error *err;
-    uint64_t *stored; /* by value: the hash, as doubles */
+    uint64_t *stored; /* by value: the hash of its elements as doubles */
     double *block;    /* BLOCK of them */
-    bool overrun;     /* a kernel wrote where it may not: nothing behind it is judged */
+    bool overrun;     /* a kernel wrote outside its memory: later launches are not judged */
 } session;
 enum { BLOCK = 1 << 20 };
 
@@ -101,7 +102,7 @@ static double *data_of(session *s, const dl_value *v) {
     return d;
 }
 
-/* One more number, by its bits. */
+/* Adds the bits of a number to the hash. */
 static uint64_t hash_on(uint64_t hash, double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -115,7 +116,7 @@ static uint64_t hash_of(const double *data, int64_t count) {
     return hash;
 }
 
-/* Of what lies there, block by block. */
+/* The hash of a tensor in memory, block by block. */
 static uint64_t hash_at(session *s, const dl_type *type, int64_t offset) {
     dlr_view view = {.type = type, .offset = offset};
     uint64_t hash = 0;
@@ -131,7 +132,7 @@ static void read_at(const session *s, const dl_type *type, int64_t offset, doubl
     dlr_state_read(s->exec, (dlr_view){.type = type, .offset = offset}, DL_F64, to);
 }
 
-/* The same plan with every launch of one program as a program of its own. */
+/* A copy of the plan in which every launch of one program is a program of its own. */
 static dl_plan *split(dl_arena *arena, const dl_plan *p, const dl_plan_program *from) {
     dl_plan *q = DL_NEW(arena, dl_plan);
     *q = *p;
@@ -144,8 +145,8 @@ static dl_plan *split(dl_arena *arena, const dl_plan *p, const dl_plan_program *
     return q;
 }
 
-/* What lies at a value's place must be, to the bit, what was stored there; takes it over when it is
- * not. */
+/* Checks that a value's memory has exactly the bits that were stored; takes the new value over
+ * when it has not. */
 static void check_unchanged(session *s, const dl_value *v, uint64_t now, const char *what,
                             const char *where) {
     if (now == s->stored[v->id]) return;
@@ -165,8 +166,7 @@ static bool load_operands(session *s, const dl_node *n, const char *where) {
     return true;
 }
 
-/* What a launch stored: of each result, numbers that fit into float32 as such, others in double
- * precision. */
+/* Results of a launch: as float32 where all numbers fit, otherwise in double precision. */
 typedef struct {
     float **narrow;
     double **wide;
@@ -211,8 +211,8 @@ static void judge_stored(void *user, int k, int64_t element, double at, double l
     judge_element(&o->tallies[k], element, got, at, low, high);
 }
 
-/* Each element beside its range. Contractions are summed once more in float32, which costs most,
- * only where the narrower ranges without it do not suffice. */
+/* Compares each element with its range. The sums of contractions in float32, which are expensive,
+ * are only computed where the narrower ranges without them do not suffice. */
 static bool compare_results(session *s, const dl_node *n, stored *o, const char *where) {
     bool contracts = false, outside = true;
     for (int i = 0; i < n->kernel->instrs.n; i++)
@@ -233,7 +233,7 @@ static bool compare_results(session *s, const dl_node *n, stored *o, const char 
     return true;
 }
 
-/* Has the device failed? A kernel that wrote where it may not is a fault of the plan. */
+/* Is the device still working? A kernel that wrote outside its memory is a fault of the plan. */
 static bool is_sound(session *s) {
     dl_error err = {0};
     if (dlr_exec_check(s->exec, &err)) return true;
@@ -260,7 +260,7 @@ static bool verify_launch(session *s, int number) {
     return ok;
 }
 
-/* What the variables hold before the first launch. */
+/* Records the variables before the first launch. */
 static bool note_variables(session *s) {
     dlr_exec_refresh_copies(s->exec); /* parameters that are kept in 16 bits, too */
     for (int i = 0; i < s->g->vars.n; i++) {
@@ -270,7 +270,7 @@ static bool note_variables(session *s) {
             s->stored[v->id] = hash_at(s, view.type, view.offset);
             continue;
         }
-        double *known = data_of(s, v); /* which the plan has not: a table's numbers, or zeros */
+        double *known = data_of(s, v); /* not in the plan: a table's numbers, or zeros */
         if (!known) return false;
         s->stored[v->id] = hash_of(known, dl_type_count(&v->type));
         dl_interp_drop(s->in, v);

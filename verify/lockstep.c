@@ -9,8 +9,8 @@ typedef struct {
     const dl_ranks *ranks;
     const dl_graph *const *graph;
     dl_interp *const *in;
-    int world, *at; /* by rank: the node it stands at */
-    int *members;   /* of the group that is looked at */
+    int world, *at; /* by rank: its current node */
+    int *members;   /* of the current group */
     dl_error *err;
 } lockstep;
 
@@ -18,14 +18,14 @@ static const dl_node *node_at(const lockstep *l, int rank) {
     return l->at[rank] < l->graph[rank]->nodes.n ? l->graph[rank]->nodes.at[l->at[rank]] : NULL;
 }
 
-/* Up to the rank's next collective. */
+/* Runs the rank to its next collective. */
 static bool advance(lockstep *l, int rank) {
     for (const dl_node *n; (n = node_at(l, rank)) && !dl_op_is_collective(n->op); l->at[rank]++)
         if (!dl_interp_node(l->in[rank], n, l->err)) return false;
     return true;
 }
 
-/* What a rank stands at, in words. */
+/* The rank's current node as text. */
 static const char *tell(const lockstep *l, int rank, dl_buf *b) {
     const dl_node *n = node_at(l, rank);
     if (!n) return "the end";
@@ -42,7 +42,8 @@ static bool fail_pair(lockstep *l, int a, int b) {
     return false;
 }
 
-/* Elements [from.first, from.first + from.n) of the axis of a whole, to or from a piece. */
+/* Copies elements [from.first, from.first + from.n) of the axis of a whole tensor, to or from a
+ * shard. */
 static void move_piece(dl_around whole, dl_share own, const double *w, double *to_piece,
                        const double *piece, double *to_whole) {
     for (int64_t o = 0; o < whole.outer; o++)
@@ -56,7 +57,7 @@ static void move_piece(dl_around whole, dl_share own, const double *w, double *t
         }
 }
 
-/* The result of the whole group at once, on each member's data. */
+/* Computes a collective's result for the whole group, on each member's data. */
 static void sum_up(lockstep *l, int n, int k) {
     const dl_value *first = node_at(l, l->members[0])->in[k];
     int64_t count = dl_type_count(&first->type);
@@ -113,14 +114,14 @@ static void shift(lockstep *l, int n) {
     }
 }
 
-/* Do both carry the values of the same? In a bucket that is more than the types tell. */
+/* Do both carry values of the same names? In a bucket, types alone do not determine this. */
 static bool of_same(const dl_node *a, const dl_node *b) {
     const dl_attr *x = dl_node_attr(a, DL_ATTR_of), *y = dl_node_attr(b, DL_ATTR_of);
     if (!x || !y) return !x && !y;
     return x->n == y->n && memcmp(x->texts, y->texts, sizeof *x->texts * (size_t)x->n) == 0;
 }
 
-/* Are both the same collective, as seen by members number i and j? Pieces may differ in size. */
+/* Are both the same collective, of members number i and j? Shards may differ in size. */
 static bool agree(const dl_node *a, const dl_node *b, int j) {
     bool same = a->op == b->op && a->nin == b->nin && a->nout == b->nout &&
                 dl_node_name(a, DL_ATTR_group) == dl_node_name(b, DL_ATTR_group) &&
@@ -148,7 +149,8 @@ static bool has_memory(lockstep *l, int rank) {
     return all || dl_fail(l->err, DL_RESOURCE, "no memory for rank %d in the interpreter", rank);
 }
 
-/* The collective that `rank` stands at, if all its members stand there. *done: whether they did. */
+/* Runs the collective at which `rank` waits, if all members have reached it. *done: whether they
+ * have. */
 static bool meet(lockstep *l, int rank, bool *done) {
     const dl_node *n = node_at(l, rank);
     const char *group = dl_node_name(n, DL_ATTR_group);
@@ -193,11 +195,11 @@ bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_int
             bool done = false;
             const dl_node *n = node_at(&l, r);
             if (n && dl_op_is_collective(n->op))
-                ok = meet(&l, r, &done); /* another may have brought it further */
+                ok = meet(&l, r, &done); /* another rank may have run its collective */
             met += done, any = any || done;
         }
     }
-    for (int r = 0; r < l.world && ok; r++) { /* nobody can go on */
+    for (int r = 0; r < l.world && ok; r++) { /* a deadlock */
         const dl_node *n = node_at(&l, r);
         if (!n) continue;
         dl_ranks_members(ranks, dl_node_name(n, DL_ATTR_group), r, l.members);
@@ -212,7 +214,7 @@ bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_int
     return ok;
 }
 
-/* By element of the variable, row-major: its number in the whole. */
+/* By element of the variable, row-major: its index in the whole tensor. */
 static int64_t place_in(const dl_type *t, const dl_type *whole, const dl_var_piece *piece,
                         int64_t i) {
     int64_t at = 0, step = 1;

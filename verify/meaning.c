@@ -1,8 +1,8 @@
-/* The model as a whole. Passes may reorder sums and fold constants, and fold them in float32: what
- * that does to a result depends on how it is conditioned, which is measured. Every value of the
- * graph as written is moved up or down by SHAKE of its size, four times float32's unit roundoff, in
- * up to RUNS runs; what the results move by is what folding may do to them. A further run can only
- * allow more: none is made when everything already is allowed. */
+/* Tests the model as a whole. Passes may reorder sums and fold constants in float32. The effect on
+ * a result depends on its conditioning, which is measured: every value of the written graph is
+ * perturbed by SHAKE of its size, four times float32's unit roundoff, in up to RUNS runs. The
+ * changes of the results are the allowed error. Further runs can only increase it: none is made
+ * when all results are within it. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,19 +12,19 @@
 #include "verify/parts.h"
 
 static const double SHAKE = 0x1p-22;
-static const double ULPS = 0x1p-43; /* of a result's size: sums of doubles in another order */
-enum { RUNS = 3, ALLOWED = 4 /* times the largest that was seen: few runs may see little */ };
+static const double ULPS = 0x1p-43; /* relative error of sums of doubles in another order */
+enum { RUNS = 3, ALLOWED = 4 /* times the largest change seen: a few runs may miss larger ones */ };
 
 typedef struct {
     dl_arena *arena, *scratch;
     const dl_verify_graphs *graphs;
     const dl_result *
-        *of; /* by result of `written`: the one of `made` that must agree; NULL: none */
+        *of; /* by result of `written`: the result of `made` that must agree; NULL: none */
     dl_written *written;
     dl_verify_state state;
     double **want, **got; /* by result of `written`, of `made` */
-    double **taken;       /* by result of `written`: of the present run */
-    double **grads;       /* by result of `derived`; NULL: training is not judged */
+    double **taken;       /* by result of `written`: of the current run */
+    double **grads;       /* by result of `derived`; NULL: training is not tested */
     dl_model_updates *updates;
     double *moved; /* by result of `written` */
     dl_verdict *v;
@@ -45,7 +45,7 @@ static void take_written(void *user, const dl_value *v, const double *data) {
         if (g->results.at[i].value == v) w->taken[i] = copy_of(w, &g->results.at[i], data);
 }
 
-/* The results of a run of the graph as written, each op by its own meaning. */
+/* The results of a run of the written graph, each op by its reference. */
 static double **run_written(whole *w, double shake, uint64_t seed, dl_error *err) {
     const dl_graph *g = w->graphs->written;
     dl_interp *in = w->written->in;
@@ -57,7 +57,7 @@ static double **run_written(whole *w, double shake, uint64_t seed, dl_error *err
     return ok ? w->taken : NULL;
 }
 
-/* The part that result i may be off of what it is off. */
+/* The error of result i, relative to what is allowed. */
 static double part_of(const whole *w, int i) {
     int64_t n = dl_type_count(&w->graphs->written->results.at[i].value->type);
     double off = dl_verify_distance(w->want[i], w->got[w->of[i] - w->graphs->made->results.at], n);
@@ -70,7 +70,7 @@ static bool is_anywhere_finite(const double *a, int64_t n) {
     return n == 0;
 }
 
-/* The mean of no samples is no number, rightly. */
+/* The mean of no samples is NaN, correctly. */
 static bool is_fed_nothing(const dl_graph *g) {
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
@@ -107,7 +107,7 @@ static void judge(whole *w, int i) {
     dl_push(w->arena, &v->faults, fault);
 }
 
-/* Relative error of the compiled program's result. */
+/* The relative error of the compiled program's result. */
 static double float32_error(whole *w, dlr_exec *exec, int program, int i) {
     const dl_result *r = &w->graphs->written->results.at[i];
     dlr_view view = dlr_exec_result(exec, program, r->role, r->name);
@@ -122,7 +122,7 @@ static double float32_error(whole *w, dlr_exec *exec, int program, int i) {
     return d == 0 ? 0 : d / dl_verify_norm(w->want[i], n);
 }
 
-/* What must agree: all but gradients, which the graph as written has not. */
+/* Pairs the results that must agree: all except gradients, which the written graph has not. */
 static bool pair(whole *w, dl_error *err) {
     const dl_graph *written = w->graphs->written, *made = w->graphs->made;
     w->of = DL_NEWS(w->scratch, const dl_result *, written->results.n + 1);
@@ -138,7 +138,7 @@ static bool pair(whole *w, dl_error *err) {
     return true;
 }
 
-/* By result: how far it moves when every value of the graph as written is shaken. */
+/* By result: its change when every value of the written graph is perturbed. */
 static bool shake(whole *w, dl_error *err) {
     const dl_graph *g = w->graphs->written;
     w->moved = DL_NEWS(w->scratch, double, g->results.n + 1);
@@ -157,7 +157,7 @@ static bool shake(whole *w, dl_error *err) {
     return true;
 }
 
-/* Each op of the graph by itself, on what reaches it in the first run. */
+/* Tests each op of the graph by itself, on its operands in the first run. */
 static bool run_first(whole *w, const dl_verify_run *run, dl_error *err) {
     if (run->passes) {
         if (!w->v->rules) w->v->rules = dl_rules_new(w->arena, run, w->v);
@@ -169,7 +169,7 @@ static bool run_first(whole *w, const dl_verify_run *run, dl_error *err) {
     return w->want != NULL;
 }
 
-/* Some twenty runs of the model, each in double and on one thread. */
+/* Some twenty runs of the model in double precision on one thread would take too long. */
 static bool is_too_large(whole *w) {
     static const double MOST = 1e9;
     double cost = dl_verify_run_cost(w->graphs->written);
@@ -212,7 +212,7 @@ static void take_made(void *user, int i, const double *data) {
         dl_verify_updates_take(w->updates, i, data);
 }
 
-/* Of what the kernels do, what is compared with something: nothing else runs. */
+/* Runs the compiled graph's nodes as far as compared results depend on them. */
 static bool run_made(whole *w, dl_error *err) {
     const dl_graph *g = w->graphs->made;
     bool *chosen = DL_NEWS(w->scratch, bool, g->results.n + 1), *compared = NULL;
@@ -234,7 +234,7 @@ static bool judge_all(whole *w, dl_error *err) {
            (!w->updates || dl_verify_updates_judge(w->arena, w->updates, w->v, err));
 }
 
-/* Last: the step changes the variables. */
+/* The last test: the step changes the variables. */
 static bool run_program(whole *w, dlr_exec *exec, double *float32, dl_error *err) {
     const dl_graph *g = w->graphs->written;
     int program = dlr_exec_program(exec, g->name);

@@ -1,13 +1,15 @@
-/* Updates of a model next to the optimiser's definition (step.c) on its gradients. Results come one
- * by one, and of each only its distances are kept: the definition is computed next to it, some
- * elements at a time, since a step of a large parameter has many arrays of its size. */
+/* Compares the updates of a model with the optimiser's definition (step.c) on its gradients.
+ * Results arrive one by one, and only the distances of each are kept. The definition is computed
+ * alongside, a part of the elements at a time, since a step of a large parameter needs many arrays
+ * of its size. */
 #include <math.h>
 
 #include "verify/parts.h"
 
 enum { BLOCK = 1 << 18 };
 
-/* The definition's results: of what all parameters share, or of some elements of one parameter. */
+/* The definition's results: those that all parameters share, or some elements of one parameter's.
+ */
 typedef struct {
     dl_result_role role;
     const char *name;
@@ -19,8 +21,7 @@ typedef struct {
     DL_ARRAY(wanted) all;
 } wants;
 
-/* Of a result: how far it is off, how large the step is, and the value, and how far rounding moves
- * it. */
+/* For a result: its error, the size of the step and of the value, and the effect of rounding. */
 typedef struct {
     bool judged;
     double off, step, size, moved;
@@ -28,15 +29,15 @@ typedef struct {
 
 struct dl_model_updates {
     dl_arena *arena;
-    const dl_graph *derived, *g; /* g: what the kernels do */
+    const dl_graph *derived, *g; /* g: the compiled graph */
     const dl_verify_state *s;
     const dl_recipe *recipe;
     dl_step_of of;
     dl_step *step;
-    wants shared, *to;   /* to: the present ones */
-    bool *counted;       /* by parameter: it is part of the norm of all */
-    int *owner;          /* by result of g: the parameter of the step, or -1: all share it */
-    const double **kept; /* by result of g: of what all share, as it was taken */
+    wants shared, *to;   /* to: the current ones */
+    bool *counted;       /* by parameter: included in the norm of all */
+    int *owner;          /* by result of g: its parameter in the step, or -1: shared by all */
+    const double **kept; /* by result of g: the shared values, as they arrived */
     distance *found;     /* by result of g */
 };
 
@@ -64,7 +65,7 @@ static dl_step_of step_of(dl_model_updates *u, double *const *grads) {
     return of;
 }
 
-/* The parameter of the step whose result it is, or -1. */
+/* The parameter in the step whose result it is, or -1. */
 static int find_owner(const dl_model_updates *u, const dl_result *r) {
     if (r->role != DL_RESULT_UPDATE) return -1;
     const char *name = r->var->role == DL_VAR_PARAM ? r->var->name : r->var->of;
@@ -89,7 +90,7 @@ dl_model_updates *dl_verify_updates_of(dl_arena *arena, const dl_verify_graphs *
     return u;
 }
 
-/* What the definition makes of result r, or of n elements of it. */
+/* The definition's value of result r, or of n elements of it. */
 static const double *find_want(const wants *w, const dl_result *r, int64_t n) {
     bool copy = r->role == DL_RESULT_UPDATE && r->var->role == DL_VAR_COPY;
     for (int i = 0; i < w->all.n; i++) {
@@ -105,7 +106,7 @@ static int64_t block_at(int64_t first, int64_t count) {
     return count - first < BLOCK ? count - first : BLOCK;
 }
 
-/* Computes the definition of elements of parameter i. */
+/* Computes the definition for some elements of parameter i. */
 static wants make_part(dl_model_updates *u, dl_arena *arena, dl_step *step, int i, int64_t first,
                        int64_t n) {
     wants own = {.arena = arena};
@@ -120,7 +121,7 @@ bool dl_verify_updates_want(const dl_model_updates *u, int result) {
     return u->of.n && (role == DL_RESULT_UPDATE || role == DL_RESULT_METRIC);
 }
 
-/* One more part of result i: its distances. */
+/* Adds the distances of a part of result i. */
 static void measure(dl_model_updates *u, int i, const double *got, const double *want,
                     int64_t first, int64_t n) {
     const dl_result *r = &u->g->results.at[i];
@@ -137,8 +138,8 @@ static void measure(dl_model_updates *u, int i, const double *got, const double 
     dl_arena_free(scratch);
 }
 
-/* A parameter's definition, part by part, next to what was taken of a result; data NULL: for the
- * norm of all. */
+/* Compares a parameter's definition, part by part, with a result's data; data NULL: computes it
+ * for the norm of all parameters. */
 static void measure_param(dl_model_updates *u, int param, int result, const double *data) {
     for (int64_t first = 0, count = u->of.params[param].count; first < count; first += BLOCK) {
         dl_arena *scratch = dl_arena_new(u->arena);
@@ -154,7 +155,7 @@ static void measure_param(dl_model_updates *u, int param, int result, const doub
 void dl_verify_updates_take(dl_model_updates *u, int result, const double *data) {
     int64_t count = dl_type_count(&u->g->results.at[result].value->type);
     int param = u->owner[result];
-    if (param < 0) { /* until all of the definition is there */
+    if (param < 0) { /* until the whole definition has been computed */
         u->kept[result] = dl_verify_copy(u->arena, data, count);
     } else if (count == u->of.params[param].count) {
         measure_param(u, param, result, data);
@@ -183,8 +184,8 @@ static void take_grad(void *user, int i, const double *data) {
     s->grads[i] = dl_verify_copy(s->arena, data, n);
 }
 
-/* By how much results of a parameter (-1: of what all share) move between two computations of the
- * definition, of which these are one more part. */
+/* Records how much results of a parameter (-1: shared ones) differ between two computations of the
+ * definition; a and b are one part. */
 static void note_moved(dl_model_updates *u, int param, const wants *a, const wants *b, int64_t n) {
     for (int i = 0; i < u->g->results.n; i++) {
         const dl_result *r = &u->g->results.at[i];
@@ -205,8 +206,7 @@ static void move_param(dl_model_updates *u, dl_step *step, int i) {
     }
 }
 
-/* What rounding the model's constants may do: the definition on gradients of which every value is
- * shaken. */
+/* The effect of rounding the model's constants: the definition on gradients of perturbed runs. */
 static bool shake(dl_model_updates *u, uint64_t seed, dl_error *err) {
     const dl_graph *g = u->derived;
     shaken s = {dl_arena_new(u->arena), g, NULL};

@@ -3,7 +3,7 @@
 #include "verify/parts.h"
 
 double dl_verify_distance(const double *a, const double *b, int64_t n) {
-    double most = 0, sum = 0; /* scaled: squares of 1e200 are infinite */
+    double most = 0, sum = 0; /* scaled: squares of 1e200 would be infinite */
     for (int64_t i = 0; i < n; i++) {
         if (a[i] == b[i] || (isnan(a[i]) && isnan(b[i]))) continue;
         double d = fabs(a[i] - b[i]);

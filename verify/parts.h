@@ -1,4 +1,4 @@
-/* The room's own header; the interface is verify.h. */
+/* Private to this folder; the interface is verify.h. */
 #ifndef DL_VERIFY_PARTS_H
 #define DL_VERIFY_PARTS_H
 #include "verify/reference.h"
@@ -6,62 +6,61 @@
 
 /* ---- numbers ---- */
 
-/* ||a - b||; what is infinite or not a number in both the same way does not count, in one alone is
- * infinitely far. */
+/* |a - b||. Elements that are infinite or NaN in both in the same way are ignored; in one alone,
+ * the distance is infinite. */
 double dl_verify_distance(const double *a, const double *b, int64_t n);
-/* ||a|| of what is finite. */
+/* |a||, without elements that are not finite. */
 double dl_verify_norm(const double *a, int64_t n);
-/* The same numbers in the arena; of none, `a` may be NULL. */
+/* A copy in the arena; for n = 0, `a` may be NULL. */
 double *dl_verify_copy(dl_arena *arena, const double *a, int64_t n);
 
-/* A central difference of a function along a direction, by two steps of which both must say the
- * same: f(user, h) is the function's value there, less that at -h. True where it is smooth: *slope
- * is the derivative. `size`: how large it is expected to be; steps: sizes to try, up to a 0. */
+/* A central difference of a function along a direction, by two step sizes that must agree. f(user,
+ * h) is the function's value at h minus that at -h. True where the function is smooth: *slope is
+ * the derivative. `size`: its expected magnitude; steps: sizes to try, up to a 0. */
 typedef bool dl_verify_line(void *user, double h, double *difference, dl_error *err);
 bool dl_verify_slope(dl_verify_line *f, void *user, double size, const double *steps, double *slope,
                      bool *smooth, dl_error *err);
-/* As a part of the larger of both sizes, by which a slope may be off. */
+/* The allowed relative error of a slope. */
 static const double dl_verify_slope_off = 1e-5;
 
-/* ---- graphs as written, by the ops' own meaning ---- */
+/* ---- written graphs, by the ops' reference ---- */
 
-/* A run of a graph before any pass, each op by its own meaning where it has one. */
+/* A run of a graph before any pass, each op by its reference where it has one. */
 typedef struct {
     const dl_graph *g;
     dl_interp *in;
     dl_reference_draw draw;
-    int *numbers; /* by value: the number of the op that draws, among those of the step */
-    /* Looks at each node behind it, or NULL. False: the run ends, with what it says in *err. */
+    int *numbers; /* by value: the number of the random op among those of the step */
+    /* Called after each node, or NULL. False: the run ends with the error in *err. */
     void (*look)(void *user, const dl_node *n, double *const *data);
     void *user;
-    bool holds; /* from its next run on each op stays on the side of its kinks where that run has it
-                 */
+    bool holds; /* fixes branches: from its next run on, each op with a kink stays on that run's
+                   side */
     float **held;
-    double **kept; /* both by value: what is held */
+    double **kept; /* both by value: the fixed branches */
 } dl_written;
 dl_written *dl_written_new(dl_arena *arena, const dl_graph *g, const dl_reference_draw *draw);
 bool dl_written_run(dl_written *w, dl_error *err);
-/* The node's result by its own meaning, which it has. */
+/* The node's result by its reference, which must exist. */
 void dl_written_meaning(const dl_written *w, const dl_node *n, double *const *data);
-/* The node's result on the side that is held; false: nothing is held of it. branches.c */
+/* branches.c: the node's result on the fixed side; false: the op has no fixed branch. */
 bool dl_written_hold(dl_written *w, const dl_node *n, double *const *data);
 void dl_written_free(dl_written *w);
 
 /* ---- each op by itself (rules.c) ---- */
 
 dl_rules *dl_rules_new(dl_arena *arena, const dl_verify_run *run, dl_verdict *v);
-/* About how many products and elements a run of the graph computes. */
+/* The number of products and elements that a run of the graph computes, roughly. */
 double dl_verify_run_cost(const dl_graph *g);
-/* Chooses the nodes of a graph that are judged. */
+/* Chooses the nodes of a graph to test. */
 void dl_rules_take(dl_rules *r, const dl_graph *written);
-/* Judges one of them on the data that reach it: the `look` of a dl_written. */
+/* Tests one of them on its operands in the run: the `look` of a dl_written. */
 void dl_rules_look(void *rules, const dl_node *n, double *const *data);
 
 /* ---- variables ---- */
 
-/* The plan's variables as `fill` made them. They stay where they are, in the executor, which runs
- * nothing in the meantime: a copy of all in double precision would be several times as large as the
- * model. */
+/* The plan's variables as `fill` made them. They stay in the executor, which runs nothing
+ * meanwhile: a copy of all in double precision would be several times as large as the model. */
 typedef struct {
     const dl_plan *plan;
     dlr_exec *exec;
@@ -73,12 +72,12 @@ bool dl_verify_state_fits(const dl_verify_state *s, const dl_graph *g, dl_error 
  * variable. */
 const double *dl_verify_state_find(const dl_verify_state *s, dl_arena *arena, const char *name,
                                    int64_t first, int64_t n);
-/* A variable of a graph, into `to`; a copy is what it is made of. What the plan has not stays as it
- * is. */
+/* Reads a variable of a graph into `to`; a COPY has the parameter's values. A variable that the
+ * plan lacks is left unchanged. */
 void dl_verify_state_read(const dl_verify_state *s, const dl_var *var, double *to);
 
-/* A run of g from there, of which the chosen results (by result; NULL: all) are taken one by one as
- * they are made. `shake`, `seed`: dl_interp_shake. */
+/* Runs g from there. `take` gets the chosen results (by result; NULL: all) one by one, as they are
+ * computed. `shake`, `seed`: dl_interp_shake. */
 typedef void dl_verify_take(void *user, int result, const double *data);
 bool dl_verify_interpret(const dl_graph *g, const bool *chosen, const dl_verify_state *s,
                          double shake, uint64_t seed, dl_verify_take *take, void *user,
@@ -86,7 +85,7 @@ bool dl_verify_interpret(const dl_graph *g, const bool *chosen, const dl_verify_
 
 /* ---- gradients of the whole model (gradients.c) ---- */
 
-/* grads: by result of `derived`; NULL where it is none. */
+/* grads: by result of `derived`; NULL where it is no gradient. */
 bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived,
                          double *const *grads, const dl_verify_state *s, dl_verdict *v,
                          dl_error *err);
@@ -102,8 +101,8 @@ typedef struct {
 } dl_step_param;
 
 /* One step by the definitions of torch.optim and of the schedules. `old` gives elements [first,
- * first + n) of a variable as it is before the step, perhaps in the arena, or NULL; `next` takes
- * what these must be after it, and what the step reports under a metric's name (n 1). */
+ * first + n) of a variable before the step, possibly in the arena, or NULL. `next` gets their
+ * values after it, and what the step reports under a metric's name (n 1). */
 typedef struct {
     const dl_recipe *recipe;
     int n;
@@ -113,18 +112,18 @@ typedef struct {
     void *user;
 } dl_step_of;
 void dl_verify_step(dl_arena *arena, const dl_step_of *s);
-/* The same in parts, since a model's parameters are not all at hand at once, nor a large one as a
- * whole: what all share; elements [first, first + n) of a parameter, in any order, and again where
- * they are asked for; and what is reported of all. `counts`: they are part of the norm of all
- * parameters: once each. */
+/* The same in parts, since a model's parameters do not all fit in memory, nor does a large one as
+ * a whole: the shared values; elements [first, first + n) of a parameter, in any order, possibly
+ * several times; and the values reported for all. `counts`: the elements are part of the norm of
+ * all parameters; true once for each. */
 typedef struct dl_step dl_step;
 dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s);
 void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool counts);
 void dl_verify_step_end(dl_step *w);
 
-/* Results of `made` that the optimiser makes, beside its definition on the gradients of `derived`
- * (grads: as above), which stay as they are: taken one by one from a run of `made`, of those that
- * `wanted` names. updates.c */
+/* updates.c: compares the optimiser's results in `made` with its definition on the gradients of
+ * `derived` (grads: as above), which must stay valid. Results are taken one by one from a run of
+ * `made`; `wanted` says which. */
 typedef struct dl_model_updates dl_model_updates;
 dl_model_updates *dl_verify_updates_of(dl_arena *arena, const dl_verify_graphs *graphs,
                                        double *const *grads, const dl_verify_state *s,

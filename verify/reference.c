@@ -1,4 +1,4 @@
-/* The table of what has a meaning of its own. */
+/* The table of ops that have a reference. */
 #include "verify/reference.h"
 
 static dl_reference_rule *const of_op[DL_NOPS] = {

@@ -1,23 +1,23 @@
-/* The ops' own meaning, written from their definitions in plain loops and in double precision.
- * Nothing here asks the rules of passes/lower*.c, nor the expressions of ir/ops.def: it is what
- * those are judged by. */
+/* References of ops, written from their definitions in plain loops and in double precision.
+ * Nothing here uses the rules of passes/lower*.c or the expressions of ir/ops.def, which are
+ * tested against it. */
 #ifndef DL_REFERENCE_H
 #define DL_REFERENCE_H
 #include "ir/interp/interp.h"
 
-/* By what an op draws (ir/base/philox.h): ignored by ops that draw nothing. */
+/* The seed and step of random ops (ir/base/philox.h); other ops ignore it. */
 typedef struct {
     uint64_t seed, step;
-    uint32_t number; /* of the op among those of the step */
+    uint32_t number; /* the op's number among those of the step */
 } dl_reference_draw;
 
-/* Does the op have a meaning of its own here? Every op that the pass `lower` expands has one, and
- * so have all scalar ops and reductions. */
+/* Has the op a reference here? Every op that the pass `lower` expands has one, and so have all
+ * scalar ops and reductions. */
 bool dl_reference_has(dl_op op);
-/* Does this node draw random numbers: an op of its own number in the step? */
+/* Does this node draw random numbers, so that it has a number in the step? */
 bool dl_reference_draws(const dl_node *n);
-/* Operands and result are row-major, of dl_type_count elements each; the node is valid and has such
- * a meaning. */
+/* Operands and result are row-major, of dl_type_count elements each; the node is valid, and its op
+ * has a reference. */
 void dl_reference_node(const dl_node *n, const double *const *in, double *out,
                        const dl_reference_draw *draw);
 
@@ -30,13 +30,13 @@ dl_reference_rule dl_ref_elem, dl_ref_dropout, dl_ref_drop_path, dl_ref_clamp, d
     dl_ref_group_norm, dl_ref_batch_mean, dl_ref_max_pool, dl_ref_avg_pool,
     dl_ref_adaptive_avg_pool, dl_ref_upsample, dl_ref_attention, dl_ref_rearrange, dl_ref_reshape;
 
-/* Of each window of a max_pool the number of the operand's element that is its result, the first
- * such; -1: none. */
+/* For each window of a max_pool, the index of the first element of the operand that is its result;
+ * -1: none. */
 void dl_ref_max_places(const dl_node *n, const double *x, double *place);
 
-/* ---- for the rows ---- */
+/* ---- helpers of the rows ---- */
 
-/* The next index of a row-major walk over a type; false behind the last. */
+/* The next index of a row-major walk over a type; false after the last. */
 static inline bool dl_ref_next(const dl_type *t, int64_t at[DL_MAX_RANK]) {
     for (int i = t->rank - 1; i >= 0; i--) {
         if (++at[i] < t->axis[i].size) return true;
@@ -44,13 +44,13 @@ static inline bool dl_ref_next(const dl_type *t, int64_t at[DL_MAX_RANK]) {
     }
     return false;
 }
-/* The row-major number of an index. */
+/* The row-major offset of an index. */
 static inline int64_t dl_ref_place(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
     int64_t place = 0;
     for (int i = 0; i < t->rank; i++) place = place * t->axis[i].size + at[i];
     return place;
 }
-/* The number of the element of `t` that an index of `walked` means: by the names of its axes. */
+/* The offset in `t` of the element at an index of `walked`: axes match by name. */
 static inline int64_t dl_ref_follow(const dl_type *t, const dl_type *walked,
                                     const int64_t at[DL_MAX_RANK]) {
     int64_t place = 0;
@@ -60,7 +60,7 @@ static inline int64_t dl_ref_follow(const dl_type *t, const dl_type *walked,
     }
     return place;
 }
-/* The same for a walk: by how much the number grows with each axis of `walked`. */
+/* The same for a walk: the stride in `t` of each axis of `walked`. */
 static inline void dl_ref_strides(const dl_type *t, const dl_type *walked,
                                   int64_t stride[DL_MAX_RANK]) {
     int64_t step = 1;

@@ -1,15 +1,15 @@
-/* What is computed element by element, and reductions. */
+/* References of elementwise ops and reductions. */
 #include <math.h>
 
 #include "ir/base/philox.h"
 #include "verify/reference.h"
 
-/* The larger; not a number where one of both is none (torch.maximum). */
+/* The maximum; NaN where either is NaN (torch.maximum). */
 static double larger(double a, double b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
 static double smaller(double a, double b) { return isnan(a) || isnan(b) ? NAN : a < b ? a : b; }
 
-/* gelu(x) = x Phi(x), the normal distribution's function (Hendrycks and Gimpel 2016), and its form
- * by tanh. */
+/* gelu(x) = x Phi(x) with the distribution function of the normal distribution (Hendrycks and
+ * Gimpel 2016), and its approximation by tanh. */
 static double gelu(double x) { return x * 0.5 * erfc(-x / sqrt(2)); }
 static double gelu_tanh(double x) {
     return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * pow(x, 3))));
@@ -74,7 +74,7 @@ void dl_ref_elem(const dl_node *n, const double *const *in, double *out,
     (void)draw;
     if (!dl_type_count(t)) return;
     for (int k = 0; k < n->nin; k++) dl_ref_strides(&n->in[k]->type, t, stride[k]);
-    do { /* a row at a time */
+    do { /* row by row */
         const double *from[3] = {0};
         int64_t step[3] = {0};
         for (int k = 0; k < n->nin; k++) {
@@ -113,8 +113,8 @@ void dl_ref_clamp(const dl_node *n, const double *const *in, double *out,
     }
 }
 
-/* x / (1 - rate), or 0 where the number that is drawn, uniform in [0, 1), is below the rate; one
- * number for `each` elements that lie side by side. */
+/* x / (1 - rate), or 0 where the random number, uniform in [0, 1), is below the rate; one number
+ * for `each` adjacent elements. */
 static void drop(const dl_node *n, const double *x, double *out, int64_t each,
                  const dl_reference_draw *d) {
     double rate = dl_node_float(n, DL_ATTR_rate);
@@ -131,7 +131,7 @@ void dl_ref_dropout(const dl_node *n, const double *const *in, double *out,
     drop(n, in[0], out, 1, draw);
 }
 
-/* A number for each sample, along the first axis. */
+/* One number for each sample, along the first axis. */
 void dl_ref_drop_path(const dl_node *n, const double *const *in, double *out,
                       const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type;
@@ -141,7 +141,7 @@ void dl_ref_drop_path(const dl_node *n, const double *const *in, double *out,
 
 /* ---- reductions ---- */
 
-/* Walks over the operand; `first` are what results start from. */
+/* Walks over the operand; `first` is the initial value of results. */
 static void reduce(const dl_node *n, const double *x, double *out, double first,
                    double combine(double, double)) {
     const dl_type *t = &n->in[0]->type, *to = &n->out[0].type;
@@ -157,7 +157,8 @@ static void reduce(const dl_node *n, const double *x, double *out, double first,
 static double plus(double a, double b) { return a + b; }
 static double times(double a, double b) { return a * b; }
 
-/* Elements that each result is made of: the sizes of the axes that it has not. */
+/* The number of elements that each result combines: the product of the sizes of the axes that it
+ * lacks. */
 static double count_each(const dl_node *n) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     const dl_type *t = &n->in[0]->type;
@@ -186,7 +187,7 @@ void dl_ref_prod(const dl_node *n, const double *const *in, double *out,
     reduce(n, in[0], out, 1, times);
 }
 
-/* The sum over the number of elements less the correction, which leaves 1 at least. */
+/* The sum divided by the number of elements minus the correction, at least 1. */
 void dl_ref_batch_mean(const dl_node *n, const double *const *in, double *out,
                        const dl_reference_draw *draw) {
     double each = count_each(n), less = (double)dl_node_int(n, DL_ATTR_correction);

@@ -1,9 +1,9 @@
-/* Softmax and what is made of it, normalisations, the linear layer. */
+/* References of softmax and ops that depend on it, of normalisations, and of the linear layer. */
 #include <math.h>
 
 #include "verify/reference.h"
 
-/* ---- along the axis of the classes ---- */
+/* ---- along the axis of classes ---- */
 
 static dl_around around_axis(const dl_node *n) {
     const dl_type *t = &n->in[0]->type;
@@ -44,8 +44,8 @@ void dl_ref_softmax(const dl_node *n, const double *const *in, double *out,
     for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) out[i] = exp(out[i]);
 }
 
-/* - log softmax at the class, infinite where there is none of that number; or, of shares of the
- * classes, the sum of - share log softmax (torch.nn.functional.cross_entropy, reduction="none"). */
+/* -log softmax at the class, infinite where there is no such class; with weights of the classes,
+ * the sum of -weight log softmax (torch.nn.functional.cross_entropy, reduction="none"). */
 void dl_ref_cross_entropy(const dl_node *n, const double *const *in, double *out,
                           const dl_reference_draw *draw) {
     const dl_type *scores = &n->in[0]->type, *t = &n->in[1]->type, *to = &n->out[0].type;
@@ -73,7 +73,7 @@ void dl_ref_cross_entropy(const dl_node *n, const double *const *in, double *out
     }
 }
 
-/* The first of the largest; what is not a number counts as largest. */
+/* The first maximum; NaN counts as the maximum. */
 void dl_ref_argmax(const dl_node *n, const double *const *in, double *out,
                    const dl_reference_draw *draw) {
     dl_around a = around_axis(n);
@@ -90,7 +90,7 @@ void dl_ref_argmax(const dl_node *n, const double *const *in, double *out,
         }
 }
 
-/* Has the row's class a score, and do fewer than k of the others exceed it? */
+/* Has the row's class a score, and do fewer than k other scores exceed it? */
 void dl_ref_in_top_k(const dl_node *n, const double *const *in, double *out,
                      const dl_reference_draw *draw) {
     int64_t rows = n->in[0]->type.axis[0].size, classes = n->in[0]->type.axis[1].size;
@@ -108,8 +108,8 @@ void dl_ref_in_top_k(const dl_node *n, const double *const *in, double *out,
 
 /* ---- normalisations ---- */
 
-/* (x - mean) / sqrt(variance + eps), the biased variance, of n elements `step` apart in each of
- * `blocks` blocks that begin `apart` from each other. */
+/* (x - mean) / sqrt(variance + eps), with the biased variance, of n elements `step` apart in each
+ * of `blocks` blocks, which begin `apart` elements from each other. */
 static void standardise_run(const double *x, double *out, int64_t n, int64_t step, int64_t blocks,
                             int64_t apart, double eps) {
     double mean = 0, variance = 0, count = (double)(n * blocks);
@@ -125,7 +125,7 @@ static void standardise_run(const double *x, double *out, int64_t n, int64_t ste
             out[b * apart + i * step] = (x[b * apart + i * step] - mean) / sqrt(variance + eps);
 }
 
-/* Each channel's own factor and summand. */
+/* Multiplies and adds each channel's own factor and summand. */
 static void scale_channels(const dl_node *n, int axis, const double *const *in, double *out) {
     dl_around a = dl_type_around(&n->in[0]->type, axis);
     for (int64_t o = 0; o < a.outer; o++)
@@ -147,7 +147,7 @@ void dl_ref_layer_norm(const dl_node *n, const double *const *in, double *out,
     scale_channels(n, t->rank - 1, in, out);
 }
 
-/* Of each sample the channels of a group, and all that stands behind them (Wu and He 2018). */
+/* For each sample, over the channels of a group and all following axes (Wu and He 2018). */
 void dl_ref_group_norm(const dl_node *n, const double *const *in, double *out,
                        const dl_reference_draw *draw) {
     const dl_type *t = &n->in[0]->type;
@@ -159,8 +159,8 @@ void dl_ref_group_norm(const dl_node *n, const double *const *in, double *out,
     scale_channels(n, 1, in, out);
 }
 
-/* Each channel over the batch and all that stands behind (Ioffe and Szegedy 2015); in evaluation by
- * what was kept. */
+/* For each channel, over the batch and all following axes (Ioffe and Szegedy 2015); in evaluation
+ * with the running statistics. */
 void dl_ref_batch_norm(const dl_node *n, const double *const *in, double *out,
                        const dl_reference_draw *draw) {
     dl_around a = dl_type_around(&n->in[0]->type, 1);

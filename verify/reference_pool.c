@@ -1,4 +1,4 @@
-/* Pooling and resizing, attention, and what only moves elements. */
+/* References of pooling and resizing, of attention, and of ops that move elements. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,10 +28,10 @@ static pool pool_of(const dl_node *n) {
 
 typedef struct {
     double sum, most;
-    int64_t place; /* of the first that is the largest */
+    int64_t place; /* the index of the first maximum */
 } pooled;
 
-/* Over the taps of the window at `at` that lie on the operand. */
+/* Combines the taps of the window at `at` that are inside the operand. */
 static pooled pool_at(const pool *p, const dl_type *x, const double *data,
                       const int64_t at[DL_MAX_RANK]) {
     pooled r = {0, -INFINITY, -1};
@@ -74,7 +74,7 @@ void dl_ref_max_places(const dl_node *n, const double *x, double *place) {
     while (dl_ref_next(t, at));
 }
 
-/* The sum over the number of elements of the window that lie on the operand, or on it and its
+/* The sum divided by the number of elements of the window inside the operand, or inside it and its
  * padding (torch.nn.AvgPool: count_include_pad). */
 void dl_ref_avg_pool(const dl_node *n, const double *const *in, double *out,
                      const dl_reference_draw *draw) {
@@ -124,14 +124,15 @@ void dl_ref_adaptive_avg_pool(const dl_node *n, const double *const *in, double 
     } while (dl_ref_next(t, at));
 }
 
-/* Where along an axis of n elements the i-th of m lies (torch.nn.functional.interpolate). */
+/* The position of element i of m along an axis of n elements (torch.nn.functional.interpolate). */
 static double source(int64_t i, int64_t n, int64_t m, bool corners) {
     if (corners) return m > 1 ? (double)i * (double)(n - 1) / (double)(m - 1) : 0;
     double at = ((double)i + 0.5) * (double)n / (double)m - 0.5;
     return at < 0 ? 0 : at;
 }
 
-/* Between the neighbours along each axis in turn, or the nearest below (mode "nearest"). */
+/* Interpolates linearly along each axis in turn, or takes the nearest element below (mode
+ * "nearest"). */
 void dl_ref_upsample(const dl_node *n, const double *const *in, double *out,
                      const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type, *x = &n->in[0]->type;
@@ -162,9 +163,8 @@ void dl_ref_upsample(const dl_node *n, const double *const *in, double *out,
 
 /* ---- attention ---- */
 
-/* softmax(q k^T / sqrt(E / heads)) v, head by head, where a query sees no later key if it is
- * causal; shares are dropped behind the softmax (torch.nn.functional.scaled_dot_product_attention).
- */
+/* softmax(q k^T / sqrt(E / heads)) v for each head; if causal, a query sees no later key; dropout
+ * is applied to the softmax (torch.nn.functional.scaled_dot_product_attention). */
 void dl_ref_attention(const dl_node *n, const double *const *in, double *out,
                       const dl_reference_draw *draw) {
     const dl_type *q = &n->in[0]->type, *k = &n->in[1]->type;
@@ -210,7 +210,8 @@ void dl_ref_reshape(const dl_node *n, const double *const *in, double *out,
     memcpy(out, in[0], sizeof *out * (size_t)dl_type_count(&n->out[0].type));
 }
 
-/* One side of a pattern: its names in order, and their sizes where they are said or stand alone. */
+/* One side of a pattern: its names in order, and sizes where they are given or an atom is a whole
+ * axis. */
 typedef struct {
     int n;
     char name[DL_MAX_RANK][64];
@@ -239,7 +240,7 @@ static atoms read_side(const char *s, const char *end, const dl_type *whole) {
     return a;
 }
 
-/* einops' rearrange: the atoms of the left side, in the right side's order. */
+/* einops' rearrange: the atoms of the left side, in the order of the right side. */
 void dl_ref_rearrange(const dl_node *n, const double *const *in, double *out,
                       const dl_reference_draw *draw) {
     const char *pattern = dl_node_attr(n, DL_ATTR_pattern)->s, *arrow = strstr(pattern, "->");

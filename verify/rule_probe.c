@@ -1,8 +1,8 @@
-/* Each kind of node of a model by itself, as a small model: what the pass `lower` makes of a
- * composite beside the op's own meaning, and what autodiff makes of it beside central differences
- * of that meaning, along directions in which all operands move at once. The operands are those of
- * the model on its way, of which no two elements are left alike, so that a kink (relu, the largest
- * of a window) lies nowhere by chance. */
+/* Tests each kind of node of a model as a small model of its own. The result of the pass `lower`
+ * on a composite is compared with the op's reference. The result of autodiff is compared with
+ * central differences of the reference, along directions in which all operands move at once. The
+ * operands are those of the model's run. They are changed so that no two elements are equal, and a
+ * kink (relu, a window's maximum) is hit only by chance. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 #include "verify/rules.h"
 
 enum { MAX_OPERANDS = 64, DIRECTIONS = 3 };
-static const double steps[] = {1e-5, 1e-6, 1e-4, 1e-7, 1e-3, 0}; /* of a difference */
+static const double steps[] = {1e-5, 1e-6, 1e-4, 1e-7, 1e-3, 0}; /* step sizes of a difference */
 
 /* ---- a small model of one node ---- */
 
@@ -20,24 +20,24 @@ typedef struct {
     dl_arena *arena;
     const dl_node *n;
     const char *what; /* "'gelu' (m.dl:3)" */
-    int operands;     /* distinct ones that are no constants */
+    int operands;     /* distinct ones that are not constants */
     int slot[MAX_OPERANDS];
     dl_type *type[MAX_OPERANDS];
-    bool moves[MAX_OPERANDS]; /* its gradient is judged */
+    bool moves[MAX_OPERANDS]; /* its gradient is tested */
     double *x[MAX_OPERANDS], *along[MAX_OPERANDS], *grad[MAX_OPERANDS];
-    double *weight; /* of the result's elements, in the small model's loss */
+    double *weight; /* weights of the result's elements in the small model's loss */
     dl_written *plain;
     dl_reference_draw draw;
 } probe;
 
 static const char *operand_name(int i) { return dl_internf("operand.%d", i); }
 
-/* The node's operands by value, each once. */
+/* Finds the node's operands, each value once. */
 static bool find_operands(probe *p) {
     const dl_node *n = p->n;
     const dl_rules *r = p->r;
     bool wanted = r->needed[n->out[0].id] && dl_dtype_is_float(n->out[0].type.dtype) &&
-                  n->op != DL_OP_stop_gradient; /* whose gradient is none by its definition */
+                  n->op != DL_OP_stop_gradient; /* by definition it has no gradient */
     if (n->nin > MAX_OPERANDS) return false;
     for (int k = 0; k < n->nin; k++) {
         int same = 0;
@@ -57,8 +57,8 @@ static bool find_operands(probe *p) {
     return true;
 }
 
-/* Shortens the longest axes of all tensors until the largest is small enough; data of the operands,
- * of which the first elements along each axis stay. */
+/* Shortens the longest axes of all tensors until the largest tensor is small enough. The first
+ * elements along each axis stay in the operands' data. */
 static void crop(probe *p) {
     dl_node *n = DL_NEW(p->arena, dl_node);
     dl_value *out = DL_NEW(p->arena, dl_value);
@@ -91,7 +91,7 @@ static void crop(probe *p) {
     }
 }
 
-/* The operands into room of the probe's own, made once: `to`. */
+/* Copies the operands into memory of the probe, which is allocated once: `to`. */
 static void copy_operands(probe *p, double *const *from, double **to) {
     for (int i = 0; i < p->operands; i++) {
         int64_t n = dl_type_count(p->type[i]);
@@ -106,7 +106,7 @@ static bool moves_any(const probe *p) {
     return false;
 }
 
-/* y under names for all its axes. */
+/* y with names for all its axes. */
 static dl_value *named(dl_builder *b, dl_value *y) {
     dl_type t = y->type;
     bool changed = false;
@@ -115,7 +115,7 @@ static dl_value *named(dl_builder *b, dl_value *y) {
     return changed ? dl_build_as(b, DL_OP_rename, 1, &y, 0, NULL, t) : y;
 }
 
-/* The node alone, its operands as variables; with a loss, the sum of its elements by weights. */
+/* The node alone, with its operands as variables; with a loss, the weighted sum of its elements. */
 static dl_module *build(probe *p, bool loss) {
     dl_module *m = dl_module_new(p->arena);
     dl_graph *g = dl_graph_new(m, dl_intern("train"));
@@ -161,7 +161,7 @@ static bool fill(probe *p, dl_interp *in, const dl_graph *g, double *const *x, d
     return true;
 }
 
-/* The node's result by its own meaning; valid until the next such run. */
+/* The node's result by its reference; valid until the next such run. */
 static const double *own_result(probe *p, double *const *x, dl_error *err) {
     const dl_graph *g = p->plain->g;
     if (!fill(p, p->plain->in, g, x, err) || !dl_written_run(p->plain, err)) return NULL;
@@ -171,9 +171,9 @@ static const double *own_result(probe *p, double *const *x, dl_error *err) {
 
 static void say(probe *p, char *text) { dl_push(p->r->arena, &p->r->v->faults, text); }
 
-/* ---- what lower makes of it ---- */
+/* ---- the result of lower ---- */
 
-/* By how much the result moves when its operands do by four roundings of double. */
+/* The change of the result when its operands change by four roundings of double. */
 static double moved_by_rounding(probe *p, const double *y, int64_t count, dl_error *err) {
     double *x[MAX_OPERANDS], moved = 0;
     for (int i = 0; i < p->operands; i++) {
@@ -189,7 +189,7 @@ static double moved_by_rounding(probe *p, const double *y, int64_t count, dl_err
     return isfinite(moved) ? moved : INFINITY;
 }
 
-/* Own meaning and the derived graph's beside each other, on the same operands. */
+/* Compares the reference with the derived graph's result, on the same operands. */
 static bool judge_result(probe *p, const double *got, dl_error *err) {
     const dl_type *t = &p->n->out[0].type;
     int64_t count = dl_type_count(t);
@@ -209,9 +209,9 @@ static bool judge_result(probe *p, const double *got, dl_error *err) {
     return true;
 }
 
-/* ---- what autodiff makes of it ---- */
+/* ---- the result of autodiff ---- */
 
-/* Operands of which no two elements are alike, and none is zero: signs stay. */
+/* Makes all elements of the operands different and nonzero, with unchanged signs. */
 static void spread_out(probe *p, double by) {
     for (int i = 0; i < p->operands; i++) {
         int64_t n = dl_type_count(p->type[i]);
@@ -254,8 +254,8 @@ static bool along_line(void *user, double h, double *difference, dl_error *err) 
     return true;
 }
 
-/* The rule's derivative along a direction, and how large its terms are together. Elements whose
- * gradient is not finite do not move. */
+/* The derivative along a direction by the gradient rule; *size: the sum of its terms' magnitudes.
+ * Elements whose gradient is not finite do not move. */
 static double rule_slope(probe *p, uint64_t seed, double *size) {
     double sum = 0, squares = 0;
     for (int i = 0; i < p->operands; i++)
@@ -295,7 +295,7 @@ static bool judge_gradient(probe *p, dl_error *err) {
 
 /* ---- one node ---- */
 
-/* The small model behind the compiler's passes, run on p->x: result and gradients. */
+/* Runs the small model after the compiler's passes on p->x: result and gradients. */
 static bool run_derived(probe *p, dl_graph *g, double *y, dl_error *err) {
     dl_interp *in = dl_interp_new(g, false);
     dl_interp_release(in);
@@ -319,7 +319,8 @@ static bool is_finite(const double *y, int64_t count) {
     return true;
 }
 
-/* Weights of the result's elements; none of what is not finite where the operands are. */
+/* Chooses weights of the result's elements: 0 where the result is not finite although the operands
+ * are. */
 static void weigh(probe *p, const double *y, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         p->weight[i] = isfinite(y[i]) ? 0.5 + dl_verify_uniform(5, (uint64_t)i) : 0;
@@ -342,7 +343,7 @@ static bool judge_node(probe *p, dl_error *err) {
     const double *own = NULL;
     double *as_are[MAX_OPERANDS], *room[MAX_OPERANDS] = {0};
     memcpy(as_are, p->x, sizeof as_are);
-    for (double by = 0.1; by > 1e-5; by *= 0.01) { /* what is a number is to stay one */
+    for (double by = 0.1; by > 1e-5; by *= 0.01) { /* finite results should stay finite */
         copy_operands(p, as_are, room);
         memcpy(p->x, room, sizeof room);
         spread_out(p, by);

@@ -1,13 +1,13 @@
-/* Which nodes of a model are judged by themselves (rule_probe.c): each kind once, the cheapest
- * first, until the time is spent. */
+/* Chooses the nodes of a model that are tested by themselves (rule_probe.c): each kind once, the
+ * cheapest first, until the budget is used up. */
 #include <stdlib.h>
 
 #include "ir/relation.h"
 #include "ir/text/text.h"
 #include "verify/rules.h"
 
-static const double BUDGET = 1e9 /* products and elements that all checks may compute */, RUNS = 12,
-                    MOST = 4e8 /* of one of them */;
+static const double BUDGET = 1e9 /* products and elements that all tests together may compute */,
+                    RUNS = 12, MOST = 4e8 /* and one of them */;
 
 dl_rules *dl_rules_new(dl_arena *arena, const dl_verify_run *run, dl_verdict *v) {
     dl_rules *r = DL_NEW(arena, dl_rules);
@@ -15,7 +15,7 @@ dl_rules *dl_rules_new(dl_arena *arena, const dl_verify_run *run, dl_verdict *v)
     return r;
 }
 
-/* ---- which ---- */
+/* ---- the choice ---- */
 
 bool dl_rules_may_crop(const dl_node *n) {
     dl_op_class class = dl_ops[n->op].class;
@@ -29,7 +29,7 @@ static double run_of(const dl_node *n) {
     for (int k = 0; k < n->nin; k++) cost += (double)dl_type_count(&n->in[k]->type);
     for (int k = 0; k < n->nout; k++) cost += (double)dl_type_count(&n->out[k].type);
     double out = (double)dl_type_count(&n->out[0].type);
-    cost *= 4; /* an element is read, moved and compared; a product is one */
+    cost *= 4; /* an element is read, moved and compared; a product is one operation */
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
         dl_relation relation = dl_relation_of(n);
         cost += (double)dl_relation_products(&relation);
@@ -54,8 +54,7 @@ double dl_verify_run_cost(const dl_graph *g) {
     return cost;
 }
 
-/* The node's text without its values' numbers, and its operands' types: what is alike is judged
- * once. */
+/* The node's text without value ids, and its operands' types: equal nodes are tested once. */
 static char *signature(dl_arena *arena, const dl_node *n, const bool *active) {
     dl_buf b = {0}, line = {0};
     dl_print_node(&line, n);
@@ -89,7 +88,7 @@ static bool judges(const dl_node *n) {
            class == DL_CLASS_CONTRACT || class == DL_CLASS_MOVE;
 }
 
-/* Values that a parameter moves, and values that move the loss. */
+/* Marks values that depend on a parameter, and values that the loss depends on. */
 static void find_paths(dl_rules *r, const dl_graph *g) {
     r->active = DL_NEWS(r->arena, bool, g->next_id + 1),
     r->needed = DL_NEWS(r->arena, bool, g->next_id + 1);

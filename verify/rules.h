@@ -1,11 +1,10 @@
-/* Between rules.c, which chooses the nodes, and rule_probe.c, which judges one. */
+/* Shared by rules.c, which chooses the nodes, and rule_probe.c, which tests one. */
 #ifndef DL_RULES_H
 #define DL_RULES_H
 #include "verify/parts.h"
 
 enum {
-    DL_RULES_CROP =
-        1 << 13 /* elements of what is computed element by element, of which a part says all */
+    DL_RULES_CROP = 1 << 13 /* elements of an elementwise tensor: a part of it is representative */
 };
 
 struct dl_rules {
@@ -14,11 +13,12 @@ struct dl_rules {
     dl_verdict *v;
     DL_ARRAY(char *) seen; /* signatures */
     double spent;
-    bool taken[DL_NOPS];            /* one of this op was judged */
-    const dl_graph *g;              /* the present one */
-    bool *chosen, *active, *needed; /* by value of g: judged; made of a parameter; makes the loss */
+    bool taken[DL_NOPS]; /* a node of this op was tested */
+    const dl_graph *g;   /* the current graph */
+    bool *chosen, *active,
+        *needed; /* by value of g: to be tested; depends on a parameter; the loss depends on it */
 };
 
-/* Of what is computed element by element, and of sums and the like, a part may be looked at. */
+/* May the test use a part of the tensors? For elementwise ops, sums and the like. */
 bool dl_rules_may_crop(const dl_node *n);
 #endif

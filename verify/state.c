@@ -9,7 +9,7 @@ dl_verify_state dl_verify_state_of(dlr_exec *exec) {
     return (dl_verify_state){dlr_exec_plan(exec), exec};
 }
 
-/* A copy is what it is made of: nothing is rounded here. */
+/* A COPY has the parameter's values, without rounding. */
 static const char *name_of(const dl_var *var) {
     return var->role == DL_VAR_COPY ? var->of : var->name;
 }

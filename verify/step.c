@@ -1,5 +1,5 @@
-/* A training step's end by its definitions: schedules, clipping, loss scaling, and each optimiser
- * as torch.optim documents it. Nothing here is built by passes/optim/optimizers.c. */
+/* The end of a training step by its definitions: schedules, clipping, loss scaling, and each
+ * optimiser as torch.optim documents it. Nothing here uses passes/optim/optimizers.c. */
 #include <float.h>
 #include <math.h>
 
@@ -10,10 +10,12 @@
 struct dl_step {
     const dl_step_of *s;
     dl_arena *arena;
-    double taken, rate; /* steps that were taken, this one counted; the learning rate */
-    bool sound;         /* all gradients are finite, or nobody asks */
-    double norm, clip;  /* of all gradients together; by which each is multiplied */
-    double weights;     /* the norm of all parameters after the step, of what was made so far */
+    double taken, rate; /* taken: the number of steps that were not skipped, including this one;
+                           rate: the learning rate */
+    bool sound;         /* all gradients are finite, or the loss is not scaled */
+    double norm, clip;  /* the norm of all gradients; the factor of clipping */
+    double
+        weights; /* the norm of all parameters after the step, as far as they have been computed */
 };
 typedef dl_step step;
 
@@ -36,7 +38,7 @@ static double risen(const step *w, double at) {
     return at < steps ? at / steps : 1;
 }
 
-/* The factor of the range of epochs that held one last, this one or an earlier. */
+/* The factor of the last range of epochs that has begun. */
 static double factor_of_ranges(const step *w, double epoch) {
     double factor = 1, held = -1;
     for (int i = 0; i < w->s->recipe->ranges; i++) {
@@ -72,7 +74,7 @@ static double rate_of(const step *w, double at) {
 
 /* ---- the optimisers ---- */
 
-/* Elements of one parameter: before the step, their gradient, and what the step makes. */
+/* Elements of one parameter: before the step, their gradient, and their next values. */
 typedef struct {
     const step *w;
     const dl_step_param *of;
@@ -81,8 +83,7 @@ typedef struct {
     double *p, *g;
 } move;
 
-/* What is kept of the parameter, as it is before the step; to be overwritten with what it is after
- * it. */
+/* The parameter's state before the step, to be overwritten with that after it. */
 static double *kept(const move *m, const char *what) {
     const char *name = dl_internf("%s.%s", what, m->of->name);
     const double *old = m->w->s->old(m->w->s->user, m->w->arena, name, m->first, m->n);
@@ -155,7 +156,8 @@ static void radam(const move *m) {
     }
 }
 
-/* p <- p - rate x; with momentum along b <- momentum b + x, or ahead of it. */
+/* p <- p - rate x; with momentum, x is replaced by b <- momentum b + x, or with Nesterov by x +
+ * momentum b. */
 static void descend(const move *m, double rate, const double *x) {
     const dl_recipe *recipe = m->w->s->recipe;
     double momentum = number(m->w, "momentum", 0.9);
@@ -218,7 +220,7 @@ static void take(const move *m) {
     }
 }
 
-/* Decay: of the parameter itself, or a part of its gradient. */
+/* Weight decay: of the parameter itself, or added to its gradient. */
 static void decay(const move *m) {
     const dl_recipe *recipe = m->w->s->recipe;
     double by = number(m->w, "weight_decay", 0);
@@ -245,7 +247,7 @@ static double common_norm(const step *w) {
     return sum;
 }
 
-/* The scale halves where a gradient is not finite, and doubles behind a run of good steps
+/* The scale halves where a gradient is not finite, and doubles after a run of good steps
  * (torch.amp.GradScaler). */
 static void scale_loss(step *w) {
     double scale = *w->s->old(w->s->user, w->arena, "scaler.scale", 0, 1);
@@ -290,7 +292,7 @@ void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool coun
     const dl_step_param *of = &w->s->params[i];
     dl_arena *outer = w->arena;
     w->arena =
-        dl_arena_new(outer); /* of these elements alone: models have many, and large parameters */
+        dl_arena_new(outer); /* for these elements alone: models have many, and large parameters */
     move m = {w, of, first, n, w->s->old(w->s->user, w->arena, of->name, first, n), NULL, NULL};
     m.p = DL_NEWS(w->arena, double, n + 1), m.g = DL_NEWS(w->arena, double, n + 1);
     for (int64_t k = 0; k < n; k++) m.p[k] = m.old[k], m.g[k] = of->grad[first + k] * w->clip;

@@ -1,5 +1,5 @@
-/* Updates of a small graph next to the optimiser's definition (step.c), through some thirty steps.
- */
+/* Compares the updates of a small graph with the optimiser's definition (step.c), through some
+ * thirty steps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ typedef struct {
     dl_interp *in;
     dl_verdict *v;
     int step, faults;
-    double **kept; /* by variable of g: before the step */
+    double **kept; /* by variable of g: its value before the step */
 } trial;
 
 static int var_at(const dl_graph *g, const char *name) {
@@ -40,7 +40,7 @@ static const double *trial_old(void *user, dl_arena *arena, const char *name, in
 
 static const char *role_text(dl_result_role role) { return dl_result_roles[role]; }
 
-/* What a step has made beside what it should have. */
+/* Compares a step's value with the expected one. */
 static void trial_next(void *user, dl_result_role role, const char *name, const double *want,
                        int64_t n) {
     trial *t = user;
@@ -74,7 +74,7 @@ static void trial_next(void *user, dl_result_role role, const char *name, const 
     dl_push(t->arena, &t->v->faults, fault);
 }
 
-/* Numbers under which each part of a definition shows. */
+/* Hyperparameters for which each part of a definition has an effect. */
 static double hyper_of(const char *name, double first) {
     static const struct {
         const char *name;

@@ -1,13 +1,13 @@
-/* Compiled code beside the interpreter. */
+/* Tests of compiled code against the interpreter and the ops' references. */
 #ifndef DL_VERIFY_H
 #define DL_VERIFY_H
 #include "ir/graph.h"
 #include "ir/train_recipe.h"
 #include "runtime/exec/exec.h"
 
-/* How plans are run, and what fills the variables of a fresh executor. `passes` runs the compiler's
- * passes of these names on a module: "lower,autodiff"; with the optimiser of the recipe, where
- * "optimizer" is among them. NULL: nothing that needs them is judged. */
+/* How plans are run, and the function that fills the variables of a new executor. `passes` runs
+ * the compiler's passes of these names on a module: "lower,autodiff"; if "optimizer" is among
+ * them, with the recipe's optimiser. NULL: tests that need passes are left out. */
 typedef struct {
     dlr_exec_options exec;
     bool (*fill)(dlr_exec *exec, void *user, dl_error *err);
@@ -15,77 +15,83 @@ typedef struct {
     void *user;
 } dl_verify_run;
 
-/* How many of each were compared with a reference. */
+/* The numbers of comparisons with a reference. */
 typedef struct {
-    int kernels;   /* launches of compiled kernels, beside the interpreter */
-    int gradients; /* rules of ops, and parameters of the whole model, beside central differences */
-    int updates;   /* next values of parameters and states, beside the optimisers' definitions */
-    int composites; /* ops beside their own meaning */
-    int guards;     /* zones around arguments, workspaces and scratch, that no kernel wrote */
+    int kernels;   /* launches of compiled kernels, compared with the interpreter */
+    int gradients; /* rules of ops, and parameters of the whole model, compared with central
+                      differences */
+    int updates; /* next values of parameters and states, compared with the optimisers' definitions
+                  */
+    int composites; /* composite ops, compared with their references */
+    int guards; /* guard zones around arguments, workspaces and scratch that no kernel wrote to */
 } dl_judged;
 
-/* Which kinds of ops were judged (verify/rules.c). */
+/* The kinds of ops that were tested (verify/rules.c). */
 typedef struct dl_rules dl_rules;
 
-/* What was found. Faults are sentences: what is off, by how much, where in the tensor and in the
- * model. */
+/* The findings. Faults are sentences: the wrong value, its error, its position in the tensor and
+ * in the model. */
 typedef struct {
-    int compared; /* tensors */
-    double worst; /* largest distance from the reference, as a part of what was allowed there */
-    const char *worst_of; /* whose; NULL: everything was exact */
+    int compared;         /* tensors */
+    double worst;         /* the largest distance from a reference, relative to what is allowed */
+    const char *worst_of; /* its name; NULL: everything was exact */
     DL_ARRAY(char *) faults;
     dl_judged judged;
-    DL_ARRAY(char *) skipped; /* what was not judged, and why */
-    dl_rules *rules;          /* which ops were judged so far */
+    DL_ARRAY(char *) skipped; /* tests that were left out, and why */
+    dl_rules *rules;          /* the ops tested so far */
 } dl_verdict;
 
-/* Uniform in [-1, 1): of a seed and a number (splitmix64). */
+/* Uniform in [-1, 1), from a seed and an index (splitmix64). */
 double dl_verify_uniform(uint64_t seed, uint64_t number);
-/* Normally distributed: of a seed and a number. */
+/* Normally distributed, from a seed and an index. */
 double dl_verify_normal(uint64_t seed, uint64_t number);
 
-/* One tensor: got[i] must lie in [low[i], high[i]], which holds want[i]; NaN only where want is NaN
- * or the range is that of all numbers. Arrays of dl_type_count(type) elements, row-major. Adds at
- * most one fault, about the element that is furthest outside, beginning with `what` and ending with
- * `where`. */
+/* Tests one tensor: got[i] must be in [low[i], high[i]], which includes want[i]; NaN is allowed
+ * only where want is NaN or the range is that of all numbers. Arrays have dl_type_count(type)
+ * elements, row-major. Adds at most one fault, about the element that is furthest outside, which
+ * begins with `what` and ends with `where`. */
 void dl_verify_tensor(dl_arena *arena, dl_verdict *v, const char *what, const char *where,
                       const dl_type *type, const double *got, const double *want, const double *low,
                       const double *high);
 
-/* Runs the launches of graph g's program one after the other, each beside the interpreter on what
- * the launches before it left in memory; g is the graph that `plan` was made of. A result that
- * float32 could not have rounded to, an operand or a result of the program that is no longer what
- * its maker stored, a byte that a kernel wrote outside of its arguments, workspace and scratch, is
- * a fault. Errors: DL_RESOURCE, DL_INPUT (g is not the plan's), and what the executor says. */
+/* Runs the launches of graph g's program one after the other, and compares each with the
+ * interpreter on the operands in memory; `plan` was compiled from g. Faults: a result outside the
+ * range of float32 rounding; an operand or a result of the program that differs from what its
+ * kernel stored; a byte that a kernel wrote outside of its arguments, workspace and scratch.
+ * Errors: DL_RESOURCE, DL_INPUT (g is not the plan's graph), and errors of the executor. */
 bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan,
                        const dl_verify_run *run, dl_verdict *v, dl_error *err);
 
 /* A model's graphs of one name, "train" or "eval". */
 typedef struct {
     const dl_graph *written; /* as the front end built it, before any pass */
-    const dl_graph
-        *derived; /* train: what the passes up to autodiff make of another such graph; or NULL */
-    const dl_graph *made; /* what the kernels do, of which the plan was made */
+    const dl_graph *
+        derived; /* train: the result of the passes up to autodiff on another such graph; or NULL */
+    const dl_graph *made; /* the compiled graph, of which the plan was made */
 } dl_verify_graphs;
 
-/* Runs the graphs by the interpreter in double precision from the variables that `fill` makes; of
- * `written` each op by its own meaning (verify/reference.h). What must agree, each a fault where it
- * does not: each op of `written`, once a kind, and its gradient: what the passes make of it, with
- * that meaning and its central differences; outputs, losses, metrics, figures, statistics: `made`
- * with `written`, but for what rounding constants to float32 explains, and finite somewhere: else
- * there is nothing to compare, which is a fault; of train, gradients: those of `derived` with
- * central differences of the loss of `written`, along directions in which all parameters move; of
- * train, updates: those of `made` with the optimiser's definition on these gradients. `float32`: by
- * result of `written`, the relative error of the compiled program beside the model as written (no
- * judgement), NAN for updates, gradients and what is nowhere finite. recipe: of train; NULL
- * elsewhere. Errors: DL_RESOURCE, DL_INPUT, and what the executor says. */
+/* Runs the graphs with the interpreter in double precision, from the variables that `fill` makes;
+ * `written` with each op's reference (verify/reference.h). Each disagreement is a fault:
+ *
+ *   each kind of op of `written`, once, and its gradient: the passes' result against the reference
+ *   and its central differences;
+ *   outputs, losses, metrics, figures, statistics: `made` against `written`, except for the effect
+ *   of rounding constants to float32; some elements must be finite, so that there is something to
+ *   compare;
+ *   train, gradients: those of `derived` against central differences of the loss of `written`,
+ *   along directions in which all parameters move;
+ *   train, updates: those of `made` against the optimiser's definition on these gradients.
+ *
+ * `float32`: by result of `written`, the relative error of the compiled program compared with the
+ * written model (not tested); NAN for updates, gradients and results without finite elements.
+ * recipe: of train; NULL otherwise. Errors: DL_RESOURCE, DL_INPUT, and errors of the executor. */
 bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl_plan *plan,
                        const dl_verify_run *run, const dl_recipe *recipe, dl_verdict *v,
                        double *float32, dl_error *err);
 
-/* The recipe's updates by themselves, which need no model: a small graph that the pass `optimizer`
- * completes takes some thirty steps, through warm-up, epochs, clipping and, where the loss is
- * scaled, a step that is skipped; next to the definition of the optimiser and the schedule in plain
+/* Tests the recipe's updates without a model. A small graph that the pass `optimizer` completes
+ * runs some thirty steps, through warm-up, epochs, clipping and, where the loss is scaled, a
+ * skipped step. They are compared with the definition of the optimiser and the schedule in plain
  * C. */
 bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify_run *run,
                        dl_verdict *v, dl_error *err);

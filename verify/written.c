@@ -1,10 +1,10 @@
-/* A graph as the front end built it, run by the ops' own meaning. */
+/* A graph as the front end built it, run with the ops' references. */
 #include <stdlib.h>
 
 #include "verify/parts.h"
 
-/* Behind the numbers that the graph has already, in the order of its nodes: as a step counts them.
- */
+/* Numbers random ops after those that have numbers already, in the order of nodes, as the compiler
+ * does. */
 static void number_draws(dl_written *w) {
     int next = 0;
     for (int i = 0; i < w->g->nodes.n; i++) {

@@ -1,6 +1,5 @@
-/* One node of a graph as written, by its own meaning. Of an op that draws, by the number that it
- * has among those of the step. Runs (written.c) and held branches (branches.c) compute their nodes
- * here. */
+/* Runs one node of a written graph by its reference; a random op has its number among those of the
+ * step. Runs (written.c) and fixed branches (branches.c) compute their nodes here. */
 #include "verify/parts.h"
 
 void dl_written_meaning(const dl_written *w, const dl_node *n, double *const *data) {
