@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from oracle_nets import philox
 
 table = open(os.path.join(os.path.dirname(__file__), "../../ir/ops.def")).read()
-ops = re.findall(r'^OP\(\w+, "(\w+)", -?\d, (\w+), \w+, \w+, (\w+)', table, re.M)
+ops = re.findall(r'^OP\(\w+, "(\w+)", -?\d, (\w+),\s+\w+, \w+, (\w+)', table, re.M)
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
 rng = np.random.default_rng(7)
@@ -160,7 +160,7 @@ case("relayout", [ta], {}, "NCHW", nchw)
 
 # contractions by windows: 1 to 3 spatial axes, strides, asymmetric padding, dilation, groups; gradients by PyTorch's
 # autograd. The transposed convolution is the input gradient too, its weight [in, out / groups, k...] read as [O, C / groups, k...]
-sliding = re.findall(r'^OP\(\w+, "(\w+)".*WINDOWS\((\w), (\w), (\w)\)', table, re.M)
+sliding = re.findall(r'^OP\(\w+, "(\w+)",[^"]*WINDOWS\((\w), (\w), (\w)\)', table, re.M)
 conv, conv_transpose = (F.conv1d, F.conv2d, F.conv3d), (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
