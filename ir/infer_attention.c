@@ -66,7 +66,7 @@ static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
     if (n->nin != want && !(drops && n->nin == want + 1))
         return dl_fault(fault, -1, "wrong_arity", "%s %s takes %d operands%s, not %d",
                         dl_op_text(n), drops ? "with dropout" : "without dropout", want,
-                        drops ? ", or a part behind them" : "", n->nin);
+                        drops ? ", or a part after them" : "", n->nin);
     if (number < 0 || number >= DL_RANDOM_NUMBERS)
         return dl_fault(fault, -1, "bad_range", "random op %lld", (long long)number);
     return !drops || (want_type(n, first, &counter, "the seed", fault) &&

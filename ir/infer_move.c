@@ -65,7 +65,7 @@ bool dl_rule_pad(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                         hi->n);
     if (lo->ints[0] < 0 || hi->ints[0] < 0)
         return dl_fault(fault, -1, "bad_range",
-                        "pad adds %lld before and %lld behind axis %s; neither may be negative",
+                        "pad adds %lld before and %lld after axis %s; neither may be negative",
                         (long long)lo->ints[0], (long long)hi->ints[0], r->axis[at].name),
                dl_fault_help(fault, "take elements away with a slice");
     int64_t size;

@@ -108,10 +108,13 @@ int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
 
 dl_around dl_type_laid_around(const dl_type *t, int axis) {
     int64_t lanes = dl_layout_lanes(t->layout);
-    bool behind = t->layout.kind != DL_ROW && t->rank > 1; /* axis 1 comes after the others */
+    bool channels_last =
+        t->layout.kind != DL_ROW && t->rank > 1; /* axis 1 comes after the others */
     dl_around a = {1, t->axis[axis].size, axis ? lanes : 1};
     for (int i = 0; i < t->rank; i++) {
-        bool before = behind && i == 1 ? false : behind && axis == 1 ? true : i < axis;
+        bool before = channels_last && i == 1      ? false
+                      : channels_last && axis == 1 ? true
+                                                   : i < axis;
         if (i != axis)
             *(before ? &a.outer : &a.inner) *=
                 i ? t->axis[i].size : (t->axis[0].size + lanes - 1) / lanes;

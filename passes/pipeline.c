@@ -100,7 +100,7 @@ static bool check_stage(const dl_module *m, dl_stage stage, const char *user,
 static bool check_behind(const dl_module *m, const dl_pass *pass, dl_error *err) {
     dl_error why = {0};
     return dl_validate_module(m, pass->leaves, &why) ||
-           dl_fail(err, why.code, "behind pass '%s': %s", pass->name, why.message);
+           dl_fail(err, why.code, "after pass '%s': %s", pass->name, why.message);
 }
 
 static bool run_pass(dl_module *m, dl_pass_fn *run, dl_pass_ctx *ctx) {

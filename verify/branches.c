@@ -95,7 +95,7 @@ static bool hold_sides(dl_written *w, const dl_node *n, double *const *data) {
     return true;
 }
 
-/* Of a maximum or minimum: the share of each element that attains it, also where several do. */
+/* For a maximum or minimum: the share of each element that attains it, also where several do. */
 static bool hold_winners(dl_written *w, const dl_node *n, double *const *data) {
     const dl_type *t = &n->in[0]->type, *to = &n->out[0].type;
     bool fresh;

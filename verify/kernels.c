@@ -310,7 +310,7 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan,
     if (s.exec) v->judged.guards += (int)dlr_exec_zones(s.exec);
     if (s.overrun) {
         char *why =
-            dl_format(arena, "kernels of '%s' behind the one that wrote where it may not", g->name);
+            dl_format(arena, "kernels of '%s' after the one that wrote where it may not", g->name);
         dl_push(arena, &v->skipped, why);
         ok = true;
     }

@@ -24,7 +24,7 @@ static int64_t count_passes(const dl_kernel *k, const dl_sweeps *sweeps, int p) 
             const dl_kinstr *in = &k->instrs.at[sweeps->at[i].run.at[j]];
             touches |= (in->kind == DL_K_LOAD || in->kind == DL_K_STORE) && in->param == p;
         }
-        n += touches && !sweeps->at[i].behind;
+        n += touches && !sweeps->at[i].finalize;
     }
     return n ? n : 1;
 }

@@ -167,9 +167,9 @@ static const char *fault_in_value(const check *c, int number, const dl_index *x)
         return FAULT(c, "a coordinate is no whole number");
     for (int i = 0; i < c->k->instrs.n; i++)
         if (c->k->instrs.at[i].kind == DL_K_REDUCE || c->k->instrs.at[i].kind == DL_K_CONTRACT)
-            return FAULT(c, "a coordinate that a value tells, beside a reduction");
+            return FAULT(c, "a coordinate by value together with a reduction");
     return x->axis >= 0 || x->nterms || x->offset || x->div > 1
-               ? FAULT(c, "a coordinate beside a value")
+               ? FAULT(c, "a coordinate together with a value")
                : NULL;
 }
 
@@ -177,7 +177,7 @@ static const char *fault_in_terms(const check *c, const dl_index *x, bool store)
     if (x->nterms < 0 || x->nterms > DL_MAX_TERMS)
         return FAULT(c, "an index of %d terms", x->nterms);
     if (x->nterms && (x->axis >= 0 || store))
-        return FAULT(c, store ? "a store at a sum of terms" : "an axis beside terms");
+        return FAULT(c, store ? "a store at a sum of terms" : "an axis together with terms");
     if (x->div < 0 || (unsigned)x->outside >= DL_OUT_ANY || (store && (x->div > 1 || x->outside)))
         return FAULT(c, store ? "a store at a divided index" : "no way to divide an index");
     for (int i = 0; i < x->nterms; i++) {

@@ -69,19 +69,20 @@ static void find_stage(finder *f, int i) {
         is_global(f, i) || (s->kind == DL_K_ELEM && stage && !inside && of == (int)s->axes);
 }
 
-static int find_sweep(finder *f, int stage, bool behind, unsigned axes, unsigned row) {
+static int find_sweep(finder *f, int stage, bool finalize, unsigned axes, unsigned row) {
     for (int i = 0; i < f->s.n; i++) {
         const dl_sweep *w = &f->s.at[i];
-        if (w->stage == stage && w->behind == behind && w->axes == axes && w->row == row) return i;
+        if (w->stage == stage && w->finalize == finalize && w->axes == axes && w->row == row)
+            return i;
     }
-    f->s.at[f->s.n] = (dl_sweep){.stage = stage, .behind = behind, .axes = axes, .row = row};
+    f->s.at[f->s.n] = (dl_sweep){.stage = stage, .finalize = finalize, .axes = axes, .row = row};
     return f->s.n++;
 }
 
 /* Is there a finalize step of first reductions that keep these axes? */
-static bool is_behind(const finder *f, unsigned axes) {
+static bool has_finalize(const finder *f, unsigned axes) {
     for (int i = 0; i < f->s.n; i++)
-        if (f->s.at[i].behind && f->s.at[i].stage == 1 && f->s.at[i].axes == axes) return true;
+        if (f->s.at[i].finalize && f->s.at[i].stage == 1 && f->s.at[i].axes == axes) return true;
     return false;
 }
 
@@ -104,7 +105,7 @@ static void place_root(finder *f, int i) {
     }
     if (store && stage && f->small[arg] && f->of[arg] == (int)axes)
         f->sweep[i] = find_sweep(f, stage, true, axes, 0);
-    else if (store && !stage && !f->inside[arg] && is_behind(f, axes))
+    else if (store && !stage && !f->inside[arg] && has_finalize(f, axes))
         f->sweep[i] =
             find_sweep(f, 1, true, axes, 0); /* it could run earlier, in a loop nest of its own */
     else if (f->row && (axes & f->row) == f->row)
@@ -126,9 +127,9 @@ static void fill(finder *f, int number) {
         bool root = f->sweep[i] == number;
         need[i] |= root;
         if (!need[i]) continue;
-        bool before = w->behind ? f->s.stage[i] < w->stage : true;
+        bool before = w->finalize ? f->s.stage[i] < w->stage : true;
         if (!root && (is_global(f, i) || (f->small[i] && before))) {
-            bool own = w->behind && is_global(f, i) && f->s.stage[i] == w->stage;
+            bool own = w->finalize && is_global(f, i) && f->s.stage[i] == w->stage;
             f->s.kept[i] |= !own;
             /* computed where the partial results that it depends on are combined */
             if (!is_global(f, i))
@@ -150,7 +151,7 @@ static void fill(finder *f, int number) {
 /* A stage's finalize steps come first, then its other loop nests. */
 static int compare(const dl_sweep *a, const dl_sweep *b) {
     if (a->stage != b->stage) return a->stage - b->stage;
-    return (int)b->behind - (int)a->behind;
+    return (int)b->finalize - (int)a->finalize;
 }
 
 static void sort(finder *f) {
@@ -177,13 +178,13 @@ dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned 
     int last = 0;
     for (int i = 0; i < f.s.n; i++) {
         if (f.s.at[i].stage > last) last = f.s.at[i].stage;
-        if (!f.s.at[i].behind) fill(&f, i);
+        if (!f.s.at[i].finalize) fill(&f, i);
     }
     for (int stage = last; stage >= 0; stage--) {
         bool swept = false;
         for (int i = 0; i < f.s.n; i++) {
-            swept |= f.s.at[i].stage == stage && !f.s.at[i].behind;
-            if (f.s.at[i].stage == stage && f.s.at[i].behind) fill(&f, i);
+            swept |= f.s.at[i].stage == stage && !f.s.at[i].finalize;
+            if (f.s.at[i].stage == stage && f.s.at[i].finalize) fill(&f, i);
         }
         f.s.times += swept;
     }
@@ -194,7 +195,7 @@ dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned 
 int dl_sweeps_beside(const dl_sweeps *s, int from) {
     int to = from;
     while (to < s->n && s->at[to].stage == s->at[from].stage &&
-           s->at[to].behind == s->at[from].behind)
+           s->at[to].finalize == s->at[from].finalize)
         to++;
     return to;
 }

@@ -9,7 +9,7 @@
  * longest chain of reductions that it needs. A loop nest runs at every point of some axes. It
  * stores, reduces, and recomputes the values of earlier stages that it needs, down to parameters
  * and to kept values: results of reductions, and values computed from these alone (a mean, a
- * deviation). A loop nest that is `behind` is a finalize step: it combines partial results, and
+ * deviation). A loop nest with `finalize` is a finalize step: it combines partial results, and
  * computes and stores values of these alone.
  *
  * With a `row`, a set of axes, reductions over exactly these axes are resident and need no loop
@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
     int stage;
-    bool behind;            /* a finalize step: combines partial results of reductions */
+    bool finalize;          /* combines partial results of reductions over the grid */
     unsigned axes, row;     /* runs at every point of `axes`, over rows of `row`; no bit in both */
     DL_ARRAY(int) run;      /* the instructions that it computes, stores and reduces, in order */
     DL_ARRAY(int) read;     /* kept values and results of reductions that it reads */

@@ -14,7 +14,7 @@ typedef struct {
     dl_sweeps s;
     int *root;       /* by instruction: the loop nest whose store or reduction it is, or -1 */
     int *stored;     /* by instruction: the store that later loop nests read it back from, or -1 */
-    bool *behind;    /* by instruction: depends on such a value within a loop nest */
+    bool *derived;   /* by instruction: depends on such a value within a loop nest */
     bool *seen;      /* of a walk */
     int *now, *late; /* by instruction: its number in the new kernel, at its place and in later loop
                         nests; or -1 */
@@ -67,7 +67,7 @@ static int64_t count_bytes(const reader *r, const dl_sweep *w) {
     return bytes;
 }
 
-static bool is_late(const dl_sweep *w, int stage) { return !w->behind && w->stage > stage; }
+static bool is_late(const dl_sweep *w, int stage) { return !w->finalize && w->stage > stage; }
 
 /* Bytes that the loop nests after `stage` read. */
 static int64_t count_late(const reader *r, int stage) {
@@ -95,7 +95,7 @@ static int choose(reader *r) {
                 continue;
             const dl_sweep *w = &r->s.at[r->root[i]];
             int of = in->args[0];
-            if (w->behind || w->stage != stage || r->stored[of] >= 0 || !gives_back(r, of, i) ||
+            if (w->finalize || w->stage != stage || r->stored[of] >= 0 || !gives_back(r, of, i) ||
                 !precedes(r, i, stage))
                 continue;
             int64_t before = count_late(r, stage);
@@ -115,7 +115,7 @@ static int emit(reader *r, dl_kinstr in) {
 
 /* Instruction i as the later sweeps have it. */
 static int take_late(reader *r, int i) {
-    if (!r->behind[i] || is_left(r, i)) return r->now[i];
+    if (!r->derived[i] || is_left(r, i)) return r->now[i];
     if (r->late[i] >= 0) return r->late[i];
     dl_kinstr in = *instr_of(r, i);
     if (r->stored[i] >= 0) {
@@ -139,7 +139,7 @@ static bool *find_needed(const reader *r, int stage) {
     for (int i = n - 1; i >= 0; i--) {
         bool root = r->root[i] >= 0, of_late = root && is_late(&r->s.at[r->root[i]], stage);
         *(of_late ? &late[i] : &needed[i]) |= root || (is_root(r, i) && r->root[i] < 0);
-        if (late[i] && (!r->behind[i] || is_left(r, i)) && !of_late) needed[i] = true;
+        if (late[i] && (!r->derived[i] || is_left(r, i)) && !of_late) needed[i] = true;
         for (int a = 0; a < r->steps[i].nargs; a++) {
             int of = r->steps[i].args[a];
             if (needed[i]) needed[of] = true;
@@ -159,7 +159,7 @@ const dl_kernel *dl_kernel_read_back(dl_arena *arena, const dl_kernel *k) {
     if (r.s.times < 2) return k;
     r.root = DL_NEWS(arena, int, n + 1), r.stored = DL_NEWS(arena, int, n + 1);
     r.now = DL_NEWS(arena, int, n + 1), r.late = DL_NEWS(arena, int, n + 1);
-    r.behind = DL_NEWS(arena, bool, n + 1), r.seen = DL_NEWS(arena, bool, n + 1);
+    r.derived = DL_NEWS(arena, bool, n + 1), r.seen = DL_NEWS(arena, bool, n + 1);
     for (int i = 0; i < n; i++) r.root[i] = r.stored[i] = r.now[i] = r.late[i] = -1;
     for (int w = 0; w < r.s.n; w++)
         for (int i = 0; i < r.s.at[w].run.n; i++)
@@ -167,9 +167,9 @@ const dl_kernel *dl_kernel_read_back(dl_arena *arena, const dl_kernel *k) {
     int stage = choose(&r);
     if (stage < 0) return k;
     for (int i = 0; i < n; i++) {
-        r.behind[i] = r.stored[i] >= 0;
+        r.derived[i] = r.stored[i] >= 0;
         for (int a = 0; a < r.steps[i].nargs; a++)
-            r.behind[i] |= r.behind[r.steps[i].args[a]] && !is_left(&r, r.steps[i].args[a]);
+            r.derived[i] |= r.derived[r.steps[i].args[a]] && !is_left(&r, r.steps[i].args[a]);
     }
     const bool *needed = find_needed(&r, stage);
     r.made = DL_NEW(arena, dl_kernel);

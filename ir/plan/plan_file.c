@@ -438,7 +438,7 @@ static bool read_sections(dl_plan *p, const char *path, const char *file, size_t
         if (c.fault) return damaged(path, c.fault, err);
         at += table[i].bytes;
     }
-    if (at != n) return damaged(path, "there are bytes behind its last section", err);
+    if (at != n) return damaged(path, "there are bytes after its last section", err);
     dl_error why = {0};
     return dl_plan_check(p, &why) || damaged(path, why.message, err);
 }

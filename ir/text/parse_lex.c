@@ -26,7 +26,7 @@ static bool fail_here(dl_parser *p, const char *s, const char *message) {
 
 static bool fail_byte(dl_parser *p, const char *s, const char *start, const char *what) {
     dl_token here = {.line = p->line, .column = (int)(s - p->line_start) + 1};
-    return dl_lex_fail(p, &here, "%s (byte 0x%02X, %lld behind the start of %s)", what,
+    return dl_lex_fail(p, &here, "%s (byte 0x%02X, %lld after the start of %s)", what,
                        (unsigned char)*s, (long long)(s - start),
                        s == start ? "itself" : "its token");
 }
@@ -38,7 +38,7 @@ static const char *span(const char *s, const char *end, bool (*member)(char)) {
 }
 
 /* A quoted string at s; its value goes to tok.text. */
-static bool lex_string(dl_parser *p, const char *s, const char **behind) {
+static bool lex_string(dl_parser *p, const char *s, const char **after) {
     dl_buf b = {0};
     const char *start = s++;
     bool ok = false;
@@ -84,22 +84,22 @@ static bool lex_string(dl_parser *p, const char *s, const char **behind) {
     }
     if (ok) p->tok.text = dl_intern_n(b.at, b.n);
     dl_buf_free(&b);
-    *behind = s + ok;
+    *after = s + ok;
     return ok;
 }
 
 /* %, $ or @ with a bare or quoted name. */
-static bool lex_sigil(dl_parser *p, const char *s, const char **behind) {
+static bool lex_sigil(dl_parser *p, const char *s, const char **after) {
     static const char *const what[] = {['%'] = "%", ['$'] = "$", ['@'] = "@"};
     p->tok.kind = *s == '%' ? TOK_VALUE : *s == '$' ? TOK_VAR : TOK_AT;
-    if (p->end - s > 1 && s[1] == '"') return lex_string(p, s + 1, behind);
-    *behind = span(s + 1, p->end, dl_is_name);
-    if (*behind == s + 1) {
+    if (p->end - s > 1 && s[1] == '"') return lex_string(p, s + 1, after);
+    *after = span(s + 1, p->end, dl_is_name);
+    if (*after == s + 1) {
         char message[64];
-        snprintf(message, sizeof message, "expected a name behind %s", what[(int)*s]);
+        snprintf(message, sizeof message, "expected a name after %s", what[(int)*s]);
         return fail_here(p, s, message);
     }
-    if (*behind - s <= DL_TOKEN_MAX) p->tok.text = dl_intern_n(s + 1, (size_t)(*behind - s - 1));
+    if (*after - s <= DL_TOKEN_MAX) p->tok.text = dl_intern_n(s + 1, (size_t)(*after - s - 1));
     return true;
 }
 
@@ -116,7 +116,7 @@ static const char *span_number(const char *s, const char *end) {
 }
 
 /* A comment: up to the end of the line, any UTF-8. */
-static bool lex_comment(dl_parser *p, const char *s, const char **behind) {
+static bool lex_comment(dl_parser *p, const char *s, const char **after) {
     const char *start = s;
     p->tok.at = s + 1;
     while (s < p->end && *s != '\n') {
@@ -126,14 +126,14 @@ static bool lex_comment(dl_parser *p, const char *s, const char **behind) {
         s += n;
     }
     p->tok.n = (size_t)(s - p->tok.at);
-    *behind = s;
+    *after = s;
     return true;
 }
 
 bool dl_lex(dl_parser *p) {
     const char *s = p->next;
     while (s < p->end && (*s == ' ' || *s == '\t' || *s == '\r')) s++;
-    const char *behind = s + 1;
+    const char *after = s + 1;
     p->tok = (dl_token){.at = s, .line = p->line, .column = (int)(s - p->line_start) + 1};
     bool comment = s < p->end && *s == '#';
     if (comment && !lex_comment(p, s, &s)) return false;
@@ -151,27 +151,27 @@ bool dl_lex(dl_parser *p) {
     }
     if (dl_is_letter(*s)) {
         p->tok.kind = TOK_WORD;
-        behind = span(s, p->end, dl_is_word);
-        if (behind - s <= DL_TOKEN_MAX) p->tok.text = dl_intern_n(s, (size_t)(behind - s));
+        after = span(s, p->end, dl_is_word);
+        if (after - s <= DL_TOKEN_MAX) p->tok.text = dl_intern_n(s, (size_t)(after - s));
     } else if (*s == '"') {
         p->tok.kind = TOK_STRING;
-        if (!lex_string(p, s, &behind)) return false;
+        if (!lex_string(p, s, &after)) return false;
     } else if (*s == '%' || *s == '$' || *s == '@') {
-        if (!lex_sigil(p, s, &behind)) return false;
+        if (!lex_sigil(p, s, &after)) return false;
     } else if (*s == '-' && p->end - s > 1 && s[1] == '>') {
         p->tok.kind = TOK_ARROW;
-        behind = s + 2;
+        after = s + 2;
     } else if (dl_is_digit(*s) || *s == '-' || *s == '+' || *s == '.') {
         p->tok.kind = TOK_NUMBER;
-        behind = span_number(s, p->end);
+        after = span_number(s, p->end);
     } else if (*s && strchr("{}[](),=:", *s)) {
         p->tok.kind = TOK_MARK;
     } else {
         return fail_byte(p, s, s, "a character that means nothing here");
     }
-    if (behind - s > DL_TOKEN_MAX) return fail_here(p, s, "a token longer than 64 KiB");
-    p->tok.n = (size_t)(behind - s);
-    p->next = behind;
+    if (after - s > DL_TOKEN_MAX) return fail_here(p, s, "a token longer than 64 KiB");
+    p->tok.n = (size_t)(after - s);
+    p->next = after;
     return true;
 }
 
@@ -257,22 +257,22 @@ static bool read_loc(dl_parser *p, const char *s, size_t n, dl_loc *loc) {
     dl_parser sub = {.name = p->name, .next = s, .end = s + n, .line_start = s, .line = 1};
     dl_error ignored = {0};
     sub.err = &ignored;
-    const char *file, *behind;
+    const char *file, *after;
     if (n && *s == '"') {
-        if (!lex_string(&sub, s, &behind)) return false;
+        if (!lex_string(&sub, s, &after)) return false;
         file = sub.tok.text;
     } else {
-        behind = span(s, s + n, dl_is_name);
-        file = dl_intern_n(s, (size_t)(behind - s));
+        after = span(s, s + n, dl_is_name);
+        file = dl_intern_n(s, (size_t)(after - s));
     }
     int64_t number[2] = {0, 0};
     int count = 0;
-    for (; behind < s + n; count++) {
-        if (*behind != ':' || count == 2) return false;
-        const char *digits = ++behind;
-        for (; behind < s + n && dl_is_digit(*behind) && behind - digits < 9; behind++)
-            number[count] = number[count] * 10 + (*behind - '0');
-        if (behind == digits || *digits == '0') return false;
+    for (; after < s + n; count++) {
+        if (*after != ':' || count == 2) return false;
+        const char *digits = ++after;
+        for (; after < s + n && dl_is_digit(*after) && after - digits < 9; after++)
+            number[count] = number[count] * 10 + (*after - '0');
+        if (after == digits || *digits == '0') return false;
     }
     if (count == 0 || !*file) return false;
     *loc = (dl_loc){file, (int)number[0], (int)number[1]};

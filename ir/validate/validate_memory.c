@@ -84,8 +84,8 @@ static bool enter(dl_checker *c, live_set *live, const dl_node *n, const dl_valu
     int at = place_of(live, v->offset);
     const dl_value *before =
         at > 0 && end_of(live->at[at - 1]) > v->offset ? live->at[at - 1] : NULL;
-    const dl_value *behind = at < live->n && live->at[at]->offset < end_of(v) ? live->at[at] : NULL;
-    const dl_value *other = before ? before : behind;
+    const dl_value *after = at < live->n && live->at[at]->offset < end_of(v) ? live->at[at] : NULL;
+    const dl_value *other = before ? before : after;
     if (other)
         return dl_check_fail(
             c, n, "%%%u lies at bytes %lld to %lld, where %%%u (%lld to %lld) is still needed",
@@ -171,7 +171,7 @@ bool dl_check_memory(dl_checker *c) {
 
     /* By node, chained by value id: values that end there though the node does not read them. */
     const dl_value **late = DL_NEWS(c->scratch, const dl_value *, g->nodes.n + 1),
-                   **behind = DL_NEWS(c->scratch, const dl_value *, g->next_id + 1);
+                   **next = DL_NEWS(c->scratch, const dl_value *, g->next_id + 1);
     bool *chained = DL_NEWS(c->scratch, bool,
                             g->next_id + 1); /* each once, though several collectives may read it */
     for (int i = 0; i < g->nodes.n; i++)
@@ -179,14 +179,14 @@ bool dl_check_memory(dl_checker *c) {
             const dl_value *v = g->nodes.at[i]->in[j];
             int end = last_read[v->id];
             if (v->var || end <= i || end >= g->nodes.n || chained[v->id]) continue;
-            behind[v->id] = late[end], late[end] = v, chained[v->id] = true;
+            next[v->id] = late[end], late[end] = v, chained[v->id] = true;
         }
     for (int i = 0; i < g->nodes.n; i++)
         for (int j = 0; j < g->nodes.at[i]->nout && waits[i] >= 0; j++) { /* unread results */
             const dl_value *v = &g->nodes.at[i]->out[j];
             int end = last_read[v->id];
             if (end <= i || end != waits[i] - 1 || end >= g->nodes.n || chained[v->id]) continue;
-            behind[v->id] = late[end], late[end] = v, chained[v->id] = true;
+            next[v->id] = late[end], late[end] = v, chained[v->id] = true;
         }
 
     const dl_value **next_of = DL_NEWS(c->scratch, const dl_value *,
@@ -210,7 +210,7 @@ bool dl_check_memory(dl_checker *c) {
         }
         for (int j = 0; j < n->nin; j++)
             if (!n->in[j]->var && last_read[n->in[j]->id] <= i) leave(&live, n->in[j]);
-        for (const dl_value *v = late[i]; v; v = behind[v->id]) leave(&live, v);
+        for (const dl_value *v = late[i]; v; v = next[v->id]) leave(&live, v);
         for (int j = 0; j < n->nout; j++)
             if (last_read[n->out[j].id] < 0) leave(&live, &n->out[j]);
     }

@@ -171,7 +171,7 @@ static extent reshape(const reach *r, const dl_node *n) {
         while (u0 < u - 1 && from->axis[u0].size == 1) u0++;
         while (v0 < v - 1 && t->axis[v0].size == 1) v0++;
         bool here = in->axis >= u0 && in->axis < u;
-        if (here && in->axis != u0) return everything(n, "joins it behind another axis");
+        if (here && in->axis != u0) return everything(n, "joins it after another axis");
         unsigned inner = 0;
         for (int k = u0; k < u; k++) inner |= in->varies >> k & 1;
         if (here ? in->varies >> u0 & 1

@@ -45,18 +45,18 @@ static bool send(dl_cut *c, int source, int sink, int *by, int *queue) {
 bool *dl_cut_find(dl_cut *c, int source, int sink) {
     int *by = DL_NEWS(c->arena, int, c->n), *queue = DL_NEWS(c->arena, int, c->n), head = 0,
         tail = 0;
-    bool *behind = DL_NEWS(c->arena, bool, c->n);
+    bool *sink_side = DL_NEWS(c->arena, bool, c->n);
     while (send(c, source, sink, by, queue)) {
     }
-    queue[tail++] = sink, behind[sink] = true;
+    queue[tail++] = sink, sink_side[sink] = true;
     while (head < tail) { /* all nodes from which the sink is still reachable */
         int at = queue[head++];
         for (int i = 0; i < c->of[at].n; i++) {
             const dl_cut_edge *e = &c->edges.at[c->of[at].at[i]];
-            if (behind[e->to] || c->edges.at[e->twin].left == 0) continue;
-            behind[e->to] = true;
+            if (sink_side[e->to] || c->edges.at[e->twin].left == 0) continue;
+            sink_side[e->to] = true;
             queue[tail++] = e->to;
         }
     }
-    return behind;
+    return sink_side;
 }

@@ -234,9 +234,9 @@ static bool *find_computed(again *a) {
             if (of) dl_cut_join(&c, 2 * (int)(of - a->vertices.at) + 1, 2 * i, DL_CUT_NEVER);
         }
     }
-    const bool *behind = dl_cut_find(&c, source, sink);
+    const bool *sink_side = dl_cut_find(&c, source, sink);
     bool *computed = DL_NEWS(arena, bool, n + 1);
-    for (int i = 0; i < n; i++) computed[i] = behind[2 * i];
+    for (int i = 0; i < n; i++) computed[i] = sink_side[2 * i];
     return computed;
 }
 

@@ -90,7 +90,7 @@ static bool leaves_place(const dl_maker *m, const dl_sweeps *sweeps, int at, int
             if (sweeps->at[s].run.at[i] == at) writer = &sweeps->at[s];
     for (int s = 0; s < sweeps->n; s++) {
         const dl_sweep *w = &sweeps->at[s];
-        int phase = 2 * w->stage + !w->behind, limit = 2 * writer->stage + !writer->behind;
+        int phase = 2 * w->stage + !w->finalize, limit = 2 * writer->stage + !writer->finalize;
         for (int i = 0; i < w->run.n && phase >= limit; i++) {
             const dl_kinstr *in = &m->k->instrs.at[w->run.at[i]];
             if (in->kind == DL_K_CONTRACT)

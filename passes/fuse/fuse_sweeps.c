@@ -181,19 +181,19 @@ static int weigh(trial *t) {
     if (!find_steps(t) || is_deep(t)) return 0;
     dl_sweeps s = find_trial_sweeps(t);
     if (s.times > MOST_TIMES) return 0;
-    int behind = 0;
+    int finalizes = 0;
     int64_t most = 0;
     for (int i = 0; i < s.n; i++) {
-        if (!s.at[i].behind) continue;
+        if (!s.at[i].finalize) continue;
         int64_t left = dl_axes_points(space->rank, space->axis, s.at[i].axes);
-        behind++;
+        finalizes++;
         if (left > most) most = left;
     }
-    if (behind > 1 && most > MOST_LEFT) return 0;
+    if (finalizes > 1 && most > MOST_LEFT) return 0;
     if (s.times <= 1) return 1;
     int *sweeps = DL_NEWS(arena, int, t->n);
     for (int i = 0; i < s.n; i++)
-        for (int k = 0; k < s.at[i].run.n && !s.at[i].behind; k++) sweeps[s.at[i].run.at[k]]++;
+        for (int k = 0; k < s.at[i].run.n && !s.at[i].finalize; k++) sweeps[s.at[i].run.at[k]]++;
     for (int i = 0; i < t->n; i++)
         if (t->of[i] >= 0 && t->steps[i].kind == DL_K_ELEM && !pays_again(t, t->of[i], sweeps[i]))
             return 0;

@@ -236,7 +236,7 @@ static dl_value *add_result(const remaker *r, dl_node *n, const dl_type *type) {
 
 /* Adds the computation to an existing node before position `first`; returns the value, or NULL.
  * A weight gradient is no candidate: it runs through panels. */
-static dl_value *make_beside(const remade *m, int first) {
+static dl_value *join_existing(const remade *m, int first) {
     const remaker *r = m->r;
     const dl_kernel *made = m->made;
     dl_node *host = NULL;
@@ -291,10 +291,10 @@ static dl_value *make_again(remaker *r, const dl_node *n, dl_value *v, int first
         return NULL; /* a copy saves nothing */
     last.param = m.made->nin = m.operands.n;
     emit(&m, last);
-    dl_value *beside = make_beside(&m, first);
-    if (!beside && !pays(r, v, flops, ALONE_TIMES)) return NULL;
+    dl_value *joined = join_existing(&m, first);
+    if (!joined && !pays(r, v, flops, ALONE_TIMES)) return NULL;
     r->changed = true;
-    if (beside) return beside;
+    if (joined) return joined;
     dl_push(arena, &m.made->params,
             (dl_kparam){.name = dl_intern("o0"), .type = v->type, .is_out = true, .alias = -1});
     m.made->name = dl_internf("%s_again%d", r->g->name, r->number++);

@@ -123,11 +123,11 @@ void dl_grad_affine(dl_grad *g) {
         give_images(g, a, 2 * (n - 1), false);
         give_images(g, a, 2 * (n - 1), true);
     } else {
-        int64_t first = a.start < 0 ? -a.start : 0, behind = n - a.start > 0 ? n - a.start : 0;
+        int64_t first = a.start < 0 ? -a.start : 0, after = n - a.start > 0 ? n - a.start : 0;
         give_end(g, &a, 0, first < a.size ? first : a.size, 0);
         a.outside = DL_OUT_ZERO;
         dl_grad_give(g, 0, invert(g, g->dy, a, n));
-        give_end(g, &a, behind, a.size, n - 1);
+        give_end(g, &a, after, a.size, n - 1);
     }
 }
 

@@ -59,15 +59,15 @@ static void place_in_bucket(const dl_graph *g, const dl_value *x, int bucket, in
                             const int *last, dl_liveness *live) {
     const dl_node *n = g->nodes.at[bucket - 1];
     int s = -1;
-    int64_t behind = 0;
+    int64_t offset = 0;
     for (int k = 0; k < n->nin; k++) {
         const dl_value *in = n->in[k];
-        if (&n->out[k] == x) behind = live->inner[in->id] + dl_reduced_at(n), s = live->of[in->id];
+        if (&n->out[k] == x) offset = live->inner[in->id] + dl_reduced_at(n), s = live->of[in->id];
         if (in == x) s = -1;
     }
     if (s < 0) { /* an operand: after those that precede it in the list */
         for (int k = 0; k < n->nin && n->in[k] != x; k++)
-            behind += dl_memory_align(dl_type_bytes(&n->in[k]->type), 0);
+            offset += dl_memory_align(dl_type_bytes(&n->in[k]->type), 0);
         for (int k = 0; k < n->nin && s < 0; k++) s = live->of[n->in[k]->id];
     }
     if (s < 0) {
@@ -76,7 +76,7 @@ static void place_in_bucket(const dl_graph *g, const dl_value *x, int bucket, in
         for (int k = 0; k < n->nin; k++)
             live->at[s].bytes += dl_memory_align(dl_type_bytes(&n->in[k]->type), 0);
     }
-    live->of[x->id] = s, live->inner[x->id] = behind;
+    live->of[x->id] = s, live->inner[x->id] = offset;
     if (last[x->id] > live->at[s].last) live->at[s].last = last[x->id];
 }
 

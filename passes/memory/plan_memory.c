@@ -116,8 +116,8 @@ static void pack_best(dl_liveness *live, int64_t base, dl_arena *arena) {
 }
 
 static void reach(int64_t *end, const dl_value *v) {
-    int64_t behind = v->offset + dl_type_bytes(&v->type);
-    if (behind > *end) *end = behind;
+    int64_t after = v->offset + dl_type_bytes(&v->type);
+    if (after > *end) *end = after;
 }
 
 int64_t dl_module_arena_bytes(const dl_module *m) {

@@ -297,8 +297,8 @@ static void cut_types(sharder *s, dl_node *n, const dl_node *whole, int group, d
     }
     if (n->op != DL_OP_flash_attention) return;
     dl_type *log = &n->out[DL_ATT_LOG].type; /* [N, head, T], while y is [N, T, E] */
-    static const int beside[] = {0, 2, 1};
-    dl_axis *own = &log->axis[beside[at]];
+    static const int axis_at[] = {0, 2, 1};
+    dl_axis *own = &log->axis[axis_at[at]];
     dl_share share = share_of(s, group, own->size);
     own->size = share.n;
     if (at == 2) dl_node_set(s->b.graph, n, dl_attr_int(DL_ATTR_heads, own->size));

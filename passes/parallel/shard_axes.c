@@ -153,7 +153,7 @@ bool dl_shard_sums(const dl_node *n, int k, dl_along from, dl_along *other) {
     const dl_relation_axis *a = find_related(&r, k, at);
     if (!a || a->role != DL_ROLE_K || a->at[1 - k] < 0) return false;
     if (find_related(&r, 1 - k, a->at[1 - k]) != a) return false;
-    const dl_type *beside = &n->in[1 - k]->type;
-    *other = (dl_along){beside->axis[a->at[1 - k]].name, from.parts, from.ranks};
-    return from.parts == 1 || beside->rank < DL_MAX_RANK;
+    const dl_type *second = &n->in[1 - k]->type;
+    *other = (dl_along){second->axis[a->at[1 - k]].name, from.parts, from.ranks};
+    return from.parts == 1 || second->rank < DL_MAX_RANK;
 }

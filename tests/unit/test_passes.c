@@ -85,7 +85,7 @@ static void test_validation(void) {
         memcpy(pass, of[i].pass, sizeof pass);
         dl_pass_options opt = {.observe = spoil, .user = pass, .validate = of[i].validate};
         CHECK(dl_run_passes(m, pass, &ctx, opt) == of[i].passes, "%d: %s", (int)i, err.message);
-        CHECK(of[i].passes || strstr(err.message, "behind pass '"), "%d: %s", (int)i, err.message);
+        CHECK(of[i].passes || strstr(err.message, "after pass '"), "%d: %s", (int)i, err.message);
         dl_arena_free(m->arena);
     }
 }

@@ -390,7 +390,7 @@ static const struct {
     {GRAPH("  output \"\xC3\" = $x"), "3:11: a string that is not UTF-8 (byte 0xC3, 1 behind"},
     {GRAPH("  # \xFF"), "3:5: a comment that is not UTF-8 (byte 0xFF"},
     {GRAPH("  \xC3\xA9"), "3:3: a character that means nothing here (byte 0xC3"},
-    {GRAPH("  % = abs $x : f32[]"), "3:3: expected a name behind %"},
+    {GRAPH("  % = abs $x : f32[]"), "3:3: expected a name after %"},
     {"kernel @k() -> (%o: f32[]) space() {\n}\n", "3:1: kernel @k stands before no graph"},
     {"kernel @k(%a: f32[], %a: f32[]) -> () space() {\n}\n",
      "1:22: parameter %a stands there twice"},
@@ -428,7 +428,7 @@ static void test_faults(void) {
     }
     dl_error err = {0};
     CHECK(!dl_parse_module(arena, "graph @\0 {", 10, "t.dlir", &err));
-    CHECK_STR(err.message, "t.dlir:1:7: expected a name behind @");
+    CHECK_STR(err.message, "t.dlir:1:7: expected a name after @");
     size_t n = ((size_t)16 << 20) + 1;
     char *big = malloc(n);
     memset(big, '\n', n);
