@@ -39,7 +39,7 @@ bool dl_want_switch(const dl_node *n, dl_attr_id id, dl_shape_fault *fault);
 bool dl_want_same_dtype(const dl_node *n, dl_shape_fault *fault);
 /* Two floats of one type, or a 16-bit float and an f32 one, whose product has 16 bits. Only passes
  * write the mixed case: for a weight that is read without a cast
- * (passes/precision/low_weights.c). */
+ * (passes/precision/cast_weights_once.c). */
 bool dl_want_factors(const dl_node *n, dl_dtype *product, dl_shape_fault *fault);
 bool dl_want_float(const dl_node *n, int operand, dl_shape_fault *fault);
 bool dl_want_rank(const dl_node *n, int operand, int rank, const char *form, dl_shape_fault *fault);

@@ -16,7 +16,7 @@ typedef struct {
     int dp_rank, tp_rank, cp_rank;
     int sum_rank; /* this rank's index among the ranks that gradients are summed over */
     int zero;     /* 1: each rank keeps the optimiser's state of its shard of each parameter (ZeRO;
-                     ranks.c) */
+                     data_parallel.c) */
     int64_t
         least_shared; /* bytes; parameters smaller than this keep their whole state on each rank */
     int64_t batch_ranks; /* the number of ranks over whose samples batch statistics are computed:
@@ -60,7 +60,8 @@ typedef struct {
 
 extern const dl_pass dl_passes[];
 extern const int dl_npasses;
-const dl_pass *dl_pass_find(const char *name); /* NULL when there is none */
+/* The pass of this name, which may be a former one; NULL when there is none. */
+const dl_pass *dl_pass_find(const char *name);
 
 #define PASS(name, takes, leaves, skipped, help) dl_pass_fn dl_pass_##name;
 #include "passes/passes.def"
@@ -81,6 +82,7 @@ typedef struct {
     dl_validation validate;
     dl_pass_observer *observe;
     void *user;
+    void (*warn)(const char *text); /* called for each former name of a pass; or NULL */
 } dl_pass_options;
 
 /* Runs the named passes (comma-separated; empty: none) on every graph of the module, pass by

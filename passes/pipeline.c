@@ -5,8 +5,9 @@
  * explicit broadcasts and a reduction for each operand. plan_memory is last: offsets are valid
  * for one order only. */
 const char dl_pipeline[] =
-    "amp,global_batch,lower,simplify,shard,autodiff,ring,ranks,optimizer,products,simplify,"
-    "moments,low_weights,layout,sequence,fuse,buckets,updates,"
+    "amp,global_batch,lower,simplify,shard,autodiff,ring,data_parallel,optimizer,legalize_"
+    "contractions,simplify,"
+    "one_pass_variance,cast_weights_once,layout,order_collectives,fuse,buckets,in_place_updates,"
     "recompute,schedule,plan_memory";
 
 #define dl_skip_nothing NULL
@@ -18,7 +19,18 @@ const dl_pass dl_passes[] = {
 };
 const int dl_npasses = (int)(sizeof dl_passes / sizeof *dl_passes);
 
+/* Former names of passes, which users may have in scripts; accepted until 1.0. */
+static const struct {
+    const char *former, *name;
+} renamed[] = {
+    {"low_weights", "cast_weights_once"},  {"moments", "one_pass_variance"},
+    {"products", "legalize_contractions"}, {"ranks", "data_parallel"},
+    {"sequence", "order_collectives"},     {"updates", "in_place_updates"},
+};
+
 const dl_pass *dl_pass_find(const char *name) {
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+        if (strcmp(renamed[i].former, name) == 0) name = renamed[i].name;
     for (int i = 0; i < dl_npasses; i++)
         if (strcmp(dl_passes[i].name, name) == 0) return &dl_passes[i];
     return NULL;
@@ -41,8 +53,9 @@ static bool fail_unknown(const char *name, dl_pass_ctx *ctx) {
 typedef DL_ARRAY(const dl_pass *) pass_list;
 
 /* Parses comma-separated names of passes, with optional blanks around them; an unknown name is a
- * fault. */
-static bool parse_names(const char *names, dl_pass_ctx *ctx, pass_list *out) {
+ * fault, a former one a warning. */
+static bool parse_names(const char *names, dl_pass_ctx *ctx, const dl_pass_options *opt,
+                        pass_list *out) {
     for (const char *p = names ? names : ""; *p;) {
         size_t skip = strspn(p, ", "), n = strcspn(p + skip, ", ");
         p += skip;
@@ -50,6 +63,8 @@ static bool parse_names(const char *names, dl_pass_ctx *ctx, pass_list *out) {
         const char *name = dl_strndup(ctx->arena, p, n);
         const dl_pass *pass = dl_pass_find(name);
         if (!pass) return fail_unknown(name, ctx);
+        if (opt->warn && strcmp(pass->name, name) != 0)
+            opt->warn(dl_format(ctx->arena, "the pass '%s' is called '%s' now", name, pass->name));
         dl_push(ctx->arena, out, pass);
         p += n;
     }
@@ -97,7 +112,7 @@ static bool check_stage(const dl_module *m, dl_stage stage, const char *user,
                    *maker ? " (it takes what '" : "", maker, *maker ? "' leaves)" : "");
 }
 
-static bool check_behind(const dl_module *m, const dl_pass *pass, dl_error *err) {
+static bool check_after(const dl_module *m, const dl_pass *pass, dl_error *err) {
     dl_error why = {0};
     return dl_validate_module(m, pass->leaves, &why) ||
            dl_fail(err, why.code, "after pass '%s': %s", pass->name, why.message);
@@ -114,7 +129,8 @@ static bool run_pass(dl_module *m, dl_pass_fn *run, dl_pass_ctx *ctx) {
 
 bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_options opt) {
     pass_list run = {0}, skip = {0};
-    if (!parse_names(names, ctx, &run) || !parse_names(opt.skip, ctx, &skip)) return false;
+    if (!parse_names(names, ctx, &opt, &run) || !parse_names(opt.skip, ctx, &opt, &skip))
+        return false;
     if (opt.observe) opt.observe(opt.user, 0, NULL, m);
     const dl_pass *last = NULL; /* the last pass that ran */
     for (int i = 0; i < run.n; i++) {
@@ -131,7 +147,7 @@ bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_op
         if (opt.observe) opt.observe(opt.user, i + 1, pass, m);
         bool changed = pass->leaves != pass->takes;
         if (opt.validate == DL_VALIDATE_PASSES || (opt.validate == DL_VALIDATE_STAGES && changed))
-            if (!check_behind(m, pass, ctx->err)) return false;
+            if (!check_after(m, pass, ctx->err)) return false;
     }
     /* If DLC_SKIP leaves out the last passes, the module may lack the stage that the caller
      * needs. */

@@ -9,7 +9,8 @@ typedef struct {
     dl_layout weights;                /* the layout of convolution weights */
     unsigned low_products; /* 16-bit types that it multiplies, 1 << dl_dtype: weights have copies in
                               them */
-    unsigned written_out;  /* types of contractions and templates without kernels (pass products) */
+    unsigned written_out;  /* types of contractions and templates without kernels (pass
+                              legalize_contractions) */
     bool has_tf32;
     int balance; /* arithmetic intensity at which compute and memory take the same time, in flops a
                     byte; 0: DL_CORE_BALANCE */

@@ -1,6 +1,6 @@
 /* Fusion: the edges between nodes and their kinds, and the views that must exist in memory. */
 #include "passes/fuse/fuse.h"
-#include "passes/parallel/sequence.h"
+#include "passes/parallel/order_collectives.h"
 
 /* Contractions, templates and collectives read operands from memory, in their layout. */
 static bool reads_memory(dl_op op) {

@@ -33,7 +33,8 @@ int dl_schedule_find(const char *name) {
 
 /* ---- shards of the optimiser's state ---- */
 
-/* Does the node all-gather shards of this gradient (pass ranks)? Its operand is the rank's shard.
+/* Does the node all-gather shards of this gradient (pass data_parallel)? Its operand is the rank's
+ * shard.
  */
 static bool gathers_shares(const dl_node *n, const dl_result *r) {
     const dl_attr *of = n && n->op == DL_OP_all_gather ? dl_node_attr(n, DL_ATTR_of) : NULL;

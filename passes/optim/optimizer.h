@@ -4,8 +4,8 @@
 #include "ir/builder.h"
 #include "passes/pass.h"
 
-/* A parameter in its step. Where ranks keep shards of its state (pass ranks), all values here are
- * of this rank's shard, and the next value is all-gathered. */
+/* A parameter in its step. Where ranks keep shards of its state (pass data_parallel), all values
+ * here are of this rank's shard, and the next value is all-gathered. */
 typedef struct {
     dl_var *var;
     dl_value *own;      /* the old value */

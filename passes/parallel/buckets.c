@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "ir/walk.h"
-#include "passes/parallel/sequence.h"
+#include "passes/parallel/order_collectives.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -105,8 +105,8 @@ bool *dl_find_joinable(const dl_graph *g, int64_t most, dl_arena *arena) {
 
 /* The nodes of the graph that a bucket may hold, in order. A sum that fills a bucket by itself
  * stays alone, and does not end the bucket of small sums around it. For ordered collectives the
- * pass `sequence` has chosen: by now ranks with other shards may have other kernels, and would
- * choose differently. */
+ * pass `order_collectives` has chosen: by now ranks with other shards may have other kernels, and
+ * would choose differently. */
 static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, int *n) {
     const dl_uses *uses = dl_graph_uses(g, arena);
     member *m = DL_NEWS(arena, member, g->nodes.n + 1);

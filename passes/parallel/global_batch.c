@@ -1,11 +1,11 @@
 /* global_batch: where ranks share the samples of a step, a model's sum or mean over the samples
  * becomes that over all ranks' samples.
  *
- * If the loss is linear in these, its gradient is the mean of the ranks' gradients (pass ranks),
- * and nothing is built here. If it is not (a mean over targets that are not ignored, the root of a
- * mean), each rank's sum goes through an all_reduce first: a quotient of sums is not the mean of
- * the ranks' quotients. The pass runs before `lower`, while batch norms are still one op: their
- * statistics are a rank's own (or all ranks', sync_batch_norm).
+ * If the loss is linear in these, its gradient is the mean of the ranks' gradients (pass
+ * data_parallel), and nothing is built here. If it is not (a mean over targets that are not
+ * ignored, the root of a mean), each rank's sum goes through an all_reduce first: a quotient of
+ * sums is not the mean of the ranks' quotients. The pass runs before `lower`, while batch norms are
+ * still one op: their statistics are a rank's own (or all ranks', sync_batch_norm).
  *
  * Every value has a kind:
  *
@@ -269,8 +269,8 @@ static void begin_vars(batch *s) {
     }
 }
 
-/* A loss or metric is reported as the mean over the ranks (pass ranks), but integers are not.
- * State that is kept from step to step is equal on all ranks. */
+/* A loss or metric is reported as the mean over the ranks (pass data_parallel), but integers are
+ * not. State that is kept from step to step is equal on all ranks. */
 static void end_results(batch *s) {
     dl_graph *g = s->b.graph;
     for (int i = 0; i < g->results.n; i++) {

@@ -107,8 +107,7 @@ static int parts_for(const dl_node *slice, dl_along from) {
  * these values as desired. Where a slice needs more parts, *parts is their number. */
 static bool ends_in_products(finder *f, place from, int *parts) {
     DL_ARRAY(place)
-    reached = {0},
-    products = {0}; /* reached: values; products: parameters of the contractions */
+    reached = {0}, products = {0}; /* reached: values; products: parameters of the contractions */
     dl_push(f->arena, &reached, from);
     for (int i = 0; i < reached.n; i++) {
         place p = reached.at[i];

@@ -1,5 +1,5 @@
 #include "passes/parallel/waits.h"
-#include "passes/parallel/sequence.h"
+#include "passes/parallel/order_collectives.h"
 
 typedef void add_fn(dl_waits *w, int before, int then, dl_var *read, bool begins);
 

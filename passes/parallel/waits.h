@@ -1,6 +1,7 @@
 /* Dependences between nodes, for passes that reorder them. A node depends on the nodes of its
  * operands. A node that overwrites a variable with its next value depends on all other readers of
- * the old value. A collective depends on the one with the preceding number (sequence.c). */
+ * the old value. A collective depends on the one with the preceding number (order_collectives.c).
+ */
 #ifndef DL_WAITS_H
 #define DL_WAITS_H
 #include "ir/walk.h"

@@ -70,7 +70,7 @@ static void observe(void *user, int number, const dl_pass *pass, const dl_module
     dumper *d = user;
     const char *dir = dl_config_option(d->c, "dump-dir"),
                *after = dl_config_option(d->c, "dump-after");
-    bool print = after && pass && strcmp(after, pass->name) == 0;
+    bool print = after && pass && dl_pass_find(after) == pass;
     if (!dir && !print) return;
     dl_buf b = {0};
     dl_print_module(&b, m, dir ? (dl_print_options){.locations = true} : d->print);

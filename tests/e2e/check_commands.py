@@ -94,7 +94,7 @@ def test_low():
     """`dlc opt` runs the passes of mixed precision, too."""
     graph = "tests/golden/passes/low_weights_views.in.dlir"
     for args, text in (([], "contract $x, %"), (["--low-products"], "copy $bf16.m of $m")):
-        r = dlc("opt", "--passes=low_weights", "--low=bf16", *args, graph)
+        r = dlc("opt", "--passes=cast_weights_once", "--low=bf16", *args, graph)
         check(r.returncode == 0 and text in r.stdout, f"opt --low {args}: {r.stdout[-300:]} {r.stderr}")
     r = dlc("opt", "--passes=amp", "--low=f16", "tests/golden/passes/amp_none.in.dlir")
     check(r.returncode == 0 and "f16[N=2, E=3]" in r.stdout, f"opt --low=f16: {r.stdout} {r.stderr}")

@@ -60,7 +60,7 @@ static const struct {
     {"more elements than there are", "plan_memory",
      TRAIN X_IN "  %1 = broadcast $x : f32[N=2, C=3, H=8, T=140737488355328]\n}\n",
      "more than 2^47 elements"},
-    {"more bytes than 64 bits count", "layout,fuse,updates,schedule,plan_memory", NULL,
+    {"more bytes than 64 bits count", "layout,fuse,in_place_updates,schedule,plan_memory", NULL,
      "more than 2^62 bytes"},
     {"panels of two axes", "fuse", TRAIN "  input $x = %0 : f32[N=2, C=3] @panel16\n}\n",
      "no such layout"},
@@ -106,7 +106,7 @@ static const struct {
                 "  output \"y\" = %2\n}\n",
      NULL},
     {"nodes for schedule", "schedule", TENSOR, "'updates'"},
-    {"nodes for updates", "updates", TENSOR, "'fuse'"},
+    {"nodes for updates", "in_place_updates", TENSOR, "'fuse'"},
     {"nodes for plan_memory", "plan_memory", TENSOR, "only fused nodes"},
     {"kernels for simplify", "simplify", FUSED, "consists of kernels already"},
     {"kernels for autodiff", "autodiff", FUSED, "consists of kernels already"},
@@ -117,7 +117,7 @@ static const struct {
      "f32[N=4]\n}\n",
      "only fused nodes"},
     {"planned for schedule", "schedule", PLANNED, "planned already"},
-    {"planned twice", "updates,plan_memory,plan_memory", FUSED, "planned already"},
+    {"planned twice", "in_place_updates,plan_memory,plan_memory", FUSED, "planned already"},
     {"fused twice", "fuse,fuse", TENSOR, "consists of kernels already"},
     {"a place for one value alone", "",
      "graph @eval {\n  input $x = %0 : f32[N=4] at 0\n  input $z = %1 : f32[N=4]\n  arena 16\n}\n",
@@ -138,28 +138,30 @@ static const struct {
      EXP_K "graph @eval {\n  input $x = %0 : f32[N=5]\n  %1 = fused @k0($x) : f32[N=5]\n}\n",
      "but is given f32[N=5]"},
     /* right, though odd */
-    {"a sum of what is summed", "updates,schedule,plan_memory",
+    {"a sum of what is summed", "in_place_updates,schedule,plan_memory",
      "kernel @k0(%a: f32[N=4]) -> (%o: f32[]) space(N=4) {\n  %0 = load %a[N] : f32\n  %1 = sum %0 "
      "{over=[N]} : f32\n"
      "  %2 = sum %1 {over=[N]} : f32\n  store %o[], %2\n}\ngraph @eval {\n  input $x = %0 : "
      "f32[N=4]\n"
      "  %1 = fused @k0($x) : f32[]\n}\n",
      NULL},
-    {"loads outside", "updates,schedule,plan_memory",
+    {"loads outside", "in_place_updates,schedule,plan_memory",
      "kernel @k0(%a: f32[N=4]) -> (%o: f32[N=4]) space(N=4) {\n  %0 = load %a[N+140737488355328] : "
      "f32\n  "
      "store %o[N], %0\n}\n"
      "graph @eval {\n  input $x = %0 : f32[N=4]\n  %1 = fused @k0($x) : f32[N=4]\n  output \"y\" = "
      "%1\n}\n",
      NULL},
-    {"nothing at all", "simplify,autodiff,optimizer,layout,fuse,updates,schedule,plan_memory",
+    {"nothing at all",
+     "simplify,autodiff,optimizer,layout,fuse,in_place_updates,schedule,plan_memory",
      "graph @train {\n}\n", NULL},
-    {"sizes of 0", "simplify,autodiff,optimizer,simplify,layout,fuse,updates,schedule,plan_memory",
+    {"sizes of 0",
+     "simplify,autodiff,optimizer,simplify,layout,fuse,in_place_updates,schedule,plan_memory",
      TRAIN "  param $p = %0 : f32[N=0] init zero\n  %1 = mean $p {over=[N]} : f32[]\n  loss "
            "\"loss\" = %1\n}\n",
      NULL},
     {"a convolution's result as a weight",
-     "simplify,autodiff,optimizer,simplify,layout,fuse,updates,schedule,plan_memory",
+     "simplify,autodiff,optimizer,simplify,layout,fuse,in_place_updates,schedule,plan_memory",
      TRAIN X_IN
      "  input $z = %3 : f32[N=5, C=2, H=4]\n  param $v = %1 : f32[O=3, C=2, kH=2] init zero\n"
      "  %2 = conv $z, $v {stride=[1], pad_lo=[0], pad_hi=[0]} : f32[N=5, C=3, H=3]\n"
@@ -167,7 +169,7 @@ static const struct {
      "  %5 = sum %4 {over=[N, C, H]} : f32[]\n  loss \"loss\" = %5\n}\n",
      NULL},
     {"a weight that another graph knows as something else",
-     "layout,fuse,updates,schedule,plan_memory",
+     "layout,fuse,in_place_updates,schedule,plan_memory",
      TRAIN X_IN W_IN "  " CONV "  output \"y\" = %2\n}\ngraph @eval {\n" W_IN
                      "  %2 = exp $w : f32[O=4, C=3, kH=3]\n  output \"y\" = %2\n}\n",
      NULL},
@@ -224,7 +226,7 @@ static void test_skips(void) {
         const char *skip;
         bool works;
     } skips[] = {{"simplify", true},    {"autodiff", true},     {"optimizer", true},
-                 {"layout", false},     {"fuse", true},         {"updates", true},
+                 {"layout", false},     {"fuse", true},         {"in_place_updates", true},
                  {"schedule", true},    {"plan_memory", false}, {"fuse,simplify", true},
                  {"layout,fuse", false}};
     static const char text[] = TRAIN X_IN W_IN

@@ -26,6 +26,9 @@ static void observe(void *user, int number, const dl_pass *pass, const dl_module
     l->last = pass ? pass->name : "before";
 }
 
+static int warnings;
+static void warn(const char *text) { warnings += strstr(text, "' is called '") != NULL; }
+
 static void test_manager(void) {
     dl_module *m = dl_module_new(NULL);
     dl_graph_new(m, "train");
@@ -54,10 +57,14 @@ static void test_manager(void) {
     CHECK(l.n == 3 && l.numbers[0] == 0 && l.numbers[1] == 1 && l.numbers[2] == 3, "%d calls", l.n);
     CHECK_STR(l.last, "optimizer");
     CHECK(dl_pass_find("amp") == &dl_passes[0] && !dl_pass_find("simpl"), "find");
+    CHECK(dl_pass_find("ranks") == dl_pass_find("data_parallel"), "a former name");
+    CHECK(dl_run_passes(m, "ranks", &ctx, (dl_pass_options){.skip = "moments", .warn = warn}), "%s",
+          err.message);
+    CHECK(warnings == 2, "%d warnings", warnings);
     dl_arena_free(m->arena);
 }
 
-/* ---- behind which passes the module is validated ---- */
+/* ---- after which passes the module is validated ---- */
 
 /* Behind the named pass the graph is no longer legal. */
 static void spoil(void *user, int number, const dl_pass *pass, const dl_module *m) {

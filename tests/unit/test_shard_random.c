@@ -122,7 +122,7 @@ static void check_seed(uint64_t seed, int tp, int cp, totals *all) {
         dl_pass_ctx ctx = context(g->module, p, &err);
         dl_shard_wants wants = draw_wants(g, p, seed);
         dl_shard_module(g->module, &ctx, &wants);
-        ok = dl_run_passes(g->module, "autodiff,ring,ranks,simplify", &ctx,
+        ok = dl_run_passes(g->module, "autodiff,ring,data_parallel,simplify", &ctx,
                            (dl_pass_options){.validate = DL_VALIDATE_PASSES});
         CHECK(ok, "seed %llu, tp %d, cp %d: %s", (unsigned long long)seed, tp, cp, err.message);
         graph[r] = g, in[r] = dl_interp_new(g, false);

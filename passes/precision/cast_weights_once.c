@@ -1,5 +1,5 @@
-/* low_weights: casts each weight once a step, not at each use. A weight itself stays f32, because
- * its updates are too small for 16 bits.
+/* cast_weights_once: casts each weight once a step, not at each use. A weight itself stays f32,
+ * because its updates are too small for 16 bits.
  *
  * Where the target has GEMMs of the cast's type, readers of the cast read a variable of role COPY
  * instead. Its next value is the cast of the weight's next value: a second store of the kernel
@@ -127,7 +127,7 @@ static bool read_copies(dl_graph *g, dl_pass_ctx *ctx, unsigned types) {
     return copies.n > 0;
 }
 
-bool dl_pass_low_weights(dl_graph *g, dl_pass_ctx *ctx) {
+bool dl_pass_cast_weights_once(dl_graph *g, dl_pass_ctx *ctx) {
     const unsigned halves = 1u << DL_F16 | 1u << DL_BF16;
     bool any = read_sources(g, halves & ~ctx->low_products);
     return read_copies(g, ctx, halves & ctx->low_products) || any;

@@ -1,6 +1,6 @@
-/* Private to the pass products. */
-#ifndef DL_PRODUCTS_H
-#define DL_PRODUCTS_H
+/* Private to the pass legalize_contractions. */
+#ifndef DL_LEGALIZE_H
+#define DL_LEGALIZE_H
 #include "ir/builder.h"
 
 /* a b summed over the n named axes. */
@@ -10,6 +10,6 @@ static inline dl_value *dl_product(dl_builder *b, dl_value *x, dl_value *y, int 
     return n ? dl_build_reduce(b, DL_OP_sum, v, n, over) : v; /* n = 0 must not sum over all axes */
 }
 /* products_attention.c: attention, forward and backward. */
-void dl_products_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
-void dl_products_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
+void dl_legalize_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
+void dl_legalize_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
 #endif

@@ -1,6 +1,6 @@
 /* The order in which collectives start, where ranks might choose different ones. */
-#ifndef DL_SEQUENCE_H
-#define DL_SEQUENCE_H
+#ifndef DL_ORDER_COLLECTIVES_H
+#define DL_ORDER_COLLECTIVES_H
 #include "ir/graph.h"
 
 /* The numbered collectives of the graph in order; *n: how many there are. */

@@ -1,9 +1,9 @@
-/* ranks: data parallelism. Each rank has its own samples of a step, as many as the others, and the
- * same weights. The gradient of the mean over all samples is the mean of the ranks' gradients; so
- * are the reported loss and every metric. Each becomes the sum over the ranks, divided by their
- * number, before clipping, the finiteness test and the optimiser, which are then equal on all
- * ranks. A context parallel rank has a partial gradient (shard.h): these are summed in the same
- * collective.
+/* data_parallel: data parallelism. Each rank has its own samples of a step, as many as the others,
+ * and the same weights. The gradient of the mean over all samples is the mean of the ranks'
+ * gradients; so are the reported loss and every metric. Each becomes the sum over the ranks,
+ * divided by their number, before clipping, the finiteness test and the optimiser, which are then
+ * equal on all ranks. A context parallel rank has a partial gradient (shard.h): these are summed in
+ * the same collective.
  *
  * With `zero` each rank keeps the optimiser's state of its shard of each parameter only (ZeRO-1:
  * Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models, SC
@@ -98,7 +98,7 @@ static dl_value *mean_gradient(const dl_pass_ctx *ctx, dl_builder *b, dl_value *
     return dl_build_gathered(b, share, &cut, s->of);
 }
 
-bool dl_pass_ranks(dl_graph *g, dl_pass_ctx *ctx) {
+bool dl_pass_data_parallel(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_parallel *p = &ctx->parallel;
     int dp = p->dp > 1 ? p->dp : 1, cp = p->cp > 1 ? p->cp : 1;
     if (dp * cp == 1 && !(p->zero && p->tp > 1)) return false;

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "ir/attention.h"
-#include "passes/lower/products.h"
+#include "passes/lower/legalize.h"
 
 /* Axes of queries, keys, heads and a head's features. */
 static const char batch[] = "n", query[] = "t", key[] = "s", head[] = "h", feature[] = "d";
@@ -106,7 +106,7 @@ static dl_value *dropped(const attention *s, dl_value *shares) {
     return s->factor ? mul(s->b, shares, s->factor) : shares;
 }
 
-void dl_products_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+void dl_legalize_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     attention s = begin(b, n, DL_ATT_SEED);
     dl_value *v = scores(&s), *most = reduce(&s, DL_OP_reduce_max, v, key);
     dl_value *e = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, v, most));
@@ -120,7 +120,7 @@ void dl_products_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MA
 
 /* With the probabilities p, dropout's multipliers f, and z = p f: y = z v, dv = z^T dy and, as
  * softmax has the Jacobian diag(p) - p p^T, ds = p (f (dy v^T) - sum of dy y). */
-void dl_products_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+void dl_legalize_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     attention s = begin(b, n, DL_GRAD_SEED);
     dl_value *y = split(&s, n->in[DL_GRAD_Y], query), *dy = split(&s, n->in[DL_GRAD_DY], query);
     dl_type t = dl_scalar(n->in[DL_GRAD_LOG]->type.dtype);

@@ -1,5 +1,5 @@
-/* moments: computes the variance of a contraction's 16-bit results in one pass: the sum of
- * squared deviations from the mean becomes sum(x^2) - sum(x)^2 / n, whose two sums are epilogue
+/* one_pass_variance: computes the variance of a contraction's 16-bit results in one pass: the sum
+ * of squared deviations from the mean becomes sum(x^2) - sum(x)^2 / n, whose two sums are epilogue
  * reductions of the contraction. As written, sum((x - sum(x) / n)^2) reads all of x again after
  * its mean is known.
  *
@@ -87,7 +87,7 @@ static bool rule(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     return true;
 }
 
-bool dl_pass_moments(dl_graph *g, dl_pass_ctx *ctx) {
+bool dl_pass_one_pass_variance(dl_graph *g, dl_pass_ctx *ctx) {
     dl_builder b = {.graph = g};
     if (!dl_rewrite(g, ctx->arena, rule, &b)) return false;
     dl_graph_sweep(g);

@@ -1,8 +1,8 @@
-/* products: legalizes contractions and attention in types that the target has no kernels for:
- * they become elementwise products and sums. The target's GEMM loops multiply floats of 32 bits
- * at most; f64 is rare, and gets by with plain reductions. It runs after autodiff, so that
- * gradients become sums, too, and not views of views. */
-#include "passes/lower/products.h"
+/* legalize_contractions: legalizes contractions and attention in types that the target has no
+ * kernels for: they become elementwise products and sums. The target's GEMM loops multiply floats
+ * of 32 bits at most; f64 is rare, and gets by with plain reductions. It runs after autodiff, so
+ * that gradients become sums, too, and not views of views. */
+#include "passes/lower/legalize.h"
 
 #include "ir/relation.h"
 #include "passes/core/rewrite.h"
@@ -180,13 +180,13 @@ static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
         made[0] = dl_op_slides(n->op) ? by_windows(&w->b, n) : by_names(&w->b, n);
     else if (n->op == DL_OP_flash_attention)
-        dl_products_attention(&w->b, n, made);
+        dl_legalize_attention(&w->b, n, made);
     else if (n->op == DL_OP_flash_attention_grad)
-        dl_products_attention_grad(&w->b, n, made);
+        dl_legalize_attention_grad(&w->b, n, made);
     return made[0] != NULL;
 }
 
-bool dl_pass_products(dl_graph *g, dl_pass_ctx *ctx) {
+bool dl_pass_legalize_contractions(dl_graph *g, dl_pass_ctx *ctx) {
     writer w = {.b = {.graph = g}, .types = ctx->written_out};
     return w.types && dl_rewrite(g, ctx->arena, rewrite, &w);
 }

@@ -1,4 +1,4 @@
-/* updates: ensures that every next value of a variable can be written over the old one.
+/* in_place_updates: ensures that every next value of a variable can be written over the old one.
  *
  * The node that writes it must run after all other readers of the old value. In three cases the
  * old value is copied first, by a kernel that is scheduled and planned like all others: where
@@ -236,7 +236,7 @@ static void sort(updater *u) {
     for (int i = 0; i < s.order.n; i++) dl_push(g->module->arena, &g->nodes, s.order.at[i]);
 }
 
-bool dl_pass_updates(dl_graph *g, dl_pass_ctx *ctx) {
+bool dl_pass_in_place_updates(dl_graph *g, dl_pass_ctx *ctx) {
     bool any = false;
     for (int i = 0; i < g->results.n; i++) any |= g->results.at[i].role == DL_RESULT_UPDATE;
     if (!any) return false;

@@ -1,4 +1,4 @@
-/* sequence: numbers collectives in one order for all ranks.
+/* order_collectives: numbers collectives in one order for all ranks.
  *
  * Ranks that share samples have shards of different sizes (uneven tokens), and so perhaps other
  * kernels and another schedule with the least memory. But collectives must start in the same order
@@ -6,7 +6,7 @@
  * one message for another. So they are numbered while the graphs of all ranks still have the same
  * nodes, in the order in which their operands are computed. Fusion, buckets and schedule keep this
  * order (waits.h). Ranks that share only gradients have one plan, and need no numbers. */
-#include "passes/parallel/sequence.h"
+#include "passes/parallel/order_collectives.h"
 
 #include <stdlib.h>
 
@@ -98,7 +98,7 @@ static void place(dl_graph *g, const member *m, int n, dl_arena *arena) {
     }
 }
 
-bool dl_pass_sequence(dl_graph *g, dl_pass_ctx *ctx) {
+bool dl_pass_order_collectives(dl_graph *g, dl_pass_ctx *ctx) {
     if (ctx->parallel.tp <= 1 && ctx->parallel.cp <= 1) return false;
     int *made = DL_NEWS(ctx->arena, int, g->next_id + 1), n = 0;
     member *m = DL_NEWS(ctx->arena, member, g->nodes.n + 1);
