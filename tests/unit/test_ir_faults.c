@@ -105,7 +105,7 @@ static const struct {
                 "f32[N=2, C=3, H=8]\n"
                 "  output \"y\" = %2\n}\n",
      NULL},
-    {"nodes for schedule", "schedule", TENSOR, "'updates'"},
+    {"nodes for schedule", "schedule", TENSOR, "'in_place_updates'"},
     {"nodes for updates", "in_place_updates", TENSOR, "'fuse'"},
     {"nodes for plan_memory", "plan_memory", TENSOR, "only fused nodes"},
     {"kernels for simplify", "simplify", FUSED, "consists of kernels already"},

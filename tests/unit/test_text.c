@@ -387,7 +387,7 @@ static const struct {
     {GRAPH("  output \"y = $x"), "3:10: a string is not closed on its line"},
     {GRAPH("  output \"\\q\" = $x"), "3:11: an unknown escape in a string"},
     {GRAPH("  output \"\\x00\" = $x"), "3:11: an unknown escape in a string"},
-    {GRAPH("  output \"\xC3\" = $x"), "3:11: a string that is not UTF-8 (byte 0xC3, 1 behind"},
+    {GRAPH("  output \"\xC3\" = $x"), "3:11: a string that is not UTF-8 (byte 0xC3, 1 after"},
     {GRAPH("  # \xFF"), "3:5: a comment that is not UTF-8 (byte 0xFF"},
     {GRAPH("  \xC3\xA9"), "3:3: a character that means nothing here (byte 0xC3"},
     {GRAPH("  % = abs $x : f32[]"), "3:3: expected a name after %"},
