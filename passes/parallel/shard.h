@@ -5,21 +5,24 @@
  * collectives that it needs, from the meaning of the ops alone. For each of the two groups every
  * value has a placement (compare PyTorch's DTensor):
  *
- *   FREE   replicated, without a gradient
- *   WHOLE  replicated, and so is its gradient: all ranks compute the same with it
- *   PART   replicated, but its gradient is partial (the sum over the ranks is the gradient):
- *          each rank computes something else with it
- *   PIECE  each rank has its shard along an axis (collective.h), and the same of the gradient
+ *   CONSTANT      replicated, without a gradient
+ *   REPLICATE     replicated, and so is its gradient: all ranks compute the same with it
+ *   PARTIAL_GRAD  replicated, but its gradient is Partial (the sum over the ranks is the
+ *                 gradient): each rank computes something else with it
+ *   SHARD         each rank has its shard along an axis (collective.h), and that of the gradient
  *
- * A sum along a sharded axis becomes whole by an all_reduce at once. Conversions: WHOLE to PART is
- * an `enter` (whose gradient is an all_reduce). PART to WHOLE is a `scale_gradient` (of equal
- * gradients, each rank's term is an equal share). PART to PIECE is a slice (whose gradient is zero
- * elsewhere). PIECE to WHOLE or PART is an all_gather (whose gradient is the rank's own shard, or
- * a reduce_scatter). Autodiff derives the backward pass from these.
+ * A sum along a sharded axis becomes whole by an all_reduce at once. Conversions:
  *
- * Over tp, parameters start as WHOLE, or as PIECE: then the variable holds the shard. Over cp they
- * start as PART, so that every parameter's gradient is summed over cp, as it is averaged over
- * dp. */
+ *   REPLICATE to PARTIAL_GRAD  `enter`, whose gradient is an all_reduce
+ *   PARTIAL_GRAD to REPLICATE  `scale_gradient`: of equal gradients, each rank's term is an equal
+ *                              share
+ *   PARTIAL_GRAD to SHARD      a slice, whose gradient is zero elsewhere
+ *   SHARD to REPLICATE         an all_gather, whose gradient is the rank's own shard
+ *   SHARD to PARTIAL_GRAD      an all_gather, whose gradient is a reduce_scatter
+ *
+ * Autodiff derives the backward pass from these. Over tp, parameters start as REPLICATE, or as
+ * SHARD: then the variable holds the shard. Over cp they start as PARTIAL_GRAD, so that every
+ * parameter's gradient is summed over cp, as it is averaged over dp. */
 #ifndef DL_SHARD_H
 #define DL_SHARD_H
 #include "ir/builder.h"
@@ -30,21 +33,26 @@
 enum { DL_TP, DL_CP, DL_NSHARDS };
 extern const char *const dl_shard_groups[DL_NSHARDS]; /* "tp", "cp" */
 
-typedef enum { DL_STATE_FREE, DL_STATE_WHOLE, DL_STATE_PART, DL_STATE_PIECE } dl_state_kind;
+typedef enum {
+    DL_PLACE_CONSTANT,
+    DL_PLACE_REPLICATE,
+    DL_PLACE_PARTIAL_GRAD,
+    DL_PLACE_SHARD
+} dl_placement_kind;
 /* A sharded axis. It consists of `parts` parts of equal size, and each of `ranks` ranks has its
  * share of each part. Several parts occur where one contraction computes queries, keys and values:
  * a rank has its heads of all three. */
 typedef struct {
     const char *axis; /* interned; NULL: no axis */
     int parts, ranks;
-} dl_along;
+} dl_sharding;
 typedef struct {
-    dl_state_kind kind;
-    dl_along along; /* PIECE */
-    int64_t size;   /* PIECE: the size of the whole axis */
-} dl_state;
+    dl_placement_kind kind;
+    dl_sharding along; /* SHARD */
+    int64_t size;      /* SHARD: the size of the whole axis */
+} dl_placement;
 
-static inline bool dl_along_same(dl_along a, dl_along b) {
+static inline bool dl_sharding_same(dl_sharding a, dl_sharding b) {
     return a.axis == b.axis && a.parts == b.parts;
 }
 
@@ -53,29 +61,29 @@ static inline bool dl_along_same(dl_along a, dl_along b) {
 /* Propagates forward: the sharding of the node's first result if operand k is sharded so. No axis
  * where the op reduces the axis, reads it as a whole, or moves along it. The node has whole
  * operands. */
-dl_along dl_shard_goes(const dl_node *n, int k, dl_along from);
+dl_sharding dl_shard_forward(const dl_node *n, int k, dl_sharding from);
 /* Propagates backward: the sharding of operand k that a result sharded so needs, if any. */
-dl_along dl_shard_comes(const dl_node *n, int k, dl_along to);
+dl_sharding dl_shard_backward(const dl_node *n, int k, dl_sharding to);
 /* Can the result be sharded so, by sharding at least one operand? */
-bool dl_shard_follows(const dl_node *n, dl_along to);
+bool dl_shard_propagates(const dl_node *n, dl_sharding to);
 /* Does the node sum along operand k's axis, so that partial sums of the shards add up to the
  * result? For a contraction, *other is the sharding that the other operand needs. */
-bool dl_shard_sums(const dl_node *n, int k, dl_along from, dl_along *other);
+bool dl_shard_sums(const dl_node *n, int k, dl_sharding from, dl_sharding *other);
 
-/* ---- desired sharding: shard_wants.c ---- */
+/* ---- desired sharding: shard_specs.c ---- */
 
 /* By value id: the desired sharding of the value, if any. */
 typedef struct {
-    dl_along *along[DL_NSHARDS];
-} dl_shard_wants;
+    dl_sharding *along[DL_NSHARDS];
+} dl_shard_specs;
 /* The desired shardings of a graph of whole tensors. False: the error, with its place in the model
  * where it has one. */
-bool dl_shard_find_wants(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants *wants);
+bool dl_shard_find_specs(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_specs *specs);
 /* ---- the rewriting: shard.c ---- */
 
-/* Rewrites all graphs of a module for this rank; wants[i] has the desired shardings of graph i.
+/* Rewrites all graphs of a module for this rank; specs[i] has the desired shardings of graph i.
  * Any choice is correct; a poor one needs more collectives. */
-void dl_shard_module(const dl_module *m, dl_pass_ctx *ctx, dl_shard_wants *wants);
+void dl_shard_module(const dl_module *m, dl_pass_ctx *ctx, dl_shard_specs *specs);
 
 int dl_shard_ranks(const dl_parallel *p, int group);
 int dl_shard_rank(const dl_parallel *p, int group);

@@ -28,7 +28,7 @@ static const dl_relation_axis *find_related(const dl_relation *r, int k, int at)
     return found;
 }
 
-static const char *goes_through_contraction(const dl_node *n, int k, int at) {
+static const char *forward_through_contraction(const dl_node *n, int k, int at) {
     dl_relation r = dl_relation_of(n);
     const dl_relation_axis *a = find_related(&r, k, at);
     int to = a ? a->at[DL_RESULT_PLACE] : -1;
@@ -39,7 +39,7 @@ static const char *goes_through_contraction(const dl_node *n, int k, int at) {
 /* A reshape keeps the elements' order. It keeps the sharding where both sides have equal numbers
  * of elements before the axis and along it, and the axis either stays, or is split into or joined
  * from whole units (features, and the heads that they belong to). */
-static dl_along goes_through_reshape(const dl_node *n, int at, dl_along from) {
+static dl_sharding forward_through_reshape(const dl_node *n, int at, dl_sharding from) {
     const dl_type *in = &n->in[0]->type, *out = &n->out[0].type;
     int64_t before = dl_type_around(in, at).outer * from.parts,
             each = in->axis[at].size / from.parts, outer = 1;
@@ -48,36 +48,36 @@ static dl_along goes_through_reshape(const dl_node *n, int at, dl_along from) {
         if (!parts || parts > INT32_MAX || out->axis[i].size % parts) continue;
         int64_t to = out->axis[i].size / parts;
         if (to == each || (to % from.ranks == 0 && each % from.ranks == 0))
-            return (dl_along){out->axis[i].name, (int)parts, from.ranks};
+            return (dl_sharding){out->axis[i].name, (int)parts, from.ranks};
     }
-    return (dl_along){0};
+    return (dl_sharding){0};
 }
 
 /* The axis of a slice or of a concatenation: as many parts of size `each` as there are. */
-static dl_along goes_in_parts(const dl_node *n, int at, dl_along from, int64_t each) {
+static dl_sharding forward_in_parts(const dl_node *n, int at, dl_sharding from, int64_t each) {
     int64_t size = n->out[0].type.axis[at].size;
     bool whole = each > 0 && size >= each && size % each == 0 && size / each <= INT32_MAX;
     if (n->op == DL_OP_slice) whole = whole && dl_node_int(n, DL_ATTR_start) % each == 0;
     for (int k = 0; k < n->nin; k++) whole = whole && n->in[k]->type.axis[at].size % each == 0;
-    return whole ? (dl_along){from.axis, (int)(size / each), from.ranks} : (dl_along){0};
+    return whole ? (dl_sharding){from.axis, (int)(size / each), from.ranks} : (dl_sharding){0};
 }
 
-static dl_along goes_through_move(const dl_node *n, int k, int at, dl_along from) {
+static dl_sharding forward_through_move(const dl_node *n, int k, int at, dl_sharding from) {
     const dl_attr *own = dl_node_attr(n, DL_ATTR_axis);
-    const dl_along as_it_is = {same(n, from.axis), from.parts, from.ranks}, none = {0};
+    const dl_sharding as_it_is = {same(n, from.axis), from.parts, from.ranks}, none = {0};
     switch (n->op) {
     case DL_OP_enter:
     case DL_OP_scale_gradient:
     case DL_OP_broadcast: return as_it_is;
-    case DL_OP_rename: return (dl_along){n->out[0].type.axis[at].name, from.parts, from.ranks};
-    case DL_OP_reshape: return goes_through_reshape(n, at, from);
+    case DL_OP_rename: return (dl_sharding){n->out[0].type.axis[at].name, from.parts, from.ranks};
+    case DL_OP_reshape: return forward_through_reshape(n, at, from);
     case DL_OP_affine: return is_among(dl_node_attr(n, DL_ATTR_along), from.axis) ? none : as_it_is;
     case DL_OP_gather: return k == 0 && own->s == from.axis ? none : as_it_is;
     case DL_OP_slice:
     case DL_OP_cat:
         return own->s != from.axis
                    ? as_it_is
-                   : goes_in_parts(n, at, from, n->in[k]->type.axis[at].size / from.parts);
+                   : forward_in_parts(n, at, from, n->in[k]->type.axis[at].size / from.parts);
     case DL_OP_pad:
     case DL_OP_squeeze:
     case DL_OP_unsqueeze: return own->s == from.axis ? none : as_it_is;
@@ -87,24 +87,24 @@ static dl_along goes_through_move(const dl_node *n, int k, int at, dl_along from
 
 /* Attention: the axes of queries, and the features of keys and values, head by head. Each query
  * reads all keys. */
-static const char *goes_through_template(const dl_node *n, int k, int at, dl_along from) {
+static const char *forward_through_template(const dl_node *n, int k, int at, dl_sharding from) {
     if (n->op != DL_OP_flash_attention || k > 2 || (k && at == 1) || from.parts > 1) return NULL;
     return n->out[0].type.axis[at].name;
 }
 
-dl_along dl_shard_goes(const dl_node *n, int k, dl_along from) {
+dl_sharding dl_shard_forward(const dl_node *n, int k, dl_sharding from) {
     const dl_type *type = &n->in[k]->type;
     int at = from.axis && *from.axis ? dl_type_axis(type, from.axis) : -1;
-    dl_along to = {.parts = from.parts, .ranks = from.ranks};
-    if (at < 0 || type->axis[at].size % from.parts) return (dl_along){0};
+    dl_sharding to = {.parts = from.parts, .ranks = from.ranks};
+    if (at < 0 || type->axis[at].size % from.parts) return (dl_sharding){0};
     switch (dl_ops[n->op].class) {
     case DL_CLASS_ELEM: to.axis = same(n, from.axis); break;
     case DL_CLASS_REDUCE:
         to.axis = is_among(dl_node_attr(n, DL_ATTR_over), from.axis) ? NULL : same(n, from.axis);
         break;
-    case DL_CLASS_CONTRACT: to.axis = goes_through_contraction(n, k, at); break;
-    case DL_CLASS_MOVE: to = goes_through_move(n, k, at, from); break;
-    case DL_CLASS_TEMPLATE: to.axis = goes_through_template(n, k, at, from); break;
+    case DL_CLASS_CONTRACT: to.axis = forward_through_contraction(n, k, at); break;
+    case DL_CLASS_MOVE: to = forward_through_move(n, k, at, from); break;
+    case DL_CLASS_TEMPLATE: to.axis = forward_through_template(n, k, at, from); break;
     case DL_CLASS_COLLECTIVE:
         to.axis = n->op == DL_OP_all_reduce ? same(n, from.axis) : NULL;
         break;
@@ -112,15 +112,15 @@ dl_along dl_shard_goes(const dl_node *n, int k, dl_along from) {
     }
     bool room = to.parts <= 1 ||
                 n->out[0].type.rank < DL_MAX_RANK; /* room for an axis of parts, see shard.c */
-    return to.axis && *to.axis && room ? to : (dl_along){0};
+    return to.axis && *to.axis && room ? to : (dl_sharding){0};
 }
 
 /* Tries three numbers of parts: the result's, parts of equal size, and the latter times the number
  * of elements before the axis. */
-dl_along dl_shard_comes(const dl_node *n, int k, dl_along to) {
+dl_sharding dl_shard_backward(const dl_node *n, int k, dl_sharding to) {
     const dl_type *t = &n->in[k]->type, *out = &n->out[0].type;
     int at = to.axis ? dl_type_axis(out, to.axis) : -1;
-    if (at < 0 || out->axis[at].size % to.parts) return (dl_along){0};
+    if (at < 0 || out->axis[at].size % to.parts) return (dl_sharding){0};
     int64_t each = out->axis[at].size / to.parts, before = dl_type_around(out, at).outer * to.parts;
     for (int i = 0; i < t->rank; i++) {
         int64_t outer = dl_type_around(t, i).outer;
@@ -128,20 +128,20 @@ dl_along dl_shard_comes(const dl_node *n, int k, dl_along to) {
                                  outer ? before / outer : 0};
         for (int p = 0; p < 3; p++) {
             if (parts[p] < 1 || parts[p] > INT32_MAX) continue;
-            dl_along from = {t->axis[i].name, (int)parts[p], to.ranks};
-            if (dl_along_same(dl_shard_goes(n, k, from), to)) return from;
+            dl_sharding from = {t->axis[i].name, (int)parts[p], to.ranks};
+            if (dl_sharding_same(dl_shard_forward(n, k, from), to)) return from;
         }
     }
-    return (dl_along){0};
+    return (dl_sharding){0};
 }
 
-bool dl_shard_follows(const dl_node *n, dl_along to) {
+bool dl_shard_propagates(const dl_node *n, dl_sharding to) {
     for (int k = 0; k < n->nin; k++)
-        if (dl_shard_comes(n, k, to).axis) return true;
+        if (dl_shard_backward(n, k, to).axis) return true;
     return false;
 }
 
-bool dl_shard_sums(const dl_node *n, int k, dl_along from, dl_along *other) {
+bool dl_shard_sums(const dl_node *n, int k, dl_sharding from, dl_sharding *other) {
     const dl_type *type = &n->in[k]->type;
     int at = from.axis && *from.axis ? dl_type_axis(type, from.axis) : -1;
     if (at < 0 || type->axis[at].size % from.parts || !dl_dtype_is_float(n->out[0].type.dtype))
@@ -154,6 +154,6 @@ bool dl_shard_sums(const dl_node *n, int k, dl_along from, dl_along *other) {
     if (!a || a->role != DL_ROLE_K || a->at[1 - k] < 0) return false;
     if (find_related(&r, 1 - k, a->at[1 - k]) != a) return false;
     const dl_type *second = &n->in[1 - k]->type;
-    *other = (dl_along){second->axis[a->at[1 - k]].name, from.parts, from.ranks};
+    *other = (dl_sharding){second->axis[a->at[1 - k]].name, from.parts, from.ranks};
     return from.parts == 1 || second->rank < DL_MAX_RANK;
 }

@@ -32,11 +32,11 @@ static dl_graph *begin(dl_arena *arena, uint64_t seed, dl_parallel p, const char
 
 /* Every rank draws the same: an axis of every third value, at times in parts, where there are
  * enough elements for all. */
-static dl_shard_wants draw_wants(const dl_graph *g, dl_parallel p, uint64_t seed) {
+static dl_shard_specs draw_wants(const dl_graph *g, dl_parallel p, uint64_t seed) {
     rng r = {seed * 31 + 7};
-    dl_shard_wants w;
+    dl_shard_specs w;
     for (int group = 0; group < DL_NSHARDS; group++) {
-        w.along[group] = DL_NEWS(g->module->arena, dl_along, g->next_id + 1);
+        w.along[group] = DL_NEWS(g->module->arena, dl_sharding, g->next_id + 1);
         for (int i = 0; i < g->nodes.n + g->vars.n; i++) {
             const dl_value *v =
                 i < g->vars.n ? &g->vars.at[i]->value : &g->nodes.at[i - g->vars.n]->out[0];
@@ -46,7 +46,7 @@ static dl_shard_wants draw_wants(const dl_graph *g, dl_parallel p, uint64_t seed
             dl_axis a = v->type.axis[axis];
             if (a.size % parts || (v->var && axis) || v->type.rank == DL_MAX_RANK) parts = 1;
             if (*a.name && a.size / parts >= ranks && ranks > 1)
-                w.along[group][v->id] = (dl_along){a.name, parts, ranks};
+                w.along[group][v->id] = (dl_sharding){a.name, parts, ranks};
         }
     }
     return w;
@@ -120,7 +120,7 @@ static void check_seed(uint64_t seed, int tp, int cp, totals *all) {
                          .ring = seed % 2};
         dl_graph *g = begin(arena, seed, (dl_parallel){0}, "lower,simplify", &err);
         dl_pass_ctx ctx = context(g->module, p, &err);
-        dl_shard_wants wants = draw_wants(g, p, seed);
+        dl_shard_specs wants = draw_wants(g, p, seed);
         dl_shard_module(g->module, &ctx, &wants);
         ok = dl_run_passes(g->module, "autodiff,ring,data_parallel,simplify", &ctx,
                            (dl_pass_options){.validate = DL_VALIDATE_PASSES});

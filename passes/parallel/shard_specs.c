@@ -23,7 +23,7 @@ typedef struct {
     const dl_graph *g;
     const dl_uses *uses;
     dl_arena *arena;
-    dl_along *want; /* of the current group */
+    dl_sharding *spec; /* of the current group */
     int ranks;
     dl_error *err;
 } finder;
@@ -41,18 +41,18 @@ static const dl_var *param_of(const dl_value *v) {
     return v->var && v->var->role == DL_VAR_PARAM ? v->var : NULL;
 }
 
-/* ---- marks ---- */
+/* ---- marking ---- */
 
-static void want(finder *f, const dl_value *v, dl_along along) {
-    if (!f->want[v->id].axis) f->want[v->id] = along;
+static void mark(finder *f, const dl_value *v, dl_sharding along) {
+    if (!f->spec[v->id].axis) f->spec[v->id] = along;
 }
 
 /* Propagates backward along v's axis to the parameter. */
-static void want_param(finder *f, const dl_value *v, dl_along along) {
+static void mark_param(finder *f, const dl_value *v, dl_sharding along) {
     for (; along.axis && param_of(v); v = v->def->in[0]) {
-        want(f, v, along);
-        if (v->var || !dl_along_same(f->want[v->id], along)) return;
-        along = dl_shard_comes(v->def, 0, along);
+        mark(f, v, along);
+        if (v->var || !dl_sharding_same(f->spec[v->id], along)) return;
+        along = dl_shard_backward(v->def, 0, along);
     }
 }
 
@@ -66,7 +66,7 @@ static bool seed_heads(finder *f, const dl_node *n) {
                                  "%lld heads cannot be dealt out to tensor_parallel=%d ranks: take "
                                  "a number that divides them",
                                  (long long)a.heads, f->ranks));
-    f->want[n->out[DL_ATT_Y].id] = (dl_along){n->out[DL_ATT_Y].type.axis[2].name, 1, f->ranks};
+    f->spec[n->out[DL_ATT_Y].id] = (dl_sharding){n->out[DL_ATT_Y].type.axis[2].name, 1, f->ranks};
     return true;
 }
 
@@ -79,13 +79,13 @@ static bool seed_tokens(finder *f, const dl_node *n) {
                 f->arena,
                 "%lld tokens are fewer than the context_parallel=%d ranks they are dealt out to",
                 (long long)a.queries, f->ranks));
-    f->want[n->out[DL_ATT_Y].id] = (dl_along){n->out[DL_ATT_Y].type.axis[1].name, 1, f->ranks};
+    f->spec[n->out[DL_ATT_Y].id] = (dl_sharding){n->out[DL_ATT_Y].type.axis[1].name, 1, f->ranks};
     return true;
 }
 
 typedef struct {
     const dl_value *v;
-    dl_along along;
+    dl_sharding along;
 } place;
 
 static int64_t common(int64_t a, int64_t b) {
@@ -95,7 +95,7 @@ static int64_t common(int64_t a, int64_t b) {
 
 /* The number of parts of the operand's axis that a slice needs, in order to consist of whole
  * parts. */
-static int parts_for(const dl_node *slice, dl_along from) {
+static int parts_for(const dl_node *slice, dl_sharding from) {
     int64_t size = slice->in[0]->type.axis[dl_type_axis(&slice->in[0]->type, from.axis)].size;
     int64_t each = common(size / from.parts, common(dl_node_int(slice, DL_ATTR_start),
                                                     dl_node_int(slice, DL_ATTR_stop)));
@@ -117,7 +117,7 @@ static bool ends_in_products(finder *f, place from, int *parts) {
             const dl_node *n = u->readers[r];
             for (int k = 0; k < n->nin; k++) {
                 if (n->in[k] != p.v) continue;
-                dl_along other, to = dl_shard_goes(n, k, p.along);
+                dl_sharding other, to = dl_shard_forward(n, k, p.along);
                 bool slices = n->op == DL_OP_slice,
                      own = slices && dl_node_name(n, DL_ATTR_axis) == p.along.axis;
                 bool pointwise = dl_ops[n->op].class == DL_CLASS_ELEM || n->op == DL_OP_rename ||
@@ -137,8 +137,8 @@ static bool ends_in_products(finder *f, place from, int *parts) {
         }
     }
     for (int i = 0; products.n && i < reached.n; i++)
-        f->want[reached.at[i].v->id] = reached.at[i].along;
-    for (int i = 0; i < products.n; i++) want_param(f, products.at[i].v, products.at[i].along);
+        f->spec[reached.at[i].v->id] = reached.at[i].along;
+    for (int i = 0; i < products.n; i++) mark_param(f, products.at[i].v, products.at[i].along);
     return products.n > 0;
 }
 
@@ -149,9 +149,9 @@ static bool seed_hidden(finder *f, const dl_node *n) {
         const dl_var *p = param_of(n->in[k]);
         for (int i = 0; p && i < n->in[k]->type.rank; i++) {
             dl_axis own = n->in[k]->type.axis[i];
-            dl_along to = dl_shard_goes(n, k, (dl_along){own.name, 1, f->ranks});
-            if (!to.axis || dl_shard_comes(n, 1 - k, to).axis || f->want[n->out[0].id].axis ||
-                f->want[p->value.id].axis)
+            dl_sharding to = dl_shard_forward(n, k, (dl_sharding){own.name, 1, f->ranks});
+            if (!to.axis || dl_shard_backward(n, 1 - k, to).axis || f->spec[n->out[0].id].axis ||
+                f->spec[p->value.id].axis)
                 continue;
             bool ends = false;
             for (int parts = 1; parts && !ends;) {
@@ -176,33 +176,33 @@ static bool seed_hidden(finder *f, const dl_node *n) {
 static void go_back(finder *f) {
     for (int i = f->g->nodes.n - 1; i >= 0; i--) {
         const dl_node *n = f->g->nodes.at[i];
-        dl_along along = f->want[n->out[0].id];
+        dl_sharding along = f->spec[n->out[0].id];
         for (int k = 0; along.axis && k < n->nin; k++) {
-            dl_along from = dl_shard_comes(n, k, along);
-            if (from.axis) want(f, n->in[k], from);
+            dl_sharding from = dl_shard_backward(n, k, along);
+            if (from.axis) mark(f, n->in[k], from);
         }
     }
 }
 
 /* By value id: the sharding that the value will have. Where a contraction sums over such an axis,
  * its parameter is desired so, too. */
-static dl_along *go_on(finder *f) {
-    dl_along *is = DL_NEWS(f->arena, dl_along, f->g->next_id + 1);
+static dl_sharding *go_on(finder *f) {
+    dl_sharding *is = DL_NEWS(f->arena, dl_sharding, f->g->next_id + 1);
     for (int i = 0; i < f->g->vars.n; i++) {
         const dl_value *v = &f->g->vars.at[i]->value;
-        is[v->id] = f->want[v->id];
+        is[v->id] = f->spec[v->id];
     }
     for (int i = 0; i < f->g->nodes.n; i++) {
         const dl_node *n = f->g->nodes.at[i];
-        dl_along along = f->want[n->out[0].id], other;
-        if (along.axis && !dl_shard_follows(n, along)) along = (dl_along){0};
+        dl_sharding along = f->spec[n->out[0].id], other;
+        if (along.axis && !dl_shard_propagates(n, along)) along = (dl_sharding){0};
         for (int k = 0; k < n->nin && !along.axis; k++)
-            if (is[n->in[k]->id].axis) along = dl_shard_goes(n, k, is[n->in[k]->id]);
+            if (is[n->in[k]->id].axis) along = dl_shard_forward(n, k, is[n->in[k]->id]);
         is[n->out[0].id] = along;
         for (int k = 0; k < n->nin && !along.axis && n->op == DL_OP_contract; k++)
             if (is[n->in[k]->id].axis && !is[n->in[1 - k]->id].axis &&
                 dl_shard_sums(n, k, is[n->in[k]->id], &other)) {
-                want_param(f, n->in[1 - k], other);
+                mark_param(f, n->in[1 - k], other);
                 break;
             }
     }
@@ -211,10 +211,10 @@ static dl_along *go_on(finder *f) {
 
 /* A parameter becomes a shard only where each reader reads that shard; if it has several parts,
  * only along its first axis (dl_var_cut). */
-static void check_params(finder *f, const dl_along *is) {
+static void check_params(finder *f, const dl_sharding *is) {
     for (int i = 0; i < f->g->vars.n; i++) {
         const dl_var *v = f->g->vars.at[i];
-        dl_along along = f->want[v->value.id], other;
+        dl_sharding along = f->spec[v->value.id], other;
         const dl_uses *u = &f->uses[v->value.id];
         bool all = v->role == DL_VAR_PARAM && !u->results &&
                    (along.parts <= 1 || along.axis == v->value.type.axis[0].name);
@@ -222,15 +222,15 @@ static void check_params(finder *f, const dl_along *is) {
             const dl_node *n = u->readers[r];
             for (int k = 0; k < n->nin && all; k++) {
                 if (n->in[k] != &v->value) continue;
-                dl_along to = dl_shard_goes(n, k, along);
+                dl_sharding to = dl_shard_forward(n, k, along);
                 bool sums = !to.axis && n->op == DL_OP_contract &&
                             dl_shard_sums(n, k, along, &other) &&
-                            dl_along_same(is[n->in[1 - k]->id], other);
-                all = sums || (to.axis && (dl_along_same(f->want[n->out[0].id], to) ||
-                                           dl_along_same(is[n->out[0].id], to)));
+                            dl_sharding_same(is[n->in[1 - k]->id], other);
+                all = sums || (to.axis && (dl_sharding_same(f->spec[n->out[0].id], to) ||
+                                           dl_sharding_same(is[n->out[0].id], to)));
             }
         }
-        if (!all) f->want[v->value.id] = (dl_along){0};
+        if (!all) f->spec[v->value.id] = (dl_sharding){0};
     }
 }
 
@@ -248,7 +248,7 @@ static bool find_for(finder *f, int group) {
         for (int i = 0; i < f->g->nodes.n; i++)
             if (f->g->nodes.at[i]->op == DL_OP_contract && !seed_hidden(f, f->g->nodes.at[i]))
                 return false;
-        for (uint32_t id = 0; id < f->g->next_id && !any; id++) any = f->want[id].axis != NULL;
+        for (uint32_t id = 0; id < f->g->next_id && !any; id++) any = f->spec[id].axis != NULL;
         go_back(f);
         go_on(f);
         check_params(f, go_on(f));
@@ -259,11 +259,11 @@ static bool find_for(finder *f, int group) {
                    group == DL_TP ? " and no pair of linear layers" : " whose tokens there were");
 }
 
-bool dl_shard_find_wants(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants *wants) {
+bool dl_shard_find_specs(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_specs *specs) {
     for (int group = 0; group < DL_NSHARDS; group++) {
         finder f = {
             .g = g, .uses = dl_graph_uses(g, ctx->arena), .arena = ctx->arena, .err = ctx->err};
-        f.want = wants->along[group] = DL_NEWS(ctx->arena, dl_along, g->next_id + 1);
+        f.spec = specs->along[group] = DL_NEWS(ctx->arena, dl_sharding, g->next_id + 1);
         f.ranks = dl_shard_ranks(&ctx->parallel, group);
         if (f.ranks > 1 && !find_for(&f, group)) return false;
     }
