@@ -28,7 +28,7 @@ typedef enum {
     DL_CLASS_COLLECTIVE,
     DL_CLASS_HIGH
 } dl_op_class;
-typedef enum { DL_AMP_LOW, DL_AMP_KEEP, DL_AMP_WIDE, DL_AMP_FOLLOW } dl_amp;
+typedef enum { DL_AMP_lower_precision, DL_AMP_preserve, DL_AMP_float32, DL_AMP_promote } dl_amp;
 typedef enum {
     DL_KIND_INT,
     DL_KIND_INTS,

@@ -55,8 +55,8 @@ static dl_value *lower_in_f32(dl_builder *b, const dl_node *n) {
  * bits. */
 static dl_value *lower(dl_builder *b, const dl_node *n) {
     dl_amp amp = dl_ops[n->op].amp;
-    bool wide =
-        (amp == DL_AMP_WIDE || amp == DL_AMP_KEEP) && dl_ops[n->op].class != DL_CLASS_TEMPLATE;
+    bool wide = (amp == DL_AMP_float32 || amp == DL_AMP_preserve) &&
+                dl_ops[n->op].class != DL_CLASS_TEMPLATE;
     return wide && has_halves(n) ? lower_in_f32(b, n) : rules[n->op](b, n);
 }
 

@@ -2,15 +2,15 @@
  * memory follow from the types.
  *
  * The column `amp` of ir/ops.def has each op's list, as torch.autocast groups the same ops.
- * Contractions take and return 16 bits (LOW). Ops that lose digits take and return f32 (WIDE).
- * Batch norm, pools and composite activations compute in f32 and return their operand's type
- * (KEEP). All other ops take the widest type of their operands (FOLLOW). A scalar does not count
- * next to a tensor, nor does the bias of a LOW op.
+ * Contractions take and return 16 bits (lower_precision). Ops that lose digits take and return f32
+ * (float32). Batch norm, pools and composite activations compute in f32 and return their operand's
+ * type (preserve). All other ops take the widest type of their operands (promote). A scalar does
+ * not count next to a tensor, nor does the bias of a lower_precision op.
  *
- * A cast of a value to its own type pins it: it is f32, and so is the result of a LOW op that
- * reads it. The front end writes such a cast for `x as f32`. It also writes one for the operands
- * of each function that consists of several ops and that torch.autocast computes in f32 (squares,
- * losses, norms), so that no intermediate value is stored in 16 bits.
+ * A cast of a value to its own type pins it: it is f32, and so is the result of a lower_precision
+ * op that reads it. The front end writes such a cast for `x as f32`. It also writes one for the
+ * operands of each function that consists of several ops and that torch.autocast computes in f32
+ * (squares, losses, norms), so that no intermediate value is stored in 16 bits.
  *
  * Variables and the graph's results keep their types; a value is cast once. 16-bit types in the
  * model's text are cast like all others: only a cast's own result has the type that the cast
@@ -22,7 +22,7 @@ typedef struct {
     dl_builder b;
     dl_dtype low;
     dl_value **as[2]; /* by value id: the value in f32, and in the 16-bit type, where it was cast */
-    bool *made_low;   /* by value id: is it a LOW op's result? */
+    bool *made_low;   /* by value id: is it the result of a lower_precision op? */
     bool *pinned;     /* by value id: does the model's text say that it is f32? */
     uint32_t ids;     /* of the original values */
     bool changed;
@@ -53,7 +53,7 @@ static void make(caster *c, dl_node *n, dl_dtype type) {
     *makes = type, c->changed = true;
 }
 
-/* The bias of a LOW op, which is added before the result is rounded. */
+/* The bias of a lower_precision op, which is added before the result is rounded. */
 static bool is_bias(const caster *c, const dl_node *n, int k) {
     const dl_value *v = n->in[k], *other = n->in[n->nin - 1 - k];
     return n->op == DL_OP_add && v->var && v->var->role == DL_VAR_PARAM && v->type.rank == 1 &&
@@ -65,7 +65,7 @@ static int weight_of(const dl_value *v) {
     return v->type.rank ? 2 : v->def && v->def->op == DL_OP_const ? 0 : 1;
 }
 
-/* The result's type of a FOLLOW op: the widest type of its operands. A scalar does not count next
+/* The result's type of a promote op: the widest type of its operands. A scalar does not count next
  * to a tensor, nor a constant next to either. */
 static dl_dtype follow(caster *c, dl_node *n) {
     bool half = n->nin && is_half(&n->out[0]), wide = false, bias = false;
@@ -101,13 +101,13 @@ static void put_cast(caster *c, dl_node *n) {
  * its result. */
 static dl_value *put(caster *c, dl_node *n) {
     dl_amp amp = dl_ops[n->op].amp;
-    bool keeps = amp == DL_AMP_KEEP && is_half(n->in[0]);
+    bool keeps = amp == DL_AMP_preserve && is_half(n->in[0]);
     c->b.loc = n->loc;
     if (n->op == DL_OP_cast)
         put_cast(c, n);
-    else if (amp == DL_AMP_FOLLOW)
+    else if (amp == DL_AMP_promote)
         keeps = follow(c, n) == c->low;
-    else if (amp == DL_AMP_LOW)
+    else if (amp == DL_AMP_lower_precision)
         lower(c, n);
     else
         take(c, n, DL_F32), make(c, n, DL_F32);

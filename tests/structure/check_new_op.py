@@ -17,7 +17,7 @@ MOST = 3
 ADDITIONS = {
     "softsign": {
         "ir/ops.def": ("/* pointwise, two operands */",
-                       'OP(softsign, "softsign", 1, ELEM, elem_float, softsign, none, FOLLOW, NONE, a / (1 + k_abs(a)))'),
+                       'OP(softsign, "softsign", 1, ELEM, elem_float, softsign, none, promote, NONE, a / (1 + k_abs(a)))'),
         "passes/grad/grad_rules.c": (None, """
 void dl_grad_softsign(dl_grad *g) { /* 1 / (1 + |a|)^2 */
     dl_value *d = dl_build_k(g->b, DL_OP_add, dl_build1(g->b, DL_OP_abs, operand(g, 0)), 1);
@@ -26,9 +26,9 @@ void dl_grad_softsign(dl_grad *g) { /* 1 / (1 + |a|)^2 */
         "tests/unit/test_gradients.c": ('    {"gelu", DL_OP_gelu,', '    {"softsign", DL_OP_softsign, apply, -2, 2, {ONE}},'),
     },
     "windows_over": {
-        "ir/ops.def": ("/* composites */", 'OP(windows_over, "windows_over", 2, CONTRACT, windows, windows, none, LOW, '
+        "ir/ops.def": ("/* composites */", 'OP(windows_over, "windows_over", 2, CONTRACT, windows, windows, none, lower_precision, '
                                            "A3_2(stride, pad_lo, pad_hi, dilation, groups), WINDOWS(W, X, Y)) /* w, x */"),
-        "tests/unit/test_infer.c": ("    /* composites */", '    GOOD("windows_over", IN(W2, X2), WIN, NULL, "f32[N=2, C=6, H=4, W=5]")'),
+        "tests/unit/infer_cases.def": ("/* composites */", 'GOOD("windows_over", IN(W2, X2), WIN, NULL, "f32[N=2, C=6, H=4, W=5]")'),
     },
 }
 
