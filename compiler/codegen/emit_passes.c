@@ -2,11 +2,11 @@
 
 static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
 
-bool dl_emit_reduces_row(const dl_emitter *e, const dl_sweep *s, int number) {
+bool dl_emit_reduces_row(const dl_emitter *e, const dl_loop_nest *s, int number) {
     return e->steps[number].kind == DL_K_REDUCE && e->steps[number].over == s->row;
 }
 
-bool dl_emit_reduces_more(const dl_emitter *e, const dl_sweep *s, int number) {
+bool dl_emit_reduces_more(const dl_emitter *e, const dl_loop_nest *s, int number) {
     return e->steps[number].kind == DL_K_REDUCE && e->steps[number].over != s->row;
 }
 
@@ -44,7 +44,7 @@ static bool *find_taken(const dl_emitter *e, const dl_row_passes *p, const bool 
     return taken;
 }
 
-dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool saves,
+dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_loop_nest *s, bool saves,
                                   bool constants) {
     const dl_kernel *k = e->k;
     int n = k->instrs.n;

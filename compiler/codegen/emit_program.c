@@ -217,7 +217,7 @@ void dl_emit_run(dl_emitter *e) {
     for (int i = 0; i < e->now->run.n; i++) dl_emit_instr(e, e->now->run.at[i]);
 }
 
-static bool is_combined(const dl_sweep *s, int number) {
+static bool is_combined(const dl_loop_nest *s, int number) {
     for (int i = 0; i < s->combined.n; i++)
         if (s->combined.at[i] == number) return true;
     return false;
@@ -251,7 +251,7 @@ void dl_emit_by_row(dl_emitter *e, const dl_kernel *k, unsigned row) {
     e->steps = dl_kernel_steps(e->k, e->arena);
     e->partial = DL_NEWS(e->arena, dl_partial, e->k->instrs.n + 1);
     e->kept = DL_NEWS(e->arena, dl_kept, e->k->instrs.n + 1);
-    e->sweeps = dl_find_sweeps(e->arena, e->k->instrs.n, e->steps, row);
+    e->sweeps = dl_find_loop_nests(e->arena, e->k->instrs.n, e->steps, row);
 }
 
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {

@@ -3,7 +3,7 @@
 #ifndef DL_EMIT_PROGRAM_H
 #define DL_EMIT_PROGRAM_H
 #include "compiler/target/backend.h"
-#include "ir/kernel/sweep.h"
+#include "ir/kernel/loop_nest.h"
 
 /* How the program's values are written; each has its own type. */
 typedef enum {

@@ -70,7 +70,7 @@ static bool instr_has_lanes(const dl_kernel *k, const dl_kinstr *in) {
     return true;
 }
 
-bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s) {
+bool dl_emit_has_lanes(const dl_emitter *e, const dl_loop_nest *s) {
     for (int i = 0; i < s->run.n; i++)
         if (!instr_has_lanes(e->k, &e->k->instrs.at[s->run.at[i]])) return false;
     for (int i = 0; i < s->read.n; i++)

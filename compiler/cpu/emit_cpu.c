@@ -161,10 +161,10 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
             return dl_emit_scatter(e, code, err);
     }
     if (anchor < 0) return dl_emit_pointwise(e, code, err);
-    e->sweeps = dl_find_sweeps(e->arena, k->instrs.n, e->steps, 0);
+    e->sweeps = dl_find_loop_nests(e->arena, k->instrs.n, e->steps, 0);
     for (int i = e->sweeps.n - 1; i > 0; i--) /* first of all */
         if (contracts(&e->sweeps.at[i])) {
-            dl_sweep t = e->sweeps.at[i];
+            dl_loop_nest t = e->sweeps.at[i];
             e->sweeps.at[i] = e->sweeps.at[i - 1], e->sweeps.at[i - 1] = t;
         }
     e->now = &e->sweeps.at[0];

@@ -14,7 +14,7 @@ enum {
  * order. */
 typedef struct {
     const dl_kernel *k;
-    const dl_sweep *sweep;
+    const dl_loop_nest *sweep;
     const dl_step *steps;
     bool sums, sums_all; /* it has reductions; they keep no axis */
     const dl_type *flat; /* the common layout of all accesses when the loop is one contiguous run

@@ -51,7 +51,7 @@ int64_t dl_emit_finalize(dl_emitter *e, const dl_sweep *s) {
     return dl_ceil_div(points, CHUNK);
 }
 
-static int64_t put_sweep(dl_emitter *e, const dl_sweep *s, dl_emitted *code) {
+static int64_t put_sweep(dl_emitter *e, const dl_loop_nest *s, dl_emitted *code) {
     e->now = s;
     return s->behind ? dl_emit_finalize(e, s)
            : s->row  ? dl_emit_resident(e, code)
@@ -85,7 +85,7 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
 
 bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
     for (int to; from < e->sweeps.n; from = to) {
-        to = dl_sweeps_beside(&e->sweeps, from);
+        to = dl_loop_nests_independent(&e->sweeps, from);
         if (!dl_emit_has_phase(e, code, err)) return false;
         put_phase(e, from, to, code);
     }

@@ -64,7 +64,7 @@ static bool overwrites(const dl_emitter *e, const dl_sweep *writer, const dl_swe
 
 /* Can the sweeps be emitted so? Finalizing sweeps have no loop of their own. */
 static bool suits(const dl_emitter *e) {
-    const dl_sweeps *s = &e->sweeps;
+    const dl_loop_nests *s = &e->sweeps;
     for (int i = 0; i < s->n; i++) {
         for (int j = 0; j < s->n; j++)
             if (overwrites(e, &s->at[i], &s->at[j])) return false;

@@ -20,7 +20,7 @@ enum {
 
 typedef struct {
     dl_emitter *e;
-    const dl_sweep *sweep;
+    const dl_loop_nest *sweep;
     dl_row_passes passes;
     dl_axis_list order, kept, outer,
         row; /* kept: axes around the row that sums keep; outer: the others */
@@ -97,7 +97,7 @@ static bool find_room(rows *r) {
     return sums <= SUMS_BYTES;
 }
 
-static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
+static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, rows *r) {
     static const dl_axis_list nothing = {.points = 1};
     unsigned kept = 0, mine = s->axes | s->row;
     bool sums = false;

@@ -76,7 +76,7 @@ bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
 
 bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
     for (int to; from < e->sweeps.n; from = to) {
-        to = dl_sweeps_beside(&e->sweeps, from);
+        to = dl_loop_nests_independent(&e->sweeps, from);
         if (!put_phase(e, from, to, code, err)) return false;
     }
     return true;

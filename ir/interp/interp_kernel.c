@@ -1,10 +1,10 @@
-/* Fused kernels: runs the program of kernel.h in the loop nests of sweep.h, a block of points at a
- * time. */
+/* Fused kernels: runs the program of kernel.h in the loop nests of loop_nest.h, a block of points
+ * at a time. */
 #include <math.h>
 
 #include "ir/base/philox.h"
 #include "ir/interp/interp_parts.h"
-#include "ir/kernel/sweep.h"
+#include "ir/kernel/loop_nest.h"
 
 enum { BLOCK = 256 };
 typedef struct {
@@ -16,7 +16,7 @@ typedef struct {
     double **low, **high; /* with ranges, by output: the sums of elements that are added up; NULL:
                              each element is judged at once */
     bool round;
-    dl_sweeps sweeps;
+    dl_loop_nests nests;
     dl_arena *scratch;
     double *anchor;       /* the contraction at every point, row-major; NULL without one */
     double *anchor_slack; /* with ranges: its error bound */
@@ -322,7 +322,7 @@ static void run_reduction(run *r, int number) {
     }
 }
 
-static void run_block(run *r, const dl_sweep *s) {
+static void run_block(run *r, const dl_loop_nest *s) {
     for (int i = 0; i < s->read.n; i++) read_kept(r, s->read.at[i]);
     for (int i = 0; i < s->run.n; i++) {
         int number = s->run.at[i];
@@ -336,7 +336,7 @@ static void run_block(run *r, const dl_sweep *s) {
 }
 
 /* Runs every block of points of a loop nest; axes that it lacks stay at 0. */
-static void walk(run *r, const dl_sweep *s) {
+static void walk(run *r, const dl_loop_nest *s) {
     const dl_interp_space *k = &r->s;
     memset(r->at, 0, sizeof r->at);
     r->inner = -1;
@@ -380,7 +380,7 @@ static void prepare(run *r) {
         int64_t points = dl_axes_points(r->s.nspace, r->s.space, r->s.steps[i].axes);
         if (in->kind == DL_K_CONTRACT) run_anchor(r, in, points);
         if (r->s.steps[i].kind != DL_K_REDUCE) {
-            if (r->sweeps.kept[i]) r->kept[i] = new_ranges(r->scratch, points);
+            if (r->nests.kept[i]) r->kept[i] = new_ranges(r->scratch, points);
             continue;
         }
         r->partial[i] = DL_NEWS(r->scratch, dl_range_sum, points);
@@ -470,10 +470,10 @@ void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round,
     run r = {.k = k, .ranges = ranges, .round = round, .n = BLOCK, .inner = -1};
     r.scratch = dl_arena_new(NULL);
     r.s = dl_interp_join_axes(r.scratch, k);
-    r.sweeps = dl_find_sweeps(r.scratch, k->instrs.n, r.s.steps, 0);
+    r.nests = dl_find_loop_nests(r.scratch, k->instrs.n, r.s.steps, 0);
     make_room(&r, data);
     prepare(&r);
-    for (int i = 0; i < r.sweeps.n; i++) walk(&r, &r.sweeps.at[i]);
+    for (int i = 0; i < r.nests.n; i++) walk(&r, &r.nests.at[i]);
     if (ranges) judge_rest(&r);
     dl_arena_free(r.scratch);
 }

@@ -2,7 +2,7 @@
 #ifndef DL_INTERP_PARTS_H
 #define DL_INTERP_PARTS_H
 #include "ir/interp/interp.h"
-#include "ir/kernel/sweep.h"
+#include "ir/kernel/loop_nest.h"
 #include "ir/relation.h"
 
 /* interp_contract.c: a contraction on row-major operands, into row-major results: the sums and,

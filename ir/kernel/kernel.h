@@ -11,8 +11,8 @@
  * axes that its operand lacks takes the same value that often. An output that shares an input's
  * memory is written after all of the kernel's reads of it.
  *
- * The text is the meaning: each instruction runs as if at all points before the next. sweep.h and
- * each emitter choose the loops.
+ * The text is the meaning: each instruction runs as if at all points before the next. loop_nest.h
+ * and each emitter choose the loops.
  *
  *   kernel @k0(%a, %k, %b) -> (%o) space(N=2, C=32, D=32, H=32, W=32) {
  *     %0 = conv %a, %k {stride=[2, 2, 2], pad_lo=[1, 1, 1], pad_hi=[1, 1, 1]} : f32
@@ -118,7 +118,7 @@ struct dl_kernel {
     DL_ARRAY(dl_kinstr) instrs;
     DL_ARRAY(dl_loc) locs; /* the distinct source lines of its nodes */
     int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once, or
-                              once a loop nest over points: sweep.h) */
+                              once a loop nest over points: loop_nest.h) */
     int64_t bytes_unfused; /* the bytes that the nodes it replaces would have moved */
 };
 

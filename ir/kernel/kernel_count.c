@@ -1,7 +1,7 @@
 /* The cost of a kernel: its operations, and the bytes that its loops move. */
 #include "ir/attention.h"
 #include "ir/counts.h"
-#include "ir/kernel/sweep.h"
+#include "ir/kernel/loop_nest.h"
 
 /* Counts every tap of every output, on the padding too: the convention of the literature and of
  * PyTorch's counter. */
@@ -16,15 +16,15 @@ static int64_t (*const call_flops[DL_NOPS])(const dl_node *) = {
 
 /* How often parameter p goes through memory: once, or once in each loop nest over points that
  * accesses it. */
-static int64_t count_passes(const dl_kernel *k, const dl_sweeps *sweeps, int p) {
+static int64_t count_passes(const dl_kernel *k, const dl_loop_nests *nests, int p) {
     int64_t n = 0;
-    for (int i = 0; i < sweeps->n; i++) {
+    for (int i = 0; i < nests->n; i++) {
         bool touches = false;
-        for (int j = 0; j < sweeps->at[i].run.n; j++) {
-            const dl_kinstr *in = &k->instrs.at[sweeps->at[i].run.at[j]];
+        for (int j = 0; j < nests->at[i].run.n; j++) {
+            const dl_kinstr *in = &k->instrs.at[nests->at[i].run.at[j]];
             touches |= (in->kind == DL_K_LOAD || in->kind == DL_K_STORE) && in->param == p;
         }
-        n += touches && !sweeps->at[i].finalize;
+        n += touches && !nests->at[i].finalize;
     }
     return n ? n : 1;
 }
@@ -50,9 +50,9 @@ void dl_kernel_count(dl_kernel *k) {
                                            : 0;
     const dl_kernel *runs = row ? k : dl_kernel_read_back(arena, k);
     if (runs != k) steps = dl_kernel_steps(runs, arena);
-    dl_sweeps sweeps = dl_find_sweeps(arena, runs->instrs.n, steps, row);
+    dl_loop_nests nests = dl_find_loop_nests(arena, runs->instrs.n, steps, row);
     for (int i = 0; i < k->params.n; i++)
         k->bytes = dl_count_plus(k->bytes, dl_count_times(dl_type_bytes(&k->params.at[i].type),
-                                                          count_passes(runs, &sweeps, i)));
+                                                          count_passes(runs, &nests, i)));
     dl_arena_free(arena);
 }

@@ -8,8 +8,8 @@
  * its bias, activation, residual and even the parameter update. Kernels that read the same value
  * point by point are merged, too. A reduction's result may be broadcast back to all points of
  * its kernel (a broadcast-back edge). The reduction then joins its readers where this moves
- * fewer bytes (fuse_sweeps.c). Readers at other points (a contraction's operand, a view, another
- * broadcast) need the value in memory (a hard edge), and are in another kernel.
+ * fewer bytes (fuse_loop_nests.c). Readers at other points (a contraction's operand, a view,
+ * another broadcast) need the value in memory (a hard edge), and are in another kernel.
  *
  * A kernel has at most one contraction. In addition to it, the kernel has epilogue reductions
  * only: reductions of values that this contraction makes. A join that would close a circle of

@@ -95,7 +95,7 @@ void dl_fuse_find_stored(dl_fusion *f);
 /* Fills f->out. */
 void dl_fuse_find_edges(dl_fusion *f);
 
-/* ---- fuse_sweeps.c: the cost of reductions and their readers in one kernel ---- */
+/* ---- fuse_loop_nests.c: the cost of reductions and their readers in one kernel ---- */
 
 /* Is v computed pointwise from results of reductions over the points of `space`? */
 bool dl_fuse_from_reduction(const dl_fusion *f, dl_value *v, const dl_type *space);

@@ -2,7 +2,7 @@
  *
  * In: a group of fuse.h with sorted members. Out: a kernel with its instructions, stores and
  * parameters, and the fused node that runs it. */
-#include "ir/kernel/sweep.h"
+#include "ir/kernel/loop_nest.h"
 #include "passes/fuse/fuse_maker.h"
 
 static const dl_node *member(const dl_maker *m, int i) {
@@ -82,14 +82,14 @@ static void compute_level(dl_maker *m, int level, int nouts, dl_value *const *ou
 /* Is every read of parameter p over before the store at instruction `at` writes to its memory? A
  * loop nest's read is, if the nest runs in an earlier phase, or if it is the store's own and
  * reads no other point. */
-static bool leaves_place(const dl_maker *m, const dl_sweeps *sweeps, int at, int p,
+static bool leaves_place(const dl_maker *m, const dl_loop_nests *nests, int at, int p,
                          const dl_index *here) {
-    const dl_sweep *writer = NULL;
-    for (int s = 0; s < sweeps->n; s++)
-        for (int i = 0; i < sweeps->at[s].run.n; i++)
-            if (sweeps->at[s].run.at[i] == at) writer = &sweeps->at[s];
-    for (int s = 0; s < sweeps->n; s++) {
-        const dl_sweep *w = &sweeps->at[s];
+    const dl_loop_nest *writer = NULL;
+    for (int s = 0; s < nests->n; s++)
+        for (int i = 0; i < nests->at[s].run.n; i++)
+            if (nests->at[s].run.at[i] == at) writer = &nests->at[s];
+    for (int s = 0; s < nests->n; s++) {
+        const dl_loop_nest *w = &nests->at[s];
         int phase = 2 * w->stage + !w->finalize, limit = 2 * writer->stage + !writer->finalize;
         for (int i = 0; i < w->run.n && phase >= limit; i++) {
             const dl_kinstr *in = &m->k->instrs.at[w->run.at[i]];
@@ -124,7 +124,7 @@ static int find_alias(const dl_maker *m, const dl_value *v, int nout) {
         rows[1] =
             dl_choose_row(m->scratch, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
     for (int i = 0; i < 2; i++) {
-        dl_sweeps s = dl_find_sweeps(m->scratch, k->instrs.n, steps, rows[i]);
+        dl_loop_nests s = dl_find_loop_nests(m->scratch, k->instrs.n, steps, rows[i]);
         if (!leaves_place(m, &s, at, p, here)) return -1;
     }
     return p;
@@ -145,7 +145,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     k->nspace = group->space.rank;
     for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
     dl_maker m = {.f = f, .scratch = dl_arena_new(NULL), .group = group, .k = k};
-    m.sweeps_again = dl_fuse_times(f, (int)(group - f->groups.at), 0, NULL) > 1;
+    m.reads_back = dl_fuse_times(f, (int)(group - f->groups.at), 0, NULL) > 1;
     for (int level = 0, most = find_levels(&m); level <= most; level++)
         compute_level(&m, level, nouts, outs);
 

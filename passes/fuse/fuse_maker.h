@@ -17,9 +17,9 @@ typedef struct {
     dl_kernel *k;
     DL_ARRAY(dl_value *) operands; /* operands of the fused node, one for each input parameter */
     DL_ARRAY(dl_loaded) loads;
-    int *level; /* by member: the length of the longest chain of the group's reductions that it
-                   depends on */
-    bool sweeps_again; /* later loop nests may load values that earlier ones have stored */
+    int *level;      /* by member: the length of the longest chain of the group's reductions that it
+                        depends on */
+    bool reads_back; /* later loop nests may load values that earlier ones have stored */
 } dl_maker;
 
 /* Appends an instruction; returns its number. */

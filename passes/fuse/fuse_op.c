@@ -259,7 +259,7 @@ static bool is_rounded_here(const dl_maker *m, const dl_node *n) {
     int at = m->f->position[n->out[0].id];
     bool stored = m->f->kept[at] || m->f->wanted[n->out[0].id];
     return dl_dtype_is_half(n->out[0].type.dtype) &&
-           (is_held(m, n) || (m->sweeps_again && stored && is_read_here(m, &n->out[0])));
+           (is_held(m, n) || (m->reads_back && stored && is_read_here(m, &n->out[0])));
 }
 
 /* A cast between f32 and 16 bits emits no instruction where the store rounds or the load has

@@ -2,7 +2,7 @@
  * as those that were there first: on every target that this machine runs. */
 #include <math.h>
 
-#include "ir/kernel/sweep.h"
+#include "ir/kernel/loop_nest.h"
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
 

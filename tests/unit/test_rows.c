@@ -1,7 +1,8 @@
-/* Kernels with reductions whose results are spread again (ir/kernel/sweep.h): norms, softmax and
- * their gradients over rows in vectors, across vectors and in phases, of awkward sizes: compiled
- * for every target that this machine can run against the interpreter on the unfused graph, the same
- * bits with one thread and with three, and in no more kernels than their data flow needs. */
+/* Kernels with reductions whose results are spread again (ir/kernel/loop_nest.h): norms, softmax
+ * and their gradients over rows in vectors, across vectors and in phases, of awkward sizes:
+ * compiled for every target that this machine can run against the interpreter on the unfused graph,
+ * the same bits with one thread and with three, and in no more kernels than their data flow needs.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>

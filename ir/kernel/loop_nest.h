@@ -1,6 +1,6 @@
 /* The schedule of a kernel's loops: the one analysis that interpreter, emitters and fusion share.
  *
- * In: the instructions of a kernel with the axes of each. Out: its loop nests ("sweeps") in an
+ * In: the instructions of a kernel with the axes of each. Out: its loop nests in an
  * order in which they can run, and for each the instructions that it computes, stores and reduces.
  *
  * Every value of a kernel carries its axes: those along which it differs. A reduction clears some;
@@ -16,8 +16,8 @@
  * nest of their own: for one point of the other axes after another, several passes go over the row,
  * and do all the work on it. A value's level is the number of resident reductions that it needs
  * within its loop nest: the number of the pass over the row that has it. */
-#ifndef DL_SWEEP_H
-#define DL_SWEEP_H
+#ifndef DL_LOOP_NEST_H
+#define DL_LOOP_NEST_H
 #include "ir/kernel/kernel.h"
 
 /* The facts about an instruction, or a node that will be one, that its loops depend on. */
@@ -36,7 +36,7 @@ typedef struct {
     DL_ARRAY(int) run;      /* the instructions that it computes, stores and reduces, in order */
     DL_ARRAY(int) read;     /* kept values and results of reductions that it reads */
     DL_ARRAY(int) combined; /* finalize: the reductions whose results are complete here */
-} dl_sweep;
+} dl_loop_nest;
 
 typedef struct {
     bool valid; /* false: a row does not suit the kernel */
@@ -44,9 +44,9 @@ typedef struct {
     int *level; /* by instruction: the pass over the row */
     bool *kept; /* by instruction: another loop nest reads it */
     int n;      /* loop nests, in an order in which they can run */
-    dl_sweep *at;
+    dl_loop_nest *at;
     int times; /* how many stages have a loop nest over points */
-} dl_sweeps;
+} dl_loop_nests;
 
 enum {
     DL_ROW_POINTS = 16384, /* the most points of a row, whose values stay in a core's own cache; */
@@ -63,13 +63,13 @@ enum {
 dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena);
 /* The loop nests of `n` steps, each of which follows its operands, with these axes as a row (0:
  * none). */
-dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned row);
+dl_loop_nests dl_find_loop_nests(dl_arena *arena, int n, const dl_step *steps, unsigned row);
 /* The kernel for a schedule without a row: loop nests after the one that stores a value load it
  * back from the output, where they then read fewer bytes. Returns `k` itself where no value is read
  * back. */
 const dl_kernel *dl_kernel_read_back(dl_arena *arena, const dl_kernel *k);
 /* The end of the run of loop nests from number `from` on that are independent of each other. */
-int dl_sweeps_beside(const dl_sweeps *s, int from);
+int dl_loop_nests_independent(const dl_loop_nests *s, int from);
 /* The space axis along which the largest strided parameter has its neighbours in memory, or -1. */
 int dl_kernel_inner(const dl_kernel *k);
 /* The row that leaves the fewest loop nests; 0 where none helps or none fits. inner: as

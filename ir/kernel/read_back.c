@@ -5,13 +5,13 @@
  * masks and stores them, and sums them; its second loop nest reads the stored gradient in place of
  * the three. A value that is stored in 16 bits qualifies where the kernel rounds it before any
  * use: then both are the same number. */
-#include "ir/kernel/sweep.h"
+#include "ir/kernel/loop_nest.h"
 
 typedef struct {
     dl_arena *arena;
     const dl_kernel *k;
     const dl_step *steps;
-    dl_sweeps s;
+    dl_loop_nests s;
     int *root;       /* by instruction: the loop nest whose store or reduction it is, or -1 */
     int *stored;     /* by instruction: the store that later loop nests read it back from, or -1 */
     bool *derived;   /* by instruction: depends on such a value within a loop nest */
@@ -49,7 +49,7 @@ static bool gives_back(const reader *r, int i, int store) {
 }
 
 /* Bytes of parameters that loop nest `w` reads, with the values that are read back so far. */
-static int64_t count_bytes(const reader *r, const dl_sweep *w) {
+static int64_t count_bytes(const reader *r, const dl_loop_nest *w) {
     int64_t bytes = 0;
     memset(r->seen, 0, sizeof *r->seen * (size_t)r->k->instrs.n);
     for (int j = w->run.n - 1; j >= 0; j--) {
@@ -67,7 +67,7 @@ static int64_t count_bytes(const reader *r, const dl_sweep *w) {
     return bytes;
 }
 
-static bool is_late(const dl_sweep *w, int stage) { return !w->finalize && w->stage > stage; }
+static bool is_late(const dl_loop_nest *w, int stage) { return !w->finalize && w->stage > stage; }
 
 /* Bytes that the loop nests after `stage` read. */
 static int64_t count_late(const reader *r, int stage) {
@@ -93,7 +93,7 @@ static int choose(reader *r) {
             const dl_kinstr *in = instr_of(r, i);
             if (in->kind != DL_K_STORE || r->root[i] < 0 || r->s.stage[in->args[0]] != stage)
                 continue;
-            const dl_sweep *w = &r->s.at[r->root[i]];
+            const dl_loop_nest *w = &r->s.at[r->root[i]];
             int of = in->args[0];
             if (w->finalize || w->stage != stage || r->stored[of] >= 0 || !gives_back(r, of, i) ||
                 !precedes(r, i, stage))
@@ -113,7 +113,7 @@ static int emit(reader *r, dl_kinstr in) {
     return r->made->instrs.n - 1;
 }
 
-/* Instruction i as the later sweeps have it. */
+/* Instruction i as later loop nests have it. */
 static int take_late(reader *r, int i) {
     if (!r->derived[i] || is_left(r, i)) return r->now[i];
     if (r->late[i] >= 0) return r->late[i];
@@ -155,7 +155,7 @@ const dl_kernel *dl_kernel_read_back(dl_arena *arena, const dl_kernel *k) {
     for (int i = 0; i < n; i++)
         if (k->instrs.at[i].kind == DL_K_CONTRACT || r.steps[i].nargs > k->instrs.at[i].nargs)
             return k;
-    r.s = dl_find_sweeps(arena, n, r.steps, 0);
+    r.s = dl_find_loop_nests(arena, n, r.steps, 0);
     if (r.s.times < 2) return k;
     r.root = DL_NEWS(arena, int, n + 1), r.stored = DL_NEWS(arena, int, n + 1);
     r.now = DL_NEWS(arena, int, n + 1), r.late = DL_NEWS(arena, int, n + 1);

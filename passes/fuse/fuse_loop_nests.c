@@ -1,13 +1,13 @@
 /* Fusion: whether reductions and the readers of their results at every point become one kernel.
  *
- * Where reductions have resident rows (ir/kernel/sweep.h), they should: each tensor goes through
- * memory once. Where a kernel makes several passes over its points, later passes recompute
+ * Where reductions have resident rows (ir/kernel/loop_nest.h), they should: each tensor goes
+ * through memory once. Where a kernel makes several passes over its points, later passes recompute
  * values of earlier ones from their operands. That may read more bytes than to store and load
  * them. */
 #include <limits.h>
 #include <stdlib.h>
 
-#include "ir/kernel/sweep.h"
+#include "ir/kernel/loop_nest.h"
 #include "passes/fuse/fuse.h"
 
 enum {
@@ -125,7 +125,7 @@ static bool find_steps(trial *t) {
 
 /* Does it pay to recompute the member in several loop nests? Each of them reads its operands. A
  * separate kernel reads these once, writes the result once, and each loop nest reads that. */
-static bool pays_again(const trial *t, int node, int sweeps) {
+static bool pays_again(const trial *t, int node, int nests) {
     const dl_node *n = t->f->graph->nodes.at[node];
     int reads = 0;
     for (int i = 0; i < n->nin; i++) {
@@ -135,15 +135,15 @@ static bool pays_again(const trial *t, int node, int sweeps) {
         reads += !source && !own && dl_type_count(&v->type) * 2 > dl_type_count(&n->out[0].type);
     }
     int written = is_stored(t, node);
-    return sweeps < 2 || (!dl_op_is_dear(n->op) && sweeps * reads + written <= reads + 1 + sweeps);
+    return nests < 2 || (!dl_op_is_dear(n->op) && nests * reads + written <= reads + 1 + nests);
 }
 
-static dl_sweeps find_trial_sweeps(const trial *t) {
+static dl_loop_nests find_trial_nests(const trial *t) {
     dl_arena *arena = t->arena;
     const dl_type *space = t->space;
     int inner = space->layout.kind == DL_CL ? 1 : space->rank - 1;
     unsigned row = dl_choose_row(arena, t->n, t->steps, space->rank, space->axis, inner);
-    return dl_find_sweeps(arena, t->n, t->steps, row);
+    return dl_find_loop_nests(arena, t->n, t->steps, row);
 }
 
 /* Is the longest chain of reductions longer than a kernel may have? */
@@ -169,7 +169,7 @@ int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes) {
                .nguests = n,
                .guests = nodes};
     bool found = find_steps(&t);
-    int times = found && is_deep(&t) ? INT_MAX : found ? find_trial_sweeps(&t).times : 1;
+    int times = found && is_deep(&t) ? INT_MAX : found ? find_trial_nests(&t).times : 1;
     dl_arena_free(t.arena);
     return times > 1 ? times : 1;
 }
@@ -179,7 +179,7 @@ static int weigh(trial *t) {
     dl_arena *arena = t->arena;
     const dl_type *space = t->space;
     if (!find_steps(t) || is_deep(t)) return 0;
-    dl_sweeps s = find_trial_sweeps(t);
+    dl_loop_nests s = find_trial_nests(t);
     if (s.times > MOST_TIMES) return 0;
     int finalizes = 0;
     int64_t most = 0;
@@ -191,11 +191,11 @@ static int weigh(trial *t) {
     }
     if (finalizes > 1 && most > MOST_LEFT) return 0;
     if (s.times <= 1) return 1;
-    int *sweeps = DL_NEWS(arena, int, t->n);
+    int *nests = DL_NEWS(arena, int, t->n);
     for (int i = 0; i < s.n; i++)
-        for (int k = 0; k < s.at[i].run.n && !s.at[i].finalize; k++) sweeps[s.at[i].run.at[k]]++;
+        for (int k = 0; k < s.at[i].run.n && !s.at[i].finalize; k++) nests[s.at[i].run.at[k]]++;
     for (int i = 0; i < t->n; i++)
-        if (t->of[i] >= 0 && t->steps[i].kind == DL_K_ELEM && !pays_again(t, t->of[i], sweeps[i]))
+        if (t->of[i] >= 0 && t->steps[i].kind == DL_K_ELEM && !pays_again(t, t->of[i], nests[i]))
             return 0;
     return s.times;
 }

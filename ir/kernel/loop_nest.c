@@ -1,4 +1,4 @@
-#include "ir/kernel/sweep.h"
+#include "ir/kernel/loop_nest.h"
 
 enum {
     NOWHERE = -1,
@@ -12,12 +12,12 @@ typedef struct {
     unsigned row;
     int *of; /* by step: the axes of the reductions of its own stage that it depends on, NOWHERE or
                 MIXED */
-    bool *rows;   /* by sweep: reduces rows */
-    bool *inside; /* by step: waits for a reduction of the row in its own sweep */
+    bool *rows;   /* by loop nest: reduces rows */
+    bool *inside; /* by step: waits for a reduction of the row in its own loop nest */
     bool *small;  /* by step: computed from reductions of its own axes alone, and can be kept */
-    int *sweep;   /* by step: the loop nest of a root, or -1 */
-    bool *need;   /* of the sweep being filled */
-    dl_sweeps s;
+    int *nest;    /* by step: the loop nest of a root, or -1 */
+    bool *need;   /* of the loop nest that is being filled */
+    dl_loop_nests s;
 } finder;
 
 dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena) {
@@ -69,13 +69,14 @@ static void find_stage(finder *f, int i) {
         is_global(f, i) || (s->kind == DL_K_ELEM && stage && !inside && of == (int)s->axes);
 }
 
-static int find_sweep(finder *f, int stage, bool finalize, unsigned axes, unsigned row) {
+static int find_nest(finder *f, int stage, bool finalize, unsigned axes, unsigned row) {
     for (int i = 0; i < f->s.n; i++) {
-        const dl_sweep *w = &f->s.at[i];
+        const dl_loop_nest *w = &f->s.at[i];
         if (w->stage == stage && w->finalize == finalize && w->axes == axes && w->row == row)
             return i;
     }
-    f->s.at[f->s.n] = (dl_sweep){.stage = stage, .finalize = finalize, .axes = axes, .row = row};
+    f->s.at[f->s.n] =
+        (dl_loop_nest){.stage = stage, .finalize = finalize, .axes = axes, .row = row};
     return f->s.n++;
 }
 
@@ -100,31 +101,31 @@ static void place_root(finder *f, int i) {
     int arg = s->args[0], stage = f->s.stage[arg];
     unsigned axes = store ? s->axes : f->steps[arg].axes | s->over;
     if (!store) {
-        dl_sweep *w = &f->s.at[find_sweep(f, stage + 1, true, s->axes, 0)];
+        dl_loop_nest *w = &f->s.at[find_nest(f, stage + 1, true, s->axes, 0)];
         dl_push(f->arena, &w->combined, i);
     }
     if (store && stage && f->small[arg] && f->of[arg] == (int)axes)
-        f->sweep[i] = find_sweep(f, stage, true, axes, 0);
+        f->nest[i] = find_nest(f, stage, true, axes, 0);
     else if (store && !stage && !f->inside[arg] && has_finalize(f, axes))
-        f->sweep[i] =
-            find_sweep(f, 1, true, axes, 0); /* it could run earlier, in a loop nest of its own */
+        f->nest[i] =
+            find_nest(f, 1, true, axes, 0); /* it could run earlier, in a loop nest of its own */
     else if (f->row && (axes & f->row) == f->row)
-        f->sweep[i] = find_sweep(f, stage, false, axes & ~f->row, f->row);
+        f->nest[i] = find_nest(f, stage, false, axes & ~f->row, f->row);
     else if (f->inside[arg] || has_rows(f, stage, axes)) {
-        f->sweep[i] = find_sweep(f, stage, false, axes, f->row);
+        f->nest[i] = find_nest(f, stage, false, axes, f->row);
         if (axes & f->row) f->s.valid = false; /* the axes are a part of the row */
     } else
-        f->sweep[i] = find_sweep(f, stage, false, axes, 0);
-    f->rows[f->sweep[i]] |= f->inside[arg];
+        f->nest[i] = find_nest(f, stage, false, axes, 0);
+    f->rows[f->nest[i]] |= f->inside[arg];
 }
 
 /* Lists the instructions that a loop nest computes and reads, from its roots down. */
 static void fill(finder *f, int number) {
-    dl_sweep *w = &f->s.at[number];
+    dl_loop_nest *w = &f->s.at[number];
     bool *need = f->need, rows = false;
     memset(need, 0, sizeof *need * (size_t)f->n);
     for (int i = f->n - 1; i >= 0; i--) {
-        bool root = f->sweep[i] == number;
+        bool root = f->nest[i] == number;
         need[i] |= root;
         if (!need[i]) continue;
         bool before = w->finalize ? f->s.stage[i] < w->stage : true;
@@ -133,7 +134,7 @@ static void fill(finder *f, int number) {
             f->s.kept[i] |= !own;
             /* computed where the partial results that it depends on are combined */
             if (!is_global(f, i))
-                f->sweep[i] = find_sweep(f, f->s.stage[i], true, f->steps[i].axes, 0);
+                f->nest[i] = find_nest(f, f->s.stage[i], true, f->steps[i].axes, 0);
             dl_push(f->arena, &w->read, i);
             continue;
         }
@@ -149,7 +150,7 @@ static void fill(finder *f, int number) {
 }
 
 /* A stage's finalize steps come first, then its other loop nests. */
-static int compare(const dl_sweep *a, const dl_sweep *b) {
+static int compare(const dl_loop_nest *a, const dl_loop_nest *b) {
     if (a->stage != b->stage) return a->stage - b->stage;
     return (int)b->finalize - (int)a->finalize;
 }
@@ -157,19 +158,19 @@ static int compare(const dl_sweep *a, const dl_sweep *b) {
 static void sort(finder *f) {
     for (int i = 1; i < f->s.n; i++)
         for (int j = i; j > 0 && compare(&f->s.at[j - 1], &f->s.at[j]) > 0; j--) {
-            dl_sweep t = f->s.at[j];
+            dl_loop_nest t = f->s.at[j];
             f->s.at[j] = f->s.at[j - 1], f->s.at[j - 1] = t;
         }
 }
 
-dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned row) {
+dl_loop_nests dl_find_loop_nests(dl_arena *arena, int n, const dl_step *steps, unsigned row) {
     finder f = {.arena = arena, .n = n, .steps = steps, .row = row, .s.valid = true};
     f.s.stage = DL_NEWS(arena, int, n + 1), f.s.level = DL_NEWS(arena, int, n + 1);
-    f.s.kept = DL_NEWS(arena, bool, n + 1), f.s.at = DL_NEWS(arena, dl_sweep, 2 * n + 1);
+    f.s.kept = DL_NEWS(arena, bool, n + 1), f.s.at = DL_NEWS(arena, dl_loop_nest, 2 * n + 1);
     f.of = DL_NEWS(arena, int, n + 1), f.inside = DL_NEWS(arena, bool, n + 1);
     f.need = DL_NEWS(arena, bool, n + 1), f.rows = DL_NEWS(arena, bool, 2 * n + 1);
-    f.small = DL_NEWS(arena, bool, n + 1), f.sweep = DL_NEWS(arena, int, n + 1);
-    for (int i = 0; i < n; i++) f.sweep[i] = -1, find_stage(&f, i);
+    f.small = DL_NEWS(arena, bool, n + 1), f.nest = DL_NEWS(arena, int, n + 1);
+    for (int i = 0; i < n; i++) f.nest[i] = -1, find_stage(&f, i);
     for (int last = 0; last < 4; last++) /* roots without a choice first */
         for (int i = 0; i < n; i++)
             if ((is_global(&f, i) || steps[i].kind == DL_K_STORE) &&
@@ -192,7 +193,7 @@ dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned 
     return f.s;
 }
 
-int dl_sweeps_beside(const dl_sweeps *s, int from) {
+int dl_loop_nests_independent(const dl_loop_nests *s, int from) {
     int to = from;
     while (to < s->n && s->at[to].stage == s->at[from].stage &&
            s->at[to].finalize == s->at[from].finalize)
@@ -218,7 +219,7 @@ int dl_kernel_inner(const dl_kernel *k) {
 }
 
 /* Points' values that a later pass over the row reads. */
-static int count_kept(int n, const dl_step *steps, const dl_sweeps *s, unsigned row) {
+static int count_kept(int n, const dl_step *steps, const dl_loop_nests *s, unsigned row) {
     int kept = 0;
     for (int i = 0; i < n; i++) {
         bool later = false;
@@ -234,7 +235,7 @@ static int count_kept(int n, const dl_step *steps, const dl_sweeps *s, unsigned 
 
 unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace,
                        const dl_axis *space, int inner) {
-    int best = dl_find_sweeps(arena, n, steps, 0).times;
+    int best = dl_find_loop_nests(arena, n, steps, 0).times;
     unsigned row = 0, all = 0;
     for (int i = 0; i < nspace; i++) all |= 1u << i;
     for (int i = 0; i < n && best > 1; i++) {
@@ -245,7 +246,7 @@ unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace,
         if (!over || points > (across ? DL_ROW_ACROSS : DL_ROW_POINTS)) continue;
         if (rows / (across ? DL_ROW_LANES : 1) < DL_ROW_SHARED && rows * points > DL_ROW_SMALL)
             continue;
-        dl_sweeps s = dl_find_sweeps(arena, n, steps, over);
+        dl_loop_nests s = dl_find_loop_nests(arena, n, steps, over);
         if (!s.valid || s.times >= best || count_kept(n, steps, &s, over) * points > DL_ROW_KEPT)
             continue;
         best = s.times, row = over;
@@ -269,6 +270,6 @@ unsigned dl_row_within(const dl_kernel *k, const dl_step *steps, dl_arena *arena
             kept = dl_axes_points(k->nspace, k->space, all & ~row);
     bool lies_across = inner >= 0 && !(row >> inner & 1);
     if (!row || terms > (lies_across ? across : along) || kept < DL_ROW_ENOUGH) return 0;
-    dl_sweeps s = dl_find_sweeps(arena, k->instrs.n, steps, row);
+    dl_loop_nests s = dl_find_loop_nests(arena, k->instrs.n, steps, row);
     return s.valid && s.n == 1 ? row : 0;
 }
