@@ -153,7 +153,7 @@ void dl_emit_expression(dl_emitter *e, const dl_kinstr *in) {
         return;
     }
     const char *prefix = form_here(e, of).prefix;
-    if (in->apart) {
+    if (in->no_contract) {
         dl_putf(e->out, "%s%s_apart(v%d, v%d)", prefix, dl_ops[in->op].name, in->args[0],
                 in->args[1]);
         return;

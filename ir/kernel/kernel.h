@@ -74,14 +74,14 @@ typedef enum {
 typedef struct {
     dl_kinstr_kind kind;
     dl_op op;
-    dl_dtype type;      /* of the result */
-    int nargs, args[3]; /* earlier instructions */
-    bool apart;         /* ELEM, add or sub: no contraction to FMA, products are rounded first */
-    double p;           /* ELEM: its float attribute; CONST: the value */
-    int param;          /* LOAD, STORE */
-    dl_index *index;    /* LOAD, STORE: one an axis of the parameter */
-    int axis;           /* COORD */
-    int number;         /* RANDOM */
+    dl_dtype type;                     /* of the result */
+    int nargs, args[3];                /* earlier instructions */
+    bool no_contract;                  /* ELEM, add or sub: no FMA, products are rounded first */
+    double p;                          /* ELEM: its float attribute; CONST: the value */
+    int param;                         /* LOAD, STORE */
+    dl_index *index;                   /* LOAD, STORE: one an axis of the parameter */
+    int axis;                          /* COORD */
+    int number;                        /* RANDOM */
     int64_t first, along[DL_MAX_RANK]; /* RANDOM: the element, by space axis */
     int64_t part;                      /* RANDOM: elements of each part */
     unsigned over;                     /* REDUCE: bit i is space axis i */

@@ -287,7 +287,8 @@ static bool parse_over(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
 static bool parse_elem(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     int n;
     dl_attr attrs[DL_MAX_ATTRS];
-    if (!parse_args(p, k, in) || !dl_lex_accept_word(p, "apart", &in->apart)) return false;
+    if (!parse_args(p, k, in) || !dl_lex_accept_word(p, "no_contract", &in->no_contract))
+        return false;
     if (!dl_parse_attrs(p, in->op, &n, attrs)) return false;
     if (n) in->p = attrs[0].f;
     return true;

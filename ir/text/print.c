@@ -316,7 +316,7 @@ static void put_random(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
 static void put_elem(dl_buf *out, const dl_kinstr *in) {
     dl_puts(out, dl_ops[in->op].name);
     for (int i = 0; i < in->nargs; i++) dl_putf(out, "%s%%%d", i ? ", " : " ", in->args[i]);
-    if (in->apart) dl_puts(out, " apart");
+    if (in->no_contract) dl_puts(out, " no_contract");
     const dl_op_info *op = &dl_ops[in->op];
     if (op->nattrs != 1 || dl_attrs[op->attrs[0]].kind != DL_KIND_FLOAT) return;
     dl_putf(out, " {%s=", dl_attrs[op->attrs[0]].name);

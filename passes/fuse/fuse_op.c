@@ -327,8 +327,8 @@ int dl_maker_compute(dl_maker *m, const dl_node *n) {
         e.p = dl_node_float(n, dl_ops[n->op].attrs[0]);
     for (int i = 0; i < n->nin; i++)
         e.args[i] = (dl_fuse_compares(n->op) ? compared : dl_maker_read)(m, n->in[i]);
-    e.apart = is_held(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) &&
-              dl_dtype_is_float(e.type) && takes_product(m->k, &e);
+    e.no_contract = is_held(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) &&
+                    dl_dtype_is_float(e.type) && takes_product(m->k, &e);
     int made = dl_maker_emit(m, e);
     return is_rounded_here(m, n) ? rounded(m, made, n->out[0].type.dtype, n->loc) : made;
 }

@@ -32,7 +32,7 @@ static const char jump[] = "graph @train {\n"
 
 static bool is_apart(const dl_kernel *k) {
     for (int i = 0; i < k->instrs.n; i++)
-        if (k->instrs.at[i].apart) return true;
+        if (k->instrs.at[i].no_contract) return true;
     return false;
 }
 
