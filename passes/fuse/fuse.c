@@ -445,7 +445,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
 
     int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1),
         ngroups = dl_fuse_order_groups(&f, order), n = 0, kernels = 0;
-    dl_fuse_again(&f, ngroups, order);
+    dl_fuse_rematerialize(&f, ngroups, order);
     dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, ngroups + 1);
     for (int i = 0; i < ngroups; i++) {
         dl_group *group = &f.groups.at[order[i]];

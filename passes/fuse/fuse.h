@@ -46,9 +46,9 @@ typedef struct {
     bool alone;    /* each node is a kernel of its own */
     bool *wanted;  /* value id -> a result of the graph, or an operand of a collective */
     dl_edges *out; /* by node position */
-    dl_nodes *hosts; /* node position -> other groups that rematerialize it */
-    bool *kept;      /* node position -> other groups read its value from memory */
-    const int *ways; /* node position -> in how many ways it may round (fuse_same.c) */
+    dl_nodes *recomputed_in; /* node position -> other groups that rematerialize it */
+    bool *kept;              /* node position -> other groups read its value from memory */
+    const int *ways;         /* node position -> in how many ways it may round (fuse_same.c) */
     bool *held; /* node position -> its rounding is pinned: the same in every kernel that computes
                    it */
     DL_ARRAY(dl_group) groups;
@@ -110,11 +110,11 @@ int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes);
  * -1: it is no member. */
 int dl_fuse_member(const dl_fusion *f, const dl_group *group, dl_value *v);
 
-/* fuse_again.c: rematerialization. In: all nodes' groups, in the order in which they run. Nodes
+/* rematerialize.c: rematerialization. In: all nodes' groups, in the order in which they run. Nodes
  * become members of further groups, which compute the values again instead of reading them.
  * Nodes that nobody reads any more are removed, and a group may be left without members. Out:
- * sorted members, f->hosts and f->kept. */
-void dl_fuse_again(dl_fusion *f, int ngroups, const int *order);
+ * sorted members, f->recomputed_in and f->kept. */
+void dl_fuse_rematerialize(dl_fusion *f, int ngroups, const int *order);
 
 /* ---- fuse_same.c: rounding legality of rematerialization ---- */
 

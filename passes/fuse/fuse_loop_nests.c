@@ -39,8 +39,8 @@ typedef struct {
     dl_arena *arena; /* scratch of this trial */
     const dl_type *space;
     int a, b, node;
-    int nguests;
-    const int *guests; /* nodes of other groups that it rematerializes */
+    int nrecomputed;
+    const int *recomputed; /* nodes of other groups that it rematerializes */
     int n, nmembers, *member;
     dl_step *steps;
     int *of; /* by step: its member, or -1 */
@@ -106,7 +106,7 @@ static int by_value(const void *a, const void *b) { return *(const int *)a - *(c
 static bool find_steps(trial *t) {
     dl_fusion *f = t->f;
     const int groups[] = {t->a, t->b};
-    int most = 1 + t->nguests;
+    int most = 1 + t->nrecomputed;
     for (int i = 0; i < 2; i++)
         if (groups[i] >= 0) most += f->groups.at[groups[i]].members.n;
     t->member = DL_NEWS(t->arena, int, most);
@@ -114,7 +114,7 @@ static bool find_steps(trial *t) {
         for (int k = 0; groups[i] >= 0 && k < f->groups.at[groups[i]].members.n; k++)
             t->member[t->nmembers++] = f->groups.at[groups[i]].members.at[k];
     if (t->node >= 0) t->member[t->nmembers++] = t->node;
-    for (int i = 0; i < t->nguests; i++) t->member[t->nmembers++] = t->guests[i];
+    for (int i = 0; i < t->nrecomputed; i++) t->member[t->nmembers++] = t->recomputed[i];
     qsort(t->member, (size_t)t->nmembers, sizeof(int), by_value);
     t->steps = DL_NEWS(t->arena, dl_step, 3 * most), t->of = DL_NEWS(t->arena, int, 3 * most);
     bool ok = true;
@@ -125,7 +125,7 @@ static bool find_steps(trial *t) {
 
 /* Does it pay to recompute the member in several loop nests? Each of them reads its operands. A
  * separate kernel reads these once, writes the result once, and each loop nest reads that. */
-static bool pays_again(const trial *t, int node, int nests) {
+static bool pays_to_recompute(const trial *t, int node, int nests) {
     const dl_node *n = t->f->graph->nodes.at[node];
     int reads = 0;
     for (int i = 0; i < n->nin; i++) {
@@ -166,8 +166,8 @@ int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes) {
                .a = group,
                .b = -1,
                .node = -1,
-               .nguests = n,
-               .guests = nodes};
+               .nrecomputed = n,
+               .recomputed = nodes};
     bool found = find_steps(&t);
     int times = found && is_deep(&t) ? INT_MAX : found ? find_trial_nests(&t).times : 1;
     dl_arena_free(t.arena);
@@ -195,7 +195,8 @@ static int weigh(trial *t) {
     for (int i = 0; i < s.n; i++)
         for (int k = 0; k < s.at[i].run.n && !s.at[i].finalize; k++) nests[s.at[i].run.at[k]]++;
     for (int i = 0; i < t->n; i++)
-        if (t->of[i] >= 0 && t->steps[i].kind == DL_K_ELEM && !pays_again(t, t->of[i], nests[i]))
+        if (t->of[i] >= 0 && t->steps[i].kind == DL_K_ELEM &&
+            !pays_to_recompute(t, t->of[i], nests[i]))
             return 0;
     return s.times;
 }

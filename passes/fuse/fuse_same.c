@@ -124,13 +124,13 @@ bool *dl_fuse_find_fragile(dl_fusion *f) {
 /* Does the group compute the node, as its own or rematerialized? */
 static bool is_in(const dl_fusion *f, int node, int group) {
     bool in = f->group[node] == group;
-    for (int i = 0; i < f->hosts[node].n; i++) in |= f->hosts[node].at[i] == group;
+    for (int i = 0; i < f->recomputed_in[node].n; i++) in |= f->recomputed_in[node].at[i] == group;
     return in;
 }
 
 /* Is node i computed for memory only, where all readers load the same value? */
 static bool is_stored_once(const dl_fusion *f, int i) {
-    bool once = !f->hosts[i].n;
+    bool once = !f->recomputed_in[i].n;
     for (int k = 0; k < f->out[i].n; k++)
         once = once && !is_in(f, f->out[i].at[k].node, f->group[i]);
     return once;
@@ -141,7 +141,7 @@ void dl_fuse_hold(dl_fusion *f) {
     f->held = DL_NEWS(f->ctx->arena, bool, f->n + 1);
     for (int i = f->n - 1; i >= 0; i--) {
         const dl_node *n = f->graph->nodes.at[i];
-        f->held[i] |= of[i] == HELD_ONE_WAY && f->hosts[i].n && is_jumped_on(f, i);
+        f->held[i] |= of[i] == HELD_ONE_WAY && f->recomputed_in[i].n && is_jumped_on(f, i);
         for (int k = 0; k < n->nin && f->held[i] && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
             const dl_value *v = dl_fuse_past_views(f, n->in[k]);
             int at = v->def ? f->position[v->id] : -1;

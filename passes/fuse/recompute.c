@@ -7,7 +7,7 @@
  * gradient, frees the operand's memory between its last forward reader and the gradient. PyTorch
  * calls this selective activation checkpointing (Korthikanti et al., Reducing activation
  * recomputation in large transformer models, 2022). Rematerialization within kernels
- * (fuse_again.c) is decided earlier. */
+ * (rematerialize.c) is decided earlier. */
 #include "ir/kernel/kernel.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
@@ -268,8 +268,8 @@ static dl_value *join_existing(const remade *m, int first) {
 
 /* The recomputed value, before position `first`: computed by a node that has its operands, or by
  * a new node, which is in no list yet. NULL where neither is possible. */
-static dl_value *make_again(remaker *r, const dl_node *n, dl_value *v, int first, int64_t flops,
-                            dl_node **node) {
+static dl_value *recompute_value(remaker *r, const dl_node *n, dl_value *v, int first,
+                                 int64_t flops, dl_node **node) {
     dl_arena *arena = r->g->module->arena;
     const dl_kernel *k = n->kernel;
     remade m = {.r = r, .from = n, .value = v, .made = DL_NEW(arena, dl_kernel)};
@@ -356,9 +356,10 @@ bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
             int64_t flops;
             int first = find_late(&r, &n->out[k], &flops);
             dl_node *node;
-            dl_value *again = first < 0 ? NULL : make_again(&r, n, &n->out[k], first, flops, &node);
-            if (!again) continue;
-            give(&r, &n->out[k], again);
+            dl_value *value =
+                first < 0 ? NULL : recompute_value(&r, n, &n->out[k], first, flops, &node);
+            if (!value) continue;
+            give(&r, &n->out[k], value);
             r.gone[n->out[k].id] = true;
             if (node) dl_push(scratch, &before[find_front(&r, node, first)], node);
         }

@@ -26,18 +26,18 @@ enum { MOST_READERS = 64 };
 /* A value that may be stored or recomputed: an edge of the network. */
 typedef struct {
     dl_value *value;
-    int node;        /* its node's position; -1: a variable */
-    bool again;      /* other kernels can recompute it */
-    uint64_t wanted; /* by reader: reads the value, unless it recomputes it */
-    uint64_t loads;  /* by reader: loads the value in any case */
-    uint64_t needs;  /* by reader: a wanted value depends on it */
+    int node;          /* its node's position; -1: a variable */
+    bool recomputable; /* other kernels can recompute it */
+    uint64_t wanted;   /* by reader: reads the value, unless it recomputes it */
+    uint64_t loads;    /* by reader: loads the value in any case */
+    uint64_t needs;    /* by reader: a wanted value depends on it */
 } vertex;
 
 /* A group that reads values of the current group. */
 typedef struct {
     int group;
     bool closed; /* no node is rematerialized in it */
-    dl_nodes guests;
+    dl_nodes recomputed;
 } reader;
 
 typedef struct {
@@ -52,28 +52,28 @@ typedef struct {
     reader readers[MOST_READERS];
     int nreaders;
     DL_ARRAY(vertex) vertices;
-} again;
+} cutter;
 
-static const dl_node *node_at(const again *a, int i) { return a->f->graph->nodes.at[i]; }
-static dl_group *group_at(const again *a, int g) { return &a->f->groups.at[g]; }
+static const dl_node *node_at(const cutter *a, int i) { return a->f->graph->nodes.at[i]; }
+static dl_group *group_at(const cutter *a, int g) { return &a->f->groups.at[g]; }
 
 /* The groups that compute a node: its own, then those that rematerialize it. */
-static int nhomes(const again *a, int node) { return 1 + a->f->hosts[node].n; }
-static int home(const again *a, int node, int i) {
-    return i ? a->f->hosts[node].at[i - 1] : a->f->group[node];
+static int ncomputing(const cutter *a, int node) { return 1 + a->f->recomputed_in[node].n; }
+static int computing(const cutter *a, int node, int i) {
+    return i ? a->f->recomputed_in[node].at[i - 1] : a->f->group[node];
 }
 
 /* Does the group compute the node, as its own or rematerialized? */
-static bool has(const again *a, int group, int node) {
-    for (int i = 0; i < nhomes(a, node); i++)
-        if (home(a, node, i) == group) return true;
+static bool has(const cutter *a, int group, int node) {
+    for (int i = 0; i < ncomputing(a, node); i++)
+        if (computing(a, node, i) == group) return true;
     return false;
 }
 
 /* ---- the network of a group ---- */
 
 /* Can other kernels over the same points recompute the node from its operands? */
-static bool can_again(const again *a, int i) {
+static bool can_recompute(const cutter *a, int i) {
     const dl_node *n = node_at(a, i);
     if (dl_ops[n->op].class != DL_CLASS_ELEM || dl_op_is_dear(n->op) || a->fragile[i] ||
         !n->out[0].type.rank || !dl_fuse_same_axes(&n->out[0].type, &group_at(a, a->at)->space))
@@ -86,7 +86,7 @@ static bool can_again(const again *a, int i) {
 /* Can this reader of the group compute additional nodes at its points? A weight gradient runs
  * through panels, and cannot. A group with reductions of several kinds also computes at points
  * of fewer axes, from the results of reductions. */
-static bool is_open(const again *a, int group) {
+static bool is_open(const cutter *a, int group) {
     const dl_group *from = group_at(a, a->at), *to = group_at(a, group);
     return from->wide == to->wide &&
            (dl_fuse_same_axes(&from->space, &to->space) ||
@@ -94,7 +94,7 @@ static bool is_open(const again *a, int group) {
            !(to->anchor && dl_op_makes_weight(to->anchor->op));
 }
 
-static int reader_of(again *a, int group) { /* -1: none, or closed */
+static int reader_of(cutter *a, int group) { /* -1: none, or closed */
     for (int i = 0; i < a->nreaders; i++)
         if (a->readers[i].group == group) return a->readers[i].closed ? -1 : i;
     if (a->nreaders == MOST_READERS || !is_open(a, group)) return -1;
@@ -102,12 +102,12 @@ static int reader_of(again *a, int group) { /* -1: none, or closed */
     return a->nreaders++;
 }
 
-static vertex *find_vertex(const again *a, const dl_value *v) {
+static vertex *find_vertex(const cutter *a, const dl_value *v) {
     int at = a->vertex_of[v->id];
     return at ? &a->vertices.at[at - 1] : NULL;
 }
 
-static vertex *add_vertex(again *a, dl_value *v) {
+static vertex *add_vertex(cutter *a, dl_value *v) {
     if (!a->vertex_of[v->id]) {
         int node = a->f->position[v->id];
         dl_push(a->f->ctx->arena, &a->vertices, (vertex){.value = v, .node = node});
@@ -117,12 +117,12 @@ static vertex *add_vertex(again *a, dl_value *v) {
 }
 
 /* By reader: reads a value of node i at its own points, and at no others. */
-static uint64_t find_wanted(again *a, int i) {
+static uint64_t find_wanted(cutter *a, int i) {
     uint64_t soft = 0, hard = 0;
     for (int k = 0; k < a->f->out[i].n; k++) {
         dl_edge e = a->f->out[i].at[k];
-        for (int h = 0; h < nhomes(a, e.node); h++) {
-            int group = home(a, e.node, h);
+        for (int h = 0; h < ncomputing(a, e.node); h++) {
+            int group = computing(a, e.node, h);
             int r = group < 0 || has(a, group, i)
                         ? -1
                         : reader_of(a, group); /* -1: no reader needs it */
@@ -132,17 +132,17 @@ static uint64_t find_wanted(again *a, int i) {
     return soft & ~hard;
 }
 
-static void find_vertices(again *a) {
+static void find_vertices(cutter *a) {
     const dl_group *g = group_at(a, a->at);
     for (int i = g->members.n - 1; i >= 0; i--) {
         int at = g->members.at[i];
         const dl_node *n = node_at(a, at);
-        bool can = can_again(a, at);
+        bool can = can_recompute(a, at);
         uint64_t wanted = can && a->f->group[at] == a->at ? find_wanted(a, at) : 0;
         vertex *v = wanted ? add_vertex(a, &n->out[0]) : find_vertex(a, &n->out[0]);
         if (!v) continue;
         uint64_t needs = v->needs |= wanted;
-        v->wanted = wanted, v->again = can;
+        v->wanted = wanted, v->recomputable = can;
         for (int k = 0; k < n->nin && can; k++) {
             dl_value *of = dl_fuse_past_views(a->f, n->in[k]);
             if (!dl_fuse_is_made(a->f, of)) add_vertex(a, of)->needs |= needs;
@@ -151,7 +151,7 @@ static void find_vertices(again *a) {
 }
 
 /* Fills the values that each reader loads, whatever the cut is. */
-static void find_loads(again *a) {
+static void find_loads(cutter *a) {
     for (int r = 0; r < a->nreaders; r++) {
         const dl_group *g = group_at(a, a->readers[r].group);
         uint64_t bit = (uint64_t)1 << r;
@@ -172,13 +172,13 @@ static void find_loads(again *a) {
 }
 
 /* The last position at which the value is in memory, whatever the cut is; -1: it is not stored. */
-static int find_last(const again *a, const vertex *v) {
+static int find_last(const cutter *a, const vertex *v) {
     if (v->node < 0 || a->f->wanted[v->value->id]) return INT32_MAX;
     int last = -1;
     for (int k = 0; k < a->f->out[v->node].n; k++) {
         int by = a->f->out[v->node].at[k].node;
-        for (int h = 0; h < nhomes(a, by); h++) {
-            int group = home(a, by, h);
+        for (int h = 0; h < ncomputing(a, by); h++) {
+            int group = computing(a, by, h);
             bool asks = has(a, group, v->node);
             for (int r = 0; r < a->nreaders && !asks; r++)
                 asks = a->readers[r].group == group && v->wanted >> r & 1;
@@ -188,14 +188,14 @@ static int find_last(const again *a, const vertex *v) {
     return last;
 }
 
-static int times_of(again *a, int group) {
+static int times_of(cutter *a, int group) {
     if (!a->times[group]) a->times[group] = dl_fuse_times(a->f, group, 0, NULL);
     return a->times[group];
 }
 
 static int64_t counted(int64_t n) { return n < MOST_COUNTED ? n : MOST_COUNTED; }
 
-static int64_t cost_of_keeping(again *a, const vertex *v) {
+static int64_t cost_of_keeping(cutter *a, const vertex *v) {
     if (a->updated[v->value->id] &&
         dl_type_count(&v->value->type) * 2 > /* storing it would need a copy first */
             dl_axes_points(group_at(a, a->at)->space.rank, group_at(a, a->at)->space.axis, ~0u))
@@ -211,7 +211,7 @@ static int64_t cost_of_keeping(again *a, const vertex *v) {
     return (shares * UNIT + (until > last) * KEPT) * bytes;
 }
 
-static int64_t cost_of_computing(again *a, const vertex *v) {
+static int64_t cost_of_computing(cutter *a, const vertex *v) {
     int64_t points = counted(dl_type_count(&v->value->type)), times = 0;
     for (int r = 0; r < a->nreaders; r++)
         if (v->needs >> r & 1) times += times_of(a, a->readers[r].group);
@@ -220,16 +220,16 @@ static int64_t cost_of_computing(again *a, const vertex *v) {
 
 /* By vertex: is it recomputed? A vertex is two nodes of the network with an edge between them.
  * The edge is cut where the value is stored. */
-static bool *find_computed(again *a) {
+static bool *find_computed(cutter *a) {
     int n = a->vertices.n, source = 2 * n, sink = source + 1;
     dl_arena *arena = a->f->ctx->arena;
     dl_cut c = dl_cut_new(arena, 2 * n + 2);
     for (int i = 0; i < n; i++) {
         const vertex *v = &a->vertices.at[i];
-        dl_cut_join(&c, source, 2 * i, v->again ? cost_of_computing(a, v) : DL_CUT_NEVER);
+        dl_cut_join(&c, source, 2 * i, v->recomputable ? cost_of_computing(a, v) : DL_CUT_NEVER);
         dl_cut_join(&c, 2 * i, 2 * i + 1, cost_of_keeping(a, v));
         if (v->wanted) dl_cut_join(&c, 2 * i + 1, sink, DL_CUT_NEVER);
-        for (int k = 0; v->again && k < v->value->def->nin; k++) {
+        for (int k = 0; v->recomputable && k < v->value->def->nin; k++) {
             const vertex *of = find_vertex(a, dl_fuse_past_views(a->f, v->value->def->in[k]));
             if (of) dl_cut_join(&c, 2 * (int)(of - a->vertices.at) + 1, 2 * i, DL_CUT_NEVER);
         }
@@ -244,17 +244,17 @@ static bool *find_computed(again *a) {
 
 /* Fills the rematerialized nodes of reader r: the values that it wants, and their operands, as
  * far as these are recomputed. */
-static void find_guests(again *a, int r, const bool *computed) {
+static void find_recomputed_nodes(cutter *a, int r, const bool *computed) {
     const dl_group *g = group_at(a, a->at);
     bool *takes = DL_NEWS(a->f->ctx->arena, bool, a->vertices.n + 1);
-    a->readers[r].guests.n = 0;
+    a->readers[r].recomputed.n = 0;
     for (int i = g->members.n - 1; i >= 0; i--) {
         const dl_node *n = node_at(a, g->members.at[i]);
         const vertex *v = find_vertex(a, &n->out[0]);
         int at = v ? (int)(v - a->vertices.at) : 0;
         if (!v || !computed[at] || v->loads >> r & 1 || !(takes[at] || v->wanted >> r & 1))
             continue;
-        dl_push(a->f->ctx->arena, &a->readers[r].guests, v->node);
+        dl_push(a->f->ctx->arena, &a->readers[r].recomputed, v->node);
         for (int k = 0; k < n->nin; k++) {
             const vertex *of = find_vertex(a, dl_fuse_past_views(a->f, n->in[k]));
             if (of) takes[of - a->vertices.at] = true;
@@ -265,35 +265,35 @@ static void find_guests(again *a, int r, const bool *computed) {
 /* Can reader r take its rematerialized nodes as members? No, if there are too many, if its
  * kernel would make more passes over its points, or if one of them reads another at other
  * points. */
-static bool are_welcome(again *a, int r) {
+static bool can_take_recomputed(cutter *a, int r) {
     const reader *to = &a->readers[r];
     const dl_group *g = group_at(a, to->group);
-    if (g->members.n + to->guests.n > DL_FUSE_MOST_MEMBERS) return false;
-    for (int i = 0; i < to->guests.n; i++) {
-        const dl_edges *in = &a->in[to->guests.at[i]];
+    if (g->members.n + to->recomputed.n > DL_FUSE_MOST_MEMBERS) return false;
+    for (int i = 0; i < to->recomputed.n; i++) {
+        const dl_edges *in = &a->in[to->recomputed.at[i]];
         for (int k = 0; k < in->n; k++) {
             int of = in->at[k].node;
             bool member = has(a, to->group, of);
-            for (int j = 0; j < to->guests.n; j++) member |= to->guests.at[j] == of;
+            for (int j = 0; j < to->recomputed.n; j++) member |= to->recomputed.at[j] == of;
             if (member && in->at[k].kind != DL_EDGE_SOFT) return false;
         }
     }
-    return !g->reduce ||
-           dl_fuse_times(a->f, to->group, to->guests.n, to->guests.at) <= times_of(a, to->group);
+    return !g->reduce || dl_fuse_times(a->f, to->group, to->recomputed.n, to->recomputed.at) <=
+                             times_of(a, to->group);
 }
 
-static void take_in(again *a, int r) {
+static void take_in(cutter *a, int r) {
     const reader *to = &a->readers[r];
-    for (int i = 0; i < to->guests.n; i++) {
-        dl_push(a->f->ctx->arena, &a->f->hosts[to->guests.at[i]], to->group);
-        dl_push(a->f->ctx->arena, &group_at(a, to->group)->members, to->guests.at[i]);
+    for (int i = 0; i < to->recomputed.n; i++) {
+        dl_push(a->f->ctx->arena, &a->f->recomputed_in[to->recomputed.at[i]], to->group);
+        dl_push(a->f->ctx->arena, &group_at(a, to->group)->members, to->recomputed.at[i]);
     }
 }
 
 static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 /* Makes the readers of group `at` recompute the values that the cut says. */
-static void compute_again(again *a, int at) {
+static void recompute_in_readers(cutter *a, int at) {
     dl_group *g = group_at(a, at);
     qsort(g->members.at, (size_t)g->members.n, sizeof(int), by_value);
     a->at = at, a->nreaders = 0;
@@ -304,8 +304,8 @@ static void compute_again(again *a, int at) {
         find_loads(a);
         const bool *computed = find_computed(a);
         for (int r = 0; r < a->nreaders && done; r++) {
-            find_guests(a, r, computed);
-            if (!are_welcome(a, r)) a->readers[r].closed = true, done = false;
+            find_recomputed_nodes(a, r, computed);
+            if (!can_take_recomputed(a, r)) a->readers[r].closed = true, done = false;
         }
         for (int i = 0; i < a->vertices.n; i++) a->vertex_of[a->vertices.at[i].value->id] = 0;
     }
@@ -314,7 +314,7 @@ static void compute_again(again *a, int at) {
 
 /* Keeps in a group the members whose values are stored, and their operands; fills f->kept with
  * the values that other groups read. All later groups have been pruned before. */
-static void prune(again *a, int at, int *used) {
+static void prune(cutter *a, int at, int *used) {
     dl_fusion *f = a->f;
     dl_group *g = group_at(a, at);
     int left = g->members.n;
@@ -339,12 +339,12 @@ static void prune(again *a, int at, int *used) {
     memmove(g->members.at, g->members.at + left, sizeof(int) * (size_t)g->members.n);
 }
 
-void dl_fuse_again(dl_fusion *f, int ngroups, const int *order) {
+void dl_fuse_rematerialize(dl_fusion *f, int ngroups, const int *order) {
     dl_arena *arena = f->ctx->arena;
     const dl_graph *g = f->graph;
-    again *a = DL_NEW(arena, again);
-    *a = (again){.f = f};
-    f->hosts = DL_NEWS(arena, dl_nodes, f->n + 1), f->kept = DL_NEWS(arena, bool, f->n + 1);
+    cutter *a = DL_NEW(arena, cutter);
+    *a = (cutter){.f = f};
+    f->recomputed_in = DL_NEWS(arena, dl_nodes, f->n + 1), f->kept = DL_NEWS(arena, bool, f->n + 1);
     a->in = DL_NEWS(arena, dl_edges, f->n + 1);
     a->place = DL_NEWS(arena, int, f->groups.n + 1),
     a->times = DL_NEWS(arena, int, f->groups.n + 1);
@@ -359,7 +359,7 @@ void dl_fuse_again(dl_fusion *f, int ngroups, const int *order) {
             a->updated[g->results.at[i].var->value.id] = true;
     for (int i = 0; i < ngroups; i++) a->place[order[i]] = i;
     a->fragile = dl_fuse_find_fragile(f);
-    for (int i = 0; i < ngroups && !f->alone; i++) compute_again(a, order[i]);
+    for (int i = 0; i < ngroups && !f->alone; i++) recompute_in_readers(a, order[i]);
     dl_fuse_hold(f);
     int *used = DL_NEWS(arena, int, f->n + 1);
     for (int i = ngroups - 1; i >= 0; i--) prune(a, order[i], used);
