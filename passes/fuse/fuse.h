@@ -48,8 +48,8 @@ typedef struct {
     dl_edges *out; /* by node position */
     dl_nodes *recomputed_in; /* node position -> other groups that rematerialize it */
     bool *kept;              /* node position -> other groups read its value from memory */
-    const int *ways;         /* node position -> in how many ways it may round (fuse_same.c) */
-    bool *held; /* node position -> its rounding is pinned: the same in every kernel that computes
+    const int *rounding;     /* node position -> whether recomputing keeps its bits (rounding.c) */
+    bool *pinned; /* node position -> its rounding is pinned: the same in every kernel that computes
                    it */
     DL_ARRAY(dl_group) groups;
     DL_ARRAY(int)
@@ -116,24 +116,24 @@ int dl_fuse_member(const dl_fusion *f, const dl_group *group, dl_value *v);
  * sorted members, f->recomputed_in and f->kept. */
 void dl_fuse_rematerialize(dl_fusion *f, int ngroups, const int *order);
 
-/* ---- fuse_same.c: rounding legality of rematerialization ---- */
+/* ---- rounding.c: rounding legality of rematerialization ---- */
 
 bool dl_fuse_compares(dl_op op);
 /* Can the op end in a multiplication, which a compiler may contract with an addition into an
  * FMA? This includes ops that pass on such an operand unchanged. */
-bool dl_fuse_may_join_sum(dl_op op);
-bool dl_fuse_passes_on(dl_op op);
+bool dl_fuse_may_contract(dl_op op);
+bool dl_fuse_forwards_product(dl_op op);
 /* By node: must its value not be recomputed? So it is where a recomputed value may round
- * differently, a reader depends on the rounding, and dl_fuse_hold cannot pin it. */
-bool *dl_fuse_find_fragile(dl_fusion *f);
-/* After the choice of what to rematerialize: fills f->held with the nodes whose values must be
+ * differently, a reader depends on the rounding, and dl_fuse_pin cannot pin it. */
+bool *dl_fuse_find_not_recomputable(dl_fusion *f);
+/* After the choice of what to rematerialize: fills f->pinned with the nodes whose values must be
  * equal in all kernels. */
-void dl_fuse_hold(dl_fusion *f);
+void dl_fuse_pin(dl_fusion *f);
 /* Is v recomputed wherever it is read (a source that is not stored)? */
-bool dl_fuse_is_made(const dl_fusion *f, const dl_value *v);
+bool dl_fuse_is_recomputed_source(const dl_fusion *f, const dl_value *v);
 /* Does a pointwise node read operand k past views without a division in its index, and in the
  * order in which both are in memory? */
-bool dl_fuse_at_hand(const dl_fusion *f, const dl_node *n, int k);
+bool dl_fuse_reads_in_order(const dl_fusion *f, const dl_node *n, int k);
 
 /* ---- fuse_order.c: joins that close no circle of kernels ---- */
 

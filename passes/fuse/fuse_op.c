@@ -250,8 +250,8 @@ static bool is_read_here(const dl_maker *m, const dl_value *v) {
     return false;
 }
 
-static bool is_held(const dl_maker *m, const dl_node *n) {
-    return m->f->held[m->f->position[n->out[0].id]];
+static bool is_pinned(const dl_maker *m, const dl_node *n) {
+    return m->f->pinned[m->f->position[n->out[0].id]];
 }
 
 /* Is this 16-bit value rounded where it is computed, so that it equals the value in memory? */
@@ -259,7 +259,7 @@ static bool is_rounded_here(const dl_maker *m, const dl_node *n) {
     int at = m->f->position[n->out[0].id];
     bool stored = m->f->kept[at] || m->f->wanted[n->out[0].id];
     return dl_dtype_is_half(n->out[0].type.dtype) &&
-           (is_held(m, n) || (m->reads_back && stored && is_read_here(m, &n->out[0])));
+           (is_pinned(m, n) || (m->reads_back && stored && is_read_here(m, &n->out[0])));
 }
 
 /* A cast between f32 and 16 bits emits no instruction where the store rounds or the load has
@@ -267,7 +267,7 @@ static bool is_rounded_here(const dl_maker *m, const dl_node *n) {
 static int cast(dl_maker *m, const dl_node *n) {
     int v = dl_maker_read(m, n->in[0]);
     dl_dtype to = n->out[0].type.dtype, from = m->k->instrs.at[v].type;
-    if (dl_dtype_is_half(to) && (from != DL_F32 || is_held(m, n) || is_read_here(m, &n->out[0])))
+    if (dl_dtype_is_half(to) && (from != DL_F32 || is_pinned(m, n) || is_read_here(m, &n->out[0])))
         return rounded(m, v, to, n->loc);
     if (dl_kernel_type(to) == from) return v;
     return dl_maker_emit(m, (dl_kinstr){.kind = DL_K_ELEM,
@@ -292,8 +292,9 @@ static int compared(dl_maker *m, dl_value *v) {
 static bool takes_product(const dl_kernel *k, const dl_kinstr *sum) {
     for (int i = 0; i < sum->nargs; i++) {
         const dl_kinstr *at = &k->instrs.at[sum->args[i]];
-        while (at->kind == DL_K_ELEM && dl_fuse_passes_on(at->op)) at = &k->instrs.at[at->args[0]];
-        if (at->kind == DL_K_ELEM && dl_fuse_may_join_sum(at->op)) return true;
+        while (at->kind == DL_K_ELEM && dl_fuse_forwards_product(at->op))
+            at = &k->instrs.at[at->args[0]];
+        if (at->kind == DL_K_ELEM && dl_fuse_may_contract(at->op)) return true;
     }
     return false;
 }
@@ -327,7 +328,7 @@ int dl_maker_compute(dl_maker *m, const dl_node *n) {
         e.p = dl_node_float(n, dl_ops[n->op].attrs[0]);
     for (int i = 0; i < n->nin; i++)
         e.args[i] = (dl_fuse_compares(n->op) ? compared : dl_maker_read)(m, n->in[i]);
-    e.no_contract = is_held(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) &&
+    e.no_contract = is_pinned(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) &&
                     dl_dtype_is_float(e.type) && takes_product(m->k, &e);
     int made = dl_maker_emit(m, e);
     return is_rounded_here(m, n) ? rounded(m, made, n->out[0].type.dtype, n->loc) : made;

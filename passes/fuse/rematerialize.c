@@ -42,13 +42,13 @@ typedef struct {
 
 typedef struct {
     dl_fusion *f;
-    int *place;     /* by group: its position in the order */
-    dl_edges *in;   /* by node: the nodes that it reads */
-    bool *fragile;  /* by node: must not be recomputed, since it would round differently */
-    bool *updated;  /* by value id: a variable that the step overwrites */
-    int *times;     /* by group: the passes over its points; 0: not computed yet */
-    int *vertex_of; /* by value id: the number of its vertex, plus one */
-    int at;         /* the current group */
+    int *place;             /* by group: its position in the order */
+    dl_edges *in;           /* by node: the nodes that it reads */
+    bool *not_recomputable; /* by node: must not be recomputed, since it would round differently */
+    bool *updated;          /* by value id: a variable that the step overwrites */
+    int *times;             /* by group: the passes over its points; 0: not computed yet */
+    int *vertex_of;         /* by value id: the number of its vertex, plus one */
+    int at;                 /* the current group */
     reader readers[MOST_READERS];
     int nreaders;
     DL_ARRAY(vertex) vertices;
@@ -75,11 +75,11 @@ static bool has(const cutter *a, int group, int node) {
 /* Can other kernels over the same points recompute the node from its operands? */
 static bool can_recompute(const cutter *a, int i) {
     const dl_node *n = node_at(a, i);
-    if (dl_ops[n->op].class != DL_CLASS_ELEM || dl_op_is_dear(n->op) || a->fragile[i] ||
+    if (dl_ops[n->op].class != DL_CLASS_ELEM || dl_op_is_dear(n->op) || a->not_recomputable[i] ||
         !n->out[0].type.rank || !dl_fuse_same_axes(&n->out[0].type, &group_at(a, a->at)->space))
         return false;
     for (int k = 0; k < n->nin; k++)
-        if (!dl_fuse_at_hand(a->f, n, k)) return false;
+        if (!dl_fuse_reads_in_order(a->f, n, k)) return false;
     return true;
 }
 
@@ -145,7 +145,7 @@ static void find_vertices(cutter *a) {
         v->wanted = wanted, v->recomputable = can;
         for (int k = 0; k < n->nin && can; k++) {
             dl_value *of = dl_fuse_past_views(a->f, n->in[k]);
-            if (!dl_fuse_is_made(a->f, of)) add_vertex(a, of)->needs |= needs;
+            if (!dl_fuse_is_recomputed_source(a->f, of)) add_vertex(a, of)->needs |= needs;
         }
     }
 }
@@ -358,9 +358,9 @@ void dl_fuse_rematerialize(dl_fusion *f, int ngroups, const int *order) {
         if (g->results.at[i].role == DL_RESULT_UPDATE)
             a->updated[g->results.at[i].var->value.id] = true;
     for (int i = 0; i < ngroups; i++) a->place[order[i]] = i;
-    a->fragile = dl_fuse_find_fragile(f);
+    a->not_recomputable = dl_fuse_find_not_recomputable(f);
     for (int i = 0; i < ngroups && !f->alone; i++) recompute_in_readers(a, order[i]);
-    dl_fuse_hold(f);
+    dl_fuse_pin(f);
     int *used = DL_NEWS(arena, int, f->n + 1);
     for (int i = ngroups - 1; i >= 0; i--) prune(a, order[i], used);
 }

@@ -11,7 +11,7 @@
 
 bool dl_fuse_compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
 
-static bool jumps(const dl_node *n, const dl_value *v) {
+static bool is_discontinuous(const dl_node *n, const dl_value *v) {
     bool f = dl_dtype_is_float(v->type.dtype);
     switch (n->op) {
     case DL_OP_reduce_max:
@@ -27,7 +27,7 @@ static bool jumps(const dl_node *n, const dl_value *v) {
 }
 
 /* Is the op's result exactly rounded by itself, whatever the reader does with it? */
-static bool is_plain(dl_op op) {
+static bool is_exactly_rounded(dl_op op) {
     switch (op) {
     case DL_OP_neg:
     case DL_OP_abs:
@@ -42,7 +42,7 @@ static bool is_plain(dl_op op) {
     }
 }
 
-bool dl_fuse_may_join_sum(dl_op op) {
+bool dl_fuse_may_contract(dl_op op) {
     switch (op) {
     case DL_OP_add:
     case DL_OP_sub:
@@ -55,14 +55,14 @@ bool dl_fuse_may_join_sum(dl_op op) {
     }
 }
 
-bool dl_fuse_passes_on(dl_op op) {
+bool dl_fuse_forwards_product(dl_op op) {
     return op == DL_OP_neg || op == DL_OP_cast || op == DL_OP_stop_gradient;
 }
 
-static bool may_join_sum(const dl_fusion *f, dl_value *v) {
+static bool may_contract(const dl_fusion *f, dl_value *v) {
     v = dl_fuse_past_views(f, v);
-    while (v->def && dl_fuse_passes_on(v->def->op)) v = dl_fuse_past_views(f, v->def->in[0]);
-    return v->def && dl_dtype_is_float(v->type.dtype) && dl_fuse_may_join_sum(v->def->op);
+    while (v->def && dl_fuse_forwards_product(v->def->op)) v = dl_fuse_past_views(f, v->def->in[0]);
+    return v->def && dl_dtype_is_float(v->type.dtype) && dl_fuse_may_contract(v->def->op);
 }
 
 /* Does the op have different implementations for vectors and for scalars, whose last digits
@@ -79,26 +79,26 @@ static bool is_approximate(const dl_node *n) {
     }
 }
 
-/* The number of ways in which a node may round, including those of its operands. */
+/* How a recomputed node rounds compared with the original, given its operands. */
 enum {
-    ONE_WAY,
-    HELD_ONE_WAY, /* one way if dl_fuse_hold pins it: sums without contraction, 16-bit values
+    ALIKE,
+    ALIKE_IF_PINNED, /* alike if dl_fuse_pin pins it: sums without contraction, 16-bit values
                      rounded as in memory */
-    NO_ONE_WAY
+    DIFFERENT
 };
 
-static const int *find_ways(const dl_fusion *f) {
+static const int *find_rounding(const dl_fusion *f) {
     int *of = DL_NEWS(f->ctx->arena, int, f->n + 1);
     for (int i = 0; i < f->n; i++) {
         const dl_node *n = f->graph->nodes.at[i];
         if (dl_dtype_is_half(n->out[0].type.dtype))
-            of[i] = HELD_ONE_WAY; /* unless pinned, it is rounded where it is stored */
-        if (is_approximate(n)) of[i] = NO_ONE_WAY;
+            of[i] = ALIKE_IF_PINNED; /* unless pinned, it is rounded where it is stored */
+        if (is_approximate(n)) of[i] = DIFFERENT;
         for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
             dl_value *v = dl_fuse_past_views(f, n->in[k]);
-            int own = ONE_WAY, operand = v->def ? of[f->position[v->id]] : ONE_WAY;
-            if (!is_plain(n->op) && !jumps(n, v) && may_join_sum(f, v))
-                own = n->op == DL_OP_add || n->op == DL_OP_sub ? HELD_ONE_WAY : NO_ONE_WAY;
+            int own = ALIKE, operand = v->def ? of[f->position[v->id]] : ALIKE;
+            if (!is_exactly_rounded(n->op) && !is_discontinuous(n, v) && may_contract(f, v))
+                own = n->op == DL_OP_add || n->op == DL_OP_sub ? ALIKE_IF_PINNED : DIFFERENT;
             if (own > of[i]) of[i] = own;
             if (operand > of[i]) of[i] = operand;
         }
@@ -107,18 +107,20 @@ static const int *find_ways(const dl_fusion *f) {
 }
 
 /* Does a discontinuous reader depend on the rounding of node i? */
-static bool is_jumped_on(const dl_fusion *f, int i) {
+static bool has_discontinuous_reader(const dl_fusion *f, int i) {
     for (int k = 0; k < f->out[i].n; k++)
-        if (jumps(f->graph->nodes.at[f->out[i].at[k].node], &f->graph->nodes.at[i]->out[0]))
+        if (is_discontinuous(f->graph->nodes.at[f->out[i].at[k].node],
+                             &f->graph->nodes.at[i]->out[0]))
             return true;
     return false;
 }
 
-bool *dl_fuse_find_fragile(dl_fusion *f) {
-    const int *of = f->ways = find_ways(f);
-    bool *fragile = DL_NEWS(f->ctx->arena, bool, f->n + 1);
-    for (int i = 0; i < f->n; i++) fragile[i] = of[i] == NO_ONE_WAY && is_jumped_on(f, i);
-    return fragile;
+bool *dl_fuse_find_not_recomputable(dl_fusion *f) {
+    const int *of = f->rounding = find_rounding(f);
+    bool *not_recomputable = DL_NEWS(f->ctx->arena, bool, f->n + 1);
+    for (int i = 0; i < f->n; i++)
+        not_recomputable[i] = of[i] == DIFFERENT && has_discontinuous_reader(f, i);
+    return not_recomputable;
 }
 
 /* Does the group compute the node, as its own or rematerialized? */
@@ -136,21 +138,23 @@ static bool is_stored_once(const dl_fusion *f, int i) {
     return once;
 }
 
-void dl_fuse_hold(dl_fusion *f) {
-    const int *of = f->ways;
-    f->held = DL_NEWS(f->ctx->arena, bool, f->n + 1);
+void dl_fuse_pin(dl_fusion *f) {
+    const int *of = f->rounding;
+    f->pinned = DL_NEWS(f->ctx->arena, bool, f->n + 1);
     for (int i = f->n - 1; i >= 0; i--) {
         const dl_node *n = f->graph->nodes.at[i];
-        f->held[i] |= of[i] == HELD_ONE_WAY && f->recomputed_in[i].n && is_jumped_on(f, i);
-        for (int k = 0; k < n->nin && f->held[i] && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
+        f->pinned[i] |=
+            of[i] == ALIKE_IF_PINNED && f->recomputed_in[i].n && has_discontinuous_reader(f, i);
+        for (int k = 0; k < n->nin && f->pinned[i] && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
             const dl_value *v = dl_fuse_past_views(f, n->in[k]);
             int at = v->def ? f->position[v->id] : -1;
-            if (at >= 0 && of[at] == HELD_ONE_WAY && !is_stored_once(f, at)) f->held[at] = true;
+            if (at >= 0 && of[at] == ALIKE_IF_PINNED && !is_stored_once(f, at))
+                f->pinned[at] = true;
         }
     }
 }
 
-bool dl_fuse_is_made(const dl_fusion *f, const dl_value *v) {
+bool dl_fuse_is_recomputed_source(const dl_fusion *f, const dl_value *v) {
     return v->def && dl_ops[v->def->op].class == DL_CLASS_SOURCE && dl_fuse_inlined(f, v->def);
 }
 
@@ -177,7 +181,7 @@ static bool is_in_order(const dl_type *space, const dl_type *t, const dl_index *
     return follows == to;
 }
 
-bool dl_fuse_at_hand(const dl_fusion *f, const dl_node *n, int k) {
+bool dl_fuse_reads_in_order(const dl_fusion *f, const dl_node *n, int k) {
     const dl_type *space = &n->out[0].type;
     dl_index index[DL_MAX_RANK] = {0};
     dl_value *v = n->in[k];
@@ -192,5 +196,5 @@ bool dl_fuse_at_hand(const dl_fusion *f, const dl_node *n, int k) {
         for (int t = 0; t < index[i].nterms; t++)
             if (index[i].term[t].div > 1 || index[i].term[t].mod) return false;
     }
-    return dl_fuse_is_made(f, v) || is_in_order(space, &v->type, index);
+    return dl_fuse_is_recomputed_source(f, v) || is_in_order(space, &v->type, index);
 }
