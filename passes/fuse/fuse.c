@@ -27,7 +27,7 @@ static bool same_reduction(const dl_node *a, const dl_node *b) {
 
 /* Can this reduction be an epilogue reduction of the contraction? Each work item leaves a
  * partial result for the axes that are kept: none at all or, of an image, its channels. */
-static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
+static bool is_epilogue_reduction(const dl_node *anchor, const dl_node *reduce) {
     const dl_type *kept = &reduce->out[0].type;
     if (reduce->op != DL_OP_sum || !dl_dtype_is_float(kept->dtype)) return false;
     if (!kept->rank) return true;
@@ -65,29 +65,32 @@ static bool all_fit_panels(const dl_fusion *f, const dl_group *g) {
     return true;
 }
 
-static bool spreads_into(const dl_fusion *f, const dl_edges *out, int group) {
+static bool is_broadcast_back(const dl_fusion *f, const dl_edges *out, int group) {
     for (int i = 0; i < out->n; i++)
-        if (out->at[i].kind == DL_EDGE_SPREAD && f->group[out->at[i].node] == group) return true;
+        if (out->at[i].kind == DL_EDGE_BROADCAST_BACK && f->group[out->at[i].node] == group)
+            return true;
     return false;
 }
 
-static bool one_spreads(const dl_fusion *f, int a, int b) {
+static bool one_broadcasts_back(const dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
-    return x->spreads || y->spreads || spreads_into(f, &x->out, b) || spreads_into(f, &y->out, a);
+    return x->broadcasts_back || y->broadcasts_back || is_broadcast_back(f, &x->out, b) ||
+           is_broadcast_back(f, &y->out, a);
 }
 
 /* Would groups a and b have reductions of several kinds when they are merged? */
 static bool mix(const dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
-    return x->mixed || y->mixed || one_spreads(f, a, b) ||
+    return x->mixed || y->mixed || one_broadcasts_back(f, a, b) ||
            (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce));
 }
 
 /* Are all reductions of a group possible epilogue reductions of this contraction? */
-static bool all_sum_beside(const dl_fusion *f, const dl_node *anchor, const dl_group *g) {
+static bool are_epilogue_reductions(const dl_fusion *f, const dl_node *anchor, const dl_group *g) {
     for (int i = 0; i < g->members.n && g->reduce; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
-        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !sums_beside(anchor, n)) return false;
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !is_epilogue_reduction(anchor, n))
+            return false;
     }
     return true;
 }
@@ -101,7 +104,7 @@ static bool reads(const dl_fusion *f, int node, int reader) {
 /* Would groups a and b, when they are merged, compare a node's value with its own maximum or
  * minimum? Several loop nests of one kernel recompute a value, and may round it differently;
  * then no value equals the maximum. Such a value goes through memory. */
-static bool meets_itself(const dl_fusion *f, int node, int a, int b) {
+static bool compares_with_itself(const dl_fusion *f, int node, int a, int b) {
     for (int i = 0; i < f->out[node].n; i++) {
         int r = f->out[node].at[i].node;
         dl_op op = f->graph->nodes.at[r]->op;
@@ -118,11 +121,11 @@ static bool meets_itself(const dl_fusion *f, int node, int a, int b) {
     return false;
 }
 
-static bool one_meets_itself(const dl_fusion *f, int a, int b) {
+static bool one_compares_with_itself(const dl_fusion *f, int a, int b) {
     const int groups[] = {a, b};
     for (int g = 0; g < 2; g++)
         for (int i = 0; i < f->groups.at[groups[g]].members.n; i++)
-            if (meets_itself(f, f->groups.at[groups[g]].members.at[i], a, b)) return true;
+            if (compares_with_itself(f, f->groups.at[groups[g]].members.at[i], a, b)) return true;
     return false;
 }
 
@@ -143,38 +146,41 @@ static const dl_node *find_origin(const dl_fusion *f, const dl_value *v, int *st
 
 /* The contraction that produces the operand of this reduction, as far as the reduction can join
  * its epilogue at little cost; or NULL. */
-enum { RIDE = 16 /* the most nodes between a contraction and its epilogue reduction */ };
-static const dl_node *find_ride(const dl_fusion *f, const dl_node *reduce) {
-    int steps = RIDE;
+enum { EPILOGUE_NODES = 16 /* the most nodes between a contraction and its epilogue reduction */ };
+static const dl_node *find_epilogue_producer(const dl_fusion *f, const dl_node *reduce) {
+    int steps = EPILOGUE_NODES;
     const dl_node *n = find_origin(f, reduce->in[0], &steps);
-    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && sums_beside(n, reduce) ? n : NULL;
+    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && is_epilogue_reduction(n, reduce) ? n
+                                                                                             : NULL;
 }
 
 /* The contraction of a group, or the contraction whose epilogue could take one of its
  * reductions; or NULL. In the kernel of another contraction the reduction would read its operand
  * again. */
-static const dl_node *ride_of(const dl_fusion *f, const dl_group *g) {
+static const dl_node *epilogue_producer_of(const dl_fusion *f, const dl_group *g) {
     const dl_node *of = g->anchor;
     for (int i = 0; i < g->members.n && g->reduce && !of; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
-        if (dl_ops[n->op].class == DL_CLASS_REDUCE) of = find_ride(f, n);
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE) of = find_epilogue_producer(f, n);
     }
     return of;
 }
 
 /* Is there room for a contraction, and for the nodes between it and a reduction? */
-static bool has_room(const dl_group *g) { return g->members.n + RIDE <= DL_FUSE_MOST_MEMBERS; }
+static bool has_room(const dl_group *g) {
+    return g->members.n + EPILOGUE_NODES <= DL_FUSE_MOST_MEMBERS;
+}
 
-static bool part_ways(const dl_node *a, const dl_node *b) { return a && b && a != b; }
+static bool are_different(const dl_node *a, const dl_node *b) { return a && b && a != b; }
 
 /* Would a merge with group b prevent the reductions of group a from becoming epilogue
  * reductions? True where all reductions of `a` can be such, and those of `b` cannot. */
-static bool rides_apart(const dl_fusion *f, int a, int b) {
+static bool prevents_epilogue_reductions(const dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a];
-    if (!x->reduce || x->mixed || !f->groups.at[b].spreads) return false;
+    if (!x->reduce || x->mixed || !f->groups.at[b].broadcasts_back) return false;
     for (int i = 0; i < x->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[x->members.at[i]];
-        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !find_ride(f, n)) return false;
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !find_epilogue_producer(f, n)) return false;
     }
     return true;
 }
@@ -185,14 +191,16 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
     if (!dl_fuse_same_axes(&x->space, &y->space)) return false;
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
-    if (anchor &&
-        (one_spreads(f, a, b) || !all_sum_beside(f, anchor, x) || !all_sum_beside(f, anchor, y)))
+    if (anchor && (one_broadcasts_back(f, a, b) || !are_epilogue_reductions(f, anchor, x) ||
+                   !are_epilogue_reductions(f, anchor, y)))
         return false;
     if (anchor && dl_op_makes_weight(anchor->op) && !(all_fit_panels(f, x) && all_fit_panels(f, y)))
         return false;
-    if (rides_apart(f, a, b) || rides_apart(f, b, a)) return false;
-    if (part_ways(ride_of(f, x), ride_of(f, y))) return false;
-    if (mix(f, a, b) && (one_meets_itself(f, a, b) || !dl_fuse_pays(f, a, b, -1, &x->space)))
+    if (prevents_epilogue_reductions(f, a, b) || prevents_epilogue_reductions(f, b, a))
+        return false;
+    if (are_different(epilogue_producer_of(f, x), epilogue_producer_of(f, y))) return false;
+    if (mix(f, a, b) &&
+        (one_compares_with_itself(f, a, b) || !dl_fuse_pays(f, a, b, -1, &x->space)))
         return false;
     return dl_fuse_order_merge(f, a, b);
 }
@@ -202,7 +210,7 @@ static bool can_merge(dl_fusion *f, int a, int b) {
 static int merge(dl_fusion *f, int into, int from) {
     dl_arena *arena = f->ctx->arena;
     dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
-    x->mixed = mix(f, into, from), x->spreads = one_spreads(f, into, from);
+    x->mixed = mix(f, into, from), x->broadcasts_back = one_broadcasts_back(f, into, from);
     if (y->anchor) x->anchor = y->anchor, x->space = y->space;
     if (!x->reduce) x->reduce = y->reduce, x->post = y->post;
     if (x->members.n < y->members.n) {
@@ -224,29 +232,33 @@ static int merge(dl_fusion *f, int into, int from) {
 
 /* The properties of group `at` after `node` has joined it, or the fact that it cannot join. */
 typedef struct {
-    bool can, mixed, spreads;
+    bool can, mixed, broadcasts_back;
     dl_type space;
 } joined;
 
 static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
     const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
-    const dl_node *ride = find_ride(f, n);
-    if (part_ways(ride, ride_of(f, g)) || (ride && !g->anchor && !has_room(g))) return;
-    if (g->anchor && (j->spreads || !g->reduce || !sums_beside(g->anchor, n))) return;
+    const dl_node *producer = find_epilogue_producer(f, n);
+    if (are_different(producer, epilogue_producer_of(f, g)) ||
+        (producer && !g->anchor && !has_room(g)))
+        return;
+    if (g->anchor && (j->broadcasts_back || !g->reduce || !is_epilogue_reduction(g->anchor, n)))
+        return;
     if (dl_fuse_same_axes(&g->space, from)) {
         j->mixed |= !g->reduce || !same_reduction(g->reduce, n);
         j->can = true;
     } else if (!g->anchor &&
                dl_fuse_same_axes(&g->space,
                                  t)) { /* the old members become those after the reduction */
-        if (g->reduce) j->mixed = j->spreads = true;
+        if (g->reduce) j->mixed = j->broadcasts_back = true;
         j->can = true, j->space = *from;
     }
 }
 
 static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
     const dl_type *t = &n->out[0].type;
-    if (g->anchor && (j->spreads || (dl_op_makes_weight(g->anchor->op) && !fits_panels(f, n))))
+    if (g->anchor &&
+        (j->broadcasts_back || (dl_op_makes_weight(g->anchor->op) && !fits_panels(f, n))))
         return;
     j->can = dl_fuse_same_axes(&g->space, t) ||
              (g->reduce && dl_fuse_same_axes(&g->post, t) && (g->anchor || has_room(g))) ||
@@ -255,26 +267,28 @@ static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, 
 
 static bool can_anchor(const dl_fusion *f, const dl_group *g, const dl_node *n) {
     if (g->anchor || !dl_fuse_same_axes(&g->space, &n->out[0].type)) return false;
-    return all_sum_beside(f, n, g) && (!dl_op_makes_weight(n->op) || all_fit_panels(f, g));
+    return are_epilogue_reductions(f, n, g) && (!dl_op_makes_weight(n->op) || all_fit_panels(f, g));
 }
 
 static joined try_join(dl_fusion *f, int node, int at) {
     const dl_node *n = f->graph->nodes.at[node];
     const dl_group *g = &f->groups.at[at];
-    joined j = {.mixed = g->mixed, .spreads = g->spreads, .space = g->space}, no = {0};
+    joined j = {.mixed = g->mixed, .broadcasts_back = g->broadcasts_back, .space = g->space},
+           no = {0};
     if (g->members.n == DL_FUSE_MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return no;
-    if (spreads_into(f, &f->out[node], at)) j.mixed = j.spreads = true;
+    if (is_broadcast_back(f, &f->out[node], at)) j.mixed = j.broadcasts_back = true;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE)
         join_reduction(f, n, g, &j);
     else if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
-        j.can = !j.spreads && can_anchor(f, g, n);
+        j.can = !j.broadcasts_back && can_anchor(f, g, n);
     else if (dl_fuse_is_pointwise(n->op)) /* each of these ops is a kernel of its own */
         join_point(f, n, g, &j);
-    if (j.can && j.mixed && meets_itself(f, node, at, at)) return no;
+    if (j.can && j.mixed && compares_with_itself(f, node, at, at)) return no;
     if (j.can && j.mixed) {
         int times = dl_fuse_pays(f, at, -1, node, &j.space);
         j.can =
-            times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && find_ride(f, n)));
+            times == 1 ||
+            (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && find_epilogue_producer(f, n)));
     }
     return j.can && dl_fuse_order_join(f, node, at) ? j : no;
 }
@@ -282,7 +296,7 @@ static joined try_join(dl_fusion *f, int node, int at) {
 static void join(dl_fusion *f, int node, int at, const joined *j) {
     dl_node *n = f->graph->nodes.at[node];
     dl_group *g = &f->groups.at[at];
-    g->mixed = j->mixed, g->spreads = j->spreads;
+    g->mixed = j->mixed, g->broadcasts_back = j->broadcasts_back;
     g->space = j->space;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
         g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;
@@ -301,12 +315,13 @@ static void join(dl_fusion *f, int node, int at, const joined *j) {
 static int find_readers(dl_fusion *f, int node, int most, int *groups) {
     const dl_edges *out = &f->out[node];
     int n = 0;
-    for (int i = 0; i < out->n && !f->alone; i++) {
+    for (int i = 0; i < out->n && !f->unfused; i++) {
         int r = f->group[out->at[i].node], known = 0;
         if (out->at[i].kind == DL_EDGE_HARD || r < 0) continue;
         for (; known < n; known++) {
             if (groups[known] == r) break;
-            if (out->at[i].kind == DL_EDGE_SPREAD || !can_merge(f, groups[known], r)) continue;
+            if (out->at[i].kind == DL_EDGE_BROADCAST_BACK || !can_merge(f, groups[known], r))
+                continue;
             groups[known] = merge(f, groups[known], r);
             break;
         }
@@ -335,7 +350,7 @@ static void place(dl_fusion *f, int node) {
 enum { FEW_POINTS = 4096, MOST_OPEN = 64 };
 
 static bool is_small(const dl_fusion *f, const dl_group *g) {
-    if (!g->alive || !g->members.n || g->anchor || g->reduce || g->spreads) return false;
+    if (!g->alive || !g->members.n || g->anchor || g->reduce || g->broadcasts_back) return false;
     if (dl_type_count(&g->space) > FEW_POINTS) return false;
     for (int i = 0; i < g->members.n; i++)
         if (!dl_fuse_is_pointwise(f->graph->nodes.at[g->members.at[i]]->op)) return false;
@@ -410,11 +425,11 @@ static bool is_read(const dl_fusion *f, int i) {
     return read;
 }
 
-/* Makes kernels of the graph's nodes. alone: each node becomes a kernel of its own. */
-static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
+/* Makes kernels of the graph's nodes. unfused: each node becomes a kernel of its own. */
+static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool unfused) {
     lower_reductions(g, ctx->arena);
     dl_graph_sweep(g);
-    dl_fusion f = {.graph = g, .ctx = ctx, .n = g->nodes.n, .alone = alone};
+    dl_fusion f = {.graph = g, .ctx = ctx, .n = g->nodes.n, .unfused = unfused};
     f.group = DL_NEWS(ctx->arena, int, f.n + 1), f.instr = DL_NEWS(ctx->arena, int, f.n + 1);
     f.position = DL_NEWS(ctx->arena, int, g->next_id + 1);
     f.stored = DL_NEWS(ctx->arena, bool, g->next_id + 1);
@@ -441,7 +456,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
     for (int i = f.n - 1; i >= 0; i--) {
         if (!dl_fuse_inlined(&f, g->nodes.at[i]) && is_read(&f, i)) place(&f, i);
     }
-    if (!alone) join_small(&f);
+    if (!unfused) join_small(&f);
 
     int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1),
         ngroups = dl_fuse_order_groups(&f, order), n = 0, kernels = 0;

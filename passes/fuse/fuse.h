@@ -8,7 +8,7 @@
 /* How a reader reads a node's value, past inlined views. Soft: at its own points, so that both
  * may be in one kernel. Spread: a reduction's result is broadcast back to the points that it was
  * reduced over; a kernel without a contraction may have both. Hard: through memory. */
-typedef enum { DL_EDGE_HARD, DL_EDGE_SPREAD, DL_EDGE_SOFT } dl_edge_kind;
+typedef enum { DL_EDGE_HARD, DL_EDGE_BROADCAST_BACK, DL_EDGE_SOFT } dl_edge_kind;
 typedef struct {
     int node;
     dl_edge_kind kind;
@@ -21,17 +21,18 @@ enum { DL_FUSE_MOST_MEMBERS = 128 };
 
 /* A part of the graph that becomes one kernel. */
 typedef struct {
-    bool alive, wide; /* wide: computes in f64 (step counts, learning rates) */
-    dl_node *anchor;  /* its contraction, or NULL */
-    dl_node *reduce;  /* one of its reductions, or NULL */
-    bool mixed;       /* has reductions of several kinds; dl_fuse_pays has approved them */
-    bool spreads; /* a reduction needs another one, or its result is broadcast back to all points */
-    dl_type space;    /* its iteration space; the operand's where it reduces */
-    dl_type post;     /* the axes after its reduction, unless it is mixed */
-    dl_nodes members; /* positions of nodes; unordered while groups grow */
-    dl_edges out;     /* edges of its members to other groups, or to nodes that have joined since */
-    int place;        /* its index in dl_fusion.line */
-    int seen;         /* the last search that visited it */
+    bool alive, wide;     /* wide: computes in f64 (step counts, learning rates) */
+    dl_node *anchor;      /* its contraction, or NULL */
+    dl_node *reduce;      /* one of its reductions, or NULL */
+    bool mixed;           /* has reductions of several kinds; dl_fuse_pays has approved them */
+    bool broadcasts_back; /* a reduction needs another one, or its result is broadcast back to all
+                             points */
+    dl_type space;        /* its iteration space; the operand's where it reduces */
+    dl_type post;         /* the axes after its reduction, unless it is mixed */
+    dl_nodes members;     /* positions of nodes; unordered while groups grow */
+    dl_edges out; /* edges of its members to other groups, or to nodes that have joined since */
+    int place;    /* its index in dl_fusion.line */
+    int seen;     /* the last search that visited it */
 } dl_group;
 
 typedef struct {
@@ -43,7 +44,7 @@ typedef struct {
     bool *stored;     /* value id -> a result of a MOVE or SOURCE op that must exist in memory */
     dl_var **next_of; /* value id -> the variable whose next value it is, or NULL */
     int *instr;    /* node position -> its instruction in the kernel that is being made, -1: none */
-    bool alone;    /* each node is a kernel of its own */
+    bool unfused;  /* each node is a kernel of its own */
     bool *wanted;  /* value id -> a result of the graph, or an operand of a collective */
     dl_edges *out; /* by node position */
     dl_nodes *recomputed_in; /* node position -> other groups that rematerialize it */
@@ -67,7 +68,7 @@ bool dl_fuse_is_view(dl_op op);
 bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n);
 /* Does it read or write at indices that its second operand holds? Such a node is a kernel of its
  * own. */
-bool dl_fuse_numbered(dl_op op);
+bool dl_fuse_is_indexed(dl_op op);
 /* Does it compute in f64? */
 bool dl_fuse_is_wide(const dl_node *n);
 /* The values that a contraction, template or collective reads from memory as operand k: up to 4,
@@ -104,7 +105,7 @@ bool dl_fuse_from_reduction(const dl_fusion *f, dl_value *v, const dl_type *spac
 int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space);
 /* The number of passes over its points that a group's kernel makes with n nodes of other groups
  * as members. INT_MAX: its chain of reductions would be longer than a kernel may have. */
-int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes);
+int dl_fuse_passes(dl_fusion *f, int group, int n, const int *nodes);
 
 /* The index, among the sorted members of a group, of the node that makes v, past inlined views;
  * -1: it is no member. */

@@ -70,7 +70,7 @@ void dl_fuse_find_stored(dl_fusion *f) {
                 for (int v = 0; v < count; v++) mark_stored(f, values[v]);
             }
         }
-        for (int k = 0; k < 2 && dl_fuse_numbered(n->op); k++)
+        for (int k = 0; k < 2 && dl_fuse_is_indexed(n->op); k++)
             mark_stored(f, n->in[k]); /* these read memory as it is */
         if (reads_memory(n->op) || dl_fuse_inlined(f, n)) continue;
         store_unreadables(f, n);
@@ -97,7 +97,7 @@ static void add_edges(dl_fusion *f, dl_value *v, int reader, dl_edge_kind kind) 
     if (!v->def) return;
     if (kind == DL_EDGE_HARD && by_name && dl_fuse_has_axes(t, &v->type) &&
         !dl_fuse_same_axes(t, &v->type) && dl_fuse_from_reduction(f, v, t))
-        kind = DL_EDGE_SPREAD;
+        kind = DL_EDGE_BROADCAST_BACK;
     dl_push(f->ctx->arena, &f->out[f->position[v->id]], (dl_edge){reader, kind});
 }
 

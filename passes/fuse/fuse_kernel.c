@@ -145,7 +145,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     k->nspace = group->space.rank;
     for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
     dl_maker m = {.f = f, .scratch = dl_arena_new(NULL), .group = group, .k = k};
-    m.reads_back = dl_fuse_times(f, (int)(group - f->groups.at), 0, NULL) > 1;
+    m.reads_back = dl_fuse_passes(f, (int)(group - f->groups.at), 0, NULL) > 1;
     for (int level = 0, most = find_levels(&m); level <= most; level++)
         compute_level(&m, level, nouts, outs);
 

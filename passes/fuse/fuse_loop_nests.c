@@ -157,7 +157,7 @@ static bool is_deep(const trial *t) {
     return false;
 }
 
-int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes) {
+int dl_fuse_passes(dl_fusion *f, int group, int n, const int *nodes) {
     const dl_group *g = &f->groups.at[group];
     if (!g->reduce || g->anchor) return 1;
     trial t = {.f = f,

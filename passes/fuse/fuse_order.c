@@ -43,7 +43,7 @@ static bool finish(search *s) {
 
 /* Reorders the line between `low`, the present or former position of group `at`, and `high`:
  * groups that the search has seen run after `at`, the others before it. */
-static void settle(dl_fusion *f, const search *s, int at, int low, int high) {
+static void reorder(dl_fusion *f, const search *s, int at, int low, int high) {
     int to = low;
     f->rest.n = 0;
     for (int i = low; i <= high; i++) {
@@ -82,7 +82,7 @@ bool dl_fuse_order_join(dl_fusion *f, int node, int at) {
         if (f->groups.at[to].place > high) high = f->groups.at[to].place;
     }
     if (finish(&s)) return false;
-    if (high > low) settle(f, &s, at, low, high);
+    if (high > low) reorder(f, &s, at, low, high);
     return true;
 }
 
@@ -100,7 +100,7 @@ bool dl_fuse_order_merge(dl_fusion *f, int a, int b) {
     if (finish(&s)) return false;
     int low = f->groups.at[to].place, high = g->place;
     f->line.at[f->groups.at[b].place] = -1;
-    settle(f, &s, a, low, high);
+    reorder(f, &s, a, low, high);
     return true;
 }
 

@@ -35,10 +35,10 @@ bool dl_fuse_is_pointwise(dl_op op) {
     return dl_ops[op].class == DL_CLASS_ELEM || op == DL_OP_relayout;
 }
 
-bool dl_fuse_numbered(dl_op op) { return op == DL_OP_gather || op == DL_OP_scatter_add; }
+bool dl_fuse_is_indexed(dl_op op) { return op == DL_OP_gather || op == DL_OP_scatter_add; }
 
 bool dl_fuse_is_view(dl_op op) {
-    return !dl_fuse_numbered(op) &&
+    return !dl_fuse_is_indexed(op) &&
            (dl_ops[op].class == DL_CLASS_SOURCE ||
             (dl_ops[op].class == DL_CLASS_MOVE && op != DL_OP_cat && op != DL_OP_relayout));
 }

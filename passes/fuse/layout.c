@@ -62,7 +62,7 @@ static bool same_points(const dl_type *a, const dl_type *b) {
 }
 
 /* Elementwise operands and results of a panel tensor are panels, and so are its parts. */
-static void spread_through(panels *p, const dl_node *n, dl_arena *arena) {
+static void mark_elementwise(panels *p, const dl_node *n, dl_arena *arena) {
     bool part = makes_part(p, n), any = p->is[n->out[0].id];
     bool elementwise = dl_ops[n->op].class == DL_CLASS_ELEM || n->op == DL_OP_all_reduce;
     if (!elementwise && !part) return;
@@ -75,13 +75,13 @@ static void spread_through(panels *p, const dl_node *n, dl_arena *arena) {
     }
 }
 
-static void spread(panels *p, dl_arena *arena) {
+static void mark_neighbours(panels *p, dl_arena *arena) {
     for (bool more = true; more;) {
         while (p->todo.n) {
             const dl_value *v = p->todo.at[--p->todo.n];
-            if (v->def) spread_through(p, v->def, arena);
+            if (v->def) mark_elementwise(p, v->def, arena);
             for (int i = 0; i < p->uses[v->id].n; i++)
-                spread_through(p, p->uses[v->id].readers[i], arena);
+                mark_elementwise(p, p->uses[v->id].readers[i], arena);
         }
         for (int i = 0; i < p->g->results.n;
              i++) { /* a variable and its next value have the same layout */
@@ -115,7 +115,7 @@ static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_are
     for (bool more = true; more;) {
         more = false;
         for (int i = 0; i < m->graphs.n; i++) {
-            spread(&all[i], arena);
+            mark_neighbours(&all[i], arena);
             for (int k = 0; k < m->graphs.at[i]->vars.n; k++) {
                 const dl_var *v = m->graphs.at[i]->vars.at[k];
                 if (all[i].is[v->value.id] != 1) continue;
@@ -161,7 +161,7 @@ static bool alike(const dl_node *n, const dl_value *v) {
 
 /* Values that are channels last: operands and results of contractions by windows, and their
  * elementwise neighbours and parts. */
-static void spread_channels_last(dl_graph *g, unsigned char *cl) {
+static void mark_channels_last(dl_graph *g, unsigned char *cl) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (!dl_op_slides(n->op)) continue;
@@ -207,7 +207,7 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
 
     const unsigned char *panel = find_panels(g, in_panels, ctx->arena);
     unsigned char *cl_wanted = DL_NEWS(ctx->arena, unsigned char, g->next_id);
-    spread_channels_last(g, cl_wanted);
+    mark_channels_last(g, cl_wanted);
     for (int i = 0; i < g->vars.n; i++)
         if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
     for (int i = 0; i < g->nodes.n; i++) {

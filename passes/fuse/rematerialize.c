@@ -189,7 +189,7 @@ static int find_last(const cutter *a, const vertex *v) {
 }
 
 static int times_of(cutter *a, int group) {
-    if (!a->times[group]) a->times[group] = dl_fuse_times(a->f, group, 0, NULL);
+    if (!a->times[group]) a->times[group] = dl_fuse_passes(a->f, group, 0, NULL);
     return a->times[group];
 }
 
@@ -278,7 +278,7 @@ static bool can_take_recomputed(cutter *a, int r) {
             if (member && in->at[k].kind != DL_EDGE_SOFT) return false;
         }
     }
-    return !g->reduce || dl_fuse_times(a->f, to->group, to->recomputed.n, to->recomputed.at) <=
+    return !g->reduce || dl_fuse_passes(a->f, to->group, to->recomputed.n, to->recomputed.at) <=
                              times_of(a, to->group);
 }
 
@@ -359,7 +359,7 @@ void dl_fuse_rematerialize(dl_fusion *f, int ngroups, const int *order) {
             a->updated[g->results.at[i].var->value.id] = true;
     for (int i = 0; i < ngroups; i++) a->place[order[i]] = i;
     a->not_recomputable = dl_fuse_find_not_recomputable(f);
-    for (int i = 0; i < ngroups && !f->alone; i++) recompute_in_readers(a, order[i]);
+    for (int i = 0; i < ngroups && !f->unfused; i++) recompute_in_readers(a, order[i]);
     dl_fuse_pin(f);
     int *used = DL_NEWS(arena, int, f->n + 1);
     for (int i = ngroups - 1; i >= 0; i--) prune(a, order[i], used);
