@@ -43,10 +43,10 @@ int dl_op_results(dl_op op) {
     return dl_ops[op].class == DL_CLASS_TEMPLATE ? atoi(dl_ops[op].expr) : 1;
 }
 
-bool dl_op_gives_on(dl_op op) { return op == DL_OP_shift; }
+bool dl_op_forwards(dl_op op) { return op == DL_OP_shift; }
 bool dl_op_is_collective(dl_op op) { return dl_ops[op].class == DL_CLASS_COLLECTIVE; }
 
-bool dl_op_stands_alone(dl_op op) {
+bool dl_op_is_opaque(dl_op op) {
     return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_op_is_collective(op);
 }
 
@@ -54,7 +54,7 @@ bool dl_op_wants_rows(dl_op op) {
     return dl_ops[op].class == DL_CLASS_TEMPLATE || op == DL_OP_shift;
 }
 
-bool dl_op_deals(dl_op op) { return op == DL_OP_all_gather || op == DL_OP_reduce_scatter; }
+bool dl_op_is_partitioned(dl_op op) { return op == DL_OP_all_gather || op == DL_OP_reduce_scatter; }
 
 int dl_op_find(const char *name) {
     for (int i = 0; i < DL_NOPS; i++)
@@ -68,7 +68,7 @@ int dl_attr_find(const char *name) {
     return -1;
 }
 
-bool dl_op_is_cheap(dl_op op) {
+bool dl_op_is_trivial(dl_op op) {
     switch (op) {
     case DL_OP_neg:
     case DL_OP_not:
@@ -94,7 +94,7 @@ bool dl_op_is_cheap(dl_op op) {
     }
 }
 
-bool dl_op_is_dear(dl_op op) {
+bool dl_op_is_transcendental(dl_op op) {
     switch (op) {
     case DL_OP_log:
     case DL_OP_log1p:

@@ -71,21 +71,21 @@ int dl_op_find(const char *name);
 int dl_attr_find(const char *name);
 /* Is the op opaque to fusion: does it read and write whole tensors in memory? Templates and
  * collectives are. */
-bool dl_op_stands_alone(dl_op op);
+bool dl_op_is_opaque(dl_op op);
 bool dl_op_is_collective(dl_op op);
 /* Does the op forward data to other ranks, so that it must run even if this rank reads nothing of
  * its result? Ops of a ring do. */
-bool dl_op_gives_on(dl_op op);
+bool dl_op_forwards(dl_op op);
 /* Must its operands and results be row-major? */
 bool dl_op_wants_rows(dl_op op);
-/* A collective of pieces along an axis. They may have any layout that keeps each piece contiguous
+/* A collective of shards along an axis. They may have any layout that keeps each shard contiguous
  * (dl_type_laid_around). */
-bool dl_op_deals(dl_op op);
+bool dl_op_is_partitioned(dl_op op);
 /* A scalar op of one or two instructions: recomputed rather than kept. */
-bool dl_op_is_cheap(dl_op op);
+bool dl_op_is_trivial(dl_op op);
 /* A scalar op that has no vector instructions (compiler/cpu/kernels/prelude.c): never
  * recomputed. */
-bool dl_op_is_dear(dl_op op);
+bool dl_op_is_transcendental(dl_op op);
 
 /* One attribute of a node; dl_attrs[id].kind determines the member that holds it. */
 typedef struct {

@@ -192,7 +192,7 @@ void dl_relation_spatial(const dl_relation *r, int place, int64_t size[3]) {
 }
 
 /* Each result of a convolution sums over the taps; a weight gradient sums over the outputs. */
-int64_t dl_relation_terms(const dl_relation *r) {
+int64_t dl_relation_k_extent(const dl_relation *r) {
     int64_t n = dl_relation_size(r, DL_ROLE_K);
     for (int i = 0; i < r->nwindows; i++) {
         const dl_relation_window *w = &r->window[i];

@@ -89,6 +89,6 @@ int64_t dl_relation_size(const dl_relation *r, dl_role role);
 void dl_relation_spatial(const dl_relation *r, int place, int64_t size[3]);
 /* The number of products that each element of the result sums (padding and every tap included),
  * and the number of all products. The largest count where it overflows. */
-int64_t dl_relation_terms(const dl_relation *r);
+int64_t dl_relation_k_extent(const dl_relation *r);
 int64_t dl_relation_products(const dl_relation *r);
 #endif

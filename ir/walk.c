@@ -82,7 +82,7 @@ bool dl_graph_sweep(dl_graph *g) {
     for (int i = 0; i < g->results.n; i++) read[g->results.at[i].value->id] = true;
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         const dl_node *n = g->nodes.at[i];
-        keep[i] = dl_op_gives_on(n->op);
+        keep[i] = dl_op_forwards(n->op);
         for (int j = 0; j < n->nout; j++) keep[i] |= read[n->out[j].id];
         for (int j = 0; keep[i] && j < n->nin; j++) read[n->in[j]->id] = true;
     }

@@ -30,7 +30,7 @@ int64_t dl_reduced_at(const dl_node *n);
 /* Makes every node and result that reads `from` read `to`. */
 void dl_replace_value(dl_graph *g, dl_value *from, dl_value *to);
 /* Removes nodes whose results are unused, except those that forward data to other ranks
- * (dl_op_gives_on); true when one was removed. Variables stay. */
+ * (dl_op_forwards); true when one was removed. Variables stay. */
 bool dl_graph_sweep(dl_graph *g);
 /* Puts g->nodes into topological order again, stable (smallest earlier position first). */
 void dl_graph_sort(dl_graph *g);

@@ -40,8 +40,8 @@ static void put_sum(dl_emitter *e, dl_index at) {
 /* The element along an axis of `size` that an index denotes. Where it may lie outside,
  * dl_emit_bounds has guarded it. */
 static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
-    if (at.by) {
-        dl_putf(e->out, e->mode == DL_LANES ? "v%d[j]" : "v%d", at.by - 1);
+    if (at.indirect) {
+        dl_putf(e->out, e->mode == DL_LANES ? "v%d[j]" : "v%d", at.indirect - 1);
         return;
     }
     bool inside = dl_index_inside(e->k->space, &at, size),
@@ -87,7 +87,7 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
         dl_type_strides(t, stride);
         bool any = false;
         for (int i = 0; i < t->rank; i++) {
-            if (at[i].axis < 0 && !at[i].offset && !at[i].nterms && !at[i].by) continue;
+            if (at[i].axis < 0 && !at[i].offset && !at[i].nterms && !at[i].indirect) continue;
             dl_puts(e->out, any ? " + " : "");
             put_coordinate(e, at[i], t->axis[i].size);
             if (stride[i] != 1) dl_putf(e->out, " * %s", dl_emit_integer(e, stride[i]));
@@ -157,7 +157,7 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat || !t->rank) return false;
     if (t->layout.kind == DL_PANEL) return true;
     for (int i = 0; i < t->rank; i++)
-        if (at[i].by) return true;
+        if (at[i].indirect) return true;
     for (int i = 0; i < t->rank; i++)
         if (along_lanes(e, &at[i]) && !steps_evenly(e, &at[i], t->axis[i].size)) return true;
     int64_t step = lane_step(e, t, at);
@@ -291,7 +291,7 @@ static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *a
     bool along = false, inside = dl_emit_is_float(t->dtype) && dl_type_stored(t) <= INT32_MAX;
     for (int i = 0; inside && i < t->rank; i++) {
         along |= along_lanes(e, &at[i]);
-        inside = !at[i].by && dl_index_inside(e->k->space, &at[i], t->axis[i].size) &&
+        inside = !at[i].indirect && dl_index_inside(e->k->space, &at[i], t->axis[i].size) &&
                  (at[i].div <= 1 || dl_index_natural(e->k->space, &at[i]));
     }
     return along && inside;

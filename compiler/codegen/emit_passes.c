@@ -21,7 +21,7 @@ static bool is_at_hand(const dl_emitter *e, const dl_row_passes *p, int i) {
     if (p->shared[i] || p->read[i] || in->kind == DL_K_CONST || in->kind == DL_K_COORD) return true;
     if (in->kind != DL_K_LOAD) return false;
     for (int a = 0; a < e->k->params.at[in->param].type.rank; a++)
-        if (in->index[a].nterms || in->index[a].div > 1 || in->index[a].by) return false;
+        if (in->index[a].nterms || in->index[a].div > 1 || in->index[a].indirect) return false;
     return true;
 }
 
@@ -29,7 +29,7 @@ static bool is_at_hand(const dl_emitter *e, const dl_row_passes *p, int i) {
 static bool is_repeated(const dl_emitter *e, const dl_row_passes *p, int i) {
     const dl_kinstr *in = instr_of(e, i);
     if (is_at_hand(e, p, i)) return true;
-    if (in->kind != DL_K_ELEM || !dl_op_is_cheap(in->op)) return false;
+    if (in->kind != DL_K_ELEM || !dl_op_is_trivial(in->op)) return false;
     for (int a = 0; a < in->nargs; a++)
         if (!is_at_hand(e, p, in->args[a])) return false;
     return true;

@@ -157,7 +157,7 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->kept = DL_NEWS(e->arena, dl_kept, k->instrs.n + 1);
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind == DL_K_STORE && dl_kinstr_by(k, in) >= 0)
+        if (in->kind == DL_K_STORE && dl_kinstr_indirect(k, in) >= 0)
             return dl_emit_scatter(e, code, err);
     }
     if (anchor < 0) return dl_emit_pointwise(e, code, err);

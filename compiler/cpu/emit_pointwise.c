@@ -43,7 +43,7 @@ static unsigned used_axes(const nest *s, const dl_type *t, const dl_index *at) {
     unsigned axes = 0;
     for (int a = 0; a < t->rank; a++) {
         unsigned bit = at[a].axis >= 0 ? 1u << at[a].axis : 0;
-        if ((axes & bit) || at[a].by || at[a].nterms || at[a].div > 1) return 0;
+        if ((axes & bit) || at[a].indirect || at[a].nterms || at[a].div > 1) return 0;
         axes |= bit;
     }
     return s->sweep->axes & ~axes ? 0 : axes;
@@ -69,7 +69,7 @@ static bool is_contiguous(const dl_kernel *k, const dl_kinstr *in, const dl_type
         const dl_index *at = &in->index[a];
         int64_t n = k->space[a].size, lanes = a ? 1 : dl_layout_lanes(t->layout);
         bool follows = at->axis == a || (at->axis < 0 && n == 1);
-        if (!follows || at->by || at->nterms || at->div > 1) return false;
+        if (!follows || at->indirect || at->nterms || at->div > 1) return false;
         if (!at->offset && t->axis[a].size == n) continue;
         bool whole_panels =
             at->offset % lanes == 0 && n % lanes == 0 && t->axis[a].size % lanes == 0;

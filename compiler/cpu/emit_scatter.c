@@ -27,7 +27,8 @@ static scatter find_scatter(const dl_kernel *k) {
         if (k->instrs.at[i].kind == DL_K_STORE) s.store = &k->instrs.at[i];
     const dl_type *t = &k->params.at[s.store->param].type;
     for (int i = 0; i < t->rank; i++) {
-        if (s.store->index[i].by) s.number = s.store->index[i].by - 1, s.choices = t->axis[i].size;
+        if (s.store->index[i].indirect)
+            s.number = s.store->index[i].indirect - 1, s.choices = t->axis[i].size;
         if (s.store->index[i].axis >= 0) kept |= 1u << s.store->index[i].axis;
     }
     const dl_kinstr *number = &k->instrs.at[s.number];

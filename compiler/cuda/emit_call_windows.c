@@ -48,7 +48,7 @@ static bool find_whole(const dl_gemm_problem *p, const dl_convolution *c, dl_dty
     *to = (dl_lattice){.param = store->param, .dtype = type, .step = {1, 1, 1, 1, 1}};
     for (int i = 0; i < param->type.rank; i++) {
         const dl_index *index = &store->index[i];
-        if (index->nterms || index->div || index->by ||
+        if (index->nterms || index->div || index->indirect ||
             !dl_index_inside(k->space, index, param->type.axis[i].size))
             return false;
         offset += index->offset * stride[i];

@@ -47,7 +47,7 @@ static dl_emitter emitter_of(dl_buf *out, const dl_kernel *k, const dl_target *t
 static bool scatters(const dl_kernel *k) {
     bool any = false;
     for (int i = 0; i < k->instrs.n; i++)
-        any |= k->instrs.at[i].kind == DL_K_STORE && dl_kinstr_by(k, &k->instrs.at[i]) >= 0;
+        any |= k->instrs.at[i].kind == DL_K_STORE && dl_kinstr_indirect(k, &k->instrs.at[i]) >= 0;
     return any;
 }
 

@@ -30,7 +30,7 @@ static void find_steps(const dl_emitter *e, const dl_kinstr *in, double step[DL_
     for (int i = 0; i < t->rank; i++) {
         const dl_index *at = &in->index[i];
         double each = (double)stride[i] / (double)(at->div > 1 ? at->div : 1);
-        if (at->by) continue;
+        if (at->indirect) continue;
         if (!at->nterms && at->axis >= 0) step[at->axis] += each;
         for (int k = 0; k < at->nterms; k++)
             step[at->term[k].axis] += each * (double)at->term[k].mul / (double)at->term[k].div;

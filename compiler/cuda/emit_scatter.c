@@ -23,11 +23,11 @@ static scatter find_scatter(dl_emitter *e) {
     s.store = &k->instrs.at[s.end];
     for (int i = 0; i < k->nspace; i++)
         all.axis[all.n++] = i, wide |= k->space[i].size != 1 ? 1u << i : 0;
-    s.number = dl_kinstr_by(k, s.store);
+    s.number = dl_kinstr_indirect(k, s.store);
     if (s.number < 0) return s;
     for (int i = 0; i < k->params.at[s.store->param].type.rank; i++) {
         const dl_index *at = &s.store->index[i];
-        if (at->by)
+        if (at->indirect)
             s.choices = k->params.at[s.store->param].type.axis[i].size;
         else if (at->axis >= 0)
             has |= 1u << at->axis;

@@ -36,7 +36,7 @@ static int64_t find_byte(const dl_emitter *e, const dl_kinstr *in, const int64_t
             int64_t own = at[x->term[k].axis] / x->term[k].div;
             sum += (x->term[k].mod ? own % x->term[k].mod : own) * x->term[k].mul;
         }
-        int64_t here = x->by ? -1 : dl_affine_place(sum, x->div, x->outside, t->axis[i].size);
+        int64_t here = x->indirect ? -1 : dl_affine_place(sum, x->div, x->outside, t->axis[i].size);
         if (here < 0) return -1;
         place += here * stride[i];
     }

@@ -12,7 +12,7 @@ static bool names(const dl_index *index, int axis) {
 
 /* Is the index the coordinate of this axis alone, over the whole axis of the tensor? */
 static bool is_plain(const dl_index *index, int axis, int64_t size, int64_t extent) {
-    return index->axis == axis && !index->offset && index->div <= 1 && !index->by &&
+    return index->axis == axis && !index->offset && index->div <= 1 && !index->indirect &&
            !index->nterms && size == extent;
 }
 

@@ -333,7 +333,7 @@ static void find_steps(const dl_relation *r, int place, int64_t step[DL_MAX_RELA
 /* The result's axes come first, in its order: the outer loops; the others are the inner loops. */
 static void run_names(const dl_relation *r, const double *const operand[2],
                       const dl_interp_sums *to) {
-    int64_t step[2][DL_MAX_RELATION], results = 1, terms = dl_relation_terms(r);
+    int64_t step[2][DL_MAX_RELATION], results = 1, terms = dl_relation_k_extent(r);
     int kept = 0;
     for (int side = 0; side < 2; side++) find_steps(r, side, step[side]);
     while (kept < r->n && r->axis[kept].at[DL_RESULT_PLACE] >= 0) results *= r->axis[kept++].size;

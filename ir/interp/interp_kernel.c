@@ -77,7 +77,7 @@ static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
     dl_interp_contract(&relation, a, b, &to);
     r->anchor = to.sum;
     if (!r->ranges) return;
-    int64_t terms = dl_relation_terms(&relation);
+    int64_t terms = dl_relation_k_extent(&relation);
     const double *chain = to.chain ? to.chain : to.sum;
     for (int64_t i = 0; i < points; i++)
         to.size[i] = dl_sum_slack(in->type, terms, to.size[i], to.sum[i], chain[i]);
@@ -108,7 +108,7 @@ static bool find_row(const run *r, int number, int64_t *first, int64_t *step) {
     for (int i = 0; i < t->rank; i++) {
         const dl_index *at = &r->s.instrs[number].index[i];
         int64_t x = at->offset + (at->axis >= 0 ? r->at[at->axis] : 0), along = 0;
-        if (at->nterms || at->by || at->div > 1) return false;
+        if (at->nterms || at->indirect || at->div > 1) return false;
         if (at->axis >= 0 && at->axis == r->inner) along = 1;
         if (x < 0 || x + along * (r->n - 1) >= t->axis[i].size) return false;
         *first = *first * t->axis[i].size + x, *step = *step * t->axis[i].size + along;
@@ -135,8 +135,8 @@ static void find_places(const run *r, int number, int64_t place[BLOCK]) {
                 int64_t part = coordinate(r, at->term[j].axis, k) / at->term[j].div;
                 x += (at->term[j].mod ? part % at->term[j].mod : part) * at->term[j].mul;
             }
-            if (at->by) {
-                double v = r->value[at->by - 1].at[k];
+            if (at->indirect) {
+                double v = r->value[at->indirect - 1].at[k];
                 x = v >= 0 && v < (double)size ? (int64_t)v : -1;
             }
             x = dl_affine_place(x, at->div, at->outside, size);
@@ -175,7 +175,7 @@ static void run_store(run *r, int instr) {
     int number = in->param - r->k->nin;
     dl_dtype type = r->k->params.at[in->param].type.dtype;
     const dl_ranges v = r->value[in->args[0]];
-    bool adds = dl_kinstr_by(r->k, &r->k->instrs.at[instr]) >= 0; /* to the initial zeros */
+    bool adds = dl_kinstr_indirect(r->k, &r->k->instrs.at[instr]) >= 0; /* to the initial zeros */
     find_places(r, instr, place);
     for (int k = 0; k < r->n; k++) {
         if (place[k] < 0) continue;
@@ -408,7 +408,7 @@ static void make_room(run *r, double *const *data) {
     }
     for (int i = 0; i < k->instrs.n && r->ranges; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind != DL_K_STORE || dl_kinstr_by(k, in) < 0 || r->low[in->param - k->nin])
+        if (in->kind != DL_K_STORE || dl_kinstr_indirect(k, in) < 0 || r->low[in->param - k->nin])
             continue;
         int64_t count = dl_type_count(&k->params.at[in->param].type);
         r->data[in->param] = DL_NEWS(r->scratch, double, count + 1);

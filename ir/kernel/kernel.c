@@ -70,9 +70,9 @@ bool dl_kernel_holds(const dl_kernel *k, int i, dl_dtype type) {
     }
 }
 
-int dl_kinstr_by(const dl_kernel *k, const dl_kinstr *in) {
+int dl_kinstr_indirect(const dl_kernel *k, const dl_kinstr *in) {
     for (int i = 0; i < k->params.at[in->param].type.rank; i++)
-        if (in->index[i].by) return in->index[i].by - 1;
+        if (in->index[i].indirect) return in->index[i].indirect - 1;
     return -1;
 }
 
@@ -86,8 +86,8 @@ unsigned dl_kinstr_axes(const dl_kernel *k, int number, unsigned wide, const uns
     case DL_K_REDUCE: return of & ~in->over;
     case DL_K_LOAD:
     case DL_K_STORE:
-        if (dl_kinstr_by(k, in) < 0) return wide & index_axes(k, in);
-        return wide & (index_axes(k, in) | of | axes[dl_kinstr_by(k, in)]);
+        if (dl_kinstr_indirect(k, in) < 0) return wide & index_axes(k, in);
+        return wide & (index_axes(k, in) | of | axes[dl_kinstr_indirect(k, in)]);
     case DL_K_RANDOM:
         for (int a = 0; a < k->nspace; a++) of |= in->along[a] ? 1u << a : 0;
         return wide & of;
@@ -145,7 +145,7 @@ static bool find_range(const dl_axis *space, const dl_index *index, int64_t *lea
 
 bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size) {
     int64_t least, most, div = index->div > 1 ? index->div : 1;
-    if (index->by) return false;
+    if (index->indirect) return false;
     if (!find_range(space, index, &least, &most)) return true;
     if (div > 1 && index->outside == DL_OUT_EXACT) return false;
     return least >= 0 && most / div < size;
@@ -153,7 +153,7 @@ bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size) 
 
 bool dl_index_natural(const dl_axis *space, const dl_index *index) {
     int64_t least, most;
-    return !index->by && (!find_range(space, index, &least, &most) || least >= 0);
+    return !index->indirect && (!find_range(space, index, &least, &most) || least >= 0);
 }
 
 double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param) {

@@ -35,8 +35,8 @@
 /* One coordinate of a load or store: the space axis it follows plus an offset; axis -1: the offset
  * alone, or with it a sum of terms ((x div DIV) mod MOD) mul MUL of axes' coordinates x (mod 0: no
  * modulo), for reshaped tensors and windows. All of it is divided by `div` (0: by nothing),
- * rounding down. Or, with `by`, the value of an earlier instruction, a whole number (scatter and
- * gather): a store then adds up all values for one element, and an element without any is 0.
+ * rounding down. Or, with `indirect`, the value of an earlier instruction, a whole number (scatter
+ * and gather): a store then adds up all values for one element, and an element without any is 0.
  * `outside` gives the value of a load where its parameter has no such element: mostly 0, so that
  * pad, cat and slice are loads. A load has one such value for all its coordinates. A store outside
  * is dropped; its coordinates have neither terms nor division. */
@@ -49,7 +49,7 @@ typedef struct {
     int axis;
     dl_outside outside;
     int64_t offset, div;
-    int by; /* an instruction's number plus one; 0: none */
+    int indirect; /* an instruction's number plus one; 0: none */
     int nterms;
     dl_term term[DL_MAX_TERMS];
 } dl_index;
@@ -158,7 +158,7 @@ static inline dl_outside dl_outside_of_gather(dl_dtype d) {
     return dl_dtype_is_float(d) ? DL_OUT_NAN : DL_OUT_ZERO;
 }
 /* The instruction whose value is a coordinate of this load or store, or -1. */
-int dl_kinstr_by(const dl_kernel *k, const dl_kinstr *in);
+int dl_kinstr_indirect(const dl_kernel *k, const dl_kinstr *in);
 /* The value that the load `in` reads where its parameter has no element. */
 double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param);
 /* Counts flops (1 a scalar op at each point of its axes; 2 a multiply-add of the anchor, every tap

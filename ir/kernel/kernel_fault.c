@@ -160,7 +160,7 @@ static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
 }
 
 static const char *fault_in_value(const check *c, int number, const dl_index *x) {
-    int by = x->by - 1;
+    int by = x->indirect - 1;
     if (by < 0 || by >= number || c->k->instrs.at[by].kind == DL_K_STORE)
         return FAULT(c, "a coordinate is no earlier result");
     if (c->k->instrs.at[by].type != DL_I32 && c->k->instrs.at[by].type != DL_I64)
@@ -207,8 +207,9 @@ static const char *fault_in_place(const check *c, int number) {
             return FAULT(c, "%%%s follows no axis of the space", p->name);
         if (axis >= 0) used |= 1u << axis;
         const char *fault = fault_in_terms(c, &in->index[i], store);
-        if (!fault && in->index[i].by) fault = fault_in_value(c, number, &in->index[i]);
-        if (!fault && in->index[i].by && dl_kinstr_by(k, in) != in->index[i].by - 1)
+        if (!fault && in->index[i].indirect) fault = fault_in_value(c, number, &in->index[i]);
+        if (!fault && in->index[i].indirect &&
+            dl_kinstr_indirect(k, in) != in->index[i].indirect - 1)
             fault = FAULT(c, "several values tell where %%%s is read or written", p->name);
         if (fault) return fault;
         if (dl_index_inside(k->space, &in->index[i], p->type.axis[i].size)) continue;
@@ -222,7 +223,7 @@ static const char *fault_in_place(const check *c, int number) {
         if (here != all && !(here != here && all != all))
             return FAULT(c, "a load of %%%s knows two values for what lies outside", p->name);
     }
-    for (int i = 0; store && dl_kinstr_by(k, in) < 0 && i < k->nspace; i++)
+    for (int i = 0; store && dl_kinstr_indirect(k, in) < 0 && i < k->nspace; i++)
         if (!(used >> i & 1) && c->axes[in->args[0]] >> i & 1)
             return FAULT(c, "all points along %s store into the same element of %%%s",
                          k->space[i].name, p->name);

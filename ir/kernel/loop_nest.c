@@ -31,7 +31,7 @@ dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena) {
             if (k->space[a].size == 1) steps[i].over &= ~(1u << a);
         memcpy(steps[i].args, in->args, sizeof in->args);
         bool places = in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
-        int by = places ? dl_kinstr_by(k, in) : -1;
+        int by = places ? dl_kinstr_indirect(k, in) : -1;
         if (by >= 0) steps[i].args[steps[i].nargs++] = by;
         if (in->kind == DL_K_REDUCE && !steps[i].over)
             steps[i].kind = DL_K_ELEM; /* a reduction over one point: the value itself */

@@ -43,7 +43,7 @@ static bool gives_back(const reader *r, int i, int store) {
         return false;
     for (int a = 0; a < p->type.rank; a++) {
         const dl_index *x = &in->index[a];
-        if (x->offset || x->nterms || x->div > 1 || x->by) return false;
+        if (x->offset || x->nterms || x->div > 1 || x->indirect) return false;
     }
     return true;
 }

@@ -138,8 +138,8 @@ static bool parse_place(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
         x->axis = -1;
         bool terms;
         if (p->tok.kind == TOK_VALUE) {
-            if (!find_instr(p, k, &x->by) || !parse_landing(p, x)) return false;
-            x->by++;
+            if (!find_instr(p, k, &x->indirect) || !parse_landing(p, x)) return false;
+            x->indirect++;
             continue;
         }
         if (!dl_lex_accept(p, '(', &terms)) return false;

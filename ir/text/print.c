@@ -227,8 +227,8 @@ static void put_place(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
     for (int i = 0; i < k->params.at[in->param].type.rank; i++) {
         dl_puts(out, i ? ", " : "");
         const dl_index *x = &in->index[i];
-        if (x->by)
-            dl_putf(out, "%%%d", x->by - 1);
+        if (x->indirect)
+            dl_putf(out, "%%%d", x->indirect - 1);
         else if (x->nterms)
             put_terms(out, k, x);
         else if (x->axis < 0)

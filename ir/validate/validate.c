@@ -218,7 +218,7 @@ static bool check_layouts(dl_checker *c, const dl_node *n) {
             return dl_check_fail(c, n, "%s does not lie row by row (pass 'layout' sees to that)",
                                  dl_type_text(t));
     }
-    if (dl_op_deals(n->op)) return check_pieces(c, n);
+    if (dl_op_is_partitioned(n->op)) return check_pieces(c, n);
     if (!dl_op_slides(n->op)) return true;
     for (int place = 0; place < DL_PLACES; place++) {
         const dl_type *t = place < 2 ? &n->in[place]->type : &n->out[0].type;

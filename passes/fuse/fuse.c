@@ -452,7 +452,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool unfused) {
         if (r->role == DL_RESULT_UPDATE) f.next_of[r->value->id] = r->var;
     }
     for (int i = 0; i < f.n; i++)
-        if (dl_op_gives_on(g->nodes.at[i]->op)) wanted[g->nodes.at[i]->out[0].id] = true;
+        if (dl_op_forwards(g->nodes.at[i]->op)) wanted[g->nodes.at[i]->out[0].id] = true;
     for (int i = f.n - 1; i >= 0; i--) {
         if (!dl_fuse_inlined(&f, g->nodes.at[i]) && is_read(&f, i)) place(&f, i);
     }

@@ -4,7 +4,7 @@
 
 /* Contractions, templates and collectives read operands from memory, in their layout. */
 static bool reads_memory(dl_op op) {
-    return dl_ops[op].class == DL_CLASS_CONTRACT || dl_op_stands_alone(op);
+    return dl_ops[op].class == DL_CLASS_CONTRACT || dl_op_is_opaque(op);
 }
 
 /* ---- edges ---- */

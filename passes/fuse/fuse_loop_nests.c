@@ -135,7 +135,8 @@ static bool pays_to_recompute(const trial *t, int node, int nests) {
         reads += !source && !own && dl_type_count(&v->type) * 2 > dl_type_count(&n->out[0].type);
     }
     int written = is_stored(t, node);
-    return nests < 2 || (!dl_op_is_dear(n->op) && nests * reads + written <= reads + 1 + nests);
+    return nests < 2 ||
+           (!dl_op_is_transcendental(n->op) && nests * reads + written <= reads + 1 + nests);
 }
 
 static dl_loop_nests find_trial_nests(const trial *t) {

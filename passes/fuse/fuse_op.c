@@ -220,7 +220,7 @@ void dl_maker_by_number(const dl_maker *m, const dl_node *n, const dl_type *t, i
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     for (int i = 0; i < t->rank; i++) {
         const char *name = t->axis[i].name;
-        index[i] = name == axis ? (dl_index){.axis = -1, .by = number + 1, .outside = outside}
+        index[i] = name == axis ? (dl_index){.axis = -1, .indirect = number + 1, .outside = outside}
                                 : (dl_index){.axis = *name ? space_axis(m, name) : -1};
     }
 }

@@ -97,7 +97,7 @@ int dl_fuse_reads(const dl_node *n, int k, dl_value *values[4], int64_t *start) 
     const char *names[DL_MAX_RANK];
     *start = 0;
     values[0] = n->in[k];
-    if (dl_op_stands_alone(n->op)) return 1;
+    if (dl_op_is_opaque(n->op)) return 1;
     bool weight = dl_op_tensor(n->op, k) == DL_TENSOR_W;
     if (dl_op_slides(n->op) && !weight) return find_parts(n, k, values);
     values[0] = weight ? find_weight(n, k, start) : dl_fuse_named(n, k, names);

@@ -47,7 +47,7 @@ static void mark_panel(panels *p, const dl_value *v, dl_arena *arena) {
 /* Is the node a part of a panel tensor (a slice, an operand of a cat), or made of such? A rank's
  * shard that ends within a panel is not. */
 static bool makes_part(const panels *p, const dl_node *n) {
-    if (!dl_op_deals(n->op)) return n->op == DL_OP_slice;
+    if (!dl_op_is_partitioned(n->op)) return n->op == DL_OP_slice;
     dl_type whole = n->op == DL_OP_all_gather ? n->out[0].type : n->in[0]->type;
     whole.layout = p->as;
     return dl_type_shares(&whole, dl_type_axis(&whole, dl_node_name(n, DL_ATTR_axis)),
@@ -139,7 +139,7 @@ static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_are
 
 /* Are its operands and results row-major? */
 static bool in_rows(const dl_node *n, const unsigned char *panel) {
-    return dl_op_wants_rows(n->op) || (dl_op_deals(n->op) && !panel[n->out[0].id]);
+    return dl_op_wants_rows(n->op) || (dl_op_is_partitioned(n->op) && !panel[n->out[0].id]);
 }
 
 static bool follows(const dl_node *n) {

@@ -85,7 +85,7 @@ static const dl_kinstr *find_stored(const remade *m, int i) {
     const dl_kernel *k = m->from->kernel;
     for (int s = 0; s < k->instrs.n; s++) {
         const dl_kinstr *in = &k->instrs.at[s];
-        if (in->kind != DL_K_STORE || in->args[0] != i || dl_kinstr_by(k, in) >= 0) continue;
+        if (in->kind != DL_K_STORE || in->args[0] != i || dl_kinstr_indirect(k, in) >= 0) continue;
         const dl_value *v = &m->from->out[in->param - k->nin];
         if (v != m->value && dl_kernel_type(v->type.dtype) == k->instrs.at[i].type &&
             may_keep(m, v))
@@ -105,10 +105,10 @@ static int take(remade *m, int i) {
         return m->place[i] = load(m, &m->from->out[stored->param - k->nin], stored->index, in.loc);
     switch (in.kind) {
     case DL_K_LOAD:
-        if (dl_kinstr_by(k, &in) >= 0 || !may_keep(m, m->from->in[in.param])) return -1;
+        if (dl_kinstr_indirect(k, &in) >= 0 || !may_keep(m, m->from->in[in.param])) return -1;
         return m->place[i] = load(m, m->from->in[in.param], in.index, in.loc);
     case DL_K_ELEM:
-        if (dl_op_is_dear(in.op)) return -1;
+        if (dl_op_is_transcendental(in.op)) return -1;
         for (int a = 0; a < in.nargs; a++)
             if ((in.args[a] = take(m, in.args[a])) < 0) return -1;
         break;
@@ -278,7 +278,7 @@ static dl_value *recompute_value(remaker *r, const dl_node *n, dl_value *v, int 
     for (int i = 0; i < k->instrs.n; i++)
         if (k->instrs.at[i].kind == DL_K_STORE && k->instrs.at[i].param == k->nin + (int)v->index)
             store = &k->instrs.at[i];
-    if (!store || dl_kinstr_by(k, store) >= 0 || k->params.at[store->param].alias >= 0 ||
+    if (!store || dl_kinstr_indirect(k, store) >= 0 || k->params.at[store->param].alias >= 0 ||
         dl_axes_points(k->nspace, k->space, ~0u) != dl_type_count(&v->type))
         return NULL;
     m.place = DL_NEWS(r->scratch, int, k->instrs.n);

@@ -75,8 +75,9 @@ static bool has(const cutter *a, int group, int node) {
 /* Can other kernels over the same points recompute the node from its operands? */
 static bool can_recompute(const cutter *a, int i) {
     const dl_node *n = node_at(a, i);
-    if (dl_ops[n->op].class != DL_CLASS_ELEM || dl_op_is_dear(n->op) || a->not_recomputable[i] ||
-        !n->out[0].type.rank || !dl_fuse_same_axes(&n->out[0].type, &group_at(a, a->at)->space))
+    if (dl_ops[n->op].class != DL_CLASS_ELEM || dl_op_is_transcendental(n->op) ||
+        a->not_recomputable[i] || !n->out[0].type.rank ||
+        !dl_fuse_same_axes(&n->out[0].type, &group_at(a, a->at)->space))
         return false;
     for (int k = 0; k < n->nin; k++)
         if (!dl_fuse_reads_in_order(a->f, n, k)) return false;
@@ -215,7 +216,7 @@ static int64_t cost_of_computing(cutter *a, const vertex *v) {
     int64_t points = counted(dl_type_count(&v->value->type)), times = 0;
     for (int r = 0; r < a->nreaders; r++)
         if (v->needs >> r & 1) times += times_of(a, a->readers[r].group);
-    return points * times * (dl_op_is_cheap(v->value->def->op) ? CHEAP : OTHER);
+    return points * times * (dl_op_is_trivial(v->value->def->op) ? CHEAP : OTHER);
 }
 
 /* By vertex: is it recomputed? A vertex is two nodes of the network with an edge between them.

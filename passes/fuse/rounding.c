@@ -75,7 +75,7 @@ static bool is_approximate(const dl_node *n) {
     case DL_OP_leaky_relu:
     case DL_OP_sign:
     case DL_OP_floor: return false;
-    default: return dl_ops[n->op].class == DL_CLASS_ELEM && !dl_op_is_cheap(n->op);
+    default: return dl_ops[n->op].class == DL_CLASS_ELEM && !dl_op_is_trivial(n->op);
     }
 }
 

@@ -238,7 +238,7 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
     }
     if (!dl_interp_node(r->size, n, err)) return false;
     dl_relation relation = dl_relation_of(n);
-    double terms = (double)dl_relation_terms(&relation);
+    double terms = (double)dl_relation_k_extent(&relation);
     bool open = meets_edges(r, n);
     for (int64_t i = 0; i < count; i++) {
         double h = open ? INFINITY : s[i] - e[i] + of_terms(terms) * sums * s[i];

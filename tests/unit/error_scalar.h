@@ -35,7 +35,7 @@ static inline double accuracy(dl_op op) {
     case DL_OP_floor:
     case DL_OP_relu:
     case DL_OP_sign: return 0;
-    default: return dl_ops[op].class == DL_CLASS_ELEM && !dl_op_is_cheap(op) ? 4 : 0;
+    default: return dl_ops[op].class == DL_CLASS_ELEM && !dl_op_is_trivial(op) ? 4 : 0;
     }
 }
 
