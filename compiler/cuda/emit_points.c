@@ -52,7 +52,7 @@ static void choose_layout(nest *s) {
     s->layout.lanes = lanes, s->layout.groups = DL_BLOCK / lanes;
 }
 
-static int64_t common(int64_t a, int64_t b) {
+static int64_t lcm(int64_t a, int64_t b) {
     int64_t x = a, y = b;
     while (y) {
         int64_t rest = x % y;

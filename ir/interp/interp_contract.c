@@ -138,8 +138,8 @@ static int64_t channels_at_once(int64_t rows, int64_t width) {
 
 /* Converts channels [first, first + n) of an image [batch][channels][points] to channels last, or
  * back. */
-static void turn_channels(double *dense, double *image, int64_t batch, int64_t channels,
-                          int64_t points, int64_t first, int64_t n, bool back) {
+static void transpose_channels(double *dense, double *image, int64_t batch, int64_t channels,
+                               int64_t points, int64_t first, int64_t n, bool back) {
     for (int64_t b = 0; b < batch; b++) {
         double *here = dense + b * points * n, *there = image + (b * channels + first) * points;
         if (back)
@@ -151,8 +151,8 @@ static void turn_channels(double *dense, double *image, int64_t batch, int64_t c
 
 /* The same columns of the weight [o][c][taps] as one matrix for each tap: [c][o] or, `across`,
  * [o][c]. */
-static void turn_weight(const windows *v, const windows *part, double *dense, double *weight,
-                        int64_t first, bool back) {
+static void transpose_weight(const windows *v, const windows *part, double *dense, double *weight,
+                             int64_t first, bool back) {
     int64_t taps = product(v->taps);
     bool across = v->made == DL_TENSOR_X;
     double *at = weight + first * (across ? taps : v->c * taps);
@@ -178,7 +178,7 @@ static void sum_windows(const windows *v, double *const data[DL_NTENSORS]) {
     double *all = DL_NEWS(scratch, double, v->n *other *rows + 1);
     double *part = DL_NEWS(scratch, double, v->n *points *each + 1);
     double *w = DL_NEWS(scratch, double, taps *rows *each + 1);
-    turn_channels(all, data[whole], v->n, rows, other, 0, rows, false);
+    transpose_channels(all, data[whole], v->n, rows, other, 0, rows, false);
     for (int64_t first = 0; first < width; first += each) {
         windows of = *v;
         int64_t n = width - first < each ? width - first : each;
@@ -186,14 +186,15 @@ static void sum_windows(const windows *v, double *const data[DL_NTENSORS]) {
         if (v->made == image)
             memset(part, 0, sizeof *part * (size_t)(v->n * points * n));
         else
-            turn_channels(part, data[image], v->n, width, points, first, n, false);
+            transpose_channels(part, data[image], v->n, width, points, first, n, false);
         if (v->made == DL_TENSOR_W)
             memset(w, 0, sizeof *w * (size_t)(taps * rows * n));
         else
-            turn_weight(v, &of, w, data[DL_TENSOR_W], first, false);
+            transpose_weight(v, &of, w, data[DL_TENSOR_W], first, false);
         run_taps(&of, across ? part : all, across ? all : part, w);
-        if (v->made == image) turn_channels(part, data[image], v->n, width, points, first, n, true);
-        if (v->made == DL_TENSOR_W) turn_weight(v, &of, w, data[DL_TENSOR_W], first, true);
+        if (v->made == image)
+            transpose_channels(part, data[image], v->n, width, points, first, n, true);
+        if (v->made == DL_TENSOR_W) transpose_weight(v, &of, w, data[DL_TENSOR_W], first, true);
     }
     dl_arena_free(scratch);
 }

@@ -147,7 +147,7 @@ static extent view(const reach *r, const dl_node *n) {
     double lo = (double)start + fmin(0, taps), hi = (double)start + fmax(0, taps);
     return scale(&e, stride->ints[0], lo - (double)(div - 1), hi, div)
                ? e
-               : everything(n, "turns it round");
+               : everything(n, "reverses it");
 }
 
 /* A reshape: of a split axis its outermost part has the field; a joined axis has the field of
@@ -254,7 +254,7 @@ static extent extent_of(const reach *r, const dl_node *n) {
 /* Widens the field at a tensor's ends, until elements outside the tensor are outside the input:
  * the element before the first one reads before position 0, the one after the last reads after
  * the end. */
-static void settle(reach *r, const dl_node *n, const dl_type *t, extent *e) {
+static void widen(reach *r, const dl_node *n, const dl_type *t, extent *e) {
     if (e->all || e->axis < 0) return;
     if (e->varies >> e->axis & 1) {
         *e = everything(n, "differs from place to place");
@@ -286,7 +286,7 @@ dl_reach dl_find_reach(const dl_graph *g, const char *axis, const dl_value *outp
         extent e = extent_of(&r, n);
         for (int k = 0; k < n->nout; k++) {
             r.of[n->out[k].id] = e;
-            settle(&r, n, &n->out[k].type, &r.of[n->out[k].id]);
+            widen(&r, n, &n->out[k].type, &r.of[n->out[k].id]);
         }
     }
     extent e = r.of[output->id];

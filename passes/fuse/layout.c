@@ -227,9 +227,9 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         bool called = r->value->def && in_rows(r->value->def, panel);
         if (called) { /* its results are row-major */
             int end = g->nodes.n;
-            dl_value *turned = in_layout(g, r->value, r->var->value.type.layout, &end, known);
-            changed |= turned != r->value;
-            r->value = turned;
+            dl_value *converted = in_layout(g, r->value, r->var->value.type.layout, &end, known);
+            changed |= converted != r->value;
+            r->value = converted;
         } else {
             changed |= set_layout(r->value, r->var->value.type.layout);
         }

@@ -27,7 +27,7 @@ void dl_grad_give_to(dl_grad *g, const dl_value *v, dl_value *contribution);
 
 /* The sum of v over n of its axes. Factors that are constant along all of these axes are
  * multiplied after the sum. */
-dl_value *dl_grad_unspread(dl_builder *b, dl_value *v, int n, const char *const *over);
+dl_value *dl_grad_factored_sum(dl_builder *b, dl_value *v, int n, const char *const *over);
 
 /* A rule gives each wanted operand its contribution, or sets g->err. */
 typedef void dl_grad_rule(dl_grad *g);

@@ -166,14 +166,14 @@ void dl_grad_select(dl_grad *g) {
 /* ---- reductions ---- */
 
 /* Broadcasts v back to the axes of operand 0. */
-static dl_value *spread(dl_grad *g, dl_value *v) {
+static dl_value *broadcast_back(dl_grad *g, dl_value *v) {
     return dl_build_as(g->b, DL_OP_broadcast, 1, &v, 0, NULL, operand(g, 0)->type);
 }
-void dl_grad_sum(dl_grad *g) { dl_grad_give(g, 0, spread(g, g->dy)); }
+void dl_grad_sum(dl_grad *g) { dl_grad_give(g, 0, broadcast_back(g, g->dy)); }
 void dl_grad_mean(dl_grad *g) {
     double count =
         (double)dl_type_count(&operand(g, 0)->type) / (double)dl_type_count(&result(g)->type);
-    dl_grad_give(g, 0, spread(g, scale(g, g->dy, 1 / count)));
+    dl_grad_give(g, 0, broadcast_back(g, scale(g, g->dy, 1 / count)));
 }
 static void grad_reduced_extreme(dl_grad *g) {
     dl_value *a = operand(g, 0), *is_extreme = dl_build2(g->b, DL_OP_eq, a, result(g));

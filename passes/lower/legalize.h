@@ -4,8 +4,8 @@
 #include "ir/builder.h"
 
 /* a b summed over the n named axes. */
-static inline dl_value *dl_product(dl_builder *b, dl_value *x, dl_value *y, int n,
-                                   const char *const *over) {
+static inline dl_value *dl_multiply_sum(dl_builder *b, dl_value *x, dl_value *y, int n,
+                                        const char *const *over) {
     dl_value *v = dl_build2(b, DL_OP_mul, x, y);
     return n ? dl_build_reduce(b, DL_OP_sum, v, n, over) : v; /* n = 0 must not sum over all axes */
 }

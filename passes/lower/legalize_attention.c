@@ -24,7 +24,7 @@ static dl_value *reshape(dl_builder *b, dl_value *v, dl_type t) {
 }
 static dl_value *product(const attention *s, dl_value *x, dl_value *y, const char *over) {
     over = dl_intern(over);
-    return dl_product(s->b, x, y, 1, &over);
+    return dl_multiply_sum(s->b, x, y, 1, &over);
 }
 static dl_value *reduce(const attention *s, dl_op op, dl_value *x, const char *over) {
     over = dl_intern(over);

@@ -27,8 +27,8 @@ typedef struct {
      * with w, or x is read at y's positions. */
     const char *where[3], *tap[3];
     int64_t in[3], taps[3], out[3];
-    int apart; /* the number of spatial axes whose taps are unrolled, so that the other axes fit in
-                  the rank */
+    int unrolled; /* the number of spatial axes whose taps are unrolled, so that the other axes fit
+                  in the rank */
 } windows;
 
 static dl_type type_of(const windows *s, dl_tensor tensor, dl_dtype dtype) {
@@ -111,7 +111,7 @@ static dl_value *multiply(const windows *s, image first, dl_value *second) {
  * weight gradient y. */
 static dl_value *sum_taps(const windows *s, image of, dl_value *other, int i) {
     if (i == s->w.n || i == 3) return multiply(s, of, other); /* there are three at most */
-    if (i >= s->apart) return sum_taps(s, slide(s, of, i, -1), other, i + 1);
+    if (i >= s->unrolled) return sum_taps(s, slide(s, of, i, -1), other, i + 1);
     bool weight = s->result == DL_TENSOR_W;
     dl_value *sum = NULL, **parts = DL_NEWS(s->b->graph->module->arena, dl_value *, s->taps[i]);
     for (int64_t tap = 0; tap < s->taps[i]; tap++) {
@@ -144,7 +144,7 @@ static dl_value *by_windows(dl_builder *b, const dl_node *n) {
         s.out[i] = r.axis[v->out].size;
     }
     int rank = NNAMES - (s.w.groups == 1) + 2 * s.w.n;
-    s.apart = rank > DL_MAX_RANK ? rank - DL_MAX_RANK : 0;
+    s.unrolled = rank > DL_MAX_RANK ? rank - DL_MAX_RANK : 0;
     int at =
         s.result == DL_TENSOR_X ? dl_op_place(n->op, DL_TENSOR_Y) : dl_op_place(n->op, DL_TENSOR_X);
     dl_value *in[2];
@@ -160,7 +160,7 @@ static dl_value *by_windows(dl_builder *b, const dl_node *n) {
 
 static dl_value *by_names(dl_builder *b, const dl_node *n) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
-    dl_value *v = dl_product(b, n->in[0], n->in[1], over->n, over->names);
+    dl_value *v = dl_multiply_sum(b, n->in[0], n->in[1], over->n, over->names);
     return dl_type_same(&v->type, &n->out[0].type)
                ? v
                : dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, n->out[0].type);

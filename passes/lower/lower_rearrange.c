@@ -63,8 +63,8 @@ dl_value *dl_lower_rearrange(dl_builder *b, const dl_node *n) {
                         refuses it */
     dl_value *atoms =
         retype(b, left.groups == left.atoms.rank ? DL_OP_rename : DL_OP_reshape, x, left.atoms);
-    dl_value *turned = retype(b, DL_OP_broadcast, atoms, right.atoms);
-    return retype(b, right.groups == right.atoms.rank ? DL_OP_rename : DL_OP_reshape, turned,
+    dl_value *permuted = retype(b, DL_OP_broadcast, atoms, right.atoms);
+    return retype(b, right.groups == right.atoms.rank ? DL_OP_rename : DL_OP_reshape, permuted,
                   n->out[0].type);
 }
 

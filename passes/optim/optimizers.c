@@ -4,18 +4,19 @@
 
 /* The next value that is stored: the old one where the step is skipped. Axes without a name take
  * no part in arithmetic, and are restored at the end. */
-static dl_value *settle(dl_optimization *o, dl_value *old, dl_value *next) {
+static dl_value *guard_by_scale(dl_optimization *o, dl_value *old, dl_value *next) {
     if (o->sound) next = dl_build3(o->b, DL_OP_select, o->sound, next, old);
     if (dl_type_same(&next->type, &old->type)) return next;
     return dl_build_as(o->b, DL_OP_broadcast, 1, &next, 0, NULL, old->type);
 }
 
 static void update(dl_optimization *o, dl_var *var, dl_value *next) {
-    dl_graph_result(o->b->graph, DL_RESULT_UPDATE, var->name, settle(o, &var->value, next), var);
+    dl_graph_result(o->b->graph, DL_RESULT_UPDATE, var->name, guard_by_scale(o, &var->value, next),
+                    var);
 }
 
 static void update_param(dl_optimization *o, dl_trained *t, dl_value *next) {
-    t->next = settle(o, t->own, next);
+    t->next = guard_by_scale(o, t->own, next);
     dl_graph_result(o->b->graph, DL_RESULT_UPDATE, t->var->name, dl_o_whole(o, t, t->next), t->var);
 }
 

@@ -88,7 +88,7 @@ typedef struct {
     dl_sharding along;
 } place;
 
-static int64_t common(int64_t a, int64_t b) {
+static int64_t gcd(int64_t a, int64_t b) {
     for (int64_t rest; b; b = rest) rest = a % b, a = b;
     return a;
 }
@@ -97,8 +97,8 @@ static int64_t common(int64_t a, int64_t b) {
  * parts. */
 static int parts_for(const dl_node *slice, dl_sharding from) {
     int64_t size = slice->in[0]->type.axis[dl_type_axis(&slice->in[0]->type, from.axis)].size;
-    int64_t each = common(size / from.parts, common(dl_node_int(slice, DL_ATTR_start),
-                                                    dl_node_int(slice, DL_ATTR_stop)));
+    int64_t each = gcd(size / from.parts,
+                       gcd(dl_node_int(slice, DL_ATTR_start), dl_node_int(slice, DL_ATTR_stop)));
     return each > 0 && size / each <= INT32_MAX ? (int)(size / each) : 0;
 }
 

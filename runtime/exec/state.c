@@ -22,7 +22,7 @@ typedef struct {
     int64_t step[DL_MAX_RANK];
 } place;
 
-static int64_t common(int64_t a, int64_t b) {
+static int64_t gcd(int64_t a, int64_t b) {
     for (int64_t rest; b; b = rest) rest = a % b, a = b;
     return a;
 }
@@ -34,7 +34,7 @@ static int64_t find_each(const dl_var_piece *piece, int axis, int64_t size) {
     for (int64_t at = 0, n; piece && at < size; at += n) {
         n = size - at;
         dl_piece_at(piece, axis, at, &n);
-        each = common(each, n);
+        each = gcd(each, n);
     }
     return piece ? each : size;
 }

@@ -142,7 +142,7 @@ static void test_reach(void) {
 static void test_everything(void) {
     test_unbounded("    y = x - mean(x, over=L)\n", "reduces it");
     test_unbounded("    y = x |> roll(1, over=L)\n", "goes round it");
-    test_unbounded("    y = x |> flip(over=L)\n", "turns it round");
+    test_unbounded("    y = x |> flip(over=L)\n", "reverses it");
     test_unbounded("    param p: [L=x.L] ~ normal(0, 1)\n    y = x * p\n",
                    "differs from place to place");
     test_unbounded("    y = x |> conv(2, 3)\n", "does not cover it");

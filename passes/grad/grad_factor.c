@@ -57,7 +57,7 @@ static bool has_axes(const axes *a, const dl_value *v) {
     return found == a->n;
 }
 
-dl_value *dl_grad_unspread(dl_builder *b, dl_value *v, int n, const char *const *over) {
+dl_value *dl_grad_factored_sum(dl_builder *b, dl_value *v, int n, const char *const *over) {
     axes a = {b, over, n};
     product p = split(&a, v, 0);
     if (!has_axes(&a, p.inner)) return dl_build_reduce(b, DL_OP_sum, v, n, over);
