@@ -1,6 +1,6 @@
-/* Fusion, first half: groups nodes into kernels.
+/* Fusion, first half: clusters nodes into kernels.
  *
- * In: a graph of lowered ops with layouts. Out: the groups of fuse.h, of which fuse_kernel.c
+ * In: a graph of lowered ops with layouts. Out: the clusters of fuse.h, of which fuse_kernel.c
  * makes kernels.
  *
  * Nodes are visited from the end of the graph to its beginning. A node joins the kernel of its
@@ -57,7 +57,7 @@ static bool fits_panels(const dl_fusion *f, const dl_node *n) {
     return true;
 }
 
-static bool all_fit_panels(const dl_fusion *f, const dl_group *g) {
+static bool all_fit_panels(const dl_fusion *f, const dl_cluster *g) {
     for (int i = 0; i < g->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
         if (dl_fuse_is_pointwise(n->op) && !fits_panels(f, n)) return false;
@@ -65,28 +65,29 @@ static bool all_fit_panels(const dl_fusion *f, const dl_group *g) {
     return true;
 }
 
-static bool is_broadcast_back(const dl_fusion *f, const dl_edges *out, int group) {
+static bool is_broadcast_back(const dl_fusion *f, const dl_edges *out, int cluster) {
     for (int i = 0; i < out->n; i++)
-        if (out->at[i].kind == DL_EDGE_BROADCAST_BACK && f->group[out->at[i].node] == group)
+        if (out->at[i].kind == DL_EDGE_BROADCAST_BACK && f->cluster[out->at[i].node] == cluster)
             return true;
     return false;
 }
 
 static bool one_broadcasts_back(const dl_fusion *f, int a, int b) {
-    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    const dl_cluster *x = &f->clusters.at[a], *y = &f->clusters.at[b];
     return x->broadcasts_back || y->broadcasts_back || is_broadcast_back(f, &x->out, b) ||
            is_broadcast_back(f, &y->out, a);
 }
 
-/* Would groups a and b have reductions of several kinds when they are merged? */
+/* Would clusters a and b have reductions of several kinds when they are merged? */
 static bool mix(const dl_fusion *f, int a, int b) {
-    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    const dl_cluster *x = &f->clusters.at[a], *y = &f->clusters.at[b];
     return x->mixed || y->mixed || one_broadcasts_back(f, a, b) ||
            (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce));
 }
 
-/* Are all reductions of a group possible epilogue reductions of this contraction? */
-static bool are_epilogue_reductions(const dl_fusion *f, const dl_node *anchor, const dl_group *g) {
+/* Are all reductions of a cluster possible epilogue reductions of this contraction? */
+static bool are_epilogue_reductions(const dl_fusion *f, const dl_node *anchor,
+                                    const dl_cluster *g) {
     for (int i = 0; i < g->members.n && g->reduce; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
         if (dl_ops[n->op].class == DL_CLASS_REDUCE && !is_epilogue_reduction(anchor, n))
@@ -101,7 +102,7 @@ static bool reads(const dl_fusion *f, int node, int reader) {
     return false;
 }
 
-/* Would groups a and b, when they are merged, compare a node's value with its own maximum or
+/* Would clusters a and b, when they are merged, compare a node's value with its own maximum or
  * minimum? Several loop nests of one kernel recompute a value, and may round it differently;
  * then no value equals the maximum. Such a value goes through memory. */
 static bool compares_with_itself(const dl_fusion *f, int node, int a, int b) {
@@ -109,11 +110,11 @@ static bool compares_with_itself(const dl_fusion *f, int node, int a, int b) {
         int r = f->out[node].at[i].node;
         dl_op op = f->graph->nodes.at[r]->op;
         if ((op != DL_OP_reduce_max && op != DL_OP_reduce_min) ||
-            (f->group[r] != a && f->group[r] != b))
+            (f->cluster[r] != a && f->cluster[r] != b))
             continue;
         for (int k = 0; k < f->out[r].n; k++) {
             int c = f->out[r].at[k].node;
-            bool here = f->group[c] == a || f->group[c] == b;
+            bool here = f->cluster[c] == a || f->cluster[c] == b;
             if (here && dl_fuse_compares(f->graph->nodes.at[c]->op) && reads(f, node, c))
                 return true;
         }
@@ -122,10 +123,11 @@ static bool compares_with_itself(const dl_fusion *f, int node, int a, int b) {
 }
 
 static bool one_compares_with_itself(const dl_fusion *f, int a, int b) {
-    const int groups[] = {a, b};
+    const int clusters[] = {a, b};
     for (int g = 0; g < 2; g++)
-        for (int i = 0; i < f->groups.at[groups[g]].members.n; i++)
-            if (compares_with_itself(f, f->groups.at[groups[g]].members.at[i], a, b)) return true;
+        for (int i = 0; i < f->clusters.at[clusters[g]].members.n; i++)
+            if (compares_with_itself(f, f->clusters.at[clusters[g]].members.at[i], a, b))
+                return true;
     return false;
 }
 
@@ -154,10 +156,10 @@ static const dl_node *find_epilogue_producer(const dl_fusion *f, const dl_node *
                                                                                              : NULL;
 }
 
-/* The contraction of a group, or the contraction whose epilogue could take one of its
+/* The contraction of a cluster, or the contraction whose epilogue could take one of its
  * reductions; or NULL. In the kernel of another contraction the reduction would read its operand
  * again. */
-static const dl_node *epilogue_producer_of(const dl_fusion *f, const dl_group *g) {
+static const dl_node *epilogue_producer_of(const dl_fusion *f, const dl_cluster *g) {
     const dl_node *of = g->anchor;
     for (int i = 0; i < g->members.n && g->reduce && !of; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
@@ -167,17 +169,17 @@ static const dl_node *epilogue_producer_of(const dl_fusion *f, const dl_group *g
 }
 
 /* Is there room for a contraction, and for the nodes between it and a reduction? */
-static bool has_room(const dl_group *g) {
+static bool has_room(const dl_cluster *g) {
     return g->members.n + EPILOGUE_NODES <= DL_FUSE_MOST_MEMBERS;
 }
 
 static bool are_different(const dl_node *a, const dl_node *b) { return a && b && a != b; }
 
-/* Would a merge with group b prevent the reductions of group a from becoming epilogue
+/* Would a merge with cluster b prevent the reductions of cluster a from becoming epilogue
  * reductions? True where all reductions of `a` can be such, and those of `b` cannot. */
 static bool prevents_epilogue_reductions(const dl_fusion *f, int a, int b) {
-    const dl_group *x = &f->groups.at[a];
-    if (!x->reduce || x->mixed || !f->groups.at[b].broadcasts_back) return false;
+    const dl_cluster *x = &f->clusters.at[a];
+    if (!x->reduce || x->mixed || !f->clusters.at[b].broadcasts_back) return false;
     for (int i = 0; i < x->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[x->members.at[i]];
         if (dl_ops[n->op].class == DL_CLASS_REDUCE && !find_epilogue_producer(f, n)) return false;
@@ -186,7 +188,7 @@ static bool prevents_epilogue_reductions(const dl_fusion *f, int a, int b) {
 }
 
 static bool can_merge(dl_fusion *f, int a, int b) {
-    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    const dl_cluster *x = &f->clusters.at[a], *y = &f->clusters.at[b];
     if (x->members.n + y->members.n > DL_FUSE_MOST_MEMBERS) return false;
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
     if (!dl_fuse_same_axes(&x->space, &y->space)) return false;
@@ -205,24 +207,24 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     return dl_fuse_order_merge(f, a, b);
 }
 
-/* Merges two groups for which can_merge holds; returns the number of the result. The larger one
- * takes the members of the smaller one, so that a node seldom changes its group. */
+/* Merges two clusters for which can_merge holds; returns the number of the result. The larger one
+ * takes the members of the smaller one, so that a node seldom changes its cluster. */
 static int merge(dl_fusion *f, int into, int from) {
     dl_arena *arena = f->ctx->arena;
-    dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
+    dl_cluster *x = &f->clusters.at[into], *y = &f->clusters.at[from];
     x->mixed = mix(f, into, from), x->broadcasts_back = one_broadcasts_back(f, into, from);
     if (y->anchor) x->anchor = y->anchor, x->space = y->space;
     if (!x->reduce) x->reduce = y->reduce, x->post = y->post;
     if (x->members.n < y->members.n) {
-        dl_group whole = *x;
+        dl_cluster whole = *x;
         whole.members = y->members, whole.out = y->out;
         y->members = x->members, y->out = x->out, *x = *y, *y = whole;
-        dl_group *t = x;
+        dl_cluster *t = x;
         x = y, y = t;
         f->line.at[x->place] = from, into = from;
     }
     for (int i = 0; i < y->members.n; i++) {
-        f->group[y->members.at[i]] = into;
+        f->cluster[y->members.at[i]] = into;
         dl_push(arena, &x->members, y->members.at[i]);
     }
     for (int i = 0; i < y->out.n; i++) dl_push(arena, &x->out, y->out.at[i]);
@@ -230,13 +232,13 @@ static int merge(dl_fusion *f, int into, int from) {
     return into;
 }
 
-/* The properties of group `at` after `node` has joined it, or the fact that it cannot join. */
+/* The properties of cluster `at` after `node` has joined it, or the fact that it cannot join. */
 typedef struct {
     bool can, mixed, broadcasts_back;
     dl_type space;
 } joined;
 
-static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
+static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_cluster *g, joined *j) {
     const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
     const dl_node *producer = find_epilogue_producer(f, n);
     if (are_different(producer, epilogue_producer_of(f, g)) ||
@@ -255,7 +257,7 @@ static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_group 
     }
 }
 
-static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
+static void join_point(const dl_fusion *f, const dl_node *n, const dl_cluster *g, joined *j) {
     const dl_type *t = &n->out[0].type;
     if (g->anchor &&
         (j->broadcasts_back || (dl_op_makes_weight(g->anchor->op) && !fits_panels(f, n))))
@@ -265,14 +267,14 @@ static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, 
              (j->mixed && dl_fuse_has_axes(&g->space, t));
 }
 
-static bool can_anchor(const dl_fusion *f, const dl_group *g, const dl_node *n) {
+static bool can_anchor(const dl_fusion *f, const dl_cluster *g, const dl_node *n) {
     if (g->anchor || !dl_fuse_same_axes(&g->space, &n->out[0].type)) return false;
     return are_epilogue_reductions(f, n, g) && (!dl_op_makes_weight(n->op) || all_fit_panels(f, g));
 }
 
 static joined try_join(dl_fusion *f, int node, int at) {
     const dl_node *n = f->graph->nodes.at[node];
-    const dl_group *g = &f->groups.at[at];
+    const dl_cluster *g = &f->clusters.at[at];
     joined j = {.mixed = g->mixed, .broadcasts_back = g->broadcasts_back, .space = g->space},
            no = {0};
     if (g->members.n == DL_FUSE_MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return no;
@@ -295,51 +297,51 @@ static joined try_join(dl_fusion *f, int node, int at) {
 
 static void join(dl_fusion *f, int node, int at, const joined *j) {
     dl_node *n = f->graph->nodes.at[node];
-    dl_group *g = &f->groups.at[at];
+    dl_cluster *g = &f->clusters.at[at];
     g->mixed = j->mixed, g->broadcasts_back = j->broadcasts_back;
     g->space = j->space;
     if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
         g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
         g->anchor = n, g->space = n->out[0].type; /* the order of axes is the contraction's */
-    f->group[node] = at;
+    f->cluster[node] = at;
     dl_push(f->ctx->arena, &g->members, node);
     for (int i = 0; i < f->out[node].n; i++) {
-        int to = f->group[f->out[node].at[i].node];
+        int to = f->cluster[f->out[node].at[i].node];
         if (to >= 0 && to != at) dl_push(f->ctx->arena, &g->out, f->out[node].at[i]);
     }
 }
 
-/* The groups of a node's readers that the node may join. Groups that read it at the same points
+/* The clusters of a node's readers that the node may join. Groups that read it at the same points
  * are merged first, where they can be. */
-static int find_readers(dl_fusion *f, int node, int most, int *groups) {
+static int find_readers(dl_fusion *f, int node, int most, int *clusters) {
     const dl_edges *out = &f->out[node];
     int n = 0;
     for (int i = 0; i < out->n && !f->unfused; i++) {
-        int r = f->group[out->at[i].node], known = 0;
+        int r = f->cluster[out->at[i].node], known = 0;
         if (out->at[i].kind == DL_EDGE_HARD || r < 0) continue;
         for (; known < n; known++) {
-            if (groups[known] == r) break;
-            if (out->at[i].kind == DL_EDGE_BROADCAST_BACK || !can_merge(f, groups[known], r))
+            if (clusters[known] == r) break;
+            if (out->at[i].kind == DL_EDGE_BROADCAST_BACK || !can_merge(f, clusters[known], r))
                 continue;
-            groups[known] = merge(f, groups[known], r);
+            clusters[known] = merge(f, clusters[known], r);
             break;
         }
-        if (known == n && n < most) groups[n++] = r;
+        if (known == n && n < most) clusters[n++] = r;
     }
     return n;
 }
 
 static void place(dl_fusion *f, int node) {
     enum { MOST_READERS = 8 };
-    int groups[MOST_READERS], n = find_readers(f, node, MOST_READERS, groups), at = -1;
+    int clusters[MOST_READERS], n = find_readers(f, node, MOST_READERS, clusters), at = -1;
     joined j = {0};
-    for (int i = 0; i < n && !j.can;
-         i++) /* the node joins the first group that can take it; the others read it from memory */
-        j = try_join(f, node, at = groups[i]);
+    for (int i = 0; i < n && !j.can; i++) /* the node joins the first cluster that can take it; the
+                                             others read it from memory */
+        j = try_join(f, node, at = clusters[i]);
     if (!j.can) {
-        at = dl_fuse_new_group(f, node);
-        j = (joined){.space = f->groups.at[at].space};
+        at = dl_fuse_new_cluster(f, node);
+        j = (joined){.space = f->clusters.at[at].space};
     }
     join(f, node, at, &j);
 }
@@ -349,7 +351,7 @@ static void place(dl_fusion *f, int node) {
 /* points whose computation takes less time than a launch */
 enum { FEW_POINTS = 4096, MOST_OPEN = 64 };
 
-static bool is_small(const dl_fusion *f, const dl_group *g) {
+static bool is_small(const dl_fusion *f, const dl_cluster *g) {
     if (!g->alive || !g->members.n || g->anchor || g->reduce || g->broadcasts_back) return false;
     if (dl_type_count(&g->space) > FEW_POINTS) return false;
     for (int i = 0; i < g->members.n; i++)
@@ -361,9 +363,9 @@ static bool is_small(const dl_fusion *f, const dl_group *g) {
  * same axes: running statistics of norms, step counters. */
 static void join_small(dl_fusion *f) {
     int open[MOST_OPEN], n = 0;
-    for (int i = f->groups.n - 1; i >= 0; i--) {
+    for (int i = f->clusters.n - 1; i >= 0; i--) {
         int k = 0;
-        if (!is_small(f, &f->groups.at[i])) continue;
+        if (!is_small(f, &f->clusters.at[i])) continue;
         while (k < n && !can_merge(f, open[k], i)) k++;
         if (k < n)
             open[k] = merge(f, open[k], i);
@@ -430,14 +432,14 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool unfused) {
     lower_reductions(g, ctx->arena);
     dl_graph_sweep(g);
     dl_fusion f = {.graph = g, .ctx = ctx, .n = g->nodes.n, .unfused = unfused};
-    f.group = DL_NEWS(ctx->arena, int, f.n + 1), f.instr = DL_NEWS(ctx->arena, int, f.n + 1);
+    f.cluster = DL_NEWS(ctx->arena, int, f.n + 1), f.instr = DL_NEWS(ctx->arena, int, f.n + 1);
     f.position = DL_NEWS(ctx->arena, int, g->next_id + 1);
     f.stored = DL_NEWS(ctx->arena, bool, g->next_id + 1);
     f.next_of = DL_NEWS(ctx->arena, dl_var *, g->next_id + 1);
     for (uint32_t i = 0; i < g->next_id; i++) f.position[i] = -1;
     for (int i = 0; i < f.n; i++) {
         dl_node *n = g->nodes.at[i];
-        f.group[i] = f.instr[i] = -1;
+        f.cluster[i] = f.instr[i] = -1;
         for (int k = 0; k < n->nout; k++) f.position[n->out[k].id] = i;
         if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
         dl_fail_op(g, n, ctx->err);
@@ -458,21 +460,21 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool unfused) {
     }
     if (!unfused) join_small(&f);
 
-    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1),
-        ngroups = dl_fuse_order_groups(&f, order), n = 0, kernels = 0;
-    dl_fuse_rematerialize(&f, ngroups, order);
-    dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, ngroups + 1);
-    for (int i = 0; i < ngroups; i++) {
-        dl_group *group = &f.groups.at[order[i]];
-        if (!group->members.n) continue;
+    int *order = DL_NEWS(ctx->arena, int, f.clusters.n + 1),
+        nclusters = dl_fuse_order_clusters(&f, order), n = 0, kernels = 0;
+    dl_fuse_rematerialize(&f, nclusters, order);
+    dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, nclusters + 1);
+    for (int i = 0; i < nclusters; i++) {
+        dl_cluster *cluster = &f.clusters.at[order[i]];
+        if (!cluster->members.n) continue;
         DL_ARRAY(dl_value *) outs = {0};
-        for (int m = 0; m < group->members.n; m++) {
-            int at = group->members.at[m];
+        for (int m = 0; m < cluster->members.n; m++) {
+            int at = cluster->members.at[m];
             dl_value *v = &g->nodes.at[at]->out[0];
-            if (f.group[at] == order[i] && (f.kept[at] || wanted[v->id]))
+            if (f.cluster[at] == order[i] && (f.kept[at] || wanted[v->id]))
                 dl_push(ctx->arena, &outs, v);
         }
-        dl_node *first = g->nodes.at[group->members.at[0]];
+        dl_node *first = g->nodes.at[cluster->members.at[0]];
         if (dl_op_is_collective(first->op)) {
             nodes[n++] = first;
             continue;
@@ -480,20 +482,20 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool unfused) {
         const char *name = dl_internf("%s_k%d", g->name, kernels++);
         nodes[n++] = dl_ops[first->op].class == DL_CLASS_TEMPLATE
                          ? dl_fuse_call(&f, first, name)
-                         : dl_fuse_build(&f, group, outs.n, outs.at, name);
+                         : dl_fuse_build(&f, cluster, outs.n, outs.at, name);
     }
-    ngroups = n;
+    nclusters = n;
     g->nodes.n = 0;
-    for (int i = 0; i < ngroups; i++) dl_push(g->module->arena, &g->nodes, nodes[i]);
+    for (int i = 0; i < nclusters; i++) dl_push(g->module->arena, &g->nodes, nodes[i]);
     g->kernels.n = 0;
-    for (int i = 0; i < ngroups; i++)
+    for (int i = 0; i < nclusters; i++)
         if (nodes[i]->kernel) dl_push(g->module->arena, &g->kernels, nodes[i]->kernel);
 
     /* The fused nodes' results keep the ids of the values that they replace; update the readers. */
     dl_value **now = DL_NEWS(ctx->arena, dl_value *, g->next_id + 1);
-    for (int i = 0; i < ngroups; i++)
+    for (int i = 0; i < nclusters; i++)
         for (int k = 0; k < nodes[i]->nout; k++) now[nodes[i]->out[k].id] = &nodes[i]->out[k];
-    for (int i = 0; i < ngroups; i++)
+    for (int i = 0; i < nclusters; i++)
         for (int k = 0; k < nodes[i]->nin; k++)
             if (nodes[i]->in[k]->def) nodes[i]->in[k] = now[nodes[i]->in[k]->id];
     for (int i = 0; i < g->results.n; i++)

@@ -14,7 +14,7 @@ typedef struct {
     dl_edge_kind kind;
 } dl_edge;
 typedef DL_ARRAY(dl_edge) dl_edges;
-typedef DL_ARRAY(int) dl_nodes; /* positions of nodes, or numbers of groups */
+typedef DL_ARRAY(int) dl_nodes; /* positions of nodes, or numbers of clusters */
 /* A kernel is one C function, and a C compiler's time grows faster than a function's length.
  * Chains of hundreds of nodes become several kernels. */
 enum { DL_FUSE_MOST_MEMBERS = 128 };
@@ -29,17 +29,17 @@ typedef struct {
                              points */
     dl_type space;        /* its iteration space; the operand's where it reduces */
     dl_type post;         /* the axes after its reduction, unless it is mixed */
-    dl_nodes members;     /* positions of nodes; unordered while groups grow */
-    dl_edges out; /* edges of its members to other groups, or to nodes that have joined since */
+    dl_nodes members;     /* positions of nodes; unordered while clusters grow */
+    dl_edges out; /* edges of its members to other clusters, or to nodes that have joined since */
     int place;    /* its index in dl_fusion.line */
     int seen;     /* the last search that visited it */
-} dl_group;
+} dl_cluster;
 
 typedef struct {
     dl_graph *graph;
     dl_pass_ctx *ctx;
     int n;            /* nodes */
-    int *group;       /* node position -> group; -1: inlined into its readers, or not needed */
+    int *cluster;     /* node position -> cluster; -1: inlined into its readers, or not needed */
     int *position;    /* value id -> position of its node, -1: a variable */
     bool *stored;     /* value id -> a result of a MOVE or SOURCE op that must exist in memory */
     dl_var **next_of; /* value id -> the variable whose next value it is, or NULL */
@@ -47,14 +47,14 @@ typedef struct {
     bool unfused;  /* each node is a kernel of its own */
     bool *wanted;  /* value id -> a result of the graph, or an operand of a collective */
     dl_edges *out; /* by node position */
-    dl_nodes *recomputed_in; /* node position -> other groups that rematerialize it */
-    bool *kept;              /* node position -> other groups read its value from memory */
+    dl_nodes *recomputed_in; /* node position -> other clusters that rematerialize it */
+    bool *kept;              /* node position -> other clusters read its value from memory */
     const int *rounding;     /* node position -> whether recomputing keeps its bits (rounding.c) */
     bool *pinned; /* node position -> its rounding is pinned: the same in every kernel that computes
                    it */
-    DL_ARRAY(dl_group) groups;
+    DL_ARRAY(dl_cluster) clusters;
     DL_ARRAY(int)
-    line; /* groups in an order in which they can run, from the last to the first; -1: none */
+    line; /* clusters in an order in which they can run, from the last to the first; -1: none */
     int searches;       /* how many searches there were */
     dl_heap next;       /* the queue of a search */
     DL_ARRAY(int) rest; /* scratch of a move within the line */
@@ -100,22 +100,22 @@ void dl_fuse_find_edges(dl_fusion *f);
 
 /* Is v computed pointwise from results of reductions over the points of `space`? */
 bool dl_fuse_from_reduction(const dl_fusion *f, dl_value *v, const dl_type *space);
-/* The number of passes over the points of `space` that one kernel of groups a and b (-1: none)
+/* The number of passes over the points of `space` that one kernel of clusters a and b (-1: none)
  * and `node` (-1: none) would make; 0 where separate kernels move fewer bytes. */
 int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space);
-/* The number of passes over its points that a group's kernel makes with n nodes of other groups
+/* The number of passes over its points that a cluster's kernel makes with n nodes of other clusters
  * as members. INT_MAX: its chain of reductions would be longer than a kernel may have. */
-int dl_fuse_passes(dl_fusion *f, int group, int n, const int *nodes);
+int dl_fuse_passes(dl_fusion *f, int cluster, int n, const int *nodes);
 
-/* The index, among the sorted members of a group, of the node that makes v, past inlined views;
+/* The index, among the sorted members of a cluster, of the node that makes v, past inlined views;
  * -1: it is no member. */
-int dl_fuse_member(const dl_fusion *f, const dl_group *group, dl_value *v);
+int dl_fuse_member(const dl_fusion *f, const dl_cluster *cluster, dl_value *v);
 
-/* rematerialize.c: rematerialization. In: all nodes' groups, in the order in which they run. Nodes
- * become members of further groups, which compute the values again instead of reading them.
- * Nodes that nobody reads any more are removed, and a group may be left without members. Out:
+/* rematerialize.c: rematerialization. In: all nodes' clusters, in the order in which they run.
+ * Nodes become members of further clusters, which compute the values again instead of reading them.
+ * Nodes that nobody reads any more are removed, and a cluster may be left without members. Out:
  * sorted members, f->recomputed_in and f->kept. */
-void dl_fuse_rematerialize(dl_fusion *f, int ngroups, const int *order);
+void dl_fuse_rematerialize(dl_fusion *f, int nclusters, const int *order);
 
 /* ---- rounding.c: rounding legality of rematerialization ---- */
 
@@ -138,16 +138,16 @@ bool dl_fuse_reads_in_order(const dl_fusion *f, const dl_node *n, int k);
 
 /* ---- fuse_order.c: joins that close no circle of kernels ---- */
 
-/* A new group for `node`, all of whose readers are in groups already. */
-int dl_fuse_new_group(dl_fusion *f, int node);
-/* Moves group `at` so that `node` may join it. False: a path of readers leads from the node into
- * the group through other groups, or by a hard edge. */
+/* A new cluster for `node`, all of whose readers are in clusters already. */
+int dl_fuse_new_cluster(dl_fusion *f, int node);
+/* Moves cluster `at` so that `node` may join it. False: a path of readers leads from the node into
+ * the cluster through other clusters, or by a hard edge. */
 bool dl_fuse_order_join(dl_fusion *f, int node, int at);
-/* The same for the merge of groups a and b, which takes the position of `a`. */
+/* The same for the merge of clusters a and b, which takes the position of `a`. */
 bool dl_fuse_order_merge(dl_fusion *f, int a, int b);
-/* The live groups, each after those that it reads, otherwise in program order; returns their
+/* The live clusters, each after those that it reads, otherwise in program order; returns their
  * number. */
-int dl_fuse_order_groups(dl_fusion *f, int *order);
+int dl_fuse_order_clusters(dl_fusion *f, int *order);
 
 /* fuse_view.c: rewrites the indices of a read of a view, in a kernel over `space`, into indices
  * of its operand. False where the result is no index that a kernel can hold: then the view is
@@ -158,10 +158,10 @@ bool dl_fuse_through_view(const dl_axis *space, const dl_node *n, dl_index *inde
  * elements outside this operand are not used. Returns the operand's length. */
 int64_t dl_fuse_part_index(const dl_node *cat, int k, int64_t start, dl_index *index);
 
-/* ---- fuse_call.c, fuse_kernel.c: kernels of templates and of groups ---- */
+/* ---- fuse_call.c, fuse_kernel.c: kernels of templates and of clusters ---- */
 dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name);
 
-/* The kernel and the fused node of a group; `outs` are the values that others read. */
-dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs,
+/* The kernel and the fused node of a cluster; `outs` are the values that others read. */
+dl_node *dl_fuse_build(dl_fusion *f, dl_cluster *cluster, int nouts, dl_value *const *outs,
                        const char *name);
 #endif

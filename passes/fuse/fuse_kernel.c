@@ -1,12 +1,12 @@
-/* Fusion, second half: the kernel of a group of nodes. See ir/kernel/kernel.h for kernels.
+/* Fusion, second half: the kernel of a cluster of nodes. See ir/kernel/kernel.h for kernels.
  *
- * In: a group of fuse.h with sorted members. Out: a kernel with its instructions, stores and
+ * In: a cluster of fuse.h with sorted members. Out: a kernel with its instructions, stores and
  * parameters, and the fused node that runs it. */
 #include "ir/kernel/loop_nest.h"
 #include "passes/fuse/fuse_maker.h"
 
 static const dl_node *member(const dl_maker *m, int i) {
-    return m->f->graph->nodes.at[m->group->members.at[i]];
+    return m->f->graph->nodes.at[m->cluster->members.at[i]];
 }
 
 static bool is_reduction(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_REDUCE; }
@@ -15,11 +15,11 @@ static bool is_reduction(const dl_node *n) { return dl_ops[n->op].class == DL_CL
  * computed at the level of its first reader. */
 static int find_levels(dl_maker *m) {
     int most = 0;
-    m->level = DL_NEWS(m->scratch, int, m->group->members.n + 1);
-    for (int i = 0; i < m->group->members.n; i++) {
+    m->level = DL_NEWS(m->scratch, int, m->cluster->members.n + 1);
+    for (int i = 0; i < m->cluster->members.n; i++) {
         const dl_node *n = member(m, i);
         for (int k = 0; k < n->nin; k++) {
-            int of = dl_fuse_member(m->f, m->group, n->in[k]);
+            int of = dl_fuse_member(m->f, m->cluster, n->in[k]);
             if (of < 0) continue;
             int level = m->level[of] + is_reduction(member(m, of));
             if (level > m->level[i]) m->level[i] = level;
@@ -28,13 +28,13 @@ static int find_levels(dl_maker *m) {
         if (value > most) most = value;
     }
     int *latest =
-        DL_NEWS(m->scratch, int, m->group->members.n + 1); /* the last level that needs it */
-    for (int i = m->group->members.n - 1; i >= 0; i--) {
+        DL_NEWS(m->scratch, int, m->cluster->members.n + 1); /* the last level that needs it */
+    for (int i = m->cluster->members.n - 1; i >= 0; i--) {
         const dl_node *n = member(m, i);
         bool early = is_reduction(n) || n->out[0].type.rank >= m->k->nspace;
         if (!early) m->level[i] = most - latest[i];
         for (int k = 0; k < n->nin; k++) {
-            int of = dl_fuse_member(m->f, m->group, n->in[k]);
+            int of = dl_fuse_member(m->f, m->cluster, n->in[k]);
             if (of >= 0 && most - m->level[i] > latest[of]) latest[of] = most - m->level[i];
         }
     }
@@ -61,22 +61,22 @@ static void store(dl_maker *m, dl_value *v) {
  * operands of reductions; the stores that are possible now; the reductions. */
 static void compute_level(dl_maker *m, int level, int nouts, dl_value *const *outs) {
     for (int first = 1; first >= 0; first--)
-        for (int i = 0; i < m->group->members.n; i++) {
+        for (int i = 0; i < m->cluster->members.n; i++) {
             const dl_node *n = member(m, i);
             if (m->level[i] == level && !is_reduction(n) &&
                 (dl_ops[n->op].class == DL_CLASS_CONTRACT) == first)
-                m->f->instr[m->group->members.at[i]] = dl_maker_compute(m, n);
+                m->f->instr[m->cluster->members.at[i]] = dl_maker_compute(m, n);
         }
-    for (int i = 0; i < m->group->members.n; i++)
+    for (int i = 0; i < m->cluster->members.n; i++)
         if (m->level[i] == level && is_reduction(member(m, i)))
             dl_maker_read(m, member(m, i)->in[0]);
     for (int i = 0; i < nouts; i++) {
-        int at = dl_fuse_member(m->f, m->group, outs[i]);
+        int at = dl_fuse_member(m->f, m->cluster, outs[i]);
         if (m->level[at] + is_reduction(outs[i]->def) == level) store(m, outs[i]);
     }
-    for (int i = 0; i < m->group->members.n; i++)
+    for (int i = 0; i < m->cluster->members.n; i++)
         if (m->level[i] == level && is_reduction(member(m, i)))
-            m->f->instr[m->group->members.at[i]] = dl_maker_compute(m, member(m, i));
+            m->f->instr[m->cluster->members.at[i]] = dl_maker_compute(m, member(m, i));
 }
 
 /* Is every read of parameter p over before the store at instruction `at` writes to its memory? A
@@ -120,7 +120,7 @@ static int find_alias(const dl_maker *m, const dl_value *v, int nout) {
     dl_maker_identity(m, &old->type, here);
     const dl_step *steps = dl_kernel_steps(k, m->scratch);
     unsigned rows[] = {0, 0};
-    if (!m->group->anchor)
+    if (!m->cluster->anchor)
         rows[1] =
             dl_choose_row(m->scratch, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
     for (int i = 0; i < 2; i++) {
@@ -137,15 +137,15 @@ static void add_location(dl_maker *m, dl_loc loc) {
     dl_push(m->f->graph->module->arena, &m->k->locs, loc);
 }
 
-dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs,
+dl_node *dl_fuse_build(dl_fusion *f, dl_cluster *cluster, int nouts, dl_value *const *outs,
                        const char *name) {
     dl_arena *arena = f->graph->module->arena;
     dl_kernel *k = DL_NEW(arena, dl_kernel);
     k->name = name;
-    k->nspace = group->space.rank;
-    for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
-    dl_maker m = {.f = f, .scratch = dl_arena_new(NULL), .group = group, .k = k};
-    m.reads_back = dl_fuse_passes(f, (int)(group - f->groups.at), 0, NULL) > 1;
+    k->nspace = cluster->space.rank;
+    for (int i = 0; i < k->nspace; i++) k->space[i] = cluster->space.axis[i];
+    dl_maker m = {.f = f, .scratch = dl_arena_new(NULL), .cluster = cluster, .k = k};
+    m.reads_back = dl_fuse_passes(f, (int)(cluster - f->clusters.at), 0, NULL) > 1;
     for (int level = 0, most = find_levels(&m); level <= most; level++)
         compute_level(&m, level, nouts, outs);
 
@@ -163,24 +163,24 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     }
     for (int i = 0; i < nouts; i++)
         k->params.at[k->nin + i].alias = find_alias(&m, outs[i], k->nin + i);
-    for (int i = 0; i < group->members.n; i++) {
-        const dl_node *n = f->graph->nodes.at[group->members.at[i]];
+    for (int i = 0; i < cluster->members.n; i++) {
+        const dl_node *n = f->graph->nodes.at[cluster->members.at[i]];
         add_location(&m, n->loc);
-        if (&f->groups.at[f->group[group->members.at[i]]] != group)
+        if (&f->clusters.at[f->cluster[cluster->members.at[i]]] != cluster)
             continue; /* a rematerialized node */
         k->bytes_unfused += dl_type_bytes(&n->out[0].type);
         for (int j = 0; j < n->nin; j++) k->bytes_unfused += dl_type_bytes(&n->in[j]->type);
     }
     for (int i = 0; i < k->instrs.n && !k->locs.n;
-         i++) /* the operand of a stored view that belongs to no group */
+         i++) /* the operand of a stored view that belongs to no cluster */
         add_location(&m, k->instrs.at[i].loc);
     dl_kinstr *kept = DL_NEWS(arena, dl_kinstr, k->instrs.n + 1);
     memcpy(kept, k->instrs.at, sizeof *kept * (size_t)k->instrs.n);
     k->instrs.at = kept, k->instrs.cap = k->instrs.n + 1;
     dl_kernel_count(k);
-    for (int i = 0; i < group->members.n; i++) f->instr[group->members.at[i]] = -1;
+    for (int i = 0; i < cluster->members.n; i++) f->instr[cluster->members.at[i]] = -1;
 
-    dl_loc loc = f->graph->nodes.at[group->members.at[group->members.n - 1]]->loc;
+    dl_loc loc = f->graph->nodes.at[cluster->members.at[cluster->members.n - 1]]->loc;
     uint32_t next = f->graph->next_id;
     dl_node *fused = dl_node_new(f->graph, DL_OP_fused, k->nin, m.operands.at, nouts, types, loc);
     f->graph->next_id = next;

@@ -40,7 +40,7 @@ typedef struct {
     const dl_type *space;
     int a, b, node;
     int nrecomputed;
-    const int *recomputed; /* nodes of other groups that it rematerializes */
+    const int *recomputed; /* nodes of other clusters that it rematerializes */
     int n, nmembers, *member;
     dl_step *steps;
     int *of; /* by step: its member, or -1 */
@@ -59,8 +59,8 @@ static bool find_axes(const trial *t, const dl_type *type, unsigned *axes) {
 }
 
 static bool is_here(const trial *t, int node) {
-    int group = t->f->group[node];
-    return node == t->node || (group >= 0 && (group == t->a || group == t->b));
+    int cluster = t->f->cluster[node];
+    return node == t->node || (cluster >= 0 && (cluster == t->a || cluster == t->b));
 }
 
 static bool is_stored(const trial *t, int node) {
@@ -95,7 +95,7 @@ static bool add_member(trial *t, int node) {
     }
     f->instr[node] = add(t, s, node);
     if (is_here(t, node) &&
-        is_stored(t, node)) /* a node of another group is not stored by this kernel */
+        is_stored(t, node)) /* a node of another cluster is not stored by this kernel */
         add(t, (dl_step){.kind = DL_K_STORE, .axes = s.axes, .nargs = 1, .args = {f->instr[node]}},
             -1);
     return true;
@@ -105,14 +105,14 @@ static int by_value(const void *a, const void *b) { return *(const int *)a - *(c
 
 static bool find_steps(trial *t) {
     dl_fusion *f = t->f;
-    const int groups[] = {t->a, t->b};
+    const int clusters[] = {t->a, t->b};
     int most = 1 + t->nrecomputed;
     for (int i = 0; i < 2; i++)
-        if (groups[i] >= 0) most += f->groups.at[groups[i]].members.n;
+        if (clusters[i] >= 0) most += f->clusters.at[clusters[i]].members.n;
     t->member = DL_NEWS(t->arena, int, most);
     for (int i = 0; i < 2; i++)
-        for (int k = 0; groups[i] >= 0 && k < f->groups.at[groups[i]].members.n; k++)
-            t->member[t->nmembers++] = f->groups.at[groups[i]].members.at[k];
+        for (int k = 0; clusters[i] >= 0 && k < f->clusters.at[clusters[i]].members.n; k++)
+            t->member[t->nmembers++] = f->clusters.at[clusters[i]].members.at[k];
     if (t->node >= 0) t->member[t->nmembers++] = t->node;
     for (int i = 0; i < t->nrecomputed; i++) t->member[t->nmembers++] = t->recomputed[i];
     qsort(t->member, (size_t)t->nmembers, sizeof(int), by_value);
@@ -158,13 +158,13 @@ static bool is_deep(const trial *t) {
     return false;
 }
 
-int dl_fuse_passes(dl_fusion *f, int group, int n, const int *nodes) {
-    const dl_group *g = &f->groups.at[group];
+int dl_fuse_passes(dl_fusion *f, int cluster, int n, const int *nodes) {
+    const dl_cluster *g = &f->clusters.at[cluster];
     if (!g->reduce || g->anchor) return 1;
     trial t = {.f = f,
                .arena = dl_arena_new(NULL),
                .space = &g->space,
-               .a = group,
+               .a = cluster,
                .b = -1,
                .node = -1,
                .nrecomputed = n,
@@ -209,15 +209,15 @@ int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space) {
     return times;
 }
 
-int dl_fuse_member(const dl_fusion *f, const dl_group *group, dl_value *v) {
+int dl_fuse_member(const dl_fusion *f, const dl_cluster *cluster, dl_value *v) {
     v = dl_fuse_past_views(f, v);
     if (!v->def) return -1;
-    int low = 0, high = group->members.n, at = f->position[v->id];
+    int low = 0, high = cluster->members.n, at = f->position[v->id];
     while (low < high) {
         int middle = (low + high) / 2;
-        if (group->members.at[middle] == at) return middle;
-        *(group->members.at[middle] < at ? &low : &high) =
-            group->members.at[middle] < at ? middle + 1 : middle;
+        if (cluster->members.at[middle] == at) return middle;
+        *(cluster->members.at[middle] < at ? &low : &high) =
+            cluster->members.at[middle] < at ? middle + 1 : middle;
     }
     return -1;
 }

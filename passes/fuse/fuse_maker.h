@@ -13,12 +13,12 @@ typedef struct {
 typedef struct {
     dl_fusion *f;
     dl_arena *scratch; /* of this kernel */
-    const dl_group *group;
+    const dl_cluster *cluster;
     dl_kernel *k;
     DL_ARRAY(dl_value *) operands; /* operands of the fused node, one for each input parameter */
     DL_ARRAY(dl_loaded) loads;
-    int *level;      /* by member: the length of the longest chain of the group's reductions that it
-                        depends on */
+    int *level; /* by member: the length of the longest chain of the cluster's reductions that it
+                   depends on */
     bool reads_back; /* later loop nests may load values that earlier ones have stored */
 } dl_maker;
 

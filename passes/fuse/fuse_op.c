@@ -1,4 +1,4 @@
-/* Fusion: the instructions of one node in its group's kernel. See ir/kernel/kernel.h for
+/* Fusion: the instructions of one node in its cluster's kernel. See ir/kernel/kernel.h for
  * instructions. */
 #include <stdlib.h>
 
@@ -245,7 +245,7 @@ static int rounded(dl_maker *m, int value, dl_dtype type, dl_loc loc) {
 static bool is_read_here(const dl_maker *m, const dl_value *v) {
     const dl_edges *out = &m->f->out[m->f->position[v->id]];
     for (int i = 0; i < out->n; i++)
-        if (dl_fuse_member(m->f, m->group, &m->f->graph->nodes.at[out->at[i].node]->out[0]) >= 0)
+        if (dl_fuse_member(m->f, m->cluster, &m->f->graph->nodes.at[out->at[i].node]->out[0]) >= 0)
             return true;
     return false;
 }

@@ -7,8 +7,8 @@
  * Chen et al., Training deep nets with sublinear memory cost, 2016; PyTorch's min-cut
  * partitioner (He, 2022).
  *
- * The cut is found group by group in the order in which they run, because it depends on what is
- * stored already. A rematerialized node becomes a member of its readers' groups, too. These read
+ * The cut is found cluster by cluster in the order in which they run, because it depends on what is
+ * stored already. A rematerialized node becomes a member of its readers' clusters, too. These read
  * nothing from later kernels than before, so the order remains valid and closes no circle. */
 #include <stdlib.h>
 
@@ -33,73 +33,73 @@ typedef struct {
     uint64_t needs;    /* by reader: a wanted value depends on it */
 } vertex;
 
-/* A group that reads values of the current group. */
+/* A cluster that reads values of the current cluster. */
 typedef struct {
-    int group;
+    int cluster;
     bool closed; /* no node is rematerialized in it */
     dl_nodes recomputed;
 } reader;
 
 typedef struct {
     dl_fusion *f;
-    int *place;             /* by group: its position in the order */
+    int *place;             /* by cluster: its position in the order */
     dl_edges *in;           /* by node: the nodes that it reads */
     bool *not_recomputable; /* by node: must not be recomputed, since it would round differently */
     bool *updated;          /* by value id: a variable that the step overwrites */
-    int *times;             /* by group: the passes over its points; 0: not computed yet */
+    int *times;             /* by cluster: the passes over its points; 0: not computed yet */
     int *vertex_of;         /* by value id: the number of its vertex, plus one */
-    int at;                 /* the current group */
+    int at;                 /* the current cluster */
     reader readers[MOST_READERS];
     int nreaders;
     DL_ARRAY(vertex) vertices;
 } cutter;
 
 static const dl_node *node_at(const cutter *a, int i) { return a->f->graph->nodes.at[i]; }
-static dl_group *group_at(const cutter *a, int g) { return &a->f->groups.at[g]; }
+static dl_cluster *cluster_at(const cutter *a, int g) { return &a->f->clusters.at[g]; }
 
-/* The groups that compute a node: its own, then those that rematerialize it. */
+/* The clusters that compute a node: its own, then those that rematerialize it. */
 static int ncomputing(const cutter *a, int node) { return 1 + a->f->recomputed_in[node].n; }
 static int computing(const cutter *a, int node, int i) {
-    return i ? a->f->recomputed_in[node].at[i - 1] : a->f->group[node];
+    return i ? a->f->recomputed_in[node].at[i - 1] : a->f->cluster[node];
 }
 
-/* Does the group compute the node, as its own or rematerialized? */
-static bool has(const cutter *a, int group, int node) {
+/* Does the cluster compute the node, as its own or rematerialized? */
+static bool has(const cutter *a, int cluster, int node) {
     for (int i = 0; i < ncomputing(a, node); i++)
-        if (computing(a, node, i) == group) return true;
+        if (computing(a, node, i) == cluster) return true;
     return false;
 }
 
-/* ---- the network of a group ---- */
+/* ---- the network of a cluster ---- */
 
 /* Can other kernels over the same points recompute the node from its operands? */
 static bool can_recompute(const cutter *a, int i) {
     const dl_node *n = node_at(a, i);
     if (dl_ops[n->op].class != DL_CLASS_ELEM || dl_op_is_transcendental(n->op) ||
         a->not_recomputable[i] || !n->out[0].type.rank ||
-        !dl_fuse_same_axes(&n->out[0].type, &group_at(a, a->at)->space))
+        !dl_fuse_same_axes(&n->out[0].type, &cluster_at(a, a->at)->space))
         return false;
     for (int k = 0; k < n->nin; k++)
         if (!dl_fuse_reads_in_order(a->f, n, k)) return false;
     return true;
 }
 
-/* Can this reader of the group compute additional nodes at its points? A weight gradient runs
- * through panels, and cannot. A group with reductions of several kinds also computes at points
+/* Can this reader of the cluster compute additional nodes at its points? A weight gradient runs
+ * through panels, and cannot. A cluster with reductions of several kinds also computes at points
  * of fewer axes, from the results of reductions. */
-static bool is_open(const cutter *a, int group) {
-    const dl_group *from = group_at(a, a->at), *to = group_at(a, group);
+static bool is_open(const cutter *a, int cluster) {
+    const dl_cluster *from = cluster_at(a, a->at), *to = cluster_at(a, cluster);
     return from->wide == to->wide &&
            (dl_fuse_same_axes(&from->space, &to->space) ||
             (to->mixed && dl_fuse_has_axes(&to->space, &from->space))) &&
            !(to->anchor && dl_op_makes_weight(to->anchor->op));
 }
 
-static int reader_of(cutter *a, int group) { /* -1: none, or closed */
+static int reader_of(cutter *a, int cluster) { /* -1: none, or closed */
     for (int i = 0; i < a->nreaders; i++)
-        if (a->readers[i].group == group) return a->readers[i].closed ? -1 : i;
-    if (a->nreaders == MOST_READERS || !is_open(a, group)) return -1;
-    a->readers[a->nreaders] = (reader){.group = group};
+        if (a->readers[i].cluster == cluster) return a->readers[i].closed ? -1 : i;
+    if (a->nreaders == MOST_READERS || !is_open(a, cluster)) return -1;
+    a->readers[a->nreaders] = (reader){.cluster = cluster};
     return a->nreaders++;
 }
 
@@ -123,10 +123,10 @@ static uint64_t find_wanted(cutter *a, int i) {
     for (int k = 0; k < a->f->out[i].n; k++) {
         dl_edge e = a->f->out[i].at[k];
         for (int h = 0; h < ncomputing(a, e.node); h++) {
-            int group = computing(a, e.node, h);
-            int r = group < 0 || has(a, group, i)
+            int cluster = computing(a, e.node, h);
+            int r = cluster < 0 || has(a, cluster, i)
                         ? -1
-                        : reader_of(a, group); /* -1: no reader needs it */
+                        : reader_of(a, cluster); /* -1: no reader needs it */
             if (r >= 0) *(e.kind == DL_EDGE_SOFT ? &soft : &hard) |= (uint64_t)1 << r;
         }
     }
@@ -134,12 +134,12 @@ static uint64_t find_wanted(cutter *a, int i) {
 }
 
 static void find_vertices(cutter *a) {
-    const dl_group *g = group_at(a, a->at);
+    const dl_cluster *g = cluster_at(a, a->at);
     for (int i = g->members.n - 1; i >= 0; i--) {
         int at = g->members.at[i];
         const dl_node *n = node_at(a, at);
         bool can = can_recompute(a, at);
-        uint64_t wanted = can && a->f->group[at] == a->at ? find_wanted(a, at) : 0;
+        uint64_t wanted = can && a->f->cluster[at] == a->at ? find_wanted(a, at) : 0;
         vertex *v = wanted ? add_vertex(a, &n->out[0]) : find_vertex(a, &n->out[0]);
         if (!v) continue;
         uint64_t needs = v->needs |= wanted;
@@ -154,7 +154,7 @@ static void find_vertices(cutter *a) {
 /* Fills the values that each reader loads, whatever the cut is. */
 static void find_loads(cutter *a) {
     for (int r = 0; r < a->nreaders; r++) {
-        const dl_group *g = group_at(a, a->readers[r].group);
+        const dl_cluster *g = cluster_at(a, a->readers[r].cluster);
         uint64_t bit = (uint64_t)1 << r;
         for (int i = 0; i < g->members.n; i++) {
             int at = g->members.at[i];
@@ -166,7 +166,7 @@ static void find_loads(cutter *a) {
             for (int k = 0; k < a->in[at].n; k++) {
                 int of = a->in[at].at[k].node;
                 vertex *v = find_vertex(a, &node_at(a, of)->out[0]);
-                if (v && !(v->wanted & bit) && !has(a, a->readers[r].group, of)) v->loads |= bit;
+                if (v && !(v->wanted & bit) && !has(a, a->readers[r].cluster, of)) v->loads |= bit;
             }
         }
     }
@@ -179,19 +179,19 @@ static int find_last(const cutter *a, const vertex *v) {
     for (int k = 0; k < a->f->out[v->node].n; k++) {
         int by = a->f->out[v->node].at[k].node;
         for (int h = 0; h < ncomputing(a, by); h++) {
-            int group = computing(a, by, h);
-            bool asks = has(a, group, v->node);
+            int cluster = computing(a, by, h);
+            bool asks = has(a, cluster, v->node);
             for (int r = 0; r < a->nreaders && !asks; r++)
-                asks = a->readers[r].group == group && v->wanted >> r & 1;
-            if (!asks && group >= 0 && a->place[group] > last) last = a->place[group];
+                asks = a->readers[r].cluster == cluster && v->wanted >> r & 1;
+            if (!asks && cluster >= 0 && a->place[cluster] > last) last = a->place[cluster];
         }
     }
     return last;
 }
 
-static int times_of(cutter *a, int group) {
-    if (!a->times[group]) a->times[group] = dl_fuse_passes(a->f, group, 0, NULL);
-    return a->times[group];
+static int times_of(cutter *a, int cluster) {
+    if (!a->times[cluster]) a->times[cluster] = dl_fuse_passes(a->f, cluster, 0, NULL);
+    return a->times[cluster];
 }
 
 static int64_t counted(int64_t n) { return n < MOST_COUNTED ? n : MOST_COUNTED; }
@@ -199,15 +199,15 @@ static int64_t counted(int64_t n) { return n < MOST_COUNTED ? n : MOST_COUNTED; 
 static int64_t cost_of_keeping(cutter *a, const vertex *v) {
     if (a->updated[v->value->id] &&
         dl_type_count(&v->value->type) * 2 > /* storing it would need a copy first */
-            dl_axes_points(group_at(a, a->at)->space.rank, group_at(a, a->at)->space.axis, ~0u))
+            dl_axes_points(cluster_at(a, a->at)->space.rank, cluster_at(a, a->at)->space.axis, ~0u))
         return DL_CUT_NEVER;
     int last = find_last(a, v), until = 0;
     int64_t bytes = counted(dl_type_bytes(&v->value->type)), shares = last < 0;
     for (int r = 0; r < a->nreaders; r++) {
         if (!(v->needs >> r & 1)) continue;
-        int group = a->readers[r].group;
-        if (a->place[group] > until) until = a->place[group];
-        if (!(v->loads >> r & 1)) shares += times_of(a, group);
+        int cluster = a->readers[r].cluster;
+        if (a->place[cluster] > until) until = a->place[cluster];
+        if (!(v->loads >> r & 1)) shares += times_of(a, cluster);
     }
     return (shares * UNIT + (until > last) * KEPT) * bytes;
 }
@@ -215,7 +215,7 @@ static int64_t cost_of_keeping(cutter *a, const vertex *v) {
 static int64_t cost_of_computing(cutter *a, const vertex *v) {
     int64_t points = counted(dl_type_count(&v->value->type)), times = 0;
     for (int r = 0; r < a->nreaders; r++)
-        if (v->needs >> r & 1) times += times_of(a, a->readers[r].group);
+        if (v->needs >> r & 1) times += times_of(a, a->readers[r].cluster);
     return points * times * (dl_op_is_trivial(v->value->def->op) ? CHEAP : OTHER);
 }
 
@@ -241,12 +241,12 @@ static bool *find_computed(cutter *a) {
     return computed;
 }
 
-/* ---- changes to the groups ---- */
+/* ---- changes to the clusters ---- */
 
 /* Fills the rematerialized nodes of reader r: the values that it wants, and their operands, as
  * far as these are recomputed. */
 static void find_recomputed_nodes(cutter *a, int r, const bool *computed) {
-    const dl_group *g = group_at(a, a->at);
+    const dl_cluster *g = cluster_at(a, a->at);
     bool *takes = DL_NEWS(a->f->ctx->arena, bool, a->vertices.n + 1);
     a->readers[r].recomputed.n = 0;
     for (int i = g->members.n - 1; i >= 0; i--) {
@@ -268,34 +268,34 @@ static void find_recomputed_nodes(cutter *a, int r, const bool *computed) {
  * points. */
 static bool can_take_recomputed(cutter *a, int r) {
     const reader *to = &a->readers[r];
-    const dl_group *g = group_at(a, to->group);
+    const dl_cluster *g = cluster_at(a, to->cluster);
     if (g->members.n + to->recomputed.n > DL_FUSE_MOST_MEMBERS) return false;
     for (int i = 0; i < to->recomputed.n; i++) {
         const dl_edges *in = &a->in[to->recomputed.at[i]];
         for (int k = 0; k < in->n; k++) {
             int of = in->at[k].node;
-            bool member = has(a, to->group, of);
+            bool member = has(a, to->cluster, of);
             for (int j = 0; j < to->recomputed.n; j++) member |= to->recomputed.at[j] == of;
             if (member && in->at[k].kind != DL_EDGE_SOFT) return false;
         }
     }
-    return !g->reduce || dl_fuse_passes(a->f, to->group, to->recomputed.n, to->recomputed.at) <=
-                             times_of(a, to->group);
+    return !g->reduce || dl_fuse_passes(a->f, to->cluster, to->recomputed.n, to->recomputed.at) <=
+                             times_of(a, to->cluster);
 }
 
 static void take_in(cutter *a, int r) {
     const reader *to = &a->readers[r];
     for (int i = 0; i < to->recomputed.n; i++) {
-        dl_push(a->f->ctx->arena, &a->f->recomputed_in[to->recomputed.at[i]], to->group);
-        dl_push(a->f->ctx->arena, &group_at(a, to->group)->members, to->recomputed.at[i]);
+        dl_push(a->f->ctx->arena, &a->f->recomputed_in[to->recomputed.at[i]], to->cluster);
+        dl_push(a->f->ctx->arena, &cluster_at(a, to->cluster)->members, to->recomputed.at[i]);
     }
 }
 
 static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* Makes the readers of group `at` recompute the values that the cut says. */
+/* Makes the readers of cluster `at` recompute the values that the cut says. */
 static void recompute_in_readers(cutter *a, int at) {
-    dl_group *g = group_at(a, at);
+    dl_cluster *g = cluster_at(a, at);
     qsort(g->members.at, (size_t)g->members.n, sizeof(int), by_value);
     a->at = at, a->nreaders = 0;
     for (bool done = false; !done;) {
@@ -313,18 +313,18 @@ static void recompute_in_readers(cutter *a, int at) {
     for (int r = 0; r < a->nreaders; r++) take_in(a, r);
 }
 
-/* Keeps in a group the members whose values are stored, and their operands; fills f->kept with
- * the values that other groups read. All later groups have been pruned before. */
+/* Keeps in a cluster the members whose values are stored, and their operands; fills f->kept with
+ * the values that other clusters read. All later clusters have been pruned before. */
 static void prune(cutter *a, int at, int *used) {
     dl_fusion *f = a->f;
-    dl_group *g = group_at(a, at);
+    dl_cluster *g = cluster_at(a, at);
     int left = g->members.n;
     qsort(g->members.at, (size_t)g->members.n, sizeof(int), by_value);
     for (int i = g->members.n - 1; i >= 0; i--) {
         int node = g->members.at[i];
         const dl_node *n = node_at(a, node);
         bool live = used[node] == at + 1;
-        for (int k = 0; k < n->nout && f->group[node] == at; k++)
+        for (int k = 0; k < n->nout && f->cluster[node] == at; k++)
             live |= f->kept[node] || f->wanted[n->out[k].id];
         if (!live) continue;
         for (int k = 0; k < a->in[node].n; k++) {
@@ -340,28 +340,28 @@ static void prune(cutter *a, int at, int *used) {
     memmove(g->members.at, g->members.at + left, sizeof(int) * (size_t)g->members.n);
 }
 
-void dl_fuse_rematerialize(dl_fusion *f, int ngroups, const int *order) {
+void dl_fuse_rematerialize(dl_fusion *f, int nclusters, const int *order) {
     dl_arena *arena = f->ctx->arena;
     const dl_graph *g = f->graph;
     cutter *a = DL_NEW(arena, cutter);
     *a = (cutter){.f = f};
     f->recomputed_in = DL_NEWS(arena, dl_nodes, f->n + 1), f->kept = DL_NEWS(arena, bool, f->n + 1);
     a->in = DL_NEWS(arena, dl_edges, f->n + 1);
-    a->place = DL_NEWS(arena, int, f->groups.n + 1),
-    a->times = DL_NEWS(arena, int, f->groups.n + 1);
+    a->place = DL_NEWS(arena, int, f->clusters.n + 1),
+    a->times = DL_NEWS(arena, int, f->clusters.n + 1);
     a->vertex_of = DL_NEWS(arena, int, g->next_id + 1),
     a->updated = DL_NEWS(arena, bool, g->next_id + 1);
     for (int i = 0; i < f->n; i++)
         for (int k = 0; k < f->out[i].n; k++)
-            if (f->group[f->out[i].at[k].node] >= 0)
+            if (f->cluster[f->out[i].at[k].node] >= 0)
                 dl_push(arena, &a->in[f->out[i].at[k].node], (dl_edge){i, f->out[i].at[k].kind});
     for (int i = 0; i < g->results.n; i++)
         if (g->results.at[i].role == DL_RESULT_UPDATE)
             a->updated[g->results.at[i].var->value.id] = true;
-    for (int i = 0; i < ngroups; i++) a->place[order[i]] = i;
+    for (int i = 0; i < nclusters; i++) a->place[order[i]] = i;
     a->not_recomputable = dl_fuse_find_not_recomputable(f);
-    for (int i = 0; i < ngroups && !f->unfused; i++) recompute_in_readers(a, order[i]);
+    for (int i = 0; i < nclusters && !f->unfused; i++) recompute_in_readers(a, order[i]);
     dl_fuse_pin(f);
     int *used = DL_NEWS(arena, int, f->n + 1);
-    for (int i = ngroups - 1; i >= 0; i--) prune(a, order[i], used);
+    for (int i = nclusters - 1; i >= 0; i--) prune(a, order[i], used);
 }

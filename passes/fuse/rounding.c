@@ -123,10 +123,11 @@ bool *dl_fuse_find_not_recomputable(dl_fusion *f) {
     return not_recomputable;
 }
 
-/* Does the group compute the node, as its own or rematerialized? */
-static bool is_in(const dl_fusion *f, int node, int group) {
-    bool in = f->group[node] == group;
-    for (int i = 0; i < f->recomputed_in[node].n; i++) in |= f->recomputed_in[node].at[i] == group;
+/* Does the cluster compute the node, as its own or rematerialized? */
+static bool is_in(const dl_fusion *f, int node, int cluster) {
+    bool in = f->cluster[node] == cluster;
+    for (int i = 0; i < f->recomputed_in[node].n; i++)
+        in |= f->recomputed_in[node].at[i] == cluster;
     return in;
 }
 
@@ -134,7 +135,7 @@ static bool is_in(const dl_fusion *f, int node, int group) {
 static bool is_stored_once(const dl_fusion *f, int i) {
     bool once = !f->recomputed_in[i].n;
     for (int k = 0; k < f->out[i].n; k++)
-        once = once && !is_in(f, f->out[i].at[k].node, f->group[i]);
+        once = once && !is_in(f, f->out[i].at[k].node, f->cluster[i]);
     return once;
 }
 
