@@ -164,7 +164,7 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     return !dl_emit_is_float(t->dtype) && step != 0 && step != 1;
 }
 
-bool dl_emit_is_affine(dl_emitter *e, const dl_sweep *s) {
+bool dl_emit_is_affine(dl_emitter *e, const dl_loop_nest *s) {
     for (int i = 0; i < s->run.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[s->run.at[i]];
         if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in))
@@ -202,7 +202,7 @@ static bool joins_access(const dl_emitter *e, const dl_type *t, const dl_index *
 }
 
 bool dl_emit_collapses(const dl_emitter *e, int a, int b) {
-    const dl_sweep *s = e->now;
+    const dl_loop_nest *s = e->now;
     for (int i = 0; i < s->read.n; i++)
         if (has_axis(e->kept[s->read.at[i]].n, e->kept[s->read.at[i]].axis, a, b)) return false;
     for (int i = 0; i < s->run.n; i++) {

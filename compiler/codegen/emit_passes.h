@@ -19,11 +19,11 @@ typedef struct {
 
 /* The passes of sweep `s`. saves: whether values are saved between passes; constants: whether
  * each pass writes its own constants. */
-dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool saves,
+dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_loop_nest *s, bool saves,
                                   bool constants);
-bool dl_emit_reduces_row(const dl_emitter *e, const dl_sweep *s, int number);
+bool dl_emit_reduces_row(const dl_emitter *e, const dl_loop_nest *s, int number);
 /* Is it a reduction over more than the row, or over other axes? */
-bool dl_emit_reduces_more(const dl_emitter *e, const dl_sweep *s, int number);
+bool dl_emit_reduces_more(const dl_emitter *e, const dl_loop_nest *s, int number);
 /* The axes over whose points a root runs. */
 unsigned dl_emit_root_axes(const dl_emitter *e, int number);
 #endif

@@ -224,7 +224,7 @@ static bool is_combined(const dl_loop_nest *s, int number) {
 }
 
 void dl_emit_run_finalize(dl_emitter *e) {
-    const dl_sweep *s = e->now;
+    const dl_loop_nest *s = e->now;
     for (int i = 0; i < s->read.n; i++)
         if (!is_combined(s, s->read.at[i])) dl_emit_read(e, s->read.at[i]);
     for (int i = 0; i < s->run.n; i++) dl_emit_instr(e, s->run.at[i]);

@@ -49,8 +49,8 @@ typedef struct dl_emitter {
     bool flat; /* all parameters have the full space and are read contiguously; the coordinate is x0
                 */
     const dl_step *steps;
-    dl_sweeps sweeps;
-    const dl_sweep *now; /* the sweep being written */
+    dl_loop_nests sweeps;
+    const dl_loop_nest *now; /* the sweep being written */
     unsigned per_thread; /* CUDA: reduction axes that each thread loops over itself; a bit each */
     bool fused_part;     /* CUDA: a horizontally fused part of a kernel; `block` counts its CTAs */
     int resident; /* CUDA: minimum CTAs per SM (__launch_bounds__); 0: the compiler's choice */
@@ -83,7 +83,7 @@ const char *dl_emit_param(const dl_emitter *e, int param);
 static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Can a sweep's instructions and the values that it reads be written as vectors? */
-bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s);
+bool dl_emit_has_lanes(const dl_emitter *e, const dl_loop_nest *s);
 /* Can axis `b` and the axis around it, `a`, be collapsed into one loop for all accesses of the
  * present sweep? Then the coordinate of b counts both, and that of a is 0. */
 bool dl_emit_collapses(const dl_emitter *e, int a, int b);
@@ -94,7 +94,7 @@ void dl_emit_delinearize(dl_emitter *e, const char *number, int64_t count, int n
 bool dl_emit_fills_vectors(const dl_emitter *e);
 /* Are all accesses of a sweep vectors at affine addresses? Other loops gain from an optimising
  * compiler. */
-bool dl_emit_is_affine(dl_emitter *e, const dl_sweep *s);
+bool dl_emit_is_affine(dl_emitter *e, const dl_loop_nest *s);
 /* Writes the values that the present sweep reads of earlier ones, then its instructions, as
  * statements; value i is named v<i>. In scope must be: parameters arg[i]; coordinates x<axis>;
  * `n`, the lanes in use; `acc`, the accumulators of a contraction; `sums`, this unit's partial

@@ -28,7 +28,7 @@ static void put_combination(dl_emitter *e, int number) {
 }
 
 /* One value at a time: it is small. */
-int64_t dl_emit_finalize(dl_emitter *e, const dl_sweep *s) {
+int64_t dl_emit_finalize(dl_emitter *e, const dl_loop_nest *s) {
     enum { CHUNK = 256 };
     const dl_kernel *k = e->k;
     const dl_partial *lead = &e->partial[s->combined.at[0]];
@@ -53,9 +53,9 @@ int64_t dl_emit_finalize(dl_emitter *e, const dl_sweep *s) {
 
 static int64_t put_sweep(dl_emitter *e, const dl_loop_nest *s, dl_emitted *code) {
     e->now = s;
-    return s->behind ? dl_emit_finalize(e, s)
-           : s->row  ? dl_emit_resident(e, code)
-                     : dl_emit_points(e, code);
+    return s->finalize ? dl_emit_finalize(e, s)
+           : s->row    ? dl_emit_resident(e, code)
+                       : dl_emit_points(e, code);
 }
 
 /* Sweeps [from, to), which do not depend on each other, as one phase. */

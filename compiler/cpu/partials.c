@@ -53,6 +53,6 @@ void dl_emit_sweep_head(dl_emitter *e) {
             "%s%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    "
             "(void)arg, "
             "(void)scratch, (void)workspace;\n",
-            e->now->behind || dl_emit_is_affine(e, e->now) ? "" : "WARM ",
+            e->now->finalize || dl_emit_is_affine(e, e->now) ? "" : "WARM ",
             e->own_phase ? "" : "static ", e->name);
 }

@@ -32,7 +32,7 @@ static bool find_result(const dl_gemm_problem *p, const dl_kinstr *store, dl_mat
         const dl_index *index = &store->index[i];
         dl_mode_kind kind;
         int mode_axis;
-        if (index->nterms || index->div || index->by ||
+        if (index->nterms || index->div || index->indirect ||
             !dl_index_inside(p->k->space, index, param->type.axis[i].size))
             return false;
         offset += index->offset * stride[i];
@@ -56,8 +56,8 @@ static bool is_bias(const dl_gemm_problem *p, const dl_kinstr *in) {
     const dl_type *t = &p->k->params.at[in->param].type;
     dl_mode_kind kind;
     int mode_axis;
-    return in->kind == DL_K_LOAD && t->rank == 1 && in->index[0].axis >= 0 && !in->index[0].by &&
-           dl_index_natural(p->k->space, in->index) &&
+    return in->kind == DL_K_LOAD && t->rank == 1 && in->index[0].axis >= 0 &&
+           !in->index[0].indirect && dl_index_natural(p->k->space, in->index) &&
            counter_of(p, in->index[0].axis, &kind, &mode_axis) && kind == DL_MODE_N &&
            p->mode[kind].size == p->mode[kind].at[mode_axis].size &&
            t->axis[0].size == p->mode[kind].size && t->layout.kind != DL_PANEL;

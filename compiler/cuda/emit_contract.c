@@ -10,7 +10,7 @@
 enum { FINISHED = 2048 /* points of a CTA that sums the results of split-K */ };
 
 /* Does a sweep compute the contraction, which is instruction 0? */
-static bool contracts(const dl_sweep *s) { return s->run.n && s->run.at[0] == 0; }
+static bool contracts(const dl_loop_nest *s) { return s->run.n && s->run.at[0] == 0; }
 
 static int64_t longest_axis(int rank, const dl_axis *axis) {
     int64_t most = 0;

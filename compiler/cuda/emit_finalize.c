@@ -78,7 +78,7 @@ static void put_value(dl_emitter *e, int number, const dl_thread_layout *t) {
 
 /* Reductions with equally many partial results share a loop, so that their loads overlap. */
 static void put_combinations(dl_emitter *e, const dl_thread_layout *t) {
-    const dl_sweep *s = e->now;
+    const dl_loop_nest *s = e->now;
     int *numbers = DL_NEWS(e->arena, int, s->combined.n + 1);
     bool *done = DL_NEWS(e->arena, bool, s->combined.n + 1);
     for (int i = 0; i < s->combined.n; i++) {
@@ -94,7 +94,7 @@ static void put_combinations(dl_emitter *e, const dl_thread_layout *t) {
 }
 
 int64_t dl_cuda_finalize(dl_emitter *e) {
-    const dl_sweep *s = e->now;
+    const dl_loop_nest *s = e->now;
     dl_axis_list all = {.points = 1}, kept;
     int64_t terms = 1;
     for (int i = 0; i < e->k->nspace; i++) all.axis[all.n++] = i;

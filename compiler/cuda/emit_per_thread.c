@@ -50,7 +50,8 @@ static unsigned find_axes(const dl_emitter *e) {
 }
 
 /* Does a sweep store into the memory of an input that another one reads? */
-static bool overwrites(const dl_emitter *e, const dl_sweep *writer, const dl_sweep *reader) {
+static bool overwrites(const dl_emitter *e, const dl_loop_nest *writer,
+                       const dl_loop_nest *reader) {
     for (int i = 0; i < writer->run.n && reader != writer; i++) {
         const dl_kinstr *store = instr_of(e, writer->run.at[i]);
         int input = store->kind == DL_K_STORE ? e->k->params.at[store->param].alias : -1;
@@ -68,7 +69,7 @@ static bool suits(const dl_emitter *e) {
     for (int i = 0; i < s->n; i++) {
         for (int j = 0; j < s->n; j++)
             if (overwrites(e, &s->at[i], &s->at[j])) return false;
-        for (int j = 0; s->at[i].behind && j < s->at[i].run.n; j++)
+        for (int j = 0; s->at[i].finalize && j < s->at[i].run.n; j++)
             if (e->steps[s->at[i].run.at[j]].axes & e->per_thread ||
                 dl_cuda_is_per_thread(e, s->at[i].run.at[j]))
                 return false;
@@ -87,7 +88,7 @@ bool dl_cuda_find_per_thread(dl_emitter *e) {
     for (int i = 0; i < n; i++)
         if (dl_cuda_is_per_thread(e, i))
             steps[i].kind = DL_K_ELEM; /* to sweeps, an op like others */
-    e->sweeps = dl_find_sweeps(e->arena, n, steps, 0);
+    e->sweeps = dl_find_loop_nests(e->arena, n, steps, 0);
     if (suits(e) && !dl_choose_row(e->arena, n, steps, k->nspace, k->space, dl_kernel_inner(k)))
         return true;
     e->steps = all, e->per_thread = 0;

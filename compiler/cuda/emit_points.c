@@ -76,7 +76,7 @@ static void choose_rows(nest *s) {
     s->around = dl_cuda_list_axes(e, &s->kept, ~own);
     dl_vectors vectors = dl_cuda_find_vectors(e, &s->kept, e->now->axes & ~own);
     for (int i = 0; i < e->k->instrs.n; i++) invariant |= vectors.invariant[i];
-    int64_t step = common(s->along.points, s->step), blocks = s->kept.points / s->step,
+    int64_t step = lcm(s->along.points, s->step), blocks = s->kept.points / s->step,
             rows = blocks / (2 * DL_BLOCKS_ENOUGH);
     if (rows > MOST_ROWS) rows = MOST_ROWS;
     if (rows < 1) rows = 1;

@@ -144,7 +144,7 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, rows *r) {
     return false;
 }
 
-bool dl_cuda_can_be_resident(dl_emitter *e, const dl_sweep *s) {
+bool dl_cuda_can_be_resident(dl_emitter *e, const dl_loop_nest *s) {
     rows r;
     return plan_rows(e, s, &r);
 }

@@ -13,7 +13,7 @@ static bool try_row(dl_emitter *e, const dl_kernel *k, unsigned row, dl_emitted 
     code->workspace = 0; /* set by the row that was tried before */
     dl_emit_find_kept(e, code);
     for (int i = 0; i < e->sweeps.n; i++)
-        if (!e->sweeps.at[i].behind && e->sweeps.at[i].row &&
+        if (!e->sweeps.at[i].finalize && e->sweeps.at[i].row &&
             !dl_cuda_can_be_resident(e, &e->sweeps.at[i]))
             return false;
     return e->sweeps.valid;
@@ -29,13 +29,13 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
         dl_buf body = {0};
         int64_t shared = 0, n;
         e->out = &body, e->now = &e->sweeps.at[i];
-        n = e->now->behind ? dl_cuda_finalize(e)
-            : e->now->row  ? dl_cuda_resident(e, code, &shared)
-                           : dl_cuda_points(e, code);
+        n = e->now->finalize ? dl_cuda_finalize(e)
+            : e->now->row    ? dl_cuda_resident(e, code, &shared)
+                             : dl_cuda_points(e, code);
         e->out = &text;
         if (i + 1 < to)
             dl_putf(&text, "    if (unit < %lld%s) {\n", (long long)n, e->dialect->whole);
-        dl_cuda_put_point_axes(e, e->now->behind ? e->now->axes : e->now->axes | e->now->row,
+        dl_cuda_put_point_axes(e, e->now->finalize ? e->now->axes : e->now->axes | e->now->row,
                                &body);
         dl_putn(&text, body.at, body.n);
         if (i + 1 < to)

@@ -43,7 +43,7 @@ static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, un
     dl_type_strides(t, stride);
     for (int i = 0; i < t->rank; i++) {
         const dl_index *at = &in->index[i];
-        if (at->by) return STRIDED;
+        if (at->indirect) return STRIDED;
         bool bounded = !dl_index_inside(e->k->space, at, t->axis[i].size);
         if (bounded && !fills_vectors(e, in, at)) return STRIDED;
         bool divides = at->div > 1, multiple = stride[i] % width == 0;
@@ -121,9 +121,9 @@ static bool find_width(dl_emitter *e, dl_vectors *l, unsigned none, int width) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
         if (dl_cuda_is_per_thread(e, number)) registers += width;
-        statements += in->kind == DL_K_RANDOM                            ? 20
-                      : in->kind == DL_K_ELEM && !dl_op_is_cheap(in->op) ? 8
-                                                                         : 1;
+        statements += in->kind == DL_K_RANDOM                              ? 20
+                      : in->kind == DL_K_ELEM && !dl_op_is_trivial(in->op) ? 8
+                                                                           : 1;
         if (!is_access(in)) continue;
         int bytes = dl_dtype_bytes(e->k->params.at[in->param].type.dtype);
         access a = find_access(e, in, l->axis, none, width);

@@ -243,7 +243,7 @@ def categories():
         found.setdefault(category, []).append(f"`{op}`")
     yield "| category | ops |"
     yield "|---|---|"
-    for category in ("LOW", "KEEP", "WIDE", "FOLLOW"):
+    for category in ("lower_precision", "preserve", "float32", "promote"):
         yield from wrapped(category, found[category])
 
 
