@@ -49,7 +49,7 @@ static void print_safely(const dl_buf *text) {
     }
 }
 
-/* The file's name without directory and extension, ".png" behind it. */
+/* The file's name without directory and extension, with ".png" after it. */
 static const char *default_picture(const char *path, char out[512]) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
                *dot = strrchr(name, '.');

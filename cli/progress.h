@@ -11,7 +11,7 @@ typedef struct {
 
 /* Notes requests to stop from now on (cli/signals.h). */
 void progress_begin(progress *p, bool quiet);
-/* Step 0 to `steps`, with `note` behind it: on a terminal a bar in one line; otherwise a line every
+/* Step 0 to `steps`, with `note` after it: on a terminal a bar in one line; otherwise a line every
  * ten seconds, the first and the last. False when a signal asked to stop. */
 bool progress_show(progress *p, long long step, long long steps, const char *note);
 /* "wrote PATH (12 MiB) in 3.4 s" on standard output. `shown`: the path as it may be printed. */

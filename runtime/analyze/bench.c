@@ -1,4 +1,4 @@
-/* `dlc bench`: a training step on this machine, beside the machine's own ceilings measured in the
+/* `dlc bench`: a training step on this machine, next to the machine's own ceilings measured in the
  * same run. */
 #include <math.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static void time_each(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64_
 }
 
 /* As a run has them: the loss of a step is read when the next has begun, so that the device never
- * waits for the host. Its kernels are timed afterwards, one behind the other. */
+ * waits for the host. Its kernels are timed afterwards, one after the other. */
 static void time_ahead(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64_t *sum) {
     dlr_view loss = dlr_exec_result(exec, b->program, DL_RESULT_LOSS, NULL);
     int nlaunches = b->plan->programs.at[b->program].launches.n, ahead = dlr_exec_ahead(exec),

@@ -22,7 +22,7 @@ typedef struct {
     int rounds;
     double gflops, gbytes;    /* the machine's ceilings */
     int64_t rss;              /* bytes */
-    dlr_device_memory memory; /* behind the first step; total 0: the device has none of its own */
+    dlr_device_memory memory; /* after the first step; total 0: the device has none of its own */
 } dl_bench;
 
 /* Sorts `ms`. kernels: a line for each of them, or, in JSON, the list "kernel_times". */

@@ -23,9 +23,9 @@ static const dl_option options[] = {
     {"ranks", 0, "N", "the plan of one of N processes, each with its share of the global batch"},
     {"rank", 0, "R", "which of them, 0 to N-1 (0)"},
     {"dump", 0, "WHAT", "print ast, ir, kernel, source, plan or memory"},
-    {"dump-after", 0, "PASS", "print the IR behind this pass"},
+    {"dump-after", 0, "PASS", "print the IR after this pass"},
     {"dump-filter", 0, "@NAME", "only the kernel or graph of this name"},
-    {"dump-dir", 0, "DIR", "write the IR behind every pass into numbered files"},
+    {"dump-dir", 0, "DIR", "write the IR after every pass into numbered files"},
     {"help", 'h', NULL, "this text"},
     {0},
 };
@@ -65,7 +65,7 @@ static bool check_filter(const dl_module *m, const char *filter, bool graphs, dl
     return found;
 }
 
-/* Behind each pass: the file of --dump-dir, the text of --dump-after. */
+/* After each pass: the file of --dump-dir, the text of --dump-after. */
 static void observe(void *user, int number, const dl_pass *pass, const dl_module *m) {
     dumper *d = user;
     const char *dir = dl_config_option(d->c, "dump-dir"),
@@ -132,7 +132,7 @@ static void print_kernels(const dl_console *out, const dl_session *s, const dl_p
     if (err.code) dl_console_warning(out, err.message);
     for (int i = 0; i < p->kernels.n; i++) {
         const dl_plan_kernel *k = &p->kernels.at[i];
-        int shared = 0; /* what a launch asks for, beside what the code has */
+        int shared = 0; /* that a launch asks for, in addition to the code's own */
         for (int phase = 0; phase < k->phases; phase++)
             shared = k->shared[phase] > shared ? k->shared[phase] : shared;
         dl_puts(&b, i ? ", {\"name\": " : "{\"name\": ");
@@ -150,7 +150,7 @@ static void print_kernels(const dl_console *out, const dl_session *s, const dl_p
     dl_buf_free(&b);
 }
 
-/* What is kept from step to step beside the parameters: the optimiser's, and running statistics. */
+/* State from step to step other than parameters: the optimiser's, and running statistics. */
 static int64_t count_state(const dl_plan *p) {
     int64_t bytes = 0;
     for (int i = 0; i < p->vars.n; i++)

@@ -46,7 +46,7 @@ void dl_network_fit(dl_network_measured *m) {
                  share * (double)m->points[i].bytes / (m->network.bandwidth_gbs * 1e3));
 }
 
-/* The median of rank 0's times; each sum begins behind the end of the one before on all ranks. */
+/* The median of rank 0's times; each sum begins after the end of the one before on all ranks. */
 static bool time_sums(dlr_comm *comm, float *data, dl_network_point *p, dl_error *err) {
     dlr_collective c = {.type = DL_F32,
                         .count = p->bytes / (int64_t)sizeof *data,

@@ -20,8 +20,8 @@ typedef struct {
 } dl_network_measured;
 
 /* Sums of 16 KiB to 34 MiB over all ranks of the world, which all call this, one at a time and
- * nothing beside them: some seconds. Latency and bandwidth are those by which dl_collective_us says
- * the same, on all ranks the same. Errors: DL_PEER. */
+ * nothing else running: some seconds. Latency and bandwidth are those by which dl_collective_us
+ * says the same, on all ranks the same. Errors: DL_PEER. */
 bool dl_network_measure(dlr_comm *comm, dl_network_measured *m, dl_error *err);
 
 /* Latency and bandwidth of sums of points[i].bytes over `ranks` ranks that took points[i].us, and

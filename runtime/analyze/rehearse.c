@@ -1,4 +1,4 @@
-/* `dlc rehearse`: all ranks of a job in one process, step by step side by side, beside one rank
+/* `dlc rehearse`: all ranks of a job in one process, step by step, compared with one rank
  * that does all of it. What it proves: the plans' collectives meet, in order and size, and what
  * they make is what one rank makes. */
 #include <math.h>
@@ -40,7 +40,7 @@ static void print(const dl_console *out, const dl_session *s, const dl_rehearsal
         return;
     }
     dl_console_text(out,
-                    "%s, %d ranks beside one, %d steps\n"
+                    "%s, %d ranks compared with one, %d steps\n"
                     "  collectives       %lld a rank and step, all of which met; %.2f MiB\n"
                     "  losses            differ by %.1e at most\n"
                     "  gradients         differ by %.1e at most%s%s\n",

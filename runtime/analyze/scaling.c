@@ -32,14 +32,15 @@ static const char usage[] =
     "plan of\n"
     "one rank is compiled for each number, its kernels are timed here, or taken as predicted for "
     "--target,\n"
-    "and its collectives take latency + bytes / bandwidth a message, beside the kernels until they "
+    "and its collectives take latency + bytes / bandwidth a message, in parallel with kernels "
+    "until they "
     "are\n"
     "waited for. With --measure=2 both are measured, by sums of many sizes between two ranks on "
     "this "
     "machine;\n"
     "`mpirun -n 2 --hostfile F dlc scale ...` measures between others. Efficiency is samples a "
     "second and\n"
-    "rank, beside one rank's. Not in it: waiting for data or for slower ranks, networks whose "
+    "rank, relative to one rank. Not in it: waiting for data or for slower ranks, networks whose "
     "parts are\n"
     "shared.\n"
     "Of the data that the configuration names it tells what ranks ask of the file system, each and "
@@ -97,7 +98,7 @@ static bool read_positive(const dl_config *c, const char *option, double fallbac
     return true;
 }
 
-/* The numbers of ranks to look at, each once: one rank, which the others stand beside, and --ranks.
+/* The numbers of ranks to look at, each once: one rank, to compare with, and --ranks.
  */
 static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS + 1], dl_error *err) {
     const char *text = dl_config_option(c, "ranks"), *s = text ? text : "2,8,64,512";
@@ -156,7 +157,7 @@ static bool look_at(const dl_invocation *call, dl_session *s, const dl_network *
     return true;
 }
 
-/* Samples a second and rank, beside one rank's. */
+/* Samples a second and rank, relative to one rank. */
 static double efficiency(const line *lines, int i) {
     const line *l = &lines[i];
     return l->of.step_ms > 0 ? lines[0].of.step_ms / l->of.step_ms * l->data_ranks / l->ranks : 0;
@@ -244,7 +245,7 @@ static bool read_network(const dl_config *c, dl_network *network, int *measure, 
            read_positive(c, "bandwidth", 1, &network->bandwidth_gbs, err);
 }
 
-/* In each of the ranks: all but the first are done behind it. */
+/* In each of the ranks: all but the first are done then. */
 static bool measure(int asked, dl_network_measured *m, dlr_world *world, dl_error *err) {
     dlr_comm *comm = dlr_comm_open(&(dlr_world_options){.timeout = 60}, err);
     if (!comm) return false;
@@ -253,7 +254,7 @@ static bool measure(int asked, dl_network_measured *m, dlr_world *world, dl_erro
         dl_fail(err, DL_USAGE, "--measure=%d, and there are %d ranks: leave it out", asked,
                 world->size);
     bool ok = !err->code && dl_network_measure(comm, m, err);
-    return dlr_comm_close(comm, err) && ok; /* before kernels are timed: nobody is beside them */
+    return dlr_comm_close(comm, err) && ok; /* before kernels are timed: nothing else runs then */
 }
 
 /* Starts `n` ranks of this very command, of which the first goes on when the others have ended.

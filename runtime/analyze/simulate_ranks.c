@@ -155,9 +155,10 @@ static bool compare(const stage *s, const dl_plan_result *r, double *off, double
     return true;
 }
 
-/* Beside those of the one rank. A gradient that is zero but for rounding (a bias of attention's
- * keys, or in front of a batch norm) has no digits of its own: it is held against all gradients
- * together, to 1e-7 of them: what cancels in it is of their size, and float32's roundoff is 6e-8.
+/* Compared with those of the one rank. A gradient that is zero but for rounding (a bias of
+ * attention's keys, or in front of a batch norm) has no digits of its own: it is held against all
+ * gradients together, to 1e-7 of them: what cancels in it is of their size, and float32's roundoff
+ * is 6e-8.
  */
 static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
     const dl_plan_program *p = &dlr_exec_plan(s->one)->programs.at[s->train];

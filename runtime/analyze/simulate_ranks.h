@@ -1,4 +1,4 @@
-/* All ranks of a job in one process, beside one rank that does all of it. */
+/* All ranks of a job in one process, compared with one rank that does all of it. */
 #ifndef DL_REHEARSAL_H
 #define DL_REHEARSAL_H
 #include "compiler/session.h"

@@ -12,7 +12,7 @@ typedef struct {
 typedef struct {
     double step_ms;    /* of a rank */
     double compute_ms; /* its kernels alone */
-    double network_ms; /* its collectives alone, one behind the other */
+    double network_ms; /* its collectives alone, one after the other */
     double exposed_ms; /* that the rank stands still for them */
     int64_t bytes;     /* that they carry */
     int collectives;
@@ -22,8 +22,8 @@ typedef struct {
  * of them for the others, each in which every rank sends its share to each other rank (Thakur et
  * al. 2005; runtime/comm/phases.c). */
 double dl_collective_us(const dl_plan_collective *c, const dl_network *network);
-/* Walks the steps of a program: launch i takes launch_us[i], collectives run one behind the other
- * beside them, and a wait ends when its collective does. */
+/* Walks the steps of a program: launch i takes launch_us[i], collectives run one after the other
+ * in parallel with them, and a wait ends when its collective does. */
 dl_scaled dl_scale_program(const dl_plan_program *p, const double *launch_us,
                            const dl_network *network);
 #endif

@@ -1,6 +1,6 @@
-/* `dlc verify`: every compiled kernel beside the interpreter, on the same operands and between
- * canaries; then the model as it was written, its gradients and the optimiser's steps beside their
- * definitions. What is compared, and how, is verify/verify.h's part. */
+/* `dlc verify`: every compiled kernel compared with the interpreter, on the same operands and
+ * between canaries; then the model as it was written, its gradients and the optimiser's steps
+ * compared with their definitions. What is compared, and how, is verify/verify.h's part. */
 #include <limits.h>
 #include <malloc.h>
 #include <math.h>
@@ -72,8 +72,8 @@ static void set_numbers(dlr_exec *exec) {
     }
 }
 
-/* Parameters away from where they start: a weight of zeros, or one of ones, hides what is wrong
- * behind it. */
+/* Parameters away from where they start: a weight of zeros, or one of ones, hides faults
+ * after it. */
 static bool move_weights(dlr_exec *exec, uint64_t seed, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(exec);
     for (int i = 0; i < p->vars.n; i++) {
@@ -183,7 +183,7 @@ static bool verify_kernels(report *r, const dl_graph *g, const dl_plan *plan,
     return true;
 }
 
-/* The graphs of one name beside the model as the front end built it. */
+/* The graphs of one name compared with the model as the front end built it. */
 static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_plan *plan,
                            const dl_verify_run *run, const dl_recipe *recipe, dl_rules **rules,
                            dl_error *err) {
@@ -196,11 +196,11 @@ static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_p
     for (int i = 0; i < written->results.n && !graphs->derived && !r->json; i++) {
         const dl_result *of = &written->results.at[i];
         if (float32[i] == float32[i])
-            dl_console_text(
-                r->out,
-                "       %s \"%s\" beside the model as written, in double precision: relative "
-                "error %.2e\n",
-                dl_result_roles[of->role], of->name, float32[i]);
+            dl_console_text(r->out,
+                            "       %s \"%s\" compared with the model as written, in double "
+                            "precision: relative "
+                            "error %.2e\n",
+                            dl_result_roles[of->role], of->name, float32[i]);
     }
     return true;
 }

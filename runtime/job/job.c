@@ -179,7 +179,7 @@ static int64_t store_of(const dl_run_job *p) {
 
 static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", text); }
 
-/* Beside the log, where who looks for the reason will look. */
+/* Next to the log, where users look for the reason. */
 static void keep_flight(const dl_run_job *p, const char *run) {
     if (p->comm)
         dlr_comm_set_flight(p->comm, dl_format(p->arena, "%s/flight-%d.txt", run, p->world.rank));

@@ -85,7 +85,7 @@ void dl_job_tell_warnings(dl_run_job *p);
 
 /* ---- job_plan.c ---- */
 
-/* The session's plan, from the cache or compiled; behind it the session is gone. Errors: those of
+/* The session's plan, from the cache or compiled; afterwards the session is gone. Errors: those of
  * compiling; DL_PEER. */
 bool dl_job_compile(dl_run_job *p, dl_error *err);
 /* What --dry_run says of the plan: parameters, memory, kernels; as JSON where that is asked for. */

@@ -10,7 +10,7 @@
 #include "runtime/setup/rank_groups.h"
 #include "runtime/tune/tune.h"
 
-/* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan
+/* Model, graphs and the compiler's other memory: not a byte of it stays while the plan
  * runs. */
 static void close_session(dl_run_job *p) {
     dl_session_close(p->session);
@@ -60,8 +60,8 @@ static int64_t copy_bytes(const dl_run_job *p) {
     return shards ? dlr_snapshot_bytes(p->plan, shards) : 0;
 }
 
-/* "2 batches of 9.0 MiB, data sets of 8.2 MiB, a checkpoint's copy of 2.1 MiB": what a run holds
- * beside the plan's memory. */
+/* "2 batches of 9.0 MiB, data sets of 8.2 MiB, a checkpoint's copy of 2.1 MiB": a run's memory
+ * in addition to the plan's. */
 static const char *data_text(const dl_run_job *p) {
     dlr_train_ring ring =
         dlr_train_ring_of(p->plan, (int)dl_config_int(p->config, DL_KEY_num_data_workers));
@@ -145,7 +145,7 @@ bool dl_job_print_plan(const dl_run_job *p, dl_error *err) {
     dl_console_text(
         p->out,
         "%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, "
-        "exactly; beside "
+        "exactly; besides "
         "it %s\n  kernels     %d in a training step\n",
         dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
         (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20,

@@ -25,7 +25,7 @@ bool dl_resume_check(dl_arena *arena, const dl_config *c, int ranks, dl_error *e
         if (has_checkpoint(arena, c, beside.at[i]))
             return dl_fail(
                 err, DL_USAGE,
-                "--resume: %.250s has no checkpoint, but %.250s beside it has, of another number "
+                "--resume: %.250s has no checkpoint, but %.250s next to it has, of another number "
                 "of "
                 "ranks: --resume=%.250s goes on from that one, --resume=false begins anew",
                 own, beside.at[i], beside.at[i]);

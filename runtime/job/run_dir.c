@@ -50,7 +50,7 @@ const char *dl_run_fill(dl_arena *arena, const dl_config *c, dl_key key, int ran
     return fill_in(arena, c, key, dl_format(arena, "%d", ranks), err);
 }
 
-/* The directory, without slashes behind it. */
+/* The directory, without slashes at its end. */
 static const char *directory(dl_arena *arena, const dl_config *c, const char *ranks,
                              dl_error *err) {
     const char *path = fill_in(arena, c, DL_KEY_run_dir, ranks, err);

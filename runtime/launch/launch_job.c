@@ -143,7 +143,7 @@ static bool look_at(pid_t pid, char *state, pid_t *parent) {
     size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = 0;
-    const char *end = strrchr(text, ')'); /* behind the name, which may hold anything */
+    const char *end = strrchr(text, ')'); /* after the name, which may hold anything */
     int number = 0;
     if (!end || sscanf(end + 1, " %c %d", state, &number) != 2) return false;
     *parent = number;
@@ -169,7 +169,7 @@ static void kill_stopped(dl_mpirun *j) {
     }
 }
 
-/* Who has ended without a word: the first, since mpirun may kill the others for it; and none behind
+/* Who has ended without a word: the first, since mpirun may kill the others for it; and none after
  * a failure that a rank has told. */
 static void name_lost(dl_mpirun *j, int n_ready, const int *ready) {
     bool first = !j->deadline;
@@ -195,7 +195,7 @@ static void name_late(dl_mpirun *j, int64_t now) {
     if (now - j->parted <= j->together) return;
     char what[100];
     int named = 0;
-    snprintf(what, sizeof what, "has not ended, %.1f s behind the first that has",
+    snprintf(what, sizeof what, "has not ended, %.1f s after the first that has",
              1e-3 * (double)(now - j->parted));
     for (int i = 0; i < j->n; i++)
         if (j->ranks[i].fd >= 0) named++, j->ranks[i].lost = true, say(j, i, what);

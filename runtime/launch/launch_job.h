@@ -12,9 +12,9 @@ typedef struct dl_mpirun dl_mpirun;
  * names it in the environment, and blocks the signals that are passed on. Errors: DL_IO,
  * DL_RESOURCE. */
 dl_mpirun *dl_mpirun_open(int n, const dl_console *out, dl_error *err);
-/* Until mpirun, a child of this process, and all that it has left behind, have ended. Returns the
+/* Until mpirun, a child of this process, and all that it has left, have ended. Returns the
  * status of the rank that ended first with another than 0, DL_PEER where none told one though not
- * all ended well. `together` (seconds, 0: forever) is how long a rank may take behind the first
+ * all ended well. `together` (seconds, 0: forever) is how long a rank may take after the first
  * that has ended. */
 int dl_mpirun_wait(dl_mpirun *job, pid_t mpirun, double together);
 void dl_mpirun_close(dl_mpirun *job);

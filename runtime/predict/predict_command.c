@@ -123,7 +123,7 @@ static bool open_checkpoint(dl_predict_job *job, const origin *o, dl_error *err)
 
 /* ---- the configuration and the model ---- */
 
-/* The command line again, behind what the run was set to. */
+/* The command line again, after the run's own settings. */
 static bool open_config(dl_predict_job *job, const origin *o, int argc, char **argv,
                         dl_error *err) {
     char **all = DL_NEWS(job->arena, char *, argc + 3);

@@ -13,7 +13,7 @@ struct dl_predict_file {
     size_t size;    /* of one */
 };
 
-/* Behind the last '.' of the name, which "" has none of. */
+/* After the last '.' of the name, which "" has none of. */
 static const char *ending(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
                *dot = strrchr(name, '.');

@@ -27,7 +27,7 @@ typedef struct {
     int64_t channels;
 } dl_predict_scale;
 
-/* An array of one axis beside the input, which goes along with its prediction. */
+/* An array of one axis next to the input, which goes along with its prediction. */
 typedef struct {
     const char *name;
     int64_t n;

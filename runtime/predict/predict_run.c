@@ -12,7 +12,7 @@ typedef struct {
     int at;               /* which of the files */
     int64_t sample, step; /* of the data; of the rollout, from 0 */
     int64_t row;          /* of the output file: samples before this one */
-    float *now, *next;    /* of a rollout: what this step reads, and leaves for the one behind it */
+    float *now, *next;    /* of a rollout: what this step reads, and leaves for the next */
     dlr_field truth;      /* not opened: what to read from; source NULL: none */
     int64_t true_sample;
     float *channel,
@@ -210,7 +210,7 @@ static bool is_output(const dl_predict_job *job, const char *name) {
     return false;
 }
 
-/* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes,
+/* Arrays of one axis next to the input's array that are as long as one of its axes: latitudes,
  * times, ... How many of their numbers go along with what is predicted; 0: it is none. */
 static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_facts *a) {
     const dlr_field *f = &job->input[0].data[0];
@@ -323,7 +323,7 @@ static bool check_target(const dl_predict_job *job, dl_error *err) {
                         (job->mode == DL_TILES_CROP && t->size.size[k] > e->size[k]));
     return fits ||
            dl_fail(err, DL_INPUT,
-                   "%s is no truth for the output '%s': %lld x [%lld, %lld, %lld] beside %lld x "
+                   "%s is no truth for the output '%s': %lld x [%lld, %lld, %lld] for %lld x "
                    "[%lld, %lld, %lld]",
                    dlr_source_label(t->source), job->engine.output[0].name,
                    (long long)t->size.channels, (long long)t->size.size[0],

@@ -69,7 +69,7 @@ static dl_predict_scale scale_of(dl_predict_job *job, const dlr_array_dataset_fa
 
 static int64_t channels_of(const dlr_array *a) { return a->type.rank ? a->type.axis[0].size : 1; }
 
-/* The statistics are of the training data, computed or kept beside them. A target one step behind
+/* The statistics are of the training data, computed or kept next to them. A target one step after
  * the input in the same array is the next state. */
 static bool own_scales(dl_predict_job *job, dl_error *err) {
     /* No sample is asked for, so that no more than one need be there. */

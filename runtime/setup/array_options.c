@@ -304,7 +304,7 @@ static bool is_range(const dl_yaml *v) {
 }
 
 static bool read_part(const reader *r, dlr_split k, const dl_yaml *v, dlr_array_dataset_split *s) {
-    static const char allowed[] = "a fraction between 0 and 1, a range [first, behind the last], "
+    static const char allowed[] = "a fraction between 0 and 1, a range [first, end), "
                                   "or files (paths or patterns)";
     if (is_number(v) && v->number > 0 && v->number < 1) {
         s->kind = DLR_SPLIT_FRACTION, s->fraction[k] = v->number;
@@ -343,8 +343,7 @@ static bool read_split(const reader *section, dlr_array_dataset_split *s) {
             r.err, map->place,
             "data.split: train and valid are of two kinds (fraction, range, files)");
     if (s->kind == DLR_SPLIT_RANGE && !given[0])
-        return dl_yaml_fail(r.err, map->place,
-                            "data.split.train is missing: a range [first, behind the last]");
+        return dl_yaml_fail(r.err, map->place, "data.split.train is missing: a range [first, end)");
     if (!given[0] && s->kind == DLR_SPLIT_FRACTION)
         s->fraction[DLR_TRAIN] = 1 - s->fraction[DLR_VALID];
     if (s->kind == DLR_SPLIT_FRACTION && s->fraction[0] + s->fraction[1] > 1 + 1e-9)

@@ -272,7 +272,7 @@ static const struct {
     const char *name;
     struct {
         dl_key key;
-        const char *value; /* NULL behind the last */
+        const char *value; /* NULL after the last */
     } values[5];           /* the loader first */
 } sets[] = {
     {"dummy", {{DL_KEY_data_loader_config, "synthetic"}}},

@@ -1,6 +1,6 @@
 /* Sweeps of hyperparameters (docs/reference/sweep-file.md): `dlrun sweep` makes one, or tells of
  * it; a run with
- * --sweep_id trains one of its trials, and `dlrun agent` one run behind the other. A sweep is a
+ * --sweep_id trains one of its trials, and `dlrun agent` one run after the other. A sweep is a
  * directory, EXPDIR/sweeps/ID: sweep.yaml as it was given, arguments.json, trials.jsonl
  * (runtime/sweep/sweep_trials.h), and a folder for each trial. */
 #ifndef DLC_SWEEP_H
@@ -17,7 +17,7 @@ typedef struct {
     dlr_trial trial; /* number -1: none was left */
 } dl_sweep_run;
 
-/* ---- sweep_base.c: a sweep beside what its runs have in common ---- */
+/* ---- sweep_base.c: a sweep and what its runs have in common ---- */
 
 /* The directory of a sweep: `id` itself where it has a slash, else EXPDIR/sweeps/ID by the
  * configuration of that command line. NULL: errors of the configuration; DL_USAGE for an id that no

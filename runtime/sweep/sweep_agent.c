@@ -1,6 +1,6 @@
 /* `dlrun agent`: trains trials of a sweep, a run of dlrun each, until none is left to take. A run
  * of its own for each trial, so that one whose values cannot be trained with is not the end of the
- * others, and the agent outlives one that is killed. Behind a run that failed for another reason
+ * others, and the agent outlives one that is killed. After a run that failed for another reason
  * than its values (files, memory, a lost rank, a signal) it ends: the next would meet the same. */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,16 +16,17 @@
 #include "runtime/sweep/sweep.h"
 
 static const dl_option own_options[] = {
-    {"count", 0, "N", "end behind N trials"},
+    {"count", 0, "N", "end after N trials"},
     {"ranks", 'n', "N", "N ranks for each run (as many as the sweep was made for)"},
     {"help", 'h', NULL, "this text"},
     {0},
 };
 
 static const char usage[] =
-    "usage: dlrun agent ID [--count N] [-n N] [what its runs are given beside what the sweep "
+    "usage: dlrun agent ID [--count N] [-n N] [what its runs are given in addition to what the "
+    "sweep "
     "was...]\n\n"
-    "Trains trials of a sweep that `dlrun sweep` has made, one behind the other, until none is "
+    "Trains trials of a sweep that `dlrun sweep` has made, one after the other, until none is "
     "left.\n"
     "Start as many agents as you like, wherever the sweep's directory is. A trial that a job was\n"
     "stopped in, or killed in, is gone on with by the next (docs/guide/sweep.md).\n\n"

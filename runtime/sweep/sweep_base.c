@@ -1,4 +1,4 @@
-/* A sweep beside what its runs have in common: where it lies, and whether a command line's runs can
+/* A sweep and what its runs have in common: where it lies, and whether a command line's runs can
  * be its. */
 #include <ctype.h>
 #include <stdio.h>

@@ -30,7 +30,7 @@ static const char usage[] =
     "Makes a sweep of hyperparameters from a file as `wandb sweep` takes it, and says which runs\n"
     "train its trials; docs/guide/sweep.md tells more.\n\n"
     "  dlrun sweep sweep.yaml models/cnn_regressor.dl --config test2\n"
-    "  dlrun agent sweeps/ID           trains one trial behind the other; start as many as you "
+    "  dlrun agent sweeps/ID           trains one trial after the other; start as many as you "
     "like\n"
     "  dlrun models/cnn_regressor.dl --config test2 --sweep_id=ID      trains one, under srun, "
     "too\n"
@@ -132,7 +132,7 @@ static void tell_made(const dl_console *out, const dl_sweep_file *f, const char 
     for (int i = 0; i < f->n; i++) dl_putf(&b, "%s %s", i ? "," : "", f->parameters[i].name);
     dl_putf(
         &b,
-        "\n  trials, one behind the other:  dlrun agent %s\n  one trial:                     dlrun",
+        "\n  trials, one after the other:  dlrun agent %s\n  one trial:                     dlrun",
         dir);
     if (ranks > 1) dl_putf(&b, " -n %d", ranks);
     put_words(&b, argc, argv);

@@ -16,7 +16,7 @@ static const char *share_text(dl_run_job *p, const char *text, dl_error *err) {
                         .to = &n,
                         .what = "broadcast of a trial's length"};
     if (!dlr_comm_all(p->comm, &c, err)) return NULL;
-    int64_t words = n / (int64_t)sizeof(int64_t) + 1; /* with a NUL behind the text */
+    int64_t words = n / (int64_t)sizeof(int64_t) + 1; /* with a NUL after the text */
     int64_t *all = DL_NEWS(p->arena, int64_t, words);
     if (text) memcpy(all, text, (size_t)n);
     c.count = words, c.from = c.to = all, c.what = "broadcast of a trial's values";

@@ -175,7 +175,7 @@ static bool explain(const dlr_saving *s, const dl_error *fault, dl_error *err) {
     if (fault->code != DL_NUMERIC) return dl_fail(err, fault->code, "%s", fault->message);
     const dlr_state *at = &s->content.state; /* a run that cannot go on is not worth keeping */
     return dl_fail(err, DL_NUMERIC,
-                   "%s behind step %lld, epoch %lld: stopped; nothing was saved of this step, and "
+                   "%s after step %lld, epoch %lld: stopped; nothing was saved of this step, and "
                    "checkpoints stay "
                    "as they were. A lower start_lr may help; DLR_DEBUG=nan stops at the op that "
                    "makes such a value",
@@ -245,7 +245,7 @@ static bool end_job(dlr_saver *s, dl_error *err) {
     bool ok = dlr_background_wait(s->thread, &took, err);
     s->waited += dl_clock_seconds() - began;
     s->wrote += took;
-    dlr_log_debug("checkpoint of step %lld: %s behind %.3f sec",
+    dlr_log_debug("checkpoint of step %lld: %s after %.3f sec",
                   (long long)s->saving->content.state.iteration, ok ? "written" : "not written",
                   took);
     return ok;

@@ -45,7 +45,7 @@ bool dlr_run_check_replicas(dlr_run *r, dl_error *err) {
     const dlr_run_ranks *ranks = &r->o->ranks;
     if (!ranks->comm || !ranks->check_every || r->at.iteration % ranks->check_every) return true;
     char what[64];
-    snprintf(what, sizeof what, "the weights behind step %lld", (long long)r->at.iteration);
+    snprintf(what, sizeof what, "the weights after step %lld", (long long)r->at.iteration);
     return dlr_comm_same(ranks->comm, 0, hash_weights(r), what, err);
 }
 

@@ -45,7 +45,7 @@ static bool open_metrics(dlr_run *r, bool restored, int64_t newest, dl_error *er
     if (!metrics) return false;
     dlr_sinks_add_metrics(r->arena, &r->sinks, metrics);
     if (restored && repair.later + repair.torn)
-        dlr_log_info("%d points behind the checkpoint are dropped and will be written again",
+        dlr_log_info("%d points after the checkpoint are dropped and will be written again",
                      repair.later + repair.torn);
     return true;
 }
@@ -107,7 +107,7 @@ bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     bool anew = !restored || r->other;
     if (anew && !dlr_rundir_renew(r->arena, dir, &kept, err)) return false;
     if (kept)
-        dlr_log_info("starting anew where an earlier run was, which is now run %s beside it "
+        dlr_log_info("starting anew where an earlier run was, which is now run %s next to it "
                      "(--resume would have gone on)",
                      kept);
     if (r->source && !copy_points(r, err)) return false;

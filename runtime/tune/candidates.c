@@ -1,5 +1,5 @@
-/* A kernel's ways on the device: the same inputs for each, their results beside those of the first,
- * and their times. */
+/* A kernel's ways on the device: the same inputs for each, their results compared with those of the
+ * first, and their times. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static double terms_of(const dl_kernel *k) {
 }
 
 /* Operands of the sum are of either sign, so that a term too many or too few shows, and so small
- * that sums are about 1, as what an optimizer has beside them is; other floats are positive, as
+ * that sums are about 1, as the optimiser's other state is; other floats are positive, as
  * second moments and counts are; and integers 1. */
 static void fill_piece(void *context, int64_t unit, int thread) {
     const fill *f = context;

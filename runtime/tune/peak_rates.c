@@ -40,7 +40,7 @@ static void time_program(dlr_exec *exec, int program, double work, double *best)
         *best = work / (double)all; /* a nanosecond: 1e9 a second */
 }
 
-/* Best rate of some rounds: a ceiling is what the machine can do, not what it did beside its
+/* Best rate of some rounds: a ceiling is what the machine can do, not its rate among its
  * neighbours. */
 bool dl_ceilings_measure(dl_ceilings *c, dl_error *err) {
     for (int i = 0; i < ROUNDS; i++) {

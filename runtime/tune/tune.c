@@ -127,7 +127,8 @@ static bool choose(void *user, int n, dl_coded *kernels, dl_error *err) {
     return ok;
 }
 
-/* Device, driver, target, compiler and libraries: what a kernel's time depends on beside itself. */
+/* Device, driver, target, compiler and libraries: that a kernel's time depends on, besides itself.
+ */
 static bool find_key(dl_arena *arena, dl_tuning *t, dl_error *err) {
     int version = 0;
     uint64_t toolchain;
