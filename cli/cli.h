@@ -1,4 +1,4 @@
-/* What the programs share: how they start and end, list their commands, parse a command line and
+/* Shared by the programs: how they start and end, list their commands, parse a command line and
  * print. Libraries do none of this. */
 #ifndef CLI_H
 #define CLI_H

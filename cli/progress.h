@@ -1,4 +1,4 @@
-/* What every simulating command shows while it works, and how it is stopped. */
+/* The progress bar of a simulating command, and how the command is stopped. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 #include "ir/base/status.h"

@@ -4,11 +4,11 @@
 #include "frontends/yaml/config.h"
 #include "passes/pass.h"
 
-/* Of keys that exclude each other the one that holds, so that the configuration says what happens:
+/* Resolves keys that exclude each other, so that the configuration says what happens:
  * `scheduler` (recipes minimal and tracked) unless a stronger source sets lr_schedule, and a cosine
  * of epochs where max_cosine_lr_epochs alone is given; local_batch_size unless a stronger source
  * sets global_batch_size; num_iters and num_epochs alike. The optimiser's options that nobody gives
- * get its own numbers; a warning tells of those given beside it that it has not. Called once all
+ * get its own numbers; a warning tells of those given in addition that it lacks. Called once all
  * sources are read. */
 bool dl_recipe_resolve(dl_config *c, dl_error *err);
 /* The training options of a resolved configuration. Errors: DL_INPUT, DL_USAGE: keys contradict

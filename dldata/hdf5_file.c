@@ -37,8 +37,7 @@ bool hdf5_file_prepare(const char *path, uint64_t need, dl_error *err) {
         return dl_fail(err, DL_IO, "path too long: %.100s...", path);
     if (!dl_make_dirs(dir, 0777, err) || !dl_output_check(path, err)) return false;
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return true; /* a device has no disk behind it */
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return true; /* a device has no disk */
     return hdf5_disk_check(path, dir, need, err);
 }
 

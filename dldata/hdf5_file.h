@@ -40,7 +40,7 @@ bool hdf5_file_prepare(const char *path, uint64_t need, dl_error *err);
  * DL_IO. */
 bool hdf5_disk_check(const char *path, const char *dir, uint64_t need, dl_error *err);
 /* Written whole or not at all (ir/base/output.h): a failure, or a request to stop (err stays
- * DL_OK), leaves nothing behind and an older file whole. Errors: DL_IO, DL_USAGE. */
+ * DL_OK), leaves nothing, and an older file whole. Errors: DL_IO, DL_USAGE. */
 bool hdf5_file_write(const char *path, const hdf5_contents *c, const dl_console *console,
                      dl_error *err);
 #endif

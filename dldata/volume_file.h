@@ -15,7 +15,7 @@ uint64_t volume_file_bytes(int size);
  * space. Errors: DL_IO, DL_USAGE. */
 bool volume_file_prepare(const char *path, int size, dl_error *err);
 /* Written whole or not at all (ir/base/output.h): a failure, or a request to stop (err stays
- * DL_OK), leaves nothing behind and an older file whole. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
+ * DL_OK), leaves nothing, and an older file whole. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
 bool volume_file_write(const char *path, const nbody_setup *s, const float *nbody,
                        const float *hydro, const dl_console *console, dl_error *err);
 #endif

@@ -14,7 +14,7 @@
  * blocks (0: they begin as they are numbered). 0: done; 1: error[size] says what went wrong. One
  * launch of an object at a time. And int dl_emulated_arguments(const char *kernel, int *maps, int
  * *pointers, int table[2]); which tells how many arguments a kernel takes, and how many of them,
- * the first ones, are tensor maps (dl_emulated_map, in DL_MAP_BYTES), and how many behind them
+ * the first ones, are tensor maps (dl_emulated_map, in DL_MAP_BYTES), and how many after them
  * pointers; where its only one is a table (ir/plan/plan.h), for how many numbers and pointers it
  * has room, else 0; -1: there is no such kernel. Where DLR_EMULATE is "address", objects are made
  * with -fsanitize=address; who loads one must run under that, too. */

@@ -32,8 +32,8 @@ static double flops_of(const dl_bench *b) {
     return flops;
 }
 
-/* Of one launch, in ms: what it took, and what it would at the ceiling that is the lower one for
- * it. */
+/* One launch, in ms: the time it took, and the time it would take at the ceiling that is the lower
+ * one for it. */
 typedef struct {
     double ms, floor_ms;
     bool memory; /* that of memory */

@@ -1,4 +1,4 @@
-/* What `dlc bench` found, as text or as JSON. */
+/* The results of `dlc bench`, as text or as JSON. */
 #ifndef DL_BENCH_REPORT_H
 #define DL_BENCH_REPORT_H
 #include "compiler/session.h"

@@ -1,4 +1,4 @@
-/* What ranks ask of file systems for their data: counted while the data of a configuration are
+/* The load of ranks on file systems: counted while the data of a configuration are
  * opened here and some samples read (ir/base/file_calls.h), and multiplied. */
 #ifndef DL_READING_H
 #define DL_READING_H
@@ -22,9 +22,10 @@ typedef struct {
     dl_reading_part train, valid;
 } dl_reading;
 
-/* Of a session whose graphs are as the front end built them. Reads some samples; what opening would
- * load besides is counted on paper (DLR_OPEN_ON_PAPER). `by_device`: a device makes the samples
- * where their loader knows how. Forks as dl_samples_open does. Faults are what is missing. */
+/* Estimates the load for a session whose graphs are as the front end built them. Reads some
+ * samples; what opening would load besides is counted on paper (DLR_OPEN_ON_PAPER). `by_device`: a
+ * device makes the samples where their loader knows how. Forks as dl_samples_open does. Faults are
+ * what is missing. */
 void dl_reading_look(dl_session *s, bool by_device, dl_reading *out);
 
 /* A job of so many ranks. */
@@ -34,7 +35,7 @@ typedef struct {
     double step_ms;
 } dl_reading_job;
 
-/* What one of its ranks asks for. */
+/* The load of one of its ranks. */
 typedef struct {
     int64_t steps;       /* in an epoch; 0: there are too few samples for so many ranks */
     dl_file_calls step;  /* a training step */

@@ -125,7 +125,7 @@ typedef struct {
     int64_t peak;
 } line;
 
-/* What the target's model of costs says of each launch. */
+/* Each launch's time by the target's cost model. */
 static const double *predict_launches(dl_arena *arena, const dl_plan *plan,
                                       const dl_plan_program *p) {
     double *us = DL_NEWS(arena, double, p->launches.n + 1);
@@ -229,7 +229,7 @@ static void print(const dl_console *out, const dl_session *s, const line *lines,
 
 /* ---- the network ---- */
 
-/* What is described, or nothing, with as many ranks to measure it between as --measure says. */
+/* The network as described, and as many ranks to measure it between as --measure says. */
 static bool read_network(const dl_config *c, dl_network *network, int *measure, dl_error *err) {
     const char *text = dl_config_option(c, "measure");
     char *end = NULL;

@@ -34,7 +34,7 @@ typedef struct {
 
 /* ---- pieces ---- */
 
-/* What a rank has of a tensor: elements [first, first + n) along an axis; axis -1: all of it. */
+/* A rank's part of a tensor: elements [first, first + n) along an axis; axis -1: all of it. */
 typedef struct {
     int axis;
     int64_t first, n;
@@ -137,7 +137,7 @@ static void read_pieces(const stage *s, const char *name, int64_t n, float *to) 
     }
 }
 
-/* What a parameter's gradient is off by, and its norm, squared. */
+/* The error of a parameter's gradient, and its norm, squared. */
 static bool compare(const stage *s, const dl_plan_result *r, double *off, double *all,
                     dl_error *err) {
     dlr_view want = dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, r->name);

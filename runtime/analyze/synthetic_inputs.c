@@ -14,7 +14,7 @@ static void set_hyper(dlr_exec *exec, const char *name, double value) {
     if (v.type) dlr_state_write(exec, v, DL_F64, &value);
 }
 
-/* What is drawn: noise, class numbers below `count`, or moments as after some steps. */
+/* The distribution: noise, class numbers below `count`, or moments as after some steps. */
 typedef enum { NOISE, CLASSES, MEAN, CENTRE, SQUARE } kind;
 typedef struct {
     kind kind;

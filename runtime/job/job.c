@@ -61,7 +61,7 @@ bool dl_job_join(dl_run_job *p, dlr_comm_lost_fn *lost, void *context, dl_error 
 
 /* ---- the model ---- */
 
-/* What is not built yet is refused, never quietly left out. */
+/* Refuses combinations that are not implemented. */
 static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
     if (!dl_config_bool(c, DL_KEY_save_checkpoint))
         return dl_config_fail(
@@ -102,7 +102,7 @@ static bool open_session(dl_run_job *p, dl_error *err) {
     return dl_samples_settle(c, err);
 }
 
-/* What local_batch_size, and a batch size of each rank, made of it, for log and record. */
+/* The global batch size that the run's keys come to, for log and record. */
 static bool settle_batch(const dl_run_job *p, dl_error *err) {
     return dl_config_set(p->config, DL_KEY_global_batch_size,
                          dl_format(p->arena, "%lld", (long long)p->global_batch), err) &&

@@ -78,7 +78,7 @@ void dl_job_close(dl_run_job *p);
 
 /* ---- job_warnings.c ---- */
 
-/* What is taken, but will hardly do what was meant. */
+/* Warns of settings that will hardly do what was meant. */
 void dl_job_add_warnings(dl_run_job *p);
 /* Tells all warnings, once: in the log if there is one, and else on standard error. */
 void dl_job_tell_warnings(dl_run_job *p);
@@ -88,7 +88,7 @@ void dl_job_tell_warnings(dl_run_job *p);
 /* The session's plan, from the cache or compiled; afterwards the session is gone. Errors: those of
  * compiling; DL_PEER. */
 bool dl_job_compile(dl_run_job *p, dl_error *err);
-/* What --dry_run says of the plan: parameters, memory, kernels; as JSON where that is asked for. */
+/* The report of --dry_run: parameters, memory, kernels; as JSON where that is asked for. */
 bool dl_job_print_plan(const dl_run_job *p, dl_error *err);
 /* Opens the plan on its device, ready to run. */
 bool dl_job_load_plan(dl_run_job *p, dl_error *err);

@@ -49,7 +49,7 @@ static dlr_ranks ranks_of(const dl_run_job *p) {
     return (dlr_ranks){p->comm, p->comm ? DL_NRANK_GROUPS : 0, p->groups};
 }
 
-/* What a checkpoint's copy takes, from which it is written while training goes on. */
+/* Bytes of a checkpoint's copy, from which it is written while training goes on. */
 static int64_t copy_bytes(const dl_run_job *p) {
     dl_error none = {0}; /* ranks that are not those of the plan are found where it is opened */
     dlr_ranks ranks = ranks_of(p);
@@ -77,7 +77,7 @@ static const char *data_text(const dl_run_job *p) {
                                    : "");
 }
 
-/* What the run will take of the device, with what is in use there now; nothing where that is the
+/* The run's memory on the device, and the memory in use there now; nothing where that is the
  * host. */
 static void print_device(const dl_run_job *p, const dlr_device_memory *m) {
     char held[64] = "";

@@ -1,4 +1,4 @@
-/* What a run warns of: kept until there is a log to hold it. */
+/* A run's warnings, kept until there is a log to hold it. */
 #include "runtime/formats/log.h"
 #include "runtime/job/job.h"
 #include "runtime/setup/dataset_options.h"

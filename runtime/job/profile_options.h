@@ -6,7 +6,7 @@
 #include "runtime/report/ranges.h"
 #include "runtime/train/rundir.h"
 
-/* What looks at a run of the executor, which is on that device (dlr_exec_options), for
+/* The profilers of an executor's run, which is on that device (dlr_exec_options), for
  * dlr_train_options.ranges; log lines say what was found.
  *
  * asked (--profile): the first epoch's steps are recorded, into the run's profile.json and

@@ -20,14 +20,14 @@ bool dl_resume_check(dl_arena *arena, const dl_config *c, int ranks, dl_error *e
     if (!dl_config_bool(c, DL_KEY_resume)) return true;
     if (named) return dlr_checkpoint_find(arena, named, &place, err);
     if (has_checkpoint(arena, c, own)) return true;
-    dl_run_dirs beside = dl_run_dirs_beside(arena, c, ranks);
-    for (int i = 0; i < beside.n; i++)
-        if (has_checkpoint(arena, c, beside.at[i]))
+    dl_run_dirs others = dl_run_dirs_beside(arena, c, ranks);
+    for (int i = 0; i < others.n; i++)
+        if (has_checkpoint(arena, c, others.at[i]))
             return dl_fail(
                 err, DL_USAGE,
                 "--resume: %.250s has no checkpoint, but %.250s next to it has, of another number "
                 "of "
                 "ranks: --resume=%.250s goes on from that one, --resume=false begins anew",
-                own, beside.at[i], beside.at[i]);
+                own, others.at[i], others.at[i]);
     return true;
 }

@@ -11,6 +11,6 @@
  * WANDB_RUN_ID that can be none; those of dl_run_fill. */
 bool dl_tracking_options(dl_arena *arena, const dl_config *c, int ranks,
                          dlr_wandb_options **options, dl_error *err);
-/* What is to be told of it: that WANDB_MODE=online sends nothing. NULL: nothing. */
+/* A warning that WANDB_MODE=online sends nothing. NULL: nothing. */
 const char *dl_tracking_warning(const dlr_wandb_options *options);
 #endif

@@ -26,7 +26,7 @@ static const mpi_family families[] = {{"openmpi", "Open", {"--oversubscribe", "-
                                       {"mpich", "HYDRA", {"-disable-auto-cleanup"}},
                                       {"mpich", "Intel", {NULL}}};
 
-/* What follows -n, -nN, --ranks or --ranks=N at argv[*i]; NULL: it is none of them. */
+/* The text that follows -n, -nN, --ranks or --ranks=N at argv[*i]; NULL: it is none of them. */
 static const char *count_at(int argc, char **argv, int *i) {
     static const char long_name[] = "--ranks";
     const char *arg = argv[*i];

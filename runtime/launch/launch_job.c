@@ -134,7 +134,7 @@ static void read_ranks(dl_mpirun *j) {
     if (f) fclose(f);
 }
 
-/* What /proc/PID/stat says: the letter of its state, and its parent; false: it is gone. */
+/* From /proc/PID/stat: the letter of its state, and its parent; false: it is gone. */
 static bool look_at(pid_t pid, char *state, pid_t *parent) {
     char path[64], text[400];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -150,14 +150,15 @@ static bool look_at(pid_t pid, char *state, pid_t *parent) {
     return true;
 }
 
-/* Of a run that fails before all have met: who may be the reason. */
+/* Names the ranks that may be the reason, where a run fails before all have met. */
 static void name_missing(const dl_mpirun *j) {
     for (int i = 0; i < j->n && !j->whole; i++)
         if (!j->ranks[i].pid && !j->ranks[i].told)
             report(j, "rank %d has not begun, or is on another machine", i);
 }
 
-/* Of a run that fails: they would end neither by themselves nor by mpirun's SIGTERM. */
+/* Stopped ranks of a run that fails: they would end neither by themselves nor by mpirun's SIGTERM.
+ */
 static void kill_stopped(dl_mpirun *j) {
     for (int i = 0; i < j->n; i++) {
         rank_process *r = &j->ranks[i];
@@ -291,7 +292,7 @@ static void kill_children(void) {
     }
 }
 
-/* What no rank has told is mpirun's own, or of a rank that was killed. */
+/* A status that no rank has reported is mpirun's own, or of a rank that was killed. */
 static int status_of(const dl_mpirun *j) {
     int status = WIFEXITED(j->status) ? WEXITSTATUS(j->status) : 128;
     bool lost = j->late;

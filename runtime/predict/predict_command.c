@@ -380,7 +380,7 @@ static void print_json(const dl_predict_job *job, const char *path, int threads)
     dl_buf_free(&b);
 }
 
-/* Of each channel, whose units may differ. */
+/* By channel, since units may differ. */
 static void print_errors(const dl_predict_job *job, const char *what,
                          double (*error)(const dlr_score *, int64_t, int64_t)) {
     for (int64_t s = 0; s < job->steps; s++) {

@@ -1,4 +1,4 @@
-/* What the parts of `dlrun predict` share. */
+/* Shared by the files of `dlrun predict`. */
 #ifndef DLC_PREDICT_JOB_H
 #define DLC_PREDICT_JOB_H
 #include "compiler/session.h"
@@ -93,7 +93,7 @@ typedef struct {
 bool dl_predict_input(dl_predict_job *job, dl_error *err);
 /* The samples of file number `file` of each input; *in_order: it has an axis of them. */
 int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order);
-/* What the run's loader does to numbers, in job->scales, out, dt and crops; before
+/* Finds the normalisation of the run's loader, in job->scales, out, dt and crops; before
  * dl_session_predict, while the session has the model's targets. Errors: a loader whose work is not
  * done here; those of its files. */
 bool dl_predict_scales(dl_predict_job *job, dl_error *err);

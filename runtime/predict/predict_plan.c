@@ -88,7 +88,7 @@ static bool same_size(const dlr_extent *a, const dlr_extent *b) {
     return memcmp(a->size, b->size, sizeof a->size) == 0;
 }
 
-/* What a piece of an input of this type is. */
+/* The type of a piece of an input of this type. */
 static dlr_extent set_tile(dl_predict_job *job, int input, const dl_type *t) {
     dlr_predict_input *in = &job->engine.input[input];
     in->whole = job->input[input].whole;

@@ -63,7 +63,7 @@ static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
                               (double)n * 4 / 0x1p20);
 }
 
-/* What an output is in the data's units, and that as an input. */
+/* An output in the data's units, and normalised as an input. */
 static float undo(const dl_predict_job *job, int64_t c, float v) {
     return job->out.mean ? v * job->out.deviation[c] + job->out.mean[c] : v;
 }
@@ -126,7 +126,7 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
     return true;
 }
 
-/* What the prediction of this step is compared with: the target's same sample, or of weather the
+/* The truth for this step's prediction: the target's same sample, or of weather the
  * field so many steps of time later, if there is one. */
 static void find_truth(passage *p) {
     const dl_predict_job *job = p->job;

@@ -1,4 +1,4 @@
-/* What the run's loader did to numbers: the same is done to what is predicted from, and undone to
+/* The normalisation of the run's loader: done to inputs of predictions, undone to
  * what comes of it. */
 #include "runtime/data/array_dataset.h"
 #include "runtime/data/statistics.h"

@@ -214,7 +214,7 @@ static const char *list_arrays(dl_arena *arena, const dlr_arrays *arrays, bool t
     return text;
 }
 
-/* What stands under `inputs` and `targets` is the model's, all of it and nothing else. */
+/* `inputs` and `targets` name the model's inputs and targets, all of them and nothing else. */
 static bool check_group(dl_arena *arena, const dl_yaml *section, bool targets,
                         const dlr_arrays *arrays, dl_error *err) {
     const char *group = targets ? "targets" : "inputs";

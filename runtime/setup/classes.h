@@ -11,7 +11,8 @@ int64_t dl_classes_count(const dl_module *m, const dl_var *v);
 
 typedef DL_ARRAY(dlr_classed) dl_classes;
 
-/* Of all inputs and targets: to be asked before passes rewrite the module. Truth values have two.
+/* The bounds of all inputs and targets: to be asked before passes rewrite the module. Truth values
+ * have two.
  */
 dl_classes dl_classes_find(dl_arena *arena, const dl_module *m);
 /* Only of those that are read as they are by what makes a number beyond it NaN or infinite

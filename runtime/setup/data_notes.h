@@ -1,4 +1,4 @@
-/* What a run says of its data before it begins. */
+/* Notes and warnings about a run's data, before it begins. */
 #ifndef DLC_DATA_NOTES_H
 #define DLC_DATA_NOTES_H
 #include "compiler/session.h"

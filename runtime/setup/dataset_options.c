@@ -26,7 +26,7 @@ static const struct {
                            DL_KEY_Nsamples_val,
                            DL_KEY_limit_nsamples_val}};
 
-/* What the makers of options see. */
+/* The arguments of functions that make options. */
 typedef struct {
     dl_arena *arena;
     const dl_session *session;
@@ -66,7 +66,7 @@ static int64_t limit_of(const request *q) {
     return limit->kind == DL_YAML_INT ? limit->integer : INT64_MAX;
 }
 
-/* Of data that could be drawn without end: Nsamples, or the limit. */
+/* The samples of data that could be drawn without end: Nsamples, or the limit. */
 static int64_t samples_of(const request *q) {
     int64_t n = dl_config_int(q->config, keys[q->split].samples), limit = limit_of(q);
     return limit < n ? limit : n;
@@ -252,8 +252,8 @@ bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, 
 static const struct {
     const char *name;
     maker *open;
-    /* What says how many samples there are, in training and validation: Nsamples, or a folder of
-     * files. */
+    /* The key that says how many samples there are, in training and validation: Nsamples, or a
+     * folder of files. */
     dl_key samples[2];
 } makers[] = {
     {"synthetic", open_noise, {DL_KEY_Nsamples, DL_KEY_Nsamples_val}},

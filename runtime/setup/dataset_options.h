@@ -1,4 +1,4 @@
-/* What a configuration says of data, and a model of its types, as a data set. */
+/* A data set, from a configuration's data keys and a model's types. */
 #ifndef DLC_SAMPLES_H
 #define DLC_SAMPLES_H
 #include "compiler/session.h"
@@ -10,16 +10,16 @@
  * far as keys do not say otherwise. */
 bool dl_samples_settle(dl_config *config, dl_error *err);
 
-/* What the model takes: inputs, then targets, each without N. Errors: dlr_arrays_add's. */
+/* The model's arrays: inputs, then targets, each without N. Errors: dlr_arrays_add's. */
 bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err);
 
-/* Of a session whose graphs are as the front end built them; `opening` as in dataset.h. Errors:
- * those of the loader; DL_INPUT for a model that it does not serve; DL_USAGE or DL_INPUT at the key
- * for too few samples. */
+/* Opens the data set of a session whose graphs are as the front end built them; `opening` as in
+ * dataset.h. Errors: those of the loader; DL_INPUT for a model that it does not serve; DL_USAGE or
+ * DL_INPUT at the key for too few samples. */
 dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split,
                              dlr_opening opening, dl_error *err);
 
-/* Of data of one's own the files say how many samples there are: sets Nsamples or Nsamples_val to
+/* An array dataset's files say how many samples there are: sets Nsamples or Nsamples_val to
  * it, so that what a run records of itself can be run again. */
 bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, dl_error *err);
 
@@ -28,7 +28,7 @@ bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, 
 bool dl_samples_by_device(const dl_config *config);
 /* Whether it is to hold their numbers, too: dali. */
 bool dl_samples_held(const dl_config *config);
-/* Whose samples: data_loader_config; with these two those of the data that other keys name: a map
+/* The loader: data_loader_config; with these two those of the data that other keys name: a map
  * of `data`, data_dir, train_dir, a set that `data` names. */
 const char *dl_samples_loader(const dl_config *config);
 

@@ -70,7 +70,7 @@ static bool mismatch(const char *target, const char *device, dl_error *err) {
     return dl_fail(err, DL_USAGE, "--target=%s is not for --device=%s", target, device);
 }
 
-/* What compiles for it is there. */
+/* Is there a compiler for it? */
 static bool compiles(dl_arena *arena, const char *target, dl_error *err) {
     const dl_target *t = dl_target_find(target, err);
     uint64_t key;

@@ -17,7 +17,7 @@ typedef struct {
  * DL_RESOURCE (no driver, no such device), DL_USAGE (a target that is not of the device). */
 bool dl_device_choose(dl_arena *arena, const char *device, const char *target,
                       dl_device_choice *choice, dl_error *err);
-/* Of several ranks on a machine each takes a device: that of its number there, or the only one that
+/* Several ranks on a machine: each takes a device: that of its number there, or the only one that
  * it sees. `device` as it was chosen ("cuda"; others stay as they are). Errors: DL_USAGE (one
  * device, by number, for several ranks), DL_RESOURCE (no driver, fewer devices than ranks). */
 const char *dl_device_of_rank(dl_arena *arena, const char *device, const dlr_world *world,

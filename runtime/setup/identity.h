@@ -1,9 +1,9 @@
-/* What a checkpoint records of its model, so that a resume can say what is another one now. */
+/* A model's identity in a checkpoint, so that a resume can say what is another one now. */
 #ifndef DL_IDENTITY_H
 #define DL_IDENTITY_H
 #include "compiler/session.h"
 #include "runtime/train/train.h"
 
-/* Of a session whose graphs are as the front end built them, in the arena. */
+/* Identifies the model of a session whose graphs are as the front end built them, in the arena. */
 dlr_run_model dl_identify(dl_arena *arena, const dl_session *s);
 #endif

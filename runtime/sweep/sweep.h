@@ -39,7 +39,7 @@ void dl_sweep_print_help(const dl_console *out, const char *usage, const dl_opti
 /* Takes an option out of the words of a command line: "--NAME VALUE" and "--NAME=VALUE", or, where
  * it has no value, "--NAME". */
 void dl_sweep_drop(int *argc, char **argv, const char *name, bool has_value);
-/* What new trials are made by: names and values of the file, folders with `prefix`. */
+/* Makes new trials: names and values of the file, folders with `prefix`. */
 dlr_trial_maker dl_sweep_maker(const dl_sweep_file *file, const char *prefix);
 /* EXPDIR/sweeps/ID/sweep.yaml, read. NULL: DL_USAGE where there is no such sweep; as dl_sweep_read.
  */

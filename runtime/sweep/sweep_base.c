@@ -115,7 +115,7 @@ void dl_sweep_drop(int *argc, char **argv, const char *name, bool has_value) {
 
 /* ---- the runs ---- */
 
-/* What stands in front of the names of trials: CONFIG_RUN_ as recipe tracked has it, in letters
+/* The prefix of trials' names: CONFIG_RUN_ as recipe tracked has it, in letters
  * that mean nothing in a path of a configuration. */
 static const char *prefix_of(dl_arena *arena, const dl_config *c) {
     char *prefix = dl_format(arena, "%.20s_%.20s_", c->name, dl_config_str(c, DL_KEY_run_num));

@@ -60,7 +60,7 @@ static bool feed(void *loop, dl_error *err) {
     return true;
 }
 
-/* Of all ranks, whose loss it is, each searches. */
+/* The loss is of all ranks, and each searches. */
 static bool find_and_fail(dlr_run *r, double loss, dl_error *err) {
     const dlr_state at = r->at;
     const char *where = dlr_run_find_not_finite(r);

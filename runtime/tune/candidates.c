@@ -52,7 +52,7 @@ static void fill_piece(void *context, int64_t unit, int thread) {
     dlr_convert(f->dtype, f->to + first * dl_dtype_bytes(f->dtype), DL_F32, numbers, n);
 }
 
-/* What is multiplied, and has either sign. */
+/* A factor, of either sign. */
 static bool is_operand(const dl_kernel *k, int param) {
     if (dl_kernel_call(k)) return true;
     const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
@@ -87,8 +87,8 @@ static void fill_inputs(const dl_tuning *t, dlr_exec *exec, const dl_trial *tria
  * square. */
 typedef struct {
     double part;
-    double
-        beside; /* the share of elements that may be further: those on the other side of a step */
+    double discontinuous; /* the share of elements that may be further: those on the other side of a
+                             step */
 } tolerance;
 
 static bool is_step(const dl_kinstr *in) {
@@ -111,7 +111,7 @@ static tolerance tolerance_of(const dl_kernel *k) {
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         dl_dtype type = in->kind == DL_K_STORE ? k->params.at[in->param].type.dtype : in->type;
-        if (is_step(in)) t.beside = 1e-4, t.part = fmax(t.part, rounding_of(DL_BF16));
+        if (is_step(in)) t.discontinuous = 1e-4, t.part = fmax(t.part, rounding_of(DL_BF16));
         if (in->kind != DL_K_LOAD) t.part = fmax(t.part, rounding_of(type));
     }
     return t;
@@ -146,7 +146,7 @@ static void compare_piece(void *context, int64_t unit, int thread) {
         if (is_off(c, want[i], got[i])) c->off[unit]++, c->first[unit] = from + i;
 }
 
-/* What the first way has left, by output, as the host keeps it. */
+/* The results of the first variant, by output, as the host keeps it. */
 typedef struct {
     char **at;
     double *square; /* root of the mean square */
@@ -216,7 +216,7 @@ static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl
             if (first < 0 && c.off[u]) first = c.first[u];
             off += c.off[u];
         }
-        if ((double)off <= may.beside * (double)c.n) continue;
+        if ((double)off <= may.discontinuous * (double)c.n) continue;
         double two[2];
         int64_t at = first * dl_dtype_bytes(c.dtype);
         dlr_convert(DL_F64, &two[0], c.dtype, c.got + at, 1),

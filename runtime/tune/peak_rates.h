@@ -1,4 +1,4 @@
-/* What the machine can do at most, measured with the threads that a plan runs on: what its kernels
+/* The machine's peak rates, measured with the threads that a plan runs on: what its kernels
  * are held against. */
 #ifndef DL_CEILINGS_H
 #define DL_CEILINGS_H
@@ -17,7 +17,7 @@ typedef struct {
  * else dl_peak_plan, dl_cuda_peak_plan and dlr_exec_open give. */
 bool dl_ceilings_open(dl_arena *arena, const dl_plan *plan, const dl_target *target,
                       const char *device, int threads, dl_ceilings *ceilings, dl_error *err);
-/* What `gflops` counts: "f32", or "products of bf16". */
+/* The operations that `gflops` counts: "f32", or "products of bf16". */
 const char *dl_ceilings_of(const dl_plan *plan);
 /* Some rounds of each, a second or so in all. Errors: DL_RESOURCE (the device failed). */
 bool dl_ceilings_measure(dl_ceilings *ceilings, dl_error *err);

@@ -40,7 +40,7 @@ static bool note(const dl_tuning *t, dl_arena *arena, const char *dir, const dl_
 
 /* ---- trials ---- */
 
-/* What libraries offer for the kernel's product, some algorithms for each form. */
+/* The libraries' offers for the kernel's GEMM, some algorithms for each form. */
 static void ask(dl_tuning *t, const dlr_libraries_here *here, dl_trial *trial) {
     dl_call forms[DL_MOST_CALLS];
     dl_algorithm *offers = DL_NEWS(t->arena, dl_algorithm, DL_MOST_OFFERS);
