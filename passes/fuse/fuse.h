@@ -164,4 +164,11 @@ dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name);
 /* The kernel and the fused node of a cluster; `outs` are the values that others read. */
 dl_node *dl_fuse_build(dl_fusion *f, dl_cluster *cluster, int nouts, dl_value *const *outs,
                        const char *name);
+
+/* ---- fuse_reductions.c ---- */
+
+/* Kernels have sums, maxima and minima over at least one axis. A mean becomes a sum and a product;
+ * a reduction over no axis becomes its operand. The pass simplify does so too, but may be
+ * skipped. */
+void dl_fuse_lower_reductions(dl_graph *g, dl_arena *arena);
 #endif

@@ -18,7 +18,7 @@ CEILING = {
     "uses of 'behind' in sources (write 'after')": 159,
     "uses of 'beside' in sources (write 'next to', 'in addition to' or 'compared with')": 107,
     "lines of C over 100 characters": 0,
-    "lines of Markdown over 120 characters": 120,
+    "lines of Markdown over 120 characters": 0,
 }
 SLACK = 10
 
