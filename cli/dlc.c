@@ -7,8 +7,9 @@
 #include "runtime/analyze/analyze.h"
 
 static const dl_subcommand *const commands[] = {
-    &dl_subcommand_compile, &dl_subcommand_bench, &dl_subcommand_rehearse, &dl_subcommand_scale,
-    &dl_subcommand_verify,  &dl_subcommand_check, &dl_subcommand_explain,  &dl_subcommand_opt};
+    &dl_subcommand_compile,          &dl_subcommand_bench,  &dl_subcommand_simulate_ranks,
+    &dl_subcommand_estimate_scaling, &dl_subcommand_verify, &dl_subcommand_check,
+    &dl_subcommand_explain,          &dl_subcommand_opt};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 /* `dlc --help MODEL.dl`: the model's keys. */
@@ -29,7 +30,7 @@ static int print_usage(FILE *to) {
           "[ARGUMENT...]\n\ncommands:\n",
           to);
     for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(to, "  %-8s  %s\n", commands[i]->name, commands[i]->help);
+        fprintf(to, "  %-16s  %s\n", commands[i]->name, commands[i]->help);
     fputs(ENVIRONMENT_HELP
           "\n`dlc COMMAND --help` tells more, and `dlc --help MODEL.dl` the keys of a "
           "model; docs/reference/language.md, docs/reference/configuration.md and "
@@ -46,7 +47,11 @@ static int run(int argc, char **argv) {
     if (!strcmp(word, "--version")) return cli_print_version("dlc"), DL_OK;
     for (int i = 0; i < N_COMMANDS; i++) {
         names[i] = commands[i]->name;
-        if (!strcmp(word, names[i])) return cli_run("dlc", commands[i], argc - 1, argv + 1, NULL);
+        const char *former = commands[i]->former_name;
+        if (former && !strcmp(word, former))
+            fprintf(stderr, "dlc: warning: `dlc %s` is now called `dlc %s`\n", word, names[i]);
+        if (!strcmp(word, names[i]) || (former && !strcmp(word, former)))
+            return cli_run("dlc", commands[i], argc - 1, argv + 1, NULL);
     }
     const char *near = dl_nearest(word, names, N_COMMANDS);
     dl_error err = {0};

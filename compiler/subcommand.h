@@ -21,6 +21,7 @@ typedef struct {
 
 typedef struct {
     const char *name, *help; /* a line of the program's own help */
+    const char *former_name; /* still taken, with a warning; or NULL */
     const char *usage;       /* its help, before the options */
     const dl_option *options;
     void (*put_usage)(dl_buf *to); /* in the place of `usage`; NULL: that is all */

@@ -65,11 +65,20 @@ static dl_taken take_group(dl_config *c, dl_argument a, dl_error *err) {
     return DL_REFUSED;
 }
 
+static void warn_of_old_name(dl_config *c, const char *name) {
+    for (const dl_key_alias *a = dl_key_aliases; a->name; a++)
+        if (a->is_old && strcmp(a->name, name) == 0)
+            dl_push(c->state->arena, &c->warnings,
+                    dl_format(c->state->arena, "--%s is now called --%s", name,
+                              dl_key_rows[a->key].name));
+}
+
 dl_taken dl_config_take_argument(dl_config *c, dl_argument a, dl_error *err) {
     dl_taken group = take_group(c, a, err);
     if (group != DL_UNKNOWN_NAME) return group;
     dl_setting *s = dl_find_setting(c, a.name);
     if (!s) return DL_UNKNOWN_NAME;
+    warn_of_old_name(c, a.name);
     const dl_yaml *v =
         dl_key_parse(c->state->arena, s->row, a.text, (dl_yaml_place){.file = a.whole}, err);
     if (!v) return DL_REFUSED;

@@ -19,7 +19,7 @@
 /* "|keras|tracked|..." */
 static const char preset_names[] =
 #define PRESET(name, ...) "|" #name
-#include "frontends/yaml/presets.def"
+#include "compat/nersc/presets.def"
     ;
 #define DL_PRESET_NAMES (preset_names + 1)
 
@@ -40,7 +40,8 @@ const dl_key_row dl_key_rows[DL_N_KEYS] = {
 const dl_key_alias dl_key_aliases[] = {
 #define GROUP(title)
 #define KEY(...)
-#define ALIAS(name, key) {#name, DL_KEY_##key},
+#define ALIAS(name, key) {#name, DL_KEY_##key, false},
+#define OLD(name, key)   {#name, DL_KEY_##key, true},
 #include "frontends/yaml/config.def"
     {0},
 };
@@ -323,7 +324,7 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     }
 }
 
-/* Null; as its reader has it in recipe volumes, the string 'None'; and, as the files of minimal and
+/* Null; as its reader has it in preset volumes, the string 'None'; and, as the files of minimal and
  * tracked write it, a path of no letters. (On a command line that is a variable of the shell that
  * was meant to hold one.) */
 static bool is_null(const dl_key_row *row, const dl_yaml *v) {

@@ -111,7 +111,7 @@ static const char *default_name(const dl_yaml *file) {
     return usual[0];
 }
 
-/* Whether the file is one configuration instead of a map of several, as recipe keras' are: keys
+/* Whether the file is one configuration instead of a map of several, as preset keras' are: keys
  * stand at its top, and no configuration has one of the names that are looked for. */
 static bool is_single(const dl_config *c, const dl_yaml *file) {
     bool usual = dl_yaml_get(file, "base") || dl_yaml_get(file, "default"), keys = false;
@@ -154,7 +154,7 @@ static const struct {
     const char *name, *marks, *values, *of_optimizers;
 } presets[] = {
 #define PRESET(name, marks, values, of_optimizers) {#name, marks, values, of_optimizers},
-#include "frontends/yaml/presets.def"
+#include "compat/nersc/presets.def"
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets };
 
@@ -171,8 +171,9 @@ static bool has_marks(dl_arena *arena, const dl_yaml *map, const char *marks) {
  * match. */
 static bool take_preset(dl_config *c, const dl_yaml *chosen, dl_error *err) {
     dl_arena *arena = c->state->arena;
-    dl_setting *s = &c->state->settings.at[DL_KEY_recipe];
-    const dl_yaml *said = chosen ? dl_yaml_get(chosen, "recipe") : NULL;
+    dl_setting *s = &c->state->settings.at[DL_KEY_preset];
+    const dl_yaml *said = chosen ? dl_yaml_get(chosen, "preset") : NULL;
+    if (chosen && !said) said = dl_yaml_get(chosen, "recipe");
     if (said && !dl_setting_put(arena, s, said, DL_BY_FILE, err)) return false;
     int k = 0;
     if (s->value->kind == DL_YAML_NULL)
@@ -181,13 +182,13 @@ static bool take_preset(dl_config *c, const dl_yaml *chosen, dl_error *err) {
         while (strcmp(presets[k].name, s->value->text) != 0) k++; /* the key allows no others */
     dl_yaml_place nowhere = {0};
     const dl_yaml *values = dl_yaml_read_argument(arena, presets[k].values, presets[k].name, err);
-    if (!values) return false; /* no memory: tests/unit/test_recipes.c reads them all */
+    if (!values) return false; /* no memory: tests/unit/test_presets.c reads them all */
     if (s->value->kind == DL_YAML_NULL) s->value = dl_yaml_string(arena, presets[k].name, nowhere);
     return dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
 }
 
 bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
-    const char *preset = dl_config_str(c, DL_KEY_recipe);
+    const char *preset = dl_config_str(c, DL_KEY_preset);
     if (!preset) return true;
     int k = 0;
     while (strcmp(presets[k].name, preset) != 0) k++; /* the key allows no other names */
@@ -204,7 +205,7 @@ bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
 static bool take_model_name(dl_config *c, dl_error *err) {
     dl_arena *arena = c->state->arena;
     dl_setting *s = &c->state->settings.at[DL_KEY_model];
-    const char *name = s->value->text, *preset = dl_config_str(c, DL_KEY_recipe);
+    const char *name = s->value->text, *preset = dl_config_str(c, DL_KEY_preset);
     if (strchr(name, '/') || ends_with(name, ".dl") || access(name, F_OK) == 0) return true;
     const char *path = dl_find_data_file(arena, NAMES, err);
     const dl_yaml *all = path ? dl_yaml_read_file(arena, path, err) : NULL;
@@ -214,7 +215,7 @@ static bool take_model_name(dl_config *c, dl_error *err) {
     if (!meant)
         return dl_yaml_fail(
             err, s->value->place,
-            "model: %s is no file X.dl, and no model of recipe %s%s; %s has: %s",
+            "model: %s is no file X.dl, and no model of preset %s%s; %s has: %s",
             dl_yaml_quote(arena, name), preset,
             known && known->kind == DL_YAML_MAP ? nearest_map(arena, known, name) : "", path,
             known && known->kind == DL_YAML_MAP ? list_maps(arena, known) : "none");

@@ -148,7 +148,7 @@ void dl_options_put_help(dl_buf *b, const dl_option *options) {
 static void put_aliases(dl_buf *b, dl_key key, const char *quote) {
     const char *before = "; also ";
     for (const dl_key_alias *a = dl_key_aliases; a->name; a++) {
-        if (a->key != key) continue;
+        if (a->key != key || a->is_old) continue;
         dl_putf(b, "%s%s%s%s", before, quote, a->name, quote);
         before = ", ";
     }

@@ -21,6 +21,7 @@ extern const dl_key_row dl_key_rows[DL_N_KEYS];
 typedef struct {
     const char *name;
     dl_key key;
+    bool is_old; /* a former name */
 } dl_key_alias;
 extern const dl_key_alias dl_key_aliases[];
 

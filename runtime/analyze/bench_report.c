@@ -102,7 +102,7 @@ void dl_bench_print(const dl_console *out, dl_bench *b, bool kernels) {
         out,
         "  arithmetic    %.2f GFLOP a step, %.1f GFLOP/s: %.1f%% of this machine's %.1f in %s\n",
         flops * 1e-9, flops / step * 1e-6, 100 * flops / step * 1e-6 / b->gflops, b->gflops,
-        dl_ceilings_of(b->plan));
+        dl_peak_rates_counted(b->plan));
     dl_console_text(
         out, "  memory        %.1f MiB planned, %.1f MiB resident; a stream moves %.1f GB/s\n",
         (double)dl_plan_peak(b->plan, b->threads) / 1048576, (double)b->rss / 1048576, b->gbytes);
@@ -155,7 +155,8 @@ void dl_bench_print_json(const dl_console *out, dl_bench *b, bool kernels) {
         "\"%s\", "
         "\"peak_gbytes\": %.1f, \"share_of_peak\": %.4f, \"kernels_above_peak\": %d, ",
         1e3 * (double)b->session->batch / step, flops, flops / step * 1e-6, b->gflops,
-        dl_ceilings_of(b->plan), b->gbytes, flops / step * 1e-6 / b->gflops, count_above(out, b));
+        dl_peak_rates_counted(b->plan), b->gbytes, flops / step * 1e-6 / b->gflops,
+        count_above(out, b));
     if (b->memory.total)
         dl_console_text(
             out,

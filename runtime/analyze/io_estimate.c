@@ -28,7 +28,7 @@ static bool read_sample(const reader *r, int64_t i, dl_error *err) {
                       : dlr_dataset_sample(r->data, 0, i, r->out, r->scratch, err);
 }
 
-static bool count_samples(const reader *r, dl_reading_part *p, dl_error *err) {
+static bool count_samples(const reader *r, dl_io_part *p, dl_error *err) {
     double began = dl_clock_ms(), sum = 0, squares = 0;
     for (int64_t i = 0; i < p->samples && i < MOST_SAMPLES; i++) {
         if (i >= LEAST_SAMPLES && dl_clock_ms() - began > ENOUGH_MS) break;
@@ -45,7 +45,7 @@ static bool count_samples(const reader *r, dl_reading_part *p, dl_error *err) {
 }
 
 /* Samples as they come from the data set's first numbers on. */
-static bool read_some(const dlr_dataset *d, bool by_device, dl_reading_part *p, dl_error *err) {
+static bool read_some(const dlr_dataset *d, bool by_device, dl_io_part *p, dl_error *err) {
     dlr_raw raw[DLR_MAX_ARRAYS];
     const dlr_arrays *arrays = dlr_dataset_arrays(d);
     reader r = {.data = d, .numbers = by_device && dlr_dataset_raw(d, raw)};
@@ -62,7 +62,7 @@ static bool read_some(const dlr_dataset *d, bool by_device, dl_reading_part *p, 
 
 /* A run looks at its data before it compiles, and opens afterwards, for use, what was not whole
  * then: what only the latter reads is what opening on paper counts. */
-static bool look_at(dl_session *s, dlr_split split, bool by_device, dl_reading_part *p,
+static bool look_at(dl_session *s, dlr_split split, bool by_device, dl_io_part *p,
                     dl_file_calls *start, dl_error *err) {
     static const dlr_opening openings[] = {DLR_OPEN_PROBE, DLR_OPEN_ON_PAPER};
     bool whole = false;
@@ -81,9 +81,9 @@ static bool look_at(dl_session *s, dlr_split split, bool by_device, dl_reading_p
     return true;
 }
 
-void dl_reading_look(dl_session *s, bool by_device, dl_reading *out) {
+void dl_io_estimate_of(dl_session *s, bool by_device, dl_io_estimate *out) {
     dl_error err = {0};
-    *out = (dl_reading){0};
+    *out = (dl_io_estimate){0};
     by_device = by_device && dl_samples_by_device(s->config);
     bool ok = dl_samples_settle(s->config, &err) &&
               look_at(s, DLR_TRAIN, by_device, &out->train, &out->start, &err) &&
@@ -94,14 +94,14 @@ void dl_reading_look(dl_session *s, bool by_device, dl_reading *out) {
         out->missing = "this kernel does not count what libhdf5 reads (/proc/self/io)";
 }
 
-static void add_samples(const dl_reading_part *p, int64_t n, dl_file_calls *to) {
+static void add_samples(const dl_io_part *p, int64_t n, dl_file_calls *to) {
     if (p->looked) dl_file_calls_sum(to, &p->of, (double)n / (double)p->looked);
 }
 
-dl_reading_rank dl_reading_of(const dl_reading *r, const dl_reading_job *job) {
+dl_io_load dl_io_load_of(const dl_io_estimate *r, const dl_io_job *job) {
     int64_t global = job->batch * job->data_ranks, steps = r->train.samples / global,
             validated = r->valid.samples / global;
-    dl_reading_rank rank = {.steps = validated ? steps : 0};
+    dl_io_load rank = {.steps = validated ? steps : 0};
     add_samples(&r->train, job->batch, &rank.step);
     add_samples(&r->train, steps * job->batch, &rank.epoch);
     add_samples(&r->valid, validated * job->batch, &rank.epoch);
@@ -110,12 +110,12 @@ dl_reading_rank dl_reading_of(const dl_reading *r, const dl_reading_job *job) {
 
 /* ---- telling ---- */
 
-static bool is_nothing(const dl_reading *r) {
+static bool is_nothing(const dl_io_estimate *r) {
     return !r->start.opens && !r->start.listings && !r->start.stats && !r->train.looked &&
            !r->valid.looked;
 }
 
-static void print_part(const dl_console *out, const char *name, const dl_reading_part *p) {
+static void print_part(const dl_console *out, const char *name, const dl_io_part *p) {
     if (!p->looked) {
         dl_console_text(out, "  %s: %lld samples, from memory\n", name, (long long)p->samples);
         return;
@@ -132,18 +132,18 @@ static void print_part(const dl_console *out, const char *name, const dl_reading
 }
 
 /* All ranks' together, while they train. */
-static double bytes_a_second(const dl_reading_rank *one, const dl_reading_job *job) {
+static double bytes_a_second(const dl_io_load *one, const dl_io_job *job) {
     return job->step_ms > 0 ? 1e3 * job->ranks * (double)one->step.bytes / job->step_ms : 0;
 }
 
-static void print_table(const dl_console *out, const dl_reading *r, const dl_reading_job *jobs,
+static void print_table(const dl_console *out, const dl_io_estimate *r, const dl_io_job *jobs,
                         int n, bool all) {
     dl_console_text(out, "%8s %12s %12s %12s %12s %12s %12s\n", all ? "all" : "a rank",
                     "MiB a step", all ? "MiB/s" : "start MiB", "start opens", "metadata",
                     "epoch opens", "metadata");
     for (int i = 0; i < n; i++) {
-        const dl_reading_job *job = &jobs[i];
-        dl_reading_rank one = dl_reading_of(r, job);
+        const dl_io_job *job = &jobs[i];
+        dl_io_load one = dl_io_load_of(r, job);
         double times = all ? job->ranks : 1, bytes = times * (double)one.step.bytes / 0x1p20;
         dl_console_text(out, "%8d %12.3f %12.2f %12.0f %12.0f", job->ranks, bytes,
                         (all ? bytes_a_second(&one, job) : (double)r->start.bytes) / 0x1p20,
@@ -157,8 +157,7 @@ static void print_table(const dl_console *out, const dl_reading *r, const dl_rea
     }
 }
 
-void dl_reading_print(const dl_console *out, const dl_reading *r, const dl_reading_job *jobs,
-                      int n) {
+void dl_io_print(const dl_console *out, const dl_io_estimate *r, const dl_io_job *jobs, int n) {
     if (r->missing) {
         dl_buf text = {0};
         dl_put_foreign(&text, DL_IN_LINE, r->missing);
@@ -193,7 +192,7 @@ static void print_calls(const dl_console *out, const char *name, const dl_file_c
         times * (double)c->reads, times * (double)c->bytes);
 }
 
-static void print_json_part(const dl_console *out, const char *name, const dl_reading_part *p) {
+static void print_json_part(const dl_console *out, const char *name, const dl_io_part *p) {
     dl_console_text(
         out,
         "\"%s\": {\"samples\": %lld, \"looked\": %lld, \"bytes_a_sample\": %.8g, \"error\": "
@@ -202,7 +201,7 @@ static void print_json_part(const dl_console *out, const char *name, const dl_re
         p->looked ? (double)p->of.bytes / (double)p->looked : 0, p->error);
 }
 
-static void print_json_calls(const dl_console *out, const dl_reading *r, const dl_reading_rank *one,
+static void print_json_calls(const dl_console *out, const dl_io_estimate *r, const dl_io_load *one,
                              double times) {
     print_calls(out, "step", &one->step, times), dl_console_text(out, ", ");
     print_calls(out, "start", &r->start, times), dl_console_text(out, ", ");
@@ -212,8 +211,8 @@ static void print_json_calls(const dl_console *out, const dl_reading *r, const d
         dl_console_text(out, "\"epoch\": null");
 }
 
-void dl_reading_print_json(const dl_console *out, const dl_reading *r, const dl_reading_job *jobs,
-                           int n) {
+void dl_io_print_json(const dl_console *out, const dl_io_estimate *r, const dl_io_job *jobs,
+                      int n) {
     if (r->missing) {
         dl_buf text = {0};
         dl_put_foreign(&text, DL_IN_JSON, r->missing);
@@ -225,7 +224,7 @@ void dl_reading_print_json(const dl_console *out, const dl_reading *r, const dl_
     print_json_part(out, "train", &r->train), print_json_part(out, "valid", &r->valid);
     dl_console_text(out, "\"scale\": [");
     for (int i = 0; i < n; i++) {
-        dl_reading_rank one = dl_reading_of(r, &jobs[i]);
+        dl_io_load one = dl_io_load_of(r, &jobs[i]);
         dl_console_text(out, "%s{\"ranks\": %d, \"steps\": %lld, \"rank\": {", i ? ", " : "",
                         jobs[i].ranks, (long long)one.steps);
         print_json_calls(out, r, &one, 1);

@@ -117,7 +117,7 @@ static bool step(const stage *s, dl_error *err) {
     return true;
 }
 
-static void note_losses(const stage *s, dl_rehearsal *found) {
+static void note_losses(const stage *s, dl_rank_simulation *found) {
     double want = dlr_scalar(s->one, dlr_exec_result(s->one, s->train, DL_RESULT_LOSS, NULL));
     for (int r = 0; r < s->n; r++) {
         dlr_exec *e = s->members[r].exec;
@@ -160,7 +160,7 @@ static bool compare(const stage *s, const dl_plan_result *r, double *off, double
  * gradients together, to 1e-7 of them: what cancels in it is of their size, and float32's roundoff
  * is 6e-8.
  */
-static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
+static bool note_gradients(const stage *s, dl_rank_simulation *found, dl_error *err) {
     const dl_plan_program *p = &dlr_exec_plan(s->one)->programs.at[s->train];
     double *off = DL_NEWS(s->arena, double, p->results.n + 1),
            *all = DL_NEWS(s->arena, double, p->results.n + 1), whole = 0;
@@ -184,7 +184,7 @@ static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
  * 11 digits before it is tested for overflow: with ranks each one's share of it, else the whole. */
 static double most_apart(dl_dtype low) { return low == DL_F16 ? 1e-3 : 1e-4; }
 
-static dl_plan *compile(dl_session *s, dl_rehearsal *found, dl_error *err) {
+static dl_plan *compile(dl_session *s, dl_rank_simulation *found, dl_error *err) {
     dl_compile_options opt;
     if (!dl_session_options(s, NULL, &opt, err)) return NULL;
     opt.keep_gradients = true;
@@ -201,7 +201,7 @@ static bool share_plan(const member *a, const member *b, bool zero) {
 
 /* The plans of all ranks: those that differ in their samples alone share one, each other but the
  * first has the model read anew. */
-static bool compile_all(stage *s, bool zero, const dl_sessions *each, dl_rehearsal *found,
+static bool compile_all(stage *s, bool zero, const dl_sessions *each, dl_rank_simulation *found,
                         dl_error *err) {
     for (int r = 0; r < s->n; r++) {
         member *m = &s->members[r];
@@ -243,7 +243,7 @@ static void close_stage(stage *s) {
     dlr_exec_close(s->one);
 }
 
-static bool play(stage *s, const dl_config *c, const dl_classes *classes, dl_rehearsal *found,
+static bool play(stage *s, const dl_config *c, const dl_classes *classes, dl_rank_simulation *found,
                  dl_error *err) {
     if (!dl_fill_synthetic(s->one, classes, (uint64_t)dl_config_int(c, DL_KEY_seed), err))
         return false;
@@ -259,12 +259,12 @@ static bool play(stage *s, const dl_config *c, const dl_classes *classes, dl_reh
     return true;
 }
 
-bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_sessions *each, dl_rehearsal *found,
-                 dl_error *err) {
+bool dl_simulate_ranks(dl_arena *arena, dl_session *one, const dl_sessions *each,
+                       dl_rank_simulation *found, dl_error *err) {
     const dl_ranks *ranks = &each->first->ranks;
     stage s = {.arena = arena, .ranks = ranks, .n = dl_ranks_world(ranks)};
     s.members = DL_NEWS(arena, member, s.n);
-    *found = (dl_rehearsal){0};
+    *found = (dl_rank_simulation){0};
     const dl_classes classes = dl_classes_find(arena, one->module);
     dl_plan *whole = compile(one, found, err);
     found->ranks = s.n;

@@ -1,6 +1,6 @@
 /* All ranks of a job in one process, compared with one rank that does all of it. */
-#ifndef DL_REHEARSAL_H
-#define DL_REHEARSAL_H
+#ifndef DL_SIMULATE_RANKS_H
+#define DL_SIMULATE_RANKS_H
 #include "compiler/session.h"
 
 typedef struct {
@@ -11,7 +11,7 @@ typedef struct {
                               relative to 1e-4 of all gradients together where its own is smaller */
     const char *gradient;  /* whose that is */
     double most; /* beyond which either says that the ranks do not do what one rank does */
-} dl_rehearsal;
+} dl_rank_simulation;
 
 /* The ranks' model: open, for the first plan, and how it is opened again for each further plan that
  * is compiled of it (NULL with an error). */
@@ -25,6 +25,6 @@ typedef struct {
  * work, gives all of them the same weights, moments and batch, and runs training steps: every
  * rank's first step of the plan, then every rank's second, and so on. Errors: those of compiling;
  * DL_PEER where a collective does not find its partners, naming it; DL_RESOURCE. */
-bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_sessions *each, dl_rehearsal *found,
-                 dl_error *err);
+bool dl_simulate_ranks(dl_arena *arena, dl_session *one, const dl_sessions *each,
+                       dl_rank_simulation *found, dl_error *err);
 #endif

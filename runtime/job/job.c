@@ -188,7 +188,7 @@ static void keep_flight(const dl_run_job *p, const char *run) {
 static bool open_log(dl_run_job *p, dl_error *err) {
     const dl_config *c = p->config;
     const char *path = dl_run_dir(p->arena, c, p->world.size, err);
-    dlr_log_set_named(!dlr_record_find(dl_config_str(c, DL_KEY_record))->plain_log);
+    dlr_log_set_named(!dlr_record_find(dl_config_str(c, DL_KEY_log_format))->plain_log);
     if (path) keep_flight(p, path);
     if (path && !dl_job_leads(p)) {
         dlr_rundir_name(p->arena, path, &p->dir);

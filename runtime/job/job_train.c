@@ -26,7 +26,7 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
         .exec = p->exec,
         .console = p->out,
         .dir = &p->dir,
-        .style = dlr_record_find(dl_config_str(c, DL_KEY_record)),
+        .style = dlr_record_find(dl_config_str(c, DL_KEY_log_format)),
         .schedule = dl_rates_schedule(p->arena, c, p->global_batch, p->data_ranks),
         .plateau = dl_rates_plateau(p->arena, c),
         .loss_scale = dl_config_float(c, DL_KEY_loss_scale_init),

@@ -15,18 +15,18 @@ typedef struct {
 
 static bool measure(void *context, dlr_ceilings *found, dl_error *err) {
     const machine *m = context;
-    dl_ceilings c = {0};
+    dl_peak_rates c = {0};
     const dl_target *target = dl_target_find(m->plan->target, err);
     bool ok = target &&
-              dl_ceilings_open(m->arena, m->plan, target, m->device, m->threads, &c, err) &&
-              dl_ceilings_measure(&c, err);
+              dl_peak_rates_open(m->arena, m->plan, target, m->device, m->threads, &c, err) &&
+              dl_peak_rates_measure(&c, err);
     bool cpu = strncmp(m->plan->target, "cpu:", 4) == 0;
     if (ok)
-        *found =
-            (dlr_ceilings){c.gflops, c.gbytes,
-                           cpu ? dl_format(m->arena, "measured here (%s)", dl_ceilings_of(m->plan))
-                               : "measured here (products of bf16 by mma.sync)"};
-    dl_ceilings_close(&c);
+        *found = (dlr_ceilings){
+            c.gflops, c.gbytes,
+            cpu ? dl_format(m->arena, "measured here (%s)", dl_peak_rates_counted(m->plan))
+                : "measured here (products of bf16 by mma.sync)"};
+    dl_peak_rates_close(&c);
     return ok;
 }
 

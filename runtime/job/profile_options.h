@@ -1,4 +1,4 @@
-/* `dlrun --profile`, and what recipe weather's users set instead: ENABLE_PROFILING and
+/* `dlrun --profile`, and what preset weather's users set instead: ENABLE_PROFILING and
  * PROFILE_OUTPUT. */
 #ifndef DL_PROFILE_H
 #define DL_PROFILE_H

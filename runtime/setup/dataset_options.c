@@ -267,7 +267,7 @@ static const struct {
     {"own", open_own, {DL_KEY_data, DL_KEY_data}},
 };
 
-/* `data: NAME`: recipe keras' data sets, with what its code does to their pictures. */
+/* `data: NAME`: preset keras' data sets, with what its code does to their pictures. */
 static const struct {
     const char *name;
     struct {

@@ -6,7 +6,7 @@
 
 /* Where no data_loader_config is given, the keys that name the data choose one: a map of `data` the
  * files of one's own, train_data_path weather files, data_dir CIFAR-10's, train_dir class folders;
- * and `data: cifar10 | imagenet` sets, besides, what recipe keras' code does to these pictures, as
+ * and `data: cifar10 | imagenet` sets, besides, what preset keras' code does to these pictures, as
  * far as keys do not say otherwise. */
 bool dl_samples_settle(dl_config *config, dl_error *err);
 

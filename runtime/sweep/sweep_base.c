@@ -57,7 +57,7 @@ static bool is_recorded(dl_arena *arena, const dl_session *s, const char *metric
                         const char **all) {
     typedef DL_ARRAY(const char *) strings;
     strings names = {0};
-    const dlr_record_style *style = dlr_record_find(dl_config_str(s->config, DL_KEY_record));
+    const dlr_record_style *style = dlr_record_find(dl_config_str(s->config, DL_KEY_log_format));
     for (int i = 0; i < DLR_N_VALUES; i++)
         if (style->tags[i]) dl_push(arena, &names, style->tags[i]);
     const dl_graph *g = s->module->graphs.at[0];
@@ -115,7 +115,7 @@ void dl_sweep_drop(int *argc, char **argv, const char *name, bool has_value) {
 
 /* ---- the runs ---- */
 
-/* The prefix of trials' names: CONFIG_RUN_ as recipe tracked has it, in letters
+/* The prefix of trials' names: CONFIG_RUN_ as preset tracked has it, in letters
  * that mean nothing in a path of a configuration. */
 static const char *prefix_of(dl_arena *arena, const dl_config *c) {
     char *prefix = dl_format(arena, "%.20s_%.20s_", c->name, dl_config_str(c, DL_KEY_run_num));

@@ -28,7 +28,7 @@ typedef struct {
     int64_t warmup_steps;        /* wanted, */
     bool warmup_where_scaled;    /* but only where scaling makes the rate larger */
     int64_t warmup_epochs;       /* or in epochs */
-    bool cosine;                 /* recipe weather's, of steps */
+    bool cosine;                 /* preset weather's, of steps */
     bool by_epochs;              /* the cosine counts epochs, not steps: */
     int64_t cosine_epochs;       /* so many; 0: all */
     const dlr_rate_range *range; /* of a rate by ranges of epochs */
@@ -53,9 +53,9 @@ typedef struct {
 bool dlr_schedule_rates(const dlr_schedule *schedule, dlr_rates *rates, dl_error *err);
 /* The value of a variable of this name. False: it is not the schedule's. */
 bool dlr_rates_value(const dlr_rates *rates, const char *name, double *value);
-/* The rate of step i >= 1 by recipe volumes' formula, with which a test compares the device's
+/* The rate of step i >= 1 by preset volumes' formula, with which a test compares the device's
  * value. */
 double dlr_schedule_rate(const dlr_rates *rates, int64_t i);
-/* And by recipe weather's: the lower of i / warmup and half a cosine of i - 1. */
+/* And by preset weather's: the lower of i / warmup and half a cosine of i - 1. */
 double dlr_schedule_cosine(const dlr_rates *rates, int64_t i);
 #endif

@@ -121,7 +121,7 @@ bool dlr_run_finish_epoch(dlr_run *r, dl_error *err) {
         log_validation(r, valid, seconds);
     }
     bool is_best =
-        valid <= r->at.best_loss; /* of equal ones the last, as recipes minimal, tracked */
+        valid <= r->at.best_loss; /* of equal ones the last, as preset minimal, tracked */
     if (is_best) r->at.best_loss = valid, r->best_epoch = r->at.epoch;
     r->at.epoch++; /* epochs finished */
     if (r->o->plateau && !r->o->measure && dlr_plateau_step(&r->plateau, r->o->plateau, valid)) {

@@ -14,14 +14,14 @@ static dl_dtype products_of(const dl_plan *p) {
     return DL_F32;
 }
 
-const char *dl_ceilings_of(const dl_plan *p) {
+const char *dl_peak_rates_counted(const dl_plan *p) {
     bool cpu = strncmp(p->target, "cpu:", 4) == 0;
     return cpu && products_of(p) == DL_F32 ? "f32" : "products of bf16";
 }
 
-bool dl_ceilings_open(dl_arena *arena, const dl_plan *of, const dl_target *target,
-                      const char *device, int threads, dl_ceilings *c, dl_error *err) {
-    *c = (dl_ceilings){0};
+bool dl_peak_rates_open(dl_arena *arena, const dl_plan *of, const dl_target *target,
+                        const char *device, int threads, dl_peak_rates *c, dl_error *err) {
+    *c = (dl_peak_rates){0};
     bool cpu = strncmp(target->name, "cpu:", 4) == 0;
     dl_plan *plan =
         cpu ? dl_peak_plan(arena, target, products_of(of), threads, &c->flops, &c->bytes, err)
@@ -42,7 +42,7 @@ static void time_program(dlr_exec *exec, int program, double work, double *best)
 
 /* Best rate of some rounds: a ceiling is what the machine can do, not its rate among its
  * neighbours. */
-bool dl_ceilings_measure(dl_ceilings *c, dl_error *err) {
+bool dl_peak_rates_measure(dl_peak_rates *c, dl_error *err) {
     for (int i = 0; i < ROUNDS; i++) {
         time_program(c->exec, 0, c->flops, &c->gflops);
         time_program(c->exec, 1, c->bytes, &c->gbytes);
@@ -50,7 +50,7 @@ bool dl_ceilings_measure(dl_ceilings *c, dl_error *err) {
     return dlr_exec_check(c->exec, err);
 }
 
-void dl_ceilings_close(dl_ceilings *c) {
+void dl_peak_rates_close(dl_peak_rates *c) {
     dlr_exec_close(c->exec);
     c->exec = NULL;
 }

@@ -267,6 +267,14 @@ def test_finiteness_fused():
             check(makes_more or by_channel, f"{model}: @{name}({reads}) -> ({makes})")
 
 
+def test_former_names():
+    """A command's former name works, and says the new one."""
+    for old, new in (("rehearse", "simulate-ranks"), ("scale", "estimate-scaling")):
+        r = dlc(old, "--help")
+        check(r.returncode == 0 and r.stdout == dlc(new, "--help").stdout, f"{old}: {r.stdout[:200]}")
+        check(r.stderr == f"dlc: warning: `dlc {old}` is now called `dlc {new}`\n", f"{old}: {r.stderr}")
+
+
 for test in [v for k, v in list(globals().items()) if k.startswith("test_")]:
     test()
 finish()

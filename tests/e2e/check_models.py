@@ -154,7 +154,7 @@ def test_regressor():
                ("ranges", ["--lr_schedule=[{start_epoch:\t3,multiplier:\t0.5}]"], lambda share, epoch, steps: 0.5 if epoch == 3 else 1))
     for name, args, rate in courses:
         for batch, steps in (2, 8), (8, 2):
-            line = [f"batch {batch} {name}", *REGRESSOR, *args, "--record=iters"]
+            line = [f"batch {batch} {name}", *REGRESSOR, *args, "--log_format=iters"]
             train(*line, "--max_epochs=2")
             points, _ = train(*line, "--max_epochs=4", f"--batch_size={batch}", "--Nsamples_val=8")
             want = [1e-3 * rate((e + 1) / 4, e, steps) for e in (2, 3)]

@@ -64,9 +64,9 @@ def test_language_model():
     r = run(DLC, "bench", path, "--steps=3", "--json")
     loss = json.loads(r.stdout)["loss"] if r.returncode == 0 else None
     check(loss is not None and 2 < loss < 6, f"bench: {r.stdout[:300]} {r.stderr}")
-    r = run(DLC, "rehearse", path, "--ranks=2", "--global_batch_size=4", "--json")
+    r = run(DLC, "simulate-ranks", path, "--ranks=2", "--global_batch_size=4", "--json")
     check(r.returncode == 0 and json.loads(r.stdout)["worst_loss"] < 1e-5, f"rehearse: {r.stdout} {r.stderr}")
-    r = run(DLC, "scale", path, "--ranks=2")
+    r = run(DLC, "estimate-scaling", path, "--ranks=2")
     check(r.returncode == 0, f"scale: {r.stdout} {r.stderr}")
     found = losses(path)
     check(all(2 < x < 6 for x in found), f"losses near log 37: {found}")

@@ -36,7 +36,7 @@ def run(*args, **environment):
 
 def train(name, *args):
     out = f"{TMP}/{name}"
-    r = run(DLRUN, f"{TMP}/probe.dl", "--recipe=keras", f"--batch_size={BATCH}", "--n_epochs=2", f"--output_dir={out}",
+    r = run(DLRUN, f"{TMP}/probe.dl", "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=2", f"--output_dir={out}",
             f"--save_weights={TMP}/{name}.safetensors", *args)
     check(r.returncode == 0, f"{name}: exit {r.returncode}: {r.stderr[-500:]}")
     with open(f"{out}/metrics.jsonl") as f:
@@ -49,7 +49,7 @@ def weights(name):
 
 
 def refused(code, pattern, *args):
-    r = run(DLRUN, f"{TMP}/probe.dl", "--recipe=keras", f"--batch_size={BATCH}", f"--output_dir={TMP}/no", *args)
+    r = run(DLRUN, f"{TMP}/probe.dl", "--preset=keras", f"--batch_size={BATCH}", f"--output_dir={TMP}/no", *args)
     check(r.returncode == code and re.search(pattern, r.stderr), f"exit {r.returncode}, wanted {code} and /{pattern}/: {r.stderr[-500:]}")
 
 
@@ -127,7 +127,7 @@ def test_folders():
     swapped = f"{TMP}/swapped.dl"
     with open(f"{TMP}/probe.dl") as f, open(swapped, "w") as g:
         g.write(f.read().replace("x[C=0]", "x[C=2]").replace("x[C=2] * linspace(0", "x[C=0] * linspace(0"))
-    r = run(DLRUN, swapped, "--recipe=keras", f"--batch_size={BATCH}", "--n_epochs=1", f"--output_dir={TMP}/swapped", *twice)
+    r = run(DLRUN, swapped, "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=1", f"--output_dir={TMP}/swapped", *twice)
     check(r.returncode == 0, r.stderr[-500:])
     with open(f"{TMP}/swapped/metrics.jsonl") as f:
         other = json.loads(f.readlines()[-1])
@@ -142,7 +142,7 @@ def test_folders():
     with open(f"{TMP}/jpeg/train/{worst}/zz.jpg", "wb") as f:
         f.write(b"\xff\xd8\xff\xe0 and no more")
     refused(3, worst + r"/zz\.jpg: not a JPEG file that can be read", *data)
-    r = run(DLRUN, f"{TMP}/probe.dl", "--recipe=keras", f"--batch_size={BATCH}", "--n_epochs=3", f"--output_dir={TMP}/skip", *data, "--skip_unreadable")
+    r = run(DLRUN, f"{TMP}/probe.dl", "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=3", f"--output_dir={TMP}/skip", *data, "--skip_unreadable")
     check(r.returncode == 0 and len(re.findall(rf"WARNING skipped: \S*{worst}/zz\.jpg: not a JPEG file", r.stderr)) == 1, f"skipped, told once: {r.stderr[-500:]}")
     os.remove(f"{TMP}/jpeg/train/{worst}/zz.jpg")
     part = train("part", *twice, "--crop_scale=0.2")[-1]
@@ -175,7 +175,7 @@ def test_device_samples(cifar, folders):
 
 
 def train_on_device(name, loader, *args):
-    r = run(DLRUN, f"{TMP}/probe.dl", "--recipe=keras", f"--batch_size={BATCH}", "--n_epochs=2", f"--output_dir={TMP}/{name}", "--device=cuda:emulated",
+    r = run(DLRUN, f"{TMP}/probe.dl", "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=2", f"--output_dir={TMP}/{name}", "--device=cuda:emulated",
             f"--save_weights={TMP}/{name}.safetensors", f"--data_loader_config={loader}", *args, DLR_DEBUG="driver")
     check(r.returncode == 0, f"{name}: exit {r.returncode}: {r.stderr[-500:]}")
     return r.stderr

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What dlc scale says that ranks ask of file systems, beside what the system counts of whole runs (strace).
+"""What dlc estimate-scaling says that ranks ask of file systems, beside what the system counts of whole runs (strace).
 
 check_reading.py BUILD     exit 77 without strace, numpy and h5py
 
@@ -55,7 +55,7 @@ PICTURES = """model Probe(input_shape=[32, 32, 3], n_classes=10):
     output y
     loss = cross_entropy(y, t)
 """
-COMMON = ["--record=tracked", "--num_epochs=1", "--local_batch_size=2", "--num_data_workers=0", "--threads=1"]
+COMMON = ["--log_format=tracked", "--num_epochs=1", "--local_batch_size=2", "--num_data_workers=0", "--threads=1"]
 
 
 def write(name, text):
@@ -64,7 +64,7 @@ def write(name, text):
 
 
 def foretold(model, *args, ranks="2"):
-    done = subprocess.run([DLC, "scale", f"{model}.dl", "--json", f"--ranks={ranks}", "--target=cuda:sm_80", *COMMON, *args], cwd=TMP, env=ENV,
+    done = subprocess.run([DLC, "estimate-scaling", f"{model}.dl", "--json", f"--ranks={ranks}", "--target=cuda:sm_80", *COMMON, *args], cwd=TMP, env=ENV,
                           text=True, capture_output=True)
     check(done.returncode == 0, f"{args}: {done.stderr[-400:]}")
     return json.loads(done.stdout)
@@ -256,7 +256,7 @@ def test_absent():
     check(told["data"] is None and f'{DATA}/"absent".h5' in told["data_missing"] and len(told["scale"]) == 2, f"absent: {told}")
     for args, line in ((["--data_loader_config=synthetic"], "nothing is read"), ([f"--train_path={DATA}/absent.h5"], "not looked at: no file"),
                        ([f"--train_path={DATA}/train_plain.h5", f"--val_path={DATA}/val_plain.h5", "--Nsamples=12", "--Nsamples_val=4"], "epoch opens")):
-        done = subprocess.run([DLC, "scale", "crops.dl", "--ranks=2", "--target=cuda:sm_80", *args], cwd=TMP, env=ENV, text=True, capture_output=True)
+        done = subprocess.run([DLC, "estimate-scaling", "crops.dl", "--ranks=2", "--target=cuda:sm_80", *args], cwd=TMP, env=ENV, text=True, capture_output=True)
         check(done.returncode == 0 and line in done.stdout and "efficient" in done.stdout, f"{args}: {done.stdout} {done.stderr[-300:]}")
 
 

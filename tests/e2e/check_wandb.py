@@ -173,7 +173,7 @@ def test_ends():
     r = run("failed", "--max_epochs=2", "--lr=1e30", rc=7)
     w = read(r.folder)
     check(w and w.exit == [7] and w.history == [], f"{w and w.records[-1]}")
-    r = run("other", "--max_epochs=1", "--record=iters")
+    r = run("other", "--max_epochs=1", "--log_format=iters")
     w = read(r.folder)
     check(w and [p["_step"] for p in w.history] == [0, 1] and {"Loss/train", "Loss/valid"} < set(w.history[0]), f"{w and w.history}")
 

@@ -71,7 +71,7 @@ def main(build, family):
     # mpirun forwards so many bytes at a time: a line of rank 0, which writes most, may be cut by one of another
     check(all(re.search(rf"rank 1: [-\d]+ [:,\d]+ - root - INFO - {line}$", done.stderr, re.M) for line in ("DONE ---- rank 1", "rank 1, begin data loader init")),
           f"--log_all_ranks: {done.stderr[-600:]}")
-    done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/e", "--log_all_ranks", "--record=history")
+    done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/e", "--log_all_ranks", "--log_format=history")
     check(all(re.search(rf"rank {r}: [-\d]+ [:,\d]+ INFO Initialized rank {r} out of 2$", done.stderr, re.M) for r in (0, 1)),
           f"system E's line of each rank: {done.stderr[-900:]}")
 

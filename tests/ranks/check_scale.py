@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""dlc scale: what its figures must say of each other, for networks from perfect to poor.
+"""dlc estimate-scaling: what its figures must say of each other, for networks from perfect to poor.
 
     check_scale.py DLC
 """
@@ -23,7 +23,7 @@ def near(a, b):
 
 def main(dlc):
     def run(*args, env=None, before=()):
-        return subprocess.run([*before, dlc, "scale", *MODEL, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        return subprocess.run([*before, dlc, "estimate-scaling", *MODEL, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, env=env)
 
     def scale(*args):

@@ -764,7 +764,7 @@ static void test_print(void) {
     dl_config_log(c, add_line, &log);
     const char *want[] = {
         "------------------ Configuration ------------------\nConfiguration file: /",
-        "/f.yaml\nConfiguration name: my run\nmodel models/unet.dl\nrecipe "
+        "/f.yaml\nConfiguration name: my run\nmodel models/unet.dl\npreset "
         "volumes\nglobal_batch_size 64\n",
         "\nenable_amp True\n",
         "\nexpdir $x/a'b\nlr_schedule {'name': 'warmup_cosine', 'scaling': 'none', 'start_lr': "
@@ -812,6 +812,18 @@ static void test_help(void) {
     CHECK(strstr(help.at, "-o, --output FILE") && strstr(help.at, "--yaml_config FILE"), "%s",
           help.at);
     dl_buf_free(&help);
+}
+
+/* A former name of a key still works, and the command line says the new one. */
+static void test_old_names(void) {
+    char *argv[] = {"x", "--record=history", "--log_format=samples", "--recipe=keras"};
+    dl_error err = {0};
+    dl_config *c = dl_config_open(arena, 4, argv, NULL, &err);
+    CHECK(c && !strcmp(dl_config_str(c, DL_KEY_log_format), "samples") &&
+              !strcmp(dl_config_str(c, DL_KEY_preset), "keras"),
+          "%s", err.message);
+    CHECK(c->warnings.n == 2 && !strcmp(c->warnings.at[0], "--record is now called --log_format") &&
+          !strcmp(c->warnings.at[1], "--recipe is now called --preset"));
 }
 
 /* A command line without keys, as dldata has it. */
@@ -864,6 +876,7 @@ int main(void) {
     if (!mkdtemp(directory) || chdir(directory) != 0) return 1;
     arena = dl_arena_new(NULL);
     test_options_alone();
+    test_old_names();
     test_order();
     test_choice();
     test_groups();

@@ -1,8 +1,8 @@
-"""`dlc rehearse`: 2 and 4 ranks of small models, in one process, against one rank that has the whole batch. What is drawn is drawn
+"""`dlc simulate-ranks`: 2 and 4 ranks of small models, in one process, against one rank that has the whole batch. What is drawn is drawn
 by a sample's place in the global batch, so dropout, drop path and attention's dropout differ no more than the order of adding does;
 where ranks do compute something else (batch norm of their own samples), it is found.
 
-check_rehearse.py DLC     from the project's root; needs nothing but Python's own library
+check_simulate_ranks.py DLC     from the project's root; needs nothing but Python's own library
 """
 import json
 import os
@@ -22,8 +22,8 @@ LOSS, GRADIENT = 1e-5, 1e-5
 turn = 0
 
 
-def rehearse(args, ranks):
-    return subprocess.run([DLC, "rehearse", *args, f"--ranks={ranks}", "--global_batch_size=8", "--json"], capture_output=True,
+def simulate(args, ranks):
+    return subprocess.run([DLC, "simulate-ranks", *args, f"--ranks={ranks}", "--global_batch_size=8", "--json"], capture_output=True,
                           text=True, env=ENV, stdin=subprocess.DEVNULL)
 
 
@@ -34,7 +34,7 @@ def same(what, args, loss=LOSS, gradient=GRADIENT, worlds=(2, 4)):
     if SHARE > 1 and (turn + DRAW) % 2:
         return
     for ranks in worlds if SHARE == 1 else [worlds[(turn + DRAW) // 2 % len(worlds)]]:
-        r = rehearse(args, ranks)
+        r = simulate(args, ranks)
         check(r.returncode == 0, f"{what}, {ranks} ranks: {r.returncode} {r.stdout[-300:]} {r.stderr[-300:]}")
         if r.returncode:
             continue
@@ -46,7 +46,7 @@ def same(what, args, loss=LOSS, gradient=GRADIENT, worlds=(2, 4)):
 
 def other(what, args):
     """They do not, and exit status 7 says so."""
-    r = rehearse(args, 2)
+    r = simulate(args, 2)
     check(r.returncode == 7, f"{what}: {r.returncode} {r.stdout[-300:]} {r.stderr[-300:]}")
     if r.returncode == 7:
         found = json.loads(r.stdout)

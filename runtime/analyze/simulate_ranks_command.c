@@ -1,4 +1,4 @@
-/* `dlc rehearse`: all ranks of a job in one process, step by step, compared with one rank
+/* `dlc simulate-ranks`: all ranks of a job in one process, step by step, compared with one rank
  * that does all of it. What it proves: the plans' collectives meet, in order and size, and what
  * they make is what one rank makes. */
 #include <math.h>
@@ -17,7 +17,7 @@ static const dl_option options[] = {
 };
 
 static const char usage[] =
-    "usage: dlc rehearse [MODEL.dl] --ranks=N [OPTION...] [--key=value...]\n\n"
+    "usage: dlc simulate-ranks [MODEL.dl] --ranks=N [OPTION...] [--key=value...]\n\n"
     "Compiles the plans of all ranks of a job, runs some training steps of all of them in this one "
     "process, "
     "and\n"
@@ -29,7 +29,8 @@ static const char usage[] =
     "more than\n"
     "1e-4 (fp16: 1e-3), 8 where ranks would wait for each other for ever.\n\n";
 
-static void print(const dl_console *out, const dl_session *s, const dl_rehearsal *r, bool json) {
+static void print(const dl_console *out, const dl_session *s, const dl_rank_simulation *r,
+                  bool json) {
     if (json) {
         dl_console_text(
             out,
@@ -56,10 +57,11 @@ static dl_session *open_again(void *context, dl_error *err) {
 
 static bool run(dl_invocation *call, dl_error *err) {
     if (!dl_config_option(call->config, "ranks"))
-        return dl_fail(err, DL_USAGE, "rehearse wants --ranks=N: how many processes the job has");
+        return dl_fail(err, DL_USAGE,
+                       "simulate-ranks wants --ranks=N: how many processes the job has");
     dl_session *one = dl_reopen_session(call, 1, err),
                *each = one ? dl_reopen_session(call, 0, err) : NULL;
-    dl_rehearsal r = {0};
+    dl_rank_simulation r = {0};
     if (each) dl_pass_on_warnings(call, each);
     bool ok = each &&
               (one->global_batch == each->global_batch ||
@@ -67,7 +69,7 @@ static bool run(dl_invocation *call, dl_error *err) {
                               "one rank would have %lld samples, and the job %lld: give "
                               "global_batch_size",
                               (long long)one->global_batch, (long long)each->global_batch)) &&
-              dl_rehearse(call->arena, one, &(dl_sessions){each, open_again, call}, &r, err);
+              dl_simulate_ranks(call->arena, one, &(dl_sessions){each, open_again, call}, &r, err);
     if (ok) print(call->out, each, &r, dl_config_option(call->config, "json") != NULL);
     if (ok && !(r.worst_loss <= r.most && r.worst_gradient <= r.most)) call->status = DL_NUMERIC;
     dl_session_close(one);
@@ -75,8 +77,9 @@ static bool run(dl_invocation *call, dl_error *err) {
     return ok;
 }
 
-const dl_subcommand dl_subcommand_rehearse = {
-    .name = "rehearse",
+const dl_subcommand dl_subcommand_simulate_ranks = {
+    .name = "simulate-ranks",
+    .former_name = "rehearse",
     .help = "run all ranks of a job in this process, compared with one that does all of it",
     .usage = usage,
     .options = options,

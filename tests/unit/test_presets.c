@@ -52,64 +52,65 @@ static void check_fault(const char *yaml, const char *line, dl_code code, const 
     CHECK(strstr(err.message, want), "got '%s', want '%s'", err.message, want);
 }
 
-static void check_recipe(const char *yaml, const char *line, const char *want) {
-    CHECK_STR(dl_config_str(configure_ok(yaml, line), DL_KEY_recipe), want);
+static void check_preset(const char *yaml, const char *line, const char *want) {
+    CHECK_STR(dl_config_str(configure_ok(yaml, line), DL_KEY_preset), want);
 }
 
-/* The keys of each system's own files choose its recipe; `recipe` beats them. */
+/* The keys of each system's own files choose its preset; `preset` overrides them. */
 static void test_choice(void) {
-    check_recipe("base: {Nsamples: 64, expdir: x, data_loader_config: lowmem}\n", "", "volumes");
-    check_recipe("base: {train_data_path: x, num_iters: 3}\n", "", "weather");
-    check_recipe("base: {max_cosine_lr_epochs: 3, log_to_screen: true}\n", "", "minimal");
-    check_recipe("base: {max_cosine_lr_epochs: 3}\n", "", "volumes");
-    check_recipe("base: {log_to_wandb: true, max_cosine_lr_epochs: 3, log_to_screen: true}\n", "",
+    check_preset("base: {Nsamples: 64, expdir: x, data_loader_config: lowmem}\n", "", "volumes");
+    check_preset("base: {train_data_path: x, num_iters: 3}\n", "", "weather");
+    check_preset("base: {max_cosine_lr_epochs: 3, log_to_screen: true}\n", "", "minimal");
+    check_preset("base: {max_cosine_lr_epochs: 3}\n", "", "volumes");
+    check_preset("base: {log_to_wandb: true, max_cosine_lr_epochs: 3, log_to_screen: true}\n", "",
                  "tracked");
-    check_recipe("output_dir: x\ntraining: {batch_size: 3}\n", "", "keras");
-    check_recipe("base: {output_dir: x, recipe: weather}\n", "", "weather");
-    check_recipe("base: {output_dir: x, recipe: weather}\n", "--recipe=tracked", "tracked");
-    check_recipe("base: {recipe: null, train_data_path: x}\n", "", "weather");
-    check_recipe("b: &b {train_data_path: x}\nbase: {<<: *b}\n", "", "weather");
-    check_recipe("base: {}\n", "--train_data_path=x",
+    check_preset("output_dir: x\ntraining: {batch_size: 3}\n", "", "keras");
+    check_preset("base: {output_dir: x, preset: weather}\n", "", "weather");
+    check_preset("base: {output_dir: x, preset: weather}\n", "--preset=tracked", "tracked");
+    check_preset("base: {preset: null, train_data_path: x}\n", "", "weather");
+    check_preset("base: {output_dir: x, recipe: weather}\n", "", "weather"); /* its former name */
+    check_preset("b: &b {train_data_path: x}\nbase: {<<: *b}\n", "", "weather");
+    check_preset("base: {}\n", "--train_data_path=x",
                  "volumes"); /* values of a line choose nothing */
     check_fault(
-        "base: {recipe: wether}\n", "", DL_INPUT,
-        "recipe must be one of keras, tracked, minimal, weather, volumes (or null), not 'wether'");
+        "base: {preset: wether}\n", "", DL_INPUT,
+        "preset must be one of keras, tracked, minimal, weather, volumes (or null), not 'wether'");
 }
 
-/* A recipe's values beat defaults, and the model's own; the file and the line beat them. */
+/* A preset's values override defaults, and the model's own; the file and the line override them. */
 static void test_values(void) {
-    dl_config *c = configure_ok("base: {recipe: weather}\n", "");
+    dl_config *c = configure_ok("base: {preset: weather}\n", "");
     CHECK(dl_config_float(c, DL_KEY_adam_beta1) == 0.9 &&
               dl_config_float(c, DL_KEY_adam_beta2) == 0.95,
           " ");
     CHECK(!dl_config_is_given(c, DL_KEY_adam_beta2), "nobody gave it");
     CHECK(dl_config_float(configure_ok("base: {}\n", ""), DL_KEY_adam_beta2) == 0.999, " ");
-    c = configure_ok("base: {recipe: weather, adam_beta2: 0.9}\n", "");
+    c = configure_ok("base: {preset: weather, adam_beta2: 0.9}\n", "");
     CHECK(dl_config_float(c, DL_KEY_adam_beta2) == 0.9, " ");
-    c = configure_ok("base: {recipe: weather, adam_beta2: 0.9}\n", "--adam_beta2=0.8");
+    c = configure_ok("base: {preset: weather, adam_beta2: 0.9}\n", "--adam_beta2=0.8");
     CHECK(dl_config_float(c, DL_KEY_adam_beta2) == 0.8, " ");
 
-    c = configure_ok("base: {recipe: tracked}\n", "--root_dir=y");
+    c = configure_ok("base: {preset: tracked}\n", "--root_dir=y");
     CHECK_STR(dl_config_str(c, DL_KEY_run_dir), "{expdir}/expts/{config}/{run_num}");
     CHECK_STR(dl_config_str(c, DL_KEY_expdir), "y");
     CHECK_STR(dl_config_str(c, DL_KEY_run_num), "0");
     CHECK(dl_config_bool(c, DL_KEY_resume) && dl_config_bool(c, DL_KEY_log_norms), " ");
     CHECK(!dl_config_find(c, "data_size"), "an argument of other models");
     CHECK(
-        !dl_config_bool(configure_ok("base: {recipe: tracked}\n", "--resume=false"), DL_KEY_resume),
+        !dl_config_bool(configure_ok("base: {preset: tracked}\n", "--resume=false"), DL_KEY_resume),
         " ");
     /* C's momentum is its SGD's alone, whoever chooses that. */
     static const struct {
         const char *yaml, *line;
         double momentum;
-    } of_sgd[] = {{"recipe: tracked", "", 0},
-                  {"recipe: tracked", "--optimizer=sgd", 0.9},
-                  {"recipe: tracked, optimizer: SGD", "", 0.9},
-                  {"recipe: tracked, optimizer: sgd", "--optimizer=rmsprop", 0},
-                  {"recipe: tracked, optimizer: rmsprop, momentum: 0.5", "", 0.5},
-                  {"recipe: tracked, optimizer: {name: SGD, momentum: 0.5}", "", 0.5},
-                  {"recipe: tracked", "--optimizer=sgd --momentum=0", 0},
-                  {"recipe: minimal, optimizer: sgd", "", 0}};
+    } of_sgd[] = {{"preset: tracked", "", 0},
+                  {"preset: tracked", "--optimizer=sgd", 0.9},
+                  {"preset: tracked, optimizer: SGD", "", 0.9},
+                  {"preset: tracked, optimizer: sgd", "--optimizer=rmsprop", 0},
+                  {"preset: tracked, optimizer: rmsprop, momentum: 0.5", "", 0.5},
+                  {"preset: tracked, optimizer: {name: SGD, momentum: 0.5}", "", 0.5},
+                  {"preset: tracked", "--optimizer=sgd --momentum=0", 0},
+                  {"preset: minimal, optimizer: sgd", "", 0}};
     for (size_t i = 0; i < sizeof of_sgd / sizeof *of_sgd; i++) {
         c = configure_ok(dl_format(arena, "base: {%s}\n", of_sgd[i].yaml), of_sgd[i].line);
         CHECK(dl_config_float(c, DL_KEY_momentum) == of_sgd[i].momentum, "%s %s: %g",
@@ -118,9 +119,9 @@ static void test_values(void) {
                   *of_sgd[i].line,
               "%s", of_sgd[i].yaml);
     }
-    c = configure_ok("base: {recipe: minimal}\n", "");
+    c = configure_ok("base: {preset: minimal}\n", "");
     CHECK_STR(dl_config_str(c, DL_KEY_run_dir), "{expdir}/{config}/{run_num}");
-    c = configure_ok("base: {recipe: keras}\n", "");
+    c = configure_ok("base: {preset: keras}\n", "");
     CHECK_STR(dl_config_str(c, DL_KEY_run_dir), "{expdir}");
     CHECK_STR(dl_config_str(c, DL_KEY_batch_size_of), "rank");
     CHECK_STR(dl_config_str(c, DL_KEY_optimizer_defaults), "keras");
@@ -166,15 +167,15 @@ static void test_names(void) {
     c = configure_ok("output_dir: x\nmodel: {name: resnet50}\n", "my.dl");
     CHECK_STR(dl_config_str(c, DL_KEY_model), "my.dl");
     CHECK(dl_config_find(c, "dropout")->number == 0.5, " ");
-    c = configure_ok("base: {recipe: tracked, model: cnn}\n", "");
+    c = configure_ok("base: {preset: tracked, model: cnn}\n", "");
     CHECK_STR(dl_config_str(c, DL_KEY_model), "models/cnn_regressor.dl");
     c = configure_ok("base: {model: models/vit.dl}\n", "");
     CHECK_STR(dl_config_str(c, DL_KEY_model), "models/vit.dl");
     check_fault("output_dir: x\nmodel: {name: resnet51}\n", "", DL_INPUT,
-                "first.yaml:2:15: error: model: 'resnet51' is no file X.dl, and no model of recipe "
+                "first.yaml:2:15: error: model: 'resnet51' is no file X.dl, and no model of preset "
                 "keras (did you "
                 "mean 'resnet50'?); ");
-    check_fault("base: {model: cnn}\n", "", DL_INPUT, "no model of recipe volumes");
+    check_fault("base: {model: cnn}\n", "", DL_INPUT, "no model of preset volumes");
 }
 
 /* Keys of the five systems that mean nothing are named once; others stay errors. */
@@ -199,7 +200,8 @@ static void test_json(void) {
     dl_buf b = {0};
     dl_config_put_json(c, &b);
     static const char *const want[] = {
-        "{\"config\": \"base\", \"model\": \"models/unet.dl\", \"recipe\": \"volumes\", ",
+        "{\"config\": \"base\", \"model\": \"models/unet.dl\", \"preset\": \"volumes\", "
+        "\"recipe\": \"volumes\", ",
         ", \"global_batch_size\": 64, \"batch_size\": 64, ",
         ", \"num_epochs\": 10, \"max_epochs\": 10, \"n_epochs\": 10, \"num_iters\": null, ",
         ", \"expdir\": \"a\\u0009b\\\"c\\\\\", \"root_dir\": \"a",

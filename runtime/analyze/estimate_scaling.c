@@ -1,5 +1,5 @@
-/* `dlc scale`: how long a step takes by ranks, from kernels measured here and a network of two
- * numbers, which are given or measured. */
+/* `dlc estimate-scaling`: how long a step takes by ranks, from kernels measured here and a network
+ * of two numbers, which are given or measured. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ static const dl_option options[] = {
 };
 
 static const char usage[] =
-    "usage: dlc scale [MODEL.dl] [--ranks=2,8,64,512] [OPTION...] [--key=value...]\n\n"
+    "usage: dlc estimate-scaling [MODEL.dl] [--ranks=2,8,64,512] [OPTION...] [--key=value...]\n\n"
     "How long a training step takes on so many ranks, each with local_batch_size samples (1): the "
     "plan of\n"
     "one rank is compiled for each number, its kernels are timed here, or taken as predicted for "
@@ -38,7 +38,8 @@ static const char usage[] =
     "waited for. With --measure=2 both are measured, by sums of many sizes between two ranks on "
     "this "
     "machine;\n"
-    "`mpirun -n 2 --hostfile F dlc scale ...` measures between others. Efficiency is samples a "
+    "`mpirun -n 2 --hostfile F dlc estimate-scaling ...` measures between others. Efficiency is "
+    "samples a "
     "second and\n"
     "rank, relative to one rank. Not in it: waiting for data or for slower ranks, networks whose "
     "parts are\n"
@@ -163,16 +164,16 @@ static double efficiency(const line *lines, int i) {
     return l->of.step_ms > 0 ? lines[0].of.step_ms / l->of.step_ms * l->data_ranks / l->ranks : 0;
 }
 
-static const dl_reading_job *jobs_of(dl_arena *arena, const line *lines, int n) {
-    dl_reading_job *jobs = DL_NEWS(arena, dl_reading_job, n);
+static const dl_io_job *jobs_of(dl_arena *arena, const line *lines, int n) {
+    dl_io_job *jobs = DL_NEWS(arena, dl_io_job, n);
     for (int i = 0; i < n; i++)
-        jobs[i] = (dl_reading_job){lines[i].ranks, lines[i].data_ranks, lines[i].batch,
-                                   lines[i].of.step_ms};
+        jobs[i] =
+            (dl_io_job){lines[i].ranks, lines[i].data_ranks, lines[i].batch, lines[i].of.step_ms};
     return jobs;
 }
 
 static void print_json(const dl_console *out, const dl_session *s, const line *lines, int n,
-                       const dl_network_measured *m, const dl_reading *data) {
+                       const dl_network_measured *m, const dl_io_estimate *data) {
     dl_console_text(out, "{\"latency_us\": %g, \"bandwidth_gbs\": %g, \"batch\": %lld, ",
                     m->network.latency_us, m->network.bandwidth_gbs, (long long)s->batch);
     for (int i = 0; m->ranks && i < DL_NETWORK_SIZES; i++)
@@ -193,7 +194,7 @@ static void print_json(const dl_console *out, const dl_session *s, const line *l
             (long long)l->peak);
     }
     dl_console_text(out, "], ");
-    dl_reading_print_json(out, data, jobs_of(s->arena, lines, n), n);
+    dl_io_print_json(out, data, jobs_of(s->arena, lines, n), n);
     dl_console_text(out, "}\n");
 }
 
@@ -209,7 +210,7 @@ static void print_measured(const dl_console *out, const dl_network_measured *m) 
 }
 
 static void print(const dl_console *out, const dl_session *s, const line *lines, int n,
-                  const dl_network_measured *m, const dl_reading *data) {
+                  const dl_network_measured *m, const dl_io_estimate *data) {
     if (m->ranks) print_measured(out, m);
     dl_console_text(out,
                     "%s, %lld samples a rank; network: %.3g us a message, %.3g GB/s\n"
@@ -224,7 +225,7 @@ static void print(const dl_console *out, const dl_session *s, const line *lines,
                         100 * efficiency(lines, i), (double)l->of.bytes / 0x1p20,
                         (double)l->peak / 0x1p20);
     }
-    dl_reading_print(out, data, jobs_of(s->arena, lines, n), n);
+    dl_io_print(out, data, jobs_of(s->arena, lines, n), n);
 }
 
 /* ---- the network ---- */
@@ -268,12 +269,12 @@ static bool scale(const dl_invocation *call, const int *numbers, int n,
     const char *target = dl_config_option(call->config, "target");
     line lines[MOST_NUMBERS + 1];
     dl_session *s = NULL;
-    dl_reading data = {0};
+    dl_io_estimate data = {0};
     for (int i = 0; i < n; i++) {
         dl_session_close(s);
         s = dl_reopen_session(call, numbers[i], err);
         if (!s) return false;
-        if (i == n - 1) dl_reading_look(s, target && strncmp(target, "cuda", 4) == 0, &data);
+        if (i == n - 1) dl_io_estimate_of(s, target && strncmp(target, "cuda", 4) == 0, &data);
         if (!look_at(call, s, &network->network, target, &lines[i], err)) return false;
     }
     if (dl_config_option(call->config, "json"))
@@ -302,8 +303,9 @@ static bool run(dl_invocation *call, dl_error *err) {
     return ok;
 }
 
-const dl_subcommand dl_subcommand_scale = {
-    .name = "scale",
+const dl_subcommand dl_subcommand_estimate_scaling = {
+    .name = "estimate-scaling",
+    .former_name = "scale",
     .help = "how long a step of many ranks takes, by kernels timed here and a network given or "
             "measured; what they read",
     .usage = usage,

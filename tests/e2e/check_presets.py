@@ -1,6 +1,6 @@
 """Every configuration of every system with its values; the systems' own files as they write them; their directories and tags.
 
-check_recipes.py BUILD     from the project's root; needs nothing but Python's own library
+check_presets.py BUILD     from the project's root; needs nothing but Python's own library
 """
 import json
 import math
@@ -212,7 +212,7 @@ def test_directories():
     _, err = points("models/config/hello.yaml", "--input_shape=[16,16,3]", "--batch_size=4", "--n_train=8", "--n_valid=4", f"--output_dir={TMP}/e/f/",
                     "-d", "--verbose", "--show-config", at="e/f")
     check(re.search(r"Command line config: \S*dlrun models/config/hello\.yaml --input_shape", err) and "Epoch 1/1" in err, f"{err[-500:]}")
-    points(*regressor, "--config=test", "--recipe=volumes", f"--expdir={TMP}/a", "--data_loader_config=synthetic", at="a/test/1GPU/00")
+    points(*regressor, "--config=test", "--preset=volumes", f"--expdir={TMP}/a", "--data_loader_config=synthetic", at="a/test/1GPU/00")
     points(*regressor, "--config=test", f"--expdir={TMP}/own", "--run_dir={expdir}/{run_num}-{config}", at="own/0-test")
     tars = ["ckpt.tar", "ckpt_best.tar"]  # what is in them is oracle_checkpoints.py's
     for at, want in ("c/expts/test/0", tars), ("b/default/7", tars), ("e/f", []), ("a/test/1GPU/00", []), ("own/0-test", tars):
@@ -271,7 +271,7 @@ def test_records():
     most, now = float(memory[0][0] or 0), float(memory[-1][1] or 0)  # of this process: some ten megabytes
     check(len(memory) == 2 and 0.004 < most < 0.5 and 0.004 < now < 0.5, f"the memory lines of system D: {memory}")
     check(abs(found[1]["Avg samples per sec"] / found[1]["Avg iters per sec"] - 4) < 1e-9, f"{found[1]}")
-    found, _ = points(*vit, f"--expdir={TMP}/a2", "--record=iters", at="a2/base/1GPU/00")
+    found, _ = points(*vit, f"--expdir={TMP}/a2", "--log_format=iters", at="a2/base/1GPU/00")
     check(set(found[1]) == common, f"{found[1]}")
     check(abs(found[1]["Learning Rate"] - 2.5e-4) < 1e-15, f"system A's rate is that of the step that was made: {found[1]}")
 
