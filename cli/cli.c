@@ -34,9 +34,10 @@ int cli_end(const char *program, int status) { return cli_streams_end(program, s
 
 /* ---- what is printed ---- */
 
+/* At once: lines of a step are read as they come, and next to what stands on standard error. */
 static void print_text(void *who, const char *text) {
     (void)who;
-    fputs(text, stdout);
+    fputs(text, stdout), fflush(stdout);
 }
 
 int cli_fail(const char *who, const dl_error *err) {

@@ -1,7 +1,7 @@
 /* Pictures: CIFAR-10's binary format (records of a label and 3 x 32 x 32 bytes), and JPEG by
  * libjpeg-turbo. */
 #include "dldata/array.h"
-#include "dldata/jpeg_fault.h"
+#include "dldata/jpeg_file.h"
 #include "ir/base/input.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, CLASSES = 10 };
-enum { MOST_BYTES = 1 << 30, MOST_PIXELS = 1 << 26 };
+enum { MOST_BYTES = 1 << 30 };
 
 /* Element e of an array is byte e % part of record e / part, after `offset` bytes; `element` is
  * part. */
@@ -37,56 +37,6 @@ static void push(dl_arena *arena, array_file *f, array a, const unsigned char *b
     for (int i = 0; i < a.rank; i++) a.count *= a.dims[i];
     if (!a.element) a.element = (int)a.count;
     dl_push(arena, &f->arrays, a);
-}
-
-static void note(j_common_ptr c, int level) { /* -1: damaged data that libjpeg conceals */
-    jpeg_fault *f = (jpeg_fault *)c->err;
-    if (level < 0 && c->err->num_warnings++ == 0) c->err->format_message(c, f->message);
-}
-
-/* Decodes to planes in the arena. */
-static unsigned char *decode(dl_arena *arena, const char *path, const unsigned char *bytes,
-                             size_t n, uint64_t dims[3], dl_buf *warning, dl_error *err) {
-    struct jpeg_decompress_struct d;
-    jpeg_fault f = {.message = ""};
-    d.err = jpeg_std_error(&f.base);
-    f.base.error_exit = jpeg_leave;
-    f.base.emit_message = note;
-    if (setjmp(f.away)) {
-        dl_fail(err, DL_INPUT, "%s is a damaged JPEG file: %s", path, f.message);
-        jpeg_destroy_decompress(&d);
-        return NULL;
-    }
-    jpeg_create_decompress(&d);
-    jpeg_mem_src(&d, bytes, n);
-    jpeg_read_header(&d, TRUE);
-    if (d.jpeg_color_space != JCS_CMYK && d.jpeg_color_space != JCS_YCCK)
-        d.out_color_space = JCS_RGB;
-    uint64_t width = d.image_width, height = d.image_height;
-    /* Every block of 64 pixels takes at least one bit. */
-    if (width * height > MOST_PIXELS || width * height / 512 > n + 1024) {
-        jpeg_destroy_decompress(&d);
-        dl_fail(err, DL_INPUT,
-                "%s: a picture of %llux%llu points is more than is read here, or than it can hold",
-                path, (unsigned long long)width, (unsigned long long)height);
-        return NULL;
-    }
-    jpeg_start_decompress(&d);
-    uint64_t channels = (uint64_t)d.output_components;
-    unsigned char *planes = dl_alloc(arena, (size_t)(channels * width * height));
-    JSAMPARRAY row =
-        d.mem->alloc_sarray((j_common_ptr)&d, JPOOL_IMAGE, (JDIMENSION)(channels * width), 1);
-    while (d.output_scanline < d.output_height) {
-        uint64_t y = d.output_scanline;
-        jpeg_read_scanlines(&d, row, 1);
-        for (uint64_t i = 0; i < channels * width; i++)
-            planes[(i % channels * height + y) * width + i / channels] = row[0][i];
-    }
-    jpeg_finish_decompress(&d);
-    if (f.base.num_warnings) dl_putf(warning, "damaged, and guessed in part: %s", f.message);
-    jpeg_destroy_decompress(&d);
-    dims[0] = channels, dims[1] = height, dims[2] = width;
-    return planes;
 }
 
 bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
@@ -119,7 +69,7 @@ bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err)
     if (n > 3 && !memcmp(bytes, "\xff\xd8\xff", 3)) {
         array a = {.name = "picture", .storage = "JPEG", .rank = 4, .dims = {1}};
         dl_buf warning = {0};
-        unsigned char *planes = decode(arena, path, bytes, n, a.dims + 1, &warning, err);
+        unsigned char *planes = jpeg_decode(arena, path, bytes, n, a.dims + 1, &warning, err);
         if (planes && warning.n) dl_push(arena, &f->attributes, dl_strdup(arena, warning.at));
         dl_buf_free(&warning);
         f->format = "JPEG picture";

@@ -181,9 +181,14 @@ bool dl_output_write(dl_output *o, const void *data, size_t n, dl_error *err) {
 
 bool dl_output_write_at(dl_output *o, uint64_t offset, const void *data, size_t n, dl_error *err) {
     const char *p = data;
-    if (!o->temporary && offset != o->end) {
+    static const char zeros[512];
+    if (!o->temporary && offset < o->end) {
         o->failed = true;
         return dl_fail(err, DL_IO, "cannot write %s out of order: give a regular file", o->to.name);
+    }
+    for (size_t k; !o->temporary && o->end < offset; o->end += k) {
+        k = offset - o->end < sizeof zeros ? (size_t)(offset - o->end) : sizeof zeros;
+        if (!dl_write_all(o->fd, zeros, k)) return fail_write(o, err);
     }
     if (!o->temporary && !dl_write_all(o->fd, p, n)) return fail_write(o, err);
     for (size_t done = 0; o->temporary && done < n;) {
@@ -195,6 +200,10 @@ bool dl_output_write_at(dl_output *o, uint64_t offset, const void *data, size_t 
     }
     if (offset + n > o->end) o->end = offset + n;
     return true;
+}
+
+bool dl_output_extend(dl_output *o, uint64_t bytes, dl_error *err) {
+    return !o->temporary || bytes <= o->end || dl_output_write_at(o, bytes - 1, "", 1, err);
 }
 
 int dl_output_fd(const dl_output *o) { return o->fd; }

@@ -33,8 +33,11 @@ dl_output *dl_output_open(const char *path, dl_error *err);
 /* Appends n bytes. Errors: DL_IO, which the commit remembers. */
 bool dl_output_write(dl_output *o, const void *data, size_t n, dl_error *err);
 /* Writes n bytes at an offset, in any order; bytes that no call writes are zero. Errors: DL_IO, and
- * of a device or FIFO everything that is not in order. */
+ * of a device or FIFO, which takes bytes in order alone, everything that lies before what was
+ * written. */
 bool dl_output_write_at(dl_output *o, uint64_t offset, const void *data, size_t n, dl_error *err);
+/* Makes a file at least so long at once; nothing of a device or FIFO. Errors: DL_IO. */
+bool dl_output_extend(dl_output *o, uint64_t bytes, dl_error *err);
 /* The descriptor of the temporary, for a library that writes by itself. */
 int dl_output_fd(const dl_output *o);
 /* Makes the file durable under its name and frees `o`. Errors (the old file stays as it was):

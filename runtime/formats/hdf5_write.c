@@ -231,8 +231,7 @@ dlr_h5_file *dlr_h5_open(const char *path, int n, const dlr_h5_set *sets, int n_
     uint64_t end = put_headers(&b, f, sets, n_attributes, attributes, header);
     f->out = dl_output_open(path, err);
     bool ok = f->out && dl_output_write_at(f->out, 0, b.at, b.n, err);
-    if (ok && end > b.n)
-        ok = dl_output_write_at(f->out, end - 1, "", 1, err); /* sets the file's length */
+    ok = ok && dl_output_extend(f->out, end, err);
     free(header);
     dl_buf_free(&b);
     if (ok) return f;

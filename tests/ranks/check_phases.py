@@ -94,7 +94,7 @@ def main(build, family, *long):
         check(named is not None and named < there + TIMEOUT + 5, f"{what}: lost at {there:.1f} s, named at {named}: {text[-900:]}")
         check(lines[-1][0] < there + TIMEOUT + 5, f"{what}: lost at {there:.1f} s, it ends at {lines[-1][0]:.1f} s")
         if (phase, number) in behind:
-            check(re.search(rf"rank {victim} \(process \d+\) has not ended, \d+\.\d s behind the first", text), f"{what}: {text[-900:]}")
+            check(re.search(rf"rank {victim} \(process \d+\) has not ended, \d+\.\d s after the first", text), f"{what}: {text[-900:]}")
         elif number == STOP and phase != "init":  # nobody but the other ranks knows of it
             check(re.search(rf"rank {1 - victim}: dlrun: error: rank {victim} takes no part in .*which is stopped", text), f"{what}: {text[-900:]}")
         for _ in range(50):

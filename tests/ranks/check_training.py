@@ -145,7 +145,7 @@ def main(build, family):
     # ranks that train alone part, and are found out; those that train together do not
     quick = ["--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--num_iters=4", "--check_replicas=2"]
     done = start(2, "alone", *quick, "--noddp")
-    check(done.returncode == 3 and re.search(r"the weights behind step 2 of rank 1 is not that of rank 0", done.stderr), f"replicas: {done.stderr[-300:]}")
+    check(done.returncode == 3 and re.search(r"the weights after step 2 of rank 1 is not that of rank 0", done.stderr), f"replicas: {done.stderr[-300:]}")
     done = start(2, "together", *quick, "--profile")
     check(done.returncode == 0, f"replicas that are alike: {done.stderr[-300:]}")
 
