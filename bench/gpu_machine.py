@@ -68,9 +68,9 @@ def pack(folder):
     """The programs and the libraries that they are linked with, for a machine that has the C library alone."""
     built = programs(folder)
     shutil.rmtree(PACK, ignore_errors=True)
-    (PACK / "programs").mkdir(parents=True), (PACK / "lib").mkdir()
+    (PACK / "cli").mkdir(parents=True), (PACK / "lib").mkdir()
     for program in built.values():
-        shutil.copy2(program, PACK / "programs")
+        shutil.copy2(program, PACK / "cli")
         for name, path in re.findall(r"^\s*(\S+) => (/\S+)", out(["ldd", str(program)]), re.M):
             if not OWN.match(name):
                 shutil.copy2(path, PACK / "lib" / name)

@@ -132,7 +132,7 @@ static void tell_made(const dl_console *out, const dl_sweep_file *f, const char 
     for (int i = 0; i < f->n; i++) dl_putf(&b, "%s %s", i ? "," : "", f->parameters[i].name);
     dl_putf(
         &b,
-        "\n  trials, one after the other:  dlrun agent %s\n  one trial:                     dlrun",
+        "\n  trials, one after the other:   dlrun agent %s\n  one trial:                     dlrun",
         dir);
     if (ranks > 1) dl_putf(&b, " -n %d", ranks);
     put_words(&b, argc, argv);

@@ -86,7 +86,7 @@ def main(build):
         skip("no MPI, or this build has no module for it")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-norm-"))
     env = {**mpi.environment(), "DLR_MPIRUN": mpirun, "DLR_CACHE_DIR": str(folder / "cache")}
-    programs = pathlib.Path(build).resolve() / "programs"
+    programs = pathlib.Path(build).resolve() / "cli"
     (folder / "m.dl").write_text(MODEL), (folder / "plain.dl").write_text(PLAIN)
     start, batches = initial(), []
     for _ in range(STEPS):

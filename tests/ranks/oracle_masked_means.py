@@ -112,7 +112,7 @@ def main(build):
         skip("no MPI, or this build has no module for it")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-means-"))
     env = {**mpi.environment(), "DLR_MPIRUN": mpirun, "DLR_CACHE_DIR": str(folder / "cache")}
-    programs = pathlib.Path(build).resolve() / "programs"
+    programs = pathlib.Path(build).resolve() / "cli"
     (folder / "m.dl").write_text(MODEL)
     torch.manual_seed(5)
     start = {f"{n}.{k}": torch.randn(shape) / 2 for n in TERMS for k, shape in (("weight", (5, 4)), ("bias", (5,)))}
