@@ -74,8 +74,9 @@ static void test_attention(void) {
         int tokens, features;
         double rate;
         const char *ends;
-    } rows[] = {{48, 12, 0, "ENDS 0\n"},  {25, 12, 0, "ENDS 1\n"}, {55, 12, 0, "ENDS 2\n"},
-                {48, 3, 0.5, "ENDS 4\n"}, {48, 20, 0, "ENDS 8\n"}, {29, 4, 0, "ENDS 6\n"}};
+    } rows[] = {{48, 12, 0, "ATTENTION_REMAINDERS 0\n"}, {25, 12, 0, "ATTENTION_REMAINDERS 1\n"},
+                {55, 12, 0, "ATTENTION_REMAINDERS 2\n"}, {48, 3, 0.5, "ATTENTION_REMAINDERS 4\n"},
+                {48, 20, 0, "ATTENTION_REMAINDERS 8\n"}, {29, 4, 0, "ATTENTION_REMAINDERS 6\n"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         dl_plan *p =
