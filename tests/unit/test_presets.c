@@ -200,8 +200,8 @@ static void test_json(void) {
     dl_buf b = {0};
     dl_config_put_json(c, &b);
     static const char *const want[] = {
-        "{\"config\": \"base\", \"model\": \"models/unet.dl\", \"preset\": \"volumes\", "
-        "\"recipe\": \"volumes\", ",
+        ("{\"config\": \"base\", \"model\": \"models/unet.dl\", \"preset\": \"volumes\", "
+         "\"recipe\": \"volumes\", "),
         ", \"global_batch_size\": 64, \"batch_size\": 64, ",
         ", \"num_epochs\": 10, \"max_epochs\": 10, \"n_epochs\": 10, \"num_iters\": null, ",
         ", \"expdir\": \"a\\u0009b\\\"c\\\\\", \"root_dir\": \"a",
