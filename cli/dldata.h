@@ -15,4 +15,18 @@ extern const dl_subcommand dldata_nbody, dldata_weather, dldata_images, dldata_f
     { "quiet", 'q', NULL, "print errors alone" }
 #define DLDATA_HELP                                                                                \
     { "help", 'h', NULL, "this text" }
+
+/* The values of the shared options, as far as a command has them. */
+typedef struct {
+    const char *path; /* --output */
+    int64_t seed, threads;
+    bool quiet, force;
+} dldata_shared;
+
+/* Reads them. wanted: what --output should be, with an example. Errors: DL_USAGE, also without
+ * --output. */
+bool dldata_read_shared(const dl_config *c, const char *wanted, dldata_shared *out, dl_error *err);
+/* Whether `need` bytes of memory are free. The error reads "WHAT 1.5 GiB of memoryWHY, and 1.0 GiB
+ * are free". Errors: DL_RESOURCE. */
+bool dldata_check_memory(uint64_t need, const char *what, const char *why, dl_error *err);
 #endif

@@ -2,11 +2,9 @@
 #include "cli/dldata.h"
 #include "cli/progress.h"
 #include "dldata/hdf5_file.h"
-#include "dldata/parallel.h"
 #include "dldata/reaction.h"
 #include "dldata/target.h"
 #include "ir/base/foreign.h"
-#include "ir/base/memory.h"
 
 #include <stdio.h>
 
@@ -45,23 +43,17 @@ static bool show(void *ctx, long long done, long long all) {
     return progress_show(ctx, done, all, "samples made");
 }
 
-static bool check_memory(const reaction_setup *s, dl_error *err) {
-    int64_t have = dl_memory_available();
-    uint64_t need = reaction_file_bytes(s);
-    if (have < 0 || need < (uint64_t)have) return true;
-    return dl_fail(err, DL_RESOURCE,
-                   "%d samples of %d x %d^2 points need %.1f GiB of memory, and %.1f GiB "
-                   "are free",
-                   s->samples, s->channels, s->size, (double)need / (1 << 30),
-                   (double)have / (1 << 30));
+static bool check_memory(dl_arena *arena, const reaction_setup *s, dl_error *err) {
+    const char *what =
+        dl_format(arena, "%d samples of %d x %d^2 points need", s->samples, s->channels, s->size);
+    return dldata_check_memory(reaction_file_bytes(s), what, "", err);
 }
 
 static bool run(dl_invocation *call, dl_error *err) {
     const dl_config *c = call->config;
-    int64_t seed = 0, threads = parallel_default(), samples = 128, channels = 1, size = 128;
+    dldata_shared shared;
+    int64_t samples = 128, channels = 1, size = 128;
     double smooth = 2, time = 2, diffusivity = 1, competition = 0.5;
-    const char *path = dl_config_option(c, "output");
-    bool quiet = dl_config_option(c, "quiet"), force = dl_config_option(c, "force");
     if (!(dl_option_int(c, "samples", 1, 100000000, &samples, err) &&
           dl_option_int(c, "channels", 1, 64, &channels, err) &&
           dl_option_int(c, "size", 4, 8192, &size, err) &&
@@ -69,33 +61,29 @@ static bool run(dl_invocation *call, dl_error *err) {
           dl_option_real(c, "time", 0, 100, &time, err) &&
           dl_option_real(c, "diffusivity", 0, 100, &diffusivity, err) &&
           dl_option_real(c, "competition", 0, 10, &competition, err) &&
-          dl_option_int(c, "seed", 0, 9e15, &seed, err) &&
-          dl_option_int(c, "threads", 1, PARALLEL_THREADS, &threads, err)))
+          dldata_read_shared(c, "an output file: `dldata fields -o data/fields_train.h5`", &shared,
+                             err)))
         return false;
-    if (!path)
-        return dl_fail(err, DL_USAGE,
-                       "where to? give an output file: `dldata fields -o data/fields_train.h5`");
     reaction_setup s = {.samples = (int)samples,
                         .channels = (int)channels,
                         .size = (int)size,
-                        .threads = (int)threads,
-                        .seed = (uint64_t)seed,
+                        .threads = (int)shared.threads,
+                        .seed = (uint64_t)shared.seed,
                         .smooth = smooth,
                         .time = time,
                         .diffusivity = diffusivity,
                         .competition = competition};
-    if (!check_memory(&s, err) || !hdf5_file_prepare(path, reaction_file_bytes(&s), err) ||
-        !target_check(path, REACTION_GENERATOR, force, err))
+    if (!check_memory(call->arena, &s, err) ||
+        !hdf5_file_prepare(shared.path, reaction_file_bytes(&s), err) ||
+        !target_check(shared.path, REACTION_GENERATOR, shared.force, err))
         return false;
     progress bar;
-    progress_begin(&bar, quiet);
-    bool ok = progress_end(&bar, reaction_write(path, &s, show, &bar, call->out, err), err);
-    if (ok && !quiet) {
-        dl_arena *arena = dl_arena_new(NULL);
-        const char *shown = dl_shown(arena, path);
+    progress_begin(&bar, shared.quiet);
+    bool ok = progress_end(&bar, reaction_write(shared.path, &s, show, &bar, call->out, err), err);
+    if (ok && !shared.quiet) {
+        const char *shown = dl_shown(call->arena, shared.path);
         progress_wrote(&bar, shown, reaction_file_bytes(&s));
         dl_console_text(call->out, "to see it: dldata inspect %s\n", shown);
-        dl_arena_free(arena);
     }
     return ok;
 }
@@ -107,6 +95,5 @@ const dl_subcommand dldata_fields = {
     .options = options,
     .after = after,
     .options_only = true,
-    .most_files = 0,
     .run = run,
 };

@@ -3,7 +3,6 @@
 #include "cli/progress.h"
 #include "dldata/image_files.h"
 #include "dldata/output_tree.h"
-#include "dldata/parallel.h"
 #include "dldata/scene.h"
 #include "ir/base/clock.h"
 #include "ir/base/foreign.h"
@@ -44,18 +43,15 @@ static bool show(void *ctx, long long done, long long all) {
 
 static bool run(dl_invocation *call, dl_error *err) {
     const dl_config *c = call->config;
-    int64_t seed = 0, threads = parallel_default(), train = -1, valid = -1, side = 160;
-    const char *path = dl_config_option(c, "output");
-    bool jpeg = dl_config_option(c, "jpeg"), quiet = dl_config_option(c, "quiet");
+    dldata_shared shared;
+    int64_t train = -1, valid = -1, side = 160;
+    bool jpeg = dl_config_option(c, "jpeg");
     if (!(dl_option_int(c, "train", 5, 10000000, &train, err) &&
           dl_option_int(c, "valid", 1, 10000000, &valid, err) &&
           dl_option_int(c, "side", 16, 2000, &side, err) &&
-          dl_option_int(c, "seed", 0, 9e15, &seed, err) &&
-          dl_option_int(c, "threads", 1, PARALLEL_THREADS, &threads, err)))
+          dldata_read_shared(c, "an output directory: `dldata images -o data/pictures`", &shared,
+                             err)))
         return false;
-    if (!path)
-        return dl_fail(err, DL_USAGE,
-                       "where to? give an output directory: `dldata images -o data/pictures`");
     if (train < 0) train = jpeg ? 2000 : 50000;
     if (valid < 0) valid = jpeg ? 400 : 10000;
     if (!jpeg && train % 5)
@@ -63,19 +59,18 @@ static bool run(dl_invocation *call, dl_error *err) {
                        "--train %lld: CIFAR-10's layout has five files of equal length, so it "
                        "must be a multiple of 5",
                        (long long)train);
-    image_setup s = {(int)train, (int)valid, (int)side, (int)threads, (uint64_t)seed, jpeg};
-    if (!output_tree_prepare(path, image_bytes(&s), err)) return false;
+    image_setup s = {(int)train, (int)valid, (int)side, (int)shared.threads, (uint64_t)shared.seed,
+                     jpeg};
+    if (!output_tree_prepare(shared.path, image_bytes(&s), err)) return false;
     progress bar;
-    progress_begin(&bar, quiet);
-    bool ok = progress_end(&bar, image_write(path, &s, show, &bar, err), err);
-    if (ok && !quiet) {
-        dl_arena *arena = dl_arena_new(NULL);
+    progress_begin(&bar, shared.quiet);
+    bool ok = progress_end(&bar, image_write(shared.path, &s, show, &bar, err), err);
+    if (ok && !shared.quiet) {
         dl_console_text(
             call->out,
             "wrote %lld pictures to train on and %lld to validate on into %s in %.1f s\n",
-            (long long)train, (long long)valid, dl_shown(arena, path),
+            (long long)train, (long long)valid, dl_shown(call->arena, shared.path),
             dl_clock_seconds() - bar.start);
-        dl_arena_free(arena);
     }
     return ok;
 }
@@ -87,6 +82,5 @@ const dl_subcommand dldata_images = {
     .options = options,
     .after = after,
     .options_only = true,
-    .most_files = 0,
     .run = run,
 };

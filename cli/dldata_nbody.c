@@ -1,7 +1,6 @@
 /* dldata nbody: the command line of a simulation of the universe. */
 #include "cli/dldata.h"
 #include "cli/progress.h"
-#include "dldata/parallel.h"
 #include "dldata/target.h"
 #include "dldata/volume_file.h"
 #include "ir/base/foreign.h"
@@ -45,8 +44,6 @@ static bool show(void *ctx, int step, int steps, double a) {
     return progress_show(ctx, step, steps, note);
 }
 
-static const char example[] = "`dldata nbody -o data/nbody_train.h5`";
-
 /* Particles twice (one copy is room to sort), five fields, and the result. */
 static double bytes_needed(double size) {
     return size * size * size * (2.0 * sizeof(particle) + 5 * 4 + 9 * 4);
@@ -86,48 +83,45 @@ static bool simulate(const nbody_setup *s, const char *path, progress *bar,
 
 static bool run(dl_invocation *call, dl_error *err) {
     const dl_config *c = call->config;
-    int64_t size = 128, seed = 0, steps = 40, threads = parallel_default();
+    dldata_shared shared;
+    int64_t size = 128, steps = 40;
     double box = 64;
-    const char *path = dl_config_option(c, "output");
-    bool quiet = dl_config_option(c, "quiet"), force = dl_config_option(c, "force");
     if (!(dl_option_int(c, "size", 16, 1024, &size, err) &&
-          dl_option_int(c, "seed", 0, 9e15, &seed, err) &&
           dl_option_real(c, "box", 1, 10000, &box, err) &&
           dl_option_int(c, "steps", 5, 10000, &steps, err) &&
-          dl_option_int(c, "threads", 1, PARALLEL_THREADS, &threads, err)))
+          dldata_read_shared(c, "an output file: `dldata nbody -o data/nbody_train.h5`", &shared,
+                             err)))
         return false;
-    if (!path) return dl_fail(err, DL_USAGE, "where to? give an output file: %s", example);
     if (size % 2)
         return dl_fail(err, DL_USAGE, "--size %lld is odd; the mesh needs an even number",
                        (long long)size);
-    if (!check_memory((int)size, err) || !volume_file_prepare(path, (int)size, err) ||
-        !target_check(path, VOLUME_GENERATOR, force, err))
+    if (!check_memory((int)size, err) || !volume_file_prepare(shared.path, (int)size, err) ||
+        !target_check(shared.path, VOLUME_GENERATOR, shared.force, err))
         return false;
 
     nbody_setup s = {.size = (int)size,
                      .box = box,
-                     .seed = (uint64_t)seed,
+                     .seed = (uint64_t)shared.seed,
                      .steps = (int)steps,
                      .z_start = 49,
-                     .threads = (int)threads,
+                     .threads = (int)shared.threads,
                      .cosmos = cosmology_planck()};
     progress bar;
-    progress_begin(&bar, quiet);
-    if (!quiet)
+    progress_begin(&bar, shared.quiet);
+    if (!shared.quiet)
         fprintf(stderr,
                 "simulating %lld^3 particles in a box of %g Mpc/h, seed %lld, on %lld thread%s\n",
-                (long long)size, box, (long long)seed, (long long)threads, threads == 1 ? "" : "s");
-    bool ok = progress_end(&bar, simulate(&s, path, &bar, call->out, err), err);
-    if (ok && !quiet) {
-        dl_arena *arena = dl_arena_new(NULL);
-        const char *shown = dl_shown(arena, path);
+                (long long)size, box, (long long)shared.seed, (long long)shared.threads,
+                shared.threads == 1 ? "" : "s");
+    bool ok = progress_end(&bar, simulate(&s, shared.path, &bar, call->out, err), err);
+    if (ok && !shared.quiet) {
+        const char *shown = dl_shown(call->arena, shared.path);
         progress_wrote(&bar, shown, volume_file_bytes(s.size));
-        if (seed == 0)
+        if (shared.seed == 0)
             dl_console_text(
                 call->out,
                 "next, a box to validate on: dldata nbody -o data/nbody_valid.h5 --seed 1\n");
         dl_console_text(call->out, "to see it: dldata inspect %s\n", shown);
-        dl_arena_free(arena);
     }
     return ok;
 }
@@ -139,6 +133,5 @@ const dl_subcommand dldata_nbody = {
     .options = options,
     .after = after,
     .options_only = true,
-    .most_files = 0,
     .run = run,
 };

@@ -2,10 +2,8 @@
 #include "cli/dldata.h"
 #include "cli/progress.h"
 #include "dldata/output_tree.h"
-#include "dldata/parallel.h"
 #include "dldata/weather_files.h"
 #include "ir/base/foreign.h"
-#include "ir/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,24 +65,17 @@ static bool read_size(const char *text, weather_setup *s, dl_error *err) {
                          text);
 }
 
-static bool check_memory(const char *size, const weather_setup *s, dl_error *err) {
-    int64_t have = dl_memory_available();
-    uint64_t need = weather_memory(s);
-    if (have < 0 || need < (uint64_t)have) return true;
-    return dl_fail(err, DL_RESOURCE,
-                   "--size %s --samples %d needs %.1f GiB of memory (for a year of samples), "
-                   "and %.1f GiB "
-                   "are free",
-                   size, s->samples, (double)need / (1 << 30), (double)have / (1 << 30));
+static bool check_memory(dl_arena *arena, const char *size, const weather_setup *s, dl_error *err) {
+    const char *what = dl_format(arena, "--size %s --samples %d needs", size, s->samples);
+    return dldata_check_memory(weather_memory(s), what, " (for a year of samples)", err);
 }
 
 static bool run(dl_invocation *call, dl_error *err) {
     const dl_config *c = call->config;
-    int64_t seed = 0, threads = parallel_default(), years = 4, valid = 1, samples = 120,
-            first = 2001;
+    dldata_shared shared;
+    int64_t years = 4, valid = 1, samples = 120, first = 2001;
     double hours = 6, spin_up = 20;
-    const char *path = dl_config_option(c, "output"), *size = dl_config_option(c, "size");
-    bool quiet = dl_config_option(c, "quiet");
+    const char *size = dl_config_option(c, "size");
     if (!size) size = "64x128";
     if (!(dl_option_int(c, "years", 1, 1000, &years, err) &&
           dl_option_int(c, "valid-years", 0, 1000, &valid, err) &&
@@ -92,38 +83,33 @@ static bool run(dl_invocation *call, dl_error *err) {
           dl_option_int(c, "samples", 2, 100000, &samples, err) &&
           dl_option_real(c, "hours", 0.1, 240, &hours, err) &&
           dl_option_real(c, "spin-up", 0, 3650, &spin_up, err) &&
-          dl_option_int(c, "seed", 0, 9e15, &seed, err) &&
-          dl_option_int(c, "threads", 1, PARALLEL_THREADS, &threads, err)))
+          dldata_read_shared(c, "an output directory: `dldata weather -o data/weather`", &shared,
+                             err)))
         return false;
-    if (!path)
-        return dl_fail(err, DL_USAGE,
-                       "where to? give an output directory: `dldata weather -o data/weather`");
-    weather_setup s = {.threads = (int)threads,
-                       .seed = (uint64_t)seed,
+    weather_setup s = {.threads = (int)shared.threads,
+                       .seed = (uint64_t)shared.seed,
                        .first_year = (int)first,
                        .train_years = (int)years,
                        .valid_years = (int)valid,
                        .samples = (int)samples,
                        .hours = hours,
                        .spin_up = spin_up};
-    if (!read_size(size, &s, err) || !check_memory(size, &s, err) ||
-        !output_tree_prepare(path, weather_bytes(&s), err))
+    if (!read_size(size, &s, err) || !check_memory(call->arena, size, &s, err) ||
+        !output_tree_prepare(shared.path, weather_bytes(&s), err))
         return false;
     progress bar;
-    progress_begin(&bar, quiet);
-    if (!quiet)
+    progress_begin(&bar, shared.quiet);
+    if (!shared.quiet)
         fprintf(stderr,
                 "simulating %lld years of %.0f days at %dx%d, seed %lld, on %lld thread%s\n",
                 (long long)(years + valid), (double)samples * hours / 24, s.rows, s.columns,
-                (long long)seed, (long long)threads, threads == 1 ? "" : "s");
-    bool ok = progress_end(&bar, weather_write(path, &s, show, &bar, call->out, err), err);
-    if (ok && !quiet) {
-        dl_arena *arena = dl_arena_new(NULL);
-        const char *shown = dl_shown(arena, path);
+                (long long)shared.seed, (long long)shared.threads, shared.threads == 1 ? "" : "s");
+    bool ok = progress_end(&bar, weather_write(shared.path, &s, show, &bar, call->out, err), err);
+    if (ok && !shared.quiet) {
+        const char *shown = dl_shown(call->arena, shared.path);
         progress_wrote(&bar, shown, weather_bytes(&s));
         dl_console_text(call->out, "to see it: dldata inspect %s/train/%04d.h5\n", shown,
                         s.first_year);
-        dl_arena_free(arena);
     }
     return ok;
 }
@@ -135,6 +121,5 @@ const dl_subcommand dldata_weather = {
     .options = options,
     .after = after,
     .options_only = true,
-    .most_files = 0,
     .run = run,
 };
