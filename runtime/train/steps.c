@@ -12,6 +12,12 @@ bool dlr_steps_open(dlr_steps *s, dlr_exec *exec, dl_error *err) {
     return s->loss.type || dl_fail(err, DL_INPUT, "the model states no loss to train on");
 }
 
+const char *dlr_steps_start_program(const dlr_steps *s, int program) {
+    if (s->watches) return dlr_start_checked(s->arena, s->exec, program);
+    dlr_exec_start(s->exec, program);
+    return NULL;
+}
+
 static void end_step_range(dlr_steps *s) {
     if (s->in_step) dlr_range_end(s->ranges);
     s->in_step = false;
@@ -29,11 +35,7 @@ static bool start(dlr_steps *s, dl_error *err) {
     double began = dl_clock_seconds();
     if (!s->feed(s->loop, err)) return false;
     dlr_range_begin(ranges, DLR_PART_PROGRAM, number);
-    s->found = NULL;
-    if (s->watches)
-        s->found = dlr_start_checked(s->arena, s->exec, s->program);
-    else
-        dlr_exec_start(s->exec, s->program);
+    s->found = dlr_steps_start_program(s, s->program);
     dlr_range_end(ranges);
     s->started++;
     s->seconds += dl_clock_seconds() - began;

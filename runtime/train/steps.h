@@ -42,6 +42,9 @@ typedef struct {
 
 /* Finds the program "train" and its loss. Errors: DL_INPUT where the plan has none. */
 bool dlr_steps_open(dlr_steps *s, dlr_exec *exec, dl_error *err);
+/* Starts a program; where the loop watches, it is run and checked, and what is not finite is
+ * returned, in words. NULL: nothing, or it is not watched. */
+const char *dlr_steps_start_program(const dlr_steps *s, int program);
 /* Runs steps until `end` of the epoch are done, or the loop stops. Before the next step's results
  * are looked at, it is begun, so that a device never waits for the host; all that are begun are
  * finished. *stopped: by `stops`. Errors: those of feed and take; DL_RESOURCE of a device. */

@@ -86,8 +86,8 @@ static void log_validation(const dlr_run *r, double loss, double seconds) {
     dl_buf_free(&trained), dl_buf_free(&validated);
 }
 
-/* Recipe weather's scheduler includes the warm-up. With the others, a schedule with warm-up records
- * the last step's rate. */
+/* The scheduler of preset weather includes the warm-up. With the others, a schedule with warm-up
+ * records the last step's rate. */
 static double recorded_rate(const dlr_run *r) {
     bool whole = r->o->schedule.cosine || !(r->rates.warmup > 0);
     double next = r->o->style->rate_at_end && whole ? dlr_run_next_rate(r) : NAN;
@@ -121,7 +121,7 @@ bool dlr_run_finish_epoch(dlr_run *r, dl_error *err) {
         log_validation(r, valid, seconds);
     }
     bool is_best =
-        valid <= r->at.best_loss; /* of equal ones the last, as preset minimal, tracked */
+        valid <= r->at.best_loss; /* of equal ones the last, as in presets minimal and tracked */
     if (is_best) r->at.best_loss = valid, r->best_epoch = r->at.epoch;
     r->at.epoch++; /* epochs finished */
     if (r->o->plateau && !r->o->measure && dlr_plateau_step(&r->plateau, r->o->plateau, valid)) {

@@ -141,6 +141,10 @@ const char *dlr_run_find_not_finite(dlr_run *r);
 void dlr_run_open_steps(dlr_run *r);
 /* Saves everything and says so, where the run was asked to stop. False, with DL_REQUEUE. */
 bool dlr_run_pause(dlr_run *r, dl_error *err);
+/* Checks what a watched run of a program found (NULL: nothing). A step that a loss scaler skips may
+ * have such values. what: "training", "validation". Errors: DL_NUMERIC. */
+bool dlr_run_check_found(const dlr_run *r, const char *what, const char *found, bool skipped,
+                         dl_error *err);
 /* Checks a loss of the program "eval", which was just run. Errors: DL_NUMERIC. */
 bool dlr_run_check_loss(dlr_run *r, const char *what, double loss, dl_error *err);
 /* train_validate.c: mean loss and metrics over the validation's batches (of an epoch), or over one

@@ -34,14 +34,14 @@ bool dlr_run_check_loss(dlr_run *r, const char *what, double loss, dl_error *err
            fail_loss(r, what, loss, dlr_not_finite_text(r->arena, r->exec, r->eval), err);
 }
 
-/* Checks the finding of a watched step. One that a loss scaler skips may have such values. */
-static bool check_watched(const dlr_run *r, const dlr_step *step, dl_error *err) {
-    if (!step->found) return true;
-    if (step->skipped) return dlr_log_info("training is skipped: %s", step->found), true;
+bool dlr_run_check_found(const dlr_run *r, const char *what, const char *found, bool skipped,
+                         dl_error *err) {
+    if (!found) return true;
+    if (skipped) return dlr_log_info("%s is skipped: %s", what, found), true;
     return dl_fail(err, DL_NUMERIC,
-                   "training of step %lld, epoch %lld: %s: stopped (DLR_DEBUG=nan); checkpoints "
-                   "stay as they were",
-                   (long long)r->at.iteration, (long long)r->at.epoch + 1, step->found);
+                   "%s of step %lld, epoch %lld: %s: stopped (DLR_DEBUG=nan); checkpoints stay as "
+                   "they were",
+                   what, (long long)r->at.iteration, (long long)r->at.epoch + 1, found);
 }
 
 static bool feed(void *loop, dl_error *err) {
@@ -77,7 +77,7 @@ static bool take(void *loop, const dlr_step *step, dl_error *err) {
     dlr_averages_add(&r->trained, r->exec, step->skipped);
     r->last_rate = dlr_scalar(r->exec, r->rate);
     if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->steps.program, err)) return false;
-    if (!check_watched(r, step, err)) return false;
+    if (!dlr_run_check_found(r, "training", step->found, step->skipped, err)) return false;
     if (!lost && !isfinite(step->loss)) return find_and_fail(r, step->loss, err);
     if (!dlr_scaler_check(&r->steps.scaler, r->exec, r->steps.program, r->at.iteration, err))
         return false;

@@ -1,24 +1,5 @@
 /* Validation: mean loss and metrics of the program "eval". */
-#include "runtime/exec/not_finite.h"
 #include "runtime/train/train_parts.h"
-
-/* Runs it; with DLR_DEBUG=nan it is watched, and gives what is not finite; else NULL. */
-static const char *run_eval(dlr_run *r) {
-    const char *found = NULL;
-    if (r->steps.watches)
-        found = dlr_start_checked(r->arena, r->exec, r->eval);
-    else
-        dlr_exec_start(r->exec, r->eval);
-    dlr_exec_wait_oldest(r->exec);
-    return found;
-}
-
-static bool check_watched(const dlr_run *r, const char *found, dl_error *err) {
-    return !found || dl_fail(err, DL_NUMERIC,
-                             "validation of step %lld, epoch %lld: %s: stopped (DLR_DEBUG=nan); "
-                             "checkpoints stay as they were",
-                             (long long)r->at.iteration, (long long)r->at.epoch + 1, found);
-}
 
 /* Mean loss and metrics over the next `n` batches; at the end of an epoch the first is drawn. */
 static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_error *err) {
@@ -28,9 +9,12 @@ static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_erro
         dlr_batch batch;
         if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
         dlr_feed_batch(&r->feed, &batch);
-        const char *found = run_eval(r);
+        const char *found = dlr_steps_start_program(&r->steps, r->eval);
+        dlr_exec_wait_oldest(r->exec);
         double loss = dlr_scalar(r->exec, r->valid);
-        if (!dlr_exec_check(r->exec, err) || !check_watched(r, found, err)) return false;
+        if (!dlr_exec_check(r->exec, err) ||
+            !dlr_run_check_found(r, "validation", found, false, err))
+            return false;
         if (!dlr_run_check_loss(r, "validation", loss, err)) return false;
         if (i == 0 && epoch && !dlr_run_draw(r, &batch, err)) return false;
         sum += loss;
