@@ -53,7 +53,8 @@ def words(text):
     return re.findall(r"[\w^'-]+", text)
 
 
-def faults(page, text):
+def prose_faults(text, most_mean):
+    """Of lines, words and sentences; these have at most `most_mean` words on average."""
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > LONGEST_LINE:
             yield f"line {number} has {len(line)} characters"
@@ -68,9 +69,12 @@ def faults(page, text):
             yield f"a sentence of {lengths[-1]} words: {' '.join(sentence.split())[:80]}"
     if not lengths:
         yield "no sentence"
-    elif sum(lengths) / len(lengths) > MEAN_SENTENCE:
-        mean = sum(lengths) / len(lengths)
-        yield f"sentences have {mean:.1f} words on average, {MEAN_SENTENCE} are allowed"
+    elif sum(lengths) / len(lengths) > most_mean:
+        yield f"sentences have {sum(lengths) / len(lengths):.1f} words on average, {most_mean} are allowed"
+
+
+def faults(page, text):
+    yield from prose_faults(text, MEAN_SENTENCE)
     if page.parent == GUIDE and text.count("\n") > MOST_LINES_GUIDE:
         yield f"{text.count(chr(10))} lines, {MOST_LINES_GUIDE} are allowed"
     if page.parent in (GUIDE, TUTORIAL):

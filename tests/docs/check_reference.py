@@ -18,25 +18,12 @@ NEEDED = {"keys", "functions", "diagnostics", "exit-statuses", "environment", "h
 
 
 def prose_faults(text):
-    for number, line in enumerate(text.split("\n"), 1):
-        if len(line) > check_prose.LONGEST_LINE:
-            yield f"line {number} has {len(line)} characters"
-    for refused, what in check_prose.REFUSED.items():
-        found = re.search(rf".*(?:{refused}).*", check_prose.prose(text))
-        if found:
-            yield f"{what}: {found.group().strip()[:100]}"
-    lengths = []
-    for sentence in check_prose.sentences(text):
-        lengths.append(len(check_prose.words(sentence)))
-        if lengths[-1] > check_prose.LONGEST_SENTENCE:
-            yield f"a sentence of {lengths[-1]} words: {' '.join(sentence.split())[:80]}"
-    if not lengths or sum(lengths) / len(lengths) > MEAN_SENTENCE:
-        yield f"sentences have {sum(lengths) / max(len(lengths), 1):.1f} words on average, {MEAN_SENTENCE} are allowed"
+    return check_prose.prose_faults(text, MEAN_SENTENCE)
 
 
 def source_faults(text):
     """Sources that a page of docs/internals names."""
-    named = re.findall(r"(?<![\w/.-])((?:ir|passes|compiler|runtime|frontends|programs|verify|tests|models)/[\w/.-]+)",
+    named = re.findall(r"(?<![\w/.-])((?:ir|passes|compiler|runtime|frontends|compat|cli|dldata|verify|tests|models)/[\w/.-]+)",
                        re.sub(r"^```.*?^```$|<!--.*?-->", "", text, flags=re.M | re.S))
     for name in sorted({n.rstrip(".-/") for n in named}):
         if not (reference.ROOT / name).exists() and "NAME" not in name:
@@ -50,7 +37,8 @@ def blind(tables):
     planted = {"nothing": (good, 0), "a long line": (good + "x" * 121, 1), "a long sentence": (good + "word " * 41 + ".", 3),
                "a date": (good + "Measured on 2001-01-31, it says.", 1), "a dead link": (good + "See [this](nowhere.md).", 1),
                "a heading that is not there": (good + "See [this](keys.md#nowhere).", 1),
-               "a source that is not there": (good + "See ir/nowhere.c for it.", 1)}
+               "a source that is not there": (good + "See ir/nowhere.c for it.", 1),
+               "a program that is not there": (good + "See cli/nowhere.c for it.", 1)}
     for what, (text, count) in planted.items():
         found = [fault for find in finders for fault in find(text)]
         if len(found) != count:
