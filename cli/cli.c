@@ -40,8 +40,10 @@ static void print_text(void *who, const char *text) {
     fputs(text, stdout), fflush(stdout);
 }
 
+bool cli_is_located(const dl_error *err) { return strstr(err->message, ": error: ") != NULL; }
+
 int cli_fail(const char *who, const dl_error *err) {
-    bool located = strstr(err->message, ": error: ") != NULL; /* file:line:column: error: ... */
+    bool located = cli_is_located(err);
     fflush(stdout);
     fprintf(stderr, "%s%s%s\n", located ? "" : who, located ? "" : ": error: ", err->message);
     return err->code ? (int)err->code : DL_INTERNAL;

@@ -13,6 +13,8 @@ int cli_end(const char *program, int status);
 /* Text to standard output, warnings and diagnostics to standard error; `who` ("dlc", "dlrun sweep")
  * stands in front of errors, `who`'s first word in front of warnings. */
 dl_console cli_console(const char *who);
+/* Whether a message names its place, "file:line:column: error: ...". */
+bool cli_is_located(const dl_error *err);
 /* Prints "WHO: error: MESSAGE", or the message alone where it names its place. Returns the exit
  * status. */
 int cli_fail(const char *who, const dl_error *err);

@@ -47,10 +47,10 @@ static int run(int argc, char **argv) {
     if (!strcmp(word, "--version")) return cli_print_version("dlc"), DL_OK;
     for (int i = 0; i < N_COMMANDS; i++) {
         names[i] = commands[i]->name;
-        const char *former = commands[i]->former_name;
-        if (former && !strcmp(word, former))
+        bool former = commands[i]->former_name && !strcmp(word, commands[i]->former_name);
+        if (former)
             fprintf(stderr, "dlc: warning: `dlc %s` is now called `dlc %s`\n", word, names[i]);
-        if (!strcmp(word, names[i]) || (former && !strcmp(word, former)))
+        if (former || !strcmp(word, names[i]))
             return cli_run("dlc", commands[i], argc - 1, argv + 1, NULL);
     }
     const char *near = dl_nearest(word, names, N_COMMANDS);

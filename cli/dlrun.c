@@ -94,11 +94,10 @@ static void report(dl_run_job *p, const dl_error *err) {
     bool common =
         err->code == DL_REQUEUE || err->code == DL_NUMERIC; /* all ranks end so, and one says it */
     if (common && !dl_job_leads(p)) return;
-    bool located = strstr(err->message, ": error: ") != NULL; /* file:line:column: error: ... */
     char who[32] = "";
     if (p->comm) snprintf(who, sizeof who, "rank %d: ", p->world.rank);
     fprintf(stderr, "%s%s%s\n", who, /* at once: several ranks may speak */
-            located                   ? ""
+            cli_is_located(err)       ? ""
             : err->code == DL_REQUEUE ? "dlrun: "
                                       : "dlrun: error: ",
             err->message);

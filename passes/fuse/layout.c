@@ -33,7 +33,7 @@ typedef struct {
     DL_ARRAY(const dl_value *) todo;
 } panels;
 
-/* A convolution's result over activations is an activation, whoever reads it. */
+/* A convolution's result over activations is an activation, for all readers. */
 static bool makes_activation(const dl_node *n) {
     return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && !wants_panels(n, DL_RESULT_PLACE);
 }

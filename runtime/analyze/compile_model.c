@@ -273,8 +273,9 @@ static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
                 {.locations = true, .filter = filter && *filter == '@' ? filter + 1 : filter},
                 err};
     dl_compile_options opt;
-    if (!check_options(c, what && !strcmp(what, "ast") ? NULL : d.print.filter, err)) return false;
-    if (what && !strcmp(what, "ast")) return dump(call->out, s, NULL, what, d.print, err);
+    bool ast = what && !strcmp(what, "ast");
+    if (!check_options(c, ast ? NULL : d.print.filter, err)) return false;
+    if (ast) return dump(call->out, s, NULL, what, d.print, err);
     if (!dl_session_options(s, dl_config_option(c, "target"), &opt, err)) return false;
     opt.out = call->out;
     opt.observe = observe, opt.user = &d;

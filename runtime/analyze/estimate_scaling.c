@@ -99,8 +99,7 @@ static bool read_positive(const dl_config *c, const char *option, double fallbac
     return true;
 }
 
-/* The numbers of ranks to look at, each once: one rank, to compare with, and --ranks.
- */
+/* The numbers of ranks to look at, each once: one rank, to compare with, and --ranks. */
 static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS + 1], dl_error *err) {
     const char *text = dl_config_option(c, "ranks"), *s = text ? text : "2,8,64,512";
     numbers[0] = *n = 1;
@@ -270,19 +269,19 @@ static bool scale(const dl_invocation *call, const int *numbers, int n,
     line lines[MOST_NUMBERS + 1];
     dl_session *s = NULL;
     dl_io_estimate data = {0};
-    for (int i = 0; i < n; i++) {
+    bool ok = true;
+    for (int i = 0; ok && i < n; i++) {
         dl_session_close(s);
         s = dl_reopen_session(call, numbers[i], err);
-        if (!s) return false;
-        if (i == n - 1) dl_io_estimate_of(s, target && strncmp(target, "cuda", 4) == 0, &data);
-        if (!look_at(call, s, &network->network, target, &lines[i], err)) return false;
+        if (s && i == n - 1) dl_io_estimate_of(s, target && strncmp(target, "cuda", 4) == 0, &data);
+        ok = s && look_at(call, s, &network->network, target, &lines[i], err);
     }
-    if (dl_config_option(call->config, "json"))
+    if (ok && dl_config_option(call->config, "json"))
         print_json(call->out, s, lines, n, network, &data);
-    else
+    else if (ok)
         print(call->out, s, lines, n, network, &data);
     dl_session_close(s);
-    return true;
+    return ok;
 }
 
 static bool run(dl_invocation *call, dl_error *err) {

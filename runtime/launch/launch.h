@@ -13,9 +13,9 @@ int dl_launch_take(int *argc, char **argv, dl_error *err);
 /* Runs `n` ranks of this program with these arguments until all have ended, and returns what they
  * ended with (a lost rank is named on `out`): the status of the rank that ended first with another
  * than 0. SIGTERM, SIGINT, SIGUSR1 and their like are passed on as SIGUSR1, which mpirun hands to
- * its ranks; a second one ends them. Whoever is left when mpirun has ended is killed. Ranks that
- * end together do so within `together` seconds of the first that ends, or are named and ended; 0:
- * each ends when it likes. Errors: DL_USAGE, DL_RESOURCE (no mpirun). */
+ * its ranks; a second one ends them. Processes that are left when mpirun has ended are killed.
+ * Ranks that end together do so within `together` seconds of the first that ends, or are named and
+ * ended; 0: each ends when it likes. Errors: DL_USAGE, DL_RESOURCE (no mpirun). */
 bool dl_launch(int n, double together, int argc, char **argv, int *status, const dl_console *out,
                dl_error *err);
 
