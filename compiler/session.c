@@ -105,18 +105,30 @@ static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
     return true;
 }
 
+/* The text of the model that was given, or of the file that the configuration names. */
+static bool read_model(dl_session *s, const dl_model_text *given, dl_error *err) {
+    s->model_path = given
+                        ? given->name
+                        : dl_find_data_file(s->arena, dl_config_str(s->config, DL_KEY_model), err);
+    if (!s->model_path) return false;
+    s->model_path = dl_intern(s->model_path); /* locations in the configuration refer to the name
+                                                 after the session ends */
+    s->source = given ? dl_source_new(s->arena, s->model_path, given->text, given->n)
+                      : dl_source_read(s->arena, s->model_path, err);
+    return s->source != NULL;
+}
+
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err) {
+    return dl_session_open_text(arena, config, NULL, world, diagnostics, err);
+}
+
+dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_model_text *given,
+                                 int world, dl_buf *diagnostics, dl_error *err) {
     double start = dl_clock_ms();
     dl_session *s = DL_NEW(arena, dl_session);
     *s = (dl_session){.arena = arena, .config = config};
-    if (!dl_config_load(config, err)) return NULL;
-    s->model_path = dl_find_data_file(arena, dl_config_str(config, DL_KEY_model), err);
-    if (!s->model_path) return NULL;
-    s->model_path = dl_intern(s->model_path); /* locations in the configuration refer to the name
-                                                 after the session ends */
-    s->source = dl_source_read(arena, s->model_path, err);
-    if (!s->source) return NULL;
+    if (!dl_config_load(config, err) || !read_model(s, given, err)) return NULL;
     dl_diags *diags = dl_diags_new(arena, s->source);
     s->model = dl_model_parse(arena, s->source, diags);
     bool ok = s->model && dl_arguments_check(s->model, diags);

@@ -42,6 +42,15 @@ typedef struct {
  * are copied to *diagnostics unless it is NULL), DL_IO. */
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err);
+/* The same for a model whose text is in memory (a checkpoint's, a plan's): its file is not read.
+ * `name` stands for its path in messages. `given` NULL: the file that the
+ * configuration names. */
+typedef struct {
+    const char *name, *text;
+    size_t n;
+} dl_model_text;
+dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_model_text *given,
+                                 int world, dl_buf *diagnostics, dl_error *err);
 /* Makes later compilations those of this rank (0 to the world's size - 1). The session starts
  * with rank 0. */
 void dl_session_take_rank(dl_session *s, int rank);

@@ -87,6 +87,9 @@ dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl
  * names; a section of the table has only its own keys. Errors: DL_IO; DL_INPUT `file:line:column:
  * error: ...`; DL_USAGE for a name that the file lacks. */
 bool dl_config_load(dl_config *c, dl_error *err);
+/* Replaces that file by a text, which must stay valid; `name` stands for its path in messages.
+ * --yaml_config of the command line still wins. Call it before dl_config_load. */
+void dl_config_set_text(dl_config *c, const char *name, const char *text);
 
 /* An argument of a model. */
 typedef struct {

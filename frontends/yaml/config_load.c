@@ -230,15 +230,22 @@ static bool take_model_name(dl_config *c, dl_error *err) {
 
 /* ---- interface ---- */
 
+void dl_config_set_text(dl_config *c, const char *name, const char *text) {
+    c->state->text = text, c->state->text_name = name;
+}
+
 bool dl_config_load(dl_config *c, dl_error *err) {
     dl_error missing = {0};
     const dl_yaml *chosen = NULL;
-    c->file = find_file(c, &missing);
+    const char *text = c->state->yaml_config ? NULL : c->state->text;
+    c->file = text ? c->state->text_name : find_file(c, &missing);
     if (!c->file && c->state->is_named)
         return dl_fail(err, DL_USAGE, "--config %.80s: %.600s; give --yaml_config FILE", c->name,
                        missing.message);
     if (c->file) {
-        const dl_yaml *file = dl_yaml_read_file(c->state->arena, c->file, err);
+        dl_arena *arena = c->state->arena;
+        const dl_yaml *file = text ? dl_yaml_read(arena, text, strlen(text), c->file, err)
+                                   : dl_yaml_read_file(arena, c->file, err);
         chosen = file ? choose(c, file, err) : NULL;
         if (!chosen) return false;
     }

@@ -75,9 +75,10 @@ typedef struct {
 struct dl_config_state {
     dl_arena *arena;
     const dl_option *options;
-    bool only_options;       /* there are no keys */
-    const char *yaml_config; /* --yaml_config, or NULL */
-    bool is_named;           /* --config was given */
+    bool only_options;            /* there are no keys */
+    const char *yaml_config;      /* --yaml_config, or NULL */
+    const char *text, *text_name; /* of dl_config_set_text, or NULL */
+    bool is_named;                /* --config was given */
     DL_ARRAY(dl_given_option) given;
     DL_ARRAY(dl_setting) settings; /* [0, DL_N_KEYS): config.def's; then declared ones */
     DL_ARRAY(dl_argument) unknown_arguments;
