@@ -107,9 +107,9 @@ static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
 
 /* The text of the model that was given, or of the file that the configuration names. */
 static bool read_model(dl_session *s, const dl_model_text *given, dl_error *err) {
-    s->model_path = given
-                        ? given->name
-                        : dl_find_data_file(s->arena, dl_config_str(s->config, DL_KEY_model), err);
+    const char *named = dl_config_str(s->config, DL_KEY_model);
+    s->model_path = given ? given->name : dl_find_data_file(s->arena, named, err);
+    if (given && !s->model_path) s->model_path = named;
     if (!s->model_path) return false;
     s->model_path = dl_intern(s->model_path); /* locations in the configuration refer to the name
                                                  after the session ends */

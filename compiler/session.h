@@ -43,8 +43,8 @@ typedef struct {
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err);
 /* The same for a model whose text is in memory (a checkpoint's, a plan's): its file is not read.
- * `name` stands for its path in messages. `given` NULL: the file that the
- * configuration names. */
+ * `name` stands for its path in messages. `name` NULL: what the configuration
+ * names. `given` NULL: the file that it names. */
 typedef struct {
     const char *name, *text;
     size_t n;

@@ -60,6 +60,12 @@ static bool settle_samples(dlr_dataset *d, const array_dataset *w,
                    (long long)d->samples);
 }
 
+static dlr_array_dataset_names keep_names(array_dataset *w, dlr_array_dataset_names names) {
+    const char **at = DL_NEWS(w->arena, const char *, names.n + 1);
+    for (int i = 0; i < names.n; i++) at[i] = dl_strdup(w->arena, names.at[i]);
+    return (dlr_array_dataset_names){at, names.n};
+}
+
 /* Copies the options that are used after `open`, when the caller's are no longer valid. */
 static void keep_source(array_dataset *w, dataset_array *a) {
     dlr_array_dataset_source *s = &a->from;
@@ -68,7 +74,7 @@ static void keep_source(array_dataset *w, dataset_array *a) {
     s->key = dl_strdup(w->arena, s->key);
     s->array = s->array ? dl_strdup(w->arena, s->array) : NULL;
     s->channels = channels;
-    s->files = s->axes = (dlr_array_dataset_names){0};
+    s->files = keep_names(w, s->files), s->axes = keep_names(w, s->axes);
     s->mean = s->std = (dlr_array_dataset_numbers){0};
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/job/run_dir.h"
 #include "runtime/launch/launch.h"
 #include "runtime/setup/data_notes.h"
+#include "runtime/setup/data_record.h"
 #include "runtime/setup/dataset_options.h"
 #include "runtime/setup/identity.h"
 #include "runtime/setup/rank_groups.h"
@@ -210,8 +211,11 @@ static bool open_log(dl_run_job *p, dl_error *err) {
 static bool load_data(dl_run_job *p, dl_error *err) {
     dlr_log_info("rank %d, begin data loader init", p->world.rank);
     if (!open_both(p, false, err)) return false;
+    dl_data_record data;
     if (dl_job_leads(p) && !dl_data_notes(p->session, p->train, p->valid, p->global_batch, err))
         return false;
+    if (!dl_data_record_of(p->arena, p->session, p->train, &data, err)) return false;
+    p->model.data = dl_data_record_text(p->arena, &data);
     dlr_log_info("rank %d, data loader initialized with config %s", p->world.rank,
                  dl_config_str(p->config, DL_KEY_data_loader_config));
     return true;

@@ -1,22 +1,29 @@
-/* An array of a file as the samples of a model's input or target: [channels..., spatial...], or
- * several of them in sequence along a first axis. */
+/* An array of a file as the samples of a model's input or target: one, or several along an axis N.
+ * Its axes are those that the run's data had (dl_array_record), or the model's in their order, of
+ * which those of size 1 may be missing. */
 #ifndef DLR_FIELD_H
 #define DLR_FIELD_H
 #include "runtime/data/packing.h"
 #include "runtime/predict/predict.h"
+#include "runtime/predict/scale.h"
+
+/* An axis of a file's array that is none of the model's: samples, or one of size 1. */
+enum { DLR_FIELD_SAMPLES = -1, DLR_FIELD_LEFT_OUT = -2 };
 
 typedef struct {
     dlr_array_file *file;
     const dlr_array_facts *array;
     dlr_source *source;
-    bool in_order; /* a first axis of samples */
-    int64_t samples;
-    dlr_extent size; /* of a sample */
-    int channel_axes, space;
-    dl_dtype wanted;               /* of the model: its whole numbers are read as floats, which hold
-                                      them */
+    const dl_type *type;      /* of the model: [N, channels..., spatial...] */
+    int axis[DLR_ARRAY_RANK]; /* of each of the array's axes, the type's, or one of the above */
+    bool packed;   /* its axes are in the model's order, so that blocks need no transposition */
+    bool in_order; /* it has an axis of samples */
+    int64_t first, samples; /* the index of the first sample, and their number */
+    dlr_extent size;        /* of a sample */
+    int space;
     dlr_packing packing;           /* undone first; of one that is not unpacked: no rules */
-    const float *mean, *deviation; /* of each channel, which reading takes off; NULL: as it is */
+    dlr_scale scale;               /* which reading takes off */
+    const dl_array_record *record; /* channels and replaced values; NULL: all, none */
 } dlr_field;
 
 /* The required shape of a sample: `rank` axes without N, of which the last `space` may have any
@@ -25,6 +32,8 @@ typedef struct {
     const char *what;    /* "the model's input 'x'" */
     const dl_type *type; /* with N in front */
     int space;
+    const dl_array_record *record; /* how the run read such arrays; NULL: in the model's order */
+    dlr_scale scale;
     bool unpacks; /* packed numbers of NetCDF stand for others, as the loader of data of one's own
                      has it */
     /* names of arrays that are preferred where several fit; ends with NULL */

@@ -34,6 +34,7 @@ typedef struct {
     const char *name;
     dlr_view view;    /* of the program's result */
     dlr_extent whole; /* of a whole sample */
+    int space;        /* how many of its last axes are the extent's spatial ones */
 } dlr_predict_output;
 
 typedef struct {

@@ -21,7 +21,8 @@
 
 static const dl_option options[] = {
     {"output", 'o', "OUT.h5",
-     "the file of predictions: HDF5, or OUT.npy for a model of one output"},
+     "the file of predictions: HDF5, or OUT.npy for a model of one output; -: .npy to standard "
+     "output"},
     {"metrics", 0, NULL,
      "compare with the truth: root mean square and mean absolute error of each channel"},
     {"target", 0, "FILE[:ARRAY]",
@@ -50,124 +51,20 @@ static const char usage[] =
     "for each. Keys of the run can be given anew.\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory.\n\n";
 
-/* ---- the checkpoint ---- */
+/* ---- the network ---- */
 
-static bool is_there(const char *path, mode_t kind) {
-    struct stat st;
-    return stat(path, &st) == 0 && (st.st_mode & S_IFMT) == kind;
-}
-
-/* "a/b" of "a/b/c"; "." of "c" */
-static const char *parent_of(dl_arena *arena, const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? dl_strndup(arena, path, slash > path ? (size_t)(slash - path) : 1) : ".";
-}
-
-typedef struct {
-    const char *dir, *which; /* of checkpoints */
-    const char *yaml;        /* the run's configuration, where it is kept */
-    const char *weights;     /* or a file */
-} origin;
-
-static bool find_origin(dl_predict_job *job, const char *given, const char *which, origin *o,
-                        dl_error *err) {
-    dl_arena *arena = job->arena;
-    size_t n = strlen(given);
-    while (n > 1 && given[n - 1] == '/') n--;
-    const char *path = dl_strndup(arena, given, n);
-    *o = (origin){.which = which};
-    if (which && strcmp(which, "best") != 0 && strcmp(which, "last") != 0)
-        return dl_fail(err, DL_USAGE, "--checkpoint=%.80s: best or last", which);
-    if (is_there(dl_format(arena, "%s/state.json", path), S_IFREG)) {
-        if (which)
-            return dl_fail(err, DL_USAGE,
-                           "--checkpoint goes with a run's directory; %.200s is a checkpoint",
-                           path);
-        o->dir = parent_of(arena, path),
-        o->which = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    } else if (is_there(path, S_IFDIR)) {
-        o->dir = dl_format(arena, "%s/checkpoints", path);
-        bool best = access(dl_format(arena, "%s/best", o->dir), F_OK) == 0;
-        if (!which) o->which = best ? "best" : "last";
-        if (!is_there(o->dir, S_IFDIR))
-            return dl_fail(err, DL_INPUT, "%.300s is no directory of a run: it has no checkpoints/",
-                           path);
-    } else {
-        o->weights = path;
-        int fd = dl_input_open(path, err);
-        if (fd < 0) return false;
-        close(fd);
-        return !which ||
-               dl_fail(err, DL_USAGE, "--checkpoint goes with a run's directory; %.200s is a file",
-                       path);
-    }
-    const char *yaml = dl_format(arena, "%s/hyperparams.yaml", parent_of(arena, o->dir));
-    if (is_there(yaml, S_IFREG)) o->yaml = yaml;
-    return true;
-}
-
-static bool open_checkpoint(dl_predict_job *job, const origin *o, dl_error *err) {
-    job->weights = o->weights;
-    if (o->weights) return true;
-    switch (dlr_checkpoint_open(o->dir, o->which, NULL, &job->checkpoint, err)) {
-    case DLR_CHECKPOINT_LOADED: break;
-    case DLR_CHECKPOINT_NONE:
-        return dl_fail(err, DL_INPUT, "there is no checkpoint in %.300s", o->dir);
-    case DLR_CHECKPOINT_FAILED: return false;
-    }
-    /* Another one than was asked for is no answer. */
-    return job->checkpoint->n_warnings == 0 ||
-           dl_fail(err, DL_INPUT, "%s; name another checkpoint to predict with it",
-                   job->checkpoint->warnings[0]);
-}
-
-/* ---- the configuration and the model ---- */
-
-/* The command line again, after the run's own settings. */
-static bool open_config(dl_predict_job *job, const origin *o, int argc, char **argv,
-                        dl_error *err) {
-    char **all = DL_NEWS(job->arena, char *, argc + 3);
-    int n = 0;
-    all[n++] = argv[0];
-    if (o->yaml) all[n++] = dl_format(job->arena, "--yaml_config=%s", o->yaml);
-    all[n++] = dl_format(job->arena, "--local_batch_size=1");
-    for (int i = 1; i < argc; i++) all[n++] = argv[i];
-    job->config = dl_config_open(job->arena, n, all, options, err);
-    return job->config != NULL;
-}
-
-static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
-    dl_config *c = job->config;
-    if (!o->yaml && !dl_config_is_given(c, DL_KEY_model))
-        return dl_fail(
-            err, DL_USAGE,
-            "%s says nothing of its model: --model=FILE.dl, and --config=NAME where it has "
-            "configurations",
-            o->weights ? o->weights : o->dir);
-    dl_buf faults = {0};
-    job->compiler = dl_arena_new(job->arena);
-    job->session = dl_session_open(job->compiler, c, 1, &faults, err);
-    if (!job->session) dl_console_diagnostics(job->console, faults.at);
-    dl_buf_free(&faults);
-    if (!job->session) return false;
-    job->model_path = job->session->model_path;
-    if (job->session->batch != 1)
+static bool open_network(dl_predict_job *job, dl_error *err) {
+    dl_saved_model *net = &job->net;
+    if (!dl_saved_model_open(net, err)) return false;
+    if (net->session->batch != 1)
         return dl_fail(err, DL_USAGE,
                        "local_batch_size: predictions are made one sample at a time");
-    if (!dl_device_choose(job->arena, dl_config_str(c, DL_KEY_device), NULL, &job->device, err))
+    if (!dl_device_choose(job->arena, dl_config_str(net->config, DL_KEY_device), NULL, &job->device,
+                          err))
         return false;
     if (job->device.warning) dl_console_warning(job->console, job->device.warning);
-    for (int i = 0; i < c->warnings.n; i++) dl_console_warning(job->console, c->warnings.at[i]);
-    const dlr_state_value *source =
-        job->checkpoint ? dlr_checkpoint_value(job->checkpoint, "source") : NULL;
-    if (source && source->kind == DLR_STATE_TEXT &&
-        (strlen(source->text) != job->session->source->n ||
-         memcmp(source->text, job->session->source->text, job->session->source->n) != 0))
-        dl_console_warning(job->console,
-                           dl_format(job->arena, "%s is not what the checkpoint was trained with",
-                                     job->model_path));
-    return dl_samples_settle(c, err) && dl_predict_scales(job, err) &&
-           dl_session_predict(job->session, 0, NULL, err) && dl_predict_input(job, err);
+    return dl_session_predict(net->session, 0, NULL, err) && dl_predict_input(job, err) &&
+           dl_predict_scales(job, err);
 }
 
 /* ---- what is asked for ---- */
@@ -181,7 +78,7 @@ static bool whole_number(const char *s, int64_t least, int64_t *n) {
 }
 
 static bool take_options(dl_predict_job *job, dl_error *err) {
-    const dl_config *c = job->config;
+    const dl_config *c = job->net.config;
     const char *tiles = dl_config_option(c, "tiles"), *rollout = dl_config_option(c, "rollout"),
                *samples = dl_config_option(c, "samples");
     job->steps = 1, job->last = INT64_MAX, job->rolls = rollout != NULL;
@@ -232,11 +129,14 @@ static int find_input(const dl_predict_job *job, const char **spec, dl_error *er
 static bool open_field(dl_predict_job *job, const dl_predict_input_data *in, dlr_field *f,
                        const char *spec, dl_error *err) {
     static const char *const usual[] = {"Nbody", "fields", NULL}; /* what the loaders read */
-    dlr_field_want want = {dl_format(job->arena, "the model's input '%s'", in->name), &in->type,
-                           in->whole ? 0 : job->space, job->unpacks, usual};
-    if (!dlr_field_open(f, job->arena, spec, &want, err)) return false;
-    f->mean = in->scale.mean, f->deviation = in->scale.deviation;
-    return true;
+    dlr_field_want want = {dl_format(job->arena, "the model's input '%s'", in->name),
+                           &in->type,
+                           in->whole ? 0 : job->space,
+                           in->record,
+                           in->scale,
+                           job->unpacks,
+                           usual};
+    return dlr_field_open(f, job->arena, spec, &want, err);
 }
 
 /* The arrays for the same samples: those that are cut alike of one size; as many samples, or one
@@ -265,7 +165,7 @@ static bool check_file(const dl_predict_job *job, int file, dl_error *err) {
 }
 
 static bool open_data(dl_predict_job *job, dl_error *err) {
-    const dl_config *c = job->config;
+    const dl_config *c = job->net.config;
     int n[DLR_MAX_INPUTS] = {0};
     for (int i = 0; i < job->n_inputs; i++)
         job->input[i].data = DL_NEWS(job->arena, dlr_field, c->positional.n);
@@ -295,9 +195,20 @@ static bool open_data(dl_predict_job *job, dl_error *err) {
 
 /* ---- the truth ---- */
 
+/* How the run read the target of this output, whose missing numbers are no truth. */
+static const dl_array_record *truth_record(dl_predict_job *job, const char *output) {
+    const dl_plan_program *g = dl_plan_program_find(job->plan, "predict");
+    const dl_array_record *target = NULL;
+    dl_error none = {0};
+    if (!dl_data_record_undo(&job->net.data, g->results.n, 0, output, &target, &none) || !target)
+        return NULL;
+    job->truth = *target, job->truth.replaces_nan = false;
+    return &job->truth;
+}
+
 static bool open_target(dl_predict_job *job, dl_error *err) {
     static const char *const usual[] = {"Hydro", "fields", NULL};
-    const char *given = dl_config_option(job->config, "target");
+    const char *given = dl_config_option(job->net.config, "target");
     if (!job->scored || (!given && job->dt && job->n_inputs == 1)) return true;
     if (!given)
         return dl_fail(
@@ -307,8 +218,13 @@ static bool open_target(dl_predict_job *job, dl_error *err) {
     if (job->n > 1) return dl_fail(err, DL_USAGE, "--target goes with one file of data");
     const dl_plan_result *y = &dl_plan_program_find(job->plan, "predict")->results.at[0];
     const dl_type *t = &y->type;
-    dlr_field_want want = {dl_format(job->arena, "the model's output '%s'", y->name), t,
-                           t->rank > 2 ? t->rank - 2 : 0, job->unpacks, usual};
+    dlr_field_want want = {dl_format(job->arena, "the model's output '%s'", y->name),
+                           t,
+                           t->rank > 2 ? t->rank - 2 : 0,
+                           truth_record(job, y->name),
+                           (dlr_scale){0},
+                           job->unpacks,
+                           usual};
     job->has_target = true;
     if (want.space > DLR_SPACE)
         return dl_fail(err, DL_INPUT, "--metrics: %s is too many axes", dl_type_text(t));
@@ -322,27 +238,15 @@ static bool open_target(dl_predict_job *job, dl_error *err) {
 
 /* ---- the run ---- */
 
-/* Not a byte of the compiler's stays while the plan runs. */
-static void close_session(dl_predict_job *job) {
-    dl_session_close(job->session);
-    dl_arena_free(job->compiler);
-    job->session = NULL, job->compiler = NULL;
-    malloc_trim(0);
-}
-
 static bool load(dl_predict_job *job, dl_error *err) {
     dl_arena_move(job->plan->arena, job->arena);
-    close_session(job);
-    job->exec =
-        dlr_exec_open(job->plan,
-                      (dlr_exec_options){.threads = (int)dl_config_int(job->config, DL_KEY_threads),
-                                         .device = job->device.device},
-                      err);
-    if (!job->exec) return false;
-    dlr_tensors model = dlr_tensors_of_model(job->arena, job->exec);
-    if (job->weights) return dlr_tensors_load_file(&model, job->weights, err);
-    const dlr_st_file *file = dlr_checkpoint_part_file(job->checkpoint, "model", err);
-    return file && dlr_tensors_load(&model, file, err);
+    dl_saved_model_close_session(&job->net);
+    job->exec = dlr_exec_open(
+        job->plan,
+        (dlr_exec_options){.threads = (int)dl_config_int(job->net.config, DL_KEY_threads),
+                           .device = job->device.device},
+        err);
+    return job->exec && dl_saved_model_load(&job->net, job->exec, err);
 }
 
 static void put_errors(const dl_predict_job *job, dl_buf *b, const char *key,
@@ -394,7 +298,7 @@ static void print_errors(const dl_predict_job *job, const char *what,
 
 static void print(const dl_predict_job *job, const char *path) {
     int threads = dlr_pool_threads(dlr_exec_pool(job->exec));
-    if (dl_config_option(job->config, "json")) {
+    if (dl_config_option(job->net.config, "json")) {
         print_json(job, path, threads);
         return;
     }
@@ -402,8 +306,8 @@ static void print(const dl_predict_job *job, const char *path) {
         job->console,
         "%s, %s\n  weights     %s\n  samples     %s\n  memory      %.1f MiB with %d threads, "
         "exactly\n",
-        dl_shown(job->arena, job->model_path), job->plan->target,
-        dl_shown(job->arena, job->weights ? job->weights : job->checkpoint->path), job->way,
+        dl_shown(job->arena, job->net.model_path), job->plan->target,
+        dl_shown(job->arena, dl_saved_model_name(&job->net)), job->way,
         (double)dl_plan_peak(job->plan, threads) / 0x1p20, threads);
     if (!path) return;
     dl_console_text(job->console, "  written     %lld to %s in %.1f s\n", (long long)job->predicted,
@@ -412,25 +316,35 @@ static void print(const dl_predict_job *job, const char *path) {
         print_errors(job, "RMSE", dlr_score_rmse), print_errors(job, "mean |error|", dlr_score_mae);
 }
 
-static bool predict(dl_predict_job *job, int argc, char **argv, dl_error *err) {
-    origin from;
-    const char *path = dl_config_option(job->config, "output");
-    bool dry = dl_config_option(job->config, "dry_run") != NULL;
-    if (job->config->positional.n < 2)
+static bool predict(dl_predict_job *job, const dl_invocation *call, dl_error *err) {
+    const dl_config *given = call->config;
+    const char *path = dl_config_option(given, "output");
+    bool dry = dl_config_option(given, "dry_run") != NULL,
+         streams = dl_predict_file_is_stdout(path);
+    if (given->positional.n < 2)
         return dl_fail(err, DL_USAGE,
                        "dlrun predict CHECKPOINT DATA... -o OUT.h5 (--help tells more)");
     if (!path && !dry) return dl_fail(err, DL_USAGE, "where to? -o OUT.h5");
-    if ((path && !dl_predict_file_check(path, err)) ||
-        !find_origin(job, job->config->positional.at[0],
-                     dl_config_option(job->config, "checkpoint"), &from, err) ||
-        !open_config(job, &from, argc, argv, err) || !take_options(job, err) ||
-        !open_checkpoint(job, &from, err) || !open_session(job, &from, err) ||
-        !open_data(job, err) || (path && !dl_output_check(path, err)) ||
+    if (streams && !dry && (dl_config_option(given, "json") || dl_config_option(given, "metrics")))
+        return dl_fail(err, DL_USAGE,
+                       "-o - writes the prediction to standard output, and so no report: name a "
+                       "file for --json or --metrics");
+    dl_saved_model_options net = {.arena = job->arena,
+                                  .path = given->positional.at[0],
+                                  .which = dl_config_option(given, "checkpoint"),
+                                  .options = options,
+                                  .n_words = call->argc - 1,
+                                  .words = call->argv + 1,
+                                  .console = job->console};
+    if ((path && !dl_predict_file_check(path, err)) || !dl_saved_model_find(&job->net, &net, err) ||
+        !take_options(job, err) || !open_network(job, err) || !open_data(job, err) ||
+        (path && !streams && !dl_output_check(path, err)) ||
         !dl_predict_plan(job, &job->input[0].data[0].size, err) || !open_target(job, err) ||
-        !dl_predict_coordinates(job, err) || !load(job, err) || !dl_predict_outputs(job, err))
+        !dl_predict_coordinates(job, err) || !load(job, err) || !dl_predict_outputs(job, err) ||
+        !dl_predict_undo(job, err))
         return false;
     if (!dry && !dl_predict_all(job, path, err)) return false;
-    print(job, dry ? NULL : path);
+    if (!streams || dry) print(job, dry ? NULL : path);
     if (job->not_finite)
         dl_console_warning(job->console,
                            dl_format(job->arena, "%lld predicted values are not finite",
@@ -445,13 +359,12 @@ static void close_job(dl_predict_job *job) {
         for (int k = 0; k < job->n && job->input[i].data; k++)
             dlr_field_close(&job->input[i].data[k]);
     dlr_field_close(&job->target);
-    dlr_checkpoint_close(job->checkpoint);
-    dl_session_close(job->session);
+    dl_saved_model_close(&job->net);
 }
 
 static bool run(dl_invocation *call, dl_error *err) {
-    dl_predict_job job = {.arena = call->arena, .config = call->config, .console = call->out};
-    bool ok = predict(&job, call->argc, call->argv, err);
+    dl_predict_job job = {.arena = call->arena, .console = call->out};
+    bool ok = predict(&job, call, err);
     close_job(&job);
     return ok;
 }

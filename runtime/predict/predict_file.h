@@ -1,4 +1,5 @@
-/* The file of predictions: HDF5, or .npy of one output, by the name's ending. */
+/* The file of predictions: HDF5, or .npy of one output, by the name's ending; "-" is .npy to
+ * standard output. */
 #ifndef DLC_PREDICT_FILE_H
 #define DLC_PREDICT_FILE_H
 #include "runtime/formats/hdf5_write.h"
@@ -6,6 +7,8 @@
 /* Whether a file of that name is written: .h5, .hdf5, .he5, .hdf, .nc, .nc4 and names without an
  * ending are HDF5, .npy is NumPy's. Errors: DL_USAGE for other endings. */
 bool dl_predict_file_check(const char *path, dl_error *err);
+
+bool dl_predict_file_is_stdout(const char *path);
 
 typedef struct dl_predict_file dl_predict_file;
 

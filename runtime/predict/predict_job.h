@@ -4,11 +4,11 @@
 #include "compiler/session.h"
 #include "ir/base/console.h"
 #include "runtime/data/dataset.h"
-#include "runtime/formats/checkpoint.h"
 #include "runtime/formats/hdf5_write.h"
 #include "runtime/predict/field.h"
 #include "runtime/predict/score.h"
 #include "runtime/setup/device_choice.h"
+#include "runtime/setup/saved_model.h"
 
 /* How a sample larger than the model's input is predicted (--tiles). */
 typedef enum {
@@ -21,12 +21,6 @@ typedef enum {
 } dl_tiles_mode;
 extern const char *const dl_tiles_modes[DL_N_TILES];
 
-/* (x - mean[c]) / deviation[c] of channel c; NULL: numbers as they are. */
-typedef struct {
-    const float *mean, *deviation;
-    int64_t channels;
-} dl_predict_scale;
-
 /* An array of one axis next to the input, which goes along with its prediction. */
 typedef struct {
     const char *name;
@@ -37,22 +31,17 @@ typedef struct {
 /* An input of the model, and the arrays that it is given. */
 typedef struct {
     const char *name;
-    dl_type type;           /* at the model's own size: [1, channels, spatial...] */
-    bool whole;             /* has none of the leading input's spatial axes */
-    dl_predict_scale scale; /* what the run's loader does to it */
-    dlr_field *data;        /* as many as the job has files */
+    dl_type type;                  /* at the model's own size: [1, channels, spatial...] */
+    bool whole;                    /* has none of the leading input's spatial axes */
+    const dl_array_record *record; /* how the run read its data, or NULL */
+    dlr_scale scale;               /* by the record's statistics */
+    dlr_field *data;               /* as many as the job has files */
 } dl_predict_input_data;
 
 typedef struct {
     dl_arena *arena;
-    dl_config *config;
     const dl_console *console; /* where text goes */
-    /* the model */
-    dlr_checkpoint *checkpoint; /* NULL: */
-    const char *weights;        /* a file of weights */
-    dl_arena *compiler;         /* of the session, which is gone once there is a plan */
-    dl_session *session;
-    const char *model_path;
+    dl_saved_model net;        /* the session of which is gone once there is a plan */
     dl_predict_input_data input[DLR_MAX_INPUTS]; /* the first leads: it has most spatial axes */
     int n_inputs;
     int space; /* the leading input's last so many axes are spatial: 0 to 3 */
@@ -64,19 +53,16 @@ typedef struct {
     int n;        /* files of each input */
     bool unpacks; /* the run's loader takes NetCDF's packed numbers for what they stand for */
     bool crops;   /* the run's loader takes the part at the origin of what is larger */
-    struct {
-        const char *name; /* of an input */
-        dl_predict_scale scale;
-    } scales[DLR_MAX_ARRAYS];
-    int n_scales;
-    dl_predict_scale out; /* what outputs are undone by */
+    dlr_scale out[DLR_MAX_OUTPUTS]; /* what each output is undone by */
     dlr_field target;
+    dl_array_record truth;   /* how the run read its targets */
     bool scored, has_target; /* target is open; else the truth is in the data, dt steps later */
     DL_ARRAY(dl_coordinate) coordinates;
     int64_t first, last; /* samples of each file: first .. last - 1 */
     int64_t steps;       /* of a rollout; 1 without */
     int64_t dt;          /* a step in samples of the data; 0: inputs and targets are others */
     bool rolls;
+    bool feeds_back; /* a rollout: the input has the statistics of the output */
     /* the way */
     dl_tiles_mode mode;
     const char *way; /* in words */
@@ -93,10 +79,13 @@ typedef struct {
 bool dl_predict_input(dl_predict_job *job, dl_error *err);
 /* The samples of file number `file` of each input; *in_order: it has an axis of them. */
 int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order);
-/* Finds the normalisation of the run's loader, in job->scales, out, dt and crops; before
- * dl_session_predict, while the session has the model's targets. Errors: a loader whose work is not
- * done here; those of its files. */
+/* Takes from the run's record the statistics of each input, dt, and whether files are
+ * cropped; after dl_predict_input. Errors (DL_INPUT): a loader whose work is not done here;
+ * statistics of other channels. */
 bool dl_predict_scales(dl_predict_job *job, dl_error *err);
+/* Finds the scale by which each of the engine's outputs is undone. Errors (DL_INPUT): as of
+ * dl_data_record_undo. */
+bool dl_predict_undo(dl_predict_job *job, dl_error *err);
 /* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but
  * for the executor; session and module are used up. Errors: sizes that the model cannot have; those
  * of compiling. */

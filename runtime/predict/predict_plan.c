@@ -6,7 +6,7 @@
 const char *const dl_tiles_modes[DL_N_TILES] = {"auto", "whole", "exact", "blend", "crop"};
 
 static const dl_graph *graph_of(const dl_predict_job *job) {
-    return job->session->module->graphs.at[0];
+    return job->net.session->module->graphs.at[0];
 }
 
 static const dl_var *input_of(const dl_predict_job *job, const dl_graph *g, int input) {
@@ -36,7 +36,7 @@ bool dl_predict_input(dl_predict_job *job, dl_error *err) {
         const dl_var *v = g->vars.at[i];
         if (v->role != DL_VAR_INPUT) continue;
         if (job->n_inputs == DLR_MAX_INPUTS)
-            return dl_fail(err, DL_INPUT, "%s has more than %d inputs", job->model_path,
+            return dl_fail(err, DL_INPUT, "%s has more than %d inputs", job->net.model_path,
                            DLR_MAX_INPUTS);
         dl_predict_input_data in = {.name = dl_strdup(job->arena, v->name), .type = v->value.type};
         in.type.layout = (dl_layout){0};
@@ -45,16 +45,14 @@ bool dl_predict_input(dl_predict_job *job, dl_error *err) {
                            "%s: its input '%s' is %s; predict serves [N, channels] with up to "
                            "three more axes, "
                            "and [N]",
-                           job->model_path, v->name, dl_type_text(&in.type));
-        for (int k = 0; k < job->n_scales; k++)
-            if (!strcmp(job->scales[k].name, in.name)) in.scale = job->scales[k].scale;
+                           job->net.model_path, v->name, dl_type_text(&in.type));
         int at = job->n_inputs++; /* in front of it: the leading one */
         bool leads = at && in.type.rank > job->input[0].type.rank;
         job->input[at] = leads ? job->input[0] : in;
         if (leads) job->input[0] = in;
     }
     if (!job->n_inputs)
-        return dl_fail(err, DL_INPUT, "%s: its outputs are made of no input", job->model_path);
+        return dl_fail(err, DL_INPUT, "%s: its outputs are made of no input", job->net.model_path);
     const dl_predict_input_data *lead = &job->input[0];
     job->space = lead->type.rank < 2 ? 0 : lead->type.rank - 2;
     for (int i = 1; i < job->n_inputs; i++) {
@@ -67,7 +65,7 @@ bool dl_predict_input(dl_predict_job *job, dl_error *err) {
                 err, DL_INPUT,
                 "%s: its input '%s' (%s) has some of the axes along which '%s' (%s) may be cut; "
                 "predict serves inputs that end with all of them, or have none",
-                job->model_path, in->name, dl_type_text(&in->type), lead->name,
+                job->net.model_path, in->name, dl_type_text(&in->type), lead->name,
                 dl_type_text(&lead->type));
     }
     return true;
@@ -98,10 +96,10 @@ static dlr_extent set_tile(dl_predict_job *job, int input, const dl_type *t) {
 static bool compile(dl_predict_job *job, dl_error *err) {
     dl_compile_options opt;
     dl_tuning tuning;
-    if (!dl_session_options(job->session, job->device.target, &opt, err) ||
-        !dl_tune(job->arena, job->session->config, job->device.device, &opt, &tuning, err))
+    if (!dl_session_options(job->net.session, job->device.target, &opt, err) ||
+        !dl_tune(job->arena, job->net.session->config, job->device.device, &opt, &tuning, err))
         return false;
-    job->plan = dl_session_plan(job->session, &opt, &job->plan_cached, err);
+    job->plan = dl_session_plan(job->net.session, &opt, &job->plan_cached, err);
     return job->plan != NULL;
 }
 
@@ -110,7 +108,7 @@ static bool compile(dl_predict_job *job, dl_error *err) {
 static bool fits_memory(const dl_predict_job *job, dl_error *err) {
     if (strncmp(job->plan->target, "cpu:", 4) != 0)
         return true; /* a device's own memory: seen when it opens */
-    int threads = (int)dl_config_int(job->config, DL_KEY_threads);
+    int threads = (int)dl_config_int(job->net.config, DL_KEY_threads);
     double peak = (double)dl_plan_peak(job->plan, threads ? threads : 1),
            free = (double)dl_memory_available();
     return free < 0 || peak < 0.9 * free ||
@@ -125,7 +123,7 @@ static bool try_whole(dl_predict_job *job, const dlr_extent *sample, dl_error *e
     for (int i = 0; i < job->space; i++)
         sizes[i] =
             (dl_axis_size){job->input[0].type.axis[2 + i].name, sample->size[engine_axis(job, i)]};
-    if (!dl_session_predict(job->session, job->space, sizes, err)) return false;
+    if (!dl_session_predict(job->net.session, job->space, sizes, err)) return false;
     for (int i = 0; i < job->n_inputs; i++) {
         const dl_type *t = &input_of(job, graph_of(job), i)->value.type;
         dlr_extent now = set_tile(job, i, t);
@@ -205,7 +203,7 @@ static bool find_reach(const dl_predict_job *job, const dl_graph *seen, int i, d
 
 /* Along each axis; one piece where the sample is as long as the model's input. */
 static bool make_tiles(dl_predict_job *job, const dlr_extent *sample, bool exact, dl_error *err) {
-    const dl_graph *seen = exact ? dl_session_seen(job->session, err) : NULL;
+    const dl_graph *seen = exact ? dl_session_seen(job->net.session, err) : NULL;
     dlr_extent tile = extent_of(&job->input[0].type, job->space);
     for (int i = 0; i < job->n_inputs; i++) set_tile(job, i, &job->input[i].type);
     if (exact && !seen) return false;
@@ -240,7 +238,7 @@ static bool make_tiles(dl_predict_job *job, const dlr_extent *sample, bool exact
 }
 
 static bool own_size(dl_predict_job *job, dl_error *err) {
-    return dl_session_predict(job->session, 0, NULL, err);
+    return dl_session_predict(job->net.session, 0, NULL, err);
 }
 
 static bool try_pieces(dl_predict_job *job, const dlr_extent *sample, bool exact, dl_error *err) {
@@ -305,13 +303,14 @@ bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
                   : r->type.rank > 2           ? r->type.rank - 2
                                                : 0;
         if (e->n_outputs == DLR_MAX_OUTPUTS)
-            return dl_fail(err, DL_INPUT, "%s has more than %d outputs", job->model_path,
+            return dl_fail(err, DL_INPUT, "%s has more than %d outputs", job->net.model_path,
                            DLR_MAX_OUTPUTS);
         dlr_predict_output *o = &e->output[e->n_outputs++];
         *o = (dlr_predict_output){
             .name = r->name,
             .view = dlr_exec_result(job->exec, e->program, DL_RESULT_OUTPUT, r->name),
-            .whole = extent_of(&r->type, tiled ? job->space : own)};
+            .whole = extent_of(&r->type, tiled ? job->space : own),
+            .space = tiled ? job->space : own};
         for (int k = 0; tiled && k < DLR_SPACE; k++) o->whole.size[k] = e->tiles[k].whole;
         if (tiled && job->mode == DL_TILES_BLEND && !dl_dtype_is_float(r->type.dtype))
             return dl_fail(err, DL_INPUT,

@@ -63,15 +63,11 @@ static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
                               (double)n * 4 / 0x1p20);
 }
 
-/* An output in the data's units, and normalised as an input. */
-static float undo(const dl_predict_job *job, int64_t c, float v) {
-    return job->out.mean ? v * job->out.deviation[c] + job->out.mean[c] : v;
-}
-
+/* An output as the next step's input. */
 static float as_input(const dl_predict_job *job, int64_t c, float v) {
-    const dl_predict_scale *in = &job->input[0].scale;
-    if (in->mean == job->out.mean) return v; /* the same statistics, or none */
-    v = undo(job, c, v);
+    const dlr_scale *in = &job->input[0].scale;
+    if (job->feeds_back) return v;
+    v = dlr_scale_undo(&job->out[0], c, v);
     return in->mean ? (v - in->mean[c]) / in->deviation[c] : v;
 }
 
@@ -114,7 +110,7 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
         const float *from = data + c * n;
         for (int64_t i = 0; i < n; i++) {
             job->not_finite += !isfinite(from[i]);
-            p->channel[i] = whole ? from[i] : undo(job, c, from[i]);
+            p->channel[i] = whole ? from[i] : dlr_scale_undo(&job->out[output], c, from[i]);
             if (p->next) p->next[c * all + first * plane + i] = as_input(job, c, from[i]);
         }
         int64_t at = (((p->row * job->steps + p->step) * e->channels + c) * all) + first * plane;
@@ -133,7 +129,7 @@ static void find_truth(passage *p) {
     p->truth.source = NULL;
     if (!job->scored) return;
     p->truth = job->has_target ? job->target : *leading(p);
-    p->truth.mean = p->truth.deviation = NULL;
+    p->truth.scale = (dlr_scale){0};
     p->true_sample = job->has_target ? p->sample : p->sample + (p->step + 1) * job->dt;
     if (p->true_sample >= p->truth.samples) p->truth.source = NULL;
 }
@@ -217,9 +213,9 @@ static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_fact
     dlr_extent whole = whole_input(job);
     if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return 0;
     if (is_output(job, a->name)) return 0;
-    for (int k = f->in_order; k < f->array->rank; k++) {
-        int space = k - (f->array->rank - f->space);
-        if (a->dims[0] == f->array->dims[k])
+    for (int k = 0; k < f->array->rank; k++) {
+        int space = f->axis[k] - (f->type->rank - f->space);
+        if (f->axis[k] > 0 && a->dims[0] == f->array->dims[k])
             return space < 0 ? a->dims[0] : whole.size[DLR_SPACE - f->space + space];
     }
     /* times only where all are predicted */
@@ -248,8 +244,7 @@ static dl_predict_file *create(const dl_predict_job *job, const char *path, dl_e
     set_list sets = {0};
     dl_push(job->arena, &root, text("generator", "dlrun predict " DL_VERSION));
     dl_push(job->arena, &root, text("model", job->plan->model));
-    dl_push(job->arena, &root,
-            text("weights", job->checkpoint ? job->checkpoint->path : job->weights));
+    dl_push(job->arena, &root, text("weights", dl_saved_model_name(&job->net)));
     for (int i = 0; i < job->n_inputs; i++)
         dl_push(job->arena, &root,
                 text(i ? dl_format(job->arena, "input %s", job->input[i].name) : "input",
@@ -295,23 +290,6 @@ static bool check_rollout(const dl_predict_job *job, dl_error *err) {
                    dl_type_text(e->output[0].view.type));
 }
 
-static bool check_scales(const dl_predict_job *job, dl_error *err) {
-    for (int i = 0; job->out.mean && i < job->engine.n_outputs; i++)
-        if (!is_whole(job, i) && job->engine.output[i].whole.channels != job->out.channels)
-            return dl_fail(err, DL_INPUT,
-                           "the statistics are of %lld channels, the output '%s' has %lld",
-                           (long long)job->out.channels, job->engine.output[i].name,
-                           (long long)job->engine.output[i].whole.channels);
-    for (int i = 0; i < job->n_inputs; i++) {
-        const dl_predict_input_data *in = &job->input[i];
-        if (in->scale.mean && in->scale.channels != in->data[0].size.channels)
-            return dl_fail(
-                err, DL_INPUT, "the statistics are of %lld channels, the input '%s' of %lld",
-                (long long)in->scale.channels, in->name, (long long)in->data[0].size.channels);
-    }
-    return true;
-}
-
 static bool check_target(const dl_predict_job *job, dl_error *err) {
     const dlr_extent *e = &job->engine.output[0].whole;
     const dlr_field *t = job->has_target ? &job->target : &job->input[0].data[0];
@@ -346,8 +324,8 @@ static bool predict_files(passage *p, dl_error *err) {
 bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
     double start = dl_clock_seconds();
     passage p = {.job = job};
-    if (!check_rollout(job, err) || !check_scales(job, err) || !check_target(job, err))
-        return false;
+    if (!check_rollout(job, err) || !check_target(job, err)) return false;
+    job->feeds_back = dlr_scale_same(&job->input[0].scale, &job->out[0]);
     job->score = dlr_score_new(job->arena, job->engine.output[0].whole.channels, job->steps);
     bool ok = dlr_predict_open(&job->engine, err);
     if (ok && job->rolls) {

@@ -13,10 +13,10 @@
 #include "runtime/train/torch_run.h"
 
 /* The model as a checkpoint records it. graph: a digest of its graphs, whatever the batch; source:
- * its text; keys: the settings in `hyperparams` that it depends on, ending with NULL. Zero: not
- * recorded. */
+ * its text; keys: the settings in `hyperparams` that it depends on, ending with NULL; data: what it
+ * was trained on (runtime/setup/data_record.h). Zero: not recorded. */
 typedef struct {
-    const char *graph, *source;
+    const char *graph, *source, *data;
     const char *const *keys;
 } dlr_run_model;
 

@@ -80,6 +80,7 @@ static dlr_state_list values_of(dl_arena *arena, const dlr_run *r, bool scales) 
     put_text(arena, &list, "hyperparams", r->o->hyperparams);
     put_text(arena, &list, "graph", r->o->model.graph);
     put_text(arena, &list, "source", r->o->model.source);
+    put_text(arena, &list, "data", r->o->model.data);
     put_text(arena, &list, "from", r->from);
     if (r->o->plateau) {
         double *plateau = put_reals(arena, &list, "plateau", 4);

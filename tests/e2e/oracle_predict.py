@@ -498,25 +498,46 @@ def test_own_inputs():
     near("two inputs, each less its own mean", got["y"], want)
 
 
+def targets_run(name, text, targets, data):
+    """A run of one epoch on targets with `normalize: standardize`; its directory and weights."""
+    from oracle_tools import load_tensors
+    with open(place / f"{name}.dl", "w") as f:
+        f.write(text)
+    source = lambda array, norm: f"{{file: {data}, array: {array}{', normalize: standardize' if norm else ''}}}"
+    with open(place / f"{name}.yaml", "w") as f:
+        f.write(f"base: {{local_batch_size: 4, num_epochs: 1, data: {{inputs: {{a: {source('a', True)}}}, targets: {{"
+                + ", ".join(f"{t}: {source(array, norm)}" for t, (array, norm) in targets.items()) + "}, split: {valid: 0.2}}}\n")
+    place.run("dlrun", place / f"{name}.dl", f"--yaml_config={place / name}.yaml", f"--expdir={place / name}")
+    run = place / name / "base/1GPU/00"
+    return run, load_tensors(run / "checkpoints/best/model.safetensors")
+
+
 def test_two_targets():
-    """Of two targets that are normalised predict does not guess whose statistics undo an output; the remedy that it names works."""
-    with open(place / "targets.dl", "w") as f:
-        f.write("model M():\n    input a: f32[N, F=8]\n    target b: f32[N, F]\n    target c: f32[N, F]\n    y = a |> linear(8) @l as [N, F]\n"
-                "    z = a |> linear(8) @m as [N, F]\n    output y\n    output z\n    loss = mse_loss(y, b) + mse_loss(z, c)\n")
+    """Outputs are undone by the statistics of the target of their name, else of their place; predict does not guess else."""
+    model = ("model M():\n    input a: f32[N, F=8]\n    target b: f32[N, F]\n    target c: f32[N, F]\n    {first} = a |> linear(8) @l as [N, F]\n"
+             "    {second} = a |> linear(8) @m as [N, F]\n{more}    output {first}\n    output {second}\n"
+             "    loss = mse_loss({loss_b}, b) + mse_loss({loss_c}, c)\n")
     r = np.random.default_rng(11)
-    data = write("targets.h5", a=r.normal(300, 5, (40, 8)).astype("f4"), b=r.normal(0, 10, (40, 8)).astype("f4"))
-    for name, of_b, of_c in (("both", ", normalize: standardize", ", normalize: standardize"), ("first", ", normalize: standardize", ""), ("units", "", "")):
-        with open(place / f"{name}.yaml", "w") as f:
-            f.write(f"base: {{local_batch_size: 4, num_epochs: 1, data: {{inputs: {{a: {{file: {data}, array: a, normalize: standardize}}}}, targets: "
-                    f"{{b: {{file: {data}, array: b{of_b}}}, c: {{file: {data}, array: a{of_c}}}}}, split: {{valid: 0.2}}}}}}\n")
-        place.run("dlrun", place / "targets.dl", f"--yaml_config={place / name}.yaml", f"--expdir={place / name}")
-        args = (place / name / "base/1GPU/00", f"{data}:a", "-o", place / f"{name}_out.h5")
-        if name == "units":
-            predict(*args)
-            with h5py.File(place / f"{name}_out.h5") as f:
-                check(f["y"].shape == f["z"].shape == (40, 8), "outputs in the targets' units, which nothing normalised")
-        else:
-            predict(*args, status=3, says="train without `normalize` in data.targets")
+    a, b = r.normal(300, 5, (40, 8)).astype("f4"), r.normal(0, 10, (40, 8)).astype("f4")
+    data = write("targets.h5", a=a, b=b, c=a * 3)
+    scaled = {"b": ("b", True), "c": ("c", True)}
+    statistics = {"b": (b[:32].mean(), b[:32].std()), "c": (3 * a[:32].mean(), 3 * a[:32].std()), "none": (0, 1)}
+    cases = [("order", {"first": "y", "second": "z", "loss_b": "y", "loss_c": "z"}, scaled, {"y": ("l", "b"), "z": ("m", "c")}),
+             ("half", {"first": "y", "second": "z", "loss_b": "y", "loss_c": "z"}, {**scaled, "b": ("b", False)}, {"y": ("l", "none"), "z": ("m", "c")})]
+    for name, names, targets, outputs in cases:
+        run, weights = targets_run(name, model.format(more="", **names), targets, data)
+        got, _ = result(f"{name}_out", run, f"{data}:a")
+        x = (a - a[:32].mean()) / a[:32].std()
+        for output, (layer, target) in outputs.items():
+            mean, std = statistics[target]
+            want = (x.astype("f8") @ weights[f"{layer}.weight"].numpy().T + weights[f"{layer}.bias"].numpy()) * std + mean
+            near(f"{name}: the output '{output}' in the units of its target", got[output], torch.from_numpy(want))
+    three = model.format(first="y", second="z", loss_b="y", loss_c="z", more="    u = relu(y)\n    output u\n")
+    run, _ = targets_run("three", three, scaled, data)
+    predict(run, f"{data}:a", "-o", place / "three_out.h5", status=3, says="3 outputs and 2 targets.*train without `normalize` in data.targets")
+    run, _ = targets_run("units", three, {"b": ("b", False), "c": ("c", False)}, data)
+    got, _ = result("units_out", run, f"{data}:a")
+    check(got["u"].shape == (40, 8), "the remedy: outputs in the targets' units, which nothing normalised")
 
 
 def test_faults():

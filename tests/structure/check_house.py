@@ -65,7 +65,7 @@ ARROWS = {
                       "runtime/checkpoint", "runtime/report"],
     # The rooms below know the compiler, too: they offer what programs do.
     "runtime/setup": ["ir/", "passes/core", "compiler", "compiler/target", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/data",
-                      "runtime/driver", "runtime/comm", "runtime/device", "runtime/cuda", "runtime/exec", "runtime/train"],
+                      "runtime/driver", "runtime/comm", "runtime/device", "runtime/cuda", "runtime/exec", "runtime/checkpoint", "runtime/train"],
     "runtime/tune": ["ir/", "compiler", "compiler/", "frontends/yaml", "runtime/setup", "runtime/base", "runtime/driver", "runtime/cuda", "runtime/exec"],
     "runtime/launch": ["ir/base", "runtime/comm"],
     "runtime/analyze": ["ir/", "passes/", "compiler", "compiler/target", "verify", "runtime/base", "runtime/formats", "runtime/data", "runtime/comm",

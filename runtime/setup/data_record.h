@@ -1,0 +1,54 @@
+/* A run's data as its checkpoints record them: all that prediction must know of the arrays that a
+ * model was trained on, so that it needs neither the data nor their statistics' files. */
+#ifndef DLC_DATA_RECORD_H
+#define DLC_DATA_RECORD_H
+#include "compiler/session.h"
+#include "runtime/data/dataset.h"
+
+/* One of the model's inputs or targets. A value is (number - mean[c]) / deviation[c] of channel c,
+ * the first axis of a sample. */
+typedef struct {
+    const char *name;
+    bool is_target;
+    const char *const *axes; /* the model's name of each axis of the files' arrays, N, or "1" to
+                                leave out; none: the model's order */
+    int n_axes;
+    const int64_t *channels; /* those of the files' that are taken, in this order; none: all */
+    int n_channels;
+    int64_t offset;                /* sample i is the arrays' index i + offset */
+    const float *mean, *deviation; /* one a channel, or one for all; none: as it is */
+    int n_scales;
+    bool replaces_nan; /* values that are not finite become `nan`, after normalisation */
+    double nan;
+} dl_array_record;
+
+typedef struct {
+    const char *loader; /* as dl_samples_loader */
+    int64_t dt;         /* the target is the input so many samples later; 0: it is another array */
+    dl_array_record at[DLR_MAX_ARRAYS]; /* inputs, then targets */
+    int n;
+} dl_data_record;
+
+/* The record of an open training set, in the arena; the session's graphs are as the front end built
+ * them. Errors: those of the statistics' files. */
+bool dl_data_record_of(dl_arena *arena, const dl_session *s, const dlr_dataset *train,
+                       dl_data_record *out, dl_error *err);
+/* The same of the configuration's training set, which is opened where its statistics are needed.
+ * Errors: those of dl_samples_open in addition. */
+bool dl_data_record_open(dl_arena *arena, const dl_session *s, dl_data_record *out, dl_error *err);
+
+/* As text, JSON, and back; `name` begins messages. Errors: DL_INPUT for a text that is no record.
+ */
+const char *dl_data_record_text(dl_arena *arena, const dl_data_record *r);
+bool dl_data_record_parse(dl_arena *arena, const char *text, const char *name, dl_data_record *out,
+                          dl_error *err);
+
+/* The array of that name; NULL: there is none. */
+const dl_array_record *dl_data_record_find(const dl_data_record *r, const char *name);
+/* The target by whose statistics the output number `k` of `n` is undone: that of its name, else
+ * that of its place where there are as many targets of floats, else the only one. *target NULL:
+ * nothing is to be undone. Errors (DL_INPUT): some targets are normalised, and none of these rules
+ * says which is meant. */
+bool dl_data_record_undo(const dl_data_record *r, int n, int k, const char *name,
+                         const dl_array_record **target, dl_error *err);
+#endif
