@@ -204,6 +204,15 @@ bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl
     return true;
 }
 
+bool dl_session_add_prediction(dl_session *s, dl_error *err) {
+    dl_module *m = prediction_of(s, 0, NULL, err);
+    if (!m) return false;
+    dl_graph *g = m->graphs.at[0];
+    g->module = s->module;
+    dl_push(s->module->arena, &s->module->graphs, g);
+    return true;
+}
+
 const dl_graph *dl_session_seen(const dl_session *s, dl_error *err) {
     dl_module *m = prediction_of(s, 0, NULL, err);
     if (!m) return NULL;

@@ -63,6 +63,9 @@ void dl_session_close(dl_session *s);
  * or has other parameters with them; or an output depends on a target. The module is then
  * unchanged. */
 bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl_error *err);
+/* Adds that graph, at the configuration's sizes, to the module's "train" and "eval". Errors: as
+ * above. */
+bool dl_session_add_prediction(dl_session *s, dl_error *err);
 /* The graph "predict" at the configuration's sizes as the pass `lower` leaves it, for
  * dl_find_reach. NULL: as above. */
 const dl_graph *dl_session_seen(const dl_session *s, dl_error *err);

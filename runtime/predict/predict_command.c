@@ -335,6 +335,7 @@ static bool predict(dl_predict_job *job, const dl_invocation *call, dl_error *er
                                   .options = options,
                                   .n_words = call->argc - 1,
                                   .words = call->argv + 1,
+                                  .open_data = dl_data_record_open,
                                   .console = job->console};
     if ((path && !dl_predict_file_check(path, err)) || !dl_saved_model_find(&job->net, &net, err) ||
         !take_options(job, err) || !open_network(job, err) || !open_data(job, err) ||

@@ -10,10 +10,6 @@ typedef struct {
     dl_error *err;
 } reader;
 
-bool dl_own_data_given(const dl_config *c) {
-    return dl_config_value(c, DL_KEY_data)->kind == DL_YAML_MAP;
-}
-
 /* ---- values ---- */
 
 static bool refuse(const reader *r, const char *key, const dl_yaml *v, const char *allowed) {

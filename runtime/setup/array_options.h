@@ -5,9 +5,6 @@
 #include "frontends/yaml/config.h"
 #include "runtime/data/array_dataset.h"
 
-/* Whether `data` describes data of one's own. */
-bool dl_own_data_given(const dl_config *config);
-
 /* The options for a model that takes `arrays`, in the arena, from such a value of `data`; samples
  * and limit are left 0. Errors: DL_INPUT or DL_USAGE at the place and key: what the section lacks,
  * has too much, or cannot be. */

@@ -6,7 +6,7 @@
 
 #include "ir/base/input.h"
 #include "runtime/checkpoint/tensors.h"
-#include "runtime/setup/dataset_options.h"
+#include "runtime/setup/dataset_choice.h"
 
 /* ---- the checkpoint ---- */
 
@@ -86,8 +86,6 @@ const char *dl_saved_model_name(const dl_saved_model *t) {
 
 /* ---- the configuration ---- */
 
-static char one_sample[] = "--local_batch_size=1";
-
 /* The words after the run's own settings, which they override. */
 static bool open_config(dl_saved_model *t, dl_error *err) {
     static const dl_option none[] = {{0}};
@@ -95,7 +93,7 @@ static bool open_config(dl_saved_model *t, dl_error *err) {
     char **all = DL_NEWS(o->arena, char *, o->n_words + 3);
     int n = 0;
     all[n++] = dl_strdup(o->arena, "dlc");
-    if (!o->as_trained) all[n++] = one_sample;
+    if (!o->as_trained) all[n++] = dl_strdup(o->arena, "--local_batch_size=1");
     for (int i = 0; i < o->n_words; i++) all[n++] = o->words[i];
     t->config = dl_config_open(o->arena, n, all, o->options ? o->options : none, err);
     const char *settings = text_of(t, "hyperparams");
@@ -167,7 +165,12 @@ bool dl_saved_model_open(dl_saved_model *t, dl_error *err) {
     if (!open_session(t, err)) return false;
     if (record && !has_other_data(t->config))
         return dl_data_record_parse(t->o.arena, record, dl_saved_model_name(t), &t->data, err);
-    return dl_data_record_open(t->o.arena, t->session, &t->data, err);
+    if (t->o.open_data) return t->o.open_data(t->o.arena, t->session, &t->data, err);
+    return dl_fail(err, DL_INPUT,
+                   "%s has no record of its data%s: `dlrun predict` and `dlc export` take such a "
+                   "network",
+                   dl_saved_model_name(t),
+                   record ? " that these settings are of" : ", as files of weights have none");
 }
 
 void dl_saved_model_close_session(dl_saved_model *t) {

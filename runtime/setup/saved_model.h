@@ -23,7 +23,11 @@ typedef struct {
     const dl_option *options; /* that the words may have in addition to keys; NULL: none */
     int n_words;              /* settings of a command line, without a program's name */
     char *const *words;
-    bool as_trained;           /* the run's batch size holds; else 1 unless the words say another */
+    bool as_trained; /* the run's batch size holds; else 1 unless the words say another */
+    /* Finds the record of data that the checkpoint does not have, or that the words replace:
+     * dl_data_record_open, or NULL: that is refused. (So that a library which never reads data is
+     * free of their formats.) */
+    bool (*open_data)(dl_arena *arena, const dl_session *s, dl_data_record *out, dl_error *err);
     const dl_console *console; /* for warnings and diagnostics */
 } dl_saved_model_options;
 

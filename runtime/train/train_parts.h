@@ -9,6 +9,7 @@
 #include "runtime/report/profile.h"
 #include "runtime/report/sink.h"
 #include "runtime/train/feed.h"
+#include "runtime/train/start.h"
 #include "runtime/train/steps.h"
 #include "runtime/train/torch_run.h"
 #include "runtime/train/train.h"
@@ -112,13 +113,6 @@ typedef struct {
 bool dlr_run_gathers(const dlr_run *r);
 bool dlr_run_holds(dlr_run *r); /* whether it now holds the data sets' numbers; the log says so, and
                                    why */
-/* Initial weights, or those of a file. */
-bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err);
-/* Sets every hyperparameter that the plan names: from the schedule, from o->hypers, or to its
- * default. */
-void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates);
-/* Sets one, where the plan has it. */
-void dlr_run_set_hyper(dlr_exec *exec, const char *name, double value);
 /* Writes the gradients of the step just run to o->save_grads, if that is wanted. */
 bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *err);
 /* Writes parameters and buffers to o->save_weights, if that is wanted. */

@@ -210,6 +210,15 @@ def environment(build, folder):
             "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+def installed(build, folder):
+    """What a page that calls pkg-config finds: an installed copy, away from the build."""
+    where = folder / "installed"
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", where],
+                   check=True, stdout=subprocess.DEVNULL)
+    library = next(where.rglob("dlc.pc")).parent.parent
+    return {"PKG_CONFIG_PATH": f"{library}/pkgconfig", "LD_LIBRARY_PATH": str(library)}
+
+
 def run(command, here, env):
     """The lines of a command's output, and its exit status."""
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=here, env=env,
@@ -261,6 +270,8 @@ def outputs(page, lines, found, build):
     with tempfile.TemporaryDirectory(prefix="dlc_docs_") as name:
         folder = pathlib.Path(name).resolve()
         env, here = environment(build, folder), folder / "page"
+        if "pkg-config" in "\n".join(lines):
+            env |= installed(build, folder)
         here.mkdir()
         for link in ("models", "scripts", "examples"):
             (here / link).symlink_to(ROOT / link)

@@ -1,0 +1,85 @@
+/* A model that a caller of the library holds; private to library/. */
+#ifndef DLC_MODEL_H
+#define DLC_MODEL_H
+#include "include/dlc.h"
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/setup/device_choice.h"
+#include "runtime/setup/saved_model.h"
+#include "runtime/train/scaler.h"
+#include "runtime/train/train.h"
+
+enum { DLC_MAX_ARRAYS = DLR_MAX_ARRAYS };
+
+/* An input, target or output, and its place in the plan. */
+typedef struct {
+    const char *name;
+    dl_type type;       /* [N, ...], row-major */
+    int64_t per_sample; /* elements */
+    dlr_view view;      /* of the variable, where a program reads it, or of the predicted result */
+    bool predicts;      /* input: the outputs depend on it */
+    /* (x - mean[c]) / deviation[c] for inputs and targets, undone for outputs; element i of a
+     * sample has channel c = i / inner % n. n 0: none. */
+    const float *mean, *deviation;
+    int64_t n, inner;
+    bool replaces_nan;
+    double nan;
+    void *room; /* a batch that is normalised before it is copied; NULL: none is */
+} library_array;
+
+typedef struct {
+    const char *name;
+    dlr_view view;
+    double sum;
+} library_metric;
+
+struct dlc_model {
+    dl_arena *arena;
+    dl_console console;
+    void (*log)(void *context, int level, const char *text);
+    void *log_context;
+    bool raw, refuses_nan;
+    dl_saved_model net;  /* of a run; zero: of a model file */
+    dl_session *session; /* until there is a plan */
+    dl_config *config;
+    int64_t batch;
+    dl_device_choice device;
+    dl_plan *plan;
+    dlr_exec *exec;
+    int predict, train, eval; /* programs; -1: there is none */
+    library_array input[DLC_MAX_ARRAYS], target[DLC_MAX_ARRAYS], output[DLC_MAX_ARRAYS];
+    int n_inputs, n_targets, n_outputs;
+    DL_ARRAY(library_metric) metrics;
+    dlr_tensors tensors;
+    /* training */
+    dlr_run_model identity;
+    dlr_schedule schedule;
+    dlr_view loss, valid_loss;
+    dlr_scaler scaler;
+    dlr_state at;
+    int64_t epoch_batches;
+};
+
+/* ---- arrays.c ---- */
+
+/* Finds inputs, targets, outputs and metrics of the session's graphs, with what the run's record
+ * does to them. Errors: more than DLC_MAX_ARRAYS; statistics of other channels. */
+bool library_find_arrays(dlc_model *m, dl_error *err);
+/* Their places in the executor, and rooms. Errors: DL_RESOURCE. */
+bool library_place_arrays(dlc_model *m, dl_error *err);
+/* Copies `n` samples from sample `first` of the caller's array into the plan; the rest of the batch
+ * is zero. Errors (DL_NUMERIC): a value that is not finite, where that is refused. */
+bool library_feed(dlc_model *m, library_array *a, const void *from, int64_t first, int64_t n,
+                  dl_error *err);
+/* Copies n samples of a result to sample `first` of the caller's array. */
+void library_fetch(dlc_model *m, const library_array *a, void *to, int64_t first, int64_t n);
+
+/* ---- training.c ---- */
+
+/* Weights, optimiser state and rates at the start. Errors: those of the checkpoint's files. */
+bool library_start_training(dlc_model *m, dl_error *err);
+
+/* ---- status.c ---- */
+
+/* The outcome as the caller sees it: 1 or 0. `status` may be NULL. */
+int library_end(bool ok, const dl_error *err, dlc_status *status);
+#endif

@@ -1,0 +1,193 @@
+/* From a path to a network that is ready to run. */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "library/model.h"
+#include "runtime/setup/dataset_choice.h"
+#include "runtime/setup/identity.h"
+#include "runtime/train/start.h"
+#include "runtime/tune/tune.h"
+
+/* ---- what is told meanwhile ---- */
+
+static void tell(void *context, int level, const char *text) {
+    dlc_model *m = context;
+    if (m->log) m->log(m->log_context, level, text);
+}
+static void tell_text(void *context, const char *text) { tell(context, DLC_LOG_INFO, text); }
+static void tell_warning(void *context, const char *text) { tell(context, DLC_LOG_WARNING, text); }
+static void tell_diagnostics(void *context, const char *text) {
+    tell(context, DLC_LOG_DIAGNOSTICS, text);
+}
+
+/* ---- settings ---- */
+
+typedef DL_ARRAY(char *) words;
+
+static void put(dlc_model *m, words *w, const char *format, const char *value) {
+    if (value) dl_push(m->arena, w, dl_format(m->arena, format, value));
+}
+
+/* The options as words of a command line. */
+static words words_of(dlc_model *m, const dlc_options *o) {
+    words w = {0};
+    put(m, &w, "--device=%s", o->device);
+    put(m, &w, "--yaml_config=%s", o->config_file);
+    put(m, &w, "--config=%s", o->config_name);
+    if (o->threads > 0) put(m, &w, "--threads=%s", dl_format(m->arena, "%d", o->threads));
+    if (o->batch > 0)
+        put(m, &w, "--local_batch_size=%s", dl_format(m->arena, "%lld", (long long)o->batch));
+    for (int i = 0; o->settings && o->settings[i]; i++) put(m, &w, "--%s", o->settings[i]);
+    return w;
+}
+
+/* Options of a caller that was built with an earlier header, which has fewer. */
+static bool take_options(const dlc_options *given, dlc_options *o, dl_error *err) {
+    *o = (dlc_options){0};
+    if (!given) return true;
+    if (given->size < offsetof(dlc_options, device) || given->size > 1 << 16)
+        return dl_fail(err, DL_USAGE, "dlc_options.size is %zu: set it to sizeof(dlc_options)",
+                       given->size);
+    memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
+    if (o->threads < 0 || o->batch < 0)
+        return dl_fail(err, DL_USAGE, "dlc_options: threads %d and batch %lld must not be negative",
+                       o->threads, (long long)o->batch);
+    return !o->mpi_comm || dl_fail(err, DL_USAGE,
+                                   "dlc_options.mpi_comm: training over several ranks is not in "
+                                   "this version of the library; dlrun has it");
+}
+
+/* ---- the network ---- */
+
+static bool is_model_file(const char *path) {
+    size_t n = strlen(path);
+    struct stat st;
+    return n > 3 && strcmp(path + n - 3, ".dl") == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool open_file(dlc_model *m, const char *path, const words *w, dl_error *err) {
+    char **all = DL_NEWS(m->arena, char *, w->n + 2);
+    int n = 0;
+    all[n++] = dl_strdup(m->arena, "dlc");
+    all[n++] = dl_strdup(m->arena, path);
+    for (int i = 0; i < w->n; i++) all[n++] = w->at[i];
+    static const dl_option none[] = {{0}};
+    dl_buf faults = {0};
+    m->config = dl_config_open(m->arena, n, all, none, err);
+    m->net.compiler = dl_arena_new(m->arena);
+    if (m->config && dl_config_take_model(m->config, err))
+        m->session = dl_session_open(m->net.compiler, m->config, 1, &faults, err);
+    if (!m->session) dl_console_diagnostics(&m->console, faults.at);
+    dl_buf_free(&faults);
+    m->net.session = m->session;
+    return m->session && dl_samples_settle(m->config, err);
+}
+
+/* Numbers as they are where no record is wanted, or needed. */
+static bool no_record(dl_arena *arena, const dl_session *s, dl_data_record *out, dl_error *err) {
+    (void)arena, (void)s, (void)err;
+    *out = (dl_data_record){.loader = "raw"};
+    return true;
+}
+
+static bool open_run(dlc_model *m, const char *path, const words *w, dl_error *err) {
+    dl_saved_model_options o = {.arena = m->arena,
+                                .path = path,
+                                .n_words = w->n,
+                                .words = w->at,
+                                .as_trained = true,
+                                .open_data = m->raw ? no_record : NULL,
+                                .console = &m->console};
+    if (!dl_saved_model_find(&m->net, &o, err) || !dl_saved_model_open(&m->net, err)) return false;
+    m->session = m->net.session, m->config = m->net.config;
+    return true;
+}
+
+/* ---- the plan ---- */
+
+static bool compile(dlc_model *m, bool train, dl_error *err) {
+    dl_compile_options opt;
+    dl_tuning tuning;
+    bool cached;
+    dl_session *s = m->session;
+    m->batch = s->batch;
+    if (train) m->identity = dl_identify(m->arena, s);
+    if (!library_find_arrays(m, err)) return false;
+    if (!(train ? dl_session_add_prediction(s, err) : dl_session_predict(s, 0, NULL, err)))
+        return false;
+    if (!dl_device_choose(m->arena, dl_config_str(m->config, DL_KEY_device), NULL, &m->device, err))
+        return false;
+    if (m->device.warning) dl_console_warning(&m->console, m->device.warning);
+    if (!dl_session_options(s, m->device.target, &opt, err)) return false;
+    opt.out = &m->console;
+    if (!dl_tune(m->arena, m->config, m->device.device, &opt, &tuning, err)) return false;
+    m->plan = dl_session_plan(s, &opt, &cached, err);
+    if (!m->plan) return false;
+    dl_arena_move(m->plan->arena, m->arena);
+    dl_saved_model_close_session(&m->net);
+    m->session = NULL;
+    return true;
+}
+
+static bool load(dlc_model *m, bool train, dl_error *err) {
+    m->exec =
+        dlr_exec_open(m->plan,
+                      (dlr_exec_options){.threads = (int)dl_config_int(m->config, DL_KEY_threads),
+                                         .device = m->device.device},
+                      err);
+    if (!m->exec) return false;
+    m->predict = dlr_exec_program(m->exec, "predict");
+    m->train = dlr_exec_program(m->exec, "train"), m->eval = dlr_exec_program(m->exec, "eval");
+    m->tensors = dlr_tensors_of_model(m->arena, m->exec);
+    if (!library_place_arrays(m, err)) return false;
+    if (train) return library_start_training(m, err);
+    dlr_train_options fresh = {.exec = m->exec,
+                               .seed = (uint64_t)dl_config_int(m->config, DL_KEY_seed)};
+    return m->net.o.path ? dl_saved_model_load(&m->net, m->exec, err)
+                         : dlr_run_start_weights(&fresh, err);
+}
+
+static bool open_all(dlc_model *m, const char *path, const dlc_options *o, dl_error *err) {
+    words w = words_of(m, o);
+    bool ok = is_model_file(path) ? open_file(m, path, &w, err) : open_run(m, path, &w, err);
+    return ok && compile(m, o->train, err) && load(m, o->train, err);
+}
+
+dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *status) {
+    dl_error err = {0};
+    dlc_options o;
+    dlc_model *m = NULL;
+    bool ok = (path && *path) || dl_fail(&err, DL_USAGE, "dlc_open: no path is given");
+    ok = ok && take_options(options, &o, &err);
+    ok = ok && ((m = calloc(1, sizeof *m)) != NULL ||
+                dl_fail(&err, DL_RESOURCE, "no memory for a model"));
+    if (ok) {
+        *m = (dlc_model){.arena = dl_arena_new(NULL),
+                         .console = {.text = tell_text,
+                                     .warning = tell_warning,
+                                     .diagnostics = tell_diagnostics,
+                                     .context = m},
+                         .log = o.log,
+                         .log_context = o.log_context,
+                         .raw = o.raw != 0,
+                         .refuses_nan = o.refuse_nan != 0};
+        ok = open_all(m, path, &o, &err);
+    }
+    library_end(ok, &err, status);
+    if (ok) return m;
+    dlc_close(m);
+    return NULL;
+}
+
+void dlc_close(dlc_model *m) {
+    if (!m) return;
+    dlr_exec_close(m->exec);
+    for (int i = 0; i < m->n_inputs; i++) free(m->input[i].room);
+    for (int i = 0; i < m->n_targets; i++) free(m->target[i].room);
+    dl_saved_model_close(&m->net);
+    dl_arena_free(m->arena);
+    free(m);
+}

@@ -1,0 +1,16 @@
+/* The outcome of a call, and the version. */
+#include <stdio.h>
+
+#include "library/model.h"
+
+_Static_assert(sizeof(((dlc_status *)0)->message) >= sizeof(((dl_error *)0)->message),
+               "room for all");
+
+int library_end(bool ok, const dl_error *err, dlc_status *status) {
+    if (!status) return ok;
+    status->code = ok ? DL_OK : err->code ? (int)err->code : DL_INTERNAL;
+    snprintf(status->message, sizeof status->message, "%s", ok ? "" : err->message);
+    return ok;
+}
+
+const char *dlc_version(void) { return DL_VERSION; }

@@ -1,0 +1,101 @@
+/* The record of a data set. */
+#include "runtime/data/array_dataset.h"
+#include "runtime/data/statistics.h"
+#include "runtime/setup/data_record.h"
+#include "runtime/setup/dataset_options.h"
+
+static bool is_loader(const dl_data_record *r, const char *name) {
+    return strcmp(r->loader, name) == 0;
+}
+
+/* Weather files: inputs and targets are the same channels, dt steps of time apart. */
+static bool of_weather(dl_arena *arena, const dl_config *c, const dlr_arrays *arrays,
+                       dl_data_record *out, dl_error *err) {
+    out->dt = dl_config_int(c, DL_KEY_dt);
+    for (int i = 0; i < arrays->n; i++) {
+        const dlr_array *a = &arrays->at[i];
+        int64_t channels = a->type.rank ? a->type.axis[0].size : 1;
+        float *mean = DL_NEWS(arena, float, channels), *deviation = DL_NEWS(arena, float, channels);
+        out->at[i].mean = mean, out->at[i].deviation = deviation;
+        out->at[i].n_scales = (int)channels;
+        if (!dlr_statistics_read(dl_config_str(c, DL_KEY_global_means_path), "global_means_path",
+                                 channels, false, mean, err) ||
+            !dlr_statistics_read(dl_config_str(c, DL_KEY_global_stds_path), "global_stds_path",
+                                 channels, true, deviation, err))
+            return false;
+    }
+    return true;
+}
+
+static const void *copy(dl_arena *arena, const void *from, size_t bytes) {
+    return bytes ? memcpy(dl_alloc(arena, bytes), from, bytes) : NULL;
+}
+
+static void of_array(dl_arena *arena, const dlr_array_dataset_facts *f, dl_array_record *out) {
+    const dlr_array_dataset_source *from = f->from;
+    const char **axes = DL_NEWS(arena, const char *, from->axes.n + 1);
+    for (int i = 0; i < from->axes.n; i++) axes[i] = dl_strdup(arena, from->axes.at[i]);
+    out->axes = axes, out->n_axes = from->axes.n;
+    out->channels = copy(arena, from->channels, sizeof *from->channels * (size_t)from->n_channels);
+    out->n_channels = from->channels ? from->n_channels : 0;
+    out->offset = from->offset;
+    out->mean = copy(arena, f->mean, sizeof *f->mean * (size_t)f->n);
+    out->deviation = copy(arena, f->deviation, sizeof *f->deviation * (size_t)f->n);
+    out->n_scales = f->n;
+    out->replaces_nan = from->replaces_nan, out->nan = from->nan;
+}
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+
+static bool same_source(const dlr_array_dataset_source *a, const dlr_array_dataset_source *b) {
+    bool same = a->files.n == b->files.n && same_text(a->array, b->array);
+    for (int i = 0; same && i < a->files.n; i++) same = same_text(a->files.at[i], b->files.at[i]);
+    return same;
+}
+
+/* A target some steps after the first input in the same array is the next state. */
+static void of_own(dl_arena *arena, const dlr_dataset *d, dl_data_record *out) {
+    dlr_array_dataset_facts first = dlr_array_dataset_facts_of(d, 0);
+    for (int i = 0; i < out->n; i++) {
+        dlr_array_dataset_facts f = dlr_array_dataset_facts_of(d, i);
+        of_array(arena, &f, &out->at[i]);
+        int64_t later = f.from->offset - first.from->offset;
+        if (out->at[i].is_target && later > 0 && same_source(f.from, first.from)) out->dt = later;
+    }
+}
+
+static void begin(dl_arena *arena, const dl_session *s, const dlr_arrays *arrays,
+                  dl_data_record *out) {
+    *out =
+        (dl_data_record){.loader = dl_strdup(arena, dl_samples_loader(s->config)), .n = arrays->n};
+    for (int i = 0; i < arrays->n; i++)
+        out->at[i] = (dl_array_record){.name = dl_strdup(arena, arrays->at[i].name),
+                                       .is_target = arrays->at[i].is_target};
+}
+
+static bool is_weather(const dl_data_record *r) {
+    return is_loader(r, "pytorch") || is_loader(r, "dali");
+}
+
+bool dl_data_record_of(dl_arena *arena, const dl_session *s, const dlr_dataset *train,
+                       dl_data_record *out, dl_error *err) {
+    const dlr_arrays *arrays = dlr_dataset_arrays(train);
+    begin(arena, s, arrays, out);
+    if (is_loader(out, "own")) of_own(arena, train, out);
+    return !is_weather(out) || of_weather(arena, s->config, arrays, out, err);
+}
+
+bool dl_data_record_open(dl_arena *arena, const dl_session *s, dl_data_record *out, dl_error *err) {
+    dlr_arrays arrays = {0};
+    if (!dl_samples_arrays(s, &arrays, err)) return false;
+    begin(arena, s, &arrays, out);
+    if (!is_loader(out, "own"))
+        return !is_weather(out) || of_weather(arena, s->config, &arrays, out, err);
+    /* No sample is asked for, so that no more than one need be there. */
+    if (!dl_config_set(s->config, DL_KEY_Nsamples, "1", err)) return false;
+    dlr_dataset *d = dl_samples_open(arena, s, DLR_TRAIN, DLR_OPEN_FOR_USE, err);
+    if (!d) return false;
+    of_own(arena, d, out);
+    dlr_dataset_close(d);
+    return true;
+}
