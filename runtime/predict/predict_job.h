@@ -44,6 +44,10 @@ typedef struct {
     dl_saved_model net;        /* the session of which is gone once there is a plan */
     dl_predict_input_data input[DLR_MAX_INPUTS]; /* the first leads: it has most spatial axes */
     int n_inputs;
+    /* an input with some of the leading one's spatial axes, so that samples have the model's own
+     * size; NULL: none */
+    const dl_predict_input_data *fixed;
+    bool flat; /* statistics differ along an axis other than the first: no axis is spatial */
     int space; /* the leading input's last so many axes are spatial: 0 to 3 */
     dl_plan *plan;
     bool plan_cached;
@@ -58,10 +62,13 @@ typedef struct {
     dl_array_record truth;   /* how the run read its targets */
     bool scored, has_target; /* target is open; else the truth is in the data, dt steps later */
     DL_ARRAY(dl_coordinate) coordinates;
+    int64_t earliest;    /* the least offset of the inputs' data, whose first index is sample 0 */
     int64_t first, last; /* samples of each file: first .. last - 1 */
     int64_t steps;       /* of a rollout; 1 without */
     int64_t dt;          /* a step in samples of the data; 0: inputs and targets are others */
     bool rolls;
+    int fed;         /* the input that the first output is the next state of, by its shape; -1: none
+                        is */
     bool feeds_back; /* a rollout: the input has the statistics of the output */
     /* the way */
     dl_tiles_mode mode;
@@ -86,6 +93,11 @@ bool dl_predict_scales(dl_predict_job *job, dl_error *err);
 /* Finds the scale by which each of the engine's outputs is undone. Errors (DL_INPUT): as of
  * dl_data_record_undo. */
 bool dl_predict_undo(dl_predict_job *job, dl_error *err);
+/* Opens the files of the command line as the inputs' data, and counts them. Errors: DL_USAGE (an
+ * input without a file), DL_INPUT (arrays that do not fit each other); those of dlr_field_open. */
+bool dl_predict_open_data(dl_predict_job *job, dl_error *err);
+/* Opens the truth, where --metrics asks for it; once there is a plan. Errors: as above. */
+bool dl_predict_open_target(dl_predict_job *job, dl_error *err);
 /* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but
  * for the executor; session and module are used up. Errors: sizes that the model cannot have; those
  * of compiling. */

@@ -30,6 +30,29 @@ static bool follows(const dl_type *t, const dl_type *lead, int space, bool *none
     return all;
 }
 
+/* Whether an array's statistics differ along an axis that would be cut. */
+static bool differs_along_space(const dl_array_record *r, const dl_type *t) {
+    return r && r->n_scales > 1 && dlr_scale_axis(t) > 1;
+}
+
+/* A model with its channels last takes and gives whole samples, whose axes are all channels. */
+static bool is_flat(const dl_predict_job *job) {
+    const dl_graph *g = graph_of(job);
+    const dl_data_record *data = &job->net.data;
+    bool flat = false;
+    for (int i = 0; i < job->n_inputs; i++)
+        flat |=
+            differs_along_space(dl_data_record_find(data, job->input[i].name), &job->input[i].type);
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_array_record *target;
+        dl_error none = {0};
+        const dl_result *r = &g->results.at[i];
+        if (dl_data_record_undo(data, g->results.n, i, r->name, &target, &none))
+            flat |= differs_along_space(target, &r->value->type);
+    }
+    return flat;
+}
+
 bool dl_predict_input(dl_predict_job *job, dl_error *err) {
     const dl_graph *g = graph_of(job);
     for (int i = 0; i < g->vars.n; i++) {
@@ -54,19 +77,14 @@ bool dl_predict_input(dl_predict_job *job, dl_error *err) {
     if (!job->n_inputs)
         return dl_fail(err, DL_INPUT, "%s: its outputs are made of no input", job->net.model_path);
     const dl_predict_input_data *lead = &job->input[0];
-    job->space = lead->type.rank < 2 ? 0 : lead->type.rank - 2;
+    job->flat = is_flat(job);
+    job->space = lead->type.rank < 2 || job->flat ? 0 : lead->type.rank - 2;
     for (int i = 1; i < job->n_inputs; i++) {
         dl_predict_input_data *in = &job->input[i];
         bool none;
         if (follows(&in->type, &lead->type, job->space, &none)) continue;
         in->whole = true;
-        if (!none)
-            return dl_fail(
-                err, DL_INPUT,
-                "%s: its input '%s' (%s) has some of the axes along which '%s' (%s) may be cut; "
-                "predict serves inputs that end with all of them, or have none",
-                job->net.model_path, in->name, dl_type_text(&in->type), lead->name,
-                dl_type_text(&lead->type));
+        if (!none) job->fixed = in;
     }
     return true;
 }
@@ -265,13 +283,21 @@ static bool try_mode(dl_predict_job *job, const dlr_extent *sample, dl_tiles_mod
     return check_size(job, sample, err) && try_pieces(job, sample, mode == DL_TILES_EXACT, err);
 }
 
-bool dl_predict_plan(dl_predict_job *job, const dlr_extent *given, dl_error *err) {
+static bool choose_plan(dl_predict_job *job, const dlr_extent *given, dl_error *err) {
     dlr_extent tile = extent_of(&job->input[0].type, job->space), sample = *given;
     dl_error why[DL_N_TILES] = {0};
     if (job->mode == DL_TILES_AUTO && job->crops) job->mode = DL_TILES_CROP;
     if (job->mode == DL_TILES_CROP && !check_size(job, &sample, err)) return false;
     if (job->mode == DL_TILES_CROP || same_size(&sample, &tile))
         return try_pieces(job, &tile, false, err);
+    if (job->fixed)
+        return dl_fail(
+            err, DL_INPUT,
+            "samples must have the size of the model's '%s' (%s): its input '%s' (%s) has some of "
+            "the axes along which larger samples are cut; give the model that size by its "
+            "arguments",
+            job->input[0].name, dl_type_text(&job->input[0].type), job->fixed->name,
+            dl_type_text(&job->fixed->type));
     dl_tiles_mode first = job->mode == DL_TILES_AUTO ? DL_TILES_WHOLE : job->mode,
                   last = job->mode == DL_TILES_AUTO ? DL_TILES_BLEND : job->mode, mode = first;
     while (!try_mode(job, &sample, mode, &why[mode]) && mode < last) mode++;
@@ -289,6 +315,29 @@ bool dl_predict_plan(dl_predict_job *job, const dlr_extent *given, dl_error *err
     return true;
 }
 
+static bool is_state(const dl_type *in, const dl_type *out) {
+    bool same = in->rank == out->rank && dl_dtype_is_float(in->dtype);
+    for (int k = 0; same && k < in->rank; k++) same = in->axis[k].size == out->axis[k].size;
+    return same && dl_dtype_is_float(out->dtype);
+}
+
+/* The first input of the first output's shape, in the plan; the leading one before others. */
+static int find_state(const dl_predict_job *job) {
+    const dl_type *out = &dl_plan_program_find(job->plan, "predict")->results.at[0].type;
+    for (int i = 0; i < job->n_inputs; i++)
+        for (int k = 0; k < job->plan->vars.n; k++)
+            if (strcmp(job->plan->vars.at[k].name, job->input[i].name) == 0 &&
+                is_state(&job->plan->vars.at[k].type, out))
+                return i;
+    return -1;
+}
+
+bool dl_predict_plan(dl_predict_job *job, const dlr_extent *sample, dl_error *err) {
+    if (!choose_plan(job, sample, err)) return false;
+    job->fed = find_state(job);
+    return true;
+}
+
 bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
     dlr_predict *e = &job->engine;
     e->exec = job->exec, e->program = dlr_exec_program(job->exec, "predict");
@@ -299,9 +348,10 @@ bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
     bool tiled = dlr_predict_is_tiled(e);
     for (int i = 0; i < g->results.n; i++) {
         const dl_plan_result *r = &g->results.at[i];
-        int own = r->type.rank > 2 + DLR_SPACE ? DLR_SPACE
-                  : r->type.rank > 2           ? r->type.rank - 2
-                                               : 0;
+        int own = job->flat                      ? 0
+                  : r->type.rank > 2 + DLR_SPACE ? DLR_SPACE
+                  : r->type.rank > 2             ? r->type.rank - 2
+                                                 : 0;
         if (e->n_outputs == DLR_MAX_OUTPUTS)
             return dl_fail(err, DL_INPUT, "%s has more than %d outputs", job->net.model_path,
                            DLR_MAX_OUTPUTS);

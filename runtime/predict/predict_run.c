@@ -21,19 +21,29 @@ typedef struct {
     dl_predict_file *file;
 } passage;
 
-static const dlr_field *leading(const passage *p) { return &p->job->input[0].data[p->at]; }
+/* Samples of the data that a step of a rollout goes on by. */
+static int64_t stride(const dl_predict_job *job) { return job->dt ? job->dt : 1; }
 
 /* An array without samples is the same for all of them. */
 static bool from_file(void *ctx, int input, const int64_t start[DLR_SPACE],
                       const int64_t count[DLR_SPACE], float *out, dl_error *err) {
     const passage *p = ctx;
     const dlr_field *f = &p->job->input[input].data[p->at];
-    return dlr_field_read(f, f->in_order ? p->sample : 0, start, count, out, err);
+    int64_t sample = p->sample + p->step * stride(p->job);
+    if (f->in_order && sample >= f->samples)
+        return dl_fail(err, DL_INPUT,
+                       "step %lld of the rollout from sample %lld takes sample %lld of the input "
+                       "'%s', and %s has %lld: --samples=0:%lld begins no later than it reaches",
+                       (long long)p->step + 1, (long long)p->sample, (long long)sample,
+                       p->job->input[input].name, dlr_source_label(f->source),
+                       (long long)f->samples,
+                       (long long)(f->samples - (p->job->steps - 1) * stride(p->job)));
+    return dlr_field_read(f, f->in_order ? sample : 0, start, count, out, err);
 }
 
-static dlr_extent whole_input(const dl_predict_job *job) {
-    dlr_extent e = job->engine.input[0].tile;
-    for (int k = 0; k < DLR_SPACE; k++) {
+static dlr_extent whole_input(const dl_predict_job *job, int input) {
+    dlr_extent e = job->engine.input[input].tile;
+    for (int k = 0; k < DLR_SPACE && !job->engine.input[input].whole; k++) {
         const dlr_tiles *t = &job->engine.tiles[k];
         e.size[k] = t->pieces.at[t->pieces.n - 1].start + e.size[k];
     }
@@ -43,8 +53,8 @@ static dlr_extent whole_input(const dl_predict_job *job) {
 static bool from_memory(void *ctx, int input, const int64_t start[DLR_SPACE],
                         const int64_t count[DLR_SPACE], float *out, dl_error *err) {
     const passage *p = ctx;
-    (void)input, (void)err; /* a rollout has one (check_rollout) */
-    dlr_extent e = whole_input(p->job);
+    if (input != p->job->fed) return from_file(ctx, input, start, count, out, err);
+    dlr_extent e = whole_input(p->job, input);
     for (int64_t c = 0; c < e.channels; c++)
         for (int64_t i = start[0]; i < start[0] + count[0]; i++)
             for (int64_t j = start[1]; j < start[1] + count[1]; j++, out += count[2])
@@ -65,7 +75,7 @@ static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
 
 /* An output as the next step's input. */
 static float as_input(const dl_predict_job *job, int64_t c, float v) {
-    const dlr_scale *in = &job->input[0].scale;
+    const dlr_scale *in = &job->input[job->fed].scale;
     if (job->feeds_back) return v;
     v = dlr_scale_undo(&job->out[0], c, v);
     return in->mean ? (v - in->mean[c]) / in->deviation[c] : v;
@@ -111,7 +121,8 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
         for (int64_t i = 0; i < n; i++) {
             job->not_finite += !isfinite(from[i]);
             p->channel[i] = whole ? from[i] : dlr_scale_undo(&job->out[output], c, from[i]);
-            if (p->next) p->next[c * all + first * plane + i] = as_input(job, c, from[i]);
+            if (p->next && output == 0)
+                p->next[c * all + first * plane + i] = as_input(job, c, from[i]);
         }
         int64_t at = (((p->row * job->steps + p->step) * e->channels + c) * all) + first * plane;
         if (!(whole ? write_whole(p, output, at, n, err)
@@ -122,16 +133,20 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
     return true;
 }
 
+/* The input whose data are the truth dt steps later, where no other is given. */
+static int truth_input(const dl_predict_job *job) { return job->fed > 0 ? job->fed : 0; }
+
 /* The truth for this step's prediction: the target's same sample, or of weather the
  * field so many steps of time later, if there is one. */
 static void find_truth(passage *p) {
     const dl_predict_job *job = p->job;
     p->truth.source = NULL;
     if (!job->scored) return;
-    p->truth = job->has_target ? job->target : *leading(p);
+    p->truth = job->has_target ? job->target : job->input[truth_input(job)].data[p->at];
     p->truth.scale = (dlr_scale){0};
     p->true_sample = job->has_target ? p->sample : p->sample + (p->step + 1) * job->dt;
-    if (p->true_sample >= p->truth.samples) p->truth.source = NULL;
+    int64_t at = job->has_target ? p->true_sample + p->truth.first : p->true_sample;
+    if (at < 0 || at >= p->truth.samples) p->truth.source = NULL;
 }
 
 static bool predict_sample(passage *p, dl_error *err) {
@@ -154,7 +169,9 @@ int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order) 
     *in_order = false;
     for (int i = 0; i < job->n_inputs; i++) {
         const dlr_field *f = &job->input[i].data[file];
-        if (f->in_order) n = f->samples, *in_order = true;
+        if (!f->in_order) continue;
+        if (!*in_order || f->samples < n) n = f->samples;
+        *in_order = true;
     }
     return n;
 }
@@ -210,7 +227,7 @@ static bool is_output(const dl_predict_job *job, const char *name) {
  * times, ... How many of their numbers go along with what is predicted; 0: it is none. */
 static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_facts *a) {
     const dlr_field *f = &job->input[0].data[0];
-    dlr_extent whole = whole_input(job);
+    dlr_extent whole = whole_input(job, 0);
     if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return 0;
     if (is_output(job, a->name)) return 0;
     for (int k = 0; k < f->array->rank; k++) {
@@ -276,23 +293,17 @@ static dl_predict_file *create(const dl_predict_job *job, const char *path, dl_e
 
 static bool check_rollout(const dl_predict_job *job, dl_error *err) {
     const dlr_predict *e = &job->engine;
-    dlr_extent in = whole_input(job);
-    bool same = e->n_inputs == 1 && e->n_outputs == 1 &&
-                dl_dtype_is_float(job->input[0].type.dtype) && !is_whole(job, 0) &&
-                memcmp(&e->output[0].whole, &in, sizeof in) == 0;
-    return !job->rolls || same ||
+    return !job->rolls || job->fed >= 0 ||
            dl_fail(err, DL_INPUT,
-                   "--rollout: the output feeds the input, and so there must be one of each, of "
-                   "floats, of "
-                   "one shape: "
-                   "the model has %d, its input is %s, its output '%s' is %s",
-                   e->n_inputs, dl_type_text(&job->input[0].type), e->output[0].name,
-                   dl_type_text(e->output[0].view.type));
+                   "--rollout: the first output feeds an input, and so one must be of floats and "
+                   "of its shape: the output '%s' is %s, the input '%s' %s",
+                   e->output[0].name, dl_type_text(e->output[0].view.type), job->input[0].name,
+                   dl_type_text(&job->input[0].type));
 }
 
 static bool check_target(const dl_predict_job *job, dl_error *err) {
     const dlr_extent *e = &job->engine.output[0].whole;
-    const dlr_field *t = job->has_target ? &job->target : &job->input[0].data[0];
+    const dlr_field *t = job->has_target ? &job->target : &job->input[truth_input(job)].data[0];
     if (!job->scored) return true;
     bool fits = t->size.channels == e->channels;
     /* weather files reach beyond the crop */
@@ -325,7 +336,7 @@ bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
     double start = dl_clock_seconds();
     passage p = {.job = job};
     if (!check_rollout(job, err) || !check_target(job, err)) return false;
-    job->feeds_back = dlr_scale_same(&job->input[0].scale, &job->out[0]);
+    job->feeds_back = job->fed >= 0 && dlr_scale_same(&job->input[job->fed].scale, &job->out[0]);
     job->score = dlr_score_new(job->arena, job->engine.output[0].whole.channels, job->steps);
     bool ok = dlr_predict_open(&job->engine, err);
     if (ok && job->rolls) {

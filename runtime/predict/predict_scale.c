@@ -17,6 +17,9 @@ bool dl_predict_scales(dl_predict_job *job, dl_error *err) {
     /* of a loader that makes no targets of its inputs, only a rollout asks for it */
     bool knows = job->crops || job->unpacks;
     job->dt = knows ? r->dt : job->rolls ? dl_config_int(job->net.config, DL_KEY_dt) : 0;
+    job->earliest = INT64_MAX;
+    for (int i = 0; i < r->n; i++)
+        if (!r->at[i].is_target && r->at[i].offset < job->earliest) job->earliest = r->at[i].offset;
     for (int i = 0; i < job->n_inputs; i++) {
         dl_predict_input_data *in = &job->input[i];
         in->record = dl_data_record_find(r, in->name);

@@ -53,14 +53,17 @@ static bool same_source(const dlr_array_dataset_source *a, const dlr_array_datas
     return same;
 }
 
-/* A target some steps after the first input in the same array is the next state. */
+/* A target some steps after an input in the same array is its next state. */
 static void of_own(dl_arena *arena, const dlr_dataset *d, dl_data_record *out) {
-    dlr_array_dataset_facts first = dlr_array_dataset_facts_of(d, 0);
     for (int i = 0; i < out->n; i++) {
         dlr_array_dataset_facts f = dlr_array_dataset_facts_of(d, i);
         of_array(arena, &f, &out->at[i]);
-        int64_t later = f.from->offset - first.from->offset;
-        if (out->at[i].is_target && later > 0 && same_source(f.from, first.from)) out->dt = later;
+        for (int k = 0; k < i && out->at[i].is_target && !out->dt; k++) {
+            dlr_array_dataset_facts input = dlr_array_dataset_facts_of(d, k);
+            int64_t later = f.from->offset - input.from->offset;
+            if (!out->at[k].is_target && later > 0 && same_source(f.from, input.from))
+                out->dt = later;
+        }
     }
 }
 

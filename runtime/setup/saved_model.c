@@ -15,12 +15,6 @@ static bool is_there(const char *path, mode_t kind) {
     return stat(path, &st) == 0 && (st.st_mode & S_IFMT) == kind;
 }
 
-/* "a/b" of "a/b/c"; "." of "c" */
-static const char *parent_of(dl_arena *arena, const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? dl_strndup(arena, path, slash > path ? (size_t)(slash - path) : 1) : ".";
-}
-
 typedef struct {
     const char *dir, *which; /* of checkpoints */
     const char *weights;     /* or a file */
@@ -39,12 +33,18 @@ static bool find_origin(const dl_saved_model_options *o, origin *from, dl_error 
             return dl_fail(err, DL_USAGE,
                            "--checkpoint goes with a run's directory; %.200s is a checkpoint",
                            path);
-        from->dir = parent_of(arena, path);
-        from->which = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+        from->dir = path, from->which = NULL;
     } else if (is_there(path, S_IFDIR)) {
         from->dir = dl_format(arena, "%s/checkpoints", path);
         bool best = access(dl_format(arena, "%s/best", from->dir), F_OK) == 0;
         if (!which) from->which = best ? "best" : "last";
+        /* A copy may have the checkpoint itself where the run has a link. */
+        const char *copied = dl_format(arena, "%s/%s", from->dir, from->which);
+        struct stat st;
+        if (lstat(copied, &st) == 0 && S_ISDIR(st.st_mode)) {
+            from->dir = copied, from->which = NULL;
+            return true;
+        }
         return is_there(from->dir, S_IFDIR) ||
                dl_fail(err, DL_INPUT, "%.300s is no directory of a run: it has no checkpoints/",
                        path);

@@ -254,13 +254,19 @@ def test_inputs():
         (2, "3 inputs, and each is named: .*x=FILE", [f"{data}:x"]), (2, "each is named", [*named, f"w={data}:v"]),
         (2, "the input '[sv]' has 0 files, another 1: as many", [named[0]]), (2, "has 1 files, another 2", [*named, named[0]]),
         (3, "different sizes, for one sample", [*named[:2], f"s={less}:s"]), (3, "has [23] samples, and another input's array [23]: as many", [named[0], f"v={less}:v", named[2]]),
-        (3, "there must be one of each", [*named, "--rollout=2"]), (2, "say where the truth is", [*named, "--metrics"]),
+        (3, "must be of floats and of its shape", [*named, "--rollout=2"]), (2, "say where the truth is", [*named, "--metrics"]),
     ]:
         predict(*weights, *args, *model, *out, status=status, says=says)
     with open(place / "some.dl", "w") as f:
         f.write("model M():\n    input x: f32[N, C=3, H=24, W=36]\n    input r: f32[N, C=3, H=24]\n    target t: f32[N, C=3, H, W]\n"
                 "    y = (x + r) |> conv(3, 1) @a\n    output y\n    loss = mean((y - t)**2)\n")
-    predict(*weights, f"x={data}:x", f"r={data}:v", f"--model={place / 'some.dl'}", *out, status=3, says="has some of the axes along which 'x'")
+    save_tensors(place / "some.safetensors", {"a.weight": torch.ones(3, 3, 1, 1), "a.bias": torch.zeros(3)})
+    rows = write("some.h5", x=x[:, :, :24, :36], r=x[:, :, :24, 0])
+    named = [f"r={rows}:r", f"--model={place / 'some.dl'}"]
+    predict(place / "some.safetensors", f"x={data}:x", *named, *out, status=3, says="has some of the axes along which larger")
+    got, _ = result("some_out", place / "some.safetensors", f"x={rows}:x", *named)
+    near("an input with some of the axes, at the model's own size", got["y"],
+         torch.from_numpy((x[:, :, :24, :36] + x[:, :, :24, :1]).sum(1, keepdims=True).repeat(3, 1)))
 
 
 class Tokens(nn.Module):
@@ -551,7 +557,7 @@ def test_faults():
         (4, "cannot open .*nowhere", [place / "nowhere", data, *out]), (4, "cannot open .*none.h5", [*weights, place / "none.h5", *model, *out]),
         (3, "no directory of a run", [place.dir, data, *out]),
         (2, "--tiles=much", [*weights, f"{data}:x", *model, *out, "--tiles=much"]), (2, "--rollout=0", [*weights, f"{data}:x", *model, *out, "--rollout=0"]),
-        (3, "the output feeds the input", [*weights, f"{data}:x", *model, *out, "--rollout=2"]),
+        (3, "the first output feeds an input", [*weights, f"{data}:x", *model, *out, "--rollout=2"]),
         (3, "is empty: an axis of it has no elements", [*weights, f"{write('hollow.h5', x=np.zeros((0, 3, 24, 36), 'f4'))}:x", *model, *out]),
         (2, "--samples=5", [*weights, f"{data}:x", *model, *out, "--samples=5"]), (2, "has 1", [*weights, f"{data}:x", *model, *out, "--samples=4:5"]),
         (2, "say where the truth is", [*weights, f"{data}:x", *model, *out, "--metrics"]),

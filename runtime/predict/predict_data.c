@@ -1,0 +1,146 @@
+/* The arrays of a prediction: its inputs, and the truth. */
+#include <string.h>
+
+#include "runtime/predict/predict_job.h"
+
+/* Which input an argument is for, NAME=FILE, of one input FILE, too; or -1, with an error. */
+static int find_input(const dl_predict_job *job, const char **spec, dl_error *err) {
+    const char *equals = strchr(*spec, '=');
+    for (int i = 0; equals && i < job->n_inputs; i++)
+        if (strlen(job->input[i].name) == (size_t)(equals - *spec) &&
+            !strncmp(job->input[i].name, *spec, (size_t)(equals - *spec))) {
+            *spec = equals + 1;
+            return i;
+        }
+    if (job->n_inputs == 1) return 0;
+    dl_buf b = {0};
+    for (int i = 0; i < job->n_inputs; i++)
+        dl_putf(&b, "%s%s=FILE", i ? " " : "", job->input[i].name);
+    dl_fail(err, DL_USAGE, "%.200s: the model has %d inputs, and each is named: %s", *spec,
+            job->n_inputs, b.at);
+    dl_buf_free(&b);
+    return -1;
+}
+
+static bool open_field(dl_predict_job *job, const dl_predict_input_data *in, dlr_field *f,
+                       const char *spec, dl_error *err) {
+    static const char *const usual[] = {"Nbody", "fields", NULL}; /* what the loaders read */
+    dlr_field_want want = {dl_format(job->arena, "the model's input '%s'", in->name),
+                           &in->type,
+                           in->whole ? 0 : job->space,
+                           in->record,
+                           in->scale,
+                           job->unpacks,
+                           usual};
+    if (!dlr_field_open(f, job->arena, spec, &want, err)) return false;
+    /* A sample has the arrays' indices that it had in training, from the earliest on. */
+    if (f->in_order && in->record) f->first = in->record->offset - job->earliest;
+    f->samples -= f->first;
+    return f->samples > 0 ||
+           dl_fail(err, DL_INPUT, "%s has %lld samples, and the run takes it %lld samples later",
+                   dlr_source_label(f->source), (long long)(f->samples + f->first),
+                   (long long)f->first);
+}
+
+/* The arrays for the same samples: those that are cut alike of one size; as many samples, or one
+ * for all. */
+static bool check_file(const dl_predict_job *job, int file, dl_error *err) {
+    bool in_order;
+    int64_t n = dl_predict_samples(job, file, &in_order);
+    const dlr_field *lead = &job->input[0].data[file];
+    int64_t there = 0; /* samples in the arrays */
+    for (int i = 0; i < job->n_inputs; i++) {
+        const dlr_field *f = &job->input[i].data[file];
+        const char *label = dlr_source_label(f->source);
+        if (!job->input[i].whole && memcmp(f->size.size, lead->size.size, sizeof f->size.size) != 0)
+            return dl_fail(err, DL_INPUT,
+                           "%s and %s hold samples of different sizes, for one sample of the model",
+                           dlr_source_label(lead->source), label);
+        if (!f->in_order) continue;
+        if (there && f->first + f->samples != there)
+            return dl_fail(
+                err, DL_INPUT,
+                "%s has %lld samples, and another input's array %lld: as many, or an array of one "
+                "for all",
+                label, (long long)(f->first + f->samples), (long long)there);
+        there = f->first + f->samples;
+    }
+    return job->first < n ||
+           dl_fail(err, DL_USAGE, "--samples begins at %lld, and %s has %lld",
+                   (long long)job->first, dlr_source_label(lead->source), (long long)n);
+}
+
+bool dl_predict_open_data(dl_predict_job *job, dl_error *err) {
+    const dl_config *c = job->net.config;
+    int n[DLR_MAX_INPUTS] = {0};
+    for (int i = 0; i < job->n_inputs; i++)
+        job->input[i].data = DL_NEWS(job->arena, dlr_field, c->positional.n);
+    for (int i = 1; i < c->positional.n; i++) {
+        const char *spec = c->positional.at[i];
+        int input = find_input(job, &spec, err);
+        if (input < 0) return false;
+        dl_predict_input_data *in = &job->input[input];
+        dlr_field *f = &in->data[n[input]++];
+        job->n = n[input] > job->n ? n[input] : job->n;
+        if (!open_field(job, in, f, spec, err)) return false;
+        if (!in->whole && memcmp(&f->size, &in->data[0].size, sizeof f->size) != 0)
+            return dl_fail(err, DL_INPUT,
+                           "%s and %s hold samples of different sizes: predict them one by one",
+                           dlr_source_label(in->data[0].source), dlr_source_label(f->source));
+    }
+    for (int i = 0; i < job->n_inputs; i++) {
+        if (n[i] != job->n)
+            return dl_fail(err, DL_USAGE,
+                           "the input '%s' has %d files, another %d: as many for each",
+                           job->input[i].name, n[i], job->n);
+    }
+    for (int k = 0; k < job->n; k++)
+        if (!check_file(job, k, err)) return false;
+    return true;
+}
+
+/* ---- the truth ---- */
+
+/* How the run read the target of this output, whose missing numbers are no truth. */
+static const dl_array_record *truth_record(dl_predict_job *job, const char *output) {
+    const dl_plan_program *g = dl_plan_program_find(job->plan, "predict");
+    const dl_array_record *target = NULL;
+    dl_error none = {0};
+    if (!dl_data_record_undo(&job->net.data, g->results.n, 0, output, &target, &none) || !target)
+        return NULL;
+    job->truth = *target, job->truth.replaces_nan = false;
+    return &job->truth;
+}
+
+bool dl_predict_open_target(dl_predict_job *job, dl_error *err) {
+    static const char *const usual[] = {"Hydro", "fields", NULL};
+    const char *given = dl_config_option(job->net.config, "target");
+    if (!job->scored || (!given && job->dt && (job->fed >= 0 || job->n_inputs == 1))) return true;
+    if (!given)
+        return dl_fail(
+            err, DL_USAGE,
+            "--metrics: say where the truth is: --target=FILE or FILE:ARRAY; or --dt=N, in the "
+            "data, N samples later");
+    if (job->n > 1) return dl_fail(err, DL_USAGE, "--target goes with one file of data");
+    const dl_plan_result *y = &dl_plan_program_find(job->plan, "predict")->results.at[0];
+    const dl_type *t = &y->type;
+    dlr_field_want want = {dl_format(job->arena, "the model's output '%s'", y->name),
+                           t,
+                           t->rank > 2 && !job->flat ? t->rank - 2 : 0,
+                           truth_record(job, y->name),
+                           (dlr_scale){0},
+                           job->unpacks,
+                           usual};
+    job->has_target = true;
+    if (want.space > DLR_SPACE)
+        return dl_fail(err, DL_INPUT, "--metrics: %s is too many axes", dl_type_text(t));
+    if (!dlr_field_open(&job->target, job->arena, given, &want, err)) return false;
+    bool in_order;
+    int64_t n = dl_predict_samples(job, 0, &in_order);
+    if (job->target.in_order && want.record)
+        job->target.first = want.record->offset - job->earliest;
+    return job->target.first || job->target.samples >= n ||
+           dl_fail(err, DL_INPUT, "%s has %lld samples, the data %lld",
+                   dlr_source_label(job->target.source), (long long)job->target.samples,
+                   (long long)n);
+}
