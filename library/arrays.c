@@ -72,20 +72,20 @@ static int count_outputs(const dl_graph *g) {
 }
 
 static bool find_outputs(dlc_model *m, const dl_graph *g, dl_error *err) {
-    int n = count_outputs(g);
-    if (n > DLC_MAX_ARRAYS) return fail_many("outputs", err);
+    dl_record_output outputs[DLC_MAX_ARRAYS];
+    const dl_array_record *targets[DLC_MAX_ARRAYS];
+    if (count_outputs(g) > DLC_MAX_ARRAYS) return fail_many("outputs", err);
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
-        const dl_array_record *target = NULL;
         if (r->role != DL_RESULT_OUTPUT) continue;
-        library_array *a = &m->output[m->n_outputs];
-        if (!describe(m, a, r->name, &r->value->type, err)) return false;
-        bool scaled = !m->raw && dl_dtype_is_float(a->type.dtype);
-        if (scaled && !dl_data_record_undo(&m->net.data, n, m->n_outputs, r->name, &target, err))
-            return false;
-        if (!take_record(m, a, target, err)) return false;
-        m->n_outputs++;
+        int k = m->n_outputs++;
+        outputs[k] = (dl_record_output){r->name, &r->value->type};
+        if (!describe(m, &m->output[k], r->name, &r->value->type, err)) return false;
     }
+    if (!m->raw && !dl_data_record_pair(&m->net.data, m->n_outputs, outputs, targets, err))
+        return false;
+    for (int k = 0; k < m->n_outputs && !m->raw; k++)
+        if (!take_record(m, &m->output[k], targets[k], err)) return false;
     return true;
 }
 

@@ -44,6 +44,13 @@ static void add_missing(dl_graph *g, const dl_graph *train) {
     }
 }
 
+void dl_keep_evaluation(dl_module *m) {
+    dl_graph *g = dl_module_graph(m, "eval");
+    DL_CHECK(g);
+    add_missing(g, dl_module_graph(m, "train"));
+    m->graphs.at[0] = g, m->graphs.n = 1;
+}
+
 bool dl_keep_prediction(dl_module *m, dl_error *err) {
     dl_graph *g = dl_module_graph(m, "eval");
     DL_CHECK(g);

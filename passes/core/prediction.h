@@ -11,6 +11,10 @@
  * output depends on a target. */
 bool dl_keep_prediction(dl_module *m, dl_error *err);
 
+/* Removes all graphs but "eval", as it is: outputs, loss, metrics and targets. Parameters and the
+ * model's own state all stay, as above. */
+void dl_keep_evaluation(dl_module *m);
+
 /* The receptive field of an output along one axis of the inputs. Output position o reads input
  * positions from o num / den + lo to o num / den + hi, as far as the model's tensors have
  * elements there. Elements that a layer reads outside a tensor are outside the input, too. A

@@ -24,9 +24,11 @@ static const dl_option options[] = {
      "the file of predictions: HDF5, or OUT.npy for a model of one output; -: .npy to standard "
      "output"},
     {"metrics", 0, NULL,
-     "compare with the truth: root mean square and mean absolute error of each channel"},
+     "compare with the truth: root mean square and mean absolute error of each channel, and the "
+     "model's own loss and metrics"},
     {"target", 0, "FILE[:ARRAY]",
-     "the truth, sample by sample (of weather: the data themselves, dt steps later)"},
+     "the truth, sample by sample; of several targets NAME=FILE,NAME=FILE (of weather: the data "
+     "themselves, dt steps later)"},
     {"rollout", 0, "N", "N steps, each of what the last one predicted"},
     {"samples", 0, "FIRST:LAST", "of each file the samples FIRST to LAST - 1"},
     {"tiles", 0, "HOW", "samples larger than the model's input: auto, whole, exact, blend or crop"},
@@ -63,8 +65,8 @@ static bool open_network(dl_predict_job *job, dl_error *err) {
                           err))
         return false;
     if (job->device.warning) dl_console_warning(job->console, job->device.warning);
-    return dl_session_predict(net->session, 0, NULL, err) && dl_predict_input(job, err) &&
-           dl_predict_scales(job, err);
+    return dl_session_predict(net->session, 0, NULL, err) && dl_predict_pair(job, err) &&
+           dl_predict_input(job, err) && dl_predict_scales(job, err);
 }
 
 /* ---- what is asked for ---- */
@@ -82,7 +84,7 @@ static bool take_options(dl_predict_job *job, dl_error *err) {
     const char *tiles = dl_config_option(c, "tiles"), *rollout = dl_config_option(c, "rollout"),
                *samples = dl_config_option(c, "samples");
     job->steps = 1, job->last = INT64_MAX, job->rolls = rollout != NULL;
-    job->scored = dl_config_option(c, "metrics") != NULL;
+    job->measured = job->scored = dl_config_option(c, "metrics") != NULL;
     while (tiles && job->mode < DL_N_TILES && strcmp(tiles, dl_tiles_modes[job->mode]) != 0)
         job->mode++;
     if (job->mode == DL_N_TILES)
@@ -132,6 +134,16 @@ static void put_errors(const dl_predict_job *job, dl_buf *b, const char *key,
     if (job->rolls) dl_puts(b, "]");
 }
 
+/* "loss": 0.1, "metrics": {"mae": 0.2} */
+static void put_metrics(const dl_model_metrics *m, dl_buf *b) {
+    for (int i = 0; i < m->metrics.n; i++) {
+        if (i == 1) dl_puts(b, ", \"metrics\": {");
+        dlr_json_put_key(b, m->metrics.at[i].name);
+        dlr_json_put_double(b, m->metrics.at[i].sum / (double)m->samples);
+    }
+    if (m->metrics.n > 1) dl_puts(b, "}");
+}
+
 static void print_json(const dl_predict_job *job, const char *path, int threads) {
     dl_buf b = {0};
     dl_puts(&b, "{\"tiles\": ");
@@ -148,6 +160,7 @@ static void print_json(const dl_predict_job *job, const char *path, int threads)
         dlr_json_put_double(&b, job->seconds);
         if (job->scored)
             put_errors(job, &b, "rmse", dlr_score_rmse), put_errors(job, &b, "mae", dlr_score_mae);
+        if (job->measured) put_metrics(&job->metrics, &b);
     }
     dl_console_text(job->console, "%s}\n", b.at);
     dl_buf_free(&b);
@@ -183,6 +196,12 @@ static void print(const dl_predict_job *job, const char *path) {
                     dl_shown(job->arena, path), job->seconds);
     if (job->scored)
         print_errors(job, "RMSE", dlr_score_rmse), print_errors(job, "mean |error|", dlr_score_mae);
+    const dl_model_metrics *m = &job->metrics;
+    for (int i = 0; i < m->metrics.n; i++)
+        dl_console_text(job->console, "  %s %.6g\n", m->metrics.at[i].name,
+                        m->metrics.at[i].sum / (double)m->samples);
+    if (m->why)
+        dl_console_text(job->console, "  the model's own metrics are left out: %s\n", m->why);
 }
 
 static bool predict(dl_predict_job *job, const dl_invocation *call, dl_error *err) {
@@ -210,10 +229,12 @@ static bool predict(dl_predict_job *job, const dl_invocation *call, dl_error *er
         !take_options(job, err) || !open_network(job, err) || !dl_predict_open_data(job, err) ||
         (path && !streams && !dl_output_check(path, err)) ||
         !dl_predict_plan(job, &job->input[0].data[0].size, err) ||
-        !dl_predict_open_target(job, err) || !dl_predict_coordinates(job, err) || !load(job, err) ||
+        !dl_predict_open_target(job, err) || !dl_predict_coordinates(job, err) ||
+        (job->measured && !dl_predict_open_metrics(job, err)) || !load(job, err) ||
         !dl_predict_outputs(job, err) || !dl_predict_undo(job, err))
         return false;
     if (!dry && !dl_predict_all(job, path, err)) return false;
+    if (!dry && job->measured && !dl_predict_metrics(job, err)) return false;
     if (!streams || dry) print(job, dry ? NULL : path);
     if (job->not_finite)
         dl_console_warning(job->console,
@@ -224,6 +245,7 @@ static bool predict(dl_predict_job *job, const dl_invocation *call, dl_error *er
 
 static void close_job(dl_predict_job *job) {
     dlr_predict_close(&job->engine);
+    dl_predict_close_metrics(job);
     dlr_exec_close(job->exec);
     for (int i = 0; i < job->n_inputs; i++)
         for (int k = 0; k < job->n && job->input[i].data; k++)

@@ -3,6 +3,18 @@
 
 #include "runtime/predict/predict_job.h"
 
+/* An argument NAME=FILE for an input that the outputs do not depend on: the loss may. */
+static bool is_other(dl_predict_job *job, const char *spec) {
+    const char *equals = strchr(spec, '=');
+    const char *name = equals ? dl_strndup(job->arena, spec, (size_t)(equals - spec)) : "";
+    const dl_array_record *r = dl_data_record_find(&job->net.data, name);
+    bool other = r && !r->is_target;
+    for (int i = 0; i < job->n_inputs; i++) other = other && strcmp(job->input[i].name, name) != 0;
+    if (other)
+        dl_push(job->arena, &job->others, (dl_named_file){name, dl_strdup(job->arena, equals + 1)});
+    return other;
+}
+
 /* Which input an argument is for, NAME=FILE, of one input FILE, too; or -1, with an error. */
 static int find_input(const dl_predict_job *job, const char **spec, dl_error *err) {
     const char *equals = strchr(*spec, '=');
@@ -77,6 +89,7 @@ bool dl_predict_open_data(dl_predict_job *job, dl_error *err) {
         job->input[i].data = DL_NEWS(job->arena, dlr_field, c->positional.n);
     for (int i = 1; i < c->positional.n; i++) {
         const char *spec = c->positional.at[i];
+        if (is_other(job, spec)) continue;
         int input = find_input(job, &spec, err);
         if (input < 0) return false;
         dl_predict_input_data *in = &job->input[input];
@@ -101,46 +114,75 @@ bool dl_predict_open_data(dl_predict_job *job, dl_error *err) {
 
 /* ---- the truth ---- */
 
-/* How the run read the target of this output, whose missing numbers are no truth. */
-static const dl_array_record *truth_record(dl_predict_job *job, const char *output) {
-    const dl_plan_program *g = dl_plan_program_find(job->plan, "predict");
-    const dl_array_record *target = NULL;
-    dl_error none = {0};
-    if (!dl_data_record_undo(&job->net.data, g->results.n, 0, output, &target, &none) || !target)
-        return NULL;
-    job->truth = *target, job->truth.replaces_nan = false;
+/* How the run read the target of the first output, whose missing numbers are no truth. */
+static const dl_array_record *truth_record(dl_predict_job *job) {
+    if (!job->paired[0]) return NULL;
+    job->truth = *job->paired[0], job->truth.replaces_nan = false;
     return &job->truth;
 }
 
-bool dl_predict_open_target(dl_predict_job *job, dl_error *err) {
+const char *dl_predict_target_spec(const dl_predict_job *job, const char *name, int n_targets) {
+    const char *all = dl_config_option(job->net.config, "target");
+    size_t n = strlen(name);
+    for (const char *at = all; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (n && strncmp(at, name, n) == 0 && at[n] == '=')
+            return dl_strndup(job->arena, at + n + 1, strcspn(at + n + 1, ","));
+    return all && n_targets == 1 ? all : NULL;
+}
+
+static int count_targets(const dl_data_record *r) {
+    int n = 0;
+    for (int i = 0; i < r->n; i++) n += r->at[i].is_target;
+    return n;
+}
+
+/* The array of the first output's target. Errors: it is none of the output's shape, ... */
+static bool open_truth(dl_predict_job *job, const char *given, const dl_array_record *record,
+                       dl_error *err) {
     static const char *const usual[] = {"Hydro", "fields", NULL};
-    const char *given = dl_config_option(job->net.config, "target");
-    if (!job->scored || (!given && job->dt && (job->fed >= 0 || job->n_inputs == 1))) return true;
-    if (!given)
-        return dl_fail(
-            err, DL_USAGE,
-            "--metrics: say where the truth is: --target=FILE or FILE:ARRAY; or --dt=N, in the "
-            "data, N samples later");
-    if (job->n > 1) return dl_fail(err, DL_USAGE, "--target goes with one file of data");
     const dl_plan_result *y = &dl_plan_program_find(job->plan, "predict")->results.at[0];
     const dl_type *t = &y->type;
-    dlr_field_want want = {dl_format(job->arena, "the model's output '%s'", y->name),
-                           t,
-                           t->rank > 2 && !job->flat ? t->rank - 2 : 0,
-                           truth_record(job, y->name),
-                           (dlr_scale){0},
-                           job->unpacks,
-                           usual};
-    job->has_target = true;
+    dlr_field_want want = {.what = dl_format(job->arena, "the model's output '%s'", y->name),
+                           .type = t,
+                           .space = t->rank > 2 && !job->flat ? t->rank - 2 : 0,
+                           .record = record,
+                           .unpacks = job->unpacks,
+                           .usual = usual};
     if (want.space > DLR_SPACE)
         return dl_fail(err, DL_INPUT, "--metrics: %s is too many axes", dl_type_text(t));
     if (!dlr_field_open(&job->target, job->arena, given, &want, err)) return false;
+    job->has_target = true;
     bool in_order;
     int64_t n = dl_predict_samples(job, 0, &in_order);
-    if (job->target.in_order && want.record)
-        job->target.first = want.record->offset - job->earliest;
+    if (job->target.in_order && record) job->target.first = record->offset - job->earliest;
     return job->target.first || job->target.samples >= n ||
            dl_fail(err, DL_INPUT, "%s has %lld samples, the data %lld",
                    dlr_source_label(job->target.source), (long long)job->target.samples,
                    (long long)n);
+}
+
+bool dl_predict_open_target(dl_predict_job *job, dl_error *err) {
+    const char *said = dl_config_option(job->net.config, "target");
+    const char *output = dl_plan_program_find(job->plan, "predict")->results.at[0].name;
+    if (!job->measured || (!said && job->dt && (job->fed >= 0 || job->n_inputs == 1))) return true;
+    if (!said)
+        return dl_fail(
+            err, DL_USAGE,
+            "--metrics: say where the truth is: --target=FILE or FILE:ARRAY (of several targets "
+            "NAME=FILE,NAME=FILE); or --dt=N, in the data, N samples later");
+    if (job->n > 1) return dl_fail(err, DL_USAGE, "--target goes with one file of data");
+    const dl_array_record *record = truth_record(job);
+    int n_targets = count_targets(&job->net.data);
+    const char *given = dl_predict_target_spec(job, record ? record->name : "",
+                                               record      ? n_targets
+                                               : n_targets ? n_targets
+                                                           : 1);
+    if (given && open_truth(job, given, record, &job->not_scored)) return true;
+    if (!given)
+        dl_fail(&job->not_scored, DL_USAGE, "--target names no data of the output '%s': NAME=FILE",
+                output);
+    job->scored = false;
+    /* of another shape than the output: the model's own metrics may still have it */
+    return job->not_scored.code == DL_INPUT || job->not_scored.code == DL_USAGE ||
+           dl_fail(err, job->not_scored.code, "%s", job->not_scored.message);
 }

@@ -28,6 +28,10 @@ typedef struct {
     const double *at;
 } dl_coordinate;
 
+typedef struct {
+    const char *name, *spec; /* FILE or FILE:ARRAY */
+} dl_named_file;
+
 /* An input of the model, and the arrays that it is given. */
 typedef struct {
     const char *name;
@@ -38,6 +42,16 @@ typedef struct {
     dlr_field *data;               /* as many as the job has files */
 } dl_predict_input_data;
 
+/* The model's own loss and metrics over the samples (--metrics), where every target has data. */
+typedef struct {
+    const char *name; /* "loss", ... */
+    double sum;
+} dl_model_metric;
+typedef struct {
+    DL_ARRAY(dl_model_metric) metrics; /* the loss first; none: they are not computed, because */
+    const char *why;
+    int64_t samples;
+} dl_model_metrics;
 typedef struct {
     dl_arena *arena;
     const dl_console *console; /* where text goes */
@@ -57,10 +71,14 @@ typedef struct {
     int n;        /* files of each input */
     bool unpacks; /* the run's loader takes NetCDF's packed numbers for what they stand for */
     bool crops;   /* the run's loader takes the part at the origin of what is larger */
-    dlr_scale out[DLR_MAX_OUTPUTS]; /* what each output is undone by */
+    const dl_array_record *paired[DLR_MAX_OUTPUTS]; /* the target of each output, or NULL */
+    dlr_scale out[DLR_MAX_OUTPUTS];                 /* what each output is undone by */
+    DL_ARRAY(dl_named_file) others;                 /* files of inputs that only the loss reads */
     dlr_field target;
     dl_array_record truth;   /* how the run read its targets */
+    bool measured;           /* --metrics: the model's own, and: */
     bool scored, has_target; /* target is open; else the truth is in the data, dt steps later */
+    dl_error not_scored;     /* why --metrics has no errors by channel */
     DL_ARRAY(dl_coordinate) coordinates;
     int64_t earliest;    /* the least offset of the inputs' data, whose first index is sample 0 */
     int64_t first, last; /* samples of each file: first .. last - 1 */
@@ -72,10 +90,13 @@ typedef struct {
     bool feeds_back; /* a rollout: the input has the statistics of the output */
     /* the way */
     dl_tiles_mode mode;
+    bool own_size;   /* samples have the model's own size */
     const char *way; /* in words */
     dlr_predict engine;
     /* what came of it */
     dlr_score score;
+    dl_model_metrics metrics;
+    struct dl_evaluation *evaluation; /* of these; NULL: none */
     int64_t predicted, not_finite;
     double seconds;
 } dl_predict_job;
@@ -90,12 +111,17 @@ int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order);
  * cropped; after dl_predict_input. Errors (DL_INPUT): a loader whose work is not done here;
  * statistics of other channels. */
 bool dl_predict_scales(dl_predict_job *job, dl_error *err);
-/* Finds the scale by which each of the engine's outputs is undone. Errors (DL_INPUT): as of
- * dl_data_record_undo. */
+/* Finds the target of each output (job->paired); before dl_predict_input. Errors: as of
+ * dl_data_record_pair. */
+bool dl_predict_pair(dl_predict_job *job, dl_error *err);
+/* Finds the scale by which each of the engine's outputs is undone. Errors: as of dlr_scale_of. */
 bool dl_predict_undo(dl_predict_job *job, dl_error *err);
 /* Opens the files of the command line as the inputs' data, and counts them. Errors: DL_USAGE (an
  * input without a file), DL_INPUT (arrays that do not fit each other); those of dlr_field_open. */
 bool dl_predict_open_data(dl_predict_job *job, dl_error *err);
+/* Where --target says that the data of this target are: "t=FILE:A,u=FILE:B", or FILE:A for the only
+ * one; NULL: nowhere. In the arena. */
+const char *dl_predict_target_spec(const dl_predict_job *job, const char *name, int n_targets);
 /* Opens the truth, where --metrics asks for it; once there is a plan. Errors: as above. */
 bool dl_predict_open_target(dl_predict_job *job, dl_error *err);
 /* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but
@@ -106,6 +132,13 @@ bool dl_predict_plan(dl_predict_job *job, const dlr_extent *sample, dl_error *er
 bool dl_predict_coordinates(dl_predict_job *job, dl_error *err);
 /* Engine's outputs, once the executor is there. */
 bool dl_predict_outputs(dl_predict_job *job, dl_error *err);
+/* Compiles "eval" for the model's own loss and metrics, and opens the data of its targets; before
+ * threads are started, since it may fork. job->metrics.why is set where they are not computed.
+ * Errors: those of compiling and of files; there is nothing that --metrics could say. */
+bool dl_predict_open_metrics(dl_predict_job *job, dl_error *err);
+/* Computes them, after the predictions. Errors: those of reading and memory. */
+bool dl_predict_metrics(dl_predict_job *job, dl_error *err);
+void dl_predict_close_metrics(dl_predict_job *job);
 /* Predicts every sample into the file. Errors: those of reading, writing and memory. */
 bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err);
 #endif

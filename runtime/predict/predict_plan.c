@@ -43,13 +43,8 @@ static bool is_flat(const dl_predict_job *job) {
     for (int i = 0; i < job->n_inputs; i++)
         flat |=
             differs_along_space(dl_data_record_find(data, job->input[i].name), &job->input[i].type);
-    for (int i = 0; i < g->results.n; i++) {
-        const dl_array_record *target;
-        dl_error none = {0};
-        const dl_result *r = &g->results.at[i];
-        if (dl_data_record_undo(data, g->results.n, i, r->name, &target, &none))
-            flat |= differs_along_space(target, &r->value->type);
-    }
+    for (int i = 0; i < g->results.n; i++)
+        flat |= differs_along_space(job->paired[i], &g->results.at[i].value->type);
     return flat;
 }
 
@@ -288,8 +283,8 @@ static bool choose_plan(dl_predict_job *job, const dlr_extent *given, dl_error *
     dl_error why[DL_N_TILES] = {0};
     if (job->mode == DL_TILES_AUTO && job->crops) job->mode = DL_TILES_CROP;
     if (job->mode == DL_TILES_CROP && !check_size(job, &sample, err)) return false;
-    if (job->mode == DL_TILES_CROP || same_size(&sample, &tile))
-        return try_pieces(job, &tile, false, err);
+    job->own_size = job->mode == DL_TILES_CROP || same_size(&sample, &tile);
+    if (job->own_size) return try_pieces(job, &tile, false, err);
     if (job->fixed)
         return dl_fail(
             err, DL_INPUT,

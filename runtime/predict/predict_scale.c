@@ -31,15 +31,35 @@ bool dl_predict_scales(dl_predict_job *job, dl_error *err) {
     return true;
 }
 
+bool dl_predict_pair(dl_predict_job *job, dl_error *err) {
+    const dl_graph *g = job->net.session->module->graphs.at[0];
+    dl_record_output outputs[DLR_MAX_OUTPUTS];
+    bool scaled = dl_data_record_scales_targets(&job->net.data);
+    if (g->results.n > DLR_MAX_OUTPUTS)
+        return dl_fail(err, DL_INPUT, "%s has more than %d outputs", job->net.model_path,
+                       DLR_MAX_OUTPUTS);
+    for (int i = 0; i < g->results.n; i++)
+        outputs[i] = (dl_record_output){g->results.at[i].name, &g->results.at[i].value->type};
+    if (!dl_data_record_pair(&job->net.data, g->results.n, outputs, job->paired, err)) return false;
+    for (int i = 0; i < g->results.n; i++)
+        if (scaled && !job->paired[i] && dl_dtype_is_float(outputs[i].type->dtype))
+            dl_console_warning(
+                job->console,
+                dl_format(job->arena,
+                          "the output '%s' has the name and the shape of no target: its numbers "
+                          "are the network's own, and no statistics are undone",
+                          outputs[i].name));
+    return true;
+}
+
 bool dl_predict_undo(dl_predict_job *job, dl_error *err) {
     const dlr_predict *e = &job->engine;
     for (int i = 0; i < e->n_outputs; i++) {
         const dlr_predict_output *o = &e->output[i];
-        const dl_array_record *target;
-        if (!dl_dtype_is_float(o->view.type->dtype)) continue;
-        if (!dl_data_record_undo(&job->net.data, e->n_outputs, i, o->name, &target, err) ||
-            !dlr_scale_of(job->arena, target, o->view.type, o->space,
-                          dl_format(job->arena, "the output '%s'", o->name), &job->out[i], err))
+        const char *what = dl_format(job->arena, "the output '%s'", o->name);
+        if (dl_dtype_is_float(o->view.type->dtype) &&
+            !dlr_scale_of(job->arena, job->paired[i], o->view.type, o->space, what, &job->out[i],
+                          err))
             return false;
     }
     return true;

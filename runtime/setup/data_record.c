@@ -16,8 +16,10 @@ static void put_reals(dl_buf *b, const char *key, const float *at, int n) {
 static void put_array(dl_buf *b, const dl_array_record *a) {
     dl_puts(b, "{");
     dlr_json_put_key(b, "name"), dlr_json_put_string(b, a->name);
-    dl_putf(b, ", \"target\": %s, \"offset\": %lld", a->is_target ? "true" : "false",
-            (long long)a->offset);
+    dl_putf(b, ", \"target\": %s, \"float\": %s, \"offset\": %lld, \"shape\": [",
+            a->is_target ? "true" : "false", a->is_float ? "true" : "false", (long long)a->offset);
+    for (int i = 0; i < a->rank; i++) dl_putf(b, "%s%lld", i ? ", " : "", (long long)a->size[i]);
+    dl_puts(b, "]");
     if (a->n_axes) dlr_json_put_key(b, "axes");
     for (int i = 0; i < a->n_axes; i++) {
         dl_puts(b, i ? ", " : "[");
@@ -96,17 +98,35 @@ static bool get_lists(dl_arena *arena, const dlr_json *from, dl_array_record *a)
     return true;
 }
 
+static bool get_bool(const dlr_json *object, const char *key) {
+    const dlr_json *v = dlr_json_get(object, key);
+    return v && v->kind == DLR_JSON_BOOL && v->boolean;
+}
+
+static bool get_shape(const dlr_json *from, dl_array_record *a) {
+    const dlr_json *items;
+    a->rank = items_of(from, "shape", &items);
+    if (a->rank > DL_MAX_RANK) return false;
+    for (int i = 0; i < a->rank; i++) {
+        if (items[i].kind != DLR_JSON_INT) return false;
+        a->size[i] = items[i].integer;
+    }
+    return true;
+}
+
 static bool get_array(dl_arena *arena, const dlr_json *from, dl_array_record *a) {
-    const dlr_json *target = dlr_json_get(from, "target"), *nan = dlr_json_get(from, "nan");
+    const dlr_json *nan = dlr_json_get(from, "nan");
     int deviations;
     *a = (dl_array_record){.name = get_text(from, "name"),
-                           .is_target = target && target->kind == DLR_JSON_BOOL && target->boolean,
+                           .is_target = get_bool(from, "target"),
+                           .is_float = get_bool(from, "float"),
                            .offset = get_integer(from, "offset"),
                            .replaces_nan = nan != NULL};
     a->mean = get_reals(arena, from, "mean", &a->n_scales);
     a->deviation = get_reals(arena, from, "deviation", &deviations);
     return a->name && a->mean && a->deviation && deviations == a->n_scales &&
-           (!nan || dlr_json_number(nan, &a->nan)) && get_lists(arena, from, a);
+           (!nan || dlr_json_number(nan, &a->nan)) && get_shape(from, a) &&
+           get_lists(arena, from, a);
 }
 
 bool dl_data_record_parse(dl_arena *arena, const char *text, const char *name, dl_data_record *out,
@@ -129,23 +149,63 @@ const dl_array_record *dl_data_record_find(const dl_data_record *r, const char *
     return NULL;
 }
 
-bool dl_data_record_undo(const dl_data_record *r, int n, int k, const char *name,
-                         const dl_array_record **target, dl_error *err) {
-    const dl_array_record *targets[DLR_MAX_ARRAYS];
-    int n_targets = 0;
+bool dl_data_record_scales_targets(const dl_data_record *r) {
     bool scaled = false;
-    *target = NULL;
-    for (int i = 0; i < r->n; i++) {
-        if (!r->at[i].is_target) continue;
-        if (strcmp(r->at[i].name, name) == 0) *target = &r->at[i];
-        targets[n_targets++] = &r->at[i], scaled |= r->at[i].n_scales > 0;
+    for (int i = 0; i < r->n; i++) scaled |= r->at[i].is_target && r->at[i].n_scales > 0;
+    return scaled;
+}
+
+static bool has_shape(const dl_array_record *a, const dl_type *t) {
+    bool same = a->is_target && a->is_float && a->rank == t->rank - 1;
+    for (int k = 0; same && k < a->rank; k++) same = a->size[k] == t->axis[k + 1].size;
+    return same;
+}
+
+static bool is_named(const dl_array_record *a, int n, const dl_record_output *outputs) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(outputs[i].name, a->name) == 0) return true;
+    return false;
+}
+
+static bool same_shape(const dl_type *a, const dl_type *b) {
+    bool same = a->rank == b->rank;
+    for (int k = 1; same && k < a->rank; k++) same = a->axis[k].size == b->axis[k].size;
+    return same;
+}
+
+/* The targets of output k's shape that no output has the name of, and how many there are. */
+static int find_unnamed(const dl_data_record *r, int n, const dl_record_output *outputs, int k,
+                        const dl_array_record *found[DLR_MAX_ARRAYS]) {
+    int n_found = 0;
+    for (int i = 0; i < r->n; i++)
+        if (has_shape(&r->at[i], outputs[k].type) && !is_named(&r->at[i], n, outputs))
+            found[n_found++] = &r->at[i];
+    return n_found;
+}
+
+bool dl_data_record_pair(const dl_data_record *r, int n, const dl_record_output *outputs,
+                         const dl_array_record **targets, dl_error *err) {
+    for (int k = 0; k < n; k++) {
+        const dl_array_record *named = dl_data_record_find(r, outputs[k].name),
+                              *found[DLR_MAX_ARRAYS];
+        targets[k] = named && named->is_target ? named : NULL;
+        if (targets[k] || !dl_dtype_is_float(outputs[k].type->dtype)) continue;
+        int n_found = find_unnamed(r, n, outputs, k, found), alike = 0, place = 0;
+        for (int i = 0; i < n; i++) {
+            const dl_array_record *other = dl_data_record_find(r, outputs[i].name);
+            if ((other && other->is_target) || !dl_dtype_is_float(outputs[i].type->dtype) ||
+                !same_shape(outputs[i].type, outputs[k].type))
+                continue;
+            alike++, place += i < k;
+        }
+        if (n_found == 1 || n_found == alike)
+            targets[k] = found[n_found == 1 ? 0 : place];
+        else if (n_found && dl_data_record_scales_targets(r))
+            return dl_fail(err, DL_INPUT,
+                           "%d outputs and %d targets have the shape of the output '%s', and "
+                           "nothing says by whose statistics it is undone: give it the name of its "
+                           "target, or train without `normalize` in data.targets",
+                           alike, n_found, outputs[k].name);
     }
-    if (!*target && n_targets == n) *target = targets[k];
-    if (!*target && n_targets == 1) *target = targets[0];
-    return *target || !scaled ||
-           dl_fail(err, DL_INPUT,
-                   "the model has %d outputs and %d targets, of which some are normalised, and "
-                   "nothing says by whose statistics the output '%s' is undone: give it the name "
-                   "of its target, or train without `normalize` in data.targets",
-                   n, n_targets, name);
+    return true;
 }

@@ -9,7 +9,9 @@
  * the first axis of a sample. */
 typedef struct {
     const char *name;
-    bool is_target;
+    bool is_target, is_float;
+    int rank; /* of a sample */
+    int64_t size[DL_MAX_RANK];
     const char *const *axes; /* the model's name of each axis of the files' arrays, N, or "1" to
                                 leave out; none: the model's order */
     int n_axes;
@@ -45,10 +47,17 @@ bool dl_data_record_parse(dl_arena *arena, const char *text, const char *name, d
 
 /* The array of that name; NULL: there is none. */
 const dl_array_record *dl_data_record_find(const dl_data_record *r, const char *name);
-/* The target by whose statistics the output number `k` of `n` is undone: that of its name, else
- * that of its place where there are as many targets of floats, else the only one. *target NULL:
- * nothing is to be undone. Errors (DL_INPUT): some targets are normalised, and none of these rules
- * says which is meant. */
-bool dl_data_record_undo(const dl_data_record *r, int n, int k, const char *name,
-                         const dl_array_record **target, dl_error *err);
+/* An output of the model, [N, ...] at the model's own size. */
+typedef struct {
+    const char *name;
+    const dl_type *type;
+} dl_record_output;
+/* The targets by whose statistics outputs are undone, NULL for those that are not: the target of
+ * the output's name; else, of the other targets of floats that have its shape, the one, or the one
+ * of its place among the outputs that are in the same case. Errors (DL_INPUT): targets are
+ * normalised, and there are more or fewer of a shape than outputs. */
+bool dl_data_record_pair(const dl_data_record *r, int n, const dl_record_output *outputs,
+                         const dl_array_record **targets, dl_error *err);
+/* Whether some target is normalised. */
+bool dl_data_record_scales_targets(const dl_data_record *r);
 #endif

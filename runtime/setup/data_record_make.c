@@ -71,9 +71,14 @@ static void begin(dl_arena *arena, const dl_session *s, const dlr_arrays *arrays
                   dl_data_record *out) {
     *out =
         (dl_data_record){.loader = dl_strdup(arena, dl_samples_loader(s->config)), .n = arrays->n};
-    for (int i = 0; i < arrays->n; i++)
-        out->at[i] = (dl_array_record){.name = dl_strdup(arena, arrays->at[i].name),
-                                       .is_target = arrays->at[i].is_target};
+    for (int i = 0; i < arrays->n; i++) {
+        const dlr_array *a = &arrays->at[i];
+        out->at[i] = (dl_array_record){.name = dl_strdup(arena, a->name),
+                                       .is_target = a->is_target,
+                                       .is_float = dl_dtype_is_float(a->type.dtype),
+                                       .rank = a->type.rank};
+        for (int k = 0; k < a->type.rank; k++) out->at[i].size[k] = a->type.axis[k].size;
+    }
 }
 
 static bool is_weather(const dl_data_record *r) {

@@ -5,6 +5,7 @@ training data and the model's file. Beside PyTorch and numpy.
 oracle_run_alone.py BUILD
 """
 import io
+import json
 import os
 import re
 import shutil
@@ -230,7 +231,53 @@ model Forced():
     predict(*args[:-1], "--samples=0:17", "-o", place / "no.h5", status=3, says="takes sample 20 of the input 'f'.*--samples=0:16")
 
 
+def validation(run):
+    """The last point's values of validation, by tag."""
+    return json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+
+
+def test_metrics():
+    """--metrics has the model's own loss and metrics: those of the run's validation on the same samples."""
+    model = """
+model Two():
+    input  x: f32[N, C=2, L=8]
+    input  w: f32[N, S=1]
+    target k: i64[N]
+    target t: f32[N, C=2, L=8]
+    z = x |> conv(2, 3, pad=1) @a
+    output z
+    logits = mean(x |> conv(3, 3, pad=1) @b, over=L) as [N, K]
+    output logits
+    metric accuracy = mean(in_top_k(logits, k, 1))
+    loss = cross_entropy(logits, k, over=K) + mean((z - t)**2 * (sum(w, over=S)))
+"""
+    x, w, k = (random.standard_normal(n).astype("f4") for n in ((40, 2, 8), (40, 1), 40))
+    with h5py.File(place / "two.h5", "w") as f:
+        f["x"], f["w"], f["k"], f["t"] = x, w**2, (np.abs(k) * 2).astype("i8") % 3, x * 3 + 7
+    data = place / "two.h5"
+    source = lambda array, more="": f"{{file: {data}, array: {array}{more}}}"
+    run, weights = train("two", f"{{inputs: {{x: {source('x', ', normalize: standardize')}, w: {source('w')}}}, targets: {{k: {source('k')}, "
+                   f"t: {source('t', ', normalize: standardize')}}}, split: {{valid: 0.2}}}}", model)
+    args = (run, f"x={data}:x", f"w={data}:w", "--checkpoint=last", "--samples=32:40", "--json", "-o", place / "two_out.h5", "--metrics")
+    got, want = json.loads(predict(*args, f"--target=t={data}:t,k={data}:k").splitlines()[0]), validation(run)
+    for name, value in (("loss", got["loss"]), ("accuracy", got["metrics"]["accuracy"])):
+        near_value = [v for tag, v in want.items() if tag.lower().startswith(name) and tag.endswith("/valid")]
+        check(near_value and abs(value - near_value[0]) < 1e-5 * max(1, abs(value)), f"{name}: {value}, in validation {near_value} of {want}")
+    check(len(got["rmse"]) == 2, "errors by channel, too")
+    with h5py.File(place / "two_out.h5") as f:
+        z, logits = f["z"][()], f["logits"][()]
+    w = {key: value.double() for key, value in weights.items()}
+    a = torch.from_numpy((x - x[:32].mean((0, 2), keepdims=True)) / x[:32].std((0, 2), keepdims=True)).double()
+    near("logits, which have no target's shape, as they are", logits, F.conv1d(a, w["b.weight"], w["b.bias"], padding=1).mean(2)[32:])
+    near("z by the statistics of t", z, (F.conv1d(a, w["a.weight"], w["a.bias"], padding=1) * (3 * x[:32]).std((0, 2), keepdims=True)
+                                         + (3 * x[:32] + 7).mean((0, 2), keepdims=True))[32:])
+    text = predict(*[a for a in args if a != "--json"], f"--target=t={data}:t")
+    check("the model's own metrics are left out: no data is named for the target 'k': --target=k=FILE" in text, f"what is missing is said: {text}")
+    predict(run, f"x={data}:x", "-o", place / "no.h5", "--metrics", f"--target=k={data}:k", status=2, says="names no data of the output 'z'")
+    check(not (place.dir / "no.h5").exists(), "nothing is left of what failed")
+
+
 for test in (test_orders, test_alone, test_edited, test_offsets_and_gaps, test_stdout, test_several,
-             test_forced_rollout):
+             test_forced_rollout, test_metrics):
     test()
 finish()
