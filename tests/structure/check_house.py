@@ -79,11 +79,12 @@ ARROWS = {
     "include": [],
     "library": ["include", "ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/exec", "runtime/checkpoint",
                 "runtime/train", "runtime/setup", "runtime/tune"],
+    "exports": ["ir/", "passes/", "compiler", "compiler/target", "frontends/yaml", "runtime/formats", "runtime/exec", "runtime/setup", "exports/"],
     "verify": ["ir/", "runtime/exec"],
     "dldata": ["ir/base", "runtime/base", "runtime/data", "runtime/image", "runtime/formats"],
     "tools": ["ir/base", "runtime/image", "runtime/formats", "cli/streams.h"],
     # Programs: they parse, print and exit; everything else is a library's.
-    "cli": ["ir/base", "compiler", "compiler/cuda/nvrtc.h", "runtime/comm", "runtime/device", "runtime/cuda/library.h", "runtime/analyze", "runtime/job",
+    "cli": ["ir/base", "compiler", "compiler/cuda/nvrtc.h", "runtime/comm", "runtime/device", "runtime/cuda/library.h", "exports", "runtime/analyze", "runtime/job",
             "runtime/launch", "runtime/predict", "runtime/sweep", "runtime/setup", "dldata"],
     "tests": None,
 }

@@ -1,0 +1,48 @@
+/* A trained network in another form: `dlc export`.
+ *
+ * In: a network (runtime/setup/saved_model.h). Out: files of another format, which hold the
+ * network's graph "predict" with its weights. Normalisation of the run's data is part of the
+ * exported network: raw numbers in, physical numbers out. */
+#ifndef DL_EXPORT_H
+#define DL_EXPORT_H
+#include "runtime/setup/saved_model.h"
+
+enum { DL_EXPORT_MOST = 16 /* inputs, outputs */ };
+
+typedef struct {
+    const dl_var *var;             /* [N, ...] */
+    const dl_array_record *record; /* what the run did to its numbers; NULL: nothing */
+} dl_export_input;
+
+typedef struct {
+    const char *name;
+    const dl_value *value;
+    const dl_array_record *undo; /* the target whose statistics undo it; NULL: none */
+} dl_export_output;
+
+typedef struct {
+    dl_arena *arena;
+    const dl_console *console; /* for warnings */
+    const char *name;          /* the model's: "UNet" */
+    dl_saved_model *net;   /* its session has the module "predict", which the format may lower */
+    const dl_graph *graph; /* "predict" as the front end built it, N = 1 */
+    const dlr_st_file *weights; /* parameters and buffers, by the graph's names */
+    dl_export_input input[DL_EXPORT_MOST];
+    int n_inputs;
+    dl_export_output output[DL_EXPORT_MOST];
+    int n_outputs;
+} dl_export;
+
+/* A format. write: makes `out` (a file or a folder) whole or not at all. Errors (DL_INPUT): an op
+ * that the format cannot say, by name and line; DL_IO. */
+typedef struct {
+    const char *name, *help;
+    bool (*write)(const dl_export *e, const char *out, dl_error *err);
+} dl_export_format;
+
+/* Refuses a node that a format cannot say: "net.dl:3:5: error: ONNX has no ..." */
+bool dl_export_refuse(const dl_node *n, const char *format, dl_error *err);
+/* The axis of an array by which its record gives statistics: C, or else the first after N; -1: it
+ * has none. */
+int dl_export_scale_axis(const dl_type *type);
+#endif

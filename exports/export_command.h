@@ -1,0 +1,7 @@
+/* `dlc export`: a trained network in a form that needs nothing of ours. */
+#ifndef DL_EXPORT_COMMAND_H
+#define DL_EXPORT_COMMAND_H
+#include "compiler/subcommand.h"
+
+extern const dl_subcommand dl_subcommand_export;
+#endif
