@@ -377,6 +377,23 @@ static bool check_program(const dl_plan *p, int i, dl_error *err) {
     return true;
 }
 
+static bool are_whole(int n, const dl_plan_setting *settings) {
+    bool ok = true;
+    for (int i = 0; i < n; i++) ok = ok && settings[i].key && settings[i].is && settings[i].shown;
+    return ok;
+}
+
+/* A plan has all parts of an origin, or none. */
+static bool check_origin(const dl_plan *p, dl_error *err) {
+    const dl_plan_origin *o = &p->origin;
+    bool none = !o->text && !o->program && !o->command && !o->path && !o->configuration &&
+                !o->settings.n && !o->arguments.n;
+    bool all = o->text && o->program && o->command && o->path && o->configuration &&
+               are_whole(o->settings.n, o->settings.at) &&
+               are_whole(o->arguments.n, o->arguments.at);
+    return none || all || dl_fail(err, DL_INPUT, "a part of the plan's origin is not there");
+}
+
 bool dl_plan_check(const dl_plan *p, dl_error *err) {
     if (!p->model || !p->target)
         return dl_fail(err, DL_INPUT, "the plan names no model or no target");
@@ -385,6 +402,7 @@ bool dl_plan_check(const dl_plan *p, dl_error *err) {
         !check_size("the workspace's size", p->workspace_bytes, err) ||
         !check_size("the size of a thread's scratch", p->scratch_bytes, err))
         return false;
+    if (!check_origin(p, err)) return false;
     for (int i = 0; i < p->vars.n; i++)
         if (!check_var(p, i, err)) return false;
     for (int i = 0; i < p->kernels.n; i++)

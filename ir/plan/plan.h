@@ -40,7 +40,7 @@
 #include "ir/graph.h"
 #include "ir/kernel/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 18, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 19, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -175,6 +175,24 @@ typedef struct {
     const unsigned char *image; /* a shared object, or a cubin */
 } dl_plan_object;
 
+/* One setting or argument of the model that determined the programs. */
+typedef struct {
+    const char *key;   /* of the configuration: "amp_mode"; or the argument's name */
+    const char *is;    /* what it comes to: two plans of one kind are the same here */
+    const char *shown; /* its text in the configuration, for messages */
+} dl_plan_setting;
+
+/* Where a plan comes from, so that `dlrun FILE.dlp` can train without the model's file and without
+ * a compiler, and refuse what the programs are not for (compiler/origin.h). */
+typedef struct {
+    const char *program;       /* the version of the program that compiled it */
+    const char *command;       /* its command line, without the outputs: "dlc compile net.dl" */
+    const char *path, *text;   /* the model's file, and what it held */
+    const char *configuration; /* as the text of a YAML file */
+    uint64_t graphs;           /* hash of the graphs, as the front end built them */
+    DL_ARRAY(dl_plan_setting) settings, arguments;
+} dl_plan_origin;
+
 typedef struct {
     dl_arena *arena;
     const char *model;  /* name of the model: "UNet" */
@@ -186,6 +204,7 @@ typedef struct {
     DL_ARRAY(dl_plan_kernel) kernels;
     DL_ARRAY(dl_plan_object) objects;
     DL_ARRAY(dl_plan_program) programs;
+    dl_plan_origin origin; /* all zero (text NULL): a plan that only the cache's users read */
 } dl_plan;
 
 /* Does the host write this variable once a batch: an input or a target? */

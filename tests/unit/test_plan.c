@@ -9,7 +9,7 @@
 #include "ir/base/hash.h"
 #include "tests/unit/plan_fixture.h"
 
-enum { HEADER = 32, TABLE = 5 * 24, CHECKSUM_AT = 24 };
+enum { HEADER = 32, TABLE = 6 * 24, CHECKSUM_AT = 24 };
 
 static dl_plan *make_plan(void) {
     dl_plan *p = new_plan(1 << 20);
