@@ -25,7 +25,7 @@ static bool assume_batch(dl_config *c, dl_error *err) {
 dl_session *dl_open_session(const dl_invocation *call, dl_config *c, int ranks, dl_error *err) {
     int64_t rank = 0;
     bool single = ranks == 1;
-    if (!dl_config_take_model(c, err) || !assume_batch(c, err)) return NULL;
+    if (!dl_config_take_model(c, err) || !(call->batch_of_run || assume_batch(c, err))) return NULL;
     int64_t size = 1;
     if (!ranks && !(dl_option_int(c, "ranks", 1, MOST_RANKS, &size, err) &&
                     dl_option_int(c, "rank", 0, size - 1, &rank, err)))

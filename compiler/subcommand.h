@@ -16,6 +16,7 @@ typedef struct {
     const dl_option *options; /* that it was parsed with */
     const dl_console *out;
     const dl_option *run_options; /* of a run: for commands that start runs */
+    bool batch_of_run;            /* no batch is assumed: the session's is a run's */
     int status;                   /* exit status of a command that returns true; DL_OK at first */
 } dl_invocation;
 
@@ -34,9 +35,9 @@ typedef struct {
 } dl_subcommand;
 
 /* Opens the session that a command's words name: [MODEL.dl] and configuration keys. Where neither
- * --config nor a batch size is given, the batch is 1. ranks: how many share the work; 0: as the
- * options `ranks` and `rank` say. Diagnostics of a model with faults go to call->out. NULL: errors
- * of dl_session_open; DL_USAGE. */
+ * --config nor a batch size is given, the batch is 1, unless it is to be a run's. ranks: how many
+ * share the work; 0: as the options `ranks` and `rank` say. Diagnostics of a model with faults go
+ * to call->out. NULL: errors of dl_session_open; DL_USAGE. */
 dl_session *dl_open_session(const dl_invocation *call, dl_config *config, int ranks, dl_error *err);
 /* The same with the words parsed anew: for commands that open a model several times. */
 dl_session *dl_reopen_session(const dl_invocation *call, int ranks, dl_error *err);

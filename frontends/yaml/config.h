@@ -88,7 +88,8 @@ dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl
  * error: ...`; DL_USAGE for a name that the file lacks. */
 bool dl_config_load(dl_config *c, dl_error *err);
 /* Replaces that file by a text, which must stay valid; `name` stands for its path in messages.
- * --yaml_config of the command line still wins. Call it before dl_config_load. */
+ * --yaml_config of the command line still wins. A `model` in it is a file, never a name of
+ * names.yaml. Call it before dl_config_load. */
 void dl_config_set_text(dl_config *c, const char *name, const char *text);
 
 /* An argument of a model. */
@@ -119,6 +120,9 @@ bool dl_config_take_values(dl_config *c, const dl_yaml *map, dl_error *err);
 /* Reads positional arguments: X.yaml or X.yml as --yaml_config, another as the model. Errors:
  * DL_USAGE when there are two of a kind, including --model and --yaml_config. */
 bool dl_config_take_model(dl_config *c, dl_error *err);
+
+/* Takes the first positional argument X.dlp, a plan, from the others; NULL: there is none. */
+const char *dl_config_take_plan(dl_config *c);
 
 /* Ends reading. It warns once of keys of other programs that have no effect here, and of
  * environment variables that are not set and remain in a value as text. Errors: DL_USAGE for an
@@ -173,6 +177,9 @@ const dl_yaml *dl_config_as_taken(const dl_config *c, const char *name, const dl
                                   dl_error *err);
 /* The command line's whole text for the key of that name; NULL: none. */
 const char *dl_config_said(const dl_config *c, const char *name);
+/* Appends the command line's words for a shell, each after a blank, except the program's own
+ * options other than `keep` (names, NULL at the end). */
+void dl_config_put_words(const dl_config *c, const char *const *keep, dl_buf *b);
 
 /* An error about a key's value that only the program can detect ("128 is more than the file's 80"):
  * DL_INPUT or DL_USAGE, at the place that set it. */

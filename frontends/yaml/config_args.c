@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "ir/base/foreign.h"
+
 enum { CONFIG, YAML_CONFIG };
 const dl_option dl_standard_options[] = {
     [CONFIG] = {"config", 0, "NAME",
@@ -122,14 +124,18 @@ static bool give(dl_config *c, const dl_option *option, const char *as, const ch
                        option->value);
     if (!option->value && text)
         return dl_fail(err, DL_USAGE, "%s takes no value, but was given '%.200s'", as, text);
-    dl_push(c->state->arena, &c->state->given, (dl_given_option){option, text ? text : ""});
+    dl_push(c->state->arena, &c->state->given,
+            (dl_given_option){.option = option, .text = text ? text : ""});
     return true;
 }
 
 static bool take_option(dl_config *c, const dl_option *option, cursor *at, const char *as,
                         const char *text, dl_error *err) {
+    int first = at->i;
     if (option->value && !text) text = take_value(at);
     if (!give(c, option, as, text, err)) return false;
+    dl_given_option *given = &c->state->given.at[c->state->given.n - 1];
+    given->first = first, given->last = at->i;
     if (option == &dl_standard_options[CONFIG]) c->name = text, c->state->is_named = true;
     if (option == &dl_standard_options[YAML_CONFIG]) c->state->yaml_config = text;
     return true;
@@ -189,6 +195,7 @@ static void set_defaults(dl_config *c) {
 /* An empty configuration, and what the words say. */
 static dl_config *parse(dl_config *c, int argc, char *const *argv, dl_error *err) {
     bool only_positional = false;
+    c->state->argc = argc, c->state->argv = argv;
     for (cursor at = {argc, 1, argv}; at.i < argc; at.i++) {
         const char *arg = argv[at.i];
         bool ok = true;
@@ -281,6 +288,23 @@ const char *dl_config_option(const dl_config *c, const char *name) {
         if (strcmp(c->state->given.at[i].option->name, name) == 0)
             return c->state->given.at[i].text;
     return NULL;
+}
+
+/* Whether a word belongs to an option of the program that is not one of `keep`. */
+static bool is_left_out(const dl_config *c, int word, const char *const *keep) {
+    for (int i = 0; i < c->state->given.n; i++) {
+        dl_given_option given = c->state->given.at[i];
+        if (word < given.first || word > given.last) continue;
+        if (given.option == find_option(dl_standard_options, given.option->name)) return false;
+        while (*keep && strcmp(*keep, given.option->name) != 0) keep++;
+        return !*keep;
+    }
+    return false;
+}
+
+void dl_config_put_words(const dl_config *c, const char *const *keep, dl_buf *b) {
+    for (int i = 1; i < c->state->argc; i++)
+        if (!is_left_out(c, i, keep)) dl_puts(b, " "), dl_put_shell_word(b, c->state->argv[i]);
 }
 
 bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err) {

@@ -19,6 +19,29 @@ static bool is_yaml(const char *path) {
     return ends_with(path, ".yaml") || ends_with(path, ".yml");
 }
 
+static bool is_plan(const char *path) { return ends_with(path, ".dlp"); }
+
+static bool refuse_plan(const char *path, dl_error *err) {
+    return dl_fail(err, DL_USAGE,
+                   "%.200s is a plan: `dlrun %.200s` trains with it, and nothing else takes it in "
+                   "the place of a model's file",
+                   path, path);
+}
+
+const char *dl_config_take_plan(dl_config *c) {
+    const char *plan = NULL;
+    int n = 0;
+    for (int i = 0; i < c->positional.n; i++) {
+        const char *word = c->positional.at[i];
+        if (!plan && is_plan(word))
+            plan = word;
+        else
+            c->positional.at[n++] = word;
+    }
+    c->positional.n = n;
+    return plan;
+}
+
 bool dl_config_take_model(dl_config *c, dl_error *err) {
     const dl_setting *model = &c->state->settings.at[DL_KEY_model];
     const char *first[2] = {NULL, NULL}; /* model and YAML file */
@@ -35,6 +58,7 @@ bool dl_config_take_model(dl_config *c, dl_error *err) {
                        c->state->yaml_config);
     if (first[1]) c->state->yaml_config = first[1];
     if (!first[0]) return true;
+    if (is_plan(first[0])) return refuse_plan(first[0], err);
     if (model->source == DL_BY_ARGUMENT)
         return dl_fail(err, DL_USAGE, "%s: '%.200s' and %.200s", one[0], first[0],
                        model->value->place.file);
@@ -251,5 +275,7 @@ bool dl_config_load(dl_config *c, dl_error *err) {
     }
     return take_preset(c, chosen, err) &&
            (!chosen || dl_config_take_map(c, "", chosen, DL_BY_FILE, err)) &&
-           take_model_name(c, err);
+           (text || take_model_name(c, err)) && /* a text has the file already */
+           (!is_plan(dl_config_str(c, DL_KEY_model)) ||
+            refuse_plan(dl_config_str(c, DL_KEY_model), err));
 }

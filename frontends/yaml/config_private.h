@@ -64,6 +64,7 @@ typedef struct {
 typedef struct {
     const dl_option *option;
     const char *text;
+    int first, last; /* its words of the command line */
 } dl_given_option;
 
 typedef struct {
@@ -79,6 +80,8 @@ struct dl_config_state {
     const char *yaml_config;      /* --yaml_config, or NULL */
     const char *text, *text_name; /* of dl_config_set_text, or NULL */
     bool is_named;                /* --config was given */
+    int argc;                     /* the command line */
+    char *const *argv;
     DL_ARRAY(dl_given_option) given;
     DL_ARRAY(dl_setting) settings; /* [0, DL_N_KEYS): config.def's; then declared ones */
     DL_ARRAY(dl_argument) unknown_arguments;

@@ -17,6 +17,21 @@ const char *dl_shown(dl_arena *arena, const char *s) {
     return shown;
 }
 
+void dl_put_shell_word(dl_buf *out, const char *s) {
+    if (*s && !strpbrk(s, " \t\n\"'\\$`*?[]{}()<>|&;#~!")) {
+        dl_puts(out, s);
+        return;
+    }
+    dl_puts(out, "'");
+    for (; *s; s++) {
+        if (*s == '\'')
+            dl_puts(out, "'\\''");
+        else
+            dl_putn(out, s, 1);
+    }
+    dl_puts(out, "'");
+}
+
 bool dl_is_c_name(const char *s) {
     size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
     return n > 0 && !s[n] && !(*s >= '0' && *s <= '9');

@@ -1,6 +1,7 @@
 /* `dlc compile`: a model to its plan, with what there is to know about it. */
 #include <stdio.h>
 
+#include "compiler/origin.h"
 #include "ir/base/cpus.h"
 #include "ir/base/dirs.h"
 #include "ir/base/foreign.h"
@@ -14,7 +15,7 @@
 #include "runtime/formats/json.h"
 
 static const dl_option options[] = {
-    {"output", 'o', "FILE", "write the plan here (.dlp)"},
+    {"output", 'o', "FILE", "write the plan here (.dlp), for `dlrun FILE`"},
     {"json", 0, NULL, "print the figures as JSON"},
     {"memory", 0, "SIZE",
      "print the largest batch that fits into 8GiB (512MiB...), in each precision"},
@@ -34,7 +35,7 @@ static const char usage[] =
     "usage: dlc compile [MODEL.dl] [OPTION...] [--key=value...]\n\n"
     "Compiles a model (models/unet.dl) with a configuration and prints its figures. "
     "Without --config and batch\n"
-    "size, the batch is 1.\n\n";
+    "size, the batch is 1; with -o it is the one that dlrun takes.\n\n";
 
 typedef struct {
     const dl_config *c;
@@ -264,6 +265,19 @@ static bool check_options(const dl_config *c, const char *filter, dl_error *err)
            dl_fail(err, DL_USAGE, "--dump-after=%s: no such pass", after);
 }
 
+/* What a run needs to know of the plan that is going to be compiled. */
+static bool origin_of(const dl_invocation *call, dl_session *s, const dl_compile_options *opt,
+                      dl_plan_origin *origin, dl_error *err) {
+    static const char *const kept[] = {"target", "ranks", "rank", NULL};
+    if (!dl_session_settle_batch(s, err)) return false;
+    dl_buf command = {0};
+    dl_puts(&command, "dlc compile");
+    dl_config_put_words(call->config, kept, &command);
+    *origin = dl_origin_of(s->arena, s, opt, command.at);
+    dl_buf_free(&command);
+    return true;
+}
+
 static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
     const dl_config *c = call->config;
     const char *what = dl_config_option(c, "dump"), *filter = dl_config_option(c, "dump-filter"),
@@ -281,8 +295,12 @@ static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
     opt.observe = observe, opt.user = &d;
     opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);
     opt.link = out || (!what && !after);
+    dl_plan_origin origin = {0};
+    if (out && !origin_of(call, s, &opt, &origin, err)) return false;
     dl_plan *p = dl_session_compile(s, &opt, err);
-    if (!p || err->code || (out && !dl_plan_write(p, out, err))) return false;
+    if (!p || err->code) return false;
+    p->origin = origin;
+    if (out && !dl_plan_write(p, out, err)) return false;
     if (what) return dump(call->out, s, p, what, d.print, err);
     if (!after) print_figures(call->out, s, p, &opt, cost_of(p), dl_config_option(c, "json"));
     return true;
@@ -294,6 +312,7 @@ static bool run(dl_invocation *call, dl_error *err) {
     if (memory)
         return dl_print_max_batch(call, memory, dl_config_option(call->config, "json"), err);
     dl_heap_of_huge_pages(HEAP);
+    call->batch_of_run = dl_config_option(call->config, "output") != NULL;
     dl_session *s = dl_open_session(call, call->config, 0, err);
     if (!s) return false;
     dl_pass_on_warnings(call, s);

@@ -1,10 +1,12 @@
 /* One run of dlrun, in the order of what happens: ranks, model, data, log, plan, training. */
 #include "runtime/job/job.h"
 
+#include "compiler/origin.h"
 #include "ir/base/output.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/formats/log.h"
 #include "runtime/formats/weights.h"
+#include "runtime/job/plan_file.h"
 #include "runtime/job/resume.h"
 #include "runtime/job/run_dir.h"
 #include "runtime/launch/launch.h"
@@ -19,7 +21,9 @@
 
 static bool choose_device(dl_run_job *p, dl_error *err) {
     const char **device = &p->device.device;
-    if (!dl_device_choose(p->arena, dl_config_str(p->config, DL_KEY_device), NULL, &p->device, err))
+    const char *word = dl_config_str(p->config, DL_KEY_device);
+    if (!(p->given ? dl_job_choose_plan_device(p, err)
+                   : dl_device_choose(p->arena, word, NULL, &p->device, err)))
         return false;
     if (*device && !(*device = dl_device_of_rank(p->arena, *device, &p->world, err))) return false;
     if (p->device.warning) dl_push(p->arena, &p->warnings, p->device.warning);
@@ -46,7 +50,7 @@ bool dl_job_join(dl_run_job *p, dlr_comm_lost_fn *lost, void *context, dl_error 
                            .lost = lost,
                            .context = context};
     dlr_world_said said;
-    if (!dlr_world_read(&said, err)) return false;
+    if (!dl_job_take_plan_file(p, err) || !dlr_world_read(&said, err)) return false;
     if (said.world.size > 1) dl_launch_begin(said.world.rank);
     dlr_comm *comm = name_device(p, &said, &o, err) ? dlr_comm_open(&o, err) : NULL;
     if (!comm) return false;
@@ -83,13 +87,18 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
 static bool open_session(dl_run_job *p, dl_error *err) {
     dl_config *c = p->config;
     dl_buf faults = {0};
-    if (!dl_config_take_model(c, err)) return false;
+    dl_model_text given = {0};
+    if (p->given)
+        given = dl_origin_model(p->given);
+    else if (!dl_config_take_model(c, err))
+        return false;
     p->compiler = dl_arena_new(p->arena);
-    p->session = dl_session_open(p->compiler, c, p->world.size, &faults, err);
+    p->session =
+        dl_session_open_text(p->compiler, c, p->given ? &given : NULL, p->world.size, &faults, err);
     const dl_buf *text = p->session ? &p->session->diagnostics : &faults;
     if (dl_job_leads(p)) dl_console_diagnostics(p->out, text->at);
     dl_buf_free(&faults);
-    if (!p->session) return false;
+    if (!p->session || (p->given && !dl_config_set(c, DL_KEY_model, given.name, err))) return false;
     p->model_path = p->session->model_path, p->batch = p->session->batch;
     p->global_batch = p->session->global_batch;
     dl_session_take_rank(p->session, p->world.rank);
@@ -101,13 +110,6 @@ static bool open_session(dl_run_job *p, dl_error *err) {
     p->model = dl_identify(p->arena, p->session);
     for (int i = 0; i < c->warnings.n; i++) dl_push(p->arena, &p->warnings, c->warnings.at[i]);
     return dl_samples_settle(c, err);
-}
-
-/* The global batch size that the run's keys come to, for log and record. */
-static bool settle_batch(const dl_run_job *p, dl_error *err) {
-    return dl_config_set(p->config, DL_KEY_global_batch_size,
-                         dl_format(p->arena, "%lld", (long long)p->global_batch), err) &&
-           dl_config_set(p->config, DL_KEY_batch_size_of, "job", err);
 }
 
 /* Whether weights are the model's, by names and shapes; `g` is as the front end built it. */
@@ -235,6 +237,7 @@ bool dl_job_run(dl_run_job *p, dl_error *err) {
     const dl_config *c = p->config;
     bool dry = dl_config_option(c, "dry_run") != NULL;
     if (!open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err)) return false;
+    if (p->given && !dl_job_check_plan_file(p, err)) return false;
     bool records = !dry && !dl_job_replays(c);
     if (records && !dl_tracking_options(p->arena, c, p->world.size, &p->wandb, err)) return false;
     dl_job_add_warnings(p);
@@ -243,7 +246,7 @@ bool dl_job_run(dl_run_job *p, dl_error *err) {
         p->store = store_of(p);
         return dl_job_compile(p, err) && (!dl_job_leads(p) || dl_job_print_plan(p, err));
     }
-    if (!settle_batch(p, err)) return false;
+    if (!dl_session_settle_batch(p->session, err)) return false; /* for log and record */
     if (!check_files(p, err)) return false;
     if (!dl_job_replays(c) &&
         (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))

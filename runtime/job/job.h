@@ -32,6 +32,8 @@ typedef struct {
     int64_t batch, global_batch;
     dl_compile_times times;
     dlr_run_model model;
+    const char *plan_file; /* dlrun FILE.dlp: the file (plan_file.h), and its plan; else NULL */
+    dl_plan *given;
     dl_plan *plan;
     dl_classes classes; /* of what is fed, as messages tell them */
     bool plan_cached;   /* it was found, not compiled */

@@ -26,7 +26,16 @@ static bool wait_for_plan(const dl_run_job *p, bool first, dl_error *err) {
     return !p->comm || (p->world.local_rank == 0) == first || dlr_comm_barrier(p->comm, err);
 }
 
+/* A plan's file has the programs (dl_job_check_plan_file). */
+static bool use_given(dl_run_job *p) {
+    p->classes = dl_classes_strict(p->arena, p->session->module);
+    p->plan = p->given;
+    close_session(p);
+    return true;
+}
+
 bool dl_job_compile(dl_run_job *p, dl_error *err) {
+    if (p->given) return use_given(p);
     dl_compile_options opt;
     dl_tuning tuning;
     if (!wait_for_plan(p, true, err)) return false;
@@ -165,9 +174,10 @@ bool dl_job_load_plan(dl_run_job *p, dl_error *err) {
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
     if (p->tuned) dlr_log_info("%s", p->tuned);
     const dl_compile_times *t = &p->times;
-    const char *from = p->plan_cached ? "plan from the cache"
-                                      : dl_format(p->arena, "compiled in %.0f ms",
-                                                  t->passes_ms + t->emit_ms + t->cc_ms);
+    const char *from = p->given         ? dl_format(p->arena, "plan of %.200s", p->plan_file)
+                       : p->plan_cached ? "plan from the cache"
+                                        : dl_format(p->arena, "compiled in %.0f ms",
+                                                    t->passes_ms + t->emit_ms + t->cc_ms);
     dlr_log_info("%s: %lld parameters, %d kernels a step, %.1f MiB and %s, %d threads, %s; %s",
                  p->plan->model, (long long)dl_plan_parameters(p->plan),
                  dl_plan_program_find(p->plan, "train")->launches.n,

@@ -9,6 +9,7 @@
 
 #include "ir/base/dirs.h"
 #include "ir/base/draw.h"
+#include "ir/base/foreign.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "runtime/formats/json.h"
@@ -105,19 +106,8 @@ static bool make_dir(dl_arena *arena, const char *dir, const char *file, dl_erro
                              dir, file));
 }
 
-/* Words for a shell. */
 static void put_words(dl_buf *b, int argc, char *const *argv) {
-    for (int i = 1; i < argc; i++) {
-        bool plain = argv[i][0] && !strpbrk(argv[i], " \t\n\"'\\$`*?[]{}()<>|&;#~!");
-        dl_puts(b, plain ? " " : " '");
-        for (const char *s = argv[i]; *s; s++) {
-            if (*s == '\'')
-                dl_puts(b, "'\\''");
-            else
-                dl_putn(b, s, 1);
-        }
-        if (!plain) dl_puts(b, "'");
-    }
+    for (int i = 1; i < argc; i++) dl_puts(b, " "), dl_put_shell_word(b, argv[i]);
 }
 
 static void tell_made(const dl_console *out, const dl_sweep_file *f, const char *dir, int ranks,

@@ -1,0 +1,236 @@
+#include "compiler/origin.h"
+
+#include "compiler/recipe.h"
+#include "ir/base/foreign.h"
+#include "ir/base/hash.h"
+#include "ir/text/text.h"
+
+/* Each member of a recipe has its row in `add_recipe`. */
+_Static_assert(sizeof(dl_recipe) == 32,
+               "a new member of dl_recipe is a setting of a plan's origin");
+
+typedef struct {
+    dl_arena *arena;
+    const dl_config *config;
+    DL_ARRAY(dl_plan_setting) list;
+} settings;
+
+/* The key's value as its configuration has it. */
+static const char *text_of(dl_arena *arena, const dl_yaml *v) {
+    dl_buf b = {0};
+    if (v) dl_yaml_put(&b, v);
+    const char *text = v ? dl_strndup(arena, b.at, b.n) : "null";
+    dl_buf_free(&b);
+    return text;
+}
+
+static void add(settings *s, const char *key, const char *is, const char *shown) {
+    dl_push(s->arena, &s->list, (dl_plan_setting){key, is, shown});
+}
+
+static void add_key(settings *s, dl_key key, double is) {
+    add(s, dl_key_name(key), dl_format(s->arena, "%.17g", is),
+        text_of(s->arena, dl_config_value(s->config, key)));
+}
+
+static void add_number(settings *s, const char *key, int64_t n) {
+    const char *text = dl_format(s->arena, "%lld", (long long)n);
+    add(s, key, text, text);
+}
+
+/* ---- what determines the programs ---- */
+
+static int at_least_1(int n) { return n > 1 ? n : 1; }
+
+static void add_ranks(settings *s, const dl_session *session, const dl_parallel *p) {
+    int dp = at_least_1(p->dp), tp = at_least_1(p->tp), cp = at_least_1(p->cp);
+    add_number(s, "ranks", (int64_t)dp * tp * cp);
+    add_number(s, dl_key_name(DL_KEY_tensor_parallel), tp);
+    add_number(s, dl_key_name(DL_KEY_context_parallel), cp);
+    add_number(s, dl_key_name(DL_KEY_local_batch_size), session->batch);
+    add_key(s, DL_KEY_sync_batch_norm, p->batch_ranks > 1);
+    add_key(s, DL_KEY_bucket_cap_mb, dp * cp > 1 ? (double)p->bucket_bytes : 0);
+    add_key(s, DL_KEY_zero, dp > 1 && p->zero);
+    add_key(s, DL_KEY_cp_comm_type, cp > 1 && p->ring);
+}
+
+/* The key that decides on mixed precision, and on the schedule. */
+static dl_key key_of_precision(const dl_config *c) {
+    bool named = strcmp(dl_config_str(c, DL_KEY_amp_mode), "none") != 0;
+    return !named && dl_config_bool(c, DL_KEY_enable_amp) ? DL_KEY_enable_amp : DL_KEY_amp_mode;
+}
+
+static dl_key key_of_schedule(const dl_config *c) {
+    if (!dl_config_is_null(c, DL_KEY_scheduler)) return DL_KEY_scheduler;
+    const char *name = dl_config_value(c, DL_KEY_lr_schedule)->text;
+    bool none = !dl_recipe_ranges(c) && strcmp(name, "none") == 0;
+    return none && dl_config_int(c, DL_KEY_lr_warmup_epochs) > 0 ? DL_KEY_lr_warmup_epochs
+                                                                 : DL_KEY_lr_schedule;
+}
+
+static void add_recipe(settings *s, const dl_recipe *r) {
+    enum { MOST_RANGES = 1 << 20 };
+    add_key(s, DL_KEY_optimizer, r->optimizer);
+    add_key(s, key_of_schedule(s->config), r->schedule * (double)MOST_RANGES + r->ranges);
+    add_key(s, key_of_precision(s->config), r->low);
+    add_key(s, DL_KEY_momentum, r->momentum);
+    add_key(s, DL_KEY_nesterov, r->nesterov);
+    add_key(s, DL_KEY_rmsprop_centered, r->centered);
+    add_key(s, DL_KEY_weight_decay, r->decay);
+    add_key(s, DL_KEY_decay_norm_and_bias, r->decay_vectors);
+    add_key(s, DL_KEY_clip_grad_norm, r->clip);
+    add_key(s, DL_KEY_log_norms, r->norms);
+    add_key(s, DL_KEY_adagrad_initial_accumulator, r->accumulator);
+}
+
+static settings settings_of(dl_arena *arena, const dl_session *session,
+                            const dl_compile_options *opt) {
+    settings s = {.arena = arena, .config = session->config};
+    const char *skip = opt->skip ? opt->skip : "";
+    add_ranks(&s, session, &opt->parallel);
+    add_recipe(&s, &opt->recipe);
+    add_key(&s, DL_KEY_tf32, opt->tf32 && opt->target->has_tf32);
+    add_key(&s, DL_KEY_save_grads, opt->keep_gradients);
+    add(&s, "DLC_SKIP", dl_strdup(arena, skip), *skip ? dl_strdup(arena, skip) : "nothing");
+    return s;
+}
+
+/* The model's arguments, which the graphs already contain: for messages. */
+static settings arguments_of(dl_arena *arena, const dl_session *session) {
+    settings s = {.arena = arena, .config = session->config};
+    int n;
+    const dl_argument *all = dl_model_arguments(session->model, &n);
+    for (int i = 0; i < n; i++) {
+        const char *text = text_of(arena, dl_config_find(session->config, all[i].name));
+        add(&s, dl_strdup(arena, all[i].name), text, text);
+    }
+    return s;
+}
+
+static uint64_t graphs_of(const dl_session *s) {
+    dl_buf text = {0};
+    dl_print_module(&text, s->module, (dl_print_options){0});
+    uint64_t h = dl_hash(text.at, text.n, DL_PLAN_VERSION);
+    dl_buf_free(&text);
+    return h;
+}
+
+dl_plan_origin dl_origin_of(dl_arena *arena, dl_session *s, const dl_compile_options *opt,
+                            const char *command) {
+    dl_buf yaml = {0};
+    dl_config_put_yaml(s->config, &yaml);
+    settings of = settings_of(arena, s, opt), arguments = arguments_of(arena, s);
+    dl_plan_origin o = {.program = DL_VERSION,
+                        .command = dl_strdup(arena, command),
+                        .path = dl_strdup(arena, s->model_path),
+                        .text = dl_strndup(arena, s->source->text, s->source->n),
+                        .configuration = dl_strndup(arena, yaml.at, yaml.n),
+                        .graphs = graphs_of(s)};
+    o.settings.at = of.list.at, o.settings.n = o.settings.cap = of.list.n;
+    o.arguments.at = arguments.list.at, o.arguments.n = o.arguments.cap = arguments.list.n;
+    dl_buf_free(&yaml);
+    return o;
+}
+
+dl_model_text dl_origin_model(const dl_plan *p) {
+    return (dl_model_text){
+        .name = p->origin.path, .text = p->origin.text, .n = strlen(p->origin.text)};
+}
+
+const char *dl_origin_command(dl_arena *arena, const dl_plan *p, const char *words,
+                              const char *path) {
+    dl_buf b = {0};
+    dl_puts(&b, p->origin.command);
+    if (*words) dl_putf(&b, "%s%s", *words == ' ' ? "" : " ", words);
+    dl_puts(&b, " -o ");
+    dl_put_shell_word(&b, path);
+    const char *command = dl_strndup(arena, b.at, b.n);
+    dl_buf_free(&b);
+    return command;
+}
+
+/* ---- does it fit? ---- */
+
+typedef struct {
+    dl_arena *arena;
+    const dl_config *config;
+    int n;            /* of the settings that differ */
+    dl_buf text;      /* "amp_mode none (here bf16)", separated by commas */
+    dl_buf words;     /* " --amp_mode=bf16" */
+    const char *skip; /* this run's DLC_SKIP, where the plan has another; else NULL */
+} differences;
+
+static void put_word(differences *d, const char *key, const char *text) {
+    dl_puts(&d->words, " ");
+    dl_put_shell_word(&d->words, dl_format(d->arena, "--%s=%s", key, text));
+}
+
+/* Several keys may decide on one thing: the plan's gets this run's value, too. */
+static void add_difference(differences *d, const dl_plan_setting *then,
+                           const dl_plan_setting *now) {
+    enum { MOST_SHOWN = 4 };
+    bool other = strcmp(then->key, now->key) != 0, skip = strcmp(now->key, "DLC_SKIP") == 0;
+    if (d->n < MOST_SHOWN)
+        dl_putf(&d->text, "%s%s %.80s (here %s%s%.80s)", d->n ? ", " : "", then->key, then->shown,
+                other ? now->key : "", other ? " " : "", now->shown);
+    d->n++;
+    if (skip) {
+        d->skip = now->is;
+        return;
+    }
+    if (other) put_word(d, then->key, text_of(d->arena, dl_config_find(d->config, then->key)));
+    put_word(d, now->key, now->shown);
+}
+
+static void compare(differences *d, int n, const dl_plan_setting *then, settings now) {
+    for (int i = 0; i < n && i < now.list.n; i++)
+        if (strcmp(then[i].is, now.list.at[i].is) != 0)
+            add_difference(d, &then[i], &now.list.at[i]);
+}
+
+static bool fail_different(const differences *d, const dl_plan *p, const char *path,
+                           dl_error *err) {
+    dl_buf skip = {0};
+    if (d->skip)
+        dl_puts(&skip, "DLC_SKIP="), dl_put_shell_word(&skip, d->skip), dl_puts(&skip, " ");
+    const char *command = dl_origin_command(d->arena, p, d->words.at ? d->words.at : "", path);
+    if (d->n)
+        dl_fail(err, DL_INPUT,
+                "%.200s was compiled for another run: %s%s; compile one for this run: %s%s", path,
+                d->text.at, d->n > 4 ? ", and more" : "", skip.at ? skip.at : "", command);
+    else
+        dl_fail(err, DL_INPUT,
+                "%.200s was compiled by version %s, which builds other graphs of this model than "
+                "version " DL_VERSION "; compile it again: %s",
+                path, p->origin.program, command);
+    dl_buf_free(&skip);
+    return false;
+}
+
+/* Ranks that hold different parts of the model, or of its optimiser. */
+static bool check_shared(const char *path, const dl_parallel *p, dl_error *err) {
+    bool own = p->tp > 1 || p->cp > 1 || (p->zero && p->dp > 1);
+    return !own || dl_fail(err, DL_INPUT,
+                           "%.200s: with %s each rank runs programs of its own, and a plan's file "
+                           "holds those of one: train with the model's file instead",
+                           path,
+                           p->tp > 1   ? "tensor_parallel"
+                           : p->cp > 1 ? "context_parallel"
+                                       : "zero");
+}
+
+bool dl_origin_check(const dl_plan *p, const char *path, const dl_session *s,
+                     const dl_compile_options *opt, dl_error *err) {
+    const dl_plan_origin *o = &p->origin;
+    if (!check_shared(path, &opt->parallel, err)) return false;
+    dl_arena *arena = dl_arena_new(NULL);
+    differences d = {.arena = arena, .config = s->config};
+    settings now = settings_of(arena, s, opt);
+    bool same = graphs_of(s) == o->graphs && o->settings.n == now.list.n;
+    compare(&d, o->settings.n, o->settings.at, now);
+    if (!same) compare(&d, o->arguments.n, o->arguments.at, arguments_of(arena, s));
+    bool ok = (same && !d.n) || fail_different(&d, p, path, err);
+    dl_buf_free(&d.text), dl_buf_free(&d.words);
+    dl_arena_free(arena);
+    return ok;
+}
