@@ -15,9 +15,10 @@ typedef struct {
     DL_ARRAY(dl_plan_setting) list;
 } settings;
 
-/* The key's value as its configuration has it. */
+/* A value as a command line has it. */
 static const char *text_of(dl_arena *arena, const dl_yaml *v) {
     dl_buf b = {0};
+    if (v && v->kind == DL_YAML_STRING) return dl_strdup(arena, v->text);
     if (v) dl_yaml_put(&b, v);
     const char *text = v ? dl_strndup(arena, b.at, b.n) : "null";
     dl_buf_free(&b);
@@ -115,10 +116,10 @@ static uint64_t graphs_of(const dl_session *s) {
     return h;
 }
 
-dl_plan_origin dl_origin_of(dl_arena *arena, dl_session *s, const dl_compile_options *opt,
+dl_plan_origin dl_origin_of(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
                             const char *command) {
     dl_buf yaml = {0};
-    dl_config_put_yaml(s->config, &yaml);
+    dl_config_put_given(s->config, &yaml);
     settings of = settings_of(arena, s, opt), arguments = arguments_of(arena, s);
     dl_plan_origin o = {.program = DL_VERSION,
                         .command = dl_strdup(arena, command),

@@ -15,7 +15,7 @@
 
 /* The origin of a plan that this session is going to compile with these options, in the arena.
  * `command` is the command line that does it, without its outputs. */
-dl_plan_origin dl_origin_of(dl_arena *arena, dl_session *s, const dl_compile_options *opt,
+dl_plan_origin dl_origin_of(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
                             const char *command);
 /* The model of such a plan, for dl_session_open_text; it points into the plan. */
 dl_model_text dl_origin_model(const dl_plan *p);

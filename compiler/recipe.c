@@ -57,7 +57,7 @@ static bool resolve_options(dl_config *c, dl_error *err) {
         double own =
             dl_optimizer_own(dl_recipe_optimizer(c), option, keras ? DL_OF_KERAS : DL_OF_TORCH);
         if (!takes(c, i) || isnan(own) || !dl_config_is_null(c, option_keys[i])) continue;
-        if (!dl_config_set(c, option_keys[i], dl_internf("%.15g", own), err)) return false;
+        if (!dl_config_set_default(c, option_keys[i], dl_internf("%.15g", own), err)) return false;
     }
     return true;
 }

@@ -160,12 +160,6 @@ dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_mo
     return NULL;
 }
 
-bool dl_session_settle_batch(const dl_session *s, dl_error *err) {
-    const char *batch = dl_format(s->arena, "%lld", (long long)s->global_batch);
-    return dl_config_set(s->config, DL_KEY_global_batch_size, batch, err) &&
-           dl_config_set(s->config, DL_KEY_batch_size_of, "job", err);
-}
-
 void dl_session_take_rank(dl_session *s, int rank) {
     s->parallel = parallel_of(s->config, &s->ranks, rank);
 }

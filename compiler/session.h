@@ -51,9 +51,6 @@ typedef struct {
 } dl_model_text;
 dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_model_text *given,
                                  int world, dl_buf *diagnostics, dl_error *err);
-/* Sets the keys global_batch_size and batch_size_of to the batch that they come to, with the
- * model's own where it fixes one. Errors: none but memory. */
-bool dl_session_settle_batch(const dl_session *s, dl_error *err);
 /* Makes later compilations those of this rank (0 to the world's size - 1). The session starts
  * with rank 0. */
 void dl_session_take_rank(dl_session *s, int rank);

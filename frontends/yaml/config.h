@@ -112,6 +112,9 @@ const char *dl_config_reserved(const char *name);
  * command line. */
 bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err);
 
+/* The same for a key that nobody gave, whose value follows from others: it stays so. */
+bool dl_config_set_default(dl_config *c, dl_key key, const char *text, dl_error *err);
+
 /* Sets keys from a map of names, as the command line would: before or after dl_config_load, and
  * before dl_config_finish. An unknown name is kept for the model. Errors: DL_USAGE for a key that
  * the command line sets, too; an error at the value's place if the key does not allow it. */
@@ -192,6 +195,9 @@ void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text),
 /* The effective values as a YAML file with this one configuration: read again, it gives the same
  * values. */
 void dl_config_put_yaml(const dl_config *c, dl_buf *b);
+/* The same with only the values that the file and the command line gave, and arguments of the model
+ * that its name set: read again by dl_config_set_text, it stands for both. */
+void dl_config_put_given(const dl_config *c, dl_buf *b);
 /* The effective values as one JSON object: every key, including the model's, under its own name and
  * each alias, without sections; the configuration's name as "config". */
 void dl_config_put_json(const dl_config *c, dl_buf *b);

@@ -317,3 +317,11 @@ bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err) {
     s->source = DL_BY_ARGUMENT;
     return true;
 }
+
+bool dl_config_set_default(dl_config *c, dl_key key, const char *text, dl_error *err) {
+    dl_setting *s = &c->state->settings.at[key];
+    dl_config_source source = s->source;
+    bool ok = dl_config_set(c, key, text, err);
+    s->source = source;
+    return ok;
+}

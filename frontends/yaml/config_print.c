@@ -130,6 +130,30 @@ void dl_config_put_yaml(const dl_config *c, dl_buf *b) {
     }
 }
 
+/* The preset is always named, since fewer keys may have no mark of it. Names of models have set
+ * arguments as a preset does. */
+static bool is_given(const dl_setting *s, int i) {
+    return s->value && (s->source >= DL_BY_FILE || i == DL_KEY_preset ||
+                        (i >= DL_N_KEYS && s->source == DL_BY_RECIPE));
+}
+
+void dl_config_put_given(const dl_config *c, dl_buf *b) {
+    const char *section = "";
+    dl_yaml name = {.kind = DL_YAML_STRING, .text = c->name};
+    dl_yaml_put(b, &name);
+    dl_puts(b, ":\n");
+    for (int i = 0; i < c->state->settings.n; i++) {
+        const dl_setting *s = &c->state->settings.at[i];
+        if (!is_given(s, i)) continue;
+        bool inside = *s->row->section;
+        if (inside && strcmp(s->row->section, section) != 0) dl_putf(b, "  %s:\n", s->row->section);
+        section = s->row->section;
+        dl_putf(b, "%s%s: ", inside ? "    " : "  ", name_in_section(s->row));
+        put_yaml_value(b, c, s);
+        dl_puts(b, "\n");
+    }
+}
+
 /* ---- help and documentation ---- */
 
 static void put_option(dl_buf *b, const dl_option *o) {

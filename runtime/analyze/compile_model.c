@@ -266,16 +266,15 @@ static bool check_options(const dl_config *c, const char *filter, dl_error *err)
 }
 
 /* What a run needs to know of the plan that is going to be compiled. */
-static bool origin_of(const dl_invocation *call, dl_session *s, const dl_compile_options *opt,
-                      dl_plan_origin *origin, dl_error *err) {
+static dl_plan_origin origin_of(const dl_invocation *call, const dl_session *s,
+                                const dl_compile_options *opt) {
     static const char *const kept[] = {"target", "ranks", "rank", NULL};
-    if (!dl_session_settle_batch(s, err)) return false;
     dl_buf command = {0};
     dl_puts(&command, "dlc compile");
     dl_config_put_words(call->config, kept, &command);
-    *origin = dl_origin_of(s->arena, s, opt, command.at);
+    dl_plan_origin origin = dl_origin_of(s->arena, s, opt, command.at);
     dl_buf_free(&command);
-    return true;
+    return origin;
 }
 
 static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
@@ -296,7 +295,7 @@ static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
     opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);
     opt.link = out || (!what && !after);
     dl_plan_origin origin = {0};
-    if (out && !origin_of(call, s, &opt, &origin, err)) return false;
+    if (out) origin = origin_of(call, s, &opt);
     dl_plan *p = dl_session_compile(s, &opt, err);
     if (!p || err->code) return false;
     p->origin = origin;

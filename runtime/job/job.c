@@ -112,6 +112,13 @@ static bool open_session(dl_run_job *p, dl_error *err) {
     return dl_samples_settle(c, err);
 }
 
+/* The global batch size that the run's keys come to, for log and record. */
+static bool settle_batch(const dl_run_job *p, dl_error *err) {
+    return dl_config_set(p->config, DL_KEY_global_batch_size,
+                         dl_format(p->arena, "%lld", (long long)p->global_batch), err) &&
+           dl_config_set(p->config, DL_KEY_batch_size_of, "job", err);
+}
+
 /* Whether weights are the model's, by names and shapes; `g` is as the front end built it. */
 static bool check_weights(dl_arena *arena, const dl_graph *g, const dlr_st_file *file,
                           dl_error *err) {
@@ -246,7 +253,7 @@ bool dl_job_run(dl_run_job *p, dl_error *err) {
         p->store = store_of(p);
         return dl_job_compile(p, err) && (!dl_job_leads(p) || dl_job_print_plan(p, err));
     }
-    if (!dl_session_settle_batch(p->session, err)) return false; /* for log and record */
+    if (!settle_batch(p, err)) return false;
     if (!check_files(p, err)) return false;
     if (!dl_job_replays(c) &&
         (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))
