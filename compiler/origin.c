@@ -155,7 +155,8 @@ const char *dl_origin_command(dl_arena *arena, const dl_plan *p, const char *wor
 typedef struct {
     dl_arena *arena;
     const dl_config *config;
-    int n;            /* of the settings that differ */
+    bool any;
+    int n;            /* of the settings that differ, and are shown */
     dl_buf text;      /* "amp_mode none (here bf16)", separated by commas */
     dl_buf words;     /* " --amp_mode=bf16" */
     const char *skip; /* this run's DLC_SKIP, where the plan has another; else NULL */
@@ -171,6 +172,8 @@ static void add_difference(differences *d, const dl_plan_setting *then,
                            const dl_plan_setting *now) {
     enum { MOST_SHOWN = 4 };
     bool other = strcmp(then->key, now->key) != 0, skip = strcmp(now->key, "DLC_SKIP") == 0;
+    d->any = true;
+    if (!other && strcmp(then->shown, now->shown) == 0) return; /* it depends on another one */
     if (d->n < MOST_SHOWN)
         dl_putf(&d->text, "%s%s %.80s (here %s%s%.80s)", d->n ? ", " : "", then->key, then->shown,
                 other ? now->key : "", other ? " " : "", now->shown);
@@ -230,7 +233,7 @@ bool dl_origin_check(const dl_plan *p, const char *path, const dl_session *s,
     bool same = graphs_of(s) == o->graphs && o->settings.n == now.list.n;
     compare(&d, o->settings.n, o->settings.at, now);
     if (!same) compare(&d, o->arguments.n, o->arguments.at, arguments_of(arena, s));
-    bool ok = (same && !d.n) || fail_different(&d, p, path, err);
+    bool ok = (same && !d.any) || fail_different(&d, p, path, err);
     dl_buf_free(&d.text), dl_buf_free(&d.words);
     dl_arena_free(arena);
     return ok;

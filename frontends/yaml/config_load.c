@@ -273,9 +273,10 @@ bool dl_config_load(dl_config *c, dl_error *err) {
         chosen = file ? choose(c, file, err) : NULL;
         if (!chosen) return false;
     }
-    return take_preset(c, chosen, err) &&
-           (!chosen || dl_config_take_map(c, "", chosen, DL_BY_FILE, err)) &&
-           (text || take_model_name(c, err)) && /* a text has the file already */
-           (!is_plan(dl_config_str(c, DL_KEY_model)) ||
-            refuse_plan(dl_config_str(c, DL_KEY_model), err));
+    if (!take_preset(c, chosen, err) ||
+        (chosen && !dl_config_take_map(c, "", chosen, DL_BY_FILE, err)))
+        return false;
+    const char *model = dl_config_str(c, DL_KEY_model);
+    if (is_plan(model)) return refuse_plan(model, err);
+    return text || take_model_name(c, err); /* a text has the file already */
 }

@@ -2,6 +2,7 @@
 
 #include "compiler/origin.h"
 #include "compiler/target/backend.h"
+#include "ir/base/input.h"
 
 static bool starts(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
@@ -30,6 +31,7 @@ static bool check_target(const dl_run_job *p, dl_error *err) {
 bool dl_job_take_plan_file(dl_run_job *p, dl_error *err) {
     p->plan_file = dl_config_take_plan(p->config);
     if (!p->plan_file) return true;
+    dl_input_remember(p->plan_file); /* no output of this run replaces it */
     p->given = dl_plan_read(p->arena, p->plan_file, err);
     if (!p->given) return false;
     if (!p->given->origin.text)

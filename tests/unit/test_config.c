@@ -505,6 +505,44 @@ static void test_model(void) {
     CHECK_STR(err.message, "one model at a time: 'm.dl' and --model=n.dl");
 }
 
+/* A plan is taken by who runs plans, and is no model's file elsewhere. */
+static void test_plan(void) {
+    dl_error err;
+    dl_config *c = open_line("a.yaml m.dlp n.dlp", &err);
+    CHECK_STR(dl_config_take_plan(c), "m.dlp");
+    CHECK(c->positional.n == 2, "%d", c->positional.n);
+    CHECK(!dl_config_take_model(c, &err) && err.code == DL_USAGE, " ");
+    CHECK(strstr(err.message, "n.dlp is a plan"), "%s", err.message);
+    CHECK(!dl_config_take_plan(open_line("m.dl", &err)), " ");
+    c = open_line("--model=m.dlp", &err);
+    CHECK(!dl_config_load(c, &err) && err.code == DL_USAGE, " ");
+    CHECK(strstr(err.message, "m.dlp is a plan"), "%s", err.message);
+    /* a text takes the place of the file next to the model, and of that of a model's name */
+    c = open_line("--num_epochs=3", &err);
+    dl_config_set_text(c, "m.dlp", "base: {model: net, num_epochs: 5, seed: 6}\n");
+    CHECK(dl_config_load(c, &err), "%s", err.message);
+    CHECK_STR(c->file, "m.dlp");
+    CHECK_STR(dl_config_str(c, DL_KEY_model), "net");
+    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 3 && dl_config_int(c, DL_KEY_seed) == 6, " ");
+}
+
+/* The command line again, for a shell, without the program's options that are not kept. */
+static void test_words(void) {
+    static const dl_option of_compile[] = {
+        {"output", 'o', "FILE", ""}, {"target", 0, "NAME", ""}, {"json", 0, NULL, ""}, {0}};
+    static const char *const keep[] = {"target", NULL};
+    char *argv[] = {"compile", "a b.dl",   "-o",       "x.dlp",     "--seed",
+                    "3",       "--json",   "--c=it's", "-ox",       "--output",
+                    "y.dlp",   "--target", "cpu:avx2", "--config=z"};
+    dl_error err = {0};
+    dl_buf b = {0};
+    dl_config *c = dl_config_open(arena, 14, argv, of_compile, &err);
+    CHECK(c, "%s", err.message);
+    dl_config_put_words(c, keep, &b);
+    CHECK_STR(b.at, " 'a b.dl' --seed 3 '--c=it'\\''s' --target cpu:avx2 --config=z");
+    dl_buf_free(&b);
+}
+
 /* ---- the model's arguments ---- */
 
 static const dl_yaml_place in_model = {"m.dl", 3, 7};
@@ -886,6 +924,8 @@ int main(void) {
     test_unknown();
     test_line();
     test_model();
+    test_plan();
+    test_words();
     test_declare();
     test_files();
     test_unet_file();

@@ -39,6 +39,15 @@ static dl_plan *make_plan(void) {
     dl_push(p->arena, &train->results,
             (dl_plan_result){DL_RESULT_UPDATE, "conv.weight", p->vars.at[1].type, 1536, 1});
     add_program(p, "eval");
+    p->origin = (dl_plan_origin){.program = "0.1",
+                                 .command = "dlc compile m.dl",
+                                 .path = "m.dl",
+                                 .text = "model M():\n",
+                                 .configuration = "base:\n",
+                                 .graphs = 77};
+    dl_push(p->arena, &p->origin.settings, ((dl_plan_setting){"optimizer", "0", "adam"}));
+    dl_push(p->arena, &p->origin.settings, ((dl_plan_setting){"DLC_SKIP", "", "nothing"}));
+    dl_push(p->arena, &p->origin.arguments, ((dl_plan_setting){"c", "8", "8"}));
     return p;
 }
 
@@ -84,6 +93,13 @@ static void test_round_trip(const dl_plan *p, const char *path) {
     CHECK(same_text(g->results.at[1].name, "conv.weight") &&
           g->results.at[1].role == DL_RESULT_UPDATE);
     CHECK(dl_plan_program_find(q, "eval") && !dl_plan_program_find(q, "test"));
+    const dl_plan_origin *o = &q->origin;
+    CHECK(same_text(o->program, "0.1") && same_text(o->command, "dlc compile m.dl") &&
+          same_text(o->path, "m.dl") && same_text(o->text, "model M():\n") &&
+          same_text(o->configuration, "base:\n") && o->graphs == 77);
+    CHECK(o->settings.n == 2 && same_text(o->settings.at[0].shown, "adam") &&
+          same_text(o->settings.at[1].key, "DLC_SKIP") && same_text(o->settings.at[1].is, "") &&
+          o->arguments.n == 1 && same_text(o->arguments.at[0].key, "c"));
     CHECK(dl_plan_parameters(q) == 20 * 81);
     CHECK(dl_plan_peak(q, 3) == (1 << 20) + 256 + 3 * 128);
 
@@ -240,6 +256,10 @@ static void test_check(dl_plan *p) {
     dl_plan_launch *l = &p->programs.at[0].launches.at[0];
     dl_plan_result *r = &p->programs.at[0].results.at[0];
     FAULT(p->arena_bytes, -1, "arena's size");
+    FAULT(p->origin.text, NULL, "origin");
+    FAULT(p->origin.configuration, NULL, "origin");
+    FAULT(p->origin.settings.at[1].is, NULL, "origin");
+    FAULT(p->origin.arguments.at[0].key, NULL, "origin");
     FAULT(p->scratch_bytes, INT64_MAX, "scratch");
     FAULT(x->name, NULL, "variable 0 has no name");
     FAULT(x->name, "conv.weight", "two variables");

@@ -26,10 +26,8 @@ static dl_config *open_line(const char *line, dl_error *err) {
     return dl_config_open(arena, argc, argv, NULL, err);
 }
 
-/* The whole way with first.yaml of this text, for a model with the arguments depth and dropout. */
-static dl_config *configure(const char *yaml, const char *line, dl_error *err) {
-    write_text("first.yaml", yaml);
-    dl_config *c = open_line(dl_format(arena, "first.yaml %s", line), err);
+/* From the file on, for a model with the arguments depth and dropout. */
+static dl_config *load(dl_config *c, dl_error *err) {
     if (!c || !dl_config_take_model(c, err) || !dl_config_load(c, err)) return NULL;
     static const dl_config_argument arguments[] = {{"depth", DL_CONFIG_INT, 0, "4", {0}},
                                                    {"dropout", DL_CONFIG_FLOAT, 0, "0.5", {0}}};
@@ -38,11 +36,38 @@ static dl_config *configure(const char *yaml, const char *line, dl_error *err) {
     return dl_config_finish(c, err) ? c : NULL;
 }
 
+/* The whole way with first.yaml of this text. */
+static dl_config *configure(const char *yaml, const char *line, dl_error *err) {
+    write_text("first.yaml", yaml);
+    return load(open_line(dl_format(arena, "first.yaml %s", line), err), err);
+}
+
+/* The values that were given stand for file and command line: with them as a text all values are
+ * the same, those that nobody gave included, which may still follow from others. */
+static void check_given(const dl_config *c) {
+    dl_error err;
+    dl_buf given = {0}, all = {0}, again = {0};
+    dl_config_put_given(c, &given);
+    dl_config_put_yaml(c, &all);
+    dl_config *d = open_line("", &err);
+    dl_config_set_text(d, "given", given.at);
+    CHECK(load(d, &err), "%s: %s", given.at, err.message);
+    dl_config_put_yaml(d, &again);
+    CHECK_STR(again.at, all.at);
+    for (int k = 0; k < DL_N_KEYS; k++)
+        if (k != DL_KEY_preset)
+            CHECK(dl_config_is_given(d, (dl_key)k) == dl_config_is_given(c, (dl_key)k), "%s",
+                  dl_key_name((dl_key)k));
+    dl_buf_free(&given), dl_buf_free(&all), dl_buf_free(&again);
+}
+
 static dl_config *configure_ok(const char *yaml, const char *line) {
     dl_error err;
     dl_config *c = configure(yaml, line, &err);
     CHECK(c, "%s, %s: %s", yaml, line, err.message);
-    return c ? c : open_line("", &err);
+    if (!c) return open_line("", &err);
+    check_given(c);
+    return c;
 }
 
 static void check_fault(const char *yaml, const char *line, dl_code code, const char *want) {
