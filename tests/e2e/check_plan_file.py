@@ -1,0 +1,302 @@
+"""`dlrun FILE.dlp`: training by a plan's file where there is no compiler, no model's file and no cache; what a plan does not fit is
+refused, and the command in the message compiles one that does; damaged and altered files.
+
+check_plan_file.py BUILD     from the project's root; needs nothing but Python's own library, and a compiler for `dlc compile`
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "ranks"))
+import mpi  # noqa: E402
+from checks import ENV, TMP, check, drawn, finish  # noqa: E402
+
+BUILD = os.path.abspath(sys.argv[1])
+DLC, DLRUN = f"{BUILD}/cli/dlc", f"{BUILD}/cli/dlrun"
+HERE, NODE = f"{TMP}/login", f"{TMP}/node"  # where it is compiled, and where it runs
+BARE = {**ENV, "PATH": f"{BUILD}/cli", "DLR_CACHE_DIR": f"{NODE}/cache"}  # no compiler, no cache
+BARE.pop("CC", None)
+DATA = "data: {inputs: {x: {file: x.npy, normalize: standardize}}, targets: {t: t.npy}, split: {valid: 0.25}}"
+MODEL = """model Net(c=8, rate=0.5):
+    input x: f32[N, C=1, W=32]
+    target t: f32[N, C=1, W=32]
+    y = x |> conv(c, 3, pad=1) @a |> batch_norm() @n |> relu |> conv(1, 3, pad=1) @b
+    output y
+    loss = mse_loss(y, t) * rate
+"""
+
+
+def save_npy(path, shape):
+    """Numbers from a small generator, of f32."""
+    n, state, values = 1, 12345, []
+    for d in shape:
+        n *= d
+    for _ in range(n):
+        state = (state * 1103515245 + 12345) % 2**31
+        values.append(state / 2**31 - 0.5)
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{n}f", *values))
+
+
+def run(args, where=NODE, env=BARE):
+    r = subprocess.run(args, capture_output=True, text=True, errors="replace", cwd=where, env=env, stdin=subprocess.DEVNULL)
+    r.said = ((r.stdout or "") + (r.stderr or "")).strip().split("\n")[-1][-900:]
+    return r
+
+
+def dlrun(*args, **more):
+    return run([DLRUN, *args], **more)
+
+
+def prepare():
+    for folder in (HERE, NODE):
+        os.makedirs(folder)
+        save_npy(f"{folder}/x.npy", (48, 1, 32)), save_npy(f"{folder}/t.npy", (48, 1, 32))
+    pathlib.Path(f"{HERE}/net.dl").write_text(MODEL)
+    pathlib.Path(f"{HERE}/net.yaml").write_text(
+        f"base: {{local_batch_size: 4, num_epochs: 2, start_lr: 1.0e-2, expdir: runs, {DATA}}}\nlong: {{num_epochs: 9}}\n")
+    compile_plan("net.dl", "--yaml_config=net.yaml")
+
+
+def compile_plan(*args, to="net.dlp"):
+    r = run([DLC, "compile", *args, "-o", to], where=HERE, env=ENV)
+    check(r.returncode == 0, f"dlc compile {args}: {r.said}")
+    if r.returncode == 0:
+        shutil.copy(f"{HERE}/{to}", f"{NODE}/{to}")
+
+
+def losses(folder):
+    found = list(pathlib.Path(folder).rglob("metrics.jsonl"))
+    return [line for f in found for line in f.read_text().split("\n") if "Loss" in line and "sec" not in line]
+
+
+def weights(folder):
+    return [p.read_bytes() for p in pathlib.Path(folder).rglob("last/model.safetensors")]
+
+
+def test_trains():
+    """Without a compiler: the bits of a run that compiles; nothing is written to a cache."""
+    r = dlrun("net.dlp", "--expdir=one")
+    check(r.returncode == 0 and "plan of net.dlp" in r.stderr, r.said)
+    check(not os.path.exists(f"{NODE}/cache"), "a run of a plan's file writes no cache")
+    log = next(pathlib.Path(f"{NODE}/one").rglob("out.log"), None)
+    check(log and "model net.dl\n" in log.read_text() and "num_epochs 2\n" in log.read_text(), "the log names model and settings")
+    r = dlrun("net.dl", "--yaml_config=net.yaml", where=HERE, env=ENV)
+    check(r.returncode == 0, r.said)
+    check(losses(f"{NODE}/one") and losses(f"{NODE}/one") == losses(f"{HERE}/runs"), "the losses of a run that compiles")
+    check(weights(f"{NODE}/one") and weights(f"{NODE}/one") == weights(f"{HERE}/runs"), "its weights")
+    for name in ("net.dl", "net.yaml"):
+        shutil.copy(f"{HERE}/{name}", f"{NODE}/{name}")
+    r = dlrun("net.dl", "--yaml_config=net.yaml")
+    check(r.returncode == 5, f"there is a compiler after all: {r.returncode} {r.said}")
+    for name in ("net.dl", "net.yaml"):
+        os.unlink(f"{NODE}/{name}")
+    shutil.rmtree(f"{NODE}/cache", ignore_errors=True)
+
+
+def test_settings():
+    """What is not part of the programs may be given; a configuration that is given replaces the plan's."""
+    r = dlrun("net.dlp", "--expdir=two", "--num_epochs=1", "--start_lr=0.5", "--optimizer_eps=1e-6", "--tune")
+    check(r.returncode == 0 and "start_lr': 0.5" in r.stderr, r.said)
+    check("tune: the kernels of net.dlp are as they were compiled" in r.stderr, "--tune is not passed over in silence")
+    r = dlrun("net.dlp", "--expdir=two", "--resume", "--num_epochs=3")
+    check(r.returncode == 0, r.said)
+    pathlib.Path(f"{NODE}/own.yaml").write_text(f"base: {{local_batch_size: 4, num_epochs: 3, expdir: runs, {DATA}}}\n")
+    for words in (["own.yaml"], ["--yaml_config=own.yaml"]):
+        r = dlrun("net.dlp", *words, "--dry_run", "--json")
+        found = json.loads(r.stdout)["configuration"] if r.returncode == 0 else {}
+        check(found.get("num_epochs") == 3 and found.get("start_lr") == 1e-4 and found.get("model") == "net.dl", r.said)
+    r = dlrun("net.dlp", "--dry_run", "--json")
+    found = json.loads(r.stdout)["configuration"] if r.returncode == 0 else {}
+    check(found.get("num_epochs") == 2 and found.get("start_lr") == 1e-2 and found.get("c") == 8, r.said)
+
+
+# What a run of net.dlp differs in, and how the message says it.
+DIFFERENT = [
+    (["--local_batch_size=2"], r"local_batch_size 4 \(here 2\);"),
+    (["--global_batch_size=6"], r"local_batch_size 4 \(here 6\);"),
+    (["--c=4"], r"c 8 \(here 4\);"),
+    (["--rate=0.25", "--c=9"], r"c 8 \(here 9\), rate 0.5 \(here 0.25\);"),
+    (["--amp_mode=bf16"], r"amp_mode none \(here bf16\);"),
+    (["--enable_amp"], r"amp_mode none \(here enable_amp true\);"),
+    (["--optimizer=sgd", "--momentum=0.9", "--nesterov"], r"optimizer adam \(here sgd\), momentum 0 \(here 0.9\), nesterov false"),
+    (["--lr_schedule=none"], r"lr_schedule warmup_cosine \(here none\);"),
+    (["--scheduler=reducelr"], r"lr_schedule warmup_cosine \(here scheduler reducelr\);"),
+    (["--lr_schedule=none", "--lr_warmup_epochs=1"], r"lr_schedule warmup_cosine \(here lr_warmup_epochs 1\);"),
+    (["--lr_schedule=[{start_epoch: 0, end_epoch: 1, multiplier: 0.5}]"], r"lr_schedule warmup_cosine \(here \[\{"),
+    (["--weight_decay=0.1", "--decay_norm_and_bias=false", "--clip_grad_norm=1", "--log_norms", "--optimizer=adagrad"], "and more;"),
+    (["--save_grads=it's.npz"], r"save_grads null \(here it's.npz\);"),
+    (["--device=cpu:generic"], r"compiled for cpu:\w+, and device is cpu:generic;"),
+]
+
+
+def command_of(said):
+    return re.search(r"compile one for (?:this run|it): (.*)$", said)
+
+
+def test_remedies():
+    """Each difference is refused in a sentence that says it; the command in it compiles a plan that this run takes."""
+    for args, pattern in drawn(DIFFERENT):
+        before = sorted(os.listdir(NODE))
+        r = dlrun("net.dlp", *args)
+        check(r.returncode == 3 and re.search(pattern, r.said), f"{args}: {r.returncode} {r.said}")
+        check(sorted(os.listdir(NODE)) == before, f"{args}: a refused run leaves nothing")
+        command = command_of(r.said)
+        if not check(command, f"{args}: no command: {r.said}"):
+            continue
+        shutil.copy(f"{HERE}/net.dlp", f"{HERE}/kept.dlp")
+        made = run(["sh", "-c", command[1]], where=HERE, env={**ENV, "PATH": f"{BUILD}/cli:{ENV['PATH']}"})
+        check(made.returncode == 0, f"{command[1]}: {made.said}")
+        shutil.copy(f"{HERE}/net.dlp", f"{NODE}/net.dlp")
+        r = dlrun("net.dlp", *args, "--dry_run")
+        check(r.returncode == 0, f"{args}, after {command[1]}: {r.said}")
+        os.replace(f"{HERE}/kept.dlp", f"{HERE}/net.dlp")
+        shutil.copy(f"{HERE}/net.dlp", f"{NODE}/net.dlp")
+    r = dlrun("net.dlp", env={**BARE, "DLC_SKIP": "fuse"})
+    check(r.returncode == 3 and ": DLC_SKIP=fuse dlc compile net.dl --yaml_config=net.yaml -o net.dlp" in r.said, r.said)
+
+
+def test_refused():
+    """Other files and other commands: a status and a sentence."""
+    shutil.copy(f"{HERE}/net.dl", f"{NODE}/other.dl")
+    for args, code, words in [
+            (["net.dlp", "other.dl"], 2, "one model at a time: net.dlp has its own, and other.dl is named"),
+            (["net.dlp", "--model=other.dl"], 2, "one model at a time"),
+            (["net.dlp", "net.dlp"], 2, "net.dlp is a plan"),
+            (["--model=net.dlp"], 2, "net.dlp is a plan"),
+            (["net.dlp", "--config=long"], 2, "net.dlp has no configuration 'long'; it has base"),
+            (["net.dlp", "--q=3"], 2, "unknown option '--q'"),
+            (["absent.dlp"], 4, "cannot open absent.dlp"),
+            (["net.dlp", "--save_weights=net.dlp"], 2, "net.dlp")]:
+        r = dlrun(*args)
+        check(r.returncode == code and words in r.said, f"{args}: {r.returncode} {r.said}")
+    for args in (["compile", "net.dlp"], ["bench", "net.dlp"]):
+        r = run([DLC, *args])
+        check(r.returncode == 2 and "net.dlp is a plan" in r.said, f"{args}: {r.returncode} {r.said}")
+    check(not os.path.exists(f"{NODE}/cache"), "what is refused leaves no cache")
+    r = run([DLRUN, "other.dl", "--dry_run", "--local_batch_size=4"], env={**ENV, "DLR_CACHE_DIR": f"{TMP}/cached"})
+    for name in os.listdir(f"{TMP}/cached"):
+        if name.endswith(".dlp"):
+            r = dlrun(f"{TMP}/cached/{name}")
+            check(r.returncode == 3 and "a plan without its model" in r.said, r.said)
+    os.chmod(f"{NODE}/net.dlp", 0o664)
+    r = dlrun("net.dlp")
+    check(r.returncode == 6 and "chmod go-w" in r.said, r.said)
+    os.chmod(f"{NODE}/net.dlp", 0o644)
+
+
+def dl_hash(data):
+    """dl_hash of ir/base/hash.c, seed 0."""
+    h, mask = 0xcbf29ce484222325, 2**64 - 1
+    for b in data:
+        h = (h ^ b) * 0x100000001b3 & mask
+    for factor in (0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53):
+        h = (h ^ h >> 33) * factor & mask
+    return h ^ h >> 33
+
+
+def altered(name, old, new):
+    """The plan with bytes replaced by as many others, and a checksum that fits."""
+    file = bytearray(pathlib.Path(f"{HERE}/net.dlp").read_bytes())
+    assert len(old) == len(new) and old in file, old
+    file[:] = file.replace(old, new)
+    file[24:32] = struct.pack("<Q", dl_hash(file[32:]))
+    pathlib.Path(f"{NODE}/{name}").write_bytes(file)
+
+
+def test_damaged():
+    whole = pathlib.Path(f"{HERE}/net.dlp").read_bytes()
+    for i, cut in enumerate((0, 7, 40, 300, len(whole) // 2, len(whole) - 1)):
+        pathlib.Path(f"{NODE}/cut.dlp").write_bytes(whole[:cut])
+        r = dlrun("cut.dlp")
+        check(r.returncode == 3 and re.search("cut.dlp is (damaged: it is cut short|not a plan)", r.said), f"{cut}: {r.returncode} {r.said}")
+    for at in (8, 33, 200, 900, len(whole) // 3, len(whole) - 9):
+        file = bytearray(whole)
+        file[at] ^= 0x55
+        pathlib.Path(f"{NODE}/cut.dlp").write_bytes(file)
+        r = dlrun("cut.dlp")
+        want = "is a plan of version" if at == 8 else "cut.dlp is damaged: its checksum"
+        check(r.returncode == 3 and want in r.said, f"{at}: {r.returncode} {r.said}")
+    text = b"conv(c, 3, pad=1) @a"
+    for name, old, new, code, words in [
+            ("model", text, b"conv(c, 1, pad=0) @a", 3, "builds other graphs of this model"),
+            ("fault", text, b"conv(c, 3, pad=1  @a", 3, ""),
+            ("configuration", b"num_epochs: 2", b"num_epochz: 2", 3, "net.dlp:"),
+            ("batch", b"local_batch_size: 4", b"local_batch_size: 5", 3, "local_batch_size 4 (here 5)"),
+            ("target", re.search(rb"cpu:[a-z]", whole)[0], b"cpx:a", 5, "this program has no such target; compile one for it: dlc")]:
+        altered("altered.dlp", old, new)
+        r = dlrun("altered.dlp")
+        check(r.returncode == code and words.replace("net.dlp", "altered.dlp") in r.said, f"{name}: {r.returncode} {r.said}")
+
+
+def test_target():
+    """A plan for a lesser CPU runs on this one, as it is."""
+    compile_plan("net.dl", "--yaml_config=net.yaml", "--target=cpu:generic", to="generic.dlp")
+    r = dlrun("generic.dlp", "--expdir=generic")
+    check(r.returncode == 0 and "cpu:generic; plan of generic.dlp" in r.stderr, r.said)
+    r = dlrun("generic.dlp", "--device=cuda:emulated")
+    check(r.returncode == 3 and "compiled for cpu:generic, and device is cuda:emulated" in r.said, r.said)
+    if "DLR_CUDA_EMULATOR" not in ENV:
+        return
+    compile_plan("net.dl", "--yaml_config=net.yaml", "--target=cuda:sm_90a:emulated", to="cuda.dlp")
+    r = dlrun("cuda.dlp", "--expdir=cuda")
+    check(r.returncode == 0 and "cuda:sm_90a:emulated; plan of cuda.dlp" in r.stderr, r.said)
+    r = dlrun("cuda.dlp", "--device=cpu")
+    check(r.returncode == 3 and "--target=cpu -o cuda.dlp" in r.said, r.said)
+
+
+def test_names():
+    """A configuration that names its model by a preset's name, and sets arguments by it; a batch that the model fixes."""
+    yaml = "preset: keras\nmodel: cnn\nlocal_batch_size: 2\nnum_epochs: 1\n"
+    pathlib.Path(f"{HERE}/named.yaml").write_text(yaml), pathlib.Path(f"{NODE}/named.yaml").write_text(yaml)
+    compile_plan("named.yaml", to="named.dlp")
+    for words in ([], ["named.yaml"]):
+        r = dlrun("named.dlp", *words, "--dry_run", "--json")
+        found = json.loads(r.stdout)["configuration"] if r.returncode == 0 else {}
+        check(found.get("dropout") == 0 and found.get("preset") == "keras", f"{words}: {r.said}")
+    pathlib.Path(f"{HERE}/fixed.dl").write_text(MODEL.replace("N, C", "N=6, C"))
+    compile_plan("fixed.dl", to="fixed.dlp")
+    r = dlrun("fixed.dlp", "--dry_run", "--json")
+    check(r.returncode == 0 and json.loads(r.stdout)["batch"] == 6, r.said)
+
+
+def test_ranks():
+    """Ranks that are data-parallel share a plan; others hold parts of their own."""
+    mpirun = mpi.find(BUILD, "openmpi") or mpi.find(BUILD, "mpich")
+    if not mpirun:
+        print("no MPI: plans of several ranks are not run")
+        return
+    compile_plan("net.dl", "--yaml_config=net.yaml", "--ranks=2", to="two.dlp")
+    env = {**mpi.environment(), **{k: v for k, v in BARE.items() if k.startswith("DLR")}}
+
+    def ranks(*args):
+        return run([mpirun, "-n", "2", DLRUN, *args], env=env)
+
+    r = ranks("two.dlp", "--expdir=ranks")
+    check(r.returncode == 0 and "plan of two.dlp" in r.stderr, r.stderr[-900:])
+    r = ranks("net.dlp", "--expdir=ranks")
+    check(r.returncode == 3 and "ranks 1 (here 2)" in r.stderr and "--yaml_config=net.yaml --ranks=2 -o net.dlp" in r.stderr, r.stderr[-900:])
+    r = dlrun("two.dlp")
+    check(r.returncode == 3 and "ranks 2 (here 1)" in r.said and "--ranks=2 --ranks=1 -o two.dlp" in r.said, r.said)
+    r = ranks("net.dlp", "--zero=1")
+    check(r.returncode == 3 and "with zero each rank runs programs of its own" in r.stderr, r.stderr[-900:])
+    check(not os.path.exists(f"{NODE}/cache"), "no rank compiles")
+
+
+prepare()
+test_trains()
+test_settings()
+test_remedies()
+test_refused()
+test_damaged()
+test_target()
+test_names()
+test_ranks()
+finish()
