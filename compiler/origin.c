@@ -1,6 +1,7 @@
 #include "compiler/origin.h"
 
 #include "compiler/recipe.h"
+#include "compiler/target/backend.h"
 #include "ir/base/foreign.h"
 #include "ir/base/hash.h"
 #include "ir/text/text.h"
@@ -236,5 +237,5 @@ bool dl_origin_check(const dl_plan *p, const char *path, const dl_session *s,
     bool ok = (same && !d.any) || fail_different(&d, p, path, err);
     dl_buf_free(&d.text), dl_buf_free(&d.words);
     dl_arena_free(arena);
-    return ok;
+    return ok && opt->target->backend->check(p, err);
 }

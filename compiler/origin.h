@@ -1,4 +1,4 @@
-/* What a plan's file was made from, and whether a run may use its programs.
+/* The origin of a plan's file, and whether a run may use its programs.
  *
  *     dl_plan_origin origin = dl_origin_of(arena, session, &opt, command);    before the
  * compilation dl_plan *p = dl_session_compile(session, &opt, &err); p->origin = origin,
@@ -20,8 +20,8 @@ dl_plan_origin dl_origin_of(dl_arena *arena, const dl_session *s, const dl_compi
 /* The model of such a plan, for dl_session_open_text; it points into the plan. */
 dl_model_text dl_origin_model(const dl_plan *p);
 /* Whether the plan from the file `path` holds the programs that this session would be compiled to
- * with these options. Errors (DL_INPUT): what differs, and the command that compiles a plan which
- * fits. */
+ * with these options, and their code can be loaded. Errors: DL_INPUT with what differs, and the
+ * command that compiles a plan which fits; DL_RESOURCE. */
 bool dl_origin_check(const dl_plan *p, const char *path, const dl_session *s,
                      const dl_compile_options *opt, dl_error *err);
 /* The command that compiled the plan with these words in addition ("--target=cpu"), and the file

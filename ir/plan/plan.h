@@ -178,7 +178,7 @@ typedef struct {
 /* One setting or argument of the model that determined the programs. */
 typedef struct {
     const char *key;   /* of the configuration: "amp_mode"; or the argument's name */
-    const char *is;    /* what it comes to: two plans of one kind are the same here */
+    const char *is;    /* its effect on the programs: equal where they are the same */
     const char *shown; /* its text in the configuration, for messages */
 } dl_plan_setting;
 

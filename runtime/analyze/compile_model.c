@@ -265,7 +265,7 @@ static bool check_options(const dl_config *c, const char *filter, dl_error *err)
            dl_fail(err, DL_USAGE, "--dump-after=%s: no such pass", after);
 }
 
-/* What a run needs to know of the plan that is going to be compiled. */
+/* The origin of the plan that is going to be compiled, by which dlrun uses it. */
 static dl_plan_origin origin_of(const dl_invocation *call, const dl_session *s,
                                 const dl_compile_options *opt) {
     static const char *const kept[] = {"target", "ranks", "rank", NULL};
