@@ -91,7 +91,8 @@ COMMANDS = {
     "check": ("dlc", ["check", MODEL]),
     "opt": ("dlc", ["opt", "--passes=simplify,layout,fuse,schedule,plan_memory", "tests/golden/passes/training_step.in.dlir"]),
     "dump": ("dlc", ["compile", MODEL, "--data_size=8", "--dump=kernel"]),
-    "compile": ("dlc", ["compile", MODEL, "--data_size=8", "-o", "{}/m.dlp"]),
+    "compile": ("dlc", ["compile", MODEL, "--data_size=8", "--local_batch_size=1", "-o", "{}/m.dlp"]),
+    "plan": ("dlrun", ["{}/given.dlp", "--log_to_wandb=false", "--expdir={}/run"]),
     "train": ("dlrun", [MODEL, *SMALL, "--expdir={}/run"]),
     "resume": ("dlrun", [MODEL, *SMALL, "--num_epochs=2", "--resume", "--expdir={}/run"]),
     "simulate": ("dldata", ["nbody", "--size=16", "-o", "{}/v.h5"]),
@@ -114,6 +115,11 @@ def prepare(name):
     folder.mkdir()
     (folder / "given.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) +
                                        b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }".ljust(117) + b"\n" + bytes(24))
+    if name == "plan":
+        done = subprocess.run([program("dlc"), "compile", MODEL, *SMALL, "-o", str(folder / "given.dlp")], env=environment(folder),
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"sweep: the plan of '{name}' is not compiled: {done.stderr}")
     if name in ("train", "resume"):  # the kernels are there: the compiler's own requests are not ours
         args = [a.format(folder) for a in COMMANDS["train"][1]]
         done = subprocess.run([program("dlrun"), *args], env=environment(folder), capture_output=True, text=True)
