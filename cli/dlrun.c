@@ -29,7 +29,7 @@ static const dl_option options[] = {
 };
 
 static const char usage[] =
-    "usage: dlrun [MODEL.dl] [FILE.yaml] [--config NAME] [--key=value...]\n\n"
+    "usage: dlrun [MODEL.dl | PLAN.dlp] [FILE.yaml] [--config NAME] [--key=value...]\n\n"
     "Trains a model; docs/guide/train.md tells the whole story.\n\n"
     "  dlrun --config tiny                         about a minute on two cores\n"
     "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it "
@@ -48,6 +48,8 @@ static const char usage[] =
     "(--help)\n"
     "  dlrun models/config/hello.yaml              a file that is one configuration, and names its "
     "model\n"
+    "  dlrun net.dlp                               a plan of `dlc compile -o`, where there is no "
+    "compiler\n"
     "  dlrun models/vit.dl --help                  all options and keys, the model's among them\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 8 "
     "another rank, "
