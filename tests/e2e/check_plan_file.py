@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "ranks"))
 import mpi  # noqa: E402
-from checks import ENV, TMP, check, drawn, finish  # noqa: E402
+from checks import ENV, TMP, check, finish  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN = f"{BUILD}/cli/dlc", f"{BUILD}/cli/dlrun"
@@ -143,7 +143,7 @@ def command_of(said):
 
 def test_remedies():
     """Each difference is refused in a sentence that says it; the command in it compiles a plan that this run takes."""
-    for args, pattern in drawn(DIFFERENT):
+    for args, pattern in DIFFERENT:
         before = sorted(os.listdir(NODE))
         r = dlrun("net.dlp", *args)
         check(r.returncode == 3 and re.search(pattern, r.said), f"{args}: {r.returncode} {r.said}")
