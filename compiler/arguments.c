@@ -1,6 +1,7 @@
 #include "compiler/arguments.h"
 
 #include "frontends/yaml/data_file.h"
+#include "ir/plan/plan.h"
 #include "ir/text/text.h"
 
 bool dl_arguments_check(const dl_model *m, dl_diags *diags) {
@@ -130,14 +131,29 @@ const dl_argument *dl_arguments_values(dl_arena *arena, const dl_config *c, cons
 
 /* ---- help ---- */
 
+/* The model's text: the one of a plan, or of the model's file. */
+static dl_source *source_of(dl_arena *arena, dl_config *c, dl_error *err) {
+    const char *file = dl_config_take_plan(c);
+    if (!file) {
+        const char *path = dl_config_take_model(c, err)
+                               ? dl_find_data_file(arena, dl_config_str(c, DL_KEY_model), err)
+                               : NULL;
+        return path ? dl_source_read(arena, path, err) : NULL;
+    }
+    const dl_plan *p = dl_plan_read(arena, file, err);
+    if (!p) return NULL;
+    const dl_plan_origin *o = &p->origin;
+    if (!o->text) return dl_fail(err, DL_INPUT, "%.200s is a plan without its model", file), NULL;
+    if (!dl_config_set(c, DL_KEY_model, o->path, err)) return NULL;
+    return dl_source_new(arena, o->path, o->text, strlen(o->text));
+}
+
 bool dl_arguments_of_model(dl_arena *arena, dl_config *c, dl_error *err) {
-    if (!dl_config_take_model(c, err)) return false;
-    const char *path = dl_find_data_file(arena, dl_config_str(c, DL_KEY_model), err);
-    dl_source *source = path ? dl_source_read(arena, path, err) : NULL;
+    dl_source *source = source_of(arena, c, err);
     if (!source) return false;
     dl_diags *diags = dl_diags_new(arena, source);
     const dl_model *m = dl_model_parse(arena, source, diags);
     if (!m || !dl_arguments_check(m, diags))
-        return dl_fail(err, DL_INPUT, "%s has faults: `dlc check` tells them", path);
+        return dl_fail(err, DL_INPUT, "%s has faults: `dlc check` tells them", source->name);
     return dl_arguments_declare(arena, c, m, source, err);
 }

@@ -17,7 +17,7 @@ bool dl_arguments_declare(dl_arena *arena, dl_config *c, const dl_model *m, cons
 const dl_argument *dl_arguments_values(dl_arena *arena, const dl_config *c, const dl_model *m,
                                        int *n);
 
-/* For --help: declares the arguments of the model that c's command line names. Errors: DL_USAGE,
- * DL_IO; DL_INPUT for a faulty model file. */
+/* For --help: declares the arguments of the model, or of the plan's, that c's command line names.
+ * Errors: DL_USAGE, DL_IO; DL_INPUT for a faulty model file. */
 bool dl_arguments_of_model(dl_arena *arena, dl_config *c, dl_error *err);
 #endif

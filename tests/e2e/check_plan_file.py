@@ -181,6 +181,8 @@ def test_refused():
         r = run([DLC, *args])
         check(r.returncode == 2 and "net.dlp is a plan" in r.said, f"{args}: {r.returncode} {r.said}")
     check(not os.path.exists(f"{NODE}/cache"), "what is refused leaves no cache")
+    r = dlrun("net.dlp", "--help")
+    check(r.returncode == 0 and re.search(r"Keys of the model net.dl .*\n +c +int +8\n", r.stdout), r.said)
     r = run([DLRUN, "other.dl", "--dry_run", "--local_batch_size=4"], env={**ENV, "DLR_CACHE_DIR": f"{TMP}/cached"})
     for name in os.listdir(f"{TMP}/cached"):
         if name.endswith(".dlp"):
