@@ -1,8 +1,12 @@
 #include "exports/export.h"
 
 #include "exports/export_command.h"
+#include "exports/pytorch/pytorch.h"
 
-static const dl_export_format *const formats[] = {NULL};
+static const dl_export_format *const formats[] = {
+    &dl_export_pytorch,
+    NULL,
+};
 
 static const dl_option options[] = {
     {"output", 'o', "OUT", "the file (onnx) or folder (c, pytorch) to make"},

@@ -1,0 +1,163 @@
+/* forward: statements from the graph's nodes, with the model's lines as comments. */
+#include "exports/pytorch/parts.h"
+
+enum { LONGEST_PART = 52 /* of an expression within another */, LONGEST_COMMENT = 110 };
+
+const char *dl_torch_device(torch_export *t) {
+    return dl_format(t->arena, "%s.device", t->text[t->e->input[0].var->value.id].s);
+}
+
+torch_text dl_torch_operand(torch_export *t, const dl_node *n, int i) {
+    return t->text[n->in[i]->id];
+}
+
+torch_text dl_torch_tensor(torch_export *t, const dl_node *n, int i) {
+    torch_text x = dl_torch_operand(t, n, i);
+    if (!x.is_number) return x;
+    return dl_torch_atom(t, "torch.tensor(%s, dtype=%s)", x.s,
+                         dl_torch_dtype(n->in[i]->type.dtype));
+}
+
+/* ---- statements ---- */
+
+/* The line of the model that a node stands on, as a comment, where it is another one. */
+static void put_line(torch_export *t, const dl_loc *loc) {
+    const dl_source *source = t->e->net->session->source;
+    if (!loc->line || loc->line == t->line || loc->line > source->lines.n) return;
+    size_t n;
+    const char *text = dl_source_line(source, loc->line, &n);
+    while (n && (*text == ' ' || *text == '\t')) text++, n--;
+    t->line = loc->line;
+    bool cut = n > LONGEST_COMMENT - 20;
+    if (cut) n = LONGEST_COMMENT - 20;
+    while (cut && n && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* within a character */
+    dl_putf(&t->body, "        # %d: ", loc->line);
+    for (size_t i = 0; i < n; i++)
+        dl_putn(&t->body, (unsigned char)text[i] < ' ' ? " " : text + i, 1);
+    dl_puts(&t->body, cut ? "...\n" : "\n");
+}
+
+static void assign(torch_export *t, dl_value *v, const char *name, const dl_loc *loc) {
+    put_line(t, loc);
+    dl_torch_put(&t->body, 8, dl_format(t->arena, "%s = %s", name, t->text[v->id].s));
+    t->text[v->id] = (torch_text){.s = name, .level = TORCH_ATOM, .is_name = true};
+}
+
+static const char *fresh(torch_export *t) {
+    for (;;) {
+        const char *name = dl_format(t->arena, "h%d", ++t->next_name);
+        if (!dl_torch_is_taken(t, name)) return name;
+    }
+}
+
+const char *dl_torch_named(torch_export *t, const dl_node *n, int i) {
+    dl_value *v = n->in[i];
+    if (t->text[v->id].is_number) t->text[v->id] = dl_torch_tensor(t, n, i);
+    if (!t->text[v->id].is_name) assign(t, v, fresh(t), &n->loc);
+    return t->text[v->id].s;
+}
+
+/* The output that a value is, if its name is free. */
+static const char *output_name(torch_export *t, const dl_value *v) {
+    for (int i = 0; i < t->e->n_outputs; i++)
+        if (t->e->output[i].value == v && !dl_torch_is_taken(t, t->e->output[i].name)) {
+            const char *name = dl_torch_name(t, t->e->output[i].name);
+            dl_torch_take(t, name);
+            return name;
+        }
+    return fresh(t);
+}
+
+/* Does the expression stay within that of its only reader? */
+static bool stays(const torch_export *t, const dl_node *n, torch_text x) {
+    const dl_uses *u = &t->uses[n->out[0].id];
+    if (x.is_name || x.is_number) return true;
+    return u->n == 1 && !u->results && strlen(x.s) <= LONGEST_PART &&
+           u->readers[0]->loc.line == n->loc.line;
+}
+
+/* Parameters that a layer holds have no expression: only the layer reads them. */
+static bool is_held(const torch_export *t, const dl_var *v) {
+    for (int i = 0; i < t->layers.n; i++) {
+        const torch_layer *l = &t->layers.at[i];
+        size_t n = strlen(l->path);
+        if (!l->refused && strncmp(l->path, v->name, n) == 0 && v->name[n] == '.') return true;
+    }
+    return false;
+}
+
+static bool put_node(torch_export *t, const dl_node *n) {
+    dl_value *v = &n->out[0];
+    const dl_uses *u = &t->uses[v->id];
+    const dl_var *var = dl_torch_var_of(v);
+    if ((!u->n && !u->results) || (var && is_held(t, var)) || dl_torch_is_no_affine(t, n))
+        return true;
+    torch_text x = dl_torch_rule_of(t, n);
+    if (!x.s) return false;
+    t->text[v->id] = x;
+    if (!stays(t, n, x)) assign(t, v, output_name(t, v), &n->loc);
+    return true;
+}
+
+/* ---- the statistics of the data ---- */
+
+static void put_input(torch_export *t, const dl_export_input *in) {
+    const char *name = t->text[in->var->value.id].s;
+    if (!in->record) return;
+    dl_torch_put(&t->body, 8,
+                 dl_format(t->arena, "%s = (%s - self.%s) / self.%s", name, name,
+                           dl_torch_statistic(t, name, "mean"),
+                           dl_torch_statistic(t, name, "deviation")));
+    if (in->record->replaces_nan)
+        dl_torch_put(&t->body, 8,
+                     dl_format(t->arena, "%s = torch.where(torch.isfinite(%s), %s, %s)", name, name,
+                               name,
+                               dl_torch_number(t, in->record->nan, in->var->value.type.dtype)));
+}
+
+static const char *output(torch_export *t, const dl_export_output *out) {
+    torch_text x = t->text[out->value->id];
+    if (x.is_number)
+        x = dl_torch_atom(t, "torch.tensor(%s, dtype=%s)", x.s,
+                          dl_torch_dtype(out->value->type.dtype));
+    if (!out->undo) return x.s;
+    return dl_format(t->arena, "%s * self.%s + self.%s", dl_torch_within(t, x, TORCH_PRODUCT),
+                     dl_torch_statistic(t, out->undo->name, "deviation"),
+                     dl_torch_statistic(t, out->undo->name, "mean"));
+}
+
+static void put_return(torch_export *t) {
+    const char *s = "return ";
+    for (int i = 0; i < t->e->n_outputs; i++)
+        s = dl_format(t->arena, "%s%s%s", s, i ? ", " : "", output(t, &t->e->output[i]));
+    dl_torch_put(&t->body, 8, s);
+}
+
+/* ---- variables ---- */
+
+static bool put_var(torch_export *t, const dl_var *v) {
+    const char *s;
+    switch (v->role) {
+    case DL_VAR_INPUT: return true;
+    case DL_VAR_PARAM:
+    case DL_VAR_STATE: s = dl_torch_path(t, v->name); break;
+    case DL_VAR_TABLE: s = dl_format(t->arena, "self.%s", dl_torch_table(t, v)); break;
+    default:
+        return dl_fail(t->err, DL_INPUT,
+                       "%s:%d:%d: error: PyTorch has no way to say '%s', a variable of role %s",
+                       v->loc.file ? v->loc.file : "?", v->loc.line, v->loc.column, v->name,
+                       dl_var_roles[v->role]);
+    }
+    t->text[v->value.id] = (torch_text){.s = s, .level = TORCH_ATOM, .is_name = true};
+    return true;
+}
+
+bool dl_torch_put_forward(torch_export *t) {
+    for (int i = 0; i < t->e->n_inputs; i++) put_input(t, &t->e->input[i]);
+    for (int i = 0; i < t->graph->vars.n; i++)
+        if (!is_held(t, t->graph->vars.at[i]) && !put_var(t, t->graph->vars.at[i])) return false;
+    for (int i = 0; i < t->graph->nodes.n; i++)
+        if (!put_node(t, t->graph->nodes.at[i])) return false;
+    put_return(t);
+    return true;
+}

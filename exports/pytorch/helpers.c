@@ -1,0 +1,61 @@
+/* The functions that a file may need, in Python. */
+#include "exports/pytorch/parts.h"
+
+static const char *const helpers[TORCH_NHELPS] = {
+    [TORCH_HELP_GROUP] =
+        "class Group(nn.Module):\n"
+        "    \"\"\"Modules, parameters and buffers under one name.\"\"\"\n\n"
+        "    def __init__(self, **members):\n"
+        "        super().__init__()\n"
+        "        for name, member in members.items():\n"
+        "            if isinstance(member, torch.Tensor) and not isinstance(member, "
+        "nn.Parameter):\n"
+        "                self.register_buffer(name, member)\n"
+        "            else:\n"
+        "                setattr(self, name, member)\n",
+    [TORCH_HELP_ATTENTION] =
+        "def attention(q, k, v, heads, causal=False):\n"
+        "    \"\"\"Scaled dot product attention of q [N, T, E] over k, v [N, S, E].\"\"\"\n"
+        "    q, k, v = (x.unflatten(-1, (heads, x.shape[-1] // heads)).transpose(1, 2) for x in "
+        "(q, k, v))\n"
+        "    if hasattr(F, \"scaled_dot_product_attention\"):\n"
+        "        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)\n"
+        "    else:  # PyTorch before 2.0\n"
+        "        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5\n"
+        "        if causal:\n"
+        "            later = torch.ones(scores.shape[-2:], dtype=torch.bool, "
+        "device=q.device).triu(1)\n"
+        "            scores = scores.masked_fill(later, float(\"-inf\"))\n"
+        "        y = F.softmax(scores, dim=-1) @ v\n"
+        "    return y.transpose(1, 2).flatten(2)\n",
+    [TORCH_HELP_GATHER] =
+        "def gather(x, dim, *index):\n"
+        "    \"\"\"x[index]; NaN, 0 or False where the index along dim is out of range.\"\"\"\n"
+        "    inside = (index[dim] >= 0) & (index[dim] < x.shape[dim])\n"
+        "    place = torch.where(inside, index[dim], torch.zeros_like(index[dim])).long()\n"
+        "    y = x[index[:dim] + (place,) + index[dim + 1 :]]\n"
+        "    return y.masked_fill(~inside, float(\"nan\") if y.is_floating_point() else 0)\n",
+    [TORCH_HELP_ALONG] =
+        "def along(x, dim, size, stride, start=0, div=1, outside=\"zero\"):\n"
+        "    \"\"\"Elements (i * stride + start) // div of x along dim, for i = 0 ... size - "
+        "1.\"\"\"\n"
+        "    i = torch.arange(size, device=x.device) * stride + start\n"
+        "    exact = (i % div == 0) | (outside != \"exact\")\n"
+        "    i, last = torch.div(i, div, rounding_mode=\"floor\"), x.shape[dim] - 1\n"
+        "    if outside == \"wrap\":\n"
+        "        i = i % (last + 1)\n"
+        "    elif outside == \"reflect\":\n"
+        "        i = i % max(2 * last, 1)\n"
+        "        i = torch.minimum(i, 2 * last - i)\n"
+        "    y = x.index_select(dim, i.clamp(0, last))\n"
+        "    if outside in (\"wrap\", \"reflect\", \"edge\"):\n"
+        "        return y\n"
+        "    gap = ~((i >= 0) & (i <= last) & exact).reshape([-1] + [1] * (x.dim() - dim - 1))\n"
+        "    return y.masked_fill(gap, {\"lowest\": float(\"-inf\"), \"nan\": "
+        "float(\"nan\")}.get(outside, 0))\n",
+};
+
+void dl_torch_put_helpers(const torch_export *t, dl_buf *to) {
+    for (int i = 0; i < TORCH_NHELPS; i++)
+        if (t->helps >> i & 1) dl_putf(to, "%s\n\n", helpers[i]);
+}
