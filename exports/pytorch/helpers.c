@@ -2,17 +2,17 @@
 #include "exports/pytorch/parts.h"
 
 static const char *const helpers[TORCH_NHELPS] = {
-    [TORCH_HELP_GROUP] =
-        "class Group(nn.Module):\n"
-        "    \"\"\"Modules, parameters and buffers under one name.\"\"\"\n\n"
-        "    def __init__(self, **members):\n"
-        "        super().__init__()\n"
-        "        for name, member in members.items():\n"
-        "            if isinstance(member, torch.Tensor) and not isinstance(member, "
-        "nn.Parameter):\n"
-        "                self.register_buffer(name, member)\n"
-        "            else:\n"
-        "                setattr(self, name, member)\n",
+    [TORCH_HELP_GROUP] = "class Group(nn.Module):\n"
+                         "    \"\"\"Modules, parameters and buffers under one name.\"\"\"\n\n"
+                         "    def __init__(self, /, **members):\n"
+                         "        super().__init__()\n"
+                         "        for name, member in members.items():\n"
+                         "            if isinstance(member, nn.Module):\n"
+                         "                self._modules[name] = member\n"
+                         "            elif isinstance(member, nn.Parameter):\n"
+                         "                self._parameters[name] = member\n"
+                         "            else:\n"
+                         "                self._buffers[name] = member\n",
     [TORCH_HELP_ATTENTION] =
         "def attention(q, k, v, heads, causal=False):\n"
         "    \"\"\"Scaled dot product attention of q [N, T, E] over k, v [N, S, E].\"\"\"\n"

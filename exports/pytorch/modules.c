@@ -68,6 +68,12 @@ void dl_torch_build_tree(torch_export *t) {
     find_lists(t, &t->root);
 }
 
+/* The dictionary of nn.Module that has members whose names cannot be attributes. */
+static const char *kind_of(const torch_member *m) {
+    if (!m->var) return "_modules";
+    return m->var->role == DL_VAR_PARAM ? "_parameters" : "_buffers";
+}
+
 const char *dl_torch_path(torch_export *t, const char *path) {
     const torch_member *at = &t->root;
     const char *text = "self";
@@ -78,15 +84,12 @@ const char *dl_torch_path(torch_export *t, const char *path) {
         for (int i = 0; i < at->members.n; i++)
             if (at->members.at[i]->name == name) next = at->members.at[i];
         DL_CHECK(next);
-        const char *kind = !next->var                        ? "_modules"
-                           : next->var->role == DL_VAR_PARAM ? "_parameters"
-                                                             : "_buffers";
         if (at->is_list)
             text = dl_format(t->arena, "%s[%s]", text, name);
         else if (dl_torch_is_attribute(name))
             text = dl_format(t->arena, "%s.%s", text, name);
         else
-            text = dl_format(t->arena, "%s.%s[\"%s\"]", text, kind, name);
+            text = dl_format(t->arena, "%s.%s[\"%s\"]", text, kind_of(next), name);
         at = next, s = dot ? dot + 1 : NULL;
     }
     return text;
@@ -149,12 +152,12 @@ void dl_torch_put_init(torch_export *t, dl_buf *to) {
     for (int i = 0; i < t->root.members.n; i++) {
         const torch_member *m = t->root.members.at[i];
         const char *value = made(t, m), *s;
-        if (m->var && m->var->role == DL_VAR_STATE)
+        if (!dl_torch_is_attribute(m->name))
+            s = dl_format(t->arena, "self.%s[\"%s\"] = %s", kind_of(m), m->name, value);
+        else if (m->var && m->var->role == DL_VAR_STATE)
             s = dl_format(t->arena, "self.register_buffer(\"%s\", %s)", m->name, value);
-        else if (dl_torch_is_attribute(m->name))
-            s = dl_format(t->arena, "self.%s = %s", m->name, value);
         else
-            s = dl_format(t->arena, "setattr(self, \"%s\", %s)", m->name, value);
+            s = dl_format(t->arena, "self.%s = %s", m->name, value);
         dl_torch_put(to, 8, s);
     }
 }

@@ -25,10 +25,10 @@ static const dl_graph *with_one_more(const dl_export *e, int64_t samples) {
     dl_session *s = e->net->session;
     dl_module *was = s->module;
     dl_error ignored = {0};
-    dl_axis_size size = {"N", samples + 1};
-    bool built = dl_session_predict(s, 1, &size, &ignored);
+    s->batch = samples + 1;
+    bool built = dl_session_predict(s, 0, NULL, &ignored);
     const dl_graph *g = built ? s->module->graphs.at[0] : NULL;
-    s->module = was;
+    s->module = was, s->batch = samples;
     return g && is_alike(e->graph, g) ? g : NULL;
 }
 
