@@ -56,7 +56,7 @@ torch_text dl_torch_slice(torch_export *t, const dl_node *n, const char *word) {
     return range ? indexed(t, dl_torch_tensor(t, n, 0), axis, range) : dl_torch_same(t, n, word);
 }
 
-/* Of a slice that nobody else reads it is one element: x[:, 2]. */
+/* One element, x[:, 2], where nobody else reads the slice. */
 torch_text dl_torch_squeeze(torch_export *t, const dl_node *n, const char *word) {
     const dl_node *from = n->in[0]->def;
     torch_text x = dl_torch_tensor(t, n, 0);

@@ -28,11 +28,15 @@ static const char *window(torch_export *t, const char *name, int n, const int64_
     return is_default ? "" : dl_format(t->arena, ", %s=%s", name, dl_torch_ints(t, n, v));
 }
 
+bool dl_torch_is_convolution(const dl_node *n) {
+    return n->op == dl_op_making(DL_TENSOR_Y) || n->op == dl_op_making(DL_TENSOR_X);
+}
+
 static const char *convolution(torch_export *t, const dl_node *n, bool bias) {
     dl_windows w = dl_node_windows(n);
     const dl_type *k = &n->in[1]->type;
     int64_t kernel[3], none[3] = {0}, extra[3] = {0};
-    bool transposed = n->op == DL_OP_conv_grad_input;
+    bool transposed = n->op == dl_op_making(DL_TENSOR_X);
     for (int i = 0; i < w.n; i++) {
         kernel[i] = k->axis[i + 2].size;
         if (transposed)
@@ -95,11 +99,11 @@ static const char *linear(torch_export *t, const dl_node *n, bool bias) {
 const char *dl_torch_constructor(torch_export *t, const dl_node *n, bool bias, const char **path,
                                  int *parameters) {
     *parameters = bias ? 2 : 1;
-    switch (n->op) {
-    case DL_OP_conv:
-    case DL_OP_conv_grad_input:
+    if (dl_torch_is_convolution(n)) {
         *path = path_of(n->in[1], "weight");
         return *path ? convolution(t, n, bias) : NULL;
+    }
+    switch (n->op) {
     case DL_OP_linear:
         *path = path_of(n->in[1], "weight");
         return *path ? linear(t, n, bias) : NULL;

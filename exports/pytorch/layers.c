@@ -25,7 +25,7 @@ static const char *channels_of(const dl_node *n) {
 }
 
 static bool can_have_bias(const dl_node *n) {
-    return n->op == DL_OP_conv || n->op == DL_OP_conv_grad_input || n->op == DL_OP_linear;
+    return dl_torch_is_convolution(n) || n->op == DL_OP_linear;
 }
 
 /* The layer's node whose bias an addition adds; NULL: another addition. */

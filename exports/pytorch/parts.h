@@ -115,6 +115,9 @@ const dl_var *dl_torch_var_of(const dl_value *v);
 const char *dl_torch_constructor(torch_export *t, const dl_node *n, bool bias, const char **path,
                                  int *parameters);
 
+/* A convolution, or a transposed one. */
+bool dl_torch_is_convolution(const dl_node *n);
+
 /* ---- modules.c ---- */
 void dl_torch_build_tree(torch_export *t);
 /* Writes the statements of __init__ that make modules and parameters. */

@@ -105,7 +105,7 @@ def model(text, name="m.dl"):
 
 
 if "models" in parts:
-    unet = compare(ROOT / "models/unet.dl", "--data_size=64")
+    unet = compare(ROOT / "models/unet.dl", "--full_scale=false", "--data_size=32")
     check("self.conv_down1 = nn.ModuleList([nn.Conv3d(4, 64, 4, stride=2, padding=1)])" in unet, "layers are those of torch.nn")
     compare(ROOT / "models/resunet.dl", "--data_size=32")
     compare(ROOT / "models/resnet.dl", "--input_shape=[64,64,3]")
