@@ -4,6 +4,7 @@
 enum { LONGEST_PART = 52 /* of an expression within another */, LONGEST_COMMENT = 110 };
 
 const char *dl_torch_device(torch_export *t) {
+    if (!t->e->n_inputs) return "next(self.parameters()).device";
     return dl_format(t->arena, "%s.device", t->text[t->e->input[0].var->value.id].s);
 }
 
@@ -11,11 +12,15 @@ torch_text dl_torch_operand(torch_export *t, const dl_node *n, int i) {
     return t->text[n->in[i]->id];
 }
 
+static torch_text as_tensor(torch_export *t, torch_text number, dl_dtype dtype) {
+    return dl_torch_atom(t, "torch.tensor(%s, dtype=%s, device=%s)", number.s,
+                         dl_torch_dtype(dtype), dl_torch_device(t));
+}
+
 torch_text dl_torch_tensor(torch_export *t, const dl_node *n, int i) {
     torch_text x = dl_torch_operand(t, n, i);
     if (!x.is_number) return x;
-    return dl_torch_atom(t, "torch.tensor(%s, dtype=%s)", x.s,
-                         dl_torch_dtype(n->in[i]->type.dtype));
+    return as_tensor(t, x, n->in[i]->type.dtype);
 }
 
 /* ---- statements ---- */
@@ -117,9 +122,7 @@ static void put_input(torch_export *t, const dl_export_input *in) {
 
 static const char *output(torch_export *t, const dl_export_output *out) {
     torch_text x = t->text[out->value->id];
-    if (x.is_number)
-        x = dl_torch_atom(t, "torch.tensor(%s, dtype=%s)", x.s,
-                          dl_torch_dtype(out->value->type.dtype));
+    if (x.is_number) x = as_tensor(t, x, out->value->type.dtype);
     if (!out->undo) return x.s;
     return dl_format(t->arena, "%s * self.%s + self.%s", dl_torch_within(t, x, TORCH_PRODUCT),
                      dl_torch_statistic(t, out->undo->name, "deviation"),

@@ -104,6 +104,11 @@ torch_text dl_torch_same(torch_export *t, const dl_node *n, const char *word) {
     return dl_torch_operand(t, n, 0);
 }
 
+torch_text dl_torch_cast(torch_export *t, const dl_node *n, const char *word) {
+    bool alike = n->in[0]->type.dtype == n->out[0].type.dtype;
+    return alike ? dl_torch_same(t, n, word) : dl_torch_say(t, n, word);
+}
+
 torch_text dl_torch_prefix(torch_export *t, const dl_node *n, const char *word) {
     torch_text x = dl_torch_operand(t, n, 0);
     if (x.is_number && *word == '~') x = dl_torch_tensor(t, n, 0);
@@ -129,6 +134,8 @@ torch_text dl_torch_infix(torch_export *t, const dl_node *n, const char *word) {
     torch_level level = level_of(word);
     torch_text a = aligned(t, n, 0), b = aligned(t, n, 1);
     if (a.is_number && b.is_number) a = dl_torch_tensor(t, n, 0);
+    if (level == TORCH_SUM && *word == '+' && b.is_number && *b.s == '-')
+        word = "-", b = dl_torch_atom(t, "%s", b.s + 1);
     bool binds_left = level != TORCH_POWER && level != TORCH_TEST;
     const char *left = dl_torch_within(t, a, binds_left ? level : level + 1),
                *right = dl_torch_within(t, b, level + 1);
@@ -149,8 +156,10 @@ torch_text dl_torch_select(torch_export *t, const dl_node *n, const char *word) 
     (void)word;
     torch_text c = aligned(t, n, 0), a = aligned(t, n, 1), b = aligned(t, n, 2);
     if (c.is_number) c = dl_torch_tensor(t, n, 0);
-    if (a.is_number && b.is_number) a = dl_torch_tensor(t, n, 1);
-    return dl_torch_atom(t, "torch.where(%s, %s, %s)", c.s, a.s, b.s);
+    torch_text y = dl_torch_atom(t, "torch.where(%s, %s, %s)", c.s, a.s, b.s);
+    dl_dtype made = n->out[0].type.dtype; /* of two numbers PyTorch makes float32 or int64 */
+    if (!a.is_number || !b.is_number || made == DL_F32 || made == DL_I64) return y;
+    return dl_torch_atom(t, "%s.to(%s)", y.s, dl_torch_dtype(made));
 }
 
 torch_text dl_torch_clamp(torch_export *t, const dl_node *n, const char *word) {

@@ -37,6 +37,7 @@ const char *dl_torch_number(torch_export *t, double v, dl_dtype dtype) {
     if (!isfinite(v))
         return isnan(v) ? "float(\"nan\")" : v > 0 ? "float(\"inf\")" : "float(\"-inf\")";
     if (!dl_dtype_is_float(dtype)) return dl_format(t->arena, "%lld", (long long)v);
+    if (v == rint(v) && fabs(v) < 1e6) return dl_format(t->arena, "%.1f", v);
     dl_buf b = {0};
     dl_put_double(&b, v);
     if (!strpbrk(b.at, ".e")) dl_puts(&b, ".0");
