@@ -1,7 +1,12 @@
 /* forward: statements from the graph's nodes, with the model's lines as comments. */
+#include <ctype.h>
+
 #include "exports/pytorch/parts.h"
 
-enum { LONGEST_PART = 52 /* of an expression within another */, LONGEST_COMMENT = 110 };
+enum {
+    LONGEST_PART = 52 /* of an expression within another */,
+    LONGEST_LINE = 90 /* of the model, in a comment */
+};
 
 const char *dl_torch_device(torch_export *t) {
     if (!t->e->n_inputs) return "next(self.parameters()).device";
@@ -25,26 +30,24 @@ torch_text dl_torch_tensor(torch_export *t, const dl_node *n, int i) {
 
 /* ---- statements ---- */
 
-/* The line of the model that a node stands on, as a comment, where it is another one. */
-static void put_line(torch_export *t, const dl_loc *loc) {
+void dl_torch_put_line(torch_export *t, int line, int indent) {
     const dl_source *source = t->e->net->session->source;
-    if (!loc->line || loc->line == t->line || loc->line > source->lines.n) return;
+    if (!line || line == t->line || line > source->lines.n) return;
     size_t n;
-    const char *text = dl_source_line(source, loc->line, &n);
+    const char *text = dl_source_line(source, line, &n);
     while (n && (*text == ' ' || *text == '\t')) text++, n--;
-    t->line = loc->line;
-    bool cut = n > LONGEST_COMMENT - 20;
-    if (cut) n = LONGEST_COMMENT - 20;
+    t->line = line;
+    bool cut = n > LONGEST_LINE;
+    if (cut) n = LONGEST_LINE;
     while (cut && n && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* within a character */
-    dl_putf(&t->body, "        # %d: ", loc->line);
+    dl_putf(&t->body, "%*s# %d: ", indent, "", line);
     for (size_t i = 0; i < n; i++)
         dl_putn(&t->body, (unsigned char)text[i] < ' ' ? " " : text + i, 1);
     dl_puts(&t->body, cut ? "...\n" : "\n");
 }
 
 static void assign(torch_export *t, dl_value *v, const char *name, const dl_loc *loc) {
-    put_line(t, loc);
-    dl_torch_put(&t->body, 8, dl_format(t->arena, "%s = %s", name, t->text[v->id].s));
+    dl_push(t->arena, &t->statements, (torch_statement){name, t->text[v->id].s, loc->line});
     t->text[v->id] = (torch_text){.s = name, .level = TORCH_ATOM, .is_name = true};
 }
 
@@ -73,11 +76,18 @@ static const char *output_name(torch_export *t, const dl_value *v) {
     return fresh(t);
 }
 
+/* The length of an expression, whose numbers count one each: repeated blocks are cut alike. */
+static int length_of(const char *s) {
+    int n = 0;
+    for (; *s; s++) n += !isdigit((unsigned char)*s) || !isdigit((unsigned char)s[1]);
+    return n;
+}
+
 /* Does the expression stay within that of its only reader? */
 static bool stays(const torch_export *t, const dl_node *n, torch_text x) {
     const dl_uses *u = &t->uses[n->out[0].id];
     if (x.is_name || x.is_number) return true;
-    return u->n == 1 && !u->results && strlen(x.s) <= LONGEST_PART &&
+    return u->n == 1 && !u->results && length_of(x.s) <= LONGEST_PART &&
            u->readers[0]->loc.line == n->loc.line;
 }
 
@@ -129,11 +139,11 @@ static const char *output(torch_export *t, const dl_export_output *out) {
                      dl_torch_statistic(t, out->undo->name, "mean"));
 }
 
-static void put_return(torch_export *t) {
+static const char *return_of(torch_export *t) {
     const char *s = "return ";
     for (int i = 0; i < t->e->n_outputs; i++)
         s = dl_format(t->arena, "%s%s%s", s, i ? ", " : "", output(t, &t->e->output[i]));
-    dl_torch_put(&t->body, 8, s);
+    return s;
 }
 
 /* ---- variables ---- */
@@ -161,6 +171,6 @@ bool dl_torch_put_forward(torch_export *t) {
         if (!is_held(t, t->graph->vars.at[i]) && !put_var(t, t->graph->vars.at[i])) return false;
     for (int i = 0; i < t->graph->nodes.n; i++)
         if (!put_node(t, t->graph->nodes.at[i])) return false;
-    put_return(t);
+    dl_torch_put_statements(t, return_of(t));
     return true;
 }

@@ -95,6 +95,21 @@ const char *dl_torch_path(torch_export *t, const char *path) {
     return text;
 }
 
+static int list_size(torch_export *t, const torch_member *m, const char *path, const char *want) {
+    for (int i = 0; i < m->members.n; i++) {
+        const torch_member *one = m->members.at[i];
+        const char *name = *path ? dl_format(t->arena, "%s.%s", path, one->name) : one->name;
+        if (one->is_list && strcmp(dl_torch_path(t, name), want) == 0) return one->members.n;
+        int n = one->members.n && !one->layer ? list_size(t, one, name, want) : 0;
+        if (n) return n;
+    }
+    return 0;
+}
+
+int dl_torch_list_size(torch_export *t, const char *path) {
+    return list_size(t, &t->root, "", path);
+}
+
 /* ---- __init__ ---- */
 
 static const char *zeros(torch_export *t, const dl_var *v) {

@@ -56,6 +56,12 @@ typedef enum {
     TORCH_NHELPS
 } torch_help;
 
+/* "name = text", from a line of the model (0: none). */
+typedef struct {
+    const char *name, *text;
+    int line;
+} torch_statement;
+
 typedef struct {
     const dl_export *e;
     dl_arena *arena;
@@ -69,11 +75,12 @@ typedef struct {
     const char *base;          /* the model's class */
     DL_ARRAY(torch_layer) layers;
     torch_member root;
-    DL_ARRAY(const char *) taken; /* names of Python's variables */
-    unsigned helps;               /* bits of torch_help */
-    bool reads_samples;           /* an expression has `n` */
-    dl_buf body;                  /* of forward */
-    int line;                     /* of the model, of the last statement */
+    DL_ARRAY(const char *) taken;         /* names of Python's variables */
+    unsigned helps;                       /* bits of torch_help */
+    bool reads_samples;                   /* an expression has `n` */
+    DL_ARRAY(torch_statement) statements; /* of forward */
+    dl_buf body;                          /* the same as text */
+    int line;                             /* of the model, of the last statement */
     int next_name;
 } torch_export;
 
@@ -124,6 +131,8 @@ void dl_torch_build_tree(torch_export *t);
 void dl_torch_put_init(torch_export *t, dl_buf *to);
 /* "self.blocks[0].attn.proj" */
 const char *dl_torch_path(torch_export *t, const char *path);
+/* The number of modules of a list: "self.blocks". */
+int dl_torch_list_size(torch_export *t, const char *path);
 
 /* ---- buffers.c ---- */
 /* The buffer of a table, or of an array's statistics ("mean", "deviation"). */
@@ -142,8 +151,14 @@ torch_text dl_torch_operand(torch_export *t, const dl_node *n, int i);
 torch_text dl_torch_tensor(torch_export *t, const dl_node *n, int i);
 /* The operand's name: it is assigned to one where it has none. */
 const char *dl_torch_named(torch_export *t, const dl_node *n, int i);
+/* Writes the comment of a line of the model, if it is another one. */
+void dl_torch_put_line(torch_export *t, int line, int indent);
 /* The device of the first input. */
 const char *dl_torch_device(torch_export *t);
+
+/* ---- blocks.c ---- */
+/* Writes the statements, and `end` after them. */
+void dl_torch_put_statements(torch_export *t, const char *end);
 
 /* ---- sizes.c ---- */
 /* A number that is `now` with the graph's samples and `then` with one more: "6", "n", "n * 6". */

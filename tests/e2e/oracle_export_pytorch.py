@@ -115,7 +115,7 @@ if "models" in parts:
     compare(ROOT / "models/cnn_regressor.dl", "--data_size=32")
     shutil.copy(ROOT / "models/vit.dl", place / "vit.dl")  # away from its configuration, whose data have statistics
     vit = compare(place / "vit.dl", "--img_size=[16,32]", "--depth=3", "--embed_dim=32")
-    check("for _ in range(3)])" in vit and "attention(" in vit, "equal blocks are one line")
+    check("for _ in range(3)" in vit and "for block in self.blocks:\n" in vit and vit.count("attention(") == 2, "equal blocks are a loop")
     alone = {"cancelling_bias"}  # mixes samples, of which predict has one at a time
     not_predicted = {"kinks", "seeded", "language"}  # of a target; of inputs that dlrun does not serve
     for path in sorted((ROOT / "tests/data").glob("**/*.dl")):
