@@ -38,18 +38,6 @@ static const dl_export_format *find_format(const char *name, dl_error *err) {
     return NULL;
 }
 
-bool dl_export_refuse(const dl_node *n, const char *format, dl_error *err) {
-    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s has no way to say '%s'",
-                   n->loc.file ? n->loc.file : "?", n->loc.line, n->loc.column, format,
-                   dl_ops[n->op].name);
-}
-
-int dl_export_scale_axis(const dl_type *t) {
-    for (int k = 1; k < t->rank; k++)
-        if (strcmp(t->axis[k].name, "C") == 0) return k;
-    return t->rank > 1 ? 1 : -1;
-}
-
 /* Pictures are read and scaled by their loaders, whose work is no part of a network. */
 static void warn_of_pictures(const dl_export *e) {
     const char *loader = e->net->data.loader;

@@ -41,8 +41,16 @@ typedef struct {
 } dl_export_format;
 
 /* Refuses a node that a format cannot say: "net.dl:3:5: error: ONNX has no ..." */
-bool dl_export_refuse(const dl_node *n, const char *format, dl_error *err);
+static inline bool dl_export_refuse(const dl_node *n, const char *format, dl_error *err) {
+    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s has no way to say '%s'",
+                   n->loc.file ? n->loc.file : "?", n->loc.line, n->loc.column, format,
+                   dl_ops[n->op].name);
+}
 /* The axis of an array by which its record gives statistics: C, or else the first after N; -1: it
  * has none. */
-int dl_export_scale_axis(const dl_type *type);
+static inline int dl_export_scale_axis(const dl_type *t) {
+    for (int k = 1; k < t->rank; k++)
+        if (strcmp(t->axis[k].name, "C") == 0) return k;
+    return t->rank > 1 ? 1 : -1;
+}
 #endif

@@ -1,11 +1,16 @@
-/* Repeated blocks as loops: statements that differ by the index into one list of modules, and by
- * the value that each block hands on to the next. */
+/* The text of statements, with the model's lines as comments. Repeated blocks are loops: statements
+ * that differ by the index into one list of modules, and by the value that each block hands on to
+ * the next. */
 #include <ctype.h>
 #include <stdlib.h>
 
 #include "exports/pytorch/parts.h"
 
-enum { LONGEST_BLOCK = 80, FEWEST_SAVED = 4 /* statements */ };
+enum {
+    LONGEST_BLOCK = 80, /* statements */
+    FEWEST_SAVED = 4,
+    LONGEST_LINE = 90 /* of the model, in a comment */
+};
 
 /* A run of equal blocks: `count` blocks of `length` statements from `first` on. */
 typedef struct {
@@ -151,6 +156,23 @@ static const char *in_loop(torch_export *t, const run *r, const char *text, cons
     return made_text;
 }
 
+/* The comment of a line of the model, if it is another one. */
+static void put_line(torch_export *t, int line, int indent) {
+    const dl_source *source = t->e->net->session->source;
+    if (!line || line == t->line || line > source->lines.n) return;
+    size_t n;
+    const char *text = dl_source_line(source, line, &n);
+    while (n && (*text == ' ' || *text == '\t')) text++, n--;
+    t->line = line;
+    bool cut = n > LONGEST_LINE;
+    if (cut) n = LONGEST_LINE;
+    while (cut && n && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* within a character */
+    dl_putf(&t->body, "%*s# %d: ", indent, "", line);
+    for (size_t i = 0; i < n; i++)
+        dl_putn(&t->body, (unsigned char)text[i] < ' ' ? " " : text + i, 1);
+    dl_puts(&t->body, cut ? "...\n" : "\n");
+}
+
 static void put_loop(torch_export *t, const run *r) {
     const char *block = dl_torch_name(t, "block"), *result = made(r, r->count - 1, r->length - 1),
                *list = dl_strndup(t->arena, r->list, r->list_n);
@@ -160,7 +182,7 @@ static void put_loop(torch_export *t, const run *r) {
     dl_torch_put(&t->body, 8, dl_format(t->arena, "for %s in %s:", block, list));
     for (int i = 0; i < r->length; i++) {
         const torch_statement *s = &t->statements.at[r->first + i];
-        dl_torch_put_line(t, s->line, 12);
+        put_line(t, s->line, 12);
         const char *name = i == r->length - 1 ? result : s->name;
         dl_torch_put(&t->body, 12,
                      dl_format(t->arena, "%s = %s", name, in_loop(t, r, s->text, block, result)));
@@ -188,7 +210,7 @@ void dl_torch_put_statements(torch_export *t, const char *end) {
             continue;
         }
         const torch_statement *s = &t->statements.at[i++];
-        dl_torch_put_line(t, s->line, 8);
+        put_line(t, s->line, 8);
         dl_torch_put(&t->body, 8, dl_format(t->arena, "%s = %s", s->name, s->text));
     }
     dl_torch_put(&t->body, 8, end);

@@ -3,67 +3,9 @@
 
 #include "exports/pytorch/parts.h"
 
-enum {
-    LONGEST_PART = 52 /* of an expression within another */,
-    LONGEST_LINE = 90 /* of the model, in a comment */
-};
-
-const char *dl_torch_device(torch_export *t) {
-    if (!t->e->n_inputs) return "next(self.parameters()).device";
-    return dl_format(t->arena, "%s.device", t->text[t->e->input[0].var->value.id].s);
-}
-
-torch_text dl_torch_operand(torch_export *t, const dl_node *n, int i) {
-    return t->text[n->in[i]->id];
-}
-
-static torch_text as_tensor(torch_export *t, torch_text number, dl_dtype dtype) {
-    return dl_torch_atom(t, "torch.tensor(%s, dtype=%s, device=%s)", number.s,
-                         dl_torch_dtype(dtype), dl_torch_device(t));
-}
-
-torch_text dl_torch_tensor(torch_export *t, const dl_node *n, int i) {
-    torch_text x = dl_torch_operand(t, n, i);
-    if (!x.is_number) return x;
-    return as_tensor(t, x, n->in[i]->type.dtype);
-}
+enum { LONGEST_PART = 52 /* of an expression within another */ };
 
 /* ---- statements ---- */
-
-void dl_torch_put_line(torch_export *t, int line, int indent) {
-    const dl_source *source = t->e->net->session->source;
-    if (!line || line == t->line || line > source->lines.n) return;
-    size_t n;
-    const char *text = dl_source_line(source, line, &n);
-    while (n && (*text == ' ' || *text == '\t')) text++, n--;
-    t->line = line;
-    bool cut = n > LONGEST_LINE;
-    if (cut) n = LONGEST_LINE;
-    while (cut && n && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* within a character */
-    dl_putf(&t->body, "%*s# %d: ", indent, "", line);
-    for (size_t i = 0; i < n; i++)
-        dl_putn(&t->body, (unsigned char)text[i] < ' ' ? " " : text + i, 1);
-    dl_puts(&t->body, cut ? "...\n" : "\n");
-}
-
-static void assign(torch_export *t, dl_value *v, const char *name, const dl_loc *loc) {
-    dl_push(t->arena, &t->statements, (torch_statement){name, t->text[v->id].s, loc->line});
-    t->text[v->id] = (torch_text){.s = name, .level = TORCH_ATOM, .is_name = true};
-}
-
-static const char *fresh(torch_export *t) {
-    for (;;) {
-        const char *name = dl_format(t->arena, "h%d", ++t->next_name);
-        if (!dl_torch_is_taken(t, name)) return name;
-    }
-}
-
-const char *dl_torch_named(torch_export *t, const dl_node *n, int i) {
-    dl_value *v = n->in[i];
-    if (t->text[v->id].is_number) t->text[v->id] = dl_torch_tensor(t, n, i);
-    if (!t->text[v->id].is_name) assign(t, v, fresh(t), &n->loc);
-    return t->text[v->id].s;
-}
 
 /* The output that a value is, if its name is free. */
 static const char *output_name(torch_export *t, const dl_value *v) {
@@ -73,7 +15,7 @@ static const char *output_name(torch_export *t, const dl_value *v) {
             dl_torch_take(t, name);
             return name;
         }
-    return fresh(t);
+    return dl_torch_fresh(t);
 }
 
 /* The length of an expression, whose numbers count one each: repeated blocks are cut alike. */
@@ -110,7 +52,7 @@ static bool put_node(torch_export *t, const dl_node *n) {
     torch_text x = dl_torch_rule_of(t, n);
     if (!x.s) return false;
     t->text[v->id] = x;
-    if (!stays(t, n, x)) assign(t, v, output_name(t, v), &n->loc);
+    if (!stays(t, n, x)) dl_torch_assign(t, v, output_name(t, v), &n->loc);
     return true;
 }
 
@@ -132,7 +74,7 @@ static void put_input(torch_export *t, const dl_export_input *in) {
 
 static const char *output(torch_export *t, const dl_export_output *out) {
     torch_text x = t->text[out->value->id];
-    if (x.is_number) x = as_tensor(t, x, out->value->type.dtype);
+    if (x.is_number) x = dl_torch_as_tensor(t, x, out->value->type.dtype);
     if (!out->undo) return x.s;
     return dl_format(t->arena, "%s * self.%s + self.%s", dl_torch_within(t, x, TORCH_PRODUCT),
                      dl_torch_statistic(t, out->undo->name, "deviation"),

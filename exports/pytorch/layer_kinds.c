@@ -2,6 +2,12 @@
 #include "exports/pytorch/parts.h"
 #include "ir/relation.h"
 
+const dl_var *dl_torch_var_of(const dl_value *v) {
+    while (v->def && v->def->op == DL_OP_rename) v = v->def->in[0];
+    bool kept = v->var && (v->var->role == DL_VAR_PARAM || v->var->role == DL_VAR_STATE);
+    return kept ? v->var : NULL;
+}
+
 /* "blocks.0.attn" of the parameter "blocks.0.attn.weight"; NULL: another value. */
 static const char *path_of(const dl_value *v, const char *role) {
     const dl_var *var = dl_torch_var_of(v);

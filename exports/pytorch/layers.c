@@ -2,12 +2,6 @@
  * nodes alone of this kind read. */
 #include "exports/pytorch/parts.h"
 
-const dl_var *dl_torch_var_of(const dl_value *v) {
-    while (v->def && v->def->op == DL_OP_rename) v = v->def->in[0];
-    bool kept = v->var && (v->var->role == DL_VAR_PARAM || v->var->role == DL_VAR_STATE);
-    return kept ? v->var : NULL;
-}
-
 /* The readers of a value, through renames. */
 static int count_readers(const torch_export *t, const dl_value *v) {
     const dl_uses *u = &t->uses[v->id];

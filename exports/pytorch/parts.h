@@ -113,10 +113,10 @@ void dl_torch_find_layers(torch_export *t);
 const torch_layer *dl_torch_layer_of(torch_export *t, const dl_node *n);
 /* Whether an addition is that of a layer's bias, which the layer does itself. */
 bool dl_torch_is_bias(torch_export *t, const dl_node *n);
-/* The parameter or state that a value is, under whatever axis names; NULL: another value. */
-const dl_var *dl_torch_var_of(const dl_value *v);
 
 /* ---- layer_kinds.c ---- */
+/* The parameter or state that a value is, under whatever axis names; NULL: another value. */
+const dl_var *dl_torch_var_of(const dl_value *v);
 /* The constructor of the layer that could apply a node, if it is one, with the path of its
  * parameters, and how many it has; NULL: none could. */
 const char *dl_torch_constructor(torch_export *t, const dl_node *n, bool bias, const char **path,
@@ -146,13 +146,17 @@ void dl_torch_put_helpers(const torch_export *t, dl_buf *to);
 /* ---- forward.c ---- */
 /* Writes the statements of forward. */
 bool dl_torch_put_forward(torch_export *t);
+
+/* ---- values.c ---- */
 /* The expression of an operand; as a tensor where it is a number. */
 torch_text dl_torch_operand(torch_export *t, const dl_node *n, int i);
 torch_text dl_torch_tensor(torch_export *t, const dl_node *n, int i);
+torch_text dl_torch_as_tensor(torch_export *t, torch_text number, dl_dtype dtype);
 /* The operand's name: it is assigned to one where it has none. */
 const char *dl_torch_named(torch_export *t, const dl_node *n, int i);
-/* Writes the comment of a line of the model, if it is another one. */
-void dl_torch_put_line(torch_export *t, int line, int indent);
+/* Adds the statement that assigns a value's expression, which is the name from there on. */
+void dl_torch_assign(torch_export *t, dl_value *v, const char *name, const dl_loc *loc);
+const char *dl_torch_fresh(torch_export *t); /* a name: h1, h2... */
 /* The device of the first input. */
 const char *dl_torch_device(torch_export *t);
 
