@@ -131,6 +131,9 @@ if "models" in parts:
         compare(SHARED / "checks/field_cases/amp_square_stored.dl", predicts=False)  # an output of parameters alone
 
 if "ops" in parts:
+    ops, rows = (re.findall(rf"^{macro}\((\w+)", (ROOT / file).read_text(), re.M)
+                 for macro, file in (("OP", "ir/ops.def"), ("ROW", "exports/pytorch/rules.def")))
+    check(ops == rows, f"every op has its row: {sorted(set(ops) ^ set(rows))}")
     compare(model("""
 model Point():
     input x: f32[N, C=3, H=4, W=5]
