@@ -88,6 +88,7 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
                          .flops = k->flops,
                          .bytes = k->bytes,
                          .predicted_us = t->backend->predict(k, t)};
+    if (t->backend->serial) pk.serial_us = t->backend->serial(k, t);
     add_stores(p, &pk, k);
     if (code->calls) dl_push(p->arena, &pk.calls, code->call);
     for (int j = 0; j < code->phases; j++)

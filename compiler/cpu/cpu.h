@@ -52,4 +52,5 @@ bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 int dl_cpu_assign_sources(int n, dl_piece *pieces);
 double dl_cpu_predict(const dl_kernel *k, const dl_target *t);
+double dl_cpu_serial(const dl_kernel *k, const dl_target *t);
 #endif

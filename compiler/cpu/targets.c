@@ -159,4 +159,5 @@ const dl_backend dl_backend_cpu = {.name = "cpu",
                                    .build = dl_jit_compile,
                                    .toolchain = toolchain,
                                    .check = check,
-                                   .predict = dl_cpu_predict};
+                                   .predict = dl_cpu_predict,
+                                   .serial = dl_cpu_serial};

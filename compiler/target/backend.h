@@ -111,6 +111,10 @@ typedef struct dl_backend {
      * traffic, each at the share of its peak rate that kernels of this kind reach, plus the
      * launch. */
     double (*predict)(const dl_kernel *k, const dl_target *t);
+    /* The same of one thread, without the launch, rather too long than too short: a kernel that
+     * takes longer than waking threads does shall be shared by them. NULL: kernels do not run on
+     * the host's threads. */
+    double (*serial)(const dl_kernel *k, const dl_target *t);
 } dl_backend;
 
 extern const dl_backend dl_backend_cpu, dl_backend_cuda;

@@ -270,9 +270,10 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     bool ok = is_identifier(k->symbol) && k->where && k->variant && k->object >= 0 &&
               k->object < p->objects.n && k->phases >= (k->calls.n ? 0 : 1) &&
               k->phases <= DL_MAX_PHASES && k->flops >= 0 && k->bytes >= 0 &&
-              isfinite(k->predicted_us) && k->predicted_us >= 0 && k->workspace >= 0 &&
-              k->workspace <= p->workspace_bytes && k->scratch >= 0 &&
-              k->scratch <= p->scratch_bytes && k->nargs >= 0 && (k->arg_bytes || !k->nargs);
+              isfinite(k->predicted_us) && k->predicted_us >= 0 && isfinite(k->serial_us) &&
+              k->serial_us >= 0 && k->workspace >= 0 && k->workspace <= p->workspace_bytes &&
+              k->scratch >= 0 && k->scratch <= p->scratch_bytes && k->nargs >= 0 &&
+              (k->arg_bytes || !k->nargs);
     for (int j = 0; ok && j < k->phases; j++) ok = k->units[j] >= 0;
     for (int j = 0; ok && j < k->nargs; j++) ok = k->arg_bytes[j] >= 0;
     ok = ok && check_entries(p, k) && check_calls(p, k);

@@ -40,7 +40,7 @@
 #include "ir/graph.h"
 #include "ir/kernel/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 19, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 20, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -106,6 +106,7 @@ typedef struct {
     int64_t workspace, scratch; /* bytes */
     int64_t flops, bytes;       /* of one run */
     double predicted_us;
+    double serial_us; /* of one thread, without the launch; 0: unknown, or a GPU */
 } dl_plan_kernel;
 
 typedef struct {

@@ -248,6 +248,7 @@ static void code_kernel(dl_plan_codec *c, dl_plan_kernel *k) {
     code_int64(c, &k->flops);
     code_int64(c, &k->bytes);
     code_double(c, &k->predicted_us);
+    code_double(c, &k->serial_us);
 }
 
 static void code_object(dl_plan_codec *c, dl_plan_object *o) {

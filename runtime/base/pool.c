@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,6 +24,12 @@ enum {
     PAUSES = 32,      /* pause instructions between two reads of the clock */
     MOST_UNITS = 1 << 30 /* of one ticket word; longer runs are split */
 };
+
+/* The time that a run on several threads takes in addition to its units, when they spin or sleep.
+ * Constants, not measured when a pool opens: near the limit either choice is as good, and a
+ * measurement on a busy machine may be wrong by a thousand (docs/notebook/performance.md). */
+static const double hand_over_us = 2;
+const double dlr_pool_wake_us = 15;
 
 typedef struct {
     dlr_pool *pool;
@@ -148,6 +155,16 @@ void dlr_pool_run(dlr_pool *p, int64_t units, dlr_unit_fn *fn, void *context) {
 }
 
 int dlr_pool_threads(const dlr_pool *p) { return p->threads; }
+
+double dlr_pool_saves(const dlr_pool *p, int runs, double serial_us) {
+    if (serial_us == 0) return INFINITY;
+    return serial_us * (p->threads - 1) / p->threads -
+           runs * (p->spin_ns ? hand_over_us : dlr_pool_wake_us);
+}
+
+uint32_t dlr_pool_handed(const dlr_pool *p) {
+    return atomic_load_explicit(&p->run, memory_order_relaxed);
+}
 
 static bool start_workers(dlr_pool *p, dl_error *err) {
     sigset_t all, before;

@@ -25,5 +25,13 @@ int dlr_pool_threads(const dlr_pool *pool);
  * differs from run to run: results must not depend on it. The caller is thread 0. Allocates
  * nothing. Only one thread may call it at a time, and a unit must not call it. */
 void dlr_pool_run(dlr_pool *pool, int64_t units, dlr_unit_fn *fn, void *context);
+/* The microseconds by which `runs` calls of dlr_pool_run, whose units take one thread serial_us in
+ * all, end sooner on all threads than on the caller's. Negative: later. The threads are awake;
+ * waking them takes dlr_pool_wake_us once more. serial_us 0: unknown, and the threads are to do
+ * it: infinite. */
+double dlr_pool_saves(const dlr_pool *pool, int runs, double serial_us);
+extern const double dlr_pool_wake_us;
+/* How many loops have been handed to the threads so far, modulo 2^32: for tests. */
+uint32_t dlr_pool_handed(const dlr_pool *pool);
 void dlr_pool_close(dlr_pool *pool); /* NULL is fine */
 #endif

@@ -18,6 +18,7 @@ typedef struct {
     const code *code;
     const dl_plan_kernel *kernel;
     char **arg;
+    bool small; /* runs on the caller's thread, since waking the others would take longer */
 } launch;
 
 typedef struct {
@@ -70,6 +71,25 @@ static bool load(dlr_device *d, dl_error *err) {
     return load_objects(c, err) && resolve_kernels(c, err);
 }
 
+/* The microseconds that a launch saves on all threads. */
+static double saved_by(const dlr_pool *pool, const dl_plan_kernel *k) {
+    int runs = 0;
+    for (int j = 0; j < k->phases; j++) runs += k->units[j] > 1;
+    return dlr_pool_saves(pool, runs, k->serial_us);
+}
+
+/* Marks the launches of a program that stay on the caller's thread: each that saves nothing on all
+ * threads, and the whole program where its launches together save less than a wake-up takes. */
+static void find_small(const cpu *c, launch *launches, int n) {
+    double all = 0;
+    for (int i = 0; i < n; i++) {
+        double saved = saved_by(c->base.pool, launches[i].kernel);
+        launches[i].small = saved <= 0;
+        if (saved > 0) all += saved;
+    }
+    for (int i = 0; i < n && all <= dlr_pool_wake_us; i++) launches[i].small = true;
+}
+
 static void bind_launches(cpu *c) {
     const dl_plan *plan = c->base.plan;
     dl_arena *arena = c->base.arena;
@@ -81,9 +101,11 @@ static void bind_launches(cpu *c) {
             const dl_plan_launch *from = &p->launches.at[j];
             char **arg = DL_NEWS(arena, char *, from->nargs);
             for (int a = 0; a < from->nargs; a++) arg[a] = c->memory.base + from->args[a];
-            c->programs[i][j] =
-                (launch){&c->codes[from->kernel], &plan->kernels.at[from->kernel], arg};
+            c->programs[i][j] = (launch){.code = &c->codes[from->kernel],
+                                         .kernel = &plan->kernels.at[from->kernel],
+                                         .arg = arg};
         }
+        find_small(c, c->programs[i], p->launches.n);
     }
 }
 
@@ -121,7 +143,9 @@ static void run_phases(const cpu *c, const launch *l, char *const *arg, char *wo
     phase p = {.scratch = scratch, .workspace = workspace, .scratch_stride = stride, .arg = arg};
     for (int j = 0; j < l->kernel->phases; j++) {
         p.run = l->code->phase[j];
-        dlr_pool_run(c->base.pool, l->kernel->units[j], run_unit, &p);
+        if (!l->small) dlr_pool_run(c->base.pool, l->kernel->units[j], run_unit, &p);
+        for (int64_t i = 0; l->small && i < l->kernel->units[j]; i++)
+            p.run(arg, i, scratch, workspace);
     }
 }
 

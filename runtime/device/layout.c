@@ -19,12 +19,16 @@ static int64_t product(const dl_type *t, int from) {
     return n;
 }
 
+bool dlr_layout_is_rows(const dl_type *t) {
+    return t->layout.kind != DL_PANEL && (t->layout.kind != DL_CL || t->rank <= 2);
+}
+
 static cut cut_of(const dl_type *t) {
     cut c = {.batch = 1, .rows = 1, .outer = dl_type_count(t), .inner = 1, .block = 1};
     if (t->layout.kind == DL_PANEL) {
         c.rows = t->axis[0].size, c.outer = t->axis[1].size, c.inner = product(t, 2),
         c.block = t->layout.width;
-    } else if (t->layout.kind == DL_CL && t->rank > 2) {
+    } else if (!dlr_layout_is_rows(t)) {
         c.batch = t->axis[0].size, c.rows = t->axis[1].size, c.outer = product(t, 2);
         c.block = least(c.rows, CL_ROWS);
     }

@@ -18,6 +18,8 @@ typedef struct {
     int64_t padding;                        /* PANEL: lanes after the last row, kept zero */
 } dlr_tile;
 
+/* Whether the stored order is the row-major one. */
+bool dlr_layout_is_rows(const dl_type *t);
 /* A tensor's tiles cover each element once, and the padding. 0 for a tensor without elements. */
 int64_t dlr_layout_tiles(const dl_type *t);
 dlr_tile dlr_layout_tile(const dl_type *t, int64_t i);

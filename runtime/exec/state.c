@@ -228,13 +228,24 @@ static void read_tile(void *context, int64_t unit, int thread) {
     }
 }
 
+/* A transfer of at most a tile, and every transfer of a tensor that is no larger, stays on the
+ * caller's thread: waking the others would take longer. */
 static void run_transfer(const dlr_exec *e, dlr_view v, dlr_range range, dlr_access access,
                          transfer *x, dlr_unit_fn *move) {
     int64_t end;
     if (range.n <= 0) return;
     x->tensor = dlr_exec_host(e, v, access), x->first = range.first, x->end = range.first + range.n;
+    if (range.n <= DLR_TILE && x->dtype == x->type->dtype && dlr_layout_is_rows(x->type)) {
+        size_t size = (size_t)dl_dtype_bytes(x->dtype);
+        char *at = x->tensor + (size_t)x->first * size;
+        bool read = access == DLR_READ;
+        memcpy(read ? x->host : at, read ? at : x->host, (size_t)range.n * size);
+        return;
+    }
     dlr_layout_span(x->type, x->first, x->end - x->first, &x->tile, &end);
-    dlr_pool_run(dlr_exec_pool(e), end - x->tile, move, x);
+    bool small = dl_type_count(x->type) <= DLR_TILE;
+    if (!small) dlr_pool_run(dlr_exec_pool(e), end - x->tile, move, x);
+    for (int64_t i = 0; small && i < end - x->tile; i++) move(x, i, 0);
 }
 
 void dlr_state_write_range(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype,

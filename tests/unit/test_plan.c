@@ -26,6 +26,7 @@ static dl_plan *make_plan(void) {
     add_var(p, DL_VAR_TABLE, "list 1", vector(3), (dl_init){0}, 65664);
     for (int i = 0; i < 3; i++) dl_push(p->arena, &p->vars.at[5].numbers, 0.1 - i);
     add_kernel(p, "k0", 2, 8, 1, 256, 128, 3, (int64_t[]){1536, 32 * 81 * 4, 4});
+    p->kernels.at[0].serial_us = 2.5;
     add_kernel(p, "k1", 1, 0, 0, 0, 0, 0, NULL);
     dl_push(p->arena, &p->kernels.at[0].stores,
             ((dl_plan_store){2, dl_scalar(DL_F32), "mul", "m.dl:3"}));
@@ -83,7 +84,7 @@ static void test_round_trip(const dl_plan *p, const char *path) {
           k->arg_bytes[2] == 4);
     CHECK(k->stores.n == 1 && k->stores.at[0].arg == 2 && same_text(k->stores.at[0].op, "mul") &&
           same_text(k->stores.at[0].where, "m.dl:3") && k->stores.at[0].type.dtype == DL_F32);
-    CHECK(k->flops == 10 && k->bytes == 20 && k->predicted_us == 1.5);
+    CHECK(k->flops == 10 && k->bytes == 20 && k->predicted_us == 1.5 && k->serial_us == 2.5);
     CHECK(q->objects.at[0].key == 99 && same_text(q->objects.at[0].source, "int x;\n"));
     CHECK(q->objects.at[0].bytes == 11 && memcmp(q->objects.at[0].image, "not code...", 11) == 0);
     const dl_plan_program *g = dl_plan_program_find(q, "train");
@@ -287,6 +288,7 @@ static void test_check(dl_plan *p) {
     FAULT(p->kernels.at[0].shared[1], 16, "kernel 'k0' has blocks");
     FAULT(p->kernels.at[0].workspace, 257, "kernel 'k0'");
     FAULT(p->kernels.at[0].predicted_us, (double)NAN, "kernel 'k0'");
+    FAULT(p->kernels.at[0].serial_us, -1.0, "kernel 'k0'");
     FAULT(p->kernels.at[0].arg_bytes[2], -4, "kernel 'k0'");
     FAULT(p->kernels.at[0].nargs, -1, "kernel 'k0'");
     FAULT(p->kernels.at[0].stores.at[0].arg, 3, "kernel 'k0'");
