@@ -32,14 +32,15 @@ def check_rows(rows, threads):
         check(all(r[e]["error"] < 1e-4 and r[e]["call"] > 0 for e in ("onnx", "torch") if e in r), f"{where}: {r}")
 
 
-r = bench("--quick", f"--output={TMP}/out", "--threads=1,2,4")
-check(r.returncode == 0, f"exit {r.returncode}: {r.stderr[-800:]}")
-written = list(pathlib.Path(TMP, "out").glob("*-latency.json"))
-if check(len(written) == 1, f"{written}"):
-    about = json.loads(written[0].read_text())
-    check(about["cpu"] and about["rounds"] == 1, f"{about}")
-    check_rows(about["calls_of_small_networks"], (1, 2, 4))
-    check(len(r.stdout.splitlines()) == 7, r.stdout)
+for options, threads in ((["--no-rivals"], (1, 2, 4)), ([], (1,))):
+    r = bench("--quick", f"--output={TMP}/{len(threads)}", "--threads=" + ",".join(map(str, threads)), *options)
+    check(r.returncode == 0, f"exit {r.returncode}: {r.stderr[-800:]}")
+    written = list(pathlib.Path(TMP, str(len(threads))).glob("*-latency.json"))
+    if check(len(written) == 1, f"{written}"):
+        about = json.loads(written[0].read_text())
+        check(about["cpu"] and about["rounds"] == 1, f"{about}")
+        check_rows(about["calls_of_small_networks"], threads)
+        check(len(r.stdout.splitlines()) == 1 + 2 * len(threads), r.stdout)
 r = bench("no-such")
 check(r.returncode == 1 and "no case no-such; there are mlp-4x64-1" in r.stderr, r.stderr)
 r = bench("--quick", "--no-rivals", f"--build={TMP}")
