@@ -1,9 +1,11 @@
 #include "exports/export.h"
 
+#include "exports/c/c_export.h"
 #include "exports/export_command.h"
 #include "exports/pytorch/pytorch.h"
 
 static const dl_export_format *const formats[] = {
+    &dl_export_c,
     &dl_export_pytorch,
     NULL,
 };
@@ -11,6 +13,7 @@ static const dl_export_format *const formats[] = {
 static const dl_option options[] = {
     {"output", 'o', "OUT", "the file (onnx) or folder (c, pytorch) to make"},
     {"as", 0, "FORMAT", "c, onnx or pytorch"},
+    {"target", 0, "TARGETS", "c: those of cpu:generic, cpu:avx2, cpu:avx512 that it is for (all)"},
     {"checkpoint", 0, "WHICH", "of a run: best (the default where there is one) or last"},
     {"help", 'h', NULL, "this text"},
     {0},
