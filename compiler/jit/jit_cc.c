@@ -20,15 +20,12 @@
 
 enum { PATIENCE = 60 }; /* seconds before the user is told which command takes so long */
 
-/* -ffp-contract=fast: a * b + c is rounded once wherever the target has FMA, which the register
- * tiles rely on. */
 static const char *const c_flags[] = {"-std=gnu17",
                                       "-Og",
                                       "-fPIC",
                                       "-shared",
                                       "-fno-math-errno",
                                       "-fno-trapping-math",
-                                      "-ffp-contract=fast",
                                       "-fno-semantic-interposition",
                                       "-w",
                                       NULL};

@@ -116,11 +116,13 @@ static void put_variant(dl_buf *b, const dl_c_network *c, const dl_c_variant *v)
             c->name, v->name);
     dl_c_put_arrays(b, c, v);
     put_predict(b, c, v);
-    dl_puts(b, "#ifdef __clang__\n#pragma clang fp contract(fast)\n"
-               "#else\n#pragma GCC pop_options\n"
-               "#pragma GCC optimize(\"Og\", \"no-math-errno\", \"no-trapping-math\", "
-               "\"fp-contract=fast\")\n#endif\n"
-               "#pragma GCC diagnostic ignored \"-Wpedantic\"\n\n");
+    dl_puts(
+        b,
+        "#ifndef __clang__\n#pragma GCC pop_options\n"
+        "#pragma GCC optimize(\"Og\", \"no-math-errno\", \"no-trapping-math\")\n"
+        "#endif\n"
+        "#pragma GCC diagnostic ignored \"-Wpedantic\"\n"
+        "#ifndef __clang__\n#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n#endif\n\n");
     put_declarations(b, v->plan);
     for (int i = 0; i < v->plan->objects.n; i++) dl_puts(b, v->plan->objects.at[i].source);
     put_run(b, c, v);

@@ -22,6 +22,7 @@ typedef unsigned u_rows __attribute__((vector_size(ROW_LANES * 4)));
 enum { POINTERS = LANES / 2 };
 typedef int v_ints_any __attribute__((vector_size(POINTERS * 4), aligned(4), may_alias));
 typedef long v_pointers __attribute__((vector_size(POINTERS * 8)));
+typedef unsigned long u_pointers __attribute__((vector_size(POINTERS * 8))); /* idle lanes wrap */
 typedef long v_pointers_any __attribute__((vector_size(POINTERS * 8), aligned(8), may_alias));
 
 /* Fills in rows from `from` on, at most `most`, and pads with out-of-bounds rows to a whole tile
@@ -175,7 +176,9 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
 /* Byte offsets of a tile's rows, relative to a position with base 0. */
 INLINE void find_offsets(const struct rows *row, long r, long step, long *at) {
     for (long i = 0; i < ROW_LANES; i += POINTERS)
-        *(v_pointers_any *)(at + i) = *(const v_pointers_any *)(row->base + r + i) * step;
+        *(v_pointers_any *)(at + i) =
+            (v_pointers)((u_pointers) * (const v_pointers_any *)(row->base + r + i) *
+                         (unsigned long)step);
 }
 /* Sets a tile's row pointers for a piece. Idle lanes overwrite b and n. */
 INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct stretch *to) {
@@ -184,7 +187,9 @@ INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct 
     for (long i = 0; i < ROW_LANES; i += POINTERS) {
         v_pointers m = __builtin_convertvector(*(const v_ints_any *)(use + i), v_pointers);
         *(v_pointers_any *)((long *)to + i) =
-            ((*(const v_pointers_any *)(at + i) + (long)p->x) & m) | ((long)zeros & ~m);
+            ((v_pointers)((u_pointers) * (const v_pointers_any *)(at + i) + (unsigned long)p->x) &
+             m) |
+            ((long)zeros & ~m);
     }
     to->b = p->b, to->n = p->n;
 }

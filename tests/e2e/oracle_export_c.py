@@ -1,0 +1,413 @@
+#!/usr/bin/env python3
+"""`dlc export --as=c` next to `dlrun predict`: the same bits, by gcc and clang, of each CPU target and several options; what
+the object files have; threads, sanitizers, Fortran, CMake; what is refused.
+
+oracle_export_c.py BUILD
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import checks
+from checks import ENV, TMP, check, finish, takes
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"SKIP: {missing} (scripts/install-packages test)")
+    sys.exit(77)
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+DLC, DLRUN = (os.path.join(os.path.abspath(sys.argv[1]), "cli", name) for name in ("dlc", "dlrun"))
+COMPILERS = [cc for cc in ("gcc", "clang") if shutil.which(cc)]
+CPU = set(re.findall(r"\w+", next((line for line in open("/proc/cpuinfo") if line.startswith("flags")), "")))
+FLAGS = {"generic": []}
+if {"avx2", "fma", "f16c"} <= CPU:
+    FLAGS["avx2"] = ["-mavx2", "-mfma", "-mf16c"]
+if {"avx512f", "fma", "avx2"} <= CPU:
+    FLAGS["avx512"] = ["-mavx512f", "-mfma"]
+STRICT = ["-std=c11", "-pedantic", "-Wall", "-Werror"]
+NATIVE = list(FLAGS)[-1]
+random = np.random.default_rng(5)
+
+
+def run(command, status=0, says="", **more):
+    """A program's output; with a status that is not 0, what it says must match."""
+    r = subprocess.run([str(c) for c in command], capture_output=True, text=True, stdin=subprocess.DEVNULL, **{"cwd": TMP, "env": ENV, **more})
+    good = r.returncode == status and re.search(says, r.stdout + r.stderr)
+    if not good or status:
+        check(good, f"{' '.join(map(str, command))[-200:]}: exit {r.returncode}, wanted {status}, /{says}/: {(r.stderr or r.stdout).strip()[-400:]}")
+    return r.stdout if good else None
+
+
+def here(*name):
+    return os.path.join(TMP, *name)
+
+
+# ---- networks with weights ----
+
+def variables(model, args):
+    """A model's inputs, outputs and tensors, by kind: [(name, type, axes, initial value)]."""
+    out = run([DLC, "compile", model, *args, "--local_batch_size=1", "--dump=ir", "--dump-after=lower"], cwd=ROOT) or ""
+    found = {}
+    for kind, name, dtype, axes, init in re.findall(r"^  (input|param|state) \$(\S+) = %\d+ : (\w+)\[(.*?)\](.*)", out.split("graph @eval")[0], re.M):
+        found.setdefault(kind, []).append((name, dtype, [int(re.search(r"\d+$", a)[0]) for a in axes.split(", ") if a], init))
+    return found
+
+
+def weight(name, shape, init):
+    if name.endswith("running_var"):
+        return random.uniform(0.5, 1.5, shape)
+    numbers = [float(n) for n in re.findall(r"[-\d.e+]+", init.split("(")[-1].split(")")[0])] if "(" in init else []
+    centre = numbers[0] if "const" in init else 0
+    spread = abs(numbers[1]) if len(numbers) > 1 and "normal" in init else 0.1
+    return centre + spread * random.standard_normal(shape)
+
+
+def save(path, tensors):
+    kinds = {"f4": "F32", "i8": "I64", "i4": "I32"}
+    checks.save_file(path, {n: (list(t.shape), t.ravel().tolist(), kinds[t.dtype.str[1:]]) for n, t in tensors.items()})
+
+
+def make(name, model, args, classes=4):
+    """Weights of random numbers, and two samples of each input: in files, and as rows of raw numbers."""
+    found = variables(model, args)
+    tensors = {n: weight(n, shape, init).astype("f4") for kind in ("param", "state") for n, d, shape, init in found.get(kind, []) if d == "f32"}
+    tensors |= {n: np.zeros(shape, "i8") for n, d, shape, _ in found.get("state", []) if n.endswith("num_batches_tracked")}
+    save(here(name + ".safetensors"), tensors)
+    inputs = {}
+    for n, d, shape, _ in found["input"]:
+        x = random.standard_normal([2 * shape[0], *shape[1:]]) if d.startswith("f") else random.integers(0, classes, [2, *shape[1:]])
+        inputs[n] = x.astype({"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8", "bool": "u1"}[d])
+    with h5py.File(here(name + ".h5"), "w") as f:
+        for n, x in inputs.items():
+            f[n] = x
+    return {"name": name, "path": name + ".safetensors", "inputs": inputs,
+            "args": [f"--model={os.path.join(ROOT, model)}", *args, "--data_loader_config=synthetic"]}
+
+
+def predict(net, cc, target):
+    """What dlrun predicts: {output: array}; None: it does not serve such a network."""
+    out = here("predicted.h5")
+    if os.path.exists(out):
+        os.remove(out)
+    data = [f"{n}={net['name']}.h5:{n}" for n in net["inputs"]] if len(net["inputs"]) > 1 else [f"{net['name']}.h5:{next(iter(net['inputs']))}"]
+    if run([DLRUN, "predict", net["path"], *data, "-o", out, *net["args"], f"--device=cpu:{target}"], env={**ENV, "CC": cc}) is None:
+        return None
+    with h5py.File(out) as f:
+        return {n: f[n][()] for n in f}
+
+
+def export(net, *more):
+    folder = here("c_" + net["name"])
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder if run([DLC, "export", net["path"], "-o", folder, "--as=c", *net["args"], *more]) is not None else None
+
+
+def stem(folder):
+    return os.path.basename(glob.glob(folder + "/*.h")[0])[:-2]
+
+
+def compile_c(folder, cc, flags, out="program", sources=None):
+    """An executable of the folder's C, away from it; without anything of ours on the path."""
+    n = stem(folder)
+    objects, ok = [], True
+    for source in sources or [f"{folder}/{n}.c", f"{folder}/{n}_weights.c", f"{folder}/example.c"]:
+        objects.append(here(os.path.basename(source)[:-2] + ".o"))
+        ok &= run([cc, *flags, f"-I{folder}", "-c", source, "-o", objects[-1]], env={"PATH": "/usr/bin:/bin"}) is not None
+    return here(out) if ok and run([cc, *[f for f in flags if "sanitize" in f], *objects, "-lm", "-lpthread", "-o", here(out)]) is not None else None
+
+
+def example(net, program, **more):
+    """The outputs' bytes of the example, sample after sample."""
+    names, n = list(net["inputs"]), net["outputs"]
+    for name, x in net["inputs"].items():
+        x.tofile(here("in_" + name))
+    ok = program and run([program, *[here("in_" + x) for x in names], *[here(f"out_{k}") for k in range(n)]], env={}, **more)
+    return [open(here(f"out_{k}"), "rb").read() for k in range(n)] if ok is not None and program else None
+
+
+def compare(net, folder, cc, target, flags):
+    """One compiler, one target, one set of options: the bits of dlrun's prediction by the same compiler."""
+    key = cc, target
+    if key not in net.setdefault("truth", {}):
+        net["truth"][key] = predict(net, cc, target)
+    truth = net["truth"][key]
+    if truth is None:
+        return
+    net["outputs"] = len(truth)
+    order = re.findall(r"^ \*   (\w+): ", open(glob.glob(folder + "/*.h")[0]).read(), re.M)[len(net["inputs"]):-1]
+    got = example(net, compile_c(folder, cc, flags))
+    what = f"{net['name']}: {cc} {' '.join(flags)} ({target})"
+    if check(got is not None, what + " runs") and len(order) == len(got):
+        for name, bits in zip(order, got):
+            check(np.array_equal(np.frombuffer(bits, np.uint8), np.frombuffer(truth[name].tobytes(), np.uint8)), f"{what}: '{name}' has predict's bits")
+
+
+MODELS = [
+    ("unet", "models/unet.dl", ["--data_size=32", "--full_scale=false"]),
+    ("vit", "models/vit.dl", ["--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=2", "--num_heads=4"]),
+    ("resnet", "models/resnet.dl", ["--small=true", "--depths=[1,1,1,1]", "--widths=[8,8,16,16]", "--expand=1", "--n_classes=4", "--input_shape=[16,16,3]"]),
+    ("resunet", "models/resunet.dl", ["--data_size=16", "--widths=[8,16,16,16]", "--groups=4", "--heads=2"]),
+    ("convnext", "models/convnext.dl", ["--img_size=[24,32]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1"]),
+    ("cnn_regressor", "models/cnn_regressor.dl", ["--data_size=16", "--hidden=24", "--depth=3"]),
+    ("cnn_classifier", "models/cnn_classifier.dl", ["--input_shape=[16,16,3]"]),
+    ("bf16", "models/vit.dl", ["--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1", "--num_heads=4", "--amp_mode=bf16"]),
+    ("small", "tests/data/small.dl", ["--data_size=16"]),
+    ("language", "tests/data/language.dl", []),
+    ("products", "tests/data/products.dl", []),
+    *((os.path.basename(p)[:-3], os.path.relpath(p, ROOT), []) for p in sorted(glob.glob(ROOT + "/tests/data/verify/*.dl") + glob.glob(ROOT + "/tests/data/layers/*.dl"))),
+]
+WAYS = [(STRICT + ["-O2"], None), (STRICT + ["-O3", "-march=native"], NATIVE), (["-O2"], None), (["-O0"], None), (["-Os", "-std=gnu17", "-fPIC"], None)]
+
+
+def check_models():
+    for number, (name, model, args) in enumerate(MODELS):
+        if not takes(number):
+            continue
+        net = make(name, model, args)
+        folder = export(net)
+        for k, cc in enumerate(COMPILERS if folder else []):
+            for i, (target, flags) in enumerate(FLAGS.items()):
+                compare(net, folder, cc, target, STRICT + ["-O2" if i else "-O3"] + flags)
+            compare(net, folder, cc, NATIVE, STRICT + ["-O3", "-march=native"])
+
+
+# ---- a trained network, whose data are normalised ----
+
+TRAINED = """
+model Wide_Net(c=8):
+    input x: f32[N, C=3, W=24]
+    input k: i64[N]
+    input W: f32[V=4]
+    target t: f32[N, C=2, W=24]
+    e = embedding(k, 5, 3) @e
+    h = x * mean(W) + (e as [N, C, W]) |> conv(c, 3, pad=1) @a |> relu
+    y = h |> conv(2, 3, pad=1) @b
+    long = argmax(mean(y, over=W), over=C)
+    output y
+    output long
+    output some = y[C=0] > 0
+    loss = mse_loss(y, t)
+"""
+
+
+def train():
+    """A run on normalised data, some of which are missing."""
+    x = (5 + 2 * random.standard_normal((24, 3, 24))).astype("f4")
+    t = np.stack([x.mean(1) * 3 - 4, x[:, 0] - x[:, 1]], 1).astype("f4")
+    x[3, 1, 5:9] = x[0, 0, 0] = np.nan
+    with h5py.File(here("d.h5"), "w") as f:
+        f["x"], f["t"], f["k"] = x, t, random.integers(0, 5, 24)
+        f["W"] = random.standard_normal((24, 4)).astype("f4")
+    with open(here("wide.dl"), "w") as f:
+        f.write(TRAINED)
+    with open(here("wide.yaml"), "w") as f:
+        f.write("""base:
+  local_batch_size: 4
+  num_iters: 6
+  start_lr: 1.0e-3
+  expdir: runs
+  data:
+    inputs: {x: {file: d.h5, array: x, normalize: standardize, nan: 0.25}, k: 'd.h5:k'}
+    targets: {t: {file: d.h5, array: t, normalize: standardize}}
+    split: {valid: 0.25}
+""")
+    if run([DLRUN, "wide.dl", "--yaml_config=wide.yaml"]) is None:
+        return None
+    return os.path.dirname(glob.glob(here("runs", "**", "checkpoints"), recursive=True)[0])
+
+
+def check_trained():
+    """Normalisation, missing values, several inputs and outputs of several types, from anywhere."""
+    path = train()
+    if path is None:
+        return None
+    shutil.move(path, here("moved"))
+    for name in ("wide.dl", "wide.yaml"):
+        os.remove(here(name))
+    with h5py.File(here("d.h5")) as f:
+        inputs = {n: f[n][()] for n in ("x", "k")}
+    with h5py.File(here("wide.h5"), "w") as f:
+        for n, x in inputs.items():
+            f[n] = x
+    net = {"name": "wide", "path": here("moved"), "args": [], "inputs": inputs}
+    folder = export(net)
+    for cc in COMPILERS if folder else []:
+        for flags, target in WAYS:
+            compare(net, folder, cc, target or "generic", flags)
+    return net, folder
+
+
+# ---- the files ----
+
+def check_files(net, folder):
+    n = stem(folder)
+    text = open(f"{folder}/{n}.c").read() + open(f"{folder}/{n}.h").read()
+    includes = set(re.findall(r"^ *# *include *(.*)", text, re.M))
+    check(includes <= {"<stdint.h>", "<stddef.h>", f'"{n}.h"'}, f"includes of {n}.c and {n}.h: {includes}")
+    check(sorted(os.listdir(folder)) == sorted([f"{n}.c", f"{n}.h", f"{n}.f90", f"{n}_weights.c", f"{n}_weights.c.bin", "CMakeLists.txt", "example.c", "README"]),
+          f"the folder has {os.listdir(folder)}")
+    for cc in COMPILERS:
+        compile_c(folder, cc, STRICT + ["-O2"])
+        objects = [here(f"{n}.o"), here(f"{n}_weights.o")]
+        symbols = [line.split() for line in (run(["nm", "-g", *objects]) or "").splitlines() if re.search(r" [A-Za-z] ", line)]
+        made = {s[-1] for s in symbols if s[-2] != "U"}
+        needed = {s[-1] for s in symbols if s[-2] == "U"} - made
+        check(f"{n}_predict" in made and all(m.startswith(n + "_") for m in made), f"{cc}: symbols {made}")
+        check(needed <= {"memcpy", "memset", "memmove", *(f"{f}{k}" for f in "exp log expm1 log1p tanh erf pow sin cos floor sqrt fmod".split() for k in ("", "f")),
+                         "_GLOBAL_OFFSET_TABLE_"}, f"{cc}: it needs {needed}")
+        writable = re.findall(r"^ +\d+ (\.(?:data|bss|tdata|tbss)\S*) +([0-9a-f]+)", run(["objdump", "-h", *objects]) or "", re.M)
+        check(all(int(size, 16) == 0 or ".rel.ro" in name for name, size in writable), f"{cc}: writable {writable}")
+
+
+def check_mismatch(folder):
+    """Weights of another CPU's kernels do not link."""
+    n = stem(folder)
+    if len(FLAGS) > 1:
+        run([COMPILERS[0], "-O1", *FLAGS["avx2"], "-c", f"{folder}/{n}_weights.c", "-o", here("other.o")])
+        run([COMPILERS[0], "-O1", f"-I{folder}", f"{folder}/{n}.c", f"{folder}/example.c", here("other.o"), "-lm", "-o", here("mismatch")], status=1,
+            says=f"undefined reference to `{n}_weights_generic'")
+
+
+THREADS = """
+#include "NAME.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+static float x[2][NAME_X_COUNT], y[2][NAME_Y_COUNT];
+static int wrong;
+static void *call(void *which) {
+    long i = (long)which;
+    float own[NAME_Y_COUNT];
+    char *work = malloc(NAME_WORK_BYTES + 8);
+    for (int k = 0; k < 300; k++) {
+        memset(work, k * 85, NAME_WORK_BYTES + 8); /* any contents, and any address */
+        NAME_predict(x[i], own, work + k % 8);
+        if (memcmp(own, y[i], sizeof own)) wrong = 1;
+    }
+    free(work);
+    return NULL;
+}
+int main(void) {
+    char *work = malloc(NAME_WORK_BYTES);
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < NAME_X_COUNT; j++) x[i][j] = (float)((j * 7 + i) % 11);
+        if (NAME_predict(x[i], y[i], work)) return 2;
+    }
+    pthread_t thread[2];
+    for (long i = 0; i < 2; i++) pthread_create(&thread[i], NULL, call, (void *)i);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    free(work);
+    return wrong || !memcmp(y[0], y[1], sizeof y[0]);
+}
+"""
+
+
+def write_for(name, folder, text):
+    n = stem(folder)
+    with open(here(name), "w") as f:
+        f.write(text.replace("NAME_p", n + "_p").replace("NAME.h", n + ".h").replace("NAME_", n.upper() + "_").replace("NAME", n))
+    return here(name)
+
+
+def check_threads(folder):
+    n = stem(folder)
+    sources = [f"{folder}/{n}.c", f"{folder}/{n}_weights.c", write_for("threads.c", folder, THREADS)]
+    for cc in COMPILERS:
+        for flags in ([], ["-fsanitize=thread"]):
+            program = compile_c(folder, cc, ["-O2", *flags], sources=sources)
+            check(program and run([program], env={}) is not None, f"{n} in two threads, {cc} {flags}")
+
+
+def check_sanitized(net, folder):
+    """Nothing outside the caller's memory, no undefined behaviour; work is a block of exactly the size."""
+    flags = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    for cc in COMPILERS:
+        for target in FLAGS:
+            got = example(net, compile_c(folder, cc, ["-O1", *flags, *FLAGS[target]]))
+            check(got is not None, f"{net['name']} under sanitizers, {cc} {target}")
+
+
+FORTRAN = """
+program main
+   use NAME
+   use, intrinsic :: iso_c_binding
+   implicit none
+   real(c_float) :: x(NAME_x_count), y(NAME_y_count)
+   integer(c_int8_t), allocatable :: work(:)
+   integer :: i
+   allocate(work(NAME_work_bytes))
+   open(10, file='in_x', access='stream', form='unformatted', status='old')
+   open(11, file='out_f', access='stream', form='unformatted', status='replace')
+   do i = 1, 2
+      read(10) x
+      if (NAME_predict(x, y, work) /= 0) error stop 'no prediction'
+      write(11) y
+   end do
+end program main
+"""
+
+
+def check_fortran(net, folder):
+    n = stem(folder)
+    if not shutil.which("gfortran"):
+        return
+    got = example(net, compile_c(folder, "gcc", STRICT + ["-O2"]))
+    with open(here("main.f90"), "w") as f:
+        f.write(FORTRAN.replace("NAME", n))
+    run(["gfortran", "-std=f2018", "-Wall", "-Werror", f"{folder}/{n}.f90", "main.f90", f"{n}.o", f"{n}_weights.o", "-lm", "-o", "fortran"])
+    run([here("fortran")])
+    check(got and open(here("out_f"), "rb").read() == got[0], f"{n} in Fortran: the bits of C")
+
+
+def check_cmake(net, folder):
+    n = stem(folder)
+    if not shutil.which("cmake"):
+        return
+    run(["cmake", "-S", folder, "-B", here("cmake"), "-DCMAKE_BUILD_TYPE=Release"])
+    run(["cmake", "--build", here("cmake")])
+    truth = predict(net, "cc", NATIVE)
+    got = example(net, here("cmake", f"{n}_example"))
+    check(got and truth and got[0] == next(iter(truth.values())).tobytes(), f"{n} by CMake: the bits of predict")
+
+
+def check_refusals(net):
+    path, args = net["path"], net["args"]
+    base = [DLC, "export", path, *args, "--as=c"]
+    os.mkdir(here("full")), open(here("full", "file"), "w").close()
+    run([*base, "-o", "full"], status=4, says="full")
+    run([*base, "-o", "none/there"], status=4, says="none")
+    run([*base, "-o", "c_bad", "--target=cpu:fast"], status=2, says="--target=cpu:fast: of cpu:generic, cpu:avx2 and cpu:avx512")
+    run([*base, "-o", "c_bad", "--target=cpu:generic,"], status=2, says="--target")
+    check(os.listdir(here("full")) == ["file"] and not os.path.exists(here("c_bad")) and not glob.glob(here(".dlc-*")), "a refused export leaves nothing")
+    folder = export({**net, "name": "one"}, "--target=cpu:generic")
+    n = stem(folder)
+    text = open(f"{folder}/{n}.c").read()
+    check("cpu:generic" in text and "__AVX2__ &&" not in text, "--target=cpu:generic: no other")
+    if "avx2" in FLAGS:
+        folder = export({**net, "name": "one"}, "--target=cpu:avx2")
+        run(["gcc", "-c", f"{folder}/{n}.c", "-o", here("one.o")], status=1, says="compile for cpu:avx2")
+
+
+if __name__ == "__main__":
+    check_models()
+    small = make("threads", "tests/data/small.dl", ["--data_size=8"])
+    small_c = export(small)
+    if small_c and check(len(COMPILERS) > 0, "a compiler is there"):
+        small["outputs"] = 1
+        check_files(small, small_c)
+        check_mismatch(small_c)
+        check_threads(small_c)
+        check_sanitized(small, small_c)
+        check_fortran(small, small_c)
+        check_cmake(small, small_c)
+        check_refusals(small)
+    trained = check_trained()
+    if trained:
+        check_files(*trained)
+    finish()
