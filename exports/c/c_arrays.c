@@ -128,19 +128,30 @@ static int find_loops(const dl_c_array *a, const dl_type *stored, loop *out) {
     return n;
 }
 
-static void put_index(dl_buf *b, int n, const loop *loops, bool row) {
-    if (!n) dl_puts(b, "0");
+/* The element of the innermost loop: "i0 * 32L + i1". */
+static const char *index_of(dl_arena *arena, int n, const loop *loops, bool row) {
+    const char *text = n ? "" : "0";
     for (int i = 0; i < n; i++) {
         int64_t step = row ? loops[i].row : loops[i].stored;
-        dl_putf(b, step == 1 ? "%si%d" : "%si%d * %lldL", i ? " + " : "", i, (long long)step);
+        const char *times = step == 1 ? "" : dl_format(arena, " * %lldL", (long long)step);
+        text = dl_format(arena, "%s%si%d%s", text, i ? " + " : "", i, times);
     }
+    return text;
 }
 
-static void put_loops(dl_buf *b, int n, const loop *loops) {
+/* The function's head, its loops, and in the innermost `v = VALUE; to[TO] = RESULT;`. */
+typedef struct {
+    const char *head, *type, *value, *to, *result;
+} copy;
+static void put_copy(dl_buf *b, int n, const loop *loops, const copy *c) {
+    dl_putf(b, "static ALONE void %s {\n", c->head);
     for (int i = 0; i < n; i++)
         dl_putf(b, "%*sfor (long i%d = 0; i%d < %lldL; i%d++)%s\n", 4 + 4 * i, "", i, i,
                 (long long)loops[i].size, i, i == n - 1 ? " {" : "");
-    if (!n) dl_puts(b, "    {\n");
+    dl_putf(b, "%*s%s v = %s;\n", 4 + 4 * n, "", c->type, c->value);
+    dl_putf(b, "%*sto[%s] = %s;\n", 4 + 4 * n, "", c->to, c->result);
+    if (n) dl_putf(b, "%*s}\n", 4 * n, "");
+    dl_puts(b, "}\n");
 }
 
 /* The index of the statistics: that of their axis, or 0. */
@@ -151,62 +162,61 @@ static const char *scale_index(int n, const loop *loops) {
 }
 
 /* v normalised, as the run does it; missing values replaced. */
-static void put_normalise(dl_buf *b, const dl_c_network *c, const dl_c_array *a, const char *at) {
+static const char *normalised(const dl_c_network *c, const dl_c_array *a, const char *at) {
+    dl_arena *arena = c->of->arena;
     const dl_array_record *r = a->record;
-    dl_puts(b, "        v = ");
-    if (r->replaces_nan) dl_puts(b, "!__builtin_isfinite(v) ? ");
-    if (r->replaces_nan) put_float(b, (float)r->nan);
-    if (r->replaces_nan) dl_puts(b, " : ");
+    const char *v = "v";
     if (r->n_scales)
-        dl_putf(b, "(v - %s_%s_mean[%s]) / %s_%s_deviation[%s];\n", c->name, a->id, at, c->name,
-                a->id, at);
-    else
-        dl_puts(b, "v;\n");
+        v = dl_format(arena, "(v - %s_%s_mean[%s]) / %s_%s_deviation[%s]", c->name, a->id, at,
+                      c->name, a->id, at);
+    if (!r->replaces_nan) return v;
+    dl_buf nan = {0};
+    put_float(&nan, (float)r->nan);
+    v = dl_format(arena, "__builtin_isfinite(v) ? %s : %s", v, nan.at);
+    dl_buf_free(&nan);
+    return v;
 }
 
+/* Numbers are normalised as floats, whatever their type: so the run did it. */
 static void put_take(dl_buf *b, const dl_c_network *c, const dl_c_array *a, const dl_type *stored) {
     loop loops[DL_MAX_RANK];
     int n = find_loops(a, stored, loops);
-    const char *type = dl_c_type(a->type.dtype), *as = dl_c_stored_type(a->type.dtype);
-    dl_putf(b, "static ALONE void %s_take_%s(const %s *from, %s *to) {\n", c->name, a->id, type,
-            as);
-    put_loops(b, n, loops);
-    dl_putf(b, "        %s v = %sfrom[", a->record ? "float" : type,
-            a->record && strcmp(type, "float") ? "(float)" : "");
-    put_index(b, n, loops, true);
-    dl_puts(b, "];\n");
-    if (a->record) put_normalise(b, c, a, scale_index(n, loops));
-    dl_puts(b, "        to[");
-    put_index(b, n, loops, false);
-    if (dl_dtype_is_half(a->type.dtype))
-        dl_putf(b, "] = %s_to_%s(v);\n", c->name, dl_dtype_name(a->type.dtype));
-    else
-        dl_puts(b, a->type.dtype == DL_BOOL ? "] = v != 0;\n" : "] = v;\n");
-    dl_puts(b, "    }\n}\n");
+    dl_arena *arena = c->of->arena;
+    dl_dtype d = a->type.dtype;
+    const char *type = dl_c_type(d);
+    copy x = {.head = dl_format(arena, "%s_take_%s(const %s *from, %s *to)", c->name, a->id, type,
+                                dl_c_stored_type(d)),
+              .type = a->record ? "float" : type,
+              .to = index_of(arena, n, loops, false),
+              .result = d == DL_BOOL ? "v != 0" : "v"};
+    x.value = dl_format(arena, "%sfrom[%s]", a->record && d == DL_F64 ? "(float)" : "",
+                        index_of(arena, n, loops, true));
+    if (a->record) x.result = normalised(c, a, scale_index(n, loops));
+    if (dl_dtype_is_half(d))
+        x.result = dl_format(arena, "%s_to_%s(%s)", c->name, dl_dtype_name(d), x.result);
+    put_copy(b, n, loops, &x);
 }
 
 static void put_give(dl_buf *b, const dl_c_network *c, const dl_c_array *a, const dl_type *stored) {
     loop loops[DL_MAX_RANK];
     int n = find_loops(a, stored, loops);
-    const char *type = dl_c_type(a->type.dtype), *as = dl_c_stored_type(a->type.dtype);
-    bool half = dl_dtype_is_half(a->type.dtype), scaled = a->record && a->record->n_scales;
-    dl_putf(b, "static ALONE void %s_give_%s(const %s *from, %s *to) {\n", c->name, a->id, as,
-            type);
-    put_loops(b, n, loops);
-    dl_putf(b, "        %s v = ", scaled ? "float" : type);
-    if (half) dl_putf(b, "%s_of_%s(", c->name, dl_dtype_name(a->type.dtype));
-    if (scaled && a->type.dtype == DL_F64) dl_puts(b, "(float)");
-    dl_puts(b, "from[");
-    put_index(b, n, loops, false);
-    dl_puts(b, half ? "]);\n        to[" : "];\n        to[");
-    put_index(b, n, loops, true);
-    const char *at = scale_index(n, loops);
+    dl_arena *arena = c->of->arena;
+    dl_dtype d = a->type.dtype;
+    bool scaled = a->record && a->record->n_scales;
+    const char *type = dl_c_type(d), *at = scale_index(n, loops);
+    copy x = {.head = dl_format(arena, "%s_give_%s(const %s *from, %s *to)", c->name, a->id,
+                                dl_c_stored_type(d), type),
+              .type = scaled ? "float" : type,
+              .to = index_of(arena, n, loops, true),
+              .result = "v"};
+    x.value = dl_format(arena, "%sfrom[%s]", scaled && d == DL_F64 ? "(float)" : "",
+                        index_of(arena, n, loops, false));
+    if (dl_dtype_is_half(d))
+        x.value = dl_format(arena, "%s_of_%s(%s)", c->name, dl_dtype_name(d), x.value);
     if (scaled)
-        dl_putf(b, "] = v * %s_out_%s_deviation[%s] + %s_out_%s_mean[%s];\n", c->name, a->id, at,
-                c->name, a->id, at);
-    else
-        dl_puts(b, "] = v;\n");
-    dl_puts(b, "    }\n}\n");
+        x.result = dl_format(arena, "v * %s_out_%s_deviation[%s] + %s_out_%s_mean[%s]", c->name,
+                             a->id, at, c->name, a->id, at);
+    put_copy(b, n, loops, &x);
 }
 
 void dl_c_put_arrays(dl_buf *b, const dl_c_network *c, const dl_c_variant *v) {

@@ -139,13 +139,16 @@ def compare(net, folder, cc, target, flags):
     truth = net["truth"][key]
     if truth is None:
         return
-    net["outputs"] = len(truth)
-    order = re.findall(r"^ \*   (\w+): ", open(glob.glob(folder + "/*.h")[0]).read(), re.M)[len(net["inputs"]):-1]
+    order = re.findall(r"^ \*   (\w+?)(?:_value)?: ", open(glob.glob(folder + "/*.h")[0]).read(), re.M)[len(net["inputs"]):-1]
+    net["outputs"] = len(order)
     got = example(net, compile_c(folder, cc, flags))
     what = f"{net['name']}: {cc} {' '.join(flags)} ({target})"
     if check(got is not None, what + " runs") and len(order) == len(got):
         for name, bits in zip(order, got):
-            check(np.array_equal(np.frombuffer(bits, np.uint8), np.frombuffer(truth[name].tobytes(), np.uint8)), f"{what}: '{name}' has predict's bits")
+            # predict writes whole numbers as i64
+            kind = {1: "u1", 4: "i4", 8: "i8"}[len(bits) // truth[name].size] if truth[name].dtype.kind == "i" else truth[name].dtype
+            same = np.frombuffer(bits, kind).astype(truth[name].dtype).tobytes() == truth[name].tobytes()
+            check(same, f"{what}: '{name}' has predict's bits")
 
 
 MODELS = [
@@ -183,15 +186,17 @@ TRAINED = """
 model Wide_Net(c=8):
     input x: f32[N, C=3, W=24]
     input k: i64[N]
-    input W: f32[V=4]
+    input W: f32[N, V=4]
     target t: f32[N, C=2, W=24]
-    e = embedding(k, 5, 3) @e
-    h = x * mean(W) + (e as [N, C, W]) |> conv(c, 3, pad=1) @a |> relu
+    param e: [K=5] ~ normal(0, 1)
+    g = sum(one_hot(k, K=5) * e, over=K)
+    h = x * mean(W, over=V) + g |> conv(c, 3, pad=1) @a |> relu
     y = h |> conv(2, 3, pad=1) @b
     long = argmax(mean(y, over=W), over=C)
+    some = y[C=0] > 0
     output y
     output long
-    output some = y[C=0] > 0
+    output some
     loss = mse_loss(y, t)
 """
 
@@ -213,7 +218,7 @@ def train():
   start_lr: 1.0e-3
   expdir: runs
   data:
-    inputs: {x: {file: d.h5, array: x, normalize: standardize, nan: 0.25}, k: 'd.h5:k'}
+    inputs: {x: {file: d.h5, array: x, normalize: standardize, nan: 0.25}, k: 'd.h5:k', W: 'd.h5:W'}
     targets: {t: {file: d.h5, array: t, normalize: standardize}}
     split: {valid: 0.25}
 """)
@@ -231,7 +236,7 @@ def check_trained():
     for name in ("wide.dl", "wide.yaml"):
         os.remove(here(name))
     with h5py.File(here("d.h5")) as f:
-        inputs = {n: f[n][()] for n in ("x", "k")}
+        inputs = {n: f[n][()] for n in ("x", "k", "W")}
     with h5py.File(here("wide.h5"), "w") as f:
         for n, x in inputs.items():
             f[n] = x
