@@ -17,7 +17,7 @@ static const char *cased(dl_arena *arena, const char *s, int (*to)(int)) {
 
 static int keep(int letter) { return letter; }
 
-/* What the generated text has names for, in C and without letters' case in Fortran. */
+/* Is it a name of the generated text, in C or, without letters' case, in Fortran? */
 static bool is_reserved(const dl_c_network *c, const char *id) {
     static const char *const words[] = {
         "work",      "auto",      "break",     "case",     "char",    "const",    "continue",

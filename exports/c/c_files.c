@@ -5,7 +5,7 @@
 static void put_shape(dl_buf *b, const dl_type *t) {
     bool any = false;
     for (int k = 0; k < t->rank; k++) {
-        if (k == 0 && !strcmp(t->axis[k].name, "N")) continue;
+        if (k == 0 && !strcmp(t->axis[k].name, "N") && t->axis[k].size == 1) continue;
         dl_putf(b, "%s%s=%lld", any ? ", " : "", t->axis[k].name, (long long)t->axis[k].size);
         any = true;
     }
