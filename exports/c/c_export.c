@@ -36,14 +36,15 @@ static bool is_reserved(const dl_c_network *c, const char *id) {
         if (strcasecmp(c->input[i].id, id) == 0) return true;
     for (int i = 0; i < c->n_outputs; i++)
         if (strcasecmp(c->output[i].id, id) == 0) return true;
-    return strncasecmp(id, c->name, strlen(c->name)) == 0 && id[strlen(c->name)] == '_';
+    size_t n = strlen(c->name); /* the module's name, and with which all others begin */
+    return strncasecmp(id, c->name, n) == 0 && (!id[n] || id[n] == '_');
 }
 
 static const char *name_of(const dl_c_network *c, const char *name) {
     dl_arena *arena = c->of->arena;
     const char *id = cased(arena, name, keep);
-    if (!isalpha((unsigned char)*id)) id = dl_format(arena, "array%s", id);
-    while (is_reserved(c, id)) id = dl_format(arena, "%s_value", id);
+    if (!isalpha((unsigned char)*id)) id = dl_format(arena, "array_%s", id);
+    while (is_reserved(c, id)) id = dl_format(arena, "array_%s", id);
     return id;
 }
 
@@ -146,7 +147,7 @@ static bool write_files(const dl_c_network *c, const char *folder, dl_error *err
         dl_c_put_file *put;
     } files[] = {{"%s.c", dl_c_put_source},          {"%s.h", dl_c_put_header},
                  {"%s.f90", dl_c_put_fortran},       {"%s_weights.c", dl_c_put_weights},
-                 {"CMakeLists.txt", dl_c_put_cmake}, {"example.c", dl_c_put_example},
+                 {"CMakeLists.txt", dl_c_put_cmake}, {dl_c_example(c), dl_c_put_example},
                  {"README", dl_c_put_readme}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *name = files[i].name;

@@ -121,12 +121,16 @@ void dl_c_put_cmake(dl_buf *b, const dl_c_network *c) {
     dl_putf(b,
             "if(%s_NATIVE)\n  target_compile_options(%s PRIVATE -march=native)\nendif()\n"
             "if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)\n"
-            "  add_executable(%s_example example.c)\n  target_link_libraries(%s_example %s)\n"
+            "  add_executable(%s_example %s)\n  target_link_libraries(%s_example %s)\n"
             "endif()\nget_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)\n"
             "if(\"Fortran\" IN_LIST languages)\n  add_library(%s_fortran STATIC %s.f90)\n"
             "  target_include_directories(%s_fortran PUBLIC ${CMAKE_CURRENT_BINARY_DIR})\n"
             "  target_link_libraries(%s_fortran PUBLIC %s)\nendif()\n",
-            c->upper, name, name, name, name, name, name, name, name, name);
+            c->upper, name, name, dl_c_example(c), name, name, name, name, name, name, name);
+}
+
+const char *dl_c_example(const dl_c_network *c) {
+    return strcmp(c->name, "example") ? "example.c" : "example_main.c";
 }
 
 void dl_c_put_example(dl_buf *b, const dl_c_network *c) {
@@ -166,11 +170,11 @@ void dl_c_put_readme(dl_buf *b, const dl_c_network *c) {
     dl_putf(b,
             "%s, a trained network, as C\n\n"
             "  %s.h, %s.c         one function, %s_predict: one sample in, one sample out\n"
-            "  %s_weights.c, .bin   the weights: the source embeds the file, which no program "
+            "  %s_weights.c, .c.bin   the weights: the source embeds the file, which no program "
             "reads later\n"
             "  %s.f90             the same function for Fortran\n"
-            "  example.c, CMakeLists.txt\n\n",
-            c->of->name, name, name, name, name, name);
+            "  %s, CMakeLists.txt\n\n",
+            c->of->name, name, name, name, name, name, dl_c_example(c));
     for (int i = 0; i < n_arrays(c); i++) {
         dl_puts(b, i < c->n_inputs ? "  in   " : "  out  ");
         put_line(b, array_at(c, i), i >= c->n_inputs);
@@ -179,9 +183,9 @@ void dl_c_put_readme(dl_buf *b, const dl_c_network *c) {
     dl_putf(b,
             "\nCompile all sources with the same options, with GCC 12, Clang 14 or later:\n\n"
             "  cc -O2 -march=native -c %s.c %s_weights.c\n"
-            "  cc -O2 example.c %s.o %s_weights.o -lm -o example\n"
+            "  cc -O2 %s %s.o %s_weights.o -lm -o predict\n"
             "  gfortran %s.f90 main.f90 %s.o %s_weights.o -lm\n\n",
-            name, name, name, name, name, name, name);
+            name, name, dl_c_example(c), name, name, name, name, name);
     dl_puts(b, "The options choose the kernels, for one of these CPUs, the first that fits:");
     for (int i = 0; i < c->n_variants; i++) dl_putf(b, "%s %s", i ? "," : "", c->variant[i].name);
     dl_putf(b,

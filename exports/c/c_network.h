@@ -69,6 +69,8 @@ void dl_c_put_arrays(dl_buf *b, const dl_c_network *c, const dl_c_variant *v);
 /* Appends the parameters of NAME_predict. */
 void dl_c_put_parameters(dl_buf *b, const dl_c_network *c);
 
+/* The example's file: example.c, unless that is the network's. */
+const char *dl_c_example(const dl_c_network *c);
 /* Appends the text of a file of the folder. */
 typedef void dl_c_put_file(dl_buf *b, const dl_c_network *c);
 dl_c_put_file dl_c_put_source, dl_c_put_weights, dl_c_put_header, dl_c_put_fortran, dl_c_put_cmake,

@@ -139,14 +139,14 @@ def compare(net, folder, cc, target, flags):
     if key not in net.setdefault("truth", {}):
         net["truth"][key] = predict(net, cc, target)
     truth = net["truth"][key]
-    order = re.findall(r"^ \*   (\w+?)(?:_value)?: ", open(glob.glob(folder + "/*.h")[0]).read(), re.M)[len(net["inputs"]):-1]
+    order = re.findall(r"^ \*   (?:array_)?(\w+): ", open(glob.glob(folder + "/*.h")[0]).read(), re.M)[len(net["inputs"]):-1]
     net["outputs"] = len(order)
     got = example(net, compile_c(folder, cc, flags))
     what = f"{net['name']}: {cc} {' '.join(flags)} ({target})"
     if check(got is not None and all(got), what + " runs") and truth:
         for name, bits in zip(order, got):
-            # predict writes whole numbers as i64
-            kind = {1: "u1", 4: "i4", 8: "i8"}[len(bits) // truth[name].size] if truth[name].dtype.kind == "i" else truth[name].dtype
+            size = len(bits) // truth[name].size  # predict writes i64, and floats of f64
+            kind = f"f{size}" if truth[name].dtype.kind == "f" else f"i{size}"
             same = np.frombuffer(bits, kind).astype(truth[name].dtype).tobytes() == truth[name].tobytes()
             check(same, f"{what}: '{name}' has predict's bits")
 
@@ -187,16 +187,23 @@ model Wide_Net(c=8):
     input x: f32[N, C=3, W=24]
     input k: i64[N]
     input W: f32[N, V=4]
+    input Wide_Net: f64[N, V]
     target t: f32[N, C=2, W=24]
     param e: [K=5] ~ normal(0, 1)
     g = sum(one_hot(k, K=5) * e, over=K)
-    h = x * mean(W, over=V) + g |> conv(c, 3, pad=1) @a |> relu
+    h = x * mean(W * (Wide_Net as f32), over=V) + g |> conv(c, 3, pad=1) @a |> relu
     y = h |> conv(2, 3, pad=1) @b
     long = argmax(mean(y, over=W), over=C)
     some = y[C=0] > 0
+    wide_net_y = y as f64
+    low = y as bf16
+    half = y as f16
     output y
     output long
     output some
+    output wide_net_y
+    output low
+    output half
     loss = mse_loss(y, t)
 """
 
@@ -208,6 +215,7 @@ def train():
     x[3, 1, 5:9] = x[0, 0, 0] = np.nan
     with h5py.File(here("d.h5"), "w") as f:
         f["x"], f["t"], f["k"] = x, t, random.integers(0, 5, 24)
+        f["Wide_Net"] = random.integers(-4, 9, (24, 4)).astype("f8") / 8
         f["W"] = random.standard_normal((24, 4)).astype("f4")
     with open(here("wide.dl"), "w") as f:
         f.write(TRAINED)
@@ -218,7 +226,7 @@ def train():
   start_lr: 1.0e-3
   expdir: runs
   data:
-    inputs: {x: {file: d.h5, array: x, normalize: standardize, nan: 0.25}, k: 'd.h5:k', W: 'd.h5:W'}
+    inputs: {x: {file: d.h5, array: x, normalize: standardize, nan: 0.25}, k: 'd.h5:k', W: 'd.h5:W', Wide_Net: 'd.h5:Wide_Net'}
     targets: {t: {file: d.h5, array: t, normalize: standardize}}
     split: {valid: 0.25}
 """)
@@ -236,7 +244,7 @@ def check_trained():
     for name in ("wide.dl", "wide.yaml"):
         os.remove(here(name))
     with h5py.File(here("d.h5")) as f:
-        inputs = {n: f[n][()] for n in ("x", "k", "W")}
+        inputs = {n: f[n][()] for n in ("x", "k", "W", "Wide_Net")}
     with h5py.File(here("wide.h5"), "w") as f:
         for n, x in inputs.items():
             f[n] = x
