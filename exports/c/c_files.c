@@ -165,16 +165,22 @@ void dl_c_put_example(dl_buf *b, const dl_c_network *c) {
             c->n_inputs, n);
 }
 
+static void put_file_line(dl_buf *b, const char *names, const char *use) {
+    dl_putf(b, "  %-26s %s\n", names, use);
+}
+
 void dl_c_put_readme(dl_buf *b, const dl_c_network *c) {
     const char *name = c->name;
-    dl_putf(b,
-            "%s, a trained network, as C\n\n"
-            "  %s.h, %s.c         one function, %s_predict: one sample in, one sample out\n"
-            "  %s_weights.c, .c.bin   the weights: the source embeds the file, which no program "
-            "reads later\n"
-            "  %s.f90             the same function for Fortran\n"
-            "  %s, CMakeLists.txt\n\n",
-            c->of->name, name, name, name, name, name, dl_c_example(c));
+    dl_arena *arena = c->of->arena;
+    dl_putf(b, "%s, a trained network, as C\n\n", c->of->name);
+    put_file_line(b, dl_format(arena, "%s.h, %s.c", name, name),
+                  dl_format(arena, "one function, %s_predict: a sample in, a sample out", name));
+    put_file_line(b, dl_format(arena, "%s_weights.c", name),
+                  "embeds the weights, which no program reads from a file");
+    put_file_line(b, dl_format(arena, "%s_weights.c.bin", name), "the weights");
+    put_file_line(b, dl_format(arena, "%s.f90", name), "the same function for Fortran");
+    put_file_line(b, dl_format(arena, "%s, CMakeLists.txt", dl_c_example(c)),
+                  "a program that predicts raw files, and its build\n");
     for (int i = 0; i < n_arrays(c); i++) {
         dl_puts(b, i < c->n_inputs ? "  in   " : "  out  ");
         put_line(b, array_at(c, i), i >= c->n_inputs);
@@ -188,12 +194,13 @@ void dl_c_put_readme(dl_buf *b, const dl_c_network *c) {
             name, name, dl_c_example(c), name, name, name, name, name);
     dl_puts(b, "The options choose the kernels, for one of these CPUs, the first that fits:");
     for (int i = 0; i < c->n_variants; i++) dl_putf(b, "%s %s", i ? "," : "", c->variant[i].name);
-    dl_putf(b,
-            ".\nOf each, `dlrun predict --device=cpu` with that --target has the same numbers to "
-            "the last bit, with the\nsame compiler and no -ffast-math.\n\n"
-            "A call needs %s_WORK_BYTES (%lld) bytes of memory from its caller. It allocates "
-            "nothing, writes no\nvariable of its own, and opens no file. Nothing of dlc is "
-            "needed.\n",
-            c->upper, (long long)c->work);
+    dl_putf(
+        b,
+        ".\nOf each, `dlrun predict --device=cpu:NAME` has the same numbers to the last bit, where "
+        "CC is the same\ncompiler; options such as -ffast-math give others.\n\n"
+        "A call needs %s_WORK_BYTES (%lld) bytes of memory from its caller. It allocates "
+        "nothing, writes no\nvariable of its own, and opens no file. Nothing of dlc is "
+        "needed.\n",
+        c->upper, (long long)c->work);
     if (has_integers(c)) dl_puts(b, "Numbers of classes must be in range: nothing checks them.\n");
 }

@@ -265,6 +265,8 @@ def check_files(net, folder):
     check(includes <= {"<stdint.h>", "<stddef.h>", f'"{n}.h"'}, f"includes of {n}.c and {n}.h: {includes}")
     check(sorted(os.listdir(folder)) == sorted([f"{n}.c", f"{n}.h", f"{n}.f90", f"{n}_weights.c", f"{n}_weights.c.bin", "CMakeLists.txt", "example.c", "README"]),
           f"the folder has {os.listdir(folder)}")
+    if shutil.which("g++"):
+        run(["g++", "-std=c++17", "-pedantic", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", f"{folder}/{n}.h"])
     for cc in COMPILERS:
         compile_c(folder, cc, STRICT + ["-O2"])
         objects = [here(f"{n}.o"), here(f"{n}_weights.o")]
