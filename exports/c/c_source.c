@@ -119,7 +119,8 @@ static void put_variant(dl_buf *b, const dl_c_network *c, const dl_c_variant *v)
     dl_puts(
         b,
         "#ifndef __clang__\n#pragma GCC pop_options\n"
-        "#pragma GCC optimize(\"Og\", \"no-math-errno\", \"no-trapping-math\")\n"
+        "#pragma GCC optimize(\"Og\", \"no-math-errno\", \"no-trapping-math\", "
+        "\"fp-contract=fast\")\n"
         "#endif\n"
         "#pragma GCC diagnostic ignored \"-Wpedantic\"\n"
         "#ifndef __clang__\n#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n#endif\n\n");

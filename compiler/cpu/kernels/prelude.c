@@ -22,12 +22,10 @@ typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2),
 #endif
 #define INLINE static inline __attribute__((always_inline, unused))
 /* a * b + c of one expression is rounded once where the target has FMA, which the register tiles
- * rely on. Clang decides that before it optimises: the bits are those of any -O. GCC decides in
- * functions that it optimises at level 2. */
+ * rely on. Clang decides that before it optimises: the bits are those of any -O. GCC does it by
+ * default, in GNU C. */
 #if defined(__clang__)
 #pragma clang fp contract(on)
-#elif defined(__GNUC__)
-#pragma GCC optimize("fp-contract=fast")
 #endif
 /* Most of a source is written in vectors already, so -O1 is hardly faster than -Og, which
  * compiles in half the time, except for two passes. Loops that gain more have attributes. */
