@@ -1,0 +1,119 @@
+"""Arrays of the caller's, as the library takes them."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from ._errors import INPUT, Error
+from ._library import Description
+
+_NAMES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")
+
+
+class Tensor(NamedTuple):
+    """What the network says about an input, a target, an output, a metric or a parameter.
+
+    `shape` of an array with samples begins with the most that one run of the network takes; calls
+    take more or fewer. `axes` are the names of the axes in the model. `dtype` is NumPy's name of
+    the type, or "bfloat16", which NumPy lacks: values are float32 there.
+    """
+    name: str
+    dtype: str
+    shape: Tuple[int, ...]
+    axes: Tuple[str, ...]
+
+    def __str__(self) -> str:
+        axes = (f"{a}={n}" if a and a != "N" else a or str(n)
+                for a, n in zip(self.axes, self.shape))
+        return f"{self.name}: {self.dtype}[{', '.join(axes)}]"
+
+
+def describe(d: Description) -> Tensor:
+    axes = tuple((d.axis[i] or b"").decode() for i in range(d.rank))
+    return Tensor(d.name.decode(), _NAMES[d.dtype], tuple(d.shape[:d.rank]), axes)
+
+
+def memory_dtype(t: Tensor) -> np.dtype:
+    """The type of the elements that the library reads and writes."""
+    return np.dtype("uint16" if t.dtype == "bfloat16" else t.dtype)
+
+
+def from_memory(t: Tensor, array: np.ndarray) -> np.ndarray:
+    """An array of the library's, with a type that NumPy knows."""
+    return (array.astype("uint32") << 16).view("float32") if t.dtype == "bfloat16" else array
+
+
+def to_memory(t: Tensor, value: Any, samples: bool = True) -> np.ndarray:
+    """A dense array of the tensor's type that holds exactly the value. `samples`: its first axis
+    may have any length. Errors: another shape; a type that cannot hold the numbers."""
+    array, literal = _to_numpy(t, value)
+    shape = t.shape if not samples or array.ndim == 0 else (array.shape[0], *t.shape[1:])
+    if array.shape != shape:
+        wanted = ", ".join(["samples", *map(str, t.shape[1:])] if samples else map(str, t.shape))
+        raise Error(INPUT, f"'{t.name}' is of the shape ({wanted}), and the array "
+                           f"({', '.join(map(str, array.shape))})")
+    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+        raise Error(INPUT, f"'{t.name}' is {t.dtype}, and the array {array.dtype}, "
+                           "which is no type of numbers that converts to it")
+    if t.dtype == "bfloat16":
+        return _to_bfloat16(t, array, literal)
+    if array.dtype.name == "bfloat16":
+        array = array.astype("float32")
+    if array.dtype == t.dtype:
+        return np.require(array, requirements=["C", "A"])
+    return np.require(_convert(t, array, literal), requirements=["C", "A"])
+
+
+def _to_numpy(t: Tensor, value: Any) -> Tuple[np.ndarray, bool]:
+    """Any array as NumPy's, without a copy where that can be, and whether it was numbers of
+    Python's own, which have no type that the caller chose."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise Error(INPUT, f"'{t.name}': the array is masked; fill it first, by filled()")
+    if isinstance(value, np.ndarray):
+        return np.asarray(value), False
+    literal = isinstance(value, (bool, int, float, list, tuple))
+    fault: Optional[Exception] = None
+    if callable(getattr(value, "detach", None)):
+        value = value.detach()  # a tensor of PyTorch's that requires gradients is not given away
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value), False
+        except (BufferError, RuntimeError, TypeError, ValueError) as refused:
+            fault = refused
+    try:
+        array = np.asarray(value)
+    except (RuntimeError, TypeError, ValueError) as refused:
+        fault = fault or refused
+        raise Error(INPUT, f"'{t.name}': {type(value).__name__} is no array of the CPU's memory: "
+                           f"{fault}") from None
+    return array, literal
+
+
+def _convert(t: Tensor, array: np.ndarray, literal: bool) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        new = array.astype(t.dtype)
+        if literal and array.dtype.kind == "f" and new.dtype.kind == "f":
+            return new
+        back = new.astype(array.dtype)
+    _refuse_changed(t, array, (back == array) | ((back != back) & (array != array)))
+    return new
+
+
+def _to_bfloat16(t: Tensor, array: np.ndarray, literal: bool) -> np.ndarray:
+    if array.dtype.name == "bfloat16":
+        return np.require(array, requirements=["C", "A"]).view("uint16")
+    wide = _convert(t._replace(dtype="float32"), array, literal)
+    bits = np.require(wide, requirements=["C"]).view("uint32")
+    _refuse_changed(t, array, (bits & 0xffff == 0) | (wide != wide))
+    return (bits >> 16 | (wide != wide) * np.uint32(0x40)).astype("uint16")
+
+
+def _refuse_changed(t: Tensor, array: np.ndarray, same: np.ndarray) -> None:
+    if same.all():
+        return
+    at = tuple(int(i[0]) for i in np.nonzero(~same))
+    rounded = f" by .astype('{t.dtype}')" if t.dtype != "bfloat16" else ""
+    raise Error(INPUT, f"'{t.name}' is {t.dtype}, and the array {array.dtype}: {t.dtype} does not "
+                       f"hold element {at}, {array[at]!r}; convert the array{rounded} where "
+                       "rounding is meant")

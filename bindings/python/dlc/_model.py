@@ -1,0 +1,286 @@
+"""An open network."""
+from __future__ import annotations
+
+import collections
+import ctypes
+import json
+import logging
+import os
+import threading
+import types
+import warnings
+import weakref
+from typing import (Any, Dict, Iterator, List, Mapping, MutableMapping, NamedTuple, Optional,
+                    Sequence, Tuple, Union)
+
+import numpy as np
+
+from . import _arrays, _library
+from ._arrays import Tensor
+from ._errors import USAGE, Error, Warning, new_status, raise_unless
+
+Array = Any  # NumPy's, or whatever has __dlpack__ or __array__, or numbers in lists
+Path = Union[str, "os.PathLike[str]"]
+
+
+class Evaluation(NamedTuple):
+    """The means of `Model.evaluate`."""
+    loss: float
+    metrics: Dict[str, float]
+
+
+class Parameters(MutableMapping[str, np.ndarray]):
+    """Parameters and running statistics by PyTorch's names, in PyTorch's shapes.
+
+    Reading copies; assignment sets. Names and shapes are the model's: none is added or deleted.
+    """
+
+    def __init__(self, model: "Model", tensors: Mapping[str, Tensor]) -> None:
+        self._model, self._tensors = model, tensors
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        t = self._tensors[name]
+        array = np.empty(t.shape, _arrays.memory_dtype(t))
+        self._model._call("dlc_get", name.encode(), array.ctypes.data, array.nbytes)
+        return _arrays.from_memory(t, array)
+
+    def __setitem__(self, name: str, value: Array) -> None:
+        if name not in self._tensors:
+            raise KeyError(name)
+        array = _arrays.to_memory(self._tensors[name], value, samples=False)
+        self._model._call("dlc_set", name.encode(), array.ctypes.data, array.nbytes)
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a model's parameters cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} parameters: {', '.join(self._tensors)}>"
+
+    def describe(self, name: str) -> Tensor:
+        """Name, type, shape and axes of a parameter, without its numbers."""
+        return self._tensors[name]
+
+
+class Model:
+    """A network that is open on a device. `dlc.open` makes it.
+
+    `inputs`, `targets`, `outputs` and `metrics` describe what it takes and gives, by name and in
+    order. `parameters` reads and sets its weights. Threads may share a model: calls wait for each
+    other. Models of their own run at the same time.
+    """
+    inputs: Mapping[str, Tensor]
+    targets: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+    metrics: Mapping[str, Tensor]
+    parameters: Parameters
+
+    def __init__(self, handle: int, path: str) -> None:
+        self._library, self._handle, self._path = _library.load(), handle, path
+        self._lock = threading.Lock()
+        self._close = weakref.finalize(self, self._library.dlc_close, handle)
+        self.inputs, self.targets, self.outputs, self.metrics, parameters = (
+            types.MappingProxyType(self._describe(role)) for role in range(5))
+        self.parameters = Parameters(self, parameters)
+        self._results = collections.namedtuple("Outputs", self.outputs, rename=True)
+
+    def _describe(self, role: int) -> Dict[str, Tensor]:
+        found, d = {}, _library.Description()
+        for i in range(self._library.dlc_count(self._handle, role)):
+            self._library.dlc_describe(self._handle, role, i, ctypes.byref(d))
+            t = _arrays.describe(d)
+            found[t.name] = t
+        return found
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        status, pointer = new_status()
+        with self._lock:
+            if not self._close.alive:
+                raise Error(USAGE, "the model is closed")
+            done = getattr(self._library, name)(self._handle, *arguments, pointer)
+        raise_unless(done, status)
+
+    # ---- what it is ----
+
+    @property
+    def batch(self) -> int:
+        """The samples that one run of the network takes: a training step takes exactly these."""
+        return next(iter(self.inputs.values())).shape[0]
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the network's memory on its device."""
+        with self._lock:
+            return self._library.dlc_memory(self._handle) if self._close.alive else 0
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(map(str, t.values())) for t in (self.inputs, self.outputs))
+        closed = "" if self._close.alive else ", closed"
+        return f"<dlc.Model {self._path}: {takes} -> {gives}{closed}>"
+
+    # ---- what it does ----
+
+    def predict(self, *inputs: Optional[Array], out: Any = None, **named: Array) -> Any:
+        """Predicts samples. Inputs are given by position or by name, the sample axis first; one
+        that only the loss reads may be left out. The result is an array, or a named tuple of
+        arrays where the model has several outputs. `out` (an array, or a sequence of one for each
+        output, of the right type and shape) receives the results without new arrays."""
+        tensors = list(self.inputs.values())
+        arrays = self._take("predict", tensors, inputs, named, optional=True)
+        samples = _samples(tensors, arrays)
+        results = self._outputs(samples, out)
+        self._call("dlc_predict", samples, _pointers(arrays), _pointers(results))
+        if out is not None:
+            return out
+        given = [_arrays.from_memory(t, a) for t, a in zip(self.outputs.values(), results)]
+        return given[0] if len(given) == 1 else self._results(*given)
+
+    __call__ = predict
+
+    def train_step(self, *arrays: Array, **named: Array) -> float:
+        """One step of the optimiser on a batch: inputs, then targets. The loss before the step."""
+        loss = ctypes.c_double()
+        samples, pointers, _keep = self._all("train_step", arrays, named)
+        self._call("dlc_train_step", samples, pointers, ctypes.byref(loss))
+        return loss.value
+
+    def evaluate(self, *arrays: Array, **named: Array) -> Evaluation:
+        """Mean loss and metrics of a multiple of the batch: inputs, then targets."""
+        loss, metrics = ctypes.c_double(), (ctypes.c_double * max(len(self.metrics), 1))()
+        samples, pointers, _keep = self._all("evaluate", arrays, named)
+        self._call("dlc_evaluate", samples, pointers, ctypes.byref(loss), metrics)
+        return Evaluation(loss.value, dict(zip(self.metrics, metrics)))
+
+    def save(self, directory: Path) -> None:
+        """Writes a checkpoint into a run's directory, which `dlc.open`, `dlrun predict` and
+        `dlrun --resume` take. The model must be open for training."""
+        self._call("dlc_save", os.fsencode(directory))
+
+    def close(self) -> None:
+        """Frees the network. Later calls raise Error; closing twice is fine."""
+        with self._lock:
+            self._close()
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    # ---- arrays ----
+
+    def _take(self, call: str, tensors: List[Tensor], given: Sequence[Optional[Array]],
+              named: Mapping[str, Array], optional: bool = False) -> List[Optional[np.ndarray]]:
+        """The caller's arrays in the order of the tensors. None: one that is left out."""
+        names = [t.name for t in tensors]
+        if len(given) > len(names):
+            raise Error(USAGE, f"{call}: {len(given)} arrays, and the model takes {len(names)}: "
+                               f"{', '.join(names)}")
+        values = dict(zip(names, given))
+        for name, value in named.items():
+            if name not in names:
+                raise Error(USAGE, f"{call}: there is no '{name}': {', '.join(names)}")
+            if name in values:
+                raise Error(USAGE, f"{call}: '{name}' is given by position and by name")
+            values[name] = value
+        lacking = [n for n in names if values.get(n) is None]
+        if lacking and not optional:
+            raise Error(USAGE, f"{call}: '{lacking[0]}' is not given")
+        return [None if t.name in lacking else _arrays.to_memory(t, values[t.name])
+                for t in tensors]
+
+    def _all(self, call: str, given: Sequence[Array],
+             named: Mapping[str, Array]) -> Tuple[int, Any, List[Optional[np.ndarray]]]:
+        tensors = [*self.inputs.values(), *self.targets.values()]
+        arrays = self._take(call, tensors, given, named)
+        return _samples(tensors, arrays), _pointers(arrays), arrays
+
+    def _outputs(self, samples: int, out: Any) -> List[np.ndarray]:
+        tensors = list(self.outputs.values())
+        shapes = [(samples, *t.shape[1:]) for t in tensors]
+        if out is None:
+            return [np.empty(s, _arrays.memory_dtype(t)) for t, s in zip(tensors, shapes)]
+        arrays = [out] if isinstance(out, np.ndarray) else list(out)
+        if len(arrays) != len(tensors):
+            raise Error(USAGE, f"predict: {len(arrays)} arrays in out, and the model has "
+                               f"{len(tensors)} outputs")
+        for t, a, shape in zip(tensors, arrays, shapes):
+            fits = isinstance(a, np.ndarray) and a.dtype == _arrays.memory_dtype(t)
+            if not fits or a.shape != shape or not (a.flags.c_contiguous and a.flags.writeable):
+                raise Error(USAGE, f"predict: out of '{t.name}' must be a writeable dense array "
+                                   f"of {_arrays.memory_dtype(t)} of the shape {shape}")
+        return arrays
+
+
+def _samples(tensors: List[Tensor], arrays: List[Optional[np.ndarray]]) -> int:
+    first = [(t.name, len(a)) for t, a in zip(tensors, arrays) if a is not None]
+    for name, n in first:
+        if n != first[0][1]:
+            raise Error(USAGE, f"'{first[0][0]}' has {first[0][1]} samples, and '{name}' {n}")
+    return first[0][1] if first else 0
+
+
+def _pointers(arrays: Sequence[Optional[np.ndarray]]) -> Any:
+    return (ctypes.c_void_p * max(len(arrays), 1))(
+        *[None if a is None else a.ctypes.data for a in arrays])
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return json.dumps(value.item() if isinstance(value, np.generic) else value)
+
+
+def _encoded(value: Optional[Path]) -> Optional[bytes]:
+    return None if value is None else os.fsencode(value)
+
+
+def open(path: Path, *, device: Optional[str] = None, threads: int = 0, batch: int = 0,
+         settings: Optional[Mapping[str, Any]] = None, config_file: Optional[Path] = None,
+         config_name: Optional[str] = None, train: bool = False, raw: bool = False,
+         refuse_nan: bool = False) -> Model:
+    """Opens a run's directory, a checkpoint of it, or a model file (.dl, with fresh weights).
+
+    device: "cpu", "cuda:0" or "auto", the default.
+    threads: of a CPU; 0: as many as the process may use.
+    batch: the samples that one run of the network takes; 0: the configuration's.
+    settings: keys of the configuration and the model's arguments, as {"lr": 0.01}.
+    config_file, config_name: of a model file, its configuration.
+    train: `train_step`, `evaluate` and `save` are there, too.
+    raw: arrays are normalised already, as the network itself takes and gives them.
+    refuse_nan: an input that is not finite is an Error.
+
+    Raises Error; what is worth a warning goes to `warnings` as a dlc.Warning.
+    """
+    library = _library.load()
+    told: List[Tuple[int, str]] = []
+    log = _library.Log(lambda _, level, text: told.append((level, text.decode(errors="replace"))))
+    words = [f"{key}={_setting(value)}".encode() for key, value in (settings or {}).items()]
+    options = _library.Options(
+        size=ctypes.sizeof(_library.Options), device=_encoded(device), threads=threads,
+        batch=batch, settings=(ctypes.c_char_p * (len(words) + 1))(*words, None),
+        config_file=_encoded(config_file), config_name=_encoded(config_name), train=bool(train),
+        log=log, raw=bool(raw), refuse_nan=bool(refuse_nan))
+    status, pointer = new_status()
+    handle = library.dlc_open(_encoded(path), ctypes.byref(options), pointer)
+    _pass_on(told, failed=not handle)
+    diagnostics = "".join(text for level, text in told if level == _library.LOG_DIAGNOSTICS)
+    raise_unless(bool(handle), status, diagnostics)
+    return Model(handle, os.fspath(path))
+
+
+def _pass_on(told: List[Tuple[int, str]], failed: bool) -> None:
+    """Warnings to `warnings`; the rest, but for an Error's diagnostics, to `logging`."""
+    for level, text in told:
+        text = text.rstrip("\n")
+        if level == _library.LOG_INFO:
+            logging.getLogger("dlc").info(text)
+        elif level == _library.LOG_WARNING or not failed:
+            warnings.warn(text, Warning, stacklevel=3)
