@@ -83,6 +83,7 @@ static bool open_file(dlc_model *m, const char *path, const words *w, dl_error *
     if (!m->session) dl_console_diagnostics(&m->console, faults.at);
     dl_buf_free(&faults);
     m->net.session = m->session;
+    m->net.data.loader = "raw"; /* numbers as they are; checkpoints of it say so */
     return m->session && dl_samples_settle(m->config, err);
 }
 
