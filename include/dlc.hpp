@@ -147,9 +147,10 @@ class model {
         c.refuse_nan = o.refuse_nan;
         dlc_status s = {};
         handle_ = dlc_open(path.c_str(), &c, &s);
-        if (!handle_)
-            throw error(s.code,
-                        s.message + (tell.diagnostics.empty() ? "" : "\n" + tell.diagnostics));
+        while (!tell.diagnostics.empty() && tell.diagnostics.back() == '\n')
+            tell.diagnostics.pop_back();
+        const char *between = tell.diagnostics.empty() ? "" : "\n";
+        if (!handle_) throw error(s.code, s.message + (between + tell.diagnostics));
         inputs_ = describe(DLC_INPUT);
         targets_ = describe(DLC_TARGET);
         outputs_ = describe(DLC_OUTPUT);

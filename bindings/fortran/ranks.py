@@ -18,7 +18,7 @@ def constructor(kind, rank):
     name = f"array_{kind}_{rank}"
     return name, f"""
   function {name}(x) result(array)
-    {dummy(kind, rank, "x", "in, target", contiguous=False)}
+    {KINDS[kind][0]}, target :: x({', '.join(':' * rank)}) ! no intent: a call may write it later
     type(dlc_array) :: array
     array%dtype = {KINDS[kind][1]}
     array%rank = {rank}
@@ -29,11 +29,10 @@ def constructor(kind, rank):
 """
 
 
-def dummy(kind, rank, name, intent, contiguous=True):
-    attributes = "contiguous, target, " if contiguous else ""
-    intent, *more = intent.split(", ")
-    more = "".join(f"{m}, " for m in more)
-    return f"{KINDS[kind][0]}, {attributes}{more}intent({intent}) :: {name}({', '.join(':' * rank)})"
+def dummy(kind, rank, name, intent):
+    """An array that is copied where it is not contiguous."""
+    return (f"{KINDS[kind][0]}, contiguous, target, intent({intent}) :: "
+            f"{name}({', '.join(':' * rank)})")
 
 
 def method(name, arguments, declared, call):

@@ -189,7 +189,7 @@ class Model:
                 raise Error(USAGE, f"{call}: '{name}' is given by position and by name")
             values[name] = value
         lacking = [n for n in names if values.get(n) is None]
-        if lacking and not optional:
+        if lacking and (not optional or len(lacking) == len(names)):
             raise Error(USAGE, f"{call}: '{lacking[0]}' is not given")
         return [None if t.name in lacking else _arrays.to_memory(t, values[t.name])
                 for t in tensors]
