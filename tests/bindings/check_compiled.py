@@ -48,7 +48,7 @@ def calls(compiler, source, *flags):
 RUN = train(BUILD, ROOT)
 include = f"-I{ROOT}/include"
 for cc in filter(shutil.which, ("gcc", "clang")):
-    for standard in ("c99", "c17"):
+    for standard in ("c99",):
         embeds([cc, f"-std={standard}", *STRICT], "embed.c", include)
 for cxx in filter(shutil.which, ("g++", "clang++")):
     for standard in ("c++17", "c++20"):

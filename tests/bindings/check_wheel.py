@@ -39,7 +39,7 @@ with zipfile.ZipFile(wheel) as archive:
         content = archive.read(name)
         told = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
         check(digest == f"sha256={told}" and int(size) == len(content), f"RECORD of {name}")
-    libraries = [n for n in names if ".so" in n]
+    libraries = [n for n in names if n.startswith("dlc/") and ".so" in n]
     licences = [n for n in names if "/licenses/" in n]
     check("dlc/libdlc.so" in libraries and len(licences) == len(libraries), f"a licence for each library: {libraries} {licences}")
     sources = {p.name for p in (ROOT / "bindings/python/dlc").glob("*.py")}

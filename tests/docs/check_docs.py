@@ -216,7 +216,8 @@ def installed(build, folder):
     subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", where],
                    check=True, stdout=subprocess.DEVNULL)
     library = next(where.rglob("dlc.pc")).parent.parent
-    return {"PKG_CONFIG_PATH": f"{library}/pkgconfig", "LD_LIBRARY_PATH": str(library)}
+    return {"PKG_CONFIG_PATH": f"{library}/pkgconfig", "LD_LIBRARY_PATH": str(library),
+            "PYTHONPATH": str(ROOT / "bindings/python")}
 
 
 def run(command, here, env):

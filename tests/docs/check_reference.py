@@ -14,7 +14,7 @@ import check_prose
 import reference
 
 MEAN_SENTENCE = 20
-NEEDED = {"keys", "functions", "diagnostics", "exit-statuses", "environment", "help", "foreign-formats", "passes", "ops"}
+NEEDED = {"c", "fortran", "python", "keys", "functions", "diagnostics", "exit-statuses", "environment", "help", "foreign-formats", "passes", "ops"}
 
 
 def prose_faults(text):

@@ -11,6 +11,8 @@ import re
 import subprocess
 import textwrap
 
+import interfaces
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs/reference").glob("*.md")), *sorted((ROOT / "docs/internals").glob("*.md"))]
 MARK = re.compile(r"(<!-- generated: ([\w-]+)(?: ([^>]*?))? -->\n).*?(<!-- /generated -->)", re.S)
@@ -47,7 +49,7 @@ def table(rows):
             yield "|" + "---|" * len(columns)
 
 
-class Tables:
+class Tables(interfaces.Interfaces):
     def __init__(self, build):
         self.build = pathlib.Path(build).resolve()
 

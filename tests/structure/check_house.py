@@ -87,6 +87,7 @@ ARROWS = {
     # Programs: they parse, print and exit; everything else is a library's.
     "cli": ["ir/base", "compiler", "compiler/cuda/nvrtc.h", "runtime/comm", "runtime/device", "runtime/cuda/library.h", "exports", "runtime/analyze", "runtime/job",
             "runtime/launch", "runtime/predict", "runtime/sweep", "runtime/setup", "dldata"],
+    "examples": [],
     "tests": None,
 }
 
