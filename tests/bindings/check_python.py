@@ -121,6 +121,37 @@ def test_training():
             check(True, "an unknown parameter")
 
 
+def test_input_of_the_loss():
+    """One that only the loss reads may be left out of a prediction, and of no training step."""
+    with open(f"{TMP}/weighted.dl", "w") as f:
+        f.write("model Weighted():\n    input x: f32[N, F=3]\n    input weight: f32[N, F=2]\n    target t: f32[N, F=2]\n"
+                "    y = x |> linear(2) @fc as [N, F]\n    output y\n    loss = mean(weight * (y - t)**2)\n")
+    x, t = np.ones((4, 3), "f4"), np.zeros((4, 2), "f4")
+    with dlc.open(f"{TMP}/weighted.dl", train=True, batch=4, settings=KEPT) as net:
+        check(np.array_equal(net(x), net(x, t)), "left out")
+        refuses(2, "the array of 'x' is NULL", net, weight=t)
+        refuses(2, "'weight' is not given", net.train_step, x, t=t)
+        check(net.train_step(x, t, t) == 0, "a weight of zero")
+
+
+def test_bfloat16():
+    with open(f"{TMP}/half.dl", "w") as f:
+        f.write("model Half():\n    input x: bf16[N, F=3]\n    target t: f32[N, F=3]\n    y = 2.0 * x\n    output y\n"
+                "    loss = mse_loss((x as f32) |> linear(3) @fc as [N, F], t)\n")
+    try:
+        net = dlc.open(f"{TMP}/half.dl")
+    except dlc.Error as error:
+        check(False, str(error))
+        return
+    x = np.array([[1, -2.5, np.nan], [3, 2.0**100, np.inf]], "f4")
+    check(net.inputs["x"].dtype == "bfloat16" and np.array_equal(net(x), 2 * x, equal_nan=True), f"bfloat16: {net(x)}")
+    check(np.array_equal(net(x.astype("f8")), 2 * x, equal_nan=True), "float64 as bfloat16")
+    refuses(3, "bfloat16 does not hold element (1, 0), ", net, x + np.array([[0, 0, 0], [1 / 512, 0, 0]], "f4"))
+    if importlib.util.find_spec("torch"):
+        import torch
+        check(np.array_equal(net(torch.from_numpy(x)), 2 * x, equal_nan=True), "a tensor of float32 as bfloat16")
+
+
 def test_types():
     path = f"{TMP}/labels.dl"
     with open(path, "w") as f:

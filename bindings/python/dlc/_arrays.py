@@ -9,6 +9,8 @@ from ._errors import INPUT, Error
 from ._library import Description
 
 _NAMES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")
+# The types of the elements that the library reads and writes.
+_MEMORY = {name: np.dtype("uint16" if name == "bfloat16" else name) for name in _NAMES}
 
 
 class Tensor(NamedTuple):
@@ -36,7 +38,7 @@ def describe(d: Description) -> Tensor:
 
 def memory_dtype(t: Tensor) -> np.dtype:
     """The type of the elements that the library reads and writes."""
-    return np.dtype("uint16" if t.dtype == "bfloat16" else t.dtype)
+    return _MEMORY[t.dtype]
 
 
 def from_memory(t: Tensor, array: np.ndarray) -> np.ndarray:
@@ -47,6 +49,8 @@ def from_memory(t: Tensor, array: np.ndarray) -> np.ndarray:
 def to_memory(t: Tensor, value: Any, samples: bool = True) -> np.ndarray:
     """A dense array of the tensor's type that holds exactly the value. `samples`: its first axis
     may have any length. Errors: another shape; a type that cannot hold the numbers."""
+    if type(value) is np.ndarray and _is_memory(t, value, int(samples)):
+        return value
     array, literal = _to_numpy(t, value)
     shape = t.shape if not samples or array.ndim == 0 else (array.shape[0], *t.shape[1:])
     if array.shape != shape:
@@ -60,9 +64,16 @@ def to_memory(t: Tensor, value: Any, samples: bool = True) -> np.ndarray:
         return _to_bfloat16(t, array, literal)
     if array.dtype.name == "bfloat16":
         array = array.astype("float32")
-    if array.dtype == t.dtype:
+    if array.dtype == _MEMORY[t.dtype]:
         return np.require(array, requirements=["C", "A"])
     return np.require(_convert(t, array, literal), requirements=["C", "A"])
+
+
+def _is_memory(t: Tensor, array: np.ndarray, fixed: int) -> bool:
+    """Whether an array is what the library takes; axes before `fixed` may have any length."""
+    return (t.dtype != "bfloat16" and array.dtype == _MEMORY[t.dtype] and array.ndim == len(t.shape)
+            and array.shape[fixed:] == t.shape[fixed:]
+            and array.flags.c_contiguous and array.flags.aligned)
 
 
 def _to_numpy(t: Tensor, value: Any) -> Tuple[np.ndarray, bool]:

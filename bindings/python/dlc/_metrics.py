@@ -14,7 +14,7 @@ FILES = 4
 
 
 def read_metrics(run: "str | os.PathLike[str]") -> Dict[str, np.ndarray]:
-    """The metrics of a run as columns: {"epoch": array, "train_loss": array, ...}.
+    """The metrics of a run as columns: {"epoch": array, "Loss/train": array, ...}.
 
     `run` is a run's directory or a metrics.jsonl. All columns have a row for each point; a value
     that a point lacks is NaN (None in a column of texts). `pandas.DataFrame(dlc.read_metrics(run))`

@@ -87,6 +87,7 @@ class Model:
         self.inputs, self.targets, self.outputs, self.metrics, parameters = (
             types.MappingProxyType(self._describe(role)) for role in range(5))
         self.parameters = Parameters(self, parameters)
+        self._given = [*self.inputs.values()], [*self.inputs.values(), *self.targets.values()]
         self._results = collections.namedtuple("Outputs", self.outputs, rename=True)
 
     def _describe(self, role: int) -> Dict[str, Tensor]:
@@ -130,7 +131,7 @@ class Model:
         that only the loss reads may be left out. The result is an array, or a named tuple of
         arrays where the model has several outputs. `out` (an array, or a sequence of one for each
         output, of the right type and shape) receives the results without new arrays."""
-        tensors = list(self.inputs.values())
+        tensors = self._given[0]
         arrays = self._take("predict", tensors, inputs, named, optional=True)
         samples = _samples(tensors, arrays)
         results = self._outputs(samples, out)
@@ -196,7 +197,7 @@ class Model:
 
     def _all(self, call: str, given: Sequence[Array],
              named: Mapping[str, Array]) -> Tuple[int, Any, List[Optional[np.ndarray]]]:
-        tensors = [*self.inputs.values(), *self.targets.values()]
+        tensors = self._given[1]
         arrays = self._take(call, tensors, given, named)
         return _samples(tensors, arrays), _pointers(arrays), arrays
 
