@@ -96,7 +96,7 @@ def _to_numpy(t: Tensor, value: Any) -> Tuple[np.ndarray, bool]:
         array = np.asarray(value)
     except (RuntimeError, TypeError, ValueError) as refused:
         fault = fault or refused
-        raise Error(INPUT, f"'{t.name}': {type(value).__name__} is no array of the CPU's memory: "
+        raise Error(INPUT, f"'{t.name}': NumPy cannot take this {type(value).__name__}: "
                            f"{fault}") from None
     return array, literal
 
