@@ -1,6 +1,8 @@
 /* A model that a caller of the library holds; private to library/. */
 #ifndef DLC_MODEL_H
 #define DLC_MODEL_H
+#include <fenv.h>
+
 #include "include/dlc.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/setup/device_choice.h"
@@ -79,6 +81,14 @@ void library_fetch(dlc_model *m, const library_array *a, void *to, int64_t first
 bool library_start_training(dlc_model *m, dl_error *err);
 
 /* ---- status.c ---- */
+
+/* First in a function that computes: the caller's floating-point environment comes back when the
+ * function returns. Meanwhile it is the default one, of which the pool's threads get a copy: where
+ * the caller traps divisions by zero or flushes subnormals, kernels must do neither. */
+#define LIBRARY_OWN_FLOATS                                                                         \
+    __attribute__((cleanup(library_restore_floats))) fenv_t caller = library_default_floats()
+fenv_t library_default_floats(void);
+void library_restore_floats(const fenv_t *caller);
 
 /* The outcome as the caller sees it: 1 or 0. `status` may be NULL. */
 int library_end(bool ok, const dl_error *err, dlc_status *status);

@@ -158,6 +158,7 @@ static bool open_all(dlc_model *m, const char *path, const dlc_options *o, dl_er
 }
 
 dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *status) {
+    LIBRARY_OWN_FLOATS;
     dl_error err = {0};
     dlc_options o;
     dlc_model *m = NULL;

@@ -29,6 +29,7 @@ static bool check_predict(const dlc_model *m, int64_t samples, const void *const
 
 int dlc_predict(dlc_model *m, int64_t samples, const void *const inputs[], void *const outputs[],
                 dlc_status *status) {
+    LIBRARY_OWN_FLOATS;
     dl_error err = {0};
     bool ok = check_predict(m, samples, inputs, outputs, &err);
     for (int64_t first = 0; ok && first < samples; first += m->batch) {
@@ -69,6 +70,7 @@ static bool feed_all(dlc_model *m, const void *const arrays[], int64_t first, dl
 
 int dlc_train_step(dlc_model *m, int64_t samples, const void *const arrays[], double *loss,
                    dlc_status *status) {
+    LIBRARY_OWN_FLOATS;
     dl_error err = {0};
     bool ok = check_train(m, "dlc_train_step", samples, arrays, &err);
     if (ok && samples != m->batch)
@@ -88,6 +90,7 @@ int dlc_train_step(dlc_model *m, int64_t samples, const void *const arrays[], do
 
 int dlc_evaluate(dlc_model *m, int64_t samples, const void *const arrays[], double *loss,
                  double metrics[], dlc_status *status) {
+    LIBRARY_OWN_FLOATS;
     dl_error err = {0};
     double sum = 0;
     int64_t batches = 0;

@@ -6,6 +6,15 @@
 _Static_assert(sizeof(((dlc_status *)0)->message) >= sizeof(((dl_error *)0)->message),
                "room for all");
 
+fenv_t library_default_floats(void) {
+    fenv_t caller;
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    return caller;
+}
+
+void library_restore_floats(const fenv_t *caller) { fesetenv(caller); }
+
 int library_end(bool ok, const dl_error *err, dlc_status *status) {
     if (!status) return ok;
     status->code = ok ? DL_OK : err->code ? (int)err->code : DL_INTERNAL;

@@ -107,6 +107,7 @@ static bool save(dlc_model *m, const char *directory, dl_error *err) {
 }
 
 int dlc_save(dlc_model *m, const char *directory, dlc_status *status) {
+    LIBRARY_OWN_FLOATS;
     dl_error err = {0};
     bool ok = m ? true : dl_fail(&err, DL_USAGE, "dlc_save: the model is NULL");
     ok = ok && ((directory && *directory) || dl_fail(&err, DL_USAGE, "dlc_save: no directory"));

@@ -14,8 +14,10 @@ end module logged
 program calls
   use dlc
   use logged
+  use, intrinsic :: ieee_exceptions, only: ieee_divide_by_zero, ieee_get_flag, ieee_get_halting_mode
   use, intrinsic :: iso_fortran_env, only: int32, real32, real64
   implicit none
+  logical :: traps, divided
   integer :: passed = 0, failed = 0
   character(len=4096) :: run, input, truth, folder
   real(real32) :: x(32, 1, 24), y(32, 1, 24)
@@ -31,6 +33,10 @@ program calls
   call trains()
   call of_real64()
   call faulty()
+  ! The test is compiled with -ffpe-trap=zero.
+  call ieee_get_halting_mode(ieee_divide_by_zero, traps)
+  call ieee_get_flag(ieee_divide_by_zero, divided)
+  call check(traps .and. .not. divided, 'the floating-point environment is as it was')
   print '(i0, a, i0, a)', passed, ' passed, ', failed, ' failed'
   if (failed > 0) stop 1
 

@@ -55,7 +55,9 @@ for cxx in filter(shutil.which, ("g++", "clang++")):
         embeds([cxx, f"-std={standard}", *STRICT], "embed.cpp", include)
         calls([cxx, f"-std={standard}", *STRICT], "calls.cpp", include)
 if os.path.exists(f"{BUILD}/bindings/fortran/dlc.mod"):
-    fortran = ["gfortran", "-std=f2018", "-Wall", "-Wextra", "-Wno-compare-reals", "-Wno-function-elimination", "-Werror", "-O1", f"-J{TMP}", f"-I{BUILD}/bindings/fortran"]
+    # Traps, as climate models have them: none may meet one in the library.
+    fortran = ["gfortran", "-std=f2018", "-Wall", "-Wextra", "-Wno-compare-reals", "-Wno-function-elimination", "-Werror", "-O1",
+               "-ffpe-trap=zero,invalid,overflow", f"-J{TMP}", f"-I{BUILD}/bindings/fortran"]
     flags = [f"-L{BUILD}/bindings/fortran", "-ldlc_fortran", f"-Wl,-rpath,{BUILD}/bindings/fortran"]
     embeds(fortran, "embed.f90", *flags)
     calls(fortran, "calls.f90", *flags)
