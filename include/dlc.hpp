@@ -4,7 +4,7 @@
 //     std::vector<float> y = net.predict(x);   // x: std::vector<float>, std::array, std::span, ...
 //
 // Arrays are dense and row-major, the sample axis first, as dlc.h says. A call counts the samples
-// by its arrays' sizes. What fails throws dlc::error. One thread at a time uses a model.
+// by its arrays' sizes. A failure throws dlc::error. One thread at a time uses a model.
 #ifndef DLC_HPP
 #define DLC_HPP
 #include <dlc.h>

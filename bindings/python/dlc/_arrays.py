@@ -14,7 +14,7 @@ _MEMORY = {name: np.dtype("uint16" if name == "bfloat16" else name) for name in 
 
 
 class Tensor(NamedTuple):
-    """What the network says about an input, a target, an output, a metric or a parameter.
+    """The description of an input, a target, an output, a metric or a parameter.
 
     `shape` of an array with samples begins with the most that one run of the network takes; calls
     take more or fewer. `axes` are the names of the axes in the model. `dtype` is NumPy's name of
