@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the Fortran module from its template: the procedures of each kind and rank.
+"""Writes the Fortran module from its template: with dlc.h, and the procedures of each kind and rank.
 
-    ranks.py TEMPLATE OUTPUT
+    ranks.py TEMPLATE C_INTERFACE OUTPUT
 
 Fortran 2008 has no dummy argument of any rank, so that a generic name needs a procedure for each.
 """
@@ -69,7 +69,7 @@ def methods(kind):
                 f"net%{verb}(name, dlc_array(values), status)")
 
 
-def main(template, output):
+def main(template, c_interface, output):
     bound, constructors, contained = [], [], []
     for kind, rank in itertools.product(KINDS, RANKS):
         name, text = constructor(kind, rank)
@@ -80,7 +80,9 @@ def main(template, output):
             bound.append(f"    procedure, private :: {name}\n    generic :: {generic} => {name}\n")
             contained.append(text)
     text = pathlib.Path(template).read_text()
-    for mark, lines in (("bound", bound), ("constructors", constructors), ("contained", contained)):
+    interface = [pathlib.Path(c_interface).read_text()]
+    for mark, lines in (("bound", bound), ("constructors", constructors), ("c_interface", interface),
+                        ("contained", contained)):
         before, found, after = text.partition(f"!@{mark}@\n")
         assert found, f"{template} has no mark {mark}"
         text = before.rstrip(" ") + "".join(lines).lstrip("\n") + after
