@@ -86,7 +86,8 @@ bool library_start_training(dlc_model *m, dl_error *err);
  * function returns. Meanwhile it is the default one, of which the pool's threads get a copy: where
  * the caller traps divisions by zero or flushes subnormals, kernels must do neither. */
 #define LIBRARY_OWN_FLOATS                                                                         \
-    __attribute__((cleanup(library_restore_floats))) fenv_t caller = library_default_floats()
+    __attribute__((cleanup(library_restore_floats), unused)) fenv_t caller =                       \
+        library_default_floats()
 fenv_t library_default_floats(void);
 void library_restore_floats(const fenv_t *caller);
 
