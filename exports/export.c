@@ -2,10 +2,12 @@
 
 #include "exports/c/c_export.h"
 #include "exports/export_command.h"
+#include "exports/onnx/onnx.h"
 #include "exports/pytorch/pytorch.h"
 
 static const dl_export_format *const formats[] = {
     &dl_export_c,
+    &dl_export_onnx,
     &dl_export_pytorch,
     NULL,
 };

@@ -43,6 +43,7 @@ typedef struct {
     bool tf32;             /* f32 operands of contractions are rounded to TF32 */
     int balance; /* the target's flops in the time of one byte of memory traffic, roughly; 0:
                     DL_CORE_BALANCE */
+    bool (*keeps)(const dl_node *n); /* composites that `lower` leaves as they are; NULL: none */
     bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
     dl_recipe recipe;
     dl_parallel parallel;

@@ -13,6 +13,7 @@ typedef struct {
     int64_t batch_ranks; /* the number of ranks whose samples form a batch statistic (dl_parallel);
                             at least 1 */
     int64_t next;        /* the number of the next random op */
+    bool (*keeps)(const dl_node *n); /* dl_pass_ctx */
     dl_error *err;
 } dl_lowering;
 /* The pass' state, from the builder that a rule gets. */

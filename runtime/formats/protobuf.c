@@ -37,9 +37,13 @@ void dlr_pb_float(dl_buf *b, int field, float v) {
     dl_putn(b, (const char *)&v, sizeof v);
 }
 
-void dlr_pb_bytes(dl_buf *b, int field, const void *data, size_t n) {
+void dlr_pb_announce(dl_buf *b, int field, size_t n) {
     put_key(b, field, LENGTH);
     put_varint(b, n);
+}
+
+void dlr_pb_bytes(dl_buf *b, int field, const void *data, size_t n) {
+    dlr_pb_announce(b, field, n);
     dl_putn(b, data, n);
 }
 

@@ -8,6 +8,8 @@ void dlr_pb_number(dl_buf *b, int field, uint64_t v); /* the same, but 0 is omit
 void dlr_pb_double(dl_buf *b, int field, double v);
 void dlr_pb_float(dl_buf *b, int field, float v);
 void dlr_pb_bytes(dl_buf *b, int field, const void *data, size_t n);
+/* Begins a field of n bytes, which the caller appends, or writes after the buffer. */
+void dlr_pb_announce(dl_buf *b, int field, size_t n);
 /* Appends a string. Readers require UTF-8: invalid bytes become U+FFFD. */
 void dlr_pb_text(dl_buf *b, int field, const char *s);
 void dlr_pb_text_n(dl_buf *b, int field, const char *s, size_t n);

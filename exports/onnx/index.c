@@ -1,0 +1,197 @@
+/* Elements by index: windows and other regular selections, and lookups. */
+#include "exports/onnx/axes.h"
+#include "exports/onnx/ops.h"
+#include "ir/affine.h"
+
+static const char *gather(dl_onnx *o, const char *x, const char *at, int axis) {
+    dl_buf attributes = {0};
+    dl_onnx_put_int(&attributes, "axis", axis);
+    return dl_onnx_add(o, "Gather", 2, (const char *[]){x, at}, &attributes);
+}
+
+/* The places of an affine selection, row-major over its one or two axes. */
+typedef struct {
+    int64_t *place;
+    double *filled; /* 1 where the axis has no element, and the rule's value stands instead */
+    bool fills;
+} places;
+
+static places find_places(dl_onnx *o, const dl_node *n, int64_t size, int64_t rows, int64_t taps) {
+    const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride);
+    dl_outside outside = (dl_outside)dl_outside_find(dl_node_name(n, DL_ATTR_outside));
+    places p = {DL_NEWS(o->arena, int64_t, rows * taps + 1),
+                DL_NEWS(o->arena, double, rows *taps + 1), false};
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < taps; j++) {
+            int64_t sum = i * stride->ints[0] + (stride->n > 1 ? j * stride->ints[1] : 0) +
+                          dl_node_int(n, DL_ATTR_start);
+            int64_t at = dl_affine_place(sum, dl_node_int(n, DL_ATTR_div), outside, size);
+            p.place[i * taps + j] = at < 0 ? 0 : at;
+            p.filled[i * taps + j] = at < 0;
+            p.fills |= at < 0;
+        }
+    return p;
+}
+
+/* Puts a value where the mask is true. */
+static const char *fill(dl_onnx *o, const dl_node *n, const char *x, dl_onnx_value mask,
+                        double value) {
+    const dl_onnx_value out = dl_onnx_out(o, n);
+    mask = dl_onnx_align(o, mask, &out);
+    return dl_onnx_add3(o, "Where", mask.name, dl_onnx_scalar(o, out.type.dtype, value), x);
+}
+
+/* The node's result: x at the places, which differ along axis `at` and perhaps `tap` (-1: not). */
+static bool set_filled(dl_onnx *o, const dl_node *n, const char *x, const places *p, int at,
+                       int tap) {
+    const dl_onnx_value out = dl_onnx_out(o, n);
+    dl_onnx_value mask = {.type = dl_scalar(DL_BOOL)};
+    if (!p->fills) return dl_onnx_set(o, n, x);
+    dl_onnx_push_axis(&mask, &out, at);
+    if (tap >= 0) dl_onnx_push_axis(&mask, &out, tap);
+    mask.name = dl_onnx_doubles(o, mask.type, p->filled);
+    int rule = dl_outside_find(dl_node_name(n, DL_ATTR_outside));
+    return dl_onnx_set(o, n, fill(o, n, x, mask, dl_outside_value((dl_outside)rule)));
+}
+
+/* Along one axis A: x at constant places, [.., A, ..]. */
+static bool select_one(dl_onnx *o, const dl_node *n, int at, dl_onnx_value x) {
+    int64_t rows = n->out[0].type.axis[at].size;
+    places p = find_places(o, n, x.type.axis[at].size, rows, 1);
+    const char *y = gather(o, x.name, dl_onnx_ints(o, (int)rows, p.place), at);
+    return set_filled(o, n, y, &p, at, -1);
+}
+
+/* Windows: x at places [A, K], whose K is moved to the end. */
+static bool select_windows(dl_onnx *o, const dl_node *n, int at, dl_onnx_value x) {
+    const dl_onnx_value out = dl_onnx_out(o, n);
+    int tap = out.type.rank - 1, order[DL_MAX_RANK];
+    dl_onnx_value index = {.type = dl_scalar(DL_I64)}, y = {.type = dl_scalar(x.type.dtype)};
+    dl_onnx_push_axis(&index, &out, at), dl_onnx_push_axis(&index, &out, tap);
+    places p =
+        find_places(o, n, x.type.axis[at].size, out.type.axis[at].size, out.type.axis[tap].size);
+    y.name = gather(o, x.name, dl_onnx_constant(o, index.type, p.place), at);
+    for (int i = 0; i < x.type.rank; i++) {
+        dl_onnx_push_axis(&y, &out, i);
+        if (i == at) dl_onnx_push_axis(&y, &out, tap);
+    }
+    for (int i = 0; i < out.type.rank; i++) order[i] = i <= at ? i : i == tap ? at + 1 : i + 1;
+    return set_filled(o, n, dl_onnx_permute(o, y, order).name, &p, at, tap);
+}
+
+/* Shared taps: the operand has the axis K already, and A's place depends on it. Both are joined
+ * into one axis, along which places are constant. */
+static bool select_shared(dl_onnx *o, const dl_node *n, int at, int tap, dl_onnx_value x) {
+    const dl_onnx_value out = dl_onnx_out(o, n);
+    int64_t size = x.type.axis[at].size, taps = x.type.axis[tap].size,
+            rows = out.type.axis[at].size;
+    if (x.per[tap]) return dl_onnx_needs_batch(o);
+    places p = find_places(o, n, size, rows, taps);
+    for (int64_t i = 0; i < rows * taps; i++) p.place[i] = p.place[i] * taps + i % taps;
+    dl_onnx_value flat = {.type = dl_scalar(x.type.dtype)}, there = flat;
+    int order[DL_MAX_RANK] = {at, tap}, back[DL_MAX_RANK], k = 2;
+    for (int i = 0; i < x.type.rank; i++)
+        if (i != at && i != tap) order[k++] = i;
+    for (int i = 0; i < x.type.rank; i++) back[order[i]] = i;
+    x = dl_onnx_permute(o, x, order);
+    dl_onnx_push(&flat, "", size * taps, 0);
+    dl_onnx_push_axis(&there, &out, at), dl_onnx_push_axis(&there, &out, tap);
+    for (int i = 2; i < x.type.rank; i++)
+        dl_onnx_push_axis(&flat, &x, i), dl_onnx_push_axis(&there, &x, i);
+    x = dl_onnx_reshape(o, x, &flat);
+    x.name = gather(o, x.name, dl_onnx_ints(o, (int)(rows * taps), p.place), 0);
+    x = dl_onnx_permute(o, dl_onnx_reshape(o, x, &there), back);
+    return set_filled(o, n, x.name, &p, at, tap);
+}
+
+/* An axis without elements has nothing to gather: one element, which is not read, stands in. */
+static dl_onnx_value with_element(dl_onnx *o, dl_onnx_value x, int at) {
+    if (x.type.axis[at].size) return x;
+    int64_t pads[2 * DL_MAX_RANK] = {0};
+    pads[at] = 1, x.type.axis[at].size = 1;
+    x.name = dl_onnx_add2(o, "Pad", x.name, dl_onnx_ints(o, 2 * x.type.rank, pads));
+    return x;
+}
+
+bool dl_onnx_affine(dl_onnx *o, const dl_node *n, const char *word) {
+    const dl_attr *along = dl_node_attr(n, DL_ATTR_along);
+    dl_onnx_value x = dl_onnx_in(o, n, 0), out = dl_onnx_out(o, n);
+    int at = dl_type_axis(&x.type, along->names[0]);
+    int tap = along->n > 1 ? dl_type_axis(&x.type, along->names[1]) : -1;
+    (void)word;
+    if (x.per[at] || out.per[at]) return dl_onnx_needs_batch(o);
+    x = with_element(o, x, at);
+    if (along->n == 1) return select_one(o, n, at, x);
+    return tap < 0 ? select_windows(o, n, at, x) : select_shared(o, n, at, tap, x);
+}
+
+/* ---- lookups ---- */
+
+/* Index `at` inside the axis, and whether it was: the element of an index outside is a NaN (0,
+ * false), where ONNX Runtime would fail or count from the end. */
+static const char *inside(dl_onnx *o, dl_onnx_value *at, int64_t size) {
+    const char *zero = dl_onnx_scalar(o, at->type.dtype, 0),
+               *last = dl_onnx_scalar(o, at->type.dtype, (double)(size ? size - 1 : 0));
+    const char *low = dl_onnx_add2(o, "Less", at->name, zero),
+               *high = dl_onnx_add2(o, "Greater", at->name, last);
+    at->name = dl_onnx_add2(o, "Min", dl_onnx_add2(o, "Max", at->name, zero), last);
+    return dl_onnx_add2(o, "Or", low, high);
+}
+
+/* Where x and the indices share axes: both with the shared ones first, which GatherND takes as
+ * batches. */
+static dl_onnx_value gather_shared(dl_onnx *o, dl_onnx_value x, dl_onnx_value at, int axis) {
+    int of_x[DL_MAX_RANK], of_at[DL_MAX_RANK], nx = 0, na = 0, shared;
+    for (int i = 0; i < at.type.rank; i++) {
+        int k = *at.type.axis[i].name ? dl_type_axis(&x.type, at.type.axis[i].name) : -1;
+        if (k >= 0 && k != axis) of_at[na++] = i, of_x[nx++] = k;
+    }
+    shared = nx;
+    of_x[nx++] = axis;
+    for (int i = 0; i < x.type.rank; i++) {
+        bool has = false;
+        for (int k = 0; k < shared + 1; k++) has |= of_x[k] == i;
+        if (!has) of_x[nx++] = i;
+    }
+    for (int i = 0; i < at.type.rank; i++) {
+        bool has = false;
+        for (int k = 0; k < shared; k++) has |= of_at[k] == i;
+        if (!has) of_at[na++] = i;
+    }
+    x = dl_onnx_permute(o, x, of_x), at = dl_onnx_permute(o, at, of_at);
+    dl_onnx_value y = {.type = dl_scalar(x.type.dtype)};
+    for (int i = 0; i < at.type.rank; i++) dl_onnx_push_axis(&y, &at, i);
+    for (int i = shared + 1; i < x.type.rank; i++) dl_onnx_push_axis(&y, &x, i);
+    if (!shared) return dl_onnx_named(y, gather(o, x.name, at.name, 0));
+    at = dl_onnx_unsqueeze(o, dl_onnx_cast(o, at, DL_I64), 1u << at.type.rank);
+    dl_buf attributes = {0};
+    dl_onnx_put_int(&attributes, "batch_dims", shared);
+    y.name = dl_onnx_add(o, "GatherND", 2, (const char *[]){x.name, at.name}, &attributes);
+    return y;
+}
+
+/* The axes in `like`'s order; axes without a name keep theirs. */
+static dl_onnx_value in_order(dl_onnx *o, dl_onnx_value y, const dl_onnx_value *like) {
+    int order[DL_MAX_RANK];
+    unsigned taken = 0;
+    for (int i = 0; i < y.type.rank; i++) {
+        int k = 0;
+        while (taken >> k & 1 || y.type.axis[k].name != like->type.axis[i].name) k++;
+        order[i] = k, taken |= 1u << k;
+    }
+    return dl_onnx_permute(o, y, order);
+}
+
+bool dl_onnx_gather(dl_onnx *o, const dl_node *n, const char *word) {
+    dl_onnx_value x = dl_onnx_in(o, n, 0), at = dl_onnx_in(o, n, 1), out = dl_onnx_out(o, n);
+    int axis = dl_type_axis(&x.type, dl_node_name(n, DL_ATTR_axis));
+    (void)word;
+    if (x.per[axis]) return dl_onnx_needs_batch(o);
+    dl_onnx_value none = at;
+    none.type.dtype = DL_BOOL;
+    none.name = inside(o, &at, x.type.axis[axis].size);
+    dl_onnx_value y = gather_shared(o, with_element(o, x, axis), at, axis);
+    y = in_order(o, y, &out);
+    double value = dl_dtype_is_float(x.type.dtype) ? (double)__builtin_nanf("") : 0;
+    return dl_onnx_set(o, n, fill(o, n, y.name, none, value));
+}

@@ -1,0 +1,68 @@
+/* An ONNX model under construction: nodes, initializers, descriptions of values.
+ *
+ * Emitters (ops.h) add nodes in topological order; dl_onnx_save (save.h) writes the file. Names
+ * of generated values have a slash ("conv/12"), which no name of a user's model has. */
+#ifndef DL_ONNX_MODEL_H
+#define DL_ONNX_MODEL_H
+#include "exports/onnx/proto.h"
+#include "ir/graph.h"
+#include "runtime/formats/stored.h"
+
+/* A tensor of ONNX. An axis of size `type.axis[i].size` has `per[i]` elements for each sample, so
+ * that its size follows the batch; 0: its size is fixed. */
+typedef struct {
+    const char *name; /* NULL: none */
+    dl_type type;
+    int64_t per[DL_MAX_RANK];
+} dl_onnx_value;
+
+/* A constant of the model. Its elements are in memory, or in the file of weights. */
+typedef struct {
+    const char *name;
+    dl_type type;
+    const void *data; /* row-major; NULL: those of `stored` */
+    const dlr_st_tensor *stored;
+} dl_onnx_tensor;
+
+typedef struct {
+    dl_arena *arena;
+    dl_buf nodes, infos, inputs, outputs; /* fields of a GraphProto */
+    DL_ARRAY(dl_onnx_tensor) tensors;
+    int n_names;
+    const dl_node *node;      /* what new nodes are made for; NULL: inputs and outputs */
+    dl_onnx_value *values;    /* by value id */
+    dl_onnx_value sampled;    /* an input with the batch axis; no name: there is none */
+    const char *batch;        /* the value that holds N, i64[1]; NULL: not yet */
+    const dl_node *not_batch; /* a node that can be said for one batch alone */
+    dl_error *err;
+} dl_onnx;
+
+/* Adds a node of one result, and returns the result's name. `attributes` may be NULL; freed. */
+const char *dl_onnx_add(dl_onnx *o, const char *op, int nin, const char *const *in,
+                        dl_buf *attributes);
+/* The same for one, two and three operands. */
+const char *dl_onnx_add1(dl_onnx *o, const char *op, const char *a);
+const char *dl_onnx_add2(dl_onnx *o, const char *op, const char *a, const char *b);
+const char *dl_onnx_add3(dl_onnx *o, const char *op, const char *a, const char *b, const char *c);
+
+/* Constants: integers i64[n], a number of a type, and a tensor whose elements (row-major) stay
+ * valid. */
+const char *dl_onnx_ints(dl_onnx *o, int n, const int64_t *values);
+const char *dl_onnx_int(dl_onnx *o, int64_t value); /* i64[1] */
+const char *dl_onnx_scalar(dl_onnx *o, dl_dtype dtype, double value);
+const char *dl_onnx_constant(dl_onnx *o, dl_type type, const void *data);
+/* The same from doubles, which are converted and copied. */
+const char *dl_onnx_doubles(dl_onnx *o, dl_type type, const double *numbers);
+
+/* The value with another name. */
+dl_onnx_value dl_onnx_named(dl_onnx_value v, const char *name);
+/* The value cast to an element type; itself where it is of that type. */
+dl_onnx_value dl_onnx_cast(dl_onnx *o, dl_onnx_value v, dl_dtype to);
+/* The value that holds N, i64[1]. `sampled` must have a name. */
+const char *dl_onnx_batch(dl_onnx *o);
+
+/* Describes a value, in the graph's inputs, outputs or infos. */
+void dl_onnx_describe(dl_buf *list, int field, const dl_onnx_value *v);
+/* The current node cannot be said for every batch. Returns false. */
+bool dl_onnx_needs_batch(dl_onnx *o);
+#endif

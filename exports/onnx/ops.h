@@ -1,0 +1,41 @@
+/* How each op is said in ONNX: a function for each row of the table in ops.c.
+ *
+ * An emitter adds nodes for a graph's node, whose operands have their values already, and gives
+ * its result a value (dl_onnx_set). False: the node cannot be said for every batch
+ * (dl_onnx_needs_batch). */
+#ifndef DL_ONNX_OPS_H
+#define DL_ONNX_OPS_H
+#include "exports/onnx/axes.h"
+
+/* `word`: the op of ONNX that the table names, where it names one. */
+typedef bool dl_onnx_emitter(dl_onnx *o, const dl_node *n, const char *word);
+
+/* Emits a node. False: DL_INPUT for an op without a row, by name and line; or it needs a fixed
+ * batch. */
+bool dl_onnx_emit(dl_onnx *o, const dl_node *n);
+
+/* The value of the node's i-th operand; the description of its result, without a name. */
+dl_onnx_value dl_onnx_in(const dl_onnx *o, const dl_node *n, int i);
+dl_onnx_value dl_onnx_out(const dl_onnx *o, const dl_node *n);
+/* The result is the value of that name, a new one. Returns true. */
+bool dl_onnx_set(dl_onnx *o, const dl_node *n, const char *name);
+
+/* elem.c */
+dl_onnx_emitter dl_onnx_same, dl_onnx_one, dl_onnx_several, dl_onnx_floor, dl_onnx_rsqrt,
+    dl_onnx_expm1, dl_onnx_log1p, dl_onnx_relu, dl_onnx_leaky_relu, dl_onnx_elu, dl_onnx_compare,
+    dl_onnx_to, dl_onnx_softplus, dl_onnx_clamp;
+/* move.c */
+dl_onnx_emitter dl_onnx_const, dl_onnx_iota, dl_onnx_broadcast, dl_onnx_slice, dl_onnx_pad,
+    dl_onnx_cat, dl_onnx_drop, dl_onnx_insert, dl_onnx_refit;
+/* index.c */
+dl_onnx_emitter dl_onnx_affine, dl_onnx_gather;
+/* reduce.c */
+dl_onnx_emitter dl_onnx_reduce, dl_onnx_argmax, dl_onnx_cumsum, dl_onnx_along;
+/* contract.c */
+dl_onnx_emitter dl_onnx_contract, dl_onnx_attention;
+/* windows.c */
+dl_onnx_emitter dl_onnx_conv, dl_onnx_conv_transpose, dl_onnx_pool, dl_onnx_adaptive_pool,
+    dl_onnx_upsample;
+/* norm.c */
+dl_onnx_emitter dl_onnx_layer_norm, dl_onnx_batch_norm, dl_onnx_group_norm;
+#endif
