@@ -91,9 +91,7 @@ static const char *shape_of(dl_onnx *o, int n, const int64_t *size, const int64_
     for (int i = 0; i < n; i++) follows |= per[i] != 0;
     if (!follows) return dl_onnx_ints(o, n, size);
     for (int i = 0; i < n; i++)
-        part[i] = !per[i]       ? dl_onnx_int(o, size[i])
-                  : per[i] == 1 ? dl_onnx_batch(o)
-                                : dl_onnx_add2(o, "Mul", dl_onnx_batch(o), dl_onnx_int(o, per[i]));
+        part[i] = per[i] ? dl_onnx_batches(o, per[i]) : dl_onnx_int(o, size[i]);
     dl_buf attributes = {0};
     dl_onnx_put_int(&attributes, "axis", 0);
     return dl_onnx_add(o, "Concat", n, part, &attributes);

@@ -1,5 +1,7 @@
 #include "exports/onnx/batch.h"
 
+#include <math.h>
+
 #include "exports/onnx/keep.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
@@ -24,21 +26,25 @@ static const dl_graph *graph_at(const dl_export *e, int64_t batch, dl_error *err
 
 /* ---- comparing two graphs ---- */
 
-/* A slice up to the end of an axis reads it to its end for every size. */
-static bool same_stop(const dl_node *a, const dl_node *b) {
-    const char *axis = dl_node_name(a, DL_ATTR_axis);
-    const dl_type *s = &a->in[0]->type, *t = &b->in[0]->type;
-    return dl_node_int(a, DL_ATTR_stop) == s->axis[dl_type_axis(s, axis)].size &&
-           dl_node_int(b, DL_ATTR_stop) == t->axis[dl_type_axis(t, axis)].size;
+/* Bounds of slices may follow the batch: all multiples of N, or the end of an axis. */
+static bool same_bound(const dl_node *m, const dl_node *n, const dl_attr *a, const dl_attr *b,
+                       dl_onnx_sizes *to) {
+    const char *axis = dl_node_name(m, DL_ATTR_axis);
+    const dl_type *s = &m->in[0]->type, *t = &n->in[0]->type;
+    bool ends = a->id == DL_ATTR_stop && a->i == s->axis[dl_type_axis(s, axis)].size &&
+                b->i == t->axis[dl_type_axis(t, axis)].size;
+    if (a->i == b->i || ends) return true;
+    to->cuts[m->out[0].id][a->id == DL_ATTR_stop] = a->i / FIRST;
+    return a->i / FIRST * FIRST == a->i && a->i / FIRST * SECOND == b->i;
 }
 
-static bool same_attr(const dl_node *m, const dl_node *n, const dl_attr *a, const dl_attr *b) {
+static bool same_attr(const dl_node *m, const dl_node *n, const dl_attr *a, const dl_attr *b,
+                      dl_onnx_sizes *to) {
     if (a->id != b->id || a->n != b->n) return false;
     switch (dl_attrs[a->id].kind) {
-    case DL_KIND_INT:
-        return a->i == b->i || (a->id == DL_ATTR_stop && m->op == DL_OP_slice && same_stop(m, n));
+    case DL_KIND_INT: return m->op == DL_OP_slice ? same_bound(m, n, a, b, to) : a->i == b->i;
     case DL_KIND_FLOAT:
-        return a->id == DL_ATTR_doubled || a->f == b->f || (a->f != a->f && b->f != b->f);
+        return a->id == DL_ATTR_doubled || a->f == b->f || (isnan(a->f) && isnan(b->f));
     case DL_KIND_NAME:
     case DL_KIND_STR: return strcmp(a->s, b->s) == 0;
     case DL_KIND_INTS: return memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->n) == 0;
@@ -47,9 +53,9 @@ static bool same_attr(const dl_node *m, const dl_node *n, const dl_attr *a, cons
     }
 }
 
-static bool same_attrs(const dl_node *m, const dl_node *n) {
+static bool same_attrs(const dl_node *m, const dl_node *n, dl_onnx_sizes *to) {
     for (int i = 0; i < m->nattrs; i++)
-        if (i >= n->nattrs || !same_attr(m, n, &m->attrs[i], &n->attrs[i])) return false;
+        if (i >= n->nattrs || !same_attr(m, n, &m->attrs[i], &n->attrs[i], to)) return false;
     return m->nattrs == n->nattrs;
 }
 
@@ -65,34 +71,35 @@ static bool find_per(const dl_type *a, const dl_type *b, int64_t per[DL_MAX_RANK
     return true;
 }
 
-static bool find_node(const dl_node *m, const dl_node *n, int64_t (*per)[DL_MAX_RANK]) {
-    bool same = m->op == n->op && m->nin == n->nin && m->nout == n->nout && same_attrs(m, n);
+static bool find_node(const dl_node *m, const dl_node *n, dl_onnx_sizes *to) {
+    bool same = m->op == n->op && m->nin == n->nin && m->nout == n->nout && same_attrs(m, n, to);
     for (int k = 0; same && k < m->nin; k++) same = m->in[k]->id == n->in[k]->id;
     for (int k = 0; same && k < m->nout; k++)
         same = m->out[k].id == n->out[k].id &&
-               find_per(&m->out[k].type, &n->out[k].type, per[m->out[k].id]);
+               find_per(&m->out[k].type, &n->out[k].type, to->per[m->out[k].id]);
     return same;
 }
 
 /* Compares the graphs; returns why the batch is fixed, or NULL. */
-static const char *compare(const dl_export *e, const dl_graph *a, const dl_graph *b,
-                           int64_t (*per)[DL_MAX_RANK]) {
+static const char *compare(const dl_export *e, const dl_graph *b, dl_onnx_sizes *to) {
+    const dl_graph *a = to->graph;
     for (int i = 0; i < a->vars.n; i++) {
         const dl_var *v = a->vars.at[i], *w = i < b->vars.n ? b->vars.at[i] : NULL;
         if (!w || w->name != v->name || w->value.id != v->value.id ||
-            !find_per(&v->value.type, &w->value.type, per[v->value.id]))
+            !find_per(&v->value.type, &w->value.type, to->per[v->value.id]))
             return dl_format(e->arena, "'%s' has another type for another batch", v->name);
     }
     for (int i = 0; i < a->nodes.n; i++)
-        if (i >= b->nodes.n || !find_node(a->nodes.at[i], b->nodes.at[i], per))
-            return dl_format(e->arena, "%s depends on the size of the batch",
+        if (i >= b->nodes.n || !find_node(a->nodes.at[i], b->nodes.at[i], to))
+            return dl_format(e->arena, "%s depends on the batch's size",
                              place_of(e, a->nodes.at[i]));
-    return a->nodes.n == b->nodes.n ? NULL : "its operations depend on the size of the batch";
+    return a->nodes.n == b->nodes.n ? NULL : "its operations depend on the batch's size";
 }
 
 static void make_room(const dl_export *e, dl_onnx_sizes *out) {
     size_t n = (size_t)out->graph->next_id + 1;
     out->per = dl_alloc_array(e->arena, n, sizeof *out->per);
+    out->cuts = dl_alloc_array(e->arena, n, sizeof *out->cuts);
 }
 
 void dl_onnx_sizes_any(const dl_export *e, dl_onnx_sizes *out) {
@@ -100,11 +107,11 @@ void dl_onnx_sizes_any(const dl_export *e, dl_onnx_sizes *out) {
     *out = (dl_onnx_sizes){.graph = graph_at(e, FIRST, &none)};
     const dl_graph *second = out->graph ? graph_at(e, SECOND, &none) : NULL;
     if (!second) {
-        out->why = dl_format(e->arena, "the model has no other batch (%s)", none.message);
+        out->why = "the model has no other batch", out->only = true;
         return;
     }
     make_room(e, out);
-    out->why = compare(e, out->graph, second, out->per);
+    out->why = compare(e, second, out);
 }
 
 bool dl_onnx_sizes_fixed(const dl_export *e, dl_onnx_sizes *out, dl_error *err) {

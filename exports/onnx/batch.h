@@ -9,7 +9,9 @@
 typedef struct {
     const dl_graph *graph;       /* after `lower`, except for the ops that ONNX has */
     int64_t (*per)[DL_MAX_RANK]; /* by value id: elements of each axis for each sample, 0: fixed */
-    const char *why;             /* the batch is fixed: the reason, a sentence; NULL: it is not */
+    int64_t (*cuts)[2]; /* by value id, of a slice: start and stop for each sample, 0: fixed */
+    const char *why;    /* the batch is fixed: the reason, a sentence; NULL: it is not */
+    bool only;          /* the model has no other batch */
 } dl_onnx_sizes;
 
 /* The graph for any batch or, where there is none, `why`. */

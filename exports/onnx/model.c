@@ -89,6 +89,11 @@ const char *dl_onnx_batch(dl_onnx *o) {
     return o->batch = dl_onnx_add(o, "Shape", 1, &o->sampled.name, &attributes);
 }
 
+const char *dl_onnx_batches(dl_onnx *o, int64_t per) {
+    const char *batch = dl_onnx_batch(o);
+    return per == 1 ? batch : dl_onnx_add2(o, "Mul", batch, dl_onnx_int(o, per));
+}
+
 /* A size: a number, "N", or "4*N". */
 static void put_dim(dl_buf *shape, int64_t size, int64_t per) {
     dl_buf dim = {0}, text = {0};

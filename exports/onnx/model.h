@@ -31,6 +31,7 @@ typedef struct {
     int n_names;
     const dl_node *node;      /* what new nodes are made for; NULL: inputs and outputs */
     dl_onnx_value *values;    /* by value id */
+    int64_t (*cuts)[2];       /* batch.h */
     dl_onnx_value sampled;    /* an input with the batch axis; no name: there is none */
     const char *batch;        /* the value that holds N, i64[1]; NULL: not yet */
     const dl_node *not_batch; /* a node that can be said for one batch alone */
@@ -58,8 +59,9 @@ const char *dl_onnx_doubles(dl_onnx *o, dl_type type, const double *numbers);
 dl_onnx_value dl_onnx_named(dl_onnx_value v, const char *name);
 /* The value cast to an element type; itself where it is of that type. */
 dl_onnx_value dl_onnx_cast(dl_onnx *o, dl_onnx_value v, dl_dtype to);
-/* The value that holds N, i64[1]. `sampled` must have a name. */
+/* The value that holds N, i64[1], or a multiple of it. `sampled` must have a name. */
 const char *dl_onnx_batch(dl_onnx *o);
+const char *dl_onnx_batches(dl_onnx *o, int64_t per);
 
 /* Describes a value, in the graph's inputs, outputs or infos. */
 void dl_onnx_describe(dl_buf *list, int field, const dl_onnx_value *v);

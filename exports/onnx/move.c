@@ -39,11 +39,15 @@ static int axis_of(const dl_node *n) {
 }
 
 bool dl_onnx_slice(dl_onnx *o, const dl_node *n, const char *word) {
+    static const dl_attr_id bounds[] = {DL_ATTR_start, DL_ATTR_stop};
     int at = axis_of(n);
-    int64_t stop = dl_node_int(n, DL_ATTR_stop);
-    if (stop == n->in[0]->type.axis[at].size) stop = INT64_MAX; /* to the end */
-    const char *in[] = {dl_onnx_in(o, n, 0).name, dl_onnx_int(o, dl_node_int(n, DL_ATTR_start)),
-                        dl_onnx_int(o, stop), dl_onnx_int(o, at)};
+    const char *in[4] = {dl_onnx_in(o, n, 0).name};
+    for (int i = 0; i < 2; i++) {
+        int64_t per = o->cuts[n->out[0].id][i], value = dl_node_int(n, bounds[i]);
+        if (i && value == n->in[0]->type.axis[at].size) value = INT64_MAX, per = 0; /* the end */
+        in[1 + i] = per ? dl_onnx_batches(o, per) : dl_onnx_int(o, value);
+    }
+    in[3] = dl_onnx_int(o, at);
     return dl_onnx_set(o, n, dl_onnx_add(o, word, 4, in, NULL));
 }
 

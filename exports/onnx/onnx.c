@@ -94,6 +94,7 @@ static void describe_values(dl_onnx *o, const dl_onnx_sizes *sizes, const dl_val
 static bool add_graph(dl_onnx *o, const dl_export *e, const dl_onnx_sizes *sizes) {
     const dl_graph *g = sizes->graph;
     const bool *read = find_read(g, o->arena);
+    o->cuts = sizes->cuts;
     o->values = DL_NEWS(o->arena, dl_onnx_value, g->next_id + 1);
     for (int i = 0; i < g->vars.n; i++) describe_values(o, sizes, &g->vars.at[i]->value);
     for (int i = 0; i < g->nodes.n; i++)
@@ -120,22 +121,26 @@ static bool write_model(dl_onnx *o, const dl_export *e, const char *out, dl_erro
     return dl_onnx_save(o, &s, out, err);
 }
 
-/* A dynamic batch where there is one; else the session's, and the reason is reported. */
+/* Reports why the file takes one batch alone. */
+static void warn_of_batch(const dl_export *e, const dl_onnx *o, const dl_onnx_sizes *sizes) {
+    const dl_node *n = o->not_batch;
+    const char *why = sizes->why ? sizes->why
+                                 : dl_format(e->arena, "'%s' (%s:%d) depends on the batch's size",
+                                             dl_ops[n->op].name, n->loc.file, n->loc.line);
+    dl_console_warning(e->console,
+                       dl_format(e->arena, "the ONNX file has a fixed batch, N=%lld: %s%s",
+                                 (long long)e->net->session->batch, why,
+                                 sizes->only ? "" : "; --local_batch_size sets it"));
+}
+
+/* A symbolic batch where there is one, else the session's. */
 static bool write(const dl_export *e, const char *out, dl_error *err) {
     dl_onnx_sizes sizes;
     dl_onnx o = {.arena = e->arena, .err = err};
     dl_onnx_sizes_any(e, &sizes);
     bool ok = !sizes.why && add_graph(&o, e, &sizes);
     if (!ok && (sizes.why || o.not_batch)) {
-        if (!sizes.why)
-            sizes.why = dl_format(e->arena, "'%s' (%s:%d) depends on the size of the batch",
-                                  dl_ops[o.not_batch->op].name, o.not_batch->loc.file,
-                                  o.not_batch->loc.line);
-        long long batch = (long long)e->net->session->batch;
-        dl_console_warning(e->console, dl_format(e->arena,
-                                                 "the ONNX file takes %lld samples a call: %s "
-                                                 "(--local_batch_size=%lld gives it another)",
-                                                 batch, sizes.why, 2 * batch));
+        warn_of_batch(e, &o, &sizes);
         free_model(&o);
         o = (dl_onnx){.arena = e->arena, .err = err};
         ok = dl_onnx_sizes_fixed(e, &sizes, err) && add_graph(&o, e, &sizes);

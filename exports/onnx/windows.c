@@ -10,7 +10,7 @@ static void put_windows(dl_buf *attributes, const dl_windows *w, const int64_t *
     for (int i = 0; i < w->n; i++) pads[i] = w->pad_lo[i], pads[w->n + i] = end[i];
     dl_onnx_put_ints(attributes, "kernel_shape", w->n, taps);
     dl_onnx_put_ints(attributes, "strides", w->n, w->stride);
-    dl_onnx_put_ints(attributes, "pads", w->n, pads);
+    dl_onnx_put_ints(attributes, "pads", 2 * w->n, pads);
 }
 
 static void put_conv(dl_buf *attributes, const dl_node *n, const dl_windows *w) {
