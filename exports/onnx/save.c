@@ -5,7 +5,10 @@
 #include "ir/base/output.h"
 #include "runtime/base/convert.h"
 
-enum { ALIGN = 64 /* of a tensor in a file of its own */ };
+enum {
+    ALIGN = 64,  /* of a tensor in the other file */
+    LEAST = 1024 /* bytes of such a tensor; readers look at smaller ones, such as shapes, at once */
+};
 
 static uint64_t bytes_of(const dl_onnx_tensor *t) {
     return (uint64_t)(dl_type_count(&t->type) * dl_dtype_bytes(t->type.dtype));
@@ -61,12 +64,17 @@ static void put_entry(dl_buf *tensor, const char *key, const char *value) {
     dlr_pb_message(tensor, DL_TENSOR_EXTERNAL, &b);
 }
 
+/* Are the elements in the other file? */
+static bool is_apart(const dl_onnx_tensor *t, const char *file) {
+    return file && bytes_of(t) >= LEAST;
+}
+
 /* What stands before the elements of an initializer in the graph; all of it where they are in
  * `file`, at `offset`. */
 static dl_buf head_of(dl_arena *arena, const dl_onnx_tensor *t, const char *file, uint64_t offset) {
     dl_buf tensor = describe(t), head = {0};
     uint64_t bytes = bytes_of(t);
-    if (file) {
+    if (is_apart(t, file)) {
         put_entry(&tensor, "location", file);
         put_entry(&tensor, "offset", dl_format(arena, "%llu", (unsigned long long)offset));
         put_entry(&tensor, "length", dl_format(arena, "%llu", (unsigned long long)bytes));
@@ -123,9 +131,11 @@ static void find_heads(files *f, const dl_onnx *o) {
     f->rest = rest_of(o, f->s->name);
     f->bytes = f->rest.n;
     for (int i = 0; i < o->tensors.n; i++) {
-        f->heads[i] = head_of(o->arena, &o->tensors.at[i], f->data_name, offset);
-        f->bytes += f->heads[i].n + (f->data_name ? 0 : bytes_of(&o->tensors.at[i]));
-        offset += (bytes_of(&o->tensors.at[i]) + ALIGN - 1) / ALIGN * ALIGN;
+        const dl_onnx_tensor *t = &o->tensors.at[i];
+        bool apart = is_apart(t, f->data_name);
+        f->heads[i] = head_of(o->arena, t, f->data_name, offset);
+        f->bytes += f->heads[i].n + (apart ? 0 : bytes_of(t));
+        if (apart) offset += (bytes_of(t) + ALIGN - 1) / ALIGN * ALIGN;
     }
 }
 
@@ -149,7 +159,8 @@ static bool write(files *f, const dl_onnx *o, dl_error *err) {
     for (int i = 0; ok && i < o->tensors.n; i++) {
         const dl_onnx_tensor *t = &o->tensors.at[i];
         ok = dl_output_write(f->model, f->heads[i].at, f->heads[i].n, err) &&
-             (f->data ? write_data(f, t, err) : write_elements(f->s, t, f->model, err));
+             (is_apart(t, f->data_name) ? write_data(f, t, err)
+                                        : write_elements(f->s, t, f->model, err));
     }
     return ok;
 }

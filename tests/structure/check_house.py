@@ -81,6 +81,7 @@ ARROWS = {
                 "runtime/train", "runtime/setup", "runtime/tune"],
     "exports": ["ir/", "passes/", "compiler", "compiler/target", "frontends/yaml", "runtime/formats", "runtime/exec", "runtime/setup", "exports/"],
     "exports/c": ["ir/", "compiler", "compiler/target", "compiler/cpu/cpu.h", "frontends/yaml", "runtime/exec", "runtime/setup", "exports"],
+    "exports": ["ir/", "passes/", "compiler", "compiler/target", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/exec", "runtime/setup", "exports/"],
     "verify": ["ir/", "runtime/exec"],
     "dldata": ["ir/base", "runtime/base", "runtime/data", "runtime/image", "runtime/formats"],
     "tools": ["ir/base", "runtime/image", "runtime/formats", "cli/streams.h"],

@@ -1,0 +1,114 @@
+"""The models that oracle_onnx.py exports: files of models/ at small sizes, each op with its variants, and layers by name."""
+
+CHANNELS = ["--n_in_channels=3", "--n_out_channels=3"]
+MODELS = {
+    "unet": ["unet.dl", "--full_scale=false", "--data_size=32"],
+    "resunet": ["resunet.dl", "--widths=[8,8,16]", "--groups=4", "--heads=2", "--data_size=8"],
+    "vit": ["vit.dl", "--config=tiny", "--img_size=[16,32]", "--embed_dim=16", "--depth=2", "--num_heads=4", *CHANNELS,
+            "--data_loader_config=synthetic"],
+    "convnext": ["convnext.dl", "--img_size=[16,32]", "--embed_dim=8", "--depth=2", "--poles=reflect", *CHANNELS],
+    "resnet": ["resnet.dl", "--widths=[4,4,4,4]", "--depths=[1,1,1,1]", "--n_classes=5", "--input_shape=[64,64,3]"],
+    "resnet_small": ["resnet.dl", "--small=true", "--widths=[4,4,4,4]", "--depths=[1,1,1,1]", "--expand=1", "--n_classes=5",
+                     "--input_shape=[16,16,3]"],
+    "cnn_classifier": ["cnn_classifier.dl", "--input_shape=[16,16,3]"],
+    "cnn_regressor": ["cnn_regressor.dl", "--hidden=4", "--depth=3", "--data_size=8"],
+}
+
+# Name: the type of x, and values that are outputs (predict has eight of them at most). v is a parameter [C=4].
+OPS = {
+    "arithmetic": ("f32[N, C=4, T=10]", [
+        "a = prod(x, over=C) + sum(cumsum(x * v, over=T), over=C) + mean(x, over=[C, T])",
+        "b = log_softmax(x * v, over=C) + stop_gradient(softmax(x, over=T))",
+        "c = where(x != v, min(x, over=C), max(x, over=T)) + where(not (x > 0) and (x <= v) or (x >= 1), v, 0)",
+        "d = log1p(abs(x) * 1e-4) * 1e4 + expm1(x * 1e-4) * 1e4 + log1p(abs(x) * 10) + expm1(x)",
+        "e = rsqrt(abs(x) + 1) + sqrt(abs(x)) + sin(x) * cos(v) + erf(x) + exp(-x) + log(abs(x) + 0.1) + abs(x)**1.3",
+        "f = floor(x) + sign(x - v) + square(x) + max(x, v) * min(x, 0.5) + clamp(x, min=-0.7) + clamp(x, max=0.3) - clamp(x, min=0, max=1)",
+        "g = var(x, over=T) + std(x, over=C) + norm(x, over=C) / 3",
+        "h = (any(x > 1.5, over=T) as f32) + (all(x > -2, over=T) as f32)"]),
+    "activations": ("f32[N, C=4, T=10]", [
+        "a = relu(x) + leaky_relu(x, 0.2) + elu(x, 0.7)",
+        "b = gelu(x) + gelu(x, approximate=\"tanh\") * v",
+        "c = silu(x) + sigmoid(x) * tanh(x)",
+        "d = softplus(x) + softplus(x, 2.0, 30.0)",
+        "e = softplus(x, 1.5, 3.0)"]),
+    "not_finite": ("f32[N, C=4, T=10]", [
+        "a = where(x > 1, 1 / (0 * x), x) |> max(v)",
+        "b = log(x) |> relu",
+        "c = clamp(sqrt(x), min=-1, max=1)",
+        "d = exp(200 * x)"]),
+    "windows_1d": ("f32[N, C=4, T=11]", [
+        "a = pad(x, 2, over=T) |> max_pool(3, stride=2, pad=1, ceil_mode=true)",
+        "b = avg_pool(x, 3, stride=2, pad=1, count_include_pad=false, ceil_mode=true)",
+        "c = avg_pool(x, 4, stride=3, pad=1, ceil_mode=true)",
+        "d = max_pool(x, 3, stride=1, pad=1, dilation=2) * v",
+        "e = pad(x, 3, mode=\"reflect\", over=T) - roll(pad(x, 3, mode=\"circular\", over=T), 2, over=T)",
+        "f = upsample(x, size=17, mode=\"linear\") + upsample(x, size=17, mode=\"nearest\")",
+        "g = avg_pool(x, 3, stride=2, pad=1) + avg_pool(x, 3, stride=2, pad=1, count_include_pad=false)",
+        "h = pad(x, 2, mode=\"replicate\", over=T)[T=1:15:3]"]),
+    "resizing": ("f32[N, C=4, H=6, W=9]", [
+        "a = adaptive_avg_pool(x, [4, 5]) * v",
+        "b = adaptive_avg_pool(x, [3, 3]) + adaptive_avg_pool(x, 1)[H=0, W=0]",
+        "c = upsample(x, size=[12, 27], mode=\"nearest\")",
+        "d = upsample(x, size=[9, 4], mode=\"nearest\")",
+        "e = upsample(x, scale_factor=2, mode=\"bilinear\")",
+        "f = upsample(x, scale_factor=3, mode=\"bilinear\", align_corners=true)",
+        "g = upsample(x, size=[7, 5], mode=\"bilinear\")",
+        "h = upsample(x, size=[7, 5], mode=\"bilinear\", align_corners=true)"]),
+    "convolutions": ("f32[N, C=4, H=6, W=9]", [
+        "a = x |> conv(8, 3, stride=2, pad=same, groups=2) @a",
+        "b = x |> conv_transpose(6, [3, 4], stride=2, pad=1, out_pad=1, groups=2, dilation=[1, 2]) @b",
+        "c = x |> conv(4, [1, 3], pad=[0, 2], dilation=2, groups=4, bias=false) @c",
+        "d = x |> instance_norm |> group_norm(2) @d |> batch_norm @dd",
+        "e = x |> layer_norm(over=H) @e |> rearrange(\"n c h w -> n (h w) c\") as [N, S, E] |> linear(3) @ee",
+        "f = x |> rearrange(\"n (c d) h (w v) -> n (d h) (v c w)\", d=2, v=3) as [N, A, B]"]),
+    "products": ("f32[N, C=4, T=6, E=8]", [
+        "a = sum(x * v, over=C)",
+        "b = x[C=0] |> linear(6) @b as [N, T, K]",
+        "c = attention(x[C=0], x[C=1], x[C=2], 2) + attention(x[C=0], x[C=1], x[C=2], 4, causal=true)",
+        "d = sum(x[C=0] * x[C=1] as [N, T, E], over=[T, E])",
+        "e = sum((x[C=0] as [N, T, E]) * (x[C=1] as [N, S, E]), over=E)",
+        "f = sum((x as [N, C, T, E]) * (x as [N, C, T, K]), over=T) * v",
+        "g = sum((x as [N, C, T, E]) * (x as [N, K, T, E]), over=[T, E])"]),
+    "indices": ("i32[N, T=6]", [
+        "a = x |> embedding(4, 3) @a",
+        "b = one_hot(x, K=4)",
+        "c = embedding(x - 2, 5, 2) @c",
+        "d = (max(x, 2 * x) - relu(x - 1) + abs(-x) + clamp(x, max=1) + cumsum(x, over=T)) * mean(v)",
+        "e = ((x > 1) == (x > 0)) as f32",
+        "f = argmax(one_hot(x, K=4) * 2, over=K) as f32",
+        "g = (sum(x, over=T) + prod(x, over=T) + min(x, over=T)) as f32"]),
+    "lookups": ("f32[N, C=4, T=6]", [
+        "a = gather(x, top_k(x, 3, over=T), over=T)",
+        "b = gather(x, argmax(x, over=T), over=T)",
+        "c = gather(v, argmax(x, over=C), over=C)",
+        "d = gather(x, argmax(x, over=C) - 1, over=C)"]),
+    "doubles": ("f64[N, C=4, T=6]", [
+        "a = softmax(x, over=T) * tanh(x) + leaky_relu(x, 0.1) + elu(x, 0.5) + clamp(x, min=-1)",
+        "b = x |> max_pool(2) |> avg_pool(3) |> upsample(scale_factor=2)",
+        "c = cumsum(x, over=C) + prod(x, over=C) + cat(x, 2 * x, over=T)[T=3:9]",
+        "d = log_softmax(x, over=C) + one_hot(argmax(x, over=C), C=4) + log1p(abs(x)) + expm1(x)",
+        "e = x |> linear(3) @e |> layer_norm @ee |> group_norm(2) @eee"]),
+}
+
+LAYERS = {
+    "volume": """model Volume():
+    input  x: f32[N, C=2, D=4, H=6, W=6]
+    target t: f32[N, C=2, D, H, W]
+    a = x |> conv(4, 3, pad=1) @a |> batch_norm @norm |> relu
+    b = a |> max_pool(2) |> conv(6, [1, 3, 3], pad=[0, 1, 1]) @b |> silu |> conv_transpose(4, 2, stride=2) @up
+    c = upsample(a |> avg_pool(2), scale_factor=2, mode="trilinear")
+    y = cat(b, c, x, over=C) |> conv(2, 1) @c
+    output y
+    loss = mse_loss(y, t)
+""",
+    "table": """model Table():
+    input  x: f32[N, H=5, W=6]
+    target t: f32[N, H, W]
+    k = [[0, 1, 0], [1, -4, 1], [0, 1, 0]] as [P, Q]
+    param w: [H=5] ~ normal(0, 1)
+    wt = cos(linspace(90, -90, over=H) * pi/180) * w
+    y = x * wt + mean(k) * x + sum(x * w, over=[H, W])
+    output y
+    loss = mse_loss(y, t)
+""",
+}

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Networks exported to ONNX: onnx's checker takes them, and ONNX Runtime computes what `dlrun predict` does.
+
+oracle_onnx.py BUILD     needs scripts/install-onnx; SKIP (77) without it
+
+Every model has random weights, so that no part of it is without effect. Each file is run with several batches.
+"""
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+
+PYTHON = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "dlc-onnx/bin/python"
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+except ImportError as missing:
+    if PYTHON.exists() and pathlib.Path(sys.prefix) != PYTHON.parent.parent:
+        os.execv(PYTHON, [str(PYTHON), *sys.argv])
+    print(f"SKIP: {missing} (scripts/install-onnx)")
+    sys.exit(77)
+
+from checks import ENV, TMP, check, drawn, finish, takes
+from onnx_models import LAYERS, MODELS, OPS
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DLC, DLRUN = (f"{os.path.abspath(sys.argv[1])}/cli/{name}" for name in ("dlc", "dlrun"))
+DTYPES = {"f32": ("F32", "<f4"), "f64": ("F64", "<f8"), "i64": ("I64", "<i8"), "i32": ("I32", "<i4")}
+OF_ONNX = {"tensor(float)": "f4", "tensor(double)": "f8", "tensor(int64)": "i8", "tensor(int32)": "i4"}
+rng = np.random.default_rng(5)
+
+
+def run(*args, **env):
+    return subprocess.run([*map(str, args)], capture_output=True, text=True, env={**ENV, "NO_COLOR": "1", **env}, stdin=subprocess.DEVNULL,
+                          cwd=ROOT)
+
+
+def write(name, text):
+    path = f"{TMP}/{name}"
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+def save(path, tensors):
+    header, data = {}, b""
+    for name, (dtype, value) in tensors.items():
+        raw = value.astype(DTYPES[dtype][1]).tobytes()
+        header[name] = {"dtype": DTYPES[dtype][0], "shape": value.shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def tensors_of(model, *args):
+    """A model's parameters and buffers with random elements: {name: (type, array)}."""
+    r = run(DLC, "compile", model, "--dump=ir", *args)
+    if not check(r.returncode == 0, f"{model}: {r.stderr[-600:]}"):
+        finish()
+    found = {}
+    for name, dtype, axes, rest in re.findall(r"^ *(?:param|state) \$(\S+) = %\d+ : (\w+)\[(.*?)\](.*)$", r.stdout, re.M):
+        if " of " in rest or name in ("optimizer.step", "random.step"):
+            continue
+        shape = [int(a.split("=")[-1]) for a in axes.split(",") if a.strip()]
+        scale = np.prod(shape[1:]) ** -0.5 if len(shape) > 1 else 0.5
+        found[name] = (dtype, rng.uniform(0.5, 1.5, shape) if name.endswith("_var") else scale * rng.standard_normal(shape))
+    return found
+
+
+def export(source, out, *args, **env):
+    """What `dlc export` writes on standard error; None: it failed."""
+    r = run(DLC, "export", source, "-o", out, "--as=onnx", *args, **env)
+    return r.stderr if check(r.returncode == 0, f"export {source} {args}: exit {r.returncode}: {r.stderr[-600:]}") else None
+
+
+def open_onnx(path):
+    """A session, after onnx's own checks of the file and of each shape in it."""
+    try:
+        onnx.checker.check_model(path, full_check=True)
+        return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    except Exception as fault:  # each of the two packages has its own
+        check(False, f"{path}: {fault}")
+        return None
+
+
+def feeds_of(session, batch, scale=1.0):
+    feeds = {}
+    for i in session.get_inputs():
+        shape = [batch if d == "N" else d for d in i.shape]
+        whole = OF_ONNX[i.type][0] == "i"
+        feeds[i.name] = (rng.integers(0, 4, shape) if whole else scale * rng.standard_normal(shape)).astype(OF_ONNX[i.type])
+    return feeds
+
+
+def predicted(source, feeds, outputs, *args):
+    """What `dlrun predict` makes of the same numbers, by output; None: it failed."""
+    for name, x in feeds.items():
+        np.save(f"{TMP}/{name}.npy", x)
+    files = [f"{TMP}/{n}.npy" if len(feeds) == 1 else f"{n}={TMP}/{n}.npy" for n in feeds]
+    out = f"{TMP}/predicted.{'npy' if len(outputs) == 1 else 'h5'}"
+    r = run(DLRUN, "predict", source, *files, "-o", out, "--threads=1", *args)
+    if not check(r.returncode == 0, f"predict {source} {args}: {r.stderr[-600:]}"):
+        return None
+    if len(outputs) == 1:
+        return {outputs[0]: np.load(out)}
+    import h5py
+    with h5py.File(out) as f:
+        return {name: f[name][...] for name in outputs}
+
+
+def same(what, got, want, bound=1e-5):
+    """Within `bound` of the largest number, and NaN and infinities at the same places."""
+    got, want = got.astype("f8"), want.astype("f8")
+    if not check(got.shape == want.shape and (np.isfinite(got) == np.isfinite(want)).all(), f"{what}: {got.shape}, {want.shape}"):
+        return
+    fine = np.isfinite(want)
+    worst = np.abs(got[fine] - want[fine]).max(initial=0) / (np.abs(want[fine]).max(initial=0) or 1)
+    check(worst <= bound, f"{what}: {worst:.1e} of the largest number")
+
+
+def compare(what, source, *args, batches=(1, 3), scale=1.0, says=None):
+    """Exports, and compares ONNX Runtime with predict. Returns the file."""
+    path = f"{TMP}/{re.sub('[^a-z0-9_]', '_', what.lower())}.onnx"
+    said = export(source, path, *args)
+    session = open_onnx(path) if said is not None else None
+    if not session:
+        return path
+    check(re.search(says, said) if says else not said, f"{what}: export says {said!r}, wanted {says}")
+    outputs = [o.name for o in session.get_outputs()]
+    for batch in batches:
+        feeds = feeds_of(session, batch, scale)
+        want, got = predicted(source, feeds, outputs, *args), session.run(outputs, feeds)
+        for name, y in zip(outputs, got if want else ()):
+            same(f"{what}, batch {batch}, {name}", y, want[name])
+    return path
+
+
+def with_weights(name, model, *args, **more):
+    weights = save(f"{TMP}/{name}.safetensors", tensors_of(model, *args))
+    return compare(name, weights, f"--model={model}", *args, **more)
+
+
+# ---- models: those of models/, of the tests and of the cookbook; each op with its variants ----
+
+for i, (name, args) in enumerate(MODELS.items()):
+    with_weights(name, f"models/{args[0]}", *args[1:])
+for i, (name, (head, lines)) in enumerate(OPS.items()):
+    body = "".join(f"    {line}\n    output {line.split(' = ')[0]}\n" for line in lines)
+    text = f"model Ops():\n    input x: {head}\n    target t: f32[N]\n    param v: [C=4] ~ normal(0, 1)\n{body}    loss = mean(v)**2 + mean(t)\n"
+    with_weights(name, write(f"{name}.dl", text))
+for i, (name, text) in enumerate(LAYERS.items()):
+    with_weights(name, write(f"{name}.dl", text))
+recipes = re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", (ROOT / "docs/reference/cookbook.md").read_text(), re.S)
+for i, (name, text) in enumerate(recipes):
+    if takes(i) and text.count("input ") == 1 and "N=" not in text:
+        with_weights(f"recipe_{name}", write(f"{name}.dl", text))
+
+# ---- names, types, shapes ----
+
+small = "tests/data/small.dl"
+tensors = small_tensors = tensors_of(small, "--data_size=8")
+weights = save(f"{TMP}/small.safetensors", tensors)
+path = compare("small", weights, f"--model={small}", "--data_size=8")
+graph = onnx.load(path).graph
+check([i.name for i in graph.input] == ["x"] and [o.name for o in graph.output] == ["y"], "names of inputs and outputs")
+dims = [d.dim_param or d.dim_value for d in graph.input[0].type.tensor_type.shape.dim]
+check(dims == ["N", 4, 8, 8, 8], f"the input is {dims}")
+held = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+check(all(n in held and np.array_equal(held[n], v.astype("f4")) for n, (_, v) in tensors.items()), f"parameters by name: {sorted(held)}")
+check(any(n.doc_string == f"{small}:6:14" for n in graph.node if n.op_type == "Conv"), "a node names its line")
+both = {n: ("f64", v) for n, (_, v) in tensors.items()}  # as another program may have stored them
+compare("widened", save(f"{TMP}/wide.safetensors", both), f"--model={small}", "--data_size=8", batches=(1,))
+
+# ---- batches ----
+
+mean = write("mean.dl", """model Mean():
+    input x: f32[N, C=4]
+    target t: f32[N, C=4]
+    param v: [C=4] ~ normal(0, 1)
+    h = roll(x * v, 1, over=N)
+    output h
+    loss = mean((h - t)**2)
+""")
+save(f"{TMP}/mean.safetensors", tensors_of(mean))
+said = export(f"{TMP}/mean.safetensors", f"{TMP}/mean.onnx", f"--model={mean}", "--local_batch_size=2")
+check(said and re.search(r"fixed batch, N=2: '\w+' \(\S*mean.dl:5\) depends on the batch's size; --local_batch_size sets it", said), f"{said}")
+session = open_onnx(f"{TMP}/mean.onnx")
+check(session and session.get_inputs()[0].shape == [2, 4], "the batch is fixed")
+pair = write("pair.dl", """model Pair():
+    input a: f32[N, C=4]
+    input b: f32[N, C=4]
+    target t: f32[N, C=4]
+    param v: [C=4] ~ normal(0, 1)
+    e = cat(a, b, over=N) * v
+    y = e[N=0:N] - e[N=N:]**2
+    output y
+    loss = mean((y - t)**2)
+""")
+with_weights("pair", pair)
+two = write("two.dl", "model Two():\n    input x: f32[N=2, C=4]\n    target t: f32[N=2, C=4]\n    y = x |> linear(4) @a\n    output y\n"
+            "    loss = mse_loss(y, t)\n")
+tensors = tensors_of(two, "--local_batch_size=2")
+save(f"{TMP}/two.safetensors", tensors)
+said = export(f"{TMP}/two.safetensors", f"{TMP}/two.onnx", f"--model={two}", "--local_batch_size=2")
+check(said and said.endswith("fixed batch, N=2: the model has no other batch\n"), f"{said}")
+session = open_onnx(f"{TMP}/two.onnx")
+if session:
+    feeds = feeds_of(session, 2)
+    same("a model of two samples", session.run(None, feeds)[0], feeds["x"] @ tensors["a.weight"][1].T + tensors["a.bias"][1])
+
+# ---- statistics of the run's data ----
+
+x = (280 + 5 * rng.standard_normal((24, 6, 5, 3))).astype("f4") * np.array([1, 0.1, 10], "f4")
+x[rng.random(x.shape) < 0.05] = np.nan
+np.save(f"{TMP}/field.npy", x)
+np.save(f"{TMP}/gas.npy", (40 - 7 * rng.standard_normal((24, 2, 6, 5))).astype("f4"))
+scaled = write("scaled.dl", """model Scaled():
+    input  x: f32[N, C=2, H=6, W=5]
+    target t: f32[N, C=2, H, W]
+    y = x |> conv(4, 3, pad=1) @a |> gelu |> conv(2, 1) @b
+    output y
+    loss = mse_loss(y, t)
+""")
+config = write("scaled.yaml", f"""base:
+  local_batch_size: 4
+  num_epochs: 1
+  expdir: {TMP}/scaled
+  data:
+    inputs: {{x: {{file: {TMP}/field.npy, axes: [N, H, W, C], channels: [2, 0], nan: -0.5, mean: [2800, 280], std: [50, 5]}}}}
+    targets: {{t: {{file: {TMP}/gas.npy, normalize: minmax}}}}
+    split: {{valid: 0.25}}
+""")
+r = run(DLRUN, scaled, f"--yaml_config={config}", "--threads=1")
+if check(r.returncode == 0, r.stderr[-600:]):
+    source = next(pathlib.Path(f"{TMP}/scaled").rglob("checkpoints")).parent
+    said, out = export(source, f"{TMP}/scaled.onnx"), f"{TMP}/scaled.npy"
+    session = open_onnx(f"{TMP}/scaled.onnx") if said == "" else check(False, f"export of a run says {said}")
+    r = run(DLRUN, "predict", source, f"{TMP}/field.npy", "-o", out, "--threads=1")
+    if session and check(r.returncode == 0, r.stderr[-600:]):
+        raw = np.ascontiguousarray(np.moveaxis(x[..., [2, 0]], 3, 1))
+        want = np.load(out)
+        check(want.mean() > 3, f"predict undoes the target's statistics: {want.mean()}")
+        same("numbers of the files in, in the target's units out", session.run(None, {"x": raw})[0], want)
+
+# ---- weights in a file of their own ----
+
+said = export(weights, f"{TMP}/apart.onnx", f"--model={small}", "--data_size=8", DLR_DEBUG="onnx_data")
+check(os.path.getsize(f"{TMP}/apart.onnx") < os.path.getsize(path) - 10000 and os.path.exists(f"{TMP}/apart.onnx.data"), "apart.onnx.data")
+session = open_onnx(f"{TMP}/apart.onnx")
+if session:
+    feeds = feeds_of(session, 2)
+    one = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    check(np.array_equal(session.run(None, feeds)[0], one.run(None, feeds)[0]), "weights apart: the same numbers")
+
+
+# ---- what is refused ----
+
+def refused(status, says, source, out, *args):
+    r = run(DLC, "export", source, "-o", out, "--as=onnx", *args)
+    check(r.returncode == status and re.search(says, r.stderr), f"{args}: exit {r.returncode}, wanted {status} and /{says}/: {r.stderr[-300:]}")
+    check(not os.path.exists(f"{TMP}/no.onnx"), f"{args}: a file is left")
+
+
+some = save(f"{TMP}/some.safetensors", {n: v for n, v in small_tensors.items() if n != "up.bias"})
+refused(3, r"some\.safetensors has no 'up\.bias' \(f32\[C=5\]\)", some, f"{TMP}/no.onnx", f"--model={small}", "--data_size=8")
+refused(3, r"'down\.weight' is not f32\[O=6, C=4", weights, f"{TMP}/no.onnx", f"--model={small}", "--data_size=8", "--width=6")
+refused(4, r"/none/no\.onnx", weights, f"{TMP}/none/no.onnx", f"--model={small}", "--data_size=8")
+refused(4, "directory", weights, TMP, f"--model={small}", "--data_size=8")
+finish()
