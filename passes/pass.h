@@ -44,7 +44,7 @@ typedef struct {
     int balance; /* the target's flops in the time of one byte of memory traffic, roughly; 0:
                     DL_CORE_BALANCE */
     bool (*keeps)(const dl_node *n); /* composites that `lower` leaves as they are; NULL: none */
-    bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
+    bool keep_gradients;             /* gradients are results of the step (dlrun --save_grads) */
     dl_recipe recipe;
     dl_parallel parallel;
     dl_error *err; /* a fault of the user's model that a pass found (an op without a rule, a missing

@@ -1,5 +1,5 @@
 /* Elements by index: windows and other regular selections, and lookups. */
-#include "exports/onnx/axes.h"
+#include "exports/export.h"
 #include "exports/onnx/ops.h"
 #include "ir/affine.h"
 
@@ -79,31 +79,6 @@ static bool select_windows(dl_onnx *o, const dl_node *n, int at, dl_onnx_value x
     return set_filled(o, n, dl_onnx_permute(o, y, order).name, &p, at, tap);
 }
 
-/* Shared taps: the operand has the axis K already, and A's place depends on it. Both are joined
- * into one axis, along which places are constant. */
-static bool select_shared(dl_onnx *o, const dl_node *n, int at, int tap, dl_onnx_value x) {
-    const dl_onnx_value out = dl_onnx_out(o, n);
-    int64_t size = x.type.axis[at].size, taps = x.type.axis[tap].size,
-            rows = out.type.axis[at].size;
-    if (x.per[tap]) return dl_onnx_needs_batch(o);
-    places p = find_places(o, n, size, rows, taps);
-    for (int64_t i = 0; i < rows * taps; i++) p.place[i] = p.place[i] * taps + i % taps;
-    dl_onnx_value flat = {.type = dl_scalar(x.type.dtype)}, there = flat;
-    int order[DL_MAX_RANK] = {at, tap}, back[DL_MAX_RANK], k = 2;
-    for (int i = 0; i < x.type.rank; i++)
-        if (i != at && i != tap) order[k++] = i;
-    for (int i = 0; i < x.type.rank; i++) back[order[i]] = i;
-    x = dl_onnx_permute(o, x, order);
-    dl_onnx_push(&flat, "", size * taps, 0);
-    dl_onnx_push_axis(&there, &out, at), dl_onnx_push_axis(&there, &out, tap);
-    for (int i = 2; i < x.type.rank; i++)
-        dl_onnx_push_axis(&flat, &x, i), dl_onnx_push_axis(&there, &x, i);
-    x = dl_onnx_reshape(o, x, &flat);
-    x.name = gather(o, x.name, dl_onnx_ints(o, (int)(rows * taps), p.place), 0);
-    x = dl_onnx_permute(o, dl_onnx_reshape(o, x, &there), back);
-    return set_filled(o, n, x.name, &p, at, tap);
-}
-
 /* An axis without elements has nothing to gather: one element, which is not read, stands in. */
 static dl_onnx_value with_element(dl_onnx *o, dl_onnx_value x, int at) {
     if (x.type.axis[at].size) return x;
@@ -119,10 +94,11 @@ bool dl_onnx_affine(dl_onnx *o, const dl_node *n, const char *word) {
     int at = dl_type_axis(&x.type, along->names[0]);
     int tap = along->n > 1 ? dl_type_axis(&x.type, along->names[1]) : -1;
     (void)word;
+    if (tap >= 0) return dl_export_refuse(n, "ONNX", o->err); /* of gradients alone */
     if (x.per[at] || out.per[at]) return dl_onnx_needs_batch(o);
     x = with_element(o, x, at);
     if (along->n == 1) return select_one(o, n, at, x);
-    return tap < 0 ? select_windows(o, n, at, x) : select_shared(o, n, at, tap, x);
+    return select_windows(o, n, at, x);
 }
 
 /* ---- lookups ---- */

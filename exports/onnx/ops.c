@@ -98,6 +98,8 @@ bool dl_onnx_set(dl_onnx *o, const dl_node *n, const char *name) {
     return true;
 }
 
+bool dl_onnx_has(dl_op op) { return rows[op].emit != NULL; }
+
 bool dl_onnx_emit(dl_onnx *o, const dl_node *n) {
     o->node = n;
     if (!rows[n->op].emit) return dl_export_refuse(n, "ONNX", o->err);

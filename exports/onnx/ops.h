@@ -14,6 +14,9 @@ typedef bool dl_onnx_emitter(dl_onnx *o, const dl_node *n, const char *word);
  * batch. */
 bool dl_onnx_emit(dl_onnx *o, const dl_node *n);
 
+/* Has the op a row? */
+bool dl_onnx_has(dl_op op);
+
 /* The value of the node's i-th operand; the description of its result, without a name. */
 dl_onnx_value dl_onnx_in(const dl_onnx *o, const dl_node *n, int i);
 dl_onnx_value dl_onnx_out(const dl_onnx *o, const dl_node *n);

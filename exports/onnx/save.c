@@ -69,7 +69,7 @@ static bool is_apart(const dl_onnx_tensor *t, const char *file) {
     return file && bytes_of(t) >= LEAST;
 }
 
-/* What stands before the elements of an initializer in the graph; all of it where they are in
+/* The bytes before the elements of an initializer in the graph; all of it where they are in
  * `file`, at `offset`. */
 static dl_buf head_of(dl_arena *arena, const dl_onnx_tensor *t, const char *file, uint64_t offset) {
     dl_buf tensor = describe(t), head = {0};

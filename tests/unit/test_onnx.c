@@ -1,0 +1,63 @@
+/* The table of ONNX's emitters: which ops it lacks, and how a node without one is refused. */
+#include "exports/onnx/ops.h"
+#include "ir/text/text.h"
+#include "tests/check.h"
+
+/* Ops of gradients, and random numbers. */
+static bool is_of_training(dl_op op) {
+    return op == DL_OP_random || op == DL_OP_scatter_add || op == DL_OP_conv_grad_weight;
+}
+
+static void test_table(void) {
+    for (int op = 0; op < DL_NOPS; op++) {
+        dl_op_class class = dl_ops[op].class;
+        bool plain = class != DL_CLASS_HIGH && class != DL_CLASS_FUSED &&
+                     class != DL_CLASS_TEMPLATE && class != DL_CLASS_COLLECTIVE;
+        CHECK(!plain || dl_onnx_has((dl_op)op) == !is_of_training((dl_op)op),
+              "'%s' has no row in exports/onnx/ops.c", dl_ops[op].name);
+    }
+}
+
+/* Emits the nodes of a graph's text; the message of the first that is refused. */
+static const char *refused(dl_arena *arena, const char *nodes) {
+    static dl_error err;
+    const char *text = dl_format(arena, "graph @predict {\n%s}\n", nodes);
+    err = (dl_error){0};
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "t.dlir", &err);
+    CHECK(m != NULL, "%s", err.message);
+    if (!m) return "";
+    const dl_graph *g = m->graphs.at[0];
+    dl_onnx o = {.arena = arena, .err = &err};
+    o.values = DL_NEWS(arena, dl_onnx_value, g->next_id + 1);
+    for (int i = 0; i < g->vars.n; i++)
+        o.values[g->vars.at[i]->value.id] =
+            (dl_onnx_value){.name = g->vars.at[i]->name, .type = g->vars.at[i]->value.type};
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        for (int k = 0; k < n->nout; k++) o.values[n->out[k].id].type = n->out[k].type;
+        if (dl_onnx_emit(&o, n)) continue;
+        CHECK(err.code == DL_INPUT);
+        return err.message;
+    }
+    return "nothing";
+}
+
+static void test_refusal(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    CHECK_STR(refused(arena, "  input $s = %0 : i64[]\n"
+                             "  %1 = random $s, $s {number=0} : f32[C=4]   # net.dl:3:5\n"
+                             "  output \"y\" = %1\n"),
+              "net.dl:3:5: error: ONNX has no way to say 'random'");
+    CHECK_STR(refused(arena, "  input $x = %0 : f32[E=4]\n  input $k = %1 : i32[E=4]\n"
+                             "  %2 = neg $x : f32[E=4]   # net.dl:2:1\n"
+                             "  %3 = scatter_add %2, $k {axis=V} : f32[V=9]   # net.dl:4:7\n"
+                             "  output \"y\" = %3\n"),
+              "net.dl:4:7: error: ONNX has no way to say 'scatter_add'");
+    dl_arena_free(arena);
+}
+
+int main(void) {
+    test_table();
+    test_refusal();
+    return dl_test_end();
+}
