@@ -214,6 +214,26 @@ if session:
     feeds = feeds_of(session, 2)
     same("a model of two samples", session.run(None, feeds)[0], feeds["x"] @ tensors["a.weight"][1].T + tensors["a.bias"][1])
 
+# An output of an input's name, and one whose size is a multiple of N.
+flat = write("flat.dl", """model Flat():
+    input x: f32[N, C=4]
+    target t: f32[N, C=4]
+    param v: [C=4] ~ normal(0, 1)
+    output x
+    m = x * v |> rearrange("n c -> (n c)") as [M]
+    output m
+    loss = mean((x * v - t)**2)
+""")
+tensors = tensors_of(flat)
+said = export(save(f"{TMP}/flat.safetensors", tensors), f"{TMP}/flat.onnx", f"--model={flat}")
+session = open_onnx(f"{TMP}/flat.onnx")
+if session:
+    outputs, feeds = {o.name: o.shape for o in session.get_outputs()}, feeds_of(session, 3)
+    check(said == "" and outputs == {"x_out": ["N", 4], "m": ["4*N"]}, f"{outputs} {said}")
+    got = session.run(["x_out", "m"], feeds)
+    same("an output that is an input", got[0], feeds["x"], 0)
+    same("samples in a row", got[1], (feeds["x"] * tensors["v"][1]).ravel())
+
 # ---- statistics of the run's data ----
 
 x = (280 + 5 * rng.standard_normal((24, 6, 5, 3))).astype("f4") * np.array([1, 0.1, 10], "f4")
@@ -247,6 +267,22 @@ if check(r.returncode == 0, r.stderr[-600:]):
         want = np.load(out)
         check(want.mean() > 3, f"predict undoes the target's statistics: {want.mean()}")
         same("numbers of the files in, in the target's units out", session.run(None, {"x": raw})[0], want)
+
+half = write("half.dl", """model Half():
+    input  x: f16[N, C=2, H=6, W=5]
+    target t: f32[N, C=2, H, W]
+    y = x as f32 |> conv(2, 3, pad=1) @a
+    output y
+    loss = mse_loss(y, t)
+""")
+args = [f"--model={half}", f"--yaml_config={config}"]
+save(f"{TMP}/half.safetensors", tensors_of(half))
+if export(f"{TMP}/half.safetensors", f"{TMP}/half.onnx", *args) is not None:
+    r = run(DLRUN, "predict", f"{TMP}/half.safetensors", f"{TMP}/field.npy", "-o", f"{TMP}/half.npy", "--threads=1", *args)
+    session = open_onnx(f"{TMP}/half.onnx")
+    if session and check(r.returncode == 0, r.stderr[-600:]):
+        check(session.get_inputs()[0].type == "tensor(float)", "raw numbers are f32 where the model's are f16")
+        same("16 bits", session.run(None, {"x": np.ascontiguousarray(np.moveaxis(x[..., [2, 0]], 3, 1))})[0], np.load(f"{TMP}/half.npy"))
 
 # ---- weights in a file of their own ----
 
