@@ -82,6 +82,7 @@ dl_onnx_value dl_onnx_cast(dl_onnx *o, dl_onnx_value v, dl_dtype to) {
 const char *dl_onnx_batch(dl_onnx *o) {
     if (o->batch) return o->batch;
     int at = 0;
+    DL_CHECK(o->sampled.name); /* a data set's inputs have the axis N */
     while (o->sampled.per[at] != 1) at++;
     dl_buf attributes = {0};
     dl_onnx_put_int(&attributes, "start", at);

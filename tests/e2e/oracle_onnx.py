@@ -179,19 +179,26 @@ compare("widened", save(f"{TMP}/wide.safetensors", both), f"--model={small}", "-
 
 # ---- batches ----
 
-mean = write("mean.dl", """model Mean():
+BATCH = """model Batch():
     input x: f32[N, C=4]
     target t: f32[N, C=4]
     param v: [C=4] ~ normal(0, 1)
-    h = roll(x * v, 1, over=N)
+    h = {h}
     output h
-    loss = mean((h - t)**2)
-""")
-save(f"{TMP}/mean.safetensors", tensors_of(mean))
-said = export(f"{TMP}/mean.safetensors", f"{TMP}/mean.onnx", f"--model={mean}", "--local_batch_size=2")
-check(said and re.search(r"fixed batch, N=2: '\w+' \(\S*mean.dl:5\) depends on the batch's size; --local_batch_size sets it", said), f"{said}")
-session = open_onnx(f"{TMP}/mean.onnx")
-check(session and session.get_inputs()[0].shape == [2, 4], "the batch is fixed")
+    loss = mean((h + v - t)**2)
+"""
+DEPENDS = r"has a fixed batch, N=2: '\w+' \(\S*batch\d\.dl:5\) depends on the batch's size; --local_batch_size sets it\n$"
+FIXED = ["roll(x * v, 1, over=N)", "x[N=N-1:] * v |> rearrange(\"n c -> c n\") as [C, M]", "x * v + mean(x[N=0:N // 2])",
+         "x * v * (N / 3)", "x * v + mean(cat(x, x[N=0:1], over=N), over=N)", "gather(x * v, argmax(x, over=N) as [C], over=N)"]
+for i, h in enumerate(FIXED):
+    model = write(f"batch{i}.dl", BATCH.format(h=h))
+    save(f"{TMP}/batch{i}.safetensors", tensors_of(model))
+    said = export(f"{TMP}/batch{i}.safetensors", f"{TMP}/batch{i}.onnx", f"--model={model}", "--local_batch_size=2")
+    check(said and re.search(DEPENDS, said), f"{h}: {said}")
+    session = open_onnx(f"{TMP}/batch{i}.onnx")
+    check(session and session.get_inputs()[0].shape == [2, 4], f"{h}: the batch is fixed")
+    if session:
+        session.run(None, feeds_of(session, 2))
 pair = write("pair.dl", """model Pair():
     input a: f32[N, C=4]
     input b: f32[N, C=4]
@@ -286,12 +293,16 @@ if export(f"{TMP}/half.safetensors", f"{TMP}/half.onnx", *args) is not None:
 
 # ---- weights in a file of their own ----
 
-said = export(weights, f"{TMP}/apart.onnx", f"--model={small}", "--data_size=8", DLR_DEBUG="onnx_data")
-check(os.path.getsize(f"{TMP}/apart.onnx") < os.path.getsize(path) - 10000 and os.path.exists(f"{TMP}/apart.onnx.data"), "apart.onnx.data")
+args = ["--model=models/cnn_regressor.dl", "--hidden=7", "--depth=4", "--data_size=8"]  # sizes that are no multiples of 64
+kept = save(f"{TMP}/kept.safetensors", tensors_of("models/cnn_regressor.dl", *args[1:]))
+export(kept, f"{TMP}/whole.onnx", *args)
+export(kept, f"{TMP}/apart.onnx", *args, DLR_DEBUG="onnx_data")
+sizes = [os.path.getsize(f"{TMP}/{name}") for name in ("whole.onnx", "apart.onnx", "apart.onnx.data")]
+check(sizes[1] < sizes[0] - 3000 and 3000 < sizes[2] < sizes[0], f"weights apart: {sizes}")
 session = open_onnx(f"{TMP}/apart.onnx")
 if session:
     feeds = feeds_of(session, 2)
-    one = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    one = onnxruntime.InferenceSession(f"{TMP}/whole.onnx", providers=["CPUExecutionProvider"])
     check(np.array_equal(session.run(None, feeds)[0], one.run(None, feeds)[0]), "weights apart: the same numbers")
 
 

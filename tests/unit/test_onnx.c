@@ -18,8 +18,8 @@ static void test_table(void) {
     }
 }
 
-/* Emits the nodes of a graph's text; the message of the first that is refused. */
-static const char *refused(dl_arena *arena, const char *nodes) {
+/* Emits the nodes of a graph's text into *nodes_of; the message of the first that is refused. */
+static const char *emit(dl_arena *arena, const char *nodes, dl_buf *nodes_of) {
     static dl_error err;
     const char *text = dl_format(arena, "graph @predict {\n%s}\n", nodes);
     err = (dl_error){0};
@@ -39,7 +39,49 @@ static const char *refused(dl_arena *arena, const char *nodes) {
         CHECK(err.code == DL_INPUT);
         return err.message;
     }
+    *nodes_of = o.nodes;
     return "nothing";
+}
+
+static const char *refused(dl_arena *arena, const char *nodes) {
+    dl_buf none;
+    return emit(arena, nodes, &none);
+}
+
+/* Does the model have this text: an op, or an equation? */
+static bool has(const dl_buf *nodes, const char *text) {
+    return memmem(nodes->at, nodes->n, text, strlen(text)) != NULL;
+}
+
+/* Contractions: MatMul where batch axes lead and one axis is summed, else an equation. */
+static void test_contract(void) {
+    static const struct {
+        const char *types, *over, *result, *text;
+    } cases[] = {
+        {"f32[B=2, M=3, K=4]|f32[N=5, K=4]", "K", "f32[B=2, M=3, N=5]", "MatMul"},
+        {"f32[B=2, M=3, K=4]|f32[B=2, N=5, K=4]", "K", "f32[B=2, M=3, N=5]", "MatMul"},
+        {"f32[M=3, B=2, K=4]|f32[B=2, N=5, K=4]", "K", "f32[M=3, B=2, N=5]", "abc,bdc->abd"},
+        {"f32[M=3, K=4, L=2]|f32[L=2, N=5, K=4]", "K, L", "f32[M=3, N=5]", "abc,cdb->ad"},
+        {"f32[B=2, K=4]|f32[B=2, K=4]", "K", "f32[B=2]", "ab,ab->a"},
+        {"f32[B=2, M=3, O=2, K=4]|f32[B=2, N=5, K=4]", "K", "f32[B=2, M=3, O=2, N=5]",
+         "abcd,aed->abce"},
+    };
+    dl_arena *arena = dl_arena_new(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *bar = strchr(cases[i].types, '|');
+        dl_buf nodes = {0};
+        const char *text = dl_format(arena,
+                                     "  input $a = %%0 : %.*s\n  input $b = %%1 : %s\n"
+                                     "  %%2 = contract $a, $b {over=[%s]} : %s\n"
+                                     "  output \"y\" = %%2\n",
+                                     (int)(bar - cases[i].types), cases[i].types, bar + 1,
+                                     cases[i].over, cases[i].result);
+        CHECK_STR(emit(arena, text, &nodes), "nothing");
+        CHECK(has(&nodes, cases[i].text), "%s is no %s", text, cases[i].text);
+        CHECK(has(&nodes, "MatMul") == (cases[i].text[0] == 'M'), "%s", text);
+        dl_buf_free(&nodes);
+    }
+    dl_arena_free(arena);
 }
 
 static void test_refusal(void) {
@@ -59,5 +101,6 @@ static void test_refusal(void) {
 int main(void) {
     test_table();
     test_refusal();
+    test_contract();
     return dl_test_end();
 }
