@@ -37,10 +37,10 @@ OPS = {
         "c = clamp(sqrt(x), min=-1, max=1)",
         "d = exp(200 * x)"]),
     "windows_1d": ("f32[N, C=4, T=11]", [
-        "a = pad(x, 2, over=T) |> max_pool(3, stride=2, pad=1, ceil_mode=true)",
-        "b = avg_pool(x, 3, stride=2, pad=1, count_include_pad=false, ceil_mode=true)",
-        "c = avg_pool(x, 4, stride=3, pad=1, ceil_mode=true)",
-        "d = max_pool(x, 3, stride=1, pad=1, dilation=2) * v",
+        "a = x |> max_pool(4, stride=2, pad=1, ceil_mode=true)",
+        "b = avg_pool(x, 4, stride=2, pad=1, count_include_pad=false, ceil_mode=true)",
+        "c = avg_pool(x, 4, stride=2, pad=1, ceil_mode=true) + avg_pool(x, 4, stride=2, pad=1, ceil_mode=true)[T=0]",
+        "d = max_pool(x, 3, stride=1, pad=1, dilation=2) * v + max_pool(x - 5, 2, stride=4, dilation=4, ceil_mode=true)[T=2]",
         "e = pad(x, 3, mode=\"reflect\", over=T) - roll(pad(x, 3, mode=\"circular\", over=T), 2, over=T)",
         "f = upsample(x, size=17, mode=\"linear\") + upsample(x, size=17, mode=\"nearest\")",
         "g = avg_pool(x, 3, stride=2, pad=1) + avg_pool(x, 3, stride=2, pad=1, count_include_pad=false)",
@@ -72,7 +72,7 @@ OPS = {
     "indices": ("i32[N, T=6]", [
         "a = x |> embedding(4, 3) @a",
         "b = one_hot(x, K=4)",
-        "c = embedding(x - 2, 5, 2) @c",
+        "c = cat(embedding(x - 2, 5, 2) @c, embedding(x + 2, 4, 2) @cc, over=T)",
         "d = (max(x, 2 * x) - relu(x - 1) + abs(-x) + clamp(x, max=1) + cumsum(x, over=T)) * mean(v)",
         "e = ((x > 1) == (x > 0)) as f32",
         "f = argmax(one_hot(x, K=4) * 2, over=K) as f32",
@@ -81,7 +81,8 @@ OPS = {
         "a = gather(x, top_k(x, 3, over=T), over=T)",
         "b = gather(x, argmax(x, over=T), over=T)",
         "c = gather(v, argmax(x, over=C), over=C)",
-        "d = gather(x, argmax(x, over=C) - 1, over=C)"]),
+        "d = gather(x, argmax(x, over=C) - 1, over=C)",
+        "e = gather(x[C=0], argmax(x, over=C) |> rearrange(\"n t -> t n\") as [S, N], over=T) |> rearrange(\"s n -> n s\")"]),
     "doubles": ("f64[N, C=4, T=6]", [
         "a = softmax(x, over=T) * tanh(x) + leaky_relu(x, 0.1) + elu(x, 0.5) + clamp(x, min=-1)",
         "b = x |> max_pool(2) |> avg_pool(3) |> upsample(scale_factor=2)",
