@@ -124,3 +124,16 @@ bool dl_onnx_needs_batch(dl_onnx *o) {
     if (!o->not_batch) o->not_batch = o->node;
     return false;
 }
+
+dl_onnx_value dl_onnx_in(const dl_onnx *o, const dl_node *n, int i) {
+    return o->values[n->in[i]->id];
+}
+
+dl_onnx_value dl_onnx_out(const dl_onnx *o, const dl_node *n) { return o->values[n->out[0].id]; }
+
+bool dl_onnx_set(dl_onnx *o, const dl_node *n, const char *name) {
+    dl_onnx_value *v = &o->values[n->out[0].id];
+    v->name = name;
+    dl_onnx_describe(&o->infos, DL_GRAPH_INFO, v);
+    return true;
+}

@@ -63,6 +63,12 @@ dl_onnx_value dl_onnx_cast(dl_onnx *o, dl_onnx_value v, dl_dtype to);
 const char *dl_onnx_batch(dl_onnx *o);
 const char *dl_onnx_batches(dl_onnx *o, int64_t per);
 
+/* The value of the node's i-th operand; the description of its result, without a name. */
+dl_onnx_value dl_onnx_in(const dl_onnx *o, const dl_node *n, int i);
+dl_onnx_value dl_onnx_out(const dl_onnx *o, const dl_node *n);
+/* The result is the value of that name, a new one. Returns true. */
+bool dl_onnx_set(dl_onnx *o, const dl_node *n, const char *name);
+
 /* Describes a value, in the graph's inputs, outputs or infos. */
 void dl_onnx_describe(dl_buf *list, int field, const dl_onnx_value *v);
 /* The current node cannot be said for every batch. Returns false. */

@@ -85,19 +85,6 @@ static const struct {
     [DL_OP_argmax] = {dl_onnx_argmax, "ArgMax"},
 };
 
-dl_onnx_value dl_onnx_in(const dl_onnx *o, const dl_node *n, int i) {
-    return o->values[n->in[i]->id];
-}
-
-dl_onnx_value dl_onnx_out(const dl_onnx *o, const dl_node *n) { return o->values[n->out[0].id]; }
-
-bool dl_onnx_set(dl_onnx *o, const dl_node *n, const char *name) {
-    dl_onnx_value *v = &o->values[n->out[0].id];
-    v->name = name;
-    dl_onnx_describe(&o->infos, DL_GRAPH_INFO, v);
-    return true;
-}
-
 bool dl_onnx_has(dl_op op) { return rows[op].emit != NULL; }
 
 bool dl_onnx_emit(dl_onnx *o, const dl_node *n) {

@@ -17,12 +17,6 @@ bool dl_onnx_emit(dl_onnx *o, const dl_node *n);
 /* Has the op a row? */
 bool dl_onnx_has(dl_op op);
 
-/* The value of the node's i-th operand; the description of its result, without a name. */
-dl_onnx_value dl_onnx_in(const dl_onnx *o, const dl_node *n, int i);
-dl_onnx_value dl_onnx_out(const dl_onnx *o, const dl_node *n);
-/* The result is the value of that name, a new one. Returns true. */
-bool dl_onnx_set(dl_onnx *o, const dl_node *n, const char *name);
-
 /* elem.c */
 dl_onnx_emitter dl_onnx_same, dl_onnx_one, dl_onnx_several, dl_onnx_floor, dl_onnx_rsqrt,
     dl_onnx_expm1, dl_onnx_log1p, dl_onnx_relu, dl_onnx_leaky_relu, dl_onnx_elu, dl_onnx_compare,
