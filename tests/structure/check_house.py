@@ -79,7 +79,6 @@ ARROWS = {
     "include": [],
     "library": ["include", "ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/exec", "runtime/checkpoint",
                 "runtime/train", "runtime/setup", "runtime/tune"],
-    "exports": ["ir/", "passes/", "compiler", "compiler/target", "frontends/yaml", "runtime/formats", "runtime/exec", "runtime/setup", "exports/"],
     "exports/c": ["ir/", "compiler", "compiler/target", "compiler/cpu/cpu.h", "frontends/yaml", "runtime/exec", "runtime/setup", "exports"],
     "exports": ["ir/", "passes/", "compiler", "compiler/target", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/exec", "runtime/setup", "exports/"],
     "verify": ["ir/", "runtime/exec"],
