@@ -3,19 +3,25 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "ir/base/install.h"
 #include "ir/base/str.h"
 
 enum { LEVELS_ABOVE = 4 };
 
-/* The directory of this program's file; NULL where /proc does not provide it. */
-static char *executable_dir(dl_arena *arena) {
-    char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-    if (n <= 0 || (size_t)n >= sizeof path) return NULL;
-    char *dir = dl_strndup(arena, path, (size_t)n), *slash = strrchr(dir, '/');
-    if (!slash) return NULL;
-    *slash = 0;
-    return dir;
+static const char *if_there(dl_arena *arena, const char *dir, const char *path) {
+    const char *candidate = dl_format(arena, "%s/%s", dir, path);
+    return access(candidate, F_OK) == 0 ? candidate : NULL;
+}
+
+/* In the program's folder, or in one above it. */
+static const char *find_above(dl_arena *arena, const char *own, const char *path) {
+    char *dir = dl_strdup(arena, own);
+    const char *found = NULL;
+    for (int level = 0; !found && *dir && level <= LEVELS_ABOVE; level++) {
+        found = if_there(arena, dir, path);
+        *strrchr(dir, '/') = 0;
+    }
+    return found;
 }
 
 const char *dl_find_data_file(dl_arena *arena, const char *path, dl_error *err) {
@@ -24,16 +30,15 @@ const char *dl_find_data_file(dl_arena *arena, const char *path, dl_error *err) 
         dl_fail_errno(err, DL_IO, "cannot open %s", path);
         return NULL;
     }
-    char *dir = executable_dir(arena);
-    const char *lowest = dir ? dl_strdup(arena, dir) : "(unknown)";
-    for (int level = 0; dir && *dir && level <= LEVELS_ABOVE; level++) {
-        const char *candidate = dl_format(arena, "%s/%s", dir, path);
-        if (access(candidate, F_OK) == 0) return candidate;
-        *strrchr(dir, '/') = 0;
-    }
-    const char *installed = dl_format(arena, "%s/%s", DL_DATADIR, path);
-    if (access(installed, F_OK) == 0) return installed;
-    dl_fail(err, DL_IO, "no file %s: not under the current directory, %s and above it, or %s", path,
-            lowest, DL_DATADIR);
-    return NULL;
+    char dir[PATH_MAX], installed[PATH_MAX];
+    bool own = dl_install_own_path(DL_DATADIR, installed, sizeof installed),
+         known = dl_install_own_dir(dir, sizeof dir);
+    const char *found = own ? if_there(arena, installed, path) : NULL;
+    if (!found && known) found = find_above(arena, dir, path);
+    if (!found && !own && dl_install_configured_path(DL_DATADIR, installed, sizeof installed))
+        found = if_there(arena, installed, path);
+    if (!found)
+        dl_fail(err, DL_IO, "no file %s: not under the current directory, %s and above it, or %s",
+                path, known ? dir : "(unknown)", installed);
+    return found;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "compiler/check.h"
+#include "frontends/yaml/data_file.h"
 #include "ir/base/foreign.h"
 #include "runtime/analyze/analyze.h"
 #include "runtime/setup/dataset_options.h"
@@ -27,7 +28,9 @@ static const char usage[] =
 /* A model file by itself. False with an error, or DL_INPUT where its diagnostics say all. */
 static bool check_file(const dl_invocation *call, const char *path, const dl_target *target,
                        dl_error *err) {
-    dl_source *source = dl_source_read(call->arena, path, err);
+    dl_error absent = {0}; /* the error names the file as it was given */
+    const char *found = *path ? dl_find_data_file(call->arena, path, &absent) : NULL;
+    dl_source *source = dl_source_read(call->arena, found ? found : path, err);
     if (!source) return false;
     dl_diags *diags = dl_diags_new(call->arena, source);
     bool compiles = dl_check_file(call->arena, source, target, diags, err);

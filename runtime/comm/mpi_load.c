@@ -7,12 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ir/base/install.h"
 #include "ir/base/str.h"
 #include "runtime/comm/engine.h"
-
-#ifndef DLR_MODULES
-#define DLR_MODULES "/usr/lib/dlc"
-#endif
 
 static const char *const families[] = {"openmpi", "mpich", "mpi"};
 enum { FAMILIES = sizeof families / sizeof *families };
@@ -34,18 +31,18 @@ static const char *by_environment(void) {
 
 enum { PATH_ROOM = 4096, PLACES = 4 };
 
-/* The places where that family's module may be: next to the program, where it is installed, in a
- * build directory. False: no such place. */
+/* The places where that family's module may be: next to the program, in a build directory, where
+ * it is installed. False: no such place. */
 static bool place_of(int place, const char *family, char path[PATH_ROOM]) {
-    static const char *const subfolder[PLACES] = {"", NULL, "/../runtime/comm",
-                                                  "/../../runtime/comm"};
-    char self[3000];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(self, '/');
-    if (slash) *slash = 0;
-    snprintf(path, PATH_ROOM, "%s%s/dlr_mpi_%s.so", subfolder[place] ? self : DLR_MODULES,
-             subfolder[place] ? subfolder[place] : "", family);
+    static const char *const subfolder[PLACES] = {"", "/../runtime/comm", "/../../runtime/comm"};
+    char dir[3000];
+    const bool known = subfolder[place]
+                           ? dl_install_own_dir(dir, sizeof dir)
+                           : dl_install_own_path(DLR_MODULES, dir, sizeof dir) ||
+                                 dl_install_configured_path(DLR_MODULES, dir, sizeof dir);
+    if (!known) return false;
+    snprintf(path, PATH_ROOM, "%s%s/dlr_mpi_%s.so", dir, subfolder[place] ? subfolder[place] : "",
+             family);
     return access(path, R_OK) == 0;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""check_options.py: a build without libhdf5 and libjpeg-turbo. It refuses such files by name and with the option that would
-read them, and does the rest."""
+"""check_options.py: a build without libhdf5 and libjpeg-turbo, and with a run path. It refuses such files by name and with the option
+that would read them, and does the rest; what is installed has the run path. `tests=true` is refused there."""
 import os
 import pathlib
 import struct
@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+RPATH = "/opt/site/lib:$ORIGIN/../lib"
 MODEL = """model M():
     input x: f32[N, C=1, H=8, W=8]
     y = x |> conv(1, 3, pad=1) @a
@@ -36,9 +37,15 @@ def npy(path, *shape):
 
 with tempfile.TemporaryDirectory(prefix="dlc_options_") as name:
     folder = pathlib.Path(name)
-    subprocess.run(["meson", "setup", folder / "b", "-Dhdf5=disabled", "-Djpeg=disabled"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["meson", "setup", folder / "b", "-Dhdf5=disabled", "-Djpeg=disabled", f"-Drpath={RPATH}"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["ninja", "--quiet", "-C", folder / "b"], check=True)
     check(not (folder / "b/tests").exists(), "the tests need both libraries")
+    refused = subprocess.run(["meson", "setup", folder / "c", "-Dhdf5=disabled", "-Dtests=true"], cwd=ROOT, text=True, capture_output=True)
+    check(refused.returncode != 0 and "the tests need libhdf5" in refused.stdout, f"tests=true: {refused.stdout[-300:]}")
+    subprocess.run(["meson", "install", "-C", folder / "b", "--destdir", folder / "d"], check=True, stdout=subprocess.DEVNULL)
+    for path in [p for p in (folder / "d").rglob("*") if p.is_file() and p.open("rb").read(4) == b"\x7fELF"]:
+        said = subprocess.run(["readelf", "-d", path], text=True, capture_output=True).stdout
+        check(f"[{RPATH}]" in said, f"{path.name} has no run path")
     (folder / "m.dl").write_text(MODEL)
     (folder / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(200))
     (folder / "p.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(200))
