@@ -28,9 +28,17 @@ static const dl_option options[] = {
     {0},
 };
 
+static const dl_subcommand *const commands[] = {&dl_subcommand_predict, &dl_subcommand_sweep,
+                                                &dl_subcommand_agent};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static const char start_of_usage[] =
+    "dlrun: trains models for scientific deep learning\n\n"
+    "usage: dlrun [MODEL.dl | PLAN.dlp] [FILE.yaml] [--config NAME] [--key=value...]\n"
+    "       dlrun COMMAND [ARGUMENT...]\n\n"
+    "Trains a model; docs/guide/train.md tells the whole story.\n\ncommands:\n";
 static const char usage[] =
-    "usage: dlrun [MODEL.dl | PLAN.dlp] [FILE.yaml] [--config NAME] [--key=value...]\n\n"
-    "Trains a model; docs/guide/train.md tells the whole story.\n\n"
+    "\nexamples:\n"
     "  dlrun --config tiny                         about a minute on two cores\n"
     "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it "
     "leaves\n"
@@ -151,7 +159,15 @@ static const char *join(dl_arena *arena, int n, char *const *words) {
     return text;
 }
 
-static const dl_subcommand train_help = {.usage = usage, .options = options, .takes_keys = true};
+static void put_usage(dl_buf *to) {
+    dl_puts(to, start_of_usage);
+    for (int i = 0; i < N_COMMANDS; i++)
+        dl_putf(to, "  %-8s %s\n", commands[i]->name, commands[i]->help);
+    dl_puts(to, usage);
+}
+
+static const dl_subcommand train_help = {
+    .put_usage = put_usage, .options = options, .takes_keys = true};
 
 /* Seconds: a rank that waits for MPI's own end says so itself a second after the timeout. */
 enum { END_S = 2 };
@@ -183,11 +199,9 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    static const dl_subcommand *const commands[] = {&dl_subcommand_predict, &dl_subcommand_sweep,
-                                                    &dl_subcommand_agent};
     static const char *const who[] = {"dlrun", "dlrun sweep", "dlrun agent"};
     cli_start("dlrun");
-    for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++)
+    for (int i = 0; argc > 1 && i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i]->name))
             return cli_end("dlrun", cli_run(who[i], commands[i], argc - 1, argv + 1, options));
     return run(argc, argv);

@@ -261,5 +261,9 @@ static bool run(dl_invocation *call, dl_error *err) {
     return ok;
 }
 
-const dl_subcommand dl_subcommand_predict = {
-    .name = "predict", .usage = usage, .options = options, .takes_keys = true, .run = run};
+const dl_subcommand dl_subcommand_predict = {.name = "predict",
+                                             .help = "apply a trained model to files",
+                                             .usage = usage,
+                                             .options = options,
+                                             .takes_keys = true,
+                                             .run = run};

@@ -249,5 +249,9 @@ static bool run(dl_invocation *call, dl_error *err) {
     return run_all(&a, count, &call->status, err);
 }
 
-const dl_subcommand dl_subcommand_agent = {
-    .name = "agent", .usage = usage, .options = own_options, .parses_itself = true, .run = run};
+const dl_subcommand dl_subcommand_agent = {.name = "agent",
+                                           .help = "train trials of a sweep, one after the other",
+                                           .usage = usage,
+                                           .options = own_options,
+                                           .parses_itself = true,
+                                           .run = run};

@@ -209,5 +209,9 @@ static bool run(dl_invocation *call, dl_error *err) {
                          "--status ID; --help tells more)");
 }
 
-const dl_subcommand dl_subcommand_sweep = {
-    .name = "sweep", .usage = usage, .options = own_options, .parses_itself = true, .run = run};
+const dl_subcommand dl_subcommand_sweep = {.name = "sweep",
+                                           .help = "make a sweep of many values, or show one",
+                                           .usage = usage,
+                                           .options = own_options,
+                                           .parses_itself = true,
+                                           .run = run};

@@ -22,7 +22,8 @@ import mpi  # noqa: E402
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": TMP, "DLR_CACHE_DIR": checks.ENV["DLR_CACHE_DIR"], "NO_COLOR": "1"}
 HELD = ["share/dlc/models/unet.dl", "share/dlc/models/config/unet.yaml", "share/dlc/models/config/names.yaml", "share/dlc/examples/sweep.yaml",
         "share/doc/dlc/LICENSE", "share/doc/dlc/README.md", "share/doc/dlc/CHANGELOG.md", "share/doc/dlc/docs/guide/train.md",
-        "share/doc/dlc/docs/reference/licences.md"]
+        "share/doc/dlc/docs/reference/licences.md", "share/man/man1/dlc.1", "share/man/man1/dlrun.1", "share/man/man1/dldata.1",
+        "share/bash-completion/completions/dlrun", "share/zsh/site-functions/_dlc", "share/fish/vendor_completions.d/dldata.fish"]
 SYSTEM = {"libc", "libm", "ld-linux-x86", "ld-linux-aarch64", "libpthread", "libdl"}
 
 
