@@ -29,4 +29,7 @@ int cli_run(const char *who, const dl_subcommand *command, int argc, char **argv
 /* "dlrun 0.1.0", NVRTC's and NCCL's versions and files or that there is none, the driver's and its
  * devices, a line each. */
 void cli_print_version(const char *program);
+/* In addition: the commit, the compilers of this program and of kernels, libraries with the
+ * versions of the build and the files that were loaded, the CPU and its features, the MPIs. */
+void cli_print_verbose_version(void);
 #endif

@@ -33,7 +33,8 @@ static int print_usage(FILE *to) {
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(to, "  %-16s  %s\n", commands[i]->name, commands[i]->help);
     fputs(ENVIRONMENT_HELP
-          "\n`dlc COMMAND --help` tells more, and `dlc --help MODEL.dl` the keys of a "
+          "\n`dlc --version --verbose` prints commit, compilers, libraries, CPU and MPI. "
+          "`dlc COMMAND --help` tells more, and `dlc --help MODEL.dl` the keys of a "
           "model; docs/reference/language.md, docs/reference/configuration.md and "
           "docs/internals/ir.md are the references.\n",
           to);
@@ -45,7 +46,11 @@ static int run(int argc, char **argv) {
     if (!word) return print_usage(stderr);
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
         return argc > 2 ? help_model(argc - 1, argv + 1) : print_usage(stdout);
-    if (!strcmp(word, "--version")) return cli_print_version("dlc"), DL_OK;
+    if (!strcmp(word, "--version")) {
+        cli_print_version("dlc");
+        if (argc > 2 && !strcmp(argv[2], "--verbose")) cli_print_verbose_version();
+        return DL_OK;
+    }
     for (int i = 0; i < N_COMMANDS; i++) {
         names[i] = commands[i]->name;
         bool former = commands[i]->former_name && !strcmp(word, commands[i]->former_name);

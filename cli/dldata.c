@@ -33,7 +33,11 @@ static int run(int argc, char **argv) {
     dl_error err = {0};
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
         return print_help(), DL_OK;
-    if (!strcmp(word, "--version")) return printf("dldata %s\n", DL_VERSION), DL_OK;
+    if (!strcmp(word, "--version")) {
+        printf("dldata %s\n", DL_VERSION);
+        if (argc > 2 && !strcmp(argv[2], "--verbose")) cli_print_verbose_version();
+        return DL_OK;
+    }
     for (int i = 0; i < N_COMMANDS; i++) {
         names[i] = commands[i]->name;
         if (!strcmp(word, names[i]))

@@ -24,7 +24,7 @@ static const dl_option options[] = {
     {"verbose", 'v', NULL, "log more"},
     {"show-config", 0, NULL, "log the command line, too"},
     {"help", 'h', NULL, "this text"},
-    {"version", 0, NULL, "print the version"},
+    {"version", 0, NULL, "print the version; with --verbose also commit, libraries, CPU and MPI"},
     {0},
 };
 
@@ -169,6 +169,11 @@ static void put_usage(dl_buf *to) {
 static const dl_subcommand train_help = {
     .put_usage = put_usage, .options = options, .takes_keys = true};
 
+static void print_version(const dl_config *c) {
+    cli_print_version("dlrun");
+    if (dl_config_option(c, "verbose")) cli_print_verbose_version();
+}
+
 /* Seconds: a rank that waits for MPI's own end says so itself a second after the timeout. */
 enum { END_S = 2 };
 
@@ -185,7 +190,7 @@ static int run(int argc, char **argv) {
     if (ok && dl_config_option(p.config, "help"))
         ok = cli_help(&train_help, p.config, &err);
     else if (ok && dl_config_option(p.config, "version"))
-        cli_print_version("dlrun");
+        print_version(p.config);
     else if (ok && ranks > 1) {
         double timeout = dl_config_float(p.config, DL_KEY_comm_timeout);
         ok = dl_launch(ranks, timeout + END_S, argc, argv, &status, &out, &err);

@@ -124,6 +124,9 @@ dlr_comm **dlr_comm_local(int n, bool threads);
 /* Whether there is a module for that family of MPI, "openmpi" or "mpich", so that it can start
  * ranks. */
 bool dlr_comm_speaks(const char *family);
+/* The modules for --version: "Open MPI v4.1.4 (FILE)", a line each, or a line that there is none.
+ */
+const char *dlr_mpi_text(dl_arena *arena);
 
 /* Bytes that this rank sent, and seconds of its waits, for profiles and tests. */
 typedef struct {

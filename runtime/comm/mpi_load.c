@@ -65,6 +65,32 @@ static void *open_module(const char *family, dl_buf *tried) {
     return NULL;
 }
 
+/* By its own scope: modules of two MPIs have the same names. */
+static void put_module(dl_buf *to, const char *path) {
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    dlr_mpi_table_fn *table = NULL;
+    if (handle) *(void **)&table = dlsym(handle, DLR_MPI_SYMBOL);
+    if (table)
+        dl_putf(to, "%s (%s)\n", table()->name, path);
+    else
+        dl_putf(to, "MPI: %s\n", dlerror());
+}
+
+const char *dlr_mpi_text(dl_arena *arena) {
+    dl_buf text = {0};
+    char path[PATH_ROOM];
+    for (int i = 0; i < FAMILIES; i++)
+        for (int place = 0; place < PLACES; place++)
+            if (place_of(place, families[i], path)) {
+                put_module(&text, path);
+                break;
+            }
+    if (!text.n) dl_puts(&text, "no module for MPI\n");
+    const char *lines = dl_strdup(arena, text.at);
+    dl_buf_free(&text);
+    return lines;
+}
+
 const dlr_mpi *dlr_mpi_load(const dlr_world_said *said, dl_error *err) {
     const char *family = by_environment();
     dl_buf tried = {0};

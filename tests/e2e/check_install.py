@@ -86,6 +86,26 @@ def check_ranks(prefix):
             check(r.returncode == 0, f"two ranks of {family}: {r.stderr[-400:]}")
 
 
+def check_version(prefix):
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True).stdout.strip()
+    for program in ("dlc", "dlrun", "dldata"):
+        r = run(prefix / "bin" / program, "--version", "--verbose")
+        said = r.stdout
+        check(r.returncode == 0 and said.startswith(f"{program} "), f"{program} --version --verbose: {r.returncode} {r.stderr[-300:]}")
+        named = re.search(r"^commit ([0-9a-f]{12})(-dirty)?$", said, re.M)
+        check(not (ROOT / ".git").exists() or named and commit.startswith(named[1]), f"{program}: commit {commit}: {said[:200]}")
+        check(re.search(r"^built by (gcc|clang) [\d.]+, \w+$", said, re.M) and "kernels are compiled by /" in said, f"{program}: compilers: {said}")
+        needed = subprocess.run(["readelf", "-d", prefix / "bin" / program], text=True, capture_output=True).stdout
+        for name, file in (("HDF5", "libhdf5"), ("zlib", "libz."), ("zstd", "libzstd"), ("libyaml", "libyaml"), ("FFTW", "libfftw3f")):
+            line = re.search(rf"^{name} \d[\d.]* \((/.*/{file}[^/]*)\)$", said, re.M)
+            check(bool(line) == (f"[{file}" in needed) and (not line or os.path.exists(line[1])), f"{program}: {name}: {said}")
+        check(re.search(r"^CPU: .+, \d+ usable, target cpu:\w+$", said, re.M) and "CPU features:" in said, f"{program}: CPU: {said}")
+        for module in prefix.rglob("dlr_mpi_*.so"):
+            check(re.search(rf"^(Open MPI v|MPICH |MPI)[\d.]* \({re.escape(str(module))}\)$", said, re.M), f"{program}: {module}: {said}")
+        short = run(prefix / "bin" / program, "--version").stdout
+        check(said.startswith(short) and "commit" not in short, f"{program} --version: {short}")
+
+
 def check_licences(prefix):
     page = (ROOT / "docs/reference/licences.md").read_text()
     for path in [*(prefix / "bin").iterdir(), *prefix.rglob("*.so")]:
@@ -99,6 +119,7 @@ def main():
     check_files(prefix)
     check_finds(prefix)
     check_ranks(prefix)
+    check_version(prefix)
     check_licences(prefix)
     checks.finish()
 

@@ -85,7 +85,7 @@ ARROWS = {
     "dldata": ["ir/base", "runtime/base", "runtime/data", "runtime/image", "runtime/formats"],
     "tools": ["ir/base", "runtime/image", "runtime/formats", "cli/streams.h"],
     # Programs: they parse, print and exit; everything else is a library's.
-    "cli": ["ir/base", "compiler", "compiler/cuda/nvrtc.h", "runtime/comm", "runtime/device", "runtime/cuda/library.h", "exports", "runtime/analyze", "runtime/job",
+    "cli": ["ir/base", "compiler", "compiler/target", "compiler/jit/jit_cc.h", "compiler/cuda/nvrtc.h", "runtime/comm", "runtime/device", "runtime/cuda/library.h", "exports", "runtime/analyze", "runtime/job",
             "runtime/launch", "runtime/predict", "runtime/sweep", "runtime/setup", "dldata"],
     "examples": [],
     "tests": None,

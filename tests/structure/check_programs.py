@@ -133,6 +133,7 @@ def set_up(build, source, other):
     options = options_of(build)
     same = ["prefix", "libdir", "bindir", "buildtype", "optimization", "debug", "b_sanitize", "b_lundef", "b_pie", "fuzz"]
     words = [f"-D{k}={str(options[k]).lower() if isinstance(options[k], bool) else options[k]}" for k in same]
+    words.append("-Dcommit=" + (build / "cli/commit.h").read_text().split('"')[1])
     args = [f"-Dc_args={','.join(options['c_args'])}"] if options["c_args"] else []
     run("meson", "setup", other, source, *words, *args, env={**os.environ, "CC": shlex.join(compiler_of(build))})
 
