@@ -6,6 +6,10 @@
     "\nEnvironment:\n"                                                                             \
     "  DLR_CACHE_DIR              folder of compiled kernels and plans ($XDG_CACHE_HOME/dlc, "     \
     "~/.cache/dlc)\n"                                                                              \
+    "  DLR_CACHE_PATH             folders of kernels and plans that are only read, with colons "   \
+    "(docs/guide/install-on-a-cluster.md)\n"                                                       \
+    "  DLR_CACHE_MAX              bound of DLR_CACHE_DIR, such as 5GiB (1GiB; 0: none); dlc "      \
+    "cache\n"                                                                                      \
     "  CC                         the C compiler (cc, gcc or clang, whichever is there)\n"         \
     "  DLC_SKIP                   passes to leave out, for debugging: fuse,schedule\n"             \
     "  DLR_DEBUG                  words with commas: nan (stop at the first value that is not "    \
@@ -13,8 +17,9 @@
     "guard\n"                                                                                      \
     "                             (docs/guide/gpu.md); of a GPU: driver, launches "                \
     "(runtime/cuda/README.md)\n"                                                                   \
-    "  TMPDIR                     where kernels are loaded from if no file may live in memory "    \
-    "(/tmp)\n"                                                                                     \
+    "  TMPDIR                     where kernels are loaded from if no file may live in memory, "   \
+    "and\n"                                                                                        \
+    "                             compiled where DLR_CACHE_DIR cannot be written (/tmp)\n"         \
     "  ENABLE_PROFILING           1: dlrun records steps of epoch 4, as by --profile; beneath "    \
     "NVIDIA's "                                                                                    \
     "profilers their ranges\n"                                                                     \

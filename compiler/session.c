@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "compiler/arguments.h"
-#include "compiler/jit/cache.h"
+#include "compiler/jit/cache_prune.h"
 #include "compiler/recipe.h"
 #include "frontends/yaml/data_file.h"
 #include "ir/base/clock.h"
@@ -285,24 +285,75 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     return dl_hash(&st.st_mtim, sizeof st.st_mtim, dl_hash_str(DL_VERSION, h));
 }
 
-dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached,
-                         dl_error *err) {
-    const dl_backend *backend = opt->target->backend;
-    uint64_t toolchain = 0;
-    const char *dir = dl_cache_dir(s->arena, err);
-    if (!dir || !backend->toolchain(s->arena, opt->target, &toolchain, err)) return NULL;
-    uint64_t key = plan_key(s, opt, toolchain);
-    const char *path = dl_format(s->arena, "%s/%016llx.dlp", dir, (unsigned long long)key);
-    dl_error unusable = {0}; /* a missing, damaged or foreign plan is compiled again */
-    dl_plan *p = dl_cache_owns(path) ? dl_plan_read(s->arena, path, &unusable) : NULL;
-    *cached = p && p->key == key && backend->check(p, &unusable);
-    if (*cached) return p;
+/* ---- plans in the cache ---- */
+
+/* Taken before the passes change the graphs. */
+typedef struct {
+    uint64_t plan, without_compiler; /* under the latter stands the former, of the plan that was
+                                        compiled last, whichever compiler was there */
+    const char *name;                /* the plan's file */
+} plan_keys;
+
+/* plan: 0 when there is no compiler, and no plan of another process either. A compiler that the
+ * user names is not done without. */
+static plan_keys find_keys(const dl_session *s, const dl_compile_options *opt,
+                           const dl_cache *cache, dl_error *why) {
+    uint64_t toolchain;
+    size_t n = 0;
+    const char *named = getenv("CC");
+    plan_keys k = {.without_compiler = plan_key(
+                       s, opt, dl_hash_str(opt->target->name, dl_hash_str("no compiler", 0)))};
+    const void *kept = NULL;
+    if (opt->target->backend->toolchain(s->arena, opt->target, &toolchain, why))
+        k.plan = plan_key(s, opt, toolchain);
+    else if (why->code == DL_RESOURCE && !(named && *named))
+        kept = dl_cache_find(s->arena, cache, k.without_compiler, &n);
+    if (kept && n == sizeof k.plan) memcpy(&k.plan, kept, n);
+    k.name = dl_format(s->arena, "%016llx.dlp", (unsigned long long)k.plan);
+    return k;
+}
+
+/* The plan of these keys; NULL when there is none. A damaged or foreign one is a warning. */
+static dl_plan *find_plan(dl_session *s, const dl_compile_options *opt, const dl_cache *cache,
+                          const plan_keys *k) {
+    dl_error unusable = {0};
+    const char *path = k->plan ? dl_cache_find_file(s->arena, cache, k->name) : NULL;
+    dl_plan *p = path ? dl_plan_read(s->arena, path, &unusable) : NULL;
+    if (p && p->key == k->plan && opt->target->backend->check(p, &unusable)) return p;
     if (unusable.code && opt->out)
         dl_console_warning(
             opt->out,
             dl_format(s->arena, "the plan in the cache is compiled anew: %s", unusable.message));
+    return NULL;
+}
+
+/* What a cache cannot take, the next run compiles. */
+static bool keep_plan(const dl_session *s, const dl_compile_options *opt, const dl_cache *cache,
+                      const dl_plan *p, const plan_keys *k, dl_error *err) {
+    dl_error why = {0};
+    if (!cache->own) return true;
+    dl_plan_write(p, dl_format(s->arena, "%s/%s", cache->own, k->name), &why);
+    if (!dl_cache_is_kept(&why, opt->out)) return dl_fail(err, why.code, "%s", why.message);
+    if (!why.code &&
+        !dl_cache_keep(cache, k->without_compiler, &k->plan, sizeof k->plan, opt->out, err))
+        return false;
+    dl_cache_prune_to_bound(cache);
+    return true;
+}
+
+dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached,
+                         dl_error *err) {
+    dl_error no_compiler = {0};
+    const dl_cache *cache = dl_cache_open(s->arena, opt->out, err);
+    if (!cache) return NULL;
+    const plan_keys keys = find_keys(s, opt, cache, &no_compiler);
+    dl_plan *p = find_plan(s, opt, cache, &keys);
+    *cached = p;
+    if (p) return p;
+    if (no_compiler.code) return dl_fail(err, no_compiler.code, "%s", no_compiler.message), NULL;
     p = dl_session_compile(s, opt, err);
     if (!p) return NULL;
-    p->key = key;
-    return backend->check(p, err) && dl_plan_write(p, path, err) ? p : NULL;
+    p->key = keys.plan;
+    return opt->target->backend->check(p, err) && keep_plan(s, opt, cache, p, &keys, err) ? p
+                                                                                          : NULL;
 }

@@ -15,6 +15,7 @@
 static inline bool test_cache(char *dir) {
     unsetenv("LD_LIBRARY_PATH");
     const char *shared = getenv("DLC_TEST_CACHE");
+    setenv("DLR_CACHE_MAX", "0", 1); /* scripts/test removes what is old */
     return mkdtemp(dir) && !setenv("DLR_CACHE_DIR", shared ? shared : dir, 1);
 }
 

@@ -36,6 +36,8 @@ class Command:
         self.key_rows = [KEY.match(x) for x in self.keys.splitlines() if x.startswith("  ")]
         if None in self.key_rows:
             sys.exit(f"pages.py: a key cannot be read: {self.keys[:300]}")
+        rows = re.search(r"^commands:\n((?:  .*\n)+)", self.text, re.M)
+        self.words = [ROW.match(r)[1] for r in rows[1].splitlines()] if rows else []
         self.usage = [x.removeprefix("usage:").strip() for x in lines if re.match(r"usage:|       \w", x)]
 
 
@@ -43,12 +45,11 @@ class Program(Command):
     def __init__(self, path):
         super().__init__(path)
         self.name = pathlib.Path(path).name
-        rows = re.search(r"^commands:\n((?:  .*\n)+)", self.text, re.M)
-        if not rows:
+        if not self.words:
             sys.exit(f"pages.py: {self.name} --help lists no commands")
         self.commands = {}  # name: (a line, Command)
-        for row in map(ROW.match, rows[1].splitlines()):
-            self.commands[row[1]] = row[2], Command(path, row[1])
+        for word in self.words:
+            self.commands[word] = re.search(rf"^  {word} +(.*)", self.text, re.M)[1], Command(path, word)
         self.version = subprocess.run([path, "--version"], text=True, capture_output=True).stdout.split()[1]
         self.line = re.sub(rf"^{self.name}(:| [\d.]+ -) ", "", self.text.splitlines()[0])
         # Options that a program without a command takes: of dlc and dldata these alone.
@@ -143,6 +144,7 @@ def words_of(command):
 def bash(program):
     name, own = program.name, program.key_rows
     rows = "\n".join(f"        {c}) words='{' '.join(words_of(of))}' ;;" for c, (_, of) in program.commands.items())
+    second = " ".join(f"{c}) words='{' '.join(of.words)}' ;;" for c, (_, of) in program.commands.items() if of.words)
     first = f"$(compgen -W '{' '.join(program.commands)}' -- \"$cur\")"
     return f"""# bash completion of {name}; made from its --help.
 _{name}() {{
@@ -157,6 +159,10 @@ _{name}() {{
         [[ ${{#COMPREPLY[@]}} == 1 && ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace
     elif [[ $COMP_CWORD == 1 ]]; then
         COMPREPLY=({first}{' $(compgen -f -- "$cur")' if own else ''})
+    elif [[ $COMP_CWORD == 2 ]]; then
+        words=
+        case ${{COMP_WORDS[1]}} in {second} esac
+        COMPREPLY=($(compgen -W "$words" -- "$cur"))
     fi
 }}
 complete -o default -o filenames -F _{name} {name}
@@ -177,7 +183,8 @@ def zsh_options(command):
         if o.name and o.short:
             out.append(f"'-{o.short}[{quoted(o.help)}]{value}'")
     out += [f"'--{k[1]}=[{quoted(re.sub(' {2,}', ': ', k[3], count=1))}]:{quoted(k[2])}:_files'" for k in command.key_rows]
-    return " \\\n            ".join(out + ["'*:file:_files'"])
+    out.append(f"'1:command:({' '.join(command.words)})'" if command.words and not isinstance(command, Program) else "'*:file:_files'")
+    return " \\\n            ".join(out)
 
 
 def zsh(program):
@@ -226,6 +233,8 @@ def fish(program):
         lines.append(f"complete -c {name} -f -n __fish_use_subcommand")
     for c, (line, command) in program.commands.items():
         lines.append(f"complete -c {name} -n __fish_use_subcommand -a {c} -d {fish_text(line)}")
+        if command.words:
+            lines.append(f"complete -c {name} -f -n '__fish_seen_subcommand_from {c}' -a '{' '.join(command.words)}'")
         lines += fish_options(name, f"__fish_seen_subcommand_from {c}", command)
     lines += fish_options(name, f"not __fish_seen_subcommand_from {names}", program)
     return "\n".join(lines) + "\n"

@@ -5,7 +5,7 @@
 
 #include "compiler/cuda/limits.h"
 #include "compiler/cuda/nvrtc.h"
-#include "compiler/jit/cache.h"
+#include "compiler/jit/cache_fill.h"
 #include "compiler/jit/thread.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
@@ -66,11 +66,24 @@ static bool is_cubin(const dl_plan_object *o, dl_error *why) {
     return ok;
 }
 
+/* All that a call builds: the objects of distinct sources. */
+typedef struct {
+    dl_arena *arena;
+    const dl_cache *cache;
+    dl_nvrtc nvrtc;
+    const char *arch;
+    const dl_console *out;
+    dl_plan_object **objects;
+    int n;
+    uint64_t *keys;
+    bool told; /* of what is damaged */
+} build;
+
 /* Moves a job's result to its object and the cache. */
-static bool finish(dl_arena *arena, const char *dir, const dl_nvrtc *nvrtc, job *j, dl_error *err) {
+static bool finish(const build *b, job *j, dl_error *err) {
     dl_error why = {0};
     if (j->err.code) return dl_fail(err, j->err.code, "%s", j->err.message);
-    unsigned char *image = dl_alloc(arena, j->cubin.n + 1);
+    unsigned char *image = dl_alloc(b->arena, j->cubin.n + 1);
     if (j->cubin.n) memcpy(image, j->cubin.at, j->cubin.n);
     j->object->image = image;
     j->object->bytes = j->cubin.n;
@@ -79,68 +92,80 @@ static bool finish(dl_arena *arena, const char *dir, const dl_nvrtc *nvrtc, job 
             err, DL_RESOURCE,
             "%s reported success but made no cubin of a kernel (%s); set DLC_NVRTC to another "
             "libnvrtc.so",
-            nvrtc->path, why.message);
-    return dl_cache_put(dir, j->object->key, image, j->object->bytes, err);
+            b->nvrtc.path, why.message);
+    return dl_cache_keep(b->cache, j->object->key, image, j->object->bytes, b->out, err);
 }
 
-static bool compile_missing(dl_arena *arena, const char *dir, const dl_nvrtc *nvrtc,
-                            const char *arch, int n, job *jobs, dl_error *err) {
-    if (!dl_nvrtc_knows(nvrtc, arch, err)) return false;
-    run_all(arena, nvrtc, arch, n, jobs);
+static bool compile_missing(void *of, int n, const int *which, dl_error *err) {
+    const build *b = of;
+    if (!dl_nvrtc_knows(&b->nvrtc, b->arch, err)) return false;
+    job *jobs = DL_NEWS(b->arena, job, n);
+    for (int i = 0; i < n; i++) jobs[i].object = b->objects[which[i]];
+    run_all(b->arena, &b->nvrtc, b->arch, n, jobs);
     bool ok = true;
     for (int i = 0; i < n; i++) {
-        ok = ok && finish(arena, dir, nvrtc, &jobs[i], err);
+        ok = ok && finish(b, &jobs[i], err);
         dl_buf_free(&jobs[i].cubin);
         dl_buf_free(&jobs[i].log);
     }
     return ok;
 }
 
-/* Sets keys, takes images from the cache, and makes a job of each distinct source that it lacks;
- * returns the number of jobs. */
-static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n,
-                        dl_plan_object *objects, job *jobs, const dl_console *out) {
-    int missing = 0;
+static bool take(void *of, int i, bool first) {
+    const build *b = of;
+    dl_plan_object *o = b->objects[i];
+    dl_error why = {0};
+    o->image = dl_cache_find(b->arena, b->cache, o->key, &o->bytes);
+    if (o->image && is_cubin(o, &why)) return true;
+    if (o->image && first && !b->told && b->out)
+        dl_console_warning(
+            b->out, dl_format(b->arena, "kernels in the cache are damaged and compiled anew: %s",
+                              why.message));
+    o->image = NULL;
+    return false;
+}
+
+/* Sets keys, and collects the objects of distinct sources. */
+static void find_distinct(build *b, uint64_t key, int n, dl_plan_object *objects) {
+    b->n = 0;
     for (int i = 0; i < n; i++) {
-        dl_plan_object *o = &objects[i];
-        dl_error why = {0};
-        bool waits = false;
-        o->key = dl_hash_str(o->source, key);
-        o->image = NULL;
-        for (int k = 0; k < missing && !waits; k++) waits = jobs[k].object->key == o->key;
-        if (waits ||
-            ((o->image = dl_cache_get(arena, dir, o->key, &o->bytes)) && is_cubin(o, &why)))
-            continue;
-        if (o->image && out)
-            dl_console_warning(
-                out, dl_format(arena, "kernels in the cache are damaged and compiled anew: %s",
-                               why.message));
-        o->image = NULL;
-        jobs[missing++] = (job){.object = o};
+        bool known = false;
+        objects[i].key = dl_hash_str(objects[i].source, key);
+        objects[i].image = NULL;
+        for (int k = 0; k < b->n && !known; k++) known = b->keys[k] == objects[i].key;
+        if (!known) b->keys[b->n] = objects[i].key, b->objects[b->n++] = &objects[i];
     }
-    return missing;
+}
+
+static bool is_all_there(build *b) {
+    bool all = true;
+    for (int i = 0; i < b->n; i++) all &= take(b, i, true);
+    return all;
 }
 
 uint64_t dl_cuda_options_key(uint64_t key) { return dl_hash_str(DL_CUDA_LIMITS, key); }
 
 bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *arch,
                    const dl_console *out, int *compiled, dl_error *err) {
-    dl_nvrtc nvrtc;
-    const char *dir = dl_cache_dir(arena, err);
+    build b = {.arena = arena, .arch = arch, .out = out};
+    b.cache = dl_cache_open(arena, out, err);
     *compiled = 0;
-    if (!dir || !dl_nvrtc_find(arena, &nvrtc, err)) return false;
-    job *jobs = DL_NEWS(arena, job, n + 1);
+    if (!b.cache || !dl_nvrtc_find(arena, &b.nvrtc, err)) return false;
+    b.objects = DL_NEWS(arena, dl_plan_object *, n + 1), b.keys = DL_NEWS(arena, uint64_t, n + 1);
     for (uint64_t key = 0;
-         key != nvrtc.key;) { /* again if another library than the one found is loaded */
-        key = nvrtc.key;
-        uint64_t h = dl_hash_str(DL_VERSION, dl_hash_str(arch, dl_cuda_options_key(key)));
-        *compiled = find_missing(arena, dir, h, n, objects, jobs, out);
-        if (*compiled && !dl_nvrtc_load(&nvrtc, err)) return false;
+         key != b.nvrtc.key;) { /* again if another library than the one found is loaded */
+        key = b.nvrtc.key;
+        find_distinct(&b, dl_hash_str(DL_VERSION, dl_hash_str(arch, dl_cuda_options_key(key))), n,
+                      objects);
+        if (!is_all_there(&b) && !dl_nvrtc_load(&b.nvrtc, err)) return false;
     }
-    if (*compiled && !compile_missing(arena, dir, &nvrtc, arch, *compiled, jobs, err)) return false;
+    b.told = true;
+    const dl_cache_wants wants = {
+        .of = &b, .n = b.n, .keys = b.keys, .take = take, .make = compile_missing};
+    if (!dl_cache_fill(arena, b.cache, &wants, out, compiled, err)) return false;
     for (int i = 0; i < n; i++) /* equal sources */
-        for (int k = 0; k < *compiled && !objects[i].image; k++)
-            if (jobs[k].object->key == objects[i].key)
-                objects[i].image = jobs[k].object->image, objects[i].bytes = jobs[k].object->bytes;
+        for (int k = 0; k < b.n && !objects[i].image; k++)
+            if (b.keys[k] == objects[i].key)
+                objects[i].image = b.objects[k]->image, objects[i].bytes = b.objects[k]->bytes;
     return true;
 }

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "compiler/jit/cache.h"
+#include "compiler/jit/cache_fill.h"
 #include "compiler/jit/process.h"
 #include "ir/base/cpus.h"
 #include "ir/base/dirs.h"
@@ -139,54 +139,92 @@ static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char
     return ok;
 }
 
-static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int n, job *jobs,
-                            const dl_console *out, dl_error *err) {
+/* Where compilers write: a folder in the cache, or, where that cannot be written, of TMPDIR. Its
+ * lock, or -1. */
+static int open_work(dl_arena *arena, const dl_cache *cache, const dl_console *out, char **work,
+                     dl_error *err) {
+    dl_error why = {0};
+    int lock = -1;
+    if (cache->own) {
+        const char *dir = cache->own;
+        lock = dl_temporary_open(dl_format(arena, "%s/work", dir), S_IFDIR | 0700,
+                                 dl_format(arena, "in cache directory %s", dir), work, &why);
+        if (lock >= 0) return lock;
+        if (!dl_cache_is_kept(&why, out)) return dl_fail(err, why.code, "%s", why.message), -1;
+    }
+    const char *tmp = getenv("TMPDIR");
+    if (!tmp || !*tmp) tmp = "/tmp";
+    return dl_temporary_open(dl_format(arena, "%s/work", tmp), S_IFDIR | 0700,
+                             dl_format(arena, "in the folder for temporary files, %s", tmp), work,
+                             err);
+}
+
+/* All that a call compiles. */
+typedef struct {
+    dl_arena *arena;
+    const dl_cache *cache;
+    const way *way;
+    dl_plan_object *sources;
+    const dl_console *out;
+} build;
+
+static bool compile_missing(void *of, int n, const int *which, dl_error *err) {
+    const build *b = of;
+    dl_arena *arena = b->arena;
     char *work;
-    const int lock = dl_temporary_open(dl_format(arena, "%s/work", dir), S_IFDIR | 0700,
-                                       dl_format(arena, "in cache directory %s", dir), &work, err);
+    const int lock = open_work(arena, b->cache, b->out, &work, err);
     if (lock < 0) return false;
+    job *jobs = DL_NEWS(arena, job, n);
     for (int i = 0; i < n; i++) {
+        jobs[i].object = &b->sources[which[i]];
         jobs[i].base = dl_format(arena, "%s/%d", work, i);
-        jobs[i].file = dl_format(arena, "%s.%s", jobs[i].base, w->in->suffix);
+        jobs[i].file = dl_format(arena, "%s.%s", jobs[i].base, b->way->in->suffix);
     }
     int stopped = 0;
-    dl_console_stoppable(out, DL_STOP_CLEANLY);
-    bool ok = run_jobs(arena, w, n, jobs, work, out, &stopped, err);
+    dl_console_stoppable(b->out, DL_STOP_CLEANLY);
+    bool ok = run_jobs(arena, b->way, n, jobs, work, b->out, &stopped, err);
     dl_error ignored = {0}; /* what cannot be removed stays until the next process looks */
     dl_remove_tree(work, &ignored);
     close(lock), free(work);
-    dl_console_stoppable(out, DL_STOP_AT_ONCE); /* the program ends here, unless it goes on */
+    /* the program ends here, unless it goes on */
+    dl_console_stoppable(b->out, DL_STOP_AT_ONCE);
     if (stopped)
         return dl_fail(err, DL_REQUEUE,
                        "stopped by a signal (%s) while kernels were compiled: nothing was trained",
                        strsignal(stopped));
-    for (int i = 0; i < n && ok; i++)
-        ok = dl_cache_put(dir, jobs[i].object->key, jobs[i].object->image, jobs[i].object->bytes,
-                          err);
+    for (int i = 0; i < n && ok; i++) {
+        const dl_plan_object *o = jobs[i].object;
+        ok = dl_cache_keep(b->cache, o->key, o->image, o->bytes, b->out, err);
+    }
     return ok;
+}
+
+static bool take(void *of, int i, bool first) {
+    const build *b = of;
+    dl_plan_object *o = &b->sources[i];
+    dl_error why = {0};
+    o->image = dl_cache_find(b->arena, b->cache, o->key, &o->bytes);
+    if (!o->image || loads(o, &why)) return o->image != NULL;
+    if (first && b->out)
+        dl_console_warning(b->out,
+                           dl_format(b->arena,
+                                     "a kernel in the cache does not load and is compiled anew: %s",
+                                     why.message));
+    return false;
 }
 
 bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_plan_object *sources,
                        const dl_target *t, const dl_console *out, int *compiled, dl_error *err) {
     way w = {.in = in, .target = t};
-    const char *dir = dl_cache_dir(arena, err);
-    if (dir) dl_temporary_sweep(dir);
-    if (!dir || !dl_jit_find(arena, in, t, &w.cc, err)) return false;
-    job *jobs = DL_NEWS(arena, job, n + 1);
-    *compiled = 0;
-    for (int i = 0; i < n; i++) {
-        dl_plan_object *o = &sources[i];
-        dl_error why = {0};
-        o->key = dl_hash_str(o->source, w.cc.key);
-        if ((o->image = dl_cache_get(arena, dir, o->key, &o->bytes)) && loads(o, &why)) continue;
-        if (o->image && out)
-            dl_console_warning(
-                out,
-                dl_format(arena, "a kernel in the cache does not load and is compiled anew: %s",
-                          why.message));
-        jobs[(*compiled)++].object = o;
-    }
-    return *compiled == 0 || compile_missing(arena, dir, &w, *compiled, jobs, out, err);
+    const dl_cache *cache = dl_cache_open(arena, out, err);
+    if (cache && cache->own) dl_temporary_sweep(cache->own);
+    if (!cache || !dl_jit_find(arena, in, t, &w.cc, err)) return false;
+    uint64_t *keys = DL_NEWS(arena, uint64_t, n + 1);
+    for (int i = 0; i < n; i++) keys[i] = sources[i].key = dl_hash_str(sources[i].source, w.cc.key);
+    build b = {arena, cache, &w, sources, out};
+    const dl_cache_wants wants = {
+        .of = &b, .n = n, .keys = keys, .take = take, .make = compile_missing};
+    return dl_cache_fill(arena, cache, &wants, out, compiled, err);
 }
 
 bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* A loaded object is looked for by an address in it. */
 typedef struct {
@@ -25,12 +27,16 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *of) {
     return 0;
 }
 
-bool dl_install_own_dir(char *dir, size_t n) {
+static bool find_own_file(char path[PATH_MAX]) {
     static const char here; /* an address in this object */
     loaded_object own = {.address = (uintptr_t)&here};
-    char path[PATH_MAX];
     dl_iterate_phdr(find_object, &own);
-    if (!realpath(own.name && *own.name ? own.name : "/proc/self/exe", path)) return false;
+    return realpath(own.name && *own.name ? own.name : "/proc/self/exe", path) != NULL;
+}
+
+bool dl_install_own_dir(char *dir, size_t n) {
+    char path[PATH_MAX];
+    if (!find_own_file(path)) return false;
     char *slash = strrchr(path, '/');
     if (!slash || (size_t)(slash - path) >= n) return false;
     *slash = 0;
@@ -61,4 +67,11 @@ bool dl_install_own_path(const char *folder, char *path, size_t n) {
 
 bool dl_install_configured_path(const char *folder, char *path, size_t n) {
     return join(DL_PREFIX, folder, path, n);
+}
+
+bool dl_install_trusts(uid_t owner) {
+    char path[PATH_MAX];
+    struct stat st;
+    if (owner == geteuid() || owner == 0) return true;
+    return find_own_file(path) && stat(path, &st) == 0 && owner == st.st_uid;
 }

@@ -4,6 +4,7 @@
 #define DL_INSTALL_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* The real path of the folder that holds the program, or the shared library, which this function
  * is linked into, in `dir` of n bytes. False: /proc is not there, or the path is longer. */
@@ -14,4 +15,7 @@ bool dl_install_own_dir(char *dir, size_t n);
 bool dl_install_own_path(const char *folder, char *path, size_t n);
 /* The same under the prefix that was configured. */
 bool dl_install_configured_path(const char *folder, char *path, size_t n);
+/* Whether code that this user owns may run as ours: ours, root's, and that of the owner of this
+ * program, whose code runs anyway. */
+bool dl_install_trusts(uid_t owner);
 #endif

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "ir/base/hash.h"
 
@@ -157,4 +158,19 @@ bool dl_is_file_name(const char *s) {
     for (; *s; s++)
         if (*s == '/' || (unsigned char)*s < ' ' || *s == 0x7F) return false;
     return true;
+}
+
+bool dl_parse_size(const char *text, int64_t *bytes) {
+    static const char *const units[] = {"", "K", "M", "G", "T"};
+    char *end;
+    double n = strtod(text, &end);
+    for (int i = 0; i < 5 && end != text; i++) {
+        size_t k = strlen(units[i]);
+        if (k && strncasecmp(end, units[i], k) != 0) continue;
+        if (end[k] && strcasecmp(end + k, "B") != 0 && strcasecmp(end + k, "iB") != 0) continue;
+        n *= (double)((int64_t)1 << 10 * i);
+        if (!(n >= 1 && n < 0x1p62)) return false;
+        return *bytes = (int64_t)n, true;
+    }
+    return false;
 }

@@ -29,6 +29,9 @@ const char *dl_internf(const char *format, ...) DL_PRINTF(1, 2);
  * there is none: a name that is merely alike may do another thing. */
 const char *dl_nearest(const char *word, const char *const *names, int n);
 
+/* A size in bytes: "8GiB", "512MiB", "1.5G", "4096". False: none, below 1 or above 2^62. */
+bool dl_parse_size(const char *text, int64_t *bytes);
+
 /* Whether s can name a file in a folder: 1 to 255 bytes, no '/', no control character, not "." or
  * "..". */
 bool dl_is_file_name(const char *s);

@@ -14,6 +14,7 @@
 
 #include "ir/base/hash.h"
 #include "ir/base/input.h"
+#include "ir/base/install.h"
 #include "ir/base/output.h"
 #include "ir/plan/plan_records.h"
 
@@ -109,7 +110,7 @@ static bool read_sections(dl_plan *p, const char *path, const char *file, size_t
 static bool check_trust(const char *path, int fd, size_t *bytes, dl_error *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path);
-    if (st.st_uid != geteuid() && st.st_uid != 0)
+    if (!dl_install_trusts(st.st_uid))
         return dl_fail(err, DL_TRUST,
                        "%s holds code and belongs to another user: compile the model yourself",
                        path);

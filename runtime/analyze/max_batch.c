@@ -2,7 +2,6 @@
  * precision. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "ir/base/cpus.h"
 #include "runtime/analyze/max_batch.h"
@@ -11,20 +10,9 @@ static const int64_t most_batch = (int64_t)1 << 24;
 static const char *const modes[] = {"none", "bf16", "fp16"};
 enum { NMODES = sizeof modes / sizeof *modes };
 
-/* 8GiB, 512MiB, 1.5G, a number of bytes. */
 static bool parse_size(const char *text, int64_t *bytes, dl_error *err) {
-    static const char *const units[] = {"", "K", "M", "G", "T"};
-    char *end;
-    double n = strtod(text, &end);
-    for (int i = 0; i < 5 && end != text; i++) {
-        size_t k = strlen(units[i]);
-        if (k && strncasecmp(end, units[i], k) != 0) continue;
-        if (end[k] && strcasecmp(end + k, "B") != 0 && strcasecmp(end + k, "iB") != 0) continue;
-        n *= (double)((int64_t)1 << 10 * i);
-        if (!(n >= 1 && n < 0x1p62)) break;
-        return *bytes = (int64_t)n, true;
-    }
-    return dl_fail(err, DL_USAGE, "--memory=%.100s: a size such as 8GiB or 512MiB", text);
+    return dl_parse_size(text, bytes) ||
+           dl_fail(err, DL_USAGE, "--memory=%.100s: a size such as 8GiB or 512MiB", text);
 }
 
 /* Planned bytes of a step of `batch` samples in a precision; -1 with an error. */

@@ -14,11 +14,11 @@ static uint64_t key_of(const dl_tuning *t, uint64_t kernel) {
 }
 
 /* False: the table has no entry, or none that says a way which there is. */
-static bool look_up(const dl_tuning *t, dl_arena *arena, const char *dir, uint64_t kernel, int n,
-                    const char **names, dl_variant *way) {
+static bool look_up(const dl_tuning *t, dl_arena *arena, const dl_cache *cache, uint64_t kernel,
+                    int n, const char **names, dl_variant *way) {
     size_t length;
     dl_algorithm by;
-    const char *said = (const char *)dl_cache_get(arena, dir, key_of(t, kernel), &length);
+    const char *said = (const char *)dl_cache_find(arena, cache, key_of(t, kernel), &length);
     if (!said) return false;
     for (int i = 0; i < n; i++)
         if (strlen(names[i]) == length && memcmp(names[i], said, length) == 0)
@@ -31,11 +31,12 @@ static bool look_up(const dl_tuning *t, dl_arena *arena, const char *dir, uint64
     return true;
 }
 
-static bool note(const dl_tuning *t, dl_arena *arena, const char *dir, const dl_trial *trial,
+static bool note(const dl_tuning *t, dl_arena *arena, const dl_cache *cache, const dl_trial *trial,
                  int best, dl_error *err) {
     const dl_algorithm *by = trial->variants[best].by;
     const char *text = by ? dl_algorithm_text(arena, by) : trial->names[best];
-    return dl_cache_put(dir, key_of(t, dl_kernel_hash(trial->kernel)), text, strlen(text), err);
+    return dl_cache_keep(cache, key_of(t, dl_kernel_hash(trial->kernel)), text, strlen(text),
+                         t->out, err);
 }
 
 /* ---- trials ---- */
@@ -72,7 +73,7 @@ static bool ask_all(dl_tuning *t, int n, dl_trial *trials, dl_error *err) {
     return ok;
 }
 
-static bool try_all(dl_tuning *t, dl_arena *arena, const char *dir, int n, dl_trial *trials,
+static bool try_all(dl_tuning *t, dl_arena *arena, const dl_cache *cache, int n, dl_trial *trials,
                     int *best, dl_error *err) {
     if (!ask_all(t, n, trials, err)) return false;
     dl_plan *plan = dl_trial_plan(arena, t->target, n, trials, t->out, err);
@@ -84,7 +85,7 @@ static bool try_all(dl_tuning *t, dl_arena *arena, const char *dir, int n, dl_tr
     for (int i = 0; i < n && ok; i++) {
         best[i] = dl_try(t, exec, &trials[i]);
         ok = best[i] >= 0 || dlr_exec_check(exec, err);
-        ok = ok && note(t, arena, dir, &trials[i], best[i], err);
+        ok = ok && note(t, arena, cache, &trials[i], best[i], err);
     }
     dlr_exec_close(exec);
     return ok;
@@ -104,11 +105,12 @@ static bool can_call(const dl_tuning *t, const dl_kernel *k) {
 static bool choose(void *user, int n, dl_coded *kernels, dl_error *err) {
     dl_tuning *t = user;
     dl_arena *arena = dl_arena_new(NULL);
-    const char *dir = dl_cache_dir(arena, err), *names[DL_MOST_VARIANTS];
+    const dl_cache *cache = dl_cache_open(arena, t->out, err);
+    const char *names[DL_MOST_VARIANTS];
     uint64_t *hashes = DL_NEWS(arena, uint64_t, n + 1);
     dl_trial *trials = DL_NEWS(arena, dl_trial, n + 1);
     int *of = DL_NEWS(arena, int, n + 1), *best = DL_NEWS(arena, int, n + 1), ntrials = 0;
-    for (int i = 0; i < n && dir; i++) {
+    for (int i = 0; i < n && cache; i++) {
         const dl_kernel *k = kernels[i].kernel;
         int twin = 0, variants = t->target->backend->variants(k, t->target, names);
         hashes[i] = dl_kernel_hash(k);
@@ -117,10 +119,10 @@ static bool choose(void *user, int n, dl_coded *kernels, dl_error *err) {
         if (twin < i) kernels[i].variant = kernels[twin].variant;
         if (twin < i || (variants == 1 && !can_call(t, k))) continue;
         t->kernels++;
-        if (!look_up(t, arena, dir, hashes[i], variants, names, &kernels[i].variant))
+        if (!look_up(t, arena, cache, hashes[i], variants, names, &kernels[i].variant))
             of[i] = ntrials, trials[ntrials++].kernel = k;
     }
-    bool ok = dir && (!ntrials || try_all(t, arena, dir, ntrials, trials, best, err));
+    bool ok = cache && (!ntrials || try_all(t, arena, cache, ntrials, trials, best, err));
     for (int i = 0; i < n && ok; i++)
         if (of[i] >= 0) kernels[i].variant = trials[of[i]].variants[best[of[i]]];
     dl_arena_free(arena);

@@ -21,6 +21,7 @@ os.environ.pop("LD_LIBRARY_PATH", None)
 # No variable of a launcher: a test is one rank.
 ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
 ENV["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or os.path.join(TMP, "cache")
+ENV["DLR_CACHE_MAX"] = "0"  # scripts/test removes what is old
 # A run leaves a signal alone that its parent ignores: SIGHUP under nohup, SIGUSR2 under perf record, SIGINT of a shell's background job.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
     if signal.getsignal(number) == signal.SIG_IGN:

@@ -99,7 +99,7 @@ class Workplace:
         self.build = pathlib.Path(build).resolve()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="dlc-oracle-"))
         atexit.register(shutil.rmtree, self.dir, ignore_errors=True)
-        self.env = dict(os.environ, DLR_CACHE_DIR=os.environ.get("DLC_TEST_CACHE") or str(self.dir / "cache"), NO_COLOR="1")
+        self.env = dict(os.environ, DLR_CACHE_DIR=os.environ.get("DLC_TEST_CACHE") or str(self.dir / "cache"), DLR_CACHE_MAX="0", NO_COLOR="1")
 
     def __truediv__(self, name):
         return self.dir / name

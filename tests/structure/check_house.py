@@ -68,7 +68,7 @@ ARROWS = {
                       "runtime/driver", "runtime/comm", "runtime/device", "runtime/cuda", "runtime/exec", "runtime/checkpoint", "runtime/train"],
     "runtime/tune": ["ir/", "compiler", "compiler/", "frontends/yaml", "runtime/setup", "runtime/base", "runtime/driver", "runtime/cuda", "runtime/exec"],
     "runtime/launch": ["ir/base", "runtime/comm"],
-    "runtime/analyze": ["ir/", "passes/", "compiler", "compiler/target", "frontends/yaml/data_file.h", "verify", "runtime/base", "runtime/formats", "runtime/data", "runtime/comm",
+    "runtime/analyze": ["ir/", "passes/", "compiler", "compiler/target", "compiler/jit/cache_prune.h", "compiler/jit/cache.h", "frontends/yaml/data_file.h", "verify", "runtime/base", "runtime/formats", "runtime/data", "runtime/comm",
                         "runtime/checkpoint", "runtime/exec", "runtime/train", "runtime/setup", "runtime/tune", "runtime/launch"],
     "runtime/job": ["ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/formats", "runtime/data", "runtime/comm", "runtime/exec",
                     "runtime/checkpoint", "runtime/report", "runtime/train", "runtime/setup", "runtime/tune", "runtime/launch"],
