@@ -1,5 +1,6 @@
 #include "compiler/session.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "frontends/yaml/data_file.h"
 #include "ir/base/clock.h"
 #include "ir/base/hash.h"
+#include "ir/base/install.h"
 #include "ir/text/text.h"
 
 enum {
@@ -263,8 +265,9 @@ dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_err
 }
 
 /* A key of everything that the plan depends on: the graphs as built (with the model's text,
- * arguments and sizes), the options, the C compiler, and this program itself. */
-static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uint64_t toolchain) {
+ * arguments and sizes), the options, the C compiler, and the program that compiles. */
+static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uint64_t toolchain,
+                         const char *program) {
     dl_buf text = {0};
     dl_print_module(&text, s->module, (dl_print_options){.locations = true});
     uint64_t h = dl_hash(text.at, text.n, DL_PLAN_VERSION);
@@ -280,7 +283,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     parallel.dp_rank = 0;
     h = dl_hash(&parallel, sizeof parallel, h);
     struct stat st = {0};
-    stat("/proc/self/exe", &st);
+    stat(program, &st);
     h = dl_hash(&st.st_size, sizeof st.st_size, h);
     return dl_hash(&st.st_mtim, sizeof st.st_mtim, dl_hash_str(DL_VERSION, h));
 }
@@ -294,6 +297,14 @@ typedef struct {
     const char *name;                /* the plan's file */
 } plan_keys;
 
+/* The program that runs plans, where it lies next to this one: `dlc compile` prepares it. */
+static const char *runner(dl_arena *arena) {
+    char dir[PATH_MAX];
+    const char *path =
+        dl_install_own_dir(dir, sizeof dir) ? dl_format(arena, "%s/dlrun", dir) : NULL;
+    return path && access(path, X_OK) == 0 ? path : "/proc/self/exe";
+}
+
 /* plan: 0 when there is no compiler, and no plan of another process either. A compiler that the
  * user names is not done without. */
 static plan_keys find_keys(const dl_session *s, const dl_compile_options *opt,
@@ -302,10 +313,11 @@ static plan_keys find_keys(const dl_session *s, const dl_compile_options *opt,
     size_t n = 0;
     const char *named = getenv("CC");
     plan_keys k = {.without_compiler = plan_key(
-                       s, opt, dl_hash_str(opt->target->name, dl_hash_str("no compiler", 0)))};
+                       s, opt, dl_hash_str(opt->target->name, dl_hash_str("no compiler", 0)),
+                       runner(s->arena))};
     const void *kept = NULL;
     if (opt->target->backend->toolchain(s->arena, opt->target, &toolchain, why))
-        k.plan = plan_key(s, opt, toolchain);
+        k.plan = plan_key(s, opt, toolchain, "/proc/self/exe");
     else if (why->code == DL_RESOURCE && !(named && *named))
         kept = dl_cache_find(s->arena, cache, k.without_compiler, &n);
     if (kept && n == sizeof k.plan) memcpy(&k.plan, kept, n);
@@ -327,7 +339,7 @@ static dl_plan *find_plan(dl_session *s, const dl_compile_options *opt, const dl
     return NULL;
 }
 
-/* What a cache cannot take, the next run compiles. */
+/* A plan that the cache cannot take is compiled by the next run. */
 static bool keep_plan(const dl_session *s, const dl_compile_options *opt, const dl_cache *cache,
                       const dl_plan *p, const plan_keys *k, dl_error *err) {
     dl_error why = {0};
@@ -339,6 +351,21 @@ static bool keep_plan(const dl_session *s, const dl_compile_options *opt, const 
         return false;
     dl_cache_prune_to_bound(cache);
     return true;
+}
+
+dl_plan *dl_session_prepare(dl_session *s, const dl_compile_options *opt, dl_error *err) {
+    dl_error no_compiler = {0};
+    const dl_cache *cache = dl_cache_open(s->arena, opt->out, err);
+    if (!cache) return NULL;
+    const plan_keys keys = find_keys(s, opt, cache, &no_compiler);
+    dl_plan *p = dl_session_compile(s, opt, err);
+    if (!p || !keys.plan || dl_cache_find_file(s->arena, cache, keys.name)) return p;
+    p->key = keys.plan;
+    bool kept = opt->target->backend->check(p, &no_compiler) /* a GPU's without a driver is not */
+                    ? keep_plan(s, opt, cache, p, &keys, err)
+                    : true;
+    p->key = 0; /* of a file of the user's: the same bytes by every build */
+    return kept ? p : NULL;
 }
 
 dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached,

@@ -79,4 +79,6 @@ dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_err
  * run of this build left for this model text, arguments, sizes and target; otherwise it compiles
  * the plan and stores it. *cached reports which. */
 dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached, dl_error *err);
+/* Compiles the plan, and stores it where dl_session_plan finds it, here or on another machine. */
+dl_plan *dl_session_prepare(dl_session *s, const dl_compile_options *opt, dl_error *err);
 #endif

@@ -33,8 +33,8 @@ static bool claim(int claims, uint64_t key) {
            (errno != EAGAIN && errno != EACCES);
 }
 
-/* Of the missing entries, makes those that nobody else makes, and leaves the others in `missing`.
- * The number of the others; -1 with an error. */
+/* Makes the missing entries that nobody else makes, and leaves the others in `missing`. The number
+ * of the others; -1 with an error. */
 static int make_mine(dl_arena *arena, const dl_cache *c, const dl_cache_wants *w, bool all, int n,
                      int *missing, int *made, dl_error *err) {
     int *mine = DL_NEWS(arena, int, n), nmine = 0, others = 0;

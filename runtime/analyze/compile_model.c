@@ -296,7 +296,8 @@ static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
     opt.link = out || (!what && !after);
     dl_plan_origin origin = {0};
     if (out) origin = origin_of(call, s, &opt);
-    dl_plan *p = dl_session_compile(s, &opt, err);
+    dl_plan *p =
+        what || after ? dl_session_compile(s, &opt, err) : dl_session_prepare(s, &opt, err);
     if (!p || err->code) return false;
     p->origin = origin;
     if (out && !dl_plan_write(p, out, err)) return false;

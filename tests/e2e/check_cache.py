@@ -12,6 +12,9 @@ import sys
 from checks import ENV, TMP, check, finish
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "ranks"))
+import mpi  # noqa: E402
+
 DLC, DLRUN = str(BUILD / "cli/dlc"), str(BUILD / "cli/dlrun")
 MODEL = """model Net(c=4):
     input x: f32[N, C=1, W=8]
@@ -131,6 +134,16 @@ def test_no_compiler():
     nowhere = {"PATH": "/nonexistent", "DLR_CACHE_DIR": path("node"), "DLR_CACHE_PATH": path("login")}
     r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", **nowhere)
     check(r.returncode == 0 and "plan from the cache" in r.stderr, f"a node without a compiler: {r.returncode} {r.stderr[-300:]}")
+    check(run(DLC, "compile", *TRAIN, DLR_CACHE_DIR=path("compiled")).returncode == 0, "dlc compile prepares")
+    r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", "--run_num=03", **{**nowhere, "DLR_CACHE_PATH": path("compiled")})
+    check(r.returncode == 0 and "plan from the cache" in r.stderr, f"what dlc compile has left: {r.returncode} {r.stderr[-300:]}")
+    mpirun = mpi.find(BUILD, "mpich")
+    if mpirun:
+        two = [*TRAIN, "--Nsamples=16", "--Nsamples_val=8", f"--expdir={TMP}/runs_two"]
+        check(run(DLC, "compile", *two, "--ranks=2", DLR_CACHE_DIR=path("compiled")).returncode == 0, "and for two ranks")
+        r = run(DLRUN, "-n", "2", *two, DLR_MPIRUN=mpirun, DLR_MPIRUN_ARGS="-genv PATH /nonexistent", DLR_CACHE_DIR=path("node"),
+                DLR_CACHE_PATH=path("compiled"))
+        check(r.returncode == 0 and "plan from the cache" in r.stderr, f"two ranks: {r.returncode} {r.stderr[-300:]}")
     r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", "--run_num=01", CC="gcc", **nowhere)
     check(r.returncode == 5 and "CC=gcc" in r.stderr, f"a compiler that is named: {r.returncode} {r.stderr[-300:]}")
     r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", "--run_num=02", "--local_batch_size=2", **nowhere)
