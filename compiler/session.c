@@ -349,7 +349,7 @@ static bool keep_plan(const dl_session *s, const dl_compile_options *opt, const 
     if (!why.code &&
         !dl_cache_keep(cache, k->without_compiler, &k->plan, sizeof k->plan, opt->out, err))
         return false;
-    dl_cache_prune_to_bound(cache);
+    dl_cache_prune_to_bound(cache, NULL);
     return true;
 }
 

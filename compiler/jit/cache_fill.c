@@ -65,12 +65,12 @@ bool dl_cache_fill(dl_arena *arena, const dl_cache *c, const dl_cache_wants *w,
         const int before = n;
         n = make_mine(arena, c, w, waited > LONGEST, n, missing, made, err);
         if (n < 0) return false;
-        if (!told && waited > PATIENCE && n) {
+        if (!told && out && waited > PATIENCE && n) {
             told = true;
             dl_console_warning(out, "another process compiles the same kernels: waiting for it");
         }
         if (n == before) nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
     }
-    if (*made) dl_cache_prune_to_bound(c);
+    if (*made) dl_cache_prune_to_bound(c, out);
     return true;
 }

@@ -93,11 +93,13 @@ bool dl_cache_prune(dl_arena *arena, const char *dir, int64_t most, dl_cache_pru
     return true;
 }
 
-void dl_cache_prune_to_bound(const dl_cache *c) {
-    dl_error ignored = {0}; /* of a cache that is too large the next process removes entries */
+void dl_cache_prune_to_bound(const dl_cache *c, const dl_console *out) {
+    dl_error why = {0}, ignored = {0}; /* of a cache that is too large the next one removes */
     int64_t most;
     dl_cache_pruned done;
-    if (!c->own || !dl_cache_bound(&most, &ignored) || !most) return;
+    if (!c->own) return;
+    if (!dl_cache_bound(&most, &why) && out) dl_console_warning(out, why.message);
+    if (why.code || !most) return;
     dl_arena *scratch = dl_arena_new(NULL);
     dl_cache_prune(scratch, c->own, most, &done, &ignored);
     dl_arena_free(scratch);

@@ -29,6 +29,7 @@ typedef struct {
  * Errors: DL_IO. */
 bool dl_cache_prune(dl_arena *arena, const char *dir, int64_t most, dl_cache_pruned *done,
                     dl_error *err);
-/* The same of the user's cache by its bound, silently: after something was added. */
-void dl_cache_prune_to_bound(const dl_cache *c);
+/* The same of the user's cache by its bound, after something was added. A bound that is no size is
+ * a warning to `out`, or NULL. */
+void dl_cache_prune_to_bound(const dl_cache *c, const dl_console *out);
 #endif

@@ -241,6 +241,8 @@ def test_bound():
     r = run(DLRUN, *names, "--run_num=03", DLR_CACHE_DIR=path("bound"), DLR_CACHE_MAX="1")
     check(r.returncode == 0 and run(DLRUN, *names, "--run_num=04", DLR_CACHE_DIR=path("tiny"), DLR_CACHE_MAX="1").returncode == 0,
           "a bound below any entry: runs all the same")
+    r = run(DLC, "compile", "net.dl", DLR_CACHE_DIR=path("unclear"), DLR_CACHE_MAX="much")
+    check(r.returncode == 0 and len(warnings(r)) == 1 and "DLR_CACHE_MAX=much" in warnings(r)[0], f"a bound that is none: {r.stderr}")
     check(entries("tiny") == [], f"and keeps nothing: {entries('tiny')}")
 
 
