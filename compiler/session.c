@@ -360,11 +360,12 @@ dl_plan *dl_session_prepare(dl_session *s, const dl_compile_options *opt, dl_err
     const plan_keys keys = find_keys(s, opt, cache, &no_compiler);
     dl_plan *p = dl_session_compile(s, opt, err);
     if (!p || !keys.plan || dl_cache_find_file(s->arena, cache, keys.name)) return p;
+    const uint64_t own = p->key;
     p->key = keys.plan;
     bool kept = opt->target->backend->check(p, &no_compiler) /* a GPU's without a driver is not */
                     ? keep_plan(s, opt, cache, p, &keys, err)
                     : true;
-    p->key = 0; /* of a file of the user's: the same bytes by every build */
+    p->key = own; /* a file of the user's has the same bytes by every build */
     return kept ? p : NULL;
 }
 

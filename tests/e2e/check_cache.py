@@ -135,6 +135,9 @@ def test_no_compiler():
     r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", **nowhere)
     check(r.returncode == 0 and "plan from the cache" in r.stderr, f"a node without a compiler: {r.returncode} {r.stderr[-300:]}")
     check(run(DLC, "compile", *TRAIN, DLR_CACHE_DIR=path("compiled")).returncode == 0, "dlc compile prepares")
+    for name in ("cold", "warm"):
+        run(DLC, "compile", *TRAIN, "-o", f"{name}.dlp", DLR_CACHE_DIR=path("files"))
+    check(path("cold.dlp").read_bytes() == path("warm.dlp").read_bytes(), "the plan's file is the same, whether the cache took the plan or had it")
     r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", "--run_num=03", **{**nowhere, "DLR_CACHE_PATH": path("compiled")})
     check(r.returncode == 0 and "plan from the cache" in r.stderr, f"what dlc compile has left: {r.returncode} {r.stderr[-300:]}")
     mpirun = mpi.find(BUILD, "mpich")

@@ -87,13 +87,15 @@ def check_ranks(prefix):
 
 
 def check_version(prefix):
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True).stdout.strip()
+    def is_commit(name):
+        return subprocess.run(["git", "cat-file", "-e", f"{name}^{{commit}}"], cwd=ROOT, capture_output=True).returncode == 0
+
     for program in ("dlc", "dlrun", "dldata"):
         r = run(prefix / "bin" / program, "--version", "--verbose")
         said = r.stdout
         check(r.returncode == 0 and said.startswith(f"{program} "), f"{program} --version --verbose: {r.returncode} {r.stderr[-300:]}")
         named = re.search(r"^commit ([0-9a-f]{12})(-dirty)?$", said, re.M)
-        check(not (ROOT / ".git").exists() or named and commit.startswith(named[1]), f"{program}: commit {commit}: {said[:200]}")
+        check(not (ROOT / ".git").exists() or named and is_commit(named[1]), f"{program}: no commit of this checkout: {said[:200]}")
         check(re.search(r"^built by (gcc|clang) [\d.]+, \w+$", said, re.M) and "kernels are compiled by /" in said, f"{program}: compilers: {said}")
         needed = subprocess.run(["readelf", "-d", prefix / "bin" / program], text=True, capture_output=True).stdout
         for name, file in (("HDF5", "libhdf5"), ("zlib", "libz."), ("zstd", "libzstd"), ("libyaml", "libyaml"), ("FFTW", "libfftw3f")):
