@@ -136,11 +136,6 @@ bool library_place_arrays(dlc_model *m, dl_error *err) {
 
 /* ---- their numbers ---- */
 
-static bool refuse(const library_array *a, int64_t at, dl_error *err) {
-    return dl_fail(err, DL_NUMERIC, "'%s': element %lld of sample %lld is not finite", a->name,
-                   (long long)(at % a->per_sample), (long long)(at / a->per_sample));
-}
-
 /* The number of element i, in the array's own type. */
 #define NORMALISE(T)                                                                               \
     for (int64_t i = 0; i < n; i++) {                                                              \
@@ -176,15 +171,20 @@ static int64_t find_not_finite(dl_dtype dtype, const void *at, int64_t n) {
     return -1;
 }
 
-bool library_feed(dlc_model *m, library_array *a, const void *from, int64_t first, int64_t n,
-                  dl_error *err) {
+bool library_check_finite(const dlc_model *m, const library_array *a, const void *from, int64_t n,
+                          dl_error *err) {
+    bool looks = m->refuses_nan && a->view.type && !a->replaces_nan;
+    int64_t bad = looks ? find_not_finite(a->type.dtype, from, n * a->per_sample) : -1;
+    return bad < 0 ||
+           dl_fail(err, DL_NUMERIC, "'%s': element %lld of sample %lld is not finite", a->name,
+                   (long long)(bad % a->per_sample), (long long)(bad / a->per_sample));
+}
+
+void library_feed(dlc_model *m, library_array *a, const void *from, int64_t first, int64_t n) {
     size_t size = dl_dtype_bytes(a->type.dtype);
     int64_t elements = n * a->per_sample, all = m->batch * a->per_sample;
-    if (!a->view.type) return true; /* no program reads it */
+    if (!a->view.type) return; /* no program reads it */
     from = (const char *)from + (size_t)(first * a->per_sample) * size;
-    int64_t bad =
-        m->refuses_nan && !a->replaces_nan ? find_not_finite(a->type.dtype, from, elements) : -1;
-    if (bad >= 0) return refuse(a, first * a->per_sample + bad, err);
     if (a->room) normalise(a, 0, from, elements, a->room), from = a->room;
     dlr_state_write_range(m->exec, a->view, (dlr_range){0, elements}, a->type.dtype, from);
     static const char zeros[4096];
@@ -192,7 +192,6 @@ bool library_feed(dlc_model *m, library_array *a, const void *from, int64_t firs
     for (int64_t i = elements; i < all; i += piece)
         dlr_state_write_range(m->exec, a->view, (dlr_range){i, all - i < piece ? all - i : piece},
                               a->type.dtype, zeros);
-    return true;
 }
 
 void library_fetch(dlc_model *m, const library_array *a, void *to, int64_t first, int64_t n) {

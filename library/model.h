@@ -2,10 +2,13 @@
 #ifndef DLC_MODEL_H
 #define DLC_MODEL_H
 #include <fenv.h>
+#include <locale.h>
 
 #include "include/dlc.h"
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/comm/comm.h"
 #include "runtime/setup/device_choice.h"
+#include "runtime/setup/rank_groups.h"
 #include "runtime/setup/saved_model.h"
 #include "runtime/train/scaler.h"
 #include "runtime/train/train.h"
@@ -44,6 +47,9 @@ struct dlc_model {
     dl_session *session; /* until there is a plan */
     dl_config *config;
     int64_t batch;
+    dlr_world world;
+    dlr_comm *comm; /* of several ranks; NULL: this process alone */
+    dlr_group groups[DL_NRANK_GROUPS];
     dl_device_choice device;
     dl_plan *plan;
     dlr_exec *exec;
@@ -68,12 +74,27 @@ struct dlc_model {
 bool library_find_arrays(dlc_model *m, dl_error *err);
 /* Their places in the executor, and rooms. Errors: DL_RESOURCE. */
 bool library_place_arrays(dlc_model *m, dl_error *err);
+/* Errors (DL_NUMERIC): one of n samples is not finite, where that is refused. */
+bool library_check_finite(const dlc_model *m, const library_array *a, const void *from, int64_t n,
+                          dl_error *err);
 /* Copies `n` samples from sample `first` of the caller's array into the plan; the rest of the batch
- * is zero. Errors (DL_NUMERIC): a value that is not finite, where that is refused. */
-bool library_feed(dlc_model *m, library_array *a, const void *from, int64_t first, int64_t n,
-                  dl_error *err);
+ * is zero. */
+void library_feed(dlc_model *m, library_array *a, const void *from, int64_t first, int64_t n);
 /* Copies n samples of a result to sample `first` of the caller's array. */
 void library_fetch(dlc_model *m, const library_array *a, void *to, int64_t first, int64_t n);
+
+/* ---- ranks.c ---- */
+
+/* The world of options.mpi_comm; NULL is this process alone. */
+bool library_join(dlc_model *m, const void *mpi_comm, dl_error *err);
+/* Whether all ranks are well; collective. A rank that is gets DL_PEER where another is not. */
+bool library_agree(dlc_model *m, bool ok, const char *what, dl_error *err);
+/* Makes the session this rank's, and the groups of its collectives. */
+bool library_take_rank(dlc_model *m, dl_error *err);
+/* Refuses plans in which a rank depends on others beyond sums. */
+bool library_check_plan(const dlc_model *m, dl_error *err);
+/* This rank's threads: a machine's ranks share its CPUs unless each was given its own. */
+int library_threads(const dlc_model *m);
 
 /* ---- training.c ---- */
 
@@ -90,6 +111,10 @@ bool library_start_training(dlc_model *m, dl_error *err);
         library_default_floats()
 fenv_t library_default_floats(void);
 void library_restore_floats(const fenv_t *caller);
+
+/* Numbers are written and read as in C's locale, whatever the host chose; to be put back. */
+locale_t library_enter_locale(void);
+void library_leave_locale(locale_t before);
 
 /* The outcome as the caller sees it: 1 or 0. `status` may be NULL. */
 int library_end(bool ok, const dl_error *err, dlc_status *status);

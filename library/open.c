@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "library/model.h"
+#include "runtime/formats/log.h"
 #include "runtime/setup/dataset_choice.h"
 #include "runtime/setup/identity.h"
 #include "runtime/train/start.h"
@@ -34,7 +35,8 @@ static void put(dlc_model *m, words *w, const char *format, const char *value) {
 /* The options as words of a command line. */
 static words words_of(dlc_model *m, const dlc_options *o) {
     words w = {0};
-    put(m, &w, "--device=%s", o->device);
+    bool any = !o->device || strcmp(o->device, "auto") == 0;
+    put(m, &w, "--device=%s", m->comm && any ? "cpu" : o->device);
     put(m, &w, "--yaml_config=%s", o->config_file);
     put(m, &w, "--config=%s", o->config_name);
     if (o->threads > 0) put(m, &w, "--threads=%s", dl_format(m->arena, "%d", o->threads));
@@ -44,20 +46,35 @@ static words words_of(dlc_model *m, const dlc_options *o) {
     return w;
 }
 
-/* Options of a caller that was built with an earlier header, which has fewer. */
+static bool is_zero(const char *from, const char *to) {
+    while (from < to && !*from) from++;
+    return from >= to;
+}
+
+/* Options of a caller that was built with an earlier header, which has fewer, or with a later one,
+ * whose other options must not be used. */
 static bool take_options(const dlc_options *given, dlc_options *o, dl_error *err) {
     *o = (dlc_options){0};
     if (!given) return true;
-    if (given->size < offsetof(dlc_options, device) || given->size > 1 << 16)
+    if (given->size < offsetof(dlc_options, device) || given->size > 1 << 16 ||
+        given->size % sizeof(void *))
         return dl_fail(err, DL_USAGE, "dlc_options.size is %zu: set it to sizeof(dlc_options)",
                        given->size);
+    if (given->size > sizeof *o &&
+        !is_zero((const char *)(given + 1), (const char *)given + given->size))
+        return dl_fail(err, DL_USAGE,
+                       "dlc_options: this libdlc, %s, lacks options of the header "
+                       "that the program was built with",
+                       DL_VERSION);
     memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
+    for (int i = 0; o->settings && o->settings[i]; i++)
+        if (*o->settings[i] == '=' || *o->settings[i] == '-' || !strchr(o->settings[i], '='))
+            return dl_fail(err, DL_USAGE, "dlc_options.settings: '%.200s' is no key=value",
+                           o->settings[i]);
     if (o->threads < 0 || o->batch < 0)
         return dl_fail(err, DL_USAGE, "dlc_options: threads %d and batch %lld must not be negative",
                        o->threads, (long long)o->batch);
-    return !o->mpi_comm || dl_fail(err, DL_USAGE,
-                                   "dlc_options.mpi_comm: training over several ranks is not in "
-                                   "this version of the library; dlrun has it");
+    return true;
 }
 
 /* ---- the network ---- */
@@ -79,8 +96,11 @@ static bool open_file(dlc_model *m, const char *path, const words *w, dl_error *
     m->config = dl_config_open(m->arena, n, all, none, err);
     m->net.compiler = dl_arena_new(m->arena);
     if (m->config && dl_config_take_model(m->config, err))
-        m->session = dl_session_open(m->net.compiler, m->config, 1, &faults, err);
-    if (!m->session) dl_console_diagnostics(&m->console, faults.at);
+        m->session = dl_session_open(m->net.compiler, m->config, m->world.size, &faults, err);
+    const dl_buf *found = m->session ? &m->session->diagnostics : &faults;
+    if (found->n) dl_console_diagnostics(&m->console, found->at);
+    for (int i = 0; m->session && i < m->config->warnings.n; i++)
+        dl_console_warning(&m->console, m->config->warnings.at[i]);
     dl_buf_free(&faults);
     m->net.session = m->session;
     m->net.data.loader = "raw"; /* numbers as they are; checkpoints of it say so */
@@ -100,6 +120,7 @@ static bool open_run(dlc_model *m, const char *path, const words *w, dl_error *e
                                 .n_words = w->n,
                                 .words = w->at,
                                 .as_trained = true,
+                                .ranks = m->world.size,
                                 .open_data = m->raw ? no_record : NULL,
                                 .console = &m->console};
     if (!dl_saved_model_find(&m->net, &o, err) || !dl_saved_model_open(&m->net, err)) return false;
@@ -122,6 +143,10 @@ static bool compile(dlc_model *m, bool train, dl_error *err) {
     if (!dl_device_choose(m->arena, dl_config_str(m->config, DL_KEY_device), NULL, &m->device, err))
         return false;
     if (m->device.warning) dl_console_warning(&m->console, m->device.warning);
+    if (m->comm && m->device.device && strncmp(m->device.device, "cuda", 4) == 0)
+        return dl_fail(err, DL_USAGE,
+                       "dlc_options.mpi_comm: ranks of the library train on CPUs; "
+                       "dlrun trains on several GPUs");
     if (!dl_session_options(s, m->device.target, &opt, err)) return false;
     opt.out = &m->console;
     if (!dl_tune(m->arena, m->config, m->device.device, &opt, &tuning, err)) return false;
@@ -134,11 +159,13 @@ static bool compile(dlc_model *m, bool train, dl_error *err) {
 }
 
 static bool load(dlc_model *m, bool train, dl_error *err) {
-    m->exec =
-        dlr_exec_open(m->plan,
-                      (dlr_exec_options){.threads = (int)dl_config_int(m->config, DL_KEY_threads),
-                                         .device = m->device.device},
-                      err);
+    if (!library_check_plan(m, err)) return false;
+    m->exec = dlr_exec_open(
+        m->plan,
+        (dlr_exec_options){.threads = library_threads(m),
+                           .device = m->device.device,
+                           .ranks = {m->comm, m->comm ? DL_NRANK_GROUPS : 0, m->groups}},
+        err);
     if (!m->exec) return false;
     m->predict = dlr_exec_program(m->exec, "predict");
     m->train = dlr_exec_program(m->exec, "train"), m->eval = dlr_exec_program(m->exec, "eval");
@@ -152,9 +179,16 @@ static bool load(dlc_model *m, bool train, dl_error *err) {
 }
 
 static bool open_all(dlc_model *m, const char *path, const dlc_options *o, dl_error *err) {
+    static const char call[] = "dlc_open";
+    if (!library_join(m, o->mpi_comm, err)) return false;
     words w = words_of(m, o);
     bool ok = is_model_file(path) ? open_file(m, path, &w, err) : open_run(m, path, &w, err);
-    return ok && compile(m, o->train, err) && load(m, o->train, err);
+    ok = library_agree(m, ok && library_take_rank(m, err), call, err);
+    for (int turn = 0; turn < 2; turn++) { /* one rank of a machine compiles for all of them */
+        bool mine = (m->world.local_rank == 0) == (turn == 0);
+        ok = library_agree(m, ok && (!mine || compile(m, o->train, err)), call, err);
+    }
+    return library_agree(m, ok && load(m, o->train, err), call, err);
 }
 
 dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *status) {
@@ -176,7 +210,10 @@ dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *st
                          .log_context = o.log_context,
                          .raw = o.raw != 0,
                          .refuses_nan = o.refuse_nan != 0};
+        locale_t before = library_enter_locale();
+        dlr_log_set_stderr(false);
         ok = open_all(m, path, &o, &err);
+        library_leave_locale(before);
     }
     library_end(ok, &err, status);
     if (ok) return m;
@@ -187,6 +224,7 @@ dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *st
 void dlc_close(dlc_model *m) {
     if (!m) return;
     dlr_exec_close(m->exec);
+    dlr_comm_close(m->comm, NULL);
     for (int i = 0; i < m->n_inputs; i++) free(m->input[i].room);
     for (int i = 0; i < m->n_targets; i++) free(m->target[i].room);
     dl_saved_model_close(&m->net);

@@ -8,8 +8,11 @@ static bool check_arrays(const dlc_model *m, const char *call, int64_t samples,
     return at || n == 0 || dl_fail(err, DL_USAGE, "%s: the list of arrays is NULL", call);
 }
 
-static bool check_array(const char *call, const library_array *a, const void *at, dl_error *err) {
-    return at || dl_fail(err, DL_USAGE, "%s: the array of '%s' is NULL", call, a->name);
+/* An input or target of a call, before anything runs. */
+static bool check_fed(const dlc_model *m, const char *call, const library_array *a, int64_t samples,
+                      const void *at, dl_error *err) {
+    return (at || dl_fail(err, DL_USAGE, "%s: the array of '%s' is NULL", call, a->name)) &&
+           library_check_finite(m, a, at, samples, err);
 }
 
 /* ---- prediction ---- */
@@ -17,13 +20,16 @@ static bool check_array(const char *call, const library_array *a, const void *at
 static bool check_predict(const dlc_model *m, int64_t samples, const void *const inputs[],
                           void *const outputs[], dl_error *err) {
     static const char call[] = "dlc_predict";
-    if (!check_arrays(m, call, samples, inputs, m ? m->n_inputs : 0, err) ||
-        !check_arrays(m, call, samples, (const void *const *)outputs, m->n_outputs, err))
+    if (!check_arrays(m, call, samples, inputs, m && samples ? m->n_inputs : 0, err) ||
+        !check_arrays(m, call, samples, (const void *const *)outputs, samples ? m->n_outputs : 0,
+                      err))
         return false;
-    for (int i = 0; i < m->n_inputs && samples; i++)
-        if (m->input[i].predicts && !check_array(call, &m->input[i], inputs[i], err)) return false;
     for (int i = 0; i < m->n_outputs && samples; i++)
-        if (!check_array(call, &m->output[i], outputs[i], err)) return false;
+        if (!outputs[i])
+            return dl_fail(err, DL_USAGE, "%s: the array of '%s' is NULL", call, m->output[i].name);
+    for (int i = 0; i < m->n_inputs && samples; i++)
+        if (m->input[i].predicts && !check_fed(m, call, &m->input[i], samples, inputs[i], err))
+            return false;
     return true;
 }
 
@@ -34,9 +40,8 @@ int dlc_predict(dlc_model *m, int64_t samples, const void *const inputs[], void 
     bool ok = check_predict(m, samples, inputs, outputs, &err);
     for (int64_t first = 0; ok && first < samples; first += m->batch) {
         int64_t n = samples - first < m->batch ? samples - first : m->batch;
-        for (int i = 0; ok && i < m->n_inputs; i++)
-            if (m->input[i].predicts) ok = library_feed(m, &m->input[i], inputs[i], first, n, &err);
-        if (!ok) break;
+        for (int i = 0; i < m->n_inputs; i++)
+            if (m->input[i].predicts) library_feed(m, &m->input[i], inputs[i], first, n);
         dlr_exec_run(m->exec, m->predict, NULL);
         ok = dlr_exec_check(m->exec, &err);
         for (int i = 0; ok && i < m->n_outputs; i++)
@@ -53,39 +58,37 @@ static bool check_train(const dlc_model *m, const char *call, int64_t samples,
     if (m->train < 0)
         return dl_fail(err, DL_USAGE, "%s: open the model with dlc_options.train = 1", call);
     for (int i = 0; i < m->n_inputs; i++)
-        if (!check_array(call, &m->input[i], arrays[i], err)) return false;
+        if (!check_fed(m, call, &m->input[i], samples, arrays[i], err)) return false;
     for (int i = 0; i < m->n_targets; i++)
-        if (!check_array(call, &m->target[i], arrays[m->n_inputs + i], err)) return false;
+        if (!check_fed(m, call, &m->target[i], samples, arrays[m->n_inputs + i], err)) return false;
     return true;
 }
 
-static bool feed_all(dlc_model *m, const void *const arrays[], int64_t first, dl_error *err) {
-    for (int i = 0; i < m->n_inputs; i++)
-        if (!library_feed(m, &m->input[i], arrays[i], first, m->batch, err)) return false;
+static void feed_all(dlc_model *m, const void *const arrays[], int64_t first) {
+    for (int i = 0; i < m->n_inputs; i++) library_feed(m, &m->input[i], arrays[i], first, m->batch);
     for (int i = 0; i < m->n_targets; i++)
-        if (!library_feed(m, &m->target[i], arrays[m->n_inputs + i], first, m->batch, err))
-            return false;
-    return true;
+        library_feed(m, &m->target[i], arrays[m->n_inputs + i], first, m->batch);
 }
 
 int dlc_train_step(dlc_model *m, int64_t samples, const void *const arrays[], double *loss,
                    dlc_status *status) {
     LIBRARY_OWN_FLOATS;
     dl_error err = {0};
-    bool ok = check_train(m, "dlc_train_step", samples, arrays, &err);
-    if (ok && samples != m->batch)
-        ok = dl_fail(&err, DL_USAGE,
-                     "dlc_train_step: %lld samples, and a step takes exactly %lld: open the model "
-                     "with dlc_options.batch = %lld",
-                     (long long)samples, (long long)m->batch, (long long)samples);
-    if (ok && feed_all(m, arrays, 0, &err)) {
+    bool ok = !m || m->train < 0 || samples == m->batch ||
+              dl_fail(&err, DL_USAGE,
+                      "dlc_train_step: %lld samples, and a step takes exactly %lld: open the model "
+                      "with another dlc_options.batch",
+                      (long long)samples, (long long)m->batch);
+    ok = ok && check_train(m, "dlc_train_step", samples, arrays, &err);
+    if (ok) {
+        feed_all(m, arrays, 0);
         dlr_exec_run(m->exec, m->train, NULL);
         if (loss) *loss = dlr_scalar(m->exec, m->loss);
         ok = dlr_exec_check(m->exec, &err);
         dlr_scaler_note(&m->scaler, m->exec);
         m->at.iteration++;
     }
-    return library_end(ok && !err.code, &err, status);
+    return library_end(ok, &err, status);
 }
 
 int dlc_evaluate(dlc_model *m, int64_t samples, const void *const arrays[], double *loss,
@@ -94,14 +97,14 @@ int dlc_evaluate(dlc_model *m, int64_t samples, const void *const arrays[], doub
     dl_error err = {0};
     double sum = 0;
     int64_t batches = 0;
-    bool ok = check_train(m, "dlc_evaluate", samples, arrays, &err);
-    if (ok && (!samples || samples % m->batch))
-        ok =
-            dl_fail(&err, DL_USAGE, "dlc_evaluate: %lld samples are no multiple of the batch, %lld",
-                    (long long)samples, (long long)m->batch);
+    bool ok =
+        !m || m->train < 0 || (samples > 0 && samples % m->batch == 0) ||
+        dl_fail(&err, DL_USAGE, "dlc_evaluate: %lld samples are no multiple of the batch, %lld",
+                (long long)samples, (long long)m->batch);
+    ok = ok && check_train(m, "dlc_evaluate", samples, arrays, &err);
     for (int i = 0; ok && i < m->metrics.n; i++) m->metrics.at[i].sum = 0;
     for (int64_t first = 0; ok && first < samples; first += m->batch, batches++) {
-        if (!(ok = feed_all(m, arrays, first, &err))) break;
+        feed_all(m, arrays, first);
         dlr_exec_run(m->exec, m->eval, NULL);
         sum += dlr_scalar(m->exec, m->valid_loss);
         for (int i = 0; i < m->metrics.n; i++)

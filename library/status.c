@@ -22,4 +22,13 @@ int library_end(bool ok, const dl_error *err, dlc_status *status) {
     return ok;
 }
 
+locale_t library_enter_locale(void) {
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the C library's own: no memory */
+    return plain ? uselocale(plain) : (locale_t)0;
+}
+
+void library_leave_locale(locale_t before) {
+    if (before) uselocale(before);
+}
+
 const char *dlc_version(void) { return DL_VERSION; }

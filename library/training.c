@@ -10,10 +10,10 @@
 static void count_steps(dlc_model *m) {
     const dl_config *c = m->config;
     const dl_yaml *iterations = dl_config_value(c, DL_KEY_num_iters);
-    int64_t samples = dl_config_int(c, DL_KEY_Nsamples),
-            epoch = samples >= m->batch ? samples / m->batch : 1;
+    int64_t samples = dl_config_int(c, DL_KEY_Nsamples), step = m->batch * m->world.size,
+            epoch = samples >= step ? samples / step : 1;
     m->epoch_batches = epoch;
-    m->schedule = dl_rates_schedule(m->arena, c, m->batch, 1);
+    m->schedule = dl_rates_schedule(m->arena, c, step, m->world.size);
     m->schedule.epoch_steps = epoch;
     m->schedule.steps = iterations->kind == DL_YAML_INT
                             ? iterations->integer
@@ -48,7 +48,8 @@ bool library_start_training(dlc_model *m, dl_error *err) {
     dlr_train_options o = {.exec = m->exec,
                            .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
                            .loss_scale = dl_config_float(c, DL_KEY_loss_scale_init),
-                           .init_weights = dl_config_str(c, DL_KEY_init_weights)};
+                           .init_weights = dl_config_str(c, DL_KEY_init_weights),
+                           .ranks = {.data_rank = m->world.rank}};
     o.hypers = dl_rates_hypers(m->arena, c, &o.n_hypers);
     if (m->net.o.path) o.init_weights = NULL;
     count_steps(m);
@@ -88,7 +89,7 @@ static bool save(dlc_model *m, const char *directory, dl_error *err) {
     dlr_state_value values[] = {
         text("model", m->plan->model),
         integer("epoch_batches", m->epoch_batches),
-        integer("batch", m->batch),
+        integer("batch", m->batch * m->world.size),
         text("hyperparams", yaml.at),
         text("graph", m->identity.graph),
         text("source", m->identity.source),
@@ -109,10 +110,15 @@ static bool save(dlc_model *m, const char *directory, dl_error *err) {
 int dlc_save(dlc_model *m, const char *directory, dlc_status *status) {
     LIBRARY_OWN_FLOATS;
     dl_error err = {0};
-    bool ok = m ? true : dl_fail(&err, DL_USAGE, "dlc_save: the model is NULL");
-    ok = ok && ((directory && *directory) || dl_fail(&err, DL_USAGE, "dlc_save: no directory"));
+    static const char call[] = "dlc_save";
+    if (!m)
+        return library_end(dl_fail(&err, DL_USAGE, "dlc_save: the model is NULL"), &err, status);
+    bool ok = ((directory && *directory) || dl_fail(&err, DL_USAGE, "dlc_save: no directory"));
     ok = ok && (m->train >= 0 ||
                 dl_fail(&err, DL_USAGE, "dlc_save: open the model with dlc_options.train = 1"));
-    ok = ok && save(m, directory, &err);
+    locale_t before = library_enter_locale();
+    ok = ok && (m->world.rank || save(m, directory, &err));
+    library_leave_locale(before);
+    ok = library_agree(m, ok, call, &err);
     return library_end(ok, &err, status);
 }

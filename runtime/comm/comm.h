@@ -1,6 +1,6 @@
 /* One interface to collectives between the ranks of a run. Backends: a single rank, ranks of one
- * process that are stepped in turn (dlr_comm_local), MPI between processes, NCCL between their
- * devices (comm_device.h).
+ * process that are stepped in turn (dlr_comm_local), MPI between processes, a communicator of the
+ * caller's (dlr_comm_of_caller), NCCL between their devices (comm_device.h).
  *
  * Every sum is made in the order of the group's members (0, 1, 2, ...), so that the same world
  * gives the same bits, run by run and on every member. NCCL's order is its own, and fixed for the
@@ -66,6 +66,12 @@ typedef struct {
  * must equal MPI's. Errors: DL_USAGE (an impossible world), DL_RESOURCE (no module for the MPI that
  * started this process), DL_PEER. */
 dlr_comm *dlr_comm_open(const dlr_world_options *options, dl_error *err);
+/* The world of a communicator that an MPI_Comm * points to, in a program that has initialised MPI.
+ * Every sum is blocking and in the calling thread; there are all_reduce, broadcast, and all_gather
+ * of even pieces, in the world's group alone. Collective, and so is its close, before MPI_Finalize.
+ * Errors: DL_USAGE (no such communicator, MPI not initialised), DL_RESOURCE (no module for this
+ * MPI). */
+dlr_comm *dlr_comm_of_caller(const void *mpi_comm, dl_error *err);
 dlr_world dlr_comm_world(const dlr_comm *comm);
 /* The number of ranks, this one included, that may run on the same CPUs: all ranks of this machine,
  * unless the launcher gave each its own CPUs. */

@@ -174,4 +174,6 @@ dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said,
                           const dlr_world_options *options, dl_error *err);
 /* The module for the MPI that started this process (mpi_load.c). */
 const dlr_mpi *dlr_mpi_load(const dlr_world_said *said, dl_error *err);
+/* The module of the MPI that this process has loaded. */
+const dlr_mpi *dlr_mpi_of_process(dl_error *err);
 #endif

@@ -124,7 +124,7 @@ static void mpi_close(void) {
 
 const dlr_mpi *dlr_mpi_table(void);
 __attribute__((visibility("default"))) const dlr_mpi *dlr_mpi_table(void) {
-    static const dlr_mpi table = {DLR_MPI_VERSION, NAME,     mpi_open, mpi_send,
-                                  mpi_receive,     mpi_poll, say,      mpi_close};
+    static const dlr_mpi table = {DLR_MPI_VERSION, NAME, mpi_open,  mpi_send,          mpi_receive,
+                                  mpi_poll,        say,  mpi_close, &dlr_mpi_of_caller};
     return &table;
 }

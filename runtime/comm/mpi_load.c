@@ -1,6 +1,6 @@
 /* Loads the module of the MPI that started this process. Open MPI and MPICH differ in their binary
  * interface, and a process that one started and that initializes the other would be alone in a
- * world of its own. */
+ * world of its own. In a program of a caller's: the module of the MPI that it has loaded. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +118,32 @@ const dlr_mpi *dlr_mpi_load(const dlr_world_said *said, dl_error *err) {
             family ? family : "openmpi", tried.n ? ": " : "", tried.n ? tried.at : "");
         mpi = NULL;
     }
+    dl_buf_free(&tried);
+    return mpi;
+}
+
+/* The family of the MPI that the program is linked to, or that its launcher names. */
+static const char *family_of_process(void) {
+    char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH */
+    int length = 0, (*version)(char *, int *) = NULL;
+    *(void **)&version = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+    if (!version || version(text, &length)) return by_environment();
+    return strstr(text, "Open MPI") ? "openmpi" : strstr(text, "MPICH") ? "mpich" : "mpi";
+}
+
+const dlr_mpi *dlr_mpi_of_process(dl_error *err) {
+    const char *family = family_of_process();
+    dl_buf tried = {0};
+    void *handle = family ? open_module(family, &tried) : NULL;
+    dlr_mpi_table_fn *table = NULL;
+    if (handle) *(void **)&table = dlsym(handle, DLR_MPI_SYMBOL);
+    const dlr_mpi *mpi = table ? table() : NULL;
+    if (mpi && mpi->version != DLR_MPI_VERSION) mpi = NULL;
+    if (!mpi)
+        dl_fail(err, DL_RESOURCE, "the MPI communicator: %s%s%s%s%s",
+                family ? "there is no module of this version for " : "this process has no MPI",
+                family ? family : "", family ? " (dlr_mpi_*.so)" : "", tried.n ? ": " : "",
+                tried.n ? tried.at : "");
     dl_buf_free(&tried);
     return mpi;
 }

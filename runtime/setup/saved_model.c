@@ -139,7 +139,8 @@ static bool open_session(dl_saved_model *t, dl_error *err) {
     dl_model_text given = {.text = text, .n = text ? strlen(text) : 0};
     dl_buf faults = {0};
     t->compiler = dl_arena_new(t->o.arena);
-    t->session = dl_session_open_text(t->compiler, c, text ? &given : NULL, 1, &faults, err);
+    t->session = dl_session_open_text(t->compiler, c, text ? &given : NULL,
+                                      t->o.ranks ? t->o.ranks : 1, &faults, err);
     if (!t->session) dl_console_diagnostics(t->o.console, faults.at);
     dl_buf_free(&faults);
     if (!t->session) return false;

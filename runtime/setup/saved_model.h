@@ -23,6 +23,7 @@ typedef struct {
     const dl_option *options; /* that the words may have in addition to keys; NULL: none */
     int n_words;              /* settings of a command line, without a program's name */
     char *const *words;
+    int ranks;       /* that run it, each with samples of its own; 0 as 1 */
     bool as_trained; /* the run's batch size holds; else 1 unless the words say another */
     /* Finds the record of data that the checkpoint does not have, or that the words replace:
      * dl_data_record_open, or NULL: that is refused. (So that a library which never reads data is

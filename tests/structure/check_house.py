@@ -77,7 +77,7 @@ ARROWS = {
     "runtime/predict": ["ir/base", "ir/plan", "passes/core", "compiler", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/data", "runtime/exec",
                         "runtime/checkpoint", "runtime/setup", "runtime/tune"],
     "include": [],
-    "library": ["include", "ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/exec", "runtime/checkpoint",
+    "library": ["include", "ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/comm", "runtime/exec", "runtime/checkpoint",
                 "runtime/train", "runtime/setup", "runtime/tune"],
     "exports/c": ["ir/", "compiler", "compiler/target", "compiler/cpu/cpu.h", "frontends/yaml", "runtime/exec", "runtime/setup", "exports"],
     "exports": ["ir/", "passes/", "compiler", "compiler/target", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/exec", "runtime/setup", "exports/"],
