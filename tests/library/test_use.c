@@ -9,7 +9,8 @@ static const float W[2][3] = {{.5f, -.25f, 1}, {.125f, 2, -.5f}}, B[2] = {.75f, 
 static dlc_model *open_linear(int64_t batch, int train) {
     dlc_options o = fixture_options(batch, train);
     dlc_model *m = fixture_open(fixture_file("linear.dl", LINEAR), &o);
-    CHECK(m && dlc_set(m, "l.weight", W, sizeof W, NULL) && dlc_set(m, "l.bias", B, 8, NULL), "");
+    CHECK(m && dlc_set(m, "l.weight", W, sizeof W, NULL) && dlc_set(m, "l.bias", B, 8, NULL),
+          "set");
     return m;
 }
 
@@ -66,12 +67,14 @@ static void test_step(void) {
     double first = loss_of(W, B, 0, 4, dw, db, &mae);
     CHECK(dlc_train_step(m, 4, all, &loss, &s), "%s", s.message);
     CHECK_NEAR(loss, first, 1e-5 * first);
-    CHECK(dlc_get(m, "l.weight", w, sizeof w, &s) && dlc_get(m, "l.bias", b, sizeof b, &s), "");
+    CHECK(dlc_get(m, "l.weight", w, sizeof w, &s) && dlc_get(m, "l.bias", b, sizeof b, &s), "%s",
+          s.message);
     for (int k = 0; k < 2; k++) {
         CHECK_NEAR(b[k], B[k] - .1 * db[k], 1e-5);
         for (int c = 0; c < 3; c++) CHECK_NEAR(w[k][c], W[k][c] - .1 * dw[k][c], 1e-5);
     }
-    CHECK(dlc_set(m, "l.weight", W, sizeof W, NULL) && dlc_set(m, "l.bias", B, 8, NULL), "");
+    CHECK(dlc_set(m, "l.weight", W, sizeof W, NULL) && dlc_set(m, "l.bias", B, 8, NULL), "%s",
+          s.message);
     CHECK(dlc_predict(m, 4, all, out, &s), "%s", s.message); /* the copies are fresh, too */
     expect_linear(y, 4);
     double mae8 = 0, want = 0;
@@ -81,7 +84,8 @@ static void test_step(void) {
     CHECK_NEAR(loss, want, 1e-5 * want);
     CHECK_NEAR(metrics[0], mae8, 1e-5 * mae8);
     CHECK_NEAR(metrics[1], want, 1e-5 * want);
-    CHECK(dlc_evaluate(m, 8, all, NULL, NULL, NULL) && dlc_train_step(m, 4, all, NULL, NULL), "");
+    CHECK(dlc_evaluate(m, 8, all, NULL, NULL, NULL) && dlc_train_step(m, 4, all, NULL, NULL), "%s",
+          s.message);
     dlc_close(m);
 }
 
@@ -103,7 +107,8 @@ static void test_save(void) {
         for (int i = 0; i < 8; i += 6) {
             const char *name = i ? "l.bias" : "l.weight";
             size_t bytes = i ? 8 : 24;
-            CHECK(dlc_get(m, name, a + i, bytes, &s) && dlc_get(again, name, b + i, bytes, &s), "");
+            CHECK(dlc_get(m, name, a + i, bytes, &s) && dlc_get(again, name, b + i, bytes, &s),
+                  "%s", s.message);
         }
         CHECK(memcmp(a, b, sizeof a) == 0, "the same bits after %d steps", step);
         CHECK(dlc_train_step(m, 4, all, &la, &s) && dlc_train_step(again, 4, all, &lb, &s) &&
@@ -189,7 +194,7 @@ static void test_not_finite(void) {
     FAILS(dlc_predict(m, 3, in, (void *[]){y}, &s), s, 7, "'x': element 2 of sample 2");
     CHECK(y[0][0] == 5 && y[2][1] == 5, "nothing is written");
     x[1][1] = INFINITY;
-    CHECK(dlc_get(m, "l.bias", b, 8, &s), "");
+    CHECK(dlc_get(m, "l.bias", b, 8, &s), "%s", s.message);
     FAILS(dlc_train_step(m, 2, in, NULL, &s), s, 7, "element 1 of sample 1");
     FAILS(dlc_train_step(m, 2, bad_target, NULL, &s), s, 7, "'t': element 0 of sample 1");
     FAILS(dlc_evaluate(m, 2, in, NULL, NULL, &s), s, 7, "sample 1");
