@@ -39,6 +39,7 @@ typedef struct {
 
 struct dlc_model {
     dl_arena *arena;
+    const char *path; /* within dlc_open */
     dl_console console;
     void (*log)(void *context, int level, const char *text);
     void *log_context;
@@ -112,6 +113,9 @@ bool library_start_training(dlc_model *m, dl_error *err);
 fenv_t library_default_floats(void);
 void library_restore_floats(const fenv_t *caller);
 
+/* Runs it; without memory it ends with DL_RESOURCE, and the process goes on. */
+bool library_guard(bool (*run)(dlc_model *m, const void *of, dl_error *err), dlc_model *m,
+                   const void *of, dl_error *err);
 /* Numbers are written and read as in C's locale, whatever the host chose; to be put back. */
 locale_t library_enter_locale(void);
 void library_leave_locale(locale_t before);

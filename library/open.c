@@ -130,10 +130,10 @@ static bool open_run(dlc_model *m, const char *path, const words *w, dl_error *e
 
 /* ---- the plan ---- */
 
-static bool compile(dlc_model *m, bool train, dl_error *err) {
+static bool compile(dlc_model *m, const void *options, dl_error *err) {
+    bool cached, train = ((const dlc_options *)options)->train;
     dl_compile_options opt;
     dl_tuning tuning;
-    bool cached;
     dl_session *s = m->session;
     m->batch = s->batch;
     if (train) m->identity = dl_identify(m->arena, s);
@@ -158,7 +158,7 @@ static bool compile(dlc_model *m, bool train, dl_error *err) {
     return true;
 }
 
-static bool load(dlc_model *m, bool train, dl_error *err) {
+static bool load(dlc_model *m, const void *options, dl_error *err) {
     if (!library_check_plan(m, err)) return false;
     m->exec = dlr_exec_open(
         m->plan,
@@ -171,24 +171,34 @@ static bool load(dlc_model *m, bool train, dl_error *err) {
     m->train = dlr_exec_program(m->exec, "train"), m->eval = dlr_exec_program(m->exec, "eval");
     m->tensors = dlr_tensors_of_model(m->arena, m->exec);
     if (!library_place_arrays(m, err)) return false;
-    if (train) return library_start_training(m, err);
+    if (((const dlc_options *)options)->train) return library_start_training(m, err);
     dlr_train_options fresh = {.exec = m->exec,
                                .seed = (uint64_t)dl_config_int(m->config, DL_KEY_seed)};
     return m->net.o.path ? dl_saved_model_load(&m->net, m->exec, err)
                          : dlr_run_start_weights(&fresh, err);
 }
 
-static bool open_all(dlc_model *m, const char *path, const dlc_options *o, dl_error *err) {
+static bool join(dlc_model *m, const void *options, dl_error *err) {
+    m->arena = dl_arena_new(NULL);
+    return library_join(m, ((const dlc_options *)options)->mpi_comm, err);
+}
+
+static bool open_network(dlc_model *m, const void *options, dl_error *err) {
+    words w = words_of(m, options);
+    bool ok =
+        is_model_file(m->path) ? open_file(m, m->path, &w, err) : open_run(m, m->path, &w, err);
+    return ok && library_take_rank(m, err);
+}
+
+static bool open_all(dlc_model *m, const dlc_options *o, dl_error *err) {
     static const char call[] = "dlc_open";
-    if (!library_join(m, o->mpi_comm, err)) return false;
-    words w = words_of(m, o);
-    bool ok = is_model_file(path) ? open_file(m, path, &w, err) : open_run(m, path, &w, err);
-    ok = library_agree(m, ok && library_take_rank(m, err), call, err);
+    if (!library_guard(join, m, o, err)) return false;
+    bool ok = library_agree(m, library_guard(open_network, m, o, err), call, err);
     for (int turn = 0; turn < 2; turn++) { /* one rank of a machine compiles for all of them */
         bool mine = (m->world.local_rank == 0) == (turn == 0);
-        ok = library_agree(m, ok && (!mine || compile(m, o->train, err)), call, err);
+        ok = library_agree(m, ok && (!mine || library_guard(compile, m, o, err)), call, err);
     }
-    return library_agree(m, ok && load(m, o->train, err), call, err);
+    return library_agree(m, ok && library_guard(load, m, o, err), call, err);
 }
 
 dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *status) {
@@ -201,7 +211,7 @@ dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *st
     ok = ok && ((m = calloc(1, sizeof *m)) != NULL ||
                 dl_fail(&err, DL_RESOURCE, "no memory for a model"));
     if (ok) {
-        *m = (dlc_model){.arena = dl_arena_new(NULL),
+        *m = (dlc_model){.path = path,
                          .console = {.text = tell_text,
                                      .warning = tell_warning,
                                      .diagnostics = tell_diagnostics,
@@ -212,7 +222,8 @@ dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *st
                          .refuses_nan = o.refuse_nan != 0};
         locale_t before = library_enter_locale();
         dlr_log_set_stderr(false);
-        ok = open_all(m, path, &o, &err);
+        ok = open_all(m, &o, &err);
+        m->path = NULL;
         library_leave_locale(before);
     }
     library_end(ok, &err, status);

@@ -22,6 +22,18 @@ int library_end(bool ok, const dl_error *err, dlc_status *status) {
     return ok;
 }
 
+bool library_guard(bool (*run)(dlc_model *m, const void *of, dl_error *err), dlc_model *m,
+                   const void *of, dl_error *err) {
+    dl_memory_guard guard = {0};
+    char text[300];
+    if (setjmp(guard.jump) != 0)
+        return dl_fail(err, DL_RESOURCE, "%s", dl_no_memory_text(text, sizeof text, guard.bytes));
+    dl_guard_memory(&guard);
+    bool ok = run(m, of, err);
+    dl_guard_memory(NULL);
+    return ok;
+}
+
 locale_t library_enter_locale(void) {
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* the C library's own: no memory */
     return plain ? uselocale(plain) : (locale_t)0;

@@ -76,7 +76,7 @@ static dlr_state_value integer(const char *key, int64_t value) {
     return (dlr_state_value){.key = key, .kind = DLR_STATE_INT, .integer = value};
 }
 
-static bool save(dlc_model *m, const char *directory, dl_error *err) {
+static bool save(dlc_model *m, const void *directory, dl_error *err) {
     dl_arena *arena = dl_arena_new(m->arena);
     dl_buf yaml = {0};
     dl_config_put_yaml(m->config, &yaml);
@@ -100,7 +100,7 @@ static bool save(dlc_model *m, const char *directory, dl_error *err) {
     at.values = values, at.n_values = (int)(sizeof values / sizeof *values);
     dlr_checkpoint_content content = {
         .parts = parts, .n_parts = scaler.n ? 3 : 2, .state = at, .keep = 1};
-    const char *folder = dl_format(arena, "%s/checkpoints", directory);
+    const char *folder = dl_format(arena, "%s/checkpoints", (const char *)directory);
     bool ok = dl_make_dirs(folder, 0777, err) && dlr_checkpoint_save(folder, &content, err);
     dl_buf_free(&yaml);
     dl_arena_free(arena);
@@ -117,7 +117,7 @@ int dlc_save(dlc_model *m, const char *directory, dlc_status *status) {
     ok = ok && (m->train >= 0 ||
                 dl_fail(&err, DL_USAGE, "dlc_save: open the model with dlc_options.train = 1"));
     locale_t before = library_enter_locale();
-    ok = ok && (m->world.rank || save(m, directory, &err));
+    ok = ok && (m->world.rank || library_guard(save, m, directory, &err));
     library_leave_locale(before);
     ok = library_agree(m, ok, call, &err);
     return library_end(ok, &err, status);

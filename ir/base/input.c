@@ -32,7 +32,7 @@ static bool is_same(const remembered *r, const struct stat *st) {
 static void remember(const struct stat *st, const char *path) {
     if (!S_ISREG(st->st_mode)) return;
     const char *name = dl_intern(path);
-    pthread_mutex_lock(&inputs.lock);
+    dl_lock_guarded(&inputs.lock);
     int i = 0;
     while (i < inputs.n && !(is_same(&inputs.at[i], st) && inputs.at[i].name == name)) i++;
     if (i == inputs.cap) {
@@ -41,7 +41,7 @@ static void remember(const struct stat *st, const char *path) {
         inputs.cap = cap;
     }
     if (i == inputs.n) inputs.at[inputs.n++] = (remembered){st->st_dev, st->st_ino, name};
-    pthread_mutex_unlock(&inputs.lock);
+    dl_unlock_guarded(&inputs.lock);
 }
 
 void dl_input_remember(const char *path) {

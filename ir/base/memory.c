@@ -35,7 +35,29 @@ const char *dl_no_memory_text(char *to, size_t room, size_t bytes) {
     return to;
 }
 
+static _Thread_local dl_memory_guard *guarded;
+
+void dl_guard_memory(dl_memory_guard *guard) { guarded = guard; }
+
+void dl_lock_guarded(pthread_mutex_t *lock) {
+    pthread_mutex_lock(lock);
+    if (guarded) guarded->held = lock;
+}
+
+void dl_unlock_guarded(pthread_mutex_t *lock) {
+    if (guarded) guarded->held = NULL;
+    pthread_mutex_unlock(lock);
+}
+
+static _Noreturn void jump(dl_memory_guard *guard, size_t bytes) {
+    guarded = NULL;
+    if (guard->held) pthread_mutex_unlock(guard->held);
+    guard->bytes = bytes;
+    longjmp(guard->jump, 1);
+}
+
 _Noreturn void dl_no_memory(size_t bytes) {
+    if (guarded) jump(guarded, bytes);
     while (atomic_exchange(&leaving, true)) pause(); /* another thread is on its way out */
     if (leave_by) leave_by(bytes);
     dl_panic(__FILE__, __LINE__, "out of memory: %zu bytes", bytes);

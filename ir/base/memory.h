@@ -5,6 +5,8 @@
  * plan's arena, a volume) is asked for with malloc or mmap and an error, not from here. */
 #ifndef DL_MEMORY_BASE_H
 #define DL_MEMORY_BASE_H
+#include <pthread.h>
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +20,24 @@ void dl_on_no_memory(dl_no_memory_fn *leave);
  * returns it. Allocates nothing. */
 const char *dl_no_memory_text(char *to, size_t room, size_t bytes);
 _Noreturn void dl_no_memory(size_t bytes);
+
+/* A library must not end its host: while a thread has a guard, a lack of memory in this thread
+ * jumps to it instead. Arenas and tables are whole then; what the jump passes over and is in no
+ * arena (buffers, open files) stays behind, which a process without memory can bear.
+ *
+ *     dl_memory_guard guard = {0};
+ *     if (setjmp(guard.jump) == 0) dl_guard_memory(&guard), ok = work();
+ *     dl_guard_memory(NULL);
+ */
+typedef struct {
+    jmp_buf jump;
+    size_t bytes; /* that were asked for */
+    pthread_mutex_t *held;
+} dl_memory_guard;
+void dl_guard_memory(dl_memory_guard *guard); /* NULL: the thread has none again */
+/* A lock of the process within which memory is asked for: the jump lets go of it. Not nested. */
+void dl_lock_guarded(pthread_mutex_t *lock);
+void dl_unlock_guarded(pthread_mutex_t *lock);
 
 /* As malloc, calloc and realloc, but never NULL. Free with free. */
 void *dl_malloc(size_t bytes);

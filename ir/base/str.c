@@ -78,7 +78,7 @@ static const char **find(const char **slot, size_t cap, const char *s, size_t n)
 }
 
 const char *dl_intern_n(const char *s, size_t n) {
-    pthread_mutex_lock(&pool.lock);
+    dl_lock_guarded(&pool.lock);
     if (!pool.arena) pool.arena = dl_arena_new(NULL);
     if (2 * (pool.n + 1) > pool.cap) {
         size_t cap = pool.cap ? 2 * pool.cap : 1024;
@@ -90,7 +90,7 @@ const char *dl_intern_n(const char *s, size_t n) {
     const char **p = find(pool.slot, pool.cap, s, n);
     if (!*p) *p = dl_strndup(pool.arena, s, n), pool.n++;
     const char *r = *p;
-    pthread_mutex_unlock(&pool.lock);
+    dl_unlock_guarded(&pool.lock);
     return r;
 }
 
