@@ -17,7 +17,7 @@
  *
  * Any number of models may be open. One thread at a time uses a model; different threads may use
  * different models. The library never exits, prints or handles signals, and keeps no state that a
- * caller meets. */
+ * caller meets. A lack of memory is a status. */
 #ifndef DLC_H
 #define DLC_H
 #include <stddef.h>
@@ -56,7 +56,10 @@ typedef struct {
      * dropped. */
     void (*log)(void *context, int level, const char *text);
     void *log_context;
-    const void *mpi_comm; /* MPI_Comm *: ranks that train together; NULL: this process alone */
+    /* MPI_Comm *: its ranks train together, each on samples of its own; NULL: this process alone.
+     * dlc_open, dlc_train_step, dlc_evaluate, dlc_save and dlc_close are then collective, between
+     * MPI_Init and MPI_Finalize; dlc_predict is this rank's alone. CPUs only. */
+    const void *mpi_comm;
     int raw;              /* 1: arrays are what the network itself takes and gives, normalised */
     int refuse_nan;       /* 1: an input that is not finite is an error, with its index */
 } dlc_options;
@@ -74,7 +77,7 @@ typedef struct {
  * NULL: all defaults. Compiles the network unless the cache of kernels has it. NULL: the status
  * says why. */
 dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *status);
-void dlc_close(dlc_model *model); /* NULL is fine */
+void dlc_close(dlc_model *model); /* NULL is fine; no call may use the model afterwards */
 
 /* How many inputs, targets, outputs, metrics or parameters there are. */
 int dlc_count(const dlc_model *model, dlc_role role);

@@ -75,6 +75,18 @@ def test_ranks():
     check(all(w == seen[0] for w in seen), "the same bits with every MPI")
 
 
+def test_fortran():
+    module = f"{BUILD}/bindings/fortran"
+    if not os.path.exists(f"{module}/dlc.mod") or not shutil.which("gfortran"):
+        return print("SKIP: Fortran: the build has no module dlc")
+    path = f"{TMP}/bin/burgers_fortran"
+    r = run("gfortran", "-std=f2018", "-Wall", "-Werror", f"-J{TMP}", f"-I{module}", "examples/insitu/burgers.f90", f"-L{module}", "-ldlc_fortran",
+            f"-L{BUILD}/library", "-ldlc", f"-Wl,-rpath,{module}", f"-Wl,-rpath,{BUILD}/library", "-o", path)
+    check(r.returncode == 0, f"burgers.f90: {r.stderr}")
+    check_example(run(path, "examples/insitu/closure.dl", "600", f"{TMP}/fortran"), "Fortran")
+
+
 test_alone()
 test_ranks()
+test_fortran()
 finish()
