@@ -60,8 +60,8 @@ typedef struct {
      * dlc_open, dlc_train_step, dlc_evaluate, dlc_save and dlc_close are then collective, between
      * MPI_Init and MPI_Finalize; dlc_predict is this rank's alone. CPUs only. */
     const void *mpi_comm;
-    int raw;              /* 1: arrays are what the network itself takes and gives, normalised */
-    int refuse_nan;       /* 1: an input that is not finite is an error, with its index */
+    int raw;        /* 1: arrays are what the network itself takes and gives, normalised */
+    int refuse_nan; /* 1: an input that is not finite is an error, with its index */
 } dlc_options;
 
 enum { DLC_MAX_RANK = 8 };

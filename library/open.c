@@ -20,8 +20,18 @@ static void tell(void *context, int level, const char *text) {
 }
 static void tell_text(void *context, const char *text) { tell(context, DLC_LOG_INFO, text); }
 static void tell_warning(void *context, const char *text) { tell(context, DLC_LOG_WARNING, text); }
+/* Coloured where this process has a terminal, of which a caller's log need not be a part. */
 static void tell_diagnostics(void *context, const char *text) {
-    tell(context, DLC_LOG_DIAGNOSTICS, text);
+    dlc_model *m = context;
+    char *plain = dl_strdup(m->arena, text), *to = plain;
+    for (const char *c = text; *c; c++) {
+        if (*c != '\033')
+            *to++ = *c;
+        else
+            while (c[1] && *c != 'm') c++;
+    }
+    *to = 0;
+    tell(m, DLC_LOG_DIAGNOSTICS, plain);
 }
 
 /* ---- settings ---- */

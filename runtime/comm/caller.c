@@ -58,7 +58,7 @@ static void broadcast(hub *h, const dlr_collective *c, int me) {
             return;
 }
 
-/* Of pieces of one size, as those that compare a number. */
+/* Pieces must have one size, as those that compare a number have. */
 static void gather(hub *h, const dlr_collective *c) {
     int64_t bytes = c->counts[0] * dl_dtype_bytes(c->type);
     bool even = c->outer == 1 && bytes <= GIB;

@@ -252,10 +252,20 @@ def test_locale():
     check(r.returncode == 0 and "decimal comma" not in r.stdout, f"{r.returncode}: {r.stdout[-600:]}")
 
 
+def test_terminal():
+    """test_calls with a terminal as standard error."""
+    ours, theirs = os.openpty()
+    r = subprocess.run([f"{BUILD}/tests/library/test_library_calls"], stdout=subprocess.PIPE, stderr=theirs, text=True,
+                       env={k: v for k, v in ENV.items() if k != "NO_COLOR"})
+    os.close(theirs), os.close(ours)
+    check(r.returncode == 0, f"{r.returncode}: {r.stdout[-600:]}")
+
+
 path, arrays = make_run()
 test_run(path, arrays)
 test_save(path, arrays)
 test_damaged(path)
 test_header()
 test_locale()
+test_terminal()
 finish()

@@ -1,4 +1,4 @@
-/* What the library's tests share: models in a temporary folder, calls that must fail. */
+/* Shared by the library's tests: models in a temporary folder, calls that must fail. */
 #ifndef DL_LIBRARY_FIXTURE_H
 #define DL_LIBRARY_FIXTURE_H
 #include "include/dlc.h"

@@ -40,6 +40,7 @@ static void test_faulty_models(void) {
     const char *path = fixture_file("faulty.dl", "model A():\n    input x: f32[N, C=3]\n"
                                                  "    y = x |> linaer(2)\n    output y\n");
     FAILS(dlc_open(path, &o, &s) != NULL, s, 3, "");
+    CHECK(!strchr(logged, 27), "no colours, on a terminal either: %s", logged);
     CHECK(strstr(logged, "linaer") && strstr(logged, "faulty.dl:3"), "located: %s", logged);
     o.log = NULL;
     FAILS(dlc_open(path, &o, &s) != NULL, s, 3, "");

@@ -1,4 +1,4 @@
-/* What a program that uses the library keeps: its signals, folder, environment, locale, CPUs,
+/* A program that uses the library keeps its signals, folder, environment, locale, CPUs,
  * rounding, and standard streams. And: a call after dlc_open allocates nothing. */
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@ extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_real
 void *malloc(size_t n);
 void *calloc(size_t n, size_t bytes);
 void *realloc(void *at, size_t n);
-/* Of this thread: allocations until now, the first that fails, and whether later ones do, too. */
+/* This thread's allocations until now, the first that fails, and whether later ones do, too. */
 static _Thread_local long asked, from;
 static _Thread_local bool for_ever;
 

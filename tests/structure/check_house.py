@@ -89,6 +89,7 @@ ARROWS = {
             "runtime/launch", "runtime/predict", "runtime/sweep", "runtime/setup", "dldata"],
     "examples": [],
     "tests": None,
+    "examples": None,
 }
 
 
