@@ -23,7 +23,7 @@ _Noreturn void dl_no_memory(size_t bytes);
 
 /* A library must not end its host: while a thread has a guard, a lack of memory in this thread
  * jumps to it instead. Arenas and tables are whole then; what the jump passes over and is in no
- * arena (buffers, open files) stays behind, which a process without memory can bear.
+ * arena (buffers, open files) is not freed, which a process without memory can bear.
  *
  *     dl_memory_guard guard = {0};
  *     if (setjmp(guard.jump) == 0) dl_guard_memory(&guard), ok = work();

@@ -35,10 +35,10 @@ def build(name, compiler, source, *flags):
 
 def check_example(r, what):
     """What the coarse grid misses falls to less than half; a flow that was not seen comes out better."""
-    missed = [float(x) for x in re.findall(r"missed (\S+)", r.stdout)]
+    missed = [float(x) for x in re.findall(r"missed +(\S+)", r.stdout)]
     check(r.returncode == 0 and len(missed) == 4, f"{what}: exit {r.returncode}: {r.stdout} {r.stderr}")
     check(missed and missed[-1] < 0.5 * missed[0], f"{what}: {missed}")
-    found = re.search(r"error of the coarse grid (\S+), with the network (\S+)", r.stdout)
+    found = re.search(r"error of the coarse grid +(\S+), with the network +(\S+)", r.stdout)
     check(found and float(found[2]) < 0.7 * float(found[1]), f"{what}: {r.stdout}")
 
 
