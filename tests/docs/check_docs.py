@@ -54,6 +54,10 @@ PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), *sorted((ROOT / "docs/g
          ROOT / "docs/internals/follow-a-layer.md", ROOT / "README.md"]
 NOT_RUN = ("gpu", "slurm", "machines", "root", "network")  # why a block of commands is not run
 PACKAGES = ("torch", "numpy", "h5py")
+# It has Debian's packages, too (scripts/install-onnx).
+ONNX_PYTHON = (pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+               / "dlc-onnx/bin/python")
+ONNX_PACKAGES = ("onnxruntime", "safetensors")
 SECONDS = 900  # of one command
 
 STAMP = r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:[.,]\d+)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
@@ -196,13 +200,16 @@ def lacking(lines, found):
     named = re.findall(r"^<!-- needs: (.*) -->$", "\n".join(lines), re.M)
     packages = [p for p in PACKAGES
                 if re.search(rf"\b(?:import|from) {p}\b", text) and not importlib.util.find_spec(p)]
+    packages += [p for p in ONNX_PACKAGES
+                 if re.search(rf"\b(?:import|from) {p}\b", text) and not ONNX_PYTHON.exists()]
     return packages + [c for c in " ".join(named).split() if not shutil.which(c)]
 
 
 def environment(build, folder):
     tools = folder / "bin"
     tools.mkdir()
-    (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python = ONNX_PYTHON if ONNX_PYTHON.exists() else sys.executable
+    (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(str(python))} "$@"\n')
     (tools / "python3").chmod(0o755)
     return {**ENV, "PATH": f"{tools}:{build}/cli:{ENV['PATH']}",
             "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1",
