@@ -223,7 +223,7 @@ static bool load_data(dl_run_job *p, dl_error *err) {
     dl_data_record data;
     if (dl_job_leads(p) && !dl_data_notes(p->session, p->train, p->valid, p->global_batch, err))
         return false;
-    if (!dl_data_record_of(p->arena, p->session, p->train, &data, err)) return false;
+    dl_data_record_of(p->arena, p->session, p->train, &data);
     p->model.data = dl_data_record_text(p->arena, &data);
     dlr_log_info("rank %d, data loader initialized with config %s", p->world.rank,
                  dl_config_str(p->config, DL_KEY_data_loader_config));

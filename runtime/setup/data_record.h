@@ -31,10 +31,10 @@ typedef struct {
     int n;
 } dl_data_record;
 
-/* The record of an open training set, in the arena; the session's graphs are as the front end built
- * them. Errors: those of the statistics' files. */
-bool dl_data_record_of(dl_arena *arena, const dl_session *s, const dlr_dataset *train,
-                       dl_data_record *out, dl_error *err);
+/* The record of an open training set (not a probe), in the arena, without reading anything; the
+ * session's graphs are as the front end built them. */
+void dl_data_record_of(dl_arena *arena, const dl_session *s, const dlr_dataset *train,
+                       dl_data_record *out);
 /* The same of the configuration's training set, which is opened where its statistics are needed.
  * Errors: those of dl_samples_open in addition. */
 bool dl_data_record_open(dl_arena *arena, const dl_session *s, dl_data_record *out, dl_error *err);

@@ -8,27 +8,43 @@ static bool is_loader(const dl_data_record *r, const char *name) {
     return strcmp(r->loader, name) == 0;
 }
 
-/* Weather files: inputs and targets are the same channels, dt steps of time apart. */
-static bool of_weather(dl_arena *arena, const dl_config *c, const dlr_arrays *arrays,
-                       dl_data_record *out, dl_error *err) {
-    out->dt = dl_config_int(c, DL_KEY_dt);
-    for (int i = 0; i < arrays->n; i++) {
-        const dlr_array *a = &arrays->at[i];
-        int64_t channels = a->type.rank ? a->type.axis[0].size : 1;
-        float *mean = DL_NEWS(arena, float, channels), *deviation = DL_NEWS(arena, float, channels);
-        out->at[i].mean = mean, out->at[i].deviation = deviation;
-        out->at[i].n_scales = (int)channels;
-        if (!dlr_statistics_read(dl_config_str(c, DL_KEY_global_means_path), "global_means_path",
-                                 channels, false, mean, err) ||
-            !dlr_statistics_read(dl_config_str(c, DL_KEY_global_stds_path), "global_stds_path",
-                                 channels, true, deviation, err))
-            return false;
-    }
-    return true;
-}
-
 static const void *copy(dl_arena *arena, const void *from, size_t bytes) {
     return bytes ? memcpy(dl_alloc(arena, bytes), from, bytes) : NULL;
+}
+
+/* Weather files: inputs and targets are the same channels, dt steps of time apart, and have the
+ * same statistics. */
+static void of_weather(const dl_config *c, const float *mean, const float *deviation,
+                       int64_t channels, dl_data_record *out) {
+    out->dt = dl_config_int(c, DL_KEY_dt);
+    for (int i = 0; i < out->n; i++) {
+        out->at[i].mean = mean, out->at[i].deviation = deviation;
+        out->at[i].n_scales = (int)channels;
+    }
+}
+
+/* Those that the data set has read. */
+static void of_weather_set(dl_arena *arena, const dl_config *c, const dlr_dataset *d,
+                           dl_data_record *out) {
+    dlr_raw raw[DLR_MAX_ARRAYS];
+    int64_t channels = dlr_dataset_arrays(d)->at[0].type.axis[0].size;
+    size_t bytes = (size_t)channels * sizeof *raw[0].mean;
+    DL_CHECK(dlr_dataset_raw(d, raw));
+    of_weather(c, copy(arena, raw[0].mean, bytes), copy(arena, raw[0].deviation, bytes), channels,
+               out);
+}
+
+/* Those of the files that the configuration names. */
+static bool of_weather_files(dl_arena *arena, const dl_config *c, const dlr_arrays *arrays,
+                             dl_data_record *out, dl_error *err) {
+    const dl_type *t = &arrays->at[0].type;
+    int64_t channels = t->rank ? t->axis[0].size : 1;
+    float *mean = DL_NEWS(arena, float, channels), *deviation = DL_NEWS(arena, float, channels);
+    of_weather(c, mean, deviation, channels, out);
+    return dlr_statistics_read(dl_config_str(c, DL_KEY_global_means_path), "global_means_path",
+                               channels, false, mean, err) &&
+           dlr_statistics_read(dl_config_str(c, DL_KEY_global_stds_path), "global_stds_path",
+                               channels, true, deviation, err);
 }
 
 static void of_array(dl_arena *arena, const dlr_array_dataset_facts *f, dl_array_record *out) {
@@ -85,12 +101,11 @@ static bool is_weather(const dl_data_record *r) {
     return is_loader(r, "pytorch") || is_loader(r, "dali");
 }
 
-bool dl_data_record_of(dl_arena *arena, const dl_session *s, const dlr_dataset *train,
-                       dl_data_record *out, dl_error *err) {
-    const dlr_arrays *arrays = dlr_dataset_arrays(train);
-    begin(arena, s, arrays, out);
+void dl_data_record_of(dl_arena *arena, const dl_session *s, const dlr_dataset *train,
+                       dl_data_record *out) {
+    begin(arena, s, dlr_dataset_arrays(train), out);
     if (is_loader(out, "own")) of_own(arena, train, out);
-    return !is_weather(out) || of_weather(arena, s->config, arrays, out, err);
+    if (is_weather(out)) of_weather_set(arena, s->config, train, out);
 }
 
 bool dl_data_record_open(dl_arena *arena, const dl_session *s, dl_data_record *out, dl_error *err) {
@@ -98,7 +113,7 @@ bool dl_data_record_open(dl_arena *arena, const dl_session *s, dl_data_record *o
     if (!dl_samples_arrays(s, &arrays, err)) return false;
     begin(arena, s, &arrays, out);
     if (!is_loader(out, "own"))
-        return !is_weather(out) || of_weather(arena, s->config, &arrays, out, err);
+        return !is_weather(out) || of_weather_files(arena, s->config, &arrays, out, err);
     /* No sample is asked for, so that no more than one need be there. */
     if (!dl_config_set(s->config, DL_KEY_Nsamples, "1", err)) return false;
     dlr_dataset *d = dl_samples_open(arena, s, DLR_TRAIN, DLR_OPEN_FOR_USE, err);
