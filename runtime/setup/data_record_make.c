@@ -23,7 +23,7 @@ static void of_weather(const dl_config *c, const float *mean, const float *devia
     }
 }
 
-/* Those that the data set has read. */
+/* The statistics that the data set has read. */
 static void of_weather_set(dl_arena *arena, const dl_config *c, const dlr_dataset *d,
                            dl_data_record *out) {
     dlr_raw raw[DLR_MAX_ARRAYS];
@@ -34,7 +34,7 @@ static void of_weather_set(dl_arena *arena, const dl_config *c, const dlr_datase
                out);
 }
 
-/* Those of the files that the configuration names. */
+/* The statistics of the files that the configuration names. */
 static bool of_weather_files(dl_arena *arena, const dl_config *c, const dlr_arrays *arrays,
                              dl_data_record *out, dl_error *err) {
     const dl_type *t = &arrays->at[0].type;
