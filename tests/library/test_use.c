@@ -103,7 +103,7 @@ static void test_save(void) {
     again = fixture_open(run, &(dlc_options){.size = sizeof o, .threads = 1, .train = 1});
     for (int step = 0; again && step < 3; step++) {
         float a[8], b[8];
-        double la, lb;
+        double la = 0, lb = 0;
         for (int i = 0; i < 8; i += 6) {
             const char *name = i ? "l.bias" : "l.weight";
             size_t bytes = i ? 8 : 24;

@@ -37,9 +37,11 @@ static const char *emit(dl_arena *arena, const char *nodes, dl_buf *nodes_of) {
         for (int k = 0; k < n->nout; k++) o.values[n->out[k].id].type = n->out[k].type;
         if (dl_onnx_emit(&o, n)) continue;
         CHECK(err.code == DL_INPUT);
+        dl_buf_free(&o.nodes), dl_buf_free(&o.infos);
         return err.message;
     }
     *nodes_of = o.nodes;
+    dl_buf_free(&o.infos);
     return "nothing";
 }
 
