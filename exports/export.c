@@ -51,12 +51,12 @@ static void warn_of_pictures(const dl_export *e) {
                                    "(image_scaling), channels first");
 }
 
-static bool check_scale(const dl_array_record *r, const dl_type *t, dl_error *err) {
-    int axis = dl_export_scale_axis(t);
-    int64_t n = axis < 0 ? 1 : t->axis[axis].size;
-    return !r || r->n_scales <= 1 || r->n_scales == n ||
-           dl_fail(err, DL_INPUT, "the statistics of '%s' are of %d channels, its type is %s",
-                   r->name, r->n_scales, dl_type_text(t));
+/* Takes a record that does something to floats of this type, else NULL. Errors: other channels. */
+static bool take_record(const dl_array_record *r, const dl_type *t, bool replaces,
+                        const dl_array_record **taken, dl_error *err) {
+    bool does = r && dl_dtype_is_float(t->dtype) && (r->n_scales || (replaces && r->replaces_nan));
+    *taken = does ? r : NULL;
+    return !does || dl_record_fits(r, t, "its type", err);
 }
 
 /* Inputs and outputs, with what the run did to their data. */
@@ -67,9 +67,11 @@ static bool find_arrays(dl_export *e, dl_error *err) {
         if (v->role != DL_VAR_INPUT) continue;
         if (e->n_inputs == DL_EXPORT_MOST)
             return dl_fail(err, DL_INPUT, "%s has more than %d inputs", e->name, DL_EXPORT_MOST);
-        const dl_array_record *r = dl_data_record_find(&e->net->data, v->name);
-        if (!check_scale(r, &v->value.type, err)) return false;
-        e->input[e->n_inputs++] = (dl_export_input){v, r && r->n_scales ? r : NULL};
+        dl_export_input *in = &e->input[e->n_inputs++];
+        in->var = v;
+        if (!take_record(dl_data_record_find(&e->net->data, v->name), &v->value.type, true,
+                         &in->record, err))
+            return false;
     }
     if (g->results.n > DL_EXPORT_MOST)
         return dl_fail(err, DL_INPUT, "%s has more than %d outputs", e->name, DL_EXPORT_MOST);
@@ -80,10 +82,9 @@ static bool find_arrays(dl_export *e, dl_error *err) {
     if (!dl_data_record_pair(&e->net->data, g->results.n, outputs, targets, err)) return false;
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
-        const dl_array_record *t = dl_dtype_is_float(r->value->type.dtype) ? targets[i] : NULL;
-        if (!check_scale(t, &r->value->type, err)) return false;
-        e->output[e->n_outputs++] =
-            (dl_export_output){r->name, r->value, t && t->n_scales ? t : NULL};
+        dl_export_output *out = &e->output[e->n_outputs++];
+        *out = (dl_export_output){r->name, r->value, NULL};
+        if (!take_record(targets[i], &r->value->type, false, &out->undo, err)) return false;
     }
     return true;
 }

@@ -10,8 +10,9 @@
 enum { DL_EXPORT_MOST = 16 /* inputs, outputs */ };
 
 typedef struct {
-    const dl_var *var;             /* [N, ...] */
-    const dl_array_record *record; /* what the run did to its numbers; NULL: nothing */
+    const dl_var *var; /* [N, ...] */
+    /* what the run did to its floats: statistics, replaced values, or both; NULL: nothing */
+    const dl_array_record *record;
 } dl_export_input;
 
 typedef struct {
@@ -45,12 +46,5 @@ static inline bool dl_export_refuse(const dl_node *n, const char *format, dl_err
     return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s has no way to say '%s'",
                    n->loc.file ? n->loc.file : "?", n->loc.line, n->loc.column, format,
                    dl_ops[n->op].name);
-}
-/* The axis of an array by which its record gives statistics: C, or else the first after N; -1: it
- * has none. */
-static inline int dl_export_scale_axis(const dl_type *t) {
-    for (int k = 1; k < t->rank; k++)
-        if (strcmp(t->axis[k].name, "C") == 0) return k;
-    return t->rank > 1 ? 1 : -1;
 }
 #endif

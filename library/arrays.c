@@ -9,17 +9,10 @@
 
 /* ---- which there are ---- */
 
-/* The axis by which statistics are given: C, or else the first after N. */
-static int scale_axis(const dl_type *t) {
-    for (int k = 1; k < t->rank; k++)
-        if (strcmp(t->axis[k].name, "C") == 0) return k;
-    return t->rank > 1 ? 1 : 0;
-}
-
 static bool take_record(const dlc_model *m, library_array *a, const dl_array_record *r,
                         dl_error *err) {
     if (m->raw || !r || !dl_dtype_is_float(a->type.dtype)) return true;
-    int axis = scale_axis(&a->type);
+    int axis = dl_record_axis(&a->type);
     a->replaces_nan = r->replaces_nan, a->nan = r->nan;
     if (!r->n_scales) return true;
     if (a->type.dtype != DL_F32 && a->type.dtype != DL_F64)
@@ -27,9 +20,7 @@ static bool take_record(const dlc_model *m, library_array *a, const dl_array_rec
                        "'%s' is %s, and normalised: the library normalises f32 and f64; open it "
                        "with raw = 1",
                        a->name, dl_type_text(&a->type));
-    if (r->n_scales > 1 && a->type.axis[axis].size != r->n_scales)
-        return dl_fail(err, DL_INPUT, "the statistics of '%s' are of %d channels, its type is %s",
-                       r->name, r->n_scales, dl_type_text(&a->type));
+    if (!dl_record_fits(r, &a->type, "its type", err)) return false;
     a->mean = r->mean, a->deviation = r->deviation, a->n = r->n_scales, a->inner = 1;
     for (int k = axis + 1; k < a->type.rank; k++) a->inner *= a->type.axis[k].size;
     return true;

@@ -62,10 +62,7 @@ static void find_arrays(dl_c_network *c) {
     const dl_export *e = c->of;
     for (int i = 0; i < e->n_inputs; i++, c->n_inputs++) {
         const dl_var *v = e->input[i].var;
-        const dl_array_record *r = dl_data_record_find(&e->net->data, v->name);
-        bool changes =
-            r && (r->n_scales || r->replaces_nan) && dl_dtype_is_float(v->value.type.dtype);
-        c->input[i] = array_of(c, v->name, &v->value.type, changes ? r : NULL);
+        c->input[i] = array_of(c, v->name, &v->value.type, e->input[i].record);
     }
     for (int i = 0; i < e->n_outputs; i++, c->n_outputs++)
         c->output[i] = array_of(c, e->output[i].name, &e->output[i].value->type, e->output[i].undo);

@@ -4,6 +4,7 @@
 #include "exports/onnx/ops.h"
 #include "exports/onnx/save.h"
 #include "exports/onnx/statistics.h"
+#include "ir/walk.h"
 #include "runtime/base/debug.h"
 
 /* ---- variables ---- */
@@ -56,15 +57,6 @@ static bool add_variable(dl_onnx *o, const dl_export *e, const dl_var *v) {
     }
 }
 
-/* By value id: do nodes or results read it? */
-static bool *find_read(const dl_graph *g, dl_arena *arena) {
-    bool *read = DL_NEWS(arena, bool, g->next_id + 1);
-    for (int i = 0; i < g->nodes.n; i++)
-        for (int k = 0; k < g->nodes.at[i]->nin; k++) read[g->nodes.at[i]->in[k]->id] = true;
-    for (int i = 0; i < g->results.n; i++) read[g->results.at[i].value->id] = true;
-    return read;
-}
-
 /* ---- the graph ---- */
 
 /* The name of an output, which no variable may have in ONNX. */
@@ -93,7 +85,7 @@ static void describe_values(dl_onnx *o, const dl_onnx_sizes *sizes, const dl_val
 
 static bool add_graph(dl_onnx *o, const dl_export *e, const dl_onnx_sizes *sizes) {
     const dl_graph *g = sizes->graph;
-    const bool *read = find_read(g, o->arena);
+    const dl_uses *uses = dl_graph_uses(g, o->arena);
     o->cuts = sizes->cuts;
     o->values = DL_NEWS(o->arena, dl_onnx_value, g->next_id + 1);
     for (int i = 0; i < g->vars.n; i++) describe_values(o, sizes, &g->vars.at[i]->value);
@@ -102,7 +94,8 @@ static bool add_graph(dl_onnx *o, const dl_export *e, const dl_onnx_sizes *sizes
             describe_values(o, sizes, &g->nodes.at[i]->out[k]);
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
-        if ((read[v->value.id] || v->role == DL_VAR_INPUT) && !add_variable(o, e, v)) return false;
+        bool read = uses[v->value.id].n || uses[v->value.id].results;
+        if ((read || v->role == DL_VAR_INPUT) && !add_variable(o, e, v)) return false;
     }
     for (int i = 0; i < g->nodes.n; i++)
         if (!dl_onnx_emit(o, g->nodes.at[i])) return false;

@@ -43,7 +43,7 @@ static void put_values(torch_export *t, dl_buf *to, const char *name, const floa
 static void put_statistics(torch_export *t, dl_buf *to, const dl_array_record *r, const char *array,
                            const dl_type *type) {
     const char *shape = "";
-    int axis = dl_export_scale_axis(type);
+    int axis = dl_record_axis(type);
     if (r->n_scales > 1 && axis + 1 < type->rank) {
         for (int i = axis + 1; i < type->rank; i++) shape = dl_format(t->arena, "%s, 1", shape);
         shape = dl_format(t->arena, ".reshape(-1%s)", shape);
@@ -86,7 +86,7 @@ static bool is_written(const dl_export *e, int output) {
 void dl_torch_put_buffers(torch_export *t, dl_buf *to) {
     const dl_export *e = t->e;
     for (int i = 0; i < e->n_inputs; i++)
-        if (e->input[i].record)
+        if (e->input[i].record && e->input[i].record->n_scales)
             put_statistics(t, to, e->input[i].record, t->text[e->input[i].var->value.id].s,
                            &e->input[i].var->value.type);
     for (int i = 0; i < e->n_outputs; i++)

@@ -60,13 +60,13 @@ static bool put_node(torch_export *t, const dl_node *n) {
 
 static void put_input(torch_export *t, const dl_export_input *in) {
     const char *name = t->text[in->var->value.id].s;
-    const dl_array_record *r = dl_data_record_find(&t->e->net->data, in->var->name);
-    if (in->record)
+    const dl_array_record *r = in->record;
+    if (r && r->n_scales)
         dl_torch_put(&t->body, 8,
                      dl_format(t->arena, "%s = (%s - self.%s) / self.%s", name, name,
                                dl_torch_statistic(t, name, "mean"),
                                dl_torch_statistic(t, name, "deviation")));
-    if (r && r->replaces_nan && dl_dtype_is_float(in->var->value.type.dtype))
+    if (r && r->replaces_nan)
         dl_torch_put(&t->body, 8,
                      dl_format(t->arena, "%s = %s.masked_fill(~torch.isfinite(%s), %s)", name, name,
                                name, dl_torch_number(t, r->nan, in->var->value.type.dtype)));

@@ -66,7 +66,7 @@ static void put_array(dl_buf *to, const char *name, const dl_type *t) {
 
 static bool is_scaled(const dl_export *e) {
     for (int i = 0; i < e->n_inputs; i++)
-        if (e->input[i].record) return true;
+        if (e->input[i].record && e->input[i].record->n_scales) return true;
     for (int i = 0; i < e->n_outputs; i++)
         if (e->output[i].undo) return true;
     return false;

@@ -4,24 +4,15 @@
 
 #include "ir/walk.h"
 
-/* By value id: do nodes or results read it? */
-static bool *find_read(const dl_graph *g, dl_arena *arena) {
-    bool *read = DL_NEWS(arena, bool, g->next_id + 1);
-    for (int i = 0; i < g->nodes.n; i++)
-        for (int k = 0; k < g->nodes.at[i]->nin; k++) read[g->nodes.at[i]->in[k]->id] = true;
-    for (int i = 0; i < g->results.n; i++) read[g->results.at[i].value->id] = true;
-    return read;
-}
-
 static bool is_models(const dl_var *v) {
     return v->role == DL_VAR_PARAM || v->role == DL_VAR_STATE;
 }
 
-static bool drop_variables(dl_graph *g, const bool *read, dl_error *err) {
+static bool drop_variables(dl_graph *g, const dl_uses *uses, dl_error *err) {
     int n = 0;
     for (int i = 0; i < g->vars.n; i++) {
         dl_var *v = g->vars.at[i];
-        bool used = read[v->value.id];
+        bool used = uses[v->value.id].n || uses[v->value.id].results;
         if (used && v->role == DL_VAR_TARGET)
             return dl_fail(
                 err, DL_INPUT,
@@ -60,7 +51,7 @@ bool dl_keep_prediction(dl_module *m, dl_error *err) {
     g->results.n = n;
     dl_graph_sweep(g);
     dl_arena *scratch = dl_arena_new(NULL);
-    bool ok = drop_variables(g, find_read(g, scratch), err);
+    bool ok = drop_variables(g, dl_graph_uses(g, scratch), err);
     dl_arena_free(scratch);
     if (!ok) return false;
     add_missing(g, dl_module_graph(m, "train"));

@@ -1,24 +1,12 @@
 #include "runtime/predict/scale.h"
 
-int dlr_scale_axis(const dl_type *t) {
-    for (int k = 1; k < t->rank; k++)
-        if (strcmp(t->axis[k].name, "C") == 0) return k;
-    return t->rank > 1 ? 1 : -1;
-}
-
-static bool fail_channels(const dl_array_record *r, const dl_type *t, const char *what,
-                          dl_error *err) {
-    return dl_fail(err, DL_INPUT, "the statistics of '%s' are of %d channels, %s is %s", r->name,
-                   r->n_scales, what, dl_type_text(t));
-}
-
 bool dlr_scale_of(dl_arena *arena, const dl_array_record *r, const dl_type *t, int space,
                   const char *what, dlr_scale *out, dl_error *err) {
     *out = (dlr_scale){0};
     if (!r || !r->n_scales) return true;
-    int axis = dlr_scale_axis(t);
+    int axis = dl_record_axis(t);
     int64_t channels = 1, inner = 1, n = axis < 0 ? 1 : t->axis[axis].size;
-    if (r->n_scales > 1 && r->n_scales != n) return fail_channels(r, t, what, err);
+    if (!dl_record_fits(r, t, what, err)) return false;
     if (r->n_scales > 1 && axis >= t->rank - space)
         return dl_fail(err, DL_INPUT,
                        "%s is %s, and the statistics of '%s' differ along %s, which may be cut",

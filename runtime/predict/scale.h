@@ -9,9 +9,6 @@ typedef struct {
     int64_t channels;
 } dlr_scale;
 
-/* The axis of a type [N, ...] by which statistics are given: C, or else the first after N; -1: it
- * has none. */
-int dlr_scale_axis(const dl_type *type);
 /* The statistics of `record` (NULL: none) for a type whose last `space` axes are spatial: one
  * number for each combination of the axes between, row-major; in the arena. `what` begins messages.
  * Errors (DL_INPUT): they are of another number of channels, or their axis is spatial. */
