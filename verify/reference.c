@@ -28,6 +28,7 @@ static dl_reference_rule *const of_op[DL_NOPS] = {
     [DL_OP_argmax] = dl_ref_argmax,
     [DL_OP_in_top_k] = dl_ref_in_top_k,
     [DL_OP_reshape] = dl_ref_reshape,
+    [DL_OP_cat] = dl_ref_cat,
 };
 
 static dl_reference_rule *const of_class[DL_CLASS_HIGH + 1] = {

@@ -210,6 +210,21 @@ void dl_ref_reshape(const dl_node *n, const double *const *in, double *out,
     memcpy(out, in[0], sizeof *out * (size_t)dl_type_count(&n->out[0].type));
 }
 
+void dl_ref_cat(const dl_node *n, const double *const *in, double *out,
+                const dl_reference_draw *draw) {
+    (void)draw;
+    const dl_type *t = &n->out[0].type;
+    int axis = dl_type_axis(t, dl_node_name(n, DL_ATTR_axis));
+    int64_t rows = 1;
+    for (int i = 0; i < axis; i++) rows *= t->axis[i].size;
+    for (int64_t row = 0; row < rows; row++)
+        for (int k = 0; k < n->nin; k++) {
+            int64_t size = dl_type_count(&n->in[k]->type) / rows;
+            memcpy(out, in[k] + row * size, sizeof *out * (size_t)size);
+            out += size;
+        }
+}
+
 /* One side of a pattern: its names in order, and sizes where they are given or an atom is a whole
  * axis. */
 typedef struct {

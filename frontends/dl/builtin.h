@@ -43,6 +43,8 @@ dl_val dl_fn_bce_with_logits(dl_call *c);
 dl_val dl_fn_cross_entropy(dl_call *c);
 /* rearrange.c */
 dl_val dl_fn_rearrange(dl_call *c);
+/* einsum.c */
+dl_val dl_fn_einsum(dl_call *c);
 /* literals.c */
 dl_val dl_count_along(dl_elab *E, dl_span where, dl_axis axis, dl_dtype dtype); /* 0, 1, 2, ... */
 dl_val dl_fn_one_hot(dl_call *c);

@@ -54,7 +54,8 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     if (!trains) return false;
 
     bool *active = find_active(g, ctx->arena);
-    dl_value **grads = DL_NEWS(ctx->arena, dl_value *, g->next_id);
+    uint32_t ids = g->next_id;
+    dl_value **grads = DL_NEWS(ctx->arena, dl_value *, ids);
     int forward = g->nodes.n,
         vars = g->vars.n; /* gradient nodes and the scaler's state are added after these */
     dl_value *root = loss->value;
@@ -65,19 +66,24 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
                           : dl_build_const(&b, root->type.dtype, 1);
     if (ctx->err->code != DL_OK) return false;
 
-    dl_grad grad = {.b = &b, .active = active, .grads = grads, .err = ctx->err};
+    dl_grad grad = {.b = &b,
+                    .active = active,
+                    .grads = grads,
+                    .pieces = DL_NEWS(ctx->arena, dl_grad_pieces, ids),
+                    .arena = ctx->arena,
+                    .err = ctx->err};
     for (int i = forward - 1; i >= 0; i--) {
         const dl_node *n = g->nodes.at[i];
         const dl_value *y = &n->out[0]; /* the only result of a template that has a gradient */
-        if (!active[y->id] || !grads[y->id]) continue;
-        grad.node = n, grad.dy = grads[y->id], b.loc = n->loc;
+        if (!active[y->id] || !(grad.dy = dl_grad_of(&grad, y))) continue;
+        grad.node = n, b.loc = n->loc;
         rules[n->op](&grad);
         if (ctx->err->code != DL_OK) return false;
     }
     for (int i = 0; i < vars; i++) {
         dl_var *v = g->vars.at[i];
-        if (active[v->value.id] && grads[v->value.id])
-            dl_graph_result(g, DL_RESULT_GRAD, v->name, grads[v->value.id], v);
+        dl_value *dv = active[v->value.id] ? dl_grad_of(&grad, &v->value) : NULL;
+        if (dv) dl_graph_result(g, DL_RESULT_GRAD, v->name, dv, v);
     }
     return true;
 }

@@ -5,15 +5,26 @@
 #include "ir/builder.h"
 #include "passes/pass.h"
 
+/* The gradient of a slice of a value along an axis: elements start to stop - 1. */
+typedef struct {
+    const char *axis; /* interned */
+    int64_t start, stop;
+    int given; /* its number among the value's pieces */
+    dl_value *v;
+} dl_grad_piece;
+typedef DL_ARRAY(dl_grad_piece) dl_grad_pieces;
+
 /* The input of a rule: the forward node, the gradient of its result, and the table of gradients.
  * A rule may give a gradient with more axes than the operand has; dl_grad_give sums over the
  * axes that an implicit broadcast added. */
 typedef struct {
     dl_builder *b;
     const dl_node *node;
-    dl_value *dy;       /* of the type of node->out[0] */
-    const bool *active; /* by value id: depends on a parameter, so its gradient is wanted */
-    dl_value **grads;   /* by value id: sum of the contributions so far, or NULL */
+    dl_value *dy;           /* of the type of node->out[0] */
+    const bool *active;     /* by value id: depends on a parameter, so its gradient is wanted */
+    dl_value **grads;       /* by value id: sum of the contributions so far, or NULL */
+    dl_grad_pieces *pieces; /* by value id: gradients of its slices, not in `grads` yet */
+    dl_arena *arena;        /* scratch memory */
     dl_error *err;
 } dl_grad;
 
@@ -24,6 +35,11 @@ void dl_grad_give(dl_grad *g, int operand, dl_value *contribution);
 /* The same for a value that is read through views of the operands; its node is before this node,
  * too. */
 void dl_grad_give_to(dl_grad *g, const dl_value *v, dl_value *contribution);
+
+/* Adds dy, the gradient of a slice of the operand that begins at `start`. */
+void dl_grad_give_slice(dl_grad *g, int operand, const char *axis, int64_t start);
+/* The gradient of v after all of its readers have given theirs, or NULL. */
+dl_value *dl_grad_of(dl_grad *g, const dl_value *v);
 
 /* The sum of v over n of its axes. Factors that are constant along all of these axes are
  * multiplied after the sum. */

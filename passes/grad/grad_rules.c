@@ -201,12 +201,8 @@ static int64_t size_of(const dl_value *v, const char *axis) {
     return v->type.axis[dl_type_axis(&v->type, axis)].size;
 }
 void dl_grad_slice(dl_grad *g) {
-    const char *axis = dl_node_name(g->node, DL_ATTR_axis);
-    int64_t lo = dl_node_int(g->node, DL_ATTR_start);
-    int64_t hi = size_of(operand(g, 0), axis) - dl_node_int(g->node, DL_ATTR_stop);
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_ints(DL_ATTR_pad_lo, 1, &lo),
-                    dl_attr_ints(DL_ATTR_pad_hi, 1, &hi)};
-    dl_grad_give(g, 0, dl_build(g->b, DL_OP_pad, 1, &g->dy, 3, at));
+    dl_grad_give_slice(g, 0, dl_node_name(g->node, DL_ATTR_axis),
+                       dl_node_int(g->node, DL_ATTR_start));
 }
 void dl_grad_pad(dl_grad *g) {
     const char *axis = dl_node_name(g->node, DL_ATTR_axis);

@@ -3,6 +3,7 @@
  * maximum, variance is that of deviations from the mean. */
 #include <math.h>
 
+#include "passes/core/wide_cat.h"
 #include "passes/lower/lower.h"
 
 static dl_value *add(dl_builder *b, dl_value *x, dl_value *y) {
@@ -82,6 +83,12 @@ dl_value *dl_lower_clamp(dl_builder *b, const dl_node *n) {
     }
     if (!inside) return dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, n->out[0].type);
     return dl_build3(b, DL_OP_select, inside, x, moved);
+}
+
+/* A concatenation of many parts, in steps. */
+dl_value *dl_lower_cat(dl_builder *b, const dl_node *n) {
+    if (!dl_cat_is_wide(n->nin)) return NULL;
+    return dl_build_wide_cat(b, n->nin, n->in, dl_node_name(n, DL_ATTR_axis));
 }
 
 static dl_value *part(dl_builder *b, dl_value *v, const char *axis, int64_t start, int64_t stop) {

@@ -101,6 +101,7 @@ static const struct {
     {"huber_loss", "huber_loss(h, z, delta=2.0, reduction=\"none\")", LISTED},
     {"relative_l2_loss", "relative_l2_loss(h, z, over=C, reduction=\"none\")", LISTED},
     {"cat", "cat(h, z, over=C)", HALF},
+    {"einsum", "einsum(\"nchw,mchw->nm\", h, z)", HALF},
     {"gather", "gather(h, k, over=C)", HALF},
     {"pad", "pad(h, [1, 1], over=[H, W])", HALF},
     {"roll", "roll(h, 1, over=H)", HALF},
