@@ -197,7 +197,7 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
         dl_layer layer = {.name = f->name, .call = c};
         return dl_val_layer(E, layer, step, e->span);
     }
-    return dl_builtin_run(c);
+    return f->formula ? dl_apply_formula(c) : dl_builtin_run(c);
 }
 
 dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step,

@@ -12,7 +12,9 @@ static double rsqrt(double x) { return 1 / sqrt(x); }
 static double gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2))); }
 
 static const dl_builtin table[] = {
-#define BUILTIN(name, makes, op, fold, apply, ...) {name, makes, op, fold, {__VA_ARGS__}},
+#define BUILTIN(name, makes, op, fold, apply, ...)                                                 \
+    {name, makes, op, fold, NULL, false, {__VA_ARGS__}},
+#define FORMULA(name, wide, text, ...) {name, NULL, NO_OP, NULL, text, wide, {__VA_ARGS__}},
 #include "frontends/dl/builtins.def"
 };
 

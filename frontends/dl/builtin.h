@@ -12,7 +12,7 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
 dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step,
                            const dl_ast *as);
 
-/* builtin_rules.c: applies the layer or function that the call names. */
+/* builtin_rules.c: applies the layer or function that the call names; it has no formula. */
 dl_val dl_builtin_run(dl_call *c);
 
 /* layers.c */
@@ -21,6 +21,8 @@ dl_val dl_layer_conv_transpose(dl_call *c);
 dl_val dl_layer_linear(dl_call *c);
 dl_val dl_layer_batch_norm(dl_call *c);
 dl_val dl_layer_layer_norm(dl_call *c);
+dl_val dl_layer_rms_norm(dl_call *c);
+dl_val dl_layer_prelu(dl_call *c);
 dl_val dl_layer_group_norm(dl_call *c);
 dl_val dl_layer_instance_norm(dl_call *c);
 dl_val dl_layer_dropout(dl_call *c);
@@ -43,6 +45,8 @@ dl_val dl_fn_bce_with_logits(dl_call *c);
 dl_val dl_fn_cross_entropy(dl_call *c);
 /* rearrange.c */
 dl_val dl_fn_rearrange(dl_call *c);
+/* formula.c: the value of c->what->formula. */
+dl_val dl_apply_formula(dl_call *c);
 /* einsum.c */
 dl_val dl_fn_einsum(dl_call *c);
 /* literals.c */

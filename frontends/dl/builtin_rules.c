@@ -4,6 +4,7 @@
 
 static dl_val (*const rules[])(dl_call *c) = {
 #define BUILTIN(name, makes, op, fold, apply, ...) apply,
+#define FORMULA(name, wide, text, ...)             NULL,
 #include "frontends/dl/builtins.def"
 };
 

@@ -339,6 +339,8 @@ typedef struct {
     const char *makes; /* "weight", "weight bias"... when it makes parameters; else NULL */
     dl_op op;          /* the op that it builds, if it is a single one */
     double (*fold)(double);
+    const char *formula; /* the expression that defines it, in this language; or NULL */
+    bool wide;           /* a formula that mixed precision computes in f32 */
     dl_param_spec params[DL_MAX_PARAMS];
 } dl_builtin;
 

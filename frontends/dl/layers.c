@@ -282,6 +282,51 @@ dl_val dl_layer_layer_norm(dl_call *c) {
     return y.kind == DL_V_TENSOR ? with_axis_at(c, y, last, at) : y;
 }
 
+/* x / sqrt(mean(x^2) + eps) along an axis, times a weight (Zhang and Sennrich 2019). Squares and
+ * their mean are f32 in mixed precision, and so is the result, as layer_norm's is. */
+dl_val dl_layer_rms_norm(dl_call *c) {
+    dl_val x = c->arg[0];
+    int n = 1;
+    const char *names[DL_MAX_RANK];
+    if (!dl_call_float(c, &x)) return dl_poison();
+    int last = x.t->type.rank - 1;
+    if (c->arg[2].kind != DL_V_NONE) {
+        if (!dl_call_axes_of(c, 2, x, &n, names)) return dl_poison();
+    } else if (last < 0 || !*(names[0] = x.t->type.axis[last].name))
+        return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
+                      "rms_norm works along the last axis, but its input is %s",
+                      dl_type_text(&x.t->type));
+    x = dl_tensor_pin(c->E, c->where, x);
+    dl_val w = norm_param(c, "weight", x.t->type.axis[dl_type_axis(&x.t->type, names[0])], 1);
+    dl_val mean =
+        dl_tensor_reduce(c->E, c->where, DL_OP_mean, dl_tensor_square(c->E, c->where, x), 1, names);
+    dl_val eps = dl_val_float(dl_val_number(c->arg[1]), c->where);
+    dl_val root = dl_call_elem(c, DL_OP_rsqrt, dl_call_elem(c, DL_OP_add, mean, eps),
+                               (dl_val){.kind = DL_V_NONE});
+    return dl_call_elem(c, DL_OP_mul, dl_call_elem(c, DL_OP_mul, x, root), w);
+}
+
+/* x where it is positive, else x times a weight: one, or one an entry of an axis (He et al.
+ * 2015). */
+dl_val dl_layer_prelu(dl_call *c) {
+    dl_val x = c->arg[0];
+    int n;
+    const char *names[DL_MAX_RANK];
+    if (!dl_call_float(c, &x)) return dl_poison();
+    dl_type t = dl_scalar(param_type(x));
+    if (c->arg[1].kind != DL_V_NONE) {
+        if (!dl_call_axes_of(c, 1, x, &n, names)) return dl_poison();
+        dl_axis axis = x.t->type.axis[dl_type_axis(&x.t->type, names[0])];
+        dl_type_push(&t, axis.name, axis.size);
+    } else
+        dl_type_push(&t, dl_intern(""), 1);
+    dl_init init = {DL_INIT_CONST, dl_val_number(c->arg[2]), 0};
+    dl_val w = dl_make_param(c, "weight", t, init, 1, 1);
+    dl_val zero = dl_val_float(0, c->where), below = dl_call_elem(c, DL_OP_mul, x, w);
+    dl_val positive = dl_call_elem(c, DL_OP_gt, x, zero);
+    return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, (dl_val[]){positive, x, below}, 0, NULL);
+}
+
 /* Checks a group with a single value. PyTorch refuses an instance norm of one value, but a group
  * norm only of a single sample. False: reported. */
 static bool check_values(dl_call *c, const dl_type *t) {

@@ -19,8 +19,8 @@ static void print_functions(void) {
     for (int i = 0; i < dl_builtin_count(); i++) {
         const dl_builtin *f = dl_builtin_at(i);
         put("function"), put(f->name), put(f->makes);
-        put(f->op == DL_OP_const ? "" : dl_ops[f->op].name);
-        put(f->op == DL_OP_const ? "" : categories[dl_ops[f->op].amp]);
+        put(f->formula ? f->formula : f->op == DL_OP_const ? "" : dl_ops[f->op].name);
+        put(f->op != DL_OP_const ? categories[dl_ops[f->op].amp] : f->wide ? "float32" : "");
         for (int p = 0; p < DL_MAX_PARAMS && f->params[p].name; p++)
             put(f->params[p].name), put(f->params[p].otherwise);
         end();

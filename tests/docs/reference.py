@@ -6,6 +6,7 @@
 A page's text is pages(text, tables): all its tables anew. No line is longer than 120 characters.
 """
 import functools
+import itertools
 import pathlib
 import re
 import subprocess
@@ -89,7 +90,7 @@ class Tables(interfaces.Interfaces):
         for line in (ROOT / "frontends/dl/builtins.def").read_text().split("\n"):
             heading = re.fullmatch(r"/\* (.*) \*/", line)
             group = heading[1].replace(" ", "-") if heading else group
-            named = re.match(r'(?:BUILTIN|ELEM|REDUCE)\("(\w+)"', line)
+            named = re.match(r'(?:BUILTIN|ELEM|REDUCE|FORMULA)\("(\w+)"', line)
             if named:
                 groups[named[1]] = group
         rows = [("call", "makes", "op", "mixed precision")]
@@ -99,8 +100,10 @@ class Tables(interfaces.Interfaces):
             pairs = zip(parameters[::2], parameters[1::2])
             call = ", ".join(p if not d or "=" in p else f"{p}={d}" for p, d in pairs)
             shown = f"`{op}`" if op and op != name else op and "the same"
-            first, *more = textwrap.wrap(f"{name}({call})", 64, break_long_words=False)
-            rows += [(f"`{first}`", makes, shown, category)] + [(f"`{line}`", "", "", "") for line in more]
+            calls = textwrap.wrap(f"{name}({call})", 64 if len(shown) < 24 else 40, break_long_words=False)
+            formula = [f"`{line}`" for line in textwrap.wrap(shown.strip("`"), 60)] if shown.startswith("`") else [shown]
+            for i, (line, means) in enumerate(itertools.zip_longest(calls, formula, fillvalue="")):
+                rows.append((line and f"`{line}`", "" if i else makes, means, "" if i else category))
         yield from table(rows)
 
     def diagnostics(self):

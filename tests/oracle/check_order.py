@@ -83,17 +83,9 @@ case('cross_entropy(x, softmax(z, over=B), over=B, reduction="none")',
      lambda t: F.cross_entropy(t["x"], torch.softmax(t["z"], 1), reduction="none"), "NHW")
 # gather: the numbers' axes come first, in their order, then those of x that the numbers lack
 case("gather(x, j, over=B)", lambda t: torch.gather(t["x"], 1, t["j"][:, None, :, None].expand(-1, 1, -1, t["x"].shape[3]))[:, 0], "HNW")
-# what the diagnostics advise for functions of PyTorch that are not there (frontends/dl/hints.def), as they say it
+# what a diagnostic advises for a function of PyTorch that is not there (frontends/dl/hints.def), as it says it
 hints = dict(re.findall(r'HINT\(CALL, "(\w+)", "(.*)"\)', (ROOT / "frontends/dl/hints.def").read_text()))
-for name, f in {"selu": F.selu, "hardsigmoid": F.hardsigmoid, "hardtanh": F.hardtanh, "softsign": F.softsign, "tanhshrink": F.tanhshrink,
-                "softshrink": F.softshrink, "hardshrink": F.hardshrink, "ceil": torch.ceil, "trunc": torch.trunc, "frac": torch.frac,
-                "reciprocal": torch.reciprocal, "sinh": torch.sinh, "cosh": torch.cosh, "tan": torch.tan, "erfc": torch.erfc, "exp2": torch.exp2,
-                "sinc": torch.sinc, "mish": F.mish, "logsigmoid": F.logsigmoid, "relu6": F.relu6, "hardswish": F.hardswish}.items():
-    case(hints[name].replace(", where alpha is 1", ""), lambda t, f=f: f(t["x"]))
-rounded = hints["round"].split("then ")[1]  # of halves, all of whose neighbours are even and odd
-rounded = re.sub(r"\bf\b", "floor(x)", rounded)
-case(re.sub(r"\bx\b", "(floor(x * 4) / 2)", rounded) + " + 0 * x", lambda t: torch.round(torch.floor(t["x"] * 4) / 2))
-case(hints["prelu"].split("then ")[1].replace("a *", "stop_gradient(abs(s)) *"), lambda t: F.relu(t["x"]) + abs(t["s"]).detach() * torch.clamp(t["x"], max=0))
+case(hints["erfc"], lambda t: torch.erfc(t["x"]))
 case("cat(x, x, over=N)[N=:x.N]", lambda t: t["x"])
 
 

@@ -1,0 +1,98 @@
+"""check_functions.py BUILD: functions that builtins.def defines by a formula, rms_norm and prelu, next to PyTorch in float64:
+values by position and gradients, at kinks and far from 0, also where a model has modules and functions of its own that
+bear the names of functions in a formula.
+"""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+from oracle_tools import ROOT, Workplace, check, finish, load_tensors, relative, save_tensors, torch
+
+F = torch.nn.functional
+place = Workplace(sys.argv[1])
+torch.manual_seed(3)
+edges = torch.tensor([-40.0, -20.0, -3.1, -3.0, -2.9, -1.0, -0.5, -0.3, -1e-3, 0.2, 0.5, 0.7, 1.0, 2.9, 3.0, 3.1, 6.0, 19.0])
+tensors = {"x": torch.cat([edges, torch.randn(22) * 2]).view(5, 8), "y": torch.randn(5, 8), "p": torch.rand(5, 8) + 0.1, "u": torch.rand(5, 8) * 1.8 - 0.9,
+           "halves": torch.arange(40).view(5, 8) / 4 - 5, "w": torch.rand(5, 8)}
+cases = []  # (name, text, value)
+
+
+def case(text, value):
+    cases.append((re.match(r"\w+", text)[0], text, value))
+
+
+same = {"mish": F.mish, "selu": F.selu, "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish, "hardtanh": F.hardtanh, "relu6": F.relu6,
+        "softsign": F.softsign, "tanhshrink": F.tanhshrink, "softshrink": F.softshrink, "hardshrink": F.hardshrink, "logsigmoid": F.logsigmoid,
+        "celu": F.celu, "ceil": torch.ceil, "trunc": torch.trunc, "frac": torch.frac, "sinc": torch.sinc, "exp2": torch.exp2, "reciprocal": torch.reciprocal}
+for name, f in same.items():
+    case(f"{name}(x)", lambda t, f=f: f(t["x"]))
+for name, f in {"tan": torch.tan, "sinh": torch.sinh, "cosh": torch.cosh}.items():
+    case(f"{name}(y)", lambda t, f=f: f(t["y"]))
+case("sinh(0.001 * y)", lambda t: torch.sinh(0.001 * t["y"]))  # all digits near 0
+case("atanh(u)", lambda t: torch.atanh(t["u"]))
+case("log2(p)", lambda t: torch.log2(t["p"]))
+case("log10(p)", lambda t: torch.log10(t["p"]))
+case("round(halves)", lambda t: torch.round(t["halves"]))
+case("round(x)", lambda t: torch.round(t["x"]))
+case("celu(x, alpha=0.5)", lambda t: F.celu(t["x"], 0.5))
+case("hardtanh(x, min=-2, max=0.3)", lambda t: F.hardtanh(t["x"], -2, 0.3))
+case("softshrink(x, bound=0.8)", lambda t: F.softshrink(t["x"], 0.8))
+case("hardshrink(x, bound=0.8)", lambda t: F.hardshrink(t["x"], 0.8))
+case("lerp(x, y, w)", lambda t: torch.lerp(t["x"], t["y"], t["w"]))
+case("lerp(x, 2, 0.25)", lambda t: t["x"] + 0.25 * (2 - t["x"]))
+case("softmin(x, over=E)", lambda t: F.softmin(t["x"], 1))
+case("glu(x, over=E)", lambda t: F.glu(t["x"], 1))
+case("glu(x[T=:4], over=T)", lambda t: F.glu(t["x"][:4], 0))
+case("geglu(x, over=E)", lambda t: t["x"][:, :4] * F.gelu(t["x"][:, 4:]))
+case("swiglu(x, over=E)", lambda t: F.silu(t["x"][:, :4]) * t["x"][:, 4:])
+for over, dims in (("E", 1), ("T", 0), ("[T, E]", (0, 1))):
+    case(f"logsumexp(x, over={over})", lambda t, d=dims: torch.logsumexp(t["x"], d))
+    case(f"normalize(x, over={over})", lambda t, d=dims: t["x"] / torch.linalg.vector_norm(t["x"], dim=d, keepdim=True).clamp(min=1e-12))
+    case(f"cosine_similarity(x, y, over={over})", lambda t, d=dims: (t["x"] * t["y"]).sum(d) / (torch.linalg.vector_norm(t["x"], dim=d) * torch.linalg.vector_norm(t["y"], dim=d)))
+case("logsumexp(60 * x)", lambda t: torch.logsumexp(60 * t["x"], (0, 1)))  # exp alone would overflow
+case("isnan(log(y)) * x", lambda t: torch.isnan(torch.log(t["y"])) * t["x"])
+case("isfinite(log(halves * halves)) * x", lambda t: torch.isfinite(torch.log(t["halves"]**2)) * t["x"])
+rms = lambda x, w, d, eps: x * torch.rsqrt((x * x).mean(d, keepdim=True) + eps) * w
+case("rms_norm(x) @n", lambda t: rms(t["x"], t["n.weight"], 1, 1e-6))
+case("rms_norm(x, eps=0.1, over=T) @m", lambda t: rms(t["x"], t["m.weight"][:, None], 0, 0.1))
+case("prelu(x) @a", lambda t: F.prelu(t["x"], t["a.weight"]))
+case("prelu(x, over=E) @b", lambda t: F.prelu(t["x"], t["b.weight"]))
+layers = {"n.weight": torch.rand(8) + 0.5, "m.weight": torch.rand(5) + 0.5, "a.weight": torch.rand(1), "b.weight": torch.rand(8)}
+
+source = (ROOT / "frontends/dl/builtins.def").read_text()
+formulas = set(re.findall(r'^FORMULA\("(\w+)"', source, re.M))
+check(formulas and formulas <= {name for name, _, _ in cases}, f"every formula has a case: {sorted(formulas - {n for n, _, _ in cases})}")
+
+double = {n: t.double().requires_grad_() for n, t in {**tensors, **layers}.items()}
+values = [value(double) for _, _, value in cases]
+weights = {f"g{i}": torch.randn(v.shape) for i, v in enumerate(values)}
+out = ["module softplus()(x): return 0.0 * x", "model Functions():", "    input v: f32[N, Y=1]", "    tanh(x) = 0.0 * x", "    abs(x) = 0.0 * x"]
+out += [f"    param {n}: [T=5, E=8] ~ normal(0, 1)" for n in tensors]
+out += ["    output v", "    loss = sum(v) * 0.0"]
+for i, (_, text, _) in enumerate(cases):
+    by_position = [f"P{k}={size}" for k, size in enumerate(values[i].shape)]
+    out.append(f"    param g{i}: [{', '.join(by_position)}] ~ normal(0, 1)")
+    named = f" as [{', '.join(p[:2] for p in by_position)}]" if by_position else ""
+    out.append(f"    c{i} = {text}")
+    out.append(f"    loss += sum(g{i} * (c{i}{named}))")
+path = place / "functions.dl"
+path.write_text("\n".join(out) + "\n")
+save_tensors(place / "w.safetensors", {**tensors, **layers, **weights})
+save_tensors(place / "b.safetensors", {"v.0": torch.ones(2, 1)})
+place.run("dlrun", path, "--local_batch_size=2", f"--expdir={place / 'run'}", f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd",
+          f"--replay={place / 'b.safetensors'}", f"--save_grads={place / 'g.safetensors'}")
+got = load_tensors(place / "g.safetensors")
+loss = 0
+for i, (_, text, _) in enumerate(cases):
+    off = relative(got[f"g{i}"].double(), values[i].detach().double())  # the gradient of its weight is the value itself
+    check(off < 2e-6, f"{text}: the values are {off:.2g} off")  # tan and exp2 of float32 arguments: some ulps
+    loss = loss + (weights[f"g{i}"].double() * values[i]).sum()
+loss.backward()
+for n in {**tensors, **layers}:
+    if n == "halves":  # it is rounded and compared only
+        check(n not in got and not (double[n].grad != 0).any(), "halves have no gradient")
+        continue
+    off = relative(got[n].double(), double[n].grad)
+    check(off < 1e-5, f"gradient of {n}: {off:.2g} off")
+finish()
