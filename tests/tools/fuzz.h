@@ -54,7 +54,7 @@ void fuzz_write_out_attention(dl_graph *g, dl_arena *arena);
  * own; when that dies, each half is tried again. */
 void fuzz_try(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *verdicts);
 
-/* Parses each source of a CPU's plan, which has no code yet, with that target's flags. False: err
+/* Parses the sources of a plan, which has no code yet, with that target's flags. False: err
  * (DL_RESOURCE, with what the compiler said). */
 bool fuzz_check_sources(dl_arena *arena, const dl_plan *p, const dl_target *t, dl_error *err);
 

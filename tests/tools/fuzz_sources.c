@@ -7,11 +7,10 @@
 #include "compiler/jit/jit_cc.h"
 #include "compiler/jit/process.h"
 #include "compiler/target/backend.h"
+#include "ir/base/dirs.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "tests/tools/fuzz.h"
-
-enum { AT_ONCE = 2 };
 
 static const char *const plus_flags[] = {"-std=gnu++17", "-w", NULL};
 static const dl_jit_language plus = {.name = "C++",
@@ -22,16 +21,27 @@ static const dl_jit_language plus = {.name = "C++",
                                      .include_path = "CPLUS_INCLUDE_PATH",
                                      .flags = plus_flags};
 
-/* Where source i, and what the compiler says of it, lie in the folder. */
-static const char *file_of(dl_arena *arena, const char *dir, int i, const char *suffix) {
-    return dl_format(arena, "%s/%d.%s", dir, i, suffix);
+/* How much of their beginnings the sources of a device have in common: all in front of the unnamed
+ * namespace. Beyond it are overloads, which a namespace around half of them would hide. */
+static size_t common_head(const dl_plan *p) {
+    static const char opens[] = "\nnamespace {\n";
+    const char *first = p->objects.at[0].source, *end = strstr(first, opens);
+    size_t n = end ? (size_t)(end - first) + strlen(opens) : 0;
+    for (int i = 1; i < p->objects.n; i++)
+        if (strncmp(first, p->objects.at[i].source, n)) return 0; /* which no compiler takes */
+    return n;
 }
 
-static bool write_source(dl_arena *arena, const char *file, const char *source, bool device,
-                         dl_error *err) {
-    /* it stands in a namespace, which what lists the kernels would close */
-    const char *whole = device ? dl_format(arena, "%s} /* namespace */\n", source) : source;
-    return dl_write_file(file, whole, strlen(whole), err);
+/* All sources of a device as one: what each begins with, half of its text, once, and the rest of
+ * each in a namespace of its own. They stand in a namespace, which what lists the kernels would
+ * close. */
+static void join_sources(dl_buf *text, const dl_plan *p) {
+    const size_t head = common_head(p);
+    dl_putn(text, p->objects.at[0].source, head);
+    for (int i = 0; i < p->objects.n; i++)
+        dl_putf(text, "namespace source%d {\n%s} /* namespace */\n", i,
+                p->objects.at[i].source + head);
+    dl_puts(text, "} /* namespace */\n");
 }
 
 static dl_command parse_command(dl_arena *arena, const char *cc, const dl_jit_language *in,
@@ -45,24 +55,36 @@ static dl_command parse_command(dl_arena *arena, const char *cc, const dl_jit_la
     return (dl_command){.argv = (char *const *)(uintptr_t)argv, .log = log};
 }
 
+/* Files to parse in `dir`: each source, or one of all those of a device. */
+static int write_files(dl_arena *arena, const char *dir, const dl_plan *p, const char *suffix,
+                       bool device, const char **files, dl_error *err) {
+    int n = device && p->objects.n ? 1 : p->objects.n;
+    dl_buf joined = {0};
+    if (device && n) join_sources(&joined, p);
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        const char *text = device ? joined.at : p->objects.at[i].source;
+        files[i] = dl_format(arena, "%s/%d.%s", dir, i, suffix);
+        ok = dl_write_file(files[i], text, strlen(text), err);
+    }
+    dl_buf_free(&joined);
+    return ok ? n : -1;
+}
+
 bool fuzz_check_sources(dl_arena *arena, const dl_plan *p, const dl_target *t, dl_error *err) {
     bool device = t->backend != &dl_backend_cpu;
     const dl_jit_language *in = device ? &plus : &dl_jit_c;
-    int n = p->objects.n;
     dl_jit_cc cc;
     char dir[] = "/tmp/dl_syntax_XXXXXX";
     if (!dl_jit_find(arena, in, t, &cc, err)) return false;
     if (!mkdtemp(dir)) return dl_fail_errno(err, DL_IO, "cannot write in /tmp");
-    dl_command *commands = DL_NEWS(arena, dl_command, n + 1);
-    bool ok = true;
-    for (int i = 0; i < n && ok; i++) {
-        const char *file = file_of(arena, dir, i, in->suffix);
-        commands[i] = parse_command(arena, cc.path, in, t, file, file_of(arena, dir, i, "log"));
-        ok = write_source(arena, file, p->objects.at[i].source, device, err);
-    }
-    for (int i = 0; i < n && ok; i += AT_ONCE)
-        ok = dl_run_all(n - i < AT_ONCE ? n - i : AT_ONCE, commands + i, dir, INFINITY, NULL,
-                        err) == 0;
+    const char **files = DL_NEWS(arena, const char *, p->objects.n + 1);
+    dl_command *commands = DL_NEWS(arena, dl_command, p->objects.n + 1);
+    int n = write_files(arena, dir, p, in->suffix, device, files, err);
+    for (int i = 0; i < n; i++)
+        commands[i] =
+            parse_command(arena, cc.path, in, t, files[i], dl_format(arena, "%s.log", files[i]));
+    bool ok = n == 0 || (n > 0 && dl_run_all(n, commands, dir, INFINITY, NULL, err) == 0);
     for (int i = 0; i < n && ok; i++) {
         if (!commands[i].status) continue;
         dl_error ignored = {0};
@@ -70,10 +92,6 @@ bool fuzz_check_sources(dl_arena *arena, const dl_plan *p, const dl_target *t, d
         ok = dl_fail(err, DL_RESOURCE, "the %s compiler refuses a kernel of %s: %.300s", in->name,
                      t->name, log ? log : "");
     }
-    for (int i = 0; i < n; i++) {
-        unlink(file_of(arena, dir, i, in->suffix));
-        unlink(file_of(arena, dir, i, "log"));
-    }
-    rmdir(dir);
-    return ok;
+    dl_error ignored = {0};
+    return dl_remove_tree(dir, &ignored), ok;
 }
