@@ -12,6 +12,7 @@
 #include "ir/interp/interp.h"
 #include "ir/kernel/tensor_map.h"
 #include "runtime/base/convert.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 
 typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid,
@@ -132,45 +133,51 @@ static bool emit_graph(const char *what, const dl_graph *g, const dl_target *t, 
     return ok;
 }
 
-/* Runs what emit_graph wrote; r->in knows the graph's variables. */
-static void run_graph(run *r, dl_arena *arena, const dl_graph *g, const dl_target *t,
-                      const dl_buf *text, const dl_emitted *code, const dl_emitted *needs) {
+/* An object of what emit_graph wrote, maybe for several graphs; NULL: it is no such one. */
+static void *open_text(const char *what, dl_arena *arena, const dl_target *t, const dl_buf *text,
+                       const dl_emitted *needs) {
     dl_error err = {0};
     dl_buf whole = {0};
     dl_cuda_open(&whole, t, needs);
     dl_putn(&whole, text->at, text->n);
     dl_plan_object object = {.source = whole.at};
     int compiled = 0;
+    void *library = NULL;
     bool ok = dl_cuda_emulate(arena, 1, &object, NULL, &compiled, &err);
-    CHECK(ok, "%s: %s", r->what, err.message);
+    CHECK(ok, "%s: %s", what, err.message);
     if (ok) {
         char path[] = "/tmp/dl_tiles_XXXXXX";
         int fd = mkstemp(path);
         CHECK(fd >= 0 && write(fd, object.image, object.bytes) == (ssize_t)object.bytes, "%s",
               path);
         close(fd);
-        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         CHECK(library, "%s", dlerror());
         unlink(path);
-        *(void **)&r->launch = dlsym(library, "dl_emulated_launch");
-        for (int i = 0; i < g->nodes.n; i++)
-            if (has_contraction(g->nodes.at[i]))
-                check_node(r, g->nodes.at[i], &code[i]);
-            else
-                CHECK(dl_interp_node(r->in, g->nodes.at[i], &err), "%s", err.message);
-        dlclose(library);
     }
     dl_buf_free(&whole);
+    return library;
 }
 
-/* The emulated device, and a cache of our own in `dir`; NULL, and says so, where there is no such
+/* Runs a graph of an object; r->in knows its variables. */
+static void run_graph(run *r, void *library, const dl_graph *g, const dl_emitted *code) {
+    dl_error err = {0};
+    *(void **)&r->launch = dlsym(library, "dl_emulated_launch");
+    for (int i = 0; i < g->nodes.n; i++)
+        if (has_contraction(g->nodes.at[i]))
+            check_node(r, g->nodes.at[i], &code[i]);
+        else
+            CHECK(dl_interp_node(r->in, g->nodes.at[i], &err), "%s", err.message);
+}
+
+/* The emulated device, and a cache (tests/cache.h); NULL, and says so, where there is no such
  * target. */
 static const dl_target *begin(char *dir) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
     if (!t)
         dl_test_skip("%s", err.message);
-    else if (!mkdtemp(dir) || setenv("DLR_CACHE_DIR", dir, 1))
+    else if (!test_cache(dir))
         abort();
     return t;
 }

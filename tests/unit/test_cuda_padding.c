@@ -173,8 +173,9 @@ static void test_case(const padding_case *c, const dl_target *t) {
             draw(&v->type, &random, strcmp(g->vars.at[i]->name, c->odd ? "b" : "a") == 0,
                  dl_interp_data(r.in, v));
         }
-        if (emit_graph(c->what, g, t, c->variant, &kernels, code, &needs))
-            run_graph(&r, arena, g, t, &kernels, code, &needs);
+        bool emits = emit_graph(c->what, g, t, c->variant, &kernels, code, &needs);
+        void *library = emits ? open_text(c->what, arena, t, &kernels, &needs) : NULL;
+        if (library) run_graph(&r, library, g, code), dlclose(library);
         CHECK(kernels.at && strstr(kernels.at, c->tile), "%s: no '%s'", c->what, c->tile);
         CHECK(r.kernels == 1 && r.boxed == c->boxed && r.numbers && r.infinite + r.nans,
               "%s: %d kernels, %d boxes, of %lld numbers, %lld infinities, %lld NaN", c->what,

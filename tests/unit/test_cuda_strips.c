@@ -139,8 +139,9 @@ static bool test_shape(const shape *s, dl_dtype dtype, const dl_target *t, const
                 dl_interp_data(r.in, v)[k] =
                     dl_interp_convert(v->type.dtype, uniform(&random, -1, 1), true);
         }
-        if (emit_graph(what, g, t, NULL, &kernels, code, &needs))
-            run_graph(&r, arena, g, t, &kernels, code, &needs);
+        bool emits = emit_graph(what, g, t, NULL, &kernels, code, &needs);
+        void *library = emits ? open_text(what, arena, t, &kernels, &needs) : NULL;
+        if (library) run_graph(&r, library, g, code), dlclose(library);
         CHECK(r.kernels == 1 && r.numbers && !r.nans, "%s: %d kernels", what, r.kernels);
         patched = kernels.at && strstr(kernels.at, "CT_STRIP");
         CHECK(patched == is_patched(s), "%s: %s", what, patched ? "a patch" : "no patch");
