@@ -5,7 +5,6 @@ the library.
 
     check_library.py NAME BUILD STANDIN
 """
-import json
 import os
 import pathlib
 import re
@@ -14,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import ENV, TMP, check, finish  # noqa: E402
+from checks import ENV, TMP, check, finish, run_points  # noqa: E402
 from headers import COMPILER, FOLDERS, ROOT, SITES, compile_beside  # noqa: E402
 
 # Small enough for the emulator: two linear layers; a few convolutions.
@@ -69,8 +68,8 @@ def check_declarations(of, build):
 
 def losses(name):
     """Of validation, by whichever name the model's records have it."""
-    points = [json.loads(line) for p in pathlib.Path(TMP, "runs").rglob(f"{name}/metrics.jsonl") for line in p.read_text().splitlines()]
-    return [p[key] for p in points for key in ("Loss/valid", "val_loss") if key in p]
+    runs = pathlib.Path(TMP, "runs").rglob(f"{name}/metrics.jsonl")
+    return [p[key] for run in runs for p in run_points(run.parent) for key in ("Loss/valid", "val_loss") if key in p]
 
 
 def choices(folder, names):

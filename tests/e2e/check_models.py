@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 
-from checks import ENV, TMP, check, finish, save_file
+from checks import ENV, TMP, check, finish, run_points, save_file
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN = f"{BUILD}/cli/dlc", f"{BUILD}/cli/dlrun"
@@ -31,9 +31,7 @@ def train(name, *args):
     """A run that must succeed: its points, by tag."""
     r = run(DLRUN, *args, f"--expdir={TMP}/{name}")
     check(r.returncode == 0, f"{name} {args}: exit {r.returncode}: {r.stderr[-600:]}")
-    found = [os.path.join(d, f) for d, _, files in os.walk(f"{TMP}/{name}") for f in files if f == "metrics.jsonl"]
-    with open(found[0]) as f:
-        return [json.loads(line) for line in f], r.stderr
+    return run_points(f"{TMP}/{name}"), r.stderr
 
 
 def refused(code, pattern, *args):

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 
-from checks import ENV, SHARE, TMP, check, finish, save_file
+from checks import ENV, SHARE, TMP, check, finish, run_points, save_file
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN = f"{BUILD}/cli/dlc", f"{BUILD}/cli/dlrun"
@@ -34,8 +34,7 @@ def losses(path, *args):
     name = os.path.basename(path)
     r = run(DLRUN, path, *FEW, *args, f"--expdir={TMP}/runs_{name}")
     check(r.returncode == 0, f"{name}: exit {r.returncode}: {r.stderr[-600:]}")
-    found = [os.path.join(d, f) for d, _, files in os.walk(f"{TMP}/runs_{name}") for f in files if f == "metrics.jsonl"]
-    return [json.loads(line)["Loss/train"] for line in open(found[0])]
+    return [p["Loss/train"] for p in run_points(f"{TMP}/runs_{name}")]
 
 
 LANGUAGE = """module Block(heads)(x: [N, T, E]):

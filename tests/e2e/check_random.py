@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 
-from checks import ENV, TMP, Gate, check, finish, save_file
+from checks import ENV, TMP, Gate, check, finish, run_points, save_file
 
 ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")  # its own: what compiles, and what does not, is looked at
 
@@ -33,8 +33,7 @@ def folder(expdir):
 
 def result(expdir):
     """Losses, and the last checkpoint's weights and state, byte by byte."""
-    points = [json.loads(line) for line in open(f"{folder(expdir)}/metrics.jsonl")]
-    found = [{k: v for k, v in p.items() if k not in ("Avg iters per sec", "Data wait time")} for p in points]
+    found = [{k: v for k, v in p.items() if k not in ("Avg iters per sec", "Data wait time")} for p in run_points(folder(expdir))]
     for part in ("model", "optimizer"):
         with open(f"{folder(expdir)}/checkpoints/last/{part}.safetensors", "rb") as f:
             found.append(f.read())

@@ -7,7 +7,6 @@ The model's metrics are means of what it was fed, so that a run's points say whi
 The reference is written after the description of system D's loader (samples of a year from the first file, pairs by dt).
 """
 import glob
-import json
 import os
 import re
 import shutil
@@ -15,7 +14,7 @@ import signal
 import subprocess
 import sys
 
-from checks import ENV, TMP, check, finish
+from checks import ENV, TMP, check, finish, run_points
 
 try:
     import h5py
@@ -86,10 +85,7 @@ def run(*args):
 
 
 def points(name):
-    found = glob.glob(f"{TMP}/{name}/**/metrics.jsonl", recursive=True)
-    keep = lambda p: {k: v for k, v in p.items() if "per sec" not in k and "time" not in k}
-    with open(found[0]) as f:
-        return [keep(json.loads(line)) for line in f]
+    return [{k: v for k, v in p.items() if "per sec" not in k and "time" not in k} for p in run_points(f"{TMP}/{name}")]
 
 
 def weights(name):

@@ -5,7 +5,6 @@ has killed. So is a rank that reads them: the run is begun with a checkpoint tha
 
     check_crashes.py BUILD SHIM EVERY     every EVERY-th k, another residue for each rank; by the first MPI that is there
 """
-import json
 import os
 import pathlib
 import re
@@ -18,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 import shards  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import check, finish  # noqa: E402
+from checks import check, finish, run_points  # noqa: E402
 from check_phases import MODEL  # noqa: E402
 
 RUN = ["--limit_nsamples=8", "--limit_nsamples_val=4", "--num_iters=8", "--sharded_checkpoints", "--zero=1", "--resume"]
@@ -54,7 +53,7 @@ def main(build, shim, every):
 
     def result(name):
         points = [{k: p.get(k) for k in ("epoch", "iteration", "Loss/train", "Loss/valid", "Learning Rate")}
-                  for p in map(json.loads, (place(name) / "metrics.jsonl").read_text().splitlines())]
+                  for p in run_points(place(name))]
         return points, shards.tensors(place(name) / "checkpoints/last")
 
     status, text = run("begun", f"--stop_after={BEFORE}")

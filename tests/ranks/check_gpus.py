@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from check_training import BOUND, SHAPES, STEPS, VIT as MODEL, read_tensors, worst_gradient, write_batches  # noqa: E402
-from checks import check, finish  # noqa: E402
+from checks import check, finish, run_points  # noqa: E402
 
 TIMEOUT = 8  # seconds: on a busy machine a rank may wait for another's plan as long
 VIT = [*MODEL, "--tf32=false"]
@@ -106,7 +106,7 @@ def main(build):
     run = ["--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--device=cuda:emulated"]
 
     def valid(name):
-        points = [json.loads(line) for p in (folder / name).rglob("metrics.jsonl") for line in p.read_text().splitlines()]
+        points = run_points(folder / name)
         return points[-1].get("Loss/valid") if points else None
 
     done = start(2, "whole", *run, "--num_iters=12", DLR_DEBUG="driver")

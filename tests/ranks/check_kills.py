@@ -4,7 +4,6 @@ checkpoint loads and the run goes on from it, and in the end losses, weights and
 
     check_kills.py BUILD openmpi|mpich KILLS [sharded]      sharded: each rank writes its part of the checkpoints
 """
-import json
 import os
 import pathlib
 import random
@@ -18,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 import shards  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import check, finish  # noqa: E402
+from checks import check, finish, run_points  # noqa: E402
 from check_phases import MODEL, shim  # noqa: E402
 
 EPOCHS, STEPS = 60, 2  # a checkpoint behind every second step
@@ -56,7 +55,7 @@ def main(build, family, kills, *sharded):
 
     def result(name):
         points = [{k: p.get(k) for k in ("epoch", "iteration", "Loss/train", "Loss/valid", "Learning Rate")}
-                  for p in map(json.loads, (place(name) / "metrics.jsonl").read_text().splitlines())]
+                  for p in run_points(place(name))]
         return points, shards.tensors(place(name) / "checkpoints/last")
 
     status, text = run("whole")

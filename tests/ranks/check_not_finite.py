@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 from check_faults import left  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import ENV, check, finish, save_file  # noqa: E402
+from checks import check, finish, save_file  # noqa: E402
 
 HEAD = "model Root():\n    input  x: f32[N, C=6]\n    target t: f32[N, C=3]\n"
 TAIL = "    output y\n    loss = mean((y - t)**2)\n"
@@ -54,7 +54,7 @@ def main(build, family):
         done = subprocess.run([dlrun, "-n", str(ranks), f"{name}.dl", f"--replay={name}.st", f"--expdir={name}", "--global_batch_size=4",
                                "--threads=1", "--comm_timeout=20", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True,
-                              env={**mpi.environment(), "DLR_CACHE_DIR": ENV["DLR_CACHE_DIR"], "DLR_MPIRUN": mpirun, **env})
+                              env={**mpi.environment(), "DLR_MPIRUN": mpirun, **env})
         said = [line for line in done.stderr.splitlines() if "dlrun: error" in line]
         check(done.returncode == 7 and len(said) == 1 and said[0].startswith("rank 0: "), f"exit {done.returncode}: {done.stderr[-600:]}")
         for _ in range(50):

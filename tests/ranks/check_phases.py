@@ -5,7 +5,6 @@ and what the run has kept can be gone on from.
     check_phases.py BUILD openmpi|mpich [long]      long: each phase both ways; else each once
 """
 import concurrent.futures
-import json
 import pathlib
 import re
 import shutil
@@ -19,7 +18,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import Gate, check, finish  # noqa: E402
+from checks import Gate, check, finish, run_points  # noqa: E402
 from check_faults import left  # noqa: E402
 
 TIMEOUT = 3.0
@@ -66,8 +65,7 @@ def main(build, family, *long):
         return run_timed([dlrun, "-n", "2", *MODEL, f"--comm_timeout={TIMEOUT}", f"--expdir={folder}/{name}", *args], {**env, **more}, started)
 
     def losses(name):
-        points = [json.loads(line) for p in pathlib.Path(folder, name).glob("*/2GPU/00/metrics.jsonl") for line in p.read_text().splitlines()]
-        return [(p.get("iteration"), p.get("Loss/train"), p.get("Loss/valid")) for p in points]
+        return [(p.get("iteration"), p.get("Loss/train"), p.get("Loss/valid")) for p in run_points(f"{folder}/{name}")]
 
     status, lines = run("whole", "--comm_timeout=600")  # and the kernels are compiled
     check(status == 0 and len(losses("whole")) == 3, f"a run that loses nobody: {status} {lines[-3:]}")

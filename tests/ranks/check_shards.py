@@ -22,7 +22,7 @@ import mpi  # noqa: E402
 import shards  # noqa: E402
 from check_zero import VIT  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import check, finish  # noqa: E402
+from checks import check, finish, run_points  # noqa: E402
 
 NORMED = """model Net():
     input x: f32[N, C=2, H=12, W=20]
@@ -66,8 +66,7 @@ def main(build, family, *some):
         return next((folder / name).rglob("checkpoints"))
 
     def points(name):
-        lines = (place(name).parent / "metrics.jsonl").read_text().splitlines()
-        return [{k: v for k, v in json.loads(line).items() if "oss" in k or k in ("epoch", "iteration")} for line in lines]
+        return [{k: v for k, v in p.items() if "oss" in k or k in ("epoch", "iteration")} for p in run_points(place(name).parent)]
 
     def result(name):
         return points(name), shards.tensors(place(name) / "last")

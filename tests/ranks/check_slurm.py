@@ -25,7 +25,7 @@ import mpi  # noqa: E402
 import shards  # noqa: E402
 from check_launch import MODEL  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import ENV, check, finish  # noqa: E402
+from checks import check, finish  # noqa: E402
 
 PMI = {"openmpi": "pmix", "mpich": "pmi2"}
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -75,7 +75,7 @@ class Slurm:
         (self.at / "slurm.conf").write_text(CONF.format(host=host, at=self.at, user=USER,
                                                          control=free_port(), node=free_port()))
         programs = str(pathlib.Path(build).resolve() / "cli")
-        self.env = {**mpi.environment(), "DLR_CACHE_DIR": ENV["DLR_CACHE_DIR"], "SLURM_CONF": str(self.at / "slurm.conf"),
+        self.env = {**mpi.environment(), "SLURM_CONF": str(self.at / "slurm.conf"),
                     "PATH": f"{programs}:{os.environ['PATH']}"}
         at, conf = self.at, self.env["SLURM_CONF"]
         self.daemons = [self.start("munged", "--foreground", "--force", f"--key-file={at}/key", f"--socket={at}/munge.sock",

@@ -20,7 +20,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import check, finish, save_file, takes  # noqa: E402
+from checks import check, finish, run_points, save_file, takes  # noqa: E402
 
 VIT = ["models/vit.dl", "--config", "base", "--img_size=[12,20]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32", "--depth=2",
        "--num_heads=4", "--patch_size=4", "--lr=1e-3", "--lr_schedule=none", "--global_batch_size=4", "--threads=1"]
@@ -118,7 +118,7 @@ def main(build, family):
     run = ["--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--num_iters=12"]
 
     def valid(name):
-        points = [json.loads(line) for p in (folder / name).rglob("metrics.jsonl") for line in p.read_text().splitlines()]
+        points = run_points(folder / name)
         return points[-1].get("Loss/valid") if points else None
 
     for args in ([], ["--tensor_parallel=2"]):
@@ -153,7 +153,7 @@ def main(build, family):
     def rates(name, *args):
         done = start(2, name, "--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--num_iters=12", *args)
         check(done.returncode == 0, f"{name}: {done.stderr[-300:]}")
-        points = [json.loads(line) for p in (folder / name).rglob("metrics.jsonl") for line in p.read_text().splitlines()]
+        points = run_points(folder / name)
         return [p["Learning Rate"] for p in points if "Learning Rate" in p]
 
     scaled, rising = rates("linear", "--lr_scaling=linear"), rates("rising", "--lr_scaling=linear", "--lr_warmup_epochs=2", "--lr_schedule=[{start_epoch: 100, multiplier: 1}]")

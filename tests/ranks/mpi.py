@@ -1,21 +1,20 @@
 #!/usr/bin/env python3
 """Starts ranks of a program by one MPI's mpirun: mpi.py BUILD openmpi|mpich N PROGRAM ARGS...; exit 77 where it is absent."""
-import os
 import pathlib
 import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
+from checks import ENV  # noqa: E402
+
 MARKS = {"openmpi": "Open", "mpich": "HYDRA"}  # of `mpirun --version`
 
 
-os.environ.pop("LD_LIBRARY_PATH", None)  # as in tests/e2e/checks.py
-
-
 def environment():
-    """Root may start ranks, more of them than there are CPUs."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "SLURM_"))}
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+    """Root may start ranks, more of them than there are CPUs; kernels are kept where those of all tests are."""
+    env = {k: v for k, v in ENV.items() if not k.startswith(("OMPI_", "PMI", "SLURM_"))}
+    for name in ("RANK", "LOCAL_RANK"):
         env.pop(name, None)
     env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                OMPI_MCA_hwloc_base_binding_policy="none")

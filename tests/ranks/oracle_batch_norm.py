@@ -17,6 +17,7 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 import mpi  # noqa: E402
+from checks import run_points  # noqa: E402
 from oracle_tools import check, finish, load_tensors, save_tensors, skip, torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
@@ -85,7 +86,7 @@ def main(build):
     if not mpirun:
         skip("no MPI, or this build has no module for it")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-norm-"))
-    env = {**mpi.environment(), "DLR_MPIRUN": mpirun, "DLR_CACHE_DIR": str(folder / "cache")}
+    env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
     programs = pathlib.Path(build).resolve() / "cli"
     (folder / "m.dl").write_text(MODEL), (folder / "plain.dl").write_text(PLAIN)
     start, batches = initial(), []
@@ -149,7 +150,7 @@ def main(build):
     run = ["--data_loader_config=synthetic", "--limit_nsamples=64", "--limit_nsamples_val=16", "--num_iters=6", "--sync_batch_norm", "--check_replicas=2"]
 
     def weights(name):
-        points = [json.loads(line) for p in (folder / name).rglob("metrics.jsonl") for line in p.read_text().splitlines()]
+        points = run_points(folder / name)
         return points[-1].get("Loss/valid") if points else None
 
     for name, args, code in (("whole", [], 0), ("part", ["--stop_after=3"], 75), ("part", ["--resume"], 0)):

@@ -111,7 +111,7 @@ def main(build):
     if not mpirun:
         skip("no MPI, or this build has no module for it")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-means-"))
-    env = {**mpi.environment(), "DLR_MPIRUN": mpirun, "DLR_CACHE_DIR": str(folder / "cache")}
+    env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
     programs = pathlib.Path(build).resolve() / "cli"
     (folder / "m.dl").write_text(MODEL)
     torch.manual_seed(5)
