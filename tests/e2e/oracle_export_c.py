@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import checks
-from checks import ENV, TMP, check, finish, takes
+from checks import DRAW, ENV, SHARE, TMP, check, finish, takes
 
 try:
     import h5py
@@ -46,6 +46,11 @@ def run(command, status=0, says="", **more):
 
 def here(*name):
     return os.path.join(TMP, *name)
+
+
+def with_compilers(ways, cell):
+    """(compiler, way): each way by each compiler, or, of a share, by one in turn, as drawn."""
+    return [(cc, way) for i, way in enumerate(ways) for k, cc in enumerate(COMPILERS) if SHARE == 1 or k == (DRAW + cell + i) % len(COMPILERS)]
 
 
 # ---- networks with weights ----
@@ -178,10 +183,9 @@ def check_models():
             run([DLC, "export", net["path"], "-o", "c_none", "--as=c", *net["args"]], status=3, says=f"made of its target '{OF_TARGETS[name]}'")
             continue
         folder = export(net)
-        for k, cc in enumerate(COMPILERS if folder else []):
-            for i, (target, flags) in enumerate(FLAGS.items()):
-                compare(net, folder, cc, target, STRICT + ["-O2" if i else "-O3"] + flags)
-            compare(net, folder, cc, NATIVE, STRICT + ["-O3", "-march=native"])
+        ways = [(target, ["-O2" if i else "-O3", *flags]) for i, (target, flags) in enumerate(FLAGS.items())] + [(NATIVE, ["-O3", "-march=native"])]
+        for cc, (target, flags) in with_compilers(ways, number) if folder else []:
+            compare(net, folder, cc, target, STRICT + flags)
 
 
 # ---- a trained network, whose data are normalised ----
@@ -254,9 +258,8 @@ def check_trained():
             f[n] = x
     net = {"name": "wide", "path": here("moved"), "args": [], "inputs": inputs}
     folder = export(net)
-    for cc in COMPILERS if folder else []:
-        for flags, target in WAYS:
-            compare(net, folder, cc, target or "generic", flags)
+    for cc, (flags, target) in with_compilers(WAYS, 0) if folder else []:
+        compare(net, folder, cc, target or "generic", flags)
     return net, folder
 
 
@@ -337,19 +340,17 @@ def write_for(name, folder, text):
 def check_threads(folder):
     n = stem(folder)
     sources = [f"{folder}/{n}.c", f"{folder}/{n}_weights.c", write_for("threads.c", folder, THREADS)]
-    for cc in COMPILERS:
-        for flags in ([], ["-fsanitize=thread"]):
-            program = compile_c(folder, cc, ["-O2", *flags], sources=sources)
-            check(program and run([program], env={}) is not None, f"{n} in two threads, {cc} {flags}")
+    for cc, flags in with_compilers(([], ["-fsanitize=thread"]), 1):
+        program = compile_c(folder, cc, ["-O2", *flags], sources=sources)
+        check(program and run([program], env={}) is not None, f"{n} in two threads, {cc} {flags}")
 
 
 def check_sanitized(net, folder):
     """Nothing outside the caller's memory, no undefined behaviour; work is a block of exactly the size."""
     flags = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    for cc in COMPILERS:
-        for target in FLAGS:
-            got = example(net, compile_c(folder, cc, ["-O1", *flags, *FLAGS[target]]))
-            check(got is not None, f"{net['name']} under sanitizers, {cc} {target}")
+    for cc, target in with_compilers(FLAGS, 2):
+        got = example(net, compile_c(folder, cc, ["-O1", *flags, *FLAGS[target]]))
+        check(got is not None, f"{net['name']} under sanitizers, {cc} {target}")
 
 
 FORTRAN = """
