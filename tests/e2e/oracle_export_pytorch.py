@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 
+from checks import narrowed
 from oracle_tools import ROOT, SHARED, Workplace, check, finish, load_tensors, np, torch
 from export_nets import Net
 
@@ -106,8 +107,8 @@ def model(text, name="m.dl"):
 
 
 if "models" in parts:
-    unet = compare(ROOT / "models/unet.dl", "--full_scale=false", "--data_size=32")
-    check("self.conv_down1 = nn.ModuleList([nn.Conv3d(4, 64, 4, stride=2, padding=1)])" in unet, "layers are those of torch.nn")
+    unet = compare(model(narrowed((ROOT / "models/unet.dl").read_text(), 8), "unet.dl"), "--full_scale=false", "--data_size=32")
+    check("self.conv_down1 = nn.ModuleList([nn.Conv3d(4, 8, 4, stride=2, padding=1)])" in unet, "layers are those of torch.nn")
     compare(ROOT / "models/resunet.dl", "--data_size=16")
     compare(ROOT / "models/resnet.dl", "--input_shape=[64,64,3]")
     compare(ROOT / "models/resnet.dl", "--small=true", "--depths=[2,2,2,2]", "--expand=1", "--n_classes=10", "--input_shape=[32,32,3]")
