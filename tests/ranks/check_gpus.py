@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from check_training import BOUND, SHAPES, STEPS, VIT as MODEL, read_tensors, worst_gradient, write_batches  # noqa: E402
-from checks import check, finish, run_points  # noqa: E402
+from checks import check, drawn, finish, run_points  # noqa: E402
 
 TIMEOUT = 8  # seconds: on a busy machine a rank may wait for another's plan as long
 VIT = [*MODEL, "--tf32=false"]
@@ -95,12 +95,17 @@ def main(build):
             check(off <= BOUND, f"{name}: gradients differ from {whose} by {off:.1e}")
 
     same(replay(2, "data"), "data")
-    # launch by launch, each waited for: the same bits as the graph, whose streams are in the order that its events allow alone; of some buckets
-    wide = ["--embed_dim=112", "--bucket_cap_mb=1"]
-    graph, slow = replay(2, "graph", *wide), replay(2, "launches", *wide, "--profile", DLR_DEBUG="launches")
-    check(graph[0] == slow[0] and graph[1].read_bytes() == slow[1].read_bytes(), f"a graph and launches: {graph[0]} and {slow[0]}")
-    same(replay(4, "both", "--tensor_parallel=2", "--context_parallel=2"), "both")
-    same(replay(3, "ring", "--context_parallel=3", "--cp_comm_type=p2p"), "keys and values round a ring")
+
+    def launches():
+        """Launch by launch, each waited for: the same bits as the graph, whose streams are in the order that its events allow alone; of some buckets."""
+        wide = ["--embed_dim=112", "--bucket_cap_mb=1"]
+        graph, slow = replay(2, "graph", *wide), replay(2, "launches", *wide, "--profile", DLR_DEBUG="launches")
+        check(graph[0] == slow[0] and graph[1].read_bytes() == slow[1].read_bytes(), f"a graph and launches: {graph[0]} and {slow[0]}")
+
+    layouts = (lambda: same(replay(4, "both", "--tensor_parallel=2", "--context_parallel=2"), "both"),
+               lambda: same(replay(3, "ring", "--context_parallel=3", "--cp_comm_type=p2p"), "keys and values round a ring"), launches)
+    for layout in drawn(layouts):
+        layout()
 
     # a run: what it asks of the driver, going on from its checkpoint, its profile
     run = ["--data_loader_config=synthetic", "--limit_nsamples=16", "--limit_nsamples_val=4", "--device=cuda:emulated"]
