@@ -36,6 +36,12 @@ static inline const char *compiled_target(const char *name) {
     return drawn ? here : NULL;
 }
 
+/* Whether a run has case number `cell` of a test on target t: a run of a share has every second of
+ * the pairs, so that each case meets half of the targets, and each target half of the cases. */
+static inline bool takes_on_target(int t, unsigned cell) {
+    return dl_test_share() == 1 || (dl_test_draw() + cell + (unsigned)t) % 2 == 0;
+}
+
 /* The text's plan under `arena`, with passes but those in `skip`; NULL where the machine has not
  * the target, and, failing the test, where it does not compile. *m is what it was made of. */
 static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, const char *target,
