@@ -27,6 +27,7 @@
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/text/text.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 #include "tests/tools/fuzz.h"
 #include "tests/unit/random_graph.h"
@@ -329,8 +330,7 @@ int main(int argc, char **argv) {
     else if (!o.hour)
         o.graphs = (o.graphs - 1) / (int)dl_test_share() + 1;
     char dir[] = "/tmp/dl_fuzz_XXXXXX";
-    if (!mkdtemp(dir)) return DL_IO;
-    setenv("DLR_CACHE_DIR", dir, 1);
+    if (!test_cache(dir)) return DL_IO;
     run(&o);
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", dir);
