@@ -182,10 +182,9 @@ static bool load(dlc_model *m, const void *options, dl_error *err) {
     m->tensors = dlr_tensors_of_model(m->arena, m->exec);
     if (!library_place_arrays(m, err)) return false;
     if (((const dlc_options *)options)->train) return library_start_training(m, err);
-    dlr_train_options fresh = {.exec = m->exec,
-                               .seed = (uint64_t)dl_config_int(m->config, DL_KEY_seed)};
+    dlr_start_options fresh = {.seed = (uint64_t)dl_config_int(m->config, DL_KEY_seed)};
     return m->net.o.path ? dl_saved_model_load(&m->net, m->exec, err)
-                         : dlr_run_start_weights(&fresh, err);
+                         : dlr_start_weights(m->exec, &fresh, err);
 }
 
 static bool join(dlc_model *m, const void *options, dl_error *err) {

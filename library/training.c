@@ -45,11 +45,10 @@ static bool load_optimizer(dlc_model *m, dl_error *err) {
 bool library_start_training(dlc_model *m, dl_error *err) {
     const dl_config *c = m->config;
     dlr_rates rates;
-    dlr_train_options o = {.exec = m->exec,
-                           .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
+    dlr_start_options o = {.seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
                            .loss_scale = dl_config_float(c, DL_KEY_loss_scale_init),
                            .init_weights = dl_config_str(c, DL_KEY_init_weights),
-                           .ranks = {.data_rank = m->world.rank}};
+                           .data_rank = m->world.rank};
     o.hypers = dl_rates_hypers(m->arena, c, &o.n_hypers);
     if (m->net.o.path) o.init_weights = NULL;
     count_steps(m);
@@ -58,11 +57,11 @@ bool library_start_training(dlc_model *m, dl_error *err) {
     m->valid_loss = dlr_exec_result(m->exec, m->eval, DL_RESULT_LOSS, NULL);
     m->scaler = dlr_scaler_of(m->exec, m->train);
     if (!m->loss.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
-    if (!dlr_schedule_rates(&m->schedule, &rates, err) || !dlr_run_start_weights(&o, err))
+    if (!dlr_schedule_rates(&m->schedule, &rates, err) || !dlr_start_weights(m->exec, &o, err))
         return false;
     if (m->net.o.path && (!dl_saved_model_load(&m->net, m->exec, err) || !load_optimizer(m, err)))
         return false;
-    dlr_run_set_hypers(&o, &rates);
+    dlr_start_hypers(m->exec, &o, &rates);
     return true;
 }
 

@@ -15,8 +15,9 @@ bool dlr_arrays_add(dlr_arrays *arrays, const char *name, bool is_target, const 
         return dl_fail(err, DL_INPUT, "the model takes more than %d inputs and targets",
                        DLR_MAX_ARRAYS);
     dlr_array *a = &arrays->at[arrays->n++];
-    *a = (dlr_array){name, is_target,
-                     dl_scalar(dl_dtype_is_float(type->dtype) ? DL_F32 : type->dtype)};
+    *a = (dlr_array){.name = name,
+                     .is_target = is_target,
+                     .type = dl_scalar(dl_dtype_is_float(type->dtype) ? DL_F32 : type->dtype)};
     for (int i = 1; i < type->rank; i++)
         dl_type_push(&a->type, type->axis[i].name, type->axis[i].size);
     return true;

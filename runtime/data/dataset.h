@@ -17,8 +17,9 @@ typedef enum { DLR_TRAIN, DLR_VALID } dlr_split;
 typedef struct {
     const char *name; /* the model's name; must live as long as its owner */
     bool is_target;
-    dl_type type; /* without the batch; f32 for a model's floats of any width, its own type for
-                     whole numbers */
+    dl_type type;   /* without the batch; f32 for a model's floats of any width (f64 where the data
+                       set says so), its own type for whole numbers */
+    bool per_batch; /* one for all samples of a batch, which each sample repeats */
 } dlr_array;
 enum { DLR_MAX_ARRAYS = 16 };
 

@@ -16,53 +16,70 @@ static bool add_tracking(const dl_run_job *p, dl_error *err) {
     return p->wandb->config != NULL;
 }
 
+static dlr_start_options start_options(const dl_run_job *p) {
+    dlr_start_options o = {.seed = (uint64_t)dl_config_int(p->config, DL_KEY_seed),
+                           .data_rank = p->place[DL_RANKS_DP],
+                           .loss_scale = dl_config_float(p->config, DL_KEY_loss_scale_init),
+                           .init_weights = dl_config_str(p->config, DL_KEY_init_weights)};
+    o.hypers = dl_rates_hypers(p->arena, p->config, &o.n_hypers);
+    return o;
+}
+
+static dlr_stopper_options stopper_options(const dl_run_job *p) {
+    const dl_yaml *steps = dl_config_value(p->config, DL_KEY_num_iters),
+                  *stop = dl_config_value(p->config, DL_KEY_stop_after);
+    return (dlr_stopper_options){.epochs = dl_config_int(p->config, DL_KEY_num_epochs),
+                                 .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
+                                 .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
+                                 .resume_command = p->resume_command};
+}
+
+static dlr_checkpointer_options checkpointer_options(const dl_run_job *p) {
+    const dl_config *c = p->config;
+    bool torch = dl_config_bool(c, DL_KEY_torch_checkpoints);
+    return (dlr_checkpointer_options){.async = dl_config_bool(c, DL_KEY_async_checkpoints),
+                                      .sharded = dl_config_bool(c, DL_KEY_sharded_checkpoints),
+                                      .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
+                                      .torch = torch ? dl_rates_optimizer(p->arena, c) : NULL};
+}
+
+static dlr_run_ranks ranks_of(const dl_run_job *p) {
+    const dl_config *c = p->config;
+    return (dlr_run_ranks){.comm = p->comm,
+                           .size = p->world.size,
+                           .rank = p->world.rank,
+                           .data_rank = p->place[DL_RANKS_DP],
+                           .data_ranks = p->data_ranks,
+                           .check_every = dl_config_int(c, DL_KEY_check_replicas),
+                           .own_buffers = dl_config_bool(c, DL_KEY_disable_broadcast_buffers)};
+}
+
 static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) {
     const dl_config *c = p->config;
-    int n_hypers;
-    const dlr_hyper *hypers = dl_rates_hypers(p->arena, c, &n_hypers);
-    const dl_yaml *steps = dl_config_value(c, DL_KEY_num_iters),
-                  *stop = dl_config_value(c, DL_KEY_stop_after);
     return (dlr_train_options){
         .exec = p->exec,
         .console = p->out,
         .dir = &p->dir,
-        .style = dlr_record_find(dl_config_str(c, DL_KEY_log_format)),
-        .schedule = dl_rates_schedule(p->arena, c, p->global_batch, p->data_ranks),
-        .plateau = dl_rates_plateau(p->arena, c),
-        .loss_scale = dl_config_float(c, DL_KEY_loss_scale_init),
-        .hypers = hypers,
-        .n_hypers = n_hypers,
-        .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
-        .init_weights = dl_config_str(c, DL_KEY_init_weights),
+        .model = p->model,
+        .ranks = ranks_of(p),
+        .start = start_options(p),
+        .rate = {.schedule = dl_rates_schedule(p->arena, c, p->global_batch, p->data_ranks),
+                 .plateau = dl_rates_plateau(p->arena, c)},
+        .data = {.train = p->train,
+                 .valid = p->valid,
+                 .workers = (int)dl_config_int(c, DL_KEY_num_data_workers),
+                 .device_samples = dl_samples_by_device(c),
+                 .device_holds = dl_samples_held(c)},
+        .stop = stopper_options(p),
+        .measure = dl_config_bool(c, DL_KEY_enable_benchy),
+        .resume = {.wanted = dl_config_bool(c, DL_KEY_resume),
+                   .from = dl_config_str(c, DL_KEY_resume)},
+        .checkpoints = checkpointer_options(p),
+        .log = {.style = dlr_record_find(dl_config_str(c, DL_KEY_log_format)),
+                .hyperparams = yaml->at,
+                .wandb = p->wandb},
         .save_grads = dl_config_str(c, DL_KEY_save_grads),
         .save_weights = dl_config_str(c, DL_KEY_save_weights),
-        .train = p->train,
-        .valid = p->valid,
-        .workers = (int)dl_config_int(c, DL_KEY_num_data_workers),
-        .device_samples = dl_samples_by_device(c),
-        .device_holds = dl_samples_held(c),
-        .epochs = dl_config_int(c, DL_KEY_num_epochs),
-        .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
-        .measure = dl_config_bool(c, DL_KEY_enable_benchy),
-        .resume = dl_config_bool(c, DL_KEY_resume),
-        .resume_from = dl_config_str(c, DL_KEY_resume),
-        .go_on = p->resume_command,
-        .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
-        .async = dl_config_bool(c, DL_KEY_async_checkpoints),
-        .sharded = dl_config_bool(c, DL_KEY_sharded_checkpoints),
-        .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
-        .torch =
-            dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
-        .hyperparams = yaml->at,
-        .wandb = p->wandb,
-        .model = p->model,
-        .ranks = {.comm = p->comm,
-                  .size = p->world.size,
-                  .rank = p->world.rank,
-                  .data_rank = p->place[DL_RANKS_DP],
-                  .data_ranks = p->data_ranks,
-                  .check_every = dl_config_int(c, DL_KEY_check_replicas),
-                  .own_buffers = dl_config_bool(c, DL_KEY_disable_broadcast_buffers)},
     };
 }
 

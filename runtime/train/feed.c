@@ -4,16 +4,38 @@
 
 static const dl_var_role roles[] = {DL_VAR_INPUT, DL_VAR_TARGET};
 
-bool dlr_feed_arrays(const dlr_exec *exec, dlr_arrays *arrays, dl_error *err) {
+/* One array of a plan; `exactly`: dlr_feed_arrays_exactly. */
+static bool add_array(dlr_arrays *arrays, const dl_plan_var *v, bool exactly, dl_error *err) {
+    const dl_type *t = &v->type;
+    bool is_target = v->role == DL_VAR_TARGET,
+         samples = t->rank && strcmp(t->axis[0].name, "N") == 0;
+    dl_type batch = dl_scalar(t->dtype); /* of one sample, with an axis N in front */
+    dl_type_push(&batch, "N", 1);
+    for (int i = 0; i < t->rank; i++) dl_type_push(&batch, t->axis[i].name, t->axis[i].size);
+    bool per_batch = exactly && !samples;
+    if (!dlr_arrays_add(arrays, v->name, is_target, per_batch ? &batch : t, err)) return false;
+    dlr_array *a = &arrays->at[arrays->n - 1];
+    a->per_batch = per_batch;
+    if (exactly && t->dtype == DL_F64) a->type.dtype = DL_F64;
+    return true;
+}
+
+static bool add_arrays(const dlr_exec *exec, dlr_arrays *arrays, bool exactly, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(exec);
     arrays->n = 0;
     for (int r = 0; r < 2; r++)
-        for (int i = 0; i < p->vars.n; i++) {
-            const dl_plan_var *v = &p->vars.at[i];
-            if (v->role == roles[r] && !dlr_arrays_add(arrays, v->name, r == 1, &v->type, err))
+        for (int i = 0; i < p->vars.n; i++)
+            if (p->vars.at[i].role == roles[r] && !add_array(arrays, &p->vars.at[i], exactly, err))
                 return false;
-        }
     return true;
+}
+
+bool dlr_feed_arrays(const dlr_exec *exec, dlr_arrays *arrays, dl_error *err) {
+    return add_arrays(exec, arrays, false, err);
+}
+
+bool dlr_feed_arrays_exactly(const dlr_exec *exec, dlr_arrays *arrays, dl_error *err) {
+    return add_arrays(exec, arrays, true, err);
 }
 
 static const dl_plan_var *find(const dl_plan *p, const char *name, bool is_target) {
@@ -23,18 +45,24 @@ static const dl_plan_var *find(const dl_plan *p, const char *name, bool is_targe
     return NULL;
 }
 
+static int count_fed(const dl_plan *p) {
+    int n = 0;
+    for (int i = 0; i < p->vars.n; i++) n += dl_plan_is_fed(&p->vars.at[i]);
+    return n;
+}
+
 bool dlr_feed_open(dlr_feed *f, dlr_exec *exec, const dlr_arrays *arrays, dl_error *err) {
-    dlr_arrays takes = {0};
     *f = (dlr_feed){.exec = exec};
-    if (!dlr_feed_arrays(exec, &takes, err)) return false;
-    if (takes.n != arrays->n)
+    int takes = count_fed(dlr_exec_plan(exec));
+    if (takes != arrays->n)
         return dl_fail(err, DL_INPUT, "the plan takes %d inputs and targets, the data set gives %d",
-                       takes.n, arrays->n);
+                       takes, arrays->n);
     for (; f->n < arrays->n; f->n++) {
         const dlr_array *a = &arrays->at[f->n];
         const dl_plan_var *v = find(dlr_exec_plan(exec), a->name, a->is_target);
         dlr_arrays wants = {0};
-        if (v && !dlr_arrays_add(&wants, v->name, a->is_target, &v->type, err)) return false;
+        bool exactly = a->per_batch || a->type.dtype == DL_F64;
+        if (v && !add_array(&wants, v, exactly, err)) return false;
         if (!v || !dl_type_same(&wants.at[0].type, &a->type))
             return dl_fail(err, DL_INPUT, "samples of '%s' are %s, but the plan takes %s", a->name,
                            dl_type_text(&a->type),

@@ -6,6 +6,9 @@
 
 /* A plan's inputs, then its targets. Errors: those of dlr_arrays_add. */
 bool dlr_feed_arrays(const dlr_exec *exec, dlr_arrays *arrays, dl_error *err);
+/* The same for data that are exactly the plan's: f64 where it takes f64, and arrays without an axis
+ * N, which are per_batch. */
+bool dlr_feed_arrays_exactly(const dlr_exec *exec, dlr_arrays *arrays, dl_error *err);
 
 /* The arrays of a data set, and the variable of each in the arena. */
 typedef struct {
@@ -45,16 +48,4 @@ void dlr_feed_numbers(const dlr_feed *feed, int array, const dlr_batch *batch);
 void dlr_feed_batch(const dlr_feed *feed, const dlr_batch *batch);
 /* The first array of a role (DL_VAR_INPUT, DL_VAR_TARGET), or -1. */
 int dlr_feed_first(const dlr_feed *feed, dl_var_role role);
-
-/* The batches of a file, as `dlrun --replay` takes them: for each variable NAME of role input or
- * target the tensors NAME.0, NAME.1, ... */
-typedef struct dlr_replay dlr_replay;
-/* Checks names, shapes and types of all batches before the first is used. Each of `ranks` ranks has
- * its part of a batch's samples (axis N), in order; this is rank `rank`. Errors: DL_IO, DL_INPUT
- * (saying which tensor is missing or wrong), DL_RESOURCE. */
-dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, int rank, int ranks, dl_error *err);
-int64_t dlr_replay_batches(const dlr_replay *replay);
-/* Copies batch `index` into the arena. */
-bool dlr_replay_feed(dlr_replay *replay, int64_t index, dl_error *err);
-void dlr_replay_close(dlr_replay *replay); /* NULL is fine */
 #endif

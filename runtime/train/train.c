@@ -1,93 +1,57 @@
-/* The loop. It reads from top to bottom in the order of the run; the other train_*.c files have its
- * helpers. */
+/* The loop. It reads from top to bottom in the order of the run; run.h lists its components. */
 #include "runtime/train/train.h"
 
-#include "ir/base/tags.h"
 #include "runtime/base/debug.h"
 #include "runtime/formats/log.h"
-#include "runtime/train/train_parts.h"
+#include "runtime/train/replay.h"
+#include "runtime/train/run.h"
+#include "runtime/train/save_tensors.h"
 
-/* ---- before the first step ---- */
+/* The components, each with its options and the ones that it uses. */
+static dlr_run new_run(const dlr_train_options *o, dl_arena *arena) {
+    dlr_comm *comm = o->ranks.comm;
+    return (dlr_run){
+        .o = o,
+        .arena = arena,
+        .exec = o->exec,
+        .stopper = {.o = &o->stop, .console = o->dir ? o->console : NULL, .comm = comm},
+        .logger = {.o = &o->log, .dir = o->dir, .ranks = &o->ranks, .arena = arena},
+        .checkpointer = {.o = &o->checkpoints,
+                         .dir = o->dir ? o->dir->checkpoints : NULL,
+                         .exec = o->exec,
+                         .ranks = &o->ranks,
+                         .arena = arena},
+        .evaluator = {.exec = o->exec, .arena = arena, .ranks = &o->ranks, .ranges = &o->ranges}};
+}
 
 static bool find_programs(dlr_run *r, dl_error *err) {
+    r->checkpointer.sinks = &r->logger.sinks;
+    r->evaluator.batches = &r->batches;
+    r->evaluator.stopper = &r->stopper, r->evaluator.logger = &r->logger;
     if (!dlr_steps_open(&r->steps, r->exec, err)) return false;
     dlr_run_open_steps(r);
-    r->eval = dlr_exec_program(r->exec, "eval");
-    if (r->eval < 0) return dl_fail(err, DL_INPUT, "the plan has no program 'eval'");
-    r->rate = dlr_exec_result(r->exec, r->steps.program, DL_RESULT_METRIC, DL_TAG_RATE);
-    r->valid = dlr_exec_result(r->exec, r->eval, DL_RESULT_LOSS, NULL);
-    if (!r->valid.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
-    if (!r->rate.type) return dl_fail(err, DL_INPUT, "the plan has no optimiser");
-    r->trained = dlr_averages_of(r->arena, r->exec, r->steps.program, "train", r->o->style);
-    r->validated = dlr_averages_of(r->arena, r->exec, r->eval, "valid", r->o->style);
-    return dlr_feed_open(&r->feed, r->exec, dlr_dataset_arrays(r->o->train), err);
-}
-
-/* Batches of many megabytes are read one ahead, smaller ones two, so that the host's memory stays
- * small compared with the plan's. Without workers there is only the batch in use. */
-dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
-    dlr_train_ring ring = {0};
-    for (int i = 0; i < plan->vars.n; i++) {
-        const dl_plan_var *v = &plan->vars.at[i];
-        if (!dl_plan_is_fed(v)) continue;
-        int element =
-            dl_dtype_is_float(v->type.dtype) ? (int)sizeof(float) : dl_dtype_bytes(v->type.dtype);
-        ring.bytes += dl_type_count(&v->type) * element;
-    }
-    ring.batches = workers == 0 ? 1 : ring.bytes > 16 << 20 ? 2 : 3;
-    return ring;
-}
-
-static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_error *err) {
-    dlr_train_ring ring = dlr_train_ring_of(dlr_exec_plan(r->exec), r->o->workers);
-    dlr_prefetch_options o = {.batch = r->batch,
-                              .rank = r->o->ranks.data_rank,
-                              .world = r->global_batch / r->batch,
-                              .workers = r->o->workers,
-                              .depth = ring.batches,
-                              .turned_between = !r->o->measure, /* to validate, and back */
-                              .raw = r->gathers ? &r->raw : NULL};
-    return dlr_prefetch_start(data, &o, err);
-}
-
-/* Whether nothing is left to do, not even a validation. */
-static bool is_done(const dlr_run *r) {
-    return r->o->steps ? r->at.position == 0 && r->at.iteration >= r->o->steps
-                       : r->at.epoch >= r->o->epochs;
-}
-
-static void tell_done(const dlr_run *r) {
-    if (r->o->steps)
-        dlr_log_info("nothing is left to do: %lld steps are made, and num_iters is %lld",
-                     (long long)r->at.iteration, (long long)r->o->steps);
-    else
-        dlr_log_info("nothing is left to do: %lld epochs are over, and num_epochs is %lld",
-                     (long long)r->at.epoch, (long long)r->o->epochs);
-}
-
-static bool set_rates(dlr_run *r, dl_error *err) {
-    const dlr_train_options *o = r->o;
-    dlr_schedule schedule = o->schedule;
-    schedule.steps = o->steps ? o->steps : o->epochs * r->epoch_batches;
-    schedule.epoch_steps = r->epoch_batches;
-    return dlr_schedule_rates(&schedule, &r->rates, err);
+    if (dlr_run_keeps(r) && !dlr_evaluator_open(&r->evaluator, err)) return false;
+    dlr_learning_rate_open(&r->rate, &r->o->rate, r->exec, r->steps.program);
+    if (dlr_run_keeps(r) && !r->rate.view.type)
+        return dl_fail(err, DL_INPUT, "the plan has no optimiser");
+    r->trained = dlr_averages_of(r->arena, r->exec, r->steps.program, "train", r->o->log.style);
+    return dlr_batches_open(&r->batches, &r->o->data, r->exec, &r->o->ranks, err);
 }
 
 static bool start(dlr_run *r, dl_error *err) {
     const dlr_train_options *o = r->o;
-    bool restored = false;
-    r->batch = (int)dlr_exec_plan(r->exec)->batch;
-    r->global_batch = r->batch * (o->ranks.data_ranks ? o->ranks.data_ranks : 1);
-    if (!find_programs(r, err) || !dlr_run_open_saver(r, err)) return false;
-    r->gathers = dlr_run_gathers(r);
-    if (r->gathers) dlr_feed_lend(&r->feed, &r->raw), r->raw.held = dlr_run_holds(r);
-    r->batches = read_ahead(r, o->train, err);
-    if (!r->batches) return false;
-    r->epoch_batches = dlr_prefetch_batches(r->batches);
-    if (!set_rates(r, err)) return false;
-    if (!dlr_run_begin(r, o->resume, &restored, err)) return false;
+    if (!find_programs(r, err) ||
+        (dlr_run_keeps(r) && !dlr_checkpointer_open(&r->checkpointer, err)) ||
+        !dlr_batches_start(&r->batches, r->exec, &o->ranks, dlr_run_validates(r), err))
+        return false;
+    int64_t epoch = r->batches.epoch_batches;
+    if (!dlr_learning_rate_set_steps(&r->rate, dlr_stopper_all_steps(&o->stop, epoch), epoch,
+                                     err) ||
+        !dlr_run_begin(r, o->resume.wanted, err))
+        return false;
     r->first = r->at.iteration;
-    return dlr_run_check_ranks(r, err) && dlr_run_open_records(r, restored, err);
+    return dlr_ranks_check_begin(&o->ranks, r->exec, r->at.iteration, err) &&
+           (!dlr_run_keeps(r) || dlr_logger_open(&r->logger, &r->at, &r->origin, err));
 }
 
 /* Writes the profile, also of a run that ended within the profiled epoch or before it. */
@@ -102,30 +66,54 @@ static bool end_profile(const dlr_train_options *o, bool trained, dl_error *err)
     return ok;
 }
 
+static void log_process(const dlr_run *r, const char *lines) {
+    dlr_logger_process(&r->o->ranks, lines);
+}
+
+static bool run(dlr_run *r, dl_error *err) {
+    const dlr_train_options *o = r->o;
+    const dlr_record_style *style = o->log.style;
+    bool ok = start(r, err);
+    if (ok && style) log_process(r, style->begin);
+    if (ok) dlr_gate("begin", 0);
+    if (ok && dlr_stopper_is_done(&o->stop, &r->at)) dlr_stopper_log_done(&o->stop, &r->at);
+    if (ok && r->at.iteration == 0 && dlr_run_validates(r) && style->untrained)
+        ok = dlr_evaluator_record_untrained(&r->evaluator, &r->steps, &r->at, err);
+    while (ok && !dlr_stopper_is_done(&o->stop, &r->at))
+        ok = dlr_run_train_epoch(r, err) && dlr_run_finish_epoch(r, err);
+    ok = ok && dlr_stopper_end_poll(&r->stopper, err);
+    ok = ok && dlr_checkpointer_wait(&r->checkpointer,
+                                     err); /* a signal is still heard, and the same as none */
+    if (ok) dlr_checkpointer_log(&r->checkpointer);
+    ok = end_profile(o, ok, err) && ok;
+    return ok && dlr_save_weights(r->exec, &o->ranks, o->save_weights, err) &&
+           (!style || dlr_logger_history(&r->logger, &r->trained, &r->evaluator.averages, err));
+}
+
 bool dlr_train(const dlr_train_options *o, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
-    dlr_run r = {.o = o, .arena = arena, .exec = o->exec};
-
-    dl_console_stoppable(
-        o->console,
-        DL_STOP_LATER); /* from here on, so that a signal before the first step counts, too */
-    bool ok = start(&r, err);
-    if (ok) dlr_run_log_process(o, o->style->begin);
-    if (ok) dlr_gate("begin", 0);
-    if (ok && is_done(&r)) tell_done(&r);
-    if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained)
-        ok = dlr_run_record_untrained(&r, err);
-    while (ok && !is_done(&r)) ok = dlr_run_train_epoch(&r, err) && dlr_run_finish_epoch(&r, err);
-    ok = ok && dlr_run_end_asking(&r, err);
-    ok = ok && dlr_run_wait_saved(&r, err); /* a signal is still heard, and the same as none */
-    if (ok) dlr_run_log_saver(&r);
-    ok = end_profile(o, ok, err) && ok;
-    ok = ok && dlr_run_save_weights(o, err) && dlr_run_end_history(&r, err);
-
-    dlr_run_close_saver(&r);
-    ok = dlr_run_close_records(&r, ok, err) && ok;
-    dlr_prefetch_stop(r.batches);
+    dlr_run r = new_run(o, arena);
+    /* from here on, so that a signal before the first step counts, too */
+    if (o->dir) dl_console_stoppable(o->console, DL_STOP_LATER);
+    bool ok = run(&r, err);
+    dlr_checkpointer_close(&r.checkpointer);
+    ok = dlr_logger_close(&r.logger, ok, err) && ok;
+    dlr_batches_close(&r.batches);
+    if (ok && o->log.style) log_process(&r, o->log.style->end);
     dl_arena_free(arena);
-    if (ok) dlr_run_log_process(o, o->style->end);
+    return ok;
+}
+
+bool dlr_train_replay(const dlr_train_options *options, const char *path, dl_error *err) {
+    dlr_train_options o = *options;
+    dlr_dataset *data = dlr_replay_open(path, o.exec, &o.ranks, err);
+    if (!data) return false;
+    o.dir = NULL, o.log = (dlr_logger_options){0};
+    o.data = (dlr_batches_options){.train = data};
+    o.stop = (dlr_stopper_options){.epochs = 1};
+    o.rate.plateau = NULL;
+    o.rate.schedule.base_batch = o.rate.schedule.global_batch;
+    bool ok = dlr_train(&o, err);
+    dlr_dataset_close(data);
     return ok;
 }

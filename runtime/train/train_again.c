@@ -1,7 +1,7 @@
 /* Back to the newest checkpoint, to find where a loss stopped being finite. */
 #include "runtime/formats/log.h"
 #include "runtime/train/again.h"
-#include "runtime/train/train_parts.h"
+#include "runtime/train/run.h"
 
 typedef struct {
     dlr_run *run;
@@ -11,8 +11,9 @@ typedef struct {
 static bool back(void *loop, int64_t *done, dl_error *err) {
     search *s = loop;
     dlr_run *r = s->run;
-    bool restored, resume = r->o->resume || dlr_checkpoint_any(r->o->dir->checkpoints);
-    if (!dlr_run_begin(r, resume, &restored, err)) return false;
+    bool resume =
+        dlr_run_keeps(r) && (r->o->resume.wanted || dlr_checkpoint_any(r->o->dir->checkpoints));
+    if (!dlr_run_begin(r, resume, err)) return false;
     *done = r->at.iteration;
     return r->at.epoch == s->epoch || dl_fail(err, DL_INPUT, "no checkpoint is of its epoch");
 }
@@ -20,25 +21,23 @@ static bool back(void *loop, int64_t *done, dl_error *err) {
 static bool feed(void *loop, dl_error *err) {
     const search *s = loop;
     dlr_batch batch;
-    if (!s->run->o->ranks.comm && dl_console_stop_requested(s->run->o->console))
+    if (!s->run->o->ranks.comm && dl_console_stop_requested(s->run->stopper.console))
         return dl_fail(err, DL_REQUEUE, "the search was stopped by a signal");
-    if (!dlr_prefetch_next(s->run->batches, &batch, err)) return false;
-    dlr_feed_batch(&s->run->feed, &batch);
-    return true;
+    return dlr_batches_next(&s->run->batches, &batch, err);
 }
 
 const char *dlr_run_find_not_finite(dlr_run *r) {
     search s = {r, r->at.epoch};
     dlr_again again = {r->exec, r->steps.program, r->o->ranks.comm, &s, back, feed};
     dl_error fault = {0};
-    if (!dlr_run_end_asking(r, &fault)) return "";
+    if (!dlr_stopper_end_poll(&r->stopper, &fault)) return "";
     dlr_steps_abandon(&r->steps);
-    dlr_progress_finish(&r->progress);
-    dlr_log_warning("the loss is not finite at step %lld: the steps since the newest checkpoint "
-                    "are made again, "
-                    "to find where (Ctrl-C ends the search)",
-                    (long long)r->at.iteration);
-    if (!dlr_run_wait_saved(r, &fault)) dlr_log(DLR_ERROR, "%s", fault.message);
-    if (!dlr_run_meet(r, &fault)) return ""; /* all find the same newest checkpoint */
+    dlr_progress_finish(&r->logger.progress);
+    if (dlr_run_keeps(r))
+        dlr_log_warning("the loss is not finite at step %lld: the steps since the newest "
+                        "checkpoint are made again, to find where (Ctrl-C ends the search)",
+                        (long long)r->at.iteration);
+    if (!dlr_checkpointer_wait(&r->checkpointer, &fault)) dlr_log(DLR_ERROR, "%s", fault.message);
+    if (!dlr_ranks_barrier(&r->o->ranks, &fault)) return ""; /* all find the same checkpoint */
     return dlr_again_find(r->arena, &again, r->at.iteration);
 }

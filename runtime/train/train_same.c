@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "runtime/formats/log.h"
-#include "runtime/train/train_parts.h"
+#include "runtime/train/run.h"
 
 /* ---- settings: the lines `key: value` of the configuration as YAML ---- */
 
@@ -73,7 +73,7 @@ static void compare_settings(const dlr_run *r, const char *then, dlr_differences
                                               "save_grads",
                                               "save_weights",
                                               NULL};
-    const char *at = r->o->hyperparams;
+    const char *at = r->o->log.hyperparams;
     setting now, was;
     while (next_setting(&at, &now)) {
         bool fixed = is_among(&now, r->o->model.keys), known = find_setting(then, &now, &was);
@@ -149,25 +149,25 @@ static void compare_model(const dlr_run *r, const dlr_checkpoint *c, dlr_differe
 static void compare_samples(const dlr_run *r, const dlr_checkpoint *c, dlr_differences *list) {
     int64_t batch = dlr_checkpoint_integer(c, "batch"),
             batches = dlr_checkpoint_integer(c, "epoch_batches");
-    int64_t then = batch * batches, now = r->global_batch * r->epoch_batches;
-    if (then <= 0 || (then < now + r->global_batch && now < then + batch)) return;
+    int64_t then = batch * batches, now = r->batches.global_batch * r->batches.epoch_batches;
+    if (then <= 0 || (then < now + r->batches.global_batch && now < then + batch)) return;
     dl_push(r->arena, list,
             dl_format(r->arena,
                       "batches an epoch (Nsamples): %lld of %lld in the checkpoint, which is from "
                       "the middle of "
                       "an epoch, %lld of %lld now",
-                      (long long)batches, (long long)batch, (long long)r->epoch_batches,
-                      (long long)r->global_batch));
+                      (long long)batches, (long long)batch, (long long)r->batches.epoch_batches,
+                      (long long)r->batches.global_batch));
 }
 
 void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *c, dlr_differences *list) {
     const dlr_state_value *then = dlr_checkpoint_value(c, "hyperparams");
-    if (c->state.seed != r->o->seed)
+    if (c->state.seed != r->o->start.seed)
         dl_push(r->arena, list,
                 dl_format(r->arena, "seed: %llu in the checkpoint, %llu now",
-                          (unsigned long long)c->state.seed, (unsigned long long)r->o->seed));
+                          (unsigned long long)c->state.seed, (unsigned long long)r->o->start.seed));
     if (c->state.position > 0) compare_samples(r, c, list); /* between epochs others are a choice */
-    if (then && then->kind == DLR_STATE_TEXT && r->o->hyperparams)
+    if (then && then->kind == DLR_STATE_TEXT && r->o->log.hyperparams)
         compare_settings(r, then->text, list);
     compare_model(r, c, list);
 }

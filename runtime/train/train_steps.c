@@ -4,44 +4,16 @@
 
 #include "ir/base/clock.h"
 #include "runtime/base/debug.h"
-#include "runtime/exec/not_finite.h"
 #include "runtime/formats/log.h"
-#include "runtime/train/train_parts.h"
+#include "runtime/train/finite.h"
+#include "runtime/train/run.h"
+#include "runtime/train/save_tensors.h"
 
 bool dlr_run_pause(dlr_run *r, dl_error *err) {
-    dlr_progress_finish(&r->progress);
-    if (!dlr_run_save(r, false, err) || !dlr_run_wait_saved(r, err) ||
-        !dlr_run_end_asking(r, err) || !dlr_run_meet(r, err))
-        return false;
-    return dl_fail(err, DL_REQUEUE,
-                   "stopped by %s after step %lld (epoch %lld); checkpoint written: %s goes on",
-                   r->asked ? dl_signal_name(r->asked) : "stop_after", (long long)r->at.iteration,
-                   (long long)r->at.epoch + 1,
-                   r->o->go_on ? r->o->go_on : "the same command with --resume");
-}
-
-static bool fail_loss(dlr_run *r, const char *what, double loss, const char *where, dl_error *err) {
-    return dl_fail(
-        err, DL_NUMERIC,
-        "%s loss is %s at step %lld, epoch %lld: stopped; checkpoints stay as they were%s. A lower "
-        "start_lr may help; or the data hold values that are not finite",
-        what, isnan(loss) ? "nan" : "infinite", (long long)r->at.iteration,
-        (long long)r->at.epoch + 1, where);
-}
-
-bool dlr_run_check_loss(dlr_run *r, const char *what, double loss, dl_error *err) {
-    return isfinite(loss) ||
-           fail_loss(r, what, loss, dlr_not_finite_text(r->arena, r->exec, r->eval), err);
-}
-
-bool dlr_run_check_found(const dlr_run *r, const char *what, const char *found, bool skipped,
-                         dl_error *err) {
-    if (!found) return true;
-    if (skipped) return dlr_log_info("%s is skipped: %s", what, found), true;
-    return dl_fail(err, DL_NUMERIC,
-                   "%s of step %lld, epoch %lld: %s: stopped (DLR_DEBUG=nan); checkpoints stay as "
-                   "they were",
-                   what, (long long)r->at.iteration, (long long)r->at.epoch + 1, found);
+    dlr_progress_finish(&r->logger.progress);
+    return dlr_run_save(r, false, err) && dlr_checkpointer_wait(&r->checkpointer, err) &&
+           dlr_stopper_end_poll(&r->stopper, err) && dlr_ranks_barrier(&r->o->ranks, err) &&
+           dlr_stopper_fail(&r->stopper, &r->at, err);
 }
 
 static bool feed(void *loop, dl_error *err) {
@@ -51,11 +23,11 @@ static bool feed(void *loop, dl_error *err) {
     dlr_batch batch;
     double began = dl_clock_seconds();
     dlr_range_begin(ranges, DLR_PART_WAIT, number);
-    if (!dlr_prefetch_next(r->batches, &batch, err)) return false;
+    if (!dlr_prefetch_next(r->batches.ring, &batch, err)) return false;
     dlr_range_end(ranges);
     r->steps.wait += dl_clock_seconds() - began;
     dlr_range_begin(ranges, DLR_PART_COPY_IN, number);
-    dlr_feed_batch(&r->feed, &batch);
+    dlr_feed_batch(&r->batches.feed, &batch);
     dlr_range_end(ranges);
     return true;
 }
@@ -65,33 +37,55 @@ static bool find_and_fail(dlr_run *r, double loss, dl_error *err) {
     const dlr_state at = r->at;
     const char *where = dlr_run_find_not_finite(r);
     r->at = at;
-    return fail_loss(r, "training", loss, where, err);
+    return dlr_run_keeps(r) ? dlr_finite_fail(&r->at, "training", loss, where, err)
+                            : dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld%s",
+                                      (long long)at.iteration, where);
+}
+
+/* Checks what was found in a watched step. */
+static bool check_found(const dlr_run *r, const dlr_step *step, dl_error *err) {
+    if (dlr_run_keeps(r))
+        return dlr_finite_check_found(&r->at, "training", step->found, step->skipped, err);
+    return !step->found || step->skipped ||
+           dl_fail(err, DL_NUMERIC, "step %lld: %s: stopped (DLR_DEBUG=nan)",
+                   (long long)r->at.iteration, step->found);
+}
+
+/* The step's numbers for people. */
+static void report(dlr_run *r, const dlr_step *step) {
+    const dlr_record_style *style = r->o->log.style;
+    if (!dlr_run_keeps(r))
+        dlr_run_print_step(r, step->loss);
+    else
+        dlr_progress_step(&r->logger.progress, r->batches.global_batch, step->loss);
+    if (style && r->at.position == 2) dlr_logger_process(&r->o->ranks, style->stepped);
 }
 
 static bool take(void *loop, const dlr_step *step, dl_error *err) {
     dlr_run *r = loop;
-    bool lost = step->skipped && !isfinite(step->loss);
+    bool left_out = step->skipped && !isfinite(step->loss);
     r->at.iteration++, r->at.position = r->steps.position;
-    r->at.epoch_loss += lost ? 0 : step->loss;
-    r->lost += lost;
+    r->at.epoch_loss += left_out ? 0 : step->loss;
+    r->skipped += left_out;
     dlr_averages_add(&r->trained, r->exec, step->skipped);
-    r->last_rate = dlr_scalar(r->exec, r->rate);
-    if (r->at.iteration == 1 && !dlr_run_save_gradients(r->o, r->steps.program, err)) return false;
-    if (!dlr_run_check_found(r, "training", step->found, step->skipped, err)) return false;
-    if (!lost && !isfinite(step->loss)) return find_and_fail(r, step->loss, err);
+    if (r->rate.view.type) dlr_learning_rate_note(&r->rate);
+    if (r->at.iteration == 1 &&
+        !dlr_save_gradients(r->exec, r->steps.program, &r->o->ranks, r->o->save_grads, err))
+        return false;
+    if (!check_found(r, step, err)) return false;
+    if (!left_out && !isfinite(step->loss)) return find_and_fail(r, step->loss, err);
+    report(r, step);
     if (!dlr_scaler_check(&r->steps.scaler, r->exec, r->steps.program, r->at.iteration, err))
         return false;
-    if (r->at.position == 2) dlr_run_log_process(r->o, r->o->style->stepped);
-    dlr_progress_step(&r->progress, r->global_batch, step->loss);
     dlr_gate("step", r->at.iteration);
-    return dlr_run_check_replicas(r, err) && dlr_run_ask(r, err) && dlr_run_check_saved(r, err);
+    return dlr_ranks_check_replicas(&r->o->ranks, r->exec, r->at.iteration, err) &&
+           dlr_stopper_poll(&r->stopper, err) && dlr_checkpointer_check(&r->checkpointer, err);
 }
 
 /* A signal asked to stop, or the run's number of steps is reached. */
 static bool stops(const void *loop, int started) {
     const dlr_run *r = loop;
-    int64_t made = r->at.iteration + started - r->first;
-    return r->asked || (r->o->stop_after && made >= r->o->stop_after);
+    return dlr_stopper_stops(&r->stopper, r->at.iteration + started - r->first);
 }
 
 void dlr_run_open_steps(dlr_run *r) {

@@ -5,10 +5,11 @@
 
 #include "ir/base/philox.h"
 #include "ir/base/tags.h"
+#include "runtime/checkpoint/tensors.h"
 #include "runtime/exec/state.h"
 #include "runtime/formats/log.h"
 #include "runtime/formats/torch_training.h"
-#include "runtime/train/train_parts.h"
+#include "runtime/train/run.h"
 
 /* ---- whose file it is ---- */
 
@@ -41,7 +42,7 @@ bool dlr_run_find_torch(const dlr_run *r, const char *dir, const char *run, cons
     const char *path = dl_format(r->arena, "%s/ckpt.tar", dir);
     dl_error fault = {0};
     *file = NULL;
-    if (!r->o->torch || access(path, F_OK) != 0) return true;
+    if (!r->o->checkpoints.torch || access(path, F_OK) != 0) return true;
     dlr_st_file *f = dlr_st_open(path, DLR_ST_STRIP, &fault);
     if (!f && !own)
         return dl_fail(err, fault.code,
@@ -80,7 +81,7 @@ static dlr_tensors params_of(dl_arena *arena, dlr_exec *exec) {
 /* Moments that the plan keeps; those that the file has not stay zero, as they begin. */
 static bool load_moments(dlr_run *r, const dlr_st_file *file, const dlr_tensors *params,
                          const dlr_torch_training *t, dl_error *err) {
-    const dl_kept *kept = dl_optimizers[r->o->torch->which].kept;
+    const dl_kept *kept = dl_optimizers[r->o->checkpoints.torch->which].kept;
     void *buffer = malloc(DLR_ST_PIECE);
     bool ok = buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s", file->path);
     for (int i = 0; ok && i < params->n; i++)
@@ -95,7 +96,7 @@ static bool load_moments(dlr_run *r, const dlr_st_file *file, const dlr_tensors 
 
 /* Numbers of all parameters. */
 static void write_scalars(const dlr_run *r, const dlr_torch_training *t) {
-    const dl_kept *kept = dl_optimizers[r->o->torch->which].kept;
+    const dl_kept *kept = dl_optimizers[r->o->checkpoints.torch->which].kept;
     for (int k = 0; k < DL_MOST_KEPT && kept[k].name; k++) {
         if (isnan(t->scalar[k])) continue;
         dlr_view v = dlr_exec_variable(r->exec, dl_format(r->arena, "optimizer.%s", kept[k].name));
@@ -111,7 +112,7 @@ static void write_count(dlr_exec *exec, const char *name, int64_t count) {
 /* The optimiser's count is of steps that a scaler did not skip (the file has nothing else about
  * PyTorch's scaler, which begins anew); without a scaler the rate's schedule follows it, too. */
 static void write_steps(const dlr_run *r, const dlr_torch_training *t) {
-    dlr_scaler_start(r->exec, r->o->loss_scale);
+    dlr_scaler_start(r->exec, r->o->start.loss_scale);
     bool skipped = r->steps.scaler.used.type && t->iters > t->steps;
     write_count(r->exec, "optimizer.step", skipped ? t->iters : t->steps);
     write_count(r->exec, DL_SCALER_SKIPPED, skipped ? t->iters - t->steps : 0);
@@ -126,7 +127,7 @@ static void keep_best(void *ctx, const dlr_json *point) {
     if (!at || at->kind != DLR_JSON_INT || at->integer > r->at.iteration || !epoch ||
         epoch->kind != DLR_JSON_INT || epoch->integer < 1)
         return;
-    if (!dlr_metrics_value(point, r->o->style->tags[DLR_VALUE_VALID_LOSS], &loss)) return;
+    if (!dlr_metrics_value(point, r->o->log.style->tags[DLR_VALUE_VALID_LOSS], &loss)) return;
     if (loss <= r->at.best_loss) r->at.best_loss = loss, r->best_epoch = epoch->integer - 1;
 }
 
@@ -139,11 +140,11 @@ static void tell_other(const char *what, double then, double now) {
 }
 
 static void tell_others(const dlr_run *r, const dlr_torch_training *t) {
-    const dlr_torch_optimizer *o = r->o->torch;
+    const dlr_torch_optimizer *o = r->o->checkpoints.torch;
     for (int i = 0; i < DL_N_OPTIONS; i++)
         if (dl_optimizers[o->which].takes >> i & 1)
             tell_other(dl_optimizer_options[i].key, t->option[i], o->option[i]);
-    double rate = dlr_run_next_rate(r);
+    double rate = dlr_learning_rate_next(&r->rate, &r->at);
     if (rate == rate) tell_other("the next epoch's learning rate", t->rate, rate);
 }
 
@@ -152,17 +153,19 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl
     dlr_tensors model = dlr_tensors_of_model(r->arena, r->exec),
                 params = params_of(r->arena, r->exec);
     dlr_torch_training t;
-    if (!dlr_torch_training_read(r->arena, file, o->torch->which, params.list, params.n, &t, err))
+    if (!dlr_torch_training_read(r->arena, file, o->checkpoints.torch->which, params.list, params.n,
+                                 &t, err))
         return false;
-    if (!dlr_state_init(r->exec, o->seed, err) || !dlr_tensors_load_model(&model, file, err) ||
-        !load_moments(r, file, &params, &t, err))
+    if (!dlr_state_init(r->exec, o->start.seed, err) ||
+        !dlr_tensors_load_model(&model, file, err) || !load_moments(r, file, &params, &t, err))
         return false;
     write_steps(r, &t);
     write_scalars(r, &t);
     write_count(r->exec, DL_RANDOM_STEP, t.iters);
     r->at.epoch = t.epoch + 1, r->at.iteration = t.iters;
-    r->last_rate = t.rate;
-    if (o->plateau && t.has_plateau) r->plateau = (dlr_plateau){t.best, t.bad_epochs, t.rate};
+    r->rate.last = t.rate;
+    if (o->rate.plateau && t.has_plateau)
+        r->rate.plateau = (dlr_plateau){t.best, t.bad_epochs, t.rate};
     const char *metrics = metrics_of(r, run);
     if (metrics && !dlr_metrics_read(metrics, keep_best, r, err)) return false;
     if (!isfinite(r->at.best_loss))

@@ -6,9 +6,10 @@
 
 #include "compiler/session.h"
 #include "runtime/setup/rates.h"
-#include "runtime/train/feed.h"
+#include "runtime/train/batches.h"
+#include "runtime/train/replay.h"
+#include "runtime/train/save_tensors.h"
 #include "runtime/train/torch_run.h"
-#include "runtime/train/train_parts.h"
 
 static dl_arena *arena;
 
@@ -20,28 +21,32 @@ static dlr_exec *open_model(dl_config *c, dl_error *err) {
     return p ? dlr_exec_open(p, (dlr_exec_options){.threads = 2}, err) : NULL;
 }
 
-static bool step(dlr_exec *e, dlr_replay *batches, int64_t from, int64_t end, dl_error *err) {
-    for (int64_t i = from; i < end; i++) {
-        if (!dlr_replay_feed(batches, i, err)) return false;
+static bool step(dlr_exec *e, dlr_batches *batches, int64_t n, dl_error *err) {
+    dlr_batch batch;
+    for (int64_t i = 0; i < n; i++) {
+        if (!dlr_batches_next(batches, &batch, err)) return false;
         dlr_exec_run(e, dlr_exec_program(e, "train"), NULL);
     }
     return true;
 }
 
 static bool run(char **files, dl_config *c, dl_error *err) {
+    const dlr_run_ranks alone = {0};
     dlr_exec *e = open_model(c, err);
-    dlr_replay *batches = e ? dlr_replay_open(files[0], e, 0, 1, err) : NULL;
-    if (!batches) return false;
-    int64_t n = dlr_replay_batches(batches);
+    dlr_batches_options data = {.train = e ? dlr_replay_open(files[0], e, &alone, err) : NULL};
+    dlr_batches batches;
+    if (!data.train || !dlr_batches_open(&batches, &data, e, &alone, err) ||
+        !dlr_batches_start(&batches, e, &alone, false, err))
+        return false;
+    int64_t n = batches.epoch_batches;
     dlr_schedule schedule =
         dl_rates_schedule(arena, c, dl_config_int(c, DL_KEY_local_batch_size), 1);
     schedule.steps = n, schedule.epoch_steps = n;
-    dlr_train_options o = {.exec = e, .seed = 5, .save_weights = files[2]};
+    dlr_start_options o = {.seed = 5};
     o.hypers = dl_rates_hypers(arena, c, &o.n_hypers);
     dlr_rates rates;
-    if (!dlr_schedule_rates(&schedule, &rates, err) || !dlr_run_start_weights(&o, err))
-        return false;
-    dlr_run_set_hypers(&o, &rates);
+    if (!dlr_schedule_rates(&schedule, &rates, err) || !dlr_start_weights(e, &o, err)) return false;
+    dlr_start_hypers(e, &o, &rates);
     dlr_torch_value more[] = {{.kind = DLR_TORCH_TEXT, .text = "best_loss"},
                               {.kind = DLR_TORCH_REAL, .real = 0.5}};
     dlr_torch_run r = {.optimizer = dl_rates_optimizer(arena, c),
@@ -53,11 +58,11 @@ static bool run(char **files, dl_config *c, dl_error *err) {
                        .n_more = 2,
                        .finite = true};
     dlr_torch_gathered gathered;
-    bool ok = step(e, batches, 0, n - 1, err) &&
-              dlr_torch_run_gather(arena, e, &r, &gathered, err) &&
-              dlr_torch_run_write(files[1], &gathered, err) && step(e, batches, n - 1, n, err) &&
-              dlr_run_save_weights(&o, err);
-    dlr_replay_close(batches);
+    bool ok = step(e, &batches, n - 1, err) && dlr_torch_run_gather(arena, e, &r, &gathered, err) &&
+              dlr_torch_run_write(files[1], &gathered, err) && step(e, &batches, 1, err) &&
+              dlr_save_weights(e, &alone, files[2], err);
+    dlr_batches_close(&batches);
+    dlr_dataset_close((dlr_dataset *)data.train);
     dlr_exec_close(e);
     return ok;
 }

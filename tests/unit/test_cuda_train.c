@@ -112,27 +112,22 @@ static bool train(dlr_exec *e, const char *name, int64_t epochs, bool resume, dl
                 *valid = open_noise(e, DLR_VALID, 4, err);
     dlr_hyper hypers[] = {
         {"optimizer.beta1", 0.9}, {"optimizer.beta2", 0.999}, {"optimizer.eps", 1e-8}};
-    dlr_train_options o = {.exec = e,
-                           .dir = &dir,
-                           .style = dlr_record_find("iters"),
-                           .schedule = {.start_lr = 1e-2,
-                                        .end_lr = 0,
-                                        .scaling = "none",
-                                        .global_batch = 2,
-                                        .base_batch = 2},
-                           .loss_scale = 65536,
-                           .hypers = hypers,
-                           .n_hypers = 3,
-                           .seed = 5,
-                           .save_weights = dl_format(arena, "%s/%s.safetensors", folder, name),
-                           .train = train,
-                           .valid = valid,
-                           .workers = 1,
-                           .epochs = epochs,
-                           .resume = resume,
-                           .keep = 2,
-                           .hyperparams = "",
-                           .model = {.graph = "g", .source = "s"}};
+    dlr_train_options o = {
+        .exec = e,
+        .dir = &dir,
+        .model = {.graph = "g", .source = "s"},
+        .start = {.seed = 5, .loss_scale = 65536, .hypers = hypers, .n_hypers = 3},
+        .rate = {.schedule = {.start_lr = 1e-2,
+                              .end_lr = 0,
+                              .scaling = "none",
+                              .global_batch = 2,
+                              .base_batch = 2}},
+        .data = {.train = train, .valid = valid, .workers = 1},
+        .stop = {.epochs = epochs},
+        .resume = {.wanted = resume},
+        .checkpoints = {.keep = 2},
+        .log = {.style = dlr_record_find("iters"), .hyperparams = ""},
+        .save_weights = dl_format(arena, "%s/%s.safetensors", folder, name)};
     bool ok = train && valid && dlr_train(&o, err);
     dlr_dataset_close(train), dlr_dataset_close(valid);
     dlr_rundir_close(&dir);

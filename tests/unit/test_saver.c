@@ -17,7 +17,7 @@
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
 #include "runtime/formats/log.h"
-#include "runtime/train/train_parts.h"
+#include "runtime/train/run.h"
 #include "tests/check.h"
 
 static dl_arena *arena;
@@ -99,23 +99,32 @@ static bool open_stage(stage *s, const char *name, bool async, dl_error *err) {
     if (!e) return false;
     s->o = (dlr_train_options){.exec = e,
                                .dir = &s->dir,
-                               .async = async,
-                               .sharded = sharded,
-                               .keep = 2,
-                               .hyperparams = "a: 1\n"};
-    s->r = (dlr_run){
-        .o = &s->o, .arena = dl_arena_new(NULL), .exec = e, .at = {.best_loss = INFINITY}};
+                               .checkpoints = {.async = async, .sharded = sharded, .keep = 2},
+                               .log = {.hyperparams = "a: 1\n"}};
+    s->r = (dlr_run){.o = &s->o,
+                     .arena = dl_arena_new(NULL),
+                     .exec = e,
+                     .at = {.best_loss = INFINITY},
+                     .rate = {.o = &s->o.rate},
+                     .logger = {.o = &s->o.log, .dir = &s->dir, .ranks = &s->o.ranks}};
+    s->r.logger.arena = s->r.arena;
+    s->r.checkpointer = (dlr_checkpointer){.o = &s->o.checkpoints,
+                                           .dir = s->dir.checkpoints,
+                                           .exec = e,
+                                           .ranks = &s->o.ranks,
+                                           .sinks = &s->r.logger.sinks,
+                                           .arena = s->r.arena};
     dlr_metrics *metrics = dlr_metrics_open(s->dir.metrics, 0, NULL, err);
-    if (metrics) dlr_sinks_add_metrics(s->r.arena, &s->r.sinks, metrics);
+    if (metrics) dlr_sinks_add_metrics(s->r.arena, &s->r.logger.sinks, metrics);
     dlr_tensorboard *board = metrics ? dlr_tensorboard_open(s->dir.board, 0, err) : NULL;
-    if (board) dlr_sinks_add_board(s->r.arena, &s->r.sinks, board);
-    return board && dlr_run_open_saver(&s->r, err);
+    if (board) dlr_sinks_add_board(s->r.arena, &s->r.logger.sinks, board);
+    return board && dlr_checkpointer_open(&s->r.checkpointer, err);
 }
 
 static void close_stage(stage *s) {
-    dlr_run_close_saver(&s->r);
+    dlr_checkpointer_close(&s->r.checkpointer);
     dl_error none = {0};
-    dlr_run_close_records(&s->r, true, &none);
+    dlr_logger_close(&s->r.logger, true, &none);
     dlr_exec_close(s->o.exec);
     dl_arena_free(s->r.arena);
     dlr_rundir_close(&s->dir);
@@ -152,9 +161,9 @@ static int64_t newest(const char *name, int *warnings) {
 
 /* Between steps, until the one under way is there or has failed. */
 static bool go_on(dlr_run *r, dl_error *err) {
-    while (r->saver.saving) {
-        while (dlr_background_busy(r->saver.thread)) usleep(50);
-        if (!dlr_run_check_saved(r, err)) return false;
+    while (r->checkpointer.saving) {
+        while (dlr_background_busy(r->checkpointer.thread)) usleep(50);
+        if (!dlr_checkpointer_check(&r->checkpointer, err)) return false;
     }
     return true;
 }
@@ -170,21 +179,21 @@ static void test_copy(void) {
         make_step(&s.r, step);
         atomic_store(&fault.sleeps, true); /* nothing becomes durable */
         CHECK(dlr_run_save(&s.r, step == 3, &err), "%s", err.message);
-        CHECK(newest("copy", NULL) == step - 1 && dlr_run_check_saved(&s.r, &err) &&
-              s.r.saver.saving);
+        CHECK(newest("copy", NULL) == step - 1 && dlr_checkpointer_check(&s.r.checkpointer, &err) &&
+              s.r.checkpointer.saving);
         make_step(&s.r, step + 100);
         s.r.steps.seconds = 17, s.r.at.best_loss = 3;
         atomic_store(&fault.sleeps, false);
         if (!sharded) /* the next save takes it in */
-            while (step % 2 && dlr_background_busy(s.r.saver.thread)) usleep(50);
+            while (step % 2 && dlr_background_busy(s.r.checkpointer.thread)) usleep(50);
         else if (step % 2)
             CHECK(go_on(&s.r, &err), "%s", err.message);
-        if (step % 2 == 0) CHECK(dlr_run_wait_saved(&s.r, &err), "%s", err.message);
+        if (step % 2 == 0) CHECK(dlr_checkpointer_wait(&s.r.checkpointer, &err), "%s", err.message);
         CHECK(newest("copy", NULL) == step);
     }
-    CHECK(dlr_run_save(&s.r, false, &err) && dlr_run_wait_saved(&s.r, &err) &&
+    CHECK(dlr_run_save(&s.r, false, &err) && dlr_checkpointer_wait(&s.r.checkpointer, &err) &&
           newest("copy", NULL) == 120);
-    CHECK(s.r.saver.n == 21 && s.r.saver.wrote > 0 && s.r.saver.copied > 0);
+    CHECK(s.r.checkpointer.n == 21 && s.r.checkpointer.wrote > 0 && s.r.checkpointer.copied > 0);
     close_stage(&s);
 }
 
@@ -199,7 +208,8 @@ static void test_same_files(void) {
         stage s;
         CHECK(open_stage(&s, async ? "behind" : "at_once", async, &err), "%s", err.message);
         make_step(&s.r, 5);
-        CHECK(dlr_run_save(&s.r, true, &err) && dlr_run_wait_saved(&s.r, &err), "%s", err.message);
+        CHECK(dlr_run_save(&s.r, true, &err) && dlr_checkpointer_wait(&s.r.checkpointer, &err),
+              "%s", err.message);
         close_stage(&s);
     }
     for (int i = 0; i < 3; i++) {
@@ -224,7 +234,8 @@ static int test_failures(fault_kind kind) {
         const char *name = dl_format(arena, "failing%d_%d", kind, k);
         CHECK(open_stage(&s, name, true, &err), "%s", err.message);
         make_step(&s.r, 1);
-        CHECK(dlr_run_save(&s.r, false, &err) && dlr_run_wait_saved(&s.r, &err), "%s", err.message);
+        CHECK(dlr_run_save(&s.r, false, &err) && dlr_checkpointer_wait(&s.r.checkpointer, &err),
+              "%s", err.message);
         make_step(&s.r, 2);
         atomic_store(&fault.calls, 0);
         fault.at = k, fault.kind = kind;
@@ -238,9 +249,9 @@ static int test_failures(fault_kind kind) {
         int64_t step = newest(name, NULL);
         CHECK(step == 2 || (!ok && step == 1), "call %d: step %lld loads", k, (long long)step);
         err = (dl_error){0};
-        CHECK(dlr_run_wait_saved(&s.r, &err), "told once");
+        CHECK(dlr_checkpointer_wait(&s.r.checkpointer, &err), "told once");
         make_step(&s.r, 3);
-        CHECK(dlr_run_save(&s.r, false, &err) && dlr_run_wait_saved(&s.r, &err) &&
+        CHECK(dlr_run_save(&s.r, false, &err) && dlr_checkpointer_wait(&s.r.checkpointer, &err) &&
                   newest(name, NULL) == 3,
               "call %d: life goes on: %s", k, err.message);
         close_stage(&s);
@@ -265,7 +276,7 @@ static pid_t start_child(const char *name, int64_t first, int64_t steps, int kil
         if (!dlr_run_save(&s.r, false, &err)) _exit(2);
         *saved = (int)step - 1;
     }
-    if (!dlr_run_wait_saved(&s.r, &err)) _exit(3);
+    if (!dlr_checkpointer_wait(&s.r.checkpointer, &err)) _exit(3);
     *saved = (int)(first + steps - 1);
     close_stage(&s);
     _exit(0);

@@ -18,7 +18,7 @@
 #include "runtime/exec/state.h"
 #include "runtime/report/figures.h"
 #include "runtime/train/feed.h"
-#include "runtime/train/train_parts.h"
+#include "runtime/train/run.h"
 
 static char folder[] = "/tmp/dl_train_XXXXXX";
 static dl_arena *arena;
@@ -76,9 +76,9 @@ static void test_device_rate(dlr_exec *e) {
     CHECK(dlr_schedule_rates(&schedule, &rates, &err) && open_feed(&feed, e, &err), "%s",
           err.message);
     for (int round = 0; round < 2; round++) {
-        dlr_train_options o = {.exec = e, .seed = 3};
-        CHECK(dlr_run_start_weights(&o, &err), "%s", err.message);
-        dlr_run_set_hypers(&o, &rates);
+        dlr_start_options o = {.seed = 3};
+        CHECK(dlr_start_weights(e, &o, &err), "%s", err.message);
+        dlr_start_hypers(e, &o, &rates);
         feed_noise(&feed);
         for (int i = 0; i < 12; i++) {
             dlr_exec_run(e, train, NULL);

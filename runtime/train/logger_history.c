@@ -4,7 +4,7 @@
 
 #include "runtime/formats/log.h"
 #include "runtime/formats/npz.h"
-#include "runtime/train/train_parts.h"
+#include "runtime/train/logger.h"
 
 /* A value of all epochs. */
 typedef struct {
@@ -60,19 +60,21 @@ static bool keep(const history *h, const char *path, dl_error *err) {
     return dlr_npz_write(path, arrays, h->columns.n + 1, err);
 }
 
-bool dlr_run_end_history(dlr_run *r, dl_error *err) {
-    const dlr_record_style *style = r->o->style;
-    if (!style->history || !dlr_run_leads(r->o)) return true;
-    history h = {.arena = r->arena, .style = style, .ranks = r->global_batch / r->batch};
+bool dlr_logger_history(dlr_logger *l, const dlr_averages *trained, const dlr_averages *validated,
+                        dl_error *err) {
+    const dlr_record_style *style = l->o->style;
+    int ranks = l->ranks->data_ranks;
+    if (!style->history || !dlr_is_rank0(l->ranks)) return true;
+    history h = {.arena = l->arena, .style = style, .ranks = ranks ? ranks : 1};
     for (int i = 0; i < DLR_RECORD_BEST; i++) h.best[i] = -INFINITY;
     add_column(&h, style->tags[DLR_VALUE_TRAIN_LOSS], "loss");
-    add_metrics(&h, &r->trained, "");
+    add_metrics(&h, trained, "");
     add_column(&h, style->tags[DLR_VALUE_VALID_LOSS], "val_loss");
-    add_metrics(&h, &r->validated, "val_");
+    add_metrics(&h, validated, "val_");
     add_column(&h, style->tags[DLR_VALUE_RATE], "lr");
-    if (!dlr_metrics_read(r->o->dir->metrics, add_point, &h, err)) return false;
+    if (!dlr_metrics_read(l->dir->metrics, add_point, &h, err)) return false;
     for (int i = 0; i < DLR_RECORD_BEST; i++)
         if (h.best[i] > -INFINITY) dlr_log_info("%s%.3f", style->best[i].words, h.best[i]);
     if (h.epochs) dlr_log_info("%s%.3f s", style->mean_seconds, h.seconds / (double)h.epochs);
-    return keep(&h, dl_format(r->arena, "%s/%s", r->o->dir->path, style->history), err);
+    return keep(&h, dl_format(l->arena, "%s/%s", l->dir->path, style->history), err);
 }

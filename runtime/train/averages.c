@@ -1,11 +1,11 @@
-/* The model's own metrics, and the norms of log_norms: one number each a batch, averaged over
- * batches as the loss is. */
+#include "runtime/train/averages.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "ir/base/tags.h"
+#include "runtime/checkpoint/tensors.h"
 #include "runtime/exec/state.h"
-#include "runtime/train/train_parts.h"
 
 /* The tag of one of the loop's own metrics. */
 static const char *own_tag(const char *name, const dlr_record_style *style) {
@@ -39,7 +39,7 @@ dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const
 
 void dlr_averages_clear(dlr_averages *a) {
     a->batches = 0;
-    for (int i = 0; i < a->n; i++) a->terms[i].sum = a->terms[i].last = 0, a->terms[i].lost = 0;
+    for (int i = 0; i < a->n; i++) a->terms[i].sum = a->terms[i].last = 0, a->terms[i].skipped = 0;
 }
 
 void dlr_averages_add(dlr_averages *a, const dlr_exec *exec, bool skipped) {
@@ -48,14 +48,14 @@ void dlr_averages_add(dlr_averages *a, const dlr_exec *exec, bool skipped) {
         dlr_average *term = &a->terms[i];
         double value = dlr_scalar(exec, term->now);
         if (skipped && !isfinite(value))
-            term->lost++;
+            term->skipped++;
         else
             term->last = value, term->sum += value;
     }
 }
 
 double dlr_averages_mean(const dlr_averages *a, int i) {
-    return a->terms[i].sum / (double)(a->batches - a->terms[i].lost);
+    return a->terms[i].sum / (double)(a->batches - a->terms[i].skipped);
 }
 
 const char *dlr_averages_line(const dlr_averages *a, const dlr_record_style *style,
@@ -71,4 +71,32 @@ double dlr_averages_value(const dlr_averages *a, int i, const dlr_record_style *
     bool last = style->weights_at_end && a->terms[i].own &&
                 strcmp(a->terms[i].name, DL_TAG_WEIGHT_NORM) == 0;
     return last ? a->terms[i].last : dlr_averages_mean(a, i);
+}
+
+/* ---- in a checkpoint ---- */
+
+/* The count of batches, then the sums; and likewise the newest step's values. */
+void dlr_averages_put_state(const dlr_averages *a, dl_arena *arena, dlr_state_list *list) {
+    double *sums = dlr_state_put_reals(arena, list, "metric_sums", a->n + 1);
+    double *last = dlr_state_put_reals(arena, list, "metric_last", a->n + 1);
+    sums[0] = last[0] = (double)a->batches;
+    for (int i = 0; i < a->n; i++) sums[i + 1] = a->terms[i].sum, last[i + 1] = a->terms[i].last;
+}
+
+void dlr_averages_restore(dlr_averages *a, const dlr_checkpoint *c) {
+    const double *sums = dlr_state_reals(c, "metric_sums", a->n + 1),
+                 *last = dlr_state_reals(c, "metric_last", a->n + 1);
+    if (!sums) return;
+    a->batches = (int64_t)sums[0];
+    for (int i = 0; i < a->n; i++) a->terms[i].sum = sums[i + 1];
+    for (int i = 0; last && i < a->n; i++) a->terms[i].last = last[i + 1];
+}
+
+void dlr_averages_weigh(dlr_averages *a, int64_t batches) {
+    for (int i = 0; i < a->n; i++) {
+        bool any = a->batches > a->terms[i].skipped && batches > 0;
+        a->terms[i].sum = any ? dlr_averages_mean(a, i) * (double)batches : 0;
+    }
+    for (int i = 0; i < a->n; i++) a->terms[i].skipped = 0;
+    a->batches = batches;
 }

@@ -1,0 +1,87 @@
+#include "runtime/train/evaluator.h"
+
+#include <math.h>
+
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/exec/not_finite.h"
+#include "runtime/train/finite.h"
+
+bool dlr_evaluator_open(dlr_evaluator *e, dl_error *err) {
+    e->program = dlr_exec_program(e->exec, "eval");
+    if (e->program < 0) return dl_fail(err, DL_INPUT, "the plan has no program 'eval'");
+    e->loss = dlr_exec_result(e->exec, e->program, DL_RESULT_LOSS, NULL);
+    if (!e->loss.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
+    e->averages = dlr_averages_of(e->arena, e->exec, e->program, "valid", e->logger->o->style);
+    return true;
+}
+
+static bool check_loss(const dlr_evaluator *e, const dlr_state *at, const char *what, double loss,
+                       dl_error *err) {
+    return isfinite(loss) ||
+           dlr_finite_fail(at, what, loss, dlr_not_finite_text(e->arena, e->exec, e->program), err);
+}
+
+/* Mean loss and metrics over the next `n` batches; at the end of an epoch the first is drawn. */
+static bool run_on(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at, int64_t n,
+                   bool epoch, double *mean, bool *stopped, dl_error *err) {
+    double sum = 0;
+    dlr_averages_clear(&e->averages);
+    for (int64_t i = 0; i < n; i++) {
+        dlr_batch batch;
+        if (!dlr_batches_next(e->batches, &batch, err)) return false;
+        const char *found = dlr_steps_start_program(steps, e->program);
+        dlr_exec_wait_oldest(e->exec);
+        double loss = dlr_scalar(e->exec, e->loss);
+        if (!dlr_exec_check(e->exec, err) ||
+            !dlr_finite_check_found(at, "validation", found, false, err) ||
+            !check_loss(e, at, "validation", loss, err))
+            return false;
+        if (i == 0 && epoch &&
+            !dlr_logger_draw(e->logger, e->exec, e->program, &e->batches->feed, &batch, at, err))
+            return false;
+        sum += loss;
+        dlr_averages_add(&e->averages, e->exec, false);
+        dlr_progress_step(&e->logger->progress, e->batches->global_batch, loss);
+        if (!dlr_stopper_poll(e->stopper, err)) return false;
+        if (epoch && e->stopper->requested) return *stopped = true;
+    }
+    *mean = sum / (double)n;
+    return true;
+}
+
+bool dlr_evaluator_run(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at, bool epoch,
+                       double *mean, bool *stopped, dl_error *err) {
+    const dlr_batches_options *data = e->batches->o;
+    *stopped = false;
+    if (!dlr_ranks_share_buffers(e->ranks, e->exec, err) ||
+        !dlr_prefetch_turn(e->batches->ring, data->valid, 0, 0, err))
+        return false;
+    int64_t n = epoch ? dlr_prefetch_batches(e->batches->ring) : 1;
+    dlr_progress_start(&e->logger->progress, "validation", n);
+    dlr_range_begin(e->ranges, DLR_PART_VALIDATION, 0);
+    bool ok = run_on(e, steps, at, n, epoch, mean, stopped, err);
+    dlr_range_end(e->ranges);
+    dlr_progress_finish(&e->logger->progress);
+    if (!ok || *stopped) return ok;
+    return dlr_prefetch_turn(e->batches->ring, data->train, at->epoch + epoch, 0, err);
+}
+
+bool dlr_evaluator_record_untrained(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at,
+                                    dl_error *err) {
+    dlr_logger *l = e->logger;
+    dlr_batch batch;
+    double valid;
+    bool stopped;
+    if (!dlr_batches_next(e->batches, &batch, err)) return false;
+    dlr_exec_run(e->exec, e->program, NULL);
+    double train = dlr_scalar(e->exec, e->loss);
+    if (!dlr_exec_check(e->exec, err)) return false;
+    dlr_averages metrics = dlr_averages_of(e->arena, e->exec, e->program, "train", l->o->style);
+    dlr_averages_add(&metrics, e->exec, false);
+    if (!check_loss(e, at, "initial", train, err) ||
+        !dlr_evaluator_run(e, steps, at, false, &valid, &stopped, err))
+        return false;
+    dlr_logger_put(l, DLR_VALUE_TRAIN_LOSS, train), dlr_logger_put(l, DLR_VALUE_VALID_LOSS, valid);
+    dlr_logger_put_averages(l, &metrics), dlr_logger_put_averages(l, &e->averages);
+    return dlr_logger_record(l, at, err);
+}

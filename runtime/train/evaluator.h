@@ -1,0 +1,35 @@
+/* Validation: mean loss and metrics of the program "eval". */
+#ifndef DLR_EVALUATOR_H
+#define DLR_EVALUATOR_H
+#include "runtime/train/batches.h"
+#include "runtime/train/logger.h"
+#include "runtime/train/steps.h"
+#include "runtime/train/stopper.h"
+
+typedef struct {
+    dlr_exec *exec;
+    int program;
+    dl_arena *arena;
+    dlr_view loss;
+    dlr_averages averages; /* of the newest validation */
+    /* the run's other components that a validation uses */
+    dlr_batches *batches;
+    dlr_stopper *stopper;
+    dlr_logger *logger;
+    const dlr_run_ranks *ranks;
+    const dlr_ranges *ranges;
+} dlr_evaluator;
+
+/* Finds the program "eval"; all but program, loss and averages must be set. Errors: DL_INPUT where
+ * the plan has no such program, or it has no loss. */
+bool dlr_evaluator_open(dlr_evaluator *e, dl_error *err);
+/* Mean loss and metrics over the validation's batches (of an epoch, of which the first is drawn),
+ * or over one of them. The ring of batches is at the next epoch's start afterwards. With *stopped
+ * the user asked to stop in an epoch's validation, which will be repeated. steps: how programs are
+ * started. Errors: those of data; DL_NUMERIC. */
+bool dlr_evaluator_run(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at, bool epoch,
+                       double *mean, bool *stopped, dl_error *err);
+/* Records the untrained model on the first batch of either data set. Errors: as above. */
+bool dlr_evaluator_record_untrained(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at,
+                                    dl_error *err);
+#endif
