@@ -2,7 +2,6 @@
  * the model. */
 #include "frontends/yaml/config_private.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "ir/base/foreign.h"
@@ -258,11 +257,9 @@ dl_config *dl_options_open(dl_arena *arena, int argc, char *const *argv, const d
 bool dl_option_int(const dl_config *c, const char *name, int64_t least, int64_t most,
                    int64_t *value, dl_error *err) {
     const char *text = dl_config_option(c, name);
-    char *end = NULL;
+    int64_t n;
     if (!text) return true;
-    errno = 0;
-    long long n = strtoll(text, &end, 10);
-    if (errno || end == text || *end || n < least || n > most)
+    if (!dl_parse_int(text, &n) || n < least || n > most)
         return dl_fail(err, DL_USAGE, "--%s needs a whole number from %lld to %lld, not '%.100s'",
                        name, (long long)least, (long long)most, text);
     *value = n;
@@ -272,11 +269,9 @@ bool dl_option_int(const dl_config *c, const char *name, int64_t least, int64_t 
 bool dl_option_real(const dl_config *c, const char *name, double least, double most, double *value,
                     dl_error *err) {
     const char *text = dl_config_option(c, name);
-    char *end = NULL;
+    double x;
     if (!text) return true;
-    errno = 0;
-    double x = strtod(text, &end);
-    if (errno || end == text || *end || !(x >= least && x <= most))
+    if (!dl_parse_real(text, &x) || !(x >= least && x <= most))
         return dl_fail(err, DL_USAGE, "--%s needs a number from %.12g to %.12g, not '%.100s'", name,
                        least, most, text);
     *value = x;

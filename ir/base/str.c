@@ -1,6 +1,7 @@
 #include "ir/base/str.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -158,6 +159,24 @@ bool dl_is_file_name(const char *s) {
     for (; *s; s++)
         if (*s == '/' || (unsigned char)*s < ' ' || *s == 0x7F) return false;
     return true;
+}
+
+static bool begins_number(const char *text) { return *text && !isspace((unsigned char)*text); }
+
+bool dl_parse_int(const char *text, int64_t *value) {
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (!begins_number(text) || end == text || *end || errno) return false;
+    return *value = n, true;
+}
+
+bool dl_parse_real(const char *text, double *value) {
+    char *end;
+    errno = 0;
+    double x = strtod(text, &end);
+    if (!begins_number(text) || end == text || *end || errno) return false;
+    return *value = x, true;
 }
 
 bool dl_parse_size(const char *text, int64_t *bytes) {

@@ -29,6 +29,11 @@ const char *dl_internf(const char *format, ...) DL_PRINTF(1, 2);
  * there is none: a name that is merely alike may do another thing. */
 const char *dl_nearest(const char *word, const char *const *names, int n);
 
+/* Numbers as a user writes them: the whole text, without blanks. False: the text is something else,
+ * or beyond the type. A real may be infinite or NaN where it is written so. */
+bool dl_parse_int(const char *text, int64_t *value);
+bool dl_parse_real(const char *text, double *value);
+
 /* A size in bytes: "8GiB", "512MiB", "1.5G", "4096". False: none, below 1 or above 2^62. */
 bool dl_parse_size(const char *text, int64_t *bytes);
 

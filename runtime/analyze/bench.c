@@ -119,10 +119,9 @@ static bool bench(const dl_invocation *call, dl_session *s, const dl_compile_opt
                   const char *device, const dl_tuning *tuning, dl_error *err) {
     dl_arena *arena = call->arena;
     const dl_config *c = s->config;
-    const char *steps_text = dl_config_option(c, "steps");
-    int want = steps_text ? atoi(steps_text) : 0, threads = (int)dl_config_int(c, DL_KEY_threads);
-    if (steps_text && (want < 1 || want > MAX_STEPS))
-        return dl_fail(err, DL_USAGE, "--steps=%s: 1 to %d", steps_text, MAX_STEPS);
+    int64_t want = 0;
+    int threads = (int)dl_config_int(c, DL_KEY_threads);
+    if (!dl_option_int(c, "steps", 1, MAX_STEPS, &want, err)) return false;
     dl_bench b = {.session = s, .ms = DL_NEWS(arena, double, MAX_STEPS)};
     const dl_classes classes = dl_classes_find(arena, s->module);
     double t = dl_clock_ms();

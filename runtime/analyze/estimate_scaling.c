@@ -88,17 +88,6 @@ static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_classes
     return ok;
 }
 
-/* A number of the command's own options. */
-static bool read_positive(const dl_config *c, const char *option, double fallback, double *value,
-                          dl_error *err) {
-    const char *text = dl_config_option(c, option);
-    char *end = NULL;
-    *value = text ? strtod(text, &end) : fallback;
-    if (text && (end == text || *end || !(*value > 0 && *value < 1e12)))
-        return dl_fail(err, DL_USAGE, "--%s=%.100s is no number above 0", option, text);
-    return true;
-}
-
 /* The numbers of ranks to look at, each once: one rank, to compare with, and --ranks. */
 static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS + 1], dl_error *err) {
     const char *text = dl_config_option(c, "ranks"), *s = text ? text : "2,8,64,512";
@@ -231,18 +220,15 @@ static void print(const dl_console *out, const dl_session *s, const line *lines,
 
 /* The network as described, and as many ranks to measure it between as --measure says. */
 static bool read_network(const dl_config *c, dl_network *network, int *measure, dl_error *err) {
-    const char *text = dl_config_option(c, "measure");
-    char *end = NULL;
-    long n = text ? strtol(text, &end, 10) : 0;
-    if (text && (end == text || *end || n < 2 || n > 4096))
-        return dl_fail(err, DL_USAGE, "--measure=%.100s is no number of ranks from 2 to 4096",
-                       text);
-    if (text && (dl_config_option(c, "latency") || dl_config_option(c, "bandwidth")))
+    int64_t n = 0;
+    if (!dl_option_int(c, "measure", 2, 4096, &n, err)) return false;
+    if (n && (dl_config_option(c, "latency") || dl_config_option(c, "bandwidth")))
         return dl_fail(err, DL_USAGE,
                        "--measure finds what --latency and --bandwidth say: leave them out");
     *measure = (int)n;
-    return read_positive(c, "latency", 20, &network->latency_us, err) &&
-           read_positive(c, "bandwidth", 1, &network->bandwidth_gbs, err);
+    network->latency_us = 20, network->bandwidth_gbs = 1;
+    return dl_option_real(c, "latency", 1e-12, 1e12, &network->latency_us, err) &&
+           dl_option_real(c, "bandwidth", 1e-12, 1e12, &network->bandwidth_gbs, err);
 }
 
 /* In each of the ranks: all but the first are done then. */

@@ -1,6 +1,6 @@
 #include "runtime/base/world.h"
 
-#include <ctype.h>
+#include "ir/base/str.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,11 +34,11 @@ static bool number(const char *name, int most, int absent, int *out, dl_error *e
     const char *v = value(name);
     *out = absent;
     if (!v) return true;
-    char *end;
-    long n = strtol(v, &end, 10);
-    if (!isdigit((unsigned char)*v) || *end || n > most)
-        return dl_fail(err, DL_USAGE, "%s=%s in the environment: a number from 0 to %d is expected",
-                       name, v, most);
+    int64_t n;
+    if (!dl_parse_int(v, &n) || n < 0 || n > most)
+        return dl_fail(err, DL_USAGE,
+                       "%s of the environment needs a whole number from 0 to %d, not '%.100s'",
+                       name, most, v);
     *out = (int)n;
     return true;
 }

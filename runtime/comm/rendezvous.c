@@ -12,6 +12,7 @@
 
 #include "ir/base/arena.h"
 #include "ir/base/clock.h"
+#include "ir/base/str.h"
 
 /* A rank's first message. Other programs that connect to the port do not send it, and get
  * nothing. */
@@ -128,9 +129,9 @@ static bool take(const char *host, int port, const dlr_world *w, void *data, siz
 bool dlr_rendezvous(const dlr_world *w, void *data, size_t bytes, double timeout, dl_error *err) {
     const char *host = getenv("MASTER_ADDR"), *text = getenv("MASTER_PORT"),
                *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
-    char *end = NULL;
-    long port = text ? strtol(text, &end, 10) : 0;
-    if (!host || !*host || !text || *end || port < 1 || port > 65534)
+    int64_t port = 0;
+    bool read = text && dl_parse_int(text, &port);
+    if (!host || !*host || !read || port < 1 || port > 65534)
         return dl_fail(
             err, DL_USAGE,
             "%s=%.60s in the environment: ranks without MPI meet at MASTER_ADDR and MASTER_PORT",

@@ -50,10 +50,10 @@ int dl_launch_take(int *argc, char **argv, dl_error *err) {
             argv[kept++] = argv[first];
             continue;
         }
-        char *end;
-        long value = strtol(text, &end, 10);
-        if (!isdigit((unsigned char)*text) || *end || value < 1 || value > MOST_N) {
-            dl_fail(err, DL_USAGE, "-n takes the number of ranks, 1 to %d, not '%s'", MOST_N, text);
+        int64_t value;
+        if (!dl_parse_int(text, &value) || value < 1 || value > MOST_N) {
+            dl_fail(err, DL_USAGE, "-n needs a whole number from 1 to %d, not '%.100s'", MOST_N,
+                    text);
             return -1;
         }
         n = (int)value;

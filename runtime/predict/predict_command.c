@@ -2,7 +2,6 @@
  * happens. */
 #include "runtime/predict/predict_command.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,12 +70,12 @@ static bool open_network(dl_predict_job *job, dl_error *err) {
 
 /* ---- what is asked for ---- */
 
-static bool whole_number(const char *s, int64_t least, int64_t *n) {
-    char *end;
-    errno = 0;
-    long long v = strtoll(s, &end, 10);
-    *n = v;
-    return *s && !*end && !errno && v >= least;
+/* "FIRST:LAST" */
+static bool read_samples(dl_predict_job *job, const char *text) {
+    const char *colon = strchr(text, ':');
+    return colon &&
+           dl_parse_int(dl_strndup(job->arena, text, (size_t)(colon - text)), &job->first) &&
+           dl_parse_int(colon + 1, &job->last) && job->first >= 0 && job->last > job->first;
 }
 
 static bool take_options(dl_predict_job *job, dl_error *err) {
@@ -89,13 +88,8 @@ static bool take_options(dl_predict_job *job, dl_error *err) {
         job->mode++;
     if (job->mode == DL_N_TILES)
         return dl_fail(err, DL_USAGE, "--tiles=%.80s: auto, whole, exact, blend or crop", tiles);
-    if (rollout && (!whole_number(rollout, 1, &job->steps) || job->steps > 1 << 20))
-        return dl_fail(err, DL_USAGE, "--rollout=%.80s: a number of steps, at least 1", rollout);
-    const char *colon = samples ? strchr(samples, ':') : NULL;
-    if (samples && (!colon ||
-                    !whole_number(dl_strndup(job->arena, samples, (size_t)(colon - samples)), 0,
-                                  &job->first) ||
-                    !whole_number(colon + 1, job->first + 1, &job->last)))
+    if (!dl_option_int(c, "rollout", 1, 1 << 20, &job->steps, err)) return false;
+    if (samples && !read_samples(job, samples))
         return dl_fail(err, DL_USAGE, "--samples=%.80s: FIRST:LAST, as 0:10 for the first ten",
                        samples);
     if (dl_config_option(c, "target") && !job->scored)

@@ -190,14 +190,9 @@ static bool put_together(agent *a, int ranks, int more, char **words, dl_error *
 
 /* The number of --count, taken out of the words; 0: it is not there, -1 with an error. */
 static int64_t take_count(const dl_config *c, int *argc, char **argv, dl_error *err) {
-    const char *text = dl_config_option(c, "count");
+    int64_t n = 0;
     dl_sweep_drop(argc, argv, "count", true);
-    if (!text) return 0;
-    char *end;
-    long long n = strtoll(text, &end, 10);
-    if (*end || n < 1)
-        return dl_fail(err, DL_USAGE, "--count is a number of trials, not '%.80s'", text), -1;
-    return n;
+    return dl_option_int(c, "count", 1, INT32_MAX, &n, err) ? n : -1;
 }
 
 static bool open_agent(agent *a, const char *id, int ranks, int argc, char **argv, dl_error *err) {

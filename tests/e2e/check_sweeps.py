@@ -223,7 +223,7 @@ def check_refused():
                              (["--sweep_id=.."], "'..' is no sweep's name", {})):
         done = run(*MODEL, f"--root_dir={TMP}/once", *args, **more)
         check(done.returncode == 2 and want in done.stderr, f"{args}: {done.returncode} {done.stderr}")
-    for args, want, more in (([f"{TMP}/none/x"], "there is no sweep in", {}), ([], "which sweep comes first", {}), ([sweep, "--count=x"], "--count is a number", {}),
+    for args, want, more in (([f"{TMP}/none/x"], "there is no sweep in", {}), ([], "which sweep comes first", {}), ([sweep, "--count=x"], "--count needs a whole number", {}),
                              ([sweep, "--lr=1"], "--lr=1: ", {}), ([sweep], "give --sweep_id to dlrun itself", {"WORLD_SIZE": "2", "RANK": "0"})):
         done = run("agent", *args, **more)
         check(done.returncode == 2 and want in done.stderr, f"agent {args}: {done.returncode} {done.stderr}")

@@ -556,7 +556,7 @@ def test_faults():
         (3, "several arrays fit", [*weights, data, *model, *out]), (3, "no array 'nix'", [*weights, f"{data}:nix", *model, *out]),
         (4, "cannot open .*nowhere", [place / "nowhere", data, *out]), (4, "cannot open .*none.h5", [*weights, place / "none.h5", *model, *out]),
         (3, "no directory of a run", [place.dir, data, *out]),
-        (2, "--tiles=much", [*weights, f"{data}:x", *model, *out, "--tiles=much"]), (2, "--rollout=0", [*weights, f"{data}:x", *model, *out, "--rollout=0"]),
+        (2, "--tiles=much", [*weights, f"{data}:x", *model, *out, "--tiles=much"]), (2, "--rollout needs a whole number", [*weights, f"{data}:x", *model, *out, "--rollout=0"]),
         (3, "the first output feeds an input", [*weights, f"{data}:x", *model, *out, "--rollout=2"]),
         (3, "is empty: an axis of it has no elements", [*weights, f"{write('hollow.h5', x=np.zeros((0, 3, 24, 36), 'f4'))}:x", *model, *out]),
         (2, "--samples=5", [*weights, f"{data}:x", *model, *out, "--samples=5"]), (2, "has 1", [*weights, f"{data}:x", *model, *out, "--samples=4:5"]),

@@ -34,6 +34,21 @@ static void test_arena(void) {
     dl_arena_free(other);
 }
 
+static void test_numbers(void) {
+    static const char *const none[] = {"",    " 1", "1 ", "x", "1x", "-", "9223372036854775808",
+                                       "0x10"};
+    int64_t n = 7;
+    double x = 7;
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        CHECK(!dl_parse_int(none[i], &n) && n == 7, "'%s'", none[i]);
+    CHECK(!dl_parse_int("1.5", &n) && n == 7);
+    CHECK(dl_parse_int("-12", &n) && n == -12);
+    CHECK(dl_parse_int("9223372036854775807", &n) && n == INT64_MAX);
+    for (int i = 0; i < 6; i++) CHECK(!dl_parse_real(none[i], &x) && x == 7, "'%s'", none[i]);
+    CHECK(!dl_parse_real("1e400", &x) && x == 7);
+    CHECK(dl_parse_real("-2.5e3", &x) && x == -2500);
+}
+
 static void test_str(void) {
     CHECK(dl_intern("abc") == dl_intern_n("abcd", 3) && dl_intern("abc") != dl_intern("abd"));
     const char *names[] = {"short", "short_opt", "base", "num_epochs"};
@@ -226,6 +241,7 @@ static void test_huge_pages(void) {
 
 int main(void) {
     test_arena();
+    test_numbers();
     test_str();
     test_long_names();
     test_heap();
