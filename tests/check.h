@@ -28,8 +28,8 @@ static int dl_tests_passed, dl_tests_failed, dl_tests_skipped;
     CHECK(fabs((double)(got) - (double)(want)) <= (tol), "got %.9g, want %.9g", (double)(got),     \
           (double)(want))
 
-/* A part of a test that cannot run here: why. Such parts are counted, and a test of nothing else is
- * skipped. */
+/* Reports why a part of a test cannot run here. Such parts are counted; a test that consists of
+ * them alone is skipped. */
 #define dl_test_skip(...) (dl_tests_skipped++, printf("SKIP: " __VA_ARGS__), (void)printf("\n"))
 
 static inline unsigned dl_test_number(const char *name, unsigned otherwise) {
@@ -37,14 +37,14 @@ static inline unsigned dl_test_number(const char *name, unsigned otherwise) {
     return text && *text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
 }
 
-/* DLC_TEST_SHARE=N, set by scripts/test except with --long: of many similar cases one in N is
+/* DLC_TEST_SHARE=N, which scripts/test sets except with --long: one in N of many similar cases is
  * taken. */
 static inline unsigned dl_test_share(void) {
     unsigned share = dl_test_number("DLC_TEST_SHARE", 1);
     return share > 1 ? share : 1;
 }
 
-/* DLC_TEST_DRAW: which ones. scripts/test takes it from the commit and prints it, so that another
+/* DLC_TEST_DRAW selects these cases. scripts/test derives it from the commit and prints it: another
  * commit tests other cases, and a failing run can be repeated. */
 static inline unsigned dl_test_draw(void) { return dl_test_number("DLC_TEST_DRAW", 0); }
 
@@ -67,13 +67,13 @@ static inline bool dl_test_takes_cheap(unsigned number) {
     return dl_test_fast() || dl_test_takes(number);
 }
 
-/* Whether a run takes case `i` of a cell's `n`, cases that differ in nothing but sizes and numbers:
- * one of every cell always, and the other ones as dl_test_takes(number). */
+/* Whether a run takes case `i` of the `n` cases of a cell, which differ in sizes and numbers alone:
+ * one of each cell always, the others as dl_test_takes(number) says. */
 static inline bool dl_test_takes_of(unsigned cell, unsigned i, unsigned n, unsigned number) {
     return i == (dl_test_draw() + cell) % n || dl_test_takes(number);
 }
 
-/* The exit status: 77, which meson takes for skipped, where nothing could be checked. */
+/* Returns the exit status: 77, which meson counts as skipped, where nothing could be checked. */
 static inline int dl_test_end(void) {
     enum { SKIPPED = 77 };
     printf("%d passed, %d failed", dl_tests_passed, dl_tests_failed);

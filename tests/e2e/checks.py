@@ -1,7 +1,8 @@
-"""What the checks of whole programs share: counting, a temporary directory, a kernel cache (scripts/test has one for all tests), safetensors.
+"""Shared by the checks of whole programs: counts, a temporary directory, a kernel cache (scripts/test has one for all
+tests), safetensors.
 
-They need nothing but Python's own library; those beside PyTorch have oracle_tools.py. Each ends with finish(), which prints the line
-"N passed, N failed" and fails where nothing was checked.
+They need Python's own library alone; checks against PyTorch use oracle_tools.py. Each check ends with finish(), which
+prints the line "N passed, N failed" and fails where nothing was checked.
 """
 import json
 import os
@@ -16,14 +17,16 @@ import tempfile
 passed = failed = 0
 work = tempfile.TemporaryDirectory(prefix="dlc_test_")
 TMP = work.name
-# Meson names folders of its build there. Compilers load their libraries by it, so that it is a part of a kernel's key: with it no
-# kernel of another build would be found in the cache (tests/cache.h).
+# Meson sets this variable to folders of its build. It is a part of a kernel's key, since compilers load their libraries
+# by it. With it no kernel of another build would be found in the cache (tests/cache.h).
 os.environ.pop("LD_LIBRARY_PATH", None)
-# No variable of a launcher: a test is one rank.
-ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
+# Without the variables of launchers: a test is one rank.
+LAUNCHERS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+ENV = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
 ENV["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or os.path.join(TMP, "cache")
-ENV["DLR_CACHE_MAX"] = "0"  # scripts/test removes what is old
-# A run leaves a signal alone that its parent ignores: SIGHUP under nohup, SIGUSR2 under perf record, SIGINT of a shell's background job.
+ENV["DLR_CACHE_MAX"] = "0"  # no limit: scripts/test removes old files
+# A run does not handle a signal that its parent ignores: SIGHUP under nohup, SIGUSR2 under perf record, SIGINT of a
+# shell's background job.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
@@ -37,25 +40,25 @@ def check(ok, what):
     return bool(ok)
 
 
-# Of many similar cases one in SHARE is taken, and DRAW says which ones: tests/check.h.
+# One in SHARE of many similar cases is taken; DRAW selects them (tests/check.h).
 SHARE = max(int(os.environ.get("DLC_TEST_SHARE") or 1), 1)
 DRAW = int(os.environ.get("DLC_TEST_DRAW") or 0) % 2**32
 
 
 def takes(number):
-    """Whether this run takes that one."""
+    """Whether this run takes the case of that number."""
     turned = DRAW * 0x85ebca6b % 2**32
     turned = (turned ^ turned >> 15) * 0xc2b2ae35
     return (number * 0x9e3779b9 + turned) % 2**32 <= (2**32 - 1) // SHARE
 
 
 def drawn(cases, cell=0):
-    """Of cases that differ in nothing but sizes and numbers: all, or the one that this run takes of the cell."""
+    """All of these cases, which differ in sizes and numbers alone; or the one of the cell that this run takes."""
     return list(cases) if SHARE == 1 else [list(cases)[(DRAW + cell) % len(list(cases))]]
 
 
 class Gate:
-    """A point at which dlrun stops and waits (runtime/base/debug.h): what a test does there, it does at that point, on any machine.
+    """A point at which dlrun stops and waits (runtime/base/debug.h), so that a test acts at that point on any machine.
 
         gate = Gate("step", 13)
         p = subprocess.Popen(..., env={**ENV, **gate.env})
@@ -70,7 +73,7 @@ class Gate:
         self.path = os.path.join(folder or TMP, f"gate{Gate.made}")
         for path in (self.path, self.path + ".go"):
             os.mkfifo(path)
-        # Open before dlrun comes there, and for both ways, so that no open and no close ever waits or ends something.
+        # Opened before dlrun reaches the point, for reading and writing, so that no open waits and no close ends dlrun.
         self.reached, self.go = (os.open(p, os.O_RDWR) for p in (self.path, self.path + ".go"))
         self.env = {"DLR_DEBUG": f"gate:{point}:{number}:{self.path}"}
         self.of_rank = {"PHASE_TOLD": self.path, "PHASE_GATE": self.path + ".go"}  # the same of tests/ranks/phases.c
