@@ -82,9 +82,9 @@ static bool inspect(const char *file, long long slice, const char *picture, dl_e
     return ok;
 }
 
-static bool propose(const char *model, const char *const *files, int n_files, dl_error *err) {
+static bool suggest(const char *model, const char *const *files, int n_files, dl_error *err) {
     dl_buf text = {0};
-    bool ok = dl_propose(model, files, n_files, &text, err);
+    bool ok = dl_suggest_data(model, files, n_files, &text, err);
     if (ok) print_safely(&text);
     dl_buf_free(&text);
     return ok;
@@ -113,7 +113,7 @@ static bool run(dl_invocation *call, dl_error *err) {
         if (i) dl_console_text(call->out, "\n");
         if (!inspect(files[i], slice, picture, err)) return false;
     }
-    return !model || propose(model, files, n_files, err);
+    return !model || suggest(model, files, n_files, err);
 }
 
 const dl_subcommand dldata_inspect = {

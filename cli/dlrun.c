@@ -103,7 +103,7 @@ static void report(dl_run_job *p, const dl_error *err) {
     dl_job_log_error(p, err);
     bool common =
         err->code == DL_REQUEUE || err->code == DL_NUMERIC; /* all ranks end so, and one says it */
-    if (common && !dl_job_leads(p)) return;
+    if (common && !dl_job_is_rank0(p)) return;
     char who[32] = "";
     if (p->comm) snprintf(who, sizeof who, "rank %d: ", p->world.rank);
     fprintf(stderr, "%s%s%s\n", who, /* at once: several ranks may speak */

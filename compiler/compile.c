@@ -89,7 +89,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                        .tf32 = opt->tf32 && opt->target->has_tf32,
                        .balance = opt->target->balance,
                        .keep_gradients = opt->keep_gradients,
-                       .recipe = opt->recipe,
+                       .step_options = opt->step_options,
                        .parallel = opt->parallel,
                        .err = err};
     ahead concurrent;

@@ -20,7 +20,7 @@ typedef struct {
     const dl_tuner *tuner; /* NULL: the cost model chooses */
     bool tf32;             /* contractions of f32 in TF32, where the target has it */
     bool keep_gradients;   /* adds gradients to the results of the train program */
-    dl_recipe recipe;
+    dl_step_options step_options;
     dl_parallel parallel;
     const char *model; /* name, for the plan */
     int64_t batch;     /* size of axis N, for the plan */

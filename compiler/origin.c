@@ -1,14 +1,14 @@
 #include "compiler/origin.h"
 
-#include "compiler/recipe.h"
+#include "compiler/step_options.h"
 #include "compiler/target/backend.h"
 #include "ir/base/foreign.h"
 #include "ir/base/hash.h"
 #include "ir/text/text.h"
 
-/* Each member of a recipe has its row in `add_recipe`. */
-_Static_assert(sizeof(dl_recipe) == 32,
-               "a new member of dl_recipe is a setting of a plan's origin");
+/* Each member of dl_step_options has its row in `add_step_options`. */
+_Static_assert(sizeof(dl_step_options) == 32,
+               "a new member of dl_step_options is a setting of a plan's origin");
 
 typedef struct {
     dl_arena *arena;
@@ -65,12 +65,12 @@ static dl_key key_of_precision(const dl_config *c) {
 static dl_key key_of_schedule(const dl_config *c) {
     if (!dl_config_is_null(c, DL_KEY_scheduler)) return DL_KEY_scheduler;
     const char *name = dl_config_value(c, DL_KEY_lr_schedule)->text;
-    bool none = !dl_recipe_ranges(c) && strcmp(name, "none") == 0;
+    bool none = !dl_step_ranges(c) && strcmp(name, "none") == 0;
     return none && dl_config_int(c, DL_KEY_lr_warmup_epochs) > 0 ? DL_KEY_lr_warmup_epochs
                                                                  : DL_KEY_lr_schedule;
 }
 
-static void add_recipe(settings *s, const dl_recipe *r) {
+static void add_step_options(settings *s, const dl_step_options *r) {
     enum { MOST_RANGES = 1 << 20 };
     add_key(s, DL_KEY_optimizer, r->optimizer);
     add_key(s, key_of_schedule(s->config), r->schedule * (double)MOST_RANGES + r->ranges);
@@ -90,7 +90,7 @@ static settings settings_of(dl_arena *arena, const dl_session *session,
     settings s = {.arena = arena, .config = session->config};
     const char *skip = opt->skip ? opt->skip : "";
     add_ranks(&s, session, &opt->parallel);
-    add_recipe(&s, &opt->recipe);
+    add_step_options(&s, &opt->step_options);
     add_key(&s, DL_KEY_tf32, opt->tf32 && opt->target->has_tf32);
     add_key(&s, DL_KEY_save_grads, opt->keep_gradients);
     add(&s, "DLC_SKIP", dl_strdup(arena, skip), *skip ? dl_strdup(arena, skip) : "nothing");

@@ -7,7 +7,7 @@
 
 #include "compiler/arguments.h"
 #include "compiler/jit/cache_prune.h"
-#include "compiler/recipe.h"
+#include "compiler/step_options.h"
 #include "frontends/yaml/data_file.h"
 #include "ir/base/clock.h"
 #include "ir/base/hash.h"
@@ -136,7 +136,7 @@ dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_mo
     bool ok = s->model && dl_arguments_check(s->model, diags);
     if (!ok) fail_model(s, diags, err);
     ok = ok && dl_arguments_declare(arena, config, s->model, s->source, err) &&
-         dl_config_finish(config, err) && dl_recipe_resolve(config, err) &&
+         dl_config_finish(config, err) && dl_step_resolve(config, err) &&
          dl_ranks_of(&s->ranks, world, (int)dl_config_int(config, DL_KEY_tensor_parallel),
                      (int)dl_config_int(config, DL_KEY_context_parallel),
                      dl_config_str(config, DL_KEY_parallel_order), err);
@@ -251,7 +251,7 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
                                 .parallel = s->parallel,
                                 .skip = getenv("DLC_SKIP"),
                                 .link = true};
-    if (!dl_recipe_of(s->config, &opt->recipe, err)) return false;
+    if (!dl_step_options_of(s->config, &opt->step_options, err)) return false;
     const char *override =
         getenv("NVIDIA_TF32_OVERRIDE"); /* read in the same way as by NVIDIA's libraries */
     opt->tf32 = dl_config_bool(s->config, DL_KEY_tf32) && !(override && strcmp(override, "0") == 0);
@@ -276,7 +276,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
-    h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
+    h = dl_hash(&opt->step_options, sizeof opt->step_options, h);
     h = opt->tuner ? dl_hash(&opt->tuner->key, sizeof opt->tuner->key, h) : h;
     /* data-parallel ranks share a plan, except for their shards */
     dl_parallel parallel = opt->parallel;

@@ -114,7 +114,7 @@ static bool open_file(dlc_model *m, const char *path, const words *w, dl_error *
     dl_buf_free(&faults);
     m->net.session = m->session;
     m->net.data.loader = "raw"; /* numbers as they are; checkpoints of it say so */
-    return m->session && dl_samples_settle(m->config, err);
+    return m->session && dl_samples_resolve(m->config, err);
 }
 
 /* Numbers as they are where no record is wanted, or needed. */

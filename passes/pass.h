@@ -3,7 +3,7 @@
  * validates and dumps passes. The order of all passes is in pipeline.c. */
 #ifndef DL_PASS_H
 #define DL_PASS_H
-#include "ir/train_recipe.h"
+#include "ir/step_options.h"
 #include "ir/validate/validate.h"
 
 /* The schedule of this name (ir/base/schedules.def), or -1. */
@@ -45,7 +45,7 @@ typedef struct {
                     DL_CORE_BALANCE */
     bool (*keeps)(const dl_node *n); /* composites that `lower` leaves as they are; NULL: none */
     bool keep_gradients;             /* gradients are results of the step (dlrun --save_grads) */
-    dl_recipe recipe;
+    dl_step_options step_options;
     dl_parallel parallel;
     dl_error *err; /* a fault of the user's model that a pass found (an op without a rule, a missing
                       gradient) */

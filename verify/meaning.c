@@ -190,15 +190,15 @@ static void take_grad(void *user, int i, const double *data) {
 }
 
 /* The gradients of the model, if training is judged. */
-static bool run_derived(whole *w, const dl_recipe *recipe, dl_error *err) {
+static bool run_derived(whole *w, const dl_step_options *step_options, dl_error *err) {
     const dl_graph *g = w->graphs->derived;
     if (!g || is_too_large(w)) return true;
     w->grads = DL_NEWS(w->scratch, double *, g->results.n + 1);
     bool *chosen = DL_NEWS(w->scratch, bool, g->results.n + 1);
     for (int i = 0; i < g->results.n; i++) chosen[i] = g->results.at[i].role == DL_RESULT_GRAD;
     if (!dl_verify_interpret(g, chosen, &w->state, 0, 0, take_grad, w, err)) return false;
-    if (recipe && recipe->optimizer != DL_OPT_NONE)
-        w->updates = dl_verify_updates_of(w->scratch, w->graphs, w->grads, &w->state, recipe);
+    if (step_options && step_options->optimizer != DL_OPT_NONE)
+        w->updates = dl_verify_updates_of(w->scratch, w->graphs, w->grads, &w->state, step_options);
     return true;
 }
 
@@ -253,7 +253,7 @@ static dl_reference_draw draw_of(dl_arena *arena, const dl_verify_state *s) {
 }
 
 bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl_plan *plan,
-                       const dl_verify_run *run, const dl_recipe *recipe, dl_verdict *v,
+                       const dl_verify_run *run, const dl_step_options *step_options, dl_verdict *v,
                        double *float32, dl_error *err) {
     dlr_exec *exec = dlr_exec_open(plan, run->exec, err);
     if (!exec || !run->fill(exec, run->user, err)) return dlr_exec_close(exec), false;
@@ -261,7 +261,7 @@ bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl
     w.state = dl_verify_state_of(exec);
     dl_reference_draw draw = draw_of(w.scratch, &w.state);
     w.written = dl_written_new(w.scratch, graphs->written, &draw);
-    bool ok = pair(&w, err) && run_first(&w, run, err) && run_derived(&w, recipe, err) &&
+    bool ok = pair(&w, err) && run_first(&w, run, err) && run_derived(&w, step_options, err) &&
               run_made(&w, err) && shake(&w, err) && judge_all(&w, err) &&
               run_program(&w, exec, float32, err);
     dl_written_free(w.written);

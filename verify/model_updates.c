@@ -31,7 +31,7 @@ struct dl_model_updates {
     dl_arena *arena;
     const dl_graph *derived, *g; /* g: the compiled graph */
     const dl_verify_state *s;
-    const dl_recipe *recipe;
+    const dl_step_options *step_options;
     dl_step_of of;
     dl_step *step;
     wants shared, *to;   /* to: the current ones */
@@ -55,7 +55,7 @@ static void take_wanted(void *user, dl_result_role role, const char *name, const
 static dl_step_of step_of(dl_model_updates *u, double *const *grads) {
     const dl_graph *g = u->derived;
     dl_step_param *params = DL_NEWS(u->arena, dl_step_param, g->results.n + 1);
-    dl_step_of of = {u->recipe, 0, params, find_old, take_wanted, u};
+    dl_step_of of = {u->step_options, 0, params, find_old, take_wanted, u};
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role != DL_RESULT_GRAD || !dlr_exec_variable(u->s->exec, r->name).type) continue;
@@ -76,11 +76,14 @@ static int find_owner(const dl_model_updates *u, const dl_result *r) {
 
 dl_model_updates *dl_verify_updates_of(dl_arena *arena, const dl_verify_graphs *graphs,
                                        double *const *grads, const dl_verify_state *s,
-                                       const dl_recipe *recipe) {
+                                       const dl_step_options *step_options) {
     dl_model_updates *u = DL_NEW(arena, dl_model_updates);
     int n = graphs->made->results.n;
-    *u = (dl_model_updates){
-        .arena = arena, .derived = graphs->derived, .g = graphs->made, .s = s, .recipe = recipe};
+    *u = (dl_model_updates){.arena = arena,
+                            .derived = graphs->derived,
+                            .g = graphs->made,
+                            .s = s,
+                            .step_options = step_options};
     u->kept = DL_NEWS(arena, const double *, n + 1), u->found = DL_NEWS(arena, distance, n + 1);
     u->shared.arena = arena, u->to = &u->shared;
     u->of = step_of(u, grads);
@@ -232,7 +235,7 @@ static bool shake(dl_model_updates *u, uint64_t seed, dl_error *err) {
 
 bool dl_verify_updates_judge(dl_arena *arena, dl_model_updates *u, dl_verdict *v, dl_error *err) {
     if (!u->of.n) return true;
-    for (int i = 0; i < u->of.n && u->recipe->norms; i++)
+    for (int i = 0; i < u->of.n && u->step_options->norms; i++)
         if (!u->counted[i]) measure_param(u, i, -1, NULL);
     dl_verify_step_end(u->step);
     for (int i = 0; i < u->g->results.n; i++) {

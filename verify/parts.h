@@ -104,7 +104,7 @@ typedef struct {
  * first + n) of a variable before the step, possibly in the arena, or NULL. `next` gets their
  * values after it, and what the step reports under a metric's name (n 1). */
 typedef struct {
-    const dl_recipe *recipe;
+    const dl_step_options *step_options;
     int n;
     const dl_step_param *params;
     const double *(*old)(void *user, dl_arena *arena, const char *name, int64_t first, int64_t n);
@@ -127,7 +127,7 @@ void dl_verify_step_end(dl_step *w);
 typedef struct dl_model_updates dl_model_updates;
 dl_model_updates *dl_verify_updates_of(dl_arena *arena, const dl_verify_graphs *graphs,
                                        double *const *grads, const dl_verify_state *s,
-                                       const dl_recipe *recipe);
+                                       const dl_step_options *step_options);
 bool dl_verify_updates_want(const dl_model_updates *u, int result);
 void dl_verify_updates_take(dl_model_updates *u, int result, const double *data);
 bool dl_verify_updates_judge(dl_arena *arena, dl_model_updates *u, dl_verdict *v, dl_error *err);

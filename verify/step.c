@@ -41,7 +41,7 @@ static double risen(const step *w, double at) {
 /* The factor of the last range of epochs that has begun. */
 static double factor_of_ranges(const step *w, double epoch) {
     double factor = 1, held = -1;
-    for (int i = 0; i < w->s->recipe->ranges; i++) {
+    for (int i = 0; i < w->s->step_options->ranges; i++) {
         double from = number(w, dl_internf("lr.range.%d.start", i), 0);
         double to = number(w, dl_internf("lr.range.%d.end", i), 0);
         double last = epoch < to - 1 ? epoch : to - 1;
@@ -60,7 +60,7 @@ static double piecewise(const step *w, double at, double first, double epoch) {
 static double rate_of(const step *w, double at) {
     double first = number(w, "lr.init", 0), warmup = number(w, "lr.warmup", 0);
     double epoch = floor((at - 1) / number(w, "lr.steps", 1));
-    switch (w->s->recipe->schedule) { /* each row of ir/base/schedules.def: -Wswitch */
+    switch (w->s->step_options->schedule) { /* each row of ir/base/schedules.def: -Wswitch */
     case DL_SCHEDULE_warmup_cosine:
         return at < warmup ? first * at / warmup : half_cosine(w, at - warmup);
     case DL_SCHEDULE_cosine:
@@ -159,13 +159,13 @@ static void radam(const move *m) {
 /* p <- p - rate x; with momentum, x is replaced by b <- momentum b + x, or with Nesterov by x +
  * momentum b. */
 static void descend(const move *m, double rate, const double *x) {
-    const dl_recipe *recipe = m->w->s->recipe;
+    const dl_step_options *step_options = m->w->s->step_options;
     double momentum = number(m->w, "momentum", 0.9);
-    double *b = recipe->momentum ? kept(m, "momentum_buffer") : NULL;
+    double *b = step_options->momentum ? kept(m, "momentum_buffer") : NULL;
     for (int64_t i = 0; i < m->n; i++) {
         double along = x[i];
         if (b) b[i] = momentum * b[i] + x[i], along = b[i];
-        if (b && recipe->nesterov && recipe->optimizer == DL_OPT_sgd)
+        if (b && step_options->nesterov && step_options->optimizer == DL_OPT_sgd)
             along = x[i] + momentum * b[i];
         m->p[i] -= rate * along;
     }
@@ -175,7 +175,7 @@ static void descend(const move *m, double rate, const double *x) {
 static void rmsprop(const move *m) {
     double share = number(m->w, "alpha", 0.99), eps = number(m->w, "eps", 1e-8);
     double *square = average(m, "square_avg", share, true);
-    double *mean = m->w->s->recipe->centered ? average(m, "grad_avg", share, false) : NULL;
+    double *mean = m->w->s->step_options->centered ? average(m, "grad_avg", share, false) : NULL;
     double *x = DL_NEWS(m->w->arena, double, m->n + 1);
     for (int64_t i = 0; i < m->n; i++) {
         double spread = mean ? fmax(square[i] - mean[i] * mean[i], 0) : square[i];
@@ -206,7 +206,7 @@ static void adadelta(const move *m) {
 }
 
 static void take(const move *m) {
-    switch (m->w->s->recipe->optimizer) {
+    switch (m->w->s->step_options->optimizer) {
     case DL_OPT_adam:
     case DL_OPT_adamw: adam(m); break;
     case DL_OPT_adamax: adamax(m); break;
@@ -222,11 +222,11 @@ static void take(const move *m) {
 
 /* Weight decay: of the parameter itself, or added to its gradient. */
 static void decay(const move *m) {
-    const dl_recipe *recipe = m->w->s->recipe;
+    const dl_step_options *step_options = m->w->s->step_options;
     double by = number(m->w, "weight_decay", 0);
-    if (!recipe->decay || (m->of->rank < 2 && !recipe->decay_vectors)) return;
+    if (!step_options->decay || (m->of->rank < 2 && !step_options->decay_vectors)) return;
     for (int64_t i = 0; i < m->n; i++) {
-        if (recipe->optimizer == DL_OPT_adamw)
+        if (step_options->optimizer == DL_OPT_adamw)
             m->p[i] *= 1 - m->w->rate * by;
         else
             m->g[i] += by * m->p[i];
@@ -277,9 +277,9 @@ dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s) {
     tell(w, DL_RESULT_METRIC, DL_TAG_RATE, w->rate);
     tell(w, DL_RESULT_UPDATE, "optimizer.step", steps);
     if (drawn) tell(w, DL_RESULT_UPDATE, DL_RANDOM_STEP, *drawn + 1);
-    if (dl_recipe_scales(s->recipe)) scale_loss(w);
-    if (s->recipe->clip) w->clip = fmin(1, number(w, "max_norm", 1) / (w->norm + 1e-6));
-    if (s->recipe->optimizer == DL_OPT_nadam) {
+    if (dl_step_scales_loss(s->step_options)) scale_loss(w);
+    if (s->step_options->clip) w->clip = fmin(1, number(w, "max_norm", 1) / (w->norm + 1e-6));
+    if (s->step_options->optimizer == DL_OPT_nadam) {
         const double *past = s->old(s->user, arena, "optimizer.mu_product", 0, 1);
         double old = past ? *past : 1;
         tell(w, DL_RESULT_UPDATE, "optimizer.mu_product",
@@ -306,7 +306,7 @@ void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool coun
 }
 
 void dl_verify_step_end(dl_step *w) {
-    if (!w->s->recipe->norms) return;
+    if (!w->s->step_options->norms) return;
     tell(w, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, w->norm);
     tell(w, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, w->weights);
 }

@@ -158,9 +158,9 @@ static void feed_trial(trial *t, bool lost) {
     }
 }
 
-bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify_run *run,
-                       dl_verdict *v, dl_error *err) {
-    if (recipe->optimizer == DL_OPT_NONE) return true;
+bool dl_verify_updates(dl_arena *arena, const dl_step_options *step_options,
+                       const dl_verify_run *run, dl_verdict *v, dl_error *err) {
+    if (step_options->optimizer == DL_OPT_NONE) return true;
     dl_arena *scratch = dl_arena_new(arena);
     dl_module *m = build_trial(scratch);
     if (!run->passes(m, "lower,autodiff,optimizer", run->user, err))
@@ -171,10 +171,10 @@ bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify
     begin_trial(&t);
     bool ok = true;
     for (t.step = 1; ok && t.step <= STEPS && !t.faults; t.step++) {
-        feed_trial(&t, dl_recipe_scales(recipe) && t.step == LOST);
+        feed_trial(&t, dl_step_scales_loss(step_options) && t.step == LOST);
         dl_step_param params[] = {{"weight", 12, 2, trial_old(&t, NULL, "x", 0, 12)},
                                   {"bias", 4, 1, trial_old(&t, NULL, "z", 0, 4)}};
-        dl_step_of of = {recipe, 2, params, trial_old, trial_next, &t};
+        dl_step_of of = {step_options, 2, params, trial_old, trial_next, &t};
         ok = dl_interp_run(t.in, err);
         if (ok) dl_verify_step(scratch, &of);
     }

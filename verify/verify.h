@@ -2,12 +2,12 @@
 #ifndef DL_VERIFY_H
 #define DL_VERIFY_H
 #include "ir/graph.h"
-#include "ir/train_recipe.h"
+#include "ir/step_options.h"
 #include "runtime/exec/exec.h"
 
 /* How plans are run, and the function that fills the variables of a new executor. `passes` runs
  * the compiler's passes of these names on a module: "lower,autodiff"; if "optimizer" is among
- * them, with the recipe's optimiser. NULL: tests that need passes are left out. */
+ * them, with the options' optimiser. NULL: tests that need passes are left out. */
 typedef struct {
     dlr_exec_options exec;
     bool (*fill)(dlr_exec *exec, void *user, dl_error *err);
@@ -84,15 +84,16 @@ typedef struct {
  *
  * `float32`: by result of `written`, the relative error of the compiled program compared with the
  * written model (not tested); NAN for updates, gradients and results without finite elements.
- * recipe: of train; NULL otherwise. Errors: DL_RESOURCE, DL_INPUT, and errors of the executor. */
+ * step_options: of train; NULL otherwise. Errors: DL_RESOURCE, DL_INPUT, and errors of the
+ * executor. */
 bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl_plan *plan,
-                       const dl_verify_run *run, const dl_recipe *recipe, dl_verdict *v,
+                       const dl_verify_run *run, const dl_step_options *step_options, dl_verdict *v,
                        double *float32, dl_error *err);
 
-/* Tests the recipe's updates without a model. A small graph that the pass `optimizer` completes
+/* Tests the updates without a model. A small graph that the pass `optimizer` completes
  * runs some thirty steps, through warm-up, epochs, clipping and, where the loss is scaled, a
  * skipped step. They are compared with the definition of the optimiser and the schedule in plain
  * C. */
-bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify_run *run,
-                       dl_verdict *v, dl_error *err);
+bool dl_verify_updates(dl_arena *arena, const dl_step_options *step_options,
+                       const dl_verify_run *run, dl_verdict *v, dl_error *err);
 #endif

@@ -43,7 +43,7 @@ static size_t word(const char *s) {
 }
 
 /* Is it a name of its own, no attribute and no part of a number? */
-static bool stands_alone(const char *text, const char *s) {
+static bool is_whole_word(const char *text, const char *s) {
     return s == text || (!isalnum((unsigned char)s[-1]) && s[-1] != '.' && s[-1] != '_');
 }
 
@@ -79,7 +79,7 @@ static bool same_text(run *r, int k, const char *text, const char *other) {
     const char *a = text, *b = other;
     while (*a && *b) {
         size_t n = word(a), m = word(b);
-        if (n && m && stands_alone(text, a)) {
+        if (n && m && is_whole_word(text, a)) {
             if (!same_name(r, k, a, n, b, m)) return false;
             a += n, b += m;
         } else if (*a == '[' && *b == '[' && isdigit((unsigned char)a[1]) &&
@@ -107,7 +107,7 @@ static bool same_block(run *r, int k) {
 static bool reads_within(const run *r, const char *text) {
     for (const char *s = text; *s;) {
         size_t n = word(s);
-        if (n && stands_alone(text, s))
+        if (n && is_whole_word(text, s))
             for (int k = 0; k < r->count; k++) {
                 int at = maker(r, k, s, n);
                 if (at >= 0 && (k < r->count - 1 || at < r->length - 1)) return true;
@@ -140,10 +140,10 @@ static const char *in_loop(torch_export *t, const run *r, const char *text, cons
     const char *index = dl_format(t->arena, "%.*s[%ld]", (int)r->list_n, r->list, r->index);
     for (const char *s = text; *s;) {
         size_t n = word(s), skip = strlen(index);
-        if (stands_alone(text, s) && strncmp(s, index, skip) == 0) {
+        if (is_whole_word(text, s) && strncmp(s, index, skip) == 0) {
             dl_puts(&b, block);
             s += skip;
-        } else if (n && stands_alone(text, s) && is(r->carried, s, n)) {
+        } else if (n && is_whole_word(text, s) && is(r->carried, s, n)) {
             dl_puts(&b, result);
             s += n;
         } else {

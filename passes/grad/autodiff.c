@@ -61,7 +61,7 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     dl_value *root = loss->value;
     if (!active[root->id]) return false; /* the loss depends on no parameter: nothing to train */
     dl_builder b = {.graph = g, .loc = root->def ? root->def->loc : (dl_loc){0}};
-    grads[root->id] = dl_recipe_scales(&ctx->recipe)
+    grads[root->id] = dl_step_scales_loss(&ctx->step_options)
                           ? dl_scaler_seed(&b, root->type.dtype, ctx->err)
                           : dl_build_const(&b, root->type.dtype, 1);
     if (ctx->err->code != DL_OK) return false;

@@ -125,9 +125,10 @@ static bool check_updates(const dl_graph *g, dl_pass_ctx *ctx) {
 }
 
 bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
-    const dl_recipe *recipe = &ctx->recipe;
+    const dl_step_options *step_options = &ctx->step_options;
     bool done = dl_graph_find_var(g, "optimizer.step") != NULL;
-    if (recipe->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
+    if (step_options->optimizer == DL_OPT_NONE || done ||
+        !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
         return false;
     if (!check_updates(g, ctx)) return false;
     /* nodes that belong to no parameter get the source line of the loss */
@@ -135,7 +136,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_loc whole = loss && loss->value->def ? loss->value->def->loc : (dl_loc){0};
     dl_builder b = {.graph = g, .loc = whole};
     dl_optimization o = {.b = &b,
-                         .recipe = recipe,
+                         .step_options = step_options,
                          .arena = ctx->arena,
                          .model = dl_var_set_new(g, ctx->arena),
                          .err = ctx->err};
@@ -144,24 +145,25 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1);
     o.step = o.taken = dl_build_cast(&b, next, DL_F64);
     o.at = dl_o_add(&o, o.step, dl_optimizer_hyper(&o, "lr.passed", 0));
-    o.rate = schedules[recipe->schedule](&o);
+    o.rate = schedules[step_options->schedule](&o);
     dl_graph_result(g, DL_RESULT_UPDATE, step->name, next, step);
     dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, o.rate, NULL);
 
     find_trained(&o, &ctx->parallel);
     b.loc = whole;
-    if (dl_recipe_scales(recipe)) dl_scaler_unscale(&o);
-    dl_value *norm = recipe->clip || recipe->norms ? common_norm(&o, false) : NULL;
-    dl_value *clip = recipe->clip ? clip_factor(&o, norm) : NULL;
+    if (dl_step_scales_loss(step_options)) dl_scaler_unscale(&o);
+    dl_value *norm = step_options->clip || step_options->norms ? common_norm(&o, false) : NULL;
+    dl_value *clip = step_options->clip ? clip_factor(&o, norm) : NULL;
     end_gradients(&o, ctx->keep_gradients);
     for (int i = 0; i < o.trained.n; i++) {
         dl_trained *t = &o.trained.at[i];
         b.loc = t->var->loc;
         if (clip) t->grad = dl_o_mul(&o, t->grad, dl_build_cast(&b, clip, t->grad->type.dtype));
-        bool decays = recipe->decay && (recipe->decay_vectors || t->var->value.type.rank > 1);
-        optimizers[recipe->optimizer](&o, t, decays);
+        bool decays =
+            step_options->decay && (step_options->decay_vectors || t->var->value.type.rank > 1);
+        optimizers[step_options->optimizer](&o, t, decays);
     }
-    if (recipe->norms) {
+    if (step_options->norms) {
         b.loc = whole;
         dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, norm, NULL);
         dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, common_norm(&o, true), NULL);

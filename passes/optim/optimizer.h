@@ -27,7 +27,7 @@ typedef struct {
  * step. */
 typedef struct {
     dl_builder *b;
-    const dl_recipe *recipe;
+    const dl_step_options *step_options;
     dl_arena *arena;
     dl_var_set model; /* the variables of the model */
     DL_ARRAY(dl_trained) trained;

@@ -29,7 +29,8 @@ static dl_value *decay(dl_optimization *o) { return dl_optimizer_hyper(o, "weigh
 
 /* An option whose default differs between optimisers. */
 static dl_value *own(dl_optimization *o, const char *name, dl_optimizer_option option) {
-    return dl_optimizer_hyper(o, name, dl_optimizer_own(o->recipe->optimizer, option, DL_OF_TORCH));
+    return dl_optimizer_hyper(o, name,
+                              dl_optimizer_own(o->step_options->optimizer, option, DL_OF_TORCH));
 }
 
 static dl_value *beta1(dl_optimization *o) { return dl_optimizer_hyper(o, "beta1", 0.9); }
@@ -208,7 +209,7 @@ void dl_optimize_radam(dl_optimization *o, dl_trained *t, bool decays) {
 
 /* b <- momentum b + x, which replaces x as the direction; x where there is no momentum. */
 static dl_value *with_momentum(dl_optimization *o, const dl_trained *t, dl_value *x, bool ahead) {
-    if (!o->recipe->momentum) return x;
+    if (!o->step_options->momentum) return x;
     dl_value *momentum = as(o, dl_optimizer_hyper(o, "momentum", 0.9), t);
     dl_var *buffer = dl_optimizer_state(o, "momentum_buffer", t, 0);
     dl_value *next = dl_o_add(o, dl_o_mul(o, &buffer->value, momentum), x);
@@ -223,7 +224,7 @@ static void descend(dl_optimization *o, dl_trained *t, dl_value *rate, dl_value 
 
 /* b <- momentum b + g; p <- p - rate b, or with Nesterov momentum p - rate (g + momentum b). */
 void dl_optimize_sgd(dl_optimization *o, dl_trained *t, bool decays) {
-    descend(o, t, o->rate, with_momentum(o, t, gradient(o, t, decays), o->recipe->nesterov));
+    descend(o, t, o->rate, with_momentum(o, t, gradient(o, t, decays), o->step_options->nesterov));
 }
 
 /* v <- alpha v + (1 - alpha) g g, b <- momentum b + g / (sqrt(v) + eps), p <- p - rate b (Tieleman
@@ -232,7 +233,7 @@ void dl_optimize_sgd(dl_optimization *o, dl_trained *t, bool decays) {
 void dl_optimize_rmsprop(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *grad = gradient(o, t, decays), *alpha = own(o, "alpha", DL_OPTION_alpha);
     dl_value *v = kept_average(o, t, "square_avg", alpha, square(o, grad));
-    if (o->recipe->centered) {
+    if (o->step_options->centered) {
         dl_value *mean = kept_average(o, t, "grad_avg", alpha, grad);
         v = dl_build_k(o->b, DL_OP_max, dl_o_sub(o, v, square(o, mean)), 0);
     }
@@ -246,7 +247,7 @@ void dl_optimize_adagrad(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *grad = gradient(o, t, decays), *before = dl_build_k(o->b, DL_OP_sub, o->taken, 1);
     dl_value *slower = dl_o_mul(o, before, dl_optimizer_hyper(o, "lr_decay", 0));
     dl_value *rate = dl_o_div(o, o->rate, dl_build_k(o->b, DL_OP_add, slower, 1));
-    dl_var *sum = dl_optimizer_state(o, "sum", t, o->recipe->accumulator);
+    dl_var *sum = dl_optimizer_state(o, "sum", t, o->step_options->accumulator);
     dl_value *v = dl_o_add(o, &sum->value, square(o, grad));
     update(o, sum, v);
     descend(o, t, rate, dl_o_div(o, grad, above_eps(o, t, v)));

@@ -56,13 +56,13 @@ dl_value *dl_schedule_cosine_epochs(dl_optimization *o) {
     return warmed(o, half_cosine(o, epoch(o)));
 }
 
-/* init times three factors. First, the factor of the recipe's last range [start, end) that has
+/* init times three factors. First, the factor of the schedule's last range [start, end) that has
  * begun (1 before any). Second, a warm-up from lr.warmup.from to 1 over the steps of lr.warmup
  * (Goyal et al. 2017). As with Horovod's callbacks, the factor stays after the end of its range,
  * and the first step already has one increment of the warm-up. */
 dl_value *dl_schedule_piecewise(dl_optimization *o) {
     dl_value *factor = dl_o_k(o, 1), *held = dl_o_k(o, -1), *now = epoch(o);
-    for (int i = 0; i < o->recipe->ranges; i++) {
+    for (int i = 0; i < o->step_options->ranges; i++) {
         dl_value *from = dl_optimizer_hyper(o, dl_internf("lr.range.%d.start", i), 0);
         dl_value *to = dl_optimizer_hyper(o, dl_internf("lr.range.%d.end", i), 0);
         dl_value *k = dl_optimizer_hyper(o, dl_internf("lr.range.%d.factor", i), 1);

@@ -138,7 +138,7 @@ static bool trains(const dl_graph *g) {
 }
 
 bool dl_pass_amp(dl_graph *g, dl_pass_ctx *ctx) {
-    dl_dtype low = ctx->recipe.low;
+    dl_dtype low = ctx->step_options.low;
     if (low == DL_F32 || trains(g)) return false;
     caster c = {.b = {.graph = g}, .low = low, .ids = g->next_id};
     for (int i = 0; i < 2; i++) c.as[i] = DL_NEWS(ctx->arena, dl_value *, g->next_id);

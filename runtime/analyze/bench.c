@@ -101,17 +101,17 @@ static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, co
     struct rusage used;
     getrusage(RUSAGE_SELF, &used); /* before the peak's own buffers are mapped */
     b->rss = (int64_t)used.ru_maxrss * 1024;
-    dl_peak_rates ceilings;
-    bool ok = dl_peak_rates_open(arena, b->plan, target, device, b->threads, &ceilings, err) &&
-              dl_peak_rates_measure(&ceilings, err);
+    dl_peak_rates peak_rates;
+    bool ok = dl_peak_rates_open(arena, b->plan, target, device, b->threads, &peak_rates, err) &&
+              dl_peak_rates_measure(&peak_rates, err);
     if (ok && dlr_exec_ahead(exec) > 1)
         time_ahead(exec, b, want, ns, sum);
     else if (ok)
         time_each(exec, b, want, ns, sum);
     b->loss = ok ? dlr_scalar(exec, loss) : NAN;
-    ok = ok && dl_peak_rates_measure(&ceilings, err) && dlr_exec_check(exec, err);
-    b->ns = sum, b->gflops = ceilings.gflops, b->gbytes = ceilings.gbytes;
-    dl_peak_rates_close(&ceilings);
+    ok = ok && dl_peak_rates_measure(&peak_rates, err) && dlr_exec_check(exec, err);
+    b->ns = sum, b->gflops = peak_rates.gflops, b->gbytes = peak_rates.gbytes;
+    dl_peak_rates_close(&peak_rates);
     return ok;
 }
 

@@ -69,7 +69,7 @@ static bool check_configured(const dl_invocation *call, bool with_data, dl_error
     int64_t train = 0, valid = 0;
     bool ok = compiles(arena, s, err);
     if (ok && with_data)
-        ok = dl_samples_settle(call->config, err) &&
+        ok = dl_samples_resolve(call->config, err) &&
              (train = count_samples(arena, s, DLR_TRAIN, err)) > 0 &&
              (valid = count_samples(arena, s, DLR_VALID, err)) > 0;
     const char *path = dl_shown(arena, s->model_path);

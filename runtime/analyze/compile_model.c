@@ -196,7 +196,7 @@ static void print_figures(const dl_console *out, const dl_session *s, const dl_p
             s->times.cc_ms, s->times.compiled);
         print_groups(out, s);
         print_kernels(out, s, p, opt->target);
-        print_amp(out, s->module->graphs.at[0], opt->recipe.low);
+        print_amp(out, s->module->graphs.at[0], opt->step_options.low);
         dl_console_puts(out, "}\n");
         return;
     }

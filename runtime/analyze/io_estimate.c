@@ -85,7 +85,7 @@ void dl_io_estimate_of(dl_session *s, bool by_device, dl_io_estimate *out) {
     dl_error err = {0};
     *out = (dl_io_estimate){0};
     by_device = by_device && dl_samples_by_device(s->config);
-    bool ok = dl_samples_settle(s->config, &err) &&
+    bool ok = dl_samples_resolve(s->config, &err) &&
               look_at(s, DLR_TRAIN, by_device, &out->train, &out->start, &err) &&
               look_at(s, DLR_VALID, by_device, &out->valid, &out->start, &err);
     if (!ok)

@@ -43,7 +43,7 @@ static bool run(dl_invocation *call, dl_error *err) {
     dl_pass_ctx ctx = {
         .arena = arena, .weights = t->weights, .written_out = t->written_out, .err = err};
     if (dl_config_option(c, "low-products")) ctx.low_products = 1u << DL_F16 | 1u << DL_BF16;
-    if (!read_low(dl_config_option(c, "low"), &ctx.recipe.low, err)) return false;
+    if (!read_low(dl_config_option(c, "low"), &ctx.step_options.low, err)) return false;
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;
     const char *list = dl_config_option(c, "passes");
     dl_module *none =

@@ -188,7 +188,7 @@ static dl_plan *compile(dl_session *s, dl_rank_simulation *found, dl_error *err)
     dl_compile_options opt;
     if (!dl_session_options(s, NULL, &opt, err)) return NULL;
     opt.keep_gradients = true;
-    found->most = most_apart(opt.recipe.low);
+    found->most = most_apart(opt.step_options.low);
     return dl_session_compile(s, &opt, err);
 }
 

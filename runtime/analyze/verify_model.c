@@ -48,7 +48,7 @@ static const char usage[] = "usage: dlc verify [MODEL.dl] [OPTION...] [--key=val
 typedef struct {
     dl_classes classes;
     uint64_t seed;
-    dl_recipe recipe;
+    dl_step_options step_options;
 } filling;
 
 /* ---- the state that everything is judged in ---- */
@@ -107,7 +107,7 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
 static bool run_passes(dl_module *m, const char *names, void *user, dl_error *err) {
     const filling *f = user;
     dl_pass_ctx ctx = {.arena = m->arena, .err = err};
-    if (strstr(names, "optimizer")) ctx.recipe = f->recipe;
+    if (strstr(names, "optimizer")) ctx.step_options = f->step_options;
     return dl_run_passes(m, names, &ctx, (dl_pass_options){0});
 }
 
@@ -185,12 +185,13 @@ static bool verify_kernels(report *r, const dl_graph *g, const dl_plan *plan,
 
 /* The graphs of one name compared with the model as the front end built it. */
 static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_plan *plan,
-                           const dl_verify_run *run, const dl_recipe *recipe, dl_rules **rules,
-                           dl_error *err) {
+                           const dl_verify_run *run, const dl_step_options *step_options,
+                           dl_rules **rules, dl_error *err) {
     const dl_graph *written = graphs->written;
     dl_verdict v = {.rules = *rules};
     double *float32 = DL_NEWS(r->arena, double, written->results.n + 1);
-    if (!dl_verify_meaning(r->arena, graphs, plan, run, recipe, &v, float32, err)) return false;
+    if (!dl_verify_meaning(r->arena, graphs, plan, run, step_options, &v, float32, err))
+        return false;
     *rules = v.rules;
     add(r, &v);
     for (int i = 0; i < written->results.n && !graphs->derived && !r->json; i++) {
@@ -209,7 +210,7 @@ static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_p
  */
 static bool verify_all(report *r, const dl_session *s, const dl_plan *p,
                        dl_session *const written[2], const dl_verify_run *run,
-                       const dl_recipe *recipe, dl_error *err) {
+                       const dl_step_options *step_options, dl_error *err) {
     dl_rules *rules = NULL;
     bool ok = true;
     for (int g = 0; ok && g < s->module->graphs.n; g++)
@@ -227,10 +228,10 @@ static bool verify_all(report *r, const dl_session *s, const dl_plan *p,
         dl_verify_graphs graphs = {dl_module_graph(written[0]->module, name),
                                    trains ? dl_module_graph(written[1]->module, name) : NULL,
                                    s->module->graphs.at[g]};
-        ok = verify_meaning(r, &graphs, p, run, recipe, &rules, err);
+        ok = verify_meaning(r, &graphs, p, run, step_options, &rules, err);
     }
     dl_verdict updates = {0};
-    ok = ok && dl_verify_updates(r->arena, recipe, run, &updates, err);
+    ok = ok && dl_verify_updates(r->arena, step_options, run, &updates, err);
     add(r, &updates);
     return ok;
 }
@@ -271,7 +272,7 @@ static bool verify_on(dl_invocation *call, dl_session *s, dl_session *const writ
     opt.out = call->out;
     if (!dl_tune(arena, s->config, on.device, &opt, &tuning, err)) return false;
     filling with = {dl_classes_find(arena, written[0]->module),
-                    (uint64_t)dl_config_int(s->config, DL_KEY_seed), opt.recipe};
+                    (uint64_t)dl_config_int(s->config, DL_KEY_seed), opt.step_options};
     dl_plan *p = dl_session_compile(s, &opt, err);
     dl_verify_run how = {
         {.threads = (int)dl_config_int(s->config, DL_KEY_threads), .device = on.device},
@@ -289,7 +290,7 @@ static bool verify_on(dl_invocation *call, dl_session *s, dl_session *const writ
                         (long long)s->batch, p->target);
         if (tuned) dl_console_text(r.out, "  %s\n", tuned);
     }
-    if (!p || !verify_all(&r, s, p, written, &how, &opt.recipe, err)) return false;
+    if (!p || !verify_all(&r, s, p, written, &how, &opt.step_options, err)) return false;
     int bad = r.all.faults.n;
     if (r.json) print_json(&r, s, p->target);
     if (!r.json) print_judged(&r);

@@ -51,7 +51,7 @@ static convolution *new_convolution(void *opened, const dl_call *call, int *stat
 static int offer(void *opened, const dl_call *call, int most, dl_algorithm *to) {
     int status;
     convolution *c = new_convolution(opened, call, &status);
-    int kept = status ? 0 : dlr_dnn_propose(&c->work, most, to);
+    int kept = status ? 0 : dlr_dnn_candidates(&c->work, most, to);
     if (c) release(c);
     return kept;
 }

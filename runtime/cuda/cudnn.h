@@ -186,7 +186,7 @@ int dlr_dnn_describe(dlr_dnn_work *w);
 int dlr_dnn_make_plan(dlr_dnn_work *w, const dl_algorithm *algorithm, int64_t *workspace);
 /* The algorithms that cuDNN's heuristics propose, without those that are not deterministic or not
  * in f32; returns their number, at most `most`. */
-int dlr_dnn_propose(dlr_dnn_work *w, int most, dl_algorithm *to);
+int dlr_dnn_candidates(dlr_dnn_work *w, int most, dl_algorithm *to);
 void dlr_dnn_end(dlr_dnn_work *w);
 
 /* A finalized descriptor with its attributes. */

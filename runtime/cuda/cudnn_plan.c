@@ -242,7 +242,7 @@ static int take(dlr_dnn_work *w, int64_t n, const dlr_dnn_desc *config, int kept
     return kept;
 }
 
-int dlr_dnn_propose(dlr_dnn_work *w, int most, dl_algorithm *to) {
+int dlr_dnn_candidates(dlr_dnn_work *w, int most, dl_algorithm *to) {
     static const int modes[] = {DLR_DNN_HEUR_MODE_A, DLR_DNN_HEUR_MODE_FALLBACK};
     int kept = 0;
     for (int m = 0; m < 2 && kept < most; m++) {

@@ -38,8 +38,8 @@ static bool check_types(const array_dataset *w, dl_error *err) {
 
 /* Sets the number of samples of an epoch. More than the files hold mean that each is cropped
  * several times. */
-static bool settle_samples(dlr_dataset *d, const array_dataset *w,
-                           const dlr_array_dataset_options *o, dl_error *err) {
+static bool resolve_samples(dlr_dataset *d, const array_dataset *w,
+                            const dlr_array_dataset_options *o, dl_error *err) {
     const char *key = d->split == DLR_TRAIN ? "Nsamples" : "Nsamples_val";
     bool draws = false, all_static = true;
     for (int i = 0; i < w->axes.n; i++) draws |= w->axes.at[i].crop == DLR_CROP_RANDOM;
@@ -83,7 +83,7 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
     array_dataset *w = d->state = calloc(1, sizeof *w);
     if (!w) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
     if (!dataset_open_part(w, d, o, d->split, err) || !check_types(w, err) ||
-        !settle_samples(d, w, o, err))
+        !resolve_samples(d, w, o, err))
         return false;
     for (int k = 0; k < w->n; k++) {
         dataset_array *a = &w->at[k];

@@ -74,7 +74,7 @@ static bool make(const dlr_prefetch *p, int64_t position, int i, void *scratch, 
     return dlr_dataset_sample(p->data, epoch, sample, out, scratch, err);
 }
 
-static void settle(slot *s, int i, bool ok, const dl_error *err) {
+static void record_result(slot *s, int i, bool ok, const dl_error *err) {
     s->filled++;
     if (ok || (s->failed >= 0 && s->failed < i)) return;
     s->failed = i;
@@ -111,7 +111,7 @@ static void *work(void *arg) {
         pthread_mutex_lock(&p->lock);
         p->busy--;
         slot *s = slot_of(p, position);
-        settle(s, i, ok, &err);
+        record_result(s, i, ok, &err);
         if (s->filled == p->o.batch || p->paused || p->busy == 0) pthread_cond_signal(&p->done);
     }
     pthread_mutex_unlock(&p->lock);
@@ -282,7 +282,7 @@ bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
         for (int i = s->filled; i < p->o.batch; i++) {
             dl_error failure = {0};
             bool ok = make(p, p->first, i, p->scratch, &failure);
-            settle(s, i, ok, &failure);
+            record_result(s, i, ok, &failure);
         }
     while (s->filled < p->o.batch) pthread_cond_wait(&p->done, &p->lock);
     bool ok = s->failed < 0;

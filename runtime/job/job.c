@@ -96,7 +96,7 @@ static bool open_session(dl_run_job *p, dl_error *err) {
     p->session =
         dl_session_open_text(p->compiler, c, p->given ? &given : NULL, p->world.size, &faults, err);
     const dl_buf *text = p->session ? &p->session->diagnostics : &faults;
-    if (dl_job_leads(p)) dl_console_diagnostics(p->out, text->at);
+    if (dl_job_is_rank0(p)) dl_console_diagnostics(p->out, text->at);
     dl_buf_free(&faults);
     if (!p->session || (p->given && !dl_config_set(c, DL_KEY_model, given.name, err))) return false;
     p->model_path = p->session->model_path, p->batch = p->session->batch;
@@ -109,11 +109,11 @@ static bool open_session(dl_run_job *p, dl_error *err) {
         return false;
     p->model = dl_identify(p->arena, p->session);
     for (int i = 0; i < c->warnings.n; i++) dl_push(p->arena, &p->warnings, c->warnings.at[i]);
-    return dl_samples_settle(c, err);
+    return dl_samples_resolve(c, err);
 }
 
 /* The global batch size that the run's keys come to, for log and record. */
-static bool settle_batch(const dl_run_job *p, dl_error *err) {
+static bool resolve_batch(const dl_run_job *p, dl_error *err) {
     return dl_config_set(p->config, DL_KEY_global_batch_size,
                          dl_format(p->arena, "%lld", (long long)p->global_batch), err) &&
            dl_config_set(p->config, DL_KEY_batch_size_of, "job", err);
@@ -200,7 +200,7 @@ static bool open_log(dl_run_job *p, dl_error *err) {
     const char *path = dl_run_dir(p->arena, c, p->world.size, err);
     dlr_log_set_named(!dlr_record_find(dl_config_str(c, DL_KEY_log_format))->plain_log);
     if (path) keep_flight(p, path);
-    if (path && !dl_job_leads(p)) {
+    if (path && !dl_job_is_rank0(p)) {
         dlr_rundir_name(p->arena, path, &p->dir);
         p->warnings.n = 0;
         return true;
@@ -221,7 +221,7 @@ static bool load_data(dl_run_job *p, dl_error *err) {
     dlr_log_info("rank %d, begin data loader init", p->world.rank);
     if (!open_both(p, false, err)) return false;
     dl_data_record data;
-    if (dl_job_leads(p) && !dl_data_notes(p->session, p->train, p->valid, p->global_batch, err))
+    if (dl_job_is_rank0(p) && !dl_data_notes(p->session, p->train, p->valid, p->global_batch, err))
         return false;
     dl_data_record_of(p->arena, p->session, p->train, &data);
     p->model.data = dl_data_record_text(p->arena, &data);
@@ -251,9 +251,9 @@ bool dl_job_run(dl_run_job *p, dl_error *err) {
     if (dry) {
         dl_job_tell_warnings(p);
         p->store = store_of(p);
-        return dl_job_compile(p, err) && (!dl_job_leads(p) || dl_job_print_plan(p, err));
+        return dl_job_compile(p, err) && (!dl_job_is_rank0(p) || dl_job_print_plan(p, err));
     }
-    if (!settle_batch(p, err)) return false;
+    if (!resolve_batch(p, err)) return false;
     if (!check_files(p, err)) return false;
     if (!dl_job_replays(c) &&
         (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))

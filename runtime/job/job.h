@@ -57,7 +57,7 @@ static inline bool dl_job_replays(const dl_config *c) {
     return !dl_config_is_null(c, DL_KEY_replay);
 }
 /* Rank 0 speaks for all. */
-static inline bool dl_job_leads(const dl_run_job *p) { return p->world.rank == 0; }
+static inline bool dl_job_is_rank0(const dl_run_job *p) { return p->world.rank == 0; }
 
 /* ---- job.c ---- */
 

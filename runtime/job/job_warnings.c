@@ -46,7 +46,7 @@ void dl_job_tell_warnings(dl_run_job *p) {
     for (int i = 0; i < p->warnings.n; i++) {
         if (p->logs)
             dlr_log_warning("%s", p->warnings.at[i]);
-        else if (dl_job_leads(p))
+        else if (dl_job_is_rank0(p))
             dl_console_warning(p->out, p->warnings.at[i]);
     }
     p->warnings.n = 0;

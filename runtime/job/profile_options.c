@@ -13,7 +13,7 @@ typedef struct {
     int threads;
 } machine;
 
-static bool measure(void *context, dlr_ceilings *found, dl_error *err) {
+static bool measure(void *context, dlr_peak_rates *found, dl_error *err) {
     const machine *m = context;
     dl_peak_rates c = {0};
     const dl_target *target = dl_target_find(m->plan->target, err);
@@ -22,7 +22,7 @@ static bool measure(void *context, dlr_ceilings *found, dl_error *err) {
               dl_peak_rates_measure(&c, err);
     bool cpu = strncmp(m->plan->target, "cpu:", 4) == 0;
     if (ok)
-        *found = (dlr_ceilings){
+        *found = (dlr_peak_rates){
             c.gflops, c.gbytes,
             cpu ? dl_format(m->arena, "measured here (%s)", dl_peak_rates_counted(m->plan))
                 : "measured here (products of bf16 by mma.sync)"};
@@ -56,7 +56,7 @@ static dlr_profile *record(dl_arena *arena, const char *folder, const char *name
         arena, &(dlr_profile_options){.trace = dl_format(arena, "%s/%s.json", folder, name),
                                       .table = dl_format(arena, "%s/%s.txt", folder, name),
                                       .epoch = epoch,
-                                      .ceilings = measure,
+                                      .peak_rates = measure,
                                       .context = m});
 }
 

@@ -20,7 +20,7 @@ bool dl_resume_check(dl_arena *arena, const dl_config *c, int ranks, dl_error *e
     if (!dl_config_bool(c, DL_KEY_resume)) return true;
     if (named) return dlr_checkpoint_find(arena, named, &place, err);
     if (has_checkpoint(arena, c, own)) return true;
-    dl_run_dirs others = dl_run_dirs_beside(arena, c, ranks);
+    dl_run_dirs others = dl_other_run_dirs(arena, c, ranks);
     for (int i = 0; i < others.n; i++)
         if (has_checkpoint(arena, c, others.at[i]))
             return dl_fail(

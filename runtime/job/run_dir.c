@@ -77,7 +77,7 @@ static const char *digits_at(dl_arena *arena, const char *name, const char *entr
                : NULL;
 }
 
-dl_run_dirs dl_run_dirs_beside(dl_arena *arena, const dl_config *c, int ranks) {
+dl_run_dirs dl_other_run_dirs(dl_arena *arena, const dl_config *c, int ranks) {
     static const char mark[] = "\001"; /* no folder of a run is called so */
     dl_run_dirs dirs = {0};
     dl_error none = {0};

@@ -15,5 +15,5 @@ const char *dl_run_fill(dl_arena *arena, const dl_config *c, dl_key key, int ran
 /* The directories that the same run has, or would have, with other numbers of ranks, as far as
  * folders of such names are there; none where the key does not say {ranks}. */
 typedef DL_ARRAY(const char *) dl_run_dirs;
-dl_run_dirs dl_run_dirs_beside(dl_arena *arena, const dl_config *c, int ranks);
+dl_run_dirs dl_other_run_dirs(dl_arena *arena, const dl_config *c, int ranks);
 #endif

@@ -91,14 +91,14 @@ bool dlr_profile_write(dlr_profile *p, dl_error *err) {
     drop_unfinished(p);
     if (p->runs.n == 0) return true;
     p->done = true;
-    dlr_ceilings ceilings = {0};
+    dlr_peak_rates peak_rates = {0};
     dl_error why = {0};
-    if (!p->options.ceilings(p->options.context, &ceilings, &why)) {
+    if (!p->options.peak_rates(p->options.context, &peak_rates, &why)) {
         dlr_log_warning("the profile has no ceilings: %s", why.message);
-        ceilings = (dlr_ceilings){0};
+        peak_rates = (dlr_peak_rates){0};
     }
     dl_buf trace = {0}, table = {0};
-    dlr_profile_put_trace(p, &trace), dlr_profile_put_table(p, &ceilings, &table);
+    dlr_profile_put_trace(p, &trace), dlr_profile_put_table(p, &peak_rates, &table);
     bool ok = dl_write_file(p->options.trace, trace.at, trace.n, err) &&
               dl_write_file(p->options.table, table.at, table.n, err);
     log_table(table.at);

@@ -17,14 +17,14 @@ enum { DLR_PROFILE_WARM_UP = 5, DLR_PROFILE_STEPS = 10 }; /* where an epoch has 
 typedef struct {
     double gflops, gbytes; /* a second: arithmetic, and what a stream through memory moves */
     const char *from;      /* "measured here" */
-} dlr_ceilings;
+} dlr_peak_rates;
 
 typedef struct {
     const char *trace, *table; /* files */
     int64_t epoch;             /* index of the one that is recorded; -1: the first that is run */
     /* Asked for once, when the steps have been recorded. False: why not, in err, and the table does
      * without. */
-    bool (*ceilings)(void *context, dlr_ceilings *ceilings, dl_error *err);
+    bool (*peak_rates)(void *context, dlr_peak_rates *peak_rates, dl_error *err);
     void *context;
 } dlr_profile_options;
 
@@ -79,5 +79,6 @@ struct dlr_profile {
 /* profile_trace.c: the trace as JSON. */
 void dlr_profile_put_trace(const dlr_profile *profile, dl_buf *out);
 /* profile_table.c: the table, lines with a newline each. */
-void dlr_profile_put_table(const dlr_profile *profile, const dlr_ceilings *ceilings, dl_buf *out);
+void dlr_profile_put_table(const dlr_profile *profile, const dlr_peak_rates *peak_rates,
+                           dl_buf *out);
 #endif

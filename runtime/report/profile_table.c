@@ -48,7 +48,7 @@ static void add(row *r, const dl_plan_kernel *k, double ms) {
 
 /* Where arithmetic at its ceiling would take longer than the traffic at its own, it is the bound.
  */
-static void find_bound(row *r, const dlr_ceilings *c) {
+static void find_bound(row *r, const dlr_peak_rates *c) {
     r->gap_ms = r->ms;
     if (c->gflops <= 0 || c->gbytes <= 0) return;
     double compute = r->mflop / c->gflops, memory = r->mbyte / c->gbytes;
@@ -63,7 +63,7 @@ static int wider_gap_first(const void *a, const void *b) {
                                   : strcmp(x->kernel->name, y->kernel->name);
 }
 
-static rows make_rows(dl_arena *arena, const dlr_profile *p, const dlr_ceilings *c) {
+static rows make_rows(dl_arena *arena, const dlr_profile *p, const dlr_peak_rates *c) {
     rows r = {.at = DL_NEWS(arena, row, p->program->launches.n + 1)};
     for (int i = 0; i < p->program->launches.n; i++) {
         const dl_plan_kernel *k = &p->plan->kernels.at[p->program->launches.at[i].kernel];
@@ -87,7 +87,7 @@ static double mean_of(const dlr_profile *p, dlr_part part) {
     return ns * 1e-6 / p->runs.n;
 }
 
-static void put_head(dl_buf *b, const dlr_profile *p, const rows *r, const dlr_ceilings *c) {
+static void put_head(dl_buf *b, const dlr_profile *p, const rows *r, const dlr_peak_rates *c) {
     dl_putf(b,
             "profile of %s, batch %lld, %s, %d threads: steps %lld to %lld of epoch %lld, launch "
             "by launch\n",
@@ -124,7 +124,7 @@ static void put_row(dl_buf *b, const rows *r, const row *x, const char *name, co
 
 /* A kernel above the ceiling of arithmetic refutes it (that of memory it may pass within a cache).
  */
-static void put_refuted(dl_buf *b, const rows *r, const dlr_ceilings *c) {
+static void put_refuted(dl_buf *b, const rows *r, const dlr_peak_rates *c) {
     int above = 0;
     for (int i = 0; i < r->n; i++)
         above += c->gflops > 0 && r->at[i].ms > 0 && r->at[i].mflop / r->at[i].ms > c->gflops;
@@ -160,7 +160,7 @@ static void put_collectives(dl_buf *b, const dlr_profile *p) {
             under_way > 0 ? 100 * waited / under_way : 0);
 }
 
-void dlr_profile_put_table(const dlr_profile *p, const dlr_ceilings *c, dl_buf *b) {
+void dlr_profile_put_table(const dlr_profile *p, const dlr_peak_rates *c, dl_buf *b) {
     dl_arena *arena = dl_arena_new(p->arena);
     rows r = make_rows(arena, p, c);
     put_head(b, p, &r, c);

@@ -4,17 +4,17 @@
 
 #include "ir/base/tags.h"
 
-static const dlr_record_style styles[] = {
+static const dlr_log_format styles[] = {
 #include "compat/nersc/log_formats.def"
 };
 
-const dlr_record_style *dlr_record_find(const char *name) {
+const dlr_log_format *dlr_record_find(const char *name) {
     for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
         if (strcmp(styles[i].name, name) == 0) return &styles[i];
     return NULL;
 }
 
-const char *dlr_record_metric(const dlr_record_style *style, const char *name) {
+const char *dlr_record_metric(const dlr_log_format *style, const char *name) {
     for (int i = 0; i < DLR_RECORD_RENAMED && style->renamed[i].name; i++)
         if (strcmp(name, style->renamed[i].name) == 0) return style->renamed[i].kept;
     return name;

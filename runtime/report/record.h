@@ -65,12 +65,12 @@ typedef struct {
      * (loss, val_loss, lr, NAME and val_NAME of metrics); metrics with another name there. */
     const char *history;
     const struct { const char *name, *kept; } renamed[DLR_RECORD_RENAMED];
-} dlr_record_style;
+} dlr_log_format;
 
 /* NULL: there is none of that name. */
-const dlr_record_style *dlr_record_find(const char *name);
+const dlr_log_format *dlr_record_find(const char *name);
 /* The style's name of a metric of the model. */
-const char *dlr_record_metric(const dlr_record_style *style, const char *name);
+const char *dlr_record_metric(const dlr_log_format *style, const char *name);
 /* Appends the n-th line (from 0) of `lines` with its numbers, without a line's end. False: there is
  * none. */
 bool dlr_record_line(dl_buf *b, const char *lines, int n, const dlr_record_numbers *numbers);

@@ -77,7 +77,7 @@ const char *dl_samples_loader(const dl_config *c) {
     return named ? named : given;
 }
 
-bool dl_samples_settle(dl_config *c, dl_error *err) {
+bool dl_samples_resolve(dl_config *c, dl_error *err) {
     int set = set_of(c);
     for (int k = 0; set >= 0 && k < 5 && sets[set].values[k].value; k++)
         if (!dl_config_is_given(c, sets[set].values[k].key) &&

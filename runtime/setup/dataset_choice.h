@@ -9,7 +9,7 @@ bool dl_own_data_given(const dl_config *config);
  * files of one's own, train_data_path weather files, data_dir CIFAR-10's, train_dir class folders;
  * and `data: cifar10 | imagenet` sets, besides, what preset keras' code does to these pictures, as
  * far as keys do not say otherwise. */
-bool dl_samples_settle(dl_config *config, dl_error *err);
+bool dl_samples_resolve(dl_config *config, dl_error *err);
 
 /* Whether a device is to make samples of the files' numbers: data_loader_config dali or
  * dali-lowmem. */

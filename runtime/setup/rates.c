@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "compiler/recipe.h"
+#include "compiler/step_options.h"
 
 static const dlr_rate_range *ranges_of(dl_arena *arena, const dl_yaml *list) {
     dlr_rate_range *ranges = DL_NEWS(arena, dlr_rate_range, list->items.n);
@@ -17,9 +17,9 @@ static const dlr_rate_range *ranges_of(dl_arena *arena, const dl_yaml *list) {
 
 dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch,
                                int ranks) {
-    const dl_yaml *list = dl_recipe_ranges(c),
+    const dl_yaml *list = dl_step_ranges(c),
                   *epochs = dl_config_value(c, DL_KEY_max_cosine_lr_epochs);
-    dl_schedule which = dl_recipe_schedule(c);
+    dl_schedule which = dl_step_schedule(c);
     return (dlr_schedule){.start_lr = dl_config_float(c, DL_KEY_start_lr),
                           .end_lr = dl_config_float(c, DL_KEY_end_lr),
                           .scaling = dl_config_str(c, DL_KEY_scaling),
@@ -38,7 +38,7 @@ dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t glob
 }
 
 const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c) {
-    if (!dl_recipe_has_plateau(c)) return NULL;
+    if (!dl_step_has_plateau(c)) return NULL;
     dlr_plateau_options *o = DL_NEW(arena, dlr_plateau_options);
     *o = DLR_PLATEAU_DEFAULTS;
     o->factor = 0.2, o->least = 1e-8, o->patience = dl_config_int(c, DL_KEY_patience);
@@ -47,10 +47,9 @@ const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c)
 
 const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *c) {
     dlr_torch_optimizer *o = DL_NEW(arena, dlr_torch_optimizer);
-    o->which = dl_recipe_optimizer(c);
+    o->which = dl_step_optimizer(c);
     o->decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias);
-    for (int i = 0; i < DL_N_OPTIONS; i++)
-        o->option[i] = dl_recipe_option(c, (dl_optimizer_option)i);
+    for (int i = 0; i < DL_N_OPTIONS; i++) o->option[i] = dl_step_option(c, (dl_optimizer_option)i);
     return o;
 }
 
@@ -60,7 +59,7 @@ const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         const char *name = dl_format(arena, "optimizer.%s", dl_optimizer_options[i].name);
         if (dl_optimizer_options[i].kind == DL_OPTION_NUMBER)
-            all[(*n)++] = (dlr_hyper){name, dl_recipe_option(c, (dl_optimizer_option)i)};
+            all[(*n)++] = (dlr_hyper){name, dl_step_option(c, (dl_optimizer_option)i)};
     }
     all[(*n)++] = (dlr_hyper){"optimizer.max_norm", dl_config_float(c, DL_KEY_clip_grad_norm)};
     return all;

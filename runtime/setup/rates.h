@@ -4,7 +4,7 @@
 #include "frontends/yaml/config.h"
 #include "runtime/train/train.h"
 
-/* The schedule of compiler/recipe.h, without the steps, which the data decide. In the arena.
+/* The schedule of compiler/step_options.h, without the steps, which the data decide. In the arena.
  */
 dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch,
                                int ranks);

@@ -148,7 +148,7 @@ static bool open_session(dl_saved_model *t, dl_error *err) {
     for (int i = 0; i < (t->n_warnings < 0 ? c->warnings.n : t->n_warnings); i++)
         dl_console_warning(t->o.console, c->warnings.at[i]);
     if (text) tell_edited(t, text);
-    return dl_samples_settle(c, err);
+    return dl_samples_resolve(c, err);
 }
 
 /* Whether the words say where data are from, so that the checkpoint's record is not of them. */

@@ -190,8 +190,8 @@ static bool open_files(holdings *h, const char *const *files, int n, dl_error *e
     return true;
 }
 
-bool dl_propose(const char *model, const char *const *files, int n_files, dl_buf *out,
-                dl_error *err) {
+bool dl_suggest_data(const char *model, const char *const *files, int n_files, dl_buf *out,
+                     dl_error *err) {
     holdings h = {.arena = dl_arena_new(NULL)};
     char *argv[] = {"dldata", (char *)model};
     dlr_arrays arrays = {0};

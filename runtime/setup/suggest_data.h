@@ -8,6 +8,6 @@
  * the model, at the sizes of its own configuration file or its defaults, the array that fits best
  * by shape and name and what of its sizes does not fit; or that none has such axes. Text from the
  * files is as they have it. Errors: those of the model, and DL_IO, DL_INPUT of the files. */
-bool dl_propose(const char *model, const char *const *files, int n_files, dl_buf *out,
-                dl_error *err);
+bool dl_suggest_data(const char *model, const char *const *files, int n_files, dl_buf *out,
+                     dl_error *err);
 #endif

@@ -57,7 +57,7 @@ static bool is_recorded(dl_arena *arena, const dl_session *s, const char *metric
                         const char **all) {
     typedef DL_ARRAY(const char *) strings;
     strings names = {0};
-    const dlr_record_style *style = dlr_record_find(dl_config_str(s->config, DL_KEY_log_format));
+    const dlr_log_format *style = dlr_record_find(dl_config_str(s->config, DL_KEY_log_format));
     for (int i = 0; i < DLR_N_VALUES; i++)
         if (style->tags[i]) dl_push(arena, &names, style->tags[i]);
     const dl_graph *g = s->module->graphs.at[0];

@@ -76,20 +76,20 @@ bool dl_sweep_take(dl_sweep_run *s, dl_run_job *p, const char *id, const dl_opti
                    dl_error *err) {
     const char *text = NULL;
     *s = (dl_sweep_run){.trial.number = -1};
-    if (dl_job_leads(p) && !take(s, p, id, options, &text, err)) return false;
+    if (dl_job_is_rank0(p) && !take(s, p, id, options, &text, err)) return false;
     text = share_text(p, text, err);
     if (!text) return false;
     if (!*text) {
-        if (dl_job_leads(p)) dlr_log_info("sweep %s: no trial is left to take", s->dir);
+        if (dl_job_is_rank0(p)) dlr_log_info("sweep %s: no trial is left to take", s->dir);
         return true;
     }
-    const char *what = dl_job_leads(p) ? dl_format(p->arena, "trial %lld of %s",
-                                                   (long long)s->trial.number, s->dir)
-                                       : dl_format(p->arena, "the trial of sweep %s", id);
+    const char *what = dl_job_is_rank0(p) ? dl_format(p->arena, "trial %lld of %s",
+                                                      (long long)s->trial.number, s->dir)
+                                          : dl_format(p->arena, "the trial of sweep %s", id);
     const dl_yaml *map = dl_yaml_read(p->arena, text, strlen(text), what, err);
     if (!map || !give(p, map, err)) return false;
     s->dir = dl_yaml_get(map, "dir")->text;
-    if (!dl_job_leads(p)) s->trial.number = 0; /* one there is; rank 0 knows which */
+    if (!dl_job_is_rank0(p)) s->trial.number = 0; /* one there is; rank 0 knows which */
     p->trial_note =
         dl_format(p->arena, "HPO sweep %s, trial cfg %s", s->dir, dl_yaml_get(map, "run")->text);
     p->resume_command = dl_format(p->arena, "`dlrun agent %s`, or the same command,", s->dir);
@@ -98,7 +98,7 @@ bool dl_sweep_take(dl_sweep_run *s, dl_run_job *p, const char *id, const dl_opti
 
 bool dl_sweep_end(const dl_sweep_run *s, dl_run_job *p, bool ok, const dl_error *how,
                   dl_error *err) {
-    if (s->trial.number < 0 || !dl_job_leads(p)) return true;
+    if (s->trial.number < 0 || !dl_job_is_rank0(p)) return true;
     dlr_trial_result result = {0};
     int status = ok ? DL_OK : how->code ? (int)how->code : DL_INTERNAL;
     const char *metrics = dl_format(p->arena, "%s/%s/metrics.jsonl", s->dir, s->trial.run);

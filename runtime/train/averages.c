@@ -8,7 +8,7 @@
 #include "runtime/exec/state.h"
 
 /* The tag of one of the loop's own metrics. */
-static const char *own_tag(const char *name, const dlr_record_style *style) {
+static const char *own_tag(const char *name, const dlr_log_format *style) {
     return !style ? NULL
                   : style->tags[strcmp(name, DL_TAG_GRAD_NORM) == 0 ? DLR_VALUE_GRAD_NORM
                                                                     : DLR_VALUE_WEIGHT_NORM];
@@ -21,7 +21,7 @@ static bool is_of_step(const char *name) {
 }
 
 dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split,
-                             const dlr_record_style *style) {
+                             const dlr_log_format *style) {
     const dl_plan_program *p = &dlr_exec_plan(exec)->programs.at[program];
     dlr_averages a = {.terms = DL_NEWS(arena, dlr_average, p->results.n + 1)};
     for (int i = 0; i < p->results.n; i++) {
@@ -58,7 +58,7 @@ double dlr_averages_mean(const dlr_averages *a, int i) {
     return a->terms[i].sum / (double)(a->batches - a->terms[i].skipped);
 }
 
-const char *dlr_averages_line(const dlr_averages *a, const dlr_record_style *style,
+const char *dlr_averages_line(const dlr_averages *a, const dlr_log_format *style,
                               const char *before, dl_buf *line) {
     for (int i = 0; i < a->n; i++)
         if (!a->terms[i].own)
@@ -67,7 +67,7 @@ const char *dlr_averages_line(const dlr_averages *a, const dlr_record_style *sty
     return line->at;
 }
 
-double dlr_averages_value(const dlr_averages *a, int i, const dlr_record_style *style) {
+double dlr_averages_value(const dlr_averages *a, int i, const dlr_log_format *style) {
     bool last = style->weights_at_end && a->terms[i].own &&
                 strcmp(a->terms[i].name, DL_TAG_WEIGHT_NORM) == 0;
     return last ? a->terms[i].last : dlr_averages_mean(a, i);

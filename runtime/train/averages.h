@@ -24,18 +24,18 @@ typedef struct {
 } dlr_averages;
 
 dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split,
-                             const dlr_record_style *style);
+                             const dlr_log_format *style);
 void dlr_averages_clear(dlr_averages *averages);
 /* Leaves out values of a skipped step that are not finite. */
 void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec, bool skipped);
 double dlr_averages_mean(const dlr_averages *averages, int term); /* NaN of no batch */
 /* " - NAME: MEAN" of each metric of the model, with `before` before its name, appended to
  * `line`. */
-const char *dlr_averages_line(const dlr_averages *averages, const dlr_record_style *style,
+const char *dlr_averages_line(const dlr_averages *averages, const dlr_log_format *style,
                               const char *before, dl_buf *line);
 /* The recorded value of a term: its mean; for the weights' norm the last value, where the style
  * says so. */
-double dlr_averages_value(const dlr_averages *averages, int term, const dlr_record_style *style);
+double dlr_averages_value(const dlr_averages *averages, int term, const dlr_log_format *style);
 
 /* The sums of the epoch so far in a checkpoint. Restored from one of other metrics, averages begin
  * anew. */

@@ -54,7 +54,7 @@ static bool holds(dlr_batches *b) {
 bool dlr_batches_start(dlr_batches *b, dlr_exec *exec, const dlr_run_ranks *ranks, bool validates,
                        dl_error *err) {
     b->gathers = gathers(b, exec);
-    if (b->gathers) dlr_feed_lend(&b->feed, &b->raw), b->raw.held = holds(b);
+    if (b->gathers) dlr_feed_raw_options(&b->feed, &b->raw), b->raw.held = holds(b);
     dlr_train_ring ring = dlr_train_ring_of(dlr_exec_plan(exec), b->o->workers);
     dlr_prefetch_options o = {.batch = b->batch,
                               .rank = ranks->data_rank,

@@ -31,7 +31,7 @@ bool dlr_feed_open(dlr_feed *feed, dlr_exec *exec, const dlr_arrays *arrays, dl_
 bool dlr_feed_gathers(const dlr_feed *feed, const dlr_dataset *data, dl_error *why);
 /* The prefetch options for that: the ring is pinned, where the system permits it (else the log says
  * so), so that batches are sent from where they were read. The feed outlives the ring. */
-void dlr_feed_lend(dlr_feed *feed, dlr_prefetch_raw *raw);
+void dlr_feed_raw_options(dlr_feed *feed, dlr_prefetch_raw *raw);
 /* Bytes of these data sets (NULL: none) on a device that holds all their numbers; 0 where one
  * cannot be device-resident. */
 int64_t dlr_feed_store(const dlr_dataset *const data[2]);

@@ -61,7 +61,7 @@ static void back(void *user) {
     if (f->pinned) dlr_exec_wait_staged(f->exec);
 }
 
-void dlr_feed_lend(dlr_feed *f, dlr_prefetch_raw *raw) {
+void dlr_feed_raw_options(dlr_feed *f, dlr_prefetch_raw *raw) {
     *raw = (dlr_prefetch_raw){.user = f, .pin = pin, .unpin = unpin, .back = back};
     for (int i = 0; i < f->n; i++) raw->front[i] = (size_t)dl_feed_place(f->view[i].type).numbers;
 }

@@ -102,7 +102,7 @@ bool dlr_logger_open(dlr_logger *l, const dlr_state *at, const dlr_run_origin *o
     const char *kept = NULL;
     bool restored = origin->restored, anew = !restored || origin->other;
     if (!dlr_is_rank0(l->ranks)) return true;
-    if (anew && !dlr_rundir_renew(l->arena, l->dir, &kept, err)) return false;
+    if (anew && !dlr_rundir_set_aside(l->arena, l->dir, &kept, err)) return false;
     if (kept)
         dlr_log_info("starting anew where an earlier run was, which is now run %s next to it "
                      "(--resume would have gone on)",

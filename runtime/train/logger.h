@@ -11,7 +11,7 @@
 #include "runtime/train/train_ranks.h"
 
 typedef struct {
-    const dlr_record_style *style;  /* tags and wording */
+    const dlr_log_format *style;    /* tags and wording */
     const char *hyperparams;        /* the configuration as YAML */
     const dlr_wandb_options *wandb; /* also writes the run in Weights & Biases' form; NULL: not */
 } dlr_logger_options;

@@ -14,7 +14,7 @@ typedef struct {
 
 typedef struct {
     dl_arena *arena;
-    const dlr_record_style *style;
+    const dlr_log_format *style;
     DL_ARRAY(column) columns;
     double best[DLR_RECORD_BEST]; /* -infinity: none */
     int64_t ranks;                /* that share the data */
@@ -62,7 +62,7 @@ static bool keep(const history *h, const char *path, dl_error *err) {
 
 bool dlr_logger_history(dlr_logger *l, const dlr_averages *trained, const dlr_averages *validated,
                         dl_error *err) {
-    const dlr_record_style *style = l->o->style;
+    const dlr_log_format *style = l->o->style;
     int ranks = l->ranks->data_ranks;
     if (!style->history || !dlr_is_rank0(l->ranks)) return true;
     history h = {.arena = l->arena, .style = style, .ranks = ranks ? ranks : 1};

@@ -72,7 +72,8 @@ static const char *make_next(dl_arena *arena, const char *path, dl_error *err) {
     return dl_sync_dir(parent, err) ? made : NULL;
 }
 
-bool dlr_rundir_renew(dl_arena *arena, const dlr_rundir *dir, const char **kept, dl_error *err) {
+bool dlr_rundir_set_aside(dl_arena *arena, const dlr_rundir *dir, const char **kept,
+                          dl_error *err) {
     /* Checkpoints first: if this is stopped half-way, a resume finds none and starts anew, as
      * intended. */
     const char *const files[] = {dir->checkpoints, dir->metrics,      dir->board,

@@ -22,5 +22,5 @@ void dlr_rundir_close(dlr_rundir *dir);
  * PATH.N next to it, with N above all present ones. So nothing is ever lost, and a run of that
  * directory can resume it. *kept: the new directory's last name, in the arena; NULL: there were no
  * files. Errors: DL_IO; then some files have moved, and the rest have not. */
-bool dlr_rundir_renew(dl_arena *arena, const dlr_rundir *dir, const char **kept, dl_error *err);
+bool dlr_rundir_set_aside(dl_arena *arena, const dlr_rundir *dir, const char **kept, dl_error *err);
 #endif

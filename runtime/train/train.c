@@ -72,7 +72,7 @@ static void log_process(const dlr_run *r, const char *lines) {
 
 static bool run(dlr_run *r, dl_error *err) {
     const dlr_train_options *o = r->o;
-    const dlr_record_style *style = o->log.style;
+    const dlr_log_format *style = o->log.style;
     bool ok = start(r, err);
     if (ok && style) log_process(r, style->begin);
     if (ok) dlr_gate("begin", 0);

@@ -70,7 +70,7 @@ static void log_validation(const dlr_run *r, double loss, double seconds) {
     numbers.valid = loss, numbers.valid_seconds = seconds,
     numbers.all_seconds = r->steps.seconds + seconds;
     dl_buf trained = {0}, validated = {0};
-    const dlr_record_style *style = r->o->log.style;
+    const dlr_log_format *style = r->o->log.style;
     dlr_logger_lines(style->validated, &numbers);
     for (int i = 0; !style->metrics_in_line && i < r->evaluator.averages.n; i++)
         dlr_log_info("  Avg val %s=%f", r->evaluator.averages.terms[i].name,

@@ -53,7 +53,7 @@ static bool check_found(const dlr_run *r, const dlr_step *step, dl_error *err) {
 
 /* The step's numbers for people. */
 static void report(dlr_run *r, const dlr_step *step) {
-    const dlr_record_style *style = r->o->log.style;
+    const dlr_log_format *style = r->o->log.style;
     if (!dlr_run_keeps(r))
         dlr_run_print_step(r, step->loss);
     else

@@ -16,10 +16,10 @@ typedef struct {
  * dlr_exec_options has it. Errors: DL_RESOURCE (no compiler, memory, threads or device), and what
  * else dl_peak_plan, dl_cuda_peak_plan and dlr_exec_open give. */
 bool dl_peak_rates_open(dl_arena *arena, const dl_plan *plan, const dl_target *target,
-                        const char *device, int threads, dl_peak_rates *ceilings, dl_error *err);
+                        const char *device, int threads, dl_peak_rates *peak_rates, dl_error *err);
 /* The operations that `gflops` counts: "f32", or "products of bf16". */
 const char *dl_peak_rates_counted(const dl_plan *plan);
 /* Some rounds of each, a second or so in all. Errors: DL_RESOURCE (the device failed). */
-bool dl_peak_rates_measure(dl_peak_rates *ceilings, dl_error *err);
-void dl_peak_rates_close(dl_peak_rates *ceilings); /* zeroed is fine */
+bool dl_peak_rates_measure(dl_peak_rates *peak_rates, dl_error *err);
+void dl_peak_rates_close(dl_peak_rates *peak_rates); /* zeroed is fine */
 #endif

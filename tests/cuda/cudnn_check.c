@@ -60,7 +60,8 @@ static void try(const dlr_cudnn *l, dlr_dnn_desc device, dl_call call, bool is) 
     const dl_convolution *c = &call.convolution;
     dlr_dnn_work w = {.l = l, .device = device, .call = call};
     dl_algorithm some[MOST];
-    int status = dlr_dnn_describe(&w), n = status || !device ? 0 : dlr_dnn_propose(&w, MOST, some);
+    int status = dlr_dnn_describe(&w),
+        n = status || !device ? 0 : dlr_dnn_candidates(&w, MOST, some);
     bool right = (w.graph != NULL) == is &&
                  (!device || ((status == 0) == is && (n || c->groups > 1 || !is)));
     if (!right || getenv("CUDNN_CHECK_SAYS"))

@@ -101,7 +101,7 @@ static bool make_samples(dl_arena *arena, const dlr_dataset *d, int64_t epoch, c
     dlr_exec *e = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, err) : NULL;
     bool ok =
         e && dlr_feed_open(&feed, e, dlr_dataset_arrays(d), err) && dlr_feed_gathers(&feed, d, err);
-    if (ok) dlr_feed_lend(&feed, &raw);
+    if (ok) dlr_feed_raw_options(&feed, &raw);
     raw.held = getenv("DUMP_HELD") != NULL;
     dlr_log_set_level(DLR_WARNING);
     if (ok && raw.held) ok = dlr_feed_hold(&feed, (const dlr_dataset *const[2]){d}, err);
@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
     dl_config *c = dl_config_open(arena, argc - 2, argv + 2, NULL, &err);
     if (!c || !dl_config_take_model(c, &err)) return fail(&err);
     dl_session *s = dl_session_open(arena, c, 1, NULL, &err);
-    if (!s || !dl_samples_settle(c, &err)) return fail(&err);
+    if (!s || !dl_samples_resolve(c, &err)) return fail(&err);
     dlr_dataset *d = dl_samples_open(arena, s, split, DLR_OPEN_FOR_USE, &err);
     const char *device = getenv("DUMP_DEVICE");
     if (!d || !(device ? make_samples(arena, d, atoll(argv[2]), device, &err)

@@ -21,7 +21,7 @@ static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, dl_dtype low, d
         .low_products = way->low_products ? 1u << DL_F16 | 1u << DL_BF16 : 0,
         .written_out = way->written_out ? 1u << DL_F64 : 0,
         .keep_gradients = way->keep_gradients,
-        .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},
+        .step_options = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},
         .err = err};
 }
 
@@ -290,18 +290,18 @@ static const dl_target *find_target(const fuzz_way *way, dl_error *err) {
 static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_arena *arena,
                         bool *spoilt, bool link, const fuzz_verdict *verdicts, dl_error *err) {
     spoiler s = {way, spoilt};
-    dl_compile_options opt = {.target = find_target(way, err),
-                              .recipe = {.optimizer = way->no_updates
-                                                          ? DL_OPT_NONE
-                                                          : DL_OPT_adam}, /* the casts are there */
-                              .keep_gradients = way->keep_gradients,
-                              .model = "random",
-                              .batch = 1,
-                              .skip = way->skip,
-                              .validate = !way->fault,
-                              .observe = spoil_all,
-                              .user = &s,
-                              .link = link};
+    dl_compile_options opt = {
+        .target = find_target(way, err),
+        .step_options = {.optimizer =
+                             way->no_updates ? DL_OPT_NONE : DL_OPT_adam}, /* the casts are there */
+        .keep_gradients = way->keep_gradients,
+        .model = "random",
+        .batch = 1,
+        .skip = way->skip,
+        .validate = !way->fault,
+        .observe = spoil_all,
+        .user = &s,
+        .link = link};
     dl_compile_times times;
     dl_module *m = dl_module_new(arena);
     for (int i = 0; i < n && opt.target && err->code == DL_OK; i++) {

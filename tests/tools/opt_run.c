@@ -31,9 +31,9 @@ static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
     const char *passes = strtok_r(line, " ", &rest);
     for (const char *word; (word = strtok_r(NULL, " ", &rest));) {
         if (!strcmp(word, "--low=bf16"))
-            ctx->recipe.low = DL_BF16;
+            ctx->step_options.low = DL_BF16;
         else if (!strcmp(word, "--low=f16"))
-            ctx->recipe.low = DL_F16;
+            ctx->step_options.low = DL_F16;
         else if (!strcmp(word, "--low-products"))
             ctx->low_products = 1u << DL_F16 | 1u << DL_BF16;
         else if (!strcmp(word, "--written-out"))

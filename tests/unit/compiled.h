@@ -54,7 +54,7 @@ static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, co
     dl_compile_times times = {0};
     dl_compile_options opt = {.target = dl_target_find(here, &err),
                               .tuner = compiled_by,
-                              .recipe.optimizer = DL_OPT_NONE,
+                              .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "text",
                               .batch = 1,
@@ -90,7 +90,7 @@ static inline void check_refusals(const compiled_refusal *rows, size_t n) {
         dl_compile_times times = {0};
         dl_compile_options opt = {
             .target = dl_target_find("cpu", &err), .model = "text", .batch = 1};
-        opt.recipe.optimizer = DL_OPT_NONE;
+        opt.step_options.optimizer = DL_OPT_NONE;
         dl_module *m = dl_parse_module(arena, rows[i].text, strlen(rows[i].text), "text", &err);
         bool valid = m && dl_validate_module(m, DL_STAGE_TENSOR, &err);
         dl_plan *p = valid ? dl_compile(arena, m, &opt, &times, &err) : NULL;

@@ -578,7 +578,7 @@ static void differentiate(dl_module *m, dl_error *err) {
         dl_pass_ctx ctx = {.arena = m->arena,
                            .weights = {DL_PANEL, 16},
                            .keep_gradients = true,
-                           .recipe.optimizer = DL_OPT_NONE,
+                           .step_options.optimizer = DL_OPT_NONE,
                            .err = err};
         dl_run_passes(&one, "simplify,autodiff,simplify", &ctx,
                       (dl_pass_options){.validate = DL_VALIDATE_PASSES});

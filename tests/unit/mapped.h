@@ -45,7 +45,7 @@ static inline dl_plan *mapped_plan(dl_arena *arena, const char *text, const dl_t
     dl_tuner tuner = {.choose = choose_maps, .user = (void *)(uintptr_t)t};
     dl_compile_options opt = {
         .target = t, .tuner = &tuner, .tf32 = true, .model = "text", .batch = 1, .link = link};
-    opt.recipe.optimizer = DL_OPT_NONE;
+    opt.step_options.optimizer = DL_OPT_NONE;
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
     dl_plan *plan = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
     CHECK(plan, "%s%s", err.message, text);

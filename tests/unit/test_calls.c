@@ -325,7 +325,7 @@ static dl_plan *compile(wish *w, bool tf32, dl_module **m, dl_error *err) {
                               .tuner = &tuner,
                               .tf32 = tf32,
                               .keep_gradients = true,
-                              .recipe.optimizer = DL_OPT_NONE,
+                              .step_options.optimizer = DL_OPT_NONE,
                               .model = "M",
                               .batch = 1,
                               .skip = "recompute",

@@ -153,7 +153,7 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
                        .low_products = t->low_products,
                        .tf32 = tf32,
                        .keep_gradients = true,
-                       .recipe.optimizer = DL_OPT_NONE,
+                       .step_options.optimizer = DL_OPT_NONE,
                        .err = &err};
     dl_pass_options options = {.validate = DL_VALIDATE_PASSES};
     if (mixed) options.observe = narrow, options.user = &dtype, options.skip = "recompute";
@@ -247,7 +247,7 @@ static void test_tiles(const dl_target *newest) {
         dl_pass_ctx ctx = {.arena = arena,
                            .weights = t->weights,
                            .tf32 = true,
-                           .recipe.optimizer = DL_OPT_NONE,
+                           .step_options.optimizer = DL_OPT_NONE,
                            .err = &err};
         dl_dtype right = rows[r].right;
         dl_pass_options options = {.validate = DL_VALIDATE_PASSES};

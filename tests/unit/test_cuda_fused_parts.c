@@ -85,7 +85,7 @@ static dl_plan *plan_of(dl_arena *arena, int n, const part *parts) {
     dl_compile_options opt = {
         .target = dl_target_find("cuda:sm_90a", &err), .model = "text", .batch = 1};
     const char *text = text_of(arena, n, parts);
-    opt.recipe.optimizer = DL_OPT_NONE;
+    opt.step_options.optimizer = DL_OPT_NONE;
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
     dl_plan *p = m && opt.target ? dl_compile(arena, m, &opt, &times, &err) : NULL;
     CHECK(p != NULL, "%s", err.message);

@@ -220,7 +220,7 @@ static bool comes_whole(const dl_plan *p, bool waits) {
     dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err);
     CHECK(e && dlr_feed_open(&feed, e, &arrays, &err), "%s", err.message);
     char *memory = aligned_alloc(4096, (size_t)(at.end + 4095) & ~(size_t)4095);
-    dlr_feed_lend(&feed, &ring);
+    dlr_feed_raw_options(&feed, &ring);
     CHECK(ring.front[0] == (size_t)at.numbers);
     ring.pin(ring.user, memory, (size_t)at.end);
     CHECK(feed.pinned);

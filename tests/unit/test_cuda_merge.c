@@ -43,7 +43,7 @@ static dl_plan *plan_of(dl_arena *arena, const char *text, const char *target) {
     dl_error err = {0};
     dl_compile_times times = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err), .model = "text", .batch = 2};
-    opt.recipe.optimizer = DL_OPT_NONE;
+    opt.step_options.optimizer = DL_OPT_NONE;
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
     dl_plan *p = m && opt.target ? dl_compile(arena, m, &opt, &times, &err) : NULL;
     CHECK(p != NULL, "%s", err.message);

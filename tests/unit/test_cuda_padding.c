@@ -154,7 +154,7 @@ static void test_case(const padding_case *c, const dl_target *t) {
     dl_pass_ctx ctx = {.arena = arena,
                        .weights = t->weights,
                        .tf32 = c->tf32,
-                       .recipe.optimizer = DL_OPT_NONE,
+                       .step_options.optimizer = DL_OPT_NONE,
                        .err = &err};
     bool ok =
         m && dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});

@@ -261,7 +261,7 @@ static void test_case(int i) {
     dl_module *m = dl_parse_module(arena, text, strlen(text), cases[i].what, &err);
     dl_plan *p = m ? compile_text(arena, text, "cuda:sm_90a:emulated", NULL) : NULL;
     CHECK(p, "%s: %s", cases[i].what, err.message);
-    dl_pass_ctx ctx = {.arena = arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
+    dl_pass_ctx ctx = {.arena = arena, .step_options.optimizer = DL_OPT_NONE, .err = &err};
     CHECK(m && dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
           "%s", err.message);
     bool found = false;

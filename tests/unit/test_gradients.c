@@ -499,7 +499,7 @@ static void check_case(const grad_case *c, const char *passes) {
     dl_value *p[MAX_PARAMS] = {0};
     dl_module *m = build_case(c, p);
     dl_error err = {0};
-    dl_pass_ctx ctx = {.arena = m->arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
+    dl_pass_ctx ctx = {.arena = m->arena, .step_options.optimizer = DL_OPT_NONE, .err = &err};
     bool fine = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});
     CHECK(fine, "%s: %s", c->name, err.message);
     if (fine) {
@@ -571,7 +571,7 @@ static void check_ties(dl_op op, build_fn *build, const char *const types[2], do
     dl_value *p[MAX_PARAMS] = {0};
     dl_module *m = build_case(&c, p);
     dl_error err = {0};
-    dl_pass_ctx ctx = {.arena = m->arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
+    dl_pass_ctx ctx = {.arena = m->arena, .step_options.optimizer = DL_OPT_NONE, .err = &err};
     CHECK(dl_run_passes(m, "autodiff", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
           "%s", err.message);
     dl_graph *g = m->graphs.at[0];

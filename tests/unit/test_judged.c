@@ -35,10 +35,10 @@ static dl_module *build(dl_arena *arena, const char *name) {
     return module;
 }
 
-static dl_plan *compile(dl_arena *arena, dl_module *m, const dl_recipe *recipe) {
+static dl_plan *compile(dl_arena *arena, dl_module *m, const dl_step_options *step_options) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(NULL, &err),
-                              .recipe = *recipe,
+                              .step_options = *step_options,
                               .model = "M",
                               .batch = BATCH,
                               .link = true};
@@ -92,7 +92,7 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
 /* Whether a node is of a kind; and changes it, but if `dry`. */
 typedef bool tamper(dl_graph *g, dl_node *n, bool dry);
 typedef struct {
-    const dl_recipe *recipe;
+    const dl_step_options *step_options;
     tamper *with;
     const char *behind; /* only where these passes ran */
     int skip, applied;
@@ -101,7 +101,7 @@ typedef struct {
 static bool run_passes(dl_module *m, const char *names, void *user, dl_error *err) {
     way *w = user;
     dl_pass_ctx ctx = {.arena = m->arena, .err = err};
-    if (strstr(names, "optimizer")) ctx.recipe = *w->recipe;
+    if (strstr(names, "optimizer")) ctx.step_options = *w->step_options;
     if (!dl_run_passes(m, names, &ctx, (dl_pass_options){0})) return false;
     if (!w->with || strcmp(names, w->behind) != 0) return true;
     dl_graph *g = m->graphs.at[0];
@@ -117,18 +117,20 @@ typedef struct {
     dl_plan *plan;
 } model;
 
-static bool open_model(dl_arena *arena, const char *name, const dl_recipe *recipe, model *m) {
+static bool open_model(dl_arena *arena, const char *name, const dl_step_options *step_options,
+                       model *m) {
     dl_error err = {0};
-    way plain = {.recipe = recipe};
+    way plain = {.step_options = step_options};
     *m = (model){build(arena, name), build(arena, name), build(arena, name), NULL};
     if (!m->written || !m->derived || !m->made) return false;
     bool ok = run_passes(m->derived, "lower,simplify,autodiff", &plain, &err);
     CHECK(ok, "%s", err.message);
-    m->plan = compile(arena, m->made, recipe);
+    m->plan = compile(arena, m->made, step_options);
     return ok && m->plan;
 }
 
-static dl_verdict judge(dl_arena *arena, const model *m, const dl_recipe *recipe, way *w) {
+static dl_verdict judge(dl_arena *arena, const model *m, const dl_step_options *step_options,
+                        way *w) {
     static const char *const names[] = {"train", "eval"};
     dl_verdict v = {0};
     dl_error err = {0};
@@ -138,13 +140,13 @@ static dl_verdict judge(dl_arena *arena, const model *m, const dl_recipe *recipe
                               dl_module_graph(m->made, names[i])};
         if (i == 0) g.derived = dl_module_graph(m->derived, names[i]);
         double *float32 = DL_NEWS(arena, double, g.written->results.n + 1);
-        CHECK(dl_verify_meaning(arena, &g, m->plan, &run, recipe, &v, float32, &err), "%s",
+        CHECK(dl_verify_meaning(arena, &g, m->plan, &run, step_options, &v, float32, &err), "%s",
               err.message);
     }
     return v;
 }
 
-static const dl_recipe adam = {.optimizer = DL_OPT_adam, .decay = true};
+static const dl_step_options adam = {.optimizer = DL_OPT_adam, .decay = true};
 
 /* ---- what is in order ---- */
 
@@ -172,7 +174,7 @@ static void test_models(void) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         model m;
-        way plain = {.recipe = &adam};
+        way plain = {.step_options = &adam};
         if (open_model(arena, models[i].name, &adam, &m)) {
             dl_verdict v = judge(arena, &m, &adam, &plain);
             for (int k = 0; k < v.faults.n; k++)
@@ -189,11 +191,11 @@ static void test_models(void) {
     }
 }
 
-static dl_verdict judge_updates(dl_arena *arena, const dl_recipe *built, const dl_recipe *meant,
-                                way *w) {
+static dl_verdict judge_updates(dl_arena *arena, const dl_step_options *built,
+                                const dl_step_options *meant, way *w) {
     dl_verdict v = {0};
     dl_error err = {0};
-    w->recipe = built;
+    w->step_options = built;
     dl_verify_run run = {.passes = run_passes, .user = w};
     CHECK(dl_verify_updates(arena, meant, &run, &v, &err), "%s", err.message);
     return v;
@@ -205,17 +207,17 @@ static void test_updates(void) {
     for (int o = 0; o < DL_OPT_NONE; o++)
         for (unsigned bits = 0; bits < 64; bits++) {
             dl_arena *arena = dl_arena_new(NULL);
-            dl_recipe r = {.optimizer = (dl_optimizer)o,
-                           .schedule = (dl_schedule)(n++ % 5),
-                           .momentum = bits & 1,
-                           .nesterov = bits & 1 && bits & 2,
-                           .centered = bits & 2,
-                           .decay = bits & 4,
-                           .decay_vectors = bits & 8,
-                           .clip = bits & 16,
-                           .norms = bits & 16,
-                           .ranges = 3,
-                           .low = bits & 32 ? DL_F16 : DL_F32};
+            dl_step_options r = {.optimizer = (dl_optimizer)o,
+                                 .schedule = (dl_schedule)(n++ % 5),
+                                 .momentum = bits & 1,
+                                 .nesterov = bits & 1 && bits & 2,
+                                 .centered = bits & 2,
+                                 .decay = bits & 4,
+                                 .decay_vectors = bits & 8,
+                                 .clip = bits & 16,
+                                 .norms = bits & 16,
+                                 .ranges = 3,
+                                 .low = bits & 32 ? DL_F16 : DL_F32};
             way plain = {0};
             dl_verdict v = judge_updates(arena, &r, &r, &plain);
             CHECK(v.faults.n == 0 && v.judged.updates > 100, "%s, options %u: %s",
@@ -236,7 +238,7 @@ static void check_found(const dl_verdict *v, const char *what, const char *named
 
 static void test_recipes(void) {
     static const struct {
-        dl_recipe built, meant;
+        dl_step_options built, meant;
         const char *what, *named;
     } cases[] = {
         {{.optimizer = DL_OPT_adam, .decay = true},
@@ -273,11 +275,11 @@ static void test_recipes(void) {
 /* The model's own step, next to the definition of another one: the parameters are named, and what
  * is kept of them is in order. */
 static void test_model_step(void) {
-    static const dl_recipe adamw = {.optimizer = DL_OPT_adamw, .decay = true},
-                           clipped = {.optimizer = DL_OPT_adam, .decay = true, .clip = true};
+    static const dl_step_options adamw = {.optimizer = DL_OPT_adamw, .decay = true},
+                                 clipped = {.optimizer = DL_OPT_adam, .decay = true, .clip = true};
     dl_arena *arena = dl_arena_new(NULL);
     model m;
-    way plain = {.recipe = &adam};
+    way plain = {.step_options = &adam};
     if (open_model(arena, "classes", &adam, &m)) {
         dl_verdict v = judge(arena, &m, &adamw, &plain);
         check_found(&v, "decay of the model's step",
@@ -337,7 +339,7 @@ static void test_tampered(void) {
     if (open_model(arena, "pointwise", &adam, &m))
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             for (int skip = 0; skip < kinds[i].most; skip++) {
-                way w = {.recipe = &adam,
+                way w = {.step_options = &adam,
                          .with = kinds[i].with,
                          .behind = kinds[i].behind,
                          .skip = skip};
@@ -372,7 +374,7 @@ static void test_whole(void) {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         model m;
-        way plain = {.recipe = &adam};
+        way plain = {.step_options = &adam};
         bool done = false;
         if (open_model(arena, "classes", &adam, &m)) {
             dl_graph *g = dl_module_graph(m.derived, "train");
@@ -393,7 +395,7 @@ static void test_guards(void) {
     dl_arena *arena = dl_arena_new(NULL);
     model m;
     dl_error err = {0};
-    way plain = {.recipe = &adam};
+    way plain = {.step_options = &adam};
     dl_verify_run run = {{.threads = 2}, fill, run_passes, &plain};
     int found[2] = {0};
     if (!open_model(arena, "wide", &adam, &m)) return;

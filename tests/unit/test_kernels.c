@@ -63,7 +63,7 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed,
                         const contraction_set *set) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
-                              .recipe.optimizer = DL_OPT_NONE,
+                              .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "kernels",
                               .batch = 1,

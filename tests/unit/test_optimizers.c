@@ -29,7 +29,7 @@ static const double w0[] = {0.5, -0.25, 0.125, 1.0}, b0[] = {0.25, -0.5}, x0[] =
  * steps behind every `every`-th step; `clip`: the largest norm, 0 for none. */
 typedef struct {
     const char *name;
-    dl_recipe recipe;
+    dl_step_options step_options;
     const char *make, *schedule;
     int every;
     double clip;
@@ -449,7 +449,7 @@ static void check_norms_shared(void) {
             dl_error err = {0};
             dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
             dl_pass_ctx ctx = {.arena = m->arena,
-                               .recipe = {DL_OPT_sgd, FIXED, .clip = clip, .norms = norms},
+                               .step_options = {DL_OPT_sgd, FIXED, .clip = clip, .norms = norms},
                                .err = &err};
             CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx,
                                 (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
@@ -469,8 +469,8 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms,
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
     CHECK(m, "%s", err.message);
     dl_pass_ctx ctx = {
-        .arena = m->arena, .weights = {DL_PANEL, 16}, .recipe = c->recipe, .err = &err};
-    ctx.recipe.norms = norms;
+        .arena = m->arena, .weights = {DL_PANEL, 16}, .step_options = c->step_options, .err = &err};
+    ctx.step_options.norms = norms;
     CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
           "%s: %s", c->name, err.message);
     dl_graph *g = m->graphs.at[0];
@@ -546,7 +546,7 @@ static void check_scaler(const char *passes, double first) {
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
     dl_pass_ctx ctx = {.arena = m->arena,
                        .weights = {DL_PANEL, 16},
-                       .recipe = {FIXED, .low = DL_F16},
+                       .step_options = {FIXED, .low = DL_F16},
                        .err = &err};
     CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s",
           err.message);
@@ -590,7 +590,7 @@ static void check_scaler_names(void) {
     for (int i = 0; i < 3; i++) {
         dl_error err = {0};
         dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
-        dl_pass_ctx ctx = {.arena = m->arena, .recipe = {FIXED, .low = lows[i]}, .err = &err};
+        dl_pass_ctx ctx = {.arena = m->arena, .step_options = {FIXED, .low = lows[i]}, .err = &err};
         CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx,
                             (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
               "%s", err.message);
@@ -607,7 +607,7 @@ static void check_scaler_names(void) {
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, taken, sizeof taken - 1, "optimizers", &err);
     CHECK(m, "%s", err.message);
-    dl_pass_ctx ctx = {.arena = m->arena, .recipe = {FIXED, .low = DL_F16}, .err = &err};
+    dl_pass_ctx ctx = {.arena = m->arena, .step_options = {FIXED, .low = DL_F16}, .err = &err};
     CHECK(!dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){0}) &&
               err.code == DL_INPUT && strstr(err.message, "$scaler.scale"),
           "%s", err.message);
@@ -618,7 +618,7 @@ static void check_scaler_names(void) {
 static void check_coverage(void) {
     for (int row = 0; row < DL_OPT_NONE; row++) {
         int n = 0;
-        for (int i = 0; i < NCASES; i++) n += cases[i].recipe.optimizer == (dl_optimizer)row;
+        for (int i = 0; i < NCASES; i++) n += cases[i].step_options.optimizer == (dl_optimizer)row;
         CHECK(n > 0, "no case for optimiser %d", row);
     }
     CHECK(dl_optimizer_find("adamw") == DL_OPT_adamw && dl_optimizer_find("adan") == -1, "find");
@@ -627,7 +627,7 @@ static void check_coverage(void) {
 #define SCHEDULE(id, help)                                                                         \
     {                                                                                              \
         int n = 0;                                                                                 \
-        for (int i = 0; i < NCASES; i++) n += cases[i].recipe.schedule == DL_SCHEDULE_##id;        \
+        for (int i = 0; i < NCASES; i++) n += cases[i].step_options.schedule == DL_SCHEDULE_##id;  \
         CHECK(n > 0, "no case for schedule " #id);                                                 \
     }
 #include "ir/base/schedules.def"

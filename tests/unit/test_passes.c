@@ -107,7 +107,7 @@ static void test_simplify(const char *before, int seeds) {
         random_counts counts = {0};
         dl_graph *g = random_graph(m, "train", (uint64_t)seed, 30, DL_F64, &counts);
         dl_pass_ctx ctx = context(m, &err);
-        ctx.recipe.optimizer = DL_OPT_NONE;
+        ctx.step_options.optimizer = DL_OPT_NONE;
         CHECK(dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}) &&
                   dl_run_passes(m, before, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
               "seed %d: %s", seed, err.message);

@@ -271,8 +271,10 @@ static void test_interpreter(void) {
     for (int behind = 0; behind < 2; behind++) {
         dl_arena *arena = dl_arena_new(NULL);
         dl_module *m = dl_parse_module(arena, dropped, strlen(dropped), "text", &err);
-        dl_pass_ctx ctx = {
-            .arena = arena, .recipe.optimizer = DL_OPT_NONE, .keep_gradients = true, .err = &err};
+        dl_pass_ctx ctx = {.arena = arena,
+                           .step_options.optimizer = DL_OPT_NONE,
+                           .keep_gradients = true,
+                           .err = &err};
         dl_dtype type = DL_BOOL;
         CHECK(m && dl_run_passes(m, behind ? passes : "lower", &ctx,
                                  (dl_pass_options){.validate = DL_VALIDATE_PASSES}),

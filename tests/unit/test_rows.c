@@ -125,7 +125,7 @@ static void build(dl_module *m, int i, int s, dl_error *err) {
     dl_pass_ctx ctx = {.arena = m->arena,
                        .weights = {DL_PANEL, 16},
                        .keep_gradients = true,
-                       .recipe.optimizer = DL_OPT_NONE,
+                       .step_options.optimizer = DL_OPT_NONE,
                        .err = err};
     bool ok = dl_run_passes(one, "lower,simplify,autodiff,simplify", &ctx,
                             (dl_pass_options){.validate = DL_VALIDATE_PASSES});
@@ -222,7 +222,7 @@ static void check_case(const dl_graph *g, dlr_exec *exec, int i, int s, const ch
 static void test_target(const char *target) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
-                              .recipe.optimizer = DL_OPT_NONE,
+                              .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "rows",
                               .batch = 1,
@@ -257,7 +257,7 @@ static void test_target(const char *target) {
 static void test_twins(void) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find("cpu:generic", &err),
-                              .recipe.optimizer = DL_OPT_NONE,
+                              .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "twins",
                               .batch = 1};

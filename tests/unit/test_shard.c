@@ -142,10 +142,10 @@ static dl_graph *pass(dl_arena *arena, const model *of, int64_t batch, dl_parall
     dl_pass_ctx ctx = {.arena = arena,
                        .parallel = parallel,
                        .weights = {.kind = DL_PANEL, .width = 8},
-                       .recipe.low = of->low,
+                       .step_options.low = of->low,
                        .err = err};
-    ctx.recipe.optimizer = of->steps ? DL_OPT_adam : DL_OPT_NONE;
-    ctx.recipe.clip = ctx.recipe.norms = ctx.keep_gradients = of->steps;
+    ctx.step_options.optimizer = of->steps ? DL_OPT_adam : DL_OPT_NONE;
+    ctx.step_options.clip = ctx.step_options.norms = ctx.keep_gradients = of->steps;
     if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}))
         return NULL;
     return dl_module_graph(m, which);

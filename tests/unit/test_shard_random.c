@@ -17,7 +17,7 @@ typedef struct {
 
 static dl_pass_ctx context(dl_module *m, dl_parallel p, dl_error *err) {
     return (dl_pass_ctx){
-        .arena = m->arena, .parallel = p, .recipe.optimizer = DL_OPT_NONE, .err = err};
+        .arena = m->arena, .parallel = p, .step_options.optimizer = DL_OPT_NONE, .err = err};
 }
 
 static dl_graph *begin(dl_arena *arena, uint64_t seed, dl_parallel p, const char *passes,

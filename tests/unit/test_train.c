@@ -158,9 +158,9 @@ static void test_directory(void) {
           "%s", err.message);
     err = (dl_error){0};
     const char *kept = "";
-    CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && !kept);
+    CHECK(dlr_rundir_set_aside(arena, &dir, &kept, &err) && !kept);
     CHECK(dl_write_file(dir.log, "log", 3, &err));
-    CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && !kept, "a log is no run");
+    CHECK(dlr_rundir_set_aside(arena, &dir, &kept, &err) && !kept, "a log is no run");
     for (int i = 1; i <= 12; i++) { /* as often as one likes, and each run has what was its own */
         const char *number = dl_format(arena, "%d", i), *run = dl_format(arena, "07.%d", i);
         if (i == 5) CHECK(dl_remove_tree(dl_format(arena, "%s.2", dir.path), &err));
@@ -168,7 +168,7 @@ static void test_directory(void) {
         CHECK(
             dl_write_file(dl_format(arena, "%s/x", dir.checkpoints), number, strlen(number), &err));
         CHECK(i % 2 == 0 || dl_write_file(dir.metrics, number, strlen(number), &err));
-        CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && kept, "%s", err.message);
+        CHECK(dlr_rundir_set_aside(arena, &dir, &kept, &err) && kept, "%s", err.message);
         CHECK_STR(kept, run);
         CHECK(access(dir.checkpoints, F_OK) != 0 && access(dir.metrics, F_OK) != 0 &&
               access(dir.log, F_OK) == 0);
@@ -210,7 +210,7 @@ static void test_directory_stopped(void) {
         for (int i = 0; i < NAMES; i++)
             CHECK(mkdir(dl_format(arena, "%s/%s", dir.path, names[i]), 0777) == 0);
         failing_rename = k;
-        bool ok = dlr_rundir_renew(arena, &dir, &kept, &err);
+        bool ok = dlr_rundir_set_aside(arena, &dir, &kept, &err);
         failing_rename = 0;
         CHECK(ok == (k > NAMES) && (ok || err.code == DL_IO), "%d: %s", k, err.message);
         for (int round = 0; round < 2; round++) {
@@ -223,7 +223,8 @@ static void test_directory_stopped(void) {
                 CHECK(found == 1, "stopped at %d: %s is there %d times", k, names[i], found);
             }
             err = (dl_error){0};
-            if (round == 0) CHECK(dlr_rundir_renew(arena, &dir, &kept, &err), "%s", err.message);
+            if (round == 0)
+                CHECK(dlr_rundir_set_aside(arena, &dir, &kept, &err), "%s", err.message);
         }
         CHECK(access(dir.checkpoints, F_OK) != 0 && access(dir.hyperparams, F_OK) != 0);
         dlr_rundir_close(&dir);

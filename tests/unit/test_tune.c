@@ -46,7 +46,7 @@ static dl_module *parse(dl_error *err) {
 
 static dl_compile_options options_of(void) {
     return (dl_compile_options){.target = &target,
-                                .recipe.optimizer = DL_OPT_NONE,
+                                .step_options.optimizer = DL_OPT_NONE,
                                 .tf32 = true,
                                 .model = "M",
                                 .batch = 1,
@@ -259,7 +259,7 @@ static dl_plan *try_all(dl_trial *trial, dl_error *err) {
                        .weights = target.weights,
                        .low_products = target.low_products,
                        .tf32 = opt.tf32,
-                       .recipe = opt.recipe,
+                       .step_options = opt.step_options,
                        .err = err};
     if (!m || !dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){0})) return NULL;
     *trial = (dl_trial){.kernel = m->graphs.at[0]->kernels.at[0]};

@@ -55,7 +55,7 @@ static dl_plan *compile(dl_arena *arena, dl_module *m, const char *target, dl_op
                         fault *f) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
-                              .recipe.optimizer = optimizer,
+                              .step_options.optimizer = optimizer,
                               .keep_gradients = true,
                               .model = "M",
                               .batch = 2,

@@ -1,10 +1,10 @@
-/* The part of a training recipe that determines the step's graph: the optimiser, the schedule of
+/* The options of training that determine the step's graph: the optimiser, the schedule of
  * the learning rate, and additions to the gradients. Its numbers (rates, betas, decay, ...) are
  * variables of role HYPER, which the host sets: changing one needs no compilation. The passes
  * build a step from it (passes/optim/optimizer.c); verify/step.c computes the same step from its
  * definition. */
-#ifndef DL_TRAIN_RECIPE_H
-#define DL_TRAIN_RECIPE_H
+#ifndef DL_STEP_OPTIONS_H
+#define DL_STEP_OPTIONS_H
 #include "ir/base/optimizers.h"
 #include "ir/type.h"
 
@@ -28,10 +28,10 @@ typedef struct {
     double accumulator; /* adagrad: the initial value of its sums */
     int ranges;         /* piecewise: the number of ranges of epochs that have a factor */
     dl_dtype low;       /* mixed precision: bf16, or f16, which needs loss scaling; f32: none */
-} dl_recipe;
+} dl_step_options;
 
-/* Does training with this recipe scale its loss? */
-static inline bool dl_recipe_scales(const dl_recipe *recipe) {
-    return recipe->low == DL_F16 && recipe->optimizer != DL_OPT_NONE;
+/* Does training with these options scale its loss? */
+static inline bool dl_step_scales_loss(const dl_step_options *step_options) {
+    return step_options->low == DL_F16 && step_options->optimizer != DL_OPT_NONE;
 }
 #endif

@@ -1,4 +1,4 @@
-#include "compiler/recipe.h"
+#include "compiler/step_options.h"
 
 #include <math.h>
 
@@ -10,19 +10,19 @@ static const dl_key option_keys[DL_N_OPTIONS] = {
 #include "ir/base/optimizers.def"
 };
 
-dl_optimizer dl_recipe_optimizer(const dl_config *c) {
+dl_optimizer dl_step_optimizer(const dl_config *c) {
     /* the key allows no others */
     return (dl_optimizer)dl_optimizer_find(dl_config_str(c, DL_KEY_optimizer));
 }
 
-double dl_recipe_option(const dl_config *c, dl_optimizer_option option) {
+double dl_step_option(const dl_config *c, dl_optimizer_option option) {
     const dl_yaml *v = dl_config_value(c, option_keys[option]);
     if (v->kind == DL_YAML_NULL) return 0; /* null: the option belongs to another optimiser */
     return v->kind == DL_YAML_BOOL ? v->truth : v->number;
 }
 
 static bool takes(const dl_config *c, int option) {
-    return dl_optimizers[dl_recipe_optimizer(c)].takes >> option & 1;
+    return dl_optimizers[dl_step_optimizer(c)].takes >> option & 1;
 }
 
 /* The option of this optimiser that a key sets, else the first of any optimiser; several
@@ -42,7 +42,7 @@ static void warn_of_others(dl_config *c) {
         dl_key key = option_keys[i];
         if (takes(c, i) || option_of_key(c, key) != i || !dl_config_is_given(c, key) ||
             dl_config_is_default(c, key) || dl_config_outranks(c, DL_KEY_optimizer, key) ||
-            dl_recipe_option(c, (dl_optimizer_option)i) == 0)
+            dl_step_option(c, (dl_optimizer_option)i) == 0)
             continue;
         dl_config_warn(c, "%s means nothing to the optimizer %s, and is passed over",
                        dl_key_name(key), dl_config_str(c, DL_KEY_optimizer));
@@ -55,7 +55,7 @@ static bool resolve_options(dl_config *c, dl_error *err) {
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         dl_optimizer_option option = (dl_optimizer_option)i;
         double own =
-            dl_optimizer_own(dl_recipe_optimizer(c), option, keras ? DL_OF_KERAS : DL_OF_TORCH);
+            dl_optimizer_own(dl_step_optimizer(c), option, keras ? DL_OF_KERAS : DL_OF_TORCH);
         if (!takes(c, i) || isnan(own) || !dl_config_is_null(c, option_keys[i])) continue;
         if (!dl_config_set_default(c, option_keys[i], dl_internf("%.15g", own), err)) return false;
     }
@@ -78,7 +78,7 @@ static bool resolve_warmup(dl_config *c, dl_key schedule, dl_error *err) {
     return true;
 }
 
-bool dl_recipe_resolve(dl_config *c, dl_error *err) {
+bool dl_step_resolve(dl_config *c, dl_error *err) {
     static const struct {
         dl_key key, beaten_by;
     } pairs[] = {{DL_KEY_scheduler, DL_KEY_lr_schedule},
@@ -102,20 +102,20 @@ bool dl_recipe_resolve(dl_config *c, dl_error *err) {
            (!epochs || dl_config_set(c, DL_KEY_scheduler, "cosine", err));
 }
 
-const dl_yaml *dl_recipe_ranges(const dl_config *c) {
+const dl_yaml *dl_step_ranges(const dl_config *c) {
     const dl_yaml *v = dl_config_value(c, DL_KEY_lr_schedule);
     return v->kind == DL_YAML_LIST && dl_config_is_null(c, DL_KEY_scheduler) ? v : NULL;
 }
 
-bool dl_recipe_has_plateau(const dl_config *c) {
+bool dl_step_has_plateau(const dl_config *c) {
     const char *name = dl_config_str(c, DL_KEY_scheduler);
     return name && strcmp(name, "reducelr") == 0;
 }
 
-dl_schedule dl_recipe_schedule(const dl_config *c) {
+dl_schedule dl_step_schedule(const dl_config *c) {
     const char *name = dl_config_str(c, DL_KEY_scheduler);
     if (name) return strcmp(name, "cosine") == 0 ? DL_SCHEDULE_cosine_epochs : DL_SCHEDULE_constant;
-    if (dl_recipe_ranges(c)) return DL_SCHEDULE_piecewise;
+    if (dl_step_ranges(c)) return DL_SCHEDULE_piecewise;
     name = dl_config_value(c, DL_KEY_lr_schedule)->text;
     if (strcmp(name, "none") != 0)
         return (dl_schedule)dl_schedule_find(name); /* the key allows no others */
@@ -130,20 +130,21 @@ static dl_dtype low_type(const dl_config *c) {
     return strcmp(mode, "fp16") == 0 || dl_config_bool(c, DL_KEY_enable_amp) ? DL_F16 : DL_F32;
 }
 
-bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err) {
+bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_error *err) {
     if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
         return dl_config_fail(c, DL_KEY_nesterov, err,
                               "Nesterov's momentum needs a momentum above 0");
-    const dl_yaml *ranges = dl_recipe_ranges(c);
-    *recipe = (dl_recipe){.optimizer = dl_recipe_optimizer(c),
-                          .schedule = dl_recipe_schedule(c),
+    const dl_yaml *ranges = dl_step_ranges(c);
+    *step_options =
+        (dl_step_options){.optimizer = dl_step_optimizer(c),
+                          .schedule = dl_step_schedule(c),
                           .low = low_type(c),
                           .ranges = ranges ? ranges->items.n : 0,
-                          .momentum = dl_recipe_option(c, DL_OPTION_momentum) > 0,
-                          .nesterov = dl_recipe_option(c, DL_OPTION_nesterov) != 0,
-                          .centered = dl_recipe_option(c, DL_OPTION_centered) != 0,
-                          .accumulator = dl_recipe_option(c, DL_OPTION_initial_accumulator_value),
-                          .decay = dl_recipe_option(c, DL_OPTION_weight_decay) > 0,
+                          .momentum = dl_step_option(c, DL_OPTION_momentum) > 0,
+                          .nesterov = dl_step_option(c, DL_OPTION_nesterov) != 0,
+                          .centered = dl_step_option(c, DL_OPTION_centered) != 0,
+                          .accumulator = dl_step_option(c, DL_OPTION_initial_accumulator_value),
+                          .decay = dl_step_option(c, DL_OPTION_weight_decay) > 0,
                           .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
                           .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0,
                           .norms = dl_config_bool(c, DL_KEY_log_norms)};
