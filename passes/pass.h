@@ -34,15 +34,15 @@ enum { DL_CORE_BALANCE = 8 }; /* a CPU core: 80 GFLOP/s to 10 GB/s */
 
 /* The settings that passes may read in addition to the graph. */
 typedef struct {
-    dl_arena *arena;       /* scratch memory of one run of the pipeline */
-    dl_layout weights;     /* the layout of convolution weights; images are channels last */
-    unsigned low_products; /* 16-bit types that the target has GEMMs for, 1 << dl_dtype: weights get
+    dl_arena *arena;    /* scratch memory of one run of the pipeline */
+    dl_layout weights;  /* the layout of convolution weights; images are channels last */
+    unsigned low_gemms; /* 16-bit types that the target has GEMMs for, 1 << dl_dtype: weights get
                               a copy in such a type */
-    unsigned written_out;  /* types for which the target has no kernels of contractions and
+    unsigned expanded;  /* types for which the target has no kernels of contractions and
                               templates: these become products and sums */
-    bool tf32;             /* f32 operands of contractions are rounded to TF32 */
-    int balance; /* the target's flops in the time of one byte of memory traffic, roughly; 0:
-                    DL_CORE_BALANCE */
+    bool tf32;          /* f32 operands of contractions are rounded to TF32 */
+    int balance;        /* the target's flops in the time of one byte of memory traffic, roughly; 0:
+                           DL_CORE_BALANCE */
     bool (*keeps)(const dl_node *n); /* composites that `lower` leaves as they are; NULL: none */
     bool keep_gradients;             /* gradients are results of the step (dlrun --save_grads) */
     dl_step_options step_options;

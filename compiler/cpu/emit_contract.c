@@ -310,5 +310,5 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
         put_image(e, &s, code);
     else
         (dl_emit_is_by_lanes(e, &s) ? dl_emit_lanes_gradient : dl_emit_wgrad_kernel)(e, &s, code);
-    return dl_emit_sweeps(e, 1, code, err);
+    return dl_emit_loop_nests(e, 1, code, err);
 }

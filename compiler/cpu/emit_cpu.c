@@ -25,7 +25,7 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define DRAWS %u\n#define ATTENTION_REMAINDERS %u\n#define ATTENTION_KINDS %u\n",
             has[DL_NEED_DRAWS], has[DL_NEED_REMAINDERS] & 15, has[DL_NEED_REMAINDERS] >> 4);
     dl_putf(out, "#define HALVES %u\n", has[DL_NEED_HALVES]);
-    bool pairs = (t->low_products >> DL_BF16 & 1) && has[DL_NEED_HALVES] & 2;
+    bool pairs = (t->low_gemms >> DL_BF16 & 1) && has[DL_NEED_HALVES] & 2;
     bool groups = has[DL_NEED_LOOPS] >> DL_LOOPS_GROUP & 1;
     dl_putf(out, "#define HAS_PAIRS %d\n#define HAS_TILES %d\n#define HAS_GROUPS %d\n", pairs,
             pairs && t->tiles, groups);

@@ -8,7 +8,7 @@
  * runs the instructions that need them. */
 int64_t dl_emit_finalize(dl_emitter *e, const dl_loop_nest *s);
 /* The kernel's sweeps from number `from` on, each stage in a phase or two. False: refused. */
-bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
+bool dl_emit_loop_nests(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 
 /* One sweep as the function e->name; returns its number of work items. emit_pointwise.c;
  * resident reductions: emit_resident.c */

@@ -323,5 +323,5 @@ bool dl_emit_gemm(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->prefetch = 0;
     code->needs[DL_NEED_CONTRACTS] = true;
     (gradient && !is_amx_packed(e, &p) ? put_gradient : put_gemm)(e, &p, code);
-    return dl_emit_sweeps(e, 1, code, err);
+    return dl_emit_loop_nests(e, 1, code, err);
 }

@@ -15,7 +15,7 @@ const char *dl_emit_array(dl_emitter *e, int param) {
 
 bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t) {
     int anchor = dl_kernel_anchor(k);
-    bool all = t->low_products >> DL_BF16 & 1;
+    bool all = t->low_gemms >> DL_BF16 & 1;
     if (anchor < 0) return all && dl_kernel_call(k) && k->params.at[0].type.dtype == DL_BF16;
     const dl_kinstr *c = &k->instrs.at[anchor];
     for (int o = 0; o < 2; o++)

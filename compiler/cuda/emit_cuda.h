@@ -3,7 +3,7 @@
 #define DL_EMIT_CUDA_H
 #include "compiler/cuda/phase.h"
 
-/* Kernels without a contraction; e->steps, partial and kept must be set. emit_sweeps.c */
+/* Kernels without a contraction; e->steps, partial and kept must be set. emit_loop_nests.c */
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* The same for kernels that may be horizontally fused: one text for each part, if that pays.
  * emit_fused_parts.c */

@@ -9,7 +9,7 @@
 enum {
     MOST_TERMS = 32,        /* terms of a thread, in one chain, */
     LEAST_POINTS = 1 << 13, /* so many points fill the GPU */
-    WRITTEN_OUT = 1024      /* statements of the unrolled loop */
+    MAX_UNROLLED = 1024     /* statements of the unrolled loop */
 };
 
 static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
@@ -217,10 +217,10 @@ static int64_t count_bytes(const dl_emitter *e, const dl_vectors *l, const bool 
 }
 
 /* A loop over an axis of the reductions. */
-static void open_loop(dl_emitter *e, int axis, bool written_out) {
+static void open_loop(dl_emitter *e, int axis, bool unrolled) {
     dl_putf(e->out, "#pragma unroll%s\n    for (%s x%d = 0; x%d < %lld; x%d++) {\n",
-            written_out ? "" : " 1", e->dialect->index, axis, axis,
-            (long long)e->k->space[axis].size, axis);
+            unrolled ? "" : " 1", e->dialect->index, axis, axis, (long long)e->k->space[axis].size,
+            axis);
 }
 
 static void put_level(dl_emitter *e, const dl_vectors *l, const bool *made, const int *level,
@@ -231,9 +231,9 @@ static void put_level(dl_emitter *e, const dl_vectors *l, const bool *made, cons
     const dl_kinstr *guard = find_guard(e, made, level, now, innermost);
     for (int i = 0; i < e->k->instrs.n; i++)
         statements += made[i] && instr_of(e, i)->kind != DL_K_CONST;
-    bool written_out = !guard && statements * l->width * axes.points <= WRITTEN_OUT &&
-                       count_bytes(e, l, made, innermost) < DL_ENOUGH_BYTES;
-    for (int i = 0; i < axes.n - 1; i++) open_loop(e, axes.axis[i], written_out);
+    bool unrolled = !guard && statements * l->width * axes.points <= MAX_UNROLLED &&
+                    count_bytes(e, l, made, innermost) < DL_ENOUGH_BYTES;
+    for (int i = 0; i < axes.n - 1; i++) open_loop(e, axes.axis[i], unrolled);
     if (guard) {
         dl_puts(e->out, "    if (");
         dl_emit_bounds(e, &e->k->params.at[guard->param].type, guard->index);

@@ -187,6 +187,6 @@ static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
 }
 
 bool dl_pass_legalize_contractions(dl_graph *g, dl_pass_ctx *ctx) {
-    writer w = {.b = {.graph = g}, .types = ctx->written_out};
+    writer w = {.b = {.graph = g}, .types = ctx->expanded};
     return w.types && dl_rewrite(g, ctx->arena, rewrite, &w);
 }

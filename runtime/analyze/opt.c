@@ -40,9 +40,8 @@ static bool run(dl_invocation *call, dl_error *err) {
         return dl_fail(err, DL_USAGE, "usage: dlc opt [--passes=LIST] FILE.dlir");
     const dl_target *t = dl_target_find(dl_config_option(c, "target"), err);
     if (!t) return false;
-    dl_pass_ctx ctx = {
-        .arena = arena, .weights = t->weights, .written_out = t->written_out, .err = err};
-    if (dl_config_option(c, "low-products")) ctx.low_products = 1u << DL_F16 | 1u << DL_BF16;
+    dl_pass_ctx ctx = {.arena = arena, .weights = t->weights, .expanded = t->expanded, .err = err};
+    if (dl_config_option(c, "low-products")) ctx.low_gemms = 1u << DL_F16 | 1u << DL_BF16;
     if (!read_low(dl_config_option(c, "low"), &ctx.step_options.low, err)) return false;
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;
     const char *list = dl_config_option(c, "passes");

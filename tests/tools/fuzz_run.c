@@ -18,8 +18,8 @@ static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, dl_dtype low, d
     return (dl_pass_ctx){
         .arena = arena,
         .weights = weights,
-        .low_products = way->low_products ? 1u << DL_F16 | 1u << DL_BF16 : 0,
-        .written_out = way->written_out ? 1u << DL_F64 : 0,
+        .low_gemms = way->low_gemms ? 1u << DL_F16 | 1u << DL_BF16 : 0,
+        .expanded = way->expanded ? 1u << DL_F64 : 0,
         .keep_gradients = way->keep_gradients,
         .step_options = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},
         .err = err};

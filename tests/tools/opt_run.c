@@ -35,9 +35,9 @@ static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
         else if (!strcmp(word, "--low=f16"))
             ctx->step_options.low = DL_F16;
         else if (!strcmp(word, "--low-products"))
-            ctx->low_products = 1u << DL_F16 | 1u << DL_BF16;
+            ctx->low_gemms = 1u << DL_F16 | 1u << DL_BF16;
         else if (!strcmp(word, "--written-out"))
-            ctx->written_out = 1u << DL_F64;
+            ctx->expanded = 1u << DL_F64;
         else if (!strcmp(word, "--ranks"))
             ctx->parallel.dp = 2;
         else if (!strcmp(word, "--batch-ranks"))

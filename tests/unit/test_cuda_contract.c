@@ -150,7 +150,7 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
     if (dl_test_share() > 1 && !variant) each = 1;
     dl_pass_ctx ctx = {.arena = m->arena,
                        .weights = t->weights,
-                       .low_products = t->low_products,
+                       .low_gemms = t->low_gemms,
                        .tf32 = tf32,
                        .keep_gradients = true,
                        .step_options.optimizer = DL_OPT_NONE,

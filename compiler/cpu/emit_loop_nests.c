@@ -83,7 +83,7 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
     dl_buf_free(&units);
 }
 
-bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
+bool dl_emit_loop_nests(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
     for (int to; from < e->sweeps.n; from = to) {
         to = dl_loop_nests_independent(&e->sweeps, from);
         if (!dl_emit_has_phase(e, code, err)) return false;
@@ -107,5 +107,5 @@ bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
                             dl_kernel_inner(e->k));
     dl_emit_by_row(e, e->k, row);
     dl_emit_find_kept(e, code);
-    return dl_emit_sweeps(e, 0, code, err);
+    return dl_emit_loop_nests(e, 0, code, err);
 }
