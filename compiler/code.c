@@ -162,6 +162,7 @@ static void add_twin(dl_plan *p, const dl_kernel *k, int twin) {
 bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kernels, dl_error *err) {
     bool ok = true;
     int made = 0;
+    dl_arena *texts = dl_arena_new(NULL);
     uint64_t *hashes = DL_NEWS(p->arena, uint64_t, n + 1);
     dl_piece *pieces = DL_NEWS(p->arena, dl_piece, n + 1);
     int *from = DL_NEWS(p->arena, int, n + 1); /* by kernel: its piece */
@@ -176,11 +177,12 @@ bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kerne
         }
         dl_piece *own = &pieces[from[i] = made++];
         own->name = k->name;
-        ok = t->backend->emit(&own->text, k, t, kernels[i].variant, &own->code, err);
+        ok = t->backend->emit(texts, &own->text, k, t, kernels[i].variant, &own->code, err);
         dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
     }
     if (ok) link_code(p, t, made, pieces, from);
     for (int i = 0; i < made; i++) dl_buf_free(&pieces[i].text);
+    dl_arena_free(texts);
     p->workspace_bytes = (p->workspace_bytes + 63) & ~63LL;
     p->scratch_bytes = (p->scratch_bytes + 63) & ~63LL;
     return ok;

@@ -7,17 +7,26 @@ enum {
 }; /* arrays of this many bytes are no longer in a core's cache when they are read again */
 
 const char *dl_emit_integer(const dl_emitter *e, int64_t v) {
-    return dl_format(e->arena, "%lld%s", (long long)v, e->dialect->whole);
+    return dl_format(e->arena, "$%lld%s$", (long long)v, e->dialect->whole);
+}
+
+static const char *divisor(const dl_emitter *e, int64_t v) {
+    return dl_format(e->arena, "$/%lld%s$", (long long)v, e->dialect->whole);
 }
 
 static const char *natural(const dl_emitter *e, int64_t v) {
-    return dl_format(e->arena, "%lld%s", (long long)v, e->dialect->not_signed);
+    return dl_format(e->arena, "$%lld%s$", (long long)v, e->dialect->not_signed);
+}
+
+const char *dl_emit_coordinate(dl_emitter *e, int axis) {
+    e->coordinates |= 1u << axis;
+    return dl_format(e->arena, "$%s%d$", e->dialect->coordinate, axis);
 }
 
 static void put_term(dl_emitter *e, const dl_term *t) {
-    dl_putf(e->out, "%s%d", e->dialect->coordinate, t->axis);
-    if (t->div != 1) dl_putf(e->out, " / %s", dl_emit_integer(e, t->div));
-    if (t->mod) dl_putf(e->out, " %% %s", dl_emit_integer(e, t->mod));
+    dl_puts(e->out, dl_emit_coordinate(e, t->axis));
+    if (t->div != 1) dl_putf(e->out, " / %s", divisor(e, t->div));
+    if (t->mod) dl_putf(e->out, " %% %s", divisor(e, t->mod));
     if (t->mul != 1) dl_putf(e->out, " * %s", dl_emit_integer(e, t->mul));
 }
 
@@ -31,17 +40,16 @@ static void put_sum(dl_emitter *e, dl_index at) {
     } else if (at.axis < 0)
         dl_putf(e->out, "%s", dl_emit_integer(e, at.offset));
     else if (at.offset)
-        dl_putf(e->out, "(%s%d + %s)", e->dialect->coordinate, at.axis,
-                dl_emit_integer(e, at.offset));
+        dl_putf(e->out, "(%s + %s)", dl_emit_coordinate(e, at.axis), dl_emit_integer(e, at.offset));
     else
-        dl_putf(e->out, "%s%d", e->dialect->coordinate, at.axis);
+        dl_puts(e->out, dl_emit_coordinate(e, at.axis));
 }
 
 /* The element along an axis of `size` that an index denotes. Where it may lie outside,
  * dl_emit_bounds has guarded it. */
 static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
     if (at.indirect) {
-        dl_putf(e->out, e->mode == DL_LANES ? "v%d[j]" : "v%d", at.indirect - 1);
+        dl_putf(e->out, e->mode == DL_LANES ? "$v%d$[j]" : "$v%d$", at.indirect - 1);
         return;
     }
     bool inside = dl_index_inside(e->k->space, &at, size),
@@ -51,7 +59,10 @@ static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
         bool plain = at.outside == DL_OUT_EXACT || dl_index_natural(e->k->space, &at);
         dl_puts(e->out, plain ? "(" : "floor_div(");
         put_sum(e, at);
-        dl_putf(e->out, plain ? " / %s)" : ", %s)", dl_emit_integer(e, at.div));
+        if (plain)
+            dl_putf(e->out, " / %s)", divisor(e, at.div));
+        else
+            dl_putf(e->out, ", %s)", dl_emit_integer(e, at.div));
     } else {
         put_sum(e, at);
     }
@@ -62,14 +73,14 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat) {
         int64_t start = 0; /* of a contiguous part */
         for (int i = 0; i < t->rank; i++) start += at[i].offset * dl_type_laid_around(t, i).inner;
-        dl_puts(e->out, t->rank ? "x0" : "0");
+        dl_puts(e->out, t->rank ? "$x0$" : "$0$");
         if (start) dl_putf(e->out, " + %s", dl_emit_integer(e, start));
     } else if (t->layout.kind == DL_PANEL) {
         int64_t taps = 1;
         for (int i = 2; i < t->rank; i++) taps *= t->axis[i].size;
         dl_puts(e->out, "((");
         put_coordinate(e, at[0], t->axis[0].size);
-        dl_putf(e->out, " / %d * %s", t->layout.width, dl_emit_integer(e, taps));
+        dl_putf(e->out, " / $/%d$ * %s", t->layout.width, dl_emit_integer(e, taps));
         for (int i = 2; i < t->rank; i++) {
             int64_t rest = 1;
             for (int j = i + 1; j < t->rank; j++) rest *= t->axis[j].size;
@@ -81,7 +92,7 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
         put_coordinate(e, at[1], t->axis[1].size);
         dl_putf(e->out, ") * %s + ", dl_emit_integer(e, t->layout.width));
         put_coordinate(e, at[0], t->axis[0].size);
-        dl_putf(e->out, " %% %s", dl_emit_integer(e, t->layout.width));
+        dl_putf(e->out, " %% %s", divisor(e, t->layout.width));
     } else {
         int64_t stride[DL_MAX_RANK];
         dl_type_strides(t, stride);
@@ -93,7 +104,7 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
             if (stride[i] != 1) dl_putf(e->out, " * %s", dl_emit_integer(e, stride[i]));
             any = true;
         }
-        if (!any) dl_puts(e->out, "0");
+        if (!any) dl_puts(e->out, "$0$");
     }
 }
 
@@ -142,7 +153,7 @@ bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
             continue;
         dl_puts(e->out, any ? " && " : "");
         if (at[i].outside == DL_OUT_EXACT && at[i].div > 1)
-            put_sum(e, at[i]), dl_putf(e->out, " %% %s == 0 && ", dl_emit_integer(e, at[i].div));
+            put_sum(e, at[i]), dl_putf(e->out, " %% %s == 0 && ", divisor(e, at[i].div));
         dl_putf(e->out, "(%s)", e->dialect->natural);
         put_coordinate(e, at[i], t->axis[i].size);
         dl_putf(e->out, " < %s", natural(e, t->axis[i].size));
@@ -224,11 +235,11 @@ void dl_emit_delinearize(dl_emitter *e, const char *number, int64_t count, int n
         int64_t size = e->k->space[axes[i]].size;
         for (; i + 1 < n && dl_emit_collapses(e, axes[i], axes[i + 1]);
              size *= e->k->space[axes[++i]].size)
-            dl_putf(e->out, "        const %s x%d = 0;\n", e->dialect->index, axes[i]);
+            dl_putf(e->out, "        const %s $x%d$ = 0;\n", e->dialect->index, axes[i]);
         count /= size ? size : 1;
-        dl_putf(e->out, "        const %s x%d = %s", e->dialect->index, axes[i], number);
-        if (count > 1) dl_putf(e->out, " / %s", dl_emit_integer(e, count));
-        if (first) dl_putf(e->out, " %% %s", dl_emit_integer(e, (size ? size : 1)));
+        dl_putf(e->out, "        const %s $x%d$ = %s", e->dialect->index, axes[i], number);
+        if (count > 1) dl_putf(e->out, " / %s", divisor(e, count));
+        if (first) dl_putf(e->out, " %% %s", divisor(e, size ? size : 1));
         dl_puts(e->out, ";\n");
     }
 }
@@ -255,14 +266,14 @@ bool dl_emit_fills_vectors(const dl_emitter *e) {
 
 /* Writes the head of a loop over lanes, in which x<lane axis> is the lane's coordinate. */
 static void put_lane_loop(dl_emitter *e) {
-    if (e->lane_axis >= 0) dl_putf(e->out, "const long lane0 = x%d; ", e->lane_axis);
+    if (e->lane_axis >= 0) dl_putf(e->out, "const long lane0 = $x%d$; ", e->lane_axis);
     dl_puts(e->out, "for (long j = 0; j < n; j++) { ");
     if (e->lane_axis >= 0)
-        dl_putf(e->out, "const long x%d = lane0 + j; (void)x%d; ", e->lane_axis, e->lane_axis);
+        dl_putf(e->out, "const long $x%d$ = lane0 + j; (void)$x%d$; ", e->lane_axis, e->lane_axis);
 }
 
 const char *dl_emit_param(const dl_emitter *e, int param) {
-    if (e->dialect->named) return dl_format(e->arena, "p%d", param);
+    if (e->dialect->named) return dl_format(e->arena, "$p%d$", param);
     return dl_format(e->arena, "((%s%s *)arg[%d])", param < e->k->nin ? "const " : "",
                      dl_emit_element_type(e->k->params.at[param].type.dtype), param);
 }
@@ -318,7 +329,7 @@ static void put_gather(dl_emitter *e, const dl_kinstr *in) {
     unsigned axes = accessed_axes(&p->type, in->index);
     for (int i = 0; i < e->k->nspace; i++)
         if (axes >> i & 1)
-            dl_putf(e->out, "const %s u%d = %s(unsigned)x%d; ",
+            dl_putf(e->out, "const %s u%d = %s(unsigned)$x%d$; ",
                     i == e->lane_axis ? "vw" : "unsigned", i,
                     i == e->lane_axis ? "(vw)lane_numbers() + " : "", i);
     dl_putf(e->out, "gather%s((const %s *)arg[%d], ", dl_emit_suffix(p->type.dtype),
@@ -372,11 +383,11 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     if (step == 0)
         dl_puts(e->out, "])");
     else if (whole && prefetch)
-        dl_putf(e->out, ", %lldL)", (long long)e->prefetch);
+        dl_putf(e->out, ", $%lldL$)", (long long)e->prefetch);
     else if (step == 1)
         dl_puts(e->out, whole ? ")" : ", n)");
     else
-        dl_putf(e->out, ", %lldL, n)", (long long)step);
+        dl_putf(e->out, ", $%lldL$, n)", (long long)step);
     if (asked) dl_puts(e->out, "; r; })");
 }
 
@@ -412,7 +423,7 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
     dl_puts(e->out, "    ");
     if (e->mode == DL_LANES && is_slow(e, &p->type, in->index)) {
         bool half = dl_dtype_is_half(p->type.dtype);
-        dl_putf(e->out, "{ const %s r = %s(%sv%d%s); ",
+        dl_putf(e->out, "{ const %s r = %s(%s$v%d$%s); ",
                 half ? "vh" : dl_emit_type(e, p->type.dtype), half ? narrow : "", c.open,
                 in->args[0], c.close);
         put_lane_loop(e);
@@ -439,17 +450,17 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
                             : "st_step",
                 dl_emit_suffix(p->type.dtype), type, in->param);
         dl_emit_address(e, &p->type, in->index);
-        if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
-        dl_putf(e->out, ", %sv%d%s", c.open, in->args[0], c.close);
+        if (step != 1) dl_putf(e->out, ", $%lldL$", (long long)step);
+        dl_putf(e->out, ", %s$v%d$%s", c.open, in->args[0], c.close);
         dl_putf(e->out, whole ? ");\n" : ", %s);\n", some ? some : "n");
         return;
     }
     put_guard(e, &p->type, in->index);
     put_element(e, in);
     if (dl_dtype_is_half(p->type.dtype))
-        dl_putf(e->out, " = s_%s(%sv%d%s);\n", narrow, c.open, in->args[0], c.close);
+        dl_putf(e->out, " = s_%s(%s$v%d$%s);\n", narrow, c.open, in->args[0], c.close);
     else
-        dl_putf(e->out, " = %sv%d%s;\n", c.open, in->args[0], c.close);
+        dl_putf(e->out, " = %s$v%d$%s;\n", c.open, in->args[0], c.close);
 }
 
 /* Does a load or store access a large array, a vector at a time? */

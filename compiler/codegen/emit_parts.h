@@ -20,6 +20,8 @@ void dl_emit_expression(dl_emitter *e, const dl_kinstr *in);
 
 /* ---- emit_access.c ---- */
 
+/* "x2": the coordinate along an axis, as an operand. */
+const char *dl_emit_coordinate(dl_emitter *e, int axis);
 /* "4L": an integer literal among coordinates. */
 const char *dl_emit_integer(const dl_emitter *e, int64_t v);
 /* The expression of a load; the statement of a store. */

@@ -61,7 +61,7 @@ void dl_emit_linear_index(dl_emitter *e, int n, const int *axis) {
     for (int i = 0; i < n; i++) {
         int64_t size = e->k->space[axis[i]].size;
         stride /= size ? size : 1;
-        dl_putf(e->out, "%sx%d", i ? " + " : "", axis[i]);
+        dl_putf(e->out, "%s%s", i ? " + " : "", dl_emit_coordinate(e, axis[i]));
         if (stride != 1) dl_putf(e->out, " * %s", dl_emit_integer(e, stride));
     }
     if (!n) dl_puts(e->out, "0");
@@ -75,22 +75,22 @@ static void put_reduce(dl_emitter *e, int number) {
     bool sum = in->op == DL_OP_sum, lanes_kept = p->n && p->axis[p->n - 1] == e->lane_axis;
     const char *type = dl_emit_partial_type(in), *some = e->points ? e->points : "n";
     bool whole = !e->points && dl_emit_fills_vectors(e);
-    dl_putf(e->out, "    {\n        %s *s = (%s *)sums + %lldL", type, type, (long long)p->at);
+    dl_putf(e->out, "    {\n        %s *s = (%s *)sums + $%lldL$", type, type, (long long)p->at);
     if (p->n) dl_puts(e->out, " + "), dl_emit_linear_index(e, p->n, p->axis);
     dl_puts(e->out, ";\n        ");
     if (e->mode != DL_LANES) {
         if (sum)
-            dl_putf(e->out, "*s += v%d;\n", in->args[0]);
+            dl_putf(e->out, "*s += $v%d$;\n", in->args[0]);
         else
-            dl_putf(e->out, "*s = %s(*s, v%d);\n", dl_emit_combine(in), in->args[0]);
+            dl_putf(e->out, "*s = %s(*s, $v%d$);\n", dl_emit_combine(in), in->args[0]);
     } else if (p->n && !lanes_kept) {
         DL_CHECK(sum);
-        dl_putf(e->out, whole ? "*s += sum_lanes(v%d);\n" : "*s += sum_lanes(keep(v%d, n));\n",
+        dl_putf(e->out, whole ? "*s += sum_lanes($v%d$);\n" : "*s += sum_lanes(keep($v%d$, n));\n",
                 in->args[0]);
     } else if (sum) {
-        dl_putf(e->out, "add_to(s, v%d, %s);\n", in->args[0], whole ? "LANES" : some);
+        dl_putf(e->out, "add_to(s, $v%d$, %s);\n", in->args[0], whole ? "LANES" : some);
     } else {
-        dl_putf(e->out, "for (long j = 0; j < %s; j++) s[j] = %s(s[j], v%d[j]);\n", some,
+        dl_putf(e->out, "for (long j = 0; j < %s; j++) s[j] = %s(s[j], $v%d$[j]);\n", some,
                 dl_emit_combine(in), in->args[0]);
     }
     dl_puts(e->out, "    }\n");
@@ -109,11 +109,11 @@ static void put_const(dl_emitter *e, const dl_kinstr *in) {
 static void put_coord(dl_emitter *e, const dl_kinstr *in) {
     if (e->mode != DL_LANES) {
         dl_cast c = dl_emit_cast(DL_SINGLE, DL_I64, in->type);
-        dl_putf(e->out, "%sx%d%s", c.open, in->axis, c.close);
+        dl_putf(e->out, "%s%s%s", c.open, dl_emit_coordinate(e, in->axis), c.close);
         return;
     }
     dl_cast c = dl_emit_cast(DL_LANES, DL_I32, in->type);
-    dl_putf(e->out, "%ssplat_i((int)x%d)%s%s", c.open, in->axis,
+    dl_putf(e->out, "%ssplat_i((int)$x%d$)%s%s", c.open, in->axis,
             in->axis == e->lane_axis ? " + lane_numbers()" : "", c.close);
 }
 
@@ -126,18 +126,19 @@ static void put_random(dl_emitter *e, const dl_kinstr *in) {
         step = e->flat ? any != 0 : e->lane_axis >= 0 ? in->along[e->lane_axis] : 0;
     dl_cast c = dl_emit_cast(step ? DL_LANES : DL_SINGLE, DL_F32, in->type);
     dl_puts(e->out, e->mode == DL_LANES && !step ? "splat(" : c.open);
-    dl_putf(e->out, "%s(%lldL",
+    dl_putf(e->out, "%s($%lldL$",
             step == 0   ? "s_random"
             : step == 1 ? "v_random_row"
                         : "v_random_step",
             (long long)in->first);
-    if (e->flat && any) dl_puts(e->out, " + x0");
+    if (e->flat && any) dl_puts(e->out, " + $x0$");
     for (int i = 0; i < e->k->nspace && !e->flat; i++)
-        if (in->along[i]) dl_putf(e->out, " + x%d * %lldL", i, (long long)in->along[i]);
+        if (in->along[i])
+            dl_putf(e->out, " + %s * $%lldL$", dl_emit_coordinate(e, i), (long long)in->along[i]);
     if (in->nargs > 2)
-        dl_putf(e->out, " + (unsigned long)v%d * %lldUL", in->args[2], (long long)in->part);
-    if (step > 1) dl_putf(e->out, ", %lldL", (long long)step);
-    dl_putf(e->out, ", v%d, v%d, %d)", in->args[0], in->args[1], in->number);
+        dl_putf(e->out, " + (unsigned long)$v%d$ * $%lldUL$", in->args[2], (long long)in->part);
+    if (step > 1) dl_putf(e->out, ", $%lldL$", (long long)step);
+    dl_putf(e->out, ", $v%d$, $v%d$, $%d$)", in->args[0], in->args[1], in->number);
     dl_puts(e->out, e->mode == DL_LANES && !step ? ")" : c.close);
 }
 
@@ -151,7 +152,7 @@ void dl_emit_instr(dl_emitter *e, int number) {
         (e->reduce ? e->reduce : put_reduce)(e, number);
         return;
     }
-    dl_putf(e->out, "    %s v%d = ", dl_emit_type(e, in->type), number);
+    dl_putf(e->out, "    %s $v%d$ = ", dl_emit_type(e, in->type), number);
     /* casts round their results themselves */
     bool rounds = in->kind == DL_K_CONTRACT || (in->kind == DL_K_ELEM && in->op != DL_OP_cast);
     dl_cast rounding = rounds ? dl_emit_rounding(e->mode, in->type, false) : (dl_cast){"", ""};
@@ -171,7 +172,7 @@ void dl_emit_instr(dl_emitter *e, int number) {
 void dl_emit_kept_place(dl_emitter *e, int number) {
     const dl_kept *at = &e->kept[number];
     const char *type = dl_emit_element_type(dl_kernel_type(e->k->instrs.at[number].type));
-    dl_putf(e->out, "((%s *)(workspace + %lldL))", type, (long long)at->base);
+    dl_putf(e->out, "((%s *)(workspace + $%lldL$))", type, (long long)at->base);
 }
 
 /* The stride of a kept value between lanes. */
@@ -186,7 +187,7 @@ void dl_emit_read(dl_emitter *e, int number) {
     const dl_kept *at = &e->kept[number];
     dl_dtype type = dl_kernel_type(e->k->instrs.at[number].type);
     int64_t step = e->mode == DL_LANES ? kept_step(e, at) : 0;
-    dl_putf(e->out, "    %s v%d = ", dl_emit_type(e, type), number);
+    dl_putf(e->out, "    %s $v%d$ = ", dl_emit_type(e, type), number);
     if (e->array && e->array[number]) {
         dl_putf(e->out, "%s;\n", e->array[number]);
         return;
@@ -196,7 +197,7 @@ void dl_emit_read(dl_emitter *e, int number) {
                 dl_emit_type(e, type), type == DL_BOOL ? "-" : "");
         dl_emit_kept_place(e, number);
         dl_puts(e->out, "["), dl_emit_linear_index(e, at->n, at->axis);
-        dl_putf(e->out, " + j * %lldL]; r; });\n", (long long)step);
+        dl_putf(e->out, " + j * $%lldL$]; r; });\n", (long long)step);
         return;
     }
     if (e->mode == DL_LANES) dl_putf(e->out, "%s%s(", step ? "ldn" : "splat", dl_emit_suffix(type));
@@ -209,7 +210,7 @@ void dl_emit_read(dl_emitter *e, int number) {
 void dl_emit_keep(dl_emitter *e, int number) { /* one value at a time */
     dl_puts(e->out, "    "), dl_emit_kept_place(e, number);
     dl_puts(e->out, "["), dl_emit_linear_index(e, e->kept[number].n, e->kept[number].axis);
-    dl_putf(e->out, "] = v%d;\n", number);
+    dl_putf(e->out, "] = $v%d$;\n", number);
 }
 
 void dl_emit_run(dl_emitter *e) {
@@ -236,14 +237,14 @@ void dl_emit_run_finalize(dl_emitter *e) {
 
 /* ---- kernels and phases ---- */
 
-void dl_emit_title(dl_emitter *e) {
-    dl_putf(e->out, "/* @%s", e->k->name);
+void dl_emit_title(const dl_emitter *e, dl_buf *out) {
+    dl_putf(out, "/* @%s", e->k->name);
     for (int i = 0; i < e->k->locs.n; i++) {
-        dl_puts(e->out, " ");
-        dl_put_foreign(e->out, DL_IN_COMMENT, e->k->locs.at[i].file);
-        dl_putf(e->out, ":%d", e->k->locs.at[i].line);
+        dl_puts(out, " ");
+        dl_put_foreign(out, DL_IN_COMMENT, e->k->locs.at[i].file);
+        dl_putf(out, ":%d", e->k->locs.at[i].line);
     }
-    dl_puts(e->out, " */\n");
+    dl_puts(out, " */\n");
 }
 
 void dl_emit_by_row(dl_emitter *e, const dl_kernel *k, unsigned row) {

@@ -41,7 +41,7 @@ typedef struct dl_emitter {
     const dl_kernel *k;
     const dl_target *t;
     dl_arena *arena;  /* of this kernel */
-    const char *name; /* of the function being written */
+    const char *name; /* CPU: of the function being written */
     bool own_phase;   /* the function is a phase by itself */
     dl_lane_mode mode;
     const dl_dialect *dialect;
@@ -61,6 +61,10 @@ typedef struct dl_emitter {
     dl_kept *kept;       /* by instruction: values of sweeps.kept */
     /* Writes a reduction's step, where it does not go to the CPU's partial results. */
     void (*reduce)(struct dl_emitter *e, int number);
+    unsigned coordinates;     /* axes whose coordinates were written as operands, a bit each */
+    dl_arena *texts;          /* CUDA: of the phases' texts */
+    const char *structs;      /* CUDA: those that the phase uses, with holes; or NULL */
+    int64_t epilogue;         /* CUDA: where the phase's epilogue begins in *out; -1: it has none */
     const void *loop;         /* the emitter's own state of the loop being written */
     const char *const *array; /* by instruction: the element that a load, store or read of one value
                                  accesses in place of its parameter's, or NULL; NULL: none */
@@ -134,7 +138,7 @@ bool dl_check_constants(const dl_kernel *k, dl_error *err);
  * a time. */
 void dl_emit_run_finalize(dl_emitter *e);
 /* A comment with the kernel's name and source location. */
-void dl_emit_title(dl_emitter *e);
+void dl_emit_title(const dl_emitter *e, dl_buf *out);
 /* Prepares the kernel k, which has no contraction, for sweeps over this row (0: none; earlier
  * stores may then be read again): sets e->k, its steps and its sweeps. */
 void dl_emit_by_row(dl_emitter *e, const dl_kernel *k, unsigned row);

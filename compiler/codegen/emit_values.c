@@ -89,7 +89,7 @@ static void put_whole(dl_emitter *e, dl_dtype d, double v) {
     else if (v >= most)
         dl_puts(e->out, wide ? "__LONG_MAX__" : "__INT_MAX__");
     else
-        dl_putf(e->out, "%lld%s", (long long)v, wide ? "L" : "");
+        dl_putf(e->out, "$%lld%s$", (long long)v, wide ? "L" : "");
 }
 
 void dl_emit_constant(dl_emitter *e, dl_dtype d, double v) {
@@ -108,7 +108,7 @@ void dl_emit_constant(dl_emitter *e, dl_dtype d, double v) {
               integer */
         char text[40];
         snprintf(text, sizeof text, d == DL_F64 ? "%.17g" : "%.9g", v);
-        dl_putf(e->out, "%s%s%s", text, strpbrk(text, ".e") ? "" : ".0", suffix);
+        dl_putf(e->out, "$%s%s%s$", text, strpbrk(text, ".e") ? "" : ".0", suffix);
     }
 }
 
@@ -143,7 +143,7 @@ dl_cast dl_emit_cast(dl_lane_mode mode, dl_dtype from, dl_dtype to) {
 
 void dl_emit_cast_operand(dl_emitter *e, const dl_kinstr *in) {
     dl_cast c = dl_emit_cast(e->mode, e->k->instrs.at[in->args[0]].type, in->type);
-    dl_putf(e->out, "%sv%d%s", c.open, in->args[0], c.close);
+    dl_putf(e->out, "%s$v%d$%s", c.open, in->args[0], c.close);
 }
 
 void dl_emit_expression(dl_emitter *e, const dl_kinstr *in) {
@@ -154,7 +154,7 @@ void dl_emit_expression(dl_emitter *e, const dl_kinstr *in) {
     }
     const char *prefix = form_here(e, of).prefix;
     if (in->no_contract) {
-        dl_putf(e->out, "%s%s_apart(v%d, v%d)", prefix, dl_ops[in->op].name, in->args[0],
+        dl_putf(e->out, "%s%s_apart($v%d$, $v%d$)", prefix, dl_ops[in->op].name, in->args[0],
                 in->args[1]);
         return;
     }
@@ -166,7 +166,7 @@ void dl_emit_expression(dl_emitter *e, const dl_kinstr *in) {
         const char *end = s;
         while (isalnum((unsigned char)*end) || *end == '_') end++;
         if (end - s == 1 && *s >= 'a' && *s <= 'c')
-            dl_putf(e->out, "v%d", in->args[*s - 'a']);
+            dl_putf(e->out, "$v%d$", in->args[*s - 'a']);
         else if (end - s == 1 && *s == 'p')
             dl_emit_constant(e, of, in->p);
         else if (s[0] == 'k' && s[1] == '_')

@@ -47,8 +47,8 @@ _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 const dl_target *dl_cpu_target(const char *name);
 
 /* Functions of dl_backend, in emit_cpu.c, assign_sources.c, cost.c */
-bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
-                 dl_emitted *code, dl_error *err);
+bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
+                 dl_variant variant, dl_emitted *code, dl_error *err);
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 int dl_cpu_assign_sources(int n, dl_piece *pieces);
 double dl_cpu_predict(const dl_kernel *k, const dl_target *t);

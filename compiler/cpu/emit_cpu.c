@@ -1,5 +1,6 @@
 /* Kernel IR -> C for the CPU: the head of a source, and the choice of a kernel's emitter. */
 #include "compiler/cpu/emit_cpu.h"
+#include "compiler/codegen/holes.h"
 
 #include "compiler/cpu/emit_windows.h"
 #include "ir/base/foreign.h"
@@ -146,8 +147,6 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
         return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     if (!dl_check_constants(k, err)) return false;
     code->needs[DL_NEED_HALVES] = find_halves(k);
-    dl_puts(e->out, "\n");
-    dl_emit_title(e);
     if (dl_kernel_call(k)) return dl_emit_attention(e, code, err);
     int anchor = dl_kernel_anchor(k);
     for (int i = 0; i < k->instrs.n; i++)
@@ -173,9 +172,10 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
                                                  : dl_emit_gemm(e, code, err);
 }
 
-bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
-                 dl_emitted *code, dl_error *err) {
-    dl_emitter e = {.out = out,
+bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
+                 dl_variant variant, dl_emitted *code, dl_error *err) {
+    dl_buf text = {0};
+    dl_emitter e = {.out = &text,
                     .k = k,
                     .t = t,
                     .arena = dl_arena_new(NULL),
@@ -184,7 +184,14 @@ bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant
                     .dialect = &dl_dialect_c};
     DL_CHECK(variant.variant == 0 && !variant.by);
     *code = (dl_emitted){.needs = {[DL_NEED_LOOPS] = 1u << loops_of(k)}};
+    (void)arena;
     bool ok = emit(&e, code, err);
+    if (ok) {
+        dl_puts(out, "\n");
+        dl_emit_title(&e, out);
+        dl_fill_holes(out, text.n ? text.at : "", k->name);
+    }
+    dl_buf_free(&text);
     dl_arena_free(e.arena);
     return ok;
 }

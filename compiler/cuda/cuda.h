@@ -1,10 +1,8 @@
 /* The CUDA backend: CUDA C++ without headers, compiled by NVRTC for one architecture; or,
  * emulated, by the system's C++ compiler with another prelude, whose CTAs run on the CPU.
  *
- * Emitters write phase p of a kernel as
- *      extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace)
- * with a typed pointer for each kernel parameter, in order, then the workspace. merge.c turns it
- * into the plan's form (ir/plan/plan.h). Grid and block have one dimension: the plan's units and
+ * Emitters write the phases of a kernel (phase.h), which merge.c turns into functions in the
+ * plan's form (ir/plan/plan.h). Grid and block have one dimension: the plan's units and
  * threads; `shared` is the size of dynamic shared memory. */
 #ifndef DL_CUDA_H
 #define DL_CUDA_H
@@ -45,8 +43,8 @@ typedef struct {
 int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, dl_cuda_variant *variants);
 void dl_cuda_consolidate(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
 int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms);
-bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
-                  dl_emitted *code, dl_error *err);
+bool dl_cuda_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
+                  dl_variant variant, dl_emitted *code, dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 /* A divisor, 1 to 2^31 - 1, as arguments of kernels (kd_divisor in kernels/prelude.cu): for x
  * below 2^31, x / d is the upper half of x times number[0]'s upper half, >> number[1]. The lower

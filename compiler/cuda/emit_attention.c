@@ -115,9 +115,10 @@ static const char *name_of(const tiles *t) {
 static void put_shape(dl_emitter *e, const shape *s) {
     const dl_attention *a = &s->a;
     dl_putf(e->out,
-            "    const attention_shape s = {%lld, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %lld, "
-            "%.9g, "
-            "%.9g, %.9g, %.9g, %d, %s};\n",
+            "    const attention_shape s = {$%lld$, $%lld$, $%lld$, $%lld$, $%lld$, $%lld$, "
+            "$%lld$, $%lld$, $%lld$, "
+            "$%.9g$, "
+            "$%.9g$, $%.9g$, $%.9g$, $%d$, %s};\n",
             (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads,
             (long long)a->whole[DL_ATT_HEAD], (long long)a->whole[DL_ATT_QUERY],
             (long long)a->whole[DL_ATT_KEY], (long long)dl_attention_number(a, 0, 0, 0, 0),
@@ -135,8 +136,8 @@ static const char *operands(dl_emitter *e, const shape *s, bool wgmma) {
 /* The places of seed, step and part, or a mark that there are none. */
 static const char *draws(dl_emitter *e, const shape *s, int seed) {
     if (s->a.rate <= 0) return "nullptr, nullptr, nullptr";
-    const char *part = s->a.in_parts ? dl_format(e->arena, "p%d", seed + 2) : "nullptr";
-    return dl_format(e->arena, "p%d, p%d, %s", seed, seed + 1, part);
+    const char *part = s->a.in_parts ? dl_format(e->arena, "$p%d$", seed + 2) : "nullptr";
+    return dl_format(e->arena, "$p%d$, $p%d$, %s", seed, seed + 1, part);
 }
 
 /* The first result, after the dropout arguments, which begin at `seed`. */
@@ -156,13 +157,14 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const 
                       DL_WARP * t->warps, t->shared, err))
         return false;
     put_shape(e, s);
-    dl_putf(e->out,
-            "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d, %s>(s, p0, p1, p2, %s, "
-            "p%d, p%d);\n",
-            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
-            truth(drops), t->groups, t->warps, t->columns, t->stages, t->early,
-            truth(t->in_registers), draws(e, s, DL_ATT_SEED), out, out + 1);
-    dl_cuda_foot(e);
+    dl_putf(
+        e->out,
+        "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d, %s>(s, $p0$, $p1$, $p2$, %s, "
+        "$p%d$, $p%d$);\n",
+        operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
+        truth(drops), t->groups, t->warps, t->columns, t->stages, t->early, truth(t->in_registers),
+        draws(e, s, DL_ATT_SEED), out, out + 1);
+    dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     return true;
 }
 
@@ -181,13 +183,13 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
             truth(by_key), truth(drops), t->groups, t->warps, t->columns, t->stages,
             t->early && !by_key ? 2 : t->early, /* by queries there are enough registers */
             truth(t->in_registers));
-    dl_puts(e->out, by_key ? "p1, p2, p0, p5" : "p0, p5, p1, p2");
+    dl_puts(e->out, by_key ? "$p1$, $p2$, $p0$, $p5$" : "$p0$, $p5$, $p1$, $p2$");
     dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
     if (by_key)
-        dl_putf(e->out, "p%d, p%d);\n", out + DL_GRAD_DK, out + DL_GRAD_DV);
+        dl_putf(e->out, "$p%d$, $p%d$);\n", out + DL_GRAD_DK, out + DL_GRAD_DV);
     else
-        dl_putf(e->out, "p%d, nullptr);\n", out + DL_GRAD_DQ);
-    dl_cuda_foot(e);
+        dl_putf(e->out, "$p%d$, nullptr);\n", out + DL_GRAD_DQ);
+    dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     return true;
 }
 
@@ -197,9 +199,9 @@ static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const
     if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err))
         return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention_sums<%s, %lld>(s, p3, p5, p4, (float *)workspace);\n",
+    dl_putf(e->out, "    attention_sums<%s, %lld>(s, $p3$, $p5$, $p4$, (float *)workspace);\n",
             operands(e, s, false), (long long)s->a.size);
-    dl_cuda_foot(e);
+    dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     code->workspace = 2 * 4 * s->heads * s->a.queries;
     return emit_gradients(e, code, s, t, true, err) && emit_gradients(e, code, s, t, false, err);
 }

@@ -127,10 +127,10 @@ static dl_sums_place place_matmul(dl_emitter *e, const dl_gemm_problem *p, const
     const dl_matrix *sums = &c->matmul.result;
     int64_t line = sums->line;
     return (dl_sums_place){
-        .first = dl_format(e->arena, "((long)(tile / %lldU) * %lldL + m) * %lldL + n",
+        .first = dl_format(e->arena, "((long)(tile / $/%lldU$) * $%lldL$ + m) * $%lldL$ + n",
                            (long long)(p->tiling.mt * p->tiling.nt),
                            (long long)p->mode[DL_MODE_M].size, (long long)line),
-        .at = dl_format(e->arena, "(long)row * %lldL + column", (long long)line)};
+        .at = dl_format(e->arena, "(long)row * $%lldL$ + column", (long long)line)};
 }
 
 /* A tensor with the coordinates of the space, which is the result's. */
@@ -138,7 +138,7 @@ static dl_sums_place place_convolution(dl_emitter *e, const dl_gemm_problem *p, 
     const dl_convolution *v = &c->convolution;
     const char *at = "";
     for (int i = 0; i < p->k->nspace; i++)
-        at = dl_format(e->arena, "%s%s(long)x%d * %lldL", at, i ? " + " : "", i,
+        at = dl_format(e->arena, "%s%s(long)$x%d$ * $%lldL$", at, i ? " + " : "", i,
                        (long long)v->of[v->makes].step[dl_gemm_tensor_axis(p, i)]);
     return (dl_sums_place){.first = "0", .at = at};
 }

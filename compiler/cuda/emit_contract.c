@@ -49,7 +49,7 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
 }
 
 static void put_number(dl_emitter *e, const char *name, int64_t n) {
-    dl_putf(e->out, "    const int %s = (int)(unit %% %lldU);\n    unit /= %lldU;\n", name,
+    dl_putf(e->out, "    const int %s = (int)(unit %% $:%lldU$);\n    unit /= $:%lldU$;\n", name,
             (long long)dl_at_least(n, 1), (long long)dl_at_least(n, 1));
 }
 
@@ -63,15 +63,15 @@ static void put_place(dl_emitter *e, const dl_gemm_problem *p, const char *inner
     dl_puts(e->out, "    const unsigned tile = unit;\n    (void)tile;\n");
     put_number(e, "column_tile", t->nt);
     put_number(e, "row_tile", t->mt);
-    dl_putf(e->out, "    const %s n = column_tile * (%s)%d;\n", index, index, t->bn);
+    dl_putf(e->out, "    const %s n = column_tile * (%s)$%d$;\n", index, index, t->bn);
     dl_gemm_unit(e, p);
 }
 
 static const char *unit_text(dl_emitter *e, const dl_gemm_problem *p, int64_t slices) {
-    return dl_format(e->arena,
-                     "(((u.q0 * %lld + u.q1) * %lld + u.q2) * %lld + row_tile) * %lld + slice",
-                     (long long)p->stride_phases[1], (long long)p->stride_phases[2],
-                     (long long)p->tiling.mt, (long long)slices);
+    return dl_format(
+        e->arena, "(((u.q0 * $%lld$ + u.q1) * $%lld$ + u.q2) * $%lld$ + row_tile) * $%lld$ + slice",
+        (long long)p->stride_phases[1], (long long)p->stride_phases[2], (long long)p->tiling.mt,
+        (long long)slices);
 }
 
 static int64_t units_of(const dl_gemm_problem *p, int64_t slices) {
@@ -80,8 +80,8 @@ static int64_t units_of(const dl_gemm_problem *p, int64_t slices) {
 
 /* An operand that TMA loads. */
 static void put_tma_tile(dl_emitter *e, const dl_operand *o) {
-    const char *name = e->k->name, *which = dl_operand_side(o);
-    dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
+    const char *which = dl_operand_side(o);
+    dl_putf(e->out, "    $$_%s %s;\n    ($$_unit &)%s = u;\n", which, which, which);
     for (int i = 0; i < o->nmaps; i++)
         dl_putf(e->out, "    %s.map[%d] = KD_MAP_OF(map%d);\n", which, i, o->map + i);
 }
@@ -94,7 +94,7 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
     if (!dl_cuda_head(e, code, tiles * t->splits, threads, dl_tiling_shared(t), err)) return false;
     dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
     put_place(e, p, "split", t->splits);
-    dl_putf(e->out, "    const %s m = row_tile * (%s)%d;\n", index, index, t->bm);
+    dl_putf(e->out, "    const %s m = row_tile * (%s)$%d$;\n", index, index, t->bm);
     for (int o = 0; o < 2; o++) {
         const dl_operand *of = &p->operand[o];
         if (of->map >= 0) put_tma_tile(e, of);
@@ -104,16 +104,18 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
     }
     bool sums = dl_epilogue_reduces(e);
     if (p->mode[DL_MODE_M].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");
-    dl_putf(e->out,
-            "    const %s from = split * (%s)%lld, all = u.terms(), end = from + %lld < all ? from "
-            "+ %lld : "
-            "all;\n",
-            index, index, (long long)t->depth, (long long)t->depth, (long long)t->depth);
+    dl_putf(
+        e->out,
+        "    const %s from = split * (%s)$%lld$, all = u.terms(), end = from + $%lld$ < all ? from "
+        "+ $%lld$ : "
+        "all;\n",
+        index, index, (long long)t->depth, (long long)t->depth, (long long)t->depth);
     if (p->direct)
-        dl_putf(e->out,
-                "    const float *sums = ct_direct<%d, %d, %d>(left, right, m, n, from, end, %lld, "
-                "shared);\n",
-                t->bm, t->bn, threads, (long long)p->tile_columns.size);
+        dl_putf(
+            e->out,
+            "    const float *sums = ct_direct<%d, %d, %d>(left, right, m, n, from, end, $%lld$, "
+            "shared);\n",
+            t->bm, t->bn, threads, (long long)p->tile_columns.size);
     else
         dl_putf(e->out,
                 "    const float *sums = ct_tile<%s%s, %d, %d, %d, %d, %d>(left, right, m, n, "
@@ -121,16 +123,17 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
                 "shared);\n",
                 p->arithmetic, t->wgmma ? "_WGMMA" : "", t->bm, t->bn, t->wm, t->wn, t->stages);
     if (p->fixes_nans)
-        dl_putf(e->out, "    ct_fix_nans<%s, %d, %d, %d>(%s, %s, %d, m, n, from, end, shared);\n",
+        dl_putf(e->out, "    ct_fix_nans<%s, %d, %d, %d>(%s, %s, $%d$, m, n, from, end, shared);\n",
                 p->arithmetic, t->bm, t->bn, threads, dl_operand_gathered(&p->operand[0]),
                 dl_operand_gathered(&p->operand[1]), p->padded);
+    if (!p->direct) dl_cuda_begin_epilogue(e);
     if (t->splits > 1) {
-        dl_putf(e->out,
-                "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld "
-                "+ split) * "
-                "%d);\n",
-                t->bm, t->bn, threads, (long long)code->workspace, (long long)t->splits,
-                t->bm * t->bn);
+        dl_putf(
+            e->out,
+            "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + $%lldL$) + ((long)tile * $%lld$ "
+            "+ split) * "
+            "$%d$);\n",
+            t->bm, t->bn, threads, (long long)code->workspace, (long long)t->splits, t->bm * t->bn);
     } else {
         dl_puts(e->out, "    const int slice = 0;\n    (void)slice;\n");
         dl_epilogue f = {.p = p,
@@ -139,10 +142,10 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
                          .unit = unit_text(e, p, 1),
                          .units = units_of(p, 1)};
         f.room = dl_tiling_sums(t);
-        f.sum = dl_format(e->arena, "ct_take_near(own, sums + row * %d + column);\n", t->bn + 8);
+        f.sum = dl_format(e->arena, "ct_take_near(own, sums + row * $%d$ + column);\n", t->bn + 8);
         dl_epilogue_put(e, &f, code->units[code->phases - 1], code);
     }
-    dl_cuda_foot(e);
+    dl_cuda_foot(e, code, p->direct ? 1 : DL_CUDA_TEMPLATE);
     return true;
 }
 
@@ -162,13 +165,13 @@ static bool put_rest(dl_emitter *e, const dl_gemm_problem *p, int64_t base, cons
     if (!dl_cuda_head(e, code, tiles * slices, DL_BLOCK, 0, err)) return false;
     put_place(e, p, "slice", slices);
     dl_putf(e->out,
-            "    const %s m = row_tile * (%s)%d + slice * %d;\n"
-            "    const float *sums = (const float *)(workspace + %lldL) + %s;\n",
+            "    const %s m = row_tile * (%s)$%d$ + slice * $%d$;\n"
+            "    const float *sums = (const float *)(workspace + $%lldL$) + %s;\n",
             index, index, t->bm, rows, (long long)base, first);
     dl_epilogue f = {.p = p, .threads = DL_BLOCK, .rows = rows, .sum = sum, .by_point = by_point};
     f.unit = unit_text(e, p, slices), f.units = units_of(p, slices);
     dl_epilogue_put(e, &f, code->units[code->phases - 1], code);
-    dl_cuda_foot(e);
+    dl_cuda_foot(e, code, 1);
     return true;
 }
 
@@ -177,12 +180,13 @@ static bool put_totals(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code
     const dl_tiling *t = &p->tiling;
     int64_t all = t->splits * t->bm * t->bn, base = code->workspace;
     code->workspace += dl_gemm_batch(p) * t->mt * t->nt * all * 4;
-    return put_rest(
-        e, p, base,
-        dl_format(e->arena, "(long)tile * %lldL + slice * %d", (long long)all, rows_of(t) * t->bn),
-        dl_format(e->arena, "ct_total(own, sums + row * %d + column, %lld, %d);\n", t->bn,
-                  (long long)t->splits, t->bm * t->bn),
-        false, code, err);
+    return put_rest(e, p, base,
+                    dl_format(e->arena, "(long)tile * $%lldL$ + slice * $%d$", (long long)all,
+                              rows_of(t) * t->bn),
+                    dl_format(e->arena,
+                              "ct_total(own, sums + row * $%d$ + column, $%lld$, $%d$);\n", t->bn,
+                              (long long)t->splits, t->bm * t->bn),
+                    false, code, err);
 }
 
 /* Finds the sweeps, and the GEMM that the first of them contains. */
@@ -316,8 +320,12 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     use_tma(&p, code);
     use_strips(&p);
     use_chunks(&p);
+    dl_gemm_put_unit(e, &p);
+    const char *unit = dl_strdup(e->texts, e->out->at); /* later phases need no operands */
     dl_gemm_put(e, &p);
-    return put_tiles(e, &p, code, err) && (p.tiling.splits == 1 || put_totals(e, &p, code, err)) &&
+    if (!put_tiles(e, &p, code, err)) return false;
+    e->structs = unit;
+    return (p.tiling.splits == 1 || put_totals(e, &p, code, err)) &&
            dl_cuda_phases(e, 1, code, err);
 }
 

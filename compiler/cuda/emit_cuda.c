@@ -86,8 +86,6 @@ static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *
     const dl_kernel *k = e->k;
     if (!dl_is_c_name(k->name))
         return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
-    dl_puts(e->out, "\n");
-    dl_emit_title(e);
     if (variant.by) return dl_cuda_around_call(e, variant.by, code, err);
     if (is_tiled(k)) return dl_cuda_contraction(e, variant.variant, code, err);
     if (dl_kernel_call(k)) return dl_cuda_attention(e, variant.variant, code, err);
@@ -95,11 +93,15 @@ static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *
     return scatters(k) ? dl_cuda_scatter(e, code, err) : dl_cuda_fused_parts(e, code, err);
 }
 
-bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
-                  dl_emitted *code, dl_error *err) {
-    dl_emitter e = emitter_of(out, k, t);
+bool dl_cuda_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
+                  dl_variant variant, dl_emitted *code, dl_error *err) {
+    dl_buf text = {0};
+    dl_emitter e = emitter_of(&text, k, t);
+    (void)out;
+    e.texts = arena;
     *code = (dl_emitted){0};
     bool ok = dl_check_constants(k, err) && emit(&e, variant, code, err);
+    dl_buf_free(&text);
     dl_arena_free(e.arena);
     return ok;
 }

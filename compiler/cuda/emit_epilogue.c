@@ -59,7 +59,7 @@ static void reduce(dl_emitter *e, int number) {
     const epilogue *s = e->loop;
     const dl_kinstr *in = &e->k->instrs.at[number];
     const char *at = keeps(e, number) && s->vectors.width > 1 ? "[j]" : "";
-    dl_putf(e->out, "    s%d%s = %s::of(s%d%s, (%s)v%d);\n", number, at, dl_cuda_operator(in),
+    dl_putf(e->out, "    $s%d$%s = %s::of($s%d$%s, (%s)$v%d$);\n", number, at, dl_cuda_operator(in),
             number, at, accumulator_type(e, s, number), in->args[0]);
 }
 
@@ -70,12 +70,12 @@ static void put_starts(dl_emitter *e, const epilogue *s) {
         const char *start = dl_emit_start(&e->k->instrs.at[number]),
                    *type = accumulator_type(e, s, number);
         if (!keeps(e, number) || s->vectors.width == 1)
-            dl_putf(e->out, "    %s s%d = %s;\n", type, number, start);
+            dl_putf(e->out, "    %s $s%d$ = %s;\n", type, number, start);
         else
-            dl_putf(
-                e->out,
-                "    %s s%d[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) s%d[j] = %s;\n",
-                type, number, s->vectors.width, s->vectors.width, number, start);
+            dl_putf(e->out,
+                    "    %s $s%d$[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) $s%d$[j] "
+                    "= %s;\n",
+                    type, number, s->vectors.width, s->vectors.width, number, start);
     }
 }
 
@@ -84,7 +84,7 @@ static void put_starts(dl_emitter *e, const epilogue *s) {
 static void put_coordinates(dl_emitter *e, const dl_gemm_problem *p, dl_mode_kind kind) {
     for (int i = 0; i < e->k->nspace; i++)
         if (p->of[i] == kind)
-            dl_putf(e->out, "    const %s x%d = %s;\n    (void)x%d;\n", e->dialect->index, i,
+            dl_putf(e->out, "    const %s $x%d$ = %s;\n    (void)$x%d$;\n", e->dialect->index, i,
                     p->coordinate[i], i);
 }
 
@@ -151,8 +151,8 @@ static void put_row(dl_emitter *e, const dl_epilogue *f) {
         bool counted = false;
         for (int k = 0; k < axes.n; k++) counted |= axes.axis[k] == i;
         if (p->of[i] == DL_MODE_M && !counted)
-            dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);
-        if (p->of[i] == DL_MODE_M) dl_putf(e->out, "    (void)x%d;\n", i);
+            dl_putf(e->out, "    const %s $x%d$ = 0;\n", e->dialect->index, i);
+        if (p->of[i] == DL_MODE_M) dl_putf(e->out, "    (void)$x%d$;\n", i);
     }
 }
 
@@ -168,28 +168,30 @@ static int prefetched_rows(const dl_emitter *e, const epilogue *s) {
  * inner loop takes row by row. So the code of a row exists once, which saves most of an
  * epilogue's compile time. After the last row, the first row's vectors are loaded again. */
 static void open_rows(dl_emitter *e, const epilogue *s, const bool *runs) {
-    const char *rows = s->f->p->tiling.halo.found ? dl_format(e->arena, "%d", s->f->rows) : "rows";
+    const char *rows =
+        s->f->p->tiling.halo.found ? dl_format(e->arena, "$%d$", s->f->rows) : "rows";
     int step = s->groups, most = s->vectors.prefetch * step;
     if (!s->vectors.prefetch) {
-        dl_putf(e->out,
-                "#pragma unroll %d\n    for (int row = kd_thread() / %d; row < %s; row += %d) {\n",
-                prefetched_rows(e, s), s->lanes, rows, step);
+        dl_putf(
+            e->out,
+            "#pragma unroll %d\n    for (int row = kd_thread() / $/%d$; row < %s; row += $%d$) {\n",
+            prefetched_rows(e, s), s->lanes, rows, step);
         return;
     }
-    dl_putf(
-        e->out,
-        "#pragma unroll 1\n    for (int first = kd_thread() / %d; first < rows; first += %d) {\n",
-        s->lanes, most);
+    dl_putf(e->out,
+            "#pragma unroll 1\n    for (int first = kd_thread() / $/%d$; first < rows; first += "
+            "$%d$) {\n",
+            s->lanes, most);
     dl_cuda_declare_prefetched(e, &s->vectors, runs);
     dl_putf(e->out,
             "#pragma unroll\n    for (int k = 0; k < %d; k++) {\n"
-            "    const int next = first + k * %d, row = next < rows ? next : first;\n",
+            "    const int next = first + k * $%d$, row = next < rows ? next : first;\n",
             s->vectors.prefetch, step);
     put_row(e, s->f);
     dl_cuda_load_prefetched(e, &s->vectors, runs);
     dl_putf(e->out,
             "    }\n#pragma unroll 1\n"
-            "    for (int row = first; row < rows && row < first + %d; row += %d) {\n",
+            "    for (int row = first; row < rows && row < first + $%d$; row += $%d$) {\n",
             most, step);
 }
 
@@ -204,10 +206,10 @@ static void put_rows(dl_emitter *e, epilogue *s) {
     const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
     dl_cuda_load_invariant(e, &s->vectors, runs);
     if (!boxes) /* one condition, so that loops can be unrolled */
-        dl_putf(
-            e->out,
-            "    const %s rest = u.rows() - m;\n    const int rows = rest < %d ? (int)rest : %d;\n",
-            e->dialect->index, f->rows, f->rows);
+        dl_putf(e->out,
+                "    const %s rest = u.rows() - m;\n    const int rows = rest < $%d$ ? (int)rest : "
+                "$%d$;\n",
+                e->dialect->index, f->rows, f->rows);
     if (!boxes && prefetched_rows(e, s) > 1 &&
         dl_cuda_are_vectors(e, &s->vectors, axes_of_rows(e, f->p)))
         s->vectors.prefetch = prefetched_rows(e, s);
@@ -252,7 +254,7 @@ static void put_column_places(dl_emitter *e, const epilogue *s, dl_emitted *code
         int number = e->now->run.at[i];
         if (!is_column_sum(e, number)) continue;
         const char *type = accumulator_type(e, s, number);
-        dl_putf(e->out, "    %s *const sums%d = (%s *)(shared + %lld);\n", type, number, type,
+        dl_putf(e->out, "    %s *const $sums%d$ = (%s *)(shared + $%lld$);\n", type, number, type,
                 (long long)at);
         at += bytes_of(e, s, number);
     }
@@ -267,8 +269,8 @@ static void put_column_sums(dl_emitter *e, const epilogue *s) {
         bool vectors = s->vectors.width > 1;
         if (vectors)
             dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) ", s->vectors.width);
-        dl_putf(e->out, "    sums%d[%skd_thread()] = s%d%s;\n", number,
-                vectors ? dl_format(e->arena, "j * %d + ", pitch_of(s)) : "", number,
+        dl_putf(e->out, "    $sums%d$[%skd_thread()] = $s%d$%s;\n", number,
+                vectors ? dl_format(e->arena, "j * $%d$ + ", pitch_of(s)) : "", number,
                 vectors ? "[j]" : "");
     }
     dl_puts(e->out, "    __syncthreads();\n");
@@ -279,8 +281,8 @@ static void put_channels(dl_emitter *e, const epilogue *s, dl_emitted *code) {
     const dl_epilogue *f = s->f;
     int bn = f->p->tiling.bn, width = s->vectors.width;
     dl_putf(e->out,
-            "    CT_LOOP for (int by = kd_thread(); by < %d && n + by < %lld; by += %d) {\n", bn,
-            (long long)f->p->tile_columns.size, f->threads);
+            "    CT_LOOP for (int by = kd_thread(); by < $%d$ && n + by < $%lld$; by += $%d$) {\n",
+            bn, (long long)f->p->tile_columns.size, f->threads);
     dl_gemm_delinearize_used(e, f->p, &f->p->tile_columns, true, "n + by");
     put_coordinates(e, f->p, DL_MODE_N);
     for (int i = 0; i < e->now->run.n; i++) {
@@ -288,7 +290,8 @@ static void put_channels(dl_emitter *e, const epilogue *s, dl_emitted *code) {
         const dl_kinstr *in = &e->k->instrs.at[number];
         if (!is_column_sum(e, number)) continue;
         dl_putf(e->out,
-                "    const %s t%d = ct_join<%s, %s, %d, %d>(sums%d + by %% %d * %d + by / %d);\n",
+                "    const %s $t%d$ = ct_join<%s, %s, %d, %d>($sums%d$ + by %% $/%d$ * $%d$ + by / "
+                "$/%d$);\n",
                 dl_emit_partial_type(in), number, dl_cuda_operator(in), dl_emit_partial_type(in),
                 s->groups, s->lanes, number, width, pitch_of(s), width);
     }
@@ -300,8 +303,8 @@ static void put_channels(dl_emitter *e, const epilogue *s, dl_emitted *code) {
         dl_puts(e->out, "    ");
         dl_cuda_put_partial(
             e, number,
-            dl_format(e->arena, "(long)(%s) * %lldL + x1", f->unit, (long long)channels.points),
-            dl_format(e->arena, "t%d", number));
+            dl_format(e->arena, "(long)(%s) * $%lldL$ + $x1$", f->unit, (long long)channels.points),
+            dl_format(e->arena, "$t%d$", number));
     }
     dl_puts(e->out, "    }\n");
 }
@@ -314,11 +317,12 @@ static void put_block_sums(dl_emitter *e, const epilogue *s, int64_t blocks, dl_
         const dl_kinstr *in = &e->k->instrs.at[number];
         if (!is_reduction(e, number) || keeps(e, number)) continue;
         dl_cuda_add_partial(e, number, &nothing, blocks, code);
-        dl_putf(e->out,
-                "    const %s t%d = block_reduce_one<%s, %d>((%s)s%d);\n    if (threadIdx.x == 0) ",
-                dl_emit_partial_type(in), number, dl_cuda_operator(in), s->f->threads,
-                dl_emit_partial_type(in), number);
-        dl_cuda_put_partial(e, number, "blockIdx.x", dl_format(e->arena, "t%d", number));
+        dl_putf(
+            e->out,
+            "    const %s $t%d$ = block_reduce_one<%s, %d>((%s)$s%d$);\n    if (threadIdx.x == 0) ",
+            dl_emit_partial_type(in), number, dl_cuda_operator(in), s->f->threads,
+            dl_emit_partial_type(in), number);
+        dl_cuda_put_partial(e, number, "blockIdx.x", dl_format(e->arena, "$t%d$", number));
     }
 }
 
@@ -337,9 +341,10 @@ void dl_epilogue_put(dl_emitter *e, const dl_epilogue *f, int64_t blocks, dl_emi
     if (!f->p->direct) put_coordinates(e, f->p, DL_MODE_BATCH);
     put_starts(e, &s);
     if (kept) put_column_places(e, &s, code);
-    dl_putf(e->out, "    const int column = kd_thread() %% %d * %d;\n    if (n + column < %lld",
+    dl_putf(e->out,
+            "    const int column = kd_thread() %% $/%d$ * $%d$;\n    if (n + column < $%lld$",
             s.lanes, s.vectors.width, (long long)f->p->tile_columns.size);
-    if (has_rest(&s)) dl_putf(e->out, " && kd_thread() < %d", s.lanes * s.groups);
+    if (has_rest(&s)) dl_putf(e->out, " && kd_thread() < $%d$", s.lanes * s.groups);
     dl_puts(e->out, ") {\n");
     dl_gemm_delinearize_used(e, f->p, &f->p->tile_columns, true, "n + column");
     put_coordinates(e, f->p, DL_MODE_N);

@@ -27,7 +27,7 @@ static void put_coordinates(dl_emitter *e, const char *number, const dl_axis_lis
     for (int i = 0; i < l->n; i++) {
         int64_t size = e->k->space[l->axis[i]].size ? e->k->space[l->axis[i]].size : 1;
         count = count / size ? count / size : 1;
-        dl_putf(e->out, "    const %s x%d = %s / %lld%s %% %lld%s;\n", e->dialect->index,
+        dl_putf(e->out, "    const %s $x%d$ = %s / $/%lld%s$ %% $/%lld%s$;\n", e->dialect->index,
                 l->axis[i], number, (long long)count, e->dialect->whole, (long long)size,
                 e->dialect->whole);
     }
@@ -39,10 +39,10 @@ static void put_terms(dl_emitter *e, int n, const int *numbers, const dl_thread_
     const char *suffix = e->dialect->whole;
     for (int i = 0; i < n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[numbers[i]];
-        dl_putf(e->out, "    %s t%d = %s;\n", dl_emit_partial_type(in), numbers[i],
+        dl_putf(e->out, "    %s $t%d$ = %s;\n", dl_emit_partial_type(in), numbers[i],
                 dl_emit_start(in));
     }
-    dl_putf(e->out, "#pragma unroll %d\n    for (%s n = lane; n < %lld%s; n += %d) {\n",
+    dl_putf(e->out, "#pragma unroll %d\n    for (%s n = lane; n < $%lld%s$; n += $%d$) {\n",
             n < LOADS ? LOADS / n : 1, e->dialect->index,
             (long long)(e->partial[numbers[0]].units * rest.points), suffix, t->lanes);
     put_coordinates(e, "n", &rest);
@@ -50,7 +50,8 @@ static void put_terms(dl_emitter *e, int n, const int *numbers, const dl_thread_
         const dl_kinstr *in = &e->k->instrs.at[numbers[i]];
         const dl_partial *p = &e->partial[numbers[i]];
         dl_putf(e->out,
-                "    t%d = %s::of(t%d, ((const %s *)(workspace + %lldL))[n / %lld%s * %lld%s + ",
+                "    $t%d$ = %s::of($t%d$, ((const %s *)(workspace + $%lldL$))[n / $/%lld%s$ * "
+                "$%lld%s$ + ",
                 numbers[i], dl_cuda_operator(in), numbers[i], dl_emit_partial_type(in),
                 (long long)p->base, (long long)(rest.points ? rest.points : 1), suffix,
                 (long long)p->count, suffix);
@@ -71,7 +72,8 @@ static void put_value(dl_emitter *e, int number, const dl_thread_layout *t) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
-    dl_putf(e->out, "    const %s v%d = %sgroup_reduce_by<%s, %d>(t%d, %d)%s;\n    (void)v%d;\n",
+    dl_putf(e->out,
+            "    const %s $v%d$ = %sgroup_reduce_by<%s, %d>($t%d$, $%d$)%s;\n    (void)$v%d$;\n",
             dl_emit_type(e, in->type), number, c.open, dl_cuda_operator(in), DL_BLOCK, number,
             t->lanes, c.close, number);
 }
@@ -106,9 +108,9 @@ int64_t dl_cuda_finalize(dl_emitter *e) {
     int lanes = terms <= THREAD_TERMS ? 1 : terms <= WARP_TERMS ? DL_WARP : DL_BLOCK;
     dl_thread_layout t = {.lanes = lanes, .groups = DL_BLOCK / lanes};
     dl_cuda_put_thread_layout(e, &t);
-    dl_putf(e->out, "    const %s number = unit * %d + group;\n", e->dialect->index, t.groups);
+    dl_putf(e->out, "    const %s number = unit * $%d$ + group;\n", e->dialect->index, t.groups);
     dl_putf(e->out,
-            "    const bool live = number < %lld%s;\n    const %s at = live ? number : 0;\n",
+            "    const bool live = number < $%lld%s$;\n    const %s at = live ? number : 0;\n",
             (long long)kept.points, e->dialect->whole, e->dialect->index);
     put_coordinates(e, "at", &kept);
     put_combinations(e, &t);

@@ -5,8 +5,8 @@
  * parts, in any number. */
 #include <string.h>
 
+#include "compiler/codegen/holes.h"
 #include "compiler/cuda/emit_loops.h"
-#include "compiler/cuda/phase_template.h"
 
 enum { MOST_BLOCKS = 64 }; /* of a part: a larger part fills the GPU alone */
 
@@ -112,17 +112,13 @@ static dl_kernel *kernel_of(const finder *f, int fused_part) {
 }
 
 /* The part's text, and its body as a template. */
-static bool put_part(const finder *f, int fused_part, dl_emitted *code, dl_buf *text,
-                     dl_phase_template *s, dl_error *err) {
+static bool put_part(const finder *f, int fused_part, dl_emitted *code, dl_template *s,
+                     dl_error *err) {
     dl_emitter e = *f->e;
-    size_t from = text->n;
     e.k = kernel_of(f, fused_part), e.steps = dl_kernel_steps(e.k, e.arena);
-    e.out = text, e.fused_part = true;
+    e.fused_part = true;
     if (!dl_cuda_sweeps(&e, code, err)) return false;
-    const char *head = memmem(text->at + from, text->n - from, DL_CUDA_HEAD, strlen(DL_CUDA_HEAD)),
-               *body = strstr(head, ") {\n") + 4;
-    *s = dl_phase_template_of(e.arena, e.k->name, body, 0, body,
-                              (size_t)(text->at + text->n - body));
+    *s = dl_template_of(e.arena, code->texts.at[0]);
     return true;
 }
 
@@ -132,8 +128,7 @@ static bool is_same_type(const dl_kernel *k, int a, int b) {
            (a < k->nin) == (b < k->nin) && dl_cuda_is_shared(k, a) == dl_cuda_is_shared(k, b);
 }
 
-static bool is_same_kind(const dl_kernel *k, const dl_phase_template *a,
-                         const dl_phase_template *b) {
+static bool is_same_kind(const dl_kernel *k, const dl_template *a, const dl_template *b) {
     bool alike = a->args.n == b->args.n && strcmp(a->text, b->text) == 0;
     for (int i = 0; alike && i < a->args.n; i++)
         alike = is_same_type(k, a->args.at[i], b->args.at[i]);
@@ -142,7 +137,7 @@ static bool is_same_kind(const dl_kernel *k, const dl_phase_template *a,
 
 /* Does it pay? Some parts must be equal, a launch must hold all parameters, and no part may be
  * so long that other kernels should not share its function. */
-static bool is_worth(const finder *f, const dl_phase_template *s, const dl_emitted *code) {
+static bool is_worth(const finder *f, const dl_template *s, const dl_emitted *code) {
     bool alike = false;
     int pointers = 0;
     for (int i = 0; i < f->n; i++) {
@@ -156,19 +151,17 @@ static bool is_worth(const finder *f, const dl_phase_template *s, const dl_emitt
 
 bool dl_cuda_fused_parts(dl_emitter *e, dl_emitted *code, dl_error *err) {
     finder f = {.e = e};
-    dl_buf text = {0};
     if (!find_parts(&f)) return dl_cuda_sweeps(e, code, err);
     dl_emitted *each = DL_NEWS(e->arena, dl_emitted, f.n);
-    dl_phase_template *s = DL_NEWS(e->arena, dl_phase_template, f.n);
+    dl_template *s = DL_NEWS(e->arena, dl_template, f.n);
     bool ok = true;
-    for (int i = 0; i < f.n && ok; i++) ok = put_part(&f, i, &each[i], &text, &s[i], err);
+    for (int i = 0; i < f.n && ok; i++) ok = put_part(&f, i, &each[i], &s[i], err);
     bool worth = ok && is_worth(&f, s, each);
     if (worth) {
         *code = each[0];
+        for (int i = 1; i < f.n; i++) dl_push(e->texts, &code->texts, each[i].texts.at[0]);
         code->fused_parts = f.n, code->units[0] = 0;
         for (int i = 0; i < f.n; i++) code->units[0] += code->part_units[i] = each[i].units[0];
-        dl_putn(e->out, text.at, text.n);
     }
-    dl_buf_free(&text);
     return ok && (worth || dl_cuda_sweeps(e, code, err));
 }

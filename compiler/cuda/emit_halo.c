@@ -17,7 +17,7 @@ static void put_steps(dl_emitter *e, const dl_gemm_problem *p, const int64_t *st
                       const char *of) {
     for (int i = 0; i < 3; i++)
         if (dl_halo_axis(p, i) >= 0)
-            dl_putf(e->out, " + %s%d * %lld%s", of, i, (long long)stride[dl_halo_axis(p, i)],
+            dl_putf(e->out, " + $%s%d$ * $%lld%s$", of, i, (long long)stride[dl_halo_axis(p, i)],
                     e->dialect->whole);
 }
 
@@ -25,9 +25,9 @@ static void put_steps(dl_emitter *e, const dl_gemm_problem *p, const int64_t *st
 static void put_choice(dl_emitter *e, const dl_operand *o, int part, bool by_channel) {
     if (part + 1 == o->nparts) return;
     if (by_channel)
-        dl_putf(e->out, "channel < %lld ? ", (long long)o->start[part + 1]);
+        dl_putf(e->out, "channel < $%lld$ ? ", (long long)o->start[part + 1]);
     else
-        dl_putf(e->out, "part == %d ? ", part);
+        dl_putf(e->out, "part == $%d$ ? ", part);
 }
 static void put_else(dl_emitter *e, const dl_operand *o, int part) {
     dl_puts(e->out, part + 1 < o->nparts ? " : " : ";\n    }\n");
@@ -56,31 +56,31 @@ static void put_image(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h)
     dl_putf(e->out, "    enum { CHANNELS = %lld, PARTS = %d };\n", (long long)channels_of(p),
             o->nparts);
     put_params(e, o);
-    dl_putf(e->out, "    INLINE %s at(int part, int image, int x0, int x1, int x2) const {\n",
+    dl_putf(e->out, "    INLINE %s at(int part, int image, int $x0$, int $x1$, int $x2$) const {\n",
             e->dialect->index);
     for (int i = 0; i < 3; i++)
         if (dl_halo_axis(p, i) >= 0)
-            dl_putf(e->out, "        if ((unsigned)x%d >= %lldU) return -1;\n", i,
+            dl_putf(e->out, "        if ((unsigned)$x%d$ >= $%lldU$) return -1;\n", i,
                     (long long)o->limit[i]);
     dl_puts(e->out, "        return ");
     for (int part = 0; part < o->nparts; part++) {
         int64_t stride[DL_MAX_RANK];
         dl_type_strides(dl_operand_part(p, o, part), stride);
         put_choice(e, o, part, false);
-        dl_putf(e->out, "image * %lld%s", (long long)stride[0], e->dialect->whole);
+        dl_putf(e->out, "image * $%lld%s$", (long long)stride[0], e->dialect->whole);
         put_steps(e, p, stride, "x");
         put_else(e, o, part);
     }
     dl_puts(e->out, "    INLINE int part(int channel) const {\n        return ");
     for (int part = 0; part < o->nparts; part++) {
         put_choice(e, o, part, true);
-        dl_putf(e->out, "%d", part);
+        dl_putf(e->out, "$%d$", part);
         put_else(e, o, part);
     }
     dl_puts(e->out, "    INLINE const word *from(int channel) const {\n        return ");
     for (int part = 0; part < o->nparts; part++) {
         put_choice(e, o, part, true);
-        dl_putf(e->out, "of%d + (channel - %lld)", part, (long long)o->start[part]);
+        dl_putf(e->out, "of%d + (channel - $%lld$)", part, (long long)o->start[part]);
         put_else(e, o, part);
     }
     dl_puts(e->out, "};\n");
@@ -97,11 +97,11 @@ static void put_weight(dl_emitter *e, const dl_gemm_problem *p) {
     for (int i = 2; i >= 0; i--) {
         int64_t n = p->r.axis[p->r.window[i].tap].size;
         if (dl_halo_axis(p, i) >= 0)
-            dl_putf(e->out, "        const int t%d = tap / %lld %% %lld;\n", i, (long long)taps,
-                    (long long)n);
+            dl_putf(e->out, "        const int $t%d$ = tap / $/%lld$ %% $/%lld$;\n", i,
+                    (long long)taps, (long long)n);
         taps *= n;
     }
-    dl_putf(e->out, "        return of0[%lld%s + column * %lld%s + channel * %lld%s",
+    dl_putf(e->out, "        return of0[$%lld%s$ + column * $%lld%s$ + channel * $%lld%s$",
             (long long)(p->c->w_start * stride[0]), e->dialect->whole, (long long)stride[column],
             e->dialect->whole, (long long)stride[1 - column], e->dialect->whole);
     put_steps(e, p, stride, "t");
@@ -115,14 +115,14 @@ static bool put_first(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h,
                       dl_error *err) {
     int64_t lanes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * DL_WARP;
     if (!dl_cuda_head(e, code, dl_ceil_div(lanes, DL_BLOCK), DL_BLOCK, 0, err)) return false;
-    dl_putf(e->out, "    %s_unit u;\n", e->k->name);
+    dl_puts(e->out, "    $$_unit u;\n$values$");
     dl_operand_put_reader(e, &p->operand[1], "weight");
     dl_putf(e->out,
-            "    ct_halo_weight<%d, %lld>(weight, %lld, %lld, (%s_weight::word *)(workspace + "
-            "%lldL));\n",
+            "    ct_halo_weight<%d, %lld>(weight, $%lld$, $%lld$, ($$_weight::word *)(workspace + "
+            "$%lldL$));\n",
             h->columns / 8, (long long)h->taps, (long long)p->tile_columns.size,
-            (long long)channels_of(p), e->k->name, (long long)code->workspace);
-    dl_cuda_foot(e);
+            (long long)channels_of(p), (long long)code->workspace);
+    dl_cuda_foot(e, code, 1);
     return true;
 }
 
@@ -132,34 +132,36 @@ static bool put_second(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h
     int threads = dl_tiling_threads(&p->tiling);
     /* the accumulators determine the number of registers, not a guess of ptxas */
     e->resident = RESIDENT;
-    bool ok = dl_cuda_head(e, code, p->tiling.mt, threads, h->shared, err);
-    e->resident = 0;
-    if (!ok) return false;
+    if (!dl_cuda_head(e, code, p->tiling.mt, threads, h->shared, err)) return false;
     dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n    unsigned unit = blockIdx.x;\n");
     dl_putf(e->out, "    const %s n = 0;\n", e->dialect->index);
     for (int i = 2; i >= 0; i--)
-        dl_putf(e->out,
-                "    const int first%d = (int)(unit %% %lldU) * %d;\n    unit /= %lldU;\n    "
-                "(void)first%d;\n",
-                i, (long long)h->boxes[i], h->box[i], (long long)h->boxes[i], i);
+        dl_putf(
+            e->out,
+            "    const int first%d = (int)(unit %% $:%lldU$) * $%d$;\n    unit /= $:%lldU$;\n    "
+            "(void)first%d;\n",
+            i, (long long)h->boxes[i], h->box[i], (long long)h->boxes[i], i);
     dl_putf(e->out, "    const int %s = (int)unit;\n    (void)%s;\n", rows->at[0].variable,
             rows->at[0].variable);
-    dl_putf(e->out, "    %s_unit u;\n", e->k->name);
+    dl_puts(e->out, "    $$_unit u;\n$values$");
     dl_operand_put_reader(e, &p->operand[0], "image");
-    dl_putf(e->out,
-            "    const float *sums = ct_tile_halo<%s, %d, %d>(image, workspace + %lldL, (int)unit, "
-            "first0, "
-            "first1, first2, shared);\n",
-            p->arithmetic, p->tiling.bm / 16 / DL_HALO_WARPS, h->columns / 8, (long long)weight);
+    dl_putf(
+        e->out,
+        "    const float *sums = ct_tile_halo<%s, %d, %d>(image, workspace + $%lldL$, (int)unit, "
+        "first0, "
+        "first1, first2, shared);\n",
+        p->arithmetic, p->tiling.bm / 16 / DL_HALO_WARPS, h->columns / 8, (long long)weight);
+    dl_cuda_begin_epilogue(e);
     dl_epilogue f = {.p = p,
                      .threads = threads,
                      .rows = (int)(p->tiling.bm * h->stride_phases),
                      .unit = "blockIdx.x",
                      .units = p->tiling.mt};
     f.room = (int64_t)f.rows * h->columns * (int64_t)sizeof(float);
-    f.sum = dl_format(e->arena, "ct_take(own, sums + row * %d + column);\n", h->columns);
+    f.sum = dl_format(e->arena, "ct_take(own, sums + row * $%d$ + column);\n", h->columns);
     dl_epilogue_put(e, &f, code->units[code->phases - 1], code);
-    dl_cuda_foot(e);
+    dl_cuda_foot(e, code, DL_CUDA_HALO);
+    e->resident = 0;
     return true;
 }
 

@@ -14,7 +14,6 @@ static void put_operand(dl_emitter *e, const dl_gemm_problem *p, const dl_operan
 }
 
 void dl_gemm_put(dl_emitter *e, const dl_gemm_problem *p) {
-    dl_gemm_put_unit(e, p);
     for (int i = 0; i < 2; i++)
         (p->operand[i].strip     ? dl_gemm_put_strips
          : p->operand[i].map < 0 ? put_operand

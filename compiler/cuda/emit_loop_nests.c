@@ -28,18 +28,17 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
     for (int i = from; i < to; i++) {
         dl_buf body = {0};
         int64_t shared = 0, n;
-        e->out = &body, e->now = &e->sweeps.at[i];
+        e->out = &body, e->now = &e->sweeps.at[i], e->coordinates = 0;
         n = e->now->finalize ? dl_cuda_finalize(e)
             : e->now->row    ? dl_cuda_resident(e, code, &shared)
                              : dl_cuda_points(e, code);
         e->out = &text;
         if (i + 1 < to)
-            dl_putf(&text, "    if (unit < %lld%s) {\n", (long long)n, e->dialect->whole);
-        dl_cuda_put_point_axes(e, e->now->finalize ? e->now->axes : e->now->axes | e->now->row,
-                               &body);
+            dl_putf(&text, "    if (unit < $%lld%s$) {\n", (long long)n, e->dialect->whole);
+        dl_cuda_put_point_axes(e, e->now->finalize ? e->now->axes : e->now->axes | e->now->row);
         dl_putn(&text, body.at, body.n);
         if (i + 1 < to)
-            dl_putf(&text, "    return;\n    }\n    unit -= %lld%s;\n", (long long)n,
+            dl_putf(&text, "    return;\n    }\n    unit -= $%lld%s$;\n", (long long)n,
                     e->dialect->whole);
         dl_buf_free(&body);
         units += n, most = shared > most ? shared : most;
@@ -50,7 +49,7 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
         dl_putf(e->out, "    %s%s unit = %s;\n", to - from > 1 ? "" : "const ", index,
                 e->fused_part ? "block" : "kd_block()");
         dl_putn(e->out, text.at, text.n);
-        dl_cuda_foot(e);
+        dl_cuda_foot(e, code, 1);
     }
     dl_buf_free(&text);
     return ok;

@@ -75,7 +75,7 @@ void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_li
 void dl_cuda_put_thread_layout(dl_emitter *e, const dl_thread_layout *t) {
     const char *index = e->dialect->index;
     int inner = t->strided ? t->groups : t->lanes;
-    dl_putf(e->out, "    const %s %s = kd_thread() %% %d, %s = kd_thread() / %d;\n", index,
+    dl_putf(e->out, "    const %s %s = kd_thread() %% $/%d$, %s = kd_thread() / $/%d$;\n", index,
             t->strided ? "group" : "lane", inner, t->strided ? "lane" : "group", inner);
     dl_puts(e->out, "    (void)lane, (void)group;\n");
 }
@@ -112,11 +112,11 @@ void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *co
             if (e->k->instrs.at[other].op != e->k->instrs.at[first].op ||
                 strcmp(types[other], type) != 0)
                 continue;
-            dl_putf(&values, "%sa%d", alike ? ", " : "", other);
-            reduced[other] = dl_format(e->arena, "t%d[%d]", first, alike++);
+            dl_putf(&values, "%s$a%d$", alike ? ", " : "", other);
+            reduced[other] = dl_format(e->arena, "$t%d$[%d]", first, alike++);
         }
-        dl_putf(e->out, "    %s t%d[%d] = %s};\n    group_reduce_few<%s, %d>(t%d, %d);\n", type,
-                first, alike, values.at, by, DL_BLOCK, first, lanes);
+        dl_putf(e->out, "    %s $t%d$[%d] = %s};\n    group_reduce_few<%s, %d>($t%d$, $%d$);\n",
+                type, first, alike, values.at, by, DL_BLOCK, first, lanes);
         dl_buf_free(&values);
     }
 }
@@ -132,7 +132,7 @@ void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int6
 }
 
 void dl_cuda_put_partials(dl_emitter *e, int number) {
-    dl_putf(e->out, "(%s *)(workspace + %lldL)", dl_emit_partial_type(&e->k->instrs.at[number]),
+    dl_putf(e->out, "(%s *)(workspace + $%lldL$)", dl_emit_partial_type(&e->k->instrs.at[number]),
             (long long)e->partial[number].base);
 }
 

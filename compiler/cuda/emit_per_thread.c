@@ -101,8 +101,8 @@ void dl_cuda_put_per_thread_value(dl_emitter *e, int number) {
     const dl_kinstr *in = instr_of(e, number);
     dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, type_of(e, number)[0] != 'f');
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
-    dl_putf(e->out, "    const %s v%d = %sa%d[j]%s;\n", dl_emit_type(e, in->type), number, c.open,
-            number, c.close);
+    dl_putf(e->out, "    const %s $v%d$ = %s$a%d$[j]%s;\n", dl_emit_type(e, in->type), number,
+            c.open, number, c.close);
 }
 
 /* By instruction, the depth of its chain of such reductions. */
@@ -218,9 +218,9 @@ static int64_t count_bytes(const dl_emitter *e, const dl_vectors *l, const bool 
 
 /* A loop over an axis of the reductions. */
 static void open_loop(dl_emitter *e, int axis, bool unrolled) {
-    dl_putf(e->out, "#pragma unroll%s\n    for (%s x%d = 0; x%d < %lld; x%d++) {\n",
-            unrolled ? "" : " 1", e->dialect->index, axis, axis, (long long)e->k->space[axis].size,
-            axis);
+    dl_putf(e->out, "#pragma unroll%s\n    for (%s $x%d$ = 0; $x%d$ < %lld; $x%d$++) {\n",
+            unrolled ? "" : " 1", e->dialect->index, axis, axis,
+            (long long)e->k->space[axis].size, axis);
 }
 
 static void put_level(dl_emitter *e, const dl_vectors *l, const bool *made, const int *level,
@@ -247,8 +247,8 @@ static void put_level(dl_emitter *e, const dl_vectors *l, const bool *made, cons
         bool per_thread = dl_cuda_is_per_thread(e, i);
         if (!made[i]) continue;
         if (per_thread && level[i] == now)
-            dl_putf(e->out, "    a%d[j] = %s::of(a%d[j], (%s)v%d);\n", i, dl_cuda_operator(in), i,
-                    type_of(e, i), in->args[0]);
+            dl_putf(e->out, "    $a%d$[j] = %s::of($a%d$[j], (%s)$v%d$);\n", i,
+                    dl_cuda_operator(in), i, type_of(e, i), in->args[0]);
         else if (per_thread)
             dl_cuda_put_per_thread_value(e, i);
         else if (is_read(e, i))
@@ -266,9 +266,10 @@ static void put_per_thread(dl_emitter *e, const dl_vectors *l, const bool *runs)
     for (int i = 0; i < e->k->instrs.n; i++) {
         if (!runs[i] || !dl_cuda_is_per_thread(e, i)) continue;
         if (level[i] > most) most = level[i];
-        dl_putf(e->out,
-                "    %s a%d[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) a%d[j] = %s;\n",
-                type_of(e, i), i, l->width, l->width, i, dl_emit_start(instr_of(e, i)));
+        dl_putf(
+            e->out,
+            "    %s $a%d$[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) $a%d$[j] = %s;\n",
+            type_of(e, i), i, l->width, l->width, i, dl_emit_start(instr_of(e, i)));
     }
     for (int now = 1; now <= most; now++)
         put_level(e, l, find_made(e, runs, level, now), level, now);

@@ -148,8 +148,8 @@ static void put_growth(dl_emitter *e, int number) {
     const dl_kinstr *in = instr_of(s, number);
     const char *type = s->unroll > 1 ? dl_cuda_accumulator_type(in, s->unroll)
                                      : dl_emit_partial_type(in),
-               *own = dl_format(e->arena, "%s%d%s", s->unroll > 1 ? "t" : "a", number, which);
-    dl_putf(e->out, "    %s = %s%s::of(%s, (%s)v%d)", own, s->unroll > 1 ? "in ? " : "",
+               *own = dl_format(e->arena, "$%s%d$%s", s->unroll > 1 ? "t" : "a", number, which);
+    dl_putf(e->out, "    %s = %s%s::of(%s, (%s)$v%d$)", own, s->unroll > 1 ? "in ? " : "",
             dl_cuda_operator(in), own, type, in->args[0]);
     if (s->unroll > 1) dl_putf(e->out, " : %s", own);
     dl_puts(e->out, ";\n");
@@ -179,7 +179,7 @@ static void put_program(nest *s, const bool *runs) {
 /* Without reductions. */
 static void put_points(nest *s) {
     dl_emitter *e = s->e;
-    dl_putf(e->out, "    const %s at = unit * %d + kd_thread();\n    if (at < %lld%s) {\n",
+    dl_putf(e->out, "    const %s at = unit * $%d$ + kd_thread();\n    if (at < $%lld%s$) {\n",
             e->dialect->index, DL_BLOCK, (long long)s->points, e->dialect->whole);
     dl_cuda_put_vector_coordinates(e, "at", &s->kept, &s->vectors);
     put_program(s, dl_cuda_find_runs(e));
@@ -193,22 +193,23 @@ static void put_rows(nest *s) {
     const bool *runs = dl_cuda_find_runs(e);
     int block = DL_BLOCK * s->vectors.width;
     long long row_parts = s->step / block;
-    dl_putf(
-        e->out,
-        "    const %s first = unit / %lld%s * %lld%s + unit %% %lld%s * %d + kd_thread() * %d;\n",
-        index, row_parts, suffix, (long long)(s->step * s->rows), suffix, row_parts, suffix, block,
-        s->vectors.width);
-    dl_putf(e->out, "    const %s own = first %% %lld%s;\n", index, (long long)s->along.points,
+    dl_putf(e->out,
+            "    const %s first = unit / $:%lld%s$ * $%lld%s$ + unit %% $:%lld%s$ * $%d$ + "
+            "kd_thread() * $%d$;\n",
+            index, row_parts, suffix, (long long)(s->step * s->rows), suffix, row_parts, suffix,
+            block, s->vectors.width);
+    dl_putf(e->out, "    const %s own = first %% $/%lld%s$;\n", index, (long long)s->along.points,
             suffix);
     dl_cuda_put_coordinates(e, "own", &s->along);
     dl_cuda_load_invariant(e, &s->vectors, runs);
-    dl_putf(
-        e->out,
-        "    const %s end = first + %lld%s < %lld%s ? first + %lld%s : %lld%s;\n#pragma unroll 1\n"
-        "    for (%s at = first; at < end; at += %lld%s) {\n    const %s line = at / %lld%s;\n",
-        index, (long long)(s->step * s->rows), suffix, (long long)s->kept.points, suffix,
-        (long long)(s->step * s->rows), suffix, (long long)s->kept.points, suffix, index,
-        (long long)s->step, suffix, index, (long long)s->along.points, suffix);
+    dl_putf(e->out,
+            "    const %s end = first + $%lld%s$ < $%lld%s$ ? first + $%lld%s$ : "
+            "$%lld%s$;\n#pragma unroll 1\n"
+            "    for (%s at = first; at < end; at += $%lld%s$) {\n    const %s line = at / "
+            "$/%lld%s$;\n",
+            index, (long long)(s->step * s->rows), suffix, (long long)s->kept.points, suffix,
+            (long long)(s->step * s->rows), suffix, (long long)s->kept.points, suffix, index,
+            (long long)s->step, suffix, index, (long long)s->along.points, suffix);
     dl_cuda_put_coordinates(e, "line", &s->around);
     put_program(s, runs);
     dl_puts(e->out, "    }\n");
@@ -229,7 +230,7 @@ static bool are_alike(const dl_kinstr *a, const dl_kinstr *b) {
 static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
     dl_emitter *e = s->e;
     const dl_kinstr *in = instr_of(s, number);
-    const char *all = dl_format(e->arena, "a%d", number);
+    const char *all = dl_format(e->arena, "$a%d$", number);
     dl_buf chosen = {0};
     int64_t apart = 0;
     int n = 0;
@@ -237,7 +238,7 @@ static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
         int other = e->now->run.at[i];
         if (left[other] || !is_left(s, other) || !are_alike(in, instr_of(s, other))) continue;
         dl_cuda_add_partial(e, other, &s->kept, s->parts, code);
-        if (n) dl_putf(&chosen, "i == %d ? a%d[j] : ", n, other);
+        if (n) dl_putf(&chosen, "i == $%d$ ? $a%d$[j] : ", n, other);
         if (n == 1) apart = e->partial[other].base - e->partial[number].base;
         left[other] = true, n++;
     }
@@ -250,11 +251,11 @@ static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
         all = "all";
     }
     dl_buf_free(&chosen);
-    dl_putf(e->out, "    group_store<%s, %d>(%s, %d, ", dl_cuda_operator(in), DL_BLOCK, all,
+    dl_putf(e->out, "    group_store<%s, %d>(%s, $%d$, ", dl_cuda_operator(in), DL_BLOCK, all,
             s->layout.groups);
     dl_cuda_put_partials(e, number);
-    if (n > 1) dl_putf(e->out, " + i * %lldL", (long long)apart / (long long)sizeof(double));
-    dl_putf(e->out, " + part * %lldL + first, %lld%s - first);\n", (long long)s->kept.points,
+    if (n > 1) dl_putf(e->out, " + i * $%lldL$", (long long)apart / (long long)sizeof(double));
+    dl_putf(e->out, " + part * $%lldL$ + first, $%lld%s$ - first);\n", (long long)s->kept.points,
             (long long)s->kept.points, e->dialect->whole);
     if (n > 1) dl_puts(e->out, "    }\n");
 }
@@ -263,13 +264,13 @@ static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
 static void put_vector(nest *s, int number) {
     dl_emitter *e = s->e;
     if (s->layout.groups == 1)
-        dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", dl_cuda_operator(instr_of(s, number)),
+        dl_putf(e->out, "    block_reduce<%s, %d>($a%d$);\n", dl_cuda_operator(instr_of(s, number)),
                 DL_BLOCK, number);
     dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    if (live && lane == 0) ",
             s->vectors.width);
     dl_cuda_put_partial(e, number,
-                        dl_format(e->arena, "part * %lldL + at + j", (long long)s->kept.points),
-                        dl_format(e->arena, "a%d[j]", number));
+                        dl_format(e->arena, "part * $%lldL$ + at + j", (long long)s->kept.points),
+                        dl_format(e->arena, "$a%d$[j]", number));
 }
 
 /* Stores a thread's sum, or one of its sums, as a partial result; `reduced`: the CTA's sum, or
@@ -285,9 +286,9 @@ static void put_result(nest *s, int number, const char *reduced) {
     }
     dl_puts(e->out, "    {\n");
     if (is_of_block(s, number)) {
-        dl_putf(e->out, "    %s all = a%d%s;\n", type, number, width > 1 ? "[0]" : "");
+        dl_putf(e->out, "    %s all = $a%d$%s;\n", type, number, width > 1 ? "[0]" : "");
         for (int j = 1; j < width; j++)
-            dl_putf(e->out, "    all = %s::of(all, a%d[%d]);\n", dl_cuda_operator(in), number, j);
+            dl_putf(e->out, "    all = %s::of(all, $a%d$[%d]);\n", dl_cuda_operator(in), number, j);
         dl_puts(e->out, "    all = "), dl_cuda_put_block_reduce(e, in), dl_puts(e->out, "all);\n");
         dl_puts(e->out, "    if (threadIdx.x == 0) ");
         dl_cuda_put_partial(e, number, "unit", "all");
@@ -296,10 +297,11 @@ static void put_result(nest *s, int number, const char *reduced) {
         if (reduced)
             dl_puts(e->out, reduced);
         else
-            dl_cuda_put_group_reduce(e, in, &s->layout), dl_putf(e->out, "a%d)", number);
+            dl_cuda_put_group_reduce(e, in, &s->layout), dl_putf(e->out, "$a%d$)", number);
         dl_puts(e->out, ";\n    if (live && lane == 0) ");
-        dl_cuda_put_partial(
-            e, number, dl_format(e->arena, "part * %lldL + at", (long long)s->kept.points), "all");
+        dl_cuda_put_partial(e, number,
+                            dl_format(e->arena, "part * $%lldL$ + at", (long long)s->kept.points),
+                            "all");
     }
     dl_puts(e->out, "    }\n");
 }
@@ -331,11 +333,11 @@ static void put_starts(nest *s, int width, bool at_once) {
                    *start = dl_emit_start(in), *name = at_once ? "t" : "a";
         if (!is_reduction(s, number)) continue;
         if (width == 1) {
-            dl_putf(e->out, "    %s %s%d = %s;\n", type, name, number, start);
+            dl_putf(e->out, "    %s $%s%d$ = %s;\n", type, name, number, start);
             continue;
         }
-        dl_putf(e->out, "    %s %s%d[%d];\n#pragma unroll\n", type, name, number, width);
-        dl_putf(e->out, "    for (int j = 0; j < %d; j++) %s%d[j] = %s;\n", width, name, number,
+        dl_putf(e->out, "    %s $%s%d$[%d];\n#pragma unroll\n", type, name, number, width);
+        dl_putf(e->out, "    for (int j = 0; j < %d; j++) $%s%d$[j] = %s;\n", width, name, number,
                 start);
     }
 }
@@ -349,8 +351,8 @@ static void put_unrolled(nest *s, const bool *runs, int width) {
         dl_putf(e->out,
                 "#pragma unroll\n    for (int turn = 0; turn < %d; turn++) {\n    const %s own = "
                 "term + turn "
-                "* %d;\n"
-                "    const bool in = own < end && own < %lld%s;\n    const %s here = in ? own : "
+                "* $%d$;\n"
+                "    const bool in = own < end && own < $%lld%s$;\n    const %s here = in ? own : "
                 "term;\n",
                 s->unroll, index, s->layout.lanes, (long long)s->terms, e->dialect->whole, index);
         term = "here";
@@ -369,7 +371,7 @@ static void put_unrolled(nest *s, const bool *runs, int width) {
         if (width > 1)
             dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    ", width);
         const char *which = width > 1 ? "[j]" : "";
-        dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)t%d%s);\n", number, which,
+        dl_putf(e->out, "    $a%d$%s = %s::of($a%d$%s, (%s)$t%d$%s);\n", number, which,
                 dl_cuda_operator(in), number, which, dl_emit_partial_type(in), number, which);
     }
 }
@@ -383,20 +385,22 @@ static void put_sums(nest *s, dl_emitted *code) {
     int width = s->vectors_kept ? s->vectors.width : 1;
     dl_cuda_put_thread_layout(e, &s->layout);
     dl_putf(e->out,
-            "    const %s part = unit %% %lld%s, first = unit / %lld%s * %d, at = first + group * "
-            "%d;\n",
+            "    const %s part = unit %% $:%lld%s$, first = unit / $:%lld%s$ * $%d$, at = first + "
+            "group * "
+            "$%d$;\n",
             index, (long long)s->parts, suffix, (long long)s->parts, suffix,
             s->layout.groups * width, width);
-    dl_putf(e->out, "    const bool live = at < %lld%s;\n    const %s point = live ? at : 0;\n",
+    dl_putf(e->out, "    const bool live = at < $%lld%s$;\n    const %s point = live ? at : 0;\n",
             (long long)s->kept.points, suffix, index);
     dl_cuda_put_coordinates(e, "point", &s->kept);
     put_starts(s, width, false);
     dl_cuda_load_invariant(e, &s->vectors, runs);
-    dl_putf(e->out, "    const %s from = part * %lld%s, end = from + %lld%s;\n", index,
+    dl_putf(e->out, "    const %s from = part * $%lld%s$, end = from + $%lld%s$;\n", index,
             (long long)s->each, suffix, (long long)s->each, suffix);
-    dl_putf(e->out,
-            "    for (%s term = from + lane; live && term < end && term < %lld%s; term += %d) {\n",
-            index, (long long)s->terms, suffix, s->layout.lanes * s->unroll);
+    dl_putf(
+        e->out,
+        "    for (%s term = from + lane; live && term < end && term < $%lld%s$; term += $%d$) {\n",
+        index, (long long)s->terms, suffix, s->layout.lanes * s->unroll);
     put_unrolled(s, runs, width);
     dl_puts(e->out, "    }\n");
     const char **reduced = reduce_blocks(s);

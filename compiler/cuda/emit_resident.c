@@ -153,7 +153,7 @@ bool dl_cuda_can_be_resident(dl_emitter *e, const dl_loop_nest *s) {
 
 /* "((float *)(kept_here + 1024))[(n * 4 + j) * 256 + kd_thread()]": the thread's own element. */
 static void put_slot(const rows *r, int i, const char *type) {
-    dl_putf(r->e->out, "((%s *)(own + %lld))[(n * %d + j) * %d + kd_thread()]", type,
+    dl_putf(r->e->out, "((%s *)(own + $%lld$))[(n * $%d$ + j) * $%d$ + kd_thread()]", type,
             (long long)r->at[i], r->vectors.width, DL_BLOCK);
 }
 
@@ -163,15 +163,15 @@ static void put_growth(dl_emitter *e, int number) {
     const dl_kinstr *in = instr_of(r, number);
     const char *by = dl_cuda_operator(in);
     if (reduces_row(r, number)) {
-        dl_putf(e->out, "    a%d = %s::of(a%d, (%s)v%d);\n", number, by, number,
+        dl_putf(e->out, "    $a%d$ = %s::of($a%d$, (%s)$v%d$);\n", number, by, number,
                 thread_type(r, number), in->args[0]);
     } else if (keeps_row(r, number)) {
         const char *type = sum_type(r, number);
         dl_puts(e->out, "    if (live) "), put_slot(r, number, type);
         dl_putf(e->out, " = %s::of(", by), put_slot(r, number, type);
-        dl_putf(e->out, ", (%s)v%d);\n", type, in->args[0]);
+        dl_putf(e->out, ", (%s)$v%d$);\n", type, in->args[0]);
     } else {
-        dl_putf(e->out, "    if (live%s) a%d = %s::of(a%d, (%s)v%d);\n",
+        dl_putf(e->out, "    if (live%s) $a%d$ = %s::of($a%d$, (%s)$v%d$);\n",
                 r->now < 0 ? " && lane == 0" : "", number, by, number, dl_emit_partial_type(in),
                 in->args[0]);
     }
@@ -211,12 +211,12 @@ static void put_pass(rows *r, int pass) {
     const char *index = e->dialect->index;
     r->now = pass;
     put_row_loop(r, made);
-    dl_putf(e->out, "    const %s place = (%s)n * %d + lane;\n", index, index, r->layout.lanes);
+    dl_putf(e->out, "    const %s place = (%s)n * $%d$ + lane;\n", index, index, r->layout.lanes);
     if (r->points % r->layout.lanes)
-        dl_putf(e->out, "    if (place >= %lld%s) break;\n", (long long)r->points,
+        dl_putf(e->out, "    if (place >= $%lld%s$) break;\n", (long long)r->points,
                 e->dialect->whole);
     dl_cuda_put_coordinates(
-        e, r->vectors.width > 1 ? dl_format(e->arena, "(place * %d)", r->vectors.width) : "place",
+        e, r->vectors.width > 1 ? dl_format(e->arena, "(place * $%d$)", r->vectors.width) : "place",
         &r->row);
     dl_cuda_open_vectors(e, &r->vectors, made);
     e->reduce = put_growth, e->loop = r;
@@ -225,7 +225,7 @@ static void put_pass(rows *r, int pass) {
             instr_of(r, i)->kind == DL_K_STORE ? NULL : dl_emit_type(e, instr_of(r, i)->type);
         bool saved = p->saved[i] && e->sweeps.level[i] < pass;
         if (saved && p->taken[pass][i] && !made[i])
-            dl_putf(e->out, "    const %s v%d = ", type, i), put_slot(r, i, type),
+            dl_putf(e->out, "    const %s $v%d$ = ", type, i), put_slot(r, i, type),
                 dl_puts(e->out, ";\n");
         if (!made[i]) continue;
         if (p->read[i])
@@ -233,7 +233,7 @@ static void put_pass(rows *r, int pass) {
         else
             put_instr(r, i);
         if (p->saved[i] && e->sweeps.level[i] == pass)
-            dl_puts(e->out, "    "), put_slot(r, i, type), dl_putf(e->out, " = v%d;\n", i);
+            dl_puts(e->out, "    "), put_slot(r, i, type), dl_putf(e->out, " = $v%d$;\n", i);
     }
     e->reduce = NULL, e->loop = NULL;
     dl_cuda_close_vectors(e, &r->vectors, made, "live");
@@ -253,12 +253,12 @@ static void put_reduced(const rows *r, int number) {
     const dl_kinstr *in = instr_of(r, number);
     dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, thread_type(r, number)[0] != 'f');
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
-    dl_putf(e->out, "    const %s v%d = %s", dl_emit_type(e, in->type), number, c.open);
+    dl_putf(e->out, "    const %s $v%d$ = %s", dl_emit_type(e, in->type), number, c.open);
     if (r->reduced[number])
         dl_puts(e->out, r->reduced[number]);
     else
-        dl_cuda_put_group_reduce(e, in, &r->layout), dl_putf(e->out, "a%d)", number);
-    dl_putf(e->out, "%s;\n    (void)v%d;\n", c.close, number);
+        dl_cuda_put_group_reduce(e, in, &r->layout), dl_putf(e->out, "$a%d$)", number);
+    dl_putf(e->out, "%s;\n    (void)$v%d$;\n", c.close, number);
 }
 
 /* The row's own values of a level, which the next pass may use. */
@@ -311,7 +311,7 @@ static void put_row(rows *r) {
         int number = r->sweep->run.at[i];
         if (e->sweeps.level[number] > levels) levels = e->sweeps.level[number];
         if (reduces_row(r, number))
-            dl_putf(e->out, "    %s a%d = %s;\n", thread_type(r, number), number,
+            dl_putf(e->out, "    %s $a%d$ = %s;\n", thread_type(r, number), number,
                     dl_emit_start(instr_of(r, number)));
     }
     for (int level = 0; level <= levels || level < r->passes.n; level++) {
@@ -329,8 +329,8 @@ static void put_starts(const rows *r) {
         const char *start = dl_emit_start(instr_of(r, number));
         if (!reduces_more(r, number)) continue;
         if (!keeps_row(r, number)) {
-            dl_putf(e->out, "    %s a%d = %s;\n", dl_emit_partial_type(instr_of(r, number)), number,
-                    start);
+            dl_putf(e->out, "    %s $a%d$ = %s;\n", dl_emit_partial_type(instr_of(r, number)),
+                    number, start);
             continue;
         }
         dl_putf(e->out,
@@ -362,7 +362,7 @@ static void put_results(rows *r, dl_emitted *code) {
             dl_cuda_add_partial(e, number, &by, r->parts, code);
             dl_puts(e->out, "    if (threadIdx.x == 0) ");
             dl_cuda_put_partial(e, number,
-                                dl_format(e->arena, "part * %lldL + at", (long long)by.points),
+                                dl_format(e->arena, "part * $%lldL$ + at", (long long)by.points),
                                 r->reduced[number]);
             continue;
         }
@@ -371,20 +371,22 @@ static void put_results(rows *r, dl_emitted *code) {
         dl_cuda_add_partial(e, number, &by, r->parts, code);
         if (!waits) dl_puts(e->out, "    __syncthreads();\n");
         waits = true;
-        dl_putf(e->out,
-                "#pragma unroll 1\n    for (int point = kd_thread(); point < %lld; point += %d) {\n"
-                "    const int place = point / %d, j = point %% %d, lane_of = place %% %d, n = "
-                "place / %d;\n"
-                "    %s all = %s;\n    for (int g = 0; g < %d; g++)\n"
-                "        all = %s::of(all, (%s)((const %s *)(own + %lld))[(n * %d + j) * %d + "
-                "%s]);\n    ",
-                (long long)r->row.points, DL_BLOCK, r->vectors.width, r->vectors.width, t->lanes,
-                t->lanes, type, dl_emit_start(in), t->groups, dl_cuda_operator(in), type,
-                sum_type(r, number), (long long)r->at[number], r->vectors.width, DL_BLOCK,
-                t->strided ? dl_format(e->arena, "lane_of * %d + g", t->groups)
-                           : dl_format(e->arena, "g * %d + lane_of", t->lanes));
+        dl_putf(
+            e->out,
+            "#pragma unroll 1\n    for (int point = kd_thread(); point < $%lld$; point += $%d$) {\n"
+            "    const int place = point / $/%d$, j = point %% $/%d$, lane_of = place %% $/%d$, n "
+            "= "
+            "place / $/%d$;\n"
+            "    %s all = %s;\n    for (int g = 0; g < %d; g++)\n"
+            "        all = %s::of(all, (%s)((const %s *)(own + $%lld$))[(n * $%d$ + j) * $%d$ + "
+            "%s]);\n    ",
+            (long long)r->row.points, DL_BLOCK, r->vectors.width, r->vectors.width, t->lanes,
+            t->lanes, type, dl_emit_start(in), t->groups, dl_cuda_operator(in), type,
+            sum_type(r, number), (long long)r->at[number], r->vectors.width, DL_BLOCK,
+            t->strided ? dl_format(e->arena, "lane_of * $%d$ + g", t->groups)
+                       : dl_format(e->arena, "g * $%d$ + lane_of", t->lanes));
         dl_cuda_put_partial(e, number,
-                            dl_format(e->arena, "part * %lldL + at * %lldL + point",
+                            dl_format(e->arena, "part * $%lldL$ + at * $%lldL$ + point",
                                       (long long)by.points, (long long)r->row.points),
                             "all");
         dl_puts(e->out, "    }\n");
@@ -399,17 +401,20 @@ int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     dl_cuda_put_thread_layout(e, &r.layout);
     if (r.shared) dl_puts(e->out, "    KD_SHARED(char, own);\n");
     dl_putf(e->out,
-            "    const %s part = unit %% %lld%s, at = unit / %lld%s;\n    (void)part, (void)at;\n",
+            "    const %s part = unit %% $:%lld%s$, at = unit / $:%lld%s$;\n    (void)part, "
+            "(void)at;\n",
             index, (long long)r.parts, suffix, (long long)r.parts, suffix);
     dl_cuda_put_coordinates(e, "at", &r.kept);
     put_starts(&r);
-    dl_putf(e->out,
-            "    const %s from = part * %lld%s, end = from + %lld%s < %lld%s ? from + %lld%s : "
-            "%lld%s;\n",
-            index, (long long)r.each, suffix, (long long)r.each, suffix, (long long)r.outer.points,
-            suffix, (long long)r.each, suffix, (long long)r.outer.points, suffix);
+    dl_putf(
+        e->out,
+        "    const %s from = part * $%lld%s$, end = from + $%lld%s$ < $%lld%s$ ? from + $%lld%s$ : "
+        "$%lld%s$;\n",
+        index, (long long)r.each, suffix, (long long)r.each, suffix, (long long)r.outer.points,
+        suffix, (long long)r.each, suffix, (long long)r.outer.points, suffix);
     if (r.each > r.layout.groups)
-        dl_putf(e->out, "#pragma unroll 1\n    for (%s first = from; first < end; first += %d) {\n",
+        dl_putf(e->out,
+                "#pragma unroll 1\n    for (%s first = from; first < end; first += $%d$) {\n",
                 index, r.layout.groups);
     else
         dl_putf(e->out, "    const %s first = from;\n    if (first < end) {\n", index);

@@ -44,9 +44,9 @@ static void put_axes(const scatter *s, const char *number, const dl_axis_list *l
     for (int i = 0; i < l->n; i++) {
         int64_t size = s->e->k->space[l->axis[i]].size ? s->e->k->space[l->axis[i]].size : 1;
         count = count / size ? count / size : 1;
-        dl_putf(s->e->out, "    const %s x%d = %s / %lld%s %% %lld%s;\n", s->e->dialect->index,
-                l->axis[i], number, (long long)count, s->e->dialect->whole, (long long)size,
-                s->e->dialect->whole);
+        dl_putf(s->e->out, "    const %s $x%d$ = %s / $/%lld%s$ %% $/%lld%s$;\n",
+                s->e->dialect->index, l->axis[i], number, (long long)count, s->e->dialect->whole,
+                (long long)size, s->e->dialect->whole);
     }
 }
 
@@ -59,13 +59,13 @@ static void put_test(const scatter *s, const char *to) {
     dl_emitter *e = s->e;
     dl_puts(e->out, "    {\n");
     for (int i = 0; i <= s->number; i++) dl_emit_instr(e, i);
-    dl_putf(e->out, "    %s = v%d == choice;\n    }\n", to, s->number);
+    dl_putf(e->out, "    %s = $v%d$ == choice;\n    }\n", to, s->number);
 }
 
 static void put_addition(const scatter *s) {
     dl_emitter *e = s->e;
     for (int i = 0; i < s->end; i++) dl_emit_instr(e, i);
-    dl_putf(e->out, "    sum += (%s)v%d;\n", sum_type(s), s->store->args[0]);
+    dl_putf(e->out, "    sum += (%s)$v%d$;\n", sum_type(s), s->store->args[0]);
 }
 
 static void put_store(const scatter *s) {
@@ -74,9 +74,9 @@ static void put_store(const scatter *s) {
     dl_dtype d = e->k->instrs.at[value].type;
     dl_cast c = dl_emit_rounding(DL_SINGLE, d, true);
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, d)), ")"};
-    dl_putf(e->out, "    const %s v%d = %ssum%s;\n", dl_emit_type(e, d), value, c.open, c.close);
+    dl_putf(e->out, "    const %s $v%d$ = %ssum%s;\n", dl_emit_type(e, d), value, c.open, c.close);
     if (value != s->number)
-        dl_putf(e->out, "    const %s v%d = choice;\n",
+        dl_putf(e->out, "    const %s $v%d$ = choice;\n",
                 dl_emit_type(e, e->k->instrs.at[s->number].type), s->number);
     dl_emit_instr(e, s->end);
 }
@@ -88,12 +88,13 @@ static int64_t put_elements(const scatter *s) {
     int64_t rest = s->rest.points ? s->rest.points : 1, choices = s->choices ? s->choices : 1;
     int64_t all = s->kept.points * s->choices * s->rest.points;
     dl_putf(e->out,
-            "    const %s element = unit * %d + kd_thread();\n    if (element < %lld%s) {\n", index,
-            DL_BLOCK, (long long)all, suffix);
+            "    const %s element = unit * $%d$ + kd_thread();\n    if (element < $%lld%s$) {\n",
+            index, DL_BLOCK, (long long)all, suffix);
     dl_putf(e->out,
-            "    const %s row = element %% %lld%s, place = element / %lld%s;\n    const %s choice "
+            "    const %s row = element %% $/%lld%s$, place = element / $/%lld%s$;\n    const %s "
+            "choice "
             "= place %% "
-            "%lld%s, before = place / %lld%s;\n    (void)row, (void)before;\n",
+            "$/%lld%s$, before = place / $/%lld%s$;\n    (void)row, (void)before;\n",
             index, (long long)rest, suffix, (long long)rest, suffix, index, (long long)choices,
             suffix, (long long)choices, suffix);
     put_axes(s, "before", &s->kept);
@@ -123,29 +124,32 @@ static int64_t put_places(const scatter *s) {
     int64_t tiles = dl_ceil_div(rest, groups), places = s->kept.points * s->choices;
     dl_cuda_put_thread_layout(e, &t);
     dl_putf(e->out,
-            "    const %s place = unit / %lld%s, element = unit %% %lld%s * %d + group;\n    const "
+            "    const %s place = unit / $:%lld%s$, element = unit %% $:%lld%s$ * $%d$ + group;\n  "
+            "  const "
             "%s choice "
             "= place "
-            "%% %lld%s, before = place / %lld%s;\n    (void)before;\n",
+            "%% $/%lld%s$, before = place / $/%lld%s$;\n    (void)before;\n",
             index, (long long)tiles, suffix, (long long)tiles, suffix, groups, index,
             (long long)choices, suffix, (long long)choices, suffix);
-    dl_putf(e->out,
-            "    const bool live = element < %lld%s && place < %lld%s;\n    const %s row = live ? "
-            "element : 0;\n"
-            "    (void)row;\n",
-            (long long)s->rest.points, suffix, (long long)places, suffix, index);
+    dl_putf(
+        e->out,
+        "    const bool live = element < $%lld%s$ && place < $%lld%s$;\n    const %s row = live ? "
+        "element : 0;\n"
+        "    (void)row;\n",
+        (long long)s->rest.points, suffix, (long long)places, suffix, index);
     put_axes(s, "before", &s->kept);
     put_axes(s, "row", &s->rest);
-    dl_putf(e->out,
-            "    __shared__ %s hits[%d];\n    __shared__ int counts[%d];\n    const int warp = "
-            "kd_thread() / "
-            "32;\n    %s sum = 0;\n#pragma unroll 1\n    for (%s first = 0; first < %lld%s; first "
-            "+= %d) {\n",
-            index, DL_BLOCK, DL_BLOCK / DL_WARP, sum_type(s), index, (long long)s->added.points,
-            suffix, DL_BLOCK);
+    dl_putf(
+        e->out,
+        "    __shared__ %s hits[%d];\n    __shared__ int counts[%d];\n    const int warp = "
+        "kd_thread() / "
+        "32;\n    %s sum = 0;\n#pragma unroll 1\n    for (%s first = 0; first < $%lld%s$; first "
+        "+= $%d$) {\n",
+        index, DL_BLOCK, DL_BLOCK / DL_WARP, sum_type(s), index, (long long)s->added.points, suffix,
+        DL_BLOCK);
     dl_putf(e->out,
             "    const %s mine = first + kd_thread();\n    bool hit = false;\n    if (mine < "
-            "%lld%s) {\n",
+            "$%lld%s$) {\n",
             index, (long long)s->added.points, suffix);
     put_axes(s, "mine", &s->added);
     put_test(s, "hit");
@@ -157,7 +161,7 @@ static int64_t put_places(const scatter *s) {
             "        found += counts[w];\n    }\n"
             "    if (hit) hits[at + __popc(votes & ((1u << threadIdx.x %% 32) - 1))] = mine;\n"
             "    __syncthreads();\n#pragma unroll 1\n    for (int i = lane; live && i < found; i "
-            "+= %d) {\n"
+            "+= $%d$) {\n"
             "    const %s point = hits[i];\n",
             DL_BLOCK / DL_WARP, t.lanes, index);
     put_axes(s, "point", &s->added);
@@ -183,7 +187,7 @@ bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
         return dl_emit_refuse(k, &k->instrs.at[s.end], err,
                               "additions at numbered places stand alone in a kernel [DL-E0803]");
     dl_buf body = {0}, *out = e->out;
-    e->out = &body, code->needs[DL_NEED_SWEEPS] = 1;
+    e->out = &body, e->coordinates = 0, code->needs[DL_NEED_SWEEPS] = 1;
     int64_t units = s.added.points <= FEW_POINTS ? put_elements(&s) : put_places(&s);
     e->out = out;
     bool ok = dl_cuda_head(e, code, units, DL_BLOCK, 0, err);
@@ -191,9 +195,9 @@ bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
         dl_putf(e->out, "    const %s unit = kd_block();\n", e->dialect->index);
         unsigned named = 0;
         for (int i = 0; i < k->nspace; i++) named |= k->space[i].size != 1 ? 1u << i : 0;
-        dl_cuda_put_point_axes(e, named, &body);
+        dl_cuda_put_point_axes(e, named);
         dl_putn(e->out, body.at, body.n);
-        dl_cuda_foot(e);
+        dl_cuda_foot(e, code, 1);
     }
     dl_buf_free(&body);
     return ok;

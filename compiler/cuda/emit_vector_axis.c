@@ -101,7 +101,7 @@ void dl_cuda_put_vector_coordinates(dl_emitter *e, const char *number, const dl_
                                     const dl_vectors *l) {
     if (!l->other_axis) {
         const char *first =
-            l->width > 1 ? dl_format(e->arena, "(%s * %d)", number, l->width) : number;
+            l->width > 1 ? dl_format(e->arena, "(%s * $%d$)", number, l->width) : number;
         dl_cuda_put_coordinates(e, first, list);
         return;
     }
@@ -110,10 +110,10 @@ void dl_cuda_put_vector_coordinates(dl_emitter *e, const char *number, const dl_
         int axis = list->axis[i], width = axis == l->axis ? l->width : 1;
         int64_t size = e->k->space[axis].size / width;
         count /= size;
-        dl_putf(e->out, "        const %s x%d = %s", e->dialect->index, axis, number);
-        if (count > 1) dl_putf(e->out, " / %lld%s", (long long)count, e->dialect->whole);
-        if (i) dl_putf(e->out, " %% %lld%s", (long long)size, e->dialect->whole);
-        if (width > 1) dl_putf(e->out, " * %d", width);
+        dl_putf(e->out, "        const %s $x%d$ = %s", e->dialect->index, axis, number);
+        if (count > 1) dl_putf(e->out, " / $/%lld%s$", (long long)count, e->dialect->whole);
+        if (i) dl_putf(e->out, " %% $/%lld%s$", (long long)size, e->dialect->whole);
+        if (width > 1) dl_putf(e->out, " * $%d$", width);
         dl_puts(e->out, ";\n");
     }
 }

@@ -157,7 +157,7 @@ static dl_vectors find_vectors(dl_emitter *e, int axis, unsigned none, int64_t s
         l.invariant[i] = l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE &&
                          !(followed(e, i) & (moving | e->per_thread));
         if (l.has[i])
-            array[i] = dl_format(e->arena, loads_half(e, i) ? "l%d.half(j)" : "l%d[j]", i);
+            array[i] = dl_format(e->arena, loads_half(e, i) ? "$l%d$.half(j)" : "$l%d$[j]", i);
     }
     return l;
 }
@@ -266,10 +266,10 @@ static void put_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs, mo
     for (int i = 0; i < e->k->instrs.n; i++) {
         bool prefetch = l->prefetch && is_prefetched(e, l, runs, i);
         if (!is_vector(e, l, runs, i, now)) continue;
-        dl_putf(e->out, "    %s %sl%d", type_of(e, l, i), prefetch ? "&" : "", i);
-        dl_puts(e->out, prefetch ? dl_format(e->arena, " = a%d[0];\n", i) : ";\n");
+        dl_putf(e->out, "    %s %s$l%d$", type_of(e, l, i), prefetch ? "&" : "", i);
+        dl_puts(e->out, prefetch ? dl_format(e->arena, " = $a%d$[0];\n", i) : ";\n");
         if (!prefetch && e->k->instrs.at[i].kind != DL_K_STORE)
-            put_load(e, dl_format(e->arena, "l%d", i), i);
+            put_load(e, dl_format(e->arena, "$l%d$", i), i);
     }
 }
 
@@ -286,18 +286,18 @@ void dl_cuda_load_per_thread(dl_emitter *e, const dl_vectors *l, const bool *mad
 void dl_cuda_declare_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs) {
     for (int i = 0; i < e->k->instrs.n; i++)
         if (is_prefetched(e, l, runs, i))
-            dl_putf(e->out, "    %s a%d[%d];\n", type_of(e, l, i), i, l->prefetch);
+            dl_putf(e->out, "    %s $a%d$[%d];\n", type_of(e, l, i), i, l->prefetch);
 }
 
 void dl_cuda_load_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs) {
     for (int i = 0; i < e->k->instrs.n; i++)
-        if (is_prefetched(e, l, runs, i)) put_load(e, dl_format(e->arena, "a%d[k]", i), i);
+        if (is_prefetched(e, l, runs, i)) put_load(e, dl_format(e->arena, "$a%d$[k]", i), i);
 }
 
 void dl_cuda_shift_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs) {
     for (int i = 0; i < e->k->instrs.n; i++)
         for (int k = 1; is_prefetched(e, l, runs, i) && k < l->prefetch; k++)
-            dl_putf(e->out, "    a%d[%d] = a%d[%d];\n", i, k - 1, i, k);
+            dl_putf(e->out, "    $a%d$[%d] = $a%d$[%d];\n", i, k - 1, i, k);
 }
 
 void dl_cuda_open_points(dl_emitter *e, const dl_vectors *l) {
@@ -305,10 +305,11 @@ void dl_cuda_open_points(dl_emitter *e, const dl_vectors *l) {
         dl_puts(e->out, "    {\n    const int j = 0;\n    (void)j;\n");
         return;
     }
-    dl_putf(e->out,
-            "    const %s first_point = x%d;\n#pragma unroll\n    for (int j = 0; j < %d; j++) {\n"
-            "    const %s x%d = first_point + j;\n",
-            e->dialect->index, l->axis, l->width, e->dialect->index, l->axis);
+    dl_putf(
+        e->out,
+        "    const %s first_point = $x%d$;\n#pragma unroll\n    for (int j = 0; j < %d; j++) {\n"
+        "    const %s $x%d$ = first_point + j;\n",
+        e->dialect->index, l->axis, l->width, e->dialect->index, l->axis);
     e->array = l->array;
 }
 
@@ -323,6 +324,6 @@ void dl_cuda_close_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs,
     for (int i = 0; i < e->k->instrs.n; i++) {
         if (!runs[i] || !l->has[i] || e->k->instrs.at[i].kind != DL_K_STORE) continue;
         if (guard) dl_putf(e->out, "    if (%s)\n    ", guard);
-        dl_putf(e->out, "    l%d.store(", i), put_place(e, i), dl_puts(e->out, ");\n");
+        dl_putf(e->out, "    $l%d$.store(", i), put_place(e, i), dl_puts(e->out, ");\n");
     }
 }

@@ -22,7 +22,7 @@ static void split_terms(dl_emitter *e, const dl_gemm_problem *p) {
     for (int i = 0; i < channel; i++) n.at[n.n++] = terms->at[i];
     n.at[n.n++] = (dl_mode_axis){per_thread, NULL, p->chunk, per_thread};
     dl_gemm_delinearize(e, &n, "i");
-    dl_putf(e->out, "        const %s %s = %s * %d + %s;\n", e->dialect->index, name, chunk,
+    dl_putf(e->out, "        const %s %s = %s * $%d$ + %s;\n", e->dialect->index, name, chunk,
             p->chunk, per_thread);
 }
 
@@ -33,7 +33,7 @@ static void put_steps(dl_emitter *e, const dl_mode *n, const int64_t *step, bool
         if (!step[i] || (dl_mode_axis_is_point(&n->at[i]) && !all)) continue;
         dl_putf(e->out, " + %s", n->at[i].variable);
         if (step[i] != 1 || all)
-            dl_putf(e->out, " * %lld%s", (long long)step[i], e->dialect->whole);
+            dl_putf(e->out, " * $%lld%s$", (long long)step[i], e->dialect->whole);
     }
 }
 
@@ -50,10 +50,10 @@ static void put_part(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *
     for (int i = 1; i < o->nparts; i++) {
         dl_putf(e->out, "%s", o->map >= 0 ? c->variable : c->name);
         if (!dl_mode_axis_is_point(&p->mode[DL_MODE_BATCH].at[0]))
-            dl_putf(e->out, " + b0 * %lld", (long long)c->size);
-        dl_putf(e->out, " < %lld ? %d : ", (long long)o->start[i], i - 1);
+            dl_putf(e->out, " + b0 * $%lld$", (long long)c->size);
+        dl_putf(e->out, " < $%lld$ ? $%d$ : ", (long long)o->start[i], i - 1);
     }
-    dl_putf(e->out, "%d;\n", o->nparts - 1);
+    dl_putf(e->out, "$%d$;\n", o->nparts - 1);
 }
 
 /* Are an operand's elements in the order of a mode's linear index, `step` apart? Then the index
@@ -89,11 +89,11 @@ static void put_bits(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *
         const dl_mode_axis *taps = &p->mode[o->taps].at[i];
         if (!o->bounded[i]) continue;
         if (kind == DL_MODE_K)
-            dl_putf(e->out, "        p.taps |= 1u << (%d + %s);\n", o->bit[i],
+            dl_putf(e->out, "        p.taps |= 1u << ($%d$ + %s);\n", o->bit[i],
                     all ? taps->variable : taps->name);
         else
-            dl_putf(e->out, "        p.taps |= ct_taps(p.x[%d], %lld, %lld, %lld) << %d;\n", i,
-                    (long long)o->scale[i][DL_MODE_K][i], (long long)taps->size,
+            dl_putf(e->out, "        p.taps |= ct_taps(p.x[%d], $%lld$, $%lld$, $%lld$) << $%d$;\n",
+                    i, (long long)o->scale[i][DL_MODE_K][i], (long long)taps->size,
                     (long long)o->limit[i], o->bit[i]);
     }
     dl_putf(e->out, "        if (!p.in) p.taps = %s;\n", kind == DL_MODE_K ? "~0u" : "0");
@@ -114,7 +114,8 @@ static void put_place(dl_emitter *e, const dl_gemm_problem *p, const dl_operand 
     else if (!is_line)
         dl_gemm_delinearize(e, n, "i");
     for (int i = 0; i < 3; i++) {
-        dl_putf(e->out, "        p.x[%d] = (int)(%s", i, row && o->origin[i] ? o->origin[i] : "0");
+        dl_putf(e->out, "        p.x[%d] = (int)(%s", i,
+                row && o->origin[i] ? o->origin[i] : "$0$");
         put_steps(e, n, o->scale[i][kind], seldom);
         dl_puts(e->out, ");\n");
         if (row && o->bounded[i] && !o->has_bits) dl_putf(e->out, "        kd_hold(p.x[%d]);\n", i);
@@ -125,16 +126,16 @@ static void put_place(dl_emitter *e, const dl_gemm_problem *p, const dl_operand 
     else
         dl_puts(e->out, "        p.part = 0;\n");
     for (int part = 0; part < o->nparts; part++) {
-        dl_putf(e->out, "        p.at[%d] = %lld%s", part, (long long)(row ? o->base[part] : 0),
+        dl_putf(e->out, "        p.at[%d] = $%lld%s$", part, (long long)(row ? o->base[part] : 0),
                 e->dialect->whole);
         if (is_line)
-            dl_putf(e->out, " + i * %lld%s", (long long)dense[part], e->dialect->whole);
+            dl_putf(e->out, " + i * $%lld%s$", (long long)dense[part], e->dialect->whole);
         else
             put_steps(e, n, o->step[part][kind], seldom);
         if (row) put_steps(e, &p->mode[DL_MODE_BATCH], o->step[part][DL_MODE_BATCH], false);
         for (int i = 0; i < 3; i++)
             if (o->along[part][i])
-                dl_putf(e->out, " + p.x[%d] * %lld%s", i, (long long)o->along[part][i],
+                dl_putf(e->out, " + p.x[%d] * $%lld%s$", i, (long long)o->along[part][i],
                         e->dialect->whole);
         dl_puts(e->out, ";\n");
         if (row) dl_putf(e->out, "        kd_hold(p.at[%d]);\n", part);
@@ -145,7 +146,7 @@ static void put_place(dl_emitter *e, const dl_gemm_problem *p, const dl_operand 
 /* "c.part == 0 ? " before a choice for all parts but the last, " : " after it. */
 static void put_test(dl_emitter *e, const dl_operand *o, int part) {
     if (part + 1 < o->nparts)
-        dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_MODE_K ? "c" : "r", part);
+        dl_putf(e->out, "%s.part == $%d$ ? ", o->channels == DL_MODE_K ? "c" : "r", part);
 }
 
 static void put_else(dl_emitter *e, const dl_operand *o, int part) {
@@ -193,9 +194,8 @@ static void put_address(dl_emitter *e, const dl_operand *o) {
 }
 
 void dl_gemm_put_head(dl_emitter *e, const dl_operand *o, const char *which) {
-    const char *name = e->k->name;
-    dl_putf(e->out, "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n", name,
-            which, name, dl_emit_element_type(o->dtype), e->dialect->index);
+    dl_putf(e->out, "struct $$_%s : $$_unit {\n    typedef %s word;\n    typedef %s index;\n",
+            which, dl_emit_element_type(o->dtype), e->dialect->index);
 }
 
 void dl_gemm_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o,
@@ -208,7 +208,7 @@ void dl_gemm_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operan
                 dl_emit_element_type(e->k->params.at[o->param[i]].type.dtype), i);
     dl_putf(e->out, "    INLINE place row(%s i) const {\n        place p;\n        p.in = i < %s()",
             index, o->is_left ? "rows" : "columns");
-    if (line > 1) dl_putf(e->out, " / %lld", (long long)line);
+    if (line > 1) dl_putf(e->out, " / $/%lld$", (long long)line);
     dl_puts(e->out, ";\n");
     put_place(e, p, o, o->is_left ? DL_MODE_M : DL_MODE_N);
     dl_putf(
@@ -221,7 +221,7 @@ void dl_gemm_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operan
             o->has_bits ? "(r.taps & c.taps) == c.taps" : "r.in && c.in");
     for (int i = 0; i < 3; i++)
         if (o->bounded[i] && !o->has_bits)
-            dl_putf(e->out, " && (unsigned)(r.x[%d] + c.x[%d]) < %lldU", i, i,
+            dl_putf(e->out, " && (unsigned)(r.x[%d] + c.x[%d]) < $%lldU$", i, i,
                     (long long)o->limit[i]);
     dl_puts(e->out, ";\n    }\n");
     if (o->bytes)
@@ -239,11 +239,10 @@ void dl_gemm_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operan
 }
 
 void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which) {
-    const char *name = e->k->name;
-    dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
+    dl_putf(e->out, "    $$_%s %s;\n    ($$_unit &)%s = u;\n", which, which, which);
     int n = o->map < 0 ? o->nparts : o->nmaps;
     for (int i = 0; i < n; i++)
         dl_putf(e->out,
-                i && o->map >= 0 ? "    %s.of%d = kd_alias(p%d);\n" : "    %s.of%d = p%d;\n", which,
-                i, o->param[i]);
+                i && o->map >= 0 ? "    %s.of%d = kd_alias($&p%d$);\n" : "    %s.of%d = $p%d$;\n",
+                which, i, o->param[i]);
 }

@@ -8,8 +8,8 @@ static const char *by_stride_phase(dl_emitter *e, int axis, int64_t n, const int
     if (same) return NULL;
     dl_buf text = {0};
     for (int64_t q = 0; q + 1 < n; q++)
-        dl_putf(&text, "(q%d == %lld ? %lld : ", axis, (long long)q, (long long)value[q]);
-    dl_putf(&text, "%lld", (long long)value[n - 1]);
+        dl_putf(&text, "(q%d == $%lld$ ? $%lld$ : ", axis, (long long)q, (long long)value[q]);
+    dl_putf(&text, "$%lld$", (long long)value[n - 1]);
     for (int64_t q = 0; q + 1 < n; q++) dl_puts(&text, ")");
     const char *all = dl_strdup(e->arena, text.at);
     dl_buf_free(&text);
@@ -84,7 +84,7 @@ static void place_spatial(dl_gemm_problem *p, int i, dl_mode_kind kind, const ch
 static const char *grouped(dl_emitter *e, const dl_gemm_problem *p, int64_t each,
                            const char *name) {
     if (p->mode[DL_MODE_BATCH].size == 1) return name;
-    return dl_format(e->arena, "(b0 * %lld + %s)", (long long)each, name);
+    return dl_format(e->arena, "(b0 * $%lld$ + %s)", (long long)each, name);
 }
 
 static void place_image(dl_emitter *e, dl_gemm_problem *p, int64_t channels) {
@@ -111,7 +111,7 @@ static void find_y(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
         const dl_relation_window *v = &p->r.window[i];
         window_axis(p, x, i, s->in[i], DL_MODE_M, DL_MODE_K,
                     (dl_window_axis){-v->pad, v->stride, v->dilation, 0});
-        x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
+        x->origin[i] = v->pad ? dl_format(e->arena, "$%lld$", (long long)-v->pad) : NULL;
     }
     dl_operand_follow(p, w, DL_MODE_N, 0, 0, 1);
     dl_operand_follow(p, w, DL_MODE_BATCH, 0, 0, s->o);
@@ -143,7 +143,7 @@ static void find_w(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
         const dl_relation_window *v = &p->r.window[i];
         window_axis(p, x, i, s->in[i], DL_MODE_K, DL_MODE_N,
                     (dl_window_axis){-v->pad, v->stride, v->dilation, 0});
-        x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
+        x->origin[i] = v->pad ? dl_format(e->arena, "$%lld$", (long long)-v->pad) : NULL;
     }
     p->coordinate[0] = grouped(e, p, s->o, p->mode[DL_MODE_M].at[0].variable), p->of[0] = DL_MODE_M;
     p->coordinate[1] = p->mode[DL_MODE_N].at[3].variable, p->of[1] = DL_MODE_N, p->inner = 1;
@@ -202,13 +202,13 @@ static void find_x(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
         window_axis(p, y, i, s->out[i], DL_MODE_M, DL_MODE_K,
                     (dl_window_axis){base, 1, -one.fall, most - base});
         y->origin[i] = text[3]    ? text[3]
-                       : of[3][0] ? dl_format(e->arena, "%lld", (long long)of[3][0])
+                       : of[3][0] ? dl_format(e->arena, "$%lld$", (long long)of[3][0])
                                   : NULL;
         /* the tap: first + step * i */
         int axis = spatial(p, i);
         if (axis >= 0) dl_operand_follow(p, w, DL_MODE_K, i, axis, one.step);
         w->origin[i] = text[2]    ? text[2]
-                       : of[2][0] ? dl_format(e->arena, "%lld", (long long)of[2][0])
+                       : of[2][0] ? dl_format(e->arena, "$%lld$", (long long)of[2][0])
                                   : NULL;
         if (axis >= 0) {
             int64_t stride[DL_MAX_RANK];
@@ -218,7 +218,7 @@ static void find_x(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
         const char *name = p->mode[DL_MODE_M].at[1 + i].variable;
         place_spatial(p, i, DL_MODE_M,
                       n == 1 ? name
-                             : dl_format(e->arena, "(q%d + %s * %lld)", i, name, (long long)n));
+                             : dl_format(e->arena, "(q%d + %s * $%lld$)", i, name, (long long)n));
     }
     dl_gemm_add_axis(p, e, DL_MODE_K, s->o, NULL);
     dl_gemm_add_axis(p, e, DL_MODE_N, s->c, NULL);

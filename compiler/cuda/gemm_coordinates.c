@@ -3,23 +3,23 @@
 
 #include <string.h>
 
-/* The coordinates whose bits are set, at least one; `rest`: the variable with the remainder of
- * `from`. */
-static void split(dl_emitter *e, const dl_mode *n, unsigned which, const char *rest,
-                  const char *from) {
+/* The coordinates whose bits are set, at least one. `alone`: one thread divides, so the kind of
+ * division does not matter. */
+static void split(dl_emitter *e, const dl_mode *n, unsigned which, bool alone, const char *from) {
     const char *index = e->dialect->index, *natural = e->dialect->natural;
     int first = 0, last = n->n - 1;
     while (!(which >> first & 1)) first++;
     while (!(which >> last & 1)) last--;
-    if (!rest) rest = dl_format(e->arena, "%sr", n->at[last].variable);
+    const char *rest = alone ? dl_format(e->arena, "%s_unit", n->at[n->n - 1].variable)
+                             : dl_format(e->arena, "%sr", n->at[last].variable);
     if (last > first) dl_putf(e->out, "        %s %s = (%s)(%s);\n", natural, rest, natural, from);
     for (int i = last; i > first; i--) {
         const dl_mode_axis *c = &n->at[i];
         if (!(which >> i & 1)) continue;
-        const char *size = c->text
-                               ? dl_format(e->arena, "(%s)ct_some(%s)", natural, c->text)
-                               : dl_format(e->arena, "%lld%s", (long long)(c->size ? c->size : 1),
-                                           e->dialect->not_signed);
+        const char *size =
+            c->text ? dl_format(e->arena, "(%s)ct_some(%s)", natural, c->text)
+                    : dl_format(e->arena, "$%c%lld%s$", alone ? ':' : '/',
+                                (long long)(c->size ? c->size : 1), e->dialect->not_signed);
         dl_putf(e->out, "        const %s %s = (%s)(%s %% %s);\n        %s /= %s;\n", index,
                 c->variable, index, rest, size, rest, size);
     }
@@ -37,17 +37,11 @@ static unsigned counting(const dl_mode *n) {
 
 void dl_gemm_delinearize(dl_emitter *e, const dl_mode *n, const char *from) {
     unsigned which = counting(n);
-    if (which) split(e, n, which, NULL, from);
-}
-
-/* The variable name of the remainder of an index that is divided once: the kind of division does
- * not matter (phase_template.c). */
-static const char *unit_of(dl_emitter *e, const dl_mode *n) {
-    return dl_format(e->arena, "%s_unit", n->at[n->n - 1].variable);
+    if (which) split(e, n, which, false, from);
 }
 
 void dl_gemm_delinearize_all(dl_emitter *e, const dl_mode *n, const char *from) {
-    split(e, n, (1u << n->n) - 1, unit_of(e, n), from);
+    split(e, n, (1u << n->n) - 1, true, from);
 }
 
 unsigned dl_gemm_used(const dl_gemm_problem *p, const dl_mode *n) {
@@ -61,17 +55,18 @@ unsigned dl_gemm_used(const dl_gemm_problem *p, const dl_mode *n) {
 void dl_gemm_delinearize_used(dl_emitter *e, const dl_gemm_problem *p, const dl_mode *n, bool once,
                               const char *from) {
     unsigned which = dl_gemm_used(p, n);
-    if (which) split(e, n, which, once ? unit_of(e, n) : NULL, from);
+    if (which) split(e, n, which, once, from);
 }
 
 static const char *size_of(dl_emitter *e, const dl_mode_axis *c) {
-    return c->text ? c->text : dl_format(e->arena, "%lld%s", (long long)c->size, e->dialect->whole);
+    return c->text ? c->text
+                   : dl_format(e->arena, "$%lld%s$", (long long)c->size, e->dialect->whole);
 }
 
 /* "2 * count * 4": a mode's extent. */
 static void put_size(dl_emitter *e, const dl_mode *n) {
     if (!n->varies) {
-        dl_putf(e->out, "%lld%s", (long long)n->size, e->dialect->whole);
+        dl_putf(e->out, "$%lld%s$", (long long)n->size, e->dialect->whole);
         return;
     }
     for (int i = 0; i < n->n; i++) dl_putf(e->out, "%s%s", i ? " * " : "", size_of(e, &n->at[i]));
@@ -83,7 +78,7 @@ void dl_gemm_put_unit(dl_emitter *e, const dl_gemm_problem *p) {
         dl_mode_kind kind;
     } numbers[] = {{"rows", DL_MODE_M}, {"columns", DL_MODE_N}, {"terms", DL_MODE_K}};
     const char *index = e->dialect->index;
-    dl_putf(e->out, "struct %s_unit {\n    int q0, q1, q2;\n", e->k->name);
+    dl_puts(e->out, "struct $$_unit {\n$members$    int q0, q1, q2;\n");
     for (int i = 0; i < p->mode[DL_MODE_BATCH].n; i++)
         if (!dl_mode_axis_is_point(&p->mode[DL_MODE_BATCH].at[i]))
             dl_putf(e->out, "    %s b%d;\n", index, i);
@@ -98,15 +93,15 @@ void dl_gemm_put_unit(dl_emitter *e, const dl_gemm_problem *p) {
 /* `unit` apart from tiles: batch, then stride phases, the outermost. */
 void dl_gemm_unit(dl_emitter *e, const dl_gemm_problem *p) {
     const dl_mode *b = &p->mode[DL_MODE_BATCH];
-    dl_putf(e->out, "    %s_unit u;\n", e->k->name);
+    dl_puts(e->out, "    $$_unit u;\n$values$");
     for (int i = b->n - 1; i >= 0 && !p->direct; i--)
         if (!dl_mode_axis_is_point(&b->at[i]))
-            dl_putf(e->out, "    u.b%d = (%s)(unit %% %lldU);\n    unit /= %lldU;\n", i,
+            dl_putf(e->out, "    u.b%d = (%s)(unit %% $:%lldU$);\n    unit /= $:%lldU$;\n", i,
                     e->dialect->index, (long long)(b->at[i].size ? b->at[i].size : 1),
                     (long long)(b->at[i].size ? b->at[i].size : 1));
     for (int i = 2; i >= 0; i--)
         if (p->stride_phases[i] > 1)
-            dl_putf(e->out, "    u.q%d = (int)(unit %% %lldU);\n    unit /= %lldU;\n", i,
+            dl_putf(e->out, "    u.q%d = (int)(unit %% $:%lldU$);\n    unit /= $:%lldU$;\n", i,
                     (long long)p->stride_phases[i], (long long)p->stride_phases[i]);
         else
             dl_putf(e->out, "    u.q%d = 0;\n", i);

@@ -96,11 +96,11 @@ void dl_halo_put_row(dl_emitter *e, const dl_gemm_problem *p) {
     for (int i = 2; i >= 0; i--) {
         int64_t q = p->stride_phases[i], out = h->box[i] * q;
         if (out > 1) {
-            dl_putf(e->out, "        const int made%d = row / %lld %% %lld;\n", i, (long long)inner,
-                    (long long)out);
+            dl_putf(e->out, "        const int made%d = row / $/%lld$ %% $/%lld$;\n", i,
+                    (long long)inner, (long long)out);
             if (q > 1)
-                dl_putf(e->out, "        const int q%d = made%d %% %lld;\n", i, i, (long long)q);
-            dl_putf(e->out, "        const int %s = first%d + made%d / %lld;\n",
+                dl_putf(e->out, "        const int q%d = made%d %% $/%lld$;\n", i, i, (long long)q);
+            dl_putf(e->out, "        const int %s = first%d + made%d / $/%lld$;\n",
                     n->at[1 + i].variable, i, i, (long long)q);
         } else {
             dl_putf(e->out, "        const int %s = first%d;\n", n->at[1 + i].variable, i);
@@ -113,7 +113,7 @@ void dl_halo_put_test(dl_emitter *e, const dl_gemm_problem *p) {
     for (int i = 0; i < 3; i++) {
         int axis = dl_halo_axis(p, i);
         if (axis >= 0 && e->k->space[axis].size % (p->tiling.halo.box[i] * p->stride_phases[i]))
-            dl_putf(e->out, "        if (x%d >= %lld) continue;\n", axis,
+            dl_putf(e->out, "        if ($x%d$ >= $%lld$) continue;\n", axis,
                     (long long)e->k->space[axis].size);
     }
 }

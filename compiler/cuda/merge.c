@@ -15,71 +15,43 @@ enum {
     MOST_EPILOGUES = 16 /* of one loop over tiles */
 };
 
-static const char head_end[] = "char *workspace) {\n";
-
-/* ---- parses a kernel's text ---- */
-
-static void take_head(dl_arena *arena, dl_phase *p, const char *head, const char *end) {
-    const char *at = head + strlen(DL_CUDA_HEAD), *close = strchr(at, ')');
-    p->bounds = dl_strndup(arena, at, (size_t)(close - at));
-    const char *first = at = strchr(close + 1, '(') + 1;
-    while (strncmp(at, "KD_MAP(", strlen("KD_MAP(")) == 0) at = strchr(at, ',') + 2;
-    p->maps = dl_strndup(arena, first, (size_t)(at - first));
-    while (at < end) {
-        const char *comma = strchr(at, ',');
-        dl_push(arena, &p->params, dl_strndup(arena, at, (size_t)(comma - at)));
-        at = comma + 2;
-    }
-}
-
-static const char *types_of(dl_arena *arena, const dl_phase *p, const char *before, int from,
+static const char *types_of(dl_arena *arena, const dl_merged *p, const char *before, int from,
                             int to) {
     dl_buf b = {0};
     dl_puts(&b, before);
-    for (int i = from; i < to; i++) dl_putf(&b, "|%s", dl_merge_type(arena, p, i));
+    for (int i = from; i < to; i++) dl_putf(&b, "|%s", dl_merge_type(p, i));
     const char *text = dl_strndup(arena, b.at ? b.at : "", b.n);
     dl_buf_free(&b);
     return text;
 }
 
-static void sign(dl_arena *arena, dl_phase *p) {
-    p->signature =
-        types_of(arena, p, dl_format(arena, "%s %s", p->bounds, p->maps), 0, p->s.epilogue_args);
+static void sign(dl_arena *arena, dl_merged *p) {
+    p->signature = types_of(arena, p, dl_format(arena, "%s %s", p->text->bounds, p->text->maps), 0,
+                            p->s.epilogue_args);
     p->epilogue_signature = types_of(arena, p, "", p->s.epilogue_args, p->s.args.n);
     p->hash = dl_hash(p->s.text, p->s.epilogue_start, dl_hash_str(p->signature, 0));
 }
 
-/* Structs stand before the first phase; later phases use only the work item of them. */
-static dl_phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, int number,
-                            const char *head) {
-    dl_phase *p = DL_NEW(arena, dl_phase);
-    const char *title = strstr(piece->text.at, "/* @"), *line = strchr(title, '\n') + 1;
-    const char *first = strstr(line, DL_CUDA_HEAD), *left = strstr(line, "_left : "), *end = first;
-    const char *body = strstr(head, head_end), *close = strstr(body, "\n}\n") + 3;
-    *p = (dl_phase){.kernel = kernel, .number = number};
-    p->title = dl_strndup(arena, title, (size_t)(line - title));
-    take_head(arena, p, head, body);
-    body += sizeof head_end - 1;
-    if (number && left && left < first)
-        for (end = left; end[-1] != '\n';) end--;
-    p->s = dl_phase_template_of(arena, piece->name, line, (size_t)(end - line), body,
-                                (size_t)(close - body));
+static dl_merged *take_phase(dl_arena *arena, int kernel, int number, const dl_phase *text) {
+    dl_merged *p = DL_NEW(arena, dl_merged);
+    *p = (dl_merged){.kernel = kernel, .number = number, .text = text};
+    p->s = dl_template_of(arena, text);
     sign(arena, p);
     return p;
 }
 
 /* ---- epilogues ---- */
 
-static bool equal_epilogue(const dl_phase *a, const dl_phase *b) {
+static bool equal_epilogue(const dl_merged *a, const dl_merged *b) {
     return strcmp(a->s.text + a->s.epilogue_start, b->s.text + b->s.epilogue_start) == 0 &&
            strcmp(a->epilogue_signature, b->epilogue_signature) == 0;
 }
 
 /* The parameters of epilogue number `end` that come after those of the epilogues before it. */
-static int own_args(const dl_phase *p, int end) {
+static int own_args(const dl_merged *p, int end) {
     return dl_merge_at_epilogue(p, end)->s.args.n - p->s.epilogue_args;
 }
-static int args_before(const dl_phase *p, int end) {
+static int args_before(const dl_merged *p, int end) {
     int n = 0;
     for (int i = 0; i < end; i++) n += own_args(p, i);
     return n;
@@ -87,18 +59,16 @@ static int args_before(const dl_phase *p, int end) {
 
 /* ---- functions ---- */
 
-static void put_params(dl_arena *arena, dl_buf *out, const dl_phase *p, int from, int to,
-                       int skipped) {
-    for (int i = from; i < to; i++)
-        dl_putf(out, "%sp%d, ", dl_merge_type(arena, p, i), i + skipped);
+static void put_params(dl_buf *out, const dl_merged *p, int from, int to, int skipped) {
+    for (int i = from; i < to; i++) dl_putf(out, "%sp%d, ", dl_merge_type(p, i), i + skipped);
 }
 
 /* The epilogue that number `which` selects. */
-static void put_epilogues(dl_buf *out, const dl_phase *p, dl_hoisted *const *hoisted, int which,
+static void put_epilogues(dl_buf *out, const dl_merged *p, dl_hoisted *const *hoisted, int which,
                           const char *symbol) {
     static const char close[] = "}\n";
     for (int i = 0; i < p->epilogues; i++) {
-        const dl_phase *q = dl_merge_at_epilogue(p, i);
+        const dl_merged *q = dl_merge_at_epilogue(p, i);
         size_t to = strlen(q->s.text) - (p->epilogues > 1 ? sizeof close - 1 : 0);
         if (p->epilogues > 1)
             dl_putf(out, "%s if (number%d == %d) {\n", i ? "    } else" : "   ", which, i);
@@ -108,15 +78,15 @@ static void put_epilogues(dl_buf *out, const dl_phase *p, dl_hoisted *const *hoi
     if (p->epilogues > 1) dl_putf(out, "    }\n%s", close);
 }
 
-static void put_function(dl_arena *arena, dl_buf *out, const dl_phase *p,
-                         dl_hoisted *const *hoisted, int numbers, const char *symbol) {
+static void put_function(dl_buf *out, const dl_merged *p, dl_hoisted *const *hoisted, int numbers,
+                         const char *symbol) {
     dl_puts(out, "\n");
-    for (const dl_phase *q = p; q; q = q->next) dl_puts(out, q->title);
+    for (const dl_merged *q = p; q; q = q->next) dl_puts(out, q->text->title);
     dl_merge_put_text(out, p, hoisted[0], symbol, 0, p->s.structs, 0, 0);
-    dl_putf(out, "%s%s) %s(%s", DL_CUDA_HEAD, p->bounds, symbol, p->maps);
-    put_params(arena, out, p, 0, p->s.epilogue_args, 0);
+    dl_putf(out, "%s%s) %s(%s", DL_CUDA_HEAD, p->text->bounds, symbol, p->text->maps);
+    put_params(out, p, 0, p->s.epilogue_args, 0);
     for (int i = 0; i < p->epilogues; i++)
-        put_params(arena, out, dl_merge_at_epilogue(p, i), p->s.epilogue_args,
+        put_params(out, dl_merge_at_epilogue(p, i), p->s.epilogue_args,
                    dl_merge_at_epilogue(p, i)->s.args.n, args_before(p, i));
     dl_puts(out, "char *workspace");
     for (int i = 0; i < numbers + (p->epilogues > 1); i++) dl_putf(out, ", long number%d", i);
@@ -126,17 +96,15 @@ static void put_function(dl_arena *arena, dl_buf *out, const dl_phase *p,
     put_epilogues(out, p, hoisted, numbers, symbol);
 }
 
-static dl_piece make_piece(const dl_piece *of, const dl_phase *p) {
-    bool halo = strstr(p->s.text, "ct_tile_halo");
-    bool template = strstr(p->s.text, "ct_tile") || strstr(p->s.text, "attention");
+static dl_piece make_piece(const dl_piece *of, const dl_merged *p) {
     dl_piece piece = {.name = of->name};
     memcpy(piece.code.needs, of->code.needs, sizeof piece.code.needs);
-    piece.code.phases = halo ? DL_CUDA_HALO : template ? DL_CUDA_TEMPLATE : 1;
+    piece.code.phases = p->text->cost;
     return piece;
 }
 
 /* A phase's arguments; pointers of other epilogues get any value: the kernel's first parameter. */
-static dl_plan_entry make_entry(dl_arena *arena, const dl_phase *first, const dl_phase *q,
+static dl_plan_entry make_entry(dl_arena *arena, const dl_merged *first, const dl_merged *q,
                                 const dl_hoisted *hoisted, int numbers) {
     dl_plan_entry e = {0};
     int64_t *values = DL_NEWS(arena, int64_t, numbers + 2);
@@ -152,13 +120,13 @@ static dl_plan_entry make_entry(dl_arena *arena, const dl_phase *first, const dl
 }
 
 /* Phases of one function: its text, and each one's entry. */
-static void add_function(dl_arena *arena, dl_piece *kernels, dl_phase *p, dl_piece *to,
+static void add_function(dl_arena *arena, dl_piece *kernels, dl_merged *p, dl_piece *to,
                          int number) {
     dl_hoisted *hoisted[MOST_EPILOGUES];
     int n = dl_merge_arguments(arena, p, hoisted);
     const char *symbol = dl_format(arena, "%s_%d", kernels[p->kernel].name, p->number);
     *to = make_piece(&kernels[p->kernel], p);
-    for (const dl_phase *q = p; q; q = q->next) {
+    for (const dl_merged *q = p; q; q = q->next) {
         dl_plan_entry e = make_entry(arena, p, q, hoisted[q->epilogue], n);
         e.symbol = symbol, e.object = number;
         const dl_emitted *code = &kernels[q->kernel].code;
@@ -167,17 +135,17 @@ static void add_function(dl_arena *arena, dl_piece *kernels, dl_phase *p, dl_pie
         kernels[q->kernel].entries.at[q->number] = e;
         for (int i = 0; i < DL_NEEDS; i++) to->code.needs[i] |= kernels[q->kernel].code.needs[i];
     }
-    put_function(arena, &to->text, p, hoisted, n, symbol);
+    put_function(&to->text, p, hoisted, n, symbol);
 }
 
 /* Does p fit with the phases of the function that begins with `first`? Then it joins them. */
-static bool joins(dl_arena *arena, dl_phase *first, dl_phase *p) {
+static bool joins(dl_arena *arena, dl_merged *first, dl_merged *p) {
     dl_hoisted *hoisted[MOST_EPILOGUES];
     int epilogues = first->epilogues, args;
-    dl_phase *last = first->last;
+    dl_merged *last = first->last;
     if (!dl_merge_equal(first, p)) return false;
     p->epilogue = epilogues;
-    for (const dl_phase *q = first; q && p->epilogue == epilogues; q = q->next)
+    for (const dl_merged *q = first; q && p->epilogue == epilogues; q = q->next)
         if (equal_epilogue(q, p)) p->epilogue = q->epilogue;
     if (p->epilogue == MOST_EPILOGUES) return false;
     last->next = p, first->last = p, first->epilogues += p->epilogue == epilogues;
@@ -192,19 +160,16 @@ static bool joins(dl_arena *arena, dl_phase *first, dl_phase *p) {
 dl_piece *dl_cuda_merge(dl_arena *arena, int *n, dl_piece *kernels) {
     int all = 0, functions = 0, nparts = 0;
     for (int i = 0; i < *n; i++) all += kernels[i].code.phases + kernels[i].code.fused_parts;
-    dl_phase **firsts = DL_NEWS(arena, dl_phase *, all + 1),
-             **fused_parts = DL_NEWS(arena, dl_phase *, all + 1);
+    dl_merged **firsts = DL_NEWS(arena, dl_merged *, all + 1),
+              **fused_parts = DL_NEWS(arena, dl_merged *, all + 1);
     for (int i = 0; i < *n; i++) {
-        const char *head = kernels[i].text.at;
-        for (int j = 0; j < kernels[i].code.phases; j++)
+        const dl_emitted *code = &kernels[i].code;
+        for (int j = 0; j < code->phases; j++)
             dl_push(arena, &kernels[i].entries, (dl_plan_entry){0});
-        for (int j = 0; j < kernels[i].code.fused_parts; j++) {
-            head = strstr(head, DL_CUDA_HEAD);
-            fused_parts[nparts++] = take_phase(arena, &kernels[i], i, 0, head++);
-        }
-        for (int j = 0; j < kernels[i].code.phases && !kernels[i].code.fused_parts; j++) {
-            head = strstr(head, DL_CUDA_HEAD);
-            dl_phase *p = take_phase(arena, &kernels[i], i, j, head++);
+        for (int j = 0; j < code->fused_parts; j++)
+            fused_parts[nparts++] = take_phase(arena, i, 0, code->texts.at[j]);
+        for (int j = 0; j < code->phases && !code->fused_parts; j++) {
+            dl_merged *p = take_phase(arena, i, j, code->texts.at[j]);
             int k = 0;
             while (k < functions && !joins(arena, firsts[k], p)) k++;
             if (k == functions) firsts[functions++] = p, p->last = p, p->epilogues = 1;

@@ -5,12 +5,11 @@
 
 #include "compiler/cuda/merge.h"
 
-const char *dl_merge_type(dl_arena *arena, const dl_phase *p, int arg) {
-    const char *param = p->params.at[p->s.args.at[arg]], *name = strrchr(param, 'p');
-    return dl_strndup(arena, param, (size_t)(name - param));
+const char *dl_merge_type(const dl_merged *p, int arg) {
+    return p->text->types.at[p->s.args.at[arg]];
 }
 
-bool dl_merge_equal(const dl_phase *a, const dl_phase *b) {
+bool dl_merge_equal(const dl_merged *a, const dl_merged *b) {
     return a->hash == b->hash && a->s.epilogue_start == b->s.epilogue_start &&
            memcmp(a->s.text, b->s.text, a->s.epilogue_start) == 0 &&
            strcmp(a->signature, b->signature) == 0;
@@ -18,35 +17,36 @@ bool dl_merge_equal(const dl_phase *a, const dl_phase *b) {
 
 /* ---- numbers as arguments ---- */
 
-const dl_phase *dl_merge_at_epilogue(const dl_phase *p, int end) {
+const dl_merged *dl_merge_at_epilogue(const dl_merged *p, int end) {
     while (p && end != DL_ALL_EPILOGUES && p->epilogue != end) p = p->next;
     return p;
 }
 
 /* Among a function's phases with this epilogue: */
-static bool varies(const dl_phase *p, int parameter, int end) {
-    for (const dl_phase *q = p = dl_merge_at_epilogue(p, end); q;
+static bool varies(const dl_merged *p, int parameter, int end) {
+    for (const dl_merged *q = p = dl_merge_at_epilogue(p, end); q;
          q = dl_merge_at_epilogue(q->next, end))
         if (q->s.parameters.at[parameter].value != p->s.parameters.at[parameter].value) return true;
     return false;
 }
 
 /* Powers of two become general divisors where the phases have both. */
-static dl_template_kind kind_for_all(const dl_phase *p, int parameter, int end) {
+static dl_template_kind kind_for_all(const dl_merged *p, int parameter, int end) {
     dl_template_kind kind = dl_merge_at_epilogue(p, end)->s.parameters.at[parameter].kind;
     for (p = dl_merge_at_epilogue(p, end); p; p = dl_merge_at_epilogue(p->next, end))
         if (p->s.parameters.at[parameter].kind == DL_TEMPLATE_DIVISOR) kind = DL_TEMPLATE_DIVISOR;
     return kind;
 }
 
-static bool vary_alike(const dl_phase *p, int a, int b, int end) {
+static bool vary_alike(const dl_merged *p, int a, int b, int end) {
     for (p = dl_merge_at_epilogue(p, end); p; p = dl_merge_at_epilogue(p->next, end))
         if (p->s.parameters.at[a].value != p->s.parameters.at[b].value) return false;
     return true;
 }
 
 /* The hoisted numbers of parameters [from, to), after *n arguments. */
-static void add_hoisted(const dl_phase *p, int from, int to, int end, dl_hoisted *hoisted, int *n) {
+static void add_hoisted(const dl_merged *p, int from, int to, int end, dl_hoisted *hoisted,
+                        int *n) {
     for (int i = from; i < to; i++) {
         hoisted[i] = (dl_hoisted){-1, -1, kind_for_all(p, i, end)};
         if (!varies(p, i, end)) continue;
@@ -60,7 +60,7 @@ static void add_hoisted(const dl_phase *p, int from, int to, int end, dl_hoisted
     }
 }
 
-int dl_merge_arguments(dl_arena *arena, const dl_phase *p, dl_hoisted **hoisted) {
+int dl_merge_arguments(dl_arena *arena, const dl_merged *p, dl_hoisted **hoisted) {
     int epilogue_start = p->s.epilogue_parameter, common = 0, most;
     dl_hoisted *first = DL_NEWS(arena, dl_hoisted, epilogue_start + 1);
     add_hoisted(p, 0, epilogue_start, DL_ALL_EPILOGUES, first, &common);
@@ -105,31 +105,24 @@ void dl_merge_put_numbers(int64_t *to, const dl_hoisted *s, const dl_template_pa
 /* ---- text ---- */
 
 static void put_parameter(dl_buf *out, const dl_hoisted *s, const dl_template_parameter *h) {
-    static const struct {
-        dl_template_kind kind;
-        const char *text;
-    } forms[] = {{DL_TEMPLATE_INT, "((int)number%d)"},
-                 {DL_TEMPLATE_UNSIGNED, "((unsigned)number%d)"},
-                 {DL_TEMPLATE_LONG, "number%d"},
-                 {DL_TEMPLATE_UNSIGNED_LONG, "((unsigned long)number%d)"},
-                 {DL_TEMPLATE_FLOAT, "__int_as_float((int)number%d)"},
-                 {DL_TEMPLATE_SHIFT, "kd_shift(number%d)"}};
-    if (s->argument < 0) {
+    int n = s->argument;
+    if (n < 0) {
         dl_puts(out, h->spelled);
         return;
     }
-    if (s->kind == DL_TEMPLATE_DIVISOR)
-        dl_putf(out, "kd_divisor(number%d, number%d)", s->argument, s->second);
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (forms[i].kind == s->kind) {
-            const char *at = strstr(forms[i].text, "%d");
-            dl_putn(out, forms[i].text, (size_t)(at - forms[i].text));
-            dl_putf(out, "%d%s", s->argument, at + 2);
-        }
+    switch (s->kind) {
+    case DL_TEMPLATE_INT: dl_putf(out, "((int)number%d)", n); return;
+    case DL_TEMPLATE_UNSIGNED: dl_putf(out, "((unsigned)number%d)", n); return;
+    case DL_TEMPLATE_LONG: dl_putf(out, "number%d", n); return;
+    case DL_TEMPLATE_UNSIGNED_LONG: dl_putf(out, "((unsigned long)number%d)", n); return;
+    case DL_TEMPLATE_FLOAT: dl_putf(out, "__int_as_float((int)number%d)", n); return;
+    case DL_TEMPLATE_SHIFT: dl_putf(out, "kd_shift(number%d)", n); return;
+    case DL_TEMPLATE_DIVISOR: dl_putf(out, "kd_divisor(number%d, number%d)", n, s->second);
+    }
 }
 
 /* `before`, then each number that structs use, then `after`. */
-static void put_members(dl_buf *out, const dl_phase *p, const dl_hoisted *hoisted,
+static void put_members(dl_buf *out, const dl_merged *p, const dl_hoisted *hoisted,
                         const char *before, const char *middle, const char *after) {
     for (int i = 0; i < p->s.struct_parameters; i++)
         for (int second = 0; second < 2; second++) {
@@ -143,31 +136,28 @@ static void put_members(dl_buf *out, const dl_phase *p, const dl_hoisted *hoiste
         }
 }
 
-void dl_merge_put_text(dl_buf *out, const dl_phase *p, const dl_hoisted *hoisted,
+void dl_merge_put_text(dl_buf *out, const dl_merged *p, const dl_hoisted *hoisted,
                        const char *symbol, size_t from, size_t to, int parameter, int skipped) {
     const char *end = p->s.text + to;
     for (const char *at = p->s.text + from; at < end;) {
-        static const char unit[] = "@_unit {\n", filled[] = "@_unit u;\n", derived[] = " : ";
-        size_t n = strcspn(at, "\1\2@");
+        size_t n = strcspn(at, DL_HOLES);
         if (n > (size_t)(end - at)) n = (size_t)(end - at);
         dl_putn(out, at, n);
         if ((at += n) == end) return;
-        if (*at == DL_TEMPLATE_PARAMETER) {
-            put_parameter(out, &hoisted[parameter], &p->s.parameters.at[parameter]), parameter++,
-                at += 2;
-        } else if (*at == DL_PARAM) {
-            char *after;
-            long number = strtol(at + 2, &after, 10);
+        char hole = *at++, *after;
+        long number;
+        switch (hole) {
+        case DL_HOLE_NUMBER:
+            put_parameter(out, &hoisted[parameter], &p->s.parameters.at[parameter]);
+            parameter++, at++;
+            break;
+        case DL_HOLE_PARAM:
+            number = strtol(at + 1, &after, 10), at = after;
             dl_putf(out, "p%ld", number < p->s.epilogue_args ? number : number + skipped);
-            at = after;
-        } else if (strncmp(at, unit, sizeof unit - 1) == 0 && strncmp(at - 3, derived, 3) != 0) {
-            dl_putf(out, "%s_unit {\n", symbol), at += sizeof unit - 1;
-            put_members(out, p, hoisted, "    long ", NULL, ";\n");
-        } else if (strncmp(at, filled, sizeof filled - 1) == 0) {
-            dl_putf(out, "%s_unit u;\n", symbol), at += sizeof filled - 1;
-            put_members(out, p, hoisted, "    u.", " = ", ";\n");
-        } else {
-            dl_puts(out, symbol), at++;
+            break;
+        case DL_HOLE_MEMBERS: put_members(out, p, hoisted, "    long ", NULL, ";\n"); break;
+        case DL_HOLE_VALUES: put_members(out, p, hoisted, "    u.", " = ", ";\n"); break;
+        default: dl_puts(out, symbol);
         }
     }
 }

@@ -10,7 +10,7 @@
 #include "compiler/cuda/merge.h"
 
 typedef struct {
-    dl_phase *first;
+    dl_merged *first;
     dl_hoisted *hoisted;
     int numbers; /* of each part, those that differ */
     int group;   /* another kind of its function, in the end the first (union-find) */
@@ -27,19 +27,19 @@ typedef struct {
     int64_t *units;         /* and their CTAs */
 } merger;
 
-static int pointers_of(const dl_phase *p) { return p->s.args.n; }
+static int pointers_of(const dl_merged *p) { return p->s.args.n; }
 
 /* Enlarges kernels' tables to `more` numbers of the kind's parts. False: one has no room. */
 static bool grow(merger *f, const kind *k, int more) {
     bool ok = true;
-    for (const dl_phase *p = k->first; p; p = p->next)
+    for (const dl_merged *p = k->first; p; p = p->next)
         ok &= (f->numbers[p->kernel] += more) <= DL_TABLE_NUMBERS;
     return ok;
 }
 
 /* Does p fit with the parts of the kind? Then it joins them. */
-static bool joins(merger *f, kind *k, dl_phase *p) {
-    dl_phase *last = k->first->last;
+static bool joins(merger *f, kind *k, dl_merged *p) {
+    dl_merged *last = k->first->last;
     dl_hoisted *hoisted;
     if (!dl_merge_equal(k->first, p)) return false;
     last->next = p, k->first->last = p;
@@ -55,7 +55,7 @@ static bool joins(merger *f, kind *k, dl_phase *p) {
     return false;
 }
 
-static void add_part(merger *f, dl_phase *p) {
+static void add_part(merger *f, dl_merged *p) {
     int i = 0;
     while (i < f->nkinds && !joins(f, &f->kinds[i], p)) i++;
     p->number = i;
@@ -73,7 +73,7 @@ static int group_of(const merger *f, int i) {
     return i;
 }
 
-static void find_groups(merger *f, int n, dl_phase *const *fused_parts) {
+static void find_groups(merger *f, int n, dl_merged *const *fused_parts) {
     for (int i = 1; i < n; i++) {
         int a = group_of(f, fused_parts[i - 1]->number), b = group_of(f, fused_parts[i]->number);
         if (fused_parts[i - 1]->kernel == fused_parts[i]->kernel)
@@ -98,7 +98,7 @@ static void begin_entry(merger *f, int kernel) {
 }
 
 /* The word, as fused_part_of reads it, and what it points at. */
-static void add_to_entry(merger *f, const dl_phase *p) {
+static void add_to_entry(merger *f, const dl_merged *p) {
     enum { KIND = 32, NUMBERS = 44, POINTERS = 53, MOST_KINDS = 1 << (NUMBERS - KIND) };
     _Static_assert(DL_TABLE_NUMBERS < 1 << (POINTERS - NUMBERS) &&
                        DL_TABLE_POINTERS < 1 << (63 - POINTERS),
@@ -121,11 +121,10 @@ static void add_to_entry(merger *f, const dl_phase *p) {
 
 /* ---- functions ---- */
 
-static void put_kind(const merger *f, dl_buf *out, const kind *k, const char *name) {
-    const dl_phase *p = k->first;
+static void put_kind(dl_buf *out, const kind *k, const char *name) {
+    const dl_merged *p = k->first;
     dl_putf(out, "INLINE void %s(", name);
-    for (int i = 0; i < pointers_of(p); i++)
-        dl_putf(out, "%sp%d, ", dl_merge_type(f->arena, p, i), i);
+    for (int i = 0; i < pointers_of(p); i++) dl_putf(out, "%sp%d, ", dl_merge_type(p, i), i);
     for (int i = 0; i < k->numbers; i++) dl_putf(out, "long number%d, ", i);
     dl_puts(out, "int block) {\n");
     dl_merge_put_text(out, p, k->hoisted, name, 0, strlen(p->s.text), 0, 0);
@@ -137,10 +136,10 @@ static void put_pointer(dl_buf *out, const char *type, int i) {
             type, i);
 }
 
-static void put_case(const merger *f, dl_buf *out, const kind *k, const char *name, int number) {
-    const dl_phase *p = k->first;
+static void put_case(dl_buf *out, const kind *k, const char *name, int number) {
+    const dl_merged *p = k->first;
     dl_putf(out, "    case %d:\n    %s(", number, name);
-    for (int i = 0; i < pointers_of(p); i++) put_pointer(out, dl_merge_type(f->arena, p, i), i);
+    for (int i = 0; i < pointers_of(p); i++) put_pointer(out, dl_merge_type(p, i), i);
     for (int i = 0; i < k->numbers; i++) dl_putf(out, "table.number[own.numbers + %d], ", i);
     dl_puts(out, "own.block);\n    break;\n");
 }
@@ -153,11 +152,11 @@ static void put_function(const merger *f, dl_buf *out, int group, const char *sy
         const kind *k = &f->kinds[i];
         if (k->group != group) continue;
         const char *name = dl_format(f->arena, "%s_part%d", symbol, number);
-        put_kind(f, &kinds, k, name), put_case(f, &cases, k, name, number++);
+        put_kind(&kinds, k, name), put_case(&cases, k, name, number++);
     }
     dl_putn(out, kinds.at, kinds.n);
     dl_putf(out, "%s%s) %s(KD_TABLE(%d, %d, table)) {\n", DL_CUDA_HEAD,
-            f->kinds[group].first->bounds, symbol, numbers, pointers);
+            f->kinds[group].first->text->bounds, symbol, numbers, pointers);
     dl_puts(
         out,
         "    const fused_part own = fused_part_of(table, kd_block());\n    switch (own.kind) {\n");
@@ -167,7 +166,7 @@ static void put_function(const merger *f, dl_buf *out, int group, const char *sy
 }
 
 /* The group's function as piece number `made`, and the entries of its kernels. */
-static void add_function(merger *f, int group, int n, dl_phase *const *fused_parts, dl_piece *to,
+static void add_function(merger *f, int group, int n, dl_merged *const *fused_parts, dl_piece *to,
                          int made) {
     const dl_piece *of = &f->kernels[f->kinds[group].first->kernel];
     const char *symbol = dl_format(f->arena, "%s_0", of->name);
@@ -180,7 +179,7 @@ static void add_function(merger *f, int group, int n, dl_phase *const *fused_par
         const dl_plan_entry *e = &f->entries[fused_parts[i]->kernel];
         if (f->kinds[fused_parts[i]->number].group != group) continue;
         if (i == 0 || fused_parts[i - 1]->kernel != fused_parts[i]->kernel)
-            dl_puts(&to->text, fused_parts[i]->title);
+            dl_puts(&to->text, fused_parts[i]->text->title);
         if (e->numbers.n > numbers) numbers = e->numbers.n;
         if (e->args.n > pointers) pointers = e->args.n;
     }
@@ -195,7 +194,7 @@ static void add_function(merger *f, int group, int n, dl_phase *const *fused_par
 }
 
 int dl_merge_fused_parts(dl_arena *arena, int n, dl_piece *kernels, int nparts,
-                         dl_phase *const *fused_parts, dl_piece *to, int made) {
+                         dl_merged *const *fused_parts, dl_piece *to, int made) {
     merger f = {.arena = arena,
                 .kernels = kernels,
                 .numbers = DL_NEWS(arena, int, n + 1),

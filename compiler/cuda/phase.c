@@ -1,10 +1,6 @@
 /* The head and the end of a phase of a CUDA kernel: phase.h. */
 #include "compiler/cuda/phase.h"
 
-#include <ctype.h>
-#include <stdio.h>
-#include <string.h>
-
 static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
                         wide = {"long", "unsigned long", "L", "UL", "x", true};
 
@@ -47,6 +43,13 @@ bool dl_cuda_is_shared(const dl_kernel *k, int param) {
     return false;
 }
 
+/* The text, which begins anew. */
+static const char *take_text(dl_arena *arena, dl_buf *text) {
+    const char *taken = dl_strndup(arena, text->n ? text->at : "", text->n);
+    text->n = 0;
+    return taken;
+}
+
 bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared,
                   dl_error *err) {
     const dl_kernel *k = e->k;
@@ -58,36 +61,40 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
             "[DL-E0804]",
             (long long)units);
     int phase = code->phases++;
-    if (phase) dl_emit_title(e);
     code->units[phase] = units, code->threads[phase] = threads, code->shared[phase] = (int)shared;
-    e->name = dl_format(e->arena, "%s_%d", k->name, phase);
-    dl_putf(e->out, DL_CUDA_HEAD "%d", threads);
-    if (e->resident) dl_putf(e->out, ", %d", e->resident);
-    dl_putf(e->out, ") %s(", e->name);
-    for (int i = 0; i < code->nmaps && phase == 0; i++) dl_putf(e->out, "KD_MAP(map%d), ", i);
-    for (int i = 0; i < k->params.n; i++)
-        dl_putf(e->out, "%s%s *%sp%d, ", i < k->nin ? "const " : "",
-                dl_emit_element_type(k->params.at[i].type.dtype),
-                dl_cuda_is_shared(k, i) ? "" : "__restrict__ ", i);
-    dl_puts(e->out, "char *workspace) {\n");
+    if (e->out->n) e->structs = take_text(e->texts, e->out);
+    e->epilogue = -1;
     return true;
 }
 
-void dl_cuda_foot(dl_emitter *e) { dl_puts(e->out, "}\n"); }
+void dl_cuda_begin_epilogue(dl_emitter *e) { e->epilogue = (int64_t)e->out->n; }
 
-/* Does a text contain "x2"? */
-static bool names(const dl_buf *text, int axis) {
-    char name[16];
-    size_t n = (size_t)snprintf(name, sizeof name, "x%d", axis);
-    for (const char *at = text->at, *end = at + text->n;
-         (at = memmem(at, (size_t)(end - at), name, n)); at += n)
-        if (!isalnum((unsigned char)at[-1]) && at[-1] != '_' && !isdigit((unsigned char)at[n]))
-            return true;
-    return false;
+static const char *type_of(const dl_emitter *e, int param) {
+    return dl_format(e->texts, "%s%s *%s", param < e->k->nin ? "const " : "",
+                     dl_emit_element_type(e->k->params.at[param].type.dtype),
+                     dl_cuda_is_shared(e->k, param) ? "" : "__restrict__ ");
 }
 
-void dl_cuda_put_point_axes(dl_emitter *e, unsigned axes, const dl_buf *body) {
+void dl_cuda_foot(dl_emitter *e, dl_emitted *code, int cost) {
+    int phase = code->phases - 1;
+    dl_phase *p = DL_NEW(e->texts, dl_phase);
+    dl_buf text = {0};
+    dl_puts(e->out, "}\n");
+    p->epilogue = e->epilogue < 0 ? e->out->n : (size_t)e->epilogue, p->cost = cost;
+    p->structs = e->structs ? e->structs : "", p->body = take_text(e->texts, e->out);
+    dl_emit_title(e, &text), p->title = take_text(e->texts, &text);
+    dl_putf(&text, "%d", code->threads[phase]);
+    if (e->resident) dl_putf(&text, ", %d", e->resident);
+    p->bounds = take_text(e->texts, &text);
+    for (int i = 0; i < code->nmaps && phase == 0; i++) dl_putf(&text, "KD_MAP(map%d), ", i);
+    p->maps = take_text(e->texts, &text);
+    for (int i = 0; i < e->k->params.n; i++) dl_push(e->texts, &p->types, type_of(e, i));
+    dl_push(e->texts, &code->texts, p);
+    dl_buf_free(&text);
+}
+
+void dl_cuda_put_point_axes(dl_emitter *e, unsigned axes) {
     for (int i = 0; i < e->k->nspace; i++)
-        if (!(axes >> i & 1) && names(body, i))
-            dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);
+        if (e->coordinates >> i & ~(axes >> i) & 1)
+            dl_putf(e->out, "    const %s $x%d$ = 0;\n", e->dialect->index, i);
 }

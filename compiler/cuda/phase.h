@@ -1,8 +1,9 @@
-/* A phase of a CUDA kernel as C++, for all emitters: its index types, its head, its end, and
- * coordinates that its body uses but its loops do not set. */
+/* A phase of a CUDA kernel as C++, for all emitters: its index types, its parts, and coordinates
+ * that its body uses but its loops do not set. */
 #ifndef DL_CUDA_PHASE_H
 #define DL_CUDA_PHASE_H
 #include "compiler/codegen/emit_program.h"
+#include "compiler/codegen/holes.h"
 #include "compiler/cuda/cuda.h"
 
 enum {
@@ -20,13 +21,15 @@ const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned per_thread);
 
 /* May a parameter share memory with another one that the kernel writes? */
 bool dl_cuda_is_shared(const dl_kernel *k, int param);
-/* Begins the kernel's next phase: its head including "{". The emitter's name is the function's.
- * False, refused: too many phases or CTAs. */
+/* Begins the kernel's next phase. The text so far becomes its structs, and those of the phases
+ * after it; then comes its body. False, refused: too many phases or CTAs. */
 bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared,
                   dl_error *err);
-/* Ends it: "}". */
-void dl_cuda_foot(dl_emitter *e);
-/* "const int x2 = 0;" before a body that uses them, for axes of the space with extent 1 in it.
- * `axes`: those that already have a coordinate, a bit each. */
-void dl_cuda_put_point_axes(dl_emitter *e, unsigned axes, const dl_buf *body);
+/* The epilogue of the phase's loop over tiles follows. */
+void dl_cuda_begin_epilogue(dl_emitter *e);
+/* Ends it: "}". It becomes the last of code->texts. `cost`: dl_phase.cost. */
+void dl_cuda_foot(dl_emitter *e, dl_emitted *code, int cost);
+/* "const int x2 = 0;" before a body that uses them (e->coordinates), for axes of the space with
+ * extent 1 in it. `axes`: those that already have a coordinate, a bit each. */
+void dl_cuda_put_point_axes(dl_emitter *e, unsigned axes);
 #endif

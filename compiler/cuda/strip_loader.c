@@ -85,12 +85,12 @@ static const char *byte_text(dl_emitter *e, const dl_gemm_problem *p, const dl_o
     int64_t channels = p->mode[o->taps].at[o->channel].size, pixel = channels * p->word,
             low = low_of(p, o);
     if (kind == o->positions)
-        return dl_format(e->arena, "j * %lld + %lld", (long long)(w->position_step * pixel),
+        return dl_format(e->arena, "j * $%lld$ + $%lld$", (long long)(w->position_step * pixel),
                          (long long)((w->begin + low) * pixel));
-    if (w->tap_step == 1) return dl_format(e->arena, "j * %d", p->word);
-    return dl_format(e->arena, "j / %lld * %lld + j %% %lld * %d + %lld", (long long)channels,
-                     (long long)(w->tap_step * pixel), (long long)channels, p->word,
-                     (long long)(-low * pixel));
+    if (w->tap_step == 1) return dl_format(e->arena, "j * $%d$", p->word);
+    return dl_format(e->arena, "j / $/%lld$ * $%lld$ + j %% $/%lld$ * $%d$ + $%lld$",
+                     (long long)channels, (long long)(w->tap_step * pixel), (long long)channels,
+                     p->word, (long long)(-low * pixel));
 }
 
 void dl_gemm_put_strips(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {

@@ -84,7 +84,7 @@ static void put_head(dl_emitter *e, const char *name, const dl_mode *n, const ch
 
 /* "w.x[0] = m3 * 2 + -1": along axis i of the driver's order. */
 static void put_line(dl_emitter *e, int i, const dl_mode_axis *c, int64_t step, int64_t from) {
-    dl_putf(e->out, "        w.x[%d] = (int)%s * %lld + %lld", i, c->variable, (long long)step,
+    dl_putf(e->out, "        w.x[%d] = (int)%s * $%lld$ + $%lld$", i, c->variable, (long long)step,
             (long long)from);
 }
 static void put_nothing(dl_emitter *e, const dl_gemm_problem *p) {
@@ -111,7 +111,7 @@ static void put_tap(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o
     put_head(e, "tap", n,
              groups->size == 1
                  ? channel
-                 : dl_format(e->arena, "(%s + %s * %lld)", channel, groups->at[o->group].name,
+                 : dl_format(e->arena, "(%s + %s * $%lld$)", channel, groups->at[o->group].name,
                              (long long)o->step[0][DL_MODE_BATCH][o->group]));
     dl_putf(e->out, "        w.part = %s;\n        w.at -= %s;\n", dl_operand_part_of(e, o, "w.at"),
             dl_operand_start_of(e, o, "w.part"));
@@ -121,7 +121,7 @@ static void put_tap(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o
         int64_t last = taps_of(p, o, axis) - 1;
         put_line(e, i, &n->at[axis], s->tap_step, s->tap_step < 0 ? -s->tap_step * last : 0);
         if (s->stride_phases)
-            dl_putf(e->out, " + %s - (%lld)", o->origin[axis], (long long)s->begin);
+            dl_putf(e->out, " + %s - ($%lld$)", o->origin[axis], (long long)s->begin);
         dl_puts(e->out, ";\n");
     }
     put_nothing(e, p);

@@ -93,18 +93,18 @@ bool dl_gemm_tma_tiles(const dl_gemm_problem *p, const dl_operand *o, int rows,
 /* ---- in C ---- */
 
 const char *dl_operand_part_of(dl_emitter *e, const dl_operand *o, const char *channel) {
-    const char *text = dl_format(e->arena, "%d", o->nmaps - 1);
+    const char *text = dl_format(e->arena, "$%d$", o->nmaps - 1);
     for (int i = o->nmaps - 1; i > 0; i--)
-        text = dl_format(e->arena, "%s < %lld ? %d : %s", channel, (long long)o->start[i], i - 1,
-                         text);
+        text = dl_format(e->arena, "%s < $%lld$ ? $%d$ : %s", channel, (long long)o->start[i],
+                         i - 1, text);
     return text;
 }
 
 const char *dl_operand_start_of(dl_emitter *e, const dl_operand *o, const char *part) {
-    const char *text = dl_format(e->arena, "%lld", (long long)o->start[o->nmaps - 1]);
+    const char *text = dl_format(e->arena, "$%lld$", (long long)o->start[o->nmaps - 1]);
     for (int i = o->nmaps - 1; i > 0; i--)
-        text = dl_format(e->arena, "%s == %d ? %lld : %s", part, i - 1, (long long)o->start[i - 1],
-                         text);
+        text = dl_format(e->arena, "%s == $%d$ ? $%lld$ : %s", part, i - 1,
+                         (long long)o->start[i - 1], text);
     return text;
 }
 
@@ -114,7 +114,7 @@ void dl_gemm_put_maps(dl_emitter *e, const dl_operand *o) {
             "    enum { ALONG_K = %d };\n    const kd_map *map[%d];\n"
             "    INLINE const kd_map *map_of(int part) const { return ",
             o->along_k, o->nmaps);
-    for (int i = 0; i + 1 < o->nmaps; i++) dl_putf(e->out, "part == %d ? map[%d] : ", i, i);
+    for (int i = 0; i + 1 < o->nmaps; i++) dl_putf(e->out, "part == $%d$ ? map[%d] : ", i, i);
     dl_putf(e->out, "map[%d]; }\n", o->nmaps - 1);
 }
 
@@ -128,7 +128,7 @@ static void put_matrix(dl_emitter *e, const dl_gemm_problem *p, const dl_operand
         step /= b->at[i].size;
         if (b->at[i].size == 1) continue;
         dl_putf(e->out, "%s%s", any ? " + " : "", b->at[i].name);
-        if (step != 1) dl_putf(e->out, " * %lld%s", (long long)step, e->dialect->whole);
+        if (step != 1) dl_putf(e->out, " * $%lld%s$", (long long)step, e->dialect->whole);
         any = true;
     }
     if (!any) dl_puts(e->out, "0");
@@ -154,13 +154,13 @@ static void put_taps(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *
     dl_puts(e->out, "        c.map = map_of(0);\n        c.x = row;\n        c.y = (int)(0");
     for (int i = 0; i < 3; i++) {
         if (o->step[0][DL_MODE_K][i])
-            dl_putf(e->out, " + %s * %lld", n->at[i].variable,
+            dl_putf(e->out, " + %s * $%lld$", n->at[i].variable,
                     (long long)(o->step[0][DL_MODE_K][i] / line));
         if (o->origin[i])
-            dl_putf(e->out, " + %s * %lld", o->origin[i], (long long)(o->along[0][i] / line));
+            dl_putf(e->out, " + %s * $%lld$", o->origin[i], (long long)(o->along[0][i] / line));
     }
     dl_putf(e->out, ");\n        c.z = (int)(%s", n->at[3].variable);
-    if (groups->size > 1) dl_putf(e->out, " + b0 * %lld", (long long)n->at[3].size);
+    if (groups->size > 1) dl_putf(e->out, " + b0 * $%lld$", (long long)n->at[3].size);
     dl_puts(e->out, ");\n");
 }
 

@@ -32,8 +32,9 @@ typedef struct {
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES],
         shared[DL_MAX_PHASES]; /* on a device: threads per CTA; bytes of shared memory */
-    int fused_parts; /* horizontally fused parts of the only phase, each a text of its own until
-                    fold() makes functions of them; 0: the phase is one text */
+    DL_ARRAY(const struct dl_phase *) texts; /* of the phases, where functions are merged */
+    int fused_parts; /* horizontally fused parts of the only phase, which are its texts; 0: the
+                    phase is one text */
     int64_t part_units[DL_MOST_FUSED_PARTS];
     int nmaps; /* number of tensor maps; the first phase takes them before its pointers */
     dl_tensor_map maps[DL_MAP_MOST];
@@ -78,10 +79,11 @@ typedef struct dl_backend {
      * libraries of the device can make the kernel's contraction. Fills the calls and their form,
      * except the rest of the algorithm and its workspace. */
     int (*calls)(const dl_kernel *k, const dl_target *t, dl_call *forms);
-    /* Appends one kernel's code of this variant, which exports <name>_0, <name>_1, ... Errors:
-     * DL_INPUT, with the place, for a kernel that this backend does not support. */
-    bool (*emit)(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
-                 dl_emitted *code, dl_error *err);
+    /* One kernel's code of this variant. Where functions are merged, code->texts are its phases,
+     * in the arena; otherwise it is appended, and exports <name>_0, <name>_1, ... Errors: DL_INPUT,
+     * with the place, for a kernel that this backend does not support. */
+    bool (*emit)(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
+                 dl_variant variant, dl_emitted *code, dl_error *err);
     /* NULL, or: function merging. It makes functions that phases share out of *n kernels' code.
      * Returns the functions' pieces, and their number in *n; each kernel's piece gets entries,
      * whose objects are indices of these pieces. */

@@ -14,6 +14,7 @@
 #include "runtime/base/convert.h"
 #include "tests/cache.h"
 #include "tests/check.h"
+#include "tests/unit/cuda_text.h"
 
 typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid,
                       unsigned block, unsigned shared, unsigned seed, char *error, size_t size);
@@ -126,7 +127,7 @@ static bool emit_graph(const char *what, const dl_graph *g, const dl_target *t, 
         const dl_kernel *k = g->nodes.at[i]->kernel;
         if (!has_contraction(g->nodes.at[i])) continue;
         dl_variant way = {.variant = variant ? variant_of(k, t, variant) : 0};
-        ok = dl_cuda_emit(text, k, t, way, &code[i], &err);
+        ok = emit_cuda_text(text, k, t, way, &code[i], &err);
         CHECK(ok, "%s: %s", what, err.message);
         for (int n = 0; n < DL_NEEDS; n++) needs->needs[n] |= code[i].needs[n];
     }

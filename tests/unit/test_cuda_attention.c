@@ -11,6 +11,7 @@
 #include "ir/builder.h"
 #include "ir/plan/cubin.h"
 #include "tests/check.h"
+#include "tests/unit/cuda_text.h"
 
 typedef struct {
     int size;
@@ -125,7 +126,8 @@ static void test_arch(const char *target, bool others) {
         for (int back = 0; back < 2; back++) {
             k[i][back] = make_kernel(arena, &cases[of[i]], back);
             const dl_variant way = {.variant = way_of(k[i][back], t, others, of[i])};
-            CHECK(dl_cuda_emit(&text, k[i][back], t, way, &code[i][back], &err), "%s", err.message);
+            CHECK(emit_cuda_text(&text, k[i][back], t, way, &code[i][back], &err), "%s",
+                  err.message);
         }
         objects[i].source = dl_strdup(arena, text.at);
         dl_buf_free(&text);
@@ -155,8 +157,8 @@ static void test_refused(void) {
         dl_error err = {0};
         dl_buf text = {0};
         dl_emitted code;
-        bool ok = dl_cuda_emit(&text, make_kernel(arena, &wrong[i / 2], i % 2),
-                               dl_target_find("cuda:sm_80", &err), (dl_variant){0}, &code, &err);
+        bool ok = emit_cuda_text(&text, make_kernel(arena, &wrong[i / 2], i % 2),
+                                 dl_target_find("cuda:sm_80", &err), (dl_variant){0}, &code, &err);
         CHECK(!ok && err.code == DL_INPUT && strstr(err.message, says[i / 2]), "%s", err.message);
         dl_buf_free(&text);
     }

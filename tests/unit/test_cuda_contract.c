@@ -32,7 +32,7 @@ static void check_machine_code(const char *what, dl_arena *arena, const dl_kerne
     dl_buf text = {0}, whole = {0}, image = {0}, log = {0};
     dl_emitted code = {0};
     dl_cubin c = {0};
-    bool ok = t && dl_cuda_emit(&text, k, t, way, &code, &err);
+    bool ok = t && emit_cuda_text(&text, k, t, way, &code, &err);
     if (ok && (code.needs[DL_NEED_WGMMA] || code.needs[DL_NEED_HALO]) && nvrtc.calls.compile) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);

@@ -8,6 +8,7 @@
 #include "ir/interp/interp.h"
 #include "ir/plan/cubin.h"
 #include "tests/unit/compiled.h"
+#include "tests/unit/cuda_text.h"
 #include "tests/unit/random_numbers.h"
 
 /* `n` averages of what comes in, each by a number of its own, all by one scalar and what is made of
@@ -139,7 +140,7 @@ static int strands_of(dl_arena *arena, const dl_kernel *of, int64_t times) {
     }
     for (int a = 0; a < k.nspace; a++) k.space[a].size *= times;
     const dl_target *t = dl_target_find("cuda:sm_90a", &err);
-    CHECK(t && dl_cuda_emit(&text, &k, t, (dl_variant){0}, &code, &err), "%s", err.message);
+    CHECK(t && emit_cuda_text(&text, &k, t, (dl_variant){0}, &code, &err), "%s", err.message);
     dl_buf_free(&text);
     return code.fused_parts;
 }

@@ -98,7 +98,7 @@ static void check_machine_code(const dl_nvrtc *nvrtc, const char *what, dl_arena
     dl_buf text = {0}, whole = {0}, image = {0}, log = {0};
     dl_emitted code = {0};
     dl_cubin c = {0};
-    bool ok = t && dl_cuda_emit(&text, k, t, (dl_variant){0}, &code, &err);
+    bool ok = t && emit_cuda_text(&text, k, t, (dl_variant){0}, &code, &err);
     if (ok) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);

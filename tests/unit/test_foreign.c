@@ -211,7 +211,7 @@ static void test_emitter(dl_arena *arena) {
         dl_buf out = {0};
         k.locs.n = 0;
         dl_push(arena, &k.locs, (dl_loc){nasty[i], 7, 1});
-        t->backend->emit(&out, &k, t, (dl_variant){0}, &code, &err);
+        t->backend->emit(arena, &out, &k, t, (dl_variant){0}, &code, &err);
         char *end = out.at ? strstr(out.at, ":7 */\n") : NULL;
         CHECK(end && strstr(out.at, "*/") == end + 3, "%s", out.at);
         dl_buf_free(&out);
@@ -221,7 +221,7 @@ static void test_emitter(dl_arena *arena) {
         dl_buf out = {0};
         dl_error refused = {0};
         k.name = bad[i];
-        CHECK(!t->backend->emit(&out, &k, t, (dl_variant){0}, &code, &refused) &&
+        CHECK(!t->backend->emit(arena, &out, &k, t, (dl_variant){0}, &code, &refused) &&
                   refused.code == DL_INPUT && !out.n,
               "'%s'", bad[i]);
         dl_buf_free(&out);

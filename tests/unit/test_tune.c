@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "compiler/codegen/holes.h"
 #include "compiler/cuda/cuda.h"
 #include "compiler/session.h"
 #include "ir/text/text.h"
@@ -134,13 +135,12 @@ static void test_choices(const dl_plan *trials, const dl_trial *trial) {
 static int wrong;
 
 /* It sums too few terms. */
-static bool emit_wrong(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_variant variant,
-                       dl_emitted *code, dl_error *err) {
-    size_t before = out->n;
-    if (!dl_cuda_emit(out, k, t, variant, code, err)) return false;
-    char *at = variant.variant == wrong && !variant.by ? strstr(out->at + before, "all = u.terms()")
-                                                       : NULL;
-    CHECK(at || variant.variant != wrong || variant.by, "nothing to break in %s", out->at);
+static bool emit_wrong(dl_arena *texts, dl_buf *out, const dl_kernel *k, const dl_target *t,
+                       dl_variant variant, dl_emitted *code, dl_error *err) {
+    if (!dl_cuda_emit(texts, out, k, t, variant, code, err)) return false;
+    const char *body = code->texts.n ? code->texts.at[0]->body : "";
+    char *at = variant.variant == wrong && !variant.by ? strstr(body, "all = u.terms()") : NULL;
+    CHECK(at || variant.variant != wrong || variant.by, "nothing to break in %s", body);
     if (at) memcpy(at, "all = u.rows() ", strlen("all = u.rows() "));
     return true;
 }
