@@ -16,8 +16,9 @@ static void add_axis(dl_emitter *e, dl_gemm_problem *p, dl_mode_kind kind, int a
     dl_gemm_add_axis(p, e, kind, p->r.axis[axis].size, NULL);
     for (int i = 0; i < 2; i++)
         p->operand[i].step[0][kind][mode_axis] = stride_of(p, &p->operand[i], axis);
+    const dl_mode_axis *c = &p->mode[kind].at[mode_axis];
     if (axis < p->k->nspace)
-        p->coordinate[axis] = p->mode[kind].at[mode_axis].name, p->of[axis] = kind;
+        dl_gemm_place(p, axis, kind, c->name, c->size == 1 ? NULL : c->variable);
 }
 
 /* N has the axes of the operand with the result's last axis, so that columns are contiguous in

@@ -77,20 +77,25 @@ static void start_weight(const dl_gemm_problem *p, dl_operand *w) {
 }
 
 /* The coordinate of the result along spatial axis i. */
-static void place_spatial(dl_gemm_problem *p, int i, dl_mode_kind kind, const char *text) {
-    if (spatial(p, i) >= 0) p->coordinate[spatial(p, i)] = text, p->of[spatial(p, i)] = kind;
+static void place_spatial(dl_gemm_problem *p, int i, dl_mode_kind kind, const char *text,
+                          const char *variable) {
+    if (spatial(p, i) >= 0) dl_gemm_place(p, spatial(p, i), kind, text, variable);
 }
 
-static const char *grouped(dl_emitter *e, const dl_gemm_problem *p, int64_t each,
-                           const char *name) {
-    if (p->mode[DL_MODE_BATCH].size == 1) return name;
-    return dl_format(e->arena, "(b0 * $%lld$ + %s)", (long long)each, name);
+/* A coordinate of the result that the batch's groups count, too: each has so many. */
+static void place_grouped(dl_emitter *e, dl_gemm_problem *p, int axis, dl_mode_kind kind,
+                          int64_t each, const char *variable) {
+    const dl_mode *groups = &p->mode[DL_MODE_BATCH];
+    dl_gemm_place(p, axis, kind, variable, variable);
+    if (groups->size == 1) return;
+    p->coordinate[axis] = dl_format(e->arena, "(b0 * $%lld$ + %s)", (long long)each, variable);
+    p->reads[axis][1] = groups->at[0].variable;
 }
 
 static void place_image(dl_emitter *e, dl_gemm_problem *p, int64_t channels) {
-    p->coordinate[0] = p->mode[DL_MODE_M].at[0].variable, p->of[0] = DL_MODE_M;
-    p->coordinate[1] = grouped(e, p, channels, p->mode[DL_MODE_N].at[0].variable),
-    p->of[1] = DL_MODE_N;
+    const char *image = p->mode[DL_MODE_M].at[0].variable;
+    dl_gemm_place(p, 0, DL_MODE_M, image, image);
+    place_grouped(e, p, 1, DL_MODE_N, channels, p->mode[DL_MODE_N].at[0].variable);
     p->inner = 1;
 }
 
@@ -120,7 +125,8 @@ static void find_y(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
     start_weight(p, w);
     place_image(e, p, s->o);
     for (int i = 0; i < 3; i++)
-        place_spatial(p, i, DL_MODE_M, p->mode[DL_MODE_M].at[1 + i].variable);
+        place_spatial(p, i, DL_MODE_M, p->mode[DL_MODE_M].at[1 + i].variable,
+                      p->mode[DL_MODE_M].at[1 + i].variable);
 }
 
 /* wgrad computes the weight: M is its O, N its taps and C, K the positions of y. */
@@ -145,9 +151,12 @@ static void find_w(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
                     (dl_window_axis){-v->pad, v->stride, v->dilation, 0});
         x->origin[i] = v->pad ? dl_format(e->arena, "$%lld$", (long long)-v->pad) : NULL;
     }
-    p->coordinate[0] = grouped(e, p, s->o, p->mode[DL_MODE_M].at[0].variable), p->of[0] = DL_MODE_M;
-    p->coordinate[1] = p->mode[DL_MODE_N].at[3].variable, p->of[1] = DL_MODE_N, p->inner = 1;
-    for (int i = 0; i < 3; i++) place_spatial(p, i, DL_MODE_N, p->mode[DL_MODE_N].at[i].variable);
+    const dl_mode *n = &p->mode[DL_MODE_N];
+    place_grouped(e, p, 0, DL_MODE_M, s->o, p->mode[DL_MODE_M].at[0].variable);
+    dl_gemm_place(p, 1, DL_MODE_N, n->at[3].variable, n->at[3].variable);
+    p->inner = 1;
+    for (int i = 0; i < 3; i++)
+        place_spatial(p, i, DL_MODE_N, n->at[i].variable, n->at[i].variable);
 }
 
 /* A stride phase along one axis: positions q + stride * j of x have the taps first + step * i,
@@ -218,7 +227,8 @@ static void find_x(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
         const char *name = p->mode[DL_MODE_M].at[1 + i].variable;
         place_spatial(p, i, DL_MODE_M,
                       n == 1 ? name
-                             : dl_format(e->arena, "(q%d + %s * $%lld$)", i, name, (long long)n));
+                             : dl_format(e->arena, "(q%d + %s * $%lld$)", i, name, (long long)n),
+                      name);
     }
     dl_gemm_add_axis(p, e, DL_MODE_K, s->o, NULL);
     dl_gemm_add_axis(p, e, DL_MODE_N, s->c, NULL);

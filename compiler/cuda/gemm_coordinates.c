@@ -44,11 +44,18 @@ void dl_gemm_delinearize_all(dl_emitter *e, const dl_mode *n, const char *from) 
     split(e, n, (1u << n->n) - 1, true, from);
 }
 
+static bool reads(const dl_gemm_problem *p, int axis, const char *variable) {
+    bool any = false;
+    for (int i = 0; i < 2; i++)
+        any |= p->reads[axis][i] && strcmp(p->reads[axis][i], variable) == 0;
+    return any;
+}
+
 unsigned dl_gemm_used(const dl_gemm_problem *p, const dl_mode *n) {
     unsigned which = counting(n);
     for (int i = 0; i < n->n; i++)
         for (int axis = 0; axis < p->k->nspace; axis++)
-            if (strstr(p->coordinate[axis], n->at[i].variable)) which |= 1u << i;
+            which |= reads(p, axis, n->at[i].variable) ? 1u << i : 0;
     return which;
 }
 

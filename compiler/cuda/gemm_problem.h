@@ -106,7 +106,8 @@ typedef struct {
     dl_operand operand[2];    /* left, right */
     int64_t stride_phases[3]; /* number of stride phases of the image's positions: the strides,
                             where x is computed */
-    const char *coordinate[DL_MAX_RANK]; /* of the space, in C */
+    const char *coordinate[DL_MAX_RANK]; /* of the space, in C; */
+    const char *reads[DL_MAX_RANK][2];   /* the modes' variables that it depends on, or NULL */
     dl_mode_kind of[DL_MAX_RANK];        /* the mode that it belongs to */
     int inner;              /* the space axis along which columns are contiguous, or -1 */
     const char *arithmetic; /* "CT_BF16" */

@@ -13,6 +13,12 @@ void dl_gemm_add_axis(dl_gemm_problem *p, dl_emitter *e, dl_mode_kind kind, int6
     n->varies |= text != NULL;
 }
 
+void dl_gemm_place(dl_gemm_problem *p, int axis, dl_mode_kind kind, const char *text,
+                   const char *variable) {
+    p->coordinate[axis] = text, p->of[axis] = kind;
+    p->reads[axis][0] = variable, p->reads[axis][1] = NULL;
+}
+
 dl_operand dl_operand_new(const dl_gemm_problem *p, int place, bool left) {
     dl_operand o = {
         .place = place, .nparts = p->c->nparts[place], .group = -1, .map = -1, .is_left = left};

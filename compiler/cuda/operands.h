@@ -8,6 +8,10 @@
  * stride phase. */
 void dl_gemm_add_axis(dl_gemm_problem *p, dl_emitter *e, dl_mode_kind kind, int64_t size,
                       const char *text);
+/* A coordinate of the space: its text, the mode that it belongs to, and the variable of that mode
+ * that it depends on, or NULL. */
+void dl_gemm_place(dl_gemm_problem *p, int axis, dl_mode_kind kind, const char *text,
+                   const char *variable);
 /* An operand that no coordinate moves through yet. */
 dl_operand dl_operand_new(const dl_gemm_problem *p, int place, bool left);
 /* One step of the coordinate is `times` steps along the operand's axis. */
