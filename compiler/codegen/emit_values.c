@@ -108,7 +108,7 @@ void dl_emit_constant(dl_emitter *e, dl_dtype d, double v) {
               integer */
         char text[40];
         snprintf(text, sizeof text, d == DL_F64 ? "%.17g" : "%.9g", v);
-        dl_putf(e->out, "$%s%s%s$", text, strpbrk(text, ".e") ? "" : ".0", suffix);
+        dl_putf(e->out, "$%s%s%s$", text, text[strspn(text, "-0123456789")] ? "" : ".0", suffix);
     }
 }
 

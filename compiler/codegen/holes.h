@@ -21,16 +21,21 @@
 #include "ir/base/arena.h"
 #include "ir/base/str.h"
 
+/* A kernel's parameter: its type, "const float *", and its qualifier, "__restrict__ " or "". */
+typedef struct {
+    const char *type, *qualifier;
+} dl_pointer;
+
 /* A phase of a kernel, or a horizontally fused part of one, as its emitter has written it: texts
  * with holes. As C++ it is its structs, then
  *      extern "C" __global__ void __launch_bounds__(<bounds>) $$_<number>(<maps>T0 *p0, T1 *p1,
  * ..., char *workspace) { then its body. compiler/cuda/merge.c turns it into the plan's form
  * (ir/plan/plan.h). */
 typedef struct dl_phase {
-    const char *title;            /* the comment before it */
-    const char *bounds;           /* of the launch: "256, 2" */
-    const char *maps;             /* its parameters that are tensor maps: "KD_MAP(map0), " */
-    DL_ARRAY(const char *) types; /* of the kernel's parameters: "const float *__restrict__ " */
+    const char *title;           /* the comment before it */
+    const char *bounds;          /* of the launch: "256, 2" */
+    const char *maps;            /* its parameters that are tensor maps: "KD_MAP(map0), " */
+    DL_ARRAY(dl_pointer) params; /* the kernel's parameters */
     const char *structs, *body;
     size_t epilogue; /* where the epilogue after a loop over tiles begins in the body; or its end */
     int cost;        /* of compiling it: a number of functions */

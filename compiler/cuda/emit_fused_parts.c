@@ -5,8 +5,8 @@
  * parts, in any number. */
 #include <string.h>
 
-#include "compiler/codegen/holes.h"
 #include "compiler/cuda/emit_loops.h"
+#include "compiler/cuda/merge.h"
 
 enum { MOST_BLOCKS = 64 }; /* of a part: a larger part fills the GPU alone */
 
@@ -111,40 +111,27 @@ static dl_kernel *kernel_of(const finder *f, int fused_part) {
     return k;
 }
 
-/* The part's text, and its body as a template. */
-static bool put_part(const finder *f, int fused_part, dl_emitted *code, dl_template *s,
+/* The part's text. */
+static bool put_part(const finder *f, int fused_part, dl_emitted *code, dl_merged **to,
                      dl_error *err) {
     dl_emitter e = *f->e;
     e.k = kernel_of(f, fused_part), e.steps = dl_kernel_steps(e.k, e.arena);
     e.fused_part = true;
     if (!dl_cuda_sweeps(&e, code, err)) return false;
-    *s = dl_template_of(e.arena, code->texts.at[0]);
+    *to = dl_merge_take(e.arena, 0, 0, code->texts.at[0]);
     return true;
-}
-
-/* Do parameters have one type, and equal sharing? Then they are declared alike. */
-static bool is_same_type(const dl_kernel *k, int a, int b) {
-    return k->params.at[a].type.dtype == k->params.at[b].type.dtype &&
-           (a < k->nin) == (b < k->nin) && dl_cuda_is_shared(k, a) == dl_cuda_is_shared(k, b);
-}
-
-static bool is_same_kind(const dl_kernel *k, const dl_template *a, const dl_template *b) {
-    bool alike = a->args.n == b->args.n && strcmp(a->text, b->text) == 0;
-    for (int i = 0; alike && i < a->args.n; i++)
-        alike = is_same_type(k, a->args.at[i], b->args.at[i]);
-    return alike;
 }
 
 /* Does it pay? Some parts must be equal, a launch must hold all parameters, and no part may be
  * so long that other kernels should not share its function. */
-static bool is_worth(const finder *f, const dl_template *s, const dl_emitted *code) {
+static bool is_worth(const finder *f, dl_merged *const *parts, const dl_emitted *code) {
     bool alike = false;
     int pointers = 0;
     for (int i = 0; i < f->n; i++) {
-        pointers += s[i].args.n;
+        pointers += parts[i]->s.args.n;
         if (code[i].phases != 1 || code[i].workspace || code[i].units[0] > MOST_BLOCKS)
             return false;
-        for (int j = 0; j < i; j++) alike |= is_same_kind(f->e->k, &s[i], &s[j]);
+        for (int j = 0; j < i; j++) alike |= dl_merge_equal(parts[i], parts[j]);
     }
     return alike && pointers <= DL_TABLE_POINTERS;
 }
@@ -153,10 +140,10 @@ bool dl_cuda_fused_parts(dl_emitter *e, dl_emitted *code, dl_error *err) {
     finder f = {.e = e};
     if (!find_parts(&f)) return dl_cuda_sweeps(e, code, err);
     dl_emitted *each = DL_NEWS(e->arena, dl_emitted, f.n);
-    dl_template *s = DL_NEWS(e->arena, dl_template, f.n);
+    dl_merged **parts = DL_NEWS(e->arena, dl_merged *, f.n);
     bool ok = true;
-    for (int i = 0; i < f.n && ok; i++) ok = put_part(&f, i, &each[i], &s[i], err);
-    bool worth = ok && is_worth(&f, s, each);
+    for (int i = 0; i < f.n && ok; i++) ok = put_part(&f, i, &each[i], &parts[i], err);
+    bool worth = ok && is_worth(&f, parts, each);
     if (worth) {
         *code = each[0];
         for (int i = 1; i < f.n; i++) dl_push(e->texts, &code->texts, each[i].texts.at[0]);

@@ -19,7 +19,8 @@ static const char *types_of(dl_arena *arena, const dl_merged *p, const char *bef
                             int to) {
     dl_buf b = {0};
     dl_puts(&b, before);
-    for (int i = from; i < to; i++) dl_putf(&b, "|%s", dl_merge_type(p, i));
+    for (int i = from; i < to; i++)
+        dl_putf(&b, "|%s%s", dl_merge_param(p, i).type, dl_merge_param(p, i).qualifier);
     const char *text = dl_strndup(arena, b.at ? b.at : "", b.n);
     dl_buf_free(&b);
     return text;
@@ -32,7 +33,7 @@ static void sign(dl_arena *arena, dl_merged *p) {
     p->hash = dl_hash(p->s.text, p->s.epilogue_start, dl_hash_str(p->signature, 0));
 }
 
-static dl_merged *take_phase(dl_arena *arena, int kernel, int number, const dl_phase *text) {
+dl_merged *dl_merge_take(dl_arena *arena, int kernel, int number, const dl_phase *text) {
     dl_merged *p = DL_NEW(arena, dl_merged);
     *p = (dl_merged){.kernel = kernel, .number = number, .text = text};
     p->s = dl_template_of(arena, text);
@@ -60,7 +61,7 @@ static int args_before(const dl_merged *p, int end) {
 /* ---- functions ---- */
 
 static void put_params(dl_buf *out, const dl_merged *p, int from, int to, int skipped) {
-    for (int i = from; i < to; i++) dl_putf(out, "%sp%d, ", dl_merge_type(p, i), i + skipped);
+    for (int i = from; i < to; i++) dl_merge_put_param(out, p, i, i + skipped);
 }
 
 /* The epilogue that number `which` selects. */
@@ -167,9 +168,9 @@ dl_piece *dl_cuda_merge(dl_arena *arena, int *n, dl_piece *kernels) {
         for (int j = 0; j < code->phases; j++)
             dl_push(arena, &kernels[i].entries, (dl_plan_entry){0});
         for (int j = 0; j < code->fused_parts; j++)
-            fused_parts[nparts++] = take_phase(arena, i, 0, code->texts.at[j]);
+            fused_parts[nparts++] = dl_merge_take(arena, i, 0, code->texts.at[j]);
         for (int j = 0; j < code->phases && !code->fused_parts; j++) {
-            dl_merged *p = take_phase(arena, i, j, code->texts.at[j]);
+            dl_merged *p = dl_merge_take(arena, i, j, code->texts.at[j]);
             int k = 0;
             while (k < functions && !joins(arena, firsts[k], p)) k++;
             if (k == functions) firsts[functions++] = p, p->last = p, p->epilogues = 1;

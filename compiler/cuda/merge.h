@@ -29,6 +29,9 @@ typedef struct {
     dl_template_kind kind; /* the kind that serves all phases */
 } dl_hoisted;
 
+/* Phase number `number` of a kernel, or a part of it. */
+dl_merged *dl_merge_take(dl_arena *arena, int kernel, int number, const dl_phase *text);
+
 enum { DL_ALL_EPILOGUES = -1 };
 /* From p on, the first phase of the function with this epilogue; NULL: none. */
 const dl_merged *dl_merge_at_epilogue(const dl_merged *p, int epilogue);
@@ -43,8 +46,10 @@ void dl_merge_put_numbers(int64_t *to, const dl_hoisted *s, const dl_template_pa
  * between those of the function's beginning and the epilogue's own. */
 void dl_merge_put_text(dl_buf *out, const dl_merged *p, const dl_hoisted *hoisted,
                        const char *symbol, size_t from, size_t to, int parameter, int skipped);
-/* "const float *__restrict__ ": the type of its parameter number `arg` in the order of the text. */
-const char *dl_merge_type(const dl_merged *p, int arg);
+/* Its parameter number `arg` in the order of the text. */
+dl_pointer dl_merge_param(const dl_merged *p, int arg);
+/* "const float *__restrict__ p3, ": it as a parameter of a function. */
+void dl_merge_put_param(dl_buf *out, const dl_merged *p, int arg, int number);
 
 /* Writes to `to` the pieces of the functions that horizontally fused parts share, beginning with
  * number `made`, and the entries of the kernels that consist of such parts. Returns the number

@@ -5,8 +5,13 @@
 
 #include "compiler/cuda/merge.h"
 
-const char *dl_merge_type(const dl_merged *p, int arg) {
-    return p->text->types.at[p->s.args.at[arg]];
+dl_pointer dl_merge_param(const dl_merged *p, int arg) {
+    return p->text->params.at[p->s.args.at[arg]];
+}
+
+void dl_merge_put_param(dl_buf *out, const dl_merged *p, int arg, int number) {
+    dl_pointer of = dl_merge_param(p, arg);
+    dl_putf(out, "%s%sp%d, ", of.type, of.qualifier, number);
 }
 
 bool dl_merge_equal(const dl_merged *a, const dl_merged *b) {

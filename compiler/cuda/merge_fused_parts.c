@@ -124,22 +124,17 @@ static void add_to_entry(merger *f, const dl_merged *p) {
 static void put_kind(dl_buf *out, const kind *k, const char *name) {
     const dl_merged *p = k->first;
     dl_putf(out, "INLINE void %s(", name);
-    for (int i = 0; i < pointers_of(p); i++) dl_putf(out, "%sp%d, ", dl_merge_type(p, i), i);
+    for (int i = 0; i < pointers_of(p); i++) dl_merge_put_param(out, p, i, i);
     for (int i = 0; i < k->numbers; i++) dl_putf(out, "long number%d, ", i);
     dl_puts(out, "int block) {\n");
     dl_merge_put_text(out, p, k->hoisted, name, 0, strlen(p->s.text), 0, 0);
 }
 
-/* "(const float *)table.pointer[own.pointers + 3], " */
-static void put_pointer(dl_buf *out, const char *type, int i) {
-    dl_putf(out, "(%.*s)table.pointer[own.pointers + %d], ", (int)(strchr(type, '*') + 1 - type),
-            type, i);
-}
-
 static void put_case(dl_buf *out, const kind *k, const char *name, int number) {
     const dl_merged *p = k->first;
     dl_putf(out, "    case %d:\n    %s(", number, name);
-    for (int i = 0; i < pointers_of(p); i++) put_pointer(out, dl_merge_type(p, i), i);
+    for (int i = 0; i < pointers_of(p); i++)
+        dl_putf(out, "(%s)table.pointer[own.pointers + %d], ", dl_merge_param(p, i).type, i);
     for (int i = 0; i < k->numbers; i++) dl_putf(out, "table.number[own.numbers + %d], ", i);
     dl_puts(out, "own.block);\n    break;\n");
 }

@@ -69,10 +69,10 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
 
 void dl_cuda_begin_epilogue(dl_emitter *e) { e->epilogue = (int64_t)e->out->n; }
 
-static const char *type_of(const dl_emitter *e, int param) {
-    return dl_format(e->texts, "%s%s *%s", param < e->k->nin ? "const " : "",
-                     dl_emit_element_type(e->k->params.at[param].type.dtype),
-                     dl_cuda_is_shared(e->k, param) ? "" : "__restrict__ ");
+static dl_pointer pointer_of(const dl_emitter *e, int param) {
+    return (dl_pointer){dl_format(e->texts, "%s%s *", param < e->k->nin ? "const " : "",
+                                  dl_emit_element_type(e->k->params.at[param].type.dtype)),
+                        dl_cuda_is_shared(e->k, param) ? "" : "__restrict__ "};
 }
 
 void dl_cuda_foot(dl_emitter *e, dl_emitted *code, int cost) {
@@ -88,7 +88,7 @@ void dl_cuda_foot(dl_emitter *e, dl_emitted *code, int cost) {
     p->bounds = take_text(e->texts, &text);
     for (int i = 0; i < code->nmaps && phase == 0; i++) dl_putf(&text, "KD_MAP(map%d), ", i);
     p->maps = take_text(e->texts, &text);
-    for (int i = 0; i < e->k->params.n; i++) dl_push(e->texts, &p->types, type_of(e, i));
+    for (int i = 0; i < e->k->params.n; i++) dl_push(e->texts, &p->params, pointer_of(e, i));
     dl_push(e->texts, &code->texts, p);
     dl_buf_free(&text);
 }

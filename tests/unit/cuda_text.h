@@ -14,7 +14,8 @@ static bool emit_cuda_text(dl_buf *out, const dl_kernel *k, const dl_target *t, 
         dl_putf(out, "\n%s", p->title);
         if (i == 0) dl_fill_holes(out, p->structs, k->name);
         dl_putf(out, DL_CUDA_HEAD "%s) %s_%d(%s", p->bounds, k->name, i, p->maps);
-        for (int a = 0; a < p->types.n; a++) dl_putf(out, "%sp%d, ", p->types.at[a], a);
+        for (int a = 0; a < p->params.n; a++)
+            dl_putf(out, "%s%sp%d, ", p->params.at[a].type, p->params.at[a].qualifier, a);
         dl_puts(out, "char *workspace) {\n");
         dl_fill_holes(out, p->body, k->name);
     }
