@@ -2,7 +2,7 @@
 """The rules of the house that a compiler does not check. Names of rules as arguments; all without any.
 
 check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [dumps] [clock] [counted] [format]
-               [words] [pages]
+               [words] [texts] [pages]
 
 Looks at what git tracks (and at what it would), so that build directories and data do not count.
 """
@@ -407,6 +407,34 @@ def words(files):
     yield from house_words.faults(files, read, room_of, included)
 
 
+# Of the folders whose files write kernels' texts: those that get a source as a whole, from emitters, tests or kernels/, and what a
+# system answers.
+WHOLE_SOURCES = {"compiler/cuda/limits.c", "compiler/cuda/emulate.c", "compiler/cuda/nvrtc.c"}
+
+
+def texts(files):
+    """Emitted text is not searched: what a later step needs to know of it is marked or recorded where it is written (codegen/holes.h). And
+    names that are counted anew are marked wherever a CUDA text has them."""
+    search = re.compile(r"\b(strstr|strcasestr|memmem|strchr|strrchr|strpbrk|memchr|strtok|sscanf)\(")
+    literal = re.compile(r'"(?:\\.|[^"\\])*"')
+    name = re.compile(r"(?<![A-Za-z0-9_$&])(?:[pvlastx]|sums)(?:%d|[0-9](?![A-Za-z0-9_]))")
+    count = 0
+    for file in files:
+        if file.suffix not in {".c", ".h"} or str(file.parent) not in {"compiler/codegen", "compiler/cpu", "compiler/cuda"}:
+            continue
+        marked = str(file.parent) != "compiler/cpu" and not file.name.startswith(("merge", "holes"))
+        for number, line in enumerate(read(file).splitlines(), 1):
+            count += 1
+            if search.search(line) and str(file) not in WHOLE_SOURCES:
+                yield f"{file}:{number} searches in text: {line.strip()}"
+            for found in literal.findall(line) if marked and not line.strip().startswith(("/*", "*", "#include")) else []:
+                if name.search(re.sub(r"%s", "\0", found)):
+                    yield f"{file}:{number} has a name without marks: {found}"
+                if found.count("$") % 2:
+                    yield f"{file}:{number} opens a hole that it does not close: {found}"
+    yield count
+
+
 def pages(files):
     """Pages of docs/ that a message, a comment or another page names exist; the notebook is as it was."""
     names = [n for n in files if n.suffix in TEXT and n.parts[:2] not in {("docs", "notebook"), ("tests", "structure")}]
@@ -421,7 +449,7 @@ def pages(files):
 
 
 RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, libraries, precision, dumps, clock, counted, format, words,
-                                 pages)}
+                                 texts, pages)}
 
 
 def main(names):
