@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "compiler/cuda/emit_loops.h"
-#include "compiler/cuda/merge.h"
 
 enum { MOST_BLOCKS = 64 }; /* of a part: a larger part fills the GPU alone */
 
@@ -111,27 +110,107 @@ static dl_kernel *kernel_of(const finder *f, int fused_part) {
     return k;
 }
 
-/* The part's text. */
-static bool put_part(const finder *f, int fused_part, dl_emitted *code, dl_merged **to,
-                     dl_error *err) {
-    dl_emitter e = *f->e;
-    e.k = kernel_of(f, fused_part), e.steps = dl_kernel_steps(e.k, e.arena);
-    e.fused_part = true;
-    if (!dl_cuda_sweeps(&e, code, err)) return false;
-    *to = dl_merge_take(e.arena, 0, 0, code->texts.at[0]);
-    return true;
+/* ---- which parts are equal ---- */
+
+/* By parameter and by axis of one part, from 1 on: the other part's; 0: none yet. */
+typedef struct {
+    int *params, axes[DL_MAX_RANK];
+} renaming;
+
+static bool renames(int *to, int own, int other) {
+    if (!to[own]) to[own] = other + 1;
+    return to[own] == other + 1;
 }
 
-/* Does it pay? Some parts must be equal, a launch must hold all parameters, and no part may be
- * so long that other kernels should not share its function. */
-static bool is_worth(const finder *f, dl_merged *const *parts, const dl_emitted *code) {
+static bool is_same_axis(const dl_kernel *a, const dl_kernel *b, renaming *r, int own, int other) {
+    if (own < 0 || other < 0) return own < 0 && other < 0;
+    return renames(r->axes, own, other) && (a->space[own].size == 1) == (b->space[other].size == 1);
+}
+
+/* Are they the same text, up to numbers and names? */
+static bool is_same_index(const dl_kernel *a, const dl_kernel *b, renaming *r, const dl_index *x,
+                          const dl_index *y) {
+    bool same = x->nterms == y->nterms && !x->offset == !y->offset && x->indirect == y->indirect &&
+                (x->div > 1) == (y->div > 1) && x->outside == y->outside;
+    if (same && !x->nterms) return is_same_axis(a, b, r, x->axis, y->axis);
+    for (int i = 0; same && i < x->nterms; i++) {
+        const dl_term *s = &x->term[i], *t = &y->term[i];
+        same = is_same_axis(a, b, r, s->axis, t->axis) && (s->div == 1) == (t->div == 1) &&
+               !s->mod == !t->mod && (s->mul == 1) == (t->mul == 1);
+    }
+    return same;
+}
+
+/* Parameters of one type and rank, with equal sharing, at equal places. */
+static bool is_same_access(const dl_kernel *a, const dl_kernel *b, renaming *r, const dl_kinstr *x,
+                           const dl_kinstr *y) {
+    const dl_type *s = &a->params.at[x->param].type, *t = &b->params.at[y->param].type;
+    bool same = renames(r->params, x->param, y->param) && s->dtype == t->dtype &&
+                s->rank == t->rank && (x->param < a->nin) == (y->param < b->nin) &&
+                dl_cuda_is_shared(a, x->param) == dl_cuda_is_shared(b, y->param);
+    for (int i = 0; same && i < s->rank; i++)
+        same = is_same_index(a, b, r, &x->index[i], &y->index[i]);
+    return same;
+}
+
+/* Are two parts' kernels equal except for parameters, axes and numbers? */
+static bool is_same_kind(dl_arena *arena, const dl_kernel *a, const dl_kernel *b) {
+    renaming r = {.params = DL_NEWS(arena, int, a->params.n + 1)};
+    bool same = a->instrs.n == b->instrs.n;
+    for (int i = 0; same && i < a->instrs.n; i++) {
+        const dl_kinstr *x = &a->instrs.at[i], *y = &b->instrs.at[i];
+        same = x->kind == y->kind && x->op == y->op && x->type == y->type && x->nargs == y->nargs &&
+               memcmp(x->args, y->args, sizeof *x->args * (size_t)x->nargs) == 0 &&
+               x->no_contract == y->no_contract;
+        if (same && (x->kind == DL_K_LOAD || x->kind == DL_K_STORE))
+            same = is_same_access(a, b, &r, x, y);
+    }
+    return same;
+}
+
+/* ---- parts as texts ---- */
+
+/* A part's emitter, whose sweeps are found. */
+static dl_emitter emitter_of(const finder *f, int fused_part) {
+    dl_emitter e = *f->e;
+    e.fused_part = true, e.resident = 2; /* as of other sweeps: emit_sweeps.c */
+    dl_emit_by_row(&e, kernel_of(f, fused_part), 0);
+    return e;
+}
+
+/* Can the part be a text of its own: one phase, without a workspace, and not so long that other
+ * kernels should not share its function? */
+static bool is_short(const dl_emitter *e) {
+    int64_t units = 0;
+    bool kept = false;
+    for (int i = 0; i < e->k->instrs.n; i++) kept |= e->sweeps.kept[i];
+    for (int i = 0; i < e->sweeps.n; i++)
+        units +=
+            dl_ceil_div(dl_axes_points(e->k->nspace, e->k->space, e->sweeps.at[i].axes), DL_BLOCK);
+    return e->sweeps.valid && !kept && units <= MOST_BLOCKS &&
+           dl_loop_nests_independent(&e->sweeps, 0) == e->sweeps.n;
+}
+
+static int count_params(const dl_emitter *e) {
+    bool *used = DL_NEWS(e->arena, bool, e->k->params.n + 1);
+    int n = 0;
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[i];
+        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        n += !used[in->param], used[in->param] = true;
+    }
+    return n;
+}
+
+/* Does it pay? Some parts must be equal, and a launch must hold all parameters. */
+static bool is_worth(const finder *f, const dl_emitter *parts) {
     bool alike = false;
     int pointers = 0;
     for (int i = 0; i < f->n; i++) {
-        pointers += parts[i]->s.args.n;
-        if (code[i].phases != 1 || code[i].workspace || code[i].units[0] > MOST_BLOCKS)
-            return false;
-        for (int j = 0; j < i; j++) alike |= dl_merge_equal(parts[i], parts[j]);
+        pointers += count_params(&parts[i]);
+        if (!is_short(&parts[i])) return false;
+        for (int j = 0; j < i && !alike; j++)
+            alike = is_same_kind(f->e->arena, parts[i].k, parts[j].k);
     }
     return alike && pointers <= DL_TABLE_POINTERS;
 }
@@ -139,16 +218,17 @@ static bool is_worth(const finder *f, dl_merged *const *parts, const dl_emitted 
 bool dl_cuda_fused_parts(dl_emitter *e, dl_emitted *code, dl_error *err) {
     finder f = {.e = e};
     if (!find_parts(&f)) return dl_cuda_sweeps(e, code, err);
-    dl_emitted *each = DL_NEWS(e->arena, dl_emitted, f.n);
-    dl_merged **parts = DL_NEWS(e->arena, dl_merged *, f.n);
-    bool ok = true;
-    for (int i = 0; i < f.n && ok; i++) ok = put_part(&f, i, &each[i], &parts[i], err);
-    bool worth = ok && is_worth(&f, parts, each);
-    if (worth) {
-        *code = each[0];
-        for (int i = 1; i < f.n; i++) dl_push(e->texts, &code->texts, each[i].texts.at[0]);
-        code->fused_parts = f.n, code->units[0] = 0;
-        for (int i = 0; i < f.n; i++) code->units[0] += code->part_units[i] = each[i].units[0];
+    dl_emitter *parts = DL_NEWS(e->arena, dl_emitter, f.n);
+    for (int i = 0; i < f.n; i++) parts[i] = emitter_of(&f, i);
+    if (!is_worth(&f, parts)) return dl_cuda_sweeps(e, code, err);
+    int64_t units = 0;
+    code->needs[DL_NEED_SWEEPS] = 1;
+    for (int i = 0; i < f.n; i++) {
+        code->phases = 0;
+        if (!dl_cuda_phases(&parts[i], 0, code, err)) return false;
+        units += code->part_units[i] = code->units[0];
     }
-    return ok && (worth || dl_cuda_sweeps(e, code, err));
+    DL_CHECK(code->texts.n == f.n && !code->workspace);
+    code->fused_parts = f.n, code->units[0] = units;
+    return true;
 }
