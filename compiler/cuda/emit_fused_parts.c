@@ -173,7 +173,7 @@ static bool is_same_kind(dl_arena *arena, const dl_kernel *a, const dl_kernel *b
 /* A part's emitter, whose sweeps are found. */
 static dl_emitter emitter_of(const finder *f, int fused_part) {
     dl_emitter e = *f->e;
-    e.fused_part = true, e.resident = 2; /* as of other sweeps: emit_sweeps.c */
+    e.fused_part = true, e.resident = 2; /* as of other loop nests: emit_loop_nests.c */
     dl_emit_by_row(&e, kernel_of(f, fused_part), 0);
     return e;
 }
