@@ -33,6 +33,12 @@ int dl_type_axis(const dl_type *t, const char *name) {
     return -1;
 }
 
+int dl_type_channel_axis(const dl_type *t) {
+    for (int k = 1; k < t->rank; k++)
+        if (strcmp(t->axis[k].name, "C") == 0) return k;
+    return t->rank > 1 ? 1 : -1;
+}
+
 const char *dl_type_fresh(const dl_type *t, const char *name) {
     do name = dl_internf("%s_", name);
     while (dl_type_axis(t, name) >= 0);

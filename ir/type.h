@@ -64,6 +64,9 @@ dl_type dl_scalar(dl_dtype d);
 void dl_type_push(dl_type *t, const char *name, int64_t size);
 /* Index of the axis named `name` (interned), or -1. */
 int dl_type_axis(const dl_type *t, const char *name);
+/* The axis of a type [N, ...] by which the statistics of data are given: C, or else the first after
+ * N; -1: it has none. */
+int dl_type_channel_axis(const dl_type *t);
 /* A name derived from this one that none of the type's axes has; interned. */
 const char *dl_type_fresh(const dl_type *t, const char *name);
 /* Number of logical elements (1 for a scalar). */

@@ -12,7 +12,7 @@
 static bool take_record(const dlc_model *m, library_array *a, const dl_array_record *r,
                         dl_error *err) {
     if (m->raw || !r || !dl_dtype_is_float(a->type.dtype)) return true;
-    int axis = dl_record_axis(&a->type);
+    int axis = dl_type_channel_axis(&a->type);
     a->replaces_nan = r->replaces_nan, a->nan = r->nan;
     if (!r->n_scales) return true;
     if (a->type.dtype != DL_F32 && a->type.dtype != DL_F64)

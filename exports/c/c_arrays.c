@@ -112,7 +112,7 @@ typedef struct {
 
 static int find_loops(const dl_c_array *a, const dl_type *stored, loop *out) {
     int64_t row[DL_MAX_RANK], there[DL_MAX_RANK];
-    int n = 0, axis = a->record && a->record->n_scales > 1 ? dl_record_axis(&a->type) : -1;
+    int n = 0, axis = a->record && a->record->n_scales > 1 ? dl_type_channel_axis(&a->type) : -1;
     dl_type_strides(&a->type, row);
     dl_type_strides(stored, there);
     for (int k = 0; k < a->type.rank; k++) {

@@ -12,7 +12,7 @@ dl_dtype dl_onnx_raw_dtype(dl_dtype dtype, const dl_array_record *r) {
 static const char *numbers(dl_onnx *o, const dl_array_record *r, const float *of,
                            const dl_onnx_value *like) {
     dl_dtype dtype = like->type.dtype;
-    int axis = dl_record_axis(&like->type);
+    int axis = dl_type_channel_axis(&like->type);
     if (r->n_scales == 1) return dl_onnx_scalar(o, dtype, of[0]);
     dl_type t = dl_scalar(dtype);
     double *values = DL_NEWS(o->arena, double, r->n_scales);

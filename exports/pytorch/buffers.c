@@ -43,7 +43,7 @@ static void put_values(torch_export *t, dl_buf *to, const char *name, const floa
 static void put_statistics(torch_export *t, dl_buf *to, const dl_array_record *r, const char *array,
                            const dl_type *type) {
     const char *shape = "";
-    int axis = dl_record_axis(type);
+    int axis = dl_type_channel_axis(type);
     if (r->n_scales > 1 && axis + 1 < type->rank) {
         for (int i = axis + 1; i < type->rank; i++) shape = dl_format(t->arena, "%s, 1", shape);
         shape = dl_format(t->arena, ".reshape(-1%s)", shape);

@@ -32,7 +32,7 @@ static bool follows(const dl_type *t, const dl_type *lead, int space, bool *none
 
 /* Whether an array's statistics differ along an axis that would be cut. */
 static bool differs_along_space(const dl_array_record *r, const dl_type *t) {
-    return r && r->n_scales > 1 && dl_record_axis(t) > 1;
+    return r && r->n_scales > 1 && dl_type_channel_axis(t) > 1;
 }
 
 /* A model with its channels last takes and gives whole samples, whose axes are all channels. */

@@ -4,7 +4,7 @@ bool dlr_scale_of(dl_arena *arena, const dl_array_record *r, const dl_type *t, i
                   const char *what, dlr_scale *out, dl_error *err) {
     *out = (dlr_scale){0};
     if (!r || !r->n_scales) return true;
-    int axis = dl_record_axis(t);
+    int axis = dl_type_channel_axis(t);
     int64_t channels = 1, inner = 1, n = axis < 0 ? 1 : t->axis[axis].size;
     if (!dl_record_fits(r, t, what, err)) return false;
     if (r->n_scales > 1 && axis >= t->rank - space)

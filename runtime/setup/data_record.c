@@ -149,14 +149,8 @@ const dl_array_record *dl_data_record_find(const dl_data_record *r, const char *
     return NULL;
 }
 
-int dl_record_axis(const dl_type *t) {
-    for (int k = 1; k < t->rank; k++)
-        if (strcmp(t->axis[k].name, "C") == 0) return k;
-    return t->rank > 1 ? 1 : -1;
-}
-
 bool dl_record_fits(const dl_array_record *r, const dl_type *t, const char *what, dl_error *err) {
-    int axis = dl_record_axis(t);
+    int axis = dl_type_channel_axis(t);
     return r->n_scales <= 1 || r->n_scales == (axis < 0 ? 1 : t->axis[axis].size) ||
            dl_fail(err, DL_INPUT, "the statistics of '%s' are of %d channels, %s is %s", r->name,
                    r->n_scales, what, dl_type_text(t));

@@ -47,9 +47,6 @@ bool dl_data_record_parse(dl_arena *arena, const char *text, const char *name, d
 
 /* The array of that name; NULL: there is none. */
 const dl_array_record *dl_data_record_find(const dl_data_record *r, const char *name);
-/* The axis of a type [N, ...] by which statistics are given: C, or else the first after N; -1: it
- * has none. */
-int dl_record_axis(const dl_type *type);
 /* Whether a type has as many channels as the record's statistics; `what` names it in the message.
  * Errors: DL_INPUT. */
 bool dl_record_fits(const dl_array_record *r, const dl_type *type, const char *what, dl_error *err);
