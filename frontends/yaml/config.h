@@ -124,6 +124,8 @@ bool dl_config_take_values(dl_config *c, const dl_yaml *map, dl_error *err);
  * DL_USAGE when there are two of a kind, including --model and --yaml_config. */
 bool dl_config_take_model(dl_config *c, dl_error *err);
 
+/* Whether a word of a command line is the name of a plan's file, X.dlp. */
+bool dl_config_is_plan(const char *word);
 /* Takes the first positional argument X.dlp, a plan, from the others; NULL: there is none. */
 const char *dl_config_take_plan(dl_config *c);
 
@@ -148,6 +150,7 @@ bool dl_option_real(const dl_config *c, const char *name, double least, double m
 const char *dl_config_option(const dl_config *c, const char *name);
 
 const char *dl_key_name(dl_key key);                 /* its name in YAML and on the command line */
+const char *dl_key_default(dl_key key);              /* as YAML text; NULL: it has none */
 bool dl_config_bool(const dl_config *c, dl_key key); /* BOOL; for a SWITCH: true for a path, too */
 int64_t dl_config_int(const dl_config *c, dl_key key);
 double dl_config_float(const dl_config *c, dl_key key);

@@ -47,6 +47,7 @@ bool dl_config_is_null(const dl_config *c, dl_key key) {
     return dl_config_value(c, key)->kind == DL_YAML_NULL;
 }
 const char *dl_key_name(dl_key key) { return dl_key_rows[key].name; }
+const char *dl_key_default(dl_key key) { return dl_key_rows[key].fallback; }
 
 bool dl_config_is_given(const dl_config *c, dl_key key) {
     return c->state->settings.at[key].source >= DL_BY_FILE;

@@ -19,7 +19,7 @@ static bool is_yaml(const char *path) {
     return ends_with(path, ".yaml") || ends_with(path, ".yml");
 }
 
-static bool is_plan(const char *path) { return ends_with(path, ".dlp"); }
+bool dl_config_is_plan(const char *path) { return ends_with(path, ".dlp"); }
 
 static bool refuse_plan(const char *path, dl_error *err) {
     return dl_fail(err, DL_USAGE,
@@ -33,7 +33,7 @@ const char *dl_config_take_plan(dl_config *c) {
     int n = 0;
     for (int i = 0; i < c->positional.n; i++) {
         const char *word = c->positional.at[i];
-        if (!plan && is_plan(word))
+        if (!plan && dl_config_is_plan(word))
             plan = word;
         else
             c->positional.at[n++] = word;
@@ -58,7 +58,7 @@ bool dl_config_take_model(dl_config *c, dl_error *err) {
                        c->state->yaml_config);
     if (first[1]) c->state->yaml_config = first[1];
     if (!first[0]) return true;
-    if (is_plan(first[0])) return refuse_plan(first[0], err);
+    if (dl_config_is_plan(first[0])) return refuse_plan(first[0], err);
     if (model->source == DL_BY_ARGUMENT)
         return dl_fail(err, DL_USAGE, "%s: '%.200s' and %.200s", one[0], first[0],
                        model->value->place.file);
@@ -175,9 +175,10 @@ static const dl_yaml *choose(dl_config *c, const dl_yaml *file, dl_error *err) {
 /* ---- presets ---- */
 
 static const struct {
-    const char *name, *marks, *values, *of_optimizers;
+    const char *name, *marks, *values, *of_optimizers, *named;
 } presets[] = {
-#define PRESET(name, marks, values, of_optimizers) {#name, marks, values, of_optimizers},
+#define PRESET(name, marks, values, of_optimizers, named)                                          \
+    {#name, marks, values, of_optimizers, named},
 #include "compat/nersc/presets.def"
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets };
@@ -205,10 +206,14 @@ static bool take_preset(dl_config *c, const dl_yaml *chosen, dl_error *err) {
     else
         while (strcmp(presets[k].name, s->value->text) != 0) k++; /* the key allows no others */
     dl_yaml_place nowhere = {0};
-    const dl_yaml *values = dl_yaml_read_argument(arena, presets[k].values, presets[k].name, err);
-    if (!values) return false; /* no memory: tests/unit/test_presets.c reads them all */
-    if (s->value->kind == DL_YAML_NULL) s->value = dl_yaml_string(arena, presets[k].name, nowhere);
-    return dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
+    const char *name = presets[k].name;
+    bool named = s->value->kind != DL_YAML_NULL;
+    const dl_yaml *values = dl_yaml_read_argument(arena, presets[k].values, name, err),
+                  *more = dl_yaml_read_argument(arena, named ? presets[k].named : "{}", name, err);
+    if (!values || !more) return false; /* no memory: tests/unit/test_presets.c reads them all */
+    if (!named) s->value = dl_yaml_string(arena, name, nowhere);
+    return dl_config_take_map(c, "", values, DL_BY_RECIPE, err) &&
+           dl_config_take_map(c, "", more, DL_BY_RECIPE, err);
 }
 
 bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
@@ -277,6 +282,6 @@ bool dl_config_load(dl_config *c, dl_error *err) {
         (chosen && !dl_config_take_map(c, "", chosen, DL_BY_FILE, err)))
         return false;
     const char *model = dl_config_str(c, DL_KEY_model);
-    if (is_plan(model)) return refuse_plan(model, err);
+    if (dl_config_is_plan(model)) return refuse_plan(model, err);
     return text || take_model_name(c, err); /* a text has the file already */
 }

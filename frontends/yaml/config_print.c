@@ -130,10 +130,12 @@ void dl_config_put_yaml(const dl_config *c, dl_buf *b) {
     }
 }
 
-/* The preset is always named, since fewer keys may have no mark of it. Names of models have set
- * arguments as a preset does. */
+/* The preset is always named, since fewer keys may have no mark of it; and so is the run's
+ * directory, which a preset sets only where it is named. Names of models have set arguments as a
+ * preset does.
+ */
 static bool is_given(const dl_setting *s, int i) {
-    return s->value && (s->source >= DL_BY_FILE || i == DL_KEY_preset ||
+    return s->value && (s->source >= DL_BY_FILE || i == DL_KEY_preset || i == DL_KEY_run_dir ||
                         (i >= DL_N_KEYS && s->source == DL_BY_RECIPE));
 }
 

@@ -3,11 +3,16 @@
 #define DLC_RUN_DIR_H
 #include "frontends/yaml/config.h"
 
-/* The key run_dir with the values of its keys in braces: {expdir}, {config} (the configuration's
- * name), {ranks} and {run_num}. In the arena. NULL: DL_USAGE or DL_INPUT for another word in
- * braces, a brace that is never closed, a configuration or run_num that can be no folder's name, an
- * environment variable in it that is not set. */
+/* The key run_dir with the values of its words in braces: {expdir}, {config} (the configuration's
+ * name), {model} (of the model's file, without its ending), {name} (MODEL-CONFIG, or CONFIG where
+ * both are called alike, and of the default model), {ranks} and {run_num}. In the arena. NULL:
+ * DL_USAGE or DL_INPUT for another word in braces, a brace that is never closed, a configuration,
+ * model or run_num that can be no folder's name, an environment variable in it that is not set. */
 const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error *err);
+
+/* The directory that the run had before the default of run_dir told models apart; NULL: the same,
+ * or run_dir is given. */
+const char *dl_run_dir_former(dl_arena *arena, const dl_config *c, int ranks);
 
 /* The value of another key with the same words filled in; errors likewise. The key is not null. */
 const char *dl_run_fill(dl_arena *arena, const dl_config *c, dl_key key, int ranks, dl_error *err);

@@ -36,7 +36,7 @@ def small(expdir, *more, samples=16, **env):
 
 
 def folder(expdir):
-    return f"{TMP}/{expdir}/base/1GPU/00"
+    return f"{TMP}/{expdir}/small-base/1GPU/00"
 
 
 def read(path, mode="r"):
@@ -347,10 +347,31 @@ def test_anew():
     check(r.returncode == 0 and "no checkpoint" in r.stderr and points("fresh") == points("whole"), "--resume with nothing there starts")
 
 
+def test_own_models():
+    """Two models with one configuration have a directory each; a run that an earlier version kept in one for all is told."""
+    shutil.copy(MODEL, f"{TMP}/second.dl")
+    second = [DLRUN, f"{TMP}/second.dl", *arguments("own")[2:], "--stop_after=3"]
+    check(small("own", "--stop_after=3").returncode == 75 and run(second).returncode == 75, "runs of two models")
+    check(sorted(os.listdir(f"{TMP}/own")) == ["second-base", "small-base"], f"{os.listdir(f'{TMP}/own')}")
+    former = f"{TMP}/own/base"
+    shutil.move(f"{TMP}/own/small-base", former)
+    r = small("own", "--resume")
+    said = f"{former}/1GPU/00 has, where an earlier version kept this run: --resume={former}/1GPU/00 goes on from that one, --resume=false begins anew"
+    check(r.returncode == 2 and said in r.stderr and not os.path.exists(f"{TMP}/own/small-base"), f"{r.returncode} {r.stderr[-500:]}")
+    shutil.rmtree(f"{TMP}/own/second-base")
+    r = run([*second, "--resume"])
+    check(r.returncode == 75 and "no checkpoint" in r.stderr, f"the former directory is of another model: {r.returncode} {r.stderr[-400:]}")
+    r = small("own", f"--resume={former}/1GPU/00")
+    check(r.returncode == 0 and "going on from step 3 of" in r.stderr and points("own") == points("whole"), f"{r.stderr[-300:]}")
+    r = small("own2", "--resume=false", "--stop_after=1")
+    check(r.returncode == 75, "the other remedy")
+
+
 def test_another_run():
     """--resume with another model, loss, size or seed: refused with every difference; with what may change: told."""
     text = read(MODEL)
-    model = f"{TMP}/other.dl"
+    model = f"{TMP}/changed/small.dl"
+    os.makedirs(os.path.dirname(model))
 
     def resume(*more, change=lambda t: t):
         with open(model, "w") as f:

@@ -86,7 +86,7 @@ def prepare():
         r = run([DLDATA, "nbody", "--size=32", "--steps=5", f"--seed={seed}", "-o", name])
         check(r.returncode == 0, f"{name}: {r.said}")
     check(run(train()).returncode == 0, "the small model trains")
-    shutil.copy(path("runs/base/1GPU/00/checkpoints/last/model.safetensors"), path("w.safetensors"))
+    shutil.copy(path("runs/m-base/1GPU/00/checkpoints/last/model.safetensors"), path("w.safetensors"))
     r = run([DLC, "compile", "m.dl", *SMALL, "--dump-dir=passes", "-o", "p.dlp"])  # the cache has what later runs need
     check(r.returncode == 0, r.said)
 
@@ -123,8 +123,8 @@ def test_own_inputs():
     r = run([DLC, "compile", "m.dl", *SMALL, "--dump-dir=dumps"])
     check(r.returncode == 2 and read("m.dl") == before, f"--dump-dir over the model: {r.returncode} {r.said}")
     for file in ("out.log", "metrics.jsonl", "hyperparams.yaml", "prediction.png"):  # what a run writes by itself
-        os.makedirs(path("own/base/1GPU/00"))
-        os.link(path("m.dl"), path(f"own/base/1GPU/00/{file}"))
+        os.makedirs(path("own/m-base/1GPU/00"))
+        os.link(path("m.dl"), path(f"own/m-base/1GPU/00/{file}"))
         r = run(train("--expdir=own"))
         check(read("m.dl") == before and r.returncode in (0, 2), f"a run over {file}: {r.returncode} {r.said}")
         shutil.rmtree(path("own"))
@@ -322,8 +322,8 @@ def test_reader_gone():
     r = run(train("--num_epochs=3", "--expdir=gone"), capture_output=False, stdout=ends[1], stderr=ends[1])
     os.close(ends[1])
     check(r.returncode == 0, f"exit {r.returncode}")
-    check(b"DONE" in read("gone/base/1GPU/00/out.log"), "out.log has the end")
-    check(os.path.exists(path("gone/base/1GPU/00/checkpoints/last/model.safetensors")), "there is a checkpoint")
+    check(b"DONE" in read("gone/m-base/1GPU/00/out.log"), "out.log has the end")
+    check(os.path.exists(path("gone/m-base/1GPU/00/checkpoints/last/model.safetensors")), "there is a checkpoint")
 
 
 def main():

@@ -51,7 +51,7 @@ def check_names():
             check(code == wanted if wanted is not None else 0 < code < 70, f"{args[:2]}: exit {code}: {out[-300:]}")
             check_calm(out, args[:2])
             check(b"RUNNING" not in out, f"{args[:2]}: a folder's name was run")
-        log = open(f"{TMP}/run{number}/base/1GPU/00/out.log", "rb").read()
+        log = open(f"{TMP}/run{number}/*-base/1GPU/00/out.log", "rb").read()
         check_calm(log, "out.log")
 
 

@@ -632,11 +632,11 @@ for name, text, more in [("field", base, {}), ("classes", "inputs: {x: x.npy, ma
             check(done.returncode == 0, f"{name}: {done.stderr.decode()[-600:]}")
     logs = []
     for workers in (0, 3):
-        rows = [json.loads(line) for line in open(f"runs_{name}_{workers}/default/1GPU/00/metrics.jsonl")]
+        rows = [json.loads(line) for line in open(f"runs_{name}_{workers}/{name}-default/1GPU/00/metrics.jsonl")]
         logs.append([(r["Loss/train"], r["Loss/valid"]) for r in rows])
     check(len(logs[0]) == 3 and logs[0] == logs[1], f"{name}: the same losses with 0 workers, and with 3 and resumed: {logs}")
-    done = run(BUILD + "/cli/dlrun", name + ".dl", f"--yaml_config=runs_{name}_0/default/1GPU/00/hyperparams.yaml", f"--expdir=again_{name}")
-    rows = [json.loads(line) for line in open(f"again_{name}/default/1GPU/00/metrics.jsonl")] if done.returncode == 0 else done.stderr.decode()[-600:]
+    done = run(BUILD + "/cli/dlrun", name + ".dl", f"--yaml_config=runs_{name}_0/{name}-default/1GPU/00/hyperparams.yaml", f"--expdir=again_{name}")
+    rows = [json.loads(line) for line in open(f"again_{name}/{name}-default/1GPU/00/metrics.jsonl")] if done.returncode == 0 else done.stderr.decode()[-600:]
     check(rows and [(r["Loss/train"], r["Loss/valid"]) for r in rows] == logs[0], f"{name}: a run's record, run again: {rows}")
 
 finish()

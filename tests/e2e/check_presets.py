@@ -68,7 +68,7 @@ WEATHER = {
 UNET = dict(conv_init="normal", conv_scale=0.02, conv_bias=0.0, lambda_rho=0, full_scale=True, N_out_channels=5, base_batch_size=64,
             data_size=64, num_data_workers=2, lr_schedule="warmup_cosine", scaling="sqrt", start_lr=2e-4, end_lr=0.0, warmup_steps=128,
             optimizer="adam", adam_beta1=0.9, adam_beta2=0.999, recipe="volumes", record="iters", resume=False, torch_checkpoints=False, run_num="00",
-            enable_benchy=False, use_cache=None, run_dir="{expdir}/{config}/{ranks}GPU/{run_num}")
+            enable_benchy=False, use_cache=None, run_dir="{expdir}/{name}/{ranks}GPU/{run_num}")
 
 
 def unet(batch, epochs, opt, samples=(65536, 8192)):
@@ -214,11 +214,12 @@ def test_directories():
     check(re.search(r"Command line config: \S*dlrun models/config/hello\.yaml --input_shape", err) and "Epoch 1/1" in err, f"{err[-500:]}")
     points(*regressor, "--config=test", "--preset=volumes", f"--expdir={TMP}/a", "--data_loader_config=synthetic", at="a/test/1GPU/00")
     points(*regressor, "--config=test", f"--expdir={TMP}/own", "--run_dir={expdir}/{run_num}-{config}", at="own/0-test")
+    points(*regressor, "--config=test", f"--expdir={TMP}/g", "--run_dir={expdir}/{model}/{name}", at="g/cnn_regressor/cnn_regressor-test")
     tars = ["ckpt.tar", "ckpt_best.tar"]  # what is in them is oracle_checkpoints.py's
     for at, want in ("c/expts/test/0", tars), ("b/default/7", tars), ("e/f", []), ("a/test/1GPU/00", []), ("own/0-test", tars):
         found = sorted(n for n in os.listdir(f"{TMP}/{at}/checkpoints") if n.endswith(".tar"))
         check(found == want, f"{at}: {found}")
-    refused(2, r"run_dir: \{expdri\}/x is none of \{expdir\}, \{config\}, \{ranks\} and \{run_num\}", *regressor, "--run_dir=/tmp/{expdri}/x")
+    refused(2, r"run_dir: \{expdri\}/x is none of \{expdir\}, \{name\}, \{model\}, \{config\}, \{ranks\} and \{run_num\}", *regressor, "--run_dir=/tmp/{expdri}/x")
     refused(2, r"run_dir: \{expdir is none of", *regressor, "--run_dir=/tmp/{expdir")
 
 

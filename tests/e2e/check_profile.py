@@ -20,7 +20,7 @@ def run(name, *more, samples=40, epochs=1, **env):
     args = [DLRUN, "tests/data/small.dl", "--data_loader_config=synthetic", "--data_size=16", "--local_batch_size=2", f"--Nsamples={samples}",
             "--Nsamples_val=4", f"--num_epochs={epochs}", "--start_lr=1e-3", "--device=cpu", f"--expdir={TMP}/{name}", *more]
     r = subprocess.run(args, capture_output=True, text=True, env={**ENV, **env}, stdin=subprocess.DEVNULL)
-    r.folder = f"{TMP}/{name}/base/1GPU/00"
+    r.folder = f"{TMP}/{name}/small-base/1GPU/00"
     return r
 
 

@@ -28,7 +28,7 @@ def run(args):
 
 
 def folder(expdir):
-    return f"{TMP}/{expdir}/base/1GPU/00"
+    return f"{TMP}/{expdir}/dropout-base/1GPU/00"
 
 
 def result(expdir):

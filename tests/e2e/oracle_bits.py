@@ -20,7 +20,7 @@ SETTINGS = ("--yaml_config=models/config/unet.yaml", "--config", "tiny", "--data
 
 
 def directory(place, name):
-    return place / name / "tiny/1GPU/00"
+    return place / name / "narrow-tiny/1GPU/00"
 
 
 def points(run):

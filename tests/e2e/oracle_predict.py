@@ -422,7 +422,7 @@ def test_run():
                f"--expdir={place / 'runs'}", "--num_epochs=2"]
     place.run("dlrun", *options)
     trains = json.loads([line for line in place.run("dlrun", *options, "--dry_run", "--json").splitlines() if line.startswith("{")][0])
-    run = place / "runs/base/1GPU/00"
+    run = place / "runs/plane-base/1GPU/00"
     x = np.random.default_rng(6).standard_normal((3, 24, 36)).astype("f4")
     data = write("small.h5", x=x)
     got, how = result("best", run, data)
@@ -455,7 +455,7 @@ def test_own_data():
         f.write(f"base:\n  local_batch_size: 2\n  num_epochs: 1\n  lr_schedule: none\n  data:\n    inputs: {{x: {entry}}}}}\n"
                 f"    targets: {{t: {entry}, offset: 1}}}}\n    split: {{valid: 0.2}}\n")
     place.run("dlrun", place / "own.dl", f"--yaml_config={place / 'own.yaml'}", f"--expdir={place / 'own'}")
-    run = place / "own/base/1GPU/00"
+    run = place / "own/own-base/1GPU/00"
     from oracle_tools import load_tensors
     net.load_state_dict(load_tensors(run / "checkpoints/last/model.safetensors"))
     got, how = result("series_out", run, f"{data}:u", "--checkpoint=last", "--metrics", "--rollout=3")
@@ -493,7 +493,7 @@ def test_own_inputs():
                 f"      b: {entry('b', ', mean: 2.5, std: 4').replace('array: b', 'array: b, axes: [N, K]')}\n"
                 f"    targets: {{t: {entry('a')}}}\n    split: {{valid: 0.2}}\n")
     place.run("dlrun", place / "two.dl", f"--yaml_config={place / 'two.yaml'}", f"--expdir={place / 'two'}")
-    run = place / "two/base/1GPU/00"
+    run = place / "two/two-base/1GPU/00"
     from oracle_tools import load_tensors
     net = nn.ModuleDict({"a": nn.Conv1d(1, 1, 3, padding=1)})
     net.load_state_dict(load_tensors(run / "checkpoints/last/model.safetensors"))
@@ -514,7 +514,7 @@ def targets_run(name, text, targets, data):
         f.write(f"base: {{local_batch_size: 4, num_epochs: 1, data: {{inputs: {{a: {source('a', True)}}}, targets: {{"
                 + ", ".join(f"{t}: {source(array, norm)}" for t, (array, norm) in targets.items()) + "}, split: {valid: 0.2}}}\n")
     place.run("dlrun", place / f"{name}.dl", f"--yaml_config={place / name}.yaml", f"--expdir={place / name}")
-    run = place / name / "base/1GPU/00"
+    run = place / name / f"{name}-base/1GPU/00"
     return run, load_tensors(run / "checkpoints/best/model.safetensors")
 
 

@@ -54,7 +54,7 @@ def train(name, data, model=MODEL, more=()):
     (place.dir / name / "small.dl").write_text(model)
     (place.dir / name / "small.yaml").write_text(f"base: {{local_batch_size: 4, num_epochs: 1, data: {data}}}\n")
     place.run("dlrun", place / name / "small.dl", f"--yaml_config={place / name}/small.yaml", f"--expdir={place / name}/r", *more)
-    run = place.dir / name / "r/base/1GPU/00"
+    run = place.dir / name / "r/small-base/1GPU/00"
     return run, load_tensors(run / "checkpoints/best/model.safetensors")
 
 

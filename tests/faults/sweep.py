@@ -167,7 +167,7 @@ def run(name, kind, k, ever):
 
 def result_of(folder):
     """The points of a run without what a clock says, and what its newest checkpoint holds."""
-    run = folder / "run/base/1GPU/00"
+    run = folder / "run/small-base/1GPU/00"
     points = [{k: v for k, v in json.loads(line).items() if k not in ("Avg iters per sec", "Data wait time")}
               for line in (run / "metrics.jsonl").read_text().splitlines()]
     return points, *((run / "checkpoints/last" / f).read_bytes() for f in ("model.safetensors", "optimizer.safetensors"))

@@ -126,7 +126,7 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
 
     # a checkpoint of ours in PyTorch: the loss that we report for it is the loss there
     dlrun(tmp, "--data_loader_config=synthetic", "--Nsamples=8", "--Nsamples_val=2", "--num_epochs=1")
-    saved = f"{tmp}/runs/base/1GPU/00/checkpoints/last/model.safetensors"
+    saved = f"{tmp}/runs/small-base/1GPU/00/checkpoints/last/model.safetensors"
     model.load_state_dict(load_file(saved))
     with torch.no_grad():
         want = F.l1_loss(model(batches["x.0"]), batches["t.0"]).item()
