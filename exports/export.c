@@ -77,8 +77,7 @@ static bool find_arrays(dl_export *e, dl_error *err) {
         return dl_fail(err, DL_INPUT, "%s has more than %d outputs", e->name, DL_EXPORT_MOST);
     dl_record_output outputs[DL_EXPORT_MOST];
     const dl_array_record *targets[DL_EXPORT_MOST];
-    for (int i = 0; i < g->results.n; i++)
-        outputs[i] = (dl_record_output){g->results.at[i].name, &g->results.at[i].value->type};
+    for (int i = 0; i < g->results.n; i++) outputs[i] = dl_record_output_of(&g->results.at[i]);
     if (!dl_data_record_pair(&e->net->data, g->results.n, outputs, targets, err)) return false;
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];

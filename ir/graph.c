@@ -111,9 +111,10 @@ dl_var *dl_var_set_find(const dl_var_set *s, const char *name) {
     return found ? *found : NULL;
 }
 
-void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value,
-                     dl_var *var) {
-    dl_push(g->module->arena, &g->results, (dl_result){role, dl_intern(name), value, var});
+dl_result *dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value,
+                           dl_var *var) {
+    dl_push(g->module->arena, &g->results, (dl_result){role, dl_intern(name), value, var, NULL});
+    return &g->results.at[g->results.n - 1];
 }
 
 dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role, const char *name) {

@@ -121,8 +121,11 @@ typedef struct {
     dl_result_role role;
     const char *name; /* interned */
     dl_value *value;
-    dl_var *var; /* GRAD, UPDATE */
+    dl_var *var;      /* GRAD, UPDATE */
+    const char *undo; /* OUTPUT: the target whose normalisation undoes it (interned; the graph
+                         "predict" has no targets); DL_UNDO_NONE: nothing does; NULL: not said */
 } dl_result;
+#define DL_UNDO_NONE "" /* no target has this name */
 
 typedef struct dl_module dl_module;
 
@@ -174,8 +177,8 @@ typedef struct {
 dl_var_set dl_var_set_new(const dl_graph *g, dl_arena *arena);
 dl_var *dl_var_set_find(const dl_var_set *s,
                         const char *name); /* an interned name; NULL when there is none */
-void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value,
-                     dl_var *var);
+dl_result *dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value,
+                           dl_var *var); /* valid until the next one is added */
 dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role,
                                 const char *name); /* name NULL: the first */
 

@@ -70,7 +70,7 @@ static bool find_outputs(dlc_model *m, const dl_graph *g, dl_error *err) {
         const dl_result *r = &g->results.at[i];
         if (r->role != DL_RESULT_OUTPUT) continue;
         int k = m->n_outputs++;
-        outputs[k] = (dl_record_output){r->name, &r->value->type};
+        outputs[k] = dl_record_output_of(r);
         if (!describe(m, &m->output[k], r->name, &r->value->type, err)) return false;
     }
     if (!m->raw && !dl_data_record_pair(&m->net.data, m->n_outputs, outputs, targets, err))

@@ -14,6 +14,28 @@ const char *dl_torch_statistic(torch_export *t, const char *array, const char *w
     return free_name(t, dl_format(t->arena, "%s_%s", array, what));
 }
 
+/* Axes after the one of the statistics, over which these are broadcast. */
+static int axes_after(const dl_export_output *o) {
+    const dl_type *t = &o->value->type;
+    return o->undo->n_scales > 1 ? t->rank - 1 - dl_type_channel_axis(t) : 0;
+}
+
+/* The first output that is undone by the same statistics in the same shape. */
+static int first_like(const dl_export *e, int output) {
+    const dl_export_output *o = &e->output[output];
+    int i = 0;
+    while (e->output[i].undo != o->undo || axes_after(&e->output[i]) != axes_after(o)) i++;
+    return i;
+}
+
+const char *dl_torch_undo_array(torch_export *t, int output) {
+    const dl_export_output *all = t->e->output;
+    int like = first_like(t->e, output), first = 0;
+    while (all[first].undo != all[output].undo) first++;
+    return like == first ? all[like].undo->name
+                         : dl_format(t->arena, "%s_%s", all[like].undo->name, all[like].name);
+}
+
 const char *dl_torch_table(torch_export *t, const dl_var *v) {
     int number = 0;
     for (int i = 0; i < t->graph->vars.n; i++) {
@@ -77,12 +99,6 @@ static void put_table(torch_export *t, dl_buf *to, const dl_var *v) {
     dl_buf_free(&b);
 }
 
-static bool is_written(const dl_export *e, int output) {
-    for (int i = 0; i < output; i++)
-        if (e->output[i].undo == e->output[output].undo) return true;
-    return !e->output[output].undo;
-}
-
 void dl_torch_put_buffers(torch_export *t, dl_buf *to) {
     const dl_export *e = t->e;
     for (int i = 0; i < e->n_inputs; i++)
@@ -90,8 +106,8 @@ void dl_torch_put_buffers(torch_export *t, dl_buf *to) {
             put_statistics(t, to, e->input[i].record, t->text[e->input[i].var->value.id].s,
                            &e->input[i].var->value.type);
     for (int i = 0; i < e->n_outputs; i++)
-        if (!is_written(e, i))
-            put_statistics(t, to, e->output[i].undo, e->output[i].undo->name,
+        if (e->output[i].undo && first_like(e, i) == i)
+            put_statistics(t, to, e->output[i].undo, dl_torch_undo_array(t, i),
                            &e->output[i].value->type);
     for (int i = 0; i < t->graph->vars.n; i++)
         if (t->graph->vars.at[i]->role == DL_VAR_TABLE) put_table(t, to, t->graph->vars.at[i]);

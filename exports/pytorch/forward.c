@@ -72,19 +72,21 @@ static void put_input(torch_export *t, const dl_export_input *in) {
                                name, dl_torch_number(t, r->nan, in->var->value.type.dtype)));
 }
 
-static const char *output(torch_export *t, const dl_export_output *out) {
+static const char *output(torch_export *t, int i) {
+    const dl_export_output *out = &t->e->output[i];
     torch_text x = t->text[out->value->id];
     if (x.is_number) x = dl_torch_as_tensor(t, x, out->value->type.dtype);
     if (!out->undo) return x.s;
+    const char *array = dl_torch_undo_array(t, i);
     return dl_format(t->arena, "%s * self.%s + self.%s", dl_torch_within(t, x, TORCH_PRODUCT),
-                     dl_torch_statistic(t, out->undo->name, "deviation"),
-                     dl_torch_statistic(t, out->undo->name, "mean"));
+                     dl_torch_statistic(t, array, "deviation"),
+                     dl_torch_statistic(t, array, "mean"));
 }
 
 static const char *return_of(torch_export *t) {
     const char *s = "return ";
     for (int i = 0; i < t->e->n_outputs; i++)
-        s = dl_format(t->arena, "%s%s%s", s, i ? ", " : "", output(t, &t->e->output[i]));
+        s = dl_format(t->arena, "%s%s%s", s, i ? ", " : "", output(t, i));
     return s;
 }
 

@@ -138,6 +138,9 @@ int dl_torch_list_size(torch_export *t, const char *path);
 /* The buffer of a table, or of an array's statistics ("mean", "deviation"). */
 const char *dl_torch_table(torch_export *t, const dl_var *v);
 const char *dl_torch_statistic(torch_export *t, const char *array, const char *what);
+/* The array of that, by which an output is undone: the target's name, and the output's where others
+ * have the statistics in another shape. */
+const char *dl_torch_undo_array(torch_export *t, int output);
 void dl_torch_put_buffers(torch_export *t, dl_buf *to);
 
 /* ---- helpers.c ---- */

@@ -36,7 +36,7 @@ typedef enum {
     DL_A_PARAMETER, /* param name: a ~ b (op '~') or = b (op '='); b may be NULL */
     DL_A_INIT,      /* init items: more, items NAMEs, more SETTINGs */
     DL_A_SETTING,   /* name ~ a (op '~') or = a (op '=') */
-    DL_A_OUTPUT,    /* output a */
+    DL_A_OUTPUT,    /* output a undo b, a NAME or NONE; b may be NULL */
     DL_A_METRIC,    /* metric name = a; or, name NULL, items as of a LABEL */
     DL_A_FIGURE,    /* figure name = a; likewise */
     DL_A_RETURN,    /* return a */

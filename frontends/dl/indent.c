@@ -225,10 +225,21 @@ static void number(lines *l, int kind, dl_span span) {
     dl_push(l->p->arena, &l->p->tokens, t);
 }
 
+static bool ends_value(int k) {
+    return k == T_NAME || k == T_INT || k == T_FLOAT || k == T_STRING || k == T_TRUE ||
+           k == T_FALSE || k == T_NONE || k == T_LABEL_TEXT || closing(k);
+}
+
+/* Whether a word is the `undo` after an output's value, which no name follows. */
+static bool is_undo(const lines *l, const char *word) {
+    return strcmp(word, "undo") == 0 && !l->open.n && l->p->tokens.at[l->first].kind == T_OUTPUT &&
+           ends_value(last_kind(l));
+}
+
 static int word_kind(lines *l, const char *word, bool starts, int i) {
     for (int k = 0; k < COUNT(keywords); k++)
         if (strcmp(keywords[k].word, word) == 0) return keywords[k].kind;
-    if (!starts) return T_NAME;
+    if (!starts) return is_undo(l, word) ? T_UNDO : T_NAME;
     int follows = kind_after(l, i);
     if (follows == T_ASSIGN || follows == T_PLUS_ASSIGN) return T_NAME;
     for (int k = 0; k < COUNT(openers); k++)

@@ -43,7 +43,7 @@ static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
 %token <f> FLOAT "a number"
 %token MODULE "'module'" MODEL "'model'" INPUT "'input'" TARGET "'target'" PARAM "'param'" INIT "'init'"
        OUTPUT "'output'" METRIC "'metric'" FIGURE "'figure'" RETURN "'return'" FOR "'for'" IN "'in'" IF "'if'"
-       ELIF "'elif'" ELSE "'else'" PASS "'pass'" AND "'and'" OR "'or'" NOT "'not'" AS "'as'" TRUE "'true'"
+       ELIF "'elif'" ELSE "'else'" PASS "'pass'" UNDO "'undo'" AND "'and'" OR "'or'" NOT "'not'" AS "'as'" TRUE "'true'"
        FALSE "'false'" NONE "'none'"
 %token AT "'@'" LBRACE "'{'" RBRACE "'}'" PIPE "'|>'" PLUS_ASSIGN "'+='" POWER "'**'" FLOOR_DIV "'//'" EQ "'=='"
        NE "'!='" LE "'<='" GE "'>='" LT "'<'" GT "'>'" ASSIGN "'='" PLUS "'+'" MINUS "'-'" TIMES "'*'"
@@ -105,6 +105,10 @@ simple: postfix ASSIGN expr { $$ = dl_ast_assign(p, @$, $1, $3); }
         { $$ = dl_ast_named(p, DL_A_PARAMETER, @$, $2, @2, $4); $$->b = $6; $$->op = T_ASSIGN; }
     | INIT names COLON settings { $$ = dl_ast_items(p, DL_A_INIT, @$, NULL, $2); $$->more = $4; }
     | OUTPUT expr { $$ = dl_ast_node(p, DL_A_OUTPUT, @$, $2, NULL, NULL); $$->at = @1; }
+    | OUTPUT expr UNDO NAME
+        { $$ = dl_ast_node(p, DL_A_OUTPUT, @$, $2, dl_ast_named(p, DL_A_NAME, @4, $4, @4, NULL), NULL); $$->at = @1; }
+    | OUTPUT expr UNDO NONE
+        { $$ = dl_ast_node(p, DL_A_OUTPUT, @$, $2, dl_ast_new(p, DL_A_NONE, @4), NULL); $$->at = @1; }
     | METRIC NAME ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
     | METRIC STRING ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
     | METRIC label_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_METRIC, @$, $4, $2); $$->at = @2; }

@@ -22,16 +22,68 @@ bool dl_want_scalar(dl_elab *E, dl_span where, const char *what, dl_val v) {
     return false;
 }
 
+/* The target of that name; NULL after a report. */
+static const dl_var *find_target(dl_elab *E, const dl_ast *name) {
+    const dl_graph *g = E->b.graph;
+    const dl_var *v = dl_graph_find_var(g, name->name);
+    if (v && v->role == DL_VAR_TARGET) return v;
+    if (dl_is_poisoned(E, name->name)) return NULL;
+    dl_bad(E, name->span, DL_DIAG_bad_undo, "no target '%s' is declared above", name->name);
+    const char **targets = DL_NEWS(E->arena, const char *, g->vars.n + 1);
+    int n = 0;
+    for (int i = 0; i < g->vars.n; i++)
+        if (g->vars.at[i]->role == DL_VAR_TARGET) targets[n++] = g->vars.at[i]->name;
+    const char *near = n == 1 ? targets[0] : dl_suggest(name->name, targets, n);
+    if (near) dl_help(E, "did you mean '%s'?", near);
+    return NULL;
+}
+
+/* "C=3"; "no axis" */
+static const char *axis_text(dl_elab *E, const dl_type *t, int axis) {
+    return axis < 0
+               ? "no axis"
+               : dl_format(E->arena, "%s=%lld", t->axis[axis].name, (long long)t->axis[axis].size);
+}
+
+/* The target whose normalisation undoes the output v, for dl_result; NULL: none is said, or after a
+ * report. A target that is normalised by channel has an output of the same channels. */
+static const char *find_undone(dl_elab *E, const dl_ast *said, const dl_value *v) {
+    if (!said) return NULL;
+    if (said->kind == DL_A_NONE) return DL_UNDO_NONE;
+    const dl_var *target = find_target(E, said);
+    if (!target) return NULL;
+    const dl_type *of = &target->value.type, *t = &v->type;
+    int from = dl_type_channel_axis(of), to = dl_type_channel_axis(t);
+    if (!dl_dtype_is_float(of->dtype) || !dl_dtype_is_float(t->dtype)) {
+        dl_bad(E, said->span, DL_DIAG_bad_undo,
+               "only floats are normalised: the target '%s' is %s, the output %s", said->name,
+               dl_type_text(of), dl_type_text(t));
+    } else if (from >= 0 && (to < 0 || of->axis[from].name != t->axis[to].name ||
+                             of->axis[from].size != t->axis[to].size)) {
+        dl_bad(E, said->span, DL_DIAG_bad_undo,
+               "the target '%s' is normalised along %s, and the output's channels are %s",
+               said->name, axis_text(E, of, from), axis_text(E, t, to));
+        dl_help(
+            E,
+            "the output is %s, the target %s; `undo none` leaves the output's numbers as they are",
+            dl_type_text(t), dl_type_text(of));
+    } else
+        return target->name;
+    return NULL;
+}
+
 static void exec_output(dl_elab *E, const dl_ast *s) {
     if (!dl_only_in(E, s, DL_IN_MODEL, "output")) return;
     E->has_output = true;
     dl_val v = dl_eval(E, s->a);
     if (!want_tensor(E, s, "an output", v)) return;
     const char *name = s->a->kind == DL_A_NAME ? s->a->name : dl_intern("output");
-    if (dl_graph_find_result(E->b.graph, DL_RESULT_OUTPUT, name))
+    if (dl_graph_find_result(E->b.graph, DL_RESULT_OUTPUT, name)) {
         dl_bad(E, s->span, DL_DIAG_duplicate_definition, "there is an output '%s' already", name);
-    else
-        dl_graph_result(E->b.graph, DL_RESULT_OUTPUT, name, v.t, NULL);
+        return;
+    }
+    const char *undo = find_undone(E, s->b, v.t);
+    dl_graph_result(E->b.graph, DL_RESULT_OUTPUT, name, v.t, NULL)->undo = undo;
 }
 
 static bool result_is_new(dl_elab *E, const dl_ast *s, dl_result_role role, const char *name) {

@@ -160,7 +160,7 @@ static bool parse_var(dl_parser *p, dl_graph *g, dl_var_role role) {
     return true;
 }
 
-/* output "y" = %30; grad $w = %40, whose name is the variable's unless it is given. */
+/* output "y" = %30 undo "t"; grad $w = %40, whose name is the variable's unless it is given. */
 static bool parse_result(dl_parser *p, dl_graph *g, dl_result_role role) {
     dl_result r = {.role = role};
     bool of_var = role == DL_RESULT_GRAD || role == DL_RESULT_UPDATE;
@@ -177,9 +177,13 @@ static bool parse_result(dl_parser *p, dl_graph *g, dl_result_role role) {
     if ((!of_var || p->tok.kind == TOK_STRING) &&
         !dl_lex_name(p, TOK_STRING, "the result's name in quotes", &r.name))
         return false;
-    if (!dl_lex_mark(p, '=') || !parse_operand(p, &r.value) || !dl_lex_end_line(p, &loc))
+    bool undoes;
+    if (!dl_lex_mark(p, '=') || !parse_operand(p, &r.value) ||
+        !dl_lex_accept_word(p, "undo", &undoes) ||
+        (undoes && !dl_lex_name(p, TOK_STRING, "the target's name in quotes", &r.undo)) ||
+        !dl_lex_end_line(p, &loc))
         return false;
-    dl_graph_result(g, role, r.name, r.value, r.var);
+    dl_graph_result(g, role, r.name, r.value, r.var)->undo = r.undo;
     return true;
 }
 

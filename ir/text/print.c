@@ -156,6 +156,7 @@ static void put_result(dl_buf *out, const dl_result *r) {
     if (!r->var || r->name != r->var->name) dl_puts(out, " "), put_string(out, r->name);
     dl_puts(out, " = ");
     put_value(out, r->value);
+    if (r->undo) dl_puts(out, " undo "), put_string(out, r->undo);
     dl_puts(out, "\n");
 }
 

@@ -279,6 +279,9 @@ static const char *result_fault(const dl_checker *c, const dl_result *r) {
     if (r->role == DL_RESULT_METRIC && (t->rank || t->dtype == DL_BOOL))
         return "is not a scalar number";
     if (r->role == DL_RESULT_FIGURE && t->rank != 2) return "is not a plane of two axes";
+    if (r->undo && r->role != DL_RESULT_OUTPUT) return "undoes a target, which only outputs do";
+    const dl_var *undone = r->undo ? dl_graph_find_var(c->g, r->undo) : NULL;
+    if (undone && undone->role != DL_VAR_TARGET) return "undoes a variable that is no target";
     if (!of_var) return NULL;
     if (!is_known(c, &r->var->value)) return "names a variable of another graph";
     if (r->role == DL_RESULT_GRAD &&

@@ -38,11 +38,11 @@ bool dl_predict_pair(dl_predict_job *job, dl_error *err) {
     if (g->results.n > DLR_MAX_OUTPUTS)
         return dl_fail(err, DL_INPUT, "%s has more than %d outputs", job->net.model_path,
                        DLR_MAX_OUTPUTS);
-    for (int i = 0; i < g->results.n; i++)
-        outputs[i] = (dl_record_output){g->results.at[i].name, &g->results.at[i].value->type};
+    for (int i = 0; i < g->results.n; i++) outputs[i] = dl_record_output_of(&g->results.at[i]);
     if (!dl_data_record_pair(&job->net.data, g->results.n, outputs, job->paired, err)) return false;
     for (int i = 0; i < g->results.n; i++)
-        if (scaled && !job->paired[i] && dl_dtype_is_float(outputs[i].type->dtype))
+        if (scaled && !job->paired[i] && !outputs[i].undo &&
+            dl_dtype_is_float(outputs[i].type->dtype))
             dl_console_warning(
                 job->console,
                 dl_format(job->arena,

@@ -168,9 +168,23 @@ static bool has_shape(const dl_array_record *a, const dl_type *t) {
     return same;
 }
 
-static bool is_named(const dl_array_record *a, int n, const dl_record_output *outputs) {
-    for (int i = 0; i < n; i++)
-        if (strcmp(outputs[i].name, a->name) == 0) return true;
+dl_record_output dl_record_output_of(const dl_result *r) {
+    return (dl_record_output){r->name, &r->value->type, r->undo};
+}
+
+/* The target that an output says, or has the name of. */
+static const char *named_target(const dl_data_record *r, const dl_record_output *o) {
+    if (o->undo) return o->undo;
+    const dl_array_record *a = dl_data_record_find(r, o->name);
+    return a && a->is_target ? a->name : NULL;
+}
+
+static bool is_named(const dl_data_record *r, const dl_array_record *a, int n,
+                     const dl_record_output *outputs) {
+    for (int i = 0; i < n; i++) {
+        const char *named = named_target(r, &outputs[i]);
+        if (named && strcmp(named, a->name) == 0) return true;
+    }
     return false;
 }
 
@@ -180,39 +194,54 @@ static bool same_shape(const dl_type *a, const dl_type *b) {
     return same;
 }
 
-/* The targets of output k's shape that no output has the name of, and how many there are. */
+/* The targets of output k's shape that no output names, and how many there are. */
 static int find_unnamed(const dl_data_record *r, int n, const dl_record_output *outputs, int k,
                         const dl_array_record *found[DLR_MAX_ARRAYS]) {
     int n_found = 0;
     for (int i = 0; i < r->n; i++)
-        if (has_shape(&r->at[i], outputs[k].type) && !is_named(&r->at[i], n, outputs))
+        if (has_shape(&r->at[i], outputs[k].type) && !is_named(r, &r->at[i], n, outputs))
             found[n_found++] = &r->at[i];
     return n_found;
+}
+
+/* The target of output k, which names none, by its shape and its place. */
+static bool pair_by_shape(const dl_data_record *r, int n, const dl_record_output *outputs, int k,
+                          const dl_array_record **target, dl_error *err) {
+    const dl_array_record *found[DLR_MAX_ARRAYS];
+    int n_found = find_unnamed(r, n, outputs, k, found), alike = 0, place = 0;
+    *target = NULL;
+    for (int i = 0; i < n; i++) {
+        if (named_target(r, &outputs[i]) || !dl_dtype_is_float(outputs[i].type->dtype) ||
+            !same_shape(outputs[i].type, outputs[k].type))
+            continue;
+        alike++, place += i < k;
+    }
+    if (n_found == 1 || n_found == alike)
+        *target = found[n_found == 1 ? 0 : place];
+    else if (n_found && dl_data_record_scales_targets(r))
+        return dl_fail(err, DL_INPUT,
+                       "%d outputs and %d targets have the shape of the output '%s', and "
+                       "nothing says by whose statistics it is undone: the model can say "
+                       "`output %s undo %s`",
+                       alike, n_found, outputs[k].name, outputs[k].name, found[0]->name);
+    return true;
 }
 
 bool dl_data_record_pair(const dl_data_record *r, int n, const dl_record_output *outputs,
                          const dl_array_record **targets, dl_error *err) {
     for (int k = 0; k < n; k++) {
-        const dl_array_record *named = dl_data_record_find(r, outputs[k].name),
-                              *found[DLR_MAX_ARRAYS];
-        targets[k] = named && named->is_target ? named : NULL;
-        if (targets[k] || !dl_dtype_is_float(outputs[k].type->dtype)) continue;
-        int n_found = find_unnamed(r, n, outputs, k, found), alike = 0, place = 0;
-        for (int i = 0; i < n; i++) {
-            const dl_array_record *other = dl_data_record_find(r, outputs[i].name);
-            if ((other && other->is_target) || !dl_dtype_is_float(outputs[i].type->dtype) ||
-                !same_shape(outputs[i].type, outputs[k].type))
-                continue;
-            alike++, place += i < k;
-        }
-        if (n_found == 1 || n_found == alike)
-            targets[k] = found[n_found == 1 ? 0 : place];
-        else if (n_found && dl_data_record_scales_targets(r))
-            return dl_fail(err, DL_INPUT,
-                           "%d outputs and %d targets have the shape of the output '%s', and "
-                           "nothing says by whose statistics it is undone: give it the name of its "
-                           "target, or train without `normalize` in data.targets",
-                           alike, n_found, outputs[k].name);
+        const char *named = named_target(r, &outputs[k]);
+        targets[k] = NULL;
+        if (named && *named) {
+            targets[k] = dl_data_record_find(r, named);
+            if (!targets[k] || !targets[k]->is_target)
+                return dl_fail(err, DL_INPUT,
+                               "the output '%s' undoes the target '%s', of which the run's data "
+                               "have no record",
+                               outputs[k].name, named);
+        } else if (!named && dl_dtype_is_float(outputs[k].type->dtype) &&
+                   !pair_by_shape(r, n, outputs, k, &targets[k], err))
+            return false;
     }
     return true;
 }

@@ -3,6 +3,7 @@
 #ifndef DLC_DATA_RECORD_H
 #define DLC_DATA_RECORD_H
 #include "compiler/session.h"
+#include "ir/graph.h"
 #include "runtime/data/dataset.h"
 
 /* One of the model's inputs or targets. A value is (number - mean[c]) / deviation[c] of channel c,
@@ -55,11 +56,15 @@ bool dl_record_fits(const dl_array_record *r, const dl_type *type, const char *w
 typedef struct {
     const char *name;
     const dl_type *type;
+    const char *undo; /* as of dl_result */
 } dl_record_output;
-/* The targets by whose statistics outputs are undone, NULL for those that are not: the target of
- * the output's name; else, of the other targets of floats that have its shape, the one, or the one
- * of its place among the outputs that are in the same case. Errors (DL_INPUT): targets are
- * normalised, and there are more or fewer of a shape than outputs. */
+/* A graph's result of role OUTPUT as such. */
+dl_record_output dl_record_output_of(const dl_result *r);
+/* The targets by whose statistics outputs are undone, NULL for those that are not: the target that
+ * the model says; else that of the output's name; else, of the targets of floats that have its
+ * shape and belong to no output yet, the one, or the one of its place among the outputs that are in
+ * the same case. Errors (DL_INPUT): the record has no such target; targets are normalised, and
+ * there are more or fewer of a shape than outputs. */
 bool dl_data_record_pair(const dl_data_record *r, int n, const dl_record_output *outputs,
                          const dl_array_record **targets, dl_error *err);
 /* Whether some target is normalised. */

@@ -540,7 +540,7 @@ def test_two_targets():
             near(f"{name}: the output '{output}' in the units of its target", got[output], torch.from_numpy(want))
     three = model.format(first="y", second="z", loss_b="y", loss_c="z", more="    u = relu(y)\n    output u\n")
     run, _ = targets_run("three", three, scaled, data)
-    predict(run, f"{data}:a", "-o", place / "three_out.h5", status=3, says="3 outputs and 2 targets.*train without `normalize` in data.targets")
+    predict(run, f"{data}:a", "-o", place / "three_out.h5", status=3, says="3 outputs and 2 targets.*the model can say `output u undo b`")
     run, _ = targets_run("units", three, {"b": ("b", False), "c": ("c", False)}, data)
     got, _ = result("units_out", run, f"{data}:a")
     check(got["u"].shape == (40, 8), "the remedy: outputs in the targets' units, which nothing normalised")

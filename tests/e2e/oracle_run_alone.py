@@ -277,7 +277,63 @@ model Two():
     check(not (place.dir / "no.h5").exists(), "nothing is left of what failed")
 
 
+def test_undo():
+    """`output y undo t`: by the statistics of the target that the model names, in predictions and exports; `undo none`: by none."""
+    model = """
+model Undo():
+    input  x: f32[N, C=2, H=6, W=8]
+    target t: f32[N, C=2, H=6, W=8]
+    target u: f32[N, C=2, H=6, W=8]
+    h = x |> conv(4, 3, pad=1) @a |> tanh
+    p = h |> conv(2, 1) @b
+    q = h |> conv(2, 1) @c
+    low = mean(p, over=H)
+    spread = exp(q)
+    output q undo u
+    output p undo t
+    output low undo t
+    output spread undo none
+    loss = mse_loss(p, t) + mse_loss(q, u)
+"""
+    u = (fields["x"][::-1] * 3 - 2).copy()
+    with h5py.File(place / "undo.h5", "w") as f:
+        f["x"], f["t"], f["u"] = fields["x"], fields["t"], u
+    data = place / "undo.h5"
+    source = lambda array: f"{{file: {data}, array: {array}, normalize: standardize}}"
+    run, w = train("undo", f"{{inputs: {{x: {source('x')}}}, targets: {{t: {source('t')}, u: {source('u')}}}, split: {{valid: 0.25}}}}", model)
+    text = predict(run, f"{data}:x", "-o", place / "undo_out.h5")
+    check("warning" not in text, f"nothing is warned of: {text}")
+    (mean, std), (of_t, by_t), (of_u, by_u) = (statistics(a) for a in (fields["x"], fields["t"], u))
+    w = {k: v.double() for k, v in w.items()}
+    h = torch.tanh(F.conv2d(torch.from_numpy((fields["x"] - mean) / std), w["a.weight"], w["a.bias"], padding=1))
+    p, q = (F.conv2d(h, w[f"{k}.weight"], w[f"{k}.bias"]) for k in "bc")
+    want = {"q": q * by_u + of_u, "p": p * by_t + of_t, "low": (p * by_t + of_t).mean(2), "spread": torch.exp(q)}
+    with h5py.File(place / "undo_out.h5") as f:
+        for name, values in want.items():
+            near(f"{name} in predict", f[name][()], values)
+    place.run("dlc", "export", run, "-o", place / "undo_torch", "--as=pytorch")
+    code = ("import sys, numpy, torch; sys.path.insert(0, sys.argv[1]); import undo; net = undo.Undo(); "
+            "net.load_state_dict(torch.load(sys.argv[2])); out = net.eval()(torch.from_numpy(numpy.load(sys.argv[3]))); "
+            "numpy.savez(sys.argv[4], *[o.detach().numpy() for o in out])")
+    torch.save(load_tensors(place / "undo_torch/undo.safetensors"), place / "undo.pt")
+    np.save(place / "undo_x.npy", fields["x"])
+    r = subprocess.run([sys.executable, "-c", code, place / "undo_torch", place / "undo.pt", place / "undo_x.npy", place / "undo_y.npz"],
+                       capture_output=True, text=True)
+    if check(r.returncode == 0, f"the exported module runs: {r.stderr[-400:]}"):
+        for got, (name, values) in zip(np.load(place / "undo_y.npz").values(), want.items()):
+            near(f"{name} of the exported module", got, values)
+    silent = place.dir / "undo/silent.dl"
+    silent.write_text(re.sub(" undo .*", "", model))
+    text = predict(run, f"{data}:x", "-o", place / "no.h5", f"--model={silent}", status=3,
+                   says="3 outputs and 2 targets have the shape of the output 'q'.*the model can say `output q undo t`")
+    silent.write_text(re.sub(" undo .*", "", model).replace("output q", "output q undo t").replace("output spread", "output spread undo none"))
+    predict(run, f"{data}:x", "-o", place / "said.h5", f"--model={silent}", says="the output 'low' has the name and the shape of no target")
+    with h5py.File(place / "said.h5") as f:
+        near("the remedy: q by the statistics of t", f["q"][()], q * by_t + of_t)
+        near("p by those that are left", f["p"][()], p * by_u + of_u)
+
+
 for test in (test_orders, test_alone, test_edited, test_offsets_and_gaps, test_stdout, test_several,
-             test_forced_rollout, test_metrics):
+             test_forced_rollout, test_metrics, test_undo):
     test()
 finish()

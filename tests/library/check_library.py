@@ -99,9 +99,8 @@ MODEL = """model Two(width=5):
     loss = mean(weight * (masked - big)**2) + cross_entropy(classes, k, over=C) + mean((classes - small)**2)
     metric mae = mean(abs(y - big))
     big = masked
-    small = classes
     output big
-    output small
+    output classes undo small
 """
 TEXT = """two:
   model: two.dl
@@ -164,7 +163,7 @@ def test_run(path, arrays):
     if not check(m.at, m.said):
         return
     got = m.predict([arrays["x"], arrays["mask"], arrays["weight"]], outputs())
-    for a, name in zip(got, ("big", "small")):
+    for a, name in zip(got, ("big", "classes")):
         check(np.array_equal(a, want[name]), f"{name}: {np.abs(a - want[name]).max()} apart")
     check(np.abs(got[0]).max() > 200, "in the units of the data")
     last = [json.loads(line) for line in open(f"{path}/metrics.jsonl")][-1]
@@ -182,7 +181,7 @@ def test_run(path, arrays):
     raw.close()
     strict = Model(path, refuse_nan=1)  # what the run replaces is no fault
     got = strict.predict([arrays["x"], arrays["mask"], arrays["weight"]], outputs())
-    check(np.array_equal(got[1], want["small"]), "refuse_nan: replaced numbers are finite")
+    check(np.array_equal(got[1], want["classes"]), "refuse_nan: replaced numbers are finite")
     strict.close()
 
 

@@ -235,7 +235,8 @@ static dl_module *make_module(dl_arena *arena) {
             dl_node_append(to, DL_OP_fused, 4, (dl_value *[]){of, of, of, of}, 2, types, loc);
         f->kernel = k;
         f->out[1].offset = 64;
-        dl_graph_result(to, DL_RESULT_OUTPUT, "y \"quoted\"", &f->out[0], NULL);
+        dl_graph_result(to, DL_RESULT_OUTPUT, "y \"quoted\"", &f->out[0], NULL)->undo =
+            i ? DL_UNDO_NONE : dl_intern("t \"too\"");
         dl_graph_result(to, DL_RESULT_LOSS, "loss", of, NULL);
     }
     dl_push(m->arena, &e->kernels, make_kernel(m->arena, "k1 odd"));
@@ -275,6 +276,9 @@ static void test_round_trip(void) {
                   "to the last bit");
     }
     CHECK(dl_graph_find_result(g, DL_RESULT_GRAD, NULL)->var == g->vars.at[1]);
+    CHECK(dl_graph_find_result(g, DL_RESULT_OUTPUT, NULL)->undo == dl_intern("t \"too\""));
+    CHECK(!strcmp(dl_graph_find_result(again->graphs.at[1], DL_RESULT_OUTPUT, NULL)->undo, ""));
+    CHECK(!dl_graph_find_result(g, DL_RESULT_METRIC, NULL)->undo);
     const dl_kernel *k = g->kernels.at[0], *old = was->kernels.at[0];
     CHECK(again->graphs.at[1]->kernels.n == 3 && k->flops == old->flops && k->bytes == old->bytes);
     CHECK(k->bytes_unfused == old->bytes_unfused && k->locs.n == 2 && k->nin == 4);

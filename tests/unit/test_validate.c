@@ -181,6 +181,9 @@ static dl_var *table(dl_graph *g, dl_dtype dtype, int n, double a, double b) {
     X(TENSOR, grad_no_var, result(g, DL_RESULT_GRAD)->var = NULL, "names no variable")             \
     X(TENSOR, output_var, result(g, DL_RESULT_OUTPUT)->var = var(g, "w"),                          \
       "names a variable, which only")                                                              \
+    X(TENSOR, loss_undo, result(g, DL_RESULT_LOSS)->undo = "t", "undoes a target, which only")     \
+    X(TENSOR, output_undo, result(g, DL_RESULT_OUTPUT)->undo = dl_intern("w"),                     \
+      "undoes a variable that is no target")                                                       \
     X(TENSOR, grad_of_input, result(g, DL_RESULT_GRAD)->var = var(g, "x"),                         \
       "no floating-point parameter")                                                               \
     X(TENSOR, update_type, result(g, DL_RESULT_UPDATE)->value = &node(g, 3)->out[0],               \
