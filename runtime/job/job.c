@@ -14,6 +14,7 @@
 #include "runtime/setup/data_record.h"
 #include "runtime/setup/dataset_options.h"
 #include "runtime/setup/identity.h"
+#include "runtime/setup/plan_choice.h"
 #include "runtime/setup/rank_groups.h"
 #include "runtime/train/feed.h"
 
@@ -22,7 +23,7 @@
 static bool choose_device(dl_run_job *p, dl_error *err) {
     const char **device = &p->device.device;
     const char *word = dl_config_str(p->config, DL_KEY_device);
-    if (!(p->given ? dl_job_choose_plan_device(p, err)
+    if (!(p->given ? dl_plan_choice_device(p->arena, p->given, p->plan_file, word, &p->device, err)
                    : dl_device_choose(p->arena, word, NULL, &p->device, err)))
         return false;
     if (*device && !(*device = dl_device_of_rank(p->arena, *device, &p->world, err))) return false;

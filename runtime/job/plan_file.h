@@ -5,12 +5,9 @@
 #include "runtime/job/job.h"
 
 /* Reads the plan that the command line names, if it names one, as p->given; afterwards the
- * configuration and the model are its. Errors: those of dl_plan_read; DL_RESOURCE: this machine
- * cannot run it; DL_INPUT: it has no model, DL_USAGE: the command line names another. */
+ * configuration and the model are its. Errors: those of dl_plan_choice_read; DL_USAGE: the
+ * command line names another. */
 bool dl_job_take_plan_file(dl_run_job *p, dl_error *err);
-/* The device of p->given, as the key `device` and the plan's target say together. Errors: those of
- * dl_device_choose; DL_INPUT where they do not go together. */
-bool dl_job_choose_plan_device(dl_run_job *p, dl_error *err);
 /* Whether p->given holds the programs of the session, for this device. Errors: those of
  * dl_origin_check. */
 bool dl_job_check_plan_file(dl_run_job *p, dl_error *err);

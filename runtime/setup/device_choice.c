@@ -6,8 +6,8 @@
 #include "compiler/target/backend.h"
 #include "runtime/device/device.h"
 
-static bool starts(const char *text, const char *with) {
-    return strncmp(text, with, strlen(with)) == 0;
+bool dl_device_begins(const char *name, const char *with) {
+    return strncmp(name, with, strlen(with)) == 0;
 }
 
 /* By compute capability: the newest of our targets whose code such a device runs. */
@@ -96,14 +96,14 @@ bool dl_device_choose(dl_arena *arena, const char *device, const char *target, d
         choose_auto(arena, target, c);
         return true;
     }
-    if (starts(device, "cpu:")) {
+    if (dl_device_begins(device, "cpu:")) {
         if (target && strcmp(target, device) != 0) return mismatch(target, device, err);
         c->target = device, c->device = "cpu";
         return dl_target_find(device, err) != NULL;
     }
     if (strcmp(device, "cpu") == 0)
-        return !target || starts(target, "cpu") || mismatch(target, device, err);
-    if (target && !starts(target, "cuda:")) return mismatch(target, device, err);
+        return !target || dl_device_begins(target, "cpu") || mismatch(target, device, err);
+    if (target && !dl_device_begins(target, "cuda:")) return mismatch(target, device, err);
     if (strcmp(device, "cuda:emulated") == 0) {
         if (!target) target = "cuda:sm_90a";
         c->target =

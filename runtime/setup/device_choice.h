@@ -11,6 +11,8 @@ typedef struct {
     const char *warning; /* why a GPU that is there is not used, or NULL */
 } dl_device_choice;
 
+/* Whether the name of a device or target begins so: "cuda:". */
+bool dl_device_begins(const char *name, const char *with);
 /* device: the key's value, cpu, cpu:NAME (a target), cuda, cuda:N, cuda:emulated or auto; target:
  * what was asked for, or NULL. auto is where the target runs, and without one cuda where there is a
  * driver, a device that we have a target for, and what compiles for it; else the CPU. Errors:
