@@ -74,7 +74,6 @@ static void add_step_options(settings *s, const dl_step_options *r) {
     enum { MOST_RANGES = 1 << 20 };
     add_key(s, DL_KEY_optimizer, r->optimizer);
     add_key(s, key_of_schedule(s->config), r->schedule * (double)MOST_RANGES + r->ranges);
-    add_key(s, key_of_precision(s->config), r->low);
     add_key(s, DL_KEY_momentum, r->momentum);
     add_key(s, DL_KEY_nesterov, r->nesterov);
     add_key(s, DL_KEY_rmsprop_centered, r->centered);
@@ -85,14 +84,17 @@ static void add_step_options(settings *s, const dl_step_options *r) {
     add_key(s, DL_KEY_adagrad_initial_accumulator, r->accumulator);
 }
 
+/* Of a prediction those of its numbers alone. */
 static settings settings_of(dl_arena *arena, const dl_session *session,
                             const dl_compile_options *opt) {
     settings s = {.arena = arena, .config = session->config};
     const char *skip = opt->skip ? opt->skip : "";
-    add_ranks(&s, session, &opt->parallel);
-    add_step_options(&s, &opt->step_options);
+    bool trains = dl_module_graph(session->module, "train") != NULL;
+    if (trains) add_ranks(&s, session, &opt->parallel);
+    if (trains) add_step_options(&s, &opt->step_options);
+    add_key(&s, key_of_precision(s.config), opt->step_options.low);
     add_key(&s, DL_KEY_tf32, opt->tf32 && opt->target->has_tf32);
-    add_key(&s, DL_KEY_save_grads, opt->keep_gradients);
+    if (trains) add_key(&s, DL_KEY_save_grads, opt->keep_gradients);
     add(&s, "DLC_SKIP", dl_strdup(arena, skip), *skip ? dl_strdup(arena, skip) : "nothing");
     return s;
 }
@@ -117,21 +119,57 @@ static uint64_t graphs_of(const dl_session *s) {
     return h;
 }
 
+/* The part that determines the programs. */
+static dl_plan_origin programs_of(dl_arena *arena, const dl_session *s,
+                                  const dl_compile_options *opt) {
+    settings of = settings_of(arena, s, opt), arguments = arguments_of(arena, s);
+    dl_plan_origin o = {.graphs = graphs_of(s)};
+    o.settings.at = of.list.at, o.settings.n = o.settings.cap = of.list.n;
+    o.arguments.at = arguments.list.at, o.arguments.n = o.arguments.cap = arguments.list.n;
+    return o;
+}
+
 dl_plan_origin dl_origin_of(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
                             const char *command) {
     dl_buf yaml = {0};
     dl_config_put_given(s->config, &yaml);
-    settings of = settings_of(arena, s, opt), arguments = arguments_of(arena, s);
-    dl_plan_origin o = {.program = DL_VERSION,
-                        .command = dl_strdup(arena, command),
-                        .path = dl_strdup(arena, s->model_path),
-                        .text = dl_strndup(arena, s->source->text, s->source->n),
-                        .configuration = dl_strndup(arena, yaml.at, yaml.n),
-                        .graphs = graphs_of(s)};
-    o.settings.at = of.list.at, o.settings.n = o.settings.cap = of.list.n;
-    o.arguments.at = arguments.list.at, o.arguments.n = o.arguments.cap = arguments.list.n;
+    dl_plan_origin o = programs_of(arena, s, opt);
+    o.program = DL_VERSION;
+    o.command = dl_strdup(arena, command);
+    o.path = dl_strdup(arena, s->model_path);
+    o.text = dl_strndup(arena, s->source->text, s->source->n);
+    o.configuration = dl_strndup(arena, yaml.at, yaml.n);
     dl_buf_free(&yaml);
     return o;
+}
+
+/* Whether the session at one sample really is one: a model may fix its batch. */
+static bool is_of_one(const dl_session *s) {
+    const dl_graph *g = s->module->graphs.at[0];
+    bool one = true;
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_type *t = &g->vars.at[i]->value.type;
+        int at = g->vars.at[i]->role == DL_VAR_INPUT ? dl_type_axis(t, dl_intern("N")) : -1;
+        one = one && (at < 0 || t->axis[at].size == 1);
+    }
+    return one;
+}
+
+bool dl_origin_prediction(const dl_session *s, const dl_compile_options *opt, dl_plan **out,
+                          dl_error *err) {
+    dl_session one = *s;
+    dl_error none = {0};
+    dl_compile_options o = *opt;
+    *out = NULL, one.batch = 1;
+    if (!dl_session_predict(&one, 0, NULL, &none) || !is_of_one(&one) ||
+        !dl_session_add_evaluation(&one, &none))
+        return true;
+    o.batch = 1, o.parallel = (dl_parallel){.dp = 1, .tp = 1, .cp = 1, .batch_ranks = 1};
+    o.keep_gradients = false, o.observe = NULL, o.user = NULL;
+    dl_plan_origin origin = programs_of(s->arena, &one, &o);
+    *out = dl_session_compile(&one, &o, err);
+    if (*out) (*out)->origin = origin;
+    return *out != NULL;
 }
 
 dl_model_text dl_origin_model(const dl_plan *p) {
@@ -226,8 +264,15 @@ static bool check_shared(const char *path, const dl_parallel *p, dl_error *err) 
 
 bool dl_origin_check(const dl_plan *p, const char *path, const dl_session *s,
                      const dl_compile_options *opt, dl_error *err) {
-    const dl_plan_origin *o = &p->origin;
-    if (!check_shared(path, &opt->parallel, err)) return false;
+    bool trains = dl_module_graph(s->module, "train") != NULL;
+    const dl_plan *of = trains ? p : p->prediction;
+    if (trains && !check_shared(path, &opt->parallel, err)) return false;
+    if (!of)
+        return dl_fail(err, DL_INPUT,
+                       "%.200s has no programs for predictions, which are made one sample at a "
+                       "time: the model fixes its batch, or an output is made of a target",
+                       path);
+    const dl_plan_origin *o = &of->origin;
     dl_arena *arena = dl_arena_new(NULL);
     differences d = {.arena = arena, .config = s->config};
     settings now = settings_of(arena, s, opt);
@@ -237,5 +282,5 @@ bool dl_origin_check(const dl_plan *p, const char *path, const dl_session *s,
     bool ok = (same && !d.any) || fail_different(&d, p, path, err);
     dl_buf_free(&d.text), dl_buf_free(&d.words);
     dl_arena_free(arena);
-    return ok && opt->target->backend->check(p, err);
+    return ok && opt->target->backend->check(of, err);
 }

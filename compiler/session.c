@@ -206,12 +206,24 @@ bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl
     return true;
 }
 
-bool dl_session_add_prediction(dl_session *s, dl_error *err) {
-    dl_module *m = prediction_of(s, 0, NULL, err);
-    if (!m) return false;
-    dl_graph *g = m->graphs.at[0];
+static void add_graph(dl_session *s, const dl_module *of) {
+    dl_graph *g = of->graphs.at[0];
     g->module = s->module;
     dl_push(s->module->arena, &s->module->graphs, g);
+}
+
+bool dl_session_add_prediction(dl_session *s, dl_error *err) {
+    dl_module *m = prediction_of(s, 0, NULL, err);
+    if (m) add_graph(s, m);
+    return m != NULL;
+}
+
+bool dl_session_add_evaluation(dl_session *s, dl_error *err) {
+    dl_diags *diags = dl_diags_new(s->arena, s->source);
+    dl_module *m = build_module(s, 0, NULL, diags);
+    if (!m) return fail_model(s, diags, err);
+    dl_keep_evaluation(m);
+    add_graph(s, m);
     return true;
 }
 

@@ -66,6 +66,9 @@ bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl
 /* Adds that graph, at the configuration's sizes, to the module's "train" and "eval". Errors: as
  * above. */
 bool dl_session_add_prediction(dl_session *s, dl_error *err);
+/* Adds the graph "eval", with the model's loss and metrics, to that of dl_session_predict. Errors:
+ * a fault of the model. */
+bool dl_session_add_evaluation(dl_session *s, dl_error *err);
 /* The graph "predict" at the configuration's sizes as the pass `lower` leaves it, for
  * dl_find_reach. NULL: as above. */
 const dl_graph *dl_session_seen(const dl_session *s, dl_error *err);

@@ -384,18 +384,16 @@ static bool are_whole(int n, const dl_plan_setting *settings) {
     return ok;
 }
 
-/* A plan has all parts of an origin, or none. */
 static bool check_origin(const dl_plan *p, dl_error *err) {
     const dl_plan_origin *o = &p->origin;
-    bool none = !o->text && !o->program && !o->command && !o->path && !o->configuration &&
-                !o->settings.n && !o->arguments.n;
-    bool all = o->text && o->program && o->command && o->path && o->configuration &&
-               are_whole(o->settings.n, o->settings.at) &&
-               are_whole(o->arguments.n, o->arguments.at);
-    return none || all || dl_fail(err, DL_INPUT, "a part of the plan's origin is not there");
+    bool none = !o->text && !o->program && !o->command && !o->path && !o->configuration;
+    bool all = o->text && o->program && o->command && o->path && o->configuration;
+    return ((none || all) && are_whole(o->settings.n, o->settings.at) &&
+            are_whole(o->arguments.n, o->arguments.at)) ||
+           dl_fail(err, DL_INPUT, "a part of the plan's origin is not there");
 }
 
-bool dl_plan_check(const dl_plan *p, dl_error *err) {
+static bool check_one(const dl_plan *p, dl_error *err) {
     if (!p->model || !p->target)
         return dl_fail(err, DL_INPUT, "the plan names no model or no target");
     if (!check_size("the batch", p->batch, err) ||
@@ -414,4 +412,13 @@ bool dl_plan_check(const dl_plan *p, dl_error *err) {
     for (int i = 0; i < p->programs.n; i++)
         if (!check_program(p, i, err)) return false;
     return true;
+}
+
+bool dl_plan_check(const dl_plan *p, dl_error *err) {
+    const dl_plan *q = p->prediction;
+    if (!check_one(p, err)) return false;
+    return !q || (check_one(q, err) &&
+                  ((!q->prediction && strcmp(q->target, p->target) == 0 &&
+                    dl_plan_program_find(q, "predict")) ||
+                   dl_fail(err, DL_INPUT, "the plan's prediction is none, or of another target")));
 }

@@ -40,7 +40,7 @@
 #include "ir/graph.h"
 #include "ir/kernel/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 20, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 21, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -184,7 +184,8 @@ typedef struct {
 } dl_plan_setting;
 
 /* Where a plan comes from, so that `dlrun FILE.dlp` can train without the model's file and without
- * a compiler, and refuse what the programs are not for (compiler/origin.h). */
+ * a compiler, and refuse what the programs are not for (compiler/origin.h). The texts are all there
+ * or none. */
 typedef struct {
     const char *program;       /* the version of the program that compiled it */
     const char *command;       /* its command line, without the outputs: "dlc compile net.dl" */
@@ -194,7 +195,7 @@ typedef struct {
     DL_ARRAY(dl_plan_setting) settings, arguments;
 } dl_plan_origin;
 
-typedef struct {
+typedef struct dl_plan {
     dl_arena *arena;
     const char *model;  /* name of the model: "UNet" */
     const char *target; /* "cpu:avx512", "cpu:generic", "cuda:sm_90a", "cuda:sm_90a:emulated" */
@@ -205,7 +206,10 @@ typedef struct {
     DL_ARRAY(dl_plan_kernel) kernels;
     DL_ARRAY(dl_plan_object) objects;
     DL_ARRAY(dl_plan_program) programs;
-    dl_plan_origin origin; /* all zero (text NULL): a plan that only the cache's users read */
+    dl_plan_origin origin;      /* all zero (text NULL): a plan that only the cache's users read */
+    struct dl_plan *prediction; /* the programs "predict" and "eval" of one sample, with the graphs,
+                                   settings and arguments that determined them as their origin;
+                                   NULL: none. It has none itself */
 } dl_plan;
 
 /* Does the host write this variable once a batch: an input or a target? */

@@ -4,7 +4,8 @@
  *                                   header; the checksum is of all bytes after it
  *     {id:u32 zero:u32 offset:u64 bytes:u64}
  *                                   a section, in order, without gaps
- *     the sections: streams of records, as plan_records.c lists them
+ *     the sections: streams of records, as plan_records.c lists them; where the plan has a
+ *     prediction, once more, of that
  *
  * dl_plan_check checks what the numbers mean together. */
 #include <errno.h>
@@ -36,24 +37,28 @@ typedef struct {
 
 static const size_t most_bytes = (size_t)256 << 20;
 
-static const size_t body =
-    sizeof(header) + DL_PLAN_SECTIONS * sizeof(section); /* where the first section begins */
+enum { MOST_SECTIONS = 2 * DL_PLAN_SECTIONS };
+
+/* Where the first section begins. */
+static size_t body(uint32_t sections) { return sizeof(header) + sections * sizeof(section); }
 
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err) {
     if (!dl_plan_check(p, err)) return false;
-    dl_plan copy = *p;
+    dl_plan copies[] = {*p, p->prediction ? *p->prediction : (dl_plan){0}};
     dl_buf b = {0};
-    section table[DL_PLAN_SECTIONS] = {0};
-    header h = {.version = DL_PLAN_VERSION, .sections = DL_PLAN_SECTIONS};
+    section table[MOST_SECTIONS] = {0};
+    header h = {.version = DL_PLAN_VERSION,
+                .sections = p->prediction ? MOST_SECTIONS : DL_PLAN_SECTIONS};
     memcpy(h.magic, magic, sizeof magic);
     dl_putn(&b, (const char *)&h, sizeof h);
-    dl_putn(&b, (const char *)table, sizeof table);
-    for (uint32_t i = 0; i < DL_PLAN_SECTIONS; i++) {
+    dl_putn(&b, (const char *)table, h.sections * sizeof *table);
+    for (uint32_t i = 0; i < h.sections; i++) {
         table[i] = (section){.id = i, .offset = b.n};
-        dl_plan_sections[i](&(dl_plan_codec){.out = &b}, &copy);
+        dl_plan_sections[i % DL_PLAN_SECTIONS](&(dl_plan_codec){.out = &b},
+                                               &copies[i / DL_PLAN_SECTIONS]);
         table[i].bytes = b.n - table[i].offset;
     }
-    memcpy(b.at + sizeof h, table, sizeof table);
+    memcpy(b.at + sizeof h, table, h.sections * sizeof *table);
     h.bytes = b.n;
     h.checksum = dl_hash(b.at + sizeof h, b.n - sizeof h, 0);
     memcpy(b.at, &h, sizeof h);
@@ -74,29 +79,36 @@ static bool check_header(const char *path, const char *file, size_t n, dl_error 
     header h;
     if (n < sizeof magic || memcmp(file, magic, sizeof magic) != 0)
         return dl_fail(err, DL_INPUT, "%s is not a plan: 'dlc compile' makes plans", path);
-    if (n < body) return damaged(path, "it is cut short", err);
+    if (n < sizeof h) return damaged(path, "it is cut short", err);
     memcpy(&h, file, sizeof h);
     if (h.version != DL_PLAN_VERSION)
         return dl_fail(
             err, DL_INPUT,
             "%s is a plan of version %u, and this program reads %d: compile the model again", path,
             h.version, DL_PLAN_VERSION);
-    if (h.sections != DL_PLAN_SECTIONS)
+    if (h.sections != DL_PLAN_SECTIONS && h.sections != MOST_SECTIONS)
         return damaged(path, "it has not the sections of its version", err);
-    if (h.bytes != n) return damaged(path, n < h.bytes ? "it is cut short" : "it is too long", err);
+    if (h.bytes != n || n < body(h.sections))
+        return damaged(path, n < h.bytes ? "it is cut short" : "it is too long", err);
     return h.checksum == dl_hash(file + sizeof h, n - sizeof h, 0) ||
            damaged(path, "its checksum is not that of its contents", err);
 }
 
 static bool read_sections(dl_plan *p, const char *path, const char *file, size_t n, dl_error *err) {
-    section table[DL_PLAN_SECTIONS];
-    memcpy(table, file + sizeof(header), sizeof table);
-    size_t at = body;
-    for (uint32_t i = 0; i < DL_PLAN_SECTIONS; i++) {
+    header h;
+    section table[MOST_SECTIONS];
+    memcpy(&h, file, sizeof h);
+    memcpy(table, file + sizeof h, h.sections * sizeof *table);
+    size_t at = body(h.sections);
+    if (h.sections == MOST_SECTIONS) {
+        p->prediction = DL_NEW(p->arena, dl_plan);
+        p->prediction->arena = p->arena;
+    }
+    for (uint32_t i = 0; i < h.sections; i++) {
         if (table[i].id != i || table[i].zero || table[i].offset != at || table[i].bytes > n - at)
             return damaged(path, "its table of sections is out of order", err);
         dl_plan_codec c = {.at = file + at, .left = table[i].bytes, .arena = p->arena};
-        dl_plan_sections[i](&c, p);
+        dl_plan_sections[i % DL_PLAN_SECTIONS](&c, i < DL_PLAN_SECTIONS ? p : p->prediction);
         if (!c.fault && c.left) c.fault = "a section is longer than its records";
         if (c.fault) return damaged(path, c.fault, err);
         at += table[i].bytes;

@@ -295,11 +295,13 @@ static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
     opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);
     opt.link = out || (!what && !after);
     dl_plan_origin origin = {0};
+    dl_plan *prediction = NULL;
     if (out) origin = origin_of(call, s, &opt);
+    if (out && !dl_origin_prediction(s, &opt, &prediction, err)) return false;
     dl_plan *p =
         what || after ? dl_session_compile(s, &opt, err) : dl_session_prepare(s, &opt, err);
     if (!p || err->code) return false;
-    p->origin = origin;
+    p->origin = origin, p->prediction = prediction;
     if (out && !dl_plan_write(p, out, err)) return false;
     if (what) return dump(call->out, s, p, what, d.print, err);
     if (!after) print_figures(call->out, s, p, &opt, cost_of(p), dl_config_option(c, "json"));

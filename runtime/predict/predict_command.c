@@ -17,6 +17,7 @@
 #include "runtime/predict/predict_file.h"
 #include "runtime/predict/predict_job.h"
 #include "runtime/setup/dataset_options.h"
+#include "runtime/setup/plan_choice.h"
 
 static const dl_option options[] = {
     {"output", 'o', "OUT.h5",
@@ -31,6 +32,8 @@ static const dl_option options[] = {
     {"rollout", 0, "N", "N steps, each of what the last one predicted"},
     {"samples", 0, "FIRST:LAST", "of each file the samples FIRST to LAST - 1"},
     {"tiles", 0, "HOW", "samples larger than the model's input: auto, whole, exact, blend or crop"},
+    {"weights", 0, "RUN",
+     "of a plan's file: a run's directory, a checkpoint, or a file of weights"},
     {"checkpoint", 0, "WHICH", "of a run: best (the default where there is one) or last"},
     {"dry_run", 0, NULL, "say how it would be done, and how much memory it takes; write nothing"},
     {"json", 0, NULL, "print what was done as one JSON object"},
@@ -49,7 +52,10 @@ static const char usage[] =
     "--model and\n"
     "--config, or --yaml_config). DATA is FILE or FILE:ARRAY; of a model of several inputs "
     "NAME=FILE\n"
-    "for each. Keys of the run can be given anew.\n\n"
+    "for each. Keys of the run can be given anew. A plan's file in the place of CHECKPOINT (`dlc "
+    "compile -o`)\n"
+    "has the programs, so that no compiler is needed; --weights names the network:\n\n"
+    "  dlrun predict net.dlp data.h5:x -o y.h5 --weights=runs/net/1GPU/00\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory.\n\n";
 
 /* ---- the network ---- */
@@ -60,8 +66,10 @@ static bool open_network(dl_predict_job *job, dl_error *err) {
     if (net->session->batch != 1)
         return dl_fail(err, DL_USAGE,
                        "local_batch_size: predictions are made one sample at a time");
-    if (!dl_device_choose(job->arena, dl_config_str(net->config, DL_KEY_device), NULL, &job->device,
-                          err))
+    const char *device = dl_config_str(net->config, DL_KEY_device);
+    if (!(job->given ? dl_plan_choice_device(job->arena, job->given, job->plan_file, device,
+                                             &job->device, err)
+                     : dl_device_choose(job->arena, device, NULL, &job->device, err)))
         return false;
     if (job->device.warning) dl_console_warning(job->console, job->device.warning);
     return dl_session_predict(net->session, 0, NULL, err) && dl_predict_pair(job, err) &&
@@ -104,7 +112,7 @@ static bool take_options(dl_predict_job *job, dl_error *err) {
 /* ---- the run ---- */
 
 static bool load(dl_predict_job *job, dl_error *err) {
-    dl_arena_move(job->plan->arena, job->arena);
+    if (!job->given) dl_arena_move(job->plan->arena, job->arena);
     dl_saved_model_close_session(&job->net);
     job->exec = dlr_exec_open(
         job->plan,
@@ -198,6 +206,27 @@ static void print(const dl_predict_job *job, const char *path) {
         dl_console_text(job->console, "  the model's own metrics are left out: %s\n", m->why);
 }
 
+/* The network is the first file, or the weights of --weights in the plan that the first file is. */
+static bool take_network(dl_predict_job *job, const dl_config *given, dl_saved_model_options *net,
+                         dl_error *err) {
+    const char *first = given->positional.at[0], *weights = dl_config_option(given, "weights");
+    net->path = first;
+    if (!dl_config_is_plan(first))
+        return !weights || dl_fail(err, DL_USAGE,
+                                   "--weights goes with a plan's file (X.dlp); %.200s is the "
+                                   "network itself",
+                                   first);
+    if (!weights)
+        return dl_fail(err, DL_USAGE,
+                       "which weights? %.200s is a plan, which has none: --weights=RUN, a run's "
+                       "directory, a checkpoint or a file of weights",
+                       first);
+    job->plan_file = net->plan_path = first;
+    net->plan = job->given = dl_plan_choice_read(job->arena, first, err);
+    net->path = weights;
+    return job->given != NULL;
+}
+
 static bool predict(dl_predict_job *job, const dl_invocation *call, dl_error *err) {
     const dl_config *given = call->config;
     const char *path = dl_config_option(given, "output");
@@ -212,15 +241,15 @@ static bool predict(dl_predict_job *job, const dl_invocation *call, dl_error *er
                        "-o - writes the prediction to standard output, and so no report: name a "
                        "file for --json or --metrics");
     dl_saved_model_options net = {.arena = job->arena,
-                                  .path = given->positional.at[0],
                                   .which = dl_config_option(given, "checkpoint"),
                                   .options = options,
                                   .n_words = call->argc - 1,
                                   .words = call->argv + 1,
                                   .open_data = dl_data_record_open,
                                   .console = job->console};
-    if ((path && !dl_predict_file_check(path, err)) || !dl_saved_model_find(&job->net, &net, err) ||
-        !take_options(job, err) || !open_network(job, err) || !dl_predict_open_data(job, err) ||
+    if ((path && !dl_predict_file_check(path, err)) || !take_network(job, given, &net, err) ||
+        !dl_saved_model_find(&job->net, &net, err) || !take_options(job, err) ||
+        !open_network(job, err) || !dl_predict_open_data(job, err) ||
         (path && !streams && !dl_output_check(path, err)) ||
         !dl_predict_plan(job, &job->input[0].data[0].size, err) ||
         !dl_predict_open_target(job, err) || !dl_predict_coordinates(job, err) ||

@@ -136,25 +136,36 @@ static int count_targets(const dl_data_record *r) {
     return n;
 }
 
+bool dl_predict_open_array(const dl_predict_job *job, dlr_field *f, const char *spec,
+                           const char *what, const dl_type *type, int space,
+                           const dl_array_record *record, const dlr_scale *scale, dl_error *err) {
+    static const char *const usual[] = {"Hydro", "fields", NULL};
+    dlr_field_want want = {.what = what,
+                           .type = type,
+                           .space = space,
+                           .record = record,
+                           .scale = scale ? *scale : (dlr_scale){0},
+                           .unpacks = job->unpacks,
+                           .usual = usual};
+    if (!dlr_field_open(f, job->arena, spec, &want, err)) return false;
+    if (f->in_order && record) f->first = record->offset - job->earliest;
+    return true;
+}
+
 /* The array of the first output's target. Errors: it is none of the output's shape, ... */
 static bool open_truth(dl_predict_job *job, const char *given, const dl_array_record *record,
                        dl_error *err) {
-    static const char *const usual[] = {"Hydro", "fields", NULL};
     const dl_plan_result *y = &dl_plan_program_find(job->plan, "predict")->results.at[0];
     const dl_type *t = &y->type;
-    dlr_field_want want = {.what = dl_format(job->arena, "the model's output '%s'", y->name),
-                           .type = t,
-                           .space = t->rank > 2 && !job->flat ? t->rank - 2 : 0,
-                           .record = record,
-                           .unpacks = job->unpacks,
-                           .usual = usual};
-    if (want.space > DLR_SPACE)
+    const char *what = dl_format(job->arena, "the model's output '%s'", y->name);
+    int space = t->rank > 2 && !job->flat ? t->rank - 2 : 0;
+    if (space > DLR_SPACE)
         return dl_fail(err, DL_INPUT, "--metrics: %s is too many axes", dl_type_text(t));
-    if (!dlr_field_open(&job->target, job->arena, given, &want, err)) return false;
+    if (!dl_predict_open_array(job, &job->target, given, what, t, space, record, NULL, err))
+        return false;
     job->has_target = true;
     bool in_order;
     int64_t n = dl_predict_samples(job, 0, &in_order);
-    if (job->target.in_order && record) job->target.first = record->offset - job->earliest;
     return job->target.first || job->target.samples >= n ||
            dl_fail(err, DL_INPUT, "%s has %lld samples, the data %lld",
                    dlr_source_label(job->target.source), (long long)job->target.samples,

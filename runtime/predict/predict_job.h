@@ -63,6 +63,8 @@ typedef struct {
     const dl_predict_input_data *fixed;
     bool flat; /* statistics differ along an axis other than the first: no axis is spatial */
     int space; /* the leading input's last so many axes are spatial: 0 to 3 */
+    const char *plan_file; /* of a plan that has the programs, which is: */
+    dl_plan *given;        /* NULL: they are compiled */
     dl_plan *plan;
     bool plan_cached;
     dl_device_choice device;
@@ -76,6 +78,7 @@ typedef struct {
     DL_ARRAY(dl_named_file) others;                 /* files of inputs that only the loss reads */
     dlr_field target;
     dl_array_record truth;   /* how the run read its targets */
+    bool evaluates;          /* the plan has the program "eval", and it is asked for */
     bool measured;           /* --metrics: the model's own, and: */
     bool scored, has_target; /* target is open; else the truth is in the data, dt steps later */
     dl_error not_scored;     /* why --metrics has no errors by channel */
@@ -132,9 +135,16 @@ bool dl_predict_plan(dl_predict_job *job, const dlr_extent *sample, dl_error *er
 bool dl_predict_coordinates(dl_predict_job *job, dl_error *err);
 /* Engine's outputs, once the executor is there. */
 bool dl_predict_outputs(dl_predict_job *job, dl_error *err);
-/* Compiles "eval" for the model's own loss and metrics, and opens the data of its targets; before
- * threads are started, since it may fork. job->metrics.why is set where they are not computed.
- * Errors: those of compiling and of files; there is nothing that --metrics could say. */
+/* Opens an array that is compared with, by the run's record of such data (or NULL): `type` with its
+ * last `space` axes of any size, less `scale` (or NULL). Its first sample is the one of the
+ * inputs'. Errors: those of dlr_field_open. */
+bool dl_predict_open_array(const dl_predict_job *job, dlr_field *f, const char *spec,
+                           const char *what, const dl_type *type, int space,
+                           const dl_array_record *record, const dlr_scale *scale, dl_error *err);
+/* Opens the data of the targets for the model's own loss and metrics, by the plan's program "eval".
+ * job->metrics.why is set where they are not computed. Errors: those of files; there is nothing
+ * that
+ * --metrics could say. */
 bool dl_predict_open_metrics(dl_predict_job *job, dl_error *err);
 /* Computes them, after the predictions. Errors: those of reading and memory. */
 bool dl_predict_metrics(dl_predict_job *job, dl_error *err);

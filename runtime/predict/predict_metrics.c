@@ -22,33 +22,10 @@ typedef struct {
 
 typedef struct dl_evaluation {
     dl_predict_job *job;
-    dl_saved_model net;
-    dl_plan *plan;
-    dlr_exec *exec;
     source sources[2 * DLR_MAX_ARRAYS];
     int n;
     int program;
 } evaluation;
-
-/* ---- the plan ---- */
-
-static bool compile(evaluation *e, dl_error *err) {
-    dl_predict_job *job = e->job;
-    dl_saved_model_options o = job->net.o;
-    dl_compile_options opt;
-    dl_tuning tuning;
-    bool cached;
-    dl_console quiet = *o.console; /* all was said when the network was opened for prediction */
-    quiet.warning = NULL;
-    o.console = &quiet;
-    if (!dl_saved_model_find(&e->net, &o, err) || !dl_saved_model_open(&e->net, err)) return false;
-    dl_keep_evaluation(e->net.session->module);
-    if (!dl_session_options(e->net.session, job->device.target, &opt, err) ||
-        !dl_tune(job->arena, e->net.session->config, job->device.device, &opt, &tuning, err))
-        return false;
-    e->plan = dl_session_plan(e->net.session, &opt, &cached, err);
-    return e->plan != NULL;
-}
 
 /* ---- the arrays ---- */
 
@@ -59,21 +36,13 @@ static const char *given_input(const evaluation *e, const char *name) {
 }
 
 static bool open_own(evaluation *e, source *s, const char *name, const char *spec, dl_error *err) {
-    dl_predict_job *job = e->job;
-    const dl_array_record *r = dl_data_record_find(&e->net.data, name);
-    static const char *const usual[] = {"Hydro", "fields", NULL};
-    dlr_field_want want = {.what = dl_format(job->arena, "the model's '%s'", name),
-                           .type = &s->type,
-                           .space = s->space,
-                           .record = r,
-                           .unpacks = job->unpacks,
-                           .usual = usual};
-    if (!dlr_scale_of(job->arena, r, &s->type, s->space, want.what, &want.scale, err) ||
-        !dlr_field_open(&s->own, job->arena, spec, &want, err))
-        return false;
-    if (s->own.in_order && r) s->own.first = r->offset - job->earliest;
+    const dl_predict_job *job = e->job;
+    const dl_array_record *r = dl_data_record_find(&job->net.data, name);
+    const char *what = dl_format(job->arena, "the model's '%s'", name);
+    dlr_scale scale;
     s->field = &s->own;
-    return true;
+    return dlr_scale_of(job->arena, r, &s->type, s->space, what, &scale, err) &&
+           dl_predict_open_array(job, &s->own, spec, what, &s->type, s->space, r, &scale, err);
 }
 
 /* The state dt steps later is the target, where no other is named. */
@@ -121,12 +90,11 @@ static bool open_source(evaluation *e, const dl_plan_var *v, int n_targets, cons
 }
 
 static bool open_sources(evaluation *e, const char **why, dl_error *err) {
+    const dl_plan *p = e->job->plan;
     int n_targets = 0;
-    for (int i = 0; i < e->plan->vars.n; i++)
-        n_targets += e->plan->vars.at[i].role == DL_VAR_TARGET;
-    for (int i = 0; i < e->plan->vars.n; i++)
-        if (dl_plan_is_fed(&e->plan->vars.at[i]) &&
-            !open_source(e, &e->plan->vars.at[i], n_targets, why, err))
+    for (int i = 0; i < p->vars.n; i++) n_targets += p->vars.at[i].role == DL_VAR_TARGET;
+    for (int i = 0; i < p->vars.n; i++)
+        if (dl_plan_is_fed(&p->vars.at[i]) && !open_source(e, &p->vars.at[i], n_targets, why, err))
             return false;
     return true;
 }
@@ -137,21 +105,14 @@ static const dlr_field *field_of(const evaluation *e, const source *s, int file)
     return s->input >= 0 ? &e->job->input[s->input].data[file] : s->field;
 }
 
-static bool load(evaluation *e, dl_error *err) {
-    dl_arena_move(e->plan->arena, e->job->arena);
-    dl_saved_model_close_session(&e->net);
-    e->exec = dlr_exec_open(
-        e->plan,
-        (dlr_exec_options){.threads = (int)dl_config_int(e->job->net.config, DL_KEY_threads),
-                           .device = e->job->device.device},
-        err);
-    if (!e->exec || !dl_saved_model_load(&e->net, e->exec, err)) return false;
-    e->program = dlr_exec_program(e->exec, "eval");
+static bool place(evaluation *e, dl_error *err) {
+    const dl_plan *p = e->job->plan;
+    e->program = dlr_exec_program(e->job->exec, "eval");
     int at = 0;
-    for (int i = 0; i < e->plan->vars.n; i++) {
-        if (!dl_plan_is_fed(&e->plan->vars.at[i])) continue;
+    for (int i = 0; i < p->vars.n; i++) {
+        if (!dl_plan_is_fed(&p->vars.at[i])) continue;
         source *s = &e->sources[at++];
-        s->view = dlr_exec_variable(e->exec, e->plan->vars.at[i].name);
+        s->view = dlr_exec_variable(e->job->exec, p->vars.at[i].name);
         s->room = malloc((size_t)(dl_type_count(&s->type) + 1) * sizeof *s->room);
         if (!s->room) return dl_fail(err, DL_RESOURCE, "no memory for a sample");
     }
@@ -179,21 +140,21 @@ static bool feed(evaluation *e, int file, int64_t sample, dl_error *err) {
             count[DLR_SPACE - s->space + k] = s->type.axis[s->type.rank - s->space + k].size;
         if (!dlr_field_read(f, f->in_order ? sample + s->later : 0, start, count, s->room, err))
             return false;
-        dlr_state_write(e->exec, s->view, DL_F32, s->room);
+        dlr_state_write(e->job->exec, s->view, DL_F32, s->room);
     }
     return true;
 }
 
 static bool run(evaluation *e, dl_model_metrics *out, dl_error *err) {
     const dl_predict_job *job = e->job;
-    const dl_plan_program *g = &e->plan->programs.at[e->program];
+    const dl_plan_program *g = &e->job->plan->programs.at[e->program];
     dlr_view views[64];
     for (int pass = 0; pass < 2; pass++) /* the loss first */
         for (int i = 0; i < g->results.n; i++) {
             const dl_plan_result *r = &g->results.at[i];
             if (r->role != (pass ? DL_RESULT_METRIC : DL_RESULT_LOSS) || out->metrics.n == 64)
                 continue;
-            views[out->metrics.n] = dlr_exec_result(e->exec, e->program, r->role, r->name);
+            views[out->metrics.n] = dlr_exec_result(e->job->exec, e->program, r->role, r->name);
             dl_push(job->arena, &out->metrics,
                     (dl_model_metric){.name = dl_strdup(job->arena, r->name)});
         }
@@ -203,10 +164,10 @@ static bool run(evaluation *e, dl_model_metrics *out, dl_error *err) {
         for (int64_t k = job->first; k < last; k++) {
             if (!is_there(e, file, k)) continue;
             if (!feed(e, file, k, err)) return false;
-            dlr_exec_run(e->exec, e->program, NULL);
-            if (!dlr_exec_check(e->exec, err)) return false;
+            dlr_exec_run(e->job->exec, e->program, NULL);
+            if (!dlr_exec_check(e->job->exec, err)) return false;
             for (int i = 0; i < out->metrics.n; i++)
-                out->metrics.at[i].sum += dlr_scalar(e->exec, views[i]);
+                out->metrics.at[i].sum += dlr_scalar(e->job->exec, views[i]);
             out->samples++;
         }
     }
@@ -216,28 +177,23 @@ static bool run(evaluation *e, dl_model_metrics *out, dl_error *err) {
 bool dl_predict_open_metrics(dl_predict_job *job, dl_error *err) {
     evaluation *e = DL_NEW(job->arena, evaluation);
     e->job = job;
-    /* A loss over a larger sample is another one than in training. */
-    if (job->rolls || !job->own_size) {
+    if (job->evaluates) {
+        job->evaluation = e;
+        if (!open_sources(e, &job->metrics.why, err) && err->code) return false;
+    } else
         job->metrics.why =
             job->rolls ? "a rollout has none" : "samples have another size than the model's";
-    } else {
-        job->evaluation = e;
-        if (!compile(e, err)) return false;
-        if (!open_sources(e, &job->metrics.why, err) && err->code) return false;
-    }
     return job->scored || !job->metrics.why ||
            dl_fail(err, job->not_scored.code, "%s", job->not_scored.message);
 }
 
 bool dl_predict_metrics(dl_predict_job *job, dl_error *err) {
     evaluation *e = job->evaluation;
-    return job->metrics.why || (load(e, err) && run(e, &job->metrics, err));
+    return job->metrics.why || (place(e, err) && run(e, &job->metrics, err));
 }
 
 void dl_predict_close_metrics(dl_predict_job *job) {
     evaluation *e = job->evaluation;
     if (!e) return;
-    dlr_exec_close(e->exec);
     for (int i = 0; i < e->n; i++) free(e->sources[i].room), dlr_field_close(&e->sources[i].own);
-    dl_saved_model_close(&e->net);
 }

@@ -1,4 +1,5 @@
 /* How a sample is predicted: at once, or in which pieces; and the plan for that. */
+#include "compiler/origin.h"
 #include "ir/base/foreign.h"
 #include "runtime/predict/predict_job.h"
 #include "runtime/tune/tune.h"
@@ -109,8 +110,16 @@ static dlr_extent set_tile(dl_predict_job *job, int input, const dl_type *t) {
 static bool compile(dl_predict_job *job, dl_error *err) {
     dl_compile_options opt;
     dl_tuning tuning;
-    if (!dl_session_options(job->net.session, job->device.target, &opt, err) ||
-        !dl_tune(job->arena, job->net.session->config, job->device.device, &opt, &tuning, err))
+    /* A loss over a larger sample is another one than in training. */
+    job->evaluates = job->measured && job->own_size && !job->rolls;
+    if ((job->evaluates || job->given) && !dl_session_add_evaluation(job->net.session, err))
+        return false;
+    if (!dl_session_options(job->net.session, job->device.target, &opt, err)) return false;
+    if (job->given) {
+        job->plan = job->given->prediction;
+        return dl_origin_check(job->given, job->plan_file, job->net.session, &opt, err);
+    }
+    if (!dl_tune(job->arena, job->net.session->config, job->device.device, &opt, &tuning, err))
         return false;
     job->plan = dl_session_plan(job->net.session, &opt, &job->plan_cached, err);
     return job->plan != NULL;
@@ -133,6 +142,9 @@ static bool fits_memory(const dl_predict_job *job, dl_error *err) {
  * there, and fits into memory. */
 static bool try_whole(dl_predict_job *job, const dlr_extent *sample, dl_error *err) {
     dl_axis_size sizes[DLR_SPACE];
+    if (job->given)
+        return dl_fail(err, DL_INPUT, "%.200s has programs of the model's own size alone",
+                       job->plan_file);
     for (int i = 0; i < job->space; i++)
         sizes[i] =
             (dl_axis_size){job->input[0].type.axis[2 + i].name, sample->size[engine_axis(job, i)]};

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compiler/origin.h"
 #include "ir/base/input.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/setup/dataset_choice.h"
@@ -97,6 +98,8 @@ static bool open_config(dl_saved_model *t, dl_error *err) {
     for (int i = 0; i < o->n_words; i++) all[n++] = o->words[i];
     t->config = dl_config_open(o->arena, n, all, o->options ? o->options : none, err);
     const char *settings = text_of(t, "hyperparams");
+    if (t->config && !settings && o->plan)
+        dl_config_set_text(t->config, o->plan_path, o->plan->origin.configuration);
     if (!t->config || !settings) return t->config != NULL;
     t->n_warnings = t->config->warnings.n;
     dl_config_set_text(t->config, dl_format(o->arena, "%s/state.json", dl_saved_model_name(t)),
@@ -130,16 +133,20 @@ static void tell_edited(const dl_saved_model *t, const char *text) {
 
 static bool open_session(dl_saved_model *t, dl_error *err) {
     dl_config *c = t->config;
-    const char *text = dl_config_said(c, "model") ? NULL : text_of(t, "source");
-    if (!text && !text_of(t, "hyperparams") && !dl_config_is_given(c, DL_KEY_model))
+    const dl_plan *plan = t->o.plan;
+    bool said = dl_config_said(c, "model") != NULL;
+    const char *text = said ? NULL : text_of(t, "source");
+    if (!text && !text_of(t, "hyperparams") && !dl_config_is_given(c, DL_KEY_model) && !plan)
         return dl_fail(err, DL_USAGE,
                        "%s says nothing of its model: --model=FILE.dl, and --config=NAME where it "
                        "has configurations",
                        dl_saved_model_name(t));
     dl_model_text given = {.text = text, .n = text ? strlen(text) : 0};
+    bool of_plan = !text && !said && plan;
+    if (of_plan) given = dl_origin_model(plan);
     dl_buf faults = {0};
     t->compiler = dl_arena_new(t->o.arena);
-    t->session = dl_session_open_text(t->compiler, c, text ? &given : NULL,
+    t->session = dl_session_open_text(t->compiler, c, text || of_plan ? &given : NULL,
                                       t->o.ranks ? t->o.ranks : 1, &faults, err);
     if (!t->session) dl_console_diagnostics(t->o.console, faults.at);
     dl_buf_free(&faults);

@@ -20,6 +20,8 @@ typedef struct {
     dl_arena *arena;
     const char *path;         /* a run's directory, a checkpoint, or a file of weights */
     const char *which;        /* of a run: "best" or "last"; NULL: best, where there is one */
+    const dl_plan *plan;      /* has model and configuration, where the path has none; NULL: */
+    const char *plan_path;    /* its file */
     const dl_option *options; /* that the words may have in addition to keys; NULL: none */
     int n_words;              /* settings of a command line, without a program's name */
     char *const *words;

@@ -118,6 +118,53 @@ def test_settings():
     check(found.get("num_epochs") == 2 and found.get("start_lr") == 1e-2 and found.get("c") == 8, r.said)
 
 
+def numbers(path):
+    return pathlib.Path(path).read_bytes()
+
+
+def test_predicts():
+    """Without a compiler and the model's file: the numbers and metrics of a prediction that compiles, by a run, a checkpoint, a file."""
+    there, away = f"{HERE}/runs/net-base/1GPU/00", f"{NODE}/one/net-base/1GPU/00"
+    wanted = ["--metrics", "--target=t.npy", "--json"]
+    r = dlrun("predict", there, "x.npy", "-o", "y.npy", *wanted, where=HERE, env=ENV)
+    check(r.returncode == 0, r.said)
+    want = json.loads(r.stdout) if r.returncode == 0 else {}
+    last = f"{away}/checkpoints/last"
+    for weights in (away, f"{away}/checkpoints/best"):
+        r = dlrun("predict", "net.dlp", "x.npy", "-o", "y.npy", f"--weights={weights}", *wanted)
+        got = json.loads(r.stdout) if r.returncode == 0 else r.said
+        check(r.returncode == 0 and all(got.get(k) == want.get(k) for k in ("rmse", "mae", "loss", "samples")) and "loss" in want, f"{weights}: {got}")
+        check(numbers(f"{NODE}/y.npy") == numbers(f"{HERE}/y.npy"), f"{weights}: the bits of a prediction that compiles")
+    for weights in (last, f"{last}/model.safetensors"):  # the latter has neither model nor record: they are the plan's
+        r = dlrun("predict", "net.dlp", "x.npy", "-o", os.path.basename(weights) + ".npy", f"--weights={weights}")
+        check(r.returncode == 0 and "warning" not in r.stderr, f"{weights}: {r.stderr[-400:]}")
+    check(numbers(f"{NODE}/last.npy") == numbers(f"{NODE}/model.safetensors.npy"), "a file of weights, with the plan's model and configuration")
+    save_npy(f"{NODE}/long.npy", (2, 1, 80))
+    r = dlrun("predict", "net.dlp", "long.npy", "-o", "long_y.npy", f"--weights={away}")
+    check(r.returncode == 0 and "exactly; an output along W" in r.stdout and "net.dlp has programs of the model's own size alone" in r.stdout, r.said)
+    check(not os.path.exists(f"{NODE}/cache") and not os.path.exists(f"{NODE}/net.dl"), "no compiler, no cache, no model's file")
+    for args, code, words in [
+            (["net.dlp", "x.npy", "-o", "no.npy"], 2, "which weights? net.dlp is a plan, which has none: --weights=RUN"),
+            ([away, "x.npy", "-o", "no.npy", f"--weights={away}"], 2, "--weights goes with a plan's file"),
+            (["net.dlp", "long.npy", "-o", "no.npy", f"--weights={away}", "--tiles=whole"], 3, "programs of the model's own size alone"),
+            (["net.dlp", "x.npy", "-o", "no.npy", f"--weights={away}", "--device=cpu:generic"], 3, "and device is cpu:generic"),
+            (["net.dlp", "x.npy", "-o", "no.npy", "--weights=absent"], 4, "absent"),
+            (["net.dlp", "x.npy", "-o", "no.npy", f"--weights={away}", "--c=4"], 3, "c 8 (here 4)"),
+            (["net.dlp", "x.npy", "-o", "no.npy", f"--weights={away}", "--amp_mode=bf16"], 3, "amp_mode none (here bf16); compile one for this run: ")]:
+        r = dlrun("predict", *args)
+        check(r.returncode == code and words in r.said, f"{args}: {r.returncode} {r.said}")
+        check(not os.path.exists(f"{NODE}/no.npy"), f"{args}: nothing is left")
+    command = command_of(r.said)
+    made = run(["sh", "-c", command[1].replace("-o net.dlp", "-o low.dlp")], where=HERE, env={**ENV, "PATH": f"{BUILD}/cli:{ENV['PATH']}"})
+    check(made.returncode == 0, f"{command[1]}: {made.said}")
+    shutil.copy(f"{HERE}/low.dlp", f"{NODE}/low.dlp")
+    r = dlrun("predict", "low.dlp", "x.npy", "-o", "low.npy", f"--weights={away}", "--amp_mode=bf16")
+    check(r.returncode == 0, f"the remedy: {r.said}")
+    r = dlrun("net.dlp", "--expdir=rates", "--optimizer_eps=1e-6", "--num_epochs=1", "--start_lr=0.1")
+    r = dlrun("predict", "net.dlp", "x.npy", "-o", "other.npy", "--weights=rates/net-base/1GPU/00")
+    check(r.returncode == 0, f"another run of the same network: {r.said}")
+
+
 # What a run of net.dlp differs in, and how the message says it.
 DIFFERENT = [
     (["--local_batch_size=2"], r"local_batch_size 4 \(here 2\);"),
@@ -267,6 +314,8 @@ def test_names():
     compile_plan("fixed.dl", to="fixed.dlp")
     r = dlrun("fixed.dlp", "--dry_run", "--json")
     check(r.returncode == 0 and json.loads(r.stdout)["batch"] == 6, r.said)
+    r = dlrun("predict", "fixed.dlp", "x.npy", "-o", "no.npy", "--weights=one/net-base/1GPU/00/checkpoints/last/model.safetensors")
+    check(r.returncode in (2, 3) and "N=6" in r.stderr, f"{r.returncode} {r.stderr[-400:]}")
 
 
 def test_ranks():
@@ -294,6 +343,7 @@ def test_ranks():
 
 prepare()
 test_trains()
+test_predicts()
 test_settings()
 test_remedies()
 test_refused()
