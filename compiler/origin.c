@@ -84,7 +84,7 @@ static void add_step_options(settings *s, const dl_step_options *r) {
     add_key(s, DL_KEY_adagrad_initial_accumulator, r->accumulator);
 }
 
-/* Of a prediction those of its numbers alone. */
+/* A prediction has the settings of its numbers alone. */
 static settings settings_of(dl_arena *arena, const dl_session *session,
                             const dl_compile_options *opt) {
     settings s = {.arena = arena, .config = session->config};
