@@ -155,8 +155,8 @@ static bool is_of_one(const dl_session *s) {
     return one;
 }
 
-bool dl_origin_prediction(const dl_session *s, const dl_compile_options *opt, dl_plan **out,
-                          dl_error *err) {
+bool dl_origin_prediction(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
+                          dl_plan **out, dl_error *err) {
     dl_session one = *s;
     dl_error none = {0};
     dl_compile_options o = *opt;
@@ -166,10 +166,12 @@ bool dl_origin_prediction(const dl_session *s, const dl_compile_options *opt, dl
         return true;
     o.batch = 1, o.parallel = (dl_parallel){.dp = 1, .tp = 1, .cp = 1, .batch_ranks = 1};
     o.keep_gradients = false, o.observe = NULL, o.user = NULL;
-    dl_plan_origin origin = programs_of(s->arena, &one, &o);
+    dl_plan_origin origin = programs_of(arena, &one, &o);
     *out = dl_session_compile(&one, &o, err);
-    if (*out) (*out)->origin = origin;
-    return *out != NULL;
+    if (!*out) return false;
+    dl_arena_move((*out)->arena, arena);
+    (*out)->origin = origin;
+    return true;
 }
 
 dl_model_text dl_origin_model(const dl_plan *p) {

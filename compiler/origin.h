@@ -17,11 +17,11 @@
  * `command` is the command line that does it, without its outputs. */
 dl_plan_origin dl_origin_of(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
                             const char *command);
-/* The programs "predict" and "eval" of one sample, for dl_plan.prediction, from a session whose
- * graphs are as the front end built them. *out is NULL where the model has none: its batch is
- * fixed, or an output is made of a target. Errors: those of dl_session_compile. */
-bool dl_origin_prediction(const dl_session *s, const dl_compile_options *opt, dl_plan **out,
-                          dl_error *err);
+/* The programs "predict" and "eval" of one sample, for dl_plan.prediction, in the arena, from a
+ * session whose graphs are as the front end built them. *out is NULL where the model has none: its
+ * batch is fixed, or an output is made of a target. Errors: those of dl_session_compile. */
+bool dl_origin_prediction(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
+                          dl_plan **out, dl_error *err);
 /* The model of such a plan, for dl_session_open_text; it points into the plan. */
 dl_model_text dl_origin_model(const dl_plan *p);
 /* Whether the plan from the file `path` holds the programs that this session would be compiled to

@@ -297,7 +297,7 @@ static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
     dl_plan_origin origin = {0};
     dl_plan *prediction = NULL;
     if (out) origin = origin_of(call, s, &opt);
-    if (out && !dl_origin_prediction(s, &opt, &prediction, err)) return false;
+    if (out && !dl_origin_prediction(s->arena, s, &opt, &prediction, err)) return false;
     dl_plan *p =
         what || after ? dl_session_compile(s, &opt, err) : dl_session_prepare(s, &opt, err);
     if (!p || err->code) return false;

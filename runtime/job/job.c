@@ -76,6 +76,13 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
     if (dl_job_replays(c) && !dl_config_is_null(c, DL_KEY_stop_after))
         return dl_config_fail(c, DL_KEY_stop_after, err,
                               "a replay keeps no checkpoint to go on from");
+    static const dl_key own[] = {DL_KEY_tensor_parallel, DL_KEY_context_parallel, DL_KEY_zero};
+    for (size_t i = 0; dl_config_bool(c, DL_KEY_keep_kernels) && i < sizeof own / sizeof *own; i++)
+        if (dl_config_int(c, own[i]) > (own[i] != DL_KEY_zero))
+            return dl_config_fail(c, DL_KEY_keep_kernels, err,
+                                  "with %s each rank has kernels of its own, and a run keeps those "
+                                  "of one",
+                                  dl_key_name(own[i]));
     if (dl_config_bool(c, DL_KEY_sharded_checkpoints) &&
         dl_config_bool(c, DL_KEY_torch_checkpoints))
         return dl_config_fail(

@@ -35,6 +35,7 @@ typedef struct {
     const char *plan_file; /* dlrun FILE.dlp: the file (plan_file.h), and its plan; else NULL */
     dl_plan *given;
     dl_plan *plan;
+    dl_plan *kept;      /* the same as a plan's file holds it, for keep_kernels; else NULL */
     dl_classes classes; /* of what is fed, as messages tell them */
     bool plan_cached;   /* it was found, not compiled */
     const char *tuned;  /* what tuning found, or NULL */

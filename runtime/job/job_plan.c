@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <stdio.h>
 
+#include "compiler/origin.h"
 #include "ir/base/cpus.h"
 #include "ir/base/foreign.h"
 #include "runtime/checkpoint/snapshot.h"
@@ -26,10 +27,37 @@ static bool wait_for_plan(const dl_run_job *p, bool first, dl_error *err) {
     return !p->comm || (p->world.local_rank == 0) == first || dlr_comm_barrier(p->comm, err);
 }
 
+/* Makes the rest of a plan's file in addition to the programs, for keep_kernels; the session's
+ * graphs are as the front end built them. */
+static bool prepare_kept(dl_run_job *p, const dl_compile_options *opt, dl_error *err) {
+    static const char *const none[] = {NULL};
+    const dl_config *c = p->config;
+    bool keeps = dl_config_bool(c, DL_KEY_keep_kernels) && !dl_job_replays(c) &&
+                 !dl_config_option(c, "dry_run") && dl_job_is_rank0(p);
+    if (!keeps) return true;
+    dl_buf command = {0};
+    dl_puts(&command, "dlc compile");
+    dl_config_put_words(c, none, &command);
+    if (p->world.size > 1) dl_putf(&command, " --ranks=%d", p->world.size);
+    p->kept = DL_NEW(p->arena, dl_plan);
+    p->kept->origin = dl_origin_of(p->arena, p->session, opt, command.at);
+    dl_buf_free(&command);
+    return dl_origin_prediction(p->arena, p->session, opt, &p->kept->prediction, err);
+}
+
+static void complete_kept(dl_run_job *p) {
+    if (!p->kept) return;
+    dl_plan *prediction = p->kept->prediction;
+    dl_plan_origin origin = p->kept->origin;
+    *p->kept = *p->plan;
+    p->kept->origin = origin, p->kept->prediction = prediction;
+}
+
 /* A plan's file has the programs (dl_job_check_plan_file). */
 static bool use_given(dl_run_job *p) {
     p->classes = dl_classes_strict(p->arena, p->session->module);
     p->plan = p->given;
+    if (dl_config_bool(p->config, DL_KEY_keep_kernels) && dl_job_is_rank0(p)) p->kept = p->given;
     close_session(p);
     return true;
 }
@@ -45,10 +73,12 @@ bool dl_job_compile(dl_run_job *p, dl_error *err) {
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     if (!dl_tune(p->compiler, p->config, p->device.device, &opt, &tuning, err)) return false;
     p->classes = dl_classes_strict(p->arena, p->session->module);
+    if (!prepare_kept(p, &opt, err)) return false;
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
     p->tuned = dl_tuning_text(p->arena, &tuning);
     if (!p->plan || !wait_for_plan(p, false, err)) return false;
     dl_arena_move(p->plan->arena, p->arena);
+    complete_kept(p);
     p->times = p->session->times;
     close_session(p);
     return true;

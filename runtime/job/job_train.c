@@ -77,6 +77,7 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
         .checkpoints = checkpointer_options(p),
         .log = {.style = dlr_record_find(dl_config_str(c, DL_KEY_log_format)),
                 .hyperparams = yaml->at,
+                .kernels = p->kept,
                 .wandb = p->wandb},
         .save_grads = dl_config_str(c, DL_KEY_save_grads),
         .save_weights = dl_config_str(c, DL_KEY_save_weights),

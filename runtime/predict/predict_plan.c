@@ -1,7 +1,11 @@
 /* How a sample is predicted: at once, or in which pieces; and the plan for that. */
+#include <unistd.h>
+
 #include "compiler/origin.h"
 #include "ir/base/foreign.h"
+#include "ir/plan/plan_kept.h"
 #include "runtime/predict/predict_job.h"
+#include "runtime/setup/plan_choice.h"
 #include "runtime/tune/tune.h"
 
 const char *const dl_tiles_modes[DL_N_TILES] = {"auto", "whole", "exact", "blend", "crop"};
@@ -266,8 +270,30 @@ static bool own_size(dl_predict_job *job, dl_error *err) {
     return dl_session_predict(job->net.session, 0, NULL, err);
 }
 
+/* Where nothing compiles: the programs that the run has kept (keep_kernels). The error of the
+ * compilation stays where there are none. */
+static bool use_kept(dl_predict_job *job, dl_error *err) {
+    dl_session *s = job->net.session;
+    const char *run = dl_saved_model_run(&job->net);
+    dl_compile_options opt;
+    dl_error why = {0};
+    if (err->code != DL_RESOURCE || job->given || !run ||
+        !dl_session_options(s, job->device.target, &opt, &why))
+        return false;
+    const char *path = dl_plan_kept_path(job->arena, run, opt.target->name);
+    if (access(path, R_OK) != 0) return false;
+    *err = (dl_error){0};
+    dl_plan *p = dl_plan_choice_read(job->arena, path, err);
+    if (!p || (!job->evaluates && !dl_session_add_evaluation(s, err)) ||
+        !dl_origin_check(p, path, s, &opt, err))
+        return false;
+    job->given = p, job->plan_file = path, job->plan = p->prediction;
+    return true;
+}
+
 static bool try_pieces(dl_predict_job *job, const dlr_extent *sample, bool exact, dl_error *err) {
-    return own_size(job, err) && make_tiles(job, sample, exact, err) && compile(job, err);
+    return own_size(job, err) && make_tiles(job, sample, exact, err) &&
+           (compile(job, err) || use_kept(job, err));
 }
 
 static bool check_size(const dl_predict_job *job, const dlr_extent *sample, dl_error *err) {

@@ -204,6 +204,13 @@ const dlr_st_file *dl_saved_model_tensors(const dl_saved_model *t, dlr_weights *
     return dlr_weights_open(t->weights, room, err) ? room->file : NULL;
 }
 
+const char *dl_saved_model_run(const dl_saved_model *t) {
+    static const char folder[] = "/checkpoints/";
+    const char *path = t->checkpoint ? t->checkpoint->path : "", *at = NULL;
+    for (const char *s = path; (s = strstr(s, folder)) != NULL; s++) at = s;
+    return at ? dl_strndup(t->o.arena, path, (size_t)(at - path)) : NULL;
+}
+
 void dl_saved_model_close(dl_saved_model *t) {
     dlr_checkpoint_close(t->checkpoint);
     dl_session_close(t->session);

@@ -65,5 +65,7 @@ const dlr_st_file *dl_saved_model_tensors(const dl_saved_model *t, dlr_weights *
                                           dl_error *err);
 /* The file or checkpoint that the weights are of, for messages. */
 const char *dl_saved_model_name(const dl_saved_model *t);
+/* The run's directory, of which it is a checkpoint; NULL: unknown. In the options' arena. */
+const char *dl_saved_model_run(const dl_saved_model *t);
 void dl_saved_model_close(dl_saved_model *t); /* zeroed is fine */
 #endif

@@ -7,6 +7,7 @@
 #include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "ir/base/tags.h"
+#include "ir/plan/plan_kept.h"
 #include "runtime/formats/log.h"
 
 static dlr_sink_at place(const dlr_state *at) { return (dlr_sink_at){at->epoch, at->iteration}; }
@@ -110,7 +111,8 @@ bool dlr_logger_open(dlr_logger *l, const dlr_state *at, const dlr_run_origin *o
     if (origin->source && !copy_points(l, origin->source, err)) return false;
     int64_t newest = restored ? newest_point(at) : -1;
     return open_metrics(l, restored, newest, err) && open_board(l, newest, err) &&
-           open_wandb(l, at, restored, err) && put_hyperparams(l, at, err);
+           open_wandb(l, at, restored, err) && put_hyperparams(l, at, err) &&
+           (!l->o->kernels || dl_plan_keep(l->dir->path, l->o->kernels, err));
 }
 
 bool dlr_logger_close(dlr_logger *l, bool done, dl_error *err) {

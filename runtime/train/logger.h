@@ -11,8 +11,9 @@
 #include "runtime/train/train_ranks.h"
 
 typedef struct {
-    const dlr_log_format *style;    /* tags and wording */
-    const char *hyperparams;        /* the configuration as YAML */
+    const dlr_log_format *style; /* tags and wording */
+    const char *hyperparams;     /* the configuration as YAML */
+    const dl_plan *kernels;      /* kept in the run's directory (ir/plan/plan_kept.h); NULL: not */
     const dlr_wandb_options *wandb; /* also writes the run in Weights & Biases' form; NULL: not */
 } dlr_logger_options;
 

@@ -20,6 +20,7 @@ void dlr_rundir_name(dl_arena *arena, const char *path, dlr_rundir *dir) {
                         .metrics = dl_format(arena, "%s/metrics.jsonl", path),
                         .profile = dl_format(arena, "%s/profile.json", path),
                         .profile_table = dl_format(arena, "%s/profile.txt", path),
+                        .kernels = dl_format(arena, "%s/kernels", path),
                         .picture = dl_format(arena, "%s/prediction.png", path),
                         .board = dl_format(arena, "%s/logs", path),
                         .wandb = dl_format(arena, "%s/wandb", path),
@@ -76,9 +77,9 @@ bool dlr_rundir_set_aside(dl_arena *arena, const dlr_rundir *dir, const char **k
                           dl_error *err) {
     /* Checkpoints first: if this is stopped half-way, a resume finds none and starts anew, as
      * intended. */
-    const char *const files[] = {dir->checkpoints, dir->metrics,      dir->board,
-                                 dir->wandb,       dir->picture,      dir->hyperparams,
-                                 dir->profile,     dir->profile_table};
+    const char *const files[] = {dir->checkpoints, dir->metrics,       dir->board,
+                                 dir->wandb,       dir->picture,       dir->hyperparams,
+                                 dir->profile,     dir->profile_table, dir->kernels};
     enum { FILES = sizeof files / sizeof *files };
     bool any = false;
     struct stat st;

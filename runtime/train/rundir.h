@@ -7,7 +7,7 @@
 typedef struct {
     const char *path; /* without a final slash */
     const char *log, *hyperparams, *metrics, *picture, *board, *wandb, *checkpoints, *profile,
-        *profile_table;
+        *profile_table, *kernels;
     int lock;
 } dlr_rundir;
 

@@ -165,6 +165,37 @@ def test_predicts():
     check(r.returncode == 0, f"another run of the same network: {r.said}")
 
 
+def test_keeps():
+    """keep_kernels: source and plan in the run's directory, which predicts and trains on where there is no compiler."""
+    r = dlrun("net.dl", "--yaml_config=net.yaml", "--expdir=kept", "--num_epochs=1", "--keep_kernels", where=HERE, env=ENV)
+    check(r.returncode == 0, r.said)
+    shutil.copytree(f"{HERE}/kept/net-base/1GPU/00", f"{NODE}/whole", symlinks=True)
+    names = sorted(os.listdir(f"{NODE}/whole/kernels"))
+    check(len(names) == 2 and names[0].endswith(".c") and names[1].endswith(".dlp") and names[0].startswith("cpu-"), f"{names}")
+    check("void " in pathlib.Path(f"{NODE}/whole/kernels/{names[0]}").read_text(), "the kernels' source")
+    r = dlrun("predict", "kept/net-base/1GPU/00", "x.npy", "-o", "kept.npy", where=HERE, env=ENV)
+    check(r.returncode == 0, r.said)
+    for path in ("whole", "whole/checkpoints/best"):
+        r = dlrun("predict", path, "x.npy", "-o", "kept.npy", "--metrics", "--target=t.npy")
+        check(r.returncode == 0 and "\n  loss " in r.stdout and numbers(f"{NODE}/kept.npy") == numbers(f"{HERE}/kept.npy"), f"{path}: {r.said}")
+    r = dlrun("predict", "whole", "long.npy", "-o", "kept_long.npy")
+    check(r.returncode == 0 and "exactly" in r.stdout, f"larger samples in pieces: {r.said}")
+    r = dlrun("predict", "one/net-base/1GPU/00", "x.npy", "-o", "no.npy")
+    check(r.returncode == 5, f"a run that kept none: {r.returncode} {r.said}")
+    r = dlrun("predict", "whole", "x.npy", "-o", "no.npy", "--amp_mode=bf16")
+    check(r.returncode == 3 and "amp_mode none (here bf16)" in r.said, f"{r.returncode} {r.said}")
+    r = dlrun(f"whole/kernels/{names[1]}", "--resume=whole", "--num_epochs=2", "--expdir=on", "--keep_kernels=false")
+    check(r.returncode == 0 and "going on from step" in r.stderr, f"trains on: {r.said}")
+    r = dlrun("net.dlp", "--expdir=given", "--num_epochs=1", "--keep_kernels")
+    check(r.returncode == 0 and numbers(f"{NODE}/given/net-base/1GPU/00/kernels/{names[1]}"), f"of a plan's file, too: {r.said}")
+    r = dlrun("net.dl", "--yaml_config=net.yaml", "--expdir=kept", "--num_epochs=1", where=HERE, env=ENV)
+    moved = f"{HERE}/kept/net-base/1GPU"
+    check(r.returncode == 0 and os.path.isdir(f"{moved}/00.1/kernels") and not os.path.exists(f"{moved}/00/kernels"), "a new run there moves them along")
+    r = dlrun("net.dlp", "--keep_kernels", "--zero=1")
+    check(r.returncode in (2, 3) and "keep_kernels: with zero each rank has kernels of its own" in r.said, f"{r.returncode} {r.said}")
+    shutil.rmtree(f"{NODE}/cache", ignore_errors=True)
+
+
 # What a run of net.dlp differs in, and how the message says it.
 DIFFERENT = [
     (["--local_batch_size=2"], r"local_batch_size 4 \(here 2\);"),
@@ -344,6 +375,7 @@ def test_ranks():
 prepare()
 test_trains()
 test_predicts()
+test_keeps()
 test_settings()
 test_remedies()
 test_refused()
