@@ -12,24 +12,25 @@
 static bool check_types(const array_dataset *w, dl_error *err) {
     for (int k = 0; k < w->n; k++) {
         const dataset_array *a = &w->at[k];
+        const dataset_variable *v = a->variables.at;
         bool is_float = a->to.type.dtype == DL_F32;
         if (!is_float && a->from.scale != DLR_SCALE_NONE)
-            return dataset_fail(a, NULL, err,
+            return dataset_fail(v, NULL, err,
                                 "the model's '%s' is %s, whole numbers: they are not normalised",
                                 a->to.name, dl_type_text(&a->to.type));
-        bool scaled = false;
-        for (int i = 0; i < a->files.n; i++) scaled |= a->files.at[i].packing->scaled;
-        if (!is_float && scaled)
-            return dataset_fail(
-                a, NULL, err,
-                "its attributes scale_factor and add_offset make fractions of it, and "
-                "the model's '%s' is %s",
-                a->to.name, dl_type_text(&a->to.type));
+        for (int j = 0; j < a->variables.n && !is_float; j++)
+            for (int i = 0; i < v[j].files.n; i++)
+                if (v[j].files.at[i].packing->scaled)
+                    return dataset_fail(
+                        &v[j], NULL, err,
+                        "its attributes scale_factor and add_offset make fractions of it, and "
+                        "the model's '%s' is %s",
+                        a->to.name, dl_type_text(&a->to.type));
         dlr_number fitting;
         if (!is_float && a->from.replaces_nan &&
             !dlr_number_fit(&(dlr_number){.kind = 'f', .f = a->from.nan},
                             dataset_element_of(a->to.type.dtype), &fitting))
-            return dataset_fail(a, NULL, err,
+            return dataset_fail(v, NULL, err,
                                 "the model's '%s' is %s, and nan: %g is no such number", a->to.name,
                                 dl_type_text(&a->to.type), a->from.nan);
     }
@@ -66,16 +67,31 @@ static dlr_array_dataset_names keep_names(array_dataset *w, dlr_array_dataset_na
     return (dlr_array_dataset_names){at, names.n};
 }
 
-/* Copies the options that are used after `open`, when the caller's are no longer valid. */
-static void keep_source(array_dataset *w, dataset_array *a) {
-    dlr_array_dataset_source *s = &a->from;
+/* Copies the options that are used after `open`, when the caller's are no longer valid. Levels have
+ * become channels. */
+static dlr_array_dataset_variable keep_variable(array_dataset *w,
+                                                const dlr_array_dataset_variable *s) {
     int64_t *channels = s->channels ? DL_NEWS(w->arena, int64_t, s->n_channels) : NULL;
     if (channels) memcpy(channels, s->channels, (size_t)s->n_channels * sizeof *channels);
-    s->key = dl_strdup(w->arena, s->key);
-    s->array = s->array ? dl_strdup(w->arena, s->array) : NULL;
-    s->channels = channels;
-    s->files = keep_names(w, s->files), s->axes = keep_names(w, s->axes);
-    s->mean = s->std = (dlr_array_dataset_numbers){0};
+    double *levels = DL_NEWS(w->arena, double, s->levels.n + 1);
+    for (int i = 0; i < s->levels.n; i++) levels[i] = s->levels.at[i];
+    return (dlr_array_dataset_variable){
+        .files = keep_names(w, s->files),
+        .array = s->array ? dl_strdup(w->arena, s->array) : NULL,
+        .axes = keep_names(w, s->axes),
+        .channels = channels,
+        .n_channels = s->n_channels,
+        .level_axis = s->level_axis ? dl_strdup(w->arena, s->level_axis) : NULL,
+        .levels = {levels, s->levels.n, NULL}};
+}
+
+static void keep_source(array_dataset *w, dataset_array *a) {
+    dlr_array_dataset_variable *all = DL_NEWS(w->arena, dlr_array_dataset_variable, a->variables.n);
+    for (int i = 0; i < a->variables.n; i++)
+        all[i] = a->variables.at[i].from = keep_variable(w, &a->variables.at[i].from);
+    a->from.key = dl_strdup(w->arena, a->from.key);
+    a->from.variables = all;
+    a->from.mean = a->from.std = (dlr_array_dataset_numbers){0};
 }
 
 static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
@@ -93,7 +109,9 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
             d->left_out = true;
         size_t bytes = dlr_array_bytes(&a->to);
         if (bytes > d->scratch) d->scratch = bytes;
-        for (int i = 0; i < a->files.n; i++) d->held += dlr_source_held(a->files.at[i].source);
+        for (int j = 0; j < a->variables.n; j++)
+            for (int i = 0; i < a->variables.at[j].files.n; i++)
+                d->held += dlr_source_held(a->variables.at[j].files.at[i].source);
         keep_source(w, a);
     }
     dataset_lay_out(w);
@@ -152,12 +170,12 @@ static bool raw_own(const dlr_dataset *d, dlr_raw *raw) {
     const array_dataset *w = d->state;
     for (int k = 0; k < w->n; k++) {
         const dataset_array *a = &w->at[k];
-        bool each = a->n_scales > 1 && a->channel >= 0;
+        bool each = a->n_scales > 1 && a->channels >= 0;
         raw[k] = (dlr_raw){.type = a->numbers,
                            .at = w->at[a->store.of].store.at,
                            .mean = a->mean,
                            .deviation = a->deviation,
-                           .axis = each ? a->axis[a->channel] : -1,
+                           .axis = each ? a->channels : -1,
                            .replaces = a->from.replaces_nan && a->to.type.dtype == DL_F32,
                            .other = (float)a->from.nan};
     }

@@ -36,8 +36,8 @@ typedef struct {
     const char *path;
 } dlr_array_dataset_numbers;
 
+/* An array of the files that gives all channels of an input or target, or some of them. */
 typedef struct {
-    const char *key;               /* the configuration key that begins messages: "data.inputs.x" */
     dlr_array_dataset_names files; /* paths and patterns of glob(3); none: the files of the split */
     const char *array;             /* NULL: the only one of the file */
     /* the model's name of each axis of the array, N, or "1"; none: the model's order */
@@ -45,6 +45,19 @@ typedef struct {
     /* the channels (indices of axis C) to take, in this order; NULL: all */
     const int64_t *channels;
     int n_channels;
+    /* Instead: the axis of that name in the file is that of the channels, and those are taken whose
+     * coordinate (the file's 1-D array of the same name) is one of `levels`; without a coordinate,
+     * levels are indices. NULL: the axes say it. */
+    const char *level_axis;
+    dlr_array_dataset_numbers levels;
+} dlr_array_dataset_variable;
+
+/* What an input or target is read from: variables whose channels follow each other along axis C, or
+ * along the first axis of a sample where the model has no C. Mostly it is one variable. */
+typedef struct {
+    const char *key; /* the configuration key that begins messages: "data.inputs.x" */
+    const dlr_array_dataset_variable *variables;
+    int n_variables;
     int64_t offset; /* added to the sample's index of N (negative: an earlier index) */
     dlr_array_dataset_scale scale;
     dlr_array_dataset_numbers mean, std;
@@ -88,7 +101,7 @@ extern const dlr_loader dlr_array_dataset_loader;
 
 /* How array k of an open array dataset (not a probe) normalizes: (x - mean[c]) / deviation[c] of
  * channel c. There are n of them, or 1 for all channels; n is 0 without normalization. Valid as
- * long as the data set. */
+ * long as the data set. The variables' `channels` are those that are taken by `levels`, too. */
 typedef struct {
     const dlr_array_dataset_source *from;
     const float *mean, *deviation;

@@ -7,22 +7,23 @@
 
 #include "ir/base/file_calls.h"
 #include "runtime/data/array_dataset_private.h"
+#include "runtime/data/levels.h"
 #include "runtime/formats/log.h"
 
 static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
 
-bool dataset_fail(const dataset_array *a, const dataset_file *f, dl_error *err, const char *format,
-                  ...) {
+bool dataset_fail(const dataset_variable *v, const dataset_file *f, dl_error *err,
+                  const char *format, ...) {
     char message[sizeof err->message];
     va_list ap;
     va_start(ap, format);
     vsnprintf(message, sizeof message, format, ap);
     va_end(ap);
     dl_buf shape = {0};
-    for (int i = 0; i < a->rank; i++)
-        dl_putf(&shape, "%s%lld", i ? ", " : "", (long long)(f ? f : a->files.at)->dims[i]);
-    dl_fail(err, DL_INPUT, "%s: %.300s: '%.100s' is [%s]; %s", a->from.key,
-            (f ? f : a->files.at)->path, a->from.array ? a->from.array : "(its only array)",
+    for (int i = 0; i < v->rank; i++)
+        dl_putf(&shape, "%s%lld", i ? ", " : "", (long long)(f ? f : v->files.at)->dims[i]);
+    dl_fail(err, DL_INPUT, "%s: %.300s: '%.100s' is [%s]; %s", v->of->from.key,
+            (f ? f : v->files.at)->path, v->from.array ? v->from.array : "(its only array)",
             shape.at ? shape.at : "", message);
     dl_buf_free(&shape);
     return false;
@@ -83,46 +84,47 @@ static bool belongs(const dlr_array_dataset_split *s, dlr_split part, const char
     return !fits(&s->files[!part], path);
 }
 
-static bool choose_paths(array_dataset *w, const dataset_array *a, dlr_split part, names *out,
+static bool choose_paths(array_dataset *w, const dataset_variable *v, dlr_split part, names *out,
                          dl_error *err) {
-    const dlr_array_dataset_source *from = &a->from;
+    const char *key = v->of->from.key;
     const dlr_array_dataset_split *split = &w->o->split;
-    if (!from->files.n) { /* use the files of the split */
+    if (!v->from.files.n) { /* use the files of the split */
         if (!split->files[part].n)
             return dl_fail(err, DL_USAGE,
-                           "%s.file and data.split.%s are missing: where are its files?", from->key,
+                           "%s.file and data.split.%s are missing: where are its files?", key,
                            parts[part]);
-        return find_all(w, from->key, &split->files[part], out, err);
+        return find_all(w, key, &split->files[part], out, err);
     }
     names all = {0};
-    if (!find_all(w, from->key, &from->files, &all, err)) return false;
+    if (!find_all(w, key, &v->from.files, &all, err)) return false;
     /* one file belongs to both parts: an array that all samples share, or labels of all files */
     bool split_here = split->kind == DLR_SPLIT_FILES && all.n > 1;
     for (int i = 0; i < all.n; i++)
         if (!split_here || belongs(split, part, all.at[i])) dl_push(w->arena, out, all.at[i]);
     return out->n > 0 || dl_fail(err, DL_INPUT, "%s: none of its %d files belongs to data.split.%s",
-                                 from->key, all.n, parts[part]);
+                                 key, all.n, parts[part]);
 }
 
 /* ---- arrays ---- */
 
 /* Reads the rules of a file's attributes. They are mostly the same in all files of an array, and
  * then stored once. */
-static bool read_packing(array_dataset *w, dataset_array *a, dataset_file *f,
+static bool read_packing(array_dataset *w, const dataset_variable *v, dataset_file *f,
                          const dlr_array_facts *facts, dl_error *err) {
+    const char *key = v->of->from.key;
     dlr_packing p;
     dl_error reason = {0};
     dl_buf warnings = {0};
     if (!dlr_packing_of(facts, &p, &warnings, &reason))
-        dl_fail(err, reason.code, "%s: %.300s: %s", a->from.key, f->path, reason.message);
-    const bool first = f == a->files.at && w->warns;
+        dl_fail(err, reason.code, "%s: %.300s: %s", key, f->path, reason.message);
+    const bool first = f == v->files.at && w->warns;
     for (char *line = warnings.at, *end; first && line && *line && !reason.code; line = end + 1) {
         *(end = strchr(line, '\n')) = 0;
-        dlr_log_warning("%s: %.300s: %s", a->from.key, f->path, line);
+        dlr_log_warning("%s: %.300s: %s", key, f->path, line);
     }
     dl_buf_free(&warnings);
     if (reason.code) return false;
-    f->packing = f > a->files.at ? f[-1].packing : NULL;
+    f->packing = f > v->files.at ? f[-1].packing : NULL;
     if (f->packing && memcmp(f->packing, &p, sizeof p) == 0) return true;
     dlr_packing *kept = DL_NEW(w->arena, dlr_packing);
     *kept = p;
@@ -130,65 +132,95 @@ static bool read_packing(array_dataset *w, dataset_array *a, dataset_file *f,
     return true;
 }
 
-/* Opens the array of `a` in one of its files, which is open as `file`. */
-static bool open_array(array_dataset *w, dataset_array *a, dataset_file *f,
+/* Finds the indices of the variable's levels, which must be those of its first file. */
+static bool find_levels(array_dataset *w, dataset_variable *v, const dataset_file *f,
+                        const dlr_array_file *file, const dlr_array_facts *facts, dl_error *err) {
+    const dlr_array_dataset_numbers *levels = &v->from.levels;
+    int64_t *indices = DL_NEWS(w->arena, int64_t, levels->n);
+    dl_error reason = {0};
+    int axis;
+    if (!dlr_levels_find(file, facts, v->from.level_axis, levels->at, levels->n, &axis, indices,
+                         &reason))
+        return dataset_fail(v, f, err, "%s", reason.message);
+    if (f == v->files.at) {
+        v->channel = axis, v->from.channels = indices, v->from.n_channels = levels->n;
+        return true;
+    }
+    return (axis == v->channel &&
+            memcmp(indices, v->from.channels, (size_t)levels->n * sizeof *indices) == 0) ||
+           dataset_fail(v, f, err, "its levels along %s are at other indices than those of %.300s",
+                        v->from.level_axis, v->files.at[0].path);
+}
+
+/* Opens a variable's array in one of its files, which is open as `file`. */
+static bool open_array(array_dataset *w, dataset_variable *v, dataset_file *f,
                        const dlr_array_file *file, dl_error *err) {
     /* samples come in any order: only the chunks of one sample are worth caching */
     enum { CHUNKS = 16 << 20 };
-    const dlr_array_facts *facts = dlr_array_file_find(file, a->from.array);
+    const char *key = v->of->from.key;
+    const dlr_array_facts *facts = dlr_array_file_find(file, v->from.array);
     dl_error reason = {0};
     if (!facts) {
         dl_buf holds = {0};
         dlr_array_file_put(&holds, file, 8);
-        if (a->from.array)
-            dl_fail(err, DL_INPUT, "%s: %.300s has no array '%.100s'; it holds: %.400s",
-                    a->from.key, f->path, a->from.array, holds.at);
+        if (v->from.array)
+            dl_fail(err, DL_INPUT, "%s: %.300s has no array '%.100s'; it holds: %.400s", key,
+                    f->path, v->from.array, holds.at);
         else
             dl_fail(err, DL_INPUT,
                     "%s: %.300s holds several arrays: say which (array: NAME); it holds: %.400s",
-                    a->from.key, f->path, holds.at);
+                    key, f->path, holds.at);
         dl_buf_free(&holds);
         return false;
     }
-    if (!read_packing(w, a, f, facts, err)) return false;
+    if (!read_packing(w, v, f, facts, err)) return false;
     f->source = dlr_source_open(file, facts, CHUNKS, &reason);
-    if (!f->source) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
+    if (!f->source) return dl_fail(err, reason.code, "%s: %s", key, reason.message);
     int rank = dlr_source_rank(f->source);
     memcpy(f->dims, dlr_source_dims(f->source), (size_t)rank * sizeof *f->dims);
-    if (f == a->files.at) a->rank = rank;
-    return rank == a->rank ||
-           dataset_fail(a, NULL, err, "%.300s has %d axes: files of one array have the same",
-                        f->path, rank);
+    if (f == v->files.at) v->rank = rank;
+    return (rank == v->rank ||
+            dataset_fail(v, NULL, err, "%.300s has %d axes: files of one array have the same",
+                         f->path, rank)) &&
+           (!v->from.level_axis || find_levels(w, v, f, file, facts, err));
 }
 
-/* Opens file i of array k, and of later arrays in the same file: listing a file's contents may take
- * a process. */
-static bool open_file(array_dataset *w, int k, int i, dl_error *err) {
-    const dataset_file *first = &w->at[k].files.at[i];
+/* Opens file i of variable j of array k, and of later variables in the same file: listing a file's
+ * contents may take a process. */
+static bool open_file(array_dataset *w, int k, int j, int i, dl_error *err) {
+    const dataset_file *first = &w->at[k].variables.at[j].files.at[i];
     dl_error reason = {0};
     if (first->source) return true;
     dlr_array_file *file = dlr_array_file_open(first->path, &reason);
     if (!file) return dl_fail(err, reason.code, "%s: %s", w->at[k].from.key, reason.message);
     bool ok = true;
     file->mapped = w->mapped;
-    for (int other = k; ok && other < w->n; other++) {
-        dataset_array *a = &w->at[other];
-        if (i < a->files.n && strcmp(a->files.at[i].path, first->path) == 0)
-            ok = open_array(w, a, &a->files.at[i], file, err);
-    }
+    for (int other = k; ok && other < w->n; other++)
+        for (int at = other == k ? j : 0; ok && at < w->at[other].variables.n; at++) {
+            dataset_variable *v = &w->at[other].variables.at[at];
+            if (i < v->files.n && strcmp(v->files.at[i].path, first->path) == 0)
+                ok = open_array(w, v, &v->files.at[i], file, err);
+        }
     dlr_array_file_close(file);
     return ok;
 }
 
+/* Lists the files of a variable; *parted: whether it has files of both parts. */
+static bool list_files(array_dataset *w, dataset_variable *v, dlr_split part, bool *parted,
+                       dl_error *err) {
+    names paths = {0};
+    if (!choose_paths(w, v, part, &paths, err)) return false;
+    for (int i = 0; i < paths.n; i++)
+        dl_push(w->arena, &v->files, (dataset_file){.path = paths.at[i]});
+    *parted |= v->from.files.n != 1 || strpbrk(v->from.files.at[0], "*?[");
+    return true;
+}
+
 bool dataset_open_files(array_dataset *w, dlr_split part, dl_error *err) {
-    bool parted = false; /* whether some array has files of both parts */
-    for (int k = 0; k < w->n; k++) {
-        names paths = {0};
-        if (!choose_paths(w, &w->at[k], part, &paths, err)) return false;
-        for (int i = 0; i < paths.n; i++)
-            dl_push(w->arena, &w->at[k].files, (dataset_file){.path = paths.at[i]});
-        parted |= w->at[k].from.files.n != 1 || strpbrk(w->at[k].from.files.at[0], "*?[");
-    }
+    bool parted = false;
+    for (int k = 0; k < w->n; k++)
+        for (int j = 0; j < w->at[k].variables.n; j++)
+            if (!list_files(w, &w->at[k].variables.at[j], part, &parted, err)) return false;
     if (!parted && w->o->split.kind == DLR_SPLIT_FILES)
         return dl_fail(
             err, DL_INPUT,
@@ -196,19 +228,20 @@ bool dataset_open_files(array_dataset *w, dlr_split part, dl_error *err) {
             "leave file out",
             parts[part]);
     for (int k = 0; k < w->n; k++)
-        for (int i = 0; i < w->at[k].files.n; i++)
-            if (!open_file(w, k, i, err)) return false;
+        for (int j = 0; j < w->at[k].variables.n; j++)
+            for (int i = 0; i < w->at[k].variables.at[j].files.n; i++)
+                if (!open_file(w, k, j, i, err)) return false;
     return true;
 }
 
-const dataset_file *dataset_find_file(const dataset_array *a, int64_t i) {
-    int low = 0, high = a->files.n - 1;
+const dataset_file *dataset_find_file(const dataset_variable *v, int64_t i) {
+    int low = 0, high = v->files.n - 1;
     while (low < high) {
         int middle = (low + high + 1) / 2;
-        if (a->files.at[middle].first <= i)
+        if (v->files.at[middle].first <= i)
             low = middle;
         else
             high = middle - 1;
     }
-    return &a->files.at[low];
+    return &v->files.at[low];
 }

@@ -8,12 +8,12 @@ enum { AT_ONCE = 65536, MOST_CLASSES = 1 << 20 };
 
 /* Whether the array has one whole number per sample, along an axis N. */
 static bool is_label(const dataset_array *a) {
-    return !a->is_static && a->has_samples && !dl_dtype_is_float(a->to.type.dtype) &&
-           dl_type_count(&a->to.type) == 1;
+    return !a->is_static && a->variables.at[0].has_samples &&
+           !dl_dtype_is_float(a->to.type.dtype) && dl_type_count(&a->to.type) == 1;
 }
 
-static int64_t number_at(const dataset_array *a, const void *numbers, int64_t i) {
-    switch (a->to.type.dtype) {
+static int64_t number_at(const dataset_variable *v, const void *numbers, int64_t i) {
+    switch (v->of->to.type.dtype) {
     case DL_I64: return ((const int64_t *)numbers)[i];
     case DL_I32: return ((const int32_t *)numbers)[i];
     default: return ((const unsigned char *)numbers)[i];
@@ -21,16 +21,16 @@ static int64_t number_at(const dataset_array *a, const void *numbers, int64_t i)
 }
 
 /* Marks the classes of indices [from, from + n) of N, which lie in one file. */
-static bool mark_block(const dataset_array *a, const dataset_file *f, int64_t from, int64_t n,
+static bool mark_block(const dataset_variable *v, const dataset_file *f, int64_t from, int64_t n,
                        void *numbers, bool *seen, int64_t classes, dl_error *err) {
     dlr_block b = {0};
-    for (int j = 0; j < a->rank; j++) {
-        bool samples = a->axis[j] == DATASET_SAMPLES;
+    for (int j = 0; j < v->rank; j++) {
+        bool samples = v->axis[j] == DATASET_SAMPLES;
         b.start[j] = samples ? from : 0, b.count[j] = samples ? n : 1, b.stride[j] = 1;
     }
-    if (!dataset_read(a, f, &b, 0, numbers, err)) return false;
+    if (!dataset_read(v, f, &b, 0, numbers, err)) return false;
     for (int64_t i = 0; i < n; i++) {
-        int64_t label = number_at(a, numbers, i);
+        int64_t label = number_at(v, numbers, i);
         if (label >= 0 && label < classes) seen[label] = true;
     }
     return true;
@@ -38,17 +38,18 @@ static bool mark_block(const dataset_array *a, const dataset_file *f, int64_t fr
 
 static bool mark(const array_dataset *w, const dataset_array *a, bool *seen, int64_t classes,
                  dl_error *err) {
+    const dataset_variable *v = a->variables.at;
     void *numbers = malloc(AT_ONCE * sizeof(int64_t));
     if (!numbers) return dl_fail(err, DL_RESOURCE, "no memory for labels");
     bool ok = true;
     for (int r = 0; r < w->runs.n && ok; r++) {
         int64_t at = w->runs.at[r].begin + a->from.offset, end = at + w->runs.at[r].n;
         while (at < end && ok) {
-            const dataset_file *f = dataset_find_file(a, at);
+            const dataset_file *f = dataset_find_file(v, at);
             int64_t n = f->first + f->n - at;
             if (n > end - at) n = end - at;
             if (n > AT_ONCE) n = AT_ONCE;
-            ok = mark_block(a, f, at - f->first, n, numbers, seen, classes, err);
+            ok = mark_block(v, f, at - f->first, n, numbers, seen, classes, err);
             at += n;
         }
     }

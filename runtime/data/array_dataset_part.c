@@ -8,7 +8,13 @@ bool dataset_open_part(array_dataset *w, const dlr_dataset *d, const dlr_array_d
     const bool first = part == DLR_TRAIN && d->split == DLR_TRAIN && d->probe;
     *w = (array_dataset){
         .arena = dl_arena_new(NULL), .o = o, .n = d->arrays.n, .mapped = d->mapped, .warns = first};
-    for (int k = 0; k < w->n; k++) w->at[k].to = d->arrays.at[k], w->at[k].from = o->source[k];
+    for (int k = 0; k < w->n; k++) {
+        w->at[k].to = d->arrays.at[k], w->at[k].from = o->source[k];
+        for (int i = 0; i < o->source[k].n_variables; i++)
+            dl_push(w->arena, &w->at[k].variables,
+                    ((dataset_variable){
+                        .of = &w->at[k], .from = o->source[k].variables[i], .channel = -1}));
+    }
     if (!dataset_open_files(w, part, err)) return false;
     for (int k = 0; k < w->n; k++)
         if (!dataset_match_axes(&w->at[k], err)) return false;
@@ -17,6 +23,9 @@ bool dataset_open_part(array_dataset *w, const dlr_dataset *d, const dlr_array_d
 
 void dataset_close(array_dataset *w) {
     for (int k = 0; k < w->n; k++)
-        for (int i = 0; i < w->at[k].files.n; i++) dlr_source_close(w->at[k].files.at[i].source);
+        for (int j = 0; j < w->at[k].variables.n; j++) {
+            const dataset_variable *v = &w->at[k].variables.at[j];
+            for (int i = 0; i < v->files.n; i++) dlr_source_close(v->files.at[i].source);
+        }
     dl_arena_free(w->arena);
 }

@@ -22,36 +22,51 @@ typedef struct {
     int of; /* the array that has these numbers: this one or an earlier one with the same numbers */
     int64_t low, n; /* the first index of N, and their number */
     int64_t each, start[DL_MAX_RANK], count[DL_MAX_RANK],
-        stride[DL_MAX_RANK]; /* by axis of the files */
-    int cut;                 /* the axis whose rows are distributed over pieces */
+        stride[DL_MAX_RANK]; /* by axis of the model */
+    int cut;                 /* the place in `order` of the axis whose rows are distributed over
+                                pieces */
+    int64_t row;             /* numbers of a row */
     int64_t rows, pieces;    /* rows of a piece; pieces of an index */
     int64_t at, first;       /* offset in bytes and number of its first piece */
 } dataset_store;
 
-/* A window to read at one index of N: start and count for each axis of the files; C counts among
- * the selected channels. */
+/* A window to read at one index of N: start and count for each axis of the model; channels count
+ * among the selected ones. */
 typedef struct {
     int64_t start[DL_MAX_RANK], count[DL_MAX_RANK];
 } dataset_window;
 
-/* One of the model's arrays, and its source. */
+/* An array of the files that gives some of the channels of one of the model's. */
+typedef struct dataset_array dataset_array;
 typedef struct {
-    dlr_array to;
-    dlr_array_dataset_source from; /* its names and lists are copies */
+    const dataset_array *of;
+    dlr_array_dataset_variable from; /* its names and lists are copies */
     DL_ARRAY(dataset_file) files;
-    int rank, axis[DL_MAX_RANK]; /* rank in the files; of each of their axes the axis of `to`, or
-                                    one of the above */
-    int channel;                 /* the axis of C in the files; -1: none */
+    int rank, axis[DL_MAX_RANK]; /* rank in the files; of each of their axes the axis of `of->to`,
+                                    or one of the above */
+    int channel;                 /* the axis of channels in the files; -1: none */
+    int64_t first, n;            /* its channels among the array's: the first, and their number */
     bool has_samples;            /* the files have an axis N */
     bool is_static;              /* the same for all samples */
     int64_t total;               /* number of indices of N, or of files; static: 1 */
-    int shared[DL_MAX_RANK]; /* for each axis of `to` its number in array_dataset.axes; -1: C, or
-                                not in the files */
+} dataset_variable;
+
+/* One of the model's arrays, and its source. */
+struct dataset_array {
+    dlr_array to;
+    dlr_array_dataset_source from; /* its names and lists are copies */
+    DL_ARRAY(dataset_variable) variables;
+    int channels;   /* the axis of `to` along which the channels of the variables lie; -1: none */
+    bool is_static; /* all variables are */
+    int order[DL_MAX_RANK], n_order; /* the axes of `to` that the files have, in the order of the
+                                        numbers that a device takes */
+    int shared[DL_MAX_RANK]; /* for each axis of `to` its number in array_dataset.axes; -1: that of
+                                the channels, or not in the files */
     float *mean, *deviation; /* one per selected channel, or one for all; NULL: no normalization */
     int n_scales;            /* the number of these */
     dlr_element numbers;     /* the type of the numbers that a device takes */
     dataset_store store;
-} dataset_array;
+};
 
 /* An axis by name, shared by all arrays that have it (except C). */
 typedef struct {
@@ -106,18 +121,18 @@ void dataset_close(array_dataset *w);
 bool dataset_open_files(array_dataset *w, dlr_split part, dl_error *err);
 /* dataset_read.c: an error about a number of a file. It lies `at` elements into block b, and is
  * `value` after unpacking. The message has the stored number, the reason, and a remedy. */
-bool dataset_refuse_value(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+bool dataset_refuse_value(const dataset_variable *v, const dataset_file *f, const dlr_block *b,
                           int64_t at, double value, dl_error *err);
-/* The file that contains index i of N, of an array that is not static. */
-const dataset_file *dataset_find_file(const dataset_array *a, int64_t i);
-/* An error about an array in a file (NULL: the first): "data.inputs.x: FILE: 'ARRAY' is [10, 3, 5];
- * ...". */
-bool dataset_fail(const dataset_array *a, const dataset_file *f, dl_error *err, const char *format,
-                  ...) DL_PRINTF(4, 5);
+/* The file that contains index i of N, of a variable that is not static. */
+const dataset_file *dataset_find_file(const dataset_variable *v, int64_t i);
+/* An error about a variable in a file (NULL: the first): "data.inputs.x: FILE: 'ARRAY' is [10, 3,
+ * 5]; ...". */
+bool dataset_fail(const dataset_variable *v, const dataset_file *f, dl_error *err,
+                  const char *format, ...) DL_PRINTF(4, 5);
 
-/* dataset_axes.c: matches an array's axes; the axes that arrays share, with crops, steps and
- * augmentation. */
+/* dataset_match.c: matches the axes of an array's variables with the model's. */
 bool dataset_match_axes(dataset_array *a, dl_error *err);
+/* dataset_axes.c: the axes that arrays share, with crops, steps and augmentation. */
 bool dataset_share_axes(array_dataset *w, dl_error *err);
 
 /* dataset_split.c: counts the samples. */
@@ -155,12 +170,12 @@ void dataset_locate(const array_dataset *w, const dataset_array *a, int64_t inde
 
 /* The element type of a model's type; DLR_EL_NONE: files are not read as that type. */
 dlr_element dataset_element_of(dl_dtype d);
-/* dataset_read.c: reads a block of a file, packed; `channel`: its first index of C among the
+/* dataset_read.c: reads a block of a file, packed; `channel`: its first channel among the array's
  * selected ones. dataset_read: in the model's type, floats normalized and checked to be finite.
  * dataset_read_numbers: in the array's type `numbers`, for a device that normalizes them and
  * replaces those that are not finite. Where nothing replaces them, they are checked to be finite.
  */
-typedef bool dataset_reader(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+typedef bool dataset_reader(const dataset_variable *v, const dataset_file *f, const dlr_block *b,
                             int64_t channel, void *out, dl_error *err);
 dataset_reader dataset_read, dataset_read_numbers;
 /* The type `numbers` of an array: the files' type, if the device converts it, it is no wider than

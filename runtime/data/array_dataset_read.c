@@ -20,47 +20,47 @@ static bool read_one(const dataset_file *f, const dlr_block *at, double *stored,
 }
 
 /* The block of one number, `at` elements into b, and its index in words. */
-static dlr_block one_of(const dataset_array *a, const dlr_block *b, int64_t at, dl_buf *place) {
+static dlr_block one_of(const dataset_variable *v, const dlr_block *b, int64_t at, dl_buf *place) {
     dlr_block one = {0};
-    for (int j = a->rank - 1; j >= 0; j--) {
+    for (int j = v->rank - 1; j >= 0; j--) {
         int64_t step = b->stride[j] ? b->stride[j] : 1;
         one.start[j] = b->start[j] + at % b->count[j] * step, one.count[j] = 1;
         at /= b->count[j];
     }
     dl_puts(place, "[");
-    for (int j = 0; j < a->rank; j++)
+    for (int j = 0; j < v->rank; j++)
         dl_putf(place, "%s%lld", j ? ", " : "", (long long)one.start[j]);
     dl_puts(place, "]");
     return one;
 }
 
-bool dataset_refuse_value(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+bool dataset_refuse_value(const dataset_variable *v, const dataset_file *f, const dlr_block *b,
                           int64_t at, double value, dl_error *err) {
-    const bool whole = a->to.type.dtype != DL_F32;
+    const bool whole = v->of->to.type.dtype != DL_F32;
     const char *wanted = whole ? "whole numbers have no NaN" : "data must be finite";
     dl_buf place = {0};
     double stored, real;
-    dlr_block one = one_of(a, b, at, &place);
+    dlr_block one = one_of(v, b, at, &place);
     const char *remedy = whole ? "nan: a whole number, puts that in its place"
                                : "nan: 0 puts 0 in the place of such values";
     if (!read_one(f, &one, &stored, &real)) stored = real = value;
     if (isnan(real) && !isnan(stored))
-        dataset_fail(a, f, err,
+        dataset_fail(v, f, err,
                      "%s is nan: missing, by its attributes, where %.9g is stored: %s (%s)",
                      place.at, stored, wanted, remedy);
     else if (isfinite(real) && !whole)
-        dataset_fail(a, f, err,
+        dataset_fail(v, f, err,
                      "%s is %.9g, and f32 holds no more than 3.4e38: data must be finite (%s)",
                      place.at, real, remedy);
     else
-        dataset_fail(a, f, err, "%s is %g: %s (%s)", place.at, value, wanted, remedy);
+        dataset_fail(v, f, err, "%s is %g: %s (%s)", place.at, value, wanted, remedy);
     dl_buf_free(&place);
     return false;
 }
 
-static int64_t count_of(const dataset_array *a, const dlr_block *b) {
+static int64_t count_of(const dataset_variable *v, const dlr_block *b) {
     int64_t n = 1;
-    for (int j = 0; j < a->rank; j++) n *= b->count[j];
+    for (int j = 0; j < v->rank; j++) n *= b->count[j];
     return n;
 }
 
@@ -79,48 +79,51 @@ static int64_t scale_run(const dataset_array *a, float *x, size_t n, int64_t cha
 }
 
 /* Reads whole numbers, some of which may be missing. */
-static bool read_whole(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+static bool read_whole(const dataset_variable *v, const dataset_file *f, const dlr_block *b,
                        dlr_element type, void *out, dl_error *err) {
+    const dlr_array_dataset_source *from = &v->of->from;
     int64_t bad = -1;
     bool missing = false;
     double value = 0;
     dl_error reason = {0};
     if (dlr_packing_read_whole(f->packing, f->source, b, type, out,
-                               a->from.replaces_nan ? &a->from.nan : NULL, &bad, &missing, &value,
+                               from->replaces_nan ? &from->nan : NULL, &bad, &missing, &value,
                                &reason))
         return true;
-    if (reason.code) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
-    if (missing || !isfinite(value)) return dataset_refuse_value(a, f, b, bad, value, err);
+    if (reason.code) return dl_fail(err, reason.code, "%s: %s", from->key, reason.message);
+    if (missing || !isfinite(value)) return dataset_refuse_value(v, f, b, bad, value, err);
     dl_buf place = {0};
-    one_of(a, b, bad, &place);
-    dataset_fail(a, f, err, "%s is %.9g, which is no whole number of type %s", place.at, value,
+    one_of(v, b, bad, &place);
+    dataset_fail(v, f, err, "%s is %.9g, which is no whole number of type %s", place.at, value,
                  dlr_element_name(type));
     dl_buf_free(&place);
     return false;
 }
 
-static bool read_as(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+static bool read_as(const dataset_variable *v, const dataset_file *f, const dlr_block *b,
                     dlr_element type, void *out, dl_error *err) {
     dl_error reason = {0};
+    const dataset_array *a = v->of;
     const bool whole = a->to.type.dtype != DL_F32;
     if (whole && (f->packing->any || a->from.replaces_nan))
-        return read_whole(a, f, b, type, out, err);
+        return read_whole(v, f, b, type, out, err);
     /* integers that a device converts have no packing (dataset_numbers_of) */
     return (f->packing->any ? dlr_packing_read(f->packing, f->source, b, type, out, &reason)
                             : dlr_source_read(f->source, b, type, out, &reason)) ||
            dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
 }
 
-bool dataset_read(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+bool dataset_read(const dataset_variable *v, const dataset_file *f, const dlr_block *b,
                   int64_t channel, void *out, dl_error *err) {
-    if (!read_as(a, f, b, dataset_element_of(a->to.type.dtype), out, err)) return false;
+    const dataset_array *a = v->of;
+    if (!read_as(v, f, b, dataset_element_of(a->to.type.dtype), out, err)) return false;
     if (a->to.type.dtype != DL_F32) return true;
     int64_t outer = 1, channels = 1, inner = 1;
-    bool by_channel = a->n_scales > 1 && a->channel >= 0;
-    for (int j = 0; j < a->rank; j++) {
-        if (by_channel && j < a->channel)
+    bool by_channel = a->n_scales > 1 && v->channel >= 0;
+    for (int j = 0; j < v->rank; j++) {
+        if (by_channel && j < v->channel)
             outer *= b->count[j];
-        else if (by_channel && j == a->channel)
+        else if (by_channel && j == v->channel)
             channels = b->count[j];
         else
             inner *= b->count[j];
@@ -128,18 +131,19 @@ bool dataset_read(const dataset_array *a, const dataset_file *f, const dlr_block
     float *x = out;
     for (int64_t i = 0; i < outer * channels; i++, x += inner) {
         int64_t bad = scale_run(a, x, (size_t)inner, channel + i % channels);
-        if (bad >= 0) return dataset_refuse_value(a, f, b, i * inner + bad, x[bad], err);
+        if (bad >= 0) return dataset_refuse_value(v, f, b, i * inner + bad, x[bad], err);
     }
     return true;
 }
 
-bool dataset_read_numbers(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+bool dataset_read_numbers(const dataset_variable *v, const dataset_file *f, const dlr_block *b,
                           int64_t channel, void *out, dl_error *err) {
     (void)channel;
-    if (!read_as(a, f, b, a->numbers, out, err)) return false;
+    const dataset_array *a = v->of;
+    if (!read_as(v, f, b, a->numbers, out, err)) return false;
     if (a->numbers != DLR_EL_F32 || a->from.replaces_nan) return true;
-    int64_t bad = dlr_not_finite_at(out, (size_t)count_of(a, b));
-    return bad < 0 || dataset_refuse_value(a, f, b, bad, ((float *)out)[bad], err);
+    int64_t bad = dlr_not_finite_at(out, (size_t)count_of(v, b));
+    return bad < 0 || dataset_refuse_value(v, f, b, bad, ((float *)out)[bad], err);
 }
 
 dlr_element dataset_numbers_of(const dataset_array *a) {
@@ -147,10 +151,12 @@ dlr_element dataset_numbers_of(const dataset_array *a) {
         [DLR_EL_I8] = true, [DLR_EL_I16] = true, [DLR_EL_I32] = true,
         [DLR_EL_U8] = true, [DLR_EL_U16] = true, [DLR_EL_U32] = true};
     const dlr_element model = dataset_element_of(a->to.type.dtype),
-                      stored = dlr_source_type(a->files.at[0].source);
+                      stored = dlr_source_type(a->variables.at[0].files.at[0].source);
     bool same = model == DLR_EL_F32 && converted[stored];
-    for (int i = 0; i < a->files.n; i++)
-        same = same && dlr_source_type(a->files.at[i].source) == stored &&
-               !a->files.at[i].packing->any;
+    for (int k = 0; k < a->variables.n; k++)
+        for (int i = 0; i < a->variables.at[k].files.n; i++) {
+            const dataset_file *f = &a->variables.at[k].files.at[i];
+            same = same && dlr_source_type(f->source) == stored && !f->packing->any;
+        }
     return same ? stored : model;
 }

@@ -91,10 +91,10 @@ static void cut_axis(const dataset_axis *x, int64_t corner, pieces *out) {
     out->n = 1 + (first < x->size);
 }
 
-/* Groups adjacent channels into runs. */
-static bool next_channels(const dataset_array *a, int64_t size, int64_t *at, piece *out) {
+/* Groups adjacent channels of a variable into runs. */
+static bool next_channels(const dataset_variable *v, int64_t size, int64_t *at, piece *out) {
     if (*at == size) return false;
-    const int64_t *c = a->from.channels;
+    const int64_t *c = v->from.channels;
     *out = (piece){c ? c[*at] : *at, 1, 1, *at};
     if (!c) out->count = size - *at;
     while (c && *at + out->count < size && c[*at + out->count] == out->start + out->count)
@@ -107,8 +107,10 @@ static bool next_channels(const dataset_array *a, int64_t size, int64_t *at, pie
 typedef struct {
     const array_dataset *w;
     const dataset_array *a;
+    const dataset_variable *v;
     const dataset_file *file;
-    int64_t local; /* index of N within the file */
+    int64_t local;    /* index of N within the file */
+    int64_t low, end; /* the channels to read, among the variable's */
     const dataset_drawn *how;
     ptrdiff_t step[DL_MAX_RANK]; /* by axis of the model */
     bool whole; /* an axis that is shifted and is taken as a whole is read in the file's order */
@@ -121,13 +123,13 @@ typedef struct {
 
 static bool read_block(const target *t, const dlr_block *b, ptrdiff_t base, int64_t channel,
                        dl_error *err) {
-    const dataset_array *a = t->a;
+    const dataset_variable *v = t->v;
     ptrdiff_t step[DL_MAX_RANK];
-    for (int j = 0; j < a->rank; j++) step[j] = a->axis[j] < 0 ? 0 : t->step[a->axis[j]];
+    for (int j = 0; j < v->rank; j++) step[j] = v->axis[j] < 0 ? 0 : t->step[v->axis[j]];
     char *to = t->out + base * (ptrdiff_t)t->bytes;
-    if (is_packed(a->rank, b->count, step)) return t->read(a, t->file, b, channel, to, err);
-    if (!t->read(a, t->file, b, channel, t->scratch, err)) return false;
-    scatter(a->rank, b->count, t->bytes, t->scratch, to, step);
+    if (is_packed(v->rank, b->count, step)) return t->read(v, t->file, b, channel, to, err);
+    if (!t->read(v, t->file, b, channel, t->scratch, err)) return false;
+    scatter(v->rank, b->count, t->bytes, t->scratch, to, step);
     return true;
 }
 
@@ -142,30 +144,29 @@ static void cut_sample(const target *t, int shared, pieces *out) {
  * it. */
 static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int64_t channel,
                       dl_error *err) {
-    const dataset_array *a = t->a;
-    if (j == a->rank) return read_block(t, b, base, channel, err);
-    int m = a->axis[j];
+    const dataset_variable *v = t->v;
+    if (j == v->rank) return read_block(t, b, base, channel, err);
+    int m = v->axis[j];
     b->stride[j] = 1;
     if (m < 0) {
         b->start[j] = m == DATASET_SAMPLES ? t->local : 0, b->count[j] = 1;
         return read_axes(t, j + 1, b, base, channel, err);
     }
-    if (j == a->channel) {
+    if (j == v->channel) {
         piece c;
-        int64_t first = t->window ? t->window->start[j] : 0,
-                end = t->window ? first + t->window->count[j] : a->to.type.axis[m].size;
-        for (int64_t at = first; next_channels(a, end, &at, &c);) {
+        for (int64_t at = t->low; next_channels(v, t->end, &at, &c);) {
             b->start[j] = c.start, b->count[j] = c.count;
-            if (!read_axes(t, j + 1, b, base + (c.place - first) * t->step[m], c.place, err))
+            if (!read_axes(t, j + 1, b, base + (c.place - t->low) * t->step[m], v->first + c.place,
+                           err))
                 return false;
         }
         return true;
     }
     pieces cut;
     if (t->window)
-        cut = (pieces){1, {{t->window->start[j], t->window->count[j], 1, 0}}};
+        cut = (pieces){1, {{t->window->start[m], t->window->count[m], 1, 0}}};
     else
-        cut_sample(t, a->shared[m], &cut);
+        cut_sample(t, t->a->shared[m], &cut);
     for (int i = 0; i < cut.n; i++) {
         const piece *c = &cut.at[i];
         b->start[j] = c->start, b->count[j] = c->count, b->stride[j] = c->stride;
@@ -174,15 +175,31 @@ static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int6
     return true;
 }
 
-/* Reads index i of N, or of the one file. */
-static bool read_index(target *t, int64_t i, ptrdiff_t base, dl_error *err) {
+/* Reads the channels of the window, or all, that variable v has at index i of N. */
+static bool read_variable(target *t, const dataset_variable *v, int64_t i, ptrdiff_t base,
+                          dl_error *err) {
+    const int m = t->a->channels;
+    const bool part = t->window && m >= 0;
+    int64_t first = part ? t->window->start[m] : 0,
+            end = part ? first + t->window->count[m] : v->first + v->n,
+            low = v->first > first ? v->first : first;
+    if (end > v->first + v->n) end = v->first + v->n;
+    if (low >= end) return true;
     dlr_block b = {0};
-    t->file = dataset_find_file(t->a, i), t->local = i - t->file->first;
-    return read_axes(t, 0, &b, base, 0, err);
+    t->v = v, t->low = low - v->first, t->end = end - v->first;
+    t->file = dataset_find_file(v, v->is_static ? 0 : i);
+    t->local = v->is_static ? 0 : i - t->file->first;
+    return read_axes(t, 0, &b, m < 0 ? base : base + (low - first) * t->step[m], v->first, err);
+}
+
+static bool read_index(target *t, int64_t i, ptrdiff_t base, dl_error *err) {
+    for (int k = 0; k < t->a->variables.n; k++)
+        if (!read_variable(t, &t->a->variables.at[k], i, base, err)) return false;
+    return true;
 }
 
 static bool read_sample(target *t, int64_t index, ptrdiff_t base, dl_error *err) {
-    return read_index(t, t->a->is_static ? 0 : index + t->a->from.offset, base, err);
+    return read_index(t, index + t->a->from.offset, base, err);
 }
 
 bool dataset_make_sample(const array_dataset *w, const dataset_array *a, int64_t index,
@@ -218,10 +235,8 @@ bool dataset_take_numbers(const array_dataset *w, const dataset_array *a, int64_
                 .out = out,
                 .scratch = scratch};
     ptrdiff_t next = 1;
-    for (int j = a->rank - 1; j >= 0; j--) {
-        if (a->axis[j] < 0) continue;
-        t.step[a->axis[j]] = next, next *= a->to.type.axis[a->axis[j]].size;
-    }
+    for (int p = a->n_order - 1; p >= 0; p--)
+        t.step[a->order[p]] = next, next *= a->to.type.axis[a->order[p]].size;
     for (int m = 0; m < a->to.type.rank; m++) {
         dataset_moved to = dataset_move(w, a, how, m);
         const dataset_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
@@ -243,7 +258,7 @@ bool dataset_read_window(const array_dataset *w, const dataset_array *a, int64_t
                 .out = out,
                 .scratch = scratch};
     ptrdiff_t next = 1;
-    for (int j = a->rank - 1; j >= 0; j--)
-        if (a->axis[j] >= 0) t.step[a->axis[j]] = next, next *= window->count[j];
+    for (int p = a->n_order - 1; p >= 0; p--)
+        t.step[a->order[p]] = next, next *= window->count[a->order[p]];
     return read_index(&t, index, 0, err);
 }

@@ -9,42 +9,55 @@ static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"
 
 /* ---- counting indices ---- */
 
-static void count_indices(dataset_array *a) {
+static void count_indices(dataset_variable *v) {
     int samples = -1;
-    for (int j = 0; j < a->rank; j++)
-        if (a->axis[j] == DATASET_SAMPLES) samples = j;
-    a->is_static = samples < 0 && a->files.n == 1;
-    a->total = 0;
-    for (int i = 0; i < a->files.n; i++) {
-        dataset_file *f = &a->files.at[i];
-        f->first = a->total, f->n = samples < 0 ? 1 : f->dims[samples];
-        a->total += f->n;
+    for (int j = 0; j < v->rank; j++)
+        if (v->axis[j] == DATASET_SAMPLES) samples = j;
+    v->is_static = samples < 0 && v->files.n == 1;
+    v->total = 0;
+    for (int i = 0; i < v->files.n; i++) {
+        dataset_file *f = &v->files.at[i];
+        f->first = v->total, f->n = samples < 0 ? 1 : f->dims[samples];
+        v->total += f->n;
     }
+}
+
+/* Calls the variables of an array "data.inputs.x", or "data.inputs.x: u10". */
+static const char *name_variable(array_dataset *w, const dataset_variable *v) {
+    const char *key = v->of->from.key;
+    return v->of->variables.n > 1 ? dl_format(w->arena, "%s: %.60s", key, v->from.array) : key;
 }
 
 /* Checks that all arrays that are not static have the same number of indices of N; *total is 1
  * without N. */
 static bool agree(array_dataset *w, int64_t *total, bool *all_static, dl_error *err) {
-    const dataset_array *first = NULL;
+    const dataset_variable *first = NULL;
     for (int k = 0; k < w->n; k++) {
         dataset_array *a = &w->at[k];
-        count_indices(a);
+        a->is_static = true;
+        for (int i = 0; i < a->variables.n; i++) {
+            dataset_variable *v = &a->variables.at[i];
+            count_indices(v);
+            if (v->is_static) continue;
+            a->is_static = false;
+            if (!first) first = v;
+            if (v->total != first->total)
+                return dl_fail(
+                    err, DL_INPUT,
+                    "%s has %lld samples in %d files (%.200s), and %s %lld in %d (%.200s)",
+                    name_variable(w, first), (long long)first->total, first->files.n,
+                    first->files.at[0].path, name_variable(w, v), (long long)v->total, v->files.n,
+                    v->files.at[0].path);
+        }
         if (a->is_static && a->from.offset)
-            return dataset_fail(a, NULL, err, "offset is of axis N, which it has not (axes)");
-        if (a->is_static) continue;
-        if (!first) first = a;
-        if (a->total != first->total)
-            return dl_fail(err, DL_INPUT,
-                           "%s has %lld samples in %d files (%.200s), and %s %lld in %d (%.200s)",
-                           first->from.key, (long long)first->total, first->files.n,
-                           first->files.at[0].path, a->from.key, (long long)a->total, a->files.n,
-                           a->files.at[0].path);
+            return dataset_fail(a->variables.at, NULL, err,
+                                "offset is of axis N, which it has not (axes)");
     }
     *total = first ? first->total : 1;
     *all_static = !first;
     if (*total > 0 && *total <= UINT32_MAX) return true;
-    return dl_fail(err, DL_INPUT, "%s has %lld samples%s", first->from.key, (long long)*total,
-                   *total ? ": more than can be numbered" : "");
+    return dl_fail(err, DL_INPUT, "%s has %lld samples%s", name_variable(w, first),
+                   (long long)*total, *total ? ": more than can be numbered" : "");
 }
 
 /* ---- the part ---- */
@@ -137,9 +150,12 @@ static bool make_runs(array_dataset *w, int64_t low, int64_t high, dlr_split par
     }
     dl_push(w->arena, &cuts, low);
     for (int k = 0; k < w->n && before + after > 0; k++)
-        for (int i = 1; w->at[k].has_samples && i < w->at[k].files.n; i++) {
-            int64_t first = w->at[k].files.at[i].first;
-            if (first > low && first < high) dl_push(w->arena, &cuts, first);
+        for (int j = 0; j < w->at[k].variables.n; j++) {
+            const dataset_variable *v = &w->at[k].variables.at[j];
+            for (int i = 1; v->has_samples && i < v->files.n; i++) {
+                int64_t first = v->files.at[i].first;
+                if (first > low && first < high) dl_push(w->arena, &cuts, first);
+            }
         }
     dl_push(w->arena, &cuts, high);
     qsort(cuts.at, (size_t)cuts.n, sizeof *cuts.at, by_size);

@@ -74,28 +74,28 @@ static uint64_t identify_path(const char *path, int depth) {
 
 /* A hash of the inputs of the statistics: files with size and time of change, the array, and its
  * part. */
-static uint64_t identify(const array_dataset *part, const dataset_array *a) {
-    uint64_t h = dl_hash_str(a->from.array ? a->from.array : "", 1);
-    for (int i = 0; i < a->files.n; i++) {
-        const dataset_file *f = &a->files.at[i];
+static uint64_t identify(const array_dataset *part, const dataset_variable *v) {
+    uint64_t h = dl_hash_str(v->from.array ? v->from.array : "", 1);
+    for (int i = 0; i < v->files.n; i++) {
+        const dataset_file *f = &v->files.at[i];
         uint64_t facts = identify_path(f->path, 0);
         const char *slash = strrchr(f->path, '/');
         h = dl_hash_str(slash ? slash + 1 : f->path, h);
         h = dl_hash(&facts, sizeof facts, h);
         h = dl_hash(f->dims, sizeof f->dims, h);
     }
-    for (int j = 0; j < a->rank; j++) {
-        int m = a->axis[j];
-        int64_t role[] = {m < 0 ? m : j == a->channel ? -3 : 0, 0, 0};
-        if (m >= 0 && j != a->channel) {
-            const dataset_axis *x = &part->axes.at[a->shared[m]];
+    for (int j = 0; j < v->rank; j++) {
+        int m = v->axis[j];
+        int64_t role[] = {m < 0 ? m : j == v->channel ? -3 : 0, 0, 0};
+        if (m >= 0 && j != v->channel) {
+            const dataset_axis *x = &part->axes.at[v->of->shared[m]];
             role[1] = x->low, role[2] = x->high;
         }
         h = dl_hash(role, sizeof role, h);
     }
-    int64_t more[] = {a->from.replaces_nan, a->is_static};
+    int64_t more[] = {v->of->from.replaces_nan, v->is_static};
     h = dl_hash(more, sizeof more, h);
-    for (int i = 0; i < part->runs.n && !a->is_static; i++) {
+    for (int i = 0; i < part->runs.n && !v->is_static; i++) {
         int64_t run[] = {part->runs.at[i].begin, part->runs.at[i].n};
         h = dl_hash(run, sizeof run, h);
     }
@@ -103,8 +103,8 @@ static uint64_t identify(const array_dataset *part, const dataset_array *a) {
 }
 
 /* The path of the statistics file: "data/train.h5.density.statistics". */
-static const char *path_of(dl_arena *arena, const dataset_array *a) {
-    const char *path = a->files.at[0].path, *array = a->from.array ? a->from.array : "";
+static const char *path_of(dl_arena *arena, const dataset_variable *v) {
+    const char *path = v->files.at[0].path, *array = v->from.array ? v->from.array : "";
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') n--;
     char *name = dl_format(arena, "%.*s%s%s.statistics", (int)n, path, *array ? "." : "", array);
@@ -131,28 +131,29 @@ static void add(moments *m, double v) {
 }
 
 typedef struct {
-    const dataset_array *a;
-    moments *at; /* one per channel */
+    const dataset_variable *v;
+    moments *at; /* one per channel that is stored */
     int n;
     double *values;
 } sweep;
 
 static bool add_block(const sweep *s, const dataset_file *f, const dlr_block *b, dl_error *err) {
-    const dataset_array *a = s->a;
+    const dataset_variable *v = s->v;
+    const dlr_array_dataset_source *from = &v->of->from;
     dl_error reason = {0};
     if (!dlr_packing_read(f->packing, f->source, b, DLR_EL_F64, s->values, &reason))
-        return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
+        return dl_fail(err, reason.code, "%s: %s", from->key, reason.message);
     if (dlr_source_is_on_paper(f->source)) return true;
     int64_t n = 1, inner = 1;
-    for (int j = 0; j < a->rank; j++) n *= b->count[j];
-    for (int j = a->channel + 1; a->channel >= 0 && j < a->rank; j++) inner *= b->count[j];
+    for (int j = 0; j < v->rank; j++) n *= b->count[j];
+    for (int j = v->channel + 1; v->channel >= 0 && j < v->rank; j++) inner *= b->count[j];
     for (int64_t i = 0; i < n; i++) {
-        int64_t c = a->channel < 0 ? 0 : b->start[a->channel] + i / inner % b->count[a->channel];
+        int64_t c = v->channel < 0 ? 0 : b->start[v->channel] + i / inner % b->count[v->channel];
         double value = s->values[i];
         if (isfinite((float)value)) /* as a sample would have it */
             add(&s->at[c], value);
-        else if (!a->from.replaces_nan)
-            return dataset_refuse_value(a, f, b, i, (double)(float)value, err);
+        else if (!from->replaces_nan)
+            return dataset_refuse_value(v, f, b, i, (double)(float)value, err);
     }
     return true;
 }
@@ -162,7 +163,7 @@ enum { MOST_VALUES = 1 << 20 };
 /* Adds all numbers of a block, in parts of at most MOST_VALUES numbers: ranges of one axis, single
  * indices of the axes before it. */
 static bool add_blocks(const sweep *s, const dataset_file *f, const dlr_block *all, dl_error *err) {
-    int rank = s->a->rank, cut = rank - 1;
+    int rank = s->v->rank, cut = rank - 1;
     int64_t inner = 1, rows = 1;
     while (cut > 0 && inner * all->count[cut] <= MOST_VALUES) inner *= all->count[cut--];
     if (rank == 0) return add_block(s, f, all, err);
@@ -187,19 +188,18 @@ static bool add_blocks(const sweep *s, const dataset_file *f, const dlr_block *a
 /* Adds indices [low, high) of N of the array. */
 static bool add_indices(const array_dataset *part, const sweep *s, int64_t low, int64_t high,
                         dl_error *err) {
-    const dataset_array *a = s->a;
-    for (int i = 0; i < a->files.n; i++) {
-        const dataset_file *f = &a->files.at[i];
+    const dataset_variable *v = s->v;
+    for (const dataset_file *f = dataset_find_file(v, low);
+         f < v->files.at + v->files.n && f->first < high; f++) {
         int64_t from = low > f->first ? low : f->first,
                 to = high < f->first + f->n ? high : f->first + f->n;
-        if (from >= to && !a->is_static) continue;
         dlr_block b = {0};
-        for (int j = 0; j < a->rank; j++) {
-            int m = a->axis[j];
+        for (int j = 0; j < v->rank; j++) {
+            int m = v->axis[j];
             b.count[j] = f->dims[j];
             if (m == DATASET_SAMPLES) b.start[j] = from - f->first, b.count[j] = to - from;
-            if (m < 0 || j == a->channel) continue;
-            const dataset_axis *x = &part->axes.at[a->shared[m]];
+            if (m < 0 || j == v->channel) continue;
+            const dataset_axis *x = &part->axes.at[v->of->shared[m]];
             b.start[j] = x->low, b.count[j] = x->high - x->low;
         }
         if (!add_blocks(s, f, &b, err)) return false;
@@ -209,12 +209,12 @@ static bool add_indices(const array_dataset *part, const sweep *s, int64_t low, 
 
 /* Computes over the part's indices without the offset, so that an array has the same statistics as
  * input and as target. */
-static bool compute(const array_dataset *part, const dataset_array *a,
+static bool compute(const array_dataset *part, const dataset_variable *v,
                     dlr_array_dataset_channel *out, int n, dl_error *err) {
-    sweep s = {a, calloc((size_t)n, sizeof *s.at), n, malloc(MOST_VALUES * sizeof *s.values)};
+    sweep s = {v, calloc((size_t)n, sizeof *s.at), n, malloc(MOST_VALUES * sizeof *s.values)};
     bool ok = (s.at && s.values) ||
-              dl_fail(err, DL_RESOURCE, "%s: no memory for statistics", a->from.key);
-    if (ok && a->is_static)
+              dl_fail(err, DL_RESOURCE, "%s: no memory for statistics", v->of->from.key);
+    if (ok && v->is_static)
         ok = add_indices(part, &s, 0, 1, err);
     else
         for (int i = 0; ok && i < part->runs.n; i++) {
@@ -239,23 +239,26 @@ enum { MOST_CHANNELS = 1 << 16 };
 
 /* Counts the reads of a run without stored statistics: training reads its whole part; validation
  * reads the small file that training has written, whose size is unknown. */
-static bool count_computing(const dlr_dataset *d, const array_dataset *part, const dataset_array *a,
-                            dlr_array_dataset_channel *all, int n, dl_error *err) {
+static bool count_computing(const dlr_dataset *d, const array_dataset *part,
+                            const dataset_variable *v, dlr_array_dataset_channel *all, int n,
+                            dl_error *err) {
     if (d->split == DLR_VALID) {
         dl_file_calls_add(&(dl_file_calls){.opens = 1, .stats = 1, .reads = 2});
         return true;
     }
-    for (int i = 0; i < a->files.n; i++) dlr_source_put_on_paper(a->files.at[i].source, true);
-    bool ok = compute(part, a, all, n, err);
-    for (int i = 0; i < a->files.n; i++) dlr_source_put_on_paper(a->files.at[i].source, false);
+    for (int i = 0; i < v->files.n; i++) dlr_source_put_on_paper(v->files.at[i].source, true);
+    bool ok = compute(part, v, all, n, err);
+    for (int i = 0; i < v->files.n; i++) dlr_source_put_on_paper(v->files.at[i].source, false);
     return ok;
 }
 
+/* Sets the scale of a variable's channels; `there` is the same variable in the training part. */
 static bool measured(const dlr_dataset *d, array_dataset *w, dataset_array *a,
-                     const array_dataset *part, const dataset_array *there, dl_error *err) {
+                     const dataset_variable *v, const array_dataset *part,
+                     const dataset_variable *there, dl_error *err) {
     int64_t stored = there->channel < 0 ? 1 : there->files.at[0].dims[there->channel];
     if (stored > MOST_CHANNELS)
-        return dataset_fail(a, NULL, err, "statistics of %lld channels: at most %d",
+        return dataset_fail(v, NULL, err, "statistics of %lld channels: at most %d",
                             (long long)stored, MOST_CHANNELS);
     int n = (int)stored;
     dlr_array_dataset_channel *all = DL_NEWS(w->arena, dlr_array_dataset_channel, n);
@@ -277,27 +280,27 @@ static bool measured(const dlr_dataset *d, array_dataset *w, dataset_array *a,
         dl_write_file(path, out.at, out.n, &ignored);
         dl_buf_free(&out);
     }
-    a->n_scales = a->from.channels ? a->from.n_channels : n;
-    for (int i = 0; i < a->n_scales; i++) {
-        const dlr_array_dataset_channel *c = &all[a->from.channels ? a->from.channels[i] : i];
+    float *mean = a->mean + v->first, *deviation = a->deviation + v->first;
+    for (int i = 0; i < v->n; i++) {
+        const dlr_array_dataset_channel *c = &all[v->from.channels ? v->from.channels[i] : i];
         bool range = a->from.scale == DLR_SCALE_MINMAX;
         if (c->least > c->most)
             return dataset_fail(
-                a, NULL, err,
+                v, NULL, err,
                 "channel %d has no value in the training part, all are missing or not "
                 "finite: leave "
                 "the channel out",
                 i);
-        a->mean[i] = (float)(range ? c->least : c->mean);
-        a->deviation[i] = (float)(range ? c->most - c->least : c->std);
-        if (!(a->deviation[i] > 0) || !isfinite(a->deviation[i]))
+        mean[i] = (float)(range ? c->least : c->mean);
+        deviation[i] = (float)(range ? c->most - c->least : c->std);
+        if (!(deviation[i] > 0) || !isfinite(deviation[i]))
             return dataset_fail(
-                a, NULL, err,
+                v, NULL, err,
                 "channel %d is %.9g to %.9g over the training part, %s (give mean and std, or "
                 "leave the channel "
                 "out)",
                 i, c->least, c->most,
-                a->deviation[i] > 0   ? "a range that f32 does not hold"
+                deviation[i] > 0      ? "a range that f32 does not hold"
                 : c->least == c->most ? "the same everywhere: nothing to divide by"
                                       : "a deviation that is 0 as f32: nothing to divide by");
     }
@@ -310,14 +313,14 @@ static bool given(dataset_array *a, const dlr_array_dataset_numbers *from, const
     snprintf(key, sizeof key, "%.180s.%s", a->from.key, name);
     if (from->path) return dlr_statistics_read(from->path, key, channels, positive, out, err);
     if (from->n != 1 && from->n != channels)
-        return dataset_fail(a, NULL, err,
+        return dataset_fail(a->variables.at, NULL, err,
                             "%s has %d numbers; one, or one for each of the model's %d channels",
                             name, from->n, channels);
     for (int c = 0; c < channels; c++) {
         double v = from->at[from->n == 1 ? 0 : c];
         out[c] = (float)v;
         if (!isfinite(out[c]) || (positive && !(out[c] > 0)))
-            return dataset_fail(a, NULL, err, "%s is %g, as f32 no %s", name, v,
+            return dataset_fail(a->variables.at, NULL, err, "%s is %g, as f32 no %s", name, v,
                                 positive ? "number to divide by" : "finite number");
     }
     return true;
@@ -327,17 +330,23 @@ bool dataset_open_scale(array_dataset *w, int k, const dlr_dataset *d,
                         const dlr_array_dataset_options *o, dl_error *err) {
     dataset_array *a = &w->at[k];
     if (a->from.scale == DLR_SCALE_NONE) return true;
-    int channels = a->channel < 0 ? 1 : (int)a->to.type.axis[a->axis[a->channel]].size;
+    int channels = a->channels < 0 ? 1 : (int)a->to.type.axis[a->channels].size;
     a->mean = DL_NEWS(w->arena, float, channels), a->deviation = DL_NEWS(w->arena, float, channels);
     a->n_scales = channels;
     if (a->from.scale == DLR_SCALE_GIVEN)
         return given(a, &a->from.mean, "mean", false, channels, a->mean, err) &&
                given(a, &a->from.std, "std", true, channels, a->deviation, err);
     if (d->probe && !d->on_paper) return true;
-    if (d->split == DLR_TRAIN) return measured(d, w, a, w, a, err);
-    array_dataset train;
-    bool ok = dataset_open_part(&train, d, o, DLR_TRAIN, err) &&
-              measured(d, w, a, &train, &train.at[k], err);
-    dataset_close(&train);
+    array_dataset *train = w;
+    if (d->split != DLR_TRAIN) {
+        train = calloc(1, sizeof *train);
+        if (!train) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
+    }
+    bool ok = train == w || dataset_open_part(train, d, o, DLR_TRAIN, err);
+    for (int i = 0; ok && i < a->variables.n; i++)
+        ok = measured(d, w, a, &a->variables.at[i], train, &train->at[k].variables.at[i], err);
+    if (train == w) return ok;
+    dataset_close(train);
+    free(train);
     return ok;
 }

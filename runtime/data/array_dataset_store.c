@@ -3,24 +3,36 @@
  * only the used range is stored. */
 #include "runtime/data/array_dataset_private.h"
 
-static bool same_channels(const dataset_array *a, const dataset_array *b) {
+static bool same_channels(const dataset_variable *a, const dataset_variable *b) {
     if (!a->from.channels || !b->from.channels) return a->from.channels == b->from.channels;
     return a->from.n_channels == b->from.n_channels &&
            memcmp(a->from.channels, b->from.channels,
                   (size_t)a->from.n_channels * sizeof(int64_t)) == 0;
 }
 
-/* Whether two arrays read the same numbers, in the same order, possibly at other indices. */
-static bool same_numbers(const dataset_array *a, const dataset_array *b) {
-    bool same = a->rank == b->rank && a->numbers == b->numbers && a->channel == b->channel &&
-                a->is_static == b->is_static && a->files.n == b->files.n && same_channels(a, b) &&
-                a->from.replaces_nan == b->from.replaces_nan &&
+/* Whether two variables are the same arrays of the same files, with the same axis N and channels.
+ */
+static bool same_variable(const dataset_variable *a, const dataset_variable *b) {
+    bool same = a->rank == b->rank && a->channel == b->channel && a->is_static == b->is_static &&
+                a->files.n == b->files.n && same_channels(a, b) &&
                 strcmp(a->from.array ? a->from.array : "", b->from.array ? b->from.array : "") == 0;
     for (int j = 0; same && j < a->rank; j++)
-        same = (a->axis[j] == DATASET_SAMPLES) == (b->axis[j] == DATASET_SAMPLES) &&
-               a->store.count[j] == b->store.count[j] && a->store.start[j] == b->store.start[j];
+        same = (a->axis[j] == DATASET_SAMPLES) == (b->axis[j] == DATASET_SAMPLES);
     for (int i = 0; same && i < a->files.n; i++)
         same = strcmp(a->files.at[i].path, b->files.at[i].path) == 0;
+    return same;
+}
+
+/* Whether two arrays read the same numbers, in the same order, possibly at other indices. */
+static bool same_numbers(const dataset_array *a, const dataset_array *b) {
+    bool same = a->numbers == b->numbers && a->from.replaces_nan == b->from.replaces_nan &&
+                a->variables.n == b->variables.n && a->n_order == b->n_order;
+    for (int i = 0; same && i < a->variables.n; i++)
+        same = same_variable(&a->variables.at[i], &b->variables.at[i]);
+    for (int p = 0; same && p < a->n_order; p++) {
+        int m = a->order[p], n = b->order[p];
+        same = a->store.count[m] == b->store.count[n] && a->store.start[m] == b->store.start[n];
+    }
     return same;
 }
 
@@ -30,22 +42,24 @@ static void lay_out(const array_dataset *w, dataset_array *a) {
     dataset_store *s = &a->store;
     int64_t inner = (int64_t)dlr_element_bytes(a->numbers);
     s->each = 1;
-    for (int j = a->rank - 1; j >= 0; j--) {
-        int m = a->axis[j];
-        const dataset_axis *x = m >= 0 && j != a->channel ? &w->axes.at[a->shared[m]] : NULL;
-        s->start[j] = x ? x->low : 0;
-        s->count[j] = x ? x->high - x->low : m >= 0 ? a->to.type.axis[m].size : 1;
-        s->stride[j] = s->each, s->each *= s->count[j];
+    for (int p = a->n_order - 1; p >= 0; p--) {
+        int m = a->order[p];
+        const dataset_axis *x = a->shared[m] >= 0 ? &w->axes.at[a->shared[m]] : NULL;
+        s->start[m] = x ? x->low : 0;
+        s->count[m] = x ? x->high - x->low : a->to.type.axis[m].size;
+        s->stride[m] = s->each, s->each *= s->count[m];
     }
-    s->rows = 1, s->pieces = 1, s->cut = 0;
-    for (int j = 0; j < a->rank; j++) {
-        inner = s->stride[j] * (int64_t)dlr_element_bytes(a->numbers), s->cut = j;
+    s->row = 1, s->rows = 1, s->pieces = 1, s->cut = 0;
+    for (int p = 0; p < a->n_order; p++) {
+        s->row = s->stride[a->order[p]], s->cut = p;
+        inner = s->row * (int64_t)dlr_element_bytes(a->numbers);
         if (inner <= PIECE) break;
-        s->pieces *= s->count[j];
+        s->pieces *= s->count[a->order[p]];
     }
-    if (inner > PIECE || a->rank == 0) return; /* rank 0: a single number */
-    s->rows = PIECE / inner < s->count[s->cut] ? PIECE / inner : s->count[s->cut];
-    s->pieces *= (s->count[s->cut] + s->rows - 1) / s->rows;
+    if (inner > PIECE || a->n_order == 0) return; /* without axes: a single number */
+    int64_t rows = s->count[a->order[s->cut]];
+    s->rows = PIECE / inner < rows ? PIECE / inner : rows;
+    s->pieces *= (rows + s->rows - 1) / s->rows;
 }
 
 void dataset_lay_out(array_dataset *w) {
@@ -73,7 +87,7 @@ void dataset_lay_out(array_dataset *w) {
     for (int k = 0; k < w->n; k++) {
         dataset_store *s = &w->at[k].store;
         int64_t bytes = (int64_t)dlr_element_bytes(w->at[k].numbers),
-                most = s->rows * s->stride[s->cut] * bytes;
+                most = s->rows * s->row * bytes;
         if (s->of != k) continue;
         s->at = w->store.bytes, s->first = w->store.pieces;
         w->store.bytes += (s->n * s->each * bytes + 63) & ~63LL,
@@ -88,23 +102,23 @@ bool dataset_read_piece(const array_dataset *w, int64_t i, void *out, void *scra
     while (w->at[k].store.of != k || w->at[k].store.first > i) k--;
     const dataset_array *a = &w->at[k];
     const dataset_store *s = &a->store;
-    dataset_window window;
+    dataset_window window = {.count = {1, 1, 1, 1, 1, 1, 1, 1}};
     int64_t size = (int64_t)dlr_element_bytes(a->numbers), index = (i - s->first) / s->pieces,
             rest = (i - s->first) % s->pieces, place = index * s->each, n = 1;
-    for (int j = a->rank - 1; j >= 0; j--) {
-        int64_t parts = j > s->cut    ? 1
-                        : j == s->cut ? (s->count[j] + s->rows - 1) / s->rows
-                                      : s->count[j],
-                rows = j > s->cut    ? s->count[j]
-                       : j == s->cut ? s->rows
+    for (int p = a->n_order - 1; p >= 0; p--) {
+        int m = a->order[p];
+        int64_t parts = p > s->cut    ? 1
+                        : p == s->cut ? (s->count[m] + s->rows - 1) / s->rows
+                                      : s->count[m],
+                rows = p > s->cut    ? s->count[m]
+                       : p == s->cut ? s->rows
                                      : 1,
                 begin = rest % parts * rows;
         rest /= parts;
-        window.start[j] = begin,
-        window.count[j] = begin + rows < s->count[j] ? rows : s->count[j] - begin;
-        place += begin * s->stride[j], n *= window.count[j];
+        window.start[m] = begin + s->start[m],
+        window.count[m] = begin + rows < s->count[m] ? rows : s->count[m] - begin;
+        place += begin * s->stride[m], n *= window.count[m];
     }
-    for (int j = 0; j < a->rank; j++) window.start[j] += s->start[j];
     *at = s->at + place * size, *bytes = n * size;
     return dataset_read_window(w, a, s->low + index, &window, out, scratch, err);
 }
@@ -117,8 +131,8 @@ void dataset_locate(const array_dataset *w, const dataset_array *a, int64_t inde
         dataset_moved to = dataset_move(w, a, how, m);
         const dataset_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
         int64_t stride = 0;
-        for (int j = 0; j < a->rank; j++)
-            if (a->axis[j] == m) stride = s->stride[j];
+        for (int p = 0; p < a->n_order; p++)
+            if (a->order[p] == m) stride = s->stride[m];
         dlr_layout_axis *p = &where->axis[to.axis];
         *p = dlr_along(a->to.type.axis[m].size, stride * (x ? x->step : 1), to.back);
         if (x) p->first += (how->corner[a->shared[m]] - x->low) * stride;

@@ -21,7 +21,7 @@ typedef struct {
                        set says so), its own type for whole numbers */
     bool per_batch; /* one for all samples of a batch, which each sample repeats */
 } dlr_array;
-enum { DLR_MAX_ARRAYS = 16 };
+enum { DLR_MAX_ARRAYS = 256 };
 
 typedef struct {
     dlr_array at[DLR_MAX_ARRAYS];

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/data/levels.h"
 #include "runtime/data/statistics.h"
 
 enum { CHUNKS = 64 << 20 /* of unpacked ones, those of neighbouring pieces */ };
@@ -26,21 +27,44 @@ typedef struct {
     int n;
 } axis_names;
 
-/* The model's order, with N or without, with the axes of size 1 or without. */
-static axis_names usual_names(const dl_type *t, bool samples, bool units) {
+/* An array that may be a part of the field. */
+typedef struct {
+    const dlr_field_want *want;
+    const dl_variable_record *record; /* how the run read it; NULL: in the model's order */
+    int channels;                     /* as dlr_field */
+    bool alone;                       /* it has all channels */
+    int level;                        /* its axis of levels, which the record names; -1: none */
+} candidate;
+
+enum { WITHOUT_N = 1, WITHOUT_UNITS = 2, WITH_CHANNELS = 4, N_ORDERS = 8 };
+
+/* The model's order, with N or without, with the axes of size 1 or without, with channels. */
+static axis_names usual_names(const candidate *c, int order) {
+    const dl_type *t = c->want->type;
     axis_names names = {0};
-    if (samples) names.at[names.n++] = "N";
-    for (int m = 1; m < t->rank; m++)
-        if (units || t->axis[m].size != 1) names.at[names.n++] = t->axis[m].name;
+    if (!(order & WITHOUT_N)) names.at[names.n++] = "N";
+    for (int m = 1; m < t->rank; m++) {
+        bool unit = t->axis[m].size == 1 && (order & WITHOUT_UNITS);
+        bool some = m == c->channels && !c->alone && !(order & WITH_CHANNELS);
+        if (!unit && !some) names.at[names.n++] = t->axis[m].name;
+    }
     return names;
 }
 
 /* Names from the run's data, for an array of many samples or of one, which has no N then. */
-static axis_names recorded_names(const dl_array_record *r, bool samples) {
+static axis_names recorded_names(const dl_variable_record *r, bool samples) {
     axis_names names = {0};
     for (int i = 0; i < r->n_axes && i <= DL_MAX_RANK; i++)
         if (samples || strcmp(r->axes[i], "N") != 0) names.at[names.n++] = r->axes[i];
     return names;
+}
+
+/* The axis of levels is that of the channels, wherever the file has it. */
+static void insert_channels(axis_names *names, const candidate *c) {
+    const char *name = c->want->type->axis[c->channels].name;
+    if (c->level > names->n || names->n > DL_MAX_RANK) return;
+    for (int j = names->n++; j > c->level; j--) names->at[j] = names->at[j - 1];
+    names->at[c->level] = name;
 }
 
 static int axis_of(const dl_type *t, const char *name) {
@@ -58,80 +82,144 @@ static int64_t most(const int64_t *at, int n) {
 
 /* Whether the axis may have that size: a spatial one any, another the model's, or, where the run
  * takes some channels, enough of them. */
-static bool fits_axis(const dlr_field_want *want, int m, int64_t size) {
-    const dl_type *t = want->type;
-    const dl_array_record *r = want->record;
+static bool fits_axis(const candidate *c, int m, int64_t size) {
+    const dl_type *t = c->want->type;
+    const dl_variable_record *r = c->record;
     if (m == DLR_FIELD_SAMPLES) return true;
     if (m == DLR_FIELD_LEFT_OUT) return size == 1;
-    if (m >= t->rank - want->space) return size >= 1;
-    if (r && r->n_channels && strcmp(t->axis[m].name, "C") == 0)
-        return size > most(r->channels, r->n_channels);
+    if (m == c->channels && c->level >= 0) return size >= 1;
+    if (m == c->channels && r && r->n_channels) return size > most(r->channels, r->n_channels);
+    if (m == c->channels && !c->alone) return size >= 1;
+    if (m >= t->rank - c->want->space) return size >= 1;
     return size == t->axis[m].size;
 }
 
 /* Whether the array fits with its axes named so; `axis` is then set. */
-static bool fits_names(const dlr_array_facts *a, const dlr_field_want *want,
-                       const axis_names *names, int *axis) {
-    const dl_type *t = want->type;
+static bool fits_names(const dlr_array_facts *a, const candidate *c, const axis_names *names,
+                       int *axis) {
+    const dl_type *t = c->want->type;
     bool seen[DL_MAX_RANK] = {false};
     if (names->n != a->rank) return false;
     for (int j = 0; j < names->n; j++) {
         axis[j] = axis_of(t, names->at[j]);
-        if (!fits_axis(want, axis[j], a->dims[j])) return false;
+        if (!fits_axis(c, axis[j], a->dims[j])) return false;
         if (axis[j] > 0) seen[axis[j]] = true;
     }
     for (int m = 1; m < t->rank; m++)
-        if (!seen[m] && t->axis[m].size != 1) return false;
+        if (!seen[m] && t->axis[m].size != 1 && (m != c->channels || c->alone)) return false;
     return true;
 }
 
-static bool fits(const dlr_array_facts *a, const dlr_field_want *want, int *axis) {
-    const dl_array_record *r = want->record;
+static bool fits(const dlr_array_facts *a, const candidate *c, int *axis) {
+    const dl_variable_record *r = c->record;
     if (a->type == DLR_EL_NONE || a->refused || a->rank > DLR_ARRAY_RANK) return false;
-    for (int k = 0; k < 4; k++) {
-        bool samples = k % 2 == 0, units = k < 2, named = r && r->n_axes;
-        axis_names names =
-            named ? recorded_names(r, samples) : usual_names(want->type, samples, units);
-        if (fits_names(a, want, &names, axis)) return true;
+    for (int k = 0; k < N_ORDERS; k++) {
+        bool named = r && r->n_axes;
+        if ((c->alone || c->level >= 0) && (k & WITH_CHANNELS)) continue;
+        axis_names names = named ? recorded_names(r, !(k & WITHOUT_N)) : usual_names(c, k);
+        if (c->level >= 0 && !named) insert_channels(&names, c);
+        if (c->level >= 0 && named && c->level < names.n)
+            names.at[c->level] = c->want->type->axis[c->channels].name;
+        if (fits_names(a, c, &names, axis)) return true;
     }
     return false;
 }
 
+/* ---- which arrays ---- */
+
 static bool refuse(const dlr_array_file *file, const dlr_field_want *want, const char *why,
                    dl_error *err) {
     dl_buf holds = {0};
+    bool named = want->record && want->record->n_variables && want->record->variables[0].n_axes;
     dlr_array_file_put(&holds, file, 8);
     dl_fail(err, DL_INPUT,
             "%s: %s: %s takes %s, and an array holds one sample, or many along a first axis%s; "
             "there are: %.400s",
             file->path, why, want->what, dl_type_text(want->type),
-            want->record && want->record->n_axes ? ", with the axes that the run's data had" : "",
-            holds.at ? holds.at : "none");
+            named ? ", with the axes that the run's data had" : "", holds.at ? holds.at : "none");
     dl_buf_free(&holds);
     return false;
 }
 
-static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, dl_error *err) {
+/* Takes an array that must fit; one that cannot be read is said when it is opened. */
+static bool take(dlr_field *f, dlr_field_part *p, const dlr_array_facts *a, candidate c,
+                 dl_error *err) {
+    dl_arena *arena = f->file->arena;
+    const dl_variable_record *r = c.record;
+    dl_error reason = {0};
+    p->array = a, p->picks = r && r->n_channels ? r->channels : NULL;
+    c.level = -1;
+    if (r && r->level_axis && !a->refused) {
+        int64_t *picks = DL_NEWS(arena, int64_t, r->n_channels);
+        if (!dlr_levels_find(f->file, a, r->level_axis, r->levels, r->n_channels, &c.level, picks,
+                             &reason))
+            return dl_fail(err, DL_INPUT, "%s: '%.100s': %s", f->file->path, a->name,
+                           reason.message);
+        p->picks = picks;
+    }
+    if (!a->refused && !fits(a, &c, p->axis))
+        return refuse(f->file, c.want, dl_format(arena, "'%.100s' does not fit", a->name), err);
+    p->n = c.alone && c.channels >= 0 ? f->type->axis[c.channels].size : 1;
+    for (int j = 0; j < a->rank && j < DLR_ARRAY_RANK && !a->refused; j++)
+        if (p->axis[j] > 0 && p->axis[j] == c.channels)
+            p->n = p->picks ? r->n_channels : a->dims[j];
+    return true;
+}
+
+/* The arrays by whose names the run read them. */
+static bool take_recorded(dlr_field *f, const dlr_field_want *want, dl_error *err) {
+    const dl_array_record *r = want->record;
+    int64_t all = 0;
+    f->n_parts = r->n_variables;
+    f->parts = DL_NEWS(f->file->arena, dlr_field_part, f->n_parts);
+    for (int i = 0; i < f->n_parts; i++) {
+        const dl_variable_record *v = &r->variables[i];
+        const dlr_array_facts *a = dlr_array_file_find(f->file, v->name);
+        candidate c = {want, v, f->channels, f->n_parts == 1, -1};
+        if (!a)
+            return refuse(f->file, want,
+                          dl_format(f->file->arena, "no array '%.100s'", v->name ? v->name : ""),
+                          err);
+        if (!take(f, &f->parts[i], a, c, err)) return false;
+        f->parts[i].first = all, all += f->parts[i].n;
+    }
+    return f->n_parts == 1 || all == f->type->axis[f->channels].size ||
+           dl_fail(err, DL_INPUT, "%s: its %d arrays have %lld channels together, and %s takes %s",
+                   f->file->path, f->n_parts, (long long)all, want->what, dl_type_text(f->type));
+}
+
+/* The one array that fits, or that has one of the usual names. */
+static const dlr_array_facts *find_fitting(const dlr_field *f, const candidate *c, dl_error *err) {
     const dlr_array_facts *only = NULL;
     int n = 0, axis[DLR_ARRAY_RANK];
-    if (name) {
-        f->array = dlr_array_file_find(f->file, name);
-        if (!f->array)
-            return refuse(f->file, want, dl_format(f->file->arena, "no array '%.100s'", name), err);
-        if (f->array->refused || fits(f->array, want, f->axis))
-            return true; /* the first is said when it is opened */
-        return refuse(f->file, want, dl_format(f->file->arena, "'%.100s' does not fit", name), err);
-    }
     for (int i = 0; i < f->file->n; i++)
-        if (fits(&f->file->arrays[i], want, axis)) only = &f->file->arrays[i], n++;
-    for (const char *const *usual = want->usual; n > 1 && *usual; usual++) {
+        if (fits(&f->file->arrays[i], c, axis)) only = &f->file->arrays[i], n++;
+    for (const char *const *usual = c->want->usual; n > 1 && *usual; usual++) {
         const dlr_array_facts *a = dlr_array_file_find(f->file, *usual);
-        if (a && fits(a, want, axis)) only = a, n = 1;
+        if (a && fits(a, c, axis)) only = a, n = 1;
     }
-    if (n == 0) return refuse(f->file, want, "no array fits", err);
-    if (n > 1) return refuse(f->file, want, "several arrays fit (say which: FILE:ARRAY)", err);
-    f->array = only;
-    return fits(only, want, f->axis);
+    if (n == 1) return only;
+    refuse(f->file, c->want, n ? "several arrays fit (say which: FILE:ARRAY)" : "no array fits",
+           err);
+    return NULL;
+}
+
+static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, dl_error *err) {
+    const dl_array_record *r = want->record;
+    const dl_variable_record *first = r && r->n_variables ? r->variables : NULL;
+    f->channels = dl_record_axis(want->type);
+    if (f->channels > 0 && strcmp(want->type->axis[f->channels].name, "C") != 0 &&
+        !(r && r->n_variables > 1) && !(first && first->level_axis))
+        f->channels = -1;
+    if (!name && first && (r->n_variables > 1 || first->level_axis))
+        return take_recorded(f, want, err);
+    f->n_parts = 1, f->parts = DL_NEW(f->file->arena, dlr_field_part);
+    /* an array that is named has all channels where the run had several arrays */
+    candidate c = {want, r && r->n_variables == 1 ? first : NULL, f->channels, true, -1};
+    const dlr_array_facts *a = name ? dlr_array_file_find(f->file, name) : find_fitting(f, &c, err);
+    if (!a && name)
+        refuse(f->file, want, dl_format(f->file->arena, "no array '%.100s'", name), err);
+    return a && take(f, f->parts, a, c, err);
 }
 
 /* The engine's axis of a spatial axis of the type. */
@@ -139,19 +227,54 @@ static int engine_axis(const dlr_field *f, int m) { return DLR_SPACE - (f->type-
 
 static bool is_spatial(const dlr_field *f, int m) { return m >= f->type->rank - f->space; }
 
-static void measure(dlr_field *f) {
-    const dl_type *t = f->type;
+static bool refuse_size(const dlr_field *f, const dlr_field_part *p, int64_t size, int64_t other,
+                        dl_error *err) {
+    return dl_fail(err, DL_INPUT,
+                   "%s: '%.100s' has %lld along an axis where an array before it has %lld: arrays "
+                   "of one input have the same",
+                   f->file->path, p->array->name, (long long)size, (long long)other);
+}
+
+/* Takes the samples and sizes of a part, which all parts share. */
+static bool measure(dlr_field *f, dlr_field_part *p, dl_error *err) {
     int last = 0;
-    f->size = (dlr_extent){1, {1, 1, 1}};
-    f->samples = 1, f->packed = !(f->record && f->record->n_channels);
-    for (int m = 1; m < t->rank - f->space; m++) f->size.channels *= t->axis[m].size;
-    for (int j = 0; j < f->array->rank; j++) {
-        int m = f->axis[j];
-        if (m == DLR_FIELD_SAMPLES) f->in_order = true, f->samples = f->array->dims[j];
+    p->packed = !p->picks;
+    for (int j = 0; j < p->array->rank; j++) {
+        int m = p->axis[j];
+        int64_t size = p->array->dims[j];
+        if (m == DLR_FIELD_SAMPLES) {
+            if (f->in_order && f->samples != size) return refuse_size(f, p, size, f->samples, err);
+            f->in_order = true, f->samples = size;
+        }
         if (m < 0) continue;
-        if (is_spatial(f, m)) f->size.size[engine_axis(f, m)] = f->array->dims[j];
-        f->packed &= m > last, last = m;
+        p->packed &= m > last, last = m;
+        if (!is_spatial(f, m)) continue;
+        int64_t *of = &f->size.size[engine_axis(f, m)];
+        if (p != f->parts && *of != size) return refuse_size(f, p, size, *of, err);
+        *of = size;
     }
+    return true;
+}
+
+static bool open_parts(dlr_field *f, const char *path, bool unpacks, dl_error *err) {
+    const dl_type *t = f->type;
+    f->size = (dlr_extent){1, {1, 1, 1}}, f->samples = 1;
+    if (f->n_parts > 1 && is_spatial(f, f->channels))
+        return dl_fail(err, DL_INPUT,
+                       "%s: the run took %s from several arrays along its axis %s, which is not "
+                       "the first: put them into one array, and name it (FILE:ARRAY)",
+                       path, dl_type_text(t), t->axis[f->channels].name);
+    for (int m = 1; m < t->rank - f->space; m++) f->size.channels *= t->axis[m].size;
+    for (int i = 0; i < f->n_parts; i++) {
+        dlr_field_part *p = &f->parts[i];
+        p->source = dlr_source_open(f->file, p->array, CHUNKS / f->n_parts, err);
+        if (!p->source) return false;
+        if (unpacks && !dlr_packing_open(path, p->array, &p->packing, err)) return false;
+        if (!measure(f, p, err)) return false;
+        /* channels of parts lie apart in a block that has other axes in front */
+        p->packed &= f->n_parts == 1 || f->channels == 1;
+    }
+    return true;
 }
 
 bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_field_want *want,
@@ -163,17 +286,19 @@ bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_f
                      .record = want->record,
                      .scale = want->scale};
     if (!f->file || !choose(f, name, want, err)) return false;
-    f->source = dlr_source_open(f->file, f->array, CHUNKS, err);
-    if (!f->source) return false;
-    if (want->unpacks && !dlr_packing_open(path, f->array, &f->packing, err)) return false;
-    measure(f);
-    return true;
+    const char *array = f->parts[0].array->name;
+    f->spec = f->n_parts == 1 && *array ? dl_format(arena, "%s:%s", path, array) : path;
+    return open_parts(f, path, want->unpacks, err);
 }
 
 void dlr_field_close(dlr_field *f) {
-    dlr_source_close(f->source);
+    for (int i = 0; i < f->n_parts; i++) dlr_source_close(f->parts[i].source);
     dlr_array_file_close(f->file);
     *f = (dlr_field){0};
+}
+
+const char *dlr_field_label(const dlr_field *f) {
+    return f->n_parts == 1 ? dlr_source_label(f->parts[0].source) : f->file->path;
 }
 
 static bool refuse_value(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
@@ -184,10 +309,10 @@ static bool refuse_value(const dlr_field *f, int64_t sample, const int64_t start
                          : f->type->dtype == DL_BOOL ? "the model wants 0 or 1"
                          : value == truncf(value)    ? "whole numbers are read below 16777216"
                                                      : "the model wants whole numbers";
-    return dl_fail(
-        err, DL_INPUT, "%s, sample %lld, channel %lld, place [%lld, %lld, %lld] is %.9g: %s",
-        dlr_source_label(f->source), (long long)sample, (long long)at, (long long)place[0],
-        (long long)place[1], (long long)place[2], (double)value, wanted);
+    return dl_fail(err, DL_INPUT,
+                   "%s, sample %lld, channel %lld, place [%lld, %lld, %lld] is %.9g: %s",
+                   dlr_field_label(f), (long long)sample, (long long)at, (long long)place[0],
+                   (long long)place[1], (long long)place[2], (double)value, wanted);
 }
 
 /* The first of n that the model's type does not hold, or -1. A float holds all whole numbers below
@@ -202,51 +327,69 @@ static int64_t find_unwanted(dl_dtype wanted, const float *x, int64_t n) {
 }
 
 /* The block of the file that has a sample's block, in the file's order of axes. */
-static dlr_block block_of(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
-                          const int64_t count[DLR_SPACE]) {
+static dlr_block block_of(const dlr_field *f, const dlr_field_part *p, int64_t sample,
+                          const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE]) {
     dlr_block b = {0};
-    for (int j = 0; j < f->array->rank; j++) {
-        int m = f->axis[j];
+    for (int j = 0; j < p->array->rank; j++) {
+        int m = p->axis[j];
         bool spatial = m > 0 && is_spatial(f, m);
         b.start[j] = m == DLR_FIELD_SAMPLES ? f->first + sample
                      : spatial              ? start[engine_axis(f, m)]
                                             : 0;
-        b.count[j] = m < 0 ? 1 : spatial ? count[engine_axis(f, m)] : f->array->dims[j];
+        b.count[j] = m < 0 ? 1 : spatial ? count[engine_axis(f, m)] : p->array->dims[j];
     }
     return b;
 }
 
-/* Brings what was read of a block into the model's order of axes, and of its channels. */
-static void transpose(const dlr_field *f, const dlr_block *b, const int64_t count[DLR_SPACE],
-                      const float *from, float *out) {
-    const dl_type *t = f->type;
-    int64_t stride[DL_MAX_RANK] = {0}, size[DL_MAX_RANK], at[DL_MAX_RANK] = {0}, step = 1, n = 1;
-    int picks = -1; /* the axis of which the run takes some */
-    for (int j = f->array->rank - 1; j >= 0; step *= b->count[j--])
-        if (f->axis[j] > 0) stride[f->axis[j]] = step;
-    for (int m = 1; m < t->rank; m++) {
-        size[m] = is_spatial(f, m) ? count[engine_axis(f, m)] : t->axis[m].size, n *= size[m];
-        if (f->record && f->record->n_channels && strcmp(t->axis[m].name, "C") == 0) picks = m;
+/* The sizes of a part of a block along the model's axes; the step from one of its numbers to the
+ * next in the whole block along each, and the first number's place there. */
+typedef struct {
+    int64_t size[DL_MAX_RANK], step[DL_MAX_RANK], first, n;
+} part_place;
+
+static part_place place_part(const dlr_field *f, const dlr_field_part *p,
+                             const int64_t count[DLR_SPACE]) {
+    part_place at = {.n = 1};
+    int64_t step = 1;
+    for (int m = f->type->rank - 1; m > 0; m--) {
+        int64_t all = is_spatial(f, m) ? count[engine_axis(f, m)] : f->type->axis[m].size;
+        at.size[m] = m == f->channels && f->n_parts > 1 ? p->n : all;
+        at.step[m] = step, step *= all, at.n *= at.size[m];
     }
-    for (int64_t i = 0; i < n; i++) {
-        int64_t offset = 0;
-        for (int m = 1; m < t->rank; m++)
-            offset += stride[m] * (m == picks ? f->record->channels[at[m]] : at[m]);
-        out[i] = from[offset];
-        for (int m = t->rank - 1; m > 0 && ++at[m] == size[m]; m--) at[m] = 0;
+    if (f->n_parts > 1) at.first = p->first * at.step[f->channels];
+    return at;
+}
+
+/* Brings what was read of a part into the model's order of axes, and of its channels. */
+static void transpose(const dlr_field *f, const dlr_field_part *p, const dlr_block *b,
+                      const part_place *to, const float *from, float *out) {
+    const int rank = f->type->rank;
+    int64_t stride[DL_MAX_RANK] = {0}, at[DL_MAX_RANK] = {0}, step = 1;
+    for (int j = p->array->rank - 1; j >= 0; step *= b->count[j--])
+        if (p->axis[j] > 0) stride[p->axis[j]] = step;
+    for (int64_t i = 0; i < to->n; i++) {
+        int64_t offset = 0, place = to->first;
+        for (int m = 1; m < rank; m++) {
+            offset += stride[m] * (m == f->channels && p->picks ? p->picks[at[m]] : at[m]);
+            place += to->step[m] * at[m];
+        }
+        out[place] = from[offset];
+        for (int m = rank - 1; m > 0 && ++at[m] == to->size[m]; m--) at[m] = 0;
     }
 }
 
-static bool read_block(const dlr_field *f, const dlr_block *b, const int64_t count[DLR_SPACE],
-                       float *out, dl_error *err) {
-    if (f->packed) return dlr_packing_read(&f->packing, f->source, b, DLR_EL_F32, out, err);
+static bool read_part(const dlr_field *f, const dlr_field_part *p, const dlr_block *b,
+                      const int64_t count[DLR_SPACE], float *out, dl_error *err) {
+    part_place to = place_part(f, p, count);
+    if (p->packed)
+        return dlr_packing_read(&p->packing, p->source, b, DLR_EL_F32, out + to.first, err);
     size_t n = 1;
-    for (int j = 0; j < f->array->rank; j++) n *= (size_t)b->count[j];
+    for (int j = 0; j < p->array->rank; j++) n *= (size_t)b->count[j];
     float *room = malloc(n * sizeof *room);
     bool ok =
         (room || dl_fail(err, DL_RESOURCE, "no memory for %zu numbers of %s", n, f->file->path)) &&
-        dlr_packing_read(&f->packing, f->source, b, DLR_EL_F32, room, err);
-    if (ok) transpose(f, b, count, room, out);
+        dlr_packing_read(&p->packing, p->source, b, DLR_EL_F32, room, err);
+    if (ok) transpose(f, p, b, &to, room, out);
     free(room);
     return ok;
 }
@@ -265,8 +408,11 @@ static int64_t normalise(const dlr_field *f, int64_t c, float *x, int64_t n) {
 
 bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
                     const int64_t count[DLR_SPACE], float *out, dl_error *err) {
-    dlr_block b = block_of(f, sample, start, count);
-    if (!read_block(f, &b, count, out, err)) return false;
+    for (int i = 0; i < f->n_parts; i++) {
+        const dlr_field_part *p = &f->parts[i];
+        dlr_block b = block_of(f, p, sample, start, count);
+        if (!read_part(f, p, &b, count, out, err)) return false;
+    }
     int64_t n = count[0] * count[1] * count[2];
     for (int64_t c = 0; c < f->size.channels; c++, out += n) {
         int64_t bad = normalise(f, c, out, n);

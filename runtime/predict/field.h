@@ -1,6 +1,7 @@
-/* An array of a file as the samples of a model's input or target: one, or several along an axis N.
- * Its axes are those that the run's data had (dl_array_record), or the model's in their order, of
- * which those of size 1 may be missing. */
+/* Arrays of a file as the samples of a model's input or target: one, or several along an axis N.
+ * Their axes are those that the run's data had (dl_array_record), or the model's in their order, of
+ * which those of size 1 may be missing. Mostly it is one array; a run that took its channels from
+ * several finds them by their names. */
 #ifndef DLR_FIELD_H
 #define DLR_FIELD_H
 #include "runtime/data/packing.h"
@@ -10,20 +11,30 @@
 /* An axis of a file's array that is none of the model's: samples, or one of size 1. */
 enum { DLR_FIELD_SAMPLES = -1, DLR_FIELD_LEFT_OUT = -2 };
 
+/* An array that has some of the channels, or all. */
 typedef struct {
-    dlr_array_file *file;
     const dlr_array_facts *array;
     dlr_source *source;
-    const dl_type *type;      /* of the model: [N, channels..., spatial...] */
     int axis[DLR_ARRAY_RANK]; /* of each of the array's axes, the type's, or one of the above */
-    bool packed;   /* its axes are in the model's order, so that blocks need no transposition */
-    bool in_order; /* it has an axis of samples */
+    int64_t first, n;         /* its channels along the type's axis `channels` */
+    const int64_t *picks;     /* those of the array that are taken; NULL: all */
+    bool packed; /* its axes are in the model's order, so that blocks need no transposition */
+    dlr_packing packing; /* undone first; of one that is not unpacked: no rules */
+} dlr_field_part;
+
+typedef struct {
+    dlr_array_file *file;
+    const char *spec;    /* FILE:ARRAY, or FILE where several arrays are taken */
+    const dl_type *type; /* of the model: [N, channels..., spatial...] */
+    dlr_field_part *parts;
+    int n_parts;
+    int channels;           /* the type's axis along which the parts follow each other; -1: none */
+    bool in_order;          /* there is an axis of samples */
     int64_t first, samples; /* the index of the first sample, and their number */
     dlr_extent size;        /* of a sample */
     int space;
-    dlr_packing packing;           /* undone first; of one that is not unpacked: no rules */
     dlr_scale scale;               /* which reading takes off */
-    const dl_array_record *record; /* channels and replaced values; NULL: all, none */
+    const dl_array_record *record; /* replaced values; NULL: none */
 } dlr_field;
 
 /* The required shape of a sample: `rank` axes without N, of which the last `space` may have any
@@ -45,7 +56,8 @@ typedef struct {
  * several do, with a list of the file's arrays. */
 bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_field_want *want,
                     dl_error *err);
-void dlr_field_close(dlr_field *f); /* zeroed is fine */
+void dlr_field_close(dlr_field *f);              /* zeroed is fine */
+const char *dlr_field_label(const dlr_field *f); /* "path: 'Nbody'", for messages */
 /* A block of a sample, packed [channels, count...], less its mean and divided by its deviation. For
  * many threads. Errors: dlr_source_read's; DL_INPUT for a number that is not finite, or, where the
  * model wants whole ones, none of these or beyond what a float holds, with its place. */

@@ -50,8 +50,7 @@ static bool open_field(dl_predict_job *job, const dl_predict_input_data *in, dlr
     f->samples -= f->first;
     return f->samples > 0 ||
            dl_fail(err, DL_INPUT, "%s has %lld samples, and the run takes it %lld samples later",
-                   dlr_source_label(f->source), (long long)(f->samples + f->first),
-                   (long long)f->first);
+                   dlr_field_label(f), (long long)(f->samples + f->first), (long long)f->first);
 }
 
 /* The arrays for the same samples: those that are cut alike of one size; as many samples, or one
@@ -63,11 +62,11 @@ static bool check_file(const dl_predict_job *job, int file, dl_error *err) {
     int64_t there = 0; /* samples in the arrays */
     for (int i = 0; i < job->n_inputs; i++) {
         const dlr_field *f = &job->input[i].data[file];
-        const char *label = dlr_source_label(f->source);
+        const char *label = dlr_field_label(f);
         if (!job->input[i].whole && memcmp(f->size.size, lead->size.size, sizeof f->size.size) != 0)
             return dl_fail(err, DL_INPUT,
                            "%s and %s hold samples of different sizes, for one sample of the model",
-                           dlr_source_label(lead->source), label);
+                           dlr_field_label(lead), label);
         if (!f->in_order) continue;
         if (there && f->first + f->samples != there)
             return dl_fail(
@@ -77,9 +76,8 @@ static bool check_file(const dl_predict_job *job, int file, dl_error *err) {
                 label, (long long)(f->first + f->samples), (long long)there);
         there = f->first + f->samples;
     }
-    return job->first < n ||
-           dl_fail(err, DL_USAGE, "--samples begins at %lld, and %s has %lld",
-                   (long long)job->first, dlr_source_label(lead->source), (long long)n);
+    return job->first < n || dl_fail(err, DL_USAGE, "--samples begins at %lld, and %s has %lld",
+                                     (long long)job->first, dlr_field_label(lead), (long long)n);
 }
 
 bool dl_predict_open_data(dl_predict_job *job, dl_error *err) {
@@ -99,7 +97,7 @@ bool dl_predict_open_data(dl_predict_job *job, dl_error *err) {
         if (!in->whole && memcmp(&f->size, &in->data[0].size, sizeof f->size) != 0)
             return dl_fail(err, DL_INPUT,
                            "%s and %s hold samples of different sizes: predict them one by one",
-                           dlr_source_label(in->data[0].source), dlr_source_label(f->source));
+                           dlr_field_label(&in->data[0]), dlr_field_label(f));
     }
     for (int i = 0; i < job->n_inputs; i++) {
         if (n[i] != job->n)
@@ -168,8 +166,7 @@ static bool open_truth(dl_predict_job *job, const char *given, const dl_array_re
     int64_t n = dl_predict_samples(job, 0, &in_order);
     return job->target.first || job->target.samples >= n ||
            dl_fail(err, DL_INPUT, "%s has %lld samples, the data %lld",
-                   dlr_source_label(job->target.source), (long long)job->target.samples,
-                   (long long)n);
+                   dlr_field_label(&job->target), (long long)job->target.samples, (long long)n);
 }
 
 bool dl_predict_open_target(dl_predict_job *job, dl_error *err) {

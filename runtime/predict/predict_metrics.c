@@ -50,9 +50,7 @@ static bool open_later(evaluation *e, source *s, const char *name, dl_error *err
     dl_predict_job *job = e->job;
     if (!job->dt || job->fed < 0 || job->n > 1) return false;
     const dlr_field *state = &job->input[job->fed].data[0];
-    const char *spec = dl_format(job->arena, "%s:%s", state->file->path, state->array->name);
-    if (!*state->array->name) spec = state->file->path;
-    if (!open_own(e, s, name, spec, err)) return false;
+    if (!open_own(e, s, name, state->spec, err)) return false;
     s->own.first = state->first, s->later = job->dt;
     return true;
 }

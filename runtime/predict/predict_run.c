@@ -13,7 +13,8 @@ typedef struct {
     int64_t sample, step; /* of the data; of the rollout, from 0 */
     int64_t row;          /* of the output file: samples before this one */
     float *now, *next;    /* of a rollout: what this step reads, and leaves for the next */
-    dlr_field truth;      /* not opened: what to read from; source NULL: none */
+    dlr_field truth;      /* not opened: what to read from, */
+    bool has_truth;       /* if there is any */
     int64_t true_sample;
     float *channel,
         *true_block; /* room for rows of one channel, and of all channels of the truth */
@@ -35,8 +36,7 @@ static bool from_file(void *ctx, int input, const int64_t start[DLR_SPACE],
                        "step %lld of the rollout from sample %lld takes sample %lld of the input "
                        "'%s', and %s has %lld: --samples=0:%lld begins no later than it reaches",
                        (long long)p->step + 1, (long long)p->sample, (long long)sample,
-                       p->job->input[input].name, dlr_source_label(f->source),
-                       (long long)f->samples,
+                       p->job->input[input].name, dlr_field_label(f), (long long)f->samples,
                        (long long)(f->samples - (p->job->steps - 1) * stride(p->job)));
     return dlr_field_read(f, f->in_order ? sample : 0, start, count, out, err);
 }
@@ -110,7 +110,7 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
     dl_predict_job *job = p->job;
     const dlr_extent *e = &job->engine.output[output].whole;
     int64_t plane = e->size[1] * e->size[2], n = rows * plane, all = e->size[0] * plane;
-    bool scored = output == 0 && p->truth.source, whole = is_whole(job, output);
+    bool scored = output == 0 && p->has_truth, whole = is_whole(job, output);
     if (!grow(p, n, e->channels, err)) return false;
     if (scored &&
         !dlr_field_read(&p->truth, p->true_sample, (const int64_t[]){first, 0, 0},
@@ -140,13 +140,13 @@ static int truth_input(const dl_predict_job *job) { return job->fed > 0 ? job->f
  * field so many steps of time later, if there is one. */
 static void find_truth(passage *p) {
     const dl_predict_job *job = p->job;
-    p->truth.source = NULL;
+    p->has_truth = false;
     if (!job->scored) return;
     p->truth = job->has_target ? job->target : job->input[truth_input(job)].data[p->at];
     p->truth.scale = (dlr_scale){0};
     p->true_sample = job->has_target ? p->sample : p->sample + (p->step + 1) * job->dt;
     int64_t at = job->has_target ? p->true_sample + p->truth.first : p->true_sample;
-    if (at < 0 || at >= p->truth.samples) p->truth.source = NULL;
+    p->has_truth = at >= 0 && at < p->truth.samples;
 }
 
 static bool predict_sample(passage *p, dl_error *err) {
@@ -230,9 +230,10 @@ static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_fact
     dlr_extent whole = whole_input(job, 0);
     if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return 0;
     if (is_output(job, a->name)) return 0;
-    for (int k = 0; k < f->array->rank; k++) {
-        int space = f->axis[k] - (f->type->rank - f->space);
-        if (f->axis[k] > 0 && a->dims[0] == f->array->dims[k])
+    const dlr_field_part *p = f->parts;
+    for (int k = 0; k < p->array->rank; k++) {
+        int space = p->axis[k] - (f->type->rank - f->space);
+        if (p->axis[k] > 0 && a->dims[0] == p->array->dims[k])
             return space < 0 ? a->dims[0] : whole.size[DLR_SPACE - f->space + space];
     }
     /* times only where all are predicted */
@@ -265,7 +266,7 @@ static dl_predict_file *create(const dl_predict_job *job, const char *path, dl_e
     for (int i = 0; i < job->n_inputs; i++)
         dl_push(job->arena, &root,
                 text(i ? dl_format(job->arena, "input %s", job->input[i].name) : "input",
-                     dlr_source_label(job->input[i].data[0].source)));
+                     dlr_field_label(&job->input[i].data[0])));
     dl_push(job->arena, &root, text("way", job->way));
     for (int i = 0; i < job->engine.n_outputs; i++) {
         dlr_h5_set s;
@@ -314,10 +315,10 @@ static bool check_target(const dl_predict_job *job, dl_error *err) {
            dl_fail(err, DL_INPUT,
                    "%s is no truth for the output '%s': %lld x [%lld, %lld, %lld] for %lld x "
                    "[%lld, %lld, %lld]",
-                   dlr_source_label(t->source), job->engine.output[0].name,
-                   (long long)t->size.channels, (long long)t->size.size[0],
-                   (long long)t->size.size[1], (long long)t->size.size[2], (long long)e->channels,
-                   (long long)e->size[0], (long long)e->size[1], (long long)e->size[2]);
+                   dlr_field_label(t), job->engine.output[0].name, (long long)t->size.channels,
+                   (long long)t->size.size[0], (long long)t->size.size[1],
+                   (long long)t->size.size[2], (long long)e->channels, (long long)e->size[0],
+                   (long long)e->size[1], (long long)e->size[2]);
 }
 
 static bool predict_files(passage *p, dl_error *err) {

@@ -13,6 +13,28 @@ static void put_reals(dl_buf *b, const char *key, const float *at, int n) {
     dl_puts(b, "]");
 }
 
+static void put_variable(dl_buf *b, const dl_variable_record *v) {
+    dl_puts(b, "{");
+    dlr_json_put_key(b, "name"), dlr_json_put_string(b, v->name ? v->name : "");
+    if (v->level_axis) {
+        dlr_json_put_key(b, "level"), dlr_json_put_string(b, v->level_axis);
+        dlr_json_put_key(b, "levels");
+        for (int i = 0; i < v->n_channels; i++)
+            dl_puts(b, i ? ", " : "["), dlr_json_put_exact(b, v->levels[i]);
+        dl_puts(b, "]");
+    }
+    if (v->n_axes) dlr_json_put_key(b, "axes");
+    for (int i = 0; i < v->n_axes; i++) {
+        dl_puts(b, i ? ", " : "[");
+        dlr_json_put_string(b, v->axes[i]);
+    }
+    if (v->n_axes) dl_puts(b, "]");
+    if (v->n_channels) dlr_json_put_key(b, "channels");
+    for (int i = 0; i < v->n_channels; i++)
+        dl_putf(b, "%s%lld", i ? ", " : "[", (long long)v->channels[i]);
+    dl_puts(b, v->n_channels ? "]}" : "}");
+}
+
 static void put_array(dl_buf *b, const dl_array_record *a) {
     dl_puts(b, "{");
     dlr_json_put_key(b, "name"), dlr_json_put_string(b, a->name);
@@ -20,16 +42,12 @@ static void put_array(dl_buf *b, const dl_array_record *a) {
             a->is_target ? "true" : "false", a->is_float ? "true" : "false", (long long)a->offset);
     for (int i = 0; i < a->rank; i++) dl_putf(b, "%s%lld", i ? ", " : "", (long long)a->size[i]);
     dl_puts(b, "]");
-    if (a->n_axes) dlr_json_put_key(b, "axes");
-    for (int i = 0; i < a->n_axes; i++) {
+    if (a->n_variables) dlr_json_put_key(b, "variables");
+    for (int i = 0; i < a->n_variables; i++) {
         dl_puts(b, i ? ", " : "[");
-        dlr_json_put_string(b, a->axes[i]);
+        put_variable(b, &a->variables[i]);
     }
-    if (a->n_axes) dl_puts(b, "]");
-    if (a->n_channels) dlr_json_put_key(b, "channels");
-    for (int i = 0; i < a->n_channels; i++)
-        dl_putf(b, "%s%lld", i ? ", " : "[", (long long)a->channels[i]);
-    if (a->n_channels) dl_puts(b, "]");
+    if (a->n_variables) dl_puts(b, "]");
     if (a->n_scales) put_reals(b, "mean", a->mean, a->n_scales);
     if (a->n_scales) put_reals(b, "deviation", a->deviation, a->n_scales);
     if (a->replaces_nan) dlr_json_put_key(b, "nan"), dlr_json_put_exact(b, a->nan);
@@ -80,21 +98,43 @@ static const float *get_reals(dl_arena *arena, const dlr_json *object, const cha
     return all;
 }
 
-static bool get_lists(dl_arena *arena, const dlr_json *from, dl_array_record *a) {
+static bool get_variable(dl_arena *arena, const dlr_json *from, dl_variable_record *v) {
     const dlr_json *items;
-    a->n_axes = items_of(from, "axes", &items);
-    const char **axes = DL_NEWS(arena, const char *, a->n_axes + 1);
-    for (int i = 0; i < a->n_axes; i++) {
+    const char *name = get_text(from, "name");
+    *v = (dl_variable_record){.name = name && *name ? name : NULL,
+                              .level_axis = get_text(from, "level")};
+    v->n_axes = items_of(from, "axes", &items);
+    const char **axes = DL_NEWS(arena, const char *, v->n_axes + 1);
+    for (int i = 0; i < v->n_axes; i++) {
         if (items[i].kind != DLR_JSON_STRING) return false;
         axes[i] = items[i].string;
     }
-    a->n_channels = items_of(from, "channels", &items);
-    int64_t *channels = DL_NEWS(arena, int64_t, a->n_channels + 1);
-    for (int i = 0; i < a->n_channels; i++) {
+    v->n_channels = items_of(from, "channels", &items);
+    int64_t *channels = DL_NEWS(arena, int64_t, v->n_channels + 1);
+    for (int i = 0; i < v->n_channels; i++) {
         if (items[i].kind != DLR_JSON_INT || items[i].integer < 0) return false;
         channels[i] = items[i].integer;
     }
-    a->axes = axes, a->channels = channels;
+    v->axes = axes, v->channels = channels;
+    int n_levels = items_of(from, "levels", &items);
+    double *levels = DL_NEWS(arena, double, n_levels + 1);
+    for (int i = 0; i < n_levels; i++)
+        if (!dlr_json_number(&items[i], &levels[i])) return false;
+    v->levels = levels;
+    return !v->level_axis || n_levels == v->n_channels;
+}
+
+/* A record of before there were several variables has the members of its one. */
+static bool get_variables(dl_arena *arena, const dlr_json *from, dl_array_record *a) {
+    const dlr_json *items;
+    int n = items_of(from, "variables", &items);
+    dl_variable_record *all = DL_NEWS(arena, dl_variable_record, n + 1);
+    if (n == 0 && !get_variable(arena, from, &all[0])) return false;
+    for (int i = 0; i < n; i++)
+        if (!get_variable(arena, &items[i], &all[i])) return false;
+    if (n == 0) all[0].name = NULL; /* `name` is the model's there */
+    a->variables = all;
+    a->n_variables = n ? n : all[0].n_axes || all[0].n_channels;
     return true;
 }
 
@@ -126,7 +166,7 @@ static bool get_array(dl_arena *arena, const dlr_json *from, dl_array_record *a)
     a->deviation = get_reals(arena, from, "deviation", &deviations);
     return a->name && a->mean && a->deviation && deviations == a->n_scales &&
            (!nan || dlr_json_number(nan, &a->nan)) && get_shape(from, a) &&
-           get_lists(arena, from, a);
+           get_variables(arena, from, a);
 }
 
 bool dl_data_record_parse(dl_arena *arena, const char *text, const char *name, dl_data_record *out,

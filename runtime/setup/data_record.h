@@ -6,6 +6,18 @@
 #include "ir/graph.h"
 #include "runtime/data/dataset.h"
 
+/* An array of the files that gives some of an input's or target's channels, or all. */
+typedef struct {
+    const char *name;        /* NULL: the only one of the file, or not recorded */
+    const char *const *axes; /* the model's name of each of its axes, N, or "1" to leave out; none:
+                                the model's order */
+    int n_axes;
+    const int64_t *channels; /* those of the file that are taken, in this order; none: all */
+    int n_channels;
+    const char *level_axis; /* the file's name of the channels' axis; NULL: axes say it */
+    const double *levels;   /* of each channel its coordinate along it */
+} dl_variable_record;
+
 /* One of the model's inputs or targets. A value is (number - mean[c]) / deviation[c] of channel c,
  * the first axis of a sample. */
 typedef struct {
@@ -13,11 +25,9 @@ typedef struct {
     bool is_target, is_float;
     int rank; /* of a sample */
     int64_t size[DL_MAX_RANK];
-    const char *const *axes; /* the model's name of each axis of the files' arrays, N, or "1" to
-                                leave out; none: the model's order */
-    int n_axes;
-    const int64_t *channels; /* those of the files' that are taken, in this order; none: all */
-    int n_channels;
+    const dl_variable_record *variables; /* whose channels follow each other; none: the loader has
+                                            no such options */
+    int n_variables;
     int64_t offset;                /* sample i is the arrays' index i + offset */
     const float *mean, *deviation; /* one a channel, or one for all; none: as it is */
     int n_scales;

@@ -47,13 +47,24 @@ static bool of_weather_files(dl_arena *arena, const dl_config *c, const dlr_arra
                                channels, true, deviation, err);
 }
 
-static void of_array(dl_arena *arena, const dlr_array_dataset_facts *f, dl_array_record *out) {
-    const dlr_array_dataset_source *from = f->from;
+static dl_variable_record of_variable(dl_arena *arena, const dlr_array_dataset_variable *from) {
     const char **axes = DL_NEWS(arena, const char *, from->axes.n + 1);
     for (int i = 0; i < from->axes.n; i++) axes[i] = dl_strdup(arena, from->axes.at[i]);
-    out->axes = axes, out->n_axes = from->axes.n;
-    out->channels = copy(arena, from->channels, sizeof *from->channels * (size_t)from->n_channels);
-    out->n_channels = from->channels ? from->n_channels : 0;
+    return (dl_variable_record){
+        .name = from->array ? dl_strdup(arena, from->array) : NULL,
+        .level_axis = from->level_axis ? dl_strdup(arena, from->level_axis) : NULL,
+        .levels = copy(arena, from->levels.at, sizeof *from->levels.at * (size_t)from->levels.n),
+        .axes = axes,
+        .n_axes = from->axes.n,
+        .channels = copy(arena, from->channels, sizeof *from->channels * (size_t)from->n_channels),
+        .n_channels = from->channels ? from->n_channels : 0};
+}
+
+static void of_array(dl_arena *arena, const dlr_array_dataset_facts *f, dl_array_record *out) {
+    const dlr_array_dataset_source *from = f->from;
+    dl_variable_record *all = DL_NEWS(arena, dl_variable_record, from->n_variables);
+    for (int i = 0; i < from->n_variables; i++) all[i] = of_variable(arena, &from->variables[i]);
+    out->variables = all, out->n_variables = from->n_variables;
     out->offset = from->offset;
     out->mean = copy(arena, f->mean, sizeof *f->mean * (size_t)f->n);
     out->deviation = copy(arena, f->deviation, sizeof *f->deviation * (size_t)f->n);
@@ -63,9 +74,17 @@ static void of_array(dl_arena *arena, const dlr_array_dataset_facts *f, dl_array
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
-static bool same_source(const dlr_array_dataset_source *a, const dlr_array_dataset_source *b) {
+static bool same_variable(const dlr_array_dataset_variable *a,
+                          const dlr_array_dataset_variable *b) {
     bool same = a->files.n == b->files.n && same_text(a->array, b->array);
     for (int i = 0; same && i < a->files.n; i++) same = same_text(a->files.at[i], b->files.at[i]);
+    return same;
+}
+
+static bool same_source(const dlr_array_dataset_source *a, const dlr_array_dataset_source *b) {
+    bool same = a->n_variables == b->n_variables;
+    for (int i = 0; same && i < a->n_variables; i++)
+        same = same_variable(&a->variables[i], &b->variables[i]);
     return same;
 }
 

@@ -7,6 +7,13 @@
 #include "runtime/setup/array_options.h"
 #include "tests/fuzz/fuzz.h"
 
+static void check_variable(const dlr_array_dataset_variable *v,
+                           const dlr_array_dataset_split *split) {
+    FUZZ_CHECK(v->files.n > 0 || split->kind == DLR_SPLIT_FILES);
+    for (int i = 0; i < v->n_channels; i++) FUZZ_CHECK(v->channels[i] >= 0);
+    FUZZ_CHECK(!v->level_axis || (v->levels.n > 0 && !v->levels.path && !v->channels));
+}
+
 static void read_section(const dl_yaml *section) {
     static const char *const names[] = {"x", "mask", "label"};
     dlr_arrays arrays = {0};
@@ -22,9 +29,9 @@ static void read_section(const dl_yaml *section) {
     FUZZ_CHECK(ok || err.code == DL_INPUT);
     for (int k = 0; ok && k < 3; k++) {
         const dlr_array_dataset_source *s = &o.source[k];
-        FUZZ_CHECK(s->key && (s->files.n > 0 || o.split.kind == DLR_SPLIT_FILES) && s->mean.n >= 0);
+        FUZZ_CHECK(s->key && s->n_variables > 0 && s->mean.n >= 0);
         for (int i = 0; i < s->std.n; i++) FUZZ_CHECK(s->std.at[i] > 0);
-        for (int i = 0; i < s->n_channels; i++) FUZZ_CHECK(s->channels[i] >= 0);
+        for (int j = 0; j < s->n_variables; j++) check_variable(&s->variables[j], &o.split);
     }
     for (int i = 0; ok && i < o.step_axes.n; i++) FUZZ_CHECK(o.steps[i] >= 1);
     dl_arena_free(arena);
@@ -62,6 +69,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
                                         "array: ",
                                         "axes: ",
                                         "channels: ",
+                                        "level: ",
+                                        "[a, b, {c: {z: [1, 2]}}]",
                                         "offset: ",
                                         "mean: ",
                                         "std: ",

@@ -297,8 +297,9 @@ static dlr_dataset *open_counting(const char *folder, const dlr_arrays *takes, d
     fwrite(head, 1, (size_t)n + 10, f);
     for (int i = 0; i < N * H * W; i++) fputc(i & 255, f);
     fclose(f);
+    const dlr_array_dataset_variable one = {.files = {&file, 1}};
     dlr_array_dataset_options o = {
-        .source[0] = {.key = "data.inputs.x", .files = {&file, 1}},
+        .source[0] = {.key = "data.inputs.x", .variables = &one, .n_variables = 1},
         .split = {.range = {{0, N - 1}, {N - 1, N}}, .kind = DLR_SPLIT_RANGE}};
     return dlr_dataset_open(&dlr_array_dataset_loader, &o,
                             &(dlr_dataset_options){.split = DLR_TRAIN, .arrays = takes}, err);

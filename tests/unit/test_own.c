@@ -60,9 +60,12 @@ static dlr_arrays arrays_of_model(void) {
 static const char *const axes[] = {"N", "H", "W", "C", "D"}, *const moved[] = {"W"},
                          *const turned[] = {"D", "H"}, *const flipped[] = {"D", "H", "W"};
 
+static dlr_array_dataset_variable variable; /* the one that `options` names */
+
 static dlr_array_dataset_options options(const char *const *file) {
+    variable = (dlr_array_dataset_variable){.files = {file, 1}, .axes = {axes, 5}};
     return (dlr_array_dataset_options){
-        .source[0] = {.key = "data.inputs.x", .files = {file, 1}, .axes = {axes, 5}},
+        .source[0] = {.key = "data.inputs.x", .variables = &variable, .n_variables = 1},
         .crop = DLR_CROP_RANDOM,
         .flip = {flipped, 3},
         .rotate = {turned, 2},
@@ -177,9 +180,9 @@ static void test_faults(void) {
     static const char *const twice[] = {"N", "H", "H", "C", "D"}, *const nowhere[] = {"Z"},
                              *const unequal[] = {"D", "W"};
     dlr_array_dataset_options o = options(&file);
-    o.source[0].axes.at = twice;
+    variable.axes.at = twice;
     check_fault(&o, "axes names 'H' twice");
-    o = options(&file), o.source[0].axes.n = 4;
+    o = options(&file), variable.axes.n = 4;
     check_fault(&o, "axes names 4 axes and it has 5");
     o = options(&file), o.flip.at = nowhere, o.flip.n = 1;
     check_fault(&o, "data.augment.flip: no array has an axis 'Z'");
