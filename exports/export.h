@@ -7,7 +7,7 @@
 #define DL_EXPORT_H
 #include "runtime/setup/saved_model.h"
 
-enum { DL_EXPORT_MOST = 16 /* inputs, outputs */ };
+enum { DL_EXPORT_MOST = 256 /* inputs, outputs */ };
 
 typedef struct {
     const dl_var *var; /* [N, ...] */

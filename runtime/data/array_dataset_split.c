@@ -9,15 +9,27 @@ static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"
 
 /* ---- counting indices ---- */
 
-static void count_indices(dataset_variable *v) {
+/* A variable with N that is cut into as many files, of which this one holds for all samples of
+ * each; NULL: there is none. */
+static const dataset_variable *find_alike(const array_dataset *w, const dataset_variable *v) {
+    for (int k = 0; k < w->n && v->files.n > 1 && !v->has_samples; k++)
+        for (int i = 0; i < w->at[k].variables.n; i++) {
+            const dataset_variable *other = &w->at[k].variables.at[i];
+            if (other->has_samples && other->files.n == v->files.n) return other;
+        }
+    return NULL;
+}
+
+static void count_indices(const array_dataset *w, dataset_variable *v) {
+    const dataset_variable *alike = find_alike(w, v), *counted = alike ? alike : v;
     int samples = -1;
-    for (int j = 0; j < v->rank; j++)
-        if (v->axis[j] == DATASET_SAMPLES) samples = j;
+    for (int j = 0; j < counted->rank; j++)
+        if (counted->axis[j] == DATASET_SAMPLES) samples = j;
     v->is_static = samples < 0 && v->files.n == 1;
     v->total = 0;
     for (int i = 0; i < v->files.n; i++) {
         dataset_file *f = &v->files.at[i];
-        f->first = v->total, f->n = samples < 0 ? 1 : f->dims[samples];
+        f->first = v->total, f->n = samples < 0 ? 1 : counted->files.at[i].dims[samples];
         v->total += f->n;
     }
 }
@@ -37,7 +49,7 @@ static bool agree(array_dataset *w, int64_t *total, bool *all_static, dl_error *
         a->is_static = true;
         for (int i = 0; i < a->variables.n; i++) {
             dataset_variable *v = &a->variables.at[i];
-            count_indices(v);
+            count_indices(w, v);
             if (v->is_static) continue;
             a->is_static = false;
             if (!first) first = v;

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The step of DLR_STREAM_NOISE, for each array of an epoch. */
-enum { STEPS = 4 * DLR_MAX_ARRAYS / 2 };
+/* Steps of DLR_STREAM_NOISE that the arrays of an epoch take. More arrays than GROUP are in groups
+ * of so many, whose steps lie apart: beyond 2^23 epochs they would meet. */
+enum { GROUP = 16, STEPS = 4 * GROUP / 2, GROUP_SHIFT = 28 };
+_Static_assert(DLR_MAX_ARRAYS / GROUP <= 1 << (32 - GROUP_SHIFT), "steps of groups");
 
 static bool open_noise(dlr_dataset *d, const void *options, dl_error *err) {
     const dlr_noise_options *o = options;
@@ -57,7 +59,9 @@ static bool draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, voi
     for (int i = 0; i < d->arrays.n; i++) {
         /* arrays are numbered in pairs: the first two keep the step numbers that they had without
          * others */
-        uint32_t step = drawn + (uint32_t)(4 * (i / 2) + 2 * (d->split == DLR_VALID) + i % 2);
+        int place_in = i % GROUP;
+        uint32_t step = drawn + ((uint32_t)(i / GROUP) << GROUP_SHIFT) +
+                        (uint32_t)(4 * (place_in / 2) + 2 * (d->split == DLR_VALID) + i % 2);
         dlr_rng_place place = {d->seed, DLR_STREAM_NOISE, step, (uint32_t)sample};
         const dl_type *type = &d->arrays.at[i].type;
         if (o->classes[i])

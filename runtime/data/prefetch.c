@@ -62,7 +62,8 @@ static bool make(const dlr_prefetch *p, int64_t position, int i, void *scratch, 
     for (int k = 0; k < count_arrays(p); k++)
         out[k] = (char *)s->data[k] + (size_t)i * stride_of(p, k);
     if (p->o.raw) {
-        dlr_layout_map how[DLR_MAX_ARRAYS] = {0};
+        dlr_layout_map how[DLR_MAX_ARRAYS];
+        memset(how, 0, (size_t)count_arrays(p) * sizeof *how);
         bool ok = true;
         if (p->o.raw->held)
             dlr_dataset_locate(p->data, epoch, sample, how);

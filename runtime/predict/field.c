@@ -211,7 +211,8 @@ static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, d
     if (f->channels > 0 && strcmp(want->type->axis[f->channels].name, "C") != 0 &&
         !(r && r->n_variables > 1) && !(first && first->level_axis))
         f->channels = -1;
-    if (!name && first && (r->n_variables > 1 || first->level_axis))
+    const bool one = f->file->n == 1 && !f->file->more; /* which then has all channels */
+    if (!name && !one && first && (r->n_variables > 1 || first->level_axis))
         return take_recorded(f, want, err);
     f->n_parts = 1, f->parts = DL_NEW(f->file->arena, dlr_field_part);
     /* an array that is named has all channels where the run had several arrays */

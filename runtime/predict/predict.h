@@ -6,7 +6,7 @@
 #include "runtime/exec/exec.h"
 #include "runtime/predict/tiles.h"
 
-enum { DLR_SPACE = 3, DLR_MAX_INPUTS = 8, DLR_MAX_OUTPUTS = 8 };
+enum { DLR_SPACE = 3, DLR_MAX_INPUTS = 256, DLR_MAX_OUTPUTS = 64 };
 
 /* A sample as the engine sees it: channels (all its axes before the spatial ones, but N), times
  * spatial axes, of which missing ones have size 1 and stand in front. */

@@ -22,6 +22,7 @@ typedef struct {
     bool other;      /* some are shorter, or other channels: the model's arguments must change */
     bool again;      /* an input has it, too: the target is a later sample */
     int64_t samples; /* along N; 0: it has no N */
+    DL_ARRAY(const char *) names; /* of arrays that are a channel each; none: the one array */
 } match;
 
 /* ---- orders of axes ---- */
@@ -123,6 +124,34 @@ static match find_match(const holdings *h, const dlr_array *want, const match *t
     return best;
 }
 
+/* Whether the array is one channel of what is wanted: [N, the other axes]. */
+static bool is_channel(const dlr_array *want, const dlr_array_facts *a, int channels) {
+    int j = 1;
+    if (a->type == DLR_EL_NONE || a->refused || a->rank != want->type.rank) return false;
+    for (int m = 0; m < want->type.rank; m++)
+        if (m != channels && a->dims[j++] != want->type.axis[m].size) return false;
+    return true;
+}
+
+/* As many arrays of a file as the model has channels, where no array has them all. */
+static void find_channels(holdings *h, const dlr_array *want, match *m) {
+    const int channels = dl_type_axis(&want->type, dl_intern("C"));
+    if ((m->file >= 0 && !m->other) || channels < 0 || want->type.rank < 2) return;
+    for (int f = 0; f < h->files.n; f++) {
+        const dlr_array_file *file = h->files.at[f];
+        match found = {.file = f, .usual = true, .again = m->again};
+        for (int i = 0; i < file->n; i++) {
+            const dlr_array_facts *a = &file->arrays[i];
+            if (!is_channel(want, a, channels)) continue;
+            if (found.samples && found.samples != a->dims[0]) continue;
+            if (!found.samples) found.array = i;
+            found.samples = a->dims[0];
+            dl_push(h->arena, &found.names, a->name);
+        }
+        if (found.names.n > 1 && found.names.n == want->type.axis[channels].size) *m = found;
+    }
+}
+
 /* ---- the text ---- */
 
 static void put_quoted(dl_buf *out, const char *text) {
@@ -141,7 +170,12 @@ static void put_match(dl_buf *out, const holdings *h, const dlr_array *want, con
     const dlr_array_facts *a = &file->arrays[m->array];
     dl_puts(out, "{file: ");
     put_quoted(out, file->path);
-    if (*a->name) dl_puts(out, ", array: "), put_quoted(out, a->name);
+    for (int i = 0; i < m->names.n; i++)
+        dl_puts(out, i ? ", " : ", array: ["), put_quoted(out, m->names.at[i]);
+    if (m->names.n)
+        dl_puts(out, "]");
+    else if (*a->name)
+        dl_puts(out, ", array: "), put_quoted(out, a->name);
     if (!m->usual) {
         dl_puts(out, ", axes: [");
         for (int j = 0; j < m->n_axes; j++) dl_putf(out, "%s%s", j ? ", " : "", m->axes[j]);
@@ -150,12 +184,21 @@ static void put_match(dl_buf *out, const holdings *h, const dlr_array *want, con
     if (m->again && want->is_target && m->samples) dl_puts(out, ", offset: 1");
     if (want->type.dtype == DL_F32) dl_puts(out, ", normalize: standardize");
     dl_puts(out, "}  # ");
+    if (m->names.n) dl_putf(out, "%d of ", m->names.n);
     dlr_array_put_shape(out, a);
     dl_putf(out, " for %s%s\n", dl_type_text(&want->type),
             m->other ? ": sizes differ, set the model's arguments (or channels)" : "");
 }
 
-static void put_section(dl_buf *out, const holdings *h, const dlr_arrays *arrays) {
+/* Whether an earlier match takes the same arrays. */
+static bool is_again(const match *m, int k) {
+    for (int i = 0; i < k; i++)
+        if (m[i].names.n == m[k].names.n && m[i].file == m[k].file && m[i].array == m[k].array)
+            return true;
+    return false;
+}
+
+static void put_section(dl_buf *out, holdings *h, const dlr_arrays *arrays) {
     match m[DLR_MAX_ARRAYS];
     bool cropped = false;
     int64_t samples = 0;
@@ -165,6 +208,8 @@ static void put_section(dl_buf *out, const holdings *h, const dlr_arrays *arrays
         for (int k = 0; k < arrays->n; k++) {
             if (arrays->at[k].is_target != targets) continue;
             m[k] = find_match(h, &arrays->at[k], m, k);
+            find_channels(h, &arrays->at[k], &m[k]);
+            if (m[k].names.n) m[k].again = is_again(m, k);
             if (!any) dl_puts(out, targets ? "    targets:\n" : "    inputs:\n");
             any = true;
             put_match(out, h, &arrays->at[k], &m[k]);
