@@ -75,13 +75,20 @@ typedef enum {
 typedef enum { DLR_SPLIT_FRACTION, DLR_SPLIT_RANGE, DLR_SPLIT_FILES } dlr_array_dataset_split_kind;
 
 /* How data are split. Arrays of two are indexed by dlr_split. Fractions and ranges are of axis N,
- * or of an axis of the crops: `axis`, or (NULL) the first one that is longer than the model's. */
+ * or of an axis of the crops: `axis`, or (NULL) the first one that is longer than the model's.
+ * Fractions of N may be of samples in random order, or of groups of samples. */
 typedef struct {
     dlr_array_dataset_split_kind kind;
     double fraction[2];  /* training takes the first indices, validation the last ones */
     int64_t range[2][2]; /* first index, and end (exclusive) */
     dlr_array_dataset_names files[2]; /* patterns of fnmatch(3) on path or name */
     const char *axis;
+    bool shuffle;  /* the parts are drawn, by the data set's seed or by */
+    bool has_seed; /* one of their own, */
+    uint64_t seed;
+    int64_t gap; /* so many indices of training next to validation are left out */
+    dlr_array_dataset_variable group; /* an array with a number for each sample: those of one number
+                                         are in one part. No files: none */
 } dlr_array_dataset_split;
 
 typedef struct {

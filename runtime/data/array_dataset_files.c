@@ -31,15 +31,13 @@ bool dataset_fail(const dataset_variable *v, const dataset_file *f, dl_error *er
 
 /* ---- names ---- */
 
-typedef DL_ARRAY(const char *) names;
-
 static void *open_folder(const char *path) { return dl_opendir(path); }
 static struct dirent *read_folder(void *folder) { return dl_readdir(folder); }
 static void close_folder(void *folder) { closedir(folder); }
 
 /* Lists the paths that a word names, in the order of their names: a file, a folder (Zarr), or the
  * matches of a pattern. */
-static bool find_paths(array_dataset *w, const char *key, const char *word, names *out,
+static bool find_paths(array_dataset *w, const char *key, const char *word, dataset_paths *out,
                        dl_error *err) {
     glob_t found = {.gl_opendir = open_folder,
                     .gl_readdir = read_folder,
@@ -62,8 +60,8 @@ static bool find_paths(array_dataset *w, const char *key, const char *word, name
                          DLR_OWN_MAX_FILES, word);
 }
 
-static bool find_all(array_dataset *w, const char *key, const dlr_array_dataset_names *words,
-                     names *out, dl_error *err) {
+bool dataset_find_paths(array_dataset *w, const char *key, const dlr_array_dataset_names *words,
+                        dataset_paths *out, dl_error *err) {
     for (int i = 0; i < words->n; i++)
         if (!find_paths(w, key, words->at[i], out, err)) return false;
     return true;
@@ -84,8 +82,8 @@ static bool belongs(const dlr_array_dataset_split *s, dlr_split part, const char
     return !fits(&s->files[!part], path);
 }
 
-static bool choose_paths(array_dataset *w, const dataset_variable *v, dlr_split part, names *out,
-                         dl_error *err) {
+static bool choose_paths(array_dataset *w, const dataset_variable *v, dlr_split part,
+                         dataset_paths *out, dl_error *err) {
     const char *key = v->of->from.key;
     const dlr_array_dataset_split *split = &w->o->split;
     if (!v->from.files.n) { /* use the files of the split */
@@ -93,10 +91,10 @@ static bool choose_paths(array_dataset *w, const dataset_variable *v, dlr_split 
             return dl_fail(err, DL_USAGE,
                            "%s.file and data.split.%s are missing: where are its files?", key,
                            parts[part]);
-        return find_all(w, key, &split->files[part], out, err);
+        return dataset_find_paths(w, key, &split->files[part], out, err);
     }
-    names all = {0};
-    if (!find_all(w, key, &v->from.files, &all, err)) return false;
+    dataset_paths all = {0};
+    if (!dataset_find_paths(w, key, &v->from.files, &all, err)) return false;
     /* one file belongs to both parts: an array that all samples share, or labels of all files */
     bool split_here = split->kind == DLR_SPLIT_FILES && all.n > 1;
     for (int i = 0; i < all.n; i++)
@@ -208,7 +206,7 @@ static bool open_file(array_dataset *w, int k, int j, int i, dl_error *err) {
 /* Lists the files of a variable; *parted: whether it has files of both parts. */
 static bool list_files(array_dataset *w, dataset_variable *v, dlr_split part, bool *parted,
                        dl_error *err) {
-    names paths = {0};
+    dataset_paths paths = {0};
     if (!choose_paths(w, v, part, &paths, err)) return false;
     for (int i = 0; i < paths.n; i++)
         dl_push(w->arena, &v->files, (dataset_file){.path = paths.at[i]});

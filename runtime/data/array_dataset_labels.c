@@ -20,9 +20,9 @@ static int64_t number_at(const dataset_variable *v, const void *numbers, int64_t
     }
 }
 
-/* Marks the classes of indices [from, from + n) of N, which lie in one file. */
-static bool mark_block(const dataset_variable *v, const dataset_file *f, int64_t from, int64_t n,
-                       void *numbers, bool *seen, int64_t classes, dl_error *err) {
+/* Counts the classes of indices [from, from + n) of N, which lie in one file. */
+static bool count_block(const dataset_variable *v, const dataset_file *f, int64_t from, int64_t n,
+                        void *numbers, int64_t *counts, int64_t classes, dl_error *err) {
     dlr_block b = {0};
     for (int j = 0; j < v->rank; j++) {
         bool samples = v->axis[j] == DATASET_SAMPLES;
@@ -31,13 +31,13 @@ static bool mark_block(const dataset_variable *v, const dataset_file *f, int64_t
     if (!dataset_read(v, f, &b, 0, numbers, err)) return false;
     for (int64_t i = 0; i < n; i++) {
         int64_t label = number_at(v, numbers, i);
-        if (label >= 0 && label < classes) seen[label] = true;
+        if (label >= 0 && label < classes) counts[label]++;
     }
     return true;
 }
 
-static bool mark(const array_dataset *w, const dataset_array *a, bool *seen, int64_t classes,
-                 dl_error *err) {
+static bool count(const array_dataset *w, const dataset_array *a, int64_t *counts, int64_t classes,
+                  dl_error *err) {
     const dataset_variable *v = a->variables.at;
     void *numbers = malloc(AT_ONCE * sizeof(int64_t));
     if (!numbers) return dl_fail(err, DL_RESOURCE, "no memory for labels");
@@ -49,7 +49,7 @@ static bool mark(const array_dataset *w, const dataset_array *a, bool *seen, int
             int64_t n = f->first + f->n - at;
             if (n > end - at) n = end - at;
             if (n > AT_ONCE) n = AT_ONCE;
-            ok = mark_block(v, f, at - f->first, n, numbers, seen, classes, err);
+            ok = count_block(v, f, at - f->first, n, numbers, counts, classes, err);
             at += n;
         }
     }
@@ -67,15 +67,19 @@ bool dlr_array_dataset_unseen_classes(const dlr_dataset *train, const dlr_datase
     if (!is_label(&w[0]->at[k]) || !is_label(&w[1]->at[k]) || classes <= 0 ||
         classes > MOST_CLASSES)
         return true;
-    bool *seen = calloc(2 * (size_t)classes, sizeof *seen);
-    if (!seen) return dl_fail(err, DL_RESOURCE, "no memory for labels");
-    bool ok = mark(w[0], &w[0]->at[k], seen, classes, err) &&
-              mark(w[1], &w[1]->at[k], seen + classes, classes, err);
-    for (int64_t c = 0; c < classes && ok; c++) {
-        if (!seen[classes + c]) continue;
-        found->of++;
-        if (!seen[c] && !found->n++) found->first = c;
+    int64_t *counts = calloc(2 * (size_t)classes, sizeof *counts);
+    if (!counts) return dl_fail(err, DL_RESOURCE, "no memory for labels");
+    bool ok = count(w[0], &w[0]->at[k], counts, classes, err) &&
+              count(w[1], &w[1]->at[k], counts + classes, classes, err);
+    for (int64_t c = 0; c < 2 * classes && ok; c++) {
+        const int part = c >= classes;
+        if (!counts[c]) continue;
+        if (!found->part[part].classes++ || counts[c] < found->part[part].least)
+            found->part[part].least = counts[c];
+        if (counts[c] > found->part[part].most) found->part[part].most = counts[c];
+        if (part && !counts[c - classes] && !found->n++) found->first = c - classes;
     }
-    free(seen);
+    found->of = found->part[1].classes;
+    free(counts);
     return ok;
 }

@@ -9,6 +9,10 @@ typedef struct {
     int64_t n, of; /* the number of validation's classes that training lacks; the number of
                       validation's classes */
     int64_t first; /* the smallest class that training lacks */
+    struct {       /* by part: the number of its classes, the samples of the rarest and of the most
+                      frequent of these; 0 classes: not counted */
+        int64_t classes, least, most;
+    } part[2];
 } dlr_array_dataset_unseen;
 
 /* Finds them for array k, whose numbers are classes below `classes`. It reads the labels of both

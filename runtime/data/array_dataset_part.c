@@ -18,7 +18,7 @@ bool dataset_open_part(array_dataset *w, const dlr_dataset *d, const dlr_array_d
     if (!dataset_open_files(w, part, err)) return false;
     for (int k = 0; k < w->n; k++)
         if (!dataset_match_axes(&w->at[k], err)) return false;
-    return dataset_share_axes(w, err) && dataset_count_samples(w, part, err);
+    return dataset_share_axes(w, err) && dataset_count_samples(w, d, part, err);
 }
 
 void dataset_close(array_dataset *w) {

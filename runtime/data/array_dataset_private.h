@@ -105,6 +105,8 @@ typedef struct {
     DL_ARRAY(dataset_axis) axes;
     DL_ARRAY(dataset_run) runs;
     int64_t available; /* number of samples in the files */
+    int32_t *group;    /* of each index of N, 0 .. n_groups - 1; NULL: no groups */
+    int64_t n_groups;
     int turned[3], n_turned;
     dlr_store store;
     DL_ARRAY(dataset_turn) turns;
@@ -116,6 +118,14 @@ bool dataset_open_part(array_dataset *w, const dlr_dataset *d, const dlr_array_d
                        dlr_split part, dl_error *err);
 void dataset_close(array_dataset *w);
 
+/* dataset_groups.c: reads w->group for `total` indices of N, numbered by rising value. */
+bool dataset_read_groups(array_dataset *w, int64_t total, dl_error *err);
+
+/* dataset_files.c: the paths that a list of paths and patterns names, in the order of names; `key`
+ * begins messages. */
+typedef DL_ARRAY(const char *) dataset_paths;
+bool dataset_find_paths(array_dataset *w, const char *key, const dlr_array_dataset_names *words,
+                        dataset_paths *out, dl_error *err);
 /* dataset_files.c: finds the files of all arrays in one part of the split, in order, and opens
  * their arrays. */
 bool dataset_open_files(array_dataset *w, dlr_split part, dl_error *err);
@@ -136,7 +146,7 @@ bool dataset_match_axes(dataset_array *a, dl_error *err);
 bool dataset_share_axes(array_dataset *w, dl_error *err);
 
 /* dataset_split.c: counts the samples. */
-bool dataset_count_samples(array_dataset *w, dlr_split part, dl_error *err);
+bool dataset_count_samples(array_dataset *w, const dlr_dataset *d, dlr_split part, dl_error *err);
 /* The index of N of a sample 0 .. available - 1. */
 int64_t dataset_index(const array_dataset *w, int64_t sample);
 

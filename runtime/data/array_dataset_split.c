@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/data/array_dataset_private.h"
+#include "runtime/data/shuffle.h"
 
 static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
 
@@ -74,26 +75,46 @@ static bool agree(array_dataset *w, int64_t *total, bool *all_static, dl_error *
 
 /* ---- the part ---- */
 
-/* Computes the part's range of n indices: [*low, *high). */
+/* Computes the part's range of n things: [*low, *high). Training has the first of them, validation
+ * the last, and never one in common. */
+static bool fraction_of(const dlr_array_dataset_split *s, dlr_split part, const char *what,
+                        int64_t n, int64_t *low, int64_t *high, dl_error *err) {
+    int64_t taken[2];
+    for (int k = 0; k < 2; k++) taken[k] = (int64_t)floor(s->fraction[k] * (double)n + 0.5);
+    if (taken[DLR_TRAIN] > n - taken[DLR_VALID]) taken[DLR_TRAIN] = n - taken[DLR_VALID];
+    *low = part == DLR_TRAIN ? 0 : n - taken[DLR_VALID];
+    *high = part == DLR_TRAIN ? taken[DLR_TRAIN] : n;
+    return taken[part] > 0 ||
+           dl_fail(err, DL_INPUT,
+                   "data.split.%s: %g of the %lld %s is not one of them: take a larger share",
+                   parts[part], s->fraction[part], (long long)n, what);
+}
+
+/* The part's range of n indices. */
 static bool part_of(const dlr_array_dataset_split *s, dlr_split part, const char *what, int64_t n,
                     int64_t *low, int64_t *high, dl_error *err) {
     *low = 0, *high = n;
     if (s->kind == DLR_SPLIT_FILES) return true;
-    if (s->kind == DLR_SPLIT_RANGE) {
-        *low = s->range[part][0], *high = s->range[part][1];
-        return *high <= n ||
-               dl_fail(err, DL_INPUT, "data.split.%s: [%lld, %lld] exceeds the %lld of %s",
-                       parts[part], (long long)*low, (long long)*high, (long long)n, what);
-    }
-    int64_t taken = (int64_t)floor(s->fraction[part] * (double)n + 0.5);
-    if (part == DLR_TRAIN)
-        *high = taken;
-    else
-        *low = n - taken;
-    return taken > 0 ||
-           dl_fail(err, DL_INPUT,
-                   "data.split.%s: %g of the %lld of %s is no sample, not one: take a larger share",
-                   parts[part], s->fraction[part], (long long)n, what);
+    if (s->kind == DLR_SPLIT_FRACTION) return fraction_of(s, part, what, n, low, high, err);
+    *low = s->range[part][0], *high = s->range[part][1];
+    return *high <= n ||
+           dl_fail(err, DL_INPUT, "data.split.%s: [%lld, %lld] exceeds the %lld %s", parts[part],
+                   (long long)*low, (long long)*high, (long long)n, what);
+}
+
+/* The same, less the gap that training keeps from validation. */
+static bool parted(const dlr_array_dataset_split *s, dlr_split part, const char *what, int64_t n,
+                   int64_t *low, int64_t *high, dl_error *err) {
+    int64_t begin, end;
+    if (!part_of(s, part, what, n, low, high, err)) return false;
+    if (part == DLR_VALID || !s->gap) return true;
+    if (!part_of(s, DLR_VALID, what, n, &begin, &end, err)) return false;
+    if (begin >= *high && *high > begin - s->gap)
+        *high = begin - s->gap;
+    else if (end <= *low && *low < end + s->gap)
+        *low = end + s->gap;
+    return *low < *high || dl_fail(err, DL_INPUT, "data.split.gap: %lld leaves training no %s",
+                                   (long long)s->gap, what);
 }
 
 /* The axis that is split where N is not: the named one, or the first that is cropped. */
@@ -126,7 +147,9 @@ static dataset_axis *find_cropped(array_dataset *w, const char *name, dl_error *
 static bool split_axis(array_dataset *w, const dlr_array_dataset_split *s, dlr_split part,
                        dl_error *err) {
     dataset_axis *x = find_cropped(w, s->axis, err);
-    if (!x || !part_of(s, part, x->name, x->extent, &x->low, &x->high, err)) return false;
+    if (!x || !parted(s, part, dl_format(w->arena, "elements of axis %s", x->name), x->extent,
+                      &x->low, &x->high, err))
+        return false;
     if (x->shifts)
         return dl_fail(
             err, DL_INPUT,
@@ -150,8 +173,9 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Makes runs of samples whose indices, with every offset, lie in [low, high) and in one file of
- * each array with N: a pair in time does not reach into another file, nor into the other part. */
+/* Makes runs of samples whose indices, with every offset, lie in [low, high), in one file of each
+ * array with N and in one group: a pair in time does not reach into another file or group, nor into
+ * the other part. */
 static bool make_runs(array_dataset *w, int64_t low, int64_t high, dlr_split part, dl_error *err) {
     int64_t before = 0, after = 0;
     DL_ARRAY(int64_t) cuts = {0};
@@ -169,6 +193,8 @@ static bool make_runs(array_dataset *w, int64_t low, int64_t high, dlr_split par
                 if (first > low && first < high) dl_push(w->arena, &cuts, first);
             }
         }
+    for (int64_t i = low + 1; w->group && before + after > 0 && i < high; i++)
+        if (w->group[i] != w->group[i - 1]) dl_push(w->arena, &cuts, i);
     dl_push(w->arena, &cuts, high);
     qsort(cuts.at, (size_t)cuts.n, sizeof *cuts.at, by_size);
     for (int i = 0; i + 1 < cuts.n; i++) {
@@ -184,17 +210,51 @@ static bool make_runs(array_dataset *w, int64_t low, int64_t high, dlr_split par
                    parts[part], (long long)(before + after + 1), (long long)(high - low));
 }
 
-bool dataset_count_samples(array_dataset *w, dlr_split part, dl_error *err) {
+/* Keeps the part's samples of all runs: the units that are drawn, or that are first or last, are
+ * groups, or single samples. */
+static bool draw_part(array_dataset *w, const dlr_array_dataset_split *s, uint64_t seed,
+                      dlr_split part, dl_error *err) {
+    const dlr_rng_place place = {s->has_seed ? s->seed : seed, DLR_STREAM_SPLIT, 0, 0};
+    const int64_t n = w->group ? w->n_groups : w->available;
+    int64_t low, high, all = w->available;
+    if (!fraction_of(s, part, w->group ? "groups" : "samples", n, &low, &high, err)) return false;
+    bool *taken = calloc((size_t)n, sizeof *taken);
+    if (!taken) return dl_fail(err, DL_RESOURCE, "no memory for a split of %lld", (long long)n);
+    for (int64_t i = low; i < high; i++) taken[s->shuffle ? dlr_shuffle(place, n, i) : i] = true;
+    const dataset_run *runs = w->runs.at;
+    const int n_runs = w->runs.n;
+    memset(&w->runs, 0, sizeof w->runs), w->available = 0;
+    for (int r = 0; r < n_runs; r++)
+        for (int64_t i = 0, n_here = 0; i < runs[r].n; i++) {
+            int64_t index = runs[r].begin + i;
+            bool here = taken[w->group ? w->group[index] : runs[r].first + i];
+            if (here && n_here++ == 0)
+                dl_push(w->arena, &w->runs, ((dataset_run){w->available, index, 0}));
+            if (!here) n_here = 0;
+            if (here) w->runs.at[w->runs.n - 1].n++, w->available++;
+        }
+    free(taken);
+    return w->available > 0 || dl_fail(err, DL_INPUT, "data.split.%s: none of the %lld samples",
+                                       parts[part], (long long)all);
+}
+
+bool dataset_count_samples(array_dataset *w, const dlr_dataset *d, dlr_split part, dl_error *err) {
     const dlr_array_dataset_split *s = &w->o->split;
     int64_t total = 0, low = 0, high;
     bool all_static, by_axis = s->axis && strcmp(s->axis, "N") != 0;
     if (!agree(w, &total, &all_static, err)) return false;
     high = total;
+    const bool grouped = s->group.files.n > 0, drawn = s->shuffle || grouped;
+    if (drawn && (by_axis || all_static))
+        return dl_fail(err, DL_INPUT, "data.split.%s is of samples along an axis N%s",
+                       s->shuffle ? "shuffle" : "group",
+                       by_axis ? ", and data.split.axis names another" : ", which no array has");
+    if (grouped && !dataset_read_groups(w, total, err)) return false;
     if (s->kind != DLR_SPLIT_FILES && (by_axis || all_static)) {
         if (!split_axis(w, s, part, err)) return false;
-    } else if (!part_of(s, part, "axis N", total, &low, &high, err))
+    } else if (!drawn && !parted(s, part, "samples of axis N", total, &low, &high, err))
         return false;
-    return make_runs(w, low, high, part, err);
+    return make_runs(w, low, high, part, err) && (!drawn || draw_part(w, s, d->seed, part, err));
 }
 
 int64_t dataset_index(const array_dataset *w, int64_t sample) {

@@ -64,8 +64,33 @@ static bool read_part(const array_reader *r, dlr_split k, const dl_yaml *v,
                : array_refuse(r, parts[k], v, allowed);
 }
 
+/* Which samples go together, and whether their order is drawn. */
+static bool read_order(const array_reader *r, dlr_array_dataset_split *s) {
+    const dl_yaml *shuffle = dl_yaml_get(r->map, "shuffle"), *gap = dl_yaml_get(r->map, "gap");
+    if (shuffle && shuffle->kind != DL_YAML_BOOL &&
+        (shuffle->kind != DL_YAML_INT || shuffle->integer < 0))
+        return array_refuse(r, "shuffle", shuffle,
+                            "true (by the run's seed), false, or a seed of its own, 0 or more");
+    if (shuffle && shuffle->kind == DL_YAML_BOOL) s->shuffle = shuffle->truth;
+    if (shuffle && shuffle->kind == DL_YAML_INT)
+        s->shuffle = s->has_seed = true, s->seed = (uint64_t)shuffle->integer;
+    if (!array_read_array(r, "group", &s->group) || !array_read_whole(r, "gap", 1, &s->gap))
+        return false;
+    const bool drawn = s->shuffle || s->group.files.n;
+    const char *what = s->shuffle ? "shuffle" : "group";
+    if (drawn && s->kind != DLR_SPLIT_FRACTION)
+        return dl_yaml_fail(r->err, r->map->place,
+                            "data.split.%s goes with fractions, as {valid: 0.1, %s: ...}", what,
+                            what);
+    if (gap && (drawn || s->kind == DLR_SPLIT_FILES))
+        return dl_yaml_fail(
+            r->err, gap->place, "data.split.gap lies between samples in their order: %s has none",
+            drawn ? dl_format(r->arena, "with %s, a split", what) : "a split by files");
+    return true;
+}
+
 static bool read_split(const array_reader *section, dlr_array_dataset_split *s) {
-    static const char *const known[] = {"train", "valid", "axis", NULL};
+    static const char *const known[] = {"train", "valid", "axis", "shuffle", "group", "gap", NULL};
     const dl_yaml *map = dl_yaml_get(section->map, "split");
     if (!map)
         return dl_yaml_fail(
@@ -101,7 +126,7 @@ static bool read_split(const array_reader *section, dlr_array_dataset_split *s) 
     if (axis && (!array_word(axis) || !*axis->text))
         return array_refuse(&r, "axis", axis, "the name of an axis");
     if (axis) s->axis = axis->text;
-    return true;
+    return read_order(&r, s);
 }
 
 bool dl_own_data_options(dl_arena *arena, const dl_yaml *section, const dlr_arrays *arrays,

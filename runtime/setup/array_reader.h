@@ -33,7 +33,9 @@ bool array_read_whole(const array_reader *r, const char *key, int64_t least, int
 /* Every key of the map is one of `known` (which ends with NULL). */
 bool array_check_keys(const array_reader *r, const char *const *known);
 
-/* array_sources.c: the entries of `inputs` and `targets`, for each of the arrays. */
+/* array_sources.c: FILE:ARRAY, or a map of `file` and `array`, of a key; without it *out stays. */
+bool array_read_array(const array_reader *r, const char *key, dlr_array_dataset_variable *out);
+/* The entries of `inputs` and `targets`, for each of the arrays. */
 bool array_read_sources(dl_arena *arena, const dl_yaml *section, const dlr_arrays *arrays,
                         dlr_array_dataset_options *o, dl_error *err);
 #endif

@@ -140,6 +140,26 @@ static bool read_variables(const array_reader *r, const dlr_array_dataset_variab
                         r->path, found.n);
 }
 
+bool array_read_array(const array_reader *r, const char *key, dlr_array_dataset_variable *out) {
+    static const char *const known[] = {"file", "array", NULL};
+    const dl_yaml *v = dl_yaml_get(r->map, key);
+    if (!v) return true;
+    if (v->kind == DL_YAML_STRING && *v->text) {
+        read_short(r, v->text, out);
+        return true;
+    }
+    if (v->kind != DL_YAML_MAP) return array_refuse(r, key, v, "FILE:ARRAY or {file, array}");
+    array_reader own = {r->arena, v, dl_format(r->arena, "%s.%s", r->path, key), r->err};
+    const dl_yaml *array = dl_yaml_get(v, "array");
+    if (!array_check_keys(&own, known) ||
+        !array_read_names(&own, "file", files_allowed, &out->files))
+        return false;
+    if (array && (!array_word(array) || !*array->text))
+        return array_refuse(&own, "array", array, "the name of an array");
+    if (array) out->array = array->text;
+    return out->files.n > 0 || dl_yaml_fail(r->err, v->place, "%s.file is missing", own.path);
+}
+
 static bool read_source(const array_reader *r, dlr_array_dataset_source *s) {
     static const char *const known[] = {"file",      "array", "axes", "channels", "offset",
                                         "normalize", "mean",  "std",  "nan",      NULL};

@@ -187,7 +187,7 @@ static void test_faults(void) {
     o = options(&file), o.flip.at = nowhere, o.flip.n = 1;
     check_fault(&o, "data.augment.flip: no array has an axis 'Z'");
     o = options(&file), o.split.axis = "W";
-    check_fault(&o, "exceeds the 6 of W");
+    check_fault(&o, "exceeds the 6 elements of axis W");
     o = options(&file), o.split.axis = "W", o.split.range[1][0] = 3, o.split.range[1][1] = 6,
     o.split.range[0][1] = 3;
     check_fault(&o, "along which data.augment.shift moves round");
