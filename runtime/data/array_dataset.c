@@ -69,8 +69,8 @@ static dlr_array_dataset_names keep_names(array_dataset *w, dlr_array_dataset_na
 
 /* Copies the options that are used after `open`, when the caller's are no longer valid. Levels have
  * become channels. */
-static dlr_array_dataset_variable keep_variable(array_dataset *w,
-                                                const dlr_array_dataset_variable *s) {
+static dlr_array_dataset_variable keep_variable(array_dataset *w, const dataset_variable *v) {
+    const dlr_array_dataset_variable *s = &v->from;
     int64_t *channels = s->channels ? DL_NEWS(w->arena, int64_t, s->n_channels) : NULL;
     if (channels) memcpy(channels, s->channels, (size_t)s->n_channels * sizeof *channels);
     double *levels = DL_NEWS(w->arena, double, s->levels.n + 1);
@@ -88,7 +88,7 @@ static dlr_array_dataset_variable keep_variable(array_dataset *w,
 static void keep_source(array_dataset *w, dataset_array *a) {
     dlr_array_dataset_variable *all = DL_NEWS(w->arena, dlr_array_dataset_variable, a->variables.n);
     for (int i = 0; i < a->variables.n; i++)
-        all[i] = a->variables.at[i].from = keep_variable(w, &a->variables.at[i].from);
+        all[i] = a->variables.at[i].from = keep_variable(w, &a->variables.at[i]);
     a->from.key = dl_strdup(w->arena, a->from.key);
     a->from.variables = all;
     a->from.mean = a->from.std = (dlr_array_dataset_numbers){0};
@@ -110,7 +110,7 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
         size_t bytes = dlr_array_bytes(&a->to);
         if (bytes > d->scratch) d->scratch = bytes;
         for (int j = 0; j < a->variables.n; j++)
-            for (int i = 0; i < a->variables.at[j].files.n; i++)
+            for (int i = 0; a->variables.at[j].like < 0 && i < a->variables.at[j].files.n; i++)
                 d->held += dlr_source_held(a->variables.at[j].files.at[i].source);
         keep_source(w, a);
     }

@@ -91,7 +91,20 @@ typedef struct {
                                          are in one part. No files: none */
 } dlr_array_dataset_split;
 
+/* Samples are times of simulations. An array has an axis of simulations, or a file (or an array
+ * that fits a pattern) for each, and an axis of times; arrays without times are the same for all
+ * times of a simulation. An input is at times t - (history - 1) stride, ..., t, along the model's
+ * axis T, or one after the other along its channels; a target at t + lead stride and, along its
+ * axis T, at the times after that. All times of a sample are of one simulation. */
 typedef struct {
+    bool given;
+    int sim, time; /* the axes of arrays without `axes`, which may name them "sim" and "time"; sim:
+                      -1, there is none */
+    int64_t lead, history, stride;
+} dlr_array_dataset_trajectory;
+
+typedef struct {
+    dlr_array_dataset_trajectory trajectory;
     dlr_array_dataset_source
         source[DLR_MAX_ARRAYS]; /* one per array of the data set, in its order */
     dlr_array_dataset_crop crop;

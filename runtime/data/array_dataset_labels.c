@@ -26,7 +26,10 @@ static bool count_block(const dataset_variable *v, const dataset_file *f, int64_
     dlr_block b = {0};
     for (int j = 0; j < v->rank; j++) {
         bool samples = v->axis[j] == DATASET_SAMPLES;
-        b.start[j] = samples ? from : 0, b.count[j] = samples ? n : 1, b.stride[j] = 1;
+        b.start[j] = samples                             ? from % f->times
+                     : v->axis[j] == DATASET_SIMULATIONS ? from / f->times
+                                                         : 0;
+        b.count[j] = samples ? n : 1, b.stride[j] = 1;
     }
     if (!dataset_read(v, f, &b, 0, numbers, err)) return false;
     for (int64_t i = 0; i < n; i++) {

@@ -7,13 +7,18 @@
 #include "runtime/data/packing.h"
 
 /* Values of `axis` for an axis of the files that is none of the model's axes. */
-enum { DATASET_SAMPLES = -1, DATASET_LEFT_OUT = -2 };
+enum {
+    DATASET_SAMPLES = -1, /* N, or the times of trajectories */
+    DATASET_LEFT_OUT = -2,
+    DATASET_SIMULATIONS = -3
+};
 
 typedef struct {
     dlr_source *source;
     const dlr_packing *packing;
     const char *path;
     int64_t dims[DL_MAX_RANK], first, n; /* indices of N: the first, and their number */
+    int64_t times;                       /* an index within the file is simulation * times + time */
 } dataset_file;
 
 /* The layout of an array in a device-resident data set (dataset_store.c): `each` numbers per index
@@ -49,6 +54,11 @@ typedef struct {
     bool has_samples;            /* the files have an axis N */
     bool is_static;              /* the same for all samples */
     int64_t total;               /* number of indices of N, or of files; static: 1 */
+    bool has_simulations;        /* the files have an axis of them */
+    int like;      /* of a copy for another time: the variable whose files and statistics it
+                      has; -1: its own */
+    int64_t delay; /* added to the index of N, */
+    int64_t step;  /* for this element of the array's axis `steps` */
 } dataset_variable;
 
 /* One of the model's arrays, and its source. */
@@ -56,8 +66,10 @@ struct dataset_array {
     dlr_array to;
     dlr_array_dataset_source from; /* its names and lists are copies */
     DL_ARRAY(dataset_variable) variables;
-    int channels;   /* the axis of `to` along which the channels of the variables lie; -1: none */
-    bool is_static; /* all variables are */
+    int channels;    /* the axis of `to` along which the channels of the variables lie; -1: none */
+    int steps;       /* the axis of `to` along which times lie, T; -1: none */
+    int64_t history; /* so many times may follow each other along the channels; 1: none do */
+    bool is_static;  /* all variables are */
     int order[DL_MAX_RANK], n_order; /* the axes of `to` that the files have, in the order of the
                                         numbers that a device takes */
     int shared[DL_MAX_RANK]; /* for each axis of `to` its number in array_dataset.axes; -1: that of
@@ -140,8 +152,14 @@ const dataset_file *dataset_find_file(const dataset_variable *v, int64_t i);
 bool dataset_fail(const dataset_variable *v, const dataset_file *f, dl_error *err,
                   const char *format, ...) DL_PRINTF(4, 5);
 
+/* dataset_times.c: for trajectories, sets the offset of a target, and copies the variables of an
+ * array for each of its times. Then, when all indices are counted, numbers w->group by simulation.
+ */
+bool dataset_spread_times(array_dataset *w, dataset_array *a, dl_error *err);
+void dataset_copy_variables(array_dataset *w, dataset_array *a, int64_t times);
+bool dataset_number_simulations(array_dataset *w, int64_t total, dl_error *err);
 /* dataset_match.c: matches the axes of an array's variables with the model's. */
-bool dataset_match_axes(dataset_array *a, dl_error *err);
+bool dataset_match_axes(array_dataset *w, dataset_array *a, dl_error *err);
 /* dataset_axes.c: the axes that arrays share, with crops, steps and augmentation. */
 bool dataset_share_axes(array_dataset *w, dl_error *err);
 

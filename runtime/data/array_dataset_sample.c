@@ -149,7 +149,10 @@ static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int6
     int m = v->axis[j];
     b->stride[j] = 1;
     if (m < 0) {
-        b->start[j] = m == DATASET_SAMPLES ? t->local : 0, b->count[j] = 1;
+        b->start[j] = m == DATASET_SAMPLES       ? t->local % t->file->times
+                      : m == DATASET_SIMULATIONS ? t->local / t->file->times
+                                                 : 0;
+        b->count[j] = 1;
         return read_axes(t, j + 1, b, base, channel, err);
     }
     if (j == v->channel) {
@@ -185,6 +188,14 @@ static bool read_variable(target *t, const dataset_variable *v, int64_t i, ptrdi
             low = v->first > first ? v->first : first;
     if (end > v->first + v->n) end = v->first + v->n;
     if (low >= end) return true;
+    const int s = t->a->steps;
+    const int64_t begin = s >= 0 && t->window ? t->window->start[s] : 0;
+    if (s >= 0 && t->window && (v->step < begin || v->step >= begin + t->window->count[s]))
+        return true;
+    if (s >= 0) base += (v->step - begin) * t->step[s];
+    /* of the numbers between samples, which a device holds too, none is used */
+    i += v->delay;
+    if (!v->is_static) i = i < 0 ? 0 : i < v->total ? i : v->total - 1;
     dlr_block b = {0};
     t->v = v, t->low = low - v->first, t->end = end - v->first;
     t->file = dataset_find_file(v, v->is_static ? 0 : i);

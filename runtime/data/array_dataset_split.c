@@ -11,9 +11,10 @@ static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"
 /* ---- counting indices ---- */
 
 /* A variable with N that is cut into as many files, of which this one holds for all samples of
- * each; NULL: there is none. */
+ * each, or for all times of each simulation; NULL: there is none. */
 static const dataset_variable *find_alike(const array_dataset *w, const dataset_variable *v) {
-    for (int k = 0; k < w->n && v->files.n > 1 && !v->has_samples; k++)
+    if (v->has_samples || (v->files.n == 1 && !v->has_simulations)) return NULL;
+    for (int k = 0; k < w->n; k++)
         for (int i = 0; i < w->at[k].variables.n; i++) {
             const dataset_variable *other = &w->at[k].variables.at[i];
             if (other->has_samples && other->files.n == v->files.n) return other;
@@ -21,18 +22,29 @@ static const dataset_variable *find_alike(const array_dataset *w, const dataset_
     return NULL;
 }
 
-static void count_indices(const array_dataset *w, dataset_variable *v) {
+/* The size of the axis of that meaning in file i; 1 without it. */
+static int64_t size_of(const dataset_variable *v, int meaning, int i) {
+    for (int j = 0; j < v->rank; j++)
+        if (v->axis[j] == meaning) return v->files.at[i].dims[j];
+    return 1;
+}
+
+static bool count_indices(const array_dataset *w, dataset_variable *v, dl_error *err) {
     const dataset_variable *alike = find_alike(w, v), *counted = alike ? alike : v;
-    int samples = -1;
-    for (int j = 0; j < counted->rank; j++)
-        if (counted->axis[j] == DATASET_SAMPLES) samples = j;
-    v->is_static = samples < 0 && v->files.n == 1;
+    v->is_static = !v->has_samples && !v->has_simulations && v->files.n == 1;
     v->total = 0;
     for (int i = 0; i < v->files.n; i++) {
         dataset_file *f = &v->files.at[i];
-        f->first = v->total, f->n = samples < 0 ? 1 : counted->files.at[i].dims[samples];
+        int64_t times = size_of(counted, DATASET_SAMPLES, i),
+                simulations = size_of(counted, DATASET_SIMULATIONS, i),
+                own = size_of(v, DATASET_SIMULATIONS, i);
+        if (v->has_simulations && own != simulations)
+            return dataset_fail(v, f, err, "%lld simulations, and another array has %lld",
+                                (long long)own, (long long)simulations);
+        f->first = v->total, f->n = times * simulations, f->times = times > 0 ? times : 1;
         v->total += f->n;
     }
+    return true;
 }
 
 /* Calls the variables of an array "data.inputs.x", or "data.inputs.x: u10". */
@@ -50,7 +62,7 @@ static bool agree(array_dataset *w, int64_t *total, bool *all_static, dl_error *
         a->is_static = true;
         for (int i = 0; i < a->variables.n; i++) {
             dataset_variable *v = &a->variables.at[i];
-            count_indices(w, v);
+            if (!count_indices(w, v, err)) return false;
             if (v->is_static) continue;
             a->is_static = false;
             if (!first) first = v;
@@ -180,9 +192,11 @@ static bool make_runs(array_dataset *w, int64_t low, int64_t high, dlr_split par
     int64_t before = 0, after = 0;
     DL_ARRAY(int64_t) cuts = {0};
     for (int k = 0; k < w->n; k++) {
-        int64_t offset = w->at[k].is_static ? 0 : w->at[k].from.offset;
-        if (offset < -before) before = -offset;
-        if (offset > after) after = offset;
+        for (int i = 0; i < w->at[k].variables.n && !w->at[k].is_static; i++) {
+            int64_t offset = w->at[k].from.offset + w->at[k].variables.at[i].delay;
+            if (offset < -before) before = -offset;
+            if (offset > after) after = offset;
+        }
     }
     dl_push(w->arena, &cuts, low);
     for (int k = 0; k < w->n && before + after > 0; k++)
@@ -193,7 +207,8 @@ static bool make_runs(array_dataset *w, int64_t low, int64_t high, dlr_split par
                 if (first > low && first < high) dl_push(w->arena, &cuts, first);
             }
         }
-    for (int64_t i = low + 1; w->group && before + after > 0 && i < high; i++)
+    for (int64_t i = low + 1;
+         w->group && (before + after > 0 || w->o->trajectory.given) && i < high; i++)
         if (w->group[i] != w->group[i - 1]) dl_push(w->arena, &cuts, i);
     dl_push(w->arena, &cuts, high);
     qsort(cuts.at, (size_t)cuts.n, sizeof *cuts.at, by_size);
@@ -217,7 +232,8 @@ static bool draw_part(array_dataset *w, const dlr_array_dataset_split *s, uint64
     const dlr_rng_place place = {s->has_seed ? s->seed : seed, DLR_STREAM_SPLIT, 0, 0};
     const int64_t n = w->group ? w->n_groups : w->available;
     int64_t low, high, all = w->available;
-    if (!fraction_of(s, part, w->group ? "groups" : "samples", n, &low, &high, err)) return false;
+    const char *what = w->o->trajectory.given ? "simulations" : w->group ? "groups" : "samples";
+    if (!part_of(s, part, what, n, &low, &high, err)) return false;
     bool *taken = calloc((size_t)n, sizeof *taken);
     if (!taken) return dl_fail(err, DL_RESOURCE, "no memory for a split of %lld", (long long)n);
     for (int64_t i = low; i < high; i++) taken[s->shuffle ? dlr_shuffle(place, n, i) : i] = true;
@@ -244,11 +260,16 @@ bool dataset_count_samples(array_dataset *w, const dlr_dataset *d, dlr_split par
     bool all_static, by_axis = s->axis && strcmp(s->axis, "N") != 0;
     if (!agree(w, &total, &all_static, err)) return false;
     high = total;
-    const bool grouped = s->group.files.n > 0, drawn = s->shuffle || grouped;
+    const bool trajectories = w->o->trajectory.given;
+    const bool grouped = s->group.files.n > 0,
+               drawn = s->shuffle || grouped || (trajectories && s->kind != DLR_SPLIT_FILES);
     if (drawn && (by_axis || all_static))
         return dl_fail(err, DL_INPUT, "data.split.%s is of samples along an axis N%s",
-                       s->shuffle ? "shuffle" : "group",
+                       s->shuffle ? "shuffle"
+                       : grouped  ? "group"
+                                  : "valid",
                        by_axis ? ", and data.split.axis names another" : ", which no array has");
+    if (trajectories && !dataset_number_simulations(w, total, err)) return false;
     if (grouped && !dataset_read_groups(w, total, err)) return false;
     if (s->kind != DLR_SPLIT_FILES && (by_axis || all_static)) {
         if (!split_axis(w, s, part, err)) return false;

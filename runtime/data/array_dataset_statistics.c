@@ -197,7 +197,9 @@ static bool add_indices(const array_dataset *part, const sweep *s, int64_t low, 
         for (int j = 0; j < v->rank; j++) {
             int m = v->axis[j];
             b.count[j] = f->dims[j];
-            if (m == DATASET_SAMPLES) b.start[j] = from - f->first, b.count[j] = to - from;
+            const int64_t at = from - f->first;
+            if (m == DATASET_SAMPLES) b.start[j] = at % f->times, b.count[j] = to - from;
+            if (m == DATASET_SIMULATIONS) b.start[j] = at / f->times, b.count[j] = 1;
             if (m < 0 || j == v->channel) continue;
             const dataset_axis *x = &part->axes.at[v->of->shared[m]];
             b.start[j] = x->low, b.count[j] = x->high - x->low;
@@ -343,8 +345,17 @@ bool dataset_open_scale(array_dataset *w, int k, const dlr_dataset *d,
         if (!train) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
     }
     bool ok = train == w || dataset_open_part(train, d, o, DLR_TRAIN, err);
-    for (int i = 0; ok && i < a->variables.n; i++)
-        ok = measured(d, w, a, &a->variables.at[i], train, &train->at[k].variables.at[i], err);
+    for (int i = 0; ok && i < a->variables.n; i++) {
+        const dataset_variable *v = &a->variables.at[i];
+        if (v->like < 0)
+            ok = measured(d, w, a, v, train, &train->at[k].variables.at[i], err);
+        else if (v->first != a->variables.at[v->like].first) {
+            const size_t from = (size_t)a->variables.at[v->like].first,
+                         bytes = (size_t)v->n * sizeof *a->mean;
+            memcpy(a->mean + v->first, a->mean + from, bytes);
+            memcpy(a->deviation + v->first, a->deviation + from, bytes);
+        }
+    }
     if (train == w) return ok;
     dataset_close(train);
     free(train);

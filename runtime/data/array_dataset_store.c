@@ -14,10 +14,11 @@ static bool same_channels(const dataset_variable *a, const dataset_variable *b) 
  */
 static bool same_variable(const dataset_variable *a, const dataset_variable *b) {
     bool same = a->rank == b->rank && a->channel == b->channel && a->is_static == b->is_static &&
-                a->files.n == b->files.n && same_channels(a, b) &&
+                a->delay == b->delay && a->step == b->step && a->files.n == b->files.n &&
+                same_channels(a, b) &&
                 strcmp(a->from.array ? a->from.array : "", b->from.array ? b->from.array : "") == 0;
     for (int j = 0; same && j < a->rank; j++)
-        same = (a->axis[j] == DATASET_SAMPLES) == (b->axis[j] == DATASET_SAMPLES);
+        same = (a->axis[j] < 0 ? a->axis[j] : 0) == (b->axis[j] < 0 ? b->axis[j] : 0);
     for (int i = 0; same && i < a->files.n; i++)
         same = strcmp(a->files.at[i].path, b->files.at[i].path) == 0;
     return same;

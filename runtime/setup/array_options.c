@@ -129,10 +129,56 @@ static bool read_split(const array_reader *section, dlr_array_dataset_split *s) 
     return read_order(&r, s);
 }
 
+static bool read_trajectory(const array_reader *section, dlr_array_dataset_trajectory *t) {
+    static const char *const known[] = {"sim", "time", "lead", "history", "stride", NULL};
+    const dl_yaml *map = dl_yaml_get(section->map, "trajectory"), *lead;
+    *t = (dlr_array_dataset_trajectory){.sim = -1, .lead = 1, .history = 1, .stride = 1};
+    if (!map) return true;
+    array_reader r = {section->arena, map, "data.trajectory", section->err};
+    if (!array_check_keys(&r, known)) return false;
+    int64_t axis[2] = {-1, -1};
+    for (int k = 0; k < 2; k++) {
+        const dl_yaml *v = dl_yaml_get(map, known[k]);
+        if (v && (v->kind != DL_YAML_INT || v->integer < 0 || v->integer >= DLR_ARRAY_RANK))
+            return array_refuse(&r, known[k], v, "the number of an axis of the arrays, from 0");
+        if (v) axis[k] = v->integer;
+    }
+    if (axis[1] < 0)
+        return dl_yaml_fail(r.err, map->place,
+                            "data.trajectory.time is missing: the number of the axis of times");
+    if (axis[0] == axis[1])
+        return dl_yaml_fail(r.err, map->place, "data.trajectory: sim and time are one axis");
+    lead = dl_yaml_get(map, "lead");
+    if (lead && (lead->kind != DL_YAML_INT || lead->integer < 0 || lead->integer > INT32_MAX))
+        return array_refuse(&r, "lead", lead, "an integer of at least 0");
+    t->given = true, t->sim = (int)axis[0], t->time = (int)axis[1];
+    if (lead) t->lead = lead->integer;
+    return array_read_whole(&r, "history", 1, &t->history) &&
+           array_read_whole(&r, "stride", 1, &t->stride);
+}
+
+static bool check_trajectory(const array_reader *r, const dlr_array_dataset_options *o, int n) {
+    const dl_yaml *map = dl_yaml_get(r->map, "trajectory");
+    if (!o->trajectory.given) return true;
+    if (o->split.group.files.n)
+        return dl_yaml_fail(r->err, map->place,
+                            "data.trajectory: the simulations are the groups of data.split");
+    if (o->split.axis || o->split.gap)
+        return dl_yaml_fail(r->err, map->place,
+                            "data.trajectory: data.split parts simulations, without axis and gap");
+    for (int i = 0; i < n; i++)
+        if (o->source[i].offset)
+            return dl_yaml_fail(r->err, map->place,
+                                "data.trajectory: lead says which time is whose target: %s.offset "
+                                "goes without it",
+                                o->source[i].key);
+    return true;
+}
+
 bool dl_own_data_options(dl_arena *arena, const dl_yaml *section, const dlr_arrays *arrays,
                          dlr_array_dataset_options *out, dl_error *err) {
-    static const char *const known[] = {"inputs", "targets", "split", "crop",
-                                        "step",   "augment", NULL};
+    static const char *const known[] = {"inputs", "targets", "split",      "crop",
+                                        "step",   "augment", "trajectory", NULL};
     static const char *const crops[] = {"none", "origin", "center", "random"};
     array_reader r = {arena, section, "data", err};
     int crop = 0;
@@ -142,7 +188,8 @@ bool dl_own_data_options(dl_arena *arena, const dl_yaml *section, const dlr_arra
     if (!array_read_word(&r, "crop", "none, origin, center or random", crops, 4, &crop))
         return false;
     out->crop = (dlr_array_dataset_crop)crop;
-    if (!read_steps(&r, out) || !read_augmentation(&r, out) || !read_split(&r, &out->split))
+    if (!read_steps(&r, out) || !read_augmentation(&r, out) || !read_split(&r, &out->split) ||
+        !read_trajectory(&r, &out->trajectory) || !check_trajectory(&r, out, arrays->n))
         return false;
     for (int i = 0; i < arrays->n; i++)
         for (int k = 0; k < out->source[i].n_variables; k++)

@@ -123,7 +123,7 @@ for split, want in [
         ("{valid: 0.1, shuffle: maybe}", "data.split.shuffle must be true (by the run's seed), false, or a seed of its own, 0 or more, not 'maybe'"),
         ("{valid: [50, 60], train: [0, 50], shuffle: true}", "data.split.shuffle goes with fractions, as {valid: 0.1, shuffle: ...}"),
         ("{valid: 0.1, shuffle: true, gap: 3}", "data.split.gap lies between samples in their order: with shuffle, a split has none"),
-        ("{valid: 0.1, gap: 0}", "data.split.gap must be an integer of at least 1, not 0"),
+        ("{valid: 0.1, gap: 0}", "data.split.gap must be an integer of at least 1, not '0'"),
         ("{valid: 0.5, gap: 30}", "data.split.gap: 30 leaves training no samples of axis N"),
         ("{valid: 0.1, shuffle: true, axis: F}", "data.split.shuffle is of samples along an axis N, and data.split.axis names another"),
         ("{valid: 0.1, group: 's.h5:subjects'}", "data.split.group: s.h5 has no array 'subjects'"),
@@ -131,7 +131,7 @@ for split, want in [
         ("{valid: 0.1, group: 's.h5:void'}", "is nan: it names no group"),
         ("{valid: 0.01, group: 's.h5:subject'}", "groups is not one of them: take a larger share"),
         ("{valid: 0.1, group: {array: subject}}", "data.split.group.file is missing"),
-        ("{valid: 0.1, group: 3}", "data.split.group must be FILE:ARRAY or {file, array}, not 3"),
+        ("{valid: 0.1, group: 3}", "data.split.group must be FILE:ARRAY or {file, array}, not '3'"),
         ("{valid: 0.1, group: {file: s.h5, arrays: 3}}", "data.split.group has no key 'arrays'; did you mean 'array'?")]:
     config(base + split)
     faults("one", want)
