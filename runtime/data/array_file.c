@@ -32,6 +32,10 @@ static bool is_zip(const char *head) {
     return memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0;
 }
 
+bool dlr_is_netcdf3(const char head[4]) {
+    return memcmp(head, "CDF", 3) == 0 && (head[3] == 1 || head[3] == 2 || head[3] == 5);
+}
+
 /* Recognizes the format by the first bytes; the error names a known format that is not read.
  * libhdf5 decides on files of no known format. */
 static const dlr_array_format *recognise(const char *path, dl_error *err) {
@@ -43,6 +47,7 @@ static const dlr_array_format *recognise(const char *path, dl_error *err) {
     ssize_t n = read_head(fd, head, sizeof head, 0);
     const dlr_array_format *format = memcmp(head, "\x93NUMPY", 6) == 0 ? &dlr_npy_format
                                      : is_zip(head)                    ? &dlr_npz_format
+                                     : dlr_is_netcdf3(head)            ? &dlr_netcdf3_format
                                                                        : &dlr_hdf5_format;
     bool ok = n >= 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
     if (ok && format == &dlr_hdf5_format && !has_hdf5(fd, head, n))

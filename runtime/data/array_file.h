@@ -27,6 +27,8 @@ typedef struct {
  * read). It forks for HDF5: open files before devices and MPI are started. */
 dlr_array_file *dlr_array_file_open(const char *path, dl_error *err);
 void dlr_array_file_close(dlr_array_file *f); /* NULL is fine */
+/* Whether a file that begins so is NetCDF-3: classic, with 64-bit offsets, or with 64-bit data. */
+bool dlr_is_netcdf3(const char head[4]);
 /* The format's name: "HDF5", "NumPy array", ... */
 const char *dlr_array_file_format(const dlr_array_file *f);
 /* The array of that name; NULL or "" names the only one. NULL when it is not there. */

@@ -13,7 +13,8 @@ struct dlr_array_format {
     bool (*open)(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
                  dl_error *err);
 };
-extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, dlr_zarr_format;
+extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, dlr_zarr_format,
+    dlr_netcdf3_format;
 
 struct dlr_source {
     char *label;
@@ -36,6 +37,8 @@ typedef struct {
     int64_t offset; /* in bytes */
     bool swapped;   /* its bytes are not in this machine's order */
     bool fortran;   /* the first axis fastest */
+    int64_t record; /* bytes from one index of the first axis to the next, where other arrays lie
+                       between; 0: packed, as it is with `fortran` */
 } dlr_run;
 /* The caller has checked that it ends within the file. */
 bool dlr_run_open(dlr_source *s, const char *path, const dlr_run *run, dl_error *err);

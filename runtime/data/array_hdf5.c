@@ -174,7 +174,8 @@ static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
     const dlr_hdf5_facts *facts = f->state;
     const dlr_hdf5_set *set = &facts->set[a - f->arrays];
     if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->filter_count == 0)
-        return dlr_run_open(s, f->path, &(dlr_run){set->offset, set->swapped, false}, err);
+        return dlr_run_open(s, f->path, &(dlr_run){.offset = set->offset, .swapped = set->swapped},
+                            err);
     if (is_unpacked_here(set)) return dlr_hdf5_chunks_open(s, f->path, set, cache, err);
     if (is_fill_alone(set)) return dlr_fill_open(s, set->fill, set->swapped, err);
     dlr_element as = set->element == DLR_EL_F16 ? DLR_EL_F32 : set->element;

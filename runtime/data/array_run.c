@@ -224,6 +224,10 @@ bool dlr_run_open(dlr_source *s, const char *path, const dlr_run *run, dl_error 
         each *= s->dims[axis];
     }
     r->end = run->offset + each;
+    if (run->record && s->rank > 0 && each > 0) {
+        r->end = run->offset + (s->dims[0] - 1) * run->record + r->step[0];
+        r->step[0] = run->record;
+    }
     if ((r->fd = dl_input_open(path, err)) < 0) return false;
     if (!s->mapped || each == 0) return true;
     void *map = mmap(NULL, (size_t)r->end, PROT_READ, MAP_SHARED, r->fd, 0);

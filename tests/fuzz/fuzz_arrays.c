@@ -50,8 +50,9 @@ static void unpack(const uint8_t *data, size_t n) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     bool npy = n >= 6 && memcmp(data, "\x93NUMPY", 6) == 0,
-         npz = n >= 4 && memcmp(data, "PK\3\4", 4) == 0;
-    if (!npy && !npz) { /* HDF5 is libhdf5's, in a process of its own */
+         npz = n >= 4 && memcmp(data, "PK\3\4", 4) == 0,
+         netcdf3 = n >= 4 && dlr_is_netcdf3((const char *)data);
+    if (!npy && !npz && !netcdf3) { /* HDF5 is libhdf5's, in a process of its own */
         unpack(data, n);
         return 0;
     }

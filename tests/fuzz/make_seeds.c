@@ -178,6 +178,43 @@ static bool make_npy(const char *dir) {
     return true;
 }
 
+static void put_big(dl_buf *out, uint64_t v, int bytes) {
+    for (int i = bytes - 1; i >= 0; i--) dl_putn(out, (const char[]){(char)(v >> 8 * i)}, 1);
+}
+
+static void put_padded(dl_buf *out, const char *text, int wide) {
+    put_big(out, strlen(text), wide), dl_puts(out, text);
+    while (out->n % 4) dl_putn(out, "", 1);
+}
+
+/* A NetCDF-3 file of two records: v(time, x) of i16 with a scale, one of each type of CDF-5. */
+static bool make_netcdf3(const char *dir, int version) {
+    const int wide = version == 5 ? 8 : 4, place = version == 1 ? 4 : 8;
+    dl_buf f = {0};
+    dl_puts(&f, "CDF"), put_big(&f, (uint64_t)version, 1), put_big(&f, 2, wide);
+    put_big(&f, 10, 4), put_big(&f, 2, wide); /* dimensions */
+    put_padded(&f, "time", wide), put_big(&f, 0, wide);
+    put_padded(&f, "x", wide), put_big(&f, 3, wide);
+    put_big(&f, 12, 4), put_big(&f, 1, wide); /* attributes */
+    put_padded(&f, "title", wide), put_big(&f, 2, 4), put_padded(&f, "seed", wide);
+    put_big(&f, 11, 4), put_big(&f, 2, wide); /* variables */
+    for (int i = 0; i < 2; i++) {
+        put_padded(&f, i ? "w" : "v", wide), put_big(&f, 2, wide);
+        put_big(&f, 0, wide), put_big(&f, 1, wide);
+        put_big(&f, 12, 4), put_big(&f, 1, wide);
+        put_padded(&f, i ? "_FillValue" : "scale_factor", wide);
+        put_big(&f, i ? 3 : 5, 4), put_big(&f, 1, wide);
+        put_big(&f, i ? 0xffff0000 : 0x3f000000, 4);
+        put_big(&f, i && version == 5 ? 8 : 3, 4), put_big(&f, 8, wide);
+        put_big(&f, f.n + (uint64_t)place + (i ? 8 : 100), place);
+    }
+    for (int i = 0; i < 40; i++) put_big(&f, (uint64_t)i, 4);
+    bool ok = dl_write_file(in(dir, "arrays", dl_format(arena, "netcdf-%d.nc", version)), f.at, f.n,
+                            &err);
+    dl_buf_free(&f);
+    return ok;
+}
+
 static bool make_zarr(const char *dir) {
     static const char two[] =
         "{\"zarr_format\": 2, \"shape\": [4, 6], \"chunks\": [2, 6], \"dtype\": \">f4\", "
@@ -272,6 +309,7 @@ int main(int argc, char **argv) {
     }
     arena = dl_arena_new(NULL);
     bool ok = make_safetensors(argv[1]) && make_torch(argv[1]) && make_npy(argv[1]) &&
+              make_netcdf3(argv[1], 1) && make_netcdf3(argv[1], 2) && make_netcdf3(argv[1], 5) &&
               make_zarr(argv[1]) && make_images(argv[1]) && make_plan(argv[1]) &&
               make_state(argv[1]);
     if (!ok) fprintf(stderr, "make_seeds: %s\n", err.message);
