@@ -26,7 +26,7 @@ typedef enum {
     DLR_STREAM_UNIVERSE = 5, /* initial conditions of `dldata nbody` */
     /* order of samples: step: epoch, item: half of a number and round (data/shuffle.h) */
     DLR_STREAM_SHUFFLE = 7,
-    DLR_STREAM_SPLIT = 8, /* random splits; step: 0 */
+    DLR_STREAM_SPLIT = 8,    /* random splits; step: 0 */
     DLR_STREAM_WEATHER = 16, /* `dldata weather`: step: draw, item: wave number */
     DLR_STREAM_IMAGES = 17,  /* `dldata images`: step: split, item: image */
     DLR_STREAM_FIELDS = 18   /* `dldata fields`; step: channel, item: sample */

@@ -67,6 +67,19 @@ static dlr_array_dataset_names keep_names(array_dataset *w, dlr_array_dataset_na
     return (dlr_array_dataset_names){at, names.n};
 }
 
+/* The names by which `axes` would give a variable's axes. */
+static dlr_array_dataset_names name_axes(array_dataset *w, const dataset_variable *v) {
+    const char **at = DL_NEWS(w->arena, const char *, v->rank + 1);
+    for (int j = 0; j < v->rank; j++) {
+        int m = v->axis[j];
+        at[j] = m >= 0                     ? v->of->to.type.axis[m].name
+                : m == DATASET_SIMULATIONS ? "sim"
+                : m == DATASET_SAMPLES     ? "time"
+                                           : "1";
+    }
+    return (dlr_array_dataset_names){at, v->rank};
+}
+
 /* Copies the options that are used after `open`, when the caller's are no longer valid. Levels have
  * become channels. */
 static dlr_array_dataset_variable keep_variable(array_dataset *w, const dataset_variable *v) {
@@ -75,10 +88,12 @@ static dlr_array_dataset_variable keep_variable(array_dataset *w, const dataset_
     if (channels) memcpy(channels, s->channels, (size_t)s->n_channels * sizeof *channels);
     double *levels = DL_NEWS(w->arena, double, s->levels.n + 1);
     for (int i = 0; i < s->levels.n; i++) levels[i] = s->levels.at[i];
+    dlr_array_dataset_names axes = s->axes;
+    if (w->o->trajectory.given) axes = name_axes(w, v); /* prediction has no other place to look */
     return (dlr_array_dataset_variable){
         .files = keep_names(w, s->files),
         .array = s->array ? dl_strdup(w->arena, s->array) : NULL,
-        .axes = keep_names(w, s->axes),
+        .axes = keep_names(w, axes),
         .channels = channels,
         .n_channels = s->n_channels,
         .level_axis = s->level_axis ? dl_strdup(w->arena, s->level_axis) : NULL,
@@ -211,7 +226,8 @@ static void locate_own(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_
 
 dlr_array_dataset_facts dlr_array_dataset_facts_of(const dlr_dataset *d, int k) {
     const dataset_array *a = &((const array_dataset *)d->state)->at[k];
-    return (dlr_array_dataset_facts){&a->from, a->mean, a->deviation, a->mean ? a->n_scales : 0};
+    return (dlr_array_dataset_facts){&a->from, a->mean, a->deviation, a->mean ? a->n_scales : 0,
+                                     a->variables.n / a->from.n_variables};
 }
 
 static void close_own(dlr_dataset *d) {

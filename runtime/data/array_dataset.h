@@ -52,7 +52,7 @@ typedef struct {
     dlr_array_dataset_numbers levels;
 } dlr_array_dataset_variable;
 
-/* What an input or target is read from: variables whose channels follow each other along axis C, or
+/* The source of an input or target: variables whose channels follow each other along axis C, or
  * along the first axis of a sample where the model has no C. Mostly it is one variable. */
 typedef struct {
     const char *key; /* the configuration key that begins messages: "data.inputs.x" */
@@ -126,6 +126,7 @@ typedef struct {
     const dlr_array_dataset_source *from;
     const float *mean, *deviation;
     int n;
+    int times; /* so many times of the source are one sample: a trajectory's history */
 } dlr_array_dataset_facts;
 dlr_array_dataset_facts dlr_array_dataset_facts_of(const dlr_dataset *d, int k);
 #endif

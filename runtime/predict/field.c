@@ -51,11 +51,16 @@ static axis_names usual_names(const candidate *c, int order) {
     return names;
 }
 
+/* N, or the axes of a trajectory. */
+static bool is_sample_axis(const char *name) {
+    return strcmp(name, "N") == 0 || strcmp(name, "time") == 0 || strcmp(name, "sim") == 0;
+}
+
 /* Names from the run's data, for an array of many samples or of one, which has no N then. */
 static axis_names recorded_names(const dl_variable_record *r, bool samples) {
     axis_names names = {0};
     for (int i = 0; i < r->n_axes && i <= DL_MAX_RANK; i++)
-        if (samples || strcmp(r->axes[i], "N") != 0) names.at[names.n++] = r->axes[i];
+        if (samples || !is_sample_axis(r->axes[i])) names.at[names.n++] = r->axes[i];
     return names;
 }
 
@@ -68,7 +73,8 @@ static void insert_channels(axis_names *names, const candidate *c) {
 }
 
 static int axis_of(const dl_type *t, const char *name) {
-    if (strcmp(name, "N") == 0) return DLR_FIELD_SAMPLES;
+    if (strcmp(name, "N") == 0 || strcmp(name, "time") == 0) return DLR_FIELD_SAMPLES;
+    if (strcmp(name, "sim") == 0) return DLR_FIELD_SIMULATIONS;
     for (int m = 1; m < t->rank; m++)
         if (strcmp(t->axis[m].name, name) == 0) return m;
     return DLR_FIELD_LEFT_OUT;
@@ -85,7 +91,7 @@ static int64_t most(const int64_t *at, int n) {
 static bool fits_axis(const candidate *c, int m, int64_t size) {
     const dl_type *t = c->want->type;
     const dl_variable_record *r = c->record;
-    if (m == DLR_FIELD_SAMPLES) return true;
+    if (m == DLR_FIELD_SAMPLES || m == DLR_FIELD_SIMULATIONS) return true;
     if (m == DLR_FIELD_LEFT_OUT) return size == 1;
     if (m == c->channels && c->level >= 0) return size >= 1;
     if (m == c->channels && r && r->n_channels) return size > most(r->channels, r->n_channels);
@@ -206,7 +212,8 @@ static const dlr_array_facts *find_fitting(const dlr_field *f, const candidate *
 
 static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, dl_error *err) {
     const dl_array_record *r = want->record;
-    const dl_variable_record *first = r && r->n_variables ? r->variables : NULL;
+    const bool history = r && r->times > 1; /* the array then has samples as the model takes them */
+    const dl_variable_record *first = r && r->n_variables && !history ? r->variables : NULL;
     f->channels = dl_record_axis(want->type);
     if (f->channels > 0 && strcmp(want->type->axis[f->channels].name, "C") != 0 &&
         !(r && r->n_variables > 1) && !(first && first->level_axis))
@@ -239,14 +246,21 @@ static bool refuse_size(const dlr_field *f, const dlr_field_part *p, int64_t siz
 /* Takes the samples and sizes of a part, which all parts share. */
 static bool measure(dlr_field *f, dlr_field_part *p, dl_error *err) {
     int last = 0;
+    int64_t times = 0, simulations = 0;
     p->packed = !p->picks;
+    for (int j = 0; j < p->array->rank; j++) {
+        if (p->axis[j] == DLR_FIELD_SAMPLES) times = p->array->dims[j];
+        if (p->axis[j] == DLR_FIELD_SIMULATIONS) simulations = p->array->dims[j];
+    }
+    int64_t samples = simulations && times > INT64_MAX / simulations ? INT64_MAX
+                      : simulations                                  ? times * simulations
+                                                                     : times;
+    if (times && f->in_order && f->samples != samples)
+        return refuse_size(f, p, samples, f->samples, err);
+    if (times) f->in_order = true, f->samples = samples, f->times = simulations ? times : 0;
     for (int j = 0; j < p->array->rank; j++) {
         int m = p->axis[j];
         int64_t size = p->array->dims[j];
-        if (m == DLR_FIELD_SAMPLES) {
-            if (f->in_order && f->samples != size) return refuse_size(f, p, size, f->samples, err);
-            f->in_order = true, f->samples = size;
-        }
         if (m < 0) continue;
         p->packed &= m > last, last = m;
         if (!is_spatial(f, m)) continue;
@@ -334,9 +348,11 @@ static dlr_block block_of(const dlr_field *f, const dlr_field_part *p, int64_t s
     for (int j = 0; j < p->array->rank; j++) {
         int m = p->axis[j];
         bool spatial = m > 0 && is_spatial(f, m);
-        b.start[j] = m == DLR_FIELD_SAMPLES ? f->first + sample
-                     : spatial              ? start[engine_axis(f, m)]
-                                            : 0;
+        const int64_t at = f->first + sample;
+        b.start[j] = m == DLR_FIELD_SAMPLES       ? (f->times ? at % f->times : at)
+                     : m == DLR_FIELD_SIMULATIONS ? (f->times ? at / f->times : 0)
+                     : spatial                    ? start[engine_axis(f, m)]
+                                                  : 0;
         b.count[j] = m < 0 ? 1 : spatial ? count[engine_axis(f, m)] : p->array->dims[j];
     }
     return b;

@@ -8,8 +8,9 @@
 #include "runtime/predict/predict.h"
 #include "runtime/predict/scale.h"
 
-/* An axis of a file's array that is none of the model's: samples, or one of size 1. */
-enum { DLR_FIELD_SAMPLES = -1, DLR_FIELD_LEFT_OUT = -2 };
+/* An axis of a file's array that is none of the model's: samples (of simulations: their times), one
+ * of size 1, simulations. */
+enum { DLR_FIELD_SAMPLES = -1, DLR_FIELD_LEFT_OUT = -2, DLR_FIELD_SIMULATIONS = -3 };
 
 /* An array that has some of the channels, or all. */
 typedef struct {
@@ -31,6 +32,7 @@ typedef struct {
     int channels;           /* the type's axis along which the parts follow each other; -1: none */
     bool in_order;          /* there is an axis of samples */
     int64_t first, samples; /* the index of the first sample, and their number */
+    int64_t times;          /* a sample is simulation * times + time; 0: there are no simulations */
     dlr_extent size;        /* of a sample */
     int space;
     dlr_scale scale;               /* which reading takes off */

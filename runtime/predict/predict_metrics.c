@@ -124,6 +124,8 @@ static bool is_there(const evaluation *e, int file, int64_t sample) {
         const dlr_field *f = field_of(e, s, file);
         int64_t at = sample + s->later + (s->input >= 0 ? 0 : f->first);
         if (f->in_order && (at < 0 || at >= f->samples)) return false;
+        if (f->times && sample / f->times != at / f->times)
+            return false; /* of another simulation */
     }
     return true;
 }

@@ -147,6 +147,9 @@ static void find_truth(passage *p) {
     p->true_sample = job->has_target ? p->sample : p->sample + (p->step + 1) * job->dt;
     int64_t at = job->has_target ? p->true_sample + p->truth.first : p->true_sample;
     p->has_truth = at >= 0 && at < p->truth.samples;
+    /* the end of a simulation has no truth: its next sample is of another */
+    const int64_t times = p->truth.times;
+    if (times && p->sample / times != at / times) p->has_truth = false;
 }
 
 static bool predict_sample(passage *p, dl_error *err) {

@@ -48,6 +48,7 @@ static void put_array(dl_buf *b, const dl_array_record *a) {
         put_variable(b, &a->variables[i]);
     }
     if (a->n_variables) dl_puts(b, "]");
+    if (a->times > 1) dlr_json_put_key(b, "times"), dl_putf(b, "%d", a->times);
     if (a->n_scales) put_reals(b, "mean", a->mean, a->n_scales);
     if (a->n_scales) put_reals(b, "deviation", a->deviation, a->n_scales);
     if (a->replaces_nan) dlr_json_put_key(b, "nan"), dlr_json_put_exact(b, a->nan);
@@ -160,6 +161,7 @@ static bool get_array(dl_arena *arena, const dlr_json *from, dl_array_record *a)
     *a = (dl_array_record){.name = get_text(from, "name"),
                            .is_target = get_bool(from, "target"),
                            .is_float = get_bool(from, "float"),
+                           .times = (int)get_integer(from, "times"),
                            .offset = get_integer(from, "offset"),
                            .replaces_nan = nan != NULL};
     a->mean = get_reals(arena, from, "mean", &a->n_scales);

@@ -28,7 +28,8 @@ typedef struct {
     const dl_variable_record *variables; /* whose channels follow each other; none: the loader has
                                             no such options */
     int n_variables;
-    int64_t offset;                /* sample i is the arrays' index i + offset */
+    int times;      /* of the variables that are one sample; more than 1: a history */
+    int64_t offset; /* sample i is the arrays' index i + offset */
     const float *mean, *deviation; /* one a channel, or one for all; none: as it is */
     int n_scales;
     bool replaces_nan; /* values that are not finite become `nan`, after normalisation */

@@ -65,7 +65,7 @@ static void of_array(dl_arena *arena, const dlr_array_dataset_facts *f, dl_array
     dl_variable_record *all = DL_NEWS(arena, dl_variable_record, from->n_variables);
     for (int i = 0; i < from->n_variables; i++) all[i] = of_variable(arena, &from->variables[i]);
     out->variables = all, out->n_variables = from->n_variables;
-    out->offset = from->offset;
+    out->offset = from->offset, out->times = f->times;
     out->mean = copy(arena, f->mean, sizeof *f->mean * (size_t)f->n);
     out->deviation = copy(arena, f->deviation, sizeof *f->deviation * (size_t)f->n);
     out->n_scales = f->n;

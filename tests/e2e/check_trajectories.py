@@ -5,10 +5,12 @@ check_trajectories.py BUILD
 
 Every number says its simulation and its time.
 """
+import re
+import shutil
 import sys
 
 from checks import check, finish
-from datasets import config, faults, model, samples
+from datasets import BUILD, config, faults, model, run, samples
 
 try:
     import h5py
@@ -100,6 +102,32 @@ part = u[:4, 2:T - 1].astype("f8")  # the indices of samples
 mean, std = part.mean((0, 1, 3, 4)), part.std((0, 1, 3, 4))
 flat = np.array([(u[s, t - 2:t + 1] - mean[:, None, None]) / std[:, None, None] for s, t in want2]).reshape(-1, 6, H, W)
 check(got is not None and np.allclose(got["x"], flat, atol=1e-5), "statistics of a history are those of its array")
+
+# ---- predictions: all times of all simulations in order; the truth of a simulation's end is not the next one's begin ----
+
+model("same", f"model Same():\n    input x: f32[N, C=2, H={H}, W={W}]\n    target t: f32[N, C=2, H={H}, W={W}]\n    param p: [C=2] = 0\n    y = x + p\n    output y\n"
+      "    loss = mse_loss(y, t)\n")
+for source, file in (("{file: all.h5, array: u, normalize: standardize}", "all.h5:u"), ("{file: all.h5, array: [a, b]}", "all.h5"),
+                     ("{file: all.h5, array: last, axes: [sim, time, H, W, C]}", "all.h5:last")):
+    config(f"trajectory: {{sim: 0, time: 1, lead: 2}}\ninputs: {{x: {source}}}\ntargets: {{t: {source}}}\nsplit: {{valid: 0.34}}", lr=0.0, num_epochs=1)
+    done = run(BUILD + "/cli/dlrun", "same.dl", "--yaml_config=c.yaml", "--expdir=runs_same")
+    check(done.returncode == 0, f"{source}: {done.stderr.decode()[-500:]}")
+    done = run(BUILD + "/cli/dlrun", "predict", "runs_same/default/1GPU/00", file, "-o", "p.npy", "--metrics")
+    got = np.load("p.npy") if done.returncode == 0 else np.zeros(1)
+    check(got.shape == (S * T, 2, H, W) and np.allclose(got, u.reshape(-1, 2, H, W), rtol=1e-5, atol=1e-3), f"{source}: {done.stderr.decode()}")
+    rmse = [float(r) for r in re.search(r"RMSE (.*)", done.stdout.decode() + "RMSE 9").group(1).split()]
+    loss = float(re.search(r"loss (.*)", done.stdout.decode() + "loss 9").group(1))
+    check(np.allclose(rmse, 20, rtol=1e-4), f"two steps of 10 apart, and no simulation: {done.stdout.decode()}")
+    check("normalize" in source or abs(loss / 400 - 1) < 1e-4, f"its loss: {loss}")
+    shutil.rmtree("runs_same", ignore_errors=True)
+config("trajectory: {sim: 0, time: 1, history: 3}\ninputs: {x: all.h5:u}\ntargets: {t: all.h5:u}\nsplit: {valid: 0.34}", num_epochs=1)
+done = run(BUILD + "/cli/dlrun", "stacked.dl", "--yaml_config=c.yaml", "--expdir=runs_stacked")
+check(done.returncode == 0, done.stderr.decode()[-500:])
+done = run(BUILD + "/cli/dlrun", "predict", "runs_stacked/default/1GPU/00", "all.h5:u", "-o", "p.npy")
+check(done.returncode == 3 and b"'u' does not fit" in done.stderr, done.stderr)
+np.save("stacked.npy", np.stack([u[0, t - 2:t + 1].reshape(6, H, W) for t in range(2, T)]))
+done = run(BUILD + "/cli/dlrun", "predict", "runs_stacked/default/1GPU/00", "stacked.npy", "-o", "p.npy")
+check(done.returncode == 0 and np.load("p.npy").shape == (T - 2, 2, H, W), done.stderr)
 
 # ---- faults ----
 

@@ -38,21 +38,6 @@ def at(place, text, size=600):
     return bytes(place) + text + bytes(max(0, size - place - len(text)))
 
 
-def netcdf3(version):
-    """The variable x [3, 4] of floats, by NetCDF's classic format: big-endian words, names padded to four."""
-    wide = version == 5
-    word = lambda n: struct.pack(">q" if wide else ">i", n)
-    name = lambda text: word(len(text)) + text.encode().ljust(-(-len(text) // 4) * 4, b"\0")
-    tag = lambda kind, n: struct.pack(">i", kind) + word(n)
-    head = b"CDF" + bytes([version]) + word(0)
-    head += tag(10, 2) + name("h") + word(3) + name("w") + word(4)
-    head += struct.pack(">i", 0) + word(0)
-    head += tag(11, 1) + name("x") + word(2) + word(0) + word(1) + struct.pack(">i", 0) + word(0)
-    head += struct.pack(">i", 5) + word(DATA.nbytes)
-    begin = len(head) + (4 if version == 1 else 8)
-    return head + struct.pack(">i" if version == 1 else ">q", begin) + DATA.astype(">f4").tobytes()
-
-
 def numpy_text(path, **how):
     np.savetxt(path, DATA, **how)
 
@@ -116,9 +101,6 @@ BYTES = np.arange(12, dtype="u1").reshape(3, 4)
 # row's name, file's name, how it is written (bytes or a function of the path), what the command must leave (None: it is
 # not run, since what it needs is large or from elsewhere), and what it needs
 ROWS = [
-    ("NetCDF-3", "a.nc", netcdf3(1), ("nc", DATA), "nccopy"),
-    ("NetCDF-3 (64-bit offsets)", "b.nc", netcdf3(2), ("nc", DATA), "nccopy"),
-    ("NetCDF-3 (CDF-5)", "c.nc", netcdf3(5), ("nc", DATA), "nccopy"),
     ("HDF4", "a.hdf", at(0, b"\x0e\x03\x13\x01"), None, None),
     ("NIfTI", "a.nii", at(344, b"n+1\0"), None, None),
     ("NIfTI", "b.hdr", at(344, b"ni1\0"), None, None),
