@@ -39,7 +39,9 @@ typedef struct {
 /* An array of the files that gives all channels of an input or target, or some of them. */
 typedef struct {
     dlr_array_dataset_names files; /* paths and patterns of glob(3); none: the files of the split */
-    const char *array;             /* NULL: the only one of the file */
+    /* NULL: the only one of the file; a pattern of fnmatch(3): each array that fits it is taken as
+     * if it were in a file of its own */
+    const char *array;
     /* the model's name of each axis of the array, N, or "1"; none: the model's order */
     dlr_array_dataset_names axes;
     /* the channels (indices of axis C) to take, in this order; NULL: all */

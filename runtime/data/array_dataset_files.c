@@ -20,11 +20,12 @@ bool dataset_fail(const dataset_variable *v, const dataset_file *f, dl_error *er
     vsnprintf(message, sizeof message, format, ap);
     va_end(ap);
     dl_buf shape = {0};
+    const char *name = (f ? f : v->files.at)->array;
     for (int i = 0; i < v->rank; i++)
         dl_putf(&shape, "%s%lld", i ? ", " : "", (long long)(f ? f : v->files.at)->dims[i]);
     dl_fail(err, DL_INPUT, "%s: %.300s: '%.100s' is [%s]; %s", v->of->from.key,
-            (f ? f : v->files.at)->path, v->from.array ? v->from.array : "(its only array)",
-            shape.at ? shape.at : "", message);
+            (f ? f : v->files.at)->path, name ? name : "(its only array)", shape.at ? shape.at : "",
+            message);
     dl_buf_free(&shape);
     return false;
 }
@@ -156,14 +157,14 @@ static bool open_array(array_dataset *w, dataset_variable *v, dataset_file *f,
     /* samples come in any order: only the chunks of one sample are worth caching */
     enum { CHUNKS = 16 << 20 };
     const char *key = v->of->from.key;
-    const dlr_array_facts *facts = dlr_array_file_find(file, v->from.array);
+    const dlr_array_facts *facts = dlr_array_file_find(file, f->array);
     dl_error reason = {0};
     if (!facts) {
         dl_buf holds = {0};
         dlr_array_file_put(&holds, file, 8);
-        if (v->from.array)
+        if (f->array)
             dl_fail(err, DL_INPUT, "%s: %.300s has no array '%.100s'; it holds: %.400s", key,
-                    f->path, v->from.array, holds.at);
+                    f->path, f->array, holds.at);
         else
             dl_fail(err, DL_INPUT,
                     "%s: %.300s holds several arrays: say which (array: NAME); it holds: %.400s",
@@ -196,9 +197,38 @@ static bool open_file(array_dataset *w, int k, int j, int i, dl_error *err) {
     for (int other = k; ok && other < w->n; other++)
         for (int at = other == k ? j : 0; ok && at < w->at[other].variables.n; at++) {
             dataset_variable *v = &w->at[other].variables.at[at];
-            if (i < v->files.n && strcmp(v->files.at[i].path, first->path) == 0)
-                ok = open_array(w, v, &v->files.at[i], file, err);
+            for (int n = i; ok && n < v->files.n; n++) {
+                if (strcmp(v->files.at[n].path, first->path) != 0) break;
+                ok = v->files.at[n].source || open_array(w, v, &v->files.at[n], file, err);
+            }
         }
+    dlr_array_file_close(file);
+    return ok;
+}
+
+/* Lists the arrays of a file that fit the variable's pattern, in the file's order. */
+static bool list_fitting(array_dataset *w, dataset_variable *v, const char *path, dl_error *err) {
+    dl_error reason = {0};
+    const int before = v->files.n;
+    dlr_array_file *file = dlr_array_file_open(path, &reason);
+    if (!file) return dl_fail(err, reason.code, "%s: %s", v->of->from.key, reason.message);
+    for (int i = 0; i < file->n; i++) {
+        const char *name = file->arrays[i].name;
+        if (strcmp(name, v->from.array) == 0 || fnmatch(v->from.array, name, FNM_PATHNAME) == 0)
+            dl_push(w->arena, &v->files,
+                    ((dataset_file){.path = path, .array = dl_strdup(w->arena, name)}));
+    }
+    dl_buf holds = {0};
+    dlr_array_file_put(&holds, file, 8);
+    if (file->more)
+        dl_fail(err, DL_INPUT,
+                "%s: %.300s has more arrays than are listed: a pattern would miss some",
+                v->of->from.key, path);
+    else if (v->files.n == before)
+        dl_fail(err, DL_INPUT, "%s: no array of %.300s fits the pattern '%.100s'; it holds: %.400s",
+                v->of->from.key, path, v->from.array, holds.at);
+    const bool ok = !file->more && v->files.n > before;
+    dl_buf_free(&holds);
     dlr_array_file_close(file);
     return ok;
 }
@@ -208,8 +238,13 @@ static bool list_files(array_dataset *w, dataset_variable *v, dlr_split part, bo
                        dl_error *err) {
     dataset_paths paths = {0};
     if (!choose_paths(w, v, part, &paths, err)) return false;
+    const bool pattern = v->from.array && strpbrk(v->from.array, "*?[");
     for (int i = 0; i < paths.n; i++)
-        dl_push(w->arena, &v->files, (dataset_file){.path = paths.at[i]});
+        if (!pattern)
+            dl_push(w->arena, &v->files,
+                    ((dataset_file){.path = paths.at[i], .array = v->from.array}));
+        else if (!list_fitting(w, v, paths.at[i], err))
+            return false;
     *parted |= v->from.files.n != 1 || strpbrk(v->from.files.at[0], "*?[");
     return true;
 }

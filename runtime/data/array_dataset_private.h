@@ -17,6 +17,7 @@ typedef struct {
     dlr_source *source;
     const dlr_packing *packing;
     const char *path;
+    const char *array;                   /* its name there: of a pattern, one that fits it */
     int64_t dims[DL_MAX_RANK], first, n; /* indices of N: the first, and their number */
     int64_t times;                       /* an index within the file is simulation * times + time */
 } dataset_file;

@@ -81,6 +81,7 @@ static uint64_t identify(const array_dataset *part, const dataset_variable *v) {
         uint64_t facts = identify_path(f->path, 0);
         const char *slash = strrchr(f->path, '/');
         h = dl_hash_str(slash ? slash + 1 : f->path, h);
+        if (f->array && f->array != v->from.array) h = dl_hash_str(f->array, h); /* of a pattern */
         h = dl_hash(&facts, sizeof facts, h);
         h = dl_hash(f->dims, sizeof f->dims, h);
     }
@@ -108,8 +109,7 @@ static const char *path_of(dl_arena *arena, const dataset_variable *v) {
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') n--;
     char *name = dl_format(arena, "%.*s%s%s.statistics", (int)n, path, *array ? "." : "", array);
-    for (char *s = name + n; *s; s++)
-        if (*s == '/') *s = '.';
+    for (char *s = name + n; *s; s++) *s = *s == '/' ? '.' : strchr("*?[]", *s) ? '_' : *s;
     return name;
 }
 

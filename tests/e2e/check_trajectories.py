@@ -58,6 +58,22 @@ got = pairs("trajectory: {time: 0, lead: 2}\ninputs: {x: 'sim*.npy'}\ntargets: {
 held(got, (4, 5), 0, T - 2, 2, "a file for each simulation")
 got = pairs("trajectory: {time: 0}\ninputs: {x: 'sim*.npy'}\ntargets: {t: 'sim*.npy'}\nsplit: {valid: [sim1.npy, sim3.npy]}")
 held(got, (1, 3), 0, T - 1, 1, "by files")
+with h5py.File("groups.h5", "w") as f:  # as PDEBench has them
+    for i in range(S):
+        f[f"{i:04}/data"], f[f"{i:04}/grid/x"] = np.moveaxis(u[i], 1, 3), np.arange(4)
+GROUPS = "{file: groups.h5, array: '*/data', axes: [time, H, W, C]MORE}"
+for more in ("", ", normalize: standardize"):
+    source = GROUPS.replace("MORE", more)
+    got = pairs(f"trajectory: {{time: 0, lead: 2}}\ninputs: {{x: {source}}}\ntargets: {{t: {source}}}\nsplit: {{valid: 0.34}}")
+    if more and got is not None:
+        part = u[:4, :T - 2].astype("f8")
+        mean, std = (f(part, (0, 1, 3, 4))[:, None, None] for f in (np.mean, np.std))
+        got = {k: np.round(v * std + mean, 2) for k, v in got.items()}
+        check(np.allclose(got["x"], u[4:, :T - 2].reshape(-1, 2, H, W), atol=0.02), "patterns, standardize")
+    else:
+        held(got, (4, 5), 0, T - 2, 2, "an array for each simulation")
+config(f"trajectory: {{time: 0}}\ninputs: {{x: {GROUPS.replace('data', 'date').replace('MORE', '')}}}\ntargets: {{t: {GROUPS.replace('MORE', '')}}}\nsplit: {{valid: 0.34}}")
+faults("step", "data.inputs.x: no array of groups.h5 fits the pattern '*/date'; it holds: 0000/data")
 got = pairs("trajectory: {sim: 0, time: 1}\ninputs: {x: 'two*.h5:u'}\ntargets: {t: 'two*.h5:u'}\nsplit: {valid: 0.5}")
 check(got is not None and [(int(x // 1000), int(x % 1000 // 10)) for x in got["x"][:, 0, 0, 0]] ==
       [(3, t) for t in range(7)] + [(s, t) for s in (4, 5) for t in range(6)], "files of different lengths")
