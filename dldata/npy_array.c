@@ -83,8 +83,8 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
     if (f->bytes == 0) return dl_fail(err, DL_INPUT, "%s is empty", path);
     if (is_zip) return source_open(arena, path, f, err);
     if (is_npy) return npy_open(arena, path, f, err);
-    if (dlr_is_netcdf3(head)) return source_open(arena, path, f, err);
     if (is_hdf5) return hdf5_open(arena, path, f, err);
+    if (dlr_is_netcdf3(head)) return source_open(arena, path, f, err);
     bool is_jpeg = memcmp(head, "\xff\xd8\xff", 3) == 0;
     if (known && !is_jpeg && !dlr_refuse_foreign(path, head, n, DLR_FOREIGN_BYTES, err))
         return false;

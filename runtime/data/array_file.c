@@ -49,6 +49,8 @@ static const dlr_array_format *recognise(const char *path, dl_error *err) {
                                      : is_zip(head)                    ? &dlr_npz_format
                                      : dlr_is_netcdf3(head)            ? &dlr_netcdf3_format
                                                                        : &dlr_hdf5_format;
+    /* an HDF5 file's user block may begin so */
+    if (format == &dlr_netcdf3_format && has_hdf5(fd, head, n)) format = &dlr_hdf5_format;
     bool ok = n >= 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
     if (ok && format == &dlr_hdf5_format && !has_hdf5(fd, head, n))
         ok = dlr_refuse_foreign(path, head, (size_t)n, DLR_FOREIGN_BYTES, err) &&

@@ -11,7 +11,6 @@ import pickle
 import re
 import shutil
 import sqlite3
-import struct
 import subprocess
 import sys
 import tarfile
