@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The rivals of bench/latency: one call of a small network in ONNX Runtime or in libtorch, from Python.
+"""One call of a small network from Python, for bench/latency: in ONNX Runtime, in libtorch, and by our own package.
 
-rival_latency.py onnx|torch NETWORK THREADS CALLS PAUSE_US DUMP
+rival_latency.py onnx|torch|dlc NETWORK THREADS CALLS PAUSE_US DUMP
 
-NETWORK: JSON of bench/latency: layers, shape of the input, parameters. DUMP: the numbers that latency_run wrote: inputs,
-parameters, outputs. Prints {"call": median microseconds, "empty": those of a network that returns its input, "error": the
-largest difference from our outputs, relative to the largest output, "version": ...}.
+NETWORK: JSON of bench/latency: layers, shape of the input, parameters, our model file. DUMP: the numbers that latency_run
+wrote: inputs, parameters, outputs. Prints {"call": median microseconds, "empty": those of a rival's network that returns its
+input, "error": the largest difference from our outputs, relative to the largest output, "version": ...}.
 """
 import json
 import statistics
@@ -104,6 +104,16 @@ def torch_call(network, weights, x, threads, empty):
     return call, lambda: result[0].numpy()
 
 
+def dlc_call(network, weights, x, threads, _empty):
+    """Our package, into an array that stays where it is."""
+    import dlc
+    net = dlc.open(network["model"], device="cpu", threads=threads, batch=network["input"][0], raw=True,
+                   settings=dict(s.split("=") for s in network["settings"]))
+    net.parameters.update(weights)
+    out = numpy.zeros(network["output"], "f4")
+    return lambda: net.predict(x, out=out), lambda: out
+
+
 def median_us(call, calls, pause):
     took = []
     for i in range(calls + BLOCK):
@@ -120,13 +130,14 @@ def main():
     engine, network, threads, calls, pause, path = sys.argv[1:]
     network, threads, calls, pause = json.loads(network), int(threads), int(calls), int(pause)
     x, weights, y = arrays_of(network, path)
-    make = onnx_call if engine == "onnx" else torch_call
+    make, module = {"onnx": (onnx_call, "onnxruntime"), "torch": (torch_call, "torch"), "dlc": (dlc_call, "dlc")}[engine]
     call, result = make(network, weights, x, threads, False)
     found = {"call": median_us(call, calls, pause)}
     found["error"] = float(abs(result() - y).max() / abs(y).max())
-    empty, _ = make(network, weights, x, threads, True)
-    found["empty"] = median_us(empty, calls, pause)
-    found["version"] = __import__("onnxruntime" if engine == "onnx" else "torch").__version__
+    if engine != "dlc":
+        empty, _ = make(network, weights, x, threads, True)
+        found["empty"] = median_us(empty, calls, pause)
+    found["version"] = __import__(module).__version__
     print(json.dumps(found))
 
 

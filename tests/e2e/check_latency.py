@@ -26,7 +26,7 @@ def check_rows(rows, threads):
     check([(r["case"], r["threads"]) for r in rows] == [(c, t) for c in ("mlp-4x64-1", "conv-16") for t in threads], f"rows {rows}")
     for r in rows:
         ours, where = r["ours"], f"{r['case']}, {r['threads']} threads"
-        check(set(ours) == FIGURES and ours["call"] > 0 and ours["kernels"] > 0, f"{where}: {ours}")
+        check(set(ours) - {"python"} == FIGURES and ours.get("python", 1) > 0 and ours["call"] > 0 and ours["kernels"] > 0, f"{where}: {ours}")
         small = r["case"] == "mlp-4x64-1" or r["threads"] == 1
         check(ours["handed"] == 0 if small else ours["handed"] > 0, f"{where}: {ours['handed']} loops went to the pool")
         check(all(r[e]["error"] < 1e-4 and r[e]["call"] > 0 for e in ("onnx", "torch") if e in r), f"{where}: {r}")

@@ -1,7 +1,8 @@
 """Arrays of the caller's, as the library takes them."""
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple
+import ctypes
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from ._errors import INPUT, Error
 from ._library import Description
 
 _NAMES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")
+_BYTE = ctypes.c_char
 # The types of the elements that the library reads and writes.
 _MEMORY = {name: np.dtype("uint16" if name == "bfloat16" else name) for name in _NAMES}
 
@@ -31,14 +33,53 @@ class Tensor(NamedTuple):
         return f"{self.name}: {self.dtype}[{', '.join(axes)}]"
 
 
+class Pointers:
+    """Addresses of arrays, as an argument of the library's functions. They are valid as long as the
+    arrays of `set` live."""
+
+    def __init__(self, count: int) -> None:
+        self.array = (ctypes.c_void_p * max(count, 1))()
+
+    def set(self, arrays: Sequence[Optional[np.ndarray]]) -> None:
+        for i, a in enumerate(arrays):
+            self.array[i] = None if a is None else _address(a)
+
+
+def _address(array: np.ndarray) -> int:
+    try:
+        return ctypes.addressof(_BYTE.from_buffer(array))  # a third of the time of ctypes.data
+    except (TypeError, ValueError):  # read-only, or without elements
+        return array.ctypes.data
+
+
 def describe(d: Description) -> Tensor:
     axes = tuple((d.axis[i] or b"").decode() for i in range(d.rank))
     return Tensor(d.name.decode(), _NAMES[d.dtype], tuple(d.shape[:d.rank]), axes)
 
 
-def memory_dtype(t: Tensor) -> np.dtype:
-    """The type of the elements that the library reads and writes."""
-    return _MEMORY[t.dtype]
+class Place:
+    """Where arrays of a tensor go: what an array must be for the library to read or write it."""
+
+    def __init__(self, t: Tensor, samples: bool = True) -> None:
+        self.tensor, self.name, self.samples = t, t.name, samples
+        self.dtype = _MEMORY[t.dtype]  # of the elements in memory
+        self.rank, self.fixed = len(t.shape), t.shape[samples:]  # the first axis may have any length
+
+    def fits(self, array: np.ndarray) -> bool:
+        """Whether the library can take the array's memory as it is."""
+        flags = array.flags
+        return (array.dtype == self.dtype and array.ndim == self.rank
+                and array.shape[self.samples:] == self.fixed and flags.c_contiguous and flags.aligned)
+
+    def take(self, value: Any) -> np.ndarray:
+        """A dense array that holds exactly the value. Errors: another shape; a type that cannot
+        hold the numbers."""
+        if type(value) is np.ndarray and self.fits(value) and self.tensor.dtype != "bfloat16":
+            return value
+        return _to_memory(self.tensor, value, self.samples)
+
+    def empty(self, *samples: int) -> np.ndarray:
+        return np.empty((*samples, *self.fixed), self.dtype)
 
 
 def from_memory(t: Tensor, array: np.ndarray) -> np.ndarray:
@@ -46,11 +87,7 @@ def from_memory(t: Tensor, array: np.ndarray) -> np.ndarray:
     return (array.astype("uint32") << 16).view("float32") if t.dtype == "bfloat16" else array
 
 
-def to_memory(t: Tensor, value: Any, samples: bool = True) -> np.ndarray:
-    """A dense array of the tensor's type that holds exactly the value. `samples`: its first axis
-    may have any length. Errors: another shape; a type that cannot hold the numbers."""
-    if type(value) is np.ndarray and _is_memory(t, value, int(samples)):
-        return value
+def _to_memory(t: Tensor, value: Any, samples: bool) -> np.ndarray:
     array, literal = _to_numpy(t, value)
     shape = t.shape if not samples or array.ndim == 0 else (array.shape[0], *t.shape[1:])
     if array.shape != shape:
@@ -67,13 +104,6 @@ def to_memory(t: Tensor, value: Any, samples: bool = True) -> np.ndarray:
     if array.dtype == _MEMORY[t.dtype]:
         return np.require(array, requirements=["C", "A"])
     return np.require(_convert(t, array, literal), requirements=["C", "A"])
-
-
-def _is_memory(t: Tensor, array: np.ndarray, fixed: int) -> bool:
-    """Whether an array is what the library takes; axes before `fixed` may have any length."""
-    return (t.dtype != "bfloat16" and array.dtype == _MEMORY[t.dtype] and array.ndim == len(t.shape)
-            and array.shape[fixed:] == t.shape[fixed:]
-            and array.flags.c_contiguous and array.flags.aligned)
 
 
 def _to_numpy(t: Tensor, value: Any) -> Tuple[np.ndarray, bool]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import NoReturn
 
 from ._library import Status
 
@@ -29,10 +30,9 @@ class Warning(UserWarning):
     """Something that `dlc.open` met and went on from."""
 
 
-def raise_unless(done: int, status: Status, diagnostics: str = "") -> None:
+def raise_status(status: Status, diagnostics: str = "") -> NoReturn:
     """Raises the Error of a status, after a call that returned 0."""
-    if not done:
-        raise Error(status.code, status.message.decode(errors="replace"), diagnostics)
+    raise Error(status.code, status.message.decode(errors="replace"), diagnostics)
 
 
 def new_status() -> tuple[Status, object]:

@@ -16,8 +16,8 @@ from typing import (Any, Dict, Iterator, List, Mapping, MutableMapping, NamedTup
 import numpy as np
 
 from . import _arrays, _library
-from ._arrays import Tensor
-from ._errors import USAGE, Error, Warning, new_status, raise_unless
+from ._arrays import Place, Tensor
+from ._errors import USAGE, Error, Warning, new_status, raise_status
 
 Array = Any  # NumPy's, or whatever has __dlpack__ or __array__, or numbers in lists
 Path = Union[str, "os.PathLike[str]"]
@@ -40,15 +40,17 @@ class Parameters(MutableMapping[str, np.ndarray]):
 
     def __getitem__(self, name: str) -> np.ndarray:
         t = self._tensors[name]
-        array = np.empty(t.shape, _arrays.memory_dtype(t))
-        self._model._call("dlc_get", name.encode(), array.ctypes.data, array.nbytes)
+        array = _arrays.Place(t, samples=False).empty()
+        self._model._call(self._model._library.dlc_get, name.encode(), array.ctypes.data,
+                          array.nbytes)
         return _arrays.from_memory(t, array)
 
     def __setitem__(self, name: str, value: Array) -> None:
         if name not in self._tensors:
             raise KeyError(name)
-        array = _arrays.to_memory(self._tensors[name], value, samples=False)
-        self._model._call("dlc_set", name.encode(), array.ctypes.data, array.nbytes)
+        array = _arrays.Place(self._tensors[name], samples=False).take(value)
+        self._model._call(self._model._library.dlc_set, name.encode(), array.ctypes.data,
+                          array.nbytes)
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("a model's parameters cannot be deleted")
@@ -87,7 +89,15 @@ class Model:
         self.inputs, self.targets, self.outputs, self.metrics, parameters = (
             types.MappingProxyType(self._describe(role)) for role in range(5))
         self.parameters = Parameters(self, parameters)
-        self._given = [*self.inputs.values()], [*self.inputs.values(), *self.targets.values()]
+        inputs, targets, self._out = (
+            [_arrays.Place(t) for t in role.values()]
+            for role in (self.inputs, self.targets, self.outputs))
+        self._given = inputs, inputs + targets
+        # A call's arguments, of which one at a time is under way: made once, as a call should cost
+        # microseconds.
+        self._from = _arrays.Pointers(len(self._given[1]))
+        self._to = _arrays.Pointers(len(self._out))
+        self._status, self._status_pointer = new_status()
         self._results = collections.namedtuple("Outputs", self.outputs, rename=True)
 
     def _describe(self, role: int) -> Dict[str, Tensor]:
@@ -98,13 +108,17 @@ class Model:
             found[t.name] = t
         return found
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        status, pointer = new_status()
+    def _call(self, function: Any, *arguments: Any, arrays: Sequence[Optional[np.ndarray]] = (),
+              results: Sequence[np.ndarray] = ()) -> None:
+        """Calls a function of the library; `arrays` and `results` are what _from and _to refer to
+        meanwhile."""
         with self._lock:
             if not self._close.alive:
                 raise Error(USAGE, "the model is closed")
-            done = getattr(self._library, name)(self._handle, *arguments, pointer)
-        raise_unless(done, status)
+            self._from.set(arrays)
+            self._to.set(results)
+            if not function(self._handle, *arguments, self._status_pointer):
+                raise_status(self._status)
 
     # ---- what it is ----
 
@@ -131,11 +145,12 @@ class Model:
         that only the loss reads may be left out. The result is an array, or a named tuple of
         arrays where the model has several outputs. `out` (an array, or a sequence of one for each
         output, of the right type and shape) receives the results without new arrays."""
-        tensors = self._given[0]
-        arrays = self._take("predict", tensors, inputs, named, optional=True)
-        samples = _samples(tensors, arrays)
+        places = self._given[0]
+        arrays = _take("predict", places, inputs, named, optional=True)
+        samples = _samples(places, arrays)
         results = self._outputs(samples, out)
-        self._call("dlc_predict", samples, _pointers(arrays), _pointers(results))
+        self._call(self._library.dlc_predict, samples, self._from.array, self._to.array,
+                   arrays=arrays, results=results)
         if out is not None:
             return out
         given = [_arrays.from_memory(t, a) for t, a in zip(self.outputs.values(), results)]
@@ -146,21 +161,23 @@ class Model:
     def train_step(self, *arrays: Array, **named: Array) -> float:
         """One step of the optimiser on a batch: inputs, then targets. The loss before the step."""
         loss = ctypes.c_double()
-        samples, pointers, _keep = self._all("train_step", arrays, named)
-        self._call("dlc_train_step", samples, pointers, ctypes.byref(loss))
+        taken = _take("train_step", self._given[1], arrays, named)
+        self._call(self._library.dlc_train_step, _samples(self._given[1], taken), self._from.array,
+                   ctypes.byref(loss), arrays=taken)
         return loss.value
 
     def evaluate(self, *arrays: Array, **named: Array) -> Evaluation:
         """Mean loss and metrics of a multiple of the batch: inputs, then targets."""
         loss, metrics = ctypes.c_double(), (ctypes.c_double * max(len(self.metrics), 1))()
-        samples, pointers, _keep = self._all("evaluate", arrays, named)
-        self._call("dlc_evaluate", samples, pointers, ctypes.byref(loss), metrics)
+        taken = _take("evaluate", self._given[1], arrays, named)
+        self._call(self._library.dlc_evaluate, _samples(self._given[1], taken), self._from.array,
+                   ctypes.byref(loss), metrics, arrays=taken)
         return Evaluation(loss.value, dict(zip(self.metrics, metrics)))
 
     def save(self, directory: Path) -> None:
         """Writes a checkpoint into a run's directory, which `dlc.open`, `dlrun predict` and
         `dlrun --resume` take. The model must be open for training."""
-        self._call("dlc_save", os.fsencode(directory))
+        self._call(self._library.dlc_save, os.fsencode(directory))
 
     def close(self) -> None:
         """Frees the network. Later calls raise Error; closing twice is fine."""
@@ -173,62 +190,61 @@ class Model:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    # ---- arrays ----
-
-    def _take(self, call: str, tensors: List[Tensor], given: Sequence[Optional[Array]],
-              named: Mapping[str, Array], optional: bool = False) -> List[Optional[np.ndarray]]:
-        """The caller's arrays in the order of the tensors. None: one that is left out."""
-        names = [t.name for t in tensors]
-        if len(given) > len(names):
-            raise Error(USAGE, f"{call}: {len(given)} arrays, and the model takes {len(names)}: "
-                               f"{', '.join(names)}")
-        values = dict(zip(names, given))
-        for name, value in named.items():
-            if name not in names:
-                raise Error(USAGE, f"{call}: there is no '{name}': {', '.join(names)}")
-            if name in values:
-                raise Error(USAGE, f"{call}: '{name}' is given by position and by name")
-            values[name] = value
-        lacking = [n for n in names if values.get(n) is None]
-        if lacking and (not optional or len(lacking) == len(names)):
-            raise Error(USAGE, f"{call}: '{lacking[0]}' is not given")
-        return [None if t.name in lacking else _arrays.to_memory(t, values[t.name])
-                for t in tensors]
-
-    def _all(self, call: str, given: Sequence[Array],
-             named: Mapping[str, Array]) -> Tuple[int, Any, List[Optional[np.ndarray]]]:
-        tensors = self._given[1]
-        arrays = self._take(call, tensors, given, named)
-        return _samples(tensors, arrays), _pointers(arrays), arrays
-
-    def _outputs(self, samples: int, out: Any) -> List[np.ndarray]:
-        tensors = list(self.outputs.values())
-        shapes = [(samples, *t.shape[1:]) for t in tensors]
+    def _outputs(self, samples: int, out: Any) -> Sequence[np.ndarray]:
         if out is None:
-            return [np.empty(s, _arrays.memory_dtype(t)) for t, s in zip(tensors, shapes)]
+            return [place.empty(samples) for place in self._out]
         arrays = [out] if isinstance(out, np.ndarray) else list(out)
-        if len(arrays) != len(tensors):
+        if len(arrays) != len(self._out):
             raise Error(USAGE, f"predict: {len(arrays)} arrays in out, and the model has "
-                               f"{len(tensors)} outputs")
-        for t, a, shape in zip(tensors, arrays, shapes):
-            fits = isinstance(a, np.ndarray) and a.dtype == _arrays.memory_dtype(t)
-            if not fits or a.shape != shape or not (a.flags.c_contiguous and a.flags.writeable):
-                raise Error(USAGE, f"predict: out of '{t.name}' must be a writeable dense array "
-                                   f"of {_arrays.memory_dtype(t)} of the shape {shape}")
+                               f"{len(self._out)} outputs")
+        for place, a in zip(self._out, arrays):
+            if not (isinstance(a, np.ndarray) and place.fits(a) and len(a) == samples
+                    and a.flags.writeable):
+                raise Error(USAGE, f"predict: out of '{place.name}' must be a writeable dense "
+                                   f"array of {place.dtype} of the shape "
+                                   f"{(samples, *place.fixed)}")
         return arrays
 
 
-def _samples(tensors: List[Tensor], arrays: List[Optional[np.ndarray]]) -> int:
-    first = [(t.name, len(a)) for t, a in zip(tensors, arrays) if a is not None]
-    for name, n in first:
-        if n != first[0][1]:
-            raise Error(USAGE, f"'{first[0][0]}' has {first[0][1]} samples, and '{name}' {n}")
-    return first[0][1] if first else 0
+# ---- arrays ----
+
+def _take(call: str, places: List[Place], given: Sequence[Optional[Array]],
+          named: Mapping[str, Array], optional: bool = False) -> List[Optional[np.ndarray]]:
+    """The caller's arrays in the order of the places. None: one that is left out."""
+    if named or len(given) != len(places):
+        given = _arranged(call, [p.name for p in places], given, named)
+    lacking = [p.name for p, v in zip(places, given) if v is None]
+    if lacking and (not optional or len(lacking) == len(places)):
+        raise Error(USAGE, f"{call}: '{lacking[0]}' is not given")
+    return [None if v is None else p.take(v) for p, v in zip(places, given)]
 
 
-def _pointers(arrays: Sequence[Optional[np.ndarray]]) -> Any:
-    return (ctypes.c_void_p * max(len(arrays), 1))(
-        *[None if a is None else a.ctypes.data for a in arrays])
+def _arranged(call: str, names: List[str], given: Sequence[Optional[Array]],
+              named: Mapping[str, Array]) -> List[Optional[Array]]:
+    """Arrays by position and by name, in the order of the names."""
+    if len(given) > len(names):
+        raise Error(USAGE, f"{call}: {len(given)} arrays, and the model takes {len(names)}: "
+                           f"{', '.join(names)}")
+    values = dict(zip(names, given))
+    for name, value in named.items():
+        if name not in names:
+            raise Error(USAGE, f"{call}: there is no '{name}': {', '.join(names)}")
+        if name in values:
+            raise Error(USAGE, f"{call}: '{name}' is given by position and by name")
+        values[name] = value
+    return [values.get(name) for name in names]
+
+
+def _samples(places: List[Place], arrays: List[Optional[np.ndarray]]) -> int:
+    first = None
+    for place, a in zip(places, arrays):
+        if a is None:
+            continue
+        if first is None:
+            first, samples = place, len(a)
+        elif len(a) != samples:
+            raise Error(USAGE, f"'{first.name}' has {samples} samples, and '{place.name}' {len(a)}")
+    return 0 if first is None else samples
 
 
 def _setting(value: Any) -> str:
@@ -273,7 +289,8 @@ def open(path: Path, *, device: Optional[str] = None, threads: int = 0, batch: i
     handle = library.dlc_open(_encoded(path), ctypes.byref(options), pointer)
     _pass_on(told, failed=not handle)
     diagnostics = "".join(text for level, text in told if level == _library.LOG_DIAGNOSTICS)
-    raise_unless(bool(handle), status, diagnostics)
+    if not handle:
+        raise_status(status, diagnostics)
     return Model(handle, os.fspath(path))
 
 
