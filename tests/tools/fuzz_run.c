@@ -385,7 +385,7 @@ static void try_compiled(const fuzz_case *cases, int n, const fuzz_way *way,
         dl_arena_free(scratch);
     }
     dl_error err = {0};
-    memset(spoilt, 0, (size_t)n);
+    spoilt[0] = false;
     dl_plan *p = compile(cases, n, way, arena, spoilt, true, verdicts, &err);
     dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = way->threads}, &err) : NULL;
     for (int i = 0; i < n; i++)
