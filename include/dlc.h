@@ -62,6 +62,9 @@ typedef struct {
     const void *mpi_comm;
     int raw;        /* 1: arrays are what the network itself takes and gives, normalised */
     int refuse_nan; /* 1: an input that is not finite is an error, with its index */
+    /* As mpi_comm, by Fortran's handle, which languages without C's types have: MPI_Fint *, of
+     * MPI_Comm_c2f, of mpi4py's py2f(), or of an integer or type(MPI_Comm) of Fortran. */
+    const int *mpi_fint;
 } dlc_options;
 
 enum { DLC_MAX_RANK = 8 };

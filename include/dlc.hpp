@@ -41,6 +41,7 @@ struct options {
     std::vector<std::string> settings; // "key=value"
     std::string config_file, config_name;
     bool train = false, raw = false, refuse_nan = false;
+    const void *mpi_comm = nullptr; // MPI_Comm *: its ranks train together (dlc.h)
     // Warnings and notes while a model opens, of the levels of dlc_log_level.
     std::function<void(int level, std::string_view text)> log;
 };
@@ -145,6 +146,7 @@ class model {
         c.log_context = &tell;
         c.raw = o.raw;
         c.refuse_nan = o.refuse_nan;
+        c.mpi_comm = o.mpi_comm;
         dlc_status s = {};
         handle_ = dlc_open(path.c_str(), &c, &s);
         while (!tell.diagnostics.empty() && tell.diagnostics.back() == '\n')

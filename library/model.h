@@ -86,8 +86,8 @@ void library_fetch(dlc_model *m, const library_array *a, void *to, int64_t first
 
 /* ---- ranks.c ---- */
 
-/* The world of options.mpi_comm; NULL is this process alone. */
-bool library_join(dlc_model *m, const void *mpi_comm, dl_error *err);
+/* The world of options.mpi_comm or mpi_fint; without either, this process alone. */
+bool library_join(dlc_model *m, const dlc_options *o, dl_error *err);
 /* Whether all ranks are well; collective. A rank that is gets DL_PEER where another is not. */
 bool library_agree(dlc_model *m, bool ok, const char *what, dl_error *err);
 /* Makes the session this rank's, and the groups of its collectives. */

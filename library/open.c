@@ -189,7 +189,7 @@ static bool load(dlc_model *m, const void *options, dl_error *err) {
 
 static bool join(dlc_model *m, const void *options, dl_error *err) {
     m->arena = dl_arena_new(NULL);
-    return library_join(m, ((const dlc_options *)options)->mpi_comm, err);
+    return library_join(m, options, err);
 }
 
 static bool open_network(dlc_model *m, const void *options, dl_error *err) {

@@ -5,10 +5,14 @@
 #include "ir/base/cpus.h"
 #include "library/model.h"
 
-bool library_join(dlc_model *m, const void *mpi_comm, dl_error *err) {
+bool library_join(dlc_model *m, const dlc_options *o, dl_error *err) {
     m->world = (dlr_world){.size = 1, .local_size = 1};
-    if (!mpi_comm) return true;
-    if (!(m->comm = dlr_comm_of_caller(mpi_comm, err))) return false;
+    if (!o->mpi_comm && !o->mpi_fint) return true;
+    if (o->mpi_comm && o->mpi_fint)
+        return dl_fail(
+            err, DL_USAGE,
+            "dlc_options: mpi_comm and mpi_fint are both given; one communicator is enough");
+    if (!(m->comm = dlr_comm_of_caller(o->mpi_comm, o->mpi_fint, err))) return false;
     m->world = dlr_comm_world(m->comm);
     if (m->world.size > 1) return true;
     dlr_comm_close(m->comm, NULL);

@@ -127,12 +127,12 @@ static const dlr_comm_backend_table table = {.group = caller_group,
                                              .leave = caller_leave,
                                              .apart = true};
 
-dlr_comm *dlr_comm_of_caller(const void *mpi_comm, dl_error *err) {
+dlr_comm *dlr_comm_of_caller(const void *mpi_comm, const int *mpi_fint, dl_error *err) {
     char why[300] = "";
     dlr_mpi_place p;
     const dlr_mpi *mpi = dlr_mpi_of_process(err);
     if (!mpi) return NULL;
-    dlr_mpi_world *w = mpi->caller->open(mpi_comm, &p, why, sizeof why);
+    dlr_mpi_world *w = mpi->caller->open(mpi_comm, mpi_fint, &p, why, sizeof why);
     if (!w) {
         dl_fail(err, DL_USAGE, "the MPI communicator (%s): %s", mpi->name, why);
         return NULL;

@@ -66,12 +66,13 @@ typedef struct {
  * must equal MPI's. Errors: DL_USAGE (an impossible world), DL_RESOURCE (no module for the MPI that
  * started this process), DL_PEER. */
 dlr_comm *dlr_comm_open(const dlr_world_options *options, dl_error *err);
-/* The world of a communicator that an MPI_Comm * points to, in a program that has initialised MPI.
+/* The world of a communicator that an MPI_Comm * or an MPI_Fint *, Fortran's handle, points to (the
+ * other is NULL), in a program that has initialised MPI.
  * Every sum is blocking and in the calling thread; there are all_reduce, broadcast, and all_gather
  * of even pieces, in the world's group alone. Collective, and so is its close, before MPI_Finalize.
  * Errors: DL_USAGE (no such communicator, MPI not initialised), DL_RESOURCE (no module for this
  * MPI). */
-dlr_comm *dlr_comm_of_caller(const void *mpi_comm, dl_error *err);
+dlr_comm *dlr_comm_of_caller(const void *mpi_comm, const int *mpi_fint, dl_error *err);
 dlr_world dlr_comm_world(const dlr_comm *comm);
 /* The number of ranks, this one included, that may run on the same CPUs: all ranks of this machine,
  * unless the launcher gave each its own CPUs. */

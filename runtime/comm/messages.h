@@ -12,7 +12,7 @@
 
 #define DLR_MPI_SYMBOL "dlr_mpi_table"
 enum {
-    DLR_MPI_VERSION = 2, /* the version of this table */
+    DLR_MPI_VERSION = 3, /* the version of this table */
     DLR_MPI_TAG = 32767, /* the largest tag that every MPI supports */
     DLR_MPI_CHANNELS = 2 /* messages of one channel never match those of the other */
 };
@@ -23,9 +23,10 @@ typedef struct {
 
 typedef struct dlr_mpi_world dlr_mpi_world;
 typedef struct {
-    /* Copies the communicator that an MPI_Comm * points to; collective. NULL with a line in
-     * `error`. */
-    dlr_mpi_world *(*open)(const void *mpi_comm, dlr_mpi_place *place, char *error, size_t room);
+    /* Copies the communicator that an MPI_Comm * or an MPI_Fint *, Fortran's handle, points to; the
+     * other is NULL. Collective. NULL with a line in `error`. */
+    dlr_mpi_world *(*open)(const void *mpi_comm, const int *mpi_fint, dlr_mpi_place *place,
+                           char *error, size_t room);
     /* `bytes` to each rank, and from each. Blocking; 0, or MPI's error. */
     int (*all_to_all)(dlr_mpi_world *w, const void *from, void *to, int bytes);
     int (*all_gather)(dlr_mpi_world *w, const void *from, void *to, int bytes);

@@ -15,25 +15,42 @@ static bool say(const char *what, char *error, size_t room) {
     return false;
 }
 
-static bool check_comm(const MPI_Comm *given, char *error, size_t room) {
+/* MPI reports a handle that is none to the handlers of its own communicators, which end the
+ * process unless the caller has set others. */
+static bool is_comm(MPI_Comm given, int *inter) {
+    MPI_Comm own[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
+    MPI_Errhandler before[2];
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_get_errhandler(own[i], &before[i]);
+        MPI_Comm_set_errhandler(own[i], MPI_ERRORS_RETURN);
+    }
+    bool ok = MPI_Comm_test_inter(given, inter) == MPI_SUCCESS;
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_set_errhandler(own[i], before[i]);
+        MPI_Errhandler_free(&before[i]);
+    }
+    return ok;
+}
+
+static bool take_comm(const void *mpi_comm, const int *mpi_fint, MPI_Comm *given, char *error,
+                      size_t room) {
     int begun = 0, ended = 0, inter = 0;
     MPI_Initialized(&begun), MPI_Finalized(&ended);
     if (!begun || ended)
         return say(ended ? "MPI_Finalize was called before" : "call MPI_Init first", error, room);
+    *given = mpi_fint ? MPI_Comm_f2c((MPI_Fint)*mpi_fint) : *(const MPI_Comm *)mpi_comm;
     if (*given == MPI_COMM_NULL) return say("the communicator is MPI_COMM_NULL", error, room);
-    if (MPI_Comm_test_inter(*given, &inter) || inter)
-        return say("the communicator is an inter-communicator", error, room);
-    return true;
+    if (!is_comm(*given, &inter)) return say("the handle is of no communicator", error, room);
+    return !inter || say("the communicator is an inter-communicator", error, room);
 }
 
-static dlr_mpi_world *open_world(const void *mpi_comm, dlr_mpi_place *place, char *error,
-                                 size_t room) {
-    MPI_Comm machine;
-    const MPI_Comm *given = mpi_comm;
-    if (!check_comm(given, error, room)) return NULL;
+static dlr_mpi_world *open_world(const void *mpi_comm, const int *mpi_fint, dlr_mpi_place *place,
+                                 char *error, size_t room) {
+    MPI_Comm machine, given;
+    if (!take_comm(mpi_comm, mpi_fint, &given, error, room)) return NULL;
     dlr_mpi_world *w = malloc(sizeof *w);
     if (!w) return say("no memory", error, room), NULL;
-    if (MPI_Comm_dup(*given, &w->comm)) {
+    if (MPI_Comm_dup(given, &w->comm)) {
         free(w);
         return say("MPI_Comm_dup failed", error, room), NULL;
     }

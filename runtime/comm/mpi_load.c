@@ -2,6 +2,7 @@
  * interface, and a process that one started and that initializes the other would be alone in a
  * world of its own. In a program of a caller's: the module of the MPI that it has loaded. */
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,11 +123,26 @@ const dlr_mpi *dlr_mpi_load(const dlr_world_said *said, dl_error *err) {
     return mpi;
 }
 
-/* The family of the MPI that the program is linked to, or that its launcher names. */
+/* The MPI that this process has loaded; outside of the global scope, as Python loads its
+ * extensions, by the library's name. */
+static int find_version(struct dl_phdr_info *library, size_t size, void *found) {
+    static const char symbol[] = "MPI_Get_library_version";
+    const char *name = strrchr(library->dlpi_name, '/');
+    (void)size;
+    if (!name || strncmp(name, "/libmpi", 7)) return 0;
+    void *handle = dlopen(library->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle) return 0;
+    *(void **)found = dlsym(handle, symbol);
+    dlclose(handle); /* it stays, as the process holds it */
+    return *(void **)found != NULL;
+}
+
+/* The family of the MPI that the process has loaded, or that its launcher names. */
 static const char *family_of_process(void) {
     char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH */
     int length = 0, (*version)(char *, int *) = NULL;
     *(void **)&version = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+    if (!version) dl_iterate_phdr(find_version, &version);
     if (!version || version(text, &length)) return by_environment();
     return strstr(text, "Open MPI") ? "openmpi" : strstr(text, "MPICH") ? "mpich" : "mpi";
 }

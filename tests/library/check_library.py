@@ -33,7 +33,7 @@ class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("device", ctypes.c_char_p), ("threads", ctypes.c_int), ("batch", ctypes.c_int64),
                 ("settings", ctypes.c_void_p), ("config_file", ctypes.c_char_p), ("config_name", ctypes.c_char_p),
                 ("train", ctypes.c_int), ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p), ("mpi_comm", ctypes.c_void_p),
-                ("raw", ctypes.c_int), ("refuse_nan", ctypes.c_int)]
+                ("raw", ctypes.c_int), ("refuse_nan", ctypes.c_int), ("mpi_fint", ctypes.c_void_p)]
 
 
 lib.dlc_open.restype = ctypes.c_void_p

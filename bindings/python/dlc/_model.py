@@ -5,6 +5,7 @@ import collections
 import ctypes
 import json
 import logging
+import operator
 import os
 import threading
 import types
@@ -262,7 +263,7 @@ def _encoded(value: Optional[Path]) -> Optional[bytes]:
 def open(path: Path, *, device: Optional[str] = None, threads: int = 0, batch: int = 0,
          settings: Optional[Mapping[str, Any]] = None, config_file: Optional[Path] = None,
          config_name: Optional[str] = None, train: bool = False, raw: bool = False,
-         refuse_nan: bool = False) -> Model:
+         refuse_nan: bool = False, mpi_comm: Any = None) -> Model:
     """Opens a run's directory, a checkpoint of it, or a model file (.dl, with fresh weights).
 
     device: "cpu", "cuda:0" or "auto", the default.
@@ -273,6 +274,9 @@ def open(path: Path, *, device: Optional[str] = None, threads: int = 0, batch: i
     train: `train_step`, `evaluate` and `save` are there, too.
     raw: arrays are normalised already, as the network itself takes and gives them.
     refuse_nan: an input that is not finite is an Error.
+    mpi_comm: a communicator of mpi4py, or Fortran's handle as an int: its ranks train together,
+        each on samples of its own. Opening, `train_step`, `evaluate`, `save` and `close` are then
+        collective; `predict` is this rank's alone.
 
     Raises Error; what is worth a warning goes to `warnings` as a dlc.Warning.
     """
@@ -285,6 +289,9 @@ def open(path: Path, *, device: Optional[str] = None, threads: int = 0, batch: i
         batch=batch, settings=(ctypes.c_char_p * (len(words) + 1))(*words, None),
         config_file=_encoded(config_file), config_name=_encoded(config_name), train=bool(train),
         log=log, raw=bool(raw), refuse_nan=bool(refuse_nan))
+    if mpi_comm is not None:
+        fint = mpi_comm.py2f() if hasattr(mpi_comm, "py2f") else operator.index(mpi_comm)
+        options.mpi_fint = ctypes.pointer(ctypes.c_int(fint))
     status, pointer = new_status()
     handle = library.dlc_open(_encoded(path), ctypes.byref(options), pointer)
     _pass_on(told, failed=not handle)
