@@ -65,8 +65,8 @@ def is_fortified(options):
 
 
 def is_inner(name, path, options):
-    """A run path of a library of the build to another one there; meson takes it away when it installs."""
-    return not name.startswith(options["prefix"].lstrip("/")) and path.startswith("$ORIGIN/")
+    """A run path of a library to one next to it; and of the build to another one there, which meson takes away when it installs."""
+    return ".so" in name and path == "$ORIGIN" or not name.startswith(options["prefix"].lstrip("/")) and path.startswith("$ORIGIN/")
 
 
 def check_program(path, name, options, foreign):
