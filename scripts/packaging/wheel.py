@@ -1,12 +1,7 @@
-#!/usr/bin/env python3
-"""Makes the Python wheel: the package dlc, with its library and the libraries that this one needs.
+"""The Python wheel: the package dlc, with its library, the modules for MPI, and the libraries that the library needs.
 
-    scripts/wheel [--build=DIR] [--out=DIR]     dist/dlc-VERSION-py3-none-manylinux_2_NN_x86_64.whl
-
-The build folder is `build`, which meson sets up where it is absent. Installing the wheel takes no
-compiler, and no other package than NumPy. Exit 2: usage, 5: something is missing.
+Installing it takes no compiler, and no other package than NumPy.
 """
-import argparse
 import ast
 import base64
 import hashlib
@@ -16,41 +11,25 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from facts import LICENSE, ROOT, SUMMARY, VERSION, fail, need, output, refuse_sanitizers, set_up
+
 PACKAGE = ROOT / "bindings/python/dlc"
 # Libraries of every Linux with the GNU C library.
 C_LIBRARY = re.compile(r"lib(c|m|dl|pthread|rt)\.so\.\d+|ld-linux.*|linux-vdso.*")
 
 
-def fail(text):
-    print(f"wheel: {text}", file=sys.stderr)
-    sys.exit(5)
-
-
-def output(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        fail(f"{' '.join(map(str, command))}: exit status {done.returncode}")
-    return done.stdout
-
-
-def version():
-    return re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text())[1]
-
-
 def built(build):
-    """The library, from the build folder."""
-    if not (build / "build.ninja").exists():
-        output("meson", "setup", build, ROOT)
-    output("ninja", "--quiet", "-C", build, "bindings/python/libdlc.so")
+    """The library and the modules for MPI, from the build folder."""
+    set_up(build)
+    rules = (build / "build.ninja").read_text()
+    modules = sorted(set(re.findall(r"^build (runtime/comm/dlr_mpi_\w+\.so):", rules, re.M)))
+    output("ninja", "--quiet", "-C", build, "bindings/python/libdlc.so", *modules)
     library = build / "bindings/python/libdlc.so"
-    if "san.so" in output("readelf", "-d", library):
-        fail(f"{build} is a build with sanitizers: name another by --build")
-    return library
+    refuse_sanitizers(build, library)
+    return library, [build / m for m in modules]
 
 
 def needed(library):
@@ -83,9 +62,9 @@ def metadata():
     about = ast.get_docstring(ast.parse((PACKAGE / "__init__.py").read_text()))
     return f"""Metadata-Version: 2.1
 Name: dlc
-Version: {version()}
-Summary: Trained networks of dlc in Python programs
-License: BSD-3-Clause
+Version: {VERSION}
+Summary: {SUMMARY}
+License: {LICENSE}
 Requires-Python: >=3.8
 Requires-Dist: numpy>=1.23
 Description-Content-Type: text/plain
@@ -104,38 +83,31 @@ def put(wheel, records, name, content, mode=0o644):
 
 
 def write_wheel(path, libraries, licences, tag):
-    info, records = f"dlc-{version()}.dist-info", []
+    info, records = f"dlc-{VERSION}.dist-info", []
     with zipfile.ZipFile(path, "w") as wheel:
         for source in sorted(PACKAGE.glob("*.py")) + [PACKAGE / "py.typed"]:
             put(wheel, records, f"dlc/{source.name}", source.read_bytes())
         for library in libraries:
             put(wheel, records, f"dlc/{library.name}", library.read_bytes(), 0o755)
         put(wheel, records, f"{info}/METADATA", metadata().encode())
-        put(wheel, records, f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: scripts/wheel\n"
+        put(wheel, records, f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: scripts/package\n"
             f"Root-Is-Purelib: false\nTag: {tag}\n".encode())
         for name, source in licences.items():
             put(wheel, records, f"{info}/licenses/{name}", source.read_bytes())
         put(wheel, [], f"{info}/RECORD", "\n".join([*records, f"{info}/RECORD,,", ""]).encode())
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist")
-    options = parser.parse_args()
-    library = built(options.build)
+def make(options):
+    need("ldd", "readelf", "strip")
+    library, modules = built(options.build or ROOT / "build")
     with tempfile.TemporaryDirectory(prefix="dlc_wheel_") as folder:
         libraries, licences = [], {"LICENSE": ROOT / "LICENSE"}
-        for name, source in [("libdlc.so", library), *sorted(needed(library))]:
+        of_others = sorted(needed(library))
+        for name, source in [("libdlc.so", library), *((m.name, m) for m in modules), *of_others]:
             libraries.append(pathlib.Path(shutil.copyfile(source, os.path.join(folder, name))))
             subprocess.run(["strip", "--strip-unneeded", libraries[-1]], check=True)
-            if source != library:
-                licences[f"{name}.txt"] = licence(source)
-        options.out.mkdir(parents=True, exist_ok=True)
-        path = options.out / f"dlc-{version()}-{tag(libraries)}.whl"
+        for name, source in of_others:
+            licences[f"{name}.txt"] = licence(source)
+        path = options.out / f"dlc-{VERSION}-{tag(libraries)}.whl"
         write_wheel(path, libraries, licences, tag(libraries))
-    print(path)
-
-
-if __name__ == "__main__":
-    main()
+    return path

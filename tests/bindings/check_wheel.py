@@ -13,7 +13,8 @@ import sys
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/e2e"))
+sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tests/ranks")]
+import mpi  # noqa: E402
 from checks import ENV, TMP, check, finish  # noqa: E402
 from trained import train  # noqa: E402
 
@@ -41,7 +42,10 @@ with zipfile.ZipFile(wheel) as archive:
         check(digest == f"sha256={told}" and int(size) == len(content), f"RECORD of {name}")
     libraries = [n for n in names if n.startswith("dlc/") and ".so" in n]
     licences = [n for n in names if "/licenses/" in n]
-    check("dlc/libdlc.so" in libraries and len(licences) == len(libraries), f"a licence for each library: {libraries} {licences}")
+    of_mpi = {f"dlc/{p.name}" for p in pathlib.Path(BUILD, "runtime/comm").glob("dlr_mpi_*.so")}
+    of_others = set(libraries) - of_mpi - {"dlc/libdlc.so"}
+    check({"dlc/libdlc.so"} | of_mpi < set(libraries), f"the library and its modules: {libraries}")
+    check(len(licences) == 1 + len(of_others), f"a licence for each library of others: {libraries} {licences}")
     sources = {p.name for p in (ROOT / "bindings/python/dlc").glob("*.py")}
     check({pathlib.PurePath(n).name for n in names if n.endswith(".py")} == sources, "all modules")
 first = pathlib.Path(wheel).read_bytes()
@@ -55,8 +59,11 @@ check(r.returncode == 0, f"pip install: {r.stderr[-600:]}")
 run = train(BUILD, ROOT)
 alone = pathlib.Path(TMP, "packages")
 alone.mkdir()
+has_mpi = importlib.util.find_spec("mpi4py") and any("openmpi" in m for m in of_mpi)
 for package in pathlib.Path(numpy.__file__).parents[1].glob("numpy*"):
     (alone / package.name).symlink_to(package)
+if has_mpi:
+    (alone / "mpi4py").symlink_to(pathlib.Path(importlib.util.find_spec("mpi4py").origin).parent)
 program = """
 import sys, dlc, numpy
 x, truth = (numpy.load(f"{sys.argv[2]}/{n}.npy") for n in "xy")
@@ -66,8 +73,13 @@ maps = open("/proc/self/maps").read()
 own = [l for l in ("libdlc", "libyaml", "libdeflate") if f"/dlc/{l}" in maps]
 assert len(own) == 3, own
 print(dlc.__file__, dlc.__version__)
+if "mpi" in sys.argv[3:]:
+    from mpi4py import MPI
+    with dlc.open(sys.argv[1], mpi_comm=MPI.COMM_WORLD) as net:
+        assert numpy.array_equal(net(x), truth), "other numbers in a rank"
+    assert "/dlc/dlr_mpi_openmpi.so" in open("/proc/self/maps").read(), "the module is another"
 """
-r = subprocess.run([f"{TMP}/venv/bin/python", "-c", program, run, TMP], capture_output=True, text=True, cwd="/",
-                   env={**env, "PYTHONPATH": str(alone)})
+r = subprocess.run([f"{TMP}/venv/bin/python", "-c", program, run, TMP, *["mpi"] * bool(has_mpi)], capture_output=True, text=True, cwd="/",
+                   env={**mpi.environment(), **env, "PYTHONPATH": str(alone)})
 check(r.returncode == 0 and f"{TMP}/venv" in r.stdout, f"a virtual environment: {r.stdout} {r.stderr[-600:]}")
 finish()
