@@ -214,7 +214,7 @@ static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, d
     const dl_array_record *r = want->record;
     const bool history = r && r->times > 1; /* the array then has samples as the model takes them */
     const dl_variable_record *first = r && r->n_variables && !history ? r->variables : NULL;
-    f->channels = dl_record_axis(want->type);
+    f->channels = dl_type_channel_axis(want->type);
     if (f->channels > 0 && strcmp(want->type->axis[f->channels].name, "C") != 0 &&
         !(r && r->n_variables > 1) && !(first && first->level_axis))
         f->channels = -1;
