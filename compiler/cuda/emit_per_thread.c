@@ -219,8 +219,8 @@ static int64_t count_bytes(const dl_emitter *e, const dl_vectors *l, const bool 
 /* A loop over an axis of the reductions. */
 static void open_loop(dl_emitter *e, int axis, bool unrolled) {
     dl_putf(e->out, "#pragma unroll%s\n    for (%s $x%d$ = 0; $x%d$ < %lld; $x%d$++) {\n",
-            unrolled ? "" : " 1", e->dialect->index, axis, axis,
-            (long long)e->k->space[axis].size, axis);
+            unrolled ? "" : " 1", e->dialect->index, axis, axis, (long long)e->k->space[axis].size,
+            axis);
 }
 
 static void put_level(dl_emitter *e, const dl_vectors *l, const bool *made, const int *level,
