@@ -75,7 +75,7 @@ def main(build, family):
     check(all(re.search(rf"rank {r}: [-\d]+ [:,\d]+ INFO Initialized rank {r} out of 2$", done.stderr, re.M) for r in (0, 1)),
           f"system E's line of each rank: {done.stderr[-900:]}")
 
-    for args, status, says in [(["-n", "0"], 2, "number of ranks"), (["-n", "2", *MODEL, "--no_such_key=1"], 2, "no_such_key"),
+    for args, status, says in [(["-n", "0"], 2, "-n needs a whole number from 1 to 4096"), (["-n", "2", *MODEL, "--no_such_key=1"], 2, "no_such_key"),
                                (["-n", "2", "models/none.dl"], None, "none.dl")]:
         done = run(*args)
         check(done.returncode == (status or done.returncode) and 1 < done.returncode < 70 and says in done.stderr,
