@@ -128,7 +128,7 @@ for source, file in (("{file: all.h5, array: u, normalize: standardize}", "all.h
     config(f"trajectory: {{sim: 0, time: 1, lead: 2}}\ninputs: {{x: {source}}}\ntargets: {{t: {source}}}\nsplit: {{valid: 0.34}}", lr=0.0, num_epochs=1)
     done = run(BUILD + "/cli/dlrun", "same.dl", "--yaml_config=c.yaml", "--expdir=runs_same")
     check(done.returncode == 0, f"{source}: {done.stderr.decode()[-500:]}")
-    done = run(BUILD + "/cli/dlrun", "predict", "runs_same/default/1GPU/00", file, "-o", "p.npy", "--metrics")
+    done = run(BUILD + "/cli/dlrun", "predict", "runs_same/same-default/1GPU/00", file, "-o", "p.npy", "--metrics")
     got = np.load("p.npy") if done.returncode == 0 else np.zeros(1)
     check(got.shape == (S * T, 2, H, W) and np.allclose(got, u.reshape(-1, 2, H, W), rtol=1e-5, atol=1e-3), f"{source}: {done.stderr.decode()}")
     rmse = [float(r) for r in re.search(r"RMSE (.*)", done.stdout.decode() + "RMSE 9").group(1).split()]
@@ -139,10 +139,10 @@ for source, file in (("{file: all.h5, array: u, normalize: standardize}", "all.h
 config("trajectory: {sim: 0, time: 1, history: 3}\ninputs: {x: all.h5:u}\ntargets: {t: all.h5:u}\nsplit: {valid: 0.34}", num_epochs=1)
 done = run(BUILD + "/cli/dlrun", "stacked.dl", "--yaml_config=c.yaml", "--expdir=runs_stacked")
 check(done.returncode == 0, done.stderr.decode()[-500:])
-done = run(BUILD + "/cli/dlrun", "predict", "runs_stacked/default/1GPU/00", "all.h5:u", "-o", "p.npy")
+done = run(BUILD + "/cli/dlrun", "predict", "runs_stacked/stacked-default/1GPU/00", "all.h5:u", "-o", "p.npy")
 check(done.returncode == 3 and b"'u' does not fit" in done.stderr, done.stderr)
 np.save("stacked.npy", np.stack([u[0, t - 2:t + 1].reshape(6, H, W) for t in range(2, T)]))
-done = run(BUILD + "/cli/dlrun", "predict", "runs_stacked/default/1GPU/00", "stacked.npy", "-o", "p.npy")
+done = run(BUILD + "/cli/dlrun", "predict", "runs_stacked/stacked-default/1GPU/00", "stacked.npy", "-o", "p.npy")
 check(done.returncode == 0 and np.load("p.npy").shape == (T - 2, 2, H, W), done.stderr)
 
 # ---- faults ----

@@ -145,7 +145,7 @@ got = samples("inputs", "valid")
 check(not isinstance(got, str) and all(np.array_equal(got[f"x{i}"], forty[i, 8:]) for i in range(40)), "40 inputs")
 done = run(BUILD + "/cli/dlrun", "inputs.dl", "--yaml_config=c.yaml", "--expdir=runs_inputs")
 check(done.returncode == 0, f"a run of 40 inputs: {done.stderr.decode()[-500:]}")
-done = run(BUILD + "/cli/dlrun", "predict", "runs_inputs/default/1GPU/00", *[f"x{i}=forty.npz:a{i}" for i in range(40)], "-o", "forty.npy")
+done = run(BUILD + "/cli/dlrun", "predict", "runs_inputs/inputs-default/1GPU/00", *[f"x{i}=forty.npz:a{i}" for i in range(40)], "-o", "forty.npy")
 check(done.returncode == 0 and np.allclose(np.load("forty.npy"), forty[:40].sum(0), atol=1e-5), f"a prediction of 40 inputs: {done.stderr.decode()[-500:]}")
 
 # ---- predictions: a run's record finds the arrays by their names, levels by their coordinates ----
@@ -155,7 +155,7 @@ def trained(name, source, more="", targets=None):
     config(f"inputs: {{x: {source}}}\ntargets: {{t: {targets or source}}}\nsplit: {{valid: 0.25}}\n{more}", lr=0.0, num_epochs=1)
     done = run(BUILD + "/cli/dlrun", name + ".dl", "--yaml_config=c.yaml", f"--expdir=runs_{name}")
     check(done.returncode == 0, f"{name}: {done.stderr.decode()[-600:]}")
-    return f"runs_{name}/default/1GPU/00"
+    return f"runs_{name}/{name}-default/1GPU/00"
 
 
 def predicted(folder, file, *options, status=0):
