@@ -69,6 +69,7 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     dl_grad grad = {.b = &b,
                     .active = active,
                     .grads = grads,
+                    .uses = dl_graph_uses(g, ctx->arena),
                     .pieces = DL_NEWS(ctx->arena, dl_grad_pieces, ids),
                     .arena = ctx->arena,
                     .err = ctx->err};

@@ -3,6 +3,7 @@
 #ifndef DL_GRAD_H
 #define DL_GRAD_H
 #include "ir/builder.h"
+#include "ir/walk.h"
 #include "passes/pass.h"
 
 /* The gradient of a slice of a value along an axis: elements start to stop - 1. */
@@ -23,6 +24,7 @@ typedef struct {
     dl_value *dy;           /* of the type of node->out[0] */
     const bool *active;     /* by value id: depends on a parameter, so its gradient is wanted */
     dl_value **grads;       /* by value id: sum of the contributions so far, or NULL */
+    const dl_uses *uses;    /* of the forward graph, by value id */
     dl_grad_pieces *pieces; /* by value id: gradients of its slices, not in `grads` yet */
     dl_arena *arena;        /* scratch memory */
     dl_error *err;

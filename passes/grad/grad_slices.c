@@ -6,11 +6,28 @@
 #include "passes/core/wide_cat.h"
 #include "passes/grad/grad.h"
 
+static dl_value *pad(dl_grad *g, const dl_grad_piece *p, int64_t size) {
+    int64_t lo = p->start, hi = size - p->stop;
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, p->axis), dl_attr_ints(DL_ATTR_pad_lo, 1, &lo),
+                    dl_attr_ints(DL_ATTR_pad_hi, 1, &hi)};
+    return dl_build(g->b, DL_OP_pad, 1, &p->v, 3, at);
+}
+
+static bool has_one_slice(const dl_uses *u) {
+    int slices = 0;
+    for (int i = 0; i < u->n; i++) slices += u->readers[i]->op == DL_OP_slice;
+    return slices == 1;
+}
+
 void dl_grad_give_slice(dl_grad *g, int operand, const char *axis, int64_t start) {
+    const dl_value *of = g->node->in[operand];
     if (!dl_grad_wanted(g, operand)) return;
     int64_t size = g->dy->type.axis[dl_type_axis(&g->dy->type, axis)].size;
-    dl_grad_pieces *p = &g->pieces[g->node->in[operand]->id];
-    dl_push(g->arena, p, (dl_grad_piece){axis, start, start + size, p->n, g->dy});
+    dl_grad_piece piece = {axis, start, start + size, g->pieces[of->id].n, g->dy};
+    if (has_one_slice(&g->uses[of->id]))
+        dl_grad_give_to(g, of, pad(g, &piece, of->type.axis[dl_type_axis(&of->type, axis)].size));
+    else
+        dl_push(g->arena, &g->pieces[of->id], piece);
 }
 
 static int in_order(const void *a, const void *b) {
@@ -25,21 +42,16 @@ static dl_value *zeros(dl_grad *g, dl_type t, int axis, int64_t size) {
     return dl_build_as(g->b, DL_OP_broadcast, 1, &zero, 0, NULL, t);
 }
 
-static dl_value *pad(dl_grad *g, const dl_grad_piece *p, int64_t size) {
-    int64_t lo = p->start, hi = size - p->stop;
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, p->axis), dl_attr_ints(DL_ATTR_pad_lo, 1, &lo),
-                    dl_attr_ints(DL_ATTR_pad_hi, 1, &hi)};
-    return dl_build(g->b, DL_OP_pad, 1, &p->v, 3, at);
-}
-
-/* Pieces along one axis that do not overlap, in order, and zeros between them. */
+/* Pieces along one axis that do not overlap, in order, and zeros between them. A rank's shares of
+ * pieces, and of what is between them, may have no elements. Its graph has the same nodes as
+ * another rank's nevertheless, since collectives are ordered by it: a single piece, too, is a
+ * part of a concatenation. */
 static dl_value *join(dl_grad *g, const dl_type *t, int n, const dl_grad_piece *p) {
     int axis = dl_type_axis(t, p->axis), parts = 0;
     int64_t end = 0, size = t->axis[axis].size;
-    if (n == 1) return pad(g, p, size);
     dl_value **part = DL_NEWS(g->arena, dl_value *, 2 * n + 1);
     for (int i = 0; i < n; i++) {
-        if (p[i].start > end) part[parts++] = zeros(g, *t, axis, p[i].start - end);
+        if (p[i].start > end || n == 1) part[parts++] = zeros(g, *t, axis, p[i].start - end);
         part[parts++] = p[i].v;
         end = p[i].stop;
     }

@@ -82,18 +82,19 @@ static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     return made[0] != NULL;
 }
 
-static bool run_round(dl_graph *g, dl_arena *arena) {
-    simplify_round r = {{.b = {.graph = g}, .uses = dl_graph_uses(g, arena), .known = g->next_id},
-                        new_table(arena, g->nodes.n)};
+static bool run_round(dl_graph *g, bool ranks, dl_arena *arena) {
+    simplify_round r = {
+        {.b = {.graph = g}, .uses = dl_graph_uses(g, arena), .known = g->next_id, .ranks = ranks},
+        new_table(arena, g->nodes.n)};
     bool changed = dl_rewrite(g, arena, rewrite, &r);
     return dl_graph_sweep(g) || changed || r.s.changed;
 }
 
 bool dl_pass_simplify(dl_graph *g, dl_pass_ctx *ctx) {
-    bool changed = false;
+    bool changed = false, ranks = ctx->parallel.tp > 1 || ctx->parallel.cp > 1;
     for (;;) {
         dl_arena *round = dl_arena_new(ctx->arena);
-        bool again = run_round(g, round);
+        bool again = run_round(g, ranks, round);
         dl_arena_free(round);
         if (!again) return changed;
         changed = true;

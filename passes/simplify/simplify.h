@@ -8,6 +8,7 @@ typedef struct {
     dl_builder b;        /* inserts before the current node */
     const dl_uses *uses; /* of the graph before this round, by value id */
     uint32_t known;      /* ids below this are in `uses` */
+    bool ranks;          /* ranks share samples: a rank's shares may have no elements */
     bool changed;
 } dl_simplifier;
 

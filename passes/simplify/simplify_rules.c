@@ -248,9 +248,11 @@ static dl_value *simplify_broadcast(dl_simplifier *s, dl_node *n) {
                : build_broadcast(s, source(n->in[0]), &result(n)->type);
 }
 
+/* The part that a slice is of. Of shares without elements it could be any: then a collective that
+ * another part needs would be dead on this rank alone. */
 static dl_value *slice_of_cat(dl_simplifier *s, dl_node *cat, const char *axis, int64_t start,
                               int64_t stop) {
-    if (dl_node_name(cat, DL_ATTR_axis) != axis) return NULL;
+    if (s->ranks || dl_node_name(cat, DL_ATTR_axis) != axis) return NULL;
     for (int i = 0; i < cat->nin; i++) {
         int64_t size = size_of(cat->in[i], axis);
         if (start >= 0 && stop <= size) return build_slice(s, cat->in[i], axis, start, stop);

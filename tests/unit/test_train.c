@@ -199,7 +199,7 @@ int rename(const char *from, const char *to) {
 static void test_directory_stopped(void) {
     static const char *const names[] = {"checkpoints",  "metrics.jsonl",  "logs",
                                         "wandb",        "prediction.png", "hyperparams.yaml",
-                                        "profile.json", "profile.txt"};
+                                        "profile.json", "profile.txt",    "kernels"};
     enum { NAMES = sizeof names / sizeof *names };
     for (int k = 1; k <= NAMES + 1; k++) {
         dl_error err = {0};
