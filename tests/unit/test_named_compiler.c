@@ -155,7 +155,8 @@ static pid_t hang(const char *cache, int *pipe_end) {
     pid_t child = fork();
     if (child == 0) {
         dl_error err;
-        signal(SIGHUP, SIG_DFL); /* under nohup it is ignored, and that is kept */
+        signal(SIGHUP, SIG_DFL); /* under nohup it is ignored, and that is kept; */
+        signal(SIGINT, SIG_DFL); /* so is this one of what a shell runs in the background */
         setenv("DLR_CACHE_DIR", cache, 1);
         compile(cc, &err);
         _exit(9);
