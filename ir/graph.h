@@ -182,6 +182,11 @@ dl_result *dl_graph_result(dl_graph *g, dl_result_role role, const char *name, d
 dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role,
                                 const char *name); /* name NULL: the first */
 
+/* The node that makes v, if it is of this op; else NULL. */
+static inline dl_node *dl_made_by(const dl_value *v, dl_op op) {
+    return v->def && v->def->op == op ? v->def : NULL;
+}
+
 /* A node with `nout` results of the given types, not yet in g->nodes; attributes are added by
  * dl_node_attr's order. */
 dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout,

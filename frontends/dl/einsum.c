@@ -113,28 +113,29 @@ static bool bind(einsum *s, const dl_val *in) {
     return true;
 }
 
-/* The operands' common element type: floats, the widest of them. */
+/* Converts the operands to one element type, of floats. */
 static bool take_operands(einsum *s, dl_val *in) {
-    dl_dtype type = DL_BF16;
-    bool mixed = false;
-    for (int i = 0; i < s->n; i++) {
+    bool tensors;
+    for (int i = 0; i < s->n; i++)
         if (!dl_call_float(s->c, &in[i])) return false;
-        dl_dtype own = in[i].t->type.dtype;
-        mixed |= i > 0 && own != in[0].t->type.dtype;
-        if (own == DL_F64 || (own == DL_F32 && type != DL_F64)) type = own;
-    }
-    if (mixed && dl_dtype_is_half(type)) type = DL_F32; /* bf16 and f16 */
-    for (int i = 0; mixed && i < s->n; i++) {
+    const dl_dtype type = dl_tensor_meet(s->n, in, &tensors);
+    for (int i = 0; i < s->n; i++) {
         in[i] = dl_tensor_cast(s->c->E, s->c->where, in[i], type);
         if (in[i].kind != DL_V_TENSOR) return false;
     }
     return true;
 }
 
-static dl_val named(einsum *s, const term *t, dl_val x) {
+/* The type of x with the axes of a term, in its order. */
+static dl_type type_of(const einsum *s, const term *t, dl_val x) {
     dl_type type = dl_scalar(x.t->type.dtype);
     for (int k = 0; k < t->n; k++)
         dl_type_push(&type, s->of[(int)t->axis[k]].name, s->of[(int)t->axis[k]].size);
+    return type;
+}
+
+static dl_val named(einsum *s, const term *t, dl_val x) {
+    dl_type type = type_of(s, t, x);
     if (dl_type_same(&type, &x.t->type)) return x;
     return dl_tensor_op(s->c->E, s->c->where, DL_OP_rename, 1, &x, 0, NULL, &type);
 }
@@ -176,9 +177,7 @@ static dl_val compute(einsum *s, const dl_val *in) {
         y = multiply(s, y, named(s, &s->in[i], in[i]), i);
     if (s->n == 1 && y.kind == DL_V_TENSOR) y = sum_own(s, y, NULL, 0);
     if (y.kind != DL_V_TENSOR) return y;
-    dl_type type = dl_scalar(y.t->type.dtype);
-    for (int k = 0; k < s->out.n; k++)
-        dl_type_push(&type, s->of[(int)s->out.axis[k]].name, s->of[(int)s->out.axis[k]].size);
+    dl_type type = type_of(s, &s->out, y);
     return dl_tensor_ordered(s->c->E, s->c->where, y, &type);
 }
 

@@ -270,6 +270,9 @@ dl_val dl_tensor_every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_
 dl_val dl_tensor_positional(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x);
 dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n,
                         const char *const *over);
+/* The common element type of operands: the floats' if any, else that of the integers, i64 if a
+ * whole number exceeds i32; bool counts as f32. *tensors: is one of them a tensor? */
+dl_dtype dl_tensor_meet(int n, const dl_val *in, bool *tensors);
 /* The element type in which an op computes numbers of type `d`. */
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d);
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);

@@ -164,9 +164,7 @@ bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_
     return true;
 }
 
-/* The common element type of operands: the floats' if any, else that of the integers, i64 if a
- * whole number exceeds i32; bool counts as f32. */
-static dl_dtype meet(int n, const dl_val *in, bool *tensors) {
+dl_dtype dl_tensor_meet(int n, const dl_val *in, bool *tensors) {
     dl_dtype d = DL_BOOL;
     bool fraction = false, large = false;
     *tensors = false;
@@ -221,7 +219,7 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
     dl_doubt_outer_product(E, where, op, n, in);
     int first = op == DL_OP_select ? 1 : 0; /* the condition keeps its type */
     bool tensors;
-    dl_dtype d = meet(n - first, in + first, &tensors);
+    dl_dtype d = dl_tensor_meet(n - first, in + first, &tensors);
     if (needs_float(op) && !dl_dtype_is_float(d)) d = DL_F32;
     for (int i = 0; i < n; i++) {
         x[i] = in[i];

@@ -13,9 +13,11 @@ static dl_value *pad(dl_grad *g, const dl_grad_piece *p, int64_t size) {
     return dl_build(g->b, DL_OP_pad, 1, &p->v, 3, at);
 }
 
-static bool has_one_slice(const dl_uses *u) {
+/* Is the slice the only one of its value? The search ends at the second: values with many slices
+ * ask once for each. */
+static bool is_only_slice(const dl_uses *u) {
     int slices = 0;
-    for (int i = 0; i < u->n; i++) slices += u->readers[i]->op == DL_OP_slice;
+    for (int i = 0; i < u->n && slices < 2; i++) slices += u->readers[i]->op == DL_OP_slice;
     return slices == 1;
 }
 
@@ -24,7 +26,7 @@ void dl_grad_give_slice(dl_grad *g, int operand, const char *axis, int64_t start
     if (!dl_grad_wanted(g, operand)) return;
     int64_t size = g->dy->type.axis[dl_type_axis(&g->dy->type, axis)].size;
     dl_grad_piece piece = {axis, start, start + size, g->pieces[of->id].n, g->dy};
-    if (has_one_slice(&g->uses[of->id]))
+    if (is_only_slice(&g->uses[of->id]))
         dl_grad_give_to(g, of, pad(g, &piece, of->type.axis[dl_type_axis(&of->type, axis)].size));
     else
         dl_push(g->arena, &g->pieces[of->id], piece);

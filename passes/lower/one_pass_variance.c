@@ -14,12 +14,8 @@
 #include "passes/core/rewrite.h"
 #include "passes/pass.h"
 
-static dl_node *by(const dl_value *v, dl_op op) {
-    return v->def && v->def->op == op ? v->def : NULL;
-}
-
 static bool is_const(const dl_value *v, double k) {
-    const dl_node *n = by(v, DL_OP_const);
+    const dl_node *n = dl_made_by(v, DL_OP_const);
     return n && fabs(dl_node_float(n, DL_ATTR_value) - k) <= 1e-6 * k;
 }
 
@@ -40,7 +36,7 @@ static double terms_of(const dl_node *sum) {
 
 /* A 16-bit result of a contraction, or of elementwise ops on one. */
 static bool is_contracted(const dl_value *x) {
-    const dl_node *widened = by(x, DL_OP_cast);
+    const dl_node *widened = dl_made_by(x, DL_OP_cast);
     if (!widened || !dl_dtype_is_half(widened->in[0]->type.dtype)) return false;
     for (x = widened->in[0]; x->def && dl_ops[x->def->op].class == DL_CLASS_ELEM;) {
         const dl_node *n = x->def;
@@ -54,12 +50,12 @@ static bool is_contracted(const dl_value *x) {
 
 /* If n sums squared deviations from the mean: returns the sum that the mean is computed from. */
 static dl_value *find_sum(const dl_node *n) {
-    const dl_node *square = n->op == DL_OP_sum ? by(n->in[0], DL_OP_mul) : NULL;
+    const dl_node *square = n->op == DL_OP_sum ? dl_made_by(n->in[0], DL_OP_mul) : NULL;
     const dl_node *off =
-        square && square->in[0] == square->in[1] ? by(square->in[0], DL_OP_sub) : NULL;
-    const dl_node *mean = off ? by(off->in[1], DL_OP_mul) : NULL;
+        square && square->in[0] == square->in[1] ? dl_made_by(square->in[0], DL_OP_sub) : NULL;
+    const dl_node *mean = off ? dl_made_by(off->in[1], DL_OP_mul) : NULL;
     for (int i = 0; mean && i < 2; i++) {
-        const dl_node *sum = by(mean->in[i], DL_OP_sum);
+        const dl_node *sum = dl_made_by(mean->in[i], DL_OP_sum);
         if (sum && sum->in[0] == off->in[0] && same_axes(sum, n) &&
             is_const(mean->in[1 - i], 1 / terms_of(n)) && is_contracted(sum->in[0]))
             return mean->in[i];

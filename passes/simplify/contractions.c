@@ -39,10 +39,6 @@ typedef struct {
     int n;
 } product;
 
-static dl_node *made_by(const dl_value *v, dl_op op) {
-    return v->def && v->def->op == op ? v->def : NULL;
-}
-
 static unsigned axes_of(const summed *s, const dl_type *t) {
     unsigned set = 0;
     for (int i = 0; i < s->type->rank; i++)
@@ -66,16 +62,16 @@ static dl_value *named(dl_builder *b, dl_value *v) {
 }
 
 static bool widens(const dl_value *v) {
-    const dl_node *n = made_by(v, DL_OP_cast);
+    const dl_node *n = dl_made_by(v, DL_OP_cast);
     return n && v->type.dtype == DL_F32 && dl_dtype_is_half(n->in[0]->type.dtype);
 }
 
 /* Collects the factors of v. False: there are too many. */
 static bool collect(const summed *s, dl_value *v, int depth, product *p) {
     dl_value *narrow = widens(v) ? v->def->in[0] : v;
-    const dl_node *n = depth < DEPTH ? made_by(narrow, DL_OP_mul) : NULL;
+    const dl_node *n = depth < DEPTH ? dl_made_by(narrow, DL_OP_mul) : NULL;
     if (n) return collect(s, n->in[0], depth + 1, p) && collect(s, n->in[1], depth + 1, p);
-    if (made_by(v, DL_OP_broadcast)) v = v->def->in[0];
+    if (dl_made_by(v, DL_OP_broadcast)) v = v->def->in[0];
     if (p->n == MAX_FACTORS) return false;
     p->at[p->n++] = (factor){v, axes_of(s, &v->type)};
     return true;

@@ -18,10 +18,8 @@ static dl_value *same_typed(dl_node *n, dl_value *v) {
     return dl_type_same(&v->type, t) && dl_layout_same(v->type.layout, t->layout) ? v : NULL;
 }
 
-static bool made_by(const dl_value *v, dl_op op) { return v->def && v->def->op == op; }
-
 static bool is_const(const dl_value *v, double *k) {
-    if (!made_by(v, DL_OP_const)) return false;
+    if (!dl_made_by(v, DL_OP_const)) return false;
     *k = dl_node_float(v->def, DL_ATTR_value);
     return true;
 }
@@ -86,7 +84,7 @@ static bool type_with(const dl_node *n, dl_value *const *in, dl_type *t) {
     return true;
 }
 
-static dl_value *source(dl_value *v) { return made_by(v, DL_OP_broadcast) ? v->def->in[0] : v; }
+static dl_value *source(dl_value *v) { return dl_made_by(v, DL_OP_broadcast) ? v->def->in[0] : v; }
 
 /* Removes broadcasts of operands that the other operands make redundant, in place. */
 static void drop_broadcasts(dl_simplifier *s, dl_node *n) {
@@ -156,7 +154,7 @@ static dl_value *simplify_pow(dl_simplifier *s, dl_node *n) {
 
 static dl_value *simplify_neg(dl_simplifier *s, dl_node *n) {
     (void)s;
-    return made_by(n->in[0], DL_OP_neg) ? same_typed(n, n->in[0]->def->in[0]) : NULL;
+    return dl_made_by(n->in[0], DL_OP_neg) ? same_typed(n, n->in[0]->def->in[0]) : NULL;
 }
 
 static dl_value *simplify_select(dl_simplifier *s, dl_node *n) {
@@ -174,7 +172,7 @@ static bool widens(dl_dtype from, dl_dtype to) {
 /* A cast to a wider type and back, or on to a wider one, is one cast. */
 static dl_value *simplify_cast(dl_simplifier *s, dl_node *n) {
     dl_value *v = same_typed(n, n->in[0]);
-    if (v || !made_by(n->in[0], DL_OP_cast)) return v;
+    if (v || !dl_made_by(n->in[0], DL_OP_cast)) return v;
     dl_value *before = n->in[0]->def->in[0];
     if (!widens(before->type.dtype, n->in[0]->type.dtype)) return NULL;
     v = same_typed(n, before);
@@ -184,7 +182,7 @@ static dl_value *simplify_cast(dl_simplifier *s, dl_node *n) {
 
 static dl_value *simplify_relayout(dl_simplifier *s, dl_node *n) {
     dl_value *v = same_typed(n, n->in[0]);
-    if (v || !made_by(n->in[0], DL_OP_relayout)) return v;
+    if (v || !dl_made_by(n->in[0], DL_OP_relayout)) return v;
     dl_value *before = n->in[0]->def->in[0];
     v = same_typed(n, before);
     return v ? v : dl_build_as(&s->b, DL_OP_relayout, 1, &before, 0, NULL, result(n)->type);
@@ -216,7 +214,7 @@ static int64_t split_over(const dl_node *n, const dl_value *from, dl_attr *kept)
 static dl_value *simplify_reduce(dl_simplifier *s, dl_node *n) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     if (over->n == 0) return same_typed(n, n->in[0]);
-    if (!made_by(n->in[0], DL_OP_broadcast)) return NULL;
+    if (!dl_made_by(n->in[0], DL_OP_broadcast)) return NULL;
     dl_attr kept;
     dl_value *v = source(n->in[0]);
     int64_t alike = split_over(n, v, &kept);
@@ -344,7 +342,7 @@ static dl_value *simplify_cat(dl_simplifier *s, dl_node *n) {
 static dl_value *simplify_reshaping(dl_simplifier *s, dl_node *n) {
     (void)s;
     dl_op inverse = n->op == DL_OP_squeeze ? DL_OP_unsqueeze : DL_OP_squeeze;
-    return made_by(n->in[0], inverse) ? same_typed(n, n->in[0]->def->in[0]) : NULL;
+    return dl_made_by(n->in[0], inverse) ? same_typed(n, n->in[0]->def->in[0]) : NULL;
 }
 
 typedef dl_value *rule(dl_simplifier *s, dl_node *n);
