@@ -92,7 +92,7 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
     add_stores(p, &pk, k);
     if (code->calls) dl_push(p->arena, &pk.calls, code->call);
     for (int j = 0; j < code->phases; j++)
-        pk.units[j] = code->units[j], pk.threads[j] = code->threads[j],
+        pk.items[j] = code->items[j], pk.threads[j] = code->threads[j],
         pk.shared[j] = code->shared[j];
     if (code->workspace > p->workspace_bytes) p->workspace_bytes = code->workspace;
     if (code->scratch > p->scratch_bytes) p->scratch_bytes = code->scratch;

@@ -67,7 +67,7 @@ void dl_emit_linear_index(dl_emitter *e, int n, const int *axis) {
     if (!n) dl_puts(e->out, "0");
 }
 
-/* One step of a reduction into this unit's partial result. Partial results are doubles for all
+/* One step of a reduction into this item's partial result. Partial results are doubles for all
  * floats, since a long chain of float additions would lose digits. */
 static void put_reduce(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];

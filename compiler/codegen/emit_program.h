@@ -21,13 +21,13 @@ typedef struct {
 extern const dl_dialect dl_dialect_c; /* the CPU's C */
 
 /* Partial results of a reduction over all points of a sweep: where they are in the workspace.
- * Each has 8 bytes; they are ordered by unit, then by the axes that the reduction keeps. */
+ * Each has 8 bytes; they are ordered by item, then by the axes that the reduction keeps. */
 typedef struct {
     int n, axis[DL_MAX_RANK]; /* outermost first; without axes of size 1 */
-    int64_t count;      /* per unit; one vector's worth when a vector reduction keeps no axis */
-    int64_t at, base;   /* offset of the first in a unit's doubles, and the byte offset of the first
-                           unit's in the workspace */
-    int64_t units, all; /* units, and doubles per unit */
+    int64_t count;    /* per item; one vector's worth when a vector reduction keeps no axis */
+    int64_t at, base; /* offset of the first in an item's doubles, and the byte offset of the first
+                         item's in the workspace */
+    int64_t items, all; /* items, and doubles per item */
 } dl_partial;
 
 /* A value that later sweeps read: its place in the workspace, in elements of its own type. */
@@ -101,7 +101,7 @@ bool dl_emit_fills_vectors(const dl_emitter *e);
 bool dl_emit_is_affine(dl_emitter *e, const dl_loop_nest *s);
 /* Writes the values that the present sweep reads of earlier ones, then its instructions, as
  * statements; value i is named v<i>. In scope must be: parameters arg[i]; coordinates x<axis>;
- * `n`, the lanes in use; `acc`, the accumulators of a contraction; `sums`, this unit's partial
+ * `n`, the lanes in use; `acc`, the accumulators of a contraction; `sums`, this item's partial
  * results. */
 void dl_emit_run(dl_emitter *e);
 void dl_emit_read(dl_emitter *e, int number);

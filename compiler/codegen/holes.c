@@ -46,7 +46,7 @@ static int kind_of(const char *suffix, size_t n, bool real, bool divides, int64_
 }
 
 static void take_number(splitter *l, const char *at, size_t n) {
-    bool by_unit = *at == ':', divides = by_unit || *at == '/';
+    bool by_item = *at == ':', divides = by_item || *at == '/';
     at += divides, n -= divides;
     size_t digits = strspn(at, "-0123456789"), decimal = strspn(at, "+-.e0123456789");
     bool real = decimal > digits;
@@ -65,7 +65,7 @@ static void take_number(splitter *l, const char *at, size_t n) {
         return;
     }
     dl_putf(&l->out, "%c%c", DL_HOLE_NUMBER,
-            kind == DL_TEMPLATE_DIVISOR && by_unit ? DL_TEMPLATE_SHIFT : kind);
+            kind == DL_TEMPLATE_DIVISOR && by_item ? DL_TEMPLATE_SHIFT : kind);
     dl_push(l->arena, &l->s.parameters,
             (dl_template_parameter){(dl_template_kind)kind, value, dl_strndup(l->arena, at, n)});
 }

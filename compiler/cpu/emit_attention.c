@@ -23,14 +23,14 @@ typedef struct {
 /* Where heads are few, work items are blocks of queries, and keys are split, so that all threads
  * have work. The choice depends on sizes alone, never on the number of threads. */
 static shape find_shape(const dl_emitter *e, const dl_node *n) {
-    enum { UNITS = 32 };
+    enum { ITEMS = 32 };
     shape s = {.a = dl_attention_of(n)};
     s.heads = s.a.batch * s.a.heads;
     s.queries = round_up(s.a.queries, QUERIES), s.keys = round_up(s.a.keys, keys_of(e->t));
     s.pairs = dl_cpu_pairs(e->k, e->t);
     s.width = round_up(s.a.size, s.pairs && e->t->tiles ? e->t->panel : e->t->lanes);
-    s.chunks = 1, s.by_head = s.heads >= UNITS;
-    while (s.heads * s.chunks < UNITS && s.chunks < s.keys / keys_of(e->t)) s.chunks++;
+    s.chunks = 1, s.by_head = s.heads >= ITEMS;
+    while (s.heads * s.chunks < ITEMS && s.chunks < s.keys / keys_of(e->t)) s.chunks++;
     return s;
 }
 
@@ -55,13 +55,13 @@ static void put_shape(dl_emitter *e, const shape *s) {
         (long long)s->chunks);
 }
 
-static void put_phase(dl_emitter *e, dl_emitted *code, int64_t units, const char *calls) {
+static void put_phase(dl_emitter *e, dl_emitted *code, int64_t items, const char *calls) {
     dl_putf(e->out,
-            "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    const "
+            "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n    const "
             "struct "
             "attention *s = &%s_shape;\n    (void)scratch;\n    %s\n}\n",
             e->k->name, code->phases, e->k->name, calls);
-    code->units[code->phases++] = units;
+    code->items[code->phases++] = items;
 }
 
 /* Bytes of a head's packed operands, and of a work item's own scratch. */
@@ -80,7 +80,7 @@ static void emit_by_head(dl_emitter *e, dl_emitted *code, const shape *s, bool b
     int64_t block = block_bytes(s, keys_of(e->t), back);
     char call[100];
     snprintf(call, sizeof call,
-             "(void)workspace;\n    attend_head%s(s, arg, unit, scratch, scratch + %lldL);",
+             "(void)workspace;\n    attend_head%s(s, arg, item, scratch, scratch + %lldL);",
              back ? "_back" : "", (long long)block);
     put_phase(e, code, s->heads, call);
     code->scratch = block + packed_bytes(s, back);
@@ -90,18 +90,18 @@ static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool 
     int64_t keys = s->heads * s->keys / keys_of(e->t), queries = s->heads * s->queries / QUERIES;
     char pack[200];
     snprintf(pack, sizeof pack,
-             "if (unit < %lldL) pack_keys_unit(s, arg, unit, workspace, 1);\n    else "
-             "pack_queries_unit(s, "
-             "arg, unit - %lldL, workspace);",
+             "if (item < %lldL) pack_keys_item(s, arg, item, workspace, 1);\n    else "
+             "pack_queries_item(s, "
+             "arg, item - %lldL, workspace);",
              (long long)keys, (long long)keys);
     if (back) {
         put_phase(e, code, keys + queries, pack);
         put_phase(e, code, s->heads * s->chunks,
-                  "attend_back_unit(s, arg, unit, scratch, workspace);");
-        put_phase(e, code, queries, "add_parts_unit(s, arg, unit, workspace);");
+                  "attend_back_item(s, arg, item, scratch, workspace);");
+        put_phase(e, code, queries, "add_parts_item(s, arg, item, workspace);");
     } else {
-        put_phase(e, code, keys, "pack_keys_unit(s, arg, unit, workspace, 0);");
-        put_phase(e, code, queries, "attend_unit(s, arg, unit, scratch, workspace);");
+        put_phase(e, code, keys, "pack_keys_item(s, arg, item, workspace, 0);");
+        put_phase(e, code, queries, "attend_item(s, arg, item, scratch, workspace);");
     }
     code->workspace = s->heads * packed_bytes(s, back);
     code->scratch = block_bytes(s, keys_of(e->t), back);

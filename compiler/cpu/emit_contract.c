@@ -29,11 +29,11 @@ static bool keep_channels(const dl_emitter *e) {
 /* Work items of the same rows reduce different channels: they share one set of partial results. */
 static void put_shared_sums(dl_emitter *e, const dl_conv_problem *s, dl_tables t,
                             dl_emitted *code) {
-    bool by_rows = dl_units_by_rows(e->t, s);
-    int64_t blocks = t.units / t.groups, by = by_rows ? t.groups : blocks,
+    bool by_rows = dl_items_by_rows(e->t, s);
+    int64_t blocks = t.items / t.groups, by = by_rows ? t.groups : blocks,
             channels = e->k->space[1].size, width = t.columns * e->t->panel;
     const char *block = by_rows ? "/" : "%", *group = by_rows ? "%" : "/";
-    dl_putf(e->out, "    const long block = unit %s %lldL, from = unit %s %lldL * %lldL;\n", block,
+    dl_putf(e->out, "    const long block = item %s %lldL, from = item %s %lldL * %lldL;\n", block,
             (long long)by, group, (long long)by, (long long)width);
     dl_putf(e->out, "    const long to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
             (long long)width, (long long)channels, (long long)width, (long long)channels);
@@ -56,14 +56,14 @@ static int64_t im2col_bytes(const dl_emitter *e, const dl_conv_problem *s) {
            (DL_PACK_ROWS * t->panel + im2col_rows(e, s) * row + t->lanes + made) * 4;
 }
 
-/* Writes phase `phase`: blocks of rows by `unit`, with the weights at the C expression `w`. */
-static void put_rows_unit(dl_emitter *e, const dl_conv_problem *s, dl_tables t, int phase,
-                          const char *w, const char *unit, dl_emitted *code) {
+/* Writes phase `phase`: blocks of rows by `item`, with the weights at the C expression `w`. */
+static void put_rows_item(dl_emitter *e, const dl_conv_problem *s, dl_tables t, int phase,
+                          const char *w, const char *item, dl_emitted *code) {
     const char *name = e->k->name;
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *made = back ? s->x : s->y;
     int64_t rows = s->batch * made[0] * made[1] * made[2];
-    code->units[phase] = s->im2col ? dl_ceil_div(rows, im2col_rows(e, s)) : t.units;
+    code->items[phase] = s->im2col ? dl_ceil_div(rows, im2col_rows(e, s)) : t.items;
     code->scratch = s->im2col ? im2col_bytes(e, s) : dl_emit_rows_scratch(e->t);
     if (dl_emit_by_amx(e, s)) code->scratch += (t.columns - 1) * e->t->row_block * e->t->panel * 4;
     const char *prefetch = dl_emit_prefetch_rows(e);
@@ -71,14 +71,14 @@ static void put_rows_unit(dl_emitter *e, const dl_conv_problem *s, dl_tables t, 
     if (!s->im2col && t.groups > 1 && keep_channels(e))
         put_shared_sums(e, s, t, code);
     else
-        dl_emit_unit_sums(e, code->units[phase], code);
+        dl_emit_item_sums(e, code->items[phase], code);
     if (s->im2col)
         dl_putf(
             e->out,
-            "    im2col_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, %s, sums);\n}\n",
+            "    im2col_item(&%s_shape, arg, %s, %lldL, item, scratch, %s_rows, %s, sums);\n}\n",
             name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name, prefetch);
     else
-        dl_putf(e->out, "    %s(&%s_shape, arg, %s, unit, scratch, %s_rows, %s, sums);\n}\n", unit,
+        dl_putf(e->out, "    %s(&%s_shape, arg, %s, item, scratch, %s_rows, %s, sums);\n}\n", item,
                 name, w, name, prefetch);
 }
 
@@ -107,18 +107,18 @@ static void put_small_n(dl_emitter *e, const dl_conv_problem *s, dl_emitted *cod
     dl_emit_image(e, s, MOST_COLUMNS);
     dl_emit_rows_epilogue(e);
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    small_n_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
+    dl_putf(e->out, "    small_n_weight(&%s_shape, %s, item, (float *)workspace);\n}\n", name,
             weight_argument(e, s));
     code->phases = 2;
-    code->units[0] = made;
-    code->units[1] = dl_ceil_div(s->batch * s->y[0] * s->y[1] * s->y[2], e->t->row_block);
+    code->items[0] = made;
+    code->items[1] = dl_ceil_div(s->batch * s->y[0] * s->y[1] * s->y[2], e->t->row_block);
     code->workspace = made * s->taps * whole * 4;
     code->scratch = e->t->row_block * DL_ROW_BYTES + e->t->rows * e->t->panel * 4 +
                     s->taps * (STRETCH_BYTES + 8 * e->t->rows);
     dl_emit_head(e, 1);
-    dl_emit_unit_sums(e, code->units[1], code);
+    dl_emit_item_sums(e, code->items[1], code);
     dl_putf(e->out,
-            "    small_n_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, "
+            "    small_n_item(&%s_shape, arg, (const float *)workspace, item, scratch, %s_rows, "
             "sums);\n}\n",
             name, name);
 }
@@ -130,7 +130,7 @@ static void put_conv(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) 
     }
     dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
     dl_emit_rows_epilogue(e);
-    put_rows_unit(e, s, t, 0, weight_argument(e, s), "rows_unit", code);
+    put_rows_item(e, s, t, 0, weight_argument(e, s), "rows_item", code);
     code->scratch += widened_bytes(e, s, t.columns);
 }
 
@@ -148,17 +148,17 @@ static void put_by_stride_phase(dl_emitter *e, const dl_conv_problem *s, dl_emit
     dl_emit_rows_epilogue(e);
     code->phases = 1;
     if (!packed_before) {
-        put_rows_unit(e, s, t, 0, weight_argument(e, s), "transposing_unit", code);
+        put_rows_item(e, s, t, 0, weight_argument(e, s), "transposing_item", code);
         code->scratch += DL_CHAIN * e->t->panel * 4;
         return;
     }
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    transpose_weight(&%s_shape, %s, unit, (float *)workspace);\n}\n", name,
+    dl_putf(e->out, "    transpose_weight(&%s_shape, %s, item, (float *)workspace);\n}\n", name,
             weight_argument(e, s));
     code->phases = 2;
-    code->units[0] = columns * s->taps;
+    code->items[0] = columns * s->taps;
     code->workspace = columns * s->taps * dl_conv_pairs(s) * e->t->panel * 4;
-    put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "rows_unit", code);
+    put_rows_item(e, s, t, 1, "(struct array){workspace, F32}", "rows_item", code);
 }
 
 /* Is it a transposed convolution into few channels? Then stride phases become GEMM columns. All
@@ -229,16 +229,16 @@ static void put_interleaved(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
         "%s_tap_of};\n",
         name, name, (long long)stride_phases, (long long)channels, (long long)panels, name, name);
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    interleaved_weight(&%s_fold, %s, unit, (float *)workspace);\n}\n", name,
+    dl_putf(e->out, "    interleaved_weight(&%s_fold, %s, item, (float *)workspace);\n}\n", name,
             weight_argument(e, s));
     code->workspace = columns * taps * reduced * e->t->panel * 4;
     code->phases = 2;
-    code->units[0] = panels, code->units[1] = dl_ceil_div(rows, e->t->row_block);
+    code->items[0] = panels, code->items[1] = dl_ceil_div(rows, e->t->row_block);
     dl_emit_head(e, 1);
-    dl_emit_unit_sums(e, code->units[1], code);
+    dl_emit_item_sums(e, code->items[1], code);
     dl_putf(
         e->out,
-        "    interleaved_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, "
+        "    interleaved_item(&%s_fold, arg, (const float *)workspace, item, scratch, %s_point, "
         "sums);\n}\n",
         name, name);
     code->scratch = (columns * e->t->row_block + columns + 1) * e->t->panel * 4 +
@@ -275,12 +275,12 @@ static void put_multi_group(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
     dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
     dl_emit_rows_epilogue(e);
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    group_weight(&%s_shape, %d, %s, unit, (float *)workspace);\n}\n", name,
+    dl_putf(e->out, "    group_weight(&%s_shape, %d, %s, item, (float *)workspace);\n}\n", name,
             dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X, weight_argument(e, s));
     code->phases = 2;
-    code->units[0] = columns;
+    code->items[0] = columns;
     code->workspace = columns * s->taps * s->k_ranges.terms * e->t->panel * 4;
-    put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "group_unit", code);
+    put_rows_item(e, s, t, 1, "(struct array){workspace, F32}", "group_item", code);
 }
 
 static void put_image(dl_emitter *e, dl_conv_problem *s, dl_emitted *code) {

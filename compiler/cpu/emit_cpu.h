@@ -4,7 +4,7 @@
 #include "compiler/codegen/emit_program.h"
 #include "compiler/cpu/cpu.h"
 
-/* A finalizing sweep as function e->name: combines the units' partial results in order, then
+/* A finalizing sweep as function e->name: combines the items' partial results in order, then
  * runs the instructions that need them. */
 int64_t dl_emit_finalize(dl_emitter *e, const dl_loop_nest *s);
 /* The kernel's sweeps from number `from` on, each stage in a phase or two. False: refused. */

@@ -234,7 +234,7 @@ static bool is_amx_packed(const dl_emitter *e, const gemm_problem *p) {
 static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
     enum {
         FEW = 2,               /* few work items */
-        UNITS = 32,            /* enough work items for all threads */
+        ITEMS = 32,            /* enough work items for all threads */
         PANELS_STAY = 1 << 20, /* bytes of packed operands that stay in cache */
         TILES_STAY = 3 << 19   /* the same together with AMX sums */
     };
@@ -244,14 +244,14 @@ static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
     put_at(e, p, 0);
     put_at(e, p, 1);
     int64_t panels = dl_ceil_div(p->column.size, e->t->panel),
-            unit_rows = tiles ? DL_AMX_ROWS : e->t->row_block,
-            blocks = dl_ceil_div(p->rows.size, unit_rows), groups = 1;
+            item_rows = tiles ? DL_AMX_ROWS : e->t->row_block,
+            blocks = dl_ceil_div(p->rows.size, item_rows), groups = 1;
     while (groups < panels && (tiles ? dl_ceil_div(panels, groups) * e->t->panel *
                                                (p->terms.size * 2 + DL_AMX_ROWS * 4) >
                                            TILES_STAY
-                                     : p->batch.size * blocks * groups < UNITS))
+                                     : p->batch.size * blocks * groups < ITEMS))
         groups++;
-    int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups),
+    int64_t item_panels = dl_ceil_div(panels ? panels : 1, groups),
             left_step = even_step(p, 0, &p->terms);
     bool direct =
         pairs ? tiles || p->terms.size % 2 == 0 : left_step == 1 && side_type(p, 0) == DL_F32;
@@ -275,37 +275,37 @@ static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
             ".column_step = %lld, "
             ".left_at = %s_left, "
             ".right_at = %s_right, .prefetch = %s, "
-            ".unit_rows = %lld, .unit_panels = %lld, .by_rows = %d};\n",
+            ".item_rows = %lld, .item_panels = %lld, .by_rows = %d};\n",
             name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
             (long long)terms, pairs, (long long)p->terms.size, by_amx_packed,
             p->c->parts[p->side[0]][0], dl_emit_element(side_type(p, 0)),
             p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)), direct,
             (long long)(left_floats ? right_floats : 0), (long long)left_step,
             (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
-            (long long)even_step(p, 1, &p->column), name, name, prefetch, (long long)unit_rows,
-            (long long)unit_panels, panel_floats * 4 <= PANELS_STAY);
+            (long long)even_step(p, 1, &p->column), name, name, prefetch, (long long)item_rows,
+            (long long)item_panels, panel_floats * 4 <= PANELS_STAY);
     code->phases = 2;
-    code->units[0] = by_amx_packed ? p->batch.size * terms / (DL_AMX_ROWS / 2)
+    code->items[0] = by_amx_packed ? p->batch.size * terms / (DL_AMX_ROWS / 2)
                                    : p->batch.size * (panels + (packed_before ? blocks : 0));
-    code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
+    code->items[1] = p->batch.size * blocks * dl_ceil_div(panels, item_panels);
     code->workspace = dl_plan_round((right_floats + left_floats) * 4);
     code->scratch =
         (e->t->rows * e->t->panel + (direct || packed_before ? 0 : e->t->row_block * terms)) * 4;
-    if (tiles) code->scratch = DL_AMX_ROWS * (DL_CHAIN + unit_panels * e->t->panel) * 4;
+    if (tiles) code->scratch = DL_AMX_ROWS * (DL_CHAIN + item_panels * e->t->panel) * 4;
     dl_emit_head(e, 0);
     if (packed_before)
         dl_putf(e->out,
-                "    if (unit >= %lldL) {\n        pack_left_block(&%s_shape, arg, unit - %lldL, "
+                "    if (item >= %lldL) {\n        pack_left_block(&%s_shape, arg, item - %lldL, "
                 "(float "
                 "*)workspace);\n"
                 "        return;\n    }\n",
                 (long long)(p->batch.size * panels), name, (long long)(p->batch.size * panels));
-    dl_putf(e->out, "    pack_%s(&%s_shape, arg, unit, (float *)workspace);\n}\n",
+    dl_putf(e->out, "    pack_%s(&%s_shape, arg, item, (float *)workspace);\n}\n",
             by_amx_packed ? "terms" : "right", name);
     dl_emit_head(e, 1);
-    dl_emit_unit_sums(e, code->units[1], code);
+    dl_emit_item_sums(e, code->items[1], code);
     dl_putf(e->out,
-            "    gemm_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, "
+            "    gemm_item(&%s_shape, arg, (const float *)workspace, item, scratch, %s_rows, "
             "sums);\n}\n",
             name, name);
 }

@@ -18,15 +18,15 @@ void dl_emit_depthwise(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code
     const char *name = e->k->name;
     bool transposed = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *size = transposed ? s->x : s->y;
-    code->units[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
+    code->items[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
     put_window(e, s);
     dl_emit_point(e);
     dl_emit_head(e, 0);
-    dl_emit_unit_sums(e, code->units[0], code);
+    dl_emit_item_sums(e, code->items[0], code);
     dl_putf(
         e->out,
         "    _Static_assert(sizeof(struct depth_tap) == %d, \"scratch\");\n"
-        "    depth_unit(&%s_window, %d, arg, %s, %s, %lldL, unit, scratch, %s_point, sums);\n}\n",
+        "    depth_item(&%s_window, %d, arg, %s, %s, %lldL, item, scratch, %s_point, sums);\n}\n",
         TAP_BYTES, name, transposed, dl_emit_array(e, s->c->parts[s->image][0]),
         dl_emit_array(e, s->c->parts[s->weight][0]), (long long)e->k->space[1].size, name);
     code->scratch = s->taps * TAP_BYTES;
@@ -65,16 +65,16 @@ void dl_emit_lanes_gradient(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
             dl_emit_element(e->k->params.at[x].type.dtype), y, (long long)(own * groups),
             dl_emit_element(e->k->params.at[y].type.dtype), (long long)per, (long long)own);
     dl_emit_panel_body(e, s);
-    code->units[0] = dl_ceil_div(own * groups, panel) * places;
+    code->items[0] = dl_ceil_div(own * groups, panel) * places;
     dl_emit_head(e, 0);
-    dl_emit_unit_sums(e, code->units[0], code);
+    dl_emit_item_sums(e, code->items[0], code);
     dl_putf(
         e->out,
         "    _Static_assert(AT_ONCE == %d && sizeof(struct lane_channels) == %d, \"scratch\");\n"
-        "    const float *acc = lane_gradient_unit(&%s_gradient, arg, unit / %lldL, unit %% %lldL, "
+        "    const float *acc = lane_gradient_item(&%s_gradient, arg, item / %lldL, item %% %lldL, "
         "scratch);\n"
         "    for (long i = 0; i < %lldL; i += LANES)\n"
-        "        %s_body(arg, unit * %lldL + i, LANES, acc + i, sums);\n}\n",
+        "        %s_body(arg, item * %lldL + i, LANES, acc + i, sums);\n}\n",
         AT_ONCE, LANE_CHANNELS, name, (long long)places, (long long)places, (long long)block, name,
         (long long)block);
     code->scratch = (block + dl_ceil_div(per, AT_ONCE) * AT_ONCE * panel) * 4 + LANE_CHANNELS;

@@ -1,15 +1,15 @@
-/* The phases of a kernel's sweeps; finalizing sweeps, which combine the units' partial results
+/* The phases of a kernel's sweeps; finalizing sweeps, which combine the items' partial results
  * in order; and kernels without a contraction, which consist of sweeps alone. */
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
 
-/* v<number> from the partial results of all units, combined in their order. */
+/* v<number> from the partial results of all items, combined in their order. */
 static void put_combination(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_partial *p = &e->partial[number];
     const char *type = dl_emit_partial_type(in);
     dl_putf(e->out, "    %s t%d = %s;\n    for (long u = 0; u < %lldL; u++)\n", type, number,
-            dl_emit_start(in), (long long)p->units);
+            dl_emit_start(in), (long long)p->items);
     if (!p->n) dl_putf(e->out, "        for (long j = 0; j < %lldL; j++)\n", (long long)p->count);
     dl_putf(
         e->out,
@@ -35,7 +35,7 @@ int64_t dl_emit_finalize(dl_emitter *e, const dl_loop_nest *s) {
     int64_t points = dl_axes_points(k->nspace, k->space, s->axes), stride = points;
     e->now = s, e->mode = DL_SINGLE, e->flat = false, e->lane_axis = -1;
     dl_emit_sweep_head(e);
-    dl_putf(e->out, "    for (long at = unit * %d; at < (unit + 1) * %d && at < %lldL; at++) {\n",
+    dl_putf(e->out, "    for (long at = item * %d; at < (item + 1) * %d && at < %lldL; at++) {\n",
             CHUNK, CHUNK, (long long)points);
     for (int i = 0; i < k->nspace; i++)
         if (!(s->axes >> i & 1)) dl_putf(e->out, "    const long x%d = 0;\n    (void)x%d;\n", i, i);
@@ -61,7 +61,7 @@ static int64_t put_sweep(dl_emitter *e, const dl_loop_nest *s, dl_emitted *code)
 /* Sweeps [from, to), which do not depend on each other, as one phase. */
 static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
     int phase = code->phases++;
-    dl_buf units = {0};
+    dl_buf items = {0};
     e->own_phase = to - from == 1;
     for (int i = from; i < to; i++) {
         dl_buf name = {0};
@@ -69,18 +69,18 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
         e->name = dl_strdup(e->arena, name.at);
         dl_buf_free(&name);
         int64_t n = put_sweep(e, &e->sweeps.at[i], code);
-        dl_putf(&units,
-                "    if (unit < %lldL) {\n        %s(arg, unit, scratch, workspace);\n        "
+        dl_putf(&items,
+                "    if (item < %lldL) {\n        %s(arg, item, scratch, workspace);\n        "
                 "return;\n    }\n",
                 (long long)n, e->name);
-        dl_putf(&units, "    unit -= %lldL;\n", (long long)n);
-        code->units[phase] += n;
+        dl_putf(&items, "    item -= %lldL;\n", (long long)n);
+        code->items[phase] += n;
     }
     if (!e->own_phase)
         dl_putf(e->out,
-                "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n%s}\n",
-                e->k->name, phase, units.at);
-    dl_buf_free(&units);
+                "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n%s}\n",
+                e->k->name, phase, items.at);
+    dl_buf_free(&items);
 }
 
 bool dl_emit_loop_nests(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {

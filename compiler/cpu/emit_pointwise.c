@@ -205,7 +205,7 @@ static void put_inner_loop(dl_emitter *e, const nest *s, const char *from, const
     dl_buf_free(&rest);
 }
 
-static int64_t plan_units(nest *s) {
+static int64_t plan_items(nest *s) {
     s->inner_chunk = s->rows == 1 ? UNIT_POINTS : s->inner;
     int64_t each = s->inner ? UNIT_POINTS / s->inner : 1;
     if (each < 1) each = 1;
@@ -236,26 +236,26 @@ static nest plan_nest(dl_emitter *e) {
 
 int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     nest s = plan_nest(e);
-    int64_t units = plan_units(&s);
+    int64_t items = plan_items(&s);
 
     /* Many small partial results cost more than they gain: a reduction into a large result has
      * few work items. */
     int64_t partial = dl_emit_find_partial(e, s.norder, s.order),
-            most = partial ? (1 << 20) / partial : units;
+            most = partial ? (1 << 20) / partial : items;
     if (most < 16) most = 16;
-    if (units > most) units = most;
-    if (units < 1) units = 1;
-    int64_t each = dl_ceil_div(s.rows, units);
-    if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, units) + 63) / 64 * 64;
+    if (items > most) items = most;
+    if (items < 1) items = 1;
+    int64_t each = dl_ceil_div(s.rows, items);
+    if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, items) + 63) / 64 * 64;
 
     e->prefetch = s.sums ? AHEAD : 0;
     put_point_function(e, &s);
     e->prefetch = 0;
     dl_emit_sweep_head(e);
-    dl_emit_unit_sums(e, units, code);
+    dl_emit_item_sums(e, items, code);
     if (s.rows == 1) {
         dl_putf(e->out,
-                "    long from = unit * %lldL, to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
+                "    long from = item * %lldL, to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
                 (long long)s.inner_chunk, (long long)s.inner_chunk, (long long)s.inner,
                 (long long)s.inner_chunk, (long long)s.inner);
         for (int i = 0; !e->flat && i + 1 < s.norder; i++)
@@ -263,15 +263,15 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
         dl_puts(e->out, "    {\n");
         put_inner_loop(e, &s, "from", "to");
         dl_puts(e->out, "    }\n}\n");
-        return units;
+        return items;
     }
     dl_putf(e->out,
-            "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
+            "    for (long row = item * %lldL; row < (item + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)s.rows);
     dl_emit_delinearize(e, "row", s.rows, s.norder - 1, s.order);
     char inner[32];
     snprintf(inner, sizeof inner, "%lldL", (long long)s.inner);
     put_inner_loop(e, &s, "0", inner);
     dl_puts(e->out, "    }\n}\n");
-    return units;
+    return items;
 }

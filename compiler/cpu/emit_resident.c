@@ -112,10 +112,10 @@ static void put_row_call(const dl_cpu_resident *r, const char *n) {
 }
 
 /* Writes work items of `each` rows. With vectors along an outer axis, `group` rows count as one. */
-static void put_units(const dl_cpu_resident *r, int64_t each, int64_t count, int64_t group) {
+static void put_items(const dl_cpu_resident *r, int64_t each, int64_t count, int64_t group) {
     dl_emitter *e = r->e;
     dl_putf(e->out,
-            "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
+            "    for (long row = item * %lldL; row < (item + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)count);
     dl_emit_delinearize(e, "row", count, r->nouter - r->outer_lanes, r->outer);
     if (!r->outer_lanes) {
@@ -177,15 +177,15 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     dl_emit_row_mode(&r, true);
     int64_t partial = dl_emit_find_partial(e, norder, order),
             each = points < UNIT_POINTS ? UNIT_POINTS / (points ? points : 1) : 1,
-            units = dl_ceil_div(count, each), most = partial ? (1 << 20) / partial : units;
+            items = dl_ceil_div(count, each), most = partial ? (1 << 20) / partial : items;
     if (most < 16) most = 16;
-    if (units > most) units = most;
-    if (units < 1) units = 1;
-    each = dl_ceil_div(count, units);
+    if (items > most) items = most;
+    if (items < 1) items = 1;
+    each = dl_ceil_div(count, items);
     dl_emit_row(&r);
     dl_emit_row_mode(&r, true);
     dl_emit_sweep_head(e);
-    dl_emit_unit_sums(e, units, code);
-    put_units(&r, each, count, group);
-    return units;
+    dl_emit_item_sums(e, items, code);
+    put_items(&r, each, count, group);
+    return items;
 }

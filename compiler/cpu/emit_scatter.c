@@ -84,7 +84,7 @@ static void put_call(dl_emitter *e, const scatter *s, const char *name) {
 static void put_sort(dl_emitter *e, const scatter *s) {
     dl_putf(
         e->out,
-        "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)unit, "
+        "void %s_0(char *const *arg, long item, char *scratch, char *workspace) {\n    (void)item, "
         "(void)scratch;\n"
         "    long *end = (long *)workspace, *order = end + %lldL;\n"
         "    for (long i = 0; i < %lldL; i++) end[i] = 0;\n"
@@ -118,10 +118,10 @@ static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *
     int64_t inner = s->nrest ? size_of(s, s->rest[s->nrest - 1]) : 1;
     int64_t outer = inner ? s->row / inner : 0;
     dl_putf(e->out,
-            "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n    "
+            "void %s_1(char *const *arg, long item, char *scratch, char *workspace) {\n    "
             "(void)scratch;\n"
             "    const long *end = (const long *)workspace, *order = end + %lldL;\n"
-            "    for (long place = unit * %lldL; place < (unit + 1) * %lldL && place < %lldL; "
+            "    for (long place = item * %lldL; place < (item + 1) * %lldL && place < %lldL; "
             "place++)\n"
             "    for (long row = 0; row < %lldL; row++)\n    for (long from = 0; from < %lldL; "
             "from += %d) {\n"
@@ -166,7 +166,7 @@ bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
                               [DL_BF16] = {"bf16", {"s_narrow_bf16(odd_float(", "))"}},
                               [DL_I32] = {"int", {"(int)", ""}},
                               [DL_I64] = {"long", {"", ""}}};
-    enum { UNITS = 64 }; /* enough for all threads */
+    enum { ITEMS = 64 }; /* enough for all threads */
     const dl_kernel *k = e->k;
     scatter s = find_scatter(k);
     const dl_kparam *to = &k->params.at[s.store->param];
@@ -180,11 +180,11 @@ bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
     put_function(e, &s, "value", dl_emit_type(e, k->instrs.at[s.store->args[0]].type), end,
                  s.store->args[0]);
     put_sort(e, &s);
-    int64_t each = dl_ceil_div(s.places ? s.places : 1, UNITS);
+    int64_t each = dl_ceil_div(s.places ? s.places : 1, ITEMS);
     put_sums(e, &s, each, dl_dtype_is_float(to->type.dtype) ? "double" : "long",
              elements[to->type.dtype].name, elements[to->type.dtype].rounding);
     code->phases = 2;
-    code->units[0] = 1, code->units[1] = dl_ceil_div(s.places, each);
+    code->items[0] = 1, code->items[1] = dl_ceil_div(s.places, each);
     code->workspace = (s.places + 1 + s.points) * (int64_t)sizeof(long);
     return true;
 }

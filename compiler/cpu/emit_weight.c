@@ -8,7 +8,7 @@ enum {
     /* of struct grad_scratch, per position: twelve numbers, five of them of 8 bytes */
     GRAD_INTS = 17,
     GRAD_HEAD = 16,     /* of it, once */
-    UNITS = 16,         /* work items that are enough for all threads */
+    ITEMS = 16,         /* work items that are enough for all threads */
     PANEL_FLOATS = 256, /* lanes that a block should have, so that packing x pays */
     FEW_ROWS = 64,      /* rows that it should have, so that packing dy pays */
     DIRECT_PANELS = 3,  /* fewer than four panels of the same rows do not pay for packing x */
@@ -21,8 +21,8 @@ enum {
 static int64_t at_least_one(int64_t n) { return n ? n : 1; } /* nothing to sum, or no sum */
 
 static int64_t count_blocks(const dl_wgrad_problem *g) {
-    return g->groups / g->unit_groups * dl_ceil_div(g->panels, g->unit_panels) *
-           dl_ceil_div(g->rows, g->unit_rows);
+    return g->groups / g->item_groups * dl_ceil_div(g->panels, g->item_panels) *
+           dl_ceil_div(g->rows, g->item_rows);
 }
 
 /* Is it computed by AMX strips? Then rows are whole strips. */
@@ -34,7 +34,7 @@ static int64_t tile_rows(const dl_target *t, const dl_wgrad_problem *g) {
 }
 
 static bool fits(const dl_target *t, const dl_wgrad_problem *g) {
-    return g->unit_groups * g->unit_panels * g->unit_rows * t->panel * 4 <= DL_GRAD_ACC;
+    return g->item_groups * g->item_panels * g->item_rows * t->panel * 4 <= DL_GRAD_ACC;
 }
 
 /* With few channels of bf16 pairs, all taps of a position become one im2col row, if it is long
@@ -65,7 +65,7 @@ static int64_t find_run(const dl_target *t, const dl_wgrad_problem *g) {
 
 /* Chooses blocks of sums that stay in cache: first many panels, then rows, then tap blocks that
  * share positions. Where there are too few blocks, the positions are split, too (split-K). */
-static void find_units(const dl_target *t, dl_wgrad_problem *g) {
+static void find_items(const dl_target *t, dl_wgrad_problem *g) {
     int64_t wide = PANEL_FLOATS / t->panel;
     g->im2col = is_im2col(t, g);
     g->run = find_run(t, g), g->rows = g->run * g->channels;
@@ -74,28 +74,28 @@ static void find_units(const dl_target *t, dl_wgrad_problem *g) {
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
     bool whole = runs || g->k_ranges.multi_group;
-    g->unit_groups = at_least_one(g->groups);
-    g->unit_panels = at_least_one(g->panels);
-    g->unit_rows = at_least_one(g->rows);
-    if (by_amx(t, g)) g->unit_rows = dl_ceil_div(g->unit_rows, DL_AMX_ROWS) * DL_AMX_ROWS;
+    g->item_groups = at_least_one(g->groups);
+    g->item_panels = at_least_one(g->panels);
+    g->item_rows = at_least_one(g->rows);
+    if (by_amx(t, g)) g->item_rows = dl_ceil_div(g->item_rows, DL_AMX_ROWS) * DL_AMX_ROWS;
     if (!fits(t, g)) {
-        g->unit_groups = g->im2col ? 1 : runs ? g->kernel[1] : g->kernel[2];
-        while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
-        while (!whole && g->unit_rows >= 2 * FEW_ROWS && !fits(t, g))
-            g->unit_rows =
-                dl_ceil_div(dl_ceil_div(g->unit_rows, 2), tile_rows(t, g)) * tile_rows(t, g);
-        if (!fits(t, g)) g->unit_groups = 1;
-        while (!fits(t, g) && g->unit_panels > 1) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
+        g->item_groups = g->im2col ? 1 : runs ? g->kernel[1] : g->kernel[2];
+        while (g->item_panels > wide) g->item_panels = dl_ceil_div(g->item_panels, 2);
+        while (!whole && g->item_rows >= 2 * FEW_ROWS && !fits(t, g))
+            g->item_rows =
+                dl_ceil_div(dl_ceil_div(g->item_rows, 2), tile_rows(t, g)) * tile_rows(t, g);
+        if (!fits(t, g)) g->item_groups = 1;
+        while (!fits(t, g) && g->item_panels > 1) g->item_panels = dl_ceil_div(g->item_panels, 2);
     }
     g->blocks = count_blocks(g);
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
-    g->splits = g->blocks < UNITS ? dl_ceil_div(UNITS, at_least_one(g->blocks)) : 1;
+    g->splits = g->blocks < ITEMS ? dl_ceil_div(ITEMS, at_least_one(g->blocks)) : 1;
     if (g->splits > positions / DL_M_BLOCK) g->splits = at_least_one(positions / DL_M_BLOCK);
     int64_t readers =
-        g->k_ranges.panels_a_range < g->unit_panels ? g->k_ranges.panels_a_range : g->unit_panels;
+        g->k_ranges.panels_a_range < g->item_panels ? g->k_ranges.panels_a_range : g->item_panels;
     g->direct = !g->packs && g->nx == 1 && g->groups > 1 && readers <= DIRECT_PANELS;
     g->height =
-        g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : tile_rows(t, g);
+        g->direct ? dl_ceil_div(g->item_rows, dl_ceil_div(g->item_rows, t->rows)) : tile_rows(t, g);
 }
 
 /* The heights of the tiles that `rows` divide into, a bit each. */
@@ -121,16 +121,16 @@ static const char *put_gather(dl_emitter *e, const dl_wgrad_problem *g) {
 
 void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code) {
     const char *name = e->k->name;
-    find_units(e->t, g);
+    find_items(e->t, g);
     const char *gather = put_gather(e, g);
     int64_t tile = tile_rows(e->t, g), panel = e->t->panel,
-            sums = g->unit_groups * g->unit_panels * g->unit_rows * panel,
+            sums = g->item_groups * g->item_panels * g->item_rows * panel,
             packed = (g->direct ? 0
-                                : g->k_ranges.vectors * dl_ceil_div(g->unit_rows, tile) * tile *
+                                : g->k_ranges.vectors * dl_ceil_div(g->item_rows, tile) * tile *
                                       DL_M_BLOCK) +
-                     g->unit_panels * DL_M_BLOCK * panel;
+                     g->item_panels * DL_M_BLOCK * panel;
     if (by_amx(e->t, g)) packed /= 2; /* pairs of two positions */
-    if (g->im2col) packed += DL_M_BLOCK * g->unit_rows / 2 + e->t->lanes;
+    if (g->im2col) packed += DL_M_BLOCK * g->item_rows / 2 + e->t->lanes;
     dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,
             (long long)g->batch);
     dl_emit_three(e->out, "in", g->in), dl_emit_three(e->out, "out", g->out);
@@ -144,37 +144,37 @@ void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code) {
             g->nx, g->ny, name, name, (long long)g->channels, (long long)g->k_ranges.panels_a_range,
             name, g->k_ranges.vectors, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
-            ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels "
+            ".panels = %lld, .groups = %lld, .item_groups = %lld, .item_rows = %lld, .item_panels "
             "= %lld, "
             ".splits = %lld, .direct = %d, .height = %lld, .pairs = %d, .gather = %s};\n",
-            (long long)g->panels, (long long)g->groups, (long long)g->unit_groups,
-            (long long)g->unit_rows, (long long)g->unit_panels, (long long)g->splits, g->direct,
+            (long long)g->panels, (long long)g->groups, (long long)g->item_groups,
+            (long long)g->item_rows, (long long)g->item_panels, (long long)g->splits, g->direct,
             (long long)g->height, g->pairs, gather);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
     if (!by_amx(e->t, g)) {
         unsigned *heights = &code->needs[g->pairs ? DL_NEED_PAIR_ROWS : DL_NEED_GRAD_ROWS];
-        *heights |= find_heights(g->rows % g->unit_rows, g->height);
-        if (g->rows >= g->unit_rows) *heights |= find_heights(g->unit_rows, g->height);
+        *heights |= find_heights(g->rows % g->item_rows, g->height);
+        if (g->rows >= g->item_rows) *heights |= find_heights(g->item_rows, g->height);
     }
-    code->phases = 1, code->units[0] = g->blocks * g->splits;
+    code->phases = 1, code->items[0] = g->blocks * g->splits;
     code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->splits > 1 ? 0 : sums)) * 4;
     dl_emit_head(e, 0);
     if (g->splits == 1)
-        dl_emit_unit_sums(e, g->blocks, code);
+        dl_emit_item_sums(e, g->blocks, code);
     else
         dl_puts(e->out, "    double *sums = 0;\n");
     dl_putf(e->out,
-            "    gradient_unit(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n",
+            "    gradient_item(&%s_shape, arg, item, scratch, workspace, %s_block, sums);\n}\n",
             name, name);
     if (g->splits == 1) return;
-    code->phases = 2, code->units[1] = g->blocks;
+    code->phases = 2, code->items[1] = g->blocks;
     code->workspace = g->blocks * g->splits * sums * 4;
     if (code->scratch < sums * 4) code->scratch = sums * 4;
     dl_emit_head(e, 1);
-    dl_emit_unit_sums(e, g->blocks, code);
+    dl_emit_item_sums(e, g->blocks, code);
     dl_putf(e->out,
-            "    gradient_splits(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n",
+            "    gradient_splits(&%s_shape, arg, item, scratch, workspace, %s_block, sums);\n}\n",
             name, name);
 }
 

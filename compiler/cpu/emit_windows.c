@@ -133,7 +133,7 @@ static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_conv_problem *s
         dl_emit_three(&positions, "count", count), dl_emit_three(&positions, "step", s->stride),
             dl_emit_three(&positions, "shift", shift);
         dl_putf(&positions, ".first_tap = %d, .taps = %lld},\n", first, (long long)taps);
-        made.units +=
+        made.items +=
             dl_ceil_div(s->batch * count[0] * count[1] * count[2], e->t->row_block) * groups;
         first += (int)taps, made.positions++;
     }
@@ -144,14 +144,14 @@ static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_conv_problem *s
     return made;
 }
 
-dl_tables dl_emit_tables(dl_emitter *e, const dl_conv_problem *s, int64_t unit_columns) {
-    int64_t groups = dl_ceil_div(dl_ceil_div(e->k->space[1].size, e->t->panel), unit_columns);
+dl_tables dl_emit_tables(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns) {
+    int64_t groups = dl_ceil_div(dl_ceil_div(e->k->space[1].size, e->t->panel), item_columns);
     dl_emit_parts(e, s, s->image, "parts");
     if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X)
         return put_stride_phase_tables(e, s, groups);
     put_forward_tables(e, s);
     int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
-    return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups, groups, unit_columns};
+    return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups, groups, item_columns};
 }
 
 bool dl_emit_by_amx(const dl_emitter *e, const dl_conv_problem *s) {
@@ -160,15 +160,15 @@ bool dl_emit_by_amx(const dl_emitter *e, const dl_conv_problem *s) {
 
 /* The larger operand stays in cache, and the other one streams: a block's rows, or an N panel's
  * weights. */
-bool dl_units_by_rows(const dl_target *t, const dl_conv_problem *s) {
+bool dl_items_by_rows(const dl_target *t, const dl_conv_problem *s) {
     return s->taps * t->panel < t->row_block;
 }
 
 void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, const int64_t *out,
-                   const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
+                   const int64_t *scale, int64_t channels, int64_t columns, int64_t item_columns,
                    int positions) {
     const char *name = e->k->name;
-    bool by_rows = dl_units_by_rows(e->t, s);
+    bool by_rows = dl_items_by_rows(e->t, s);
     dl_emit_k_ranges(e, &s->k_ranges);
     dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name,
             (long long)s->batch);
@@ -176,13 +176,13 @@ void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, c
         dl_emit_three(e->out, "scale", scale);
     dl_putf(
         e->out,
-        ".channels = %lld, .summed = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, "
+        ".channels = %lld, .summed = %lld, .reduced = %lld, .columns = %lld, .item_columns = %lld, "
         ".panels_a_range = %lld, .k_ranges = %s_k_ranges, .own = %lld, .depth = %lld, "
         ".by_rows = %d, "
         ".weight_taps = %lld, "
         ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",
         (long long)channels, (long long)s->summed, (long long)dl_conv_pairs(s), (long long)columns,
-        (long long)unit_columns, (long long)s->k_ranges.panels_a_range, name,
+        (long long)item_columns, (long long)s->k_ranges.panels_a_range, name,
         (long long)(channels / s->c->windows.groups), (long long)s->k_ranges.terms, by_rows,
         (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c,
         s->pairs);
@@ -192,29 +192,29 @@ void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, c
             s->c->nparts[s->image], positions, name, name, name);
 }
 
-void dl_emit_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t unit_columns,
+void dl_emit_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns,
                          int positions) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size;
     dl_emit_shape(e, s, back ? s->y : s->x, back ? s->x : s->y, back ? one : s->stride, channels,
-                  dl_ceil_div(channels, e->t->panel), unit_columns, positions);
+                  dl_ceil_div(channels, e->t->panel), item_columns, positions);
 }
 
 dl_tables dl_emit_image(dl_emitter *e, const dl_conv_problem *s, int64_t most) {
-    enum { UNITS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
+    enum { ITEMS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
     bool moves = s->pairs || dl_conv_part(e->k, s->c, s->image, 0)->dtype == DL_F32;
     const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
     int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
-    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1,
+    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), item = 1,
             terms = s->taps * s->k_ranges.terms;
     for (int64_t n = 2; n <= columns && n <= most; n++) {
         if ((terms > DL_CHAIN && !dl_emit_by_amx(e, s)) || n * terms * e->t->panel * 4 > WEIGHTS ||
-            blocks * dl_ceil_div(columns, n) < UNITS)
+            blocks * dl_ceil_div(columns, n) < ITEMS)
             break;
-        if (dl_k_ranges_can_share(&s->k_ranges, columns, n, moves)) unit = n;
+        if (dl_k_ranges_can_share(&s->k_ranges, columns, n, moves)) item = n;
     }
-    dl_tables t = dl_emit_tables(e, s, unit);
-    dl_emit_image_shape(e, s, unit, t.positions);
+    dl_tables t = dl_emit_tables(e, s, item);
+    dl_emit_image_shape(e, s, item, t.positions);
     return t;
 }
 
@@ -344,7 +344,7 @@ const char *dl_emit_prefetch_rows(dl_emitter *e) {
  * no other kernel calls them. */
 void dl_emit_head(dl_emitter *e, int phase) {
     dl_putf(e->out,
-            "WARM void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    "
+            "WARM void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n    "
             "(void)scratch, "
             "(void)workspace;\n",
             e->k->name, phase);

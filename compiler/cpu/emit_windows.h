@@ -62,21 +62,21 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v);
 /* The table <kernel>_<name> of an operand's parts, in elements or bf16 pairs. */
 void dl_emit_parts(dl_emitter *e, const dl_conv_problem *s, int operand, const char *name);
 /* The tables <kernel>_parts, _taps and _positions of an image that is computed: y, or x by
- * stride phase. Work items are a target's row block by `unit_columns` panels of the result's
+ * stride phase. Work items are a target's row block by `item_columns` panels of the result's
  * channels. `positions`: entries of _positions. */
 typedef struct {
     int positions;
-    int64_t units, groups, columns; /* groups of so many panels; 0: each stride phase has its own */
+    int64_t items, groups, columns; /* groups of so many panels; 0: each stride phase has its own */
 } dl_tables;
-dl_tables dl_emit_tables(dl_emitter *e, const dl_conv_problem *s, int64_t unit_columns);
+dl_tables dl_emit_tables(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns);
 /* Writes the table <kernel>_shape, after the others: struct contraction. */
 void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, const int64_t *out,
-                   const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
+                   const int64_t *scale, int64_t channels, int64_t columns, int64_t item_columns,
                    int positions);
 /* Is the panel the inner axis of the work items' order? Otherwise the row block is. */
-bool dl_units_by_rows(const dl_target *t, const dl_conv_problem *s);
+bool dl_items_by_rows(const dl_target *t, const dl_conv_problem *s);
 /* The same with the K ranges of an image that is computed, unchanged. */
-void dl_emit_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t unit_columns,
+void dl_emit_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns,
                          int positions);
 /* Both. A work item has several panels, at most `most`, where their sums are one chain, their
  * weights stay in cache, and enough work items remain for all threads. */
@@ -124,7 +124,7 @@ typedef struct {
     int64_t channels, lanes; /* channels of x that a lane reads, lanes: channels of dy */
     dl_k_ranges k_ranges;    /* the channels of x that each panel reads */
     /* found by dl_emit_wgrad: see struct weight_gradient */
-    int64_t run, rows, groups, panels, unit_groups, unit_rows, unit_panels, blocks, splits;
+    int64_t run, rows, groups, panels, item_groups, item_rows, item_panels, blocks, splits;
     bool direct, im2col;
     int64_t height; /* rows of a tile */
 } dl_wgrad_problem;

@@ -30,27 +30,27 @@ void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code) {
     for (int i = 0; i < e->now->run.n; i++) all += e->partial[e->now->run.at[i]].count;
     dl_putf(e->out,
             "    double *sums = (double *)(workspace + %lldL) + %s * %lldL;\n    (void)sums;\n",
-            (long long)code->workspace, s->unit, (long long)all);
+            (long long)code->workspace, s->item, (long long)all);
     for (int i = 0; i < e->now->run.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[e->now->run.at[i]];
         dl_partial *p = &e->partial[e->now->run.at[i]];
         if (!p->count) continue;
-        p->base = code->workspace, p->units = s->units, p->all = all;
+        p->base = code->workspace, p->items = s->items, p->all = all;
         const char *to = s->to ? s->to : dl_format(e->arena, "%lldL", (long long)p->count);
         dl_putf(e->out, "    for (long i = %s; i < %s; i++) ((%s *)sums)[%lldL + i] = %s;\n",
                 s->from ? s->from : "0", to, dl_emit_partial_type(in), (long long)p->at,
                 dl_emit_start(in));
     }
-    code->workspace += all * s->units * (int64_t)sizeof(double);
+    code->workspace += all * s->items * (int64_t)sizeof(double);
 }
 
-void dl_emit_unit_sums(dl_emitter *e, int64_t units, dl_emitted *code) {
-    dl_emit_sums(e, &(dl_sharing){.units = units, .unit = "unit"}, code);
+void dl_emit_item_sums(dl_emitter *e, int64_t items, dl_emitted *code) {
+    dl_emit_sums(e, &(dl_sharing){.items = items, .item = "item"}, code);
 }
 
 void dl_emit_sweep_head(dl_emitter *e) {
     dl_putf(e->out,
-            "%s%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    "
+            "%s%svoid %s(char *const *arg, long item, char *scratch, char *workspace) {\n    "
             "(void)arg, "
             "(void)scratch, (void)workspace;\n",
             e->now->finalize || dl_emit_is_affine(e, e->now) ? "" : "WARM ",

@@ -10,15 +10,15 @@ void dl_emit_sweep_head(dl_emitter *e);
 /* Places the present sweep's partial results, with axes in the order of `order`; returns their
  * number per work item. */
 int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order);
-/* Work items that share partial results, each for its own part of their axis: `unit` is the
- * index among `units` such results, [from, to) the part, as C expressions. */
+/* Work items that share partial results, each for its own part of their axis: `item` is the
+ * index among `items` such results, [from, to) the part, as C expressions. */
 typedef struct {
-    int64_t units;
-    const char *unit, *from, *to; /* from and to NULL: all, not shared */
+    int64_t items;
+    const char *item, *from, *to; /* from and to NULL: all, not shared */
 } dl_sharing;
 /* `sums`: a work item's partial results, set to their initial values. They come after the
  * kernel's other data in the workspace, which is enlarged for those of all work items. */
 void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code);
 /* The same where no work items share. */
-void dl_emit_unit_sums(dl_emitter *e, int64_t units, dl_emitted *code);
+void dl_emit_item_sums(dl_emitter *e, int64_t items, dl_emitted *code);
 #endif

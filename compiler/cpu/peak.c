@@ -35,7 +35,7 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, i
                             .where = "",
                             .variant = "",
                             .phases = 1,
-                            .units = {threads},
+                            .items = {threads},
                             .nargs = 1,
                             .arg_bytes = touched,
                             .workspace = p->workspace_bytes};

@@ -2,7 +2,7 @@
  * emulated, by the system's C++ compiler with another prelude, whose CTAs run on the CPU.
  *
  * Emitters write the phases of a kernel (phase.h), which merge.c turns into functions in the
- * plan's form (ir/plan/plan.h). Grid and block have one dimension: the plan's units and
+ * plan's form (ir/plan/plan.h). Grid and block have one dimension: the plan's items and
  * threads; `shared` is the size of dynamic shared memory. */
 #ifndef DL_CUDA_H
 #define DL_CUDA_H

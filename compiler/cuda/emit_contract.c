@@ -49,39 +49,39 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
 }
 
 static void put_number(dl_emitter *e, const char *name, int64_t n) {
-    dl_putf(e->out, "    const int %s = (int)(unit %% $:%lldU$);\n    unit /= $:%lldU$;\n", name,
+    dl_putf(e->out, "    const int %s = (int)(item %% $:%lldU$);\n    item /= $:%lldU$;\n", name,
             (long long)dl_at_least(n, 1), (long long)dl_at_least(n, 1));
 }
 
-/* The coordinates of a phase's CTA in the tiling; `inner`: the work below tiles that its unit
+/* The coordinates of a phase's CTA in the tiling; `inner`: the work below tiles that its item
  * counts. */
 static void put_place(dl_emitter *e, const dl_gemm_problem *p, const char *inner, int64_t count) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
-    dl_puts(e->out, "    unsigned unit = blockIdx.x;\n");
+    dl_puts(e->out, "    unsigned item = blockIdx.x;\n");
     put_number(e, inner, count);
-    dl_puts(e->out, "    const unsigned tile = unit;\n    (void)tile;\n");
+    dl_puts(e->out, "    const unsigned tile = item;\n    (void)tile;\n");
     put_number(e, "column_tile", t->nt);
     put_number(e, "row_tile", t->mt);
     dl_putf(e->out, "    const %s n = column_tile * (%s)$%d$;\n", index, index, t->bn);
-    dl_gemm_unit(e, p);
+    dl_gemm_item(e, p);
 }
 
-static const char *unit_text(dl_emitter *e, const dl_gemm_problem *p, int64_t slices) {
+static const char *item_text(dl_emitter *e, const dl_gemm_problem *p, int64_t slices) {
     return dl_format(
         e->arena, "(((u.q0 * $%lld$ + u.q1) * $%lld$ + u.q2) * $%lld$ + row_tile) * $%lld$ + slice",
         (long long)p->stride_phases[1], (long long)p->stride_phases[2], (long long)p->tiling.mt,
         (long long)slices);
 }
 
-static int64_t units_of(const dl_gemm_problem *p, int64_t slices) {
+static int64_t items_of(const dl_gemm_problem *p, int64_t slices) {
     return p->stride_phases[0] * p->stride_phases[1] * p->stride_phases[2] * p->tiling.mt * slices;
 }
 
 /* An operand that TMA loads. */
 static void put_tma_tile(dl_emitter *e, const dl_operand *o) {
     const char *which = dl_operand_side(o);
-    dl_putf(e->out, "    $$_%s %s;\n    ($$_unit &)%s = u;\n", which, which, which);
+    dl_putf(e->out, "    $$_%s %s;\n    ($$_item &)%s = u;\n", which, which, which);
     for (int i = 0; i < o->nmaps; i++)
         dl_putf(e->out, "    %s.map[%d] = KD_MAP_OF(map%d);\n", which, i, o->map + i);
 }
@@ -139,11 +139,11 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
         dl_epilogue f = {.p = p,
                          .threads = threads,
                          .rows = t->bm,
-                         .unit = unit_text(e, p, 1),
-                         .units = units_of(p, 1)};
+                         .item = item_text(e, p, 1),
+                         .items = items_of(p, 1)};
         f.room = dl_tiling_sums(t);
         f.sum = dl_format(e->arena, "ct_take_near(own, sums + row * $%d$ + column);\n", t->bn + 8);
-        dl_epilogue_put(e, &f, code->units[code->phases - 1], code);
+        dl_epilogue_put(e, &f, code->items[code->phases - 1], code);
     }
     dl_cuda_foot(e, code, p->direct ? 1 : DL_CUDA_TEMPLATE);
     return true;
@@ -169,8 +169,8 @@ static bool put_rest(dl_emitter *e, const dl_gemm_problem *p, int64_t base, cons
             "    const float *sums = (const float *)(workspace + $%lldL$) + %s;\n",
             index, index, t->bm, rows, (long long)base, first);
     dl_epilogue f = {.p = p, .threads = DL_BLOCK, .rows = rows, .sum = sum, .by_point = by_point};
-    f.unit = unit_text(e, p, slices), f.units = units_of(p, slices);
-    dl_epilogue_put(e, &f, code->units[code->phases - 1], code);
+    f.item = item_text(e, p, slices), f.items = items_of(p, slices);
+    dl_epilogue_put(e, &f, code->items[code->phases - 1], code);
     dl_cuda_foot(e, code, 1);
     return true;
 }
@@ -320,11 +320,11 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     use_tma(&p, code);
     use_strips(&p);
     use_chunks(&p);
-    dl_gemm_put_unit(e, &p);
-    const char *unit = dl_strdup(e->texts, e->out->at); /* later phases need no operands */
+    dl_gemm_put_item(e, &p);
+    const char *item = dl_strdup(e->texts, e->out->at); /* later phases need no operands */
     dl_gemm_put(e, &p);
     if (!put_tiles(e, &p, code, err)) return false;
-    e->structs = unit;
+    e->structs = item;
     return (p.tiling.splits == 1 || put_totals(e, &p, code, err)) &&
            dl_cuda_phases(e, 1, code, err);
 }
@@ -364,7 +364,7 @@ bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code
     p.tiling.nt = dl_ceil_div(p.tile_columns.size, p.tiling.bn);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
     dl_emit_find_kept(e, code);
-    dl_gemm_put_unit(e, &p);
+    dl_gemm_put_item(e, &p);
     dl_sums_place sums = dl_gemm_sums(e, &p, &code->call);
     return put_rest(e, &p, 0, sums.first,
                     dl_format(e->arena, "ct_take(own, sums + %s);\n", sums.at), true, code, err) &&

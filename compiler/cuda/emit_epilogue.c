@@ -299,11 +299,11 @@ static void put_channels(dl_emitter *e, const epilogue *s, dl_emitted *code) {
         int number = e->now->run.at[i];
         dl_axis_list channels = {1, {1}, e->k->space[1].size};
         if (!is_column_sum(e, number)) continue;
-        dl_cuda_add_partial(e, number, &channels, f->units, code);
+        dl_cuda_add_partial(e, number, &channels, f->items, code);
         dl_puts(e->out, "    ");
         dl_cuda_put_partial(
             e, number,
-            dl_format(e->arena, "(long)(%s) * $%lldL$ + $x1$", f->unit, (long long)channels.points),
+            dl_format(e->arena, "(long)(%s) * $%lldL$ + $x1$", f->item, (long long)channels.points),
             dl_format(e->arena, "$t%d$", number));
     }
     dl_puts(e->out, "    }\n");

@@ -44,7 +44,7 @@ static void put_terms(dl_emitter *e, int n, const int *numbers, const dl_thread_
     }
     dl_putf(e->out, "#pragma unroll %d\n    for (%s n = lane; n < $%lld%s$; n += $%d$) {\n",
             n < LOADS ? LOADS / n : 1, e->dialect->index,
-            (long long)(e->partial[numbers[0]].units * rest.points), suffix, t->lanes);
+            (long long)(e->partial[numbers[0]].items * rest.points), suffix, t->lanes);
     put_coordinates(e, "n", &rest);
     for (int i = 0; i < n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[numbers[i]];
@@ -63,7 +63,7 @@ static void put_terms(dl_emitter *e, int n, const int *numbers, const dl_thread_
 
 static bool joins(const dl_emitter *e, int a, int b) {
     dl_axis_list p = rest_of(e, a), q = rest_of(e, b);
-    return e->partial[a].units == e->partial[b].units && p.n == q.n &&
+    return e->partial[a].items == e->partial[b].items && p.n == q.n &&
            memcmp(p.axis, q.axis, (size_t)p.n * sizeof *p.axis) == 0;
 }
 
@@ -102,13 +102,13 @@ int64_t dl_cuda_finalize(dl_emitter *e) {
     for (int i = 0; i < e->k->nspace; i++) all.axis[all.n++] = i;
     kept = dl_cuda_list_axes(e, &all, s->axes);
     for (int i = 0; i < s->combined.n; i++) {
-        int64_t n = e->partial[s->combined.at[i]].units * rest_of(e, s->combined.at[i]).points;
+        int64_t n = e->partial[s->combined.at[i]].items * rest_of(e, s->combined.at[i]).points;
         if (n > terms) terms = n;
     }
     int lanes = terms <= THREAD_TERMS ? 1 : terms <= WARP_TERMS ? DL_WARP : DL_BLOCK;
     dl_thread_layout t = {.lanes = lanes, .groups = DL_BLOCK / lanes};
     dl_cuda_put_thread_layout(e, &t);
-    dl_putf(e->out, "    const %s number = unit * $%d$ + group;\n", e->dialect->index, t.groups);
+    dl_putf(e->out, "    const %s number = item * $%d$ + group;\n", e->dialect->index, t.groups);
     dl_putf(e->out,
             "    const bool live = number < $%lld%s$;\n    const %s at = live ? number : 0;\n",
             (long long)kept.points, e->dialect->whole, e->dialect->index);

@@ -181,13 +181,13 @@ static dl_emitter emitter_of(const finder *f, int fused_part) {
 /* Can the part be a text of its own: one phase, without a workspace, and not so long that other
  * kernels should not share its function? */
 static bool is_short(const dl_emitter *e) {
-    int64_t units = 0;
+    int64_t items = 0;
     bool kept = false;
     for (int i = 0; i < e->k->instrs.n; i++) kept |= e->sweeps.kept[i];
     for (int i = 0; i < e->sweeps.n; i++)
-        units +=
+        items +=
             dl_ceil_div(dl_axes_points(e->k->nspace, e->k->space, e->sweeps.at[i].axes), DL_BLOCK);
-    return e->sweeps.valid && !kept && units <= MOST_BLOCKS &&
+    return e->sweeps.valid && !kept && items <= MOST_BLOCKS &&
            dl_loop_nests_independent(&e->sweeps, 0) == e->sweeps.n;
 }
 
@@ -221,14 +221,14 @@ bool dl_cuda_fused_parts(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_emitter *parts = DL_NEWS(e->arena, dl_emitter, f.n);
     for (int i = 0; i < f.n; i++) parts[i] = emitter_of(&f, i);
     if (!is_worth(&f, parts)) return dl_cuda_sweeps(e, code, err);
-    int64_t units = 0;
+    int64_t items = 0;
     code->needs[DL_NEED_SWEEPS] = 1;
     for (int i = 0; i < f.n; i++) {
         code->phases = 0;
         if (!dl_cuda_phases(&parts[i], 0, code, err)) return false;
-        units += code->part_units[i] = code->units[0];
+        items += code->part_items[i] = code->items[0];
     }
     DL_CHECK(code->texts.n == f.n && !code->workspace);
-    code->fused_parts = f.n, code->units[0] = units;
+    code->fused_parts = f.n, code->items[0] = items;
     return true;
 }

@@ -115,7 +115,7 @@ static bool put_first(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h,
                       dl_error *err) {
     int64_t lanes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * DL_WARP;
     if (!dl_cuda_head(e, code, dl_ceil_div(lanes, DL_BLOCK), DL_BLOCK, 0, err)) return false;
-    dl_puts(e->out, "    $$_unit u;\n$values$");
+    dl_puts(e->out, "    $$_item u;\n$values$");
     dl_operand_put_reader(e, &p->operand[1], "weight");
     dl_putf(e->out,
             "    ct_halo_weight<%d, %lld>(weight, $%lld$, $%lld$, ($$_weight::word *)(workspace + "
@@ -133,21 +133,21 @@ static bool put_second(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h
     /* the accumulators determine the number of registers, not a guess of ptxas */
     e->resident = RESIDENT;
     if (!dl_cuda_head(e, code, p->tiling.mt, threads, h->shared, err)) return false;
-    dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n    unsigned unit = blockIdx.x;\n");
+    dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n    unsigned item = blockIdx.x;\n");
     dl_putf(e->out, "    const %s n = 0;\n", e->dialect->index);
     for (int i = 2; i >= 0; i--)
         dl_putf(
             e->out,
-            "    const int first%d = (int)(unit %% $:%lldU$) * $%d$;\n    unit /= $:%lldU$;\n    "
+            "    const int first%d = (int)(item %% $:%lldU$) * $%d$;\n    item /= $:%lldU$;\n    "
             "(void)first%d;\n",
             i, (long long)h->boxes[i], h->box[i], (long long)h->boxes[i], i);
-    dl_putf(e->out, "    const int %s = (int)unit;\n    (void)%s;\n", rows->at[0].variable,
+    dl_putf(e->out, "    const int %s = (int)item;\n    (void)%s;\n", rows->at[0].variable,
             rows->at[0].variable);
-    dl_puts(e->out, "    $$_unit u;\n$values$");
+    dl_puts(e->out, "    $$_item u;\n$values$");
     dl_operand_put_reader(e, &p->operand[0], "image");
     dl_putf(
         e->out,
-        "    const float *sums = ct_tile_halo<%s, %d, %d>(image, workspace + $%lldL$, (int)unit, "
+        "    const float *sums = ct_tile_halo<%s, %d, %d>(image, workspace + $%lldL$, (int)item, "
         "first0, "
         "first1, first2, shared);\n",
         p->arithmetic, p->tiling.bm / 16 / DL_HALO_WARPS, h->columns / 8, (long long)weight);
@@ -155,11 +155,11 @@ static bool put_second(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h
     dl_epilogue f = {.p = p,
                      .threads = threads,
                      .rows = (int)(p->tiling.bm * h->stride_phases),
-                     .unit = "blockIdx.x",
-                     .units = p->tiling.mt};
+                     .item = "blockIdx.x",
+                     .items = p->tiling.mt};
     f.room = (int64_t)f.rows * h->columns * (int64_t)sizeof(float);
     f.sum = dl_format(e->arena, "ct_take(own, sums + row * $%d$ + column);\n", h->columns);
-    dl_epilogue_put(e, &f, code->units[code->phases - 1], code);
+    dl_epilogue_put(e, &f, code->items[code->phases - 1], code);
     dl_cuda_foot(e, code, DL_CUDA_HALO);
     e->resident = 0;
     return true;
@@ -170,7 +170,7 @@ bool dl_halo_put(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code, dl_e
     int64_t weight = code->workspace,
             bytes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * DL_HALO_FRAGMENT;
     code->needs[DL_NEED_HALO] = 1;
-    dl_gemm_put_unit(e, p);
+    dl_gemm_put_item(e, p);
     put_image(e, p, h);
     put_weight(e, p);
     if (!put_first(e, p, h, code, err)) return false;

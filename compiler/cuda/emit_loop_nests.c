@@ -23,7 +23,7 @@ static bool try_row(dl_emitter *e, const dl_kernel *k, unsigned row, dl_emitted 
 static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_error *err) {
     dl_buf text = {0}, *out = e->out;
     const char *index = e->dialect->index;
-    int64_t units = 0, most = 0;
+    int64_t items = 0, most = 0;
     e->out = &text;
     for (int i = from; i < to; i++) {
         dl_buf body = {0};
@@ -34,19 +34,19 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
                              : dl_cuda_points(e, code);
         e->out = &text;
         if (i + 1 < to)
-            dl_putf(&text, "    if (unit < $%lld%s$) {\n", (long long)n, e->dialect->whole);
+            dl_putf(&text, "    if (item < $%lld%s$) {\n", (long long)n, e->dialect->whole);
         dl_cuda_put_point_axes(e, e->now->finalize ? e->now->axes : e->now->axes | e->now->row);
         dl_putn(&text, body.at, body.n);
         if (i + 1 < to)
-            dl_putf(&text, "    return;\n    }\n    unit -= $%lld%s$;\n", (long long)n,
+            dl_putf(&text, "    return;\n    }\n    item -= $%lld%s$;\n", (long long)n,
                     e->dialect->whole);
         dl_buf_free(&body);
-        units += n, most = shared > most ? shared : most;
+        items += n, most = shared > most ? shared : most;
     }
     e->out = out;
-    bool ok = dl_cuda_head(e, code, units, DL_BLOCK, most, err);
+    bool ok = dl_cuda_head(e, code, items, DL_BLOCK, most, err);
     if (ok) {
-        dl_putf(e->out, "    %s%s unit = %s;\n", to - from > 1 ? "" : "const ", index,
+        dl_putf(e->out, "    %s%s item = %s;\n", to - from > 1 ? "" : "const ", index,
                 e->fused_part ? "block" : "kd_block()");
         dl_putn(e->out, text.at, text.n);
         dl_cuda_foot(e, code, 1);

@@ -123,12 +123,12 @@ void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *co
 
 /* ---- partial results ---- */
 
-void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t units,
+void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t items,
                          dl_emitted *code) {
     dl_partial *p = &e->partial[number];
-    *p = (dl_partial){.n = by->n, .count = by->points, .base = code->workspace, .units = units};
+    *p = (dl_partial){.n = by->n, .count = by->points, .base = code->workspace, .items = items};
     memcpy(p->axis, by->axis, sizeof p->axis);
-    code->workspace += dl_plan_round(by->points * units * (int64_t)sizeof(double));
+    code->workspace += dl_plan_round(by->points * items * (int64_t)sizeof(double));
 }
 
 void dl_cuda_put_partials(dl_emitter *e, int number) {

@@ -1,6 +1,6 @@
 /* Shared by the emitters of CUDA kernels without a contraction.
  *
- * A sweep is emitted as the body of a function: `unit` is the CTA's index within the sweep, and
+ * A sweep is emitted as the body of a function: `item` is the CTA's index within the sweep, and
  * `workspace` is the kernel's. A CTA has DL_BLOCK threads in a thread layout: lane groups, which
  * share the terms of one reduced point. Text is appended to e->out. */
 #ifndef DL_EMIT_LOOPS_H
@@ -110,8 +110,8 @@ void dl_cuda_load_per_thread(dl_emitter *e, const dl_vectors *l, const bool *mad
 void dl_cuda_open_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs);
 
 /* Partial results of a reduction in the workspace, 8 bytes each: sets e->partial[number] to
- * `units` times `count` of them, from `base` on. */
-void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t units,
+ * `items` times `count` of them, from `base` on. */
+void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t items,
                          dl_emitted *code);
 /* "(double *)(workspace + 64L)": the array of partial results. */
 void dl_cuda_put_partials(dl_emitter *e, int number);

@@ -179,7 +179,7 @@ static void put_program(nest *s, const bool *runs) {
 /* Without reductions. */
 static void put_points(nest *s) {
     dl_emitter *e = s->e;
-    dl_putf(e->out, "    const %s at = unit * $%d$ + kd_thread();\n    if (at < $%lld%s$) {\n",
+    dl_putf(e->out, "    const %s at = item * $%d$ + kd_thread();\n    if (at < $%lld%s$) {\n",
             e->dialect->index, DL_BLOCK, (long long)s->points, e->dialect->whole);
     dl_cuda_put_vector_coordinates(e, "at", &s->kept, &s->vectors);
     put_program(s, dl_cuda_find_runs(e));
@@ -194,7 +194,7 @@ static void put_rows(nest *s) {
     int block = DL_BLOCK * s->vectors.width;
     long long row_parts = s->step / block;
     dl_putf(e->out,
-            "    const %s first = unit / $:%lld%s$ * $%lld%s$ + unit %% $:%lld%s$ * $%d$ + "
+            "    const %s first = item / $:%lld%s$ * $%lld%s$ + item %% $:%lld%s$ * $%d$ + "
             "kd_thread() * $%d$;\n",
             index, row_parts, suffix, (long long)(s->step * s->rows), suffix, row_parts, suffix,
             block, s->vectors.width);
@@ -291,7 +291,7 @@ static void put_result(nest *s, int number, const char *reduced) {
             dl_putf(e->out, "    all = %s::of(all, $a%d$[%d]);\n", dl_cuda_operator(in), number, j);
         dl_puts(e->out, "    all = "), dl_cuda_put_block_reduce(e, in), dl_puts(e->out, "all);\n");
         dl_puts(e->out, "    if (threadIdx.x == 0) ");
-        dl_cuda_put_partial(e, number, "unit", "all");
+        dl_cuda_put_partial(e, number, "item", "all");
     } else {
         dl_putf(e->out, "    const %s all = ", type);
         if (reduced)
@@ -385,7 +385,7 @@ static void put_sums(nest *s, dl_emitted *code) {
     int width = s->vectors_kept ? s->vectors.width : 1;
     dl_cuda_put_thread_layout(e, &s->layout);
     dl_putf(e->out,
-            "    const %s part = unit %% $:%lld%s$, first = unit / $:%lld%s$ * $%d$, at = first + "
+            "    const %s part = item %% $:%lld%s$, first = item / $:%lld%s$ * $%d$, at = first + "
             "group * "
             "$%d$;\n",
             index, (long long)s->parts, suffix, (long long)s->parts, suffix,

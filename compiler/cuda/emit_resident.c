@@ -401,7 +401,7 @@ int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     dl_cuda_put_thread_layout(e, &r.layout);
     if (r.shared) dl_puts(e->out, "    KD_SHARED(char, own);\n");
     dl_putf(e->out,
-            "    const %s part = unit %% $:%lld%s$, at = unit / $:%lld%s$;\n    (void)part, "
+            "    const %s part = item %% $:%lld%s$, at = item / $:%lld%s$;\n    (void)part, "
             "(void)at;\n",
             index, (long long)r.parts, suffix, (long long)r.parts, suffix);
     dl_cuda_put_coordinates(e, "at", &r.kept);

@@ -88,7 +88,7 @@ static int64_t put_elements(const scatter *s) {
     int64_t rest = s->rest.points ? s->rest.points : 1, choices = s->choices ? s->choices : 1;
     int64_t all = s->kept.points * s->choices * s->rest.points;
     dl_putf(e->out,
-            "    const %s element = unit * $%d$ + kd_thread();\n    if (element < $%lld%s$) {\n",
+            "    const %s element = item * $%d$ + kd_thread();\n    if (element < $%lld%s$) {\n",
             index, DL_BLOCK, (long long)all, suffix);
     dl_putf(e->out,
             "    const %s row = element %% $/%lld%s$, place = element / $/%lld%s$;\n    const %s "
@@ -124,7 +124,7 @@ static int64_t put_places(const scatter *s) {
     int64_t tiles = dl_ceil_div(rest, groups), places = s->kept.points * s->choices;
     dl_cuda_put_thread_layout(e, &t);
     dl_putf(e->out,
-            "    const %s place = unit / $:%lld%s$, element = unit %% $:%lld%s$ * $%d$ + group;\n  "
+            "    const %s place = item / $:%lld%s$, element = item %% $:%lld%s$ * $%d$ + group;\n  "
             "  const "
             "%s choice "
             "= place "
@@ -188,11 +188,11 @@ bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
                               "additions at numbered places stand alone in a kernel [DL-E0803]");
     dl_buf body = {0}, *out = e->out;
     e->out = &body, e->coordinates = 0, code->needs[DL_NEED_SWEEPS] = 1;
-    int64_t units = s.added.points <= FEW_POINTS ? put_elements(&s) : put_places(&s);
+    int64_t items = s.added.points <= FEW_POINTS ? put_elements(&s) : put_places(&s);
     e->out = out;
-    bool ok = dl_cuda_head(e, code, units, DL_BLOCK, 0, err);
+    bool ok = dl_cuda_head(e, code, items, DL_BLOCK, 0, err);
     if (ok) {
-        dl_putf(e->out, "    const %s unit = kd_block();\n", e->dialect->index);
+        dl_putf(e->out, "    const %s item = kd_block();\n", e->dialect->index);
         unsigned named = 0;
         for (int i = 0; i < k->nspace; i++) named |= k->space[i].size != 1 ? 1u << i : 0;
         dl_cuda_put_point_axes(e, named);

@@ -194,7 +194,7 @@ static void put_address(dl_emitter *e, const dl_operand *o) {
 }
 
 void dl_gemm_put_head(dl_emitter *e, const dl_operand *o, const char *which) {
-    dl_putf(e->out, "struct $$_%s : $$_unit {\n    typedef %s word;\n    typedef %s index;\n",
+    dl_putf(e->out, "struct $$_%s : $$_item {\n    typedef %s word;\n    typedef %s index;\n",
             which, dl_emit_element_type(o->dtype), e->dialect->index);
 }
 
@@ -239,7 +239,7 @@ void dl_gemm_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operan
 }
 
 void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which) {
-    dl_putf(e->out, "    $$_%s %s;\n    ($$_unit &)%s = u;\n", which, which, which);
+    dl_putf(e->out, "    $$_%s %s;\n    ($$_item &)%s = u;\n", which, which, which);
     int n = o->map < 0 ? o->nparts : o->nmaps;
     for (int i = 0; i < n; i++)
         dl_putf(e->out,

@@ -10,7 +10,7 @@ static void split(dl_emitter *e, const dl_mode *n, unsigned which, bool alone, c
     int first = 0, last = n->n - 1;
     while (!(which >> first & 1)) first++;
     while (!(which >> last & 1)) last--;
-    const char *rest = alone ? dl_format(e->arena, "%s_unit", n->at[n->n - 1].variable)
+    const char *rest = alone ? dl_format(e->arena, "%s_item", n->at[n->n - 1].variable)
                              : dl_format(e->arena, "%sr", n->at[last].variable);
     if (last > first) dl_putf(e->out, "        %s %s = (%s)(%s);\n", natural, rest, natural, from);
     for (int i = last; i > first; i--) {
@@ -79,13 +79,13 @@ static void put_size(dl_emitter *e, const dl_mode *n) {
     for (int i = 0; i < n->n; i++) dl_putf(e->out, "%s%s", i ? " * " : "", size_of(e, &n->at[i]));
 }
 
-void dl_gemm_put_unit(dl_emitter *e, const dl_gemm_problem *p) {
+void dl_gemm_put_item(dl_emitter *e, const dl_gemm_problem *p) {
     static const struct {
         const char *name;
         dl_mode_kind kind;
     } numbers[] = {{"rows", DL_MODE_M}, {"columns", DL_MODE_N}, {"terms", DL_MODE_K}};
     const char *index = e->dialect->index;
-    dl_puts(e->out, "struct $$_unit {\n$members$    int q0, q1, q2;\n");
+    dl_puts(e->out, "struct $$_item {\n$members$    int q0, q1, q2;\n");
     for (int i = 0; i < p->mode[DL_MODE_BATCH].n; i++)
         if (!dl_mode_axis_is_point(&p->mode[DL_MODE_BATCH].at[i]))
             dl_putf(e->out, "    %s b%d;\n", index, i);
@@ -97,18 +97,18 @@ void dl_gemm_put_unit(dl_emitter *e, const dl_gemm_problem *p) {
     dl_puts(e->out, "};\n");
 }
 
-/* `unit` apart from tiles: batch, then stride phases, the outermost. */
-void dl_gemm_unit(dl_emitter *e, const dl_gemm_problem *p) {
+/* `item` apart from tiles: batch, then stride phases, the outermost. */
+void dl_gemm_item(dl_emitter *e, const dl_gemm_problem *p) {
     const dl_mode *b = &p->mode[DL_MODE_BATCH];
-    dl_puts(e->out, "    $$_unit u;\n$values$");
+    dl_puts(e->out, "    $$_item u;\n$values$");
     for (int i = b->n - 1; i >= 0 && !p->direct; i--)
         if (!dl_mode_axis_is_point(&b->at[i]))
-            dl_putf(e->out, "    u.b%d = (%s)(unit %% $:%lldU$);\n    unit /= $:%lldU$;\n", i,
+            dl_putf(e->out, "    u.b%d = (%s)(item %% $:%lldU$);\n    item /= $:%lldU$;\n", i,
                     e->dialect->index, (long long)(b->at[i].size ? b->at[i].size : 1),
                     (long long)(b->at[i].size ? b->at[i].size : 1));
     for (int i = 2; i >= 0; i--)
         if (p->stride_phases[i] > 1)
-            dl_putf(e->out, "    u.q%d = (int)(unit %% $:%lldU$);\n    unit /= $:%lldU$;\n", i,
+            dl_putf(e->out, "    u.q%d = (int)(item %% $:%lldU$);\n    item /= $:%lldU$;\n", i,
                     (long long)p->stride_phases[i], (long long)p->stride_phases[i]);
         else
             dl_putf(e->out, "    u.q%d = 0;\n", i);

@@ -1,5 +1,5 @@
 /* Coordinates of a GEMM as C text: splits an index of M, N, K or batch into the mode's
- * coordinates, and writes the struct <kernel>_unit, with coordinates that all threads of a CTA
+ * coordinates, and writes the struct <kernel>_item, with coordinates that all threads of a CTA
  * share. */
 #ifndef DL_CUDA_GEMM_COORDINATES_H
 #define DL_CUDA_GEMM_COORDINATES_H
@@ -18,8 +18,8 @@ void dl_gemm_delinearize_all(dl_emitter *e, const dl_mode *n, const char *from);
 unsigned dl_gemm_used(const dl_gemm_problem *p, const dl_mode *n);
 void dl_gemm_delinearize_used(dl_emitter *e, const dl_gemm_problem *p, const dl_mode *n, bool once,
                               const char *from);
-/* The struct <kernel>_unit: stride phases, batch coordinates, and the extents of M, N and K. */
-void dl_gemm_put_unit(dl_emitter *e, const dl_gemm_problem *p);
-/* "    <kernel>_unit u;", set from the part of `unit` that does not count tiles. */
-void dl_gemm_unit(dl_emitter *e, const dl_gemm_problem *p);
+/* The struct <kernel>_item: stride phases, batch coordinates, and the extents of M, N and K. */
+void dl_gemm_put_item(dl_emitter *e, const dl_gemm_problem *p);
+/* "    <kernel>_item u;", set from the part of `item` that does not count tiles. */
+void dl_gemm_item(dl_emitter *e, const dl_gemm_problem *p);
 #endif

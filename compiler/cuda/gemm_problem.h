@@ -175,7 +175,7 @@ bool dl_gemm_strips(const dl_gemm_problem *p, const dl_operand *o, int rows, dl_
 void dl_gemm_put_strips(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o);
 /* Emits the two phases of a halo kernel (halo.h). emit_halo.c */
 bool dl_halo_put(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code, dl_error *err);
-/* Writes the structs <kernel>_left and <kernel>_right, after <kernel>_unit. With a NaN fix-up also
+/* Writes the structs <kernel>_left and <kernel>_right, after <kernel>_item. With a NaN fix-up also
  * structs that gather what TMA loads otherwise: <kernel>_<dl_operand_gathered>. emit_loaders.c */
 void dl_gemm_put(dl_emitter *e, const dl_gemm_problem *p);
 /* Describes a windowed image by all its coordinates, even if nothing is out of bounds, as
@@ -197,8 +197,8 @@ typedef struct {
         *sum; /* a statement that sets `own` to the sums at `row`, from the block's `column` on */
     bool by_point;    /* it needs the coordinates of the space, one point at a time */
     int64_t room;     /* bytes at the start of shared memory that hold these sums alone */
-    const char *unit; /* index of the CTA among those of the same columns, in C; */
-    int64_t units;    /* their number */
+    const char *item; /* index of the CTA among those of the same columns, in C; */
+    int64_t items;    /* their number */
 } dl_epilogue;
 /* Can the epilogue reductions be emitted? */
 bool dl_epilogue_check(dl_emitter *e, dl_error *err);

@@ -24,7 +24,7 @@ typedef struct {
     kind *kinds;
     dl_plan_entry *entries; /* by kernel: the launch's arguments, while they are filled in */
     int *filled;            /* by kernel: parts */
-    int64_t *units;         /* and their CTAs */
+    int64_t *items;         /* and their CTAs */
 } merger;
 
 static int pointers_of(const dl_merged *p) { return p->s.args.n; }
@@ -111,8 +111,8 @@ static void add_to_entry(merger *f, const dl_merged *p) {
     int fused_part = f->filled[p->kernel]++;
     e->numbers.at[1 + fused_part] = (int64_t)e->args.n << POINTERS |
                                     (int64_t)e->numbers.n << NUMBERS | which << KIND |
-                                    f->units[p->kernel];
-    f->units[p->kernel] += f->kernels[p->kernel].code.part_units[fused_part];
+                                    f->items[p->kernel];
+    f->items[p->kernel] += f->kernels[p->kernel].code.part_items[fused_part];
     for (int i = 0; i < p->s.parameters.n; i++)
         dl_merge_put_numbers(values, &k->hoisted[i], &p->s.parameters.at[i]);
     for (int i = 0; i < k->numbers; i++) dl_push(f->arena, &e->numbers, values[i]);
@@ -196,7 +196,7 @@ int dl_merge_fused_parts(dl_arena *arena, int n, dl_piece *kernels, int nparts,
                 .kinds = DL_NEWS(arena, kind, nparts + 1),
                 .entries = DL_NEWS(arena, dl_plan_entry, n + 1),
                 .filled = DL_NEWS(arena, int, n + 1),
-                .units = DL_NEWS(arena, int64_t, n + 1)};
+                .items = DL_NEWS(arena, int64_t, n + 1)};
     int functions = 0;
     for (int i = 0; i < n; i++) f.numbers[i] = 1 + kernels[i].code.fused_parts;
     for (int i = 0; i < nparts; i++) add_part(&f, fused_parts[i]);

@@ -32,7 +32,7 @@ static void add(dl_plan *p, const char *name, int64_t blocks, int shared, int la
                         .where = "",
                         .variant = "",
                         .phases = 1,
-                        .units = {blocks},
+                        .items = {blocks},
                         .threads = {THREADS},
                         .shared = {shared},
                         .nargs = 1,

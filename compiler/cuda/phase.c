@@ -50,18 +50,18 @@ static const char *take_text(dl_arena *arena, dl_buf *text) {
     return taken;
 }
 
-bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared,
+bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t items, int threads, int64_t shared,
                   dl_error *err) {
     const dl_kernel *k = e->k;
     if (!dl_emit_has_phase(e, code, err)) return false;
-    if (units > DL_GRID_MOST)
+    if (items > DL_GRID_MOST)
         return dl_emit_refuse(
             k, &k->instrs.at[0], err,
             "a kernel of %lld blocks, more than a GPU launches: use a smaller batch or crop "
             "[DL-E0804]",
-            (long long)units);
+            (long long)items);
     int phase = code->phases++;
-    code->units[phase] = units, code->threads[phase] = threads, code->shared[phase] = (int)shared;
+    code->items[phase] = items, code->threads[phase] = threads, code->shared[phase] = (int)shared;
     if (e->out->n) e->structs = take_text(e->texts, e->out);
     e->epilogue = -1;
     return true;

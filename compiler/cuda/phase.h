@@ -23,7 +23,7 @@ const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned per_thread);
 bool dl_cuda_is_shared(const dl_kernel *k, int param);
 /* Begins the kernel's next phase. The text so far becomes its structs, and those of the phases
  * after it; then comes its body. False, refused: too many phases or CTAs. */
-bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared,
+bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t items, int threads, int64_t shared,
                   dl_error *err);
 /* The epilogue of the phase's loop over tiles follows. */
 void dl_cuda_begin_epilogue(dl_emitter *e);

@@ -29,13 +29,13 @@ typedef struct {
 typedef struct {
     int phases, calls;
     dl_call call; /* before the phases, where calls is 1 */
-    int64_t units[DL_MAX_PHASES];
+    int64_t items[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES],
         shared[DL_MAX_PHASES]; /* on a device: threads per CTA; bytes of shared memory */
     DL_ARRAY(const struct dl_phase *) texts; /* of the phases, where functions are merged */
     int fused_parts; /* horizontally fused parts of the only phase, which are its texts; 0: the
                     phase is one text */
-    int64_t part_units[DL_MOST_FUSED_PARTS];
+    int64_t part_items[DL_MOST_FUSED_PARTS];
     int nmaps; /* number of tensor maps; the first phase takes them before its pointers */
     dl_tensor_map maps[DL_MAP_MOST];
     int64_t workspace, scratch; /* bytes */

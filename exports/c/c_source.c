@@ -67,7 +67,7 @@ static void put_declarations(dl_buf *b, const dl_plan *p) {
         for (int j = 0; j < i; j++) again |= p->kernels.at[j].symbol == k->symbol;
         for (int phase = 0; phase < k->phases && !again; phase++)
             dl_putf(b,
-                    "static ALONE void %s_%d(char *const *arg, long unit, char *scratch, char "
+                    "static ALONE void %s_%d(char *const *arg, long item, char *scratch, char "
                     "*workspace);\n",
                     k->symbol, phase);
     }
@@ -83,13 +83,13 @@ static void put_launch(dl_buf *b, const dl_c_variant *v, const dl_plan_launch *l
     }
     dl_puts(b, "};\n");
     for (int phase = 0; phase < k->phases; phase++) {
-        if (k->units[phase] == 1)
+        if (k->items[phase] == 1)
             dl_putf(b, "        %s_%d(arg, 0, scratch, workspace);\n", k->symbol, phase);
         else
             dl_putf(b,
-                    "        for (long unit = 0; unit < %lldL; unit++) %s_%d(arg, unit, scratch, "
+                    "        for (long item = 0; item < %lldL; item++) %s_%d(arg, item, scratch, "
                     "workspace);\n",
-                    (long long)k->units[phase], k->symbol, phase);
+                    (long long)k->items[phase], k->symbol, phase);
     }
     dl_puts(b, "    }\n");
 }

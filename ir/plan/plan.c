@@ -256,7 +256,7 @@ static bool check_blocks(const dl_plan *p, const dl_plan_kernel *k, dl_error *er
     for (int j = 0; ok && j < k->phases; j++) {
         int threads = k->threads[j], shared = k->shared[j];
         ok = cuda ? threads >= WARP && threads <= MOST_THREADS && threads % WARP == 0 &&
-                        shared >= 0 && shared <= MOST_SHARED && k->units[j] <= INT32_MAX
+                        shared >= 0 && shared <= MOST_SHARED && k->items[j] <= INT32_MAX
                   : threads == 0 && shared == 0;
     }
     return ok || dl_fail(err, DL_INPUT,
@@ -274,7 +274,7 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
               k->serial_us >= 0 && k->workspace >= 0 && k->workspace <= p->workspace_bytes &&
               k->scratch >= 0 && k->scratch <= p->scratch_bytes && k->nargs >= 0 &&
               (k->arg_bytes || !k->nargs);
-    for (int j = 0; ok && j < k->phases; j++) ok = k->units[j] >= 0;
+    for (int j = 0; ok && j < k->phases; j++) ok = k->items[j] >= 0;
     for (int j = 0; ok && j < k->nargs; j++) ok = k->arg_bytes[j] >= 0;
     ok = ok && check_entries(p, k) && check_calls(p, k);
     for (int j = 0; ok && j < k->stores.n; j++)
@@ -282,7 +282,7 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     if (ok) return check_blocks(p, k, err);
     return dl_fail(
         err, DL_INPUT,
-        "kernel '%s' has a bad symbol, object, phase, entry, call, unit, parameter, work or "
+        "kernel '%s' has a bad symbol, object, phase, entry, call, item, parameter, work or "
         "memory: something is "
         "out of range",
         k->name);

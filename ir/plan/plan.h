@@ -8,11 +8,11 @@
  * can run it.
  *
  * Kernel ABI. For each phase p of a kernel the object exports
- *     void <symbol>_<p>(char *const *arg, int64_t unit, char *scratch, char *workspace);
- * arg: one pointer a kernel parameter (inputs, then outputs). unit: 0 .. units[p]-1; units of a
+ *     void <symbol>_<p>(char *const *arg, int64_t item, char *scratch, char *workspace);
+ * arg: one pointer a kernel parameter (inputs, then outputs). item: 0 .. items[p]-1; items of a
  * phase are independent and may run in any order on any thread, with the same bits; phases run one
  * after the other. scratch: private to the calling thread, kernel->scratch bytes, contents
- * undefined. workspace: shared by all units of a launch, kernel->workspace bytes, passed from phase
+ * undefined. workspace: shared by all items of a launch, kernel->workspace bytes, passed from phase
  * to phase. All are aligned to 64 bytes.
  *
  * On CUDA (targets cuda:*) a phase is
@@ -23,7 +23,7 @@
  * parameters that the entry lists, then the workspace, then the entry's numbers, each as a long:
  * the sizes, strides and constants' bits in which these kernels differ. Every argument after the
  * maps has 8 bytes. Or it takes one argument, a table by value: the numbers, then the pointers; the
- * entry gives the room for each, and unused room is zero. A unit is a block (blockIdx.x) of
+ * entry gives the room for each, and unused room is zero. An item is a block (blockIdx.x) of
  * threads[p] threads and shared[p] bytes of dynamic shared memory; there is no scratch. A kernel
  * may call a library of the device before its phases (ir/call.h), or in place of all of them.
  * Objects are cubins of that architecture. For a target that ends with :emulated they are shared
@@ -92,8 +92,8 @@ typedef struct {
     const char *variant; /* the variant of its code (compiler/target/backend.h); "": there is one */
     int object;          /* index into objects */
     int phases;          /* may be none, where there are calls */
-    int64_t units[DL_MAX_PHASES];
-    int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of a unit, a block of CUDA: threads, a
+    int64_t items[DL_MAX_PHASES];
+    int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of an item, a block of CUDA: threads, a
                                                           multiple of 32, and dynamic shared bytes;
                                                           0 on the CPU */
     DL_ARRAY(dl_call) calls;                           /* before the phases, in order; CUDA only */

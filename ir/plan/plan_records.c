@@ -235,7 +235,7 @@ static void code_kernel(dl_plan_codec *c, dl_plan_kernel *k) {
         k->phases = 0;
     }
     for (int i = 0; i < k->phases; i++) {
-        code_int64(c, &k->units[i]);
+        code_int64(c, &k->items[i]);
         code_int(c, &k->threads[i]);
         code_int(c, &k->shared[i]);
     }

@@ -2,9 +2,9 @@
 
 static void put_launch(dl_buf *b, const dl_plan *p, const dl_plan_program *g, int i) {
     const dl_plan_kernel *k = &p->kernels.at[g->launches.at[i].kernel];
-    dl_putf(b, "  %3d @%-10s %9.2f MFLOP %9.2f MiB %8.3f ms predicted, %6lld units  %s\n", i,
+    dl_putf(b, "  %3d @%-10s %9.2f MFLOP %9.2f MiB %8.3f ms predicted, %6lld items  %s\n", i,
             k->name, (double)k->flops * 1e-6, (double)k->bytes / 0x1p20, k->predicted_us * 1e-3,
-            (long long)k->units[0], k->where);
+            (long long)k->items[0], k->where);
 }
 
 /* The bytes are those of the whole tensor, of a shift those that go round. */

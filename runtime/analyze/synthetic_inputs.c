@@ -25,9 +25,9 @@ typedef struct {
 } draw;
 enum { PIECE = 1 << 16 };
 
-static void draw_piece(void *context, int64_t unit, int thread) {
+static void draw_piece(void *context, int64_t item, int thread) {
     const draw *d = context;
-    size_t first = (size_t)unit * PIECE, n = d->n - first < PIECE ? d->n - first : PIECE;
+    size_t first = (size_t)item * PIECE, n = d->n - first < PIECE ? d->n - first : PIECE;
     float *m = d->to + first;
     (void)thread;
     if (d->kind == CLASSES) {

@@ -9,10 +9,10 @@
 
 enum { HUGE_PAGE = 2 << 20, PART = 16 << 20 /* bytes that one thread touches at a time */ };
 
-static void touch(void *context, int64_t unit, int thread) {
+static void touch(void *context, int64_t item, int thread) {
     (void)thread;
     const dlr_memory *m = context;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = (size_t)unit * PART;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = (size_t)item * PART;
     size_t end = m->bytes - begin < PART ? m->bytes : begin + PART;
     for (size_t at = begin; at < end; at += page) *(volatile char *)(m->base + at) = 0;
 }

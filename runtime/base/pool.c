@@ -1,7 +1,7 @@
-/* One atomic word, the ticket, holds the number of the current run and the next unit to take. A
- * thread takes a unit by compare-and-swap of the whole word. A thread that comes late (its core was
- * given to another process) therefore cannot take a unit of a later run by mistake. Nobody waits
- * for threads that have no unit: a run ends when its units are done. */
+/* One atomic word, the ticket, holds the number of the current run and the next item to take. A
+ * thread takes an item by compare-and-swap of the whole word. A thread that comes late (its core
+ * was given to another process) therefore cannot take an item of a later run by mistake. Nobody
+ * waits for threads that have no item: a run ends when its items are done. */
 #include "runtime/base/pool.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ enum {
     MOST_UNITS = 1 << 30 /* of one ticket word; longer runs are split */
 };
 
-/* The time that a run on several threads takes in addition to its units, when they spin or sleep.
+/* The time that a run on several threads takes in addition to its items, when they spin or sleep.
  * Constants, not measured when a pool opens: near the limit either choice is as good, and a
  * measurement on a busy machine may be wrong by a thousand (docs/notebook/performance.md). */
 static const double hand_over_us = 2;
@@ -38,18 +38,18 @@ typedef struct {
 } worker;
 
 struct dlr_pool {
-    _Alignas(LINE) atomic_uint_fast64_t ticket; /* run << 32 | units left */
+    _Alignas(LINE) atomic_uint_fast64_t ticket; /* run << 32 | items left */
     _Alignas(LINE) _Atomic uint32_t run;        /* futex: number of the run that is published */
-    _Alignas(LINE) _Atomic uint32_t done;       /* futex: units done of this run */
+    _Alignas(LINE) _Atomic uint32_t done;       /* futex: items done of this run */
     _Alignas(LINE) _Atomic int sleepers;        /* workers in or near futex wait */
     _Atomic bool caller_sleeps, closing;
     /* The run's work. It is atomic because a late thread may read it while the next run is written.
-     * Such a thread finds no ticket, because the tickets of its run are at 0 whatever `units` is by
+     * Such a thread finds no ticket, because the tickets of its run are at 0 whatever `items` is by
      * now, and it drops the values that it has read. */
-    _Alignas(LINE) _Atomic(dlr_unit_fn *) fn;
+    _Alignas(LINE) _Atomic(dlr_item_fn *) fn;
     _Atomic(void *) context;
-    _Atomic uint32_t units;
-    _Atomic int64_t first; /* unit number of ticket 0 */
+    _Atomic uint32_t items;
+    _Atomic int64_t first; /* item number of ticket 0 */
     int threads, spin_ns;
     worker *workers;
 };
@@ -81,24 +81,24 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int spin_ns) {
     return false;
 }
 
-/* Takes units of the given run until none is left. */
-static void take_units(dlr_pool *p, uint32_t run, int thread) {
-    dlr_unit_fn *fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
+/* Takes items of the given run until none is left. */
+static void take_items(dlr_pool *p, uint32_t run, int thread) {
+    dlr_item_fn *fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
     void *context = atomic_load_explicit(&p->context, memory_order_relaxed);
-    uint32_t units = atomic_load_explicit(&p->units, memory_order_relaxed), mine = 0;
+    uint32_t items = atomic_load_explicit(&p->items, memory_order_relaxed), mine = 0;
     int64_t first = atomic_load_explicit(&p->first, memory_order_relaxed);
     uint_fast64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
     while ((uint32_t)(ticket >> 32) == run && (uint32_t)ticket > 0)
         if (atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket - 1,
                                                   memory_order_acq_rel, memory_order_acquire)) {
-            fn(context, first + (units - (uint32_t)ticket), thread);
+            fn(context, first + (items - (uint32_t)ticket), thread);
             mine++;
             ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
         }
     if (!mine) return;
-    /* The run cannot end before the next line, so `done` and `units` are still this run's. */
+    /* The run cannot end before the next line, so `done` and `items` are still this run's. */
     uint32_t before = atomic_fetch_add(&p->done, mine);
-    if (before + mine == units && atomic_load(&p->caller_sleeps)) futex_wake(&p->done, 1);
+    if (before + mine == items && atomic_load(&p->caller_sleeps)) futex_wake(&p->done, 1);
 }
 
 static void *work(void *argument) {
@@ -112,44 +112,44 @@ static void *work(void *argument) {
         }
         seen = atomic_load_explicit(&p->run, memory_order_acquire);
         if (atomic_load_explicit(&p->closing, memory_order_relaxed)) return NULL;
-        take_units(p, seen, w->index);
+        take_items(p, seen, w->index);
     }
 }
 
-static void publish(dlr_pool *p, uint32_t units) {
+static void publish(dlr_pool *p, uint32_t items) {
     uint32_t run = atomic_load_explicit(&p->run, memory_order_relaxed) + 1;
-    atomic_store_explicit(&p->units, units, memory_order_relaxed);
+    atomic_store_explicit(&p->items, items, memory_order_relaxed);
     atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-    atomic_store_explicit(&p->ticket, (uint_fast64_t)run << 32 | units, memory_order_release);
+    atomic_store_explicit(&p->ticket, (uint_fast64_t)run << 32 | items, memory_order_release);
     atomic_store(&p->run, run);
     /* This pair and the sleeper's pair (increment `sleepers`, read `run`) are both sequentially
      * consistent: at least one of the two threads sees the other's write. */
     int asleep = atomic_load(&p->sleepers);
-    if (asleep) futex_wake(&p->run, (int64_t)units - 1 < asleep ? (int)units - 1 : INT_MAX);
+    if (asleep) futex_wake(&p->run, (int64_t)items - 1 < asleep ? (int)items - 1 : INT_MAX);
 }
 
-static void run_part(dlr_pool *p, int64_t first, uint32_t units, dlr_unit_fn *fn, void *context) {
+static void run_part(dlr_pool *p, int64_t first, uint32_t items, dlr_item_fn *fn, void *context) {
     atomic_store_explicit(&p->fn, fn, memory_order_relaxed);
     atomic_store_explicit(&p->context, context, memory_order_relaxed);
     atomic_store_explicit(&p->first, first, memory_order_relaxed);
-    publish(p, units);
-    take_units(p, atomic_load_explicit(&p->run, memory_order_relaxed), 0);
-    for (uint32_t done; (done = atomic_load_explicit(&p->done, memory_order_acquire)) != units;) {
+    publish(p, items);
+    take_items(p, atomic_load_explicit(&p->run, memory_order_relaxed), 0);
+    for (uint32_t done; (done = atomic_load_explicit(&p->done, memory_order_acquire)) != items;) {
         if (spin_while(&p->done, done, p->spin_ns)) continue;
         atomic_store(&p->caller_sleeps, true);
         done = atomic_load(&p->done);
-        if (done != units) futex_wait(&p->done, done);
+        if (done != items) futex_wait(&p->done, done);
         atomic_store(&p->caller_sleeps, false);
     }
 }
 
-void dlr_pool_run(dlr_pool *p, int64_t units, dlr_unit_fn *fn, void *context) {
-    if (units == 1 || p->threads == 1) {
-        for (int64_t unit = 0; unit < units; unit++) fn(context, unit, 0);
+void dlr_pool_run(dlr_pool *p, int64_t items, dlr_item_fn *fn, void *context) {
+    if (items == 1 || p->threads == 1) {
+        for (int64_t item = 0; item < items; item++) fn(context, item, 0);
         return;
     }
-    for (int64_t first = 0; first < units; first += MOST_UNITS) {
-        int64_t left = units - first;
+    for (int64_t first = 0; first < items; first += MOST_UNITS) {
+        int64_t left = items - first;
         run_part(p, first, left < MOST_UNITS ? (uint32_t)left : MOST_UNITS, fn, context);
     }
 }

@@ -66,9 +66,9 @@ dlr_cu_result dlr_cuda_bind(dlr_cuda *c, dl_arena *arena, dlr_cuda_launch *l, ui
 dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l) {
     dlr_cu_result r = dlr_cuda_put_calls(c, l);
     for (int p = 0; r == 0 && p < l->kernel->phases; p++) {
-        if (l->kernel->units[p] > 0)
+        if (l->kernel->items[p] > 0)
             r = c->driver->LaunchKernel(
-                l->phase[p], (unsigned)l->kernel->units[p], 1, 1, (unsigned)l->kernel->threads[p],
+                l->phase[p], (unsigned)l->kernel->items[p], 1, 1, (unsigned)l->kernel->threads[p],
                 1, 1, (unsigned)l->kernel->shared[p], c->stream, l->args[p].at, NULL);
     }
     return r;

@@ -7,7 +7,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/guard.h"
 
-typedef void dlr_kernel_fn(char *const *arg, int64_t unit, char *scratch, char *workspace);
+typedef void dlr_kernel_fn(char *const *arg, int64_t item, char *scratch, char *workspace);
 
 typedef struct {
     dlr_kernel_fn *phase[DL_MAX_PHASES];
@@ -74,7 +74,7 @@ static bool load(dlr_device *d, dl_error *err) {
 /* The microseconds that a launch saves on all threads. */
 static double saved_by(const dlr_pool *pool, const dl_plan_kernel *k) {
     int runs = 0;
-    for (int j = 0; j < k->phases; j++) runs += k->units[j] > 1;
+    for (int j = 0; j < k->phases; j++) runs += k->items[j] > 1;
     return dlr_pool_saves(pool, runs, k->serial_us);
 }
 
@@ -133,9 +133,9 @@ typedef struct {
     size_t scratch_stride;
 } phase;
 
-static void run_unit(void *context, int64_t unit, int thread) {
+static void run_item(void *context, int64_t item, int thread) {
     const phase *p = context;
-    p->run(p->arg, unit, p->scratch + (size_t)thread * p->scratch_stride, p->workspace);
+    p->run(p->arg, item, p->scratch + (size_t)thread * p->scratch_stride, p->workspace);
 }
 
 static void run_phases(const cpu *c, const launch *l, char *const *arg, char *workspace,
@@ -143,8 +143,8 @@ static void run_phases(const cpu *c, const launch *l, char *const *arg, char *wo
     phase p = {.scratch = scratch, .workspace = workspace, .scratch_stride = stride, .arg = arg};
     for (int j = 0; j < l->kernel->phases; j++) {
         p.run = l->code->phase[j];
-        if (!l->small) dlr_pool_run(c->base.pool, l->kernel->units[j], run_unit, &p);
-        for (int64_t i = 0; l->small && i < l->kernel->units[j]; i++)
+        if (!l->small) dlr_pool_run(c->base.pool, l->kernel->items[j], run_item, &p);
+        for (int64_t i = 0; l->small && i < l->kernel->items[j]; i++)
             p.run(arg, i, scratch, workspace);
     }
 }

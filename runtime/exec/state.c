@@ -114,10 +114,10 @@ static void fill(const start *s, int64_t n, char *out) {
     for (size_t i = 1; i < (size_t)n; i++) memcpy(out + i * bytes, out, bytes);
 }
 
-static void init_tile(void *context, int64_t unit, int thread) {
+static void init_tile(void *context, int64_t item, int thread) {
     (void)thread;
     const start *s = context;
-    dlr_tile t = dlr_layout_tile(s->type, unit);
+    dlr_tile t = dlr_layout_tile(s->type, item);
     int64_t run = t.outer * t.inner;
     dl_dtype dtype = s->type->dtype;
     _Alignas(64) char values[DLR_TILE * 8];
@@ -187,10 +187,10 @@ static bool is_whole(const transfer *x, const dlr_tile *t) {
            t->first + (t->rows - 1) * t->row_step + t->outer * t->inner <= x->end;
 }
 
-static void write_tile(void *context, int64_t unit, int thread) {
+static void write_tile(void *context, int64_t item, int thread) {
     (void)thread;
     const transfer *x = context;
-    dlr_tile t = dlr_layout_tile(x->type, x->tile + unit);
+    dlr_tile t = dlr_layout_tile(x->type, x->tile + item);
     int64_t run = t.outer * t.inner;
     int bytes = dl_dtype_bytes(x->type->dtype);
     bool whole = is_whole(x, &t);
@@ -209,10 +209,10 @@ static void write_tile(void *context, int64_t unit, int thread) {
     dlr_tile_store(&t, bytes, values, run, x->tensor);
 }
 
-static void read_tile(void *context, int64_t unit, int thread) {
+static void read_tile(void *context, int64_t item, int thread) {
     (void)thread;
     const transfer *x = context;
-    dlr_tile t = dlr_layout_tile(x->type, x->tile + unit);
+    dlr_tile t = dlr_layout_tile(x->type, x->tile + item);
     int64_t run = t.outer * t.inner;
     int bytes = dl_dtype_bytes(x->type->dtype);
     if (x->dtype == x->type->dtype && is_whole(x, &t)) {
@@ -231,7 +231,7 @@ static void read_tile(void *context, int64_t unit, int thread) {
 /* A transfer of at most a tile, and every transfer of a tensor that is no larger, stays on the
  * caller's thread: waking the others would take longer. */
 static void run_transfer(const dlr_exec *e, dlr_view v, dlr_range range, dlr_access access,
-                         transfer *x, dlr_unit_fn *move) {
+                         transfer *x, dlr_item_fn *move) {
     int64_t end;
     if (range.n <= 0) return;
     x->tensor = dlr_exec_host(e, v, access), x->first = range.first, x->end = range.first + range.n;

@@ -73,10 +73,10 @@ typedef struct {
 } copy;
 enum { PIECE = 1 << 20 };
 
-static void copy_piece(void *context, int64_t unit, int thread) {
+static void copy_piece(void *context, int64_t item, int thread) {
     (void)thread;
     const copy *c = context;
-    int64_t at = unit * PIECE, left = c->bytes - at;
+    int64_t at = item * PIECE, left = c->bytes - at;
     memcpy(c->to + at, c->from + at, (size_t)(left < PIECE ? left : PIECE));
 }
 

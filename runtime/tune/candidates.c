@@ -38,9 +38,9 @@ static double terms_of(const dl_kernel *k) {
 /* Operands of the sum are of either sign, so that a term too many or too few shows, and so small
  * that sums are about 1, as the optimiser's other state is; other floats are positive, as
  * second moments and counts are; and integers 1. */
-static void fill_piece(void *context, int64_t unit, int thread) {
+static void fill_piece(void *context, int64_t item, int thread) {
     const fill *f = context;
-    int64_t first = unit * PIECE, n = f->n - first < PIECE ? f->n - first : PIECE;
+    int64_t first = item * PIECE, n = f->n - first < PIECE ? f->n - first : PIECE;
     float numbers[PIECE];
     (void)thread;
     if (!dl_dtype_is_float(f->dtype))
@@ -62,7 +62,7 @@ static bool is_operand(const dl_kernel *k, int param) {
     return any;
 }
 
-static int64_t units_of(const dl_type *t) { return (dl_type_stored(t) + PIECE - 1) / PIECE; }
+static int64_t items_of(const dl_type *t) { return (dl_type_stored(t) + PIECE - 1) / PIECE; }
 static dlr_view view_of(const dl_trial *trial, int param) {
     return (dlr_view){.type = &trial->kernel->params.at[param].type, .offset = trial->args[param]};
 }
@@ -77,7 +77,7 @@ static void fill_inputs(const dl_tuning *t, dlr_exec *exec, const dl_trial *tria
                   .operand = is_operand(trial->kernel, i)
                                  ? (float)pow(terms_of(trial->kernel), -0.25)
                                  : 0};
-        dlr_pool_run(dlr_exec_pool(exec), units_of(type), fill_piece, &f);
+        dlr_pool_run(dlr_exec_pool(exec), items_of(type), fill_piece, &f);
     }
 }
 
@@ -122,7 +122,7 @@ typedef struct {
     const char *want, *got; /* got NULL: `squares` of want alone */
     int64_t n;
     double most, part; /* apart: most + part |want| */
-    double *squares;   /* by unit */
+    double *squares;   /* by item */
     int64_t *off, *first;
 } comparison;
 
@@ -131,19 +131,19 @@ static bool is_off(const comparison *c, double want, double got) {
     return want != got && !(fabs(want - got) <= c->most + c->part * fabs(want));
 }
 
-static void compare_piece(void *context, int64_t unit, int thread) {
+static void compare_piece(void *context, int64_t item, int thread) {
     const comparison *c = context;
-    int64_t from = unit * PIECE, n = c->n - from < PIECE ? c->n - from : PIECE,
+    int64_t from = item * PIECE, n = c->n - from < PIECE ? c->n - from : PIECE,
             bytes = dl_dtype_bytes(c->dtype);
     double want[PIECE], got[PIECE];
     (void)thread;
     dlr_convert(DL_F64, want, c->dtype, c->want + from * bytes, n);
-    c->squares[unit] = 0, c->off[unit] = 0;
-    for (int64_t i = 0; i < n; i++) c->squares[unit] += isfinite(want[i]) ? want[i] * want[i] : 0;
+    c->squares[item] = 0, c->off[item] = 0;
+    for (int64_t i = 0; i < n; i++) c->squares[item] += isfinite(want[i]) ? want[i] * want[i] : 0;
     if (!c->got) return;
     dlr_convert(DL_F64, got, c->dtype, c->got + from * bytes, n);
     for (int64_t i = n - 1; i >= 0; i--)
-        if (is_off(c, want[i], got[i])) c->off[unit]++, c->first[unit] = from + i;
+        if (is_off(c, want[i], got[i])) c->off[item]++, c->first[item] = from + i;
 }
 
 /* The results of the first variant, by output, as the host keeps it. */
@@ -153,13 +153,13 @@ typedef struct {
 } reference;
 
 static comparison comparison_of(dl_arena *arena, const dl_type *type, const char *want) {
-    int64_t units = units_of(type);
+    int64_t items = items_of(type);
     return (comparison){.dtype = type->dtype,
                         .want = want,
                         .n = dl_type_stored(type),
-                        .squares = DL_NEWS(arena, double, units + 1),
-                        .off = DL_NEWS(arena, int64_t, units + 1),
-                        .first = DL_NEWS(arena, int64_t, units + 1)};
+                        .squares = DL_NEWS(arena, double, items + 1),
+                        .off = DL_NEWS(arena, int64_t, items + 1),
+                        .first = DL_NEWS(arena, int64_t, items + 1)};
 }
 
 static void run(dlr_exec *exec, const dl_trial *trial, int way) {
@@ -180,8 +180,8 @@ static void keep(dl_arena *arena, dlr_exec *exec, const dl_trial *trial, referen
         memcpy(r->at[i], dlr_exec_host(exec, v, DLR_READ), bytes);
         comparison c = comparison_of(arena, v.type, r->at[i]);
         double sum = 0;
-        dlr_pool_run(dlr_exec_pool(exec), units_of(v.type), compare_piece, &c);
-        for (int64_t u = 0; u < units_of(v.type); u++) sum += c.squares[u];
+        dlr_pool_run(dlr_exec_pool(exec), items_of(v.type), compare_piece, &c);
+        for (int64_t u = 0; u < items_of(v.type); u++) sum += c.squares[u];
         r->square[i] = c.n ? sqrt(sum / (double)c.n) : 0;
     }
 }
@@ -210,9 +210,9 @@ static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl
         comparison c = comparison_of(arena, v.type, r->at[i]);
         c.got = dlr_exec_host(exec, v, DLR_READ), c.part = may.part,
         c.most = may.part * r->square[i];
-        dlr_pool_run(dlr_exec_pool(exec), units_of(v.type), compare_piece, &c);
+        dlr_pool_run(dlr_exec_pool(exec), items_of(v.type), compare_piece, &c);
         int64_t off = 0, first = -1;
-        for (int64_t u = 0; u < units_of(v.type); u++) {
+        for (int64_t u = 0; u < items_of(v.type); u++) {
             if (first < 0 && c.off[u]) first = c.first[u];
             off += c.off[u];
         }

@@ -78,7 +78,7 @@ static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
         snprintf(name, sizeof name, "%s_%d", k->name, phase);
         int front = phase ? 0 : code->nmaps;
         ok = !r->launch(name, front + k->params.n + 1, phase ? behind : args,
-                        (unsigned)code->units[phase], (unsigned)code->threads[phase],
+                        (unsigned)code->items[phase], (unsigned)code->threads[phase],
                         (unsigned)code->shared[phase], (unsigned)(phase + 1), error, sizeof error);
         CHECK(ok, "%s, %s: %s", r->what, name, error);
     }

@@ -64,8 +64,8 @@ static inline void add_var(dl_plan *p, dl_var_role role, const char *name, dl_ty
                           .offset = offset});
 }
 
-static inline void add_kernel(dl_plan *p, const char *symbol, int phases, int64_t units0,
-                              int64_t units1, int64_t workspace, int64_t scratch, int nargs,
+static inline void add_kernel(dl_plan *p, const char *symbol, int phases, int64_t items0,
+                              int64_t items1, int64_t workspace, int64_t scratch, int nargs,
                               const int64_t *arg_bytes) {
     int64_t *bytes = DL_NEWS(p->arena, int64_t, nargs);
     if (nargs) memcpy(bytes, arg_bytes, (size_t)nargs * sizeof *bytes);
@@ -77,7 +77,7 @@ static inline void add_kernel(dl_plan *p, const char *symbol, int phases, int64_
                              .where = "m.dl:1",
                              .variant = "tall",
                              .phases = phases,
-                             .units = {units0, units1},
+                             .items = {items0, items1},
                              .nargs = nargs,
                              .arg_bytes = bytes,
                              .workspace = workspace,

@@ -80,7 +80,7 @@ static double product_sum(int warp) {
 static void check_flops(dlr_exec *e, const dl_plan *p, double flops, bool groups) {
     int threads = p->kernels.at[0].threads[0], together = groups ? 128 : 32,
         sums = groups ? 128 : 4 * 8;
-    int64_t n = p->kernels.at[0].units[0] * threads / together;
+    int64_t n = p->kernels.at[0].items[0] * threads / together;
     double rounds = flops / (groups ? 2 * 64 * 256 * 32 : 2 * 16 * 8 * 16) / (double)n;
     dl_type type = words(DL_F32, n * together);
     dlr_exec_run(e, 0, NULL);

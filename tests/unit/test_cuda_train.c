@@ -1,5 +1,5 @@
 /* Whole runs through the CUDA device: a model compiled for this CPU, its objects made into emulated
- * ones, so that a launch on the emulated driver runs the CPU's units. What a run writes must be, to
+ * ones, so that a launch on the emulated driver runs the CPU's items. What a run writes must be, to
  * the bit, what the CPU's writes: weights, points, checkpoints, a run that went on; the same of
  * `dlc verify`'s parts; and a step must be one graph, that nobody waits for. */
 #include "tests/check.h"
@@ -38,7 +38,7 @@ static dl_plan *compile_small(const dl_target **target, dl_error *err) {
     return dl_session_compile(session, &opt, err);
 }
 
-/* What emulated objects export, over the CPU's kernels: a block is a unit. */
+/* What emulated objects export, over the CPU's kernels: a block is an item. */
 static const char launcher[] =
     "\nint strcmp(const char *, const char *);\n"
     "int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, "
@@ -56,8 +56,8 @@ static const char launcher[] =
     "    (void)block, (void)shared, (void)seed, (void)error, (void)size;\n"
     "    while (kernels[k].name && strcmp(kernels[k].name, kernel)) k++;\n"
     "    for (int i = 0; grid && i < nargs; i++) arg[i] = *(char **)args[i];\n"
-    "    for (unsigned unit = 0; kernels[k].name && unit < grid; unit++)\n"
-    "        kernels[k].run(arg, unit, scratch, arg[nargs - 1]);\n"
+    "    for (unsigned item = 0; kernels[k].name && item < grid; item++)\n"
+    "        kernels[k].run(arg, item, scratch, arg[nargs - 1]);\n"
     "    return !kernels[k].name;\n"
     "}\n";
 

@@ -52,17 +52,17 @@ static double seconds(void) {
 }
 
 /* ---- pool ---- */
-enum { UNITS = 3000 };
+enum { ITEMS = 3000 };
 typedef struct {
-    int seen[UNITS];
-    int busy[64]; /* a thread number is used by one unit at a time */
+    int seen[ITEMS];
+    int busy[64]; /* a thread number is used by one item at a time */
     atomic_int clashes;
 } visits;
 
-static void visit(void *context, int64_t unit, int thread) {
+static void visit(void *context, int64_t item, int thread) {
     visits *v = context;
     if (v->busy[thread]++) v->clashes++;
-    v->seen[unit]++;
+    v->seen[item]++;
     v->busy[thread]--;
 }
 
@@ -75,10 +75,10 @@ static void test_pool(void) {
         CHECK(pool && dlr_pool_threads(pool) == threads[t], "%s", err.message);
         bool ok = true;
         for (int run = 0; run < 300; run++) {
-            int64_t units = run % 4 == 0 ? run % 7 : run * 10;
+            int64_t items = run % 4 == 0 ? run % 7 : run * 10;
             memset(&v, 0, sizeof v);
-            dlr_pool_run(pool, units, visit, &v);
-            for (int i = 0; i < UNITS; i++) ok = ok && v.seen[i] == (i < units);
+            dlr_pool_run(pool, items, visit, &v);
+            for (int i = 0; i < ITEMS; i++) ok = ok && v.seen[i] == (i < items);
             if (run % 100 == 50) usleep(2000); /* threads asleep */
         }
         CHECK(ok, "%d threads", threads[t]);
@@ -94,8 +94,8 @@ static void test_pool(void) {
     dlr_pool_close(NULL);
 }
 
-static void count(void *context, int64_t unit, int thread) {
-    (void)unit, (void)thread;
+static void count(void *context, int64_t item, int thread) {
+    (void)item, (void)thread;
     atomic_fetch_add((atomic_int *)context, 1);
 }
 
@@ -107,22 +107,22 @@ static void test_late_threads(void) {
     CHECK(pool, "%s", err.message);
     for (int run = 0; pool && run < 100000; run++) {
         atomic_int done = 0;
-        int units = run % 2 ? 2 : 2 + run % 61;
-        dlr_pool_run(pool, units, count, &done);
-        if (done != units) CHECK(done == units, "run %d: %d units of %d", run, done, units);
+        int items = run % 2 ? 2 : 2 + run % 61;
+        dlr_pool_run(pool, items, count, &done);
+        if (done != items) CHECK(done == items, "run %d: %d items of %d", run, done, items);
     }
-    CHECK(pool, "each unit once");
+    CHECK(pool, "each item once");
     dlr_pool_close(pool);
 }
 
-static void nothing(void *context, int64_t unit, int thread) {
-    (void)context, (void)unit, (void)thread;
+static void nothing(void *context, int64_t item, int thread) {
+    (void)context, (void)item, (void)thread;
 }
 
-/* Returns when both units run: the time of a launch is then the time until the other thread has
+/* Returns when both items run: the time of a launch is then the time until the other thread has
  * come. */
-static void meet(void *context, int64_t unit, int thread) {
-    (void)unit, (void)thread;
+static void meet(void *context, int64_t item, int thread) {
+    (void)item, (void)thread;
     atomic_int *here = context;
     for (atomic_fetch_add(here, 1); atomic_load(here) < 2;) sched_yield();
 }
@@ -150,7 +150,7 @@ static void test_idle(void) {
         double each = (seconds() - start) / 1000;
         if (each < best) best = each;
     }
-    printf("launch of two units on two hot threads: %.2f us\n", best * 1e6);
+    printf("launch of two items on two hot threads: %.2f us\n", best * 1e6);
     dlr_pool_close(pool);
 }
 
@@ -177,28 +177,28 @@ static void test_memory(void) {
 
 /* ---- plans ---- */
 static const char source[] =
-    /* @0 scale: args x, y. y = 2 x + 1, a unit a row of 16. */
-    "void scale_0(char *const *arg, long unit, char *scratch, char *workspace) {\n"
-    "    const float *x = (const float *)arg[0] + unit * 16; float *y = (float *)arg[1] + unit * "
+    /* @0 scale: args x, y. y = 2 x + 1, an item a row of 16. */
+    "void scale_0(char *const *arg, long item, char *scratch, char *workspace) {\n"
+    "    const float *x = (const float *)arg[0] + item * 16; float *y = (float *)arg[1] + item * "
     "16;\n"
     "    for (int i = 0; i < 16; i++) y[i] = 2 * x[i] + 1;\n"
     "}\n"
-    /* @1 sum: args a, b, out. Partial sums of a * b by unit through scratch and workspace, then one
-       unit adds them. */
-    "void sum_0(char *const *arg, long unit, char *scratch, char *workspace) {\n"
+    /* @1 sum: args a, b, out. Partial sums of a * b by item through scratch and workspace, then one
+       item adds them. */
+    "void sum_0(char *const *arg, long item, char *scratch, char *workspace) {\n"
     "    const float *a = (const float *)arg[0], *b = (const float *)arg[1]; float *s = (float "
     "*)scratch;\n"
-    "    for (int i = 0; i < 16; i++) s[i] = a[unit * 16 + i] * b[unit * 16 + i];\n"
+    "    for (int i = 0; i < 16; i++) s[i] = a[item * 16 + i] * b[item * 16 + i];\n"
     "    float t = 0; for (int i = 0; i < 16; i++) t += s[i];\n"
-    "    ((float *)workspace)[unit] = t;\n"
+    "    ((float *)workspace)[item] = t;\n"
     "}\n"
-    "void sum_1(char *const *arg, long unit, char *scratch, char *workspace) {\n"
+    "void sum_1(char *const *arg, long item, char *scratch, char *workspace) {\n"
     "    float t = 0; for (int i = 0; i < 64; i++) t += ((float *)workspace)[i];\n"
     "    *(float *)arg[2] = t;\n"
     "}\n"
     /* @2 where: arg out. Addresses, for the alignment the ABI promises. */
-    "void where_0(char *const *arg, long unit, char *scratch, char *workspace) {\n"
-    "    ((long *)arg[0])[unit] = (long)scratch % 64 + (long)workspace % 64 + (long)arg[0] % 64;\n"
+    "void where_0(char *const *arg, long item, char *scratch, char *workspace) {\n"
+    "    ((long *)arg[0])[item] = (long)scratch % 64 + (long)workspace % 64 + (long)arg[0] % 64;\n"
     "    scratch[0] = 1; scratch[99] = 1;\n"
     "}\n";
 

@@ -41,9 +41,9 @@ static const group_case cases[] = {
      "groups=3} : "
      "f32[O=48, C=16, kH=3, kW=3]",
      1},
-    {"units of several groups", "f32[N=1, C=64, W=4300]", "f32[O=64, C=16, kW=1]",
+    {"items of several groups", "f32[N=1, C=64, W=4300]", "f32[O=64, C=16, kW=1]",
      "conv $a, $b {stride=[1], pad_lo=[0], pad_hi=[0], groups=4} : f32[N=1, C=64, W=4300]", 0},
-    {"units of several small ones", "f32[N=1, C=64, W=4300]", "f32[O=64, C=8, kW=1]",
+    {"items of several small ones", "f32[N=1, C=64, W=4300]", "f32[O=64, C=8, kW=1]",
      "conv $a, $b {stride=[1], pad_lo=[0], pad_hi=[0], groups=8} : f32[N=1, C=64, W=4300]", 0},
     {"groups of 24", "f32[N=1, C=72, W=9]", "f32[N=1, C=72, W=5]",
      "conv_grad_weight $a, $b " SPACED "kernel=[3], groups=3} : f32[O=72, C=24, kW=3]", 0},

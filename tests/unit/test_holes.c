@@ -52,11 +52,11 @@ static void test_numbers(void) {
 /* Equal except for numbers, names and parameters; divisors of a CTA's own index are of any kind. */
 static void test_equal(void) {
     static const char *const bodies[] = {
-        "float $v3$ = $p2$[$x1$ * $12$]; $a3$ += $v3$; unit /= $:8U$; $$_left l; $p2$;",
-        "float $v7$ = $p0$[$x0$ * $40$]; $a9$ += $v7$; unit /= $:7U$; $$_left l; $p0$;",
-        "float $v3$ = $p2$[$x1$ * $12$]; $a3$ += $v4$; unit /= $:8U$; $$_left l; $p2$;",
-        "float $v3$ = $p2$[$x1$ * $12$]; $a3$ += $v3$; unit /= $:8U$; $$_left l; $p1$;",
-        "float $v3$ = $p2$[$x1$ * $12L$]; $a3$ += $v3$; unit /= $:8U$; $$_left l; $p2$;"};
+        "float $v3$ = $p2$[$x1$ * $12$]; $a3$ += $v3$; item /= $:8U$; $$_left l; $p2$;",
+        "float $v7$ = $p0$[$x0$ * $40$]; $a9$ += $v7$; item /= $:7U$; $$_left l; $p0$;",
+        "float $v3$ = $p2$[$x1$ * $12$]; $a3$ += $v4$; item /= $:8U$; $$_left l; $p2$;",
+        "float $v3$ = $p2$[$x1$ * $12$]; $a3$ += $v3$; item /= $:8U$; $$_left l; $p1$;",
+        "float $v3$ = $p2$[$x1$ * $12L$]; $a3$ += $v3$; item /= $:8U$; $$_left l; $p2$;"};
     dl_template t[5];
     for (int i = 0; i < 5; i++) t[i] = template_of("", bodies[i], "");
     for (int i = 1; i < 5; i++)
@@ -69,16 +69,16 @@ static void test_equal(void) {
 
 /* Structs, the loop and the epilogue are counted in this order. */
 static void test_parts(void) {
-    dl_template t = template_of("struct $$_unit { $members$ n = $4$; };",
-                                "$$_unit u; $values$ $p1$ $5$ ", "$p3$ $p1$ $6$ $7$");
+    dl_template t = template_of("struct $$_item { $members$ n = $4$; };",
+                                "$$_item u; $values$ $p1$ $5$ ", "$p3$ $p1$ $6$ $7$");
     CHECK(t.struct_parameters == 1 && t.epilogue_parameter == 2 && t.parameters.n == 4,
           "%d, %d of %d numbers", t.struct_parameters, t.epilogue_parameter, t.parameters.n);
     CHECK(t.epilogue_args == 1 && t.args.n == 2, "%d of %d", t.epilogue_args, t.args.n);
     CHECK(t.text[t.structs] == DL_HOLE_OWN && t.text[t.epilogue_start] == DL_HOLE_PARAM, "%s",
           t.text);
     dl_buf plain = {0};
-    dl_fill_holes(&plain, "struct $$_unit { $members$ n = $/4$; }; $&p3$ $sums12$", "k1");
-    CHECK_STR(plain.at, "struct k1_unit {  n = 4; }; p3 sums12");
+    dl_fill_holes(&plain, "struct $$_item { $members$ n = $/4$; }; $&p3$ $sums12$", "k1");
+    CHECK_STR(plain.at, "struct k1_item {  n = 4; }; p3 sums12");
     dl_buf_free(&plain);
 }
 

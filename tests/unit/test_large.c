@@ -22,7 +22,7 @@ static const char text[] =
     "W=513]\n"
     "  %3 = sum %2 {over=[N, C, H, W]} : f32[]\n  loss \"loss\" = %3\n}\n";
 
-/* All units of a launch, one after the other. */
+/* All items of a launch, one after the other. */
 static void run_launch(const dl_plan *p, const dl_plan_launch *l, char *arena, char *beside) {
     const dl_plan_kernel *k = &p->kernels.at[l->kernel];
     const dl_plan_object *o = &p->objects.at[k->object];
@@ -33,12 +33,12 @@ static void run_launch(const dl_plan *p, const dl_plan_launch *l, char *arena, c
     for (int i = 0; i < k->nargs; i++) arg[i] = arena + l->args[i];
     for (int phase = 0; phase < k->phases; phase++) {
         void *address = dl_object_find(&object, dl_format(p->arena, "%s_%d", k->symbol, phase));
-        void (*unit)(char *const *, int64_t, char *, char *);
+        void (*item)(char *const *, int64_t, char *, char *);
         CHECK(address != NULL, "%s", k->symbol);
         if (!address) break;
-        memcpy(&unit, &address, sizeof unit);
-        for (int64_t u = 0; u < k->units[phase]; u++)
-            unit(arg, u, beside, beside + dl_plan_round(p->scratch_bytes));
+        memcpy(&item, &address, sizeof item);
+        for (int64_t u = 0; u < k->items[phase]; u++)
+            item(arg, u, beside, beside + dl_plan_round(p->scratch_bytes));
     }
     dl_object_unload(&object);
 }

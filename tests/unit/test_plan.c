@@ -78,7 +78,7 @@ static void test_round_trip(const dl_plan *p, const char *path) {
     const dl_plan_kernel *k = &q->kernels.at[0];
     CHECK(same_text(k->name, "k0") && same_text(k->symbol, "k0") && same_text(k->where, "m.dl:1") &&
           same_text(k->variant, "tall") && k->object == 0);
-    CHECK(k->phases == 2 && k->units[0] == 8 && k->units[1] == 1 && k->workspace == 256 &&
+    CHECK(k->phases == 2 && k->items[0] == 8 && k->items[1] == 1 && k->workspace == 256 &&
           k->scratch == 128);
     CHECK(k->nargs == 3 && k->arg_bytes[0] == 1536 && k->arg_bytes[1] == 32 * 81 * 4 &&
           k->arg_bytes[2] == 4);
@@ -283,7 +283,7 @@ static void test_check(dl_plan *p) {
     FAULT(p->kernels.at[0].symbol, "a b", "kernel 'k0'");
     FAULT(p->kernels.at[0].object, 1, "kernel 'k0'");
     FAULT(p->kernels.at[0].phases, DL_MAX_PHASES + 1, "kernel 'k0'");
-    FAULT(p->kernels.at[0].units[1], -1, "kernel 'k0'");
+    FAULT(p->kernels.at[0].items[1], -1, "kernel 'k0'");
     FAULT(p->kernels.at[0].threads[0], 32, "kernel 'k0' has blocks");
     FAULT(p->kernels.at[0].shared[1], 16, "kernel 'k0' has blocks");
     FAULT(p->kernels.at[0].workspace, 257, "kernel 'k0'");
@@ -329,7 +329,7 @@ static void test_blocks(dl_plan *p, const char *path) {
     FAULT(k->threads[1], 1056, "blocks");
     FAULT(k->shared[0], -1, "blocks");
     FAULT(k->shared[1], (256 << 10) + 1, "blocks");
-    FAULT(k->units[0], (int64_t)1 << 31, "blocks");
+    FAULT(k->items[0], (int64_t)1 << 31, "blocks");
     FAULT(k->scratch, 64, "blocks");
     CHECK(dl_plan_write(p, path, &err), "%s", err.message);
     dl_plan *q = dl_plan_read(p->arena, path, &err);

@@ -9,22 +9,22 @@
 #include "runtime/exec/state.h"
 #include "tests/unit/plan_fixture.h"
 
-/* sum: arguments x, y, out, ids, wait. Phase 0: y of a unit's 16 numbers, and their sum; the unit
- * notes its thread, after `wait` units have begun (or in vain, in the end). Phase 1 adds the
+/* sum: arguments x, y, out, ids, wait. Phase 0: y of an item's 16 numbers, and their sum; the item
+ * notes its thread, after `wait` items have begun (or in vain, in the end). Phase 1 adds the
  * sums. */
 static const char source[] =
     "extern unsigned long pthread_self(void); extern int sched_yield(void);\n"
-    "void sum_0(char *const *arg, long unit, char *scratch, char *workspace) {\n"
-    "    const float *x = (const float *)arg[0] + unit * 16;\n"
-    "    float *y = (float *)arg[1] + unit * 16, t = 0; int *wait = (int *)arg[4];\n"
+    "void sum_0(char *const *arg, long item, char *scratch, char *workspace) {\n"
+    "    const float *x = (const float *)arg[0] + item * 16;\n"
+    "    float *y = (float *)arg[1] + item * 16, t = 0; int *wait = (int *)arg[4];\n"
     "    __atomic_fetch_add(&wait[1], 1, __ATOMIC_SEQ_CST);\n"
     "    for (long i = 0; i < 3000000 && __atomic_load_n(&wait[1], __ATOMIC_SEQ_CST) < wait[0]; "
     "i++)\n"
     "        sched_yield();\n"
     "    for (int i = 0; i < 16; i++) t += y[i] = x[i] * x[i] * 0.3f + 1;\n"
-    "    ((float *)workspace)[unit] = t; ((unsigned long *)arg[3])[unit] = pthread_self();\n"
+    "    ((float *)workspace)[item] = t; ((unsigned long *)arg[3])[item] = pthread_self();\n"
     "}\n"
-    "void sum_1(char *const *arg, long unit, char *scratch, char *workspace) {\n"
+    "void sum_1(char *const *arg, long item, char *scratch, char *workspace) {\n"
     "    float t = 0; for (int i = 0; i < 64; i++) t += ((float *)workspace)[i];\n"
     "    *(float *)arg[2] = t;\n"
     "}\n";
@@ -51,7 +51,7 @@ static double serial_of(const dlr_pool *pool, double saved) {
 
 typedef struct {
     uint32_t handed; /* loops of a run */
-    int threads;     /* that ran units of its last launch */
+    int threads;     /* that ran items of its last launch */
     char bits[OUT + 4];
 } outcome;
 
@@ -131,7 +131,7 @@ static void test_launches(void) {
     dl_arena_free(p->arena);
 }
 
-/* A large launch runs on all threads: each of as many units waits until all have begun. */
+/* A large launch runs on all threads: each of as many items waits until all have begun. */
 static void test_all_threads(void) {
     dl_plan *p = make_plan(1);
     if (!p) return;

@@ -51,8 +51,8 @@ static void test_loops(void) {
     dl_plan *p = emit_text(arena, text);
     if (!p) return;
     CHECK(p->kernels.n > 6, "%d kernels", p->kernels.n);
-    CHECK(count(p, "    rows_unit(&") == 1, "%d", count(p, "    rows_unit(&"));
-    CHECK(count(p, "    gradient_unit(&") == 1, "%d", count(p, "    gradient_unit(&"));
+    CHECK(count(p, "    rows_item(&") == 1, "%d", count(p, "    rows_item(&"));
+    CHECK(count(p, "    gradient_item(&") == 1, "%d", count(p, "    gradient_item(&"));
     CHECK(count(p, "struct groups") == 0, "nothing has groups");
     dl_arena_free(arena);
 }

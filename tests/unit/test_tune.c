@@ -77,7 +77,7 @@ static int expect(const dl_plan *trials, const dl_trial *t, int64_t (*ns)(const 
     for (int v = 0; v < t->nvariants; v++) {
         const dl_plan_kernel *k = &trials->kernels.at[t->first + v];
         int64_t all = 0;
-        for (int p = 0; p < k->phases; p++) all += ns("", (unsigned)k->units[p]);
+        for (int p = 0; p < k->phases; p++) all += ns("", (unsigned)k->items[p]);
         if (v != but && (!least || all < least)) best = v, least = all;
     }
     return best;

@@ -302,33 +302,33 @@ UNUSED void attend_head_back(const struct attention *s, char *const *arg, long h
 }
 
 /* With few heads, work items are blocks: of keys, of queries, chunks of keys. */
-UNUSED void pack_keys_unit(const struct attention *s, char *const *arg, long unit, char *workspace,
+UNUSED void pack_keys_item(const struct attention *s, char *const *arg, long item, char *workspace,
                            int back) {
-    long blocks = blocks_of(s->keys, KEYS), head = unit / blocks;
+    long blocks = blocks_of(s->keys, KEYS), head = item / blocks;
     struct packed p = packed_of(s, workspace, head, back);
-    pack_keys(s, arg, head, unit % blocks * KEYS, &p, back);
+    pack_keys(s, arg, head, item % blocks * KEYS, &p, back);
 }
-UNUSED void pack_queries_unit(const struct attention *s, char *const *arg, long unit,
+UNUSED void pack_queries_item(const struct attention *s, char *const *arg, long item,
                               char *workspace) {
-    long blocks = blocks_of(s->queries, QUERIES), head = unit / blocks;
+    long blocks = blocks_of(s->queries, QUERIES), head = item / blocks;
     struct packed p = packed_of(s, workspace, head, 1);
-    pack_queries(s, arg, head, unit % blocks * QUERIES, &p);
+    pack_queries(s, arg, head, item % blocks * QUERIES, &p);
 }
-UNUSED void attend_unit(const struct attention *s, char *const *arg, long unit, char *scratch,
+UNUSED void attend_item(const struct attention *s, char *const *arg, long item, char *scratch,
                         char *workspace) {
-    long blocks = blocks_of(s->queries, QUERIES), head = unit / blocks;
+    long blocks = blocks_of(s->queries, QUERIES), head = item / blocks;
     struct packed p = packed_of(s, workspace, head, 0);
-    attend(s, arg, head, unit % blocks * QUERIES, &p, scratch);
+    attend(s, arg, head, item % blocks * QUERIES, &p, scratch);
 }
-UNUSED void attend_back_unit(const struct attention *s, char *const *arg, long unit, char *scratch,
+UNUSED void attend_back_item(const struct attention *s, char *const *arg, long item, char *scratch,
                              char *workspace) {
-    long head = unit / s->chunks;
+    long head = item / s->chunks;
     struct packed p = packed_of(s, workspace, head, 1);
-    attend_back(s, arg, head, unit % s->chunks, &p, scratch);
+    attend_back(s, arg, head, item % s->chunks, &p, scratch);
 }
-UNUSED void add_parts_unit(const struct attention *s, char *const *arg, long unit,
+UNUSED void add_parts_item(const struct attention *s, char *const *arg, long item,
                            char *workspace) {
-    long blocks = blocks_of(s->queries, QUERIES), head = unit / blocks;
+    long blocks = blocks_of(s->queries, QUERIES), head = item / blocks;
     struct packed p = packed_of(s, workspace, head, 1);
-    add_parts(s, arg, head, unit % blocks * QUERIES, &p);
+    add_parts(s, arg, head, item % blocks * QUERIES, &p);
 }

@@ -1,5 +1,5 @@
 /* Windowed contractions, after contract_tile.c: the rows of a block, the K panels of a chain, and
- * the sums of all tiles by vectors. contract_units.c loops over blocks. */
+ * the sums of all tiles by vectors. contract_items.c loops over blocks. */
 /* Output positions of a block, as arrays: input position before the tap (may be out of bounds),
  * its index in the whole input, and the output position. Idle lanes read into the next array, so
  * `out` is last. */

@@ -35,7 +35,7 @@ struct contraction {
     int channels; /* of the result */
     int summed,
         reduced; /* channels summed over; the K elements that they make: with `pairs`, bf16 pairs */
-    int columns, unit_columns;      /* panels of result channels; panels per work item */
+    int columns, item_columns;      /* panels of result channels; panels per work item */
     int panels_a_range;             /* consecutive panels with equal K ranges */
     const struct k_range *k_ranges; /* the K range of each such run */
     int own, depth;                 /* result channels per group; maximum K elements of a panel */

@@ -27,7 +27,7 @@ struct gemm_problem {
         column_step; /* strides of rows and columns, where constant; 0: call the `at` function */
     offset_fn *left_at, *right_at;
     gemm_epilogue_fn *prefetch;
-    long unit_rows, unit_panels; /* rows, at most ROW_BLOCK, by panels of a work item */
+    long item_rows, item_panels; /* rows, at most ROW_BLOCK, by panels of a work item */
     int by_rows; /* is the panel the outer axis of the work items' order? It is where all panels
                     stay in cache; otherwise a row block is read again for each group of panels */
 };
@@ -72,11 +72,11 @@ UNUSED void pair_right(const struct gemm_problem *s, const bf16 *from, long batc
 #endif
 
 /* One panel of the right operand: to[k][lane]; lanes after the last column are zero. */
-UNUSED void pack_right(const struct gemm_problem *s, char *const *arg, long unit, float *packed) {
-    long panels = panels_of(s), batch = unit / panels, column = unit % panels * PANEL;
+UNUSED void pack_right(const struct gemm_problem *s, char *const *arg, long item, float *packed) {
+    long panels = panels_of(s), batch = item / panels, column = item % panels * PANEL;
     long m = s->columns - column < PANEL ? s->columns - column : PANEL;
     struct array from = PART_OF(arg, s->right);
-    float *to = packed + unit * s->terms * PANEL;
+    float *to = packed + item * s->terms * PANEL;
     long k = 0;
     IF_PAIRS(s->pairs, {
         pair_right(s, from.at, batch, column, m, to);
@@ -132,10 +132,10 @@ UNUSED void pack_left(const struct gemm_problem *s, struct array from, long batc
 }
 
 /* Packs all rows: work items after the panels', one block each. */
-UNUSED void pack_left_block(const struct gemm_problem *s, char *const *arg, long unit,
+UNUSED void pack_left_block(const struct gemm_problem *s, char *const *arg, long item,
                             float *packed) {
-    long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK, batch = unit / blocks,
-         row = unit % blocks * ROW_BLOCK;
+    long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK, batch = item / blocks,
+         row = item % blocks * ROW_BLOCK;
     long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
     pack_left(s, PART_OF(arg, s->left), batch, row, n,
               packed + s->left_packed + (batch * s->rows + row) * s->terms);
@@ -145,8 +145,8 @@ UNUSED void pack_left_block(const struct gemm_problem *s, char *const *arg, long
 /* Packs operands whose rows and columns are contiguous (a weight gradient's): the pairs of some
  * K elements, for all panels and all strips, [block of pairs][AMX_ROWS][TILE_WORDS] each. Reads
  * memory contiguously, row by row. */
-UNUSED void pack_terms(const struct gemm_problem *s, char *const *arg, long unit, float *packed) {
-    long blocks = s->terms / TILE_WORDS, batch = unit / blocks, k = unit % blocks * TILE_WORDS;
+UNUSED void pack_terms(const struct gemm_problem *s, char *const *arg, long item, float *packed) {
+    long blocks = s->terms / TILE_WORDS, batch = item / blocks, k = item % blocks * TILE_WORDS;
     long panels = panels_of(s), strips = (s->rows + AMX_ROWS - 1) / AMX_ROWS;
     const bf16 *left = PART_OF(arg, s->left).at, *right = PART_OF(arg, s->right).at,
                *from[2 * TILE_WORDS];
@@ -230,18 +230,18 @@ HOT void gemm_amx(const struct gemm_problem *s, char *const *arg, const float *p
 #endif
 
 /* A block of rows by some panels. */
-UNUSED void gemm_unit(const struct gemm_problem *s, char *const *arg, const float *packed,
-                      long unit, char *scratch, gemm_epilogue_fn *epilogue, double *sums) {
+UNUSED void gemm_item(const struct gemm_problem *s, char *const *arg, const float *packed,
+                      long item, char *scratch, gemm_epilogue_fn *epilogue, double *sums) {
     struct gemm_scratch *t = (void *)scratch;
-    long panels = panels_of(s), groups = (panels + s->unit_panels - 1) / s->unit_panels;
-    long blocks = (s->rows + s->unit_rows - 1) / s->unit_rows;
-    long batch = unit / (groups * blocks), in = unit % (groups * blocks);
+    long panels = panels_of(s), groups = (panels + s->item_panels - 1) / s->item_panels;
+    long blocks = (s->rows + s->item_rows - 1) / s->item_rows;
+    long batch = item / (groups * blocks), in = item % (groups * blocks);
     long group = s->by_rows ? in % groups : in / blocks,
-         row = (s->by_rows ? in / groups : in % blocks) * s->unit_rows;
-    long n = s->rows - row < s->unit_rows ? s->rows - row : s->unit_rows;
-    long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
+         row = (s->by_rows ? in / groups : in % blocks) * s->item_rows;
+    long n = s->rows - row < s->item_rows ? s->rows - row : s->item_rows;
+    long last = (group + 1) * s->item_panels < panels ? (group + 1) * s->item_panels : panels;
     IF_TILES(s->pairs, {
-        gemm_amx(s, arg, packed, batch, row, n, group * s->unit_panels, last, (float *)scratch,
+        gemm_amx(s, arg, packed, batch, row, n, group * s->item_panels, last, (float *)scratch,
                  epilogue, sums);
         return;
     })
@@ -258,7 +258,7 @@ UNUSED void gemm_unit(const struct gemm_problem *s, char *const *arg, const floa
             s->direct ? from_element(from, s->left_at(batch, row + i, 0)).at : left + i * s->terms;
     for (long i = n; i % TILE_ROWS; i++)
         rows[i] = rows[n - 1]; /* padding rows: computed and ignored */
-    for (long p = group * s->unit_panels; p < last; p++) {
+    for (long p = group * s->item_panels; p < last; p++) {
         const float *right = packed + (batch * panels + p) * s->terms * PANEL;
         long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;
         for (long r = 0; r < n; r += TILE_ROWS) {

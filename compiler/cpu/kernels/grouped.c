@@ -88,12 +88,12 @@ static void fix_nans(const struct columns *c, char *const *arg, long from, long 
                          column, acc);
 }
 
-/* As rows_unit, with weights that group_weight packed. */
-UNUSED void group_unit(const struct contraction *s, char *const *arg, struct array packed,
-                       long unit, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
+/* As rows_item, with weights that group_weight packed. */
+UNUSED void group_item(const struct contraction *s, char *const *arg, struct array packed,
+                       long item, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
                        double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(s, unit, t, packed, s->depth, epilogue, prefetch);
+    struct columns c = columns_of(s, item, t, packed, s->depth, epilogue, prefetch);
     c.multi_group = 1;
     sum_columns(&c, arg, t->acc, sums);
 }
@@ -170,15 +170,15 @@ HOT void sum_taps_of(const struct depth_tap *tap, int x_type, int w_type, long n
             IF_BF16(x_type, SUM_TAPS(BF16, w_type)) SUM_TAPS(F32, w_type)}
 
 /* PACK_ROWS positions of the result, all channels. */
-UNUSED void depth_unit(const struct group_window *v, int transposed, char *const *arg,
-                       struct array read, struct array weight, long channels, long unit,
+UNUSED void depth_item(const struct group_window *v, int transposed, char *const *arg,
+                       struct array read, struct array weight, long channels, long item,
                        char *scratch, point_fn *point, double *sums) {
     const int *size = transposed ? v->x : v->y;
     long plane = (long)size[1] * size[2], all = (long)v->batch * size[0] * plane,
          panels = (channels + PANEL - 1) / PANEL;
     long taps = (long)v->kernel[0] * v->kernel[1] * v->kernel[2];
     float acc[PANEL];
-    for (long i = unit * PACK_ROWS; i < all && i < (unit + 1) * PACK_ROWS; i++) {
+    for (long i = item * PACK_ROWS; i < all && i < (item + 1) * PACK_ROWS; i++) {
         long at[4] = {i / plane / size[0], i / plane % size[0], i / size[2] % size[1], i % size[2]};
         struct depth_tap *tap = (struct depth_tap *)scratch;
         long n = find_taps(v, transposed, read, channels, weight, at, tap);
@@ -348,7 +348,7 @@ HOT void dot_channels_of(const struct lane_channels *from, long c, long many, st
             IF_BF16(x.type, DOT_CHANNELS(BF16, y.type)) DOT_CHANNELS(F32, y.type)}
 
 /* All taps along W of one place of the kernel: result[tap][channel of a group][lane]. */
-UNUSED float *lane_gradient_unit(const struct group_gradient *g, char *const *arg, long panel,
+UNUSED float *lane_gradient_item(const struct group_gradient *g, char *const *arg, long panel,
                                  long place, char *scratch) {
     const struct group_window *v = g->window;
     float *result = (float *)scratch;

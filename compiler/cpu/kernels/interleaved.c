@@ -10,17 +10,17 @@ struct interleaved {
 };
 
 /* Packs the weight: packed[column panel][tap][o][lane]. Work item: one panel of o. */
-UNUSED void interleaved_weight(const struct interleaved *f, struct array w, long unit,
+UNUSED void interleaved_weight(const struct interleaved *f, struct array w, long item,
                                float *packed) {
     const struct contraction *s = f->rows;
     long taps = s->positions->taps, width = PANEL; /* K elements per panel */
     IF_PAIRS(s->pairs, { w.type = PAIR, width = PANEL / 2; })
-    long most = s->reduced - unit * width < width ? s->reduced - unit * width : width;
+    long most = s->reduced - item * width < width ? s->reduced - item * width : width;
     for (long column = 0; column < s->columns; column++)
         for (long tap = 0; tap < taps; tap++)
             for (long i = 0; i < most; i++) {
                 float *to =
-                    packed + ((column * taps + tap) * s->reduced + unit * width + i) * PANEL;
+                    packed + ((column * taps + tap) * s->reduced + item * width + i) * PANEL;
                 for (long lane = 0; lane < PANEL; lane++) {
                     long at = column * PANEL + lane, stride_phase = at / f->channels,
                          c = at % f->channels;
@@ -28,21 +28,21 @@ UNUSED void interleaved_weight(const struct interleaved *f, struct array w, long
                     if (stride_phase >= f->stride_phases) continue;
                     int from = f->tap_of[stride_phase * taps + tap];
                     to[lane] = element(
-                        w, ((unit * s->weight_taps + from) * s->weight_channels + c) * width + i);
+                        w, ((item * s->weight_taps + from) * s->weight_channels + c) * width + i);
                 }
-                IF_PAIRS(s->pairs && 2 * (unit * width + i + 1) > s->summed, keep_first(to);)
+                IF_PAIRS(s->pairs && 2 * (item * width + i + 1) > s->summed, keep_first(to);)
             }
 }
 
 /* A block of rows, all columns. Scratch: accumulators [columns][ROW_BLOCK][PANEL], the rows, one
  * row of all columns. */
-UNUSED void interleaved_unit(const struct interleaved *f, char *const *arg, const float *packed,
-                             long unit, char *scratch, point_fn *point, double *sums) {
+UNUSED void interleaved_item(const struct interleaved *f, char *const *arg, const float *packed,
+                             long item, char *scratch, point_fn *point, double *sums) {
     const struct contraction *s = f->rows;
     float *acc = (float *)scratch, *line = acc + (long)s->columns * ROW_BLOCK * PANEL;
     struct rows *row = (void *)(line + (s->columns + 1) * PANEL);
     const struct positions *p = s->positions;
-    long n = fill_rows(s, p, unit * ROW_BLOCK, row, ROW_BLOCK);
+    long n = fill_rows(s, p, item * ROW_BLOCK, row, ROW_BLOCK);
     struct columns c = {.of = s,
                         .positions = p,
                         .row = row,

@@ -47,8 +47,8 @@ HOT vf multiply_add(void) {
     return a;
 }
 #endif
-void peak_flops_0(char *const *arg, long unit, char *scratch, char *workspace) {
-    st((float *)(workspace + unit * 64), multiply_add());
+void peak_flops_0(char *const *arg, long item, char *scratch, char *workspace) {
+    st((float *)(workspace + item * 64), multiply_add());
     (void)arg, (void)scratch;
 }
 /* Reads and writes PEAK_BYTES of its own part of the arena, PEAK_SWEEPS times. It reads every
@@ -57,7 +57,7 @@ HOT void stream(float *p) {
     for (long sweep = 0; sweep < PEAK_SWEEPS; sweep++)
         for (long i = 0; i < PEAK_BYTES / 4; i += LANES) st(p + i, ld(p + i) + 1.0f);
 }
-void peak_stream_0(char *const *arg, long unit, char *scratch, char *workspace) {
-    stream((float *)(arg[0] + unit * PEAK_BYTES));
+void peak_stream_0(char *const *arg, long item, char *scratch, char *workspace) {
+    stream((float *)(arg[0] + item * PEAK_BYTES));
     (void)scratch, (void)workspace;
 }

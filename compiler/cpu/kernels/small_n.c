@@ -59,11 +59,11 @@ struct small_n_scratch {
     struct stretch stretch[];
 };
 
-UNUSED void small_n_unit(const struct contraction *s, char *const *arg, const float *packed,
-                         long unit, char *scratch, rows_fn *epilogue, double *sums) {
+UNUSED void small_n_item(const struct contraction *s, char *const *arg, const float *packed,
+                         long item, char *scratch, rows_fn *epilogue, double *sums) {
     struct small_n_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
-    long rows = fill_rows(s, p, unit * ROW_BLOCK, &t->row, ROW_BLOCK), channels = s->part->channels,
+    long rows = fill_rows(s, p, item * ROW_BLOCK, &t->row, ROW_BLOCK), channels = s->part->channels,
          whole = (channels + LANES - 1) / LANES * LANES, bytes = bytes_of(s->part->type);
     for (long r = 0; r < rows; r += TILE_ROWS) {
         long some = 0, at[ROW_LANES];

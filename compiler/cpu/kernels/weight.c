@@ -4,12 +4,12 @@
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
     return t->data + (s->direct ? 0 : s->vectors * packed_floats(s));
 }
-INLINE float *unit_sums(const struct weight_gradient *s, struct grad_scratch *t) {
+INLINE float *item_sums(const struct weight_gradient *s, struct grad_scratch *t) {
     IF_TILES(s->pairs, { return im2col_rows(s, t) + im2col_floats(s); })
-    return packed_y(s, t) + (long)s->unit_panels * M_BLOCK * PANEL;
+    return packed_y(s, t) + (long)s->item_panels * M_BLOCK * PANEL;
 }
 INLINE long block_size(const struct weight_gradient *s) {
-    return (long)s->unit_groups * s->unit_panels * s->unit_rows * PANEL;
+    return (long)s->item_groups * s->item_panels * s->item_rows * PANEL;
 }
 
 /* One position where only some taps along W are in bounds, beginning at w. Out-of-bounds taps
@@ -24,7 +24,7 @@ UNUSED void sum_edge(const struct weight_gradient *s, char *const *arg, const fl
             for (long c = 0; c < channels; c++, to += PANEL)
                 for (long p = 0; p < b->panels; p++)
                     for (long i = 0; i < PANEL; i += LANES) {
-                        float *at = to + p * s->unit_rows * PANEL + i;
+                        float *at = to + p * s->item_rows * PANEL + i;
                         st(at, ld(at) + splat(element(x, c)) * ld(y + p * M_BLOCK * PANEL + i));
                     }
         }
@@ -78,11 +78,11 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
         return;
     })
     int groups_w = s->kernel[2] / s->run;
-    long tiles = s->unit_groups * b->panels * ((b->rows + s->height - 1) / s->height), tile = 0,
+    long tiles = s->item_groups * b->panels * ((b->rows + s->height - 1) / s->height), tile = 0,
          prefetched = 0;
     float *y = packed_y(s, t);
     if (!s->pairs) pack_y(s, arg, t, b, n, y);
-    for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
+    for (int g = (int)b->group; g < b->group + s->item_groups; g++) {
         int k[3] = {g / (groups_w * s->kernel[1]) * s->dilation[0],
                     g / groups_w % s->kernel[1] * s->dilation[1], g % groups_w * s->dilation[2]};
         long some = reach(s, arg, t, b, k, sum);
@@ -97,12 +97,12 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
             }
             for (long r = 0; r < b->rows; r += s->height) {
                 sum_tile(s, arg, t, b, range, r, y + p * M_BLOCK * PANEL, some,
-                         sum + (p * s->unit_rows + r) * PANEL);
+                         sum + (p * s->item_rows + r) * PANEL);
                 for (tile++; prefetched * tiles < tile * n; prefetched++)
                     prefetch_after(s, arg, t, b, prefetched, n);
             }
         }
-        sum += (long)s->unit_panels * s->unit_rows * PANEL;
+        sum += (long)s->item_panels * s->item_rows * PANEL;
     }
 }
 
@@ -111,7 +111,7 @@ UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg,
                           const struct grad_block *b, long from, long to, struct grad_scratch *t,
                           float *sum) {
     int per_d = s->gather ? s->groups : s->kernel[2] / s->run * s->kernel[1],
-        kd = (int)b->group / per_d * s->dilation[0], one_d = !s->gather && s->unit_groups <= per_d;
+        kd = (int)b->group / per_d * s->dilation[0], one_d = !s->gather && s->item_groups <= per_d;
     int at[4]; /* of dy: batch, D, H, W */
     long rest = from, n = 0;
     __builtin_memset(sum, 0, sizeof(float) * (unsigned long)block_size(s));
@@ -138,49 +138,49 @@ UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg,
     if (n) sum_block(s, arg, t, b, n, sum);
 }
 
-INLINE long count_blocks(int all, int unit) { return (all + unit - 1) / unit; }
+INLINE long count_blocks(int all, int item) { return (all + item - 1) / item; }
 
 /* Blocks in the order of tap blocks, then panels, then rows. */
 INLINE struct grad_block block_of(const struct weight_gradient *s, long number) {
-    long rows = count_blocks(s->rows, s->unit_rows),
-         panels = count_blocks(s->panels, s->unit_panels);
-    struct grad_block b = {.group = number / (rows * panels) * s->unit_groups,
-                           .row = number % rows * s->unit_rows,
-                           .panel = number / rows % panels * s->unit_panels};
-    b.rows = s->rows - b.row < s->unit_rows ? s->rows - b.row : s->unit_rows;
-    b.panels = s->panels - b.panel < s->unit_panels ? s->panels - b.panel : s->unit_panels;
+    long rows = count_blocks(s->rows, s->item_rows),
+         panels = count_blocks(s->panels, s->item_panels);
+    struct grad_block b = {.group = number / (rows * panels) * s->item_groups,
+                           .row = number % rows * s->item_rows,
+                           .panel = number / rows % panels * s->item_panels};
+    b.rows = s->rows - b.row < s->item_rows ? s->rows - b.row : s->item_rows;
+    b.panels = s->panels - b.panel < s->item_panels ? s->panels - b.panel : s->item_panels;
     return b;
 }
 
 UNUSED void epilogue_block(const struct weight_gradient *s, char *const *arg,
                            const struct grad_block *b, const float *sum, block_fn *epilogue,
                            double *sums) {
-    long step = (long)s->unit_rows * PANEL;
-    for (long g = 0; g < s->unit_groups; g++)
+    long step = (long)s->item_rows * PANEL;
+    for (long g = 0; g < s->item_groups; g++)
         epilogue(arg, b->group + g, b->panel, b->panels, b->row, b->rows,
-                 sum + g * s->unit_panels * step, step, sums);
+                 sum + g * s->item_panels * step, step, sums);
 }
 
 /* A split of a block's positions: stores the sums in the workspace, [block][share]. If it has
  * all positions, it runs the epilogue. */
-UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long unit,
+UNUSED void gradient_item(const struct weight_gradient *s, char *const *arg, long item,
                           char *scratch, char *workspace, block_fn *epilogue, double *sums) {
     struct grad_scratch *t = (void *)scratch;
-    struct grad_block b = block_of(s, unit / s->splits);
-    long split = unit % s->splits, all = (long)s->batch * s->out[0] * s->out[1] * s->out[2];
-    float *sum = s->splits > 1 ? (float *)workspace + unit * block_size(s) : unit_sums(s, t);
+    struct grad_block b = block_of(s, item / s->splits);
+    long split = item % s->splits, all = (long)s->batch * s->out[0] * s->out[1] * s->out[2];
+    float *sum = s->splits > 1 ? (float *)workspace + item * block_size(s) : item_sums(s, t);
     sum_positions(s, arg, &b, split * all / s->splits, (split + 1) * all / s->splits, t, sum);
     IF_TILES(s->pairs, transpose_sums(s, sum);)
     if (s->splits == 1) epilogue_block(s, arg, &b, sum, epilogue, sums);
 }
 
 /* Adds a block's splits in order, then runs the epilogue. */
-UNUSED void gradient_splits(const struct weight_gradient *s, char *const *arg, long unit,
+UNUSED void gradient_splits(const struct weight_gradient *s, char *const *arg, long item,
                             char *scratch, const char *workspace, block_fn *epilogue,
                             double *sums) {
-    struct grad_block b = block_of(s, unit);
+    struct grad_block b = block_of(s, item);
     long size = block_size(s);
-    const float *from = (const float *)workspace + unit * s->splits * size;
+    const float *from = (const float *)workspace + item * s->splits * size;
     float *sum = (float *)scratch;
     for (long i = 0; i < size; i += LANES) {
         vf v = ld(from + i);

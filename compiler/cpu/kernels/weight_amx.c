@@ -71,13 +71,13 @@ INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch 
 }
 
 /* im2col rows for few channels: a position's row has a tap block's taps side by side, with zeros
- * for out-of-bounds taps. The rows are after the packed pairs, as one part of unit_rows
+ * for out-of-bounds taps. The rows are after the packed pairs, as one part of item_rows
  * channels. */
 INLINE float *im2col_rows(const struct weight_gradient *s, struct grad_scratch *t) {
-    return t->data + (s->unit_rows / AMX_ROWS + s->unit_panels) * STRIP_FLOATS;
+    return t->data + (s->item_rows / AMX_ROWS + s->item_panels) * STRIP_FLOATS;
 }
 INLINE long im2col_floats(const struct weight_gradient *s) {
-    return s->gather ? M_BLOCK * s->unit_rows / 2 + LANES : 0;
+    return s->gather ? M_BLOCK * s->item_rows / 2 + LANES : 0;
 }
 
 /* x's pairs: [panel of x's channels][M_BLOCK / 2][PANEL]; for a part whose first channel is row
@@ -104,7 +104,7 @@ UNUSED void pair_part(const bf16 *x, long channels, long row, const struct grad_
 UNUSED void pair_x(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                    const struct grad_block *b, long n, float *to) {
     if (s->gather) {
-        pair_part((const bf16 *)im2col_rows(s, t), s->unit_rows, 0, b, t->x_at, n, to);
+        pair_part((const bf16 *)im2col_rows(s, t), s->item_rows, 0, b, t->x_at, n, to);
         return;
     }
     long row = -b->row;
@@ -124,7 +124,7 @@ UNUSED void sum_at_tap(const struct weight_gradient *s, char *const *arg,
         struct array y = from_element(PART_OF(arg, s->y[q]), t->y_pos[m] * stride + lane);
         for (long c = 0; c < s->channels; c++) {
             long r = row + c;
-            float *own = sum + (p * s->unit_rows + r / PANEL * PANEL) * PANEL + r % PANEL;
+            float *own = sum + (p * s->item_rows + r / PANEL * PANEL) * PANEL + r % PANEL;
             for (long i = 0; i < lanes; i++) own[i * PANEL] += element(x, c) * element(y, i);
         }
     }
@@ -153,7 +153,7 @@ UNUSED unsigned im2col_taps(const struct weight_gradient *s, char *const *arg,
         t->x_at[m] = m < n && (finite || reaches_inside(&from, &row, m, &reach)) ? m : -1;
         if (t->x_at[m] == m)
             im2col_row(&from, &row, m, x, end, &reach, s->channels, s->run,
-                       s->dilation[2] == 1 ? s->kernel[2] : 1, (float *)(to + m * s->unit_rows));
+                       s->dilation[2] == 1 ? s->kernel[2] : 1, (float *)(to + m * s->item_rows));
         for (long i = 0; i < s->run && m < n && t->x_at[m] < 0; i++) {
             const int *at = from.taps[i].at;
             int inside = 1;
@@ -178,22 +178,22 @@ INLINE const float *only_met(const float *y, const long *at, float *to) {
 }
 
 /* Adds n positions to sum[group][panel of dy][panel of x][AMX_ROWS][PANEL], in the order of
- * unit_rows. */
+ * item_rows. */
 UNUSED void sum_block_amx(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                           const struct grad_block *b, long n, float *sum) {
-    long panels = (b->rows + PANEL - 1) / PANEL, products = s->unit_groups * b->panels * panels,
+    long panels = (b->rows + PANEL - 1) / PANEL, products = s->item_groups * b->panels * panels,
          done = 0, prefetched = 0;
-    float *y = t->data, *x = y + s->unit_panels * STRIP_FLOATS;
+    float *y = t->data, *x = y + s->item_panels * STRIP_FLOATS;
     float met[BLOCK_FLOATS] __attribute__((aligned(64)));
     int finite = transpose_y(s, arg, t, b, n, y);
     begin_tiles();
-    for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
+    for (int g = (int)b->group; g < b->group + s->item_groups; g++) {
         unsigned some =
             s->gather ? im2col_taps(s, arg, t, b, g, n, finite, sum) : meet(s, t, g, n, t->x_at);
         if (some) pair_x(s, arg, t, b, 2 * whole_blocks((n + 1) / 2), x);
         for (long p = 0; p < b->panels && some; p++)
             for (long q = 0; q < panels; q++) {
-                float *own = sum + (p * s->unit_rows + q * PANEL) * PANEL;
+                float *own = sum + (p * s->item_rows + q * PANEL) * PANEL;
                 begin_strip(own, PANEL, 1);
                 for (long i = 0; i < WORD_BLOCKS; i++) {
                     if (!(some >> i & 1)) continue;
@@ -205,7 +205,7 @@ UNUSED void sum_block_amx(const struct weight_gradient *s, char *const *arg, str
                 for (done++; prefetched * products < done * n; prefetched++)
                     prefetch_after(s, arg, t, b, prefetched, n);
             }
-        sum += (long)s->unit_panels * s->unit_rows * PANEL;
+        sum += (long)s->item_panels * s->item_rows * PANEL;
     }
     end_tiles();
 }
@@ -213,7 +213,7 @@ UNUSED void sum_block_amx(const struct weight_gradient *s, char *const *arg, str
 /* The sums of a work item, in weight.c's order: [group][panel of dy][row][PANEL]. */
 UNUSED void transpose_sums(const struct weight_gradient *s, float *sum) {
     float at[PANEL * PANEL] __attribute__((aligned(64)));
-    long all = (long)s->unit_groups * s->unit_panels * s->unit_rows / PANEL;
+    long all = (long)s->item_groups * s->item_panels * s->item_rows / PANEL;
     for (long n = 0; n < all; n++, sum += PANEL * PANEL) {
         for (long i = 0; i < PANEL; i += LANES)
             for (long j = 0; j < PANEL; j += LANES)

@@ -19,8 +19,8 @@ struct weight_gradient {
     int vectors;                    /* 2: a panel's vectors may have ranges of their own */
     int run, rows;                  /* taps per tap block, run * channels */
     int panels, groups;             /* panels of dy's channels; tap blocks */
-    int unit_groups;            /* divides the number of tap blocks with the same place along D */
-    int unit_rows, unit_panels; /* rows: whole tiles, or all */
+    int item_groups;            /* divides the number of tap blocks with the same place along D */
+    int item_rows, item_panels; /* rows: whole tiles, or all */
     int splits, direct;         /* splits of the positions; is x read in place? */
     int height;                 /* rows of a tile: GRAD_HEIGHT where x is packed */
     int pairs; /* both operands are bf16, and positions form pairs (weight_pairs.c) */
@@ -113,7 +113,7 @@ INLINE const struct k_range *panel_k_range(const struct weight_gradient *s, long
 }
 /* Distance in packed x between the rows of a panel's first vector and of its second one. */
 INLINE long packed_floats(const struct weight_gradient *s) {
-    return (s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK;
+    return (s->item_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK;
 }
 
 /* Slow path: the rows of x do not fall into whole tiles, as for few channels with their taps,

@@ -33,9 +33,9 @@ INLINE void attention(const attention_shape &s, const typename T::element *q,
     static_assert(!EARLY || (T::WGMMA && TO_COME > 1), "one more tile than the one in use");
     KD_SHARED(element, rows);
     element *stages = rows + ROWS * products::STRIDE;
-    int blocks = (s.queries + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS,
+    int blocks = (s.queries + ROWS - 1) / ROWS, item = blockIdx.x / CHUNKS,
         feature = blockIdx.x % CHUNKS * OUT;
-    int head = unit / blocks, block = unit % blocks;
+    int head = item / blocks, block = item % blocks;
     if (s.causal) block = blocks - 1 - block;          /* the longest first */
     /* the last key that the first query attends to */
     int query = block * ROWS, ahead = query + s.query_offset;
@@ -183,9 +183,9 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     element *rows2 = rows + ROWS * products::STRIDE, *stages = rows2 + ROWS * products::STRIDE;
     float *of_columns = (float *)(stages + STAGES * 2 * TILE); /* by stage: sums, log-sum-exps */
     int nrows = BY_KEY ? s.keys : s.queries, ncolumns = BY_KEY ? s.queries : s.keys;
-    int blocks = (nrows + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS,
+    int blocks = (nrows + ROWS - 1) / ROWS, item = blockIdx.x / CHUNKS,
         feature = blockIdx.x % CHUNKS * OUT;
-    int head = unit / blocks, block = unit % blocks;
+    int head = item / blocks, block = item % blocks;
     if (s.causal && !BY_KEY) block = blocks - 1 - block; /* the longest first */
     int first = block * ROWS, tiles = (ncolumns + COLUMNS - 1) / COLUMNS, begin = 0;
     if (s.causal && BY_KEY && first > s.query_offset) begin = (first - s.query_offset) / COLUMNS;

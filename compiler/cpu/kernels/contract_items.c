@@ -39,10 +39,10 @@ HOT void transpose_panel(const struct contraction *s, struct array w, long tap, 
 
 /* Transposes the weight for an input gradient: packed[column][mirrored tap][o][PANEL], so that
  * neighbouring taps read neighbours of dy. Work item: one tap of a panel. */
-UNUSED void transpose_weight(const struct contraction *s, struct array w, long unit,
+UNUSED void transpose_weight(const struct contraction *s, struct array w, long item,
                              float *packed) {
-    transpose_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps, 0,
-                    s->reduced, packed + unit * s->reduced * PANEL);
+    transpose_panel(s, w, s->weight_taps - 1 - item % s->weight_taps, item / s->weight_taps, 0,
+                    s->reduced, packed + item * s->reduced * PANEL);
 }
 
 /* Converts the weights of a chain, if they are not transposed yet (one panel), or not floats.
@@ -94,30 +94,30 @@ struct rows_scratch {
 };
 INLINE float *chain_at(const struct contraction *s, struct rows_scratch *t) {
     long columns = 1;
-    IF_TILES(s->pairs, { columns = s->unit_columns; })
+    IF_TILES(s->pairs, { columns = s->item_columns; })
     (void)s;
     return t->acc + columns * ROW_BLOCK * PANEL;
 }
 
 /* The block of a work item, with weights w[column][tap][depth][PANEL] in floats, or converted.
  * Work items are ordered by positions, then row blocks and groups of panels. */
-INLINE struct columns columns_of(const struct contraction *s, long unit, struct rows_scratch *t,
+INLINE struct columns columns_of(const struct contraction *s, long item, struct rows_scratch *t,
                                  struct array w, long depth, rows_fn *epilogue, rows_fn *prefetch) {
-    long groups = (s->columns + s->unit_columns - 1) / s->unit_columns;
+    long groups = (s->columns + s->item_columns - 1) / s->item_columns;
     for (const struct positions *p = s->positions;; p++) {
         long rows = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
              blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
-        if (unit >= blocks * groups) {
-            unit -= blocks * groups;
+        if (item >= blocks * groups) {
+            item -= blocks * groups;
             continue;
         }
-        long block = s->by_rows ? unit / groups : unit % blocks,
-             group = s->by_rows ? unit % groups : unit / blocks;
+        long block = s->by_rows ? item / groups : item % blocks,
+             group = s->by_rows ? item % groups : item / blocks;
         struct columns c = {.of = s, .positions = p, .row = &t->row, .depth = depth};
         c.rows = fill_rows(s, p, block * ROW_BLOCK, &t->row, ROW_BLOCK);
         c.epilogue = epilogue, c.prefetch = prefetch;
-        c.first_column = group * s->unit_columns, c.columns = s->columns - c.first_column;
-        if (c.columns > s->unit_columns) c.columns = s->unit_columns;
+        c.first_column = group * s->item_columns, c.columns = s->columns - c.first_column;
+        if (c.columns > s->item_columns) c.columns = s->item_columns;
         const struct k_range *range = column_k_range(s, c.first_column);
         c.first = range->first, c.apart = range->vector_offset, c.channels = range->terms;
         c.weight = w, c.chain = chain_at(s, t);
@@ -128,22 +128,22 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
 }
 
 /* A block of rows by some panels. w: [column][tap][channel][PANEL] */
-UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct array w, long unit,
+UNUSED void rows_item(const struct contraction *s, char *const *arg, struct array w, long item,
                       char *scratch, rows_fn *epilogue, rows_fn *prefetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     long depth = is_float(w) ? s->reduced : s->weight_channels;
     w = from_element(w, (long)s->weight_start * s->weight_taps * depth * PANEL);
-    struct columns c = columns_of(s, unit, t, w, s->reduced, epilogue, prefetch);
+    struct columns c = columns_of(s, item, t, w, s->reduced, epilogue, prefetch);
     sum_columns(&c, arg, t->acc, sums);
 }
 
 /* The same for an input gradient whose weights few blocks of rows share: each chain transposes
  * its own. */
-UNUSED void transposing_unit(const struct contraction *s, char *const *arg, struct array w,
-                             long unit, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
+UNUSED void transposing_item(const struct contraction *s, char *const *arg, struct array w,
+                             long item, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
                              double *sums) {
     struct rows_scratch *t = (void *)scratch;
-    struct columns c = columns_of(s, unit, t, w, s->reduced, epilogue, prefetch);
+    struct columns c = columns_of(s, item, t, w, s->reduced, epilogue, prefetch);
     c.b = c.chain, c.made = BY_TURNING;
     sum_columns(&c, arg, t->acc, sums);
 }
