@@ -111,8 +111,10 @@ static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces)
         for (int i = 0; i < n; i++)
             if (pieces[i].source == s && pieces[i].text.n)
                 dl_putn(&whole, pieces[i].text.at, pieces[i].text.n);
-        dl_push(p->arena, &p->objects,
-                (dl_plan_object){.source = dl_strndup(p->arena, whole.at, whole.n)});
+        dl_plan_object object = {.source = dl_strndup(p->arena, whole.at, whole.n)};
+        if (t->backend->libraries)
+            object.nlibraries = t->backend->libraries(p->arena, t, &needs, object.libraries);
+        dl_push(p->arena, &p->objects, object);
         dl_buf_free(&whole);
     }
 }

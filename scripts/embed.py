@@ -1,13 +1,42 @@
-"""Turns text files into one C string constant: embed.py NAME IN... OUT (used by meson at build time)."""
+"""Turns text files into C string constants: embed.py NAME IN... OUT (used by meson at build time).
+
+NAME is the text. NAME_interface is what a caller in another object needs of it: all but the bodies of the functions that begin
+with ENTRY at the start of a line (compiler/cpu/library.h).
+"""
 import sys
 
-name, *sources, target = sys.argv[1:]
-lines = []
-for source in sources:
-    with open(source, encoding="utf-8") as f:
-        lines += f.read().split("\n")
-with open(target, "w", encoding="utf-8") as f:
+
+def without_bodies(lines):
+    """A body begins after the first line that ends with a brace, and ends with a brace at the start of a line."""
+    inside = head = False
+    for line in lines:
+        head = head or not inside and line.startswith("ENTRY ")
+        if inside:
+            inside = line != "}"
+        elif head and line.endswith("{"):
+            yield line.removesuffix("{").rstrip() + ";"
+            head, inside = False, True
+        else:
+            yield line
+
+
+def constant(f, name, lines):
     f.write(f"extern const char {name}[];\nconst char {name}[] =\n")
     for line in lines:
         f.write('    "' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"\n')
     f.write("    ;\n")
+
+
+def main(name, *files):
+    *sources, target = files
+    lines = []
+    for source in sources:
+        with open(source, encoding="utf-8") as f:
+            lines += f.read().split("\n")
+    with open(target, "w", encoding="utf-8") as f:
+        constant(f, name, lines)
+        if any(line.startswith("ENTRY ") for line in lines):
+            constant(f, f"{name}_interface", without_bodies(lines))
+
+
+main(*sys.argv[1:])

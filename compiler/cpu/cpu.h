@@ -17,27 +17,20 @@ enum {
     DL_PACK_BELOW = 16,      /* fewer channels than this are gathered tap by tap into im2col rows */
 };
 
-/* The hand-written loops of kernels/ that a kernel uses; each source compiles them once. */
-typedef enum {
-    DL_LOOPS_NONE,
-    DL_LOOPS_IMAGE,  /* windowed contractions: an image, */
-    DL_LOOPS_WEIGHT, /* a weight, */
-    DL_LOOPS_GROUP,  /* either, with groups */
-    DL_LOOPS_PRODUCT,
-    DL_LOOPS_ATTENTION,
-    DL_NLOOPS
-} dl_loops;
+/* Families of the hand-written loops of kernels/, a bit each: a library has one (library.h). */
+enum {
+    DL_LOOPS_CONTRACT = 1, /* windowed contractions that make an image; with groups, weights too */
+    DL_LOOPS_WEIGHT = 2,   /* those that make a weight, and products with long sums */
+    DL_LOOPS_GEMM = 4,
+    DL_LOOPS_ATTENTION = 8
+};
 
 /* Parts of the prelude that a kernel needs in its source (dl_emitted.needs). */
 enum {
-    DL_NEED_LOOPS,      /* 1 << its dl_loops */
-    DL_NEED_CONTRACTS,  /* 1: the contraction preludes */
-    DL_NEED_DRAWS,      /* 1: random numbers */
-    DL_NEED_HALVES,     /* types of 16 bits: f16 1, bf16 2 */
-    DL_NEED_REMAINDERS, /* attention's remainder tiles: SET of one and two vectors, ADD of one and
-                     two, a bit each; then for floats, for pairs */
-    DL_NEED_GRAD_ROWS,  /* heights of the weight-gradient tiles that it calls, a bit each */
-    DL_NEED_PAIR_ROWS,  /* the same for pairs */
+    DL_NEED_LOOPS,  /* families of loops */
+    DL_NEED_GROUPS, /* 1: convolutions in groups */
+    DL_NEED_DRAWS,  /* 1: random numbers */
+    DL_NEED_HALVES, /* types of 16 bits: f16 1, bf16 2 */
     DL_CPU_NEEDS
 };
 _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
@@ -49,7 +42,6 @@ const dl_target *dl_cpu_target(const char *name);
 /* Functions of dl_backend, in emit_cpu.c, assign_sources.c, cost.c */
 bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
                  dl_variant variant, dl_emitted *code, dl_error *err);
-void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 int dl_cpu_assign_sources(int n, dl_piece *pieces);
 double dl_cpu_predict(const dl_kernel *k, const dl_target *t);
 double dl_cpu_serial(const dl_kernel *k, const dl_target *t);

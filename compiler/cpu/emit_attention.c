@@ -107,16 +107,6 @@ static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool 
     code->scratch = block_bytes(s, keys_of(e->t), back);
 }
 
-/* A tile is three vectors of a block's keys or of a token's features: finds the remainders of
- * both. AMX strips have none. */
-static unsigned find_ends(const dl_emitter *e, const shape *s) {
-    if (s->pairs && e->t->tiles) return 0;
-    int64_t keys = dl_ceil_div(s->a.keys % keys_of(e->t), e->t->lanes) % 3,
-            features = s->width / e->t->lanes % 3;
-    return (keys ? 1u << (keys - 1) : 0) | (features ? 4u << (features - 1) : 0) |
-           (s->pairs ? 32 : 16);
-}
-
 bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_node *n = dl_kernel_call(e->k);
     for (int i = 0; i < n->nin + n->nout; i++) {
@@ -130,7 +120,7 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
     shape s = find_shape(e, n);
     put_shape(e, &s);
     (s.by_head ? emit_by_head : emit_by_block)(e, code, &s, n->op != DL_OP_flash_attention);
+    code->needs[DL_NEED_LOOPS] |= DL_LOOPS_ATTENTION;
     code->needs[DL_NEED_DRAWS] = s.a.rate > 0;
-    code->needs[DL_NEED_REMAINDERS] = find_ends(e, &s);
     return true;
 }

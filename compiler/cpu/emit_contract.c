@@ -305,7 +305,10 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     for (int i = 0; i < e->k->nspace; i++)
         order[i] = i == 0 ? 0 : i + 1 < e->k->nspace ? i + 1 : 1; /* channels last */
     dl_emit_find_partial(e, e->k->nspace, order);
-    code->phases = 1, code->needs[DL_NEED_CONTRACTS] = true;
+    code->phases = 1;
+    code->needs[DL_NEED_GROUPS] = c->windows.groups > 1;
+    if (!dl_op_makes_weight(c->op) || c->windows.groups > 1)
+        code->needs[DL_NEED_LOOPS] |= DL_LOOPS_CONTRACT;
     if (!dl_op_makes_weight(c->op))
         put_image(e, &s, code);
     else

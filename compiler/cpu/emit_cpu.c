@@ -1,58 +1,9 @@
-/* Kernel IR -> C for the CPU: the head of a source, and the choice of a kernel's emitter. */
+/* Kernel IR -> C for the CPU: the choice of a kernel's emitter. */
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/codegen/holes.h"
 
 #include "compiler/cpu/emit_windows.h"
 #include "ir/base/foreign.h"
-
-/* The texts of compiler/cpu/kernels/, embedded at build time (scripts/embed.py). */
-extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[],
-    dl_kernels_weight[], dl_kernels_weight_tiles[], dl_kernels_weight_pairs[],
-    dl_kernels_weight_amx[], dl_kernels_interleaved[], dl_kernels_bf16_pairs[], dl_kernels_amx[],
-    dl_kernels_gemm[], dl_kernels_grouped[], dl_kernels_small_n[], dl_kernels_random[],
-    dl_kernels_attention[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
-    dl_kernels_instructions[], dl_kernels_instructions_emulated[];
-
-void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
-    dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n",
-            t->lanes, t->panel, t->rows, t->row_block);
-    dl_putf(out, "#define GRAD_HEIGHT %d\n", t->grad_rows);
-    dl_putf(out,
-            "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
-            DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->needs[DL_NEED_GRAD_ROWS]);
-    const unsigned *has = needs->needs;
-    dl_putf(out, "#define PAIR_ROWS %u\n", has[DL_NEED_PAIR_ROWS]);
-    bool attends = has[DL_NEED_LOOPS] >> DL_LOOPS_ATTENTION & 1;
-    dl_putf(out, "#define DRAWS %u\n#define ATTENTION_REMAINDERS %u\n#define ATTENTION_KINDS %u\n",
-            has[DL_NEED_DRAWS], has[DL_NEED_REMAINDERS] & 15, has[DL_NEED_REMAINDERS] >> 4);
-    dl_putf(out, "#define HALVES %u\n", has[DL_NEED_HALVES]);
-    bool pairs = (t->low_gemms >> DL_BF16 & 1) && has[DL_NEED_HALVES] & 2;
-    bool groups = has[DL_NEED_LOOPS] >> DL_LOOPS_GROUP & 1;
-    dl_putf(out, "#define HAS_PAIRS %d\n#define HAS_TILES %d\n#define HAS_GROUPS %d\n", pairs,
-            pairs && t->tiles, groups);
-    dl_puts(out, dl_kernels_prelude);
-    if (pairs)
-        dl_puts(out, t->emulated ? dl_kernels_instructions_emulated : dl_kernels_instructions);
-    if (has[DL_NEED_HALVES] || attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_elements);
-    if (attends || has[DL_NEED_CONTRACTS])
-        dl_puts(out, dl_kernels_bf16_pairs), dl_puts(out, dl_kernels_amx);
-    if (has[DL_NEED_DRAWS]) dl_puts(out, dl_kernels_random);
-    if (attends) {
-        dl_puts(out, dl_kernels_attention_tiles);
-        dl_puts(out, dl_kernels_attention_pack);
-        dl_puts(out, dl_kernels_attention);
-    }
-    if (!has[DL_NEED_CONTRACTS]) return;
-    dl_puts(out, dl_kernels_contract);
-    dl_puts(out, dl_kernels_small_n);
-    dl_puts(out, dl_kernels_weight_tiles);
-    dl_puts(out, dl_kernels_weight_pairs);
-    dl_puts(out, dl_kernels_weight_amx);
-    dl_puts(out, dl_kernels_weight);
-    dl_puts(out, dl_kernels_interleaved);
-    dl_puts(out, dl_kernels_gemm);
-    if (groups) dl_puts(out, dl_kernels_grouped);
-}
 
 /* A kernel's 16-bit types, as bits of DL_NEED_HALVES. */
 static unsigned find_halves(const dl_kernel *k) {
@@ -131,16 +82,6 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
     return true;
 }
 
-static dl_loops loops_of(const dl_kernel *k) {
-    int anchor = dl_kernel_anchor(k);
-    if (dl_kernel_call(k)) return DL_LOOPS_ATTENTION;
-    if (anchor < 0) return DL_LOOPS_NONE;
-    const dl_kinstr *c = &k->instrs.at[anchor];
-    if (!dl_op_slides(c->op)) return DL_LOOPS_PRODUCT;
-    if (c->windows.groups > 1) return DL_LOOPS_GROUP;
-    return dl_op_makes_weight(c->op) ? DL_LOOPS_WEIGHT : DL_LOOPS_IMAGE;
-}
-
 static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     if (!dl_is_c_name(k->name))
@@ -183,7 +124,7 @@ bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_targ
                     .lane_axis = -1,
                     .dialect = &dl_dialect_c};
     DL_CHECK(variant.variant == 0 && !variant.by);
-    *code = (dl_emitted){.needs = {[DL_NEED_LOOPS] = 1u << loops_of(k)}};
+    *code = (dl_emitted){0};
     (void)arena;
     bool ok = emit(&e, code, err);
     if (ok) {

@@ -232,6 +232,7 @@ static bool is_amx_packed(const dl_emitter *e, const gemm_problem *p) {
 /* Phase 0 packs the right operand; it also packs a 16-bit left one where many work items would
  * convert the same rows, or whose rows are contiguous. Phase 1 multiplies. */
 static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
+    code->needs[DL_NEED_LOOPS] |= DL_LOOPS_GEMM;
     enum {
         FEW = 2,               /* few work items */
         ITEMS = 32,            /* enough work items for all threads */
@@ -321,7 +322,6 @@ bool dl_emit_gemm(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->prefetch = gradient && !is_amx_packed(e, &p) ? p.column.size : 0;
     put_epilogue(e, &p);
     e->prefetch = 0;
-    code->needs[DL_NEED_CONTRACTS] = true;
     (gradient && !is_amx_packed(e, &p) ? put_gradient : put_gemm)(e, &p, code);
     return dl_emit_loop_nests(e, 1, code, err);
 }

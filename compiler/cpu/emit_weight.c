@@ -98,11 +98,6 @@ static void find_items(const dl_target *t, dl_wgrad_problem *g) {
         g->direct ? dl_ceil_div(g->item_rows, dl_ceil_div(g->item_rows, t->rows)) : tile_rows(t, g);
 }
 
-/* The heights of the tiles that `rows` divide into, a bit each. */
-static unsigned find_heights(int64_t rows, int64_t height) {
-    return (rows >= height ? 1u << height : 0) | (rows % height ? 1u << rows % height : 0);
-}
-
 /* The table <kernel>_gather: how im2col rows are built. Returns its name, or "0". */
 static const char *put_gather(dl_emitter *e, const dl_wgrad_problem *g) {
     if (!g->im2col) return "0";
@@ -120,6 +115,7 @@ static const char *put_gather(dl_emitter *e, const dl_wgrad_problem *g) {
 }
 
 void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code) {
+    code->needs[DL_NEED_LOOPS] |= DL_LOOPS_WEIGHT;
     const char *name = e->k->name;
     find_items(e->t, g);
     const char *gather = put_gather(e, g);
@@ -152,11 +148,6 @@ void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code) {
             (long long)g->height, g->pairs, gather);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
-    if (!by_amx(e->t, g)) {
-        unsigned *heights = &code->needs[g->pairs ? DL_NEED_PAIR_ROWS : DL_NEED_GRAD_ROWS];
-        *heights |= find_heights(g->rows % g->item_rows, g->height);
-        if (g->rows >= g->item_rows) *heights |= find_heights(g->item_rows, g->height);
-    }
     code->phases = 1, code->items[0] = g->blocks * g->splits;
     code->scratch = (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD + packed + (g->splits > 1 ? 0 : sums)) * 4;
     dl_emit_head(e, 0);

@@ -1,6 +1,7 @@
 #include "compiler/cpu/peak.h"
 
 #include "compiler/cpu/cpu.h"
+#include "compiler/cpu/library.h"
 #include "compiler/jit/jit_cc.h"
 
 extern const char dl_kernels_peak[];
@@ -17,9 +18,11 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, i
     *p = (dl_plan){.arena = arena, .model = "peak", .target = t->name, .batch = 1};
     dl_buf source = {0};
     bool pairs = products == DL_BF16 && (t->low_gemms >> DL_BF16 & 1);
-    dl_cpu_open(
+    dl_cpu_open_whole(
         &source, t,
-        &(dl_emitted){.needs = {[DL_NEED_CONTRACTS] = pairs, [DL_NEED_HALVES] = pairs ? 2 : 0}});
+        &(dl_emitted){
+            .needs = {
+                [DL_NEED_LOOPS] = pairs ? DL_LOOPS_GEMM : 0, [DL_NEED_HALVES] = pairs ? 2 : 0}});
     dl_putf(&source, "#define PEAK_STEPS %dL\n#define PEAK_BYTES %dL\n#define PEAK_SWEEPS %dL\n%s",
             STEPS, STREAM, SWEEPS, dl_kernels_peak);
     dl_push(arena, &p->objects, (dl_plan_object){.source = dl_strdup(arena, source.at)});

@@ -9,6 +9,7 @@
 #endif
 
 #include "compiler/cpu/cpu.h"
+#include "compiler/cpu/library.h"
 #include "compiler/jit/jit_cc.h"
 #include "ir/base/object.h"
 
@@ -156,6 +157,7 @@ const dl_backend dl_backend_cpu = {.name = "cpu",
                                    .emit = dl_cpu_emit,
                                    .assign = dl_cpu_assign_sources,
                                    .open = dl_cpu_open,
+                                   .libraries = dl_cpu_libraries,
                                    .build = dl_jit_compile,
                                    .toolchain = toolchain,
                                    .check = check,

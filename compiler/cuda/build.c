@@ -6,6 +6,7 @@
 #include "compiler/cuda/limits.h"
 #include "compiler/cuda/nvrtc.h"
 #include "compiler/jit/cache_fill.h"
+#include "compiler/jit/cache_prune.h"
 #include "compiler/jit/thread.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
@@ -163,6 +164,7 @@ bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *
     const dl_cache_wants wants = {
         .of = &b, .n = b.n, .keys = b.keys, .take = take, .make = compile_missing};
     if (!dl_cache_fill(arena, b.cache, &wants, out, compiled, err)) return false;
+    if (*compiled) dl_cache_prune_to_bound(b.cache, out);
     for (int i = 0; i < n; i++) /* equal sources */
         for (int k = 0; k < b.n && !objects[i].image; k++)
             if (b.keys[k] == objects[i].key)

@@ -9,9 +9,9 @@
  * -ffp-contract: as NVRTC does, where the CPU can; GCC contracts only with
  * -fexpensive-optimizations, or -O2. */
 #define FLAGS                                                                                      \
-    "-std=gnu++17", "-O1", "-fexpensive-optimizations", "-fPIC", "-shared", "-fno-exceptions",     \
-        "-fno-rtti", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",              \
-        "-ffp-contract=fast", "-fvisibility=hidden", "-w"
+    "-std=gnu++17", "-O1", "-fexpensive-optimizations", "-fPIC", "-fno-exceptions", "-fno-rtti",   \
+        "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",     \
+        "-fvisibility=hidden", "-w"
 static const char *const flags[] = {FLAGS, NULL}, *const checked_flags[] = {
                                                       FLAGS, "-g1", "-fsanitize=address",
                                                       "-fno-omit-frame-pointer", NULL};

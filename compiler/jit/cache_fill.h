@@ -16,8 +16,8 @@ typedef struct {
 
 /* Takes or makes every entry; *made: how many were made. While another process of this machine, or
  * of another one that shares the user's cache, makes an entry, waits for it; where it ended
- * without, or takes ten minutes, makes the entry. The locks end with their process. Then removes
- * the oldest entries beyond the bound (cache_prune.h). Errors: those of make. */
+ * without, or takes ten minutes, makes the entry. The locks end with their process. Errors:
+ * those of make. The caller then removes what is beyond the bound (cache_prune.h). */
 bool dl_cache_fill(dl_arena *arena, const dl_cache *c, const dl_cache_wants *wants,
                    const dl_console *out, int *made, dl_error *err);
 #endif

@@ -37,12 +37,13 @@ bool dl_jit_find(dl_arena *arena, const dl_jit_language *in, const dl_target *t,
                  dl_error *err);
 
 /* Compiles sources[i].source into sources[i].image (and sets key and bytes), each from the cache
- * when it is there; fills *compiled with how many were not. Every object is loaded once before it
- * is used or kept. `out` (or NULL) is told what the user should know: a compiler that takes more
- * than a minute, a cached object that does not load and is compiled anew. A signal that would end
- * us ends the compiler first, and its folder is removed. Errors: DL_RESOURCE when there is no
- * compiler or it fails (with what it printed), DL_IO, DL_TRUST (cache), DL_REQUEUE (stopped by a
- * signal whose handler returned). */
+ * when it is there; fills *compiled with how many were not. It is linked to the objects of its
+ * libraries, which are in the cache, too, each compiled once for all sources. Every object is
+ * loaded once before it is used or kept. `out` (or NULL) is told what the user should know: a
+ * compiler that takes more than a minute, a cached object that does not load and is compiled anew.
+ * A signal that would end us ends the compiler first, and its folder is removed. Errors:
+ * DL_RESOURCE when there is no compiler or it fails (with what it printed), DL_IO, DL_TRUST
+ * (cache), DL_REQUEUE (stopped by a signal whose handler returned). */
 bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_plan_object *sources,
                        const dl_target *t, const dl_console *out, int *compiled, dl_error *err);
 /* The same of C. */

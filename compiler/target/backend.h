@@ -93,6 +93,10 @@ typedef struct dl_backend {
     int (*assign)(int n, dl_piece *pieces);
     /* Appends a source's prelude, for the needs of all its kernels together. */
     void (*open)(dl_buf *out, const dl_target *t, const dl_emitted *needs);
+    /* NULL, or: the sources of the libraries that such a source is linked to, the same for many
+     * plans; returns their number. */
+    int (*libraries)(dl_arena *arena, const dl_target *t, const dl_emitted *needs,
+                     const char *sources[DL_MOST_LIBRARIES]);
     /* Appends the source of the input gather (ir/plan/feed.h). NULL: the host makes the inputs. */
     void (*feed)(dl_buf *out, const dl_target *t);
     /* Fills each object's image (and its key and bytes) from the cache, or by compiling its source;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "compiler/cpu/cpu.h"
+#include "compiler/cpu/library.h"
 #include "exports/c/c_network.h"
 
 /* All kernels in one source: it becomes part of one file. */
@@ -21,6 +22,7 @@ static dl_plan *compile(const dl_c_network *c, const dl_target *target, dl_error
     dl_backend *backend = DL_NEW(c->of->arena, dl_backend);
     dl_target *one = DL_NEW(c->of->arena, dl_target);
     *backend = dl_backend_cpu, backend->assign = assign_one;
+    backend->open = dl_cpu_open_whole, backend->libraries = NULL;
     *one = *target, one->backend = backend;
     opt.target = one, opt.link = false;
     return dl_session_compile(s, &opt, err);

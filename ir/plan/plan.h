@@ -168,10 +168,13 @@ typedef struct {
     DL_ARRAY(dl_plan_result) results;
 } dl_plan_program;
 
+enum { DL_MOST_LIBRARIES = 4 };
 typedef struct {
     uint64_t key;       /* of source, flags, compiler, CPU features and build: the name in the
                            cache */
-    const char *source; /* the C text it was made from, for inspection */
+    const char *source; /* the text it was made from, for inspection */
+    int nlibraries;     /* and the sources of the libraries that were linked into it */
+    const char *libraries[DL_MOST_LIBRARIES];
     size_t bytes;
     const unsigned char *image; /* a shared object, or a cubin */
 } dl_plan_object;

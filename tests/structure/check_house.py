@@ -79,7 +79,7 @@ ARROWS = {
     "include": [],
     "library": ["include", "ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/comm", "runtime/exec", "runtime/checkpoint",
                 "runtime/train", "runtime/setup", "runtime/tune"],
-    "exports/c": ["ir/", "compiler", "compiler/target", "compiler/cpu/cpu.h", "frontends/yaml", "runtime/exec", "runtime/setup", "exports"],
+    "exports/c": ["ir/", "compiler", "compiler/target", "compiler/cpu/cpu.h", "compiler/cpu/library.h", "frontends/yaml", "runtime/exec", "runtime/setup", "exports"],
     "exports": ["ir/", "passes/", "compiler", "compiler/target", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/exec", "runtime/setup", "exports/"],
     "verify": ["ir/", "runtime/exec"],
     "dldata": ["ir/base", "runtime/base", "runtime/data", "runtime/image", "runtime/formats"],

@@ -209,6 +209,59 @@ static void test_key(void) {
     CHECK(access(in("keys/work-AAAAAA/0.so"), F_OK) == 0 && count_entries(dir, "work-") == 1);
 }
 
+/* The number that `answer` of an object returns. 0: there is none. */
+static int answer_of(const dl_plan_object *o) {
+    dl_error err = {0};
+    dl_object object;
+    if (!dl_object_load(&object, o->image, o->bytes, &err)) return 0;
+    int (*answer)(void), got = 0;
+    void *address = dl_object_find(&object, "answer");
+    memcpy(&answer, &address, sizeof address);
+    if (address) got = answer();
+    dl_object_unload(&object);
+    return got;
+}
+
+/* A library is compiled once for all sources, and is a part of their objects' keys; one in the
+ * cache that is none is compiled anew. */
+static void test_libraries(void) {
+    static const char *const call = "int library(void); int answer(void) { return library(); }",
+                             *const again =
+                                 "int library(void); int answer(void) { return library() + 1; }",
+                             *const seven = "int library(void) { return 7; }",
+                             *const eight = "int library(void) { return 8; }";
+    const struct {
+        const char *source, *library;
+        int compiled, answer, runs;       /* of the compiler */
+    } steps[] = {{call, seven, 1, 7, 2},  /* the library, and the source */
+                 {call, seven, 0, 7, 0},  /* both are in the cache */
+                 {again, seven, 1, 8, 1}, /* the source alone */
+                 {call, eight, 1, 8, 2}}; /* another library */
+    const char *dir = in("libraries"), *runs = in("library_runs");
+    setenv("CC",
+           make_compiler("count", dl_format(arena, "echo >>%s; exec /usr/bin/cc \"$@\"", runs)), 1);
+    CHECK(use(dir) == DL_OK);
+    dl_error err = {0};
+    int compiled, before = 0;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        dl_plan_object o = {
+            .source = steps[i].source, .nlibraries = 1, .libraries = {steps[i].library}};
+        CHECK(dl_jit_compile(arena, 1, &o, &target, &listener, &compiled, &err), "%s", err.message);
+        CHECK(compiled == steps[i].compiled && answer_of(&o) == steps[i].answer, "step %zu: %d, %d",
+              i, compiled, answer_of(&o));
+        size_t n = 0;
+        dl_error none = {0};
+        dl_read_file(arena, runs, 1 << 16, &n, &none);
+        CHECK((int)n - before == steps[i].runs, "step %zu: %d runs", i, (int)n - before);
+        before = (int)n;
+    }
+    /* every entry is damaged, the library's, too */
+    shell("for f in libraries/*.so; do printf x >>$f; done");
+    dl_plan_object o = {.source = again, .nlibraries = 1, .libraries = {eight}};
+    CHECK(dl_jit_compile(arena, 1, &o, &target, &listener, &compiled, &err), "%s", err.message);
+    CHECK(compiled == 1 && answer_of(&o) == 9, "%d, %d", compiled, answer_of(&o));
+}
+
 /* A parent that ignores SIGCHLD. */
 static void test_ignored_child(void) {
     dl_plan_object o;
@@ -264,6 +317,7 @@ int main(void) {
     test_entries();
     test_compilers();
     test_key();
+    test_libraries();
     test_ignored_child();
     test_patience();
     shell("rm -rf ../$(basename $PWD)");

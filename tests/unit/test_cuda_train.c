@@ -86,8 +86,8 @@ static dl_plan *for_device(const dl_plan *p, const dl_target *target, dl_error *
     for (int i = 0; i < p->objects.n; i++) {
         const char *more =
             dl_format(arena, launcher, (long long)p->scratch_bytes + 64, names_of(p, i));
-        q->objects.at[i] =
-            (dl_plan_object){.source = dl_format(arena, "%s%s", p->objects.at[i].source, more)};
+        q->objects.at[i] = p->objects.at[i]; /* with its libraries */
+        q->objects.at[i].source = dl_format(arena, "%s%s", p->objects.at[i].source, more);
     }
     int compiled;
     return dl_jit_compile(arena, q->objects.n, q->objects.at, target, NULL, &compiled, err) ? q

@@ -31,7 +31,10 @@ static dl_plan *make_plan(void) {
     dl_push(p->arena, &p->kernels.at[0].stores,
             ((dl_plan_store){2, dl_scalar(DL_F32), "mul", "m.dl:3"}));
     dl_push(p->arena, &p->objects,
-            (dl_plan_object){99, "int x;\n", 11, (const unsigned char *)"not code..."});
+            ((dl_plan_object){.key = 99,
+                              .source = "int x;\n",
+                              .bytes = 11,
+                              .image = (const unsigned char *)"not code..."}));
     dl_plan_program *train = add_program(p, "train");
     add_launch(p, train, 0, (int64_t[]){0, 1536, 128000});
     add_launch(p, train, 1, NULL);

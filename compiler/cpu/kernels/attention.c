@@ -284,15 +284,15 @@ UNUSED void add_parts(const struct attention *s, char *const *arg, long head, lo
 /* ---- work items ---- */
 
 /* With many heads, each is a work item, whose packed operands stay in a core's cache. */
-UNUSED void attend_head(const struct attention *s, char *const *arg, long head, char *scratch,
-                        char *place) {
+ENTRY void attend_head(const struct attention *s, char *const *arg, long head, char *scratch,
+                       char *place) {
     struct packed p = packed_of(s, place, 0, 0);
     for (long key = 0; key < s->keys; key += KEYS) pack_keys(s, arg, head, key, &p, 0);
     for (long query = 0; query < s->queries; query += QUERIES)
         attend(s, arg, head, query, &p, scratch);
 }
-UNUSED void attend_head_back(const struct attention *s, char *const *arg, long head, char *scratch,
-                             char *place) {
+ENTRY void attend_head_back(const struct attention *s, char *const *arg, long head, char *scratch,
+                            char *place) {
     struct packed p = packed_of(s, place, 0, 1);
     for (long key = 0; key < s->keys; key += KEYS) pack_keys(s, arg, head, key, &p, 1);
     for (long query = 0; query < s->queries; query += QUERIES)
@@ -302,32 +302,31 @@ UNUSED void attend_head_back(const struct attention *s, char *const *arg, long h
 }
 
 /* With few heads, work items are blocks: of keys, of queries, chunks of keys. */
-UNUSED void pack_keys_item(const struct attention *s, char *const *arg, long item, char *workspace,
-                           int back) {
+ENTRY void pack_keys_item(const struct attention *s, char *const *arg, long item, char *workspace,
+                          int back) {
     long blocks = blocks_of(s->keys, KEYS), head = item / blocks;
     struct packed p = packed_of(s, workspace, head, back);
     pack_keys(s, arg, head, item % blocks * KEYS, &p, back);
 }
-UNUSED void pack_queries_item(const struct attention *s, char *const *arg, long item,
-                              char *workspace) {
+ENTRY void pack_queries_item(const struct attention *s, char *const *arg, long item,
+                             char *workspace) {
     long blocks = blocks_of(s->queries, QUERIES), head = item / blocks;
     struct packed p = packed_of(s, workspace, head, 1);
     pack_queries(s, arg, head, item % blocks * QUERIES, &p);
 }
-UNUSED void attend_item(const struct attention *s, char *const *arg, long item, char *scratch,
-                        char *workspace) {
+ENTRY void attend_item(const struct attention *s, char *const *arg, long item, char *scratch,
+                       char *workspace) {
     long blocks = blocks_of(s->queries, QUERIES), head = item / blocks;
     struct packed p = packed_of(s, workspace, head, 0);
     attend(s, arg, head, item % blocks * QUERIES, &p, scratch);
 }
-UNUSED void attend_back_item(const struct attention *s, char *const *arg, long item, char *scratch,
-                             char *workspace) {
+ENTRY void attend_back_item(const struct attention *s, char *const *arg, long item, char *scratch,
+                            char *workspace) {
     long head = item / s->chunks;
     struct packed p = packed_of(s, workspace, head, 1);
     attend_back(s, arg, head, item % s->chunks, &p, scratch);
 }
-UNUSED void add_parts_item(const struct attention *s, char *const *arg, long item,
-                           char *workspace) {
+ENTRY void add_parts_item(const struct attention *s, char *const *arg, long item, char *workspace) {
     long blocks = blocks_of(s->queries, QUERIES), head = item / blocks;
     struct packed p = packed_of(s, workspace, head, 1);
     add_parts(s, arg, head, item % blocks * QUERIES, &p);

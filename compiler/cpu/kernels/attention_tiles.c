@@ -76,38 +76,6 @@ struct attention {
         }                                                                                          \
         ATTENTION_ROWS(END##_##VECTORS)                                                            \
     }
-/* Remainder tiles that no kernel of the source uses are not compiled: the emitter sets
- * ATTENTION_REMAINDERS, a bit mask. */
-#define NO_TILE(...) __builtin_trap()
-#if ATTENTION_REMAINDERS & 1
-#define SET_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SET)
-#else
-#define SET_1(name, TERM)
-#define set_floats_1 NO_TILE
-#define set_pairs_1  NO_TILE
-#endif
-#if ATTENTION_REMAINDERS & 2
-#define SET_2(name, TERM) ATTENTION_TILE(name, TERM, 2, ROW_SET)
-#else
-#define SET_2(name, TERM)
-#define set_floats_2 NO_TILE
-#define set_pairs_2  NO_TILE
-#endif
-#if ATTENTION_REMAINDERS & 4
-#define SUM_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SUM)
-#else
-#define SUM_1(name, TERM)
-#define sum_floats_1 NO_TILE
-#define sum_pairs_1  NO_TILE
-#endif
-#if ATTENTION_REMAINDERS & 8
-#define SUM_2(name, TERM) ATTENTION_TILE(name, TERM, 2, ROW_SUM)
-#else
-#define SUM_2(name, TERM)
-#define sum_floats_2 NO_TILE
-#define sum_pairs_2  NO_TILE
-#endif
-
 /* c[rows][width] = or += a b, whole tiles of rows. */
 #define ATTENTION_PRODUCT(name, tile)                                                              \
     UNUSED void name(const float *a, long row, long term, const float *b, long step, long terms,   \
@@ -125,23 +93,18 @@ struct attention {
 #define ATTENTION_PRODUCTS(kind, TERM)                                                             \
     ATTENTION_TILE(set_##kind##_3, TERM, 3, ROW_SET)                                               \
     ATTENTION_TILE(sum_##kind##_3, TERM, 3, ROW_SUM)                                               \
-    SET_1(set_##kind##_1, TERM)                                                                    \
-    SET_2(set_##kind##_2, TERM)                                                                    \
-    SUM_1(sum_##kind##_1, TERM)                                                                    \
-    SUM_2(sum_##kind##_2, TERM)                                                                    \
+    ATTENTION_TILE(set_##kind##_1, TERM, 1, ROW_SET)                                               \
+    ATTENTION_TILE(set_##kind##_2, TERM, 2, ROW_SET)                                               \
+    ATTENTION_TILE(sum_##kind##_1, TERM, 1, ROW_SUM)                                               \
+    ATTENTION_TILE(sum_##kind##_2, TERM, 2, ROW_SUM)                                               \
     ATTENTION_PRODUCT(set_##kind, set_##kind)                                                      \
     ATTENTION_PRODUCT(sum_##kind, sum_##kind)
-#if ATTENTION_KINDS & 1
 ATTENTION_PRODUCTS(floats, ROW)
-#else
-#define set_floats NO_TILE
-#define sum_floats NO_TILE
-#endif
-#if ATTENTION_KINDS & 2
+#if HAS_PAIRS && !HAS_TILES
 ATTENTION_PRODUCTS(pairs, PAIR)
 #else
-#define set_pairs NO_TILE
-#define sum_pairs NO_TILE
+#define set_pairs(...) __builtin_trap()
+#define sum_pairs(...) __builtin_trap()
 #endif
 #if HAS_TILES
 /* AMX strips: c[rows][width] = a b or += a b; whole strips, panels and blocks of K. The

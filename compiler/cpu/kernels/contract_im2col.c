@@ -107,9 +107,9 @@ INLINE const float *im2col_weight(int pairs, struct array w, long terms, long n,
     return made;
 }
 
-UNUSED void im2col_item(const struct contraction *s, char *const *arg, struct array w, long run,
-                        long item, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
-                        double *sums) {
+ENTRY void im2col_item(const struct contraction *s, char *const *arg, struct array w, long run,
+                       long item, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
+                       double *sums) {
     struct im2col_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long most = s->pairs ? ROW_BLOCK : PACK_ROWS, n = fill_rows(s, p, item * most, &t->row, most),

@@ -39,8 +39,7 @@ HOT void transpose_panel(const struct contraction *s, struct array w, long tap, 
 
 /* Transposes the weight for an input gradient: packed[column][mirrored tap][o][PANEL], so that
  * neighbouring taps read neighbours of dy. Work item: one tap of a panel. */
-UNUSED void transpose_weight(const struct contraction *s, struct array w, long item,
-                             float *packed) {
+ENTRY void transpose_weight(const struct contraction *s, struct array w, long item, float *packed) {
     transpose_panel(s, w, s->weight_taps - 1 - item % s->weight_taps, item / s->weight_taps, 0,
                     s->reduced, packed + item * s->reduced * PANEL);
 }
@@ -128,8 +127,8 @@ INLINE struct columns columns_of(const struct contraction *s, long item, struct 
 }
 
 /* A block of rows by some panels. w: [column][tap][channel][PANEL] */
-UNUSED void rows_item(const struct contraction *s, char *const *arg, struct array w, long item,
-                      char *scratch, rows_fn *epilogue, rows_fn *prefetch, double *sums) {
+ENTRY void rows_item(const struct contraction *s, char *const *arg, struct array w, long item,
+                     char *scratch, rows_fn *epilogue, rows_fn *prefetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     long depth = is_float(w) ? s->reduced : s->weight_channels;
     w = from_element(w, (long)s->weight_start * s->weight_taps * depth * PANEL);
@@ -139,9 +138,9 @@ UNUSED void rows_item(const struct contraction *s, char *const *arg, struct arra
 
 /* The same for an input gradient whose weights few blocks of rows share: each chain transposes
  * its own. */
-UNUSED void transposing_item(const struct contraction *s, char *const *arg, struct array w,
-                             long item, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
-                             double *sums) {
+ENTRY void transposing_item(const struct contraction *s, char *const *arg, struct array w,
+                            long item, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
+                            double *sums) {
     struct rows_scratch *t = (void *)scratch;
     struct columns c = columns_of(s, item, t, w, s->reduced, epilogue, prefetch);
     c.b = c.chain, c.made = BY_TURNING;

@@ -72,7 +72,7 @@ UNUSED void pair_right(const struct gemm_problem *s, const bf16 *from, long batc
 #endif
 
 /* One panel of the right operand: to[k][lane]; lanes after the last column are zero. */
-UNUSED void pack_right(const struct gemm_problem *s, char *const *arg, long item, float *packed) {
+ENTRY void pack_right(const struct gemm_problem *s, char *const *arg, long item, float *packed) {
     long panels = panels_of(s), batch = item / panels, column = item % panels * PANEL;
     long m = s->columns - column < PANEL ? s->columns - column : PANEL;
     struct array from = PART_OF(arg, s->right);
@@ -132,8 +132,8 @@ UNUSED void pack_left(const struct gemm_problem *s, struct array from, long batc
 }
 
 /* Packs all rows: work items after the panels', one block each. */
-UNUSED void pack_left_block(const struct gemm_problem *s, char *const *arg, long item,
-                            float *packed) {
+ENTRY void pack_left_block(const struct gemm_problem *s, char *const *arg, long item,
+                           float *packed) {
     long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK, batch = item / blocks,
          row = item % blocks * ROW_BLOCK;
     long n = s->rows - row < ROW_BLOCK ? s->rows - row : ROW_BLOCK;
@@ -145,7 +145,7 @@ UNUSED void pack_left_block(const struct gemm_problem *s, char *const *arg, long
 /* Packs operands whose rows and columns are contiguous (a weight gradient's): the pairs of some
  * K elements, for all panels and all strips, [block of pairs][AMX_ROWS][TILE_WORDS] each. Reads
  * memory contiguously, row by row. */
-UNUSED void pack_terms(const struct gemm_problem *s, char *const *arg, long item, float *packed) {
+ENTRY void pack_terms(const struct gemm_problem *s, char *const *arg, long item, float *packed) {
     long blocks = s->terms / TILE_WORDS, batch = item / blocks, k = item % blocks * TILE_WORDS;
     long panels = panels_of(s), strips = (s->rows + AMX_ROWS - 1) / AMX_ROWS;
     const bf16 *left = PART_OF(arg, s->left).at, *right = PART_OF(arg, s->right).at,
@@ -230,8 +230,8 @@ HOT void gemm_amx(const struct gemm_problem *s, char *const *arg, const float *p
 #endif
 
 /* A block of rows by some panels. */
-UNUSED void gemm_item(const struct gemm_problem *s, char *const *arg, const float *packed,
-                      long item, char *scratch, gemm_epilogue_fn *epilogue, double *sums) {
+ENTRY void gemm_item(const struct gemm_problem *s, char *const *arg, const float *packed, long item,
+                     char *scratch, gemm_epilogue_fn *epilogue, double *sums) {
     struct gemm_scratch *t = (void *)scratch;
     long panels = panels_of(s), groups = (panels + s->item_panels - 1) / s->item_panels;
     long blocks = (s->rows + s->item_rows - 1) / s->item_rows;

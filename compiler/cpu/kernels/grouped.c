@@ -21,8 +21,8 @@ INLINE long lane_first_channel(const struct contraction *s, long lane) {
 
 /* Packs one panel: packed[column][tap][channel read][lane]. `turned`: x is computed, a lane is a
  * channel of x, and taps are mirrored (transpose_weight). */
-UNUSED void group_weight(const struct contraction *s, int transposed, struct array w, long column,
-                         float *packed) {
+ENTRY void group_weight(const struct contraction *s, int transposed, struct array w, long column,
+                        float *packed) {
     long n = column_k_range(s, column)->terms;
     for (long tap = 0; tap < s->weight_taps; tap++)
         for (long k = 0; k < n; k++) {
@@ -89,9 +89,8 @@ static void fix_nans(const struct columns *c, char *const *arg, long from, long 
 }
 
 /* As rows_item, with weights that group_weight packed. */
-UNUSED void group_item(const struct contraction *s, char *const *arg, struct array packed,
-                       long item, char *scratch, rows_fn *epilogue, rows_fn *prefetch,
-                       double *sums) {
+ENTRY void group_item(const struct contraction *s, char *const *arg, struct array packed, long item,
+                      char *scratch, rows_fn *epilogue, rows_fn *prefetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     struct columns c = columns_of(s, item, t, packed, s->depth, epilogue, prefetch);
     c.multi_group = 1;
@@ -170,9 +169,9 @@ HOT void sum_taps_of(const struct depth_tap *tap, int x_type, int w_type, long n
             IF_BF16(x_type, SUM_TAPS(BF16, w_type)) SUM_TAPS(F32, w_type)}
 
 /* PACK_ROWS positions of the result, all channels. */
-UNUSED void depth_item(const struct group_window *v, int transposed, char *const *arg,
-                       struct array read, struct array weight, long channels, long item,
-                       char *scratch, point_fn *point, double *sums) {
+ENTRY void depth_item(const struct group_window *v, int transposed, char *const *arg,
+                      struct array read, struct array weight, long channels, long item,
+                      char *scratch, point_fn *point, double *sums) {
     const int *size = transposed ? v->x : v->y;
     long plane = (long)size[1] * size[2], all = (long)v->batch * size[0] * plane,
          panels = (channels + PANEL - 1) / PANEL;
@@ -230,8 +229,8 @@ INLINE struct met_line meet_line(const struct group_window *v, long tap, long li
 }
 
 /* acc[PANEL] = channel c of each lane's group, of sums[channel read][PANEL]. */
-UNUSED void pick_channel(const struct k_range *range, long own, long per, long lanes, long panel,
-                         long c, const float *sums, float *acc) {
+ENTRY void pick_channel(const struct k_range *range, long own, long per, long lanes, long panel,
+                        long c, const float *sums, float *acc) {
     for (long i = 0; i < PANEL; i++) {
         long lane = panel * PANEL + i,
              first = range->first + (i < LANES ? 0 : range->vector_offset);
@@ -348,8 +347,8 @@ HOT void dot_channels_of(const struct lane_channels *from, long c, long many, st
             IF_BF16(x.type, DOT_CHANNELS(BF16, y.type)) DOT_CHANNELS(F32, y.type)}
 
 /* All taps along W of one place of the kernel: result[tap][channel of a group][lane]. */
-UNUSED float *lane_gradient_item(const struct group_gradient *g, char *const *arg, long panel,
-                                 long place, char *scratch) {
+ENTRY float *lane_gradient_item(const struct group_gradient *g, char *const *arg, long panel,
+                                long place, char *scratch) {
     const struct group_window *v = g->window;
     float *result = (float *)scratch;
     long lane = panel * PANEL, lanes = g->y.channels - lane < PANEL ? g->y.channels - lane : PANEL;

@@ -10,8 +10,8 @@ struct interleaved {
 };
 
 /* Packs the weight: packed[column panel][tap][o][lane]. Work item: one panel of o. */
-UNUSED void interleaved_weight(const struct interleaved *f, struct array w, long item,
-                               float *packed) {
+ENTRY void interleaved_weight(const struct interleaved *f, struct array w, long item,
+                              float *packed) {
     const struct contraction *s = f->rows;
     long taps = s->positions->taps, width = PANEL; /* K elements per panel */
     IF_PAIRS(s->pairs, { w.type = PAIR, width = PANEL / 2; })
@@ -36,8 +36,8 @@ UNUSED void interleaved_weight(const struct interleaved *f, struct array w, long
 
 /* A block of rows, all columns. Scratch: accumulators [columns][ROW_BLOCK][PANEL], the rows, one
  * row of all columns. */
-UNUSED void interleaved_item(const struct interleaved *f, char *const *arg, const float *packed,
-                             long item, char *scratch, point_fn *point, double *sums) {
+ENTRY void interleaved_item(const struct interleaved *f, char *const *arg, const float *packed,
+                            long item, char *scratch, point_fn *point, double *sums) {
     const struct contraction *s = f->rows;
     float *acc = (float *)scratch, *line = acc + (long)s->columns * ROW_BLOCK * PANEL;
     struct rows *row = (void *)(line + (s->columns + 1) * PANEL);

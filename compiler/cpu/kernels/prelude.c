@@ -46,6 +46,13 @@ typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2),
 #define UNROLLED _Pragma("clang loop unroll_count(4)")
 #endif
 #define UNUSED static WARM __attribute__((unused))
+/* Called by kernels. SEPARATE: the functions with this attribute are in other objects than their
+ * callers (compiler/cpu/library.h). */
+#if SEPARATE
+#define ENTRY WARM __attribute__((visibility("hidden")))
+#else
+#define ENTRY UNUSED
+#endif
 
 /* ---- the element that an index denotes on an axis of n (ir/affine.h) ---- */
 INLINE long floor_div(long a, long b) { return a / b - (a % b < 0); }

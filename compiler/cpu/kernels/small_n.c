@@ -3,7 +3,7 @@
 
 /* packed[made][tap][channel], channels rounded up to whole vectors, zeros after the last. Work
  * item: one output channel. */
-UNUSED void small_n_weight(const struct contraction *s, struct array w, long made, float *packed) {
+ENTRY void small_n_weight(const struct contraction *s, struct array w, long made, float *packed) {
     long whole = (s->reduced + LANES - 1) / LANES * LANES, o = s->weight_start * PANEL + made;
     for (long tap = 0; tap < s->weight_taps; tap++)
         for (long c = 0; c < whole; c++)
@@ -59,8 +59,8 @@ struct small_n_scratch {
     struct stretch stretch[];
 };
 
-UNUSED void small_n_item(const struct contraction *s, char *const *arg, const float *packed,
-                         long item, char *scratch, rows_fn *epilogue, double *sums) {
+ENTRY void small_n_item(const struct contraction *s, char *const *arg, const float *packed,
+                        long item, char *scratch, rows_fn *epilogue, double *sums) {
     struct small_n_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long rows = fill_rows(s, p, item * ROW_BLOCK, &t->row, ROW_BLOCK), channels = s->part->channels,

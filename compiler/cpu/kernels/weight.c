@@ -163,8 +163,8 @@ UNUSED void epilogue_block(const struct weight_gradient *s, char *const *arg,
 
 /* A split of a block's positions: stores the sums in the workspace, [block][share]. If it has
  * all positions, it runs the epilogue. */
-UNUSED void gradient_item(const struct weight_gradient *s, char *const *arg, long item,
-                          char *scratch, char *workspace, block_fn *epilogue, double *sums) {
+ENTRY void gradient_item(const struct weight_gradient *s, char *const *arg, long item,
+                         char *scratch, char *workspace, block_fn *epilogue, double *sums) {
     struct grad_scratch *t = (void *)scratch;
     struct grad_block b = block_of(s, item / s->splits);
     long split = item % s->splits, all = (long)s->batch * s->out[0] * s->out[1] * s->out[2];
@@ -175,9 +175,8 @@ UNUSED void gradient_item(const struct weight_gradient *s, char *const *arg, lon
 }
 
 /* Adds a block's splits in order, then runs the epilogue. */
-UNUSED void gradient_splits(const struct weight_gradient *s, char *const *arg, long item,
-                            char *scratch, const char *workspace, block_fn *epilogue,
-                            double *sums) {
+ENTRY void gradient_splits(const struct weight_gradient *s, char *const *arg, long item,
+                           char *scratch, const char *workspace, block_fn *epilogue, double *sums) {
     struct grad_block b = block_of(s, item);
     long size = block_size(s);
     const float *from = (const float *)workspace + item * s->splits * size;

@@ -27,12 +27,12 @@
 #define PAIR_TILE(rows) PAIR_TILE_OF(pair_tile_##rows, GRAD_PAIR, rows)
 EACH_HEIGHT(PAIR_TILE)
 typedef void pair_tile_fn(const float *x, long apart, const float *y, long n, float *c);
-#define PAIR_ENTRY(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_##rows : 0,
+#define PAIR_ENTRY(rows) [rows] = pair_tile_##rows,
 static pair_tile_fn *const pair_tiles[] __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY)};
 #if HAS_GROUPS
 #define PAIR_TILE_APART(rows) PAIR_TILE_OF(pair_tile_offset_##rows, GRAD_PAIR_APART, rows)
 EACH_HEIGHT(PAIR_TILE_APART)
-#define PAIR_ENTRY_APART(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_offset_##rows : 0,
+#define PAIR_ENTRY_APART(rows) [rows] = pair_tile_offset_##rows,
 static pair_tile_fn *const pair_tiles_offset[]
     __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY_APART)};
 #endif

@@ -72,13 +72,12 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
 EACH_HEIGHT(GRAD_TILE)
 typedef void grad_tile_fn(const float *x, const long *x_at, long step, long apart, const float *y,
                           const int *y_at, long n, float *c);
-/* Only heights that the kernels below need are compiled, a bit each. */
-#define GRAD_ENTRY(rows) [rows] = GRAD_ROWS >> rows & 1 ? grad_tile_##rows : 0,
+#define GRAD_ENTRY(rows) [rows] = grad_tile_##rows,
 static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY)};
 #if HAS_GROUPS
 #define GRAD_TILE_APART(rows) GRAD_TILE_OF(grad_tile_offset_##rows, GRAD_STEP_APART, rows)
 EACH_HEIGHT(GRAD_TILE_APART)
-#define GRAD_ENTRY_APART(rows) [rows] = GRAD_ROWS >> rows & 1 ? grad_tile_offset_##rows : 0,
+#define GRAD_ENTRY_APART(rows) [rows] = grad_tile_offset_##rows,
 static grad_tile_fn *const grad_tiles_offset[]
     __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY_APART)};
 #endif

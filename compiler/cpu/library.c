@@ -1,0 +1,108 @@
+#include "compiler/cpu/library.h"
+
+#include "compiler/cpu/cpu.h"
+
+/* The texts of compiler/cpu/kernels/, embedded at build time (scripts/embed.py). */
+extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_bf16_pairs[],
+    dl_kernels_amx[], dl_kernels_random[], dl_kernels_instructions[],
+    dl_kernels_instructions_emulated[], dl_kernels_contract[], dl_kernels_contract_interface[],
+    dl_kernels_small_n[], dl_kernels_small_n_interface[], dl_kernels_interleaved[],
+    dl_kernels_interleaved_interface[], dl_kernels_grouped[], dl_kernels_grouped_interface[],
+    dl_kernels_weight_tiles[], dl_kernels_weight_pairs[], dl_kernels_weight_amx[],
+    dl_kernels_weight[], dl_kernels_weight_interface[], dl_kernels_gemm[],
+    dl_kernels_gemm_interface[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
+    dl_kernels_attention[], dl_kernels_attention_interface[];
+
+enum { CONVOLUTIONS = DL_LOOPS_CONTRACT | DL_LOOPS_WEIGHT | DL_LOOPS_GEMM };
+_Static_assert(DL_LOOPS_ATTENTION == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
+
+/* The contents of a text, in addition to what the target determines. */
+typedef struct {
+    unsigned families, whole;     /* their declarations, and of these the functions, too */
+    unsigned halves;              /* types of 16 bits: f16 1, bf16 2 */
+    bool draws, groups, separate; /* separate: declared functions are in libraries */
+} contents;
+
+/* In order: a text uses those before it. */
+static const struct {
+    unsigned family;
+    bool groups; /* only where there are groups */
+    const char *whole, *interface;
+} texts[] = {
+    {DL_LOOPS_ATTENTION, false, dl_kernels_attention_tiles, dl_kernels_attention_tiles},
+    {DL_LOOPS_ATTENTION, false, dl_kernels_attention_pack, dl_kernels_attention_pack},
+    {DL_LOOPS_ATTENTION, false, dl_kernels_attention, dl_kernels_attention_interface},
+    {DL_LOOPS_CONTRACT, false, dl_kernels_contract, dl_kernels_contract_interface},
+    {DL_LOOPS_CONTRACT, false, dl_kernels_small_n, dl_kernels_small_n_interface},
+    {DL_LOOPS_WEIGHT, false, dl_kernels_weight_tiles, dl_kernels_weight_tiles},
+    {DL_LOOPS_WEIGHT, false, dl_kernels_weight_pairs, dl_kernels_weight_pairs},
+    {DL_LOOPS_WEIGHT, false, dl_kernels_weight_amx, dl_kernels_weight_amx},
+    {DL_LOOPS_WEIGHT, false, dl_kernels_weight, dl_kernels_weight_interface},
+    {DL_LOOPS_CONTRACT, false, dl_kernels_interleaved, dl_kernels_interleaved_interface},
+    {DL_LOOPS_GEMM, false, dl_kernels_gemm, dl_kernels_gemm_interface},
+    {DL_LOOPS_CONTRACT, true, dl_kernels_grouped, dl_kernels_grouped_interface},
+};
+
+static void put(dl_buf *out, const dl_target *t, const contents *c) {
+    const bool pairs = (t->low_gemms >> DL_BF16 & 1) && c->halves & 2;
+    const unsigned types =
+        c->families & CONVOLUTIONS ? DL_LOOPS_CONTRACT : 0; /* which the others use */
+    dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n",
+            t->lanes, t->panel, t->rows, t->row_block);
+    dl_putf(out, "#define GRAD_HEIGHT %d\n#define PACK_ROWS %d\n#define CHAIN %d\n", t->grad_rows,
+            DL_PACK_ROWS, DL_CHAIN);
+    dl_putf(out, "#define M_BLOCK %d\n#define DRAWS %d\n#define HALVES %u\n", DL_M_BLOCK, c->draws,
+            c->halves);
+    dl_putf(out, "#define HAS_PAIRS %d\n#define HAS_TILES %d\n#define HAS_GROUPS %d\n", pairs,
+            pairs && t->tiles, c->groups);
+    dl_putf(out, "#define SEPARATE %d\n", c->separate);
+    dl_puts(out, dl_kernels_prelude);
+    if (pairs)
+        dl_puts(out, t->emulated ? dl_kernels_instructions_emulated : dl_kernels_instructions);
+    if (c->halves || c->families) dl_puts(out, dl_kernels_elements);
+    if (c->families) dl_puts(out, dl_kernels_bf16_pairs), dl_puts(out, dl_kernels_amx);
+    if (c->draws) dl_puts(out, dl_kernels_random);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if ((c->families | types) & texts[i].family && (c->groups || !texts[i].groups))
+            dl_puts(out, c->whole & texts[i].family ? texts[i].whole : texts[i].interface);
+}
+
+/* The contents of a source of kernels with these needs. */
+static contents needed(const dl_emitted *code) {
+    return (contents){.families = code->needs[DL_NEED_LOOPS],
+                      .halves = code->needs[DL_NEED_HALVES],
+                      .draws = code->needs[DL_NEED_DRAWS],
+                      .groups = code->needs[DL_NEED_GROUPS]};
+}
+
+void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
+    contents c = needed(needs);
+    c.separate = true;
+    put(out, t, &c);
+}
+
+void dl_cpu_open_whole(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
+    contents c = needed(needs);
+    c.whole = c.families;
+    put(out, t, &c);
+}
+
+int dl_cpu_libraries(dl_arena *arena, const dl_target *t, const dl_emitted *needs,
+                     const char *sources[DL_MOST_LIBRARIES]) {
+    const contents all = needed(needs);
+    int n = 0;
+    for (unsigned family = 1; family <= DL_LOOPS_ATTENTION; family *= 2) {
+        if (!(all.families & family)) continue;
+        const contents c = {.families = family,
+                            .whole = family,
+                            .halves = all.halves,
+                            .draws = all.draws && family == DL_LOOPS_ATTENTION,
+                            .groups = all.groups && family & CONVOLUTIONS,
+                            .separate = true};
+        dl_buf text = {0};
+        put(&text, t, &c);
+        sources[n++] = dl_strndup(arena, text.at, text.n);
+        dl_buf_free(&text);
+    }
+    return n;
+}
