@@ -5,6 +5,6 @@
 #include "compiler/subcommand.h"
 
 extern const dl_subcommand dl_subcommand_bench, dl_subcommand_cache, dl_subcommand_check,
-    dl_subcommand_compile, dl_subcommand_explain, dl_subcommand_opt, dl_subcommand_simulate_ranks,
-    dl_subcommand_estimate_scaling, dl_subcommand_verify;
+    dl_subcommand_fmt, dl_subcommand_compile, dl_subcommand_explain, dl_subcommand_opt,
+    dl_subcommand_simulate_ranks, dl_subcommand_estimate_scaling, dl_subcommand_verify;
 #endif

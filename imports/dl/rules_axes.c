@@ -1,0 +1,388 @@
+/* Rules of ops that move, cut and join axes. */
+#include "imports/dl/rules.h"
+
+static dl_in_value *self(dl_in_ctx *c) {
+    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
+               ? dl_value_of(c, c->n->args[0].tensors[0])
+               : NULL;
+}
+
+bool dl_in_reshape(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v || c->n->n_results != 1) return false;
+    dl_in_value *made = dl_copy_value(c, v);
+    dl_reshape(c, made, c->n->results[0]->rank, c->n->results[0]->shape);
+    dl_set(c, 0, made);
+    return true;
+}
+
+bool dl_in_permute(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    const dl_foreign_arg *dims = dl_foreign_find(c->n, "dims");
+    if (!v || !dims || dims->n != v->rank) return false;
+    dl_in_value *made = dl_copy_value(c, v);
+    for (int d = 0; d < v->rank; d++) {
+        int from = dl_dim(v, dims->ints[d]);
+        if (from < 0 || from >= v->rank) return false;
+        made->dim[d] = v->dim[from];
+    }
+    dl_set(c, 0, made);
+    return true;
+}
+
+bool dl_in_transpose(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v) return false;
+    int a = 0, b = 1;
+    if (*c->detail) {
+        const char *first = c->detail[0] == 'd' ? "dim0" : "axis0";
+        a = dl_dim(v, dl_foreign_int(c->n, first, 0));
+        b = dl_dim(v, dl_foreign_int(c->n, c->detail[0] == 'd' ? "dim1" : "axis1", 1));
+    } else if (v->rank < 2)
+        a = b = 0;
+    if (a < 0 || b < 0 || a >= v->rank || b >= v->rank) return v->rank == 0 && dl_in_same(c);
+    dl_in_value *made = dl_copy_value(c, v);
+    made->dim[a] = v->dim[b], made->dim[b] = v->dim[a];
+    dl_set(c, 0, made);
+    return true;
+}
+
+bool dl_in_expand(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v || c->n->n_results != 1) return false;
+    const dl_foreign_tensor *t = c->n->results[0];
+    int new = t->rank - v->rank;
+    bool grows = false;
+    for (int p = 0; p < t->rank; p++)
+        grows = grows || t->shape[p] != (p < new ? 1 : dl_dim_size(c->w, v, p - new));
+    dl_in_value *made = dl_copy_value(c, v);
+    if (!grows) {
+        dl_reshape(c, made, t->rank, t->shape);
+        dl_set(c, 0, made);
+        return true;
+    }
+    dl_ordered(c, made, false);
+    for (int d = made->rank - 1; d >= 0; d--) { /* stretched axes are dropped first */
+        if (made->dim[d].n && dl_dim_size(c->w, made, d) == 1 && t->shape[d + new] != 1) {
+            made->dim[d].n = 0;
+            dl_drop_ones(c, made);
+        }
+    }
+    dl_in_value shifted = *made;
+    made->rank = t->rank;
+    for (int p = 0; p < t->rank; p++)
+        if (p < new)
+            made->dim[p].n = 0;
+        else
+            made->dim[p] = shifted.dim[p - new];
+    bool in_front = true;
+    int s = dl_call_function(c, "expand", made, "");
+    for (int p = 0; p < t->rank; p++) {
+        if (made->dim[p].n) in_front = false;
+        if (made->dim[p].n || t->shape[p] == 1) continue;
+        bool batch = p == 0 && t->shape[0] == c->w->atoms.at[0];
+        const char *name = batch ? "N" : dl_fresh_name(made, p, t->rank);
+        int atom = batch ? 0 : dl_new_atom(c->w, t->shape[p]);
+        if (made->n == DL_FOREIGN_RANK) return false;
+        if (batch)
+            dl_say_more(c, ", over=N");
+        else
+            dl_say_more(c, ", %s=%i", name, "size", t->shape[p]);
+        made->axis[made->n++] = (dl_in_axis){.name = name, .n = 1, .atom = {atom}};
+        made->dim[p].n = 1, made->dim[p].atom[0] = atom;
+    }
+    (void)in_front;
+    made->stmt = s, made->param = -1;
+    dl_set(c, 0, made);
+    return true;
+}
+
+/* ---- parts ---- */
+
+/* The axis of dimension d, alone; the value is brought into a form that has it. */
+static int axis_for(dl_in_ctx *c, dl_in_value *v, int d) {
+    int a = dl_axis_of(v, d);
+    if (a < 0) {
+        dl_whole(c, v);
+        if (!v->dim[d].n) dl_ordered(c, v, true);
+        a = dl_axis_of(v, d);
+    }
+    for (int k = 0; k < v->n; k++)
+        if (!v->axis[k].name) {
+            int dim = 0;
+            while (dim < v->rank && dl_axis_of(v, dim) != k) dim++;
+            if (dim < v->rank) dl_axis_name(c, v, dim);
+        }
+    return a;
+}
+
+static void cut_dim(dl_in_value *v, int d) {
+    memmove(&v->dim[d], &v->dim[d + 1], (size_t)(v->rank - 1 - d) * sizeof v->dim[0]);
+    v->rank--;
+}
+
+static bool take(dl_in_ctx *c, dl_in_value *v, int d, int64_t index, int result) {
+    dl_in_value *made = dl_copy_value(c, v);
+    if (index < 0) index += dl_dim_size(c->w, v, d);
+    /* one of the equal parts of an axis: a slice of it */
+    if (v->dim[d].n == 1)
+        for (int a = 0; a < v->n; a++)
+            if (v->axis[a].n > 1 && v->axis[a].atom[0] == v->dim[d].atom[0]) {
+                int64_t part = dl_atoms_size(c->w, v->axis[a].n - 1, v->axis[a].atom + 1);
+                const char *name = v->axis[a].name ? v->axis[a].name : "E";
+                made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=%i:%i]", v, P_POSTFIX, name,
+                                    "from", index * part, "to", (index + 1) * part);
+                memmove(&made->axis[a].atom[0], &made->axis[a].atom[1],
+                        (size_t)(made->axis[a].n - 1) * sizeof(int));
+                made->axis[a].n--, made->param = -1;
+                cut_dim(made, d);
+                dl_set(c, result, made);
+                return true;
+            }
+    if (!v->dim[d].n) { /* the only element of a dimension without an axis */
+        cut_dim(made, d);
+        dl_set(c, result, made);
+        return true;
+    }
+    int a = axis_for(c, v, d);
+    if (a < 0) return false;
+    *made = *v;
+    made->is_view = true;
+    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=%i]", v, P_POSTFIX, v->axis[a].name,
+                        "index", index);
+    memmove(&made->axis[a], &made->axis[a + 1], (size_t)(made->n - 1 - a) * sizeof *made->axis);
+    made->n--, made->param = -1;
+    cut_dim(made, d);
+    dl_set(c, result, made);
+    return true;
+}
+
+static bool cut(dl_in_ctx *c, dl_in_value *v, int d, int64_t from, int64_t to, int64_t step,
+                int result) {
+    int64_t size = dl_dim_size(c->w, v, d);
+    dl_in_value *made = dl_copy_value(c, v);
+    if (from == 0 && to >= size && step == 1) {
+        dl_set(c, result, made);
+        return true;
+    }
+    /* whole parts of an axis */
+    int a = -1, inner = 0;
+    if (v->dim[d].n == 1 && step == 1)
+        for (int k = 0; k < v->n; k++)
+            if (v->axis[k].n > 1 && v->axis[k].atom[0] == v->dim[d].atom[0]) a = k, inner = 1;
+    if (a < 0) {
+        a = axis_for(c, v, d);
+        if (a < 0) return false;
+        *made = *v;
+        made->is_view = true;
+    }
+    int64_t part = inner ? dl_atoms_size(c->w, v->axis[a].n - 1, v->axis[a].atom + 1) : 1;
+    const char *name = v->axis[a].name ? v->axis[a].name : "E";
+    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=", v, P_POSTFIX, name);
+    if (from) dl_say_more(c, "%i", "from", from * part);
+    dl_say_more(c, ":");
+    if (to < size) dl_say_more(c, "%i", "to", to * part);
+    if (step != 1) dl_say_more(c, ":%i", "step", step);
+    dl_say_more(c, "]");
+    int64_t left = ((to < size ? to : size) - from + step - 1) / step;
+    int atom = dl_new_atom(c->w, left < 0 ? 0 : left);
+    if (inner)
+        made->axis[a].atom[0] = atom;
+    else
+        made->axis[a].n = 1, made->axis[a].atom[0] = atom;
+    made->dim[d].n = 1, made->dim[d].atom[0] = atom, made->param = -1;
+    dl_set(c, result, made);
+    return true;
+}
+
+bool dl_in_select(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    const dl_foreign_arg *index = dl_foreign_find(c->n, "index");
+    if (!v || !index || index->kind != DL_ARG_INT) return false;
+    int d = dl_dim(v, dl_foreign_int(c->n, "dim", 0));
+    return d >= 0 && d < v->rank && take(c, v, d, index->ints[0], 0);
+}
+
+bool dl_in_slice(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v) return false;
+    int d = dl_dim(v, dl_foreign_int(c->n, "dim", 0));
+    if (d < 0 || d >= v->rank) return false;
+    int64_t size = dl_dim_size(c->w, v, d), from = dl_foreign_int(c->n, "start", 0);
+    const dl_foreign_arg *start = dl_foreign_find(c->n, "start"),
+                         *stop = dl_foreign_find(c->n, "end");
+    int64_t to = *c->detail ? from + dl_foreign_int(c->n, "length", size)
+                            : dl_foreign_int(c->n, "end", size);
+    if ((start && start->kind != DL_ARG_INT) || (stop && stop->kind != DL_ARG_INT)) return false;
+    if (from < 0) from += size;
+    if (to < 0) to += size;
+    from = from < 0 ? 0 : from > size ? size : from;
+    to = to > size ? size : to < from ? from : to;
+    return cut(c, v, d, from, to, dl_foreign_int(c->n, "step", 1), 0);
+}
+
+bool dl_in_parts(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v) return false;
+    int d = dl_dim(v, dl_foreign_int(c->n, "dim", 0));
+    if (d < 0 || d >= v->rank) return false;
+    int64_t at = 0;
+    for (int i = 0; i < c->n->n_results; i++) {
+        int64_t size = *c->detail ? 1 : c->n->results[i]->shape[d];
+        bool used = c->w->last_use[c->n->results[i]->id] >= 0;
+        if (used && !(*c->detail ? take(c, v, d, at, i) : cut(c, v, d, at, at + size, 1, i)))
+            return false;
+        at += size;
+    }
+    return true;
+}
+
+bool dl_in_cat(dl_in_ctx *c) {
+    const dl_foreign_arg *list = dl_foreign_find(c->n, "tensors");
+    bool stack = *c->detail;
+    if (!list || list->n < 1 || c->n->n_results != 1) return false;
+    const dl_foreign_tensor *t = c->n->results[0];
+    int64_t given = dl_foreign_int(c->n, "dim", 0);
+    int d = (int)(given < 0 ? given + t->rank : given), n = 0;
+    dl_in_value *v[256];
+    for (int i = 0; i < list->n; i++) {
+        if (!list->tensors[i]) return false;
+        const dl_foreign_tensor *of = list->tensors[i];
+        if (of->rank == 1 && of->shape[0] == 0 && t->rank != 1) continue; /* an empty list's */
+        if (n == 256) return false;
+        v[n] = dl_copy_value(c, dl_value_of(c, of));
+        if (stack) {
+            int64_t shape[DL_FOREIGN_RANK];
+            for (int k = 0; k < t->rank; k++) shape[k] = k == d ? 1 : of->shape[k - (k > d)];
+            dl_reshape(c, v[n], t->rank, shape);
+        }
+        n++;
+    }
+    if (n == 0) return false;
+    for (int i = 0; i < n; i++) dl_ordered(c, v[i], true);
+    int leader = 0; /* names of the first that is no parameter */
+    while (leader + 1 < n && v[leader]->param >= 0) leader++;
+    for (int i = 0; i < n; i++) {
+        const char *name[DL_FOREIGN_RANK];
+        for (int a = 0; a < v[i]->n; a++) name[a] = v[leader]->axis[a].name;
+        if (v[i]->n != v[leader]->n) return false;
+        dl_rename(c, v[i], name);
+    }
+    const char *axis = v[leader]->axis[d].name;
+    int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "cat(");
+    for (int i = 0; i < n; i++) dl_say_more(c, "%v, ", v[i]);
+    dl_say_more(c, "over=%s)", axis);
+    dl_set(c, 0, dl_like(c, s, v[leader], t));
+    return true;
+}
+
+bool dl_in_pad(dl_in_ctx *c) {
+    dl_in_value *x = self(c);
+    const dl_foreign_arg *pads = dl_foreign_find(c->n, "pad");
+    const char *mode = dl_foreign_text(c->n, "mode", "constant");
+    double value = dl_foreign_real(c->n, "value", 0);
+    if (!x || !pads || pads->kind != DL_ARG_INTS || value != 0 || c->n->n_results != 1)
+        return false;
+    for (int i = 0; i < pads->n; i++)
+        if (pads->ints[i] < 0) return false;
+    dl_ordered(c, x, true);
+    int n = pads->n / 2, first = x->rank - n;
+    bool equal = true;
+    for (int i = 1; i < pads->n; i++) equal = equal && pads->ints[i] == pads->ints[0];
+    dl_in_value *v = x;
+    const dl_foreign_tensor *t = c->n->results[0];
+    const char *how = strcmp(mode, "constant") ? dl_format(c->w->arena, ", mode=\"%s\"", mode) : "";
+    if (equal) {
+        int s = dl_call_function(c, "pad", v, ", %i%s, over=[", "pad", pads->ints[0], how);
+        for (int a = first; a < x->n; a++)
+            dl_say_more(c, "%s%s", a > first ? ", " : "", x->axis[a].name);
+        dl_say_more(c, "]");
+        dl_set(c, 0, dl_like(c, s, v, t));
+        return true;
+    }
+    dl_foreign_tensor step = *t;
+    for (int d = 0; d < x->rank; d++) step.shape[d] = dl_axis_size_of(c->w, &x->axis[d]);
+    for (int i = 0; i < n; i++) { /* PyTorch begins with the last axis */
+        int64_t before = pads->ints[2 * i], after = pads->ints[2 * i + 1];
+        int a = x->rank - 1 - i;
+        if (!before && !after) continue;
+        int s = dl_call_function(c, "pad", v, ", [%i, %i]%s, over=%s", "before", before, "after",
+                                 after, how, x->axis[a].name);
+        step.shape[a] += before + after;
+        v = dl_like(c, s, v, &step);
+    }
+    dl_set(c, 0, v == x ? dl_copy_value(c, x) : v);
+    return true;
+}
+
+bool dl_in_roll(dl_in_ctx *c) {
+    dl_in_value *x = self(c);
+    const dl_foreign_arg *shifts = dl_foreign_find(c->n, "shifts"),
+                         *dims = dl_foreign_find(c->n, "dims");
+    if (!x || !shifts || !dims || shifts->n != dims->n) return false;
+    dl_whole(c, x);
+    dl_in_value *v = dl_copy_value(c, x);
+    v->is_view = false;
+    for (int i = 0; i < dims->n; i++) {
+        int d = dl_dim(x, dims->ints[i]);
+        if (d < 0 || d >= x->rank) return false;
+        if (!x->dim[d].n) continue;
+        v->stmt = dl_call_function(c, "roll", v, ", %i, over=%s", "shift", shifts->ints[i],
+                                   dl_axis_name(c, x, d));
+    }
+    dl_set(c, 0, v);
+    return true;
+}
+
+bool dl_in_flip(dl_in_ctx *c) {
+    dl_in_value *x = self(c);
+    const dl_foreign_arg *dims = dl_foreign_find(c->n, "dims");
+    if (!x || !dims || !dims->n) return false;
+    dl_whole(c, x);
+    int s = dl_call_function(c, "flip", x, ", over=[");
+    bool first = true;
+    for (int i = 0; i < dims->n; i++) {
+        int d = dl_dim(x, dims->ints[i]);
+        if (d < 0 || d >= x->rank || !x->dim[d].n) continue;
+        dl_say_more(c, "%s%s", first ? "" : ", ", dl_axis_name(c, x, d));
+        first = false;
+    }
+    dl_say_more(c, "]");
+    return !first && dl_done(c, x, s);
+}
+
+bool dl_in_constant(dl_in_ctx *c) {
+    if (c->n->n_results != 1) return false;
+    const dl_foreign_tensor *t = c->n->results[0];
+    double value = 0;
+    if (!dl_parse_real(c->detail, &value)) value = dl_foreign_real(c->n, c->detail, 0);
+    if (t->class == DL_FOREIGN_COMPLEX) return false;
+    const char *text = t->class == DL_FOREIGN_BOOL ? value != 0 ? "true" : "false"
+                       : t->class == DL_FOREIGN_FLOAT
+                           ? dl_format(c->w->arena, "%s%s", dl_in_number(c->w, value),
+                                       value == (double)(int64_t)value ? ".0" : "")
+                           : dl_in_whole(c->w, (int64_t)value);
+    int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "expand(%s", text);
+    dl_in_value *v = dl_new_value(c, s, t);
+    int n = 0;
+    for (int d = 0; d < t->rank; d++) {
+        bool batch = d == 0 && t->shape[0] == c->w->atoms.at[0] && t->rank > 1;
+        if (t->shape[d] == 1) {
+            v->dim[d].n = 0;
+            continue;
+        }
+        dl_in_value so_far = {.n = n};
+        memcpy(so_far.axis, v->axis, sizeof v->axis);
+        const char *name = batch ? "N" : dl_fresh_name(&so_far, d, t->rank);
+        if (batch) v->dim[d].atom[0] = 0;
+        v->axis[n++] = (dl_in_axis){.name = name, .n = 1, .atom = {v->dim[d].atom[0]}};
+        if (batch)
+            dl_say_more(c, ", over=N");
+        else
+            dl_say_more(c, ", %s=%i", name, "size", t->shape[d]);
+    }
+    v->n = n;
+    dl_say_more(c, ")");
+    dl_set(c, 0, v);
+    return true;
+}

@@ -1,0 +1,355 @@
+/* Rules of element-by-element ops. */
+#include "imports/dl/rules.h"
+
+bool dl_done(dl_in_ctx *c, const dl_in_value *like, int stmt) {
+    dl_in_value *v = dl_copy_value(c, like);
+    v->stmt = stmt, v->param = -1, v->is_view = false;
+    dl_set(c, 0, v);
+    return true;
+}
+
+static dl_in_value *self(dl_in_ctx *c) {
+    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
+               ? dl_value_of(c, c->n->args[0].tensors[0])
+               : NULL;
+}
+
+/* The names of a parameter's axes, before a function of it hides that it is one. */
+static dl_in_value *settled(dl_in_ctx *c, dl_in_value *v) {
+    for (int d = 0; v && d < v->rank; d++) dl_axis_name(c, v, d);
+    return v;
+}
+
+bool dl_in_unary(dl_in_ctx *c) {
+    dl_in_value *v = settled(c, self(c));
+    return v && dl_done(c, v, dl_call_function(c, c->detail, v, ""));
+}
+
+bool dl_in_negate(dl_in_ctx *c) {
+    dl_in_value *v = settled(c, self(c));
+    return v && dl_done(c, v, dl_say(c, STMT_PLAIN, P_UNARY, "-%p", v, P_UNARY));
+}
+
+bool dl_in_gelu(dl_in_ctx *c) {
+    dl_in_value *v = settled(c, self(c));
+    bool tanh = strcmp(dl_foreign_text(c->n, "approximate", "none"), "tanh") == 0;
+    return v && dl_done(c, v,
+                        dl_call_function(c, "gelu", v, "%s", tanh ? ", approximate=\"tanh\"" : ""));
+}
+
+/* detail: function, PyTorch's argument, its default, the argument here */
+bool dl_in_unary_number(dl_in_ctx *c) {
+    char copy[128], *at = copy;
+    strncpy(copy, c->detail, sizeof copy - 1), copy[sizeof copy - 1] = 0;
+    const char *function = strsep(&at, " "), *theirs = strsep(&at, " ");
+    double standard = 0;
+    dl_parse_real(strsep(&at, " "), &standard);
+    dl_in_value *v = settled(c, self(c));
+    double value = dl_foreign_real(c->n, theirs, standard);
+    if (!v || (dl_foreign_find(c->n, "scale") && dl_foreign_real(c->n, "scale", 1) != 1))
+        return false;
+    function = dl_strdup(c->w->arena, function);
+    return dl_done(c, v,
+                   dl_call_function(c, function, v, ", %r", dl_strdup(c->w->arena, at), value));
+}
+
+bool dl_in_softplus(dl_in_ctx *c) {
+    dl_in_value *v = settled(c, self(c));
+    double beta = dl_foreign_real(c->n, "beta", 1), t = dl_foreign_real(c->n, "threshold", 20);
+    if (!v) return false;
+    int s = beta == 1 && t == 20 ? dl_call_function(c, "softplus", v, "")
+                                 : dl_call_function(c, "softplus", v, ", beta=%r, threshold=%r",
+                                                    "beta", beta, "threshold", t);
+    return dl_done(c, v, s);
+}
+
+bool dl_in_clamp(dl_in_ctx *c) {
+    dl_in_value *v = settled(c, self(c));
+    bool tanh = strcmp(c->detail, "hardtanh") == 0;
+    const dl_foreign_arg *low = dl_foreign_find(c->n, tanh ? "min_val" : "min");
+    const dl_foreign_arg *high = dl_foreign_find(c->n, tanh ? "max_val" : "max");
+    if (!v || (low && low->kind == DL_ARG_TENSOR) || (high && high->kind == DL_ARG_TENSOR) ||
+        (!tanh && !low && !high))
+        return false;
+    int s = dl_call_function(c, "clamp", v, "");
+    if (low || tanh)
+        dl_say_more(c, ", min=%r", "low", dl_foreign_real(c->n, tanh ? "min_val" : "min", -1));
+    if (high || tanh)
+        dl_say_more(c, ", max=%r", "high", dl_foreign_real(c->n, tanh ? "max_val" : "max", 1));
+    return dl_done(c, v, s);
+}
+
+bool dl_in_compare_zero(dl_in_ctx *c) {
+    dl_in_value *v = settled(c, self(c));
+    if (!v || v->class == DL_FOREIGN_INT) return false;
+    return dl_done(c, v, dl_say(c, STMT_PLAIN, P_COMPARE, "%p == 0", v, P_SUM));
+}
+
+/* ---- two operands ---- */
+
+static bool same_form(const dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
+    if (a->rank != b->rank || a->n != b->n) return false;
+    for (int k = 0; k < a->n; k++) {
+        if (a->axis[k].n != b->axis[k].n || !a->axis[k].name || !b->axis[k].name ||
+            strcmp(a->axis[k].name, b->axis[k].name) != 0)
+            return false;
+        for (int i = 0; i < a->axis[k].n; i++)
+            if (c->w->atoms.at[a->axis[k].atom[i]] != c->w->atoms.at[b->axis[k].atom[i]])
+                return false;
+    }
+    for (int d = 0; d < a->rank; d++) { /* the same atoms of the same axes */
+        if (a->dim[d].n != b->dim[d].n) return false;
+        for (int i = 0; i < a->dim[d].n; i++)
+            for (int k = 0; k < a->n; k++)
+                for (int j = 0; j < a->axis[k].n; j++)
+                    if ((a->axis[k].atom[j] == a->dim[d].atom[i]) !=
+                        (b->axis[k].atom[j] == b->dim[d].atom[i]))
+                        return false;
+    }
+    return true;
+}
+
+/* Drops axis a of size 1 from the text, and from its dimension. */
+static void drop_axis(dl_in_ctx *c, dl_in_value *v, int d) {
+    v->dim[d].n = 0;
+    dl_drop_ones(c, v);
+    dl_whole(c, v);
+}
+
+static int axis_at(const dl_in_value *v, int rank, int p) {
+    int d = p - (rank - v->rank);
+    return d >= 0 ? dl_axis_of(v, d) : -1;
+}
+
+dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
+    if (a != b && same_form(c, a, b)) return dl_copy_value(c, a);
+    dl_whole(c, a), dl_whole(c, b);
+    int rank = a->rank > b->rank ? a->rank : b->rank;
+    const char *name[DL_FOREIGN_RANK] = {0};
+    for (int p = 0; p < rank; p++) { /* an axis of size 1 is not stretched: it is dropped */
+        int i = axis_at(a, rank, p), j = axis_at(b, rank, p);
+        if (i < 0 || j < 0) continue;
+        int64_t m = dl_axis_size_of(c->w, &a->axis[i]), n = dl_axis_size_of(c->w, &b->axis[j]);
+        if (m == 1 && n > 1) drop_axis(c, a, p - (rank - a->rank));
+        if (n == 1 && m > 1) drop_axis(c, b, p - (rank - b->rank));
+    }
+    for (int p = 0; p < rank; p++) {
+        int i = axis_at(a, rank, p), j = axis_at(b, rank, p);
+        const char *x = i >= 0 ? a->axis[i].name : NULL, *y = j >= 0 ? b->axis[j].name : NULL;
+        name[p] = x ? x : y;
+        if (i < 0 && j < 0) continue;
+        if (!name[p]) name[p] = dl_fresh_name(i >= 0 ? a : b, p, rank);
+        for (int q = 0; q < p; q++)
+            if (name[q] && strcmp(name[q], name[p]) == 0) { /* one name at two positions */
+                dl_in_value both = {0};
+                for (int k = 0; k < p; k++)
+                    if (name[k]) both.axis[both.n++].name = name[k];
+                for (int k = 0; k < a->n && both.n < 8; k++)
+                    both.axis[both.n++].name = a->axis[k].name;
+                for (int k = 0; k < b->n && both.n < 8; k++)
+                    both.axis[both.n++].name = b->axis[k].name;
+                name[p] = dl_fresh_name(&both, p, 8);
+            }
+    }
+    dl_in_value *of[] = {a, b};
+    for (int k = 0; k < 2; k++) {
+        const char *to[DL_FOREIGN_RANK] = {0};
+        for (int i = 0; i < of[k]->n; i++) to[i] = of[k]->axis[i].name ? of[k]->axis[i].name : "1";
+        for (int p = 0; p < rank; p++)
+            if (axis_at(of[k], rank, p) >= 0) to[axis_at(of[k], rank, p)] = name[p];
+        dl_rename(c, of[k], to);
+    }
+    /* the order of the first operand that has all axes, else one after the other */
+    dl_in_value *r = dl_copy_value(c, b->n > a->n ? b : a);
+    r->rank = rank, r->n = 0, r->is_view = false, r->param = -1;
+    bool all_b = true;
+    for (int i = 0; i < a->n; i++) {
+        bool found = false;
+        for (int j = 0; j < b->n; j++) found = found || !strcmp(a->axis[i].name, b->axis[j].name);
+        all_b = all_b && found;
+    }
+    bool all_a = true;
+    for (int j = 0; j < b->n; j++) {
+        bool found = false;
+        for (int i = 0; i < a->n; i++) found = found || !strcmp(a->axis[i].name, b->axis[j].name);
+        all_a = all_a && found;
+    }
+    dl_in_value *order[] = {all_b && !all_a ? b : a, all_b && !all_a ? a : b};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < order[k]->n; i++) {
+            bool there = !strcmp(order[k]->axis[i].name, "1");
+            for (int j = 0; j < r->n; j++)
+                there = there || !strcmp(r->axis[j].name, order[k]->axis[i].name);
+            if (!there && r->n < DL_FOREIGN_RANK) r->axis[r->n++] = order[k]->axis[i];
+        }
+    for (int p = 0; p < rank; p++) {
+        r->dim[p].n = 0;
+        for (int i = 0; i < r->n; i++)
+            if (name[p] && !strcmp(name[p], r->axis[i].name)) {
+                r->dim[p].n = r->axis[i].n;
+                memcpy(r->dim[p].atom, r->axis[i].atom, sizeof r->dim[p].atom);
+            }
+    }
+    return r;
+}
+
+typedef struct {
+    const char *sign;
+    dl_in_prec prec, left, right;
+} sign;
+static const sign signs[] = {
+    {"+", P_SUM, P_SUM, P_PRODUCT},       {"-", P_SUM, P_SUM, P_PRODUCT},
+    {"*", P_PRODUCT, P_PRODUCT, P_UNARY}, {"/", P_PRODUCT, P_PRODUCT, P_UNARY},
+    {"**", P_POWER, P_POSTFIX, P_UNARY},  {"==", P_COMPARE, P_SUM, P_SUM},
+    {"!=", P_COMPARE, P_SUM, P_SUM},      {"<", P_COMPARE, P_SUM, P_SUM},
+    {"<=", P_COMPARE, P_SUM, P_SUM},      {">", P_COMPARE, P_SUM, P_SUM},
+    {">=", P_COMPARE, P_SUM, P_SUM}};
+
+static const sign *find_sign(const char *text) {
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (strcmp(signs[i].sign, text) == 0) return &signs[i];
+    return NULL;
+}
+
+static bool is_number(const dl_foreign_arg *a) {
+    return a && (a->kind == DL_ARG_INT || a->kind == DL_ARG_FLOAT);
+}
+
+static void say_number(dl_in_ctx *c, const dl_foreign_arg *a) {
+    if (a->kind == DL_ARG_INT)
+        dl_say_more(c, "%i", "k", a->ints[0]);
+    else
+        dl_say_more(c, "%r", "k", a->reals[0]);
+}
+
+/* a op b where one of them, or both, are tensors. A value known when compiling becomes a number. */
+static bool two(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_arg *y, const char *text,
+                double alpha) {
+    const sign *s = find_sign(text);
+    if (!x || !y || (is_number(x) && is_number(y))) return false;
+    dl_in_value *a = x->kind == DL_ARG_TENSOR ? settled(c, dl_value_of(c, x->tensors[0])) : NULL;
+    dl_in_value *b = y->kind == DL_ARG_TENSOR ? dl_value_of(c, y->tensors[0]) : NULL;
+    if ((!a && !is_number(x)) || (!b && !is_number(y))) return false;
+    if (a && x->tensors[0]->rank == 0 && b) a = settled(c, a);
+    if (a && b && a->param >= 0 && b->param < 0 && a != b) settled(c, b);
+    dl_in_value *made = a && b ? dl_match(c, a, b) : settled(c, a ? a : b);
+    if (!s) { /* max(a, b) */
+        int at = a ? dl_call_function(c, text, a, ", ") : dl_call_function(c, text, b, ", ");
+        if (a && b)
+            dl_say_more(c, "%v", b);
+        else
+            say_number(c, a ? y : x);
+        return dl_done(c, made, at);
+    }
+    int at = dl_say(c, STMT_PLAIN, s->prec, "");
+    if (a)
+        dl_say_more(c, "%p", a, s->left);
+    else
+        say_number(c, x);
+    dl_say_more(c, " %s ", s->sign);
+    if (alpha != 1) dl_say_more(c, "%r * ", "alpha", alpha);
+    if (b)
+        dl_say_more(c, "%p", b, alpha != 1 ? P_UNARY : s->right);
+    else
+        say_number(c, y);
+    return dl_done(c, made, at);
+}
+
+bool dl_in_binary(dl_in_ctx *c) {
+    const dl_foreign_arg *x = dl_foreign_find(c->n, "self"), *y = dl_foreign_find(c->n, "other");
+    if (!y) y = dl_foreign_find(c->n, "exponent");
+    const char *mode = dl_foreign_text(c->n, "rounding_mode", NULL);
+    if (c->n->n_results == 1 && c->n->results[0]->class == DL_FOREIGN_INT &&
+        !strcmp(c->detail, "/"))
+        return false;
+    double alpha = dl_foreign_real(c->n, "alpha", 1);
+    if (!strcmp(c->detail, "r-")) return two(c, y, x, "-", alpha);
+    if (!two(c, x, y, c->detail, alpha)) return false;
+    if (!mode) return true;
+    dl_in_value *v = c->b->of[c->n->results[0]->id];
+    return dl_done(c, v, dl_call_function(c, strcmp(mode, "floor") ? "trunc" : "floor", v, ""));
+}
+
+static bool choose(dl_in_ctx *c, dl_in_value *condition, const dl_foreign_arg *x,
+                   const dl_foreign_arg *y) {
+    if (!condition || !x || !y) return false;
+    dl_in_value *a = x->kind == DL_ARG_TENSOR ? dl_value_of(c, x->tensors[0]) : NULL;
+    dl_in_value *b = y->kind == DL_ARG_TENSOR ? dl_value_of(c, y->tensors[0]) : NULL;
+    if ((!a && !is_number(x)) || (!b && !is_number(y))) return false;
+    settled(c, condition);
+    dl_in_value *made = condition;
+    if (a) made = dl_match(c, made, a);
+    if (b) made = dl_match(c, made, b);
+    int at = dl_call_function(c, "where", condition, ", ");
+    if (a)
+        dl_say_more(c, "%v, ", a);
+    else
+        say_number(c, x), dl_say_more(c, ", ");
+    if (b)
+        dl_say_more(c, "%v", b);
+    else
+        say_number(c, y);
+    return dl_done(c, made, at);
+}
+
+bool dl_in_where(dl_in_ctx *c) {
+    return choose(c, dl_operand(c, "condition"), dl_foreign_find(c->n, "self"),
+                  dl_foreign_find(c->n, "other"));
+}
+
+bool dl_in_masked_fill(dl_in_ctx *c) {
+    return choose(c, dl_operand(c, "mask"), dl_foreign_find(c->n, "value"),
+                  dl_foreign_find(c->n, "self"));
+}
+
+/* self + value * a * b */
+bool dl_in_addcmul(dl_in_ctx *c) {
+    dl_in_value *x = settled(c, dl_operand(c, "self")), *a = dl_operand(c, "tensor1"),
+                *b = dl_operand(c, "tensor2");
+    double k = dl_foreign_real(c->n, "value", 1);
+    if (!x || !a || !b) return false;
+    dl_in_value *product = dl_match(c, settled(c, a), b);
+    product->stmt =
+        dl_say(c, STMT_PLAIN, P_PRODUCT, "%p %s %p", a, P_PRODUCT, c->detail, b, P_UNARY);
+    dl_in_value *made = dl_match(c, x, product);
+    int at = dl_say(c, STMT_PLAIN, P_SUM, "%p + ", x, P_SUM);
+    if (k != 1) dl_say_more(c, "%r * ", "k", k);
+    dl_say_more(c, "%p", product, k != 1 ? P_UNARY : P_PRODUCT);
+    return dl_done(c, made, at);
+}
+
+bool dl_in_lerp(dl_in_ctx *c) {
+    dl_in_value *a = settled(c, dl_operand(c, "self")), *b = dl_operand(c, "end");
+    const dl_foreign_arg *weight = dl_foreign_find(c->n, "weight");
+    if (!a || !b || !is_number(weight)) return false;
+    dl_in_value *made = dl_match(c, a, b);
+    int at = dl_call_function(c, "lerp", a, ", %v, ", b);
+    say_number(c, weight);
+    return dl_done(c, made, at);
+}
+
+bool dl_in_same(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v) return false;
+    dl_in_value *made = dl_copy_value(c, v);
+    made->is_view = strstr(c->n->op, "clone") == NULL;
+    dl_set(c, 0, made);
+    return true;
+}
+
+bool dl_in_nothing(dl_in_ctx *c) { return c->n->n_results == 0; }
+
+bool dl_in_cast(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v || c->n->n_results != 1) return false;
+    const dl_foreign_tensor *t = c->n->results[0];
+    static const char *const names[] = {
+        [DLR_ST_F64] = "f64", [DLR_ST_F32] = "f32", [DLR_ST_F16] = "f16",  [DLR_ST_BF16] = "bf16",
+        [DLR_ST_I64] = "i64", [DLR_ST_I32] = "i32", [DLR_ST_BOOL] = "bool"};
+    const dl_foreign_tensor *from = c->n->args[0].tensors[0];
+    if (from->class == t->class && from->dtype == t->dtype) return dl_in_same(c);
+    if (t->class == DL_FOREIGN_COMPLEX || t->class == DL_FOREIGN_UNKNOWN || !names[t->dtype])
+        return false;
+    settled(c, v);
+    return dl_done(c, v, dl_say(c, STMT_PLAIN, P_PIPE, "%v as %s", v, names[t->dtype]));
+}

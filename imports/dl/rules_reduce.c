@@ -1,0 +1,286 @@
+/* Rules of reductions and products. */
+#include "imports/dl/rules.h"
+
+/* The dimensions that an op works along: all of them where it names none. */
+static int dims_of(dl_in_ctx *c, const dl_in_value *v, int *to) {
+    const dl_foreign_arg *dim = dl_foreign_find(c->n, "dim");
+    int n = 0;
+    if (!dim || dim->n == 0) {
+        for (int d = 0; d < v->rank; d++) to[n++] = d;
+        return n;
+    }
+    for (int i = 0; i < dim->n && n < DL_FOREIGN_RANK; i++) {
+        to[n] = dl_dim(v, dim->ints[i]);
+        if (to[n] < 0 || to[n] >= v->rank) return -1;
+        n++;
+    }
+    return n;
+}
+
+static bool is_in(int d, int n, const int *list) {
+    for (int i = 0; i < n; i++)
+        if (list[i] == d) return true;
+    return false;
+}
+
+/* function(v, over=[...]), whose result lacks the axes; `factor` multiplies it unless it is 1. */
+static bool reduce_by(dl_in_ctx *c, dl_in_value *v, const char *function, int n, const int *dims,
+                      double factor) {
+    dl_whole(c, v);
+    bool keep = dl_foreign_int(c->n, "keepdim", 0);
+    for (int d = 0; d < v->rank; d++) dl_axis_name(c, v, d);
+    int axes = 0;
+    for (int i = 0; i < n; i++) axes += v->dim[dims[i]].n > 0;
+    dl_in_value *made = dl_copy_value(c, v);
+    made->is_view = false, made->param = -1;
+    if (axes) {
+        made->stmt = dl_call_function(c, function, v, "");
+        if (axes < v->n) {
+            bool first = true;
+            dl_say_more(c, ", over=%s", axes > 1 ? "[" : "");
+            for (int d = 0; d < v->rank; d++)
+                if (is_in(d, n, dims) && v->dim[d].n) {
+                    dl_say_more(c, "%s%s", first ? "" : ", ", dl_axis_name(c, v, d));
+                    first = false;
+                }
+            if (axes > 1) dl_say_more(c, "]");
+        }
+    } else if (strcmp(function, "norm") == 0) {
+        made->stmt = dl_call_function(c, "abs", v, "");
+    } else if (strcmp(function, "var") == 0 || strcmp(function, "std") == 0 ||
+               strcmp(function, "any") == 0 || strcmp(function, "all") == 0) {
+        return false;
+    }
+    if (factor != 1)
+        made->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * %r", made, P_PRODUCT, "factor", factor);
+    int left = 0, rank = 0;
+    for (int a = 0; a < v->n; a++) {
+        bool gone = false;
+        for (int i = 0; i < n; i++) gone = gone || dl_axis_of(v, dims[i]) == a;
+        if (!gone) made->axis[left++] = v->axis[a];
+    }
+    made->n = left;
+    for (int d = 0; d < v->rank; d++) {
+        bool gone = is_in(d, n, dims);
+        if (gone && !keep) continue;
+        made->dim[rank] = v->dim[d];
+        if (gone) made->dim[rank].n = 0;
+        rank++;
+    }
+    made->rank = rank;
+    dl_set(c, 0, made);
+    return true;
+}
+
+static dl_in_value *self(dl_in_ctx *c) {
+    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
+               ? dl_value_of(c, c->n->args[0].tensors[0])
+               : NULL;
+}
+
+bool dl_in_reduce(dl_in_ctx *c) {
+    int dims[DL_FOREIGN_RANK];
+    dl_in_value *v = self(c);
+    int n = v ? dims_of(c, v, dims) : -1;
+    if (n < 0) return false;
+    const char *function = c->detail;
+    if (!strcmp(function, "norm")) {
+        double order = dl_foreign_real(c->n, "ord", 2);
+        if (order == 1) {
+            dl_in_value *a = dl_copy_value(c, v);
+            dl_whole(c, a);
+            for (int d = 0; d < a->rank; d++) dl_axis_name(c, a, d);
+            a->stmt = dl_call_function(c, "abs", a, "");
+            return reduce_by(c, a, "sum", n, dims, 1);
+        }
+        if (order != 2) return false;
+    }
+    return reduce_by(c, v, function, n, dims, 1);
+}
+
+bool dl_in_variance(dl_in_ctx *c) {
+    int dims[DL_FOREIGN_RANK];
+    dl_in_value *v = self(c);
+    int n = v ? dims_of(c, v, dims) : -1;
+    if (n < 0) return false;
+    double count = 1, correction = dl_foreign_find(c->n, "correction")
+                                       ? dl_foreign_real(c->n, "correction", 1)
+                                       : (double)dl_foreign_int(c->n, "unbiased", 1);
+    for (int i = 0; i < n; i++) {
+        if (v->dim[dims[i]].n && v->dim[dims[i]].atom[0] == 0 && correction != 0) return false;
+        count *= (double)dl_dim_size(c->w, v, dims[i]);
+    }
+    double factor = correction == 0 ? 1 : count / (count - correction);
+    if (c->detail[0] == 's' && factor != 1) return false;
+    return reduce_by(c, v, c->detail, n, dims, factor);
+}
+
+bool dl_in_along(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    const dl_foreign_arg *dim = dl_foreign_find(c->n, "dim");
+    if (!v || !dim || dim->kind != DL_ARG_INT) return false;
+    int d = dl_dim(v, dim->ints[0]);
+    if (d < 0 || d >= v->rank) return false;
+    if (!strcmp(c->detail, "argmax")) {
+        dl_whole(c, v);
+        return v->dim[d].n && reduce_by(c, v, "argmax", 1, &d, 1);
+    }
+    dl_whole(c, v);
+    if (!v->dim[d].n) dl_ordered(c, v, true);
+    for (int k = 0; k < v->rank; k++) dl_axis_name(c, v, k);
+    return dl_done(c, v, dl_call_function(c, c->detail, v, ", over=%s", dl_axis_name(c, v, d)));
+}
+
+/* ---- products ---- */
+
+bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *letters,
+                 const char *result) {
+    struct {
+        char letter, shown;
+        const char *name;
+        dl_in_axis axis;
+    } known[26];
+    int n_known = 0;
+    dl_buf pattern = {0};
+    for (int k = 0; k < n; k++) {
+        dl_in_value *x = v[k];
+        dl_whole(c, x);
+        for (int a = 0; a < x->n; a++)
+            if (x->axis[a].name && !strcmp(x->axis[a].name, "1")) {
+                dl_ordered(c, x, false);
+                break;
+            }
+        for (int d = 0; d < x->rank; d++) /* a size of 1 meets any other */
+            if (x->dim[d].n && dl_dim_size(c->w, x, d) == 1) {
+                x->dim[d].n = 0;
+                dl_drop_ones(c, x);
+            }
+        dl_whole(c, x);
+        for (int d = 0; d < x->rank; d++)
+            for (int e = 0; e < d; e++)
+                if (letters[k][d] == letters[k][e]) return dl_buf_free(&pattern), false;
+        if (k) dl_puts(&pattern, ",");
+        for (int a = 0; a < x->n; a++) {
+            int d = 0, at = 0;
+            while (d < x->rank && dl_axis_of(x, d) != a) d++;
+            if (d == x->rank) return dl_buf_free(&pattern), false;
+            char letter = letters[k][d];
+            while (at < n_known && known[at].letter != letter) at++;
+            if (at == n_known) {
+                if (n_known == 26) return dl_buf_free(&pattern), false;
+                const char *name = dl_axis_name(c, x, d);
+                char shown = (char)(name[0] | 32);
+                for (int i = 0; i < n_known; i++)
+                    if (known[i].shown == shown ||
+                        !strcmp(known[i].name, name)) { /* another letter */
+                        static const char spare[] = "stkjlpqruvwxyzmoabcdefghin";
+                        for (const char *p = spare; *p; p++) {
+                            bool free = true;
+                            char capital[2] = {(char)(*p - 32), 0};
+                            for (int j = 0; j < n_known; j++)
+                                free =
+                                    free && known[j].shown != *p && strcmp(known[j].name, capital);
+                            if (free) {
+                                bool same = false;
+                                for (int j = 0; j < n_known; j++)
+                                    same = same || !strcmp(known[j].name, name);
+                                shown = *p;
+                                if (same) name = dl_strdup(c->w->arena, capital);
+                                break;
+                            }
+                        }
+                        break;
+                    }
+                known[n_known].letter = letter, known[n_known].shown = shown;
+                known[n_known].name = name, known[n_known++].axis = x->axis[a];
+            } else if (!x->axis[a].name) {
+                dl_axis_name(c, x, d);
+            }
+            dl_putf(&pattern, "%c", known[at].shown);
+        }
+    }
+    dl_in_value *made = DL_NEW(c->w->arena, dl_in_value);
+    *made = (dl_in_value){.param = -1, .class = DL_FOREIGN_FLOAT};
+    dl_puts(&pattern, "->");
+    for (const char *p = result; *p; p++) {
+        int at = 0;
+        while (at < n_known && known[at].letter != *p) at++;
+        if (at < n_known) {
+            made->axis[made->n] = known[at].axis, made->axis[made->n].name = known[at].name;
+            made->dim[made->rank].n = known[at].axis.n;
+            memcpy(made->dim[made->rank].atom, known[at].axis.atom, sizeof known[at].axis.atom);
+            made->n++;
+            dl_putf(&pattern, "%c", known[at].shown);
+        }
+        made->rank++;
+    }
+    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "einsum(\"%s\"", pattern.at);
+    for (int k = 0; k < n; k++) dl_say_more(c, ", %v", v[k]);
+    dl_say_more(c, ")");
+    dl_buf_free(&pattern);
+    dl_set(c, 0, made);
+    return true;
+}
+
+/* A tensor is both operands: its axes get names of their own. */
+static dl_in_value *other_copy(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
+    return a == b ? dl_copy_value(c, b) : b;
+}
+
+static bool matmul_of(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
+    if (a->rank < 1 || b->rank < 1 || a->rank > 7 || b->rank > 7) return false;
+    char left[9] = "", right[9] = "", result[9] = "";
+    int batch = (a->rank > b->rank ? a->rank : b->rank) - 2;
+    for (int i = 0; i < a->rank - 2; i++) left[i] = (char)('a' + batch - (a->rank - 2) + i);
+    for (int i = 0; i < b->rank - 2; i++) right[i] = (char)('a' + batch - (b->rank - 2) + i);
+    for (int i = 0; i < batch; i++) result[i] = (char)('a' + i);
+    int r = batch > 0 ? batch : 0;
+    if (a->rank >= 2) left[a->rank - 2] = 'x', result[r++] = 'x';
+    left[a->rank - 1] = 'y';
+    if (b->rank >= 2)
+        right[b->rank - 2] = 'y', right[b->rank - 1] = 'z', result[r++] = 'z';
+    else
+        right[0] = 'y';
+    return dl_contract(c, 2, (dl_in_value *[]){a, other_copy(c, a, b)},
+                       (const char *[]){left, right}, result);
+}
+
+bool dl_in_matmul(dl_in_ctx *c) {
+    dl_in_value *a = dl_operand(c, "self"), *b = dl_operand(c, "other");
+    if (!b) b = dl_operand(c, "mat2");
+    return a && b && matmul_of(c, a, b);
+}
+
+bool dl_in_addmm(dl_in_ctx *c) {
+    dl_in_value *bias = dl_operand(c, "self"), *a = dl_operand(c, "mat1"),
+                *b = dl_operand(c, "mat2");
+    if (!a || !b || !bias || dl_foreign_real(c->n, "alpha", 1) != 1 ||
+        dl_foreign_real(c->n, "beta", 1) != 1 || !matmul_of(c, a, b))
+        return false;
+    dl_in_value *y = c->b->of[c->n->results[0]->id], *made = dl_match(c, y, bias);
+    return dl_done(c, made, dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", y, P_SUM, bias, P_PRODUCT));
+}
+
+bool dl_in_einsum(dl_in_ctx *c) {
+    const char *equation = dl_foreign_text(c->n, "equation", "");
+    const dl_foreign_arg *list = dl_foreign_find(c->n, "tensors");
+    char text[128], *letters[8], *at = text;
+    size_t used = 0;
+    for (const char *p = equation; *p && used < sizeof text - 1; p++)
+        if (*p != ' ') text[used++] = *p;
+    text[used] = 0;
+    char *arrow = strstr(text, "->");
+    if (!list || list->n < 1 || list->n > 8 || !arrow || strchr(text, '.')) return false;
+    *arrow = 0;
+    dl_in_value *v[8];
+    for (int i = 0; i < list->n; i++) {
+        letters[i] = strsep(&at, ",");
+        if (!letters[i] || !list->tensors[i] || list->tensors[i]->class == DL_FOREIGN_COMPLEX)
+            return false;
+        v[i] = dl_value_of(c, list->tensors[i]);
+        if ((int)strlen(letters[i]) != v[i]->rank) return false;
+        for (int k = 0; k < i; k++)
+            if (v[k] == v[i]) v[i] = dl_copy_value(c, v[i]);
+    }
+    return dl_contract(c, list->n, v, (const char *const *)letters, arrow + 2);
+}

@@ -1,0 +1,121 @@
+/* A graph of another program, as one of the readers (pt2/) fills it and the writer (dl/) reads it.
+ *
+ * In: an archive. Out: nodes in an order in which each operand precedes its user, tensors with
+ * shapes and types, parameters and buffers under their own program's names, and for each node the
+ * stack of modules that it belongs to. All of it lives in one arena. */
+#ifndef DL_IMPORTS_FOREIGN_H
+#define DL_IMPORTS_FOREIGN_H
+#include "ir/base/str.h"
+#include "runtime/formats/stored.h"
+
+enum { DL_FOREIGN_RANK = 8 };
+
+/* Where a tensor comes from. */
+typedef enum {
+    DL_FOREIGN_RESULT, /* of a node */
+    DL_FOREIGN_INPUT,  /* of the user */
+    DL_FOREIGN_PARAMETER,
+    DL_FOREIGN_BUFFER,
+    DL_FOREIGN_CONSTANT /* neither trained nor saved with the weights */
+} dl_foreign_origin;
+
+/* The bytes of a parameter, buffer or constant: a region of the file, as strides of its storage. */
+typedef struct {
+    int64_t at, bytes;               /* of the whole storage, in the file */
+    int64_t stride[DL_FOREIGN_RANK]; /* in elements */
+    int64_t offset;                  /* of the first element in the storage, in elements */
+    int entry;                       /* of the archive, for its checksum */
+} dl_foreign_data;
+
+typedef enum {
+    DL_FOREIGN_UNKNOWN,
+    DL_FOREIGN_INT,
+    DL_FOREIGN_BOOL,
+    DL_FOREIGN_FLOAT,
+    DL_FOREIGN_COMPLEX
+} dl_foreign_class;
+
+typedef struct {
+    int id;           /* its place in the graph's tensors */
+    const char *name; /* in the graph, unique */
+    const char *path; /* of a parameter, buffer or constant: its name in the state dict */
+    dl_foreign_origin origin;
+    dl_foreign_class class;
+    dlr_st_dtype dtype; /* of classes INT, BOOL and FLOAT */
+    int rank;
+    int64_t shape[DL_FOREIGN_RANK]; /* a size that the archive leaves open has its example's */
+    bool open[DL_FOREIGN_RANK];     /* it is open: the batch */
+    const dl_foreign_data *data;    /* NULL: none */
+} dl_foreign_tensor;
+
+typedef enum {
+    DL_ARG_NONE,
+    DL_ARG_TENSOR,  /* tensors[0] */
+    DL_ARG_TENSORS, /* n tensors, of which some may be NULL */
+    DL_ARG_INT,     /* ints[0]; also a bool */
+    DL_ARG_INTS,
+    DL_ARG_FLOAT, /* reals[0] */
+    DL_ARG_FLOATS,
+    DL_ARG_STRING,
+    DL_ARG_OPEN, /* a size that is known when the model runs */
+    DL_ARG_OTHER /* a device, a layout, a graph: of no meaning to the writer */
+} dl_foreign_arg_kind;
+
+typedef struct {
+    const char *name;
+    dl_foreign_arg_kind kind;
+    int n;
+    const dl_foreign_tensor *const *tensors;
+    const int64_t *ints;
+    const double *reals;
+    const char *text;
+} dl_foreign_arg;
+
+/* A module that a node belongs to: "blocks.0.attn" of class "my.Attention". A second call of the
+ * same module is another one: its number is `call`. */
+typedef struct {
+    const char *path, *class;
+    int call;
+} dl_foreign_module;
+
+typedef struct {
+    const char *op; /* "aten.conv2d.default" */
+    int n_args, n_results, depth;
+    const dl_foreign_arg *args;
+    const dl_foreign_tensor *const *results;
+    const dl_foreign_module *stack; /* depth modules, the outermost first; the root is left out */
+    const char *function;           /* of the user that calls the op, or NULL */
+    int line;                       /* in it, or 0 */
+} dl_foreign_node;
+
+typedef struct {
+    dl_arena *arena;
+    const char *path;  /* of the archive */
+    const char *class; /* of the root module, without its package */
+    int fd;            /* the open archive */
+    DL_ARRAY(dl_foreign_tensor *) tensors;
+    DL_ARRAY(dl_foreign_node) nodes;
+    DL_ARRAY(const dl_foreign_tensor *) inputs;
+    DL_ARRAY(const dl_foreign_tensor *) outputs;
+    /* For the reader: checks the archive's entry of these data. Errors: DL_INPUT, DL_IO. */
+    bool (*check)(void *context, const dl_foreign_data *data, dl_error *err);
+    void *context;
+} dl_foreign_graph;
+
+/* The argument of that name, or NULL: one that has its default is left out. */
+const dl_foreign_arg *dl_foreign_find(const dl_foreign_node *n, const char *name);
+/* Its values, or the default. */
+int64_t dl_foreign_int(const dl_foreign_node *n, const char *name, int64_t standard);
+double dl_foreign_real(const dl_foreign_node *n, const char *name, double standard);
+const char *dl_foreign_text(const dl_foreign_node *n, const char *name, const char *standard);
+const dl_foreign_tensor *dl_foreign_operand(const dl_foreign_node *n, const char *name);
+/* Elements of a tensor. */
+int64_t dl_foreign_count(const dl_foreign_tensor *t);
+/* Reads the elements in row-major order: `to` has dl_foreign_count elements of t->dtype. The
+ * storage is checked against its checksum first. Errors: DL_INPUT, DL_IO. */
+bool dl_foreign_load(const dl_foreign_graph *g, const dl_foreign_tensor *t, void *to,
+                     dl_error *err);
+/* The same as doubles, for any element type but complex. */
+bool dl_foreign_numbers(const dl_foreign_graph *g, const dl_foreign_tensor *t, double *to,
+                        dl_error *err);
+#endif

@@ -1,0 +1,275 @@
+/* The graph: tensors, nodes and their arguments. */
+#include <stdlib.h>
+
+#include "imports/pt2/parts.h"
+#include "ir/base/foreign.h"
+
+bool dl_pt2_bad(const dl_pt2_reader *r, const char *format, ...) {
+    dl_buf text = {0};
+    va_list args;
+    va_start(args, format);
+    dl_vputf(&text, format, args);
+    va_end(args);
+    dl_fail(r->err, DL_INPUT, "%s: models/model.json: %s: %s", r->archive->path, r->place, text.at);
+    dl_buf_free(&text);
+    return false;
+}
+
+const dlr_json *dl_pt2_get(const dl_pt2_reader *r, const dlr_json *object, const char *key,
+                           dlr_json_kind kind) {
+    const dlr_json *value = dlr_json_get(object, key);
+    if (!value || value->kind != kind)
+        return dl_pt2_bad(r, "'%s' is missing, or of another kind", key), NULL;
+    return value;
+}
+
+const dlr_json_member *dl_pt2_tagged(const dl_pt2_reader *r, const dlr_json *value) {
+    if (!value || value->kind != DLR_JSON_OBJECT || value->n != 1)
+        return dl_pt2_bad(r, "an argument is no object with one member"), NULL;
+    return &value->members[0];
+}
+
+/* ---- sizes and types ---- */
+
+bool dl_pt2_size(const dl_pt2_reader *r, const dlr_json *value, int64_t *size, bool *open) {
+    const dlr_json *known = dlr_json_get(value, "as_int"), *expression;
+    *open = false;
+    if (!known && (expression = dlr_json_get(value, "as_expr"))) {
+        *open = true;
+        known = dlr_json_get(dlr_json_get(expression, "hint"), "as_int");
+    }
+    if (!known || known->kind != DLR_JSON_INT || known->integer < 0)
+        return dl_pt2_bad(r, "a size is not known, or negative");
+    *size = known->integer;
+    return true;
+}
+
+/* By torch/_export/serde/schema.py, ScalarType. */
+static const struct {
+    dl_foreign_class class;
+    dlr_st_dtype dtype;
+} types[] = {[1] = {DL_FOREIGN_INT, DLR_ST_U8},     [2] = {DL_FOREIGN_INT, DLR_ST_I8},
+             [3] = {DL_FOREIGN_INT, DLR_ST_I16},    [4] = {DL_FOREIGN_INT, DLR_ST_I32},
+             [5] = {DL_FOREIGN_INT, DLR_ST_I64},    [6] = {DL_FOREIGN_FLOAT, DLR_ST_F16},
+             [7] = {DL_FOREIGN_FLOAT, DLR_ST_F32},  [8] = {DL_FOREIGN_FLOAT, DLR_ST_F64},
+             [9] = {DL_FOREIGN_COMPLEX, 0},         [10] = {DL_FOREIGN_COMPLEX, 0},
+             [11] = {DL_FOREIGN_COMPLEX, 0},        [12] = {DL_FOREIGN_BOOL, DLR_ST_BOOL},
+             [13] = {DL_FOREIGN_FLOAT, DLR_ST_BF16}};
+
+bool dl_pt2_meta(const dl_pt2_reader *r, const dlr_json *meta, dl_foreign_tensor *t,
+                 int64_t *stride, int64_t *offset) {
+    const dlr_json *dtype, *sizes, *strides;
+    bool open;
+    if (!(dtype = dl_pt2_get(r, meta, "dtype", DLR_JSON_INT)) ||
+        !(sizes = dl_pt2_get(r, meta, "sizes", DLR_JSON_ARRAY)))
+        return false;
+    if (sizes->n > DL_FOREIGN_RANK) return dl_pt2_bad(r, "it has %d axes", sizes->n);
+    if (dtype->integer > 0 && dtype->integer < (int64_t)(sizeof types / sizeof *types))
+        t->class = types[dtype->integer].class, t->dtype = types[dtype->integer].dtype;
+    t->rank = sizes->n;
+    int64_t count = 1;
+    for (int d = 0; d < t->rank; d++)
+        if (!dl_pt2_size(r, &sizes->items[d], &t->shape[d], &t->open[d])) return false;
+    for (int d = 0; d < t->rank; d++)
+        if (__builtin_mul_overflow(count, t->shape[d] ? t->shape[d] : 1, &count) ||
+            count > (int64_t)1 << 47)
+            return dl_pt2_bad(r, "it has more than 2^47 elements");
+    if (!stride) return true;
+    if (!(strides = dl_pt2_get(r, meta, "strides", DLR_JSON_ARRAY))) return false;
+    if (strides->n != t->rank) return dl_pt2_bad(r, "it has %d strides", strides->n);
+    for (int d = 0; d < t->rank; d++)
+        if (!dl_pt2_size(r, &strides->items[d], &stride[d], &open)) return false;
+    return dl_pt2_size(r, dlr_json_get(meta, "storage_offset"), offset, &open);
+}
+
+/* ---- tensors ---- */
+
+static int place_of(const dl_pt2_reader *r, const char *name, bool *there) {
+    int low = 0, high = r->by_name.n;
+    while (low < high) {
+        int middle = (low + high) / 2, order = strcmp(r->by_name.at[middle]->name, name);
+        if (order == 0) return *there = true, middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return *there = false, low;
+}
+
+dl_foreign_tensor *dl_pt2_find(dl_pt2_reader *r, const char *name) {
+    bool there;
+    int at = place_of(r, name, &there);
+    if (!there) return dl_pt2_bad(r, "'%.200s' is used before it is computed", name), NULL;
+    return r->by_name.at[at];
+}
+
+dl_foreign_tensor *dl_pt2_define(dl_pt2_reader *r, const char *name, dl_foreign_origin origin) {
+    bool there;
+    int at = place_of(r, name, &there);
+    if (there) return dl_pt2_bad(r, "'%.200s' is computed twice", name), NULL;
+    const dlr_json *meta = dlr_json_get(r->tensor_values, name);
+    if (!meta) return dl_pt2_bad(r, "'%.200s' has no entry in tensor_values", name), NULL;
+    dl_foreign_tensor *t = DL_NEW(r->arena, dl_foreign_tensor);
+    *t = (dl_foreign_tensor){.name = name, .path = name, .origin = origin};
+    if (!dl_pt2_meta(r, meta, t, NULL, NULL)) return NULL;
+    dl_push(r->arena, &r->by_name, t);
+    memmove(&r->by_name.at[at + 1], &r->by_name.at[at],
+            (size_t)(r->by_name.n - 1 - at) * sizeof *r->by_name.at);
+    r->by_name.at[at] = t;
+    t->id = r->archive->graph.tensors.n;
+    dl_push(r->arena, &r->archive->graph.tensors, t);
+    return t;
+}
+
+/* ---- arguments ---- */
+
+static bool read_tensors(dl_pt2_reader *r, const dlr_json *list, dl_foreign_arg *a) {
+    const dl_foreign_tensor **t = DL_NEWS(r->arena, const dl_foreign_tensor *, list->n + 1);
+    for (int i = 0; i < list->n; i++) {
+        const dlr_json *item = &list->items[i], *inner = dlr_json_get(item, "as_tensor");
+        if (dlr_json_get(item, "as_none")) continue;
+        const dlr_json *name = dlr_json_get(inner ? inner : item, "name");
+        if (!name || name->kind != DLR_JSON_STRING) return dl_pt2_bad(r, "a tensor has no name");
+        if (!(t[i] = dl_pt2_find(r, name->string))) return false;
+    }
+    a->kind = DL_ARG_TENSORS, a->n = list->n, a->tensors = t;
+    return true;
+}
+
+/* Python writes infinities, and numbers with them, as text. */
+static bool as_real(const dlr_json *v, double *to) {
+    if (v->kind == DLR_JSON_STRING) return dl_parse_real(v->string, to);
+    return dlr_json_number(v, to);
+}
+
+static bool read_ints(dl_pt2_reader *r, const dlr_json *list, dl_foreign_arg *a) {
+    int64_t *to = DL_NEWS(r->arena, int64_t, list->n + 1);
+    a->kind = DL_ARG_INTS, a->n = list->n, a->ints = to;
+    for (int i = 0; i < list->n; i++) {
+        const dlr_json *v = &list->items[i], *known = dlr_json_get(v, "as_int");
+        if (v->kind == DLR_JSON_OBJECT) v = known;
+        if (!v)
+            a->kind = DL_ARG_OPEN;
+        else if (v->kind == DLR_JSON_INT)
+            to[i] = v->integer;
+        else if (v->kind == DLR_JSON_BOOL)
+            to[i] = v->boolean;
+        else
+            return dl_pt2_bad(r, "argument '%s' is no list of whole numbers", a->name);
+    }
+    return true;
+}
+
+static bool read_reals(dl_pt2_reader *r, const dlr_json *list, dl_foreign_arg *a) {
+    double *to = DL_NEWS(r->arena, double, list->n + 1);
+    a->kind = DL_ARG_FLOATS, a->n = list->n, a->reals = to;
+    for (int i = 0; i < list->n; i++)
+        if (!as_real(&list->items[i], &to[i]))
+            return dl_pt2_bad(r, "argument '%s' is no list of numbers", a->name);
+    return true;
+}
+
+static bool one_int(dl_pt2_reader *r, int64_t v, dl_foreign_arg *a) {
+    int64_t *to = DL_NEW(r->arena, int64_t);
+    *to = v, a->kind = DL_ARG_INT, a->n = 1, a->ints = to;
+    return true;
+}
+
+static bool read_argument(dl_pt2_reader *r, const dlr_json_member *m, dl_foreign_arg *a) {
+    const char *tag = m->key;
+    const dlr_json *v = &m->value;
+    bool list = v->kind == DLR_JSON_ARRAY;
+    a->kind = DL_ARG_OTHER;
+    if (!strcmp(tag, "as_none")) return a->kind = DL_ARG_NONE, true;
+    if (!strcmp(tag, "as_tensor") || !strcmp(tag, "as_optional_tensor")) {
+        if (dlr_json_get(v, "as_none")) return a->kind = DL_ARG_NONE, true;
+        const dlr_json *inner = dlr_json_get(v, "as_tensor");
+        const dlr_json one = inner ? *inner : *v;
+        const dlr_json items = {.kind = DLR_JSON_ARRAY, .n = 1, .items = &one};
+        bool ok = read_tensors(r, &items, a);
+        return a->kind = DL_ARG_TENSOR, ok;
+    }
+    if (list && (!strcmp(tag, "as_tensors") || !strcmp(tag, "as_optional_tensors")))
+        return read_tensors(r, v, a);
+    if (v->kind == DLR_JSON_INT && !strcmp(tag, "as_int")) return one_int(r, v->integer, a);
+    if (v->kind == DLR_JSON_BOOL) return one_int(r, v->boolean, a);
+    if (list &&
+        (!strcmp(tag, "as_ints") || !strcmp(tag, "as_bools") || !strcmp(tag, "as_sym_ints")))
+        return read_ints(r, v, a);
+    if (list && !strcmp(tag, "as_floats")) return read_reals(r, v, a);
+    if (!strcmp(tag, "as_float")) {
+        double *to = DL_NEW(r->arena, double);
+        a->kind = DL_ARG_FLOAT, a->n = 1, a->reals = to;
+        return as_real(v, to) || dl_pt2_bad(r, "argument '%s' is no number", a->name);
+    }
+    if (v->kind == DLR_JSON_STRING && !strcmp(tag, "as_string"))
+        return a->kind = DL_ARG_STRING, a->n = 1, a->text = v->string, true;
+    if (v->kind == DLR_JSON_INT && !strcmp(tag, "as_scalar_type")) {
+        one_int(r, v->integer, a);
+        return true;
+    }
+    if (!strcmp(tag, "as_sym_int")) {
+        const dlr_json *known = dlr_json_get(v, "as_int");
+        if (known && known->kind == DLR_JSON_INT) return one_int(r, known->integer, a);
+        a->kind = DL_ARG_OPEN;
+    }
+    return true;
+}
+
+/* ---- nodes ---- */
+
+static bool read_arguments(dl_pt2_reader *r, const dlr_json *inputs, dl_foreign_node *n) {
+    dl_foreign_arg *args = DL_NEWS(r->arena, dl_foreign_arg, inputs->n + 1);
+    for (int i = 0; i < inputs->n; i++) {
+        const dlr_json *name = dl_pt2_get(r, &inputs->items[i], "name", DLR_JSON_STRING);
+        const dlr_json_member *m =
+            name ? dl_pt2_tagged(r, dlr_json_get(&inputs->items[i], "arg")) : NULL;
+        if (!m) return false;
+        args[i].name = name->string;
+        if (!read_argument(r, m, &args[i])) return false;
+    }
+    n->args = args, n->n_args = inputs->n;
+    return true;
+}
+
+static bool read_results(dl_pt2_reader *r, const dlr_json *outputs, dl_foreign_node *n) {
+    DL_ARRAY(const dl_foreign_tensor *) made = {0};
+    for (int i = 0; i < outputs->n; i++) {
+        const dlr_json_member *m = dl_pt2_tagged(r, &outputs->items[i]);
+        if (!m) return false;
+        bool many = m->value.kind == DLR_JSON_ARRAY, one = !strcmp(m->key, "as_tensor");
+        if (!one && strcmp(m->key, "as_tensors") != 0) continue; /* a size, or nothing */
+        for (int k = 0; k < (many ? m->value.n : 1); k++) {
+            const dlr_json *item = many ? &m->value.items[k] : &m->value;
+            const dlr_json *name = dl_pt2_get(r, item, "name", DLR_JSON_STRING);
+            dl_foreign_tensor *t = name ? dl_pt2_define(r, name->string, DL_FOREIGN_RESULT) : NULL;
+            if (!t) return false;
+            dl_push(r->arena, &made, t);
+        }
+    }
+    n->results = made.at, n->n_results = made.n;
+    return true;
+}
+
+bool dl_pt2_read_nodes(dl_pt2_reader *r, const dlr_json *graph) {
+    const dlr_json *nodes = dl_pt2_get(r, graph, "nodes", DLR_JSON_ARRAY);
+    if (!nodes) return false;
+    for (int i = 0; i < nodes->n; i++) {
+        const dlr_json *from = &nodes->items[i];
+        r->place = dl_format(r->arena, "node %d", i);
+        const dlr_json *target = dl_pt2_get(r, from, "target", DLR_JSON_STRING);
+        const dlr_json *inputs = dl_pt2_get(r, from, "inputs", DLR_JSON_ARRAY);
+        const dlr_json *outputs = dl_pt2_get(r, from, "outputs", DLR_JSON_ARRAY);
+        if (!target || !inputs || !outputs) return false;
+        const char *op = target->string;
+        op += strncmp(op, "torch.ops.", 10) == 0 ? 10 : 0;
+        r->place = dl_format(r->arena, "node %d (%.100s)", i, dl_shown(r->arena, op));
+        dl_foreign_node n = {.op = op};
+        if (!read_arguments(r, inputs, &n) || !read_results(r, outputs, &n) ||
+            !dl_pt2_read_stack(r, dlr_json_get(from, "metadata"), &n))
+            return false;
+        dl_push(r->arena, &r->archive->graph.nodes, n);
+    }
+    return true;
+}
