@@ -84,6 +84,12 @@ void dl_say_more(dl_in_ctx *c, const char *format, ...) {
     va_end(args);
 }
 
+void dl_say_option(dl_in_ctx *c, const char *name, const char *value, const char *standard) {
+    dl_in_piece p = {.kind = PIECE_NUM, .text = value, .hint = name, .standard = standard};
+    p.before = dl_format(c->w->arena, ", %s=", name);
+    push(c->w, &c->b->stmts.at[c->b->stmts.n - 1], p);
+}
+
 void dl_say_window(dl_in_ctx *c, const char *hint, const char *before, int n, const int64_t *v) {
     bool equal = true;
     for (int i = 1; i < n; i++) equal = equal && v[i] == v[0];

@@ -70,6 +70,7 @@ static bool same_pass(search *s, int pass) {
             if (p->kind != q->kind) return false;
             if ((p->kind == PIECE_TEXT || p->kind == PIECE_ARG) && strcmp(p->text, q->text) != 0)
                 return false;
+            if (p->kind == PIECE_NUM && !equal(p->before, q->before)) return false;
             if (p->kind == PIECE_CALL && p->call->same != q->call->same) return false;
             if (p->kind == PIECE_LABEL && !same_label(s, p->text, q->text, pass)) return false;
             if (p->kind == PIECE_REF && (p->prec != q->prec || !same_ref(s, p->ref, q->ref, pass)))
@@ -241,7 +242,13 @@ void dl_roll_loops(dl_writer *w, dl_in_body *b) {
             search s = look(w, b, from, period);
             if (s.passes > 1 && s.passes * period > best.passes * best.period) best = s;
         }
+        /* the same passes, begun later: the place where the fewest values are carried */
+        for (int shift = 1; best.passes > 1 && shift < best.period; shift++) {
+            search s = look(w, b, from + shift, best.period);
+            if (s.passes == best.passes && s.n_carried < best.n_carried) best = s;
+        }
         if (best.passes > 1) {
+            from = best.from;
             put_loop(w, b, &best);
             from += best.n_carried;
         }

@@ -17,6 +17,8 @@ typedef struct {
     dl_in_kind kind;
     const char *text; /* of TEXT, NUM and ARG; the path of a LABEL */
     const char *hint; /* of a NUM: how an argument of it is called */
+    /* of a NUM that is an optional argument: ", stride=", and the number that it has by default */
+    const char *before, *standard;
     int ref;          /* of a REF: the statement */
     dl_in_prec prec;  /* of a REF: what may stand there without parentheses */
     dl_in_body *call; /* of a CALL */
@@ -136,6 +138,8 @@ int dl_call_function(dl_in_ctx *c, const char *function, const dl_in_value *v, c
                      ...);
 /* Pieces in addition, to the last statement. */
 void dl_say_more(dl_in_ctx *c, const char *format, ...);
+/* An optional argument: left out where it has its default, which equal blocks may not all do. */
+void dl_say_option(dl_in_ctx *c, const char *name, const char *value, const char *standard);
 /* A list of window sizes: one number where all are equal. */
 void dl_say_window(dl_in_ctx *c, const char *hint, const char *before, int n, const int64_t *v);
 const char *dl_in_number(dl_writer *w, double v);
@@ -174,6 +178,8 @@ void dl_rename(dl_in_ctx *c, dl_in_value *v, const char *const *name);
 void dl_reshape(dl_in_ctx *c, dl_in_value *v, int rank, const int64_t *shape);
 /* Brings the value into the form [first..., (rest)] and so on: groups of dimensions as axes. */
 void dl_grouped(dl_in_ctx *c, dl_in_value *v, int n, const int *first_dim);
+/* Gives an axis atoms that n others do not have: two axes of one tensor may come from one axis. */
+void dl_own_atoms(dl_in_ctx *c, dl_in_axis *a, int n, const dl_in_axis *others);
 /* Drops axes of size 1 that no dimension is. */
 void dl_drop_ones(dl_in_ctx *c, dl_in_value *v);
 

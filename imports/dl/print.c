@@ -178,12 +178,12 @@ static void put_pieces(printer *p, dl_buf *out, const dl_in_stmt *s, int from) {
         else if (x->kind == PIECE_CALL)
             dl_puts(out, x->call->same->name);
         else if (x->kind == PIECE_ARG)
-            dl_puts(out, x->hint);
+            dl_putf(out, "%s%s", x->before ? x->before : "", x->hint);
         else if (x->kind == PIECE_LABEL) {
             const char *label = dl_label_in(p->w, p->b, x->text);
             dl_puts(out, label ? label : x->text);
-        } else
-            dl_puts(out, x->text);
+        } else if (!x->before || strcmp(x->text, x->standard) != 0)
+            dl_putf(out, "%s%s", x->before ? x->before : "", x->text);
     }
 }
 

@@ -121,9 +121,18 @@ static int axis_at(const dl_in_value *v, int rank, int p) {
     return d >= 0 ? dl_axis_of(v, d) : -1;
 }
 
+/* Whether b has axes without a name, and more axes than a. */
+static bool lacks_axes(const dl_in_value *a, const dl_in_value *b) {
+    int named = 0;
+    for (int k = 0; k < b->n; k++) named += !b->axis[k].name || strcmp(b->axis[k].name, "1") != 0;
+    return named < b->n && named > a->n;
+}
+
 dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
     if (a != b && same_form(c, a, b)) return dl_copy_value(c, a);
     dl_whole(c, a), dl_whole(c, b);
+    if (lacks_axes(a, b)) dl_ordered(c, b, false); /* an axis without a name would stay */
+    if (lacks_axes(b, a)) dl_ordered(c, a, false);
     int rank = a->rank > b->rank ? a->rank : b->rank;
     const char *name[DL_FOREIGN_RANK] = {0};
     for (int p = 0; p < rank; p++) { /* an axis of size 1 is not stretched: it is dropped */
@@ -136,9 +145,9 @@ dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
     for (int p = 0; p < rank; p++) {
         int i = axis_at(a, rank, p), j = axis_at(b, rank, p);
         const char *x = i >= 0 ? a->axis[i].name : NULL, *y = j >= 0 ? b->axis[j].name : NULL;
-        name[p] = x ? x : y;
+        name[p] = x && strcmp(x, "1") != 0 ? x : y;
         if (i < 0 && j < 0) continue;
-        if (!name[p]) name[p] = dl_fresh_name(i >= 0 ? a : b, p, rank);
+        if (!name[p]) name[p] = dl_fresh_name(a->n >= b->n ? a : b, p, rank);
         for (int q = 0; q < p; q++)
             if (name[q] && strcmp(name[q], name[p]) == 0) { /* one name at two positions */
                 dl_in_value both = {0};
@@ -180,7 +189,10 @@ dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
             bool there = !strcmp(order[k]->axis[i].name, "1");
             for (int j = 0; j < r->n; j++)
                 there = there || !strcmp(r->axis[j].name, order[k]->axis[i].name);
-            if (!there && r->n < DL_FOREIGN_RANK) r->axis[r->n++] = order[k]->axis[i];
+            if (there || r->n == DL_FOREIGN_RANK) continue;
+            r->axis[r->n] = order[k]->axis[i];
+            dl_own_atoms(c, &r->axis[r->n], r->n, r->axis);
+            r->n++;
         }
     for (int p = 0; p < rank; p++) {
         r->dim[p].n = 0;
@@ -227,11 +239,9 @@ static bool two(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_arg *y, 
                 double alpha) {
     const sign *s = find_sign(text);
     if (!x || !y || (is_number(x) && is_number(y))) return false;
-    dl_in_value *a = x->kind == DL_ARG_TENSOR ? settled(c, dl_value_of(c, x->tensors[0])) : NULL;
+    dl_in_value *a = x->kind == DL_ARG_TENSOR ? dl_value_of(c, x->tensors[0]) : NULL;
     dl_in_value *b = y->kind == DL_ARG_TENSOR ? dl_value_of(c, y->tensors[0]) : NULL;
     if ((!a && !is_number(x)) || (!b && !is_number(y))) return false;
-    if (a && x->tensors[0]->rank == 0 && b) a = settled(c, a);
-    if (a && b && a->param >= 0 && b->param < 0 && a != b) settled(c, b);
     dl_in_value *made = a && b ? dl_match(c, a, b) : settled(c, a ? a : b);
     if (!s) { /* max(a, b) */
         int at = a ? dl_call_function(c, text, a, ", ") : dl_call_function(c, text, b, ", ");

@@ -69,7 +69,9 @@ static bool all_are(int n, const int64_t *v, int64_t what) {
 }
 
 static void say_window(dl_in_ctx *c, const char *name, int n, const int64_t *v, int64_t standard) {
-    if (!all_are(n, v, standard))
+    if (all_are(n, v, v[0]))
+        dl_say_option(c, name, dl_in_whole(c->w, v[0]), dl_in_whole(c->w, standard));
+    else
         dl_say_window(c, name, dl_format(c->w->arena, ", %s=", name), n, v);
 }
 
@@ -98,7 +100,7 @@ bool dl_in_convolution(dl_in_ctx *c) {
         say_window(c, "pad", n, pad, 0);
     say_window(c, "out_pad", n, more, 0);
     say_window(c, "dilation", n, dilation, 1);
-    if (groups != 1) dl_say_more(c, ", groups=%i", "groups", groups);
+    dl_say_option(c, "groups", dl_in_whole(c->w, groups), "1");
     dl_say_more(c, "%s) @%l", b ? "" : ", bias=false", label);
     dl_set(c, 0, dl_like(c, s, x, c->n->results[0]));
     return true;

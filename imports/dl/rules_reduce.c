@@ -206,9 +206,11 @@ bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *
         int at = 0;
         while (at < n_known && known[at].letter != *p) at++;
         if (at < n_known) {
-            made->axis[made->n] = known[at].axis, made->axis[made->n].name = known[at].name;
-            made->dim[made->rank].n = known[at].axis.n;
-            memcpy(made->dim[made->rank].atom, known[at].axis.atom, sizeof known[at].axis.atom);
+            dl_in_axis *axis = &made->axis[made->n];
+            *axis = known[at].axis, axis->name = known[at].name;
+            dl_own_atoms(c, axis, made->n, made->axis);
+            made->dim[made->rank].n = axis->n;
+            memcpy(made->dim[made->rank].atom, axis->atom, sizeof axis->atom);
             made->n++;
             dl_putf(&pattern, "%c", known[at].shown);
         }

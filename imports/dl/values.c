@@ -68,7 +68,9 @@ static bool has_name(const dl_in_value *v, const char *name) {
 }
 
 const char *dl_fresh_name(const dl_in_value *v, int d, int rank) {
+    static const char *const heads[] = {"N", "G", "T", "D"};
     const char *role = rank >= 1 && rank <= 5 ? roles[rank - 1][d] : NULL;
+    if (rank == 4 && has_name(v, "T")) role = heads[d];
     if (role && strcmp(role, "N") != 0 && !has_name(v, role)) return role;
     for (size_t i = 0; i < sizeof spare / sizeof *spare; i++)
         if (!has_name(v, spare[i])) return spare[i];
@@ -123,9 +125,11 @@ static bool is_used(const dl_in_value *v, int atom) {
 static bool is_whole(const dl_in_value *v) {
     for (int d = 0; d < v->rank; d++)
         if (v->dim[d].n && dl_axis_of(v, d) < 0) return false;
-    for (int a = 0; a < v->n; a++)
+    for (int a = 0; a < v->n; a++) {
+        if (v->axis[a].name && !strcmp(v->axis[a].name, "1")) continue; /* it meets no other axis */
         for (int i = 0; i < v->axis[a].n; i++)
             if (!is_used(v, v->axis[a].atom[i])) return false;
+    }
     return true;
 }
 
@@ -136,41 +140,66 @@ static bool in_order(const dl_in_value *v) {
     return next == v->n;
 }
 
-/* The word of an atom in a pattern: that of its axis, where it is the whole axis. */
+/* Whether an axis' atom i follows its atom i - 1 in the dimensions, too: the pattern needs no word of
+ * its own for it. */
+static bool is_joined(const dl_in_value *v, const dl_in_axis *axis, int i) {
+    if (i == 0) return false;
+    for (int d = 0; d < v->rank; d++)
+        for (int k = 0; k < v->dim[d].n; k++)
+            if (v->dim[d].atom[k] == axis->atom[i])
+                return k > 0 && v->dim[d].atom[k - 1] == axis->atom[i - 1];
+    return false;
+}
+
+/* The word of an atom in a pattern: that of its axis, where it is the whole axis. NULL: none. */
 static const char *word(dl_writer *w, const dl_in_value *v, int atom) {
-    for (int a = 0, k = 0; a < v->n; a++)
-        for (int i = 0; i < v->axis[a].n; i++, k++)
-            if (v->axis[a].atom[i] == atom) {
-                char letter[2] = {(char)((v->axis[a].name ? v->axis[a].name[0] : 'x') | 32), 0};
-                const char *first = v->axis[a].n == 1 ? dl_strdup(w->arena, letter)
-                                                      : dl_format(w->arena, "%s%d", letter, i + 1);
-                for (int b = 0; b < a; b++) /* two axes with one initial */
-                    if (v->axis[b].name && v->axis[a].name &&
-                        (v->axis[b].name[0] | 32) == letter[0])
-                        first = dl_format(w->arena, "%s_%d", first, a);
-                return first;
+    for (int a = 0; a < v->n; a++)
+        for (int i = 0; i < v->axis[a].n; i++) {
+            if (v->axis[a].atom[i] != atom) continue;
+            if (is_joined(v, &v->axis[a], i)) return NULL;
+            int parts = 0, place = 0;
+            for (int k = 0; k < v->axis[a].n; k++) {
+                if (k == i) place = parts;
+                parts += !is_joined(v, &v->axis[a], k);
             }
+            char letter[2] = {(char)((v->axis[a].name ? v->axis[a].name[0] : 'x') | 32), 0};
+            const char *first = dl_strdup(w->arena, letter);
+            for (int b = 0; b < a; b++) /* two axes with one initial */
+                if (v->axis[b].name && (v->axis[b].name[0] | 32) == letter[0])
+                    first = dl_format(w->arena, "%s_%d_", letter, a);
+            return parts == 1 ? first : dl_format(w->arena, "%s%d", first, place + 1);
+        }
     return "1";
 }
 
 static void put_group(dl_writer *w, dl_buf *out, const dl_in_value *v, int n, const int *atom) {
+    int words = 0;
+    for (int i = 0; i < n; i++) words += word(w, v, atom[i]) != NULL;
     if (out->n) dl_puts(out, " ");
     if (n == 0) dl_puts(out, "1");
-    if (n > 1) dl_puts(out, "(");
-    for (int i = 0; i < n; i++) dl_putf(out, "%s%s", i ? " " : "", word(w, v, atom[i]));
-    if (n > 1) dl_puts(out, ")");
+    if (words > 1) dl_puts(out, "(");
+    for (int i = 0, k = 0; i < n; i++) {
+        const char *text = word(w, v, atom[i]);
+        if (text) dl_putf(out, "%s%s", k++ ? " " : "", text);
+    }
+    if (words > 1) dl_puts(out, ")");
 }
 
 /* The sizes that a pattern leaves open: of each split axis, all factors but one. */
 static void say_sizes(dl_in_ctx *c, const dl_in_value *v) {
     for (int a = 0; a < v->n; a++) {
-        int open = 0;
-        for (int i = 0; i < v->axis[a].n; i++)
-            if (v->axis[a].atom[i] == 0) open = i;
-        for (int i = 0; i < v->axis[a].n; i++)
-            if (i != open)
-                dl_say_more(c, ", %s=%i", word(c->w, v, v->axis[a].atom[i]), "size",
-                            c->w->atoms.at[v->axis[a].atom[i]]);
+        int open = -1;
+        for (int i = 0, last = 0; i < v->axis[a].n; i++) {
+            if (!is_joined(v, &v->axis[a], i)) last = i;
+            if (v->axis[a].atom[i] == 0 || open < 0) open = last;
+        }
+        for (int i = 0; i < v->axis[a].n; i++) {
+            if (is_joined(v, &v->axis[a], i) || i == open) continue;
+            int64_t size = c->w->atoms.at[v->axis[a].atom[i]];
+            for (int k = i + 1; k < v->axis[a].n && is_joined(v, &v->axis[a], k); k++)
+                size *= c->w->atoms.at[v->axis[a].atom[k]];
+            dl_say_more(c, ", %s=%i", word(c->w, v, v->axis[a].atom[i]), "size", size);
+        }
     }
 }
 
@@ -351,4 +380,12 @@ dl_in_value *dl_like(dl_in_ctx *c, int stmt, const dl_in_value *v, const dl_fore
         made->axis[d].atom[0] = made->dim[d].atom[0] = dl_new_atom(c->w, t->shape[d]);
     }
     return made;
+}
+
+void dl_own_atoms(dl_in_ctx *c, dl_in_axis *a, int n, const dl_in_axis *others) {
+    for (int i = 0; i < a->n; i++)
+        for (int k = 0; k < n; k++)
+            for (int j = 0; j < others[k].n; j++)
+                if (others[k].atom[j] == a->atom[i])
+                    a->atom[i] = dl_new_atom(c->w, c->w->atoms.at[a->atom[i]]);
 }
