@@ -1,0 +1,199 @@
+"""Small models as users of PyTorch write them, for `dlc import`: each gives (module, shapes of its inputs)."""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Block(nn.Module):
+    """A residual block whose shortcut is projected where its shape changes."""
+
+    def __init__(self, cin, cout, stride=1):
+        super().__init__()
+        self.conv1 = nn.Conv2d(cin, cout, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(cout)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(cout, cout, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(cout)
+        self.downsample = None
+        if stride != 1 or cin != cout:
+            self.downsample = nn.Sequential(nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout))
+
+    def forward(self, x):
+        identity = x if self.downsample is None else self.downsample(x)
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        out += identity
+        return self.relu(out)
+
+
+class ResNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(8)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.layer1 = nn.Sequential(*[Block(8, 8) for _ in range(3)])
+        self.layer2 = nn.Sequential(Block(8, 16, 2), Block(16, 16), Block(16, 16))
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
+        return self.fc(torch.flatten(self.avgpool(self.layer2(self.layer1(x))), 1))
+
+
+class DoubleConv(nn.Module):
+    def __init__(self, cin, cout):
+        super().__init__()
+        self.net = nn.Sequential(nn.Conv2d(cin, cout, 3, padding=1), nn.GroupNorm(4, cout), nn.GELU(),
+                                 nn.Conv2d(cout, cout, 3, padding=1), nn.GroupNorm(4, cout), nn.GELU())
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.enc = nn.ModuleList([DoubleConv(2, 8), DoubleConv(8, 16), DoubleConv(16, 32)])
+        self.up = nn.ModuleList([nn.ConvTranspose2d(32, 16, 2, 2), nn.ConvTranspose2d(16, 8, 2, 2)])
+        self.dec = nn.ModuleList([DoubleConv(32, 16), DoubleConv(16, 8)])
+        self.out = nn.Conv2d(8, 1, 1)
+
+    def forward(self, x):
+        a = self.enc[0](x)
+        b = self.enc[1](F.max_pool2d(a, 2))
+        c = self.enc[2](F.avg_pool2d(b, 2))
+        y = self.dec[0](torch.cat([self.up[0](c), b], 1))
+        y = self.dec[1](torch.cat([self.up[1](y), a], 1))
+        return torch.tanh(self.out(y))
+
+
+class Attention(nn.Module):
+    def __init__(self, e, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.proj = (nn.Linear(e, e) for _ in range(4))
+
+    def forward(self, x):
+        n, t, e = x.shape
+        q, k, v = (f(x).view(n, t, self.heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, t, e))
+
+
+class Encoder(nn.Module):
+    def __init__(self, e, heads):
+        super().__init__()
+        self.norm1, self.attn = nn.LayerNorm(e, eps=1e-6), Attention(e, heads)
+        self.norm2 = nn.LayerNorm(e, eps=1e-6)
+        self.mlp = nn.Sequential(nn.Linear(e, 2 * e), nn.GELU(approximate="tanh"), nn.Dropout(0.0), nn.Linear(2 * e, e))
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class ViT(nn.Module):
+    def __init__(self, e=16):
+        super().__init__()
+        self.patch = nn.Conv2d(3, e, 4, 4)
+        self.cls = nn.Parameter(torch.randn(1, 1, e) * 0.02)
+        self.pos = nn.Parameter(torch.randn(1, 17, e) * 0.02)
+        self.blocks = nn.ModuleList([Encoder(e, 4) for _ in range(3)])
+        self.norm, self.head = nn.LayerNorm(e), nn.Linear(e, 5)
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls.expand(x.shape[0], -1, -1), x], dim=1) + self.pos
+        for b in self.blocks:
+            x = b(x)
+        return self.head(self.norm(x)[:, 0])
+
+
+class Series(nn.Module):
+    """A 1-D network: dilated convolutions, gates, a scale for each block that differs."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift = nn.Conv1d(2, 8, 1)
+        self.convs = nn.ModuleList([nn.Conv1d(8, 16, 3, padding=2**i, dilation=2**i) for i in range(4)])
+        self.mix = nn.ModuleList([nn.Conv1d(8, 8, 1) for _ in range(4)])
+        self.last = nn.Conv1d(8, 1, 1)
+
+    def forward(self, x):
+        x = self.lift(x)
+        skip = 0
+        for c, m in zip(self.convs, self.mix):
+            a, b = c(x).chunk(2, dim=1)
+            y = m(torch.tanh(a) * torch.sigmoid(b))
+            x = (x + y) * 0.5**0.5
+            skip = skip + y
+        return self.last(F.softplus(skip))
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.LeakyReLU(0.2), nn.Linear(16, 16), nn.SiLU(),
+                                    nn.Linear(16, 3))
+        self.register_buffer("scale", torch.tensor([1.0, 0.5, 2.0]))
+
+    def forward(self, x):
+        mean, deviation = x.mean(-1, keepdim=True), x.std(-1, keepdim=True, unbiased=False)
+        return self.layers((x - mean) / (deviation + 1e-3)) * self.scale + x[:, :3].clamp(min=-1.0)
+
+
+class Mixer(nn.Module):
+    """Products by matmul and einsum, softmax, masks, and parameters of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(8, 8) * 0.3)
+        self.mix = nn.Parameter(torch.randn(4, 8, 8) * 0.3)
+        self.gain = nn.Parameter(torch.ones(8))
+        self.register_buffer("mask", torch.tril(torch.ones(6, 6)).bool(), persistent=False)
+        self.norm = nn.LayerNorm(8, elementwise_affine=False)
+
+    def forward(self, x):
+        q = x @ self.w
+        s = (q @ x.transpose(-2, -1)) / 8**0.5
+        y = s.masked_fill(~self.mask, float("-1e9")).softmax(-1) @ x
+        z = torch.einsum("nte,hef->nhtf", y, self.mix).amax(dim=1)
+        return self.norm(z) * self.gain + F.pad(x[:, 1:], (0, 0, 0, 1)).flip(1)
+
+
+class Depthwise(nn.Module):
+    """Convolutions whose channels come last in between, as in ConvNeXt."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.dwconv = nn.Conv2d(c, c, 5, padding=2, groups=c)
+        self.norm, self.pwconv1, self.pwconv2 = nn.LayerNorm(c, eps=1e-6), nn.Linear(c, 2 * c), nn.Linear(2 * c, c)
+        self.gamma = nn.Parameter(0.1 * torch.ones(c))
+
+    def forward(self, x):
+        y = self.dwconv(x).permute(0, 2, 3, 1)
+        y = self.gamma * self.pwconv2(F.gelu(self.pwconv1(self.norm(y))))
+        return x + y.permute(0, 3, 1, 2)
+
+
+class ConvNext(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 2, 2)
+        self.blocks = nn.Sequential(*[Depthwise(8) for _ in range(3)])
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(self.blocks(self.stem(x)).mean((-2, -1)))
+
+
+MODELS = {
+    "mlp": (Mlp, [(4, 6)]),
+    "resnet": (ResNet, [(2, 3, 16, 16)]),
+    "unet": (UNet, [(2, 2, 16, 16)]),
+    "vit": (ViT, [(2, 3, 16, 16)]),
+    "series": (Series, [(2, 2, 32)]),
+    "mixer": (Mixer, [(2, 6, 8)]),
+    "convnext": (ConvNext, [(2, 3, 8, 8)]),
+}
