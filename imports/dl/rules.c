@@ -53,9 +53,22 @@ static void write_fail(dl_in_ctx *c) {
     const char *where = n->line ? dl_format(arena, ", line %d in %s", n->line,
                                             quoted(arena, n->function ? n->function : "?"))
                                 : "";
+    dl_in_value *read[16]; /* its operands, so that what computes them is written */
+    int n_read = 0;
+    for (int a = 0; a < n->n_args && n->n_results; a++)
+        for (int k = 0; k < n->args[a].n && n_read < 16; k++) {
+            const dl_foreign_tensor *t =
+                n->args[a].kind == DL_ARG_TENSOR || n->args[a].kind == DL_ARG_TENSORS
+                    ? n->args[a].tensors[k]
+                    : NULL;
+            bool written = t && (t->class == DL_FOREIGN_FLOAT || t->class == DL_FOREIGN_INT);
+            if (written) read[n_read++] = dl_value_of(c, t);
+        }
     for (int i = 0; i < n->n_results; i++) {
-        int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "fail(\"%s is not in the language%s\")",
+        int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "fail(\"%s is not in the language%s\"",
                        quoted(arena, n->op), where);
+        for (int a = 0; a < n_read; a++) dl_say_more(c, ", %v", read[a]);
+        dl_say_more(c, ")");
         dl_in_value *v = dl_new_value(c, s, n->results[i]);
         for (int a = 0; a < v->n; a++) v->axis[a].name = dl_fresh_name(v, a, v->n);
         if (v->n && n->results[i]->shape[0] == c->w->atoms.at[0])

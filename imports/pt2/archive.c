@@ -164,6 +164,11 @@ static bool read_signature(dl_pt2_reader *r, const dlr_json *specs) {
         if (!path || path->kind != DLR_JSON_STRING)
             return dl_pt2_bad(r, "it has no name in the state dict");
         t->path = path->string;
+        for (int k = 0; k < r->archive->graph.tensors.n - 1; k++) {
+            const dl_foreign_tensor *other = r->archive->graph.tensors.at[k];
+            if (other->origin != DL_FOREIGN_INPUT && strcmp(other->path, t->path) == 0)
+                return dl_pt2_bad(r, "'%.200s' is there twice", t->path);
+        }
         if (!persistent) t->origin = DL_FOREIGN_CONSTANT;
         if (!dl_pt2_find_data(r, persistent ? weights : constants,
                               persistent ? "data/weights" : "data/constants", t))

@@ -1,6 +1,7 @@
 /* `dlc fmt`: model files in one form. */
 #include "frontends/dl/format.h"
 #include "ir/base/foreign.h"
+#include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "runtime/analyze/analyze.h"
 
@@ -15,8 +16,10 @@ static const char usage[] =
     "and the breaks of long pipelines. Comments\nand words stay.\n\noptions:\n";
 
 static bool format_file(dl_invocation *call, const char *path, dl_error *err) {
-    dl_source *s = dl_source_read(call->arena, path, err);
-    if (!s) return false;
+    size_t n; /* read as no input that must not be overwritten: it is what the command writes */
+    const char *text = dl_read_file(call->arena, path, DL_SOURCE_LIMIT, &n, err);
+    if (!text) return false;
+    dl_source *s = dl_source_new(call->arena, path, text, n);
     dl_diags *diags = dl_diags_new(call->arena, s);
     dl_buf out = {0};
     bool check = dl_config_option(call->config, "check") != NULL;

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Exports models of PyTorch for `dlc import`.   export.py OUT [NAME...]   (PyTorch 2.9 or newer)
+"""Exports models of PyTorch for `dlc import`.   export.py OUT [--small] [NAME...]   (PyTorch 2.9 or newer)
 
 For each model of models.py: OUT/NAME.pt2, a batch in NAME.batch.safetensors, and in NAME.truth.safetensors the output, the
-loss and all gradients that PyTorch computes in float64."""
+loss and all gradients that PyTorch computes in float64. --small leaves out what `dlc import` does not read."""
+import json
 import pathlib
+import re
 import sys
 import warnings
+import zipfile
 
 import torch
 from safetensors.torch import save_file
@@ -37,9 +40,25 @@ def export(name, out, evaluated=False):
               out / f"{name}.truth.safetensors")
 
 
+def shrink(path):
+    """The archive without the sample inputs, and without the paths of this machine: for the repository."""
+    old = zipfile.ZipFile(path)
+    entries = {n: old.read(n) for n in old.namelist() if "sample_inputs" not in n}
+    for name in entries:
+        if name.endswith("models/model.json"):
+            text = re.sub(r'File \\"[^"]*/(torch/)?([^"/]*)\\"', lambda m: f'File \\"{"/torch/" if m[1] or "torch/" in m[0] else ""}{m[2]}\\"', entries[name].decode())
+            entries[name] = json.dumps(json.loads(text), separators=(",", ":")).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as new:
+        for name, data in entries.items():
+            new.writestr(zipfile.ZipInfo(name), data)
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[2:] or MODELS:
+    small = "--small" in sys.argv
+    for name in [a for a in sys.argv[2:] if a != "--small"] or MODELS:
         export(name, folder, evaluated=name == "unet")
+        if small:
+            shrink(folder / f"{name}.pt2")
         print(name, flush=True)

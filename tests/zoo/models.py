@@ -181,7 +181,7 @@ class ConvNext(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = nn.Conv2d(3, 8, 2, 2)
-        self.blocks = nn.Sequential(*[Depthwise(8) for _ in range(3)])
+        self.blocks = nn.Sequential(*[Depthwise(8) for _ in range(2)])
         self.head = nn.Linear(8, 4)
 
     def forward(self, x):

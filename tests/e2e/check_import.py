@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""`dlc import` on archives of PyTorch that tests/zoo/export.py wrote: text, weights, gradients; `dlc fmt`.
+
+check_import.py BUILD [--update]   --update writes tests/data/import/NAME.dl anew: read the difference.
+"""
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import zipfile
+
+from checks import ENV, TMP, check, finish
+
+BUILD, ROOT = pathlib.Path(sys.argv[1]), pathlib.Path(__file__).resolve().parents[2]
+DATA, OUT = ROOT / "tests/data/import", pathlib.Path(TMP)
+DLC, DLRUN = BUILD / "cli/dlc", BUILD / "cli/dlrun"
+
+
+def run(*args, status=0, says=""):
+    r = subprocess.run(list(map(str, args)), capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL, cwd=OUT, timeout=300)
+    check(r.returncode == status and says in r.stdout + r.stderr,
+          f"{' '.join(map(str, args))[-120:]}: exit {r.returncode}, wanted {status} and '{says}': {(r.stdout + r.stderr)[-400:]}")
+    return r
+
+
+def tensors(path):
+    """{name: numbers} of the f32, f64 and i64 tensors of a safetensors file."""
+    raw = pathlib.Path(path).read_bytes()
+    n = struct.unpack("<Q", raw[:8])[0]
+    header, data = json.loads(raw[8:8 + n]), raw[8 + n:]
+    header.pop("__metadata__", None)
+    found = {}
+    for name, t in header.items():
+        a, b = t["data_offsets"]
+        code, size = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8)}[t["dtype"]]
+        found[name] = struct.unpack(f"<{(b - a) // size}{code}", data[a:b])
+    return found
+
+
+def distance(a, b):
+    return sum((x - y)**2 for x, y in zip(a, b))**0.5
+
+
+def compare(name, batch):
+    """Loss and gradients of the imported model, and float64's of PyTorch."""
+    run(DLC, "import", DATA / f"{name}.pt2", "-o", f"{name}.dl", f"--weights={name}.w", "--loss=mse")
+    text = (OUT / f"{name}.dl").read_text()
+    if "--update" in sys.argv:
+        (DATA / f"{name}.dl").write_text(text)
+    check(text == (DATA / f"{name}.dl").read_text(), f"{name}.dl is that of tests/data/import (--update writes it):\n{text}")
+    run(DLC, "fmt", "--check", f"{name}.dl")
+    run(DLC, "check", f"{name}.dl", says="ok")
+    r = run(DLRUN, f"{name}.dl", f"--local_batch_size={batch}", f"--init_weights={name}.w", f"--replay={DATA / f'{name}.batch.safetensors'}",
+            f"--save_grads={name}.g", f"--expdir=run_{name}")
+    if r.returncode:
+        return
+    truth, got = tensors(DATA / f"{name}.truth.safetensors"), tensors(OUT / f"{name}.g")
+    loss, wanted = next(json.loads(line)["loss"] for line in r.stdout.splitlines() if line.startswith('{"step"')), truth.pop("loss")[0]
+    check(abs(loss - wanted) <= 1e-5 * max(1, abs(wanted)), f"{name}: loss {loss}, PyTorch's {wanted}")
+    check(sorted(truth) == sorted(got), f"{name}: {sorted(set(truth) ^ set(got))}")
+    total = sum(distance(g, [0] * len(g))**2 for g in truth.values())**0.5
+    for key in sorted(set(truth) & set(got)):
+        size = max(distance(truth[key], [0] * len(truth[key])), 1e-3 * total)
+        check(distance(truth[key], got[key]) <= 1e-5 * size, f"{name}: gradient of {key}: {distance(truth[key], got[key]) / size:.1e}")
+
+
+def changed(name, edit):
+    """A copy of mixer.pt2 with another text of model.json."""
+    old = zipfile.ZipFile(DATA / "mixer.pt2")
+    with zipfile.ZipFile(OUT / name, "w", zipfile.ZIP_STORED) as new:
+        for entry in old.namelist():
+            data = old.read(entry)
+            if entry.endswith("models/model.json"):
+                after = edit(data)
+                check(after != data, f"{name}: the edit changes the text")
+                data = after
+            new.writestr(zipfile.ZipInfo(entry), data)
+    return name
+
+
+def check_lacks():
+    """An op that the language lacks: named and counted with its place, and everything else is written."""
+    lacking = changed("lacking.pt2", lambda t: t.replace(b"torch.ops.aten.amax.default", b"torch.ops.aten.strange.default"))
+    r = run(DLC, "import", lacking, "-o", "lacking.dl", "--report", status=3, says="aten.strange.default")
+    check("line " in r.stdout and "1  aten.strange.default" in r.stdout, f"the report names the line: {r.stdout}")
+    run(DLC, "check", "lacking.dl", status=3, says="aten.strange.default is not in the language, line")
+    check("einsum" in (OUT / "lacking.dl").read_text(), "the other operations are written")
+
+
+def check_refusals():
+    whole = (DATA / "mixer.pt2").read_bytes()
+    (OUT / "cut.pt2").write_bytes(whole[:len(whole) // 2])
+    flipped = bytearray(whole)
+    flipped[whole.index(b'"graph_module"') + 3] ^= 1
+    (OUT / "flipped.pt2").write_bytes(flipped)
+    run(DLC, "import", "cut.pt2", status=3, says="cut.pt2")
+    run(DLC, "import", "flipped.pt2", status=3, says="checksum")
+    run(DLC, "import", "absent.pt2", status=4, says="absent.pt2")
+    run(DLC, "import", DATA / "mixer.dl", status=3, says="mixer.dl")
+    run(DLC, "import", DATA / "mixer.pt2", "--loss=none_such", status=2, says="--loss=none_such")
+    run(DLC, "import", status=2, says="dlc import FILE.pt2")
+    cyclic = changed("cyclic.pt2", lambda t: t.replace(b'"arg":{"as_tensor":{"name":"x"}}', b'"arg":{"as_tensor":{"name":"pad"}}', 1))
+    run(DLC, "import", cyclic, status=3, says="is used before it is computed")
+    deep = changed("deep.pt2", lambda t: b'{"a":' + b"[" * 100000 + t)
+    run(DLC, "import", deep, status=3, says="deep.pt2: models/model.json")
+    strange = changed("strange.pt2", lambda t: t.replace(b'"gain"', b'"g a\\u001bn"'))
+    r = run(DLC, "import", strange, status=3)
+    check("\x1b" not in r.stdout + r.stderr, "names are shown without control characters")
+
+
+def check_format():
+    rough = "model A( b=2 ):\n  input x:f32[N,C = 3]\n  y = x*b\n  output y\n"
+    (OUT / "rough.dl").write_text(rough)
+    run(DLC, "fmt", "rough.dl", "--check", status=3, says="rough.dl")
+    check((OUT / "rough.dl").read_text() == rough, "--check changes nothing")
+    run(DLC, "fmt", "rough.dl")
+    check((OUT / "rough.dl").read_text() == "model A(b=2):\n    input x: f32[N, C=3]\n    y = x * b\n    output y\n", "dlc fmt")
+    run(DLC, "fmt", "rough.dl", "--check")
+    (OUT / "wrong.dl").write_text("model A(:\n")
+    run(DLC, "fmt", "wrong.dl", status=3, says="wrong.dl:1")
+    check((OUT / "wrong.dl").read_text() == "model A(:\n", "a file with faults stays as it is")
+
+
+compare("mlp", 4)
+compare("mixer", 2)
+compare("convnext", 2)
+check_lacks()
+check_refusals()
+check_format()
+finish()
