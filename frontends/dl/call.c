@@ -82,7 +82,7 @@ static bool label_ok(const char *s) {
     if (!*s || *s == '.' || s[strlen(s) - 1] == '.' || strstr(s, "..")) return false;
     for (; *s; s++)
         if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
-              *s == '_' || *s == '.'))
+              strchr("_.-/:+", *s)))
             return false;
     return true;
 }

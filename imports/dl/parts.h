@@ -84,6 +84,10 @@ typedef struct {
     dl_foreign_class class;
     int param;    /* the statement that declares it, or -1 */
     bool is_view; /* of another tensor of the graph: it is not written into */
+    /* Random numbers, one a sample: DRAWN is 1 with probability `keep`, else 0; SCALED is that by
+     * keep. A product with SCALED is drop_path. */
+    enum { NOT_RANDOM, EMPTY, DRAWN, SCALED } random;
+    double keep;
 } dl_in_value;
 
 struct dl_in_body {
@@ -113,6 +117,7 @@ typedef struct {
     int *view_of;    /* of each tensor: the one that it is a view of, or -1 */
     bool *kept;      /* tensors that the model has by their names: they go into the weights file */
 
+    bool uses_lstm; /* the text begins with dl_in_lstm_module */
 } dl_writer;
 
 /* What a rule works with. */
@@ -186,13 +191,16 @@ void dl_drop_ones(dl_in_ctx *c, dl_in_value *v);
 /* ---- tree.c, params.c, group.c, loops.c, print.c ---- */
 
 dl_in_body *dl_new_body(dl_writer *w, const char *class, const char *path);
+/* Value number i that a module's body reads: an input of its own, in the form of the outer one. */
+dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i);
+/* A call of a body with n values and a label: a statement, the last one. */
+void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path);
 bool dl_write_nodes(dl_in_ctx *c, int from, int to, int depth);
 dl_in_value *dl_declare(dl_in_ctx *c, const dl_foreign_tensor *t);
 /* "weight" of "blocks.0.fc.weight" cut off: the label of a layer. NULL: the name does not fit. */
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
                            const dl_foreign_tensor *bias);
-/* A call of a body in this one, by its inputs; its results are in call->of. */
-void dl_call(dl_in_ctx *c, dl_in_body *called, dl_in_value *const *inputs);
+void dl_put_label(dl_buf *out, const char *label);
 void dl_group_bodies(dl_writer *w);
 void dl_roll_loops(dl_writer *w, dl_in_body *b);
 /* The statements of the model, whose results get these names; a module, whole. */

@@ -181,7 +181,7 @@ static void put_pieces(printer *p, dl_buf *out, const dl_in_stmt *s, int from) {
             dl_putf(out, "%s%s", x->before ? x->before : "", x->hint);
         else if (x->kind == PIECE_LABEL) {
             const char *label = dl_label_in(p->w, p->b, x->text);
-            dl_puts(out, label ? label : x->text);
+            dl_put_label(out, label ? label : x->text);
         } else if (!x->before || strcmp(x->text, x->standard) != 0)
             dl_putf(out, "%s%s", x->before ? x->before : "", x->text);
     }

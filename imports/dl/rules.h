@@ -13,6 +13,8 @@ dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
  * k, and the result's. */
 bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *letters,
                  const char *result);
+/* The module Recurrence, for texts that use it. */
+extern const char dl_in_lstm_module[];
 /* sets result 0 of an elementwise function */
 bool dl_done(dl_in_ctx *c, const dl_in_value *like, int stmt);
 #endif

@@ -1,4 +1,6 @@
 /* Rules of element-by-element ops. */
+#include <math.h>
+
 #include "imports/dl/rules.h"
 
 bool dl_done(dl_in_ctx *c, const dl_in_value *like, int stmt) {
@@ -265,9 +267,54 @@ static bool two(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_arg *y, 
     return dl_done(c, made, at);
 }
 
+/* ---- drop_path: empty([N, 1, ...]).bernoulli_(keep).div_(keep) times x ---- */
+
+bool dl_in_empty(dl_in_ctx *c) {
+    const dl_foreign_tensor *t = c->n->n_results == 1 ? c->n->results[0] : NULL;
+    if (!t || t->rank < 1 || t->shape[0] != c->w->atoms.at[0]) return false;
+    for (int d = 1; d < t->rank; d++)
+        if (t->shape[d] != 1) return false;
+    int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "fail(\"random numbers\")");
+    dl_in_value *v = dl_new_value(c, s, t);
+    v->n = 1, v->axis[0].name = "N", v->axis[0].atom[0] = v->dim[0].atom[0] = 0;
+    for (int d = 1; d < t->rank; d++) v->dim[d].n = 0;
+    v->random = EMPTY;
+    dl_set(c, 0, v);
+    return true;
+}
+
+bool dl_in_bernoulli(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v || v->random != EMPTY) return false;
+    dl_in_value *made = dl_copy_value(c, v);
+    made->random = DRAWN, made->keep = dl_foreign_real(c->n, "p", 0.5), made->is_view = false;
+    dl_set(c, 0, made);
+    return true;
+}
+
+static bool drop_path(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_arg *y) {
+    dl_in_value *a = x && x->kind == DL_ARG_TENSOR ? dl_value_of(c, x->tensors[0]) : NULL;
+    dl_in_value *b = y && y->kind == DL_ARG_TENSOR ? dl_value_of(c, y->tensors[0]) : NULL;
+    if (!strcmp(c->detail, "/") && a && a->random == DRAWN && is_number(y) &&
+        dl_foreign_real(c->n, "other", 0) == a->keep) {
+        dl_in_value *made = dl_copy_value(c, a);
+        made->random = SCALED, made->is_view = false;
+        dl_set(c, 0, made);
+        return true;
+    }
+    if (strcmp(c->detail, "*") != 0 || !a || !b || (a->random != SCALED && b->random != SCALED))
+        return false;
+    dl_in_value *mask = a->random == SCALED ? a : b, *kept = mask == a ? b : a;
+    if (kept->random || kept->rank != mask->rank) return false;
+    settled(c, kept);
+    double rate = round((1 - mask->keep) * 1e9) / 1e9;
+    return dl_done(c, kept, dl_say(c, STMT_LAYER, P_PIPE, "%v |> drop_path(%r)", kept, "rate", rate));
+}
+
 bool dl_in_binary(dl_in_ctx *c) {
     const dl_foreign_arg *x = dl_foreign_find(c->n, "self"), *y = dl_foreign_find(c->n, "other");
     if (!y) y = dl_foreign_find(c->n, "exponent");
+    if (drop_path(c, x, y)) return true;
     const char *mode = dl_foreign_text(c->n, "rounding_mode", NULL);
     if (c->n->n_results == 1 && c->n->results[0]->class == DL_FOREIGN_INT &&
         !strcmp(c->detail, "/"))

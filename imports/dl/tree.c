@@ -81,7 +81,7 @@ static bool find_ends(dl_writer *w, int from, int to, const dl_foreign_module *m
     return in->n >= 1 && in->n <= 6 && out->n >= 1 && out->n <= 4;
 }
 
-static dl_in_value *enter(dl_in_ctx *inner, const dl_in_value *outer, int i) {
+dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i) {
     static const char *const names[] = {"x", "z", "u", "v", "p", "q"};
     dl_in_value *v = dl_copy_value(inner, outer);
     v->stmt = dl_say(inner, STMT_INPUT, P_POSTFIX, ""), v->param = -1, v->is_view = false;
@@ -90,7 +90,7 @@ static dl_in_value *enter(dl_in_ctx *inner, const dl_in_value *outer, int i) {
     return v;
 }
 
-static void say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path) {
+void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path) {
     int s = n == 1 ? dl_say(c, STMT_LAYER, P_PIPE, "%v |> ", v[0])
                    : dl_say(c, STMT_PLAIN, P_POSTFIX, "");
     dl_push(c->w->arena, &c->b->stmts.at[s].pieces, (dl_in_piece){.kind = PIECE_CALL, .call = b});
@@ -120,7 +120,7 @@ static void write_module(dl_in_ctx *c, int from, int to, int depth, const tensor
     for (int i = 0; i < in->n; i++) {
         v[i] = dl_value_of(c, in->at[i]);
         dl_ordered(c, v[i], false);
-        b->of[in->at[i]->id] = enter(&inner, v[i], i);
+        b->of[in->at[i]->id] = dl_enter(&inner, v[i], i);
     }
     dl_write_nodes(&inner, from, to, depth + 1);
     for (int i = 0; i < out->n; i++) {
@@ -128,7 +128,7 @@ static void write_module(dl_in_ctx *c, int from, int to, int depth, const tensor
         dl_ordered(&inner, y, false);
         dl_push(c->w->arena, &b->returns, y->stmt);
     }
-    say_call(c, b, in->n, v, m->path);
+    dl_say_call(c, b, in->n, v, m->path);
     int call = c->b->stmts.n - 1;
     for (int i = 0; i < out->n; i++) {
         dl_in_value *y = dl_copy_value(c, b->of[out->at[i]->id]);
