@@ -386,3 +386,61 @@ bool dl_in_constant(dl_in_ctx *c) {
     dl_set(c, 0, v);
     return true;
 }
+
+/* x[..., numbers, ...]: a gather along one axis */
+static bool gather(dl_in_ctx *c, dl_in_value *x, dl_in_value *numbers, int d) {
+    dl_in_value *index = dl_copy_value(c, numbers);
+    if (d < 0 || d >= x->rank || index->class != DL_FOREIGN_INT) return false;
+    dl_whole(c, x);
+    if (!x->dim[d].n) dl_ordered(c, x, true);
+    int a = axis_for(c, x, d);
+    dl_ordered(c, index, false);
+    if (a < 0 || index->n == 0 || index->n + x->n - 1 > DL_FOREIGN_RANK ||
+        index->rank + x->rank - 1 > DL_FOREIGN_RANK)
+        return false;
+    const char *name[DL_FOREIGN_RANK];
+    dl_in_value both = *x;
+    for (int k = 0; k < index->n; k++) { /* axes of one name would go together */
+        name[k] = index->axis[k].name;
+        for (int i = 0; i < both.n; i++)
+            if (!strcmp(both.axis[i].name, name[k])) name[k] = dl_fresh_name(&both, k, 8);
+        if (both.n < DL_FOREIGN_RANK) both.axis[both.n++].name = name[k];
+    }
+    dl_rename(c, index, name);
+    dl_in_value *made = DL_NEW(c->w->arena, dl_in_value);
+    *made = (dl_in_value){.param = -1};
+    made->stmt = dl_call_function(c, "gather", x, ", %v, over=%s", index, x->axis[a].name);
+    for (int k = 0; k < index->n; k++) made->axis[made->n++] = index->axis[k];
+    for (int i = 0; i < x->n; i++) {
+        if (i == a) continue;
+        made->axis[made->n] = x->axis[i];
+        made->n++;
+    }
+    for (int i = 0; i < x->rank; i++) {
+        if (i != d) {
+            made->dim[made->rank++] = x->dim[i];
+            continue;
+        }
+        for (int k = 0; k < index->rank; k++) made->dim[made->rank++] = index->dim[k];
+    }
+    dl_set(c, 0, made);
+    return true;
+}
+
+bool dl_in_index(dl_in_ctx *c) {
+    const dl_foreign_arg *list = dl_foreign_find(c->n, "indices");
+    dl_in_value *x = self(c);
+    int d = -1;
+    if (!x || !list) return false;
+    for (int i = 0; i < list->n; i++) {
+        if (!list->tensors[i]) continue;
+        if (d >= 0) return false;
+        d = i;
+    }
+    return d >= 0 && gather(c, x, dl_value_of(c, list->tensors[d]), d);
+}
+
+bool dl_in_index_select(dl_in_ctx *c) {
+    dl_in_value *x = self(c), *index = dl_operand(c, "index");
+    return x && index && gather(c, x, index, dl_dim(x, dl_foreign_int(c->n, "dim", 0)));
+}

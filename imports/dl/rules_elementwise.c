@@ -130,6 +130,16 @@ static bool lacks_axes(const dl_in_value *a, const dl_in_value *b) {
     return named < b->n && named > a->n;
 }
 
+/* Whether a has all axes of b that have a name. */
+static bool has_all(const dl_in_value *a, const dl_in_value *b) {
+    for (int j = 0; j < b->n; j++) {
+        bool found = !strcmp(b->axis[j].name, "1");
+        for (int i = 0; i < a->n; i++) found = found || !strcmp(a->axis[i].name, b->axis[j].name);
+        if (!found) return false;
+    }
+    return true;
+}
+
 dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
     if (a != b && same_form(c, a, b)) return dl_copy_value(c, a);
     dl_whole(c, a), dl_whole(c, b);
@@ -173,18 +183,7 @@ dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
     /* the order of the first operand that has all axes, else one after the other */
     dl_in_value *r = dl_copy_value(c, b->n > a->n ? b : a);
     r->rank = rank, r->n = 0, r->is_view = false, r->param = -1;
-    bool all_b = true;
-    for (int i = 0; i < a->n; i++) {
-        bool found = false;
-        for (int j = 0; j < b->n; j++) found = found || !strcmp(a->axis[i].name, b->axis[j].name);
-        all_b = all_b && found;
-    }
-    bool all_a = true;
-    for (int j = 0; j < b->n; j++) {
-        bool found = false;
-        for (int i = 0; i < a->n; i++) found = found || !strcmp(a->axis[i].name, b->axis[j].name);
-        all_a = all_a && found;
-    }
+    bool all_b = has_all(b, a), all_a = has_all(a, b);
     dl_in_value *order[] = {all_b && !all_a ? b : a, all_b && !all_a ? a : b};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < order[k]->n; i++) {

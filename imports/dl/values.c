@@ -231,7 +231,10 @@ static void rearrange(dl_in_ctx *c, dl_in_value *v, bool ones) {
         at++;
     }
     for (int a = 0; a < made.n; a++)
-        if (!made.axis[a].name) made.axis[a].name = dl_fresh_name(&made, a, count);
+        if (!made.axis[a].name)
+            made.axis[a].name = made.axis[a].n == 1 && made.axis[a].atom[0] == 0 && !has_name(&made, "N")
+                                    ? "N"
+                                    : dl_fresh_name(&made, a, count);
     /* flattened space is a sequence of tokens, whose features are E */
     if (named && made.n == 3 && !strcmp(made.axis[0].name, "N") && !has_name(&made, "E") &&
         !strcmp(made.axis[1].name, "T"))
