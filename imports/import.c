@@ -2,8 +2,8 @@
 
 #include "frontends/dl/format.h"
 #include "imports/dl/write.h"
+#include "imports/graph/weights.h"
 #include "imports/pt2/pt2.h"
-#include "imports/weights.h"
 #include "ir/base/foreign.h"
 #include "ir/base/output.h"
 

@@ -73,7 +73,7 @@ static bool is_sign(int k) {
            k == T_FLOOR_DIV || k == T_PERCENT || k == T_TILDE;
 }
 
-/* What a line has seen of its brackets: '(' of a call or a list ('n': '=' is an argument's), '['
+/* The brackets that a line has opened: '(' of a call or a list ('n': '=' is an argument's), '['
  * of a subscript or type ('s': ':' is a slice's). */
 typedef struct {
     char kind[512];

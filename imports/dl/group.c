@@ -72,7 +72,8 @@ static bool equal_stmt(dl_writer *w, const dl_in_body *x, const dl_in_body *y, c
         if (p->kind == PIECE_TEXT && strcmp(p->text, q->text) != 0) return false;
         if (p->kind == PIECE_REF && (p->ref != q->ref || p->prec != q->prec)) return false;
         if (p->kind == PIECE_CALL && p->call->same != q->call->same) return false;
-        if (p->kind == PIECE_NUM && (strcmp(p->hint, q->hint) != 0 || !equal_text(p->before, q->before)))
+        if (p->kind == PIECE_NUM &&
+            (strcmp(p->hint, q->hint) != 0 || !equal_text(p->before, q->before)))
             return false;
         if (p->kind == PIECE_LABEL &&
             !equal_text(dl_label_in(w, x, p->text), dl_label_in(w, y, q->text)))

@@ -8,28 +8,10 @@
 
 enum { MOST_CONSTANT = 65536 };
 
-const char *dl_label_in(dl_writer *w, const dl_in_body *b, const char *path) {
-    size_t n = strlen(b->path);
-    (void)w;
-    if (n == 0) return path;
-    return strncmp(path, b->path, n) == 0 && path[n] == '.' ? path + n + 1 : NULL;
-}
-
 static bool is_label(const char *s) {
     for (const char *p = s; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("_.-/:+", *p)) return false;
     return *s != 0;
-}
-
-/* Signs that names of Python's dictionaries may hold stand in braces: @block1{"-"}0. */
-void dl_put_label(dl_buf *out, const char *label) {
-    for (const char *p = label; *p;) {
-        size_t n = strcspn(p, "-/:+");
-        dl_putn(out, p, n);
-        p += n;
-        if ((n = strspn(p, "-/:+")) > 0) dl_putf(out, "{\"%.*s\"}", (int)n, p);
-        p += n;
-    }
 }
 
 static bool ends_with(const char *s, const char *end) {

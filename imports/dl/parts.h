@@ -120,7 +120,7 @@ typedef struct {
     bool uses_lstm; /* the text begins with dl_in_lstm_module */
 } dl_writer;
 
-/* What a rule works with. */
+/* The surroundings of a rule. */
 typedef struct {
     dl_writer *w;
     dl_in_body *b;

@@ -3,15 +3,6 @@
 
 #include "imports/dl/parts.h"
 
-dl_in_body *dl_new_body(dl_writer *w, const char *class, const char *path) {
-    dl_in_body *b = DL_NEW(w->arena, dl_in_body);
-    *b = (dl_in_body){.class = class, .path = path, .held = -1};
-    b->of = DL_NEWS(w->arena, dl_in_value *, w->graph->tensors.n + 1);
-    b->same = b;
-    dl_push(w->arena, &w->bodies, b);
-    return b;
-}
-
 static bool same_module(const dl_foreign_module *a, const dl_foreign_module *b) {
     return a->path == b->path && a->call == b->call;
 }
@@ -54,8 +45,8 @@ static void add(dl_writer *w, tensors *list, const dl_foreign_tensor *t) {
     dl_push(w->arena, list, t);
 }
 
-/* What nodes [from, to) read from outside and compute for outside. False: they cannot be a module
- * of their own. */
+/* Finds the values that nodes [from, to) read from outside and compute for outside. False: they
+ * cannot be a module of their own. */
 static bool find_ends(dl_writer *w, int from, int to, const dl_foreign_module *m, tensors *in,
                       tensors *out) {
     for (int i = from; i < to; i++) {
@@ -79,28 +70,6 @@ static bool find_ends(dl_writer *w, int from, int to, const dl_foreign_module *m
             if (w->last_use[n->results[k]->id] >= to) add(w, out, n->results[k]);
     }
     return in->n >= 1 && in->n <= 6 && out->n >= 1 && out->n <= 4;
-}
-
-dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i) {
-    static const char *const names[] = {"x", "z", "u", "v", "p", "q"};
-    dl_in_value *v = dl_copy_value(inner, outer);
-    v->stmt = dl_say(inner, STMT_INPUT, P_POSTFIX, ""), v->param = -1, v->is_view = false;
-    inner->b->stmts.at[v->stmt].name = names[i];
-    dl_push(inner->w->arena, &inner->b->inputs, v->stmt);
-    return v;
-}
-
-void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path) {
-    int s = n == 1 ? dl_say(c, STMT_LAYER, P_PIPE, "%v |> ", v[0])
-                   : dl_say(c, STMT_PLAIN, P_POSTFIX, "");
-    dl_push(c->w->arena, &c->b->stmts.at[s].pieces, (dl_in_piece){.kind = PIECE_CALL, .call = b});
-    if (n > 1) {
-        dl_say_more(c, "(");
-        for (int i = 0; i < n; i++) dl_say_more(c, i ? ", %v" : "%v", v[i]);
-        dl_say_more(c, ")");
-    }
-    dl_say_more(c, " @%l", path);
-    if (b->depth + 1 > c->b->depth) c->b->depth = b->depth + 1;
 }
 
 static const char *short_name(dl_writer *w, const char *class) {

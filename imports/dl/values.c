@@ -27,16 +27,6 @@ dl_in_value *dl_copy_value(dl_in_ctx *c, const dl_in_value *v) {
     return copy;
 }
 
-dl_in_value *dl_value_of(dl_in_ctx *c, const dl_foreign_tensor *t) {
-    if (!c->b->of[t->id]) c->b->of[t->id] = dl_declare(c, t);
-    return c->b->of[t->id];
-}
-
-dl_in_value *dl_operand(dl_in_ctx *c, const char *name) {
-    const dl_foreign_tensor *t = dl_foreign_operand(c->n, name);
-    return t ? dl_value_of(c, t) : NULL;
-}
-
 void dl_set(dl_in_ctx *c, int result, dl_in_value *v) {
     if (result < c->n->n_results) {
         v->class = c->n->results[result]->class;
@@ -140,8 +130,8 @@ static bool in_order(const dl_in_value *v) {
     return next == v->n;
 }
 
-/* Whether an axis' atom i follows its atom i - 1 in the dimensions, too: the pattern needs no word of
- * its own for it. */
+/* Whether an axis' atom i follows its atom i - 1 in the dimensions, too: the pattern needs no word
+ * of its own for it. */
 static bool is_joined(const dl_in_value *v, const dl_in_axis *axis, int i) {
     if (i == 0) return false;
     for (int d = 0; d < v->rank; d++)
@@ -232,9 +222,10 @@ static void rearrange(dl_in_ctx *c, dl_in_value *v, bool ones) {
     }
     for (int a = 0; a < made.n; a++)
         if (!made.axis[a].name)
-            made.axis[a].name = made.axis[a].n == 1 && made.axis[a].atom[0] == 0 && !has_name(&made, "N")
-                                    ? "N"
-                                    : dl_fresh_name(&made, a, count);
+            made.axis[a].name =
+                made.axis[a].n == 1 && made.axis[a].atom[0] == 0 && !has_name(&made, "N")
+                    ? "N"
+                    : dl_fresh_name(&made, a, count);
     /* flattened space is a sequence of tokens, whose features are E */
     if (named && made.n == 3 && !strcmp(made.axis[0].name, "N") && !has_name(&made, "E") &&
         !strcmp(made.axis[1].name, "T"))

@@ -2,7 +2,7 @@
  * stack, loops over numbered blocks, axes by their roles, parameters by their own names. */
 #ifndef DL_IMPORTS_WRITE_H
 #define DL_IMPORTS_WRITE_H
-#include "imports/foreign.h"
+#include "imports/graph/foreign.h"
 
 typedef struct {
     const char *loss;  /* "mse", "cross_entropy", ... or NULL: the user writes it */

@@ -4,7 +4,7 @@
  * bytes. Pickles in it are never read. Specification: torch/_export/serde/schema.yaml. */
 #ifndef DL_IMPORTS_PT2_H
 #define DL_IMPORTS_PT2_H
-#include "imports/foreign.h"
+#include "imports/graph/foreign.h"
 
 typedef struct dl_pt2 dl_pt2;
 

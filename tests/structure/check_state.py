@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-ROOMS = ("ir", "frontends", "passes", "compiler", "runtime", "verify", "library", "dldata")
+ROOMS = ("ir", "frontends", "passes", "compiler", "runtime", "verify", "library", "imports", "dldata")
 # object file: variables (None: any), and why the whole process has them
 STATE = {
     "ir/base_file_calls.c.o": ({"counted"}, "counts of requests to file systems, atomic"),

@@ -5,8 +5,8 @@
 
 #include "frontends/dl/format.h"
 #include "imports/dl/write.h"
+#include "imports/graph/weights.h"
 #include "imports/pt2/pt2.h"
-#include "imports/weights.h"
 #include "ir/base/input.h"
 #include "tests/check.h"
 

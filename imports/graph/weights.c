@@ -1,4 +1,4 @@
-#include "imports/weights.h"
+#include "imports/graph/weights.h"
 
 #include <stdlib.h>
 

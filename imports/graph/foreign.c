@@ -1,4 +1,4 @@
-#include "imports/foreign.h"
+#include "imports/graph/foreign.h"
 
 #include <stdlib.h>
 

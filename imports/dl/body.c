@@ -1,0 +1,51 @@
+/* Bodies: what a module or the model holds, their calls and their labels. */
+#include "imports/dl/parts.h"
+
+dl_in_body *dl_new_body(dl_writer *w, const char *class, const char *path) {
+    dl_in_body *b = DL_NEW(w->arena, dl_in_body);
+    *b = (dl_in_body){.class = class, .path = path, .held = -1};
+    b->of = DL_NEWS(w->arena, dl_in_value *, w->graph->tensors.n + 1);
+    b->same = b;
+    dl_push(w->arena, &w->bodies, b);
+    return b;
+}
+
+const char *dl_label_in(dl_writer *w, const dl_in_body *b, const char *path) {
+    size_t n = strlen(b->path);
+    (void)w;
+    if (n == 0) return path;
+    return strncmp(path, b->path, n) == 0 && path[n] == '.' ? path + n + 1 : NULL;
+}
+
+/* Signs that names of Python's dictionaries may hold stand in braces: @block1{"-"}0. */
+void dl_put_label(dl_buf *out, const char *label) {
+    for (const char *p = label; *p;) {
+        size_t n = strcspn(p, "-/:+");
+        dl_putn(out, p, n);
+        p += n;
+        if ((n = strspn(p, "-/:+")) > 0) dl_putf(out, "{\"%.*s\"}", (int)n, p);
+        p += n;
+    }
+}
+
+dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i) {
+    static const char *const names[] = {"x", "z", "u", "v", "p", "q"};
+    dl_in_value *v = dl_copy_value(inner, outer);
+    v->stmt = dl_say(inner, STMT_INPUT, P_POSTFIX, ""), v->param = -1, v->is_view = false;
+    inner->b->stmts.at[v->stmt].name = names[i];
+    dl_push(inner->w->arena, &inner->b->inputs, v->stmt);
+    return v;
+}
+
+void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path) {
+    int s = n == 1 ? dl_say(c, STMT_LAYER, P_PIPE, "%v |> ", v[0])
+                   : dl_say(c, STMT_PLAIN, P_POSTFIX, "");
+    dl_push(c->w->arena, &c->b->stmts.at[s].pieces, (dl_in_piece){.kind = PIECE_CALL, .call = b});
+    if (n > 1) {
+        dl_say_more(c, "(");
+        for (int i = 0; i < n; i++) dl_say_more(c, i ? ", %v" : "%v", v[i]);
+        dl_say_more(c, ")");
+    }
+    dl_say_more(c, " @%l", path);
+    if (b->depth + 1 > c->b->depth) c->b->depth = b->depth + 1;
+}
