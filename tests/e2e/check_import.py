@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """`dlc import` on archives of PyTorch that tests/zoo/export.py wrote: text, weights, gradients; `dlc fmt`.
 
-check_import.py BUILD [--update]   --update writes tests/data/import/NAME.dl anew: read the difference.
+check_import.py BUILD [--update] [FOLDER]
+
+--update writes tests/data/import/NAME.dl anew: read the difference. FOLDER: all archives in it in place of those of the
+repository, without their texts (oracle_import.py).
 """
 import json
 import pathlib
@@ -14,6 +17,7 @@ from checks import ENV, TMP, check, finish
 
 BUILD, ROOT = pathlib.Path(sys.argv[1]), pathlib.Path(__file__).resolve().parents[2]
 DATA, OUT = ROOT / "tests/data/import", pathlib.Path(TMP)
+EXAMPLES = ROOT / "examples/import"
 DLC, DLRUN = BUILD / "cli/dlc", BUILD / "cli/dlrun"
 
 
@@ -42,20 +46,29 @@ def distance(a, b):
     return sum((x - y)**2 for x, y in zip(a, b))**0.5
 
 
-def compare(name, batch):
+def batch_of(path):
+    """The first size of the first input."""
+    raw = path.read_bytes()
+    header = json.loads(raw[8:8 + struct.unpack("<Q", raw[:8])[0]])
+    return next(t["shape"][0] for n, t in header.items() if n not in ("t.0", "__metadata__"))
+
+
+def compare(name, data=DATA):
     """Loss and gradients of the imported model, and float64's of PyTorch."""
-    run(DLC, "import", DATA / f"{name}.pt2", "-o", f"{name}.dl", f"--weights={name}.w", "--loss=mse")
+    archive = next(f / f"{name}.pt2" for f in (data, EXAMPLES) if (f / f"{name}.pt2").exists())
+    run(DLC, "import", archive, "-o", f"{name}.dl", f"--weights={name}.w", "--loss=mse")
     text = (OUT / f"{name}.dl").read_text()
     if "--update" in sys.argv:
         (DATA / f"{name}.dl").write_text(text)
-    check(text == (DATA / f"{name}.dl").read_text(), f"{name}.dl is that of tests/data/import (--update writes it):\n{text}")
+    if data == DATA:
+        check(text == (DATA / f"{name}.dl").read_text(), f"{name}.dl is that of tests/data/import (--update writes it):\n{text}")
     run(DLC, "fmt", "--check", f"{name}.dl")
     run(DLC, "check", f"{name}.dl", says="ok")
-    r = run(DLRUN, f"{name}.dl", f"--local_batch_size={batch}", f"--init_weights={name}.w", f"--replay={DATA / f'{name}.batch.safetensors'}",
+    r = run(DLRUN, f"{name}.dl", f"--local_batch_size={batch_of(data / f'{name}.batch.safetensors')}", f"--init_weights={name}.w", f"--replay={data / f'{name}.batch.safetensors'}",
             f"--save_grads={name}.g", f"--expdir=run_{name}")
     if r.returncode:
         return
-    truth, got = tensors(DATA / f"{name}.truth.safetensors"), tensors(OUT / f"{name}.g")
+    truth, got = tensors(data / f"{name}.truth.safetensors"), tensors(OUT / f"{name}.g")
     loss, wanted = next(json.loads(line)["loss"] for line in r.stdout.splitlines() if line.startswith('{"step"')), truth.pop("loss")[0]
     check(abs(loss - wanted) <= 1e-5 * max(1, abs(wanted)), f"{name}: loss {loss}, PyTorch's {wanted}")
     check(sorted(truth) == sorted(got), f"{name}: {sorted(set(truth) ^ set(got))}")
@@ -122,9 +135,13 @@ def check_format():
     check((OUT / "wrong.dl").read_text() == "model A(:\n", "a file with faults stays as it is")
 
 
-compare("mlp", 4)
-compare("mixer", 2)
-compare("convnext", 2)
+made = [pathlib.Path(a) for a in sys.argv[2:] if not a.startswith("--")]
+if made:
+    for archive in sorted(made[0].glob("*.pt2")):
+        compare(archive.stem, made[0])
+    finish()
+for name in ("mlp", "mixer", "convnext"):
+    compare(name)
 check_lacks()
 check_refusals()
 check_format()

@@ -127,13 +127,14 @@ static void test_random(const bytes *whole, uint32_t seed, int rounds) {
 }
 
 int main(void) {
-    static const char *const names[] = {"mixer", "convnext", "mlp"};
+    static const char *const names[] = {"tests/data/import/mixer", "examples/import/convnext",
+                                        "tests/data/import/mlp"};
     CHECK(mkdtemp(folder) != NULL);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         dl_error err = {0};
         char path[300];
-        snprintf(path, sizeof path, "tests/data/import/%s.pt2", names[i]);
+        snprintf(path, sizeof path, "%s.pt2", names[i]);
         bytes b = {0};
         b.at = dl_read_file(arena, path, 1 << 20, &b.n, &err);
         CHECK(b.at != NULL, "%s", err.message);
