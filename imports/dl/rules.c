@@ -89,15 +89,37 @@ static int self_of(const dl_in_ctx *c) {
     return self && self->kind == DL_ARG_TENSOR ? self->tensors[0]->id : -1;
 }
 
-/* Whether a tensor that another one views, or that views another one, is read after this node:
- * then a write in place would have to change both. */
+/* Whether other views of tensor `of` than `but` are read after this node. */
+static bool has_readers(const dl_in_ctx *c, int of, int but) {
+    for (int t = 0; t < c->w->graph->tensors.n; t++)
+        if (t != but && c->w->view_of[t] == of && c->w->last_use[t] > c->index) return true;
+    return false;
+}
+
+/* Whether a write in place would change a tensor that is read after this node: one that views the
+ * operand, or one that it views. */
 static bool shares_memory(const dl_in_ctx *c) {
-    int self = self_of(c), n = c->w->graph->tensors.n;
+    int self = self_of(c);
+    if (self >= 0 && has_readers(c, self, -1)) return true;
     for (int t = self; t >= 0 && (t = c->w->view_of[t]) >= 0;)
         if (c->w->last_use[t] > c->index) return true;
-    for (int t = 0; self >= 0 && t < n; t++)
-        if (c->w->view_of[t] == self && c->w->last_use[t] > c->index) return true;
     return false;
+}
+
+/* The operand is a part of a part ... of a tensor: they get the new content, too. False: a part of
+ * another kind, or other views of them are read. */
+static bool write_back(dl_in_ctx *c) {
+    int self = self_of(c);
+    dl_in_value *content = c->b->of[c->n->results[0]->id];
+    if (self < 0 || has_readers(c, self, -1)) return false;
+    for (int whole; (whole = c->w->view_of[self]) >= 0; self = whole) {
+        int by = c->w->defined_by[self];
+        if (by < 0 || has_readers(c, whole, self) || !c->b->of[whole]) return false;
+        content = dl_written(c, &c->w->graph->nodes.at[by], c->b->of[whole], content);
+        if (!content) return false;
+        c->b->of[whole] = content;
+    }
+    return true;
 }
 
 static void note_views(const dl_in_ctx *c) {
@@ -123,9 +145,9 @@ void dl_apply_rule(dl_in_ctx *c) {
     if (counts_batches(c->n)) return; /* batch_norm counts by itself */
     bool shared = in_place && shares_memory(c);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (strcmp(rules[i].op, name) != 0 || shared) continue;
+        if (strcmp(rules[i].op, name) != 0) continue;
         c->detail = rules[i].detail;
-        if (!rules[i].rule(c)) break;
+        if (!rules[i].rule(c) || (shared && !write_back(c))) break;
         note_views(c);
         if (in_place) replace_operand(c);
         return;

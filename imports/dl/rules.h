@@ -13,6 +13,10 @@ dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
  * k, and the result's. */
 bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *letters,
                  const char *result);
+/* A tensor after a write into a part of it, which node `part` (a slice, a select) has made of it;
+ * NULL: another kind of part. */
+dl_in_value *dl_written(dl_in_ctx *c, const dl_foreign_node *part, const dl_in_value *whole,
+                        const dl_in_value *content);
 /* The module Recurrence, for texts that use it. */
 extern const char dl_in_lstm_module[];
 /* sets result 0 of an elementwise function */

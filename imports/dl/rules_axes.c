@@ -444,3 +444,38 @@ bool dl_in_index_select(dl_in_ctx *c) {
     dl_in_value *x = self(c), *index = dl_operand(c, "index");
     return x && index && gather(c, x, index, dl_dim(x, dl_foreign_int(c->n, "dim", 0)));
 }
+
+/* ---- writes into a part ---- */
+
+dl_in_value *dl_written(dl_in_ctx *c, const dl_foreign_node *part, const dl_in_value *whole,
+                        const dl_in_value *content) {
+    bool one = strncmp(part->op, "aten.select.", 12) == 0;
+    if ((!one && strncmp(part->op, "aten.slice.", 11) != 0) || dl_foreign_int(part, "step", 1) != 1)
+        return NULL;
+    dl_in_value *to = dl_copy_value(c, whole), *from = dl_copy_value(c, content);
+    int d = dl_dim(to, dl_foreign_int(part, "dim", 0));
+    if (d < 0 || d >= to->rank) return NULL;
+    int64_t size = dl_dim_size(c->w, to, d),
+            begin = dl_foreign_int(part, one ? "index" : "start", 0);
+    int64_t end = one ? begin : dl_foreign_int(part, "end", size), shape[DL_FOREIGN_RANK];
+    if (begin < 0) begin += size;
+    if (end < 0) end += size;
+    end = one ? begin + 1 : end > size ? size : end;
+    if (begin < 0 || begin >= end) return NULL;
+    for (int k = 0; k < to->rank; k++) shape[k] = dl_dim_size(c->w, to, k);
+    shape[d] = end - begin;
+    if (one) dl_reshape(c, from, to->rank, shape);
+    dl_ordered(c, to, true), dl_ordered(c, from, true);
+    if (from->n != to->n) return NULL;
+    const char *name[DL_FOREIGN_RANK];
+    for (int a = 0; a < to->n; a++) name[a] = to->axis[a].name;
+    dl_rename(c, from, name);
+    int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "cat(");
+    if (begin > 0) dl_say_more(c, "%p[%s=:%i], ", to, P_POSTFIX, name[d], "from", begin);
+    dl_say_more(c, "%v", from);
+    if (end < size) dl_say_more(c, ", %p[%s=%i:]", to, P_POSTFIX, name[d], "to", end);
+    dl_say_more(c, ", over=%s)", name[d]);
+    to->stmt = s, to->param = -1, to->is_view = false;
+    if (begin == 0 && end == size) to->stmt = from->stmt;
+    return to;
+}

@@ -270,6 +270,21 @@ bool dl_in_same(dl_in_ctx *c) {
     return true;
 }
 
+/* copy_ of a tensor of the same shape and type */
+bool dl_in_copy(dl_in_ctx *c) {
+    const dl_foreign_tensor *from = dl_foreign_operand(c->n, "src"),
+                            *to = dl_foreign_operand(c->n, "self");
+    if (!from || !to || from->rank != to->rank || from->class != to->class ||
+        from->dtype != to->dtype)
+        return false;
+    for (int d = 0; d < to->rank; d++)
+        if (from->shape[d] != to->shape[d]) return false;
+    dl_in_value *made = dl_copy_value(c, settled(c, dl_value_of(c, from)));
+    made->is_view = false;
+    dl_set(c, 0, made);
+    return true;
+}
+
 bool dl_in_nothing(dl_in_ctx *c) { return c->n->n_results == 0; }
 
 bool dl_in_cast(dl_in_ctx *c) {

@@ -12,6 +12,11 @@ static bool is_inside(const char *path, const char *module) {
     return strncmp(path, module, n) == 0 && path[n] == '.';
 }
 
+/* Whether the module itself is a layer: its weight's label is that of the module. */
+static bool is_layer(const char *path, const char *module) {
+    return is_inside(path, module) && strcmp(path + strlen(module), ".weight") == 0;
+}
+
 static bool is_users(const char *class) {
     return strncmp(class, "torch.nn.", 9) != 0 || strstr(class, ".transformer.") ||
            strstr(class, "MultiheadAttention");
@@ -60,7 +65,8 @@ static bool find_ends(dl_writer *w, int from, int to, const dl_foreign_module *m
                 if (!t) continue;
                 int by = w->defined_by[t->id];
                 bool computed = t->origin == DL_FOREIGN_RESULT || t->origin == DL_FOREIGN_INPUT;
-                if (!computed && t->origin == DL_FOREIGN_PARAMETER && !is_inside(t->path, m->path))
+                bool own = !computed && t->origin == DL_FOREIGN_PARAMETER;
+                if (own && (!is_inside(t->path, m->path) || is_layer(t->path, m->path)))
                     return false;
                 if (!computed || by >= from) continue;
                 if (in_place && a == 0) return false;

@@ -97,6 +97,19 @@ void dl_rename(dl_in_ctx *c, dl_in_value *v, const char *const *name) {
         differs = differs || strcmp(v->axis[a].name, name[a]) != 0;
     }
     if (!differs) return;
+    if (has_name(v, "1")) { /* `as` takes no axis without a name */
+        dl_in_value old = *v;
+        const char *left[DL_FOREIGN_RANK] = {0};
+        dl_ordered(c, v, false);
+        for (int a = 0; a < v->n; a++)
+            for (int k = 0; k < old.n; k++)
+                if (old.axis[k].n && v->axis[a].n && old.axis[k].atom[0] == v->axis[a].atom[0])
+                    left[a] = name[k];
+        for (int a = 0; a < v->n; a++)
+            if (!left[a]) left[a] = v->axis[a].name;
+        if (!has_name(v, "1")) dl_rename(c, v, left);
+        return;
+    }
     int s = dl_say(c, STMT_PLAIN, P_PIPE, "%v", v);
     for (int a = 0; a < v->n; a++) v->axis[a].name = name[a];
     v->stmt = s, v->param = -1;
