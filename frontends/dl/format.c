@@ -12,13 +12,20 @@ typedef struct {
     bool label; /* inside @label, where no blank may stand */
 } token;
 
+/* The brackets that a line has opened: '(' of a call or a list ('n': '=' is an argument's), '['
+ * of a subscript or type ('s': ':' is a slice's). */
+typedef struct {
+    char kind[512];
+    int n;
+} brackets;
+
 typedef struct {
     const char *text;
     DL_ARRAY(token) tokens;
     dl_buf *out;
     DL_ARRAY(int) columns; /* of the open blocks, in the source */
     int empty;             /* empty lines in front of the current one */
-    int open;              /* brackets that earlier lines have left open */
+    brackets open;         /* those that earlier lines have left open */
     bool expects_block;    /* the line before ended with ':' */
 } formatter;
 
@@ -73,13 +80,6 @@ static bool is_sign(int k) {
            k == T_FLOOR_DIV || k == T_PERCENT || k == T_TILDE;
 }
 
-/* The brackets that a line has opened: '(' of a call or a list ('n': '=' is an argument's), '['
- * of a subscript or type ('s': ':' is a slice's). */
-typedef struct {
-    char kind[512];
-    int n;
-} brackets;
-
 static char inside(const brackets *b) { return b->n ? b->kind[b->n - 1] : 0; }
 
 /* Whether a blank stands between two tokens of a line. had: the source has one there. */
@@ -109,8 +109,8 @@ static bool blank_between(const formatter *f, const token *a, const token *b, co
 }
 
 /* The tokens of one line of the source, without its comment, in one way. */
-static void put_tokens(const formatter *f, dl_buf *out, int from, int to) {
-    brackets open = {0};
+static brackets put_tokens(const formatter *f, dl_buf *out, int from, int to) {
+    brackets open = f->open;
     const token *before = NULL;
     bool unary = false, had = false;
     for (int i = from; i < to; i++) {
@@ -127,6 +127,7 @@ static void put_tokens(const formatter *f, dl_buf *out, int from, int to) {
         dl_putn(out, f->text + t->begin, t->end - t->begin);
         before = t, had = false;
     }
+    return open;
 }
 
 /* Breaks a pipeline that is too long in front of each |> outside brackets. */
@@ -142,6 +143,41 @@ static void put_broken(formatter *f, int from, int to, int indent) {
         put_tokens(f, f->out, begin, i);
         begin = i, first = false;
     }
+}
+
+static bool has_pipe(const formatter *f, int from, int to) {
+    int depth = 0;
+    for (int i = from; i < to; i++) {
+        int k = f->tokens.at[i].kind;
+        depth += opening(k) ? 1 : closing(k) ? -1 : 0;
+        if (k == T_PIPE && depth == 0) return true;
+    }
+    return false;
+}
+
+/* Breaks a line that is too long after commas within brackets; strings stay whole. */
+static void put_wrapped(const formatter *f, const dl_buf *line, int column, int indent) {
+    size_t begin = 0, last = 0;
+    int depth = 0, width = column;
+    char quote = 0;
+    for (size_t i = 0; i < line->n; i++, width++) {
+        char c = line->at[i];
+        if (quote)
+            quote = c == '\\' ? (i++, width++, quote) : c == quote ? 0 : quote;
+        else if (c == '"' || c == '\'')
+            quote = c;
+        else
+            depth += strchr("([{", c) ? 1 : strchr(")]}", c) ? -1 : 0;
+        if (width >= WIDTH && last > begin) {
+            dl_putn(f->out, line->at + begin, last - begin);
+            dl_putf(f->out, "\n%*s", indent, "");
+            begin = last + 1;
+            width = indent + (int)(i - begin);
+        }
+        if (c == ',' && !quote && depth > 0 && i + 1 < line->n && line->at[i + 1] == ' ')
+            last = i + 1;
+    }
+    dl_putn(f->out, line->at + begin, line->n - begin);
 }
 
 static int column_of(const formatter *f, int from, int to) {
@@ -175,7 +211,7 @@ static void put_line(dl_arena *arena, formatter *f, int from, int to) {
         dl_puts(f->out, "\n");
     f->empty = 0;
     bool code = first < last,
-         continues = code && (f->open > 0 || f->tokens.at[first].kind == T_PIPE);
+         continues = code && (f->open.n > 0 || f->tokens.at[first].kind == T_PIPE);
     int column = column_of(f, from, to), indent;
     if (continues)
         indent = INDENT * f->columns.n + CONTINUED;
@@ -186,12 +222,12 @@ static void put_line(dl_arena *arena, formatter *f, int from, int to) {
         while (depth < f->columns.n && f->columns.at[depth] <= column) depth++;
         bool into =
             f->expects_block && column > (f->columns.n ? f->columns.at[f->columns.n - 1] : 0);
-        indent = INDENT * (depth + into) + (f->open > 0 ? CONTINUED : 0);
+        indent = INDENT * (depth + into) + (f->open.n > 0 ? CONTINUED : 0);
     }
     if (code && !continues) f->expects_block = false;
     dl_putf(f->out, "%*s", indent, "");
     dl_buf line = {0};
-    put_tokens(f, &line, first, last);
+    brackets open = put_tokens(f, &line, first, last);
     size_t columns = (size_t)indent + line.n;
     int balance = 0, lowest = 0;
     for (int i = first; i < last; i++) {
@@ -199,14 +235,16 @@ static void put_line(dl_arena *arena, formatter *f, int from, int to) {
         balance += opening(k) ? 1 : closing(k) ? -1 : 0;
         if (balance < lowest) lowest = balance;
     }
-    bool whole = f->open == 0 && balance == 0 && lowest == 0;
-    if (code && whole && columns > WIDTH)
+    bool whole = f->open.n == 0 && balance == 0 && lowest == 0;
+    if (code && whole && columns > WIDTH && !has_pipe(f, first, last))
+        put_wrapped(f, &line, indent, INDENT * f->columns.n + CONTINUED);
+    else if (code && whole && columns > WIDTH)
         put_broken(f, first, last, indent - (continues ? CONTINUED : 0));
     else if (code)
         dl_putn(f->out, line.at, line.n);
     dl_buf_free(&line);
-    f->open += balance;
-    if (code && f->open == 0 && f->tokens.at[last - 1].kind == T_COLON) f->expects_block = true;
+    f->open = open;
+    if (code && f->open.n == 0 && f->tokens.at[last - 1].kind == T_COLON) f->expects_block = true;
     if (comment >= 0) {
         const token *t = &f->tokens.at[comment];
         uint32_t end = t->end;

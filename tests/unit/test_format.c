@@ -88,5 +88,21 @@ int main(void) {
                "the loop\n      x=x+[1,2] [i]\n   y = x\n",
                "model A():\n    # first\n    input x: f32[N]\n    for i in range(2):\n        # of "
                "the loop\n        x = x + [1, 2][i]\n    y = x\n");
+    check_form("model A():\n    input x: f32[N]\n    y = conv(x,\n  8, pad = 1)\n",
+               "model A():\n    input x: f32[N]\n    y = conv(x,\n          8, pad=1)\n");
+    char list[4000] = "model A():\n    input x: f32[N]\n    y = [0";
+    for (int i = 1; i < 60; i++) snprintf(list + strlen(list), 20, ", %d", i);
+    strcat(list, "]\n");
+    check_text("a long list", list, strlen(list));
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_source *s = dl_source_new(arena, "t.dl", list, strlen(list));
+    dl_buf out = {0};
+    dl_format_source(arena, s, &out, dl_diags_new(arena, s));
+    int widest = 0;
+    for (const char *p = out.at; *p; p += strcspn(p, "\n"), p += *p == '\n')
+        widest = (int)strcspn(p, "\n") > widest ? (int)strcspn(p, "\n") : widest;
+    CHECK(widest > 80 && widest <= 100, "%d columns", widest);
+    dl_buf_free(&out);
+    dl_arena_free(arena);
     return dl_test_end();
 }

@@ -188,7 +188,40 @@ class ConvNext(nn.Module):
         return self.head(self.blocks(self.stem(x)).mean((-2, -1)))
 
 
+class Windows(nn.Module):
+    """Attention in windows with a table of biases and a mask that is written part by part."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.proj = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.table = nn.Parameter(torch.randn(7, 2) * 0.5)
+        self.register_buffer("index", torch.arange(4)[:, None] - torch.arange(4)[None] + 3)
+
+    def forward(self, x):
+        n, h, w, c = x.shape
+        x = torch.roll(x, (-1, -1), (1, 2)).view(n, h // 2, 2, w // 2, 2, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 4, c)
+        mask = x.new_zeros(4, 4)
+        mask[:2, 2:] = -4.0
+        mask[3] = mask[3] + 1.5
+        q, k, v = self.qkv(x).reshape(-1, 4, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        bias = self.table[self.index.view(-1)].view(4, 4, 2).permute(2, 0, 1)
+        s = (q * 0.5) @ k.transpose(-2, -1) + bias + mask
+        y = self.proj((s.softmax(-1) @ v).transpose(1, 2).reshape(-1, 4, c))
+        return y.view(n, h // 2, w // 2, 2, 2, c).permute(0, 1, 3, 2, 4, 5).reshape(n, h, w, c)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.out = nn.LSTM(5, 6, 2, batch_first=True, bidirectional=True), nn.Linear(12, 2)
+
+    def forward(self, x):
+        return self.out(self.rnn(x)[0])
+
+
 MODELS = {
+    "windows": (Windows, [(2, 4, 6, 8)]),
+    "recurrent": (Recurrent, [(2, 7, 5)]),
     "mlp": (Mlp, [(4, 6)]),
     "resnet": (ResNet, [(2, 3, 16, 16)]),
     "unet": (UNet, [(2, 2, 16, 16)]),
