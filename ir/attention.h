@@ -5,13 +5,19 @@
  * before it multiplies them; with f32 operands it may not. */
 #ifndef DL_ATTENTION_H
 #define DL_ATTENTION_H
+#include <float.h>
+
 #include "ir/graph.h"
 
-/* Operands and results of flash_attention. With dropout there are SEED and STEP (i64 scalars), and
- * possibly PART (an i64 scalar): the index of this part of all samples, as in the op `random`. */
-enum { DL_ATT_Q, DL_ATT_K, DL_ATT_V, DL_ATT_SEED, DL_ATT_STEP, DL_ATT_PART };
+/* Operands and results of flash_attention. After the values come up to DL_ATT_ADDENDS tensors
+ * [batch or 1, heads or 1, queries or 1, keys] that are added to the scaled scores: biases, and
+ * masks, which are 0 or minus infinity. After these, with dropout, come the seed and the step (i64
+ * scalars), and possibly the part (an i64 scalar): the index of this part of all samples, as in
+ * the op `random`. */
+enum { DL_ATT_Q, DL_ATT_K, DL_ATT_V, DL_ATT_FIXED, DL_ATT_ADDENDS = 2, DL_ATT_DRAWS = 3 };
 enum { DL_ATT_Y, DL_ATT_LOG };
-/* The same of flash_attention_grad; seed, step and part follow GRAD_DY. */
+/* The same of flash_attention_grad and flash_attention_bias_grad; addends, seed, step and part
+ * follow GRAD_DY. */
 enum {
     DL_GRAD_Q,
     DL_GRAD_K,
@@ -19,9 +25,8 @@ enum {
     DL_GRAD_Y,
     DL_GRAD_LOG,
     DL_GRAD_DY,
-    DL_GRAD_SEED,
-    DL_GRAD_STEP,
-    DL_GRAD_PART
+    DL_GRAD_FIXED,
+    DL_GRAD_MOST = DL_GRAD_FIXED + DL_ATT_ADDENDS + DL_ATT_DRAWS
 };
 enum { DL_GRAD_DQ, DL_GRAD_DK, DL_GRAD_DV };
 
@@ -42,6 +47,13 @@ typedef struct {
                  */
     bool in_parts; /* these are the scores of a part of all samples */
     bool causal;   /* a query sees no later key */
+    /* Tensors that are added to the scores: the operand of the first, their number, and the
+     * distances in elements between samples, heads and queries; 0: all have the same. */
+    int addend, addends;
+    struct {
+        int64_t sample, head, query;
+    } apart[DL_ATT_ADDENDS];
+    int seed; /* the operand of the seed, where anything is dropped */
     /* For a shard of a larger attention (attributes `first`, `whole`): the first of its heads,
      * queries and keys, and the number of all. Dropout and the causal mask use these indices. */
     int64_t first[DL_ATT_CUTS], whole[DL_ATT_CUTS];
@@ -53,8 +65,16 @@ typedef struct {
 static inline bool dl_attention_goes_round(const dl_node *n) {
     return dl_node_attr(n, DL_ATTR_group);
 }
-/* The attention of a valid node of either op. */
+/* The attention of a valid node of any of the three templates. */
 dl_attention dl_attention_of(const dl_node *n);
+/* Does a query see no key at all? Its logarithm is then minus infinity, its result zero, and so
+ * are all gradients that it contributes to, as in PyTorch. Only addends can hide all keys. */
+static inline bool dl_attention_blind(double log) { return log < -DBL_MAX; }
+/* The place of the first key's element in an addend. */
+static inline int64_t dl_attention_addend_at(const dl_attention *a, int k, int64_t n, int64_t head,
+                                             int64_t i) {
+    return n * a->apart[k].sample + head * a->apart[k].head + i * a->apart[k].query;
+}
 /* By how many positions the first query is later than the first key; not below 0 if causal. */
 static inline int64_t dl_attention_ahead(const dl_attention *a) {
     return a->first[DL_ATT_QUERY] - a->first[DL_ATT_KEY];
@@ -74,7 +94,7 @@ static inline uint64_t dl_attention_number(const dl_attention *a, int64_t n, int
         (uint64_t)(first[DL_ATT_QUERY] + i);
     return row * (uint64_t)whole[DL_ATT_KEY] + (uint64_t)(first[DL_ATT_KEY] + j);
 }
-/* A multiply-add counts as 2; two GEMMs of the score matrix forward, five backward. Masked scores
- * count, as in PyTorch's counter. */
+/* A multiply-add counts as 2; two GEMMs of the score matrix forward, five backward, two for the
+ * gradient of an addend. Masked scores count, as in PyTorch's counter. */
 int64_t dl_attention_flops(const dl_node *n);
 #endif

@@ -52,9 +52,54 @@ static bool check_shapes(const dl_node *n, dl_shape_fault *fault) {
     return dl_want_switch(n, DL_ATTR_causal, fault);
 }
 
+static bool want_same_dtypes(const dl_node *n, int count, dl_shape_fault *fault) {
+    dl_node some = *n;
+    if (some.nin > count) some.nin = count;
+    return dl_want_same_dtype(&some, fault);
+}
+
+/* How many of the operands from `first` on are addends: draws are scalars. */
+static int count_addends(const dl_node *n, int first) {
+    int count = 0;
+    while (first + count < n->nin && dl_operand(n, first + count)->rank > 0) count++;
+    return count;
+}
+
+/* The addends from operand `first` on. `logic`: masks of bools are among them. */
+static bool check_addends(const dl_node *n, int first, bool logic, dl_shape_fault *fault) {
+    const dl_type *q = dl_operand(n, 0), *k = dl_operand(n, 1);
+    const int64_t own[] = {q->axis[0].size, dl_node_int(n, DL_ATTR_heads), q->axis[1].size,
+                           k->axis[1].size};
+    int count = count_addends(n, first);
+    if (count > DL_ATT_ADDENDS)
+        return dl_fault(fault, first + DL_ATT_ADDENDS, "wrong_arity", "%s takes %d addends at most",
+                        dl_op_text(n), (int)DL_ATT_ADDENDS);
+    for (int i = first; i < first + count; i++) {
+        const dl_type *t = dl_operand(n, i);
+        if (!(logic && t->dtype == DL_BOOL) && !dl_want_float(n, i, fault)) return false;
+        if (!dl_want_rank(n, i, 4, "addends [N, head, T, S]", fault)) return false;
+        for (int j = 0; j < 4; j++)
+            if (t->axis[j].size != own[j] && (j == 3 || t->axis[j].size != 1))
+                return dl_fault(fault, i, "axis_mismatch",
+                                "%s expects an addend of %lld samples, %lld heads, %lld queries "
+                                "and %lld keys, but %s is %s",
+                                dl_op_text(n), (long long)own[0], (long long)own[1],
+                                (long long)own[2], (long long)own[3], dl_operand_text(i),
+                                dl_type_text(t));
+    }
+    return true;
+}
+
 bool dl_rule_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    if (n->nin < DL_ATT_FIXED)
+        return dl_fault(fault, -1, "wrong_arity", "%s takes queries, keys and values",
+                        dl_op_text(n));
     *r = dl_row_type(dl_operand(n, 0));
-    return dl_want_same_dtype(n, fault) && check_shapes(n, fault);
+    return want_same_dtypes(n, DL_ATT_FIXED, fault) && check_shapes(n, fault) &&
+           check_addends(n, DL_ATT_FIXED, true, fault) &&
+           (DL_ATT_FIXED + count_addends(n, DL_ATT_FIXED) == n->nin ||
+            dl_fault(fault, -1, "wrong_arity", "%s takes masks and biases after the values",
+                     dl_op_text(n)));
 }
 
 /* Seed, step and part, from operand `first` on: they exist exactly with dropout. */
@@ -133,36 +178,58 @@ static dl_type log_type(const dl_node *n) {
     return t;
 }
 
-static bool want_same_dtypes(const dl_node *n, int count, dl_shape_fault *fault) {
-    dl_node some = *n;
-    if (some.nin > count) some.nin = count;
-    return dl_want_same_dtype(&some, fault);
+/* The templates' addends have the type of their logarithms, f32 at least. */
+static bool check_tail(const dl_node *n, int first, dl_shape_fault *fault) {
+    if (!check_addends(n, first, false, fault)) return false;
+    const dl_dtype want = log_type(n).dtype;
+    int seed = first + count_addends(n, first);
+    for (int i = first; i < seed; i++)
+        if (dl_operand(n, i)->dtype != want)
+            return dl_fault(fault, i, "type_mismatch", "%s expects addends in %s, but %s is %s",
+                            dl_op_text(n), dl_dtype_name(want), dl_operand_text(i),
+                            dl_type_text(dl_operand(n, i)));
+    return check_part(n, fault) && check_draws(n, seed, fault);
 }
 
 bool dl_rule_flash_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    if (n->nin < DL_ATT_SEED)
+    if (n->nin < DL_ATT_FIXED)
         return dl_fault(fault, -1, "wrong_arity", "%s takes queries, keys and values",
                         dl_op_text(n));
-    if (!want_same_dtypes(n, DL_ATT_SEED, fault) || !check_shapes(n, fault) ||
-        !check_part(n, fault) || !check_draws(n, DL_ATT_SEED, fault))
+    if (!want_same_dtypes(n, DL_ATT_FIXED, fault) || !check_shapes(n, fault) ||
+        !check_tail(n, DL_ATT_FIXED, fault))
         return false;
     r[DL_ATT_Y] = dl_row_type(dl_operand(n, DL_ATT_Q));
     r[DL_ATT_LOG] = log_type(n);
     return true;
 }
 
-bool dl_rule_flash_attention_grad(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    if (n->nin < DL_GRAD_SEED)
+/* The operands of either backward half. */
+static bool check_backward(const dl_node *n, dl_shape_fault *fault) {
+    if (n->nin < DL_GRAD_FIXED)
         return dl_fault(fault, -1, "wrong_arity", "%s takes q, k, v, y, the logarithms and dy",
                         dl_op_text(n));
     if (!want_same_dtypes(n, DL_GRAD_Y, fault) || !check_shapes(n, fault) ||
-        !check_part(n, fault) || !check_draws(n, DL_GRAD_SEED, fault))
+        !check_tail(n, DL_GRAD_FIXED, fault))
         return false;
     const dl_type y = dl_row_type(dl_operand(n, DL_GRAD_Q)), log = log_type(n);
-    if (!want_type(n, DL_GRAD_Y, &y, "the result", fault) ||
-        !want_type(n, DL_GRAD_LOG, &log, "logarithms", fault) ||
-        !want_type(n, DL_GRAD_DY, &y, "the result's gradient", fault))
-        return false;
+    return want_type(n, DL_GRAD_Y, &y, "the result", fault) &&
+           want_type(n, DL_GRAD_LOG, &log, "logarithms", fault) &&
+           want_type(n, DL_GRAD_DY, &y, "the result's gradient", fault);
+}
+
+bool dl_rule_flash_attention_bias_grad(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    if (!check_backward(n, fault)) return false;
+    int64_t k = dl_node_int(n, DL_ATTR_k);
+    if (k < 0 || k >= count_addends(n, DL_GRAD_FIXED))
+        return dl_fault(fault, -1, "bad_range", "%s has no addend %lld", dl_op_text(n),
+                        (long long)k);
+    *r = dl_row_type(dl_operand(n, DL_GRAD_FIXED + (int)k));
+    r->axis[2].size = dl_operand(n, DL_GRAD_Q)->axis[1].size;
+    return true;
+}
+
+bool dl_rule_flash_attention_grad(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    if (!check_backward(n, fault)) return false;
     for (int i = 0; i < 3; i++) r[i] = dl_row_type(dl_operand(n, i));
     return true;
 }
@@ -176,7 +243,16 @@ dl_attention dl_attention_of(const dl_node *n) {
                       .rate = dl_node_float(n, DL_ATTR_rate),
                       .number = (int)dl_node_int(n, DL_ATTR_number),
                       .causal = dl_node_int(n, DL_ATTR_causal)};
-    a.in_parts = n->nin > (n->op == DL_OP_flash_attention ? (int)DL_ATT_PART : (int)DL_GRAD_PART);
+    a.addend = n->op == DL_OP_flash_attention ? (int)DL_ATT_FIXED : (int)DL_GRAD_FIXED;
+    a.addends = count_addends(n, a.addend), a.seed = a.addend + a.addends;
+    for (int i = 0; i < a.addends; i++) {
+        const dl_axis *own = n->in[a.addend + i]->type.axis;
+        int64_t query = own[3].size, head = query * own[2].size, sample = head * own[1].size;
+        a.apart[i].query = own[2].size == 1 ? 0 : query;
+        a.apart[i].head = own[1].size == 1 ? 0 : head;
+        a.apart[i].sample = own[0].size == 1 ? 0 : sample;
+    }
+    a.in_parts = n->nin > a.seed + 2;
     const dl_attr *first = dl_node_attr(n, DL_ATTR_first), *whole = dl_node_attr(n, DL_ATTR_whole);
     const int64_t own[DL_ATT_CUTS] = {a.heads, a.queries, a.keys};
     for (int i = 0; i < DL_ATT_CUTS; i++)
@@ -190,7 +266,7 @@ dl_attention dl_attention_of(const dl_node *n) {
 
 int64_t dl_attention_flops(const dl_node *n) {
     dl_attention a = dl_attention_of(n);
-    int64_t products = n->op == DL_OP_flash_attention ? 2 : 5, flops = 2 * products;
+    int64_t products = n->op == DL_OP_flash_attention_grad ? 5 : 2, flops = 2 * products;
     const int64_t sizes[] = {a.batch, a.heads, a.queries, a.keys, a.size};
     for (int i = 0; i < 5; i++)
         if (__builtin_mul_overflow(flops, sizes[i], &flops)) return INT64_MAX;

@@ -1,5 +1,6 @@
 /* References of pooling and resizing, of attention, and of ops that move elements. */
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -163,8 +164,23 @@ void dl_ref_upsample(const dl_node *n, const double *const *in, double *out,
 
 /* ---- attention ---- */
 
-/* softmax(q k^T / sqrt(E / heads)) v for each head; if causal, a query sees no later key; dropout
- * is applied to the softmax (torch.nn.functional.scaled_dot_product_attention). */
+/* What is added to a score: biases, and minus infinity where a mask is false. An addend's axes of
+ * size 1 are shared. */
+static double added(const dl_node *n, const double *const *in, const int64_t at[4]) {
+    double sum = 0;
+    for (int k = 3; k < n->nin; k++) {
+        const dl_type *t = &n->in[k]->type;
+        int64_t place = 0;
+        for (int j = 0; j < 4; j++)
+            place = place * t->axis[j].size + (t->axis[j].size == 1 ? 0 : at[j]);
+        sum += t->dtype != DL_BOOL ? in[k][place] : in[k][place] != 0 ? 0 : -INFINITY;
+    }
+    return sum;
+}
+
+/* softmax(q k^T / sqrt(E / heads)) v for each head; where all keys are hidden, zeros; if causal, a
+ * query sees no later key; dropout is applied to the softmax
+ * (torch.nn.functional.scaled_dot_product_attention). */
 void dl_ref_attention(const dl_node *n, const double *const *in, double *out,
                       const dl_reference_draw *draw) {
     const dl_type *q = &n->in[0]->type, *k = &n->in[1]->type;
@@ -185,16 +201,20 @@ void dl_ref_attention(const dl_node *n, const double *const *in, double *out,
                     share[j] = 0;
                     for (int64_t f = 0; f < size; f++)
                         share[j] += own[f] * key[f] / sqrt((double)size);
+                    share[j] += added(n, in, (int64_t[]){b, h, i, j});
                     if (isnan(share[j]) || share[j] > most) most = share[j];
                 }
-                for (int64_t j = 0; j < seen; j++) sum += share[j] = exp(share[j] - most);
+                bool blind = n->nin > 3 && most < -DBL_MAX;
+                for (int64_t j = 0; j < seen; j++)
+                    sum += share[j] = blind ? 0 : exp(share[j] - most);
                 for (int64_t f = 0; f < size; f++) y[f] = 0;
                 for (int64_t j = 0; j < seen; j++) {
                     uint64_t element = (uint64_t)(((b * heads + h) * queries + i) * keys + j);
                     double drawn = rate > 0 ? (double)dl_unit_float(dl_random_word(
                                                   draw->seed, draw->step, draw->number, element))
                                             : 1;
-                    double p = rate < 1 && drawn >= rate ? share[j] / sum / (1 - rate) : 0;
+                    double p =
+                        rate < 1 && drawn >= rate && !blind ? share[j] / sum / (1 - rate) : 0;
                     for (int64_t f = 0; f < size; f++)
                         y[f] += p * in[2][(b * keys + j) * row + h * size + f];
                 }

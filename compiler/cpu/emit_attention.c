@@ -45,14 +45,17 @@ static void put_shape(dl_emitter *e, const shape *s) {
         ".query_offset = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, "
         ".number = "
         "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .pairs = %d, .chunks = "
-        "%lld};\n",
+        "%lld, .addend = %d, .addends = %d, .seed = %d, .apart = {{%lld, %lld, %lld}, {%lld, "
+        "%lld, %lld}}};\n",
         e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys,
         (long long)a->heads, (long long)a->size, (long long)a->whole[DL_ATT_HEAD],
         (long long)a->whole[DL_ATT_QUERY], (long long)a->whole[DL_ATT_KEY],
         (long long)dl_attention_number(a, 0, 0, 0, 0), (long long)dl_attention_ahead(a),
         (long long)s->width, a->scale, a->threshold, a->kept, a->number, a->causal, a->rate > 0,
         a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), s->pairs,
-        (long long)s->chunks);
+        (long long)s->chunks, a->addend, a->addends, a->seed, (long long)a->apart[0].sample,
+        (long long)a->apart[0].head, (long long)a->apart[0].query, (long long)a->apart[1].sample,
+        (long long)a->apart[1].head, (long long)a->apart[1].query);
 }
 
 static void put_phase(dl_emitter *e, dl_emitted *code, int64_t items, const char *calls) {
@@ -117,6 +120,11 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
                 "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
                 dl_ops[n->op].name, dl_dtype_name(t->dtype));
     }
+    if (n->op == DL_OP_flash_attention_bias_grad)
+        return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
+                              "'%s' is written as products and sums by the pass "
+                              "legalize_contractions [DL-E0803]",
+                              dl_ops[n->op].name);
     shape s = find_shape(e, n);
     put_shape(e, &s);
     (s.by_head ? emit_by_head : emit_by_block)(e, code, &s, n->op != DL_OP_flash_attention);

@@ -87,11 +87,12 @@ static tiles by_warps(const shape *s, bool back) {
     return t;
 }
 
-/* Can wgmma be used? Dropout needs too many registers. Backward, f16 rows are scaled into f16's
- * range tile by tile, so they cannot accumulate in place; and registers are few. */
+/* Can wgmma be used? Dropout and addends need too many registers. Backward, f16 rows are scaled
+ * into f16's range tile by tile, so they cannot accumulate in place; and registers are few. */
 static bool can_use_wgmma(const dl_emitter *e, const shape *s, bool back) {
     enum { BACK_WIDTH = 48 };
-    if (!e->t->has_wgmma || s->a.rate > 0 || s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH))
+    if (!e->t->has_wgmma || s->a.rate > 0 || s->a.addends ||
+        s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH))
         return false;
     return s->type == DL_BF16 || (s->type == DL_F16 && !back);
 }
@@ -124,6 +125,19 @@ static void put_shape(dl_emitter *e, const shape *s) {
             (long long)a->whole[DL_ATT_KEY], (long long)dl_attention_number(a, 0, 0, 0, 0),
             (long long)dl_attention_ahead(a), a->scale, a->scale * 1.4426950408889634, a->threshold,
             a->kept, a->number, a->causal ? "true" : "false");
+    const char *at[DL_ATT_ADDENDS];
+    for (int i = 0; i < DL_ATT_ADDENDS; i++)
+        at[i] = i < a->addends ? dl_format(e->arena, "$p%d$", a->addend + i) : "nullptr";
+    if (!a->addends) {
+        dl_puts(e->out, "    const attention_addends added = {};\n");
+        return;
+    }
+    dl_putf(e->out,
+            "    const attention_addends added = {{%s, %s}, {$%lld$, $%lld$}, {$%lld$, $%lld$}, "
+            "{$%lld$, $%lld$}, $%.9g$};\n",
+            at[0], at[1], (long long)a->apart[0].sample, (long long)a->apart[1].sample,
+            (long long)a->apart[0].head, (long long)a->apart[1].head, (long long)a->apart[0].query,
+            (long long)a->apart[1].query, 1 / a->scale);
 }
 
 /* "of_bf16", "groups_of_bf16", "of_f32<2>" */
@@ -134,23 +148,22 @@ static const char *operands(dl_emitter *e, const shape *s, bool wgmma) {
 }
 
 /* The places of seed, step and part, or a mark that there are none. */
-static const char *draws(dl_emitter *e, const shape *s, int seed) {
+static const char *draws(dl_emitter *e, const shape *s) {
+    int seed = s->a.seed;
     if (s->a.rate <= 0) return "nullptr, nullptr, nullptr";
     const char *part = s->a.in_parts ? dl_format(e->arena, "$p%d$", seed + 2) : "nullptr";
     return dl_format(e->arena, "$p%d$, $p%d$, %s", seed, seed + 1, part);
 }
 
-/* The first result, after the dropout arguments, which begin at `seed`. */
-static int first_out(const shape *s, int seed) {
-    return seed + (s->a.rate > 0 ? 2 + s->a.in_parts : 0);
-}
+/* The first result, after the dropout arguments. */
+static int first_out(const shape *s) { return s->a.seed + (s->a.rate > 0 ? 2 + s->a.in_parts : 0); }
 
 static const char *truth(bool v) { return v ? "true" : "false"; }
 
 static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
                          dl_error *err) {
     bool drops = s->a.rate > 0;
-    int out = first_out(s, DL_ATT_SEED);
+    int out = first_out(s);
     e->resident = t->resident;
     if (!dl_cuda_head(e, code,
                       s->heads * dl_ceil_div(s->a.queries, rows_of(t)) * (s->width / s->out),
@@ -159,11 +172,12 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const 
     put_shape(e, s);
     dl_putf(
         e->out,
-        "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d, %s>(s, $p0$, $p1$, $p2$, %s, "
+        "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d, %d, %s>(s, added, $p0$, $p1$, "
+        "$p2$, %s, "
         "$p%d$, $p%d$);\n",
         operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
-        truth(drops), t->groups, t->warps, t->columns, t->stages, t->early, truth(t->in_registers),
-        draws(e, s, DL_ATT_SEED), out, out + 1);
+        truth(drops), s->a.addends, t->groups, t->warps, t->columns, t->stages, t->early,
+        truth(t->in_registers), draws(e, s), out, out + 1);
     dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     return true;
 }
@@ -172,19 +186,21 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const 
 static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
                            bool by_key, dl_error *err) {
     bool drops = s->a.rate > 0;
-    int out = first_out(s, DL_GRAD_SEED);
+    int out = first_out(s);
     e->resident = t->resident;
     int64_t blocks =
         dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(t)) * (s->width / s->of);
     if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t->warps, t->shared, err)) return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d, %d, %s>(s, ",
-            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->of,
-            truth(by_key), truth(drops), t->groups, t->warps, t->columns, t->stages,
-            t->early && !by_key ? 2 : t->early, /* by queries there are enough registers */
-            truth(t->in_registers));
+    dl_putf(
+        e->out,
+        "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d, %d, %d, %s>(s, added, ",
+        operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->of,
+        truth(by_key), truth(drops), s->a.addends, t->groups, t->warps, t->columns, t->stages,
+        t->early && !by_key ? 2 : t->early, /* by queries there are enough registers */
+        truth(t->in_registers));
     dl_puts(e->out, by_key ? "$p1$, $p2$, $p0$, $p5$" : "$p0$, $p5$, $p1$, $p2$");
-    dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
+    dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s));
     if (by_key)
         dl_putf(e->out, "$p%d$, $p%d$);\n", out + DL_GRAD_DK, out + DL_GRAD_DV);
     else
@@ -199,8 +215,9 @@ static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const
     if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err))
         return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention_sums<%s, %lld>(s, $p3$, $p5$, $p4$, (float *)workspace);\n",
-            operands(e, s, false), (long long)s->a.size);
+    dl_puts(e->out, "    (void)added;\n");
+    dl_putf(e->out, "    attention_sums<%s, %lld, %d>(s, $p3$, $p5$, $p4$, (float *)workspace);\n",
+            operands(e, s, false), (long long)s->a.size, s->a.addends);
     dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     code->workspace = 2 * 4 * s->heads * s->a.queries;
     return emit_gradients(e, code, s, t, true, err) && emit_gradients(e, code, s, t, false, err);
@@ -228,6 +245,11 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
                                   "'%s' is in %s, and CUDA's kernels compute it in f32 [DL-E0803]",
                                   dl_ops[n->op].name, dl_dtype_name(t->dtype));
     }
+    if (n->op == DL_OP_flash_attention_bias_grad)
+        return dl_emit_refuse(e->k, at, err,
+                              "'%s' is written as products and sums by the pass "
+                              "legalize_contractions [DL-E0803]",
+                              dl_ops[n->op].name);
     shape s = find_shape(e, n);
     if (s.a.size > SIZE_MOST)
         return dl_emit_refuse(

@@ -2,8 +2,8 @@
 #include "exports/onnx/ops.h"
 
 /* ReduceSum takes its axes as an operand since opset 13, others since 18. */
-static const char *reduce(dl_onnx *o, const char *word, const char *x, int n, const int64_t *axes,
-                          bool keep) {
+const char *dl_onnx_reduced(dl_onnx *o, const char *word, const char *x, int n, const int64_t *axes,
+                            bool keep) {
     dl_buf attributes = {0};
     const char *in[2] = {x, NULL};
     bool sums = strcmp(word, "ReduceSum") == 0;
@@ -29,7 +29,7 @@ bool dl_onnx_reduce(dl_onnx *o, const dl_node *n, const char *word) {
     if (!count) return dl_onnx_same(o, n, word);
     bool truth = x.type.dtype == DL_BOOL;
     if (truth) x = dl_onnx_cast(o, x, DL_I32);
-    out.name = reduce(o, word, x.name, count, axes, false);
+    out.name = dl_onnx_reduced(o, word, x.name, count, axes, false);
     if (truth) out.type.dtype = DL_I32, out = dl_onnx_cast(o, out, DL_BOOL);
     return dl_onnx_set(o, n, out.name);
 }

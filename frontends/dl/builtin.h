@@ -26,6 +26,7 @@ dl_val dl_layer_prelu(dl_call *c);
 dl_val dl_layer_group_norm(dl_call *c);
 dl_val dl_layer_instance_norm(dl_call *c);
 dl_val dl_layer_dropout(dl_call *c);
+/* attention.c */
 dl_val dl_layer_attention(dl_call *c);
 /* windows.c */
 dl_val dl_layer_max_pool(dl_call *c);
@@ -98,6 +99,8 @@ bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3
  * converts it. False: reported. */
 bool dl_call_image(dl_call *c, const dl_type *t);
 bool dl_call_float(dl_call *c, dl_val *x);
+/* Reads the share that dropout drops, argument i: from 0 to less than 1. False: reported. */
+bool dl_call_rate(dl_call *c, int i, double *rate);
 /* Reads the padding of argument i: numbers, `valid`, or `same`. `same` gives ceil(size / stride)
  * outputs, with the odd zero at the end, as in Keras and, at stride 1, PyTorch. */
 bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3],

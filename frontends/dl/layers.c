@@ -375,7 +375,7 @@ dl_val dl_layer_instance_norm(dl_call *c) {
                             dl_val_number(c->arg[1]), c->arg[2].b);
 }
 
-static bool check_rate(dl_call *c, int i, double *rate) {
+bool dl_call_rate(dl_call *c, int i, double *rate) {
     *rate = dl_val_number(c->arg[i]);
     if (*rate >= 0 && *rate < 1) return true;
     dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument,
@@ -386,20 +386,10 @@ static bool check_rate(dl_call *c, int i, double *rate) {
 /* dropout and drop_path: the identity in evaluation, and at rate 0. */
 dl_val dl_layer_dropout(dl_call *c) {
     double rate;
-    if (!check_rate(c, 1, &rate)) return dl_poison();
+    if (!dl_call_rate(c, 1, &rate)) return dl_poison();
     if (!c->E->train || rate == 0) return c->arg[0];
     dl_attr attr = dl_attr_float(DL_ATTR_rate, rate);
     dl_val x = c->arg[0];
     if (!dl_call_float(c, &x)) return dl_poison();
     return dl_tensor_op(c->E, c->where, c->what->op, 1, &x, 1, &attr, NULL);
-}
-
-dl_val dl_layer_attention(dl_call *c) {
-    double rate;
-    if (!check_rate(c, 4, &rate)) return dl_poison();
-    if (!dl_axes_agree(c->E, c->where, "attention", 3, c->arg, NULL)) return dl_poison();
-    dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, c->E->train ? rate : 0),
-                       dl_attr_int(DL_ATTR_heads, c->arg[3].i), dl_attr_int(DL_ATTR_causal, 1)};
-    return dl_tensor_op(c->E, c->where, DL_OP_attention, 3, c->arg, c->arg[5].b ? 3 : 2, attrs,
-                        NULL);
 }

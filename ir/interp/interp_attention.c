@@ -22,7 +22,7 @@ typedef struct {
     dl_attention a;
     dl_dtype type,
         made; /* type: of the computation; made: of stored results other than logarithms */
-    const double *q, *k, *v, *log, *dy;
+    const double *q, *k, *v, *log, *dy, *addend[DL_ATT_ADDENDS];
     double unit,
         tiny; /* unit: roundoff of the computation; tiny: results this small may also be 0 */
     double factor_unit;         /* roundoff of the factors of 16-bit operands */
@@ -34,12 +34,14 @@ typedef struct {
     double *score, *score_off, *share, *factor;
 } work;
 
-static work begin(const dl_node *n, double *const *data, bool round, int seed) {
+static work begin(const dl_node *n, double *const *data, bool round) {
     work w = {.a = dl_attention_of(n),
               .type = n->in[0]->type.dtype == DL_F64 ? DL_F64 : DL_F32,
               .made = n->in[0]->type.dtype,
               .round = round};
     dl_attention all = w.a;
+    int seed = w.a.seed;
+    for (int i = 0; i < w.a.addends; i++) w.addend[i] = data[w.a.addend + i];
     memset(all.first, 0, sizeof all.first);
     w.q = data[DL_ATT_Q], w.k = data[DL_ATT_K], w.v = data[DL_ATT_V];
     w.unit = dl_range_widen(w.type, dl_range_exact(1), 1).high - 1;
@@ -87,10 +89,17 @@ static int64_t find_scores(work *w, int64_t n, int64_t i, int64_t head) {
     const double *q = w->q + query_at(w, n, i, head);
     int64_t seen = dl_attention_seen(a, i);
     for (int64_t j = 0; j < seen; j++) {
-        double size, s = dot(q, w->k + key_at(w, n, j, head), a->size, &size) * a->scale;
+        double size, s = dot(q, w->k + key_at(w, n, j, head), a->size, &size) * a->scale, added = 0;
+        for (int k = 0; k < a->addends; k++) {
+            double more = w->addend[k][dl_attention_addend_at(a, k, n, head, i) + j];
+            s += more;
+            /* kernels may divide it by the scale and multiply it again; infinities are exact */
+            if (isfinite(more)) added += 4 * w->unit * fabs(more);
+        }
         w->score[j] = dl_interp_convert(
             w->type, s, w->round); /* without it, exp(score - log) could be anything */
-        w->score_off[j] = slack(w, a->size, size * a->scale) + 3 * w->unit * size * a->scale;
+        w->score_off[j] = slack(w, a->size, size * a->scale) + 3 * w->unit * size * a->scale +
+                          added + 2 * w->unit * a->addends * size * a->scale;
         w->factor[j] = 1;
         if (!w->drops) continue;
         uint64_t element = w->first + dl_attention_number(a, n, head, i, j);
@@ -133,20 +142,21 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
     double most = -INFINITY, sum = 0, worst = 0, *y = out[DL_ATT_Y] + at;
     for (int64_t j = 0; j < seen; j++)
         most = isnan(w->score[j]) || w->score[j] > most ? w->score[j] : most;
-    for (int64_t j = 0; j < seen; j++) sum += w->share[j] = exp(w->score[j] - most);
+    bool blind = a->addends && dl_attention_blind(most);
+    for (int64_t j = 0; j < seen; j++) sum += w->share[j] = blind ? 0 : exp(w->score[j] - most);
     for (int64_t j = 0; j < seen; j++)
-        worst = fmax(worst, share_off(w, j, most) * (w->share[j] > 0));
+        if (w->share[j] > 0) worst = fmax(worst, share_off(w, j, most));
     for (int64_t f = 0; f < a->size; f++) y[f] = sized[f] = moved[f] = 0;
     for (int64_t j = 0; j < seen; j++) {
         const double *v = w->v + key_at(w, n, j, head);
-        double p = w->share[j] / sum * w->factor[j];
-        double off = ranges ? share_off(w, j, most) + w->factor_unit : 0;
+        double p = (blind ? 0 : w->share[j] / sum) * w->factor[j];
+        double off = ranges && w->share[j] > 0 ? share_off(w, j, most) + w->factor_unit : 0;
         for (int64_t f = 0; f < a->size; f++) {
             y[f] += p * v[f];
             sized[f] += fabs(p * v[f]), moved[f] += fabs(p * v[f]) * off + fabs(v[f]) * w->tiny;
         }
     }
-    out[DL_ATT_LOG][log] = most + log1p(sum - 1);
+    out[DL_ATT_LOG][log] = blind ? -INFINITY : most + log1p(sum - 1);
     if (!ranges) return;
     for (int64_t j = seen; j < a->keys; j++) hide(moved, w->v + key_at(w, n, j, head), a->size);
     /* The additions count twice: partial sums are rescaled, block by block, when a larger score
@@ -161,7 +171,7 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
 
 void dl_interp_attention(const dl_node *n, double *const *data, bool round,
                          const dl_interp_ends *ranges) {
-    work w = begin(n, data, round, DL_ATT_SEED);
+    work w = begin(n, data, round);
     double *sums = dl_calloc((size_t)w.a.size * 2 + 1, sizeof *sums);
     for (int64_t b = 0; b < w.a.batch; b++)
         for (int64_t h = 0; h < w.a.heads; h++)
@@ -185,30 +195,45 @@ static void add(const totals *t, double *const *out, int k, int64_t at, double f
     }
 }
 
+/* The place in the gradient of addend `of` of a query's first key: that gradient has all queries.
+ */
+static int64_t addend_grad_at(const dl_attention *a, int of, int64_t n, int64_t head, int64_t i) {
+    int64_t scale = a->apart[of].query ? 1 : a->queries; /* of the distances in the addend */
+    return (n * a->apart[of].sample + head * a->apart[of].head) * scale + i * a->keys;
+}
+
 /* With p = exp(score - log), d = sum of y dy: dv = p dy, ds = p (v dy - d) scale, dq = ds k, dk =
- * ds q; where dropout drops a probability, the term is 0 in dv and in v dy. */
-static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const double *y,
+ * ds q; where dropout drops a probability, the term is 0 in dv and in v dy. With `of` from 0 on
+ * instead the gradient of that addend, p (v dy - d). */
+static void attend_back(work *w, int64_t n, int64_t i, int64_t head, int of, const double *y,
                         double *const *out, const totals *t) {
     const dl_attention *a = &w->a;
     int64_t seen = find_scores(w, n, i, head), at = query_at(w, n, i, head);
     double log = w->log[log_at(w, n, i, head)], size;
+    if (a->addends && dl_attention_blind(log)) log = 0;
     const double *dy = w->dy + at, *q = w->q + at;
     double d = dot(dy, y + at, a->size, &size), d_off = slack(w, a->size, size);
     for (int64_t j = 0; j < seen; j++) {
         int64_t key = key_at(w, n, j, head);
-        double p = exp(w->score[j] - log), p_off = t ? p * share_off(w, j, log) + w->tiny : 0;
+        double p = exp(w->score[j] - log),
+               p_off = t ? (p > 0 ? p * share_off(w, j, log) : 0) + w->tiny : 0;
         double dp = dot(dy, w->v + key, a->size, &size) * w->factor[j];
         double dp_off = slack(w, a->size, size * w->factor[j]);
-        double ds = p * (dp - d) * a->scale;
+        double scale = of < 0 ? a->scale : 1, ds = p * (dp - d) * scale;
         double ds_off =
             (p_off * fabs(dp - d) + p * (dp_off + d_off + 4 * w->unit * (fabs(dp) + fabs(d)))) *
-            a->scale;
+            scale;
         p_off += w->factor_unit * p, ds_off += w->factor_unit * fabs(ds);
+        if (of >= 0) {
+            const double one = 1;
+            add(t, out, 0, addend_grad_at(a, of, n, head, i) + j, ds, ds_off, &one, 1);
+            continue;
+        }
         add(t, out, DL_GRAD_DV, key, p * w->factor[j], p_off * w->factor[j], dy, a->size);
         add(t, out, DL_GRAD_DQ, at, ds, ds_off, w->k + key, a->size);
         add(t, out, DL_GRAD_DK, key, ds, ds_off, q, a->size);
     }
-    for (int64_t j = seen; t && j < a->keys; j++) {
+    for (int64_t j = seen; of < 0 && t && j < a->keys; j++) {
         int64_t key = key_at(w, n, j, head);
         hide(t->moved[DL_GRAD_DV] + key, dy, a->size);
         hide(t->moved[DL_GRAD_DQ] + at, w->k + key, a->size);
@@ -216,13 +241,14 @@ static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const doubl
     }
 }
 
-void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
-                              const dl_interp_ends *ranges) {
-    work w = begin(n, data, round, DL_GRAD_SEED);
+/* The backward halves; `of`: the addend whose gradient is found, or -1. */
+static void find_gradients(const dl_node *n, double *const *data, bool round, int of,
+                           const dl_interp_ends *ranges) {
+    work w = begin(n, data, round);
     double *const *out = data + n->nin;
     totals sums, *t = ranges ? &sums : NULL;
     w.log = data[DL_GRAD_LOG], w.dy = data[DL_GRAD_DY];
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < n->nout; k++) {
         size_t count = (size_t)dl_type_count(&n->out[k].type);
         memset(out[k], 0, sizeof(double) * count);
         sums.sized[k] = ranges ? dl_calloc(count + 1, sizeof(double)) : NULL;
@@ -231,11 +257,11 @@ void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
     for (int64_t b = 0; b < w.a.batch; b++)
         for (int64_t h = 0; h < w.a.heads; h++)
             for (int64_t i = 0; i < w.a.queries; i++)
-                attend_back(&w, b, i, h, data[DL_GRAD_Y], out, t);
-    for (int k = 0; k < 3; k++) {
-        int64_t terms = k == DL_GRAD_DQ ? w.a.keys : w.a.queries;
+                attend_back(&w, b, i, h, of, data[DL_GRAD_Y], out, t);
+    for (int k = 0; k < n->nout; k++) {
+        int64_t terms = of >= 0 ? w.a.batch * w.a.heads : k == DL_GRAD_DQ ? w.a.keys : w.a.queries;
         for (int64_t i = 0; ranges && i < dl_type_count(&n->out[k].type); i++)
-            put(ranges, w.made, k, i, out[k][i],
+            put(ranges, n->out[k].type.dtype, k, i, out[k][i],
                 sums.moved[k][i] + slack(&w, terms, sums.sized[k][i]) +
                     4 * w.unit * sums.sized[k][i]);
         free(sums.sized[k]), free(sums.moved[k]);
@@ -243,6 +269,17 @@ void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
     free(w.score);
 }
 
-dl_interp_call *const dl_interp_calls[DL_NOPS] = {[DL_OP_flash_attention] = dl_interp_attention,
-                                                  [DL_OP_flash_attention_grad] =
-                                                      dl_interp_attention_grad};
+void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
+                              const dl_interp_ends *ranges) {
+    find_gradients(n, data, round, -1, ranges);
+}
+
+void dl_interp_attention_bias_grad(const dl_node *n, double *const *data, bool round,
+                                   const dl_interp_ends *ranges) {
+    find_gradients(n, data, round, (int)dl_node_int(n, DL_ATTR_k), ranges);
+}
+
+dl_interp_call *const dl_interp_calls[DL_NOPS] = {
+    [DL_OP_flash_attention] = dl_interp_attention,
+    [DL_OP_flash_attention_grad] = dl_interp_attention_grad,
+    [DL_OP_flash_attention_bias_grad] = dl_interp_attention_bias_grad};

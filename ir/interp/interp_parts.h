@@ -59,7 +59,7 @@ typedef struct {
  * forward and the backward pass compute are rounded as results are. */
 typedef void dl_interp_call(const dl_node *n, double *const *data, bool round,
                             const dl_interp_ends *ends);
-dl_interp_call dl_interp_attention, dl_interp_attention_grad;
+dl_interp_call dl_interp_attention, dl_interp_attention_grad, dl_interp_attention_bias_grad;
 extern dl_interp_call *const dl_interp_calls[]; /* by op */
 
 /* interp_kernel.c: a fused kernel on its parameters' data, inputs then outputs. With `ranges` (or

@@ -12,7 +12,8 @@ static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
 
 static int64_t (*const call_flops[DL_NOPS])(const dl_node *) = {
     [DL_OP_flash_attention] = dl_attention_flops,
-    [DL_OP_flash_attention_grad] = dl_attention_flops};
+    [DL_OP_flash_attention_grad] = dl_attention_flops,
+    [DL_OP_flash_attention_bias_grad] = dl_attention_flops};
 
 /* How often parameter p goes through memory: once, or once in each loop nest over points that
  * accesses it. */

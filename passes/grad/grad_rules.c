@@ -40,15 +40,37 @@ void dl_grad_zero(dl_grad *g) { (void)g; }
 
 /* ---- templates ---- */
 
-/* dq, dk and dv: the template's backward half, from the results of the forward half. */
+/* The gradient of addend k of attention, from the operands of its backward half: that of all
+ * queries, summed where they share the addend. */
+static dl_value *addend_grad(dl_grad *g, const dl_node *n, int nin, dl_value *const *in, int k) {
+    dl_attr attrs[DL_MAX_ATTRS];
+    int count = 0;
+    for (int i = 0; i < n->nattrs; i++) {
+        if (n->attrs[i].id == DL_ATTR_first) attrs[count++] = dl_attr_int(DL_ATTR_k, k);
+        attrs[count++] = n->attrs[i];
+    }
+    if (count == n->nattrs) attrs[count++] = dl_attr_int(DL_ATTR_k, k);
+    dl_value *d = dl_build(g->b, DL_OP_flash_attention_bias_grad, nin, in, count, attrs);
+    const dl_value *addend = in[DL_GRAD_FIXED + k];
+    if (addend->type.axis[2].size == d->type.axis[2].size) return d;
+    const char *query = d->type.axis[2].name;
+    d = dl_build_reduce(g->b, DL_OP_sum, d, 1, &query);
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, query), dl_attr_int(DL_ATTR_index, 2)};
+    return dl_build(g->b, DL_OP_unsqueeze, 1, &d, 2, at);
+}
+
+/* dq, dk and dv: the template's backward half, from the results of the forward half; and the
+ * gradients of what is added to the scores. */
 void dl_grad_flash_attention(dl_grad *g) {
     const dl_node *n = g->node;
-    dl_value *in[DL_GRAD_PART + 1] = {n->in[DL_ATT_Q],           n->in[DL_ATT_K],
-                                      n->in[DL_ATT_V],           &g->node->out[DL_ATT_Y],
-                                      &g->node->out[DL_ATT_LOG], g->dy};
-    for (int i = DL_ATT_SEED; i < n->nin; i++) in[DL_GRAD_SEED + i - DL_ATT_SEED] = n->in[i];
+    dl_value *in[DL_GRAD_MOST] = {n->in[DL_ATT_Q],           n->in[DL_ATT_K],
+                                  n->in[DL_ATT_V],           &g->node->out[DL_ATT_Y],
+                                  &g->node->out[DL_ATT_LOG], g->dy};
+    for (int i = DL_ATT_FIXED; i < n->nin; i++) in[DL_GRAD_FIXED + i - DL_ATT_FIXED] = n->in[i];
     dl_value *dq = dl_build(g->b, DL_OP_flash_attention_grad, n->nin + 3, in, n->nattrs, n->attrs);
     for (int i = 0; i < 3; i++) dl_grad_give(g, i, &dq->def->out[i]);
+    for (int k = 0; k < dl_attention_of(n).addends; k++)
+        dl_grad_give(g, DL_ATT_FIXED + k, addend_grad(g, n, n->nin + 3, in, k));
 }
 
 /* ---- pointwise, one operand ---- */

@@ -1,6 +1,7 @@
 /* Attention and its gradients as products, sums and a softmax. Numbers, random draws and masks
  * equal those of the templates (attention.h). Scores are stored where fusion needs them in
  * memory. */
+#include <float.h>
 #include <math.h>
 
 #include "ir/attention.h"
@@ -14,6 +15,8 @@ typedef struct {
     dl_attention a;
     dl_value *q, *k, *v,
         *factor; /* factor: dropout's multiplier of each probability; NULL: no dropout */
+    dl_value *addend[DL_ATT_ADDENDS];
+    bool contracts; /* products are contractions, not sums of products */
 } attention;
 
 static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) {
@@ -24,7 +27,9 @@ static dl_value *reshape(dl_builder *b, dl_value *v, dl_type t) {
 }
 static dl_value *product(const attention *s, dl_value *x, dl_value *y, const char *over) {
     over = dl_intern(over);
-    return dl_multiply_sum(s->b, x, y, 1, &over);
+    dl_attr at = dl_attr_names(DL_ATTR_over, 1, &over);
+    return s->contracts ? dl_build(s->b, DL_OP_contract, 2, (dl_value *[]){x, y}, 1, &at)
+                        : dl_multiply_sum(s->b, x, y, 1, &over);
 }
 static dl_value *reduce(const attention *s, dl_op op, dl_value *x, const char *over) {
     over = dl_intern(over);
@@ -76,21 +81,35 @@ static dl_value *draw(const attention *s, int draws, dl_value *const *by) {
     return v;
 }
 
-static attention begin(dl_builder *b, const dl_node *n, int first_draw) {
+/* An addend without its axes that all scores share. */
+static dl_value *short_addend(const attention *s, dl_value *v) {
+    static const char *const names[] = {batch, head, query, key};
+    dl_type t = dl_scalar(v->type.dtype);
+    for (int i = 0; i < 4; i++)
+        if (i == 3 || v->type.axis[i].size != 1)
+            dl_type_push(&t, dl_intern(names[i]), v->type.axis[i].size);
+    return reshape(s->b, v, t);
+}
+
+static attention begin(dl_builder *b, const dl_node *n, dl_dtype type) {
     attention s = {.b = b, .a = dl_attention_of(n)};
-    s.q = split(&s, n->in[0], query), s.k = split(&s, n->in[1], key),
-    s.v = split(&s, n->in[2], key);
+    s.q = split(&s, dl_build_cast(b, n->in[0], type), query);
+    s.k = split(&s, dl_build_cast(b, n->in[1], type), key);
+    s.v = split(&s, dl_build_cast(b, n->in[2], type), key);
+    for (int i = 0; i < s.a.addends; i++) s.addend[i] = short_addend(&s, n->in[s.a.addend + i]);
     if (s.a.rate <= 0) return s;
-    dl_value *toss = draw(&s, n->nin - first_draw, n->in + first_draw);
+    dl_value *toss = draw(&s, n->nin - s.a.seed, n->in + s.a.seed);
     dl_value *kept = dl_build_k(b, DL_OP_ge, toss, s.a.threshold);
     dl_value *zero = dl_build_const(b, s.q->type.dtype, 0);
     s.factor = dl_build3(b, DL_OP_select, kept, dl_build_const(b, s.q->type.dtype, s.a.kept), zero);
     return s;
 }
 
-/* q k^T / sqrt(size); minus infinity where a mask hides the key from the query. */
+/* q k^T / sqrt(size) and what is added; minus infinity where a mask hides the key from the query.
+ */
 static dl_value *scores(const attention *s) {
     dl_value *v = dl_build_k(s->b, DL_OP_mul, product(s, s->q, s->k, feature), s->a.scale);
+    for (int i = 0; i < s->a.addends; i++) v = dl_build2(s->b, DL_OP_add, v, s->addend[i]);
     if (!s->a.causal) return v;
     dl_value *i = dl_build_count(s->b, &v->type, dl_type_axis(&v->type, dl_intern(query)), DL_I64);
     dl_value *j = dl_build_count(s->b, &v->type, dl_type_axis(&v->type, dl_intern(key)), DL_I64);
@@ -107,32 +126,69 @@ static dl_value *dropped(const attention *s, dl_value *shares) {
 }
 
 void dl_legalize_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
-    attention s = begin(b, n, DL_ATT_SEED);
+    attention s = begin(b, n, n->in[0]->type.dtype);
     dl_value *v = scores(&s), *most = reduce(&s, DL_OP_reduce_max, v, key);
+    if (s.a.addends) most = dl_build_k(b, DL_OP_max, most, -FLT_MAX); /* all may be hidden */
     dl_value *e = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, v, most));
-    dl_value *sum = reduce(&s, DL_OP_sum, e, key);
-    dl_value *shares = dropped(&s, dl_build2(b, DL_OP_div, e, sum));
+    dl_value *sum = reduce(&s, DL_OP_sum, e, key), *by = sum;
+    if (s.a.addends)
+        by = dl_build2(b, DL_OP_add, sum,
+                       dl_build_cast(b, dl_build_k(b, DL_OP_eq, sum, 0), sum->type.dtype));
+    dl_value *shares = dropped(&s, dl_build2(b, DL_OP_div, e, by));
     dl_value *log = dl_build2(b, DL_OP_add, most, dl_build1(b, DL_OP_log, sum));
     made[DL_ATT_Y] = join_heads(&s, product(&s, shares, s.v, key), query, n->out[DL_ATT_Y].type);
     made[DL_ATT_LOG] =
         join(&s, log, 3, (const char *const[]){batch, head, query}, n->out[DL_ATT_LOG].type);
 }
 
+/* What both backward halves share: the gradients of y, probabilities, and gradients of scores. */
+typedef struct {
+    dl_value *dy, *p, *ds;
+} backward;
+
 /* With the probabilities p, dropout's multipliers f, and z = p f: y = z v, dv = z^T dy and, as
  * softmax has the Jacobian diag(p) - p p^T, ds = p (f (dy v^T) - sum of dy y). */
-void dl_legalize_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
-    attention s = begin(b, n, DL_GRAD_SEED);
-    dl_value *y = split(&s, n->in[DL_GRAD_Y], query), *dy = split(&s, n->in[DL_GRAD_DY], query);
+static backward go_back(const attention *s, const dl_node *n) {
+    dl_builder *b = s->b;
+    dl_dtype type = s->q->type.dtype;
+    backward r = {.dy = split(s, dl_build_cast(b, n->in[DL_GRAD_DY], type), query)};
+    dl_value *y = split(s, dl_build_cast(b, n->in[DL_GRAD_Y], type), query);
     dl_type t = dl_scalar(n->in[DL_GRAD_LOG]->type.dtype);
-    dl_type_push(&t, dl_intern(batch), s.a.batch), dl_type_push(&t, dl_intern(head), s.a.heads);
-    dl_type_push(&t, dl_intern(query), s.a.queries);
+    dl_type_push(&t, dl_intern(batch), s->a.batch), dl_type_push(&t, dl_intern(head), s->a.heads);
+    dl_type_push(&t, dl_intern(query), s->a.queries);
     dl_value *log = reshape(b, n->in[DL_GRAD_LOG], t);
-    dl_value *p = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, scores(&s), log));
-    dl_value *dp = dropped(&s, product(&s, dy, s.v, feature));
-    dl_value *ds = mul(b, p, dl_build2(b, DL_OP_sub, dp, product(&s, dy, y, feature)));
-    ds = dl_build_k(b, DL_OP_mul, ds, s.a.scale);
+    if (s->a.addends) { /* a query that sees no key */
+        dl_value *zero = dl_build_const(b, t.dtype, 0);
+        log = dl_build3(b, DL_OP_select, dl_build_k(b, DL_OP_lt, log, -FLT_MAX), zero, log);
+    }
+    r.p = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, scores(s), log));
+    dl_value *dp = dropped(s, product(s, r.dy, s->v, feature));
+    dl_value *d = reduce(s, DL_OP_sum, mul(b, r.dy, y), feature);
+    r.ds = mul(b, r.p, dl_build2(b, DL_OP_sub, dp, d));
+    return r;
+}
+
+void dl_legalize_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+    attention s = begin(b, n, n->in[0]->type.dtype);
+    backward r = go_back(&s, n);
+    dl_value *ds = dl_build_k(b, DL_OP_mul, r.ds, s.a.scale);
     made[DL_GRAD_DQ] = join_heads(&s, product(&s, ds, s.k, key), query, n->out[DL_GRAD_DQ].type);
     made[DL_GRAD_DK] = join_heads(&s, product(&s, ds, s.q, query), key, n->out[DL_GRAD_DK].type);
     made[DL_GRAD_DV] =
-        join_heads(&s, product(&s, dropped(&s, p), dy, query), key, n->out[DL_GRAD_DV].type);
+        join_heads(&s, product(&s, dropped(&s, r.p), r.dy, query), key, n->out[DL_GRAD_DV].type);
+}
+
+dl_value *dl_legalize_attention_bias_grad(dl_builder *b, const dl_node *n, bool contracts) {
+    attention s = begin(b, n, n->out[0].type.dtype);
+    s.contracts = contracts;
+    dl_value *ds = go_back(&s, n).ds;
+    const dl_type *to = &n->out[0].type;
+    if (to->axis[0].size != s.a.batch) ds = reduce(&s, DL_OP_sum, ds, batch);
+    if (to->axis[1].size != s.a.heads) ds = reduce(&s, DL_OP_sum, ds, head);
+    static const char *const names[] = {batch, head, query, key};
+    const char *left[4];
+    int count = 0;
+    for (int i = 0; i < 4; i++)
+        if (dl_type_axis(&ds->type, dl_intern(names[i])) >= 0) left[count++] = names[i];
+    return join(&s, ds, count, left, *to);
 }

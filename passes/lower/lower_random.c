@@ -110,19 +110,28 @@ static dl_value *drop(dl_builder *b, const dl_node *n, dl_type tossed) {
 /* Each element independently (Srivastava et al. 2014), as torch.nn.Dropout. */
 dl_value *dl_lower_dropout(dl_builder *b, const dl_node *n) { return drop(b, n, n->in[0]->type); }
 
+/* A mask or bias as what is added to scores: minus infinity where the query may not see the key. */
+static dl_value *addend_of(dl_builder *b, dl_value *v, dl_dtype type) {
+    if (v->type.dtype != DL_BOOL) return dl_build_cast(b, v, type);
+    return dl_build3(b, DL_OP_select, v, dl_build_const(b, type, 0),
+                     dl_build_const(b, type, -INFINITY));
+}
+
 /* The template, with the operands of its random numbers where it drops; only the backward half
  * reads its second result. */
 dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
-    dl_value *in[DL_ATT_PART + 1] = {n->in[0], n->in[1], n->in[2]};
+    dl_value *in[DL_GRAD_MOST] = {n->in[0], n->in[1], n->in[2]};
+    dl_dtype scores = n->in[0]->type.dtype == DL_F64 ? DL_F64 : DL_F32;
+    for (int i = DL_ATT_FIXED; i < n->nin; i++) in[i] = addend_of(b, n->in[i], scores);
     double rate = dl_node_float(n, DL_ATTR_rate);
     const dl_attr *causal = dl_node_attr(n, DL_ATTR_causal);
     int64_t number = 0;
-    int draws = rate > 0 ? dl_lower_draw(b, n, &number, in + DL_ATT_SEED) : 0;
+    int draws = rate > 0 ? dl_lower_draw(b, n, &number, in + n->nin) : 0;
     if (rate > 0 && !draws) return NULL;
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, rate), dl_attr_int(DL_ATTR_number, number),
                        dl_attr_int(DL_ATTR_heads, dl_node_int(n, DL_ATTR_heads)),
                        dl_attr_int(DL_ATTR_causal, causal ? causal->i : 0)};
-    return dl_build(b, DL_OP_flash_attention, DL_ATT_SEED + draws, in, 4, attrs);
+    return dl_build(b, DL_OP_flash_attention, n->nin + draws, in, 4, attrs);
 }
 
 /* Drops whole samples, along the first axis (Huang et al. 2016, "stochastic depth"), as timm's

@@ -99,7 +99,7 @@ static dl_value *of_all(ring *r, dl_value *v, const view *see, dl_outside outsid
 /* The template on a turn's keys and values, for the queries that see one. */
 static dl_node *attend(ring *r, dl_value *k, dl_value *v, const view *see) {
     const dl_node *n = r->n;
-    dl_value *in[DL_GRAD_PART + 1];
+    dl_value *in[DL_GRAD_MOST];
     dl_attr at[DL_MAX_ATTRS];
     int64_t query = r->a.first[DL_ATT_QUERY] + see->from;
     bool counts = r->a.rate > 0 ||

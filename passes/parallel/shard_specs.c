@@ -58,8 +58,19 @@ static void mark_param(finder *f, const dl_value *v, dl_sharding along) {
 
 /* ---- seeds ---- */
 
+/* Masks and biases are of all heads and queries, and are not split with them. */
+static bool without_addends(finder *f, const dl_node *n, const char *key) {
+    return !dl_attention_of(n).addends ||
+           fail_at(f, n,
+                   dl_format(f->arena,
+                             "attention with a mask or a bias cannot be split between ranks: "
+                             "%s=1 trains this model",
+                             key));
+}
+
 static bool seed_heads(finder *f, const dl_node *n) {
     dl_attention a = dl_attention_of(n);
+    if (!without_addends(f, n, "tensor_parallel")) return false;
     if (a.heads % f->ranks)
         return fail_at(f, n,
                        dl_format(f->arena,
@@ -72,6 +83,7 @@ static bool seed_heads(finder *f, const dl_node *n) {
 
 static bool seed_tokens(finder *f, const dl_node *n) {
     dl_attention a = dl_attention_of(n);
+    if (!without_addends(f, n, "context_parallel")) return false;
     if (a.queries < f->ranks)
         return fail_at(
             f, n,

@@ -65,6 +65,7 @@ OPS = {
         "a = sum(x * v, over=C)",
         "b = x[C=0] |> linear(6) @b as [N, T, K]",
         "c = attention(x[C=0], x[C=1], x[C=2], 2) + attention(x[C=0], x[C=1], x[C=2], 4, causal=true)",
+        "h = attention(x[C=0], x[C=1], x[C=2], 2, mask=(x[C=3, E=0] > 0.5), bias=(x[C=3] as [N, T, S])[S=0:6])",
         "d = sum(x[C=0] * x[C=1] as [N, T, E], over=[T, E])",
         "e = sum((x[C=0] as [N, T, E]) * (x[C=1] as [N, S, E]), over=E)",
         "f = sum((x as [N, C, T, E]) * (x as [N, C, T, K]), over=T) * v",

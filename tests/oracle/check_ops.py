@@ -260,6 +260,31 @@ for tokens, keys, features, heads, causal, rate, first, whole in (
     left = [put(y, "NTE"), put(logs, ("N", "head", "T")), put(dy, "NTE")]
     case("flash_attention_grad", named + left + drawn, attrs, ["NTE", "NSE", "NSE"], list(grads))
 
+# with what is added to scores: a mask by sample and key, of which one sample sees no key, and a bias by head and query, with its gradient
+for tokens, keys, features, heads, shape, blind in ((5, 7, 6, 3, (1, 3, 5, 7), False), (4, 6, 8, 2, (1, 2, 1, 6), True), (3, 5, 4, 1, (2, 1, 3, 5), True)):
+    q, dy, k, v = T(2, tokens, features), T(2, tokens, features), T(2, keys, features), T(2, keys, features)
+    bias, mask = T(*shape), torch.rand(2, 1, 1, keys, generator=torch.Generator().manual_seed(keys)) > 0.3
+    mask[0, ..., 0], mask[1] = True, mask[1] & (not blind)
+    for operand in (q, k, v, bias):
+        operand.requires_grad_()
+    split = lambda tokens_of: tokens_of.reshape(2, -1, heads, features // heads).transpose(1, 2)
+    y = F.scaled_dot_product_attention(split(q), split(k), split(v), bias.masked_fill(~mask, -inf)) if hasattr(F, "scaled_dot_product_attention") else None
+    scores = (split(q) @ split(k).transpose(2, 3) / (features // heads) ** 0.5 + bias).masked_fill(~mask, -inf)
+    shares = torch.softmax(scores.masked_fill(~mask.any(3, keepdim=True), 0), 3) * mask.any(3, keepdim=True)
+    if y is not None:
+        assert torch.allclose(y, shares @ split(v), atol=1e-12), "PyTorch's own attention: zeros where no key is seen"
+    y, logs = (shares @ split(v)).transpose(1, 2).reshape(2, tokens, features), torch.logsumexp(scores, 3)
+    dq, dk, dv, db = torch.autograd.grad(y, (q, k, v, bias), dy)
+    attrs = {"rate": 0, "number": 5, "heads": heads, "causal": 0}
+    named = [put(q, "NTE"), put(k, "NSE"), put(v, "NSE")]
+    added = [put(bias.detach(), "nhts"), put(torch.zeros(mask.shape).masked_fill(~mask, -inf), "nhts")]
+    case("attention", named + added, {"rate": 0, "heads": heads}, "NTE", y.detach())
+    case("flash_attention", named + added, attrs, ["NTE", ("N", "head", "T")], [y.detach(), logs.detach()])
+    left = [put(y, "NTE"), put(logs, ("N", "head", "T")), put(dy, "NTE")]
+    case("flash_attention_grad", named + left + added, attrs, ["NTE", "NSE", "NSE"], [dq, dk, dv])
+    if shape[2] == tokens:
+        case("flash_attention_bias_grad", named + left + added, attrs | {"k": 0}, "nhts", db)
+
 # random numbers: those of the test's own Philox; composites draw with seed and step 0, numbered as they stand
 draw = lambda seed, step, number, *shape: philox(seed, step, number, math.prod(shape)).reshape(shape).double()
 counters = [put(torch.tensor(v, dtype=torch.float64), "", "i64") for v in (2.0**53 - 1, 2.0**32 + 3, 0.0)]

@@ -633,12 +633,13 @@ def attention(op, s):
     n, t, e, h = [(2, 5, 6, 3), (1, 1, 4, 2), (1, 4, 48, 1), (3, 2, 7, 7), (1, 7, 2, 1), (2, 3, 4, 4), (1, 13, 3, 1), (2, 1, 6, 2), (1, 5, 10, 5), (0, 3, 4, 2), (1, 3, 11, 1), (2, 2, 8, 2)][s.i]
 
     def f(*qkv):
-        q, k, v = (x.reshape(n, t, h, e // h).transpose(1, 2) for x in qkv)
-        return (torch.softmax(q @ k.transpose(2, 3) / math.sqrt(e // h), 3) @ v).transpose(1, 2).reshape(n, t, e)
-    return s.case(op, [s.var((n, t, e), "NTE") for _ in range(3)], {"rate": 0, "heads": h}, "NTE", f)
+        q, k, v = (x.reshape(n, t, h, e // h).transpose(1, 2) for x in qkv[:3])
+        return (torch.softmax(q @ k.transpose(2, 3) / math.sqrt(e // h) + sum(qkv[3:]), 3) @ v).transpose(1, 2).reshape(n, t, e)
+    bias = {0: [(1, h, t, t)], 3: [(n, 1, 1, t)], 5: [(n, h, t, t)], 8: [(1, 1, t, t), (1, h, 1, t)]}.get(s.i, [])
+    return s.case(op, [s.var((n, t, e), "NTE") for _ in range(3)] + [s.var(b, "BHQK") for b in bias], {"rate": 0, "heads": h}, "NTE", f)
 
 
-def attention_sizes(attrs, dy, q, k, v):
+def attention_sizes(attrs, dy, q, k, v, *bias):
     """q and k have their gradients from p (v dy - y dy), two sums over a head's channels of which nothing may remain (all of it with one token,
     where y is v), though each is rounded: what either adds up in magnitude, times p and the scale, times what it is multiplied by then. In 16 bits y is read as it
     was stored, as in the algorithm's source (Dao et al. 2022, FlashAttention, algorithm 4)."""
@@ -646,10 +647,10 @@ def attention_sizes(attrs, dy, q, k, v):
     h = attrs["heads"]
     q, k, v, dy = (x.reshape(n, x.shape[1], h, e // h).transpose(1, 2) for x in (q, k, v, dy))
     scale = 1 / math.sqrt(e // h)
-    p = torch.softmax(q @ k.transpose(2, 3) * scale, 3)
+    p = torch.softmax(q @ k.transpose(2, 3) * scale + sum(bias), 3)
     ds = p * (dy.abs() @ v.abs().transpose(2, 3) + (dy * (p @ v)).abs().sum(3, keepdim=True)) * scale
     whole = lambda x: x.transpose(1, 2).reshape(n, -1, e)
-    return whole(ds @ k.abs()), whole(ds.transpose(2, 3) @ q.abs()), 0.0
+    return (whole(ds @ k.abs()), whole(ds.transpose(2, 3) @ q.abs()), 0.0, *((ds / scale).sum_to_size(b.shape) for b in bias))
 
 
 def rearrange(op, s):
@@ -716,7 +717,7 @@ row("in_top_k", FLOATS, in_top_k)
 row("fused", (), lambda op, s: None, few=True)
 # Templates, which have several results: `attention` becomes these above, forward and backward, whose first results it sees; their other results,
 # the causal ones, other numbers of keys and dropout check_ops.py compares with PyTorch and tests/unit/test_attention.c, compiled, with the interpreter.
-for op in ("flash_attention", "flash_attention_grad"):
+for op in ("flash_attention", "flash_attention_grad", "flash_attention_bias_grad"):
     row(op, (), lambda op, s: None, few=True)
 # Between ranks: tests/unit/test_shard.c holds them, forward and backward, to whole graphs in double precision, tests/ranks real ones to one rank.
 for op in ("all_reduce", "all_gather", "reduce_scatter", "shift", "enter", "scale_gradient"):

@@ -26,6 +26,16 @@ static dl_value *hide(dl_builder *b, dl_value *scores) {
         scores->type);
 }
 
+/* Scores and a bias of theirs, whose axes of size 1 are shared. */
+static dl_value *bias(dl_builder *b, dl_value *scores, dl_value *v) {
+    dl_type t = dl_scalar(v->type.dtype);
+    for (int i = 0; i < 4; i++)
+        if (v->type.axis[i].size == scores->type.axis[i].size)
+            t.axis[t.rank++] = scores->type.axis[i];
+    return as(b, DL_OP_broadcast, dl_build2(b, DL_OP_add, scores, as(b, DL_OP_reshape, v, t)),
+              scores->type);
+}
+
 static dl_value *write_out(dl_builder *b, const dl_node *n) {
     const dl_type *q = &n->in[0]->type, *k = &n->in[1]->type;
     const dl_attr *causal = dl_node_attr(n, DL_ATTR_causal);
@@ -42,6 +52,7 @@ static dl_value *write_out(dl_builder *b, const dl_node *n) {
     dl_value *share =
         contract(b, small, as(b, DL_OP_reshape, n->in[1], columns), rows.axis[3].name);
     share = as(b, DL_OP_broadcast, share, scores);
+    for (int i = 3; i < n->nin; i++) share = bias(b, share, n->in[i]);
     if (causal && causal->i) share = hide(b, share);
     dl_attr axis = dl_attr_name(DL_ATTR_axis, scores.axis[3].name);
     dl_attr rate = dl_attr_float(DL_ATTR_rate, dl_node_float(n, DL_ATTR_rate));

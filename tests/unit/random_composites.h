@@ -194,11 +194,20 @@ static inline dl_value *random_rule_attention(random_maker *g, dl_op op) {
     if (q->type.axis[0].size * heads * tokens * keys.axis[1].size > g->largest) return NULL;
     dl_value *in[] = {q,
                       one_in(&g->r, 3) && dl_type_same(&keys, &q->type) ? q : random_like(g, &keys),
-                      random_like(g, &keys)};
+                      random_like(g, &keys), NULL};
+    bool biased = one_in(&g->r, 3);
+    if (biased) { /* some axes are shared */
+        dl_type t = dl_scalar(g->real);
+        dl_type_push(&t, dl_intern("Vn"), one_in(&g->r, 2) ? 1 : q->type.axis[0].size);
+        dl_type_push(&t, dl_intern("Vh"), one_in(&g->r, 2) ? 1 : heads);
+        dl_type_push(&t, dl_intern("Vt"), one_in(&g->r, 2) ? 1 : tokens);
+        dl_type_push(&t, dl_intern("Vs"), keys.axis[1].size);
+        in[3] = random_like(g, &t);
+    }
     dl_attr attrs[] = {
         dl_attr_float(DL_ATTR_rate, one_in(&g->r, 2) ? 0 : random_rates[below(&g->r, 5)]),
         dl_attr_int(DL_ATTR_heads, heads), dl_attr_int(DL_ATTR_causal, below(&g->r, 2))};
-    return random_node(g, op, 3, in, one_in(&g->r, 2) ? 2 : 3, attrs, NULL);
+    return random_node(g, op, 3 + biased, in, one_in(&g->r, 2) ? 2 : 3, attrs, NULL);
 }
 static inline bool is_rows(const random_maker *g, const dl_type *t) {
     return is_real(g, t) && t->rank == 2;
@@ -311,13 +320,14 @@ static inline dl_value *random_rule_scatter_add(random_maker *g, dl_op op) {
 }
 
 /* Made by passes alone: random_by_passes. */
-#define random_rule_relayout             NULL
-#define random_rule_all_reduce           NULL
-#define random_rule_all_gather           NULL
-#define random_rule_reduce_scatter       NULL
-#define random_rule_shift                NULL
-#define random_rule_flash_attention      NULL
-#define random_rule_flash_attention_grad NULL
+#define random_rule_relayout                  NULL
+#define random_rule_all_reduce                NULL
+#define random_rule_all_gather                NULL
+#define random_rule_reduce_scatter            NULL
+#define random_rule_shift                     NULL
+#define random_rule_flash_attention           NULL
+#define random_rule_flash_attention_grad      NULL
+#define random_rule_flash_attention_bias_grad NULL
 
 static random_rule *const random_rules[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) random_rule_##infer,

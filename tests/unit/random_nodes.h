@@ -13,10 +13,17 @@
 #include "tests/unit/random_numbers.h"
 
 /* Ops that only passes make; a template by what it serves (attention). */
-static const dl_op random_by_passes[] = {
-    DL_OP_fused,      DL_OP_relayout,      DL_OP_flash_attention, DL_OP_flash_attention_grad,
-    DL_OP_all_reduce, DL_OP_all_gather,    DL_OP_reduce_scatter,  DL_OP_shift,
-    DL_OP_enter,      DL_OP_scale_gradient};
+static const dl_op random_by_passes[] = {DL_OP_fused,
+                                         DL_OP_relayout,
+                                         DL_OP_flash_attention,
+                                         DL_OP_flash_attention_grad,
+                                         DL_OP_flash_attention_bias_grad,
+                                         DL_OP_all_reduce,
+                                         DL_OP_all_gather,
+                                         DL_OP_reduce_scatter,
+                                         DL_OP_shift,
+                                         DL_OP_enter,
+                                         DL_OP_scale_gradient};
 /* Element types that cannot be computed in yet. */
 static const dl_dtype random_no_types[] = {DL_F16, DL_BF16};
 

@@ -9,7 +9,7 @@
 /* A score times the scale, unless float queries were scaled before. It is rounded, and not
  * contracted into an FMA: the value that is subtracted from it is such a rounded score. */
 INLINE vf scaled(const struct attention *s, vf score) {
-    IF_PAIRS(s->pairs, {
+    IF_PAIRS(s->pairs && !s->addends, {
         score *= splat(s->scale);
         ROUNDED(score);
     })
@@ -17,14 +17,36 @@ INLINE vf scaled(const struct attention *s, vf score) {
     return score;
 }
 
+/* Adds masks and biases to a block of scores, which are scaled thereby. */
+HOT void add_to_scores(const struct attention *s, char *const *arg, long head, long query, long key,
+                       long rows, float *score) {
+    long here = least(s->keys - key, KEYS);
+    for (long i = 0; i < rows; i++, score += KEYS)
+        for (long j = 0; j < here; j += LANES) {
+            vf sum = ld(score + j);
+            IF_PAIRS(s->pairs, {
+                sum *= splat(s->scale);
+                ROUNDED(sum);
+            })
+            for (long k = 0; k < s->addends; k++) {
+                const struct array from = {arg[s->addend + k], F32};
+                long at = head / s->heads * s->apart[k].sample +
+                          head % s->heads * s->apart[k].head + (query + i) * s->apart[k].query;
+                sum += load_n(from, at + key + j, here - j);
+            }
+            st(score + j, sum);
+        }
+}
+
 /* Dropout of scores: the random stream, and the number of the block's first score. */
 struct draws {
     const long *seed, *step;
     unsigned long first;
 };
-INLINE struct draws draws_of(const struct attention *s, char *const *arg, int seed, long head,
-                             long query, long key) {
+INLINE struct draws draws_of(const struct attention *s, char *const *arg, long head, long query,
+                             long key) {
     struct draws d = {0};
+    int seed = s->seed;
     if (s->drops) d.seed = (const long *)arg[seed], d.step = (const long *)arg[seed + 1];
     long row = (head / s->heads * s->all_heads + head % s->heads) * s->all_queries + query;
     d.first = (unsigned long)(s->first + row * s->all_keys + key);
@@ -89,7 +111,8 @@ HOT void soften(const struct attention *s, const struct draws *d, long query, lo
                v_pick(lane_numbers() + (int)j < (int)n, ld(score + j), splat(-__builtin_inff())));
         for (long j = 0; j < wide; j += LANES) top = larger(scaled(s, ld(score + j)), top);
         float now = largest_lane(top);
-        vf m = splat(now);
+        /* where the row has seen no key yet, all its probabilities are zero */
+        vf m = splat(s->addends && now == -__builtin_inff() ? 0 : now);
         for (long j = 0; j < wide; j += LANES) {
             vf p = probability_of(scaled(s, ld(score + j)) - m);
             all += p;
@@ -126,21 +149,22 @@ UNUSED void attend(const struct attention *s, char *const *arg, long head, long 
     long last = s->causal ? least(s->keys, query + s->query_offset + rows) : s->keys;
     IF_TILES(s->pairs, begin_tiles();)
     for (long key = 0; key < last; key += KEYS) {
-        struct draws d = draws_of(s, arg, 3, head, query, key);
+        struct draws d = draws_of(s, arg, head, query, key);
         product_set(s, q, s->width / words, 1, p->k_transposed + key * s->width, KEYS,
                     feature_terms(s), score, KEYS, tiles_of(s, rows), wide_of(s, key));
+        if (s->addends) add_to_scores(s, arg, head, query, key, rows, score);
         soften(s, &d, query, key, rows, score, most, sum, y);
         product_sum(s, score, KEYS, 1, p->v + key * s->width, s->width,
                     token_terms(s, least(s->keys - key, KEYS)), y, s->width, tiles_of(s, rows),
                     s->width);
     }
     IF_TILES(s->pairs, end_tiles();)
-    int out = 3 + draws_by(s);
+    int out = s->seed + draws_by(s);
     struct array to = tokens_of(s, arg, out, at + query * row);
     float *log = (float *)arg[out + 1] + head * s->queries + query;
     for (long i = 0; i < rows; i++) {
         float all = sum_lanes(ld(sum + i * LANES));
-        vf each = splat(all);
+        vf each = splat(s->addends && all == 0 ? 1 : all); /* no key is seen: y is zero */
         for (long f = 0; f < s->size; f += LANES)
             store_n(to, i * row + f, ld(y + i * s->width + f) / each, s->size - f);
         log[i] = most[i] + __builtin_logf(all);
@@ -226,7 +250,7 @@ INLINE void store_keys(const struct attention *s, const float *sums, float scale
 /* A chunk of a head's keys: complete dk and dv for them, and a partial dq. */
 UNUSED void attend_back(const struct attention *s, char *const *arg, long head, long chunk,
                         const struct packed *p, char *scratch) {
-    long row = s->heads * s->size, out = 6 + draws_by(s), at = head_at(s, head, s->keys);
+    long row = s->heads * s->size, out = s->seed + draws_by(s), at = head_at(s, head, s->keys);
     long each = blocks_of(p->keys / KEYS, s->chunks) * KEYS,
          to = least((chunk + 1) * each, s->keys);
     float *probability = (float *)scratch, *grad = probability + QUERIES * KEYS,
@@ -243,7 +267,7 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
         long first =
             s->causal && key > s->query_offset ? (key - s->query_offset) / QUERIES * QUERIES : 0;
         for (long query = first; query < s->queries; query += QUERIES) {
-            struct draws d = draws_of(s, arg, 6, head, query, key);
+            struct draws d = draws_of(s, arg, head, query, key);
             long rows = least(s->queries - query, QUERIES), tiles = tiles_of(s, rows);
             /* rows of features; and the operands whose K elements are tokens */
             const float *q = p->q + query * s->width, *dy = p->dy + query * s->width;
@@ -251,6 +275,7 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
                         *dy_terms = s->pairs ? dy + QUERIES * s->width / 2 : dy;
             product_set(s, q, s->width / words, 1, p->k_transposed + key * s->width, KEYS,
                         feature_terms(s), probability, KEYS, tiles, wide);
+            if (s->addends) add_to_scores(s, arg, head, query, key, rows, probability);
             product_set(s, dy, s->width / words, 1, p->v_transposed + key * s->width, KEYS,
                         feature_terms(s), grad, KEYS, tiles, wide);
             soften_back(s, &d, query, key, rows, probability, grad, grad_rows, p->log + query,
@@ -271,7 +296,7 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
 UNUSED void add_parts(const struct attention *s, char *const *arg, long head, long query,
                       const struct packed *p) {
     long row = s->heads * s->size;
-    struct array to = tokens_of(s, arg, 6 + draws_by(s), head_at(s, head, s->queries));
+    struct array to = tokens_of(s, arg, s->seed + draws_by(s), head_at(s, head, s->queries));
     for (long i = query; i < least(s->queries, query + QUERIES); i++)
         for (long f = 0; f < s->size; f += LANES) {
             vf sum = {0};

@@ -196,6 +196,8 @@ UNUSED void pack_queries(const struct attention *s, char *const *arg, long head,
         vf sum = {0};
         for (long f = 0; f < s->size; f += LANES)
             sum += load_n(y, i * row + f, s->size - f) * load_n(dy, i * row + f, s->size - f);
-        p->d[i] = sum_lanes(sum), p->log[i] = log[i];
+        p->d[i] = sum_lanes(sum);
+        p->log[i] =
+            s->addends && log[i] == -__builtin_inff() ? 0 : log[i]; /* no key is seen: exp(-inf) */
     }
 }

@@ -23,8 +23,14 @@ struct attention {
     long width; /* floats of a packed row: `size`, rounded up to whole vectors, or to AMX panels */
     float scale, threshold, kept;
     int number, causal, drops, in_parts;
-    int type;    /* of everything but the log-sum-exps, which are floats */
-    int pairs;   /* bf16 pairs are multiplied */
+    int type;  /* of everything but the log-sum-exps, which are floats */
+    int pairs; /* bf16 pairs are multiplied */
+    /* Tensors of floats that are added to the scores: the argument of the first, their number, and
+     * the distances between samples, heads and queries; and the argument of the seed. */
+    int addend, addends, seed;
+    struct {
+        long sample, head, query;
+    } apart[2];
     long chunks; /* backward: parts of the keys that are work items of their own */
 };
 

@@ -19,11 +19,13 @@
  * the sums of the tile before, whose wait comes after the softmax; the last to be issued belong
  * to no tile. HELD: the queries stay in registers, so that products read only keys from shared
  * memory. */
-template <class T, int SIZE, int PAD, int OUT, bool DROPS, int M, int WARPS, int COLUMNS,
+template <class T, int SIZE, int PAD, int OUT, bool DROPS, int ADDS, int M, int WARPS, int COLUMNS,
           int STAGES, int EARLY = 0, bool HELD = false>
-INLINE void attention(const attention_shape &s, const typename T::element *q,
+INLINE void attention(const attention_shape &s, const attention_addends &added,
+                      const typename T::element *q,
                       const typename T::element *k, const typename T::element *v, const long *seed,
                       const long *step, const long *part, typename T::element *y, float *log) {
+    static_assert(!ADDS || !EARLY, "addends come after the wait for scores");
     typedef typename T::element element;
     typedef tile_products<T, PAD> products;
     enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
@@ -48,6 +50,8 @@ INLINE void attention(const attention_shape &s, const typename T::element *q,
     from_k.begin(tokens_of<SIZE>(k, s, s.keys, head));
     const auto from_v = from_k.shifted(v - k);
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
+    head_addends<ADDS> adds;
+    adds.begin(added, s, head);
 
     float acc[M][N][4], most[M][2], sum[M][2];
     FOR(m, M) FOR(half, 2) most[m][half] = -__builtin_inff(), sum[m][half] = 0;
@@ -82,6 +86,10 @@ INLINE void attention(const attention_shape &s, const typename T::element *q,
             products::begin(c, own, of_stage(tile));
             products::template wait<0>(c);
         }
+        if (ADDS) FOR(m, M) FOR(n, C) FOR(i, 4) {
+                int to = key + n * 8 + i % 2, from = mine + m * 16 + i / 2 * 8;
+                if (to < s.keys && from < s.queries) c[m][n][i] += adds.of(from, to);
+            }
         bool whole = tile * COLUMNS + COLUMNS <= s.keys &&
                      !(s.causal && tile * COLUMNS + COLUMNS > ahead + 1);
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) {
@@ -129,7 +137,8 @@ INLINE void attention(const attention_shape &s, const typename T::element *q,
     FOR(m, M) FOR(half, 2) {
         float all = row_sum(sum[m][half]);
         int at = mine + m * 16 + half * 8;
-        factor[m][half] = (DROPS ? s.kept : 1) / all;
+        /* where addends hide all keys, the result is zero */
+        factor[m][half] = ADDS && all == 0 ? 0 : (DROPS ? s.kept : 1) / all;
         if (feature == 0 && threadIdx.x % 4 == 0 && at < s.queries)
             log[(long)head * s.queries + at] = most[m][half] * s.scale + logf(all * brought);
     }
@@ -140,7 +149,7 @@ INLINE void attention(const attention_shape &s, const typename T::element *q,
 
 /* For each query, the sum of y dy, and after all of those its log-sum-exp as a power of two. A
  * group of 8 lanes takes a query of a head; a CTA has 32, in the order of memory. */
-template <class T, int SIZE>
+template <class T, int SIZE, int ADDS>
 INLINE void attention_sums(const attention_shape &s, const typename T::element *y,
                            const typename T::element *dy, const float *log, float *sums) {
     enum { LANES = 8, GROUPS = 32 };
@@ -154,7 +163,9 @@ INLINE void attention_sums(const attention_shape &s, const typename T::element *
     long token = at / s.heads, head = token / s.queries * s.heads + at % s.heads;
     long to = head * s.queries + token % s.queries;
     if (at < all && threadIdx.x % LANES == 0)
-        sums[to] = sum, sums[all + to] = log[to] * 1.44269504f;
+        /* with no key seen, the scores are minus infinity, and so are 2^(score - 0) zero */
+        sums[to] = sum,
+        sums[all + to] = ADDS && log[to] == -__builtin_inff() ? 0 : log[to] * 1.44269504f;
 }
 
 /* BY_KEY: the rows are keys (x1, x2: k, v), the columns queries (y1, y2: q, dy), out1 and out2
@@ -164,13 +175,15 @@ INLINE void attention_sums(const attention_shape &s, const typename T::element *
  * the tile before; with 2 also the products of dy, which are complete when that tile is. The
  * last to be issued belong to no tile. ptxas lets them overlap if the wait for scores is at the
  * end of the loop, and the products of dy come before what is issued next. */
-template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int M, int WARPS,
+template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int ADDS, int M, int WARPS,
           int COLUMNS, int STAGES, int EARLY = 0, bool HELD = false>
-INLINE void attention_back(const attention_shape &s, const typename T::element *x1,
+INLINE void attention_back(const attention_shape &s, const attention_addends &added,
+                           const typename T::element *x1,
                            const typename T::element *x2, const typename T::element *y1,
                            const typename T::element *y2, const float *sums, const long *seed,
                            const long *step, const long *part, typename T::element *out1,
                            typename T::element *out2) {
+    static_assert(!ADDS || !EARLY, "addends come after the wait for scores");
     typedef typename T::element element;
     typedef tile_products<T, PAD> products;
     enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
@@ -201,6 +214,8 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     from1.begin(tokens_of<SIZE>(y1, s, ncolumns, head));
     const auto from2 = from1.shifted(y2 - y1);
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
+    head_addends<ADDS> adds;
+    adds.begin(added, s, head);
     sums += (long)head * s.queries;
     /* log-sum-exps come after them: attention_sums */
     const long apart = (long)s.batch * s.heads * s.queries;
@@ -266,6 +281,11 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         };
         auto dropped = [&](int m, int n, int i) { return DROPS && drop[m][n] >> i & 1; };
         if (!EARLY) products::template wait<1>(p);
+        if (ADDS) FOR(m, M) FOR(n, C) FOR(i, 4) {
+                int row = mine + m * 16 + i / 2 * 8, across = column + n * 8 + i % 2;
+                int from = BY_KEY ? across : row, to = BY_KEY ? row : across; /* query, key */
+                if (to < s.keys && from < s.queries) p[m][n][i] += adds.of(from, to);
+            }
         FOR(m, M) FOR(n, C) FOR(i, 4) {
             float less = BY_KEY ? statistics[COLUMNS + n * 8 + i % 2] : my_log[m][i / 2];
             p[m][n][i] = kd_exp2(fmaf(p[m][n][i], s.scale2, -less));

@@ -130,6 +130,31 @@ struct attention_shape {
     int number;
     bool causal;
 };
+/* Tensors that are added to the scores, and the distances in them between samples, heads and
+ * queries. Products are scaled after the sum, so addends are multiplied by `by`, 1 / scale. */
+struct attention_addends {
+    const float *at[2];
+    long sample[2], head[2], query[2];
+    float by;
+};
+/* The addends of a head's scores; ADDS of them. */
+template <int ADDS> struct head_addends {
+    const float *at[ADDS ? ADDS : 1];
+    long query[ADDS ? ADDS : 1];
+    float by;
+    INLINE void begin(const attention_addends &a, const attention_shape &s, int head) {
+        FOR(k, ADDS) {
+            at[k] = a.at[k] + head / s.heads * a.sample[k] + head % s.heads * a.head[k];
+            query[k] = a.query[k];
+        }
+        by = a.by;
+    }
+    INLINE float of(int from, int key) const {
+        float sum = 0;
+        FOR(k, ADDS) sum += at[k][from * query[k] + key];
+        return sum * by;
+    }
+};
 /* Tokens of a head: of tensor `from`, [batch, count, heads * SIZE]. */
 template <class E> struct head_tokens {
     E *at;
