@@ -57,6 +57,9 @@ static bool check_argument(dl_call *c, int i) {
         if (v.kind == DL_V_STR)
             return wrong_kind(c, p, v, "a number, a list of numbers, same or valid");
         /* fall through */
+    case DL_P_KERNEL:
+        if (p->kind == DL_P_KERNEL && v.kind == DL_V_TENSOR) return true;
+        /* fall through */
     case DL_P_WINDOW:
         if (v.kind == DL_V_LIST || v.kind == DL_V_INT) return true;
         if (v.kind == DL_V_FLOAT)
@@ -119,6 +122,13 @@ static bool place_argument(dl_call *c, int at, const dl_ast *arg, const dl_val *
     return check_argument(c, at);
 }
 
+/* Is the weight that a layer would make given as a tensor? */
+static bool has_weight(const dl_call *c, int n) {
+    for (int i = 0; i < n; i++)
+        if (c->what->params[i].kind == DL_P_KERNEL && c->arg[i].kind == DL_V_TENSOR) return true;
+    return false;
+}
+
 static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *args) {
     const dl_builtin *f = c->what;
     int n = count_params(f), next = 0;
@@ -164,8 +174,8 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
     for (int i = rest; i < n; i++) {
         const dl_param_spec *p = &f->params[i];
         if (c->given[i] || (i == 0 && f->makes)) continue;
-        if (p->otherwise) {
-            c->arg[i] = default_value(p->otherwise, c->where);
+        if (p->otherwise || has_weight(c, n)) {
+            c->arg[i] = default_value(p->otherwise ? p->otherwise : "none", c->where);
             continue;
         }
         dl_bad(c->E, c->where, DL_DIAG_missing_argument, "%s needs the argument '%s'", f->name,

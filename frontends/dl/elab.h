@@ -323,6 +323,9 @@ typedef enum {
     DL_P_BOOL,
     DL_P_WINDOW, /* a count or one per spatial axis, at least 0 */
     DL_P_PAD,    /* the same, or `same` */
+    /* the same as DL_P_WINDOW, or the weight itself as a tensor; required arguments that describe
+     * a weight are then not needed */
+    DL_P_KERNEL,
     DL_P_FACTOR, /* a number or one per spatial axis */
     DL_P_AXES,   /* axis names, not evaluated */
     DL_P_AXIS,

@@ -78,24 +78,83 @@ static int window_attrs(dl_attr attrs[6], int spatial, const int64_t *stride, co
     return n;
 }
 
+/* Refuses a kernel that is a tensor, argument 2. */
+static bool refuse_kernel(dl_call *c, const char *why, const char *help) {
+    dl_bad(c->E, c->ast[2]->span, DL_DIAG_axis_mismatch, "conv: the kernel is %s, %s",
+           dl_type_text(&c->arg[2].t->type), why);
+    dl_note_tensor(c->E, c->arg[2]);
+    dl_help(c->E, "%s", help);
+    return false;
+}
+
+/* A kernel that is a tensor [O, I, window...] for images of type t: its channels out and window
+ * sizes. False: reported. */
+static bool read_kernel(dl_call *c, const dl_type *t, int64_t *out, int64_t kernel[3]) {
+    const dl_type *w = &c->arg[2].t->type;
+    const char *form = "it is [out, in / groups, window...], one window size for each spatial axis";
+    if (w->rank == t->rank + 1 && w->axis[0].name == t->axis[0].name)
+        return refuse_kernel(c, "with the axis of samples: all samples have one kernel", form);
+    if (w->rank != t->rank)
+        return refuse_kernel(
+            c, dl_format(c->E->arena, "but the input has %d spatial axes", t->rank - 2), form);
+    if (!dl_dtype_is_float(w->dtype))
+        return refuse_kernel(c, "whose elements are not floats", form);
+    *out = w->axis[0].size;
+    if (c->given[1] && c->arg[1].i != *out)
+        return refuse_kernel(c, dl_format(c->E->arena, "but channels=%lld", (long long)c->arg[1].i),
+                             "leave out 'channels': the kernel has them");
+    if (c->given[5] && c->arg[5].b) {
+        dl_bad(c->E, c->arg[5].origin, DL_DIAG_bad_argument,
+               "conv with a computed kernel makes no parameters, and so no bias");
+        dl_help(c->E, "add it: conv(x, kernel=w) + b");
+        return false;
+    }
+    for (int i = 2; i < w->rank; i++) {
+        kernel[i - 2] = w->axis[i].size;
+        if (!kernel[i - 2]) return refuse_kernel(c, "of no elements", form);
+    }
+    return true;
+}
+
+/* The same kernel, with the names of axes that a weight has. */
+static dl_val computed_weight(dl_call *c, const dl_type *x, int64_t in) {
+    dl_val w = c->arg[2];
+    dl_type t = w.t->type;
+    if (t.axis[1].size != in) {
+        refuse_kernel(c,
+                      dl_format(c->E->arena, "but there are %lld channels in a group of the input",
+                                (long long)in),
+                      "its second axis is the input's channels divided by the groups");
+        return dl_poison();
+    }
+    t.axis[0].name = dl_intern("O"), t.axis[1].name = axis_or(x->axis[1].name, "O", "I");
+    for (int i = 2; i < t.rank; i++) t.axis[i].name = dl_internf("k%s", x->axis[i].name);
+    return dl_tensor_op(c->E, c->where, DL_OP_rename, 1, &w, 0, NULL, &t);
+}
+
 dl_val dl_layer_conv(dl_call *c) {
-    dl_val x = c->arg[0];
+    dl_val x = c->arg[0], w;
     int64_t kernel[3], stride[3], lo[3], hi[3], dilation[3], groups;
     if (!dl_call_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
     int64_t out = c->arg[1].i, in = t->rank > 1 ? t->axis[1].size : 0;
-    if (!dl_call_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) ||
+    bool computed = c->arg[2].kind == DL_V_TENSOR;
+    if (!dl_call_image(c, t) ||
+        !(computed ? read_kernel(c, t, &out, kernel) : dl_call_window(c, 2, spatial, 1, kernel)) ||
         !dl_call_window(c, 3, spatial, 1, stride) || !dl_call_window(c, 6, spatial, 1, dilation) ||
         !dl_call_padding(c, 4, t, kernel, stride, dilation, lo, hi) ||
         !groups_of(c, 7, t, out, &groups))
         return dl_poison();
     double fan_in, fan_out;
-    dl_val w = conv_weight(c, t, out, in / groups, kernel, &fan_in, &fan_out);
+    w = computed ? computed_weight(c, t, in / groups)
+                 : conv_weight(c, t, out, in / groups, kernel, &fan_in, &fan_out);
+    if (w.kind != DL_V_TENSOR) return w;
     dl_attr attrs[6];
     int n = window_attrs(attrs, spatial, stride, lo, hi, dilation, groups);
     dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_Y), 2, (dl_val[]){x, w}, n,
                             attrs, NULL);
+    if (computed) return y;
     return add_bias(c, 5, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
