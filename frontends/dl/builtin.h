@@ -36,6 +36,8 @@ dl_val dl_layer_upsample(dl_call *c);
 dl_val dl_fn_pad(dl_call *c);
 dl_val dl_fn_roll(dl_call *c);
 dl_val dl_fn_flip(dl_call *c);
+/* sample.c */
+dl_val dl_fn_grid_sample(dl_call *c);
 /* losses.c */
 dl_val dl_fn_mse_loss(dl_call *c);
 dl_val dl_fn_l1_loss(dl_call *c);

@@ -1,4 +1,5 @@
-"""check_functions.py BUILD: functions that builtins.def defines by a formula, rms_norm and prelu, next to PyTorch in float64:
+"""check_functions.py BUILD: functions that builtins.def defines by a formula, rms_norm and prelu, attention with masks and biases,
+convolutions with computed kernels and grid_sample, next to PyTorch in float64:
 values by position and gradients, at kinks and far from 0, also where a model has modules and functions of its own that
 bear the names of functions in a formula.
 """
@@ -15,6 +16,14 @@ torch.manual_seed(3)
 edges = torch.tensor([-40.0, -20.0, -3.1, -3.0, -2.9, -1.0, -0.5, -0.3, -1e-3, 0.2, 0.5, 0.7, 1.0, 2.9, 3.0, 3.1, 6.0, 19.0])
 tensors = {"x": torch.cat([edges, torch.randn(22) * 2]).view(5, 8), "y": torch.randn(5, 8), "p": torch.rand(5, 8) + 0.1, "u": torch.rand(5, 8) * 1.8 - 0.9,
            "halves": torch.arange(40).view(5, 8) / 4 - 5, "w": torch.rand(5, 8)}
+axes = {"query": "M T E", "key": "M S E", "val": "M S E", "few_k": "M S E", "few_v": "M S E", "seen": "M S", "by_head": "heads T S", "by_key": "S",
+        "image": "M C H W", "kernel": "O I kH kW", "volume": "M C D H W", "grid": "M P Q xy", "grid3": "M P Q R xyz"}  # others: T E
+shapes = {"query": (2, 5, 8), "key": (2, 7, 8), "val": (2, 7, 8), "few_k": (2, 7, 4), "few_v": (2, 7, 4), "seen": (2, 7), "by_head": (2, 5, 7),
+          "by_key": (7,), "image": (2, 4, 6, 5), "kernel": (6, 2, 3, 2), "volume": (2, 3, 3, 4, 5)}
+tensors.update({n: torch.randn(shape) for n, shape in shapes.items()})
+tensors["seen"][1] = -1  # one sample sees no key
+tensors["grid"], tensors["grid3"] = torch.rand(2, 3, 7, 2) * 3.6 - 1.8, torch.rand(2, 3, 2, 4, 3) * 3 - 1.5
+without_gradient = {"halves", "seen"}  # rounded and compared only
 cases = []  # (name, text, value)
 
 
@@ -58,6 +67,44 @@ case("rms_norm(x) @n", lambda t: rms(t["x"], t["n.weight"], 1, 1e-6))
 case("rms_norm(x, eps=0.1, over=T) @m", lambda t: rms(t["x"], t["m.weight"][:, None], 0, 0.1))
 case("prelu(x) @a", lambda t: F.prelu(t["x"], t["a.weight"]))
 case("prelu(x, over=E) @b", lambda t: F.prelu(t["x"], t["b.weight"]))
+
+
+def attention(q, k, v, heads, *added, seen=None):
+    """PyTorch's scaled_dot_product_attention, written out for versions without: zeros where no key is seen."""
+    q, k, v = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (q, k, v))
+    scores = q @ k.transpose(-2, -1) / q.shape[-1]**0.5 + sum(added)
+    if seen is None:
+        return (torch.softmax(scores, -1) @ v).transpose(1, 2).flatten(2)
+    seen = (seen > 0).expand(scores.shape)
+    shares = torch.softmax(scores.masked_fill(~seen, -torch.inf).masked_fill(~seen.any(-1, keepdim=True), 0), -1)
+    return (shares * seen @ v).transpose(1, 2).flatten(2)
+
+
+repeated = lambda x: x.unflatten(-1, (2, -1)).repeat_interleave(2, 2).flatten(2)
+case("attention(query, key, val, 2, bias=by_head)", lambda t: attention(t["query"], t["key"], t["val"], 2, t["by_head"]))
+case("attention(query, key, val, 2, bias=by_key, causal=false)", lambda t: attention(t["query"], t["key"], t["val"], 2, t["by_key"]))
+case("attention(query, key, val, 2, mask=seen > 0, bias=by_head)", lambda t: attention(t["query"], t["key"], t["val"], 2, t["by_head"], seen=t["seen"][:, None, None]))
+case("attention(query, key, val, 4, mask=by_key > 0)", lambda t: attention(t["query"], t["key"], t["val"], 4, seen=t["by_key"]))
+case("attention(query, few_k, few_v, 4, kv_heads=2)", lambda t: attention(t["query"], repeated(t["few_k"]), repeated(t["few_v"]), 4))
+case("attention(query, few_k, few_v, 2, kv_heads=1, mask=seen > 0)",
+     lambda t: attention(t["query"], t["few_k"].repeat(1, 1, 2), t["few_v"].repeat(1, 1, 2), 2, seen=t["seen"][:, None, None]))
+standard = lambda w: (w - w.mean((1, 2, 3), keepdim=True)) / (w.var((1, 2, 3), keepdim=True, unbiased=False) + 0.1).sqrt()
+case("conv(image, kernel=(kernel - mean(kernel, over=[I, kH, kW])) / sqrt(var(kernel, over=[I, kH, kW]) + 0.1), groups=2, pad=1)",
+     lambda t: F.conv2d(t["image"], standard(t["kernel"]), padding=1, groups=2))
+case("conv(image, kernel=kernel, groups=2, stride=[2, 1], dilation=[1, 3], pad=[0, 2])",
+     lambda t: F.conv2d(t["image"], t["kernel"], stride=(2, 1), dilation=(1, 3), padding=(0, 2), groups=2))
+case("conv(volume[C=0:1], kernel=exp(volume as [O, I, kD, kH, kW])[I=0:1, kD=:2, kH=:2, kW=:3])",  # a kernel of activations
+     lambda t: F.conv3d(t["volume"][:, :1], t["volume"].exp()[:, :1, :2, :2, :3]))
+for padding in ("zeros", "border", "reflection"):
+    for mode in ("bilinear", "nearest"):
+        for corners in (False, True):
+            f = lambda x, g, o=(mode, padding, corners): F.grid_sample(x, g, o[0], o[1], o[2])
+            options = f'mode="{mode}", padding="{padding}", align_corners={str(corners).lower()}'
+            case(f"grid_sample(image, grid, {options})", lambda t, f=f: f(t["image"], t["grid"]))
+            if corners == (mode == "nearest"):
+                case(f"grid_sample(volume, grid3, {options})", lambda t, f=f: f(t["volume"], t["grid3"]))
+case('grid_sample(image[C=0:1], floor(4 * grid) / 4, align_corners=true)',  # places at elements and at the edges
+     lambda t: F.grid_sample(t["image"][:, :1], torch.floor(4 * t["grid"]) / 4, align_corners=True))
 layers = {"n.weight": torch.rand(8) + 0.5, "m.weight": torch.rand(5) + 0.5, "a.weight": torch.rand(1), "b.weight": torch.rand(8)}
 
 source = (ROOT / "frontends/dl/builtins.def").read_text()
@@ -68,7 +115,8 @@ double = {n: t.double().requires_grad_() for n, t in {**tensors, **layers}.items
 values = [value(double) for _, _, value in cases]
 weights = {f"g{i}": torch.randn(v.shape) for i, v in enumerate(values)}
 out = ["module softplus()(x): return 0.0 * x", "model Functions():", "    input v: f32[N, Y=1]", "    tanh(x) = 0.0 * x", "    abs(x) = 0.0 * x"]
-out += [f"    param {n}: [T=5, E=8] ~ normal(0, 1)" for n in tensors]
+sizes = lambda n: ", ".join(f"{a}={size}" for a, size in zip(axes.get(n, "T E").split(), tensors[n].shape))
+out += [f"    param {n}: [{sizes(n)}] ~ normal(0, 1)" for n in tensors]
 out += ["    output v", "    loss = sum(v) * 0.0"]
 for i, (_, text, _) in enumerate(cases):
     by_position = [f"P{k}={size}" for k, size in enumerate(values[i].shape)]
@@ -90,8 +138,8 @@ for i, (_, text, _) in enumerate(cases):
     loss = loss + (weights[f"g{i}"].double() * values[i]).sum()
 loss.backward()
 for n in {**tensors, **layers}:
-    if n == "halves":  # it is rounded and compared only
-        check(n not in got and not (double[n].grad != 0).any(), "halves have no gradient")
+    if n in without_gradient:
+        check(n not in got and (double[n].grad is None or not (double[n].grad != 0).any()), f"{n} has no gradient")
         continue
     off = relative(got[n].double(), double[n].grad)
     check(off < 1e-5, f"gradient of {n}: {off:.2g} off")
