@@ -164,8 +164,8 @@ void dl_ref_upsample(const dl_node *n, const double *const *in, double *out,
 
 /* ---- attention ---- */
 
-/* What is added to a score: biases, and minus infinity where a mask is false. An addend's axes of
- * size 1 are shared. */
+/* The sum that is added to a score: biases, and minus infinity where a mask is false. An addend's
+ * axes of size 1 are shared. */
 static double added(const dl_node *n, const double *const *in, const int64_t at[4]) {
     double sum = 0;
     for (int k = 3; k < n->nin; k++) {

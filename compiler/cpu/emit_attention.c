@@ -18,6 +18,10 @@ typedef struct {
         chunks;   /* heads of all samples; tokens of a head, rounded up to blocks */
     bool by_head; /* a work item is a whole head */
     bool pairs;   /* bf16 pairs are multiplied (kernels/bf16_pairs.c) */
+    /* The gradient of an addend: its samples and heads, and the parts of the sum over the others.
+     */
+    bool of_addend;
+    int64_t samples_of, heads_of, parts;
 } shape;
 
 /* Where heads are few, work items are blocks of queries, and keys are split, so that all threads
@@ -27,9 +31,19 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
     shape s = {.a = dl_attention_of(n)};
     s.heads = s.a.batch * s.a.heads;
     s.queries = round_up(s.a.queries, QUERIES), s.keys = round_up(s.a.keys, keys_of(e->t));
-    s.pairs = dl_cpu_pairs(e->k, e->t);
+    s.of_addend = n->op == DL_OP_flash_attention_bias_grad;
+    s.pairs = dl_cpu_pairs(e->k, e->t) && !s.of_addend;
     s.width = round_up(s.a.size, s.pairs && e->t->tiles ? e->t->panel : e->t->lanes);
     s.chunks = 1, s.by_head = s.heads >= ITEMS;
+    s.samples_of = s.heads_of = s.parts = 1;
+    if (s.of_addend) {
+        const dl_axis *own = n->out[0].type.axis;
+        s.samples_of = own[0].size, s.heads_of = own[1].size;
+        int64_t blocks = s.samples_of * s.heads_of * (s.queries / QUERIES) * s.keys / keys_of(e->t);
+        int64_t terms = blocks ? s.heads / (s.samples_of * s.heads_of) : 1;
+        while (blocks * s.parts < ITEMS && s.parts < terms) s.parts++;
+        return s;
+    }
     while (s.heads * s.chunks < ITEMS && s.chunks < s.keys / keys_of(e->t)) s.chunks++;
     return s;
 }
@@ -46,7 +60,7 @@ static void put_shape(dl_emitter *e, const shape *s) {
         ".number = "
         "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .pairs = %d, .chunks = "
         "%lld, .addend = %d, .addends = %d, .seed = %d, .apart = {{%lld, %lld, %lld}, {%lld, "
-        "%lld, %lld}}};\n",
+        "%lld, %lld}}, .samples_of = %lld, .heads_of = %lld, .parts = %lld};\n",
         e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys,
         (long long)a->heads, (long long)a->size, (long long)a->whole[DL_ATT_HEAD],
         (long long)a->whole[DL_ATT_QUERY], (long long)a->whole[DL_ATT_KEY],
@@ -55,7 +69,8 @@ static void put_shape(dl_emitter *e, const shape *s) {
         a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), s->pairs,
         (long long)s->chunks, a->addend, a->addends, a->seed, (long long)a->apart[0].sample,
         (long long)a->apart[0].head, (long long)a->apart[0].query, (long long)a->apart[1].sample,
-        (long long)a->apart[1].head, (long long)a->apart[1].query);
+        (long long)a->apart[1].head, (long long)a->apart[1].query, (long long)s->samples_of,
+        (long long)s->heads_of, (long long)s->parts);
 }
 
 static void put_phase(dl_emitter *e, dl_emitted *code, int64_t items, const char *calls) {
@@ -110,6 +125,24 @@ static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool 
     code->scratch = block_bytes(s, keys_of(e->t), back);
 }
 
+/* The gradient of an addend: blocks of it sum over the samples and heads that share it. */
+static void emit_addend_grad(dl_emitter *e, dl_emitted *code, const shape *s) {
+    int64_t keys = s->keys / keys_of(e->t), queries = s->queries / QUERIES;
+    int64_t own = s->samples_of * s->heads_of;
+    char pack[200];
+    snprintf(pack, sizeof pack,
+             "if (item < %lldL) pack_keys_item(s, arg, item, workspace, 1);\n    else "
+             "pack_queries_item(s, arg, item - %lldL, workspace);",
+             (long long)(s->heads * keys), (long long)(s->heads * keys));
+    put_phase(e, code, s->heads * (keys + queries), pack);
+    put_phase(e, code, own * s->parts * keys * queries,
+              "sum_scores_item(s, arg, item, scratch, workspace);");
+    if (s->parts > 1) put_phase(e, code, own, "add_sums_item(s, arg, item, workspace);");
+    code->workspace = s->heads * packed_bytes(s, true);
+    if (s->parts > 1) code->workspace += 4 * s->parts * own * s->a.queries * s->a.keys;
+    code->scratch = 4 * 3 * QUERIES * keys_of(e->t);
+}
+
 bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_node *n = dl_kernel_call(e->k);
     for (int i = 0; i < n->nin + n->nout; i++) {
@@ -120,14 +153,12 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
                 "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
                 dl_ops[n->op].name, dl_dtype_name(t->dtype));
     }
-    if (n->op == DL_OP_flash_attention_bias_grad)
-        return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
-                              "'%s' is written as products and sums by the pass "
-                              "legalize_contractions [DL-E0803]",
-                              dl_ops[n->op].name);
     shape s = find_shape(e, n);
     put_shape(e, &s);
-    (s.by_head ? emit_by_head : emit_by_block)(e, code, &s, n->op != DL_OP_flash_attention);
+    if (s.of_addend)
+        emit_addend_grad(e, code, &s);
+    else
+        (s.by_head ? emit_by_head : emit_by_block)(e, code, &s, n->op != DL_OP_flash_attention);
     code->needs[DL_NEED_LOOPS] |= DL_LOOPS_ATTENTION;
     code->needs[DL_NEED_DRAWS] = s.a.rate > 0;
     return true;

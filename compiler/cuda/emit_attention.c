@@ -209,8 +209,8 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
     return true;
 }
 
-static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
-                          dl_error *err) {
+/* For each query the sum of y dy and its log-sum-exp, in the workspace. */
+static bool emit_sums(dl_emitter *e, dl_emitted *code, const shape *s, dl_error *err) {
     enum { EACH = 32 }; /* queries of a head per CTA: attention_sums */
     if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err))
         return false;
@@ -220,7 +220,50 @@ static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const
             operands(e, s, false), (long long)s->a.size, s->a.addends);
     dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     code->workspace = 2 * 4 * s->heads * s->a.queries;
+    return true;
+}
+
+static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
+                          dl_error *err) {
+    if (!emit_sums(e, code, s, err)) return false;
     return emit_gradients(e, code, s, t, true, err) && emit_gradients(e, code, s, t, false, err);
+}
+
+/* The gradient of an addend: the parts of its sum, and these added. */
+static bool emit_addend_grad(dl_emitter *e, dl_emitted *code, const dl_node *n, const shape *s,
+                             dl_error *err) {
+    enum { CTAS = 256 }; /* enough for a device */
+    const dl_axis *axis = n->out[0].type.axis;
+    tiles t = by_warps(s, true);
+    t.stages = 1;
+    int64_t own = axis[0].size * axis[1].size, terms = own ? s->heads / own : 1, parts = 1;
+    int64_t blocks =
+        own * dl_ceil_div(s->a.queries, rows_of(&t)) * dl_ceil_div(s->a.keys, t.columns);
+    while (blocks * parts < CTAS && parts < terms) parts++;
+    if (!emit_sums(e, code, s, err)) return false;
+    e->resident = 1;
+    if (!dl_cuda_head(e, code, blocks * parts, DL_WARP * t.warps, shared_of(s, &t, true), err))
+        return false;
+    put_shape(e, s);
+    const char *out = dl_format(e->arena, "$p%d$", first_out(s));
+    const char *partial = dl_format(e->arena, "(float *)workspace + $%lld$",
+                                    (long long)(2 * s->heads * s->a.queries));
+    dl_putf(e->out,
+            "    const addend_parts of = {$%lld$, $%lld$, $%lld$};\n    attention_bias_grad<%s, "
+            "%lld, %lld, %s, %d, %d, %d>(s, added, of, $p0$, $p1$, $p2$, $p5$, (const float "
+            "*)workspace, %s, %s);\n",
+            (long long)axis[0].size, (long long)axis[1].size, (long long)parts,
+            operands(e, s, false), (long long)s->a.size, (long long)s->width, truth(s->a.rate > 0),
+            s->a.addends, t.warps, t.columns, draws(e, s), parts > 1 ? partial : out);
+    dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
+    if (parts == 1) return true;
+    int64_t all = own * s->a.queries * s->a.keys;
+    code->workspace += 4 * parts * all;
+    if (!dl_cuda_head(e, code, dl_ceil_div(all, DL_BLOCK), DL_BLOCK, 0, err)) return false;
+    dl_putf(e->out, "    attention_add_parts(%s, %s, $%lld$, $%lld$);\n", partial, out,
+            (long long)all, (long long)parts);
+    dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
+    return true;
 }
 
 static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_grad; }
@@ -245,11 +288,6 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
                                   "'%s' is in %s, and CUDA's kernels compute it in f32 [DL-E0803]",
                                   dl_ops[n->op].name, dl_dtype_name(t->dtype));
     }
-    if (n->op == DL_OP_flash_attention_bias_grad)
-        return dl_emit_refuse(e->k, at, err,
-                              "'%s' is written as products and sums by the pass "
-                              "legalize_contractions [DL-E0803]",
-                              dl_ops[n->op].name);
     shape s = find_shape(e, n);
     if (s.a.size > SIZE_MOST)
         return dl_emit_refuse(
@@ -268,5 +306,6 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
     t = of[variant];
     if (variants_of > 1) code->variant = name_of(&t);
     code->needs[DL_NEED_ATTENTION] = 1, code->needs[DL_NEED_WGMMA] = t.wgmma;
+    if (n->op == DL_OP_flash_attention_bias_grad) return emit_addend_grad(e, code, n, &s, err);
     return is_back(n) ? emit_backward(e, code, &s, &t, err) : emit_forward(e, code, &s, &t, err);
 }

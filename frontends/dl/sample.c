@@ -154,7 +154,7 @@ static dl_val coordinate(const sampler *s, dl_val grid, int i) {
 
 /* ---- the sum over the neighbours ---- */
 
-/* Of two axes' taps, each of one with each of the other. */
+/* Combines each tap of one axis with each of another. */
 static dl_val all_taps(const sampler *s, dl_op op, dl_val a, dl_val b) {
     return dl_tensor_op(s->c->E, s->c->where, op, 2, (dl_val[]){a, b}, 0, NULL, NULL);
 }

@@ -9,9 +9,8 @@ static inline dl_value *dl_multiply_sum(dl_builder *b, dl_value *x, dl_value *y,
     dl_value *v = dl_build2(b, DL_OP_mul, x, y);
     return n ? dl_build_reduce(b, DL_OP_sum, v, n, over) : v; /* n = 0 must not sum over all axes */
 }
-/* legalize_attention.c: attention, forward and backward; and the gradient of an addend, by
- * contractions where its type has kernels for them. */
+/* legalize_attention.c: attention, forward and backward; and the gradient of an addend. */
 void dl_legalize_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
 void dl_legalize_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
-dl_value *dl_legalize_attention_bias_grad(dl_builder *b, const dl_node *n, bool contracts);
+dl_value *dl_legalize_attention_bias_grad(dl_builder *b, const dl_node *n);
 #endif

@@ -16,7 +16,6 @@ typedef struct {
     dl_value *q, *k, *v,
         *factor; /* factor: dropout's multiplier of each probability; NULL: no dropout */
     dl_value *addend[DL_ATT_ADDENDS];
-    bool contracts; /* products are contractions, not sums of products */
 } attention;
 
 static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) {
@@ -27,9 +26,7 @@ static dl_value *reshape(dl_builder *b, dl_value *v, dl_type t) {
 }
 static dl_value *product(const attention *s, dl_value *x, dl_value *y, const char *over) {
     over = dl_intern(over);
-    dl_attr at = dl_attr_names(DL_ATTR_over, 1, &over);
-    return s->contracts ? dl_build(s->b, DL_OP_contract, 2, (dl_value *[]){x, y}, 1, &at)
-                        : dl_multiply_sum(s->b, x, y, 1, &over);
+    return dl_multiply_sum(s->b, x, y, 1, &over);
 }
 static dl_value *reduce(const attention *s, dl_op op, dl_value *x, const char *over) {
     over = dl_intern(over);
@@ -91,11 +88,10 @@ static dl_value *short_addend(const attention *s, dl_value *v) {
     return reshape(s->b, v, t);
 }
 
-static attention begin(dl_builder *b, const dl_node *n, dl_dtype type) {
+static attention begin(dl_builder *b, const dl_node *n) {
     attention s = {.b = b, .a = dl_attention_of(n)};
-    s.q = split(&s, dl_build_cast(b, n->in[0], type), query);
-    s.k = split(&s, dl_build_cast(b, n->in[1], type), key);
-    s.v = split(&s, dl_build_cast(b, n->in[2], type), key);
+    s.q = split(&s, n->in[0], query), s.k = split(&s, n->in[1], key),
+    s.v = split(&s, n->in[2], key);
     for (int i = 0; i < s.a.addends; i++) s.addend[i] = short_addend(&s, n->in[s.a.addend + i]);
     if (s.a.rate <= 0) return s;
     dl_value *toss = draw(&s, n->nin - s.a.seed, n->in + s.a.seed);
@@ -126,7 +122,7 @@ static dl_value *dropped(const attention *s, dl_value *shares) {
 }
 
 void dl_legalize_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
-    attention s = begin(b, n, n->in[0]->type.dtype);
+    attention s = begin(b, n);
     dl_value *v = scores(&s), *most = reduce(&s, DL_OP_reduce_max, v, key);
     if (s.a.addends) most = dl_build_k(b, DL_OP_max, most, -FLT_MAX); /* all may be hidden */
     dl_value *e = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, v, most));
@@ -141,7 +137,7 @@ void dl_legalize_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MA
         join(&s, log, 3, (const char *const[]){batch, head, query}, n->out[DL_ATT_LOG].type);
 }
 
-/* What both backward halves share: the gradients of y, probabilities, and gradients of scores. */
+/* Shared by the backward halves: gradients of y, probabilities, and gradients of scores. */
 typedef struct {
     dl_value *dy, *p, *ds;
 } backward;
@@ -150,9 +146,8 @@ typedef struct {
  * softmax has the Jacobian diag(p) - p p^T, ds = p (f (dy v^T) - sum of dy y). */
 static backward go_back(const attention *s, const dl_node *n) {
     dl_builder *b = s->b;
-    dl_dtype type = s->q->type.dtype;
-    backward r = {.dy = split(s, dl_build_cast(b, n->in[DL_GRAD_DY], type), query)};
-    dl_value *y = split(s, dl_build_cast(b, n->in[DL_GRAD_Y], type), query);
+    backward r = {.dy = split(s, n->in[DL_GRAD_DY], query)};
+    dl_value *y = split(s, n->in[DL_GRAD_Y], query);
     dl_type t = dl_scalar(n->in[DL_GRAD_LOG]->type.dtype);
     dl_type_push(&t, dl_intern(batch), s->a.batch), dl_type_push(&t, dl_intern(head), s->a.heads);
     dl_type_push(&t, dl_intern(query), s->a.queries);
@@ -169,7 +164,7 @@ static backward go_back(const attention *s, const dl_node *n) {
 }
 
 void dl_legalize_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
-    attention s = begin(b, n, n->in[0]->type.dtype);
+    attention s = begin(b, n);
     backward r = go_back(&s, n);
     dl_value *ds = dl_build_k(b, DL_OP_mul, r.ds, s.a.scale);
     made[DL_GRAD_DQ] = join_heads(&s, product(&s, ds, s.k, key), query, n->out[DL_GRAD_DQ].type);
@@ -178,9 +173,8 @@ void dl_legalize_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[
         join_heads(&s, product(&s, dropped(&s, r.p), r.dy, query), key, n->out[DL_GRAD_DV].type);
 }
 
-dl_value *dl_legalize_attention_bias_grad(dl_builder *b, const dl_node *n, bool contracts) {
-    attention s = begin(b, n, n->out[0].type.dtype);
-    s.contracts = contracts;
+dl_value *dl_legalize_attention_bias_grad(dl_builder *b, const dl_node *n) {
+    attention s = begin(b, n);
     dl_value *ds = go_back(&s, n).ds;
     const dl_type *to = &n->out[0].type;
     if (to->axis[0].size != s.a.batch) ds = reduce(&s, DL_OP_sum, ds, batch);

@@ -176,20 +176,19 @@ typedef struct {
 static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     writer *w = user;
     w->b.loc = n->loc;
-    bool expands = w->types >> n->out[0].type.dtype & 1;
-    if (n->op == DL_OP_flash_attention_bias_grad)
-        made[0] = dl_legalize_attention_bias_grad(&w->b, n, !expands);
-    if (made[0] || !expands) return made[0] != NULL;
+    if (!(w->types >> n->out[0].type.dtype & 1)) return false;
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
         made[0] = dl_op_slides(n->op) ? by_windows(&w->b, n) : by_names(&w->b, n);
     else if (n->op == DL_OP_flash_attention)
         dl_legalize_attention(&w->b, n, made);
     else if (n->op == DL_OP_flash_attention_grad)
         dl_legalize_attention_grad(&w->b, n, made);
+    else if (n->op == DL_OP_flash_attention_bias_grad)
+        made[0] = dl_legalize_attention_bias_grad(&w->b, n);
     return made[0] != NULL;
 }
 
 bool dl_pass_legalize_contractions(dl_graph *g, dl_pass_ctx *ctx) {
     writer w = {.b = {.graph = g}, .types = ctx->expanded};
-    return dl_rewrite(g, ctx->arena, rewrite, &w);
+    return w.types && dl_rewrite(g, ctx->arena, rewrite, &w);
 }

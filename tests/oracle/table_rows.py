@@ -634,7 +634,9 @@ def attention(op, s):
 
     def f(*qkv):
         q, k, v = (x.reshape(n, t, h, e // h).transpose(1, 2) for x in qkv[:3])
-        return (torch.softmax(q @ k.transpose(2, 3) / math.sqrt(e // h) + sum(qkv[3:]), 3) @ v).transpose(1, 2).reshape(n, t, e)
+        scores = q @ k.transpose(2, 3) / math.sqrt(e // h) + sum(qkv[3:])
+        blind = (scores == -math.inf).all(3, keepdim=True) & (len(qkv) > 3)  # no key is seen: zeros, as in scaled_dot_product_attention
+        return ((torch.softmax(scores.masked_fill(blind, 0), 3) * ~blind) @ v).transpose(1, 2).reshape(n, t, e)
     bias = {0: [(1, h, t, t)], 3: [(n, 1, 1, t)], 5: [(n, h, t, t)], 8: [(1, 1, t, t), (1, h, 1, t)]}.get(s.i, [])
     return s.case(op, [s.var((n, t, e), "NTE") for _ in range(3)] + [s.var(b, "BHQK") for b in bias], {"rate": 0, "heads": h}, "NTE", f)
 

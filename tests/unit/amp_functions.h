@@ -138,6 +138,7 @@ static const struct {
     {"cat", "cat(h, z, over=C)", HALF},
     {"einsum", "einsum(\"nchw,mchw->nm\", h, z)", HALF},
     {"gather", "gather(h, k, over=C)", HALF},
+    {"grid_sample", "grid_sample(h, (z as [N, P, Q, Z])[Z=:2], padding=\"border\")", LISTED},
     {"pad", "pad(h, [1, 1], over=[H, W])", HALF},
     {"roll", "roll(h, 1, over=H)", HALF},
     {"flip", "flip(h, over=H)", HALF},

@@ -19,14 +19,20 @@ typedef struct {
     double rate;
     int causal;
     bool in_parts;
+    int adds; /* biases of heads, and masks of samples */
 } attention_case;
 
 static const attention_case cases[] = {
-    {48, DL_BF16, 0, 0, false},  {48, DL_BF16, 0.1, 0, false}, {64, DL_F16, 0.1, 1, false},
-    {64, DL_BF16, 0, 1, false},  {96, DL_BF16, 0, 0, false},   {128, DL_BF16, 0, 1, false},
-    {256, DL_F16, 0, 0, false},  {48, DL_F32, 0, 0, false},    {256, DL_F32, 0.1, 1, false},
-    {48, DL_BF16, 0.1, 0, true}, {64, DL_F16, 0.1, 1, true},   {48, DL_F32, 0.1, 0, true},
-    {64, DL_BF16, 0.1, 0, true}, {256, DL_F32, 0.1, 1, true},
+    {48, DL_BF16, 0, 0, false, 0},   {48, DL_BF16, 0.1, 0, false, 0},
+    {64, DL_F16, 0.1, 1, false, 0},  {64, DL_BF16, 0, 1, false, 0},
+    {96, DL_BF16, 0, 0, false, 0},   {128, DL_BF16, 0, 1, false, 0},
+    {256, DL_F16, 0, 0, false, 0},   {48, DL_F32, 0, 0, false, 0},
+    {256, DL_F32, 0.1, 1, false, 0}, {48, DL_BF16, 0.1, 0, true, 0},
+    {64, DL_F16, 0.1, 1, true, 0},   {48, DL_F32, 0.1, 0, true, 0},
+    {64, DL_BF16, 0.1, 0, true, 0},  {256, DL_F32, 0.1, 1, true, 0},
+    {48, DL_BF16, 0, 0, false, 1},   {64, DL_BF16, 0.1, 1, false, 2},
+    {96, DL_F16, 0, 0, false, 2},    {48, DL_F32, 0, 0, false, 2},
+    {256, DL_F32, 0.1, 1, false, 1}, {128, DL_BF16, 0.1, 1, true, 2},
 };
 enum {
     NCASES = sizeof cases / sizeof *cases,
@@ -34,11 +40,13 @@ enum {
     QUERIES = 1000,
     KEYS = 900,
     HEADS = 4,
-    MOST = 12
+    MOST = 14
 };
 
 /* Operands and results of a call, in order; returns how many of them are operands. */
-static int find_types(const attention_case *c, bool back, dl_type types[MOST], int *all) {
+enum { FORWARD, BACK, OF_ADDEND, KERNELS };
+static int find_types(const attention_case *c, int kernel, dl_type types[MOST], int *all) {
+    bool back = kernel != FORWARD;
     const dl_type number = {.dtype = DL_I64};
     dl_type q = {.dtype = c->type,
                  .rank = 3,
@@ -51,30 +59,47 @@ static int find_types(const attention_case *c, bool back, dl_type types[MOST], i
     log.dtype = DL_F32, log.axis[1] = (dl_axis){dl_intern("H"), HEADS}, log.axis[2] = q.axis[1];
     types[n++] = q, types[n++] = k, types[n++] = k;
     if (back) types[n++] = q, types[n++] = log, types[n++] = q;
+    dl_type added = {.dtype = DL_F32,
+                     .rank = 4,
+                     .axis = {{dl_intern("n"), 1},
+                              {dl_intern("h"), HEADS},
+                              {dl_intern("t"), QUERIES},
+                              {dl_intern("s"), KEYS}}};
+    for (int i = 0; i < c->adds; i++) {
+        types[n++] = added;
+        added.axis[0].size = BATCH, added.axis[1].size = added.axis[2].size = 1;
+    }
     if (c->rate > 0) types[n++] = number, types[n++] = number;
     if (c->in_parts) types[n++] = number;
     *all = n;
+    if (kernel == OF_ADDEND) {
+        types[(*all)++] = types[6];
+        return n;
+    }
     types[(*all)++] = q, types[(*all)++] = back ? k : log;
     if (back) types[(*all)++] = k;
     return n;
 }
 
-static dl_kernel *make_kernel(dl_arena *arena, const attention_case *c, bool back) {
+static dl_kernel *make_kernel(dl_arena *arena, const attention_case *c, int kernel) {
+    static const char *const names[KERNELS] = {"forward", "back", "of_addend"};
+    static const dl_op ops[KERNELS] = {DL_OP_flash_attention, DL_OP_flash_attention_grad,
+                                       DL_OP_flash_attention_bias_grad};
     dl_type types[MOST];
-    int all, nin = find_types(c, back, types, &all);
+    int all, nin = find_types(c, kernel, types, &all);
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, c->rate), dl_attr_int(DL_ATTR_number, 7),
-                       dl_attr_int(DL_ATTR_heads, HEADS), dl_attr_int(DL_ATTR_causal, c->causal)};
+                       dl_attr_int(DL_ATTR_heads, HEADS), dl_attr_int(DL_ATTR_causal, c->causal),
+                       dl_attr_int(DL_ATTR_k, 0)};
     dl_kernel *k = DL_NEW(arena, dl_kernel);
-    k->name = back ? "back" : "forward", k->nin = nin;
+    k->name = names[kernel], k->nin = nin;
     for (int i = 0; i < all; i++) {
         dl_kparam p = {
             .name = dl_internf("p%d", i), .type = types[i], .is_out = i >= nin, .alias = -1};
         dl_push(arena, &k->params, p);
     }
-    dl_kinstr call = {.kind = DL_K_CALL,
-                      .op = back ? DL_OP_flash_attention_grad : DL_OP_flash_attention,
-                      .type = c->type};
-    call.call = dl_call_node(arena, call.op, nin, all - nin, types, 4, attrs, call.loc);
+    dl_kinstr call = {.kind = DL_K_CALL, .op = ops[kernel], .type = c->type};
+    call.call = dl_call_node(arena, call.op, nin, all - nin, types, kernel == OF_ADDEND ? 5 : 4,
+                             attrs, call.loc);
     dl_push(arena, &k->instrs, call);
     return k;
 }
@@ -106,15 +131,17 @@ static int way_of(const dl_kernel *k, const dl_target *t, bool others, int numbe
     return others && ways > 1 ? 1 + number % (ways - 1) : 0;
 }
 
-/* Each case a source of both kernels, all compiled at once. OTHERS: not in their first ways. */
+static int kernels_of(const attention_case *c) { return c->adds ? KERNELS : OF_ADDEND; }
+
+/* Each case a source of its kernels, all compiled at once. OTHERS: not in their first ways. */
 static void test_arch(const char *target, bool others) {
     static unsigned number;
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     const dl_target *t = dl_target_find(target, &err);
     dl_plan_object objects[NCASES] = {0};
-    dl_kernel *k[NCASES][2];
-    dl_emitted code[NCASES][2];
+    dl_kernel *k[NCASES][KERNELS];
+    dl_emitted code[NCASES][KERNELS];
     CHECK(t, "%s", err.message);
     int n = 0, of[NCASES]; /* the cases that this run takes */
     for (int i = 0; t && i < NCASES; i++)
@@ -123,7 +150,7 @@ static void test_arch(const char *target, bool others) {
         dl_buf text = {0};
         dl_emitted needs = {.needs = {[DL_NEED_ATTENTION] = 1, [DL_NEED_WGMMA] = t->has_wgmma}};
         dl_cuda_open(&text, t, &needs);
-        for (int back = 0; back < 2; back++) {
+        for (int back = 0; back < kernels_of(&cases[of[i]]); back++) {
             k[i][back] = make_kernel(arena, &cases[of[i]], back);
             const dl_variant way = {.variant = way_of(k[i][back], t, others, of[i])};
             CHECK(emit_cuda_text(&text, k[i][back], t, way, &code[i][back], &err), "%s",
@@ -143,14 +170,15 @@ static void test_arch(const char *target, bool others) {
                       dl_dtype_name(c->type), c->size, c->rate);
         CHECK(dl_cubin_read(arena, objects[i].image, objects[i].bytes, &cubin, &err), "%s",
               err.message);
-        for (int back = 0; back < 2; back++)
+        for (int back = 0; back < kernels_of(c); back++)
             check_kernels(what, &cubin, k[i][back], &code[i][back]);
     }
     dl_arena_free(arena);
 }
 
 static void test_refused(void) {
-    static const attention_case wrong[] = {{257, DL_F32, 0, 0, false}, {48, DL_F64, 0, 0, false}};
+    static const attention_case wrong[] = {{257, DL_F32, 0, 0, false, 0},
+                                           {48, DL_F64, 0, 0, false, 0}};
     static const char *const says[] = {"heads of 257 features", "in f64"};
     dl_arena *arena = dl_arena_new(NULL);
     for (int i = 0; i < 4; i++) {

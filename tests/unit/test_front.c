@@ -205,6 +205,19 @@ static void test_amp_table(void) {
     }
 }
 
+/* Has a function both parameters? Then one word is no alias of the other there. */
+static bool has_both(const char *a, const char *b) {
+    for (int i = 0; i < dl_builtin_count(); i++) {
+        int found = 0;
+        for (int k = 0; k < DL_MAX_PARAMS && dl_builtin_at(i)->params[k].name; k++) {
+            const char *name = dl_builtin_at(i)->params[k].name;
+            found += strcmp(name, a) == 0 || strcmp(name, b) == 0;
+        }
+        if (found == 2) return true;
+    }
+    return false;
+}
+
 /* Every row of hints.def can be reached, and names what there is. */
 static void test_hints(void) {
     static const struct {
@@ -227,7 +240,8 @@ static void test_hints(void) {
             CHECK(!ours || dl_builtin_find(ours), "%s for %s", ours, word);
         } else if (rows[i].kind == DL_HINT_ARGUMENT) {
             CHECK(!ours || is_parameter(ours), "%s for %s", ours, word);
-            CHECK(!is_parameter(word), "%s is an argument here", word);
+            CHECK(ours ? !has_both(word, ours) : !is_parameter(word), "%s is an argument here",
+                  word);
         }
     }
     CHECK(!dl_hint_find(DL_HINT_SIGN, "&&&", 3) && !dl_hint_find(DL_HINT_WORD, "whil", 4) &&

@@ -306,6 +306,65 @@ UNUSED void add_parts(const struct attention *s, char *const *arg, long head, lo
         }
 }
 
+/* ---- the gradient of an addend ---- */
+
+/* A block of queries and keys of the gradient, for a part of the samples and heads that share it:
+ * sums the gradients of their scores, to[query][all keys]. */
+UNUSED void sum_scores(const struct attention *s, char *const *arg, long at, long part, long query,
+                       long key, char *scratch, char *workspace, float *to) {
+    float *probability = (float *)scratch, *grad = probability + QUERIES * KEYS,
+          *sum = grad + QUERIES * KEYS;
+    long rows = least(s->queries - query, QUERIES), here = least(s->keys - key, KEYS);
+    long heads = s->heads / s->heads_of, terms = s->batch / s->samples_of * heads;
+    for (long i = 0; i < QUERIES * KEYS; i += LANES) st(sum + i, (vf){0});
+    for (long term = part * terms / s->parts; term < (part + 1) * terms / s->parts; term++) {
+        long sample = at / s->heads_of + term / heads,
+             head = sample * s->heads + at % s->heads_of + term % heads;
+        struct packed p = packed_of(s, workspace, head, 1);
+        struct draws d = draws_of(s, arg, head, query, key);
+        const float *q = p.q + query * s->width, *dy = p.dy + query * s->width;
+        product_set(s, q, s->width, 1, p.k_transposed + key * s->width, KEYS, feature_terms(s),
+                    probability, KEYS, tiles_of(s, rows), wide_of(s, key));
+        product_set(s, dy, s->width, 1, p.v_transposed + key * s->width, KEYS, feature_terms(s),
+                    grad, KEYS, tiles_of(s, rows), wide_of(s, key));
+        add_to_scores(s, arg, head, query, key, rows, probability);
+        soften_back(s, &d, query, key, rows, probability, grad, grad, p.log + query, p.d + query);
+        for (long i = 0; i < rows; i++)
+            for (long j = 0; j < here; j += LANES)
+                st(sum + i * KEYS + j, ld(sum + i * KEYS + j) + ld(grad + i * KEYS + j));
+    }
+    for (long i = 0; i < rows; i++)
+        for (long j = 0; j < here; j += LANES)
+            store_n((struct array){to, F32}, (query + i) * s->keys + key + j,
+                    ld(sum + i * KEYS + j), here - j);
+}
+
+/* The places of the parts' sums, after the packed operands of all heads. */
+INLINE float *sums_of(const struct attention *s, char *workspace) {
+    return packed_of(s, workspace, s->batch * s->heads, 1).k_transposed;
+}
+ENTRY void sum_scores_item(const struct attention *s, char *const *arg, long item, char *scratch,
+                           char *workspace) {
+    long keys = blocks_of(s->keys, KEYS), queries = blocks_of(s->queries, QUERIES);
+    long block = item % (keys * queries), part = item / (keys * queries) % s->parts,
+         at = item / (keys * queries * s->parts), size = s->queries * s->keys;
+    float *to = s->parts == 1 ? (float *)arg[s->seed + draws_by(s)]
+                              : sums_of(s, workspace) + part * s->samples_of * s->heads_of * size;
+    sum_scores(s, arg, at, part, block / keys * QUERIES, block % keys * KEYS, scratch, workspace,
+               to + at * size);
+}
+/* Adds the parts of a head's gradient, in order. */
+ENTRY void add_sums_item(const struct attention *s, char *const *arg, long item, char *workspace) {
+    long size = s->queries * s->keys, all = s->samples_of * s->heads_of * size;
+    float *to = (float *)arg[s->seed + draws_by(s)] + item * size;
+    const float *from = sums_of(s, workspace) + item * size;
+    for (long i = 0; i < size; i++) {
+        float sum = 0;
+        for (long part = 0; part < s->parts; part++) sum += from[part * all + i];
+        to[i] = sum;
+    }
+}
+
 /* ---- work items ---- */
 
 /* With many heads, each is a work item, whose packed operands stay in a core's cache. */

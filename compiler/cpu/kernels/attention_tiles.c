@@ -31,6 +31,9 @@ struct attention {
     struct {
         long sample, head, query;
     } apart[2];
+    /* The gradient of an addend: its samples and heads, all or one; and parts of the sum over those
+     * that share it, which are work items of their own. */
+    long samples_of, heads_of, parts;
     long chunks; /* backward: parts of the keys that are work items of their own */
 };
 

@@ -337,3 +337,77 @@ INLINE void attention_back(const attention_shape &s, const attention_addends &ad
         put_rows<T, SIZE, M, N>(tokens_of<SIZE>(out2, s, nrows, head), mine, feature, acc2, factor);
     }
 }
+
+/* The gradient of an addend [samples of it, heads of it, queries, keys]: a CTA has ROWS queries and
+ * COLUMNS keys of a part of the sum over the samples and heads that share the addend. The sum of
+ * each part is stored after that of the part before, in `to`. */
+struct addend_parts {
+    int samples, heads, parts;
+};
+template <class T, int SIZE, int PAD, bool DROPS, int ADDS, int WARPS, int COLUMNS>
+INLINE void attention_bias_grad(const attention_shape &s, const attention_addends &added,
+                                const addend_parts &of, const typename T::element *q,
+                                const typename T::element *k, const typename T::element *v,
+                                const typename T::element *dy, const float *sums, const long *seed,
+                                const long *step, const long *part_of, float *to) {
+    typedef typename T::element element;
+    typedef tile_products<T, PAD> products;
+    enum { THREADS = 32 * WARPS, ROWS = 16 * WARPS, C = COLUMNS / 8 };
+    KD_SHARED(element, rows);
+    element *rows2 = rows + ROWS * products::STRIDE, *columns = rows2 + ROWS * products::STRIDE,
+            *columns2 = columns + COLUMNS * products::STRIDE;
+    int queries = (s.queries + ROWS - 1) / ROWS, keys = (s.keys + COLUMNS - 1) / COLUMNS;
+    int block = blockIdx.x % (queries * keys), unit = blockIdx.x / (queries * keys);
+    int part = unit % of.parts, own = unit / of.parts;
+    int first = block / keys * ROWS, start = block % keys * COLUMNS;
+    int heads = s.heads / of.heads, terms = s.batch / of.samples * heads;
+    int mine = first + threadIdx.x / 32 * 16 + ROW_OF_LANE, column = start + PAIR_OF_LANE;
+    const long apart = (long)s.batch * s.heads * s.queries;
+    float sum[C][4];
+    FOR(n, C) FOR(i, 4) sum[n][i] = 0;
+    const int end = (int)((long)(part + 1) * terms / of.parts);
+    for (int term = (int)((long)part * terms / of.parts); term < end; term++) {
+        int head = (own / of.heads + term / heads) * s.heads + own % of.heads + term % heads;
+        token_feed<T, SIZE, PAD, ROWS, THREADS> from_rows;
+        token_feed<T, SIZE, PAD, COLUMNS, THREADS> from_columns;
+        __syncthreads(); /* the tiles before have been read */
+        from_rows.begin(tokens_of<SIZE>(q, s, s.queries, head));
+        from_rows.bring(rows, first), from_rows.shifted(dy - q).bring(rows2, first);
+        from_columns.begin(tokens_of<SIZE>(k, s, s.keys, head));
+        from_columns.bring(columns, start), from_columns.shifted(v - k).bring(columns2, start);
+        kd_copy_commit();
+        rows_come<0>();
+        float p[1][C][4], ds[1][C][4];
+        products::begin(p, products::template own<1, WARPS, false>(rows), products::of(columns));
+        products::begin(ds, products::template own<1, WARPS, false>(rows2), products::of(columns2));
+        attention_draws draws = draws_of<DROPS>(s, seed, step, part_of, head);
+        unsigned drop[C];
+        if (DROPS) draw<false, C>(drop, s, draws, mine, column);
+        head_addends<ADDS> adds;
+        adds.begin(added, s, head);
+        const float *of_head = sums + (long)head * s.queries;
+        FOR(n, C) FOR(i, 4) {
+            int row = mine + i / 2 * 8, across = column + n * 8 + i % 2;
+            if (row >= s.queries || across >= s.keys ||
+                (s.causal && across > row + s.query_offset))
+                continue;
+            float score = p[0][n][i] + adds.of(row, across), dp = ds[0][n][i];
+            if (DROPS) dp = drop[n] >> i & 1 ? 0 : dp * s.kept;
+            sum[n][i] +=
+                kd_exp2(fmaf(score, s.scale2, -of_head[apart + row])) * (dp - of_head[row]);
+        }
+    }
+    to += ((long)part * of.samples * of.heads + own) * s.queries * s.keys;
+    FOR(n, C) FOR(i, 4) {
+        int row = mine + i / 2 * 8, across = column + n * 8 + i % 2;
+        if (row < s.queries && across < s.keys) to[(long)row * s.keys + across] = sum[n][i];
+    }
+}
+/* Adds the parts, `all` numbers each, in order. */
+INLINE void attention_add_parts(const float *from, float *to, long all, int parts) {
+    long at = (long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= all) return;
+    float sum = 0;
+    for (int part = 0; part < parts; part++) sum += from[part * all + at];
+    to[at] = sum;
+}
