@@ -88,6 +88,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                        .expanded = opt->target->expanded,
                        .tf32 = opt->tf32 && opt->target->has_tf32,
                        .balance = opt->target->balance,
+                       .loops = opt->target->loops,
                        .keep_gradients = opt->keep_gradients,
                        .step_options = opt->step_options,
                        .parallel = opt->parallel,

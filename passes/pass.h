@@ -43,8 +43,10 @@ typedef struct {
     bool tf32;          /* f32 operands of contractions are rounded to TF32 */
     int balance;        /* the target's flops in the time of one byte of memory traffic, roughly; 0:
                            DL_CORE_BALANCE */
-    bool (*keeps)(const dl_node *n); /* composites that `lower` leaves as they are; NULL: none */
-    bool keep_gradients;             /* gradients are results of the step (dlrun --save_grads) */
+    const struct dl_loop_rules *loops; /* how the target's kernels run (ir/kernel/schedule.h); NULL:
+                                          rules for no target */
+    bool (*keeps)(const dl_node *n);   /* composites that `lower` leaves as they are; NULL: none */
+    bool keep_gradients;               /* gradients are results of the step (dlrun --save_grads) */
     dl_step_options step_options;
     dl_parallel parallel;
     dl_error *err; /* a fault of the user's model that a pass found (an op without a rule, a missing

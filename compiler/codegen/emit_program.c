@@ -247,12 +247,18 @@ void dl_emit_title(const dl_emitter *e, dl_buf *out) {
     dl_puts(out, " */\n");
 }
 
-void dl_emit_by_row(dl_emitter *e, const dl_kernel *k, unsigned row) {
-    e->k = row ? k : dl_kernel_read_back(e->arena, k);
-    e->steps = dl_kernel_steps(e->k, e->arena);
+void dl_emit_by_schedule(dl_emitter *e, const dl_kernel *k) {
+    dl_scheduled s = dl_kernel_scheduled(e->arena, k);
+    e->k = s.k, e->steps = s.steps, e->sweeps = s.nests;
     e->partial = DL_NEWS(e->arena, dl_partial, e->k->instrs.n + 1);
     e->kept = DL_NEWS(e->arena, dl_kept, e->k->instrs.n + 1);
-    e->sweeps = dl_find_loop_nests(e->arena, e->k->instrs.n, e->steps, row);
+}
+
+bool dl_emit_refuse_schedule(const dl_kernel *k, dl_error *err) {
+    if (k->schedule.kind == DL_BY_NOTHING)
+        return dl_fail(err, DL_INPUT, "kernel @%s has no schedule", k->name);
+    return dl_fail(err, DL_INPUT, "kernel @%s: this target does not run it by schedule %s", k->name,
+                   dl_schedule_name(k->schedule.kind));
 }
 
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {

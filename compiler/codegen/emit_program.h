@@ -3,7 +3,7 @@
 #ifndef DL_EMIT_PROGRAM_H
 #define DL_EMIT_PROGRAM_H
 #include "compiler/target/backend.h"
-#include "ir/kernel/loop_nest.h"
+#include "ir/kernel/schedule.h"
 
 /* How the program's values are written; each has its own type. */
 typedef enum {
@@ -139,9 +139,11 @@ bool dl_check_constants(const dl_kernel *k, dl_error *err);
 void dl_emit_run_finalize(dl_emitter *e);
 /* A comment with the kernel's name and source location. */
 void dl_emit_title(const dl_emitter *e, dl_buf *out);
-/* Prepares the kernel k, which has no contraction, for sweeps over this row (0: none; earlier
- * stores may then be read again): sets e->k, its steps and its sweeps. */
-void dl_emit_by_row(dl_emitter *e, const dl_kernel *k, unsigned row);
+/* Prepares the kernel k for the loop nests of the schedule that it carries: sets e->k (in which
+ * earlier stores may be read again), its steps and its sweeps. */
+void dl_emit_by_schedule(dl_emitter *e, const dl_kernel *k);
+/* Refuses a kernel whose schedule the target does not run, or that has none. Returns false. */
+bool dl_emit_refuse_schedule(const dl_kernel *k, dl_error *err);
 /* Reserves workspace, after the present size, for values that later sweeps read. */
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
 /* Can the kernel have another phase? False: refused. */

@@ -88,25 +88,18 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
         return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     if (!dl_check_constants(k, err)) return false;
     code->needs[DL_NEED_HALVES] = find_halves(k);
-    if (dl_kernel_call(k)) return dl_emit_attention(e, code, err);
+    if (k->schedule.kind == DL_BY_CALL) return dl_emit_attention(e, code, err);
     int anchor = dl_kernel_anchor(k);
     for (int i = 0; i < k->instrs.n; i++)
         code->needs[DL_NEED_DRAWS] |= k->instrs.at[i].kind == DL_K_RANDOM;
-    e->steps = dl_kernel_steps(k, e->arena);
-    e->partial = DL_NEWS(e->arena, dl_partial, k->instrs.n + 1);
-    e->kept = DL_NEWS(e->arena, dl_kept, k->instrs.n + 1);
-    for (int i = 0; i < k->instrs.n; i++) {
-        const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind == DL_K_STORE && dl_kinstr_indirect(k, in) >= 0)
-            return dl_emit_scatter(e, code, err);
+    dl_emit_by_schedule(e, k);
+    switch (k->schedule.kind) {
+    case DL_BY_POINTS:
+    case DL_BY_ROWS: return dl_emit_pointwise(e, code, err);
+    case DL_BY_SCATTER: return dl_emit_scatter(e, code, err);
+    case DL_BY_TILES: break;
+    default: return dl_emit_refuse_schedule(k, err);
     }
-    if (anchor < 0) return dl_emit_pointwise(e, code, err);
-    e->sweeps = dl_find_loop_nests(e->arena, k->instrs.n, e->steps, 0);
-    for (int i = e->sweeps.n - 1; i > 0; i--) /* first of all */
-        if (contracts(&e->sweeps.at[i])) {
-            dl_loop_nest t = e->sweeps.at[i];
-            e->sweeps.at[i] = e->sweeps.at[i - 1], e->sweeps.at[i - 1] = t;
-        }
     e->now = &e->sweeps.at[0];
     if (!check_contraction(e, &k->instrs.at[anchor], err)) return false;
     return dl_op_slides(k->instrs.at[anchor].op) ? dl_emit_contraction(e, code, err)

@@ -92,20 +92,7 @@ bool dl_emit_loop_nests(dl_emitter *e, int from, dl_emitted *code, dl_error *err
     return true;
 }
 
-/* The reduction axes over which each kept point sums lane by lane, in one chain of floats; 0:
- * none. */
-static unsigned find_within(const dl_emitter *e) {
-    for (int i = 0; i < e->k->instrs.n; i++)
-        if (e->steps[i].kind == DL_K_REDUCE && !dl_emit_is_float(e->k->instrs.at[i].type)) return 0;
-    return dl_row_within(e->k, e->steps, e->arena, DL_CHAIN, DL_CHAIN);
-}
-
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    unsigned row = find_within(e);
-    if (!row)
-        row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,
-                            dl_kernel_inner(e->k));
-    dl_emit_by_row(e, e->k, row);
     dl_emit_find_kept(e, code);
     return dl_emit_loop_nests(e, 0, code, err);
 }

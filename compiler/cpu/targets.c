@@ -12,13 +12,18 @@
 #include "compiler/cpu/library.h"
 #include "compiler/jit/jit_cc.h"
 #include "ir/base/object.h"
+#include "ir/kernel/schedule.h"
+
+/* Lanes sum the rows of as many points, each in one chain of floats. */
+static const dl_loop_rules loops = {
+    .contiguous_terms = DL_CHAIN, .strided_terms = DL_CHAIN, .floats = true};
 
 /* Best first. The generic target uses only the architecture's baseline (SSE2 on x86-64). Two FMA
  * pipes of four cycles need at least eight accumulators: 8 x 2 vectors fit the 32 registers of
  * AVX-512, 4 x 2 the 16 of AVX2. */
 #define CPU(width)                                                                                 \
     .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width,                                \
-    .weights = {DL_PANEL, 2 * width}, .expanded = 1u << DL_F64
+    .weights = {DL_PANEL, 2 * width}, .expanded = 1u << DL_F64, .loops = &loops
 #define CPU_512     CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8
 #define AVX512      "-mavx512f", "-mfma", "-mprefer-vector-width=512"
 #define AVX512_BF16 AVX512, "-mavx512bw", "-mavx512dq"

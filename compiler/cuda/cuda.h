@@ -7,6 +7,7 @@
 #ifndef DL_CUDA_H
 #define DL_CUDA_H
 #include "compiler/target/backend.h"
+#include "ir/kernel/schedule.h"
 
 /* The head of a phase's text; launch bounds, ") " and its name follow. */
 #define DL_CUDA_HEAD "extern \"C\" __global__ void __launch_bounds__("
@@ -43,6 +44,7 @@ typedef struct {
 int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, dl_cuda_variant *variants);
 void dl_cuda_consolidate(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
 int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms);
+extern const dl_loop_rules dl_cuda_loops;
 bool dl_cuda_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
                   dl_variant variant, dl_emitted *code, dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);

@@ -189,16 +189,10 @@ static bool put_totals(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code
                     false, code, err);
 }
 
-/* Finds the sweeps, and the GEMM that the first of them contains. */
+/* Finds the GEMM that the first sweep contains. */
 static bool prepare(dl_emitter *e, dl_gemm_problem *p, dl_error *err) {
     const dl_kernel *k = e->k;
     const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
-    e->sweeps = dl_find_loop_nests(e->arena, k->instrs.n, e->steps, 0);
-    for (int i = e->sweeps.n - 1; i > 0; i--) /* first of all */
-        if (contracts(&e->sweeps.at[i])) {
-            dl_loop_nest s = e->sweeps.at[i];
-            e->sweeps.at[i] = e->sweeps.at[i - 1], e->sweeps.at[i - 1] = s;
-        }
     e->now = &e->sweeps.at[0];
     if (!check(e, c, err)) return false;
     *p = dl_gemm_find(e, c);

@@ -38,23 +38,28 @@ static dl_emitter emitter_of(dl_buf *out, const dl_kernel *k, const dl_target *t
                     .dialect = dl_cuda_dialect(k, 0),
                     .lane_axis = -1};
     if (dl_kernel_call(k)) return e;
-    e.steps = dl_kernel_steps(k, e.arena);
-    e.partial = DL_NEWS(e.arena, dl_partial, k->instrs.n + 1);
-    e.kept = DL_NEWS(e.arena, dl_kept, k->instrs.n + 1);
+    dl_emit_by_schedule(&e, k);
+    e.per_thread = k->schedule.kind == DL_BY_THREAD ? k->schedule.axes : 0;
+    e.dialect = dl_cuda_dialect(k, e.per_thread);
     return e;
 }
 
-static bool scatters(const dl_kernel *k) {
-    bool any = false;
-    for (int i = 0; i < k->instrs.n; i++)
-        any |= k->instrs.at[i].kind == DL_K_STORE && dl_kinstr_indirect(k, &k->instrs.at[i]) >= 0;
-    return any;
+static bool runs_rows(const dl_kernel *k) {
+    dl_emitter e = emitter_of(NULL, k, NULL);
+    bool runs = dl_cuda_runs_sweeps(&e, &(dl_emitted){0});
+    dl_arena_free(e.arena);
+    return runs;
 }
 
+/* Long rows are a lane group's; strided ones are a thread's alone. 2^13 points fill a GPU. */
+const dl_loop_rules dl_cuda_loops = {.contiguous_terms = 1 << 14,
+                                     .strided_terms = 512,
+                                     .thread_terms = 32,
+                                     .thread_points = 1 << 13,
+                                     .runs_rows = runs_rows};
+
 /* Is the kernel a tiled contraction? */
-static bool is_tiled(const dl_kernel *k) {
-    return !dl_kernel_call(k) && !scatters(k) && dl_kernel_anchor(k) >= 0;
-}
+static bool is_tiled(const dl_kernel *k) { return k->schedule.kind == DL_BY_TILES; }
 
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names) {
     names[0] = "";
@@ -84,13 +89,19 @@ int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms) {
 
 static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
+    DL_CHECK(variant.variant == 0 || is_tiled(k) || dl_kernel_call(k));
     if (!dl_is_c_name(k->name))
         return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     if (variant.by) return dl_cuda_around_call(e, variant.by, code, err);
-    if (is_tiled(k)) return dl_cuda_contraction(e, variant.variant, code, err);
-    if (dl_kernel_call(k)) return dl_cuda_attention(e, variant.variant, code, err);
-    DL_CHECK(variant.variant == 0);
-    return scatters(k) ? dl_cuda_scatter(e, code, err) : dl_cuda_fused_parts(e, code, err);
+    switch (k->schedule.kind) {
+    case DL_BY_TILES: return dl_cuda_contraction(e, variant.variant, code, err);
+    case DL_BY_CALL: return dl_cuda_attention(e, variant.variant, code, err);
+    case DL_BY_SCATTER: return dl_cuda_scatter(e, code, err);
+    case DL_BY_POINTS:
+    case DL_BY_ROWS:
+    case DL_BY_THREAD: return dl_cuda_fused_parts(e, code, err);
+    default: return dl_emit_refuse_schedule(k, err);
+    }
 }
 
 bool dl_cuda_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,

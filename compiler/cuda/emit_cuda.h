@@ -3,8 +3,10 @@
 #define DL_EMIT_CUDA_H
 #include "compiler/cuda/phase.h"
 
-/* Kernels without a contraction; e->steps, partial and kept must be set. emit_loop_nests.c */
+/* Kernels without a contraction, after dl_emit_by_schedule. emit_loop_nests.c */
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* Can all its resident reductions be emitted? Reserves workspace for values that sweeps keep. */
+bool dl_cuda_runs_sweeps(dl_emitter *e, dl_emitted *code);
 /* The same for kernels that may be horizontally fused: one text for each part, if that pays.
  * emit_fused_parts.c */
 bool dl_cuda_fused_parts(dl_emitter *e, dl_emitted *code, dl_error *err);

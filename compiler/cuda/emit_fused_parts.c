@@ -101,6 +101,7 @@ static dl_kernel *kernel_of(const finder *f, int fused_part) {
     int n = f->e->k->instrs.n, *number = DL_NEWS(f->e->arena, int, n + 1);
     dl_kernel *k = DL_NEW(f->e->arena, dl_kernel);
     *k = *f->e->k;
+    k->schedule = (dl_loop_schedule){.kind = DL_BY_POINTS};
     memset(&k->instrs, 0, sizeof k->instrs);
     for (int stores = 0; stores < 2; stores++)
         for (int i = 0; i < n; i++)
@@ -174,7 +175,7 @@ static bool is_same_kind(dl_arena *arena, const dl_kernel *a, const dl_kernel *b
 static dl_emitter emitter_of(const finder *f, int fused_part) {
     dl_emitter e = *f->e;
     e.fused_part = true, e.resident = 2; /* as of other loop nests: emit_loop_nests.c */
-    dl_emit_by_row(&e, kernel_of(f, fused_part), 0);
+    dl_emit_by_schedule(&e, kernel_of(f, fused_part));
     return e;
 }
 

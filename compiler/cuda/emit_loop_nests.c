@@ -1,16 +1,8 @@
-/* Kernels without a contraction: chooses their sweeps and emits them as phases. Sweeps that do
+/* Kernels without a contraction: emits their sweeps as phases. Sweeps that do
  * not depend on each other are one phase: the first one's CTAs, then the next one's. */
 #include "compiler/cuda/emit_loops.h"
 
-enum {
-    STRIDED_TERMS = 512,       /* terms of a strided row that a thread loops over alone */
-    CONTIGUOUS_TERMS = 1 << 14 /* terms of any other, for a lane group */
-};
-
-/* Schedules the kernel with a resident row. False: some sweep cannot be emitted. */
-static bool try_row(dl_emitter *e, const dl_kernel *k, unsigned row, dl_emitted *code) {
-    dl_emit_by_row(e, k, row);
-    code->workspace = 0; /* set by the row that was tried before */
+bool dl_cuda_runs_sweeps(dl_emitter *e, dl_emitted *code) {
     dl_emit_find_kept(e, code);
     for (int i = 0; i < e->sweeps.n; i++)
         if (!e->sweeps.at[i].finalize && e->sweeps.at[i].row &&
@@ -58,19 +50,8 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->resident = 2; /* otherwise the compiler spills a few registers for one more CTA */
     code->needs[DL_NEED_SWEEPS] = 1;
-    if (dl_cuda_find_per_thread(e)) {
-        e->dialect = dl_cuda_dialect(e->k, e->per_thread);
-        dl_emit_find_kept(e, code);
-        return dl_cuda_phases(e, 0, code, err);
-    }
-    const dl_kernel *k = e->k;
-    const dl_step *steps = e->steps;
-    unsigned row = dl_row_within(k, steps, e->arena, CONTIGUOUS_TERMS, STRIDED_TERMS);
-    if (!row || !try_row(e, k, row, code)) {
-        row = dl_choose_row(e->arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
-        if (!try_row(e, k, row, code)) try_row(e, k, 0, code);
-    }
-    return dl_cuda_phases(e, 0, code, err);
+    return dl_cuda_runs_sweeps(e, code) ? dl_cuda_phases(e, 0, code, err)
+                                        : dl_emit_refuse_schedule(e->k, err);
 }
 
 bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {

@@ -96,10 +96,8 @@ void dl_cuda_shift_prefetched(dl_emitter *e, const dl_vectors *l, const bool *ru
 void dl_cuda_open_points(dl_emitter *e, const dl_vectors *l);
 void dl_cuda_close_points(dl_emitter *e);
 
-/* ---- reductions that a thread computes alone at its point, over the axes e->within
+/* ---- reductions that a thread computes alone at its point, over the axes e->per_thread
  * (emit_per_thread.c) ---- */
-/* Finds them, and the remaining sweeps. False: there are none. */
-bool dl_cuda_find_per_thread(dl_emitter *e);
 bool dl_cuda_is_per_thread(const dl_emitter *e, int number); /* emit_loops.c */
 /* "const float v3 = a3[j];", in the loop in which `j` counts. */
 void dl_cuda_put_per_thread_value(dl_emitter *e, int number);
@@ -125,7 +123,7 @@ bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code);
 /* For resident reductions; *shared: bytes of shared memory. */
 int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared);
-/* Can a sweep be emitted as a resident reduction? */
+/* Can a sweep be emitted as a resident reduction? dl_emit_find_kept must have been called. */
 bool dl_cuda_can_be_resident(dl_emitter *e, const dl_loop_nest *s);
 /* Finalizes reductions over the grid: combines partial results, then runs the instructions that
  * need them. emit_finalize.c */

@@ -7,9 +7,7 @@
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    MOST_TERMS = 32,        /* terms of a thread, in one chain, */
-    LEAST_POINTS = 1 << 13, /* so many points fill the GPU */
-    MAX_UNROLLED = 1024     /* statements of the unrolled loop */
+    MAX_UNROLLED = 1024 /* statements of the unrolled loop */
 };
 
 static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
@@ -17,85 +15,6 @@ static const char *type_of(const dl_emitter *e, int i) {
     return dl_cuda_accumulator_type(instr_of(e, i),
                                     dl_axes_points(e->k->nspace, e->k->space, e->per_thread));
 }
-
-/* ---- which reductions ---- */
-
-/* Do all values along these axes end in reductions over exactly them? */
-static bool ends_there(const dl_emitter *e, unsigned axes) {
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        const dl_step *s = &e->steps[i];
-        bool reduces = s->kind == DL_K_REDUCE;
-        if (reduces && s->over == axes) continue;
-        if (reduces && (e->steps[s->args[0]].axes | s->over) & axes) return false;
-        if (s->kind == DL_K_STORE && s->axes & axes) return false;
-    }
-    return true;
-}
-
-/* The axes of a reduction of few terms, which are not contiguous in memory, at many points; 0:
- * none. */
-static unsigned find_axes(const dl_emitter *e) {
-    const dl_kernel *k = e->k;
-    unsigned all = 0;
-    int inner = dl_kernel_inner(k);
-    for (int i = 0; i < k->nspace; i++) all |= 1u << i;
-    for (int i = 0; i < k->instrs.n && inner >= 0; i++) {
-        unsigned over = e->steps[i].kind == DL_K_REDUCE ? e->steps[i].over : 0;
-        if (!over || over >> inner & 1 || !ends_there(e, over)) continue;
-        if (dl_axes_points(k->nspace, k->space, over) <= MOST_TERMS &&
-            dl_axes_points(k->nspace, k->space, all & ~over) >= LEAST_POINTS)
-            return over;
-    }
-    return 0;
-}
-
-/* Does a sweep store into the memory of an input that another one reads? */
-static bool overwrites(const dl_emitter *e, const dl_loop_nest *writer,
-                       const dl_loop_nest *reader) {
-    for (int i = 0; i < writer->run.n && reader != writer; i++) {
-        const dl_kinstr *store = instr_of(e, writer->run.at[i]);
-        int input = store->kind == DL_K_STORE ? e->k->params.at[store->param].alias : -1;
-        for (int j = 0; j < reader->run.n && input >= 0; j++) {
-            const dl_kinstr *load = instr_of(e, reader->run.at[j]);
-            if (load->kind == DL_K_LOAD && load->param == input) return true;
-        }
-    }
-    return false;
-}
-
-/* Can the sweeps be emitted so? Finalizing sweeps have no loop of their own. */
-static bool suits(const dl_emitter *e) {
-    const dl_loop_nests *s = &e->sweeps;
-    for (int i = 0; i < s->n; i++) {
-        for (int j = 0; j < s->n; j++)
-            if (overwrites(e, &s->at[i], &s->at[j])) return false;
-        for (int j = 0; s->at[i].finalize && j < s->at[i].run.n; j++)
-            if (e->steps[s->at[i].run.at[j]].axes & e->per_thread ||
-                dl_cuda_is_per_thread(e, s->at[i].run.at[j]))
-                return false;
-    }
-    return s->valid;
-}
-
-bool dl_cuda_find_per_thread(dl_emitter *e) {
-    const dl_kernel *k = e->k;
-    const dl_step *all = e->steps;
-    int n = k->instrs.n;
-    if (!(e->per_thread = find_axes(e))) return false;
-    dl_step *steps = DL_NEWS(e->arena, dl_step, n + 1);
-    memcpy(steps, all, sizeof *steps * (size_t)n);
-    e->steps = steps;
-    for (int i = 0; i < n; i++)
-        if (dl_cuda_is_per_thread(e, i))
-            steps[i].kind = DL_K_ELEM; /* to sweeps, an op like others */
-    e->sweeps = dl_find_loop_nests(e->arena, n, steps, 0);
-    if (suits(e) && !dl_choose_row(e->arena, n, steps, k->nspace, k->space, dl_kernel_inner(k)))
-        return true;
-    e->steps = all, e->per_thread = 0;
-    return false;
-}
-
-/* ---- text ---- */
 
 void dl_cuda_put_per_thread_value(dl_emitter *e, int number) {
     const dl_kinstr *in = instr_of(e, number);

@@ -1,10 +1,10 @@
-/* Fused kernels: runs the program of kernel.h in the loop nests of loop_nest.h, a block of points
+/* Fused kernels: runs the program of kernel.h in loop nests over points, a block of points
  * at a time. */
 #include <math.h>
 
 #include "ir/base/philox.h"
 #include "ir/interp/interp_parts.h"
-#include "ir/kernel/loop_nest.h"
+#include "ir/kernel/schedule.h"
 
 enum { BLOCK = 256 };
 typedef struct {
@@ -470,7 +470,9 @@ void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round,
     run r = {.k = k, .ranges = ranges, .round = round, .n = BLOCK, .inner = -1};
     r.scratch = dl_arena_new(NULL);
     r.s = dl_interp_join_axes(r.scratch, k);
-    r.nests = dl_find_loop_nests(r.scratch, k->instrs.n, r.s.steps, 0);
+    /* by points, whatever the emitters do: the oracle does not share the choice that it judges */
+    r.nests = dl_schedule_nests(r.scratch, k->instrs.n, r.s.steps,
+                                (dl_loop_schedule){.kind = DL_BY_POINTS});
     make_room(&r, data);
     prepare(&r);
     for (int i = 0; i < r.nests.n; i++) walk(&r, &r.nests.at[i]);

@@ -11,10 +11,11 @@
  * axes that its operand lacks takes the same value that often. An output that shares an input's
  * memory is written after all of the kernel's reads of it.
  *
- * The text is the meaning: each instruction runs as if at all points before the next. loop_nest.h
- * and each emitter choose the loops.
+ * The text is the meaning: each instruction runs as if at all points before the next. The schedule
+ * is the loops by which it runs (schedule.h).
  *
  *   kernel @k0(%a, %k, %b) -> (%o) space(N=2, C=32, D=32, H=32, W=32) {
+ *     schedule tiles {phases=1}
  *     %0 = conv %a, %k {stride=[2, 2, 2], pad_lo=[1, 1, 1], pad_hi=[1, 1, 1]} : f32
  *     %1 = load %b[C] : f32
  *     %2 = add %0, %1 : f32
@@ -25,6 +26,7 @@
  * Or it is a call of a template: no space, one instruction.
  *
  *   kernel @k1(%q, %k, %v) -> (%y, %sums) space() {
+ *     schedule call
  *     call flash_attention {rate=0, number=0, heads=8, causal=0}
  *   } */
 #ifndef DL_KERNEL_H
@@ -110,15 +112,33 @@ typedef struct {
                   it is written), or -1 */
 } dl_kparam;
 
+/* How the loops of a kernel run (schedule.h). */
+typedef enum {
+    DL_BY_NOTHING, /* not chosen yet: the kernel cannot be compiled */
+    DL_BY_POINTS,  /* loop nests over points; finalize steps between them */
+    DL_BY_ROWS,    /* the same, where reductions over exactly `axes` are resident */
+    DL_BY_THREAD,  /* the same, where each thread reduces over `axes` alone, at its point */
+    DL_BY_TILES,   /* the contraction's tiles with their epilogue, then loop nests */
+    DL_BY_SCATTER, /* each element of the result looks for the points that are added to it */
+    DL_BY_CALL,    /* the template's own */
+    DL_NBYS
+} dl_loop_kind;
+typedef struct {
+    dl_loop_kind kind;
+    unsigned axes; /* ROWS, THREAD: a bit each */
+    int phases; /* groups of loop nests, each of which waits for the one before; 0: unknown here */
+} dl_loop_schedule;
+
 struct dl_kernel {
     const char *name;           /* interned: "k0"; unique in the module */
     DL_ARRAY(dl_kparam) params; /* inputs, then outputs: as the fused node's operands and results */
     int nin, nspace;
     dl_axis space[DL_MAX_RANK];
     DL_ARRAY(dl_kinstr) instrs;
+    dl_loop_schedule schedule;
     DL_ARRAY(dl_loc) locs; /* the distinct source lines of its nodes */
     int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once, or
-                              once a loop nest over points: loop_nest.h) */
+                              once a loop nest of its schedule) */
     int64_t bytes_unfused; /* the bytes that the nodes it replaces would have moved */
 };
 
@@ -162,7 +182,8 @@ int dl_kinstr_indirect(const dl_kernel *k, const dl_kinstr *in);
 /* The value that the load `in` reads where its parameter has no element. */
 double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param);
 /* Counts flops (1 a scalar op at each point of its axes; 2 a multiply-add of the anchor, every tap
- * of every output, those on the padding too) and bytes from the instructions. */
+ * of every output, those on the padding too) from the instructions, and bytes from the loop nests
+ * of the schedule (by points where it is unknown). */
 void dl_kernel_count(dl_kernel *k);
 
 /* The longest chain of reductions of which each needs the one before. */

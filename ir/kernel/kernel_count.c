@@ -1,7 +1,7 @@
 /* The cost of a kernel: its operations, and the bytes that its loops move. */
 #include "ir/attention.h"
 #include "ir/counts.h"
-#include "ir/kernel/loop_nest.h"
+#include "ir/kernel/schedule.h"
 
 /* Counts every tap of every output, on the padding too: the convention of the literature and of
  * PyTorch's counter. */
@@ -30,7 +30,7 @@ static int64_t count_passes(const dl_kernel *k, const dl_loop_nests *nests, int 
     return n ? n : 1;
 }
 
-void dl_kernel_count(dl_kernel *k) {
+void dl_kernel_count_scheduled(dl_kernel *k, const dl_scheduled *runs) {
     dl_arena *arena = dl_arena_new(NULL);
     const unsigned *axes = dl_kernel_axes(k, arena);
     k->flops = k->bytes = 0;
@@ -45,15 +45,15 @@ void dl_kernel_count(dl_kernel *k) {
             k->flops = dl_count_plus(
                 k->flops, dl_axes_points(k->nspace, k->space, axes[in->args[0]] | in->over));
     }
-    const dl_step *steps = dl_kernel_steps(k, arena);
-    unsigned row = dl_kernel_anchor(k) < 0 ? dl_choose_row(arena, k->instrs.n, steps, k->nspace,
-                                                           k->space, dl_kernel_inner(k))
-                                           : 0;
-    const dl_kernel *runs = row ? k : dl_kernel_read_back(arena, k);
-    if (runs != k) steps = dl_kernel_steps(runs, arena);
-    dl_loop_nests nests = dl_find_loop_nests(arena, runs->instrs.n, steps, row);
     for (int i = 0; i < k->params.n; i++)
         k->bytes = dl_count_plus(k->bytes, dl_count_times(dl_type_bytes(&k->params.at[i].type),
-                                                          count_passes(runs, &nests, i)));
+                                                          count_passes(runs->k, &runs->nests, i)));
+    dl_arena_free(arena);
+}
+
+void dl_kernel_count(dl_kernel *k) {
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_scheduled runs = dl_kernel_scheduled(arena, k);
+    dl_kernel_count_scheduled(k, &runs);
     dl_arena_free(arena);
 }

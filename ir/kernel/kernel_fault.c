@@ -3,7 +3,7 @@
 #include "ir/base/philox.h"
 #include "ir/counts.h"
 #include "ir/infer.h"
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/schedule.h"
 
 typedef struct {
     const dl_kernel *k;
@@ -351,5 +351,5 @@ const char *dl_kernel_fault(const dl_kernel *k, dl_arena *arena) {
             stored = stored || (k->instrs.at[i].kind == DL_K_STORE && k->instrs.at[i].param == p);
         if (!stored) return FAULT(&c, "nothing stores into output %%%s", k->params.at[p].name);
     }
-    return NULL;
+    return dl_schedule_fault(k, arena);
 }

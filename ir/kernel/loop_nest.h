@@ -1,4 +1,4 @@
-/* The schedule of a kernel's loops: the one analysis that interpreter, emitters and fusion share.
+/* The loop nests of a kernel: the one analysis that interpreter, emitters and fusion share.
  *
  * In: the instructions of a kernel with the axes of each. Out: its loop nests in an
  * order in which they can run, and for each the instructions that it computes, stores and reduces.
@@ -48,21 +48,9 @@ typedef struct {
     int times; /* how many stages have a loop nest over points */
 } dl_loop_nests;
 
-enum {
-    DL_ROW_POINTS = 16384, /* the most points of a row, whose values stay in a core's own cache; */
-    DL_ROW_ACROSS = 512,   /* the most where memory's neighbours belong to other rows, which run
-                              together, */
-    DL_ROW_LANES = 16,     /* this many at a time; */
-    DL_ROW_KEPT = 1 << 17, /* the most values that are kept for later passes. */
-    DL_ROW_SHARED = 16,    /* The fewest rows, or vectors of rows, that threads share, */
-    DL_ROW_SMALL = 65536,  /* if there are more points in all than these */
-    DL_ROW_ENOUGH = 4096   /* with fewer rows, partial results use more threads than a row a thread
-                              does */
-};
-
 dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena);
 /* The loop nests of `n` steps, each of which follows its operands, with these axes as a row (0:
- * none). */
+ * none). Called by dl_schedule_nests alone (schedule.h). */
 dl_loop_nests dl_find_loop_nests(dl_arena *arena, int n, const dl_step *steps, unsigned row);
 /* The kernel for a schedule without a row: loop nests after the one that stores a value load it
  * back from the output, where they then read fewer bytes. Returns `k` itself where no value is read
@@ -72,13 +60,4 @@ const dl_kernel *dl_kernel_read_back(dl_arena *arena, const dl_kernel *k);
 int dl_loop_nests_independent(const dl_loop_nests *s, int from);
 /* The space axis along which the largest strided parameter has its neighbours in memory, or -1. */
 int dl_kernel_inner(const dl_kernel *k);
-/* The row that leaves the fewest loop nests; 0 where none helps or none fits. inner: as
- * dl_kernel_inner. */
-unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace,
-                       const dl_axis *space, int inner);
-/* The axes of a kernel's per-thread reductions, which each kept point does by itself: all
- * reductions are over the same axes, of at most `along` points, or `across` where memory's
- * neighbours belong to other rows, and there are enough kept points. 0: none. */
-unsigned dl_row_within(const dl_kernel *k, const dl_step *steps, dl_arena *arena, int64_t along,
-                       int64_t across);
 #endif

@@ -5,7 +5,7 @@
  * masks and stores them, and sums them; its second loop nest reads the stored gradient in place of
  * the three. A value that is stored in 16 bits qualifies where the kernel rounds it before any
  * use: then both are the same number. */
-#include "ir/kernel/loop_nest.h"
+#include "ir/kernel/schedule.h"
 
 typedef struct {
     dl_arena *arena;
@@ -151,11 +151,12 @@ static bool *find_needed(const reader *r, int stage) {
 
 const dl_kernel *dl_kernel_read_back(dl_arena *arena, const dl_kernel *k) {
     int n = k->instrs.n;
+    if (!dl_kernel_reductions(k)) return k; /* it has one loop nest over points */
     reader r = {.arena = arena, .k = k, .steps = dl_kernel_steps(k, arena)};
     for (int i = 0; i < n; i++)
         if (k->instrs.at[i].kind == DL_K_CONTRACT || r.steps[i].nargs > k->instrs.at[i].nargs)
             return k;
-    r.s = dl_find_loop_nests(arena, n, r.steps, 0);
+    r.s = dl_schedule_nests(arena, n, r.steps, (dl_loop_schedule){.kind = DL_BY_POINTS});
     if (r.s.times < 2) return k;
     r.root = DL_NEWS(arena, int, n + 1), r.stored = DL_NEWS(arena, int, n + 1);
     r.now = DL_NEWS(arena, int, n + 1), r.late = DL_NEWS(arena, int, n + 1);

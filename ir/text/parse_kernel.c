@@ -4,6 +4,7 @@
 #include "ir/text/parse.h"
 
 #include "ir/base/philox.h"
+#include "ir/kernel/schedule.h"
 #include "ir/text/text_chars.h"
 
 static bool find_param(dl_parser *p, const dl_kernel *k, int *param) {
@@ -268,20 +269,26 @@ static bool parse_args(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return true;
 }
 
-static bool parse_over(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
+/* "over=[N, H]": axes of the space, a bit each. */
+static bool parse_over(dl_parser *p, const dl_kernel *k, unsigned *over) {
     bool named, more = true;
-    if (!dl_lex_mark(p, '{') || !dl_lex_accept_word(p, "over", &named)) return false;
+    if (!dl_lex_accept_word(p, "over", &named)) return false;
     if (!named) return dl_lex_expected(p, "over");
     if (!dl_lex_mark(p, '=') || !dl_lex_mark(p, '[')) return false;
     while (more) {
-        int axis;
+        int axis = 0;
         dl_token at = p->tok;
         if (!find_axis(p, k, &axis)) return false;
-        if (in->over >> axis & 1) return dl_lex_fail(p, &at, "an axis stands there twice");
-        in->over |= 1u << axis;
+        if (*over >> axis & 1) return dl_lex_fail(p, &at, "an axis stands there twice");
+        *over |= 1u << axis;
         if (!dl_lex_accept(p, ',', &more)) return false;
     }
-    return dl_lex_mark(p, ']') && dl_lex_mark(p, '}');
+    return dl_lex_mark(p, ']');
+}
+
+static bool parse_reduce(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
+    return parse_args(p, k, in) && dl_lex_mark(p, '{') && parse_over(p, k, &in->over) &&
+           dl_lex_mark(p, '}');
 }
 
 static bool parse_elem(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
@@ -351,8 +358,7 @@ static bool parse_making(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     case DL_CLASS_CONTRACT:
         return in->kind = DL_K_CONTRACT, parse_contract(p, k, in) && parse_tf32(p, in);
     case DL_CLASS_ELEM: return in->kind = DL_K_ELEM, parse_elem(p, k, in);
-    case DL_CLASS_REDUCE:
-        return in->kind = DL_K_REDUCE, parse_args(p, k, in) && parse_over(p, k, in);
+    case DL_CLASS_REDUCE: return in->kind = DL_K_REDUCE, parse_reduce(p, k, in);
     default: break;
     }
     if (in->op == DL_OP_random) return in->kind = DL_K_RANDOM, parse_random(p, k, in);
@@ -409,6 +415,32 @@ static bool parse_instr(dl_parser *p, dl_kernel *k) {
     return true;
 }
 
+/* "schedule rows {over=[E], phases=1}", or nothing. */
+static bool parse_schedule(dl_parser *p, dl_kernel *k) {
+    bool yes, named = false;
+    dl_loc loc;
+    dl_loop_schedule *s = &k->schedule;
+    while (p->tok.kind == TOK_LINE)
+        if (!dl_lex(p)) return false;
+    if (!dl_lex_accept_word(p, "schedule", &yes) || !yes) return !yes;
+    dl_token at = p->tok;
+    for (int i = DL_BY_NOTHING + 1; i < DL_NBYS && !named; i++) {
+        if (!dl_lex_accept_word(p, dl_schedule_name((dl_loop_kind)i), &named)) return false;
+        if (named) s->kind = (dl_loop_kind)i;
+    }
+    if (!named) return dl_lex_fail(p, &at, "'%.60s' is no schedule of a kernel", at.text);
+    if (!dl_schedule_has_phases(s->kind)) return dl_lex_end_line(p, &loc);
+    int64_t phases = 0;
+    if (!dl_lex_mark(p, '{')) return false;
+    if (dl_schedule_has_axes(s->kind) && (!parse_over(p, k, &s->axes) || !dl_lex_mark(p, ',')))
+        return false;
+    if (!dl_lex_accept_word(p, "phases", &named)) return false;
+    if (!named) return dl_lex_expected(p, "phases");
+    if (!dl_lex_mark(p, '=') || !dl_lex_int(p, 0, 1 << 20, "phases", &phases)) return false;
+    s->phases = (int)phases;
+    return dl_lex_mark(p, '}') && dl_lex_end_line(p, &loc);
+}
+
 /* The locations after the closing brace, then the end of its line. */
 static bool parse_locs(dl_parser *p, dl_kernel *k) {
     if (p->tok.kind == TOK_LINE) {
@@ -432,6 +464,7 @@ static bool parse_body(dl_parser *p, dl_kernel *k) {
     if (!space) return dl_lex_expected(p, "space(...)");
     if (!dl_lex_mark(p, '(') || !dl_parse_axes(p, ')', &k->nspace, k->space)) return false;
     if (!parse_cost(p, k) || !dl_lex_mark(p, '{') || !dl_lex_end_line(p, &loc)) return false;
+    if (!parse_schedule(p, k)) return false;
     for (;;) {
         while (p->tok.kind == TOK_LINE)
             if (!dl_lex(p)) return false;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "ir/base/foreign.h"
+#include "ir/kernel/schedule.h"
 #include "ir/text/text_chars.h"
 
 static void put_string(dl_buf *out, const char *s) {
@@ -297,10 +298,23 @@ static void put_contract(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
 
 static void put_over(dl_buf *out, const dl_kernel *k, unsigned over) {
     const char *comma = "";
-    dl_puts(out, " {over=[");
+    dl_puts(out, "over=[");
     for (int i = 0; i < k->nspace; i++)
         if (over >> i & 1) dl_puts(out, comma), put_axis(out, k, i), comma = ", ";
-    dl_puts(out, "]}");
+    dl_puts(out, "]");
+}
+
+/* "schedule rows {over=[E], phases=1}" */
+static void put_schedule(dl_buf *out, const dl_kernel *k) {
+    const dl_loop_schedule *s = &k->schedule;
+    if (s->kind == DL_BY_NOTHING) return;
+    dl_putf(out, "  schedule %s", dl_schedule_name(s->kind));
+    if (dl_schedule_has_phases(s->kind)) {
+        dl_puts(out, " {");
+        if (dl_schedule_has_axes(s->kind)) put_over(out, k, s->axes), dl_puts(out, ", ");
+        dl_putf(out, "phases=%d}", s->phases);
+    }
+    dl_puts(out, "\n");
 }
 
 /* "random %0, %1 {number=3, first=0, along=[12, 1]}"; with a third operand ", part=24" follows */
@@ -348,7 +362,9 @@ static void put_instr(dl_buf *out, const dl_kernel *k, int number) {
     case DL_K_COORD: dl_puts(out, "coord "), put_axis(out, k, in->axis); break;
     case DL_K_RANDOM: put_random(out, k, in); break;
     case DL_K_ELEM: put_elem(out, in); break;
-    case DL_K_REDUCE: put_elem(out, in), put_over(out, k, in->over); break;
+    case DL_K_REDUCE:
+        put_elem(out, in), dl_puts(out, " {"), put_over(out, k, in->over), dl_puts(out, "}");
+        break;
     default: break;
     }
     dl_putf(out, " : %s", dl_dtype_name(in->type));
@@ -383,6 +399,7 @@ void dl_print_kernel(dl_buf *out, const dl_kernel *k, dl_print_options opt) {
         dl_putf(out, " cost(flops=%lld, bytes=%lld, unfused=%lld)", (long long)k->flops,
                 (long long)k->bytes, (long long)k->bytes_unfused);
     dl_puts(out, " {\n");
+    put_schedule(out, k);
     for (int i = 0; i < k->instrs.n; i++) {
         dl_puts(out, "  ");
         put_instr(out, k, i);

@@ -1,4 +1,5 @@
 /* Fusion: a template becomes a kernel without changes. */
+#include "ir/kernel/schedule.h"
 #include "passes/fuse/fuse.h"
 
 dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name) {
@@ -20,7 +21,7 @@ dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name) {
     call.call = dl_call_node(arena, n->op, n->nin, n->nout, types, n->nattrs, n->attrs, n->loc);
     dl_push(arena, &k->instrs, call);
     if (n->loc.line) dl_push(arena, &k->locs, n->loc);
-    dl_kernel_count(k);
+    dl_kernel_schedule(k, f->ctx->loops);
 
     uint32_t next = f->graph->next_id;
     dl_node *fused =

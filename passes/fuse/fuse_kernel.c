@@ -2,7 +2,7 @@
  *
  * In: a cluster of fuse.h with sorted members. Out: a kernel with its instructions, stores and
  * parameters, and the fused node that runs it. */
-#include "ir/kernel/loop_nest.h"
+#include "ir/kernel/schedule.h"
 #include "passes/fuse/fuse_maker.h"
 
 static const dl_node *member(const dl_maker *m, int i) {
@@ -79,55 +79,30 @@ static void compute_level(dl_maker *m, int level, int nouts, dl_value *const *ou
             m->f->instr[m->cluster->members.at[i]] = dl_maker_compute(m, member(m, i));
 }
 
-/* Is every read of parameter p over before the store at instruction `at` writes to its memory? A
- * loop nest's read is, if the nest runs in an earlier phase, or if it is the store's own and
- * reads no other point. */
-static bool leaves_place(const dl_maker *m, const dl_loop_nests *nests, int at, int p,
-                         const dl_index *here) {
-    const dl_loop_nest *writer = NULL;
-    for (int s = 0; s < nests->n; s++)
-        for (int i = 0; i < nests->at[s].run.n; i++)
-            if (nests->at[s].run.at[i] == at) writer = &nests->at[s];
-    for (int s = 0; s < nests->n; s++) {
-        const dl_loop_nest *w = &nests->at[s];
-        int phase = 2 * w->stage + !w->finalize, limit = 2 * writer->stage + !writer->finalize;
-        for (int i = 0; i < w->run.n && phase >= limit; i++) {
-            const dl_kinstr *in = &m->k->instrs.at[w->run.at[i]];
-            if (in->kind == DL_K_CONTRACT)
-                for (int k = 0; k < 2; k++)
-                    for (int q = 0; q < in->nparts[k]; q++)
-                        if (in->parts[k][q] == p) return false;
-            if (in->kind != DL_K_LOAD || in->param != p) continue;
-            int rank = m->k->params.at[p].type.rank;
-            if (w != writer || w->run.at[i] > at ||
-                memcmp(here, in->index, sizeof(dl_index) * (size_t)rank))
-                return false;
-        }
-    }
-    return true;
+/* The input whose memory output `v` may take, or -1: the variable whose next value it is. */
+static int find_old(const dl_maker *m, const dl_value *v) {
+    const dl_var *var = m->f->next_of[v->id];
+    for (int p = 0; var && p < m->operands.n; p++)
+        if (m->operands.at[p] == &var->value) return p;
+    return -1;
 }
 
-/* The input whose memory output `v` may share, or -1: the variable whose next value it is. */
-static int find_alias(const dl_maker *m, const dl_value *v, int nout) {
-    const dl_var *var = m->f->next_of[v->id];
-    const dl_value *old = var ? &var->value : NULL;
+/* Chooses the schedule of a kernel whose outputs take the memory of old values. An output that
+ * the schedule writes too early takes its own memory, and the choice is made again without it. By
+ * points, and by the schedule of no target, it must not be too early, either: memory is then the
+ * same for all targets. */
+static void schedule(dl_maker *m) {
     dl_kernel *k = m->k;
-    int p = 0, at = 0;
-    while (p < m->operands.n && m->operands.at[p] != old) p++;
-    if (!old || p == m->operands.n) return -1;
-    while (k->instrs.at[at].kind != DL_K_STORE || k->instrs.at[at].param != nout) at++;
-    dl_index here[DL_MAX_RANK] = {0};
-    dl_maker_identity(m, &old->type, here);
-    const dl_step *steps = dl_kernel_steps(k, m->scratch);
-    unsigned rows[] = {0, 0};
-    if (!m->cluster->anchor)
-        rows[1] =
-            dl_choose_row(m->scratch, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
-    for (int i = 0; i < 2; i++) {
-        dl_loop_nests s = dl_find_loop_nests(m->scratch, k->instrs.n, steps, rows[i]);
-        if (!leaves_place(m, &s, at, p, here)) return -1;
+    bool shares = false;
+    for (int i = k->nin; i < k->params.n; i++) shares |= k->params.at[i].alias >= 0;
+    if (shares) {
+        dl_kernel_schedule(k, NULL);
+        dl_schedule_unshare(m->scratch, k, k->schedule);
+        dl_schedule_unshare(m->scratch, k, (dl_loop_schedule){.kind = DL_BY_POINTS});
     }
-    return p;
+    do dl_kernel_schedule(k, m->f->ctx->loops);
+    while (k->schedule.kind != DL_BY_POINTS && k->schedule.kind != DL_BY_TILES &&
+           dl_schedule_unshare(m->scratch, k, k->schedule));
 }
 
 static void add_location(dl_maker *m, dl_loc loc) {
@@ -161,8 +136,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_cluster *cluster, int nouts, dl_value *c
                 k->instrs.at[j].param == -1 - (int)outs[i]->id)
                 k->instrs.at[j].param = k->nin + i;
     }
-    for (int i = 0; i < nouts; i++)
-        k->params.at[k->nin + i].alias = find_alias(&m, outs[i], k->nin + i);
+    for (int i = 0; i < nouts; i++) k->params.at[k->nin + i].alias = find_old(&m, outs[i]);
     for (int i = 0; i < cluster->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[cluster->members.at[i]];
         add_location(&m, n->loc);
@@ -177,7 +151,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_cluster *cluster, int nouts, dl_value *c
     dl_kinstr *kept = DL_NEWS(arena, dl_kinstr, k->instrs.n + 1);
     memcpy(kept, k->instrs.at, sizeof *kept * (size_t)k->instrs.n);
     k->instrs.at = kept, k->instrs.cap = k->instrs.n + 1;
-    dl_kernel_count(k);
+    schedule(&m);
     for (int i = 0; i < cluster->members.n; i++) f->instr[cluster->members.at[i]] = -1;
 
     dl_loc loc = f->graph->nodes.at[cluster->members.at[cluster->members.n - 1]]->loc;

@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "ir/kernel/loop_nest.h"
+#include "ir/kernel/schedule.h"
 #include "passes/fuse/fuse.h"
 
 enum {
@@ -43,7 +43,8 @@ typedef struct {
     const int *recomputed; /* nodes of other clusters that it rematerializes */
     int n, nmembers, *member;
     dl_step *steps;
-    int *of; /* by step: its member, or -1 */
+    int *of;     /* by step: its member, or -1 */
+    bool floats; /* its reductions are of f32 or of 16-bit types */
 } trial;
 
 /* The axes of a type as bits of the space; false where the space lacks one. */
@@ -91,6 +92,7 @@ static bool add_member(trial *t, int node) {
         if (!find_axes(t, &n->in[0]->type, &axes)) return false;
         s.over = axes & ~s.axes;
         if (s.over) s.kind = DL_K_REDUCE;
+        if (s.over) t->floats &= dl_kernel_type(n->out[0].type.dtype) == DL_F32;
         if (!s.nargs) s.args[s.nargs++] = add(t, (dl_step){.kind = DL_K_LOAD, .axes = axes}, -1);
     }
     f->instr[node] = add(t, s, node);
@@ -117,7 +119,7 @@ static bool find_steps(trial *t) {
     for (int i = 0; i < t->nrecomputed; i++) t->member[t->nmembers++] = t->recomputed[i];
     qsort(t->member, (size_t)t->nmembers, sizeof(int), by_value);
     t->steps = DL_NEWS(t->arena, dl_step, 3 * most), t->of = DL_NEWS(t->arena, int, 3 * most);
-    bool ok = true;
+    bool ok = t->floats = true;
     for (int i = 0; i < t->nmembers; i++) ok = ok && add_member(t, t->member[i]);
     for (int i = 0; i < t->nmembers; i++) f->instr[t->member[i]] = -1;
     return ok;
@@ -143,8 +145,14 @@ static dl_loop_nests find_trial_nests(const trial *t) {
     dl_arena *arena = t->arena;
     const dl_type *space = t->space;
     int inner = space->layout.kind == DL_CL ? 1 : space->rank - 1;
-    unsigned row = dl_choose_row(arena, t->n, t->steps, space->rank, space->axis, inner);
-    return dl_find_loop_nests(arena, t->n, t->steps, row);
+    dl_loop_problem p = {.n = t->n,
+                         .steps = t->steps,
+                         .nspace = space->rank,
+                         .space = space->axis,
+                         .inner = inner,
+                         .floats = t->floats};
+    return dl_schedule_nests(arena, t->n, t->steps,
+                             dl_schedule_choose(arena, &p, t->f->ctx->loops));
 }
 
 /* Is the longest chain of reductions longer than a kernel may have? */

@@ -8,7 +8,7 @@
  * calls this selective activation checkpointing (Korthikanti et al., Reducing activation
  * recomputation in large transformer models, 2022). Rematerialization within kernels
  * (rematerialize.c) is decided earlier. */
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/schedule.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
@@ -27,11 +27,12 @@ typedef struct {
     dl_uses *uses; /* of values with ids below `known`, before any change */
     uint32_t known;
     int64_t balance; /* the target's flops in the time of one byte */
-    bool *early;     /* by node: the loss or an output depends on it */
-    int *position;   /* by value id: the position of its node, or -1 */
-    bool *gone;  /* by value id: recomputed, so the backward pass no longer reads the original */
-    int *writer; /* by value id of a variable: the node that overwrites it, or -1 */
-    int number;  /* the number of the next kernel */
+    const dl_loop_rules *loops;
+    bool *early;   /* by node: the loss or an output depends on it */
+    int *position; /* by value id: the position of its node, or -1 */
+    bool *gone;    /* by value id: recomputed, so the backward pass no longer reads the original */
+    int *writer;   /* by value id of a variable: the node that overwrites it, or -1 */
+    int number;    /* the number of the next kernel */
     bool changed;
 } remaker;
 
@@ -247,7 +248,7 @@ static dl_value *join_existing(const remade *m, int first) {
         if (r->position[n->out[0].id] < first && is_late(r, n) && has_operands(m, n, of)) host = n;
     }
     if (!host) return NULL;
-    dl_kernel *k = host->kernel;
+    dl_kernel *k = host->kernel, before = *k;
     for (int i = 0; i < made->instrs.n; i++) {
         dl_kinstr in = made->instrs.at[i];
         if (of[i] >= 0) continue;
@@ -262,7 +263,11 @@ static dl_value *join_existing(const remade *m, int first) {
                         .is_out = true,
                         .alias = -1});
     k->bytes_unfused += dl_type_bytes(&m->value->type);
-    dl_kernel_count(k);
+    dl_kernel_schedule(k, r->loops);
+    if (dl_schedule_fault(k, r->scratch)) { /* it would overwrite what the new loops still read */
+        *k = before;
+        return NULL;
+    }
     return add_result(r, host, &m->value->type);
 }
 
@@ -299,7 +304,7 @@ static dl_value *recompute_value(remaker *r, const dl_node *n, dl_value *v, int 
             (dl_kparam){.name = dl_intern("o0"), .type = v->type, .is_out = true, .alias = -1});
     m.made->name = dl_internf("%s_again%d", r->g->name, r->number++);
     for (int i = 0; i < k->locs.n; i++) dl_push(arena, &m.made->locs, k->locs.at[i]);
-    dl_kernel_count(m.made);
+    dl_kernel_schedule(m.made, r->loops);
     m.made->bytes_unfused = m.made->bytes;
     dl_push(arena, &r->g->kernels, m.made);
     *node = dl_node_new(r->g, DL_OP_fused, m.operands.n, m.operands.at, 1, &v->type, n->loc);
@@ -342,7 +347,8 @@ bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
                  .scratch = scratch,
                  .uses = dl_graph_uses(g, scratch),
                  .known = g->next_id,
-                 .balance = ctx->balance ? ctx->balance : DL_CORE_BALANCE};
+                 .balance = ctx->balance ? ctx->balance : DL_CORE_BALANCE,
+                 .loops = ctx->loops};
     typedef DL_ARRAY(dl_node *) nodes;
     int count = g->nodes.n;
     nodes *before = DL_NEWS(scratch, nodes, count); /* by node: the new nodes before it */

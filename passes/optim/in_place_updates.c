@@ -6,7 +6,7 @@
  * other), where the node itself reads the old value at other points than it writes, and where the
  * host reads the old value. Where a valid order exists, nothing is copied. */
 #include "ir/base/heap.h"
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/schedule.h"
 #include "passes/memory/memory.h"
 #include "passes/parallel/waits.h"
 
@@ -15,6 +15,7 @@ typedef struct {
     dl_arena *scratch;
     dl_value **copy; /* by variable's value id: the copy of its old value, or NULL */
     int numbered;    /* the number of kernels created here */
+    const dl_loop_rules *loops;
 } updater;
 
 /* ---- copies ---- */
@@ -46,7 +47,7 @@ static dl_kernel *new_copy_kernel(updater *u, const dl_type *t, dl_loc loc) {
     dl_push(arena, &k->instrs, load);
     dl_push(arena, &k->instrs, store);
     if (loc.line) dl_push(arena, &k->locs, loc);
-    dl_kernel_count(k);
+    dl_kernel_schedule(k, u->loops);
     k->bytes_unfused = k->bytes;
     dl_push(arena, &u->g->kernels, k);
     return k;
@@ -241,7 +242,10 @@ bool dl_pass_in_place_updates(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->results.n; i++) any |= g->results.at[i].role == DL_RESULT_UPDATE;
     if (!any) return false;
     dl_arena *scratch = dl_arena_new(ctx->arena);
-    updater u = {.g = g, .scratch = scratch, .copy = DL_NEWS(scratch, dl_value *, g->next_id)};
+    updater u = {.g = g,
+                 .scratch = scratch,
+                 .copy = DL_NEWS(scratch, dl_value *, g->next_id),
+                 .loops = ctx->loops};
     int before = g->nodes.n;
     dl_node **old = DL_NEWS(scratch, dl_node *, before);
     if (before) memcpy(old, g->nodes.at, sizeof *old * (size_t)before);

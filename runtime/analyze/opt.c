@@ -40,7 +40,11 @@ static bool run(dl_invocation *call, dl_error *err) {
         return dl_fail(err, DL_USAGE, "usage: dlc opt [--passes=LIST] FILE.dlir");
     const dl_target *t = dl_target_find(dl_config_option(c, "target"), err);
     if (!t) return false;
-    dl_pass_ctx ctx = {.arena = arena, .weights = t->weights, .expanded = t->expanded, .err = err};
+    dl_pass_ctx ctx = {.arena = arena,
+                       .weights = t->weights,
+                       .expanded = t->expanded,
+                       .loops = t->loops,
+                       .err = err};
     if (dl_config_option(c, "low-products")) ctx.low_gemms = 1u << DL_F16 | 1u << DL_BF16;
     if (!read_low(dl_config_option(c, "low"), &ctx.step_options.low, err)) return false;
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;

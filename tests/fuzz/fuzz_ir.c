@@ -50,10 +50,20 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
 #define OP(id, name, ...) name,
 #include "ir/ops.def"
 #undef OP
-        "f32[",     "f64[",         "i32[",       "bool[",       "@cl",    "@panel16", "{over=[N]}",
-        "{axis=0}", "%0",           "%1",         "%9",          "$w",     "N=2",      "C=0",
-        "->",       "graph @train", "kernel @k0", "result loss", "update", "param",    "load",
-        "store",    "space(",       "fused",      "at 64",       NULL};
+        "f32[",       "f64[",
+        "i32[",       "bool[",
+        "@cl",        "@panel16",
+        "{over=[N]}", "{axis=0}",
+        "%0",         "%1",
+        "%9",         "$w",
+        "N=2",        "C=0",
+        "->",         "graph @train",
+        "kernel @k0", "result loss",
+        "update",     "param",
+        "load",       "store",
+        "space(",     "fused",
+        "at 64",      "schedule rows {over=[N], phases=1}",
+        NULL};
     fuzz_random r = {seed};
     return fuzz_mutate_text((char *)data, n, max, words, &r);
 }

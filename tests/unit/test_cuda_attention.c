@@ -101,6 +101,7 @@ static dl_kernel *make_kernel(dl_arena *arena, const attention_case *c, int kern
     call.call = dl_call_node(arena, call.op, nin, all - nin, types, kernel == OF_ADDEND ? 5 : 4,
                              attrs, call.loc);
     dl_push(arena, &k->instrs, call);
+    k->schedule.kind = DL_BY_CALL;
     return k;
 }
 

@@ -150,6 +150,7 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
     if (dl_test_share() > 1 && !variant) each = 1;
     dl_pass_ctx ctx = {.arena = m->arena,
                        .weights = t->weights,
+                       .loops = t->loops,
                        .low_gemms = t->low_gemms,
                        .tf32 = tf32,
                        .keep_gradients = true,
@@ -246,6 +247,7 @@ static void test_tiles(const dl_target *newest) {
         dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
         dl_pass_ctx ctx = {.arena = arena,
                            .weights = t->weights,
+                           .loops = t->loops,
                            .tf32 = true,
                            .step_options.optimizer = DL_OPT_NONE,
                            .err = &err};

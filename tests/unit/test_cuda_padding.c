@@ -153,6 +153,7 @@ static void test_case(const padding_case *c, const dl_target *t) {
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
     dl_pass_ctx ctx = {.arena = arena,
                        .weights = t->weights,
+                       .loops = t->loops,
                        .tf32 = c->tf32,
                        .step_options.optimizer = DL_OPT_NONE,
                        .err = &err};

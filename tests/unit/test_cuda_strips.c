@@ -119,8 +119,11 @@ static bool test_shape(const shape *s, dl_dtype dtype, const dl_target *t, const
     dl_error err = {0};
     const char *text = text_of(arena, s, dl_dtype_name(dtype));
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
-    dl_pass_ctx ctx = {
-        .arena = arena, .weights = t->weights, .step_options.optimizer = DL_OPT_NONE, .err = &err};
+    dl_pass_ctx ctx = {.arena = arena,
+                       .weights = t->weights,
+                       .loops = t->loops,
+                       .step_options.optimizer = DL_OPT_NONE,
+                       .err = &err};
     bool ok = m && dl_run_passes(m, dl_pipeline, &ctx,
                                  (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
          patched = false;

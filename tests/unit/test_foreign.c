@@ -205,7 +205,7 @@ static void test_ir(dl_arena *arena) {
 static void test_emitter(dl_arena *arena) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cpu:generic", &err);
-    dl_kernel k = {.name = "k0"};
+    dl_kernel k = {.name = "k0", .schedule = {.kind = DL_BY_POINTS}};
     dl_emitted code;
     for (int i = 0; i < NNASTY; i++) {
         dl_buf out = {0};

@@ -13,6 +13,13 @@
     "kernel @k0(%a: f32[N=4]) -> (%o: f32[N=4]) space(N=4) {\n  %0 = load %a[N] : f32\n  store "   \
     "%o[N], "                                                                                      \
     "%0\n}\n"
+/* At each point of M and N the sum over N, by a schedule. */
+#define SCHEDULED(schedule)                                                                        \
+    "kernel @k0(%a: f32[M=2, N=4]) -> (%o: f32[M=2, N=4]) space(M=2, N=4) {\n"                     \
+    "  schedule " schedule "\n  %0 = load %a[M, N] : f32\n  %1 = sum %0 {over=[N]} : f32\n"        \
+    "  %2 = sub %0, %1 : f32\n  store %o[M, N], %2\n}\n"                                           \
+    "graph @eval {\n  input $x = %0 : f32[M=2, N=4]\n  %1 = fused @k0($x) : f32[M=2, N=4]\n"       \
+    "  output \"y\" = %1\n}\n"
 #define TENSOR                                                                                     \
     "graph @eval {\n  input $x = %0 : f32[N=4]\n  %1 = exp $x : f32[N=4]\n  output \"y\" = "       \
     "%1\n}\n"
@@ -137,7 +144,23 @@ static const struct {
     {"a kernel of other types", "schedule",
      EXP_K "graph @eval {\n  input $x = %0 : f32[N=5]\n  %1 = fused @k0($x) : f32[N=5]\n}\n",
      "but is given f32[N=5]"},
+    /* schedules */
+    {"a schedule without its phases", "schedule", SCHEDULED("points {phases=9}"),
+     "its schedule has 3 phases, not 9"},
+    {"tiles without a contraction", "schedule", SCHEDULED("tiles {phases=3}"),
+     "does not run by schedule tiles"},
+    {"a template's schedule", "schedule", SCHEDULED("call"), "does not run by schedule call"},
+    {"rows that nothing reduces", "schedule", SCHEDULED("rows {over=[M], phases=1}"),
+     "not those of a reduction"},
+    {"an output over what is read elsewhere", "schedule",
+     "kernel @k0(%a: f32[M=4, N=4]) -> (%o: f32[M=4, N=4] alias %a) space(M=4, N=4) {\n"
+     "  schedule points {phases=1}\n  %0 = load %a[N, M] : f32\n  store %o[M, N], %0\n}\n"
+     "graph @eval {\n  input $x = %0 : f32[M=4, N=4]\n  %1 = fused @k0($x) : f32[M=4, N=4]\n}\n",
+     "its schedule reads %a after %o has overwritten it"},
     /* right, though odd */
+    {"by points", "schedule,plan_memory", SCHEDULED("points {phases=3}"), NULL},
+    {"by rows", "schedule,plan_memory", SCHEDULED("rows {over=[N], phases=1}"), NULL},
+    {"by threads", "schedule,plan_memory", SCHEDULED("per_thread {over=[N], phases=1}"), NULL},
     {"a sum of what is summed", "in_place_updates,schedule,plan_memory",
      "kernel @k0(%a: f32[N=4]) -> (%o: f32[]) space(N=4) {\n  %0 = load %a[N] : f32\n  %1 = sum %0 "
      "{over=[N]} : f32\n"

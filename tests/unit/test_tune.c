@@ -257,6 +257,7 @@ static dl_plan *try_all(dl_trial *trial, dl_error *err) {
     dl_module *m = parse(err);
     dl_pass_ctx ctx = {.arena = arena,
                        .weights = target.weights,
+                       .loops = target.loops,
                        .low_gemms = target.low_gemms,
                        .tf32 = opt.tf32,
                        .step_options = opt.step_options,
