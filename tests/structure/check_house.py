@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rules of the house that a compiler does not check. Names of rules as arguments; all without any.
 
-check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [dumps] [clock] [counted] [format]
+check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [dumps] [clock] [loops] [counted] [format]
                [words] [texts] [pages]
 
 Looks at what git tracks (and at what it would), so that build directories and data do not count.
@@ -379,6 +379,16 @@ def clock(files):
     yield len(names)
 
 
+def loops(files):
+    """A kernel's loops are chosen once: whoever needs its loop nests asks for those of its schedule (ir/kernel/schedule.h)."""
+    names = [n for n in files if n.suffix in {".c", ".h"} and n.parts[0] != "tests" and n.stem != "loop_nest"]
+    for name in names:
+        for number, line in enumerate(read(name).splitlines(), 1):
+            if re.search(r"\bdl_find_loop_nests\(", line) and str(name) != "ir/kernel/schedule_nests.c":
+                yield f"{name}:{number} finds loop nests without a schedule: {line.strip()[:100]}"
+    yield len(names)
+
+
 def counted(files):
     """What loaders ask of file systems is counted (ir/base/file_calls.h, ir/base/input.h): dlc estimate-scaling tells it of many ranks."""
     names = [n for n in files if under(str(n), "runtime/data") and n.suffix == ".c"]
@@ -452,7 +462,7 @@ def pages(files):
     yield count
 
 
-RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, libraries, precision, dumps, clock, counted, format, words,
+RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, libraries, precision, dumps, clock, loops, counted, format, words,
                                  texts, pages)}
 
 

@@ -228,6 +228,27 @@ static void test_emitter(dl_arena *arena) {
     }
 }
 
+/* A kernel whose loops nobody has chosen, or that has loops of another target. */
+static void test_schedules(dl_arena *arena) {
+    static const struct {
+        dl_loop_kind kind;
+        const char *says;
+    } cases[] = {{DL_BY_NOTHING, "kernel @k0 has no schedule"},
+                 {DL_BY_THREAD, "this target does not run it by schedule per_thread"}};
+    dl_error err = {0};
+    const dl_target *t = dl_target_find("cpu:generic", &err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dl_kernel k = {.name = "k0", .schedule = {.kind = cases[i].kind}};
+        dl_buf out = {0};
+        dl_emitted code;
+        dl_error refused = {0};
+        CHECK(!t->backend->emit(arena, &out, &k, t, (dl_variant){0}, &code, &refused) &&
+                  refused.code == DL_INPUT && strstr(refused.message, cases[i].says),
+              "%s", refused.message);
+        dl_buf_free(&out);
+    }
+}
+
 static void test_errors(void) {
     dl_error err = {0};
     dl_fail(&err, DL_INPUT, "cannot open %s", "a\033]0;b\a\nc\xC2\x9B\xFF");
@@ -247,6 +268,7 @@ int main(void) {
     test_errors();
     test_ir(arena);
     test_emitter(arena);
+    test_schedules(arena);
     test_compiler(arena, dir);
     if (system(dl_format(arena, "rm -rf '%s'", dir)) != 0) return 1;
     dl_arena_free(arena);
