@@ -35,16 +35,23 @@ static char *read_header(dlr_st_file *f, uint64_t *n, dl_error *err) {
     return dl_read_at(p->fd, f->path, text, (size_t)*n, 8, err) ? text : NULL;
 }
 
-static bool read_shape(const dlr_st_file *f, const dlr_json *shape, dlr_st_tensor *t,
-                       dl_error *err) {
+/* A complex number is two f32: a tensor of them is one of f32 with a last axis of size 2. */
+static bool is_complex(const dlr_json *dtype) {
+    return dtype && dtype->kind == DLR_JSON_STRING && strcmp(dtype->string, "C64") == 0;
+}
+
+static bool read_shape(const dlr_st_file *f, const dlr_json *shape, const dlr_json *dtype,
+                       dlr_st_tensor *t, dl_error *err) {
     if (!shape || shape->kind != DLR_JSON_ARRAY)
         return dl_fail(err, DL_INPUT, "%s: tensor '%.200s': no list 'shape'", f->path, t->name);
-    if (shape->n > DLR_ST_MAX_RANK)
+    int parts = is_complex(dtype);
+    if (shape->n + parts > DLR_ST_MAX_RANK)
         return dl_fail(err, DL_INPUT,
                        "%s: tensor '%.200s': %d dimensions, at most %d are supported", f->path,
-                       t->name, shape->n, DLR_ST_MAX_RANK);
-    t->rank = shape->n;
-    for (int i = 0; i < t->rank; i++) {
+                       t->name, shape->n + parts, DLR_ST_MAX_RANK);
+    t->rank = shape->n + parts;
+    if (parts) t->shape[shape->n] = 2;
+    for (int i = 0; i < shape->n; i++) {
         if (shape->items[i].kind != DLR_JSON_INT || shape->items[i].integer < 0)
             return dl_fail(err, DL_INPUT,
                            "%s: tensor '%.200s': size %d of its shape is not a whole number >= 0",
@@ -63,6 +70,10 @@ static bool read_dtype(const dlr_st_file *f, const dlr_json *dtype, dlr_st_tenso
             t->dtype = (dlr_st_dtype)i;
             return true;
         }
+    if (is_complex(dtype)) {
+        t->dtype = DLR_ST_F32;
+        return true;
+    }
     return dl_fail(err, DL_INPUT, "%s: tensor '%.200s': the element type '%.40s' is not supported",
                    f->path, t->name, dtype->string);
 }
@@ -78,7 +89,7 @@ static bool read_entry(const dlr_st_file *f, const char *name, const dlr_json *e
             "%s: tensor '%.200s': expected {dtype, shape, data_offsets} and nothing else", f->path,
             name);
     if (!read_dtype(f, dlr_json_get(entry, "dtype"), t, err) ||
-        !read_shape(f, dlr_json_get(entry, "shape"), t, err))
+        !read_shape(f, dlr_json_get(entry, "shape"), dlr_json_get(entry, "dtype"), t, err))
         return false;
     const dlr_json *offsets = dlr_json_get(entry, "data_offsets");
     if (!offsets || offsets->kind != DLR_JSON_ARRAY || offsets->n != 2 ||

@@ -29,6 +29,7 @@ typedef struct {
     uint64_t bytes;
     bool typed;
     dlr_st_dtype dtype; /* if typed */
+    bool complex;       /* an element is two of that type */
 } dlr_pickle_storage;
 
 typedef DL_ARRAY(dlr_torch_value) dlr_pickle_values;

@@ -6,8 +6,9 @@
 typedef bool call(dlr_pickle *m, const dlr_torch_items *args);
 static call make_ordered_dict, rebuild_tensor, rebuild_typed_tensor, rebuild_parameter;
 
-/* A class of storages has an element type or none (untyped); TYPE is an element type itself. */
-enum { FUNCTION, STORAGE, UNTYPED, TYPE };
+/* A class of storages has an element type or none (untyped); of COMPLEX, an element is two of the
+ * type, a last axis of size 2. TYPE is an element type itself. */
+enum { FUNCTION, STORAGE, COMPLEX, UNTYPED, TYPE };
 static const struct {
     const char *module, *name;
     int what;
@@ -22,6 +23,8 @@ static const struct {
     {"torch", "FloatStorage", STORAGE, DLR_ST_F32, NULL},
     {"torch", "HalfStorage", STORAGE, DLR_ST_F16, NULL},
     {"torch", "BFloat16Storage", STORAGE, DLR_ST_BF16, NULL},
+    {"torch", "ComplexFloatStorage", COMPLEX, DLR_ST_F32, NULL},
+    {"torch", "ComplexDoubleStorage", COMPLEX, DLR_ST_F64, NULL},
     {"torch", "LongStorage", STORAGE, DLR_ST_I64, NULL},
     {"torch", "IntStorage", STORAGE, DLR_ST_I32, NULL},
     {"torch", "ShortStorage", STORAGE, DLR_ST_I16, NULL},
@@ -70,8 +73,9 @@ static bool is_global(dlr_torch_value v, int what) {
 bool dlr_pickle_load_storage(dlr_pickle *m, dlr_torch_value id) {
     const dlr_torch_value *a = id.kind == DLR_TORCH_TUPLE && id.items->n == 5 ? id.items->at : NULL;
     if (!a || a[0].kind != DLR_TORCH_TEXT || strcmp(a[0].text, "storage") != 0 ||
-        !(is_global(a[1], STORAGE) || is_global(a[1], UNTYPED)) || a[2].kind != DLR_TORCH_TEXT ||
-        a[3].kind != DLR_TORCH_TEXT || a[4].kind != DLR_TORCH_INT || a[4].integer < 0)
+        !(is_global(a[1], STORAGE) || is_global(a[1], COMPLEX) || is_global(a[1], UNTYPED)) ||
+        a[2].kind != DLR_TORCH_TEXT || a[3].kind != DLR_TORCH_TEXT || a[4].kind != DLR_TORCH_INT ||
+        a[4].integer < 0)
         return dlr_pickle_refuse(m,
                                  "BINPERSID of what is no (\"storage\", class, key, device, size)");
     char name[400];
@@ -79,9 +83,10 @@ bool dlr_pickle_load_storage(dlr_pickle *m, dlr_torch_value id) {
         return dlr_pickle_refuse(m, "a storage's name of %zu bytes", strlen(a[2].text));
     const dlr_zip_entry *e = dlr_zip_find(m->zip, name);
     if (!e) return dlr_pickle_refuse(m, "the file has no entry '%.200s' for a storage", name);
-    dlr_pickle_storage s = {m->map + e->at, e->bytes, is_global(a[1], STORAGE),
-                            globals[a[1].integer].dtype};
-    uint64_t size = s.typed ? dlr_st_dtype_size(s.dtype) : 1;
+    bool complex = is_global(a[1], COMPLEX);
+    dlr_pickle_storage s = {m->map + e->at, e->bytes, complex || is_global(a[1], STORAGE),
+                            globals[a[1].integer].dtype, complex};
+    uint64_t size = s.typed ? dlr_st_dtype_size(s.dtype) << s.complex : 1;
     if (e->bytes % size || e->bytes / size != (uint64_t)a[4].integer)
         return dlr_pickle_refuse(m, "the storage '%.200s' has %llu bytes, but %lld elements of %d",
                                  name, (unsigned long long)e->bytes, (long long)a[4].integer,
@@ -132,6 +137,19 @@ static bool fits(const dlr_st_view *v, int64_t first, int64_t n) {
     return last < n;
 }
 
+/* The view, of complex numbers, as one of their parts, with a last axis of two. */
+static bool take_parts(dlr_pickle *m, dlr_st_view *view, int64_t *first) {
+    if (view->rank == DLR_ST_MAX_RANK)
+        return dlr_pickle_refuse(m, "a complex tensor of %d dimensions, at most %d are supported",
+                                 view->rank, DLR_ST_MAX_RANK - 1);
+    for (int i = 0; i < view->rank; i++)
+        if (__builtin_mul_overflow(view->stride[i], 2, &view->stride[i]))
+            return dlr_pickle_refuse(m, "a tensor's stride is too large");
+    view->shape[view->rank] = 2, view->stride[view->rank++] = 1;
+    return !__builtin_mul_overflow(*first, 2, first) ||
+           dlr_pickle_refuse(m, "a tensor's offset is too large");
+}
+
 /* Arguments 0 to 5: storage, offset, size, stride, requires_grad, backward_hooks. */
 static bool make_tensor(dlr_pickle *m, const dlr_torch_value *a, dlr_st_dtype dtype,
                         uint64_t bytes) {
@@ -148,18 +166,20 @@ static bool make_tensor(dlr_pickle *m, const dlr_torch_value *a, dlr_st_dtype dt
         return dlr_pickle_refuse(m, "a tensor with hooks");
     if (++m->tensors > DLR_PICKLE_TENSORS)
         return dlr_pickle_refuse(m, "more than %d tensors", DLR_PICKLE_TENSORS);
+    const dlr_pickle_storage *s = &m->storages.at[a[0].integer];
+    int64_t first = a[1].integer;
+    if (s->complex && !take_parts(m, &view, &first)) return false;
     dlr_st_tensor *t = DL_NEW(m->arena, dlr_st_tensor);
     *t = (dlr_st_tensor){.name = "", .dtype = dtype, .rank = view.rank};
     memcpy(t->shape, view.shape, sizeof t->shape);
     if (!dlr_st_size(t, &t->bytes)) return dlr_pickle_refuse(m, "a tensor of more than 2^63 bytes");
-    const dlr_pickle_storage *s = &m->storages.at[a[0].integer];
     uint64_t size = dlr_st_dtype_size(dtype);
     t->data = s->data;
     if (t->bytes > 0) {
-        if (!fits(&view, a[1].integer, (int64_t)(bytes / size)))
+        if (!fits(&view, first, (int64_t)(bytes / size)))
             return dlr_pickle_refuse(m, "a tensor reaches beyond its storage of %llu elements",
                                      (unsigned long long)(bytes / size));
-        t->data = s->data + (uint64_t)a[1].integer * size;
+        t->data = s->data + (uint64_t)first * size;
         if (!is_row_major(&view)) {
             dlr_st_view *own = DL_NEW(m->arena, dlr_st_view);
             *own = view, t->view = own;

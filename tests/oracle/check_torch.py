@@ -141,6 +141,11 @@ def check_states(tmp):
             net = trained()[0]
             net.load_state_dict(got)
             check(all(torch.equal(v, state[k]) for k, v in net.state_dict().items()), f"{name}: load_state_dict")
+    z = torch.randn(3, 5, dtype=torch.complex64)
+    pairs = {"z": z, "t": z.T[1:, 1:], "d": z.to(torch.complex128)[2], "s": z[1, 1]}  # views, a scalar
+    torch.save(pairs, tmp / "complex.pt")
+    done("convert", tmp / "complex.pt", tmp / "complex.pth")
+    same({k: torch.view_as_real(v).contiguous() for k, v in pairs.items()}, dict(load(tmp / "complex.pth", weights_only=True)), "complex numbers as pairs")
     odd = {"": torch.ones(1), "a b\n\"'\\": torch.ones(2), "\u00e9\u4e2d\U0001f600": torch.ones(3), "x" * 5000: torch.ones(4), "...": torch.ones(5)}
     torch.save(odd, tmp / "odd.pt")
     done("convert", tmp / "odd.pt", tmp / "odd.pth")
@@ -175,7 +180,7 @@ def check_refusals(tmp):
         "a function": ({"f": torch.load}, "torch.serialization.load"),
         "a set": ({"s": {1, 2}}, "set"),
         "bytes": ({"b": b"xy"}, "_codecs.encode"),
-        "complex": ({"c": torch.zeros(2, dtype=torch.complex64)}, "ComplexFloatStorage"),
+        "complex and large": ({"c": torch.zeros([1] * 8, dtype=torch.complex64)}, "a complex tensor of 8 dimensions"),
         "large": ({"n": 2 ** 70}, "at most 8"),
         "two states": ({"model": {}, "state_dict": {}}, "both 'state_dict' and 'model'"),
         "no state": ({"epoch": 3, "net": {"w": torch.ones(2)}}, "'epoch' is a whole number"),
