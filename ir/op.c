@@ -12,6 +12,7 @@
 #define A3(a, b, c)               3, {AT(a), AT(b), AT(c)}, 0
 #define A4(a, b, c, d)            4, {AT(a), AT(b), AT(c), AT(d)}, 0
 #define A5(a, b, c, d, e)         5, {AT(a), AT(b), AT(c), AT(d), AT(e)}, 0
+#define A7(a, b, c, d, e, f, g)   7, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f), AT(g)}, 0
 #define A5_1(a, b, c, d, e, f)    6, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f)}, 1
 #define A1_1(a, b)                2, {AT(a), AT(b)}, 1
 #define A0_2(a, b)                2, {AT(a), AT(b)}, 2

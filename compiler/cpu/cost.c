@@ -17,7 +17,9 @@ static double time_of(const dl_kernel *k, const dl_target *t, double share) {
 /* The shares of the peak rates that kernels reach: convolutions of 64 or more channels 0.70 to
  * 0.81, kernels that stream weights and optimiser state 0.68 to 0.75. */
 static double share_of(const dl_kernel *k) {
-    return dl_kernel_anchor(k) >= 0 || dl_kernel_call(k) ? 0.75 : 0.15;
+    const dl_node *call = dl_kernel_call(k);
+    if (call && call->op == DL_OP_fourier) return 0.2; /* few fused multiply-adds, many loads */
+    return dl_kernel_anchor(k) >= 0 || call ? 0.75 : 0.15;
 }
 
 double dl_cpu_predict(const dl_kernel *k, const dl_target *t) {

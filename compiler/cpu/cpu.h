@@ -22,7 +22,9 @@ enum {
     DL_LOOPS_CONTRACT = 1, /* windowed contractions that make an image; with groups, weights too */
     DL_LOOPS_WEIGHT = 2,   /* those that make a weight, and products with long sums */
     DL_LOOPS_GEMM = 4,
-    DL_LOOPS_ATTENTION = 8
+    DL_LOOPS_ATTENTION = 8,
+    DL_LOOPS_FOURIER = 16,
+    DL_LOOPS_COMPLEX = 32 /* complex contractions */
 };
 
 /* Parts of the prelude that a kernel needs in its source (dl_emitted.needs). */

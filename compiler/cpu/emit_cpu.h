@@ -20,6 +20,9 @@ bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err); /* witho
 bool dl_emit_gemm(dl_emitter *e, dl_emitted *code,
                   dl_error *err); /* contractions by axis names (GEMM) */
 bool dl_emit_attention(dl_emitter *e, dl_emitted *code,
-                       dl_error *err); /* calls of either template */
+                       dl_error *err);                                /* calls of either template */
+bool dl_emit_fourier(dl_emitter *e, dl_emitted *code, dl_error *err); /* calls of `fourier` */
+/* calls of `complex_contract` */
+bool dl_emit_complex(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

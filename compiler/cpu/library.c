@@ -11,10 +11,11 @@ extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_bf16_p
     dl_kernels_weight_tiles[], dl_kernels_weight_pairs[], dl_kernels_weight_amx[],
     dl_kernels_weight[], dl_kernels_weight_interface[], dl_kernels_gemm[],
     dl_kernels_gemm_interface[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
-    dl_kernels_attention[], dl_kernels_attention_interface[];
+    dl_kernels_attention[], dl_kernels_attention_interface[], dl_kernels_fourier[],
+    dl_kernels_fourier_interface[], dl_kernels_complex[], dl_kernels_complex_interface[];
 
 enum { CONVOLUTIONS = DL_LOOPS_CONTRACT | DL_LOOPS_WEIGHT | DL_LOOPS_GEMM };
-_Static_assert(DL_LOOPS_ATTENTION == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
+_Static_assert(DL_LOOPS_COMPLEX == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
 
 /* The contents of a text, in addition to what the target determines. */
 typedef struct {
@@ -43,6 +44,37 @@ static const struct {
     {DL_LOOPS_CONTRACT, true, dl_kernels_grouped, dl_kernels_grouped_interface},
 };
 
+/* Indices of a shuffle of two vectors of n lanes: numbers from..., every `step`-th. */
+static void put_lanes(dl_buf *out, const char *name, int n, int from, int step) {
+    dl_putf(out, "#define %s ", name);
+    for (int i = 0; i < n; i++) dl_putf(out, "%s%d", i ? ", " : "", from + step * i);
+    dl_puts(out, "\n");
+}
+static void put_joined(dl_buf *out, const char *name, int n, int from) {
+    dl_putf(out, "#define %s ", name);
+    for (int i = 0; i < n; i++) dl_putf(out, "%s%d", i ? ", " : "", from + i / 2 + i % 2 * n);
+    dl_puts(out, "\n");
+}
+
+/* The loops of complex numbers, once for each element type. */
+static void put_complex(dl_buf *out, const dl_target *t, const char *text) {
+    static const char *const type[] = {"float", "double"}, *const suffix[] = {"f32", "f64"},
+                             *const vector[] = {"vf", "vd"},
+                             *const lanes[] = {"LANES", "LANES / 2"};
+    for (int i = 0; i < 2; i++) {
+        int n = t->lanes >> i;
+        dl_putf(out,
+                "#define FS %s\n#define FV %s\n#define FL (%s)\n#define F(name) name##_%s\n"
+                "#define FOURIER_FLOATS %d\n",
+                type[i], vector[i], lanes[i], suffix[i], i == 0);
+        put_lanes(out, "EVENS", n, 0, 2), put_lanes(out, "ODDS", n, 1, 2);
+        put_joined(out, "JOIN_LOW", n, 0), put_joined(out, "JOIN_HIGH", n, n / 2);
+        dl_puts(out, text);
+        dl_puts(out, "#undef FS\n#undef FV\n#undef FL\n#undef F\n#undef FOURIER_FLOATS\n"
+                     "#undef EVENS\n#undef ODDS\n#undef JOIN_LOW\n#undef JOIN_HIGH\n");
+    }
+}
+
 static void put(dl_buf *out, const dl_target *t, const contents *c) {
     const bool pairs = (t->low_gemms >> DL_BF16 & 1) && c->halves & 2;
     const unsigned types =
@@ -65,6 +97,14 @@ static void put(dl_buf *out, const dl_target *t, const contents *c) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if ((c->families | types) & texts[i].family && (c->groups || !texts[i].groups))
             dl_puts(out, c->whole & texts[i].family ? texts[i].whole : texts[i].interface);
+    if (c->families & DL_LOOPS_FOURIER)
+        put_complex(out, t,
+                    c->whole & DL_LOOPS_FOURIER ? dl_kernels_fourier
+                                                : dl_kernels_fourier_interface);
+    if (c->families & DL_LOOPS_COMPLEX)
+        put_complex(out, t,
+                    c->whole & DL_LOOPS_COMPLEX ? dl_kernels_complex
+                                                : dl_kernels_complex_interface);
 }
 
 /* The contents of a source of kernels with these needs. */
@@ -91,7 +131,7 @@ int dl_cpu_libraries(dl_arena *arena, const dl_target *t, const dl_emitted *need
                      const char *sources[DL_MOST_LIBRARIES]) {
     const contents all = needed(needs);
     int n = 0;
-    for (unsigned family = 1; family <= DL_LOOPS_ATTENTION; family *= 2) {
+    for (unsigned family = 1; family <= DL_LOOPS_COMPLEX; family *= 2) {
         if (!(all.families & family)) continue;
         const contents c = {.families = family,
                             .whole = family,

@@ -47,13 +47,14 @@ static double products_of(const dl_node *call, bool half) {
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {
     int gpu = find_gpu(t), anchor = dl_kernel_anchor(k);
     const dl_node *call = dl_kernel_call(k);
+    bool tiles = call && call->op != DL_OP_fourier && call->op != DL_OP_complex_contract;
     bool half = has(k, DL_BF16) || has(k, DL_F16), wide = has(k, DL_F64);
     double peak = (wide ? gpus[gpu].f64 : gpus[gpu].f32) *
                   (anchor >= 0 ? share_of_products : share_of_points);
     double flops = (double)k->flops;
-    if (call || (anchor >= 0 && !wide && (half || k->instrs.at[anchor].tf32)))
+    if (tiles || (anchor >= 0 && !wide && (half || k->instrs.at[anchor].tf32)))
         peak = (half ? gpus[gpu].half : gpus[gpu].tf32) * gpus[gpu].sync * share_of_products;
-    if (call) flops *= products_of(call, half);
+    if (tiles) flops *= products_of(call, half);
     double arithmetic = flops / peak * 1e-6;
     double traffic = (double)k->bytes / (gpus[gpu].tbytes * share_of_traffic) * 1e-6;
     return (arithmetic > traffic ? arithmetic : traffic) + launch_us;

@@ -6,8 +6,8 @@
 extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_wgmma[],
     dl_cuda_kernels_contract[], dl_cuda_kernels_contract_wgmma[], dl_cuda_kernels_contract_halo[],
     dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_wgmma[],
-    dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[],
-    dl_cuda_kernels_warpgroup[];
+    dl_cuda_kernels_complex[], dl_cuda_kernels_feed[], dl_cuda_kernels_fourier[],
+    dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
@@ -21,6 +21,8 @@ void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     if (wgmma && needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract_wgmma);
     if (needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention);
     if (wgmma && needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention_wgmma);
+    if (needs->needs[DL_NEED_FOURIER] & 1) dl_puts(out, dl_cuda_kernels_fourier);
+    if (needs->needs[DL_NEED_FOURIER] & 2) dl_puts(out, dl_cuda_kernels_complex);
 }
 
 void dl_cuda_feed(dl_buf *out, const dl_target *t) {
@@ -61,12 +63,17 @@ const dl_loop_rules dl_cuda_loops = {.contiguous_terms = 1 << 14,
 /* Is the kernel a tiled contraction? */
 static bool is_tiled(const dl_kernel *k) { return k->schedule.kind == DL_BY_TILES; }
 
+/* Is the kernel a call of attention, which has variants? */
+static bool attends(const dl_kernel *k) {
+    const dl_node *call = dl_kernel_call(k);
+    return call && call->op != DL_OP_fourier && call->op != DL_OP_complex_contract;
+}
+
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names) {
     names[0] = "";
-    bool call = dl_kernel_call(k);
-    if (!call && !is_tiled(k)) return 1;
+    if (!attends(k) && !is_tiled(k)) return 1;
     dl_emitter e = emitter_of(NULL, k, t);
-    int n = call ? dl_cuda_attention_variants(&e, names) : dl_cuda_tilings(&e, names);
+    int n = attends(k) ? dl_cuda_attention_variants(&e, names) : dl_cuda_tilings(&e, names);
     dl_arena_free(e.arena);
     return n;
 }
@@ -87,6 +94,15 @@ int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms) {
     return n;
 }
 
+/* A template, each with an emitter of its own; attention has variants. */
+static bool emit_call(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
+    switch (dl_kernel_call(e->k)->op) {
+    case DL_OP_fourier: return dl_cuda_fourier(e, code, err);
+    case DL_OP_complex_contract: return dl_cuda_complex(e, code, err);
+    default: return dl_cuda_attention(e, variant, code, err);
+    }
+}
+
 static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     DL_CHECK(variant.variant == 0 || is_tiled(k) || dl_kernel_call(k));
@@ -95,7 +111,7 @@ static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *
     if (variant.by) return dl_cuda_around_call(e, variant.by, code, err);
     switch (k->schedule.kind) {
     case DL_BY_TILES: return dl_cuda_contraction(e, variant.variant, code, err);
-    case DL_BY_CALL: return dl_cuda_attention(e, variant.variant, code, err);
+    case DL_BY_CALL: return emit_call(e, variant.variant, code, err);
     case DL_BY_SCATTER: return dl_cuda_scatter(e, code, err);
     case DL_BY_POINTS:
     case DL_BY_ROWS:

@@ -25,6 +25,10 @@ int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);
 /* The TF32 numbers that split each f32 operand of attention, its probabilities and their
  * gradients. */
 enum { DL_ATTENTION_PARTS = 2 };
+/* Calls of `fourier`, which have one variant. emit_fourier.c */
+bool dl_cuda_fourier(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* The same of `complex_contract`. emit_complex.c */
+bool dl_cuda_complex(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* Calls of attention and its gradients. emit_attention.c */
 bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
 /* dl_backend.variants of such a kernel. */

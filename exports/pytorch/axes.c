@@ -179,17 +179,35 @@ static char letter(const char **names, char *letters, int *n, const char *name) 
     return c;
 }
 
-torch_text dl_torch_contract(torch_export *t, const dl_node *n, const char *word) {
-    (void)word;
+/* einsum's letters of both operands and the result, without their last `but` axes. */
+static const char *letters_of(torch_export *t, const dl_node *n, int but) {
     const dl_type *types[] = {&n->in[0]->type, &n->in[1]->type, &n->out[0].type};
     const char *names[2 * DL_MAX_RANK + 1];
     char letters[2 * DL_MAX_RANK + 1], text[3][DL_MAX_RANK + 1];
     int count = 0;
     for (int k = 0; k < 3; k++) {
-        for (int i = 0; i < types[k]->rank; i++)
+        int rank = types[k]->rank - but;
+        for (int i = 0; i < rank; i++)
             text[k][i] = letter(names, letters, &count, types[k]->axis[i].name);
-        text[k][types[k]->rank] = 0;
+        text[k][rank] = 0;
     }
-    return dl_torch_atom(t, "torch.einsum(\"%s,%s->%s\", %s, %s)", text[0], text[1], text[2],
+    return dl_format(t->arena, "%s,%s->%s", text[0], text[1], text[2]);
+}
+
+torch_text dl_torch_contract(torch_export *t, const dl_node *n, const char *word) {
+    (void)word;
+    return dl_torch_atom(t, "torch.einsum(\"%s\", %s, %s)", letters_of(t, n, 0),
                          dl_torch_tensor(t, n, 0).s, dl_torch_tensor(t, n, 1).s);
+}
+
+torch_text dl_torch_complex_contract(torch_export *t, const dl_node *n, const char *word) {
+    const int64_t *conj = dl_node_attr(n, DL_ATTR_conj)->ints;
+    const char *in[2];
+    (void)word;
+    for (int i = 0; i < 2; i++)
+        in[i] = dl_format(t->arena, "torch.view_as_complex(%s.contiguous())%s",
+                          dl_torch_within(t, dl_torch_tensor(t, n, i), TORCH_ATOM),
+                          conj[i] ? ".conj()" : "");
+    return dl_torch_atom(t, "torch.view_as_real(torch.einsum(\"%s\", %s, %s))", letters_of(t, n, 1),
+                         in[0], in[1]);
 }

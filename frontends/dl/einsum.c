@@ -7,6 +7,7 @@
 #include <ctype.h>
 
 #include "frontends/dl/builtin.h"
+#include "ir/fourier.h"
 
 enum { MAX_OPERANDS = 16, LETTERS = 128 };
 
@@ -20,6 +21,7 @@ typedef struct {
     const char *pattern;
     dl_span at; /* of the pattern */
     int n;      /* operands */
+    int parts;  /* 1: complex_einsum: an axis Z of complex numbers follows the letters' */
     term in[MAX_OPERANDS], out;
     dl_axis of[LETTERS]; /* by letter: its axis; name NULL: none */
     int last[LETTERS];   /* the last operand that has the letter; n: the result */
@@ -90,12 +92,27 @@ static bool bind_letter(einsum *s, int operand, int axis, const dl_val *in) {
     return true;
 }
 
+/* Does the operand end in the axis Z of complex numbers? */
+static bool check_complex(einsum *s, dl_val x) {
+    const dl_type *t = &x.t->type;
+    int last = t->rank - 1;
+    if (last >= 0 && t->axis[last].name == dl_fourier_axis() && t->axis[last].size == 2)
+        return true;
+    dl_bad(s->c->E, s->c->where, DL_DIAG_axis_mismatch,
+           "complex_einsum multiplies complex numbers, whose last axis is Z=2, not %s",
+           dl_type_text(t));
+    dl_note_tensor(s->c->E, x);
+    return false;
+}
+
 static bool bind(einsum *s, const dl_val *in) {
     for (int i = 0; i < s->n; i++) {
-        if (s->in[i].n != in[i].t->type.rank) {
+        if (s->parts && !check_complex(s, in[i])) return false;
+        if (s->in[i].n != in[i].t->type.rank - s->parts) {
             dl_bad(s->c->E, s->at, DL_DIAG_bad_pattern,
-                   "einsum \"%.100s\" names %d axes of operand %d, which has %d: %s", s->pattern,
-                   s->in[i].n, i + 1, in[i].t->type.rank, dl_type_text(&in[i].t->type));
+                   "einsum \"%.100s\" names %d axes of operand %d, which has %d%s: %s", s->pattern,
+                   s->in[i].n, i + 1, in[i].t->type.rank - s->parts, s->parts ? " and Z" : "",
+                   dl_type_text(&in[i].t->type));
             dl_note_tensor(s->c->E, in[i]);
             return false;
         }
@@ -118,7 +135,8 @@ static bool take_operands(einsum *s, dl_val *in) {
     bool tensors;
     for (int i = 0; i < s->n; i++)
         if (!dl_call_float(s->c, &in[i])) return false;
-    const dl_dtype type = dl_tensor_meet(s->n, in, &tensors);
+    const dl_dtype met = dl_tensor_meet(s->n, in, &tensors);
+    const dl_dtype type = s->parts && dl_dtype_is_half(met) ? DL_F32 : met;
     for (int i = 0; i < s->n; i++) {
         in[i] = dl_tensor_cast(s->c->E, s->c->where, in[i], type);
         if (in[i].kind != DL_V_TENSOR) return false;
@@ -131,6 +149,7 @@ static dl_type type_of(const einsum *s, const term *t, dl_val x) {
     dl_type type = dl_scalar(x.t->type.dtype);
     for (int k = 0; k < t->n; k++)
         dl_type_push(&type, s->of[(int)t->axis[k]].name, s->of[(int)t->axis[k]].size);
+    if (s->parts) dl_type_push(&type, dl_fourier_axis(), 2);
     return type;
 }
 
@@ -161,11 +180,71 @@ static dl_val sum_own(einsum *s, dl_val x, const dl_val *other, int i) {
     return n ? dl_tensor_reduce(s->c->E, s->c->where, DL_OP_sum, x, n, over) : x;
 }
 
+/* The type of a b, summed over the axes `over`: the result's order after the last operand, else a's
+ * axes and then b's. */
+static dl_type product_type(const einsum *s, dl_val a, dl_val b, int n, const char *const *over,
+                            bool last) {
+    if (last) return type_of(s, &s->out, a);
+    dl_type type = dl_scalar(a.t->type.dtype);
+    for (int side = 0; side < 2; side++) {
+        const dl_type *t = &(side ? b : a).t->type;
+        for (int k = 0; k < t->rank - 1; k++) {
+            bool summed = dl_type_axis(&type, t->axis[k].name) >= 0;
+            for (int j = 0; j < n; j++) summed |= over[j] == t->axis[k].name;
+            if (!summed) dl_type_push(&type, t->axis[k].name, t->axis[k].size);
+        }
+    }
+    dl_type_push(&type, dl_fourier_axis(), 2);
+    return type;
+}
+
+static dl_val part(einsum *s, dl_val x, int i) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, dl_fourier_axis()), dl_attr_int(DL_ATTR_start, i),
+                    dl_attr_int(DL_ATTR_stop, i + 1)};
+    x = dl_tensor_op(s->c->E, s->c->where, DL_OP_slice, 1, &x, 3, at, NULL);
+    return dl_tensor_op(s->c->E, s->c->where, DL_OP_squeeze, 1, &x, 1, at, NULL);
+}
+
+/* By four products of real numbers: where no batch axis comes last. */
+static dl_val by_parts(einsum *s, dl_val a, dl_val b, int n, const char *const *over) {
+    dl_val p[2][2], y[2];
+    dl_attr at = dl_attr_names(DL_ATTR_over, n, over);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++)
+            p[i][k] = n ? dl_tensor_op(s->c->E, s->c->where, DL_OP_contract, 2,
+                                       (dl_val[]){part(s, a, i), part(s, b, k)}, 1, &at, NULL)
+                        : dl_call_elem(s->c, DL_OP_mul, part(s, a, i), part(s, b, k));
+    y[0] = dl_call_elem(s->c, DL_OP_sub, p[0][0], p[1][1]);
+    y[1] = dl_call_elem(s->c, DL_OP_add, p[0][1], p[1][0]);
+    for (int i = 0; i < 2 && y[i].kind == DL_V_TENSOR; i++) {
+        dl_attr to[] = {dl_attr_name(DL_ATTR_axis, dl_fourier_axis()),
+                        dl_attr_int(DL_ATTR_index, y[i].t->type.rank)};
+        y[i] = dl_tensor_op(s->c->E, s->c->where, DL_OP_unsqueeze, 1, &y[i], 2, to, NULL);
+    }
+    dl_attr along = dl_attr_name(DL_ATTR_axis, dl_fourier_axis());
+    return dl_tensor_op(s->c->E, s->c->where, DL_OP_cat, 2, y, 1, &along, NULL);
+}
+
+static dl_val multiply_complex(einsum *s, dl_val a, dl_val b, int i, int n,
+                               const char *const *over) {
+    dl_type type = product_type(s, a, b, n, over, i == s->n - 1);
+    const dl_type *types[] = {&a.t->type, &b.t->type, &type};
+    const char *last = type.rank > 1 ? type.axis[type.rank - 2].name : NULL;
+    for (int k = 0; k < 3 && last; k++)
+        if (types[k]->rank < 2 || types[k]->axis[types[k]->rank - 2].name != last) last = NULL;
+    if (!last) return by_parts(s, a, b, n, over);
+    dl_attr at[] = {{.id = DL_ATTR_over}, dl_attr_ints(DL_ATTR_conj, 2, (int64_t[]){0, 0})};
+    if (n) at[0] = dl_attr_names(DL_ATTR_over, n, over);
+    return dl_tensor_op(s->c->E, s->c->where, DL_OP_complex_contract, 2, (dl_val[]){a, b}, 2, at,
+                        &type);
+}
+
 static dl_val multiply(einsum *s, dl_val a, dl_val b, int i) {
     const char *over[DL_MAX_RANK];
     a = sum_own(s, a, &b, i), b = sum_own(s, b, &a, i);
     if (a.kind != DL_V_TENSOR || b.kind != DL_V_TENSOR) return dl_poison();
     int n = find_done(s, a, &b, true, i, over);
+    if (s->parts) return multiply_complex(s, a, b, i, n, over);
     if (!n) return dl_call_elem(s->c, DL_OP_mul, a, b);
     dl_attr at = dl_attr_names(DL_ATTR_over, n, over);
     return dl_tensor_op(s->c->E, s->c->where, DL_OP_contract, 2, (dl_val[]){a, b}, 1, &at, NULL);
@@ -206,10 +285,13 @@ static bool take_arguments(einsum *s, dl_val in[MAX_OPERANDS]) {
     return false;
 }
 
-dl_val dl_fn_einsum(dl_call *c) {
-    einsum s = {.c = c};
+static dl_val run(einsum *s) {
     dl_val in[MAX_OPERANDS];
-    if (!take_arguments(&s, in) || !parse(&s) || !bind(&s, in) || !take_operands(&s, in))
+    if (!take_arguments(s, in) || !parse(s) || !bind(s, in) || !take_operands(s, in))
         return dl_poison();
-    return compute(&s, in);
+    return compute(s, in);
 }
+
+dl_val dl_fn_einsum(dl_call *c) { return run(&(einsum){.c = c}); }
+/* The same of complex numbers, in f32 at least. */
+dl_val dl_fn_complex_einsum(dl_call *c) { return run(&(einsum){.c = c, .parts = 1}); }

@@ -282,4 +282,6 @@ void dl_interp_attention_bias_grad(const dl_node *n, double *const *data, bool r
 dl_interp_call *const dl_interp_calls[DL_NOPS] = {
     [DL_OP_flash_attention] = dl_interp_attention,
     [DL_OP_flash_attention_grad] = dl_interp_attention_grad,
-    [DL_OP_flash_attention_bias_grad] = dl_interp_attention_bias_grad};
+    [DL_OP_flash_attention_bias_grad] = dl_interp_attention_bias_grad,
+    [DL_OP_fourier] = dl_interp_fourier,
+    [DL_OP_complex_contract] = dl_interp_complex};

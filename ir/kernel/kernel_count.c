@@ -1,6 +1,8 @@
 /* The cost of a kernel: its operations, and the bytes that its loops move. */
 #include "ir/attention.h"
+#include "ir/complex.h"
 #include "ir/counts.h"
+#include "ir/fourier.h"
 #include "ir/kernel/schedule.h"
 
 /* Counts every tap of every output, on the padding too: the convention of the literature and of
@@ -13,7 +15,9 @@ static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
 static int64_t (*const call_flops[DL_NOPS])(const dl_node *) = {
     [DL_OP_flash_attention] = dl_attention_flops,
     [DL_OP_flash_attention_grad] = dl_attention_flops,
-    [DL_OP_flash_attention_bias_grad] = dl_attention_flops};
+    [DL_OP_flash_attention_bias_grad] = dl_attention_flops,
+    [DL_OP_fourier] = dl_fourier_flops,
+    [DL_OP_complex_contract] = dl_complex_flops};
 
 /* How often parameter p goes through memory: once, or once in each loop nest over points that
  * accesses it. */

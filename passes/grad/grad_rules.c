@@ -8,6 +8,8 @@
 #include <math.h>
 
 #include "ir/attention.h"
+#include "ir/complex.h"
+#include "ir/fourier.h"
 #include "ir/relation.h"
 #include "passes/grad/grad.h"
 
@@ -72,6 +74,31 @@ void dl_grad_flash_attention(dl_grad *g) {
     for (int k = 0; k < dl_attention_of(n).addends; k++)
         dl_grad_give(g, DL_ATT_FIXED + k, addend_grad(g, n, n->nin + 3, in, k));
 }
+
+/* The adjoint is an instance of the same op. */
+void dl_grad_fourier(dl_grad *g) {
+    dl_attr attrs[DL_FOURIER_ATTRS];
+    dl_fourier_adjoint(g->node, attrs);
+    dl_grad_give(g, 0, dl_build(g->b, DL_OP_fourier, 1, &g->dy, DL_FOURIER_ATTRS, attrs));
+}
+
+/* The gradient by operand i: dy times the other operand, conjugated, or where the operand itself
+ * was conjugated, dy conjugated times the other operand; summed over the axes that operand i lacks.
+ */
+static void give_factor(dl_grad *g, int i) {
+    const dl_node *n = g->node;
+    const dl_type *own = &n->in[i]->type, *y = &n->out[0].type;
+    const int64_t *conj = dl_node_attr(n, DL_ATTR_conj)->ints;
+    dl_value *in[] = {i ? n->in[0] : g->dy, i ? g->dy : n->in[1]};
+    int64_t of_dy = conj[i], of_other = conj[i] ? conj[1 - i] : !conj[1 - i];
+    const int64_t flags[] = {i ? of_other : of_dy, i ? of_dy : of_other};
+    dl_attr at[] = {{.id = DL_ATTR_over}, dl_attr_ints(DL_ATTR_conj, 2, flags)};
+    for (int k = 0; k < y->rank; k++)
+        if (dl_type_axis(own, y->axis[k].name) < 0) at[0].names[at[0].n++] = y->axis[k].name;
+    if (dl_grad_wanted(g, i))
+        dl_grad_give(g, i, dl_build_as(g->b, DL_OP_complex_contract, 2, in, 2, at, *own));
+}
+void dl_grad_complex_contract(dl_grad *g) { give_factor(g, 0), give_factor(g, 1); }
 
 /* ---- pointwise, one operand ---- */
 void dl_grad_neg(dl_grad *g) { dl_grad_give(g, 0, neg(g, g->dy)); }

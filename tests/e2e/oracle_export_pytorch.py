@@ -118,6 +118,7 @@ if "models" in parts:
     shutil.copy(ROOT / "models/vit.dl", place / "vit.dl")  # away from its configuration, whose data have statistics
     vit = compare(place / "vit.dl", "--img_size=[16,32]", "--depth=3", "--embed_dim=32")
     check("for _ in range(3)" in vit and "for block in self.blocks:\n" in vit and vit.count(".attn.proj(") == 1, "equal blocks are a loop")
+    compare(ROOT / "models/field/fno.dl", "--width=6", "--modes=3", "--layers=2", "--hidden=16", "--size=14")
     alone = {"cancelling_bias"}  # mixes samples, of which predict has one at a time
     not_predicted = {"kinks", "seeded", "language"}  # of a target; of inputs that dlrun does not serve
     for path in sorted((ROOT / "tests/data").glob("**/*.dl")):

@@ -284,6 +284,35 @@ for tokens, keys, features, heads, shape, blind in ((5, 7, 6, 3, (1, 3, 5, 7), F
     case("flash_attention_grad", named + left + added, attrs, ["NTE", "NSE", "NSE"], [dq, dk, dv])
     if shape[2] == tokens:
         case("flash_attention_bias_grad", named + left + added, attrs | {"k": 0}, "nhts", db)
+def complex_cases():
+    """Fourier transforms by their definition, and complex products."""
+    # Fourier transforms by their definition: all modes, few of them, of both signs, with weights
+    for size, samples, modes in ((1, 1, 1), (8, 8, 5), (9, 7, 3), (12, 12, 7)):
+        x = T(2, samples, 3)
+        attrs = {"axis": "W", "size": f"[{size}]", "start": 0, "stop": modes, "value": 0.5, "mode": "r2c", "twice": 0}
+        spectrum = torch.fft.rfft(x, size, dim=1)[:, :modes]
+        case("fourier", [put(x, "NWC")], attrs, "NWCZ", torch.view_as_real(spectrum * 0.5))
+        z = T(2, modes, 3, 2)
+        attrs |= {"stop": samples, "mode": "c2r", "twice": 1}
+        back = torch.fft.irfft(torch.view_as_complex(z), size, dim=1, norm="forward")[:, :samples]
+        case("fourier", [put(z, "NWCZ")], attrs, "NWC", back * 0.5)
+    z = T(2, 9, 2)
+    both = torch.fft.fft(torch.view_as_complex(z), 11, dim=1)
+    attrs = {"axis": "W", "size": "[11]", "start": -2, "stop": 3, "value": 1, "mode": "fft", "twice": 0}
+    case("fourier", [put(z, "NWZ")], attrs, "NWZ", torch.view_as_real(torch.cat([both[:, :3], both[:, -2:]], 1)))
+    z = T(2, 5, 2)
+    few = torch.cat([torch.view_as_complex(z)[:, :3], torch.zeros(2, 6), torch.view_as_complex(z)[:, 3:]], 1)
+    case("fourier", [put(z, "NWZ")], attrs | {"stop": 10, "mode": "ifft"}, "NWZ", torch.view_as_real(torch.fft.ifft(few, dim=1, norm="forward")[:, :10]))
+
+    # complex products: which operand is conjugated; the result's axes in another order
+    a, w = T(2, 3, 5, 2), T(3, 4, 5, 2)
+    for conj in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        za, zw = (z.conj() if c else z for z, c in zip((torch.view_as_complex(a), torch.view_as_complex(w)), conj))
+        case("complex_contract", [put(a, "NCKZ"), put(w, "COKZ")], {"over": "[C]", "conj": list(conj)}, "ONKZ",
+             torch.view_as_real(torch.einsum("nck,cok->onk", za, zw).resolve_conj()))
+
+
+complex_cases()
 
 # random numbers: those of the test's own Philox; composites draw with seed and step 0, numbered as they stand
 draw = lambda seed, step, number, *shape: philox(seed, step, number, math.prod(shape)).reshape(shape).double()

@@ -721,6 +721,9 @@ row("fused", (), lambda op, s: None, few=True)
 # the causal ones, other numbers of keys and dropout check_ops.py compares with PyTorch and tests/unit/test_attention.c, compiled, with the interpreter.
 for op in ("flash_attention", "flash_attention_grad", "flash_attention_bias_grad"):
     row(op, (), lambda op, s: None, few=True)
+# Along one axis, and products of such: check_fourier.py compares all modes with torch.fft, compiled.
+for op in ("fourier", "complex_contract"):
+    row(op, (), lambda op, s: None, few=True)
 # Between ranks: tests/unit/test_shard.c holds them, forward and backward, to whole graphs in double precision, tests/ranks real ones to one rank.
 for op in ("all_reduce", "all_gather", "reduce_scatter", "shift", "enter", "scale_gradient"):
     row(op, (), lambda op, s: None, few=True)

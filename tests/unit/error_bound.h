@@ -25,6 +25,7 @@
 #include <stdlib.h>
 
 #include "ir/relation.h"
+#include "tests/unit/error_complex.h"
 #include "tests/unit/error_scalar.h"
 
 typedef struct {
@@ -140,10 +141,6 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
     }
     r->added[y->id] = adds || (keeps_sum(n) && on);
 }
-
-/* How many roundings of its size a sum of n terms may be off by. */
-static inline double roundings(double n) { return ceil(fmin(n, 8 * sqrt(n))); }
-static inline double of_terms(double n) { return REWRITES * roundings(n); }
 
 /* sum and mean: the sizes of what was summed decide. */
 static inline void bound_sum(bounded_run *r, const dl_node *n) {
@@ -350,6 +347,21 @@ static inline void set_terms(bounded_run *r, const dl_value *v) {
     for (int64_t i = 0; i < dl_type_count(&v->type); i++) terms[i] = fabs(a[i]);
 }
 
+static inline void bound_template(bounded_run *r, const dl_node *n) {
+    bounded_numbers in[2] = {0};
+    for (int i = 0; i < n->nin && i < 2; i++)
+        in[i] = (bounded_numbers){dl_interp_data(r->value, n->in[i]),
+                                  dl_interp_data(r->bound, n->in[i])};
+    const double *y = dl_interp_data(r->value, &n->out[0]);
+    double *e = dl_interp_data(r->bound, &n->out[0]);
+    if (n->op == DL_OP_fourier)
+        bound_fourier(n, in[0], y, e);
+    else if (n->op == DL_OP_complex_contract)
+        bound_complex(n, in[0], in[1], y, e);
+    else
+        DL_CHECK(!"a template whose errors are bounded");
+}
+
 /* Values and bounds of every node; variables' values stand in r->value already. False: the
  * interpreter's error. */
 static inline bool bounded_run_all(bounded_run *r, dl_error *err) {
@@ -367,6 +379,7 @@ static inline bool bounded_run_all(bounded_run *r, dl_error *err) {
         case DL_CLASS_CONTRACT:
             if (!bound_contraction(r, n, err)) return false;
             break;
+        case DL_CLASS_TEMPLATE: bound_template(r, n); break;
         case DL_CLASS_MOVE:
             if (!bound_move(r, n, err)) return false;
             break;

@@ -156,4 +156,8 @@ static inline double with_rounding(dl_dtype d, double v, double e, double own) {
                                               : INFINITY;
     return !(fabs(v) + all < most) ? INFINITY : all;
 }
+
+/* How many roundings of its size a sum of n terms may be off by. */
+static inline double roundings(double n) { return ceil(fmin(n, 8 * sqrt(n))); }
+static inline double of_terms(double n) { return REWRITES * roundings(n); }
 #endif

@@ -4,6 +4,7 @@
 #define DL_RANDOM_COMPOSITES_H
 #include <stdio.h>
 
+#include "ir/fourier.h"
 #include "tests/unit/random_nodes.h"
 
 /* A value of this type: one that is there, or a new one. */
@@ -317,6 +318,67 @@ static inline dl_value *random_rule_scatter_add(random_maker *g, dl_op op) {
     dl_value *in[] = {x, random_places(g, random_like(g, &n), along.size, 3)};
     dl_attr axis = dl_attr_name(DL_ATTR_axis, along.name);
     return random_node(g, op, 2, in, 1, &axis, &to);
+}
+
+/* A real transform of one axis, then another of the complex numbers, along it or another axis; each
+ * of some or all of the modes and samples. */
+static inline dl_value *random_rule_fourier(random_maker *g, dl_op op) {
+    dl_value *x = random_pick(g, real_axes);
+    if (!x || !all_named(&x->type) || x->type.rank > 4) return NULL;
+    for (int turn = 0; x && turn < 2; turn++) {
+        int at = below(&g->r, turn ? x->type.rank - 1 : x->type.rank);
+        dl_axis axis = x->type.axis[at];
+        dl_fourier_options o = {.axis = axis.name, .size = axis.size, .scale = 0.5};
+        o.mode = turn ? (dl_fourier_mode)(1 + below(&g->r, 3)) : DL_FOURIER_R2C;
+        bool real = dl_fourier_is_real(o.mode);
+        if (o.mode == DL_FOURIER_C2R)
+            o.size = 2 * axis.size - 1 - one_in(&g->r, 2) + below(&g->r, 4);
+        else if (one_in(&g->r, 4))
+            o.size += below(&g->r, 4);
+        if (o.size < 1) return x;
+        o.stop = real && dl_fourier_makes_modes(o.mode) ? o.size / 2 + 1 : o.size;
+        if (one_in(&g->r, 3)) o.stop -= below(&g->r, (int)o.stop);
+        if (!real && one_in(&g->r, 3) && o.stop > 1) o.stop--, o.negative = 1;
+        if (!real && !dl_fourier_makes_modes(o.mode) && axis.size < 1) o.negative = 0;
+        o.twice = one_in(&g->r, 2);
+        dl_attr attrs[DL_FOURIER_ATTRS];
+        dl_fourier_attrs(&o, attrs);
+        x = random_node(g, op, 1, &x, DL_FOURIER_ATTRS, attrs, NULL);
+    }
+    return x;
+}
+
+/* A transform times a weight: axes that are kept, summed, or one operand's own. */
+static inline dl_value *random_rule_complex_contract(random_maker *g, dl_op op) {
+    dl_value *x = random_pick(g, real_axes);
+    if (!x || !all_named(&x->type) || x->type.rank > 3) return NULL;
+    dl_axis last = x->type.axis[x->type.rank - 1];
+    dl_fourier_options o = {.axis = last.name, .size = last.size, .scale = 1};
+    o.stop = last.size / 2 + 1;
+    dl_attr attrs[DL_FOURIER_ATTRS];
+    dl_fourier_attrs(&o, attrs);
+    dl_value *a = random_node(g, DL_OP_fourier, 1, &x, DL_FOURIER_ATTRS, attrs, NULL);
+    if (!a) return NULL;
+    dl_type of_b = dl_scalar(g->real), of_y = dl_scalar(g->real);
+    dl_attr over = {.id = DL_ATTR_over};
+    dl_type_push(&of_b, "O", random_size(g));
+    if (dl_type_axis(&x->type, of_b.axis[0].name) >= 0) return NULL;
+    for (int i = 0; i + 2 < a->type.rank; i++) {
+        dl_axis axis = a->type.axis[i];
+        int role = below(&g->r, 3); /* a's own, both's, summed */
+        if (role) of_b.axis[of_b.rank++] = axis;
+        if (role == 2) over.names[over.n++] = axis.name;
+        if (role != 2) of_y.axis[of_y.rank++] = axis;
+    }
+    of_y.axis[of_y.rank++] = of_b.axis[0];
+    random_shuffle(g, &of_b), random_shuffle(g, &of_y);
+    for (int i = a->type.rank - 2; i < a->type.rank; i++)
+        of_b.axis[of_b.rank++] = a->type.axis[i], of_y.axis[of_y.rank++] = a->type.axis[i];
+    if (dl_type_count(&of_b) > g->largest || dl_type_count(&of_y) > g->largest) return NULL;
+    dl_value *in[] = {a, random_var(g, of_b)};
+    const int64_t conj[] = {below(&g->r, 2), below(&g->r, 2)};
+    dl_attr at[] = {over, dl_attr_ints(DL_ATTR_conj, 2, conj)};
+    return random_node(g, op, 2, in, 2, at, &of_y);
 }
 
 /* Made by passes alone: random_by_passes. */

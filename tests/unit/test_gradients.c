@@ -1,5 +1,6 @@
 /* Gradients against central differences in f64 on the interpreter, for every op that has a rule. */
 #include "ir/builder.h"
+#include "ir/fourier.h"
 #include "ir/interp/interp.h"
 #include "ir/validate/validate.h"
 #include "passes/pass.h"
@@ -285,6 +286,32 @@ static dl_value *rearrange(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_value *v = dl_build_as(b, c->op, 1, p, 1, &pattern, parse_type("N=2 C=2 H=4 W=3", DL_F64));
     return dl_build1(b, DL_OP_sin, v);
 }
+/* Few modes of a real transform, and its inverse; a complex one of modes of both signs. */
+static dl_value *there_and_back(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_fourier_options o = {.axis = dl_intern("W"), .size = 9, .stop = 4, .scale = 0.7};
+    dl_attr attrs[DL_FOURIER_ATTRS];
+    dl_fourier_attrs(&o, attrs);
+    dl_value *modes = dl_build(b, c->op, 1, p, DL_FOURIER_ATTRS, attrs);
+    o = (dl_fourier_options){o.axis, DL_FOURIER_FFT, 6, 1, 2, 1, false};
+    dl_fourier_attrs(&o, attrs);
+    modes = dl_build(b, c->op, 1, &modes, DL_FOURIER_ATTRS, attrs);
+    o = (dl_fourier_options){o.axis, DL_FOURIER_C2R, 5, 0, 5, 1, true};
+    dl_fourier_attrs(&o, attrs);
+    return dl_build(b, c->op, 1, &modes, DL_FOURIER_ATTRS, attrs);
+}
+/* Two products: one as it is, one with both operands conjugated. */
+static dl_value *spectral(dl_builder *b, const grad_case *c, dl_value **p) {
+    const char *over = dl_intern("C");
+    dl_type t = p[0]->type;
+    t.axis[1] = p[1]->type.axis[1];
+    dl_value *y[2];
+    for (int i = 0; i < 2; i++) {
+        dl_attr at[] = {dl_attr_names(DL_ATTR_over, 1, &over),
+                        dl_attr_ints(DL_ATTR_conj, 2, (int64_t[]){i, i})};
+        y[i] = dl_build_as(b, c->op, 2, p, 2, at, t);
+    }
+    return dl_build2(b, DL_OP_add, dl_build_k(b, DL_OP_mul, y[0], 0.5), y[1]);
+}
 static dl_value *attend(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_attr at[] = {dl_attr_float(DL_ATTR_rate, 0), dl_attr_int(DL_ATTR_heads, 2)};
     return dl_build(b, c->op, 3, p, 2, at);
@@ -417,6 +444,13 @@ static const grad_case cases[] = {
      -1,
      1,
      {"N=2 T=5 E=4", "N=2 T=5 E=4", "N=2 T=5 E=4"}},
+    {"complex_contract",
+     DL_OP_complex_contract,
+     spectral,
+     -1,
+     1,
+     {"N=2 C=3 K=4 Z=2", "C=3 O=2 K=4 Z=2"}},
+    {"fourier", DL_OP_fourier, there_and_back, -1, 1, {"N=2 W=7 C=2"}},
     {"flash_attention",
      DL_OP_flash_attention,
      flash,
