@@ -121,6 +121,39 @@ class Classifier(nn.Sequential):
         super().__init__(*stages, nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(inplace=True), nn.Linear(128, classes))
 
 
+class Spectral(nn.Module):
+    """A Fourier layer of an FNO (Li et al. 2021), as its authors wrote it: the low modes of either sign of H."""
+
+    def __init__(self, width, modes):
+        super().__init__()
+        self.modes = modes
+        for name in ("weights1", "weights2"):
+            setattr(self, name, nn.Parameter(torch.randn(width, width, modes, modes, dtype=torch.complex64) * 0.5 / width))
+
+    def forward(self, x):
+        m, spectrum = self.modes, torch.fft.rfft2(x)
+        made = torch.zeros_like(spectrum)
+        made[:, :, :m, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, :m, :m], self.weights1)
+        made[:, :, -m:, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, -m:, :m], self.weights2)
+        return torch.fft.irfft2(made, s=x.shape[-2:])
+
+
+class FNO(nn.Module):
+    def __init__(self, width=32, modes=12, layers=4, hidden=128):
+        super().__init__()
+        self.fc0, self.fc1, self.fc2 = nn.Conv2d(3, width, 1), nn.Conv2d(width, hidden, 1), nn.Conv2d(hidden, 1, 1)
+        self.spectral = nn.ModuleList(Spectral(width, modes) for _ in range(layers))
+        self.local = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(layers))
+
+    def forward(self, x):
+        rows, columns = (torch.linspace(0, 1, n) for n in x.shape[2:])
+        h = self.fc0(torch.cat([x, rows[:, None].expand_as(x), columns.expand_as(x)], 1))
+        for i, (spectral, local) in enumerate(zip(self.spectral, self.local)):
+            h = spectral(h) + local(h)
+            h = F.gelu(h) if i < len(self.local) - 1 else h
+        return self.fc2(F.gelu(self.fc1(h)))
+
+
 def image(batch, channels, *sides):
     return torch.randn(batch, channels, *sides)
 
@@ -145,5 +178,6 @@ MODELS = {
     "resnet50_224": resnet(False, (3, 4, 6, 3), (1, 2, 2, 2), 4, 100, 224),
     "resnet_small": resnet(True, (2, 2, 2, 2), (2, 2, 2, 2), 1, 10, 32),
     "cnn_regressor": lambda batch: (Regressor(), F.mse_loss, image(batch, 1, 128, 128), image(batch, 1, 128, 128), 0),
+    "fno": lambda batch: (FNO(), F.mse_loss, image(batch, 1, 64, 64), image(batch, 1, 64, 64), 0),
     "cnn_classifier": lambda batch: (Classifier(), F.cross_entropy, image(batch, 3, 32, 32), torch.randint(10, (batch,)), 0),
 }
