@@ -52,6 +52,9 @@ typedef struct {
     bool twice;
 } dl_fourier_options;
 void dl_fourier_attrs(const dl_fourier_options *o, dl_attr attrs[DL_FOURIER_ATTRS]);
+extern const char *const dl_fourier_modes[]; /* their names in a node */
+/* The number of a node's mode by its name; -1: it is none. */
+int dl_fourier_find_mode(const dl_node *n);
 /* The transform of a valid node. */
 dl_fourier dl_fourier_of(const dl_node *n);
 /* The attributes of the adjoint of a valid node. */

@@ -1,21 +1,7 @@
-/* The shape rule of the Fourier transform; its facts for all other folders. */
-#include <math.h>
-
+/* The shape rule of the Fourier transform. */
 #include "ir/base/str.h"
-#include "ir/builder.h"
-#include "ir/counts.h"
 #include "ir/fourier.h"
 #include "ir/infer_rules.h"
-
-static const char *const names[] = {"r2c", "c2r", "fft", "ifft"};
-
-const char *dl_fourier_axis(void) { return dl_intern("Z"); }
-
-static int find_mode(const dl_node *n) {
-    for (int i = 0; i < 4; i++)
-        if (strcmp(dl_node_name(n, DL_ATTR_mode), names[i]) == 0) return i;
-    return -1;
-}
 
 static bool is_complex(const dl_type *t) {
     return t->rank > 0 && t->axis[t->rank - 1].name == dl_fourier_axis() &&
@@ -46,7 +32,7 @@ static bool check_operand(const dl_node *n, dl_fourier_mode mode, dl_shape_fault
 bool dl_rule_fourier(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0);
     const dl_attr *size = dl_node_attr(n, DL_ATTR_size);
-    int found = find_mode(n);
+    int found = dl_fourier_find_mode(n);
     if (found < 0 || size->n != 1)
         return dl_fault(fault, -1, "bad_attribute",
                         "fourier's mode is r2c, c2r, fft or ifft, and its size one number");
@@ -76,52 +62,4 @@ bool dl_rule_fourier(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     if (mode == DL_FOURIER_R2C) dl_type_push(r, "Z", 2);
     if (mode == DL_FOURIER_C2R) r->rank--;
     return true;
-}
-
-void dl_fourier_attrs(const dl_fourier_options *o, dl_attr attrs[DL_FOURIER_ATTRS]) {
-    int i = 0;
-    attrs[i++] = dl_attr_name(DL_ATTR_axis, o->axis);
-    attrs[i++] = dl_attr_ints(DL_ATTR_size, 1, &o->size);
-    attrs[i++] = dl_attr_int(DL_ATTR_start, -o->negative);
-    attrs[i++] = dl_attr_int(DL_ATTR_stop, o->stop);
-    attrs[i++] = dl_attr_float(DL_ATTR_value, o->scale);
-    attrs[i++] = dl_attr_name(DL_ATTR_mode, names[o->mode]);
-    attrs[i++] = dl_attr_int(DL_ATTR_twice, o->twice);
-}
-
-dl_fourier dl_fourier_of(const dl_node *n) {
-    const dl_type *x = &n->in[0]->type, *y = &n->out[0].type;
-    int at = dl_type_axis(x, dl_node_name(n, DL_ATTR_axis));
-    dl_fourier f = {.mode = (dl_fourier_mode)find_mode(n),
-                    .size = dl_node_attr(n, DL_ATTR_size)->ints[0],
-                    .negative = -dl_node_int(n, DL_ATTR_start),
-                    .scale = dl_node_float(n, DL_ATTR_value),
-                    .twice = dl_node_int(n, DL_ATTR_twice)};
-    bool makes_modes = dl_fourier_makes_modes(f.mode);
-    dl_around around = dl_type_around(x, at);
-    f.samples = (makes_modes ? x : y)->axis[at].size;
-    f.modes = (makes_modes ? y : x)->axis[at].size;
-    f.outer = around.outer, f.inner = f.mode == DL_FOURIER_R2C ? around.inner : around.inner / 2;
-    return f;
-}
-
-void dl_fourier_adjoint(const dl_node *n, dl_attr attrs[DL_FOURIER_ATTRS]) {
-    static const dl_fourier_mode adjoint[] = {DL_FOURIER_C2R, DL_FOURIER_R2C, DL_FOURIER_IFFT,
-                                              DL_FOURIER_FFT};
-    dl_fourier f = dl_fourier_of(n);
-    dl_fourier_options o = {.axis = dl_node_name(n, DL_ATTR_axis),
-                            .mode = adjoint[f.mode],
-                            .size = f.size,
-                            .negative = f.negative,
-                            .scale = f.scale,
-                            .twice = f.twice};
-    o.stop = dl_fourier_makes_modes(f.mode) ? f.samples : f.modes - f.negative;
-    dl_fourier_attrs(&o, attrs);
-}
-
-int64_t dl_fourier_flops(const dl_node *n) {
-    dl_fourier f = dl_fourier_of(n);
-    double each = 5 * (double)f.size * log2((double)f.size);
-    int64_t line = (int64_t)ceil(dl_fourier_is_real(f.mode) ? each / 2 : each);
-    return dl_count_times(dl_count_times(f.outer, f.inner), line);
 }
