@@ -7,7 +7,7 @@
 #include "ir/text/text.h"
 
 /* Each member of dl_step_options has its row in `add_step_options`. */
-_Static_assert(sizeof(dl_step_options) == 32,
+_Static_assert(sizeof(dl_step_options) == 40,
                "a new member of dl_step_options is a setting of a plan's origin");
 
 typedef struct {
@@ -65,7 +65,7 @@ static dl_key key_of_precision(const dl_config *c) {
 static dl_key key_of_schedule(const dl_config *c) {
     if (!dl_config_is_null(c, DL_KEY_scheduler)) return DL_KEY_scheduler;
     const char *name = dl_config_value(c, DL_KEY_lr_schedule)->text;
-    bool none = !dl_step_ranges(c) && strcmp(name, "none") == 0;
+    bool none = name && strcmp(name, "none") == 0;
     return none && dl_config_int(c, DL_KEY_lr_warmup_epochs) > 0 ? DL_KEY_lr_warmup_epochs
                                                                  : DL_KEY_lr_schedule;
 }
@@ -74,6 +74,7 @@ static void add_step_options(settings *s, const dl_step_options *r) {
     enum { MOST_RANGES = 1 << 20 };
     add_key(s, DL_KEY_optimizer, r->optimizer);
     add_key(s, key_of_schedule(s->config), r->schedule * (double)MOST_RANGES + r->ranges);
+    if (r->phases) add_key(s, key_of_schedule(s->config), (double)r->phases);
     add_key(s, DL_KEY_momentum, r->momentum);
     add_key(s, DL_KEY_nesterov, r->nesterov);
     add_key(s, DL_KEY_rmsprop_centered, r->centered);

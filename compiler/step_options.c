@@ -2,6 +2,9 @@
 
 #include <math.h>
 
+#include "compiler/rate_phases.h"
+#include "frontends/yaml/rate_options.h"
+
 /* ---- the optimiser ---- */
 
 /* The configuration keys of the optimiser's options. */
@@ -104,21 +107,25 @@ bool dl_step_resolve(dl_config *c, dl_error *err) {
 
 const dl_yaml *dl_step_ranges(const dl_config *c) {
     const dl_yaml *v = dl_config_value(c, DL_KEY_lr_schedule);
-    return v->kind == DL_YAML_LIST && dl_config_is_null(c, DL_KEY_scheduler) ? v : NULL;
+    bool ranges = v->kind == DL_YAML_LIST && !dl_is_rate_phases(v);
+    return ranges && dl_config_is_null(c, DL_KEY_scheduler) ? v : NULL;
 }
 
 bool dl_step_has_plateau(const dl_config *c) {
+    dl_rate_plateau plateau;
     const char *name = dl_config_str(c, DL_KEY_scheduler);
-    return name && strcmp(name, "reducelr") == 0;
+    return name ? strcmp(name, "reducelr") == 0 : dl_rate_plateau_of(c, &plateau);
 }
 
 dl_schedule dl_step_schedule(const dl_config *c) {
     const char *name = dl_config_str(c, DL_KEY_scheduler);
     if (name) return strcmp(name, "cosine") == 0 ? DL_SCHEDULE_cosine_epochs : DL_SCHEDULE_constant;
     if (dl_step_ranges(c)) return DL_SCHEDULE_piecewise;
-    name = dl_config_value(c, DL_KEY_lr_schedule)->text;
-    if (strcmp(name, "none") != 0)
-        return (dl_schedule)dl_schedule_find(name); /* the key allows no others */
+    const dl_yaml *v = dl_config_value(c, DL_KEY_lr_schedule);
+    int own = v->kind == DL_YAML_STRING ? dl_schedule_find(v->text) : -1;
+    if (own >= 0) return (dl_schedule)own;
+    if (dl_step_has_plateau(c)) return DL_SCHEDULE_constant;
+    if (v->kind != DL_YAML_STRING || strcmp(v->text, "none") != 0) return DL_SCHEDULE_phases;
     return dl_config_int(c, DL_KEY_lr_warmup_epochs) > 0 ? DL_SCHEDULE_piecewise
                                                          : DL_SCHEDULE_constant;
 }
@@ -130,15 +137,28 @@ static dl_dtype low_type(const dl_config *c) {
     return strcmp(mode, "fp16") == 0 || dl_config_bool(c, DL_KEY_enable_amp) ? DL_F16 : DL_F32;
 }
 
+/* The kinds of the schedule's phases (ir/step_options.h). */
+static bool pack_phases(const dl_config *c, uint64_t *packed, dl_error *err) {
+    dl_rate_phases phases = {0};
+    *packed = 0;
+    if (dl_step_schedule(c) != DL_SCHEDULE_phases) return true;
+    if (!dl_rate_phases_of(c, &phases, err)) return false;
+    for (int i = 0; i < phases.n; i++) *packed |= (uint64_t)(phases.phase[i].kind + 1) << 4 * i;
+    return true;
+}
+
 bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_error *err) {
     if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
         return dl_config_fail(c, DL_KEY_nesterov, err,
                               "Nesterov's momentum needs a momentum above 0");
     const dl_yaml *ranges = dl_step_ranges(c);
+    uint64_t phases;
+    if (!pack_phases(c, &phases, err)) return false;
     *step_options =
         (dl_step_options){.optimizer = dl_step_optimizer(c),
                           .schedule = dl_step_schedule(c),
                           .low = low_type(c),
+                          .phases = phases,
                           .ranges = ranges ? ranges->items.n : 0,
                           .momentum = dl_step_option(c, DL_OPTION_momentum) > 0,
                           .nesterov = dl_step_option(c, DL_OPTION_nesterov) != 0,

@@ -5,7 +5,10 @@
  * definition. */
 #ifndef DL_STEP_OPTIONS_H
 #define DL_STEP_OPTIONS_H
+#include <stdint.h>
+
 #include "ir/base/optimizers.h"
+#include "ir/base/rate_phases.h"
 #include "ir/type.h"
 
 typedef enum {
@@ -28,7 +31,13 @@ typedef struct {
     double accumulator; /* adagrad: the initial value of its sums */
     int ranges;         /* piecewise: the number of ranges of epochs that have a factor */
     dl_dtype low;       /* mixed precision: bf16, or f16, which needs loss scaling; f32: none */
+    uint64_t phases;    /* phases: 1 + dl_rate_phase_kind of each, 4 bits a phase; 0: no more */
 } dl_step_options;
+
+/* The kind of phase i of the schedule `phases`; -1: it has no such phase. */
+static inline int dl_step_phase(const dl_step_options *o, int i) {
+    return i < DL_MOST_RATE_PHASES ? (int)(o->phases >> 4 * i & 15) - 1 : -1;
+}
 
 /* Does training with these options scale its loss? */
 static inline bool dl_step_scales_loss(const dl_step_options *step_options) {

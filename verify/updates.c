@@ -79,30 +79,28 @@ static double hyper_of(const char *name, double first) {
     static const struct {
         const char *name;
         double value;
-    } numbers[] = {{"lr.init", 0.1},
-                   {"lr.end", 0.013},
-                   {"lr.total", 19},
-                   {"lr.warmup", 4},
-                   {"lr.passed", 1},
-                   {"lr.steps", 5},
-                   {"lr.scale", 0.7},
-                   {"lr.warmup.from", 0.25},
-                   {"beta1", 0.85},
-                   {"beta2", 0.93},
-                   {"eps", 3e-3},
-                   {"weight_decay", 0.06},
-                   {"momentum", 0.8},
-                   {"alpha", 0.9},
-                   {"rho", 0.87},
-                   {"lr_decay", 0.03},
-                   {"momentum_decay", 0.02},
-                   {"max_norm", 2.5},
-                   {"scaler.growth_interval", 4}};
+    } numbers[] = {{"lr.init", 0.1},         {"lr.end", 0.013},
+                   {"lr.total", 19},         {"lr.warmup", 4},
+                   {"lr.passed", 1},         {"lr.steps", 5},
+                   {"lr.scale", 0.7},        {"lr.unit", 2},
+                   {"lr.warmup.from", 0.25}, {"beta1", 0.85},
+                   {"beta2", 0.93},          {"eps", 3e-3},
+                   {"weight_decay", 0.06},   {"momentum", 0.8},
+                   {"alpha", 0.9},           {"rho", 0.87},
+                   {"lr_decay", 0.03},       {"momentum_decay", 0.02},
+                   {"max_norm", 2.5},        {"scaler.growth_interval", 4}};
     const char *end = strncmp(name, "optimizer.", 10) == 0 ? name + 10 : name;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(numbers[i].name, end) == 0) return numbers[i].value;
     int range;
     char what[16];
+    if (sscanf(end, "lr.phase.%d.%15s", &range, what) == 2) {
+        static const char *const members[] = {"from", "to", "length", "by", "down", "fade"};
+        static const double values[] = {0.11, 0.02, 1.5, 2, 2.5, 0.5};
+        for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+            if (strcmp(members[i], what) == 0) return values[i] / (what[0] == 'f' ? 1 + range : 1);
+        return range; /* start */
+    }
     if (sscanf(end, "lr.range.%d.%15s", &range, what) != 2) return first;
     return strcmp(what, "factor") == 0  ? 1 / (2.0 + range)
            : strcmp(what, "start") == 0 ? range

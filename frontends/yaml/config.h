@@ -35,7 +35,7 @@ typedef enum {
     DL_CONFIG_BOX,  /* an integer, or a list of two */
     DL_CONFIG_LIST,
     DL_CONFIG_NAME,     /* a string that can name a folder */
-    DL_CONFIG_SCHEDULE, /* a name, or a list of {start_epoch, end_epoch, multiplier} */
+    DL_CONFIG_SCHEDULE, /* a name, or a list of phases (rate_options.h) or of ranges of epochs */
     DL_CONFIG_SWITCH,   /* true, false, or a path */
     DL_CONFIG_DATA, /* a name, or a map with `inputs` or `targets`, whose strings have their $VAR
                        expanded */

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "frontends/yaml/config_private.h"
+#include "frontends/yaml/rate_options.h"
 #include "ir/base/limits.h"
 
 #define ANY                                                                                        \
@@ -29,6 +30,13 @@ static const char optimizer_names[] =
 #include "ir/base/optimizers.def"
     ;
 #define DL_OPTIMIZER_NAMES (optimizer_names + 1)
+
+/* "warmup_cosine|none|step|..." */
+static const char schedule_names[] = "warmup_cosine|none"
+#define RATE_COURSE(id, ...) "|" #id
+#include "ir/base/rate_phases.def"
+    ;
+#define DL_SCHEDULE_NAMES schedule_names
 
 const dl_key_row dl_key_rows[DL_N_KEYS] = {
 #define GROUP(title)
@@ -119,7 +127,7 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
     else
         dl_puts(&b, types[dl_key_base_type(row)].allowed);
     if (dl_key_base_type(row) == DL_CONFIG_SCHEDULE)
-        dl_puts(&b, ", or a list of {start_epoch, end_epoch, multiplier}");
+        dl_puts(&b, ", or a list of phases or of {start_epoch, end_epoch, multiplier}");
     if (dl_key_base_type(row) == DL_CONFIG_DATA)
         dl_puts(&b, ", or a map of inputs, targets and split (docs/guide/data.md)");
     if (has_items(row)) dl_putf(&b, " whose items are each %s", types[row->item].allowed);
@@ -319,7 +327,8 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     case DL_CONFIG_BOX: return is_box(row, v);
     case DL_CONFIG_LIST: return is_list(row, v);
     case DL_CONFIG_DATA: return v->kind == DL_YAML_STRING || dl_is_array_dataset(v);
-    case DL_CONFIG_SCHEDULE: return v->kind == DL_YAML_STRING || is_ranges(v);
+    case DL_CONFIG_SCHEDULE:
+        return v->kind == DL_YAML_STRING || is_ranges(v) || dl_is_rate_phases(v);
     default: return true;
     }
 }
@@ -371,6 +380,8 @@ const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yam
         if (!value) return NULL;
     }
     if (!fits(row, value)) return refuse(arena, row, value, err);
+    if (dl_key_base_type(row) == DL_CONFIG_SCHEDULE && dl_is_rate_phases(value))
+        return dl_rate_phases_check(arena, value, err) ? value : NULL;
     if (dl_key_base_type(row) == DL_CONFIG_DATA && value->kind == DL_YAML_MAP)
         return expand_all(arena, row, value, err);
     if (!row->limits.choices || value->kind == DL_YAML_LIST) return value;

@@ -1,5 +1,6 @@
 /* Finds settings by name, and sets them from the map of a file, a preset or an argument. */
 #include "frontends/yaml/config_private.h"
+#include "frontends/yaml/rate_options.h"
 
 /* Finds a key by its own name or an alias. */
 static dl_setting *find(const dl_config *c, const char *name) {
@@ -78,6 +79,7 @@ static bool take_within(dl_config *c, const char *map, dl_yaml_entry e, dl_confi
 
 bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map,
                         dl_config_source source, dl_error *err) {
+    if (strcmp(section, "lr_schedule") == 0) map = dl_rate_fold_options(c->state->arena, map);
     for (int i = 0; i < map->entries.n; i++) {
         dl_yaml_entry e = map->entries.at[i];
         if (dl_is_within(section, e.key)) {

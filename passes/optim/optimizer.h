@@ -61,6 +61,10 @@ typedef dl_value *dl_schedule_rule(dl_optimization *o);
 #include "ir/base/schedules.def"
 #undef SCHEDULE
 
+/* Steps before this one, as an f64; a rate times the warm-up min(1, it / lr.warmup). */
+dl_value *dl_rate_before(dl_optimization *o);
+dl_value *dl_rate_warmed(dl_optimization *o, dl_value *rate);
+
 /* Builds one parameter's step: its next value and those of its state, as results of role UPDATE.
  * `decays`: weight decay applies to this parameter. */
 typedef void dl_optimizer_rule(dl_optimization *o, dl_trained *t, bool decays);

@@ -41,19 +41,20 @@ dl_value *dl_schedule_cosine(dl_optimization *o) {
     return dl_build2(o->b, DL_OP_min, dl_o_mul(o, risen(o), height), falling);
 }
 
+dl_value *dl_rate_before(dl_optimization *o) { return dl_o_sub(o, o->at, dl_o_k(o, 1)); }
+
 /* Epochs completed before this step. */
 static dl_value *epoch(dl_optimization *o) {
-    dl_value *before = dl_o_sub(o, o->at, dl_o_k(o, 1));
+    dl_value *before = dl_rate_before(o);
     return dl_build1(o->b, DL_OP_floor, dl_o_div(o, before, dl_optimizer_hyper(o, "lr.steps", 1)));
 }
 
-/* A rate that has no warm-up of its own, times min(1, it / warmup). */
-static dl_value *warmed(dl_optimization *o, dl_value *rate) {
+dl_value *dl_rate_warmed(dl_optimization *o, dl_value *rate) {
     return dl_o_mul(o, rate, dl_build_k(o->b, DL_OP_min, risen(o), 1));
 }
 
 dl_value *dl_schedule_cosine_epochs(dl_optimization *o) {
-    return warmed(o, half_cosine(o, epoch(o)));
+    return dl_rate_warmed(o, half_cosine(o, epoch(o)));
 }
 
 /* init times three factors. First, the factor of the schedule's last range [start, end) that has
@@ -82,5 +83,5 @@ dl_value *dl_schedule_piecewise(dl_optimization *o) {
 
 dl_value *dl_schedule_constant(dl_optimization *o) {
     dl_value *by = dl_optimizer_hyper(o, "lr.scale", 1);
-    return warmed(o, dl_o_mul(o, init(o), by));
+    return dl_rate_warmed(o, dl_o_mul(o, init(o), by));
 }

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "compiler/rate_phases.h"
 #include "compiler/step_options.h"
 
 static const dlr_rate_range *ranges_of(dl_arena *arena, const dl_yaml *list) {
@@ -20,6 +21,9 @@ dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t glob
     const dl_yaml *list = dl_step_ranges(c),
                   *epochs = dl_config_value(c, DL_KEY_max_cosine_lr_epochs);
     dl_schedule which = dl_step_schedule(c);
+    dl_rate_phases *phases = DL_NEW(arena, dl_rate_phases);
+    dl_error none = {0}; /* too many are refused where the plan is compiled */
+    if (which == DL_SCHEDULE_phases) dl_rate_phases_of(c, phases, &none);
     return (dlr_schedule){.start_lr = dl_config_float(c, DL_KEY_start_lr),
                           .end_lr = dl_config_float(c, DL_KEY_end_lr),
                           .scaling = dl_config_str(c, DL_KEY_scaling),
@@ -31,6 +35,9 @@ dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t glob
                           .cosine_epochs = epochs->kind == DL_YAML_INT ? epochs->integer : 0,
                           .range = list ? ranges_of(arena, list) : NULL,
                           .ranges = list ? list->items.n : 0,
+                          .phase = phases->phase,
+                          .phases = phases->n,
+                          .phases_in_epochs = phases->epochs,
                           .global_batch = global_batch,
                           .rank_scaling = dl_config_str(c, DL_KEY_lr_scaling),
                           .ranks = ranks,
@@ -41,7 +48,15 @@ const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c)
     if (!dl_step_has_plateau(c)) return NULL;
     dlr_plateau_options *o = DL_NEW(arena, dlr_plateau_options);
     *o = DLR_PLATEAU_DEFAULTS;
-    o->factor = 0.2, o->least = 1e-8, o->patience = dl_config_int(c, DL_KEY_patience);
+    dl_rate_plateau given;
+    if (dl_rate_plateau_of(c, &given))
+        *o = (dlr_plateau_options){.factor = given.factor,
+                                   .patience = given.patience,
+                                   .threshold = given.threshold,
+                                   .least = given.min_lr,
+                                   .smallest = given.eps};
+    else
+        o->factor = 0.2, o->least = 1e-8, o->patience = dl_config_int(c, DL_KEY_patience);
     return o;
 }
 

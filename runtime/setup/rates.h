@@ -8,7 +8,8 @@
  */
 dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch,
                                int ranks);
-/* For `scheduler: reducelr` (preset tracked's: a factor of 0.2, no rate below 1e-8); NULL: the rate
+/* For `lr_schedule: plateau`, and for `scheduler: reducelr` (preset tracked's: a factor of 0.2, no
+ * rate below 1e-8); NULL: the rate
  * is not lowered. */
 const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c);
 /* Which optimiser it is, and what it takes. In the arena. */

@@ -13,11 +13,29 @@ void dlr_learning_rate_open(dlr_learning_rate *r, const dlr_learning_rate_option
                              .view = dlr_exec_result(exec, program, DL_RESULT_METRIC, DL_TAG_RATE)};
 }
 
+/* A cosine of fewer epochs than the run rises again; one of a phase stays at its end. */
+static void warn_of_short(const dlr_schedule *s, const dlr_rates *rates) {
+    int64_t epochs = (s->steps + s->epoch_steps - 1) / s->epoch_steps;
+    if (s->by_epochs && s->cosine_epochs && s->cosine_epochs < epochs)
+        dlr_log_warning("the cosine is shorter than the run: after epoch %lld of %lld the learning "
+                        "rate rises again",
+                        (long long)s->cosine_epochs, (long long)epochs);
+    if (!rates->phases || s->phase[rates->phases - 1].kind != DL_RATE_PHASE_cosine) return;
+    const dlr_rate_phase *last = &rates->phase[rates->phases - 1];
+    double end = last->start + last->length, all = ceil((double)s->steps / rates->unit);
+    if (end < all - 1) /* onecycle's ends one step before the run's end */
+        dlr_log_warning("the cosine is shorter than the run: after %s %.0f of %.0f the learning "
+                        "rate stays at %g",
+                        s->phases_in_epochs ? "epoch" : "step", end, all, last->to);
+}
+
 bool dlr_learning_rate_set_steps(dlr_learning_rate *r, int64_t steps, int64_t epoch_steps,
                                  dl_error *err) {
     dlr_schedule schedule = r->o->schedule;
     schedule.steps = steps, schedule.epoch_steps = epoch_steps;
-    return dlr_schedule_rates(&schedule, &r->rates, err);
+    if (!dlr_schedule_rates(&schedule, &r->rates, err)) return false;
+    warn_of_short(&schedule, &r->rates);
+    return true;
 }
 
 void dlr_learning_rate_reset(dlr_learning_rate *r) {

@@ -12,6 +12,32 @@ static const struct {
     double (*factor)(double ratio);
 } scalings[] = {{"none", scale_none}, {"linear", scale_linear}, {"sqrt", sqrt}};
 
+static double count_of(dl_rate_count c, double all) { return c.share * all + c.plus; }
+
+/* A rate; `scale` is what batch and ranks make of the first one. */
+static double level_of(dl_rate_level l, const dlr_schedule *s, double scale) {
+    return l.value * (l.unit == DL_RATE_OF_START ? s->start_lr * scale
+                      : l.unit == DL_RATE_SCALED ? scale
+                                                 : 1);
+}
+
+/* A length that is nothing, of a run of few steps, is as short as one can be. */
+static void set_phases(dlr_rates *r, const dlr_schedule *s, double scale) {
+    r->unit = s->phases_in_epochs ? (double)s->epoch_steps : 1;
+    r->phases = s->phases;
+    double all = ceil((double)s->steps / r->unit);
+    for (int i = 0; i < s->phases; i++) {
+        const dl_rate_phase *p = &s->phase[i];
+        r->phase[i] = (dlr_rate_phase){.start = count_of(p->start, all),
+                                       .length = fmax(count_of(p->length, all), 1e-9),
+                                       .from = level_of(p->from, s, scale),
+                                       .to = level_of(p->to, s, scale),
+                                       .by = p->by,
+                                       .down = p->down,
+                                       .fade = p->fade};
+    }
+}
+
 bool dlr_schedule_rates(const dlr_schedule *s, dlr_rates *rates, dl_error *err) {
     if (s->global_batch < 1 || s->base_batch < 1 || s->steps < 1 || s->epoch_steps < 1)
         return dl_fail(
@@ -37,9 +63,26 @@ bool dlr_schedule_rates(const dlr_schedule *s, dlr_rates *rates, dl_error *err) 
                              .epoch_steps = (double)s->epoch_steps,
                              .range = s->range,
                              .ranges = s->ranges};
+        set_phases(rates, s, by_ranks * scalings[i].factor(ratio > 1 ? ratio : 1));
         return true;
     }
     return dl_fail(err, DL_USAGE, "scaling must be none, linear or sqrt, not '%.60s'", s->scaling);
+}
+
+/* The value of lr.phase.I.NAME. */
+static bool phase_value(const dlr_rates *r, const char *name, double *value) {
+    int i, n = 0;
+    if (sscanf(name, "optimizer.lr.phase.%d.%n", &i, &n) != 1 || !n || i < 0 || i >= r->phases)
+        return false;
+    const dlr_rate_phase *p = &r->phase[i];
+    const struct {
+        const char *name;
+        double value;
+    } members[] = {{"start", p->start}, {"length", p->length}, {"from", p->from}, {"to", p->to},
+                   {"by", p->by},       {"down", p->down},     {"fade", p->fade}};
+    for (size_t k = 0; k < sizeof members / sizeof *members; k++)
+        if (strcmp(name + n, members[k].name) == 0) return *value = members[k].value, true;
+    return false;
 }
 
 bool dlr_rates_value(const dlr_rates *r, const char *name, double *value) {
@@ -52,9 +95,11 @@ bool dlr_rates_value(const dlr_rates *r, const char *name, double *value) {
                  {"optimizer.lr.warmup.from", r->warmup_from ? r->warmup_from : 1},
                  {"optimizer.lr.total", r->total},
                  {"optimizer.lr.steps", r->epoch_steps},
+                 {"optimizer.lr.unit", r->unit ? r->unit : 1},
                  {"optimizer.lr.passed", r->passed}};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(name, plain[i].name) == 0) return *value = plain[i].value, true;
+    if (phase_value(r, name, value)) return true;
     int i, n = 0;
     if (sscanf(name, "optimizer.lr.range.%d.%n", &i, &n) != 1 || !n || i < 0 || i >= r->ranges)
         return false;

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ir/base/rate_phases.h"
 #include "ir/base/status.h"
 
 /* Epochs [start, end) of which the rate is multiplied by a factor. */
@@ -33,20 +34,31 @@ typedef struct {
     int64_t cosine_epochs;       /* so many; 0: all */
     const dlr_rate_range *range; /* of a rate by ranges of epochs */
     int ranges;
+    const dl_rate_phase *phase; /* of the schedule `phases`, */
+    int phases;
+    bool phases_in_epochs; /* which count epochs, not steps */
     int64_t global_batch, base_batch;
     const char *rank_scaling;   /* likewise, of a rate meant for one rank; NULL: none */
     int64_t ranks;              /* that share the batch; 0 as 1 */
     int64_t steps, epoch_steps; /* in all, and of an epoch */
 } dlr_schedule;
 
-/* Values of the plan's variables lr.init, lr.end, lr.warmup, lr.warmup.from, lr.total, lr.steps and
- * lr.passed; of lr.range.* as they were given. */
+/* A phase in steps or epochs of this run, and in rates. */
+typedef struct {
+    double start, length, from, to, by, down, fade;
+} dlr_rate_phase;
+
+/* Values of the plan's variables lr.init, lr.end, lr.warmup, lr.warmup.from, lr.total, lr.steps,
+ * lr.unit and lr.passed; of lr.range.* as they were given; of lr.phase.* as this run has them. */
 typedef struct {
     double init, end, warmup, total, epoch_steps;
     double warmup_from; /* lr.warmup.from: a warm-up's first rate, as a share of its last */
     double passed;      /* steps that the schedule is ahead of the run */
     const dlr_rate_range *range;
     int ranges;
+    double unit; /* steps that a phase counts as one */
+    dlr_rate_phase phase[DL_MOST_RATE_PHASES];
+    int phases;
 } dlr_rates;
 
 /* Errors: DL_USAGE for a scaling of another name, batches or steps below 1. */

@@ -106,6 +106,14 @@ class Tables(interfaces.Interfaces):
                 rows.append((line and f"`{line}`", "" if i else makes, means, "" if i else category))
         yield from table(rows)
 
+    def schedules(self):
+        """Courses of the learning rate: their options with defaults, PyTorch's class, the unit."""
+        text = (ROOT / "ir/base/rate_phases.def").read_text()
+        for name, of, unit, means in re.findall(r'COURSE\((\w+), "(\w*)", "(\w+)", "(.*)"\)', text):
+            options = ", ".join(f"`{o}` {d}" for c, o, d in re.findall(r'OPTION\((\w+), (\w+), "(.*?)"', text) if c == name)
+            yield from wrapped(f"- `{name}`{of and f' ({of})'}, by {unit}s: {means}.", rest="    ")
+            yield from wrapped(f"Options: {options}.", "    ", "    ")
+
     def diagnostics(self):
         heading = ""
         titles = {"E01": "Text and syntax", "E02": "Axes and shapes", "E03": "Names and calls",

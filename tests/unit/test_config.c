@@ -134,7 +134,25 @@ static void test_groups(void) {
                             "[{start_epoch: 1, multiplier: 1, end: 3}]"};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         check_file_fault(dl_format(arena, "  lr_schedule: %s", ranges[i]),
-                         "cosine, none, or a list of {start_epoch, end_epoch, multiplier}");
+                         "plateau, or a list of phases or of {start_epoch, end_epoch, multiplier}");
+    static const char *const phases[][2] = {
+        {"{name: step, gama: 1}", "unknown key 'gama' in lr_schedule"},
+        {"{name: step, power: 2}", "lr_schedule step has no option 'power': its options are "
+                                   "step_size, gamma"},
+        {"{name: step, gamma: 11}", "gamma of lr_schedule step must be a number from 0 to 10"},
+        {"{name: multistep, milestones: [3, 3]}", "must be a rising list of at most 15"},
+        {"{name: cyclic, mode: up}", "must be one of triangular|triangular2|exp_range"},
+        {"[{name: linear}, {name: cosine}]",
+         "each phase of lr_schedule but the last needs a length"},
+        {"[{name: linear, length: 3}, {name: cosine, unit: epoch}]", "count in one unit"},
+        {"[{name: linear, length: 3}, {name: plateau}]", "plateau is no phase of a list"},
+        {"[{name: linear, length: 3}, {gamma: 1}]", "a phase of lr_schedule needs a name"}};
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+        check_file_fault(dl_format(arena, "  lr_schedule: %s", phases[i][0]), phases[i][1]);
+    c = configure_ok("base: {lr_schedule: {name: Step, step_size: 3, lr: 2}}\n", "");
+    CHECK(dl_config_value(c, DL_KEY_lr_schedule)->items.n == 1 &&
+              dl_config_float(c, DL_KEY_start_lr) == 2,
+          "options of a course in a map, and a key of the section");
     c = open_line("--lr=1", &err);
     CHECK(dl_config_outranks(c, DL_KEY_start_lr, DL_KEY_end_lr) &&
               !dl_config_outranks(c, DL_KEY_end_lr, DL_KEY_seed),
@@ -293,8 +311,8 @@ static void test_file_faults(void) {
     check_file_fault("  lr_schedule: {scaling: None}", "one of none, linear, sqrt, not null");
     check_file_fault("  lr_schedule: {scaling: 'none|linear'}", "not 'none|linear'");
     check_file_fault("  lr_schedule: 5",
-                     "f.yaml:2:16: error: lr_schedule must be one of warmup_cosine, cosine, none, "
-                     "or a list of {start_epoch, end_epoch, multiplier}, not '5'");
+                     "f.yaml:2:16: error: lr_schedule must be one of warmup_cosine, none, step, "
+                     "multistep, ");
     check_file_fault("  lr_schedule: cosin", "not 'cosin'");
     check_file_fault("  box_size: [80]",
                      "box_size must be an integer, or [training, validation], from 1");

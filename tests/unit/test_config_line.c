@@ -79,7 +79,7 @@ static void test_line(void) {
                      "--expdir=${NOPE: expdir: '${NOPE' is no variable: ${NAME}");
     check_line_fault("--expdir=a/${}/b", "expdir: '${}/b' is no variable");
     check_line_fault("--lr_schedule=5",
-                     "--lr_schedule=5: lr_schedule must be one of warmup_cosine, cosine, none");
+                     "--lr_schedule=5: lr_schedule must be one of warmup_cosine, none, step");
     check_line_fault("--lr_schedule={start:\t1}", "no key 'start' in lr_schedule");
     check_line_fault("--lr_schedule={start_lr:\t-1}", "lr_schedule.start_lr must be");
 }

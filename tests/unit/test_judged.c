@@ -208,7 +208,8 @@ static void test_updates(void) {
         for (unsigned bits = 0; bits < 64; bits++) {
             dl_arena *arena = dl_arena_new(NULL);
             dl_step_options r = {.optimizer = (dl_optimizer)o,
-                                 .schedule = (dl_schedule)(n++ % 5),
+                                 .schedule = (dl_schedule)(n++ % 6),
+                                 .phases = 0x54321, /* one of each kind */
                                  .momentum = bits & 1,
                                  .nesterov = bits & 1 && bits & 2,
                                  .centered = bits & 2,
