@@ -7,7 +7,7 @@
 #include "ir/text/text.h"
 
 /* Each member of dl_step_options has its row in `add_step_options`. */
-_Static_assert(sizeof(dl_step_options) == 40,
+_Static_assert(sizeof(dl_step_options) == 48,
                "a new member of dl_step_options is a setting of a plan's origin");
 
 typedef struct {
@@ -78,6 +78,9 @@ static void add_step_options(settings *s, const dl_step_options *r) {
     add_key(s, DL_KEY_momentum, r->momentum);
     add_key(s, DL_KEY_nesterov, r->nesterov);
     add_key(s, DL_KEY_rmsprop_centered, r->centered);
+    add_key(s, DL_KEY_sgd_dampening, r->dampens);
+    add_key(s, DL_KEY_amsgrad, r->amsgrad);
+    add_key(s, DL_KEY_maximize, r->maximize);
     add_key(s, DL_KEY_weight_decay, r->decay);
     add_key(s, DL_KEY_decay_norm_and_bias, r->decay_vectors);
     add_key(s, DL_KEY_clip_grad_norm, r->clip);

@@ -59,8 +59,11 @@ static bool resolve_options(dl_config *c, dl_error *err) {
         dl_optimizer_option option = (dl_optimizer_option)i;
         double own =
             dl_optimizer_own(dl_step_optimizer(c), option, keras ? DL_OF_KERAS : DL_OF_TORCH);
-        if (!takes(c, i) || isnan(own) || !dl_config_is_null(c, option_keys[i])) continue;
-        if (!dl_config_set_default(c, option_keys[i], dl_internf("%.15g", own), err)) return false;
+        bool open = dl_config_is_null(c, option_keys[i]) || !dl_config_is_given(c, option_keys[i]);
+        if (!takes(c, i) || isnan(own) || !open) continue;
+        bool flag = dl_optimizer_options[i].kind == DL_OPTION_FLAG;
+        const char *text = flag ? own != 0 ? "true" : "false" : dl_internf("%.15g", own);
+        if (!dl_config_set_default(c, option_keys[i], text, err)) return false;
     }
     return true;
 }
@@ -151,6 +154,15 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
     if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
         return dl_config_fail(c, DL_KEY_nesterov, err,
                               "Nesterov's momentum needs a momentum above 0");
+    if (dl_step_option(c, DL_OPTION_nesterov) != 0 && dl_step_option(c, DL_OPTION_dampening) != 0)
+        return dl_config_fail(c, DL_KEY_sgd_dampening, err,
+                              "Nesterov's momentum has no dampening: --nesterov=false, or "
+                              "--sgd_dampening=0");
+    if (dl_config_bool(c, DL_KEY_torch_checkpoints) && !*dl_optimizers[dl_step_optimizer(c)].of)
+        return dl_config_fail(
+            c, DL_KEY_torch_checkpoints, err,
+            "PyTorch's files have no state of the optimizer %s: --torch_checkpoints=false",
+            dl_config_str(c, DL_KEY_optimizer));
     const dl_yaml *ranges = dl_step_ranges(c);
     uint64_t phases;
     if (!pack_phases(c, &phases, err)) return false;
@@ -162,6 +174,10 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
                           .ranges = ranges ? ranges->items.n : 0,
                           .momentum = dl_step_option(c, DL_OPTION_momentum) > 0,
                           .nesterov = dl_step_option(c, DL_OPTION_nesterov) != 0,
+                          .dampens = dl_step_option(c, DL_OPTION_momentum) > 0 &&
+                                     dl_step_option(c, DL_OPTION_dampening) != 0,
+                          .amsgrad = dl_step_option(c, DL_OPTION_amsgrad) != 0,
+                          .maximize = dl_step_option(c, DL_OPTION_maximize) != 0,
                           .centered = dl_step_option(c, DL_OPTION_centered) != 0,
                           .accumulator = dl_step_option(c, DL_OPTION_initial_accumulator_value),
                           .decay = dl_step_option(c, DL_OPTION_weight_decay) > 0,

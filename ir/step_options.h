@@ -21,7 +21,10 @@ typedef struct {
     dl_optimizer optimizer;
     dl_schedule schedule;
     bool momentum;             /* sgd, rmsprop */
-    bool nesterov;             /* sgd */
+    bool nesterov;             /* sgd, lars, muon */
+    bool dampens;              /* sgd: momentum is dampened */
+    bool amsgrad;              /* adam, adamw */
+    bool maximize;             /* the step ascends */
     bool centered;             /* rmsprop */
     bool decay, decay_vectors; /* decay: weight decay is on; decay_vectors: for biases and norms'
                                   weights, too */

@@ -60,7 +60,12 @@ static dl_step_of step_of(dl_model_updates *u, double *const *grads) {
         const dl_result *r = &g->results.at[i];
         if (r->role != DL_RESULT_GRAD || !dlr_exec_variable(u->s->exec, r->name).type) continue;
         const dl_type *t = &r->var->value.type;
-        params[of.n++] = (dl_step_param){r->name, dl_type_count(t), t->rank, grads[i]};
+        params[of.n++] = (dl_step_param){r->name,
+                                         dl_type_count(t),
+                                         t->rank,
+                                         grads[i],
+                                         t->rank ? t->axis[t->rank - 1].size : 1,
+                                         t->rank > 1 ? t->axis[t->rank - 2].size : 1};
     }
     return of;
 }
@@ -105,8 +110,13 @@ static const double *find_want(const wants *w, const dl_result *r, int64_t n) {
     return NULL;
 }
 
-static int64_t block_at(int64_t first, int64_t count) {
-    return count - first < BLOCK ? count - first : BLOCK;
+/* The number of elements that are computed together. */
+static int64_t block_of(const dl_model_updates *u, int64_t count) {
+    return dl_verify_step_whole(u->step_options) ? count : BLOCK;
+}
+
+static int64_t block_at(int64_t first, int64_t count, int64_t block) {
+    return count - first < block ? count - first : block;
 }
 
 /* Computes the definition for some elements of parameter i. */
@@ -144,9 +154,10 @@ static void measure(dl_model_updates *u, int i, const double *got, const double 
 /* Compares a parameter's definition, part by part, with a result's data; data NULL: computes it
  * for the norm of all parameters. */
 static void measure_param(dl_model_updates *u, int param, int result, const double *data) {
-    for (int64_t first = 0, count = u->of.params[param].count; first < count; first += BLOCK) {
+    for (int64_t first = 0, count = u->of.params[param].count, block = block_of(u, count);
+         first < count; first += block) {
         dl_arena *scratch = dl_arena_new(u->arena);
-        int64_t n = block_at(first, count);
+        int64_t n = block_at(first, count, block);
         wants own = make_part(u, scratch, u->step, param, first, n);
         const double *want = data ? find_want(&own, &u->g->results.at[result], n) : NULL;
         if (want) measure(u, result, data + first, want, first, n);
@@ -199,9 +210,10 @@ static void note_moved(dl_model_updates *u, int param, const wants *a, const wan
 }
 
 static void move_param(dl_model_updates *u, dl_step *step, int i) {
-    for (int64_t first = 0, count = u->of.params[i].count; first < count; first += BLOCK) {
+    for (int64_t first = 0, count = u->of.params[i].count, block = block_of(u, count);
+         first < count; first += block) {
         dl_arena *scratch = dl_arena_new(u->arena);
-        int64_t n = block_at(first, count);
+        int64_t n = block_at(first, count, block);
         wants one = make_part(u, scratch, u->step, i, first, n);
         wants other = make_part(u, scratch, step, i, first, n);
         note_moved(u, i, &one, &other, n);

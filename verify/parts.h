@@ -98,6 +98,7 @@ typedef struct {
     int64_t count;
     int rank;
     const double *grad;
+    int64_t columns, rows; /* sizes of the last axis, and of the one before it */
 } dl_step_param;
 
 /* One step by the definitions of torch.optim and of the schedules. `old` gives elements [first,
@@ -117,6 +118,10 @@ void dl_verify_step(dl_arena *arena, const dl_step_of *s);
  * several times; and the values reported for all. `counts`: the elements are part of the norm of
  * all parameters; true once for each. */
 typedef struct dl_step dl_step;
+/* The learning rate of step `at`, from 1 (rates.c). */
+double dl_verify_rate(const dl_step_of *of, dl_arena *arena, double at);
+/* Whether an element's step depends on the whole parameter: then the part is all of it. */
+bool dl_verify_step_whole(const dl_step_options *step_options);
 dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s);
 void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool counts);
 void dl_verify_step_end(dl_step *w);

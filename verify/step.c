@@ -24,101 +24,6 @@ static double number(const step *w, const char *name, double fallback) {
     return v ? *v : fallback;
 }
 
-/* ---- the schedules: the rate of step `at`, from 1 ---- */
-
-static double half_cosine(const step *w, double at) {
-    double first = number(w, "lr.init", 0), last = number(w, "lr.end", 0),
-           total = number(w, "lr.total", 1);
-    return last + (first - last) * (1 + cos(M_PI * at / total)) / 2;
-}
-
-/* min(1, at / warmup) */
-static double risen(const step *w, double at) {
-    double steps = number(w, "lr.warmup", 0);
-    return at < steps ? at / steps : 1;
-}
-
-/* The factor of the last range of epochs that has begun. */
-static double factor_of_ranges(const step *w, double epoch) {
-    double factor = 1, held = -1;
-    for (int i = 0; i < w->s->step_options->ranges; i++) {
-        double from = number(w, dl_internf("lr.range.%d.start", i), 0);
-        double to = number(w, dl_internf("lr.range.%d.end", i), 0);
-        double last = epoch < to - 1 ? epoch : to - 1;
-        if (epoch < from || last < held) continue;
-        held = last, factor = number(w, dl_internf("lr.range.%d.factor", i), 1);
-    }
-    return factor;
-}
-
-static double piecewise(const step *w, double at, double first, double epoch) {
-    double warmup = number(w, "lr.warmup", 0), from = number(w, "lr.warmup.from", 1);
-    double rise = at < warmup ? from + (1 - from) * at / warmup : 1;
-    return first * factor_of_ranges(w, epoch) * rise;
-}
-
-/* ---- phases, as PyTorch's schedulers step through them ---- */
-
-static double number_of(const step *w, int k, const char *name, double fallback) {
-    return number(w, dl_internf("lr.phase.%d.%s", k, name), fallback);
-}
-
-/* The position within the cycle of restarts that step n is in, as a share of its length. */
-static double restarted(double n, double length, double by) {
-    if (by <= 1) return fmod(n, length) / length;
-    while (n >= length) n -= length, length *= by;
-    return n / length;
-}
-
-static double triangle(const step *w, int k, double n) {
-    double up = number_of(w, k, "length", 1), down = number_of(w, k, "down", 1);
-    double cycle = floor(1 + n / (up + down)), x = 1 + n / (up + down) - cycle,
-           way = up / (up + down);
-    double height = x <= way ? x / way : (x - 1) / (way - 1);
-    return height * pow(number_of(w, k, "fade", 1), cycle - 1) * pow(number_of(w, k, "by", 1), n);
-}
-
-static double phase_rate(const step *w, int k, double n) {
-    double from = number_of(w, k, "from", 0), to = number_of(w, k, "to", 0);
-    double length = number_of(w, k, "length", 1), by = number_of(w, k, "by", 1);
-    double share = n < length ? n / length : 1;
-    switch ((dl_rate_phase_kind)dl_step_phase(w->s->step_options, k)) {
-    case DL_RATE_PHASE_power: return (from - to) * pow(1 - share, by) + to;
-    case DL_RATE_PHASE_cosine: return to + (from - to) * (1 + cos(M_PI * share)) / 2;
-    case DL_RATE_PHASE_steps: return from * pow(by, floor(n / length));
-    case DL_RATE_PHASE_restarts:
-        return to + (from - to) * (1 + cos(M_PI * restarted(n, length, by))) / 2;
-    case DL_RATE_PHASE_cycle: return from + (to - from) * triangle(w, k, n);
-    case DL_N_RATE_PHASES: break;
-    }
-    return NAN;
-}
-
-static double phases_rate(const step *w, double at) {
-    double n = floor((at - 1) / number(w, "lr.unit", 1)), rate = 0;
-    for (int k = 0; dl_step_phase(w->s->step_options, k) >= 0; k++) {
-        double start = number_of(w, k, "start", 0);
-        if (k == 0 || n >= start) rate = phase_rate(w, k, n > start ? n - start : 0);
-    }
-    return rate;
-}
-
-static double rate_of(const step *w, double at) {
-    double first = number(w, "lr.init", 0), warmup = number(w, "lr.warmup", 0);
-    double epoch = floor((at - 1) / number(w, "lr.steps", 1));
-    switch (w->s->step_options->schedule) { /* each row of ir/base/schedules.def: -Wswitch */
-    case DL_SCHEDULE_warmup_cosine:
-        return at < warmup ? first * at / warmup : half_cosine(w, at - warmup);
-    case DL_SCHEDULE_cosine:
-        return fmin(warmup > 0 ? first * at / warmup : INFINITY, half_cosine(w, at - 1));
-    case DL_SCHEDULE_cosine_epochs: return half_cosine(w, epoch) * risen(w, at);
-    case DL_SCHEDULE_piecewise: return piecewise(w, at, first, epoch);
-    case DL_SCHEDULE_phases: return phases_rate(w, at) * risen(w, at);
-    case DL_SCHEDULE_constant: return first * number(w, "lr.scale", 1) * risen(w, at);
-    }
-    return NAN;
-}
-
 /* ---- the optimisers ---- */
 
 /* Elements of one parameter: before the step, their gradient, and their next values. */
@@ -157,6 +62,11 @@ static void adam(const move *m) {
     double eps = number(m->w, "eps", 1e-8), c1 = 1 - pow(b1, m->w->taken),
            c2 = 1 - pow(b2, m->w->taken);
     double *mean = average(m, "exp_avg", b1, false), *square = average(m, "exp_avg_sq", b2, true);
+    if (m->w->s->step_options->amsgrad && m->w->s->step_options->optimizer != DL_OPT_muon) {
+        double *most = kept(m, "max_exp_avg_sq");
+        for (int64_t i = 0; i < m->n; i++) most[i] = fmax(most[i], square[i]);
+        keep(m, "max_exp_avg_sq", most), square = most;
+    }
     for (int64_t i = 0; i < m->n; i++)
         m->p[i] -= m->w->rate * (mean[i] / c1) / (sqrt(square[i] / c2) + eps);
 }
@@ -209,10 +119,13 @@ static void descend(const move *m, double rate, const double *x) {
     const dl_step_options *step_options = m->w->s->step_options;
     double momentum = number(m->w, "momentum", 0.9);
     double *b = step_options->momentum ? kept(m, "momentum_buffer") : NULL;
+    double dampening = number(m->w, "dampening", 0);
+    bool dampens = step_options->dampens && step_options->optimizer == DL_OPT_sgd;
     for (int64_t i = 0; i < m->n; i++) {
         double along = x[i];
-        if (b) b[i] = momentum * b[i] + x[i], along = b[i];
-        if (b && step_options->nesterov && step_options->optimizer == DL_OPT_sgd)
+        double fresh = dampens && m->w->taken > 1 ? (1 - dampening) * x[i] : x[i];
+        if (b) b[i] = (dampens && m->w->taken == 1 ? 0 : momentum * b[i]) + fresh, along = b[i];
+        if (b && step_options->nesterov && step_options->optimizer != DL_OPT_rmsprop)
             along = x[i] + momentum * b[i];
         m->p[i] -= rate * along;
     }
@@ -252,6 +165,165 @@ static void adadelta(const move *m) {
     keep(m, "acc_delta", moved);
 }
 
+static void lion(const move *m) {
+    double b1 = number(m->w, "beta1", 0.9), b2 = number(m->w, "beta2", 0.99);
+    double *mean = kept(m, "exp_avg");
+    for (int64_t i = 0; i < m->n; i++) {
+        double along = b1 * mean[i] + (1 - b1) * m->g[i];
+        m->p[i] -= m->w->rate * ((along > 0) - (along < 0));
+        mean[i] = b2 * mean[i] + (1 - b2) * m->g[i];
+    }
+    keep(m, "exp_avg", mean);
+}
+
+static void rprop(const move *m) {
+    double *before = kept(m, "prev"), *size = kept(m, "step_size");
+    for (int64_t i = 0; i < m->n; i++) {
+        double turn = m->g[i] * before[i], first = m->w->taken == 1 ? m->w->rate : size[i];
+        double by = turn > 0   ? number(m->w, "etaplus", 1.2)
+                    : turn < 0 ? number(m->w, "etaminus", 0.5)
+                               : 1;
+        size[i] =
+            fmin(fmax(first * by, number(m->w, "step_min", 1e-6)), number(m->w, "step_max", 50));
+        before[i] = turn < 0 ? 0 : m->g[i];
+        m->p[i] -= size[i] * ((before[i] > 0) - (before[i] < 0));
+    }
+    keep(m, "prev", before), keep(m, "step_size", size);
+}
+
+static void asgd(const move *m) {
+    double lambd = number(m->w, "lambd", 1e-4), before = m->w->taken - 1, rate = m->w->rate;
+    double eta = rate / pow(1 + lambd * rate * before, number(m->w, "alpha", 0.75));
+    double mu = 1 / fmax(1, before - number(m->w, "t0", 1e6)), *mean = kept(m, "ax");
+    for (int64_t i = 0; i < m->n; i++) {
+        m->p[i] = m->p[i] * (1 - lambd * eta) - eta * m->g[i];
+        mean[i] += mu * (m->p[i] - mean[i]);
+    }
+    keep(m, "ax", mean);
+}
+
+/* ---- steps that need the whole parameter ---- */
+
+bool dl_verify_step_whole(const dl_step_options *o) {
+    return o->optimizer == DL_OPT_lamb || o->optimizer == DL_OPT_lars ||
+           o->optimizer == DL_OPT_adafactor || o->optimizer == DL_OPT_muon;
+}
+
+static bool decays(const move *m) {
+    const dl_step_options *o = m->w->s->step_options;
+    return o->decay && (m->of->rank > 1 || o->decay_vectors);
+}
+
+static void lamb(const move *m) {
+    double b1 = number(m->w, "beta1", 0.9), b2 = number(m->w, "beta2", 0.999), t = m->w->taken;
+    double eps = number(m->w, "eps", 1e-6), by = decays(m) ? number(m->w, "weight_decay", 0) : 0;
+    double *mean = average(m, "exp_avg", b1, false), *square = average(m, "exp_avg_sq", b2, true);
+    double *way = DL_NEWS(m->w->arena, double, m->n + 1), size = dl_verify_norm(m->p, m->n);
+    for (int64_t i = 0; i < m->n; i++)
+        way[i] =
+            mean[i] / (1 - pow(b1, t)) / (sqrt(square[i] / (1 - pow(b2, t))) + eps) + by * m->p[i];
+    double length = dl_verify_norm(way, m->n), trust = size > 0 && length > 0 ? size / length : 1;
+    for (int64_t i = 0; i < m->n; i++) m->p[i] -= m->w->rate * trust * way[i];
+}
+
+static void lars(const move *m) {
+    double size = dl_verify_norm(m->p, m->n), slope = dl_verify_norm(m->g, m->n);
+    double by = decays(m) ? number(m->w, "weight_decay", 0) : 0, trust = 1;
+    if (m->of->rank > 1 && size > 0 && slope > 0)
+        trust =
+            number(m->w, "trust", 1e-3) * size / (slope + by * size + number(m->w, "eps", 1e-8));
+    for (int64_t i = 0; i < m->n; i++) m->g[i] = trust * (m->g[i] + by * m->p[i]);
+    descend(m, m->w->rate, m->g);
+}
+
+/* A state of other size than the parameter, n numbers: before the step, and after it. */
+static double *summary(const move *m, const char *what, int64_t n) {
+    move of = *m;
+    of.n = n;
+    return kept(&of, what);
+}
+static void keep_summary(const move *m, const char *what, double *next, int64_t n) {
+    move of = *m;
+    of.n = n;
+    keep(&of, what, next);
+}
+
+/* The means of squares of rows and columns of matrices of C columns, and their outer product over
+ * the mean of the rows'. */
+static void factored(const move *m, double share, double eps, double *v) {
+    int64_t c = m->of->columns, r = m->of->rows;
+    int64_t matrices = m->n / (r * c);
+    double *rows = summary(m, "row_var", matrices * r),
+           *columns = summary(m, "col_var", matrices * c);
+    for (int64_t i = 0; i < matrices * r; i++) rows[i] *= 1 - share;
+    for (int64_t i = 0; i < matrices * c; i++) columns[i] *= 1 - share;
+    for (int64_t i = 0; i < m->n; i++) {
+        double square = share * m->g[i] * m->g[i];
+        rows[i / c] += square / (double)c, columns[i / (r * c) * c + i % c] += square / (double)r;
+    }
+    for (int64_t i = 0; i < m->n; i++) {
+        int64_t matrix = i / (r * c);
+        double all = 0;
+        for (int64_t k = 0; k < r; k++) all += rows[matrix * r + k] / (double)r;
+        v[i] = rows[i / c] * columns[matrix * c + i % c] / fmax(all, eps);
+    }
+    keep_summary(m, "row_var", rows, matrices * r);
+    keep_summary(m, "col_var", columns, matrices * c);
+}
+
+static void adafactor(const move *m) {
+    double t = m->w->taken, share = pow(t, number(m->w, "beta2_decay", -0.8));
+    double eps = number(m->w, "eps", 0x1p-23), count = sqrt((double)m->n);
+    double *way = DL_NEWS(m->w->arena, double, m->n + 1), *v = way;
+    double size = dl_verify_norm(m->old, m->n) / count;
+    if (m->of->rank > 1)
+        factored(m, share, eps, v);
+    else
+        v = average(m, "variance", 1 - share, true);
+    for (int64_t i = 0; i < m->n; i++) way[i] = m->g[i] / sqrt(fmax(v[i], eps * eps));
+    double length = dl_verify_norm(way, m->n) / count / number(m->w, "d", 1);
+    double pace = fmax(size, number(m->w, "eps_step", 1e-3)) * fmin(m->w->rate, 1 / sqrt(t));
+    for (int64_t i = 0; i < m->n; i++) m->p[i] -= pace / fmax(length, 1) * way[i];
+}
+
+/* to[i, j] = sum over k of x[i, k] y[k, j], with strides */
+static double *times(const move *m, const double *x, const double *y, int64_t n, int64_t all,
+                     int64_t c, bool turned) {
+    double *to = DL_NEWS(m->w->arena, double, n *c + 1);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < c; j++)
+            for (int64_t k = 0; k < all; k++)
+                to[i * c + j] += x[i * all + k] * (turned ? y[j * all + k] : y[k * c + j]);
+    return to;
+}
+
+static void muon(const move *m) {
+    if (m->of->rank != 2) {
+        adam(m);
+        return;
+    }
+    double share = number(m->w, "momentum", 0.95), *b = average(m, "momentum_buffer", share, false);
+    int64_t c = m->of->columns, r = m->n / c;
+    bool tall = r > c; /* x is the matrix, or its transpose, of fewer rows than columns */
+    double *x = DL_NEWS(m->w->arena, double, m->n + 1);
+    for (int64_t i = 0; i < m->n; i++) {
+        double u = m->w->s->step_options->nesterov ? share * b[i] + (1 - share) * m->g[i] : b[i];
+        x[tall ? i % c * r + i / c : i] = u;
+    }
+    double size = fmax(dl_verify_norm(x, m->n), 1e-7);
+    int64_t n = tall ? c : r, all = tall ? r : c;
+    for (int64_t i = 0; i < m->n; i++) x[i] /= size;
+    for (int round = 0; round < 5; round++) {
+        double *gram = times(m, x, x, n, all, n, true),
+               *square = times(m, gram, gram, n, n, n, false);
+        for (int64_t i = 0; i < n * n; i++) gram[i] = -4.775 * gram[i] + 2.0315 * square[i];
+        double *moved = times(m, gram, x, n, n, all, false);
+        for (int64_t i = 0; i < m->n; i++) x[i] = 3.4445 * x[i] + moved[i];
+    }
+    for (int64_t i = 0; i < m->n; i++)
+        m->p[i] -= m->w->rate * 0.2 * sqrt((double)all) * x[tall ? i % c * r + i / c : i];
+}
+
 static void take(const move *m) {
     switch (m->w->s->step_options->optimizer) {
     case DL_OPT_adam:
@@ -263,6 +335,13 @@ static void take(const move *m) {
     case DL_OPT_rmsprop: rmsprop(m); break;
     case DL_OPT_adagrad: adagrad(m); break;
     case DL_OPT_adadelta: adadelta(m); break;
+    case DL_OPT_lion: lion(m); break;
+    case DL_OPT_rprop: rprop(m); break;
+    case DL_OPT_asgd: asgd(m); break;
+    case DL_OPT_lamb: lamb(m); break;
+    case DL_OPT_lars: lars(m); break;
+    case DL_OPT_adafactor: adafactor(m); break;
+    case DL_OPT_muon: muon(m); break;
     case DL_OPT_NONE: break;
     }
 }
@@ -272,8 +351,11 @@ static void decay(const move *m) {
     const dl_step_options *step_options = m->w->s->step_options;
     double by = number(m->w, "weight_decay", 0);
     if (!step_options->decay || (m->of->rank < 2 && !step_options->decay_vectors)) return;
+    dl_optimizer which = step_options->optimizer;
+    if (which == DL_OPT_lamb || which == DL_OPT_lars || which == DL_OPT_rprop) return;
     for (int64_t i = 0; i < m->n; i++) {
-        if (step_options->optimizer == DL_OPT_adamw)
+        if (which == DL_OPT_adamw || which == DL_OPT_lion || which == DL_OPT_adafactor ||
+            which == DL_OPT_muon)
             m->p[i] *= 1 - m->w->rate * by;
         else
             m->g[i] += by * m->p[i];
@@ -320,7 +402,7 @@ dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s) {
     const double *drawn = s->old(s->user, arena, DL_RANDOM_STEP, 0, 1);
     double steps = before ? *before + 1 : 1;
     w->norm = common_norm(w), w->taken = steps,
-    w->rate = rate_of(w, steps + number(w, "lr.passed", 0));
+    w->rate = dl_verify_rate(s, arena, steps + number(w, "lr.passed", 0));
     tell(w, DL_RESULT_METRIC, DL_TAG_RATE, w->rate);
     tell(w, DL_RESULT_UPDATE, "optimizer.step", steps);
     if (drawn) tell(w, DL_RESULT_UPDATE, DL_RANDOM_STEP, *drawn + 1);
@@ -343,6 +425,8 @@ void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool coun
     move m = {w, of, first, n, w->s->old(w->s->user, w->arena, of->name, first, n), NULL, NULL};
     m.p = DL_NEWS(w->arena, double, n + 1), m.g = DL_NEWS(w->arena, double, n + 1);
     for (int64_t k = 0; k < n; k++) m.p[k] = m.old[k], m.g[k] = of->grad[first + k] * w->clip;
+    if (w->s->step_options->maximize)
+        for (int64_t k = 0; k < n; k++) m.g[k] = -m.g[k];
     decay(&m);
     take(&m);
     const double *next = w->sound ? m.p : m.old;

@@ -170,8 +170,8 @@ bool dl_verify_updates(dl_arena *arena, const dl_step_options *step_options,
     bool ok = true;
     for (t.step = 1; ok && t.step <= STEPS && !t.faults; t.step++) {
         feed_trial(&t, dl_step_scales_loss(step_options) && t.step == LOST);
-        dl_step_param params[] = {{"weight", 12, 2, trial_old(&t, NULL, "x", 0, 12)},
-                                  {"bias", 4, 1, trial_old(&t, NULL, "z", 0, 4)}};
+        dl_step_param params[] = {{"weight", 12, 2, trial_old(&t, NULL, "x", 0, 12), 4, 3},
+                                  {"bias", 4, 1, trial_old(&t, NULL, "z", 0, 4), 4, 1}};
         dl_step_of of = {step_options, 2, params, trial_old, trial_next, &t};
         ok = dl_interp_run(t.in, err);
         if (ok) dl_verify_step(scratch, &of);

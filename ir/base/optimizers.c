@@ -23,6 +23,8 @@ const dl_option_row dl_optimizer_options[DL_N_OPTIONS] = {
     { name, DL_KEPT_CENTRE, true }
 #define SCALAR(name)                                                                               \
     { name, DL_KEPT_SCALAR, false }
+#define MAY_SQUARE(name)                                                                           \
+    { name, DL_KEPT_SQUARE, true }
 #define SQUARE(name)                                                                               \
     { name, DL_KEPT_SQUARE, false }
 #define COUNTED   true

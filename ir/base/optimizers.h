@@ -61,9 +61,9 @@ typedef struct {
     bool flag;
 } dl_fixed_option;
 
-enum { DL_MOST_KEPT = 3, DL_MOST_OWN = 2, DL_MOST_FIXED = 2 };
+enum { DL_MOST_KEPT = 3, DL_MOST_OWN = 3, DL_MOST_FIXED = 2 };
 typedef struct {
-    const char *name, *of; /* as configurations and as torch.optim have it */
+    const char *name, *of; /* as configurations and as torch.optim have it; of may be "" */
     dl_kept kept[DL_MOST_KEPT];
     bool counts;    /* PyTorch keeps each parameter's number of steps */
     unsigned takes; /* 1 << dl_optimizer_option */

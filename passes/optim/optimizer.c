@@ -159,6 +159,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
         dl_trained *t = &o.trained.at[i];
         b.loc = t->var->loc;
         if (clip) t->grad = dl_o_mul(&o, t->grad, dl_build_cast(&b, clip, t->grad->type.dtype));
+        if (step_options->maximize) t->grad = dl_build1(&b, DL_OP_neg, t->grad);
         bool decays =
             step_options->decay && (step_options->decay_vectors || t->var->value.type.rank > 1);
         optimizers[step_options->optimizer](&o, t, decays);

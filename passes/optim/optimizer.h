@@ -51,7 +51,11 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *name, double fallba
 dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t,
                            double first);
 
-/* A number that is kept for all parameters: a new variable "optimizer.NAME" in f64. All three
+/* The same with another type, of a parameter that no rank has a shard of. */
+dl_var *dl_optimizer_summary(const dl_optimization *o, const char *what, const dl_trained *t,
+                             dl_type type);
+
+/* A number that is kept for all parameters: a new variable "optimizer.NAME" in f64. All these
  * functions set o->err where the model has a variable of that name. */
 dl_var *dl_optimizer_scalar(const dl_optimization *o, const char *name, double first);
 

@@ -14,15 +14,26 @@ static dl_init starts_at(double first) {
 
 /* The plain name may be taken by the model: exp_avg.weight of a layer labelled exp_avg, together
  * with a parameter `weight`. Then the name gets two dots, which no name of a model has. */
-dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t,
-                           double first) {
+static dl_var *add_state(const dl_optimization *o, const char *what, const dl_trained *t,
+                         dl_type type, double first) {
     const char *name = dl_internf("%s.%s", what, t->var->name);
     if (dl_var_set_find(&o->model, name)) name = dl_internf("%s..%s", what, t->var->name);
-    dl_var *v =
-        dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, starts_at(first), t->var->loc);
-    v->of = t->var->name, v->piece = t->var->piece;
+    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, type, starts_at(first), t->var->loc);
+    v->of = t->var->name;
+    return v;
+}
+
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t,
+                           double first) {
+    dl_var *v = add_state(o, what, t, t->own->type, first);
+    v->piece = t->var->piece;
     for (int i = 0; i < t->share.n; i++) v->piece.cut[v->piece.n++] = t->share.cut[i];
     return v;
+}
+
+dl_var *dl_optimizer_summary(const dl_optimization *o, const char *what, const dl_trained *t,
+                             dl_type type) {
+    return add_state(o, what, t, type, 0);
 }
 
 dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallback) {

@@ -177,7 +177,7 @@ static bool check_kept(const reader *r, const dlr_torch_value *state) {
     for (int i = 0; i < DL_OPT_NONE; i++)
         for (int k = 0; k < DL_MOST_KEPT && dl_optimizers[i].kept[k].name; k++) {
             const char *name = dl_optimizers[i].kept[k].name;
-            if (!keeps(r->row, name) && dlr_torch_get(state, name))
+            if (*dl_optimizers[i].of && !keeps(r->row, name) && dlr_torch_get(state, name))
                 return fail(
                     r, dl_format(r->arena,
                                  "its optimiser keeps '%s', as PyTorch's %s does; this run's is %s",

@@ -146,8 +146,7 @@ static values options(writer *w, bool decays) {
     put_options(w, &g, decays);
     for (int k = 0; k < DL_MOST_FIXED && row->fixed[k].entry; k++)
         put(a, &g, row->fixed[k].entry, number(row->fixed[k].flag, row->fixed[k].value));
-    put(a, &g, "maximize", truth(false)), put(a, &g, "foreach", none()),
-        put(a, &g, "fused", none());
+    put(a, &g, "foreach", none()), put(a, &g, "fused", none());
     put(a, &g, "differentiable", truth(false)), put(a, &g, "capturable", truth(false));
     return g;
 }

@@ -139,6 +139,22 @@ static void tell_other(const char *what, double then, double now) {
                      now);
 }
 
+/* Options that are part of the step: with another one it would be another optimiser. */
+static bool check_flags(const dlr_run *r, const dlr_torch_training *t, const char *path,
+                        dl_error *err) {
+    const dlr_torch_optimizer *o = r->o->checkpoints.torch;
+    static const dl_optimizer_option flags[] = {DL_OPTION_amsgrad, DL_OPTION_maximize};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        double then = t->option[flags[i]], now = o->option[flags[i]];
+        if (dl_optimizers[o->which].takes >> flags[i] & 1 && then == then && then != now)
+            return dl_fail(err, DL_INPUT,
+                           "%s: its optimiser has %s = %g, and this run's %g: --%s=%s goes on",
+                           path, dl_optimizer_options[flags[i]].entry, then, now,
+                           dl_optimizer_options[flags[i]].key, then != 0 ? "true" : "false");
+    }
+    return true;
+}
+
 static void tell_others(const dlr_run *r, const dlr_torch_training *t) {
     const dlr_torch_optimizer *o = r->o->checkpoints.torch;
     for (int i = 0; i < DL_N_OPTIONS; i++)
@@ -154,7 +170,8 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl
                 params = params_of(r->arena, r->exec);
     dlr_torch_training t;
     if (!dlr_torch_training_read(r->arena, file, o->checkpoints.torch->which, params.list, params.n,
-                                 &t, err))
+                                 &t, err) ||
+        !check_flags(r, &t, file->path, err))
         return false;
     if (!dlr_state_init(r->exec, o->start.seed, err) ||
         !dlr_tensors_load_model(&model, file, err) || !load_moments(r, file, &params, &t, err))

@@ -11,9 +11,12 @@ import sys
 
 from checks import DRAW, SHARE
 from oracle_nets import Patches, Windows
-from oracle_tools import Workplace, check, finish, load_tensors, relative, save_tensors, torch
+from oracle_tools import ROOT, Workplace, check, finish, load_tensors, relative, save_tensors, torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
+
+sys.path.insert(0, str(ROOT / "tests/oracle"))
+import paper_optimizers as paper  # noqa: E402
 
 STEPS, BATCH = 24, 3
 NORMS = nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d
@@ -85,6 +88,26 @@ OTHERS = {
     "NAdam, all decays": (
         ["--optimizer={name: Nadam, lr: 2.3e-3, momentum_decay: 0.03}", "--weight_decay=0.05", "--lr_schedule=none"],
         lambda m: torch.optim.NAdam(m.parameters(), lr=2.3e-3, momentum_decay=0.03, weight_decay=0.05, foreach=True),  # 1.13 has another rule without
+        lambda o: LambdaLR(o, lambda i: 1), 0),
+    "SGD, dampening, maximize": (
+        ["--optimizer={name: SGD, lr: 1.7e-3, momentum: 0.8, dampening: 0.3}", "--maximize=true", "--lr_schedule=none"],
+        lambda m: torch.optim.SGD(m.parameters(), lr=1.7e-3, momentum=0.8, dampening=0.3, maximize=True),
+        lambda o: LambdaLR(o, lambda i: 1), 0),
+    "AdamW, amsgrad": (
+        ["--optimizer=adamw", "--amsgrad", "--lr=2.1e-3", "--weight_decay=0.3", "--lr_schedule=none"],
+        lambda m: torch.optim.AdamW(m.parameters(), lr=2.1e-3, weight_decay=0.3, amsgrad=True),
+        lambda o: LambdaLR(o, lambda i: 1), 0),
+    "LAMB": (
+        ["--optimizer={name: LAMB, lr: 3.1e-3, betas: [0.8, 0.97]}", "--weight_decay=0.05", "--lr_schedule=none"],
+        lambda m: paper.LAMB(m.parameters(), lr=3.1e-3, betas=(0.8, 0.97), weight_decay=0.05),
+        lambda o: LambdaLR(o, lambda i: 1), 0),
+    "Adafactor": (
+        ["--optimizer={name: Adafactor, lr: 1.1e-2}", "--weight_decay=0.05", "--lr_schedule=none"],
+        lambda m: paper.Adafactor(m.parameters(), lr=1.1e-2, weight_decay=0.05),
+        lambda o: LambdaLR(o, lambda i: 1), 0),
+    "Muon": (
+        ["--optimizer={name: Muon, lr: 2.1e-3}", "--weight_decay=0.05", "--lr_schedule=none"],
+        lambda m: paper.Muon(m.parameters(), lr=2.1e-3, weight_decay=0.05),
         lambda o: LambdaLR(o, lambda i: 1), 0),
     "RAdam": (
         ["--optimizer={name: RAdam, lr: 2.9e-3, beta_2: 0.98}", "--lr_schedule=none"],
@@ -201,8 +224,9 @@ def options_are_the_optimizers_own(place):
 def goes_on(place):
     """A run that is stopped in the middle and gone on with ends with the bits of an unbroken one, whatever its optimiser keeps."""
     for optimizer in ("{name: RMSprop, centered: true, momentum: 0.9}", "{name: Adagrad, initial_accumulator_value: 0.1, lr_decay: 0.1}", "Adadelta",
-                      *(("Adamax", "NAdam", "RAdam") if SHARE == 1 else ("NAdam",))):
-        run = [*SMALL, f"--optimizer={optimizer}", "--max_epochs=3", "--lr=1e-2"]
+                      *(("Adamax", "NAdam", "RAdam", "lion", "lamb", "lars", "rprop", "asgd", "muon") if SHARE == 1 else ("NAdam",)),
+                      "adafactor"):
+        run = [*SMALL, f"--optimizer={optimizer}", "--max_epochs=3", "--lr=1e-2", "--torch_checkpoints=false"]
         name = re.sub(r"\W", "", optimizer)
         place.run("dlrun", *run, f"--expdir={place / name / 'whole'}")
         place.run("dlrun", *run, f"--expdir={place / name / 'parts'}", "--stop_after=5", status=75)

@@ -212,6 +212,9 @@ static void test_updates(void) {
                                  .phases = 0x54321, /* one of each kind */
                                  .momentum = bits & 1,
                                  .nesterov = bits & 1 && bits & 2,
+                                 .dampens = bits & 4,
+                                 .amsgrad = bits & 2,
+                                 .maximize = bits & 8,
                                  .centered = bits & 2,
                                  .decay = bits & 4,
                                  .decay_vectors = bits & 8,
