@@ -27,9 +27,11 @@ static dlr_start_options start_options(const dl_run_job *p) {
 
 static dlr_stopper_options stopper_options(const dl_run_job *p) {
     const dl_yaml *steps = dl_config_value(p->config, DL_KEY_num_iters),
+                  *early = dl_config_value(p->config, DL_KEY_early_stop),
                   *stop = dl_config_value(p->config, DL_KEY_stop_after);
     return (dlr_stopper_options){.epochs = dl_config_int(p->config, DL_KEY_num_epochs),
                                  .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
+                                 .early = early->kind == DL_YAML_INT ? early->integer : 0,
                                  .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
                                  .resume_command = p->resume_command};
 }
@@ -71,11 +73,15 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
                  .device_samples = dl_samples_by_device(c),
                  .device_holds = dl_samples_held(c)},
         .stop = stopper_options(p),
+        .every = {.log = dl_config_int(c, DL_KEY_log_every),
+                  .validate = dl_config_int(c, DL_KEY_val_every),
+                  .save = dl_config_int(c, DL_KEY_save_every)},
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),
         .resume = {.wanted = dl_config_bool(c, DL_KEY_resume),
                    .from = dl_config_str(c, DL_KEY_resume)},
         .checkpoints = checkpointer_options(p),
         .log = {.style = dlr_record_find(dl_config_str(c, DL_KEY_log_format)),
+                .between = dl_config_int(c, DL_KEY_log_every) || dl_config_int(c, DL_KEY_val_every),
                 .hyperparams = yaml->at,
                 .kernels = p->kept,
                 .wandb = p->wandb},

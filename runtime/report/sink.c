@@ -58,7 +58,7 @@ void dlr_sinks_add_board(dl_arena *arena, dlr_sinks *sinks, dlr_tensorboard *boa
 /* ---- Weights & Biases ---- */
 
 static bool wandb_point(void *to, dlr_sink_at at, const dlr_metric *values, int n, dl_error *err) {
-    return dlr_wandb_put(to, at.epoch, at.iteration, values, n, true, err);
+    return at.between || dlr_wandb_put(to, at.epoch, at.iteration, values, n, true, err);
 }
 
 static bool wandb_image(void *to, dlr_sink_at at, const char *tag, dlr_png_view image,

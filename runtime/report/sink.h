@@ -9,6 +9,7 @@
 /* Where the run stands that a point or picture is of: epochs that are over, steps that are made. */
 typedef struct {
     int64_t epoch, iteration;
+    bool between; /* within an epoch: of Weights & Biases, whose steps are epochs, left out */
 } dlr_sink_at;
 
 /* The functions of a format; one that it lacks is NULL. Errors of all: those of the format's

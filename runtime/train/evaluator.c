@@ -49,21 +49,23 @@ static bool run_on(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at
     return true;
 }
 
-bool dlr_evaluator_run(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at, bool epoch,
+bool dlr_evaluator_run(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at, bool whole,
                        double *mean, bool *stopped, dl_error *err) {
     const dlr_batches_options *data = e->batches->o;
     *stopped = false;
     if (!dlr_ranks_share_buffers(e->ranks, e->exec, err) ||
         !dlr_prefetch_turn(e->batches->ring, data->valid, 0, 0, err))
         return false;
-    int64_t n = epoch ? dlr_prefetch_batches(e->batches->ring) : 1;
+    int64_t n = whole ? dlr_prefetch_batches(e->batches->ring) : 1;
     dlr_progress_start(&e->logger->progress, "validation", n);
     dlr_range_begin(e->ranges, DLR_PART_VALIDATION, 0);
-    bool ok = run_on(e, steps, at, n, epoch, mean, stopped, err);
+    bool ok = run_on(e, steps, at, n, whole, mean, stopped, err);
     dlr_range_end(e->ranges);
     dlr_progress_finish(&e->logger->progress);
     if (!ok || *stopped) return ok;
-    return dlr_prefetch_turn(e->batches->ring, data->train, at->epoch + epoch, 0, err);
+    bool ended = at->position >= e->batches->epoch_batches || (whole && !e->within);
+    return dlr_prefetch_turn(e->batches->ring, data->train, at->epoch + ended,
+                             ended ? 0 : at->position, err);
 }
 
 bool dlr_evaluator_record_untrained(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at,
@@ -83,5 +85,5 @@ bool dlr_evaluator_record_untrained(dlr_evaluator *e, const dlr_steps *steps, co
         return false;
     dlr_logger_put(l, DLR_VALUE_TRAIN_LOSS, train), dlr_logger_put(l, DLR_VALUE_VALID_LOSS, valid);
     dlr_logger_put_averages(l, &metrics), dlr_logger_put_averages(l, &e->averages);
-    return dlr_logger_record(l, at, err);
+    return dlr_logger_record(l, at, false, err);
 }

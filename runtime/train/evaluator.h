@@ -12,6 +12,7 @@ typedef struct {
     dl_arena *arena;
     dlr_view loss;
     dlr_averages averages; /* of the newest validation */
+    bool within;           /* the next validation is within an epoch, which goes on after it */
     /* the run's other components that a validation uses */
     dlr_batches *batches;
     dlr_stopper *stopper;
@@ -23,11 +24,12 @@ typedef struct {
 /* Finds the program "eval"; all but program, loss and averages must be set. Errors: DL_INPUT where
  * the plan has no such program, or it has no loss. */
 bool dlr_evaluator_open(dlr_evaluator *e, dl_error *err);
-/* Mean loss and metrics over the validation's batches (of an epoch, of which the first is drawn),
- * or over one of them. The ring of batches is at the next epoch's start afterwards. With *stopped
- * the user asked to stop in an epoch's validation, which will be repeated. steps: how programs are
+/* Mean loss and metrics over the validation's batches (`whole`, of which the first is drawn), or
+ * over one of them. The ring of batches is at the next epoch's start afterwards, or, `within` an
+ * epoch, where it goes on. With *stopped
+ * the user asked to stop in a whole validation, which will be repeated. steps: how programs are
  * started. Errors: those of data; DL_NUMERIC. */
-bool dlr_evaluator_run(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at, bool epoch,
+bool dlr_evaluator_run(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at, bool whole,
                        double *mean, bool *stopped, dl_error *err);
 /* Records the untrained model on the first batch of either data set. Errors: as above. */
 bool dlr_evaluator_record_untrained(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at,

@@ -10,7 +10,9 @@
 #include "ir/plan/plan_kept.h"
 #include "runtime/formats/log.h"
 
-static dlr_sink_at place(const dlr_state *at) { return (dlr_sink_at){at->epoch, at->iteration}; }
+static dlr_sink_at place(const dlr_state *at) {
+    return (dlr_sink_at){.epoch = at->epoch, .iteration = at->iteration};
+}
 
 static bool put_hyperparams(dlr_logger *l, const dlr_state *at, dl_error *err) {
     const char *yaml = l->o->hyperparams;
@@ -19,10 +21,10 @@ static bool put_hyperparams(dlr_logger *l, const dlr_state *at, dl_error *err) {
 }
 
 /* The newest point that the checkpoint stands for: that of its iteration, or, in the middle of an
- * epoch, an earlier one. (The point of an epoch's last iteration is written after its validation.)
- */
-static int64_t newest_point(const dlr_state *at) {
-    return at->position > 0 ? at->iteration - 1 : at->iteration;
+ * epoch, an earlier one. (The point of an epoch's last iteration is written after its validation.
+ * Points within an epoch are written before a checkpoint of their iteration.) */
+static int64_t newest_point(const dlr_logger *l, const dlr_state *at) {
+    return at->position > 0 && !l->o->between ? at->iteration - 1 : at->iteration;
 }
 
 /* Copies the points of the run that this one continues, so that its curves are whole, too. */
@@ -109,7 +111,7 @@ bool dlr_logger_open(dlr_logger *l, const dlr_state *at, const dlr_run_origin *o
                      "(--resume would have gone on)",
                      kept);
     if (origin->source && !copy_points(l, origin->source, err)) return false;
-    int64_t newest = restored ? newest_point(at) : -1;
+    int64_t newest = restored ? newest_point(l, at) : -1;
     return open_metrics(l, restored, newest, err) && open_board(l, newest, err) &&
            open_wandb(l, at, restored, err) && put_hyperparams(l, at, err) &&
            (!l->o->kernels || dl_plan_keep(l->dir->path, l->o->kernels, err));
@@ -135,9 +137,13 @@ void dlr_logger_put_averages(dlr_logger *l, const dlr_averages *a) {
     for (int i = 0; i < a->n; i++) put(l, a->terms[i].tag, dlr_averages_value(a, i, l->o->style));
 }
 
-bool dlr_logger_record(dlr_logger *l, const dlr_state *at, dl_error *err) {
+void dlr_logger_put_step(dlr_logger *l, double loss) { put(l, "Loss/step", loss); }
+
+bool dlr_logger_record(dlr_logger *l, const dlr_state *at, bool between, dl_error *err) {
     int n = l->point.n;
     const dlr_metric *values = l->point.at;
     l->point.n = 0;
-    return dlr_sinks_point(&l->sinks, place(at), values, n, err);
+    dlr_sink_at where = place(at);
+    where.between = between;
+    return dlr_sinks_point(&l->sinks, where, values, n, err);
 }

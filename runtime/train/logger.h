@@ -12,6 +12,7 @@
 
 typedef struct {
     const dlr_log_format *style; /* tags and wording */
+    bool between;                /* points are written within epochs, too */
     const char *hyperparams;     /* the configuration as YAML */
     const dl_plan *kernels;      /* kept in the run's directory (ir/plan/plan_kept.h); NULL: not */
     const dlr_wandb_options *wandb; /* also writes the run in Weights & Biases' form; NULL: not */
@@ -46,8 +47,10 @@ bool dlr_logger_close(dlr_logger *l, bool done, dl_error *err);
 /* Adds a value, where the style has a tag for it, or all averages, to the next point. */
 void dlr_logger_put(dlr_logger *l, dlr_value_name name, double value);
 void dlr_logger_put_averages(dlr_logger *l, const dlr_averages *averages);
-/* Writes that point of all curves, at the run's iteration. */
-bool dlr_logger_record(dlr_logger *l, const dlr_state *at, dl_error *err);
+/* Adds the loss of a step, as Loss/step. */
+void dlr_logger_put_step(dlr_logger *l, double loss);
+/* Writes that point of all curves, at the run's iteration; `between`: within an epoch. */
+bool dlr_logger_record(dlr_logger *l, const dlr_state *at, bool between, dl_error *err);
 
 /* logger_figures.c: draws slices of input, target and prediction of the program's last batch, and
  * the model's own figures. */

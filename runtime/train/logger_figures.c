@@ -70,7 +70,7 @@ static bool draw_prediction(const drawing *d, const dlr_batch *batch, dl_arena *
 
 bool dlr_logger_draw(dlr_logger *l, dlr_exec *exec, int program, const dlr_feed *feed,
                      const dlr_batch *batch, const dlr_state *at, dl_error *err) {
-    drawing d = {l, {at->epoch, at->iteration}, exec, program, feed};
+    drawing d = {l, {.epoch = at->epoch, .iteration = at->iteration}, exec, program, feed};
     if (!dlr_is_rank0(l->ranks)) return true;
     dl_arena *arena = dl_arena_new(l->arena);
     bool ok = draw_prediction(&d, batch, arena, err);

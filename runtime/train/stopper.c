@@ -40,6 +40,31 @@ bool dlr_stopper_fail(const dlr_stopper *s, const dlr_state *at, dl_error *err) 
                    command ? command : "the same command with --resume");
 }
 
+/* ---- no better validation loss ---- */
+
+/* A loss that is not finite is no better one. */
+void dlr_stopper_validated(dlr_stopper *s, double valid) {
+    bool better = valid < s->least;
+    if (better) s->least = valid;
+    s->stale = better ? 0 : s->stale + 1;
+    if (dlr_stopper_is_early(s))
+        dlr_log_info("stopping early: %lld epochs without a better validation loss than %g",
+                     (long long)s->stale, s->least);
+}
+
+bool dlr_stopper_is_early(const dlr_stopper *s) { return s->o->early && s->stale >= s->o->early; }
+
+void dlr_stopper_put_state(const dlr_stopper *s, dl_arena *arena, dlr_state_list *list) {
+    if (!s->o->early) return;
+    double *state = dlr_state_put_reals(arena, list, "early_stop", 2);
+    state[0] = s->least, state[1] = (double)s->stale;
+}
+
+void dlr_stopper_restore(dlr_stopper *s, const dlr_checkpoint *c) {
+    const double *state = dlr_state_reals(c, "early_stop", 2);
+    if (s->o->early && state) s->least = state[0], s->stale = (int64_t)state[1];
+}
+
 /* ---- the run's length ---- */
 
 bool dlr_stopper_is_done(const dlr_stopper_options *o, const dlr_state *at) {

@@ -5,6 +5,7 @@
 #include "ir/base/console.h"
 #include "runtime/comm/comm.h"
 #include "runtime/formats/checkpoint.h"
+#include "runtime/train/state_values.h"
 
 typedef struct {
     int64_t epochs;
@@ -12,6 +13,8 @@ typedef struct {
                                    whole epochs */
     int64_t stop_after;         /* steps of this process after which the run stops as by a signal;
                                    0: none */
+    int64_t early;              /* epochs in a row without a better validation loss that end the
+                                   run; 0: none do */
     const char *resume_command; /* resumes the run after a stop; NULL: its own with --resume */
 } dlr_stopper_options;
 
@@ -19,6 +22,8 @@ typedef struct {
     const dlr_stopper_options *o;
     const dl_console *console; /* asked between steps whether to stop; NULL: nobody is */
     dlr_comm *comm;            /* NULL: one rank */
+    double least;              /* validation loss so far, */
+    int64_t stale;             /* and epochs since */
     int requested;             /* the signal by which any rank was asked to stop; 0: none was */
     bool asking;               /* the ranks' flags are being reduced: */
     int64_t ticket;
@@ -34,6 +39,13 @@ bool dlr_stopper_end_poll(dlr_stopper *s, dl_error *err);
 bool dlr_stopper_stops(const dlr_stopper *s, int64_t made);
 /* Fails with DL_REQUEUE, and the command that resumes the run. */
 bool dlr_stopper_fail(const dlr_stopper *s, const dlr_state *at, dl_error *err);
+
+/* After an epoch's validation. Whether the run ends early by it. */
+void dlr_stopper_validated(dlr_stopper *s, double valid);
+bool dlr_stopper_is_early(const dlr_stopper *s);
+/* The least loss and the epochs since in a checkpoint; one of another run's options begins anew. */
+void dlr_stopper_put_state(const dlr_stopper *s, dl_arena *arena, dlr_state_list *list);
+void dlr_stopper_restore(dlr_stopper *s, const dlr_checkpoint *checkpoint);
 
 /* Whether nothing is left to do, not even a validation; and that as a line of the log. */
 bool dlr_stopper_is_done(const dlr_stopper_options *o, const dlr_state *at);

@@ -79,7 +79,7 @@ static bool run(dlr_run *r, dl_error *err) {
     if (ok && dlr_stopper_is_done(&o->stop, &r->at)) dlr_stopper_log_done(&o->stop, &r->at);
     if (ok && r->at.iteration == 0 && dlr_run_validates(r) && style->untrained)
         ok = dlr_evaluator_record_untrained(&r->evaluator, &r->steps, &r->at, err);
-    while (ok && !dlr_stopper_is_done(&o->stop, &r->at))
+    while (ok && !dlr_stopper_is_done(&o->stop, &r->at) && !dlr_stopper_is_early(&r->stopper))
         ok = dlr_run_train_epoch(r, err) && dlr_run_finish_epoch(r, err);
     ok = ok && dlr_stopper_end_poll(&r->stopper, err);
     ok = ok && dlr_checkpointer_wait(&r->checkpointer,

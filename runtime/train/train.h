@@ -21,6 +21,11 @@ typedef struct {
     const char *from; /* of the run or checkpoint in this directory; NULL: of the run itself */
 } dlr_resume_options;
 
+/* Numbers of steps of an epoch after which something is done in addition to its end; 0: never. */
+typedef struct {
+    int64_t log, validate, save;
+} dlr_intervals;
+
 /* A run: its plan and place, and the options of each of its components. */
 typedef struct {
     dlr_exec *exec;            /* programs "train" and "eval" */
@@ -35,6 +40,7 @@ typedef struct {
     dlr_learning_rate_options rate;
     dlr_batches_options data;
     dlr_stopper_options stop;
+    dlr_intervals every;
     bool measure; /* no validation, no point at step 0 */
     dlr_resume_options resume;
     dlr_checkpointer_options checkpoints;

@@ -31,12 +31,49 @@ static void end_profiler(const dlr_run *r) {
     if (r->at.epoch == DLR_PROFILED_EPOCH && r->o->ranges.stop) r->o->ranges.stop();
 }
 
-static bool train_steps(dlr_run *r, dl_error *err) {
+/* The next multiple of `every` after `at`, or `end`. */
+static int64_t next_of(int64_t every, int64_t at, int64_t end) {
+    int64_t next = every ? (at / every + 1) * every : end;
+    return next < end ? next : end;
+}
+
+/* Validates within an epoch: a point of its own. The best loss is that of whole epochs. */
+static bool validate_within(dlr_run *r, dl_error *err) {
     bool stopped;
+    double valid;
+    r->evaluator.within = true;
+    bool ok = dlr_evaluator_run(&r->evaluator, &r->steps, &r->at, true, &valid, &stopped, err);
+    r->evaluator.within = false;
+    if (!ok) return false;
+    if (stopped) return dlr_run_pause(r, err);
+    dlr_log_info("step %lld: validation loss %g", (long long)r->at.iteration, valid);
+    dlr_logger_put(&r->logger, DLR_VALUE_VALID_LOSS, valid);
+    dlr_logger_put_averages(&r->logger, &r->evaluator.averages);
+    return dlr_logger_record(&r->logger, &r->at, true, err);
+}
+
+/* After so many of an epoch's steps, but not its last. */
+static bool do_within(dlr_run *r, dl_error *err) {
+    const dlr_intervals *every = &r->o->every;
+    if (dlr_run_validates(r) && every->validate && r->at.position % every->validate == 0 &&
+        !validate_within(r, err))
+        return false;
+    return !every->save || r->at.position % every->save != 0 || dlr_run_save(r, false, err);
+}
+
+static bool train_steps(dlr_run *r, dl_error *err) {
+    const dlr_intervals *every = &r->o->every;
+    int64_t end = dlr_run_epoch_steps(r);
+    bool stopped = false, ok = true;
     r->steps.position = r->at.position;
     r->steps.first_alone = r->at.iteration == 0 && r->o->save_grads;
-    return dlr_steps_run(&r->steps, dlr_run_epoch_steps(r), &stopped, err) &&
-           (!stopped || dlr_run_pause(r, err));
+    while (ok && r->steps.position < end) {
+        int64_t at = r->steps.position, to = end;
+        if (dlr_run_keeps(r)) to = next_of(every->save, at, next_of(every->validate, at, end));
+        ok = dlr_steps_run(&r->steps, to, &stopped, err) && (!stopped || dlr_run_pause(r, err));
+        if (ok && r->steps.position < end) ok = do_within(r, err);
+    }
+    return ok;
 }
 
 static void log_training(const dlr_run *r) {
@@ -120,10 +157,13 @@ static bool close_epoch(dlr_run *r, bool *is_best, dl_error *err) {
         valid <= r->at.best_loss; /* of equal ones the last, as in presets minimal and tracked */
     if (*is_best) r->at.best_loss = valid, r->best_epoch = r->at.epoch;
     r->at.epoch++; /* epochs finished */
-    if (dlr_run_validates(r)) dlr_learning_rate_validated(&r->rate, valid);
+    if (dlr_run_validates(r)) {
+        dlr_learning_rate_validated(&r->rate, valid);
+        dlr_stopper_validated(&r->stopper, valid);
+    }
     if (!dlr_run_keeps(r)) return true;
     put_epoch(r, valid, seconds);
-    return dlr_logger_record(&r->logger, &r->at, err);
+    return dlr_logger_record(&r->logger, &r->at, false, err);
 }
 
 bool dlr_run_finish_epoch(dlr_run *r, dl_error *err) {

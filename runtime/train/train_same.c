@@ -72,6 +72,9 @@ static void compare_settings(const dlr_run *r, const char *then, dlr_differences
                                               "sharded_checkpoints",
                                               "save_grads",
                                               "save_weights",
+                                              "log_every",
+                                              "val_every",
+                                              "save_every",
                                               NULL};
     const char *at = r->o->log.hyperparams;
     setting now, was;

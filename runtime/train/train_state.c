@@ -32,6 +32,7 @@ static void put_values(const void *run, dl_arena *arena, dlr_state_list *list) {
     dlr_state_put_text(arena, list, "data", model->data);
     dlr_state_put_text(arena, list, "from", r->origin.from);
     dlr_learning_rate_put_state(&r->rate, arena, list);
+    dlr_stopper_put_state(&r->stopper, arena, list);
     if (dlr_tensors_of_scaler(arena, r->exec).n > 0) put_scaler(r, arena, list);
 }
 
@@ -138,5 +139,6 @@ bool dlr_run_load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     dlr_averages_restore(&r->trained, c);
     move_within_epoch(r, c);
     dlr_learning_rate_restore(&r->rate, c);
+    dlr_stopper_restore(&r->stopper, c);
     return true;
 }

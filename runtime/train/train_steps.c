@@ -61,6 +61,19 @@ static void report(dlr_run *r, const dlr_step *step) {
     if (style && r->at.position == 2) dlr_logger_process(&r->o->ranks, style->stepped);
 }
 
+/* A line and a point of one step within an epoch; the epoch's last step has the epoch's. */
+static bool record_step(dlr_run *r, double loss, dl_error *err) {
+    int64_t every = r->o->every.log;
+    if (!dlr_run_keeps(r) || !every || r->at.position % every != 0 ||
+        r->at.position >= dlr_run_epoch_steps(r))
+        return true;
+    dlr_log_info("step %lld: loss %g, learning rate %g", (long long)r->at.iteration, loss,
+                 r->rate.last);
+    dlr_logger_put_step(&r->logger, loss);
+    dlr_logger_put(&r->logger, DLR_VALUE_RATE, r->rate.last);
+    return dlr_logger_record(&r->logger, &r->at, true, err);
+}
+
 static bool take(void *loop, const dlr_step *step, dl_error *err) {
     dlr_run *r = loop;
     bool left_out = step->skipped && !isfinite(step->loss);
@@ -75,6 +88,7 @@ static bool take(void *loop, const dlr_step *step, dl_error *err) {
     if (!check_found(r, step, err)) return false;
     if (!left_out && !isfinite(step->loss)) return find_and_fail(r, step->loss, err);
     report(r, step);
+    if (!record_step(r, step->loss, err)) return false;
     if (!dlr_scaler_check(&r->steps.scaler, r->exec, r->steps.program, r->at.iteration, err))
         return false;
     dlr_gate("step", r->at.iteration);

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Points, validation and checkpoints within an epoch (log_every, val_every, save_every), and early_stop: they change no bit of a run, are
+neither lost nor doubled where it is stopped, and its validation loss is that which a run of as many steps ends with.
+
+oracle_intervals.py BUILD [OPTION...]
+"""
+import json
+import sys
+
+from oracle_tools import Workplace, check, finish
+
+MODEL = """model M():
+    input x: f32[N, C=3]
+    target t: f32[N, K=1]
+    y = x |> linear(4) |> tanh |> linear(1) @head as [N, K]
+    output y
+    loss = mse_loss(y, t)
+"""
+
+
+def main(build, *_):
+    place = Workplace(build)
+    (place / "m.dl").write_text(MODEL)
+    (place / "c.yaml").write_text("base: {}\n")
+
+    def train(name, *args, status=0):
+        log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic", "--local_batch_size=2",
+                        "--Nsamples=20", "--Nsamples_val=8", "--num_epochs=3", "--lr=0.01", "--lr_schedule=none", f"--expdir={place / name}", *args,
+                        status=status)
+        return log, next((place / name).rglob("metrics.jsonl"))
+
+    def end(name):
+        return {p.name: p.read_bytes() for p in (place / name).rglob("last/*.safetensors")}
+
+    def points(path):
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    every = "--log_every=2", "--val_every=3", "--save_every=4"
+    _, plain = train("plain")
+    log, path = train("every", *every, "--keep_checkpoints=20")
+    check(len(end("plain")) == 2 and end("plain") == end("every"), "points, validation and checkpoints within epochs change no bit")
+    steps = [p["iteration"] for p in points(path) if "Loss/step" in p]
+    check(steps == [i for i in range(1, 30) if i % 10 % 2 == 0 and i % 10], f"a point each 2 steps: {steps}")
+    within = [p["iteration"] for p in points(path) if "Loss/valid" in p and p["iteration"] % 10]
+    check(within == [3, 6, 9, 13, 16, 19, 23, 26, 29], f"validation each 3 steps: {within}")
+    saved = sorted(int(p.name[5:]) for p in (place / "every").rglob("step-*"))
+    check(saved == [4, 8, 10, 14, 18, 20, 24, 28, 30], f"checkpoints each 4 steps, and of epochs: {saved}")
+    _, short = train("short", "--num_iters=13")
+    want, got = ([p["Loss/valid"] for p in points(at) if p["iteration"] == 13 and "Loss/valid" in p] for at in (short, path))
+    check(len(got) == 1 and want == got, f"the loss within an epoch is that of a run which ends there: {got}, {want}")
+    train("parts", *every, "--stop_after=14", status=75)
+    _, parts = train("parts", *every, "--resume=true")
+    names = [[(p["iteration"], sorted(k for k in p if k.startswith("Loss"))) for p in points(at)] for at in (path, parts)]
+    check(end("parts") == end("plain") and names[0] == names[1], f"stopped and gone on with: the same bits and points, {names[1]}")
+    log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=2")
+    check("stopping early: 2 epochs without a better validation loss" in log and points(path)[-1]["epoch"] == 3, "three epochs of one loss")
+    log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=2", "--resume=true")
+    check(points(path)[-1]["epoch"] == 3, "a run that stopped early does not go on")
+    log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=4", "--resume=true")
+    check(points(path)[-1]["epoch"] == 5, "but it does with more patience, from where it was")
+    finish()
+
+
+main(*sys.argv[1:])
