@@ -47,6 +47,7 @@ bool library_start_training(dlc_model *m, dl_error *err) {
     dlr_rates rates;
     dlr_start_options o = {.seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
                            .loss_scale = dl_config_float(c, DL_KEY_loss_scale_init),
+                           .init_partial = dl_config_bool(c, DL_KEY_init_partial),
                            .init_weights = dl_config_str(c, DL_KEY_init_weights),
                            .data_rank = m->world.rank};
     o.hypers = dl_rates_hypers(m->arena, c, &o.n_hypers);

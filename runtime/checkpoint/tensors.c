@@ -279,3 +279,31 @@ bool dlr_tensors_load_file(const dlr_tensors *t, const char *path, dl_error *err
     dlr_weights_close(&weights);
     return ok;
 }
+
+static bool is_shared(const dlr_st_tensor *want, const dlr_st_tensor *have, dl_dtype dtype) {
+    return have && dlr_tensors_loads(have->dtype, dtype) && have->rank == want->rank &&
+           memcmp(have->shape, want->shape, (size_t)want->rank * sizeof *want->shape) == 0;
+}
+
+bool dlr_tensors_load_shared(dl_arena *arena, const dlr_tensors *t, const char *path,
+                             dlr_differences *others, int *taken, dl_error *err) {
+    dlr_weights weights;
+    *taken = 0;
+    if (!dlr_weights_open(path, &weights, err)) return false;
+    void *buffer = malloc(DLR_ST_PIECE);
+    bool ok = buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s", path);
+    dlr_st_compare(arena, weights.file, t->list, t->n, others);
+    for (int i = 0; ok && i < t->n; i++) {
+        const dlr_st_tensor *have = dlr_st_find(weights.file, t->list[i].name);
+        if (!is_shared(&t->list[i], have, t->views[i].type->dtype)) continue;
+        ok = dlr_tensor_load(t->exec, t->views[i], weights.file, have, buffer, err) &&
+             dlr_exec_check(t->exec, err);
+        (*taken)++;
+    }
+    ok = ok &&
+         (*taken || dl_fail(err, DL_INPUT,
+                            "%.200s has no tensor of this model: nothing can begin with it", path));
+    free(buffer);
+    dlr_weights_close(&weights);
+    return ok;
+}

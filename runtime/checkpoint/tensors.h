@@ -66,6 +66,12 @@ bool dlr_tensors_may_lack(const char *name);
 /* Opens `path` (weights.h), loads as dlr_tensors_load_model, closes. */
 bool dlr_tensors_load_file(const dlr_tensors *tensors, const char *path, dl_error *err);
 
+/* The same of a file that need not be of this model: loads the tensors that both have, of the same
+ * shape and of types that convert, and lists in the arena what differs. *taken: how many it loaded.
+ * Errors: DL_INPUT where it is none; DL_IO; DL_RESOURCE. */
+bool dlr_tensors_load_shared(dl_arena *arena, const dlr_tensors *tensors, const char *path,
+                             dlr_differences *others, int *taken, dl_error *err);
+
 /* Whether a file's tensor type converts to the wanted type: the same type, any float to any float,
  * any whole number to any whole number. */
 bool dlr_tensors_loads(dlr_st_dtype have, dl_dtype want);

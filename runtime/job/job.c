@@ -151,7 +151,8 @@ static bool check_files(dl_run_job *p, dl_error *err) {
     dlr_weights weights = {0};
     bool ok = dl_config_is_null(c, DL_KEY_init_weights) ||
               (dlr_weights_open(dl_config_str(c, DL_KEY_init_weights), &weights, err) &&
-               check_weights(p->arena, p->session->module->graphs.at[0], weights.file, err));
+               (dl_config_bool(c, DL_KEY_init_partial) ||
+                check_weights(p->arena, p->session->module->graphs.at[0], weights.file, err)));
     dlr_weights_close(&weights);
     if (!ok || dl_config_is_null(c, DL_KEY_replay)) return ok;
     dlr_st_file *f = dlr_st_open(dl_config_str(c, DL_KEY_replay), DLR_ST_STRIP | DLR_ST_INPUT, err);

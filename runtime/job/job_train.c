@@ -20,6 +20,7 @@ static dlr_start_options start_options(const dl_run_job *p) {
     dlr_start_options o = {.seed = (uint64_t)dl_config_int(p->config, DL_KEY_seed),
                            .data_rank = p->place[DL_RANKS_DP],
                            .loss_scale = dl_config_float(p->config, DL_KEY_loss_scale_init),
+                           .init_partial = dl_config_bool(p->config, DL_KEY_init_partial),
                            .init_weights = dl_config_str(p->config, DL_KEY_init_weights)};
     o.hypers = dl_rates_hypers(p->arena, p->config, &o.n_hypers);
     return o;

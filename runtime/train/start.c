@@ -8,14 +8,26 @@
 #include "runtime/formats/log.h"
 #include "runtime/train/scaler.h"
 
+/* Each tensor that one side alone has, or in another shape, is a line of the log. */
+static bool load_shared(dl_arena *arena, const dlr_tensors *model, const char *path,
+                        dl_error *err) {
+    dlr_differences others = {0};
+    int taken;
+    if (!dlr_tensors_load_shared(arena, model, path, &others, &taken, err)) return false;
+    dlr_log_info("initial weights from %s: %d of the model's %d tensors", path, taken, model->n);
+    for (int i = 0; i < others.n; i++) dlr_log_info("  not taken: %s", others.at[i]);
+    return true;
+}
+
 bool dlr_start_weights(dlr_exec *exec, const dlr_start_options *o, dl_error *err) {
     if (!dlr_state_init(exec, o->seed, err)) return false;
     dlr_scaler_start(exec, o->loss_scale);
     if (!o->init_weights) return true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, exec);
-    bool ok = dlr_tensors_load_file(&model, o->init_weights, err);
-    if (ok) dlr_log_info("initial weights from %s", o->init_weights);
+    bool ok = o->init_partial ? load_shared(arena, &model, o->init_weights, err)
+                              : dlr_tensors_load_file(&model, o->init_weights, err);
+    if (ok && !o->init_partial) dlr_log_info("initial weights from %s", o->init_weights);
     dl_arena_free(arena);
     return ok;
 }

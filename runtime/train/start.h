@@ -17,6 +17,7 @@ typedef struct {
     double loss_scale;       /* the first scale of a loss scaler */
     const dlr_hyper *hypers; /* in addition to those of the schedule */
     int n_hypers;
+    bool init_partial;        /* the file need not be of this model: what fits is taken */
     const char *init_weights; /* a file of tensors (stored.h) with PyTorch's names; NULL: drawn */
 } dlr_start_options;
 

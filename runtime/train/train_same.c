@@ -67,6 +67,7 @@ static void compare_settings(const dlr_run *r, const char *then, dlr_differences
                                               "threads",
                                               "num_data_workers",
                                               "init_weights",
+                                              "init_partial",
                                               "keep_checkpoints",
                                               "async_checkpoints",
                                               "sharded_checkpoints",

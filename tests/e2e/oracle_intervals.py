@@ -7,12 +7,12 @@ oracle_intervals.py BUILD [OPTION...]
 import json
 import sys
 
-from oracle_tools import Workplace, check, finish
+from oracle_tools import Workplace, check, finish, load_tensors, save_tensors
 
 MODEL = """model M():
     input x: f32[N, C=3]
     target t: f32[N, K=1]
-    y = x |> linear(4) |> tanh |> linear(1) @head as [N, K]
+    y = x |> linear(4) @body |> tanh |> linear(1) @head as [N, K]
     output y
     loss = mse_loss(y, t)
 """
@@ -57,6 +57,24 @@ def main(build, *_):
     check(points(path)[-1]["epoch"] == 3, "a run that stopped early does not go on")
     log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=4", "--resume=true")
     check(points(path)[-1]["epoch"] == 5, "but it does with more patience, from where it was")
+    # init_partial: what fits is taken, all else is told and begins as it would
+    import torch
+    other = {"body.weight": torch.randn(4, 3), "head.weight": torch.randn(5, 4), "else": torch.randn(2)}
+    save_tensors(place / "other.safetensors", other)
+    partly = f"--init_weights={place / 'other.safetensors'}", "--lr=0", "--num_epochs=1"
+    log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic", *partly, f"--expdir={place / 'no'}", status=3)
+    check("is of another model" in log, "a file of another model is refused")
+    drawn = load_tensors(next((place / "plain0").rglob("last/model.safetensors"))) if train("plain0", "--lr=0", "--num_epochs=1") else None
+    log, _ = train("partial", *partly, "--init_partial=true")
+    end_of = load_tensors(next((place / "partial").rglob("last/model.safetensors")))
+    first = next(k for k in end_of if k not in ("head.weight", "head.bias") and end_of[k].dim() == 2)
+    check(first == "body.weight" and torch.equal(end_of[first], other[first]), f"{first} is taken")
+    check(all(torch.equal(end_of[k], drawn[k]) for k in end_of if k != first), "all others begin as they would")
+    check("1 of the model's 4 tensors" in log and "not taken: head.weight: the file has" in log and "not taken: else: not in the model" in log, "and are told")
+    save_tensors(place / "none.safetensors", {"else": torch.zeros(1)})
+    log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic", "--num_epochs=1", "--init_partial=true",
+                    f"--init_weights={place / 'none.safetensors'}", f"--expdir={place / 'no'}", status=3)
+    check("has no tensor of this model" in log, "a file without any is refused")
     finish()
 
 
