@@ -199,3 +199,19 @@ bool dl_rule_in_top_k(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     r->dtype = DL_BOOL;
     return true;
 }
+
+/* The scalar is checked here; whether it depends on x, by whoever builds the node. */
+bool dl_rule_grad(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    for (int i = 0; i < 2; i++)
+        if (!dl_dtype_is_float(dl_operand(n, i)->dtype))
+            return dl_fault(fault, i, "type_mismatch",
+                            "grad takes floats, which have derivatives, but the %s operand is %s",
+                            i ? "second" : "first", dl_type_text(dl_operand(n, i)));
+    if (dl_operand(n, 0)->rank) {
+        dl_fault(fault, 0, "rank_mismatch",
+                 "grad takes the gradient of one number, but its first operand is %s",
+                 dl_type_text(dl_operand(n, 0)));
+        return dl_fault_help(fault, "take that of its sum: grad(sum(y), x)");
+    }
+    return *r = dl_row_type(dl_operand(n, 1)), true;
+}

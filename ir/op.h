@@ -28,7 +28,13 @@ typedef enum {
     DL_CLASS_COLLECTIVE,
     DL_CLASS_HIGH
 } dl_op_class;
-typedef enum { DL_AMP_lower_precision, DL_AMP_preserve, DL_AMP_float32, DL_AMP_promote } dl_amp;
+typedef enum {
+    DL_AMP_lower_precision,
+    DL_AMP_preserve,
+    DL_AMP_float32,
+    DL_AMP_promote,
+    DL_AMP_unchanged
+} dl_amp;
 typedef enum {
     DL_KIND_INT,
     DL_KIND_INTS,

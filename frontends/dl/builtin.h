@@ -50,6 +50,8 @@ dl_val dl_fn_cross_entropy(dl_call *c);
 dl_val dl_fn_rearrange(dl_call *c);
 /* formula.c: the value of c->what->formula. */
 dl_val dl_apply_formula(dl_call *c);
+/* derivatives.c */
+dl_val dl_fn_grad(dl_call *c);
 /* einsum.c */
 dl_val dl_fn_einsum(dl_call *c);
 dl_val dl_fn_complex_einsum(dl_call *c);

@@ -4,12 +4,6 @@
 #include "passes/grad/grad.h"
 #include "passes/optim/scaler.h"
 
-static dl_grad_rule *const rules[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_grad_##grad,
-#include "ir/ops.def"
-#undef OP
-};
-
 /* Marks every value that depends on a parameter along a path on which gradients flow. */
 static bool *find_active(const dl_graph *g, dl_arena *arena) {
     bool *active = DL_NEWS(arena, bool, g->next_id);
@@ -17,14 +11,7 @@ static bool *find_active(const dl_graph *g, dl_arena *arena) {
         const dl_var *v = g->vars.at[i];
         active[v->value.id] = v->role == DL_VAR_PARAM && dl_dtype_is_float(v->value.type.dtype);
     }
-    for (int i = 0; i < g->nodes.n; i++) {
-        const dl_node *n = g->nodes.at[i];
-        if (rules[n->op] == dl_grad_zero) continue;
-        bool any = false;
-        for (int k = 0; k < n->nin; k++) any = any || active[n->in[k]->id];
-        for (int k = 0; k < n->nout; k++)
-            active[n->out[k].id] = any && dl_dtype_is_float(n->out[k].type.dtype);
-    }
+    dl_grad_find_active(g, active);
     return active;
 }
 
@@ -54,33 +41,16 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     if (!trains) return false;
 
     bool *active = find_active(g, ctx->arena);
-    uint32_t ids = g->next_id;
-    dl_value **grads = DL_NEWS(ctx->arena, dl_value *, ids);
     int forward = g->nodes.n,
         vars = g->vars.n; /* gradient nodes and the scaler's state are added after these */
     dl_value *root = loss->value;
     if (!active[root->id]) return false; /* the loss depends on no parameter: nothing to train */
     dl_builder b = {.graph = g, .loc = root->def ? root->def->loc : (dl_loc){0}};
-    grads[root->id] = dl_step_scales_loss(&ctx->step_options)
-                          ? dl_scaler_seed(&b, root->type.dtype, ctx->err)
-                          : dl_build_const(&b, root->type.dtype, 1);
-    if (ctx->err->code != DL_OK) return false;
-
-    dl_grad grad = {.b = &b,
-                    .active = active,
-                    .grads = grads,
-                    .uses = dl_graph_uses(g, ctx->arena),
-                    .pieces = DL_NEWS(ctx->arena, dl_grad_pieces, ids),
-                    .arena = ctx->arena,
-                    .err = ctx->err};
-    for (int i = forward - 1; i >= 0; i--) {
-        const dl_node *n = g->nodes.at[i];
-        const dl_value *y = &n->out[0]; /* the only result of a template that has a gradient */
-        if (!active[y->id] || !(grad.dy = dl_grad_of(&grad, y))) continue;
-        grad.node = n, b.loc = n->loc;
-        rules[n->op](&grad);
-        if (ctx->err->code != DL_OK) return false;
-    }
+    dl_grad grad = dl_grad_new(&b, active, false, ctx->arena, ctx->err);
+    grad.grads[root->id] = dl_step_scales_loss(&ctx->step_options)
+                               ? dl_scaler_seed(&b, root->type.dtype, ctx->err)
+                               : dl_build_const(&b, root->type.dtype, 1);
+    if (ctx->err->code != DL_OK || !dl_grad_walk(&grad, forward, NULL)) return false;
     for (int i = 0; i < vars; i++) {
         dl_var *v = g->vars.at[i];
         dl_value *dv = active[v->value.id] ? dl_grad_of(&grad, &v->value) : NULL;

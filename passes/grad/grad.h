@@ -1,5 +1,5 @@
-/* Gradient rules: one function for each name in the `grad` column of ops.def. Private to autodiff.
- */
+/* Gradient rules: one function for each name in the `grad` column of ops.def. Private to this
+ * folder. */
 #ifndef DL_GRAD_H
 #define DL_GRAD_H
 #include "ir/builder.h"
@@ -25,6 +25,7 @@ typedef struct {
     const bool *active;     /* by value id: depends on a parameter, so its gradient is wanted */
     dl_value **grads;       /* by value id: sum of the contributions so far, or NULL */
     const dl_uses *uses;    /* of the forward graph, by value id */
+    bool again;             /* the gradients are differentiated themselves */
     dl_grad_pieces *pieces; /* by value id: gradients of its slices, not in `grads` yet */
     dl_arena *arena;        /* scratch memory */
     dl_error *err;
@@ -46,6 +47,15 @@ dl_value *dl_grad_of(dl_grad *g, const dl_value *v);
 /* The sum of v over n of its axes. Factors that are constant along all of these axes are
  * multiplied after the sum. */
 dl_value *dl_grad_factored_sum(dl_builder *b, dl_value *v, int n, const char *const *over);
+
+/* Marks the values that depend on those that `active`, by value id, has, along a path on which
+ * gradients flow. */
+void dl_grad_find_active(const dl_graph *g, bool *active);
+/* No gradients yet, of the values that the graph has now. */
+dl_grad dl_grad_new(dl_builder *b, bool *active, bool again, dl_arena *arena, dl_error *err);
+/* Applies the rules of the graph's first `nodes` nodes, from the last one to the one that makes
+ * `until` (NULL: all), to the gradients that g has. False: g->err. */
+bool dl_grad_walk(dl_grad *g, int nodes, const dl_value *until);
 
 /* A rule gives each wanted operand its contribution, or sets g->err. */
 typedef void dl_grad_rule(dl_grad *g);

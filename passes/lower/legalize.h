@@ -13,4 +13,7 @@ static inline dl_value *dl_multiply_sum(dl_builder *b, dl_value *x, dl_value *y,
 void dl_legalize_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
 void dl_legalize_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]);
 dl_value *dl_legalize_attention_bias_grad(dl_builder *b, const dl_node *n);
+/* Attention's result by contractions and a softmax: its gradients have gradients, which those of
+ * the template do not. n: the template's node. */
+dl_value *dl_expand_attention(dl_builder *b, const dl_node *n);
 #endif

@@ -14,7 +14,8 @@ typedef struct {
     dl_builder *b;
     dl_attention a;
     dl_value *q, *k, *v,
-        *factor; /* factor: dropout's multiplier of each probability; NULL: no dropout */
+        *factor;    /* factor: dropout's multiplier of each probability; NULL: no dropout */
+    bool contracts; /* the target has contractions of this type */
     dl_value *addend[DL_ATT_ADDENDS];
 } attention;
 
@@ -26,7 +27,10 @@ static dl_value *reshape(dl_builder *b, dl_value *v, dl_type t) {
 }
 static dl_value *product(const attention *s, dl_value *x, dl_value *y, const char *over) {
     over = dl_intern(over);
-    return dl_multiply_sum(s->b, x, y, 1, &over);
+    dl_value *in[] = {x, y};
+    dl_attr attr = dl_attr_names(DL_ATTR_over, 1, &over);
+    return s->contracts ? dl_build(s->b, DL_OP_contract, 2, in, 1, &attr)
+                        : dl_multiply_sum(s->b, x, y, 1, &over);
 }
 static dl_value *reduce(const attention *s, dl_op op, dl_value *x, const char *over) {
     over = dl_intern(over);
@@ -121,18 +125,34 @@ static dl_value *dropped(const attention *s, dl_value *shares) {
     return s->factor ? mul(s->b, shares, s->factor) : shares;
 }
 
+/* y; *most and *sum: the greatest score of each query, and the sum of exponentials. */
+static dl_value *attend(attention *s, dl_type type, dl_value **most, dl_value **sum) {
+    dl_value *v = scores(s);
+    *most = reduce(s, DL_OP_reduce_max, v, key);
+    if (s->a.addends) *most = dl_build_k(s->b, DL_OP_max, *most, -FLT_MAX); /* all may be hidden */
+    if (s->contracts) *most = dl_build1(s->b, DL_OP_stop_gradient, *most);
+    dl_value *e = dl_build1(s->b, DL_OP_exp, dl_build2(s->b, DL_OP_sub, v, *most));
+    dl_value *by = *sum = reduce(s, DL_OP_sum, e, key);
+    if (s->a.addends) /* zeros for a query that sees no key */
+        by =
+            dl_build2(s->b, DL_OP_add, *sum,
+                      dl_build_cast(s->b, dl_build_k(s->b, DL_OP_eq, *sum, 0), (*sum)->type.dtype));
+    dl_value *shares = dropped(s, dl_build2(s->b, DL_OP_div, e, by));
+    return join_heads(s, product(s, shares, s->v, key), query, type);
+}
+
+dl_value *dl_expand_attention(dl_builder *b, const dl_node *n) {
+    dl_value *most, *sum;
+    attention s = begin(b, n);
+    s.contracts = true;
+    return attend(&s, n->out[DL_ATT_Y].type, &most, &sum);
+}
+
 void dl_legalize_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     attention s = begin(b, n);
-    dl_value *v = scores(&s), *most = reduce(&s, DL_OP_reduce_max, v, key);
-    if (s.a.addends) most = dl_build_k(b, DL_OP_max, most, -FLT_MAX); /* all may be hidden */
-    dl_value *e = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, v, most));
-    dl_value *sum = reduce(&s, DL_OP_sum, e, key), *by = sum;
-    if (s.a.addends)
-        by = dl_build2(b, DL_OP_add, sum,
-                       dl_build_cast(b, dl_build_k(b, DL_OP_eq, sum, 0), sum->type.dtype));
-    dl_value *shares = dropped(&s, dl_build2(b, DL_OP_div, e, by));
+    dl_value *most, *sum;
+    made[DL_ATT_Y] = attend(&s, n->out[DL_ATT_Y].type, &most, &sum);
     dl_value *log = dl_build2(b, DL_OP_add, most, dl_build1(b, DL_OP_log, sum));
-    made[DL_ATT_Y] = join_heads(&s, product(&s, shares, s.v, key), query, n->out[DL_ATT_Y].type);
     made[DL_ATT_LOG] =
         join(&s, log, 3, (const char *const[]){batch, head, query}, n->out[DL_ATT_LOG].type);
 }

@@ -236,13 +236,15 @@ typedef dl_value *mean_rule(dl_builder *b, dl_value *x, int n, const char *const
 /* (x - mean) / sqrt(variance + eps) over the axes, with the biased variance. One root and one
  * division for each mean, followed by multiplications, as in PyTorch. The gradient of the
  * variance does not flow through the mean: deviations sum to zero, and would leave only their
- * rounding. */
-static dl_value *standardise(dl_builder *b, dl_value *x, int n, const char *const *over, double eps,
-                             mean_rule *take_mean) {
+ * rounding. The gradient's own gradient does. */
+static dl_value *standardise(dl_builder *b, const dl_node *norm, dl_value *x, int n,
+                             const char *const *over, mean_rule *take_mean) {
     dl_value *mean = take_mean(b, x, n, over);
-    dl_value *d = sub(b, x, dl_build1(b, DL_OP_stop_gradient, mean));
+    bool again = dl_lower_again(b, norm);
+    dl_value *d = sub(b, x, again ? mean : dl_build1(b, DL_OP_stop_gradient, mean));
     dl_value *variance = take_mean(b, mul(b, d, d), n, over);
-    dl_value *scale = dl_build1(b, DL_OP_rsqrt, dl_build_k(b, DL_OP_add, variance, eps));
+    dl_value *scale = dl_build1(
+        b, DL_OP_rsqrt, dl_build_k(b, DL_OP_add, variance, dl_node_float(norm, DL_ATTR_eps)));
     return mul(b, sub(b, x, mean), scale);
 }
 
@@ -258,8 +260,7 @@ static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics,
         if (statistics >> i & 1) over[n_over++] = t.axis[i].name;
     dl_value *w = along(b, n->in[1], t.axis[kept].name),
              *bias = along(b, n->in[2], t.axis[kept].name);
-    dl_value *y = standardise(b, rename_to(b, n->in[0], t), n_over, over,
-                              dl_node_float(n, DL_ATTR_eps), take_mean);
+    dl_value *y = standardise(b, n, rename_to(b, n->in[0], t), n_over, over, take_mean);
     return rename_to(b, add(b, mul(b, y, w), bias), n->out[0].type);
 }
 
@@ -280,7 +281,7 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     t.axis[1] = (dl_axis){dl_type_fresh(&t, channels), groups};
     for (int i = 2; i < t.rank; i++) over[n_over++] = t.axis[i].name;
     dl_value *x = dl_build_as(b, DL_OP_reshape, 1, n->in, 0, NULL, t);
-    dl_value *y = standardise(b, x, n_over, over, dl_node_float(n, DL_ATTR_eps), own_mean);
+    dl_value *y = standardise(b, n, x, n_over, over, own_mean);
     y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, named);
     dl_value *shift = along(b, n->in[2], channels);
     y = add(b, mul(b, y, along(b, n->in[1], channels)), shift);

@@ -4,8 +4,9 @@
  * The column `amp` of ir/ops.def has each op's list, as torch.autocast groups the same ops.
  * Contractions take and return 16 bits (lower_precision). Ops that lose digits take and return f32
  * (float32). Batch norm, pools and composite activations compute in f32 and return their operand's
- * type (preserve). All other ops take the widest type of their operands (promote). A scalar does
- * not count next to a tensor, nor does the bias of a lower_precision op.
+ * type (preserve). A gradient has the type of the value that it is taken by, which must not be
+ * replaced by a cast of it (unchanged). All other ops take the widest type of their operands
+ * (promote). A scalar does not count next to a tensor, nor does the bias of a lower_precision op.
  *
  * A cast of a value to its own type pins it: it is f32, and so is the result of a lower_precision
  * op that reads it. The front end writes such a cast for `x as f32`. It also writes one for the
@@ -109,6 +110,8 @@ static dl_value *put(caster *c, dl_node *n) {
         keeps = follow(c, n) == c->low;
     else if (amp == DL_AMP_lower_precision)
         lower(c, n);
+    else if (amp == DL_AMP_unchanged)
+        make(c, n, n->in[n->nin - 1]->type.dtype);
     else
         take(c, n, DL_F32), make(c, n, DL_F32);
     dl_push(c->b.graph->module->arena, &c->b.graph->nodes, n);
