@@ -108,15 +108,28 @@ static void give_images(dl_grad *g, dl_affine a, int64_t period, bool mirrored) 
     }
 }
 
+/* Adds the gradient of each position to the element that it reads. These have numbers, of which
+ * the same view reads as many; it reads 0 outside, so they begin at 1. */
+static void scatter(dl_grad *g, dl_affine a) {
+    const dl_type *t = operand_type(g);
+    dl_value *number = dl_build_count(g->b, t, dl_type_axis(t, a.axis), DL_I32);
+    if (dl_outside_fills(a.outside) && a.outside != DL_OUT_EXACT) a.outside = DL_OUT_ZERO;
+    number = dl_build_affine(g->b, dl_build_k(g->b, DL_OP_add, number, 1), a);
+    dl_value *in[] = {g->dy, dl_build_k(g->b, DL_OP_sub, number, 1)};
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, a.axis);
+    dl_grad_give(g, 0, dl_build_as(g->b, DL_OP_scatter_add, 2, in, 1, &axis, *t));
+}
+
 void dl_grad_affine(dl_grad *g) {
     dl_affine a = view_of(g->node);
     int64_t n = size_of(operand_type(g), a.axis);
+    const bool by_candidates = dl_outside_fills(a.outside) && !a.tap && a.stride > 0;
     if (dl_outside_fills(a.outside) && (a.div == 1 || a.outside == DL_OUT_EXACT)) {
         dl_grad_give(g, 0, invert(g, g->dy, a, n));
-    } else if (dl_outside_fills(a.outside) && !a.tap && a.stride > 0) {
+    } else if (by_candidates && (a.stride == 1 || !g->again)) {
         dl_grad_give(g, 0, gather_candidates(g, a));
     } else if (a.tap || a.stride != 1 || a.div != 1) {
-        dl_grad_none(g);
+        scatter(g, a);
     } else if (a.outside == DL_OUT_WRAP) {
         give_images(g, a, n, false);
     } else if (a.outside == DL_OUT_REFLECT && n > 1) {

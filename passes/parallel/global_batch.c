@@ -220,7 +220,29 @@ static bool sums_samples(batch *s, const dl_node *n) {
     return false;
 }
 
+/* The gradient of y by x. A rank differentiates its own y, and `enter` adds what other ranks' y
+ * have by a SHARED value: that is the gradient of the sum of all ranks' y. So y is made a SUM,
+ * whose gradient by a rank's own values is complete, and that by weights a SUM again. A SHARED
+ * value gets a part for each rank (see above), and a MEAN is the ranks' values by their number.
+ * x stays the value that y is computed from. */
+static void visit_grad(batch *s, dl_node *n) {
+    const kind of = state_of(s, n->in[0])->kind, by = state_of(s, n->in[1])->kind;
+    double factor = of == MEAN || of == SHARED ? 1.0 / (double)s->ranks : 1;
+    if (by == MEAN || by == SHARED) factor *= (double)s->ranks;
+    if (factor != 1) n->in[0] = dl_build_k(&s->b, DL_OP_mul, n->in[0], factor);
+    if (by == OWN)
+        mark_own(s, n);
+    else if (by == ALIKE)
+        mark(s, &n->out[0], of == ALIKE ? ALIKE : SUM);
+    else
+        mark(s, &n->out[0], SHARED);
+}
+
 static void visit_node(batch *s, dl_node *n) {
+    if (n->op == DL_OP_grad) {
+        visit_grad(s, n);
+        return;
+    }
     int count[MEAN + 1] = {0};
     kind all = ALIKE;
     for (int k = 0; k < n->nin; k++) count[state_of(s, n->in[k])->kind]++;
