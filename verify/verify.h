@@ -64,7 +64,8 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan,
 
 /* A model's graphs of one name, "train" or "eval". */
 typedef struct {
-    const dl_graph *written; /* as the front end built it, before any pass */
+    const dl_graph *written; /* as the front end built it, before any pass; but without ops `grad`,
+                                which have no value by themselves (dl_verify_derivatives) */
     const dl_graph *
         derived; /* train: the result of the passes up to autodiff on another such graph; or NULL */
     const dl_graph *made; /* the compiled graph, of which the plan was made */
@@ -89,6 +90,13 @@ typedef struct {
 bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl_plan *plan,
                        const dl_verify_run *run, const dl_step_options *step_options, dl_verdict *v,
                        double *float32, dl_error *err);
+
+/* Tests each op `grad` of one graph, "train" or "eval", of a module as the front end built it, by
+ * central differences of its operand y; the module is for this alone, and is changed. `plan`: of
+ * the model, for its variables. Errors: as above. */
+bool dl_verify_derivatives(dl_arena *arena, dl_module *written, const char *graph,
+                           const dl_plan *plan, const dl_verify_run *run, dl_verdict *v,
+                           dl_error *err);
 
 /* Tests the updates without a model. A small graph that the pass `optimizer` completes
  * runs some thirty steps, through warm-up, epochs, clipping and, where the loss is scaled, a

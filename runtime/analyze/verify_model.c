@@ -206,10 +206,24 @@ static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_p
     return true;
 }
 
-/* All of it. `written`: two sessions of the same model, of which the second becomes its gradients.
- */
+static bool is_composite(const dl_node *n) { return n->op != DL_OP_grad; }
+
+/* Lowers the ops `grad`, and the composites that they differentiate, of a model as written. */
+static bool expand_gradients(dl_module *m, dl_error *err) {
+    dl_pass_ctx ctx = {.arena = m->arena, .err = err, .keeps = is_composite};
+    bool any = false;
+    for (int i = 0; i < m->graphs.n; i++)
+        for (int k = 0; k < m->graphs.at[i]->nodes.n; k++)
+            any |= m->graphs.at[i]->nodes.at[k]->op == DL_OP_grad;
+    return !any || dl_run_passes(m, "lower", &ctx, (dl_pass_options){0});
+}
+
+enum { AS_WRITTEN, DERIVED, DERIVATIVES, NWRITTEN };
+
+/* All of it. `written`: sessions of the same model; the second becomes its gradients, the third is
+ * for those in its text. */
 static bool verify_all(report *r, const dl_session *s, const dl_plan *p,
-                       dl_session *const written[2], const dl_verify_run *run,
+                       dl_session *const written[NWRITTEN], const dl_verify_run *run,
                        const dl_step_options *step_options, dl_error *err) {
     dl_rules *rules = NULL;
     bool ok = true;
@@ -221,16 +235,19 @@ static bool verify_all(report *r, const dl_session *s, const dl_plan *p,
         dl_push(r->arena, &r->all.skipped, why);
     }
     if (!ok || r->kernels) return ok;
-    ok = run->passes(written[1]->module, "lower,simplify,autodiff", run->user, err);
+    ok = run->passes(written[DERIVED]->module, "lower,simplify,autodiff", run->user, err) &&
+         expand_gradients(written[AS_WRITTEN]->module, err);
     for (int g = 0; ok && g < s->module->graphs.n; g++) {
         const char *name = s->module->graphs.at[g]->name;
         bool trains = strcmp(name, "train") == 0;
-        dl_verify_graphs graphs = {dl_module_graph(written[0]->module, name),
-                                   trains ? dl_module_graph(written[1]->module, name) : NULL,
+        dl_verify_graphs graphs = {dl_module_graph(written[AS_WRITTEN]->module, name),
+                                   trains ? dl_module_graph(written[DERIVED]->module, name) : NULL,
                                    s->module->graphs.at[g]};
         ok = verify_meaning(r, &graphs, p, run, step_options, &rules, err);
     }
     dl_verdict updates = {0};
+    ok = ok && dl_verify_derivatives(r->arena, written[DERIVATIVES]->module, "train", p, run,
+                                     &updates, err);
     ok = ok && dl_verify_updates(r->arena, step_options, run, &updates, err);
     add(r, &updates);
     return ok;
@@ -259,7 +276,7 @@ static void keep_memory(void) {
 #endif
 }
 
-static bool verify_on(dl_invocation *call, dl_session *s, dl_session *const written[2],
+static bool verify_on(dl_invocation *call, dl_session *s, dl_session *const written[NWRITTEN],
                       dl_error *err) {
     dl_arena *arena = call->arena;
     dl_compile_options opt;
@@ -271,7 +288,7 @@ static bool verify_on(dl_invocation *call, dl_session *s, dl_session *const writ
         return false;
     opt.out = call->out;
     if (!dl_tune(arena, s->config, on.device, &opt, &tuning, err)) return false;
-    filling with = {dl_classes_find(arena, written[0]->module),
+    filling with = {dl_classes_find(arena, written[AS_WRITTEN]->module),
                     (uint64_t)dl_config_int(s->config, DL_KEY_seed), opt.step_options};
     dl_plan *p = dl_session_compile(s, &opt, err);
     dl_verify_run how = {
@@ -302,13 +319,13 @@ static bool verify_on(dl_invocation *call, dl_session *s, dl_session *const writ
 
 static bool run(dl_invocation *call, dl_error *err) {
     keep_memory();
-    dl_session *s = open_session(call, err), *written[2] = {NULL, NULL};
+    dl_session *s = open_session(call, err), *written[NWRITTEN] = {NULL};
     bool ok = s != NULL;
-    for (int i = 0; i < 2 && ok; i++) ok = (written[i] = open_session(call, err)) != NULL;
+    for (int i = 0; i < NWRITTEN && ok; i++) ok = (written[i] = open_session(call, err)) != NULL;
     if (ok) dl_pass_on_warnings(call, s);
     ok = ok && verify_on(call, s, written, err);
     dl_session_close(s);
-    for (int i = 0; i < 2; i++) dl_session_close(written[i]);
+    for (int i = 0; i < NWRITTEN; i++) dl_session_close(written[i]);
     return ok;
 }
 

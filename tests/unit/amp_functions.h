@@ -155,6 +155,7 @@ static const struct {
     {"all", NULL, NUMBERS},
     {"argmax", NULL, NUMBERS},
     {"top_k", NULL, NUMBERS},
+    {"grad", "grad(sum(h * h), h)", HALF},
     {"in_top_k", NULL, NUMBERS},
     {"one_hot", NULL, NUMBERS},
     {"range", NULL, NUMBERS},

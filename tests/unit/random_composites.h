@@ -383,6 +383,7 @@ static inline dl_value *random_rule_complex_contract(random_maker *g, dl_op op) 
 
 /* Made by passes alone: random_by_passes. */
 #define random_rule_relayout                  NULL
+#define random_rule_grad                      NULL /* no function of its operands' values */
 #define random_rule_all_reduce                NULL
 #define random_rule_all_gather                NULL
 #define random_rule_reduce_scatter            NULL
