@@ -125,34 +125,31 @@ static dl_value *dropped(const attention *s, dl_value *shares) {
     return s->factor ? mul(s->b, shares, s->factor) : shares;
 }
 
-/* y; *most and *sum: the greatest score of each query, and the sum of exponentials. */
-static dl_value *attend(attention *s, dl_type type, dl_value **most, dl_value **sum) {
-    dl_value *v = scores(s);
-    *most = reduce(s, DL_OP_reduce_max, v, key);
-    if (s->a.addends) *most = dl_build_k(s->b, DL_OP_max, *most, -FLT_MAX); /* all may be hidden */
-    if (s->contracts) *most = dl_build1(s->b, DL_OP_stop_gradient, *most);
-    dl_value *e = dl_build1(s->b, DL_OP_exp, dl_build2(s->b, DL_OP_sub, v, *most));
-    dl_value *by = *sum = reduce(s, DL_OP_sum, e, key);
+/* y of this type; *log, if not NULL: the log of each query's sum of exponentials. */
+static dl_value *attend(const attention *s, dl_type type, dl_value **log) {
+    dl_value *v = scores(s), *most = reduce(s, DL_OP_reduce_max, v, key);
+    if (s->a.addends) most = dl_build_k(s->b, DL_OP_max, most, -FLT_MAX); /* all may be hidden */
+    if (s->contracts) most = dl_build1(s->b, DL_OP_stop_gradient, most);
+    dl_value *e = dl_build1(s->b, DL_OP_exp, dl_build2(s->b, DL_OP_sub, v, most));
+    dl_value *sum = reduce(s, DL_OP_sum, e, key), *by = sum;
     if (s->a.addends) /* zeros for a query that sees no key */
-        by =
-            dl_build2(s->b, DL_OP_add, *sum,
-                      dl_build_cast(s->b, dl_build_k(s->b, DL_OP_eq, *sum, 0), (*sum)->type.dtype));
+        by = dl_build2(s->b, DL_OP_add, sum,
+                       dl_build_cast(s->b, dl_build_k(s->b, DL_OP_eq, sum, 0), sum->type.dtype));
     dl_value *shares = dropped(s, dl_build2(s->b, DL_OP_div, e, by));
+    if (log) *log = dl_build2(s->b, DL_OP_add, most, dl_build1(s->b, DL_OP_log, sum));
     return join_heads(s, product(s, shares, s->v, key), query, type);
 }
 
 dl_value *dl_expand_attention(dl_builder *b, const dl_node *n) {
-    dl_value *most, *sum;
     attention s = begin(b, n);
     s.contracts = true;
-    return attend(&s, n->out[DL_ATT_Y].type, &most, &sum);
+    return attend(&s, n->out[DL_ATT_Y].type, NULL);
 }
 
 void dl_legalize_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     attention s = begin(b, n);
-    dl_value *most, *sum;
-    made[DL_ATT_Y] = attend(&s, n->out[DL_ATT_Y].type, &most, &sum);
-    dl_value *log = dl_build2(b, DL_OP_add, most, dl_build1(b, DL_OP_log, sum));
+    dl_value *log;
+    made[DL_ATT_Y] = attend(&s, n->out[DL_ATT_Y].type, &log);
     made[DL_ATT_LOG] =
         join(&s, log, 3, (const char *const[]){batch, head, query}, n->out[DL_ATT_LOG].type);
 }

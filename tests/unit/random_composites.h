@@ -240,6 +240,22 @@ static inline dl_value *random_rule_in_top_k(random_maker *g, dl_op op) {
     dl_attr k = dl_attr_int(DL_ATTR_k, 1 + below(&g->r, (int)in[0]->type.axis[1].size));
     return random_node(g, op, 2, in, 1, &k, NULL);
 }
+/* The gradient of a sum of a value by one that it is made of. One of a graph: each may double it.
+ */
+static inline dl_value *random_rule_grad(random_maker *g, dl_op op) {
+    dl_value *y = random_pick(g, is_real), *x = y;
+    const dl_graph *graph = g->b.graph;
+    for (int i = 0; i < graph->nodes.n; i++)
+        if (graph->nodes.at[i]->op == op) return NULL;
+    for (int up = 1 + below(&g->r, 4); y && up && x->def && x->def->nin; up--) {
+        dl_value *in = x->def->in[below(&g->r, x->def->nin)];
+        if (!is_real(g, &in->type)) break;
+        x = in;
+    }
+    if (!y) return NULL;
+    dl_value *in[] = {random_full(g, DL_OP_sum, y), x};
+    return random_node(g, op, 2, in, 0, NULL, NULL);
+}
 static inline dl_value *random_rule_argmax(random_maker *g, dl_op op) {
     dl_value *x = random_with_axes(g);
     int at = random_axis(g, x);
@@ -383,7 +399,6 @@ static inline dl_value *random_rule_complex_contract(random_maker *g, dl_op op) 
 
 /* Made by passes alone: random_by_passes. */
 #define random_rule_relayout                  NULL
-#define random_rule_grad                      NULL /* no function of its operands' values */
 #define random_rule_all_reduce                NULL
 #define random_rule_all_gather                NULL
 #define random_rule_reduce_scatter            NULL

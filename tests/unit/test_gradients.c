@@ -129,6 +129,16 @@ static dl_value *reshape(dl_builder *b, const grad_case *c, dl_value **p) {
     return dl_build1(b, DL_OP_exp, v);
 }
 
+/* The gradient of a gradient, by a value between the parameters and the result. */
+static dl_value *gradient(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_value *x = dl_build1(b, DL_OP_sin, p[0]), *v = dl_build2(b, DL_OP_mul, x, p[1]);
+    for (int i = 0; i < 2; i++) {
+        v = dl_build_reduce(b, DL_OP_sum, dl_build1(b, DL_OP_exp, v), 0, NULL);
+        v = dl_build2(b, c->op, v, x);
+    }
+    return v;
+}
+
 static dl_value *windows(dl_builder *b, const grad_case *c,
                          dl_value **p) { /* padded, dilated, overlapping */
     (void)c;
@@ -426,6 +436,7 @@ static const grad_case cases[] = {
     {"gelu", DL_OP_gelu, composite, -2, 2, {ONE}},
     {"softmax", DL_OP_softmax, composite, -2, 2, {ONE}},
     {"softmax, inner", DL_OP_softmax, composite, -2, 2, {"C=4 N=3"}},
+    {"grad", DL_OP_grad, gradient, -2, 2, {"N=2 C=3", "C=3"}},
     {"layer_norm", DL_OP_layer_norm, composite, -2, 2, {"N=2 T=2 C=3", "C=3", "C=3"}},
     {"layer_norm, other name", DL_OP_layer_norm, composite, -2, 2, {ONE, "E=3", "E=3"}},
     {"batch_norm", DL_OP_batch_norm, batch_norm, -2, 2, {"N=3 C=2 H=2", "C=2", "C=2"}},
