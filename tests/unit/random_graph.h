@@ -15,11 +15,6 @@ static inline dl_value *random_element(random_maker *g, dl_value *x) {
     }
     return x;
 }
-static inline dl_value *random_full(random_maker *g, dl_op op, dl_value *x) {
-    g->counts->made[op]++;
-    return dl_build_reduce(&g->b, op, x, 0, NULL);
-}
-
 /* A scalar to be part of a loss. */
 static inline dl_value *random_term(random_maker *g) {
     static const dl_op reductions[] = {DL_OP_sum, DL_OP_mean, DL_OP_mean, DL_OP_reduce_max,

@@ -363,6 +363,10 @@ static inline dl_value *random_reduction(random_maker *g, dl_op op, dl_value *x,
     if (more) attrs[1] = *more;
     return random_node(g, op, 1, &x, more ? 2 : 1, attrs, NULL);
 }
+static inline dl_value *random_full(random_maker *g, dl_op op, dl_value *x) {
+    g->counts->made[op]++;
+    return dl_build_reduce(&g->b, op, x, 0, NULL);
+}
 static inline dl_value *random_rule_reduce(random_maker *g, dl_op op) {
     dl_value *x =
         op != DL_OP_mean && one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
