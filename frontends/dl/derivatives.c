@@ -20,7 +20,7 @@ static bool *find_origins(dl_elab *E, const dl_value *y) {
 static dl_val fail_independent(dl_call *c, const bool *needed) {
     const dl_value *of = c->arg[1].t;
     while (of->def && of->def->nin && !needed[of->id]) of = of->def->in[0];
-    dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_argument,
+    dl_bad(c->E, c->ast[1] ? c->ast[1]->at : c->where, DL_DIAG_bad_argument,
            "grad: %s does not depend on %s, so that there is no gradient",
            dl_val_words(c->E, c->arg[0], "the first argument"),
            dl_val_words(c->E, c->arg[1], "the second one"));

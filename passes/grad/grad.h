@@ -1,5 +1,5 @@
-/* Gradient rules: one function for each name in the `grad` column of ops.def. For these
- * and the pass autodiff. */
+/* Gradient rules: one function for each name in the `grad` column of ops.def. Private to
+ * this folder and the pass autodiff. */
 #ifndef DL_GRAD_H
 #define DL_GRAD_H
 #include "ir/builder.h"

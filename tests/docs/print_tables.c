@@ -13,7 +13,8 @@ static void end(void) { fputs("\x1e", stdout); }
 
 static const char *const classes[] = {"ELEM",  "REDUCE",   "CONTRACT",   "MOVE", "SOURCE",
                                       "FUSED", "TEMPLATE", "COLLECTIVE", "HIGH"};
-static const char *const categories[] = {"lower_precision", "preserve", "float32", "promote"};
+static const char *const categories[] = {"lower_precision", "preserve", "float32", "promote",
+                                         "unchanged"};
 
 static void print_functions(void) {
     for (int i = 0; i < dl_builtin_count(); i++) {

@@ -18,6 +18,10 @@ import mpi  # noqa: E402
 from oracle_tools import check, finish, load_tensors, save_tensors, skip, torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
+def slope(y, x):
+    return torch.autograd.grad(y, x, create_graph=True)[0]
+
+
 CLASSES, TOKENS, BATCH, STEPS = 5, 3, 24, 2
 WEIGHTS = [0.2, 1.5, 3.0, 0.7, 0.1]
 HEAD = """    {n} = x |> linear(5) @{n} as [N, T, C]
@@ -68,6 +72,11 @@ TERMS = {
                        lambda y, a: (a.e(y) * y.mean(1).flatten().softmax(0).view_as(a.m)).sum()),
     "sums": ("sum(({n} - s)**2) * 0.01", lambda y, a: ((y - a.s) ** 2).sum() * 0.01),
     "sum_by_n": ("sum(({n} - s)**2) / N", lambda y, a: ((y - a.s) ** 2).sum() / BATCH),
+    # derivatives by a rank's own samples: of a mean and of a root over all ranks' samples, and of a derivative
+    "slope": ("norm(grad(mean(sin({n})), x))", lambda y, a: slope(y.sin().mean(), a.x).norm()),
+    "slope_of_root": ("sum(grad(sqrt(mean({n}**2)), x)**2)", lambda y, a: (slope((y**2).mean().sqrt(), a.x)**2).sum()),
+    "slope_of_slope": ("sqrt(mean(grad(sum(grad(sum(sin({n})), x)**3), x)**2))",
+                       lambda y, a: (slope((slope(y.sin().sum(), a.x)**3).sum(), a.x)**2).mean().sqrt()),
     "plain": ("mse_loss({n}, s)", lambda y, a: F.mse_loss(y, a.s)),
 }
 MODEL = f"""model Means():
@@ -84,7 +93,7 @@ class Batch:
     """A batch as torch.nn.functional takes it, classes second."""
 
     def __init__(self, x, c, s, m):
-        self.x, self.c, self.s, self.m, self.w = x.double(), c, s.double().movedim(-1, 1), m.double(), torch.tensor(WEIGHTS).double()
+        self.x, self.c, self.s, self.m, self.w = x.double().requires_grad_(), c, s.double().movedim(-1, 1), m.double(), torch.tensor(WEIGHTS).double()
 
     def e(self, y):
         return ((y - self.s) ** 2).mean(1)

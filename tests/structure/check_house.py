@@ -251,11 +251,11 @@ def wrapped(first, names, most=120):
 def categories():
     """The rows of docs/reference/precision.md's table, made of the op table."""
     found = {}
-    for op, category in re.findall(r"^OP\((\w+), .*?,\s+(lower_precision|preserve|float32|promote),", read("ir/ops.def"), re.M | re.S):
+    for op, category in re.findall(r"^OP\((\w+), .*?,\s+(lower_precision|preserve|float32|promote|unchanged),", read("ir/ops.def"), re.M | re.S):
         found.setdefault(category, []).append(f"`{op}`")
     yield "| category | ops |"
     yield "|---|---|"
-    for category in ("lower_precision", "preserve", "float32", "promote"):
+    for category in ("lower_precision", "preserve", "float32", "promote", "unchanged"):
         yield from wrapped(category, found[category])
 
 
