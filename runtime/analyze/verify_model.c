@@ -13,6 +13,7 @@
 #include "runtime/formats/json.h"
 #include "runtime/setup/device_choice.h"
 #include "runtime/tune/tune.h"
+#include "verify/reference.h"
 #include "verify/verify.h"
 
 static const dl_option options[] = {
@@ -208,13 +209,17 @@ static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_p
 
 static bool is_composite(const dl_node *n) { return n->op != DL_OP_grad; }
 
-/* Lowers the ops `grad`, and the composites that they differentiate, of a model as written. */
+/* Lowers the ops `grad`, and the composites that they differentiate, of a model as written; all
+ * composites if some draw random numbers, since these are numbered in order. */
 static bool expand_gradients(dl_module *m, dl_error *err) {
     dl_pass_ctx ctx = {.arena = m->arena, .err = err, .keeps = is_composite};
     bool any = false;
     for (int i = 0; i < m->graphs.n; i++)
-        for (int k = 0; k < m->graphs.at[i]->nodes.n; k++)
-            any |= m->graphs.at[i]->nodes.at[k]->op == DL_OP_grad;
+        for (int k = 0; k < m->graphs.at[i]->nodes.n; k++) {
+            const dl_node *n = m->graphs.at[i]->nodes.at[k];
+            any |= n->op == DL_OP_grad;
+            if (dl_reference_draws(n)) ctx.keeps = NULL;
+        }
     return !any || dl_run_passes(m, "lower", &ctx, (dl_pass_options){0});
 }
 
