@@ -157,7 +157,7 @@ void dl_kernel_schedule(dl_kernel *k, const dl_loop_rules *rules) {
         k->schedule = dl_schedule_choose(arena, &p, rules);
     }
     dl_scheduled s = dl_kernel_scheduled(arena, k);
-    if (dl_schedule_has_phases(k->schedule.kind)) k->schedule.phases = dl_schedule_phases(&s.nests);
+    if (dl_schedule_has_phases(k->schedule.kind)) k->schedule.phases = dl_count_phases(&s.nests);
     dl_kernel_count_scheduled(k, &s);
     dl_arena_free(arena);
 }

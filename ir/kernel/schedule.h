@@ -81,7 +81,7 @@ dl_scheduled dl_kernel_scheduled(dl_arena *arena, const dl_kernel *k);
 /* dl_kernel_count, by these loop nests. */
 void dl_kernel_count_scheduled(dl_kernel *k, const dl_scheduled *runs);
 /* Groups of loop nests of which each waits for the one before. */
-int dl_schedule_phases(const dl_loop_nests *s);
+int dl_count_phases(const dl_loop_nests *s);
 /* Can loop nests of `steps` run by the schedule, with the memory that the kernel's outputs share
  * (NULL: none do)? */
 bool dl_schedule_suits(const dl_kernel *k, const dl_step *steps, const dl_loop_nests *s,

@@ -21,7 +21,7 @@ dl_scheduled dl_kernel_scheduled(dl_arena *arena, const dl_kernel *k) {
     return s;
 }
 
-int dl_schedule_phases(const dl_loop_nests *s) {
+int dl_count_phases(const dl_loop_nests *s) {
     int n = 0;
     for (int from = 0; from < s->n; n++) from = dl_loop_nests_independent(s, from);
     return n;
@@ -155,8 +155,8 @@ const char *dl_schedule_fault(const dl_kernel *k, dl_arena *arena) {
         return FAULT("its schedule's axes are not those of a reduction");
     if (!s.nests.valid || (by.kind == DL_BY_THREAD && !finalizes_alone(&s.nests, steps, by.axes)))
         return FAULT("its loops cannot run by schedule %s", dl_schedule_name(by.kind));
-    if (dl_schedule_phases(&s.nests) != by.phases)
-        return FAULT("its schedule has %d phases, not %d", dl_schedule_phases(&s.nests), by.phases);
+    if (dl_count_phases(&s.nests) != by.phases)
+        return FAULT("its schedule has %d phases, not %d", dl_count_phases(&s.nests), by.phases);
     dl_loop_nests own = dl_schedule_nests(arena, k->instrs.n, steps, by);
     int out = find_misplaced(k, &own);
     if (out >= 0)
