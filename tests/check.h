@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int dl_tests_passed, dl_tests_failed, dl_tests_skipped;
+/* Weak, so that all sources of one test program count together. */
+__attribute__((weak)) int dl_tests_passed, dl_tests_failed, dl_tests_skipped;
 
 #define CHECK(cond, ...)                                                                           \
     do {                                                                                           \
