@@ -1,16 +1,11 @@
 /* The CUDA device over the emulated driver, on a plan made by hand whose object is what the
  * emulation makes of a source: kernels that run when they are launched (ir/plan/plan.h); and the
  * errors of finding a driver. */
+#include "tests/unit/cuda_device.h"
+
 #include "tests/check.h"
 
-#include <math.h>
-#include <pthread.h>
-#include <unistd.h>
-
 #include "runtime/checkpoint/tensors.h"
-#include "runtime/exec/exec.h"
-#include "runtime/exec/not_finite.h"
-#include "runtime/exec/state.h"
 #include "tests/emulator/cuda_emulator.h"
 #include "tests/unit/plan_fixture.h"
 
@@ -65,8 +60,6 @@ static const char source[] =
     "    return wrong != 0;\n"
     "}\n";
 
-enum { N = 1024, X = 0, Y = 4096, LOSS = 8192, RATE = 8256, COPY = 8320, ARENA = 10368 };
-
 static void set_blocks(dl_plan_kernel *k, int threads0, int threads1, int shared1) {
     k->threads[0] = threads0, k->threads[1] = threads1, k->shared[1] = shared1;
 }
@@ -110,7 +103,7 @@ static bool make_plan(dl_plan **out) {
     return true;
 }
 
-static dlr_exec *open_exec(const dl_plan *p) {
+dlr_exec *open_exec(const dl_plan *p) {
     dl_error err = {0};
     dlr_exec *e =
         dlr_exec_open(p, (dlr_exec_options){.threads = 2, .device = "cuda:emulated"}, &err);
@@ -118,7 +111,7 @@ static dlr_exec *open_exec(const dl_plan *p) {
     return e;
 }
 
-static void put(dlr_exec *e, float value) {
+void put(dlr_exec *e, float value) {
     float x[N];
     for (int i = 0; i < N; i++) x[i] = value + (float)(i % 2);
     dlr_state_write(e, dlr_exec_variable(e, "x"), DL_F32, x);
@@ -214,16 +207,6 @@ static void test_host(const dl_plan *p) {
     dlr_exec_close(other);
 }
 
-/* ---- faults ---- */
-
-static void expect_open(const dl_plan *p, const char *device, dl_code code, const char *text) {
-    dl_error err = {0};
-    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1, .device = device}, &err);
-    CHECK(!e && err.code == code && strstr(err.message, text), "want '%s', got %d '%s'", text,
-          err.code, err.message);
-    dlr_exec_close(e);
-}
-
 /* What is predicted of the device's memory is what is in use, within a hundredth; and no step takes
  * more. The emulated one's is the machine's. */
 static void test_memory(dl_plan *p) {
@@ -255,313 +238,6 @@ static void test_memory(dl_plan *p) {
     p->target = "cpu:generic";
     CHECK(!dlr_device_predict(p, NULL, &before, &err) && !err.code && before.total == 0);
     p->target = "cuda:sm_90a:emulated";
-}
-
-static void test_opening(dl_plan *p) {
-    emulator()->set((cuda_emulator_options){.memory = 10000});
-    expect_open(p, NULL, DL_RESOURCE, "weights");
-    expect_open(p, NULL, DL_RESOURCE, "most at once touches kernel 'scale' (m.dl:1)");
-    emulator()->set((cuda_emulator_options){0});
-    expect_open(p, "cpu", DL_USAGE, "does not run on the device cpu");
-    expect_open(p, "cuda:0", DL_USAGE, "does not run on the device cuda:0");
-    const char *named = getenv(DLR_CUDA_EMULATOR);
-    char library[4096];
-    snprintf(library, sizeof library, "%s", named ? named : "");
-    setenv(DLR_CUDA_EMULATOR, "/nonexistent.so", 1);
-    expect_open(p, NULL, DL_RESOURCE, "names no CUDA emulator: /nonexistent.so");
-    unsetenv(DLR_CUDA_EMULATOR);
-    expect_open(p, NULL, DL_RESOURCE, "set DLR_CUDA_EMULATOR=BUILD/tests/emulator");
-    setenv(DLR_CUDA_EMULATOR, library, 1);
-    static const struct {
-        const char *target;
-        int major, minor;
-        bool runs;
-    } devices[] = {{"cuda:sm_80:emulated", 8, 0, true},    {"cuda:sm_80:emulated", 8, 9, true},
-                   {"cuda:sm_80:emulated", 9, 0, false},   {"cuda:sm_90:emulated", 9, 0, true},
-                   {"cuda:sm_90a:emulated", 9, 0, true},   {"cuda:sm_90a:emulated", 9, 1, false},
-                   {"cuda:sm_90a:emulated", 10, 0, false}, {"cuda:sm_100:emulated", 10, 3, true},
-                   {"cuda:sm_100:emulated", 9, 0, false},  {"cuda:sm_100:emulated", 0, 0, true}};
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-        p->target = devices[i].target;
-        emulator()->set(
-            (cuda_emulator_options){.major = devices[i].major, .minor = devices[i].minor});
-        if (devices[i].runs)
-            dlr_exec_close(open_exec(p));
-        else
-            expect_open(p, NULL, DL_RESOURCE, "compute capability");
-    }
-    emulator()->set((cuda_emulator_options){0});
-    p->target = "cuda:sm_90a:emulated";
-    emulator()->set((cuda_emulator_options){.fail_load = DLR_CU_INVALID_IMAGE});
-    expect_open(
-        p, NULL, DL_INPUT,
-        "its driver is of CUDA 12.4, and takes code of NVRTC 12 or older (scripts/install-nvrtc");
-    emulator()->set((cuda_emulator_options){.fail_load = DLR_CU_OUT_OF_MEMORY});
-    expect_open(p, NULL, DL_RESOURCE, "no memory for the plan's object 0");
-    emulator()->set((cuda_emulator_options){0});
-    p->kernels.at[0].symbol = "another";
-    expect_open(p, NULL, DL_INPUT, "no function another_0");
-    p->kernels.at[0].symbol = "scale";
-    p->kernels.at[2].nargs = p->programs.at[0].launches.at[1].nargs = 0;
-    expect_open(p, NULL, DL_INPUT, "kernel 'check': check_0: another number of arguments");
-    p->kernels.at[2].nargs = p->programs.at[0].launches.at[1].nargs = 1;
-    p->kernels.at[1].shared[0] = 250 << 10;
-    expect_open(p, NULL, DL_RESOURCE, "shared memory");
-    p->kernels.at[1].shared[0] = 0;
-    size_t bytes = p->objects.at[0].bytes;
-    const unsigned char *image = p->objects.at[0].image;
-    p->objects.at[0].image =
-        (const unsigned char *)"no object of anybody's, but long enough to look at";
-    p->objects.at[0].bytes = 50;
-    expect_open(p, NULL, DL_INPUT, "object 0");
-    p->objects.at[0].image = image, p->objects.at[0].bytes = bytes;
-    dlr_exec_close(open_exec(p));
-}
-
-/* A kernel that fails inside of a graph is found, and said with its line; nothing that is read
- * afterwards looks like a number. */
-static void test_fault(const dl_plan *p) {
-    dlr_exec *e = open_exec(p);
-    if (!e) return;
-    dl_error err = {0};
-    put(e, 1);
-    dlr_exec_run(e, 0, NULL);
-    put(e, 1000);
-    dlr_exec_run(e, 0, NULL);
-    CHECK(isnan(dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL))));
-    CHECK(!dlr_exec_check(e, &err) && err.code == DL_RESOURCE && strstr(err.message, "check_0") &&
-              strstr(err.message, "an address outside of x"),
-          "%s", err.message);
-    float got[N] = {0};
-    dlr_state_read(e, dlr_exec_variable(e, "y"), DL_F32, got);
-    CHECK(isnan(got[0]) && isnan(got[N - 1]));
-    put(e, 1);
-    dlr_exec_run(e, 0, NULL); /* does nothing */
-    dlr_exec_close(e);
-
-    expect_open(p, NULL, DL_RESOURCE,
-                "no context: "); /* the device is of no use to this process any more */
-    emulator()->set((cuda_emulator_options){0}); /* as in another one */
-    e = open_exec(p);
-    if (!e) return;
-    put(e, 1000);
-    dlr_exec_run_launch(e, 0, 0), dlr_exec_run_launch(e, 0, 1);
-    dlr_state_read(e, dlr_exec_variable(e, "y"), DL_F32, got);
-    err = (dl_error){0};
-    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "check_0"), "%s", err.message);
-    dlr_exec_close(e);
-
-    emulator()->set((cuda_emulator_options){0});
-    e = open_exec(p);
-    if (!e) return;
-    put(e, 1), dlr_exec_run(e, 2, NULL);
-    dlr_state_read(e, dlr_exec_variable(e, "y"), DL_F32, got);
-    err = (dl_error){0};
-    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "in the program 'broken'; run again") &&
-              strstr(err.message, "a barrier that not all"),
-          "%s", err.message);
-    CHECK(isnan(got[7]));
-    dlr_exec_close(e);
-    CHECK(emulator()->driver()->DevicePrimaryCtxRelease(0) == DLR_CU_INVALID_CONTEXT,
-          "a device that failed holds no context");
-    emulator()->set((cuda_emulator_options){0});
-
-    setenv("DLR_DEBUG", "launches", 1);
-    e = open_exec(p);
-    unsetenv("DLR_DEBUG");
-    if (!e) return;
-    put(e, 1000);
-    dlr_exec_run(e, 0, NULL);
-    err = (dl_error){0};
-    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "kernel 'check' (m.dl:1)"), "%s",
-          err.message);
-    dlr_exec_close(e);
-
-    emulator()->set((cuda_emulator_options){.fail_copy = 3});
-    e = open_exec(p);
-    if (e) put(e, 1), dlr_exec_run(e, 0, NULL), put(e, 1), dlr_exec_run(e, 0, NULL);
-    err = (dl_error){0};
-    CHECK(e && isnan(dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL))));
-    CHECK(e && !dlr_exec_check(e, &err) && strstr(err.message, "ECC"), "%s", err.message);
-    dlr_exec_close(e);
-    emulator()->set((cuda_emulator_options){0});
-}
-
-/* What the host asked for wrongly is no kernel's fault, and the device is not begun anew to look
- * for one. */
-static void test_asked_wrongly(const dl_plan *p) {
-    dlr_exec *e = open_exec(p);
-    if (!e) return;
-    dl_error err = {0};
-    char memory[64];
-    put(e, 1), dlr_exec_run(e, 0, NULL);
-    dlr_exec_unpin(e, memory);
-    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "NOT_REGISTERED") &&
-              !strstr(err.message, "program"),
-          "%s", err.message);
-    dlr_exec_close(e);
-}
-
-/* Where a step first makes what is not finite, on a device as on the CPU. */
-static void test_not_finite(const dl_plan *p) {
-    dlr_exec *e = open_exec(p);
-    if (!e) return;
-    put(e, 1);
-    float inf = INFINITY, large[] = {3e38f, 3e38f};
-    dlr_state_write_range(e, dlr_exec_variable(e, "x"), (dlr_range){3, 2}, DL_F32, large);
-    const char *made = dlr_not_finite_text(p->arena, e, 1);
-    CHECK(strstr(made, "is made by 'sum' (m.dl:2), or before"), "%s", made);
-    dlr_state_write_range(e, dlr_exec_variable(e, "x"), (dlr_range){3, 1}, DL_F32, &inf);
-    const char *fed = dlr_not_finite_text(p->arena, e, 1);
-    CHECK(strcmp(fed, ". Not finite is the input 'x', at [N=3]") == 0, "%s", fed);
-    dlr_exec_close(e);
-}
-
-/* ---- the emulator is strict ---- */
-
-/* A thread that has not made the context its own. */
-static void *use_foreign(void *of) {
-    const dlr_driver *v = emulator()->driver();
-    dlr_cu_memory at;
-    dlr_cu_result *r = of;
-    *r = v->MemAlloc(&at, 64);
-    return NULL;
-}
-
-static void test_contexts(void) {
-    const dlr_driver *v = emulator()->driver();
-    dlr_cu_context context, again = NULL;
-    dlr_cu_memory at;
-    dlr_cu_result elsewhere = 0;
-    pthread_t thread;
-    CHECK(v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT, "what was closed has left its context");
-    CHECK(v->DevicePrimaryCtxRetain(&context, 0) == 0 &&
-          v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT && v->CtxSetCurrent(context) == 0 &&
-          v->MemAlloc(&at, 64) == 0 && v->MemFree(at) == 0);
-    bool ran = pthread_create(&thread, NULL, use_foreign, &elsewhere) == 0 &&
-               pthread_join(thread, NULL) == 0;
-    CHECK(ran && elsewhere == DLR_CU_INVALID_CONTEXT);
-    CHECK(v->DevicePrimaryCtxRelease(0) == 0 && v->DevicePrimaryCtxRetain(&again, 0) == 0 &&
-              v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT,
-          "a new context is not the thread's");
-    CHECK(v->DevicePrimaryCtxRelease(0) == 0 &&
-          v->DevicePrimaryCtxRelease(0) == DLR_CU_INVALID_CONTEXT);
-}
-
-/* The device's context, this thread's. */
-static const dlr_driver *begin_driver(void) {
-    const dlr_driver *v = emulator()->driver();
-    dlr_cu_context context;
-    return v->DevicePrimaryCtxRetain(&context, 0) == 0 && v->CtxSetCurrent(context) == 0 ? v : NULL;
-}
-
-static void test_emulator(void) {
-    const dlr_driver *v = begin_driver();
-    CHECK(v);
-    if (!v) return;
-    dlr_cu_stream s = NULL;
-    dlr_cu_memory at = 0;
-    dlr_cu_event event = NULL;
-    dlr_cu_graph graph;
-    void *pinned = NULL;
-    char mine[16];
-    bool there = v->StreamCreate(&s, 0) == 0 && v->MemAlloc(&at, 64) == 0 &&
-                 v->MemAllocHost(&pinned, 64) == 0 && v->EventCreate(&event, 0) == 0;
-    CHECK(there);
-    if (!there) return;
-    memset(pinned, 5, 64);
-    CHECK(v->MemcpyHtoDAsync(at, pinned, 64, s) == 0 && v->MemcpyHtoDAsync(at, mine, 16, s) != 0 &&
-          v->MemcpyHtoDAsync(at + 32, pinned, 64, s) != 0);
-    CHECK(v->EventRecord(event, s) == 0);
-    memset(pinned, 6, 64); /* before the copy has been made */
-    CHECK(v->EventSynchronize(event) == 0);
-    memset(pinned, 0, 64);
-    CHECK(v->MemcpyDtoHAsync(pinned, at, 64, s) == 0 && ((char *)pinned)[0] == 0);
-    CHECK(v->StreamSynchronize(s) == 0 && ((char *)pinned)[63] == 6);
-    CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 &&
-          v->StreamSynchronize(s) != 0 &&
-          v->StreamEndCapture(s, &graph) == DLR_CU_STREAM_CAPTURE_INVALIDATED);
-    CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 &&
-          v->EventRecord(event, s) == 0 && v->StreamEndCapture(s, &graph) == 0 &&
-          v->EventQuery(event) == DLR_CU_CAPTURED_EVENT &&
-          v->EventSynchronize(event) == DLR_CU_CAPTURED_EVENT && v->GraphDestroy(graph) == 0 &&
-          v->EventRecord(event, s) == 0 && v->EventSynchronize(event) == 0);
-    CHECK(v->MemHostRegister(mine, 16, 0) == 0 &&
-          v->MemHostRegister(mine + 8, 4, 0) == DLR_CU_ALREADY_REGISTERED &&
-          v->MemHostUnregister(mine) == 0 && v->MemHostUnregister(mine) == DLR_CU_NOT_REGISTERED);
-    CHECK(v->EventDestroy(event) == 0 && v->MemFreeHost(pinned) == 0 && v->MemFree(at) == 0 &&
-          v->MemFree(at) != 0 && v->StreamDestroy(s) == 0 && v->DevicePrimaryCtxRelease(0) == 0);
-}
-
-/* Blocks that lie side by side, as the system hands them out: each address is its own block's. */
-static void test_neighbours(void) {
-    enum { BLOCKS = 64, PAGE = 4096 };
-    const dlr_driver *v = begin_driver();
-    dlr_cu_stream s = NULL;
-    dlr_cu_memory device[BLOCKS];
-    void *pinned[BLOCKS];
-    int wrong = 0, touching = 0;
-    CHECK(v);
-    bool ok = v && v->StreamCreate(&s, 0) == 0;
-    for (int i = 0; i < BLOCKS; i++) ok = ok && v->MemAlloc(&device[i], PAGE) == 0;
-    for (int i = 0; i < BLOCKS; i++) ok = ok && v->MemAllocHost(&pinned[i], PAGE) == 0;
-    /* the emulator's lists are no longer in the order of addresses, whichever that was */
-    ok = ok && v->MemFree(device[0]) == 0 && v->MemAlloc(&device[0], PAGE) == 0;
-    ok = ok && v->MemFreeHost(pinned[0]) == 0 && v->MemAllocHost(&pinned[0], PAGE) == 0;
-    CHECK(ok, "memory of the emulator's");
-    if (!ok) return;
-    for (int i = 0; i < BLOCKS; i++) {
-        for (int k = 0; k < BLOCKS; k++) touching += pinned[i] == (char *)pinned[k] + PAGE;
-        for (int k = 0; k < BLOCKS; k++) touching += device[i] == device[k] + PAGE;
-        wrong += v->MemcpyHtoDAsync(device[i], pinned[i], PAGE, s) != 0;
-        wrong += v->MemcpyHtoDAsync(device[i] + PAGE - 8, pinned[i], 16, s) == 0;
-    }
-    CHECK(wrong == 0, "%d of %d copies, with %d blocks that touch", wrong, 2 * BLOCKS, touching);
-    for (int i = 0; i < BLOCKS; i++)
-        wrong += v->MemFree(device[i]) != 0 || v->MemFreeHost(pinned[i]) != 0;
-    CHECK(wrong == 0 && v->StreamDestroy(s) == 0 && v->DevicePrimaryCtxRelease(0) == 0);
-}
-
-/* ---- drivers that will not do ---- */
-static void expect_driver(dl_arena *arena, const char *text, const char *want) {
-    dl_error err = {0};
-    dl_plan_object o;
-    char *directory = temp_directory(arena), *path = dl_format(arena, "%s/libcuda.so.1", directory);
-    if (compile_object(arena, directory, text, "-O1", &o) &&
-        dl_write_file(path, (const char *)o.image, o.bytes, &err)) {
-        CHECK(!dlr_driver_load(path, &err) && err.code == DL_RESOURCE &&
-                  strstr(err.message, want) && strstr(err.message, "--device=cpu"),
-              "want '%s', got '%s'", want, err.message);
-    }
-    unlink(path), rmdir(directory);
-}
-
-static void test_drivers(dl_arena *arena) {
-    dl_error err = {0};
-    CHECK(!dlr_driver_load("/nonexistent/libcuda.so.1", &err) && err.code == DL_RESOURCE &&
-              strstr(err.message, "libcuda.so.1") && strstr(err.message, "--device=cpu"),
-          "%s", err.message);
-    expect_driver(arena, "int cuDriverGetVersion(int *v) { *v = 11040; return 0; }\n",
-                  "version 11.4, and 12.0 is needed");
-    expect_driver(arena, "int cuDriverGetVersion(int *v) { return 34; }\n", "is a toolkit's stub");
-    expect_driver(arena, "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n",
-                  "cuGetProcAddress_v2");
-    expect_driver(
-        arena,
-        "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n"
-        "int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s)\n"
-        "{ *f = 0; return 0; }\n",
-        "no cuInit");
-    expect_driver(
-        arena,
-        "#include <string.h>\n"
-        "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n"
-        "static int count(int *n) { *n = 0; return 0; }\n"
-        "static int any(void) { return 0; }\n"
-        "int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s) {\n"
-        "    *f = strcmp(n, \"cuDeviceGetCount\") ? (void *)any : (void *)count; return 0;\n"
-        "}\n",
-        "finds no device");
 }
 
 /* What DLR_DEBUG=driver prints of steps in a row. */
