@@ -2,6 +2,7 @@
  * the reader; once where one process writes them, and once where two ranks' parts make one.
  *
  * test_checkpoint [long]     long: 100,000 flips in a larger checkpoint, and 10,000 crash points */
+
 #include "tests/unit/faulty_calls.h"
 
 #include <sys/mman.h>
@@ -12,12 +13,13 @@
 #include "runtime/base/rng.h"
 #include "runtime/formats/checkpoint.h"
 #include "tests/check.h"
+#include "tests/unit/checkpoint_story.h"
 
 /* ---- Saving and reading ---- */
 
 static char *root;
-static const char *dir;
-static dl_arena *arena;
+const char *dir;
+dl_arena *arena;
 enum { FEW = 5, MANY = 100000 };
 static int N = FEW; /* elements of each tensor */
 static bool sharded;
@@ -25,12 +27,12 @@ static bool sharded;
 /* The files of a checkpoint in the order of the above. */
 static const char *const whole_files[] = {"model.safetensors", "optimizer.safetensors",
                                           "state.json"};
-static const char *const shard_files[] = {
+const char *const shard_files[] = {
     "model-00001-of-00002.safetensors", "optimizer-00001-of-00002.safetensors",
     "model-00002-of-00002.safetensors", "optimizer-00002-of-00002.safetensors",
     "model.safetensors.index.json",     "state.json"};
-static int count_files(void) { return sharded ? 6 : 3; }
-static const char *file_of(const char *step, int i) {
+int count_files(void) { return sharded ? 6 : 3; }
+const char *file_of(const char *step, int i) {
     return dl_format(arena, "%s/%s", step, sharded ? shard_files[i] : whole_files[i]);
 }
 
@@ -64,8 +66,7 @@ static bool save_sharded(const dlr_checkpoint_content *whole, dl_error *err) {
                                  "{\"not read here\": 0, \"nor anywhere\": 0}\n", err);
 }
 
-/* A checkpoint whose every value says of which step and version it is. */
-static bool save(int step, int version, bool best, int keep, dl_error *err) {
+bool save(int step, int version, bool best, int keep, dl_error *err) {
     static float model[MANY];
     static double moments[MANY];
     for (int i = 0; i < N; i++)
@@ -100,8 +101,7 @@ static int version_of(const dlr_checkpoint *c) {
     return v && v->kind == DLR_STATE_INT ? (int)v->integer : -1;
 }
 
-/* Whether everything in it agrees about which checkpoint it is. */
-static bool is_whole(const dlr_checkpoint *c) {
+bool is_whole(const dlr_checkpoint *c) {
     dl_error err = {0};
     static float model[MANY];
     static double moments[MANY];
@@ -151,7 +151,7 @@ static bool exists(const char *name) {
     return lstat(dl_format(arena, "%s/%s", dir, name), &st) == 0;
 }
 
-static void clear(void) {
+void clear(void) {
     dl_error err = {0};
     fault.kind = NO_FAULT;
     CHECK(dl_remove_tree(dir, &err), "%s", err.message);
@@ -402,84 +402,6 @@ static void test_all(bool at_length, dlr_rng *random) {
         if (keep == 2) make_story(random);
     }
     printf("%d crash and failure points%s\n", points, sharded ? ", of several ranks' files" : "");
-}
-
-/* ---- two ranks that read ---- */
-
-/* What one of them has said, for the other: they run one after the other, twice, until both know
- * all. */
-typedef struct {
-    uint64_t same[2][8];
-    int64_t most[2][8];
-    int n_same, n_most, rank;
-    bool second; /* the round in which the other's words are heard */
-} talk;
-
-static bool say_same(void *context, uint64_t number, const char *what, dl_error *err) {
-    talk *t = context;
-    int k = t->n_same++;
-    t->same[t->rank][k] = number;
-    return !t->second || t->same[!t->rank][k] == number || (t->rank == 0 && !t->same[1][k]) ||
-           dl_fail(err, DL_INPUT, "%s of rank 1 is not that of rank 0", what);
-}
-
-static bool say_most(void *context, int64_t number, int64_t *most, dl_error *err) {
-    talk *t = context;
-    int k = t->n_most++;
-    (void)err;
-    t->most[t->rank][k] = *most = number;
-    if (t->second && t->most[!t->rank][k] > number) *most = t->most[!t->rank][k];
-    return true;
-}
-
-/* Each rank reads through its share alone; what one finds damaged both pass over, and the file is
- * named. */
-static void test_two_readers(void) {
-    dl_error err = {0};
-    clear();
-    CHECK(save(1, 0, true, 2, &err) && save(2, 0, false, 2, &err), "%s", err.message);
-    for (int k = -1; k < count_files() - 1; k++) {
-        int fd =
-            k < 0 ? -1 : open(dl_format(arena, "%s/%s", dir, file_of("step-00000002", k)), O_RDWR);
-        unsigned char last = 0, flipped;
-        struct stat st;
-        if (fd >= 0) CHECK(fstat(fd, &st) == 0 && pread(fd, &last, 1, st.st_size - 1) == 1);
-        flipped = last ^ 1;
-        if (fd >= 0) CHECK(pwrite(fd, &flipped, 1, st.st_size - 1) == 1);
-        talk t = {0};
-        for (int turn = 0; turn < 6; turn++) {
-            t.rank = turn % 2, t.n_same = t.n_most = 0, t.second = turn > 1;
-            dlr_checkpoint_readers readers = {t.rank, 2, say_same, say_most, &t};
-            dlr_checkpoint *c = NULL;
-            err = (dl_error){0};
-            CHECK(dlr_checkpoint_open(dir, "last", &readers, &c, &err) == DLR_CHECKPOINT_LOADED,
-                  "%s", err.message);
-            /* in the first round they do not know yet */
-            bool knows = turn >= 2;
-            CHECK(!c || !knows || (int)c->state.iteration == (k < 0 ? 2 : 1), "file %d, rank %d", k,
-                  t.rank);
-            CHECK(!c || !knows || k < 0 ||
-                      (c->n_warnings == 1 && strstr(c->warnings[0], shard_files[k])),
-                  "file %d, rank %d: %s", k, t.rank,
-                  c && c->n_warnings ? c->warnings[0] : "no warning");
-            CHECK(!c || !knows || is_whole(c));
-            dlr_checkpoint_close(c);
-        }
-        if (fd >= 0) CHECK(pwrite(fd, &last, 1, st.st_size - 1) == 1);
-        close(fd);
-    }
-    /* one that sees other checkpoints stands on another file system */
-    talk t = {.second = true, .rank = 1};
-    dlr_checkpoint_readers readers = {1, 2, say_same, say_most, &t};
-    dlr_checkpoint *c;
-    err = (dl_error){0};
-    CHECK(dlr_checkpoint_open(dir, "last", &readers, &c, &err) == DLR_CHECKPOINT_FAILED &&
-              strstr(err.message, "the list of checkpoints in"),
-          "%s", err.message);
-    t.n_same = 0, err = (dl_error){0};
-    CHECK(dlr_checkpoint_open("/nowhere/at/all", "last", &readers, &c, &err) ==
-              DLR_CHECKPOINT_FAILED,
-          "nothing here is not nothing everywhere");
 }
 
 int main(int argc, char **argv) {
