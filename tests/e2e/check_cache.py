@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""check_cache.py BUILD: compiled kernels and plans on disk. Read-only caches of a site (DLR_CACHE_PATH), homes that cannot be written, nodes
-without a compiler, processes that meet on a cold cache, dlc cache list and prune, the bound."""
+"""check_cache.py BUILD: compiled kernels and plans on disk. Read-only caches of a site (DLR_CACHE_PATH), homes that
+cannot be written, nodes without a compiler, processes that meet on a cold cache, dlc cache list and prune, the
+bound."""
 import os
 import pathlib
 import re
@@ -23,7 +24,8 @@ MODEL = """model Net(c=4):
     output y
     loss = mse_loss(y, t)
 """
-TRAIN = ["net.dl", "--data_loader_config=synthetic", "--Nsamples=8", "--Nsamples_val=4", "--local_batch_size=4", "--num_epochs=1"]
+TRAIN = ["net.dl", "--data_loader_config=synthetic", "--Nsamples=8", "--Nsamples_val=4", "--local_batch_size=4",
+         "--num_epochs=1"]
 HOLDS = 3  # seconds for which a process that waits must not end
 
 
@@ -33,12 +35,14 @@ def path(name):
 
 def environment(**variables):
     """None takes a variable out."""
-    env = {k: v for k, v in {**ENV, "DLR_CACHE_MAX": None, "DLR_CACHE_DIR": None, "CC": None, **variables}.items() if v is not None}
+    env = {k: v for k,
+           v in {**ENV, "DLR_CACHE_MAX": None, "DLR_CACHE_DIR": None, "CC": None, **variables}.items() if v is not None}
     return {k: str(v) for k, v in env.items()}
 
 
 def run(*words, **variables):
-    return subprocess.run([str(w) for w in words], cwd=TMP, text=True, capture_output=True, stdin=subprocess.DEVNULL, env=environment(**variables))
+    return subprocess.run([str(w) for w in words], cwd=TMP, text=True, capture_output=True, stdin=subprocess.DEVNULL,
+                          env=environment(**variables))
 
 
 def compiler(name, gate=None):
@@ -56,7 +60,8 @@ def calls(name):
 
 
 def entries(name, end=""):
-    return sorted(p.name for p in path(name).glob("*" + end) if not p.name.startswith(".")) if path(name).exists() else []
+    return sorted(p.name for p in path(name).glob("*" + end)
+                  if not p.name.startswith(".")) if path(name).exists() else []
 
 
 def warnings(r):
@@ -66,16 +71,20 @@ def warnings(r):
 def test_shared():
     """A site's kernels are taken, and its folder is left alone; one that others may write is not, with one warning."""
     cc = compiler("site_cc")
-    check(run(DLC, "compile", "net.dl", DLR_CACHE_DIR=path("site"), CC=cc).returncode == 0 and calls("site_cc") > 0, "the site compiles")
+    check(run(DLC, "compile", "net.dl", DLR_CACHE_DIR=path("site"), CC=cc).returncode == 0 and calls("site_cc") > 0,
+          "the site compiles")
     count, before = calls("site_cc"), entries("site")
     path("site").chmod(0o555)
-    r = run(DLC, "compile", "net.dl", DLR_CACHE_PATH=f"{path('nowhere')}::{path('site')}", DLR_CACHE_DIR=path("own"), CC=cc)
-    check(r.returncode == 0 and not warnings(r) and calls("site_cc") == count and not entries("own", ".so"), f"the site's are taken: {r.stderr}")
+    r = run(DLC, "compile", "net.dl", DLR_CACHE_PATH=f"{path('nowhere')}::{path('site')}", DLR_CACHE_DIR=path("own"),
+            CC=cc)
+    check(r.returncode == 0 and not warnings(r) and calls("site_cc") == count and not entries("own", ".so"),
+          f"the site's are taken: {r.stderr}")
     check(entries("site") == before, "nothing is written there")
     path("site").chmod(0o775)
     r = run(DLC, "compile", "net.dl", DLR_CACHE_PATH=path("site"), DLR_CACHE_DIR=path("own"), CC=cc)
     said = warnings(r)
-    check(r.returncode == 0 and len(said) == 1 and "DLR_CACHE_PATH is not used" in said[0] and calls("site_cc") == 2 * count,
+    check(r.returncode == 0 and len(said) == 1 and "DLR_CACHE_PATH is not used" in said[0]
+          and calls("site_cc") == 2 * count,
           f"others may write it: {r.returncode} {r.stderr}")
     path("site").chmod(0o755)
     if os.geteuid() == 0:
@@ -101,19 +110,24 @@ def check_owners(cc):
 def test_no_home():
     """One warning, kernels in a folder of TMPDIR that is ours alone and gone afterwards, and a run as ever."""
     cc = compiler("home_cc")
-    script = cc.read_text().replace("exec gcc", f'for o; do [ "$p" = -o ] && stat -c "%a %n" $(dirname "$o") >>{TMP}/folders; p=$o; done\nexec gcc')
+    script = cc.read_text().replace("exec gcc",
+                                    f'for o; do [ "$p" = -o ] && stat -c "%a %n" $(dirname "$o") >>{TMP}/folders; '
+                                    'p=$o; done\nexec gcc')
     cc.write_text(script)
     path("tmp").mkdir()
     path("a_file").touch()
     for home in ("/proc/nobody", "/dev/null", path("a_file"), None):
         r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_home", HOME=home, XDG_CACHE_HOME=None, TMPDIR=path("tmp"), CC=cc)
         said = [w for w in warnings(r) if "not kept" in w]
-        check(r.returncode == 0 and len(said) == 1 and "DLR_CACHE_DIR" in said[0], f"HOME={home}: {r.returncode} {r.stderr[-600:]}")
+        check(r.returncode == 0 and len(said) == 1 and "DLR_CACHE_DIR" in said[0],
+              f"HOME={home}: {r.returncode} {r.stderr[-600:]}")
     folders = path("folders").read_text().splitlines()
-    check(len(folders) == calls("home_cc") > 2 and all(f.startswith(f"700 {TMP}/tmp/") for f in folders), f"compiled in {folders[:2]}")
+    check(len(folders) == calls("home_cc") > 2 and all(f.startswith(f"700 {TMP}/tmp/") for f in folders),
+          f"compiled in {folders[:2]}")
     check(not list(path("tmp").iterdir()), f"left there: {list(path('tmp').iterdir())}")
     r = run(DLRUN, *TRAIN, DLR_CACHE_DIR="/proc/nobody")
-    check(r.returncode == 4 and "/proc/nobody" in r.stderr, f"a folder that the user names: {r.returncode} {r.stderr[-300:]}")
+    check(r.returncode == 4 and "/proc/nobody" in r.stderr,
+          f"a folder that the user names: {r.returncode} {r.stderr[-300:]}")
 
 
 def test_full():
@@ -124,7 +138,8 @@ def test_full():
         path("full").joinpath(name).unlink()
         path("full").joinpath(name, "in_the_way").mkdir(parents=True)
     r = run(DLRUN, *names, "--run_num=01", DLR_CACHE_DIR=path("full"))
-    check(r.returncode == 0 and len([w for w in warnings(r) if "not kept" in w]) == 1, f"a cache that takes nothing: {r.returncode} {r.stderr[-600:]}")
+    check(r.returncode == 0 and len([w for w in warnings(r) if "not kept" in w]) == 1,
+          f"a cache that takes nothing: {r.returncode} {r.stderr[-600:]}")
 
 
 def test_no_compiler():
@@ -133,18 +148,24 @@ def test_no_compiler():
     check(prepared.returncode == 0 and entries("login", ".dlp"), f"the login node: {prepared.stderr[-300:]}")
     nowhere = {"PATH": "/nonexistent", "DLR_CACHE_DIR": path("node"), "DLR_CACHE_PATH": path("login")}
     r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", **nowhere)
-    check(r.returncode == 0 and "plan from the cache" in r.stderr, f"a node without a compiler: {r.returncode} {r.stderr[-300:]}")
+    check(r.returncode == 0 and "plan from the cache" in r.stderr,
+          f"a node without a compiler: {r.returncode} {r.stderr[-300:]}")
     check(run(DLC, "compile", *TRAIN, DLR_CACHE_DIR=path("compiled")).returncode == 0, "dlc compile prepares")
     for name in ("cold", "warm"):
         run(DLC, "compile", *TRAIN, "-o", f"{name}.dlp", DLR_CACHE_DIR=path("files"))
-    check(path("cold.dlp").read_bytes() == path("warm.dlp").read_bytes(), "the plan's file is the same, whether the cache took the plan or had it")
-    r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", "--run_num=03", **{**nowhere, "DLR_CACHE_PATH": path("compiled")})
-    check(r.returncode == 0 and "plan from the cache" in r.stderr, f"what dlc compile has left: {r.returncode} {r.stderr[-300:]}")
+    check(path("cold.dlp").read_bytes() == path("warm.dlp").read_bytes(),
+          "the plan's file is the same, whether the cache took the plan or had it")
+    r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", "--run_num=03",
+            **{**nowhere, "DLR_CACHE_PATH": path("compiled")})
+    check(r.returncode == 0 and "plan from the cache" in r.stderr,
+          f"what dlc compile has left: {r.returncode} {r.stderr[-300:]}")
     mpirun = mpi.find(BUILD, "mpich")
     if mpirun:
         two = [*TRAIN, "--Nsamples=16", "--Nsamples_val=8", f"--expdir={TMP}/runs_two"]
-        check(run(DLC, "compile", *two, "--ranks=2", DLR_CACHE_DIR=path("compiled")).returncode == 0, "and for two ranks")
-        r = run(DLRUN, "-n", "2", *two, DLR_MPIRUN=mpirun, DLR_MPIRUN_ARGS="-genv PATH /nonexistent", DLR_CACHE_DIR=path("node"),
+        check(run(DLC, "compile", *two, "--ranks=2", DLR_CACHE_DIR=path("compiled")).returncode == 0,
+              "and for two ranks")
+        r = run(DLRUN, "-n", "2", *two, DLR_MPIRUN=mpirun, DLR_MPIRUN_ARGS="-genv PATH /nonexistent",
+                DLR_CACHE_DIR=path("node"),
                 DLR_CACHE_PATH=path("compiled"))
         check(r.returncode == 0 and "plan from the cache" in r.stderr, f"two ranks: {r.returncode} {r.stderr[-300:]}")
     r = run(DLRUN, *TRAIN, f"--expdir={TMP}/runs_node", "--run_num=01", CC="gcc", **nowhere)
@@ -154,7 +175,8 @@ def test_no_compiler():
 
 
 def start(cc, cache):
-    return subprocess.Popen([DLC, "compile", "net.dl"], cwd=TMP, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    return subprocess.Popen([DLC, "compile", "net.dl"], cwd=TMP, text=True, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE,
                             stdin=subprocess.DEVNULL, env=environment(CC=cc, DLR_CACHE_DIR=cache))
 
 
@@ -185,9 +207,11 @@ def test_meet():
     alone = compiler("alone")
     check(run(DLC, "compile", "net.dl", CC=alone, DLR_CACHE_DIR=path("alone.cache")).returncode == 0, "alone")
     first, _ = meet("meeting", lambda first, gate: os.write(gate, b"\n"))
-    check(first.wait(120) == 0 and calls("meeting") == calls("alone"), f"one compiles: {calls('meeting')} calls, alone {calls('alone')}")
+    check(first.wait(120) == 0 and calls("meeting") == calls("alone"),
+          f"one compiles: {calls('meeting')} calls, alone {calls('alone')}")
     first, _ = meet("killed", lambda first, gate: first.send_signal(signal.SIGKILL))
-    check(first.wait(120) == -signal.SIGKILL and calls("killed") > calls("alone"), "one that was killed is waited for no longer")
+    check(first.wait(120) == -signal.SIGKILL and calls("killed") > calls("alone"),
+          "one that was killed is waited for no longer")
 
 
 def make_entries(name, ages):
@@ -205,8 +229,10 @@ def test_prune():
     make_entries("old", [3, 1, 4, 2])
     r = run(DLC, "cache", "list", DLR_CACHE_DIR=path("old"), DLR_CACHE_PATH=path("login"))
     listed = re.findall(r"^([0-9a-f]{16}\.\w+) +(\w+)", r.stdout, re.M)
-    check(r.returncode == 0 and [x[0] for x in listed[:4]] == [f"{i:016x}.so" for i in (2, 0, 3, 1)], f"oldest first: {r.stdout}")
-    check({"plan", "kernels", "note"} <= {x[1] for x in listed} and "4 files, 3.9 KiB; at most 1.0 GiB are kept" in r.stdout, r.stdout)
+    check(r.returncode == 0 and [x[0] for x in listed[:4]] == [f"{i:016x}.so" for i in (2, 0, 3, 1)],
+          f"oldest first: {r.stdout}")
+    check({"plan", "kernels", "note"} <= {x[1] for x in listed}
+          and "4 files, 3.9 KiB; at most 1.0 GiB are kept" in r.stdout, r.stdout)
     check(re.search(r"login: \d+ files, .*only read", r.stdout), f"shared ones: {r.stdout}")
     r = run(DLC, "cache", "prune", "--max=2500", DLR_CACHE_DIR=path("old"))
     check(r.returncode == 0 and "removed 2 of 4 files" in r.stdout, f"prune: {r.stdout} {r.stderr}")
@@ -216,8 +242,10 @@ def test_prune():
     r = run(DLC, "cache", "prune", DLR_CACHE_DIR=path("old"), DLR_CACHE_MAX="1K")
     check(r.returncode == 0 and entries("old") == [f"{1:016x}.so", "notes.txt"], f"by the bound: {r.stdout}")
     r = run(DLC, "cache", "list", DLR_CACHE_DIR=path("absent"))
-    check(r.returncode == 0 and "0 files" in r.stdout and not path("absent").exists(), f"no cache: {r.stdout} {r.stderr}")
-    for words, variables in (([], {}), (["lst"], {}), (["prune", "--max=much"], {}), (["list", "--max=1G"], {}), (["list"], {"DLR_CACHE_MAX": "x"})):
+    check(r.returncode == 0 and "0 files" in r.stdout and not path("absent").exists(),
+          f"no cache: {r.stdout} {r.stderr}")
+    for words, variables in (([], {}), (["lst"], {}), (["prune", "--max=much"], {}), (["list", "--max=1G"], {}),
+                             (["list"], {"DLR_CACHE_MAX": "x"})):
         r = run(DLC, "cache", *words, DLR_CACHE_DIR=path("old"), **variables)
         check(r.returncode == 2 and r.stderr.startswith("dlc: error: "), f"cache {words}: {r.returncode} {r.stderr}")
 
@@ -239,13 +267,17 @@ def test_bound():
     most = total + plan[0].stat().st_size + kernels // 2  # with as much again, some of the kernels must go
     r = run(DLRUN, *names, "--run_num=02", "--local_batch_size=2", DLR_CACHE_DIR=path("bound"), DLR_CACHE_MAX=most)
     left = set(entries("bound"))
-    check(r.returncode == 0 and plan[0].name in left and not fresh - {plan[0].name} <= left, f"the oldest went: {sorted(left)}")
-    check(sum(p.stat().st_size for p in path("bound").iterdir() if p.suffix in (".so", ".dlp")) <= most, "no more than the bound")
+    check(r.returncode == 0 and plan[0].name in left and not fresh - {plan[0].name} <= left,
+          f"the oldest went: {sorted(left)}")
+    check(sum(p.stat().st_size for p in path("bound").iterdir() if p.suffix in (".so", ".dlp")) <= most,
+          "no more than the bound")
     r = run(DLRUN, *names, "--run_num=03", DLR_CACHE_DIR=path("bound"), DLR_CACHE_MAX="1")
-    check(r.returncode == 0 and run(DLRUN, *names, "--run_num=04", DLR_CACHE_DIR=path("tiny"), DLR_CACHE_MAX="1").returncode == 0,
+    check(r.returncode == 0
+          and run(DLRUN, *names, "--run_num=04", DLR_CACHE_DIR=path("tiny"), DLR_CACHE_MAX="1").returncode == 0,
           "a bound below any entry: runs all the same")
     r = run(DLC, "compile", "net.dl", DLR_CACHE_DIR=path("unclear"), DLR_CACHE_MAX="much")
-    check(r.returncode == 0 and len(warnings(r)) == 1 and "DLR_CACHE_MAX=much" in warnings(r)[0], f"a bound that is none: {r.stderr}")
+    check(r.returncode == 0 and len(warnings(r)) == 1 and "DLR_CACHE_MAX=much" in warnings(r)[0],
+          f"a bound that is none: {r.stderr}")
     check(entries("tiny") == [], f"and keeps nothing: {entries('tiny')}")
 
 

@@ -25,7 +25,8 @@ def compile_small(*args):
     return dlc("compile", MODEL, "--data_size=16", *args)
 
 
-MISSING = {"DLC_NVRTC": "/nonexistent/libnvrtc.so.13", "DLR_NCCL": "/nonexistent/libnccl.so.2", "DLR_CUBLASLT": "/nonexistent/libcublasLt.so.13",
+MISSING = {"DLC_NVRTC": "/nonexistent/libnvrtc.so.13", "DLR_NCCL": "/nonexistent/libnccl.so.2",
+           "DLR_CUBLASLT": "/nonexistent/libcublasLt.so.13",
            "DLR_CUDNN": "/nonexistent/libcudnn.so.9"}
 # A driver's library as far as --version asks it: two devices, of which the second does not answer.
 DRIVER = r"""
@@ -40,8 +41,10 @@ static int memory(unsigned long *bytes, int d) { *bytes = 143771ul << 20; return
 static int text(int r, const char **t) { *t = "SOMETHING"; return 0; }
 static int any(void) { return 0; }
 int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s) {
-    static const struct { const char *name; void *at; } all[] = {{"cuDriverGetVersion", cuDriverGetVersion}, {"cuDeviceGetCount", count},
-        {"cuDeviceGet", get}, {"cuDeviceGetName", name}, {"cuDeviceGetAttribute", attribute}, {"cuDeviceTotalMem", memory},
+    static const struct { const char *name; void *at; } all[] = {
+        {"cuDriverGetVersion", cuDriverGetVersion}, {"cuDeviceGetCount", count},
+        {"cuDeviceGet", get}, {"cuDeviceGetName", name}, {"cuDeviceGetAttribute", attribute},
+        {"cuDeviceTotalMem", memory},
         {"cuGetErrorName", text}, {"cuGetErrorString", text}};
     *f = any;
     for (int i = 0; i < 8; i++) if (!strcmp(n, all[i].name)) *f = all[i].at;
@@ -59,35 +62,50 @@ def test_version():
     built = compiler and subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, source]).returncode == 0
     for program, title in ((DLC, "dlc"), (os.path.join(os.path.dirname(DLC), "dlrun"), "dlrun")):
         r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, **MISSING})
-        check(r.returncode == 0 and re.match(rf"{title} \d+\.\d+\.\d+\nno NVRTC\nno NCCL \(libnccl\.so\.2\)\nno cuBLASLt \(libcublasLt\.so\)\nno cuDNN \(libcudnn\.so\.9\)\n(no driver \(libcuda\.so\.1\)|no GPU: |driver of CUDA )", r.stdout),
+        check(r.returncode == 0
+              and re.match(rf"{title} \d+\.\d+\.\d+\nno NVRTC\nno NCCL \(libnccl\.so\.2\)\nno cuBLASLt "
+                           r"\(libcublasLt\.so\)\nno cuDNN \(libcudnn\.so\.9\)\n(no driver \(libcuda\.so\.1\)|no "
+                           r"GPU: |driver of CUDA )", r.stdout),
               f"{title} --version: {r.returncode} {r.stdout} {r.stderr}")
         r = subprocess.run([program, "--version"], capture_output=True, text=True)
-        check(re.search(r"^(no NVRTC|NVRTC 1[23]\.\d+ \(/.*libnvrtc.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
-        check(re.search(r"^(no NCCL \(libnccl\.so\.2\)|NCCL 2\.\d+\.\d+ \(.*nccl.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
-        check(re.search(r"^(no cuBLASLt \(libcublasLt\.so\)|cuBLASLt 1[23]\.\d+\.\d+ \(.*cublasLt.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
-        check(re.search(r"^(no cuDNN \(libcudnn\.so\.9\)|cuDNN 9\.\d+\.\d+ \(.*cudnn.*\))$", r.stdout, re.M), f"{title} --version: {r.stdout}")
+        check(re.search(r"^(no NVRTC|NVRTC 1[23]\.\d+ \(/.*libnvrtc.*\))$", r.stdout, re.M),
+              f"{title} --version: {r.stdout}")
+        check(re.search(r"^(no NCCL \(libnccl\.so\.2\)|NCCL 2\.\d+\.\d+ \(.*nccl.*\))$", r.stdout, re.M),
+              f"{title} --version: {r.stdout}")
+        check(re.search(r"^(no cuBLASLt \(libcublasLt\.so\)|cuBLASLt 1[23]\.\d+\.\d+ \(.*cublasLt.*\))$", r.stdout,
+                        re.M), f"{title} --version: {r.stdout}")
+        check(re.search(r"^(no cuDNN \(libcudnn\.so\.9\)|cuDNN 9\.\d+\.\d+ \(.*cudnn.*\))$", r.stdout, re.M),
+              f"{title} --version: {r.stdout}")
         if not built:
             continue
-        r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": TMP})
-        want = ["driver of CUDA 13.1, 2 devices", "device cuda:0: NVIDIA\\x1B Imaginary, compute capability 9.0, 143771 MiB",
+        r = subprocess.run([program, "--version"], capture_output=True, text=True,
+                           env={**os.environ, "LD_LIBRARY_PATH": TMP})
+        want = ["driver of CUDA 13.1, 2 devices",
+                "device cuda:0: NVIDIA\\x1B Imaginary, compute capability 9.0, 143771 MiB",
                 "device cuda:1: does not answer: SOMETHING (SOMETHING)"]
-        check(r.returncode == 0 and r.stdout.splitlines()[-3:] == want, f"{title} --version with a driver: {r.returncode} {r.stdout} {r.stderr}")
+        check(r.returncode == 0 and r.stdout.splitlines()[-3:] == want,
+              f"{title} --version with a driver: {r.returncode} {r.stdout} {r.stderr}")
 
 
 def test_filter():
     """--dump-filter prints what it names, and what it names is there."""
     r = compile_small("--dump=kernel", "--dump-filter=@train_k1")
-    check(r.returncode == 0 and re.findall(r"^kernel @(\w+)", r.stdout, re.M) == ["train_k1"], f"one kernel: {r.stdout[:300]}")
+    check(r.returncode == 0 and re.findall(r"^kernel @(\w+)", r.stdout, re.M) == ["train_k1"],
+          f"one kernel: {r.stdout[:300]}")
     r = compile_small("--dump-after=simplify", "--dump-filter=@eval")
-    check(r.returncode == 0 and set(re.findall(r"^graph @(\w+)", r.stdout, re.M)) == {"eval"}, f"one graph: {r.stdout[:300]}")
+    check(r.returncode == 0 and set(re.findall(r"^graph @(\w+)", r.stdout, re.M)) == {"eval"},
+          f"one graph: {r.stdout[:300]}")
     for args, pattern in ((["--dump=kernel", "--dump-filter=@nope"], r"@nope: no kernel has this name$"),
                           (["--dump=kernel", "--dump-filter=@train_k99"], r"did you mean '@train_k\d+'\?$"),
-                          (["--dump=ir", "--dump-filter=trian"], r"@trian: no graph or kernel has this name; did you mean '@train'\?$"),
+                          (["--dump=ir", "--dump-filter=trian"],
+                           r"@trian: no graph or kernel has this name; did you mean '@train'\?$"),
                           (["--dump-after=fuse", "--dump-filter=@nope"], r"no graph or kernel"),
-                          (["--dump=plan", "--dump-filter=@train"], r"goes with --dump=ir, --dump=kernel and --dump-after$"),
+                          (["--dump=plan", "--dump-filter=@train"],
+                           r"goes with --dump=ir, --dump=kernel and --dump-after$"),
                           (["--dump-filter=@train"], r"goes with --dump=ir, --dump=kernel and --dump-after$")):
         r = compile_small(*args)
-        check(r.returncode == 2 and r.stdout == "" and re.search(pattern, r.stderr.strip()), f"{args}: exit {r.returncode}, {r.stdout[:100]} {r.stderr}")
+        check(r.returncode == 2 and r.stdout == "" and re.search(pattern, r.stderr.strip()),
+              f"{args}: exit {r.returncode}, {r.stdout[:100]} {r.stderr}")
 
 
 def test_low():
@@ -103,10 +121,13 @@ def test_low():
 
 
 def test_refused():
-    for args, pattern in ((["compile", MODEL, "--data_size=16", "-o", ""], "-o needs a value that is not empty: -o FILE"),
-                          (["compile", MODEL, "--model=other.dl"], f"one model at a time: '{MODEL}' and --model=other.dl"),
+    for args, pattern in ((["compile", MODEL, "--data_size=16", "-o", ""],
+                           "-o needs a value that is not empty: -o FILE"),
+                          (["compile", MODEL, "--model=other.dl"],
+                           f"one model at a time: '{MODEL}' and --model=other.dl"),
                           (["bench", MODEL, "other.dl"], f"one model at a time: '{MODEL}' and 'other.dl'"),
-                          (["verify", MODEL, "--model=other.dl"], f"one model at a time: '{MODEL}' and --model=other.dl")):
+                          (["verify", MODEL, "--model=other.dl"],
+                           f"one model at a time: '{MODEL}' and --model=other.dl")):
         r = dlc(*args)
         check(r.returncode == 2 and pattern in r.stderr, f"{args}: exit {r.returncode} {r.stderr[-300:]}")
 
@@ -115,19 +136,26 @@ def test_check_with_keys():
     """`dlc check MODEL.dl --key=value` looks at those sizes: what fits one batch does not fit another."""
     model = f"{TMP}/keys.dl"
     with open(model, "w") as f:
-        f.write("model M(h=7):\n    input x: f32[N, F=8]\n    target t: f32[N, F=8]\n    param u: [F=8, J=8] ~ normal(0, 0.3)\n"
-                "    y = sum(u * ((x |> linear(h) @l |> relu) as [H, J]), over=J)\n    output y\n    loss = mean((y - 1)**2) + mean((x - t)**2)\n")
-    for keys, status, text in (([], 3, "'u' has J=8, but the second operand has J="), (["--h=8"], 0, f"{model}: ok\n"), (["--h=7"], 3, "J=7"),
+        f.write("model M(h=7):\n    input x: f32[N, F=8]\n    target t: f32[N, F=8]\n"
+                "    param u: [F=8, J=8] ~ normal(0, 0.3)\n"
+                "    y = sum(u * ((x |> linear(h) @l |> relu) as [H, J]), over=J)\n    output y\n"
+                "    loss = mean((y - 1)**2) + mean((x - t)**2)\n")
+    for keys, status, text in (([], 3, "'u' has J=8, but the second operand has J="), (["--h=8"], 0, f"{model}: ok\n"),
+                               (["--h=7"], 3, "J=7"),
                                (["--hh=8"], 2, "unknown option '--hh'; did you mean '--h'?")):
         r = dlc("check", model, *keys)
-        check(r.returncode == status and text in (r.stderr if status else r.stdout), f"{keys}: exit {r.returncode} {r.stdout}{r.stderr}")
+        check(r.returncode == status and text in (r.stderr if status else r.stdout),
+              f"{keys}: exit {r.returncode} {r.stdout}{r.stderr}")
 
 
 def test_not_compilable():
-    """What only a later stage refuses is said by `check` as by `compile`: at its place, by its code, and nothing is written."""
+    """What only a later stage refuses is said by `check` as by `compile`: at its place, by its code, and nothing is
+    written."""
     conv = "conv(4, 3, pad=1) @c"
     for code, where, x, body, text in (
-        ("E0803", "5:39", "f32[N, T=4, E=8]", "x |> linear(8) @l\n    metric again = mean(((x as i32) * (3000000000 as i32)) as f32)", "the constant 3e+09 is no number of i32"),
+        ("E0803", "5:39", "f32[N, T=4, E=8]",
+         "x |> linear(8) @l\n    metric again = mean(((x as i32) * (3000000000 as i32)) as f32)",
+         "the constant 3e+09 is no number of i32"),
         ("E0804", "4:14", "f32[N, C=4, W=1073741825]", f"x |> {conv}", "an axis of 'conv' has more than 2^30 elements"),
     ):
         model, plan = f"{TMP}/refused.dl", f"{TMP}/refused.dlp"
@@ -137,8 +165,10 @@ def test_not_compilable():
         for args in (["check", model], ["check", model, "--local_batch_size=3"], ["compile", model, "-o", plan]):
             r = dlc(*args)
             first = (r.stderr + r.stdout).splitlines()[0]
-            check(r.returncode == 3 and first.startswith(f"{model}:{where}: error: {text}") and first.endswith(f"[DL-{code}]")
-                  and not os.path.exists(plan), f"{args[0]} of what {code} refuses: exit {r.returncode} {r.stdout}{r.stderr}")
+            check(r.returncode == 3 and first.startswith(f"{model}:{where}: error: {text}")
+                  and first.endswith(f"[DL-{code}]")
+                  and not os.path.exists(plan),
+                  f"{args[0]} of what {code} refuses: exit {r.returncode} {r.stdout}{r.stderr}")
 
 
 def test_help():
@@ -153,7 +183,8 @@ def test_warned_once():
     with open(yaml, "w") as f:
         f.write("base: {seed: 1}\ntiny: {seed: 1}\nwrong: {sead: 1}\n")
     with open(model, "w") as f:
-        f.write("model M():\n    input x: f32[N, C=2, H=4, W=4]\n    input z: f32[N, C=2, H=4, W=4]\n    target t: f32[N, C=2, H=4, W=4]\n"
+        f.write("model M():\n    input x: f32[N, C=2, H=4, W=4]\n    input z: f32[N, C=2, H=4, W=4]\n"
+                "    target t: f32[N, C=2, H=4, W=4]\n"
                 "    y = x |> conv(2, 3, pad=1) @c\n    output y\n    loss = mean((y - t)**2)\n")
     for command in ("compile", "verify"):
         for name in ([], ["--config=base"]):
@@ -161,9 +192,11 @@ def test_warned_once():
             check(r.returncode == 0 and r.stderr.count("[DL-W0701]") == 1,
                   f"{command} {name}: exit {r.returncode} {r.stderr}")
         r = dlc(command, model, f"--yaml_config={yaml}", "--config=wrong")
-        check(r.returncode == 3 and r.stderr == f"{yaml}:3:9: error: unknown key 'sead'; did you mean 'seed'?\n", f"{command}: {r.stderr}")
+        check(r.returncode == 3 and r.stderr == f"{yaml}:3:9: error: unknown key 'sead'; did you mean 'seed'?\n",
+              f"{command}: {r.stderr}")
     r = dlc("compile", MODEL, "--data_size=16")
-    check(r.returncode == 0 and r.stderr == "", f"a model without a configuration file is nothing to warn of: {r.stderr}")
+    check(r.returncode == 0 and r.stderr == "",
+          f"a model without a configuration file is nothing to warn of: {r.stderr}")
 
 
 def test_verified_norms():
@@ -172,34 +205,44 @@ def test_verified_norms():
         r = dlc("verify", MODEL, "--data_size=8", "--log_norms", f"--clip_grad_norm={clip}")
         plain = dlc("verify", MODEL, "--data_size=8", f"--clip_grad_norm={clip}")
         results = [int(re.search(r"train +\d+ kernels, (\d+) results", x.stdout).group(1)) for x in (r, plain)]
-        check(r.returncode == 0 and "all agree" in r.stdout and results[0] > results[1], f"clip {clip}: exit {r.returncode} {results} {r.stdout}{r.stderr}")
+        check(r.returncode == 0 and "all agree" in r.stdout and results[0] > results[1],
+              f"clip {clip}: exit {r.returncode} {results} {r.stdout}{r.stderr}")
 
 
 def test_judged():
     """verify says of each kind how much it judged, and of what it did not, why; and the text says the same."""
     r = dlc("verify", MODEL, "--data_size=8", "--json")
     said = json.loads(r.stdout)
-    check(r.returncode == 0 and said["off"] == [] and all(said["judged"][k] > 0 for k in ("kernels", "gradients", "updates", "composites", "guards")), r.stdout)
+    check(r.returncode == 0 and said["off"] == []
+          and all(said["judged"][k] > 0 for k in ("kernels", "gradients", "updates", "composites", "guards")), r.stdout)
     text = dlc("verify", MODEL, "--data_size=8").stdout
-    numbers = [int(n) for n in re.search(r"judged: (\d+) kernels between (\d+) guard zones, (\d+) ops .*, (\d+) gradients, (\d+) updates", text).groups()]
-    check(numbers == [said["judged"][k] for k in ("kernels", "guards", "composites", "gradients", "updates")], f"{numbers} {said}")
+    numbers = [int(n)
+               for n in re.search(r"judged: (\d+) kernels between (\d+) guard zones, (\d+) ops .*, (\d+) gradients, "
+                                  r"(\d+) updates", text).groups()]
+    check(numbers == [said["judged"][k] for k in ("kernels", "guards", "composites", "gradients", "updates")],
+          f"{numbers} {said}")
     r = dlc("verify", MODEL, "--data_size=8", "--json", "--kernels")
     said = json.loads(r.stdout)
-    check(said["judged"]["gradients"] == 0 and said["judged"]["guards"] > 0 and "--kernels" in said["not_judged"][0], r.stdout)
+    check(said["judged"]["gradients"] == 0 and said["judged"]["guards"] > 0 and "--kernels" in said["not_judged"][0],
+          r.stdout)
 
 
 def test_calm():
-    """What is right is not off: a maximum of ties in another order, a mean of nothing; and nothing beside an axis of 1e9 takes no time."""
-    models = {"ties": "    param p: [C=4] ~ normal(0, 0.1)\n    a = gather(x, argmax(x, over=C), over=C)\n    v = min(a, a)\n    output v\n"
+    """What is right is not off: a maximum of ties in another order, a mean of nothing; and nothing beside an axis of
+    1e9 takes no time."""
+    models = {"ties": "    param p: [C=4] ~ normal(0, 0.1)\n    a = gather(x, argmax(x, over=C), over=C)\n"
+                      "    v = min(a, a)\n    output v\n"
                       "    loss = mean(abs(v + sum(p) - v))\n    metric m = mean(v)\n",
-              "empty": "    z = roll(x, 2, over=N) + x\n    output z\n    loss = mean(cross_entropy(z, argmax(z, over=C)))\n"}
+              "empty": "    z = roll(x, 2, over=N) + x\n    output z\n    loss = mean(cross_entropy(z, argmax(z, "
+                       "over=C)))\n"}
     for name, axes in (("ties", "C=4, H=9, W=13"), ("empty", "C=1000000007, H=7, W=0")):
         path = os.path.join(TMP, f"{name}.dl")
         with open(path, "w") as f:
             f.write(f"model M():\n    input x: f32[N, {axes}]\n{models[name]}")
         for target in ("cpu:generic", "cpu"):
             r = dlc("verify", path, "--local_batch_size=2", f"--target={target}")
-            check(r.returncode == 0 and "all agree" in r.stdout, f"{name}, {target}: exit {r.returncode} {r.stdout} {r.stderr}")
+            check(r.returncode == 0 and "all agree" in r.stdout,
+                  f"{name}, {target}: exit {r.returncode} {r.stdout} {r.stderr}")
 
 
 def test_largest():
@@ -210,10 +253,12 @@ def test_largest():
     batch = {mode: f["batch"] for mode, f in found["largest_batch"].items()}
     check(1 < batch["none"] < batch["bf16"], f"{batch}")
     for mode, n in batch.items():
-        peaks = [json.loads(compile_small("--json", f"--amp_mode={mode}", f"--local_batch_size={b}").stdout)["peak_bytes"] for b in (n, n + 1)]
+        peaks = [json.loads(compile_small("--json", f"--amp_mode={mode}",
+                                          f"--local_batch_size={b}").stdout)["peak_bytes"] for b in (n, n + 1)]
         check(peaks[0] == found["largest_batch"][mode]["peak_bytes"] <= 40 << 20 < peaks[1], f"{mode}, {n}: {peaks}")
     apart = compile_small("--memory", "40MiB", "--local_batch_size", "7", "--amp_mode", "fp16", "--json")
-    check(apart.returncode == 0 and apart.stdout == r.stdout, f"values as words of their own: {apart.stdout} {apart.stderr}")
+    check(apart.returncode == 0 and apart.stdout == r.stdout,
+          f"values as words of their own: {apart.stdout} {apart.stderr}")
     r = compile_small("--memory=1KiB", "--json")
     check(r.returncode == 0 and json.loads(r.stdout)["largest_batch"]["none"]["batch"] == 0, f"{r.stdout} {r.stderr}")
     r = compile_small("--memory=much")
@@ -223,30 +268,36 @@ def test_largest():
 def test_amp_counted():
     r = compile_small("--json", "--amp_mode=bf16")
     got = json.loads(r.stdout)
-    check(got["amp"]["mode"] == "bf16" and got["amp"]["values"]["bf16"]["count"] > 0 and got["amp"]["bytes_saved"] > 0, f"{r.stdout}")
+    check(got["amp"]["mode"] == "bf16" and got["amp"]["values"]["bf16"]["count"] > 0 and got["amp"]["bytes_saved"] > 0,
+          f"{r.stdout}")
     check(got["cast_kernels"] == 0, f"{r.stdout}")
     plain = json.loads(compile_small("--json").stdout)
     check(plain["amp"]["bytes_saved"] == 0 and "bf16" not in plain["amp"]["values"], f"{plain}")
 
 
 def test_refused_tiles():
-    """Where the system lets nobody use AMX's tiles, float32's products are taken: such CPUs multiply bf16 otherwise at half their rate."""
+    """Where the system lets nobody use AMX's tiles, float32's products are taken: such CPUs multiply bf16 otherwise at
+    half their rate."""
     source, library = f"{TMP}/refuse.c", f"{TMP}/refuse.so"
     with open(source, "w") as f:
         f.write("long syscall(long number, ...) { return (void)number, -1; }")
     if subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", library, source]).returncode:
         return
-    r = subprocess.run([DLC, "compile", MODEL, "--data_size=16", "--json"], capture_output=True, text=True, env={**os.environ, "LD_PRELOAD": library})
+    r = subprocess.run([DLC, "compile", MODEL, "--data_size=16", "--json"], capture_output=True, text=True,
+                       env={**os.environ, "LD_PRELOAD": library})
     with open("/proc/cpuinfo") as f:
         tiles = " amx_bf16 " in f.read()
     target = json.loads(r.stdout)["target"]
-    check(target == "cpu:avx512" if tiles else target != "cpu:amx_bf16", f"{target} of a CPU {'with' if tiles else 'without'} tiles")
+    check(target == "cpu:avx512" if tiles else target != "cpu:amx_bf16",
+          f"{target} of a CPU {'with' if tiles else 'without'} tiles")
 
 
 def test_amp_saves():
     """What a step makes takes at most 60% of float32's bytes, at each model's peak, where weights have no copies."""
-    for model in (["models/vit.dl", "--config=base", "--img_size=[360,720]", "--local_batch_size=1"], ["models/unet.dl", "--local_batch_size=4"],
-                  ["models/resnet.dl", "--small=true", "--input_shape=[32,32,3]", "--local_batch_size=64"], ["models/cnn_classifier.dl", "--local_batch_size=64"]):
+    for model in (["models/vit.dl", "--config=base", "--img_size=[360,720]", "--local_batch_size=1"],
+                  ["models/unet.dl", "--local_batch_size=4"],
+                  ["models/resnet.dl", "--small=true", "--input_shape=[32,32,3]", "--local_batch_size=64"],
+                  ["models/cnn_classifier.dl", "--local_batch_size=64"]):
         size = {}
         for mode in ("none", "bf16"):
             r = dlc("compile", *model, f"--amp_mode={mode}", "--target=cpu:avx2", "--dump=memory")
@@ -255,12 +306,14 @@ def test_amp_saves():
 
 
 def test_finiteness_fused():
-    """fp16: no kernel reads a gradient again only to test it, but for sums by channel that a kernel around a contraction has left."""
+    """fp16: no kernel reads a gradient again only to test it, but for sums by channel that a kernel around a
+    contraction has left."""
     for model in sorted(glob.glob("models/*.dl")):
         r = dlc("compile", model, "--amp_mode=fp16", "--dump=kernel")
         kernels = re.findall(r"^kernel @(train_\w+)\((.*?)\) -> \((.*?)\) space\((.*?)^}", r.stdout, re.M | re.S)
         tests = [k for k in kernels if "{value=inf}" in k[3] and " = sum " in k[3]]
-        check(r.returncode == 0 and tests, f"{model}: exit {r.returncode}, {len(tests)} of {len(kernels)} kernels test gradients")
+        check(r.returncode == 0 and tests,
+              f"{model}: exit {r.returncode}, {len(tests)} of {len(kernels)} kernels test gradients")
         for name, reads, makes, body in tests:
             makes_more = any(re.findall(r"\[([^\]]+)\]", makes)) or " over(" in body or " = conv" in body
             by_channel = all("," not in axes for axes in re.findall(r"\[([^\]]*)\]", reads))

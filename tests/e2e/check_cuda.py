@@ -1,7 +1,8 @@
-"""Models on a GPU, as far as a machine without one can tell: every kernel becomes machine code, reads as it should, and,
-emulated on the CPU, does what the interpreter does.
+"""Models on a GPU, as far as a machine without one can tell: every kernel becomes machine code, reads as it should,
+and, emulated on the CPU, does what the interpreter does.
 
-check_cuda.py DLC [long]     from the project's root; Python's own library, NVRTC and a C++ compiler (77: neither is there)
+check_cuda.py DLC [long]     from the project's root; Python's own library, NVRTC and a C++ compiler (77: neither is
+                             there)
 """
 import json
 import os
@@ -14,26 +15,32 @@ from checks import DRAW, ENV, SHARE, check, finish
 
 DLC, LONG = os.path.abspath(sys.argv[1]), sys.argv[2:] == ["long"]
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
-VIT = ["models/vit.dl", "--config=base", "--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=3", "--patch_size=4", "--embed_dim=48",
+VIT = ["models/vit.dl", "--config=base", "--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=3",
+       "--patch_size=4", "--embed_dim=48",
        "--depth=2", "--num_heads=2", "--local_batch_size=2"]
-RESNET = ["models/resnet.dl", "--small=true", "--widths=[16,24,32,48]", "--depths=[1,1,1,1]", "--strides=[2,2,2,2]", "--expand=1", "--n_classes=10",
+RESNET = ["models/resnet.dl", "--small=true", "--widths=[16,24,32,48]", "--depths=[1,1,1,1]", "--strides=[2,2,2,2]",
+          "--expand=1", "--n_classes=10",
           "--input_shape=[32,32,3]", "--local_batch_size=4"]
 CLASSIFIER = ["models/cnn_classifier.dl", "--input_shape=[32,32,3]", "--local_batch_size=4"]
 UNET = ["models/unet.dl", "--config=tiny", "--data_size=32", "--local_batch_size=1"]
 CONVNEXT = ["models/convnext.dl", "--poles=reflect", "--amp_mode=fp16"]
-CONVNEXT_SMALL = CONVNEXT + ["--img_size=[24,32]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1"]
+CONVNEXT_SMALL = CONVNEXT + ["--img_size=[24,32]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48",
+                             "--depth=1"]
 SMALL = [VIT + ["--amp_mode=fp16", "--dropout=0.1"], RESNET + ["--amp_mode=bf16"], CLASSIFIER, CONVNEXT_SMALL]
 LARGE = [UNET, UNET + ["--amp_mode=bf16"], VIT, RESNET, ["models/cnn_regressor.dl", "--config=test"],
          ["models/unet.dl", "--config=base", "--local_batch_size=64", "--amp_mode=bf16"],
          ["models/vit.dl", "--config=base", "--local_batch_size=16", "--amp_mode=bf16"],
          ["models/vit.dl", "--config=base", "--local_batch_size=16", "--amp_mode=fp16"],
-         ["models/resnet.dl", "--n_classes=100", "--input_shape=[224,224,3]", "--local_batch_size=256", "--amp_mode=bf16"],
+         ["models/resnet.dl", "--n_classes=100", "--input_shape=[224,224,3]", "--local_batch_size=256",
+          "--amp_mode=bf16"],
          CONVNEXT,
          ["models/resunet.dl", "--amp_mode=fp16", "--data_size=16"],
          ["models/resunet.dl", "--amp_mode=fp16", "--data_size=16", "--widths=[8,16,32]"]]
 # The optimisers' steps, each with all that it may keep.
 STEPS = [["tests/data/small.dl", "--data_size=8", "--batch_size=2", f"--optimizer={{name: {name}}}", *more]
-         for name, *more in (["RMSprop, centered: true, momentum: 0.9", "--weight_decay=0.1"], ["NAdam", "--amp_mode=fp16"], ["Adadelta"])]
+         for name,
+         *more in (["RMSprop, centered: true, momentum: 0.9", "--weight_decay=0.1"], ["NAdam", "--amp_mode=fp16"],
+                   ["Adadelta"])]
 VERIFIED = [UNET, UNET + ["--amp_mode=bf16"], VIT, VIT + ["--tf32=false"], RESNET] if LONG else SMALL
 
 
@@ -43,7 +50,8 @@ def dlc(*args):
 
 
 def test_machine_code():
-    """Every kernel is compiled, has its source lines, and spills nothing; of a share each model for one architecture, in turn."""
+    """Every kernel is compiled, has its source lines, and spills nothing; of a share each model for one architecture,
+    in turn."""
     for number, model in enumerate(LARGE if LONG else SMALL):
         for turn, architecture in enumerate(ARCHITECTURES):
             if SHARE > 1 and turn != (number + DRAW) % len(ARCHITECTURES):
@@ -57,7 +65,8 @@ def test_machine_code():
             check(len(found["kernel_table"]) >= 5 and (found["cast_kernels"] == 0 or "models/resunet.dl" in model),
                   f"{where}: {found['cast_kernels']} kernels that only cast")
             for k in found["kernel_table"]:
-                check(0 < k["registers"] <= 255 and k["spill_bytes"] == 0 and k["shared_bytes"] <= 232448 and re.search(r"\.dl:\d+", k["where"]),
+                check(0 < k["registers"] <= 255 and k["spill_bytes"] == 0 and k["shared_bytes"] <= 232448
+                      and re.search(r"\.dl:\d+", k["where"]),
                       f"{where}: {k}")
 
 
@@ -67,8 +76,10 @@ def test_text():
     kernels = len(re.findall(r"__global__", r.stdout))
     check(r.returncode == 0 and kernels >= 10, f"{kernels} kernels: {r.stderr[-300:]}")
     check(not re.search(r"^ *#include", r.stdout, re.M), "a header is included")
-    served = re.findall(r"(?:^/\* @(?:\w+ .*vit\.dl:\d+|dl_feed ).*\n)+", r.stdout, re.M)  # a line for each kernel that the function serves
-    check(len(served) == kernels and sum(s.count("\n") for s in served) > kernels, "a function without source lines, or none that is shared")
+    # a line for each kernel that the function serves
+    served = re.findall(r"(?:^/\* @(?:\w+ .*vit\.dl:\d+|dl_feed ).*\n)+", r.stdout, re.M)
+    check(len(served) == kernels and sum(s.count("\n") for s in served) > kernels,
+          "a function without source lines, or none that is shared")
     function = ""
     for line in r.stdout.splitlines():
         function = line if re.match(r"[^ \t].*\(", line) else function
@@ -85,15 +96,18 @@ def test_emulated():
     """All of them; of a share every second model, and every second step, in turn."""
     for model in VERIFIED + STEPS if SHARE == 1 else VERIFIED[DRAW % 2::2] + STEPS[DRAW % 2::2]:
         r = dlc("verify", *model, "--target=cuda:sm_90a", "--device=cuda:emulated")
-        check(r.returncode == 0 and "all agree" in r.stdout, f"{' '.join(model)}: exit {r.returncode} {r.stdout[-400:]} {r.stderr[-400:]}")
+        check(r.returncode == 0 and "all agree" in r.stdout,
+              f"{' '.join(model)}: exit {r.returncode} {r.stdout[-400:]} {r.stderr[-400:]}")
 
 
 def test_tf32():
     """It is in the kernels' text unless it is not wanted."""
-    for args, env, wanted in (([], {}, True), (["--tf32=false"], {}, False), ([], {"NVIDIA_TF32_OVERRIDE": "0"}, False)):
+    for args, env, wanted in (([], {}, True), (["--tf32=false"], {}, False),
+                              ([], {"NVIDIA_TF32_OVERRIDE": "0"}, False)):
         os.environ.update(env)
         r = dlc("compile", *CLASSIFIER, "--target=cuda:sm_90a", "--dump=kernel", *args)
-        check(r.returncode == 0 and (" in tf32 : f32" in r.stdout) == wanted, f"{args} {env}: {r.stdout[:300]} {r.stderr}")
+        check(r.returncode == 0 and (" in tf32 : f32" in r.stdout) == wanted,
+              f"{args} {env}: {r.stdout[:300]} {r.stderr}")
         for name in env:
             del os.environ[name]
     r = dlc("compile", *CLASSIFIER, "--dump=kernel")

@@ -1,5 +1,5 @@
-"""What dldata's simulators write, as numpy and h5py read it: layouts, statistics, the same bytes, what is refused and what is left
-after a signal. `dldata inspect` on each.
+"""What dldata's simulators write, as numpy and h5py read it: layouts, statistics, the same bytes, what is refused and
+what is left after a signal. `dldata inspect` on each.
 
 check_dldata.py BUILD     from the project's root; exit 77 without numpy and h5py
 """
@@ -48,21 +48,25 @@ def weather():
     for year, part in ((1998, "train"), (1999, "train"), (2000, "valid")):
         with h5py.File(f"{TMP}/w/{part}/{year}.h5") as f:
             fields = f["fields"]
-            check(fields.shape == (6, 20, 21, 48) and fields.dtype == np.float32 and fields.chunks is None, "fields' layout")
+            check(fields.shape == (6, 20, 21, 48) and fields.dtype == np.float32 and fields.chunks is None,
+                  "fields' layout")
             names = fields.attrs["channels"]
             names = (names.decode() if isinstance(names, bytes) else names).split("\n")
-            check(len(names) == 20 and [n.split(":")[0] for n in names[:3]] == ["u10m", "v10m", "t2m"], f"channels: {names}")
+            check(len(names) == 20 and [n.split(":")[0] for n in names[:3]] == ["u10m", "v10m", "t2m"],
+                  f"channels: {names}")
             years[year] = fields[:].astype(np.float64)
             check(np.allclose(f["latitude"][:], 90 - 9 * np.arange(21), atol=1e-5), "latitudes")
             check(np.allclose(f["longitude"][:], 7.5 * np.arange(48)), "longitudes")
-            for key in ("energy_first_J_m2", "energy_last_J_m2", "potential_enstrophy_mean", "kinetic_energy_mean_J_m2"):
+            for key in ("energy_first_J_m2", "energy_last_J_m2", "potential_enstrophy_mean",
+                        "kinetic_energy_mean_J_m2"):
                 check(f.attrs[key] > 0, f"attribute {key}")
             check(abs(f.attrs["mass_kg_m2"] / 5000 - 1) < 1e-9, "the mass of the air")
             land, ground = f["land"][:], f["orography"][:]
             check(0.2 < (land > 0.5).mean() < 0.5 and ground.max() > 800, "land and mountains")
     train = np.concatenate([years[1998], years[1999]])
     means, stds = (np.load(f"{TMP}/w/stats/global_{what}.npy") for what in ("means", "stds"))
-    check(means.shape == stds.shape == (1, 20, 1, 1) and means.dtype == stds.dtype == np.float32, "shape of the statistics")
+    check(means.shape == stds.shape == (1, 20, 1, 1) and means.dtype == stds.dtype == np.float32,
+          "shape of the statistics")
     want = train.mean((0, 2, 3)), train.std((0, 2, 3))
     check(np.all(np.abs(means.ravel() - want[0]) < 1e-6 * (np.abs(want[0]) + want[1])), "means are not numpy's")
     check(np.all(np.abs(stds.ravel() / want[1] - 1) < 1e-6), "standard deviations are not numpy's")
@@ -94,8 +98,10 @@ def weather():
         check(word in said, f"inspect does not say {word}")
     check("is not an empty directory" in run("weather", "-o", "w", *small, status=2), "a directory was replaced")
     os.mkdir(f"{TMP}/empty")
-    run("weather", "-o", "empty", "-q", "--size", "8x16", "--years", "1", "--valid-years", "0", "--samples", "2", "--spin-up", "0")
-    check(sorted(content("empty")) == ["stats/global_means.npy", "stats/global_stds.npy", "train/2001.h5"], "an empty directory")
+    run("weather", "-o", "empty", "-q", "--size", "8x16", "--years", "1", "--valid-years", "0", "--samples", "2",
+        "--spin-up", "0")
+    check(sorted(content("empty")) == ["stats/global_means.npy", "stats/global_stds.npy", "train/2001.h5"],
+          "an empty directory")
     for size in ("8x15", "4x16", "8", "8x16x2", "axb"):
         check("--size" in run("weather", "-o", "bad", "--size", size, status=2), f"--size {size}")
     check("GiB" in run("weather", "-o", "bad", "--size", "2000x4000", "--samples", "100000", status=5), "memory")
@@ -155,8 +161,10 @@ def fields():
     run("fields", "-o", "f/b.h5", "-q", "--samples", "20", "--size", "32", "--seed", "1")  # its own file is replaced
     with h5py.File(f"{TMP}/f/a.h5") as f, h5py.File(f"{TMP}/f/b.h5") as other:
         x, t = f["x"][:].astype(np.float64), f["t"][:].astype(np.float64)
-        check(x.shape == t.shape == (20, 2, 32, 32) and f["x"].dtype == np.float32 and f["x"].chunks is None, "layout of fields")
-        check(0 <= x.min() and x.max() <= 1 and abs(x.mean() - 0.5) < 0.03 and abs(x.var() - 1 / 12) < 0.01, "x is not uniform")
+        check(x.shape == t.shape == (20, 2, 32, 32) and f["x"].dtype == np.float32 and f["x"].chunks is None,
+              "layout of fields")
+        check(0 <= x.min() and x.max() <= 1 and abs(x.mean() - 0.5) < 0.03 and abs(x.var() - 1 / 12) < 0.01,
+              "x is not uniform")
         check(not np.array_equal(x[:, :1], other["x"][:]), "another seed")
         attributes = dict(f.attrs)
     # The same equations in small steps of Euler's method.
@@ -164,7 +172,8 @@ def fields():
     dt = attributes["time"] / n
     for _ in range(n):
         laplace = sum(np.roll(u, s, a) for s in (1, -1) for a in (2, 3)) - 4 * u
-        u = u + dt * (attributes["diffusivity"] * laplace + u * (1 - u - attributes["competition"] * (u.sum(1, keepdims=True) - u)))
+        u = u + dt * (attributes["diffusivity"] * laplace +
+                      u * (1 - u - attributes["competition"] * (u.sum(1, keepdims=True) - u)))
     check(np.abs(u - t).max() < 1e-3, f"t is {np.abs(u - t).max():.2e} from what x becomes")
     check("x  f32 [20, 2, 32, 32]" in run("inspect", "f/a.h5", "-o", "f.png"), "inspect on fields")
     with open(f"{TMP}/f/mine.h5", "w") as f:
@@ -179,19 +188,22 @@ def packed():
         f.create_dataset("x", data=values, chunks=(7, 7), compression="lzf", shuffle=True)
         f.create_dataset("y", data=values, chunks=(9, 13), compression="lzf", fletcher32=True)
     said = run("inspect", "lzf.h5", "-o", "lzf.png")
-    check("[7, 7], shuffle, lzf\n" in said and "[9, 13], lzf, fletcher32\n" in said and said.count("       -300         299        -0.5") == 2, f"lzf: {said}")
+    check("[7, 7], shuffle, lzf\n" in said and "[9, 13], lzf, fletcher32\n" in said
+          and said.count("       -300         299        -0.5") == 2, f"lzf: {said}")
     with open(f"{TMP}/lzf.h5", "rb") as f:
         data = f.read()
     size = struct.pack("<I", 9 * 13 * 4)
     check(data.count(size) == 1, f"{data.count(size)} places of a chunk's bytes")
     with open(f"{TMP}/odd.h5", "wb") as f:
         f.write(data.replace(size, struct.pack("<I", 9 * 13 * 400)))
-    check("its filter lzf is for chunks of another size" in run("inspect", "odd.h5", "-o", "odd.png"), "lzf of another size")
+    check("its filter lzf is for chunks of another size" in run("inspect", "odd.h5", "-o", "odd.png"),
+          "lzf of another size")
 
 
 def stopped():
     """Ctrl-C and SIGTERM in the middle: nothing is left, and the status is the signal's."""
-    for number, args in ((signal.SIGINT, ["weather", "-o", "stopped"]), (signal.SIGTERM, ["images", "-o", "stopped", "--jpeg"]),
+    for number, args in ((signal.SIGINT, ["weather", "-o", "stopped"]),
+                         (signal.SIGTERM, ["images", "-o", "stopped", "--jpeg"]),
                          (signal.SIGTERM, ["fields", "-o", "stopped.h5", "--samples", "3000"])):
         before = set(os.listdir(TMP))
         p = subprocess.Popen([DLDATA, *args], cwd=TMP, env=ENV, stderr=subprocess.PIPE, text=True)
@@ -201,7 +213,8 @@ def stopped():
         p.send_signal(number)
         said = p.stderr.read()
         p.wait()
-        check(p.returncode == -number and "nothing was written" in said, f"{args[0]} stopped: {p.returncode}, {said[-200:]}")
+        check(p.returncode == -number and "nothing was written" in said,
+              f"{args[0]} stopped: {p.returncode}, {said[-200:]}")
         check(set(os.listdir(TMP)) == before, f"{args[0]} left {set(os.listdir(TMP)) - before}")
 
 

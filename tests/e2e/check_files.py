@@ -1,7 +1,8 @@
-"""What the programs read, write and print, where that is not an ordinary file: own inputs as outputs, links, FIFOs, devices,
-directories, full disks, closed or broken standard streams, few descriptors.
+"""What the programs read, write and print, where that is not an ordinary file: own inputs as outputs, links, FIFOs,
+devices, directories, full disks, closed or broken standard streams, few descriptors.
 
-check_files.py BUILD [NAME...]     from the project's root; needs nothing but Python's own library, and device nodes root
+check_files.py BUILD [NAME...]     from the project's root; needs nothing but Python's own library, and device nodes
+                                   root
 """
 import itertools
 import json
@@ -60,7 +61,8 @@ def save_file(name, tensors):
 
 
 def leftovers():
-    return [os.path.join(d, f) for d, dirs, files in os.walk(TMP) for f in dirs + files if f.startswith(".dlc-") or ".tmp" in f]
+    return [os.path.join(d, f) for d, dirs,
+            files in os.walk(TMP) for f in dirs + files if f.startswith(".dlc-") or ".tmp" in f]
 
 
 def replay(*more):
@@ -68,7 +70,8 @@ def replay(*more):
 
 
 def train(*more):
-    return [DLRUN, "m.dl", *SMALL, "--data_loader_config=synthetic", "--Nsamples=4", "--Nsamples_val=2", "--num_epochs=1",
+    return [DLRUN, "m.dl", *SMALL, "--data_loader_config=synthetic", "--Nsamples=4", "--Nsamples_val=2",
+            "--num_epochs=1",
             "--expdir=runs", *more]
 
 
@@ -114,7 +117,8 @@ def test_own_inputs():
             os.symlink("soft", path("names/twice"))
             for spelt in (source, f"names/../{source}", path(source), "names/hard", "names/soft", "names/twice"):
                 r = run([*command, option + spelt])
-                check(r.returncode == 2 and "reads" in r.stderr and spelt in r.stderr, f"{name} to {spelt}: {r.returncode} {r.said}")
+                check(r.returncode == 2 and "reads" in r.stderr and spelt in r.stderr,
+                      f"{name} to {spelt}: {r.returncode} {r.said}")
                 check(read(source) == before, f"{name} to {spelt} spared {source}")
             shutil.rmtree(path("names"))
     os.makedirs(path("dumps"))
@@ -135,11 +139,13 @@ def test_special_targets():
     for name, (command, _, option) in COMMANDS.items():
         os.symlink("real", path("link"))
         r = run([*command, option + "link"])
-        check(r.returncode == 0 and os.path.islink(path("link")) and os.path.getsize(path("real")) > 0, f"{name} to a dangling link: {r.said}")
+        check(r.returncode == 0 and os.path.islink(path("link")) and os.path.getsize(path("real")) > 0,
+              f"{name} to a dangling link: {r.said}")
         os.chmod(path("real"), 0o640)
         r = run([*command, option + "link"])
         mode = stat.S_IMODE(os.stat(path("real")).st_mode)
-        check(r.returncode == 0 and os.path.islink(path("link")) and mode == 0o640, f"{name} to a link: {mode:o} {r.said}")
+        check(r.returncode == 0 and os.path.islink(path("link")) and mode == 0o640,
+              f"{name} to a link: {mode:o} {r.said}")
         whole = read("real")
         os.unlink(path("link")), os.unlink(path("real"))
 
@@ -151,12 +157,14 @@ def test_special_targets():
 
         os.symlink("loop", path("loop"))
         r = run([*command, option + "loop"])
-        check(r.returncode == 4 and os.path.islink(path("loop")), f"{name} to a link to itself: {r.returncode} {r.said}")
+        check(r.returncode == 4 and os.path.islink(path("loop")),
+              f"{name} to a link to itself: {r.returncode} {r.said}")
         os.unlink(path("loop"))
 
         os.mkfifo(path("fifo"))
         r = run([*command, option + "fifo"])
-        check(r.returncode == 4 and "nobody reads" in r.stderr, f"{name} to a FIFO without a reader: {r.returncode} {r.said}")
+        check(r.returncode == 4 and "nobody reads" in r.stderr,
+              f"{name} to a FIFO without a reader: {r.returncode} {r.said}")
         with open(path("got"), "wb") as got:
             fd = os.open(path("fifo"), os.O_RDONLY | os.O_NONBLOCK)
             os.set_blocking(fd, True)
@@ -166,7 +174,8 @@ def test_special_targets():
             r = run([*command, option + "fifo"])
             os.close(keep)
             reader.wait()
-        check(r.returncode == 0 and stat.S_ISFIFO(os.stat(path("fifo")).st_mode), f"{name} to a FIFO: {r.returncode} {r.said}")
+        check(r.returncode == 0 and stat.S_ISFIFO(os.stat(path("fifo")).st_mode),
+              f"{name} to a FIFO: {r.returncode} {r.said}")
         check(len(read("got")) == len(whole), f"{name}: {len(read('got'))} of {len(whole)} bytes came through the FIFO")
         os.unlink(path("fifo"))
 
@@ -230,9 +239,11 @@ def test_special_inputs():
     os.chdir(TMP)  # a socket's path is short
     listener.bind("in.socket")
     for (name, command), (file, kind) in itertools.product(READERS.items(), (
-            ("in.fifo", "a FIFO"), ("in.link", "a FIFO"), ("in.dir", "a directory"), ("in.socket", "a socket"), ("/dev/zero", "a device"))):
+            ("in.fifo", "a FIFO"), ("in.link", "a FIFO"), ("in.dir", "a directory"), ("in.socket", "a socket"),
+            ("/dev/zero", "a device"))):
         r = run([a.replace("FILE", file) for a in command])
-        check(r.returncode == 3 and kind in r.stderr and file in r.stderr, f"{name} from {file}: {r.returncode} {r.said}")
+        check(r.returncode == 3 and kind in r.stderr and file in r.stderr,
+              f"{name} from {file}: {r.returncode} {r.said}")
     for name, command in READERS.items():
         r = run([a.replace("FILE", "") for a in command])
         check(r.returncode == 2 and "cannot open :" not in r.stderr, f"{name} without a name: {r.returncode} {r.said}")
@@ -253,21 +264,27 @@ def test_cache():
         os.mkfifo(path(f"odd/{file}"))
     for args in ([DLC, "compile", "m.dl", *SMALL], train("--expdir=odd_runs")):
         r = run(args, env={**ENV, "DLR_CACHE_DIR": path("odd")})
-        check(r.returncode in DOCUMENTED and (r.returncode == 0 or "odd/" in r.stderr), f"{args[0][-6:]}: {r.returncode} {r.said}")
+        check(r.returncode in DOCUMENTED and (r.returncode == 0 or "odd/" in r.stderr),
+              f"{args[0][-6:]}: {r.returncode} {r.said}")
 
 
 def test_pipes():
     """What a shell pipes in is read to its end."""
-    for args, data in (([DLC, "check", "/dev/stdin"], read("m.dl")), ([DLC, "opt", "--passes=", "/dev/stdin"], read("passes/00-model.dlir"))):
+    for args, data in (([DLC, "check", "/dev/stdin"], read("m.dl")),
+                       ([DLC, "opt", "--passes=", "/dev/stdin"], read("passes/00-model.dlir"))):
         r = subprocess.run(args, input=data, capture_output=True, env=ENV, cwd=TMP)
         check(r.returncode == 0 and r.stdout, f"{args[1]}: {r.returncode} {r.stderr}")
 
 
-PRINTERS = [[DLC, "--help"], [DLC, "--version"], [DLC, "help"], [DLC, "compile", "--help"], [DLC, "opt", "--help"], [DLC, "check", "--help"],
-            [DLC, "check", "m.dl"], [DLC, "explain", "DL-E0231"], [DLC, "compile", "m.dl", *SMALL], [DLC, "verify", "m.dl", *SMALL],
+PRINTERS = [[DLC, "--help"], [DLC, "--version"], [DLC, "help"], [DLC, "compile", "--help"], [DLC, "opt", "--help"],
+            [DLC, "check", "--help"],
+            [DLC, "check", "m.dl"], [DLC, "explain", "DL-E0231"], [DLC, "compile", "m.dl", *SMALL],
+            [DLC, "verify", "m.dl", *SMALL],
             [DLC, "opt", "--passes=", "passes/00-model.dlir"], [DLC, "compile", "m.dl", *SMALL, "--json"],
-            *([DLC, "compile", "m.dl", *SMALL, f"--dump={what}"] for what in ("ast", "ir", "kernel", "source", "plan", "memory")),
-            [DLC, "compile", "m.dl", *SMALL, "--dump-after=fuse"], [DLRUN, "--help"], [DLRUN, "--version"], train("--dry_run"), replay(),
+            *([DLC, "compile", "m.dl", *SMALL, f"--dump={what}"]
+              for what in ("ast", "ir", "kernel", "source", "plan", "memory")),
+            [DLC, "compile", "m.dl", *SMALL, "--dump-after=fuse"], [DLRUN, "--help"], [DLRUN, "--version"],
+            train("--dry_run"), replay(),
             [DLDATA, "--help"], [DLDATA, "--version"], [DLDATA, "inspect", "--help"], [DLDATA, "nbody", "--help"],
             [DLDATA, "inspect", "d.h5", "-o", "d.png"], [DLDATA, "nbody", "--size=16", "--steps=5", "-o", "n.h5"]]
 
@@ -277,12 +294,14 @@ def test_standard_output():
     for args in PRINTERS:
         with open("/dev/full", "w") as full:
             r = run(args, capture_output=False, stdout=full, stderr=subprocess.PIPE)
-        check(r.returncode == 4 and "standard output" in r.stderr, f"{args[0][-6:]} {args[1:]} > full: {r.returncode} {r.stderr}")
+        check(r.returncode == 4 and "standard output" in r.stderr,
+              f"{args[0][-6:]} {args[1:]} > full: {r.returncode} {r.stderr}")
         ends = os.pipe()
         os.close(ends[0])
         r = run(args, capture_output=False, stdout=ends[1], stderr=subprocess.PIPE, restore_signals=True)
         os.close(ends[1])
-        check(r.returncode == 4 and "standard output" in r.stderr, f"{args[0][-6:]} {args[1:]} | none: {r.returncode} {r.stderr}")
+        check(r.returncode == 4 and "standard output" in r.stderr,
+              f"{args[0][-6:]} {args[1:]} | none: {r.returncode} {r.stderr}")
 
 
 def test_closed_streams():
@@ -293,8 +312,10 @@ def test_closed_streams():
     before = read("d.h5"), read("m.dl")
     for n in (1, 2, 3):
         for fds in itertools.combinations((0, 1, 2), n):
-            for args in (on_data(), [DLDATA, "inspect", "d.h5", "-o", "closed.png"], [DLC, "compile", "m.dl", *SMALL, "-o", "closed.dlp"],
-                         [DLC, "check", "m.dl"], [DLDATA, "nbody", "--size=16", "--steps=5", "-o", "closed.h5", "--force"]):
+            for args in (on_data(), [DLDATA, "inspect", "d.h5", "-o", "closed.png"],
+                         [DLC, "compile", "m.dl", *SMALL, "-o", "closed.dlp"],
+                         [DLC, "check", "m.dl"],
+                         [DLDATA, "nbody", "--size=16", "--steps=5", "-o", "closed.h5", "--force"]):
                 r = run(args, preexec_fn=without(fds))
                 check(r.returncode == 0, f"{args[0][-6:]} {args[1]} without {fds}: {r.returncode}")
     check((read("d.h5"), read("m.dl")) == before, "inputs are as they were")
@@ -304,7 +325,8 @@ def test_closed_streams():
 def test_descriptors():
     """However few files may be open: a documented end that blames no file."""
     for n in range(3, 17):
-        for args in (on_data(), train(), [DLDATA, "inspect", "d.h5", "-o", "few.png"], [DLC, "compile", "m.dl", *SMALL, "-o", "few.dlp"],
+        for args in (on_data(), train(), [DLDATA, "inspect", "d.h5", "-o", "few.png"],
+                     [DLC, "compile", "m.dl", *SMALL, "-o", "few.dlp"],
                      [DLDATA, "nbody", "--size=16", "--steps=5", "-o", "few.h5", "--force"], [DLC, "check", "m.dl"]):
             # A program that starts at all: the loader itself needs one.
             r = run(args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
@@ -312,7 +334,8 @@ def test_descriptors():
                 continue
             check(r.returncode in (0, 5), f"{args[0][-6:]} {args[1]} with {n}: {r.returncode} {r.said}")
             check("damaged" not in r.stderr, f"{args[0][-6:]} {args[1]} with {n}: {r.said}")
-            check(r.returncode == 0 or "ulimit -n" in r.stderr, f"{args[0][-6:]} {args[1]} with {n} names the cause: {r.said}")
+            check(r.returncode == 0 or "ulimit -n" in r.stderr,
+                  f"{args[0][-6:]} {args[1]} with {n} names the cause: {r.said}")
 
 
 def test_reader_gone():

@@ -14,18 +14,22 @@ BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN, DLDATA = (os.path.join(BUILD, p) for p in ("cli/dlc", "cli/dlrun", "cli/dldata"))
 SMALL = ["--data_loader_config=synthetic", "--data_size=16", "--local_batch_size=2", "--Nsamples=4", "--Nsamples_val=2",
          "--num_epochs=1", "--start_lr=1e-3"]
-HOSTILE = ["d*/\n#ifndef Q\n#define Q\n__attribute__((constructor)) static void f(void) { __builtin_puts(\"RUN\" \"NING\"); }\n#endif\n",
-           "\033]0;owned\007\033[31m", "a\\\nb", "\"quoted\"; $(touch owned) `id`", "\u202ereversed\u009b1m", "??/x", "%s%n%s"]
+HOSTILE = ["d*/\n#ifndef Q\n#define Q\n__attribute__((constructor)) static void f(void) { __builtin_puts(\"RUN\" "
+           "\"NING\"); }\n#endif\n",
+           "\033]0;owned\007\033[31m", "a\\\nb", "\"quoted\"; $(touch owned) `id`", "\u202ereversed\u009b1m", "??/x",
+           "%s%n%s"]
 
 
 def run(*args, **env):
-    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env={**ENV, **env})
+    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                          env={**ENV, **env})
     return done.returncode, done.stdout
 
 
 def check_calm(out, what):
     text = out.decode(errors="surrogateescape")
-    bad = {c for c in text if (ord(c) < 0x20 and c not in "\n\t") or 0x7F <= ord(c) < 0xA0 or c == "\u202e" or ord(c) >= 0xDC80}
+    bad = {c for c in text if (ord(c) < 0x20 and c not in "\n\t") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"
+           or ord(c) >= 0xDC80}
     check(not bad, f"{what}: {bad} on the terminal: {out[:300]}")
 
 
@@ -57,7 +61,9 @@ def check_names():
 
 def check_warnings():
     """What is emitted, under the warnings of the project itself."""
-    flags = {"cpu:amx_bf16": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mfma"], "cpu:avx512_bf16": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mfma"], "cpu:avx512": ["-mavx512f", "-mfma"], "cpu:avx2": ["-mavx2", "-mfma"], "cpu:generic": []}
+    flags = {"cpu:amx_bf16": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mfma"],
+             "cpu:avx512_bf16": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mfma"],
+             "cpu:avx512": ["-mavx512f", "-mfma"], "cpu:avx2": ["-mavx2", "-mfma"], "cpu:generic": []}
     compilers, looked_at = [c for c in ("gcc", "clang") if shutil.which(c)], 0
     for model, size in (("models/unet.dl", 64), ("tests/data/small.dl", 16)):
         for target, more in flags.items():
@@ -68,8 +74,10 @@ def check_warnings():
             for i, text in enumerate(sources):
                 for cc in compilers:
                     looked_at += 1
-                    done = subprocess.run([cc, "-std=gnu17", "-fsyntax-only", *more, "-Wall", "-Wextra", "-Werror", "-x", "c", "-"],
-                                          input=b"#define LANES" + text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                    done = subprocess.run([cc, "-std=gnu17", "-fsyntax-only", *more, "-Wall", "-Wextra", "-Werror",
+                                           "-x", "c", "-"],
+                                          input=b"#define LANES" + text, stdout=subprocess.PIPE,
+                                          stderr=subprocess.STDOUT)
                     check(done.returncode == 0, f"{cc} on {model} for {target}: {done.stdout[:500]}")
     check(looked_at, "no source was compiled")
 
@@ -91,7 +99,8 @@ def check_cache():
     os.chmod(liar, 0o755), os.chmod(other, 0o755)
     code, out = run(DLRUN, model, *SMALL, f"--expdir={TMP}/lie", CC=liar, **env)
     check(code == 5 and liar.encode() in out and b"a lie" in out, f"exit {code}: {out[-300:]}")
-    check(not [f for f in os.listdir(folder) if f.endswith((".so", ".dlp")) or f.startswith("work")], os.listdir(folder))
+    check(not [f for f in os.listdir(folder) if f.endswith((".so", ".dlp")) or f.startswith("work")],
+          os.listdir(folder))
     for turn, words in enumerate((b"compiled in", b"plan from the cache")):
         code, out = run(DLRUN, model, *SMALL, f"--expdir={TMP}/true{turn}", **env)
         check(code == 0 and words in out, f"exit {code}: {out[-300:]}")

@@ -1,4 +1,5 @@
-"""Samples that a device makes of the files' numbers (data_loader_config dali, dali-lowmem): the same bits as those that the host makes.
+"""Samples that a device makes of the files' numbers (data_loader_config dali, dali-lowmem): the same bits as those that
+the host makes.
 
 check_gather.py DLRUN     Python's own library and a C++ compiler (77: there is none)
 
@@ -97,7 +98,8 @@ def write_crops(rng):
             first = draw(channels * voxels, rng)
             last = [first[c * voxels + v] for v in range(voxels) for c in range(channels)]
             arrays[name] = npy([channels, EDGE, EDGE, EDGE], first)
-            write(f"{TMP}/{part}_{role}.npy", npy([EDGE, EDGE, EDGE, channels], last, ">f8" if part == "val" else "<f4"))
+            write(f"{TMP}/{part}_{role}.npy",
+                  npy([EDGE, EDGE, EDGE, channels], last, ">f8" if part == "val" else "<f4"))
         write_archive(f"{TMP}/{part}.npz", arrays)
 
 
@@ -113,15 +115,20 @@ def write_weather(rng):
 
 
 def train(name, model, loader, *more, code=0):
-    r = subprocess.run([DLRUN, model, f"--run_num={name}", "--expdir=runs", "--num_epochs=2", "--local_batch_size=3", "--global_batch_size=3", "--seed=5",
-                        "--num_data_workers=2", "--start_lr=0.01", f"--data_loader_config={loader}", f"--save_weights={name}.safetensors",
-                        "--device=cuda:emulated", *more], cwd=TMP, env={**ENV, "DLR_DEBUG": "driver"}, text=True, stdin=subprocess.DEVNULL,
+    r = subprocess.run([DLRUN, model, f"--run_num={name}", "--expdir=runs", "--num_epochs=2", "--local_batch_size=3",
+                        "--global_batch_size=3", "--seed=5",
+                        "--num_data_workers=2", "--start_lr=0.01", f"--data_loader_config={loader}",
+                        f"--save_weights={name}.safetensors",
+                        "--device=cuda:emulated", *more], cwd=TMP, env={**ENV, "DLR_DEBUG": "driver"}, text=True,
+                       stdin=subprocess.DEVNULL,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     check(r.returncode == code, f"{name}: exit {r.returncode} {r.stderr[-600:]}")
-    found = [os.path.join(d, "metrics.jsonl") for d, _, files in os.walk(f"{TMP}/runs") if d.endswith(f"/{name}") and "metrics.jsonl" in files]
+    found = [os.path.join(d, "metrics.jsonl") for d, _,
+             files in os.walk(f"{TMP}/runs") if d.endswith(f"/{name}") and "metrics.jsonl" in files]
     points = []
     for line in open(found[0]) if found else []:
-        points.append({k: v for k, v in json.loads(line).items() if not re.search("(?i)time|samples|iters|memory|sec|wait", k)})
+        points.append({k: v for k,
+                       v in json.loads(line).items() if not re.search("(?i)time|samples|iters|memory|sec|wait", k)})
     path = f"{TMP}/{name}.safetensors"
     return points, open(path, "rb").read() if os.path.exists(path) else None, r.stderr + r.stdout
 
@@ -136,8 +143,10 @@ def test_crops():
     model = f"{TMP}/crops.dl"
     with open(model, "w") as f:
         f.write(CROPS)
-    options = [f"--data_size={SIZE}", "--Nsamples=30", "--Nsamples_val=9", f"--train_path={TMP}/train.npz", f"--val_path={TMP}/val.npz"]
-    files = [f"--{part}_path_npy_{role}={TMP}/{part}_{role}.npy" for part in ("train", "val") for role in ("data", "label")]
+    options = [f"--data_size={SIZE}", "--Nsamples=30", "--Nsamples_val=9", f"--train_path={TMP}/train.npz",
+               f"--val_path={TMP}/val.npz"]
+    files = [f"--{part}_path_npy_{role}={TMP}/{part}_{role}.npy" for part in ("train", "val")
+             for role in ("data", "label")]
     host = train("host", model, "lowmem", *options)
     check("the device makes samples" not in host[2], "lowmem leaves samples to the host")
     first, last = train("first", model, "dali-lowmem", *options), train("last", model, "dali-lowmem", *options, *files)
@@ -145,18 +154,21 @@ def test_crops():
     same("crops, channels last", last, host)
     for name, run in (("first", first), ("last", last)):
         check("the device makes samples of the files' numbers" in run[2], f"{name}: {run[2][-900:]}")
-        check("driver: graph launches a step 1, synchronisations a step 0, allocations a step 0" in run[2], f"{name}: {run[2][-400:]}")
+        check("driver: graph launches a step 1, synchronisations a step 0, allocations a step 0" in run[2],
+              f"{name}: {run[2][-400:]}")
     half = train("half", model, "dali-lowmem", *options, "--amp_mode=bf16")
     same("crops in bf16", half, train("half_host", model, "lowmem", *options, "--amp_mode=bf16"))
     cpu = train("cpu", model, "dali-lowmem", *options, "--device=cpu")
-    check("the device makes samples" not in cpu[2] and "the host makes the samples" not in cpu[2], "a CPU has no other way, and says nothing")
+    check("the device makes samples" not in cpu[2] and "the host makes the samples" not in cpu[2],
+          "a CPU has no other way, and says nothing")
 
 
 def test_weather():
     model = f"{TMP}/weather.dl"
     with open(model, "w") as f:
         f.write(WEATHER)
-    options = [f"--valid_data_path={TMP}/valid", f"--global_means_path={TMP}/means.npy", f"--global_stds_path={TMP}/stds.npy", "--dt=2"]
+    options = [f"--valid_data_path={TMP}/valid", f"--global_means_path={TMP}/means.npy",
+               f"--global_stds_path={TMP}/stds.npy", "--dt=2"]
     host = train("fields_host", model, "pytorch", f"--train_data_path={TMP}/years", *options)
     device = train("fields", model, "dali", f"--train_data_path={TMP}/years", *options)
     same("weather", device, host)
@@ -184,9 +196,11 @@ def test_own(rng):
     for loader in ("dali", "dali-lowmem"):
         device = train("own_" + loader, model, loader, "--yaml_config=own.yaml")
         same(f"data of one's own, {loader}", device, host)
-        check("the device makes samples of the files' numbers" in device[2] and "npy files" not in device[2], device[2][-900:])
+        check("the device makes samples of the files' numbers" in device[2] and "npy files" not in device[2],
+              device[2][-900:])
         check(("the device holds the data set" in device[2]) == (loader == "dali"), device[2][-900:])
-        check("driver: graph launches a step 1, synchronisations a step 0, allocations a step 0" in device[2], device[2][-400:])
+        check("driver: graph launches a step 1, synchronisations a step 0, allocations a step 0" in device[2],
+              device[2][-400:])
     same("data of one's own, bf16", train("own_half", model, "dali", "--yaml_config=own.yaml", "--amp_mode=bf16"),
          train("own_half_host", model, "own", "--yaml_config=own.yaml", "--amp_mode=bf16"))
 

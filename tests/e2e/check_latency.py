@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""bench/latency in short: small networks stay on the caller's thread, larger ones do not, with the same bits; what it writes.
+"""bench/latency in short: small networks stay on the caller's thread, larger ones do not, with the same bits; what it
+writes.
 
 check_latency.py BUILD     from the project's root; with ONNX Runtime or PyTorch their outputs are compared, too
 
@@ -18,15 +19,18 @@ FIGURES = {"call", "kernels", "beyond", "launches", "handed", "bits"}
 
 
 def bench(*options):
-    return subprocess.run([sys.executable, "bench/latency", f"--build={BUILD}", *options], capture_output=True, text=True, env=ENV,
+    return subprocess.run([sys.executable, "bench/latency", f"--build={BUILD}", *options], capture_output=True,
+                          text=True, env=ENV,
                           stdin=subprocess.DEVNULL)
 
 
 def check_rows(rows, threads):
-    check([(r["case"], r["threads"]) for r in rows] == [(c, t) for c in ("mlp-4x64-1", "conv-16") for t in threads], f"rows {rows}")
+    check([(r["case"], r["threads"]) for r in rows] == [(c, t) for c in ("mlp-4x64-1", "conv-16") for t in threads],
+          f"rows {rows}")
     for r in rows:
         ours, where = r["ours"], f"{r['case']}, {r['threads']} threads"
-        check(set(ours) - {"python"} == FIGURES and ours.get("python", 1) > 0 and ours["call"] > 0 and ours["kernels"] > 0, f"{where}: {ours}")
+        check(set(ours) - {"python"} == FIGURES and ours.get("python", 1) > 0 and ours["call"] > 0
+              and ours["kernels"] > 0, f"{where}: {ours}")
         small = r["case"] == "mlp-4x64-1" or r["threads"] == 1
         check(ours["handed"] == 0 if small else ours["handed"] > 0, f"{where}: {ours['handed']} loops went to the pool")
         check(all(r[e]["error"] < 1e-4 and r[e]["call"] > 0 for e in ("onnx", "torch") if e in r), f"{where}: {r}")
@@ -46,5 +50,6 @@ check(r.returncode == 1 and "no case no-such; there are mlp-4x64-1" in r.stderr,
 r = bench("--quick", "--no-rivals", f"--build={TMP}")
 check(r.returncode == 1 and "build first" in r.stderr, r.stderr)
 r = bench("--quick", "--onnx-python=/no/python", "--torch-python=/no/python", "--threads=1", "mlp-4x64-1")
-check(r.returncode == 0 and "no onnx: /no/python cannot import onnx" in r.stderr and len(r.stdout.splitlines()) == 2, r.stdout + r.stderr)
+check(r.returncode == 0 and "no onnx: /no/python cannot import onnx" in r.stderr and len(r.stdout.splitlines()) == 2,
+      r.stdout + r.stderr)
 finish()

@@ -1,5 +1,6 @@
-"""dlrun's memory: at most 1% over the plan, the batches and the checkpoint's copy that the log states, and 40 MiB, whatever it does.
-`dlc verify`'s: seven times the plan of a model whose one weight is nearly all of it, in double precision and of all that is judged.
+"""dlrun's memory: at most 1% over the plan, the batches and the checkpoint's copy that the log states, and 40 MiB,
+whatever it does. `dlc verify`'s: seven times the plan of a model whose one weight is nearly all of it, in double
+precision and of all that is judged.
 
 check_memory.py DLRUN DLC     from the project's root; takes 3 GiB of memory and 3 GiB of disk
 """
@@ -26,7 +27,8 @@ def measure(args):
 
 
 def run(*more):
-    return measure([DLRUN, "models/unet.dl", "--data_loader_config=synthetic", "--data_size=64", "--local_batch_size=1", "--Nsamples=1",
+    return measure([DLRUN, "models/unet.dl", "--data_loader_config=synthetic", "--data_size=64", "--local_batch_size=1",
+                    "--Nsamples=1",
                     "--Nsamples_val=1", "--keep_checkpoints=1", f"--expdir={TMP}/runs", *more])
 
 
@@ -41,7 +43,8 @@ LARGE = """model Large():
 
 
 def test_verify():
-    """No copy of all variables, and of a large weight's step a part at a time: whole-model gradients and updates are among what is judged."""
+    """No copy of all variables, and of a large weight's step a part at a time: whole-model gradients and updates are
+    among what is judged."""
     with open(f"{TMP}/large.dl", "w") as f:
         f.write(LARGE)
     rc, text, _ = measure([DLC, "compile", f"{TMP}/large.dl", "--local_batch_size=2", "--json"])
@@ -49,12 +52,15 @@ def test_verify():
     rc, text, resident = measure([DLC, "verify", f"{TMP}/large.dl", "--local_batch_size=2", "--json"])
     found = json.loads(text[text.index("{"):]) if rc == 0 else {"judged": {}}
     print(f"verify: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
-    check(rc == 0 and found["off"] == found["not_judged"] == [] and found["judged"]["updates"] > 100, f"verify: exit {rc}: {text[-400:]}")
-    check(plan > 60 * MIB and resident <= 7 * plan, f"verify: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
+    check(rc == 0 and found["off"] == found["not_judged"] == [] and found["judged"]["updates"] > 100,
+          f"verify: exit {rc}: {text[-400:]}")
+    check(plan > 60 * MIB and resident <= 7 * plan,
+          f"verify: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
 
 
 def judge(what, rc, text, resident):
-    stated = re.search(r"kernels a step, ([\d.]+) MiB and (?:(\d+) batch(?:es)? of ([\d.]+) MiB|no batches)(?:, a checkpoint's copy of ([\d.]+) MiB)?", text)
+    stated = re.search(r"kernels a step, ([\d.]+) MiB and (?:(\d+) batch(?:es)? of ([\d.]+) MiB|no batches)(?:, a "
+                       r"checkpoint's copy of ([\d.]+) MiB)?", text)
     check(rc == 0 and stated, f"{what}: exit {rc}: {text[-300:] if rc or not stated else 'says what it holds'}")
     if stated:
         plan, n, batch, copy = (float(x or 0) * MIB for x in stated.groups())
@@ -62,7 +68,9 @@ def judge(what, rc, text, resident):
         check((copy > 0) == ("--async_checkpoints=false" not in text), f"{what}: a copy of {copy / MIB:.1f} MiB")
         check(plan > 1000 * MIB, f"{what}: the plan has {plan / MIB:.1f} MiB")
         print(f"{what}: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
-        check(resident <= allowed, f"{what}: {resident / MIB:.1f} MiB resident, {allowed / MIB:.1f} allowed: {(resident - plan) / MIB:.1f} above the plan")
+        check(resident <= allowed,
+              f"{what}: {resident / MIB:.1f} MiB resident, {allowed / MIB:.1f} allowed: {(resident - plan) / MIB:.1f} "
+              "above the plan")
 
 
 test_verify()
@@ -71,8 +79,10 @@ last = f"{TMP}/runs/base/1GPU/00/checkpoints/last"
 check(sum(os.path.getsize(f"{last}/{f}") for f in os.listdir(last)) > 1300 * MIB, "the checkpoint has all moments")
 if SHARE == 1:
     judge("resuming, and another checkpoint", *run("--num_epochs=2", "--resume"))
-judge("resuming, and a checkpoint without a copy", *run("--num_epochs=3", "--resume", "--async_checkpoints=false", "--show-config"))
-judge("initial weights, gradients", *run("--num_epochs=1", "--run_num=01", "--enable_benchy", f"--init_weights={last}/model.safetensors",
+judge("resuming, and a checkpoint without a copy",
+      *run("--num_epochs=3", "--resume", "--async_checkpoints=false", "--show-config"))
+judge("initial weights, gradients",
+      *run("--num_epochs=1", "--run_num=01", "--enable_benchy", f"--init_weights={last}/model.safetensors",
                                          f"--save_grads={TMP}/g.safetensors"))
 check(os.path.getsize(f"{TMP}/g.safetensors") > 400 * MIB, "gradients of all weights")
 finish()

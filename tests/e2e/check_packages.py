@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The packages that scripts/package makes: a Debian package, unpacked elsewhere, with its programs and libraries; texts for Apptainer, Spack and
-environment modules; all of one version.
+"""The packages that scripts/package makes: a Debian package, unpacked elsewhere, with its programs and libraries; texts
+for Apptainer, Spack and environment modules; all of one version.
 
-check_packages.py BUILD     from the project's root; programs that are absent are left out (77: not Debian, or a build with sanitizers)
+check_packages.py BUILD     from the project's root; programs that are absent are left out (77: not Debian, or a build
+                            with sanitizers)
 """
 import hashlib
 import os
@@ -44,7 +45,8 @@ target_link_libraries(fortran dlc::fortran)
 
 
 def run(*command, **more):
-    return subprocess.run([str(c) for c in command], capture_output=True, text=True, stdin=subprocess.DEVNULL, **{"env": ENV, **more})
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          **{"env": ENV, **more})
 
 
 def package(*words):
@@ -67,8 +69,10 @@ def make_deb():
 
 
 def check_fields(deb):
-    field = {n: run("dpkg-deb", "-f", deb, n).stdout.strip() for n in ("Version", "Depends", "Recommends", "Maintainer")}
-    check(field["Version"] == VERSION.replace("-", "~") and field["Maintainer"] == "A Tester <tester@debian.org>", f"{field}")
+    field = {n: run("dpkg-deb", "-f", deb, n).stdout.strip()
+             for n in ("Version", "Depends", "Recommends", "Maintainer")}
+    check(field["Version"] == VERSION.replace("-", "~") and field["Maintainer"] == "A Tester <tester@debian.org>",
+          f"{field}")
     for name in ("gcc | clang", "libc6-dev", "libhdf5", "libyaml-0-2", "libfftw3-single3", "libjpeg62-turbo"):
         check(name in field["Depends"], f"Depends lacks {name}: {field['Depends']}")
     check("mpi" not in field["Depends"], f"an MPI must not be needed: {field['Depends']}")
@@ -85,14 +89,16 @@ def check_fields(deb):
 def check_programs(usr):
     """From a prefix that is not /usr, in a folder without models."""
     env = {"PATH": f"{usr}/bin:/usr/bin:/bin", "HOME": TMP, "DLR_CACHE_DIR": ENV["DLR_CACHE_DIR"], "NO_COLOR": "1"}
-    for words, part in ((["dlc", "--version"], VERSION), (["dlc", "check", "models/vit.dl"], "ok"), (["dldata", "--version"], VERSION),
+    for words, part in ((["dlc", "--version"], VERSION), (["dlc", "check", "models/vit.dl"], "ok"),
+                        (["dldata", "--version"], VERSION),
                         (["dlrun", "models/unet.dl", "--config", "tiny", "--dry_run"], "parameters")):
         r = run(f"{usr}/bin/{words[0]}", *words[1:], cwd="/", env=env)
         check(r.returncode == 0 and part in r.stdout, f"{words}: {r.returncode} {r.stdout[-200:]} {r.stderr[-300:]}")
     if shutil.which("man"):
         r = run("man", "-w", "dlrun", env=env)
         check(str(usr) in r.stdout, f"man finds the page of PATH: {r.stdout} {r.stderr}")
-    check(not (usr / "share/doc/dlc/LICENSE").exists() and "BSD" in (usr / "share/doc/dlc/copyright").read_text(), "the licence is `copyright`")
+    check(not (usr / "share/doc/dlc/LICENSE").exists() and "BSD" in (usr / "share/doc/dlc/copyright").read_text(),
+          "the licence is `copyright`")
 
 
 def check_library(usr):
@@ -101,11 +107,14 @@ def check_library(usr):
     pathlib.Path(TMP, "client.f90").write_text(FORTRAN)
     env = {**ENV, "PKG_CONFIG_PATH": f"{library}/pkgconfig", "LD_LIBRARY_PATH": str(library)}
     has_fortran = (usr / "include/dlc/fortran/dlc.mod").exists() and shutil.which("gfortran")
-    for compiler, source, name in [("cc", "client.c", "dlc")] + [("gfortran", "client.f90", "dlc-fortran")] * bool(has_fortran):
+    for compiler, source, name in [("cc", "client.c", "dlc")] + [("gfortran", "client.f90",
+                                                                  "dlc-fortran")] * bool(has_fortran):
         flags = run("pkg-config", "--cflags", "--libs", name, env=env).stdout.split()
-        r = run(compiler, f"{TMP}/{source}", *flags, f"-J{TMP}" if compiler == "gfortran" else "-std=c99", "-o", f"{TMP}/client")
+        r = run(compiler, f"{TMP}/{source}", *flags, f"-J{TMP}" if compiler == "gfortran" else "-std=c99", "-o",
+                f"{TMP}/client")
         said = run(f"{TMP}/client", env=env)
-        check(r.returncode == 0 and said.stdout.strip() == VERSION, f"pkg-config {name}: {flags} {r.stderr[-400:]} {said.stdout}{said.stderr}")
+        check(r.returncode == 0 and said.stdout.strip() == VERSION,
+              f"pkg-config {name}: {flags} {r.stderr[-400:]} {said.stdout}{said.stderr}")
     if not has_fortran or not shutil.which("cmake"):
         return print("SKIP: no cmake, or the build has no module dlc")
     check_cmake(usr, env)
@@ -118,14 +127,16 @@ def check_cmake(usr, env):
     r = run(*configure, env=env)
     if check(r.returncode == 0, f"cmake: {r.stderr[-600:]}"):
         r = run("cmake", "--build", f"{TMP}/of_cmake", env=env)
-        for name in ("shared", "static", "fortran") if check(r.returncode == 0, f"cmake --build: {r.stdout[-300:]} {r.stderr[-600:]}") else ():
+        for name in ("shared", "static", "fortran") if check(
+                r.returncode == 0, f"cmake --build: {r.stdout[-300:]} {r.stderr[-600:]}") else ():
             said = run(f"{TMP}/of_cmake/{name}", env={k: v for k, v in env.items() if k != "LD_LIBRARY_PATH"})
             check(said.stdout.strip() == VERSION, f"dlc::{name}: {said.stdout} {said.stderr}")
     module = usr / "include/dlc/fortran/dlc.mod"
     module.rename(f"{TMP}/dlc.mod")
     r = run(*configure, "--fresh", env=env)
     shutil.move(f"{TMP}/dlc.mod", module)
-    check(r.returncode != 0 and "this installation of dlc has no component Fortran" in " ".join(r.stderr.split()), f"no Fortran: {r.stderr}")
+    check(r.returncode != 0 and "this installation of dlc has no component Fortran" in " ".join(r.stderr.split()),
+          f"no Fortran: {r.stderr}")
 
 
 def check_modulefile(usr):
@@ -134,7 +145,8 @@ def check_modulefile(usr):
     if os.path.exists(MODULES):
         env = {"PATH": "/usr/bin:/bin", "HOME": TMP, "MODULEPATH": str(OUT / "modulefiles"), "NO_COLOR": "1"}
         r = run(MODULES, "bash", "load", "dlc", env=env)
-        loaded = "eval \"$MODULE\"; command -v dlrun && pkg-config --modversion dlc && echo $DLR_CACHE_PATH && dlrun --version"
+        loaded = ("eval \"$MODULE\"; command -v dlrun && pkg-config --modversion dlc && echo $DLR_CACHE_PATH && dlrun "
+                  "--version")
         said = run("bash", "-c", loaded, env={**env, "MODULE": r.stdout})
         check(said.returncode == 0 and said.stdout.split("\n")[:3] == [f"{usr}/bin/dlrun", VERSION, f"{usr}/cache"],
               f"module load: {r.stderr} {said.stdout}{said.stderr}")
@@ -149,7 +161,8 @@ def check_modulefile(usr):
 def check_archive(path):
     with tarfile.open(path) as archive:
         names = set(archive.getnames())
-    check({f"dlc-{VERSION}/{n}" for n in ("meson.build", "scripts/install-packages", "models/unet.dl")} <= names, "the archive has the sources")
+    check({f"dlc-{VERSION}/{n}" for n in ("meson.build", "scripts/install-packages", "models/unet.dl")} <= names,
+          "the archive has the sources")
 
 
 def check_apptainer():
@@ -158,7 +171,8 @@ def check_apptainer():
     sections = dict(re.findall(r"^%(\w+)\n((?:    [^\n]*\n)+)", text, re.M))
     readme = (ROOT / "README.md").read_text().split("## Install")[1].split("## ")[0]
     commands = [line.strip() for line in readme.splitlines() if line.startswith("    ")]
-    check(commands[0].startswith("git clone") and commands[-1].startswith("export PATH") and len(commands) == 4, f"the README's lines: {commands}")
+    check(commands[0].startswith("git clone") and commands[-1].startswith("export PATH") and len(commands) == 4,
+          f"the README's lines: {commands}")
     lines = [line.strip() for line in sections["post"].splitlines()]
     at = [lines.index(c) if c in lines else -1 for c in commands[1:-1]]
     check(-1 not in at and at == sorted(at), f"%post has the README's commands: {lines}")
@@ -181,7 +195,8 @@ def spack_of(path):
         setattr(package, name, lambda *a, _name=name, **k: calls.append((_name, a, k)))
     meson = types.ModuleType("spack_repo.builtin.build_systems.meson")
     meson.MesonPackage = type("MesonPackage", (), {})
-    parents = {n: types.ModuleType(n) for n in ("spack", "spack_repo", "spack_repo.builtin", "spack_repo.builtin.build_systems")}
+    parents = {n: types.ModuleType(n)
+               for n in ("spack", "spack_repo", "spack_repo.builtin", "spack_repo.builtin.build_systems")}
     sys.modules.update(parents | {package.__name__: package, meson.__name__: meson})
     names = {}
     exec(compile(path.read_text(), path, "exec"), names)
@@ -194,7 +209,8 @@ def check_spack():
     archive = OUT / f"dlc-{VERSION}.tar.gz"
     version = next(c for c in calls if c[0] == "version")
     check(version[1:] == ((VERSION,), {"sha256": hashlib.sha256(archive.read_bytes()).hexdigest()}), f"{version}")
-    check(recipe.url == "https://example.org/dlc.tar.gz" and "scientific" in recipe.__doc__ and (OUT / "spack/repo.yaml").exists(), "the repository")
+    check(recipe.url == "https://example.org/dlc.tar.gz" and "scientific" in recipe.__doc__
+          and (OUT / "spack/repo.yaml").exists(), "the repository")
     package("spack")
     check(spack_of(path)[0].url == archive.as_uri(), "without --url, the archive here")
     needed = {c[1][0].split("@")[0].split("~")[0].split()[0] for c in calls if c[0] == "depends_on"}
@@ -208,7 +224,8 @@ def check_spack():
     for chosen, state in (({"+mpi", "+fortran"}, "enabled"), (set(), "disabled")):
         recipe.spec = Spec(chosen)
         words = dict(w.removeprefix("-D").split("=", 1) for w in recipe().meson_args())
-        check(set(words) <= set(options) and words["mpi"] == words["fortran"] == state and words["rpath"] == "/spack/hdf5/lib", f"{words}")
+        check(set(words) <= set(options) and words["mpi"] == words["fortran"] == state
+              and words["rpath"] == "/spack/hdf5/lib", f"{words}")
 
 
 def main():
@@ -221,7 +238,8 @@ def main():
         check_apptainer()
         check_spack()
     r = run(SCRIPT, "rpm")
-    check(r.returncode == 2 and "rpm" in r.stderr and "usage" in r.stderr, f"an unknown kind: {r.returncode} {r.stderr}")
+    check(r.returncode == 2 and "rpm" in r.stderr and "usage" in r.stderr,
+          f"an unknown kind: {r.returncode} {r.stderr}")
     finish()
 
 

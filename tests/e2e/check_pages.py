@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""check_pages.py BUILD: man pages and completions hold what the programs' --help says: man shows the pages without a warning, and bash, zsh
-and fish, those that are there, complete words."""
+"""check_pages.py BUILD: man pages and completions hold what the programs' --help says: man shows the pages without a
+warning, and bash, zsh and fish, those that are there, complete words."""
 import pathlib
 import re
 import shutil
@@ -15,7 +15,8 @@ PROGRAMS = ("dlc", "dlrun", "dldata")
 
 
 def output(*words, **more):
-    done = subprocess.run([str(w) for w in words], text=True, capture_output=True, stdin=subprocess.DEVNULL, env={**ENV, **more}, cwd=TMP)
+    done = subprocess.run([str(w) for w in words], text=True, capture_output=True, stdin=subprocess.DEVNULL,
+                          env={**ENV, **more}, cwd=TMP)
     return done.stdout, done.stderr
 
 
@@ -56,7 +57,8 @@ def bash_words(*words):
 
 
 def check_bash(program):
-    check(bash_words(program, "")[0].split()[:3] == commands_of(program)[:3], f"bash: commands of {program}: {bash_words(program, '')}")
+    check(bash_words(program, "")[0].split()[:3] == commands_of(program)[:3],
+          f"bash: commands of {program}: {bash_words(program, '')}")
     for command in commands_of(program):
         offered = [w.rstrip("=") for w in bash_words(program, command, "--")[0].split()]
         text = help_of(program, command)
@@ -79,19 +81,25 @@ def check_bash_details():
 def check_zsh(program):
     """The file loads, and its function asks _arguments for the options of a command."""
     for command in commands_of(program)[:2]:
-        script = (f'compdef() {{}}; _arguments() {{ print -rl -- "$@" }}; _describe() {{ print -rl -- "${{(P@)2}}" }}; _files() {{}}; '
+        script = (f'compdef() {{}}; _arguments() {{ print -rl -- "$@" }}; _describe() {{ print -rl -- "${{(P@)2}}" }}; '
+                  f'_files() {{}}; '
                   f'words=({program} {command} --); CURRENT=3; source {PAGES}/_{program}')
         said, warned = output("zsh", "-f", "-c", script)
         check(not warned, f"zsh, {program}: {warned[:300]}")
         for name in options_of(help_of(program, command)):
-            check(re.search(rf"^{name}(=|\[)", said, re.M), f"zsh: {program} {command} is not offered {name}: {said[:300]}")
-    said, warned = output("zsh", "-f", "-c", script.replace(f"words=({program} {command} --); CURRENT=3", f"words=({program} ''); CURRENT=2"))
-    check([x.partition(":")[0] for x in said.split("\n") if x] == commands_of(program), f"zsh: {said[:200]} {warned[:200]}")
+            check(re.search(rf"^{name}(=|\[)", said, re.M),
+                  f"zsh: {program} {command} is not offered {name}: {said[:300]}")
+    said, warned = output("zsh", "-f", "-c",
+                          script.replace(f"words=({program} {command} --); CURRENT=3",
+                                         f"words=({program} ''); CURRENT=2"))
+    check([x.partition(":")[0] for x in said.split("\n") if x] == commands_of(program),
+          f"zsh: {said[:200]} {warned[:200]}")
 
 
 def check_fish(program):
     for command in commands_of(program):
-        said, warned = output("fish", "--no-config", "-c", f"source {PAGES}/{program}.fish; complete -C '{program} {command} --'",
+        said, warned = output("fish", "--no-config", "-c",
+                              f"source {PAGES}/{program}.fish; complete -C '{program} {command} --'",
                               XDG_CONFIG_HOME=TMP, XDG_DATA_HOME=TMP, HOME=TMP)
         offered = {x.split("\t")[0].rstrip("=") for x in said.splitlines()}
         missing = set(options_of(help_of(program, command))) - offered

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""System E's pictures in whole runs: both layouts as `dldata images` writes them, on any number of workers, stopped and resumed.
+"""System E's pictures in whole runs: both layouts as `dldata images` writes them, on any number of workers, stopped and
+resumed.
 
-check_pictures.py BUILD     from the project's root; needs nothing but Python's own library, and a C++ compiler for what an emulated GPU makes
+check_pictures.py BUILD     from the project's root; needs nothing but Python's own library, and a C++ compiler for what
+                            an emulated GPU makes
 
-The model's metrics are means of what it was fed, so that a run's points say which pictures came, and how scaled and moved.
+The model's metrics are means of what it was fed, so that a run's points say which pictures came, and how scaled and
+moved.
 """
 import json
 import os
@@ -50,7 +53,8 @@ def weights(name):
 
 def refused(code, pattern, *args):
     r = run(DLRUN, f"{TMP}/probe.dl", "--preset=keras", f"--batch_size={BATCH}", f"--output_dir={TMP}/no", *args)
-    check(r.returncode == code and re.search(pattern, r.stderr), f"exit {r.returncode}, wanted {code} and /{pattern}/: {r.stderr[-500:]}")
+    check(r.returncode == code and re.search(pattern, r.stderr),
+          f"exit {r.returncode}, wanted {code} and /{pattern}/: {r.stderr[-500:]}")
 
 
 def reference(path, n):
@@ -70,7 +74,8 @@ def reference(path, n):
 
 def near(point, split, want, bound, what):
     for k, v in want.items():
-        check(abs(point[f"{k}/{split}"] - v) < bound * (abs(v) + 0.1), f"{what}: {k}/{split} is {point[f'{k}/{split}']}, not {v}")
+        check(abs(point[f"{k}/{split}"] - v) < bound * (abs(v) + 0.1),
+              f"{what}: {k}/{split} is {point[f'{k}/{split}']}, not {v}")
 
 
 def same_bits(name, *data):
@@ -95,8 +100,10 @@ def test_cifar():
     valid = reference(f"{TMP}/cifar/test_batch.bin", 16)  # the last batch would not be full
     near(points[-1], "valid", valid, 1e-5, "validation is the first pictures in order")
     near(points[-1], "train", reference(f"{TMP}/train.bin", 80), 1e-5, "an epoch is all pictures")
-    r = run(DLRUN, "models/cnn_classifier.dl", "--config=default", folder, f"--expdir={TMP}/line", "--local_batch_size=8", "--num_epochs=1")
-    check(r.returncode == 0 and "data_loader_config cifar10" in r.stderr, f"data on the line beats a file's synthetic: {r.stderr[-500:]}")
+    r = run(DLRUN, "models/cnn_classifier.dl", "--config=default", folder, f"--expdir={TMP}/line",
+            "--local_batch_size=8", "--num_epochs=1")
+    check(r.returncode == 0 and "data_loader_config cifar10" in r.stderr,
+          f"data on the line beats a file's synthetic: {r.stderr[-500:]}")
     points = train("few", folder, "--n_train=24", "--n_valid=8")
     near(points[-1], "train", reference(f"{TMP}/train.bin", 24), 1e-5, "n_train")
     near(points[-1], "valid", reference(f"{TMP}/cifar/test_batch.bin", 8), 1e-5, "n_valid")
@@ -127,13 +134,17 @@ def test_folders():
     swapped = f"{TMP}/swapped.dl"
     with open(f"{TMP}/probe.dl") as f, open(swapped, "w") as g:
         g.write(f.read().replace("x[C=0]", "x[C=2]").replace("x[C=2] * linspace(0", "x[C=0] * linspace(0"))
-    r = run(DLRUN, swapped, "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=1", f"--output_dir={TMP}/swapped", *twice)
+    r = run(DLRUN, swapped, "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=1", f"--output_dir={TMP}/swapped",
+            *twice)
     check(r.returncode == 0, r.stderr[-500:])
     with open(f"{TMP}/swapped/metrics.jsonl") as f:
         other = json.loads(f.readlines()[-1])
-    near(caffe, "valid", {"first": other["first/valid"] * 255 - 1.5 * 103.939, "last": other["last/valid"] * 255 - 1.5 * 123.68}, 1e-4, "caffe")
+    near(caffe, "valid",
+         {"first": other["first/valid"] * 255 - 1.5 * 103.939, "last": other["last/valid"] * 255 - 1.5 * 123.68}, 1e-4,
+         "caffe")
     moved = train("imagenet", *twice, "--data=imagenet")[-1]
-    near(moved, "valid", {k: caffe[f"{k}/valid"] for k in ("first", "last", "third")}, 1e-5, "imagenet's validation is not moved")
+    near(moved, "valid", {k: caffe[f"{k}/valid"] for k in ("first", "last", "third")}, 1e-5,
+         "imagenet's validation is not moved")
     check(abs(moved["first/train"] - caffe["first/train"]) > 1e-3, "its training is")
     same_bits("folders", *data, "--data=imagenet")
     refused(3, r"class folders .* and the model tells 99 classes apart", *data[:3], "--n_classes=99")
@@ -142,40 +153,51 @@ def test_folders():
     with open(f"{TMP}/jpeg/train/{worst}/zz.jpg", "wb") as f:
         f.write(b"\xff\xd8\xff\xe0 and no more")
     refused(3, worst + r"/zz\.jpg: not a JPEG file that can be read", *data)
-    r = run(DLRUN, f"{TMP}/probe.dl", "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=3", f"--output_dir={TMP}/skip", *data, "--skip_unreadable")
-    check(r.returncode == 0 and len(re.findall(rf"WARNING skipped: \S*{worst}/zz\.jpg: not a JPEG file", r.stderr)) == 1, f"skipped, told once: {r.stderr[-500:]}")
+    r = run(DLRUN, f"{TMP}/probe.dl", "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=3",
+            f"--output_dir={TMP}/skip", *data, "--skip_unreadable")
+    check(r.returncode == 0
+          and len(re.findall(rf"WARNING skipped: \S*{worst}/zz\.jpg: not a JPEG file", r.stderr)) == 1,
+          f"skipped, told once: {r.stderr[-500:]}")
     os.remove(f"{TMP}/jpeg/train/{worst}/zz.jpg")
     part = train("part", *twice, "--crop_scale=0.2")[-1]
-    near(part, "valid", {k: point[f"{k}/valid"] for k in ("first", "last", "third")}, 1e-5, "validation shows all of a picture")
-    check(abs(part["first/train"] - point["first/train"]) > 1e-4 and abs(part["third/train"] - point["third/train"]) < 1e-6, "training parts of the same ones")
+    near(part, "valid", {k: point[f"{k}/valid"] for k in ("first", "last", "third")}, 1e-5,
+         "validation shows all of a picture")
+    check(abs(part["first/train"] - point["first/train"]) > 1e-4
+          and abs(part["third/train"] - point["third/train"]) < 1e-6, "training parts of the same ones")
     same_bits("parts", *data, "--crop_scale=0.2", "--horizontal_flip")
     refused(2, r"crop_scale is for folders", f"--data_dir={TMP}/cifar", "--crop_scale=0.5")
 
 
 def dump(split, epoch, *args, **environment):
     """All samples, bit by bit."""
-    r = subprocess.run([DUMP, split, str(epoch), f"{TMP}/probe.dl", "--local_batch_size=4", *args], capture_output=True, env={**ENV, **environment})
+    r = subprocess.run([DUMP, split, str(epoch), f"{TMP}/probe.dl", "--local_batch_size=4", *args], capture_output=True,
+                       env={**ENV, **environment})
     check(r.returncode == 0, f"{args}: exit {r.returncode} {r.stderr[-500:]}")
     return r.stdout
 
 
 def test_device_samples(cifar, folders):
-    """What a device makes of bytes, or of what resizing made, is what the host makes, whether it holds them or gets them batch by batch."""
+    """What a device makes of bytes, or of what resizing made, is what the host makes, whether it holds them or gets
+    them batch by batch."""
     shown = ["--shift_range=0.3", "--zoom_range=0.4", "--horizontal_flip"]
     device = {"DUMP_DEVICE": "cuda:sm_90a:emulated"}
     for data in (cifar, folders):
-        for moves in (), ("--horizontal_flip",), ("--image_scaling=caffe", *shown), ("--shift_range=0.1",), ("--image_scaling=caffe", "--zoom_range=0.9"):
+        for moves in (), ("--horizontal_flip",), ("--image_scaling=caffe",
+                                                  *shown), ("--shift_range=0.1",), ("--image_scaling=caffe",
+                                                                                    "--zoom_range=0.9"):
             for split, epoch in ("train", 0), ("train", 3), ("valid", 3):
                 want = dump(split, epoch, *data, *moves)
                 for loader, more in ("dali", {"DUMP_HELD": "1"}), ("dali-lowmem", {}):
                     got = dump(split, epoch, *data, *moves, f"--data_loader_config={loader}", **device, **more)
                     check(len(want) > 10000 and got == want, f"samples by the device, {loader}: {split} {data} {moves}")
     parts = [*folders, "--crop_scale=0.2", *shown]
-    check(dump("train", 2, *parts, "--data_loader_config=dali-lowmem", **device) == dump("train", 2, *parts), "parts of pictures by the device")
+    check(dump("train", 2, *parts, "--data_loader_config=dali-lowmem", **device) == dump("train", 2, *parts),
+          "parts of pictures by the device")
 
 
 def train_on_device(name, loader, *args):
-    r = run(DLRUN, f"{TMP}/probe.dl", "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=2", f"--output_dir={TMP}/{name}", "--device=cuda:emulated",
+    r = run(DLRUN, f"{TMP}/probe.dl", "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=2",
+            f"--output_dir={TMP}/{name}", "--device=cuda:emulated",
             f"--save_weights={TMP}/{name}.safetensors", f"--data_loader_config={loader}", *args, DLR_DEBUG="driver")
     check(r.returncode == 0, f"{name}: exit {r.returncode}: {r.stderr[-500:]}")
     return r.stderr
@@ -184,15 +206,18 @@ def train_on_device(name, loader, *args):
 def test_device_runs(cifar, folders):
     """Whole runs: weights to the bit, and who did what."""
     both = "the device makes samples of the files' numbers; the host "
-    for name, own, does, data in (("e_cifar", "cifar10", "reads them", cifar), ("e_folders", "image_folder", "decodes, cuts out and resizes them", folders)):
+    for name, own, does, data in (("e_cifar", "cifar10", "reads them", cifar),
+                                  ("e_folders", "image_folder", "decodes, cuts out and resizes them", folders)):
         for mode in ((), ("--amp_mode=bf16",)):
             said = train_on_device(name, own, *data, *mode)
             check(both not in said, f"{own} leaves samples to the host: {said[-500:]}")
             for loader in "dali", "dali-lowmem":
                 said = train_on_device(f"{name}_{loader}", loader, *data, *mode)
                 check(weights(f"{name}_{loader}") == weights(name), f"{name}, {loader} {mode}: weights")
-                check(both + does in said and ("the device holds the data set" in said) == (loader == "dali"), said[-900:])
-                check("driver: graph launches a step 1, synchronisations a step 0, allocations a step 0" in said, said[-400:])
+                check(both + does in said and ("the device holds the data set" in said) == (loader == "dali"),
+                      said[-900:])
+                check("driver: graph launches a step 1, synchronisations a step 0, allocations a step 0" in said,
+                      said[-400:])
     said = train_on_device("e_parts", "image_folder", *folders, "--crop_scale=0.3")
     said = train_on_device("e_parts_dali", "dali", *folders, "--crop_scale=0.3")
     check(weights("e_parts") == weights("e_parts_dali"), "parts of pictures are other ones each epoch")
@@ -207,7 +232,8 @@ def test_device():
     test_device_samples([f"--data_dir={TMP}/cifar"], folders)
     test_device_runs([f"--data_dir={TMP}/cifar", "--data=cifar10"], [*folders, "--data=imagenet"])
     r = run(DLRUN, f"{TMP}/probe.dl", "--data=cifar10", "--data_loader_config=dali", f"--expdir={TMP}/no")
-    check(r.returncode == 2 and "data_dir is not set" in r.stderr, f"a set by name is asked for by its key: {r.stderr[-500:]}")
+    check(r.returncode == 2 and "data_dir is not set" in r.stderr,
+          f"a set by name is asked for by its key: {r.stderr[-500:]}")
 
 
 with open(f"{TMP}/probe.dl", "w") as model:

@@ -1,7 +1,8 @@
-"""`dlrun FILE.dlp`: training by a plan's file where there is no compiler, no model's file and no cache; what a plan does not fit is
-refused, and the command in the message compiles one that does; damaged and altered files.
+"""`dlrun FILE.dlp`: training by a plan's file where there is no compiler, no model's file and no cache; what a plan
+does not fit is refused, and the command in the message compiles one that does; damaged and altered files.
 
-check_plan_file.py BUILD     from the project's root; needs nothing but Python's own library, and a compiler for `dlc compile`
+check_plan_file.py BUILD     from the project's root; needs nothing but Python's own library, and a compiler for `dlc
+                             compile`
 """
 import json
 import os
@@ -46,7 +47,8 @@ def save_npy(path, shape):
 
 
 def run(args, where=NODE, env=BARE):
-    r = subprocess.run(args, capture_output=True, text=True, errors="replace", cwd=where, env=env, stdin=subprocess.DEVNULL)
+    r = subprocess.run(args, capture_output=True, text=True, errors="replace", cwd=where, env=env,
+                       stdin=subprocess.DEVNULL)
     r.said = ((r.stdout or "") + (r.stderr or "")).strip().split("\n")[-1][-900:]
     return r
 
@@ -61,7 +63,8 @@ def prepare():
         save_npy(f"{folder}/x.npy", (48, 1, 32)), save_npy(f"{folder}/t.npy", (48, 1, 32))
     pathlib.Path(f"{HERE}/net.dl").write_text(MODEL)
     pathlib.Path(f"{HERE}/net.yaml").write_text(
-        f"base: {{local_batch_size: 4, num_epochs: 2, start_lr: 1.0e-2, expdir: runs, {DATA}}}\nlong: {{num_epochs: 9}}\n")
+        f"base: {{local_batch_size: 4, num_epochs: 2, start_lr: 1.0e-2, expdir: runs, {DATA}}}\n"
+        f"long: {{num_epochs: 9}}\n")
     compile_plan("net.dl", "--yaml_config=net.yaml")
 
 
@@ -87,10 +90,12 @@ def test_trains():
     check(r.returncode == 0 and "plan of net.dlp" in r.stderr, r.said)
     check(not os.path.exists(f"{NODE}/cache"), "a run of a plan's file writes no cache")
     log = next(pathlib.Path(f"{NODE}/one").rglob("out.log"), None)
-    check(log and "model net.dl\n" in log.read_text() and "num_epochs 2\n" in log.read_text(), "the log names model and settings")
+    check(log and "model net.dl\n" in log.read_text() and "num_epochs 2\n" in log.read_text(),
+          "the log names model and settings")
     r = dlrun("net.dl", "--yaml_config=net.yaml", where=HERE, env=ENV)
     check(r.returncode == 0, r.said)
-    check(losses(f"{NODE}/one") and losses(f"{NODE}/one") == losses(f"{HERE}/runs"), "the losses of a run that compiles")
+    check(losses(f"{NODE}/one") and losses(f"{NODE}/one") == losses(f"{HERE}/runs"),
+          "the losses of a run that compiles")
     check(weights(f"{NODE}/one") and weights(f"{NODE}/one") == weights(f"{HERE}/runs"), "its weights")
     for name in ("net.dl", "net.yaml"):
         shutil.copy(f"{HERE}/{name}", f"{NODE}/{name}")
@@ -123,7 +128,8 @@ def numbers(path):
 
 
 def test_predicts():
-    """Without a compiler and the model's file: the numbers and metrics of a prediction that compiles, by a run, a checkpoint, a file."""
+    """Without a compiler and the model's file: the numbers and metrics of a prediction that compiles, by a run, a
+    checkpoint, a file."""
     there, away = f"{HERE}/runs/net-base/1GPU/00", f"{NODE}/one/net-base/1GPU/00"
     wanted = ["--metrics", "--target=t.npy", "--json"]
     r = dlrun("predict", there, "x.npy", "-o", "y.npy", *wanted, where=HERE, env=ENV)
@@ -133,29 +139,39 @@ def test_predicts():
     for weights in (away, f"{away}/checkpoints/best"):
         r = dlrun("predict", "net.dlp", "x.npy", "-o", "y.npy", f"--weights={weights}", *wanted)
         got = json.loads(r.stdout) if r.returncode == 0 else r.said
-        check(r.returncode == 0 and all(got.get(k) == want.get(k) for k in ("rmse", "mae", "loss", "samples")) and "loss" in want, f"{weights}: {got}")
-        check(numbers(f"{NODE}/y.npy") == numbers(f"{HERE}/y.npy"), f"{weights}: the bits of a prediction that compiles")
+        check(r.returncode == 0 and all(got.get(k) == want.get(k) for k in ("rmse", "mae", "loss", "samples"))
+              and "loss" in want, f"{weights}: {got}")
+        check(numbers(f"{NODE}/y.npy") == numbers(f"{HERE}/y.npy"),
+              f"{weights}: the bits of a prediction that compiles")
     for weights in (last, f"{last}/model.safetensors"):  # the latter has neither model nor record: they are the plan's
         r = dlrun("predict", "net.dlp", "x.npy", "-o", os.path.basename(weights) + ".npy", f"--weights={weights}")
         check(r.returncode == 0 and "warning" not in r.stderr, f"{weights}: {r.stderr[-400:]}")
-    check(numbers(f"{NODE}/last.npy") == numbers(f"{NODE}/model.safetensors.npy"), "a file of weights, with the plan's model and configuration")
+    check(numbers(f"{NODE}/last.npy") == numbers(f"{NODE}/model.safetensors.npy"),
+          "a file of weights, with the plan's model and configuration")
     save_npy(f"{NODE}/long.npy", (2, 1, 80))
     r = dlrun("predict", "net.dlp", "long.npy", "-o", "long_y.npy", f"--weights={away}")
-    check(r.returncode == 0 and "exactly; an output along W" in r.stdout and "net.dlp has programs of the model's own size alone" in r.stdout, r.said)
-    check(not os.path.exists(f"{NODE}/cache") and not os.path.exists(f"{NODE}/net.dl"), "no compiler, no cache, no model's file")
+    check(r.returncode == 0 and "exactly; an output along W" in r.stdout
+          and "net.dlp has programs of the model's own size alone" in r.stdout, r.said)
+    check(not os.path.exists(f"{NODE}/cache") and not os.path.exists(f"{NODE}/net.dl"),
+          "no compiler, no cache, no model's file")
     for args, code, words in [
-            (["net.dlp", "x.npy", "-o", "no.npy"], 2, "which weights? net.dlp is a plan, which has none: --weights=RUN"),
+            (["net.dlp", "x.npy", "-o", "no.npy"], 2,
+             "which weights? net.dlp is a plan, which has none: --weights=RUN"),
             ([away, "x.npy", "-o", "no.npy", f"--weights={away}"], 2, "--weights goes with a plan's file"),
-            (["net.dlp", "long.npy", "-o", "no.npy", f"--weights={away}", "--tiles=whole"], 3, "programs of the model's own size alone"),
-            (["net.dlp", "x.npy", "-o", "no.npy", f"--weights={away}", "--device=cpu:generic"], 3, "and device is cpu:generic"),
+            (["net.dlp", "long.npy", "-o", "no.npy", f"--weights={away}", "--tiles=whole"], 3,
+             "programs of the model's own size alone"),
+            (["net.dlp", "x.npy", "-o", "no.npy", f"--weights={away}", "--device=cpu:generic"], 3,
+             "and device is cpu:generic"),
             (["net.dlp", "x.npy", "-o", "no.npy", "--weights=absent"], 4, "absent"),
             (["net.dlp", "x.npy", "-o", "no.npy", f"--weights={away}", "--c=4"], 3, "c 8 (here 4)"),
-            (["net.dlp", "x.npy", "-o", "no.npy", f"--weights={away}", "--amp_mode=bf16"], 3, "amp_mode none (here bf16); compile one for this run: ")]:
+            (["net.dlp", "x.npy", "-o", "no.npy", f"--weights={away}", "--amp_mode=bf16"], 3,
+             "amp_mode none (here bf16); compile one for this run: ")]:
         r = dlrun("predict", *args)
         check(r.returncode == code and words in r.said, f"{args}: {r.returncode} {r.said}")
         check(not os.path.exists(f"{NODE}/no.npy"), f"{args}: nothing is left")
     command = command_of(r.said)
-    made = run(["sh", "-c", command[1].replace("-o net.dlp", "-o low.dlp")], where=HERE, env={**ENV, "PATH": f"{BUILD}/cli:{ENV['PATH']}"})
+    made = run(["sh", "-c", command[1].replace("-o net.dlp", "-o low.dlp")], where=HERE,
+               env={**ENV, "PATH": f"{BUILD}/cli:{ENV['PATH']}"})
     check(made.returncode == 0, f"{command[1]}: {made.said}")
     shutil.copy(f"{HERE}/low.dlp", f"{NODE}/low.dlp")
     r = dlrun("predict", "low.dlp", "x.npy", "-o", "low.npy", f"--weights={away}", "--amp_mode=bf16")
@@ -167,17 +183,20 @@ def test_predicts():
 
 def test_keeps():
     """keep_kernels: source and plan in the run's directory, which predicts and trains on where there is no compiler."""
-    r = dlrun("net.dl", "--yaml_config=net.yaml", "--expdir=kept", "--num_epochs=1", "--keep_kernels", where=HERE, env=ENV)
+    r = dlrun("net.dl", "--yaml_config=net.yaml", "--expdir=kept", "--num_epochs=1", "--keep_kernels", where=HERE,
+              env=ENV)
     check(r.returncode == 0, r.said)
     shutil.copytree(f"{HERE}/kept/net-base/1GPU/00", f"{NODE}/whole", symlinks=True)
     names = sorted(os.listdir(f"{NODE}/whole/kernels"))
-    check(len(names) == 2 and names[0].endswith(".c") and names[1].endswith(".dlp") and names[0].startswith("cpu-"), f"{names}")
+    check(len(names) == 2 and names[0].endswith(".c") and names[1].endswith(".dlp") and names[0].startswith("cpu-"),
+          f"{names}")
     check("void " in pathlib.Path(f"{NODE}/whole/kernels/{names[0]}").read_text(), "the kernels' source")
     r = dlrun("predict", "kept/net-base/1GPU/00", "x.npy", "-o", "kept.npy", where=HERE, env=ENV)
     check(r.returncode == 0, r.said)
     for path in ("whole", "whole/checkpoints/best"):
         r = dlrun("predict", path, "x.npy", "-o", "kept.npy", "--metrics", "--target=t.npy")
-        check(r.returncode == 0 and "\n  loss " in r.stdout and numbers(f"{NODE}/kept.npy") == numbers(f"{HERE}/kept.npy"), f"{path}: {r.said}")
+        check(r.returncode == 0 and "\n  loss " in r.stdout
+              and numbers(f"{NODE}/kept.npy") == numbers(f"{HERE}/kept.npy"), f"{path}: {r.said}")
     r = dlrun("predict", "whole", "long.npy", "-o", "kept_long.npy")
     check(r.returncode == 0 and "exactly" in r.stdout, f"larger samples in pieces: {r.said}")
     r = dlrun("predict", "one/net-base/1GPU/00", "x.npy", "-o", "no.npy")
@@ -187,12 +206,15 @@ def test_keeps():
     r = dlrun(f"whole/kernels/{names[1]}", "--resume=whole", "--num_epochs=2", "--expdir=on", "--keep_kernels=false")
     check(r.returncode == 0 and "going on from step" in r.stderr, f"trains on: {r.said}")
     r = dlrun("net.dlp", "--expdir=given", "--num_epochs=1", "--keep_kernels")
-    check(r.returncode == 0 and numbers(f"{NODE}/given/net-base/1GPU/00/kernels/{names[1]}"), f"of a plan's file, too: {r.said}")
+    check(r.returncode == 0 and numbers(f"{NODE}/given/net-base/1GPU/00/kernels/{names[1]}"),
+          f"of a plan's file, too: {r.said}")
     r = dlrun("net.dl", "--yaml_config=net.yaml", "--expdir=kept", "--num_epochs=1", where=HERE, env=ENV)
     moved = f"{HERE}/kept/net-base/1GPU"
-    check(r.returncode == 0 and os.path.isdir(f"{moved}/00.1/kernels") and not os.path.exists(f"{moved}/00/kernels"), "a new run there moves them along")
+    check(r.returncode == 0 and os.path.isdir(f"{moved}/00.1/kernels") and not os.path.exists(f"{moved}/00/kernels"),
+          "a new run there moves them along")
     r = dlrun("net.dlp", "--keep_kernels", "--zero=1")
-    check(r.returncode in (2, 3) and "keep_kernels: with zero each rank has kernels of its own" in r.said, f"{r.returncode} {r.said}")
+    check(r.returncode in (2, 3) and "keep_kernels: with zero each rank has kernels of its own" in r.said,
+          f"{r.returncode} {r.said}")
     shutil.rmtree(f"{NODE}/cache", ignore_errors=True)
 
 
@@ -204,12 +226,14 @@ DIFFERENT = [
     (["--rate=0.25", "--c=9"], r"c 8 \(here 9\), rate 0.5 \(here 0.25\);"),
     (["--amp_mode=bf16"], r"amp_mode none \(here bf16\);"),
     (["--enable_amp"], r"amp_mode none \(here enable_amp true\);"),
-    (["--optimizer=sgd", "--momentum=0.9", "--nesterov"], r"optimizer adam \(here sgd\), momentum 0 \(here 0.9\), nesterov false"),
+    (["--optimizer=sgd", "--momentum=0.9", "--nesterov"],
+     r"optimizer adam \(here sgd\), momentum 0 \(here 0.9\), nesterov false"),
     (["--lr_schedule=none"], r"lr_schedule warmup_cosine \(here none\);"),
     (["--scheduler=reducelr"], r"lr_schedule warmup_cosine \(here scheduler reducelr\);"),
     (["--lr_schedule=none", "--lr_warmup_epochs=1"], r"lr_schedule warmup_cosine \(here lr_warmup_epochs 1\);"),
     (["--lr_schedule=[{start_epoch: 0, end_epoch: 1, multiplier: 0.5}]"], r"lr_schedule warmup_cosine \(here \[\{"),
-    (["--weight_decay=0.1", "--decay_norm_and_bias=false", "--clip_grad_norm=1", "--log_norms", "--optimizer=adagrad"], "and more;"),
+    (["--weight_decay=0.1", "--decay_norm_and_bias=false", "--clip_grad_norm=1", "--log_norms", "--optimizer=adagrad"],
+     "and more;"),
     (["--save_grads=it's.npz"], r"save_grads null \(here it's.npz\);"),
     (["--device=cpu:generic"], r"compiled for cpu:\w+, and device is cpu:generic;"),
 ]
@@ -238,7 +262,8 @@ def test_remedies():
         os.replace(f"{HERE}/kept.dlp", f"{HERE}/net.dlp")
         shutil.copy(f"{HERE}/net.dlp", f"{NODE}/net.dlp")
     r = dlrun("net.dlp", env={**BARE, "DLC_SKIP": "fuse"})
-    check(r.returncode == 3 and ": DLC_SKIP=fuse dlc compile net.dl --yaml_config=net.yaml -o net.dlp" in r.said, r.said)
+    check(r.returncode == 3 and ": DLC_SKIP=fuse dlc compile net.dl --yaml_config=net.yaml -o net.dlp" in r.said,
+          r.said)
 
 
 def test_refused():
@@ -296,7 +321,8 @@ def test_damaged():
     for i, cut in enumerate((0, 7, 40, 300, len(whole) // 2, len(whole) - 1)):
         pathlib.Path(f"{NODE}/cut.dlp").write_bytes(whole[:cut])
         r = dlrun("cut.dlp")
-        check(r.returncode == 3 and re.search("cut.dlp is (damaged: it is cut short|not a plan)", r.said), f"{cut}: {r.returncode} {r.said}")
+        check(r.returncode == 3 and re.search("cut.dlp is (damaged: it is cut short|not a plan)", r.said),
+              f"{cut}: {r.returncode} {r.said}")
     for at in (8, 33, 200, 900, len(whole) // 3, len(whole) - 9):
         file = bytearray(whole)
         file[at] ^= 0x55
@@ -310,10 +336,12 @@ def test_damaged():
             ("fault", text, b"conv(c, 3, pad=1  @a", 3, ""),
             ("configuration", b"num_epochs: 2", b"num_epochz: 2", 3, "net.dlp:"),
             ("batch", b"local_batch_size: 4", b"local_batch_size: 5", 3, "local_batch_size 4 (here 5)"),
-            ("target", re.search(rb"cpu:[a-z]", whole)[0], b"cpx:a", 5, "this program has no such target; compile one for it: dlc")]:
+            ("target", re.search(rb"cpu:[a-z]", whole)[0], b"cpx:a", 5,
+             "this program has no such target; compile one for it: dlc")]:
         altered("altered.dlp", old, new)
         r = dlrun("altered.dlp")
-        check(r.returncode == code and words.replace("net.dlp", "altered.dlp") in r.said, f"{name}: {r.returncode} {r.said}")
+        check(r.returncode == code and words.replace("net.dlp", "altered.dlp") in r.said,
+              f"{name}: {r.returncode} {r.said}")
 
 
 def test_target():
@@ -333,7 +361,8 @@ def test_target():
 
 
 def test_names():
-    """A configuration that names its model by a preset's name, and sets arguments by it; a batch that the model fixes."""
+    """A configuration that names its model by a preset's name, and sets arguments by it; a batch that the model
+    fixes."""
     yaml = "preset: keras\nmodel: cnn\nlocal_batch_size: 2\nnum_epochs: 1\n"
     pathlib.Path(f"{HERE}/named.yaml").write_text(yaml), pathlib.Path(f"{NODE}/named.yaml").write_text(yaml)
     compile_plan("named.yaml", to="named.dlp")
@@ -345,7 +374,8 @@ def test_names():
     compile_plan("fixed.dl", to="fixed.dlp")
     r = dlrun("fixed.dlp", "--dry_run", "--json")
     check(r.returncode == 0 and json.loads(r.stdout)["batch"] == 6, r.said)
-    r = dlrun("predict", "fixed.dlp", "x.npy", "-o", "no.npy", "--weights=one/net-base/1GPU/00/checkpoints/last/model.safetensors")
+    r = dlrun("predict", "fixed.dlp", "x.npy", "-o", "no.npy",
+              "--weights=one/net-base/1GPU/00/checkpoints/last/model.safetensors")
     check(r.returncode in (2, 3) and "N=6" in r.stderr, f"{r.returncode} {r.stderr[-400:]}")
 
 
@@ -364,7 +394,8 @@ def test_ranks():
     r = ranks("two.dlp", "--expdir=ranks")
     check(r.returncode == 0 and "plan of two.dlp" in r.stderr, r.stderr[-900:])
     r = ranks("net.dlp", "--expdir=ranks")
-    check(r.returncode == 3 and "ranks 1 (here 2)" in r.stderr and "--yaml_config=net.yaml --ranks=2 -o net.dlp" in r.stderr, r.stderr[-900:])
+    check(r.returncode == 3 and "ranks 1 (here 2)" in r.stderr
+          and "--yaml_config=net.yaml --ranks=2 -o net.dlp" in r.stderr, r.stderr[-900:])
     r = dlrun("two.dlp")
     check(r.returncode == 3 and "ranks 2 (here 1)" in r.said and "--ranks=2 --ranks=1 -o two.dlp" in r.said, r.said)
     r = ranks("net.dlp", "--zero=1")

@@ -3,8 +3,8 @@
 
 check_reading.py BUILD     exit 77 without strace, numpy and h5py
 
-Runs of one epoch without data workers, and without the point of the untrained model: all that such a run asks of the data's folder
-is what is foretold for the start and an epoch. Where chunks are kept it is a bound.
+Runs of one epoch without data workers, and without the point of the untrained model: all that such a run asks of the
+data's folder is what is foretold for the start and an epoch. Where chunks are kept it is a bound.
 """
 import json
 import os
@@ -64,7 +64,8 @@ def write(name, text):
 
 
 def foretold(model, *args, ranks="2"):
-    done = subprocess.run([DLC, "estimate-scaling", f"{model}.dl", "--json", f"--ranks={ranks}", "--target=cuda:sm_80", *COMMON, *args], cwd=TMP, env=ENV,
+    done = subprocess.run([DLC, "estimate-scaling", f"{model}.dl", "--json", f"--ranks={ranks}", "--target=cuda:sm_80",
+                           *COMMON, *args], cwd=TMP, env=ENV,
                           text=True, capture_output=True)
     check(done.returncode == 0, f"{args}: {done.stderr[-400:]}")
     return json.loads(done.stdout)
@@ -85,7 +86,8 @@ def asked(traces):
             elif "read" in name:
                 found["reads"] += 1
                 found["bytes"] += max(got, 0)
-            elif not (re.match(r"\d+<", call[2]) and os.path.isdir(path[1])):  # opendir looks whether it opened a folder
+            # opendir looks whether it opened a folder
+            elif not (re.match(r"\d+<", call[2]) and os.path.isdir(path[1])):
                 found["stats"] += 1
     return found
 
@@ -93,8 +95,10 @@ def asked(traces):
 def traced(name, model, *args, before=()):
     folder = f"{TMP}/trace_{name}"
     os.makedirs(folder)
-    done = subprocess.run(["strace", "-ff", "-y", "-qq", "-e", f"trace={CALLS}", "-e", "signal=none", "-o", f"{folder}/of", DLRUN, *before,
-                           f"{model}.dl", f"--expdir=runs/{name}", *COMMON, *args], cwd=TMP, env={**ENV, **mpi.environment(), **ENV}, text=True,
+    done = subprocess.run(["strace", "-ff", "-y", "-qq", "-e", f"trace={CALLS}", "-e", "signal=none", "-o",
+                           f"{folder}/of", DLRUN, *before,
+                           f"{model}.dl", f"--expdir=runs/{name}", *COMMON, *args], cwd=TMP,
+                          env={**ENV, **mpi.environment(), **ENV}, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True)
     check(done.returncode == 0, f"{name}: {done.stderr[-600:]}")
     found = asked(f"{folder}/{f}" for f in os.listdir(folder))
@@ -109,7 +113,8 @@ def both(told, of="rank", i=0):
 
 def exact(name, model, *args, looks=0):
     told, found = foretold(model, *args), traced(name, model, *args)
-    check({**both(told), "stats": both(told)["stats"] + looks} == found, f"{name}: foretold {both(told)}, asked {found}")
+    check({**both(told), "stats": both(told)["stats"] + looks} == found,
+          f"{name}: foretold {both(told)}, asked {found}")
     check(found["opens"] > 0 and found["bytes"] > 0, f"{name}: {found}")
     one = told["data"]["scale"][0]["rank"]
     for c in (one["start"], one["epoch"], one["step"]):
@@ -131,20 +136,25 @@ def test_volumes():
     plain = [f"--train_path={DATA}/train_plain.h5", f"--val_path={DATA}/val_plain.h5", *some]
     told = exact("lowmem", "crops", *plain)
     # of each channel from the first of 6 planes to the last one's 6th row: gaps of less than 2 KiB are read along
-    check(told["data"]["train"]["bytes_a_sample"] == 4 * 9 * (5 * 20 * 20 + 6 * 20) and told["data"]["train"]["error"] == 0, f"{told['data']['train']}")
+    check(told["data"]["train"]["bytes_a_sample"] == 4 * 9 * (5 * 20 * 20 + 6 * 20)
+          and told["data"]["train"]["error"] == 0, f"{told['data']['train']}")
     told = exact("inmem", "crops", "--data_loader_config=inmem", *plain)
-    check(told["data"]["scale"][0]["rank"]["step"]["bytes"] == 0 and told["data"]["scale"][0]["rank"]["start"]["bytes"] > 2 * 4 * 9 * 20**3,
+    check(told["data"]["scale"][0]["rank"]["step"]["bytes"] == 0
+          and told["data"]["scale"][0]["rank"]["start"]["bytes"] > 2 * 4 * 9 * 20**3,
           "the box is read at the start, and nothing afterwards")
     exact("box", "crops", "--data_loader_config=inmem", "--box_size=13", *plain)
-    exact("inmem_packed", "crops", "--data_loader_config=inmem", f"--train_path={DATA}/train_packed.h5", f"--val_path={DATA}/val_packed.h5", *some)
-    exact("packed", "crops", f"--train_path={DATA}/train_packed.h5", f"--val_path={DATA}/val_packed.h5", *some)  # which the cache holds
+    exact("inmem_packed", "crops", "--data_loader_config=inmem", f"--train_path={DATA}/train_packed.h5",
+          f"--val_path={DATA}/val_packed.h5", *some)
+    # which the cache holds
+    exact("packed", "crops", f"--train_path={DATA}/train_packed.h5", f"--val_path={DATA}/val_packed.h5", *some)
     # dlrun looks for the four files once more, to warn where it has to read others
     exact("npy", "crops", "--data_loader_config=dali-lowmem", "--train_path=none.h5", "--val_path=none.h5", *some,
           *[f"--{p}_path_npy_{w}={DATA}/{p}_{w}.npy" for p in ("train", "val") for w in ("data", "label")], looks=4)
     # from a mapping no call reads: bytes are those that are copied
     told, found = foretold("crops", "--mmap=true", *plain), traced("mapped", "crops", "--mmap=true", *plain)
     start, epoch = (told["data"]["scale"][0]["rank"][k] for k in ("start", "epoch"))
-    check(found["reads"] == start["reads"] and found["bytes"] == start["bytes"] and epoch["reads"] == 0 and epoch["bytes"] >= 16 * 4 * 9 * 6**3,
+    check(found["reads"] == start["reads"] and found["bytes"] == start["bytes"] and epoch["reads"] == 0
+          and epoch["bytes"] >= 16 * 4 * 9 * 6**3,
           f"mapped: {found} {start} {epoch}")
     return plain
 
@@ -156,8 +166,10 @@ def test_weather():
         for year in years:
             with h5py.File(f"{DATA}/weather/{folder}/{year}.h5", "w") as f:
                 f.create_dataset("fields", data=random.normal(size=(6, 3, 9, 13)).astype("f4"))
-    np.save(f"{DATA}/weather/means.npy", np.zeros((1, 3, 1, 1), "f4")), np.save(f"{DATA}/weather/stds.npy", np.ones((1, 3, 1, 1), "f4"))
-    args = ["--data_loader_config=pytorch", f"--train_data_path={DATA}/weather/train", f"--valid_data_path={DATA}/weather/valid",
+    np.save(f"{DATA}/weather/means.npy", np.zeros((1, 3, 1, 1), "f4")), np.save(f"{DATA}/weather/stds.npy",
+                                                                                np.ones((1, 3, 1, 1), "f4"))
+    args = ["--data_loader_config=pytorch", f"--train_data_path={DATA}/weather/train",
+            f"--valid_data_path={DATA}/weather/valid",
             f"--global_means_path={DATA}/weather/means.npy", f"--global_stds_path={DATA}/weather/stds.npy", "--dt=1"]
     exact("weather", "flat", *args)
     return args
@@ -165,7 +177,8 @@ def test_weather():
 
 def test_pictures():
     subprocess.run([DLDATA, "images", "-q", "-o", f"{DATA}/cifar", "--train=50", "--valid=10"], check=True, env=ENV)
-    subprocess.run([DLDATA, "images", "-q", "--jpeg", "-o", f"{DATA}/jpeg", "--train=40", "--valid=20", "--side=40"], check=True, env=ENV)
+    subprocess.run([DLDATA, "images", "-q", "--jpeg", "-o", f"{DATA}/jpeg", "--train=40", "--valid=20", "--side=40"],
+                   check=True, env=ENV)
     exact("cifar10", "pictures", "--data_loader_config=cifar10", f"--data_dir={DATA}/cifar")
     folders = ["--data_loader_config=image_folder", f"--train_dir={DATA}/jpeg/train", f"--valid_dir={DATA}/jpeg/val"]
     told = exact("jpeg", "pictures", *folders)
@@ -191,7 +204,8 @@ def test_own():
         h5py.h5d.create(f.id, b"x", h5py.h5t.IEEE_F32LE, space, compact).write(h5py.h5s.ALL, h5py.h5s.ALL, x)
     for name, array in (("x", x), ("t", t)):
         os.makedirs(f"{DATA}/z.zarr/{name}")
-        meta = {"zarr_format": 2, "shape": [10, 3, 8, 12], "chunks": [2, 3, 8, 12], "dtype": "<f4", "compressor": None, "fill_value": 0, "order": "C",
+        meta = {"zarr_format": 2, "shape": [10, 3, 8, 12], "chunks": [2, 3, 8, 12], "dtype": "<f4", "compressor": None,
+                "fill_value": 0, "order": "C",
                 "filters": None}
         pathlib.Path(f"{DATA}/z.zarr/{name}/.zarray").write_text(json.dumps(meta))
         for i in range(5):
@@ -199,26 +213,33 @@ def test_own():
     pathlib.Path(f"{DATA}/z.zarr/.zgroup").write_text('{"zarr_format": 2}')
 
     def section(name, x, t, valid=0.2):
-        write(f"{name}.yaml", "default:\n  data:\n" + f"    inputs: {{x: {{{x}}}}}\n    targets: {{t: {{{t}}}}}\n    split: {{valid: {valid}}}\n")
+        write(f"{name}.yaml",
+              "default:\n  data:\n" +
+              f"    inputs: {{x: {{{x}}}}}\n    targets: {{t: {{{t}}}}}\n    split: {{valid: {valid}}}\n")
         return [f"--yaml_config={name}.yaml", "--config=default"]
 
     def arrays(name, file):
         return section(name, f"file: {DATA}/{file}, array: x", f"file: {DATA}/{file}, array: t")
 
     exact("own_npy", "flat", *section("npy", f"file: {DATA}/x_*.npy", f"file: {DATA}/t_*.npy"))
-    for name, file in (("own_h5", "own.h5"), ("own_stored", "stored.npz"), ("own_packed", "packed.npz"), ("own_zarr", "z.zarr")):
+    for name, file in (("own_h5", "own.h5"), ("own_stored", "stored.npz"), ("own_packed", "packed.npz"),
+                       ("own_zarr", "z.zarr")):
         exact(name, "flat", *arrays(name, file))
     exact("own_compact", "flat", *arrays("compact", "compact.h5"))
     # statistics: the first run reads all of the training part, the next one the file that it left
-    scaled = section("scaled", f"file: {DATA}/own.h5, array: x, normalize: standardize", f"file: {DATA}/own.h5, array: t, normalize: minmax")
+    scaled = section("scaled", f"file: {DATA}/own.h5, array: x, normalize: standardize",
+                     f"file: {DATA}/own.h5, array: t, normalize: minmax")
     told, found = both(foretold("flat", *scaled)), traced("statistics", "flat", *scaled)
     chunked = sum(h5py.File(f"{DATA}/own.h5")["t"].id.get_chunk_info(i).size for i in range(20))
-    # chunks that were unpacked for the statistics are there for the samples; looks of who writes the file are not foretold
-    check(told["opens"] == found["opens"] and told["bytes"] - chunked <= found["bytes"] <= told["bytes"], f"statistics: {told} {found} {chunked}")
+    # chunks that were unpacked for the statistics are there for the samples; looks of who writes the file are not
+    # foretold
+    check(told["opens"] == found["opens"] and told["bytes"] - chunked <= found["bytes"] <= told["bytes"],
+          f"statistics: {told} {found} {chunked}")
     again = exact("statistics_again", "flat", *scaled)
     check(both(again)["bytes"] < told["bytes"], "and not again")
     # whether they still belong to the data: of Zarr by a look at every chunk's file
-    scaled = section("zarr_scaled", f"file: {DATA}/z.zarr, array: x, normalize: standardize", f"file: {DATA}/z.zarr, array: t")
+    scaled = section("zarr_scaled", f"file: {DATA}/z.zarr, array: x, normalize: standardize",
+                     f"file: {DATA}/z.zarr, array: t")
     traced("zarr_statistics", "flat", *scaled)
     plain = both(foretold("flat", *arrays("plain_zarr", "z.zarr")))
     told = both(exact("zarr_statistics_again", "flat", *scaled))
@@ -235,29 +256,40 @@ def test_bounds(plain, weather):
     # workers read ahead: in vain only the three batches of an epoch that the run does not come to
     told, found = both(foretold("crops", *plain)), traced("workers", "crops", *plain, "--num_data_workers=2")
     more = 3 * 2 * 4 * 9 * (5 * 20 * 20 + 6 * 20)
-    check(told["bytes"] <= found["bytes"] <= told["bytes"] + more and told["opens"] == found["opens"], f"workers: {told} {found} {more}")
+    check(told["bytes"] <= found["bytes"] <= told["bytes"] + more and told["opens"] == found["opens"],
+          f"workers: {told} {found} {more}")
     three = foretold("crops", *plain, ranks="3")["data"]["scale"][1]
-    check(three["steps"] == 0 and three["all"]["epoch"] is None, f"4 samples to validate on are no batch of 3 ranks: {three}")
+    check(three["steps"] == 0 and three["all"]["epoch"] is None,
+          f"4 samples to validate on are no batch of 3 ranks: {three}")
     # load at the predicted step
     told = foretold("flat", *weather, ranks="2,4")
     for at, timed in zip(told["data"]["scale"], told["scale"]):
         want = at["ranks"] * at["rank"]["step"]["bytes"] / timed["step_ms"] * 1e3
-        check(abs(at["bytes_a_second"] - want) <= 1e-4 * want and at["all"]["step"]["bytes"] == at["ranks"] * at["rank"]["step"]["bytes"], f"{at}")
-    vit = ["--config=base", "--img_size=[8,12]", "--n_in_channels=3", "--n_out_channels=3", "--embed_dim=32", "--depth=1", "--num_heads=4", "--patch_size=4"]
+        check(abs(at["bytes_a_second"] - want) <= 1e-4 * want
+              and at["all"]["step"]["bytes"] == at["ranks"] * at["rank"]["step"]["bytes"], f"{at}")
+    vit = ["--config=base", "--img_size=[8,12]", "--n_in_channels=3", "--n_out_channels=3", "--embed_dim=32",
+           "--depth=1", "--num_heads=4", "--patch_size=4"]
     split = foretold(os.path.abspath("models/vit"), *vit, *weather, "--tensor_parallel=2")["data"]["scale"]
-    check(split[1]["rank"] == split[0]["rank"] and split[1]["all"]["step"]["bytes"] == 2 * split[0]["rank"]["step"]["bytes"],
+    check(split[1]["rank"] == split[0]["rank"]
+          and split[1]["all"]["step"]["bytes"] == 2 * split[0]["rank"]["step"]["bytes"],
           f"ranks that share samples read each of them: {split}")
 
 
 def test_absent():
     told = foretold("crops", "--data_loader_config=synthetic")
-    check(told["data"]["nothing"] is True and told["data"]["scale"][1]["all"]["start"]["metadata"] == 0, f"synthetic: {told['data']}")
+    check(told["data"]["nothing"] is True and told["data"]["scale"][1]["all"]["start"]["metadata"] == 0,
+          f"synthetic: {told['data']}")
     told = foretold("crops", f"--train_path={DATA}/\"absent\".h5")
-    check(told["data"] is None and f'{DATA}/"absent".h5' in told["data_missing"] and len(told["scale"]) == 2, f"absent: {told}")
-    for args, line in ((["--data_loader_config=synthetic"], "nothing is read"), ([f"--train_path={DATA}/absent.h5"], "not looked at: no file"),
-                       ([f"--train_path={DATA}/train_plain.h5", f"--val_path={DATA}/val_plain.h5", "--Nsamples=12", "--Nsamples_val=4"], "epoch opens")):
-        done = subprocess.run([DLC, "estimate-scaling", "crops.dl", "--ranks=2", "--target=cuda:sm_80", *args], cwd=TMP, env=ENV, text=True, capture_output=True)
-        check(done.returncode == 0 and line in done.stdout and "efficient" in done.stdout, f"{args}: {done.stdout} {done.stderr[-300:]}")
+    check(told["data"] is None and f'{DATA}/"absent".h5' in told["data_missing"] and len(told["scale"]) == 2,
+          f"absent: {told}")
+    for args, line in ((["--data_loader_config=synthetic"], "nothing is read"),
+                       ([f"--train_path={DATA}/absent.h5"], "not looked at: no file"),
+                       ([f"--train_path={DATA}/train_plain.h5", f"--val_path={DATA}/val_plain.h5", "--Nsamples=12",
+                         "--Nsamples_val=4"], "epoch opens")):
+        done = subprocess.run([DLC, "estimate-scaling", "crops.dl", "--ranks=2", "--target=cuda:sm_80", *args], cwd=TMP,
+                              env=ENV, text=True, capture_output=True)
+        check(done.returncode == 0 and line in done.stdout and "efficient" in done.stdout,
+              f"{args}: {done.stdout} {done.stderr[-300:]}")
 
 
 def main():

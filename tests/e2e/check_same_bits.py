@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Ten steps of every model leave the weights and the optimiser's state that tests/golden/same_bits.tsv names, to the bit.
+"""Ten steps of every model leave the weights and the optimiser's state that tests/golden/same_bits.tsv names, to the
+bit.
 
 check_same_bits.py BUILD              a row of each device, by draw; all with --long
 check_same_bits.py BUILD --write      computes all rows, and writes the list
 
-A change that is to change no number (a move, a rename, another structure) leaves the list as it is; one that changes numbers
-on purpose writes it anew and says why. Rows of targets that the CPU lacks stay. The bits hang on the compiler of kernels,
-so that the list is of the gcc that is named in it, and the test is skipped with another.
+A change that is to change no number (a move, a rename, another structure) leaves the list as it is; one that changes
+numbers on purpose writes it anew and says why. Rows of targets that the CPU lacks stay. The bits hang on the compiler
+of kernels, so that the list is of the gcc that is named in it, and the test is skipped with another.
 """
 import hashlib
 import os
@@ -30,9 +31,11 @@ MODELS = {
     "resunet": ("resunet.dl", 1, (*BATCHES, "--config=tiny", "--data_size=8", "--widths=[8,16]", "--heads=2")),
     "vit": ("vit.dl", 1, (*WEATHER, "--embed_dim=32")),
     "convnext": ("convnext.dl", 1, (*WEATHER, "--embed_dim=16")),
-    "resnet": ("resnet.dl", 8, (*BATCHES, "--input_shape=[32,32,3]", "--widths=[8,8,16,16]", "--depths=[1,2,1,1]", "--n_classes=10")),
+    "resnet": ("resnet.dl", 8,
+               (*BATCHES, "--input_shape=[32,32,3]", "--widths=[8,8,16,16]", "--depths=[1,2,1,1]", "--n_classes=10")),
     "cnn_classifier": ("cnn_classifier.dl", 1, (*BATCHES, "--h1=4", "--h2=8", "--h3=8", "--h4=16")),
-    "cnn_regressor": ("cnn_regressor.dl", 1, (*BATCHES, "--config=test", "--log_to_wandb=false", "--hidden=8", "--depth=3", "--data_size=12")),
+    "cnn_regressor": ("cnn_regressor.dl", 1,
+                      (*BATCHES, "--config=test", "--log_to_wandb=false", "--hidden=8", "--depth=3", "--data_size=12")),
 }
 PRECISIONS = ("none", "bf16")
 # Devices, the emulated ones for those that this CPU may lack; all run where there is AVX2.
@@ -57,17 +60,20 @@ def digest(folder):
     for file in sorted(folder.glob("*.safetensors")):
         data = file.read_bytes()
         size, = struct.unpack("<Q", data[:8])
-        total.update(file.name.encode() + re.sub(rb'"__metadata__": ?\{[^}]*\},?', b"", data[8:8 + size]).strip() + data[8 + size:])
+        total.update(file.name.encode() + re.sub(rb'"__metadata__": ?\{[^}]*\},?', b"", data[8:8 + size]).strip() +
+                     data[8 + size:])
     return total.hexdigest()[:16]
 
 
 def run(name, precision, device):
     folder = pathlib.Path(TMP, f"{name}-{precision}-{device}".replace(":", "_"))
-    r = subprocess.run([DLRUN, str(model_file(name)), *MODELS[name][2], f"--num_iters={STEPS}", "--Nsamples_val=4", f"--amp_mode={precision}",
+    r = subprocess.run([DLRUN, str(model_file(name)), *MODELS[name][2], f"--num_iters={STEPS}", "--Nsamples_val=4",
+                        f"--amp_mode={precision}",
                         f"--device={device}", f"--expdir={folder}"],
                        cwd=TMP, env=ENV, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     last = list(folder.glob("**/checkpoints/last"))
-    return digest(last[0]) if r.returncode == 0 and last else f"exit status {r.returncode}: {(r.stderr or r.stdout)[-300:]}"
+    return digest(
+        last[0]) if r.returncode == 0 and last else f"exit status {r.returncode}: {(r.stderr or r.stdout)[-300:]}"
 
 
 def compiler():
@@ -79,12 +85,14 @@ def rows():
 
 
 def read_list():
-    lines = [line.split("\t") for line in LIST.read_text().splitlines() if not line.startswith("#")] if LIST.exists() else []
+    lines = [line.split("\t") for line in LIST.read_text().splitlines()
+             if not line.startswith("#")] if LIST.exists() else []
     return {tuple(line[:3]): line[3] for line in lines}
 
 
 def write_list(found):
-    head = f"# gcc {compiler()}\n# model, amp_mode, device, digest of the state after {STEPS} steps (tests/e2e/check_same_bits.py)\n"
+    head = (f"# gcc {compiler()}\n# model, amp_mode, device, digest of the state after {STEPS} steps "
+            "(tests/e2e/check_same_bits.py)\n")
     LIST.write_text(head + "".join("\t".join((*row, d)) + "\n" for row, d in sorted(found.items())))
 
 

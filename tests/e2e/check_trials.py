@@ -18,7 +18,8 @@ HOUSE = f"{TMP}/checkout"
 
 
 def quickstart(*args):
-    return subprocess.run([f"{HOUSE}/scripts/quickstart", *args], capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL)
+    return subprocess.run([f"{HOUSE}/scripts/quickstart", *args], capture_output=True, text=True, env=ENV,
+                          stdin=subprocess.DEVNULL)
 
 
 def trial(system, at, tags, *keys):
@@ -32,7 +33,8 @@ def trial(system, at, tags, *keys):
         check(False, f"{system}: {e}")
         return [], r.stdout
     check(found and tags <= set(found[-1]), f"{system}: {found[-1:]}")
-    check("== result" in r.stdout and f"{at}/out.log" in r.stdout and f"{at}/checkpoints/last" in r.stdout, f"{system}: {r.stdout[-900:]}")
+    check("== result" in r.stdout and f"{at}/out.log" in r.stdout and f"{at}/checkpoints/last" in r.stdout,
+          f"{system}: {r.stdout[-900:]}")
     check(re.search(r"\n +1 +\d+\.\d{5} +\d+\.\d{5}  #", r.stdout), f"{system}, no losses: {r.stdout[-900:]}")
     return found, r.stdout
 
@@ -57,18 +59,22 @@ def test_trials():
     check(re.search(r"RMSE\(u10m\)/valid +\d+\.\d+ at first, \d+\.\d+ at last", out), f"D: {out[-900:]}")
 
     if SHARE > 1:  # few pictures, where they are drawn by the test itself
-        r = subprocess.run([f"{BUILD}/cli/dldata", "images", "-o", f"{HOUSE}/data/pictures", "--train", "640", "--valid", "256"], capture_output=True, text=True)
+        r = subprocess.run([f"{BUILD}/cli/dldata", "images", "-o", f"{HOUSE}/data/pictures", "--train", "640",
+                            "--valid", "256"], capture_output=True, text=True)
         check(r.returncode == 0, f"pictures: {r.stderr}")
-    found, out = trial("E", "runs/cifar10-cnn", {"Loss/train", "Loss/valid", "accuracy/valid", "time_per_epoch"}, "--n_epochs=1", "--n_train=320", "--n_valid=128")
+    found, out = trial("E", "runs/cifar10-cnn", {"Loss/train", "Loss/valid", "accuracy/valid", "time_per_epoch"},
+                       "--n_epochs=1", "--n_train=320", "--n_valid=128")
     check(len(found) == 1 and found[0]["iteration"] == 5, f"E: {found}")
 
 
 def test_usage():
     for args in ["--system=F"], ["--system"], ["--help"], ["A"]:
         r = quickstart(*args)
-        check(r.returncode == 2 and "--system=A|B|C|D|E" in r.stderr and r.stdout == "", f"{args}: exit {r.returncode} {r.stdout} {r.stderr}")
+        check(r.returncode == 2 and "--system=A|B|C|D|E" in r.stderr and r.stdout == "",
+              f"{args}: exit {r.returncode} {r.stdout} {r.stderr}")
     r = quickstart("--no-build", "--no_such_key=1")
-    check(r.returncode == 2 and "no_such_key" in r.stderr, f"a key that nobody has: exit {r.returncode} {r.stderr[-300:]}")
+    check(r.returncode == 2 and "no_such_key" in r.stderr,
+          f"a key that nobody has: exit {r.returncode} {r.stderr[-300:]}")
 
 
 os.mkdir(HOUSE)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""System A's volumes in whole runs: the same numbers from HDF5, from .npy files with channels last, and from chunked HDF5.
+"""System A's volumes in whole runs: the same numbers from HDF5, from .npy files with channels last, and from chunked
+HDF5.
 
 check_volumes.py BUILD     exit 77 without numpy and h5py
 
@@ -37,19 +38,24 @@ def write_data():
     os.makedirs(f"{TMP}/cache_of_it")
     for part in ("train", "val"):
         x, t = (random.normal(size=(c, 20, 20, 20)).astype("f4") for c in (4, 5))
-        for name, options in (("plain", {}), ("packed", dict(chunks=(2, 7, 8, 9), compression="gzip", shuffle=True, fletcher32=True))):
+        for name, options in (("plain", {}),
+                              ("packed", dict(chunks=(2, 7, 8, 9), compression="gzip", shuffle=True, fletcher32=True))):
             with h5py.File(f"{TMP}/{part}_{name}.h5", "w") as f:
                 f.create_dataset("Nbody", data=x, **options), f.create_dataset("Hydro", data=t, **options)
         for name, data in (("data", x), ("label", t)):
-            np.save(f"{TMP}/cache_of_it/{part}_{name}.npy", np.moveaxis(data, 0, -1).astype(">f8" if part == "val" else "f4"))
+            np.save(f"{TMP}/cache_of_it/{part}_{name}.npy",
+                    np.moveaxis(data, 0, -1).astype(">f8" if part == "val" else "f4"))
 
 
 def train(name, *more):
-    r = subprocess.run([DLRUN, "probe.dl", f"--run_num={name}", "--expdir=runs", "--Nsamples=12", "--Nsamples_val=4", "--num_epochs=2",
-                        "--global_batch_size=4", "--data_size=6", "--num_data_workers=2", *more], cwd=TMP, env=ENV, text=True,
+    r = subprocess.run([DLRUN, "probe.dl", f"--run_num={name}", "--expdir=runs", "--Nsamples=12", "--Nsamples_val=4",
+                        "--num_epochs=2",
+                        "--global_batch_size=4", "--data_size=6", "--num_data_workers=2", *more], cwd=TMP, env=ENV,
+                       text=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     check(r.returncode == 0, f"{name}: {r.stderr[-600:]}")
-    found = [os.path.join(d, "metrics.jsonl") for d, _, files in os.walk(f"{TMP}/runs") if d.endswith(f"/{name}") and "metrics.jsonl" in files]
+    found = [os.path.join(d, "metrics.jsonl") for d, _,
+             files in os.walk(f"{TMP}/runs") if d.endswith(f"/{name}") and "metrics.jsonl" in files]
     points = []
     for line in open(found[0]) if found else []:
         points.append({k: v for k, v in json.loads(line).items() if "Avg" not in k and "time" not in k})
@@ -62,14 +68,16 @@ def main():
         f.write(MODEL)
     write_data()
     plain = [f"--train_path={TMP}/train_plain.h5", f"--val_path={TMP}/val_plain.h5"]
-    npy = [f"--{part}_path_npy_{what}=elsewhere/{part}_{what}.npy" for part in ("train", "val") for what in ("data", "label")]
+    npy = [f"--{part}_path_npy_{what}=elsewhere/{part}_{what}.npy" for part in ("train", "val")
+           for what in ("data", "label")]
     whole, _ = train("plain", *plain)
     check(len(whole) > 1 and any("first/valid" in p for p in whole), f"there are points to compare: {whole}")
     packed, _ = train("packed", f"--train_path={TMP}/train_packed.h5", f"--val_path={TMP}/val_packed.h5")
     check(packed == whole, f"chunked and compressed: {packed} {whole}")
     last, r = train("last", "--data_loader_config=dali-lowmem", "--train_path=none.h5", "--val_path=none.h5", *npy,
                     f"--use_cache={TMP}/cache_of_it")
-    check(last == whole and "is not there" not in r.stderr, f"channels last, in the folder of use_cache: {last} {whole} {r.stderr[-300:]}")
+    check(last == whole and "is not there" not in r.stderr,
+          f"channels last, in the folder of use_cache: {last} {whole} {r.stderr[-300:]}")
     absent, r = train("absent", "--data_loader_config=dali-lowmem", *plain, *npy)
     check(absent == whole, "without the .npy files the HDF5 files are read,")
     log = r.stderr + r.stdout

@@ -95,7 +95,8 @@ class Gate:
 
 def run_points(folder):
     """The points of a run, by the metrics.jsonl that lies somewhere under the folder; none where there is none."""
-    return [json.loads(line) for path in sorted(pathlib.Path(folder).rglob("metrics.jsonl")) for line in path.read_text().splitlines()]
+    return [json.loads(line) for path in sorted(pathlib.Path(folder).rglob("metrics.jsonl"))
+            for line in path.read_text().splitlines()]
 
 
 def narrowed(text, divisor):

@@ -1,5 +1,5 @@
-"""Tests of the section `data`: configurations, samples as the loader gives them, faults. The first argument is BUILD, and
-the tests run in a folder of their own."""
+"""Tests of the section `data`: configurations, samples as the loader gives them, faults. The first argument is BUILD,
+and the tests run in a folder of their own."""
 import os
 import re
 import shutil
@@ -32,7 +32,9 @@ def model(name, text):
 def config(text, **more):
     """default: {batch of 2, data: text, more}."""
     data = "\n".join("    " + line for line in text.strip("\n").splitlines())
-    write("c.yaml", "default:\n  local_batch_size: 2\n" + "".join(f"  {k}: {v}\n" for k, v in more.items()) + "  data:\n" + data + "\n")
+    write("c.yaml",
+          "default:\n  local_batch_size: 2\n" + "".join(f"  {k}: {v}\n" for k, v in more.items()) + "  data:\n" + data +
+          "\n")
 
 
 def run(*words, env=None):
@@ -40,13 +42,16 @@ def run(*words, env=None):
 
 
 def samples(name, split="train", epoch=0, *options):
-    """{array: numpy array of all samples} as the loader gives them; or its error. An emulated GPU makes the same of what it reads for that."""
+    """{array: numpy array of all samples} as the loader gives them; or its error. An emulated GPU makes the same of
+    what it reads for that."""
     words = (BUILD + "/tests/dump_samples", split, str(epoch), name + ".dl", "--yaml_config=c.yaml", *options)
     done = run(*words)
     for held in ({}, {"DUMP_HELD": "1"}) if EMULATES else ():
         device = run(*words, env={**ENV, "DUMP_DEVICE": "cuda:sm_90a:emulated", **held})
-        check((device.returncode, device.stdout, device.stderr) == (done.returncode, done.stdout if done.returncode == 0 else b"", done.stderr),
-              f"{name}, {split}, {held}: samples that the device makes: {device.stderr.decode()} for {done.stderr.decode()}")
+        check((device.returncode, device.stdout, device.stderr) ==
+              (done.returncode, done.stdout if done.returncode == 0 else b"", done.stderr),
+              f"{name}, {split}, {held}: samples that the device makes: {device.stderr.decode()} for "
+              f"{done.stderr.decode()}")
     if done.returncode:
         return done.stderr.decode()
     head, data = done.stdout.split(b"\n", 1)
@@ -73,4 +78,5 @@ def faults(name, want, *options):
     text = done.stderr.decode()
     check(done.returncode == 3 and want in text, f"dlc check: {done.returncode} {text!r}, not {want!r}")
     done = run(BUILD + "/cli/dlrun", name + ".dl", "--yaml_config=c.yaml", *options)
-    check(done.returncode == 3 and want in done.stderr.decode() and not os.path.exists("runs/c"), f"dlrun: {done.stderr.decode()!r}")
+    check(done.returncode == 3 and want in done.stderr.decode() and not os.path.exists("runs/c"),
+          f"dlrun: {done.stderr.decode()!r}")

@@ -1,4 +1,5 @@
-"""What the oracles of `dlc export` share: a model's variables, random weights and inputs, and what `dlrun predict` makes of them."""
+"""What the oracles of `dlc export` share: a model's variables, random weights and inputs, and what `dlrun predict`
+makes of them."""
 import re
 import subprocess
 
@@ -29,10 +30,12 @@ class Net:
                     self.kept[name] = (dtype, [size for _, size in axes])
 
     def run(self, name, *args):
-        r = subprocess.run([self.place.program(name), *map(str, args)], capture_output=True, text=True, env=self.place.env,
+        r = subprocess.run([self.place.program(name), *map(str, args)], capture_output=True, text=True,
+                           env=self.place.env,
                            stdin=subprocess.DEVNULL, cwd=self.place.dir)
         if r.returncode:
-            raise RuntimeError(f"{name} {' '.join(map(str, args))[:200]}: exit {r.returncode}: {(r.stderr or r.stdout).strip()[-400:]}")
+            raise RuntimeError(f"{name} {' '.join(map(str, args))[:200]}: exit {r.returncode}: "
+                               f"{(r.stderr or r.stdout).strip()[-400:]}")
         return r.stdout
 
     def random_weights(self, path):

@@ -1,4 +1,5 @@
-"""The models that oracle_onnx.py exports: files of models/ at small sizes, each op with its variants, and layers by name."""
+"""The models that oracle_onnx.py exports: files of models/ at small sizes, each op with its variants, and layers by
+name."""
 
 CHANNELS = ["--n_in_channels=3", "--n_out_channels=3"]
 MODELS = {
@@ -8,7 +9,8 @@ MODELS = {
             "--data_loader_config=synthetic"],
     "convnext": ["convnext.dl", "--img_size=[16,32]", "--embed_dim=8", "--depth=2", "--poles=reflect", *CHANNELS],
     "resnet": ["resnet.dl", "--widths=[4,4,4,4]", "--depths=[1,1,1,1]", "--n_classes=5", "--input_shape=[64,64,3]"],
-    "resnet_small": ["resnet.dl", "--small=true", "--widths=[4,4,4,4]", "--depths=[1,1,1,1]", "--expand=1", "--n_classes=5",
+    "resnet_small": ["resnet.dl", "--small=true", "--widths=[4,4,4,4]", "--depths=[1,1,1,1]", "--expand=1",
+                     "--n_classes=5",
                      "--input_shape=[16,16,3]"],
     "cnn_classifier": ["cnn_classifier.dl", "--input_shape=[16,16,3]"],
     "cnn_regressor": ["cnn_regressor.dl", "--hidden=4", "--depth=3", "--data_size=8"],
@@ -22,7 +24,8 @@ OPS = {
         "c = where(x != v, min(x, over=C), max(x, over=T)) + where(not (x > 0) and (x <= v) or (x >= 1), v, 0)",
         "d = log1p(abs(x) * 1e-4) * 1e4 + expm1(x * 1e-4) * 1e4 + log1p(abs(x) * 10) + expm1(x)",
         "e = rsqrt(abs(x) + 1) + sqrt(abs(x)) + sin(x) * cos(v) + erf(x) + exp(-x) + log(abs(x) + 0.1) + abs(x)**1.3",
-        "f = floor(x) + sign(x - v) + square(x) + max(x, v) * min(x, 0.5) + clamp(x, min=-0.7) + clamp(x, max=0.3) - clamp(x, min=0, max=1)",
+        "f = floor(x) + sign(x - v) + square(x) + max(x, v) * min(x, 0.5) + clamp(x, min=-0.7) + clamp(x, max=0.3) - "
+        "clamp(x, min=0, max=1)",
         "g = var(x, over=T) + std(x, over=C) + norm(x, over=C) / 3",
         "h = (any(x > 1.5, over=T) as f32) + (all(x > -2, over=T) as f32)"]),
     "activations": ("f32[N, C=4, T=10]", [
@@ -40,7 +43,8 @@ OPS = {
         "a = x |> max_pool(4, stride=2, pad=1, ceil_mode=true)",
         "b = avg_pool(x, 4, stride=2, pad=1, count_include_pad=false, ceil_mode=true)",
         "c = avg_pool(x, 4, stride=2, pad=1, ceil_mode=true) + avg_pool(x, 4, stride=2, pad=1, ceil_mode=true)[T=0]",
-        "d = max_pool(x, 3, stride=1, pad=1, dilation=2) * v + max_pool(x - 5, 2, stride=4, dilation=4, ceil_mode=true)[T=2]",
+        "d = max_pool(x, 3, stride=1, pad=1, dilation=2) * v + max_pool(x - 5, 2, stride=4, dilation=4, "
+        "ceil_mode=true)[T=2]",
         "e = pad(x, 3, mode=\"reflect\", over=T) - roll(pad(x, 3, mode=\"circular\", over=T), 2, over=T)",
         "f = upsample(x, size=17, mode=\"linear\") + upsample(x, size=17, mode=\"nearest\")",
         "g = avg_pool(x, 3, stride=2, pad=1) + avg_pool(x, 3, stride=2, pad=1, count_include_pad=false)",
@@ -83,7 +87,8 @@ OPS = {
         "b = gather(x, argmax(x, over=T), over=T)",
         "c = gather(v, argmax(x, over=C), over=C)",
         "d = gather(x, argmax(x, over=C) - 1, over=C)",
-        "e = gather(x[C=0], argmax(x, over=C) |> rearrange(\"n t -> t n\") as [S, N], over=T) |> rearrange(\"s n -> n s\")"]),
+        "e = gather(x[C=0], argmax(x, over=C) |> rearrange(\"n t -> t n\") as [S, N], over=T) |> rearrange(\"s n -> n "
+        "s\")"]),
     "doubles": ("f64[N, C=4, T=6]", [
         "a = softmax(x, over=T) * tanh(x) + leaky_relu(x, 0.1) + elu(x, 0.5) + clamp(x, min=-1)",
         "b = x |> max_pool(2) |> avg_pool(3) |> upsample(scale_factor=2)",

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Mixed precision beside PyTorch's autocast: errors of the first step's gradients against float64, and losses of five steps.
+"""Mixed precision beside PyTorch's autocast: errors of the first step's gradients against float64, and losses of five
+steps.
 
 oracle_amp.py BUILD [MODEL...]     all but the largest, or those named: ViT ResNet Classifier Mixed Small Volume
 
-Autocast in the same type is the measure. The median over the parameters of our error by its error is at most 1.5; that of each parameter
-at most 2.5: a few values at a kink (ReLU, a pool) make most of a parameter's error, and which of them fall on its other side is chance,
-ours as autocast's. Of four seeds the largest was 2.03 (ResNet, fp16) and 1.52 (the others): a wrong term of a product, by which a
-gradient is off by its own size, is beyond that. Debian's PyTorch
-1.13 has autocast on the CPU in bf16 only, and transposed convolutions in float32 there, where later ones have 16 bits: those are
-written out. fp16 is then held against a quarter of bf16's error: it has 8 times as fine a grid, and half of that is slack, for what
-float32's own roundings and subnormal numbers add.
+Autocast in the same type is the measure. The median over the parameters of our error by its error is at most 1.5; that
+of each parameter at most 2.5: a few values at a kink (ReLU, a pool) make most of a parameter's error, and which of them
+fall on its other side is chance, ours as autocast's. Of four seeds the largest was 2.03 (ResNet, fp16) and 1.52 (the
+others): a wrong term of a product, by which a gradient is off by its own size, is beyond that. Debian's PyTorch 1.13
+has autocast on the CPU in bf16 only, and transposed convolutions in float32 there, where later ones have 16 bits: those
+are written out. fp16 is then held against a quarter of bf16's error: it has 8 times as fine a grid, and half of that is
+slack, for what float32's own roundings and subnormal numbers add.
 """
 import copy
 import statistics
@@ -29,7 +30,8 @@ LOSSES = {"bf16": 2e-3, "fp16": 5e-4}  # relative, of five steps
 
 
 def in_f32(layer, x):
-    """A layer that autocast leaves in float32 (group norm; on the CPU of PyTorch 1.13 it would fail), or that `as f32` pins there."""
+    """A layer that autocast leaves in float32 (group norm; on the CPU of PyTorch 1.13 it would fail), or that `as f32`
+    pins there."""
     with torch.autocast("cpu", enabled=False):
         return layer(x.to(layer.weight.dtype))
 
@@ -39,7 +41,8 @@ def relative_norms(y, t):
 
 
 class ViT(nn.Module):
-    options = ("--model=models/vit.dl", "--img_size=[16,24]", "--n_in_channels=5", "--n_out_channels=5", "--patch_size=4", "--embed_dim=48",
+    options = ("--model=models/vit.dl", "--img_size=[16,24]", "--n_in_channels=5", "--n_out_channels=5",
+               "--patch_size=4", "--embed_dim=48",
                "--depth=2", "--num_heads=2")
     shapes = (2, 5, 16, 24), (2, 5, 16, 24)
     loss = staticmethod(relative_norms)
@@ -73,7 +76,8 @@ class ViT(nn.Module):
 
 class ResNet(nn.Module):
     """The small one, narrow."""
-    options = ("--model=models/resnet.dl", "--small=true", "--widths=[16,24,32,40]", "--depths=[1,2,1,1]", "--strides=[2,2,1,1]", "--expand=1",
+    options = ("--model=models/resnet.dl", "--small=true", "--widths=[16,24,32,40]", "--depths=[1,2,1,1]",
+               "--strides=[2,2,1,1]", "--expand=1",
                "--n_classes=10", "--input_shape=[16,16,3]")
     shapes, classes = ((16, 3, 16, 16), (16,)), 10
 
@@ -111,12 +115,14 @@ class ResNet(nn.Module):
 
 
 class Classifier(nn.Module):
-    options = ("--model=models/cnn_classifier.dl", "--dropout=0", "--input_shape=[16,16,3]", "--h1=8", "--h2=16", "--h3=24", "--h4=32")
+    options = ("--model=models/cnn_classifier.dl", "--dropout=0", "--input_shape=[16,16,3]", "--h1=8", "--h2=16",
+               "--h3=24", "--h4=32")
     shapes, classes = ((16, 3, 16, 16), (16,)), 10
 
     def __init__(self):
         super().__init__()
-        self.conv1, self.conv2, self.conv3 = nn.Conv2d(3, 8, 3, 1, 1), nn.Conv2d(8, 16, 3, 1, 1), nn.Conv2d(16, 24, 3, 1, 1)
+        self.conv1, self.conv2, self.conv3 = nn.Conv2d(3, 8, 3, 1, 1), nn.Conv2d(8, 16, 3, 1,
+                                                                                 1), nn.Conv2d(16, 24, 3, 1, 1)
         self.fc1, self.fc2 = nn.Linear(96, 32), nn.Linear(32, 10)
 
     def forward(self, x):
@@ -130,7 +136,8 @@ class Classifier(nn.Module):
 
 
 class Mixed(nn.Module):
-    """A dense layer over the input itself, a group norm, a layer applied twice, an embedding, a layer pinned to float32."""
+    """A dense layer over the input itself, a group norm, a layer applied twice, an embedding, a layer pinned to
+    float32."""
     text = """
 model Mixed():
     input  x: f32[N, E=24]
@@ -192,7 +199,8 @@ class Transposed(nn.ConvTranspose3d):
 
     def forward(self, x):
         with torch.autocast("cpu", enabled=False):
-            y = f.conv_transpose3d(x.bfloat16().float(), self.weight.bfloat16().float(), self.bias, self.stride, self.padding)
+            y = f.conv_transpose3d(x.bfloat16().float(), self.weight.bfloat16().float(), self.bias, self.stride,
+                                   self.padding)
         return y.bfloat16()
 
 
@@ -200,7 +208,8 @@ NETS = ViT, ResNet, Classifier, Mixed, Small, Volume
 
 
 def errors(got, truth):
-    """Relative L2 error of each gradient; one that is zero but for rounding (a bias in front of a batch norm) is held against all."""
+    """Relative L2 error of each gradient; one that is zero but for rounding (a bias in front of a batch norm) is held
+    against all."""
     whole = sum(v.norm().item()**2 for v in truth.values())**0.5
     return {k: (got[k].double() - v).norm().item() / max(v.norm().item(), 1e-4 * whole) for k, v in truth.items()}
 
@@ -208,7 +217,8 @@ def errors(got, truth):
 def in_double(net, batches):
     """Losses by step and the first gradients, trained by Adam in float64."""
     wide = copy.deepcopy(net).double()
-    return train_in_torch(wide, wide.loss, [(x.double(), t.double() if t.is_floating_point() else t) for x, t in batches], RATE)
+    return train_in_torch(wide, wide.loss,
+                          [(x.double(), t.double() if t.is_floating_point() else t) for x, t in batches], RATE)
 
 
 def by_autocast(net, batch, dtype):
@@ -245,8 +255,10 @@ def compare(place, net):
     truth_losses, truth = in_double(model, batches)
     autocast = {}
     for mode, dtype in TYPES.items():
-        losses, grads, lines = place.replay(weights, batches, f"--yaml_config={place / 'models.yaml'}", "--config", "base",
-                                            f"--local_batch_size={net.shapes[0][0]}", f"--amp_mode={mode}", *options, rate=RATE)
+        losses, grads, lines = place.replay(weights, batches, f"--yaml_config={place / 'models.yaml'}", "--config",
+                                            "base",
+                                            f"--local_batch_size={net.shapes[0][0]}", f"--amp_mode={mode}", *options,
+                                            rate=RATE)
         if mode == "bf16" or HAS_HALF:
             autocast[mode] = errors(by_autocast(model, batches[0], dtype), truth)
         else:
@@ -258,7 +270,8 @@ def compare(place, net):
         check(ratio <= MEDIAN and middle > 1e-6, f"{name}, {mode}: gradients, median error {middle:.1e} (autocast "
               f"{statistics.median(theirs.values()):.1e}), of the ratios {ratio:.2f} (at most {MEDIAN})")
         check(set(grads) == set(truth) and ratios[largest] <= EACH,
-              f"{name}, {mode}: the largest of {len(truth)} ratios is {ratios[largest]:.2f}, of {largest} (at most {EACH})")
+              f"{name}, {mode}: the largest of {len(truth)} ratios is {ratios[largest]:.2f}, of {largest} (at most "
+              f"{EACH})")
         worst = max(abs(a - b) / abs(b) for a, b in zip(losses, truth_losses))
         check(len(losses) == len(truth_losses) and worst <= LOSSES[mode],
               f"{name}, {mode}: {len(losses)} losses, worst {worst:.1e} relative (at most {LOSSES[mode]:.0e})")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checkpoints of mixed precision: runs that were killed and resumed, changed in mode, loaded by PyTorch, predicted with.
+"""Checkpoints of mixed precision: runs that were killed and resumed, changed in mode, loaded by PyTorch, predicted
+with.
 
 oracle_amp_runs.py BUILD
 
@@ -40,8 +41,10 @@ class Field(nn.Module):
 
 
 def options(place, run, mode, epochs, *more):
-    return [place / "field.dl", f"--yaml_config={place / 'models.yaml'}", "--data_loader_config=synthetic", "--local_batch_size=4",
-            "--Nsamples=800", "--Nsamples_val=8", "--lr_schedule=none", "--lr=1e-3", f"--run_dir={place / 'runs'}/{run}",
+    return [place / "field.dl", f"--yaml_config={place / 'models.yaml'}", "--data_loader_config=synthetic",
+            "--local_batch_size=4",
+            "--Nsamples=800", "--Nsamples_val=8", "--lr_schedule=none", "--lr=1e-3",
+            f"--run_dir={place / 'runs'}/{run}",
             f"--amp_mode={mode}", f"--num_epochs={epochs}", *more]
 
 
@@ -61,7 +64,8 @@ def stopped(place, mode):
     for line in process.stdout:
         if "Starting Training Loop" in line:
             process.send_signal(signal.SIGUSR1)
-    check(process.wait() == 75 and state(place, run)["position"] > 0, f"{mode}: stopped within an epoch: {state(place, run)['position']} batches")
+    check(process.wait() == 75 and state(place, run)["position"] > 0,
+          f"{mode}: stopped within an epoch: {state(place, run)['position']} batches")
     process = place.start("dlrun", *options(place, run, mode, ENDLESS, "--resume"))
     for line in process.stdout:
         if metrics.exists() and metrics.read_text().count("\n") >= 3:
@@ -84,14 +88,17 @@ def crosses(place):
     files = newest(place, "bf16")
     types = {k: v for data in files.values() for k, v in types_of(data).items()}
     others = {k for k, v in types.items() if v not in ("F32", "I64")}
-    check(not others and set(types_of(files["model.safetensors"])) == set(Field().state_dict()), f"in the files is float32: {sorted(types)[:4]}, {others}")
+    check(not others and set(types_of(files["model.safetensors"])) == set(Field().state_dict()),
+          f"in the files is float32: {sorted(types)[:4]}, {others}")
     check(set(files) == set(newest(place, "none")), "the files are float32's")
     check(files["model.safetensors"] != newest(place, "none")["model.safetensors"], "but bf16 has learned otherwise")
     for first, then in (("bf16", "none"), ("none", "bf16")):
-        epochs, before = state(place, first)["epoch"], load_tensors(place / "runs" / first / "checkpoints/last/model.safetensors")
+        epochs, before = state(place, first)["epoch"], load_tensors(place / "runs" / first /
+                                                                    "checkpoints/last/model.safetensors")
         place.run("dlrun", *options(place, first, then, epochs + 1, "--resume"))
         after = load_tensors(place / "runs" / first / "checkpoints/last/model.safetensors")
-        check(state(place, first)["epoch"] == epochs + 1 and all(torch.isfinite(v).all() for v in after.values()), f"{first} goes on in {then}")
+        check(state(place, first)["epoch"] == epochs + 1 and all(torch.isfinite(v).all() for v in after.values()),
+              f"{first} goes on in {then}")
         check(any((after[k] != before[k]).any() for k in before), "and learns")
 
 
@@ -106,10 +113,12 @@ def predicted(place):
         want = net.double()(torch.from_numpy(x).double())
     for mode, bound in (("bf16", 2e-2), ("none", 1e-5)):
         out = place / f"y_{mode}.h5"
-        place.run("dlrun", "predict", place / "runs/bf16", place / "x.h5", "--checkpoint=last", f"--amp_mode={mode}", "-o", out)
+        place.run("dlrun", "predict", place / "runs/bf16", place / "x.h5", "--checkpoint=last", f"--amp_mode={mode}",
+                  "-o", out)
         with h5py.File(out, "r") as file:
             found = relative(torch.from_numpy(file["y"][:]), want)
-        check(found <= bound, f"predicted with --amp_mode={mode}: {found:.1e} from PyTorch in float64 (at most {bound:.0e})")
+        check(found <= bound,
+              f"predicted with --amp_mode={mode}: {found:.1e} from PyTorch in float64 (at most {bound:.0e})")
 
 
 def main(build):

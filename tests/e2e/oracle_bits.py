@@ -3,8 +3,8 @@
 
 oracle_bits.py BUILD
 
-Compared are the last checkpoint's weights and optimiser state, byte by byte, and every loss of metrics.jsonl. The runs are
-of the U-Net with an eighth of its channels, for the time that they take; the whole one runs on one and two threads.
+Compared are the last checkpoint's weights and optimiser state, byte by byte, and every loss of metrics.jsonl. The runs
+are of the U-Net with an eighth of its channels, for the time that they take; the whole one runs on one and two threads.
 """
 import hashlib
 import json
@@ -15,7 +15,8 @@ from checks import SHARE, Gate, narrowed
 from oracle_tools import ROOT, Workplace, check, finish
 
 STEPS = 32 if SHARE == 1 else 16  # an epoch
-SETTINGS = ("--yaml_config=models/config/unet.yaml", "--config", "tiny", "--data_loader_config=synthetic", "--Nsamples_val=8",
+SETTINGS = ("--yaml_config=models/config/unet.yaml", "--config", "tiny", "--data_loader_config=synthetic",
+            "--Nsamples_val=8",
             "--num_epochs=2", "--start_lr=5e-4")
 
 
@@ -56,8 +57,8 @@ def whole_run(place, name, settings, *options):
 
 
 def interrupted_run(place, name, settings, sign):
-    """Sends the signal in the middle of the second epoch, then resumes. Returns the exit status and where the checkpoint stood. A checkpoint is on disk
-    before the next step, so that it is there for the one that is killed."""
+    """Sends the signal in the middle of the second epoch, then resumes. Returns the exit status and where the
+    checkpoint stood. A checkpoint is on disk before the next step, so that it is there for the one that is killed."""
     state = directory(place, name) / "checkpoints/last/state.json"
     gate = Gate("step", STEPS + STEPS // 2, place.dir)
     settings = *settings, "--async_checkpoints=false"
@@ -78,7 +79,8 @@ def interrupted_run(place, name, settings, sign):
 def compare(what, got, want):
     same_files, same_points = got[0] == want[0], got[1] == want[1]
     check(same_files and same_points, f"{what}: {len(want[0])} files {'equal' if same_files else 'DIFFER'}, "
-          f"{len(want[1])} losses {'equal' if same_points else f'DIFFER: {sorted(set(got[1].items()) ^ set(want[1].items()))[:4]}'}")
+          f"{len(want[1])} losses "
+          f"{'equal' if same_points else f'DIFFER: {sorted(set(got[1].items()) ^ set(want[1].items()))[:4]}'}")
 
 
 def main(build):
@@ -86,7 +88,8 @@ def main(build):
     settings = narrow_model(place)
     want = whole_run(place, "first", settings, "--threads=2")
     iterations = {i for i, _ in want[1]}
-    check(len(want[0]) >= 2 and {0, STEPS, 2 * STEPS} <= iterations, f"a run leaves {len(want[0])} files and losses at {sorted(iterations)}")
+    check(len(want[0]) >= 2 and {0, STEPS, 2 * STEPS} <= iterations,
+          f"a run leaves {len(want[0])} files and losses at {sorted(iterations)}")
     valid = [v for (i, tag), v in sorted(want[1].items()) if tag == "Loss/valid"]
     check(len(valid) == len(set(valid)) == 3, f"it trains: validation losses {valid}")
     other = whole_run(place, "seed", settings, "--threads=2", "--seed=1")
@@ -96,10 +99,12 @@ def main(build):
     compare("data by the training thread", whole_run(place, "workers", settings, "--num_data_workers=0"), want)
 
     status, iteration = interrupted_run(place, "stopped", settings, signal.SIGTERM)
-    check(status == 75 and iteration == STEPS + STEPS // 2, f"SIGTERM: exit status {status}, checkpoint at iteration {iteration}")
+    check(status == 75 and iteration == STEPS + STEPS // 2,
+          f"SIGTERM: exit status {status}, checkpoint at iteration {iteration}")
     compare("stopped and resumed", result(directory(place, "stopped")), want)
     status, iteration = interrupted_run(place, "killed", settings, signal.SIGKILL)
-    check(status == -signal.SIGKILL and iteration == STEPS, f"SIGKILL: status {status}, checkpoint at iteration {iteration}")
+    check(status == -signal.SIGKILL and iteration == STEPS,
+          f"SIGKILL: status {status}, checkpoint at iteration {iteration}")
     compare("killed and resumed", result(directory(place, "killed")), want)
 
     whole = *SETTINGS, f"--Nsamples={STEPS // 2}"

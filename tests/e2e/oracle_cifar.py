@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """System E's small ResNet on real pictures (the subset of CIFAR-10 in ../shared/data) beside PyTorch.
 
-oracle_cifar.py BUILD STEPS [--double]     the same weights, the same batches in the files' order, nothing moved: losses step by step
-oracle_cifar.py BUILD --epochs=N           both draw their own weights, order and moves, three times each: accuracy on what was held out
+oracle_cifar.py BUILD STEPS [--double]     the same weights, the same batches in the files' order, nothing moved: losses
+                                           step by step
+oracle_cifar.py BUILD --epochs=N           both draw their own weights, order and moves, three times each: accuracy on
+                                           what was held out
 
-models/config/cifar10_resnet.yaml as it stands (Adam at 1e-4, batches of 64, L2 of 5e-5, batch norm with momentum 0.9), Keras' constants and
-starts. Steps are compared from a calm start, where each block's last norm begins at 0.1: from Keras' 1 no two float32 runs stay together,
-PyTorch's own in channels-last parts from itself by 4e-3 in 10 steps and by 1.5e-2 in 20. --double trains a third time, in PyTorch's float64,
-and says who is nearer to it; that takes as long as the others together.
+models/config/cifar10_resnet.yaml as it stands (Adam at 1e-4, batches of 64, L2 of 5e-5, batch norm with momentum 0.9),
+Keras' constants and starts. Steps are compared from a calm start, where each block's last norm begins at 0.1: from
+Keras' 1 no two float32 runs stay together, PyTorch's own in channels-last parts from itself by 4e-3 in 10 steps and by
+1.5e-2 in 20. --double trains a third time, in PyTorch's float64, and says who is nearer to it; that takes as long as
+the others together.
 """
 import copy
 import json
@@ -116,7 +119,8 @@ def compare_losses(place, steps, in_double):
         optimizer = optimizer_of(double)
         truth = [step(double, optimizer, x.double(), t) for x, t in batches]
         for n in [k for k in (10, 20, 50) if k < steps] + [steps]:
-            print(f"first {n} losses beside PyTorch's float64: ours {apart(ours[:n], truth):.1e}, PyTorch's float32 {apart(theirs[:n], truth):.1e}", flush=True)
+            print(f"first {n} losses beside PyTorch's float64: ours {apart(ours[:n], truth):.1e}, PyTorch's float32 "
+                  f"{apart(theirs[:n], truth):.1e}", flush=True)
 
 
 # ---- draws of their own ----
@@ -168,8 +172,8 @@ def accuracy_of_ours(place, seed, epochs):
 
 
 def compare_accuracy(place, epochs):
-    """The means lie within twice the spread of PyTorch's three, which is at least two points: 19 in 1,000 pictures are the deviation
-    of a single run's accuracy by chance alone."""
+    """The means lie within twice the spread of PyTorch's three, which is at least two points: 19 in 1,000 pictures are
+    the deviation of a single run's accuracy by chance alone."""
     ours, theirs = [], []
     for seed in range(SEEDS):
         ours.append(accuracy_of_ours(place, seed, epochs))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""models/convnext.dl and models/resunet.dl against PyTorch: losses, gradients, weights by PyTorch's own names; and they learn.
+"""models/convnext.dl and models/resunet.dl against PyTorch: losses, gradients, weights by PyTorch's own names; and they
+learn.
 
 oracle_examples.py BUILD [OPTION...]
 """
@@ -37,11 +38,14 @@ class ConvNeXt(nn.Module):
     def __init__(self, poles="constant", rate=0.0):
         super().__init__()
         self.poles, self.rate, self.step = poles, rate, -1
-        self.stem = nn.Sequential(nn.Conv2d(self.inputs, self.width, self.patch, stride=self.patch), self.Last(self.width, eps=1e-6))
+        self.stem = nn.Sequential(nn.Conv2d(self.inputs, self.width, self.patch, stride=self.patch),
+                                  self.Last(self.width, eps=1e-6))
         self.blocks = nn.ModuleList([self.Block(self.width) for _ in range(self.depth)])
         self.norm, self.head = nn.LayerNorm(self.width, eps=1e-6), nn.Linear(self.width, self.patch**2 * self.outputs)
-        self.options = [f"--img_size=[{self.image[0]},{self.image[1]}]", f"--n_in_channels={self.inputs}", f"--n_out_channels={self.outputs}",
-                        f"--patch_size={self.patch}", f"--embed_dim={self.width}", f"--depth={self.depth}", f"--poles={poles}",
+        self.options = [f"--img_size=[{self.image[0]},{self.image[1]}]", f"--n_in_channels={self.inputs}",
+                        f"--n_out_channels={self.outputs}",
+                        f"--patch_size={self.patch}", f"--embed_dim={self.width}", f"--depth={self.depth}",
+                        f"--poles={poles}",
                         f"--drop_path_rate={rate}"]
         wt = torch.cos(torch.linspace(90, -90, self.image[0]) * torch.pi / 180)[:, None]
         self.weight = wt / wt.mean()
@@ -63,7 +67,8 @@ class ConvNeXt(nn.Module):
         return (self.weight * (y - t) ** 2).mean()
 
     def metrics(self, y, t):
-        return {f"RMSE({k})": (self.weight * (y - t)[:, k] ** 2).mean((1, 2)).sqrt().mean().item() for k in range(self.outputs)}
+        return {f"RMSE({k})": (self.weight * (y - t)[:, k] ** 2).mean((1, 2)).sqrt().mean().item()
+                for k in range(self.outputs)}
 
     def batch(self, size=2):
         """Waves that travel to the east, across the border of the map, and fade."""
@@ -102,13 +107,16 @@ class ResUNet(nn.Module):
     def __init__(self):
         super().__init__()
         w, g = self.widths, self.groups
-        self.stem, self.norm, self.last = nn.Conv3d(4, w[0], 3, padding=1), nn.GroupNorm(g, w[0]), nn.Conv3d(w[0], 5, 3, padding=1)
+        self.stem, self.norm, self.last = nn.Conv3d(4, w[0], 3,
+                                                    padding=1), nn.GroupNorm(g, w[0]), nn.Conv3d(w[0], 5, 3, padding=1)
         self.down = nn.ModuleList([self.Res(c, c, g) for c in w[:-1]])
         self.shrink = nn.ModuleList([nn.Conv3d(a, b, 3, stride=2, padding=1) for a, b in zip(w, w[1:])])
-        self.mid = nn.Sequential(self.Res(w[-1], w[-1], g), self.Attention(w[-1], self.heads, g), self.Res(w[-1], w[-1], g))
+        self.mid = nn.Sequential(self.Res(w[-1], w[-1], g), self.Attention(w[-1], self.heads, g),
+                                 self.Res(w[-1], w[-1], g))
         self.grow = nn.ModuleList([nn.Conv3d(b, a, 3, padding=1) for a, b in zip(w, w[1:])])
         self.up = nn.ModuleList([self.Res(2 * c, c, g) for c in w[:-1]])
-        self.options = [f"--widths={list(w)}".replace(" ", ""), f"--groups={g}", f"--heads={self.heads}", f"--data_size={self.side}"]
+        self.options = [f"--widths={list(w)}".replace(" ", ""), f"--groups={g}", f"--heads={self.heads}",
+                        f"--data_size={self.side}"]
 
     def forward(self, x):
         y, skips = self.stem(x), []
@@ -151,30 +159,37 @@ def compare(place, net, what, *options, rate=1e-3):
     compare_training(what, got, train_in_torch(net, net.loss, batches, rate=rate))
     for name, value in metrics.items():
         # a sum of some 1,000 terms in f32, and the network's own rounding before
-        check(abs(got[2][0][name] / value - 1) < 1e-5, f"{what}: metric {name} is {got[2][0][name]:.6f}, in PyTorch {value:.6f}")
+        check(abs(got[2][0][name] / value - 1) < 1e-5,
+              f"{what}: metric {name} is {got[2][0][name]:.6f}, in PyTorch {value:.6f}")
 
 
 def learn(place, net, what, steps, rate, share, *options):
-    """From equal weights on the same batches, both losses fall to less than `share`; as far apart as rounding may take them."""
+    """From equal weights on the same batches, both losses fall to less than `share`; as far apart as rounding may take
+    them."""
     torch.manual_seed(11)
     weights = {name: p.detach().clone() for name, p in net.state_dict().items()}
     batches = [net.batch(4) for _ in range(steps)]
-    ours = place.replay(weights, batches, net.path, *PLAIN, "--local_batch_size=4", *net.options, *options, rate=rate)[0]
+    ours = place.replay(weights, batches, net.path, *PLAIN, "--local_batch_size=4", *net.options, *options,
+                        rate=rate)[0]
     theirs = train_in_torch(net, net.loss, batches, rate=rate)[0]
     first, last = (lambda v: sum(v[:3]) / 3), (lambda v: sum(v[-5:]) / 5)
-    check(last(theirs) < share * first(theirs), f"{what}: PyTorch's loss falls from {first(theirs):.4f} to {last(theirs):.4f}")
+    check(last(theirs) < share * first(theirs),
+          f"{what}: PyTorch's loss falls from {first(theirs):.4f} to {last(theirs):.4f}")
     check(last(ours) < share * first(ours), f"{what}: our loss falls from {first(ours):.4f} to {last(ours):.4f}")
     check(abs(last(ours) / last(theirs) - 1) < 0.05, f"{what}: both end alike")
 
 
 def train_on_noise(place, net, what, *options):
     """A run of dlrun by its configuration: the noise is the same at each epoch, and is learned by heart."""
-    place.run("dlrun", net.path, "--config=short", *net.options, "--data_loader_config=synthetic", "--local_batch_size=2", "--Nsamples=8",
-              "--Nsamples_val=2", "--num_epochs=40", "--lr_schedule=none", "--lr=3e-3", "--limit_nsamples=8", f"--expdir={place / what}",
+    place.run("dlrun", net.path, "--config=short", *net.options, "--data_loader_config=synthetic",
+              "--local_batch_size=2", "--Nsamples=8",
+              "--Nsamples_val=2", "--num_epochs=40", "--lr_schedule=none", "--lr=3e-3", "--limit_nsamples=8",
+              f"--expdir={place / what}",
               *options)
     lines = next((place / what).rglob("metrics.jsonl")).read_text().splitlines()
     losses = [p["Loss/train"] for p in map(json.loads, lines) if "Loss/train" in p]
-    check(losses[-1] < 0.9 * losses[0], f"{what} on noise: the training loss falls from {losses[0]:.4f} to {losses[-1]:.4f}")
+    check(losses[-1] < 0.9 * losses[0],
+          f"{what} on noise: the training loss falls from {losses[0]:.4f} to {losses[-1]:.4f}")
 
 
 def main(build, *options):

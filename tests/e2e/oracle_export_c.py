@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`dlc export --as=c` next to `dlrun predict`: the same bits, by gcc and clang, of each CPU target and several options; what
-the object files have; threads, sanitizers, Fortran, CMake; what is refused.
+"""`dlc export --as=c` next to `dlrun predict`: the same bits, by gcc and clang, of each CPU target and several options;
+what the object files have; threads, sanitizers, Fortran, CMake; what is refused.
 
 oracle_export_c.py BUILD
 """
@@ -37,10 +37,13 @@ random = np.random.default_rng(5)
 
 def run(command, status=0, says="", **more):
     """A program's output; with a status that is not 0, what it says must match."""
-    r = subprocess.run([str(c) for c in command], capture_output=True, text=True, stdin=subprocess.DEVNULL, **{"cwd": TMP, "env": ENV, **more})
+    r = subprocess.run([str(c) for c in command], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                       **{"cwd": TMP, "env": ENV, **more})
     good = r.returncode == status and re.search(says, r.stdout + r.stderr)
     if not good or status:
-        check(good, f"{' '.join(map(str, command))[-200:]}: exit {r.returncode}, wanted {status}, /{says}/: {(r.stderr or r.stdout).strip()[-400:]}")
+        check(good,
+              f"{' '.join(map(str, command))[-200:]}: exit {r.returncode}, wanted {status}, /{says}/: "
+              f"{(r.stderr or r.stdout).strip()[-400:]}")
     return r.stdout if good else None
 
 
@@ -50,7 +53,8 @@ def here(*name):
 
 def with_compilers(ways, cell):
     """(compiler, way): each way by each compiler, or, of a share, by one in turn, as drawn."""
-    return [(cc, way) for i, way in enumerate(ways) for k, cc in enumerate(COMPILERS) if SHARE == 1 or k == (DRAW + cell + i) % len(COMPILERS)]
+    return [(cc, way) for i, way in enumerate(ways) for k,
+            cc in enumerate(COMPILERS) if SHARE == 1 or k == (DRAW + cell + i) % len(COMPILERS)]
 
 
 # ---- networks with weights ----
@@ -59,8 +63,10 @@ def variables(model, args):
     """A model's inputs, outputs and tensors, by kind: [(name, type, axes, initial value)]."""
     out = run([DLC, "compile", model, "--local_batch_size=1", *args, "--dump=ir", "--dump-after=lower"], cwd=ROOT) or ""
     found = {}
-    for kind, name, dtype, axes, init in re.findall(r"^  (input|param|state) \$(\S+) = %\d+ : (\w+)\[(.*?)\](.*)", out.split("graph @eval")[0], re.M):
-        found.setdefault(kind, []).append((name, dtype, [int(re.search(r"\d+$", a)[0]) for a in axes.split(", ") if a], init))
+    for kind, name, dtype, axes, init in re.findall(r"^  (input|param|state) \$(\S+) = %\d+ : (\w+)\[(.*?)\](.*)",
+                                                    out.split("graph @eval")[0], re.M):
+        found.setdefault(kind,
+                         []).append((name, dtype, [int(re.search(r"\d+$", a)[0]) for a in axes.split(", ") if a], init))
     return found
 
 
@@ -81,12 +87,15 @@ def save(path, tensors):
 def make(name, model, args, classes=4):
     """Weights of random numbers, and two samples of each input: in files, and as rows of raw numbers."""
     found = variables(model, args)
-    tensors = {n: weight(n, shape, init).astype("f4") for kind in ("param", "state") for n, d, shape, init in found.get(kind, []) if d == "f32"}
-    tensors |= {n: np.zeros(shape, "i8") for n, d, shape, _ in found.get("state", []) if n.endswith("num_batches_tracked")}
+    tensors = {n: weight(n, shape, init).astype("f4") for kind in ("param", "state") for n, d, shape,
+               init in found.get(kind, []) if d == "f32"}
+    tensors |= {n: np.zeros(shape, "i8") for n, d, shape,
+                _ in found.get("state", []) if n.endswith("num_batches_tracked")}
     save(here(name + ".safetensors"), tensors)
     inputs = {}
     for n, d, shape, _ in found["input"]:
-        x = random.standard_normal([2 * shape[0], *shape[1:]]) if d.startswith("f") else random.integers(0, classes, [2, *shape[1:]])
+        x = random.standard_normal([2 * shape[0],
+                                    *shape[1:]]) if d.startswith("f") else random.integers(0, classes, [2, *shape[1:]])
         inputs[n] = x.astype({"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8", "bool": "u1"}[d])
     with h5py.File(here(name + ".h5"), "w") as f:
         for n, x in inputs.items():
@@ -100,10 +109,13 @@ def predict(net, cc, target):
     out = here("predicted.h5")
     if os.path.exists(out):
         os.remove(out)
-    data = [f"{n}={net['name']}.h5:{n}" for n in net["inputs"]] if len(net["inputs"]) > 1 else [f"{net['name']}.h5:{next(iter(net['inputs']))}"]
-    r = subprocess.run([DLRUN, "predict", net["path"], *data, "-o", out, *net["args"], f"--device=cpu:{target}"], capture_output=True, text=True,
+    data = [f"{n}={net['name']}.h5:{n}"
+            for n in net["inputs"]] if len(net["inputs"]) > 1 else [f"{net['name']}.h5:{next(iter(net['inputs']))}"]
+    r = subprocess.run([DLRUN, "predict", net["path"], *data, "-o", out, *net["args"], f"--device=cpu:{target}"],
+                       capture_output=True, text=True,
                        stdin=subprocess.DEVNULL, cwd=TMP, env={**ENV, "CC": cc})
-    if re.search("predict serves|one sample at a time", r.stderr) or not check(r.returncode == 0, f"{net['name']}: {r.stderr[-300:]}"):
+    if re.search("predict serves|one sample at a time", r.stderr) or not check(r.returncode == 0,
+                                                                               f"{net['name']}: {r.stderr[-300:]}"):
         return None
     with h5py.File(out) as f:
         return {n: f[n][()] for n in f}
@@ -112,7 +124,8 @@ def predict(net, cc, target):
 def export(net, *more):
     folder = here("c_" + net["name"])
     shutil.rmtree(folder, ignore_errors=True)
-    return folder if run([DLC, "export", net["path"], "-o", folder, "--as=c", *net["args"], *more]) is not None else None
+    return folder if run([DLC, "export", net["path"], "-o", folder, "--as=c", *net["args"],
+                          *more]) is not None else None
 
 
 def stem(folder):
@@ -125,8 +138,10 @@ def compile_c(folder, cc, flags, out="program", sources=None):
     objects, ok = [], True
     for source in sources or [f"{folder}/{n}.c", f"{folder}/{n}_weights.c", f"{folder}/example.c"]:
         objects.append(here(os.path.basename(source)[:-2] + ".o"))
-        ok &= run([cc, *flags, f"-I{folder}", "-c", source, "-o", objects[-1]], env={"PATH": "/usr/bin:/bin"}) is not None
-    return here(out) if ok and run([cc, *[f for f in flags if "sanitize" in f], *objects, "-lm", "-lpthread", "-o", here(out)]) is not None else None
+        ok &= run([cc, *flags, f"-I{folder}", "-c", source, "-o", objects[-1]],
+                  env={"PATH": "/usr/bin:/bin"}) is not None
+    return here(out) if ok and run([cc, *[f for f in flags if "sanitize" in f], *objects, "-lm", "-lpthread", "-o",
+                                    here(out)]) is not None else None
 
 
 def example(net, program, **more):
@@ -134,7 +149,8 @@ def example(net, program, **more):
     names, n = list(net["inputs"]), net["outputs"]
     for name, x in net["inputs"].items():
         x.tofile(here("in_" + name))
-    ok = program and run([program, *[here("in_" + x) for x in names], *[here(f"out_{k}") for k in range(n)]], env={}, **more)
+    ok = program and run([program, *[here("in_" + x) for x in names], *[here(f"out_{k}") for k in range(n)]], env={},
+                         **more)
     return [open(here(f"out_{k}"), "rb").read() for k in range(n)] if ok is not None and program else None
 
 
@@ -144,7 +160,8 @@ def compare(net, folder, cc, target, flags):
     if key not in net.setdefault("truth", {}):
         net["truth"][key] = predict(net, cc, target)
     truth = net["truth"][key]
-    order = re.findall(r"^ \*   (?:array_)?(\w+): ", open(glob.glob(folder + "/*.h")[0]).read(), re.M)[len(net["inputs"]):-1]
+    order = re.findall(r"^ \*   (?:array_)?(\w+): ", open(glob.glob(folder + "/*.h")[0]).read(),
+                       re.M)[len(net["inputs"]):-1]
     net["outputs"] = len(order)
     got = example(net, compile_c(folder, cc, flags))
     what = f"{net['name']}: {cc} {' '.join(flags)} ({target})"
@@ -158,20 +175,28 @@ def compare(net, folder, cc, target, flags):
 
 MODELS = [
     ("unet", "models/unet.dl", ["--data_size=32", "--full_scale=false"]),
-    ("vit", "models/vit.dl", ["--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=2", "--num_heads=4"]),
-    ("resnet", "models/resnet.dl", ["--small=true", "--depths=[1,1,1,1]", "--widths=[8,8,16,16]", "--expand=1", "--n_classes=4", "--input_shape=[16,16,3]"]),
+    ("vit", "models/vit.dl",
+     ["--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=2", "--num_heads=4"]),
+    ("resnet", "models/resnet.dl",
+     ["--small=true", "--depths=[1,1,1,1]", "--widths=[8,8,16,16]", "--expand=1", "--n_classes=4",
+      "--input_shape=[16,16,3]"]),
     ("resunet", "models/resunet.dl", ["--data_size=16", "--widths=[8,16,16,16]", "--groups=4", "--heads=2"]),
-    ("convnext", "models/convnext.dl", ["--img_size=[24,32]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1"]),
+    ("convnext", "models/convnext.dl",
+     ["--img_size=[24,32]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1"]),
     ("cnn_regressor", "models/cnn_regressor.dl", ["--data_size=16", "--hidden=24", "--depth=3"]),
     ("cnn_classifier", "models/cnn_classifier.dl", ["--input_shape=[16,16,3]"]),
-    ("bf16", "models/vit.dl", ["--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1", "--num_heads=4", "--amp_mode=bf16"]),
+    ("bf16", "models/vit.dl",
+     ["--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1", "--num_heads=4",
+      "--amp_mode=bf16"]),
     ("small", "tests/data/small.dl", ["--data_size=16"]),
     ("language", "tests/data/language.dl", []),
     ("products", "tests/data/products.dl", []),
-    *((os.path.basename(p)[:-3], os.path.relpath(p, ROOT), ["--local_batch_size=2"] if "N=2" in open(p).read() else []) for p in sorted(glob.glob(ROOT + "/tests/data/verify/*.dl") + glob.glob(ROOT + "/tests/data/layers/*.dl"))),
+    *((os.path.basename(p)[:-3], os.path.relpath(p, ROOT), ["--local_batch_size=2"] if "N=2" in open(p).read() else [])
+      for p in sorted(glob.glob(ROOT + "/tests/data/verify/*.dl") + glob.glob(ROOT + "/tests/data/layers/*.dl"))),
 ]
 OF_TARGETS = {"kinks": "t"}  # models whose outputs need a target: no prediction has one
-WAYS = [(STRICT + ["-O2"], None), (STRICT + ["-O3", "-march=native"], NATIVE), (["-O2"], None), (["-O0"], None), (["-Os", "-std=gnu17", "-fPIC"], None)]
+WAYS = [(STRICT + ["-O2"], None), (STRICT + ["-O3", "-march=native"], NATIVE), (["-O2"], None), (["-O0"], None),
+        (["-Os", "-std=gnu17", "-fPIC"], None)]
 
 
 def check_models():
@@ -180,10 +205,12 @@ def check_models():
             continue
         net = make(name, model, args)
         if name in OF_TARGETS:
-            run([DLC, "export", net["path"], "-o", "c_none", "--as=c", *net["args"]], status=3, says=f"made of its target '{OF_TARGETS[name]}'")
+            run([DLC, "export", net["path"], "-o", "c_none", "--as=c", *net["args"]], status=3,
+                says=f"made of its target '{OF_TARGETS[name]}'")
             continue
         folder = export(net)
-        ways = [(target, ["-O2" if i else "-O3", *flags]) for i, (target, flags) in enumerate(FLAGS.items())] + [(NATIVE, ["-O3", "-march=native"])]
+        ways = [(target, ["-O2" if i else "-O3", *flags]) for i,
+                (target, flags) in enumerate(FLAGS.items())] + [(NATIVE, ["-O3", "-march=native"])]
         for cc, (target, flags) in with_compilers(ways, number) if folder else []:
             compare(net, folder, cc, target, STRICT + flags)
 
@@ -234,7 +261,8 @@ def train():
   start_lr: 1.0e-3
   expdir: runs
   data:
-    inputs: {x: {file: d.h5, array: x, normalize: standardize, nan: 0.25}, k: 'd.h5:k', W: 'd.h5:W', Wide_Net: 'd.h5:Wide_Net'}
+    inputs: {x: {file: d.h5, array: x, normalize: standardize, nan: 0.25}, k: 'd.h5:k', W: 'd.h5:W', \
+        Wide_Net: 'd.h5:Wide_Net'}
     targets: {t: {file: d.h5, array: t, normalize: standardize}}
     split: {valid: 0.25}
 """)
@@ -270,20 +298,26 @@ def check_files(net, folder):
     text = open(f"{folder}/{n}.c").read() + open(f"{folder}/{n}.h").read()
     includes = set(re.findall(r"^ *# *include *(.*)", text, re.M))
     check(includes <= {"<stdint.h>", "<stddef.h>", f'"{n}.h"'}, f"includes of {n}.c and {n}.h: {includes}")
-    check(sorted(os.listdir(folder)) == sorted([f"{n}.c", f"{n}.h", f"{n}.f90", f"{n}_weights.c", f"{n}_weights.c.bin", "CMakeLists.txt", "example.c", "README"]),
+    check(sorted(os.listdir(folder)) ==
+          sorted([f"{n}.c", f"{n}.h", f"{n}.f90", f"{n}_weights.c", f"{n}_weights.c.bin", "CMakeLists.txt", "example.c",
+                  "README"]),
           f"the folder has {os.listdir(folder)}")
     if shutil.which("g++"):
         run(["g++", "-std=c++17", "-pedantic", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", f"{folder}/{n}.h"])
     for cc in COMPILERS:
         compile_c(folder, cc, STRICT + ["-O2"])
         objects = [here(f"{n}.o"), here(f"{n}_weights.o")]
-        symbols = [line.split() for line in (run(["nm", "-g", *objects]) or "").splitlines() if re.search(r" [A-Za-z] ", line)]
+        symbols = [line.split() for line in (run(["nm", "-g", *objects]) or "").splitlines()
+                   if re.search(r" [A-Za-z] ", line)]
         made = {s[-1] for s in symbols if s[-2] != "U"}
         needed = {s[-1] for s in symbols if s[-2] == "U"} - made
         check(f"{n}_predict" in made and all(m.startswith(n + "_") for m in made), f"{cc}: symbols {made}")
-        check(needed <= {"memcpy", "memset", "memmove", *(f"{f}{k}" for f in "exp log expm1 log1p tanh erf pow sin cos floor sqrt fmod".split() for k in ("", "f")),
+        check(needed <= {"memcpy", "memset", "memmove",
+                         *(f"{f}{k}" for f in "exp log expm1 log1p tanh erf pow sin cos floor sqrt fmod".split()
+                           for k in ("", "f")),
                          "_GLOBAL_OFFSET_TABLE_"}, f"{cc}: it needs {needed}")
-        writable = re.findall(r"^ +\d+ (\.(?:data|bss|tdata|tbss)\S*) +([0-9a-f]+)", run(["objdump", "-h", *objects]) or "", re.M)
+        writable = re.findall(r"^ +\d+ (\.(?:data|bss|tdata|tbss)\S*) +([0-9a-f]+)",
+                              run(["objdump", "-h", *objects]) or "", re.M)
         check(all(int(size, 16) == 0 or ".rel.ro" in name for name, size in writable), f"{cc}: writable {writable}")
 
 
@@ -292,7 +326,8 @@ def check_mismatch(folder):
     n = stem(folder)
     if len(FLAGS) > 1:
         run([COMPILERS[0], "-O1", *FLAGS["avx2"], "-c", f"{folder}/{n}_weights.c", "-o", here("other.o")])
-        run([COMPILERS[0], "-O1", f"-I{folder}", f"{folder}/{n}.c", f"{folder}/example.c", here("other.o"), "-lm", "-o", here("mismatch")], status=1,
+        run([COMPILERS[0], "-O1", f"-I{folder}", f"{folder}/{n}.c", f"{folder}/example.c", here("other.o"), "-lm", "-o",
+             here("mismatch")], status=1,
             says=f"undefined reference to `{n}_weights_generic'")
 
 
@@ -333,7 +368,9 @@ int main(void) {
 def write_for(name, folder, text):
     n = stem(folder)
     with open(here(name), "w") as f:
-        f.write(text.replace("NAME_p", n + "_p").replace("NAME.h", n + ".h").replace("NAME_", n.upper() + "_").replace("NAME", n))
+        f.write(text.replace("NAME_p", n + "_p").replace("NAME.h", n + ".h").replace("NAME_",
+                                                                                     n.upper() +
+                                                                                     "_").replace("NAME", n))
     return here(name)
 
 
@@ -380,7 +417,8 @@ def check_fortran(net, folder):
     got = example(net, compile_c(folder, "gcc", STRICT + ["-O2"]))
     with open(here("main.f90"), "w") as f:
         f.write(FORTRAN.replace("NAME", n))
-    run(["gfortran", "-std=f2018", "-Wall", "-Werror", f"{folder}/{n}.f90", "main.f90", f"{n}.o", f"{n}_weights.o", "-lm", "-o", "fortran"])
+    run(["gfortran", "-std=f2018", "-Wall", "-Werror", f"{folder}/{n}.f90", "main.f90", f"{n}.o", f"{n}_weights.o",
+         "-lm", "-o", "fortran"])
     run([here("fortran")])
     check(got and open(here("out_f"), "rb").read() == got[0], f"{n} in Fortran: the bits of C")
 
@@ -402,9 +440,11 @@ def check_refusals(net):
     os.mkdir(here("full")), open(here("full", "file"), "w").close()
     run([*base, "-o", "full"], status=4, says="full")
     run([*base, "-o", "none/there"], status=4, says="none")
-    run([*base, "-o", "c_bad", "--target=cpu:fast"], status=2, says="--target=cpu:fast: of cpu:generic, cpu:avx2 and cpu:avx512")
+    run([*base, "-o", "c_bad", "--target=cpu:fast"], status=2,
+        says="--target=cpu:fast: of cpu:generic, cpu:avx2 and cpu:avx512")
     run([*base, "-o", "c_bad", "--target=cpu:generic,"], status=2, says="--target")
-    check(os.listdir(here("full")) == ["file"] and not os.path.exists(here("c_bad")) and not glob.glob(here(".dlc-*")), "a refused export leaves nothing")
+    check(os.listdir(here("full")) == ["file"] and not os.path.exists(here("c_bad")) and not glob.glob(here(".dlc-*")),
+          "a refused export leaves nothing")
     folder = export({**net, "name": "one"}, "--target=cpu:generic")
     n = stem(folder)
     text = open(f"{folder}/{n}.c").read()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What system E's configurations ask Keras for, beside PyTorch and NumPy: losses and metrics by name, momentum under a rate that
-changes, the history that is kept.
+"""What system E's configurations ask Keras for, beside PyTorch and NumPy: losses and metrics by name, momentum under a
+rate that changes, the history that is kept.
 
 oracle_keras.py BUILD
 
-The momentum is Keras' with what Horovod's callbacks do to it where they change the rate (momentum_correction, on by default): the
-old velocity is scaled by the new rate over the old one for that step. Written out like that here, and by torch.optim in ours.
+The momentum is Keras' with what Horovod's callbacks do to it where they change the rate (momentum_correction, on by
+default): the old velocity is scaled by the new rate over the old one for that step. Written out like that here, and by
+torch.optim in ours.
 """
 import json
 import math
@@ -56,7 +57,8 @@ def start(classes, seed):
     inner = 64 * (SIDE // 8) ** 2
     p["fc1.weight"], p["fc1.bias"] = torch.randn(128, inner, generator=g) / inner ** 0.5, torch.zeros(128)
     p["fc2.weight"], p["fc2.bias"] = torch.randn(classes, 128, generator=g) / 128 ** 0.5, torch.zeros(classes)
-    batches = [(torch.randn(BATCH, 3, SIDE, SIDE, generator=g), torch.randint(classes, (BATCH,), generator=g, dtype=torch.int32))
+    batches = [(torch.randn(BATCH, 3, SIDE, SIDE, generator=g),
+                torch.randint(classes, (BATCH,), generator=g, dtype=torch.int32))
                for _ in range(STEPS)]
     return p, batches
 
@@ -85,9 +87,12 @@ def test_loss(place, loss, classes):
     p, batches = start(classes, 5)
     save_tensors(place / "init.safetensors", p)
     save_tensors(place / "batches.safetensors", {f"{n}.{i}": v for i, b in enumerate(batches) for n, v in zip("xt", b)})
-    output = place.run("dlrun", MODEL, f"--n_classes={classes}", f"--input_shape=[{SIDE}, {SIDE}, 3]", "--dropout=0", f"--loss={loss}",
-                       "--metrics=[accuracy, top_k_categorical_accuracy]", "--optimizer=sgd", "--momentum=0.9", f"--start_lr={LR}", "--lr_schedule=cosine",
-                       f"--local_batch_size={BATCH}", f"--replay={place / 'batches.safetensors'}", f"--init_weights={place / 'init.safetensors'}",
+    output = place.run("dlrun", MODEL, f"--n_classes={classes}", f"--input_shape=[{SIDE}, {SIDE}, 3]", "--dropout=0",
+                       f"--loss={loss}",
+                       "--metrics=[accuracy, top_k_categorical_accuracy]", "--optimizer=sgd", "--momentum=0.9",
+                       f"--start_lr={LR}", "--lr_schedule=cosine",
+                       f"--local_batch_size={BATCH}", f"--replay={place / 'batches.safetensors'}",
+                       f"--init_weights={place / 'init.safetensors'}",
                        f"--save_weights={place / 'end.safetensors'}", f"--expdir={place / 'replay'}")
     steps = [json.loads(line) for line in output.splitlines() if line.startswith('{"step"')]
     want, told = train(p, batches, loss, classes)
@@ -98,10 +103,12 @@ def test_loss(place, loss, classes):
     ours = load_tensors(place / "end.safetensors")
     moved = {k: (want[k] - p[k]).norm().item() for k in p}
     if classes == 1:  # one softmax is 1 whatever goes in
-        check(all(torch.equal(ours[k], p[k]) for k in p) and not any(moved.values()), f"{what}: no gradient, nothing moves")
+        check(all(torch.equal(ours[k], p[k]) for k in p) and not any(moved.values()),
+              f"{what}: no gradient, nothing moves")
         return
     off = max((ours[k] - want[k]).norm().item() / moved[k] for k in p)
-    check(min(moved.values()) > 0 and off < 1e-3, f"{what}: weights, Keras' momentum along a cosine: {off:.1e} of the way (at most 1e-3)")
+    check(min(moved.values()) > 0 and off < 1e-3,
+          f"{what}: weights, Keras' momentum along a cosine: {off:.1e} of the way (at most 1e-3)")
 
 
 def test_history(place):
@@ -111,20 +118,26 @@ def test_history(place):
     place.run("dlrun", *hello, "--n_epochs=2")
     place.run("dlrun", *hello, "--n_epochs=3", "--resume")
     points = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    tags = {"loss": "Loss/train", "val_loss": "Loss/valid", "acc": "accuracy/train", "val_acc": "accuracy/valid", "lr": "Learning Rate",
+    tags = {"loss": "Loss/train", "val_loss": "Loss/valid", "acc": "accuracy/train", "val_acc": "accuracy/valid",
+            "lr": "Learning Rate",
             "top_k_categorical_accuracy": "top5/train", "val_top_k_categorical_accuracy": "top5/valid"}
     with np.load(run / "history.npz") as f:
-        check(sorted(f) == sorted([*tags, "n_ranks"]) and f["n_ranks"] == 1 and f["n_ranks"].shape == (), f"history.npz: {sorted(f)}")
-        check(all(f[k].dtype == np.float64 and f[k].tolist() == [p[tag] for p in points] for k, tag in tags.items()) and len(points) == 3,
+        check(sorted(f) == sorted([*tags, "n_ranks"]) and f["n_ranks"] == 1 and f["n_ranks"].shape == (),
+              f"history.npz: {sorted(f)}")
+        check(all(f[k].dtype == np.float64 and f[k].tolist() == [p[tag] for p in points] for k, tag in tags.items())
+              and len(points) == 3,
               "its numbers are those of all epochs, to the last bit")
     output = place.run("dlrun", *hello, "--n_epochs=1", "--metrics=[accuracy]", f"--output_dir={place / 'f'}")
     with np.load(place / "f/history.npz") as f:
-        check("val_acc" in f and "val_top_k_categorical_accuracy" not in f and "top-5" not in output, "metrics: [accuracy] is that one alone")
+        check("val_acc" in f and "val_top_k_categorical_accuracy" not in f and "top-5" not in output,
+              "metrics: [accuracy] is that one alone")
     output = place.run("dlrun", *hello, "--loss=hinge", "--dry_run", status=3)
-    check("loss is categorical_crossentropy" in output and '"hinge"' in output and "cnn_classifier.dl" in output, f"another loss: {output.splitlines()[1]}")
+    check("loss is categorical_crossentropy" in output and '"hinge"' in output and "cnn_classifier.dl" in output,
+          f"another loss: {output.splitlines()[1]}")
     output = place.run("dlrun", *hello, "--metrics=[mae]", "--dry_run", status=3)
     check("metrics are accuracy" in output and '"mae"' in output, "another metric is refused by name")
-    output = place.run("dlrun", "models/config/hello.yaml", f"--output_dir={place / 'g'}", "--n_train=32", "--n_valid=32")
+    output = place.run("dlrun", "models/config/hello.yaml", f"--output_dir={place / 'g'}", "--n_train=32",
+                       "--n_valid=32")
     check("passed over: description\n" in output and "All done!" in output, "hello.yaml as it is runs")
 
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Which kinks of the U-Net stand so near that a float32 run falls on the other side than float64, and what is left of the
-difference with these turned.
+"""Which kinks of the U-Net stand so near that a float32 run falls on the other side than float64, and what is left of
+the difference with these turned.
 
 oracle_kinks.py BUILD SIDE SEED [OPTION...]   weights and a batch by seed
-oracle_kinks.py BUILD DIR [OPTION...]         DIR/w.safetensors and DIR/b.safetensors, as ../shared/checks/unet_oracle.py writes them
+oracle_kinks.py BUILD DIR [OPTION...]         DIR/w.safetensors and DIR/b.safetensors, as
+../shared/checks/unet_oracle.py writes them
 
-A ReLU's argument or a difference under |x| that lies within NEAR of its spread from 0 may have either sign in float32: hundreds of
-terms are rounded before it. Each such element, the nearest first, is turned in PyTorch's float64 run; where the gradients then agree
-better, it stays so. What is left must be rounding alone (LEFT), a thousandth of what one kink makes.
+A ReLU's argument or a difference under |x| that lies within NEAR of its spread from 0 may have either sign in float32:
+hundreds of terms are rounded before it. Each such element, the nearest first, is turned in PyTorch's float64 run; where
+the gradients then agree better, it stays so. What is left must be rounding alone (LEFT), a thousandth of what one kink
+makes.
 """
 import math
 import pathlib
@@ -26,7 +28,8 @@ class Kinks:
         self.at, self.turned = {}, {}
         for name, module in model.named_modules():
             if isinstance(module, (torch.nn.ReLU, torch.nn.LeakyReLU)):
-                module.forward = lambda z, name=name, slope=getattr(module, "negative_slope", 0): self.bend(name, z, 1, slope)
+                module.forward = lambda z, name=name, slope=getattr(module, "negative_slope",
+                                                                    0): self.bend(name, z, 1, slope)
 
     def bend(self, name, z, above, below):
         up = z > 0
@@ -65,13 +68,15 @@ def main(build, case, *options):
         model = UNet(full_scale=side >= 64)
         model.load_state_dict(load_tensors(files / "w.safetensors"))
     weights = {name: p.detach().clone() for name, p in model.state_dict().items()}
-    ours = place.replay(weights, [batch], "--config", "base", f"--full_scale={str(side >= 64).lower()}", f"--data_size={side}",
+    ours = place.replay(weights, [batch], "--config", "base", f"--full_scale={str(side >= 64).lower()}",
+                        f"--data_size={side}",
                         "--local_batch_size=1", *options)[1]
     model, (x, t) = model.double(), (v.double() for v in batch)
     kinks = Kinks(model)
 
     def distance():
-        """Root of the sum of all parameters' squared distances, which each right turn makes less, and the worst of them."""
+        """Root of the sum of all parameters' squared distances, which each right turn makes less, and the worst of
+        them."""
         want = gradients(model, kinks, x, t)
         apart = [relative(ours[name], want[name]) for name in want]
         return math.hypot(*apart), max(apart)
@@ -82,11 +87,14 @@ def main(build, case, *options):
         kinks.turned.setdefault(name, []).append(i)
         nearer = distance()
         stays = nearer < far
-        print(f"  {name} element {i}, {spreads:.1e} of its spread from 0: {'turned' if stays else 'not turned'}, worst {nearer[1]:.1e}", flush=True)
+        print(f"  {name} element {i}, {spreads:.1e} of its spread from 0: {'turned' if stays else 'not turned'}, "
+              f"worst {nearer[1]:.1e}", flush=True)
         far = min(far, nearer)
         if not stays:
             kinks.turned[name].pop()
-    check(far[1] < LEFT, f"U-Net at {side}^3: gradients, worst {far[1]:.1e} with {sum(map(len, kinks.turned.values()))} kinks turned (at most {LEFT:.0e})")
+    check(far[1] < LEFT,
+          f"U-Net at {side}^3: gradients, worst {far[1]:.1e} with {sum(map(len, kinks.turned.values()))} kinks turned "
+          f"(at most {LEFT:.0e})")
     finish()
 
 

@@ -4,9 +4,9 @@
 oracle_learning.py BUILD SIDE [--torch]    32: without full_scale, 32 steps; 64: the whole model, 48 steps
 
 Without --torch (in every run of the tests) beside what PyTorch 1.13 gave in this script with it; that takes minutes.
-The crops are drawn differently, so that losses agree on the average alone: within 20 percent once trained, and within 15
-untrained, where 24 batches of four crops differ by 5 from seed to seed, PyTorch's by 3. (The untrained point of a run is of
-one batch, as system A has it; single batches lie between 0.06 and 0.13.)
+The crops are drawn differently, so that losses agree on the average alone: within 20 percent once trained, and within
+15 untrained, where 24 batches of four crops differ by 5 from seed to seed, PyTorch's by 3. (The untrained point of a
+run is of one batch, as system A has it; single batches lie between 0.06 and 0.13.)
 """
 import json
 import sys
@@ -78,7 +78,8 @@ def losses_in_torch(side, steps, validations):
 def run_of_ours(place, name, side, rate, steps, validations, epochs):
     """Validation losses of a run: of one untrained batch, and after each epoch."""
     place.run("dlrun", "--config", "short", f"--train_path={TRAIN}", f"--val_path={VALID}", f"--data_size={side}",
-              f"--full_scale={str(side >= 64).lower()}", f"--Nsamples={steps * BATCH}", f"--Nsamples_val={validations * BATCH}",
+              f"--full_scale={str(side >= 64).lower()}", f"--Nsamples={steps * BATCH}",
+              f"--Nsamples_val={validations * BATCH}",
               f"--num_epochs={epochs}", f"--local_batch_size={BATCH}", "--scaling=none", f"--start_lr={rate}",
               "--data_loader_config=lowmem", f"--expdir={place / name}")
     lines = (place / name / "short/1GPU/00/metrics.jsonl").read_text().splitlines()
@@ -86,7 +87,8 @@ def run_of_ours(place, name, side, rate, steps, validations, epochs):
 
 
 def losses_of_ours(place, side, steps, validations):
-    """As losses_in_torch. A step of 1e-12 leaves the weights as they are, so that an epoch's end tells the untrained loss."""
+    """As losses_in_torch. A step of 1e-12 leaves the weights as they are, so that an epoch's end tells the untrained
+    loss."""
     untrained = run_of_ours(place, "untrained", side, 1e-12, 1, UNTRAINED, 1)
     return untrained[1:] + run_of_ours(place, "run", side, RATE, steps, validations, EPOCHS)[1:]
 

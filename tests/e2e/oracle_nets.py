@@ -156,7 +156,8 @@ model Volume():
 
 
 class Dilated(nn.Module):
-    """1-D: gates of dilated convolutions with `same` padding (odd totals too), dilated transposed ones whose out_pad exceeds their stride, with padding and without."""
+    """1-D: gates of dilated convolutions with `same` padding (odd totals too), dilated transposed ones whose out_pad
+    exceeds their stride, with padding and without."""
     shapes = (2, 3, 41), (2, 2, 43)
     text = """
 model Dilated(width=10):
@@ -205,9 +206,11 @@ model Separable(width=34):
     input  x: f32[N, C=3, H=17, W=22]
     target t: f32[N, C=4, H, W]
     a = x |> conv(width, 3, pad=1) @stem |> relu
-    b = a + (a |> conv(width, 7, pad=3, groups=width) @depth |> conv(2*width, 1) @wide |> relu |> conv(width, 1, groups=17) @narrow)
+    b = a + (a |> conv(width, 7, pad=3, groups=width) @depth |> conv(2*width, 1) @wide |> relu \
+        |> conv(width, 1, groups=17) @narrow)
     c = b |> conv(2*width, 3, stride=2, pad=[2, 1], dilation=[2, 1], groups=width) @down |> leaky_relu(0.1)
-    d = c |> conv_transpose(2*width, [3, 4], stride=2, pad=1, groups=2*width, bias=false) @up |> conv_transpose(20, 3, pad=1, groups=4) @join
+    d = c |> conv_transpose(2*width, [3, 4], stride=2, pad=1, groups=2*width, bias=false) @up \
+        |> conv_transpose(20, 3, pad=1, groups=4) @join
     y = cat(d, a, over=C) |> conv(4, 3, pad=2, dilation=2, groups=2, bias=false) @out
     output y
     loss = mean(norm(y - t, over=[C, H, W]))
@@ -235,7 +238,8 @@ model Separable(width=34):
 
 
 class Patches(nn.Module):
-    """A transformer over patches: linear layers, layer norms, attention, gelu, axes split and joined, sizes that divide nothing."""
+    """A transformer over patches: linear layers, layer norms, attention, gelu, axes split and joined, sizes that divide
+    nothing."""
     shapes = (3, 2, 10, 15), (3, 4, 10, 15)
     text = """
 module Attention(heads)(x: [N, T, E]):
@@ -320,7 +324,8 @@ model Norms():
 
     def __init__(self):
         super().__init__()
-        block = lambda i, o, s: nn.ModuleDict({"conv": nn.Conv2d(i, o, 3, stride=s, padding=1, bias=False), "bn": nn.BatchNorm2d(o)})
+        block = lambda i, o, s: nn.ModuleDict({"conv": nn.Conv2d(i, o, 3, stride=s, padding=1, bias=False),
+                                               "bn": nn.BatchNorm2d(o)})
         self.first, self.second, self.last = block(3, 8, 1), block(8, 12, 2), nn.Conv2d(8, 2, 1)
 
     def forward(self, x):
@@ -334,7 +339,8 @@ model Norms():
 
 
 def philox(seed, step, number, n):
-    """What op `number` draws for n elements in a step, uniform in [0, 1): ir/base/philox.h once more, by its words alone."""
+    """What op `number` draws for n elements in a step, uniform in [0, 1): ir/base/philox.h once more, by its words
+    alone."""
     numbers = []
     for block in range((n + 3) // 4):
         c = [block % 2**32, block >> 32, step % 2**32, 6 + 256 * number]
@@ -348,7 +354,8 @@ def philox(seed, step, number, n):
 
 
 class Drops(nn.Module):
-    """Dropout of elements, of samples as a whole, and of attention's shares, with what the model draws drawn here too."""
+    """Dropout of elements, of samples as a whole, and of attention's shares, with what the model draws drawn here
+    too."""
     shapes = (5, 7, 12), (5, 7, 12)
     text = """
 model Drops(rate=0.3):
@@ -389,18 +396,22 @@ model Drops(rate=0.3):
 
 
 class Windows(nn.Module):
-    """Pools that overlap, pad and leave a rest, both ways to enlarge, borders that go round or mirror, norms over groups; weather-like."""
+    """Pools that overlap, pad and leave a rest, both ways to enlarge, borders that go round or mirror, norms over
+    groups; weather-like."""
     shapes = (2, 3, 23, 38), (2, 5, 23, 38)
     text = """
 model Windows():
     input  x: f32[N, C=3, H=23, W=38]
     target t: f32[N, C=5, H, W]
-    a = x |> pad(2, mode="circular", over=W) |> pad([1, 1], mode="reflect", over=H) |> conv(16, [3, 5]) @a |> group_norm(4) @ga |> relu
+    a = x |> pad(2, mode="circular", over=W) |> pad([1, 1], mode="reflect", over=H) |> conv(16, [3, 5]) @a \
+        |> group_norm(4) @ga |> relu
     b = a |> max_pool(3, stride=2, pad=1) |> conv(20, 3, pad=1, bias=false) @b |> instance_norm(affine=true) @ib
-    c = b |> avg_pool([3, 2], stride=[2, 3], pad=1, count_include_pad=false) |> pad(1, mode="replicate", over=[H, W]) |> conv(20, 3) @c |> tanh
+    c = b |> avg_pool([3, 2], stride=[2, 3], pad=1, count_include_pad=false) \
+        |> pad(1, mode="replicate", over=[H, W]) |> conv(20, 3) @c |> tanh
     d = c |> max_pool(2, stride=1, dilation=2) |> upsample(size=[12, 19], mode="bilinear")
     e = cat(d + roll(b, 3, over=W), flip(b, over=H), over=C) |> conv(16, 1) @e |> upsample(size=[23, 38])
-    f = (a + e) |> adaptive_avg_pool([5, 7]) |> conv(16, 1) @f |> upsample(size=[23, 38], mode="bilinear", align_corners=true)
+    f = (a + e) |> adaptive_avg_pool([5, 7]) |> conv(16, 1) @f \
+        |> upsample(size=[23, 38], mode="bilinear", align_corners=true)
     y = (a * f + e) |> conv(5, 1) @last
     output y
     loss = mean((y - t)**2)
@@ -410,14 +421,17 @@ model Windows():
         super().__init__()
         self.a, self.ga = nn.Conv2d(3, 16, (3, 5)), nn.GroupNorm(4, 16)
         self.b, self.ib = nn.Conv2d(16, 20, 3, padding=1, bias=False), nn.InstanceNorm2d(20, affine=True)
-        self.c, self.e, self.f, self.last = nn.Conv2d(20, 20, 3), nn.Conv2d(40, 16, 1), nn.Conv2d(16, 16, 1), nn.Conv2d(16, 5, 1)
+        self.c, self.e, self.f, self.last = nn.Conv2d(20, 20, 3), nn.Conv2d(40, 16,
+                                                                            1), nn.Conv2d(16, 16,
+                                                                                          1), nn.Conv2d(16, 5, 1)
 
     def forward(self, x):
         f = nn.functional
         up = lambda x, size, corners=False: f.interpolate(x, size, mode="bilinear", align_corners=corners)
         a = torch.relu(self.ga(self.a(f.pad(f.pad(x, (2, 2, 0, 0), "circular"), (0, 0, 1, 1), "reflect"))))
         b = self.ib(self.b(f.max_pool2d(a, 3, 2, 1)))
-        c = torch.tanh(self.c(f.pad(f.avg_pool2d(b, (3, 2), (2, 3), 1, count_include_pad=False), (1, 1, 1, 1), "replicate")))
+        c = torch.tanh(self.c(f.pad(f.avg_pool2d(b, (3, 2), (2, 3), 1, count_include_pad=False), (1, 1, 1, 1),
+                                    "replicate")))
         d = up(f.max_pool2d(c, 2, 1, dilation=2), (12, 19))
         e = f.interpolate(self.e(torch.cat([d + b.roll(3, 3), b.flip(2)], 1)), (23, 38))
         g = up(self.f(f.adaptive_avg_pool2d(a + e, (5, 7))), (23, 38), True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Numbers at the ends of float32's range beside PyTorch: clipping by a norm whose squares overflow or underflow, std of tiny and huge
-values, statistics of one value, and warnings that nobody's settings call for.
+"""Numbers at the ends of float32's range beside PyTorch: clipping by a norm whose squares overflow or underflow, std of
+tiny and huge values, statistics of one value, and warnings that nobody's settings call for.
 
     oracle_numbers.py BUILD
 """
@@ -43,29 +43,41 @@ def write(place, text, name):
 
 
 def clips(place):
-    """A step with clipping, and log_norms, is torch.nn.utils.clip_grad_norm_'s in float64, whatever the gradients' size."""
+    """A step with clipping, and log_norms, is torch.nn.utils.clip_grad_norm_'s in float64, whatever the gradients'
+    size."""
     path = write(place, LINEAR, "clip")
     for size in (1e-30, 1e-20, 1.0, 1e20, 1e30):
         x = torch.arange(1, 9).view(2, 4) * torch.tensor(size)
         w = {"w": torch.arange(4) / 3 + 1, "v": torch.zeros(4)}
         save_tensors(place / "x.st", {"x.0": x.float()}), save_tensors(place / "w.st", w)
         limit = min(size, 1.0)
-        out = place.run("dlrun", path, "--local_batch_size=2", f"--replay={place / 'x.st'}", f"--init_weights={place / 'w.st'}", *STEP, "--log_norms",
-                        f"--clip_grad_norm={limit}", f"--expdir={place / 'clip'}", f"--save_weights={place / 'end.st'}", f"--save_grads={place / 'g.st'}")
+        out = place.run("dlrun", path, "--local_batch_size=2", f"--replay={place / 'x.st'}",
+                        f"--init_weights={place / 'w.st'}", *STEP, "--log_norms",
+                        f"--clip_grad_norm={limit}", f"--expdir={place / 'clip'}", f"--save_weights={place / 'end.st'}",
+                        f"--save_grads={place / 'g.st'}")
         line = next(json.loads(row) for row in out.splitlines() if row.startswith("{"))
         gradient = x.double().sum(0) * 0.5
         norm = gradient.norm()
         step = gradient * min(1.0, limit / (norm.item() + 1e-6))
         end = load_tensors(place / "end.st")["w"]
-        check(relative(end, w["w"].double() - 0.5 * step) < 2e-7, f"gradients of {size:g}: the step is {(w['w'] - end).tolist()}")
-        check(abs(line["grad_norm"] / norm.item() - 1) < 1e-6, f"gradients of {size:g}: grad_norm {line['grad_norm']:g}")
-        check(relative(load_tensors(place / "g.st")["w"], gradient) < 1e-6, f"gradients of {size:g}: as they are before clipping")
-    # a loss that is finite, of which a gradient is not, or the norm even in f64; of the first step only: x is 0 in the second
+        check(relative(end, w["w"].double() - 0.5 * step) < 2e-7,
+              f"gradients of {size:g}: the step is {(w['w'] - end).tolist()}")
+        check(abs(line["grad_norm"] / norm.item() - 1) < 1e-6,
+              f"gradients of {size:g}: grad_norm {line['grad_norm']:g}")
+        check(relative(load_tensors(place / "g.st")["w"], gradient) < 1e-6,
+              f"gradients of {size:g}: as they are before clipping")
+    # a loss that is finite, of which a gradient is not, or the norm even in f64; of the first step only: x is 0 in the
+    # second
     for what, text, x, w in (("an infinite gradient", ROOT, torch.ones(1, 4), torch.zeros(4)),
-                             ("a norm beyond f64", LINEAR.replace("f32[N", "f64[N").replace("param w: [", "param w: f64["), torch.full((1, 4), 1e200, dtype=torch.double), torch.zeros(4).double())):
+                             ("a norm beyond f64",
+                              LINEAR.replace("f32[N", "f64[N").replace("param w: [", "param w: f64["),
+                              torch.full((1, 4), 1e200, dtype=torch.double), torch.zeros(4).double())):
         path = write(place, text, "beyond")
-        save_tensors(place / "x.st", {"x.0": x, "x.1": 0 * x, "x.2": 0 * x}), save_tensors(place / "w.st", {"w": w, "v": torch.zeros(4)})
-        out = place.run("dlrun", path, "--local_batch_size=1", f"--replay={place / 'x.st'}", f"--init_weights={place / 'w.st'}", *STEP,
+        save_tensors(place / "x.st",
+                     {"x.0": x, "x.1": 0 * x, "x.2": 0 * x}), save_tensors(place / "w.st",
+                                                                           {"w": w, "v": torch.zeros(4)})
+        out = place.run("dlrun", path, "--local_batch_size=1", f"--replay={place / 'x.st'}",
+                        f"--init_weights={place / 'w.st'}", *STEP,
                         "--clip_grad_norm=1", f"--expdir={place / 'clip'}", status=7)
         check("not finite" in out, f"{what} ends the run: {out.splitlines()[-1]}")
 
@@ -78,7 +90,8 @@ def scales(place):
         path = write(place, SCALED.format(f"{size:g}"), f"scaled{size:g}")
         x = (base.double() * size).float()
         save_tensors(place / "x.st", {"x.0": x}), save_tensors(place / "w.st", w)
-        out = place.run("dlrun", path, "--local_batch_size=3", f"--replay={place / 'x.st'}", f"--init_weights={place / 'w.st'}", *STEP,
+        out = place.run("dlrun", path, "--local_batch_size=3", f"--replay={place / 'x.st'}",
+                        f"--init_weights={place / 'w.st'}", *STEP,
                         f"--expdir={place / 'scaled'}", f"--save_grads={place / 'g.st'}")
         loss = next(json.loads(row)["loss"] for row in out.splitlines() if row.startswith("{"))
         x, p = x.double(), {k: v.double().requires_grad_() for k, v in w.items()}
@@ -91,31 +104,41 @@ def scales(place):
 
 
 def one_value(place):
-    """A batch norm in training that has one value a channel is refused, as by PyTorch; predictions of one sample are not."""
+    """A batch norm in training that has one value a channel is refused, as by PyTorch; predictions of one sample are
+    not."""
     path = write(place, BATCH, "one")
-    for what, args in (("dlc", ["check"]), ("dlc", ["compile"]), ("dlrun", ["--data_loader_config=synthetic", f"--expdir={place / 'refused'}"])):
+    for what, args in (("dlc", ["check"]), ("dlc", ["compile"]),
+                       ("dlrun", ["--data_loader_config=synthetic", f"--expdir={place / 'refused'}"])):
         first = args[:1] if what == "dlc" else []
         out = place.run(what, *first, path, "--local_batch_size=1", *args[len(first):], status=3)
-        check(re.search(r"one\.dl:4:\d+: error: batch_norm divides by the deviation of one value", out) and "DL-E0805" in out, f"{what} {first}: {out[-300:]}")
+        check(re.search(r"one\.dl:4:\d+: error: batch_norm divides by the deviation of one value", out)
+              and "DL-E0805" in out, f"{what} {first}: {out[-300:]}")
     out = place.run("dlc", "compile", path, "--local_batch_size=1", "--ranks=2", status=3)
     check("sync_batch_norm" in out, "of ranks that have a sample each: what helps is named")
     place.run("dlc", "compile", path, "--local_batch_size=1", "--ranks=2", "--sync_batch_norm")
     place.run("dlc", "check", path, "--local_batch_size=2")
-    for norm, status, said in (("instance_norm", 3, "DL-E0805"), ("group_norm(16)", 0, "DL-W0706"), ("group_norm(8)", 0, None)):
-        out = place.run("dlc", "check", write(place, GROUPS.format(norm), "groups"), "--local_batch_size=4", status=status)
+    for norm, status, said in (("instance_norm", 3, "DL-E0805"), ("group_norm(16)", 0, "DL-W0706"),
+                               ("group_norm(8)", 0, None)):
+        out = place.run("dlc", "check", write(place, GROUPS.format(norm), "groups"), "--local_batch_size=4",
+                        status=status)
         check(said in out if said else "DL-" not in out, f"{norm} of 16 channels without positions: {out[:200]}")
     data = {"x": torch.randn(12, 8), "t": torch.randn(12, 2)}
     for k, v in data.items():
         np.save(place / f"{k}.npy", v.numpy())
-    (place / "one.yaml").write_text(f"base: {{local_batch_size: 4, num_epochs: 1, expdir: {place / 'run'}, data: {{inputs: {{x: {place / 'x.npy'}}}, "
+    (place / "one.yaml").write_text(f"base: {{local_batch_size: 4, num_epochs: 1, expdir: {place / 'run'}, data: "
+                                    f"{{inputs: {{x: {place / 'x.npy'}}}, "
                                     f"targets: {{t: {place / 't.npy'}}}, split: {{valid: 0.5}}}}}}\n")
     for optimizer in ("adam", "sgd", "nadam", "adadelta"):
-        place.run("dlrun", path, f"--yaml_config={place / 'one.yaml'}", f"--optimizer={optimizer}", f"--run_num={optimizer}")
+        place.run("dlrun", path, f"--yaml_config={place / 'one.yaml'}", f"--optimizer={optimizer}",
+                  f"--run_num={optimizer}")
         run = next((place / "run").rglob(optimizer))
         out = place.run("dlrun", "predict", run, place / "x.npy", "-o", place / "y.npy")
-        check("warning" not in out, f"predictions of a run of {optimizer} by a model with a batch norm, without a word: {out}")
-    out = place.run("dlrun", path, f"--yaml_config={place / 'one.yaml'}", "--nadam_momentum_decay=0.1", "--run_num=told")
-    check(out.count("nadam_momentum_decay means nothing to the optimizer adam") == 1, "an option of another optimiser that is given is told")
+        check("warning" not in out,
+              f"predictions of a run of {optimizer} by a model with a batch norm, without a word: {out}")
+    out = place.run("dlrun", path, f"--yaml_config={place / 'one.yaml'}", "--nadam_momentum_decay=0.1",
+                    "--run_num=told")
+    check(out.count("nadam_momentum_decay means nothing to the optimizer adam") == 1,
+          "an option of another optimiser that is given is told")
 
 
 def main(build):

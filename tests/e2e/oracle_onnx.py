@@ -36,7 +36,8 @@ rng = np.random.default_rng(5)
 
 
 def run(*args, **env):
-    return subprocess.run([*map(str, args)], capture_output=True, text=True, env={**ENV, "NO_COLOR": "1", **env}, stdin=subprocess.DEVNULL,
+    return subprocess.run([*map(str, args)], capture_output=True, text=True, env={**ENV, "NO_COLOR": "1", **env},
+                          stdin=subprocess.DEVNULL,
                           cwd=ROOT)
 
 
@@ -51,7 +52,8 @@ def save(path, tensors):
     header, data = {}, b""
     for name, (dtype, value) in tensors.items():
         raw = value.astype(DTYPES[dtype][1]).tobytes()
-        header[name] = {"dtype": DTYPES[dtype][0], "shape": value.shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        header[name] = {"dtype": DTYPES[dtype][0], "shape": value.shape,
+                        "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()
     with open(path, "wb") as f:
@@ -65,19 +67,22 @@ def tensors_of(model, *args):
     if not check(r.returncode == 0, f"{model}: {r.stderr[-600:]}"):
         finish()
     found = {}
-    for name, dtype, axes, rest in re.findall(r"^ *(?:param|state) \$(\S+) = %\d+ : (\w+)\[(.*?)\](.*)$", r.stdout, re.M):
+    for name, dtype, axes, rest in re.findall(r"^ *(?:param|state) \$(\S+) = %\d+ : (\w+)\[(.*?)\](.*)$", r.stdout,
+                                              re.M):
         if " of " in rest or name in ("optimizer.step", "random.step"):
             continue
         shape = [int(a.split("=")[-1]) for a in axes.split(",") if a.strip()]
         scale = np.prod(shape[1:]) ** -0.5 if len(shape) > 1 else 0.5
-        found[name] = (dtype, rng.uniform(0.5, 1.5, shape) if name.endswith("_var") else scale * rng.standard_normal(shape))
+        found[name] = (dtype,
+                       rng.uniform(0.5, 1.5, shape) if name.endswith("_var") else scale * rng.standard_normal(shape))
     return found
 
 
 def export(source, out, *args, **env):
     """What `dlc export` writes on standard error; None: it failed."""
     r = run(DLC, "export", source, "-o", out, "--as=onnx", *args, **env)
-    return r.stderr if check(r.returncode == 0, f"export {source} {args}: exit {r.returncode}: {r.stderr[-600:]}") else None
+    return r.stderr if check(r.returncode == 0,
+                             f"export {source} {args}: exit {r.returncode}: {r.stderr[-600:]}") else None
 
 
 def open_onnx(path):
@@ -95,7 +100,8 @@ def feeds_of(session, batch, scale=1.0):
     for i in session.get_inputs():
         shape = [batch if d == "N" else d for d in i.shape]
         whole = OF_ONNX[i.type][0] == "i"
-        feeds[i.name] = (rng.integers(0, 4, shape) if whole else scale * rng.standard_normal(shape)).astype(OF_ONNX[i.type])
+        feeds[i.name] = (rng.integers(0, 4, shape) if whole
+                         else scale * rng.standard_normal(shape)).astype(OF_ONNX[i.type])
     return feeds
 
 
@@ -118,7 +124,8 @@ def predicted(source, feeds, outputs, *args):
 def same(what, got, want, bound=1e-5):
     """Within `bound` of the largest number, and NaN and infinities at the same places."""
     got, want = got.astype("f8"), want.astype("f8")
-    if not check(got.shape == want.shape and (np.isfinite(got) == np.isfinite(want)).all(), f"{what}: {got.shape}, {want.shape}"):
+    if not check(got.shape == want.shape and (np.isfinite(got) == np.isfinite(want)).all(),
+                 f"{what}: {got.shape}, {want.shape}"):
         return
     fine = np.isfinite(want)
     worst = np.abs(got[fine] - want[fine]).max(initial=0) / (np.abs(want[fine]).max(initial=0) or 1)
@@ -153,7 +160,8 @@ for i, (name, args) in enumerate(MODELS.items()):
     with_weights(name, f"models/{args[0]}", *args[1:])
 for i, (name, (head, lines)) in enumerate(OPS.items()):
     body = "".join(f"    {line}\n    output {line.split(' = ')[0]}\n" for line in lines)
-    text = f"model Ops():\n    input x: {head}\n    target t: f32[N]\n    param v: [C=4] ~ normal(0, 1)\n{body}    loss = mean(v)**2 + mean(t)\n"
+    text = (f"model Ops():\n    input x: {head}\n    target t: f32[N]\n    param v: [C=4] ~ normal(0, 1)\n"
+            f"{body}    loss = mean(v)**2 + mean(t)\n")
     with_weights(name, write(f"{name}.dl", text))
 for i, (name, text) in enumerate(LAYERS.items()):
     with_weights(name, write(f"{name}.dl", text))
@@ -173,7 +181,8 @@ check([i.name for i in graph.input] == ["x"] and [o.name for o in graph.output] 
 dims = [d.dim_param or d.dim_value for d in graph.input[0].type.tensor_type.shape.dim]
 check(dims == ["N", 4, 8, 8, 8], f"the input is {dims}")
 held = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
-check(all(n in held and np.array_equal(held[n], v.astype("f4")) for n, (_, v) in tensors.items()), f"parameters by name: {sorted(held)}")
+check(all(n in held and np.array_equal(held[n], v.astype("f4")) for n, (_, v) in tensors.items()),
+      f"parameters by name: {sorted(held)}")
 check(any(n.doc_string == f"{small}:6:14" for n in graph.node if n.op_type == "Conv"), "a node names its line")
 both = {n: ("f64", v) for n, (_, v) in tensors.items()}  # as another program may have stored them
 compare("widened", save(f"{TMP}/wide.safetensors", both), f"--model={small}", "--data_size=8", batches=(1,))
@@ -188,9 +197,12 @@ BATCH = """model Batch():
     output h
     loss = mean((h + v - t)**2)
 """
-DEPENDS = r"has a fixed batch, N=2: '\w+' \(\S*batch\d\.dl:5\) depends on the batch's size; --local_batch_size sets it\n$"
-FIXED = ["roll(x * v, 1, over=N)", "x[N=N-1:] * v |> rearrange(\"n c -> c n\") as [C, M]", "x * v + mean(x[N=0:N // 2])",
-         "x * v * (N / 3)", "x * v + mean(cat(x, x[N=0:1], over=N), over=N)", "gather(x * v, argmax(x, over=N) as [C], over=N)"]
+DEPENDS = (r"has a fixed batch, N=2: '\w+' \(\S*batch\d\.dl:5\) depends on the batch's size; --local_batch_size sets "
+           r"it\n$")
+FIXED = ["roll(x * v, 1, over=N)", "x[N=N-1:] * v |> rearrange(\"n c -> c n\") as [C, M]",
+         "x * v + mean(x[N=0:N // 2])",
+         "x * v * (N / 3)", "x * v + mean(cat(x, x[N=0:1], over=N), over=N)",
+         "gather(x * v, argmax(x, over=N) as [C], over=N)"]
 for i, h in enumerate(FIXED):
     model = write(f"batch{i}.dl", BATCH.format(h=h))
     save(f"{TMP}/batch{i}.safetensors", tensors_of(model))
@@ -211,7 +223,9 @@ pair = write("pair.dl", """model Pair():
     loss = mean((y - t)**2)
 """)
 with_weights("pair", pair)
-two = write("two.dl", "model Two():\n    input x: f32[N=2, C=4]\n    target t: f32[N=2, C=4]\n    y = x |> linear(4) @a\n    output y\n"
+two = write("two.dl",
+            "model Two():\n    input x: f32[N=2, C=4]\n    target t: f32[N=2, C=4]\n    y = x |> linear(4) @a\n"
+            "    output y\n"
             "    loss = mse_loss(y, t)\n")
 tensors = tensors_of(two, "--local_batch_size=2")
 save(f"{TMP}/two.safetensors", tensors)
@@ -220,7 +234,8 @@ check(said and said.endswith("fixed batch, N=2: the model has no other batch\n")
 session = open_onnx(f"{TMP}/two.onnx")
 if session:
     feeds = feeds_of(session, 2)
-    same("a model of two samples", session.run(None, feeds)[0], feeds["x"] @ tensors["a.weight"][1].T + tensors["a.bias"][1])
+    same("a model of two samples", session.run(None, feeds)[0],
+         feeds["x"] @ tensors["a.weight"][1].T + tensors["a.bias"][1])
 
 # An output of an input's name, and one whose size is a multiple of N.
 flat = write("flat.dl", """model Flat():
@@ -255,12 +270,14 @@ scaled = write("scaled.dl", """model Scaled():
     output y
     loss = mse_loss(y, t)
 """)
-config = write("scaled.yaml", f"""base:
+config = write(
+    "scaled.yaml", f"""base:
   local_batch_size: 4
   num_epochs: 1
   expdir: {TMP}/scaled
   data:
-    inputs: {{x: {{file: {TMP}/field.npy, axes: [N, H, W, C], channels: [2, 0], nan: -0.5, mean: [2800, 280], std: [50, 5]}}}}
+    inputs: {{x: {{file: {TMP}/field.npy, axes: [N, H, W, C], channels: [2, 0], nan: -0.5, mean: [2800, 280], \
+        std: [50, 5]}}}}
     targets: {{t: {{file: {TMP}/gas.npy, normalize: minmax}}}}
     split: {{valid: 0.25}}
 """)
@@ -309,15 +326,18 @@ half = write("half.dl", """model Half():
 args = [f"--model={half}", f"--yaml_config={config}"]
 save(f"{TMP}/half.safetensors", tensors_of(half))
 if export(f"{TMP}/half.safetensors", f"{TMP}/half.onnx", *args) is not None:
-    r = run(DLRUN, "predict", f"{TMP}/half.safetensors", f"{TMP}/field.npy", "-o", f"{TMP}/half.npy", "--threads=1", *args)
+    r = run(DLRUN, "predict", f"{TMP}/half.safetensors", f"{TMP}/field.npy", "-o", f"{TMP}/half.npy", "--threads=1",
+            *args)
     session = open_onnx(f"{TMP}/half.onnx")
     if session and check(r.returncode == 0, r.stderr[-600:]):
         check(session.get_inputs()[0].type == "tensor(float)", "raw numbers are f32 where the model's are f16")
-        same("16 bits", session.run(None, {"x": np.ascontiguousarray(np.moveaxis(x[..., [2, 0]], 3, 1))})[0], np.load(f"{TMP}/half.npy"))
+        same("16 bits", session.run(None, {"x": np.ascontiguousarray(np.moveaxis(x[..., [2, 0]], 3, 1))})[0],
+             np.load(f"{TMP}/half.npy"))
 
 # ---- weights in a file of their own ----
 
-args = ["--model=models/cnn_regressor.dl", "--hidden=7", "--depth=4", "--data_size=8"]  # sizes that are no multiples of 64
+# sizes that are no multiples of 64
+args = ["--model=models/cnn_regressor.dl", "--hidden=7", "--depth=4", "--data_size=8"]
 kept = save(f"{TMP}/kept.safetensors", tensors_of("models/cnn_regressor.dl", *args[1:]))
 export(kept, f"{TMP}/whole.onnx", *args)
 export(kept, f"{TMP}/apart.onnx", *args, DLR_DEBUG="onnx_data")
@@ -334,13 +354,16 @@ if session:
 
 def refused(status, says, source, out, *args):
     r = run(DLC, "export", source, "-o", out, "--as=onnx", *args)
-    check(r.returncode == status and re.search(says, r.stderr), f"{args}: exit {r.returncode}, wanted {status} and /{says}/: {r.stderr[-300:]}")
+    check(r.returncode == status and re.search(says, r.stderr),
+          f"{args}: exit {r.returncode}, wanted {status} and /{says}/: {r.stderr[-300:]}")
     check(not os.path.exists(f"{TMP}/no.onnx"), f"{args}: a file is left")
 
 
 some = save(f"{TMP}/some.safetensors", {n: v for n, v in small_tensors.items() if n != "up.bias"})
-refused(3, r"some\.safetensors has no 'up\.bias' \(f32\[C=5\]\)", some, f"{TMP}/no.onnx", f"--model={small}", "--data_size=8")
-refused(3, r"'down\.weight' is not f32\[O=6, C=4", weights, f"{TMP}/no.onnx", f"--model={small}", "--data_size=8", "--width=6")
+refused(3, r"some\.safetensors has no 'up\.bias' \(f32\[C=5\]\)", some, f"{TMP}/no.onnx", f"--model={small}",
+        "--data_size=8")
+refused(3, r"'down\.weight' is not f32\[O=6, C=4", weights, f"{TMP}/no.onnx", f"--model={small}", "--data_size=8",
+        "--width=6")
 refused(4, r"/none/no\.onnx", weights, f"{TMP}/none/no.onnx", f"--model={small}", "--data_size=8")
 refused(4, "directory", weights, TMP, f"--model={small}", "--data_size=8")
 finish()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Dynamic loss scaling against torch.amp.GradScaler through the same sequence of overflows: scales, skipped steps, losses, weights and
-running statistics; then what a resumed run makes of the scaler's state, and the fault at its floor.
+"""Dynamic loss scaling against torch.amp.GradScaler through the same sequence of overflows: scales, skipped steps,
+losses, weights and running statistics; then what a resumed run makes of the scaler's state, and the fault at its floor.
 
 oracle_scaler.py BUILD [OPTION...]
 """
@@ -105,12 +105,14 @@ def cosine(at, total):
     return 0.5 * (1 + math.cos(math.pi * at / total))
 
 
-# Steps; the scale at first; what a batch's first target is at some steps; options; optimiser, schedule and bound of norms in PyTorch.
+# Steps; the scale at first; what a batch's first target is at some steps; options; optimiser, schedule and bound of
+# norms in PyTorch.
 CASES = {
     "Adam, clipped, a cosine": (
         24, 2.0**126, {8: 1e36, 9: math.nan, 15: math.inf},
         ["--optimizer=adam", "--lr=3.1e-3", "--lr_schedule=cosine", "--warmup=5", "--clip_grad_norm=0.4"],
-        lambda p: torch.optim.Adam(p, lr=3.1e-3), lambda o: LambdaLR(o, lambda i: min((i + 1) / 5, cosine(i, 24))), 0.4),
+        lambda p: torch.optim.Adam(p, lr=3.1e-3), lambda o: LambdaLR(o, lambda i: min((i + 1) / 5, cosine(i, 24))),
+        0.4),
     "AdamW": (
         24, 65536.0, {0: math.inf, 1: math.nan, 17: 1e38},
         ["--optimizer=adamw", "--lr=2.3e-3", "--weight_decay=0.3", "--lr_schedule=none"],
@@ -122,11 +124,14 @@ CASES = {
     "NAdam, whose momentum has a course": (
         24, 65536.0, {0: math.inf, 9: math.nan},
         ["--optimizer={name: NAdam, lr: 2.3e-3, momentum_decay: 0.1}", "--lr_schedule=none"],
-        lambda p: torch.optim.NAdam(p, lr=2.3e-3, momentum_decay=0.1, foreach=True), lambda o: LambdaLR(o, lambda i: 1), 0),
+        lambda p: torch.optim.NAdam(p, lr=2.3e-3, momentum_decay=0.1, foreach=True), lambda o: LambdaLR(o, lambda i: 1),
+        0),
     "Adagrad, whose rate falls by its own count": (
         24, 65536.0, {0: math.inf, 9: math.nan},
-        ["--optimizer={name: Adagrad, lr: 2.3e-2, lr_decay: 0.2, initial_accumulator_value: 0.01}", "--lr_schedule=none"],
-        lambda p: torch.optim.Adagrad(p, lr=2.3e-2, lr_decay=0.2, initial_accumulator_value=0.01), lambda o: LambdaLR(o, lambda i: 1), 0),
+        ["--optimizer={name: Adagrad, lr: 2.3e-2, lr_decay: 0.2, initial_accumulator_value: 0.01}",
+         "--lr_schedule=none"],
+        lambda p: torch.optim.Adagrad(p, lr=2.3e-2, lr_decay=0.2, initial_accumulator_value=0.01),
+        lambda o: LambdaLR(o, lambda i: 1), 0),
     "2,000 good steps": (
         2020, 16384.0, {4: math.nan, 2007: math.inf},
         ["--optimizer=sgd", "--lr=1e-4", "--lr_schedule=none"],
@@ -160,8 +165,10 @@ def in_torch(model, batches, init, make, schedule, clip):
 
 def replay(place, path, batches, *options, status=0):
     save_tensors(place / "batches.safetensors", {f"{n}.{i}": v for i, b in enumerate(batches) for n, v in zip("xt", b)})
-    output = place.run("dlrun", path, f"--yaml_config={place / 'models.yaml'}", f"--local_batch_size={len(batches[0][0])}", "--amp_mode=fp16",
-                       f"--expdir={place / 'runs'}", f"--replay={place / 'batches.safetensors'}", *options, status=status)
+    output = place.run("dlrun", path, f"--yaml_config={place / 'models.yaml'}",
+                       f"--local_batch_size={len(batches[0][0])}", "--amp_mode=fp16",
+                       f"--expdir={place / 'runs'}", f"--replay={place / 'batches.safetensors'}", *options,
+                       status=status)
     return output, [json.loads(line) for line in output.splitlines() if line.startswith("{") and '"step"' in line]
 
 
@@ -180,7 +187,8 @@ def compare(place, net, name, case):
         batches[step][1].view(-1)[0] = value
     path = place / f"{net.__name__.lower()}.dl"
     path.write_text(net.text.lstrip())
-    _, lines = replay(place, path, batches, f"--loss_scale_init={init!r}", f"--init_weights={place / 'weights.safetensors'}",
+    _, lines = replay(place, path, batches, f"--loss_scale_init={init!r}",
+                      f"--init_weights={place / 'weights.safetensors'}",
                       f"--save_weights={place / 'end.safetensors'}", *options)
     want = in_torch(model, batches, init, make, schedule, clip)
     name = f"{net.__name__}, {name}"
@@ -193,11 +201,13 @@ def compare(place, net, name, case):
         check(grown == (2 if faults else 1), f"{name}: the scale grows {grown:g}-fold at most")
     worst = max(abs(line["loss"] - w[0]) / w[0] for line, w in zip(lines, want) if math.isfinite(w[0]))
     check(worst < 1e-4, f"{name}: losses, worst {worst:.1e} relative (at most 1e-4)")
-    check(all(line["loss"] is None for line, w in zip(lines, want) if not math.isfinite(w[0])), f"{name}: others are null")
+    check(all(line["loss"] is None for line, w in zip(lines, want) if not math.isfinite(w[0])),
+          f"{name}: others are null")
     end = load_tensors(place / "end.safetensors")
     errors = {k: relative(end[k].float(), v.float()) for k, v in model.state_dict().items() if k in end}
     worst = max(errors, key=errors.get)
-    check(errors[worst] < 1e-4 and len(errors) >= 3, f"{name}: weights and statistics at the end, worst {errors[worst]:.1e} of {worst} (at most 1e-4)")
+    check(errors[worst] < 1e-4 and len(errors) >= 3,
+          f"{name}: weights and statistics at the end, worst {errors[worst]:.1e} of {worst} (at most 1e-4)")
 
 
 def gradients_are_unscaled(place):
@@ -208,7 +218,8 @@ def gradients_are_unscaled(place):
     path.write_text(Plain.text.lstrip())
     x, t = (torch.randn(shape) for shape in Plain.shapes)
     ((model(x) - t)**2).mean().backward()
-    replay(place, path, [[x, t]], f"--init_weights={place / 'weights.safetensors'}", f"--save_grads={place / 'grads.safetensors'}")
+    replay(place, path, [[x, t]], f"--init_weights={place / 'weights.safetensors'}",
+           f"--save_grads={place / 'grads.safetensors'}")
     grads = load_tensors(place / "grads.safetensors")
     worst = max(relative(grads[k], p.grad) for k, p in model.named_parameters())
     check(worst < 1e-5, f"--save_grads: unscaled, worst {worst:.1e} relative (at most 1e-5)")
@@ -222,9 +233,11 @@ def faults_at_the_floor(place):
     output, lines = replay(place, path, batches, status=7)
     # 65,536 halved thirty times is 2^-14
     check(len(lines) == 30 and lines[-1]["loss_scale"] == 2.0**-13, f"the floor is met behind {len(lines)} steps")
-    check("the input 'x', at [N=1, E=2]" in output and "bf16" in output, "and the message names the data's fault: " + output.strip()[-330:])
+    check("the input 'x', at [N=1, E=2]" in output and "bf16" in output,
+          "and the message names the data's fault: " + output.strip()[-330:])
     path = place / "steep.dl"
-    path.write_text(Plain.text.lstrip().replace("y = tanh(", "y = exp(1000*exp(").replace("over=E))", "over=E)*0))*0.5").replace("Plain", "Steep"))
+    path.write_text(Plain.text.lstrip().replace("y = tanh(", "y = exp(1000*exp(").replace(
+        "over=E))", "over=E)*0))*0.5").replace("Plain", "Steep"))
     batches = [[torch.ones(shape) for shape in Plain.shapes] for _ in range(40)]
     output, lines = replay(place, path, batches, status=7)
     check(len(lines) == 30 and "(" + str(path) + ":7)" in output, "or the op and its line: " + output.strip()[-330:])
@@ -235,10 +248,13 @@ def faults_without_a_scaler(place):
     batches = [[torch.randn(shape) for shape in Plain.shapes]]
     batches[0][0][2, 6] = math.nan
     output, _ = replay(place, place / "plain.dl", batches, "--amp_mode=none", status=7)
-    check("loss is not finite at step 1. Step 1 made again: not finite is the input 'x', at [N=2, E=6]" in output, "float32: " + output.strip()[-200:])
-    output = place.run("dlrun", place / "steep.dl", f"--yaml_config={place / 'models.yaml'}", "--data_loader_config=synthetic", "--local_batch_size=4",
+    check("loss is not finite at step 1. Step 1 made again: not finite is the input 'x', at [N=2, E=6]" in output,
+          "float32: " + output.strip()[-200:])
+    output = place.run("dlrun", place / "steep.dl", f"--yaml_config={place / 'models.yaml'}",
+                       "--data_loader_config=synthetic", "--local_batch_size=4",
                        "--Nsamples=8", "--Nsamples_val=4", f"--expdir={place / 'runs'}", status=7)
-    check(re.search(r"initial loss is (nan|infinite).*The first value that is not finite is made by '\w+' \(\S+steep\.dl:7\)", output),
+    check(re.search(r"initial loss is (nan|infinite).*The first value that is not finite is made by '\w+' "
+                    r"\(\S+steep\.dl:7\)", output),
           "the untrained model: " + output.strip()[-330:])
 
 
@@ -246,13 +262,15 @@ def options_of_run(place, number, *options):
     """Of a run on noise, whose losses are large."""
     path = place / "large.dl"
     path.write_text(Plain.text.lstrip().replace("loss = ", "loss = 1e6*").replace("Plain", "Large"))
-    return [path, f"--yaml_config={place / 'models.yaml'}", "--data_loader_config=synthetic", "--local_batch_size=4", "--Nsamples=16000",
+    return [path, f"--yaml_config={place / 'models.yaml'}", "--data_loader_config=synthetic", "--local_batch_size=4",
+            "--Nsamples=16000",
             "--Nsamples_val=4", "--lr_schedule=none", "--lr=1e-3", f"--run_dir={place / 'trained'}/{number}", *options]
 
 
 def newest(place, number):
     """The bytes of a run's newest checkpoint."""
-    return {p.name: p.read_bytes() for p in (place / "trained" / str(number) / "checkpoints" / "last").glob("*.safetensors")}
+    return {p.name: p.read_bytes()
+            for p in (place / "trained" / str(number) / "checkpoints" / "last").glob("*.safetensors")}
 
 
 def train(place, number, *options):
@@ -276,20 +294,25 @@ def resumed(place):
     steps = interrupt(place, 1, *fp16, "--num_epochs=2")
     check(0 < steps < 4000, f"behind {steps} of its 4,000 steps")
     _, parts = train(place, 1, *fp16, "--num_epochs=2", "--resume")
-    check(set(whole) == {"model.safetensors", "optimizer.safetensors", "scaler.safetensors"}, f"a checkpoint has {sorted(whole)}")
+    check(set(whole) == {"model.safetensors", "optimizer.safetensors", "scaler.safetensors"},
+          f"a checkpoint has {sorted(whole)}")
     check(whole == parts, "a run that was resumed ends with the same bits")
     scaler = load_tensors(place / "trained/0/checkpoints/last/scaler.safetensors")
     skipped = int(scaler["scaler.skipped"])
     check(skipped > 0 and int(scaler["scaler.good"]) < 2000, f"of its 8,000 steps {skipped} were skipped")
     # whatever the steps, the scale is where it began but for powers of two
-    check(math.log2(float(torch.tensor(3e38)) / float(scaler["scaler.scale"])) % 1 == 0, "and the scale was halved and doubled")
+    check(math.log2(float(torch.tensor(3e38)) / float(scaler["scaler.scale"])) % 1 == 0,
+          "and the scale was halved and doubled")
     points = [[json.loads(line) for line in open(place / "trained" / k / "metrics.jsonl")] for k in "01"]
     scales = [[p.get("loss_scale") for p in of] for of in points]
     check(scales[0][-1] is not None and scales[0][-1] == scales[1][-1], f"metrics.jsonl has loss_scale: {scales[0]}")
-    check(all(math.isfinite(p["Loss/train"] if "Loss/train" in p else p["train_loss"]) for of in points for p in of), "and finite losses")
+    check(all(math.isfinite(p["Loss/train"] if "Loss/train" in p else p["train_loss"]) for of in points for p in of),
+          "and finite losses")
     log, parts = train(place, 1, "--amp_mode=none", "--num_epochs=3", "--resume")
-    check("loss scaler is dropped" in log and "scaler.safetensors" not in parts, "without scaling it is dropped, which the log tells")
-    log, parts = train(place, 1, "--amp_mode=fp16", "--Nsamples=16", "--num_epochs=4", "--resume", "--loss_scale_init=1024")
+    check("loss scaler is dropped" in log and "scaler.safetensors" not in parts,
+          "without scaling it is dropped, which the log tells")
+    log, parts = train(place, 1, "--amp_mode=fp16", "--Nsamples=16", "--num_epochs=4", "--resume",
+                       "--loss_scale_init=1024")
     check("it begins at 1024" in log, "a run that was not scaled goes on with the first scale")
     scaler = load_tensors(place / "trained/1/checkpoints/last/scaler.safetensors")
     check(float(scaler["scaler.scale"]) == 1024 and int(scaler["scaler.good"]) == 4, "and counts from there")
@@ -303,7 +326,8 @@ def with_torch_files(place):
     skipped = int(load_tensors(folder / "last/scaler.safetensors")["scaler.skipped"])
     file = torch.load(folder / "ckpt.tar")
     steps = {int(s["step"]) for s in file["optimizer_state_dict"]["state"].values()}
-    check(skipped > 0 and file["iters"] == 40 and steps == {40 - skipped}, f"ckpt.tar has {steps} of 40 steps, {skipped} were skipped")
+    check(skipped > 0 and file["iters"] == 40 and steps == {40 - skipped},
+          f"ckpt.tar has {steps} of 40 steps, {skipped} were skipped")
     for path in folder.iterdir():
         if path.is_symlink():
             path.unlink()
@@ -313,13 +337,15 @@ def with_torch_files(place):
     train(place, 2, *fp16, "--num_epochs=2", "--resume", "--loss_scale_init=64")
     after = load_tensors(folder / "last/scaler.safetensors")
     step = int(load_tensors(folder / "last/optimizer.safetensors")["optimizer.step"])
-    check(step == 80 and int(after["scaler.skipped"]) == skipped and float(after["scaler.scale"]) == 64, "and a run goes on from there")
+    check(step == 80 and int(after["scaler.skipped"]) == skipped and float(after["scaler.scale"]) == 64,
+          "and a run goes on from there")
 
 
 def main(build, *_):
     place = Workplace(build)
     (place / "models.yaml").write_text("base: {}\n")
-    print("the oracle is", "torch.amp.GradScaler" if THEIRS else "a restatement of torch.amp.GradScaler", "of PyTorch", torch.__version__)
+    print("the oracle is", "torch.amp.GradScaler" if THEIRS else "a restatement of torch.amp.GradScaler", "of PyTorch",
+          torch.__version__)
     for name, case in CASES.items():
         for net in (Plain, Normed):
             if case[0] < 100 and "whose" not in name or net is Plain:

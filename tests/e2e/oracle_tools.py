@@ -25,7 +25,8 @@ except ImportError as missing:
     print(f"SKIP: {missing} (scripts/install-packages test)")
     sys.exit(77)
 
-THREADS = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)  # PyTorch's, and dlrun's: tests that run side by side get one
+# PyTorch's, and dlrun's: tests that run side by side get one
+THREADS = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
 torch.set_num_threads(THREADS)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
@@ -99,7 +100,8 @@ class Workplace:
         self.build = pathlib.Path(build).resolve()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="dlc-oracle-"))
         atexit.register(shutil.rmtree, self.dir, ignore_errors=True)
-        self.env = dict(os.environ, DLR_CACHE_DIR=os.environ.get("DLC_TEST_CACHE") or str(self.dir / "cache"), DLR_CACHE_MAX="0", NO_COLOR="1")
+        self.env = dict(os.environ, DLR_CACHE_DIR=os.environ.get("DLC_TEST_CACHE") or str(self.dir / "cache"),
+                        DLR_CACHE_MAX="0", NO_COLOR="1")
 
     def __truediv__(self, name):
         return self.dir / name
@@ -114,7 +116,8 @@ class Workplace:
         args = [*map(str, args)]
         if name == "dlrun" and not any(a.startswith("--threads=") for a in args):
             args.append(f"--threads={THREADS}")
-        return subprocess.Popen([self.program(name), *args], cwd=ROOT, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        return subprocess.Popen([self.program(name), *args], cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, **{"env": self.env, **kwargs})
 
     def run(self, name, *args, status=0):
@@ -128,7 +131,8 @@ class Workplace:
         return output
 
     def replay(self, weights, batches, *args, rate=1e-4):
-        """Trains from `weights` ({name: tensor}) on `batches` ([(x, t), ...]) at a constant learning rate; None: the configuration's.
+        """Trains from `weights` ({name: tensor}) on `batches` ([(x, t), ...]) at a constant learning rate; None: the
+        configuration's.
 
         Returns the losses by step, the gradients of the first step, and the printed lines' objects."""
         save_tensors(self / "weights.safetensors", weights)
@@ -140,7 +144,8 @@ class Workplace:
         grads.unlink(missing_ok=True)
         shutil.rmtree(self / "replay", ignore_errors=True)
         rates = [f"--start_lr={rate}", f"--end_lr={rate}"] if rate is not None else []
-        output = self.run("dlrun", *args, *rates, f"--expdir={self / 'replay'}", f"--init_weights={self / 'weights.safetensors'}",
+        output = self.run("dlrun", *args, *rates, f"--expdir={self / 'replay'}",
+                          f"--init_weights={self / 'weights.safetensors'}",
                           f"--replay={self / 'batches.safetensors'}", f"--save_grads={grads}")
         lines = [json.loads(line) for line in output.splitlines() if line.startswith("{") and '"step"' in line]
         return [line["loss"] for line in lines], load_tensors(grads), lines
@@ -161,8 +166,9 @@ def train_in_torch(model, loss_of, batches, rate=1e-4):
 
 
 def gradients_in_double(model, loss_of, batch):
-    """The gradients of one batch by PyTorch in float64. Where a value stands beside a kink (ReLU, |x|), any float32 run may fall on
-    the other side, and then differs by a whole term: PyTorch's own does so at 64^3, by 2.8e-3 of a gradient."""
+    """The gradients of one batch by PyTorch in float64. Where a value stands beside a kink (ReLU, |x|), any float32 run
+    may fall on the other side, and then differs by a whole term: PyTorch's own does so at 64^3, by 2.8e-3 of a
+    gradient."""
     model = copy.deepcopy(model).double()
     x, t = (v.double() for v in batch)
     loss_of(model(x), t).backward()
@@ -179,4 +185,5 @@ def compare_training(what, got, want, loss_bound=1e-4, grad_bound=1e-3):
           f"differing names: {sorted(set(grads) ^ set(want_grads)) or 'none'}")
     errors = {name: relative(grads[name], want_grads[name]) for name in want_grads if name in grads}
     name = max(errors, key=errors.get)
-    check(errors[name] < grad_bound, f"{what}: gradients, worst {errors[name]:.1e} of {name} (at most {grad_bound:.0e})")
+    check(errors[name] < grad_bound,
+          f"{what}: gradients, worst {errors[name]:.1e} of {name} (at most {grad_bound:.0e})")

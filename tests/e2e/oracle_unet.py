@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The U-Net against PyTorch: from the same weights and batches, losses, and the gradients of the first step in float64.
 
-oracle_unet.py BUILD SIDE [OPTION...]     32: without full_scale, batch 2, ten losses (of a share three); 64: the whole model, three losses,
-                                          since Debian's PyTorch takes half a minute for each
+oracle_unet.py BUILD SIDE [OPTION...]     32: without full_scale, batch 2, ten losses (of a share three); 64: the whole
+                                          model, three losses, since Debian's PyTorch takes half a minute for each
 """
 import sys
 

@@ -1,10 +1,12 @@
-"""Weights & Biases' own package takes what a run leaves: its reader, its messages, and `wandb sync`, whole, to a stand-in for its server.
+"""Weights & Biases' own package takes what a run leaves: its reader, its messages, and `wandb sync`, whole, to a
+stand-in for its server.
 
-oracle_wandb.py DLRUN     from the project's root; DLC_TEST_WANDB=PYTHON names an interpreter that has the package (python3 -m venv V;
-                          V/bin/pip install wandb); without the package it says SKIP (exit status 77)
+oracle_wandb.py DLRUN     from the project's root; DLC_TEST_WANDB=PYTHON names an interpreter that has the package
+                          (python3 -m venv V; V/bin/pip install wandb); without the package it says SKIP (exit status
+                          77)
 
-The stand-in listens on this machine alone; no account, and nothing goes out. Checked with 0.16.6 (whose DataStore reads the file in Python)
-and 0.31.0 (whose core does).
+The stand-in listens on this machine alone; no account, and nothing goes out. Checked with 0.16.6 (whose DataStore reads
+the file in Python) and 0.31.0 (whose core does).
 """
 import hashlib
 import http.server
@@ -23,7 +25,8 @@ PYTHON = os.environ.get("DLC_TEST_WANDB") or sys.executable
 for variable in [v for v in ENV if v.startswith("WANDB_")]:
     del ENV[variable]
 
-# Runs in their interpreter: every record by their reader, where there is one in Python, and their messages: what those do not know is a fault.
+# Runs in their interpreter: every record by their reader, where there is one in Python, and their messages: what those
+# do not know is a fault.
 READER = """
 import json, sys
 import wandb
@@ -46,8 +49,10 @@ for data in records:
         body = {i.key: json.loads(i.value_json) for i in r.history.item}
         assert r.history.step.num == body["_step"]
     elif kind == "run":
-        body = {"run_id": r.run.run_id, "entity": r.run.entity, "project": r.run.project, "run_group": r.run.run_group, "display_name": r.run.display_name,
-                "config": {i.key: json.loads(i.value_json) for i in r.run.config.update}, "start": r.run.start_time.seconds}
+        body = {"run_id": r.run.run_id, "entity": r.run.entity, "project": r.run.project, \
+            "run_group": r.run.run_group, "display_name": r.run.display_name,
+                "config": {i.key: json.loads(i.value_json) for i in r.run.config.update}, \
+                    "start": r.run.start_time.seconds}
     elif kind == "files":
         body = [f.path for f in r.files.files]
     elif kind == "exit":
@@ -118,39 +123,51 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def answer(self, text, v):
         project = {"id": "p", "name": "test", "entity": {"id": "e", "name": "nersc"}}
-        run = {"id": "r", "name": v.get("name"), "displayName": v.get("displayName"), "description": None, "config": "{}", "sweepName": None, "historyLineCount": 0, "project": project}
+        run = {"id": "r", "name": v.get("name"), "displayName": v.get("displayName"), "description": None,
+               "config": "{}", "sweepName": None, "historyLineCount": 0, "project": project}
         if "upsertBucket" in text:
             self.server.buckets.append(v)
             return {"upsertBucket": {"bucket": run, "inserted": True}}
         if "createRunFiles" in text:
-            return {"createRunFiles": {"runID": "r", "uploadHeaders": [], "files": [{"name": f, "uploadUrl": f"{self.server.url}/up/{f}"} for f in v["files"]]}}
+            return {"createRunFiles": {"runID": "r", "uploadHeaders": [],
+                                       "files": [{"name": f, "uploadUrl": f"{self.server.url}/up/{f}"}
+                                                 for f in v["files"]]}}
         if "RunUploadUrls" in text:
-            files = [{"node": {"name": f, "url": f"{self.server.url}/up/{f}", "uploadUrl": f"{self.server.url}/up/{f}", "updatedAt": None}} for f in v["files"]]
+            files = [{"node": {"name": f, "url": f"{self.server.url}/up/{f}", "uploadUrl": f"{self.server.url}/up/{f}",
+                               "updatedAt": None}} for f in v["files"]]
             return {"model": {"bucket": {"id": "r", "files": {"uploadHeaders": [], "edges": files}}}}
         if "viewer" in text:
             return {"viewer": {"id": "v", "entity": "nersc", "username": "me", "flags": "{}", "teams": {"edges": []}},
-                    "serverInfo": {"cliVersionInfo": {"max_cli_version": "9.9.9"}, "latestLocalVersionInfo": None, "features": []}}
+                    "serverInfo": {"cliVersionInfo": {"max_cli_version": "9.9.9"}, "latestLocalVersionInfo": None,
+                                   "features": []}}
         if "__type" in text or "__schema" in text:
-            return {name: {"fields": [], "inputFields": []} for name in ("TypeInfo", "QueryType", "MutationType", "ServerInfoType", "CreateRunFilesInput", "__type")}
+            return {name: {"fields": [], "inputFields": []}
+                    for name in ("TypeInfo", "QueryType", "MutationType", "ServerInfoType", "CreateRunFilesInput",
+                                 "__type")}
         return {"serverInfo": {"features": []}, "model": None, "project": None}
 
 
 def train(*more, rc=0):
-    r = subprocess.run([DLRUN, "models/cnn_regressor.dl", "--yaml_config=tests/data/theirs/c.yaml", "--config=test2", "--hidden=4", "--depth=3", "--data_size=8",
-                        "--batch_size=4", "--Nsamples=16", "--Nsamples_val=8", "--device=cpu", f"--root_dir={TMP}/run", *more], capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL)
+    r = subprocess.run([DLRUN, "models/cnn_regressor.dl", "--yaml_config=tests/data/theirs/c.yaml", "--config=test2",
+                        "--hidden=4", "--depth=3", "--data_size=8",
+                        "--batch_size=4", "--Nsamples=16", "--Nsamples_val=8", "--device=cpu", f"--root_dir={TMP}/run",
+                        *more], capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL)
     check(r.returncode == rc, f"{more}: exit {r.returncode}: {r.stderr[-800:]}")
     return Run(f"{TMP}/run/expts/test2/0/wandb")
 
 
 def test_reader(w):
-    r = subprocess.run([PYTHON, "-c", READER, w.path], input="\n".join(x.hex() for x in records(w.raw)), capture_output=True, text=True, env=ENV)
+    r = subprocess.run([PYTHON, "-c", READER, w.path], input="\n".join(x.hex() for x in records(w.raw)),
+                       capture_output=True, text=True, env=ENV)
     check(r.returncode == 0, r.stderr[-2000:])
     if r.returncode:
         return None
     version, seen = json.loads(r.stdout.splitlines()[-1])
     print(f"wandb {version}: {len(seen)} records")
-    check([(n, k) for n, k, _ in seen] == [(i + 1, k) for i, (k, _) in enumerate(w.records)], f"{[(n, k) for n, k, _ in seen]}")
-    check([b for _, k, b in seen if k == "history"] == w.history and [b for _, k, b in seen if k == "exit"] == w.exit, "points and end")
+    check([(n, k) for n, k, _ in seen] == [(i + 1, k) for i, (k, _) in enumerate(w.records)],
+          f"{[(n, k) for n, k, _ in seen]}")
+    check([b for _, k, b in seen if k == "history"] == w.history and [b for _, k, b in seen if k == "exit"] == w.exit,
+          "points and end")
     check([b for _, k, b in seen if k == "files"] == w.all("files"), "files")
     (run,) = [b for _, k, b in seen if k == "run"]
     check(all(run[k] == w.run[k] for k in run), f"{run}")
@@ -161,8 +178,10 @@ def sync(w):
     """What arrives."""
     server = Server()
     os.makedirs(f"{TMP}/home", exist_ok=True)
-    env = {**ENV, "HOME": f"{TMP}/home", "WANDB_BASE_URL": server.url, "WANDB_API_KEY": "0" * 40, "WANDB_ERROR_REPORTING": "false", "no_proxy": "127.0.0.1"}
-    r = subprocess.run([PYTHON, "-m", "wandb", "sync", w.folder], capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL, cwd=TMP)
+    env = {**ENV, "HOME": f"{TMP}/home", "WANDB_BASE_URL": server.url, "WANDB_API_KEY": "0" * 40,
+           "WANDB_ERROR_REPORTING": "false", "no_proxy": "127.0.0.1"}
+    r = subprocess.run([PYTHON, "-m", "wandb", "sync", w.folder], capture_output=True, text=True, env=env,
+                       stdin=subprocess.DEVNULL, cwd=TMP)
     check(r.returncode == 0, f"exit {r.returncode}: {r.stdout[-1500:]} {r.stderr[-1500:]}")
     server.shutdown()
     return server
@@ -173,18 +192,23 @@ def test_sync(w):
     server = sync(w)
     check(os.path.exists(f"{w.path}.synced"), "marked as uploaded")
     first = server.buckets[0] if server.buckets else {}
-    check((first.get("name"), first.get("project"), first.get("entity"), first.get("groupName"), first.get("displayName"))
+    check((first.get("name"), first.get("project"), first.get("entity"), first.get("groupName"),
+           first.get("displayName"))
           == (w.run["run_id"], "test", "nersc", "op_test2", "test2_0"), f"{first}")
     sent = {}
     for b in server.buckets:
         sent.update({k: v["value"] for k, v in json.loads(b.get("config") or "{}").items() if not k.startswith("_")})
-    check(sent == w.config, f"{ {k: (sent.get(k), w.config.get(k)) for k in set(sent) | set(w.config) if sent.get(k) != w.config.get(k)} }")
+    check(
+        sent == w.config,
+        f"{ {k: (sent.get(k), w.config.get(k)) for k in set(sent) | set(w.config) if sent.get(k) != w.config.get(k)} }")
     got = [server.lines[i] for i in sorted(server.lines)]
     check(sorted(server.lines) == list(range(len(w.history))) and got == w.history, f"{got}")
-    check(server.ends == w.exit and server.preempting == (w.exit == [75]), f"{server.ends} and {w.exit}, preempting {server.preempting}")
+    check(server.ends == w.exit and server.preempting == (w.exit == [75]),
+          f"{server.ends} and {w.exit}, preempting {server.preempting}")
     for path in {f for files in w.all("files") for f in files}:
         with open(f"{w.folder}/files/{path}", "rb") as f:
-            check(server.uploads.get(path) == hashlib.sha256(f.read()).hexdigest(), f"{path} of {sorted(server.uploads)}")
+            check(server.uploads.get(path) == hashlib.sha256(f.read()).hexdigest(),
+                  f"{path} of {sorted(server.uploads)}")
 
 
 def test_cut(w, version):
@@ -194,7 +218,8 @@ def test_cut(w, version):
         with open(w.path, "wb") as f:
             f.write(w.raw[:-bytes])
         server = sync(w)
-        check(sorted(server.lines) == list(range(steps)) and [server.lines[i] for i in range(steps)] == w.history[:steps], f"{server.lines}")
+        check(sorted(server.lines) == list(range(steps))
+              and [server.lines[i] for i in range(steps)] == w.history[:steps], f"{server.lines}")
         check(server.ends == [0 if version.startswith("0.16.") else 1], f"{server.ends}")  # their own choice
         if os.path.exists(f"{w.path}.synced"):
             os.remove(f"{w.path}.synced")
@@ -202,7 +227,8 @@ def test_cut(w, version):
         f.write(w.raw)
 
 
-if subprocess.run([PYTHON, "-c", "import wandb, wandb.proto.wandb_internal_pb2"], capture_output=True, env=ENV, cwd=TMP).returncode:
+if subprocess.run([PYTHON, "-c", "import wandb, wandb.proto.wandb_internal_pb2"], capture_output=True, env=ENV,
+                  cwd=TMP).returncode:
     print("SKIP: needs the package wandb (DLC_TEST_WANDB=PYTHON that has it)")
     sys.exit(77)
 part = train("--max_epochs=4", "--stop_after=10", rc=75)

@@ -35,7 +35,8 @@ def our_output(place, weights, x):
                                   *probe_model(place), f"--local_batch_size={x.shape[0]}")
     y = grads["probe"]
     want = (y.double() ** 2).sum().item() / 2
-    check(abs(loss[0] - want) <= 1e-5 * want, f"the probe shows the output: loss {loss[0]:.6g}, of the output {want:.6g}")
+    check(abs(loss[0] - want) <= 1e-5 * want,
+          f"the probe shows the output: loss {loss[0]:.6g}, of the output {want:.6g}")
     return y
 
 
@@ -44,7 +45,8 @@ def compare_outputs(what, place, model, x):
         want = model(x)
     got = our_output(place, model.state_dict(), x)
     worst = (got - want).abs().max().item() if got.shape == want.shape else float("inf")
-    check(worst <= 1e-5, f"{what}: outputs differ by at most {worst:.1e} (bound 1e-05), largest value {want.abs().max():.2f}")
+    check(worst <= 1e-5,
+          f"{what}: outputs differ by at most {worst:.1e} (bound 1e-05), largest value {want.abs().max():.2f}")
 
 
 def main(build):
@@ -62,7 +64,8 @@ def main(build):
     check(not keys.missing_keys and not keys.unexpected_keys,
           f"a checkpoint has PyTorch's names: missing {keys.missing_keys}, unexpected {keys.unexpected_keys}")
     fresh.load_state_dict(saved, strict=True)
-    check(fresh.conv_last.bias.detach().abs().max() > 0, "the checkpoint is of a trained model: a bias has moved from 0")
+    check(fresh.conv_last.bias.detach().abs().max() > 0,
+          "the checkpoint is of a trained model: a bias has moved from 0")
     compare_outputs("trained here, loaded by PyTorch", place, fresh, x)
     finish()
 

@@ -1,7 +1,7 @@
 """A reader of Weights & Biases' offline files by the format's own rules, for tests: nothing of ours, nothing of theirs.
 
-LevelDB's log format (doc/log_format.md) behind a header of seven bytes, with zlib's CRC-32; in it protobuf's wire format, with the field
-numbers of wandb_internal.proto.
+LevelDB's log format (doc/log_format.md) behind a header of seven bytes, with zlib's CRC-32; in it protobuf's wire
+format, with the field numbers of wandb_internal.proto.
 """
 import glob
 import json
@@ -10,8 +10,10 @@ import struct
 import zlib
 
 BLOCK = 32768
-KINDS = {2: "history", 3: "summary", 5: "config", 6: "files", 17: "run", 18: "exit", 20: "final", 21: "header", 23: "preempting"}
-RUN = {1: "run_id", 2: "entity", 3: "project", 6: "run_group", 7: "job_type", 8: "display_name", 9: "notes", 12: "sweep_id", 13: "host"}
+KINDS = {2: "history", 3: "summary", 5: "config", 6: "files", 17: "run", 18: "exit", 20: "final", 21: "header",
+         23: "preempting"}
+RUN = {1: "run_id", 2: "entity", 3: "project", 6: "run_group", 7: "job_type", 8: "display_name", 9: "notes",
+       12: "sweep_id", 13: "host"}
 
 
 class Damaged(Exception):
@@ -34,7 +36,8 @@ def records(raw):
             raise Damaged(f"torn at {at}")
         crc, n, kind = struct.unpack_from("<IHB", raw, at)
         data = raw[at + 7:at + 7 + n]
-        if n > room - 7 or len(data) < n or zlib.crc32(bytes([kind]) + data) != crc or kind not in (1, 2, 3, 4) or (kind in (1, 2)) != (not parts):
+        if n > room - 7 or len(data) < n or zlib.crc32(bytes([kind]) + data) != crc or kind not in (1, 2, 3, 4) or (
+                kind in (1, 2)) != (not parts):
             raise Damaged(f"chunk at {at}")
         at += 7 + n
         parts.append(data)
