@@ -1,5 +1,5 @@
-"""What the oracles of arrays in files share: the program that reads them, draws of types, shapes, numbers and blocks, and
-Zarr folders, written by the specifications and packed by the libraries themselves."""
+"""What the oracles of arrays in files share: the program that reads them, draws of types, shapes, numbers and blocks,
+and Zarr folders, written by the specifications and packed by the libraries themselves."""
 import ctypes
 import gzip
 import itertools
@@ -10,7 +10,8 @@ import zlib
 import numpy as np
 from strict import check
 
-WANTED = {"f32": "f4", "f64": "f8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2", "u32": "u4",
+WANTED = {"f32": "f4", "f64": "f8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2",
+          "u32": "u4",
           "u64": "u8", "bool": "?"}
 STORED = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
 
@@ -52,7 +53,8 @@ def numbers(rng, shape, kind):
 
 
 def draw_shape(rng):
-    return tuple(int(rng.integers(1, most + 1)) for most in rng.permutation([40, 9, 5, 3, 2, 1, 1, 2])[:rng.integers(1, 9)])
+    return tuple(int(rng.integers(1, most + 1))
+                 for most in rng.permutation([40, 9, 5, 3, 2, 1, 1, 2])[:rng.integers(1, 9)])
 
 
 class Reader:
@@ -89,7 +91,8 @@ class Reader:
         return answers
 
     def compare(self, rng, path, arrays, n=8, cache=1 << 20, whole=False):
-        """Random blocks of every array of a file, in random types, beside NumPy's; `whole`: first all of it as it is."""
+        """Random blocks of every array of a file, in random types, beside NumPy's; `whole`: first all of it as it
+        is."""
         questions, wanted = [], []
         for name, data in arrays.items():
             for i in range(n):
@@ -134,11 +137,14 @@ def zstd(data):
 PACKERS = {  # version 2's compressor, version 3's codec, and what packs
     "none": (None, None, lambda data, size: data),
     "zlib": ({"id": "zlib", "level": 1}, None, lambda data, size: zlib.compress(data)),
-    "gzip": ({"id": "gzip", "level": 1}, {"name": "gzip", "configuration": {"level": 1}}, lambda data, size: gzip.compress(data)),
-    "zstd": ({"id": "zstd", "level": 3}, {"name": "zstd", "configuration": {"level": 3}}, lambda data, size: zstd(data)),
+    "gzip": ({"id": "gzip", "level": 1}, {"name": "gzip", "configuration": {"level": 1}}, lambda data,
+             size: gzip.compress(data)),
+    "zstd": ({"id": "zstd", "level": 3}, {"name": "zstd", "configuration": {"level": 3}}, lambda data,
+             size: zstd(data)),
 }
 for code, mode in itertools.product(("lz4", "zstd", "zlib", "blosclz"), (0, 1, 2)):
-    PACKERS[f"{code}-{mode}"] = ({"id": "blosc", "cname": code, "clevel": 5, "shuffle": mode}, {"name": "blosc", "configuration": {
+    PACKERS[f"{code}-{mode}"] = ({"id": "blosc", "cname": code, "clevel": 5, "shuffle": mode},
+                                 {"name": "blosc", "configuration": {
         "cname": code, "clevel": 5, "shuffle": ["noshuffle", "shuffle", "bitshuffle"][mode]}},
         lambda data, size, code=code, mode=mode: blosc(data, size, code, mode))
 
@@ -162,10 +168,12 @@ def write_zarr(rng, folder, data, version, packer, fill, separator):
         meta = {"zarr_format": 2, "shape": data.shape, "chunks": chunk, "dtype": data.dtype.str, "order": order,
                 "compressor": compressor, "filters": None, "fill_value": fill, "dimension_separator": separator}
         (folder / ".zarray").write_text(json.dumps(meta))
-        (folder / ".zattrs").write_text(json.dumps({"units": "K", "scale_factor": 0.5, "_ARRAY_DIMENSIONS": ["t", "y", "x"][:data.ndim]}))
+        (folder / ".zattrs").write_text(json.dumps({"units": "K", "scale_factor": 0.5,
+                                                    "_ARRAY_DIMENSIONS": ["t", "y", "x"][:data.ndim]}))
     else:
         order_of = {"name": "bytes", "configuration": {"endian": "big" if data.dtype.byteorder == ">" else "little"}}
-        meta = {"zarr_format": 3, "node_type": "array", "shape": data.shape, "data_type": data.dtype.name, "fill_value": fill,
+        meta = {"zarr_format": 3, "node_type": "array", "shape": data.shape, "data_type": data.dtype.name,
+                "fill_value": fill,
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
                 "chunk_key_encoding": {"name": "default", "configuration": {"separator": separator}},
                 "codecs": [order_of] + ([codec] if codec else []), "attributes": {"units": "K", "scale_factor": 0.5},

@@ -90,7 +90,8 @@ def check_attributes(folder):
         f["bare"] = np.zeros(3)
     facts, _ = listed(folder / "netcdf.h5")
     check(facts["t2m"][4] == "lat,lon", facts["t2m"])
-    check(sorted(facts["t2m"][5].split(";")) == ["_FillValue=-999", "long_name=2 metre temperature", "scale_factor=0.25", "units=K"],
+    check(sorted(facts["t2m"][5].split(";")) ==
+          ["_FillValue=-999", "long_name=2 metre temperature", "scale_factor=0.25", "units=K"],
           facts["t2m"])
     check(facts["bare"][4:6] == ["", ""] and "CLASS=DIMENSION_SCALE" in facts["lat"][5], facts)
 
@@ -108,7 +109,8 @@ def check_chunks(rng, folder):
     many = rng.normal(size=(50, 50)).astype("f8")
     for name, options in (("many.h5", {}), ("block.h5", dict(userblock_size=1024))):
         with h5py.File(folder / name, "w", **options) as f:
-            f.create_dataset("x", data=many, chunks=(1, 1) if not options else (9, 11), shuffle=True, compression="gzip")
+            f.create_dataset("x", data=many, chunks=(1, 1) if not options else (9, 11), shuffle=True,
+                             compression="gzip")
             hole = f.create_dataset("y", (50, 50), "i4", chunks=(1, 1) if not options else (9, 11), fillvalue=4)
             hole[3:40:2] = 5
             arrays = {"x": many, "y": hole[:]}
@@ -144,7 +146,8 @@ def check_npz(rng, folder):
 
 
 def check_flips(rng, folder):
-    """A flipped bit of an archive is an error, wherever the block lies that is read; else the numbers are the written ones."""
+    """A flipped bit of an archive is an error, wherever the block lies that is read; else the numbers are the written
+    ones."""
     data = rng.normal(size=(40, 300)).astype("f4")
     refused = 0
     for save in (np.savez, np.savez_compressed):
@@ -182,7 +185,8 @@ def check_zarr(rng, folder):
         compare(rng, root, arrays)
         facts, form = listed(root)
         check(form == "Zarr" and sorted(facts) == sorted(arrays), facts)
-        check("units=K" in facts["zstd"][5] and "scale_factor=0.5" in facts["zstd"][5] and facts["zstd"][4].startswith("t"), facts["zstd"])
+        check("units=K" in facts["zstd"][5] and "scale_factor=0.5" in facts["zstd"][5]
+              and facts["zstd"][4].startswith("t"), facts["zstd"])
         compare(rng, root / "zstd", {"": arrays["zstd"]})
         for chunk in (root / "zstd").rglob("*"):
             if chunk.is_file() and chunk.suffix != ".json" and not chunk.name.startswith(".z"):
@@ -192,13 +196,15 @@ def check_zarr(rng, folder):
         check(isinstance(got, str) and "does not unpack" in got, got)
     meta = json.loads((folder / "z3/zstd/zarr.json").read_text())
     for change, says in (({"codecs": [{"name": "sharding_indexed", "configuration": {}}]}, "shards"),
-                         ({"codecs": [{"name": "transpose", "configuration": {"order": [0]}}] + meta["codecs"]}, "transpose"),
+                         ({"codecs": [{"name": "transpose", "configuration": {"order": [0]}}] + meta["codecs"]},
+                          "transpose"),
                          ({"codecs": []}, "lacks the codec 'bytes'"),
                          ({"data_type": "complex64"}, "complex64"),
                          ({"chunk_grid": {"name": "rectangular"}}, "chunks' shape"),
                          ({"shape": [-1]}, "'shape'"), ({"fill_value": "moon"}, "fill_value")):
         (folder / "z3/zstd/zarr.json").write_text(json.dumps({**meta, **change}))
-        got = ask(folder / "z3/zstd", [("", "f32", [0] * len(meta["shape"]), [1] * len(meta["shape"]), [1] * len(meta["shape"]))])[0]
+        got = ask(folder / "z3/zstd",
+                  [("", "f32", [0] * len(meta["shape"]), [1] * len(meta["shape"]), [1] * len(meta["shape"]))])[0]
         check(isinstance(got, str) and says in got, f"{says}: {got}")
     (folder / "nothing").mkdir()
     check("no Zarr array" in ask(folder / "nothing", [("", "f32", [], [], [])])[0], "an empty folder")

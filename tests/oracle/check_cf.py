@@ -2,8 +2,9 @@
 
 check_cf.py ARRAY_VALUES   (the program built from array_values.c); exit status 77: a module is missing
 
-Every kind of attribute x storage type x packed or not x form of the number x container, many arrays in few files. xarray is the oracle of
-fill values, missing_value, packing and _Unsigned; netCDF4-python of valid ranges and NetCDF's default fills, which xarray leaves alone.
+Every kind of attribute x storage type x packed or not x form of the number x container, many arrays in few files.
+xarray is the oracle of fill values, missing_value, packing and _Unsigned; netCDF4-python of valid ranges and NetCDF's
+default fills, which xarray leaves alone.
 """
 import base64
 import json
@@ -90,13 +91,16 @@ def cases(rng, kinds, unsigned=True):
     for kind in kinds:
         first, second = fills_of(kind)
         plain = [("none", {}), ("fill", {"_FillValue": first}), ("missing", {"missing_value": first}),
-                 ("both", {"_FillValue": first, "missing_value": second}), ("several", {"missing_value": [first, second]})]
+                 ("both", {"_FillValue": first, "missing_value": second}),
+                 ("several", {"missing_value": [first, second]})]
         if kind[0] == "f":
-            plain += [("nan", {"_FillValue": float("nan")}), ("nan2", {"_FillValue": float("nan"), "missing_value": second})]
+            plain += [("nan", {"_FillValue": float("nan")}),
+                      ("nan2", {"_FillValue": float("nan"), "missing_value": second})]
         if kind[0] == "i" and unsigned:
             plain += [("sign", {"_Unsigned": "true"}), ("signfill", {"_Unsigned": "true", "_FillValue": -1})]
         if kind[0] == "u" and unsigned:
-            plain += [("sign", {"_Unsigned": "false"}), ("signfill", {"_Unsigned": "false", "_FillValue": np.iinfo(kind).max})]
+            plain += [("sign", {"_Unsigned": "false"}),
+                      ("signfill", {"_Unsigned": "false", "_FillValue": np.iinfo(kind).max})]
         for what, attributes in plain:
             for packed in (False, True):
                 for form in FORMS if attributes or packed else FORMS[:1]:
@@ -119,7 +123,9 @@ def want(data, attributes, kind):
     """xarray's decoding: where NaN is; and the values by NumPy in double precision."""
     kept = {k: typed(k, v, kind) for k, v in attributes.items()}
     kept = {k: v if isinstance(v, str) or len(v) > 1 else v[0] for k, v in kept.items()}
-    decoded = xr.conventions.decode_cf_variable("x", xr.Variable(("t",), data.astype(data.dtype.newbyteorder("=")), kept), decode_times=False)
+    decoded = xr.conventions.decode_cf_variable("x",
+                                                xr.Variable(("t",), data.astype(data.dtype.newbyteorder("=")), kept),
+                                                decode_times=False)
     seen = np.asarray(decoded.values).astype("f8")
     stored = data.astype(data.dtype.newbyteorder("="))
     if attributes.get("_Unsigned"):
@@ -129,7 +135,9 @@ def want(data, attributes, kind):
         value = value * attributes["scale_factor"] + attributes["add_offset"]
     gone = np.isnan(seen)
     if kind in ("i8", "u8"):  # which xarray compares as doubles
-        gone = np.isin(stored, np.concatenate([np.ravel(typed(k, attributes[k], kind)).view(stored.dtype) for k in ("_FillValue", "missing_value") if k in attributes] or [[]]))
+        gone = np.isin(stored,
+                       np.concatenate([np.ravel(typed(k, attributes[k], kind)).view(stored.dtype)
+                                       for k in ("_FillValue", "missing_value") if k in attributes] or [[]]))
         if not {"_FillValue", "missing_value"} & set(attributes):
             gone = np.zeros(len(stored), bool)
     return np.where(gone, np.nan, value), seen
@@ -140,11 +148,13 @@ def same(got, value, seen, what):
     if not check_got(got, what):
         return
     values, text = got
-    check(np.array_equal(np.isnan(values), np.isnan(value)), f"{what}: missing at {np.flatnonzero(np.isnan(values))} for {np.flatnonzero(np.isnan(value))}")
+    check(np.array_equal(np.isnan(values), np.isnan(value)),
+          f"{what}: missing at {np.flatnonzero(np.isnan(values))} for {np.flatnonzero(np.isnan(value))}")
     check(np.allclose(values, value, rtol=1e-14, atol=0, equal_nan=True), f"{what}: {values} for {value}")
     if seen is not None:
         finite = np.isfinite(seen) & np.isfinite(values)
-        check(np.allclose(values[finite], seen[finite], rtol=2e-3 if "f2_" in what else 2e-5, atol=1e-4), f"{what}: {values} for xarray's {seen}")
+        check(np.allclose(values[finite], seen[finite], rtol=2e-3 if "f2_" in what else 2e-5, atol=1e-4),
+              f"{what}: {values} for xarray's {seen}")
     check(text == "", f"{what}: warns of {text}")
 
 
@@ -189,7 +199,8 @@ def put_array(folder, data, version, fill, attributes):
     folder.mkdir(parents=True)
     n, dtype = len(data), data.dtype
     if version == 2:
-        (folder / ".zarray").write_text(json.dumps({"zarr_format": 2, "shape": [n], "chunks": [n], "dtype": dtype.str, "order": "C", "compressor": None,
+        (folder / ".zarray").write_text(json.dumps({"zarr_format": 2, "shape": [n], "chunks": [n], "dtype": dtype.str,
+                                                    "order": "C", "compressor": None,
                                                     "filters": None, "fill_value": fill}))
         (folder / ".zattrs").write_text(json.dumps({**attributes, "_ARRAY_DIMENSIONS": ["t"]}))
         (folder / "0").write_bytes(data.tobytes())
@@ -198,7 +209,8 @@ def put_array(folder, data, version, fill, attributes):
         "zarr_format": 3, "node_type": "array", "shape": [n], "data_type": dtype.name, "fill_value": fill or 0,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [n]}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "dimension_names": ["t"],
-        "codecs": [{"name": "bytes", "configuration": {"endian": "big" if dtype.byteorder == ">" else "little"}}], "attributes": attributes}))
+        "codecs": [{"name": "bytes", "configuration": {"endian": "big" if dtype.byteorder == ">" else "little"}}],
+        "attributes": attributes}))
     (folder / "c").mkdir()
     (folder / "c/0").write_bytes(data.tobytes())
 
@@ -210,7 +222,9 @@ def in_json(value):
 def in_zarr(folder, everything, version):
     root, asked = folder / f"z{version}", {}
     root.mkdir()
-    (root / (".zgroup" if version == 2 else "zarr.json")).write_text(json.dumps({"zarr_format": version, **({"node_type": "group"} if version == 3 else {})}))
+    (root / (".zgroup" if version == 2
+             else "zarr.json")).write_text(json.dumps({"zarr_format": version,
+                                                       **({"node_type": "group"} if version == 3 else {})}))
     for name, data, attributes, form in everything:
         kind, fill = name[:2], None
         there = {k: in_json(written(k, v, kind, form)) for k, v in attributes.items()}
@@ -255,14 +269,18 @@ def check_netcdf(folder):
         low, high = ranges_of(kind)
         first, _ = fills_of(kind)
         default = netCDF4.default_fillvals[kind]
-        for what, attributes in (("range", {"valid_range": [low, high]}), ("least", {"valid_min": low}), ("most", {"valid_max": high}),
-                                 ("minmax", {"valid_min": low, "valid_max": high}), ("all", {"valid_range": [low, high], "_FillValue": first}),
+        for what, attributes in (("range", {"valid_range": [low, high]}), ("least", {"valid_min": low}),
+                                 ("most", {"valid_max": high}),
+                                 ("minmax", {"valid_min": low, "valid_max": high}),
+                                 ("all", {"valid_range": [low, high], "_FillValue": first}),
                                  ("default", {}), ("defaultmissing", {"missing_value": first})):
             for packed in (False, True):
-                data = numbers(rng, kind, [low, high, default, first] if kind[0] == "f" else [low, high, int(default), first])
+                data = numbers(rng, kind,
+                               [low, high, default, first] if kind[0] == "f" else [low, high, int(default), first])
                 name = f"{kind}_{what}_{'packed' if packed else 'plain'}_exact"
                 everything.append((name, data, {**attributes, **(PACKED if packed else {})}, "exact"))
-    for name, data, attributes, _ in everything:  # all bytes are valid (NUG, valid_range), of which netCDF4-python masks one
+    # all bytes are valid (NUG, valid_range), of which netCDF4-python masks one
+    for name, data, attributes, _ in everything:
         if name[1] == "1" and "_FillValue" not in attributes:
             data[data == netCDF4.default_fillvals[name[:2]]] = 1
     asked = {}
@@ -274,7 +292,8 @@ def check_netcdf(folder):
                 f.createDimension(name, len(data))
                 kept = {k: written(k, v, kind, form) for k, v in attributes.items()}
                 fill = kept.pop("_FillValue", None)
-                v = f.createVariable(name, kind, (name,), fill_value=None if fill is None else np.ravel(fill)[0], endian="big" if data.dtype.byteorder == ">" else "little")
+                v = f.createVariable(name, kind, (name,), fill_value=None if fill is None else np.ravel(fill)[0],
+                                     endian="big" if data.dtype.byteorder == ">" else "little")
                 v.set_auto_maskandscale(False)
                 v[:] = data
                 v.setncatts(kept)
@@ -311,33 +330,46 @@ def check_netcdf(folder):
 
 def check_zarr(folder):
     truth = np.array([1.5, np.nan, -2.25, 300, np.nan, 0])
-    encodings = {"plain": {}, "i2": dict(dtype="i2", scale_factor=0.25, add_offset=1.0, _FillValue=-32767), "f4": dict(dtype="f4", _FillValue=-9999.9),
-                 "f2": dict(dtype="f2", _FillValue=-1000.0), "u1": dict(dtype="u1", scale_factor=2.5, add_offset=-5.0, _FillValue=255)}
+    encodings = {"plain": {}, "i2": dict(dtype="i2", scale_factor=0.25, add_offset=1.0, _FillValue=-32767),
+                 "f4": dict(dtype="f4", _FillValue=-9999.9),
+                 "f2": dict(dtype="f2", _FillValue=-1000.0),
+                 "u1": dict(dtype="u1", scale_factor=2.5, add_offset=-5.0, _FillValue=255)}
     names = list(encodings)
     values = {n: truth if n != "u1" else np.array([0, np.nan, 2.5, 300, np.nan, 0]) for n in names}
     xr.Dataset({n: ("t", values[n]) for n in names}).to_zarr(folder / "x.zarr", encoding=encodings, consolidated=False)
     seen = xr.open_zarr(folder / "x.zarr", consolidated=False)
-    plain = zarr.open(str(folder / "numbers.zarr"), mode="w", shape=4, chunks=4, dtype="i4")  # zarr-python's fill_value is 0: no missing number
+    # zarr-python's fill_value is 0: no missing number
+    plain = zarr.open(str(folder / "numbers.zarr"), mode="w", shape=4, chunks=4, dtype="i4")
     plain[:] = [0, 1, 2, 0]
     plain.attrs["units"] = "K"
     got = ask([folder / "x.zarr", folder / "numbers.zarr"])
     for n in names:
         values, _ = got[str(folder / "x.zarr"), n]
-        check(np.allclose(values, np.asarray(seen[n].values, "f8"), rtol=1e-6, equal_nan=True) and np.isnan(values).sum() == 2, f"{n}: {values}")
-    check(got[str(folder / "numbers.zarr"), ""][0].tolist() == [0, 1, 2, 0], "a fill_value of 0 that nobody calls missing")
+        check(np.allclose(values, np.asarray(seen[n].values, "f8"), rtol=1e-6, equal_nan=True)
+              and np.isnan(values).sum() == 2, f"{n}: {values}")
+    check(got[str(folder / "numbers.zarr"), ""][0].tolist() == [0, 1, 2, 0],
+          "a fill_value of 0 that nobody calls missing")
     odd = folder / "odd.zarr"
     put_array(odd, np.array([1.0, 2.0]), 2, None, {})
-    (odd / ".zattrs").write_text('{"_ARRAY_DIMENSIONS": ["t"], "missing_value": NaN, "valid_max": Infinity, "valid_min": -Infinity}')  # Python's JSON
+    # Python's JSON
+    (odd / ".zattrs").write_text('{"_ARRAY_DIMENSIONS": ["t"], "missing_value": NaN, "valid_max": Infinity, '
+                                 '"valid_min": -Infinity}')
     check(ask([odd])[str(odd), ""][0].tolist() == [1, 2], "NaN and Infinity in .zattrs")
 
 
-FILLS = {"f2": {1.5: 1.5, 0: 0, "NaN": "nan", "Infinity": np.inf, "-Infinity": -np.inf, "0x7e00": "nan", "0x3e00": 1.5, 65504: 65504, 1e-7: 1.1920929e-07, None: 0},
-         "f4": {0.1: 0.1, "NaN": "nan", "-Infinity": -np.inf, "0x7fc00000": "nan", "0xc61c3f9a": -9999.9, 16777217: 16777216, None: 0},
-         "f8": {0.1: 0.1, "NaN": "nan", "Infinity": np.inf, "0x7ff8000000000000": "nan", "0xc0c387f333333333": -9999.9, None: 0},
+FILLS = {"f2": {1.5: 1.5, 0: 0, "NaN": "nan", "Infinity": np.inf, "-Infinity": -np.inf, "0x7e00": "nan", "0x3e00": 1.5,
+                65504: 65504, 1e-7: 1.1920929e-07, None: 0},
+         "f4": {0.1: 0.1, "NaN": "nan", "-Infinity": -np.inf, "0x7fc00000": "nan", "0xc61c3f9a": -9999.9,
+                16777217: 16777216, None: 0},
+         "f8": {0.1: 0.1, "NaN": "nan", "Infinity": np.inf, "0x7ff8000000000000": "nan", "0xc0c387f333333333": -9999.9,
+                None: 0},
          "?": {True: 1, False: 0, 1: 1, None: 0}, "i1": {-128: -128, 127.0: 127, None: 0}, "u1": {255: 255, None: 0},
-         "i2": {-32768: -32768, 5.0: 5}, "u2": {65535: 65535}, "i4": {-2147483648: -2147483648}, "u4": {4294967295: 4294967295},
-         "i8": {-9223372036854775808: -2.0**63, 9223372036854775807: 2.0**63}, "u8": {18446744073709551615: 2.0**64, 9223372036854775808: 2.0**63}}
-BAD = {"f2": ["moon", 1e6, 65520, "0x7fc00000", []], "f4": [1e39, "0x7e00", "", {}], "i2": [32768, 0.5, "NaN", 1e300], "u1": [-1, 256], "u8": [-1, 2**64], "?": [2, "x"]}
+         "i2": {-32768: -32768, 5.0: 5}, "u2": {65535: 65535}, "i4": {-2147483648: -2147483648},
+         "u4": {4294967295: 4294967295},
+         "i8": {-9223372036854775808: -2.0**63, 9223372036854775807: 2.0**63},
+         "u8": {18446744073709551615: 2.0**64, 9223372036854775808: 2.0**63}}
+BAD = {"f2": ["moon", 1e6, 65520, "0x7fc00000", []], "f4": [1e39, "0x7e00", "", {}], "i2": [32768, 0.5, "NaN", 1e300],
+       "u1": [-1, 256], "u8": [-1, 2**64], "?": [2, "x"]}
 
 
 def check_fills(folder):
@@ -346,7 +378,9 @@ def check_fills(folder):
     for version in (2, 3):
         for kind, fills in FILLS.items():
             for order in "<>":
-                for i, (fill, value) in enumerate(list(fills.items()) + [(bad, None) for bad in map(json.dumps, BAD.get(kind, []))]):
+                for i, (fill,
+                        value) in enumerate(list(fills.items()) +
+                                            [(bad, None) for bad in map(json.dumps, BAD.get(kind, []))]):
                     fill = json.loads(fill) if value is None else fill
                     path = folder / f"fill{version}{kind.replace('?', 'b')}{'be' if order == '>' else 'le'}{i}"
                     put_array(path, np.zeros(3, np.dtype(kind).newbyteorder(order)), 2, None, {})
@@ -369,31 +403,42 @@ def check_fills(folder):
     for path, (kind, fill, value) in asked.items():
         answer = got[path, ""]
         if value is None:
-            check(isinstance(answer, str) and "fill_value that is no number of its type" in answer, f"{path}: {kind} {fill!r}: {answer}")
+            check(isinstance(answer, str) and "fill_value that is no number of its type" in answer,
+                  f"{path}: {kind} {fill!r}: {answer}")
         elif check_got(answer, f"{path}: {kind} {fill!r}"):
             wanted = float(np.dtype(kind).type(value)) if kind[0] == "f" else float(value)
-            check(all(v == wanted or (v != v and wanted != wanted) for v in answer[0]), f"{path}: {kind} {fill!r}: {answer[0]} for {wanted}")
+            check(all(v == wanted or (v != v and wanted != wanted) for v in answer[0]),
+                  f"{path}: {kind} {fill!r}: {answer[0]} for {wanted}")
 
 
 # ---- what is malformed is told --------------------------------------------------------------------------------------
 
 ODD = [  # attributes, an error or a warning that says so, (values of [1, 2, 3] as i2)
     ({"scale_factor": "a tenth"}, "error", "its attribute scale_factor is 'a tenth': this is no number"),
-    ({"scale_factor": ""}, "error", "scale_factor"), ({"scale_factor": [0.1, 0.2]}, "error", "several numbers where there must be one"),
+    ({"scale_factor": ""}, "error", "scale_factor"),
+    ({"scale_factor": [0.1, 0.2]}, "error", "several numbers where there must be one"),
     ({"scale_factor": float("nan")}, "error", "it must be finite"), ({"add_offset": "much"}, "error", "add_offset"),
     ({"add_offset": [1.0, 2.0]}, "error", "several numbers"), ({"missing_value": "none"}, "error", "missing_value"),
     ({"_FillValue": "0x12"}, "error", "_FillValue"), ({"valid_range": [1]}, "error", "it must be two numbers"),
-    ({"valid_range": [1, 2, 3]}, "error", "it must be two numbers"), ({"valid_min": [1, 2]}, "error", "several numbers"), ({"valid_max": "high"}, "error", "valid_max"),
+    ({"valid_range": [1, 2, 3]}, "error", "it must be two numbers"),
+    ({"valid_min": [1, 2]}, "error", "several numbers"), ({"valid_max": "high"}, "error", "valid_max"),
     ({"_Unsigned": "perhaps"}, "error", "_Unsigned"), ({"_Unsigned": 2}, "error", "neither true nor false"),
     ({"missing_value": list(range(17))}, "error", "missing_value"),
-    ({"scale_factor": 0.0, "add_offset": 2.0}, [2, 2, 2], "all numbers stand for add_offset"), ({"_FillValue": 1e20}, [1, 2, 3], "no number of the array's type"),
-    ({"missing_value": [40000, 2]}, [1, None, 3], "no number of the array's type"), ({"_FillValue": 2.5}, [1, 2, 3], "no number of the array's type"),
-    ({"_FillValue": float("nan")}, [1, 2, 3], "no number of the array's type"), ({"_FillValue": [1, 3]}, [None, 2, None], "all are taken as missing"),
-    ({"valid_min": 2, "valid_max": 1}, [None, None, None], "all numbers are missing"), ({"valid_max": 1e9}, [1, 2, 3], "no bound"),
+    ({"scale_factor": 0.0, "add_offset": 2.0}, [2, 2, 2], "all numbers stand for add_offset"),
+    ({"_FillValue": 1e20}, [1, 2, 3], "no number of the array's type"),
+    ({"missing_value": [40000, 2]}, [1, None, 3], "no number of the array's type"),
+    ({"_FillValue": 2.5}, [1, 2, 3], "no number of the array's type"),
+    ({"_FillValue": float("nan")}, [1, 2, 3], "no number of the array's type"),
+    ({"_FillValue": [1, 3]}, [None, 2, None], "all are taken as missing"),
+    ({"valid_min": 2, "valid_max": 1}, [None, None, None], "all numbers are missing"),
+    ({"valid_max": 1e9}, [1, 2, 3], "no bound"),
     ({"valid_range": [2, 3], "valid_max": 1}, [None, 2, 3], "ignored, since there is a valid_range"),
-    ({"_Unsigned": "True"}, [1, 2, 3], ""), ({"_Unsigned": 1}, [1, 2, 3], ""), ({"_Unsigned": True}, [1, 2, 3], ""), ({"_Unsigned": "FALSE"}, [1, 2, 3], ""),
-    ({"scale_factor": [2.0], "missing_value": " 2 "}, [2, None, 6], ""), ({"missing_value": "1 3"}, [None, 2, None], ""), ({"valid_range": "2, 3"}, [None, 2, 3], ""),
-    ({"scale_factor": "2.5e-1"}, [0.25, 0.5, 0.75], ""), ({"scale_factor": 1, "add_offset": 1}, [2, 3, 4], ""), ({"units": "none"}, [1, 2, 3], ""),
+    ({"_Unsigned": "True"}, [1, 2, 3], ""), ({"_Unsigned": 1}, [1, 2, 3], ""), ({"_Unsigned": True}, [1, 2, 3], ""),
+    ({"_Unsigned": "FALSE"}, [1, 2, 3], ""),
+    ({"scale_factor": [2.0], "missing_value": " 2 "}, [2, None, 6], ""),
+    ({"missing_value": "1 3"}, [None, 2, None], ""), ({"valid_range": "2, 3"}, [None, 2, 3], ""),
+    ({"scale_factor": "2.5e-1"}, [0.25, 0.5, 0.75], ""), ({"scale_factor": 1, "add_offset": 1}, [2, 3, 4], ""),
+    ({"units": "none"}, [1, 2, 3], ""),
 ]
 
 
@@ -422,7 +467,8 @@ def check_odd(folder):
         if outcome == "error":
             check(isinstance(answer, str) and says in answer and f"'{name}'" in answer, f"{what}: {answer}")
         elif check_got(answer, what):
-            check(np.array_equal(answer[0], np.array([np.nan if v is None else v for v in outcome]), equal_nan=True), f"{what}: {answer[0]}")
+            check(np.array_equal(answer[0], np.array([np.nan if v is None else v for v in outcome]), equal_nan=True),
+                  f"{what}: {answer[0]}")
             check(says in answer[1] and bool(says) == bool(answer[1]), f"{what}: warns {answer[1]!r}")
     many = folder / "many.h5"
     with h5py.File(many, "w") as f:  # attributes beyond those that are kept are not left out in silence

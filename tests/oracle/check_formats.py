@@ -28,7 +28,8 @@ except ImportError:
 
 READER, DLDATA, TABLE = Reader(sys.argv[1]), os.path.abspath(sys.argv[2]), pathlib.Path(sys.argv[3]).read_text()
 DATA = np.arange(12, dtype="f4").reshape(3, 4)
-HAS = {name: importlib.util.find_spec(name) is not None for name in ("scipy", "torch", "PIL", "safetensors", "pandas", "joblib")}
+HAS = {name: importlib.util.find_spec(name) is not None
+       for name in ("scipy", "torch", "PIL", "safetensors", "pandas", "joblib")}
 not_run = []
 
 
@@ -110,11 +111,15 @@ ROWS = [
     ("TIFF", "a.tif", at(0, b"II*\0"), None, None), ("TIFF", "b.tif", at(0, b"MM\0*"), None, None),
     ("BigTIFF", "c.tif", at(0, b"II+\0"), None, None), ("BigTIFF", "d.tif", at(0, b"MM\0+"), None, None),
     ("GRIB", "a.grib", at(0, b"GRIB"), None, None),
-    ("MATLAB 5", "a.mat", scipy_mat if HAS["scipy"] else at(0, b"MATLAB 5.0 MAT-file, Platform"), ("npz", DATA), "scipy"),
-    ("MATLAB 4", "b.mat", (lambda path: scipy_mat(path, "4")) if HAS["scipy"] else at(1, b"\4"), ("npz", DATA), "scipy"),
+    ("MATLAB 5", "a.mat", scipy_mat if HAS["scipy"] else at(0, b"MATLAB 5.0 MAT-file, Platform"), ("npz", DATA),
+     "scipy"),
+    ("MATLAB 4", "b.mat", (lambda path: scipy_mat(path, "4")) if HAS["scipy"] else at(1, b"\4"), ("npz", DATA),
+     "scipy"),
     ("DICOM", "a.dcm", at(128, b"DICM"), None, None), ("NRRD", "a.nrrd", at(0, b"NRRD0004"), None, None),
-    ("MetaImage", "a.mha", b"ObjectType = Image\nNDims = 3\n", None, None), ("MRC", "a.mrc", at(208, b"MAP "), None, None),
-    ("VTK", "a.vtk", b"# vtk DataFile Version 3.0\n", None, None), ("VTK (XML)", "a.vti", b"<?xml version='1.0'?>", None, None),
+    ("MetaImage", "a.mha", b"ObjectType = Image\nNDims = 3\n", None, None),
+    ("MRC", "a.mrc", at(208, b"MAP "), None, None),
+    ("VTK", "a.vtk", b"# vtk DataFile Version 3.0\n", None, None),
+    ("VTK (XML)", "a.vti", b"<?xml version='1.0'?>", None, None),
     ("ROOT", "a.root", at(0, b"root"), None, None), ("IDL", "a.sav", at(0, b"SR\0\4"), None, None),
     ("Parquet", "a.parquet", at(0, b"PAR1"), None, None), ("Arrow", "a.arrow", at(0, b"ARROW1"), None, None),
     ("Feather", "a.feather", at(0, b"FEA1"), None, None), ("ORC", "a.orc", at(0, b"ORC"), None, None),
@@ -123,12 +128,14 @@ ROWS = [
     ("TSV", "a.tsv", lambda path: numpy_text(path, delimiter="\t", header="a\tb\tc\td"), ("npy", DATA), "numpy"),
     ("text", "a.txt", numpy_text, ("npy", DATA), "numpy"),
     ("JSON", "a.json", json.dumps(DATA.tolist()).encode(), ("npy", DATA), "numpy"),
-    ("safetensors", "a.safetensors", safetensors_save if HAS["safetensors"] else at(8, b'{"x"'), ("npz", DATA), "safetensors"),
+    ("safetensors", "a.safetensors", safetensors_save if HAS["safetensors"] else at(8, b'{"x"'), ("npz", DATA),
+     "safetensors"),
     ("pickle", "a.pkl", pickle.dumps(DATA), ("npy", DATA), "numpy"),
     ("joblib", "a.joblib", b"\x80\4", None, None), ("PyTorch", "old.pt", b"\x80\2\x8a\n", None, None),
     ("TFRecord", "a.tfrecord", bytes(40), None, None),
     ("raw numbers", "a.raw", DATA.tobytes(), ("npy", DATA), "numpy"),
-    ("PyTorch", "a.pt", torch_save if HAS["torch"] else lambda path: write_zip(path, ["a/data.pkl"]), ("npy", DATA), "torch"),
+    ("PyTorch", "a.pt", torch_save if HAS["torch"] else lambda path: write_zip(path, ["a/data.pkl"]), ("npy", DATA),
+     "torch"),
     ("Excel", "a.xlsx", lambda path: write_zip(path, ["[Content_Types].xml", "xl/workbook.xml"]), None, None),
     ("zipped Zarr", "a.zarr.zip", lambda path: write_zip(path, [".zgroup", "x/0.0"]), None, None),
     ("zipped Zarr", "b.zip", lambda path: write_zip(path, ["x/.zarray", "x/0.0"]), None, None),
@@ -138,10 +145,12 @@ ROWS = [
     ("BMP", "a.bmp", picture if HAS["PIL"] else at(0, b"BM"), ("npy", BYTES), "PIL"),
     ("JPEG 2000", "a.jp2", at(4, b"jP  "), None, None),
     ("WAV", "a.wav", scipy_wav if HAS["scipy"] else at(8, b"WAVE"), ("npy", DATA[:, :1]), "scipy"),
-    ("gzip", "a.npy.gz", packed("gzip"), ("", DATA), "gzip"), ("bzip2", "a.npy.bz2", packed("bzip2"), ("", DATA), "bzip2"),
+    ("gzip", "a.npy.gz", packed("gzip"), ("", DATA), "gzip"),
+    ("bzip2", "a.npy.bz2", packed("bzip2"), ("", DATA), "bzip2"),
     ("xz", "a.npy.xz", packed("xz"), ("", DATA), "xz"), ("zstd", "a.npy.zst", at(0, b"\x28\xb5\x2f\xfd"), None, None),
     ("tar", "a.tar", write_tar, None, None),
-    ("Git LFS pointer (the data were not fetched)", "a.h5", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", None, None),
+    ("Git LFS pointer (the data were not fetched)", "a.h5",
+     b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", None, None),
     ("HTML (a page that was fetched in place of the data?)", "b.h5", b"<!DOCTYPE html><html>", None, None),
     ("HTML (a page that was fetched in place of the data?)", "c.h5", b"<html><body>404", None, None),
 ]
@@ -216,7 +225,8 @@ def check_ours(folder):
 
 def main():
     names = set(re.findall(r'^(?:FORMAT|ZIP)\("([^"]*)"', TABLE, re.M))
-    check(names == {row[0] for row in ROWS}, f"rows of the table that are not checked, or the reverse: {names ^ {r[0] for r in ROWS}}")
+    check(names == {row[0] for row in ROWS},
+          f"rows of the table that are not checked, or the reverse: {names ^ {r[0] for r in ROWS}}")
     with tempfile.TemporaryDirectory() as folder:
         for row in ROWS:
             check_row(pathlib.Path(folder), *row)

@@ -40,12 +40,14 @@ def read_safetensors(path):
 
 
 def write_safetensors(path, tensors):
-    """As other programs do: padded to 8 bytes only; the first tensor has 6 bytes, so that the next ones lie unaligned."""
+    """As other programs do: padded to 8 bytes only; the first tensor has 6 bytes, so that the next ones lie
+    unaligned."""
     header, data = {"__metadata__": {"format": "pt"}}, b""
     names = {dtype: name for name, dtype in DTYPES.items()}
     for name, t in tensors.items():
         raw = t.reshape(-1).view(torch.uint8).numpy().tobytes()
-        header[name] = {"dtype": names[t.dtype], "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        header[name] = {"dtype": names[t.dtype], "shape": list(t.shape),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -75,8 +77,10 @@ def check_checkpoint(run):
 
 def check_reading(program, run):
     torch.manual_seed(1)
-    tensors = {"module.h": torch.randn(3).half(), "module.b": torch.randn(2, 2).bfloat16(), "module.conv.weight": torch.randn(4, 3, 2),
-               "module._orig_mod.d": torch.randn(5, dtype=torch.float64), "n": torch.tensor(2 ** 40), "e": torch.zeros(0, 3)}
+    tensors = {"module.h": torch.randn(3).half(), "module.b": torch.randn(2, 2).bfloat16(),
+               "module.conv.weight": torch.randn(4, 3, 2),
+               "module._orig_mod.d": torch.randn(5, dtype=torch.float64), "n": torch.tensor(2 ** 40),
+               "e": torch.zeros(0, 3)}
     path = run / "torch.safetensors"
     write_safetensors(path, tensors)
     lines = subprocess.run([program, "read", path], check=True, capture_output=True, text=True).stdout.splitlines()
@@ -157,12 +161,14 @@ def check_events(run):
     check(values[0] == {1: [b"Loss/valid"], 2: [struct.pack("<f", 0.0873)]}, "scalar")
     check(values[1] == {1: [b"Learning Rate"], 2: [struct.pack("<f", 1e-4)]}, "scalar")
     check(fields(values[2][4][0]) == {1: [32], 2: [64], 3: [3], 4: [b"not really a PNG, but \0 bytes\0"]}, "image")
-    check(values[3][1] == [b"config/text_summary"] and fields(fields(values[3][9][0])[1][0])[1] == [b"text"], "text plugin")
+    check(values[3][1] == [b"config/text_summary"] and fields(fields(values[3][9][0])[1][0])[1] == [b"text"],
+          "text plugin")
     check(fields(values[3][8][0]) == {1: [7], 2: [b""], 8: ["**short** \xe9".encode()]}, "text")
     start = fields(fields(fields(values[4][9][0])[1][0])[2][0])[3][0]
     pairs = {fields(m)[1][0]: fields(fields(m)[2][0]) for m in fields(start)[1]}
     check(pairs == {b"config": {3: [b"short"]}, b"lr": {2: [struct.pack("<d", 1e-4)]}}, "hparams")
-    check(values[4][1] == [b"_hparams_/session_start_info"] and values[5][1] == [b"_hparams_/session_end_info"], "hparams tags")
+    check(values[4][1] == [b"_hparams_/session_start_info"] and values[5][1] == [b"_hparams_/session_end_info"],
+          "hparams tags")
     end = fields(fields(fields(values[5][9][0])[1][0])[2][0])[4][0]
     check(fields(end)[1] == [1], "session ended with success")
 

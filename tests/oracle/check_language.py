@@ -1,8 +1,8 @@
 """check_language.py BUILD: what the model language adds up from ops, compiled, against PyTorch in float64.
 
 Losses, their reductions and weights, constants, casts, and the gradient that PyTorch chooses where there are several
-(docs/reference/functions.md, "Gradients at kinks"): each a case of one model, with parameters of its own. Then whole models with
-shared layers: losses of five steps, the first gradients, weights and running statistics at the end.
+(docs/reference/functions.md, "Gradients at kinks"): each a case of one model, with parameters of its own. Then whole
+models with shared layers: losses of five steps, the first gradients, weights and running statistics at the end.
 """
 import copy
 import json
@@ -20,7 +20,8 @@ inf, nan = float("inf"), float("nan")
 
 
 def replay(text, weights, batches, *more, status=0):
-    """Lines by step, the first gradients, the weights at the end; only the output of a run that ends with another status."""
+    """Lines by step, the first gradients, the weights at the end; only the output of a run that ends with another
+    status."""
     path = place / "model.dl"
     path.write_text(text)
     (place / "m.yaml").write_text("base: {}\n")
@@ -67,19 +68,26 @@ for scale in (1.0, 300.0):  # scores that overflow without care
     for s in (0, 0.1, 1):
         more = f", label_smoothing={s}" if s else ""
         at = f"cross-entropy, scale {scale:g}, smoothing {s}"
-        case(at, "cross_entropy({y}, {t}%s)" % more, lambda y, t, s=s: F.cross_entropy(y, t.to(L), label_smoothing=s), {"y": y}, {"t": t})
-        case(at + ", image", "cross_entropy({y}, {t}%s)" % more, lambda y, t, s=s: F.cross_entropy(y, t.to(L), label_smoothing=s),
+        case(at, "cross_entropy({y}, {t}%s)" % more, lambda y, t, s=s: F.cross_entropy(y, t.to(L), label_smoothing=s),
+             {"y": y}, {"t": t})
+        case(at + ", image", "cross_entropy({y}, {t}%s)" % more, lambda y, t,
+             s=s: F.cross_entropy(y, t.to(L), label_smoothing=s),
              {"y": image}, {"t": labels})
         case(at + ", tokens", "cross_entropy({y}, {t}%s)" % more,
-             lambda y, t, s=s: F.cross_entropy(y.transpose(1, 2), t.to(L), label_smoothing=s), {"y": tokens}, {"t": words})
+             lambda y, t, s=s: F.cross_entropy(y.transpose(1, 2), t.to(L), label_smoothing=s), {"y": tokens},
+             {"t": words})
         case(at + ", weights", "cross_entropy({y}, {t}, weight={w}%s)" % more,
-             lambda y, t, w, s=s: F.cross_entropy(y, t.to(L), weight=w, label_smoothing=s), {"y": image}, {"t": labels, "w": w3})
+             lambda y, t, w, s=s: F.cross_entropy(y, t.to(L), weight=w, label_smoothing=s), {"y": image},
+             {"t": labels, "w": w3})
         case(at + ", weights, some ignored", "cross_entropy({y}, {t}, weight={w}, ignore_index=-100%s)" % more,
-             lambda y, t, w, s=s: F.cross_entropy(y, t.to(L), weight=w, label_smoothing=s), {"y": image}, {"t": some, "w": w3})
-        case(at + ", some ignored, none", "sum({g} * cross_entropy({y}, {t}, ignore_index=-100, reduction=\"none\"%s))" % more,
+             lambda y, t, w, s=s: F.cross_entropy(y, t.to(L), weight=w, label_smoothing=s), {"y": image},
+             {"t": some, "w": w3})
+        case(at + ", some ignored, none",
+             "sum({g} * cross_entropy({y}, {t}, ignore_index=-100, reduction=\"none\"%s))" % more,
              lambda y, t, g, s=s: (g * F.cross_entropy(y, t.to(L), label_smoothing=s, reduction="none")).sum(),
              {"y": image}, {"t": some, "g": ("N, H=4, W=5", torch.randn(N, 4, 5))})
-        case(at + ", shares", "cross_entropy({y}, {t}%s)" % more, lambda y, t, s=s: F.cross_entropy(y, t, label_smoothing=s),
+        case(at + ", shares", "cross_entropy({y}, {t}%s)" % more, lambda y, t,
+             s=s: F.cross_entropy(y, t, label_smoothing=s),
              {"y": y}, {"t": shares})
         case(at + ", shares, image, weights", "cross_entropy({y}, {t}, weight={w}, reduction=\"sum\"%s)" % more,
              lambda y, t, w, s=s: F.cross_entropy(y, t, weight=w, label_smoothing=s, reduction="sum"), {"y": image},
@@ -87,7 +95,8 @@ for scale in (1.0, 300.0):  # scores that overflow without care
     case(f"distillation, scale {scale:g}", "cross_entropy({y}, stop_gradient(softmax({z} / 2, over=C)))",
          lambda y, z: F.cross_entropy(y, torch.softmax(z / 2, 1).detach()), {"y": y, "z": P("N, C=5", N, 5)})
 case("class weights as a list", "cross_entropy({y}, {t}, weight=([0.5, 2, 2, 1, 0.25] as [C]))",
-     lambda y, t: F.cross_entropy(y, t.long(), weight=torch.tensor([0.5, 2, 2, 1, 0.25]).double()), {"y": P("N, C=5", N, 5)},
+     lambda y, t: F.cross_entropy(y, t.long(), weight=torch.tensor([0.5, 2, 2, 1, 0.25]).double()),
+     {"y": P("N, C=5", N, 5)},
      {"t": whole("N", 5, N)})
 
 # binary cross-entropy: at 0, where max and abs have their kinks, and where exp overflows or vanishes
@@ -95,14 +104,17 @@ scores = ("N, K=9", torch.tensor([0.0, -0.0, 1.0, -1.5, 17.0, -20.0, 90.0, -90.0
 half = ("N, K=9", torch.rand(N, 9))
 sure = ("N, K=9", (scores[1] > 0).float())  # the right answers: losses far below the scores' digits
 for t in (half, sure):
-    case("bce", "bce_with_logits({y}, {t})", lambda y, t: F.binary_cross_entropy_with_logits(y, t), {"y": scores}, {"t": t})
+    case("bce", "bce_with_logits({y}, {t})", lambda y, t: F.binary_cross_entropy_with_logits(y, t), {"y": scores},
+         {"t": t})
     for how in ("sum", "mean"):
         case(f"bce, weights, {how}", "bce_with_logits({y}, {t}, weight={w}, pos_weight={p}, reduction=\"%s\")" % how,
-             lambda y, t, w, p, how=how: F.binary_cross_entropy_with_logits(y, t, weight=w, pos_weight=p, reduction=how), {"y": scores},
+             lambda y, t, w, p,
+             how=how: F.binary_cross_entropy_with_logits(y, t, weight=w, pos_weight=p, reduction=how), {"y": scores},
              {"t": t, "w": ("N, K=9", torch.rand(N, 9)), "p": ("K=9", torch.rand(9) * 3)})
 small = ("N, K=9", torch.linspace(3, 80, 9).repeat(N, 1))  # where every loss is tiny: whole digits
 case("bce, tiny losses", "log(bce_with_logits({y}, 1, reduction=\"none\"))[N=0, K=8]",
-     lambda y: torch.log(-F.logsigmoid(y))[0, 8], {"y": small})  # Debian's own bce takes the log of 1 + exp(-y), and loses them
+     # Debian's own bce takes the log of 1 + exp(-y), and loses them
+     lambda y: torch.log(-F.logsigmoid(y))[0, 8], {"y": small})
 case("bce, tiny losses, sum", "sum({g} * bce_with_logits({y}, 1, reduction=\"none\"))",
      lambda y, g: (g * -F.logsigmoid(y)).sum(), {"y": small},
      {"g": ("N, K=9", torch.exp(small[1]))})
@@ -113,13 +125,15 @@ y, t = ("N, K=9", torch.randint(-8, 8, (N, 9)) / 4), None
 t = ("N, K=9", y[1] - off)
 for how in ("mean", "sum"):
     for name, f in (("mse_loss", F.mse_loss), ("l1_loss", F.l1_loss)):
-        case(f"{name}, {how}", "%s({y}, {t}, reduction=\"%s\")" % (name, how), lambda y, t, f=f, how=how: f(y, t, reduction=how), {"y": y}, {"t": t})
+        case(f"{name}, {how}", "%s({y}, {t}, reduction=\"%s\")" % (name, how), lambda y, t, f=f,
+             how=how: f(y, t, reduction=how), {"y": y}, {"t": t})
     for k in (0.5, 1, 3):
         case(f"huber, {k}, {how}", "huber_loss({y}, {t}, delta=%s, reduction=\"%s\")" % (k, how),
              lambda y, t, k=k, how=how: F.huber_loss(y, t, delta=k, reduction=how), {"y": y}, {"t": t})
     for k in (0, 0.5, 1):
         case(f"smooth l1, {k}, {how}", "smooth_l1_loss({y}, {t}, beta=%s, reduction=\"%s\")" % (k, how),
-             lambda y, t, k=k, how=how: F.smooth_l1_loss(y, t, beta=k, reduction=how) if k else F.l1_loss(y, t, reduction=how),
+             lambda y, t, k=k,
+             how=how: F.smooth_l1_loss(y, t, beta=k, reduction=how) if k else F.l1_loss(y, t, reduction=how),
              {"y": y}, {"t": t})  # at beta 0 Debian's torch has the slope -1 at 0, later ones 0
 field, truth = P("N, C=2, H=3, W=5", N, 2, 3, 5), P("N, C=2, H=3, W=5", N, 2, 3, 5)
 truth[1][1] = field[1][1]  # a perfect sample: the norm's kink
@@ -129,7 +143,8 @@ case("relative l2 of each channel", "relative_l2_loss({y}, {t}, over=[H, W])",
      lambda y, t: ((y - t).flatten(2).norm(dim=2) / t.flatten(2).norm(dim=2)).mean(), {"y": field}, {"t": truth})
 
 # constants, casts, new axes
-case("a list", "sum(([0.1, 0.2, 0.7, 0.7] as [K]) * {y})", lambda y: (torch.tensor([0.1, 0.2, 0.7, 0.7]).double() * y).sum(),
+case("a list", "sum(([0.1, 0.2, 0.7, 0.7] as [K]) * {y})",
+     lambda y: (torch.tensor([0.1, 0.2, 0.7, 0.7]).double() * y).sum(),
      {"y": P("N, K=4", N, 4)})
 case("a list of lists", "sum(([[0, 1, 0], [1, -4, 1]] as [H=2, W]) * {y})",
      lambda y: (torch.tensor([[0.0, 1, 0], [1, -4, 1]]) * y).sum(), {"y": P("N, H=2, W=3", N, 2, 3)})
@@ -139,70 +154,99 @@ case("a list of 5,000 numbers", "sum(([sin(0.37 * k) for k in range(5000)] as [K
      lambda y: ((0.37 * torch.arange(5000).double()).sin() * y).sum(), {"y": P("N, K=5000", N, 5000)})
 case("the longest list, of whole numbers", "sum(([k * k % 1009 for k in range(65536)] as [K]) * {y})",
      lambda y: (torch.arange(65536)**2 % 1009 * y).sum(), {"y": P("K=65536", 65536)})
-case("lists of large numbers and truth values", "sum(where([true, false, true] as [K], ([4000000000, -1, 2] as [K]) / 1e9, 3) * {y})",
+case("lists of large numbers and truth values",
+     "sum(where([true, false, true] as [K], ([4000000000, -1, 2] as [K]) / 1e9, 3) * {y})",
      lambda y: (torch.tensor([4, 3, 2e-9]).double() * y).sum(), {"y": P("N, K=3", N, 3)})
 case("a list by number", "sum(gather([0.5, -2, 8, 3] as [K], {t}, over=K) * {y})",
-     lambda y, t: (torch.tensor([0.5, -2, 8, 3]).double()[t.long()] * y).sum(), {"y": P("N", N)}, {"t": whole("N", 4, N)})
-case("one list twice, and as another", "sum(([3, 1, 2] as [K]) * {y}) + sum(([3, 1, 2] as [K]) * {z}) - sum(([3, 1, 2] as [C]) * {w}) + sum(([3., 1, 2] as [K]) * {y})",
-     lambda y, z, w: (torch.tensor([3, 1, 2]) * (2 * y + z - w)).sum(), {"y": P("N, K=3", N, 3), "z": P("N, K=3", N, 3), "w": P("N, C=3", N, 3)})
-case("one_hot", "sum(one_hot({t}, C=5) * {y})", lambda y, t: (F.one_hot(t.long(), 5) * y).sum(), {"y": P("N, C=5", N, 5)}, {"t": whole("N", 5, N)})
-case("one_hot of pixels", "sum(one_hot({t}, C=3) * {y})", lambda y, t: (F.one_hot(t.long(), 3).permute(0, 3, 1, 2) * y).sum(),
+     lambda y, t: (torch.tensor([0.5, -2, 8, 3]).double()[t.long()] * y).sum(), {"y": P("N", N)},
+     {"t": whole("N", 4, N)})
+case("one list twice, and as another",
+     "sum(([3, 1, 2] as [K]) * {y}) + sum(([3, 1, 2] as [K]) * {z}) - sum(([3, 1, 2] as [C]) * {w}) + sum(([3., 1, 2] "
+     "as [K]) * {y})",
+     lambda y, z, w: (torch.tensor([3, 1, 2]) * (2 * y + z - w)).sum(),
+     {"y": P("N, K=3", N, 3), "z": P("N, K=3", N, 3), "w": P("N, C=3", N, 3)})
+case("one_hot", "sum(one_hot({t}, C=5) * {y})", lambda y, t: (F.one_hot(t.long(), 5) * y).sum(),
+     {"y": P("N, C=5", N, 5)}, {"t": whole("N", 5, N)})
+case("one_hot of pixels", "sum(one_hot({t}, C=3) * {y})", lambda y,
+     t: (F.one_hot(t.long(), 3).permute(0, 3, 1, 2) * y).sum(),
      {"y": image}, {"t": labels})
 case("casts", "sum({y} * ({x} as i32)) + sum({y} * ({x} > 0) as f32) + sum({y} * ({x} as bool))",
      lambda y, x: (y * x.to(torch.int32)).sum() + (y * (x > 0)).sum() + (y * x.bool()).sum(), {"y": P("N, K=5", N, 5)},
      {"x": ("N, K=5", torch.tensor([2.7, -2.7, 0.0, 0.3, -0.3]).repeat(N, 1))})
-case("casts of what does not fit", "sum({y} * (({x} as i32) < -2147483647)) + sum({y} * (({x} as i64) == ({z} as i64)))",
+case("casts of what does not fit",
+     "sum({y} * (({x} as i32) < -2147483647)) + sum({y} * (({x} as i64) == ({z} as i64)))",
      lambda y, x, z: 2 * y[:, 1:].sum(), {"y": P("N, K=5", N, 5)},
-     {"x": ("N, K=5", torch.tensor([2e9, 1e30, inf, -inf, float("nan")]).repeat(N, 1)), "z": ("N, K=5", torch.full((N, 5), -(2.0**63)))})
-case("lists of tensors", "sum({g} * (sum([2, {a}, {b}]) + mean([{a}, {b}, {g}]) + prod([{a}, 3, {b}]) + max([{a}, {b}]) + min([{a}, 0.1, {b}])))",
-     lambda a, b, g: (g * (2 + a + b + (a + b + g) / 3 + 3 * a * b + torch.maximum(a, b) + torch.minimum(a, b).clamp(max=0.1))).sum(),
+     {"x": ("N, K=5", torch.tensor([2e9, 1e30, inf, -inf, float("nan")]).repeat(N, 1)),
+      "z": ("N, K=5", torch.full((N, 5), -(2.0**63)))})
+case("lists of tensors",
+     "sum({g} * (sum([2, {a}, {b}]) + mean([{a}, {b}, {g}]) + prod([{a}, 3, {b}]) + max([{a}, {b}]) + min([{a}, 0.1, "
+     "{b}])))",
+     lambda a, b,
+     g: (g * (2 + a + b + (a + b + g) / 3 + 3 * a * b + torch.maximum(a, b) +
+              torch.minimum(a, b).clamp(max=0.1))).sum(),
      {"a": P("N, K=5", N, 5), "b": P("N, K=5", N, 5)}, {"g": P("N, K=5", N, 5)})
-case("a number as a tensor", "sum({y}) * (0.3 as f32) + sum(expand(2, over=[N]) * {y})", lambda y: y.sum() * 0.3 + 2 * y.sum(), {"y": P("N, K=5", N, 5)})
-case("new axes of size 1", "sum(unsqueeze({y}, over=T, at=1) * {z}) + sum(({y} |> rearrange(\"n k -> n 1 k 1\") as [N, T, K, S]) * {z})",
+case("a number as a tensor", "sum({y}) * (0.3 as f32) + sum(expand(2, over=[N]) * {y})",
+     lambda y: y.sum() * 0.3 + 2 * y.sum(), {"y": P("N, K=5", N, 5)})
+case("new axes of size 1",
+     "sum(unsqueeze({y}, over=T, at=1) * {z}) + sum(({y} |> rearrange(\"n k -> n 1 k 1\") as [N, T, K, S]) * {z})",
      lambda y, z: 2 * (y[:, None] * z).sum(), {"y": P("N, K=5", N, 5)}, {"z": P("N, T=1, K=5", N, 1, 5)})
 case("straight through", "sum({g} * ({y} + stop_gradient(floor({y} + 0.5) - {y})))",
-     lambda y, g: (g * (y + (torch.floor(y + 0.5) - y).detach())).sum(), {"y": P("N, K=5", N, 5, scale=3)}, {"g": P("N, K=5", N, 5)})
-case("stop_gradient of a part", "mean(({y} - stop_gradient(mean({y}, over=K)))**2)", lambda y: ((y - y.mean(1, keepdim=True).detach()) ** 2).mean(),
+     lambda y, g: (g * (y + (torch.floor(y + 0.5) - y).detach())).sum(), {"y": P("N, K=5", N, 5, scale=3)},
+     {"g": P("N, K=5", N, 5)})
+case("stop_gradient of a part", "mean(({y} - stop_gradient(mean({y}, over=K)))**2)",
+     lambda y: ((y - y.mean(1, keepdim=True).detach()) ** 2).mean(),
      {"y": P("N, K=5", N, 5)})
 
 # kinks: values where PyTorch's rule decides (docs/reference/functions.md has the table)
 special = ("N, K=7", torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0]).repeat(N, 1))
 positive = ("N, K=4", torch.tensor([0.0, 1.0, 0.25, 4.0]).repeat(N, 1))
-for name, f in (("abs", torch.abs), ("relu", torch.relu), ("sign", torch.sign), ("floor", torch.floor), ("gelu", F.gelu), ("silu", F.silu),
+for name, f in (("abs", torch.abs), ("relu", torch.relu), ("sign", torch.sign), ("floor", torch.floor),
+                ("gelu", F.gelu), ("silu", F.silu),
                 ("tanh", torch.tanh), ("sigmoid", torch.sigmoid), ("square", torch.square)):
-    case(name, "sum({g} * %s({y}))" % name, lambda y, g, f=f: (g * f(y)).sum(), {"y": special}, {"g": P("N, K=7", N, 7)})
+    case(name, "sum({g} * %s({y}))" % name, lambda y, g, f=f: (g * f(y)).sum(), {"y": special},
+         {"g": P("N, K=7", N, 7)})
 for slope in (0.01, 0, 1, -0.5):
-    case(f"leaky_relu {slope}", "sum({g} * leaky_relu({y}, %s))" % slope, lambda y, g, s=slope: (g * F.leaky_relu(y, s)).sum(), {"y": special},
+    case(f"leaky_relu {slope}", "sum({g} * leaky_relu({y}, %s))" % slope, lambda y, g,
+         s=slope: (g * F.leaky_relu(y, s)).sum(), {"y": special},
          {"g": P("N, K=7", N, 7)})
 case("sqrt", "sum(sqrt({y}))", lambda y: torch.sqrt(y).sum(), {"y": positive})
 case("to the power 0.5", "sum({y}**0.5)", lambda y: (y**0.5).sum(), {"y": positive})
 for k in (0, 1, 2, 3, 1.5):
     base = positive if k % 1 else special
-    case(f"to the power {k}", "sum({g} * {y}**%s)" % k, lambda y, g, k=k: (g * y**k).sum(), {"y": base}, {"g": P(base[0], *base[1].shape)})
+    case(f"to the power {k}", "sum({g} * {y}**%s)" % k, lambda y, g, k=k: (g * y**k).sum(), {"y": base},
+         {"g": P(base[0], *base[1].shape)})
 grid = torch.cartesian_prod(torch.tensor([0.0, 0.5, 2.0]), torch.tensor([0.0, 1.0, 2.0, 0.5])).T.contiguous()
 case("pow of tensors", "sum({a}**{b})", lambda a, b: (a**b).sum(),
      {"a": ("N, K=12", grid[0].repeat(N, 1)), "b": ("N, K=12", grid[1].repeat(N, 1))})
-tie = ("N, K=4", torch.tensor([[1.0, 2.0, 2.0, 0.0], [3.0, 3.0, 3.0, 3.0], [0.0, -0.0, 0.0, -1.0], [5.0, 1.0, 5.0, 5.0]]))
+tie = ("N, K=4",
+       torch.tensor([[1.0, 2.0, 2.0, 0.0], [3.0, 3.0, 3.0, 3.0], [0.0, -0.0, 0.0, -1.0], [5.0, 1.0, 5.0, 5.0]]))
 for name, two, over in (("max", torch.maximum, torch.amax), ("min", torch.minimum, torch.amin)):
     case(f"{name} of two", "sum({g} * %s({a}, {b}))" % name, lambda a, b, g, f=two: (g * f(a, b)).sum(),
          {"a": tie, "b": ("N, K=4", tie[1].roll(1, 1))}, {"g": P("N, K=4", N, 4)})
-    case(f"{name} and a number", "sum({g} * %s({a}, 0))" % name, lambda a, g, f=two: (g * f(a, torch.zeros_like(a))).sum(), {"a": special},
+    case(f"{name} and a number", "sum({g} * %s({a}, 0))" % name, lambda a, g,
+         f=two: (g * f(a, torch.zeros_like(a))).sum(), {"a": special},
          {"g": P("N, K=7", N, 7)})
-    case(f"{name} over an axis", "sum({g} * %s({a}, over=K))" % name, lambda a, g, f=over: (g * f(a, 1)).sum(), {"a": tie}, {"g": P("N", N)})
+    case(f"{name} over an axis", "sum({g} * %s({a}, over=K))" % name, lambda a, g, f=over: (g * f(a, 1)).sum(),
+         {"a": tie}, {"g": P("N", N)})
     case(f"{name} of all", "%s({a})" % name, lambda a, f=over: f(a), {"a": tie})
 zero = ("N, K=4", torch.tensor([[0.0] * 4, [3.0, 0.0, 4.0, 0.0], [-0.0] * 4, [1.0, 2.0, 3.0, 4.0]]))
 case("norm", "sum({g} * norm({y}, over=K))", lambda y, g: (g * y.norm(dim=1)).sum(), {"y": zero}, {"g": P("N", N)})
 case("norm of all", "norm({y})", lambda y: y.norm(), {"y": ("N, K=4", torch.zeros(N, 4))})
 same = ("N, K=4", torch.tensor([[2.0] * 4, [3.0, 0.0, 4.0, 0.0], [0.0] * 4, [0.1] * 4]))
-case("std", "sum({g} * std({y}, over=K))", lambda y, g: (g * y.std(1, unbiased=False)).sum(), {"y": same}, {"g": P("N", N)})
-case("var", "sum({g} * var({y}, over=K))", lambda y, g: (g * y.var(1, unbiased=False)).sum(), {"y": same}, {"g": P("N", N)})
-case("where", "sum({g} * where({y} > 0, {y}**2, 3 * {y}))", lambda y, g: (g * torch.where(y > 0, y**2, 3 * y)).sum(), {"y": special},
+case("std", "sum({g} * std({y}, over=K))", lambda y, g: (g * y.std(1, unbiased=False)).sum(), {"y": same},
+     {"g": P("N", N)})
+case("var", "sum({g} * var({y}, over=K))", lambda y, g: (g * y.var(1, unbiased=False)).sum(), {"y": same},
+     {"g": P("N", N)})
+case("where", "sum({g} * where({y} > 0, {y}**2, 3 * {y}))", lambda y, g: (g * torch.where(y > 0, y**2, 3 * y)).sum(),
+     {"y": special},
      {"g": P("N, K=7", N, 7)})
-case("max_pool", "sum({g} * max_pool({y}, 2))", lambda y, g: (g * F.max_pool1d(y, 2)).sum(), {"y": ("N, C=1, T=4", tie[1][:, None])},
+case("max_pool", "sum({g} * max_pool({y}, 2))", lambda y, g: (g * F.max_pool1d(y, 2)).sum(),
+     {"y": ("N, C=1, T=4", tie[1][:, None])},
      {"g": P("N, C=1, T=2", N, 1, 2)})
 for mode in ("nearest", "linear"):
     case(f"upsample by a fraction, {mode}", f'sum({{g}} * upsample({{y}}, scale_factor=1.5, mode="{mode}"))',
-         lambda y, g, m=mode: (g * F.interpolate(y, scale_factor=1.5, mode=m)).sum(), {"y": P("N, C=2, T=6", N, 2, 6)}, {"g": P("N, C=2, T=9", N, 2, 9)})
+         lambda y, g, m=mode: (g * F.interpolate(y, scale_factor=1.5, mode=m)).sum(), {"y": P("N, C=2, T=6", N, 2, 6)},
+         {"g": P("N, C=2, T=9", N, 2, 9)})
 few = ("N, K=9, C=3", torch.randint(-3, 4, (N, 9, 3)) / 2.0)
 strange = few[1].clone()
 strange[0, 2], strange[1, 7], strange[2, 0, 1], strange[3, 5] = nan, inf, -inf, nan
@@ -214,9 +258,11 @@ for name, v in (("numbers", P("N, K=9, C=3", N, 9, 3)), ("ties", few), ("what is
              {"g": P(f"N, K={k}, C=3", N, k, 3)}, {"x": v})
     if name != "what is no number":
         case(f"values of top_k, {name}", "sum({g} * gather({x}, top_k({x}, 4, over=K), over=K))",
-             lambda g, x: (g * x.gather(1, torch.sort(x, dim=1, descending=True, stable=True).indices[:, :4])).sum(), {"x": v},
+             lambda g, x: (g * x.gather(1, torch.sort(x, dim=1, descending=True, stable=True).indices[:, :4])).sum(),
+             {"x": v},
              {"g": P("N, K=4, C=3", N, 4, 3)})
-case("softmax of equals", "sum({g} * softmax({y}, over=K))", lambda y, g: (g * torch.softmax(y, 1)).sum(), {"y": tie}, {"g": P("N, K=4", N, 4)})
+case("softmax of equals", "sum({g} * softmax({y}, over=K))", lambda y, g: (g * torch.softmax(y, 1)).sum(), {"y": tie},
+     {"g": P("N, K=4", N, 4)})
 
 text, weights, batch = ["model Cases():"], {}, {}
 for i, (name, dl, expect, params, inputs) in enumerate(cases):
@@ -239,9 +285,10 @@ for i, (name, dl, expect, params, inputs) in enumerate(cases):
     q = {k: v.double() if v.is_floating_point() else v for k, (_, v) in inputs.items()}
     want = expect(**p, **q)
     slopes = dict(zip(p, torch.autograd.grad(want, list(p.values()), allow_unused=True)))
-    # A value is a sum of at most some hundred terms of a few float32 roundings each: off by some units of 2^-24 of what relative
-    # changes of the parameters do to it (its terms may cancel). Kinks are exact.
-    size = abs(want.item()) + sum((g * p[k]).nan_to_num(0, 0, 0).abs().sum().item() for k, g in slopes.items() if g is not None)
+    # A value is a sum of at most some hundred terms of a few float32 roundings each: off by some units of 2^-24 of what
+    # relative changes of the parameters do to it (its terms may cancel). Kinks are exact.
+    size = abs(want.item()) + sum((g * p[k]).nan_to_num(0, 0, 0).abs().sum().item() for k,
+                                  g in slopes.items() if g is not None)
     got = lines[0][f"case {i}"]
     good = abs(got - want.item()) <= 2e-6 * size if torch.isfinite(want) else got == want.item()
     wrong = "" if good else f"value {got!r}, PyTorch has {want.item()!r}"
@@ -252,14 +299,16 @@ for i, (name, dl, expect, params, inputs) in enumerate(cases):
         same = torch.isfinite(g) == torch.isfinite(mine)
         strange = ~torch.isfinite(g)
         same &= torch.where(strange, (g == mine) | (g.isnan() & mine.isnan()),
-                            (g - mine).abs() <= 4e-6 * g.abs() + 1e-6 * g[~strange].abs().max() if (~strange).any() else True)
+                            (g - mine).abs() <= 4e-6 * g.abs() + 1e-6 * g[~strange].abs().max() if (~strange).any()
+                            else True)
         if not same.all():
             at = (~same).nonzero()[0].tolist()
             wrong += f" gradient of {k} at {at}: {mine[tuple(at)].item()!r}, PyTorch has {g[tuple(at)].item()!r}"
     check(not wrong, f"{name} {wrong}")
 
 # A class without a score: the loss is infinite, and training stops
-text = "model A():\n    input x: f32[N, F=3]\n    target t: i32[N]\n    y = x |> linear(5) as [N, C]\n    output y\n    loss = cross_entropy(y, t)\n"
+text = ("model A():\n    input x: f32[N, F=3]\n    target t: i32[N]\n    y = x |> linear(5) as [N, C]\n    output y\n"
+        "    loss = cross_entropy(y, t)\n")
 start = {"y.weight": torch.randn(5, 3), "y.bias": torch.randn(5)}
 for t in (5, -1):
     classes = torch.tensor([0, 4, t, 2], dtype=torch.int32)
@@ -267,14 +316,17 @@ for t in (5, -1):
     check("not finite" in out, f"class {t} of 5 stops the run")
 
 
-# Numbers that are no class, beside scores of every sign and such that are none: losses one by one, what counts as a hit, shares.
-inputs = torch.tensor([[3.0, 1, 2, -1, 0], [-5, -1, -2, -3, -4], [1, 1, 0, 0, 0], [nan, 1, 2, 3, 4], [5, -1, inf, 2, nan], [-inf, -1, -2, -3, -4]])
+# Numbers that are no class, beside scores of every sign and such that are none: losses one by one, what counts as a
+# hit, shares.
+inputs = torch.tensor([[3.0, 1, 2, -1, 0], [-5, -1, -2, -3, -4], [1, 1, 0, 0, 0], [nan, 1, 2, 3, 4],
+                       [5, -1, inf, 2, nan], [-inf, -1, -2, -3, -4]])
 classes = torch.tensor([0, 1, 2, 3, 4, 5, -1, -2147483648, 2147483647, 255], dtype=torch.int32)
 inputs, classes = inputs.repeat_interleave(len(classes), 0), classes.repeat(len(inputs))
 known, gain = (classes >= 0) & (classes < 5), torch.tensor([0.5, 2, 0, 1, 3])
 finite = inputs.isfinite().all(1)
 losses = {"": {}, ", weight=w": {"weight": gain}, ", label_smoothing=0.25": {"label_smoothing": 0.25},
-          ", weight=w, label_smoothing=0.25": {"weight": gain, "label_smoothing": 0.25}, ", ignore_index=255": {"ignore_index": 255},
+          ", weight=w, label_smoothing=0.25": {"weight": gain, "label_smoothing": 0.25},
+          ", ignore_index=255": {"ignore_index": 255},
           ", weight=w, ignore_index=255": {"weight": gain, "ignore_index": 255}}
 text = f"""
 model Strangers():
@@ -306,8 +358,10 @@ for i in range(rows):
         if not finite[i]:
             continue
         if known[i] or ignored:
-            want = F.cross_entropy(x.double(), t, reduction="none", **{k: v.double() if k == "weight" else v for k, v in of.items()}).item()
-            check(abs(got[f"loss{j}"] - want) < 1e-5 * (1 + abs(want)) and not got[f"infinite{j}"], f"loss{options} of {what}: {got[f'loss{j}']}, {want}")
+            want = F.cross_entropy(x.double(), t, reduction="none",
+                                   **{k: v.double() if k == "weight" else v for k, v in of.items()}).item()
+            check(abs(got[f"loss{j}"] - want) < 1e-5 * (1 + abs(want)) and not got[f"infinite{j}"],
+                  f"loss{options} of {what}: {got[f'loss{j}']}, {want}")
         else:
             check(got[f"loss{j}"] is None and got[f"infinite{j}"] == 1, f"loss{options} of {what}: infinite")
     for k in (1, 2, 3, 5):  # not below the k-th of topk, for which NaN is largest; its numbers of equal scores are any
@@ -321,7 +375,8 @@ for i in range(rows):
 
 # Shared layers: whole models for five steps of Adam.
 class Siamese(torch.nn.Module):
-    """One encoder, with batch norm, over three inputs of two lengths; a list of layers; a parameter of the module's own."""
+    """One encoder, with batch norm, over three inputs of two lengths; a list of layers; a parameter of the module's
+    own."""
     text = """
 module Enc(c)(x):
     param gain: [C=2] ~ normal(1, 0.1)
@@ -349,7 +404,8 @@ model Siamese():
         super().__init__()
         self.enc = torch.nn.Module()
         self.enc.gain = torch.nn.Parameter(torch.randn(2))
-        self.enc.conv, self.enc.bn, self.enc.out = torch.nn.Conv1d(2, 6, 3, padding=1, bias=False), torch.nn.BatchNorm1d(6), torch.nn.Conv1d(6, 6, 1)
+        self.enc.conv, self.enc.bn, self.enc.out = torch.nn.Conv1d(
+            2, 6, 3, padding=1, bias=False), torch.nn.BatchNorm1d(6), torch.nn.Conv1d(6, 6, 1)
         self.mix = torch.nn.Linear(6, 6)
         self.last = torch.nn.ModuleList([torch.nn.Conv1d(6, 6, 1) for _ in range(2)])
 
@@ -418,7 +474,8 @@ model Forecast(w=8):
     loss = huber_loss(y, t, delta=0.7)
 """
     shapes = {"x": (N, 5, 3), "t": (N, 3)}
-    names = {"gru.weight_ih": "gru.ih.weight", "gru.weight_hh": "gru.hh.weight", "gru.bias_ih": "gru.ih.bias", "gru.bias_hh": "gru.hh.bias"}
+    names = {"gru.weight_ih": "gru.ih.weight", "gru.weight_hh": "gru.hh.weight", "gru.bias_ih": "gru.ih.bias",
+             "gru.bias_hh": "gru.hh.bias"}
 
     def __init__(self):
         super().__init__()
@@ -455,14 +512,16 @@ model Tied():
 
     def forward(self, x, t):
         h = self.body["b"](F.gelu(self.body["a"](self.embed(x))))
-        return F.cross_entropy(F.linear(h, self.embed.weight.t()), t.long()) + 0.01 * sum((v.weight**2).sum() for v in self.body.values())
+        return F.cross_entropy(F.linear(h, self.embed.weight.t()),
+                               t.long()) + 0.01 * sum((v.weight**2).sum() for v in self.body.values())
 
 
 class SimSiam(torch.nn.Module):
     """Two views, an encoder and a predictor for both, no gradient into the targets (Chen and He 2020)."""
     text = """
 module Encoder(w)(x):
-    y = x |> conv(w, 3, stride=2, pad=1, bias=false) @0 |> batch_norm @1 |> relu |> conv(2*w, 3, stride=2, pad=1, bias=false) @3 |> batch_norm @4
+    y = x |> conv(w, 3, stride=2, pad=1, bias=false) @0 |> batch_norm @1 |> relu \
+        |> conv(2*w, 3, stride=2, pad=1, bias=false) @3 |> batch_norm @4
     return mean(relu(y), over=[H, W]) |> linear(4*w) @fc
 module Predictor(hidden)(z): return z |> linear(hidden) @0 |> relu |> linear(z.C) @2
 cosine(p, z) = mean(sum(p * z, over=C) / (norm(p, over=C) * norm(z, over=C)))
@@ -536,8 +595,8 @@ model Segment(k=4):
 
 
 class Penalised(torch.nn.Module):
-    """Sums of squares by kind of parameter: weights and biases of every kind of layer, each kind by a factor of its own; what is
-    made behind the sum is not in it."""
+    """Sums of squares by kind of parameter: weights and biases of every kind of layer, each kind by a factor of its
+    own; what is made behind the sum is not in it."""
     text = """
 model Penalised():
     input  n: i32[N]
@@ -552,8 +611,10 @@ model Penalised():
     output y
     loss = mean((y - t)**2) + 0.11 * early + 0.07 * sum_squares(conv.weight, linear.weight, gain)
     loss += 0.13 * sum_squares(conv_transpose.weight) + 0.17 * sum_squares(conv.bias, linear.bias, conv_transpose.bias)
-    loss += 0.19 * sum_squares(batch_norm.weight, layer_norm.weight) + 0.23 * sum_squares(group_norm.weight, instance_norm.weight)
-    loss += 0.29 * sum_squares(batch_norm.bias, layer_norm.bias, group_norm.bias, instance_norm.bias) + 0.31 * sum_squares(embedding.weight)
+    loss += 0.19 * sum_squares(batch_norm.weight, layer_norm.weight) + 0.23 * sum_squares(group_norm.weight, \
+        instance_norm.weight)
+    loss += 0.29 * sum_squares(batch_norm.bias, layer_norm.bias, group_norm.bias, instance_norm.bias) \
+        + 0.31 * sum_squares(embedding.weight)
     metric size = sqrt(sum_squares([conv.weight, [gain]], embedding.weight))
 """
     shapes = {"n": (N,), "x": (N, 4, 6), "t": (N, 3)}
@@ -563,8 +624,12 @@ model Penalised():
     def __init__(self):
         super().__init__()
         nn = torch.nn
-        self.c1, self.bn, self.c2, self.up = nn.Conv1d(4, 5, 3), nn.BatchNorm1d(5), nn.Conv1d(5, 5, 1), nn.ConvTranspose1d(5, 2, 3)
-        self.gn, self.c3, self.ln, self.inn = nn.GroupNorm(1, 2), nn.Conv1d(2, 2, 1), nn.LayerNorm(6), nn.InstanceNorm1d(2, affine=True)
+        self.c1, self.bn, self.c2, self.up = nn.Conv1d(4, 5,
+                                                       3), nn.BatchNorm1d(5), nn.Conv1d(5, 5,
+                                                                                        1), nn.ConvTranspose1d(5, 2, 3)
+        self.gn, self.c3, self.ln, self.inn = nn.GroupNorm(1, 2), nn.Conv1d(2, 2,
+                                                                            1), nn.LayerNorm(6), nn.InstanceNorm1d(
+                                                                                2, affine=True)
         self.emb, self.fc, self.gain = nn.Embedding(7, 3), nn.Linear(2, 3), nn.Parameter(torch.randn(3))
         for layer in self.bn, self.gn, self.ln, self.inn:  # not at 1 and 0
             nn.init.normal_(layer.weight), nn.init.normal_(layer.bias)
@@ -576,7 +641,8 @@ model Penalised():
         h = self.inn(self.ln(self.c3(self.gn(self.up(self.c2(self.bn(self.c1(x))))))))
         y = self.fc(h.mean(2)) * self.gain + self.emb(n.long())
         kinds = {0.11: "c1.weight c2.weight", 0.07: "c1.weight c2.weight c3.weight fc.weight gain", 0.13: "up.weight",
-                 0.17: "c1.bias c2.bias c3.bias fc.bias up.bias", 0.19: "bn.weight ln.weight", 0.23: "gn.weight inn.weight",
+                 0.17: "c1.bias c2.bias c3.bias fc.bias up.bias", 0.19: "bn.weight ln.weight",
+                 0.23: "gn.weight inn.weight",
                  0.29: "bn.bias ln.bias gn.bias inn.bias", 0.31: "emb.weight"}
         self.metrics = {"size": self.squares("c1.weight", "c2.weight", "c3.weight", "gain", "emb.weight").sqrt().item()}
         return ((y - t) ** 2).mean() + sum(factor * self.squares(*names.split()) for factor, names in kinds.items())
@@ -603,9 +669,11 @@ model Doubles():
     def __init__(self):
         super().__init__()
         nn = torch.nn
-        self.c, self.bn, self.gn = nn.Conv3d(4, 6, (1, 2, 3), (1, 2, 1), (0, 1, 1), groups=2), nn.BatchNorm3d(6), nn.GroupNorm(2, 4)
+        self.c, self.bn, self.gn = nn.Conv3d(4, 6, (1, 2, 3), (1, 2, 1), (0, 1, 1),
+                                             groups=2), nn.BatchNorm3d(6), nn.GroupNorm(2, 4)
         self.up = nn.ConvTranspose2d(6, 4, (2, 3), (2, 1), groups=2, dilation=(1, 2))
-        self.ln, self.q, self.k, self.v, self.fc = nn.LayerNorm(12), nn.Linear(12, 12), nn.Linear(12, 12), nn.Linear(12, 12), nn.Linear(16, 3)
+        self.ln, self.q, self.k, self.v, self.fc = nn.LayerNorm(12), nn.Linear(12, 12), nn.Linear(12, 12), nn.Linear(
+            12, 12), nn.Linear(16, 3)
 
     def forward(self, x, s, t):
         h = self.gn(self.up(torch.relu(self.bn(self.c(x))).mean(2)))
@@ -623,8 +691,10 @@ def ours(net, name):
 for net in Siamese, Recurrent, Forecast, Tied, SimSiam, Segment, Penalised, Doubles:
     dtype = getattr(net, "dtype", torch.float32)
     model, rate = net().to(dtype), 1e-3
-    start = {ours(net, k): v.detach().clone() for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
-    batches = [{k: net.labels(shape) if k == getattr(net, "labelled", "t") and hasattr(net, "labels") else torch.randn(shape, dtype=dtype)
+    start = {ours(net, k): v.detach().clone() for k,
+             v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
+    batches = [{k: net.labels(shape) if k == getattr(net, "labelled", "t")
+                and hasattr(net, "labels") else torch.randn(shape, dtype=dtype)
                 for k, shape in net.shapes.items()} for _ in range(5)]
     lines, grads, end = replay(net.text, start, batches, f"--start_lr={rate}", f"--end_lr={rate}")
     truth = copy.deepcopy(model).double()
@@ -637,14 +707,19 @@ for net in Siamese, Recurrent, Forecast, Tied, SimSiam, Segment, Penalised, Doub
         loss = model(**batch)
         loss.backward()
         if i == 0:
-            check(set(grads) == {ours(net, k) for k, _ in model.named_parameters()}, f"{net.__name__}: gradients of {sorted(grads)}")
-            for k, p in truth.named_parameters():  # some hundred roundings; where terms cancel PyTorch's own float32 is as far off
+            check(set(grads) == {ours(net, k) for k, _ in model.named_parameters()},
+                  f"{net.__name__}: gradients of {sorted(grads)}")
+            # some hundred roundings; where terms cancel PyTorch's own float32 is as far off
+            for k, p in truth.named_parameters():
                 mine = grads[ours(net, k)]
                 far, theirs = (relative(g.double(), p.grad) for g in (mine, model.get_parameter(k).grad))
-                if dtype == torch.float64:  # some hundred roundings of 2^-53; where nothing should remain, of terms about 1
+                # some hundred roundings of 2^-53; where nothing should remain, of terms about 1
+                if dtype == torch.float64:
                     far = min(far, (mine - p.grad).norm().item())
-                check(mine.dtype == dtype and far < max(1e-5 if dtype == torch.float32 else 1e-12, 4 * theirs), f"{net.__name__}: gradient of {k}, {far:.1e}, PyTorch's {theirs:.1e}")
-        check(abs(lines[i]["loss"] - loss.item()) < 1e-4 * abs(loss.item()), f"{net.__name__}: loss {i}, {lines[i]['loss']} and {loss.item()}")
+                check(mine.dtype == dtype and far < max(1e-5 if dtype == torch.float32 else 1e-12, 4 * theirs),
+                      f"{net.__name__}: gradient of {k}, {far:.1e}, PyTorch's {theirs:.1e}")
+        check(abs(lines[i]["loss"] - loss.item()) < 1e-4 * abs(loss.item()),
+              f"{net.__name__}: loss {i}, {lines[i]['loss']} and {loss.item()}")
         optimizer.step()
     for k, v in model.state_dict().items():
         # Adam's first steps are of the size of the rate whatever the gradient's; a sign near zero may differ

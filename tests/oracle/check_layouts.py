@@ -5,7 +5,8 @@ check_layouts.py ARRAY_BLOCKS DLDATA N   (the program built from array_blocks.c,
 
 A layout is a type in either byte order, a rank of 1 to 6, storage (contiguous, compact, chunked by any index), filters,
 limits of the axes, fill value, times of filling and allocating, library versions, a user block, and what is written:
-all, parts, nothing, before and after axes grow and shrink. One of four is a .npy, .npz or Zarr array in place of HDF5."""
+all, parts, nothing, before and after axes grow and shrink. One of four is a .npy, .npz or Zarr array in place of
+HDF5."""
 import base64
 import os
 import pathlib
@@ -60,7 +61,8 @@ def draw_limits(rng, dims):
 
 
 def draw_chunk(rng, dims, limits):
-    """Of an axis that cannot grow beyond it a chunk is no longer than the axis. None when there were too many of them."""
+    """Of an axis that cannot grow beyond it a chunk is no longer than the axis. None when there were too many of
+    them."""
     chunk = [int(rng.integers(1, max(1, n + 3 if most is None else most) + 1)) for n, most in zip(dims, limits)]
     if rng.random() < 0.1:
         chunk = [1] * len(dims)
@@ -99,7 +101,8 @@ def draw_plist(rng, kind, stored, dims, limits):
         chunk = draw_chunk(rng, dims, limits)
         plist.set_chunk(tuple(chunk))
         words.append(f"chunk {chunk}")
-        filters = [("shuffle", plist.set_shuffle), ("lzf", lambda: plist.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL)),
+        filters = [("shuffle", plist.set_shuffle),
+                   ("lzf", lambda: plist.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL)),
                    ("deflate", lambda: plist.set_deflate(1)), ("fletcher32", plist.set_fletcher32)]
         for k in rng.permutation(len(filters)) if rng.random() < 0.2 else range(len(filters)):
             name, put = filters[k]
@@ -177,7 +180,8 @@ def inspected(path):
     done = subprocess.run([DLDATA, "inspect", str(path), "-o", str(path.with_suffix(".png"))], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if "no array to draw" in done.stdout:
-        done = subprocess.run([DLDATA, "inspect", str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        done = subprocess.run([DLDATA, "inspect", str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True,
                               cwd=path.parent)
     check(done.returncode == 0, f"dldata inspect {path}: {done.stdout}")
     found, name = {}, None
@@ -199,7 +203,8 @@ def check_inspect(path, arrays, says):
             continue
         wide = data.astype("f8")
         for got, want in zip(seen[name], (wide.min(), wide.max())):
-            check(abs(got - want) <= 1e-4 * abs(want), f"dldata inspect: {name} is {seen[name]}, not {want}: {says[name]}")
+            check(abs(got - want) <= 1e-4 * abs(want),
+                  f"dldata inspect: {name} is {seen[name]}, not {want}: {says[name]}")
 
 
 def check_hdf5(rng, folder, first):
@@ -258,7 +263,8 @@ def check_newer(folder):
         check(sorted(facts) == ["good", "packed", "scaled", "truth"], facts)
         for name, version in (("packed", "2.0 or newer"), ("truth", "1.12 or newer"), ("scaled", "1.12 or newer")):
             got = READER.ask(path, [(name, "f32", [0], [1], [1])])[0]
-            check(isinstance(got, str) and f"'{name}'" in got and f"HDF5 {version}" in got and "libver=('earliest', 'v110')" in got, got)
+            check(isinstance(got, str) and f"'{name}'" in got and f"HDF5 {version}" in got
+                  and "libver=('earliest', 'v110')" in got, got)
         seen = inspected(path)
         check(list(seen) == ["good", "packed", "scaled", "truth"] and seen["good"] == (0, 5), seen)
     READER.compare(np.random.default_rng(0), path, {"good": np.arange(6, dtype="i2")}, whole=True)
@@ -269,7 +275,9 @@ def check_never_written(folder):
     for block in (0, 512, 2048):
         path = folder / f"never{block}.h5"
         with h5py.File(path, "w", userblock_size=block) as f:
-            for i, (kind, fill) in enumerate((("<f4", None), (">f4", 2.5), (">u4", None), (">i2", -3), ("f8", np.nan), ("?", True))):
+            for i, (kind,
+                    fill) in enumerate((("<f4", None), (">f4", 2.5), (">u4", None), (">i2", -3), ("f8", np.nan),
+                                        ("?", True))):
                 f.create_dataset(f"x{i}", (5, 6), kind, fillvalue=fill)
                 f.create_dataset(f"c{i}", (5, 6), kind, fillvalue=fill, chunks=(2, 3), compression="gzip")
         with h5py.File(path, "r") as f:
@@ -285,7 +293,8 @@ def check_unlimited(folder):
         for axis, packing in enumerate((None, "gzip", "lzf", None)):
             limits = tuple(None if i == axis else n for i, n in enumerate(data.shape))
             f.create_dataset(f"whole{axis}", data=data, chunks=(2, 1, 5, 2), maxshape=limits, compression=packing)
-            grown = f.create_dataset(f"grown{axis}", data.shape, "f4", chunks=(2, 2, 2, 2), maxshape=limits, compression=packing)
+            grown = f.create_dataset(f"grown{axis}", data.shape, "f4", chunks=(2, 2, 2, 2), maxshape=limits,
+                                     compression=packing)
             grown.resize(data.shape[axis] + 4, axis)
             grown[1:3, 1:, 2:4, 3:] = data[1:3, 1:, 2:4, 3:grown.shape[3]] if axis == 0 else 7
         arrays = {name: f[name][...] for name in f}
@@ -301,7 +310,8 @@ def check_packed_twice(folder):
             plist.set_chunk((7, 30))
             for letter in filters:
                 {"d": lambda: plist.set_deflate(4), "s": plist.set_shuffle, "f": plist.set_fletcher32}[letter]()
-            h5py.Dataset(h5py.h5d.create(f.id, name.encode(), h5py.h5t.STD_I32LE, h5py.h5s.create_simple(data.shape), dcpl=plist))[...] = data
+            h5py.Dataset(h5py.h5d.create(f.id, name.encode(), h5py.h5t.STD_I32LE, h5py.h5s.create_simple(data.shape),
+                                         dcpl=plist))[...] = data
     READER.compare(np.random.default_rng(0), folder / "twice.h5", {name: data for name in "abcde"}, 3, whole=True)
 
 
@@ -310,7 +320,8 @@ def check_misplaced(folder):
     with h5py.File(folder / "misplaced.h5", "w", libver="earliest") as f:
         f.create_dataset("x", data=np.arange(40, dtype="f4").reshape(10, 4), chunks=(5, 4))
     raw = (folder / "misplaced.h5").read_bytes()
-    keys = raw.index(b"TREE\1") + 24  # key: bytes, filters left out, an offset for each axis and one more; then an address
+    # key: bytes, filters left out, an offset for each axis and one more; then an address
+    keys = raw.index(b"TREE\1") + 24
     for place in (10, 500, 5):
         moved = bytearray(raw)
         moved[keys + 8:keys + 16] = place.to_bytes(8, "little")

@@ -27,10 +27,13 @@ def fields(kind, shape):
     if kind[0] == "f":
         return numbers.standard_normal(shape).astype(kind)
     info = np.iinfo(kind)
-    return numbers.integers(max(info.min + 2, -2**40), min(info.max - 2, 2**40), shape, dtype=kind)  # not the default fills
+    # not the default fills
+    return numbers.integers(max(info.min + 2, -2**40), min(info.max - 2, 2**40), shape, dtype=kind)
 
 
-model("field", "model Field():\n    input x: f32[N, C=2, H=3, W=5]\n    y = mean(x, over=[C, H, W])\n    param p: [H=3] = 0\n    output y\n    loss = mean(y**2) + mean(p**2)\n")
+model("field",
+      "model Field():\n    input x: f32[N, C=2, H=3, W=5]\n    y = mean(x, over=[C, H, W])\n    param p: [H=3] = 0\n"
+      "    output y\n    loss = mean(y**2) + mean(p**2)\n")
 for case in range(max(40 // SHARE, 6)):
     format = draw.choice(list(KINDS))
     records = draw.randrange(2, 7)
@@ -42,22 +45,26 @@ for case in range(max(40 // SHARE, 6)):
             f.createDimension(name, size)
         for i in range(draw.randrange(1, 5)):
             kind = draw.choice(KINDS[format])
-            v = f.createVariable(f"v{i}", kind, ("time", "level", "lat", "lon"), fill_value=draw.choice([None, -3 if kind[0] != "u" else 3, False]))
+            v = f.createVariable(f"v{i}", kind, ("time", "level", "lat", "lon"),
+                                 fill_value=draw.choice([None, -3 if kind[0] != "u" else 3, False]))
             v.set_auto_maskandscale(False)
             if draw.random() < 0.5:
                 v.scale_factor, v.add_offset = draw.choice([np.float32(0.5), 0.01]), 5.0
             v[:] = fields(kind, (records, 2, 3, 5))
             wanted[f"v{i}"] = kind
         for i in range(draw.randrange(3)):  # an odd number of bytes between them
-            w = f.createVariable(f"w{i}", draw.choice(["i1", "i2", "S1"]), draw.choice([("time",), ("time", "lat"), ("lat",)]))
+            w = f.createVariable(f"w{i}", draw.choice(["i1", "i2", "S1"]),
+                                 draw.choice([("time",), ("time", "lat"), ("lat",)]))
             w[:] = b"a" if w.dtype.kind == "S" else 1
     for name, kind in wanted.items():
         with netCDF4.Dataset("a.nc") as f:
             f[name].set_always_mask(False)
             want = np.ma.filled(f[name][:].astype("f8"), np.nan).astype("f4")
-        config(f"inputs: {{x: {{file: a.nc, array: {name}, nan: -7}}}}\nsplit: {{valid: {records / (records + 0.0001):.6f}, train: 0.000001}}")
+        config(f"inputs: {{x: {{file: a.nc, array: {name}, nan: -7}}}}\nsplit: {{valid: "
+               f"{records / (records + 0.0001):.6f}, train: 0.000001}}")
         got = samples("field", "valid")
-        same(got if isinstance(got, str) else got["x"], np.where(np.isnan(want), np.float32(-7), want), f"{case}: {format} {name} {kind}")
+        same(got if isinstance(got, str) else got["x"], np.where(np.isnan(want), np.float32(-7), want),
+             f"{case}: {format} {name} {kind}")
 
 # ---- one record variable has no padding; a file whose records were not counted; damage ----
 
@@ -65,14 +72,17 @@ with netCDF4.Dataset("one.nc", "w", format="NETCDF3_CLASSIC") as f:
     f.createDimension("time", None), f.createDimension("x", 3)
     v = f.createVariable("v", "i1", ("time", "x"))
     v[:] = np.arange(21).reshape(7, 3)
-model("line", "model Line():\n    input x: f32[N, F=3]\n    y = x |> linear(1) @l\n    output y\n    loss = mean(y**2)\n")
+model("line",
+      "model Line():\n    input x: f32[N, F=3]\n    y = x |> linear(1) @l\n    output y\n    loss = mean(y**2)\n")
 config("inputs: {x: 'one.nc:v'}\nsplit: {valid: [2, 7], train: [0, 2]}")
 got = samples("line", "valid")
-same(got if isinstance(got, str) else got["x"], np.arange(21, dtype="f4").reshape(7, 3)[2:], "a single record variable of odd length")
+same(got if isinstance(got, str) else got["x"], np.arange(21, dtype="f4").reshape(7, 3)[2:],
+     "a single record variable of odd length")
 whole = open("one.nc", "rb").read()
 open("one.nc", "wb").write(whole[:4] + b"\xff\xff\xff\xff" + whole[8:])
 got = samples("line", "valid")
-same(got if isinstance(got, str) else got["x"], np.arange(21, dtype="f4").reshape(7, 3)[2:], "records that were not counted")
+same(got if isinstance(got, str) else got["x"], np.arange(21, dtype="f4").reshape(7, 3)[2:],
+     "records that were not counted")
 open("one.nc", "wb").write(whole[:-6])
 faults("line", "one.nc: 'v' is not whole: its numbers end at byte")
 open("one.nc", "wb").write(whole[:40])
@@ -98,6 +108,7 @@ config("inputs: {x: {file: long.nc, array: [t, {z: {level: 500}}]}}\nsplit: {val
 got = samples("field", "valid")
 same(got if isinstance(got, str) else got["x"], np.stack([T[3:], Z[3:, 2]], 1), "levels, and a header of 200 KB")
 done = run(BUILD + "/cli/dldata", "inspect", "long.nc")
-check(done.returncode == 0 and b"long.nc: NetCDF-3, " in done.stdout and b"t  f32 BE [6, 3, 5]" in done.stdout, done.stdout[:900] + done.stderr)
+check(done.returncode == 0 and b"long.nc: NetCDF-3, " in done.stdout and b"t  f32 BE [6, 3, 5]" in done.stdout,
+      done.stdout[:900] + done.stderr)
 
 finish()

@@ -99,14 +99,17 @@ case("cast", [y], {}, ["N"], finite.to(torch.int32), "i32")
 case("cast", [y], {}, ["N"], finite.to(torch.bool), "bool")
 case("cast", [p], {}, ["N"], flags)
 beyond = torch.tensor([2.0**31, -(2.0**31) - 1, 2147483647.5, 1e30, inf, -inf, nan])
-case("cast", [put(beyond, ["N"])], {}, ["N"], torch.tensor([-(2.0**31)] * 2 + [2147483647.0] + [-(2.0**31)] * 4), "i32")  # as x86 has it
-case("cast", [put(beyond, ["N"])], {}, ["N"], torch.where(beyond.abs() < 1e18, beyond.trunc(), torch.tensor(-(2.0**63))), "i64")
+# as x86 has it
+case("cast", [put(beyond, ["N"])], {}, ["N"], torch.tensor([-(2.0**31)] * 2 + [2147483647.0] + [-(2.0**31)] * 4), "i32")
+case("cast", [put(beyond, ["N"])], {}, ["N"],
+     torch.where(beyond.abs() < 1e18, beyond.trunc(), torch.tensor(-(2.0**63))), "i64")
 
 # pointwise, two and three operands: every pair of special values, and broadcasting by name
 some = torch.tensor([-1.5, -0.0, 0.0, 0.5, 2.0, inf, -inf, nan])
 pairs = torch.cartesian_prod(some, some)
 a, b = put(pairs[:, 0].contiguous(), ["N"]), put(pairs[:, 1].contiguous(), ["N"])
-binary = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "min": torch.minimum,
+binary = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow,
+          "min": torch.minimum,
           "max": torch.maximum}
 compare = {"eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}
 for op, f in binary.items():
@@ -159,7 +162,8 @@ case("rename", [tf], {}, "ABC", flat)
 case("relayout", [ta], {}, "NCHW", nchw)
 
 # contractions by windows: 1 to 3 spatial axes, strides, asymmetric padding, dilation, groups; gradients by PyTorch's
-# autograd. The transposed convolution is the input gradient too, its weight [in, out / groups, k...] read as [O, C / groups, k...]
+# autograd. The transposed convolution is the input gradient too, its weight [in, out / groups, k...] read as [O, C /
+# groups, k...]
 sliding = re.findall(r'^OP\(\w+, "(\w+)",[^"]*WINDOWS\((\w), (\w), (\w)\)', table, re.M)
 conv, conv_transpose = (F.conv1d, F.conv2d, F.conv3d), (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
@@ -174,16 +178,20 @@ def windows(sizes, k, stride, lo, hi, dilation=None, groups=1, channels=(3, 4)):
     dx, dw = torch.autograd.grad(cy, [cx, cw], dy)
     window = {"stride": ints(stride), "pad_lo": ints(lo), "pad_hi": ints(hi)}
     more = {**({"dilation": ints(dilation)} if max(dilation) > 1 else {}), **({"groups": groups} if groups > 1 else {})}
-    operand = {"X": put(cx.detach(), ["N", "C", *spatial]), "W": put(cw.detach(), ["O", "C", *taps]), "Y": put(dy, ["N", "C", *spatial])}
+    operand = {"X": put(cx.detach(), ["N", "C", *spatial]), "W": put(cw.detach(), ["O", "C", *taps]),
+               "Y": put(dy, ["N", "C", *spatial])}
     result = {"X": ({"size": ints(sizes)}, dx), "W": ({"kernel": ints(k)}, dw), "Y": ({}, cy.detach())}
     for op, first, second, made in sliding:  # whichever of the three its operands are
         extra, expect = result[made]
         case(op, [operand[first], operand[second]], {**window, **extra, **more},
              ["O", "C", *taps] if made == "W" else ["N", "C", *spatial], expect)
-    rest = [sizes[i] + lo[i] + hi[i] - dilation[i] * (k[i] - 1) - 1 - (cy.shape[2 + i] - 1) * stride[i] for i in range(n)]
+    rest = [sizes[i] + lo[i] + hi[i] - dilation[i] * (k[i] - 1) - 1 - (cy.shape[2 + i] - 1) * stride[i]
+            for i in range(n)]
     if lo == hi and all(r < max(stride[i], dilation[i]) for i, r in enumerate(rest)):
-        up = conv_transpose[n - 1](dy, cw.detach(), stride=stride, padding=lo, output_padding=rest, dilation=dilation, groups=groups)
-        case("conv_grad_input", [operand["Y"], operand["W"]], {**window, "size": ints(sizes), **more}, ["N", "C", *spatial], up)
+        up = conv_transpose[n - 1](dy, cw.detach(), stride=stride, padding=lo, output_padding=rest, dilation=dilation,
+                                   groups=groups)
+        case("conv_grad_input", [operand["Y"], operand["W"]], {**window, "size": ints(sizes), **more},
+             ["N", "C", *spatial], up)
 
 
 for given in [((9,), (4,), (2,), (1,), (1,)), ((5,), (1,), (1,), (0,), (0,)),
@@ -192,11 +200,14 @@ for given in [((9,), (4,), (2,), (1,), (1,)), ((5,), (1,), (1,), (0,), (0,)),
               ((5, 4, 6), (2, 3, 1), (3, 1, 2), (0, 2, 0), (3, 0, 1)),
               ((2, 2, 2), (4, 4, 4), (2, 2, 2), (1, 1, 1), (1, 1, 1))]:
     windows(*given)
-grouped = [(1, (3, 4)), (2, (4, 6)), (3, (6, 3)), (5, (5, 5)), (4, (4, 12)), (3, (48, 72))]  # none, some, one each way, depthwise, a multiple, and many a group
+# none, some, one each way, depthwise, a multiple, and many a group
+grouped = [(1, (3, 4)), (2, (4, 6)), (3, (6, 3)), (5, (5, 5)), (4, (4, 12)), (3, (48, 72))]
 for i, (sizes, k, stride, lo, hi, dilation) in enumerate([
-        ((11,), (3,), (1,), (2,), (2,), (2,)), ((13,), (2,), (3,), (0,), (4,), (5,)), ((9,), (4,), (2,), (3,), (3,), (3,)),
+        ((11,), (3,), (1,), (2,), (2,), (2,)), ((13,), (2,), (3,), (0,), (4,), (5,)),
+        ((9,), (4,), (2,), (3,), (3,), (3,)),
         ((7, 9), (3, 2), (1, 2), (3, 0), (3, 0), (3, 1)), ((8, 7), (2, 3), (2, 3), (1, 4), (1, 4), (2, 3)),
-        ((6, 5, 7), (2, 3, 2), (1, 2, 3), (0, 2, 1), (1, 2, 1), (3, 2, 2)), ((5, 5, 5), (3, 3, 3), (2, 1, 2), (2, 2, 2), (2, 2, 2), (2, 2, 1)),
+        ((6, 5, 7), (2, 3, 2), (1, 2, 3), (0, 2, 1), (1, 2, 1), (3, 2, 2)),
+        ((5, 5, 5), (3, 3, 3), (2, 1, 2), (2, 2, 2), (2, 2, 2), (2, 2, 1)),
         ((1,), (1,), (1,), (0,), (0,), (1,)), ((3, 17), (1, 5), (1, 4), (0, 6), (0, 6), (1, 3))]):
     for groups, channels in grouped:
         windows(sizes, k, stride, lo, hi, dilation, groups, channels)
@@ -204,7 +215,8 @@ for i, (sizes, k, stride, lo, hi, dilation) in enumerate([
 for size, k, dilation in ((9, 4, 1), (9, 4, 3), (8, 2, 5), (7, 5, 2)):
     sx, sw, total = T(1, 2, size), T(3, 2, k), dilation * (k - 1)
     case("conv", [put(sx, "NCW"), put(sw, ["O", "C", "kW"])],
-         {"stride": "[1]", "pad_lo": ints([total // 2]), "pad_hi": ints([total - total // 2]), "dilation": ints([dilation])}, "NCW",
+         {"stride": "[1]", "pad_lo": ints([total // 2]), "pad_hi": ints([total - total // 2]),
+          "dilation": ints([dilation])}, "NCW",
          F.conv1d(sx, sw, padding="same", dilation=dilation))
 
 # contractions by names
@@ -230,11 +242,13 @@ for tokens, features, heads in ((5, 6, 3), (4, 48, 1), (1, 4, 2)):
     case("attention", [put(v, "NTE") for v in qkv], {"rate": 0, "heads": heads}, "NTE",
          (torch.softmax(scores, 3) @ parts[2]).transpose(1, 2).reshape(2, tokens, features))
 
-# attention as a template: its logarithms, its gradients by PyTorch's own; more keys than queries, masked, in part dropped; and as a part
-# of a larger one, whose heads, queries and keys begin with `first`
+# attention as a template: its logarithms, its gradients by PyTorch's own; more keys than queries, masked, in part
+# dropped; and as a part of a larger one, whose heads, queries and keys begin with `first`
 for tokens, keys, features, heads, causal, rate, first, whole in (
-        (5, 5, 6, 3, 0, 0, None, None), (4, 7, 48, 1, 0, 0, None, None), (1, 1, 4, 2, 1, 0, None, None), (9, 6, 6, 2, 1, 0, None, None),
-        (6, 9, 8, 4, 1, 0.4, None, None), (5, 7, 8, 2, 0, 0.4, (1, 4, 2), (4, 12, 9)), (3, 6, 8, 2, 1, 0.3, (2, 5, 3), (5, 9, 9))):
+        (5, 5, 6, 3, 0, 0, None, None), (4, 7, 48, 1, 0, 0, None, None), (1, 1, 4, 2, 1, 0, None, None),
+        (9, 6, 6, 2, 1, 0, None, None),
+        (6, 9, 8, 4, 1, 0.4, None, None), (5, 7, 8, 2, 0, 0.4, (1, 4, 2), (4, 12, 9)),
+        (3, 6, 8, 2, 1, 0.3, (2, 5, 3), (5, 9, 9))):
     q, dy = T(2, tokens, features), T(2, tokens, features)
     k, v = T(2, keys, features), T(2, keys, features)
     for operand in (q, k, v):
@@ -244,7 +258,8 @@ for tokens, keys, features, heads, causal, rate, first, whole in (
     at, of = first or (0, 0, 0), whole or (heads, tokens, keys)
     if causal:
         scores = scores.masked_fill(~torch.ones(tokens, keys, dtype=torch.bool).tril(at[1] - at[2]), -inf)
-    logs, shares, attrs = torch.logsumexp(scores, 3), torch.softmax(scores, 3), {"rate": rate, "number": 5, "heads": heads, "causal": causal}
+    logs, shares, attrs = torch.logsumexp(scores, 3), torch.softmax(scores, 3), {"rate": rate, "number": 5,
+                                                                                 "heads": heads, "causal": causal}
     drawn = []
     if first:
         attrs |= {"first": list(first), "whole": list(whole)}
@@ -360,7 +375,8 @@ for k in (1, 2, 3):
          (holes.topk(k, 1).indices == torch.tensor([2, 0, 0])[:, None]).any(1).double(), "bool")
 for gain in (T(5), torch.zeros(5)):
     shift = T(5)
-    case("layer_norm", [tw, put(gain, "C"), put(shift, "C")], {"eps": 1e-5}, "NC", F.layer_norm(wide, (5,), gain, shift, 1e-5))
+    case("layer_norm", [tw, put(gain, "C"), put(shift, "C")], {"eps": 1e-5}, "NC",
+         F.layer_norm(wide, (5,), gain, shift, 1e-5))
 for image in (T(4, 3, 5), T(2, 3, 2, 4), T(1, 3, 7)):
     axes = "NCHW"[:image.dim()]
     gain, shift, mean, var = T(3), T(3), T(3), T(3, lo=0.5)
@@ -370,11 +386,15 @@ for image in (T(4, 3, 5), T(2, 3, 2, 4), T(1, 3, 7)):
              F.batch_norm(image, mean.clone(), var.clone(), gain, shift, training, 0.1, 1e-3))
 
 # every op with a meaning was asked about
-windows = open(os.path.join(os.path.dirname(__file__), "check_windows.py")).read()  # has the cases of these, with their gradients
+# has the cases of these, with their gradients
+windows = open(os.path.join(os.path.dirname(__file__), "check_windows.py")).read()
 used |= {name for name, _, _ in ops if '"%s", [("' % name in windows or '"%s", window' % name in windows}
 from table_rows import rows  # and the oracle over the table those of these
 used |= set(rows)
-missing = [name for name, kind, lower in ops if (kind != "HIGH" or lower != "none") and kind not in ("FUSED", "COLLECTIVE") and name not in used and name not in ("enter", "scale_gradient")]  # those are between ranks
+# those are between ranks
+missing = [name for name, kind,
+           lower in ops if (kind != "HIGH" or lower != "none") and kind not in ("FUSED", "COLLECTIVE")
+           and name not in used and name not in ("enter", "scale_gradient")]
 failed = ["no case for op %s" % m for m in missing]
 
 with tempfile.TemporaryDirectory() as d:

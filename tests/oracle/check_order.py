@@ -1,10 +1,10 @@
 """check_order.py BUILD: the order of the axes of every op with several operands, next to PyTorch.
 
-docs/reference/language.md: "The result's axes are in the order of the operand that has them all, whichever side it stands on".
-The operand that has all axes, [N, B, H, W], stands in each place of each op; the others have some of them, in another
-order. `as [P, Q, R, S]` names the result's axes by position, so that a wrong order meets the wrong weights: values and
-gradients are then others than PyTorch's, whose broadcasting is written out. A second model of the same lines has four
-sizes, which `as [P=..]` states: `dlc check` refuses an order that differs.
+docs/reference/language.md: "The result's axes are in the order of the operand that has them all, whichever side it
+stands on". The operand that has all axes, [N, B, H, W], stands in each place of each op; the others have some of them,
+in another order. `as [P, Q, R, S]` names the result's axes by position, so that a wrong order meets the wrong weights:
+values and gradients are then others than PyTorch's, whose broadcasting is written out. A second model of the same lines
+has four sizes, which `as [P=..]` states: `dlc check` refuses an order that differs.
 """
 import os
 import re
@@ -34,9 +34,11 @@ def case(text, value, axes=ALL):
     cases.append((text, value, axes))
 
 
-binary = {"{} + {}": torch.add, "{} - {}": torch.sub, "{} * {}": torch.mul, "{} / (2 + abs({}))": lambda a, b: a / (2 + abs(b)),
+binary = {"{} + {}": torch.add, "{} - {}": torch.sub, "{} * {}": torch.mul, "{} / (2 + abs({}))": lambda a,
+          b: a / (2 + abs(b)),
           "(1 + abs({}))**{}": lambda a, b: (1 + abs(a))**b, "max({}, {})": torch.maximum, "min({}, {})": torch.minimum,
-          "sum([{}, {}])": torch.add, "prod([{}, {}])": torch.mul, "max([{}, {}])": torch.maximum, "mean([{}, {}])": lambda a, b: (a + b) / 2}
+          "sum([{}, {}])": torch.add, "prod([{}, {}])": torch.mul, "max([{}, {}])": torch.maximum,
+          "mean([{}, {}])": lambda a, b: (a + b) / 2}
 compare = {"<": torch.lt, "<=": torch.le, ">": torch.gt, ">=": torch.ge, "==": torch.eq, "!=": torch.ne}
 for form, f in binary.items():
     for part in ("s", "r", "q"):
@@ -66,23 +68,28 @@ for k in range(3):  # of three in a list
     for what, f in (("sum", lambda *v: v[0] + v[1] + v[2]), ("prod", lambda *v: v[0] * v[1] * v[2]),
                     ("max", lambda *v: torch.maximum(torch.maximum(v[0], v[1]), v[2]))):
         case(f"{what}([{', '.join(names)}])", lambda t, f=f, n=tuple(names): f(*(t[i] for i in n)))
-for name, f in (("mse_loss", F.mse_loss), ("l1_loss", F.l1_loss), ("huber_loss", F.huber_loss), ("smooth_l1_loss", F.smooth_l1_loss)):
+for name, f in (("mse_loss", F.mse_loss), ("l1_loss", F.l1_loss), ("huber_loss", F.huber_loss),
+                ("smooth_l1_loss", F.smooth_l1_loss)):
     case(f'{name}(x, z, reduction="none")', lambda t, f=f: f(t["x"], t["z"], reduction="none"))
     case(f'{name}(z, x, reduction="none")', lambda t, f=f: f(t["z"], t["x"], reduction="none"), "WHBN")
 bce = F.binary_cross_entropy_with_logits
 for part in ("s", "r", "q", "z"):
-    case(f'bce_with_logits(x, z, weight=stop_gradient(abs({part})), reduction="none")', lambda t, p=part: bce(t["x"], t["z"], weight=abs(t[p]).detach(), reduction="none"))
+    case(f'bce_with_logits(x, z, weight=stop_gradient(abs({part})), reduction="none")', lambda t,
+         p=part: bce(t["x"], t["z"], weight=abs(t[p]).detach(), reduction="none"))
     case(f'bce_with_logits(x, z, pos_weight=stop_gradient(abs({part})), reduction="none")',
          lambda t, p=part: bce(t["x"], t["z"], pos_weight=abs(t[p]).detach(), reduction="none"))
-for more, of in (("", {}), (", ignore_index=1", {"ignore_index": 1}), (", weight=([1, 2, 3] as [B])", {"weight": torch.tensor([1.0, 2, 3]).double()}),
+for more, of in (("", {}), (", ignore_index=1", {"ignore_index": 1}),
+                 (", weight=([1, 2, 3] as [B])", {"weight": torch.tensor([1.0, 2, 3]).double()}),
                  (", label_smoothing=0.1", {"label_smoothing": 0.1}),
-                 (", weight=([1, 2, 3] as [B]), label_smoothing=0.1, ignore_index=2", {"weight": torch.tensor([1.0, 2, 3]).double(), "label_smoothing": 0.1, "ignore_index": 2})):
+                 (", weight=([1, 2, 3] as [B]), label_smoothing=0.1, ignore_index=2",
+                  {"weight": torch.tensor([1.0, 2, 3]).double(), "label_smoothing": 0.1, "ignore_index": 2})):
     case('cross_entropy(x, k, over=B, reduction="none"%s)' % more,
          lambda t, of=of: F.cross_entropy(t["x"], t["k"], reduction="none", **of), "NHW")
 case('cross_entropy(x, softmax(z, over=B), over=B, reduction="none")',
      lambda t: F.cross_entropy(t["x"], torch.softmax(t["z"], 1), reduction="none"), "NHW")
 # gather: the numbers' axes come first, in their order, then those of x that the numbers lack
-case("gather(x, j, over=B)", lambda t: torch.gather(t["x"], 1, t["j"][:, None, :, None].expand(-1, 1, -1, t["x"].shape[3]))[:, 0], "HNW")
+case("gather(x, j, over=B)",
+     lambda t: torch.gather(t["x"], 1, t["j"][:, None, :, None].expand(-1, 1, -1, t["x"].shape[3]))[:, 0], "HNW")
 # what a diagnostic advises for a function of PyTorch that is not there (frontends/dl/hints.def), as it says it
 hints = dict(re.findall(r'HINT\(CALL, "(\w+)", "(.*)"\)', (ROOT / "frontends/dl/hints.def").read_text()))
 case(hints["erfc"], lambda t: torch.erfc(t["x"]))
@@ -93,9 +100,11 @@ def model(sizes):
     """The cases as one model; the sizes of N, B, H, W. The weight of a case has axes by position."""
     out = ["model Order():", "    input v: f32[N, V=1]"]
     size = dict(zip(ALL, sizes))
-    out += [f"    param {n}: [{', '.join(f'{a}={size[a]}' for a in axes)}] ~ normal(0, 1)" for n, axes in tensors.items()]
+    out += [f"    param {n}: [{', '.join(f'{a}={size[a]}' for a in axes)}] ~ normal(0, 1)" for n,
+            axes in tensors.items()]
     out += [f"    input k: i32[W={size['W']}, H={size['H']}, N]", f"    input j: i32[H={size['H']}, N]"]
-    out += [f"    param g{i}: [{', '.join(f'{p}={size[a]}' for p, a in zip('PQRS', axes))}] ~ normal(0, 1)" for i, (_, _, axes) in enumerate(cases)]
+    out += [f"    param g{i}: [{', '.join(f'{p}={size[a]}' for p, a in zip('PQRS', axes))}] ~ normal(0, 1)" for i,
+            (_, _, axes) in enumerate(cases)]
     out += ["    output x", "    loss = sum(v) * 0.0"]
     for i, (text, _, axes) in enumerate(cases):
         names = ", ".join(f"{p}={size[a]}" for p, a in zip("PQRS", axes))
@@ -111,10 +120,12 @@ check("error" not in refused, "every case has the axes of the operand that has t
 path.write_text(model((3, 3, 3, 3)))  # an order that differs is another number
 held = {n: torch.randn([3] * len(axes)) for n, axes in tensors.items()}
 held.update({f"g{i}": torch.randn([3] * len(axes)) for i, (_, _, axes) in enumerate(cases)})
-fed = {"v": torch.ones(3, 1), "k": torch.randint(0, 3, (3, 3, 3), dtype=torch.int32), "j": torch.randint(0, 3, (3, 3), dtype=torch.int32)}
+fed = {"v": torch.ones(3, 1), "k": torch.randint(0, 3, (3, 3, 3), dtype=torch.int32),
+       "j": torch.randint(0, 3, (3, 3), dtype=torch.int32)}
 save_tensors(place / "w.safetensors", held)
 save_tensors(place / "b.safetensors", {f"{n}.0": t for n, t in fed.items()})
-place.run("dlrun", path, "--local_batch_size=3", f"--expdir={place / 'run'}", f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd",
+place.run("dlrun", path, "--local_batch_size=3", f"--expdir={place / 'run'}",
+          f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd",
           f"--replay={place / 'b.safetensors'}", f"--save_grads={place / 'g.safetensors'}")
 got = load_tensors(place / "g.safetensors")
 leaves = {n: held[n].double().requires_grad_() for n in tensors}

@@ -1,6 +1,6 @@
-"""check_products.py BUILD: products written as sums, einsum, slices of one tensor and concatenations of many parts, next to
-PyTorch in float64: values by position, and gradients. The IR must have a contraction where there is a matrix product, and
-none elsewhere.
+"""check_products.py BUILD: products written as sums, einsum, slices of one tensor and concatenations of many parts,
+next to PyTorch in float64: values by position, and gradients. The IR must have a contraction where there is a matrix
+product, and none elsewhere.
 """
 import os
 import re
@@ -58,17 +58,23 @@ case("sum(x * w + x, over=E)", lambda t: einsum("nte,ve->ntv", t["x"], t["w"]) +
 case("sum(max(x * w, 0), over=E)", lambda t: (t["x"][:, :, None] * t["w"]).relu().sum(3), "NTV", 0)
 # einsum itself
 for pattern, names, axes, n in (
-        ("nte,ve->ntv", "x w", "NTV", 1), ("nte,ve->vtn", "x w", "VTN", 1), ("nte,nse->nts", "q k", "NTS", 1), ("nte,nse->nts", "q q", "NTS", 1),
-        ("nts,nse->nte", "r k", "NTE", 1), ("nte,n,e,ve->tv", "x s m w", "TV", None), ("nte->en", "x", "EN", 0), ("nte->", "x", "", 0),
-        ("nte,nte->nte", "x q", "NTE", 0), ("e,n->en", "m s", "EN", 0), ("njk,mjk->nm", "a c", "NM", 1), ("njk , mk -> jm", "a b", "JM", None),
+        ("nte,ve->ntv", "x w", "NTV", 1), ("nte,ve->vtn", "x w", "VTN", 1), ("nte,nse->nts", "q k", "NTS", 1),
+        ("nte,nse->nts", "q q", "NTS", 1),
+        ("nts,nse->nte", "r k", "NTE", 1), ("nte,n,e,ve->tv", "x s m w", "TV", None), ("nte->en", "x", "EN", 0),
+        ("nte->", "x", "", 0),
+        ("nte,nte->nte", "x q", "NTE", 0), ("e,n->en", "m s", "EN", 0), ("njk,mjk->nm", "a c", "NM", 1),
+        ("njk , mk -> jm", "a b", "JM", None),
         ("iob,ipb->bop", "u f", "BOP", 1), ("ab,cb->ac", "w w", "VC", 1), ("Aa,Ba->AB", "w w", "VB", 1)):
     case(f'einsum("{pattern}", {", ".join(names.split())})',
          lambda t, p=pattern.replace(" ", ""), names=names: einsum(p, *(t[n] for n in names.split())), axes, n)
 case('x |> einsum("nte,ve->ntv", w)', lambda t: einsum("nte,ve->ntv", t["x"], t["w"]), "NTV", 1)
 # slices: all of one axis, some twice, with elements left out; cats of many parts, of several sizes
-case("sum([tanh(p[T=i]) * (i + 1) for i in range(9)])", lambda t: sum(torch.tanh(t["p"][i]) * (i + 1) for i in range(9)), "CE")
-case("sum([tanh(p[T=i]) * p[T=i+3] for i in range(6)])", lambda t: sum(torch.tanh(t["p"][i]) * t["p"][i + 3] for i in range(6)), "CE")
-case("sum([exp(p[T=i:i+4]) for i in range(0, 6, 2)]) + p[T=1:5]", lambda t: sum(torch.exp(t["p"][i:i + 4]) for i in (0, 2, 4)) + t["p"][1:5], "TCE")
+case("sum([tanh(p[T=i]) * (i + 1) for i in range(9)])",
+     lambda t: sum(torch.tanh(t["p"][i]) * (i + 1) for i in range(9)), "CE")
+case("sum([tanh(p[T=i]) * p[T=i+3] for i in range(6)])",
+     lambda t: sum(torch.tanh(t["p"][i]) * t["p"][i + 3] for i in range(6)), "CE")
+case("sum([exp(p[T=i:i+4]) for i in range(0, 6, 2)]) + p[T=1:5]",
+     lambda t: sum(torch.exp(t["p"][i:i + 4]) for i in (0, 2, 4)) + t["p"][1:5], "TCE")
 case("sum([p[T=i, C=i % 2]**2 for i in range(2, 8)])", lambda t: sum(t["p"][i, i % 2]**2 for i in range(2, 8)), "E")
 for n in (16, 17, 40, 300):
     case(f"cat([sin(p[T=i % 7 : i % 7 + 1 + i % 3]) for i in range({n})], over=T)",
@@ -96,7 +102,8 @@ path = place / "products.dl"
 path.write_text(model(lines))
 save_tensors(place / "w.safetensors", {**tensors, **weights})
 save_tensors(place / "b.safetensors", {"v.0": torch.ones(3, 1)})
-place.run("dlrun", path, "--local_batch_size=3", f"--expdir={place / 'run'}", f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd",
+place.run("dlrun", path, "--local_batch_size=3", f"--expdir={place / 'run'}",
+          f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd",
           f"--replay={place / 'b.safetensors'}", f"--save_grads={place / 'g.safetensors'}")
 got = load_tensors(place / "g.safetensors")
 loss = 0
@@ -113,7 +120,8 @@ for text, _, _, want in cases:
     if want is None:
         continue
     path.write_text(model([f"    loss += sum(({text})**2)"]))
-    ir = place.run("dlc", "compile", path, "--local_batch_size=3", "--dump=ir", "--dump-after=contractions").split("graph @eval")[0]
+    ir = place.run("dlc", "compile", path, "--local_batch_size=3", "--dump=ir",
+                   "--dump-after=contractions").split("graph @eval")[0]
     found = ir.count("= contract ")
     check(found == want, f"{text}: {found} contractions, not {want}")
 finish()

@@ -1,21 +1,28 @@
 #!/usr/bin/python3
-"""check_table.py OP_RUN [OP...]: every op of ir/ops.def, for every element type that it takes, forward and backward, beside PyTorch.
+"""check_table.py OP_RUN [OP...]: every op of ir/ops.def, for every element type that it takes, forward and backward,
+beside PyTorch.
 
-OP_RUN prints the table, so no list of ops stands here twice: an op without a row in table_rows.py fails, and so does an element type that
-the shape rule takes and the row does not (a missing cell), or the other way round. Each cell has at least 32 samples: 12 shapes (scalars, 0, 1,
-primes, broadcast axes) times 3 draws of values (ordinary; few and small, so that ties and kinks are met; with NaN and infinities).
+OP_RUN prints the table, so no list of ops stands here twice: an op without a row in table_rows.py fails, and so does an
+element type that the shape rule takes and the row does not (a missing cell), or the other way round. Each cell has at
+least 32 samples: 12 shapes (scalars, 0, 1, primes, broadcast axes) times 3 draws of values (ordinary; few and small, so
+that ties and kinks are met; with NaN and infinities).
 
-Each sample runs on the interpreter in double and compiled, with one thread and with three, for the targets that this CPU has. Where DLC_TEST_SHARE
-asks for a part, a cell has a fourth of its shapes, DLC_TEST_DRAW says which, and each target gets one of them at least. PyTorch computes in float64 from the same numbers. Gradients are held against central differences of the interpreter's own results, too.
+Each sample runs on the interpreter in double and compiled, with one thread and with three, for the targets that this
+CPU has. Where DLC_TEST_SHARE asks for a part, a cell has a fourth of its shapes, DLC_TEST_DRAW says which, and each
+target gets one of them at least. PyTorch computes in float64 from the same numbers. Gradients are held against central
+differences of the interpreter's own results, too.
 
-How far off a result may be: u is the type's unit roundoff (2^-24, 2^-53). A pointwise op rounds once and its functions promise a few units
-in the last place (row.ulps; FLOAT_ULPS of them by default). What sums is off by at most u a term relative to the sum of magnitudes (Higham, Accuracy and Stability of Numerical
-Algorithms, 3.1); of composites the same is asked, in which the sum of magnitudes is what relative changes of the operands do to the result,
-d|y| = sum |dy/dx| |x|, taken from PyTorch's own derivatives: no algorithm in that precision can promise more. These are one backward pass for each
-element, so results have at most MOST_REACHED of them. What is linear in each operand (contractions) may have more: n products and their sum are off by at
-most n u / (1 - n u) times the sum of magnitudes in whatever order, here in u and in PyTorch in float64, and both n and that sum come of the op itself.
+How far off a result may be: u is the type's unit roundoff (2^-24, 2^-53). A pointwise op rounds once and its functions
+promise a few units in the last place (row.ulps; FLOAT_ULPS of them by default). What sums is off by at most u a term
+relative to the sum of magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, 3.1); of composites the same
+is asked, in which the sum of magnitudes is what relative changes of the operands do to the result, d|y| = sum |dy/dx|
+|x|, taken from PyTorch's own derivatives: no algorithm in that precision can promise more. These are one backward pass
+for each element, so results have at most MOST_REACHED of them. What is linear in each operand (contractions) may have
+more: n products and their sum are off by at most n u / (1 - n u) times the sum of magnitudes in whatever order, here in
+u and in PyTorch in float64, and both n and that sum come of the op itself.
 
-In 16 bits, table_halves.py judges beside what PyTorch makes in the same type; interpreted are the fused kernels then, which round what they store.
+In 16 bits, table_halves.py judges beside what PyTorch makes in the same type; interpreted are the fused kernels then,
+which round what they store.
 """
 import math
 import os
@@ -67,7 +74,8 @@ class Module:
     """Cases as one graph @train: an output each, and a loss over them by which their parameters have gradients."""
 
     def __init__(self, dtype):
-        self.dtype, self.cases, self.variables, self.nodes, self.results, self.next, self.terms = dtype, [], [], [], [], 0, []
+        self.dtype, self.next = dtype, 0
+        self.cases, self.variables, self.nodes, self.results, self.terms = [], [], [], [], []
 
     def id(self):
         self.next += 1
@@ -79,7 +87,8 @@ class Module:
     def put(self, operand):
         if operand.name is None:
             operand.name = "v%d" % len(self.variables)
-            kind = "%s $%s = %%%d : %s%s" % (operand.role, operand.name, self.id(), self.type(operand.dtype, operand.axes, operand.shape),
+            kind = "%s $%s = %%%d : %s%s" % (operand.role, operand.name, self.id(),
+                                             self.type(operand.dtype, operand.axes, operand.shape),
                                              " init zero" if operand.role == "param" else "")
             self.variables.append((operand, kind))
         return "$" + operand.name
@@ -93,7 +102,8 @@ class Module:
 
     def add(self, case):
         self.cases.append(case)
-        case.id = self.node(case.op, [self.put(o) for o in case.operands], case.attrs, case.out, case.axes, case.shape, case.layout)
+        case.id = self.node(case.op, [self.put(o) for o in case.operands], case.attrs, case.out, case.axes, case.shape,
+                            case.layout)
         self.results.append('output "y%d" = %%%d' % (case.id, case.id))
         if case.out == self.dtype and any(o.role == "param" for o in case.operands):
             case.weight = case.sampler.weights(case.shape, case.axes, case.out)
@@ -106,7 +116,8 @@ class Module:
         for term in self.terms[1:]:
             total = [self.node("add", ["%%%d" % total[0], "%%%d" % term], {}, self.dtype, [], [])]
         loss = ['loss "loss" = %%%d' % total[0]] if total else []
-        return "\n".join(["graph @train {"] + [kind for _, kind in self.variables] + self.nodes + loss + self.results + ["}", ""])
+        return "\n".join(["graph @train {"] + [kind for _, kind in self.variables] + self.nodes + loss + self.results +
+                         ["}", ""])
 
     def write(self, folder):
         path = os.path.join(folder, "graph.dlir")
@@ -133,7 +144,8 @@ class Module:
 
 
 def reach(case, inputs, dy):
-    """What relative changes of the operands, each by itself, do to the result and to the gradients: sum |d / dx| |x|. With it, sum |dy| |dy/dx|."""
+    """What relative changes of the operands, each by itself, do to the result and to the gradients: sum |d / dx| |x|.
+    With it, sum |dy| |dy/dx|."""
     leaves = [x.clone().requires_grad_(o.dtype in FLOATS) for x, o in zip(inputs, case.operands)]
     real = [x for x in leaves if x.requires_grad]
     y = case.f(*leaves)
@@ -179,7 +191,8 @@ def compare(what, got, want, slack, dtype):
         return check(True, "")
     at = tuple(bad[0].tolist())
     limit = slack[at].item() if torch.is_tensor(slack) and slack.dim() else float(slack)
-    return check(False, "%s: %d of %d, at %s %.9g, not %.9g (off %.2g, at most %.2g)", what, len(bad), want.numel(), list(at), got[at].item(),
+    return check(False, "%s: %d of %d, at %s %.9g, not %.9g (off %.2g, at most %.2g)", what, len(bad), want.numel(),
+                 list(at), got[at].item(),
                  want[at].item(), off[at].item(), limit)
 
 
@@ -210,16 +223,21 @@ class Expectation:
             of = lambda change: computed(case, changed(change), None if self.dy is None else change(self.dy))
             (self.moved, self.spread), self.counts = of(torch.abs), of(torch.ones_like)
         elif tame and case.out in FLOATS and any(o.dtype in FLOATS for o in case.operands):
-            check(self.y.numel() <= MOST_REACHED, "%s %s: %d elements, of which nobody knows how large what they sum is", case.op, case.describe(), self.y.numel())
+            check(self.y.numel() <= MOST_REACHED,
+                  "%s %s: %d elements, of which nobody knows how large what they sum is", case.op, case.describe(),
+                  self.y.numel())
             moved, spread = reach(case, inputs, self.dy)
             self.moved = torch.zeros_like(self.y) if pointwise else moved
             if self.dy is not None:
-                spread = [s for s, o in zip(spread, [o for o in case.operands if o.dtype in FLOATS]) if o.role == "param"]
+                spread = [s for s,
+                          o in zip(spread, [o for o in case.operands if o.dtype in FLOATS]) if o.role == "param"]
                 self.spread = [torch.maximum(s, g.abs()) for s, g in zip(spread, self.grads)]
                 if case.row.cancels and self.dy.numel():
                     sizes = case.row.cancels(case.attrs, self.dy, *inputs)
                     sizes = sizes if isinstance(sizes, tuple) else [sizes] * len(inputs)
-                    self.spread = [s + z for s, z in zip(self.spread, [z for z, o in zip(sizes, case.operands) if o.role == "param"])]
+                    self.spread = [s + z for s,
+                                   z in zip(self.spread,
+                                            [z for z, o in zip(sizes, case.operands) if o.role == "param"])]
         elif not tame:
             finite = lambda v: v[v.isfinite()].double().abs().max().item() if v.isfinite().any() else 0.0
             size = max([1.0] + [finite(x) for x in inputs]) * max([1.0, finite(self.y)])
@@ -230,7 +248,8 @@ class Expectation:
 
 
 def products_off(n, size, u):
-    """How far off n products and their sum may be (Higham, 3.1), here and in PyTorch; each may lose what is below the normal range."""
+    """How far off n products and their sum may be (Higham, 3.1), here and in PyTorch; each may lose what is below the
+    normal range."""
     gamma = lambda u: n * u / (1 - n * u)
     return (gamma(u) + gamma(UNIT["f64"])) * size
 
@@ -239,7 +258,8 @@ def judge(case, draw, engine, found, dtype):
     e, u = case.expected[draw], UNIT.get(dtype, 0.0)
     what = "%s %s %s, %s, %s" % (case.op, case.describe(), dtype, engine, draw)
     ulps, least = case.row.ulps, LEAST.get(dtype, 0.0)
-    slack = u * (ulps * e.y.abs() + (e.terms + ulps) * e.moved) + ulps * least if case.out in FLOATS else torch.zeros_like(e.y)
+    slack = u * (ulps * e.y.abs() +
+                 (e.terms + ulps) * e.moved) + ulps * least if case.out in FLOATS else torch.zeros_like(e.y)
     if e.counts:
         slack = products_off(e.counts[0], e.moved, u) + e.counts[0] * least
     if draw in case.row.skip:
@@ -258,7 +278,8 @@ def judge(case, draw, engine, found, dtype):
 
 
 def central(module, folder):
-    """Along a direction of each case's parameters: the difference quotient of what its outputs weigh, and the gradients' share."""
+    """Along a direction of each case's parameters: the difference quotient of what its outputs weigh, and the
+    gradients' share."""
     rng = np.random.default_rng(5)
     for name, step in STEPS.items():
         values = []
@@ -282,8 +303,10 @@ def judge_central(case, plain, found):
     share = [(plain.get(o.name, torch.zeros(1)) * o.direction) for o in case.operands if o.role == "param"]
     total = sum(s.sum().item() for s in share)
     size = sum(s.abs().sum().item() for s in share) + (w * y).abs().sum().item()
-    # the quotient is off by STEP^4 / 30 times a fifth derivative, and by the roundings of y over STEP: 1e-7 has room for both
-    check(abs(quotient - total) <= 1e-7 * (1 + size), "%s %s, central differences: %.9g, gradient %.9g", case.op, case.describe(), quotient, total)
+    # the quotient is off by STEP^4 / 30 times a fifth derivative, and by the roundings of y over STEP: 1e-7 has room
+    # for both
+    check(abs(quotient - total) <= 1e-7 * (1 + size), "%s %s, central differences: %.9g, gradient %.9g", case.op,
+          case.describe(), quotient, total)
 
 
 def judge_half(case, draw, engine, found, dtype):
@@ -317,7 +340,8 @@ def run_module(module, engines):
             for case in module.cases:
                 for draw in DRAWS:
                     if case.out in HALVES:  # a cast, in double: all digits stay
-                        compare("cast %s, interp, %s" % (case.describe(), draw), found[draw]["y%d" % case.id], case.expected[draw].y, 0.0, "f64")
+                        compare("cast %s, interp, %s" % (case.describe(), draw), found[draw]["y%d" % case.id],
+                                case.expected[draw].y, 0.0, "f64")
                     else:
                         judge(case, draw, "interp", found[draw], "f64" if case.out in FLOATS else case.out)
                 if numeric:
@@ -334,14 +358,17 @@ def run_module(module, engines):
                     if half or case.out in HALVES:
                         judge_half(case, draw, engine, found, module.dtype)
                     else:
-                        judge(case, draw, engine, found, ("f32" if "f32" in (module.dtype, case.out) else "f64") if case.out in FLOATS else case.out)
+                        judge(case, draw, engine, found,
+                              ("f32" if "f32" in (module.dtype, case.out) else "f64") if case.out in FLOATS
+                              else case.out)
 
 
 def engines_here():
-    """The targets of this CPU, and where all is run those that multiply bf16, emulated if it is of another kind: the compiler takes three times as
-    long, and tests of kernels run them always."""
+    """The targets of this CPU, and where all is run those that multiply bf16, emulated if it is of another kind: the
+    compiler takes three times as long, and tests of kernels run them always."""
     flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
-    of = [("cpu:amx_bf16", "amx_bf16"), ("cpu:avx512_bf16", "avx512_bf16"), ("cpu:avx512", "avx512f"), ("cpu:avx2", "avx2"), ("cpu:generic", "")]
+    of = [("cpu:amx_bf16", "amx_bf16"), ("cpu:avx512_bf16", "avx512_bf16"), ("cpu:avx512", "avx512f"),
+          ("cpu:avx2", "avx2"), ("cpu:generic", "")]
     emulated = [e for e, flag in of if flag not in flags and "avx2" in flags and "bf16" in e] if SHARE == 1 else []
     return [e if flag in flags else e + ":emulated" for e, flag in of if flag in flags or e in emulated]
 
@@ -367,7 +394,8 @@ def check_cells(table):
             for operand in case.operands:  # the same shapes and attributes, in another type
                 operand.dtype = dtype if operand.dtype == base else operand.dtype
             case.out = dtype if case.out == base else case.out
-            v = module.node(op, [module.put(o) for o in case.operands], case.attrs, case.out, case.axes, case.shape, case.layout)
+            v = module.node(op, [module.put(o) for o in case.operands], case.attrs, case.out, case.axes, case.shape,
+                            case.layout)
             asked.append((v, op, dtype))
     with tempfile.TemporaryDirectory() as folder:
         code, out, err = op_run("types", module.write(folder))
@@ -378,7 +406,8 @@ def check_cells(table):
         if dtype in rows[op].types:
             check(fault is None, "%s in %s: %s", op, dtype, fault)
         else:
-            check(fault is not None and not fault.startswith("differs"), "%s takes %s, which its row does not know: a missing cell", op, dtype)
+            check(fault is not None and not fault.startswith("differs"),
+                  "%s takes %s, which its row does not know: a missing cell", op, dtype)
 
 
 def check_faults():
@@ -420,9 +449,11 @@ def main():
             continue
         for dtype in row.types:
             here = [t for t in targets if multiplies(t, dtype)]
-            cases = [c for c in (row.sample(op, Sampler(row, dtype, i, (op, dtype))) for i in taken(row, cells, here)) if c]
+            cases = [c for c in (row.sample(op, Sampler(row, dtype, i, (op, dtype))) for i in taken(row, cells, here))
+                     if c]
             samples += len(cases) * len(DRAWS)
-            check(len(cases) * len(DRAWS) >= (32 if SHARE == 1 else 9) or row.few, "%s in %s: %d samples", op, dtype, len(cases) * len(DRAWS))
+            check(len(cases) * len(DRAWS) >= (32 if SHARE == 1 else 9) or row.few, "%s in %s: %d samples", op, dtype,
+                  len(cases) * len(DRAWS))
             for i, case in enumerate(cases):
                 on = here if SHARE == 1 else here[(DRAW + i) % len(here):][:1]
                 name = dtype if dtype in FLOATS else "whole"
@@ -431,7 +462,8 @@ def main():
                     of.append(Module(name))
                 of[-1].add(case)
                 half = dtype in HALVES or case.out in HALVES
-                case.expected = {draw: HalfExpectation(case, draw, dtype) if half else Expectation(case, draw) for draw in DRAWS}
+                case.expected = {draw: HalfExpectation(case, draw, dtype) if half else Expectation(case, draw)
+                                 for draw in DRAWS}
             cells += 1
     for (_, *on), of in modules.items():
         for module in of:

@@ -49,7 +49,8 @@ def load_file(path):
     n = struct.unpack("<Q", raw[:8])[0]
     header = json.loads(raw[8 : 8 + n])
     header.pop("__metadata__", None)
-    return {k: torch.from_numpy(np.frombuffer(raw, "<f4", offset=8 + n + v["data_offsets"][0], count=int(np.prod(v["shape"])))
+    return {k: torch.from_numpy(np.frombuffer(raw, "<f4", offset=8 + n + v["data_offsets"][0],
+                                              count=int(np.prod(v["shape"])))
                                 .reshape(v["shape"]).copy()) for k, v in header.items()}
 
 
@@ -68,7 +69,8 @@ def rate(i, init, end, total):
 
 
 def train(model, batches, **adam):
-    """Ten steps of Adam under the cosine from 1e-2 to 1e-3; losses, the metric "error 1", and the gradients of the first step."""
+    """Ten steps of Adam under the cosine from 1e-2 to 1e-3; losses, the metric "error 1", and the gradients of the
+    first step."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1, **adam)
     losses, errors, gradients = [], [], None
     for i in range(STEPS):
@@ -86,8 +88,10 @@ def train(model, batches, **adam):
 
 def dlrun(tmp, *more):
     env = {**os.environ, "DLR_CACHE_DIR": f"{tmp}/cache"}
-    r = subprocess.run([DLRUN, "tests/data/small.dl", f"--data_size={SIZE}", f"--local_batch_size={BATCH}", "--start_lr=1e-2",
-                        "--end_lr=1e-3", f"--expdir={tmp}/runs", *more], capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL)
+    r = subprocess.run([DLRUN, "tests/data/small.dl", f"--data_size={SIZE}", f"--local_batch_size={BATCH}",
+                        "--start_lr=1e-2",
+                        "--end_lr=1e-3", f"--expdir={tmp}/runs", *more], capture_output=True, text=True, env=env,
+                       stdin=subprocess.DEVNULL)
     check(r.returncode == 0, f"dlrun {more} ends with {r.returncode}: {r.stderr[-300:]}")
     lines = [json.loads(line) for line in r.stdout.splitlines()]
     return [x["loss"] for x in lines], [x["error 1"] for x in lines]
@@ -105,10 +109,12 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
         batches[f"x.{i}"] = torch.randn(BATCH, 4, SIZE, SIZE, SIZE)
         batches[f"t.{i}"] = torch.tanh(torch.roll(batches[f"x.{i}"], 1, 2)[:, [0, 1, 2, 3, 0]] * 0.5)
     save_file(f"{tmp}/b.safetensors", batches)
-    save_file(f"{tmp}/w.safetensors", {f"module.{k}": v for k, v in model.state_dict().items()})  # as from a data-parallel run
+    # as from a data-parallel run
+    save_file(f"{tmp}/w.safetensors", {f"module.{k}": v for k, v in model.state_dict().items()})
     start = copy.deepcopy(model)
     want, errors, gradients = train(model, batches)
-    got, got_errors = dlrun(tmp, f"--init_weights={tmp}/w.safetensors", f"--replay={tmp}/b.safetensors", f"--save_grads={tmp}/g.safetensors")
+    got, got_errors = dlrun(tmp, f"--init_weights={tmp}/w.safetensors", f"--replay={tmp}/b.safetensors",
+                            f"--save_grads={tmp}/g.safetensors")
     check(worst(got, want) < 1e-5, f"losses of {STEPS} steps: {worst(got, want):.1e} relative, {got} and {want}")
     check(worst(got_errors, errors) < 1e-5, f"a metric of {STEPS} steps: {worst(got_errors, errors):.1e} relative")
     check(want[-1] < 0.95 * want[0], f"PyTorch learns: {want}")
@@ -120,9 +126,11 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
 
     # other constants of Adam
     usual, (want, _, _) = want, train(start, batches, betas=(0.5, 0.9), eps=1e-3)
-    got, _ = dlrun(tmp, f"--init_weights={tmp}/w.safetensors", f"--replay={tmp}/b.safetensors", "--adam_beta1=0.5", "--adam_beta2=0.9",
+    got, _ = dlrun(tmp, f"--init_weights={tmp}/w.safetensors", f"--replay={tmp}/b.safetensors", "--adam_beta1=0.5",
+                   "--adam_beta2=0.9",
                    "--adam_eps=1e-3")
-    check(worst(got, want) < 1e-5 < 1e-3 < worst(usual, want), f"losses with other betas and eps: {worst(got, want):.1e} relative")
+    check(worst(got, want) < 1e-5 < 1e-3 < worst(usual, want),
+          f"losses with other betas and eps: {worst(got, want):.1e} relative")
 
     # a checkpoint of ours in PyTorch: the loss that we report for it is the loss there
     dlrun(tmp, "--data_loader_config=synthetic", "--Nsamples=8", "--Nsamples_val=2", "--num_epochs=1")
@@ -135,7 +143,8 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
 
     # PyTorch's own files, in and out: a program's checkpoint as weights, batches, gradients, weights at the end
     ddp = {f"module.{k}": v for k, v in model.state_dict().items()}
-    torch.save({"iters": 7, "epoch": 1, "model_state": ddp, "optimizer_state_dict": torch.optim.Adam(model.parameters()).state_dict(),
+    torch.save({"iters": 7, "epoch": 1, "model_state": ddp,
+                "optimizer_state_dict": torch.optim.Adam(model.parameters()).state_dict(),
                 "scheduler_state_dict": None}, f"{tmp}/ckpt.tar")
     torch.save({k: v for k, v in batches.items() if k.split(".")[1] in "012"}, f"{tmp}/b.pt")
     save_file(f"{tmp}/b3.safetensors", {k: v for k, v in batches.items() if k.split(".")[1] in "012"})
@@ -146,7 +155,8 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
     check(got == want and len(got[0]) == 3, f"the same run from either format: {got} and {want}")
     for ours, other in (("g.pth", "g3.safetensors"), ("end.tar", "end.safetensors")):
         ours, other = torch.load(f"{tmp}/{ours}", weights_only=True), load_file(f"{tmp}/{other}")
-        check(set(ours) == set(other) and all(torch.equal(ours[k], other[k]) for k in other), f"{sorted(ours)} in either format")
+        check(set(ours) == set(other) and all(torch.equal(ours[k], other[k]) for k in other),
+              f"{sorted(ours)} in either format")
     model.load_state_dict(torch.load(f"{tmp}/end.tar", weights_only=True))
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed != 0)

@@ -1,8 +1,9 @@
-"""What check_table.py asks of results in 16 bits (f16, bf16): float64 on the same, already rounded operands is the truth, and PyTorch in the same
-type says how near it one comes. Of a result and of each gradient, the root mean square of what it is off by is at most 1.5 times PyTorch's and one
-unit in the last place (row.rereads: of what cancels); a pointwise op's result is nowhere further off than one unit. What is no number, infinite or
-too large for the type is so here where it is so in float64, rounded, or in PyTorch's own. Instructions that multiply bf16 take denormals for zeros, in
-PyTorch (oneDNN, from 32 terms on) as here: an infinity times one is then no number.
+"""What check_table.py asks of results in 16 bits (f16, bf16): float64 on the same, already rounded operands is the
+truth, and PyTorch in the same type says how near it one comes. Of a result and of each gradient, the root mean square
+of what it is off by is at most 1.5 times PyTorch's and one unit in the last place (row.rereads: of what cancels); a
+pointwise op's result is nowhere further off than one unit. What is no number, infinite or too large for the type is so
+here where it is so in float64, rounded, or in PyTorch's own. Instructions that multiply bf16 take denormals for zeros,
+in PyTorch (oneDNN, from 32 terms on) as here: an infinity times one is then no number.
 
 What a kernel computes is f32 until it is stored: so it is compiled, and so the interpreter rounds it.
 """
@@ -33,19 +34,22 @@ def flushed(v, dtype):
 
 def computed(case, draw, type_of, change=lambda v, dtype: v):
     """PyTorch's result and its gradients, as float64; each operand in its type, changed before."""
-    leaves = [change(o.values[draw], o.dtype).to(type_of(o)).clone().requires_grad_(o.role == "param") for o in case.operands]
+    leaves = [change(o.values[draw], o.dtype).to(type_of(o)).clone().requires_grad_(o.role == "param")
+              for o in case.operands]
     y, real, grads = case.f(*leaves), [x for x in leaves if x.requires_grad], None
     if case.weight is not None:
         got, weight = [None] * len(real), change(case.weight.values[draw], case.out)
         if y.requires_grad:
             got = torch.autograd.grad(y, real, weight.to(y.dtype), allow_unused=True)
-        grads = [torch.zeros_like(x, dtype=torch.float64) if g is None else g.detach().double() for x, g in zip(real, got)]
+        grads = [torch.zeros_like(x, dtype=torch.float64) if g is None else g.detach().double() for x,
+                 g in zip(real, got)]
     return y.detach().double(), grads
 
 
 class Lacking(TorchDispatchMode):
-    """Where PyTorch's CPU has no kernel of an op in 16 bits (1.13: most of f16's), its float32 result, rounded to the type, is taken for it: op by op
-    of ATen, forward and backward, each op rounds once, as the kernels that it does have."""
+    """Where PyTorch's CPU has no kernel of an op in 16 bits (1.13: most of f16's), its float32 result, rounded to the
+    type, is taken for it: op by op of ATen, forward and backward, each op rounds once, as the kernels that it does
+    have."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -59,7 +63,8 @@ class Lacking(TorchDispatchMode):
         given = [v for v in tree_flatten((args, kwargs))[0] if torch.is_tensor(v) and v.dtype in HALF_TYPES]
         if not given:
             return func(*args, **kwargs)
-        wide = lambda v: v.float() if torch.is_tensor(v) and v.dtype in HALF_TYPES else torch.float32 if v in HALF_TYPES else v
+        wide = lambda v: v.float() if torch.is_tensor(
+            v) and v.dtype in HALF_TYPES else torch.float32 if v in HALF_TYPES else v
         narrow = lambda v: v.to(given[0].dtype) if torch.is_tensor(v) and v.dtype == torch.float32 else v
         return tree_map(narrow, func(*tree_map(wide, args), **tree_map(wide, kwargs)))
 
@@ -70,7 +75,8 @@ def kind(v):
 
 
 def fault(got, want, own, dtype, pointwise, size=0.0, also=None):
-    """What is wrong with `got`, or nothing; units are those of numbers of `size` at least; it may be no number or infinite where `also` is."""
+    """What is wrong with `got`, or nothing; units are those of numbers of `size` at least; it may be no number or
+    infinite where `also` is."""
     if got.shape != want.shape:
         return "shape %s, not %s" % (tuple(got.shape), tuple(want.shape))
     if dtype not in HALVES:
@@ -84,16 +90,20 @@ def fault(got, want, own, dtype, pointwise, size=0.0, also=None):
         other &= kind(got) != kind(representable(also, dtype))
     if other.any():
         at = tuple(other.nonzero()[0].tolist())
-        return "%d of %d: at %s %g, not %g (PyTorch: %g)" % (other.sum(), want.numel(), list(at), got[at], want[at], own[at])
+        return "%d of %d: at %s %g, not %g (PyTorch: %g)" % (other.sum(), want.numel(), list(at), got[at], want[at],
+                                                             own[at])
     there = got.isfinite() & rounded.isfinite()
-    off, unit = (got - want).abs(), torch.maximum(ulp(rounded, dtype), torch.as_tensor(2.0 ** (1 - DIGITS[dtype][0]) * size))
+    off, unit = (got - want).abs(), torch.maximum(ulp(rounded, dtype),
+                                                  torch.as_tensor(2.0 ** (1 - DIGITS[dtype][0]) * size))
     if pointwise and (there & (off > unit)).any():
         at = tuple((there & (off > unit)).nonzero()[0].tolist())
-        return "at %s %.9g, not %.9g (PyTorch: %.9g): %.2g units" % (list(at), got[at], want[at], own[at], off[at] / unit[at])
+        return "at %s %.9g, not %.9g (PyTorch: %.9g): %.2g units" % (list(at), got[at], want[at], own[at],
+                                                                     off[at] / unit[at])
     mean = lambda v, at: v[at].square().mean().sqrt().item() if at.any() else 0.0
     theirs = mean((own - want).abs(), there & own.isfinite())
     if mean(off, there) > 1.5 * theirs + mean(unit, there):
-        return "off by %.3g (root mean square), PyTorch by %.3g, a unit is %.3g" % (mean(off, there), theirs, mean(unit, there))
+        return "off by %.3g (root mean square), PyTorch by %.3g, a unit is %.3g" % (mean(off, there), theirs,
+                                                                                    mean(unit, there))
     return None
 
 
@@ -115,7 +125,8 @@ class HalfExpectation:
             sizes = case.row.rereads(case.attrs, case.weight.values[draw], *[o.values[draw] for o in case.operands])
             self.sizes = [torch.as_tensor(s).nan_to_num(0.0, math.inf, math.inf) for s in sizes]
         # what the type cannot hold is infinite in the backward half, too: its gradient is another function's
-        self.held = case.out not in HALVES or bool((self.y.isfinite() == representable(self.y, case.out).isfinite()).all())
+        self.held = case.out not in HALVES or bool((self.y.isfinite() ==
+                                                    representable(self.y, case.out).isfinite()).all())
 
     def faults(self, case, found, draw, engine):
         """Of the result and of each gradient: its name and what is wrong, or nothing."""
@@ -126,4 +137,5 @@ class HalfExpectation:
         for operand, want, theirs in zip([o for o in case.operands if o.role == "param"], self.grads, self.own_grads):
             got = found.get(operand.name, torch.zeros_like(want))  # nothing flows: zero
             k = case.operands.index(operand)
-            yield ", gradient of operand %d" % k, fault(got, want, theirs, operand.dtype, False, self.sizes[k], next(also, None))
+            yield ", gradient of operand %d" % k, fault(got, want, theirs, operand.dtype, False, self.sizes[k],
+                                                        next(also, None))
