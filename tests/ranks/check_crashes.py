@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""A rank of two killed in place of its k-th request on files (tests/faults/shim.c), for each k, in a run whose ranks write checkpoints
-in parts: afterwards a checkpoint loads that is no older than the newest before, and the run goes on to the bits of one that nobody
-has killed. So is a rank that reads them: the run is begun with a checkpoint that it goes on from.
+"""A rank of two killed in place of its k-th request on files (tests/faults/shim.c), for each k, in a run whose ranks
+write checkpoints in parts: afterwards a checkpoint loads that is no older than the newest before, and the run goes on
+to the bits of one that nobody has killed. So is a rank that reads them: the run is begun with a checkpoint that it goes
+on from.
 
-    check_crashes.py BUILD SHIM EVERY     every EVERY-th k, another residue for each rank; by the first MPI that is there
+    check_crashes.py BUILD SHIM EVERY     every EVERY-th k, another residue for each rank; by the first MPI that is
+                                          there
 """
 import os
 import pathlib
@@ -37,14 +39,17 @@ def main(build, shim, every):
     if not mpirun:
         print("SKIP: no MPI, or this build has no module for it")
         return 77
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-crashes-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-crashes-",
+                                           dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
     env = mpi.environment()
     dlrun = str((pathlib.Path(build) / "cli/dlrun").resolve())
     (folder / "wrapper.py").write_text(WRAPPER)
 
     def run(name, *args, rank="none", **more):
-        done = subprocess.run([mpirun, "-n", "2", sys.executable, str(folder / "wrapper.py"), rank, str(pathlib.Path(shim).resolve()), dlrun,
-                               *MODEL, *RUN, f"--expdir={folder / name}", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run([mpirun, "-n", "2", sys.executable, str(folder / "wrapper.py"), rank,
+                               str(pathlib.Path(shim).resolve()), dlrun,
+                               *MODEL, *RUN, f"--expdir={folder / name}", *args], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", env={**env, **more})
         return done.returncode, done.stdout
 
@@ -57,7 +62,8 @@ def main(build, shim, every):
         return points, shards.tensors(place(name) / "checkpoints/last")
 
     status, text = run("begun", f"--stop_after={BEFORE}")
-    check(status == 75 and (place("begun") / f"checkpoints/step-{BEFORE:08}/state.json").exists(), f"begun: {status} {text[-400:]}")
+    check(status == 75 and (place("begun") / f"checkpoints/step-{BEFORE:08}/state.json").exists(),
+          f"begun: {status} {text[-400:]}")
     shutil.copytree(folder / "begun", folder / "whole", symlinks=True)
     status, text = run("whole")
     check(status == 0 and f"going on from step {BEFORE} " in text, f"the run that nobody kills: {status} {text[-400:]}")
@@ -78,7 +84,8 @@ def main(build, shim, every):
             status, text = run("killed")
             went_on = re.search(r"going on from step (\d+) ", text)
             # one that was put aside while its successor of the same step came into place is taken with a warning
-            check(status == 0 and went_on and int(went_on.group(1)) >= BEFORE and "damaged" not in text, f"rank {rank} killed at {k}: {status} {text[-600:]}")
+            check(status == 0 and went_on and int(went_on.group(1)) >= BEFORE and "damaged" not in text,
+                  f"rank {rank} killed at {k}: {status} {text[-600:]}")
             check(result("killed") == whole, f"rank {rank} killed at {k}: other bits than of the run that nobody kills")
             left = sorted(p.name for p in (place("killed") / "checkpoints").iterdir())
             check(not any(n.endswith((".tmp", ".old")) for n in left), f"rank {rank} killed at {k}: {left}")

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""A rank that is killed, stopped, leaves, hangs, or calls something else: the others name it in time, and nobody is left.
+"""A rank that is killed, stopped, leaves, hangs, or calls something else: the others name it in time, and nobody is
+left.
 
-    check_faults.py BUILD openmpi|mpich [nccl]      nccl: collectives by the stand-in that DLR_NCCL names, on emulated devices
+    check_faults.py BUILD openmpi|mpich [nccl]      nccl: collectives by the stand-in that DLR_NCCL names, on emulated
+    devices
 """
 import concurrent.futures
 import pathlib
@@ -52,12 +54,14 @@ def main(build, family, *over):
     faults = FAULTS
     if over:  # NCCL compares no calls; its own failures are told to all
         faults = {name: FAULTS[name] for name in ("kill", "stop", "hang", "leave")}
-        faults["error"] = (rf"(^|rank 1 has left: |rank 1: )NCCL fails in (what follows )?{COLLECTIVE}: remote process exited", {"openmpi", "mpich"})
+        faults["error"] = (rf"(^|rank 1 has left: |rank 1: )NCCL fails in (what follows )?{COLLECTIVE}: remote "
+                           r"process exited", {"openmpi", "mpich"})
 
     def lose(fault):
         says, families = faults[fault]
         timeout = 2 * TIMEOUT if over else TIMEOUT
-        tag = f"{timeout}0{list(faults).index(fault)}{time.time_ns() % 100000}"  # the timeout with digits of its own: 2.0 and so many thousandths less
+        # the timeout with digits of its own: 2.0 and so many thousandths less
+        tag = f"{timeout}0{list(faults).index(fault)}{time.time_ns() % 100000}"
         begin = time.monotonic()
         done = subprocess.run([mpirun, "-n", "3", program, fault, "1", tag, *over], stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -70,7 +74,8 @@ def main(build, family, *over):
                   f"{fault}: ranks {speakers} said so:\n{done.stdout}")
         check(done.returncode != 0, f"{fault}: exit status 0")
         if over and fault in ("kill", "stop", "hang") and family in families:
-            check(re.search(rf"rank 0: NCCL: in {COLLECTIVE}, \d+ collectives", done.stdout), f"{fault}: the flight recorder:\n{done.stdout}")
+            check(re.search(rf"rank 0: NCCL: in {COLLECTIVE}, \d+ collectives", done.stdout),
+                  f"{fault}: the flight recorder:\n{done.stdout}")
         # the timeout, MPI's start, and mpirun's patience with who ignores SIGTERM
         check(seconds < timeout + 5, f"{fault}: {seconds:.1f} s")
         for _ in range(100):

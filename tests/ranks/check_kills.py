@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A rank of two killed at random instants of a run that does little but write checkpoints, again and again: each time the newest
-checkpoint loads and the run goes on from it, and in the end losses, weights and moments have the bits of a run that nobody has killed.
+"""A rank of two killed at random instants of a run that does little but write checkpoints, again and again: each time
+the newest checkpoint loads and the run goes on from it, and in the end losses, weights and moments have the bits of a
+run that nobody has killed.
 
     check_kills.py BUILD openmpi|mpich KILLS [sharded]      sharded: each rank writes its part of the checkpoints
 """
@@ -22,8 +23,9 @@ from check_phases import MODEL, shim  # noqa: E402
 
 EPOCHS, STEPS = 60, 2  # a checkpoint behind every second step
 WINDOW = 0.5           # seconds behind a rank's first message: from MPI's start to about as many checkpoints as fit
-# Of two seconds that a kill takes under Open MPI these are one and a half: its mpirun gives who is left a second between SIGTERM and
-# SIGKILL (here nobody is left, as on a node that is lost; under MPICH the others end by themselves), and looks for fabrics at each start.
+# Of two seconds that a kill takes under Open MPI these are one and a half: its mpirun gives who is left a second
+# between SIGTERM and SIGKILL (here nobody is left, as on a node that is lost; under MPICH the others end by
+# themselves), and looks for fabrics at each start.
 QUICK = {"OMPI_MCA_odls_base_sigkill_timeout": "0", "OMPI_MCA_pml": "ob1"}
 
 
@@ -37,10 +39,13 @@ def main(build, family, kills, *sharded):
     draw = random.Random(family)
 
     def run(name, *args, **more):
-        done = subprocess.run([str(pathlib.Path(build) / "cli/dlrun"), "-n", "2", *MODEL, f"--limit_nsamples={4 * STEPS}",
+        done = subprocess.run([str(pathlib.Path(build) / "cli/dlrun"), "-n", "2", *MODEL,
+                               f"--limit_nsamples={4 * STEPS}",
                                f"--num_iters={EPOCHS * STEPS}", f"--expdir={folder / name}",
-                               *(["--sharded_checkpoints", "--zero=1"] if sharded else []), *args], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env={**env, **more})
+                               *(["--sharded_checkpoints", "--zero=1"] if sharded else []), *args],
+                              stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                              env={**env, **more})
         return done.returncode, done.stdout
 
     def place(name):
@@ -64,12 +69,14 @@ def main(build, family, kills, *sharded):
     while done < int(kills) and runs < 3 * int(kills) + 9:
         runs += 1
         before = newest("killed")
-        status, text = run("killed", "--resume", PHASE_RANK=str(draw.randrange(2)), PHASE_KILL_MS=str(1e3 * draw.random() * WINDOW),
+        status, text = run("killed", "--resume", PHASE_RANK=str(draw.randrange(2)),
+                           PHASE_KILL_MS=str(1e3 * draw.random() * WINDOW),
                            LD_PRELOAD=shim(build))
         went_on = re.search(r"going on from step (\d+)", text)
         check(status in (0, 8), f"kill {done + 1}: exit {status}: {text[-600:]}")
         # a rank that is killed before the run is opened leaves no such line
-        check(not went_on or int(went_on.group(1)) == before, f"kill {done + 1}: went on from {went_on}, and {before} was the newest")
+        check(not went_on or int(went_on.group(1)) == before,
+              f"kill {done + 1}: went on from {went_on}, and {before} was the newest")
         check(newest("killed") >= before and "damaged" not in text, f"kill {done + 1}: {text[-600:]}")
         done += status == 8
         if status == 8:

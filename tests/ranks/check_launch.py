@@ -20,7 +20,8 @@ from checks import Gate, check, finish  # noqa: E402
 from check_faults import left  # noqa: E402
 from check_phases import shim  # noqa: E402
 
-MODEL = ["models/vit.dl", "--config", "base", "--img_size=[16,16]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32",
+MODEL = ["models/vit.dl", "--config", "base", "--img_size=[16,16]", "--n_in_channels=2", "--n_out_channels=2",
+         "--embed_dim=32",
          "--depth=1", "--num_heads=2", "--patch_size=4", "--lr=5e-4", "--lr_schedule=none", "--global_batch_size=4",
          "--data_loader_config=synthetic", "--limit_nsamples=64", "--limit_nsamples_val=8", "--threads=1"]
 
@@ -36,13 +37,15 @@ def main(build, family):
     folder = tempfile.mkdtemp(prefix="dlr-launch-")
 
     def run(*args, **more):
-        return subprocess.run([dlrun, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        return subprocess.run([dlrun, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True,
                               env={**env, **more})
 
     def start(name):
         """A run whose ranks both wait after their 12th step, at the gate."""
         gate = Gate("step", 12, folder)
-        p = subprocess.Popen([dlrun, "-n", "2", *MODEL, "--num_iters=1000000", f"--expdir={folder}/{name}"], stdin=subprocess.DEVNULL,
+        p = subprocess.Popen([dlrun, "-n", "2", *MODEL, "--num_iters=1000000", f"--expdir={folder}/{name}"],
+                             stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**env, **gate.env})
         check(gate.wait(p) and gate.wait(p), f"{name}: both ranks come to step 12")
         return p, gate
@@ -65,17 +68,21 @@ def main(build, family):
     check(done.returncode == 0 and "DONE" in done.stderr, f"a run on 2 ranks: {done.returncode} {done.stderr[-600:]}")
     check(len(re.findall(r"DONE", done.stderr)) == 1, "more than rank 0 wrote to the log")
     done = run("-n", "2", *MODEL, "--global_batch_size=5", f"--expdir={folder}/odd")
-    check(done.returncode == 2 and "5 samples cannot be shared by 2 ranks: a multiple of 2 can, or give local_batch_size" in done.stderr,
+    check(done.returncode == 2
+          and "5 samples cannot be shared by 2 ranks: a multiple of 2 can, or give local_batch_size" in done.stderr,
           f"a batch that is no multiple: {done.returncode} {done.stderr[-600:]}")
     done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/all", "--log_all_ranks")
     # mpirun forwards so many bytes at a time: a line of rank 0, which writes most, may be cut by one of another
-    check(all(re.search(rf"rank 1: [-\d]+ [:,\d]+ - root - INFO - {line}$", done.stderr, re.M) for line in ("DONE ---- rank 1", "rank 1, begin data loader init")),
+    check(all(re.search(rf"rank 1: [-\d]+ [:,\d]+ - root - INFO - {line}$", done.stderr, re.M)
+              for line in ("DONE ---- rank 1", "rank 1, begin data loader init")),
           f"--log_all_ranks: {done.stderr[-600:]}")
     done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/e", "--log_all_ranks", "--log_format=history")
-    check(all(re.search(rf"rank {r}: [-\d]+ [:,\d]+ INFO Initialized rank {r} out of 2$", done.stderr, re.M) for r in (0, 1)),
+    check(all(re.search(rf"rank {r}: [-\d]+ [:,\d]+ INFO Initialized rank {r} out of 2$", done.stderr, re.M)
+              for r in (0, 1)),
           f"system E's line of each rank: {done.stderr[-900:]}")
 
-    for args, status, says in [(["-n", "0"], 2, "-n needs a whole number from 1 to 4096"), (["-n", "2", *MODEL, "--no_such_key=1"], 2, "no_such_key"),
+    for args, status, says in [(["-n", "0"], 2, "-n needs a whole number from 1 to 4096"),
+                               (["-n", "2", *MODEL, "--no_such_key=1"], 2, "no_such_key"),
                                (["-n", "2", "models/none.dl"], None, "none.dl")]:
         done = run(*args)
         check(done.returncode == (status or done.returncode) and 1 < done.returncode < 70 and says in done.stderr,
@@ -85,10 +92,13 @@ def main(build, family):
         check(done.returncode == 5 and f"DLR_MPIRUN={named} in the environment" in done.stderr and why in done.stderr,
               f"another mpirun is taken for {named}: {done.returncode} {done.stderr[-400:]}")
     done = run(*MODEL, f"--expdir={folder}/w", WORLD_SIZE="4", RANK="0")
-    check(done.returncode == 2 and "WORLD_SIZE=4" in done.stderr, f"WORLD_SIZE alone: {done.returncode} {done.stderr[-400:]}")
-    done = subprocess.run([mpirun, "-n", "2", dlrun, *MODEL, f"--expdir={folder}/w"], stdin=subprocess.DEVNULL, text=True,
+    check(done.returncode == 2 and "WORLD_SIZE=4" in done.stderr,
+          f"WORLD_SIZE alone: {done.returncode} {done.stderr[-400:]}")
+    done = subprocess.run([mpirun, "-n", "2", dlrun, *MODEL, f"--expdir={folder}/w"], stdin=subprocess.DEVNULL,
+                          text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**env, "WORLD_SIZE": "4"})
-    check(done.returncode != 0 and re.search(r"WORLD_SIZE=4, but \w+_SIZE=2", done.stdout), f"a mismatch: {done.stdout[-600:]}")
+    check(done.returncode != 0 and re.search(r"WORLD_SIZE=4, but \w+_SIZE=2", done.stdout),
+          f"a mismatch: {done.stdout[-600:]}")
     done = run("-n", "2", *MODEL, WORLD_SIZE="4", RANK="0")
     check(done.returncode == 2 and "-n 2" in done.stderr, f"-n within a world: {done.returncode} {done.stderr[-400:]}")
 
@@ -102,7 +112,8 @@ def main(build, family):
         check(p.returncode == 75, f"{number.name} to {to_rank}: {p.returncode} {err[-800:]}")
         check(not left(f"{folder}/{name}"), f"{number.name}: processes are left")
 
-    # Who starts the ranks is killed: they keep what they have and end; the file of their statuses goes with the next start.
+    # Who starts the ranks is killed: they keep what they have and end; the file of their statuses goes with the next
+    # start.
     own = pathlib.Path(folder, "tmp")
     own.mkdir()
     env["TMPDIR"] = str(own)
@@ -118,15 +129,18 @@ def main(build, family):
         os.close(fd)
     gate.close()
     done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/next")
-    check(done.returncode == 0 and not list(own.glob(".dlc-*")), f"what was left: {sorted(f.name for f in own.iterdir())} {done.stderr[-400:]}")
+    check(done.returncode == 0 and not list(own.glob(".dlc-*")),
+          f"what was left: {sorted(f.name for f in own.iterdir())} {done.stderr[-400:]}")
     del env["TMPDIR"]
 
     # In the middle of a step's messages: what the others wait for there is an all_reduce.
     for number in (signal.SIGSTOP, signal.SIGKILL):
         name, gate = f"lost{int(number)}", Gate("all_reduce", 0, folder)
-        p = subprocess.Popen([dlrun, "-n", "2", *MODEL, "--num_iters=1000000", f"--expdir={folder}/{name}", "--comm_timeout=3"], stdin=subprocess.DEVNULL,
+        p = subprocess.Popen([dlrun, "-n", "2", *MODEL, "--num_iters=1000000", f"--expdir={folder}/{name}",
+                              "--comm_timeout=3"], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                             env={**env, "PHASE": "all_reduce", "PHASE_RANK": "1", "LD_PRELOAD": shim(build), "ENABLE_PROFILING": "1",
+                             env={**env, "PHASE": "all_reduce", "PHASE_RANK": "1", "LD_PRELOAD": shim(build),
+                                  "ENABLE_PROFILING": "1",
                                   "PHASE_SIGNAL": str(int(number)), "PHASE_TOLD": gate.path})
         check(gate.wait(p), f"{number.name}: rank 1 comes there")
         begin = time.monotonic()

@@ -14,13 +14,17 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from checks import check, finish  # noqa: E402
 
-SITES = [f"{os.path.expanduser('~')}/.cache/dlc-bench/lib/python3*/site-packages/nvidia", "/usr/lib/python3/dist-packages/nvidia"]
+SITES = [f"{os.path.expanduser('~')}/.cache/dlc-bench/lib/python3*/site-packages/nvidia",
+         "/usr/lib/python3/dist-packages/nvidia"]
 
 
 def headers():
     """Folders of a header of NCCL with those of CUDA that it includes."""
-    found = [[folder, f"{site}/cu13/include"] for pattern in SITES for site in glob.glob(pattern) for folder in glob.glob(f"{site}/nccl/include")]
-    found += [[folder] for folder in ("/usr/local/cuda/include", *glob.glob("/usr/local/cuda-1*/include"), "/usr/include", "/usr/local/include")]
+    found = [[folder, f"{site}/cu13/include"] for pattern in SITES for site in glob.glob(pattern)
+             for folder in glob.glob(f"{site}/nccl/include")]
+    found += [[folder]
+              for folder in ("/usr/local/cuda/include", *glob.glob("/usr/local/cuda-1*/include"), "/usr/include",
+                             "/usr/local/include")]
     return [f for f in found if os.path.exists(f"{f[0]}/nccl.h") and os.path.exists(f"{f[-1]}/cuda_runtime.h")]
 
 
@@ -35,13 +39,18 @@ def main(build):
         print("SKIP: no library and no header of NCCL")
         return 77
     for folders in headers() if compiler else []:
-        done = subprocess.run([compiler, "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{root}",
-                               *(f"-isystem{f}" for f in folders), str(root / "tests/ranks/nccl_header.c")], stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([compiler, "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                               f"-I{root}",
+                               *(f"-isystem{f}" for f in folders), str(root / "tests/ranks/nccl_header.c")],
+                              stderr=subprocess.PIPE, text=True)
         check(done.returncode == 0, f"{folders[0]}/nccl.h: {done.stderr[:600]}")
     if real and "no driver" in said:
-        # it makes an id, begins without blocking, and says in its own words what is missing, which is no hang and no crash
-        done = subprocess.run([f"{build}/tests/ranks/comm_check", "nccl", "1"], stdout=subprocess.PIPE, text=True, env=env, timeout=120)
-        check(re.search(r"NCCL fails in making the group of all ranks: \w.*\(.*(driver|CUDA)", done.stdout), f"{real.group(2)}: {done.returncode} {done.stdout}")
+        # it makes an id, begins without blocking, and says in its own words what is missing, which is no hang and no
+        # crash
+        done = subprocess.run([f"{build}/tests/ranks/comm_check", "nccl", "1"], stdout=subprocess.PIPE, text=True,
+                              env=env, timeout=120)
+        check(re.search(r"NCCL fails in making the group of all ranks: \w.*\(.*(driver|CUDA)", done.stdout),
+              f"{real.group(2)}: {done.returncode} {done.stdout}")
     finish()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One rank's samples make a value that is not finite: all ranks end with 7, and say of which rank it is, which op made it, and where it
-stands in the model, though a sum over ranks has carried it to all of them by then.
+"""One rank's samples make a value that is not finite: all ranks end with 7, and say of which rank it is, which op made
+it, and where it stands in the model, though a sum over ranks has carried it to all of them by then.
 
     check_not_finite.py BUILD openmpi|mpich
 """
@@ -51,12 +51,15 @@ def main(build, family):
         name = f"{folder}/{time.time_ns()}"
         pathlib.Path(f"{name}.dl").write_text(text)
         write_batches(f"{name}.st", steps, bad)
-        done = subprocess.run([dlrun, "-n", str(ranks), f"{name}.dl", f"--replay={name}.st", f"--expdir={name}", "--global_batch_size=4",
-                               "--threads=1", "--comm_timeout=20", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run([dlrun, "-n", str(ranks), f"{name}.dl", f"--replay={name}.st", f"--expdir={name}",
+                               "--global_batch_size=4",
+                               "--threads=1", "--comm_timeout=20", *args], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True,
                               env={**mpi.environment(), "DLR_MPIRUN": mpirun, **env})
         said = [line for line in done.stderr.splitlines() if "dlrun: error" in line]
-        check(done.returncode == 7 and len(said) == 1 and said[0].startswith("rank 0: "), f"exit {done.returncode}: {done.stderr[-600:]}")
+        check(done.returncode == 7 and len(said) == 1 and said[0].startswith("rank 0: "),
+              f"exit {done.returncode}: {done.stderr[-600:]}")
         for _ in range(50):
             if not left(name):
                 break
@@ -67,8 +70,10 @@ def main(build, family):
     def names(said, pattern, what):
         check(re.search(pattern, said), f"{what}: {said}")
 
-    made = r"the first value that is not finite is made by '(sqrt|contract)' \(\S+\.dl:4\), at \[N=\d[^]]*\], on rank {}, or before it"
-    # in the last step, of the last of two ranks; each of its own share of four; in an earlier step than the loss is lost in
+    made = (r"the first value that is not finite is made by '(sqrt|contract)' \(\S+\.dl:4\), at \[N=\d[^]]*\], on rank "
+            r"{}, or before it")
+    # in the last step, of the last of two ranks; each of its own share of four; in an earlier step than the loss is
+    # lost in
     said = start(2, PLAIN, {(1, 3): -4})
     names(said, r"loss is not finite at step 2\. Step 2 made again: " + made.format(1), "a root")
     said = start(4, SYNCED, {(1, 2): -4}, "--sync_batch_norm")
@@ -79,7 +84,8 @@ def main(build, family):
     said = start(2, SYNCED, {(1, 3): -4}, "--sync_batch_norm", DLR_DEBUG="nan")
     names(said, r"step 2: " + made.format(1) + r".*DLR_DEBUG=nan", "watched")
     said = start(2, PLAIN, {(0, 3): float("inf"), (1, 3): float("inf")}, "--amp_mode=fp16", "--loss_scale_init=0.0002")
-    names(said, r"loss scale has come down .* Not finite is the input 'x', at \[N=1, C=2\], on rank 1\b", "the scale's floor")
+    names(said, r"loss scale has come down .* Not finite is the input 'x', at \[N=1, C=2\], on rank 1\b",
+          "the scale's floor")
     finish()
 
 

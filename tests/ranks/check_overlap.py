@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How much of what two ranks exchange in a step lies behind arithmetic: the program waits for less than a quarter of the time in which sums
-are under way.
+"""How much of what two ranks exchange in a step lies behind arithmetic: the program waits for less than a quarter of
+the time in which sums are under way.
 
     check_overlap.py BUILD openmpi|mpich
 
@@ -26,9 +26,12 @@ def main(build, family):
         print(f"SKIP: no {family}, or this build has no module for it")
         return 77
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-overlap-"))
-    done = subprocess.run([str(pathlib.Path(build) / "cli/dlrun"), "-n", "2", "models/unet.dl", "--config", "tiny", "--data_loader_config=synthetic",
-                           "--global_batch_size=2", "--Nsamples=12", "--Nsamples_val=2", "--num_epochs=1", "--threads=1", "--profile", f"--expdir={folder}"],
-                          stdin=subprocess.DEVNULL, env={**mpi.environment(), "DLR_MPIRUN": mpirun}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([str(pathlib.Path(build) / "cli/dlrun"), "-n", "2", "models/unet.dl", "--config", "tiny",
+                           "--data_loader_config=synthetic",
+                           "--global_batch_size=2", "--Nsamples=12", "--Nsamples_val=2", "--num_epochs=1",
+                           "--threads=1", "--profile", f"--expdir={folder}"],
+                          stdin=subprocess.DEVNULL, env={**mpi.environment(), "DLR_MPIRUN": mpirun},
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     check(done.returncode == 0, f"two ranks: exit {done.returncode}: {done.stderr[-300:]}")
     table = next(folder.rglob("profile.txt")).read_text()
     line = re.search(r"^collectives: .*under way for ([\d.]+) ms, of which the program waited ([\d.]+)", table, re.M)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A network that stops carrying in each phase of a run: two ranks in two network namespaces of this machine, a third that routes
-between them, and stops. Each side names the other within the timeout and 5 s, all end, nobody is left.
+"""A network that stops carrying in each phase of a run: two ranks in two network namespaces of this machine, a third
+that routes between them, and stops. Each side names the other within the timeout and 5 s, all end, nobody is left.
 
     check_partition.py BUILD [PHASE...]
 
@@ -70,12 +70,14 @@ def main(build, *phases):
         agent = pathlib.Path(folder, "agent")
         agent.write_text(AGENT.format(there=THERE))
         agent.chmod(0o700)
-        env = {**mpi.environment(), "DLR_MPIRUN": mpirun, "DLR_MPIRUN_ARGS": "--host " + ",".join(f"{a[0]}:1" for a in ADDRESSES.values()),
+        env = {**mpi.environment(), "DLR_MPIRUN": mpirun,
+               "DLR_MPIRUN_ARGS": "--host " + ",".join(f"{a[0]}:1" for a in ADDRESSES.values()),
                "OMPI_MCA_plm_rsh_agent": str(agent), "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self",
                "OMPI_MCA_oob_tcp_if_include": "10.201.0.0/16", "OMPI_MCA_btl_tcp_if_include": "10.201.0.0/16"}
 
         def run(name, *args, started=lambda p: None, **more):
-            return run_timed(["ip", "netns", "exec", HERE, "unshare", "--uts", "sh", "-c", 'hostname here; exec "$@"', "_",
+            return run_timed(["ip", "netns", "exec", HERE, "unshare", "--uts", "sh", "-c", 'hostname here; exec "$@"',
+                              "_",
                               str(pathlib.Path(build) / "cli/dlrun"), "-n", "2", *MODEL, f"--comm_timeout={TIMEOUT}",
                               f"--expdir={folder}/{name}", *args], {**env, **more}, started)
 
@@ -92,14 +94,17 @@ def main(build, *phases):
                 cut.append(time.monotonic() - begin)
                 gate.open()
 
-            status, lines = run(phase, started=cut_off, PHASE=phase, PHASE_RANK="1", LD_PRELOAD=shim(build), ENABLE_PROFILING="1", **gate.of_rank)
+            status, lines = run(phase, started=cut_off, PHASE=phase, PHASE_RANK="1", LD_PRELOAD=shim(build),
+                                ENABLE_PROFILING="1", **gate.of_rank)
             gate.close()
             cut = cut[0]
             named, text = named_at(lines, 1), "".join(line for _, line in lines)
             check(status == 8, f"{phase}: exit {status}: {text[-900:]}")
-            check(named is not None and cut < named < cut + TIMEOUT + 5, f"{phase}: cut at {cut:.1f} s, named at {named}: {text[-900:]}")
+            check(named is not None and cut < named < cut + TIMEOUT + 5,
+                  f"{phase}: cut at {cut:.1f} s, named at {named}: {text[-900:]}")
             check(lines[-1][0] < cut + TIMEOUT + 8, f"{phase}: it ends {lines[-1][0] - cut:.1f} s after the cut")
-            if phase in ("forward", "all_reduce", "checkpoint"):  # what rank 1 says cannot be heard here; what it writes can be read
+            # what rank 1 says cannot be heard here; what it writes can be read
+            if phase in ("forward", "all_reduce", "checkpoint"):
                 flights = sorted(p.name for p in pathlib.Path(folder, phase).rglob("flight-*.txt"))
                 check(flights == ["flight-0.txt", "flight-1.txt"], f"{phase}: {flights}")
             for _ in range(50):

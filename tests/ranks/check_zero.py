@@ -3,10 +3,10 @@
 
     check_zero.py BUILD
 
-What is added up is added in the order of the ranks either way, and a step is element by element: without a common norm all bits are the
-same, weights, gradients and checkpoints included. A norm adds its squares share by share: a few units in the last place of float32 (6e-8)
-in the factor of clipping, for which 1e-6 stands here; as in check_training.py 1e-5 for another number of ranks. Which MPI carries it makes
-no difference (comm_check.c): the first that is there.
+What is added up is added in the order of the ranks either way, and a step is element by element: without a common norm
+all bits are the same, weights, gradients and checkpoints included. A norm adds its squares share by share: a few units
+in the last place of float32 (6e-8) in the factor of clipping, for which 1e-6 stands here; as in check_training.py 1e-5
+for another number of ranks. Which MPI carries it makes no difference (comm_check.c): the first that is there.
 """
 import json
 import math
@@ -22,14 +22,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from check_training import read_tensors, write_batches  # noqa: E402
 from checks import SHARE, check, finish  # noqa: E402
 
-# Products, whose weights lie row by row, and windows, whose weights lie in panels: along their channels (48 fill no panel for each of
-# two ranks), along the outputs, and too small to be dealt out.
-VIT = ["models/vit.dl", "--config", "base", "--img_size=[12,20]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=64", "--depth=1",
+# Products, whose weights lie row by row, and windows, whose weights lie in panels: along their channels (48 fill no
+# panel for each of two ranks), along the outputs, and too small to be dealt out.
+VIT = ["models/vit.dl", "--config", "base", "--img_size=[12,20]", "--n_in_channels=2", "--n_out_channels=2",
+       "--embed_dim=64", "--depth=1",
        "--num_heads=4", "--patch_size=4"]
 WINDOWS = """model Net():
     input x: f32[N, C=2, H=12, W=20]
     target t: f32[N, C=2, H=12, W=20]
-    y = x |> conv(48, 3, pad=1) @a |> relu |> conv(128, 3, pad=1) @b |> relu |> conv(48, 3, pad=1) @c |> relu |> conv(2, 3, pad=1) @d
+    y = x |> conv(48, 3, pad=1) @a |> relu |> conv(128, 3, pad=1) @b |> relu |> conv(48, 3, pad=1) @c |> relu \
+        |> conv(2, 3, pad=1) @d
     output y
     loss = mean((y - t)**2)
 """
@@ -40,7 +42,8 @@ STEPS, BOUND = 4, 1e-6
 def near(name, want, have, bound):
     """Each tensor beside its largest element."""
     x, y = read_tensors(want), read_tensors(have)
-    off = max((max(abs(p - q) for p, q in zip(v[1], y[k][1])) / max(map(abs, v[1])) for k, v in x.items() if any(v[1])), default=math.inf)
+    off = max((max(abs(p - q) for p, q in zip(v[1], y[k][1])) / max(map(abs, v[1])) for k, v in x.items() if any(v[1])),
+              default=math.inf)
     check(x.keys() == y.keys() and off <= bound, f"{name}: {have.name} is off by {off:.1e}")
 
 
@@ -58,13 +61,16 @@ def main(build):
     windows = [str(folder / "net.dl")]
 
     def start(ranks, name, *args):
-        return subprocess.run([dlrun, "-n", str(ranks), *args, "--lr_schedule=none", "--threads=1", f"--expdir={folder / name}"],
-                              stdin=subprocess.DEVNULL, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.run([dlrun, "-n", str(ranks), *args, "--lr_schedule=none", "--threads=1",
+                               f"--expdir={folder / name}"],
+                              stdin=subprocess.DEVNULL, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True)
 
     def replay(ranks, zero, name, *args):
         """What a run says, and the files of its weights and gradients."""
         weights, gradients = folder / f"{name}{zero}.w", folder / f"{name}{zero}.g"
-        done = start(ranks, f"{name}{zero}", *args, f"--zero={zero}", f"--replay={folder / 'b.safetensors'}", f"--save_weights={weights}",
+        done = start(ranks, f"{name}{zero}", *args, f"--zero={zero}", f"--replay={folder / 'b.safetensors'}",
+                     f"--save_weights={weights}",
                      f"--save_grads={gradients}", "--global_batch_size=12", "--check_replicas=1", "--log_norms")
         check(done.returncode == 0, f"{name}, zero={zero}: exit {done.returncode}: {done.stderr[-300:]}")
         said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -87,7 +93,8 @@ def main(build):
                 near(name, want, have, BOUND)
         return a[0]
 
-    adam, sgd = ["--optimizer=adam", "--lr=1e-3", "--weight_decay=0.01"], ["--optimizer=sgd", "--lr=0.05", "--momentum=0.9"]
+    adam, sgd = ["--optimizer=adam", "--lr=1e-3", "--weight_decay=0.01"], ["--optimizer=sgd", "--lr=0.05",
+                                                                           "--momentum=0.9"]
     same(2, "adam", *VIT, *adam)
     same(4, "sgd", *windows, *sgd)
     same(3, "uneven", *windows, "--optimizer=adamw", "--lr=1e-3", "--weight_decay=0.01")
@@ -103,7 +110,8 @@ def main(build):
     check(all(s["grad_norm"] > 0.1 for s in said), f"there is something to clip: {said}")
 
     # stopped, and gone on with by other ranks, with shares and without
-    run = [*windows, "--optimizer=adam", "--lr=1e-3", "--global_batch_size=4", "--data_loader_config=synthetic", "--limit_nsamples=16",
+    run = [*windows, "--optimizer=adam", "--lr=1e-3", "--global_batch_size=4", "--data_loader_config=synthetic",
+           "--limit_nsamples=16",
            "--limit_nsamples_val=4", "--num_iters=12", "--torch_checkpoints"]
 
     def ends(ranks, name, *args, code=0):

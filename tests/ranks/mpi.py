@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Starts ranks of a program by one MPI's mpirun: mpi.py BUILD openmpi|mpich N PROGRAM ARGS...; exit 77 where it is absent."""
+"""Starts ranks of a program by one MPI's mpirun: mpi.py BUILD openmpi|mpich N PROGRAM ARGS...; exit 77 where it is
+absent."""
 import pathlib
 import shutil
 import subprocess

@@ -6,7 +6,8 @@ import struct
 
 
 def read_file(path):
-    """{name: (type, shape, bytes, offsets)} of a safetensors file; offsets as torch.distributed.checkpoint keeps them, or zeros."""
+    """{name: (type, shape, bytes, offsets)} of a safetensors file; offsets as torch.distributed.checkpoint keeps them,
+    or zeros."""
     raw = pathlib.Path(path).read_bytes()
     size = struct.unpack("<Q", raw[:8])[0]
     header = json.loads(raw[8:8 + size])
