@@ -3,9 +3,9 @@
 
 check_circles.py BUILD
 
-File a depends on file b where a's object needs a function or variable that b's object defines (nm). The strongly connected
-components of that graph (Tarjan, SIAM J. Comput. 1(2), 1972) are the circles. A folder depends on those that its files
-depend on.
+File a depends on file b where a's object needs a function or variable that b's object defines (nm). The strongly
+connected components of that graph (Tarjan, SIAM J. Comput. 1(2), 1972) are the circles. A folder depends on those that
+its files depend on.
 """
 import json
 import os
@@ -106,7 +106,8 @@ def test(what, found, listed):
 
 check(circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [("a", "b", "c")], "a circle of three is not found")
 graph = dependencies()
-check(len(graph) > 300 and sum(map(len, graph.values())) > 1000, f"{len(graph)} sources, {sum(map(len, graph.values()))} arrows")
+check(len(graph) > 300 and sum(map(len, graph.values())) > 1000,
+      f"{len(graph)} sources, {sum(map(len, graph.values()))} arrows")
 test("files", circles(graph), LISTED_FILES)
 test("folders", circles(folders(graph)), LISTED_FOLDERS)
 finish()

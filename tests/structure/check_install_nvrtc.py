@@ -67,7 +67,8 @@ def main():
         os.environ.update(HOME=str(top / "home"), NO_PROXY="*")
         (top / "index").mkdir()
         handler = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {
-            "__init__": lambda self, *a: http.server.SimpleHTTPRequestHandler.__init__(self, *a, directory=str(top / "index")),
+            "__init__": lambda self,
+            *a: http.server.SimpleHTTPRequestHandler.__init__(self, *a, directory=str(top / "index")),
             "log_message": lambda *a: None})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -85,9 +86,11 @@ def main():
 
         # From here on as on a machine that has none: only what lies in our home loads.
         module.driver_version = lambda: 0
-        module.loads = lambda name: str(name).startswith(str(top / "home")) and pathlib.Path(name).read_bytes() == b"library"
+        module.loads = lambda name: str(name).startswith(str(top / "home")) and pathlib.Path(name).read_bytes(
+        ) == b"library"
         status, said = run(module)
-        check(status == 5 and "cannot be downloaded" in said and not place.exists(), f"an index without it: {status} {said}")
+        check(status == 5 and "cannot be downloaded" in said and not place.exists(),
+              f"an index without it: {status} {said}")
         digest = make_index(top / "index", module, b"library")
         status, said = run(module)
         check(status == 5 and digest in said and not place.exists(), f"a wheel that was not pinned: {status} {said}")
@@ -106,14 +109,16 @@ def main():
         key = 12, platform.machine()
         module.WHEELS[key] = (module.WHEELS[key][0], make_index(top / "index", module, b"library", 12))
         status, said = run(module)
-        check(status == 0 and "nvidia-cuda-nvrtc-cu12 12" in said and (place / "nvidia/cu12/lib/libnvrtc.so.12").exists(),
+        check(status == 0 and "nvidia-cuda-nvrtc-cu12 12" in said
+              and (place / "nvidia/cu12/lib/libnvrtc.so.12").exists(),
               f"beside a driver of CUDA 12, which loads no code of 13: {status} {said}")
         check(run(module) == (0, ""), "and the second time")
         server.shutdown()
         server.server_close()
         shutil.rmtree(place)
         status, said = run(module)
-        check(status == 5 and "tests that need it are skipped" in said and "Traceback" not in said, f"no network: {status} {said}")
+        check(status == 5 and "tests that need it are skipped" in said and "Traceback" not in said,
+              f"no network: {status} {said}")
         os.environ["VIRTUAL_ENV"] = str(top / "home/[env]")
         library = top / "home/[env]/lib/python3.9/site-packages/nvidia/cuda_nvrtc/lib"
         library.mkdir(parents=True)

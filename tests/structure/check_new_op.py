@@ -17,18 +17,23 @@ MOST = 3
 ADDITIONS = {
     "softsign": {
         "ir/ops.def": ("/* pointwise, two operands */",
-                       'OP(softsign, "softsign", 1, ELEM, elem_float, softsign, none, promote, NONE, a / (1 + k_abs(a)))'),
+                       'OP(softsign, "softsign", 1, ELEM, elem_float, softsign, none, promote, NONE, a / (1 + '
+                       'k_abs(a)))'),
         "passes/grad/grad_rules.c": (None, """
 void dl_grad_softsign(dl_grad *g) { /* 1 / (1 + |a|)^2 */
     dl_value *d = dl_build_k(g->b, DL_OP_add, dl_build1(g->b, DL_OP_abs, operand(g, 0)), 1);
     dl_grad_give(g, 0, divide(g, g->dy, mul(g, d, d)));
 }"""),
-        "tests/unit/test_gradients.c": ('    {"gelu", DL_OP_gelu,', '    {"softsign", DL_OP_softsign, apply, -2, 2, {ONE}},'),
+        "tests/unit/test_gradients.c": ('    {"gelu", DL_OP_gelu,',
+                                        '    {"softsign", DL_OP_softsign, apply, -2, 2, {ONE}},'),
     },
     "windows_over": {
-        "ir/ops.def": ("/* composites */", 'OP(windows_over, "windows_over", 2, CONTRACT, windows, windows, none, lower_precision, '
-                                           "A3_2(stride, pad_lo, pad_hi, dilation, groups), WINDOWS(W, X, Y)) /* w, x */"),
-        "tests/unit/infer_cases.def": ("/* composites */", 'GOOD("windows_over", IN(W2, X2), WIN, NULL, "f32[N=2, C=6, H=4, W=5]")'),
+        "ir/ops.def": ("/* composites */",
+                       'OP(windows_over, "windows_over", 2, CONTRACT, windows, windows, none, lower_precision, '
+                                           "A3_2(stride, pad_lo, pad_hi, dilation, groups), WINDOWS(W, X, Y)) /* w, x "
+                                           "*/"),
+        "tests/unit/infer_cases.def": ("/* composites */",
+                                       'GOOD("windows_over", IN(W2, X2), WIN, NULL, "f32[N=2, C=6, H=4, W=5]")'),
     },
 }
 
@@ -50,7 +55,8 @@ def run(what, *command, **options):
 
 results = []
 with tempfile.TemporaryDirectory() as copy:
-    files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.split(b"\0")
+    files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                           stdout=subprocess.PIPE, check=True).stdout.split(b"\0")
     for name in filter(None, map(os.fsdecode, files)):
         if os.path.isfile(os.path.join(ROOT, name)):
             os.makedirs(os.path.join(copy, os.path.dirname(name)), exist_ok=True)
@@ -68,9 +74,12 @@ with tempfile.TemporaryDirectory() as copy:
     if all(ok for _, ok in results):
         run("shapes", os.path.join(build, tests[0]), cwd=copy)
         run("gradients", os.path.join(build, tests[1]), cwd=copy)
-        run("meaning beside PyTorch", "/usr/bin/python3", "tests/oracle/check_ops.py", os.path.join(build, tests[2]), cwd=copy)
+        run("meaning beside PyTorch", "/usr/bin/python3", "tests/oracle/check_ops.py", os.path.join(build, tests[2]),
+            cwd=copy)
         # as many graphs as it takes to fail where an op is not drawn
-        run("random graphs, passes", os.path.join(build, tests[3]), "--graphs=200", "--passes", "--reduce=" + build, cwd=copy)
-        run("random graphs, compiled", os.path.join(build, tests[3]), "--graphs=100", "--targets", "--reduce=" + build, cwd=copy, env=environment)
+        run("random graphs, passes", os.path.join(build, tests[3]), "--graphs=200", "--passes", "--reduce=" + build,
+            cwd=copy)
+        run("random graphs, compiled", os.path.join(build, tests[3]), "--graphs=100", "--targets", "--reduce=" + build,
+            cwd=copy, env=environment)
 print("%d passed, %d failed" % (sum(ok for _, ok in results), sum(not ok for _, ok in results)))
 sys.exit(not all(ok for _, ok in results))

@@ -77,7 +77,8 @@ def check_formats(folder):
         return
     check(not (b / "tests").exists(), "the tests need both libraries")
     refused = setup(folder / "refused", *options, "-Dtests=true")
-    check(refused.returncode != 0 and "the tests need libhdf5" in refused.stdout, f"tests=true: {refused.stdout[-300:]}")
+    check(refused.returncode != 0 and "the tests need libhdf5" in refused.stdout,
+          f"tests=true: {refused.stdout[-300:]}")
     subprocess.run(["meson", "install", "-C", b, "--destdir", folder / "d"], check=True, stdout=subprocess.DEVNULL)
     for path in [p for p in (folder / "d").rglob("*") if p.is_file() and p.open("rb").read(4) == b"\x7fELF"]:
         said = subprocess.run(["readelf", "-d", path], text=True, capture_output=True).stdout

@@ -2,10 +2,10 @@
 """check_programs.py elf|bytes|whole BUILD: how the programs of a build are compiled and linked.
 
 elf    each program, as built and as installed: position-independent, relocations read-only and bound at the start, no
-       executable stack, no run path, stack protector, fortified at the level of meson.build, and no path of this machine
-       in it.
-bytes  a build in another folder, of a copy of the sources in another folder, gives the same bytes: of some objects, drawn
-       by DLC_TEST_DRAW and compiled there anew, and of all programs, linked there of the objects of BUILD.
+       executable stack, no run path, stack protector, fortified at the level of meson.build, and no path of this
+       machine in it.
+bytes  a build in another folder, of a copy of the sources in another folder, gives the same bytes: of some objects,
+       drawn by DLC_TEST_DRAW and compiled there anew, and of all programs, linked there of the objects of BUILD.
 whole  the same with every object compiled anew; minutes.
 """
 import json
@@ -33,7 +33,8 @@ def check(good, text):
 
 
 def run(*command, **options):
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          **options)
     if done.returncode:
         sys.exit(f"{shlex.join(str(c) for c in command)[:300]}: {done.returncode}\n{done.stdout[-3000:]}")
     return done.stdout
@@ -65,15 +66,18 @@ def is_fortified(options):
 
 
 def is_inner(name, path, options):
-    """A run path of a library to one next to it; and of the build to another one there, which meson takes away when it installs."""
-    return ".so" in name and path == "$ORIGIN" or not name.startswith(options["prefix"].lstrip("/")) and path.startswith("$ORIGIN/")
+    """A run path of a library to one next to it; and of the build to another one there, which meson takes away when it
+    installs."""
+    return ".so" in name and path == "$ORIGIN" or not name.startswith(
+        options["prefix"].lstrip("/")) and path.startswith("$ORIGIN/")
 
 
 def check_program(path, name, options, foreign):
     text = run("readelf", "-W", "-h", "-l", "-d", "--dyn-syms", path)
     shared = ".so" in name
     check(re.search(r"Type:\s+DYN", text) and (shared or "Flags: NOW PIE" in text), f"{name}: not position-independent")
-    check("GNU_RELRO" in text and re.search(r"\bBIND_NOW\b|Flags:.*\bNOW\b", text), f"{name}: relocations stay writable")
+    check("GNU_RELRO" in text and re.search(r"\bBIND_NOW\b|Flags:.*\bNOW\b", text),
+          f"{name}: relocations stay writable")
     check(re.search(r"GNU_STACK.* RW  ?0x", text), f"{name}: an executable stack")
     paths = [p for p in re.findall(r"(?:RUNPATH|RPATH).*path: \[(.*)\]", text) if not is_inner(name, p, options)]
     check(not paths, f"{name}: has a run path: {paths}")
@@ -88,7 +92,8 @@ def check_program(path, name, options, foreign):
 
 def check_flags(build, options):
     """The level that the compiler has is the one that is asked for, of every object."""
-    probe = subprocess.run([*compiler_of(build), "-O2", "-D_FORTIFY_SOURCE=3", "-Werror", "-x", "c", "-c", "-o", "/dev/null", "-"],
+    probe = subprocess.run([*compiler_of(build), "-O2", "-D_FORTIFY_SOURCE=3", "-Werror", "-x", "c", "-c", "-o",
+                            "/dev/null", "-"],
                            input="#include <string.h>\n", text=True, stderr=subprocess.DEVNULL)
     want = f"-D_FORTIFY_SOURCE={2 if probe.returncode else 3}"
     for entry in json.loads((build / "compile_commands.json").read_text()):
@@ -111,7 +116,8 @@ def check_elf(build):
         check_program(build / name, name, options, foreign)
     with tempfile.TemporaryDirectory() as folder:
         run("meson", "install", "-C", build, "--no-rebuild", "--destdir", folder)
-        installed = [p for p in pathlib.Path(folder).rglob("*") if p.is_file() and not p.is_symlink() and p.open("rb").read(4) == b"\x7fELF"]
+        installed = [p for p in pathlib.Path(folder).rglob("*") if p.is_file() and not p.is_symlink()
+                     and p.open("rb").read(4) == b"\x7fELF"]
         check(len(installed) == len(names) - 1, f"{len(installed)} files are installed")
         for path in installed:
             check_program(path, str(path.relative_to(folder)), options, foreign)
@@ -131,7 +137,8 @@ def copy_sources(to):
 def set_up(build, source, other):
     """A build of the same options by the same compiler."""
     options = options_of(build)
-    same = ["prefix", "libdir", "bindir", "buildtype", "optimization", "debug", "b_sanitize", "b_lundef", "b_pie", "fuzz"]
+    same = ["prefix", "libdir", "bindir", "buildtype", "optimization", "debug", "b_sanitize", "b_lundef", "b_pie",
+            "fuzz"]
     words = [f"-D{k}={str(options[k]).lower() if isinstance(options[k], bool) else options[k]}" for k in same]
     words.append("-Dcommit=" + (build / "cli/commit.h").read_text().split('"')[1])
     args = [f"-Dc_args={','.join(options['c_args'])}"] if options["c_args"] else []
@@ -150,7 +157,8 @@ def objects_of(commands):
 
 def drawn(objects, revision):
     def is_always(name):
-        return any(name.endswith(a.replace("/", "_") + ".o") or name.endswith(pathlib.PurePath(a).name + ".o") for a in ALWAYS)
+        return any(name.endswith(a.replace("/", "_") + ".o")
+                   or name.endswith(pathlib.PurePath(a).name + ".o") for a in ALWAYS)
     always = [o for o in objects if is_always(o)]
     rest = sorted(set(objects) - set(always))
     return always + random.Random(revision).sample(rest, DRAWN)
@@ -181,7 +189,8 @@ def check_bytes(build, whole):
             skipped = {objects[name] for name in set(objects) - set(taken)}
             run("sh", "-ec", "\n".join(line for line in commands if line not in skipped), cwd=other, env=fresh)
         for name in list(objects) + names:
-            check((build / name).read_bytes() == (other / name).read_bytes(), f"{name} differs from that of another folder")
+            check((build / name).read_bytes() == (other / name).read_bytes(),
+                  f"{name} differs from that of another folder")
 
 
 def main(what, build):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The scripts that others rely on to notice a failure: count-tests, select-tests, show-run, and check_house.py itself on broken houses."""
+"""The scripts that others rely on to notice a failure: count-tests, select-tests, show-run, and check_house.py itself
+on broken houses."""
 import json
 import os
 import pathlib
@@ -20,7 +21,8 @@ def check(ok, what):
 
 
 def run(*command):
-    done = subprocess.run([sys.executable, *map(str, command)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run([sys.executable, *map(str, command)], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE)
     return done.returncode, done.stdout.strip(), done.stderr
 
 
@@ -61,10 +63,12 @@ def check_showing(place):
     metrics.write_text("".join(json.dumps(p) + "\n" for p in points) + '{"epoch": 2, "iter')
     status, out, _ = run(ROOT / "scripts/show-run", place)
     check(status == 0 and "0.08000" in out and "0.04000" in out and "\n    2 " not in out, f"show-run: {status} {out}")
-    points = [{"epoch": e, "train_loss": .3 / e, "val_loss": .2 / e, "accuracy/valid": .25 * e, "never/valid": None} for e in (1, 2)]
+    points = [{"epoch": e, "train_loss": .3 / e, "val_loss": .2 / e, "accuracy/valid": .25 * e, "never/valid": None}
+              for e in (1, 2)]
     metrics.write_text("".join(json.dumps(p) + "\n" for p in points))
     status, out, _ = run(ROOT / "scripts/show-run", place)
-    check(status == 0 and "\n    2     0.15000     0.10000  ####" in out and "accuracy/valid         0.25000 at first, 0.50000 at last" in out
+    check(status == 0 and "\n    2     0.15000     0.10000  ####" in out
+          and "accuracy/valid         0.25000 at first, 0.50000 at last" in out
           and "never" not in out, f"show-run by other systems' tags: {status} {out}")
     metrics.write_text("")
     check(run(ROOT / "scripts/show-run", place)[0] == 1, "show-run without a loss")
@@ -73,7 +77,8 @@ def check_showing(place):
 
 
 def check_selecting(place):
-    """select-tests: of a change in a tree of its own, and its pieces. No test is no line, which meson would take for all."""
+    """select-tests: of a change in a tree of its own, and its pieces. No test is no line, which meson would take for
+    all."""
     tree, tools = place / "selecting", place / "tools"
     for name in ("scripts", "tests/unit", "ir"):
         (tree / name).mkdir(parents=True)
@@ -87,16 +92,19 @@ def check_selecting(place):
     env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
 
     def select(*args):
-        return subprocess.run([sys.executable, tree / "scripts/select-tests", "build", *args], text=True, stdout=subprocess.PIPE, env=env).stdout
+        return subprocess.run([sys.executable, tree / "scripts/select-tests", "build", *args], text=True,
+                              stdout=subprocess.PIPE, env=env).stdout
 
     def commit(*files):
         for file in files:
             (tree / file).write_text("changed\n")
-        for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t", "--allow-empty"]):
+        for command in (["init", "-q"], ["add", "-A"],
+                        ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t", "--allow-empty"]):
             subprocess.run(["git", *command], cwd=tree, check=True)
 
     commit()
-    for files, want in (((), ""), (("README.md",), ""), (("ir/sizes.c",), "sizes\n"), (("tests/unit/test_other.c",), "other\n")):
+    for files, want in (((), ""), (("README.md",), ""), (("ir/sizes.c",), "sizes\n"),
+                        (("tests/unit/test_other.c",), "other\n")):
         commit(*files)
         got = select("changed")
         check(got == want, f"select-tests, of {files}: {got!r}, not {want!r}")
@@ -131,7 +139,8 @@ def check_house_rules(place):
             status, out, err = run(house / here, name)
             if status == 77:
                 continue  # no clang-format
-            check((status == 0) == (rule is None), f"check_house.py {name} on a house with broken {rule}: {status} {out} {err}")
+            check((status == 0) == (rule is None),
+                  f"check_house.py {name} on a house with broken {rule}: {status} {out} {err}")
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""check_state.py BUILD: variables of the whole process, in libraries. Each stands in STATE with its reason: two models in two
-threads share it. A table that nobody writes is no state: it is const, or in a section that is read-only once addresses are
-filled in (.data.rel.ro)."""
+"""check_state.py BUILD: variables of the whole process, in libraries. Each stands in STATE with its reason: two models
+in two threads share it. A table that nobody writes is no state: it is const, or in a section that is read-only once
+addresses are filled in (.data.rel.ro)."""
 import pathlib
 import re
 import subprocess

@@ -1,7 +1,7 @@
 """The words of the house, for check_house.py: the glossary docs/internals/words.md, and counts that may only fall.
 
-faults(files, read, room_of, included): yields a sentence for each fault, and last how much was looked at. With LIST=1 in
-the environment each counted place is printed, too.
+faults(files, read, room_of, included): yields a sentence for each fault, and last how much was looked at. With LIST=1
+in the environment each counted place is printed, too.
 """
 import os
 import pathlib
@@ -44,7 +44,8 @@ def counted(name, text):
     c, source = name.suffix in {".c", ".h"}, name.suffix in {".c", ".h", ".cu", ".def"}
     page = name.suffix == ".md" and name.parts[:2] != ("docs", "notebook")
     return [bad_openings(text) if c else [], places(r"\bbehind\b", text) if source else [],
-            places(r"\bbeside\b", text) if source else [], long_lines(text, 100) if c else [], long_lines(text, 120) if page else []]
+            places(r"\bbeside\b", text) if source else [], long_lines(text, 100) if c else [],
+            long_lines(text, 120) if page else []]
 
 
 def too_many(counts, ceiling):
@@ -101,7 +102,8 @@ def rows(page):
 
 
 def glossary(page, listed, declared, public, read):
-    """Faults of the glossary. declared: header -> its types; public: those that other rooms see; read: a file's text."""
+    """Faults of the glossary. declared: header -> its types; public: those that other rooms see; read: a file's
+    text."""
     seen, told = {}, set()
     for line, folder, cell, file in rows(page):
         path, at = f"{folder}/{file}", f"{GLOSSARY}:{line}"
@@ -136,27 +138,34 @@ def glossary(page, listed, declared, public, read):
 def blind():
     """Plants each kind of fault, and yields those that are not seen."""
     name, page = pathlib.PurePath("a/b.h"), "## a\n\n| name | meaning | elsewhere | where |\n|---|---|---|---|\n"
-    text = 'char *s = "/* What */"; /* What a node has. */ // Those\n/*\n * Of x. */ /* Whatever */ int behind; // Beside\n' + "x" * 101
+    text = 'char *s = "/* What */"; /* What a node has. */ // Those\n'
+    text += '/*\n * Of x. */ /* Whatever */ int behind; // Beside\n' + "x" * 101
     if [len(p) for p in counted(name, text)] != [3, 1, 1, 1, 0]:
         yield "does not count what it should"
     if [len(p) for p in counted(pathlib.PurePath("docs/a.md"), "behind\n" + "x" * 121)] != [0, 0, 0, 0, 1]:
         yield "does not count long lines of Markdown"
     if len(list(too_many([11, 0], {"a": 10, "b": 11}))) != 2 or list(too_many([10, 1], {"a": 10, "b": 11})):
         yield "does not hold a ceiling"
-    made = types("#define X(a) typedef int dl_no;\n/* typedef int dl_no; */ typedef struct dl_a { struct { int x; } y; } dl_a, dl_b;\n"
-                 "typedef bool dl_c(int x, dl_a *a);\ntypedef int (*dl_d)(int);\ntypedef DL_ARRAY(dl_a) dl_e;\ntypedef struct F *dlr_f;")
+    made = types("#define X(a) typedef int dl_no;\n/* typedef int dl_no; */ typedef struct dl_a { struct { int x; } y; "
+                 "} dl_a, dl_b;\n"
+                 "typedef bool dl_c(int x, dl_a *a);\ntypedef int (*dl_d)(int);\ntypedef DL_ARRAY(dl_a) dl_e;\n"
+                 "typedef struct F *dlr_f;")
     if made != {"dl_a", "dl_b", "dl_c", "dl_d", "dl_e", "dlr_f"}:
         yield f"does not find types: {sorted(made)}"
 
     def found(table):
-        return [f for f in glossary(page + table, {"a/b.h"}, {"a/b.h": {"dl_x", *TWICE}, "c.h": TWICE}, {"a/b.h"}, lambda _: "")
+        return [f
+                for f in glossary(page + table, {"a/b.h"}, {"a/b.h": {"dl_x", *TWICE}, "c.h": TWICE}, {"a/b.h"},
+                                  lambda _: "")
                 if not any(f" {t} " in f for t in TWICE)]
 
     good = "| `dl_x` | m | - | b.h |\n"
     if found(good):
         yield f"finds faults in a glossary that has none: {found(good)}"
-    for what, table in {"a type that is missing": "", "a type twice": good + good, "a file that is not there": good + "| y | m | - | c.c |\n",
-                        "a type that is not there": good + "| `dl_y` | m | - | b.h |\n", "a row cut short": good + "| y | m | b.h |\n",
+    for what, table in {"a type that is missing": "", "a type twice": good + good,
+                        "a file that is not there": good + "| y | m | - | c.c |\n",
+                        "a type that is not there": good + "| `dl_y` | m | - | b.h |\n",
+                        "a row cut short": good + "| y | m | b.h |\n",
                         "a word that is gone": good + "| y; today gone | m | - | b.h |\n"}.items():
         if len(found(table)) != 1:
             yield f"does not see {what} in the glossary"
