@@ -3,8 +3,10 @@ import math
 
 # Thick and pale below, thin above: runs that lie on each other are all seen.
 STROKES = {"f32": ("6", "0.45"), "bf16": ("3", "1"), "fp16": ("1", "1")}
-COLOURS = {("dlc", "f32"): "#1f5fa8", ("dlc", "bf16"): "#d9730d", ("dlc", "fp16"): "#2c8a3d", ("PyTorch", "f32"): "#7a7a7a", ("PyTorch", "bf16"): "#b04a9a"}
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM, ENDS = 760, 360, 62, 480, 40, 310, 200  # of the picture, the curves' frame, the ends' frame
+COLOURS = {("dlc", "f32"): "#1f5fa8", ("dlc", "bf16"): "#d9730d", ("dlc", "fp16"): "#2c8a3d",
+           ("PyTorch", "f32"): "#7a7a7a", ("PyTorch", "bf16"): "#b04a9a"}
+# of the picture, the curves' frame, the ends' frame
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM, ENDS = 760, 360, 62, 480, 40, 310, 200
 
 
 def ticks(low, high, most):
@@ -27,7 +29,8 @@ def text(x, y, words, anchor="start", colour="#222"):
 def frame(left, right, low, high, title):
     """A frame with its scale of losses; what maps a loss to a height."""
     at = lambda v: BOTTOM - (v - low) / (high - low) * (BOTTOM - TOP)
-    lines = [f'<rect x="{left}" y="{TOP}" width="{right - left}" height="{BOTTOM - TOP}" fill="none" stroke="#999"/>', text(left, TOP - 8, title)]
+    lines = [f'<rect x="{left}" y="{TOP}" width="{right - left}" height="{BOTTOM - TOP}" fill="none" stroke="#999"/>',
+             text(left, TOP - 8, title)]
     for v in ticks(low, high, 6):
         lines.append(f'<line x1="{left}" x2="{right}" y1="{at(v):.1f}" y2="{at(v):.1f}" stroke="#e4e4e4"/>')
         lines.append(text(left - 5, at(v) + 4, f"{v:.6g}", "end"))
@@ -40,9 +43,11 @@ def chart(title, curves):
     trained = [loss for *_, points in curves for step, loss in points if step > 0]
     last = max(points[-1][0] for *_, points in curves)
     across = lambda step: LEFT + step / last * (RIGHT - LEFT)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+           'font-size="12">',
            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-           f'<clipPath id="curves"><rect x="{LEFT}" y="{TOP}" width="{RIGHT - LEFT}" height="{BOTTOM - TOP}"/></clipPath>']
+           f'<clipPath id="curves"><rect x="{LEFT}" y="{TOP}" width="{RIGHT - LEFT}" '
+           f'height="{BOTTOM - TOP}"/></clipPath>']
     lines, at = frame(LEFT, RIGHT, *padded(trained, 0.05), f"{title}: validation loss")
     out += lines
     for v in ticks(0, last, 6):
@@ -61,11 +66,13 @@ def chart(title, curves):
     lines, at = frame(left, right, *padded([v for values in finals.values() for v in values], 0.1), "at the end")
     out += lines
     if base := finals.get(("dlc", "f32")):
-        out.append(f'<rect x="{left}" y="{at(max(base)):.1f}" width="{right - left}" height="{at(min(base)) - at(max(base)):.1f}" '
+        out.append(f'<rect x="{left}" y="{at(max(base)):.1f}" width="{right - left}" '
+                   f'height="{at(min(base)) - at(max(base)):.1f}" '
                    f'fill="{COLOURS["dlc", "f32"]}" opacity="0.15"/>')
     for i, ((by, mode), values) in enumerate(finals.items()):
         x, colour = left + (i + 0.5) * (right - left) / len(finals), COLOURS[by, mode]
-        out += [f'<circle cx="{x:.1f}" cy="{at(v):.1f}" r="3.5" fill="{colour if by == "dlc" else "#fff"}" stroke="{colour}"/>' for v in values]
+        out += [f'<circle cx="{x:.1f}" cy="{at(v):.1f}" r="3.5" fill="{colour if by == "dlc" else "#fff"}" '
+                f'stroke="{colour}"/>' for v in values]
         out.append(text(x, BOTTOM + 16, mode, "middle", colour))
     others = [left + (i + 0.5) * (right - left) / len(finals) for i, (by, _) in enumerate(finals) if by != "dlc"]
     if others:

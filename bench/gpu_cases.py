@@ -1,14 +1,17 @@
-"""What bench/gpu runs: models at sizes. UNTIL is how long one program may take on a GPU before it counts as stuck, in seconds."""
+"""What bench/gpu runs: models at sizes. UNTIL is how long one program may take on a GPU before it counts as stuck, in
+seconds."""
 UNTIL = 400
 
 MODES = {"bf16": ["--amp_mode=bf16"], "fp16": ["--amp_mode=fp16"], "tf32": ["--amp_mode=none"]}
 F32 = ["--amp_mode=none", "--tf32=false"]
 
 UNET = ["models/unet.dl", "--config=tiny", "--data_size=32"]
-VIT_SMALL = ["models/vit.dl", "--config=base", "--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=3", "--patch_size=4", "--embed_dim=48",
+VIT_SMALL = ["models/vit.dl", "--config=base", "--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=3",
+             "--patch_size=4", "--embed_dim=48",
              "--depth=2", "--num_heads=2"]
 VIT_WIDE = ["models/vit.dl", "--config=base", "--img_size=[88,176]", "--depth=2"]  # its real width and head size
-RESNET_SMALL = ["models/resnet.dl", "--small=true", "--widths=[16,24,32,48]", "--depths=[1,1,1,1]", "--strides=[2,2,2,2]", "--expand=1",
+RESNET_SMALL = ["models/resnet.dl", "--small=true", "--widths=[16,24,32,48]", "--depths=[1,1,1,1]",
+                "--strides=[2,2,2,2]", "--expand=1",
                 "--n_classes=10", "--input_shape=[32,32,3]"]
 RESNET_64 = ["models/resnet.dl", "--n_classes=100", "--input_shape=[64,64,3]"]
 CLASSIFIER = ["models/cnn_classifier.dl", "--input_shape=[32,32,3]", "--dropout=0"]
@@ -46,23 +49,31 @@ VERIFY = {
 }
 VERIFY_TINY = {"cnn_classifier bf16": CLASSIFIER + batch(1) + MODES["bf16"]}
 
-# name -> what dlrun is given, the shapes of a batch ("classes": numbers below that), how far losses may be apart: those of the same
-# steps on the CPU, in the same mode. In 16 bits and TF32 it is what two orders of summation differ by; steps of Adam add to it.
+# name -> what dlrun is given, the shapes of a batch ("classes": numbers below that), how far losses may be apart: those
+# of the same steps on the CPU, in the same mode. In 16 bits and TF32 it is what two orders of summation differ by;
+# steps of Adam add to it.
 CURVE_CLASSIFIER = (CLASSIFIER + batch(4), {"x": (4, 3, 32, 32), "t": (4,)}, 10)
 CURVE_UNET = (UNET + batch(2), {"x": (2, 4, 32, 32, 32), "t": (2, 5, 32, 32, 32)}, None)
 CURVE_VIT = (VIT_WIDE + batch(2), {"x": (2, 20, 88, 176), "t": (2, 20, 88, 176)}, None)
 CURVE_RESNET = (RESNET_64 + batch(8), {"x": (8, 3, 64, 64), "t": (8,)}, 100)
-CURVES_QUICK = {"unet 32^3 bf16": (*CURVE_UNET, MODES["bf16"], 1e-2), "vit 88x176 bf16": (*CURVE_VIT, MODES["bf16"], 1e-2)}
+CURVES_QUICK = {"unet 32^3 bf16": (*CURVE_UNET, MODES["bf16"], 1e-2),
+                "vit 88x176 bf16": (*CURVE_VIT, MODES["bf16"], 1e-2)}
 CURVES = {
     **{f"{name} {mode}": (*case, MODES[mode], 1e-2) for mode in MODES
-       for name, case in (("unet 32^3", CURVE_UNET), ("vit 88x176", CURVE_VIT), ("resnet50 64x64", CURVE_RESNET), ("cnn_classifier", CURVE_CLASSIFIER))},
-    "unet 32^3 f32": (*CURVE_UNET, F32, 1e-4), "vit 88x176 f32": (*CURVE_VIT, F32, 1e-4), "cnn_classifier f32": (*CURVE_CLASSIFIER, F32, 1e-4),
+       for name,
+       case in (("unet 32^3", CURVE_UNET), ("vit 88x176", CURVE_VIT), ("resnet50 64x64", CURVE_RESNET),
+                ("cnn_classifier", CURVE_CLASSIFIER))},
+    "unet 32^3 f32": (*CURVE_UNET, F32, 1e-4), "vit 88x176 f32": (*CURVE_VIT, F32, 1e-4),
+    "cnn_classifier f32": (*CURVE_CLASSIFIER, F32, 1e-4),
 }
-CURVES_TINY = {"cnn_classifier bf16": (CLASSIFIER + batch(1), {"x": (1, 3, 32, 32), "t": (1,)}, 10, MODES["bf16"], 1e-2)}
+CURVES_TINY = {"cnn_classifier bf16": (CLASSIFIER + batch(1), {"x": (1, 3, 32, 32), "t": (1,)}, 10, MODES["bf16"],
+                                       1e-2)}
 
 # A run with data: how often its steps launch a graph, wait and allocate.
-COUNTED = VIT_SMALL + batch(2) + ["--data_loader_config=synthetic", "--num_iters=6", "--limit_nsamples=12", "--limit_nsamples_val=4"]
-COUNTED_TINY = CLASSIFIER + batch(1) + ["--data_loader_config=synthetic", "--num_epochs=1", "--Nsamples=6", "--Nsamples_val=1"] + MODES["bf16"]
+COUNTED = VIT_SMALL + batch(2) + ["--data_loader_config=synthetic", "--num_iters=6", "--limit_nsamples=12",
+                                  "--limit_nsamples_val=4"]
+COUNTED_TINY = CLASSIFIER + batch(1) + ["--data_loader_config=synthetic", "--num_epochs=1", "--Nsamples=6",
+                                        "--Nsamples_val=1"] + MODES["bf16"]
 
 # name -> what `dlc bench` is given, the rival's model (bench/rival_models.py), batch
 SPEED = {

@@ -1,5 +1,5 @@
-"""What bench/gpu finds on a machine: our programs, NVRTC, the driver, a Python with PyTorch; and what it takes along to one that
-cannot build."""
+"""What bench/gpu finds on a machine: our programs, NVRTC, the driver, a Python with PyTorch; and what it takes along to
+one that cannot build."""
 import glob
 import json
 import math
@@ -17,7 +17,8 @@ from machine import ENV, ROOT
 PACK = ROOT / "build-gpu"
 # The C library and what goes with it are the other machine's own.
 OWN = re.compile(r"^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+)\.so)")
-DRIVERS = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/wsl/lib",
+DRIVERS = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu",
+           "/usr/lib/wsl/lib",
            "/usr/local/cuda/compat")
 
 
@@ -34,14 +35,16 @@ def out(command, **more):
 
 
 def find_programs(folder):
-    found = {name: next((p for p in pathlib.Path(folder).glob(f"*/{name}") if p.is_file()), None) for name in ("dlc", "dlrun")}
+    found = {name: next((p for p in pathlib.Path(folder).glob(f"*/{name}") if p.is_file()), None)
+             for name in ("dlc", "dlrun")}
     return found if all(found.values()) else None
 
 
 def build(folder):
     lacking = [tool for tool in ("meson", "ninja", "flex", "bison", "pkg-config") if not shutil.which(tool)]
     if lacking:
-        raise Missing(f"nothing is built under {folder}, and to build it lacks {', '.join(lacking)}: scripts/install-packages build, or "
+        raise Missing(f"nothing is built under {folder}, and to build it lacks {', '.join(lacking)}: "
+                      "scripts/install-packages build, or "
                       "`bench/gpu --pack` on a machine that builds, and its build-gpu here")
     steps = ([] if (folder / "build.ninja").exists() else [["meson", "setup", str(folder)]]) + [
         ["ninja", "-C", str(folder), "cli/dlc", "cli/dlrun", "tests/test_gpu", "tests/ranks/comm_check"]]
@@ -49,7 +52,8 @@ def build(folder):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:
             said = [line for line in (done.stdout + done.stderr).splitlines() if "rror" in line] or [done.stdout[-300:]]
-            raise Missing(f"{' '.join(command)} fails: {said[0].strip()}; `bench/gpu --pack` on a machine that builds, and its build-gpu here")
+            raise Missing(f"{' '.join(command)} fails: {said[0].strip()}; `bench/gpu --pack` on a machine that "
+                          "builds, and its build-gpu here")
 
 
 def programs(folder):
@@ -89,7 +93,8 @@ def version(found, environment):
 
 def nvrtc_of_pythons():
     """NVRTC in the packages of the Pythons here, in which dlc does not look by itself."""
-    roots = [os.path.realpath(os.path.join(os.path.dirname(p), "..")) for p in filter(None, map(shutil.which, ("python3", "python")))]
+    roots = [os.path.realpath(os.path.join(os.path.dirname(p), ".."))
+             for p in filter(None, map(shutil.which, ("python3", "python")))]
     roots += [sys.prefix, "/opt/*/.venv", "/opt/*", "/usr/local"]
     # the venv's own folder is not the one that its link to the interpreter leads to
     roots += [os.path.dirname(os.path.dirname(p)) for p in filter(None, map(shutil.which, ("python3", "python")))]
@@ -102,7 +107,8 @@ def nvrtc_of_pythons():
 
 
 def find_cuda(found, environment):
-    """Completes the environment until the programs find NVRTC and the driver, as far as these are here. Returns --version's lines."""
+    """Completes the environment until the programs find NVRTC and the driver, as far as these are here. Returns
+    --version's lines."""
     lines = version(found, environment)
     if not lines:
         done = subprocess.run([str(found["dlrun"]), "--version"], capture_output=True, text=True, env=environment)
@@ -126,19 +132,25 @@ def find_cuda(found, environment):
 def python_with_torch(cuda):
     """A Python whose PyTorch sees the GPU (cuda: it must), and the version's text; or None and why there is none."""
     why = "no Python with PyTorch"
-    for python in dict.fromkeys(filter(None, (str(ENV / "bin/python"), shutil.which("python3"), sys.executable, "/usr/bin/python3"))):
+    for python in dict.fromkeys(filter(None,
+                                       (str(ENV / "bin/python"), shutil.which("python3"), sys.executable,
+                                        "/usr/bin/python3"))):
         if not os.path.exists(python):
             continue
-        said = out([python, "-c", "import torch; print(torch.__version__, torch.cuda.is_available(), torch.version.cuda, torch.backends.cudnn.version())"]).split()
+        said = out([python, "-c",
+                    "import torch; print(torch.__version__, torch.cuda.is_available(), torch.version.cuda, "
+                    "torch.backends.cudnn.version())"]).split()
         if len(said) == 4 and (said[1] == "True" or not cuda):
-            return python, f"PyTorch {said[0]}, CUDA {said[2]}, cuDNN {said[3]}" if cuda else f"PyTorch {said[0]} on the CPU"
+            versions = f"PyTorch {said[0]}, CUDA {said[2]}, cuDNN {said[3]}"
+            return python, versions if cuda else f"PyTorch {said[0]} on the CPU"
         if len(said) == 4:
             why = f"PyTorch {said[0]} of {python} sees no GPU"
     return None, why
 
 
 def write_batches(path, shapes, classes, steps):
-    """Safetensors for --replay: x.0, t.0, x.1, ...; normal numbers, or, for a target of one axis, numbers of classes."""
+    """Safetensors for --replay: x.0, t.0, x.1, ...; normal numbers, or, for a target of one axis, numbers of
+    classes."""
     draw, header, data, at = random.Random(1), {}, [], 0
     for step in range(steps):
         for name, shape in shapes.items():
@@ -146,7 +158,8 @@ def write_batches(path, shapes, classes, steps):
             whole = len(shape) == 1
             raw = (struct.pack(f"<{n}i", *(draw.randrange(classes) for _ in range(n))) if whole else
                    struct.pack(f"<{n}f", *(draw.gauss(0, 1) for _ in range(n))))
-            header[f"{name}.{step}"] = {"dtype": "I32" if whole else "F32", "shape": shape, "data_offsets": [at, at + len(raw)]}
+            header[f"{name}.{step}"] = {"dtype": "I32" if whole else "F32", "shape": shape,
+                                        "data_offsets": [at, at + len(raw)]}
             data.append(raw)
             at += len(raw)
     text = json.dumps(header).encode()
@@ -155,8 +168,10 @@ def write_batches(path, shapes, classes, steps):
 
 
 def commit():
-    """The checkout's commit, "+" behind it where files differ; of a copy without .git, what GIT_COMMIT or the file .commit say."""
+    """The checkout's commit, "+" behind it where files differ; of a copy without .git, what GIT_COMMIT or the file
+    .commit say."""
     said = out(["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"]).strip()
     if said:
-        return said + ("+" if out(["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no"]).strip() else "")
+        return said + ("+" if out(["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no"]).strip()
+                       else "")
     return os.environ.get("GIT_COMMIT", "unknown")

@@ -1,7 +1,8 @@
 """What only a device can say: the open questions of the GPU's kernels, each by itself, in under eight minutes together.
 
-bench/gpu --questions runs them. A question is a function below of a Bench (bench/gpu) and returns what was found, a dictionary; its first
-docstring line is the question. One that fails, or for which no time is left, says so, and the others are asked.
+bench/gpu --questions runs them. A question is a function below of a Bench (bench/gpu) and returns what was found, a
+dictionary; its first docstring line is the question. One that fails, or for which no time is left, says so, and the
+others are asked.
 """
 import hashlib
 import json
@@ -17,7 +18,8 @@ LIMIT = 480  # seconds for all of them
 
 def bench(b, args, name, steps, **environment):
     """`dlc bench`'s figures of a model's step and of its kernels."""
-    status, text, said = b.run([b.programs["dlc"], "bench", *args, f"--device={b.o.device}", "--json", "--kernels", f"--steps={steps}"], 240, **environment)
+    status, text, said = b.run([b.programs["dlc"], "bench", *args, f"--device={b.o.device}", "--json", "--kernels",
+                                f"--steps={steps}"], 240, **environment)
     lines = [line for line in text.splitlines() if line.startswith("{")]
     if status or not lines:
         return b.fault("questions", name, b.why(status, said))
@@ -26,7 +28,8 @@ def bench(b, args, name, steps, **environment):
 
 def attends(where):
     """Whether a kernel's places name the line of models/vit.dl that calls attention."""
-    lines = [f"models/vit.dl:{i}" for i, line in enumerate((ROOT / "models/vit.dl").read_text().splitlines(), 1) if "attention(" in line]
+    lines = [f"models/vit.dl:{i}" for i,
+             line in enumerate((ROOT / "models/vit.dl").read_text().splitlines(), 1) if "attention(" in line]
     return bool(set(lines) & set(where.split()))
 
 
@@ -34,14 +37,17 @@ def attention_ms(found):
     return sum(k["ms"] for k in found["kernel_times"] if attends(k["where"]))
 
 
-TINY_VIT = ["models/vit.dl", "--config=base", "--img_size=[8,12]", "--n_in_channels=2", "--n_out_channels=2", "--patch_size=4", "--depth=1"]
+TINY_VIT = ["models/vit.dl", "--config=base", "--img_size=[8,12]", "--n_in_channels=2", "--n_out_channels=2",
+            "--patch_size=4", "--depth=1"]
 
 
 def vit(b, heads, size, *shape):
-    """A ViT of so many heads of that size, at the sizes of its own configuration or at `shape`; on the emulated device a tiny one."""
+    """A ViT of so many heads of that size, at the sizes of its own configuration or at `shape`; on the emulated device
+    a tiny one."""
     if b.o.tiny:
         return TINY_VIT + ["--num_heads=1", "--embed_dim=16", *cases.batch(1), *cases.MODES["bf16"]]
-    return ["models/vit.dl", "--config=base", *shape, f"--num_heads={heads}", f"--embed_dim={heads * size}", *cases.batch(16), *cases.MODES["bf16"]]
+    return ["models/vit.dl", "--config=base", *shape, f"--num_heads={heads}", f"--embed_dim={heads * size}",
+            *cases.batch(16), *cases.MODES["bf16"]]
 
 
 def carveout(b):
@@ -60,8 +66,10 @@ def sm_90(b):
     found = {}
     for name, (args, _, size) in models.items():
         for target in ("cuda:sm_90", "cuda:sm_90a"):
-            one = bench(b, args + cases.batch(size) + cases.MODES["bf16"] + [f"--target={target}"], f"sm_90, {name}", 2 if b.o.tiny else 10)
-            found.setdefault(name, {})[target] = one if "wrong" in one else {"step_ms": one["step_ms"], "share_of_peak": one["share_of_peak"]}
+            one = bench(b, args + cases.batch(size) + cases.MODES["bf16"] + [f"--target={target}"], f"sm_90, {name}",
+                        2 if b.o.tiny else 10)
+            found.setdefault(name, {})[target] = one if "wrong" in one else {"step_ms": one["step_ms"],
+                                                                             "share_of_peak": one["share_of_peak"]}
     return found
 
 
@@ -70,23 +78,27 @@ def attention_ways(b):
     found = {}
     for size in (16,) if b.o.tiny else (32, 48, 64, 96, 128):
         args = vit(b, 8, size, "--img_size=[176,352]", "--depth=1")
-        status, _, said = b.run([b.programs["dlc"], "bench", *args, f"--device={b.o.device}", "--tune=true", f"--steps={2 if b.o.tiny else 10}", "--json"],
+        status, _, said = b.run([b.programs["dlc"], "bench", *args, f"--device={b.o.device}", "--tune=true",
+                                 f"--steps={2 if b.o.tiny else 10}", "--json"],
                                 120, DLR_DEBUG="tune")
         ways = re.findall(r"^tune: (\S+) (.*?): (differs|[\d.]+ us) as (.*?)(, taken)?$", said, re.M)
-        found[f"head {size}"] = ([{"kernel": k, "time": t, "way": w, "taken": bool(taken)} for k, where, t, w, taken in ways if attends(where)] if status == 0
+        found[f"head {size}"] = ([{"kernel": k, "time": t, "way": w, "taken": bool(taken)} for k, where, t, w,
+                                  taken in ways if attends(where)] if status == 0
                                  else b.fault("questions", f"attention_ways, head {size}", b.why(status, said)))
     return found
 
 
 def correctness(b):
     """Are all models right in bf16, fp16 and TF32?"""
-    chosen = cases.VERIFY_TINY if b.o.tiny else {n: a for n, a in cases.VERIFY.items() if "88x176" not in n and "64^3" not in n}
+    chosen = cases.VERIFY_TINY if b.o.tiny else {n: a for n,
+                                                 a in cases.VERIFY.items() if "88x176" not in n and "64^3" not in n}
     return {name: b.verify(name, args) for name, args in chosen.items() if not late(b)}
 
 
 def quick(b):
     """What are the samples a second (bench/gpu --quick)?"""
-    return {f"{name} bf16": b.speed_of(name, "bf16", quick=not b.o.tiny) for name in (cases.SPEED_TINY if b.o.tiny else cases.SPEED) if not late(b)}
+    return {f"{name} bf16": b.speed_of(name, "bf16", quick=not b.o.tiny)
+            for name in (cases.SPEED_TINY if b.o.tiny else cases.SPEED) if not late(b)}
 
 
 def same_bits(b):
@@ -97,7 +109,8 @@ def same_bits(b):
         gpu_machine.write_batches(batches, shapes, classes, 3)
         for turn in range(2):
             weights = b.tmp / f"weights{turn}.safetensors"
-            status, _, said = b.run([b.programs["dlrun"], *args, *mode, f"--device={b.o.device}", f"--replay={batches}", f"--save_weights={weights}",
+            status, _, said = b.run([b.programs["dlrun"], *args, *mode, f"--device={b.o.device}", f"--replay={batches}",
+                                     f"--save_weights={weights}",
                                      f"--expdir={b.tmp / 'bits'}"], 120)
             if status:
                 return b.fault("questions", f"same_bits, {name}", b.why(status, said))
@@ -115,7 +128,8 @@ def nccl(b):
     if not check.exists():
         return {"left_out": f"{check} is not built"}
     standin = next(folder.glob("tests/ranks/*nccl_standin.so"), None) if b.emulated else None
-    status, text, said = b.run([check, "nccl" if b.emulated else "cuda", "1"], 60, **({"DLR_NCCL": str(standin)} if standin else {}))
+    status, text, said = b.run([check, "nccl" if b.emulated else "cuda", "1"], 60,
+                               **({"DLR_NCCL": str(standin)} if standin else {}))
     counted = re.findall(r"^(\d+) passed, 0 failed", text, re.M)
     if status == 77:
         return {"left_out": text.strip()[-300:]}

@@ -5,11 +5,14 @@ KERNELS = 12  # rows of a model's list of kernels
 
 def table(head, rows):
     line = "| " + " | ".join(head) + " |\n|" + "---|" * len(head) + "\n"
-    return line + "".join("| " + " | ".join(str(c).replace("|", "/").replace("\n", " ") for c in row) + " |\n" for row in rows) + "\n"
+    return line + "".join("| " + " | ".join(str(c).replace("|", "/").replace("\n", " ") for c in row) + " |\n"
+                          for row in rows) + "\n"
 
 
 def state(found):
-    return f"WRONG: {found['wrong']}" if "wrong" in found else f"left out: {found['left_out']}" if "left_out" in found else "agrees"
+    if "wrong" in found:
+        return f"WRONG: {found['wrong']}"
+    return f"left out: {found['left_out']}" if "left_out" in found else "agrees"
 
 
 def is_whole(found):
@@ -19,7 +22,9 @@ def is_whole(found):
 def best_rival(report, name):
     """The fastest way of PyTorch's, or None."""
     ways = report.get("rivals", {}).get(name, {})
-    ran = {way: found for way, found in ways.items() if isinstance(found, dict) and "samples_per_s" in found} if isinstance(ways, dict) else {}
+    ran = {way: found for way,
+           found in ways.items() if isinstance(found, dict)
+           and "samples_per_s" in found} if isinstance(ways, dict) else {}
     way = max(ran, key=lambda w: ran[w]["samples_per_s"], default=None)
     return (way, ran[way]) if way else None
 
@@ -32,7 +37,9 @@ def kernel_rows(times):
     """Kernels that run the same code are one row; those that are furthest from their floor come first."""
     rows = {}
     for k in times:
-        row = rows.setdefault(k["code"], {"name": k["name"], "where": k["where"], "bound": k["bound"], "calls": 0, "ms": 0.0, "floor_ms": 0.0, "flops": 0,
+        row = rows.setdefault(k["code"],
+                              {"name": k["name"], "where": k["where"], "bound": k["bound"], "calls": 0, "ms": 0.0,
+                               "floor_ms": 0.0, "flops": 0,
                                           "bytes": 0})
         row["calls"] += 1
         for key in ("ms", "floor_ms", "flops", "bytes"):
@@ -44,13 +51,17 @@ def put_kernels(name, found):
     times = found["kernel_times"]
     rows = kernel_rows(times)
     ms, floor = sum(r["ms"] for r in rows), sum(r["floor_ms"] for r in rows)
-    text = (f"### {name}: kernels by their gap to the floor\n\n{len(times)} launches of {len(rows)} kernels, {ms:.3f} ms one behind the other with events between "
-            f"them (a step as a graph: {found['step_ms']:.3f}), {floor:.3f} ms at the ceilings of {found['peak_gflops'] / 1e3:.0f} TFLOP/s (bf16) and "
+    text = (f"### {name}: kernels by their gap to the floor\n\n{len(times)} launches of {len(rows)} kernels, {ms:.3f} "
+            "ms one behind the other with events between "
+            f"them (a step as a graph: {found['step_ms']:.3f}), {floor:.3f} ms at the ceilings of "
+            f"{found['peak_gflops'] / 1e3:.0f} TFLOP/s (bf16) and "
             f"{found['peak_gbytes']:.0f} GB/s.\n\n")
     return text + table(
         ("kernel", "calls", "ms", "floor", "gap", "bound", "TFLOP/s", "GB/s", "source"),
-        [(f"@{r['name']}", r["calls"], f"{r['ms']:.3f}", f"{r['floor_ms']:.3f}", f"{r['ms'] - r['floor_ms']:.3f}", r["bound"],
-          f"{r['flops'] / r['ms'] * 1e-9:.1f}" if r["ms"] > 0 else "-", f"{r['bytes'] / r['ms'] * 1e-6:.0f}" if r["ms"] > 0 else "-", r["where"][:80])
+        [(f"@{r['name']}", r["calls"], f"{r['ms']:.3f}", f"{r['floor_ms']:.3f}", f"{r['ms'] - r['floor_ms']:.3f}",
+          r["bound"],
+          f"{r['flops'] / r['ms'] * 1e-9:.1f}" if r["ms"] > 0 else "-",
+          f"{r['bytes'] / r['ms'] * 1e-6:.0f}" if r["ms"] > 0 else "-", r["where"][:80])
          for r in rows[:KERNELS]])
 
 
@@ -61,13 +72,19 @@ def put_speed(report):
             rows.append((name, state(found)) + ("",) * 10)
             continue
         rival = best_rival(report, name)
-        rows.append((name, f"{found['samples_per_s']:,.1f}", f"{found['step_ms']:.3f}", f"{found['share_of_peak']:.1%}", f"{found['share_of_bandwidth']:.1%}",
-                     mib(found["planned_bytes"]), mib(found["device_bytes_predicted"]), mib(found["device_bytes"]), f"{found['first_step_cold_ms'] / 1e3:.2f}", f"{found['first_step_warm_ms'] / 1e3:.2f}" if found["first_step_warm_ms"] else "-",
+        rows.append((name, f"{found['samples_per_s']:,.1f}", f"{found['step_ms']:.3f}", f"{found['share_of_peak']:.1%}",
+                     f"{found['share_of_bandwidth']:.1%}",
+                     mib(found["planned_bytes"]), mib(found["device_bytes_predicted"]), mib(found["device_bytes"]),
+                     f"{found['first_step_cold_ms'] / 1e3:.2f}",
+                     f"{found['first_step_warm_ms'] / 1e3:.2f}" if found["first_step_warm_ms"] else "-",
                      f"{rival[1]['samples_per_s']:,.1f} ({rival[0]})" if rival else "-",
                      f"{found['samples_per_s'] / rival[1]['samples_per_s']:.2f}" if rival else "-"))
-    return "## Speed\n\nShares are of the peak of bf16 products (wgmma where there is one) and of the stream that were measured in the same run; TF32's own peak is half of it.\n\n" + table(
-        ("", "samples/s", "step ms", "of the peak", "of the bandwidth", "planned MiB", "predicted in use", "in use", "first step cold s", "warm s", "best PyTorch", "times as fast"),
-        rows) + "".join(put_kernels(name, found) for name, found in report["speed"].items() if is_whole(found))
+    shares = ("Shares are of the peak of bf16 products (wgmma where there is one) and of the stream that were measured "
+              "in the same run; TF32's own peak is half of it.")
+    return f"## Speed\n\n{shares}\n\n" + table(
+        ("", "samples/s", "step ms", "of the peak", "of the bandwidth", "planned MiB", "predicted in use", "in use",
+         "first step cold s", "warm s", "best PyTorch", "times as fast"), rows) + "".join(
+             put_kernels(name, found) for name, found in report["speed"].items() if is_whole(found))
 
 
 def put_rivals(rivals):
@@ -78,27 +95,39 @@ def put_rivals(rivals):
         for way, found in ways.items() if isinstance(ways, dict) else ():
             if "samples_per_s" in found:
                 memory = mib(found["device_bytes"]) if found.get("device_bytes") else "-"
-                rows.append((name, way, f"{found['samples_per_s']:,.1f}", f"{found['step_ms']:.3f}", f"{found['first_ms'] / 1e3:.1f}", memory))
+                rows.append((name, way, f"{found['samples_per_s']:,.1f}", f"{found['step_ms']:.3f}",
+                             f"{found['first_ms'] / 1e3:.1f}", memory))
             else:
                 rows.append((name, way, found.get("failed") or state(found), "", "", ""))
-    return f"## PyTorch\n\n{rivals['version']}; fused Adam.\n\n" + table(("", "way", "samples/s", "step ms", "first step s", "reserved MiB"), rows)
+    return f"## PyTorch\n\n{rivals['version']}; fused Adam.\n\n" + table(("", "way", "samples/s", "step ms",
+                                                                          "first step s", "reserved MiB"), rows)
 
 
 def text(report):
-    t = (f"# {report['device']}\n\n`bench/gpu{' --quick' if report['quick'] else ''}` on {report['date']}, commit {report['commit']}, {report['seconds']:.0f} s. "
-         f"{report['cpus']} CPUs, {report['cpu']}.\n\n    " + "\n    ".join(report["versions"] + report["gpu_state"]) + "\n\n")
+    t = (f"# {report['device']}\n\n`bench/gpu{' --quick' if report['quick'] else ''}` on {report['date']}, commit "
+         f"{report['commit']}, {report['seconds']:.0f} s. "
+         f"{report['cpus']} CPUs, {report['cpu']}.\n\n    " + "\n    ".join(report["versions"] + report["gpu_state"]) +
+         "\n\n")
     if report["wrong"]:
         t += "## Wrong\n\n" + "".join(f"- {w}\n" for w in report["wrong"]) + "\n"
     if "correctness" in report:
-        t += "## Correctness\n\nKernels beside the interpreter in double precision; 1 is all that rounding allows.\n\n" + table(
-            ("", "kernels", "worst", "s", ""), [(name, f.get("kernels", ""), f.get("worst", ""), f.get("seconds", ""), state(f)) for name, f in report["correctness"].items()])
+        t += "## Correctness\n\nKernels compared with the interpreter in double precision; 1 is all that "
+        t += "rounding allows.\n\n" + table(
+            ("", "kernels", "worst", "s", ""),
+            [(name, f.get("kernels", ""), f.get("worst", ""), f.get("seconds", ""), state(f))
+             for name, f in report["correctness"].items()])
     if "curves" in report:
         t += "## Curves\n\nLosses of the same steps on the CPU and on the device, in the same mode.\n\n" + table(
-            ("", "apart", "allowed", ""), [(name, f"{f['apart']:.1e}" if "apart" in f else "", f.get("allowed", ""), state(f)) for name, f in report["curves"].items()])
+            ("", "apart", "allowed", ""),
+            [(name, f"{f['apart']:.1e}" if "apart" in f else "", f.get("allowed", ""), state(f)) for name,
+             f in report["curves"].items()])
     if "graph" in report:
-        t += f"## A step\n\n{report['graph'].get('line', '')} {state(report['graph']) if 'wrong' in report['graph'] else ''}\n\n"
+        t += (f"## A step\n\n{report['graph'].get('line', '')} "
+              f"{state(report['graph']) if 'wrong' in report['graph'] else ''}\n\n")
     if "tests" in report:
-        t += "## Tests\n\n" + table(("", ""), [(name, f"{f['passed']} passed" if "passed" in f else f.get("skipped") or state(f)) for name, f in report["tests"].items()])
+        t += "## Tests\n\n" + table(("", ""),
+                                    [(name, f"{f['passed']} passed" if "passed" in f else f.get("skipped") or state(f))
+                                     for name, f in report["tests"].items()])
     if "speed" in report:
         t += put_speed(report)
     if "rivals" in report:
@@ -117,5 +146,6 @@ def summary(report):
     for name, found in report.get("speed", {}).items():
         if is_whole(found):
             rival = best_rival(report, name)
-            parts.append(f"{name} {found['samples_per_s']:,.0f}/s" + (f" ({found['samples_per_s'] / rival[1]['samples_per_s']:.2f} x PyTorch)" if rival else ""))
+            parts.append(f"{name} {found['samples_per_s']:,.0f}/s" +
+                         (f" ({found['samples_per_s'] / rival[1]['samples_per_s']:.2f} x PyTorch)" if rival else ""))
     return f"gpu: {report['device']}: " + ("; ".join(parts) or "nothing was asked for")

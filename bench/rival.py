@@ -46,7 +46,8 @@ def in_a_row(run, steps):
         for _ in range(steps):
             loss = run()
         torch.cuda.synchronize()
-        found.append((1e3 * (time.perf_counter() - start) / steps, loss.item(), 1e3 * (time.process_time() - cpu) / steps))
+        found.append((1e3 * (time.perf_counter() - start) / steps, loss.item(),
+                      1e3 * (time.process_time() - cpu) / steps))
     return found
 
 
@@ -111,7 +112,8 @@ def main():
         "torch": torch.__version__, "parameters": sum(p.numel() for p in model.parameters()),
         "step_ms": statistics.median(r[0] for r in runs), "step_ms_min": min(r[0] for r in runs),
         "step_cpu_ms_min": min(r[2] for r in runs), "first_ms": first,
-        "loss": runs[-1][1], **({"device_bytes": torch.cuda.max_memory_reserved()} if cuda else {}), "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "loss": runs[-1][1], **({"device_bytes": torch.cuda.max_memory_reserved()} if cuda else {}),
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }))
 
 

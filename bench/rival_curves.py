@@ -2,9 +2,9 @@
 
 rival_curves.py MODEL MODE SEED      MODE: f32, or bf16: forward and loss under torch.autocast("cpu")
 
-The same data, sizes, steps, losses, optimisers and schedules; weights, order, crops and moves are drawn by PyTorch and numpy, so that a seed
-is not ours of that number. Networks and the readers of pictures and volumes are those of tests/e2e. Prints a line of JSON for each
-validation: {"step": N, "train_loss": mean of the epoch, "valid_loss": L}.
+The same data, sizes, steps, losses, optimisers and schedules; weights, order, crops and moves are drawn by PyTorch and
+numpy, so that a seed is not ours of that number. Networks and the readers of pictures and volumes are those of
+tests/e2e. Prints a line of JSON for each validation: {"step": N, "train_loss": mean of the epoch, "valid_loss": L}.
 """
 import json
 import pathlib
@@ -135,7 +135,8 @@ def main(model, mode, seed):
         case.model.eval()
         with torch.no_grad():
             valid = [loss_of(x, t).item() for x, t in case.valid()]
-        print(json.dumps({"step": step, "train_loss": float(np.mean(losses)), "valid_loss": float(np.mean(valid))}), flush=True)
+        print(json.dumps({"step": step, "train_loss": float(np.mean(losses)), "valid_loss": float(np.mean(valid))}),
+              flush=True)
 
 
 if __name__ == "__main__":

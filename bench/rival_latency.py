@@ -3,9 +3,10 @@
 
 rival_latency.py onnx|torch|dlc NETWORK THREADS CALLS PAUSE_US DUMP
 
-NETWORK: JSON of bench/latency: layers, shape of the input, parameters, our model file. DUMP: the numbers that latency_run
-wrote: inputs, parameters, outputs. Prints {"call": median microseconds, "empty": those of a rival's network that returns its
-input, "error": the largest difference from our outputs, relative to the largest output, "version": ...}.
+NETWORK: JSON of bench/latency: layers, shape of the input, parameters, our model file. DUMP: the numbers that
+latency_run wrote: inputs, parameters, outputs. Prints {"call": median microseconds, "empty": those of a rival's network
+that returns its input, "error": the largest difference from our outputs, relative to the largest output, "version":
+...}.
 """
 import json
 import statistics
@@ -38,7 +39,8 @@ def onnx_model(network, weights, empty):
         if kind == "linear":
             nodes.append(helper.make_node("Gemm", [y, f"{rest[0]}.weight", f"{rest[0]}.bias"], [out], transB=1))
         elif kind == "conv":
-            nodes.append(helper.make_node("Conv", [y, f"{rest[0]}.weight", f"{rest[0]}.bias"], [out], kernel_shape=[3, 3],
+            nodes.append(helper.make_node("Conv", [y, f"{rest[0]}.weight", f"{rest[0]}.bias"], [out],
+                                          kernel_shape=[3, 3],
                                           pads=[1, 1, 1, 1], strides=[rest[1]] * 2))
         elif kind == "relu":
             nodes.append(helper.make_node("Relu", [y], [out]))
@@ -59,7 +61,8 @@ def onnx_call(network, weights, x, threads, empty):
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    session = onnxruntime.InferenceSession(onnx_model(network, weights, empty), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(onnx_model(network, weights, empty), options,
+                                           providers=["CPUExecutionProvider"])
     given, out = onnxruntime.OrtValue.ortvalue_from_numpy(x), numpy.zeros(x.shape if empty else network["output"], "f4")
     result = onnxruntime.OrtValue.ortvalue_from_numpy(out)
     binding = session.io_binding()
@@ -130,7 +133,8 @@ def main():
     engine, network, threads, calls, pause, path = sys.argv[1:]
     network, threads, calls, pause = json.loads(network), int(threads), int(calls), int(pause)
     x, weights, y = arrays_of(network, path)
-    make, module = {"onnx": (onnx_call, "onnxruntime"), "torch": (torch_call, "torch"), "dlc": (dlc_call, "dlc")}[engine]
+    make, module = {"onnx": (onnx_call, "onnxruntime"), "torch": (torch_call, "torch"),
+                    "dlc": (dlc_call, "dlc")}[engine]
     call, result = make(network, weights, x, threads, False)
     found = {"call": median_us(call, calls, pause)}
     found["error"] = float(abs(result() - y).max() / abs(y).max())

@@ -76,7 +76,8 @@ def main():
     workers, seconds = int(rest[-2]), float(rest[-1])
     data = Crops(rest[0], int(rest[1])) if kind == "crops" else Weather(*rest[:3], *map(int, rest[3:6]))
     torch.set_num_threads(1)
-    loader = torch.utils.data.DataLoader(data, batch_size=BATCH, num_workers=workers, shuffle=kind == "weather", drop_last=True,
+    loader = torch.utils.data.DataLoader(data, batch_size=BATCH, num_workers=workers, shuffle=kind == "weather",
+                                         drop_last=True,
                                          persistent_workers=workers > 0)
     stream, samples = batches(loader), 0
     for _ in range(WARM):

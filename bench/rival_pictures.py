@@ -3,9 +3,10 @@
 
 rival_pictures.py FOLDER --way WAY [--side 224] [--workers 2] [--batch 32] [--epochs 5]      or: --versions
 
-WAY: stock (Pillow, as ImageFolder comes), draft (Pillow decodes at a half, a quarter or an eighth of the size where that is
-large enough, as our loader does), tensor (torchvision.io decodes, transforms on tensors of bytes). Prints a line of JSON:
-images a second, the median of all epochs but the first, and milliseconds of CPU an image, workers included.
+WAY: stock (Pillow, as ImageFolder comes), draft (Pillow decodes at a half, a quarter or an eighth of the size where
+that is large enough, as our loader does), tensor (torchvision.io decodes, transforms on tensors of bytes). Prints a
+line of JSON: images a second, the median of all epochs but the first, and milliseconds of CPU an image, workers
+included.
 """
 import argparse
 import json
@@ -27,7 +28,8 @@ def loader_of(way, side):
             image.draft("RGB", (side, side))
             return image.convert("RGB")
         return load
-    return (lambda path: decode_image(path, ImageReadMode.RGB)) if way == "tensor" else torchvision.datasets.folder.default_loader
+    return (lambda path: decode_image(path, ImageReadMode.RGB)
+            ) if way == "tensor" else torchvision.datasets.folder.default_loader
 
 
 def transform_of(way, side):
@@ -45,11 +47,13 @@ def main():
     options.add_argument("--versions", action="store_true")
     o = options.parse_args()
     if o.versions:
-        print(json.dumps({"torch": torch.__version__, "torchvision": torchvision.__version__, "Pillow": PIL.__version__}))
+        print(json.dumps({"torch": torch.__version__, "torchvision": torchvision.__version__,
+                          "Pillow": PIL.__version__}))
         return
     torch.set_num_threads(1)
     data = torchvision.datasets.ImageFolder(o.folder, transform_of(o.way, o.side), loader=loader_of(o.way, o.side))
-    loader = torch.utils.data.DataLoader(data, o.batch, shuffle=True, drop_last=True, num_workers=o.workers, persistent_workers=o.workers > 0)
+    loader = torch.utils.data.DataLoader(data, o.batch, shuffle=True, drop_last=True, num_workers=o.workers,
+                                         persistent_workers=o.workers > 0)
     rates, images, before = [], 0, sum(os.times()[:4])
     for _ in range(o.epochs):
         start, count = time.perf_counter(), 0
@@ -59,7 +63,8 @@ def main():
         rates.append(count / (time.perf_counter() - start))
         images += count
     del loader  # ends the workers, whose CPU time is counted when they are gone
-    print(json.dumps({"images_per_second": statistics.median(rates[1:]), "cpu_ms": 1e3 * (sum(os.times()[:4]) - before) / images}))
+    print(json.dumps({"images_per_second": statistics.median(rates[1:]),
+                      "cpu_ms": 1e3 * (sum(os.times()[:4]) - before) / images}))
 
 
 main()

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""commit.py SOURCE: the commit of a checkout, with "-dirty" where a file differs from it. Fails for sources that are no checkout themselves,
-such as an unpacked archive within another one's."""
+"""commit.py SOURCE: the commit of a checkout, with "-dirty" where a file differs from it. Fails for sources that are no
+checkout themselves, such as an unpacked archive within another one's."""
 import os
 import subprocess
 import sys
 
 
 def git(*words):
-    return subprocess.run(["git", "-C", sys.argv[1], *words], check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
+    return subprocess.run(["git", "-C", sys.argv[1], *words], check=True, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL).stdout.strip()
 
 
 try:

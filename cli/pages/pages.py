@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""pages.py FOLDER DLC DLRUN DLDATA: man pages and completions of the programs, written into FOLDER from what they print by --help.
+"""pages.py FOLDER DLC DLRUN DLDATA: man pages and completions of the programs, written into FOLDER from what they print
+by --help.
 
-For a program P: P.1 (man), P (bash), _P (zsh), P.fish. A line of --help that looks like a row and cannot be read is an error.
+For a program P: P.1 (man), P (bash), _P (zsh), P.fish. A line of --help that looks like a row and cannot be read is an
+error.
 """
 import pathlib
 import re
@@ -54,7 +56,8 @@ class Program(Command):
         self.line = re.sub(rf"^{self.name}(:| [\d.]+ -) ", "", self.text.splitlines()[0])
         # Options that a program without a command takes: of dlc and dldata these alone.
         if not self.options:
-            self.options = [Option(OPTION.match(x), x) for x in ("  -h, --help  this text", "  --version  print the version")]
+            self.options = [Option(OPTION.match(x), x)
+                            for x in ("  -h, --help  this text", "  --version  print the version")]
 
 
 # ---- man ----
@@ -75,7 +78,8 @@ def body(text, skip=()):
     def enter(new):
         nonlocal mode
         if new != mode:
-            out.append((".fi\n" if mode == "as it is" else "") + {"as it is": ".PP\n.nf\n", "filled": ".PP\n"}.get(new, ""))
+            out.append((".fi\n" if mode == "as it is" else "") +
+                       {"as it is": ".PP\n.nf\n", "filled": ".PP\n"}.get(new, ""))
             mode = new
 
     for line in text.splitlines():
@@ -102,7 +106,8 @@ def keys_of(command):
     for line in command.keys.splitlines():
         key = KEY.match(line) if line.startswith("  ") else None
         if key:
-            out.append(f".TP\n\\fB{roff(key[1])}\\fR (\\fI{roff(key[2])}\\fR)\n{roff(re.sub(' {2,}', ': ', key[3], count=1))}\n")
+            out.append(f".TP\n\\fB{roff(key[1])}\\fR (\\fI{roff(key[2])}\\fR)\n"
+                       f"{roff(re.sub(' {2,}', ': ', key[3], count=1))}\n")
         elif line:
             out.append(f".SS {roff(line)}\n")
     return "".join(out)
@@ -116,11 +121,14 @@ def man(program, others):
     if text.startswith(f"{program.name}"):
         text = text.partition("\n")[2].strip() or f"{program.name}: {program.line}."
     environment = environment or program.end
-    out = [f".\\\" Made from the programs' --help by cli/pages/pages.py.\n.TH {program.name.upper()} 1 \"\" \"dlc {program.version}\" \"dlc\"\n"
-           f".SH NAME\n{program.name} \\- {roff(program.line)}\n.SH SYNOPSIS\n{synopsis}\n.SH DESCRIPTION\n{body(text, [usage])}"
+    out = [f".\\\" Made from the programs' --help by cli/pages/pages.py.\n.TH {program.name.upper()} 1 \"\" \"dlc "
+           f"{program.version}\" \"dlc\"\n"
+           f".SH NAME\n{program.name} \\- {roff(program.line)}\n.SH SYNOPSIS\n{synopsis}\n.SH DESCRIPTION\n"
+           f"{body(text, [usage])}"
            ".SH COMMANDS\n"]
     for name, (line, command) in program.commands.items():
-        out.append(f".SS {program.name} {roff(name)}: {roff(line)}\n" + "".join(f".PP\n\\fB{roff(u)}\\fR\n" for u in command.usage) +
+        out.append(f".SS {program.name} {roff(name)}: {roff(line)}\n" +
+                   "".join(f".PP\n\\fB{roff(u)}\\fR\n" for u in command.usage) +
                    body(command.text, [usage]))
         if command.key_rows:
             out.append(".PP\nKeys of the configuration: see\n.BR dlrun (1).\n")
@@ -128,7 +136,8 @@ def man(program, others):
         out.append(f".SH KEYS\nIn the YAML file or as \\-\\-key=value, with type and default.\n{keys_of(program)}")
     if environment:
         out.append(f".SH ENVIRONMENT\n{body(environment)}")
-    out.append(".SH SEE ALSO\n" + ",\n".join(f".BR {o} (1)" for o in others) + "\n.PP\nThe documents are installed in share/doc/dlc/docs.\n")
+    out.append(".SH SEE ALSO\n" + ",\n".join(f".BR {o} (1)" for o in others) +
+               "\n.PP\nThe documents are installed in share/doc/dlc/docs.\n")
     return re.sub(r"(\.PP\n)+(?=\.(PP|SH|SS|TP|fi))", "", "".join(out))
 
 
@@ -182,15 +191,18 @@ def zsh_options(command):
         out.append(f"'{spec}{'=' if value and o.name else ''}[{quoted(o.help)}]{value}'")
         if o.name and o.short:
             out.append(f"'-{o.short}[{quoted(o.help)}]{value}'")
-    out += [f"'--{k[1]}=[{quoted(re.sub(' {2,}', ': ', k[3], count=1))}]:{quoted(k[2])}:_files'" for k in command.key_rows]
-    out.append(f"'1:command:({' '.join(command.words)})'" if command.words and not isinstance(command, Program) else "'*:file:_files'")
+    out += [f"'--{k[1]}=[{quoted(re.sub(' {2,}', ': ', k[3], count=1))}]:{quoted(k[2])}:_files'"
+            for k in command.key_rows]
+    out.append(f"'1:command:({' '.join(command.words)})'" if command.words
+               and not isinstance(command, Program) else "'*:file:_files'")
     return " \\\n            ".join(out)
 
 
 def zsh(program):
     name = program.name
     listed = "\n".join(f"        '{c}:{quoted(line)}'" for c, (line, _) in program.commands.items())
-    cases = "\n".join(f"        {c})\n            shift words; (( CURRENT-- ))\n            _arguments {zsh_options(of)} ;;"
+    cases = "\n".join(f"        {c})\n            shift words; (( CURRENT-- ))\n            _arguments "
+                      f"{zsh_options(of)} ;;"
                       for c, (_, of) in program.commands.items())
     return f"""#compdef {name}
 # zsh completion of {name}; made from its --help.
@@ -244,7 +256,8 @@ def main(folder, *paths):
     programs = [Program(p) for p in paths]
     for p in programs:
         others = [o.name for o in programs if o is not p]
-        for name, text in ((f"{p.name}.1", man(p, others)), (p.name, bash(p)), (f"_{p.name}", zsh(p)), (f"{p.name}.fish", fish(p))):
+        for name, text in ((f"{p.name}.1", man(p, others)), (p.name, bash(p)), (f"_{p.name}", zsh(p)),
+                           (f"{p.name}.fish", fish(p))):
             (pathlib.Path(folder) / name).write_text(text)
 
 

@@ -18,7 +18,8 @@ AT_RUN_TIME = ["gcc | clang", "libc6-dev"]
 
 def maintainer():
     """Debian's variables, else Git's."""
-    found = [os.environ.get(variable) or subprocess.run(["git", "-C", ROOT, "config", key], text=True, stdout=subprocess.PIPE).stdout.strip()
+    found = [os.environ.get(variable)
+             or subprocess.run(["git", "-C", ROOT, "config", key], text=True, stdout=subprocess.PIPE).stdout.strip()
              for variable, key in (("DEBFULLNAME", "user.name"), ("DEBEMAIL", "user.email"))]
     if not all(found):
         fail("the maintainer is unknown: set DEBFULLNAME and DEBEMAIL")
@@ -51,7 +52,8 @@ def pack_files(usr):
     for path in sorted(p for p in usr.rglob("*") if p.is_file() and not p.is_symlink()):
         found = kind(path)
         if found:
-            output("strip", "--enable-deterministic-archives", "--strip-debug" if found == "archive" else "--strip-unneeded",
+            output("strip", "--enable-deterministic-archives",
+                   "--strip-debug" if found == "archive" else "--strip-unneeded",
                    "--remove-section=.comment", path)
         if "share/man" in str(path):
             path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
@@ -72,7 +74,8 @@ def write_documents(docs, person):
                                     f"Files: *\nCopyright: {holder}\nLicense: BSD-3-Clause\n{terms}\n")
     (docs / "LICENSE").unlink()
     date = email.utils.formatdate(commit_time())
-    entry = f"dlc ({debian_version()}) unstable; urgency=medium\n\n  * CHANGELOG.md says what is new.\n\n -- {person}  {date}\n"
+    entry = (f"dlc ({debian_version()}) unstable; urgency=medium\n\n  * CHANGELOG.md says what is new.\n\n"
+             f" -- {person}  {date}\n")
     (docs / "changelog.gz").write_bytes(gzip.compress(entry.encode(), 9, mtime=0))
 
 
@@ -82,16 +85,19 @@ def debian_version():
 
 def dependencies(root):
     """Of programs and libraries what dpkg-shlibdeps finds; an MPI for its module is recommended."""
-    elf = [p for p in sorted(root.rglob("*")) if p.is_file() and not p.is_symlink() and kind(p) in ("program", "library")]
+    elf = [p for p in sorted(root.rglob("*")) if p.is_file() and not p.is_symlink()
+           and kind(p) in ("program", "library")]
     of_mpi = [p for p in elf if p.name.startswith("dlr_mpi_")]
     with tempfile.TemporaryDirectory(prefix="dlc_deps_") as folder:
         pathlib.Path(folder, "debian").mkdir()
         pathlib.Path(folder, "debian/control").write_text("Source: dlc\n\nPackage: dlc\nArchitecture: any\n")
         own = {f"-l{p.parent}" for p in elf if p.name.startswith("libdlc")}
-        said = output("dpkg-shlibdeps", "-O", "--ignore-missing-info", *sorted(own), "-dRecommends", *of_mpi, "-dDepends",
+        said = output("dpkg-shlibdeps", "-O", "--ignore-missing-info", *sorted(own), "-dRecommends", *of_mpi,
+                      "-dDepends",
                       *(p for p in elf if p not in of_mpi), cwd=folder, stderr=subprocess.DEVNULL)
     found = dict(re.findall(r"^shlibs:(\w+)=(.*)$", said, re.M))
-    fields = {f: [d for d in found.get(f, "").split(", ") if d and not d.startswith("dlc ")] for f in ("Depends", "Recommends")}
+    fields = {f: [d for d in found.get(f, "").split(", ") if d and not d.startswith("dlc ")]
+              for f in ("Depends", "Recommends")}
     fields["Depends"] = sorted(set(fields["Depends"]) | set(AT_RUN_TIME))
     return {f: ", ".join(d) for f, d in fields.items() if d}
 
@@ -101,12 +107,16 @@ def write_control(root, person):
     needs = dependencies(root / "usr")
     control.mkdir(mode=0o755)
     size = sum(p.stat().st_size for p in root.rglob("*") if p.is_file() and not p.is_symlink())
-    fields = {"Package": "dlc", "Version": debian_version(), "Architecture": output("dpkg", "--print-architecture").strip(),
-              "Maintainer": person, "Installed-Size": str(size // 1024), **needs, "Section": "science", "Priority": "optional",
-              "Description": summary() + "\n" + textwrap.fill(DESCRIPTION, 78, initial_indent=" ", subsequent_indent=" ")}
+    fields = {"Package": "dlc", "Version": debian_version(),
+              "Architecture": output("dpkg", "--print-architecture").strip(),
+              "Maintainer": person, "Installed-Size": str(size // 1024), **needs, "Section": "science",
+              "Priority": "optional",
+              "Description": summary() + "\n" +
+              textwrap.fill(DESCRIPTION, 78, initial_indent=" ", subsequent_indent=" ")}
     (control / "control").write_text("".join(f"{k}: {v}\n" for k, v in fields.items()))
     libraries = sorted(root.rglob("libdlc*.so.0"))
-    (control / "shlibs").write_text("".join(f"{p.name.split('.so')[0]} 0 dlc (>= {debian_version()})\n" for p in libraries))
+    (control / "shlibs").write_text("".join(f"{p.name.split('.so')[0]} 0 dlc (>= {debian_version()})\n"
+                                            for p in libraries))
     (control / "triggers").write_text("activate-noawait ldconfig\n")
     sums = (f"{output('md5sum', p).split()[0]}  {p.relative_to(root)}\n" for p in sorted((root / "usr").rglob("*"))
             if p.is_file() and not p.is_symlink())

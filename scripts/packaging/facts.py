@@ -56,7 +56,8 @@ def build_packages():
 
 
 def install_commands():
-    """The README's commands from the sources to the programs, without how to get the sources, and where they are found."""
+    """The README's commands from the sources to the programs, without how to get the sources, and where they are
+    found."""
     block = re.search(r"^## Install\n.*?\n\n((?:    [^\n]*\n)+)", README, re.M | re.S)[1]
     return [line.strip() for line in block.splitlines() if not re.match(r"\s*(git clone|export PATH)", line)]
 

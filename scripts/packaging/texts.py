@@ -50,12 +50,15 @@ def make_apptainer(options):
 
 # ---- Spack ----
 
-# The packages of scripts/install-packages: what Spack calls them, and when they are needed. None: Spack's own, or a variant's.
+# The packages of scripts/install-packages: what Spack calls them, and when they are needed. None: Spack's own, or a
+# variant's.
 OF_SPACK = {
     "gcc": ("c", "build"), "libc6-dev": None, "meson": None, "ninja-build": None, "pkg-config": ("pkgconfig", "build"),
-    "flex": ("flex", "build"), "bison": ("bison", "build"), "libyaml-dev": ("libyaml", ""), "libhdf5-dev": ("hdf5~mpi", ""),
+    "flex": ("flex", "build"), "bison": ("bison", "build"), "libyaml-dev": ("libyaml", ""),
+    "libhdf5-dev": ("hdf5~mpi", ""),
     "libfftw3-dev": ("fftw precision=float", ""), "libjpeg-dev": ("libjpeg-turbo", ""), "zlib1g-dev": ("zlib-api", ""),
-    "libdeflate-dev": ("libdeflate", ""), "libzstd-dev": ("zstd", ""), "libblosc-dev": ("c-blosc", ""), "libopenmpi-dev": None,
+    "libdeflate-dev": ("libdeflate", ""), "libzstd-dev": ("zstd", ""), "libblosc-dev": ("c-blosc", ""),
+    "libopenmpi-dev": None,
     "libmpich-dev": None, "gfortran": ("fortran", "build"), "python3": ("python@3.9:", "build")}
 
 RECIPE = '''from spack.package import *
@@ -107,7 +110,8 @@ def make_spack(options):
     depends = filter(None, map(spack_dependency, build_packages()))
     description = textwrap.fill(f"{SUMMARY}. {DESCRIPTION}", 96, subsequent_indent="    ")
     path.write_text(RECIPE.format(description=description, license=LICENSE, version=VERSION, depends="\n".join(depends),
-                                  url=options.url or archive.as_uri(), sha256=hashlib.sha256(archive.read_bytes()).hexdigest()))
+                                  url=options.url or archive.as_uri(),
+                                  sha256=hashlib.sha256(archive.read_bytes()).hexdigest()))
     return path
 
 
@@ -141,5 +145,6 @@ def make_modulefile(options):
         fail(f"modulefile: {prefix}: a name with braces or backslashes cannot be written in Tcl")
     path = options.out / "modulefiles/dlc" / VERSION
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(MODULEFILE.format(summary=SUMMARY, version=VERSION, prefix=prefix, lib=found[0].parents[1].relative_to(prefix)))
+    path.write_text(MODULEFILE.format(summary=SUMMARY, version=VERSION, prefix=prefix,
+                                      lib=found[0].parents[1].relative_to(prefix)))
     return path
