@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Networks in programs of C, C++ and Fortran: the examples' predictions have the bits of `dlrun predict`; calls and refusals.
+"""Networks in programs of C, C++ and Fortran: the examples' predictions have the bits of `dlrun predict`; calls and
+refusals.
 
-check_compiled.py BUILD     from the project's root; needs nothing but Python's own library; compilers that are absent are left out
+check_compiled.py BUILD     from the project's root; needs nothing but Python's own library; compilers that are absent
+                            are left out
 """
 import os
 import pathlib
@@ -35,14 +37,16 @@ def embeds(compiler, source, *flags):
         check(r.returncode == 0 and same_bytes(out, f"{TMP}/y.f32"), f"{source}: {r.returncode} {r.stdout} {r.stderr}")
         os.path.exists(out) and os.unlink(out)
         r = subprocess.run([program, "/nonexistent", f"{TMP}/x.f32", out], capture_output=True, text=True, env=ENV)
-        check(r.returncode != 0 and "nonexistent" in r.stdout + r.stderr, f"{source}: a run that is not there: {r.stdout} {r.stderr}")
+        check(r.returncode != 0 and "nonexistent" in r.stdout + r.stderr,
+              f"{source}: a run that is not there: {r.stdout} {r.stderr}")
 
 
 def calls(compiler, source, *flags):
     program = compiled(compiler, f"{HERE}/{source}", *flags)
     if program:
         r = subprocess.run([program, RUN, f"{TMP}/x.f32", f"{TMP}/y.f32", TMP], capture_output=True, text=True, env=ENV)
-        check(r.returncode == 0 and " 0 failed" in r.stdout, f"{' '.join(compiler)} {source}: {r.returncode}: {r.stdout}{r.stderr}")
+        check(r.returncode == 0 and " 0 failed" in r.stdout,
+              f"{' '.join(compiler)} {source}: {r.returncode}: {r.stdout}{r.stderr}")
 
 
 RUN = train(BUILD, ROOT)
@@ -56,7 +60,8 @@ for cxx in filter(shutil.which, ("g++", "clang++")):
         calls([cxx, f"-std={standard}", *STRICT], "calls.cpp", include)
 if os.path.exists(f"{BUILD}/bindings/fortran/dlc.mod"):
     # Traps, as climate models have them: none may meet one in the library.
-    fortran = ["gfortran", "-std=f2018", "-Wall", "-Wextra", "-Wno-compare-reals", "-Wno-function-elimination", "-Werror", "-O1",
+    fortran = ["gfortran", "-std=f2018", "-Wall", "-Wextra", "-Wno-compare-reals", "-Wno-function-elimination",
+               "-Werror", "-O1",
                "-ffpe-trap=zero,invalid,overflow", f"-J{TMP}", f"-I{BUILD}/bindings/fortran"]
     flags = [f"-L{BUILD}/bindings/fortran", "-ldlc_fortran", f"-Wl,-rpath,{BUILD}/bindings/fortran"]
     embeds(fortran, "embed.f90", *flags)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The Python package: the bits of `dlrun predict`, training, parameters, arrays of all kinds, refusals, threads, metrics, the example and the
-notebook.
+"""The Python package: the bits of `dlrun predict`, training, parameters, arrays of all kinds, refusals, threads,
+metrics, the example and the notebook.
 
-check_python.py BUILD     from the project's root; needs NumPy (77: it is not there); PyTorch's tensors are tried where it is there
+check_python.py BUILD     from the project's root; needs NumPy (77: it is not there); PyTorch's tensors are tried where
+                          it is there
 """
 import importlib.util
 import json
@@ -43,8 +44,10 @@ def refuses(code, part, call, *arguments, **named):
 
 def test_predict():
     with dlc.open(RUN, threads=1, batch=4) as net:
-        check(str(net.inputs["x"]) == "x: float32[N=4, C=1, W=32]" or str(net.inputs["x"]) == "x: float32[N, C=1, W=32]", str(net.inputs["x"]))
-        check(net.batch == 4 and net.memory > 0 and list(net.outputs) == ["y"] and list(net.metrics) == ["mae"], "descriptions")
+        check(str(net.inputs["x"]) == "x: float32[N=4, C=1, W=32]"
+              or str(net.inputs["x"]) == "x: float32[N, C=1, W=32]", str(net.inputs["x"]))
+        check(net.batch == 4 and net.memory > 0 and list(net.outputs) == ["y"] and list(net.metrics) == ["mae"],
+              "descriptions")
         check("x: float32" in repr(net), repr(net))
         check(np.array_equal(net.predict(X), TRUTH) and np.array_equal(net(x=X), TRUTH), "the bits of dlrun predict")
         for n in (0, 1, 3, 5):
@@ -61,7 +64,8 @@ def test_predict():
 
 def test_arrays():
     net = dlc.open(RUN)
-    same = {"float64": X.astype("f8"), "big-endian": X.astype(">f4"), "strides": np.repeat(X, 2, axis=2)[:, :, ::2], "lists": X.tolist(),
+    same = {"float64": X.astype("f8"), "big-endian": X.astype(">f4"), "strides": np.repeat(X, 2, axis=2)[:, :, ::2],
+            "lists": X.tolist(),
             "Fortran's order": np.asfortranarray(X)}
     wrapper = type("Wrapper", (), {"__array__": lambda self, *_, **__: X})
     same["__array__"] = wrapper()
@@ -78,7 +82,8 @@ def test_arrays():
     refuses(3, "no type of numbers", net, X + 1j)
     refuses(3, "no type of numbers", net, np.full((1, 1, 32), "a"))
     refuses(3, "masked", net, np.ma.masked_greater(X, 0))
-    refuses(3, "NumPy cannot take this Elsewhere", net, type("Elsewhere", (), {"__array__": lambda *_, **__: 1 / [][:0]})())
+    refuses(3, "NumPy cannot take this Elsewhere", net,
+            type("Elsewhere", (), {"__array__": lambda *_, **__: 1 / [][:0]})())
     refuses(2, "'x' is given by position and by name", net, X, x=X)
     refuses(2, "there is no 'z': x", net, z=X)
     refuses(2, "2 arrays, and the model takes 1", net, X, X)
@@ -98,7 +103,8 @@ def test_training():
         loss, metrics = net.evaluate(fields, 0 * fields, fields / 2)
         check(loss < losses[0] and metrics["mae"] > 0, "evaluate")
         y, z = net(fields, v=0 * fields)
-        check(net(fields, 0 * fields)._fields == ("y", "z") and z.shape == (4,) and np.allclose(z, y.mean((1, 2)), atol=1e-5), "two outputs")
+        check(net(fields, 0 * fields)._fields == ("y", "z") and z.shape == (4,)
+              and np.allclose(z, y.mean((1, 2)), atol=1e-5), "two outputs")
         net.save(f"{TMP}/saved")
         with dlc.open(f"{TMP}/saved") as saved:
             check(np.array_equal(saved(fields, 0 * fields).y, y), "saved and opened")
@@ -106,7 +112,8 @@ def test_training():
         net.parameters["b.bias"] = [3.0]
         net.parameters.update({"b.weight": 0 * weights["b.weight"]})
         check((net(fields, fields).y == 3).all() and list(net.parameters) == list(weights), "parameters are set")
-        refuses(3, "'b.weight' is of the shape (1, 6, 1), and the array (6)", net.parameters.__setitem__, "b.weight", np.zeros(6, "f4"))
+        refuses(3, "'b.weight' is of the shape (1, 6, 1), and the array (6)", net.parameters.__setitem__, "b.weight",
+                np.zeros(6, "f4"))
         refuses(3, "float32 does not hold", net.parameters.__setitem__, "b.bias", np.array([0.1]))
         refuses(2, "takes exactly 4", net.train_step, fields[:2], fields[:2], fields[:2])
         refuses(3, "'v' is of the shape", net.train_step, fields, fields[0], fields)
@@ -124,7 +131,8 @@ def test_training():
 def test_input_of_the_loss():
     """One that only the loss reads may be left out of a prediction, and of no training step."""
     with open(f"{TMP}/weighted.dl", "w") as f:
-        f.write("model Weighted():\n    input x: f32[N, F=3]\n    input weight: f32[N, F=2]\n    target t: f32[N, F=2]\n"
+        f.write("model Weighted():\n    input x: f32[N, F=3]\n    input weight: f32[N, F=2]\n"
+                "    target t: f32[N, F=2]\n"
                 "    y = x |> linear(2) @fc as [N, F]\n    output y\n    loss = mean(weight * (y - t)**2)\n")
     x, t = np.ones((4, 3), "f4"), np.zeros((4, 2), "f4")
     with dlc.open(f"{TMP}/weighted.dl", train=True, batch=4, settings=KEPT) as net:
@@ -156,14 +164,16 @@ def test_types():
     path = f"{TMP}/labels.dl"
     with open(path, "w") as f:
         f.write("model Labels():\n    input k: i64[N, F=2]\n    input m: bool[N, F=2]\n    target t: f32[N, F=2]\n"
-                "    y = where(m, k * 1.0, 0.0)\n    w = y |> linear(2) @fc as [N, F]\n    output y\n    loss = mse_loss(w, t)\n")
+                "    y = where(m, k * 1.0, 0.0)\n    w = y |> linear(2) @fc as [N, F]\n    output y\n"
+                "    loss = mse_loss(w, t)\n")
     try:
         net = dlc.open(path)
     except dlc.Error as error:
         check(False, str(error))
         return
     k, m = np.array([[1, 2], [3, 4]], "i4"), np.array([[1, 0], [0, 1]])
-    check(np.array_equal(net(k, m), [[1, 0], [0, 4]]) and net.outputs["y"].dtype in ("float64", "float32"), "i64 and bool")
+    check(np.array_equal(net(k, m), [[1, 0], [0, 4]]) and net.outputs["y"].dtype in ("float64", "float32"),
+          "i64 and bool")
     check(np.array_equal(net(k.astype("f4"), m.astype("u1")), [[1, 0], [0, 4]]), "whole numbers of other types")
     refuses(3, "int64 does not hold element (0, 1), ", net, k + np.array([0, 0.5]), m)
     refuses(3, "bool does not hold element (0, 0), 2", net, k, m + k)
@@ -185,7 +195,8 @@ def test_opening():
         os.chdir(TMP)
         dlc.open(RUN).close()
         os.chdir(ROOT)
-    check(len(told) == 1 and told[0].category is dlc.Warning and "is not what the checkpoint was trained with" in str(told[0].message)
+    check(len(told) == 1 and told[0].category is dlc.Warning
+          and "is not what the checkpoint was trained with" in str(told[0].message)
           and told[0].filename == __file__, f"an edited model warns: {[str(w.message) for w in told]}")
 
 
@@ -217,7 +228,8 @@ def test_metrics():
     with open(f"{TMP}/m.jsonl", "w") as f:
         f.write('{"a": 1, "s": "x"}\n{"a": null, "b": 2}\n{"a')
     odd = dlc.read_metrics(f"{TMP}/m.jsonl")
-    check(np.isnan(odd["a"][1]) and np.isnan(odd["b"][0]) and list(odd["s"]) == ["x", None], f"values that are lacking: {odd}")
+    check(np.isnan(odd["a"][1]) and np.isnan(odd["b"][0]) and list(odd["s"]) == ["x", None],
+          f"values that are lacking: {odd}")
     refuses(4, "No such file", dlc.read_metrics, "/nonexistent")
     with open(f"{TMP}/m.jsonl", "w") as f:
         f.write('{"a": 1}\nb\n{"a": 2}\n')
@@ -226,13 +238,17 @@ def test_metrics():
 
 def test_examples():
     env = {**os.environ, "PYTHONPATH": f"{ROOT}/bindings/python"}
-    r = subprocess.run([sys.executable, f"{ROOT}/examples/embed/embed.py", RUN, f"{TMP}/x.f32", f"{TMP}/out.f32"], env=env, capture_output=True, text=True)
-    check(r.returncode == 0 and np.array_equal(np.fromfile(f"{TMP}/out.f32", "<f4"), TRUTH.ravel()), f"embed.py: {r.stderr[-600:]}")
+    r = subprocess.run([sys.executable, f"{ROOT}/examples/embed/embed.py", RUN, f"{TMP}/x.f32", f"{TMP}/out.f32"],
+                       env=env, capture_output=True, text=True)
+    check(r.returncode == 0 and np.array_equal(np.fromfile(f"{TMP}/out.f32", "<f4"), TRUTH.ravel()),
+          f"embed.py: {r.stderr[-600:]}")
     for notebook in sorted((ROOT / "examples/notebooks").glob("*.ipynb")):
         cells = [c for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code"]
-        check(not any(c["outputs"] or c["execution_count"] for c in cells), f"{notebook.name}: outputs are not committed")
+        check(not any(c["outputs"] or c["execution_count"] for c in cells),
+              f"{notebook.name}: outputs are not committed")
         program = "\n".join("".join(c["source"]) for c in cells)
-        r = subprocess.run([sys.executable, "-W", "error", "-c", program], env=env, cwd=TMP, capture_output=True, text=True)
+        r = subprocess.run([sys.executable, "-W", "error", "-c", program], env=env, cwd=TMP, capture_output=True,
+                           text=True)
         check(r.returncode == 0 and cells, f"{notebook.name}: {r.stderr[-800:]}")
 
 

@@ -30,7 +30,8 @@ NET = """model Net():
 
 
 def two_ranks(mpirun, what, *command):
-    r = subprocess.run([mpirun, "-n", "2", *command], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600,
+    r = subprocess.run([mpirun, "-n", "2", *command], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                       timeout=600,
                        env={**mpi.environment(), **ENV, **PACKAGE})
     lines = re.findall(r"(\d+) passed, (\d+) failed", r.stdout)
     checks.passed += sum(int(p) for p, _ in lines)
@@ -43,8 +44,10 @@ def test_fortran(family, mpirun):
     if not shutil.which(compiler) or not os.path.exists(f"{module}/dlc.mod"):
         return print(f"SKIP: Fortran with {family}: no {compiler}, or the build has no module dlc")
     program = f"{TMP}/ranks_{family}"
-    r = subprocess.run([compiler, "-O1", f"-J{TMP}", f"-I{module}", f"{HERE}/ranks.f90", f"-L{module}", "-ldlc_fortran", f"-L{BUILD}/library",
-                        "-ldlc", f"-Wl,-rpath,{module}", f"-Wl,-rpath,{BUILD}/library", "-o", program], capture_output=True, text=True)
+    r = subprocess.run([compiler, "-O1", f"-J{TMP}", f"-I{module}", f"{HERE}/ranks.f90", f"-L{module}", "-ldlc_fortran",
+                        f"-L{BUILD}/library",
+                        "-ldlc", f"-Wl,-rpath,{module}", f"-Wl,-rpath,{BUILD}/library", "-o", program],
+                       capture_output=True, text=True)
     if check(r.returncode == 0, f"{compiler}: {r.stderr[-800:]}"):
         two_ranks(mpirun, f"Fortran, {family}", program, MODEL)
 
@@ -56,7 +59,8 @@ def test_python(family, mpirun):
     library = re.search(r"libmpi\S* => (\S+)", subprocess.run(["ldd", module], capture_output=True, text=True).stdout)
     two_ranks(mpirun, f"Python, {family}", sys.executable, f"{HERE}/ranks.py", MODEL, library[1])
     theirs = importlib.util.find_spec("mpi4py")
-    of = theirs and subprocess.run([sys.executable, "-c", "from mpi4py import MPI; print(MPI.Get_library_version())"], capture_output=True,
+    of = theirs and subprocess.run([sys.executable, "-c", "from mpi4py import MPI; print(MPI.Get_library_version())"],
+                                   capture_output=True,
                                    text=True, env=mpi.environment()).stdout
     if of and mpi.MARKS[family].replace("HYDRA", "MPICH") in of:
         two_ranks(mpirun, f"mpi4py, {family}", sys.executable, f"{HERE}/ranks.py", MODEL)
@@ -69,7 +73,8 @@ def test_alone():
     if not importlib.util.find_spec("mpi4py") or not importlib.util.find_spec("numpy"):
         return print("SKIP: no mpi4py")
     program = "import sys, dlc; from mpi4py import MPI; print(dlc.open(sys.argv[1], mpi_comm=MPI.COMM_WORLD))"
-    r = subprocess.run([sys.executable, "-c", program, MODEL], capture_output=True, text=True, env={**mpi.environment(), **ENV, **PACKAGE})
+    r = subprocess.run([sys.executable, "-c", program, MODEL], capture_output=True, text=True,
+                       env={**mpi.environment(), **ENV, **PACKAGE})
     check(r.returncode == 0 and "dlc.Model" in r.stdout, f"a rank without a launcher: {r.returncode} {r.stderr[-800:]}")
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The wheel that scripts/wheel makes: what is in it, and a virtual environment in which it predicts, without the build and LD_LIBRARY_PATH.
+"""The wheel that scripts/wheel makes: what is in it, and a virtual environment in which it predicts, without the build
+and LD_LIBRARY_PATH.
 
 check_wheel.py BUILD     from the project's root; needs NumPy and the module ensurepip (77: they are not there)
 """
@@ -54,7 +55,8 @@ check(pathlib.Path(wheel).read_bytes() == first, "the same bytes again")
 
 env = {k: v for k, v in ENV.items() if k not in ("LD_LIBRARY_PATH", "DLC_LIBRARY", "PYTHONPATH")}
 subprocess.run([sys.executable, "-m", "venv", f"{TMP}/venv"], check=True, env=env)
-r = subprocess.run([f"{TMP}/venv/bin/pip", "install", "-q", "--no-deps", "--no-index", wheel], capture_output=True, text=True, env=env)
+r = subprocess.run([f"{TMP}/venv/bin/pip", "install", "-q", "--no-deps", "--no-index", wheel], capture_output=True,
+                   text=True, env=env)
 check(r.returncode == 0, f"pip install: {r.stderr[-600:]}")
 run = train(BUILD, ROOT)
 alone = pathlib.Path(TMP, "packages")
@@ -79,7 +81,8 @@ if "mpi" in sys.argv[3:]:
         assert numpy.array_equal(net(x), truth), "other numbers in a rank"
     assert "/dlc/dlr_mpi_openmpi.so" in open("/proc/self/maps").read(), "the module is another"
 """
-r = subprocess.run([f"{TMP}/venv/bin/python", "-c", program, run, TMP, *["mpi"] * bool(has_mpi)], capture_output=True, text=True, cwd="/",
+r = subprocess.run([f"{TMP}/venv/bin/python", "-c", program, run, TMP, *["mpi"] * bool(has_mpi)], capture_output=True,
+                   text=True, cwd="/",
                    env={**mpi.environment(), **env, "PYTHONPATH": str(alone)})
 check(r.returncode == 0 and f"{TMP}/venv" in r.stdout, f"a virtual environment: {r.stdout} {r.stderr[-600:]}")
 finish()

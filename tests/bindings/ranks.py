@@ -1,6 +1,7 @@
 """Two ranks that train one network together, by dlc.open's mpi_comm: as one rank with all samples.
 
-ranks.py MODEL [LIBMPI]    by mpi4py's communicators; with LIBMPI by that library alone, and handles that are whole numbers. Prints "N passed, M
+ranks.py MODEL [LIBMPI]    by mpi4py's communicators; with LIBMPI by that library alone, and handles that are whole
+                           numbers. Prints "N passed, M
 failed".
 """
 import ctypes

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The runtime's declarations of the CUDA driver beside its headers; their names in a toolkit's stub, which is no driver, as dlrun says; which
-NVRTC is taken beside a driver of which version.
+"""The runtime's declarations of the CUDA driver beside its headers; their names in a toolkit's stub, which is no
+driver, as dlrun says; which NVRTC is taken beside a driver of which version.
 
     check_driver.py BUILD     exit 77 where there is no compiler
 """
@@ -24,16 +24,20 @@ NVRTC = """int nvrtcVersion(int *major, int *minor) { *major = VERSION; *minor =
 int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }
 int nvrtcGetSupportedArchs(int *archs) { *archs = 90; return 0; }
 """ + "".join(f"int nvrtc{name}(void) {{ return 1; }}\n" for name in (
-    "CreateProgram", "CompileProgram", "GetProgramLogSize", "GetProgramLog", "GetCUBINSize", "GetCUBIN", "DestroyProgram", "GetErrorString"))
+    "CreateProgram", "CompileProgram", "GetProgramLogSize", "GetProgramLog", "GetCUBINSize", "GetCUBIN",
+    "DestroyProgram", "GetErrorString"))
 
 
 def check_nvrtc(build):
     """A driver takes no code of a later major version's compiler."""
     packages = f"{TMP}/env/lib/python3.11/site-packages/nvidia"
-    for text, version, file in (DRIVER, 12, "12/libcuda.so.1"), (DRIVER, 13, "13/libcuda.so.1"), (NVRTC, 13, "a/lib/libnvrtc.so.13"), (
+    for text, version, file in (DRIVER, 12, "12/libcuda.so.1"), (DRIVER, 13,
+                                                                 "13/libcuda.so.1"), (NVRTC, 13,
+                                                                                      "a/lib/libnvrtc.so.13"), (
             NVRTC, 12, "b/lib/libnvrtc.so.12"):
         os.makedirs(os.path.dirname(f"{packages}/{file}"), exist_ok=True)
-        subprocess.run([COMPILER, "-shared", "-fPIC", f"-DVERSION={version}", "-xc", "-", "-o", f"{packages}/{file}"], input=text, text=True, check=True)
+        subprocess.run([COMPILER, "-shared", "-fPIC", f"-DVERSION={version}", "-xc", "-", "-o", f"{packages}/{file}"],
+                       input=text, text=True, check=True)
     env = {k: v for k, v in ENV.items() if k not in ("DLC_NVRTC", "CONDA_PREFIX")}
     for driver, want in ("12", "12"), ("13", "13"), (None, "13"):
         paths = {"LD_LIBRARY_PATH": f"{packages}/{driver}"} if driver else {}
@@ -62,8 +66,10 @@ def main(build):
         check(not absent, f"{stub} has no {absent}")
         os.makedirs(f"{TMP}/stub", exist_ok=True)
         shutil.copy(stub, f"{TMP}/stub/libcuda.so.1")
-        done = subprocess.run([f"{build}/cli/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env={**ENV, "LD_LIBRARY_PATH": f"{TMP}/stub"})
-        check(done.returncode == 0 and "no GPU: " in done.stdout and "is a toolkit's stub" in done.stdout, f"{stub}: {done.stdout}")
+        done = subprocess.run([f"{build}/cli/dlrun", "--version"], stdout=subprocess.PIPE, text=True,
+                              env={**ENV, "LD_LIBRARY_PATH": f"{TMP}/stub"})
+        check(done.returncode == 0 and "no GPU: " in done.stdout and "is a toolkit's stub" in done.stdout,
+              f"{stub}: {done.stdout}")
     finish()
 
 

@@ -14,7 +14,8 @@ import check_prose
 import reference
 
 MEAN_SENTENCE = 20
-NEEDED = {"c", "fortran", "python", "keys", "functions", "diagnostics", "exit-statuses", "environment", "help", "foreign-formats", "passes", "ops"}
+NEEDED = {"c", "fortran", "python", "keys", "functions", "diagnostics", "exit-statuses", "environment", "help",
+          "foreign-formats", "passes", "ops"}
 
 
 def prose_faults(text):
@@ -23,8 +24,9 @@ def prose_faults(text):
 
 def source_faults(text):
     """Sources that a page of docs/internals names."""
-    named = re.findall(r"(?<![\w/.-])((?:ir|passes|compiler|runtime|frontends|compat|cli|dldata|verify|tests|models)/[\w/.-]+)",
-                       re.sub(r"^```.*?^```$|<!--.*?-->", "", text, flags=re.M | re.S))
+    named = re.findall(
+        r"(?<![\w/.-])((?:ir|passes|compiler|runtime|frontends|compat|cli|dldata|verify|tests|models)/[\w/.-]+)",
+        re.sub(r"^```.*?^```$|<!--.*?-->", "", text, flags=re.M | re.S))
     for name in sorted({n.rstrip(".-/") for n in named}):
         if not (reference.ROOT / name).exists() and "NAME" not in name:
             yield f"{name} does not exist"
@@ -34,8 +36,10 @@ def blind(tables):
     """Plants a fault of each kind into a small page, and yields those that nobody sees."""
     page, good = reference.PAGES[0], "# Title\n\nA short sentence with a [link](keys.md#data) and ir/op.c.\n"
     finders = (prose_faults, source_faults, lambda text: check_prose.link_faults(page, text))
-    planted = {"nothing": (good, 0), "a long line": (good + "x" * 121, 1), "a long sentence": (good + "word " * 41 + ".", 3),
-               "a date": (good + "Measured on 2001-01-31, it says.", 1), "a dead link": (good + "See [this](nowhere.md).", 1),
+    planted = {"nothing": (good, 0), "a long line": (good + "x" * 121, 1),
+               "a long sentence": (good + "word " * 41 + ".", 3),
+               "a date": (good + "Measured on 2001-01-31, it says.", 1),
+               "a dead link": (good + "See [this](nowhere.md).", 1),
                "a heading that is not there": (good + "See [this](keys.md#nowhere).", 1),
                "a source that is not there": (good + "See ir/nowhere.c for it.", 1),
                "a program that is not there": (good + "See cli/nowhere.c for it.", 1)}

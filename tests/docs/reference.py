@@ -101,7 +101,8 @@ class Tables(interfaces.Interfaces):
             call = ", ".join(p if not d or "=" in p else f"{p}={d}" for p, d in pairs)
             shown = f"`{op}`" if op and op != name else op and "the same"
             calls = textwrap.wrap(f"{name}({call})", 64 if len(shown) < 24 else 40, break_long_words=False)
-            formula = [f"`{line}`" for line in textwrap.wrap(shown.strip("`"), 60)] if shown.startswith("`") else [shown]
+            formula = [f"`{line}`"
+                       for line in textwrap.wrap(shown.strip("`"), 60)] if shown.startswith("`") else [shown]
             for i, (line, means) in enumerate(itertools.zip_longest(calls, formula, fillvalue="")):
                 rows.append((line and f"`{line}`", "" if i else makes, means, "" if i else category))
         yield from table(rows)
@@ -134,7 +135,8 @@ class Tables(interfaces.Interfaces):
     def exit_statuses(self):
         yield "| status | constant | cause |"
         yield "|---|---|---|"
-        for name, number, why in re.findall(r"^    (DL_\w+) = (\d+),?(?: +/\* (.*) \*/)?$", (ROOT / "ir/base/status.h").read_text(), re.M):
+        for name, number, why in re.findall(r"^    (DL_\w+) = (\d+),?(?: +/\* (.*) \*/)?$",
+                                            (ROOT / "ir/base/status.h").read_text(), re.M):
             yield f"| {number} | `{name}` | {why or 'done'} |"
 
     def environment(self):
@@ -188,7 +190,8 @@ class Tables(interfaces.Interfaces):
         return "".join(re.findall(r'"([^"]*)"', text[text.index("dl_pipeline[] ="):].split(";")[0])).split(",")
 
     def ops(self):
-        titles = {"SOURCE": "made of nothing", "ELEM": "a scalar expression an element", "REDUCE": "combines along axes",
+        titles = {"SOURCE": "made of nothing", "ELEM": "a scalar expression an element",
+                  "REDUCE": "combines along axes",
                   "MOVE": "moves elements", "CONTRACT": "sums of products", "HIGH": "composite, written out by `lower`",
                   "TEMPLATE": "written by hand for each device", "COLLECTIVE": "between ranks", "FUSED": "a kernel"}
         yield "| class | meaning | ops |"

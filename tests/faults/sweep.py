@@ -2,11 +2,11 @@
 
 sweep.py SHIM PROGRAMS [--every N] [--only NAME]     PROGRAMS: the build directory
 
-For each command and kind (memory, files) and k = 1, 2, ... until the command makes no k-th request: once with the k-th failing,
-once with all from the k-th on. It must end with a documented status; one that is not 0 has said why; nothing it was given is
-changed; what it leaves is whole or not there, temporaries gone; and where it saved checkpoints, one loads. Commands that train are
-also killed in place of the k-th request on files: started again with --resume they end with the bits of a run that was never
-killed. --every N takes every N-th k, another residue for each command.
+For each command and kind (memory, files) and k = 1, 2, ... until the command makes no k-th request: once with the k-th
+failing, once with all from the k-th on. It must end with a documented status; one that is not 0 has said why; nothing
+it was given is changed; what it leaves is whole or not there, temporaries gone; and where it saved checkpoints, one
+loads. Commands that train are also killed in place of the k-th request on files: started again with --resume they end
+with the bits of a run that was never killed. --every N takes every N-th k, another residue for each command.
 """
 import argparse
 import concurrent.futures
@@ -64,7 +64,8 @@ def whole_plan(path):
     return struct.unpack("<Q", path.read_bytes()[16:24])[0] == path.stat().st_size
 
 
-WHOLE = {".safetensors": whole_safetensors, ".png": whole_png, ".dlp": whole_plan, ".json": lambda p: bool(json.loads(p.read_text()))}
+WHOLE = {".safetensors": whole_safetensors, ".png": whole_png, ".dlp": whole_plan,
+         ".json": lambda p: bool(json.loads(p.read_text()))}
 
 
 def is_hidden(path):
@@ -89,7 +90,8 @@ def torn(folder):
 # name: (program, arguments; {} is the command's own folder)
 COMMANDS = {
     "check": ("dlc", ["check", MODEL]),
-    "opt": ("dlc", ["opt", "--passes=simplify,layout,fuse,schedule,plan_memory", "tests/golden/passes/training_step.in.dlir"]),
+    "opt": ("dlc",
+            ["opt", "--passes=simplify,layout,fuse,schedule,plan_memory", "tests/golden/passes/training_step.in.dlir"]),
     "dump": ("dlc", ["compile", MODEL, "--data_size=8", "--dump=kernel"]),
     "compile": ("dlc", ["compile", MODEL, "--data_size=8", "--local_batch_size=1", "-o", "{}/m.dlp"]),
     "plan": ("dlrun", ["{}/given.dlp", "--log_to_wandb=false", "--expdir={}/run"]),
@@ -114,9 +116,11 @@ def prepare(name):
     folder = root / name
     folder.mkdir()
     (folder / "given.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) +
-                                       b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }".ljust(117) + b"\n" + bytes(24))
+                                       b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }".ljust(117) +
+                                       b"\n" + bytes(24))
     if name == "plan":
-        done = subprocess.run([program("dlc"), "compile", MODEL, *SMALL, "-o", str(folder / "given.dlp")], env=environment(folder),
+        done = subprocess.run([program("dlc"), "compile", MODEL, *SMALL, "-o", str(folder / "given.dlp")],
+                              env=environment(folder),
                               capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"sweep: the plan of '{name}' is not compiled: {done.stderr}")
@@ -136,7 +140,8 @@ def run(name, kind, k, ever):
     try:
         shutil.copytree(root / name, folder, dirs_exist_ok=True, symlinks=True)
         of, args = COMMANDS[name]
-        env = environment(folder, LD_PRELOAD=shim, FAULT_OF=of, FAULT_KIND=kind, FAULT_AT=str(k), FAULT_COUNT=str(folder / "count"),
+        env = environment(folder, LD_PRELOAD=shim, FAULT_OF=of, FAULT_KIND=kind, FAULT_AT=str(k),
+                          FAULT_COUNT=str(folder / "count"),
                           **({"FAULT_EVER": "1"} if ever else {}))
         done = subprocess.run([program(of), *(a.format(folder) for a in args)], env=env, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL)
@@ -144,19 +149,22 @@ def run(name, kind, k, ever):
         n = int((folder / "count").read_text()) if (folder / "count").exists() else None
         if done.returncode not in DOCUMENTED:
             return n, f"{what}: {done.stderr[-300:]}"
-        if done.returncode and not done.stderr.strip() and not (ever and kind == "files"):  # stderr itself may fail for ever
+        # stderr itself may fail for ever
+        if done.returncode and not done.stderr.strip() and not (ever and kind == "files"):
             return n, f"{what} without a word"
         if not filecmp.cmp(root / name / "given.npy", folder / "given.npy", shallow=False):
             return n, f"{what}: its input was changed"
         for t in torn(folder):
             return n, f"{what}: {t}"
         if any(p.is_dir() for p in folder.glob(".dlc-*")):  # it took memory to remove it: the next run clears it away
-            again = subprocess.run([program(of), *(a.format(folder) for a in args)], env=environment(folder), capture_output=True, text=True,
+            again = subprocess.run([program(of), *(a.format(folder) for a in args)], env=environment(folder),
+                                   capture_output=True, text=True,
                                    stdin=subprocess.DEVNULL)
             if again.returncode != 0 or any(folder.glob(".dlc-*")):
                 return n, f"{what}: the next run does not clear away an unfinished directory: {again.stderr[-300:]}"
         if name == "resume":  # whatever happened, the run can go on
-            again = subprocess.run([program(of), *(a.format(folder) for a in args)], env=environment(folder), capture_output=True, text=True,
+            again = subprocess.run([program(of), *(a.format(folder) for a in args)], env=environment(folder),
+                                   capture_output=True, text=True,
                                    stdin=subprocess.DEVNULL)
             if again.returncode != 0:
                 return n, f"{what}: the run cannot go on: {again.stderr[-300:]}"
@@ -170,7 +178,8 @@ def result_of(folder):
     run = folder / "run/small-base/1GPU/00"
     points = [{k: v for k, v in json.loads(line).items() if k not in ("Avg iters per sec", "Data wait time")}
               for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return points, *((run / "checkpoints/last" / f).read_bytes() for f in ("model.safetensors", "optimizer.safetensors"))
+    return points, *((run / "checkpoints/last" / f).read_bytes()
+                     for f in ("model.safetensors", "optimizer.safetensors"))
 
 
 def die(name, k):
@@ -180,19 +189,22 @@ def die(name, k):
         shutil.copytree(root / name, folder, dirs_exist_ok=True, symlinks=True)
         of, args = COMMANDS[name]
         command = [program(of), *(a.format(folder) for a in args)]
-        env = environment(folder, LD_PRELOAD=shim, FAULT_OF=of, FAULT_KIND="files", FAULT_AT=str(k), FAULT_KILL="1") if k else environment(folder)
+        env = environment(folder, LD_PRELOAD=shim, FAULT_OF=of, FAULT_KIND="files", FAULT_AT=str(k),
+                          FAULT_KILL="1") if k else environment(folder)
         done = subprocess.run(command, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if k and done.returncode == -9:
             for t in torn(folder):
                 if "temporary" not in t:
                     return None, f"{name} killed at {k}: {t}"
-            done = subprocess.run([*command, "--resume"], env=environment(folder), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            done = subprocess.run([*command, "--resume"], env=environment(folder), capture_output=True, text=True,
+                                  stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             return None, f"{name} killed at {k}: it ends with {done.returncode}: {done.stderr[-300:]}"
         result = result_of(folder)
         if not k:
             unbroken[name] = result
-        return None, None if result == unbroken[name] else f"{name} killed at {k}: other bits than of the run that was not"
+        return None, None if result == unbroken[
+            name] else f"{name} killed at {k}: other bits than of the run that was not"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

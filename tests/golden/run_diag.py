@@ -17,7 +17,8 @@ def main(program, *rest):
     passed = failed = 0
     for name in names:
         source = os.path.join(folder, name + ".dl")
-        run = subprocess.run([program, source, "--name=" + name + ".dl"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        run = subprocess.run([program, source, "--name=" + name + ".dl"], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT)
         got = run.stdout + b"exit %d\n" % run.returncode
         path = os.path.join(folder, name + ".expect")
         if update:
@@ -28,7 +29,8 @@ def main(program, *rest):
             passed += 1
             continue
         failed += 1
-        print("%s differs; wanted:\n%s\ngot:\n%s" % (name, want.decode("utf-8", "replace"), got.decode("utf-8", "replace")))
+        print("%s differs; wanted:\n%s\ngot:\n%s" % (name, want.decode("utf-8", "replace"),
+                                                     got.decode("utf-8", "replace")))
     print("%d passed, %d failed" % (passed, failed))
     return failed != 0 or passed == 0
 

@@ -1,4 +1,5 @@
-"""Training inside a program: examples/insitu, alone and on two MPI ranks, and ranks that train together, with each MPI that is here.
+"""Training inside a program: examples/insitu, alone and on two MPI ranks, and ranks that train together, with each MPI
+that is here.
 
 check_insitu.py BUILD     from the project's root
 """
@@ -63,7 +64,8 @@ def test_ranks():
             print(f"SKIP: {mpi}: no mpicc.{mpi} or {launcher}")
             continue
         path = build(f"burgers_{mpi}", f"mpicc.{mpi}", "examples/insitu/burgers.c", "-DWITH_MPI")
-        check_example(run(launcher, "-n", "2", path, "examples/insitu/closure.dl", "400", f"{TMP}/{mpi}"), f"two ranks, {mpi}")
+        check_example(run(launcher, "-n", "2", path, "examples/insitu/closure.dl", "400", f"{TMP}/{mpi}"),
+                      f"two ranks, {mpi}")
         check(weights(mpi) != weights("first"), "other flows, other weights")
         seen.append(weights(mpi))
         path, model = build(f"ranks_{mpi}", f"mpicc.{mpi}", "tests/library/ranks.c", "-D_GNU_SOURCE"), f"{TMP}/{mpi}.dl"
@@ -71,7 +73,8 @@ def test_ranks():
         r = run(launcher, "-n", "3", path, model)
         lines = re.findall(r"(\d+) passed, (\d+) failed", r.stdout)
         checks.passed += sum(int(p) for p, _ in lines)
-        check(len(lines) == 3 and all(int(p) > 20 and f == "0" for p, f in lines), f"{mpi}: {r.returncode} {r.stdout} {r.stderr}")
+        check(len(lines) == 3 and all(int(p) > 20 and f == "0" for p, f in lines),
+              f"{mpi}: {r.returncode} {r.stdout} {r.stderr}")
     check(all(w == seen[0] for w in seen), "the same bits with every MPI")
 
 
@@ -80,7 +83,8 @@ def test_fortran():
     if not os.path.exists(f"{module}/dlc.mod") or not shutil.which("gfortran"):
         return print("SKIP: Fortran: the build has no module dlc")
     path = f"{TMP}/bin/burgers_fortran"
-    r = run("gfortran", "-std=f2018", "-Wall", "-Werror", f"-J{TMP}", f"-I{module}", "examples/insitu/burgers.f90", f"-L{module}", "-ldlc_fortran",
+    r = run("gfortran", "-std=f2018", "-Wall", "-Werror", f"-J{TMP}", f"-I{module}", "examples/insitu/burgers.f90",
+            f"-L{module}", "-ldlc_fortran",
             f"-L{BUILD}/library", "-ldlc", f"-Wl,-rpath,{module}", f"-Wl,-rpath,{BUILD}/library", "-o", path)
     check(r.returncode == 0, f"burgers.f90: {r.stderr}")
     check_example(run(path, "examples/insitu/closure.dl", "400", f"{TMP}/fortran"), "Fortran")

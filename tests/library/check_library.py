@@ -1,4 +1,5 @@
-"""Runs of dlrun in the library, and checkpoints of the library in dlrun; the header, the symbols, a locale with decimal commas.
+"""Runs of dlrun in the library, and checkpoints of the library in dlrun; the header, the symbols, a locale with decimal
+commas.
 
 check_library.py BUILD     from the project's root; needs numpy
 """
@@ -30,9 +31,11 @@ class Status(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("device", ctypes.c_char_p), ("threads", ctypes.c_int), ("batch", ctypes.c_int64),
+    _fields_ = [("size", ctypes.c_size_t), ("device", ctypes.c_char_p), ("threads", ctypes.c_int),
+                ("batch", ctypes.c_int64),
                 ("settings", ctypes.c_void_p), ("config_file", ctypes.c_char_p), ("config_name", ctypes.c_char_p),
-                ("train", ctypes.c_int), ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p), ("mpi_comm", ctypes.c_void_p),
+                ("train", ctypes.c_int), ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p),
+                ("mpi_comm", ctypes.c_void_p),
                 ("raw", ctypes.c_int), ("refuse_nan", ctypes.c_int), ("mpi_fint", ctypes.c_void_p)]
 
 
@@ -82,7 +85,8 @@ def pointers(arrays):
 
 
 def run(*args, **env):
-    return subprocess.run([str(a) for a in args], capture_output=True, text=True, env={**ENV, **env}, stdin=subprocess.DEVNULL, cwd=TMP)
+    return subprocess.run([str(a) for a in args], capture_output=True, text=True, env={**ENV, **env},
+                          stdin=subprocess.DEVNULL, cwd=TMP)
 
 
 MODEL = """model Two(width=5):
@@ -200,8 +204,10 @@ def test_save(path, arrays):
     check(np.array_equal(m.get("a.weight", (5, 2, 3)), again.get("a.weight", (5, 2, 3))), "the same bits")
     check([m.step(first) for _ in range(3)] == [again.step(first) for _ in range(3)], "it goes on alike")
     again.close(), m.close()
-    r = run(DLRUN, "two.yaml", "--device=cpu", "--threads=1", f"--resume={saved}", "--num_epochs=9", "--run_num=resumed")
-    check(r.returncode == 0 and re.search("DONE", r.stderr + r.stdout), f"resume: {r.returncode} {(r.stdout + r.stderr)[-900:]}")
+    r = run(DLRUN, "two.yaml", "--device=cpu", "--threads=1", f"--resume={saved}", "--num_epochs=9",
+            "--run_num=resumed")
+    check(r.returncode == 0 and re.search("DONE", r.stderr + r.stdout),
+          f"resume: {r.returncode} {(r.stdout + r.stderr)[-900:]}")
     check(os.path.exists(f"{TMP}/runs/two/1GPU/resumed/checkpoints/last"), "resumed")
 
 
@@ -218,7 +224,8 @@ def test_damaged(path):
             else:
                 os.truncate(file, cut)
             m = Model(f"{broken}/checkpoints/last", train=1)
-            check(not m.at and m.status.code in (3, 4) and (name in m.said or "state.json" in m.said or "checkpoint" in m.said),
+            check(not m.at and m.status.code in (3, 4)
+                  and (name in m.said or "state.json" in m.said or "checkpoint" in m.said),
                   f"{name} cut to {cut}: {m.at} {m.said}")
     m = Model("/etc/passwd")
     check(not m.at and m.status.code in (2, 3), m.said)
@@ -232,20 +239,25 @@ def test_header():
             f.write(text)
     include = f"-I{os.path.abspath('include')}"
     strict = ["-pedantic", "-Wall", "-Wextra", "-Werror", include]
-    for compiler, *flags in (("gcc", "-std=c99"), ("clang", "-std=c99"), ("g++", "-std=c++11"), ("clang++", "-std=c++11")):
+    for compiler, *flags in (("gcc", "-std=c99"), ("clang", "-std=c99"), ("g++", "-std=c++11"),
+                             ("clang++", "-std=c++11")):
         if shutil.which(compiler):
             r = run(compiler, *flags, *strict, "-c", "a.cc" if "++" in compiler else "a.c", "-o", "a.o")
             check(r.returncode == 0 and not r.stderr, f"{compiler}: {r.stderr}")
-    r = run("gcc", "-std=c99", include, "a.c", f"{BUILD}/library/libdlc.a", "-lyaml", "-ldeflate", "-lz", "-lpthread", "-lm", "-ldl", "-o", "a")
+    r = run("gcc", "-std=c99", include, "a.c", f"{BUILD}/library/libdlc.a", "-lyaml", "-ldeflate", "-lz", "-lpthread",
+            "-lm", "-ldl", "-o", "a")
     check(r.returncode == 0 and run("./a").returncode == 0, f"static: {r.stderr[-300:]}")
     for file, *flags in ((LIBRARY, "-D"), (f"{BUILD}/library/libdlc.a",)):
-        names = [line.split()[-1] for line in run("nm", *flags, "--defined-only", "--extern-only", file).stdout.splitlines() if line.strip() and ":" not in line]
+        names = [line.split()[-1]
+                 for line in run("nm", *flags, "--defined-only", "--extern-only", file).stdout.splitlines()
+                 if line.strip() and ":" not in line]
         check(len(names) == 12 and all(n.startswith("dlc_") for n in names), f"{file}: {names}")
 
 
 def test_locale():
     """test_host in a locale that writes 0,5."""
-    if not shutil.which("localedef") or run("localedef", "-i", "de_DE", "-f", "UTF-8", "--no-archive", f"{TMP}/de_DE.UTF-8").returncode:
+    if not shutil.which("localedef") or run("localedef", "-i", "de_DE", "-f", "UTF-8", "--no-archive",
+                                            f"{TMP}/de_DE.UTF-8").returncode:
         return print("SKIP: no locale de_DE can be made")
     r = run(f"{BUILD}/tests/library/test_library_host", LOCPATH=TMP, DLC_TEST_LOCALE="de_DE.UTF-8")
     check(r.returncode == 0 and "decimal comma" not in r.stdout, f"{r.returncode}: {r.stdout[-600:]}")
