@@ -345,7 +345,7 @@ def dumps(files):
 # Where a test may sleep: how often, and why. A test that sleeps until "it should be there by now" fails where a machine is slower, and sees less where
 # it is faster. Let the program stop at a gate (runtime/base/debug.h, Gate of e2e/checks.py; of ranks, ranks/phases.c), or wait for a line, a FIFO, an end.
 SLEEPS = {
-    "tests/e2e/check_dlrun.py": (2, "kills at instants that are drawn"),
+    "tests/e2e/dlrun_runs.py": (2, "kills at instants that are drawn"),
     "tests/e2e/check_sweeps.py": (1, "looks again until a file has so many lines"),
     "tests/ranks/check_faults.py": (1, "looks again until processes that are not ours are gone"),
     "tests/ranks/check_not_finite.py": (1, "looks again until processes that are not ours are gone"),
