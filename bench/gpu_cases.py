@@ -60,8 +60,7 @@ CURVES_QUICK = {"unet 32^3 bf16": (*CURVE_UNET, MODES["bf16"], 1e-2),
                 "vit 88x176 bf16": (*CURVE_VIT, MODES["bf16"], 1e-2)}
 CURVES = {
     **{f"{name} {mode}": (*case, MODES[mode], 1e-2) for mode in MODES
-       for name,
-       case in (("unet 32^3", CURVE_UNET), ("vit 88x176", CURVE_VIT), ("resnet50 64x64", CURVE_RESNET),
+       for name, case in (("unet 32^3", CURVE_UNET), ("vit 88x176", CURVE_VIT), ("resnet50 64x64", CURVE_RESNET),
                 ("cnn_classifier", CURVE_CLASSIFIER))},
     "unet 32^3 f32": (*CURVE_UNET, F32, 1e-4), "vit 88x176 f32": (*CURVE_VIT, F32, 1e-4),
     "cnn_classifier f32": (*CURVE_CLASSIFIER, F32, 1e-4),

@@ -28,8 +28,8 @@ def bench(b, args, name, steps, **environment):
 
 def attends(where):
     """Whether a kernel's places name the line of models/vit.dl that calls attention."""
-    lines = [f"models/vit.dl:{i}" for i,
-             line in enumerate((ROOT / "models/vit.dl").read_text().splitlines(), 1) if "attention(" in line]
+    lines = [f"models/vit.dl:{i}"
+             for i, line in enumerate((ROOT / "models/vit.dl").read_text().splitlines(), 1) if "attention(" in line]
     return bool(set(lines) & set(where.split()))
 
 
@@ -82,16 +82,17 @@ def attention_ways(b):
                                  f"--steps={2 if b.o.tiny else 10}", "--json"],
                                 120, DLR_DEBUG="tune")
         ways = re.findall(r"^tune: (\S+) (.*?): (differs|[\d.]+ us) as (.*?)(, taken)?$", said, re.M)
-        found[f"head {size}"] = ([{"kernel": k, "time": t, "way": w, "taken": bool(taken)} for k, where, t, w,
-                                  taken in ways if attends(where)] if status == 0
+        found[f"head {size}"] = ([{"kernel": k, "time": t, "way": w, "taken": bool(taken)}
+                                  for k, where, t, w, taken in ways if attends(where)] if status == 0
                                  else b.fault("questions", f"attention_ways, head {size}", b.why(status, said)))
     return found
 
 
 def correctness(b):
     """Are all models right in bf16, fp16 and TF32?"""
-    chosen = cases.VERIFY_TINY if b.o.tiny else {n: a for n,
-                                                 a in cases.VERIFY.items() if "88x176" not in n and "64^3" not in n}
+    chosen = cases.VERIFY_TINY if b.o.tiny else {n: a
+                                                 for n, a in cases.VERIFY.items()
+                                                 if "88x176" not in n and "64^3" not in n}
     return {name: b.verify(name, args) for name, args in chosen.items() if not late(b)}
 
 

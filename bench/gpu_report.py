@@ -22,8 +22,8 @@ def is_whole(found):
 def best_rival(report, name):
     """The fastest way of PyTorch's, or None."""
     ways = report.get("rivals", {}).get(name, {})
-    ran = {way: found for way,
-           found in ways.items() if isinstance(found, dict)
+    ran = {way: found
+           for way, found in ways.items() if isinstance(found, dict)
            and "samples_per_s" in found} if isinstance(ways, dict) else {}
     way = max(ran, key=lambda w: ran[w]["samples_per_s"], default=None)
     return (way, ran[way]) if way else None
@@ -119,8 +119,8 @@ def text(report):
     if "curves" in report:
         t += "## Curves\n\nLosses of the same steps on the CPU and on the device, in the same mode.\n\n" + table(
             ("", "apart", "allowed", ""),
-            [(name, f"{f['apart']:.1e}" if "apart" in f else "", f.get("allowed", ""), state(f)) for name,
-             f in report["curves"].items()])
+            [(name, f"{f['apart']:.1e}" if "apart" in f else "", f.get("allowed", ""), state(f))
+             for name, f in report["curves"].items()])
     if "graph" in report:
         t += (f"## A step\n\n{report['graph'].get('line', '')} "
               f"{state(report['graph']) if 'wrong' in report['graph'] else ''}\n\n")

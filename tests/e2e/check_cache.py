@@ -35,8 +35,9 @@ def path(name):
 
 def environment(**variables):
     """None takes a variable out."""
-    env = {k: v for k,
-           v in {**ENV, "DLR_CACHE_MAX": None, "DLR_CACHE_DIR": None, "CC": None, **variables}.items() if v is not None}
+    env = {k: v
+           for k, v in {**ENV, "DLR_CACHE_MAX": None, "DLR_CACHE_DIR": None, "CC": None, **variables}.items()
+           if v is not None}
     return {k: str(v) for k, v in env.items()}
 
 

@@ -38,8 +38,8 @@ LARGE = [UNET, UNET + ["--amp_mode=bf16"], VIT, RESNET, ["models/cnn_regressor.d
          ["models/resunet.dl", "--amp_mode=fp16", "--data_size=16", "--widths=[8,16,32]"]]
 # The optimisers' steps, each with all that it may keep.
 STEPS = [["tests/data/small.dl", "--data_size=8", "--batch_size=2", f"--optimizer={{name: {name}}}", *more]
-         for name,
-         *more in (["RMSprop, centered: true, momentum: 0.9", "--weight_decay=0.1"], ["NAdam", "--amp_mode=fp16"],
+         for name, *more in (["RMSprop, centered: true, momentum: 0.9", "--weight_decay=0.1"],
+                             ["NAdam", "--amp_mode=fp16"],
                    ["Adadelta"])]
 VERIFIED = [UNET, UNET + ["--amp_mode=bf16"], VIT, VIT + ["--tf32=false"], RESNET] if LONG else SMALL
 

@@ -61,8 +61,8 @@ def save_file(name, tensors):
 
 
 def leftovers():
-    return [os.path.join(d, f) for d, dirs,
-            files in os.walk(TMP) for f in dirs + files if f.startswith(".dlc-") or ".tmp" in f]
+    return [os.path.join(d, f)
+            for d, dirs, files in os.walk(TMP) for f in dirs + files if f.startswith(".dlc-") or ".tmp" in f]
 
 
 def replay(*more):

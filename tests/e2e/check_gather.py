@@ -123,12 +123,13 @@ def train(name, model, loader, *more, code=0):
                        stdin=subprocess.DEVNULL,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     check(r.returncode == code, f"{name}: exit {r.returncode} {r.stderr[-600:]}")
-    found = [os.path.join(d, "metrics.jsonl") for d, _,
-             files in os.walk(f"{TMP}/runs") if d.endswith(f"/{name}") and "metrics.jsonl" in files]
+    found = [os.path.join(d, "metrics.jsonl")
+             for d, _, files in os.walk(f"{TMP}/runs") if d.endswith(f"/{name}") and "metrics.jsonl" in files]
     points = []
     for line in open(found[0]) if found else []:
-        points.append({k: v for k,
-                       v in json.loads(line).items() if not re.search("(?i)time|samples|iters|memory|sec|wait", k)})
+        points.append({k: v
+                       for k, v in json.loads(line).items()
+                       if not re.search("(?i)time|samples|iters|memory|sec|wait", k)})
     path = f"{TMP}/{name}.safetensors"
     return points, open(path, "rb").read() if os.path.exists(path) else None, r.stderr + r.stdout
 

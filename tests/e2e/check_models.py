@@ -334,8 +334,8 @@ def test_classifier():
 def test_same_bits():
     """One thread, two, and again: the same losses."""
     args = [*VIT, "--num_iters=8", "--limit_nsamples=16", "--limit_nsamples_val=8"]
-    losses = [[p["Loss/train"] for p in train(f"bits{i}", *args, f"--threads={t}", f"--num_data_workers={i}")[0]] for i,
-              t in enumerate((1, 2, 2))]
+    losses = [[p["Loss/train"] for p in train(f"bits{i}", *args, f"--threads={t}", f"--num_data_workers={i}")[0]]
+              for i, t in enumerate((1, 2, 2))]
     check(losses[0] == losses[1] == losses[2], f"{losses}")
 
 

@@ -182,8 +182,8 @@ def test_optimizer_names():
                 r = run(DLRUN, path, *some, *more)
                 check(r.returncode == (75 if "--stop_after=1" in more else 0),
                       f"{label}, {way}, {more}: exit {r.returncode}: {r.stderr[-400:]}")
-            found = {os.path.basename(d): open(f"{d}/model.safetensors", "rb").read() for d, _,
-                     files in os.walk(f"{TMP}/named_{label}_{way}") if "model.safetensors" in files}
+            found = {os.path.basename(d): open(f"{d}/model.safetensors", "rb").read()
+                     for d, _, files in os.walk(f"{TMP}/named_{label}_{way}") if "model.safetensors" in files}
             ends[label, way] = found.get("step-00000008")
     check(ends["exp_avg", "whole"] and ends["exp_avg", "whole"] == ends["exp_avg", "parts"],
           "the same bits after a stop")

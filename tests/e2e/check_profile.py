@@ -173,8 +173,8 @@ def test_short():
     check(about["epoch"] == 1, f"in its first epoch: {about}")
     b = f"{TMP}/batches.safetensors"
     save_file(b,
-              {f"{name}.{i}": ([2, c, 16, 16, 16], [0.5 - i * 0.1] * (2 * c * 16**3)) for i in range(3) for name,
-               c in (("x", 4), ("t", 5))})
+              {f"{name}.{i}": ([2, c, 16, 16, 16], [0.5 - i * 0.1] * (2 * c * 16**3)) for i in range(3)
+               for name, c in (("x", 4), ("t", 5))})
     plain, r = run("replay", f"--replay={b}"), run("replay", f"--replay={b}", "--profile")
     check(r.returncode == 0 and plain.stdout == r.stdout and r.stdout.count("\n") == 3,
           f"a replay's losses are the same: {r.stderr[-300:]}")

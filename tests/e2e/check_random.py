@@ -59,8 +59,8 @@ def test_same_bits():
 def test_seed():
     """From the same weights: what differs is what was drawn (the data come in another order, too: so one batch a
     run)."""
-    batch = {f"{n}.0": ([2, c, 16, 16, 16], [((k * 37) % 101) / 50 - 1 for k in range(2 * c * 16**3)]) for n,
-             c in (("x", 4), ("t", 5))}
+    batch = {f"{n}.0": ([2, c, 16, 16, 16], [((k * 37) % 101) / 50 - 1 for k in range(2 * c * 16**3)])
+             for n, c in (("x", 4), ("t", 5))}
     twice = {**batch, **{k.replace(".0", ".1"): v for k, v in batch.items()}}
     save_file(f"{TMP}/one.safetensors", twice)
     start = f"--init_weights={folder('whole')}/checkpoints/last/model.safetensors"

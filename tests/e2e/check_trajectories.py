@@ -49,8 +49,8 @@ def held(got, sims, first, last, lead, what):
     """Samples of validation are all pairs of these simulations, in order."""
     want = [(s, t) for s in sims for t in range(first, last)]
     ok = got is not None and len(got["x"]) == len(want) and all(
-        np.array_equal(x, u[s, t]) and np.array_equal(y, u[s, t + lead]) for x, y,
-        (s, t) in zip(got["x"], got["t"], want))
+        np.array_equal(x, u[s, t]) and np.array_equal(y, u[s, t + lead])
+        for x, y, (s, t) in zip(got["x"], got["t"], want))
     check(ok, f"{what}: {None if got is None else got['x'][:, 0, 0, 0]}")
 
 
@@ -129,8 +129,8 @@ for source in ("all.h5:u", "{file: all.h5, array: [a, b]}", "{file: all.h5, arra
     got = pairs(f"trajectory: {{sim: 0, time: 1, history: 3}}\ninputs: {{x: {source}}}\ntargets: {{t: {source}}}\n"
                 f"split: {{valid: 0.34}}", "stacked")
     ok = got is not None and len(got["x"]) == len(want2) and all(
-        np.array_equal(x, u[s, t - 2:t + 1].reshape(6, H, W)) and np.array_equal(y, u[s, t + 1]) for x, y,
-        (s, t) in zip(got["x"], got["t"], want2))
+        np.array_equal(x, u[s, t - 2:t + 1].reshape(6, H, W)) and np.array_equal(y, u[s, t + 1])
+        for x, y, (s, t) in zip(got["x"], got["t"], want2))
     check(ok, f"history as channels, {source}: {None if got is None else got['x'][:, :, 0, 0]}")
 scaled = "{file: all.h5, array: u, normalize: standardize}"
 got = pairs(f"trajectory: {{sim: 0, time: 1, history: 3}}\ninputs: {{x: {scaled}}}\ntargets: {{t: {scaled}}}\n"

@@ -54,8 +54,8 @@ def train(name, *more):
                        text=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     check(r.returncode == 0, f"{name}: {r.stderr[-600:]}")
-    found = [os.path.join(d, "metrics.jsonl") for d, _,
-             files in os.walk(f"{TMP}/runs") if d.endswith(f"/{name}") and "metrics.jsonl" in files]
+    found = [os.path.join(d, "metrics.jsonl")
+             for d, _, files in os.walk(f"{TMP}/runs") if d.endswith(f"/{name}") and "metrics.jsonl" in files]
     points = []
     for line in open(found[0]) if found else []:
         points.append({k: v for k, v in json.loads(line).items() if "Avg" not in k and "time" not in k})

@@ -102,8 +102,8 @@ def test_whole():
           and w.config["config"] == "test2", f"{w.config}")
     check([p["_step"] for p in w.history] == [1, 2, 3, 4] and all(set(p) == THEIRS | OURS for p in w.history),
           f"{[set(p) ^ (THEIRS | OURS) for p in w.history]}")
-    check(all(a["_timestamp"] <= b["_timestamp"] and a["_runtime"] <= b["_runtime"] for a,
-              b in zip(w.history, w.history[1:])), "time goes on")
+    check(all(a["_timestamp"] <= b["_timestamp"] and a["_runtime"] <= b["_runtime"]
+              for a, b in zip(w.history, w.history[1:])), "time goes on")
     check(w.all("summary") == w.history, "the summary has the newest values")
     check_beside_metrics(w, r.folder)
     check_pictures(w)

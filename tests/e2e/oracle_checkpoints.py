@@ -167,8 +167,8 @@ def go_on(place, what, args, folder, build, epochs=(2, 5), bound=1e-5):
     check(abs(lr - group["lr"]) <= 1e-7 * lr, f"{what}: the next rate: {lr:.9g} and {group['lr']:.9g}")
     if scheduler:
         theirs = scheduler.state_dict()
-        far = {k: worst(v, theirs[k]) for k,
-               v in last["scheduler_state_dict"].items() if k in theirs and k != "_get_lr_called_within_step"}
+        far = {k: worst(v, theirs[k])
+               for k, v in last["scheduler_state_dict"].items() if k in theirs and k != "_get_lr_called_within_step"}
         check(len(far) >= 6 and max(far.values()) < 1e-7, f"{what}: the scheduler's state: {far}")
     return curve
 

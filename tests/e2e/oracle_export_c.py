@@ -53,8 +53,8 @@ def here(*name):
 
 def with_compilers(ways, cell):
     """(compiler, way): each way by each compiler, or, of a share, by one in turn, as drawn."""
-    return [(cc, way) for i, way in enumerate(ways) for k,
-            cc in enumerate(COMPILERS) if SHARE == 1 or k == (DRAW + cell + i) % len(COMPILERS)]
+    return [(cc, way) for i, way in enumerate(ways)
+            for k, cc in enumerate(COMPILERS) if SHARE == 1 or k == (DRAW + cell + i) % len(COMPILERS)]
 
 
 # ---- networks with weights ----
@@ -87,10 +87,10 @@ def save(path, tensors):
 def make(name, model, args, classes=4):
     """Weights of random numbers, and two samples of each input: in files, and as rows of raw numbers."""
     found = variables(model, args)
-    tensors = {n: weight(n, shape, init).astype("f4") for kind in ("param", "state") for n, d, shape,
-               init in found.get(kind, []) if d == "f32"}
-    tensors |= {n: np.zeros(shape, "i8") for n, d, shape,
-                _ in found.get("state", []) if n.endswith("num_batches_tracked")}
+    tensors = {n: weight(n, shape, init).astype("f4") for kind in ("param", "state")
+               for n, d, shape, init in found.get(kind, []) if d == "f32"}
+    tensors |= {n: np.zeros(shape, "i8")
+                for n, d, shape, _ in found.get("state", []) if n.endswith("num_batches_tracked")}
     save(here(name + ".safetensors"), tensors)
     inputs = {}
     for n, d, shape, _ in found["input"]:
@@ -209,8 +209,8 @@ def check_models():
                 says=f"made of its target '{OF_TARGETS[name]}'")
             continue
         folder = export(net)
-        ways = [(target, ["-O2" if i else "-O3", *flags]) for i,
-                (target, flags) in enumerate(FLAGS.items())] + [(NATIVE, ["-O3", "-march=native"])]
+        ways = [(target, ["-O2" if i else "-O3", *flags])
+                for i, (target, flags) in enumerate(FLAGS.items())] + [(NATIVE, ["-O3", "-march=native"])]
         for cc, (target, flags) in with_compilers(ways, number) if folder else []:
             compare(net, folder, cc, target, STRICT + flags)
 

@@ -15,8 +15,8 @@ def main(build, *options):
     for net in NETS:
         torch.manual_seed(7)
         model = net()
-        weights = {name: p.detach().clone() for name,
-                   p in model.state_dict().items() if not name.endswith("num_batches_tracked")}
+        weights = {name: p.detach().clone()
+                   for name, p in model.state_dict().items() if not name.endswith("num_batches_tracked")}
         batches = [tuple(torch.randn(shape) for shape in net.shapes) for _ in range(5)]
         name = net.__name__
         path = place / f"{name.lower()}.dl"

@@ -392,8 +392,8 @@ used |= {name for name, _, _ in ops if '"%s", [("' % name in windows or '"%s", w
 from table_rows import rows  # and the oracle over the table those of these
 used |= set(rows)
 # those are between ranks
-missing = [name for name, kind,
-           lower in ops if (kind != "HIGH" or lower != "none") and kind not in ("FUSED", "COLLECTIVE")
+missing = [name
+           for name, kind, lower in ops if (kind != "HIGH" or lower != "none") and kind not in ("FUSED", "COLLECTIVE")
            and name not in used and name not in ("enter", "scale_gradient")]
 failed = ["no case for op %s" % m for m in missing]
 

@@ -100,11 +100,11 @@ def model(sizes):
     """The cases as one model; the sizes of N, B, H, W. The weight of a case has axes by position."""
     out = ["model Order():", "    input v: f32[N, V=1]"]
     size = dict(zip(ALL, sizes))
-    out += [f"    param {n}: [{', '.join(f'{a}={size[a]}' for a in axes)}] ~ normal(0, 1)" for n,
-            axes in tensors.items()]
+    out += [f"    param {n}: [{', '.join(f'{a}={size[a]}' for a in axes)}] ~ normal(0, 1)"
+            for n, axes in tensors.items()]
     out += [f"    input k: i32[W={size['W']}, H={size['H']}, N]", f"    input j: i32[H={size['H']}, N]"]
-    out += [f"    param g{i}: [{', '.join(f'{p}={size[a]}' for p, a in zip('PQRS', axes))}] ~ normal(0, 1)" for i,
-            (_, _, axes) in enumerate(cases)]
+    out += [f"    param g{i}: [{', '.join(f'{p}={size[a]}' for p, a in zip('PQRS', axes))}] ~ normal(0, 1)"
+            for i, (_, _, axes) in enumerate(cases)]
     out += ["    output x", "    loss = sum(v) * 0.0"]
     for i, (text, _, axes) in enumerate(cases):
         names = ", ".join(f"{p}={size[a]}" for p, a in zip("PQRS", axes))

@@ -40,8 +40,9 @@ def shim(build):
 
 def named_at(lines, rank):
     """When somebody said that this rank is lost: seconds, or None."""
-    return next((t for t,
-                 line in lines if re.search(rf"rank {rank} (takes no part in|\(process \d+\)|has not begun)", line)),
+    return next((t
+                 for t, line in lines
+                 if re.search(rf"rank {rank} (takes no part in|\(process \d+\)|has not begun)", line)),
                 None)
 
 

@@ -117,8 +117,8 @@ def main(build, family):
     alone, ring = (replay(ranks, f"back{ranks}", *args,
                           model=[str(folder / "back.dl"), "--lr=1e-3", "--lr_schedule=none", "--global_batch_size=4",
                                  "--threads=1"],
-                          batches="back") for ranks,
-                   args in ((1, []), (4, ["--context_parallel=4", "--cp_comm_type=p2p"])))
+                          batches="back")
+                   for ranks, args in ((1, []), (4, ["--context_parallel=4", "--cp_comm_type=p2p"])))
     same(alone, ring, "who looks back, round a ring")
     dropped = replay(1, "drop1", "--dropout=0.1")
     same(dropped, replay(2, "drop2", "--dropout=0.1"), "dropout by the number of the sample")
