@@ -1,7 +1,7 @@
 """Turns text files into C string constants: embed.py NAME IN... OUT (used by meson at build time).
 
-NAME is the text. NAME_interface is what a caller in another object needs of it: all but the bodies of the functions that begin
-with ENTRY at the start of a line (compiler/cpu/library.h).
+NAME is the text. NAME_interface is what a caller in another object needs of it: all but the bodies of the functions
+that begin with ENTRY at the start of a line (compiler/cpu/library.h).
 """
 import sys
 

@@ -22,6 +22,6 @@ const char *dlr_start_checked(dl_arena *arena, dlr_exec *exec, int program);
 
 /* The end of a message about a loss that is not finite. Runs `program`, which must update nothing,
  * once more, and returns the finding as a sentence to follow a full stop; "" without a finding. For
- * a step that has changed its weights: again.h. */
+ * a step that has changed its weights: find_nonfinite.h. */
 const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program);
 #endif

@@ -52,8 +52,8 @@ bool dlr_run_pause(dlr_run *r, dl_error *err);
 /* train_epoch.c: an epoch's steps; then validation, records and a checkpoint. */
 bool dlr_run_train_epoch(dlr_run *r, dl_error *err);
 bool dlr_run_finish_epoch(dlr_run *r, dl_error *err);
-/* train_again.c: the end of the message about the step just made, whose loss is not finite: the
- * steps since the newest checkpoint are made again to find where. Weights, batches and r->at are
+/* train_nonfinite.c: the end of the message about the step just made, whose loss is not finite: the
+ * steps since the newest checkpoint are repeated to find where. Weights, batches and r->at are
  * others then. */
 const char *dlr_run_find_not_finite(dlr_run *r);
 

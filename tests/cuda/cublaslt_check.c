@@ -1,5 +1,6 @@
-/* What libcublasLt says to our declarations without a GPU, for check_cublaslt.py: a line each.
- * Descriptions are made and filled as runtime/cuda/cublaslt.c does it; then it is asked to begin.
+/* Prints libcublasLt's answers to our declarations without a GPU, for check_cublaslt.py: a line
+ * each. Descriptions are made and filled as runtime/cuda/cublaslt.c does it; then it is asked to
+ * begin.
  */
 #include <stdio.h>
 

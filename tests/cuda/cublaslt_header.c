@@ -1,6 +1,6 @@
-/* The runtime's own declarations of cuBLASLt (runtime/cuda/cublaslt.h) beside its header, for
- * check_cublaslt.py: values and places are equal, and each function takes what the runtime gives
- * it. Compiled only, never linked. */
+/* The runtime's own declarations of cuBLASLt (runtime/cuda/cublaslt.h) compared with its header,
+ * for check_cublaslt.py: values and places are equal, and each function takes what the runtime
+ * gives it. Compiled only, never linked. */
 #include <cublasLt.h>
 
 #include "runtime/cuda/cublaslt.h"

@@ -120,7 +120,7 @@ static uint64_t terms_of(const opaque *desc, const opaque *a) {
     return desc->transpose[0] ? a->rows : a->columns;
 }
 
-/* What the documentation's table of types has, without the smaller ones. */
+/* The documentation's table of types, without the smaller ones. */
 static bool knows_types(const opaque *desc, const opaque *a, const opaque *b, const opaque *d) {
     bool floats = a->type == DLR_LT_R_32F,
          halves = a->type == DLR_LT_R_16F || a->type == DLR_LT_R_16BF;

@@ -1,8 +1,8 @@
-/* What libcudnn says to our descriptions without a GPU, for check_library.py: a line, and one for
- * each that it refuses. Convolutions of each kind are described as runtime/cuda/cudnn_plan.c does
- * it; since 9.8 for a device that is described, too, so that heuristics propose engines, which must
- * become plans again from their words. Then it is asked to begin. CUDNN_CHECK_SAYS=1 prints what is
- * proposed. */
+/* Prints libcudnn's answers to our descriptions without a GPU, for check_library.py: a line, and
+ * one for each that it refuses. Convolutions of each kind are described as
+ * runtime/cuda/cudnn_plan.c does it; since 9.8 for a device that is described, too, so that
+ * heuristics propose engines, which must become plans again from their words. Then it is asked to
+ * begin. CUDNN_CHECK_SAYS=1 prints what is proposed. */
 #include <stdio.h>
 #include <stdlib.h>
 

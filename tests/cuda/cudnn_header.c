@@ -1,4 +1,4 @@
-/* The runtime's own declarations of cuDNN (runtime/cuda/cudnn.h) beside its header, for
+/* The runtime's own declarations of cuDNN (runtime/cuda/cudnn.h) compared with its header, for
  * check_library.py: values are equal, and each function takes what the runtime gives it. Compiled
  * only, never linked. */
 #include <cudnn.h>

@@ -58,7 +58,8 @@ int cudnnSetStream(dlr_dnn_handle handle, dlr_cu_stream s) { return handle->stre
 
 /* ---- descriptors ---- */
 
-/* What each has: all that it must have; ENGINECFG's knobs and what is only read (n 0) it may lack.
+/* The attributes of each: all that it must have; ENGINECFG's knobs and what is only read (n 0) it
+ * may lack.
  */
 #define OPERATION(d, D, x, w, y)                                                                   \
     {d, DLR_DNN_##D##_ALPHA, DLR_DNN_TYPE_FLOAT, 1, true},                                         \

@@ -1,4 +1,4 @@
-/* What the stand-in of cuDNN (cudnn_standin.c) has its convolutions made of. */
+/* The parts of which the stand-in of cuDNN (cudnn_standin.c) makes its convolutions. */
 #ifndef CUDNN_STANDIN_H
 #define CUDNN_STANDIN_H
 #include "runtime/cuda/cudnn.h"
@@ -35,7 +35,7 @@ typedef struct {
 
 /* Makes it: of a job. */
 void cudnn_standin_run(void *of);
-/* Bytes from a tensor's first element to behind its last one. */
+/* Bytes from a tensor's first element to after its last one. */
 size_t cudnn_standin_reach(const tensor *t);
 dl_dtype cudnn_standin_dtype(int type);
 #endif

@@ -1,6 +1,6 @@
-/* The runtime's own declarations of the CUDA driver (runtime/driver/driver.h) beside its headers,
- * for check_driver.py: values and places are equal, and each function, in the version that is asked
- * of cuGetProcAddress, takes what the runtime gives it. Compiled only, never linked. */
+/* The runtime's own declarations of the CUDA driver (runtime/driver/driver.h) compared with its
+ * headers, for check_driver.py: values and places are equal, and each function, in the version that
+ * is asked of cuGetProcAddress, takes what the runtime gives it. Compiled only, never linked. */
 #include <cudaTypedefs.h>
 
 #include "ir/kernel/tensor_map.h"

@@ -22,9 +22,11 @@ DLC, DLRUN = BUILD / "cli/dlc", BUILD / "cli/dlrun"
 
 
 def run(*args, status=0, says=""):
-    r = subprocess.run(list(map(str, args)), capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL, cwd=OUT, timeout=300)
+    r = subprocess.run(list(map(str, args)), capture_output=True, text=True, env=ENV, stdin=subprocess.DEVNULL, cwd=OUT,
+                       timeout=300)
     check(r.returncode == status and says in r.stdout + r.stderr,
-          f"{' '.join(map(str, args))[-120:]}: exit {r.returncode}, wanted {status} and '{says}': {(r.stdout + r.stderr)[-400:]}")
+          f"{' '.join(map(str, args))[-120:]}: exit {r.returncode}, wanted {status} and '{says}': "
+          f"{(r.stdout + r.stderr)[-400:]}")
     return r
 
 
@@ -61,21 +63,25 @@ def compare(name, data=DATA):
     if "--update" in sys.argv:
         (DATA / f"{name}.dl").write_text(text)
     if data == DATA:
-        check(text == (DATA / f"{name}.dl").read_text(), f"{name}.dl is that of tests/data/import (--update writes it):\n{text}")
+        check(text == (DATA / f"{name}.dl").read_text(),
+              f"{name}.dl is that of tests/data/import (--update writes it):\n{text}")
     run(DLC, "fmt", "--check", f"{name}.dl")
     run(DLC, "check", f"{name}.dl", says="ok")
-    r = run(DLRUN, f"{name}.dl", f"--local_batch_size={batch_of(data / f'{name}.batch.safetensors')}", f"--init_weights={name}.w", f"--replay={data / f'{name}.batch.safetensors'}",
+    r = run(DLRUN, f"{name}.dl", f"--local_batch_size={batch_of(data / f'{name}.batch.safetensors')}",
+            f"--init_weights={name}.w", f"--replay={data / f'{name}.batch.safetensors'}",
             f"--save_grads={name}.g", f"--expdir=run_{name}")
     if r.returncode:
         return
     truth, got = tensors(data / f"{name}.truth.safetensors"), tensors(OUT / f"{name}.g")
-    loss, wanted = next(json.loads(line)["loss"] for line in r.stdout.splitlines() if line.startswith('{"step"')), truth.pop("loss")[0]
+    loss, wanted = next(json.loads(line)["loss"] for line in r.stdout.splitlines()
+                        if line.startswith('{"step"')), truth.pop("loss")[0]
     check(abs(loss - wanted) <= 1e-5 * max(1, abs(wanted)), f"{name}: loss {loss}, PyTorch's {wanted}")
     check(sorted(truth) == sorted(got), f"{name}: {sorted(set(truth) ^ set(got))}")
     total = sum(distance(g, [0] * len(g))**2 for g in truth.values())**0.5
     for key in sorted(set(truth) & set(got)):
         size = max(distance(truth[key], [0] * len(truth[key])), 1e-3 * total)
-        check(distance(truth[key], got[key]) <= 1e-5 * size, f"{name}: gradient of {key}: {distance(truth[key], got[key]) / size:.1e}")
+        check(distance(truth[key], got[key]) <= 1e-5 * size,
+              f"{name}: gradient of {key}: {distance(truth[key], got[key]) / size:.1e}")
 
 
 def changed(name, edit):
@@ -94,7 +100,8 @@ def changed(name, edit):
 
 def check_lacks():
     """An op that the language lacks: named and counted with its place, and everything else is written."""
-    lacking = changed("lacking.pt2", lambda t: t.replace(b"torch.ops.aten.amax.default", b"torch.ops.aten.strange.default"))
+    lacking = changed("lacking.pt2",
+                      lambda t: t.replace(b"torch.ops.aten.amax.default", b"torch.ops.aten.strange.default"))
     r = run(DLC, "import", lacking, "-o", "lacking.dl", "--report", status=3, says="aten.strange.default")
     check("line " in r.stdout and "1  aten.strange.default" in r.stdout, f"the report names the line: {r.stdout}")
     run(DLC, "check", "lacking.dl", status=3, says="aten.strange.default is not in the language, line")
@@ -113,7 +120,8 @@ def check_refusals():
     run(DLC, "import", DATA / "mixer.dl", status=3, says="mixer.dl")
     run(DLC, "import", DATA / "mixer.pt2", "--loss=none_such", status=2, says="--loss=none_such")
     run(DLC, "import", status=2, says="dlc import FILE.pt2")
-    cyclic = changed("cyclic.pt2", lambda t: t.replace(b'"arg":{"as_tensor":{"name":"x"}}', b'"arg":{"as_tensor":{"name":"pad"}}', 1))
+    cyclic = changed("cyclic.pt2",
+                     lambda t: t.replace(b'"arg":{"as_tensor":{"name":"x"}}', b'"arg":{"as_tensor":{"name":"pad"}}', 1))
     run(DLC, "import", cyclic, status=3, says="is used before it is computed")
     deep = changed("deep.pt2", lambda t: b'{"a":' + b"[" * 100000 + t)
     run(DLC, "import", deep, status=3, says="deep.pt2: models/model.json")
@@ -128,7 +136,8 @@ def check_format():
     run(DLC, "fmt", "rough.dl", "--check", status=3, says="rough.dl")
     check((OUT / "rough.dl").read_text() == rough, "--check changes nothing")
     run(DLC, "fmt", "rough.dl")
-    check((OUT / "rough.dl").read_text() == "model A(b=2):\n    input x: f32[N, C=3]\n    y = x * b\n    output y\n", "dlc fmt")
+    check((OUT / "rough.dl").read_text() == "model A(b=2):\n    input x: f32[N, C=3]\n    y = x * b\n    output y\n",
+          "dlc fmt")
     run(DLC, "fmt", "rough.dl", "--check")
     (OUT / "wrong.dl").write_text("model A(:\n")
     run(DLC, "fmt", "wrong.dl", status=3, says="wrong.dl:1")

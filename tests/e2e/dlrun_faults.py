@@ -104,7 +104,7 @@ def test_where_not_finite():
     for limit in (0.796, 0.79):
         r = rooted(f"root{limit}", f"--limit={limit}")
         last = r.stderr.splitlines()[-1]
-        m = re.search(r"training loss is nan at step (\d+), epoch (\d+): .*Step (\d+) made again: the first value "
+        m = re.search(r"training loss is nan at step (\d+), epoch (\d+): .*Step (\d+) repeated: the first value "
                       r"that is not finite is made by '(add|sqrt)' \(\S+root\.dl:10\)", last)
         check(r.returncode == 7 and m and m[1] == m[3], f"limit {limit}: exit {r.returncode} {last}")
         back = re.search(r"going on from step (\d+) of", r.stderr)
@@ -119,7 +119,7 @@ def test_where_not_finite():
     check("is made by 'sqrt' (" in r.stderr, f"each op by itself: {r.stderr[-300:]}")
     r = small("wild", "--start_lr=1e38", "--enable_benchy")
     last = r.stderr.splitlines()[-1]
-    check("nan at step 2" in last and re.search(r"Step 1 made again: .* is made by '\w+' \(\S+small\.dl:\d+\)", last),
+    check("nan at step 2" in last and re.search(r"Step 1 repeated: .* is made by '\w+' \(\S+small\.dl:\d+\)", last),
           f"weights that an earlier step lost: {last}")
     r = small("tame", DLR_DEBUG="nan")
     check(r.returncode == 0 and points("tame") == points("whole"),
@@ -131,7 +131,7 @@ def test_where_not_finite():
     b = f"{TMP}/root.safetensors"
     batches(b, 3, **{"t.1": ([2, 5, 16, 16, 16], [0.0] * (2 * 5 * 16**3))})
     for env, wanted in (({},
-                         r"loss is not finite at step 2\. Step 2 made again: the first value that is not finite is "
+                         r"loss is not finite at step 2\. Step 2 repeated: the first value that is not finite is "
                          r"made by '(add|sqrt)' \(\S+root\.dl:10\)"),
                         ({"DLR_DEBUG": "nan"},
                          r"step 2: the first value that is not finite is made by '(add|sqrt)'.*DLR_DEBUG=nan")):
@@ -140,7 +140,7 @@ def test_where_not_finite():
               f"a replay: {r.returncode} {r.stdout} {r.stderr[-400:]}")
     batches(b, 2, **{"x.1": ([2, 4, 16, 16, 16], [float("nan")] * (2 * 4 * 16**3))})
     r = rooted("root", f"--replay={b}", "--limit=0.3")
-    check(r.returncode == 7 and "Step 2 made again: not finite is the input 'x', at [N=0" in r.stderr,
+    check(r.returncode == 7 and "Step 2 repeated: not finite is the input 'x', at [N=0" in r.stderr,
           f"an input: {r.stderr[-300:]}")
 
 

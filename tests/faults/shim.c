@@ -126,7 +126,7 @@ int openat(int dir, const char *path, int flags, ...) {
     MODE_OF(flags, mode)
     return fails(FILES) ? (errno = EIO, -1) : real(dir, path, flags, mode);
 }
-/* What the fortified open is called where its mode cannot be needed. */
+/* The fortified open's name where its mode cannot be needed. */
 int __open64_2(const char *path, int flags);
 WRAP(int, __open64_2, (const char *path, int flags), (path, flags), FILES, EIO, -1)
 WRAP(ssize_t, read, (int fd, void *to, size_t n), (fd, to, n), FILES, EIO, -1)

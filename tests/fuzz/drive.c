@@ -77,7 +77,7 @@ static void add_path(const char *name) {
 }
 
 static void run(void) {
-    uint8_t *exact = malloc(current_n ? current_n : 1); /* so that a read behind the end is seen */
+    uint8_t *exact = malloc(current_n ? current_n : 1); /* so that a read after the end is seen */
     if (!exact) exit(5);
     memcpy(exact, current, current_n);
     LLVMFuzzerTestOneInput(exact, current_n);

@@ -1,6 +1,6 @@
-/* What the fuzz targets share. A target is one file: it feeds one reader, and says how inputs of
- * its format are changed so that most of them get past magic numbers, lengths and checksums to what
- * lies behind.
+/* Shared parts of the fuzz targets. A target is one file: it feeds one reader, and says how inputs
+ * of its format are changed so that most of them get past magic numbers, lengths and checksums to
+ * what lies after.
  *
  * The same file makes two programs: with drive.c one that needs nothing but the compiler
  * (scripts/test runs it under the sanitizers), and with libFuzzer one that is guided by coverage
@@ -14,7 +14,7 @@
 /* The names are libFuzzer's. Of a target: reads one input; whatever it is, nothing but an error
  * value may come of it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-/* Of a target: changes the input in place, `max` bytes at most; returns its new length. */
+/* A target's: changes the input in place, `max` bytes at most; returns its new length. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned seed);
 
 /* Random numbers of the mutators: splitmix64 (Steele, Lea, Flood, OOPSLA 2014). */
@@ -35,7 +35,7 @@ size_t fuzz_mutate_bytes(uint8_t *data, size_t n, size_t max, fuzz_random *r);
  * call. */
 const char *fuzz_file(const void *data, size_t n);
 
-/* What must hold for every input, sanitizer or not. */
+/* A condition that must hold for every input, sanitizer or not. */
 #define FUZZ_CHECK(cond)                                                                           \
     do {                                                                                           \
         if (!(cond)) fuzz_fail(__FILE__, __LINE__, #cond);                                         \

@@ -11,7 +11,7 @@
 #include "runtime/data/jpeg.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Scaled down and up; whatever is a picture has the size that was asked for behind that. */
+/* Scaled down and up; whatever is a picture has the size that was asked for after that. */
 static void decode(const uint8_t *data, size_t n) {
     static const int sizes[][2] = {{3, 2}, {20, 31}};
     for (int i = 0; i < 2; i++) {

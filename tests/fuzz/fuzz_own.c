@@ -1,4 +1,4 @@
-/* Data of one's own: the section of a configuration, and the statistics that are kept beside the
+/* Data of one's own: the section of a configuration, and the statistics that are kept next to the
  * data. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Plan files: everything behind the checksum, which the mutator puts right. */
+/* Plan files: everything after the checksum, which the mutator puts right. */
 #include <string.h>
 
 #include "ir/base/hash.h"
@@ -35,7 +35,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
     if (n > HEAD) memcpy(&sections, data + 12, sizeof sections);
     if (sections == 0 || sections > 16 || n < HEAD + sections * SECTION || fuzz_below(&r, 16) == 0)
         return fuzz_mutate_bytes(data, n, max, &r);
-    /* Inside one section, the lengths of the table kept true, so that the records behind it are
+    /* Inside one section, the lengths of the table kept true, so that the records after it are
      * read. */
     uint32_t which = (uint32_t)fuzz_below(&r, sections);
     uint8_t *entry = data + HEAD + which * SECTION;

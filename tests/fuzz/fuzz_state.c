@@ -1,4 +1,4 @@
-/* A checkpoint's state.json: everything behind its checksum, which the mutator puts right. */
+/* A checkpoint's state.json: everything after its checksum, which the mutator puts right. */
 #include <stdio.h>
 #include <string.h>
 

@@ -173,7 +173,7 @@ static size_t change(uint8_t *p, size_t n, size_t max, fuzz_random *r) {
     return n + more;
 }
 
-/* All that stands behind the pickle moves by this much. */
+/* All that stands after the pickle moves by this much. */
 static void move_entries(uint8_t *data, const archive *a, ptrdiff_t by, size_t pickle) {
     uint8_t *end = data + a->last + by, *e = data + a->directory + by;
     put(end + 16, (uint32_t)(a->directory + (size_t)by));

@@ -43,7 +43,7 @@ static size_t replace(char *text, size_t length, size_t max, piece old, const ch
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
 
-/* The token at or behind a place: a word or number, or a single character that is no space. */
+/* The token at or after a place: a word or number, or a single character that is no space. */
 static piece token_at(const char *text, size_t n, size_t at) {
     while (at < n && isspace((unsigned char)text[at])) at++;
     size_t from = at;

@@ -1,5 +1,5 @@
-/* What `dlc check` says of one model file, without the rest of the compiler: for golden and fuzz
- * tests. front_check FILE [--name=SHOWN] prints the diagnostics; exit status 3 when there are
+/* Prints what `dlc check` says of one model file, without the rest of the compiler: for golden and
+ * fuzz tests. front_check FILE [--name=SHOWN] prints the diagnostics; exit status 3 when there are
  * errors, 4 when unreadable. front_check --ir FILE prints the graphs of the model at batch 2 and
  * D=H=W=64. */
 #include <stdio.h>

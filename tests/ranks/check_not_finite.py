@@ -75,11 +75,11 @@ def main(build, family):
     # in the last step, of the last of two ranks; each of its own share of four; in an earlier step than the loss is
     # lost in
     said = start(2, PLAIN, {(1, 3): -4})
-    names(said, r"loss is not finite at step 2\. Step 2 made again: " + made.format(1), "a root")
+    names(said, r"loss is not finite at step 2\. Step 2 repeated: " + made.format(1), "a root")
     said = start(4, SYNCED, {(1, 2): -4}, "--sync_batch_norm")
-    names(said, r"Step 2 made again: " + made.format(2), "a root, and a batch norm of all")
+    names(said, r"Step 2 repeated: " + made.format(2), "a root, and a batch norm of all")
     said = start(2, PLAIN, {(0, 0): 1, (1, 2): float("inf")}, "--sync_batch_norm")
-    names(said, r"Step 2 made again: not finite is the input 'x', at \[N=0, C=2\], on rank 1", "an input")
+    names(said, r"Step 2 repeated: not finite is the input 'x', at \[N=0, C=2\], on rank 1", "an input")
     # watched from the beginning; and a scale of fp16 that has come to its floor
     said = start(2, SYNCED, {(1, 3): -4}, "--sync_batch_norm", DLR_DEBUG="nan")
     names(said, r"step 2: " + made.format(1) + r".*DLR_DEBUG=nan", "watched")

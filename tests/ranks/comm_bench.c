@@ -1,5 +1,5 @@
-/* What collectives cost between the ranks that started this: mpirun -n 2 comm_bench. A line each
- * for rank 0: all_reduce alone by size, and beside a computation of one thread that needs no
+/* Measures collectives between the ranks that started this: mpirun -n 2 comm_bench. A line each
+ * for rank 0: all_reduce alone by size, and next to a computation of one thread that needs no
  * message. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What every backend of runtime/comm/comm.h must do: collectives of all kinds and types, in groups,
- * with pieces that differ, many at once; to the last bit what a sum in order gives.
+/* The duties of every backend of runtime/comm/comm.h: collectives of all kinds and types, in
+ * groups, with pieces that differ, many at once; to the last bit what a sum in order gives.
  *
  *     comm_check self | local N | turns N | mpi N      mpi: as a rank of N that a launcher started
  *     comm_check nccl N | cuda N      likewise, over NCCL: emulated devices, or the system's (77:
@@ -390,7 +390,7 @@ static void check_captured(dlr_comm *comm, const dlr_driver *v) {
     if (memory) v->MemFree(memory);
 }
 
-/* The same beside a comm of the hosts, whose groups it has; false: there is no such device, or no
+/* The same next to a comm of the hosts, whose groups it has; false: there is no such device, or no
  * NCCL. */
 static bool run_nccl(dlr_comm *host, bool emulated) {
     dl_error err = {0};
@@ -415,7 +415,7 @@ static bool run_nccl(dlr_comm *host, bool emulated) {
     return true;
 }
 
-/* What is no collective is told, and nothing hangs. */
+/* A request that is no collective is reported, and nothing hangs. */
 static void check_refusals(void) {
     dlr_comm **one = dlr_comm_local(1, false);
     float x = 0;

@@ -42,7 +42,7 @@ static void fail(dlr_comm *comm, const char *how, float *x) {
     if (!dlr_comm_all(comm, &c, &err)) lost(comm, &err);
 }
 
-/* The victim leaves behind a collective that is done on all; the others wait for it only then. */
+/* The victim leaves a collective that is done on all; the others wait for it only then. */
 static void leave_done(dlr_comm *comm, bool leaves, float *x) {
     dl_error err = {0}, later = {0};
     dlr_collective c = {

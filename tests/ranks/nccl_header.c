@@ -1,4 +1,4 @@
-/* The runtime's own declarations of NCCL (runtime/comm/nccl.h) beside NCCL's header, for
+/* The runtime's own declarations of NCCL (runtime/comm/nccl.h) next to NCCL's header, for
  * check_nccl.py: values and places are equal, and each function takes what the runtime gives it.
  * Compiled only, never linked. */
 #include <nccl.h>

@@ -4,7 +4,7 @@
  * not block do nothing until they were asked after, addresses must lie in the device's memory, and
  * ranks that call different things are told so.
  *
- *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail behind their K-th collective
+ *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail after their K-th collective
  *     NCCL_STANDIN_VERSION=21700  the version that it says it is of */
 #include <fcntl.h>
 #include <sched.h>

@@ -1,4 +1,5 @@
-/* Random graphs through the whole compiler beside the interpreter: what pass_fuzz.c consists of. */
+/* Random graphs through the whole compiler compared with the interpreter: what pass_fuzz.c consists
+ * of. */
 #ifndef DL_FUZZ_H
 #define DL_FUZZ_H
 #include "compiler/compile.h"

@@ -15,7 +15,7 @@ static dl_value *contract(dl_builder *b, dl_value *x, dl_value *y, const char *o
     return dl_build(b, DL_OP_contract, 2, (dl_value *[]){x, y}, 1, &attr);
 }
 
-/* Scores [.., T, S] of keys that stand behind their query count for nothing. */
+/* Scores [.., T, S] of keys that stand after their query count for nothing. */
 static dl_value *hide(dl_builder *b, dl_value *scores) {
     dl_value *query = dl_build_count(b, &scores->type, 2, DL_I32),
              *key = dl_build_count(b, &scores->type, 3, DL_I32);

@@ -52,7 +52,7 @@ static void drop_unused_variables(dl_graph *g, dl_arena *arena) {
     g->vars.n = kept;
 }
 
-/* The text behind edit `number`, or NULL where there is nothing to edit; *more says whether there
+/* The text after edit `number`, or NULL where there is nothing to edit; *more says whether there
  * are further ones. */
 static const char *try_edit(dl_arena *arena, const char *text, int number, bool *more) {
     dl_error err = {0};

@@ -1,5 +1,5 @@
 /* interp_run FILE.dlir DIR [PASSES]: the first graph of a module on the reference interpreter,
- * behind the passes (lower).
+ * after the passes (lower).
  *
  * Reads DIR/<variable>.f64 (raw doubles, row-major) for every variable that has such a file, runs
  * one step, and writes DIR/out.<number>.f64 for every result, in the graph's order. Checks every

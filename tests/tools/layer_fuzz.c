@@ -41,8 +41,8 @@ typedef struct {
 
 static long states[FUZZ_DIED + 1], compared, open_ones, reduced, run_models;
 
-/* Whose text is looked at, and what runs: a target of that kind, emulated where this CPU is another
- * one. */
+/* The target whose text is looked at, and the one that runs: a target of that kind, emulated where
+ * this CPU is another one. */
 static const struct {
     const char *target, *runs;
     dl_dtype low;

@@ -2,7 +2,7 @@
 #include "ir/base/hash.h"
 #include "tests/tools/layers.h"
 
-/* ", H=6, W=4]" behind the channels. */
+/* ", H=6, W=4]" after the channels. */
 static void put_sizes(layer_maker *m, const layer_map *x) {
     for (int i = 0; i < x->d; i++) dl_putf(&m->out, ", %c=%d", "DHW"[3 - x->d + i], x -> size[i]);
     dl_puts(&m->out, "]\n");

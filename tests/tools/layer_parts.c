@@ -155,7 +155,7 @@ layer_map layer_conv(layer_maker *m, layer_map x, int c) {
                                edges, pads, spread, split, bias, m->labels++));
 }
 
-/* What a window makes of an axis. */
+/* The size of an axis after a window. */
 static int windows(int n, int kernel, int stride, int pad) {
     return (n + 2 * pad - kernel) / stride + 1;
 }

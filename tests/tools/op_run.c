@@ -1,4 +1,4 @@
-/* What the oracle over the op table (oracle/check_table.py) asks of us.
+/* Answers the oracle over the op table (oracle/check_table.py).
  *
  *   op_run table
  *       ops.def, an op a line: name, arity, class, infer, grad, lower, attributes
@@ -62,7 +62,7 @@ static bool print_faults(dl_arena *arena, const char *path, dl_error *err) {
     return m != NULL;
 }
 
-/* Values of all variables or results, one behind the other. */
+/* Values of all variables or results, one after the other. */
 typedef struct {
     double *at;
     int64_t n;

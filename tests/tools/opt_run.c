@@ -1,6 +1,6 @@
 /* Golden tests of passes: for each NAME.in.dlir of a folder, runs the passes that its first line
  * names
- * ("# passes: simplify,autodiff") and compares the text with NAME.out.dlir. Behind the names may
+ * ("# passes: simplify,autodiff") and compares the text with NAME.out.dlir. After the names may
  * stand what the passes are told: --low=bf16 or --low=f16 (mixed precision), --low-products (the
  * target multiplies 16 bits), --written-out (it has no kernels that multiply f64), --ranks (two
  * share the samples), --batch-ranks (and their batch norms take all samples), --zero (and they
@@ -23,7 +23,7 @@ static int is_input(const struct dirent *e) {
     return n > s && strcmp(e->d_name + n - s, in_suffix) == 0;
 }
 
-/* The passes that the first line names; what stands behind them goes to ctx. */
+/* The passes that the first line names; what stands after them goes to ctx. */
 static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
     if (strncmp(text, heading, sizeof heading - 1) != 0) return "";
     text += sizeof heading - 1;
@@ -50,7 +50,7 @@ static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
     return passes ? passes : "";
 }
 
-/* The text behind the passes, or the error's, which has its place in golden files too. */
+/* The text after the passes, or the error's, which has its place in golden files too. */
 static char *transform(dl_arena *arena, const char *name, const char *text, size_t n) {
     dl_error err = {0};
     dl_pass_ctx ctx = {.arena = arena, .weights = {DL_PANEL, 16}, .err = &err};

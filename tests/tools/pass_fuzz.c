@@ -1,11 +1,11 @@
 /* Do passes and compiler keep the meaning? Random graphs (tests/unit/random_nodes.h) as training
- * steps, with gradients and Adam, beside the interpreter in double precision, within the bounds of
- * tests/unit/error_bound.h.
+ * steps, with gradients and Adam, compared with the interpreter in double precision, within the
+ * bounds of tests/unit/error_bound.h.
  *
  *   pass_fuzz [--graphs=N] [--from=SEED] [--passes] [--targets] [--skips] [--faults] [--reduce=DIR]
  * [--hour] pass_fuzz FILE.dlir [--from=SEED] ...
  *
- *   --passes   behind the passes: all of them, each left out alone, and as many as possible left
+ *   --passes   after the passes: all of them, each left out alone, and as many as possible left
  * out
  *   --targets  compiled for each target that this machine runs (a share's graphs for the best, and
  * for one of the others each); --targets=NAME: for that one (a GPU's, emulated:
@@ -142,7 +142,7 @@ static void try_way(const fuzz_case *cases, int n, const fuzz_way *way, const op
 
 /* Ways to leave passes out: none, each alone, and as many as possible. Without composites,
  * gradients and updates it would be another program. */
-static const char *skip_of(int i) { /* NULL behind the last */
+static const char *skip_of(int i) { /* NULL after the last */
     if (i == 0) return "";
     for (int k = 0; k < dl_npasses; k++) {
         bool meaning = !strcmp(dl_passes[k].name, "amp") || !strcmp(dl_passes[k].name, "lower") ||
@@ -183,7 +183,7 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
     /* Compiled, half of them for their gradients and half for their updates, which is half the code
      * each; in f16 for both, since the optimiser's scale is in the gradients. */
     bool scales = o->low == DL_F16;
-    int others = -1; /* targets beside the best */
+    int others = -1; /* targets next to the best */
     while (o->targets && best_target(o, others + 1)) others++;
     for (int t = 0; t <= others; t++) {
         bool gradients = (batch + t) % 2, some = t > 0 && dl_test_share() > 1 && !o->file;
@@ -207,8 +207,8 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
     if (o->skips) try_way(cases, n, &way, o);
 }
 
-/* Of the graphs in which there is room for it, how many show each fault? Not all can: what is
- * spoilt may be zero, or behind a kink. */
+/* Counts, among the graphs in which there is room for it, how many show each fault? Not all can:
+ * what is spoilt may be zero, or after a kink. */
 static int had[8], found[8];
 
 static void try_faults(const fuzz_case *cases, int n, const options *o) {

@@ -4,7 +4,7 @@
 #define DL_TEST_AMP_FUNCTIONS_H
 #include <stddef.h>
 
-/* What a function of 16-bit images makes in mixed precision. */
+/* The result type of a function of 16-bit images in mixed precision. */
 typedef enum {
     LISTED, /* f32, as torch.autocast's list of CUDA ops in float32 has it (torch.amp's
                documentation) */

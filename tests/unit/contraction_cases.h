@@ -1,4 +1,4 @@
-/* Contractions of every family over odd shapes, and sums beside which something else is read, as
+/* Contractions of every family over odd shapes, and sums next to which something else is read, as
  * graphs with their gradients: what tests of compiled kernels share. */
 #ifndef DL_CONTRACTION_CASES_H
 #define DL_CONTRACTION_CASES_H
@@ -417,7 +417,7 @@ static const contraction_case cases[] = {
 };
 enum { NCASES = sizeof cases / sizeof *cases };
 
-/* Losses whose last kernel reduces a volume and behind that reads elements of something else, or of
+/* Losses whose last kernel reduces a volume and after that reads elements of something else, or of
  * another size. */
 static const char *const sums[] = {
     /* an element of a parameter */

@@ -1,5 +1,5 @@
-/* Graphs whose contractions are CUDA kernels, emulated, each by itself beside the interpreter, on
- * the same operands: what tests of such kernels share. */
+/* Graphs whose contractions are CUDA kernels, emulated, each by itself compared with the
+ * interpreter, on the same operands: what tests of such kernels share. */
 #ifndef DL_CONTRACTION_RUNS_H
 #define DL_CONTRACTION_RUNS_H
 #include <dlfcn.h>

@@ -13,7 +13,7 @@ void test_opening(dl_plan *p);
  * afterwards looks like a number. */
 void test_fault(const dl_plan *p);
 
-/* What the host asked for wrongly is no kernel's fault, and the device is not begun anew to look
+/* A wrong request of the host is no kernel's fault, and the device is not begun anew to look
  * for one. */
 void test_asked_wrongly(const dl_plan *p);
 

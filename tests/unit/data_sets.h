@@ -8,18 +8,19 @@ test_crops options(bool in_memory, const char *path, int size);
 size_t bytes_of(const dlr_dataset *d, int array);
 void test_synthetic(void);
 
-/* Uniform floats lie in [0, 1), evenly; classes are what they are beside normal ones. */
+/* Uniform floats lie in [0, 1), evenly; classes are what they are next to normal ones. */
 void test_uniform_noise(void);
 
 /* Drawn anew at each epoch of training; the first is as without that, and validation stays. */
 void test_redrawn_noise(void);
 
-/* Any number of arrays of any types, or no target; the first two draw the same whatever is behind
+/* Any number of arrays of any types, or no target; the first two draw the same whatever is after
  * them. */
 void test_synthetic_arrays(void);
 void test_faults(void);
 
-/* What crops are not: other shapes, types and numbers of arrays than a volume in and one out. */
+/* Samples that are no crops: other shapes, types and numbers of arrays than a volume in and one
+ * out. */
 void test_model_types(void);
 
 /* Bytes of the metadata changed at random: an answer each time, and a sample of what was accepted.

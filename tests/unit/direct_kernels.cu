@@ -1,5 +1,5 @@
 /* Sums that ct_direct makes (compiler/cuda/kernels/contract_direct.cu), of operands that count how often they are read: 27 groups of
- * a column each, 30 rows, 70 terms; behind the preludes. */
+ * a column each, 30 rows, 70 terms; after the preludes. */
 struct counted {
     typedef float word;
     typedef int index;

@@ -33,7 +33,7 @@ static inline const char *part_of(const char *kernels, const char *kernel) {
 }
 
 /* The preludes and all kernels, or those that stand together with one; with `fault` in place of
- * `text`, the first behind `after`, unless that is NULL. */
+ * `text`, the first after `after`, unless that is NULL. */
 static inline char *source_with(const char *kernel, const char *after, const char *text,
                                 const char *fault) {
     dl_error err = {0};

@@ -1,4 +1,4 @@
-/* Kernels of test_emulated.c, behind the preludes: for the CPU, and for NVRTC on three architectures. */
+/* Kernels of test_emulated.c, after the preludes: for the CPU, and for NVRTC on three architectures. */
 
 /* ---- a row a block: layer norm, by shuffles and shared memory written out, and by block_sums ---- */
 enum { COLUMNS = 100 };

@@ -88,7 +88,7 @@ static inline bool is_extreme(const dl_value *v) {
                       v->def->op == DL_OP_reduce_min);
 }
 
-/* What rounding the terms of operand k can do to a product, where they are multiplied one by one:
+/* The effect of rounding the terms of operand k on a product, where they are multiplied one by one:
  * `terms` is the size of all. Where the sum is not exact, its own error has room for it. */
 static inline double of_factor(int k, const double *a, const double *ea, double terms) {
     double other = a[1 - k];
@@ -112,7 +112,7 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
     if (n->nattrs && dl_attrs[n->attrs[0].id].kind == DL_KIND_FLOAT) p = n->attrs[0].f;
     for (int k = 0; k < n->nin; k++) strides_along(&n->in[k]->type, &y->type, stride[k]);
     double u = unit_of(y->type.dtype), own = REWRITES * accuracy(n->op) * u;
-    /* An element beside its own extreme: the two are one number where it has no rival. */
+    /* An element compared with its own extreme: the two are one number where it has no rival. */
     bool mine = n->op == DL_OP_eq && is_extreme(n->in[1]) && n->in[1]->def->in[0] == n->in[0];
     for (int64_t i = 0; i < count; i++, step_on(&y->type, at)) {
         double a[3] = {0}, ea[3] = {0}, of[3] = {0}, sum = 0;

@@ -13,7 +13,7 @@ static inline double unit_of(dl_dtype d) {
         [DL_F32] = 0x1p-24, [DL_F64] = 0x1p-53, [DL_F16] = 0x1p-11, [DL_BF16] = 0x1p-8};
     return units[d];
 }
-/* Of the type in which the elements of a sum are added up. */
+/* The type in which the elements of a sum are added up. */
 static inline double unit_of_sum(dl_dtype d) { return unit_of(dl_kernel_type(d)); }
 
 /* Units that a function's result may be off by, everywhere it is called exact to the last bit or
@@ -48,13 +48,13 @@ static inline double furthest(double v, const double *other, int n) {
     return far;
 }
 
-/* Of a function that only rises or only falls: its ends. */
+/* The range of a function that only rises or only falls: its ends. */
 static inline double by_ends(dl_op op, double v, double a, double e, double p) {
     double ends[] = {dl_interp_scalar(op, a - e, 0, 0, p), dl_interp_scalar(op, a + e, 0, 0, p)};
     return e == 0 ? 0 : isinf(e) ? INFINITY : furthest(v, ends, 2);
 }
 
-/* Of any function that is smooth between the ends: twice what is seen at some places. */
+/* The range of any function that is smooth between the ends: twice what is seen at some places. */
 static inline double by_places(dl_op op, double v, double a, double e, double p) {
     enum { PLACES = 9 };
     double seen[PLACES];
@@ -80,7 +80,7 @@ static inline double bound_cast(const dl_type *from, const dl_type *to, double v
     return furthest(v, ends, 2);
 }
 
-/* What errors `e` of operands `a` can do to v = op(a). An operand beyond f32's range may be no
+/* The effect of errors `e` of operands `a` on v = op(a). An operand beyond f32's range may be no
  * number, which not even a function between -1 and 1 bounds. */
 static inline double handed_on(dl_op op, double v, const double *a, const double *e, double p) {
     double d = fabs(a[0] - a[1]), both = e[0] + e[1];

@@ -10,7 +10,7 @@
 extern const char dl_cuda_kernels_contract[], dl_cuda_kernels_contract_wgmma[],
     dl_cuda_kernels_emulated_wgmma[], dl_cuda_kernels_warpgroup[];
 
-/* The file's kernels behind their preludes: of the device, or of its emulation. */
+/* The file's kernels after their preludes: of the device, or of its emulation. */
 static inline char *grouped_source(const char *file, bool emulated) {
     dl_error err = {0};
     const char *text = dl_read_file(arena, file, 1 << 20, NULL, &err);
@@ -28,7 +28,7 @@ typedef struct {
     const char *says; /* "": sums are wrong */
 } grouped_fault;
 
-/* Loads them with `fault` in place of `text`, the first behind `behind`. */
+/* Loads them with `fault` in place of `text`, the first after `after`. */
 static inline bool grouped_load_with(const char *file, const char *behind, const char *text,
                                      const char *fault) {
     char *all = grouped_source(file, true), *from = strstr(all, behind),

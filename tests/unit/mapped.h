@@ -1,6 +1,6 @@
 /* Texts whose contractions are made by a way that tensor maps feed, as plans of their own: through
- * the plan's file, over the emulated driver, in captured graphs, beside the interpreter. What
- * test_cuda_maps.c and test_cuda_images.c share. */
+ * the plan's file, over the emulated driver, in captured graphs, compared with the interpreter.
+ * What test_cuda_maps.c and test_cuda_images.c share. */
 #ifndef DL_TEST_MAPPED_H
 #define DL_TEST_MAPPED_H
 #include <math.h>

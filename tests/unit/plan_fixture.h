@@ -100,7 +100,7 @@ static inline void add_launch(dl_plan *p, dl_plan_program *g, int kernel, const 
     dl_push(p->arena, &g->launches, l);
 }
 
-/* What a test was given, and what it removes at its end. */
+/* A test's arguments, and the files that it removes at its end. */
 static inline char *temp_directory(dl_arena *arena) {
     const char *root = getenv("TMPDIR");
     return mkdtemp(dl_format(arena, "%s/dlc-test-XXXXXX", root && *root ? root : "/tmp"));

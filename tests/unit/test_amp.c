@@ -5,7 +5,7 @@
 #include "tests/check.h"
 #include "tests/unit/amp_functions.h"
 
-/* The graph of this model, behind the passes. NULL: a failed check. */
+/* The graph of this model, after the passes. NULL: a failed check. */
 static dl_graph *build_text(dl_arena *arena, const char *text, const char *graph,
                             const char *passes, dl_dtype low) {
     dl_source *source = dl_source_new(arena, "m.dl", text, strlen(text));

@@ -177,7 +177,7 @@ static void test_conserved(void) {
            "%.1e\n",
            energy[0], energy[1], enstrophy[0], enstrophy[1], fine.mass / start.mass - 1);
     CHECK_NEAR(fine.mass / start.mass, 1, 1e-13);
-    /* What is lost is the time step's, of fourth order: half a step loses a sixteenth. Enstrophy
+    /* The loss is the time step's, of fourth order: half a step loses a sixteenth. Enstrophy
      * goes into waves that the grid has no room for. */
     CHECK(fabs(energy[1]) < 5e-5 && fabs(energy[0] / energy[1]) > 12);
     CHECK(fabs(enstrophy[0]) < 2e-6 && fabs(enstrophy[1]) < 2e-6);

@@ -1,6 +1,6 @@
-/* Attention's kernels beside the interpreter, on every target: sizes around those of blocks, tiles
- * and vectors, scores that grow from block to block, masks, dropout; the same bits on any number of
- * threads. */
+/* Attention's kernels compared with the interpreter, on every target: sizes around those of blocks,
+ * tiles and vectors, scores that grow from block to block, masks, dropout; the same bits on any
+ * number of threads. */
 #include "runtime/base/rng.h"
 #include "tests/unit/compiled.h"
 #include "verify/verify.h"
@@ -9,7 +9,7 @@ typedef struct {
     int batch, queries, keys, heads, size, causal;
     double rate, scale; /* scale: of the normal numbers that everything is made of */
     int64_t part;       /* of all samples; 0: all that there are */
-    /* Of a larger attention, where whole[0] is not 0: heads, queries, keys. */
+    /* The sizes of a larger attention, where whole[0] is not 0: heads, queries, keys. */
     int first[3], whole[3];
     int adds; /* MASKED: by sample and key, BIASED: by head, query and key */
 } attention_case;
@@ -60,7 +60,7 @@ typedef struct {
     dl_dtype dtype;
 } group;
 
-/* Of each case y and the gradients of q, k and v, for a gradient of y that is an input. */
+/* For each case, y and the gradients of q, k and v, for a gradient of y that is an input. */
 static char *text_of(dl_arena *arena, const group *g) {
     const char *type = dl_dtype_name(g->dtype);
     dl_buf vars = {0}, nodes = {0}, outputs = {0};
@@ -195,7 +195,7 @@ static void test_cases(const char *target, dl_dtype dtype, int first, int every)
     cell++;
 }
 
-/* A NaN stays in its row and its head: it is the first behind an odd number of the other's
+/* A NaN stays in its row and its head: it is the first after an odd number of the other's
  * features. */
 static void test_nan(const char *target, dl_dtype dtype) {
     enum { SIZE = 9, ROW = 2 * SIZE, QUERIES = 70, AT = 66 };

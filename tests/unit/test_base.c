@@ -145,7 +145,7 @@ static void put(dl_arena *a, const char *root, const char *path, const char *tex
     CHECK(dl_write_file(whole, text, strlen(text), &err), "%s", err.message);
 }
 
-/* What is free is the least of what the machine, the group, the groups above it, and ulimit leave.
+/* Free memory is the least of what the machine, the group, the groups above it, and ulimit leave.
  */
 static void test_available(void) {
     const int64_t mib = 1 << 20;
@@ -216,7 +216,8 @@ static bool is_asked_huge(const void *at) {
     return huge;
 }
 
-/* What is taken behind it lies in huge pages, is kept when it is freed, and costs no memory before.
+/* Memory that is taken after it lies in huge pages, is kept when it is freed, and costs no memory
+ * before.
  */
 static void test_huge_pages(void) {
     if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0) {

@@ -1,6 +1,6 @@
 /* Kernels whose product a library makes: which kernels those are and in which forms, each form and
- * each algorithm beside the interpreter, over the emulated driver and stand-ins of cuBLASLt and
- * cuDNN; what a plan with such calls is refused for. */
+ * each algorithm compared with the interpreter, over the emulated driver and stand-ins of cuBLASLt
+ * and cuDNN; what a plan with such calls is refused for. */
 #include "tests/unit/calls.h"
 
 #include "tests/cache.h"
@@ -20,7 +20,7 @@ static dlr_libraries_here here;
 
 enum { OFFERS = 4 };
 
-/* What the library offers for a call. */
+/* The library's algorithms for a call. */
 static int ask(dl_library l, const dl_call *call, dl_algorithm *to) {
     return call->what == dl_library_makes[l]
                ? dlr_libraries[l]->offer(here.opened[l], call, OFFERS, to)

@@ -185,7 +185,7 @@ static void test_ordinary_life(void) {
     CHECK(!dlr_checkpoint_part_file(c, "scaler", &err) && err.code == DL_INPUT &&
           strstr(err.message, "scaler"));
     dlr_checkpoint_close(c);
-    /* What could not be read back is refused before it replaces anything. */
+    /* Content that could not be read back is refused before it replaces anything. */
     dlr_state_value twice[] = {{.key = "a", .kind = DLR_STATE_INT},
                                {.key = "a", .kind = DLR_STATE_INT}};
     dlr_checkpoint_content bad = {.state = {.iteration = 7, .values = twice, .n_values = 2},
@@ -293,7 +293,7 @@ static int test_failing_reads(fault_kind kind) {
     }
 }
 
-/* What a run does: saves, one step three times, the best among them replaced. */
+/* The steps of a run: saves, one step three times, the best among them replaced. */
 enum { STORY = 6 };
 static struct {
     int step, version;

@@ -10,7 +10,7 @@
 
 /* ---- two ranks that read ---- */
 
-/* What one of them has said, for the other: they run one after the other, twice, until both know
+/* The messages of each, for the other: they run one after the other, twice, until both know
  * all. */
 typedef struct {
     uint64_t same[2][8];

@@ -37,7 +37,7 @@ static void test_order(void) {
               "sqrt"); /* a leaf from the line leaves its section's others alone */
     CHECK(dl_config_value(c, DL_KEY_box_size)->integer == 64, " ");
 
-    /* What the command line overrides is not looked at. */
+    /* A key that the command line overrides is not looked at. */
     c = configure_ok("base: {expdir: $DL_NOWHERE/x}\n", "--expdir=here");
     CHECK_STR(dl_config_str(c, DL_KEY_expdir), "here");
 

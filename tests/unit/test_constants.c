@@ -22,7 +22,8 @@ static const struct {
              {DL_BF16, 8, -126, 127}, {DL_I32, 31, 0, 0},        {DL_I64, 63, 0, 0}};
 enum { NTYPES = sizeof types / sizeof *types };
 
-/* What a variable of types[t] holds of v: the nearest of its numbers, of two as near the even one.
+/* The value that a variable of types[t] holds of v: the nearest of its numbers, of two as near the
+ * even one.
  */
 static double held(int t, double v) {
     if (v == 0 || !isfinite(v) || !dl_dtype_is_float(types[t].type)) return v;
@@ -78,7 +79,7 @@ static numbers exponents(int t) {
     return c;
 }
 
-/* Ops that give back the constant beside a variable that they leave without effect. */
+/* Ops that give back the constant next to a variable that they leave without effect. */
 static const struct {
     const char *op, *first, *second;
 } givers[] = {{"add", "$zero", NULL},   {"mul", NULL, "$one"},     {"sub", NULL, "$zero"},
@@ -90,7 +91,7 @@ enum { NGIVERS = sizeof givers / sizeof *givers };
 enum { ROW = 24 };
 static int row_length(int row) { return ROW + row; }
 
-/* What givers take from memory, and the number in it. */
+/* The elements that givers take from memory, and the number in it. */
 static const char *const inputs[] = {"zero", "one", "lowest", "highest"};
 enum { NINPUTS = sizeof inputs / sizeof *inputs };
 
@@ -166,7 +167,7 @@ static void test_numbers(dl_arena *arena, int t, const numbers *c, const char *t
             if (i % ROW == 0) free(got), got = read_output(exec, 0, name, DL_F64);
             if (!got) break;
             double v = dl_dtype_is_half(types[t].type) ? held(0, c->at[i]) : c->at[i];
-            double want = held(t, v); /* beside 16 bits a number is f32, as PyTorch has it */
+            double want = held(t, v); /* next to 16 bits a number is f32, as PyTorch has it */
             CHECK(got[i % ROW] == want, "%s %s: %.17g is %.17g, not %.17g", target,
                   dl_dtype_name(types[t].type), c->at[i], got[i % ROW], want);
         }

@@ -164,7 +164,7 @@ static void test_limits(void) {
     }
 }
 
-/* The numbers behind "NAME" in what ptxas prints of a kernel, or -1. */
+/* The numbers after "NAME" in what ptxas prints of a kernel, or -1. */
 static int printed(const char *log, const char *kernel, const char *unit) {
     const char *at = strstr(log, dl_format(arena, "Function properties for %s\n", kernel));
     const char *end = at ? strstr(at, "Compile time") : NULL, *word = at ? strstr(at, unit) : NULL;
@@ -173,7 +173,7 @@ static int printed(const char *log, const char *kernel, const char *unit) {
     return atoi(word);
 }
 
-/* What is read from the ELF file is what ptxas prints. */
+/* The numbers read from the ELF file are those that ptxas prints. */
 static void test_printed(void) {
     for (int i = 0; i < NARCHS; i++) {
         void *program = NULL;
@@ -249,7 +249,7 @@ static void test_damaged(void) {
     CHECK(refused > rounds / 4 && refused < rounds, "%d of %d refused", refused, rounds);
 }
 
-/* What is wrong with a source is said, with its line; that of the first by index. */
+/* A source's error is reported with its line; that of the first by index. */
 static void test_errors(void) {
     dl_plan_object o[] = {
         {.source = "extern \"C\" __global__ void fine(char *w) { *w = 1; }\n"},
@@ -345,7 +345,7 @@ static const char *make_false_library(void) {
     return file;
 }
 
-/* What does not load gives way to the next place, and the next is what keys and cubins are of. */
+/* A library that does not load gives way to the next place, and keys and cubins are of that one. */
 static void give_way(void) {
     dl_nvrtc n;
     dl_error err = {0};

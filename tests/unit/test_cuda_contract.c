@@ -1,6 +1,7 @@
 /* CUDA kernels around contractions, emulated: those of graphs written here, with their gradients,
- * each by itself beside the interpreter, on the same operands. Those by wgmma through NVRTC, too,
- * where there is one: no spill, and no word of ptxas that it takes products one behind the other.
+ * each by itself compared with the interpreter, on the same operands. Those by wgmma through NVRTC,
+ * too, where there is one: no spill, and no word of ptxas that it takes products one after the
+ * other.
  */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
@@ -70,7 +71,7 @@ static void check_taps(const char *what, const char *text) {
         CHECK(strstr(text, has[i]), "%s: no '%s'", what, has[i]);
 }
 
-/* A graph behind the passes: the text of its contractions, and what they need, by node. */
+/* A graph after the passes: the text of its contractions, and what they need, by node. */
 typedef struct {
     const char *what;
     const dl_graph *graph;
@@ -138,7 +139,7 @@ static bool can_be(const dl_graph *g, const dl_target *t, const char *variant) {
     return any;
 }
 
-/* Those that are drawn, or of all each so many'th (of those that can be, by boxes with halos), in
+/* The drawn contractions, or of all each so many'th (of those that can be, by boxes with halos), in
  * one type; or `mixed`: in f32 and, after fusion, in that one; as check_graph's variant. */
 static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32, int each,
                       const char *variant) {

@@ -1,4 +1,4 @@
-/* What kernels are predicted to take on GPUs: between what the hardware's ceilings allow and some
+/* Predicted times of kernels on GPUs: between what the hardware's ceilings allow and some
  * multiple of it, by architecture, kind and type. */
 #include "compiler/cuda/cuda.h"
 #include "tests/check.h"
@@ -23,7 +23,7 @@ static double predict(const char *target, dl_kinstr_kind kind, dl_dtype type, bo
     return us;
 }
 
-/* Of GFLOPS, in microseconds, at so many TFLOP/s. */
+/* The time of GFLOPS, in microseconds, at so many TFLOP/s. */
 static double floor_of(double tflops) { return GFLOPS / tflops * 1e3; }
 
 static void test_products(void) {

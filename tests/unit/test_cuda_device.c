@@ -207,7 +207,7 @@ static void test_host(const dl_plan *p) {
     dlr_exec_close(other);
 }
 
-/* What is predicted of the device's memory is what is in use, within a hundredth; and no step takes
+/* The prediction of the device's memory is what is in use, within a hundredth; and no step takes
  * more. The emulated one's is the machine's. */
 static void test_memory(dl_plan *p) {
     dlr_device_memory before, now, later;
@@ -240,7 +240,7 @@ static void test_memory(dl_plan *p) {
     p->target = "cuda:sm_90a:emulated";
 }
 
-/* What DLR_DEBUG=driver prints of steps in a row. */
+/* The lines that DLR_DEBUG=driver prints of steps in a row. */
 static void test_counts(const dl_plan *p) {
     fflush(stderr);
     int kept = dup(2);

@@ -1,4 +1,4 @@
-/* What fails on a device: opening it, kernels, wrong requests, values that are not finite. */
+/* Failures on a device: opening it, kernels, wrong requests, values that are not finite. */
 #include "tests/unit/cuda_device.h"
 
 #include "tests/check.h"

@@ -119,7 +119,7 @@ static void note(void *to) { strcat(to, "h"); }
 static void note_beside(void *to) { strcat(to, "s"); }
 
 /* A graph that forks into the feeder and joins it, launched twice: what functions of the host have
- * noted, in the stream one in front of the fork, one behind it and one behind the join, in the
+ * noted, in the stream one in front of the fork, one after it and one after the join, in the
  * feeder one between. */
 static const char *forked(bool hasty, bool joins, dlr_cu_result *ended) {
     static char text[64];

@@ -1,7 +1,7 @@
 /* Kernels whose results have no value in common, as CUDA strands (compiler/cuda/emit_fused_parts.c,
  * merge_fused_parts.c): how many functions serve kernels of other sizes and numbers of strands,
- * what stays as it was, what a plan's file keeps; emulated beside the interpreter, with and without
- * guards; and through NVRTC without a frame. Exit 77 (skip) without a C++ compiler. */
+ * what stays as it was, what a plan's file keeps; emulated compared with the interpreter, with and
+ * without guards; and through NVRTC without a frame. Exit 77 (skip) without a C++ compiler. */
 #include <math.h>
 
 #include "compiler/cuda/cuda.h"

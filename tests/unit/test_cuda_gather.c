@@ -305,7 +305,7 @@ static dlr_dataset *open_counting(const char *folder, const dlr_arrays *takes, d
                             &(dlr_dataset_options){.split = DLR_TRAIN, .arrays = takes}, err);
 }
 
-/* A data set that fits beside the run is brought there, and counted in what is predicted; another
+/* A data set that fits next to the run is brought there, and counted in what is predicted; another
  * is not. */
 static void test_held(const dl_plan *all, const char *folder) {
     dl_error err = {0};

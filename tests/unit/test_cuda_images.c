@@ -1,7 +1,7 @@
 /* Convolutions whose image comes by a tensor map of images (TMA's im2col mode), as plans of their
- * own: beside the interpreter, forward and both gradients, at small awkward sizes; what has no such
- * way; maps that are refused, and maps that tell other pixels, which are found. Exit 77 (skip)
- * without a C++ compiler. */
+ * own: compared with the interpreter, forward and both gradients, at small awkward sizes; what has
+ * no such way; maps that are refused, and maps that tell other pixels, which are found. Exit 77
+ * (skip) without a C++ compiler. */
 #include "tests/unit/cuda_images.h"
 
 static int out_of(const convolution *c, int i) {

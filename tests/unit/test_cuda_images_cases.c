@@ -1,4 +1,5 @@
-/* Convolutions by im2col maps: kinds of windows, tiles and random ones, beside the interpreter. */
+/* Convolutions by im2col maps: kinds of windows, tiles and random ones, compared with the
+ * interpreter. */
 #include "tests/unit/cuda_images.h"
 
 void test_cases(const char *dir, const dl_target *t) {

@@ -2,7 +2,7 @@
 #include "tests/unit/cuda_images.h"
 
 /* Concatenations: each part by a map of its own, images and matrices of a weight's gradient and of
- * 1 x 1; and a weight by its taps, beside the image of its gradient. */
+ * 1 x 1; and a weight by its taps, next to the image of its gradient. */
 typedef struct {
     convolution c;
     division parts;

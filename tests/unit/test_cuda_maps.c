@@ -1,7 +1,7 @@
 /* Products whose operands come by tensor maps, as plans of their own: described in the plan,
  * through its file, made when it is loaded, launched in captured graphs over the emulated driver;
- * beside the interpreter, at random sizes. What is refused: maps that no driver makes, a driver
- * that makes none, code that takes other arguments. */
+ * compared with the interpreter, at random sizes. What is refused: maps that no driver makes, a
+ * driver that makes none, code that takes other arguments. */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
 #include "tests/emulator/cuda_emulator.h"

@@ -80,7 +80,7 @@ static void test_counts(void) {
           count_text(p, "sums = ct_tile<"));
     CHECK(count_text(p, "% kd_shift(number") > 0 && count_text(p, "kd_divisor(number") == 0,
           "shifts");
-    /* other ends behind the same loop */
+    /* other ends after the same loop */
     dl_plan *r = plan_of(arena, layers(arena, 4, 8, 8, otherwise), "cuda:sm_90a");
     if (r)
         CHECK(count_text(r, "sums = ct_tile<") == 1 && count_text(r, "if (number") == 2,
@@ -194,7 +194,7 @@ static void test_taps(void) {
     dl_arena_free(arena);
 }
 
-/* What is made of shared terms is the same of images of one position as of several. */
+/* The result of shared terms is the same for images of one position as of several. */
 static const char positions[] = "graph @predict {\n  input $a = %0 : bf16[N=16, C=512, H=1, W=1]\n"
                                 "  input $b = %1 : bf16[N=8, C=512, H=2, W=1]\n  input $c = %2 : "
                                 "bf16[O=512, C=512, kH=3, kW=3]\n"
@@ -237,7 +237,7 @@ static void test_rows_ahead(void) {
     dl_arena_free(arena);
 }
 
-/* Sums by channel of two and of three axes: what stands behind them is one function, whichever
+/* Sums by channel of two and of three axes: what stands after them is one function, whichever
  * number the channels' axis has, and whichever others there are. */
 static const char channels[] =
     "graph @train {\n  input $a = %0 : f32[N=3001, C=24]\n  input $b = %1 : f32[N=50, H=61, C=24]\n"
@@ -277,7 +277,7 @@ static void test_sources(void) {
           (long long)least, (long long)most);
 }
 
-/* What a damaged plan says. */
+/* The message of a damaged plan. */
 static void test_checks(void) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_plan *p = plan_of(arena, layers(arena, 4, 8, 8, alike), "cuda:sm_90a");

@@ -1,7 +1,7 @@
-/* Contractions by windows beside what is not finite, in every way in which CUDA kernels make them,
- * emulated, beside the interpreter: what lies outside an image is no term of a weight's gradient,
- * though tiles hold a zero in its place; and an image's infinities go where its windows are,
- * whatever fills the rest of a tile. */
+/* Contractions by windows compared with what is not finite, in every way in which CUDA kernels make
+ * them, emulated, compared with the interpreter: what lies outside an image is no term of a
+ * weight's gradient, though tiles hold a zero in its place; and an image's infinities go where its
+ * windows are, whatever fills the rest of a tile. */
 #include "ir/text/text.h"
 #include "passes/pass.h"
 #include "tests/unit/contraction_runs.h"

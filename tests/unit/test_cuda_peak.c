@@ -43,9 +43,9 @@ static float operand(unsigned number, int i) {
     return f;
 }
 
-/* That of a group's tiles, 64 x 32 by 32 x 256, of words as the text numbers them: a line of 64
- * bytes is a row of A, or a column of B, and its pieces of 16 bytes change places by its number. B
- * lies in front. */
+/* The layout of a group's tiles, 64 x 32 by 32 x 256, of words as the text numbers them: a line of
+ * 64 bytes is a row of A, or a column of B, and its pieces of 16 bytes change places by its number.
+ * B lies in front. */
 static double tiles_sum(int group) {
     double of[2][32] = {{0}}, sum = 0;
     for (int line = 0; line < 256 + 64; line++)
@@ -121,7 +121,7 @@ static void expect_check(const dl_plan *p, const char *text) {
           "want '%s', got '%s'", text, err.message);
 }
 
-/* What a launch gives is what the code takes, or the plan is refused. */
+/* A launch gives what the code takes, or the plan is refused. */
 static void check_launches(dl_plan *p) {
     dl_error err = {0};
     dl_plan_kernel *k = &p->kernels.at[1];

@@ -1,7 +1,7 @@
 /* Images of few channels, which CUDA kernels read as patches: convolutions, weights' and images'
- * gradients of random shapes, emulated, beside the interpreter; of one to three axes, with strides,
- * dilation and unlike padding. Which of them are patches; and, where there is NVRTC, that none
- * spills. */
+ * gradients of random shapes, emulated, compared with the interpreter; of one to three axes, with
+ * strides, dilation and unlike padding. Which of them are patches; and, where there is NVRTC, that
+ * none spills. */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
 #include "ir/text/text.h"

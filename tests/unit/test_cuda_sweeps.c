@@ -1,9 +1,9 @@
 /* CUDA kernels without a contraction, each way that they are emitted: lots and single points,
  * groups of threads along and across memory, blocks that share a sum, rows in passes, additions at
- * numbered places. Emulated, beside the interpreter, twice with the same bits; and through NVRTC
- * for three architectures without a spill. What they compute otherwise is tested by test_rows.c,
- * test_typed.c, test_functions.c, test_halves.c and test_random.c on the same target. Exit 77
- * (skip) without a C++ compiler. */
+ * numbered places. Emulated, compared with the interpreter, twice with the same bits; and through
+ * NVRTC for three architectures without a spill. What they compute otherwise is tested by
+ * test_rows.c, test_typed.c, test_functions.c, test_halves.c and test_random.c on the same target.
+ * Exit 77 (skip) without a C++ compiler. */
 #include <math.h>
 
 #include "compiler/cuda/nvrtc.h"

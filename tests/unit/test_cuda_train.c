@@ -38,7 +38,7 @@ static dl_plan *compile_small(const dl_target **target, dl_error *err) {
     return dl_session_compile(session, &opt, err);
 }
 
-/* What emulated objects export, over the CPU's kernels: a block is an item. */
+/* The symbols that emulated objects export, over the CPU's kernels: a block is an item. */
 static const char launcher[] =
     "\nint strcmp(const char *, const char *);\n"
     "int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, "

@@ -1,7 +1,7 @@
-/* Products of tiles by wgmma: emulated, by descriptors of tiles as PTX documents them, beside plain
- * C, in every order of threads, and with mistakes put into them, each of which is found; by NVRTC
- * for sm_90a, without spills and without a word of ptxas that it takes them one behind the other.
- * Exit 77 (skip) without a C++ compiler. */
+/* Products of tiles by wgmma: emulated, by descriptors of tiles as PTX documents them, next to
+ * plain C, in every order of threads, and with mistakes put into them, each of which is found; by
+ * NVRTC for sm_90a, without spills and without a word of ptxas that it takes them one after the
+ * other. Exit 77 (skip) without a C++ compiler. */
 #include "ir/kernel/tensor_map.h"
 #include "tests/unit/grouped.h"
 #include "tests/unit/sixteen_bits.h"
@@ -193,7 +193,7 @@ static const grouped_fault faults[] = {
     {"kd_thread() / 128 * (64 * MT) + kd", "kd_thread() / 128 * 64 + kd", 14, ""},
 };
 
-/* Of contract.cu: sums of 128 x 256 take more room than five of its tiles. */
+/* In contract.cu, sums of 128 x 256 take more room than five of its tiles. */
 static const grouped_fault in_front[] = {
     {"TILES > SUMS ? TILES : SUMS", "TILES", 8, "was written to"}};
 

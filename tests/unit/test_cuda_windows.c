@@ -1,5 +1,5 @@
 /* Convolutions by wgmma whose image comes by TMA's im2col mode: emulated, as PTX documents it,
- * beside plain C, in every order of threads, and with mistakes put into the feed, the kernels and
+ * next to plain C, in every order of threads, and with mistakes put into the feed, the kernels and
  * the emulation, each of which is found; by NVRTC for sm_90a, without spills. Exit 77 (skip)
  * without a C++ compiler. */
 #include "ir/kernel/tensor_map.h"
@@ -9,7 +9,7 @@
 static const char file[] = "tests/unit/image_kernels.cu";
 
 /* As tests/unit/image_kernels.cu has them. Along H windows are 2 apart, and along W taps; one pixel
- * of padding in front of both, and along H behind. */
+ * of padding in front of both, and along H after. */
 enum { IMAGES = 6, C = 64, O = 24, H = 9, W = 7, OUT_H = 5, OUT_W = 6, TAPS_H = 3, TAPS_W = 2 };
 enum {
     POSITIONS = IMAGES * OUT_H * OUT_W,

@@ -12,7 +12,7 @@ const char *in_dir(const char *name) { return written_path(dir, name); }
 
 /* ---- rotations ---- */
 
-/* What numpy gives for system A's 24 expressions on the 27 voxels A..Z* of a 3^3 cube. */
+/* NumPy's results of system A's 24 expressions on the 27 voxels A..Z* of a 3^3 cube. */
 static const char *const turned[DLR_ROTATIONS] = {
     "YZ*VWXSTUPQRMNOJKLGHIDEFABC", "UTSXWV*ZYLKJONMRQPCBAFEDIHG", "IHGFEDCBARQPONMLKJ*ZYXWVUTS",
     "GHIPQRYZ*DEFMNOVWXABCJKLSTU", "IHGRQP*ZYFEDONMXWVCBALKJUTS", "STUJKLABCVWXMNODEFYZ*PQRGHI",

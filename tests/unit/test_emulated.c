@@ -1,4 +1,4 @@
-/* CUDA kernels on the CPU: hand-written ones beside plain C, in every order of threads; and
+/* CUDA kernels on the CPU: hand-written ones next to plain C, in every order of threads; and
  * mistakes put into them, each of which is found. Numbers are in test_emulated_numbers.c. */
 #include <sys/wait.h>
 
@@ -180,7 +180,7 @@ static void test_kernels(void) {
 
 enum { WRONG = 1, FAILS = 2 }; /* how a mistake shows: in elements; as an error */
 static const struct {
-    const char *after, *text, *fault; /* the first `text` behind `after` becomes `fault` */
+    const char *after, *text, *fault; /* the first `text` after `after` becomes `fault` */
     const char *kernel;
     int (*wrong)(const char *kernel, unsigned seed);
     int shows;

@@ -1,6 +1,6 @@
 /* The functions of CUDA sources on the CPU: conversions of all 16-bit patterns, ir/ops.def's
- * functions beside the C library's in double, what lies at the edges; sums of contractions that are
- * made one by one. */
+ * functions next to the C library's in double, what lies at the edges; sums of contractions that
+ * are made one by one. */
 #include "tests/unit/emulated.h"
 #include "tests/unit/sixteen_bits.h"
 
@@ -166,7 +166,7 @@ static bool fuses(void) {
 #endif
 }
 
-/* What is left of a product when its rounded self is taken away: its rounding, where the two are
+/* The rest of a product when its rounded self is taken away: its rounding, where the two are
  * one, as NVRTC makes them; nothing, where the text says that each is rounded by itself. */
 static void test_fused(void) {
     double x[32], y[32], d[32];
@@ -190,8 +190,8 @@ static void test_fused(void) {
 
 extern const char dl_cuda_kernels_contract[];
 
-/* Sums one by one beside doubles, with no NaN from what lies outside; the right operand is read
- * once for the four rows that a thread has, the left one where it is inside.
+/* Sums one by one compared with doubles, with no NaN from what lies outside; the right operand is
+ * read once for the four rows that a thread has, the left one where it is inside.
  * tests/unit/direct_kernels.cu */
 static void test_alone(void) {
     enum { GROUPS = 27, ROWS = 30, TERMS = 70, OWN = 4 };

@@ -1,4 +1,4 @@
-/* What is asked of file systems is counted: call by call, by how many threads, in children, and a
+/* Calls of file systems are counted: call by call, by how many threads, in children, and a
  * library's reads by the kernel. */
 #include <fcntl.h>
 #include <pthread.h>

@@ -19,7 +19,8 @@ static const char *put(dl_buf *b, dl_place place, const char *s) {
     return b->at;
 }
 
-/* What a terminal acts on, and what hides or reorders text: written down once more, by the bytes.
+/* The bytes that a terminal acts on, and those that hide or reorder text: written down once more,
+ * by the bytes.
  */
 static bool is_plain(const char *s, bool tab) {
     for (size_t left = strlen(s); left;) {
@@ -44,7 +45,7 @@ static bool is_utf8(const char *s) {
     return true;
 }
 
-/* What a C compiler makes of the body of a literal. */
+/* The text that a C compiler makes of the body of a literal. */
 static void read_literal(char *out, const char *s) {
     for (; *s; s++) {
         if (*s != '\\') {
@@ -137,7 +138,7 @@ static void test_bytes(void) {
     dl_buf_free(&b);
 }
 
-/* The compiler itself: each text in both kinds of comment, in a literal and behind #line, with
+/* The compiler itself: each text in both kinds of comment, in a literal and after #line, with
  * trigraphs on; the code counts the literals that differ from their bytes. */
 static void put_case(dl_buf *c, const char *s) {
     dl_puts(c, "/* "), dl_put_foreign(c, DL_IN_COMMENT, s), dl_puts(c, " */\n// ");

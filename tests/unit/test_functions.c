@@ -11,7 +11,7 @@ static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static const struct {
     const char *op;
     double (*exact)(double);
-    double ulps, low, high; /* where it is asked for, beside numbers of every exponent */
+    double ulps, low, high; /* where it is asked for, next to numbers of every exponent */
     double least;           /* results below it may be 0 */
 } functions[] = {{"exp", exp, 2, -104, 89, 0},
                  {"tanh", tanh, 3, -12, 12, 0},

@@ -17,7 +17,7 @@
 #include "tests/unit/plan_fixture.h"
 
 enum { N = 1024, BYTES = 4 * N, X = BYTES, Y = 3 * BYTES, ARENA = 5 * BYTES };
-/* Every kernel: x (read), y (stored), N numbers each, 64 a block; and what it does beside. */
+/* Every kernel: x (read), y (stored), N numbers each, 64 a block; and what it does next to. */
 enum { RIGHT, BEHIND, BEFORE, INPUT, BEYOND, MEAN, ILLEGAL, NKERNELS };
 static const struct {
     const char *name, *also;

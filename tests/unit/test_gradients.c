@@ -201,7 +201,7 @@ static dl_value *group_norm(dl_builder *b, const grad_case *c, dl_value **p) {
     return dl_build(b, c->op, 3, p, 2, at);
 }
 
-/* What the op's row asks for of these. */
+/* The attributes among these that the op has. */
 static dl_value *slide(dl_builder *b, const grad_case *c, dl_value **p, const dl_attr *of, int n) {
     dl_attr at[DL_MAX_ATTRS];
     int count = 0;
@@ -635,7 +635,7 @@ static void check_ties(dl_op op, build_fn *build, const char *const types[2], do
     dl_arena_free(m->arena);
 }
 
-/* A parameter behind an op without a rule: the place and the op. */
+/* A parameter after an op without a rule: the place and the op. */
 static void check_faults(void) {
     dl_module *m = dl_module_new(NULL);
     dl_graph *g = dl_graph_new(m, "train");

@@ -123,7 +123,7 @@ static void test_cases(const dl_plan *p) {
         else
             CHECK(y[7] == 15 && y[100] == 201, "%s, %s: %g %g", p->target, cases[i].kernel,
                   (double)y[7], (double)y[100]);
-        /* what lies beside, and what a workspace holds at first, is no number */
+        /* what lies around it, and what a workspace holds at first, is no number */
         if (strcmp(cases[i].kernel, "reader") == 0) CHECK(isnan(y[255]), "%g", (double)y[255]);
         if (strcmp(cases[i].kernel, "uninitialised") == 0) CHECK(isnan(y[0]), "%g", (double)y[0]);
     }

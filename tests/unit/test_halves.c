@@ -41,7 +41,7 @@ static bool same(double a, double b) {
     return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
 
-/* `@` stands for the type, `!` for the other one. Beside an f64 or an i64 no vectors are used. */
+/* `@` stands for the type, `!` for the other one. Next to an f64 or an i64 no vectors are used. */
 static const char program[] =
     "graph @train {\n  input $x = %0 : f32[N=262144]\n  input $h = %1 : @[M=65536]\n"
     "  input $i = %20 : i32[N=262144]\n  input $d = %21 : f64[N=262144]\n"

@@ -1,6 +1,6 @@
-/* What verify judges beside kernels: ops by their own meaning, gradients, updates, memory. Models
- * of all layers are in order under the compiler's own rules; and where the passes' results are
- * tampered with, each time in one place, that is found and named. */
+/* The parts that verify judges in addition to kernels: ops by their own meaning, gradients,
+ * updates, memory. Models of all layers are in order under the compiler's own rules; and where the
+ * passes' results are tampered with, each time in one place, that is found and named. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -233,7 +233,7 @@ static void test_updates(void) {
 
 /* ---- what is not ---- */
 
-/* What was said, or a failure. */
+/* The message, or a failure. */
 static void check_found(const dl_verdict *v, const char *what, const char *named) {
     bool found = false;
     for (int i = 0; i < v->faults.n; i++) found = found || strstr(v->faults.at[i], named);

@@ -1,5 +1,5 @@
-/* Compiled kernels beside the interpreter: every family of contraction over odd shapes, and
- * reductions beside which something else is read, on every target that this machine can run, with
+/* Compiled kernels compared with the interpreter: every family of contraction over odd shapes, and
+ * reductions next to which something else is read, on every target that this machine can run, with
  * one thread and with three. Random graphs: tests/tools/pass_fuzz.c. */
 #include <math.h>
 #include <stdlib.h>
@@ -48,9 +48,10 @@ static double distance(const dlr_exec *exec, dlr_view view, const double *want) 
     return off == 0 ? 0 : sqrt(off / all);
 }
 
-/* Of f32 sums of some thousand terms against double ones. Of 16 bits, some of n elements then fall
- * on the other side of a tie, here or in what was read, and are off by a last digit: a few in a
- * small result, a share of a large one, which is less of bf16, whose ties lie farther apart. */
+/* The bound of f32 sums of some thousand terms against double ones. Of 16 bits, some of n elements
+ * then fall on the other side of a tie, here or in what was read, and are off by a last digit: a
+ * few in a small result, a share of a large one, which is less of bf16, whose ties lie farther
+ * apart. */
 static double most_distance(dl_dtype dtype, int64_t n) {
     enum { FEW = 16 };
     if (dtype == DL_F32) return 1e-5;
@@ -123,7 +124,7 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed,
 enum { FIRST_OF_BF16 = 3 }; /* of the targets: they multiply bf16 */
 
 /* Emulated vectors take the compiler three times as long: a share of the cases has f32 once, and
- * bf16 where it is multiplied, alone or beside f32. */
+ * bf16 where it is multiplied, alone or next to f32. */
 static bool drawn_emulated(dl_dtype dtype, int target, bool mixed) {
     if (dl_test_share() == 1) return true;
     return target < FIRST_OF_BF16 ? dtype == DL_F32

@@ -108,7 +108,7 @@ static void test_lines(dl_arena *a) {
     unlink(path);
 }
 
-/* What a terminal shows: lines, and the last one as it stands after \r and erasing. */
+/* A terminal's screen: lines, and the last one as it stands after \r and erasing. */
 static char *screen(dl_arena *a, const char *s) {
     dl_buf out = {0};
     size_t start = 0;

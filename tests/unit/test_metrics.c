@@ -53,7 +53,7 @@ static void test_metrics(void) {
         dlr_metrics_close(m);
         CHECK_STR(slurp(path), whole);
     }
-    /* A block of zeros, as a file system may leave it behind after a power cut. */
+    /* A block of zeros, as a file system may leave it after after a power cut. */
     CHECK(
         dl_write_file(path, dl_format(arena, "%.*s%s", (int)two, whole, "#####\n"), two + 6, &err));
     m = dlr_metrics_open(path, 40, &repair, &err);

@@ -59,8 +59,8 @@ static int compile(const char *cc, dl_error *err) {
     return dl_jit_compile(arena, 1, &last, &target, &console, &compiled, err) ? compiled : -1;
 }
 
-/* What is not there is an error that names it, and says what to do; nothing is compiled by another
- * one. */
+/* A compiler that is not there is an error that names it, and says what to do; nothing is compiled
+ * by another one. */
 static void test_absent(void) {
     dl_error err;
     const char *const absent[] = {"/nonexistent/gcc",

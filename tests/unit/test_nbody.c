@@ -192,7 +192,7 @@ static void test_gravity(void) {
     double growth = cosmology_growth(&s.cosmos, 0.5) / cosmology_growth(&s.cosmos, 0.1);
     CHECK_NEAR(after / before / (growth * growth), 1, 0.04);
 
-    /* Momentum: the sum stays what it was, to rounding beside the particles' own. */
+    /* Momentum: the sum stays what it was, to rounding next to the particles' own. */
     double sum[3] = {0}, square = 0;
     for (size_t i = 0; i < ps.n; i++)
         for (int d = 0; d < 3; d++)
@@ -281,7 +281,7 @@ static void test_file(const char *dir) {
     CHECK(H5Aread(attribute, H5T_NATIVE_UINT64, &seed) >= 0 && seed == 2);
     H5Aclose(attribute), H5Pclose(how), H5Sclose(space), H5Dclose(set), H5Fclose(file);
 
-    /* A disk that is full: the error has the cause, the old file stays, nothing is left beside it.
+    /* A disk that is full: the error has the cause, the old file stays, nothing is left next to it.
      */
     float zero[9 * 4096] = {0};
     struct rlimit old, small = {60000, RLIM_INFINITY};

@@ -1,4 +1,4 @@
-/* The one writer: what outputs may replace, and what they leave behind. Parts need root (device
+/* The one writer: what outputs may replace, and what they leave. Parts need root (device
  * nodes). */
 #include <dirent.h>
 #include <errno.h>
@@ -137,7 +137,7 @@ static void test_directories(void) {
     CHECK(!put(longest, "x", &err) && err.code == DL_IO && strstr(err.message, "long"), "%s",
           err.message);
     for (int i = 0; i < 3000; i += 200) longest[i] = '/';
-    longest[3000] = 0; /* the cause is told behind it all the same */
+    longest[3000] = 0; /* the cause is told after it all the same */
     CHECK(!put(longest, "x", &err) && err.code == DL_IO && strstr(err.message, "No such file"),
           "%s", err.message);
 }
@@ -211,7 +211,7 @@ static void test_fifos(void) {
     CHECK(!put(name.sun_path, "x", &err) && err.code == DL_IO && stat(name.sun_path, &st) == 0 &&
           S_ISSOCK(st.st_mode));
     close(listener);
-    /* What becomes a FIFO while the output is written stays one. */
+    /* A file that becomes a FIFO while the output is written stays one. */
     const char *late = in_dir("late");
     err = (dl_error){0};
     dl_output *o = dl_output_open(late, &err);
@@ -315,8 +315,8 @@ static void test_no_space(void) {
           (long long)st.st_size);
 }
 
-/* What a killed process leaves is hidden, and goes with the next write into its directory; what a
- * living one is writing stays. */
+/* The files that a killed process leaves are hidden, and go with the next write into its directory;
+ * what a living one is writing stays. */
 static void test_leftovers(void) {
     const char *place = in_dir("left");
     CHECK(mkdir(place, 0755) == 0);

@@ -33,7 +33,7 @@ static void write_counting(const char *path, const char *shape, int n, float fir
     fclose(f);
 }
 
-/* What a model takes: x [N, C=2, D=3, H=3, W=4] of a file [9, 4, 6, 2, 5]: N, H, W, C, D. */
+/* The model's inputs: x [N, C=2, D=3, H=3, W=4] of a file [9, 4, 6, 2, 5]: N, H, W, C, D. */
 enum {
     C = 2,
     D = 3,
@@ -200,7 +200,7 @@ static void test_faults(void) {
     dlr_dataset_close(d);
 }
 
-/* What is kept beside the data reads back as it was, and not as another's. */
+/* A file of statistics next to the data reads back as it was, and not as another's. */
 static void test_statistics(void) {
     dlr_array_dataset_channel in[2] = {{0.1, 2, -1e30, 7}, {1.0 / 3, 1e-9, 0, 1}}, out[2];
     dl_buf text = {0};

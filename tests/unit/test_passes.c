@@ -66,7 +66,7 @@ static void test_manager(void) {
 
 /* ---- after which passes the module is validated ---- */
 
-/* Behind the named pass the graph is no longer legal. */
+/* After the named pass the graph is no longer legal. */
 static void spoil(void *user, int number, const dl_pass *pass, const dl_module *m) {
     (void)number;
     if (pass && strcmp(pass->name, user) == 0) m->graphs.at[0]->next_id = 0;

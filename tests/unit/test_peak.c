@@ -1,4 +1,4 @@
-/* The machine's ceilings beside independent code whose work is counted by hand: multiply-adds on
+/* The machine's ceilings next to independent code whose work is counted by hand: multiply-adds on
  * twelve named vectors, and a buffer far larger than any cache that is read and written in order.
  * One thread and its own CPU time, so that neighbours who take the core do not count; the same
  * pages, since a system that is short of huge ones may give them to one buffer and not to the next;

@@ -171,7 +171,7 @@ static void test_mutations(const dl_plan *p, const char *file_path) {
     CHECK(accepted == 0 && refused == (int)(3 * n), "%d accepted, %d refused", accepted, refused);
 
     /* An adversary makes the checksum fit: every value in the table of sections, some in every byte
-     * behind it. */
+     * after it. */
     for (size_t i = HEADER; i < n; i++)
         for (int v = 0; v < 256; v += i < HEADER + TABLE ? 1 : 51) {
             memcpy(file, good, n);

@@ -1,4 +1,4 @@
-/* The plateau's rate beside PyTorch's ReduceLROnPlateau, epoch by epoch. */
+/* The plateau's rate compared with PyTorch's ReduceLROnPlateau, epoch by epoch. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -168,7 +168,7 @@ static void test_single(void) {
     CHECK_STR(dl_config_value(c, DL_KEY_data)->text, "dummy");
     CHECK(dl_config_value(c, DL_KEY_limit_nsamples)->integer == 12, " ");
 
-    /* Several configurations, although keys stand beside them: an anchor's place. */
+    /* Several configurations, although keys stand next to them: an anchor's place. */
     c = configure_ok("optimizer: &o {lr: 0.5}\nbase: {optimizer: *o}\n", "");
     CHECK_STR(c->name, "base");
     CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.5, " ");

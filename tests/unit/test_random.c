@@ -7,8 +7,8 @@
 #include "ir/interp/interp.h"
 #include "tests/unit/compiled.h"
 
-/* What is drawn by: the element's part, of whose elements there are `count`; -1: there are no
- * parts. */
+/* The state that is drawn by: the element's part, of whose elements there are `count`; -1: there
+ * are no parts. */
 typedef struct {
     int64_t seed, step, part;
 } source;
@@ -235,7 +235,7 @@ static void test_masks(const char *target) {
     dl_arena_free(arena);
 }
 
-/* What is not a number stays so where it is dropped, as PyTorch's product makes it, so that a loss
+/* A NaN stays one where it is dropped, as PyTorch's product makes it, so that a loss
  * shows it. */
 static void test_not_finite(const char *target) {
     dl_arena *arena = dl_arena_new(NULL);
@@ -262,7 +262,7 @@ static void test_not_finite(const char *target) {
     dl_arena_free(arena);
 }
 
-/* The interpreter, on the graph as written and behind the passes, against compiled code; and no
+/* The interpreter, on the graph as written and after the passes, against compiled code; and no
  * mask is stored. */
 static void test_interpreter(void) {
     static const char passes[] = "lower,simplify,autodiff,simplify,layout,fuse";
@@ -312,7 +312,7 @@ static void test_interpreter(void) {
     free(loss);
 }
 
-/* What a kernel of text may not say, and what a model's own variables may not be called. */
+/* Words that a kernel of text may not have, and what a model's own variables may not be called. */
 static void test_refused(void) {
     static const compiled_refusal rows[] = {
         {"graph @train {\n  param $random.seed = %0 : f32[] init zero   # m.dl:2:3\n"

@@ -1,5 +1,5 @@
-/* Receptive fields beside what the interpreter sees when one input element after the other is
- * moved; and the graph of prediction. */
+/* Receptive fields compared with what the interpreter sees when one input element after the other
+ * is moved; and the graph of prediction. */
 #include "frontends/dl/front.h"
 #include "ir/interp/interp.h"
 #include "passes/core/prediction.h"
@@ -79,8 +79,8 @@ static dl_reach reach_of(const dl_graph *g) {
                          g->results.at[0].value);
 }
 
-/* What an output sees lies within what is said of it, and somewhere fills it but for `slack`
- * positions. */
+/* An output's receptive field lies within what is said of it, and somewhere fills it but for
+ * `slack` positions. */
 static void test_bounded(const char *body, int64_t num, int64_t den, int64_t step, int slack) {
     dl_arena *arena = dl_arena_new(NULL);
     const dl_graph *g = lowered(arena, body);

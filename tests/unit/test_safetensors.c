@@ -398,7 +398,7 @@ int main(void) {
     for (int i = 0; i < 5; i++) unlink(in_dir(dl_format(arena, "%s.safetensors", names[i])));
     static const char *const others[] = {"fifo", "empty", "p", "q", "finite", "any"};
     for (int i = 0; i < 6; i++) unlink(in_dir(others[i]));
-    CHECK(rmdir(dir) == 0); /* nothing temporary was left behind */
+    CHECK(rmdir(dir) == 0); /* nothing temporary was left */
     dl_arena_free(arena);
     return dl_test_end();
 }

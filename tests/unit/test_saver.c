@@ -25,7 +25,7 @@ static const char *folder;
 static const dl_plan *plan;
 static bool sharded; /* checkpoints in files that ranks write, of which there is one here */
 
-/* ---- a job behind one's back ---- */
+/* ---- a job that is not waited for ---- */
 
 typedef struct {
     int runs;
@@ -168,7 +168,7 @@ static bool go_on(dlr_run *r, dl_error *err) {
     return true;
 }
 
-/* What is written is what was copied, whatever the run does meanwhile; and it waits for nothing but
+/* The file has what was copied, whatever the run does meanwhile; and it waits for nothing but
  * that. */
 static void test_copy(void) {
     dl_error err = {0};
@@ -260,7 +260,7 @@ static int test_failures(fault_kind kind) {
     }
 }
 
-/* A run in a process of its own that saves behind each step, until it is killed or done. */
+/* A run in a process of its own that saves after each step, until it is killed or done. */
 static int *saved; /* steps whose checkpoint was written, as that process knew */
 
 static pid_t start_child(const char *name, int64_t first, int64_t steps, int kill_at) {

@@ -45,7 +45,7 @@ static void test_scaling(void) {
     CHECK_NEAR(rates_of(s).warmup, 0, 0);
 }
 
-/* System D's `Learning Rate` in its example log (example_logs/base, TensorBoard's floats), behind
+/* System D's `Learning Rate` in its example log (example_logs/base, TensorBoard's floats), after
  * its steps. */
 static void test_published(void) {
     dlr_schedule s = of_a(5e-4, 0, "none", 0, 16, 16, 30000);
@@ -67,7 +67,7 @@ static void test_rate(void) {
     CHECK_NEAR(dlr_schedule_rate(&r, 128), 0.0004, 1e-18);
     CHECK_NEAR(dlr_schedule_rate(&r, 2688), 0.0002, 1e-18);
     CHECK_NEAR(dlr_schedule_rate(&r, 5120), 6.165332533744295e-07,
-               1e-17); /* the cosine runs on behind the warm-up */
+               1e-17); /* the cosine runs on after the warm-up */
     /* base: 10 epochs of 1,024 steps; and one that ends above zero */
     r = rates_of(of_a(2e-4, 0, "sqrt", 128, 64, 64, 10240));
     CHECK_NEAR(dlr_schedule_rate(&r, 1), 0.00019999999529380594, 1e-18);
@@ -105,7 +105,7 @@ static void test_ranks(void) {
           value_of(&r, "optimizer.lr.warmup.from") == 1);
 }
 
-/* What the other schedules take: units of steps or epochs, and ranges. */
+/* The arguments of the other schedules: units of steps or epochs, and ranges. */
 static void test_values(void) {
     const dlr_rate_range ranges[] = {{5, 30, 1}, {30, INFINITY, 0.1}};
     dlr_schedule s = {.start_lr = 0.5,

@@ -377,7 +377,7 @@ static void compare(const layout *l, const char *which) {
     dl_arena_free(arena);
 }
 
-/* What cannot be split is refused, and says why. */
+/* A model that cannot be split is refused with the reason. */
 static void check_fault(const char *text, dl_parallel p, const char *where, const char *words) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};

@@ -1,4 +1,4 @@
-/* Random graphs, of which random values are wanted in pieces, on several ranks in step beside one
+/* Random graphs, of which random values are wanted in pieces, on several ranks in step next to one
  * rank: whatever is cut, losses and gradients stay what they were. */
 #include <math.h>
 #include <stdlib.h>

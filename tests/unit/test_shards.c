@@ -183,7 +183,7 @@ static void test_refused(void) {
     refuse("'w' has no such saved_offsets", bad, 1);
 }
 
-/* An index of Hugging Face's: the files beside it. */
+/* An index of Hugging Face's: the files next to it. */
 static void test_index(void) {
     dl_error err = {0};
     const cube c = {.rank = 1, .shape = {5}, .count = 5};
@@ -211,7 +211,7 @@ static void test_index(void) {
 
 /* ---- the deal ---- */
 
-/* What is dealt out to n ranks is each variable once, about evenly, and all ranks know the same of
+/* Each variable is dealt out to n ranks once, about evenly, and all ranks know the same of
  * it. */
 static void check_deal(const dl_plan *plan, int n) {
     dl_error err = {0};

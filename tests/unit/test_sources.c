@@ -1,4 +1,4 @@
-/* What stands in the sources that kernels become: the loops that they share in libraries, and no
+/* The sources of kernels: the loops that they share in libraries, and no
  * more text than their sizes need. It is what compiling them takes its time for. */
 #include "tests/unit/compiled.h"
 

@@ -130,7 +130,7 @@ static void test_layouts(void) {
 }
 
 /* ---- element types ---- */
-/* What lies between two neighbours, halfway or next to it by less than a float's digits tell:
+/* A number between two neighbours, halfway or next to it by less than a float's digits tell:
  * rounded once. */
 static void test_rounding_once(dl_dtype type, uint16_t infinity) {
     int wrong = 0;
@@ -325,8 +325,8 @@ static void statistics(const float *x, double *mean, double *std, double *most) 
 }
 
 static void test_starts(void) {
-    /* What each rule promises: mean, standard deviation, largest magnitude at least and at most. A
-     * normal cut at two deviations has 0.8796 of the deviation. */
+    /* The promises of each rule: mean, standard deviation, largest magnitude at least and at most.
+     * A normal cut at two deviations has 0.8796 of the deviation. */
     static const struct {
         dl_init init;
         double mean, std, above, below;

@@ -1,5 +1,5 @@
 /* A sweep's file: what it may say, and every mistake at its place; values and names of its trials;
- * draws beside the distributions that they are named after. */
+ * draws next to the distributions that they are named after. */
 #include <unistd.h>
 
 #include "frontends/yaml/sweep_file.h"
@@ -128,7 +128,7 @@ static void check_distribution(const char *parameter) {
         CHECK(x[0] >= p->low - p->step / 2 && x[N - 1] <= p->high + p->step / 2, " ");
 }
 
-/* Of 4,000 draws of the values 0 to 3 each one's number lies within five spreads of a binomial. */
+/* In 4,000 draws of the values 0 to 3 each one's number lies within five spreads of a binomial. */
 static void check_shares(const char *said, const double share[4]) {
     enum { N = 4000 };
     const char *text = "method: random\nseed: 7\nparameters:\n  p: {values: [0, 1, 2, 3]%s}\n";
@@ -258,7 +258,7 @@ static void test_faults(void) {
     CHECK(!dl_sweep_read(arena, "none.yaml", &err) && err.code == DL_IO, "%s", err.message);
 }
 
-/* ---- beside a configuration ---- */
+/* ---- next to a configuration ---- */
 
 static void check_config(const char *line, const char *parameters, dl_code code, const char *want) {
     char *argv[8] = {"prog", "--yaml_config=f.yaml"};

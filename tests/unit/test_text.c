@@ -261,7 +261,7 @@ static void test_round_trip(void) {
     dl_module *again = parse(arena, print(arena, m, true), &err);
     CHECK(again, "%s", err.message);
     if (!again) goto done;
-    /* What the text says is what the structures say. */
+    /* The text has what the structures have. */
     const dl_graph *g = again->graphs.at[0], *was = m->graphs.at[0];
     CHECK(g->next_id == was->next_id && g->arena_bytes == 123456 && g->nodes.n == was->nodes.n);
     CHECK(g->vars.at[0]->value.offset == 0 && g->vars.at[1]->value.offset == -1);
@@ -313,7 +313,7 @@ static void test_filter(void) {
           b.at);
     CHECK(!strstr(b.at, "graph"));
     dl_buf_free(&b);
-    dl_print_node(&b, m->graphs.at[0]->nodes.at[3]); /* behind the sources */
+    dl_print_node(&b, m->graphs.at[0]->nodes.at[3]); /* after the sources */
     CHECK(strstr(b.at, " = neg $x : f32[") && !strchr(b.at, '\n'), "%s", b.at);
     dl_buf_free(&b);
     dl_arena_free(arena);

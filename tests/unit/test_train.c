@@ -124,7 +124,7 @@ static void test_tensors(dlr_exec *e) {
           "%s", err.message);
 }
 
-/* What the plan takes, and what a data set gives, must be the same arrays. */
+/* The plan's arrays and the data set's must be the same. */
 static void test_feed(dlr_exec *e) {
     dl_error err = {0};
     dlr_arrays takes = {0};

@@ -104,7 +104,7 @@ static dl_plan *compile(dl_tuning *t, uint64_t table, int64_t (*ns)(const char *
     return p;
 }
 
-/* What the tuner has found, and what has become of it. */
+/* The tuner's findings, and what has become of them. */
 static void expect_choice(const char *what, const dl_tuning *t, const dl_plan *p,
                           const dl_trial *trial, int best, bool from_table) {
     if (!p) return;
@@ -201,7 +201,7 @@ static void test_numbers(void) {
 
 /* ---- a library ---- */
 
-/* On the emulator, what a library does takes no time; the rest of the kernel behind it is 2 blocks.
+/* On the emulator, what a library does takes no time; the rest of the kernel after it is 2 blocks.
  */
 static int64_t rest(const char *function, unsigned grid) {
     return (void)function, grid == 2 ? 1000 : 10000;
@@ -251,7 +251,7 @@ static void test_library(void) {
           "without the library: %s", again ? again->kernels.at[0].variant : "");
 }
 
-/* What is there to choose from, as a plan of its own. */
+/* The candidates, as a plan of their own. */
 static dl_plan *try_all(dl_trial *trial, dl_error *err) {
     dl_compile_options opt = options_of();
     dl_module *m = parse(err);

@@ -185,7 +185,7 @@ static void test_turned(const char *target) {
     dl_arena_free(arena);
 }
 
-/* What has no code yet is a located error, whatever the types. */
+/* An op without code yet is a located error, whatever the types. */
 static void test_refused(void) {
     static const compiled_refusal rows[] = {
         {"graph @train {\n  input $x = %0 : i32[T=4]\n  %1 = const {value=0.5} : i32[]   # "

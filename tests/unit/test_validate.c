@@ -335,7 +335,8 @@ static void test_breaks(void) {
     }
 }
 
-/* What looks like overlap and is not: memory given on to later values, empty values, dead results.
+/* Plans that look like overlap and have none: memory given on to later values, empty values, dead
+ * results.
  */
 static void test_memory(void) {
     dl_graph *g = parse(planned_text);

@@ -1,5 +1,6 @@
-/* What verify must not say and what it must: models whose values cancel, tie and overflow are in
- * order on every target; every fault that is put into a kernel or a plan is found. */
+/* Faults that verify must not report, and those that it must: models whose values cancel, tie and
+ * overflow are in order on every target; every fault that is put into a kernel or a plan is found.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ static dl_module *build(dl_arena *arena, const char *name, const char *replace, 
     return module;
 }
 
-/* A way to break a module behind the last pass; false where there is nothing of its kind (left). */
+/* A way to break a module after the last pass; false where there is nothing of its kind (left). */
 typedef struct {
     const char *what;
     bool (*apply)(dl_module *m, int skip);

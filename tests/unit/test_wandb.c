@@ -65,7 +65,7 @@ static void put(dlr_wandb_log *log, int k, size_t n) {
     CHECK(dlr_wandb_log_put(log, record_of(k, n), n, &err), "%s", err.message);
 }
 
-/* What the log gives back: records in order, of sizes[0..n). */
+/* The log's records in order, of sizes[0..n). */
 typedef struct {
     const size_t *sizes;
     int n, seen, keep; /* of them the first `keep` stay */
@@ -113,7 +113,7 @@ static const char *chunk_types(const char *path) {
     return text;
 }
 
-/* One record, whose chunk ends `left` bytes before the first block's end (below 0: behind it), then
+/* One record, whose chunk ends `left` bytes before the first block's end (below 0: after it), then
  * two more. */
 static void test_edge(int left, size_t second, const char *types) {
     const char *path = dl_format(arena, "%s/edge.wandb", dir);
@@ -271,7 +271,7 @@ static void test_run(void) {
     CHECK(strncmp(summary, "{\"train_loss\": 0.25, \"Loss/valid\": 0.5, \"epoch\": 4,", 51) == 0,
           "%s", summary);
 
-    /* Behind a checkpoint of epoch 2: points, end and mark of what was uploaded go. */
+    /* After a checkpoint of epoch 2: points, end and mark of what was uploaded go. */
     const char *mark = dl_format(arena, "%s/run-abc-1.wandb.synced", folder);
     CHECK(dl_write_file(mark, "", 0, &err));
     o.id = NULL;

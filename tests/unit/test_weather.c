@@ -59,7 +59,7 @@ static void write_npy(const char *path, const char *code, const char *shape, con
     fclose(f);
 }
 
-/* Two years in a folder, by names that are no numbers; other files beside them. */
+/* Two years in a folder, by names that are no numbers; other files next to them. */
 static const file_form plain = {H, W, PLAIN, 0};
 static void write_folder(const char *name, hsize_t first, hsize_t second, file_form form) {
     char path[400];
@@ -114,7 +114,7 @@ static dlr_dataset *open_set(const set_options *o, dl_error *err) {
 
 /* ---- pairs and order ---- */
 
-/* What system D's three lines give, written down for years of 9 and 10 times. */
+/* The results of system D's three lines, written down for years of 9 and 10 times. */
 static void test_pairs(void) {
     static const int rows[][12] = {
         /* n, dt, then the input's time of samples 0.. */

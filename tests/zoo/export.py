@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Exports models of PyTorch for `dlc import`.   export.py OUT [--small] [NAME...]   (PyTorch 2.9 or newer)
 
-For each model of models.py: OUT/NAME.pt2, a batch in NAME.batch.safetensors, and in NAME.truth.safetensors the output, the
-loss and all gradients that PyTorch computes in float64. --small leaves out what `dlc import` does not read."""
+For each model of models.py: OUT/NAME.pt2, a batch in NAME.batch.safetensors, and in NAME.truth.safetensors the output,
+the loss and all gradients that PyTorch computes in float64. --small leaves out what `dlc import` does not read."""
 import json
 import pathlib
 import re
@@ -35,8 +35,10 @@ def export(name, out, evaluated=False):
     y = truth(*[x.double() for x in inputs])
     loss = torch.nn.functional.mse_loss(y, target.double())
     loss.backward()
-    save_file({**{f"{n}.0": x.contiguous() for n, x in zip(names, inputs)}, "t.0": target.contiguous()}, out / f"{name}.batch.safetensors")
-    save_file({**{k: p.grad.float().contiguous() for k, p in truth.named_parameters()}, "loss": loss.detach().reshape(1)},
+    save_file({**{f"{n}.0": x.contiguous() for n, x in zip(names, inputs)}, "t.0": target.contiguous()},
+              out / f"{name}.batch.safetensors")
+    save_file({**{k: p.grad.float().contiguous() for k, p in truth.named_parameters()},
+               "loss": loss.detach().reshape(1)},
               out / f"{name}.truth.safetensors")
 
 
@@ -46,7 +48,9 @@ def shrink(path):
     entries = {n: old.read(n) for n in old.namelist() if "sample_inputs" not in n}
     for name in entries:
         if name.endswith("models/model.json"):
-            text = re.sub(r'File \\"[^"]*/(torch/)?([^"/]*)\\"', lambda m: f'File \\"{"/torch/" if m[1] or "torch/" in m[0] else ""}{m[2]}\\"', entries[name].decode())
+            text = re.sub(r'File \\"[^"]*/(torch/)?([^"/]*)\\"',
+                          lambda m: f'File \\"{"/torch/" if m[1] or "torch/" in m[0] else ""}{m[2]}\\"',
+                          entries[name].decode())
             entries[name] = json.dumps(json.loads(text), separators=(",", ":")).encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as new:
         for name, data in entries.items():

@@ -134,7 +134,8 @@ class Series(nn.Module):
 class Mlp(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.LeakyReLU(0.2), nn.Linear(16, 16), nn.SiLU(),
+        self.layers = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.LeakyReLU(0.2), nn.Linear(16, 16),
+                                    nn.SiLU(),
                                     nn.Linear(16, 3))
         self.register_buffer("scale", torch.tensor([1.0, 0.5, 2.0]))
 

@@ -1,4 +1,4 @@
-/* What kernels compute again, and what later sweeps read back of earlier ones, are the same numbers
+/* Recomputed numbers, and those that later loop nests read back of earlier ones, are the same
  * as those that were there first: on every target that this machine runs. */
 #include <math.h>
 
@@ -111,7 +111,7 @@ static void test_sums(const char *target) {
     dl_arena_free(arena);
 }
 
-/* The way back of a batch norm behind a residual, nearly: what is masked is stored, added up, and
+/* The way back of a batch norm after a residual, nearly: what is masked is stored, added up, and
  * taken again. */
 #define RESIDUAL(T)                                                                                \
     "graph @train {\n"                                                                             \

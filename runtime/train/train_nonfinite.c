@@ -1,6 +1,6 @@
 /* Back to the newest checkpoint, to find where a loss stopped being finite. */
 #include "runtime/formats/log.h"
-#include "runtime/train/again.h"
+#include "runtime/train/find_nonfinite.h"
 #include "runtime/train/run.h"
 
 typedef struct {
@@ -28,16 +28,16 @@ static bool feed(void *loop, dl_error *err) {
 
 const char *dlr_run_find_not_finite(dlr_run *r) {
     search s = {r, r->at.epoch};
-    dlr_again again = {r->exec, r->steps.program, r->o->ranks.comm, &s, back, feed};
+    dlr_nonfinite_search how = {r->exec, r->steps.program, r->o->ranks.comm, &s, back, feed};
     dl_error fault = {0};
     if (!dlr_stopper_end_poll(&r->stopper, &fault)) return "";
     dlr_steps_abandon(&r->steps);
     dlr_progress_finish(&r->logger.progress);
     if (dlr_run_keeps(r))
         dlr_log_warning("the loss is not finite at step %lld: the steps since the newest "
-                        "checkpoint are made again, to find where (Ctrl-C ends the search)",
+                        "checkpoint are repeated, to find where (Ctrl-C ends the search)",
                         (long long)r->at.iteration);
     if (!dlr_checkpointer_wait(&r->checkpointer, &fault)) dlr_log(DLR_ERROR, "%s", fault.message);
     if (!dlr_ranks_barrier(&r->o->ranks, &fault)) return ""; /* all find the same checkpoint */
-    return dlr_again_find(r->arena, &again, r->at.iteration);
+    return dlr_nonfinite_find(r->arena, &how, r->at.iteration);
 }

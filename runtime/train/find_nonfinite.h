@@ -1,8 +1,8 @@
 /* Finds the op of a non-finite loss by running training steps again, launch by launch. A step has
  * changed the weights when its loss is known, so the run goes back to a state from which it can
  * repeat the steps. */
-#ifndef DLR_AGAIN_H
-#define DLR_AGAIN_H
+#ifndef DLR_FIND_NONFINITE_H
+#define DLR_FIND_NONFINITE_H
 #include "runtime/comm/comm.h"
 #include "runtime/exec/exec.h"
 
@@ -17,11 +17,11 @@ typedef struct {
     bool (*back)(void *loop, int64_t *done, dl_error *err);
     /* Feeds the next step's batch. False, with `err`, ends the search. */
     bool (*feed)(void *loop, dl_error *err);
-} dlr_again;
+} dlr_nonfinite_search;
 
-/* The end of a message about the `step`-th step (from 1), whose loss is not finite: ". Step 12 made
- * again: the first value that is not finite is made by 'mul' (unet.dl:17), at [N=0, C=2], ..." in
- * `arena`, or why that is unknown. Where weights were not finite before that step, the message
+/* The end of a message about the `step`-th step (from 1), whose loss is not finite: ". Step 12
+ * repeated: the first value that is not finite is made by 'mul' (unet.dl:17), at [N=0, C=2], ..."
+ * in `arena`, or why that is unknown. Where weights were not finite before that step, the message
  * names the earlier step that made them so. Afterwards the loop's state is invalid. */
-const char *dlr_again_find(dl_arena *arena, const dlr_again *again, int64_t step);
+const char *dlr_nonfinite_find(dl_arena *arena, const dlr_nonfinite_search *search, int64_t step);
 #endif

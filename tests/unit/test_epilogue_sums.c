@@ -1,4 +1,4 @@
-/* Reductions beside the contractions that make what they reduce: how many elements are not finite,
+/* Reductions next to the contractions that make what they reduce: how many elements are not finite,
  * as the loss scaler asks, and the sum of squares, as clipping by norm does. In one kernel with the
  * contraction, of whichever family; as the interpreter finds them; with the same bits on any number
  * of threads. What fills up a weight's last panel does not count. */
@@ -56,7 +56,7 @@ static const beside_case cases[] = {
      "contract $a, $b {over=[N, T]}", "E=38, O=82", "bf16", 1, true},
     {"a product", "f32[N=5, E=37]", "f32[O=83, E=37]", "contract $a, $b {over=[E]}", "N=5, O=83",
      "f32", 1, true},
-    /* one of $a that is no number follows a row's last term, beside which stands a zero */
+    /* one of $a that is no number follows a row's last term, next to which stands a zero */
     {"a product of an odd number in bf16", "bf16[N=10, E=33]", "bf16[O=83, E=33]",
      "contract $a, $b {over=[E]}", "N=10, O=83", "bf16", 1, true},
     {"an odd number of channels in bf16", "bf16[N=2, C=21, W=19]", "bf16[O=40, C=21, kW=3]",
@@ -115,7 +115,7 @@ static void feed(const beside_case *c, const dl_graph *g, dl_interp *in, dlr_exe
     }
 }
 
-/* Kernels that contract, and those of them that reduce beside it; others that reduce. */
+/* Kernels that contract, and those of them that reduce next to it; others that reduce. */
 static void count_kernels(const dl_graph *g, int *contract, int *beside, int *others) {
     for (int i = 0; i < g->kernels.n; i++) {
         const dl_kernel *k = g->kernels.at[i];

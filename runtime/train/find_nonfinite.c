@@ -1,4 +1,4 @@
-#include "runtime/train/again.h"
+#include "runtime/train/find_nonfinite.h"
 
 #include "ir/base/str.h"
 #include "runtime/exec/not_finite.h"
@@ -12,7 +12,7 @@ static const char *bad_state(dl_arena *arena, dlr_exec *exec) {
 
 /* One step, watched or not. *found: its value that is not finite; a step that a loss scaler skips
  * may have such values. False: the step could not be run. */
-static bool make(dl_arena *arena, const dlr_again *a, bool watched, const char **found,
+static bool make(dl_arena *arena, const dlr_nonfinite_search *a, bool watched, const char **found,
                  dl_error *err) {
     dlr_scaler scaler = dlr_scaler_of(a->exec, a->program);
     *found = NULL;
@@ -27,7 +27,7 @@ static bool make(dl_arena *arena, const dlr_again *a, bool watched, const char *
 }
 
 /* Whether any rank says so. */
-static bool any_says(const dlr_again *a, bool mine, bool *any, dl_error *err) {
+static bool any_says(const dlr_nonfinite_search *a, bool mine, bool *any, dl_error *err) {
     int agreed = mine;
     bool ok = !a->comm || dlr_comm_agree(a->comm, mine, &agreed, err);
     *any = agreed != 0;
@@ -37,8 +37,8 @@ static bool any_says(const dlr_again *a, bool mine, bool *any, dl_error *err) {
 /* Repeats steps up to the `step`-th. After `plain` steps they are watched, unless weights are not
  * finite by then, which has an earlier cause. *at: the step of the values in *found. All ranks call
  * it together. */
-static bool go(dl_arena *arena, const dlr_again *a, int64_t plain, int64_t step, int64_t *at,
-               const char **found, dl_error *err) {
+static bool go(dl_arena *arena, const dlr_nonfinite_search *a, int64_t plain, int64_t step,
+               int64_t *at, const char **found, dl_error *err) {
     bool any = false;
     *found = NULL;
     if (!a->back(a->loop, at, err)) return false;
@@ -55,13 +55,13 @@ static bool go(dl_arena *arena, const dlr_again *a, int64_t plain, int64_t step,
     return true;
 }
 
-const char *dlr_again_find(dl_arena *arena, const dlr_again *a, int64_t step) {
+const char *dlr_nonfinite_find(dl_arena *arena, const dlr_nonfinite_search *a, int64_t step) {
     dl_error err = {0};
     int64_t at = 0;
     const char *found = NULL;
     bool ok = go(arena, a, step - 1, step, &at, &found, &err);
     if (ok && !found) ok = go(arena, a, 0, step, &at, &found, &err); /* weights had gone before */
-    if (found) return dl_format(arena, ". Step %lld made again: %s", (long long)at, found);
+    if (found) return dl_format(arena, ". Step %lld repeated: %s", (long long)at, found);
     return ok ? ". Made again, its values are finite: the run cannot be told from one that goes "
                 "well"
               : dl_format(arena, ". Where, is not known: %s", err.message);
