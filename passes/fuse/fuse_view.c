@@ -152,7 +152,7 @@ static bool through_pad(const dl_axis *space, const dl_node *n, dl_index *index)
     int at = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis));
     dl_index *x = &index[at];
     if (!misses(space, &n->out[0].type, index, at))
-        x->outside = x->outside == DL_OUT_ANY ? DL_OUT_ANY : DL_OUT_ZERO;
+        x->outside = DL_OUT_ZERO; /* in a concatenation, too: the border is inside the part */
     else if (x->outside != DL_OUT_ZERO && x->outside != DL_OUT_EXACT)
         return false;
     x->offset -= dl_node_attr(n, DL_ATTR_pad_lo)->ints[0] * divisor(x);
