@@ -307,8 +307,8 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_emit_find_partial(e, e->k->nspace, order);
     code->phases = 1;
     code->needs[DL_NEED_GROUPS] = c->windows.groups > 1;
-    if (!dl_op_makes_weight(c->op) || c->windows.groups > 1)
-        code->needs[DL_NEED_LOOPS] |= DL_LOOPS_CONTRACT;
+    code->needs[DL_NEED_LOOPS] |= dl_op_makes_weight(c->op) ? DL_LOOPS_WEIGHT : DL_LOOPS_CONTRACT;
+    if (c->windows.groups > 1) code->needs[DL_NEED_LOOPS] |= DL_LOOPS_CONTRACT;
     if (!dl_op_makes_weight(c->op))
         put_image(e, &s, code);
     else

@@ -77,6 +77,24 @@ static void test_loops(void) {
     dl_arena_free(arena);
 }
 
+/* A source with nothing but the gradient of a depthwise weight, lane by lane, and its squares'
+ * sum declares what it calls. */
+static void test_depthwise(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *text =
+        "graph @train {\n  input $x = %0 : f32[N=2, C=4, W=13]\n"
+        "  input $y = %1 : f32[N=2, C=4, W=13]\n"
+        "  %2 = conv_grad_weight $x, $y {stride=[1], pad_lo=[1], pad_hi=[1], groups=4, kernel=[3]} "
+        ": f32[O=4, C=1, kW=3]\n  %3 = mul %2, %2 : f32[O=4, C=1, kW=3]\n"
+        "  %4 = sum %3 {over=[O, C, kW]} : f32[]\n  output \"w\" = %2\n  output \"s\" = %4\n}\n";
+    dl_plan *p = emit_text(arena, text);
+    if (p) {
+        CHECK(count(p, " panel_points(x0") == 1, "the kernel");
+        CHECK(count(p, "INLINE long panel_points(") == 1, "its declarations");
+    }
+    dl_arena_free(arena);
+}
+
 static const char *attention(dl_arena *arena, int tokens, int features, double rate) {
     char *t = dl_format(arena, "f32[N=1, T=%d, E=%d]", tokens, features),
          *k = dl_format(arena, "f32[N=1, S=%d, E=%d]", tokens, features);
@@ -154,6 +172,7 @@ static void test_loop_text(void) {
 
 int main(void) {
     test_loops();
+    test_depthwise();
     test_attention();
     test_loop_text();
     return dl_test_end();
