@@ -130,13 +130,13 @@ def test_number_beyond():
     text = ("model A():\n    input x: f32[N, C=3]\n    target k: i64[N]\n    y = x |> linear(5) @l\n    output y\n"
             "    loss = cross_entropy(y, k{}) + mean({})\n")
     for name, args, also, k, told in (("class", "", "y", 7,
-                                       "made again: out of range is 'k', at [N=2]: 7, where the model takes 0 to 4; "
+                                       "repeated: out of range is 'k', at [N=2]: 7, where the model takes 0 to 4; "
                                        "the first value"),
                                       ("row", "", "k |> embedding(4, 2) @e", 4,
-                                       "made again: out of range is 'k', at [N=2]: 4, where the model takes 0 to 3; "
+                                       "repeated: out of range is 'k', at [N=2]: 4, where the model takes 0 to 3; "
                                        "the"),
                                       ("apart", ", ignore_index=-1", "log(-1 - y*y)", -1,
-                                       "Step 1 made again: the first value that")):
+                                       "Step 1 repeated: the first value that")):
         path = write(name, text.format(args, also))
         save_file(f"{TMP}/x.safetensors", {"x.0": ([4, 3], [0.1] * 12), "k.0": ([4], [0, 1, k, 3], "I64")})
         r = run(DLRUN, path, "--local_batch_size=4", f"--replay={TMP}/x.safetensors", f"--expdir={TMP}/no")

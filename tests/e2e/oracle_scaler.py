@@ -248,7 +248,7 @@ def faults_without_a_scaler(place):
     batches = [[torch.randn(shape) for shape in Plain.shapes]]
     batches[0][0][2, 6] = math.nan
     output, _ = replay(place, place / "plain.dl", batches, "--amp_mode=none", status=7)
-    check("loss is not finite at step 1. Step 1 made again: not finite is the input 'x', at [N=2, E=6]" in output,
+    check("loss is not finite at step 1. Step 1 repeated: not finite is the input 'x', at [N=2, E=6]" in output,
           "float32: " + output.strip()[-200:])
     output = place.run("dlrun", place / "steep.dl", f"--yaml_config={place / 'models.yaml'}",
                        "--data_loader_config=synthetic", "--local_batch_size=4",
