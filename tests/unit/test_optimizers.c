@@ -1,15 +1,13 @@
 /* Every optimiser and every schedule against PyTorch in f64: the learning rate, the parameters and
  * the norms of each step, as the pass builds them and behind the whole pipeline. */
-#include <math.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "ir/interp/interp.h"
 #include "ir/text/text.h"
-#include "passes/pass.h"
 #include "tests/check.h"
+#include "tests/unit/schedule_cases.h"
 
-enum { STEPS = 24, MOST_SETTINGS = 14, NUMBERS = 9 };
+enum { STEPS = 24, NUMBERS = 9 };
 /* a step's line: rate, four weights, two biases, the norms of all gradients before clipping and of
  * all weights behind the step */
 
@@ -24,527 +22,6 @@ static const char model[] = "graph @train {\n"
                             "  loss \"loss\" = %6\n"
                             "}\n";
 static const double w0[] = {0.5, -0.25, 0.125, 1.0}, b0[] = {0.25, -0.5}, x0[] = {0.3, -1.2};
-
-/* `make`: the optimiser in PyTorch, of parameters p; `schedule`: its rate's, of optimiser o, which
- * steps behind every `every`-th step; `clip`: the largest norm, 0 for none. */
-typedef struct {
-    const char *name;
-    dl_step_options step_options;
-    const char *make, *schedule;
-    int every;
-    double clip;
-    struct {
-        const char *name;
-        double value;
-    } set[MOST_SETTINGS];
-} optimizer_case;
-
-#define CONSTANT "ConstantLR(o, 1)", 1
-#define FIXED    .schedule = DL_SCHEDULE_constant
-#define DECAYS   .decay = true, .decay_vectors = true
-#define RATE                                                                                       \
-    { "optimizer.lr.init", 0.0371 }
-#define PHASE(kind, i)  (uint64_t)(DL_RATE_PHASE_##kind + 1) << 4 * i
-#define HALF(at, total) "0.5 * (1 + math.cos(math.pi * (" at ") / " total "))"
-static const optimizer_case cases[] = {
-    {"adam", {.optimizer = DL_OPT_adam, FIXED}, "Adam(p, lr=0.0371)", CONSTANT, 0, {RATE}},
-    {"adam, betas, eps, decay",
-     {.optimizer = DL_OPT_adam, FIXED, DECAYS},
-     "Adam(p, lr=0.0371, betas=(0.83, 0.957), eps=3e-4, weight_decay=0.0123)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.beta1", 0.83},
-      {"optimizer.beta2", 0.957},
-      {"optimizer.eps", 3e-4},
-      {"optimizer.weight_decay", 0.0123}}},
-    {"adam, no memory", /* the signs of the gradients, nearly */
-     {.optimizer = DL_OPT_adam, FIXED},
-     "Adam(p, lr=0.0371, betas=(0, 0), eps=1e-2)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.beta1", 0}, {"optimizer.beta2", 0}, {"optimizer.eps", 1e-2}}},
-    {"adam, no decay of vectors",
-     {.optimizer = DL_OPT_adam, FIXED, .decay = true},
-     "Adam([{'params': p[:1], 'weight_decay': 0.31}, {'params': p[1:]}], lr=0.0371)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.weight_decay", 0.31}}},
-    {"adamw",
-     {.optimizer = DL_OPT_adamw, FIXED, DECAYS},
-     "AdamW(p, lr=0.0371, weight_decay=0.13)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.weight_decay", 0.13}}},
-    {"adamw, betas, eps",
-     {.optimizer = DL_OPT_adamw, FIXED, DECAYS},
-     "AdamW(p, lr=0.0371, betas=(0.71, 0.9), eps=7e-3, weight_decay=0.29)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.beta1", 0.71},
-      {"optimizer.beta2", 0.9},
-      {"optimizer.eps", 7e-3},
-      {"optimizer.weight_decay", 0.29}}},
-    {"adamw, no decay of vectors",
-     {.optimizer = DL_OPT_adamw, FIXED, .decay = true},
-     "AdamW([{'params': p[:1], 'weight_decay': 0.13}, {'params': p[1:], 'weight_decay': 0}], "
-     "lr=0.0371)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.weight_decay", 0.13}}},
-    {"sgd", {.optimizer = DL_OPT_sgd, FIXED}, "SGD(p, lr=0.0371)", CONSTANT, 0, {RATE}},
-    {"sgd, decay",
-     {.optimizer = DL_OPT_sgd, FIXED, DECAYS},
-     "SGD(p, lr=0.0371, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.weight_decay", 0.17}}},
-    {"sgd, momentum, decay",
-     {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, DECAYS},
-     "SGD(p, lr=0.0371, momentum=0.73, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.momentum", 0.73}, {"optimizer.weight_decay", 0.17}}},
-    {"sgd, nesterov",
-     {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, .nesterov = true},
-     "SGD(p, lr=0.0371, momentum=0.9, nesterov=True)",
-     CONSTANT,
-     0,
-     {RATE}},
-    {"sgd, nesterov, no decay of vectors",
-     {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, .nesterov = true, .decay = true},
-     "SGD([{'params': p[:1], 'weight_decay': 0.17}, {'params': p[1:]}], lr=0.0371, momentum=0.87, "
-     "nesterov=True)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.momentum", 0.87}, {"optimizer.weight_decay", 0.17}}},
-    {"rmsprop", {.optimizer = DL_OPT_rmsprop, FIXED}, "RMSprop(p, lr=0.0371)", CONSTANT, 0, {RATE}},
-    {"rmsprop, alpha, eps, decay",
-     {.optimizer = DL_OPT_rmsprop, FIXED, DECAYS},
-     "RMSprop(p, lr=0.0371, alpha=0.83, eps=3e-3, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.alpha", 0.83}, {"optimizer.eps", 3e-3}, {"optimizer.weight_decay", 0.17}}},
-    {"rmsprop, momentum",
-     {.optimizer = DL_OPT_rmsprop, FIXED, .momentum = true},
-     "RMSprop(p, lr=0.0037, momentum=0.73)",
-     CONSTANT,
-     0,
-     {{"optimizer.lr.init", 0.0037}, {"optimizer.momentum", 0.73}}},
-    {"rmsprop, centered, momentum, decay",
-     {.optimizer = DL_OPT_rmsprop, FIXED, .momentum = true, .centered = true, DECAYS},
-     "RMSprop(p, lr=0.0371, alpha=0.9, eps=1e-2, momentum=0.57, centered=True, weight_decay=0.017)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.alpha", 0.9},
-      {"optimizer.eps", 1e-2},
-      {"optimizer.momentum", 0.57},
-      {"optimizer.weight_decay", 0.017}}},
-    {"rmsprop, Nesterov's is sgd's",
-     {.optimizer = DL_OPT_rmsprop, FIXED, .momentum = true, .nesterov = true},
-     "RMSprop(p, lr=0.0371)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.momentum", 0}}},
-    {"adagrad", {.optimizer = DL_OPT_adagrad, FIXED}, "Adagrad(p, lr=0.0371)", CONSTANT, 0, {RATE}},
-    {"adagrad, all options",
-     {.optimizer = DL_OPT_adagrad, FIXED, .accumulator = 0.13, DECAYS},
-     "Adagrad(p, lr=0.0371, lr_decay=0.31, weight_decay=0.17, initial_accumulator_value=0.13, "
-     "eps=1e-3)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.lr_decay", 0.31},
-      {"optimizer.weight_decay", 0.17},
-      {"optimizer.eps", 1e-3}}},
-    {"adagrad, no decay of vectors",
-     {.optimizer = DL_OPT_adagrad, FIXED, .decay = true},
-     "Adagrad([{'params': p[:1], 'weight_decay': 0.17}, {'params': p[1:]}], lr=0.0371)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.weight_decay", 0.17}}},
-    {"adadelta",
-     {.optimizer = DL_OPT_adadelta, FIXED},
-     "Adadelta(p, lr=0.0371)",
-     CONSTANT,
-     0,
-     {RATE}},
-    {"adadelta, rho, eps, decay",
-     {.optimizer = DL_OPT_adadelta, FIXED, DECAYS},
-     "Adadelta(p, lr=0.0371, rho=0.73, eps=1e-3, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.rho", 0.73}, {"optimizer.eps", 1e-3}, {"optimizer.weight_decay", 0.17}}},
-    {"adamax", {.optimizer = DL_OPT_adamax, FIXED}, "Adamax(p, lr=0.0371)", CONSTANT, 0, {RATE}},
-    {"adamax, betas, eps, decay",
-     {.optimizer = DL_OPT_adamax, FIXED, DECAYS},
-     "Adamax(p, lr=0.0371, betas=(0.83, 0.57), eps=1e-2, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.beta1", 0.83},
-      {"optimizer.beta2", 0.57},
-      {"optimizer.eps", 1e-2},
-      {"optimizer.weight_decay", 0.17}}},
-    {"nadam", /* 1.13 has another rule without foreach (passes/optim/optimizers.c) */
-     {.optimizer = DL_OPT_nadam, FIXED},
-     "NAdam(p, lr=0.0371, foreach=True)",
-     CONSTANT,
-     0,
-     {RATE}},
-    {"nadam, all options",
-     {.optimizer = DL_OPT_nadam, FIXED, DECAYS},
-     "NAdam(p, lr=0.0371, betas=(0.83, 0.957), eps=3e-4, momentum_decay=0.31, weight_decay=0.17, "
-     "foreach=True)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.beta1", 0.83},
-      {"optimizer.beta2", 0.957},
-      {"optimizer.eps", 3e-4},
-      {"optimizer.momentum_decay", 0.31},
-      {"optimizer.weight_decay", 0.17}}},
-    {"radam", /* from step 6 on with the root */
-     {.optimizer = DL_OPT_radam, FIXED},
-     "RAdam(p, lr=0.0371)",
-     CONSTANT,
-     0,
-     {RATE}},
-    {"radam, betas, eps, decay",
-     {.optimizer = DL_OPT_radam, FIXED, DECAYS},
-     "RAdam(p, lr=0.0371, betas=(0.83, 0.957), eps=3e-4, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.beta1", 0.83},
-      {"optimizer.beta2", 0.957},
-      {"optimizer.eps", 3e-4},
-      {"optimizer.weight_decay", 0.17}}},
-    {"radam, always few",
-     {.optimizer = DL_OPT_radam, FIXED},
-     "RAdam(p, lr=0.0371, betas=(0.9, 0.6))",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.beta2", 0.6}}},
-    {"adam, amsgrad, decay",
-     {.optimizer = DL_OPT_adam, FIXED, DECAYS, .amsgrad = true},
-     "Adam(p, lr=0.0371, betas=(0.83, 0.5), weight_decay=0.17, amsgrad=True)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.beta1", 0.83}, {"optimizer.beta2", 0.5}, {"optimizer.weight_decay", 0.17}}},
-    {"sgd, maximize",
-     {.optimizer = DL_OPT_sgd, FIXED, DECAYS, .momentum = true, .maximize = true},
-     "SGD(p, lr=0.0371, momentum=0.73, weight_decay=0.17, maximize=True)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.momentum", 0.73}, {"optimizer.weight_decay", 0.17}}},
-    {"sgd, dampening",
-     {.optimizer = DL_OPT_sgd, FIXED, .momentum = true, .dampens = true},
-     "SGD(p, lr=0.0371, momentum=0.73, dampening=0.3)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.momentum", 0.73}, {"optimizer.dampening", 0.3}}},
-    {"lion",
-     {.optimizer = DL_OPT_lion, FIXED, DECAYS},
-     "Lion(p, lr=0.0371, betas=(0.83, 0.957), weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.beta1", 0.83},
-      {"optimizer.beta2", 0.957},
-      {"optimizer.weight_decay", 0.17}}},
-    {"lamb",
-     {.optimizer = DL_OPT_lamb, FIXED, DECAYS},
-     "LAMB(p, lr=0.0371, betas=(0.83, 0.957), eps=3e-4, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.beta1", 0.83},
-      {"optimizer.beta2", 0.957},
-      {"optimizer.eps", 3e-4},
-      {"optimizer.weight_decay", 0.17}}},
-    {"lars",
-     {.optimizer = DL_OPT_lars, FIXED, DECAYS, .momentum = true},
-     "LARS(p, lr=0.0371, trust=0.1, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.trust", 0.1}, {"optimizer.weight_decay", 0.17}}},
-    {"adafactor",
-     {.optimizer = DL_OPT_adafactor, FIXED, DECAYS},
-     "Adafactor(p, lr=0.0371, weight_decay=0.17, d=0.9)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.d", 0.9}, {"optimizer.weight_decay", 0.17}}},
-    {"muon",
-     {.optimizer = DL_OPT_muon, FIXED, DECAYS, .momentum = true, .nesterov = true},
-     "Muon(p, lr=0.0371, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.weight_decay", 0.17}}},
-    {"muon without Nesterov's momentum",
-     {.optimizer = DL_OPT_muon, FIXED, .momentum = true},
-     "Muon(p, lr=0.0371, momentum=0.7, nesterov=False)",
-     CONSTANT,
-     0,
-     {RATE, {"optimizer.momentum", 0.7}}},
-    {"rprop",
-     {.optimizer = DL_OPT_rprop, FIXED},
-     "Rprop(p, lr=0.0371, etas=(0.4, 1.3), step_sizes=(0.01, 0.5))",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.etaminus", 0.4},
-      {"optimizer.etaplus", 1.3},
-      {"optimizer.step_min", 0.01},
-      {"optimizer.step_max", 0.5}}},
-    {"asgd",
-     {.optimizer = DL_OPT_asgd, FIXED, DECAYS},
-     "ASGD(p, lr=0.0371, lambd=0.05, alpha=0.6, t0=7, weight_decay=0.17)",
-     CONSTANT,
-     0,
-     {RATE,
-      {"optimizer.lambd", 0.05},
-      {"optimizer.alpha", 0.6},
-      {"optimizer.t0", 7},
-      {"optimizer.weight_decay", 0.17}}},
-    {"clipped",
-     {.optimizer = DL_OPT_sgd, FIXED, .clip = true},
-     "SGD(p, lr=0.0371)",
-     CONSTANT,
-     0.37,
-     {RATE, {"optimizer.max_norm", 0.37}}},
-    {"adamw, clipped, decay is not", /* from some step on: the gradient falls below */
-     {.optimizer = DL_OPT_adamw, FIXED, .clip = true, DECAYS},
-     "AdamW(p, lr=0.0371, weight_decay=0.29)",
-     CONSTANT,
-     1.1,
-     {RATE, {"optimizer.max_norm", 1.1}, {"optimizer.weight_decay", 0.29}}},
-    {"clipped by nothing",
-     {.optimizer = DL_OPT_sgd, FIXED, .clip = true},
-     "SGD(p, lr=0.0371)",
-     CONSTANT,
-     100,
-     {RATE, {"optimizer.max_norm", 100}}},
-    {"warmup_cosine",
-     {.schedule = DL_SCHEDULE_warmup_cosine},
-     "Adam(p, lr=0.113)",
-     "LambdaLR(o, lambda i: (i + 1) / 7 if i + 1 < 7 else (0.0071 + 0.1059 * " HALF(
-         "i + 1 - 7", "13") ") / 0.113)",
-     1,
-     0,
-     {{"optimizer.lr.init", 0.113},
-      {"optimizer.lr.end", 0.0071},
-      {"optimizer.lr.warmup", 7},
-      {"optimizer.lr.total", 13}}},
-    {"warmup_cosine, by PyTorch's own parts", /* step 9 of both is the first of the cosine: the rate
-                                                 itself */
-     {.schedule = DL_SCHEDULE_warmup_cosine},
-     "Adam(p, lr=0.113)",
-     "SequentialLR(o, [LinearLR(o, 1 / 9, total_iters=8), CosineAnnealingLR(o, 16, "
-     "eta_min=0.0071)], [8])",
-     1,
-     0,
-     {{"optimizer.lr.init", 0.113},
-      {"optimizer.lr.end", 0.0071},
-      {"optimizer.lr.warmup", 9},
-      {"optimizer.lr.total", 16}}},
-    {"warmup_cosine without warm-up", /* one step ahead of PyTorch's */
-     {.schedule = DL_SCHEDULE_warmup_cosine},
-     "Adam(p, lr=2.3e-2)",
-     "ahead(CosineAnnealingLR(o, 31, eta_min=1.7e-4))",
-     1,
-     0,
-     {{"optimizer.lr.init", 2.3e-2}, {"optimizer.lr.end", 1.7e-4}, {"optimizer.lr.total", 31}}},
-    {"cosine",
-     {.schedule = DL_SCHEDULE_cosine},
-     "Adam(p, lr=0.113)",
-     "LambdaLR(o, lambda i: min((i + 1) / 9, " HALF("i", "29") "))",
-     1,
-     0,
-     {{"optimizer.lr.init", 0.113}, {"optimizer.lr.warmup", 9}, {"optimizer.lr.total", 29}}},
-    {"cosine without warm-up",
-     {.schedule = DL_SCHEDULE_cosine},
-     "Adam(p, lr=0.113)",
-     "CosineAnnealingLR(o, 23)",
-     1,
-     0,
-     {{"optimizer.lr.init", 0.113}, {"optimizer.lr.total", 23}}},
-    {"cosine_epochs", /* beyond its end, too, where it rises again */
-     {.schedule = DL_SCHEDULE_cosine_epochs},
-     "Adam(p, lr=0.113)",
-     "CosineAnnealingLR(o, 7, eta_min=0.0017)",
-     2,
-     0,
-     {{"optimizer.lr.init", 0.113},
-      {"optimizer.lr.end", 0.0017},
-      {"optimizer.lr.total", 7},
-      {"optimizer.lr.steps", 2}}},
-    {"cosine_epochs, warm-up",
-     {.schedule = DL_SCHEDULE_cosine_epochs},
-     "Adam(p, lr=0.113)",
-     "LambdaLR(o, lambda i: min((i + 1) / 11, 1) * " HALF("i // 3", "7") ")",
-     1,
-     0,
-     {{"optimizer.lr.init", 0.113},
-      {"optimizer.lr.total", 7},
-      {"optimizer.lr.steps", 3},
-      {"optimizer.lr.warmup", 11}}},
-    {"piecewise",
-     {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
-     "Adam(p, lr=0.113)",
-     "MultiStepLR(o, [2, 5], gamma=0.3)",
-     3,
-     0,
-     {{"optimizer.lr.init", 0.113},
-      {"optimizer.lr.steps", 3},
-      {"optimizer.lr.range.0.start", 2},
-      {"optimizer.lr.range.0.end", 5},
-      {"optimizer.lr.range.0.factor", 0.3},
-      {"optimizer.lr.range.1.start", 5},
-      {"optimizer.lr.range.1.end", INFINITY},
-      {"optimizer.lr.range.1.factor", 0.09}}},
-    {"piecewise, warm-up",
-     {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
-     "Adam(p, lr=0.113)",
-     "LambdaLR(o, lambda s: min(0.23 + 0.77 * (s + 1) / 11, 1) * (0.09 if s >= 15 else 0.3 if s >= "
-     "6 else "
-     "1))",
-     1,
-     0,
-     {{"optimizer.lr.init", 0.113},
-      {"optimizer.lr.steps", 3},
-      {"optimizer.lr.warmup", 11},
-      {"optimizer.lr.warmup.from", 0.23},
-      {"optimizer.lr.range.0.start", 2},
-      {"optimizer.lr.range.0.end", 5},
-      {"optimizer.lr.range.0.factor", 0.3},
-      {"optimizer.lr.range.1.start", 5},
-      {"optimizer.lr.range.1.end", 1e9},
-      {"optimizer.lr.range.1.factor", 0.09}}},
-    {"piecewise, ranges that overlap and end",
-     {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
-     "Adam(p, lr=0.113)",
-     "LambdaLR(o, lambda e: 0.7 if e == 3 else 0.13 if e >= 1 else 1)",
-     3,
-     0,
-     {{"optimizer.lr.init", 0.113},
-      {"optimizer.lr.steps", 3},
-      {"optimizer.lr.range.0.start", 1},
-      {"optimizer.lr.range.0.end", 6},
-      {"optimizer.lr.range.0.factor", 0.13},
-      {"optimizer.lr.range.1.start", 3},
-      {"optimizer.lr.range.1.end", 4},
-      {"optimizer.lr.range.1.factor", 0.7}}},
-    {"phases: StepLR",
-     {.schedule = DL_SCHEDULE_phases, .phases = PHASE(steps, 0)},
-     "Adam(p, lr=0.113)",
-     "StepLR(o, 3, gamma=0.7)",
-     2,
-     0,
-     {{"optimizer.lr.unit", 2},
-      {"optimizer.lr.phase.0.from", 0.113},
-      {"optimizer.lr.phase.0.length", 3},
-      {"optimizer.lr.phase.0.by", 0.7}}},
-    {"phases: PolynomialLR",
-     {.schedule = DL_SCHEDULE_phases, .phases = PHASE(power, 0)},
-     "Adam(p, lr=0.113)",
-     "LambdaLR(o, lambda i: (1 - min(i, 17) / 17)**2.5)",
-     1,
-     0,
-     {{"optimizer.lr.phase.0.from", 0.113},
-      {"optimizer.lr.phase.0.to", 0},
-      {"optimizer.lr.phase.0.length", 17},
-      {"optimizer.lr.phase.0.by", 2.5}}},
-    {"phases: LinearLR, then CosineAnnealingLR",
-     {.schedule = DL_SCHEDULE_phases, .phases = PHASE(power, 0) | PHASE(cosine, 1)},
-     "Adam(p, lr=0.113)",
-     "SequentialLR(o, [LinearLR(o, 0.2, 1, total_iters=7), CosineAnnealingLR(o, 17, "
-     "eta_min=0.003)], [7])",
-     1,
-     0,
-     {{"optimizer.lr.phase.0.from", 0.113 * 0.2},
-      {"optimizer.lr.phase.0.to", 0.113},
-      {"optimizer.lr.phase.0.length", 7},
-      {"optimizer.lr.phase.0.by", 1},
-      {"optimizer.lr.phase.1.start", 7},
-      {"optimizer.lr.phase.1.from", 0.113},
-      {"optimizer.lr.phase.1.to", 0.003},
-      {"optimizer.lr.phase.1.length", 17}}},
-    {"phases: OneCycleLR",
-     {.schedule = DL_SCHEDULE_phases, .phases = PHASE(cosine, 0) | PHASE(cosine, 1)},
-     "Adam(p, lr=0.113)",
-     "OneCycleLR(o, 0.113, total_steps=25, cycle_momentum=False)",
-     1,
-     0,
-     {{"optimizer.lr.phase.0.from", 0.113 / 25},
-      {"optimizer.lr.phase.0.to", 0.113},
-      {"optimizer.lr.phase.0.length", 6.5},
-      {"optimizer.lr.phase.1.start", 6.5},
-      {"optimizer.lr.phase.1.from", 0.113},
-      {"optimizer.lr.phase.1.to", 0.113 / 25e4},
-      {"optimizer.lr.phase.1.length", 17.5}}},
-    {"phases: warm restarts",
-     {.schedule = DL_SCHEDULE_phases, .phases = PHASE(restarts, 0)},
-     "Adam(p, lr=0.113)",
-     "CosineAnnealingWarmRestarts(o, 3, T_mult=2, eta_min=0.003)",
-     1,
-     0,
-     {{"optimizer.lr.phase.0.from", 0.113},
-      {"optimizer.lr.phase.0.to", 0.003},
-      {"optimizer.lr.phase.0.length", 3},
-      {"optimizer.lr.phase.0.by", 2}}},
-    {"phases: warm restarts of one length",
-     {.schedule = DL_SCHEDULE_phases, .phases = PHASE(restarts, 0)},
-     "Adam(p, lr=0.113)",
-     "CosineAnnealingWarmRestarts(o, 5)",
-     1,
-     0,
-     {{"optimizer.lr.phase.0.from", 0.113},
-      {"optimizer.lr.phase.0.to", 0},
-      {"optimizer.lr.phase.0.length", 5},
-      {"optimizer.lr.phase.0.by", 1}}},
-    {"phases: CyclicLR",
-     {.schedule = DL_SCHEDULE_phases, .phases = PHASE(cycle, 0)},
-     "Adam(p, lr=0.113)",
-     "CyclicLR(o, 0.013, 0.113, step_size_up=4, step_size_down=3, mode='triangular2', "
-     "cycle_momentum=False)",
-     1,
-     0,
-     {{"optimizer.lr.phase.0.from", 0.013},
-      {"optimizer.lr.phase.0.to", 0.113},
-      {"optimizer.lr.phase.0.length", 4},
-      {"optimizer.lr.phase.0.down", 3},
-      {"optimizer.lr.phase.0.fade", 0.5}}},
-    {"phases: CyclicLR, exp_range",
-     {.schedule = DL_SCHEDULE_phases, .phases = PHASE(cycle, 0)},
-     "Adam(p, lr=0.113)",
-     "CyclicLR(o, 0.013, 0.113, step_size_up=5, mode='exp_range', gamma=0.93, "
-     "cycle_momentum=False)",
-     1,
-     0,
-     {{"optimizer.lr.phase.0.from", 0.013},
-      {"optimizer.lr.phase.0.to", 0.113},
-      {"optimizer.lr.phase.0.length", 5},
-      {"optimizer.lr.phase.0.down", 5},
-      {"optimizer.lr.phase.0.by", 0.93}}},
-    {"constant, warm-up",
-     {FIXED},
-     "Adam(p, lr=0.113)",
-     "LinearLR(o, start_factor=1 / 13, total_iters=12)",
-     1,
-     0,
-     {{"optimizer.lr.init", 0.113}, {"optimizer.lr.warmup", 13}}},
-    {"constant, lowered",
-     {FIXED},
-     "Adam(p, lr=0.113)",
-     "ConstantLR(o, 0.2, total_iters=99)",
-     1,
-     0,
-     {{"optimizer.lr.init", 0.113}, {"optimizer.lr.scale", 0.2}}},
-};
-enum { NCASES = (int)(sizeof cases / sizeof *cases) };
 
 static const char oracle_head[] =
     "import math\n"
@@ -575,6 +52,14 @@ static const char oracle_head[] =
     "        p = torch.cat([w.flatten(), b])\n"
     "        print(repr(float(rate)), *map(repr, p.tolist() + [norm.item(), p.norm().item()]))\n";
 
+enum {
+    NOPTIMIZERS = sizeof optimizer_cases / sizeof *optimizer_cases,
+    NCASES = NOPTIMIZERS + sizeof schedule_cases / sizeof *schedule_cases
+};
+static const optimizer_case *case_at(int i) {
+    return i < NOPTIMIZERS ? &optimizer_cases[i] : &schedule_cases[i - NOPTIMIZERS];
+}
+
 /* The oracle's numbers for all cases, or false without PyTorch. */
 static bool ask_oracle(double want[NCASES][STEPS][NUMBERS]) {
     char path[] = "/tmp/dl_optimizers_XXXXXX";
@@ -583,8 +68,8 @@ static bool ask_oracle(double want[NCASES][STEPS][NUMBERS]) {
     if (!script) return false;
     fputs(oracle_head, script);
     for (int i = 0; i < NCASES; i++)
-        fprintf(script, "run(lambda p: %s, lambda o: %s, %d, %g)\n", cases[i].make,
-                cases[i].schedule, cases[i].every, cases[i].clip);
+        fprintf(script, "run(lambda p: %s, lambda o: %s, %d, %g)\n", case_at(i)->make,
+                case_at(i)->schedule, case_at(i)->every, case_at(i)->clip);
     fclose(script);
     char command[64];
     snprintf(command, sizeof command, "/usr/bin/python3 -W ignore %s", path);
@@ -795,7 +280,8 @@ static void check_scaler_names(void) {
 static void check_coverage(void) {
     for (int row = 0; row < DL_OPT_NONE; row++) {
         int n = 0;
-        for (int i = 0; i < NCASES; i++) n += cases[i].step_options.optimizer == (dl_optimizer)row;
+        for (int i = 0; i < NCASES; i++)
+            n += case_at(i)->step_options.optimizer == (dl_optimizer)row;
         CHECK(n > 0, "no case for optimiser %d", row);
     }
     CHECK(dl_optimizer_find("adamw") == DL_OPT_adamw && dl_optimizer_find("adan") == -1, "find");
@@ -804,7 +290,8 @@ static void check_coverage(void) {
 #define SCHEDULE(id, help)                                                                         \
     {                                                                                              \
         int n = 0;                                                                                 \
-        for (int i = 0; i < NCASES; i++) n += cases[i].step_options.schedule == DL_SCHEDULE_##id;  \
+        for (int i = 0; i < NCASES; i++)                                                           \
+            n += case_at(i)->step_options.schedule == DL_SCHEDULE_##id;                            \
         CHECK(n > 0, "no case for schedule " #id);                                                 \
     }
 #include "ir/base/schedules.def"
@@ -823,8 +310,8 @@ int main(void) {
     if (ask_oracle(want)) {
         for (int i = 0; i < NCASES; i++) {
             for (int norms = 0; norms < 2; norms++) {
-                check_case(&cases[i], "autodiff,optimizer", norms, want[i]);
-                check_case(&cases[i], dl_pipeline, norms, want[i]);
+                check_case(case_at(i), "autodiff,optimizer", norms, want[i]);
+                check_case(case_at(i), dl_pipeline, norms, want[i]);
             }
         }
     } else {
