@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "ir/fourier.h"
-#include "tests/unit/random_nodes.h"
+#include "tests/unit/random_windows.h"
 
 /* A value of this type: one that is there, or a new one. */
 static inline dl_value *random_like(random_maker *g, const dl_type *t) {
