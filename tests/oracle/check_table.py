@@ -38,10 +38,11 @@ except ImportError as e:
     sys.exit(77)
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
-import table_rows
+import table_rows  # fills rows
+import table_samples
 from checks import DRAW, ENV, SHARE
 from table_halves import HalfExpectation
-from table_rows import DRAWS, FLOATS, HALVES, TYPES, Sampler, rows
+from table_samples import DRAWS, FLOATS, HALVES, MODULE_CASES, NUMBERS, TYPES, Sampler, rows
 
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
@@ -229,14 +230,14 @@ class Expectation:
             moved, spread = reach(case, inputs, self.dy)
             self.moved = torch.zeros_like(self.y) if pointwise else moved
             if self.dy is not None:
-                spread = [s for s,
-                          o in zip(spread, [o for o in case.operands if o.dtype in FLOATS]) if o.role == "param"]
+                spread = [s
+                          for s, o in zip(spread, [o for o in case.operands if o.dtype in FLOATS]) if o.role == "param"]
                 self.spread = [torch.maximum(s, g.abs()) for s, g in zip(spread, self.grads)]
                 if case.row.cancels and self.dy.numel():
                     sizes = case.row.cancels(case.attrs, self.dy, *inputs)
                     sizes = sizes if isinstance(sizes, tuple) else [sizes] * len(inputs)
-                    self.spread = [s + z for s,
-                                   z in zip(self.spread,
+                    self.spread = [s + z
+                                   for s, z in zip(self.spread,
                                             [z for z, o in zip(sizes, case.operands) if o.role == "param"])]
         elif not tame:
             finite = lambda v: v[v.isfinite()].double().abs().max().item() if v.isfinite().any() else 0.0
@@ -430,7 +431,7 @@ def main():
     for name, arity, kind, infer, _, _, *attrs in table:  # a function of PyTorch's name, of one operand, needs no row
         f = getattr(torch, name, None) or getattr(torch.nn.functional, name, None)
         if name not in rows and kind == "ELEM" and arity == "1" and infer in ("elem", "elem_float") and not attrs and f:
-            table_rows.row(name, table_rows.NUMBERS if infer == "elem" else FLOATS, table_rows.unary(f), bends=True)
+            table_samples.row(name, NUMBERS if infer == "elem" else FLOATS, table_samples.unary(f), bends=True)
     for fields in table:
         check(fields[0] in rows, "op %s has no row in table_rows.py: say what PyTorch calls it", fields[0])
     for op in rows:
@@ -458,7 +459,7 @@ def main():
                 on = here if SHARE == 1 else here[(DRAW + i) % len(here):][:1]
                 name = dtype if dtype in FLOATS else "whole"
                 of = modules.setdefault((name, *on), [Module(name)])
-                if len(of[-1].cases) >= table_rows.MODULE_CASES:
+                if len(of[-1].cases) >= MODULE_CASES:
                     of.append(Module(name))
                 of[-1].add(case)
                 half = dtype in HALVES or case.out in HALVES

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from table_rows import HALVES, TORCH, representable
+from table_samples import HALVES, TORCH, representable
 
 DIGITS = {"f16": (11, -14), "bf16": (8, -126)}  # binary digits of a number, exponent of the least normal one
 LARGEST = {t: float(torch.finfo(TORCH[t]).max) for t in HALVES}
@@ -41,8 +41,8 @@ def computed(case, draw, type_of, change=lambda v, dtype: v):
         got, weight = [None] * len(real), change(case.weight.values[draw], case.out)
         if y.requires_grad:
             got = torch.autograd.grad(y, real, weight.to(y.dtype), allow_unused=True)
-        grads = [torch.zeros_like(x, dtype=torch.float64) if g is None else g.detach().double() for x,
-                 g in zip(real, got)]
+        grads = [torch.zeros_like(x, dtype=torch.float64) if g is None else g.detach().double()
+                 for x, g in zip(real, got)]
     return y.detach().double(), grads
 
 
