@@ -1,5 +1,5 @@
-"""The networks of models/*.dl in PyTorch, written as one writes them for speed there: activations in place, attention by
-scaled_dot_product_attention, weight decay in the optimiser. For bench/rival.py alone."""
+"""The networks of models/*.dl in PyTorch, written as one writes them for speed there: activations in place, attention
+by scaled_dot_product_attention, weight decay in the optimiser. For bench/rival.py alone."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -78,7 +78,8 @@ class CB(nn.Sequential):
 class Bottleneck(nn.Module):
     def __init__(self, i, f, o, stride, project):
         super().__init__()
-        self.body = nn.Sequential(CB(i, f, 1, stride), nn.ReLU(inplace=True), CB(f, f, 3), nn.ReLU(inplace=True), CB(f, o))
+        self.body = nn.Sequential(CB(i, f, 1, stride), nn.ReLU(inplace=True), CB(f, f, 3), nn.ReLU(inplace=True),
+                                  CB(f, o))
         self.shortcut = CB(i, o, 1, stride) if project else nn.Identity()
 
     def forward(self, x):
@@ -128,7 +129,8 @@ class Spectral(nn.Module):
         super().__init__()
         self.modes = modes
         for name in ("weights1", "weights2"):
-            setattr(self, name, nn.Parameter(torch.randn(width, width, modes, modes, dtype=torch.complex64) * 0.5 / width))
+            setattr(self, name,
+                    nn.Parameter(torch.randn(width, width, modes, modes, dtype=torch.complex64) * 0.5 / width))
 
     def forward(self, x):
         m, spectrum = self.modes, torch.fft.rfft2(x)
@@ -179,5 +181,6 @@ MODELS = {
     "resnet_small": resnet(True, (2, 2, 2, 2), (2, 2, 2, 2), 1, 10, 32),
     "cnn_regressor": lambda batch: (Regressor(), F.mse_loss, image(batch, 1, 128, 128), image(batch, 1, 128, 128), 0),
     "fno": lambda batch: (FNO(), F.mse_loss, image(batch, 1, 64, 64), image(batch, 1, 64, 64), 0),
-    "cnn_classifier": lambda batch: (Classifier(), F.cross_entropy, image(batch, 3, 32, 32), torch.randint(10, (batch,)), 0),
+    "cnn_classifier": lambda batch: (Classifier(), F.cross_entropy, image(batch, 3, 32, 32),
+                                     torch.randint(10, (batch,)), 0),
 }
