@@ -111,7 +111,8 @@ class Tables(interfaces.Interfaces):
         """Courses of the learning rate: their options with defaults, PyTorch's class, the unit."""
         text = (ROOT / "ir/base/rate_phases.def").read_text()
         for name, of, unit, means in re.findall(r'COURSE\((\w+), "(\w*)", "(\w+)", "(.*)"\)', text):
-            options = ", ".join(f"`{o}` {d}" for c, o, d in re.findall(r'OPTION\((\w+), (\w+), "(.*?)"', text) if c == name)
+            options = ", ".join(f"`{o}` {d}"
+                                for c, o, d in re.findall(r'OPTION\((\w+), (\w+), "(.*?)"', text) if c == name)
             yield from wrapped(f"- `{name}`{of and f' ({of})'}, by {unit}s: {means}.", rest="    ")
             yield from wrapped(f"Options: {options}.", "    ", "    ")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Points, validation and checkpoints within an epoch (log_every, val_every, save_every), and early_stop: they change no bit of a run, are
-neither lost nor doubled where it is stopped, and its validation loss is that which a run of as many steps ends with.
+"""Points, validation and checkpoints within an epoch (log_every, val_every, save_every), and early_stop: they change no
+bit of a run, are neither lost nor doubled where it is stopped, and its validation loss is that which a run of as many
+steps ends with.
 
 oracle_intervals.py BUILD [OPTION...]
 """
@@ -24,8 +25,10 @@ def main(build, *_):
     (place / "c.yaml").write_text("base: {}\n")
 
     def train(name, *args, status=0):
-        log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic", "--local_batch_size=2",
-                        "--Nsamples=20", "--Nsamples_val=8", "--num_epochs=3", "--lr=0.01", "--lr_schedule=none", f"--expdir={place / name}", *args,
+        log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic",
+                        "--local_batch_size=2",
+                        "--Nsamples=20", "--Nsamples_val=8", "--num_epochs=3", "--lr=0.01", "--lr_schedule=none",
+                        f"--expdir={place / name}", *args,
                         status=status)
         return log, next((place / name).rglob("metrics.jsonl"))
 
@@ -37,7 +40,8 @@ def main(build, *_):
     every = "--log_every=2", "--val_every=3", "--save_every=4"
     _, plain = train("plain")
     log, path = train("every", *every, "--keep_checkpoints=20")
-    check(len(end("plain")) == 2 and end("plain") == end("every"), "points, validation and checkpoints within epochs change no bit")
+    check(len(end("plain")) == 2 and end("plain") == end("every"),
+          "points, validation and checkpoints within epochs change no bit")
     steps = [p["iteration"] for p in points(path) if "Loss/step" in p]
     check(steps == [i for i in range(1, 30) if i % 10 % 2 == 0 and i % 10], f"a point each 2 steps: {steps}")
     within = [p["iteration"] for p in points(path) if "Loss/valid" in p and p["iteration"] % 10]
@@ -45,14 +49,18 @@ def main(build, *_):
     saved = sorted(int(p.name[5:]) for p in (place / "every").rglob("step-*"))
     check(saved == [4, 8, 10, 14, 18, 20, 24, 28, 30], f"checkpoints each 4 steps, and of epochs: {saved}")
     _, short = train("short", "--num_iters=13")
-    want, got = ([p["Loss/valid"] for p in points(at) if p["iteration"] == 13 and "Loss/valid" in p] for at in (short, path))
+    want, got = ([p["Loss/valid"] for p in points(at) if p["iteration"] == 13 and "Loss/valid" in p]
+                 for at in (short, path))
     check(len(got) == 1 and want == got, f"the loss within an epoch is that of a run which ends there: {got}, {want}")
     train("parts", *every, "--stop_after=14", status=75)
     _, parts = train("parts", *every, "--resume=true")
-    names = [[(p["iteration"], sorted(k for k in p if k.startswith("Loss"))) for p in points(at)] for at in (path, parts)]
-    check(end("parts") == end("plain") and names[0] == names[1], f"stopped and gone on with: the same bits and points, {names[1]}")
+    names = [[(p["iteration"], sorted(k for k in p if k.startswith("Loss"))) for p in points(at)]
+             for at in (path, parts)]
+    check(end("parts") == end("plain") and names[0] == names[1],
+          f"stopped and gone on with: the same bits and points, {names[1]}")
     log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=2")
-    check("stopping early: 2 epochs without a better validation loss" in log and points(path)[-1]["epoch"] == 3, "three epochs of one loss")
+    check("stopping early: 2 epochs without a better validation loss" in log and points(path)[-1]["epoch"] == 3,
+          "three epochs of one loss")
     log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=2", "--resume=true")
     check(points(path)[-1]["epoch"] == 3, "a run that stopped early does not go on")
     log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=4", "--resume=true")
@@ -62,17 +70,21 @@ def main(build, *_):
     other = {"body.weight": torch.randn(4, 3), "head.weight": torch.randn(5, 4), "else": torch.randn(2)}
     save_tensors(place / "other.safetensors", other)
     partly = f"--init_weights={place / 'other.safetensors'}", "--lr=0", "--num_epochs=1"
-    log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic", *partly, f"--expdir={place / 'no'}", status=3)
+    log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic",
+                    *partly, f"--expdir={place / 'no'}", status=3)
     check("is of another model" in log, "a file of another model is refused")
-    drawn = load_tensors(next((place / "plain0").rglob("last/model.safetensors"))) if train("plain0", "--lr=0", "--num_epochs=1") else None
+    drawn = load_tensors(next(
+        (place / "plain0").rglob("last/model.safetensors"))) if train("plain0", "--lr=0", "--num_epochs=1") else None
     log, _ = train("partial", *partly, "--init_partial=true")
     end_of = load_tensors(next((place / "partial").rglob("last/model.safetensors")))
     first = next(k for k in end_of if k not in ("head.weight", "head.bias") and end_of[k].dim() == 2)
     check(first == "body.weight" and torch.equal(end_of[first], other[first]), f"{first} is taken")
     check(all(torch.equal(end_of[k], drawn[k]) for k in end_of if k != first), "all others begin as they would")
-    check("1 of the model's 4 tensors" in log and "not taken: head.weight: the file has" in log and "not taken: else: not in the model" in log, "and are told")
+    check("1 of the model's 4 tensors" in log and "not taken: head.weight: the file has" in log
+          and "not taken: else: not in the model" in log, "and are told")
     save_tensors(place / "none.safetensors", {"else": torch.zeros(1)})
-    log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic", "--num_epochs=1", "--init_partial=true",
+    log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic",
+                    "--num_epochs=1", "--init_partial=true",
                     f"--init_weights={place / 'none.safetensors'}", f"--expdir={place / 'no'}", status=3)
     check("has no tensor of this model" in log, "a file without any is refused")
     finish()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whole recipes from the command line against torch.optim and torch.optim.lr_scheduler: losses and weights of 24 steps; who decays is
-told by kind of layer. And numbers of a recipe compile nothing.
+"""Whole recipes from the command line against torch.optim and torch.optim.lr_scheduler: losses and weights of 24 steps;
+who decays is told by kind of layer. And numbers of a recipe compile nothing.
 
 oracle_optimizers.py BUILD [OPTION...]
 """
@@ -24,7 +24,8 @@ NORMS = nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d
 
 def groups(model, decay):
     """Parameters that decay, and those that do not: of norms, and biases."""
-    kept = [p for m in model.modules() for name, p in m.named_parameters(recurse=False) if isinstance(m, NORMS) or name == "bias"]
+    kept = [p for m in model.modules()
+            for name, p in m.named_parameters(recurse=False) if isinstance(m, NORMS) or name == "bias"]
     others = [p for p in model.parameters() if all(p is not k for k in kept)]
     assert kept and others
     return [{"params": others, "weight_decay": decay}, {"params": kept, "weight_decay": 0.0}]
@@ -34,10 +35,12 @@ def cosine(at, total):
     return 0.5 * (1 + math.cos(math.pi * at / total))
 
 
-# Options of dlrun; the same in PyTorch: an optimiser of a model, a schedule of an optimiser; the largest norm of the gradients.
+# Options of dlrun; the same in PyTorch: an optimiser of a model, a schedule of an optimiser; the largest norm of the
+# gradients.
 RECIPES = {
     "AdamW, weights decay, D's schedule": (
-        ["--optimizer=adamw", "--lr=4.1e-3", "--adam_beta1=0.83", "--adam_beta2=0.957", "--adam_eps=3e-5", "--weight_decay=0.7",
+        ["--optimizer=adamw", "--lr=4.1e-3", "--adam_beta1=0.83", "--adam_beta2=0.957", "--adam_eps=3e-5",
+         "--weight_decay=0.7",
          "--decay_norm_and_bias=false", "--lr_schedule=cosine", "--warmup=7"],
         lambda m: torch.optim.AdamW(groups(m, 0.7), lr=4.1e-3, betas=(0.83, 0.957), eps=3e-5),
         lambda o: LambdaLR(o, lambda i: min((i + 1) / 7, cosine(i, STEPS))), 0),
@@ -46,7 +49,8 @@ RECIPES = {
         lambda m: torch.optim.AdamW(m.parameters(), lr=1.3e-3, weight_decay=1.9),
         lambda o: LambdaLR(o, lambda i: (2e-4 + (1.3e-3 - 2e-4) * cosine(i + 1, STEPS)) / 1.3e-3), 0),
     "Adam, weights decay, clipped, warm-up": (
-        ["--optimizer=adam", "--lr=3.7e-3", "--weight_decay=0.031", "--decay_norm_and_bias=false", "--clip_grad_norm=0.2",
+        ["--optimizer=adam", "--lr=3.7e-3", "--weight_decay=0.031", "--decay_norm_and_bias=false",
+         "--clip_grad_norm=0.2",
          "--lr_schedule=none", "--warmup=11"],
         lambda m: torch.optim.Adam(groups(m, 0.031), lr=3.7e-3),
         lambda o: torch.optim.lr_scheduler.LinearLR(o, start_factor=1 / 11, total_iters=10), 0.2),
@@ -55,25 +59,28 @@ RECIPES = {
         lambda m: torch.optim.SGD(m.parameters(), lr=1.7e-2, momentum=0.87, nesterov=True, weight_decay=0.13),
         lambda o: LambdaLR(o, lambda i: 1), 0),
     "SGD, momentum, weights decay, clipped": (
-        ["--optimizer=sgd", "--lr=2.3e-2", "--momentum=0.7", "--weight_decay=0.19", "--decay_norm_and_bias=false", "--lr_schedule=none",
+        ["--optimizer=sgd", "--lr=2.3e-2", "--momentum=0.7", "--weight_decay=0.19", "--decay_norm_and_bias=false",
+         "--lr_schedule=none",
          "--clip_grad_norm=0.25"],
         lambda m: torch.optim.SGD(groups(m, 0.19), lr=2.3e-2, momentum=0.7),
         lambda o: LambdaLR(o, lambda i: 1), 0.25),
 }
 
-# Others, by their names and those of their options in a map; one net each, in turn. Of a share every second one, which the commit draws:
-# tests/unit/test_optimizers.c holds each against PyTorch always.
+# Others, by their names and those of their options in a map; one net each, in turn. Of a share every second one, which
+# the commit draws: tests/unit/test_optimizers.c holds each against PyTorch always.
 OTHERS = {
     "RMSprop": (
         ["--optimizer={name: RMSprop, lr: 2.1e-3, alpha: 0.91}", "--weight_decay=0.07", "--lr_schedule=none"],
         lambda m: torch.optim.RMSprop(m.parameters(), lr=2.1e-3, alpha=0.91, weight_decay=0.07),
         lambda o: LambdaLR(o, lambda i: 1), 0),
     "RMSprop, centered, momentum, clipped": (
-        ["--optimizer={name: RMSprop, lr: 1.3e-3, rho: 0.8, epsilon: 1e-2, momentum: 0.7, centered: true}", "--lr_schedule=none", "--clip_grad_norm=0.2"],
+        ["--optimizer={name: RMSprop, lr: 1.3e-3, rho: 0.8, epsilon: 1e-2, momentum: 0.7, centered: true}",
+         "--lr_schedule=none", "--clip_grad_norm=0.2"],
         lambda m: torch.optim.RMSprop(m.parameters(), lr=1.3e-3, alpha=0.8, eps=1e-2, momentum=0.7, centered=True),
         lambda o: LambdaLR(o, lambda i: 1), 0.2),
     "Adagrad, weights decay": (
-        ["--optimizer={name: Adagrad, lr: 2.3e-2, lr_decay: 0.05, initial_accumulator_value: 0.02}", "--weight_decay=0.19", "--decay_norm_and_bias=false",
+        ["--optimizer={name: Adagrad, lr: 2.3e-2, lr_decay: 0.05, initial_accumulator_value: 0.02}",
+         "--weight_decay=0.19", "--decay_norm_and_bias=false",
          "--lr_schedule=none"],
         lambda m: torch.optim.Adagrad(groups(m, 0.19), lr=2.3e-2, lr_decay=0.05, initial_accumulator_value=0.02),
         lambda o: LambdaLR(o, lambda i: 1), 0),
@@ -87,7 +94,8 @@ OTHERS = {
         lambda o: LambdaLR(o, lambda i: 1), 0),
     "NAdam, all decays": (
         ["--optimizer={name: Nadam, lr: 2.3e-3, momentum_decay: 0.03}", "--weight_decay=0.05", "--lr_schedule=none"],
-        lambda m: torch.optim.NAdam(m.parameters(), lr=2.3e-3, momentum_decay=0.03, weight_decay=0.05, foreach=True),  # 1.13 has another rule without
+        # 1.13 has another rule without
+        lambda m: torch.optim.NAdam(m.parameters(), lr=2.3e-3, momentum_decay=0.03, weight_decay=0.05, foreach=True),
         lambda o: LambdaLR(o, lambda i: 1), 0),
     "SGD, dampening, maximize": (
         ["--optimizer={name: SGD, lr: 1.7e-3, momentum: 0.8, dampening: 0.3}", "--maximize=true", "--lr_schedule=none"],
@@ -141,37 +149,47 @@ def compare(place, net, name, recipe):
     save_tensors(place / "batches.safetensors", {f"{n}.{i}": v for i, b in enumerate(batches) for n, v in zip("xt", b)})
     path = place / f"{net.__name__.lower()}.dl"
     path.write_text(net.text.lstrip())
-    output = place.run("dlrun", path, f"--yaml_config={place / 'models.yaml'}", f"--local_batch_size={BATCH}", *options, "--log_norms",
+    output = place.run("dlrun", path, f"--yaml_config={place / 'models.yaml'}", f"--local_batch_size={BATCH}", *options,
+                       "--log_norms",
                        f"--expdir={place / 'runs'}", f"--init_weights={place / 'weights.safetensors'}",
                        f"--replay={place / 'batches.safetensors'}", f"--save_weights={place / 'end.safetensors'}")
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{") and '"step"' in line]
     losses = [line["loss"] for line in lines]
     want, norms, weights = in_torch(model, net.loss, batches, make, schedule, clip)
     if clip:
-        check(min(norms) < clip < max(norms), f"{name}: the bound {clip} lies among norms of {min(norms):.2f} to {max(norms):.2f}")
+        check(min(norms) < clip < max(norms),
+              f"{name}: the bound {clip} lies among norms of {min(norms):.2f} to {max(norms):.2f}")
     worst = max(abs(a - b) / b for a, b in zip(losses, want))
     # 24 steps of float32, each of which adds a rounding to the weights
-    check(len(losses) == STEPS and worst < 1e-4, f"{net.__name__}, {name}: {STEPS} losses, worst {worst:.1e} relative (at most 1e-4)")
+    check(len(losses) == STEPS and worst < 1e-4,
+          f"{net.__name__}, {name}: {STEPS} losses, worst {worst:.1e} relative (at most 1e-4)")
     for key, of in {"grad_norm": norms, "weight_norm": weights}.items():  # as the losses and the weights at the end
         worst = max(abs(line[key] - b) / b for line, b in zip(lines, of))
-        check(worst < 1e-3, f"{net.__name__}, {name}: {key} of {STEPS} steps, worst {worst:.1e} relative (at most 1e-3)")
+        check(worst < 1e-3,
+              f"{net.__name__}, {name}: {key} of {STEPS} steps, worst {worst:.1e} relative (at most 1e-3)")
     end = load_tensors(place / "end.safetensors")
     errors = {k: relative(end[k], v.detach()) for k, v in model.named_parameters()}
     worst = max(errors, key=errors.get)
-    check(errors[worst] < 1e-3, f"{net.__name__}, {name}: weights at the end, worst {errors[worst]:.1e} of {worst} (at most 1e-3)")
+    check(errors[worst] < 1e-3,
+          f"{net.__name__}, {name}: weights at the end, worst {errors[worst]:.1e} of {worst} (at most 1e-3)")
 
 
 def numbers_compile_nothing(place):
     """Every number of a recipe is a variable of the plan."""
     place.env["DLR_CACHE_DIR"] = str(place / "cache")  # in which nobody else compiles
-    common = ["models/cnn_regressor.dl", "--config=test", "--hidden=4", "--depth=3", "--data_size=8", "--batch_size=4", "--Nsamples=16",
+    common = ["models/cnn_regressor.dl", "--config=test", "--hidden=4", "--depth=3", "--data_size=8", "--batch_size=4",
+              "--Nsamples=16",
               "--Nsamples_val=4", "--max_epochs=2"]
     kinds = {
-        "adamw": (["--optimizer=adamw", "--weight_decay=0.1", "--clip_grad_norm=1", "--lr_schedule=cosine", "--lr=1e-3"],
-                  ["--weight_decay=0.7", "--clip_grad_norm=0.01", "--lr=3e-3", "--adam_beta1=0.5", "--adam_beta2=0.7", "--adam_eps=1e-2",
+        "adamw": (["--optimizer=adamw", "--weight_decay=0.1", "--clip_grad_norm=1", "--lr_schedule=cosine",
+                   "--lr=1e-3"],
+                  ["--weight_decay=0.7", "--clip_grad_norm=0.01", "--lr=3e-3", "--adam_beta1=0.5", "--adam_beta2=0.7",
+                   "--adam_eps=1e-2",
                    "--warmup=3", "--max_epochs=3", "--lr_schedule.start_lr=0.1"]),
-        "sgd": (["--optimizer=sgd", "--weight_decay=0.1", "--momentum=0.5", "--nesterov", "--lr=1e-2", "--scheduler=cosine"],
-                ["--momentum=0.9", "--weight_decay=0.3", "--end_lr=1e-3", "--max_cosine_lr_epochs=3", "--lr_warmup_epochs=1"]),
+        "sgd": (["--optimizer=sgd", "--weight_decay=0.1", "--momentum=0.5", "--nesterov", "--lr=1e-2",
+                 "--scheduler=cosine"],
+                ["--momentum=0.9", "--weight_decay=0.3", "--end_lr=1e-3", "--max_cosine_lr_epochs=3",
+                 "--lr_warmup_epochs=1"]),
         "rmsprop": (["--optimizer=name=RMSprop,momentum=0.5,centered=true", "--lr=1e-3"],
                     ["--optimizer.alpha=0.5", "--optimizer.eps=1e-3", "--momentum=0.9", "--optimizer_defaults=keras"]),
         "a list": (["--lr_schedule=[{start_epoch:\t0, end_epoch:\t1, multiplier:\t0.5}]"],
@@ -196,43 +214,57 @@ def numbers_compile_nothing(place):
                 check(any(not torch.equal(start[k], end[k]) for k in start), f"{kind} {other}: other weights")
 
 
-SMALL = ["models/cnn_regressor.dl", "--config=test", "--hidden=4", "--depth=3", "--data_size=8", "--batch_size=4", "--Nsamples=16", "--Nsamples_val=4"]
+SMALL = ["models/cnn_regressor.dl", "--config=test", "--hidden=4", "--depth=3", "--data_size=8", "--batch_size=4",
+         "--Nsamples=16", "--Nsamples_val=4"]
 
 
 def options_are_the_optimizers_own(place):
-    """Numbers that nobody gives are each optimiser's, PyTorch's or Keras'; those of another one are told, or are not meant for this one."""
+    """Numbers that nobody gives are each optimiser's, PyTorch's or Keras'; those of another one are told, or are not
+    meant for this one."""
     def settings(*args):
         settings.runs += 1
-        log = place.run("dlrun", *SMALL, "--max_epochs=1", f"--expdir={place / 'own'}", f"--run_num={settings.runs}", *args)
+        log = place.run("dlrun", *SMALL, "--max_epochs=1", f"--expdir={place / 'own'}", f"--run_num={settings.runs}",
+                        *args)
         text = next((place / "own").rglob(f"{settings.runs}/hyperparams.yaml")).read_text()
-        return {k: float(v) for k, v in re.findall(r"(optimizer_eps|optimizer_rho|adagrad_initial_accumulator): ([-.\de]+)$", text, re.M)}, log
+        return {k: float(v)
+                for k, v in re.findall(r"(optimizer_eps|optimizer_rho|adagrad_initial_accumulator): ([-.\de]+)$", text,
+                                       re.M)}, log
     settings.runs = 0
-    for name, torch_has, keras_has in (("RMSprop", (1e-8, 0.99, None), (1e-7, 0.9, None)), ("Adagrad", (1e-10, None, 0), (1e-7, None, 0.1)),
-                                       ("Adadelta", (1e-6, 0.9, None), (1e-7, 0.95, None)), ("Nadam", (1e-8, None, None), (1e-7, None, None))):
+    for name, torch_has, keras_has in (("RMSprop", (1e-8, 0.99, None), (1e-7, 0.9, None)),
+                                       ("Adagrad", (1e-10, None, 0), (1e-7, None, 0.1)),
+                                       ("Adadelta", (1e-6, 0.9, None), (1e-7, 0.95, None)),
+                                       ("Nadam", (1e-8, None, None), (1e-7, None, None))):
         for defaults, want in (("torch", torch_has), ("keras", keras_has)):
             keys = "optimizer_eps", "optimizer_rho", "adagrad_initial_accumulator"
             have, log = settings(f"--optimizer={name}", f"--optimizer_defaults={defaults}")
-            check(have == {k: v for k, v in zip(keys, want) if v is not None} and "means nothing" not in log, f"{name}, {defaults}: {have}")
+            check(have == {k: v for k, v in zip(keys, want) if v is not None} and "means nothing" not in log,
+                  f"{name}, {defaults}: {have}")
     have, log = settings("--optimizer={name: Adam, alpha: 0.5, eps: 1e-5}")
     told = log.count("optimizer_rho means nothing to the optimizer adam, and is passed over")
     check(have["optimizer_eps"] == 1e-5 and told == 1, f"an option of another is told, once: {told}")
     (place / "sgd.yaml").write_text("base: {optimizer: {name: SGD, momentum: 0.9, nesterov: true}}\n")
-    _, log = settings(f"--yaml_config={place / 'sgd.yaml'}", "--config=base", "--optimizer=name=Adam", "--data_loader_config=synthetic")
+    _, log = settings(f"--yaml_config={place / 'sgd.yaml'}", "--config=base", "--optimizer=name=Adam",
+                      "--data_loader_config=synthetic")
     check("means nothing" not in log, "not what the file has for the one that the command line replaces")
 
 
 def goes_on(place):
-    """A run that is stopped in the middle and gone on with ends with the bits of an unbroken one, whatever its optimiser keeps."""
-    for optimizer in ("{name: RMSprop, centered: true, momentum: 0.9}", "{name: Adagrad, initial_accumulator_value: 0.1, lr_decay: 0.1}", "Adadelta",
-                      *(("Adamax", "NAdam", "RAdam", "lion", "lamb", "lars", "rprop", "asgd", "muon") if SHARE == 1 else ("NAdam",)),
+    """A run that is stopped in the middle and gone on with ends with the bits of an unbroken one, whatever its
+    optimiser keeps."""
+    for optimizer in ("{name: RMSprop, centered: true, momentum: 0.9}",
+                      "{name: Adagrad, initial_accumulator_value: 0.1, lr_decay: 0.1}", "Adadelta",
+                      *(("Adamax", "NAdam", "RAdam", "lion", "lamb", "lars", "rprop", "asgd", "muon") if SHARE == 1
+                        else ("NAdam",)),
                       "adafactor"):
         run = [*SMALL, f"--optimizer={optimizer}", "--max_epochs=3", "--lr=1e-2", "--torch_checkpoints=false"]
         name = re.sub(r"\W", "", optimizer)
         place.run("dlrun", *run, f"--expdir={place / name / 'whole'}")
         place.run("dlrun", *run, f"--expdir={place / name / 'parts'}", "--stop_after=5", status=75)
         log = place.run("dlrun", *run, f"--expdir={place / name / 'parts'}")
-        ends = [{p.name: p.read_bytes() for p in (place / name / end).rglob("last/*.safetensors")} for end in ("whole", "parts")]
-        check("going on from step 5" in log and len(ends[0]) == 2 and ends[0] == ends[1], f"{optimizer}: stopped and gone on with, the same bits")
+        ends = [{p.name: p.read_bytes() for p in (place / name / end).rglob("last/*.safetensors")}
+                for end in ("whole", "parts")]
+        check("going on from step 5" in log and len(ends[0]) == 2 and ends[0] == ends[1],
+              f"{optimizer}: stopped and gone on with, the same bits")
 
 
 def main(build, *_):

@@ -1,5 +1,6 @@
-"""check_fourier.py BUILD [DEVICE...]: rfft, irfft, fft and ifft next to torch.fft in float64: values by position and gradients, of
-sizes of all kinds (powers of two, 2-3-5-7, primes, 1), at any axis, all norms, few modes; in f32, f64 and 16 bits.
+"""check_fourier.py BUILD [DEVICE...]: rfft, irfft, fft and ifft next to torch.fft in float64: values by position and
+gradients, of sizes of all kinds (powers of two, 2-3-5-7, primes, 1), at any axis, all norms, few modes; in f32, f64 and
+16 bits.
 """
 import os
 import sys
@@ -60,33 +61,45 @@ lines(8192, "f64", lead="N=1")
 for norm in ("backward", "ortho", "forward"):
     case(f'rfft(x, over=W, norm="{norm}")', "N=2, W=20", lambda x, o=norm: real_of(fft.rfft(x, norm=o)))
     case(f'irfft(x, over=W, norm="{norm}")', "N=2, W=11, Z=2", lambda x, o=norm: fft.irfft(z_of(x), norm=o))
-    case(f'fft(x, over=[H, W], norm="{norm}")', "N=2, H=6, W=10, Z=2", complex_of(lambda z, o=norm: fft.fft2(z, norm=o)))
-    case(f'ifft(x, over=[H, W], norm="{norm}")', "N=2, H=6, W=10, Z=2", complex_of(lambda z, o=norm: fft.ifft2(z, norm=o)))
-case("irfft(x, over=W, size=9)", "N=2, W=11, Z=2", lambda x: fft.irfft(z_of(x), 9))  # modes beyond the last are not read
+    case(f'fft(x, over=[H, W], norm="{norm}")', "N=2, H=6, W=10, Z=2",
+         complex_of(lambda z, o=norm: fft.fft2(z, norm=o)))
+    case(f'ifft(x, over=[H, W], norm="{norm}")', "N=2, H=6, W=10, Z=2",
+         complex_of(lambda z, o=norm: fft.ifft2(z, norm=o)))
+# modes beyond the last are not read
+case("irfft(x, over=W, size=9)", "N=2, W=11, Z=2", lambda x: fft.irfft(z_of(x), 9))
 case("irfft(x, over=W, size=33)", "N=2, W=11, Z=2", lambda x: fft.irfft(z_of(x), 33))  # missing ones are zero
 case("rfft(x, over=[H, W])", "N=2, H=6, W=10, C=3", lambda x: real_of(fft.rfftn(x, dim=(1, 2))))
 case("rfft(x, over=[W, H])", "N=2, H=6, W=10, C=3", lambda x: real_of(fft.rfftn(x, dim=(2, 1))))
 case("rfft(x, over=[D, H, W])", "N=2, D=3, H=4, W=5", lambda x: real_of(fft.rfftn(x, dim=(1, 2, 3))))
-case("irfft(x, over=[D, H, W], size=[3, 4, 5])", "N=2, D=3, H=4, W=3, Z=2", lambda x: fft.irfftn(z_of(x), s=(3, 4, 5), dim=(1, 2, 3)))
+case("irfft(x, over=[D, H, W], size=[3, 4, 5])", "N=2, D=3, H=4, W=3, Z=2",
+     lambda x: fft.irfftn(z_of(x), s=(3, 4, 5), dim=(1, 2, 3)))
 case("rfft(x, over=W, modes=5)", "N=2, C=9, W=32", lambda x: real_of(fft.rfft(x)[..., :5]))
 case("rfft(x, over=W, modes=5)", "N=2, W=31, C=9", lambda x: real_of(fft.rfft(x, dim=1)[:, :5]))
 case("irfft(x, over=W, modes=5, size=32)", "N=2, C=9, W=5, Z=2", lambda x: fft.irfft(z_of(x), 32))
-case("rfft(x, over=[H, W], modes=[3, 4])", "N=2, C=3, H=16, W=20", lambda x: real_of(low_modes(fft.rfft2(x)[..., :4], 3, 2)))
+case("rfft(x, over=[H, W], modes=[3, 4])", "N=2, C=3, H=16, W=20",
+     lambda x: real_of(low_modes(fft.rfft2(x)[..., :4], 3, 2)))
 case("irfft(x, over=[H, W], modes=[3, 4], size=[15, 20])", "N=2, C=3, H=6, W=4, Z=2",
      lambda x: fft.irfft2(widened(z_of(x), 3, 15, 2), s=(15, 20)))
 case("fft(x, over=W, modes=4)", "N=2, W=13, C=5, Z=2", complex_of(lambda z: low_modes(fft.fft(z, dim=1), 4, 1)))
-case("ifft(x, over=W, modes=4, size=13)", "N=2, W=8, C=5, Z=2", complex_of(lambda z: fft.ifft(widened(z, 4, 13, 1), dim=1)))
+case("ifft(x, over=W, modes=4, size=13)", "N=2, W=8, C=5, Z=2",
+     complex_of(lambda z: fft.ifft(widened(z, 4, 13, 1), dim=1)))
 case("ifft(fft(x, over=W), over=W)", "N=2, W=12, Z=2", lambda x: x)
 # spectral weights: modes last, more and fewer than a vector; conjugates come with the gradients
-for dtype, (n, c, o, k) in (("f32", (2, 4, 4, 5)), ("f32", (3, 5, 7, 19)), ("f64", (3, 4, 3, 9)), ("f32", (5, 1, 1, 8))):
-    case('complex_einsum("nck,cok->nok", x, w)', f"N={n}, C={c}, K={k}, Z=2", lambda x, w: real_of(torch.einsum("nck,cok->nok", z_of(x), z_of(w))), dtype,
+for dtype, (n, c, o, k) in (("f32", (2, 4, 4, 5)), ("f32", (3, 5, 7, 19)), ("f64", (3, 4, 3, 9)),
+                            ("f32", (5, 1, 1, 8))):
+    case('complex_einsum("nck,cok->nok", x, w)', f"N={n}, C={c}, K={k}, Z=2",
+         lambda x, w: real_of(torch.einsum("nck,cok->nok", z_of(x), z_of(w))), dtype,
          f"C={c}, O={o}, K={k}, Z=2")
-case('complex_einsum("nchw,cohw->nohw", x, w)', "N=3, C=4, H=3, W=7, Z=2", lambda x, w: real_of(torch.einsum("nchw,cohw->nohw", z_of(x), z_of(w))),
+case('complex_einsum("nchw,cohw->nohw", x, w)', "N=3, C=4, H=3, W=7, Z=2",
+     lambda x, w: real_of(torch.einsum("nchw,cohw->nohw", z_of(x), z_of(w))),
      other="C=4, O=5, H=3, W=7, Z=2")
-case('complex_einsum("nhcw,hcow->nohw", x, w)', "N=3, H=3, C=4, W=11, Z=2", lambda x, w: real_of(torch.einsum("nhcw,hcow->nohw", z_of(x), z_of(w))),
+case('complex_einsum("nhcw,hcow->nohw", x, w)', "N=3, H=3, C=4, W=11, Z=2",
+     lambda x, w: real_of(torch.einsum("nhcw,hcow->nohw", z_of(x), z_of(w))),
      other="H=3, C=4, O=5, W=11, Z=2")
-case('complex_einsum("nck,co->nok", x, w)', "N=3, C=4, K=5, Z=2", lambda x, w: real_of(torch.einsum("nck,co->nok", z_of(x), z_of(w))), other="C=4, O=3, Z=2")
-case('complex_einsum("nk,nk->nk", x, w)', "N=3, K=9, Z=2", lambda x, w: real_of(z_of(x) * z_of(w)), other="N=3, K=9, Z=2")
+case('complex_einsum("nck,co->nok", x, w)', "N=3, C=4, K=5, Z=2",
+     lambda x, w: real_of(torch.einsum("nck,co->nok", z_of(x), z_of(w))), other="C=4, O=3, Z=2")
+case('complex_einsum("nk,nk->nk", x, w)', "N=3, K=9, Z=2", lambda x, w: real_of(z_of(x) * z_of(w)),
+     other="N=3, K=9, Z=2")
 case('complex_einsum("nk,->nk", x, w)', "N=3, K=9, Z=2", lambda x, w: real_of(z_of(x) * z_of(w)), other="Z=2")
 for half in ("bf16", "f16"):  # computed in f32, rounded on the way in and out
     case(f"(rfft(x as {half}, over=W) as f32)", "N=2, W=16", lambda x: real_of(fft.rfft(x)), half)
@@ -97,7 +110,8 @@ stored = {"f32": "f32", "f64": "f64", "bf16": "f32", "f16": "f32"}
 
 
 def run(device, cases):
-    text, weights, double, values = ["model Fourier():", "    input v: f32[N, Y=1]", "    output v", "    loss = sum(v) * 0.0"], {}, [], []
+    text, weights, double, values = ["model Fourier():", "    input v: f32[N, Y=1]", "    output v",
+                                     "    loss = sum(v) * 0.0"], {}, [], []
     for i, (call, axes, value, dtype, other) in enumerate(cases):
         given = {"x": axes} | ({"w": other} if other else {})
         for n, of in given.items():
@@ -115,7 +129,8 @@ def run(device, cases):
     path.write_text("\n".join(text) + "\n")
     save_tensors(place / "w.safetensors", weights)
     save_tensors(place / "b.safetensors", {"v.0": torch.ones(2, 1)})
-    place.run("dlrun", path, "--local_batch_size=2", f"--expdir={place / 'run'}", f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd",
+    place.run("dlrun", path, "--local_batch_size=2", f"--expdir={place / 'run'}",
+              f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd",
               f"--replay={place / 'b.safetensors'}", f"--save_grads={place / 'g.safetensors'}", f"--device={device}")
     got = load_tensors(place / "g.safetensors")
     for i, (call, axes, _, dtype, _) in enumerate(cases):
@@ -140,7 +155,8 @@ class Spectral(torch.nn.Module):
         super().__init__()
         self.modes = modes
         for name in ("weights1", "weights2"):
-            setattr(self, name, torch.nn.Parameter(torch.randn(width, width, modes, modes, dtype=torch.complex64) / width))
+            setattr(self, name,
+                    torch.nn.Parameter(torch.randn(width, width, modes, modes, dtype=torch.complex64) / width))
 
     def forward(self, x):
         m, spectrum = self.modes, fft.rfft2(x)
@@ -180,8 +196,10 @@ loss = ((net(batch["x.0"].double()) - batch["t.0"].double())**2).mean()
 loss.backward()
 as_pairs = lambda v: real_of(v) if v.is_complex() else v
 for weights in ("fno.safetensors", "fno.pt"):
-    place.run("dlrun", "models/field/fno.dl", "--local_batch_size=2", "--width=6", "--modes=3", "--layers=2", "--hidden=16", "--size=14",
-              f"--expdir={place / ('of ' + weights)}", f"--init_weights={place / weights}", "--optimizer=sgd", f"--replay={place / 'fields.safetensors'}",
+    place.run("dlrun", "models/field/fno.dl", "--local_batch_size=2", "--width=6", "--modes=3", "--layers=2",
+              "--hidden=16", "--size=14",
+              f"--expdir={place / ('of ' + weights)}", f"--init_weights={place / weights}", "--optimizer=sgd",
+              f"--replay={place / 'fields.safetensors'}",
               f"--save_grads={place / 'g.safetensors'}")
     got = load_tensors(place / "g.safetensors")
     check(sorted(got) == sorted(state), f"fno from {weights}: {sorted(got)}")

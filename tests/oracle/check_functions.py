@@ -1,7 +1,7 @@
-"""check_functions.py BUILD: functions that builtins.def defines by a formula, rms_norm and prelu, attention with masks and biases,
-convolutions with computed kernels and grid_sample, next to PyTorch in float64:
-values by position and gradients, at kinks and far from 0, also where a model has modules and functions of its own that
-bear the names of functions in a formula.
+"""check_functions.py BUILD: functions that builtins.def defines by a formula, rms_norm and prelu, attention with masks
+and biases, convolutions with computed kernels and grid_sample, next to PyTorch in float64: values by position and
+gradients, at kinks and far from 0, also where a model has modules and functions of its own that bear the names of
+functions in a formula.
 """
 import os
 import re
@@ -13,12 +13,17 @@ from oracle_tools import ROOT, Workplace, check, finish, load_tensors, relative,
 F = torch.nn.functional
 place = Workplace(sys.argv[1])
 torch.manual_seed(3)
-edges = torch.tensor([-40.0, -20.0, -3.1, -3.0, -2.9, -1.0, -0.5, -0.3, -1e-3, 0.2, 0.5, 0.7, 1.0, 2.9, 3.0, 3.1, 6.0, 19.0])
-tensors = {"x": torch.cat([edges, torch.randn(22) * 2]).view(5, 8), "y": torch.randn(5, 8), "p": torch.rand(5, 8) + 0.1, "u": torch.rand(5, 8) * 1.8 - 0.9,
+edges = torch.tensor([-40.0, -20.0, -3.1, -3.0, -2.9, -1.0, -0.5, -0.3, -1e-3, 0.2, 0.5, 0.7, 1.0, 2.9, 3.0, 3.1, 6.0,
+                      19.0])
+tensors = {"x": torch.cat([edges, torch.randn(22) * 2]).view(5, 8), "y": torch.randn(5, 8), "p": torch.rand(5, 8) + 0.1,
+           "u": torch.rand(5, 8) * 1.8 - 0.9,
            "halves": torch.arange(40).view(5, 8) / 4 - 5, "w": torch.rand(5, 8)}
-axes = {"query": "M T E", "key": "M S E", "val": "M S E", "few_k": "M S E", "few_v": "M S E", "seen": "M S", "by_head": "heads T S", "by_key": "S",
-        "image": "M C H W", "kernel": "O I kH kW", "volume": "M C D H W", "grid": "M P Q xy", "grid3": "M P Q R xyz"}  # others: T E
-shapes = {"query": (2, 5, 8), "key": (2, 7, 8), "val": (2, 7, 8), "few_k": (2, 7, 4), "few_v": (2, 7, 4), "seen": (2, 7), "by_head": (2, 5, 7),
+axes = {"query": "M T E", "key": "M S E", "val": "M S E", "few_k": "M S E", "few_v": "M S E", "seen": "M S",
+        "by_head": "heads T S", "by_key": "S",
+        # others: T E
+        "image": "M C H W", "kernel": "O I kH kW", "volume": "M C D H W", "grid": "M P Q xy", "grid3": "M P Q R xyz"}
+shapes = {"query": (2, 5, 8), "key": (2, 7, 8), "val": (2, 7, 8), "few_k": (2, 7, 4), "few_v": (2, 7, 4),
+          "seen": (2, 7), "by_head": (2, 5, 7),
           "by_key": (7,), "image": (2, 4, 6, 5), "kernel": (6, 2, 3, 2), "volume": (2, 3, 3, 4, 5)}
 tensors.update({n: torch.randn(shape) for n, shape in shapes.items()})
 tensors["seen"][1] = -1  # one sample sees no key
@@ -31,9 +36,12 @@ def case(text, value):
     cases.append((re.match(r"\w+", text)[0], text, value))
 
 
-same = {"mish": F.mish, "selu": F.selu, "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish, "hardtanh": F.hardtanh, "relu6": F.relu6,
-        "softsign": F.softsign, "tanhshrink": F.tanhshrink, "softshrink": F.softshrink, "hardshrink": F.hardshrink, "logsigmoid": F.logsigmoid,
-        "celu": F.celu, "ceil": torch.ceil, "trunc": torch.trunc, "frac": torch.frac, "sinc": torch.sinc, "exp2": torch.exp2, "reciprocal": torch.reciprocal}
+same = {"mish": F.mish, "selu": F.selu, "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish, "hardtanh": F.hardtanh,
+        "relu6": F.relu6,
+        "softsign": F.softsign, "tanhshrink": F.tanhshrink, "softshrink": F.softshrink, "hardshrink": F.hardshrink,
+        "logsigmoid": F.logsigmoid,
+        "celu": F.celu, "ceil": torch.ceil, "trunc": torch.trunc, "frac": torch.frac, "sinc": torch.sinc,
+        "exp2": torch.exp2, "reciprocal": torch.reciprocal}
 for name, f in same.items():
     case(f"{name}(x)", lambda t, f=f: f(t["x"]))
 for name, f in {"tan": torch.tan, "sinh": torch.sinh, "cosh": torch.cosh}.items():
@@ -57,8 +65,11 @@ case("geglu(x, over=E)", lambda t: t["x"][:, :4] * F.gelu(t["x"][:, 4:]))
 case("swiglu(x, over=E)", lambda t: F.silu(t["x"][:, :4]) * t["x"][:, 4:])
 for over, dims in (("E", 1), ("T", 0), ("[T, E]", (0, 1))):
     case(f"logsumexp(x, over={over})", lambda t, d=dims: torch.logsumexp(t["x"], d))
-    case(f"normalize(x, over={over})", lambda t, d=dims: t["x"] / torch.linalg.vector_norm(t["x"], dim=d, keepdim=True).clamp(min=1e-12))
-    case(f"cosine_similarity(x, y, over={over})", lambda t, d=dims: (t["x"] * t["y"]).sum(d) / (torch.linalg.vector_norm(t["x"], dim=d) * torch.linalg.vector_norm(t["y"], dim=d)))
+    case(f"normalize(x, over={over})",
+         lambda t, d=dims: t["x"] / torch.linalg.vector_norm(t["x"], dim=d, keepdim=True).clamp(min=1e-12))
+    case(f"cosine_similarity(x, y, over={over})",
+         lambda t, d=dims: (t["x"] * t["y"]).sum(d) / (torch.linalg.vector_norm(t["x"], dim=d)
+                                                       * torch.linalg.vector_norm(t["y"], dim=d)))
 case("logsumexp(60 * x)", lambda t: torch.logsumexp(60 * t["x"], (0, 1)))  # exp alone would overflow
 case("isnan(log(y)) * x", lambda t: torch.isnan(torch.log(t["y"])) * t["x"])
 case("isfinite(log(halves * halves)) * x", lambda t: torch.isfinite(torch.log(t["halves"]**2)) * t["x"])
@@ -81,19 +92,28 @@ def attention(q, k, v, heads, *added, seen=None):
 
 
 repeated = lambda x: x.unflatten(-1, (2, -1)).repeat_interleave(2, 2).flatten(2)
-case("attention(query, key, val, 2, bias=by_head)", lambda t: attention(t["query"], t["key"], t["val"], 2, t["by_head"]))
-case("attention(query, key, val, 2, bias=by_key, causal=false)", lambda t: attention(t["query"], t["key"], t["val"], 2, t["by_key"]))
-case("attention(query, key, val, 2, mask=seen > 0, bias=by_head)", lambda t: attention(t["query"], t["key"], t["val"], 2, t["by_head"], seen=t["seen"][:, None, None]))
-case("attention(query, key, val, 4, mask=by_key > 0)", lambda t: attention(t["query"], t["key"], t["val"], 4, seen=t["by_key"]))
-case("attention(query, few_k, few_v, 4, kv_heads=2)", lambda t: attention(t["query"], repeated(t["few_k"]), repeated(t["few_v"]), 4))
+case("attention(query, key, val, 2, bias=by_head)",
+     lambda t: attention(t["query"], t["key"], t["val"], 2, t["by_head"]))
+case("attention(query, key, val, 2, bias=by_key, causal=false)",
+     lambda t: attention(t["query"], t["key"], t["val"], 2, t["by_key"]))
+case("attention(query, key, val, 2, mask=seen > 0, bias=by_head)",
+     lambda t: attention(t["query"], t["key"], t["val"], 2, t["by_head"], seen=t["seen"][:, None, None]))
+case("attention(query, key, val, 4, mask=by_key > 0)",
+     lambda t: attention(t["query"], t["key"], t["val"], 4, seen=t["by_key"]))
+case("attention(query, few_k, few_v, 4, kv_heads=2)",
+     lambda t: attention(t["query"], repeated(t["few_k"]), repeated(t["few_v"]), 4))
 case("attention(query, few_k, few_v, 2, kv_heads=1, mask=seen > 0)",
-     lambda t: attention(t["query"], t["few_k"].repeat(1, 1, 2), t["few_v"].repeat(1, 1, 2), 2, seen=t["seen"][:, None, None]))
-standard = lambda w: (w - w.mean((1, 2, 3), keepdim=True)) / (w.var((1, 2, 3), keepdim=True, unbiased=False) + 0.1).sqrt()
-case("conv(image, kernel=(kernel - mean(kernel, over=[I, kH, kW])) / sqrt(var(kernel, over=[I, kH, kW]) + 0.1), groups=2, pad=1)",
+     lambda t: attention(t["query"], t["few_k"].repeat(1, 1, 2), t["few_v"].repeat(1, 1, 2), 2,
+                         seen=t["seen"][:, None, None]))
+standard = lambda w: (w - w.mean((1, 2, 3), keepdim=True)) / (w.var((1, 2, 3), keepdim=True, unbiased=False) +
+                                                              0.1).sqrt()
+case("conv(image, kernel=(kernel - mean(kernel, over=[I, kH, kW])) / sqrt(var(kernel, over=[I, kH, kW]) + 0.1), "
+     "groups=2, pad=1)",
      lambda t: F.conv2d(t["image"], standard(t["kernel"]), padding=1, groups=2))
 case("conv(image, kernel=kernel, groups=2, stride=[2, 1], dilation=[1, 3], pad=[0, 2])",
      lambda t: F.conv2d(t["image"], t["kernel"], stride=(2, 1), dilation=(1, 3), padding=(0, 2), groups=2))
-case("conv(volume[C=0:1], kernel=exp(volume as [O, I, kD, kH, kW])[I=0:1, kD=:2, kH=:2, kW=:3])",  # a kernel of activations
+# a kernel of activations
+case("conv(volume[C=0:1], kernel=exp(volume as [O, I, kD, kH, kW])[I=0:1, kD=:2, kH=:2, kW=:3])",
      lambda t: F.conv3d(t["volume"][:, :1], t["volume"].exp()[:, :1, :2, :2, :3]))
 for padding in ("zeros", "border", "reflection"):
     for mode in ("bilinear", "nearest"):
@@ -105,16 +125,19 @@ for padding in ("zeros", "border", "reflection"):
                 case(f"grid_sample(volume, grid3, {options})", lambda t, f=f: f(t["volume"], t["grid3"]))
 case('grid_sample(image[C=0:1], floor(4 * grid) / 4, align_corners=true)',  # places at elements and at the edges
      lambda t: F.grid_sample(t["image"][:, :1], torch.floor(4 * t["grid"]) / 4, align_corners=True))
-layers = {"n.weight": torch.rand(8) + 0.5, "m.weight": torch.rand(5) + 0.5, "a.weight": torch.rand(1), "b.weight": torch.rand(8)}
+layers = {"n.weight": torch.rand(8) + 0.5, "m.weight": torch.rand(5) + 0.5, "a.weight": torch.rand(1),
+          "b.weight": torch.rand(8)}
 
 source = (ROOT / "frontends/dl/builtins.def").read_text()
 formulas = set(re.findall(r'^FORMULA\("(\w+)"', source, re.M))
-check(formulas and formulas <= {name for name, _, _ in cases}, f"every formula has a case: {sorted(formulas - {n for n, _, _ in cases})}")
+check(formulas and formulas <= {name for name, _, _ in cases},
+      f"every formula has a case: {sorted(formulas - {n for n, _, _ in cases})}")
 
 double = {n: t.double().requires_grad_() for n, t in {**tensors, **layers}.items()}
 values = [value(double) for _, _, value in cases]
 weights = {f"g{i}": torch.randn(v.shape) for i, v in enumerate(values)}
-out = ["module softplus()(x): return 0.0 * x", "model Functions():", "    input v: f32[N, Y=1]", "    tanh(x) = 0.0 * x", "    abs(x) = 0.0 * x"]
+out = ["module softplus()(x): return 0.0 * x", "model Functions():", "    input v: f32[N, Y=1]",
+       "    tanh(x) = 0.0 * x", "    abs(x) = 0.0 * x"]
 sizes = lambda n: ", ".join(f"{a}={size}" for a, size in zip(axes.get(n, "T E").split(), tensors[n].shape))
 out += [f"    param {n}: [{sizes(n)}] ~ normal(0, 1)" for n in tensors]
 out += ["    output v", "    loss = sum(v) * 0.0"]
@@ -128,7 +151,8 @@ path = place / "functions.dl"
 path.write_text("\n".join(out) + "\n")
 save_tensors(place / "w.safetensors", {**tensors, **layers, **weights})
 save_tensors(place / "b.safetensors", {"v.0": torch.ones(2, 1)})
-place.run("dlrun", path, "--local_batch_size=2", f"--expdir={place / 'run'}", f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd",
+place.run("dlrun", path, "--local_batch_size=2", f"--expdir={place / 'run'}",
+          f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd",
           f"--replay={place / 'b.safetensors'}", f"--save_grads={place / 'g.safetensors'}")
 got = load_tensors(place / "g.safetensors")
 loss = 0

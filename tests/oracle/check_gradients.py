@@ -1,7 +1,8 @@
 """check_gradients.py BUILD: gradients of gradients, against torch.autograd.grad(create_graph=True) in float64.
 
-Each case is an expression of the model language and PyTorch's. The model computes, in f64 and compiled, the first gradient g of
-sum(r f(x)) by x, the loss sum(q g) and its gradients by x and by all parameters; cases marked `third` go one order further.
+Each case is an expression of the model language and PyTorch's. The model computes, in f64 and compiled, the first
+gradient g of sum(r f(x)) by x, the loss sum(q g) and its gradients by x and by all parameters; cases marked `third` go
+one order further.
 """
 import os
 import sys
@@ -17,7 +18,8 @@ D = torch.float64
 
 
 def normed(x, *over):
-    """By its formula: the third derivatives of torch 1.13's own layer_norm and batch_norm do not sum to zero over the axes."""
+    """By its formula: the third derivatives of torch 1.13's own layer_norm and batch_norm do not sum to zero over the
+    axes."""
     d = x - x.mean(over, keepdim=True)
     return d * torch.rsqrt((d**2).mean(over, keepdim=True) + 1e-5)
 
@@ -52,8 +54,10 @@ case("quotient", "{w} / {x}", lambda x, w: w / x, *K, {"w": P("K=6", 6)}, x=plus
 case("product", "{w} * {x} * {x}", lambda x, w: w * x * x, *K, {"w": P("K=6", 6)})
 case("maximum", "max({x}, {w}) * {x}", lambda x, w: torch.maximum(x, w) * x, *K, {"w": P("K=6", 6)})
 case("minimum", "min({x}, {w}) * {x}", lambda x, w: torch.minimum(x, w) * x, *K, {"w": P("K=6", 6)})
-case("where", "where({x} > 0, {x}**3, {w} * {x}**2)", lambda x, w: torch.where(x > 0, x**3, w * x**2), *K, {"w": P("K=6", 6)})
-for name, f in (("silu", F.silu), ("gelu", F.gelu), ("softplus", F.softplus), ("elu", F.elu), ("mish", F.mish), ("selu", F.selu),
+case("where", "where({x} > 0, {x}**3, {w} * {x}**2)", lambda x, w: torch.where(x > 0, x**3, w * x**2), *K,
+     {"w": P("K=6", 6)})
+for name, f in (("silu", F.silu), ("gelu", F.gelu), ("softplus", F.softplus), ("elu", F.elu), ("mish", F.mish),
+                ("selu", F.selu),
                 ("hardswish", F.hardswish), ("softsign", F.softsign)):
     case(name, name + "({x})", f, *K)
 case("leaky_relu", "leaky_relu({x}, 0.2) * {x}", lambda x: F.leaky_relu(x, 0.2) * x, *K)
@@ -72,11 +76,14 @@ case("norm", "norm({x}, over=K)", lambda x: x.norm(dim=1), *M)
 case("softmax", "softmax({x}, over=K)**2", lambda x: x.softmax(1)**2, *M)
 case("log_softmax", "log_softmax({x}, over=K)", lambda x: x.log_softmax(1), *M)
 case("logsumexp", "logsumexp({x}, over=K)", lambda x: x.logsumexp(1), *M)
-case("cosine", "cosine_similarity({x}, {w}, over=K)", lambda x, w: F.cosine_similarity(x, w, dim=1), *M, {"w": P("B=3, K=5", 3, 5)})
-case("norm by formula", "standardise({x}) * {w} + {b}", lambda x, w, b: normed(x, 1) * w + b, *M, {"w": P("K=5", 5), "b": P("K=5", 5)})
+case("cosine", "cosine_similarity({x}, {w}, over=K)", lambda x, w: F.cosine_similarity(x, w, dim=1), *M,
+     {"w": P("B=3, K=5", 3, 5)})
+case("norm by formula", "standardise({x}) * {w} + {b}", lambda x, w, b: normed(x, 1) * w + b, *M,
+     {"w": P("K=5", 5), "b": P("K=5", 5)})
 case("cross_entropy", 'cross_entropy({x} as [B, C], softmax({w}, over=C), reduction="none")',
      lambda x, w: F.cross_entropy(x, w.softmax(1), reduction="none"), *M, {"w": P("B=3, C=5", 3, 5)})
-case("bce", 'bce_with_logits({x}, {w}, reduction="none")', lambda x, w: F.binary_cross_entropy_with_logits(x, w, reduction="none"), *M,
+case("bce", 'bce_with_logits({x}, {w}, reduction="none")',
+     lambda x, w: F.binary_cross_entropy_with_logits(x, w, reduction="none"), *M,
      {"w": P("B=3, K=5", 3, 5)})
 case("huber", "huber_loss({x}**2, {w})", lambda x, w: F.huber_loss(x**2, w), *M, {"w": P("B=3, K=5", 3, 5)})
 # moves
@@ -84,11 +91,14 @@ I = ("B=2, C=3, W=8", (2, 3, 8))
 sq = lambda f: (lambda x, *a: f(x**2, *a)**2)
 case("slices", "({x}[W=1:5] * {x}[W=3:7])**2", lambda x: (x[..., 1:5] * x[..., 3:7])**2, *I)
 case("steps", "({x}**2)[W=1::3]**2", sq(lambda x: x[..., 1::3]), *I)
-case("cat", "cat({x}**2, {w}, {x}, over=W)**2", lambda x, w: torch.cat([x**2, w, x], 2)**2, *I, {"w": P("B=2, C=3, W=2", 2, 3, 2)})
+case("cat", "cat({x}**2, {w}, {x}, over=W)**2", lambda x, w: torch.cat([x**2, w, x], 2)**2, *I,
+     {"w": P("B=2, C=3, W=2", 2, 3, 2)})
 case("flip, roll", "(flip({x}, over=W) * roll({x}, 3, over=W))**2", lambda x: (x.flip(2) * x.roll(3, 2))**2, *I)
 for mode in ("constant", "replicate", "reflect", "circular"):
-    case(f"pad {mode}", f'pad({{x}}**2, 2, mode="{mode}", over=W)**2', sq(lambda x, how=mode: F.pad(x, (2, 2), mode=how)), *I)
-case("rearrange", '(({x}**2) |> rearrange("n c w -> n (w c)") as [B, E])**2', lambda x: (x**2).transpose(1, 2).reshape(2, 24)**2, *I)
+    case(f"pad {mode}", f'pad({{x}}**2, 2, mode="{mode}", over=W)**2',
+         sq(lambda x, how=mode: F.pad(x, (2, 2), mode=how)), *I)
+case("rearrange", '(({x}**2) |> rearrange("n c w -> n (w c)") as [B, E])**2',
+     lambda x: (x**2).transpose(1, 2).reshape(2, 24)**2, *I)
 index = torch.tensor([2, 0, 0, 7, 5])
 case("gather", "gather({x}**2, [2, 0, 0, 7, 5] as [K], over=W)**2", sq(lambda x: x[..., index]), *I)
 # pools, resizing
@@ -102,26 +112,38 @@ for mode in ("nearest", "linear"):
         case(f"upsample {mode} {size}", 'upsample({x}**2, size=%d, mode="%s")**2' % (size, mode),
              sq(lambda x, s=size, m=mode: F.interpolate(x, size=s, mode=m)), *I)
 # contractions
-case("einsum", 'einsum("ncw,kw->nck", {x}**2, {w})**2', lambda x, w: torch.einsum("ncw,kw->nck", x**2, w)**2, *I, {"w": P("K=4, W=8", 4, 8)})
+case("einsum", 'einsum("ncw,kw->nck", {x}**2, {w})**2', lambda x, w: torch.einsum("ncw,kw->nck", x**2, w)**2, *I,
+     {"w": P("K=4, W=8", 4, 8)})
 case("product of itself", 'einsum("ncw,ndw->ncd", {x}, {x})**2', lambda x: torch.einsum("ncw,ndw->ncd", x, x)**2, *I)
 
 
 def layers():
-    """Layers with parameters, each as a module of the model: {name: (axes of x, shape, pipeline, parameters, function)}."""
+    """Layers with parameters, each as a module of the model: {name: (axes of x, shape, pipeline, parameters,
+    function)}."""
     r = lambda *s: torch.randn(s, dtype=D) * 0.5
-    image, line, tokens = ("B=2, C=3, H=5, W=6", (2, 3, 5, 6)), ("B=2, C=4, W=9", (2, 4, 9)), ("B=2, T=5, E=6", (2, 5, 6))
-    yield "linear", tokens, "{x} |> linear(3) @{l} |> tanh", {"weight": r(3, 6), "bias": r(3)}, lambda x, p: torch.tanh(F.linear(x, *p))
+    image, line, tokens = ("B=2, C=3, H=5, W=6", (2, 3, 5, 6)), ("B=2, C=4, W=9",
+                                                                 (2, 4, 9)), ("B=2, T=5, E=6", (2, 5, 6))
+    yield "linear", tokens, "{x} |> linear(3) @{l} |> tanh", {"weight": r(3, 6),
+                                                              "bias": r(3)}, lambda x, p: torch.tanh(F.linear(x, *p))
     yield "conv", image, "tanh({x}) |> conv(4, 3, pad=1) @{l} |> tanh", {"weight": r(4, 3, 3, 3), "bias": r(4)}, \
         lambda x, p: torch.tanh(F.conv2d(torch.tanh(x), *p, padding=1))
-    yield "conv strided", line, "{x}**2 |> conv(6, 3, stride=2, dilation=2, groups=2, pad=1) @{l} |> sigmoid", {"weight": r(6, 2, 3), "bias": r(6)}, \
+    yield "conv strided", line, "{x}**2 |> conv(6, 3, stride=2, dilation=2, groups=2, pad=1) @{l} |> sigmoid", \
+        {"weight": r(6, 2, 3), "bias": r(6)}, \
         lambda x, p: torch.sigmoid(F.conv1d(x**2, *p, 2, 1, 2, 2))
-    yield "conv_transpose", line, "{x}**2 |> conv_transpose(6, 3, stride=2, pad=1, groups=2) @{l} |> tanh", {"weight": r(4, 3, 3), "bias": r(6)}, \
+    yield "conv_transpose", line, "{x}**2 |> conv_transpose(6, 3, stride=2, pad=1, groups=2) @{l} |> tanh", \
+        {"weight": r(4, 3, 3), "bias": r(6)}, \
         lambda x, p: torch.tanh(F.conv_transpose1d(x**2, *p, 2, 1, groups=2))
-    yield "conv, pools", image, "tanh({x}) |> conv(4, 3, pad=1) @{l} |> max_pool(2) |> tanh |> upsample(scale_factor=2) |> square", \
+    yield "conv, pools", image, \
+        "tanh({x}) |> conv(4, 3, pad=1) @{l} |> max_pool(2) |> tanh |> upsample(scale_factor=2) |> square", \
         {"weight": r(4, 3, 3, 3), "bias": r(4)}, \
-        lambda x, p: F.interpolate(torch.tanh(F.max_pool2d(F.conv2d(torch.tanh(x), *p, padding=1), 2)), scale_factor=2)**2
-    yield "layer_norm", tokens, "{x}**2 |> layer_norm @{l} |> tanh", {"weight": r(6), "bias": r(6)}, lambda x, p: torch.tanh(normed(x**2, 2) * p[0] + p[1])
-    yield "group_norm", line, "{x}**2 |> group_norm(2) @{l} |> tanh", {"weight": r(4), "bias": r(4)}, lambda x, p: torch.tanh(F.group_norm(x**2, 2, *p))
+        lambda x, p: F.interpolate(torch.tanh(F.max_pool2d(F.conv2d(torch.tanh(x), *p, padding=1), 2)),
+                                   scale_factor=2)**2
+    yield "layer_norm", tokens, "{x}**2 |> layer_norm @{l} |> tanh", {
+        "weight": r(6), "bias": r(6)
+    }, lambda x, p: torch.tanh(normed(x**2, 2) * p[0] + p[1])
+    yield "group_norm", line, "{x}**2 |> group_norm(2) @{l} |> tanh", {
+        "weight": r(4), "bias": r(4)
+    }, lambda x, p: torch.tanh(F.group_norm(x**2, 2, *p))
     yield "batch_norm", line, "{x}**2 |> batch_norm @{l} |> tanh", {"weight": r(4), "bias": r(4)}, \
         lambda x, p: torch.tanh(normed(x**2, 0, 2) * p[0][:, None] + p[1][:, None])
     yield "rms_norm", tokens, "{x}**2 |> rms_norm @{l} |> tanh", {"weight": r(6)}, \
@@ -169,8 +191,10 @@ text += ["    output l0", "    loss = " + " + ".join(f"l{i}" for i in range(len(
 (place / "m.yaml").write_text("base: {}\n")
 save_tensors(place / "w.safetensors", weights)
 save_tensors(place / "b.safetensors", {"unused.0": torch.zeros(2)})
-out = place.run("dlrun", place / "model.dl", f"--yaml_config={place / 'm.yaml'}", "--config=base", "--local_batch_size=2",
-                f"--expdir={place / 'run'}", f"--init_weights={place / 'w.safetensors'}", f"--replay={place / 'b.safetensors'}",
+out = place.run("dlrun", place / "model.dl", f"--yaml_config={place / 'm.yaml'}", "--config=base",
+                "--local_batch_size=2",
+                f"--expdir={place / 'run'}", f"--init_weights={place / 'w.safetensors'}",
+                f"--replay={place / 'b.safetensors'}",
                 f"--save_grads={place / 'g.safetensors'}")
 line = next(json.loads(x) for x in out.splitlines() if x.startswith("{") and '"step"' in x)
 grads = load_tensors(place / "g.safetensors")
@@ -180,11 +204,13 @@ for i, (name, dl, expect, axes, x, params, third) in enumerate(cases):
     f = expect(x, list(p.values())) if any(k[0] == "@" for k in p) else expect(x, **p)
     g, = torch.autograd.grad(torch.sin(f + 0.3).sum(), x, create_graph=True)
     if third:
-        g, = torch.autograd.grad(torch.sin(g + 0.1).sum(), x, create_graph=True, allow_unused=True) if g.requires_grad else (None,)
+        g, = torch.autograd.grad(torch.sin(g + 0.1).sum(), x, create_graph=True,
+                                 allow_unused=True) if g.requires_grad else (None,)
         g = torch.zeros_like(x) if g is None else g
     loss = torch.cos(g + 0.2).sum()
     places = {f"c{i}_x": x, **{f"c{i}.{k[1:]}" if k[0] == "@" else f"c{i}_{k}": v for k, v in p.items()}}
-    want = torch.autograd.grad(loss, list(places.values()), allow_unused=True) if loss.requires_grad else [None] * len(places)
+    want = torch.autograd.grad(loss, list(places.values()),
+                               allow_unused=True) if loss.requires_grad else [None] * len(places)
     got = line[f"case {i}"]
     wrong = "" if abs(got - loss.item()) <= 1e-6 * x.numel() else f"loss {got!r}, PyTorch has {loss.item()!r}"
     for k, w in zip(places, want):

@@ -275,15 +275,18 @@ for tokens, keys, features, heads, causal, rate, first, whole in (
     left = [put(y, "NTE"), put(logs, ("N", "head", "T")), put(dy, "NTE")]
     case("flash_attention_grad", named + left + drawn, attrs, ["NTE", "NSE", "NSE"], list(grads))
 
-# with what is added to scores: a mask by sample and key, of which one sample sees no key, and a bias by head and query, with its gradient
-for tokens, keys, features, heads, shape, blind in ((5, 7, 6, 3, (1, 3, 5, 7), False), (4, 6, 8, 2, (1, 2, 1, 6), True), (3, 5, 4, 1, (2, 1, 3, 5), True)):
+# with what is added to scores: a mask by sample and key, of which one sample sees no key, and a bias by head and query,
+# with its gradient
+for tokens, keys, features, heads, shape, blind in ((5, 7, 6, 3, (1, 3, 5, 7), False), (4, 6, 8, 2, (1, 2, 1, 6), True),
+                                                    (3, 5, 4, 1, (2, 1, 3, 5), True)):
     q, dy, k, v = T(2, tokens, features), T(2, tokens, features), T(2, keys, features), T(2, keys, features)
     bias, mask = T(*shape), torch.rand(2, 1, 1, keys, generator=torch.Generator().manual_seed(keys)) > 0.3
     mask[0, ..., 0], mask[1] = True, mask[1] & (not blind)
     for operand in (q, k, v, bias):
         operand.requires_grad_()
     split = lambda tokens_of: tokens_of.reshape(2, -1, heads, features // heads).transpose(1, 2)
-    y = F.scaled_dot_product_attention(split(q), split(k), split(v), bias.masked_fill(~mask, -inf)) if hasattr(F, "scaled_dot_product_attention") else None
+    y = F.scaled_dot_product_attention(split(q), split(k), split(v), bias.masked_fill(~mask, -inf)) if hasattr(
+        F, "scaled_dot_product_attention") else None
     scores = (split(q) @ split(k).transpose(2, 3) / (features // heads) ** 0.5 + bias).masked_fill(~mask, -inf)
     shares = torch.softmax(scores.masked_fill(~mask.any(3, keepdim=True), 0), 3) * mask.any(3, keepdim=True)
     if y is not None:
@@ -317,7 +320,8 @@ def complex_cases():
     case("fourier", [put(z, "NWZ")], attrs, "NWZ", torch.view_as_real(torch.cat([both[:, :3], both[:, -2:]], 1)))
     z = T(2, 5, 2)
     few = torch.cat([torch.view_as_complex(z)[:, :3], torch.zeros(2, 6), torch.view_as_complex(z)[:, 3:]], 1)
-    case("fourier", [put(z, "NWZ")], attrs | {"stop": 10, "mode": "ifft"}, "NWZ", torch.view_as_real(torch.fft.ifft(few, dim=1, norm="forward")[:, :10]))
+    case("fourier", [put(z, "NWZ")], attrs | {"stop": 10, "mode": "ifft"}, "NWZ",
+         torch.view_as_real(torch.fft.ifft(few, dim=1, norm="forward")[:, :10]))
 
     # complex products: which operand is conjugated; the result's axes in another order
     a, w = T(2, 3, 5, 2), T(3, 4, 5, 2)

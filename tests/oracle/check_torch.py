@@ -19,7 +19,8 @@ except ImportError:
     sys.exit(77)
 
 PROGRAM = sys.argv[1]
-DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
+          torch.int8,
           torch.uint8, torch.bool]
 
 
@@ -75,23 +76,29 @@ def every_type():
 def views():
     base = torch.randn(4, 5, 6)
     big = torch.randn(300, 7000)  # two pieces, of a transposed one
-    return {"whole": base, "turned": base.t() if base.dim() == 2 else base.permute(2, 0, 1), "slice": base[1:3, ::2, 1:],
-            "column": base[:, 2, 3], "one": base[2, 3, 4], "expanded": base[0, 0, :1].expand(3, 4), "middle": base.view(-1)[7:19],
+    return {"whole": base, "turned": base.t() if base.dim() == 2 else base.permute(2, 0, 1),
+            "slice": base[1:3, ::2, 1:],
+            "column": base[:, 2, 3], "one": base[2, 3, 4], "expanded": base[0, 0, :1].expand(3, 4),
+            "middle": base.view(-1)[7:19],
             "channels last": torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), "big": big.t(),
-            "strided": torch.randn(40)[::3], "bools": (torch.randn(6, 6) > 0).t(), "doubles": torch.randn(9, 9).double().t()[2:]}
+            "strided": torch.randn(40)[::3], "bools": (torch.randn(6, 6) > 0).t(),
+            "doubles": torch.randn(9, 9).double().t()[2:]}
 
 
 def numbers():
-    return {"ints": [0, 1, -1, 255, 256, 65535, 65536, 2 ** 31 - 1, 2 ** 31, -2 ** 31, -2 ** 31 - 1, 2 ** 63 - 1, -2 ** 63],
+    return {"ints": [0, 1, -1, 255, 256, 65535, 65536, 2 ** 31 - 1, 2 ** 31, -2 ** 31, -2 ** 31 - 1, 2 ** 63 - 1,
+                     -2 ** 63],
             "reals": [0.0, -0.0, 1e-320, 1e308, float("inf"), float("-inf"), float("nan"), 0.1],
-            "rest": [None, True, False, "", "text", "\u00e9\U0001f600", 'a"b\n'], "tuples": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)],
+            "rest": [None, True, False, "", "text", "\u00e9\U0001f600", 'a"b\n'],
+            "tuples": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)],
             "empty": [[], {}, collections.OrderedDict()], "deep": [[[[[[["x"]]]]]]], 7: "by number", -1: {0: {1: 2}},
             "many": {i: float(i) for i in range(3000)}, "long": list(range(5000))}
 
 
 def trained():
     torch.manual_seed(3)
-    net = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.Flatten(), torch.nn.Linear(12, 4))
+    net = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.Flatten(),
+                              torch.nn.Linear(12, 4))
     opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, factor=0.2, patience=10, mode="min")
     for _ in range(3):
@@ -106,11 +113,14 @@ def trained():
 def check_copies(tmp):
     shared = torch.randn(6)
     parameter = torch.nn.Parameter(torch.randn(3))
-    trees = {"types": every_type(), "views": views(), "numbers": numbers(), "seeds": trained()[1], "bare": trained()[0].state_dict(),
-             "shared": {"a": shared, "b": shared[2:], "c": shared, "l": [shared] * 3}, "parameter": {"p": parameter, "q": [parameter]}}
+    trees = {"types": every_type(), "views": views(), "numbers": numbers(), "seeds": trained()[1],
+             "bare": trained()[0].state_dict(),
+             "shared": {"a": shared, "b": shared[2:], "c": shared, "l": [shared] * 3},
+             "parameter": {"p": parameter, "q": [parameter]}}
     for name, tree in trees.items():
         path, out = tmp / f"{name}.pt", tmp / f"{name}.copy"
-        holder = tree if all(torch.is_tensor(v) for v in tree.values()) or "model_state" in tree else {"model": {}, "tree": tree}
+        holder = tree if all(torch.is_tensor(v)
+                             for v in tree.values()) or "model_state" in tree else {"model": {}, "tree": tree}
         torch.save(holder, path)
         done("copy", path, out)
         same(load(path), load(out), name)
@@ -125,9 +135,12 @@ def check_states(tmp):
     state = trained()[0].state_dict()
     plain = collections.OrderedDict((k, v.clone()) for k, v in state.items())  # without _metadata
     prefixed = {"module._orig_mod." + k: v for k, v in plain.items()}
-    for name, tree in {"bare": state, "plain": dict(plain), "model_state": {"epoch": 3, "model_state": prefixed, "best": 0.5},
-                       "model_state_dict": {"model_state_dict": plain, "args": {"lr": (1, 2)}}, "state_dict": {"state_dict": prefixed},
-                       "model": {"model": plain, "optimizer": {}}, "nested": {"model": {"state_dict": prefixed, "config": "x"}}}.items():
+    for name, tree in {"bare": state, "plain": dict(plain),
+                       "model_state": {"epoch": 3, "model_state": prefixed, "best": 0.5},
+                       "model_state_dict": {"model_state_dict": plain, "args": {"lr": (1, 2)}},
+                       "state_dict": {"state_dict": prefixed},
+                       "model": {"model": plain, "optimizer": {}},
+                       "nested": {"model": {"state_dict": prefixed, "config": "x"}}}.items():
         path = tmp / f"state {name}.tar"
         torch.save(tree, path)
         for step in (["a.safetensors", "b.pt"], ["a.pth", "b.tar"]):
@@ -145,8 +158,10 @@ def check_states(tmp):
     pairs = {"z": z, "t": z.T[1:, 1:], "d": z.to(torch.complex128)[2], "s": z[1, 1]}  # views, a scalar
     torch.save(pairs, tmp / "complex.pt")
     done("convert", tmp / "complex.pt", tmp / "complex.pth")
-    same({k: torch.view_as_real(v).contiguous() for k, v in pairs.items()}, dict(load(tmp / "complex.pth", weights_only=True)), "complex numbers as pairs")
-    odd = {"": torch.ones(1), "a b\n\"'\\": torch.ones(2), "\u00e9\u4e2d\U0001f600": torch.ones(3), "x" * 5000: torch.ones(4), "...": torch.ones(5)}
+    same({k: torch.view_as_real(v).contiguous() for k, v in pairs.items()},
+         dict(load(tmp / "complex.pth", weights_only=True)), "complex numbers as pairs")
+    odd = {"": torch.ones(1), "a b\n\"'\\": torch.ones(2), "\u00e9\u4e2d\U0001f600": torch.ones(3),
+           "x" * 5000: torch.ones(4), "...": torch.ones(5)}
     torch.save(odd, tmp / "odd.pt")
     done("convert", tmp / "odd.pt", tmp / "odd.pth")
     same(odd, dict(load(tmp / "odd.pth", weights_only=True)), "odd names")
@@ -154,7 +169,8 @@ def check_states(tmp):
 
 def check_unsigned(tmp):
     """Types that PyTorch 1.13 lacks are read."""
-    tensors = {"h": torch.tensor([1, 65535], dtype=torch.uint16), "w": torch.tensor([[7], [2 ** 32 - 1]], dtype=torch.uint32).t(),
+    tensors = {"h": torch.tensor([1, 65535], dtype=torch.uint16),
+               "w": torch.tensor([[7], [2 ** 32 - 1]], dtype=torch.uint32).t(),
                "l": torch.tensor(2 ** 64 - 1, dtype=torch.uint64)}
     torch.save(tensors, tmp / "unsigned.pt")
     done("convert", tmp / "unsigned.pt", tmp / "unsigned.safetensors")
@@ -196,7 +212,8 @@ def check_refusals(tmp):
     check(not ran.exists() and not (tmp / "out.pt").exists(), "nothing of it ran")
     loop = []
     loop.append(loop)
-    for protocol, tree, says in ((2, {"l": loop}, "holds itself"), (3, {"a": torch.ones(2)}, "protocol 3"), (4, {"a": 1}, "protocol 4")):
+    for protocol, tree, says in ((2, {"l": loop}, "holds itself"), (3, {"a": torch.ones(2)}, "protocol 3"),
+                                 (4, {"a": 1}, "protocol 4")):
         torch.save(tree, tmp / "bad.pt", pickle_protocol=protocol)
         r = run("convert", tmp / "bad.pt", tmp / "out.pt")
         check(r.returncode == 3 and says in r.stderr, f"{says}: {r.stderr}")
@@ -204,7 +221,8 @@ def check_refusals(tmp):
     r = run("convert", tmp / "bad.pt", tmp / "out.pt")
     check(r.returncode == 3 and "before 1.6" in r.stderr and "torch.save(torch.load(" in r.stderr, r.stderr)
     torch.save({"a": torch.ones(2)}, tmp / "good.pt")
-    with zipfile.ZipFile(tmp / "good.pt") as source, zipfile.ZipFile(tmp / "bad.pt", "w", zipfile.ZIP_DEFLATED) as packed:
+    with zipfile.ZipFile(tmp / "good.pt") as source, zipfile.ZipFile(tmp / "bad.pt", "w",
+                                                                     zipfile.ZIP_DEFLATED) as packed:
         for name in source.namelist():
             packed.writestr(name, source.read(name))
     r = run("convert", tmp / "bad.pt", tmp / "out.pt")
@@ -214,20 +232,23 @@ def check_refusals(tmp):
 def check_flips(tmp):
     """A flipped bit of a storage is an error, also of a tensor that lies in it in another order or has a part of it."""
     shared = torch.arange(24.0)
-    torch.save({"state_dict": {"plain": torch.arange(5), "turned": torch.arange(12.0).reshape(3, 4).t(), "part": shared[20:]}},
+    torch.save({"state_dict": {"plain": torch.arange(5), "turned": torch.arange(12.0).reshape(3, 4).t(),
+                               "part": shared[20:]}},
                tmp / "sound.pt")
     raw = (tmp / "sound.pt").read_bytes()
     for entry in zipfile.ZipFile(tmp / "sound.pt").infolist():
         if "/data/" not in entry.filename:
             continue
-        begin = entry.header_offset + 30 + sum(int.from_bytes(raw[entry.header_offset + k:entry.header_offset + k + 2], "little")
+        begin = entry.header_offset + 30 + sum(int.from_bytes(raw[entry.header_offset + k:entry.header_offset + k + 2],
+                                                              "little")
                                                for k in (26, 28))
         for at in (begin, begin + entry.file_size // 2, begin + entry.file_size - 1):
             flipped = bytearray(raw)
             flipped[at] ^= 1
             (tmp / "flipped.pt").write_bytes(flipped)
             r = run("convert", tmp / "flipped.pt", tmp / "out.pt")
-            check(r.returncode == 3 and f"checksum of entry '{entry.filename}'" in r.stderr, f"{entry.filename}: {r.stderr}")
+            check(r.returncode == 3 and f"checksum of entry '{entry.filename}'" in r.stderr,
+                  f"{entry.filename}: {r.stderr}")
     done("convert", tmp / "sound.pt", tmp / "out.pt")
 
 

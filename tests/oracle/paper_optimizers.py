@@ -1,6 +1,6 @@
-"""Optimisers that PyTorch 1.13 lacks, by their papers' formulas: Lion (Chen et al. 2023), LAMB (You et al. 2020), LARS (You et al. 2017),
-Adafactor (Shazeer and Stern 2018) and Muon (Jordan et al. 2024), as torch.optim has the last two from 2.5 and 2.9 on; Muon's products in the
-parameter's type, and adamw of parameters that are no matrix.
+"""Optimisers that PyTorch 1.13 lacks, by their papers' formulas: Lion (Chen et al. 2023), LAMB (You et al. 2020), LARS
+(You et al. 2017), Adafactor (Shazeer and Stern 2018) and Muon (Jordan et al. 2024), as torch.optim has the last two
+from 2.5 and 2.9 on; Muon's products in the parameter's type, and adamw of parameters that are no matrix.
 
     paper_optimizers.py       compares Adafactor and Muon with torch.optim's, where it has them
 """
@@ -98,12 +98,14 @@ class Muon(Paper):
 def main():
     torch.set_default_dtype(torch.float64)
     torch.bfloat16 = torch.float64  # of Muon's products there
-    for name, options in (("Adafactor", {"lr": 0.03, "weight_decay": 0.1}), ("Muon", {"lr": 0.02, "weight_decay": 0.1})):
+    for name, options in (("Adafactor", {"lr": 0.03, "weight_decay": 0.1}),
+                          ("Muon", {"lr": 0.02, "weight_decay": 0.1})):
         if not hasattr(torch.optim, name):
             continue
         theirs = {"eps": (2.0**-23, 1e-3)} if name == "Adafactor" else {"adjust_lr_fn": "match_rms_adamw"}
         ends = []
-        for make in (lambda p: globals()[name](p, **options), lambda p: getattr(torch.optim, name)(p, **options, **theirs)):
+        for make in (lambda p: globals()[name](p, **options),
+                     lambda p: getattr(torch.optim, name)(p, **options, **theirs)):
             torch.manual_seed(1)
             p = [torch.randn(5, 3, requires_grad=True), torch.randn(4, 6, requires_grad=True)]
             optimizer = make(p)

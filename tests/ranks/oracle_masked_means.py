@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Sums and means over the samples on 1, 2, 3 and 4 ranks beside PyTorch in float64 on the whole batch: losses with ignored targets and weighted
-classes, masked means as models write them, roots of means, sums by N. The ranks of a batch have unlike numbers of targets that count, one none.
+"""Sums and means over the samples on 1, 2, 3 and 4 ranks beside PyTorch in float64 on the whole batch: losses with
+ignored targets and weighted classes, masked means as models write them, roots of means, sums by N. The ranks of a batch
+have unlike numbers of targets that count, one none.
 
     oracle_masked_means.py BUILD      by Open MPI, or MPICH where that is not there
 
-Every term of the loss has weights of its own, so that each one's gradient is seen by itself. Bounds: what float32 makes of sums in another order.
+Every term of the loss has weights of its own, so that each one's gradient is seen by itself. Bounds: what float32 makes
+of sums in another order.
 """
 import json
 import pathlib
@@ -29,12 +31,15 @@ HEAD = """    {n} = x |> linear(5) @{n} as [N, T, C]
     loss += {n}_
     metric m_{n} = {n}_
 """
-FLAT = 'cross_entropy(rearrange({n}, "n t c -> (t n) c") as [B, C], rearrange(c, "n t -> (t n)") as [B], ignore_index=4)'
-# y: scores [N, T, C]; c: classes, 4 ignored; s: shares [N, T, C]; m: a mask [N, T] of 0 and 1; e: squares of y - s, mean over C
+FLAT = ('cross_entropy(rearrange({n}, "n t c -> (t n) c") as [B, C], '
+        'rearrange(c, "n t -> (t n)") as [B], ignore_index=4)')
+# y: scores [N, T, C]; c: classes, 4 ignored; s: shares [N, T, C]; m: a mask [N, T] of 0 and 1; e: squares of y - s,
+# mean over C
 TERMS = {
     "ignored": ("cross_entropy({n}, c, ignore_index=4)", lambda y, a: F.cross_entropy(y, a.c, ignore_index=4)),
     "weighted": ("cross_entropy({n}, c, weight=w)", lambda y, a: F.cross_entropy(y, a.c, a.w)),
-    "both": ("cross_entropy({n}, c, weight=w, ignore_index=4)", lambda y, a: F.cross_entropy(y, a.c, a.w, ignore_index=4)),
+    "both": ("cross_entropy({n}, c, weight=w, ignore_index=4)",
+             lambda y, a: F.cross_entropy(y, a.c, a.w, ignore_index=4)),
     "smoothed": ("cross_entropy({n}, c, weight=w, label_smoothing=0.1, ignore_index=4)",
                  lambda y, a: F.cross_entropy(y, a.c, a.w, ignore_index=4, label_smoothing=0.1)),
     "flat": (FLAT, lambda y, a: F.nll_loss(F.log_softmax(y, 1), a.c, ignore_index=4)),
@@ -53,12 +58,15 @@ TERMS = {
                  lambda y, a: (y - a.s).view(-1, 2, CLASSES, TOKENS).sum(0).norm()),
     "shares": ("cross_entropy({n}, s, weight=w, over=C)", lambda y, a: F.cross_entropy(y, a.s, a.w)),
     "binary": ("bce_with_logits({n}, s, weight=expand(m, over=C), pos_weight=w)",
-               lambda y, a: F.binary_cross_entropy_with_logits(y.movedim(1, -1), a.s.movedim(1, -1), a.m[..., None], pos_weight=a.w)),
+               lambda y, a: F.binary_cross_entropy_with_logits(y.movedim(1, -1), a.s.movedim(1, -1), a.m[..., None],
+                                                               pos_weight=a.w)),
     "masked": ("sum(mean(({n} - s)**2, over=C) * m) / sum(m)", lambda y, a: (a.e(y) * a.m).sum() / a.m.sum()),
-    "at_least": ("sum(mean(({n} - s)**2, over=C) * m) / max(sum(m), 1)", lambda y, a: (a.e(y) * a.m).sum() / a.m.sum().clamp(min=1)),
+    "at_least": ("sum(mean(({n} - s)**2, over=C) * m) / max(sum(m), 1)",
+                 lambda y, a: (a.e(y) * a.m).sum() / a.m.sum().clamp(min=1)),
     "none_count": ("sum(mean(({n} - s)**2, over=C) * 0.0 * m) / (sum(m*0.0) + 1e-3)", lambda y, a: y.sum() * 0),
     "shared_out": ("sum(mean(({n} - s)**2, over=C) * (m / sum(m)))", lambda y, a: (a.e(y) * a.m).sum() / a.m.sum()),
-    "chosen": ("mean(where(m > 0, mean(({n} - s)**2, over=C), 0.0)) / mean(m)", lambda y, a: (a.e(y) * a.m).sum() / a.m.sum()),
+    "chosen": ("mean(where(m > 0, mean(({n} - s)**2, over=C), 0.0)) / mean(m)",
+               lambda y, a: (a.e(y) * a.m).sum() / a.m.sum()),
     "dice": ("1 - 2*sum(softmax({n}, over=C)*s) / (sum(softmax({n}, over=C)) + sum(s) + 1e-6)",
              lambda y, a: 1 - 2 * (y.softmax(1) * a.s).sum() / (y.softmax(1).sum() + a.s.sum() + 1e-6)),
     "root": ("sqrt(mean(({n} - s)**2))", lambda y, a: F.mse_loss(y, a.s).sqrt()),
@@ -86,14 +94,16 @@ MODEL = f"""model Means():
     target m: f32[N, T]
     w = {WEIGHTS} as [C]
     loss = 0.0
-""" + "".join(HEAD.format(n=n, dl=dl.format(n=n)) for n, (dl, _) in TERMS.items()) + "    metric count = sum(m > 0)\n    output plain\n"
+""" + "".join(HEAD.format(n=n, dl=dl.format(n=n))
+              for n, (dl, _) in TERMS.items()) + "    metric count = sum(m > 0)\n    output plain\n"
 
 
 class Batch:
     """A batch as torch.nn.functional takes it, classes second."""
 
     def __init__(self, x, c, s, m):
-        self.x, self.c, self.s, self.m, self.w = x.double().requires_grad_(), c, s.double().movedim(-1, 1), m.double(), torch.tensor(WEIGHTS).double()
+        self.x, self.c, self.s, self.m, self.w = x.double().requires_grad_(), c, s.double().movedim(
+            -1, 1), m.double(), torch.tensor(WEIGHTS).double()
 
     def e(self, y):
         return ((y - self.s) ** 2).mean(1)
@@ -110,9 +120,11 @@ def draw(step):
 def of_torch(start, batch):
     weights = {k: v.double().requires_grad_() for k, v in start.items()}
     a = Batch(*batch)
-    terms = {n: f(F.linear(a.x, weights[f"{n}.weight"], weights[f"{n}.bias"]).movedim(-1, 1), a) for n, (_, f) in TERMS.items()}
+    terms = {n: f(F.linear(a.x, weights[f"{n}.weight"], weights[f"{n}.bias"]).movedim(-1, 1), a)
+             for n, (_, f) in TERMS.items()}
     loss = sum(terms.values())
-    return loss.item(), {k: v.item() for k, v in terms.items()}, dict(zip(weights, torch.autograd.grad(loss, list(weights.values()))))
+    grads = dict(zip(weights, torch.autograd.grad(loss, list(weights.values()))))
+    return loss.item(), {k: v.item() for k, v in terms.items()}, grads
 
 
 def main(build):
@@ -131,23 +143,30 @@ def main(build):
     loss, terms, gradients = of_torch(start, batches[0])
     for ranks in (1, 2, 3, 4):
         out = folder / str(ranks)
-        done = subprocess.run([programs / "dlrun", "-n", str(ranks), folder / "m.dl", f"--global_batch_size={BATCH}", "--threads=1",
-                               "--optimizer=sgd", "--start_lr=0.0", "--lr_schedule=none", f"--expdir={out}", f"--replay={folder / 'b.st'}",
-                               f"--init_weights={folder / 'w.st'}", f"--save_grads={out}.g"], env=env, stdin=subprocess.DEVNULL,
+        done = subprocess.run([programs / "dlrun", "-n", str(ranks), folder / "m.dl", f"--global_batch_size={BATCH}",
+                               "--threads=1",
+                               "--optimizer=sgd", "--start_lr=0.0", "--lr_schedule=none", f"--expdir={out}",
+                               f"--replay={folder / 'b.st'}",
+                               f"--init_weights={folder / 'w.st'}", f"--save_grads={out}.g"], env=env,
+                              stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        check(done.returncode == 0, f"{ranks} ranks: exit {done.returncode} {done.stderr[-300:] if done.returncode else ''}")
+        check(done.returncode == 0,
+              f"{ranks} ranks: exit {done.returncode} {done.stderr[-300:] if done.returncode else ''}")
         if done.returncode:
             continue
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        check(len(lines) == STEPS and abs(lines[0]["loss"] / loss - 1) < 1e-6, f"{ranks} ranks: loss {lines[0]['loss']} {loss}")
+        check(len(lines) == STEPS and abs(lines[0]["loss"] / loss - 1) < 1e-6,
+              f"{ranks} ranks: loss {lines[0]['loss']} {loss}")
         told = {n: abs(lines[0][f"m_{n}"] - v) / max(abs(v), 1) for n, v in terms.items()}
         check(max(told.values()) < 1e-6, f"{ranks} ranks: metrics {max(told.values()):.1e} {max(told, key=told.get)}")
-        check(lines[0]["count"] == (batches[0][3] > 0).sum().item(), f"{ranks} ranks: a whole number is the whole batch's: {lines[0]['count']}")
+        check(lines[0]["count"] == (batches[0][3] > 0).sum().item(),
+              f"{ranks} ranks: a whole number is the whole batch's: {lines[0]['count']}")
         ours = load_tensors(f"{out}.g")
         for n in TERMS:
             want = torch.cat([gradients[f"{n}.{k}"].flatten() for k in ("weight", "bias")])
             got = torch.cat([ours[f"{n}.{k}"].double().flatten() for k in ("weight", "bias")])
-            off = ((got - want).norm() / max(want.norm().item(), 1e-30)).item() if n != "none_count" else got.norm().item()
+            off = ((got - want).norm() / max(want.norm().item(),
+                                             1e-30)).item() if n != "none_count" else got.norm().item()
             check(off < 2e-6, f"{ranks} ranks, {n}: gradient {off:.1e}")
     finish()
 
