@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The rules of the house that a compiler does not check. Names of rules as arguments; all without any.
 
-check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [dumps] [clock] [loops] [counted] [format]
+check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [dumps] [clock] [loops] [counted]
+[format]
                [words] [texts] [pages]
 
 Looks at what git tracks (and at what it would), so that build directories and data do not count.
@@ -15,86 +16,12 @@ import subprocess
 import sys
 
 import house_words
+from house_arrows import ARROWS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MOST_LINES = 1000
-TEXT = {".c", ".h", ".def", ".l", ".y", ".inc", ".py", ".sh", ".md", ".build", ".yaml", ".dl", ".dlir", ".expect", ""}
-
-# Whose headers may be included: room -> files, rooms, or, with a slash, a room and all in it. A file is in the longest matching room; a
-# room may always include its own.
-# `tests` may include everything.
-ARROWS = {
-    "ir/base": [],
-    "ir": ["ir/base"],
-    "ir/kernel": ["ir", "ir/base"],
-    "ir/plan": ["ir", "ir/base", "ir/kernel"],
-    "ir/text": ["ir", "ir/base", "ir/kernel"],
-    "ir/interp": ["ir", "ir/base", "ir/kernel"],
-    "ir/validate": ["ir", "ir/base", "ir/kernel", "ir/text", "ir/interp"],
-    "frontends/dl": ["ir", "ir/base"],
-    "frontends/yaml": ["ir/base", "compat"],
-    "compat": [],
-    "passes/core": ["ir", "ir/base", "passes/pass.h"],
-    "passes/lower": ["ir", "ir/base", "passes/pass.h", "passes/core", "passes/grad"],
-    "passes/simplify": ["ir", "ir/base", "ir/interp", "passes/pass.h", "passes/core"],
-    "passes/precision": ["ir", "ir/base", "ir/kernel", "passes/pass.h", "passes/core"],
-    "passes/parallel": ["ir", "ir/base", "passes/pass.h", "passes/core", "passes/lower"],
-    "passes/memory": ["ir", "ir/base", "ir/kernel", "passes/pass.h", "passes/core", "passes/parallel"],
-    "passes/optim": ["ir", "ir/base", "ir/kernel", "passes/pass.h", "passes/core", "passes/parallel", "passes/memory", "passes/grad"],
-    "passes/grad": ["ir", "ir/base", "passes/pass.h", "passes/core"],
-    "passes/fuse": ["ir", "ir/base", "ir/kernel", "passes/pass.h", "passes/core", "passes/parallel"],
-    "passes": ["ir/", "passes/"],
-    "compiler/target": ["ir", "ir/base", "ir/kernel", "ir/plan"],
-    "compiler/codegen": ["ir/", "compiler/target"],
-    "compiler/jit": ["ir/", "compiler/target"],
-    "compiler/cpu": ["ir/", "compiler/target", "compiler/codegen", "compiler/jit"],
-    "compiler/cuda": ["ir/", "compiler/target", "compiler/codegen", "compiler/jit"],
-    "compiler": ["ir/", "frontends/", "passes/", "compiler/"],
-    "runtime/base": ["ir/base", "ir/type.h"],
-    "runtime/formats": ["ir/base"],
-    "runtime/image": ["ir/base"],
-    "runtime/driver": ["ir/base"],
-    "runtime/data": ["ir/base", "ir/type.h", "runtime/base", "runtime/formats"],
-    "runtime/comm": ["ir/base", "ir/type.h", "ir/plan", "runtime/base", "runtime/driver"],
-    "runtime/device": ["ir/base", "ir/type.h", "ir/plan", "runtime/base", "runtime/comm"],
-    "runtime/cuda": ["ir/base", "ir/plan", "runtime/base", "runtime/driver", "runtime/comm", "runtime/device"],
-    "runtime/exec": ["ir/base", "ir/plan", "runtime/base", "runtime/comm", "runtime/device", "runtime/cuda"],
-    "runtime/checkpoint": ["ir/base", "runtime/base", "runtime/formats", "runtime/comm", "runtime/exec"],
-    "runtime/report": ["ir/base", "compat", "runtime/base", "runtime/formats", "runtime/image", "runtime/exec"],
-    "runtime/train": ["ir/base", "ir/plan", "runtime/base", "runtime/formats", "runtime/image", "runtime/data", "runtime/comm", "runtime/exec",
-                      "runtime/checkpoint", "runtime/report"],
-    # The rooms below know the compiler, too: they offer what programs do.
-    "runtime/setup": ["ir/", "passes/core", "compiler", "compiler/target", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/data",
-                      "runtime/driver", "runtime/comm", "runtime/device", "runtime/cuda", "runtime/exec", "runtime/checkpoint", "runtime/train"],
-    "runtime/tune": ["ir/", "compiler", "compiler/", "frontends/yaml", "runtime/setup", "runtime/base", "runtime/driver", "runtime/cuda", "runtime/exec"],
-    "runtime/launch": ["ir/base", "runtime/comm"],
-    "runtime/analyze": ["ir/", "passes/", "compiler", "compiler/target", "compiler/jit/cache_prune.h", "compiler/jit/cache.h", "frontends/dl", "frontends/yaml/data_file.h", "verify", "runtime/base", "runtime/formats", "runtime/data", "runtime/comm",
-                        "runtime/checkpoint", "runtime/exec", "runtime/train", "runtime/setup", "runtime/tune", "runtime/launch"],
-    "runtime/job": ["ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/formats", "runtime/data", "runtime/comm", "runtime/exec",
-                    "runtime/checkpoint", "runtime/report", "runtime/train", "runtime/setup", "runtime/tune", "runtime/launch"],
-    "runtime/sweep": ["ir/base", "compiler", "frontends/yaml", "runtime/formats", "runtime/comm", "runtime/report", "runtime/train", "runtime/launch",
-                      "runtime/job"],
-    "runtime/predict": ["ir/base", "ir/plan", "passes/core", "compiler", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/data", "runtime/exec",
-                        "runtime/checkpoint", "runtime/setup", "runtime/tune"],
-    "include": [],
-    "library": ["include", "ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/comm", "runtime/exec", "runtime/checkpoint",
-                "runtime/train", "runtime/setup", "runtime/tune"],
-    "exports/c": ["ir/", "compiler", "compiler/target", "compiler/cpu/cpu.h", "compiler/cpu/library.h", "frontends/yaml", "runtime/exec", "runtime/setup", "exports"],
-    "exports": ["ir/", "passes/", "compiler", "compiler/target", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/exec", "runtime/setup", "exports/"],
-    "imports/graph": ["ir/base", "runtime/formats"],
-    "imports/pt2": ["ir/base", "runtime/formats", "imports/graph"],
-    "imports/dl": ["ir/base", "runtime/formats", "imports/graph"],
-    "imports": ["ir/base", "compiler", "frontends/dl", "frontends/yaml", "runtime/formats", "imports/"],
-    "verify": ["ir/", "runtime/exec"],
-    "dldata": ["ir/base", "runtime/base", "runtime/data", "runtime/image", "runtime/formats"],
-    "tools": ["ir/base", "runtime/image", "runtime/formats", "cli/streams.h"],
-    # Programs: they parse, print and exit; everything else is a library's.
-    "cli": ["ir/base", "compiler", "compiler/target", "compiler/jit/jit_cc.h", "compiler/cuda/nvrtc.h", "runtime/comm", "runtime/device", "runtime/cuda/library.h", "exports", "imports", "runtime/analyze", "runtime/job",
-            "runtime/launch", "runtime/predict", "runtime/sweep", "runtime/setup", "dldata"],
-    "examples": [],
-    "tests": None,
-    "examples": None,
-}
+MOST_LINES, MOST_LINES_OF_CODE, MOST_COLUMNS = 1000, 500, 120
+CODE = {".c", ".cc", ".cu", ".h", ".def", ".l", ".y", ".inc", ".f90", ".py", ".sh", ""}
+TEXT = CODE | {".md", ".build", ".yaml", ".dl", ".dlir", ".expect"}
 
 
 def tracked():
@@ -117,7 +44,8 @@ def headers(files):
     """Each header compiles alone."""
     flags = subprocess.run(["pkg-config", "--cflags", "hdf5", "yaml-0.1", "fftw3f", "zlib"], stdout=subprocess.PIPE,
                            text=True).stdout.split()
-    flags += ["-std=gnu17", "-D_GNU_SOURCE", '-DDL_VERSION=""', "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-I", str(ROOT)]
+    flags += ["-std=gnu17", "-D_GNU_SOURCE", '-DDL_VERSION=""', "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-I",
+              str(ROOT)]
 
     def compile_alone(name):
         source = f'#include "{name}"\n'
@@ -132,18 +60,25 @@ def headers(files):
 
 
 def length(files):
-    """No source is longer than 1,000 lines."""
+    """No source is longer than 500 lines, tests included; no other text than 1,000. No line of Python has more than 120
+    columns (house_words.py: C, 100)."""
     names = [n for n in files if n.suffix in TEXT]
     for name in names:
-        lines = read(name).count("\n")
-        if lines > MOST_LINES:
-            yield f"{name} has {lines} lines: split it by job (at most {MOST_LINES})"
+        text = read(name)
+        lines = text.count("\n")
+        most = MOST_LINES_OF_CODE if name.suffix in CODE else MOST_LINES
+        if lines > most:
+            yield f"{name} has {lines} lines: split it by job (at most {most})"
+        if name.suffix == ".py" or re.match(r"#!.*\bpython", text):
+            for number, line in enumerate(text.splitlines(), 1):
+                if len(line) > MOST_COLUMNS:
+                    yield f"{name}:{number} has {len(line)} columns (at most {MOST_COLUMNS})"
     yield len(names)
 
 
 def readmes(files):
-    """Each folder with sources has a README (its own, or that of the folder above for tests' cases), at most a page long,
-    which names only files that exist."""
+    """Each folder with sources has a README (its own, or that of the folder above for tests' cases), at most a page
+    long, which names only files that exist."""
     listed = set(map(str, files))
     folders = {str(n.parent) for n in files if n.suffix in {".c", ".dl", ".l"} and not str(n).startswith("tests/")}
     folders |= {"tests", "bench", "scripts", "docs", "tools", "models", "cli"} & {n.parts[0] for n in files}
@@ -227,8 +162,8 @@ def paths(files):
 
 
 def ops(files):
-    """Contractions by windows are asked what stands where (ir/relation.h), not for their names: a new row finds its way.
-    Only rules of one op name it, in tables by op."""
+    """Contractions by windows are asked what stands where (ir/relation.h), not for their names: a new row finds its
+    way. Only rules of one op name it, in tables by op."""
     names = [n for n in files if n.suffix in {".c", ".h"} and n.parts[0] != "tests"]
     for name in names:
         for number, line in enumerate(read(name).splitlines(), 1):
@@ -251,7 +186,8 @@ def wrapped(first, names, most=120):
 def categories():
     """The rows of docs/reference/precision.md's table, made of the op table."""
     found = {}
-    for op, category in re.findall(r"^OP\((\w+), .*?,\s+(lower_precision|preserve|float32|promote|unchanged),", read("ir/ops.def"), re.M | re.S):
+    for op, category in re.findall(r"^OP\((\w+), .*?,\s+(lower_precision|preserve|float32|promote|unchanged),",
+                                   read("ir/ops.def"), re.M | re.S):
         found.setdefault(category, []).append(f"`{op}`")
     yield "| category | ops |"
     yield "|---|---|"
@@ -260,11 +196,13 @@ def categories():
 
 
 def result_types():
-    """The rows of docs/reference/precision.md's second table, made of what test_amp checks of each function of the language."""
+    """The rows of docs/reference/precision.md's second table, made of what test_amp checks of each function of the
+    language."""
     titles = {"LISTED": "float32, in autocast's list", "OURS": "float32, not in the list",
               "KEPT": "16 bits, computed in float32", "HALF": "16 bits, rounded once or moved"}
     found = {title: [] for title in titles}
-    for name, expression, made in re.findall(r'{"(\w+)",\s*"((?:[^"\\]|\\.)*)",\s*(\w+)}', read("tests/unit/amp_functions.h")):
+    for name, expression, made in re.findall(r'{"(\w+)",\s*"((?:[^"\\]|\\.)*)",\s*(\w+)}',
+                                             read("tests/unit/amp_functions.h")):
         if "[" in expression and name not in expression:
             continue  # an element as a scalar
         shown = f"`{name if name in expression else expression}`"
@@ -293,12 +231,17 @@ PROCESS = {
 
 
 def libraries(files):
-    """Programs alone (cli/) print, exit and handle signals; a library returns errors and gives its text to a dl_console."""
-    own = re.compile(r"(?<![\w.>])(?:printf|puts|putchar|_?exit|abort|signal|sigaction|raise)\(|\b(?:stdout|stderr|STD(?:OUT|ERR)_FILENO)\b")
-    names = [n for n in files if n.suffix in {".c", ".h"} and n.parts[0] not in {"tests", "cli", "tools", "bench", "examples"}]
+    """Programs alone (cli/) print, exit and handle signals; a library returns errors and gives its text to a
+    dl_console."""
+    own = re.compile(
+        r"(?<![\w.>])(?:printf|puts|putchar|_?exit|abort|signal|sigaction|raise)\("
+        r"|\b(?:stdout|stderr|STD(?:OUT|ERR)_FILENO)\b")
+    names = [n for n in files if n.suffix in {".c", ".h"}
+             and n.parts[0] not in {"tests", "cli", "tools", "bench", "examples"}]
     used = set()
     for name in names:
-        text = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', lambda m: re.sub(r"[^\n]", " ", m.group()), read(name), flags=re.S)
+        text = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', lambda m: re.sub(r"[^\n]", " ", m.group()), read(name),
+                      flags=re.S)
         for number, line in enumerate(text.splitlines(), 1):
             if not own.search(line):
                 continue
@@ -312,7 +255,8 @@ def libraries(files):
 
 
 def precision(files):
-    """docs/reference/precision.md has the categories of the op table, and what test_amp checks of functions. With UPDATE=1 they are written."""
+    """docs/reference/precision.md has the categories of the op table, and what test_amp checks of functions. With
+    UPDATE=1 they are written."""
     name, text = "docs/reference/precision.md", read("docs/reference/precision.md")
     new, lines = text, 0
     for mark, rows in (("categories", categories()), ("functions", result_types())):
@@ -322,12 +266,14 @@ def precision(files):
     if new != text and os.environ.get("UPDATE"):
         (ROOT / name).write_text(new)
     elif new != text:
-        yield f"{name}: a table is not that of ir/ops.def or tests/unit/amp_functions.h (UPDATE=1 tests/structure/check_house.py precision)"
+        yield (f"{name}: a table is not that of ir/ops.def or tests/unit/amp_functions.h "
+               "(UPDATE=1 tests/structure/check_house.py precision)")
     yield lines
 
 
 def dumps(files):
-    """Documents call a pass' dump by its place in the pipeline (passes/pipeline.c), and docs/internals/passes.md lists the passes in their order."""
+    """Documents call a pass' dump by its place in the pipeline (passes/pipeline.c), and docs/internals/passes.md lists
+    the passes in their order."""
     text = read("passes/pipeline.c")
     order = "".join(re.findall(r'"([^"]*)"', text[text.index("dl_pipeline[] ="):].split(";")[0])).split(",")
     known = {f"{i:02d}-{name}.dlir" for i, name in enumerate(["model"] + order)}
@@ -342,8 +288,9 @@ def dumps(files):
     yield found
 
 
-# Where a test may sleep: how often, and why. A test that sleeps until "it should be there by now" fails where a machine is slower, and sees less where
-# it is faster. Let the program stop at a gate (runtime/base/debug.h, Gate of e2e/checks.py; of ranks, ranks/phases.c), or wait for a line, a FIFO, an end.
+# Where a test may sleep: how often, and why. A test that sleeps until "it should be there by now" fails where a machine
+# is slower, and sees less where it is faster. Let the program stop at a gate (runtime/base/debug.h, Gate of
+# e2e/checks.py; of ranks, ranks/phases.c), or wait for a line, a FIFO, an end.
 SLEEPS = {
     "tests/e2e/dlrun_runs.py": (2, "kills at instants that are drawn"),
     "tests/e2e/check_sweeps.py": (1, "looks again until a file has so many lines"),
@@ -353,7 +300,8 @@ SLEEPS = {
     "tests/ranks/check_phases.py": (1, "looks again until processes that are not ours are gone"),
     "tests/ranks/check_slurm.py": (1, "looks again until Slurm's daemons answer"),
     "tests/ranks/check_sweeps.py": (1, "looks again until a file has so many lines"),
-    "tests/ranks/comm_faults.c": (2, "looks again until a collective is done; leaves the others time to speak before mpirun ends them"),
+    "tests/ranks/comm_faults.c": (2, "looks again until a collective is done; leaves the others time to speak before "
+                                     "mpirun ends them"),
     "tests/ranks/nccl_standin.c": (2, "looks again, as NCCL's own thread does"),
     "tests/unit/faulty_calls.h": (1, "looks again until it may go on"),
     "tests/unit/test_exec.c": (2, "measures the processor time of a second's part; lets threads fall asleep"),
@@ -364,13 +312,16 @@ SLEEP = re.compile(r"\b(?:u|nano|clock_nano)?sleep\s*\(|\btime\.sleep\(|\bsleep 
 
 def clock(files):
     """Durations have one clock, ir/base/clock.h; tests have none (SLEEPS)."""
-    for name in [n for n in files if n.parts[0] == "tests" and n.suffix in {".c", ".h", ".py", ".sh"} and n.name != "check_house.py"]:
+    for name in [n for n in files if n.parts[0] == "tests" and n.suffix in {".c", ".h", ".py", ".sh"}
+                 and n.name != "check_house.py"]:
         lines = [number for number, line in enumerate(read(name).splitlines(), 1) if SLEEP.search(line)]
         allowed = SLEEPS.get(str(name), (0, ""))[0]
         if len(lines) > allowed:
-            yield f"{name} sleeps in lines {', '.join(map(str, lines))}, {allowed} of them listed: wait for an event (SLEEPS in check_house.py)"
+            yield (f"{name} sleeps in lines {', '.join(map(str, lines))}, {allowed} of them listed: wait for an event "
+                   "(SLEEPS in check_house.py)")
         if len(lines) < allowed:
-            yield f"{name} sleeps {len(lines)} times, and SLEEPS in check_house.py lists {allowed}: take it off the list"
+            yield (f"{name} sleeps {len(lines)} times, and SLEEPS in check_house.py lists {allowed}: "
+                   "take it off the list")
     names = [n for n in files if n.suffix in {".c", ".h"} and n.parts[0] != "tests" and str(n) != "ir/base/clock.c"]
     for name in names:
         for number, line in enumerate(read(name).splitlines(), 1):
@@ -380,7 +331,8 @@ def clock(files):
 
 
 def loops(files):
-    """A kernel's loops are chosen once: whoever needs its loop nests asks for those of its schedule (ir/kernel/schedule.h)."""
+    """A kernel's loops are chosen once: whoever needs its loop nests asks for those of its schedule
+    (ir/kernel/schedule.h)."""
     names = [n for n in files if n.suffix in {".c", ".h"} and n.parts[0] != "tests" and n.stem != "loop_nest"]
     for name in names:
         for number, line in enumerate(read(name).splitlines(), 1):
@@ -390,9 +342,11 @@ def loops(files):
 
 
 def counted(files):
-    """What loaders ask of file systems is counted (ir/base/file_calls.h, ir/base/input.h): dlc estimate-scaling tells it of many ranks."""
+    """What loaders ask of file systems is counted (ir/base/file_calls.h, ir/base/input.h): dlc estimate-scaling tells
+    it of many ranks."""
     names = [n for n in files if under(str(n), "runtime/data") and n.suffix == ".c"]
-    asks = re.compile(r"(?<![\w.>*])(?:open|openat|fopen|stat|lstat|fstat|fstatat|access|opendir|readdir|scandir|read)\(")
+    asks = re.compile(
+        r"(?<![\w.>*])(?:open|openat|fopen|stat|lstat|fstat|fstatat|access|opendir|readdir|scandir|read)\(")
     for name in names:
         for number, line in enumerate(read(name).splitlines(), 1):
             if asks.search(line):
@@ -417,31 +371,34 @@ def format(files):
 
 
 def words(files):
-    """Each public type stands in docs/internals/words.md, and counts of words and long lines only fall (house_words.py)."""
+    """Each public type stands in docs/internals/words.md, and counts of words and long lines only fall
+    (house_words.py)."""
     yield from house_words.faults(files, read, room_of, included)
 
 
-# Of the folders whose files write kernels' texts: those that get a source as a whole, from emitters, tests or kernels/, and what a
-# system answers.
+# Of the folders whose files write kernels' texts: those that get a source as a whole, from emitters, tests or kernels/,
+# and what a system answers.
 WHOLE_SOURCES = {"compiler/cuda/limits.c", "compiler/cuda/emulate.c", "compiler/cuda/nvrtc.c"}
 
 
 def texts(files):
-    """Emitted text is not searched: what a later step needs to know of it is marked or recorded where it is written (codegen/holes.h). And
-    names that are counted anew are marked wherever a CUDA text has them."""
+    """Emitted text is not searched: what a later step needs to know of it is marked or recorded where it is written
+    (codegen/holes.h). And names that are counted anew are marked wherever a CUDA text has them."""
     search = re.compile(r"\b(strstr|strcasestr|memmem|strchr|strrchr|strpbrk|memchr|strtok|sscanf)\(")
     literal = re.compile(r'"(?:\\.|[^"\\])*"')
     name = re.compile(r"(?<![A-Za-z0-9_$&])(?:[pvlastx]|sums)(?:%d|[0-9](?![A-Za-z0-9_]))")
     count = 0
     for file in files:
-        if file.suffix not in {".c", ".h"} or str(file.parent) not in {"compiler/codegen", "compiler/cpu", "compiler/cuda"}:
+        folders = {"compiler/codegen", "compiler/cpu", "compiler/cuda"}
+        if file.suffix not in {".c", ".h"} or str(file.parent) not in folders:
             continue
         marked = str(file.parent) != "compiler/cpu" and not file.name.startswith(("merge", "holes"))
         for number, line in enumerate(read(file).splitlines(), 1):
             count += 1
             if search.search(line) and str(file) not in WHOLE_SOURCES:
                 yield f"{file}:{number} searches in text: {line.strip()}"
-            for found in literal.findall(line) if marked and not line.strip().startswith(("/*", "*", "#include")) else []:
+            read_on = marked and not line.strip().startswith(("/*", "*", "#include"))
+            for found in literal.findall(line) if read_on else []:
                 if name.search(re.sub(r"%s", "\0", found)):
                     yield f"{file}:{number} has a name without marks: {found}"
                 if found.count("$") % 2:
@@ -462,8 +419,9 @@ def pages(files):
     yield count
 
 
-RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, libraries, precision, dumps, clock, loops, counted, format, words,
-                                 texts, pages)}
+RULES = {r.__name__: r
+         for r in (headers, length, readmes, arrows, paths, ops, libraries, precision, dumps, clock, loops, counted,
+                   format, words, texts, pages)}
 
 
 def main(names):

@@ -117,25 +117,29 @@ def check_house_rules(place):
     sound = {"ir/README.md": "# ir\nSee `a.h`.\n", "ir/a.h": "#ifndef A_H\n#define A_H\nint f(void);\n#endif\n",
              "passes/README.md": "# passes\nSee docs/a.md.\n", "passes/p.c": '#include "ir/a.h"\n',
              "docs/README.md": "# docs\n", "docs/a.md": "# a\n"}
-    broken = {
-        "headers": {"ir/a.h": "#ifndef A_H\n#define A_H\nsize_t f(void);\n#endif\n"},
-        "length": {"ir/long.h": "\n" * 1001},
-        "readmes": {"ir/README.md": "# ir\nSee `b.h`.\n"},
-        "arrows": {"ir/b.c": '#include "passes/p.h"\n', "passes/p.h": ""},
-        "paths": {"passes/p.c": f'static const char *p = "/{"home"}/me/x";\n'},
-        "pages": {"passes/p.c": "/* docs/b.md explains it. */\n"},
-        "format": {"passes/p.c": "int   f(void)   ;\n"},
-    }
+    broken = [
+        ("headers", {"ir/a.h": "#ifndef A_H\n#define A_H\nsize_t f(void);\n#endif\n"}),
+        ("length", {"ir/long.h": "\n" * 501}),
+        ("length", {"docs/a.md": "\n" * 1001}),
+        ("length", {"tests/wide.py": "#" * 121 + "\n"}),
+        ("length", {"tests/wide": "#!/usr/bin/env python3\n" + "#" * 121 + "\n"}),
+        ("readmes", {"ir/README.md": "# ir\nSee `b.h`.\n"}),
+        ("arrows", {"ir/b.c": '#include "passes/p.h"\n', "passes/p.h": ""}),
+        ("paths", {"passes/p.c": f'static const char *p = "/{"home"}/me/x";\n'}),
+        ("pages", {"passes/p.c": "/* docs/b.md explains it. */\n"}),
+        ("format", {"passes/p.c": "int   f(void)   ;\n"}),
+    ]
     here = pathlib.Path("tests/structure/check_house.py")
-    rules = {str(p): (ROOT / p).read_text() for p in (here, here.with_name("house_words.py"))}
-    for rule, change in [(None, {}), *broken.items()]:
-        house = place / f"house-{rule}"
+    rules = {str(p): (ROOT / p).read_text()
+             for p in (here, here.with_name("house_words.py"), here.with_name("house_arrows.py"))}
+    for number, (rule, change) in enumerate([(None, {}), *broken]):
+        house = place / f"house-{number}"
         for name, text in {**sound, **change, **rules}.items():
             path = house / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (house / "tests/README.md").write_text("# tests\n")
-        for name in broken if rule is None else [rule]:
+        for name in dict(broken) if rule is None else [rule]:
             status, out, err = run(house / here, name)
             if status == 77:
                 continue  # no clang-format
