@@ -196,11 +196,12 @@ static bool conflicts(sharder *s, const dl_node *n, const dl_node *whole, int gr
 }
 
 /* May attention be sharded so? Heads must stay whole. So must the axis of samples with dropout,
- * which counts the samples from the rank's first. */
+ * which counts the samples from the rank's first, and all axes with masks and biases, which are not
+ * split with them. */
 static bool may_attend(const sharder *s, const dl_node *whole, int group, const char *axis) {
     dl_attention a = dl_attention_of(whole);
     int at = dl_type_axis(&whole->out[DL_ATT_Y].type, axis);
-    return (at != 0 || a.rate <= 0) &&
+    return !a.addends && (at != 0 || a.rate <= 0) &&
            (at != 2 || a.heads % dl_shard_ranks(s->parallel, group) == 0);
 }
 

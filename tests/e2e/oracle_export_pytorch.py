@@ -135,7 +135,8 @@ if "models" in parts:
     for path in sorted((ROOT / "tests/data").glob("**/*.dl")):
         if path.stem not in not_predicted | {"odd_parts", "shuffled", "hello"}:
             compare(path, *(["--data_size=16"] if path.stem in ("small", "dropout") else []),
-                    batches=(1,) if path.stem in alone else (1, 5))
+                    batches=(1,) if path.stem in alone else (1, 5),
+                    base=2 if path.parent.name == "import" else None)  # a batch norm of vectors has no single sample
     compare(ROOT / "tests/data/language.dl", predicts=False)
     for name in ("odd_parts", "shuffled"):  # fix their number of samples
         compare(ROOT / f"tests/data/layers/{name}.dl", batches=(2,), predicts=False, base=2)
