@@ -130,31 +130,6 @@ static brackets put_tokens(const formatter *f, dl_buf *out, int from, int to) {
     return open;
 }
 
-/* Breaks a pipeline that is too long in front of each |> outside brackets. */
-static void put_broken(formatter *f, int from, int to, int indent) {
-    int depth = 0, begin = from;
-    bool first = true;
-    for (int i = from; i <= to; i++) {
-        int k = i < to ? f->tokens.at[i].kind : T_PIPE;
-        if (i < to && opening(k)) depth++;
-        if (i < to && closing(k)) depth--;
-        if (k != T_PIPE || depth || i == begin) continue;
-        if (!first) dl_putf(f->out, "\n%*s", indent + CONTINUED, "");
-        put_tokens(f, f->out, begin, i);
-        begin = i, first = false;
-    }
-}
-
-static bool has_pipe(const formatter *f, int from, int to) {
-    int depth = 0;
-    for (int i = from; i < to; i++) {
-        int k = f->tokens.at[i].kind;
-        depth += opening(k) ? 1 : closing(k) ? -1 : 0;
-        if (k == T_PIPE && depth == 0) return true;
-    }
-    return false;
-}
-
 /* Breaks a line that is too long after commas within brackets; strings stay whole. */
 static void put_wrapped(const formatter *f, const dl_buf *line, int column, int indent) {
     size_t begin = 0, last = 0;
@@ -178,6 +153,35 @@ static void put_wrapped(const formatter *f, const dl_buf *line, int column, int 
             last = i + 1;
     }
     dl_putn(f->out, line->at + begin, line->n - begin);
+}
+
+/* Breaks a pipeline that is too long in front of each |> outside brackets, and its steps as other
+ * lines. column: where the first one begins. */
+static void put_broken(formatter *f, int from, int to, int column, int indent) {
+    int depth = 0, begin = from;
+    bool first = true;
+    for (int i = from; i <= to; i++) {
+        int k = i < to ? f->tokens.at[i].kind : T_PIPE;
+        if (i < to && opening(k)) depth++;
+        if (i < to && closing(k)) depth--;
+        if (k != T_PIPE || depth || i == begin) continue;
+        if (!first) dl_putf(f->out, "\n%*s", indent + CONTINUED, "");
+        dl_buf step = {0};
+        put_tokens(f, &step, begin, i);
+        put_wrapped(f, &step, first ? column : indent + CONTINUED, indent + CONTINUED);
+        dl_buf_free(&step);
+        begin = i, first = false;
+    }
+}
+
+static bool has_pipe(const formatter *f, int from, int to) {
+    int depth = 0;
+    for (int i = from; i < to; i++) {
+        int k = f->tokens.at[i].kind;
+        depth += opening(k) ? 1 : closing(k) ? -1 : 0;
+        if (k == T_PIPE && depth == 0) return true;
+    }
+    return false;
 }
 
 static int column_of(const formatter *f, int from, int to) {
@@ -239,7 +243,7 @@ static void put_line(dl_arena *arena, formatter *f, int from, int to) {
     if (code && whole && columns > WIDTH && !has_pipe(f, first, last))
         put_wrapped(f, &line, indent, INDENT * f->columns.n + CONTINUED);
     else if (code && whole && columns > WIDTH)
-        put_broken(f, first, last, indent - (continues ? CONTINUED : 0));
+        put_broken(f, first, last, indent, indent - (continues ? CONTINUED : 0));
     else if (code)
         dl_putn(f->out, line.at, line.n);
     dl_buf_free(&line);

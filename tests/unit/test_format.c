@@ -94,6 +94,9 @@ int main(void) {
     for (int i = 1; i < 60; i++) snprintf(list + strlen(list), 20, ", %d", i);
     strcat(list, "]\n");
     check_text("a long list", list, strlen(list));
+    char step[4000];
+    snprintf(step, sizeof step, "%.*s |> relu\n", (int)strlen(list) - 1, list);
+    check_text("a long step of a pipeline", step, strlen(step));
     dl_arena *arena = dl_arena_new(NULL);
     dl_source *s = dl_source_new(arena, "t.dl", list, strlen(list));
     dl_buf out = {0};
