@@ -32,9 +32,30 @@ dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i) {
     static const char *const names[] = {"x", "z", "u", "v", "p", "q"};
     dl_in_value *v = dl_copy_value(inner, outer);
     v->stmt = dl_say(inner, STMT_INPUT, P_POSTFIX, ""), v->param = -1, v->is_view = false;
-    inner->b->stmts.at[v->stmt].name = names[i];
+    dl_in_stmt *s = &inner->b->stmts.at[v->stmt];
+    s->name = names[i], s->rank = v->n;
+    for (int a = 0; a < v->n; a++) s->axis[a] = v->axis[a].name;
     dl_push(inner->w->arena, &inner->b->inputs, v->stmt);
     return v;
+}
+
+bool dl_bind_batch(dl_in_ctx *c) {
+    dl_in_body *b = c->b;
+    for (int i = 0; i < b->inputs.n; i++) {
+        const dl_in_stmt *s = &b->stmts.at[b->inputs.at[i]];
+        for (int a = 0; a < s->rank; a++) {
+            if (strcmp(s->axis[a], "N") != 0) continue;
+            if (s->pieces.n) return true;
+            dl_buf type = {0};
+            for (int k = 0; k < s->rank; k++) dl_putf(&type, "%s%s", k ? ", " : ": [", s->axis[k]);
+            dl_puts(&type, "]");
+            dl_push(c->w->arena, &b->stmts.at[b->inputs.at[i]].pieces,
+                    (dl_in_piece){.kind = PIECE_TEXT, .text = dl_strdup(c->w->arena, type.at)});
+            dl_buf_free(&type);
+            return true;
+        }
+    }
+    return b->inputs.n == 0; /* the model itself knows it */
 }
 
 void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path) {

@@ -60,7 +60,7 @@ static dl_in_value *refuse(dl_in_ctx *c, const dl_foreign_tensor *t, const char 
     for (char *p = text + 6; p[2]; p++)
         if (*p == '"' || *p == '\\' || (unsigned char)*p < 32 || (unsigned char)*p > 126) *p = '\'';
     dl_in_value *v = dl_new_value(c, dl_say(c, STMT_PLAIN, P_POSTFIX, "%s", text), t);
-    for (int a = 0; a < v->n; a++) v->axis[a].name = dl_fresh_name(v, a, v->n);
+    for (int a = 0; a < v->n - v->pair; a++) v->axis[a].name = dl_fresh_name(v, a, v->n - v->pair);
     return v;
 }
 
@@ -138,11 +138,13 @@ static dl_in_value *declared(dl_in_ctx *c, const dl_foreign_tensor *t, const cha
     dl_in_stmt *stmt = &c->b->stmts.at[s];
     dl_in_value *v = DL_NEW(c->w->arena, dl_in_value);
     *v = (dl_in_value){.stmt = s, .param = s, .rank = t->rank, .class = t->class};
+    v->pair = t->pair;
     for (int d = 0; d < t->rank; d++) {
         if (t->shape[d] == 1 && !ones) continue;
         int atom = dl_new_atom(c->w, t->shape[d]);
         bool one = t->shape[d] == 1;
         v->axis[v->n] = (dl_in_axis){.name = one ? "1" : NULL, .n = 1, .atom = {atom}};
+        if (dl_is_parts(t, d)) v->axis[v->n].name = dl_parts_axis;
         stmt->size[v->n] = t->shape[d], stmt->axis[v->n] = v->axis[v->n].name, v->n++;
         if (!one) v->dim[d].n = 1, v->dim[d].atom[0] = atom;
     }
@@ -177,8 +179,7 @@ static dl_in_value *held(dl_in_ctx *c, const dl_foreign_tensor *t, const char *i
 dl_in_value *dl_declare(dl_in_ctx *c, const dl_foreign_tensor *t) {
     if (t->origin == DL_FOREIGN_RESULT || t->origin == DL_FOREIGN_INPUT)
         return refuse(c, t, "it is not computed here");
-    if (t->class == DL_FOREIGN_COMPLEX || t->class == DL_FOREIGN_UNKNOWN)
-        return refuse(c, t, "complex numbers");
+    if (t->class == DL_FOREIGN_UNKNOWN) return refuse(c, t, "numbers of an unknown type");
     if (t->origin == DL_FOREIGN_PARAMETER) {
         const char *inside = dl_label_in(c->w, c->b, t->path);
         if (c->w->kept[t->id]) return refuse(c, t, "a second layer uses this weight");

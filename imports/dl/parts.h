@@ -42,7 +42,7 @@ typedef struct {
     const char *name;     /* in the text; of inputs and parameters from the beginning */
     const char *wish;     /* a name for it, or NULL */
     const char *function; /* of a FUNCTION */
-    /* of a PARAM: its sizes and names of axes, "1" for none */
+    /* of a PARAM: its sizes and names of axes, "1" for none; of a module's INPUT: the names */
     int rank;
     int64_t size[DL_FOREIGN_RANK];
     const char *axis[DL_FOREIGN_RANK];
@@ -82,6 +82,7 @@ typedef struct {
         int n, atom[DL_FOREIGN_RANK];
     } dim[DL_FOREIGN_RANK];
     dl_foreign_class class;
+    bool pair;    /* complex: the last dimension is the axis Z of its two parts */
     int param;    /* the statement that declares it, or -1 */
     bool is_view; /* of another tensor of the graph: it is not written into */
     /* Random numbers, one a sample: DRAWN is 1 with probability `keep`, else 0; SCALED is that by
@@ -169,7 +170,11 @@ void dl_set(dl_in_ctx *c, int result, dl_in_value *v);
 int dl_axis_of(const dl_in_value *v, int d);
 /* The name of that axis, chosen now if it is a parameter's. */
 const char *dl_axis_name(dl_in_ctx *c, dl_in_value *v, int d);
-/* Dimension from the end, or as given: -1 .. rank - 1. */
+/* The axis of a complex number's real and imaginary part, and whether dimension d of t is that. */
+extern const char dl_parts_axis[];
+bool dl_is_parts(const dl_foreign_tensor *t, int d);
+/* Dimension from the end, or as given: -1 .. rank - 1. The parts of complex numbers do not count.
+ */
 int dl_dim(const dl_in_value *v, int64_t d);
 /* A name for an axis that v does not have. d: its position among `rank`. */
 const char *dl_fresh_name(const dl_in_value *v, int d, int rank);
@@ -193,6 +198,9 @@ void dl_drop_ones(dl_in_ctx *c, dl_in_value *v);
 dl_in_body *dl_new_body(dl_writer *w, const char *class, const char *path);
 /* Value number i that a module's body reads: an input of its own, in the form of the outer one. */
 dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i);
+/* For an expression that says N: a module's input states its axes, which binds N there. False: no
+ * input has the batch. */
+bool dl_bind_batch(dl_in_ctx *c);
 /* A call of a body with n values and a label: a statement, the last one. */
 void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path);
 bool dl_write_nodes(dl_in_ctx *c, int from, int to, int depth);

@@ -315,8 +315,10 @@ void dl_in_print_module(dl_writer *w, dl_buf *out, dl_in_body *b) {
     dl_putf(out, "module %s(", b->name);
     for (int a = 0; a < b->args.n; a++) dl_putf(out, "%s%s", a ? ", " : "", b->args.at[a].hint);
     dl_puts(out, ")(");
-    for (int i = 0; i < b->inputs.n; i++)
-        dl_putf(out, "%s%s", i ? ", " : "", b->stmts.at[b->inputs.at[i]].name);
+    for (int i = 0; i < b->inputs.n; i++) {
+        const dl_in_stmt *x = &b->stmts.at[b->inputs.at[i]];
+        dl_putf(out, "%s%s%s", i ? ", " : "", x->name, x->pieces.n ? x->pieces.at[0].text : "");
+    }
     dl_puts(out, "):");
     dl_puts(&result, b->returns.n > 1 ? "return [" : "return ");
     for (int i = 0; i < b->returns.n; i++)

@@ -9,8 +9,10 @@ static const struct {
     const char *op;
     dl_in_rule *rule;
     const char *detail;
+    bool complex; /* it takes complex numbers, too */
 } rules[] = {
-#define RULE(op, function, detail) {op, dl_in_##function, detail},
+#define RULE(op, function, detail)         {op, dl_in_##function, detail, false},
+#define RULE_COMPLEX(op, function, detail) {op, dl_in_##function, detail, true},
 #include "imports/dl/rules.def"
 };
 
@@ -70,7 +72,8 @@ static void write_fail(dl_in_ctx *c) {
         for (int a = 0; a < n_read; a++) dl_say_more(c, ", %v", read[a]);
         dl_say_more(c, ")");
         dl_in_value *v = dl_new_value(c, s, n->results[i]);
-        for (int a = 0; a < v->n; a++) v->axis[a].name = dl_fresh_name(v, a, v->n);
+        for (int a = 0; a < v->n - v->pair; a++)
+            v->axis[a].name = dl_fresh_name(v, a, v->n - v->pair);
         if (v->n && n->results[i]->shape[0] == c->w->atoms.at[0])
             v->axis[0].name = "N", v->axis[0].atom[0] = v->dim[0].atom[0] = 0;
         dl_set(c, i, v);
@@ -138,6 +141,26 @@ static bool counts_batches(const dl_foreign_node *n) {
     return n_path >= n_end && strcmp(path + n_path - n_end, end) == 0;
 }
 
+static bool is_complex(const dl_foreign_node *n) {
+    for (int i = 0; i < n->n_results; i++)
+        if (n->results[i]->pair) return true;
+    for (int a = 0; a < n->n_args; a++)
+        for (int k = 0; k < n->args[a].n; k++)
+            if ((n->args[a].kind == DL_ARG_TENSOR || n->args[a].kind == DL_ARG_TENSORS) &&
+                n->args[a].tensors[k] && n->args[a].tensors[k]->pair)
+                return true;
+    return false;
+}
+
+/* An archive may call a result complex that the op does not make so. */
+static bool has_parts(const dl_in_ctx *c) {
+    for (int i = 0; i < c->n->n_results; i++) {
+        const dl_in_value *v = c->b->of[c->n->results[i]->id];
+        if (v && v->pair && (v->rank < 1 || dl_dim_size(c->w, v, v->rank - 1) != 2)) return false;
+    }
+    return true;
+}
+
 void dl_apply_rule(dl_in_ctx *c) {
     bool in_place;
     const char *name = plain_name(c->w->arena, c->n->op, &in_place);
@@ -147,7 +170,8 @@ void dl_apply_rule(dl_in_ctx *c) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (strcmp(rules[i].op, name) != 0) continue;
         c->detail = rules[i].detail;
-        if (!rules[i].rule(c) || (shared && !write_back(c))) break;
+        if (is_complex(c->n) && !rules[i].complex) break;
+        if (!rules[i].rule(c) || !has_parts(c) || (shared && !write_back(c))) break;
         note_views(c);
         if (in_place) replace_operand(c);
         return;

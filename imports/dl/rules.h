@@ -4,6 +4,7 @@
 #include "imports/dl/parts.h"
 
 #define RULE(op, function, detail) extern dl_in_rule dl_in_##function;
+#define RULE_COMPLEX               RULE
 #include "imports/dl/rules.def"
 
 /* Matches two values as PyTorch broadcasts them, so that equal positions have equal names; the
@@ -13,6 +14,19 @@ dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
  * k, and the result's. */
 bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *letters,
                  const char *result);
+/* ---- rules_complex.c ---- */
+
+/* Brings complex numbers into the form that the language's functions take: axis Z is the last one,
+ * and no other axis has this name. */
+void dl_end_in_parts(dl_in_ctx *c, dl_in_value *v);
+/* Whether sums, products and quotients of complex numbers are those of their parts, one by one. */
+bool dl_is_by_parts(const char *sign, const dl_foreign_arg *x, const dl_foreign_arg *y);
+/* A real value as an operand of that kind, next to a complex one: the parts go past its last
+ * dimension. NULL: it has too many. */
+dl_in_value *dl_next_to_parts(dl_in_ctx *c, dl_in_value *v);
+/* The product of two complex values, element by element. */
+bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
+
 /* A tensor after a write into a part of it, which node `part` (a slice, a select) has made of it;
  * NULL: another kind of part. */
 dl_in_value *dl_written(dl_in_ctx *c, const dl_foreign_node *part, const dl_in_value *whole,

@@ -19,11 +19,11 @@ bool dl_in_reshape(dl_in_ctx *c) {
 bool dl_in_permute(dl_in_ctx *c) {
     dl_in_value *v = self(c);
     const dl_foreign_arg *dims = dl_foreign_find(c->n, "dims");
-    if (!v || !dims || dims->n != v->rank) return false;
+    if (!v || !dims || dims->n != v->rank - v->pair) return false;
     dl_in_value *made = dl_copy_value(c, v);
-    for (int d = 0; d < v->rank; d++) {
+    for (int d = 0; d < dims->n; d++) {
         int from = dl_dim(v, dims->ints[d]);
-        if (from < 0 || from >= v->rank) return false;
+        if (from < 0 || from >= dims->n) return false;
         made->dim[d] = v->dim[from];
     }
     dl_set(c, 0, made);
@@ -38,7 +38,7 @@ bool dl_in_transpose(dl_in_ctx *c) {
         const char *first = c->detail[0] == 'd' ? "dim0" : "axis0";
         a = dl_dim(v, dl_foreign_int(c->n, first, 0));
         b = dl_dim(v, dl_foreign_int(c->n, c->detail[0] == 'd' ? "dim1" : "axis1", 1));
-    } else if (v->rank < 2)
+    } else if (v->rank - v->pair < 2)
         a = b = 0;
     if (a < 0 || b < 0 || a >= v->rank || b >= v->rank) return v->rank == 0 && dl_in_same(c);
     dl_in_value *made = dl_copy_value(c, v);
@@ -83,7 +83,7 @@ bool dl_in_expand(dl_in_ctx *c) {
         bool batch = p == 0 && t->shape[0] == c->w->atoms.at[0];
         const char *name = batch ? "N" : dl_fresh_name(made, p, t->rank);
         int atom = batch ? 0 : dl_new_atom(c->w, t->shape[p]);
-        if (made->n == DL_FOREIGN_RANK) return false;
+        if (made->n == DL_FOREIGN_RANK || (batch && !dl_bind_batch(c))) return false;
         if (batch)
             dl_say_more(c, ", over=N");
         else
@@ -243,7 +243,7 @@ bool dl_in_cat(dl_in_ctx *c) {
     if (!list || list->n < 1 || c->n->n_results != 1) return false;
     const dl_foreign_tensor *t = c->n->results[0];
     int64_t given = dl_foreign_int(c->n, "dim", 0);
-    int d = (int)(given < 0 ? given + t->rank : given), n = 0;
+    int d = (int)(given < 0 ? given + t->rank - t->pair : given), n = 0;
     dl_in_value *v[256];
     for (int i = 0; i < list->n; i++) {
         if (!list->tensors[i]) return false;
@@ -286,7 +286,8 @@ bool dl_in_pad(dl_in_ctx *c) {
     for (int i = 0; i < pads->n; i++)
         if (pads->ints[i] < 0) return false;
     dl_ordered(c, x, true);
-    int n = pads->n / 2, first = x->rank - n;
+    int n = pads->n / 2, end = x->rank - x->pair, first = end - n;
+    if (first < 0) return false;
     bool equal = true;
     for (int i = 1; i < pads->n; i++) equal = equal && pads->ints[i] == pads->ints[0];
     dl_in_value *v = x;
@@ -294,7 +295,7 @@ bool dl_in_pad(dl_in_ctx *c) {
     const char *how = strcmp(mode, "constant") ? dl_format(c->w->arena, ", mode=\"%s\"", mode) : "";
     if (equal) {
         int s = dl_call_function(c, "pad", v, ", %i%s, over=[", "pad", pads->ints[0], how);
-        for (int a = first; a < x->n; a++)
+        for (int a = first; a < end; a++)
             dl_say_more(c, "%s%s", a > first ? ", " : "", x->axis[a].name);
         dl_say_more(c, "]");
         dl_set(c, 0, dl_like(c, s, v, t));
@@ -304,7 +305,7 @@ bool dl_in_pad(dl_in_ctx *c) {
     for (int d = 0; d < x->rank; d++) step.shape[d] = dl_axis_size_of(c->w, &x->axis[d]);
     for (int i = 0; i < n; i++) { /* PyTorch begins with the last axis */
         int64_t before = pads->ints[2 * i], after = pads->ints[2 * i + 1];
-        int a = x->rank - 1 - i;
+        int a = end - 1 - i;
         if (!before && !after) continue;
         int s = dl_call_function(c, "pad", v, ", [%i, %i]%s, over=%s", "before", before, "after",
                                  after, how, x->axis[a].name);
@@ -356,7 +357,7 @@ bool dl_in_constant(dl_in_ctx *c) {
     const dl_foreign_tensor *t = c->n->results[0];
     double value = 0;
     if (!dl_parse_real(c->detail, &value)) value = dl_foreign_real(c->n, c->detail, 0);
-    if (t->class == DL_FOREIGN_COMPLEX) return false;
+    if (t->pair && value != 0) return false;
     const char *text = t->class == DL_FOREIGN_BOOL ? value != 0 ? "true" : "false"
                        : t->class == DL_FOREIGN_FLOAT
                            ? dl_format(c->w->arena, "%s%s", dl_in_number(c->w, value),
@@ -366,14 +367,17 @@ bool dl_in_constant(dl_in_ctx *c) {
     dl_in_value *v = dl_new_value(c, s, t);
     int n = 0;
     for (int d = 0; d < t->rank; d++) {
-        bool batch = d == 0 && t->shape[0] == c->w->atoms.at[0] && t->rank > 1;
+        bool batch = d == 0 && t->shape[0] == c->w->atoms.at[0] && t->rank - t->pair > 1;
         if (t->shape[d] == 1) {
             v->dim[d].n = 0;
             continue;
         }
         dl_in_value so_far = {.n = n};
         memcpy(so_far.axis, v->axis, sizeof v->axis);
-        const char *name = batch ? "N" : dl_fresh_name(&so_far, d, t->rank);
+        const char *name = batch               ? "N"
+                           : dl_is_parts(t, d) ? dl_parts_axis
+                                               : dl_fresh_name(&so_far, d, t->rank - t->pair);
+        if (batch && !dl_bind_batch(c)) return false;
         if (batch) v->dim[d].atom[0] = 0;
         v->axis[n++] = (dl_in_axis){.name = name, .n = 1, .atom = {v->dim[d].atom[0]}};
         if (batch)

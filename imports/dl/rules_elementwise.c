@@ -112,13 +112,24 @@ static void say_number(dl_in_ctx *c, const dl_foreign_arg *a) {
 }
 
 /* a op b where one of them, or both, are tensors. A value known when compiling becomes a number. */
+static bool is_complex(const dl_foreign_arg *x) {
+    return x->kind == DL_ARG_TENSOR && x->tensors[0]->pair;
+}
+
+/* NULL: it is no tensor, or cannot stand next to a complex one. */
+static dl_in_value *operand(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_arg *other) {
+    dl_in_value *v = x->kind == DL_ARG_TENSOR ? dl_value_of(c, x->tensors[0]) : NULL;
+    return v && is_complex(other) && !v->pair ? dl_next_to_parts(c, settled(c, v)) : v;
+}
+
 static bool two(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_arg *y, const char *text,
                 double alpha) {
     const sign *s = find_sign(text);
     if (!x || !y || (is_number(x) && is_number(y))) return false;
-    dl_in_value *a = x->kind == DL_ARG_TENSOR ? dl_value_of(c, x->tensors[0]) : NULL;
-    dl_in_value *b = y->kind == DL_ARG_TENSOR ? dl_value_of(c, y->tensors[0]) : NULL;
+    dl_in_value *a = operand(c, x, y), *b = operand(c, y, x);
     if ((!a && !is_number(x)) || (!b && !is_number(y))) return false;
+    if ((is_complex(x) || is_complex(y)) && !dl_is_by_parts(text, x, y))
+        return a && b && !strcmp(text, "*") && dl_multiply_complex(c, a, b);
     dl_in_value *made = a && b ? dl_match(c, a, b) : settled(c, a ? a : b);
     if (!s) { /* max(a, b) */
         int at = a ? dl_call_function(c, text, a, ", ") : dl_call_function(c, text, b, ", ");
@@ -275,7 +286,7 @@ bool dl_in_copy(dl_in_ctx *c) {
     const dl_foreign_tensor *from = dl_foreign_operand(c->n, "src"),
                             *to = dl_foreign_operand(c->n, "self");
     if (!from || !to || from->rank != to->rank || from->class != to->class ||
-        from->dtype != to->dtype)
+        from->dtype != to->dtype || from->pair != to->pair)
         return false;
     for (int d = 0; d < to->rank; d++)
         if (from->shape[d] != to->shape[d]) return false;
@@ -295,9 +306,9 @@ bool dl_in_cast(dl_in_ctx *c) {
         [DLR_ST_F64] = "f64", [DLR_ST_F32] = "f32", [DLR_ST_F16] = "f16",  [DLR_ST_BF16] = "bf16",
         [DLR_ST_I64] = "i64", [DLR_ST_I32] = "i32", [DLR_ST_BOOL] = "bool"};
     const dl_foreign_tensor *from = c->n->args[0].tensors[0];
+    if (from->pair != t->pair) return false;
     if (from->class == t->class && from->dtype == t->dtype) return dl_in_same(c);
-    if (t->class == DL_FOREIGN_COMPLEX || t->class == DL_FOREIGN_UNKNOWN || !names[t->dtype])
-        return false;
+    if (t->class == DL_FOREIGN_UNKNOWN || !names[t->dtype]) return false;
     settled(c, v);
     return dl_done(c, v, dl_say(c, STMT_PLAIN, P_PIPE, "%v as %s", v, names[t->dtype]));
 }

@@ -6,7 +6,7 @@ static int dims_of(dl_in_ctx *c, const dl_in_value *v, int *to) {
     const dl_foreign_arg *dim = dl_foreign_find(c->n, "dim");
     int n = 0;
     if (!dim || dim->n == 0) {
-        for (int d = 0; d < v->rank; d++) to[n++] = d;
+        for (int d = 0; d < v->rank - v->pair; d++) to[n++] = d;
         return n;
     }
     for (int i = 0; i < dim->n && n < DL_FOREIGN_RANK; i++) {
@@ -140,10 +140,11 @@ bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *
         const char *name;
         dl_in_axis axis;
     } known[26];
-    int n_known = 0;
+    int n_known = 0, parts = n && v[0]->pair; /* of complex numbers: an axis without a letter */
     dl_buf pattern = {0};
     for (int k = 0; k < n; k++) {
         dl_in_value *x = v[k];
+        if (x->pair != parts) return dl_buf_free(&pattern), false;
         dl_whole(c, x);
         for (int a = 0; a < x->n; a++)
             if (x->axis[a].name && !strcmp(x->axis[a].name, "1")) {
@@ -156,11 +157,12 @@ bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *
                 dl_drop_ones(c, x);
             }
         dl_whole(c, x);
-        for (int d = 0; d < x->rank; d++)
+        if (parts) dl_end_in_parts(c, x);
+        for (int d = 0; d < x->rank - parts; d++)
             for (int e = 0; e < d; e++)
                 if (letters[k][d] == letters[k][e]) return dl_buf_free(&pattern), false;
         if (k) dl_puts(&pattern, ",");
-        for (int a = 0; a < x->n; a++) {
+        for (int a = 0; a < x->n - parts; a++) {
             int d = 0, at = 0;
             while (d < x->rank && dl_axis_of(x, d) != a) d++;
             if (d == x->rank) return dl_buf_free(&pattern), false;
@@ -173,7 +175,7 @@ bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *
                 for (int i = 0; i < n_known; i++)
                     if (known[i].shown == shown ||
                         !strcmp(known[i].name, name)) { /* another letter */
-                        static const char spare[] = "stkjlpqruvwxyzmoabcdefghin";
+                        static const char spare[] = "stkjlpqruvwxymoabcdefghin";
                         for (const char *p = spare; *p; p++) {
                             bool free = true;
                             char capital[2] = {(char)(*p - 32), 0};
@@ -216,7 +218,15 @@ bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *
         }
         made->rank++;
     }
-    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "einsum(\"%s\"", pattern.at);
+    if (parts) {
+        const dl_in_axis *last = &v[0]->axis[v[0]->n - 1];
+        if (made->n == DL_FOREIGN_RANK || made->rank == DL_FOREIGN_RANK)
+            return dl_buf_free(&pattern), false;
+        made->axis[made->n++] = *last;
+        made->dim[made->rank].n = 1, made->dim[made->rank++].atom[0] = last->atom[0];
+    }
+    const char *function = parts ? "complex_einsum" : "einsum";
+    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%s(\"%s\"", function, pattern.at);
     for (int k = 0; k < n; k++) dl_say_more(c, ", %v", v[k]);
     dl_say_more(c, ")");
     dl_buf_free(&pattern);
@@ -230,17 +240,18 @@ static dl_in_value *other_copy(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
 }
 
 static bool matmul_of(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
-    if (a->rank < 1 || b->rank < 1 || a->rank > 7 || b->rank > 7) return false;
+    int m = a->rank - a->pair, n = b->rank - b->pair;
+    if (m < 1 || n < 1 || m > 7 || n > 7) return false;
     char left[9] = "", right[9] = "", result[9] = "";
-    int batch = (a->rank > b->rank ? a->rank : b->rank) - 2;
-    for (int i = 0; i < a->rank - 2; i++) left[i] = (char)('a' + batch - (a->rank - 2) + i);
-    for (int i = 0; i < b->rank - 2; i++) right[i] = (char)('a' + batch - (b->rank - 2) + i);
+    int batch = (m > n ? m : n) - 2;
+    for (int i = 0; i < m - 2; i++) left[i] = (char)('a' + batch - (m - 2) + i);
+    for (int i = 0; i < n - 2; i++) right[i] = (char)('a' + batch - (n - 2) + i);
     for (int i = 0; i < batch; i++) result[i] = (char)('a' + i);
     int r = batch > 0 ? batch : 0;
-    if (a->rank >= 2) left[a->rank - 2] = 'x', result[r++] = 'x';
-    left[a->rank - 1] = 'y';
-    if (b->rank >= 2)
-        right[b->rank - 2] = 'y', right[b->rank - 1] = 'z', result[r++] = 'z';
+    if (m >= 2) left[m - 2] = 'x', result[r++] = 'x';
+    left[m - 1] = 'y';
+    if (n >= 2)
+        right[n - 2] = 'y', right[n - 1] = 'z', result[r++] = 'z';
     else
         right[0] = 'y';
     return dl_contract(c, 2, (dl_in_value *[]){a, other_copy(c, a, b)},
@@ -277,10 +288,9 @@ bool dl_in_einsum(dl_in_ctx *c) {
     dl_in_value *v[8];
     for (int i = 0; i < list->n; i++) {
         letters[i] = strsep(&at, ",");
-        if (!letters[i] || !list->tensors[i] || list->tensors[i]->class == DL_FOREIGN_COMPLEX)
-            return false;
+        if (!letters[i] || !list->tensors[i]) return false;
         v[i] = dl_value_of(c, list->tensors[i]);
-        if ((int)strlen(letters[i]) != v[i]->rank) return false;
+        if ((int)strlen(letters[i]) != v[i]->rank - v[i]->pair) return false;
         for (int k = 0; k < i; k++)
             if (v[k] == v[i]) v[i] = dl_copy_value(c, v[i]);
     }

@@ -29,7 +29,7 @@ dl_in_value *dl_copy_value(dl_in_ctx *c, const dl_in_value *v) {
 
 void dl_set(dl_in_ctx *c, int result, dl_in_value *v) {
     if (result < c->n->n_results) {
-        v->class = c->n->results[result]->class;
+        v->class = c->n->results[result]->class, v->pair = c->n->results[result]->pair;
         c->b->of[c->n->results[result]->id] = v;
     }
 }
@@ -42,14 +42,17 @@ int dl_axis_of(const dl_in_value *v, int d) {
     return -1;
 }
 
-int dl_dim(const dl_in_value *v, int64_t d) { return (int)(d < 0 ? d + v->rank : d); }
+int dl_dim(const dl_in_value *v, int64_t d) { return (int)(d < 0 ? d + v->rank - v->pair : d); }
+
+const char dl_parts_axis[] = "Z";
+bool dl_is_parts(const dl_foreign_tensor *t, int d) { return t->pair && d == t->rank - 1; }
 
 /* ---- names ---- */
 
 static const char *const roles[][DL_FOREIGN_RANK] = {
     {"E"}, {"N", "E"}, {"N", "T", "E"}, {"N", "C", "H", "W"}, {"N", "C", "D", "H", "W"}};
 static const char *const spare[] = {"S", "G", "P", "Q", "R", "K", "M", "U", "V", "X",
-                                    "Y", "Z", "A", "B", "F", "I", "J", "L", "O", "D"};
+                                    "Y", "A", "B", "F", "I", "J", "L", "O", "D"};
 
 static bool has_name(const dl_in_value *v, const char *name) {
     for (int a = 0; a < v->n; a++)
@@ -75,12 +78,12 @@ static void choose(dl_in_ctx *c, dl_in_value *v, int a, const char *name) {
 
 static void choose_all(dl_in_ctx *c, dl_in_value *v) {
     for (int a = 0; a < v->n; a++)
-        if (!v->axis[a].name) choose(c, v, a, dl_fresh_name(v, a, v->n));
+        if (!v->axis[a].name) choose(c, v, a, dl_fresh_name(v, a, v->n - v->pair));
 }
 
 const char *dl_axis_name(dl_in_ctx *c, dl_in_value *v, int d) {
     int a = dl_axis_of(v, d);
-    if (a >= 0 && !v->axis[a].name) choose(c, v, a, dl_fresh_name(v, d, v->rank));
+    if (a >= 0 && !v->axis[a].name) choose(c, v, a, dl_fresh_name(v, d, v->rank - v->pair));
     return a >= 0 ? v->axis[a].name : NULL;
 }
 
@@ -210,7 +213,8 @@ static void say_sizes(dl_in_ctx *c, const dl_in_value *v) {
 static void rearrange(dl_in_ctx *c, dl_in_value *v, bool ones) {
     dl_buf left = {0}, right = {0};
     choose_all(c, v);
-    dl_in_value made = {.param = -1, .rank = v->rank, .class = v->class, .is_view = v->is_view};
+    dl_in_value made = {.param = -1, .rank = v->rank, .is_view = v->is_view};
+    made.class = v->class, made.pair = v->pair;
     for (int a = 0; a < v->n; a++) {
         bool used = v->axis[a].n != 1 || is_used(v, v->axis[a].atom[0]);
         put_group(c->w, &left, v, used ? v->axis[a].n : 0, v->axis[a].atom);
@@ -369,8 +373,10 @@ void dl_grouped(dl_in_ctx *c, dl_in_value *v, int n, const int *first_dim) {
 
 dl_in_value *dl_new_value(dl_in_ctx *c, int stmt, const dl_foreign_tensor *t) {
     dl_in_value *v = DL_NEW(c->w->arena, dl_in_value);
-    *v = (dl_in_value){.stmt = stmt, .param = -1, .rank = t->rank, .n = t->rank, .class = t->class};
+    *v = (dl_in_value){.stmt = stmt, .param = -1, .rank = t->rank, .n = t->rank};
+    v->class = t->class, v->pair = t->pair;
     for (int d = 0; d < t->rank; d++) {
+        if (dl_is_parts(t, d)) v->axis[d].name = dl_parts_axis;
         v->axis[d].n = v->dim[d].n = 1;
         v->axis[d].atom[0] = v->dim[d].atom[0] = dl_new_atom(c->w, t->shape[d]);
     }
@@ -381,6 +387,7 @@ dl_in_value *dl_like(dl_in_ctx *c, int stmt, const dl_in_value *v, const dl_fore
     dl_in_value *made = DL_NEW(c->w->arena, dl_in_value);
     *made = *v;
     made->stmt = stmt, made->param = -1, made->class = t->class, made->is_view = false;
+    made->pair = t->pair;
     for (int d = 0; d < t->rank && d < v->n; d++) {
         if (dl_axis_size_of(c->w, &v->axis[d]) == t->shape[d]) continue;
         made->axis[d].n = made->dim[d].n = 1;

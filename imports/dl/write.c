@@ -47,7 +47,7 @@ static const char *const *axes_of(const dl_foreign_graph *g, const dl_foreign_te
     const char *op = "";
     for (int i = 0; i < g->nodes.n && !*op; i++)
         if (reads(&g->nodes.at[i], t)) op = g->nodes.at[i].op;
-    switch (t->rank) {
+    switch (t->rank - t->pair) {
     case 1: return batch;
     case 2: return strstr(op, "embedding") || t->class == DL_FOREIGN_INT ? words : rows;
     case 3:
@@ -66,8 +66,8 @@ static const char *type_name(const dl_foreign_tensor *t) {
 }
 
 static bool declare_input(dl_in_ctx *c, const dl_foreign_tensor *t, dl_buf *out) {
-    if (t->class == DL_FOREIGN_COMPLEX || t->class == DL_FOREIGN_UNKNOWN || t->rank > 6)
-        return dl_fail(c->w->err, DL_INPUT, "%s: input '%s' is complex, or of an unknown type",
+    if (t->class == DL_FOREIGN_UNKNOWN || t->rank - t->pair > 6)
+        return dl_fail(c->w->err, DL_INPUT, "%s: input '%s' is of an unknown type, or has 7 axes",
                        c->w->graph->path, t->name);
     const char *const *names = axes_of(c->w->graph, t);
     dl_in_value *v = dl_new_value(c, dl_say(c, STMT_INPUT, P_POSTFIX, ""), t);
@@ -75,7 +75,7 @@ static bool declare_input(dl_in_ctx *c, const dl_foreign_tensor *t, dl_buf *out)
     dl_putf(out, "    input %s: %s", t->name, type_name(t));
     for (int d = 0; d < t->rank; d++) {
         bool batch = d == 0 && t->shape[0] == c->w->atoms.at[0];
-        const char *name = batch || d > 0 ? names[d] : "B";
+        const char *name = dl_is_parts(t, d) ? dl_parts_axis : batch || d > 0 ? names[d] : "B";
         if (batch) v->axis[0].atom[0] = v->dim[0].atom[0] = 0;
         v->axis[d].name = name;
         dl_putf(out, "%s%s", d ? ", " : "[", name);

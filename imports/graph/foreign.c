@@ -53,7 +53,7 @@ static char *gather(const dl_foreign_tensor *t, const char *storage, int64_t at,
 bool dl_foreign_load(const dl_foreign_graph *g, const dl_foreign_tensor *t, void *to,
                      dl_error *err) {
     const dl_foreign_data *data = t->data;
-    if (!data || t->class == DL_FOREIGN_COMPLEX || t->class == DL_FOREIGN_UNKNOWN)
+    if (!data || t->class == DL_FOREIGN_UNKNOWN)
         return dl_fail(err, DL_INPUT, "%s: '%s' has no numbers that can be read", g->path, t->path);
     if (dl_foreign_count(t) == 0) return true;
     if (!g->check(g->context, data, err)) return false;

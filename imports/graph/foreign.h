@@ -31,8 +31,7 @@ typedef enum {
     DL_FOREIGN_UNKNOWN,
     DL_FOREIGN_INT,
     DL_FOREIGN_BOOL,
-    DL_FOREIGN_FLOAT,
-    DL_FOREIGN_COMPLEX
+    DL_FOREIGN_FLOAT
 } dl_foreign_class;
 
 typedef struct {
@@ -42,6 +41,7 @@ typedef struct {
     dl_foreign_origin origin;
     dl_foreign_class class;
     dlr_st_dtype dtype; /* of classes INT, BOOL and FLOAT */
+    bool pair; /* it is complex: floats whose last axis, of size 2, is not one of the program's */
     int rank;
     int64_t shape[DL_FOREIGN_RANK]; /* a size that the archive leaves open has its example's */
     bool open[DL_FOREIGN_RANK];     /* it is open: the batch */
@@ -115,7 +115,7 @@ int64_t dl_foreign_count(const dl_foreign_tensor *t);
  * storage is checked against its checksum first. Errors: DL_INPUT, DL_IO. */
 bool dl_foreign_load(const dl_foreign_graph *g, const dl_foreign_tensor *t, void *to,
                      dl_error *err);
-/* The same as doubles, for any element type but complex. */
+/* The same as doubles. */
 bool dl_foreign_numbers(const dl_foreign_graph *g, const dl_foreign_tensor *t, double *to,
                         dl_error *err);
 #endif

@@ -73,10 +73,11 @@ bool dl_pt2_find_data(dl_pt2_reader *r, const dlr_json *config, const char *fold
     int64_t stride[DL_FOREIGN_RANK], offset;
     dl_foreign_tensor stored = *t;
     if (!dl_pt2_meta(r, meta, &stored, stride, &offset)) return false;
-    bool same = stored.rank == t->rank && stored.class == t->class && stored.dtype == t->dtype;
+    bool same = stored.rank == t->rank && stored.class == t->class && stored.dtype == t->dtype &&
+                stored.pair == t->pair;
     for (int d = 0; same && d < t->rank; d++) same = stored.shape[d] == t->shape[d];
     if (!same) return dl_pt2_bad(r, "its shape or type is not that of the graph");
-    if (t->class == DL_FOREIGN_COMPLEX || t->class == DL_FOREIGN_UNKNOWN) return true;
+    if (t->class == DL_FOREIGN_UNKNOWN) return true;
     const dlr_zip_entry *e = find(a, dl_format(r->arena, "%s/%.200s", folder, file->string));
     if (!e) return dl_pt2_bad(r, "the archive has no entry '%s/%.200s'", folder, file->string);
     if (e->deflated) return dl_pt2_bad(r, "'%.200s' is compressed; PyTorch stores", file->string);

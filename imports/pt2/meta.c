@@ -41,17 +41,26 @@ bool dl_pt2_size(const dl_pt2_reader *r, const dlr_json *value, int64_t *size, b
     return true;
 }
 
-/* By torch/_export/serde/schema.py, ScalarType. */
+/* By torch/_export/serde/schema.py, ScalarType; complex numbers are pairs. */
 static const struct {
     dl_foreign_class class;
     dlr_st_dtype dtype;
-} types[] = {[1] = {DL_FOREIGN_INT, DLR_ST_U8},     [2] = {DL_FOREIGN_INT, DLR_ST_I8},
-             [3] = {DL_FOREIGN_INT, DLR_ST_I16},    [4] = {DL_FOREIGN_INT, DLR_ST_I32},
-             [5] = {DL_FOREIGN_INT, DLR_ST_I64},    [6] = {DL_FOREIGN_FLOAT, DLR_ST_F16},
-             [7] = {DL_FOREIGN_FLOAT, DLR_ST_F32},  [8] = {DL_FOREIGN_FLOAT, DLR_ST_F64},
-             [9] = {DL_FOREIGN_COMPLEX, 0},         [10] = {DL_FOREIGN_COMPLEX, 0},
-             [11] = {DL_FOREIGN_COMPLEX, 0},        [12] = {DL_FOREIGN_BOOL, DLR_ST_BOOL},
-             [13] = {DL_FOREIGN_FLOAT, DLR_ST_BF16}};
+    bool pair;
+} types[] = {
+    [1] = {DL_FOREIGN_INT, DLR_ST_U8, false},     [2] = {DL_FOREIGN_INT, DLR_ST_I8, false},
+    [3] = {DL_FOREIGN_INT, DLR_ST_I16, false},    [4] = {DL_FOREIGN_INT, DLR_ST_I32, false},
+    [5] = {DL_FOREIGN_INT, DLR_ST_I64, false},    [6] = {DL_FOREIGN_FLOAT, DLR_ST_F16, false},
+    [7] = {DL_FOREIGN_FLOAT, DLR_ST_F32, false},  [8] = {DL_FOREIGN_FLOAT, DLR_ST_F64, false},
+    [10] = {DL_FOREIGN_FLOAT, DLR_ST_F32, true},  [11] = {DL_FOREIGN_FLOAT, DLR_ST_F64, true},
+    [12] = {DL_FOREIGN_BOOL, DLR_ST_BOOL, false}, [13] = {DL_FOREIGN_FLOAT, DLR_ST_BF16, false}};
+
+/* Strides and the offset of complex numbers, counted in floats. */
+static bool in_floats(const dl_pt2_reader *r, int n, int64_t *stride, int64_t *offset) {
+    bool beyond = __builtin_mul_overflow(*offset, 2, offset);
+    for (int d = 0; d < n; d++) beyond |= __builtin_mul_overflow(stride[d], 2, &stride[d]);
+    stride[n] = 1;
+    return !beyond || dl_pt2_bad(r, "it has strides beyond all sizes");
+}
 
 bool dl_pt2_meta(const dl_pt2_reader *r, const dlr_json *meta, dl_foreign_tensor *t,
                  int64_t *stride, int64_t *offset) {
@@ -60,12 +69,14 @@ bool dl_pt2_meta(const dl_pt2_reader *r, const dlr_json *meta, dl_foreign_tensor
     if (!(dtype = dl_pt2_get(r, meta, "dtype", DLR_JSON_INT)) ||
         !(sizes = dl_pt2_get(r, meta, "sizes", DLR_JSON_ARRAY)))
         return false;
-    if (sizes->n > DL_FOREIGN_RANK) return dl_pt2_bad(r, "it has %d axes", sizes->n);
     if (dtype->integer > 0 && dtype->integer < (int64_t)(sizeof types / sizeof *types))
-        t->class = types[dtype->integer].class, t->dtype = types[dtype->integer].dtype;
-    t->rank = sizes->n;
+        t->class = types[dtype->integer].class, t->dtype = types[dtype->integer].dtype,
+        t->pair = types[dtype->integer].pair;
+    if (sizes->n + t->pair > DL_FOREIGN_RANK) return dl_pt2_bad(r, "it has %d axes", sizes->n);
+    t->rank = sizes->n + t->pair;
+    if (t->pair) t->shape[sizes->n] = 2, t->open[sizes->n] = false;
     int64_t count = 1;
-    for (int d = 0; d < t->rank; d++)
+    for (int d = 0; d < sizes->n; d++)
         if (!dl_pt2_size(r, &sizes->items[d], &t->shape[d], &t->open[d])) return false;
     for (int d = 0; d < t->rank; d++)
         if (__builtin_mul_overflow(count, t->shape[d] ? t->shape[d] : 1, &count) ||
@@ -73,8 +84,9 @@ bool dl_pt2_meta(const dl_pt2_reader *r, const dlr_json *meta, dl_foreign_tensor
             return dl_pt2_bad(r, "it has more than 2^47 elements");
     if (!stride) return true;
     if (!(strides = dl_pt2_get(r, meta, "strides", DLR_JSON_ARRAY))) return false;
-    if (strides->n != t->rank) return dl_pt2_bad(r, "it has %d strides", strides->n);
-    for (int d = 0; d < t->rank; d++)
+    if (strides->n != sizes->n) return dl_pt2_bad(r, "it has %d strides", strides->n);
+    for (int d = 0; d < sizes->n; d++)
         if (!dl_pt2_size(r, &strides->items[d], &stride[d], &open)) return false;
-    return dl_pt2_size(r, dlr_json_get(meta, "storage_offset"), offset, &open);
+    if (!dl_pt2_size(r, dlr_json_get(meta, "storage_offset"), offset, &open)) return false;
+    return !t->pair || in_floats(r, sizes->n, stride, offset);
 }

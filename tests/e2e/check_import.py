@@ -149,7 +149,7 @@ if made:
     for archive in sorted(made[0].glob("*.pt2")):
         compare(archive.stem, made[0])
     finish()
-for name in ("mlp", "mixer", "convnext"):
+for name in ("mlp", "mixer", "convnext", "spectral"):
     compare(name)
 check_lacks()
 check_refusals()

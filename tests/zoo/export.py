@@ -31,13 +31,16 @@ def export(name, out, evaluated=False):
     target = torch.randn(model(*inputs).shape)
     truth = make().double()
     truth.load_state_dict(torch.export.load(out / f"{name}.pt2").state_dict)
+    for p in truth.parameters():  # double() leaves complex numbers as they are
+        p.data = p.data.to(torch.cdouble if p.is_complex() else torch.double)
     truth.train()
     y = truth(*[x.double() for x in inputs])
     loss = torch.nn.functional.mse_loss(y, target.double())
     loss.backward()
     save_file({**{f"{n}.0": x.contiguous() for n, x in zip(names, inputs)}, "t.0": target.contiguous()},
               out / f"{name}.batch.safetensors")
-    save_file({**{k: p.grad.float().contiguous() for k, p in truth.named_parameters()},
+    grads = {k: torch.view_as_real(p.grad) if p.is_complex() else p.grad for k, p in truth.named_parameters()}
+    save_file({**{k: g.float().contiguous() for k, g in grads.items()},
                "loss": loss.detach().reshape(1)},
               out / f"{name}.truth.safetensors")
 

@@ -220,6 +220,57 @@ class Recurrent(nn.Module):
         return self.out(self.rnn(x)[0])
 
 
+class SpectralConv(nn.Module):
+    """A Fourier layer in two dimensions: complex weights of the lowest modes, of either sign along the first axis."""
+
+    def __init__(self, c, height, width):
+        super().__init__()
+        self.low = nn.Parameter(torch.randn(c, c, height, width, dtype=torch.cfloat) * 0.3)
+        self.high = nn.Parameter(torch.randn(c, c, height, width, dtype=torch.cfloat) * 0.3)
+
+    def forward(self, x):
+        h, w = self.low.shape[-2:]
+        f = torch.fft.rfft2(x, norm="ortho")
+        z = torch.zeros_like(f)
+        z[:, :, :h, :w] = torch.einsum("bixy,ioxy->boxy", f[:, :, :h, :w], self.low)
+        z[:, :, -h:, :w] = torch.einsum("bixy,ioxy->boxy", f[:, :, -h:, :w], self.high)
+        return torch.fft.irfft2(z, s=x.shape[-2:], norm="ortho")
+
+
+class FourierBlock(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.spectral, self.skip = SpectralConv(c, 2, 3), nn.Conv2d(c, c, 1)
+
+    def forward(self, x):
+        return F.gelu(self.spectral(x) + self.skip(x))
+
+
+class Fourier(nn.Module):
+    """Two Fourier layers, and what else is done with complex numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.last = nn.Conv2d(2, 4, 1), nn.Conv2d(4, 2, 1)
+        self.blocks = nn.ModuleList([FourierBlock(4) for _ in range(2)])
+        self.gain = nn.Parameter(torch.randn(4, 1, 6, 2))
+        self.filter = nn.Parameter(torch.randn(6, 9))
+        self.turn = nn.Parameter(torch.randn(9, dtype=torch.cfloat))
+
+    def forward(self, x):
+        x = self.lift(x)
+        for block in self.blocks:
+            x = block(x)
+        z = torch.fft.fftshift(torch.fft.fftn(x, dim=(-2, -1), norm="forward"), dim=(-2,))
+        z = z * torch.view_as_complex(self.gain).transpose(0, 1)[..., None] + 0.5 * z.conj() - z / 3
+        z = z * self.filter * self.turn + torch.complex(x.roll(1, -1), -z.imag)
+        z = torch.fft.ifft(torch.fft.ifftshift(z, dim=2), dim=3).flatten(2)
+        y = torch.cat([z, z[..., :10]], -1).abs() + 1
+        y = torch.fft.irfft(torch.fft.rfft(y, n=50), n=54).view(-1, 4, 6, 9)
+        y = y + torch.view_as_real(z.mean(1, keepdim=True)).sum(-1).view(-1, 1, 6, 9)
+        return self.last(y + x)
+
+
 MODELS = {
     "windows": (Windows, [(2, 4, 6, 8)]),
     "recurrent": (Recurrent, [(2, 7, 5)]),
@@ -229,5 +280,7 @@ MODELS = {
     "vit": (ViT, [(2, 3, 16, 16)]),
     "series": (Series, [(2, 2, 32)]),
     "mixer": (Mixer, [(2, 6, 8)]),
+    "fourier": (Fourier, [(2, 2, 6, 9)]),
+    "spectral": (lambda: SpectralConv(2, 2, 3), [(2, 2, 6, 9)]),
     "convnext": (ConvNext, [(2, 3, 8, 8)]),
 }

@@ -1,0 +1,268 @@
+/* Rules of complex numbers, which are floats with an axis Z of two parts, and of Fourier transforms
+ * (ops of torch.fft). */
+#include "imports/dl/rules.h"
+
+static dl_in_value *self(dl_in_ctx *c) {
+    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
+               ? dl_value_of(c, c->n->args[0].tensors[0])
+               : NULL;
+}
+
+/* Names of all axes: Z where `parts` tells that the last one is that, and nowhere else. */
+static void name_axes(dl_in_ctx *c, dl_in_value *v, bool parts) {
+    const char *name[DL_FOREIGN_RANK];
+    if (parts && !v->axis[v->n - 1].name) { /* of a parameter */
+        v->axis[v->n - 1].name = dl_parts_axis;
+        if (v->param >= 0) c->b->stmts.at[v->param].axis[v->n - 1] = dl_parts_axis;
+    }
+    for (int d = 0; d < v->rank; d++) dl_axis_name(c, v, d);
+    for (int a = 0; a < v->n; a++) {
+        name[a] = v->axis[a].name;
+        if (parts && a == v->n - 1)
+            name[a] = dl_parts_axis;
+        else if (!strcmp(name[a], dl_parts_axis))
+            name[a] = dl_fresh_name(v, a, v->n);
+    }
+    dl_rename(c, v, name);
+}
+
+void dl_end_in_parts(dl_in_ctx *c, dl_in_value *v) {
+    dl_whole(c, v);
+    bool nameless = false;
+    for (int a = 0; a < v->n; a++)
+        nameless = nameless || (v->axis[a].name && !strcmp(v->axis[a].name, "1"));
+    if (nameless || dl_axis_of(v, v->rank - 1) != v->n - 1) dl_ordered(c, v, false);
+    name_axes(c, v, true);
+}
+
+/* ---- element by element ---- */
+
+bool dl_is_by_parts(const char *sign, const dl_foreign_arg *x, const dl_foreign_arg *y) {
+    bool a = x->kind == DL_ARG_TENSOR && x->tensors[0]->pair,
+         b = y->kind == DL_ARG_TENSOR && y->tensors[0]->pair;
+    if (!strcmp(sign, "+") || !strcmp(sign, "-")) return a && b;
+    return (!strcmp(sign, "*") && a != b) || (!strcmp(sign, "/") && a && !b);
+}
+
+dl_in_value *dl_next_to_parts(dl_in_ctx *c, dl_in_value *v) {
+    if (v->rank == DL_FOREIGN_RANK) return NULL;
+    dl_in_value *made = dl_copy_value(c, v);
+    made->dim[made->rank++].n = 0;
+    return made;
+}
+
+bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
+    static const char alphabet[] = "abcdefgh";
+    int m = a->rank - 1, n = b->rank - 1, most = m > n ? m : n;
+    if (m < 1 || n < 1) return false; /* a pattern has letters */
+    return dl_contract(c, 2, (dl_in_value *[]){a, a == b ? dl_copy_value(c, b) : b},
+                       (const char *[]){dl_strndup(c->w->arena, alphabet + most - m, (size_t)m),
+                                        dl_strndup(c->w->arena, alphabet + most - n, (size_t)n)},
+                       dl_strndup(c->w->arena, alphabet, (size_t)most));
+}
+
+bool dl_in_absolute(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v || !v->pair) return dl_in_unary(c);
+    dl_end_in_parts(c, v);
+    dl_in_value *made = dl_copy_value(c, v);
+    made->stmt = dl_call_function(c, "norm", v, ", over=%s", dl_parts_axis);
+    made->is_view = false, made->param = -1, made->n--, made->rank--;
+    dl_set(c, 0, made);
+    return true;
+}
+
+bool dl_in_conjugate(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v || !v->pair) return false;
+    dl_end_in_parts(c, v);
+    return dl_done(
+        c, v,
+        dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * ([1, -1] as [%s])", v, P_PRODUCT, dl_parts_axis));
+}
+
+/* ---- between real and complex numbers ---- */
+
+bool dl_in_view_as_complex(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v || v->rank < 1 || dl_dim_size(c->w, v, v->rank - 1) != 2) return false;
+    dl_end_in_parts(c, v);
+    dl_set(c, 0, dl_copy_value(c, v));
+    return true;
+}
+
+bool dl_in_part(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v || !v->pair) return false;
+    dl_end_in_parts(c, v);
+    dl_in_value *made = dl_copy_value(c, v);
+    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=%i]", v, P_POSTFIX, dl_parts_axis, "part",
+                        (int64_t)(c->detail[0] == 'i'));
+    made->n--, made->rank--, made->param = -1;
+    dl_set(c, 0, made);
+    return true;
+}
+
+/* Adds the axis Z, whose size is that of an expression with it. */
+static bool add_parts(dl_in_ctx *c, dl_in_value *v, int stmt) {
+    if (v->n == DL_FOREIGN_RANK || v->rank == DL_FOREIGN_RANK) return false;
+    int atom = dl_new_atom(c->w, 2);
+    v->axis[v->n++] = (dl_in_axis){.name = dl_parts_axis, .n = 1, .atom = {atom}};
+    v->dim[v->rank].n = 1, v->dim[v->rank++].atom[0] = atom;
+    v->stmt = stmt, v->param = -1, v->pair = true, v->is_view = false;
+    return true;
+}
+
+static dl_in_value *along_parts(dl_in_ctx *c, dl_in_value *v) {
+    dl_in_value *made = dl_copy_value(c, v);
+    int s = dl_call_function(c, "unsqueeze", v, ", over=%s, at=%s", dl_parts_axis,
+                             dl_in_whole(c->w, v->n));
+    return add_parts(c, made, s) ? made : NULL;
+}
+
+bool dl_in_complex(dl_in_ctx *c) {
+    const dl_foreign_tensor *t[2] = {dl_foreign_operand(c->n, "real"),
+                                     dl_foreign_operand(c->n, "imag")};
+    dl_in_value *part[2];
+    for (int i = 0; i < 2; i++) {
+        if (!t[i] || t[i]->rank != t[0]->rank) return false;
+        for (int d = 0; d < t[i]->rank; d++)
+            if (t[i]->shape[d] != t[0]->shape[d]) return false;
+        part[i] = dl_copy_value(c, dl_value_of(c, t[i]));
+        dl_ordered(c, part[i], false);
+        name_axes(c, part[i], false);
+    }
+    dl_match(c, part[0], part[1]);
+    if (!(part[0] = along_parts(c, part[0])) || !(part[1] = along_parts(c, part[1]))) return false;
+    part[0]->stmt =
+        dl_say(c, STMT_PLAIN, P_POSTFIX, "cat(%v, %v, over=%s)", part[0], part[1], dl_parts_axis);
+    dl_set(c, 0, part[0]);
+    return true;
+}
+
+/* ---- Fourier transforms ---- */
+
+/* The dimensions that an op works along, as torch.fft takes them: those of `dim`, else the last
+ * ones, as many as there are sizes or as the detail says. Returns their number. */
+static int dims_of(dl_in_ctx *c, const dl_in_value *v, const dl_foreign_arg *sizes, int *to) {
+    const dl_foreign_arg *dim = dl_foreign_find(c->n, "dim");
+    int rank = v->rank - v->pair, n = rank;
+    if (dim)
+        n = dim->n;
+    else if (sizes)
+        n = sizes->n;
+    else if (strcmp(strchr(c->detail, ' '), " all") != 0)
+        n = strchr(c->detail, ' ')[1] - '0';
+    if (n < 1 || n > rank || (sizes && sizes->n != n)) return 0;
+    for (int i = 0; i < n; i++) {
+        to[i] = dim ? dl_dim(v, dim->ints[i]) : rank - n + i;
+        if (to[i] < 0 || to[i] >= rank) return 0;
+        for (int k = 0; k < i; k++)
+            if (to[k] == to[i]) return 0;
+    }
+    return n;
+}
+
+/* Cuts an axis off at `size`, or appends zeros up to it. */
+static dl_in_value *resized(dl_in_ctx *c, dl_in_value *v, int d, int64_t size) {
+    int64_t own = dl_dim_size(c->w, v, d);
+    if (own == size) return v;
+    const char *axis = dl_axis_name(c, v, d);
+    int a = dl_axis_of(v, d);
+    dl_in_value *made = dl_copy_value(c, v);
+    made->stmt =
+        own > size ? dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=:%i]", v, P_POSTFIX, axis, "to", size)
+                   : dl_call_function(c, "pad", v, ", [0, %i], over=%s", "after", size - own, axis);
+    made->axis[a].n = made->dim[d].n = 1, made->param = -1;
+    made->axis[a].atom[0] = made->dim[d].atom[0] = dl_new_atom(c->w, size);
+    return made;
+}
+
+/* The operand of a transform: real numbers without an axis Z, or complex ones that end in it, with
+ * an axis for each dimension that is transformed. */
+static dl_in_value *prepared(dl_in_ctx *c, dl_in_value *v, bool complex, int n, const int *dims) {
+    bool ones = false;
+    dl_in_value *made = dl_copy_value(c, v);
+    dl_whole(c, made);
+    for (int i = 0; i < n; i++) ones = ones || !made->dim[dims[i]].n;
+    if (ones) dl_ordered(c, made, true);
+    if (made->pair) {
+        dl_end_in_parts(c, made);
+        return made;
+    }
+    name_axes(c, made, false);
+    if (!complex) return made;
+    made = along_parts(c, made); /* the imaginary part of real numbers is 0 */
+    if (made) made->stmt = dl_call_function(c, "pad", made, ", [0, 1], over=%s", dl_parts_axis);
+    return made;
+}
+
+bool dl_in_fourier(dl_in_ctx *c) {
+    const char *function = dl_strndup(c->w->arena, c->detail, strcspn(c->detail, " "));
+    bool real = strstr(function, "rfft"), inverse = function[0] == 'i';
+    const dl_foreign_arg *sizes = dl_foreign_find(c->n, "s");
+    if (!sizes) sizes = dl_foreign_find(c->n, "n");
+    if (sizes && sizes->kind != DL_ARG_INT && sizes->kind != DL_ARG_INTS) return false;
+    dl_in_value *v = self(c);
+    int dims[DL_FOREIGN_RANK], n = v ? dims_of(c, v, sizes, dims) : 0;
+    if (n < 1 || n > 3 || (v->pair && real && !inverse)) return false;
+    for (int i = 0; i < n; i++) /* the batch has no size of its own */
+        for (int k = 0; k < v->dim[dims[i]].n; k++)
+            if (v->dim[dims[i]].atom[k] == 0) return false;
+    dl_in_value *x = prepared(c, v, !real || inverse, n, dims);
+    int64_t size[3];
+    for (int i = 0; x && i < n; i++) {
+        bool half = real && i == n - 1;
+        int64_t own = dl_dim_size(c->w, x, dims[i]);
+        int64_t wanted = sizes && sizes->ints[i] >= 0 ? sizes->ints[i]
+                         : half && inverse            ? 2 * (own - 1)
+                                                      : own;
+        if (wanted < 1) return false;
+        x = resized(c, x, dims[i], half && inverse ? wanted / 2 + 1 : wanted);
+        size[i] = half && !inverse ? wanted / 2 + 1 : wanted;
+    }
+    if (!x) return false;
+    int s = dl_call_function(c, function, x, ", over=%s", n > 1 ? "[" : "");
+    for (int i = 0; i < n; i++)
+        dl_say_more(c, "%s%s", i ? ", " : "", x->axis[dl_axis_of(x, dims[i])].name);
+    if (n > 1) dl_say_more(c, "]");
+    if (real && inverse && size[n - 1] % 2) /* an even one is what the number of modes says */
+        dl_say_window(c, "size", ", size=", n, size);
+    const char *norm = dl_foreign_text(c->n, "norm", "backward");
+    if (strcmp(norm, "backward") != 0) dl_say_more(c, ", norm=\"%s\"", norm);
+    dl_in_value *made = dl_copy_value(c, x);
+    for (int i = 0; i < n; i++) {
+        int a = dl_axis_of(made, dims[i]);
+        made->axis[a].n = made->dim[dims[i]].n = 1;
+        made->axis[a].atom[0] = made->dim[dims[i]].atom[0] = dl_new_atom(c->w, size[i]);
+    }
+    made->stmt = s, made->param = -1, made->is_view = false;
+    if (real && inverse) made->n--, made->rank--;
+    if (real && !inverse && !add_parts(c, made, s)) return false;
+    dl_set(c, 0, made);
+    return true;
+}
+
+/* The zero frequency to the middle, and back. */
+bool dl_in_fftshift(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    const dl_foreign_arg *dim = dl_foreign_find(c->n, "dim");
+    if (!v) return false;
+    dl_whole(c, v);
+    if (v->pair)
+        dl_end_in_parts(c, v);
+    else
+        name_axes(c, v, false);
+    dl_in_value *made = dl_copy_value(c, v);
+    made->is_view = false;
+    for (int i = 0; i < (dim ? dim->n : v->rank - v->pair); i++) {
+        int d = dim ? dl_dim(v, dim->ints[i]) : i;
+        if (d < 0 || d >= v->rank - v->pair) return false;
+        if (!v->dim[d].n) continue;
+        int64_t size = dl_dim_size(c->w, v, d);
+        made->stmt = dl_call_function(c, "roll", made, ", %i, over=%s", "shift",
+                                      *c->detail ? -(size / 2) : size / 2, dl_axis_name(c, v, d));
+    }
+    dl_set(c, 0, made);
+    return true;
+}
