@@ -18,41 +18,40 @@ static dl_in_value *tokens(dl_in_ctx *c, const dl_in_value *v) {
     return t;
 }
 
-static bool masked(dl_in_ctx *c, dl_in_value *q, dl_in_value *k, dl_in_value *v, double scale) {
-    dl_in_value *mask = dl_operand(c, "attn_mask");
-    int r = q->rank;
-    const char *q_in[] = {0, 0, "atd", "ahtd"}, *k_in[] = {0, 0, "asd", "ahsd"},
-               *s_out[] = {0, 0, "ats", "ahts"};
-    const dl_foreign_tensor *result = c->n->results[0];
-    if (!dl_contract(c, 2, (dl_in_value *[]){q, k}, (const char *[]){q_in[r - 1], k_in[r - 1]},
-                     s_out[r - 1]))
-        return false;
-    dl_in_value *s = dl_copy_value(c, c->b->of[result->id]);
-    s->is_view = false, s->class = DL_FOREIGN_FLOAT;
-    s->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * %r", s, P_PRODUCT, "scale", scale);
-    bool truth = mask->class == DL_FOREIGN_BOOL;
-    dl_in_value *made = dl_match(c, s, mask);
-    made->stmt = truth ? dl_say(c, STMT_PLAIN, P_POSTFIX, "where(%v, %v, -1e30)", mask, s)
-                       : dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", s, P_SUM, mask, P_PRODUCT);
-    made->stmt = dl_call_function(c, "softmax", made, ", over=%s", dl_axis_name(c, made, r - 1));
-    double p = dl_foreign_real(c->n, "dropout_p", 0);
-    if (p > 0) made->stmt = dl_say(c, STMT_LAYER, P_PIPE, "%v |> dropout(%r)", made, "rate", p);
-    return dl_contract(c, 2, (dl_in_value *[]){made, v},
-                       (const char *[]){s_out[r - 1], k_in[r - 1]}, q_in[r - 1]);
+/* The mask with the names that attention knows its axes by: those of the scores. NULL: an axis has
+ * none of the names. */
+static dl_in_value *named_mask(dl_in_ctx *c, const dl_in_value *mask, int r, const dl_in_value *q,
+                               const dl_in_value *k) {
+    const char *scores[] = {q->axis[0].name, "heads", q->axis[1].name, k->axis[1].name}, *name[4];
+    dl_in_value *m = dl_copy_value(c, mask);
+    if (r == 3) scores[1] = scores[0];
+    if (m->rank > r) return NULL;
+    for (int d = 0; d < m->rank; d++) dl_axis_name(c, m, d);
+    dl_ordered(c, m, false);
+    for (int d = 0; d < m->rank; d++) /* a size of 1 meets any other */
+        if (m->dim[d].n && dl_dim_size(c->w, m, d) == 1) m->dim[d].n = 0, dl_drop_ones(c, m);
+    dl_ordered(c, m, false);
+    if (m->n > 4) return NULL;
+    for (int d = 0; d < m->rank; d++)
+        if (dl_axis_of(m, d) >= 0) name[dl_axis_of(m, d)] = scores[4 - m->rank + d];
+    dl_rename(c, m, name);
+    return m;
 }
 
 bool dl_in_attention(dl_in_ctx *c) {
     dl_in_value *q = dl_operand(c, "query"), *k = dl_operand(c, "key"), *v = dl_operand(c, "value");
-    if (!q || !k || !v || q->rank < 3 || q->rank > 4 || k->rank != q->rank || v->rank != q->rank ||
-        dl_foreign_int(c->n, "enable_gqa", 0))
+    if (!q || !k || !v || q->rank < 3 || q->rank > 4 || k->rank != q->rank || v->rank != q->rank)
         return false;
     int r = q->rank;
     double d = (double)dl_dim_size(c->w, q, r - 1),
            scale = dl_foreign_real(c->n, "scale", 1 / sqrt(d));
     int64_t heads = r == 4 ? dl_dim_size(c->w, q, 1) : 1;
     bool causal = dl_foreign_int(c->n, "is_causal", 0);
-    if (r == 4 && dl_dim_size(c->w, k, 1) != heads) return false;
-    if (dl_foreign_find(c->n, "attn_mask")) return masked(c, q, k, v, scale);
+    int64_t own = r == 4 ? dl_dim_size(c->w, k, 1) : 1; /* heads of keys and values */
+    if (r == 4 && (dl_dim_size(c->w, v, 1) != own || own < 1 || heads % own ||
+                   (own != heads && !dl_foreign_int(c->n, "enable_gqa", 0))))
+        return false;
+    dl_in_value *mask = dl_operand(c, "attn_mask");
     if (dl_dim_size(c->w, v, r - 1) != dl_dim_size(c->w, q, r - 1)) return false;
     if (fabs(scale * sqrt(d) - 1) > 1e-6) {
         dl_in_value *scaled = dl_copy_value(c, q);
@@ -63,11 +62,15 @@ bool dl_in_attention(dl_in_ctx *c) {
     }
     dl_in_value *x = tokens(c, q), *y = tokens(c, k), *z = tokens(c, v);
     if (!strcmp(x->axis[1].name, y->axis[1].name) &&
-        dl_axis_size_of(c->w, &x->axis[1]) != dl_axis_size_of(c->w, &y->axis[1])) {
-        dl_rename(c, y, (const char *[]){y->axis[0].name, "S", y->axis[2].name});
-        dl_rename(c, z, (const char *[]){z->axis[0].name, "S", z->axis[2].name});
+        (mask || dl_axis_size_of(c->w, &x->axis[1]) != dl_axis_size_of(c->w, &y->axis[1]))) {
+        const char *last = y->axis[2].name, *keys = strcmp(last, "S") != 0 ? "S" : "K";
+        dl_rename(c, y, (const char *[]){y->axis[0].name, keys, last});
+        dl_rename(c, z, (const char *[]){y->axis[0].name, keys, last});
     }
+    if (mask && !(mask = named_mask(c, mask, r, x, y))) return false;
     int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "attention(%v, %v, %v, %i", x, y, z, "heads", heads);
+    if (own != heads) dl_say_more(c, ", kv_heads=%i", "kv_heads", own);
+    if (mask) dl_say_more(c, mask->class == DL_FOREIGN_BOOL ? ", mask=%v" : ", bias=%v", mask);
     double p = dl_foreign_real(c->n, "dropout_p", 0);
     if (p > 0) dl_say_more(c, ", dropout=%r", "dropout", p);
     dl_say_more(c, causal ? ", causal=true)" : ")");

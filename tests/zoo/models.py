@@ -211,6 +211,22 @@ class Windows(nn.Module):
         return y.view(n, h // 2, w // 2, 2, 2, c).permute(0, 1, 3, 2, 4, 5).reshape(n, h, w, c)
 
 
+class Grouped(nn.Module):
+    """Attention with biases and grouped heads, then with a mask of truth values and no heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(8, 8), nn.Linear(8, 4, bias=False), nn.Linear(8, 4)
+        self.bias = nn.Parameter(torch.randn(4, 6, 6))
+        self.register_buffer("mask", torch.tril(torch.ones(6, 6)).bool(), persistent=False)
+
+    def forward(self, x):
+        q, k, v = [f(x).unflatten(2, (-1, 2)).transpose(1, 2) for f in (self.q, self.k, self.v)]
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.bias[None], scale=0.6, enable_gqa=True)
+        y = y.transpose(1, 2).flatten(2)
+        return F.scaled_dot_product_attention(y, x, x, attn_mask=self.mask)
+
+
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
@@ -273,6 +289,7 @@ class Fourier(nn.Module):
 
 MODELS = {
     "windows": (Windows, [(2, 4, 6, 8)]),
+    "grouped": (Grouped, [(2, 6, 8)]),
     "recurrent": (Recurrent, [(2, 7, 5)]),
     "mlp": (Mlp, [(4, 6)]),
     "resnet": (ResNet, [(2, 3, 16, 16)]),
