@@ -14,8 +14,14 @@ dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
  * k, and the result's. */
 bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *letters,
                  const char *result);
-/* ---- rules_complex.c ---- */
+/* The product of two complex values, element by element. */
+bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
 
+/* ---- complex.c ---- */
+
+/* Gives all axes names: Z to the last one where it has the parts of complex numbers, and to no
+ * other. */
+void dl_name_parts(dl_in_ctx *c, dl_in_value *v, bool parts);
 /* Brings complex numbers into the form that the language's functions take: axis Z is the last one,
  * and no other axis has this name. */
 void dl_end_in_parts(dl_in_ctx *c, dl_in_value *v);
@@ -24,8 +30,6 @@ bool dl_is_by_parts(const char *sign, const dl_foreign_arg *x, const dl_foreign_
 /* A real value as an operand of that kind, next to a complex one: the parts go past its last
  * dimension. NULL: it has too many. */
 dl_in_value *dl_next_to_parts(dl_in_ctx *c, dl_in_value *v);
-/* The product of two complex values, element by element. */
-bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
 
 /* A tensor after a write into a part of it, which node `part` (a slice, a select) has made of it;
  * NULL: another kind of part. */

@@ -8,58 +8,7 @@ static dl_in_value *self(dl_in_ctx *c) {
                : NULL;
 }
 
-/* Names of all axes: Z where `parts` tells that the last one is that, and nowhere else. */
-static void name_axes(dl_in_ctx *c, dl_in_value *v, bool parts) {
-    const char *name[DL_FOREIGN_RANK];
-    if (parts && !v->axis[v->n - 1].name) { /* of a parameter */
-        v->axis[v->n - 1].name = dl_parts_axis;
-        if (v->param >= 0) c->b->stmts.at[v->param].axis[v->n - 1] = dl_parts_axis;
-    }
-    for (int d = 0; d < v->rank; d++) dl_axis_name(c, v, d);
-    for (int a = 0; a < v->n; a++) {
-        name[a] = v->axis[a].name;
-        if (parts && a == v->n - 1)
-            name[a] = dl_parts_axis;
-        else if (!strcmp(name[a], dl_parts_axis))
-            name[a] = dl_fresh_name(v, a, v->n);
-    }
-    dl_rename(c, v, name);
-}
-
-void dl_end_in_parts(dl_in_ctx *c, dl_in_value *v) {
-    dl_whole(c, v);
-    bool nameless = false;
-    for (int a = 0; a < v->n; a++)
-        nameless = nameless || (v->axis[a].name && !strcmp(v->axis[a].name, "1"));
-    if (nameless || dl_axis_of(v, v->rank - 1) != v->n - 1) dl_ordered(c, v, false);
-    name_axes(c, v, true);
-}
-
 /* ---- element by element ---- */
-
-bool dl_is_by_parts(const char *sign, const dl_foreign_arg *x, const dl_foreign_arg *y) {
-    bool a = x->kind == DL_ARG_TENSOR && x->tensors[0]->pair,
-         b = y->kind == DL_ARG_TENSOR && y->tensors[0]->pair;
-    if (!strcmp(sign, "+") || !strcmp(sign, "-")) return a && b;
-    return (!strcmp(sign, "*") && a != b) || (!strcmp(sign, "/") && a && !b);
-}
-
-dl_in_value *dl_next_to_parts(dl_in_ctx *c, dl_in_value *v) {
-    if (v->rank == DL_FOREIGN_RANK) return NULL;
-    dl_in_value *made = dl_copy_value(c, v);
-    made->dim[made->rank++].n = 0;
-    return made;
-}
-
-bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
-    static const char alphabet[] = "abcdefgh";
-    int m = a->rank - 1, n = b->rank - 1, most = m > n ? m : n;
-    if (m < 1 || n < 1) return false; /* a pattern has letters */
-    return dl_contract(c, 2, (dl_in_value *[]){a, a == b ? dl_copy_value(c, b) : b},
-                       (const char *[]){dl_strndup(c->w->arena, alphabet + most - m, (size_t)m),
-                                        dl_strndup(c->w->arena, alphabet + most - n, (size_t)n)},
-                       dl_strndup(c->w->arena, alphabet, (size_t)most));
-}
 
 bool dl_in_absolute(dl_in_ctx *c) {
     dl_in_value *v = self(c);
@@ -130,7 +79,7 @@ bool dl_in_complex(dl_in_ctx *c) {
             if (t[i]->shape[d] != t[0]->shape[d]) return false;
         part[i] = dl_copy_value(c, dl_value_of(c, t[i]));
         dl_ordered(c, part[i], false);
-        name_axes(c, part[i], false);
+        dl_name_parts(c, part[i], false);
     }
     dl_match(c, part[0], part[1]);
     if (!(part[0] = along_parts(c, part[0])) || !(part[1] = along_parts(c, part[1]))) return false;
@@ -190,7 +139,7 @@ static dl_in_value *prepared(dl_in_ctx *c, dl_in_value *v, bool complex, int n, 
         dl_end_in_parts(c, made);
         return made;
     }
-    name_axes(c, made, false);
+    dl_name_parts(c, made, false);
     if (!complex) return made;
     made = along_parts(c, made); /* the imaginary part of real numbers is 0 */
     if (made) made->stmt = dl_call_function(c, "pad", made, ", [0, 1], over=%s", dl_parts_axis);
@@ -252,7 +201,7 @@ bool dl_in_fftshift(dl_in_ctx *c) {
     if (v->pair)
         dl_end_in_parts(c, v);
     else
-        name_axes(c, v, false);
+        dl_name_parts(c, v, false);
     dl_in_value *made = dl_copy_value(c, v);
     made->is_view = false;
     for (int i = 0; i < (dim ? dim->n : v->rank - v->pair); i++) {

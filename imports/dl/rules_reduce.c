@@ -234,6 +234,16 @@ bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *
     return true;
 }
 
+bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
+    static const char alphabet[] = "abcdefgh";
+    int m = a->rank - 1, n = b->rank - 1, most = m > n ? m : n;
+    if (m < 1 || n < 1) return false; /* a pattern has letters */
+    return dl_contract(c, 2, (dl_in_value *[]){a, a == b ? dl_copy_value(c, b) : b},
+                       (const char *[]){dl_strndup(c->w->arena, alphabet + most - m, (size_t)m),
+                                        dl_strndup(c->w->arena, alphabet + most - n, (size_t)n)},
+                       dl_strndup(c->w->arena, alphabet, (size_t)most));
+}
+
 /* A tensor is both operands: its axes get names of their own. */
 static dl_in_value *other_copy(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
     return a == b ? dl_copy_value(c, b) : b;
