@@ -106,6 +106,7 @@ static bool open_stage(stage *s, const char *name, bool async, dl_error *err) {
                      .exec = e,
                      .at = {.best_loss = INFINITY},
                      .rate = {.o = &s->o.rate},
+                     .stopper = {.o = &s->o.stop},
                      .logger = {.o = &s->o.log, .dir = &s->dir, .ranks = &s->o.ranks}};
     s->r.logger.arena = s->r.arena;
     s->r.checkpointer = (dlr_checkpointer){.o = &s->o.checkpoints,
