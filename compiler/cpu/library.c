@@ -27,37 +27,43 @@ typedef struct {
 /* In order: a text uses those before it. */
 static const struct {
     unsigned family;
-    bool groups; /* only where there are groups */
+    enum {
+        ONCE,
+        WITH_GROUPS,
+        BY_TYPE
+    } how; /* WITH_GROUPS: only where there are groups; BY_TYPE:
+              once for each type of a complex number's parts */
     const char *whole, *interface;
 } texts[] = {
-    {DL_LOOPS_ATTENTION, false, dl_kernels_attention_tiles, dl_kernels_attention_tiles},
-    {DL_LOOPS_ATTENTION, false, dl_kernels_attention_pack, dl_kernels_attention_pack},
-    {DL_LOOPS_ATTENTION, false, dl_kernels_attention, dl_kernels_attention_interface},
-    {DL_LOOPS_CONTRACT, false, dl_kernels_contract, dl_kernels_contract_interface},
-    {DL_LOOPS_CONTRACT, false, dl_kernels_small_n, dl_kernels_small_n_interface},
-    {DL_LOOPS_WEIGHT, false, dl_kernels_weight_tiles, dl_kernels_weight_tiles},
-    {DL_LOOPS_WEIGHT, false, dl_kernels_weight_pairs, dl_kernels_weight_pairs},
-    {DL_LOOPS_WEIGHT, false, dl_kernels_weight_amx, dl_kernels_weight_amx},
-    {DL_LOOPS_WEIGHT, false, dl_kernels_weight, dl_kernels_weight_interface},
-    {DL_LOOPS_CONTRACT, false, dl_kernels_interleaved, dl_kernels_interleaved_interface},
-    {DL_LOOPS_GEMM, false, dl_kernels_gemm, dl_kernels_gemm_interface},
-    {DL_LOOPS_CONTRACT, true, dl_kernels_grouped, dl_kernels_grouped_interface},
+    {DL_LOOPS_ATTENTION, ONCE, dl_kernels_attention_tiles, dl_kernels_attention_tiles},
+    {DL_LOOPS_ATTENTION, ONCE, dl_kernels_attention_pack, dl_kernels_attention_pack},
+    {DL_LOOPS_ATTENTION, ONCE, dl_kernels_attention, dl_kernels_attention_interface},
+    {DL_LOOPS_CONTRACT, ONCE, dl_kernels_contract, dl_kernels_contract_interface},
+    {DL_LOOPS_CONTRACT, ONCE, dl_kernels_small_n, dl_kernels_small_n_interface},
+    {DL_LOOPS_WEIGHT, ONCE, dl_kernels_weight_tiles, dl_kernels_weight_tiles},
+    {DL_LOOPS_WEIGHT, ONCE, dl_kernels_weight_pairs, dl_kernels_weight_pairs},
+    {DL_LOOPS_WEIGHT, ONCE, dl_kernels_weight_amx, dl_kernels_weight_amx},
+    {DL_LOOPS_WEIGHT, ONCE, dl_kernels_weight, dl_kernels_weight_interface},
+    {DL_LOOPS_CONTRACT, ONCE, dl_kernels_interleaved, dl_kernels_interleaved_interface},
+    {DL_LOOPS_GEMM, ONCE, dl_kernels_gemm, dl_kernels_gemm_interface},
+    {DL_LOOPS_CONTRACT, WITH_GROUPS, dl_kernels_grouped, dl_kernels_grouped_interface},
+    {DL_LOOPS_FOURIER, BY_TYPE, dl_kernels_fourier, dl_kernels_fourier_interface},
+    {DL_LOOPS_COMPLEX, BY_TYPE, dl_kernels_complex, dl_kernels_complex_interface},
 };
 
-/* Indices of a shuffle of two vectors of n lanes: numbers from..., every `step`-th. */
-static void put_lanes(dl_buf *out, const char *name, int n, int from, int step) {
+/* Indices of a shuffle of two vectors of n lanes: from, from + step, ..., or, where `in_turn`, each
+ * of them of the first vector and of the second. */
+static void put_lanes(dl_buf *out, const char *name, int n, int from, int step, bool in_turn) {
     dl_putf(out, "#define %s ", name);
-    for (int i = 0; i < n; i++) dl_putf(out, "%s%d", i ? ", " : "", from + step * i);
-    dl_puts(out, "\n");
-}
-static void put_joined(dl_buf *out, const char *name, int n, int from) {
-    dl_putf(out, "#define %s ", name);
-    for (int i = 0; i < n; i++) dl_putf(out, "%s%d", i ? ", " : "", from + i / 2 + i % 2 * n);
+    for (int i = 0; i < n; i++) {
+        int lane = in_turn ? from + step * (i / 2) + i % 2 * n : from + step * i;
+        dl_putf(out, "%s%d", i ? ", " : "", lane);
+    }
     dl_puts(out, "\n");
 }
 
 /* The loops of complex numbers, once for each element type. */
-static void put_complex(dl_buf *out, const dl_target *t, const char *text) {
+static void put_by_type(dl_buf *out, const dl_target *t, const char *text) {
     static const char *const type[] = {"float", "double"}, *const suffix[] = {"f32", "f64"},
                              *const vector[] = {"vf", "vd"},
                              *const lanes[] = {"LANES", "LANES / 2"};
@@ -67,8 +73,8 @@ static void put_complex(dl_buf *out, const dl_target *t, const char *text) {
                 "#define FS %s\n#define FV %s\n#define FL (%s)\n#define F(name) name##_%s\n"
                 "#define FOURIER_FLOATS %d\n",
                 type[i], vector[i], lanes[i], suffix[i], i == 0);
-        put_lanes(out, "EVENS", n, 0, 2), put_lanes(out, "ODDS", n, 1, 2);
-        put_joined(out, "JOIN_LOW", n, 0), put_joined(out, "JOIN_HIGH", n, n / 2);
+        put_lanes(out, "EVENS", n, 0, 2, false), put_lanes(out, "ODDS", n, 1, 2, false);
+        put_lanes(out, "JOIN_LOW", n, 0, 1, true), put_lanes(out, "JOIN_HIGH", n, n / 2, 1, true);
         dl_puts(out, text);
         dl_puts(out, "#undef FS\n#undef FV\n#undef FL\n#undef F\n#undef FOURIER_FLOATS\n"
                      "#undef EVENS\n#undef ODDS\n#undef JOIN_LOW\n#undef JOIN_HIGH\n");
@@ -94,17 +100,14 @@ static void put(dl_buf *out, const dl_target *t, const contents *c) {
     if (c->halves || c->families) dl_puts(out, dl_kernels_elements);
     if (c->families) dl_puts(out, dl_kernels_bf16_pairs), dl_puts(out, dl_kernels_amx);
     if (c->draws) dl_puts(out, dl_kernels_random);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if ((c->families | types) & texts[i].family && (c->groups || !texts[i].groups))
-            dl_puts(out, c->whole & texts[i].family ? texts[i].whole : texts[i].interface);
-    if (c->families & DL_LOOPS_FOURIER)
-        put_complex(out, t,
-                    c->whole & DL_LOOPS_FOURIER ? dl_kernels_fourier
-                                                : dl_kernels_fourier_interface);
-    if (c->families & DL_LOOPS_COMPLEX)
-        put_complex(out, t,
-                    c->whole & DL_LOOPS_COMPLEX ? dl_kernels_complex
-                                                : dl_kernels_complex_interface);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (!((c->families | types) & texts[i].family)) continue;
+        const char *text = c->whole & texts[i].family ? texts[i].whole : texts[i].interface;
+        if (texts[i].how == BY_TYPE)
+            put_by_type(out, t, text);
+        else if (texts[i].how == ONCE || c->groups)
+            dl_puts(out, text);
+    }
 }
 
 /* The contents of a source of kernels with these needs. */

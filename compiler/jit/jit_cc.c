@@ -56,6 +56,7 @@ static int open_work(dl_arena *arena, const dl_cache *cache, const dl_console *o
 typedef struct {
     const char *source;
     uint64_t key;
+    bool wanted;      /* by a source that is compiled */
     const char *path; /* of its object, once it is there to be linked */
 } library;
 typedef DL_ARRAY(library) libraries;
@@ -67,13 +68,18 @@ typedef struct {
     const dl_jit_way *way;
     dl_plan_object *sources;
     const dl_console *out;
-    libraries libraries; /* of the sources that are compiled */
+    libraries libraries; /* of all sources, each once */
     const char *work;    /* the folder where they are */
     int stopped;         /* the signal that interrupted the compiler, or 0 */
 } build;
 
-static uint64_t library_key(const build *b, const char *source) {
-    return dl_hash_str(source, dl_hash_str("library", b->way->cc.key));
+/* A library by its text, whose key is computed once. */
+static library *library_of(build *b, const char *source) {
+    for (int i = 0; i < b->libraries.n; i++)
+        if (strcmp(b->libraries.at[i].source, source) == 0) return &b->libraries.at[i];
+    uint64_t key = dl_hash_str(source, dl_hash_str("library", b->way->cc.key));
+    dl_push(b->arena, &b->libraries, (library){.source = source, .key = key});
+    return &b->libraries.at[b->libraries.n - 1];
 }
 
 static bool keep(const build *b, uint64_t key, const dl_jit_job *j, dl_error *err) {
@@ -90,12 +96,6 @@ static void warn_anew(const build *b, const dl_error *why) {
 
 /* ---- libraries ---- */
 
-static int find_library(const build *b, uint64_t key) {
-    for (int i = 0; i < b->libraries.n; i++)
-        if (b->libraries.at[i].key == key) return i;
-    return -1;
-}
-
 static bool make_libraries(void *of, int n, const int *which, dl_error *err) {
     build *b = of;
     dl_jit_job *jobs = DL_NEWS(b->arena, dl_jit_job, n + 1);
@@ -110,10 +110,11 @@ static bool make_libraries(void *of, int n, const int *which, dl_error *err) {
     return ok;
 }
 
-/* Writes a library of the cache to where it can be linked. */
+/* Writes a library of the cache to where it can be linked; one that is not wanted is no work. */
 static bool take_library(void *of, int i, bool first) {
     const build *b = of;
     library *l = &b->libraries.at[i];
+    if (!l->wanted) return true;
     dl_jit_job j = {.is_library = true};
     dl_error why = {0};
     j.image = dl_cache_find(b->arena, b->cache, l->key, &j.bytes);
@@ -129,13 +130,10 @@ static bool take_library(void *of, int i, bool first) {
 
 /* Finds or compiles the libraries of these sources. */
 static bool fill_libraries(build *b, int n, const int *which, dl_error *err) {
+    for (int i = 0; i < b->libraries.n; i++) b->libraries.at[i].wanted = false;
     for (int i = 0; i < n; i++) {
         const dl_plan_object *o = &b->sources[which[i]];
-        for (int k = 0; k < o->nlibraries; k++) {
-            const uint64_t key = library_key(b, o->libraries[k]);
-            if (find_library(b, key) < 0)
-                dl_push(b->arena, &b->libraries, (library){o->libraries[k], key, NULL});
-        }
+        for (int k = 0; k < o->nlibraries; k++) library_of(b, o->libraries[k])->wanted = true;
     }
     uint64_t *keys = DL_NEWS(b->arena, uint64_t, b->libraries.n + 1);
     for (int i = 0; i < b->libraries.n; i++) keys[i] = b->libraries.at[i].key;
@@ -152,8 +150,7 @@ static bool make_objects(build *b, int n, const int *which, dl_jit_job *jobs, dl
     for (int i = 0; i < n; i++) {
         const dl_plan_object *o = &b->sources[which[i]];
         const char **linked = DL_NEWS(b->arena, const char *, o->nlibraries + 1);
-        for (int k = 0; k < o->nlibraries; k++)
-            linked[k] = b->libraries.at[find_library(b, library_key(b, o->libraries[k]))].path;
+        for (int k = 0; k < o->nlibraries; k++) linked[k] = library_of(b, o->libraries[k])->path;
         jobs[i] = (dl_jit_job){.source = o->source, .nlinked = o->nlibraries, .linked = linked};
     }
     return dl_jit_run(b->arena, b->way, n, jobs, b->work, b->out, &b->stopped, err);
@@ -165,7 +162,7 @@ static bool compile_missing(void *of, int n, const int *which, dl_error *err) {
     const int lock = open_work(b->arena, b->cache, b->out, &work, err);
     if (lock < 0) return false;
     dl_jit_job *jobs = DL_NEWS(b->arena, dl_jit_job, n + 1);
-    b->work = work, b->stopped = 0, b->libraries.n = 0;
+    b->work = work, b->stopped = 0;
     dl_console_stoppable(b->out, DL_STOP_CLEANLY);
     bool ok = make_objects(b, n, which, jobs, err);
     dl_error ignored = {0}; /* what cannot be removed stays until the next process looks */
@@ -198,10 +195,10 @@ static bool take(void *of, int i, bool first) {
 }
 
 /* The hash of all that the object is made of: its source, and the libraries' sources. */
-static uint64_t object_key(const build *b, const dl_plan_object *o) {
+static uint64_t object_key(build *b, const dl_plan_object *o) {
     uint64_t key = dl_hash_str(o->source, b->way->cc.key);
     for (int i = 0; i < o->nlibraries; i++) {
-        const uint64_t of = library_key(b, o->libraries[i]);
+        const uint64_t of = library_of(b, o->libraries[i])->key;
         key = dl_hash(&of, sizeof of, key);
     }
     return key;

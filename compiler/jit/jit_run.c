@@ -22,7 +22,7 @@ static void add_all(dl_arena *arena, words *argv, const char *const *more) {
 }
 
 static char *const *command_line(dl_arena *arena, const dl_jit_way *w, const dl_jit_job *j,
-                                 const char *source, const char *object) {
+                                 const char *source) {
     words argv = {0};
     dl_push(arena, &argv, w->cc.path);
     add_all(arena, &argv, (const char *const *)w->cc.first);
@@ -30,7 +30,7 @@ static char *const *command_line(dl_arena *arena, const dl_jit_way *w, const dl_
     dl_push(arena, &argv, j->is_library ? "-c" : "-shared");
     add_all(arena, &argv, w->target->flags);
     add_all(arena, &argv, (const char *const *)w->cc.last);
-    add_all(arena, &argv, (const char *const[]){"-o", object, source, NULL});
+    add_all(arena, &argv, (const char *const[]){"-o", j->path, source, NULL});
     for (int i = 0; i < j->nlinked; i++) dl_push(arena, &argv, j->linked[i]);
     if (!j->is_library) dl_push(arena, &argv, "-lm");
     dl_push(arena, &argv, NULL);
@@ -67,9 +67,9 @@ bool dl_jit_loads(const dl_jit_job *j, dl_error *why) {
 }
 
 /* Takes the object that a compiler wrote, if it succeeded. */
-static bool take_object(dl_arena *arena, const dl_jit_way *w, dl_jit_job *j, const char *file,
-                        const dl_command *of, dl_error *err) {
-    const char *cc = w->cc.path;
+static bool take_object(dl_arena *arena, const dl_jit_way *w, dl_jit_job *j, const dl_command *of,
+                        dl_error *err) {
+    const char *cc = w->cc.path, *file = j->path;
     dl_error why = {0};
     struct stat st;
     if (of->status != -1 && WIFSIGNALED(of->status))
@@ -105,13 +105,12 @@ static bool write_source(const dl_jit_language *in, const dl_jit_job *j, const c
 bool dl_jit_run(dl_arena *arena, const dl_jit_way *w, int n, dl_jit_job *jobs, const char *work,
                 const dl_console *out, int *stopped, dl_error *err) {
     dl_command *commands = DL_NEWS(arena, dl_command, n + 1);
-    const char **objects = DL_NEWS(arena, const char *, n + 1);
     for (int i = 0; i < n; i++) {
         const char *base = dl_format(arena, "%s/%s%d", work, jobs[i].is_library ? "l" : "k", i),
                    *source = dl_format(arena, "%s.%s", base, w->in->suffix);
-        objects[i] = jobs[i].path = dl_format(arena, "%s.o", base);
+        jobs[i].path = dl_format(arena, "%s.o", base);
         if (!write_source(w->in, &jobs[i], source, err)) return false;
-        commands[i] = (dl_command){.argv = command_line(arena, w, &jobs[i], source, objects[i]),
+        commands[i] = (dl_command){.argv = command_line(arena, w, &jobs[i], source),
                                    .log = dl_format(arena, "%s.log", base)};
     }
     /* as many at a time as there are CPUs, but two even on one: a plan for CPUs has two sources */
@@ -120,7 +119,6 @@ bool dl_jit_run(dl_arena *arena, const dl_jit_way *w, int n, dl_jit_job *jobs, c
         ended = dl_run_all(n - i < cpus ? n - i : cpus, commands + i, work, PATIENCE, out, err);
     if (ended > 0) *stopped = ended;
     bool ok = ended == 0;
-    for (int i = 0; i < n && ok; i++)
-        ok = take_object(arena, w, &jobs[i], objects[i], &commands[i], err);
+    for (int i = 0; i < n && ok; i++) ok = take_object(arena, w, &jobs[i], &commands[i], err);
     return ok;
 }

@@ -22,9 +22,7 @@ typedef struct {
 } dl_jit_job;
 
 /* Runs the compiler in the folder `work`, and sets each job's path, image and bytes. *stopped: the
- * signal that interrupted it. Errors: DL_RESOURCE (the compiler fails, with what it printed),
- * DL_IO.
- */
+ * signal that interrupted it. Errors: DL_RESOURCE (the compiler fails: its output), DL_IO. */
 bool dl_jit_run(dl_arena *arena, const dl_jit_way *w, int n, dl_jit_job *jobs, const char *work,
                 const dl_console *out, int *stopped, dl_error *err);
 /* Whether an image is what it shall be; a shared object is loaded for a moment. */
