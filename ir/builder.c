@@ -118,6 +118,13 @@ dl_value *dl_build_reduce(dl_builder *b, dl_op op, dl_value *a, int n, const cha
     return dl_build(b, op, 1, &a, 1, &attr);
 }
 
+dl_value *dl_build_slice(dl_builder *b, dl_value *v, const char *axis, int64_t start,
+                         int64_t stop) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, start),
+                    dl_attr_int(DL_ATTR_stop, stop)};
+    return dl_build(b, DL_OP_slice, 1, &v, 3, at);
+}
+
 dl_value *dl_build_affine(dl_builder *b, dl_value *v, dl_affine a) {
     const char *along[] = {a.axis, a.tap};
     int64_t stride[] = {a.stride, a.tap_stride};

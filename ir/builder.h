@@ -37,6 +37,8 @@ dl_value *dl_build_cast(dl_builder *b, dl_value *a, dl_dtype to); /* a itself wh
                                                                      type */
 /* sum, mean, reduce_max...: over all axes when n is 0. */
 dl_value *dl_build_reduce(dl_builder *b, dl_op op, dl_value *a, int n, const char *const *over);
+/* The elements [start, stop) of an axis. */
+dl_value *dl_build_slice(dl_builder *b, dl_value *v, const char *axis, int64_t start, int64_t stop);
 
 /* The op affine along `axis`, which gets `size` elements: i stride + j tap_stride + start, divided
  * by div (0: 1). `tap` is NULL, or an axis that v has, or a new one of `taps` elements. */

@@ -9,6 +9,11 @@ const char *const dl_fourier_modes[] = {"r2c", "c2r", "fft", "ifft"};
 
 const char *dl_fourier_axis(void) { return dl_intern("Z"); }
 
+bool dl_fourier_is_complex(const dl_type *t) {
+    return t->rank > 0 && t->axis[t->rank - 1].name == dl_fourier_axis() &&
+           t->axis[t->rank - 1].size == 2;
+}
+
 int dl_fourier_find_mode(const dl_node *n) {
     for (int i = 0; i < 4; i++)
         if (strcmp(dl_node_name(n, DL_ATTR_mode), dl_fourier_modes[i]) == 0) return i;

@@ -36,6 +36,8 @@ typedef struct {
 
 /* The name of the axis of a complex number: "Z", interned. */
 const char *dl_fourier_axis(void);
+/* Is it a tensor of complex numbers: is Z=2 the last axis? */
+bool dl_fourier_is_complex(const dl_type *t);
 /* Does the mode compute modes from samples? Are its samples real? */
 static inline bool dl_fourier_makes_modes(dl_fourier_mode m) {
     return m == DL_FOURIER_R2C || m == DL_FOURIER_FFT;

@@ -21,8 +21,7 @@ static bool check_ends(const dl_node *n, dl_shape_fault *fault) {
     for (int i = 0; i < DL_COMPLEX_TENSORS; i++) {
         const dl_type *t = tensor(n, i);
         int operand = i == DL_COMPLEX_Y ? -1 : i;
-        if (t->rank < 2 || t->axis[t->rank - 1].name != dl_fourier_axis() ||
-            t->axis[t->rank - 1].size != 2)
+        if (t->rank < 2 || !dl_fourier_is_complex(t))
             return dl_fault(fault, operand, "axis_mismatch",
                             "complex_contract is of complex numbers, whose last axis is Z=2, not "
                             "of %s",

@@ -3,11 +3,6 @@
 #include "ir/fourier.h"
 #include "ir/infer_rules.h"
 
-static bool is_complex(const dl_type *t) {
-    return t->rank > 0 && t->axis[t->rank - 1].name == dl_fourier_axis() &&
-           t->axis[t->rank - 1].size == 2;
-}
-
 /* The operand: floats of 32 or 64 bits, real or complex, with the axis. */
 static bool check_operand(const dl_node *n, dl_fourier_mode mode, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0);
@@ -19,7 +14,7 @@ static bool check_operand(const dl_node *n, dl_fourier_mode mode, dl_shape_fault
     if (x->axis[at].name == dl_fourier_axis())
         return dl_fault(fault, 0, "axis_mismatch",
                         "fourier goes along Z, the axis of a complex number's parts");
-    if (mode != DL_FOURIER_R2C && !is_complex(x))
+    if (mode != DL_FOURIER_R2C && !dl_fourier_is_complex(x))
         return dl_fault(fault, 0, "axis_mismatch",
                         "fourier takes complex numbers, whose last axis is Z=2, not %s",
                         dl_type_text(x));

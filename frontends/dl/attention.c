@@ -7,8 +7,7 @@ enum { SAMPLES, HEAD, QUERIES, KEYS, AXES };                    /* axes of score
 /* A name that no axis of t has. */
 static const char *other_name(const dl_type *t, const char *name) {
     name = dl_intern(name);
-    while (dl_type_axis(t, name) >= 0) name = dl_internf("%s_", name);
-    return name;
+    return dl_type_axis(t, name) < 0 ? name : dl_type_fresh(t, name);
 }
 
 /* ---- grouped heads ---- */

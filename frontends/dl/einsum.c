@@ -95,9 +95,7 @@ static bool bind_letter(einsum *s, int operand, int axis, const dl_val *in) {
 /* Does the operand end in the axis Z of complex numbers? */
 static bool check_complex(einsum *s, dl_val x) {
     const dl_type *t = &x.t->type;
-    int last = t->rank - 1;
-    if (last >= 0 && t->axis[last].name == dl_fourier_axis() && t->axis[last].size == 2)
-        return true;
+    if (dl_fourier_is_complex(t)) return true;
     dl_bad(s->c->E, s->c->where, DL_DIAG_axis_mismatch,
            "complex_einsum multiplies complex numbers, whose last axis is Z=2, not %s",
            dl_type_text(t));
@@ -199,10 +197,7 @@ static dl_type product_type(const einsum *s, dl_val a, dl_val b, int n, const ch
 }
 
 static dl_val part(einsum *s, dl_val x, int i) {
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, dl_fourier_axis()), dl_attr_int(DL_ATTR_start, i),
-                    dl_attr_int(DL_ATTR_stop, i + 1)};
-    x = dl_tensor_op(s->c->E, s->c->where, DL_OP_slice, 1, &x, 3, at, NULL);
-    return dl_tensor_op(s->c->E, s->c->where, DL_OP_squeeze, 1, &x, 1, at, NULL);
+    return dl_tensor_at(s->c->E, s->c->where, x, dl_fourier_axis(), i);
 }
 
 /* By four products of real numbers: where no batch axis comes last. */

@@ -263,6 +263,10 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
                       const dl_attr *attrs);
 dl_val dl_tensor_unary(dl_elab *E, const dl_ast *e, dl_val a);
 dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b);
+/* The elements [from, to) of an axis; element i of it, without the axis. */
+dl_val dl_tensor_slice(dl_elab *E, dl_span where, dl_val x, const char *axis, int64_t from,
+                       int64_t to);
+dl_val dl_tensor_at(dl_elab *E, dl_span where, dl_val x, const char *axis, int64_t i);
 /* Elements from, from + step, ... below `to` of an axis. */
 dl_val dl_tensor_every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_t from, int64_t to,
                        int64_t step);

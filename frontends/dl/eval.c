@@ -187,10 +187,8 @@ static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val 
         to = from + 1;
     }
     if (step > 1) return dl_tensor_every(E, e->span, x, axis, from, to, step);
-    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, axis.name), dl_attr_int(DL_ATTR_start, from),
-                       dl_attr_int(DL_ATTR_stop, to)};
-    dl_val r = dl_tensor_op(E, e->span, DL_OP_slice, 1, &x, 3, attrs, NULL);
-    return slice ? r : dl_tensor_op(E, e->span, DL_OP_squeeze, 1, &r, 1, attrs, NULL);
+    return slice ? dl_tensor_slice(E, e->span, x, axis.name, from, to)
+                 : dl_tensor_at(E, e->span, x, axis.name, from);
 }
 
 static dl_val index_tensor(dl_elab *E, const dl_ast *e, dl_val x) {

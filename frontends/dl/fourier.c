@@ -99,9 +99,7 @@ static bool find_scale(transform *t) {
 static dl_val cut_modes(transform *t, int i, dl_val x) {
     int64_t most = t->size[i] / 2 + 1;
     if (x.t->type.axis[dl_type_axis(&x.t->type, t->axis[i])].size <= most) return x;
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, t->axis[i]), dl_attr_int(DL_ATTR_start, 0),
-                    dl_attr_int(DL_ATTR_stop, most)};
-    return dl_tensor_op(t->c->E, t->c->where, DL_OP_slice, 1, &x, 3, at, NULL);
+    return dl_tensor_slice(t->c->E, t->c->where, x, t->axis[i], 0, most);
 }
 
 static dl_val transform_axis(transform *t, int i, dl_val x, double scale) {
@@ -123,8 +121,7 @@ static dl_val transform_axis(transform *t, int i, dl_val x, double scale) {
 static bool check_numbers(transform *t, dl_val x) {
     const dl_type *type = &x.t->type;
     int at = dl_type_axis(type, dl_fourier_axis());
-    bool complex = at >= 0 && at == type->rank - 1 && type->axis[at].size == 2;
-    if (t->real && !t->inverse ? at < 0 : complex) return true;
+    if (t->real && !t->inverse ? at < 0 : dl_fourier_is_complex(type)) return true;
     dl_bad(t->c->E, t->c->where, DL_DIAG_axis_mismatch, "%s takes %s, not %s", t->c->what->name,
            t->real && !t->inverse ? "real numbers, without an axis Z"
                                   : "complex numbers, whose last axis is Z=2",

@@ -146,10 +146,7 @@ static bool check_grid(dl_call *c) {
 /* Coordinate i of each place: the grid without its last axis. */
 static dl_val coordinate(const sampler *s, dl_val grid, int i) {
     dl_axis last = grid.t->type.axis[grid.t->type.rank - 1];
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, last.name), dl_attr_int(DL_ATTR_start, i),
-                    dl_attr_int(DL_ATTR_stop, i + 1)};
-    dl_val v = dl_tensor_op(s->c->E, s->c->where, DL_OP_slice, 1, &grid, 3, at, NULL);
-    return dl_tensor_op(s->c->E, s->c->where, DL_OP_squeeze, 1, &v, 1, at, NULL);
+    return dl_tensor_at(s->c->E, s->c->where, grid, last.name, i);
 }
 
 /* ---- the sum over the neighbours ---- */

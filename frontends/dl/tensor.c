@@ -318,6 +318,19 @@ dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n,
 
 /* Indexing */
 
+dl_val dl_tensor_slice(dl_elab *E, dl_span where, dl_val x, const char *axis, int64_t from,
+                       int64_t to) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, from),
+                    dl_attr_int(DL_ATTR_stop, to)};
+    return dl_tensor_op(E, where, DL_OP_slice, 1, &x, 3, at, NULL);
+}
+
+dl_val dl_tensor_at(dl_elab *E, dl_span where, dl_val x, const char *axis, int64_t i) {
+    dl_attr at = dl_attr_name(DL_ATTR_axis, axis);
+    x = dl_tensor_slice(E, where, x, axis, i, i + 1);
+    return dl_tensor_op(E, where, DL_OP_squeeze, 1, &x, 1, &at, NULL);
+}
+
 /* Elements from, from + step, ... below `to` of an axis. */
 dl_val dl_tensor_every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_t from, int64_t to,
                        int64_t step) {

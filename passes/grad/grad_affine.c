@@ -81,10 +81,9 @@ static dl_value *pad(dl_grad *g, dl_value *v, const char *axis, int64_t lo, int6
 static void give_end(dl_grad *g, const dl_affine *a, int64_t from, int64_t to, int64_t e) {
     if (from >= to) return;
     dl_value *v = g->dy;
-    dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, a->axis), dl_attr_int(DL_ATTR_start, from),
-                     dl_attr_int(DL_ATTR_stop, to)};
-    dl_attr back[] = {cut[0], dl_attr_int(DL_ATTR_index, dl_type_axis(&v->type, a->axis))};
-    v = dl_build(g->b, DL_OP_slice, 1, &v, 3, cut);
+    dl_attr back[] = {dl_attr_name(DL_ATTR_axis, a->axis),
+                      dl_attr_int(DL_ATTR_index, dl_type_axis(&v->type, a->axis))};
+    v = dl_build_slice(g->b, v, a->axis, from, to);
     v = dl_build_reduce(g->b, DL_OP_sum, v, 1, &a->axis);
     v = dl_build(g->b, DL_OP_unsqueeze, 1, &v, 2, back);
     dl_grad_give(g, 0, pad(g, v, a->axis, e, size_of(operand_type(g), a->axis) - 1 - e));

@@ -241,11 +241,6 @@ void dl_grad_reduce_min(dl_grad *g) { grad_reduced_extreme(g); }
 /* ---- moves ---- */
 void dl_grad_broadcast(dl_grad *g) { dl_grad_give(g, 0, g->dy); }
 
-static dl_value *slice(dl_grad *g, dl_value *v, const char *axis, int64_t start, int64_t stop) {
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, start),
-                    dl_attr_int(DL_ATTR_stop, stop)};
-    return dl_build(g->b, DL_OP_slice, 1, &v, 3, at);
-}
 static int64_t size_of(const dl_value *v, const char *axis) {
     return v->type.axis[dl_type_axis(&v->type, axis)].size;
 }
@@ -256,14 +251,15 @@ void dl_grad_slice(dl_grad *g) {
 void dl_grad_pad(dl_grad *g) {
     const char *axis = dl_node_name(g->node, DL_ATTR_axis);
     int64_t lo = dl_node_attr(g->node, DL_ATTR_pad_lo)->ints[0];
-    dl_grad_give(g, 0, slice(g, g->dy, axis, lo, lo + size_of(operand(g, 0), axis)));
+    dl_grad_give(g, 0, dl_build_slice(g->b, g->dy, axis, lo, lo + size_of(operand(g, 0), axis)));
 }
 void dl_grad_cat(dl_grad *g) {
     const char *axis = dl_node_name(g->node, DL_ATTR_axis);
     int64_t at = 0;
     for (int i = 0; i < g->node->nin; i++) {
         int64_t size = size_of(operand(g, i), axis);
-        if (dl_grad_wanted(g, i)) dl_grad_give(g, i, slice(g, g->dy, axis, at, at + size));
+        if (dl_grad_wanted(g, i))
+            dl_grad_give(g, i, dl_build_slice(g->b, g->dy, axis, at, at + size));
         at += size;
     }
 }

@@ -74,10 +74,8 @@ static dl_value *draw(const attention *s, int draws, dl_value *const *by) {
     dl_attr number = dl_attr_int(DL_ATTR_number, a->number);
     dl_value *v = dl_build_as(s->b, DL_OP_random, draws, by, 1, &number, all);
     for (int i = 0; i < DL_ATT_CUTS; i++) {
-        dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, names[i]),
-                         dl_attr_int(DL_ATTR_start, a->first[i]),
-                         dl_attr_int(DL_ATTR_stop, a->first[i] + own[i])};
-        if (a->whole[i] != own[i]) v = dl_build(s->b, DL_OP_slice, 1, &v, 3, cut);
+        if (a->whole[i] != own[i])
+            v = dl_build_slice(s->b, v, names[i], a->first[i], a->first[i] + own[i]);
     }
     return v;
 }

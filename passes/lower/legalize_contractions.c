@@ -87,10 +87,9 @@ static image slide(const windows *s, image of, int i, int64_t tap) {
 }
 
 static dl_value *at_tap(const windows *s, dl_value *w, int i, int64_t tap) {
-    dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, s->tap[i]), dl_attr_int(DL_ATTR_start, tap),
-                     dl_attr_int(DL_ATTR_stop, tap + 1)};
-    w = dl_build(s->b, DL_OP_slice, 1, &w, 3, cut);
-    return dl_build(s->b, DL_OP_squeeze, 1, &w, 1, cut);
+    dl_attr axis = dl_attr_name(DL_ATTR_axis, s->tap[i]);
+    w = dl_build_slice(s->b, w, s->tap[i], tap, tap + 1);
+    return dl_build(s->b, DL_OP_squeeze, 1, &w, 1, &axis);
 }
 
 /* The product of both, summed over the axes that the result lacks. */

@@ -13,10 +13,8 @@ enum { LONG_WINDOW = 64, MOST_BINS = 256 };
 
 static dl_value *build_slice(dl_builder *b, dl_value *x, const char *axis, int64_t from,
                              int64_t to) {
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, from),
-                    dl_attr_int(DL_ATTR_stop, to)};
     if (from == 0 && to == x->type.axis[dl_type_axis(&x->type, axis)].size) return x;
-    return dl_build(b, DL_OP_slice, 1, &x, 3, at);
+    return dl_build_slice(b, x, axis, from, to);
 }
 
 static dl_value *build_unsqueeze(dl_builder *b, dl_value *x, const char *axis, int at) {

@@ -91,12 +91,6 @@ dl_value *dl_lower_cat(dl_builder *b, const dl_node *n) {
     return dl_build_wide_cat(b, n->nin, n->in, dl_node_name(n, DL_ATTR_axis));
 }
 
-static dl_value *part(dl_builder *b, dl_value *v, const char *axis, int64_t start, int64_t stop) {
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, start),
-                    dl_attr_int(DL_ATTR_stop, stop)};
-    return dl_build(b, DL_OP_slice, 1, &v, 3, at);
-}
-
 /* The product along an axis by halving: one half times the other until one element is left.
  * There is no division, so zeros have gradients, too; the number of roundings is that of
  * halvings. */
@@ -110,11 +104,11 @@ static dl_value *multiply_along(dl_builder *b, dl_value *x, const char *axis) {
     }
     for (; n > 1; n /= 2) {
         if (n % 2) {
-            dl_value *last = part(b, x, axis, n - 1, n);
+            dl_value *last = dl_build_slice(b, x, axis, n - 1, n);
             rest = rest ? mul(b, rest, last) : last;
         }
-        dl_value *upper = part(b, x, axis, n / 2, n / 2 * 2);
-        x = mul(b, part(b, x, axis, 0, n / 2), upper);
+        dl_value *upper = dl_build_slice(b, x, axis, n / 2, n / 2 * 2);
+        x = mul(b, dl_build_slice(b, x, axis, 0, n / 2), upper);
     }
     if (rest) x = mul(b, x, rest);
     return dl_build(b, DL_OP_squeeze, 1, &x, 1, &squeezed);

@@ -83,9 +83,7 @@ static view look(const ring *r, int64_t turn) {
 /* The part of a value for the queries from the first one on that sees a key. */
 static dl_value *of_seeing(ring *r, dl_value *v, const view *see) {
     const char *axis = r->n->in[DL_ATT_Q]->type.axis[1].name;
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, see->from),
-                    dl_attr_int(DL_ATTR_stop, r->a.queries)};
-    return see->from ? dl_build(&r->b, DL_OP_slice, 1, &v, 3, at) : v;
+    return see->from ? dl_build_slice(&r->b, v, axis, see->from, r->a.queries) : v;
 }
 
 /* The inverse: a value for all queries, with `outside` for those before. */

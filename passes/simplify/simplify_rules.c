@@ -36,9 +36,7 @@ static int64_t size_of(const dl_value *v, const char *axis) {
 static dl_value *build_slice(dl_simplifier *s, dl_value *v, const char *axis, int64_t start,
                              int64_t stop) {
     if (start == 0 && stop == size_of(v, axis)) return v;
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, start),
-                    dl_attr_int(DL_ATTR_stop, stop)};
-    return dl_build(&s->b, DL_OP_slice, 1, &v, 3, at);
+    return dl_build_slice(&s->b, v, axis, start, stop);
 }
 
 static dl_value *build_broadcast(dl_simplifier *s, dl_value *v, const dl_type *to) {
