@@ -52,7 +52,7 @@ def put_kernels(name, found):
     rows = kernel_rows(times)
     ms, floor = sum(r["ms"] for r in rows), sum(r["floor_ms"] for r in rows)
     text = (f"### {name}: kernels by their gap to the floor\n\n{len(times)} launches of {len(rows)} kernels, {ms:.3f} "
-            "ms one behind the other with events between "
+            "ms one after the other with events between "
             f"them (a step as a graph: {found['step_ms']:.3f}), {floor:.3f} ms at the ceilings of "
             f"{found['peak_gflops'] / 1e3:.0f} TFLOP/s (bf16) and "
             f"{found['peak_gbytes']:.0f} GB/s.\n\n")

@@ -200,7 +200,7 @@ bool dl_rule_in_top_k(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return true;
 }
 
-/* The scalar is checked here; whether it depends on x, by whoever builds the node. */
+/* The scalar is checked here; whether it depends on x, where the node is built. */
 bool dl_rule_grad(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     for (int i = 0; i < 2; i++)
         if (!dl_dtype_is_float(dl_operand(n, i)->dtype))

@@ -80,7 +80,7 @@ static void write_fail(dl_in_ctx *c) {
     }
 }
 
-/* An op in place: whoever reads its operand from now on reads the result. */
+/* An op in place: later nodes that read its operand read the result. */
 static void replace_operand(dl_in_ctx *c) {
     const dl_foreign_arg *self = c->n->n_args ? &c->n->args[0] : NULL;
     if (!self || self->kind != DL_ARG_TENSOR || !c->n->n_results) return;

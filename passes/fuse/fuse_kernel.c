@@ -88,7 +88,7 @@ static int find_old(const dl_maker *m, const dl_value *v) {
 }
 
 /* Chooses the schedule of a kernel whose outputs take the memory of old values. An output that
- * the schedule writes too early takes its own memory, and the choice is made again without it. By
+ * the schedule writes too early takes its own memory, and the choice is repeated without it. By
  * points, and by the schedule of no target, it must not be too early, either: memory is then the
  * same for all targets. */
 static void schedule(dl_maker *m) {

@@ -331,7 +331,7 @@ def clock(files):
 
 
 def loops(files):
-    """A kernel's loops are chosen once: whoever needs its loop nests asks for those of its schedule
+    """A kernel's loops are chosen once: code that needs its loop nests asks for those of its schedule
     (ir/kernel/schedule.h)."""
     names = [n for n in files if n.suffix in {".c", ".h"} and n.parts[0] != "tests" and n.stem != "loop_nest"]
     for name in names:
