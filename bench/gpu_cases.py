@@ -15,6 +15,7 @@ RESNET_SMALL = ["models/resnet.dl", "--small=true", "--widths=[16,24,32,48]", "-
                 "--n_classes=10", "--input_shape=[32,32,3]"]
 RESNET_64 = ["models/resnet.dl", "--n_classes=100", "--input_shape=[64,64,3]"]
 CLASSIFIER = ["models/cnn_classifier.dl", "--input_shape=[32,32,3]", "--dropout=0"]
+FNO = ["models/field/fno.dl", "--size=16", "--width=8", "--modes=4", "--hidden=16"]
 REGRESSOR = ["models/cnn_regressor.dl", "--config=test"]
 
 
@@ -45,6 +46,7 @@ VERIFY = {
     "cnn_regressor tf32": REGRESSOR + batch(2) + MODES["tf32"],
     "convnext tiny bf16": ["models/convnext.dl", "--config=tiny"] + batch(2) + MODES["bf16"],
     "resunet tiny bf16": ["models/resunet.dl", "--config=tiny"] + batch(1) + MODES["bf16"],
+    "fno 16^2 tf32": FNO + batch(2) + MODES["tf32"],
     "unet 64^3 bf16": ["models/unet.dl", "--config=base"] + batch(1) + MODES["bf16"],
 }
 VERIFY_TINY = {"cnn_classifier bf16": CLASSIFIER + batch(1) + MODES["bf16"]}

@@ -93,7 +93,7 @@ def correctness(b):
     chosen = cases.VERIFY_TINY if b.o.tiny else {n: a
                                                  for n, a in cases.VERIFY.items()
                                                  if "88x176" not in n and "64^3" not in n}
-    return {name: b.verify(name, args) for name, args in chosen.items() if not late(b)}
+    return b.verify_all(chosen)
 
 
 def quick(b):
@@ -139,7 +139,7 @@ def nccl(b):
     return {"passed": int(counted[-1])}
 
 
-QUESTIONS = (carveout, sm_90, attention_ways, correctness, same_bits, nccl, quick)
+QUESTIONS = (carveout, attention_ways, quick, same_bits, nccl, sm_90, correctness)
 
 
 def late(b):
@@ -147,15 +147,13 @@ def late(b):
 
 
 def ask(b):
-    """{name: {question, seconds, answer}} of those in --parts, or of all."""
+    """(name, {question, seconds, answer}) of each in --parts, or of all."""
     b.o.limit = b.o.limit or LIMIT
-    found = {}
     for question in (q for q in QUESTIONS if q.__name__ in b.o.parts):
         began, text = time.monotonic(), question.__doc__.splitlines()[0]
         try:
             answer = {"left_out": f"{b.o.limit:.0f} s are over"} if late(b) else question(b)
         except Exception as e:  # whatever it is, the other questions are asked
             answer = b.fault("questions", question.__name__, f"{type(e).__name__}: {e}")
-        found[question.__name__] = {"question": text, "seconds": round(time.monotonic() - began, 1), "answer": answer}
         b.say(f"{question.__name__}: {json.dumps(answer)[:300]}")
-    return found
+        yield question.__name__, {"question": text, "seconds": round(time.monotonic() - began, 1), "answer": answer}
