@@ -5,7 +5,9 @@ pointwise op's result is nowhere further off than one unit. What is no number, i
 here where it is so in float64, rounded, or in PyTorch's own. Instructions that multiply bf16 take denormals for zeros,
 in PyTorch (oneDNN, from 32 terms on) as here: an infinity times one is then no number.
 
-What a kernel computes is f32 until it is stored: so it is compiled, and so the interpreter rounds it.
+What a kernel computes is f32 until it is stored: so it is compiled, and so the interpreter rounds it. Where an f32
+number becomes an exponent (row.exponents: attention's scores), two of them that are large and near each other decide
+the result by what either rounds to, in units of f32: then nothing is known of it.
 """
 import math
 
@@ -74,9 +76,9 @@ def kind(v):
     return v.isnan().int() + 2 * (v == math.inf).int() + 3 * (v == -math.inf).int()
 
 
-def fault(got, want, own, dtype, pointwise, size=0.0, also=None):
+def fault(got, want, own, dtype, pointwise, size=0.0, also=None, vague=None):
     """What is wrong with `got`, or nothing; units are those of numbers of `size` at least; it may be no number or
-    infinite where `also` is."""
+    infinite where `also` is, and anything where it is `vague`."""
     if got.shape != want.shape:
         return "shape %s, not %s" % (tuple(got.shape), tuple(want.shape))
     if dtype not in HALVES:
@@ -86,13 +88,15 @@ def fault(got, want, own, dtype, pointwise, size=0.0, also=None):
     edge = (want.abs() >= LARGEST[dtype] - ulp(want, dtype)) & (want.abs() <= LARGEST[dtype] + 2 * ulp(want, dtype))
     edge &= (got.sign() == want.sign()) & (got.abs() >= LARGEST[dtype])
     other = (kind(got) != kind(rounded)) & (kind(got) != kind(own)) & ~edge
+    vague = torch.zeros_like(other) if vague is None else vague
+    other &= ~vague
     if also is not None:
         other &= kind(got) != kind(representable(also, dtype))
     if other.any():
         at = tuple(other.nonzero()[0].tolist())
         return "%d of %d: at %s %g, not %g (PyTorch: %g)" % (other.sum(), want.numel(), list(at), got[at], want[at],
                                                              own[at])
-    there = got.isfinite() & rounded.isfinite()
+    there = got.isfinite() & rounded.isfinite() & ~vague
     off, unit = (got - want).abs(), torch.maximum(ulp(rounded, dtype),
                                                   torch.as_tensor(2.0 ** (1 - DIGITS[dtype][0]) * size))
     if pointwise and (there & (off > unit)).any():
@@ -124,14 +128,20 @@ class HalfExpectation:
         if case.row.rereads and self.grads is not None and case.shape_count():
             sizes = case.row.rereads(case.attrs, case.weight.values[draw], *[o.values[draw] for o in case.operands])
             self.sizes = [torch.as_tensor(s).nan_to_num(0.0, math.inf, math.inf) for s in sizes]
+        self.vague = None
+        if case.row.exponents:
+            exponents = case.row.exponents(case.attrs, *[o.values[draw].double() for o in case.operands])
+            self.vague = exponents * 2.0**-24 > 2.0 ** -DIGITS[dtype][0]
         # what the type cannot hold is infinite in the backward half, too: its gradient is another function's
         self.held = case.out not in HALVES or bool((self.y.isfinite() ==
                                                     representable(self.y, case.out).isfinite()).all())
+        self.held &= self.vague is None or not bool(self.vague.any())
 
     def faults(self, case, found, draw, engine):
         """Of the result and of each gradient: its name and what is wrong, or nothing."""
         also = iter(self.flushed if self.flushed and engine.endswith("_bf16") else ())
-        yield "", fault(found["y%d" % case.id], self.y, self.own, case.out, case.row.pointwise, also=next(also, None))
+        yield "", fault(found["y%d" % case.id], self.y, self.own, case.out, case.row.pointwise, also=next(also, None),
+                        vague=self.vague)
         if self.grads is None or draw == "special" and (case.row.tame or not self.held):
             return
         for operand, want, theirs in zip([o for o in case.operands if o.role == "param"], self.grads, self.own_grads):

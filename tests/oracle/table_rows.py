@@ -272,6 +272,15 @@ def attention_sizes(attrs, dy, q, k, v, *bias):
             *((ds / scale).sum_to_size(b.shape) for b in bias))
 
 
+def attention_exponents(attrs, q, k, v, *bias):
+    """How large the finite scores are of which each element of the result is made."""
+    n, t, e = q.shape
+    h = attrs["heads"]
+    q, k = (x.reshape(n, t, h, e // h).transpose(1, 2).abs().nan_to_num(0.0, 0.0) for x in (q, k))
+    scores = q @ k.transpose(2, 3) / math.sqrt(e // h) + sum(b.abs().nan_to_num(0.0, 0.0) for b in bias)
+    return scores.amax(3, keepdim=True).expand(n, h, t, e // h).transpose(1, 2).reshape(n, t, e)
+
+
 def rearrange(op, s):
     shape, axes, pattern, to, f = s.pick(
         ((2, 6, 8), "NTC", "n (h=2 w=3) (p=2 q=2 c=2) -> n c (h p) (w q)", "NCHW",
@@ -330,7 +339,8 @@ row("avg_pool", FLOATS, avg_pool)
 row("adaptive_avg_pool", FLOATS, adaptive)
 # a neighbour's weight is what is left of its place, which is up to 17 and rounded before
 row("upsample", FLOATS, upsample, ulps=64, extra=64)
-row("attention", FLOATS, attention, multiplies=True, cancels=attention_sizes, rereads=attention_sizes)
+row("attention", FLOATS, attention, multiplies=True, cancels=attention_sizes, rereads=attention_sizes,
+    exponents=attention_exponents)
 row("rearrange", TYPES, rearrange)
 row("cross_entropy", FLOATS, cross_entropy)
 row("argmax", TYPES, along(lambda x, k: x.double().argmax(k), "i32", True),

@@ -31,9 +31,10 @@ def representable(v, dtype):
 
 class Row:
     def __init__(self, types, make, ulps=4, extra=0, bends=None, smooth=True, refused=(), few=False, skip=(),
-                 cancels=None, rereads=None, tame=False, multiplies=False, linear=False, samples=SHAPES):
+                 cancels=None, rereads=None, exponents=None, tame=False, multiplies=False, linear=False,
+                 samples=SHAPES):
         self.tame, self.multiplies = tame, multiplies  # by instructions for bf16, where there are such
-        self.cancels, self.rereads = cancels, rereads
+        self.cancels, self.rereads, self.exponents = cancels, rereads, exponents
         self.types, self.sample, self.ulps, self.extra = types, make, ulps, extra
         self.smooth, self.few, self.skip = smooth, few, skip
         self.refused, self.pointwise, self.asked, self.linear, self.samples = refused, False, bends, linear, samples
