@@ -37,17 +37,43 @@ static bool reads(const dl_kinstr *in, int param) {
     return false;
 }
 
+/* The last pass over the row in which the loop nest computes something of what it reads here. Each
+ * pass loads anew what it needs, but for the results of reductions. */
+static int last_pass(const dl_kernel *k, const dl_loop_nests *s, const dl_loop_nest *nest,
+                     int read) {
+    dl_arena *scratch = dl_arena_new(NULL);
+    bool *of_read = DL_NEWS(scratch, bool, k->instrs.n);
+    int last = s->level[read];
+    of_read[read] = true;
+    for (int j = 0; j < nest->run.n; j++) {
+        int i = nest->run.at[j];
+        const dl_kinstr *in = &k->instrs.at[i];
+        bool uses = false;
+        for (int a = 0; a < in->nargs; a++) uses |= of_read[in->args[a]];
+        int by = in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? dl_kinstr_indirect(k, in) : -1;
+        if (by >= 0) uses |= of_read[by];
+        if (!uses) continue;
+        of_read[i] = in->kind != DL_K_REDUCE;
+        /* a reduction's own level is that of its readers */
+        int pass = s->level[in->kind == DL_K_REDUCE ? in->args[0] : i];
+        if (pass > last) last = pass;
+    }
+    dl_arena_free(scratch);
+    return last;
+}
+
 /* A loop nest's read is over, if the nest runs in an earlier phase than the store; or if it is the
- * store's own, reads no other point, and comes before it. */
-static bool is_over(const dl_kernel *k, const dl_loop_nest *reader, int read,
-                    const dl_loop_nest *writer, int store) {
+ * store's own, reads no other point, comes before it, and no later pass over a row repeats it. */
+static bool is_over(const dl_kernel *k, const dl_loop_nests *s, const dl_loop_nest *reader,
+                    int read, const dl_loop_nest *writer, int store) {
     const dl_kinstr *in = &k->instrs.at[read], *to = &k->instrs.at[store];
     int phase = 2 * reader->stage + !reader->finalize,
         limit = 2 * writer->stage + !writer->finalize;
     if (phase < limit) return true;
     return reader == writer && in->kind == DL_K_LOAD && read < store &&
            memcmp(to->index, in->index,
-                  sizeof(dl_index) * (size_t)k->params.at[in->param].type.rank) == 0;
+                  sizeof(dl_index) * (size_t)k->params.at[in->param].type.rank) == 0 &&
+           last_pass(k, s, reader, read) <= s->level[store];
 }
 
 static const dl_loop_nest *nest_of(const dl_loop_nests *s, int instr) {
@@ -67,7 +93,7 @@ static bool may_alias(const dl_kernel *k, const dl_loop_nests *s, int out, int i
             for (int j = 0; j < s->at[i].run.n; j++) {
                 int read = s->at[i].run.at[j];
                 if (reads(&k->instrs.at[read], in) &&
-                    (!writer || !is_over(k, &s->at[i], read, writer, store)))
+                    (!writer || !is_over(k, s, &s->at[i], read, writer, store)))
                     return false;
             }
     }

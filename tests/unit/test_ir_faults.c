@@ -20,6 +20,15 @@
     "  %2 = sub %0, %1 : f32\n  store %o[M, N], %2\n}\n"                                           \
     "graph @eval {\n  input $x = %0 : f32[M=2, N=4]\n  %1 = fused @k0($x) : f32[M=2, N=4]\n"       \
     "  output \"y\" = %1\n}\n"
+/* By rows: %1 is computed by the first pass, %3 by the second. `over` takes the memory of %a. */
+#define OVER_ROWS(over, other)                                                                     \
+    "kernel @k0(%a: f32[M=2, N=4]) -> (%o: f32[M=2, N=4] alias %a, %p: f32[M=2, N=4]) "            \
+    "space(M=2, N=4) {\n"                                                                          \
+    "  schedule rows {over=[N], phases=1}\n  %0 = load %a[M, N] : f32\n  %1 = exp %0 : f32\n"      \
+    "  %2 = sum %0 {over=[N]} : f32\n  %3 = sub %0, %2 : f32\n  store %o[M, N], " over             \
+    "\n  store %p[M, N], " other "\n}\n"                                                           \
+    "graph @eval {\n  input $x = %0 : f32[M=2, N=4]\n  %1, %2 = fused @k0($x) : "                  \
+    "f32[M=2, N=4], f32[M=2, N=4]\n  output \"y\" = %1\n  output \"z\" = %2\n}\n"
 #define TENSOR                                                                                     \
     "graph @eval {\n  input $x = %0 : f32[N=4]\n  %1 = exp $x : f32[N=4]\n  output \"y\" = "       \
     "%1\n}\n"
@@ -157,7 +166,11 @@ static const struct {
      "  schedule points {phases=1}\n  %0 = load %a[N, M] : f32\n  store %o[M, N], %0\n}\n"
      "graph @eval {\n  input $x = %0 : f32[M=4, N=4]\n  %1 = fused @k0($x) : f32[M=4, N=4]\n}\n",
      "its schedule reads %a after %o has overwritten it"},
+    {"an output over what a later pass over the row reads", "schedule", OVER_ROWS("%1", "%3"),
+     "its schedule reads %a after %o has overwritten it"},
     /* right, though odd */
+    {"an output over what the last pass over the row reads", "schedule", OVER_ROWS("%3", "%1"),
+     NULL},
     {"by points", "schedule,plan_memory", SCHEDULED("points {phases=3}"), NULL},
     {"by rows", "schedule,plan_memory", SCHEDULED("rows {over=[N], phases=1}"), NULL},
     {"by threads", "schedule,plan_memory", SCHEDULED("per_thread {over=[N], phases=1}"), NULL},
