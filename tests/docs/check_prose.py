@@ -31,6 +31,9 @@ REFUSED = {r"\b[Ss]ystem [A-E]\b": "a letter of a system",
            r"\b20\d\d-\d\d-\d\d\b|\b\d\d? [A-Z][a-z]+ 20\d\d\b": "a date",
            r"\b(?:behind|beside|way back)\b": "a word of no other project",
            r"/(?:work|home|root)/": "a path of one machine"}
+# Words that make persons of files and tables; all pages but the notebook's have few of them together.
+PERSONAL = re.compile(r"\b(?:made again|told|says|speaks|whoever|thereof)\b")
+MOST_PERSONAL = 15
 
 
 def prose(text):
@@ -167,6 +170,12 @@ def main(names):
         if start > MOST_WORDS_TO_START:
             failed += 1
             print(f"the first three pages have {start} words, {MOST_WORDS_TO_START} are allowed")
+        every = [README, *(p for p in sorted((ROOT / "docs").rglob("*.md")) if "notebook" not in p.parts)]
+        personal = {str(p.relative_to(ROOT)): len(PERSONAL.findall(prose(p.read_text()))) for p in every}
+        if sum(personal.values()) > MOST_PERSONAL:
+            failed += 1
+            print(f"told, says, speaks and the like, of which {MOST_PERSONAL} are allowed: "
+                  f"{ {page: n for page, n in personal.items() if n} }")
         counts = not_run(p for p in pages if p.parent in (TUTORIAL, GUIDE))
         if counts != NOT_RUN:
             failed += 1
