@@ -33,10 +33,6 @@ def attends(where):
     return bool(set(lines) & set(where.split()))
 
 
-def attention_ms(found):
-    return sum(k["ms"] for k in found["kernel_times"] if attends(k["where"]))
-
-
 TINY_VIT = ["models/vit.dl", "--config=base", "--img_size=[8,12]", "--n_in_channels=2", "--n_out_channels=2",
             "--patch_size=4", "--depth=1"]
 
@@ -48,16 +44,6 @@ def vit(b, heads, size, *shape):
         return TINY_VIT + ["--num_heads=1", "--embed_dim=16", *cases.batch(1), *cases.MODES["bf16"]]
     return ["models/vit.dl", "--config=base", *shape, f"--num_heads={heads}", f"--embed_dim={heads * size}",
             *cases.batch(16), *cases.MODES["bf16"]]
-
-
-def carveout(b):
-    """Does all shared memory asked for ahead (PREFERRED_SHARED_MEMORY_CARVEOUT = 100) change the attention kernels?"""
-    args, steps = vit(b, 8, 48), 2 if b.o.tiny else 20
-    plain, asked = bench(b, args, "carveout", steps), bench(b, args, "carveout", steps, DLR_DEBUG="carveout")
-    if "wrong" in plain or "wrong" in asked:
-        return {"wrong": plain.get("wrong") or asked["wrong"]}
-    return {"step_ms": {"plain": plain["step_ms"], "carveout": asked["step_ms"]},
-            "attention_ms": {"plain": attention_ms(plain), "carveout": attention_ms(asked)}}
 
 
 def sm_90(b):
@@ -139,7 +125,7 @@ def nccl(b):
     return {"passed": int(counted[-1])}
 
 
-QUESTIONS = (carveout, attention_ways, quick, same_bits, nccl, sm_90, correctness)
+QUESTIONS = (attention_ways, quick, same_bits, nccl, sm_90, correctness)
 
 
 def late(b):

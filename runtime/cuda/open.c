@@ -176,10 +176,6 @@ static bool ask_shared(dlr_cuda *c, const dl_plan_kernel *k, int phase, dl_error
         return dl_fail(err, DL_RESOURCE,
                        "kernel '%s' (%s) takes %d bytes of shared memory, and %s has %d a block",
                        k->name, k->where, k->shared[phase] + fixed, c->name, most);
-    /* DLR_DEBUG=carveout: for measuring whether more blocks then fit on an SM (bench/gpu) */
-    if (dlr_debugs("carveout") && k->shared[phase] + fixed > 0 &&
-        fails(c, c->driver->FuncSetAttribute(f, DLR_CU_SHARED_CARVEOUT, 100), "shared memory", err))
-        return false;
     return k->shared[phase] + fixed <= UNASKED || k->shared[phase] <= granted ||
            !fails(c, c->driver->FuncSetAttribute(f, DLR_CU_SHARED_DYNAMIC_MOST, k->shared[phase]),
                   "shared memory", err);

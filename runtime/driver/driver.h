@@ -57,7 +57,6 @@ enum {
     /* attributes of a function */
     DLR_CU_SHARED_STATIC = 1,
     DLR_CU_SHARED_DYNAMIC_MOST = 8,
-    DLR_CU_SHARED_CARVEOUT = 9, /* percentage of an SM's shared memory that the driver sets aside */
     /* flags */
     DLR_CU_STREAM_NON_BLOCKING = 1,
     DLR_CU_EVENT_DISABLE_TIMING = 2,

@@ -76,8 +76,6 @@ static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m,
     return 0;
 }
 static dlr_cu_result function_set(dlr_cu_function f, int attribute, int value) {
-    if (attribute == DLR_CU_SHARED_CARVEOUT)
-        return value >= -1 && value <= 100 ? 0 : DLR_CU_INVALID_VALUE;
     if (attribute != DLR_CU_SHARED_DYNAMIC_MOST || value < 0 || value > 227 << 10)
         return DLR_CU_INVALID_VALUE;
     return f->shared = value, 0;
