@@ -11,34 +11,33 @@ typedef struct {
     int resident; /* minimum CTAs per SM: without it the compiler spills a few registers for one
                      more */
     bool wgmma;   /* by warpgroups */
-    int early;    /* products of a tile that overlap with the tile before: 0, 1, backward 2 */
-    bool in_registers; /* a CTA's own rows stay in registers */
     int64_t shared;
 } tiles;
 
-/* Variants by wgmma, in the order of their speed on an H200 (models/vit.dl, batch 16, bf16):
- * more rows for each read from L2, CTAs that alternate at the tensor cores, longer products.
- * Variants that keep rows in registers, to read less shared memory, have not been timed. */
-enum { VARIANTS = 9 };
-static const tiles by_wgmma[2][VARIANTS] = {{{1, 8, 128, 2, 1, true, 0, false, 0},
-                                             {1, 4, 64, 2, 5, true, 0, false, 0},
-                                             {1, 4, 64, 3, 4, true, 0, false, 0},
-                                             {1, 4, 64, 3, 4, true, 1, false, 0},
-                                             {1, 8, 64, 3, 2, true, 0, false, 0},
-                                             {1, 8, 64, 3, 2, true, 1, false, 0},
-                                             {1, 8, 64, 2, 2, true, 0, false, 0},
-                                             {1, 4, 64, 2, 5, true, 0, true, 0},
-                                             {1, 8, 64, 3, 2, true, 0, true, 0}},
-                                            {{1, 4, 64, 2, 3, true, 0, false, 0},
-                                             {1, 4, 64, 3, 3, true, 1, false, 0},
-                                             {1, 4, 32, 4, 4, true, 2, false, 0},
-                                             {1, 4, 64, 4, 2, true, 2, false, 0},
-                                             {1, 4, 32, 3, 4, true, 0, false, 0},
-                                             {1, 8, 32, 4, 2, true, 2, false, 0},
-                                             {1, 8, 32, 2, 2, true, 0, false, 0},
-                                             {1, 4, 64, 2, 3, true, 0, true, 0},
-                                             {1, 4, 32, 3, 4, true, 0, true, 0}}};
-enum { WGMMA_WIDTH = 64 }; /* features in the 128 bytes of a token */
+/* Ways by wgmma for so many features in shared memory. */
+typedef struct {
+    bool back;
+    int least, most;
+    int extras; /* how many of dropout and addends, which take registers */
+    tiles t;
+} way;
+
+/* In the order of their speed on an H200 (models/vit.dl, bf16) where all were timed: up to 64
+ * features forward, 48 backward. The others are by their registers and shared memory; none spills.
+ * More rows save reads from L2, more CTAs alternate at the tensor cores. */
+static const way by_wgmma[] = {
+    {false, 16, 48, 0, {1, 8, 128, 2, 1, true, 0}}, {false, 16, 64, 0, {1, 4, 64, 2, 5, true, 0}},
+    {false, 16, 64, 0, {1, 8, 64, 2, 2, true, 0}},  {false, 16, 64, 0, {1, 8, 64, 3, 2, true, 0}},
+    {false, 16, 64, 0, {1, 4, 64, 3, 4, true, 0}},  {false, 96, 96, 0, {1, 8, 64, 2, 2, true, 0}},
+    {false, 96, 128, 0, {1, 4, 64, 2, 2, true, 0}}, {false, 96, 128, 0, {1, 4, 32, 2, 4, true, 0}},
+    {false, 16, 128, 1, {1, 4, 64, 2, 2, true, 0}}, {false, 16, 128, 1, {1, 4, 32, 2, 2, true, 0}},
+    {false, 16, 128, 2, {1, 4, 64, 2, 2, true, 0}}, {true, 16, 48, 0, {1, 4, 64, 2, 3, true, 0}},
+    {true, 16, 48, 0, {1, 4, 32, 3, 4, true, 0}},   {true, 16, 48, 0, {1, 8, 32, 2, 2, true, 0}},
+    {true, 64, 128, 0, {1, 4, 64, 2, 2, true, 0}},  {true, 64, 128, 0, {1, 4, 32, 2, 2, true, 0}},
+    {true, 16, 96, 1, {1, 4, 64, 2, 2, true, 0}},   {true, 16, 128, 1, {1, 4, 32, 2, 2, true, 0}},
+    {true, 16, 48, 2, {1, 4, 64, 2, 2, true, 0}},   {true, 16, 64, 2, {1, 4, 32, 2, 2, true, 0}},
+};
+enum { WAYS = sizeof by_wgmma / sizeof *by_wgmma };
 
 typedef struct {
     dl_attention a;
@@ -61,10 +60,24 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
     return s;
 }
 
+/* The shape where wgmma multiplies: all results at once, and features as many as an instruction
+ * has (kd_wgmma_left_*). */
+static shape shape_of(const shape *s, const tiles *t) {
+    shape own = *s;
+    if (!t->wgmma) return own;
+    own.width = s->a.size <= 64   ? round_up(s->a.size, 16)
+                : s->a.size <= 96 ? 96
+                                  : round_up(s->a.size, 128);
+    own.out = own.of = own.width;
+    return own;
+}
+
 static int64_t rows_of(const tiles *t) { return 16LL * t->groups * t->warps; }
 
 static int64_t shared_of(const shape *s, const tiles *t, bool back) {
-    int64_t row = t->wgmma ? 2 * WGMMA_WIDTH : s->width * dl_dtype_bytes(s->type) + 16;
+    enum { PANEL = 64 /* features of which wgmma's tiles have a multiple */ };
+    int64_t row =
+        t->wgmma ? 2 * round_up(s->width, PANEL) : s->width * dl_dtype_bytes(s->type) + 16;
     int64_t statistics = back ? 2LL * t->stages * t->columns * 4 : 0;
     return ((back ? 2 : 1) * rows_of(t) + 2LL * t->stages * t->columns) * row + statistics;
 }
@@ -87,30 +100,29 @@ static tiles by_warps(const shape *s, bool back) {
     return t;
 }
 
-/* Can wgmma be used? Dropout and addends need too many registers. Backward, f16 rows are scaled
- * into f16's range tile by tile, so they cannot accumulate in place; and registers are few. */
-static bool can_use_wgmma(const dl_emitter *e, const shape *s, bool back) {
-    enum { BACK_WIDTH = 48 };
-    if (!e->t->has_wgmma || s->a.rate > 0 || s->a.addends ||
-        s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH))
-        return false;
-    return s->type == DL_BF16 || (s->type == DL_F16 && !back);
-}
+static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_grad; }
 
-/* All variants, wgmma first; returns their number. */
-static int find_variants(const dl_emitter *e, const shape *s, bool back, tiles *of) {
-    int n = 0;
-    for (int i = 0; i < VARIANTS && can_use_wgmma(e, s, back); i++) of[n++] = by_wgmma[back][i];
+/* All variants, wgmma first; returns their number. An addend's gradient has one. */
+static int find_variants(const dl_emitter *e, const dl_node *call, const shape *s, tiles *of) {
+    int n = 0, extras = (s->a.rate > 0) + (s->a.addends > 0);
+    bool can = e->t->has_wgmma && dl_dtype_is_half(s->type), back = is_back(call);
+    for (int i = 0; i < WAYS && can && call->op != DL_OP_flash_attention_bias_grad; i++) {
+        const way *w = &by_wgmma[i];
+        int64_t width = shape_of(s, &w->t).width;
+        if (w->back == back && w->extras == extras && width >= w->least && width <= w->most)
+            of[n++] = w->t;
+    }
     of[n++] = by_warps(s, back);
-    for (int i = 0; i < n; i++) of[i].shared = shared_of(s, &of[i], back);
+    for (int i = 0; i < n; i++) {
+        const shape own = shape_of(s, &of[i]);
+        of[i].shared = shared_of(&own, &of[i], back);
+    }
     return n;
 }
 
 static const char *name_of(const tiles *t) {
-    static const char *const early[] = {"", ", scores early", ", scores and gradients early"};
-    return dl_internf("%lldx%d%s, %d ahead, %d CTAs per SM%s%s", (long long)rows_of(t), t->columns,
-                      t->wgmma ? " by wgmma" : "", t->stages - 1 - (t->early != 0), t->resident,
-                      early[t->early], t->in_registers ? ", rows in registers" : "");
+    return dl_internf("%lldx%d%s, %d ahead, %d CTAs per SM", (long long)rows_of(t), t->columns,
+                      t->wgmma ? " by wgmma" : "", t->stages - 1, t->resident);
 }
 
 static void put_shape(dl_emitter *e, const shape *s) {
@@ -170,14 +182,13 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const 
                       DL_WARP * t->warps, t->shared, err))
         return false;
     put_shape(e, s);
-    dl_putf(
-        e->out,
-        "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d, %d, %s>(s, added, $p0$, $p1$, "
-        "$p2$, %s, "
-        "$p%d$, $p%d$);\n",
-        operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
-        truth(drops), s->a.addends, t->groups, t->warps, t->columns, t->stages, t->early,
-        truth(t->in_registers), draws(e, s), out, out + 1);
+    dl_putf(e->out,
+            "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d>(s, added, $p0$, $p1$, "
+            "$p2$, %s, "
+            "$p%d$, $p%d$);\n",
+            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
+            truth(drops), s->a.addends, t->groups, t->warps, t->columns, t->stages, draws(e, s),
+            out, out + 1);
     dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     return true;
 }
@@ -192,13 +203,10 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
         dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(t)) * (s->width / s->of);
     if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t->warps, t->shared, err)) return false;
     put_shape(e, s);
-    dl_putf(
-        e->out,
-        "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d, %d, %d, %s>(s, added, ",
-        operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->of,
-        truth(by_key), truth(drops), s->a.addends, t->groups, t->warps, t->columns, t->stages,
-        t->early && !by_key ? 2 : t->early, /* by queries there are enough registers */
-        truth(t->in_registers));
+    dl_putf(e->out,
+            "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d, %d>(s, added, ",
+            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->of,
+            truth(by_key), truth(drops), s->a.addends, t->groups, t->warps, t->columns, t->stages);
     dl_puts(e->out, by_key ? "$p1$, $p2$, $p0$, $p5$" : "$p0$, $p5$, $p1$, $p2$");
     dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s));
     if (by_key)
@@ -266,15 +274,22 @@ static bool emit_addend_grad(dl_emitter *e, dl_emitted *code, const dl_node *n, 
     return true;
 }
 
-static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_grad; }
-
 int dl_cuda_attention_variants(dl_emitter *e, const char **names) {
     const dl_node *n = dl_kernel_call(e->k);
     shape s = find_shape(e, n);
-    tiles of[VARIANTS + 1];
-    int variants_of = find_variants(e, &s, is_back(n), of);
+    tiles of[WAYS + 1];
+    int variants_of = find_variants(e, n, &s, of);
     for (int i = 0; i < variants_of; i++) names[i] = name_of(&of[i]);
     return variants_of;
+}
+
+bool dl_cuda_attention_by_wgmma(const dl_kernel *k, const dl_target *t) {
+    const dl_emitter e = {.k = k, .t = t};
+    const dl_node *n = dl_kernel_call(k);
+    shape s = find_shape(&e, n);
+    tiles of[WAYS + 1];
+    find_variants(&e, n, &s, of);
+    return of[0].wgmma;
 }
 
 bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
@@ -300,11 +315,12 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
             e->k, at, err,
             "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
             dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
-    tiles of[VARIANTS + 1], t;
-    int variants_of = find_variants(e, &s, is_back(n), of);
+    tiles of[WAYS + 1], t;
+    int variants_of = find_variants(e, n, &s, of);
     DL_CHECK(variant < variants_of);
     t = of[variant];
     if (variants_of > 1) code->variant = name_of(&t);
+    s = shape_of(&s, &t);
     code->needs[DL_NEED_ATTENTION] = 1, code->needs[DL_NEED_WGMMA] = t.wgmma;
     if (n->op == DL_OP_flash_attention_bias_grad) return emit_addend_grad(e, code, n, &s, err);
     return is_back(n) ? emit_backward(e, code, &s, &t, err) : emit_forward(e, code, &s, &t, err);

@@ -31,6 +31,8 @@ bool dl_cuda_fourier(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_cuda_complex(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* Calls of attention and its gradients. emit_attention.c */
 bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
+/* Is the first variant of this call by wgmma? */
+bool dl_cuda_attention_by_wgmma(const dl_kernel *k, const dl_target *t);
 /* dl_backend.variants of such a kernel. */
 int dl_cuda_attention_variants(dl_emitter *e, const char **names);
 #endif

@@ -33,6 +33,9 @@ static const attention_case cases[] = {
     {48, DL_BF16, 0, 0, false, 1},   {64, DL_BF16, 0.1, 1, false, 2},
     {96, DL_F16, 0, 0, false, 2},    {48, DL_F32, 0, 0, false, 2},
     {256, DL_F32, 0.1, 1, false, 1}, {128, DL_BF16, 0.1, 1, true, 2},
+    {128, DL_F16, 0, 1, false, 0},   {96, DL_F16, 0.1, 0, false, 0},
+    {128, DL_F16, 0.1, 0, true, 0},  {64, DL_BF16, 0, 0, false, 2},
+    {96, DL_BF16, 0.1, 1, false, 0}, {128, DL_F16, 0, 0, false, 1},
 };
 enum {
     NCASES = sizeof cases / sizeof *cases,

@@ -11,28 +11,22 @@
  * in FlashAttention-2 and cuDNN, and their products accumulate in place. In f32 they are split
  * into PARTS numbers of TF32, as the operands are, and every sum is over COLUMNS tokens (or a
  * head's features) at a time; those sums are added in order. f16 has a small range of exponents:
- * probabilities are scaled by 2^RANGE, so that what underflows is 2^-39 of the row's largest;
- * backward, each row of a tile is scaled into the range. */
+ * probabilities are scaled by 2^RANGE, so that what underflows is 2^-39 of the row's largest.
+ * Backward, each row of a tile is scaled into the range; by wgmma, whose products accumulate in
+ * place, with an exponent that only grows from tile to tile. */
 /* ---- forward ---- */
 
-/* A CTA: ROWS queries of a head, OUT of their features. EARLY: a tile's scores are issued before
- * the sums of the tile before, whose wait comes after the softmax; the last to be issued belong
- * to no tile. HELD: the queries stay in registers, so that products read only keys from shared
- * memory. */
+/* A CTA: ROWS queries of a head, OUT of their features. */
 template <class T, int SIZE, int PAD, int OUT, bool DROPS, int ADDS, int M, int WARPS, int COLUMNS,
-          int STAGES, int EARLY = 0, bool HELD = false>
+          int STAGES>
 INLINE void attention(const attention_shape &s, const attention_addends &added,
                       const typename T::element *q,
                       const typename T::element *k, const typename T::element *v, const long *seed,
                       const long *step, const long *part, typename T::element *y, float *log) {
-    static_assert(!ADDS || !EARLY, "addends come after the wait for scores");
     typedef typename T::element element;
     typedef tile_products<T, PAD> products;
     enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
-    /* EARLY needs one stage for the tile with sums in flight */
-    enum { TO_COME = STAGES - (EARLY != 0) };
-    static_assert(!EARLY || (T::WGMMA && TO_COME > 1), "one more tile than the one in use");
     KD_SHARED(element, rows);
     element *stages = rows + ROWS * products::STRIDE;
     int blocks = (s.queries + ROWS - 1) / ROWS, item = blockIdx.x / CHUNKS,
@@ -57,7 +51,6 @@ INLINE void attention(const attention_shape &s, const attention_addends &added,
     FOR(m, M) FOR(half, 2) most[m][half] = -__builtin_inff(), sum[m][half] = 0;
     FOR(m, M) FOR(n, N) FOR(i, 4) acc[m][n][i] = 0;
     from_q.bring(rows, query);
-    if (HELD) kd_copy_commit();
     const typename products::tile tiles_at = products::of(stages);
     auto bring = [&](int tile) {
         element *to = stages + tile % STAGES * 2 * TILE;
@@ -70,22 +63,13 @@ INLINE void attention(const attention_shape &s, const attention_addends &added,
     auto of_stage = [&](int tile) { return products::advance(tiles_at, tile % STAGES * 2 * TILE); };
     float c[M][C][4], shrink[M][2], back[M][2];
     typename T::made a[M][COLUMNS / T::STEP];
-    for (int tile = 0; tile < TO_COME - 1; tile++) bring(tile);
-    if (HELD) rows_come<TO_COME - 1>();
-    const auto own = products::template own<M, WARPS, HELD>(rows);
-    if constexpr (EARLY != 0) {
-        products::sums(acc);
-        next_tile<T, PAD, TO_COME>(0, bring);
-        products::begin(c, own, of_stage(0));
-        products::template wait<0>(c);
-    }
+    for (int tile = 0; tile < STAGES - 1; tile++) bring(tile);
+    const auto own = products::template own<M, WARPS>(rows);
     for (int tile = 0; tile < tiles; tile++) {
         int key = tile * COLUMNS + PAIR_OF_LANE; /* the first of the thread's keys */
-        if (!EARLY) {
-            next_tile<T, PAD, TO_COME>(tile, bring);
-            products::begin(c, own, of_stage(tile));
-            products::template wait<0>(c);
-        }
+        next_tile<T, PAD, STAGES>(tile, bring);
+        products::begin(c, own, of_stage(tile));
+        products::template wait<0>(c);
         if (ADDS) FOR(m, M) FOR(n, C) FOR(i, 4) {
                 int to = key + n * 8 + i % 2, from = mine + m * 16 + i / 2 * 8;
                 if (to < s.keys && from < s.queries) c[m][n][i] += adds.of(from, to);
@@ -114,23 +98,14 @@ INLINE void attention(const attention_shape &s, const attention_addends &added,
             sum[m][half] = sum[m][half] * shrink[m][half] + (all[0] + all[1]);
             most[m][half] = top;
         }
-        if (EARLY) {
-            products::template wait<0>(acc);
-            next_tile<T, PAD, TO_COME>(tile + 1, bring);
-        }
         make_left<T, false>(a, c, back);
         FOR(m, M)
         if (shrink[m][0] != 1 || shrink[m][1] != 1)
             FOR(n, N) FOR(i, 4) acc[m][n][i] *= shrink[m][i / 2];
-        if (EARLY) products::begin(c, own, of_stage(tile + 1));
         products::template spread<T::MADE == 1>(acc, a, back,
                                                 products::advance(of_stage(tile), TILE + feature));
-        if (EARLY)
-            products::template wait<1>(c);
-        else
-            products::template wait<0>(acc);
+        products::template wait<0>(acc);
     }
-    if (EARLY) products::template wait<0>(acc);
 
     float factor[M][2];
     const float brought = 1.0f / (1 << T::RANGE);
@@ -170,28 +145,21 @@ INLINE void attention_sums(const attention_shape &s, const typename T::element *
 
 /* BY_KEY: the rows are keys (x1, x2: k, v), the columns queries (y1, y2: q, dy), out1 and out2
  * dk and dv; otherwise rows are queries, and out1 is dq. A CTA: ROWS rows of a head, OUT of the
- * results' features. HELD: queries and dy stay in registers, of keys and values only the values,
- * which keeps the number of CTAs per SM. EARLY: a tile's scores are issued before the sums of
- * the tile before; with 2 also the products of dy, which are complete when that tile is. The
- * last to be issued belong to no tile. ptxas lets them overlap if the wait for scores is at the
- * end of the loop, and the products of dy come before what is issued next. */
+ * results' features. */
 template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int ADDS, int M, int WARPS,
-          int COLUMNS, int STAGES, int EARLY = 0, bool HELD = false>
+          int COLUMNS, int STAGES>
 INLINE void attention_back(const attention_shape &s, const attention_addends &added,
                            const typename T::element *x1,
                            const typename T::element *x2, const typename T::element *y1,
                            const typename T::element *y2, const float *sums, const long *seed,
                            const long *step, const long *part, typename T::element *out1,
                            typename T::element *out2) {
-    static_assert(!ADDS || !EARLY, "addends come after the wait for scores");
     typedef typename T::element element;
     typedef tile_products<T, PAD> products;
     enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
-    enum { BRINGS = T::RANGE != 0, IN_PLACE = T::MADE == 1 && !BRINGS };
-    /* EARLY needs one stage for the tile with sums in flight */
-    enum { TO_COME = STAGES - (EARLY != 0) };
-    static_assert(!EARLY || (T::WGMMA && TO_COME > 1), "one more tile than the one in use");
+    enum { LIFT = T::WGMMA ? T::RANGE : 0 /* of probabilities */ };
+    enum { BRINGS = T::RANGE != LIFT, IN_PLACE = T::MADE == 1 && !BRINGS };
     KD_SHARED(element, rows);
     element *rows2 = rows + ROWS * products::STRIDE, *stages = rows2 + ROWS * products::STRIDE;
     float *of_columns = (float *)(stages + STAGES * 2 * TILE); /* by stage: sums, log-sum-exps */
@@ -230,7 +198,6 @@ INLINE void attention_back(const attention_shape &s, const attention_addends &ad
             my_sum[m][half] = at < s.queries ? sums[at] : 0;
         }
     rows1_from.bring(rows, first), rows2_from.bring(rows2, first);
-    if (HELD) kd_copy_commit();
     const typename products::tile tiles_at = products::of(stages);
     auto of_stage = [&](int tile) { return products::advance(tiles_at, tile % STAGES * 2 * TILE); };
     auto bring = [&](int tile) {
@@ -242,28 +209,18 @@ INLINE void attention_back(const attention_shape &s, const attention_addends &ad
         }
         kd_copy_commit();
     };
-    for (int tile = begin; tile < begin + TO_COME - 1; tile++) bring(tile);
-    if (HELD) rows_come<TO_COME - 1>();
-    const auto own1 = products::template own<M, WARPS, HELD && !BY_KEY>(rows);
-    const auto own2 = products::template own<M, WARPS, HELD>(rows2);
+    for (int tile = begin; tile < begin + STAGES - 1; tile++) bring(tile);
+    const auto own1 = products::template own<M, WARPS>(rows);
+    const auto own2 = products::template own<M, WARPS>(rows2);
     float p[M][C][4], ds[M][C][4], back[M][2];
+    int by[M][2];
+    FOR(m, M) FOR(half, 2) by[m][half] = LEAST_POWER;
     typename T::made of_p[M][COLUMNS / T::STEP], of_ds[M][COLUMNS / T::STEP];
-    auto begin_scores = [&](int tile) { products::begin(p, own1, of_stage(tile)); };
-    auto begin_dy = [&](int tile) {
-        products::begin(ds, own2, products::advance(of_stage(tile), TILE));
-    };
-    if constexpr (EARLY != 0) {
-        products::sums(acc1);
-        if constexpr (BY_KEY) products::sums(acc2);
-        next_tile<T, PAD, TO_COME>(begin, bring);
-        begin_scores(begin);
-        if (EARLY == 2) products::commit(), begin_dy(begin);
-        products::template wait<EARLY == 2 ? 2 : 0>(p);
-    }
     for (int tile = begin; tile < tiles; tile++) {
         const typename products::tile now = of_stage(tile);
-        if (!EARLY) next_tile<T, PAD, TO_COME>(tile, bring), begin_scores(tile);
-        if (EARLY != 2) begin_dy(tile);
+        next_tile<T, PAD, STAGES>(tile, bring);
+        products::begin(p, own1, now);
+        products::begin(ds, own2, products::advance(now, TILE));
 
         const float *statistics = of_columns + tile % STAGES * 2 * COLUMNS + PAIR_OF_LANE;
         int column = tile * COLUMNS + PAIR_OF_LANE; /* the thread's first */
@@ -280,7 +237,7 @@ INLINE void attention_back(const attention_shape &s, const attention_addends &ad
             return across >= ncolumns || row >= nrows || (s.causal && to > from + s.query_offset);
         };
         auto dropped = [&](int m, int n, int i) { return DROPS && drop[m][n] >> i & 1; };
-        if (!EARLY) products::template wait<1>(p);
+        products::template wait<1>(p);
         if (ADDS) FOR(m, M) FOR(n, C) FOR(i, 4) {
                 int row = mine + m * 16 + i / 2 * 8, across = column + n * 8 + i % 2;
                 int from = BY_KEY ? across : row, to = BY_KEY ? row : across; /* query, key */
@@ -288,7 +245,7 @@ INLINE void attention_back(const attention_shape &s, const attention_addends &ad
             }
         FOR(m, M) FOR(n, C) FOR(i, 4) {
             float less = BY_KEY ? statistics[COLUMNS + n * 8 + i % 2] : my_log[m][i / 2];
-            p[m][n][i] = kd_exp2(fmaf(p[m][n][i], s.scale2, -less));
+            p[m][n][i] = kd_exp2(fmaf(p[m][n][i], s.scale2, LIFT - less));
         }
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) p[m][n][i] = 0;
         auto spread_p = [&] {
@@ -300,11 +257,9 @@ INLINE void attention_back(const attention_shape &s, const attention_addends &ad
                                                     products::advance(now, TILE + feature));
             }
         };
-        if (EARLY) products::template wait<0>(ds);
         /* overlaps with the products of dy; otherwise registers are too few */
         if (T::WGMMA) spread_p();
-        if (!EARLY) products::template wait<BY_KEY ? 1 : 0>(ds);
-        if (EARLY) next_tile<T, PAD, TO_COME>(tile + 1, bring);
+        products::template wait<BY_KEY ? 1 : 0>(ds);
         FOR(m, M) FOR(n, C) FOR(i, 4) {
             float d = BY_KEY ? statistics[n * 8 + i % 2] : my_sum[m][i / 2], dp = ds[m][n][i];
             if (DROPS) dp = dropped(m, n, i) ? 0 : dp * s.kept;
@@ -312,28 +267,20 @@ INLINE void attention_back(const attention_shape &s, const attention_addends &ad
         }
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) ds[m][n][i] = 0;
         if (!T::WGMMA) spread_p();
+        if (LIFT != 0) lift_rows<T>(ds, acc1, by);
         make_left<T, BRINGS>(of_ds, ds, back);
-        if (EARLY == 2) begin_scores(tile + 1);
         products::template spread<IN_PLACE>(acc1, of_ds, back, products::advance(now, feature));
-        if (EARLY == 1) begin_scores(tile + 1);
-        if (EARLY == 2) begin_dy(tile + 1);
-        if (EARLY) {
-            products::template wait<EARLY == 2 ? 2 : 0>(p);
-            continue;
-        }
         products::template wait<0>(acc1);
-        if constexpr (BY_KEY) products::template wait<0>(acc2);
-    }
-    if (EARLY) {
-        products::template wait<0>(ds), products::template wait<0>(acc1);
         if constexpr (BY_KEY) products::template wait<0>(acc2);
     }
 
     float factor[M][2];
-    FOR(m, M) FOR(half, 2) factor[m][half] = s.scale;
+    FOR(m, M) FOR(half, 2)
+    factor[m][half] =
+        s.scale * (LIFT ? __uint_as_float((unsigned)(127 + by[m][half] - LIFT) << 23) : 1);
     put_rows<T, SIZE, M, N>(tokens_of<SIZE>(out1, s, nrows, head), mine, feature, acc1, factor);
     if constexpr (BY_KEY) {
-        FOR(m, M) FOR(half, 2) factor[m][half] = DROPS ? s.kept : 1;
+        FOR(m, M) FOR(half, 2) factor[m][half] = (DROPS ? s.kept : 1) / (1 << LIFT);
         put_rows<T, SIZE, M, N>(tokens_of<SIZE>(out2, s, nrows, head), mine, feature, acc2, factor);
     }
 }
@@ -376,10 +323,11 @@ INLINE void attention_bias_grad(const attention_shape &s, const attention_addend
         from_columns.begin(tokens_of<SIZE>(k, s, s.keys, head));
         from_columns.bring(columns, start), from_columns.shifted(v - k).bring(columns2, start);
         kd_copy_commit();
-        rows_come<0>();
+        kd_copy_wait<0>();
+        __syncthreads();
         float p[1][C][4], ds[1][C][4];
-        products::begin(p, products::template own<1, WARPS, false>(rows), products::of(columns));
-        products::begin(ds, products::template own<1, WARPS, false>(rows2), products::of(columns2));
+        products::begin(p, products::template own<1, WARPS>(rows), products::of(columns));
+        products::begin(ds, products::template own<1, WARPS>(rows2), products::of(columns2));
         attention_draws draws = draws_of<DROPS>(s, seed, step, part_of, head);
         unsigned drop[C];
         if (DROPS) draw<false, C>(drop, s, draws, mine, column);

@@ -263,8 +263,7 @@ template <class T, int PAD, bool WGMMA> struct tile_products {
     typedef const element *tile;
     static INLINE tile of(const element *at) { return at; }
     /* The rows of a CTA's that a warp multiplies. */
-    template <int M, int WARPS, bool HELD> static INLINE tile own(const element *rows) {
-        static_assert(!HELD, "registers for a tile's right operands");
+    template <int M, int WARPS> static INLINE tile own(const element *rows) {
         return rows + kd_thread() / 32 * 16 * M * STRIDE;
     }
     static INLINE tile advance(tile t, int elements) { return t + elements; }
@@ -322,12 +321,6 @@ INLINE void next_tile(int tile, const BRING &bring) {
     if (STAGES > 1) bring(tile + STAGES - 1);
 }
 
-/* Waits for copies that were started before the last LEFT tiles: a CTA's own rows. */
-template <int LEFT> INLINE void rows_come() {
-    kd_copy_wait<LEFT>();
-    __syncthreads();
-}
-
 /* Over the four lanes that share a row. */
 INLINE float row_max(float v) {
     v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 1));
@@ -355,6 +348,26 @@ INLINE void make_left(typename T::made (&a)[M][K], float (&c)[M][C][4], float (&
         FOR(n, C) FOR(i, 2) c[m][n][2 * half + i] *= factor;
     }
     FOR(m, M) FOR(k, K) T::make(a[m][k], c[m] + k * (T::STEP / 8));
+}
+
+/* Scales rows by powers of two into T's range, and `acc`, sums of products with rows that were
+ * scaled before, as these: by[] has the exponents, which only grow, from LEAST_POWER on. */
+enum { LEAST_POWER = -110 };
+template <class T, int M, int C, int N>
+INLINE void lift_rows(float (&c)[M][C][4], float (&acc)[M][N][4], int (&by)[M][2]) {
+    FOR(m, M) FOR(half, 2) {
+        float most = 0;
+        FOR(n, C) FOR(i, 2) most = fmaxf(most, fabsf(c[m][n][2 * half + i]));
+        int exponent = (int)(__float_as_uint(row_max(most)) >> 23), now = exponent - 127 - T::RANGE;
+        if (exponent < 255 && now > by[m][half]) {
+            int less = 127 + by[m][half] - now;
+            float shrink = __uint_as_float(less > 0 ? (unsigned)less << 23 : 0);
+            FOR(n, N) FOR(i, 2) acc[m][n][2 * half + i] *= shrink;
+            by[m][half] = now;
+        }
+        float factor = __uint_as_float((unsigned)(127 - by[m][half]) << 23);
+        FOR(n, C) FOR(i, 2) c[m][n][2 * half + i] *= factor;
+    }
 }
 
 /* Rows of results. `first`: the head's token of the thread's first row. */

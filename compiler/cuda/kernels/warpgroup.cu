@@ -44,15 +44,18 @@ template <int LEFT> KD_INLINE void kd_wgmma_wait() {
 #define KD_F16(i)  KD_F8(i), KD_F8(i + 8)
 #define KD_F24(i)  KD_F16(i), KD_F8(i + 16)
 #define KD_F32(i)  KD_F16(i), KD_F16(i + 16)
+#define KD_F48(i)  KD_F32(i), KD_F16(i + 32)
 #define KD_F64(i)  KD_F32(i), KD_F32(i + 32)
 #define KD_F128(i) KD_F64(i), KD_F64(i + 64)
 #define KD_R8      "%0, %1, %2, %3, %4, %5, %6, %7"
 #define KD_R16     KD_R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define KD_R24     KD_R16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define KD_R32     KD_R24 ", %24, %25, %26, %27, %28, %29, %30, %31"
-#define KD_R64                                                                                     \
+#define KD_R48                                                                                     \
     KD_R32 ", "                                                                                    \
-           "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "      \
+           "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define KD_R64                                                                                     \
+    KD_R48 ", "                                                                                    \
            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define KD_R128                                                                                    \
     KD_R64 ", "                                                                                    \
@@ -127,10 +130,11 @@ KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
                      : "memory");
 }
 /* The same with a left operand in registers, each warp's 16 rows in the layout of kd_mma_*,
- * which must stay unchanged until the product is complete. 16, 32, 48, 64 or 128 columns. */
+ * which must stay unchanged until the product is complete. 16, 32, 48, 64, 96 or 128
+ * columns. */
 template <bool RIGHT_ROWS, bool OVERWRITE, int N>
 KD_INLINE void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
-    static_assert(N == 8 || N == 16 || N == 24 || N == 32 || N == 64, "columns of a product");
+    static_assert(N == 8 || N == 16 || N == 24 || N == 32 || N == 48 || N == 64, "its columns");
     if constexpr (N == 8)
         asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {" KD_R8
                      "}, {%8, %9, %10, %11}, %12, %14, 1, 1, %13;"
@@ -159,6 +163,13 @@ KD_INLINE void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_ti
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
                        "n"((int)!OVERWRITE)
                      : "memory");
+    if constexpr (N == 48)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 {" KD_R48
+                     "}, {%48, %49, %50, %51}, %52, %54, 1, 1, %53;"
+                     : KD_F48(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
+                     : "memory");
     if constexpr (N == 64)
         asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" KD_R64
                      "}, {%64, %65, %66, %67}, %68, %70, 1, 1, %69;"
@@ -169,7 +180,7 @@ KD_INLINE void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_ti
 }
 template <bool RIGHT_ROWS, bool OVERWRITE, int N>
 KD_INLINE void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
-    static_assert(N == 8 || N == 16 || N == 24 || N == 32 || N == 64, "columns of a product");
+    static_assert(N == 8 || N == 16 || N == 24 || N == 32 || N == 48 || N == 64, "its columns");
     if constexpr (N == 8)
         asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {" KD_R8
                      "}, {%8, %9, %10, %11}, %12, %14, 1, 1, %13;"
@@ -195,6 +206,13 @@ KD_INLINE void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_til
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" KD_R32
                      "}, {%32, %33, %34, %35}, %36, %38, 1, 1, %37;"
                      : KD_F32(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
+                     : "memory");
+    if constexpr (N == 48)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {" KD_R48
+                     "}, {%48, %49, %50, %51}, %52, %54, 1, 1, %53;"
+                     : KD_F48(0)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
                        "n"((int)!OVERWRITE)
                      : "memory");
