@@ -1,6 +1,7 @@
 /* Predicted times of kernels on GPUs: between what the hardware's ceilings allow and some
  * multiple of it, by architecture, kind and type. */
 #include "compiler/cuda/cuda.h"
+#include "ir/builder.h"
 #include "tests/check.h"
 
 enum { GFLOPS = 1000, MBYTES = 100 };
@@ -71,8 +72,60 @@ static void test_traffic(void) {
     CHECK(predict("cuda:sm_90", DL_K_CONTRACT, DL_BF16, false, GFLOPS, MBYTES) == real);
 }
 
+/* Attention as an H200 timed it (bench/results/gpu-nvidia-h200-questions.json), 16 samples of 8
+ * heads in bf16: the predicted time is within 15%. */
+static void test_attention(void) {
+    static const struct {
+        const char *target;
+        int size, tokens, back;
+        double us;
+    } rows[] = {{"cuda:sm_90a", 32, 968, 0, 72.1},  {"cuda:sm_90a", 48, 968, 0, 84.3},
+                {"cuda:sm_90a", 64, 968, 0, 93.2},  {"cuda:sm_90a", 32, 968, 1, 200.5},
+                {"cuda:sm_90a", 48, 968, 1, 246.4}, {"cuda:sm_90a", 48, 4050, 0, 1180},
+                {"cuda:sm_90a", 48, 4050, 1, 3390}, {"cuda:sm_90", 32, 968, 0, 89.4},
+                {"cuda:sm_90", 48, 968, 0, 132.5},  {"cuda:sm_90", 64, 968, 0, 150.3},
+                {"cuda:sm_90", 32, 968, 1, 270},    {"cuda:sm_90", 48, 968, 1, 390}};
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
+        enum { BATCH = 16, HEADS = 8, MOST = 9 };
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_error err = {0};
+        const dl_type q = {.dtype = DL_BF16,
+                           .rank = 3,
+                           .axis = {{dl_intern("N"), BATCH},
+                                    {dl_intern("T"), rows[i].tokens},
+                                    {dl_intern("E"), HEADS * rows[i].size}}};
+        const dl_type log = {.dtype = DL_F32,
+                             .rank = 3,
+                             .axis = {{dl_intern("N"), BATCH}, {dl_intern("H"), HEADS}, q.axis[1]}};
+        const dl_type forward[] = {q, q, q, q, log}, backward[] = {q, q, q, q, log, q, q, q, q};
+        const dl_type *types = rows[i].back ? backward : forward;
+        int nin = rows[i].back ? 6 : 3, nout = rows[i].back ? 3 : 2;
+        const dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, 0), dl_attr_int(DL_ATTR_number, 7),
+                                 dl_attr_int(DL_ATTR_heads, HEADS), dl_attr_int(DL_ATTR_causal, 0)};
+        dl_kinstr call = {.kind = DL_K_CALL,
+                          .op = rows[i].back ? DL_OP_flash_attention_grad : DL_OP_flash_attention,
+                          .type = DL_BF16};
+        call.call = dl_call_node(arena, call.op, nin, nout, types, 4, attrs, call.loc);
+        dl_kernel k = {.name = "k", .nin = nin, .schedule.kind = DL_BY_CALL};
+        for (int p = 0; p < nin + nout; p++) {
+            const dl_kparam param = {
+                .name = "p", .type = types[p], .is_out = p >= nin, .alias = -1};
+            dl_push(arena, &k.params, param);
+        }
+        dl_push(arena, &k.instrs, call);
+        const dl_target *t = dl_target_find(rows[i].target, &err);
+        CHECK(t, "%s", err.message);
+        double us = t ? dl_cuda_predict(&k, t) : 0;
+        CHECK(fabs(us - rows[i].us) < 0.15 * rows[i].us,
+              "%s, heads of %d, %d tokens%s: %g us for %g", rows[i].target, rows[i].size,
+              rows[i].tokens, rows[i].back ? ", back" : "", us, rows[i].us);
+        dl_arena_free(arena);
+    }
+}
+
 int main(void) {
     test_products();
+    test_attention();
     test_traffic();
     return dl_test_end();
 }
