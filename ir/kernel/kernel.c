@@ -38,6 +38,14 @@ int dl_kernel_reductions(const dl_kernel *k) {
     return n;
 }
 
+const char *dl_kernel_kind(const dl_kernel *k) {
+    const dl_node *call = dl_kernel_call(k);
+    return call                          ? dl_ops[call->op].name
+           : dl_kernel_anchor(k) >= 0    ? "contraction"
+           : dl_kernel_reductions(k) > 0 ? "reduction"
+                                         : "pointwise";
+}
+
 int64_t dl_axes_points(int nspace, const dl_axis *space, unsigned axes) {
     int64_t n = 1;
     for (int i = 0; i < nspace; i++)

@@ -144,6 +144,9 @@ struct dl_kernel {
 
 /* The template that a kernel calls, or NULL. */
 const dl_node *dl_kernel_call(const dl_kernel *k);
+/* In a word, what the kernel is: the name of the template that it calls ("flash_attention", ...);
+ * or "contraction", "reduction" or "pointwise", by the most that it has of these. */
+const char *dl_kernel_kind(const dl_kernel *k);
 /* A node for a CALL of `op` with operands and results of these types. */
 dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_type *types,
                       int nattrs, const dl_attr *attrs, dl_loc loc);

@@ -123,6 +123,15 @@ static void print_groups(const dl_console *out, const dl_session *s) {
     dl_console_text(out, "}, ");
 }
 
+/* The kind of a plan's kernel; "" of one that no graph has. */
+static const char *kind_of(const dl_module *m, const char *name) {
+    for (int g = 0; g < m->graphs.n; g++)
+        for (int i = 0; i < m->graphs.at[g]->kernels.n; i++)
+            if (!strcmp(m->graphs.at[g]->kernels.at[i]->name, name))
+                return dl_kernel_kind(m->graphs.at[g]->kernels.at[i]);
+    return "";
+}
+
 /* ..., "kernel_table": [...]: each kernel of the plan. */
 static void print_kernels(const dl_console *out, const dl_session *s, const dl_plan *p,
                           const dl_target *t) {
@@ -139,6 +148,7 @@ static void print_kernels(const dl_console *out, const dl_session *s, const dl_p
         dl_puts(&b, i ? ", {\"name\": " : "{\"name\": ");
         dlr_json_put_string(&b, k->name), dl_puts(&b, ", \"where\": "),
             dlr_json_put_string(&b, k->where);
+        dl_puts(&b, ", \"kind\": "), dlr_json_put_string(&b, kind_of(s->module, k->name));
         dl_puts(&b, ", \"variant\": "), dlr_json_put_string(&b, k->variant);
         dl_putf(&b, ", \"phases\": %d, \"flops\": %lld, \"bytes\": %lld, \"predicted_us\": %.3f",
                 k->phases, (long long)k->flops, (long long)k->bytes, k->predicted_us);

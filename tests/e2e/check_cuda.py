@@ -87,9 +87,15 @@ def test_text():
 
 
 def test_table_of_a_cpu():
+    """Each kernel's place and traffic, and its kind: the loss is a reduction, layers are contractions."""
     r = dlc("compile", "tests/data/small.dl", "--data_size=16", "--json")
     table = json.loads(r.stdout)["kernel_table"]
     check(table and all(k["where"] and k["bytes"] > 0 and "registers" not in k for k in table), f"{table[:2]}")
+    check({"contraction", "reduction"} <= {k["kind"] for k in table} <= {"contraction", "reduction", "pointwise"},
+          f"kinds {sorted(k['kind'] for k in table)}")
+    r = dlc("compile", *VIT, "--json")
+    kinds = [k["kind"] for k in json.loads(r.stdout)["kernel_table"]]
+    check({"flash_attention", "flash_attention_grad"} <= set(kinds) and all(kinds), f"kinds {sorted(set(kinds))}")
 
 
 def test_emulated():
