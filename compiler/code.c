@@ -2,6 +2,7 @@
 #include "compiler/code.h"
 
 #include "compiler/jit/program.h"
+#include "ir/base/cpus.h"
 #include "ir/base/hash.h"
 #include "ir/text/text.h"
 
@@ -99,8 +100,8 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
     return pk;
 }
 
-static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces) {
-    int nsources = t->backend->assign(n, pieces);
+static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces, int threads) {
+    int nsources = t->backend->assign(n, pieces, threads ? threads : dl_cpus_allowed());
     for (int s = 0; s < nsources; s++) {
         dl_buf whole = {0};
         dl_emitted needs = {0};
@@ -120,11 +121,12 @@ static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces)
 }
 
 /* Assigns the kernels' code to sources, and records for each kernel the source that holds it. */
-static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, const int *from) {
+static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, const int *from,
+                      int threads) {
     int functions = n;
     dl_piece *pieces =
         t->backend->merge ? t->backend->merge(p->arena, &functions, kernels) : kernels;
-    put_sources(p, t, functions, pieces);
+    put_sources(p, t, functions, pieces, threads);
     for (int i = 0; i < n && pieces != kernels; i++)
         for (int j = 0; j < kernels[i].entries.n; j++) {
             dl_plan_entry *e = &kernels[i].entries.at[j];
@@ -161,7 +163,8 @@ static void add_twin(dl_plan *p, const dl_kernel *k, int twin) {
     dl_push(p->arena, &p->kernels, same);
 }
 
-bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kernels, dl_error *err) {
+bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kernels, int threads,
+                    dl_error *err) {
     bool ok = true;
     int made = 0;
     dl_arena *texts = dl_arena_new(NULL);
@@ -182,7 +185,7 @@ bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kerne
         ok = t->backend->emit(texts, &own->text, k, t, kernels[i].variant, &own->code, err);
         dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
     }
-    if (ok) link_code(p, t, made, pieces, from);
+    if (ok) link_code(p, t, made, pieces, from, threads);
     for (int i = 0; i < made; i++) dl_buf_free(&pieces[i].text);
     dl_arena_free(texts);
     p->workspace_bytes = (p->workspace_bytes + 63) & ~63LL;

@@ -9,7 +9,8 @@
 uint64_t dl_kernel_hash(const dl_kernel *k);
 
 /* Appends kernels to a plan that has none, and objects with their sources, which are not
- * compiled yet. Kernels of one hash and variant get the same code. Errors: those of dl_backend's
- * emit. */
-bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kernels, dl_error *err);
+ * compiled yet, and which so many threads shall compile; 0: as many as there are CPUs. Kernels of
+ * one hash and variant get the same code. Errors: those of dl_backend's emit. */
+bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kernels, int threads,
+                    dl_error *err);
 #endif

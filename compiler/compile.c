@@ -73,7 +73,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *o
     if (tuner && !tuner->choose(tuner->user, n, kernels, err)) return false;
     if (!tuner && opt->target->backend->consolidate)
         opt->target->backend->consolidate(p->arena, n, kernels, opt->target);
-    bool ok = dl_add_kernels(p, opt->target, n, kernels, err);
+    bool ok = dl_add_kernels(p, opt->target, n, kernels, opt->compile_threads, err);
     if (has_feed(m, opt->target)) dl_push(p->arena, &p->objects, feed_of(p->arena, opt->target));
     return ok;
 }

@@ -29,6 +29,7 @@ typedef struct {
     dl_pass_observer *observe;
     void *user;
     const dl_console *out; /* told what the user should know meanwhile; NULL: nobody is */
+    int compile_threads;   /* sources are made for so many; 0: as many as there are CPUs */
     bool link;             /* false: stop before the system compiler (figures and sources only) */
 } dl_compile_options;
 

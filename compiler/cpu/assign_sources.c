@@ -4,7 +4,8 @@
 enum { NSOURCES = 2 };
 
 /* Each kernel to the source that has least text. */
-int dl_cpu_assign_sources(int n, dl_piece *pieces) {
+int dl_cpu_assign_sources(int n, dl_piece *pieces, int threads) {
+    (void)threads;
     size_t bytes[NSOURCES] = {0};
     for (int i = 0; i < n; i++) {
         int least = 0;

@@ -55,6 +55,6 @@ void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 void dl_cuda_divisor(int64_t d, int64_t number[2]);
 dl_piece *dl_cuda_merge(dl_arena *arena, int *n, dl_piece *kernels);
 void dl_cuda_feed(dl_buf *out, const dl_target *t);
-int dl_cuda_assign_sources(int n, dl_piece *pieces);
+int dl_cuda_assign_sources(int n, dl_piece *pieces, int threads);
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t);
 #endif

@@ -88,9 +88,9 @@ typedef struct dl_backend {
      * Returns the functions' pieces, and their number in *n; each kernel's piece gets entries,
      * whose objects are indices of these pieces. */
     dl_piece *(*merge)(dl_arena *arena, int *n, dl_piece *kernels);
-    /* Assigns each piece to a source, so that all compile in the least time; returns the number of
-     * sources, at least one. */
-    int (*assign)(int n, dl_piece *pieces);
+    /* Assigns each piece to a source, so that all compile in the least time on so many threads;
+     * returns the number of sources, at least one. */
+    int (*assign)(int n, dl_piece *pieces, int threads);
     /* Appends a source's prelude, for the needs of all its kernels together. */
     void (*open)(dl_buf *out, const dl_target *t, const dl_emitted *needs);
     /* NULL, or: the sources of the libraries that such a source is linked to, the same for many

@@ -6,7 +6,8 @@
 #include "exports/c/c_network.h"
 
 /* All kernels in one source: it becomes part of one file. */
-static int assign_one(int n, dl_piece *pieces) {
+static int assign_one(int n, dl_piece *pieces, int threads) {
+    (void)threads;
     for (int i = 0; i < n; i++) pieces[i].source = 0;
     return 1;
 }

@@ -5,6 +5,7 @@
 #include "ir/base/cpus.h"
 #include "ir/base/dirs.h"
 #include "ir/base/foreign.h"
+#include "ir/base/limits.h"
 #include "ir/base/output.h"
 #include "ir/text/text.h"
 #include "passes/memory/memory.h"
@@ -23,7 +24,8 @@ static const dl_option options[] = {
      "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:sm_80, sm_90, sm_90a, sm_100"},
     {"ranks", 0, "N", "the plan of one of N processes, each with its share of the global batch"},
     {"rank", 0, "R", "which of them, 0 to N-1 (0)"},
-    {"dump", 0, "WHAT", "print ast, ir, kernel, source, plan or memory"},
+    {"compile_threads", 0, "N", "make sources for so many compiling threads (one for each CPU)"},
+    {"dump", 0, "WHAT", "print ast, ir, kernel, source, sources, plan or memory"},
     {"dump-after", 0, "PASS", "print the IR after this pass"},
     {"dump-filter", 0, "@NAME", "only the kernel or graph of this name"},
     {"dump-dir", 0, "DIR", "write the IR after every pass into numbered files"},
@@ -225,6 +227,16 @@ static void print_figures(const dl_console *out, const dl_session *s, const dl_p
                     s->times.compiled ? "kernels compiled" : "kernels from the cache");
 }
 
+/* A line for each source: its number, its size and how many kernels' functions it holds. */
+static void put_sources(dl_buf *b, const dl_plan *p) {
+    for (int i = 0; i < p->objects.n; i++) {
+        int kernels = 0;
+        for (int k = 0; k < p->kernels.n; k++) kernels += p->kernels.at[k].object == i;
+        dl_putf(b, "source %d: %zu characters, %d kernels\n", i, strlen(p->objects.at[i].source),
+                kernels);
+    }
+}
+
 static bool dump(const dl_console *out, const dl_session *s, const dl_plan *p, const char *what,
                  dl_print_options print, dl_error *err) {
     dl_buf b = {0};
@@ -246,13 +258,15 @@ static bool dump(const dl_console *out, const dl_session *s, const dl_plan *p, c
         dl_print_module(&b, s->module, print);
     } else if (!strcmp(what, "source")) {
         for (int i = 0; i < p->objects.n; i++) dl_puts(&b, p->objects.at[i].source);
+    } else if (!strcmp(what, "sources")) {
+        put_sources(&b, p);
     } else if (!strcmp(what, "plan")) {
         dl_put_plan(&b, p);
     } else if (!strcmp(what, "memory")) {
         for (int g = 0; g < s->module->graphs.n && !err->code; g++)
             dl_memory_report(s->module->graphs.at[g], &b, err);
     } else
-        dl_fail(err, DL_USAGE, "--dump=%s: ast, ir, kernel, source, plan or memory",
+        dl_fail(err, DL_USAGE, "--dump=%s: ast, ir, kernel, source, sources, plan or memory",
                 dl_shown(s->arena, what));
     if (!err->code) dl_console_puts(out, b.at);
     dl_buf_free(&b);
@@ -304,6 +318,9 @@ static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
     opt.observe = observe, opt.user = &d;
     opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);
     opt.link = out || (!what && !after);
+    int64_t threads = 0;
+    if (!dl_option_int(c, "compile_threads", 1, DL_MAX_THREADS, &threads, err)) return false;
+    opt.compile_threads = (int)threads;
     dl_plan_origin origin = {0};
     dl_plan *prediction = NULL;
     if (out) origin = origin_of(call, s, &opt);

@@ -86,6 +86,19 @@ def test_text():
         check("asm" not in line or "kd_" in function, f"PTX in {function}")
 
 
+def test_sources():
+    """More compiling threads get more sources; equal numbers get the same, and nonsense is refused."""
+    def sources(*threads):
+        r = dlc("compile", *VIT, "--target=cuda:sm_90a", "--dump=sources", *threads)
+        lines = re.findall(r"^source \d+: \d+ characters, \d+ kernels$", r.stdout, re.M)
+        check(r.returncode == 0 and lines and len(lines) == r.stdout.count("\n"), f"{r.stdout} {r.stderr}")
+        return lines
+    few, many = sources("--compile_threads=2"), sources("--compile_threads=64")
+    check(len(many) > len(few) and few == sources("--compile_threads=4"), f"{len(few)} and {len(many)} sources")
+    r = dlc("compile", *VIT, "--target=cuda:sm_90a", "--dump=sources", "--compile_threads=0")
+    check(r.returncode == 2 and "whole number from 1 to" in r.stderr, f"exit {r.returncode} {r.stderr}")
+
+
 def test_table_of_a_cpu():
     """Each kernel's place and traffic, and its kind: the loss is a reduction, layers are contractions."""
     r = dlc("compile", "tests/data/small.dl", "--data_size=16", "--json")
@@ -122,6 +135,7 @@ def test_tf32():
 
 test_tf32()
 test_text()
+test_sources()
 test_table_of_a_cpu()
 nvrtc = dlc("compile", "tests/data/small.dl", "--data_size=16", "--target=cuda:sm_90a", "--json")
 if nvrtc.returncode == 0:

@@ -267,7 +267,7 @@ static void test_sources(void) {
         pieces[i].code.phases = 1 + i % 4;
         pieces[i].text.n = (size_t)(LONGEST * (i * 7 % PIECES) / PIECES);
     }
-    int n = dl_cuda_assign_sources(PIECES, pieces);
+    int n = dl_cuda_assign_sources(PIECES, pieces, 2);
     for (int i = 0; i < PIECES; i++) filled[pieces[i].source] += (int64_t)pieces[i].text.n;
     for (int i = 0; i < n; i++) {
         if (filled[i] < least) least = filled[i];
@@ -275,6 +275,12 @@ static void test_sources(void) {
     }
     CHECK(n > 1 && n % 2 == 0 && most * 10 < least * 12, "%d sources, %lld to %lld letters", n,
           (long long)least, (long long)most);
+    /* more threads, more sources; but none for a few, and no more than threads */
+    int four = dl_cuda_assign_sources(PIECES, pieces, 4),
+        sixteen = dl_cuda_assign_sources(PIECES, pieces, 16),
+        all = dl_cuda_assign_sources(PIECES, pieces, 1000);
+    CHECK(four == n && sixteen == 16 && all > 16 && all <= PIECES, "%d, %d and %d sources", four,
+          sixteen, all);
 }
 
 /* The message of a damaged plan. */
