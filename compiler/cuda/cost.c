@@ -3,32 +3,10 @@
 #include "compiler/cuda/emit_cuda.h"
 #include "ir/attention.h"
 
-#include <stdlib.h>
-
-/* TFLOP/s without sparsity, and TB/s, from data sheets (NVIDIA: A100 80 GB SXM, H200 SXM, B200).
- * `sync`: the share of the tensor cores' peak rate that mma.sync reaches: 1 on sm_80; from sm_90
- * on only wgmma and tcgen05 reach the rest. That share is an estimate. */
-static const struct {
-    int number; /* sm_<number> and newer, up to the next */
-    double half, tf32, f32, f64, tbytes, sync;
-} gpus[] = {
-    {80, 312, 156, 19.5, 9.7, 2.04, 1},
-    {90, 989, 495, 67, 34, 4.8, 0.65},
-    {100, 2250, 1125, 75, 37, 8.0, 0.4},
-};
-enum { NGPUS = sizeof gpus / sizeof *gpus };
-
 /* Shares of the peak rates. An H200 reached 0.80 and 0.90 in a large GEMM and a copy (790
  * TFLOP/s in bf16, 4.3 TB/s); other kernels are estimated below. */
 static const double share_of_products = 0.7, share_of_points = 0.4, share_of_traffic = 0.8,
                     launch_us = 1.5;
-
-static int find_gpu(const dl_target *t) {
-    int number = atoi(t->arch + strlen("sm_")), found = 0;
-    for (int i = 1; i < NGPUS; i++)
-        if (number >= gpus[i].number) found = i;
-    return found;
-}
 
 static bool has(const dl_kernel *k, dl_dtype d) {
     for (int i = 0; i < k->params.n; i++)
@@ -65,18 +43,17 @@ static double attention_us(const dl_kernel *k, const dl_node *call, const dl_tar
 }
 
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {
-    int gpu = find_gpu(t), anchor = dl_kernel_anchor(k);
+    int anchor = dl_kernel_anchor(k);
     const dl_node *call = dl_kernel_call(k);
     bool tiles = call && call->op != DL_OP_fourier && call->op != DL_OP_complex_contract;
     bool half = has(k, DL_BF16) || has(k, DL_F16), wide = has(k, DL_F64);
-    double peak = (wide ? gpus[gpu].f64 : gpus[gpu].f32) *
-                  (anchor >= 0 ? share_of_products : share_of_points);
+    double peak = (wide ? t->f64 : t->f32) * (anchor >= 0 ? share_of_products : share_of_points);
     double flops = (double)k->flops;
     if (tiles || (anchor >= 0 && !wide && (half || k->instrs.at[anchor].tf32)))
-        peak = (half ? gpus[gpu].half : gpus[gpu].tf32) * gpus[gpu].sync * share_of_products;
+        peak = (half ? t->half : t->tf32) * t->sync * share_of_products;
     if (tiles) flops *= products_of(call, half);
     double arithmetic = flops / peak * 1e-6;
-    if (tiles && half && gpus[gpu].number == 90) arithmetic = attention_us(k, call, t);
-    double traffic = (double)k->bytes / (gpus[gpu].tbytes * share_of_traffic) * 1e-6;
+    if (tiles && half && !strncmp(t->arch, "sm_90", 5)) arithmetic = attention_us(k, call, t);
+    double traffic = (double)k->bytes / (t->tbytes * share_of_traffic) * 1e-6;
     return (arithmetic > traffic ? arithmetic : traffic) + launch_us;
 }

@@ -116,7 +116,7 @@ static void find_arithmetic(const dl_emitter *e, dl_gemm_problem *p) {
                     : p->c->tf32     ? "CT_TF32"
                                      : "CT_F32";
     p->word = dl_dtype_bytes(type);
-    p->has_maps = e->t->has_maps;
+    p->has_maps = e->t->has_maps, p->multiprocessors = e->t->multiprocessors;
     p->has_wgmma = e->t->has_wgmma && (p->word == 2 || p->c->tf32);
     for (int o = 0; o < 2; o++) p->operand[o].dtype = type;
 }

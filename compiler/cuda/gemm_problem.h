@@ -114,8 +114,9 @@ typedef struct {
     int word;               /* bytes */
     int chunk; /* K is ordered by chunks of so many channels, then taps, then the chunk's channels;
                   0: taps, then channels */
-    bool has_wgmma; /* wgmma multiplies in that arithmetic, on this target */
-    bool has_maps;  /* which has TMA */
+    bool has_wgmma;      /* wgmma multiplies in that arithmetic, on this target */
+    bool has_maps;       /* which has TMA */
+    int multiprocessors; /* of the target's device: enough CTAs for each */
     dl_tiling tiling;
 } dl_gemm_problem;
 

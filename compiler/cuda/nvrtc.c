@@ -12,7 +12,7 @@
 #define OVERRIDE "DLC_NVRTC"
 #define OWN      "dlc-nvrtc"
 
-/* Major versions that have sm_90a; sm_100 needs 12.8. */
+/* Major versions that have sm_90a; sm_100 and sm_120 need 12.8, sm_103 needs 12.9. */
 static const char *const libraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
 
 /* In addition to -arch. Options with default values are explicit, so that results do not depend

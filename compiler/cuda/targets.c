@@ -16,9 +16,22 @@
     }
 #define BOTH(sm, ...)                                                                              \
     GPU(sm, "", .emulated = false, __VA_ARGS__), GPU(sm, ":emulated", .emulated = true, __VA_ARGS__)
-static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"),
-                                    BOTH("sm_90a", .has_wgmma = true, .has_maps = true),
-                                    BOTH("sm_100")};
+/* A device of each architecture, by NVIDIA's data sheets: its SMs and rates. */
+#define DEVICE(n, of_half, of_tf32, of_f32, of_f64, of_memory, of_sync)                            \
+    .multiprocessors = n, .half = of_half, .tf32 = of_tf32, .f32 = of_f32, .f64 = of_f64,          \
+    .tbytes = of_memory, .sync = of_sync
+#define A100     DEVICE(108, 312, 156, 19.5, 9.7, 2.04, 1)   /* 80 GB SXM */
+#define H200     DEVICE(132, 989, 495, 67, 34, 4.8, 0.65)    /* SXM; */
+#define B200     DEVICE(148, 2250, 1125, 75, 37, 8.0, 0.4)   /* of these three mma.sync reaches */
+#define B300     DEVICE(148, 2500, 1250, 77, 1.3, 8.0, 0.36) /* a part, as estimated */
+#define RTX_5090 DEVICE(170, 209.5, 104.8, 104.8, 1.6, 1.79, 1) /* products with sums in f32 */
+/* sm_100 and newer are multiplied by mma.sync, as sm_80 is: neither TMA nor tcgen05 is used. */
+static const dl_target targets[] = {BOTH("sm_80", A100),
+                                    BOTH("sm_90", H200),
+                                    BOTH("sm_90a", H200, .has_wgmma = true, .has_maps = true),
+                                    BOTH("sm_100", B200),
+                                    BOTH("sm_103", B300),
+                                    BOTH("sm_120", RTX_5090)};
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 static const dl_target *find(const char *name, dl_error *err) {

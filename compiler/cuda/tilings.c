@@ -5,11 +5,9 @@
 #include "compiler/cuda/halo.h"
 
 enum {
-    MULTIPROCESSORS = 132, /* SMs of the GPUs that this is for: enough CTAs for each */
-    LEAST_TILES = 8,       /* K tiles per CTA, at least */
-    MOST_SPLITS = 2 * MULTIPROCESSORS,
-    GATHERED = 16, /* cost of assembling an element of a strip, in products, */
-    READ = 250,    /* and of copying or reading an element by itself: with fewer than 16 bytes */
+    LEAST_TILES = 8, /* K tiles per CTA, at least */
+    GATHERED = 16,   /* cost of assembling an element of a strip, in products, */
+    READ = 250,      /* and of copying or reading an element by itself: with fewer than 16 bytes */
     MOST_SHARES = 256, /* CTAs that share a tile's K; for direct kernels */
     BARRIER = 8        /* bytes */
 };
@@ -72,7 +70,7 @@ static int64_t tiles_of(const dl_gemm_problem *p, const dl_tiling *t) {
 static void split(const dl_gemm_problem *p, int64_t splits, dl_tiling *t) {
     int64_t k = p->mode[DL_MODE_K].size, depth = depth_of(p), terms = dl_ceil_div(k, depth);
     splits = dl_at_least(1, dl_at_most(dl_at_most(splits, terms / LEAST_TILES),
-                                       p->direct ? MOST_SHARES : MOST_SPLITS));
+                                       p->direct ? MOST_SHARES : 2 * p->multiprocessors));
     t->depth = dl_ceil_div(dl_at_least(terms, 1), splits) * depth;
     t->splits = dl_at_least(1, dl_ceil_div(k, t->depth));
 }
@@ -83,7 +81,7 @@ static void split(const dl_gemm_problem *p, int64_t splits, dl_tiling *t) {
 static double time_of(const dl_gemm_problem *p, const dl_tiling *t, int i) {
     static const double begins[] = {0, 19, 7}, half = 0.54, share = 500;
     int per_sm = tilings[i].per_sm;
-    int64_t tiles = tiles_of(p, t), blocks = dl_ceil_div(tiles * t->splits, MULTIPROCESSORS);
+    int64_t tiles = tiles_of(p, t), blocks = dl_ceil_div(tiles * t->splits, p->multiprocessors);
     double rows = t->bm * (double)(t->halo.found ? t->halo.stride_phases : 1);
     double products = rows * t->bn / tilings[i].reach; /* per K element */
     for (int o = 0; o < 2; o++) { /* each warp assembles its strip's elements itself */
@@ -95,7 +93,7 @@ static double time_of(const dl_gemm_problem *p, const dl_tiling *t, int i) {
     double one = products * ((double)t->depth + begins[per_sm] * (double)depth_of(p));
     double time = one * ((double)(blocks / per_sm * per_sm) + (double)(blocks % per_sm) / half);
     if (t->splits > 1) /* sums, 4 bytes each, are written and read */
-        time += share * (double)tiles * t->bm * t->bn * (double)t->splits / MULTIPROCESSORS;
+        time += share * (double)tiles * t->bm * t->bn * (double)t->splits / p->multiprocessors;
     return time;
 }
 
@@ -147,7 +145,7 @@ static dl_tiling tiling_of(const dl_gemm_problem *p, int i) {
     t.mt = dl_ceil_div(p->mode[DL_MODE_M].size, t.bm),
     t.nt = dl_ceil_div(p->tile_columns.size, t.bn);
     int64_t tiles = tiles_of(p, &t);
-    split(p, tiles < MULTIPROCESSORS ? 2 * MULTIPROCESSORS / dl_at_least(tiles, 1) : 1, &t);
+    split(p, tiles < p->multiprocessors ? 2 * p->multiprocessors / dl_at_least(tiles, 1) : 1, &t);
     return t;
 }
 

@@ -30,6 +30,10 @@ typedef struct {
     const char *arch; /* "sm_90a": what NVRTC compiles for */
     bool has_wgmma;   /* wgmma: warpgroups multiply tiles in shared memory */
     bool has_maps;    /* TMA: tensor maps copy tiles there */
+    int multiprocessors;
+    double half, tf32, f32, f64; /* dense products, TFLOP/s by data sheets; */
+    double tbytes;               /* memory, TB/s */
+    double sync;                 /* share of the tensor cores' rate that mma.sync reaches */
 } dl_target;
 
 /* The target of that name ("cpu" or NULL: the best CPU that this machine is). NULL: DL_USAGE for an

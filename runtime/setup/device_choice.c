@@ -15,7 +15,11 @@ static const char *target_of(const char *device, dl_error *err) {
     static const struct {
         int major, least, most;
         const char *target;
-    } rows[] = {{8, 0, 9, "cuda:sm_80"}, {9, 0, 0, "cuda:sm_90a"}, {10, 0, 9, "cuda:sm_100"}};
+    } rows[] = {{8, 0, 9, "cuda:sm_80"},
+                {9, 0, 0, "cuda:sm_90a"},
+                {10, 0, 2, "cuda:sm_100"},
+                {10, 3, 9, "cuda:sm_103"},
+                {12, 0, 9, "cuda:sm_120"}};
     int major, minor;
     if (!dlr_cuda_capability(device, &major, &minor, err)) return NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -24,7 +28,7 @@ static const char *target_of(const char *device, dl_error *err) {
     dl_fail(err, DL_RESOURCE,
             "--device=%s is of compute capability %d.%d, for which there is no target (8.0 to 8.9, "
             "9.0, 10.0 to "
-            "10.9 have one): run on the CPU with --device=cpu",
+            "10.9, 12.0 to 12.9 have one): run on the CPU with --device=cpu",
             device, major, minor);
     return NULL;
 }

@@ -40,7 +40,9 @@ void test_opening(dl_plan *p) {
                    {"cuda:sm_80:emulated", 9, 0, false},   {"cuda:sm_90:emulated", 9, 0, true},
                    {"cuda:sm_90a:emulated", 9, 0, true},   {"cuda:sm_90a:emulated", 9, 1, false},
                    {"cuda:sm_90a:emulated", 10, 0, false}, {"cuda:sm_100:emulated", 10, 3, true},
-                   {"cuda:sm_100:emulated", 9, 0, false},  {"cuda:sm_100:emulated", 0, 0, true}};
+                   {"cuda:sm_100:emulated", 9, 0, false},  {"cuda:sm_100:emulated", 0, 0, true},
+                   {"cuda:sm_103:emulated", 10, 3, true},  {"cuda:sm_103:emulated", 10, 0, false},
+                   {"cuda:sm_120:emulated", 12, 1, true},  {"cuda:sm_120:emulated", 11, 0, false}};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         p->target = devices[i].target;
         emulator()->set(

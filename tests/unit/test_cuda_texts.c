@@ -127,8 +127,8 @@ int main(void) {
         return dl_test_skip("%s", err.message), 77;
     const char *text = dl_read_file(arena, "tests/unit/emulated_kernels.cu", 1 << 20, NULL, &err);
     CHECK(text, "%s", err.message);
-    static const char *const archs[] = {"sm_80", "sm_90a", "sm_100"};
-    for (int i = 0; text && i < 3; i++)
+    static const char *const archs[] = {"sm_80", "sm_90a", "sm_100", "sm_103"};
+    for (size_t i = 0; text && i < sizeof archs / sizeof *archs; i++)
         test_arch(arena, &nvrtc,
                   dl_format(arena, "%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude, text),
                   archs[i]);
