@@ -214,6 +214,7 @@ static void use_tma(dl_gemm_problem *p, dl_emitted *code) {
     for (int i = 0; i < 2 && p->tiling.tma_tiles; i++) {
         dl_operand *o = &p->operand[i];
         int rows = i ? p->tiling.bn : p->tiling.bm;
+        if (p->tiling.strip_bytes[i]) continue;
         dl_tensor_map *maps = &code->maps[code->nmaps];
         o->im2col = p->tiling.tma_im2col && dl_gemm_tma_im2col(p, o, rows, maps);
         if (!o->im2col && !dl_gemm_tma_tiles(p, o, rows, maps)) continue;
@@ -222,12 +223,9 @@ static void use_tma(dl_gemm_problem *p, dl_emitted *code) {
     }
 }
 
-/* Uses strips for all operands that support them, but not with wgmma, which reads tiles. */
+/* Uses strips for the operands for which the tiling has room. */
 static void use_strips(dl_gemm_problem *p) {
-    dl_strip strip_bytes;
-    for (int i = 0; i < 2 && !p->tiling.wgmma; i++)
-        p->operand[i].strip =
-            dl_gemm_strips(p, &p->operand[i], i ? p->tiling.bn : p->tiling.bm, &strip_bytes);
+    for (int i = 0; i < 2; i++) p->operand[i].strip = p->tiling.strip_bytes[i] > 0;
 }
 
 /* Orders K by chunks as deep as a tile, for an image with several taps. Not with TMA, whose

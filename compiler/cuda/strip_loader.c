@@ -73,8 +73,9 @@ bool dl_gemm_strips(const dl_gemm_problem *p, const dl_operand *o, int rows, dl_
         to->pair_step = positions ? p->word : w->position_step * pixel;
     to->paired = positions && to->pair_step && w->position_step * channels % 2 == 0 &&
                  (w->begin + low_of(p, o)) * channels % 2 == 0;
-    to->bytes = dl_ceil_div(to->row_lines * to->term_lines * to->pitch + depth * 4, DL_LINE_BLOCK) *
-                DL_LINE_BLOCK;
+    to->bytes =
+        dl_ceil_div(to->row_lines * to->term_lines * to->pitch + depth * 4, 8 * DL_LINE_BLOCK) *
+        (8 * DL_LINE_BLOCK);
     return to->bytes <= MOST;
 }
 

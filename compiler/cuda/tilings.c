@@ -21,8 +21,10 @@ typedef enum {
     TMA_IM2COL, /* with TMA im2col */
     STRIPS, /* the operand with more rows is loaded as strips, and each warp assembles its elements
                 for all of the other operand */
-    HALO,   /* halo kernels; with as many columns as there are */
-    DIRECT  /* direct: bm * bn sums on the CTA's threads */
+    STRIPS_WGMMA, /* one operand is loaded as strips, and multiplied by wgmma from registers; */
+    STRIPS_TMA,   /* the same, with TMA tiles of the other one */
+    HALO,         /* halo kernels; with as many columns as there are */
+    DIRECT        /* direct: bm * bn sums on the CTA's threads */
 } kind;
 
 /* Tile sizes with their CTAs per SM, and the relative rate that they then reach, compared with
@@ -33,20 +35,25 @@ static const struct {
     int bm, bn, wm, wn, stages, per_sm;
     double reach;
     kind kind;
-} tilings[] = {{128, 128, 2, 4, 4, 2, 0.83, HALVES},     {128, 64, 4, 2, 4, 2, 0.65, ANY},
-               {64, 128, 2, 4, 4, 2, 0.84, ANY},         {64, 64, 2, 2, 4, 2, 0.65, ANY},
-               {128, 32, 4, 1, 4, 2, 0.32, ANY},         {128, 8, 4, 1, 4, 2, 0.21, ANY},
-               {16, 128, 1, 4, 4, 2, 0.32, ANY},         {128, 256, 8, 1, 5, 1, 1.90, WGMMA},
-               {128, 128, 8, 1, 5, 2, 1.43, WGMMA},      {128, 64, 8, 1, 6, 2, 1.13, WGMMA},
-               {128, 256, 8, 1, 5, 1, 2.01, TMA_TILES},  {128, 128, 8, 1, 5, 2, 1.60, TMA_TILES},
-               {128, 64, 8, 1, 6, 2, 1.22, TMA_TILES},   {128, 256, 8, 1, 5, 1, 2.35, TMA_IM2COL},
-               {128, 128, 8, 1, 5, 2, 1.71, TMA_IM2COL}, {128, 64, 8, 1, 6, 2, 1.23, TMA_IM2COL},
-               {256, 128, 8, 1, 5, 1, 1.75, WGMMA},      {256, 64, 8, 1, 5, 2, 1.20, WGMMA},
-               {256, 128, 8, 1, 5, 1, 1.85, TMA_TILES},  {256, 64, 8, 1, 5, 2, 1.30, TMA_TILES},
-               {256, 128, 8, 1, 5, 1, 2.10, TMA_IM2COL}, {256, 64, 8, 1, 5, 2, 1.40, TMA_IM2COL},
-               {256, 64, 8, 1, 4, 2, 0.83, STRIPS},      {64, 256, 1, 8, 4, 2, 0.83, STRIPS},
-               {256, 8, 4, 1, 2, 2, 0.65, HALO},         {128, 8, 4, 1, 2, 2, 0.60, HALO},
-               {32, 32, 2, 4, 0, 2, 0.02, DIRECT},       {64, 32, 2, 4, 0, 2, 0.025, DIRECT}};
+} tilings[] = {{128, 128, 2, 4, 4, 2, 0.83, HALVES},       {128, 64, 4, 2, 4, 2, 0.65, ANY},
+               {64, 128, 2, 4, 4, 2, 0.84, ANY},           {64, 64, 2, 2, 4, 2, 0.65, ANY},
+               {128, 32, 4, 1, 4, 2, 0.32, ANY},           {128, 8, 4, 1, 4, 2, 0.21, ANY},
+               {16, 128, 1, 4, 4, 2, 0.32, ANY},           {128, 256, 8, 1, 5, 1, 1.90, WGMMA},
+               {128, 128, 8, 1, 5, 2, 1.43, WGMMA},        {128, 64, 8, 1, 6, 2, 1.13, WGMMA},
+               {128, 256, 8, 1, 5, 1, 2.01, TMA_TILES},    {128, 128, 8, 1, 5, 2, 1.60, TMA_TILES},
+               {128, 64, 8, 1, 6, 2, 1.22, TMA_TILES},     {128, 256, 8, 1, 5, 1, 2.35, TMA_IM2COL},
+               {128, 128, 8, 1, 5, 2, 1.71, TMA_IM2COL},   {128, 64, 8, 1, 6, 2, 1.23, TMA_IM2COL},
+               {256, 128, 8, 1, 5, 1, 1.75, WGMMA},        {256, 64, 8, 1, 5, 2, 1.20, WGMMA},
+               {256, 128, 8, 1, 5, 1, 1.85, TMA_TILES},    {256, 64, 8, 1, 5, 2, 1.30, TMA_TILES},
+               {256, 128, 8, 1, 5, 1, 2.10, TMA_IM2COL},   {256, 64, 8, 1, 5, 2, 1.40, TMA_IM2COL},
+               {256, 64, 8, 1, 4, 2, 0.83, STRIPS},        {64, 256, 1, 8, 4, 2, 0.83, STRIPS},
+               {256, 64, 8, 1, 4, 2, 1.20, STRIPS_WGMMA},  {256, 64, 8, 1, 4, 2, 1.35, STRIPS_TMA},
+               {64, 256, 8, 1, 4, 2, 1.20, STRIPS_WGMMA},  {64, 256, 8, 1, 4, 2, 1.35, STRIPS_TMA},
+               {128, 128, 8, 1, 4, 2, 1.20, STRIPS_WGMMA}, {128, 128, 8, 1, 4, 2, 1.35, STRIPS_TMA},
+               {256, 128, 8, 1, 4, 1, 1.40, STRIPS_WGMMA}, {256, 128, 8, 1, 4, 1, 1.55, STRIPS_TMA},
+               {128, 256, 8, 1, 4, 1, 1.40, STRIPS_WGMMA}, {128, 256, 8, 1, 4, 1, 1.55, STRIPS_TMA},
+               {256, 8, 4, 1, 2, 2, 0.65, HALO},           {128, 8, 4, 1, 2, 2, 0.60, HALO},
+               {32, 32, 2, 4, 0, 2, 0.02, DIRECT},         {64, 32, 2, 4, 0, 2, 0.025, DIRECT}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_sums(const dl_tiling *t) {
@@ -87,7 +94,7 @@ static double time_of(const dl_gemm_problem *p, const dl_tiling *t, int i) {
     for (int o = 0; o < 2; o++) { /* each warp assembles its strip's elements itself */
         int lines = o ? t->bn : t->bm, bytes = p->operand[o].bytes,
             words = bytes ? bytes / p->word : 1;
-        if (t->strip_bytes[o]) products += GATHERED * lines * (o ? t->wm : t->wn);
+        if (t->strip_bytes[o]) products += GATHERED * lines * (t->wgmma ? 1 : o ? t->wm : t->wn);
         if (!t->strip_bytes[o] && !t->halo.found && bytes < 16) products += READ * lines / words;
     }
     double one = products * ((double)t->depth + begins[per_sm] * (double)depth_of(p));
@@ -100,7 +107,8 @@ static double time_of(const dl_gemm_problem *p, const dl_tiling *t, int i) {
 static bool is_same(const dl_tiling *a, const dl_tiling *b) {
     return a->bm == b->bm && a->bn == b->bn && a->splits == b->splits && a->wgmma == b->wgmma &&
            a->tma_tiles == b->tma_tiles && a->tma_im2col == b->tma_im2col &&
-           a->halo.found == b->halo.found;
+           a->halo.found == b->halo.found && !a->strip_bytes[0] == !b->strip_bytes[0] &&
+           !a->strip_bytes[1] == !b->strip_bytes[1];
 }
 
 /* Inserts one by its time, if there is room. */
@@ -117,7 +125,21 @@ static int insert(dl_tiling *of, int n, const dl_tiling *t) {
 
 static bool is_by_wgmma(int i) {
     return tilings[i].kind == WGMMA || tilings[i].kind == TMA_TILES ||
-           tilings[i].kind == TMA_IM2COL;
+           tilings[i].kind == TMA_IM2COL || tilings[i].kind == STRIPS_WGMMA ||
+           tilings[i].kind == STRIPS_TMA;
+}
+
+/* The operand that is loaded as strips for wgmma, which takes whole warpgroups of its rows; or
+ * -1. */
+static int strips_of_wgmma(const dl_gemm_problem *p, int i) {
+    dl_strip strip;
+    for (int o = 0; o < 2; o++) {
+        int rows = o ? tilings[i].bn : tilings[i].bm;
+        if (rows % (DL_ROWS_OF_WARP * tilings[i].wm) == 0 &&
+            dl_gemm_strips(p, &p->operand[o], rows, &strip))
+            return o;
+    }
+    return -1;
 }
 
 /* The tiling of row i of the table, with split-K so that CTAs fill the SMs twice. */
@@ -128,7 +150,8 @@ static dl_tiling tiling_of(const dl_gemm_problem *p, int i) {
                    .wn = tilings[i].wn,
                    .stages = tilings[i].stages,
                    .wgmma = is_by_wgmma(i),
-                   .tma_tiles = tilings[i].kind == TMA_TILES || tilings[i].kind == TMA_IM2COL,
+                   .tma_tiles = tilings[i].kind == TMA_TILES || tilings[i].kind == TMA_IM2COL ||
+                                tilings[i].kind == STRIPS_TMA,
                    .tma_im2col = tilings[i].kind == TMA_IM2COL};
     if (tilings[i].kind == HALO) {
         dl_gemm_halo(p, t.bm, &t.halo);
@@ -137,8 +160,11 @@ static dl_tiling tiling_of(const dl_gemm_problem *p, int i) {
         split(p, 1, &t);
         return t;
     }
-    for (int o = 0; o < 2 && !t.wgmma; o++) {
+    bool some = tilings[i].kind == STRIPS_WGMMA || tilings[i].kind == STRIPS_TMA;
+    int only = some ? strips_of_wgmma(p, i) : -1;
+    for (int o = 0; o < 2; o++) {
         dl_strip strip_bytes;
+        if (t.wgmma && o != only) continue;
         if (dl_gemm_strips(p, &p->operand[o], o ? t.bn : t.bm, &strip_bytes))
             t.strip_bytes[o] = strip_bytes.bytes;
     }
@@ -183,11 +209,21 @@ static bool has_strips(const dl_gemm_problem *p, int i) {
     return dl_gemm_strips(p, &p->operand[wide], wide ? tilings[i].bn : tilings[i].bm, &strip_bytes);
 }
 
+/* The same for wgmma, with TMA tiles of the other operand? */
+static bool has_strips_with_tma(const dl_gemm_problem *p, int i) {
+    int o = strips_of_wgmma(p, i);
+    dl_tensor_map maps[DL_MAP_MOST];
+    return o >= 0 &&
+           dl_gemm_tma_tiles(p, &p->operand[1 - o], o ? tilings[i].bm : tilings[i].bn, maps);
+}
+
 static bool serves(const dl_gemm_problem *p, int i) {
     if (p->direct || tilings[i].kind == DIRECT) return p->direct && tilings[i].kind == DIRECT;
     return tilings[i].kind == ANY || (tilings[i].kind == HALVES && p->word == 2) ||
            (tilings[i].kind == STRIPS && has_strips(p, i)) ||
            (tilings[i].kind == HALO && dl_gemm_halo(p, tilings[i].bm, &(dl_halo){0})) ||
+           (tilings[i].kind == STRIPS_WGMMA && p->has_wgmma && strips_of_wgmma(p, i) >= 0) ||
+           (tilings[i].kind == STRIPS_TMA && p->has_wgmma && has_strips_with_tma(p, i)) ||
            (tilings[i].kind == WGMMA && p->has_wgmma) ||
            (tilings[i].kind == TMA_TILES && p->has_wgmma && has_tma_tiles(p, i)) ||
            (tilings[i].kind == TMA_IM2COL && p->has_wgmma && has_im2col(p, i, false));
@@ -212,10 +248,12 @@ int dl_gemm_tilings(const dl_gemm_problem *p, dl_tiling *of) {
 
 const char *dl_tiling_name(const dl_tiling *t) {
     if (t->halo.found) return dl_internf("halos of %dx%d", t->bm, t->bn);
-    const char *how = t->tma_im2col  ? " by TMA (im2col) and wgmma"
-                      : t->tma_tiles ? " by TMA and wgmma"
-                      : t->wgmma     ? " by wgmma"
-                                     : "";
+    bool strips = t->wgmma && (t->strip_bytes[0] || t->strip_bytes[1]);
+    const char *how = strips ? t->tma_tiles ? " by strips, TMA and wgmma" : " by strips and wgmma"
+                      : t->tma_im2col ? " by TMA (im2col) and wgmma"
+                      : t->tma_tiles  ? " by TMA and wgmma"
+                      : t->wgmma      ? " by wgmma"
+                                      : "";
     return t->splits > 1
                ? dl_internf("%dx%d%s, terms in %lld", t->bm, t->bn, how, (long long)t->splits)
                : dl_internf("%dx%d%s", t->bm, t->bn, how);

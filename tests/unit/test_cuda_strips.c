@@ -1,7 +1,8 @@
 /* Images of few channels, which CUDA kernels read as patches: convolutions, weights' and images'
  * gradients of random shapes, emulated, compared with the interpreter; of one to three axes, with
- * strides, dilation and unlike padding. Which of them are patches; and, where there is NVRTC, that
- * none spills. */
+ * strides, dilation and unlike padding; by mma.sync, and each in one of the tiles by wgmma. Which
+ * of them are patches; and, where there is NVRTC, that none spills, nor multiplies one product
+ * after the other. */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
 #include "ir/text/text.h"
@@ -9,7 +10,7 @@
 #include "tests/unit/contraction_runs.h"
 #include "tests/unit/random_numbers.h"
 
-enum { CASES = 45, COMPILED = 6 };
+enum { CASES = 45, COMPILED = 6, EACH = 4 /* by wgmma, too */ };
 
 typedef enum { FORWARD, WEIGHT, IMAGE } direction;
 
@@ -91,30 +92,52 @@ static bool is_patched(const shape *s) {
     return width * s->few % 2 == 0;
 }
 
+/* One of the variants that multiply strips by wgmma, by `number`; NULL: there is none. */
+static const char *variant_by_wgmma(const dl_kernel *k, const dl_target *t, int number) {
+    const char *names[DL_MOST_VARIANTS];
+    int n = dl_cuda_variants(k, t, names), found = 0;
+    for (int i = 0; i < n; i++)
+        if (strstr(names[i], "by strips") && strstr(names[i], "wgmma")) names[found++] = names[i];
+    return found ? names[number % found] : NULL;
+}
+
+/* The contraction of a graph. */
+static const dl_kernel *contraction_of(const dl_graph *g) {
+    for (int i = 0; i < g->nodes.n; i++)
+        if (has_contraction(g->nodes.at[i])) return g->nodes.at[i]->kernel;
+    return NULL;
+}
+
+/* `variant`: NULL, or one for sm_90a. */
 static void check_machine_code(const dl_nvrtc *nvrtc, const char *what, dl_arena *arena,
-                               const dl_kernel *k) {
+                               const dl_kernel *k, const char *variant) {
     dl_error err = {0};
-    const dl_target *t = dl_target_find("cuda:sm_80", &err);
+    const char *arch = variant ? "sm_90a" : "sm_80";
+    const dl_target *t = dl_target_find(dl_format(arena, "cuda:%s", arch), &err);
     dl_buf text = {0}, whole = {0}, image = {0}, log = {0};
     dl_emitted code = {0};
     dl_cubin c = {0};
-    bool ok = t && emit_cuda_text(&text, k, t, (dl_variant){0}, &code, &err);
+    dl_variant way = {.variant = t && variant ? variant_of(k, t, variant) : 0};
+    bool ok = t && emit_cuda_text(&text, k, t, way, &code, &err);
     if (ok) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);
-        ok = dl_nvrtc_compile(nvrtc, whole.at, "sm_80", &image, &log, &err) &&
+        ok = dl_nvrtc_compile(nvrtc, whole.at, arch, &image, &log, &err) &&
              dl_cubin_read(arena, (const unsigned char *)image.at, image.n, &c, &err);
     }
     CHECK(ok && c.n, "%s: %s", what, err.message);
+    CHECK(!log.n || strspn(log.at, " \n") == log.n, "%s: %s: %s", what, variant ? variant : "",
+          log.at);
     for (int i = 0; i < c.n; i++)
         CHECK(!c.kernels[i].spill_stores && !c.kernels[i].spill_loads, "%s: %s spills", what,
               c.kernels[i].name);
     dl_buf_free(&text), dl_buf_free(&whole), dl_buf_free(&image), dl_buf_free(&log);
 }
 
-/* `nvrtc`: NULL, or to compile with. Is it a patch? */
+/* `nvrtc`: NULL, or to compile with; `by_wgmma`: in tiles by wgmma, where there are some. Is it a
+ * patch? */
 static bool test_shape(const shape *s, dl_dtype dtype, const dl_target *t, const dl_nvrtc *nvrtc,
-                       int number) {
+                       bool by_wgmma, int number) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     const char *text = text_of(arena, s, dl_dtype_name(dtype));
@@ -132,7 +155,11 @@ static bool test_shape(const shape *s, dl_dtype dtype, const dl_target *t, const
         const dl_graph *g = m->graphs.at[0];
         dl_buf kernels = {0};
         dl_emitted needs = {0}, *code = DL_NEWS(arena, dl_emitted, g->nodes.n + 1);
-        const char *what = dl_format(arena, "shape %d: %s", number, text);
+        const char *variant =
+            by_wgmma && contraction_of(g) ? variant_by_wgmma(contraction_of(g), t, number) : NULL;
+        const char *what = dl_format(arena, "shape %d%s%s: %s", number, variant ? " in " : "",
+                                     variant ? variant : "", text);
+        CHECK(!by_wgmma || !variant == !is_patched(s), "%s", what);
         run r = {
             .what = what, .in = dl_interp_new(g, true), .most = dtype == DL_F16 ? 0x1p-11 : 0x1p-8};
         rng random = {(uint64_t)number};
@@ -142,15 +169,14 @@ static bool test_shape(const shape *s, dl_dtype dtype, const dl_target *t, const
                 dl_interp_data(r.in, v)[k] =
                     dl_interp_convert(v->type.dtype, uniform(&random, -1, 1), true);
         }
-        bool emits = emit_graph(what, g, t, NULL, &kernels, code, &needs);
+        bool emits = emit_graph(what, g, t, variant, &kernels, code, &needs);
         void *library = emits ? open_text(what, arena, t, &kernels, &needs) : NULL;
         if (library) run_graph(&r, library, g, code), dlclose(library);
         CHECK(r.kernels == 1 && r.numbers && !r.nans, "%s: %d kernels", what, r.kernels);
         patched = kernels.at && strstr(kernels.at, "CT_STRIP");
         CHECK(patched == is_patched(s), "%s: %s", what, patched ? "a patch" : "no patch");
-        for (int i = 0; i < g->nodes.n && nvrtc; i++)
-            if (has_contraction(g->nodes.at[i]))
-                check_machine_code(nvrtc, what, arena, g->nodes.at[i]->kernel);
+        if (nvrtc && contraction_of(g) && !by_wgmma == !variant)
+            check_machine_code(nvrtc, what, arena, contraction_of(g), variant);
         dl_interp_free(r.in);
         dl_buf_free(&kernels);
     }
@@ -165,14 +191,18 @@ int main(void) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_nvrtc nvrtc = {0};
     dl_error none = {0};
+    const dl_target *old = dl_target_find("cuda:sm_80:emulated", &none);
+    CHECK(old, "%s", none.message);
     bool compiles = dl_nvrtc_find(arena, &nvrtc, &none) && dl_nvrtc_load(&nvrtc, &none);
     if (!compiles) dl_test_skip("%s", none.message);
     int patched = 0;
     rng r = {3};
-    for (int i = 0; i < CASES; i++) {
+    for (int i = 0; i < CASES && old; i++) {
         const shape s = draw_shape(&r, i);
-        patched += test_shape(&s, i % 2 ? DL_F16 : DL_BF16, t,
-                              compiles && i < COMPILED ? &nvrtc : NULL, i);
+        const dl_nvrtc *with = compiles && i < COMPILED ? &nvrtc : NULL;
+        patched += test_shape(&s, i % 2 ? DL_F16 : DL_BF16, old, with, false, i);
+        if (i % EACH == 1 || getenv("DL_TEST_ALL"))
+            test_shape(&s, i % 2 ? DL_BF16 : DL_F16, t, with, true, i / EACH + i);
     }
     CHECK(patched >= CASES / 2, "%d of %d are patches", patched, CASES);
     dl_arena_free(arena);

@@ -25,7 +25,8 @@ template <class S, int ROWS> struct ct_strip {
         STEP = S::ROW_LINES * S::PITCH, /* distance between lines of K elements */
         /* after the strips: the offset of each K element relative to its row */
         TERMS = S::TERM_LINES * STEP,
-        BYTES_OF_TILE = (TERMS + DEPTH * 4 + CT_BLOCK - 1) / CT_BLOCK * CT_BLOCK
+        /* a multiple of wgmma's swizzle, since another operand's tile may follow */
+        BYTES_OF_TILE = (TERMS + DEPTH * 4 + 8 * CT_BLOCK - 1) / (8 * CT_BLOCK) * (8 * CT_BLOCK)
     };
     /* The offset of each row. */
     static INLINE int *table() {

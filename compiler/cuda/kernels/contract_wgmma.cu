@@ -57,10 +57,25 @@ template <class F> INLINE void ct_round_tile(const F &feed, unsigned char *tile)
     }
 }
 
+/* Of an operand's tile: rows from `first` on, a multiple of 64, of step s of depth. */
+template <class F> INLINE kd_tile ct_part(const unsigned char *tile, int first, int s) {
+    kd_saddr at = kd_saddr_of(tile);
+    if constexpr (F::ALONG_K) return kd_tile_of<64>(at + first * CT_LINE + s * 32, 16, 8 * CT_LINE);
+    return kd_tile_of<128>(at + first / 64 * (F::LINES * CT_BLOCK) + s * 16 * CT_BLOCK,
+                           F::LINES * CT_BLOCK, 8 * CT_BLOCK);
+}
+
 /* Products of tiles by wgmma (warpgroup.cu): a warpgroup multiplies MT times 64 rows by all BN
  * columns; tiles have ct_feed's layout. */
 template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_wgmma {
-    enum { MT = BM / (16 * WM), NT = BN / 8, M_STEP = 64, READ_LAG = 2, STEPS = CT_LINE / 32 };
+    enum {
+        MT = BM / (16 * WM),
+        NT = BN / 8,
+        M_STEP = 64,
+        READ_LAG = 2,
+        STEPS = CT_LINE / 32,
+        TRANSPOSED = 0
+    };
     static_assert(BM == 16 * WM * MT && WM % 4 == 0 && A::WORD == B::WORD, "tiles of warps");
     float sum[MT][NT][4];
     int row, column;
@@ -76,21 +91,13 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_wg
             ct_round_tile(a, tile), ct_round_tile(b, tile + A::BYTES_OF_TILE);
         if constexpr (ARITHMETIC == CT_TF32_WGMMA || !A::TMA || !B::TMA) kd_async_fence();
     }
-    /* Of an operand's tile: rows from `first` on, a multiple of 64, of step s of depth. */
-    template <class F> static INLINE kd_tile part(const unsigned char *tile, int first, int s) {
-        kd_saddr at = kd_saddr_of(tile);
-        if constexpr (F::ALONG_K)
-            return kd_tile_of<64>(at + first * CT_LINE + s * 32, 16, 8 * CT_LINE);
-        return kd_tile_of<128>(at + first / 64 * (F::LINES * CT_BLOCK) + s * 16 * CT_BLOCK,
-                               F::LINES * CT_BLOCK, 8 * CT_BLOCK);
-    }
     INLINE void multiply(const unsigned char *left, const unsigned char *right) {
         int first = kd_thread() / 128 * (64 * MT);
         kd_wgmma_begin();
         CT_UNROLL for (int s = 0; s < STEPS; s++) {
-            kd_tile b = part<B>(right, 0, s);
+            kd_tile b = ct_part<B>(right, 0, s);
             CT_UNROLL for (int i = 0; i < MT; i++) {
-                kd_tile a = part<A>(left, first + i * 64, s);
+                kd_tile a = ct_part<A>(left, first + i * 64, s);
                 if constexpr (ARITHMETIC == CT_BF16_WGMMA)
                     kd_wgmma_bf16<!A::ALONG_K, !B::ALONG_K>(sums(i), a, b);
                 if constexpr (ARITHMETIC == CT_F16_WGMMA)
@@ -103,15 +110,87 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_wg
     }
     INLINE void end() { kd_wgmma_wait<0>(); }
 };
+
+/* The same with strips (contract_strips.cu) as the left operand: each thread assembles its rows'
+ * elements in registers, of 64 rows while those before them are multiplied. A warpgroup's
+ * products of a tile are complete before it assembles the next tile. */
+template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_wgmma_strips {
+    enum {
+        MT = BM / (16 * WM),
+        NT = BN / 8,
+        M_STEP = 64,
+        READ_LAG = 2,
+        STEPS = CT_LINE / 32,
+        TRANSPOSED = 0
+    };
+    static_assert(BM == 16 * WM * MT && WM % 4 == 0 && A::WORD == 2 && B::WORD == 2 && !B::STRIPS,
+                  "one operand of strips, in halves");
+    float sum[MT][NT][4];
+    int row, column;
+    int at[2 * MT]; /* offsets of the thread's rows */
+
+    INLINE float (&sums(int i))[BN / 2] { return (float(&)[BN / 2]) sum[i]; }
+    INLINE void begin() {
+        row = kd_thread() / 128 * (64 * MT) + kd_thread() / 32 % 4 * 16, column = 0;
+        CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int j = 0; j < BN / 2; j++)
+            sums(i)[j] = 0;
+        CT_UNROLL for (int i = 0; i < 2 * MT; i++) {
+            at[i] = A::table()[row + i / 2 * M_STEP + i % 2 * 8 + kd_thread() % 32 / 4];
+            kd_hold(at[i]);
+        }
+    }
+    template <class L, class R> INLINE void arrive(const L &, const R &, unsigned char *) const {
+        if constexpr (!B::TMA) kd_async_fence();
+    }
+    INLINE void multiply(const unsigned char *strips, const unsigned char *tile) {
+        const int *terms = (const int *)(strips + A::TERMS) + kd_thread() % 4 * 2;
+        kd_wgmma_wait<0>();
+        CT_UNROLL for (int s = 0; s < STEPS; s++) {
+            kd_tile b = ct_part<B>(tile, 0, s);
+            CT_UNROLL for (int i = 0; i < MT; i++) {
+                unsigned a[4];
+                CT_UNROLL for (int w = 0; w < 4; w++) a[w] =
+                    A::two(strips + at[i * 2 + w % 2], terms + s * 16 + w / 2 * 8);
+                kd_wgmma_begin();
+                if constexpr (ARITHMETIC == CT_BF16_WGMMA)
+                    kd_wgmma_left_bf16<!B::ALONG_K, false>(sums(i), a, b);
+                if constexpr (ARITHMETIC == CT_F16_WGMMA)
+                    kd_wgmma_left_f16<!B::ALONG_K, false>(sums(i), a, b);
+            }
+        }
+        kd_wgmma_commit();
+    }
+    INLINE void end() { kd_wgmma_wait<0>(); }
+};
+/* And as the right operand: the sums are those of the transposed product. */
+template <int ARITHMETIC, class A, class B, int BM, int BN, int WM>
+struct ct_wgmma_transposed : ct_wgmma_strips<ARITHMETIC, B, A, BN, BM, WM> {
+    typedef ct_wgmma_strips<ARITHMETIC, B, A, BN, BM, WM> product;
+    enum { TRANSPOSED = 1 };
+    INLINE void multiply(const unsigned char *left, const unsigned char *right) {
+        product::multiply(right, left);
+    }
+};
+
+/* By the operand that has strips, if there is one. */
+template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, bool LEFT = A::STRIPS,
+          bool RIGHT = B::STRIPS>
+struct ct_wgmma_of : ct_wgmma<ARITHMETIC, A, B, BM, BN, WM> {};
+template <int ARITHMETIC, class A, class B, int BM, int BN, int WM>
+struct ct_wgmma_of<ARITHMETIC, A, B, BM, BN, WM, true, false>
+    : ct_wgmma_strips<ARITHMETIC, A, B, BM, BN, WM> {};
+template <int ARITHMETIC, class A, class B, int BM, int BN, int WM>
+struct ct_wgmma_of<ARITHMETIC, A, B, BM, BN, WM, false, true>
+    : ct_wgmma_transposed<ARITHMETIC, A, B, BM, BN, WM> {};
 template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_BF16_WGMMA, A, B, BM, BN, WM, 1>
-    : ct_wgmma<CT_BF16_WGMMA, A, B, BM, BN, WM> {};
+    : ct_wgmma_of<CT_BF16_WGMMA, A, B, BM, BN, WM> {};
 template <class A, class B, int BM, int BN, int WM>
-struct ct_product<CT_F16_WGMMA, A, B, BM, BN, WM, 1> : ct_wgmma<CT_F16_WGMMA, A, B, BM, BN, WM> {
+struct ct_product<CT_F16_WGMMA, A, B, BM, BN, WM, 1> : ct_wgmma_of<CT_F16_WGMMA, A, B, BM, BN, WM> {
 };
 template <class A, class B, int BM, int BN, int WM>
-struct ct_product<CT_TF32_WGMMA, A, B, BM, BN, WM, 1>
-    : ct_wgmma<CT_TF32_WGMMA, A, B, BM, BN, WM> {};
+struct ct_product<CT_TF32_WGMMA, A, B, BM, BN, WM, 1> : ct_wgmma<CT_TF32_WGMMA, A, B, BM, BN, WM> {
+};
 
 /* ---- TMA ---- */
 /* TMA coordinates of a box: element x of line y of matrix z. */
