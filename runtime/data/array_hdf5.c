@@ -1,65 +1,11 @@
 /* HDF5 files (including NetCDF-4): which sets can be read, and by which reader. */
 #include "runtime/data/array_format.h"
 #include "runtime/data/hdf5_facts.h"
+#include "runtime/data/hdf5_filters.h"
 
 #include <hdf5.h>
 #include <math.h>
 #include <stdlib.h>
-
-static const struct {
-    int filter;
-    const char *name;
-} filters[] = {
-    {H5Z_FILTER_DEFLATE, "deflate"},
-    {H5Z_FILTER_SHUFFLE, "shuffle"},
-    {H5Z_FILTER_FLETCHER32, "fletcher32"},
-    {DLR_HDF5_LZF, "lzf"},
-};
-enum { N_FILTERS = sizeof filters / sizeof *filters };
-
-/* Whether the data go through two compressions or shuffles: our codecs need to know each
- * intermediate size. */
-static bool is_packed_twice(const dlr_hdf5_set *set) {
-    bool packed = false;
-    for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++) {
-        if (packed && set->filter[i] != H5Z_FILTER_FLETCHER32) return true;
-        packed = packed || set->filter[i] == H5Z_FILTER_DEFLATE || set->filter[i] == DLR_HDF5_LZF;
-    }
-    return false;
-}
-
-/* Whether our threads unpack its chunks; otherwise libhdf5 does, without third-party filters. */
-static bool is_unpacked_here(const dlr_hdf5_set *set) {
-    return set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges &&
-           !is_packed_twice(set);
-}
-
-static const char *name_filter(const dlr_hdf5_set *set, int i) {
-    if (i < DLR_HDF5_FILTERS && set->filter[i] == DLR_HDF5_LZF && !is_unpacked_here(set))
-        return NULL;
-    for (int k = 0; i < DLR_HDF5_FILTERS && k < N_FILTERS; k++)
-        if (set->filter[i] == filters[k].filter) return filters[k].name;
-    return NULL;
-}
-
-/* ", lzf" for a registered third-party filter; "" where its name is not known. */
-static const char *name_foreign(int filter) {
-    static const struct {
-        int filter;
-        const char *name;
-    } known[] = {{H5Z_FILTER_SZIP, ", szip"},
-                 {H5Z_FILTER_NBIT, ", nbit"},
-                 {H5Z_FILTER_SCALEOFFSET, ", scaleoffset"},
-                 {DLR_HDF5_LZF, ", lzf"},
-                 {32001, ", blosc"},
-                 {32004, ", lz4"},
-                 {32008, ", bitshuffle"},
-                 {32015, ", zstd"},
-                 {32026, ", blosc2"}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].filter == filter) return known[i].name;
-    return "";
-}
 
 static bool is_empty(const dlr_hdf5_set *set) {
     for (int i = 0; i < set->rank && i < DLR_ARRAY_RANK; i++)
@@ -90,20 +36,8 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
         return layouts[set->layout];
     if (set->cut_attributes)
         return "has attributes that were not read: the file has more than 4096 of them";
-    for (int i = 0; i < set->filter_count; i++)
-        if (!name_filter(set, i) && !is_fill_alone(set)) {
-            int filter = i < DLR_HDF5_FILTERS ? set->filter[i] : -1;
-            if (filter == DLR_HDF5_LZF)
-                return "is packed with lzf and has numbers, edges or filters that libhdf5 alone "
-                       "reads, which "
-                       "has no lzf: write it again with gzip";
-            return dl_format(
-                arena,
-                "is packed with filter %d%s, which is not supported (gzip, lzf and shuffle "
-                "are): write it again "
-                "with the program that can read it, or by h5repack -f NONE",
-                filter, name_foreign(filter));
-        }
+    int missing = is_fill_alone(set) ? -1 : dlr_hdf5_missing_filter(set);
+    if (missing >= 0) return dlr_hdf5_refuse_filter(arena, set, missing);
     return NULL;
 }
 
@@ -112,7 +46,7 @@ static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, bool netcdf, dlr
     dl_buf packing = {0};
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++)
         dl_putf(&packing, "%s%s", i ? ", " : "",
-                name_filter(set, i) ? name_filter(set, i) : "unknown");
+                dlr_hdf5_filter_name(set, i) ? dlr_hdf5_filter_name(set, i) : "unknown");
     *a = (dlr_array_facts){
         .name = set->name,
         .stored = set->layout == DLR_HDF5_LINK ? "(a link)" : set->type,
@@ -176,7 +110,7 @@ static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
     if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->filter_count == 0)
         return dlr_run_open(s, f->path, &(dlr_run){.offset = set->offset, .swapped = set->swapped},
                             err);
-    if (is_unpacked_here(set)) return dlr_hdf5_chunks_open(s, f->path, set, cache, err);
+    if (dlr_hdf5_unpacked_here(set)) return dlr_hdf5_chunks_open(s, f->path, set, cache, err);
     if (is_fill_alone(set)) return dlr_fill_open(s, set->fill, set->swapped, err);
     dlr_element as = set->element == DLR_EL_F16 ? DLR_EL_F32 : set->element;
     return dlr_hdf5_child_open(s, f->path, set->name, as, cache, err);

@@ -1,6 +1,7 @@
 #include "runtime/data/chunk_codec.h"
 
 #include <blosc.h>
+#include <bzlib.h>
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,78 @@ static bool undo_lzf(const dlr_codec *c, const unsigned char *from, size_t bytes
     return done == room;
 }
 
+/* A length of LZ4: the four bits of a token, and where they are 15, bytes until one is not 255. */
+static bool take_length(const unsigned char *from, size_t bytes, size_t *at, size_t *n) {
+    if (*n != 15) return true;
+    for (unsigned char more = 255; more == 255; *n += more) {
+        if (*at == bytes) return false;
+        more = from[(*at)++];
+    }
+    return true;
+}
+
+/* One block of LZ4 ("LZ4 Block Format Description"). A token has the number of literal bytes and
+ * the length less 4 of a copy of earlier output, whose distance is two bytes. The last sequence has
+ * no copy. */
+static bool undo_lz4_block(const unsigned char *from, size_t bytes, unsigned char *to,
+                           size_t room) {
+    size_t at = 0, done = 0;
+    while (at < bytes) {
+        size_t token = from[at++], n = token >> 4, copied = token & 15;
+        if (!take_length(from, bytes, &at, &n) || n > bytes - at || n > room - done) return false;
+        memcpy(to + done, from + at, n);
+        at += n, done += n;
+        if (at == bytes) break;
+        if (bytes - at < 2) return false;
+        size_t back = from[at] | (size_t)from[at + 1] << 8;
+        at += 2;
+        if (!take_length(from, bytes, &at, &copied)) return false;
+        copied += 4;
+        if (back == 0 || back > done || copied > room - done) return false;
+        for (; copied > 0; copied--, done++) to[done] = to[done - back];
+    }
+    return done == room;
+}
+
+static uint64_t big_endian(const unsigned char *from, int bytes) {
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++) v = v << 8 | from[i];
+    return v;
+}
+
+/* HDF5's filter 32004: the size of all and of a block, then each block with its packed size. A
+ * block that did not shrink is stored as it is. */
+static bool undo_lz4(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
+                     size_t room) {
+    (void)c;
+    enum { HEADER = 12, SIZE = 4 };
+    if (bytes < HEADER || big_endian(from, 8) != room) return false;
+    size_t block = big_endian(from + 8, SIZE), at = HEADER, done = 0;
+    if (block == 0) return false;
+    while (done < room) {
+        if (bytes - at < SIZE) return false;
+        size_t packed = big_endian(from + at, SIZE), n = room - done < block ? room - done : block;
+        at += SIZE;
+        if (packed > bytes - at) return false;
+        if (packed == n)
+            memcpy(to + done, from + at, n);
+        else if (!undo_lz4_block(from + at, packed, to + done, n))
+            return false;
+        at += packed, done += n;
+    }
+    return true;
+}
+
+static bool undo_bzip2(const dlr_codec *c, const unsigned char *from, size_t bytes,
+                       unsigned char *to, size_t room) {
+    (void)c;
+    unsigned int n = (unsigned int)room;
+    if (room > UINT32_MAX || bytes > UINT32_MAX) return false;
+    return BZ2_bzBuffToBuffDecompress((char *)to, &n, (char *)(uintptr_t)from, (unsigned int)bytes,
+                                      0, 0) == BZ_OK &&
+           n == room;
+}
+
 static bool undo_shuffle(const dlr_codec *c, const unsigned char *from, size_t bytes,
                          unsigned char *to, size_t room) {
     if (bytes != room) return false;
@@ -85,7 +158,8 @@ static bool undo_shuffle(const dlr_codec *c, const unsigned char *from, size_t b
 static undo_fn *const undo[] = {
     [DLR_CODEC_DEFLATE] = undo_deflated, [DLR_CODEC_ZLIB] = undo_deflated,
     [DLR_CODEC_GZIP] = undo_deflated,    [DLR_CODEC_ZSTD] = undo_zstd,
-    [DLR_CODEC_BLOSC] = undo_blosc,      [DLR_CODEC_LZF] = undo_lzf,
+    [DLR_CODEC_BLOSC] = undo_blosc,      [DLR_CODEC_LZ4] = undo_lz4,
+    [DLR_CODEC_BZIP2] = undo_bzip2,      [DLR_CODEC_LZF] = undo_lzf,
     [DLR_CODEC_SHUFFLE] = undo_shuffle,  [DLR_CODEC_FLETCHER32] = NULL,
     [DLR_CODEC_CRC32C] = NULL,
 };

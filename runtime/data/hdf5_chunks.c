@@ -6,6 +6,7 @@
 #include "runtime/data/array_format.h"
 #include "runtime/data/chunk_codec.h"
 #include "runtime/data/hdf5_facts.h"
+#include "runtime/data/hdf5_filters.h"
 
 #include <hdf5.h>
 #include <stdlib.h>
@@ -202,11 +203,9 @@ bool dlr_hdf5_chunks_open(dlr_source *s, const char *path, const dlr_hdf5_set *s
     memcpy(how.chunk, set->chunk, sizeof how.chunk);
     memcpy(how.fill, set->fill, sizeof how.fill);
     for (int i = 0; i < set->filter_count; i++) {
-        dlr_codec_kind kind = set->filter[i] == H5Z_FILTER_DEFLATE   ? DLR_CODEC_ZLIB
-                              : set->filter[i] == H5Z_FILTER_SHUFFLE ? DLR_CODEC_SHUFFLE
-                              : set->filter[i] == DLR_HDF5_LZF       ? DLR_CODEC_LZF
-                                                                     : DLR_CODEC_FLETCHER32;
-        h->codec[h->codecs++] = (dlr_codec){kind, h->bytes};
+        int kind = dlr_hdf5_codec(set, i);
+        DL_CHECK(kind >= 0); /* array_hdf5.c opens no other set so */
+        h->codec[h->codecs++] = (dlr_codec){(dlr_codec_kind)kind, h->bytes};
     }
     if (!dlr_chunks_open(s, &how, cache, err)) return false;
     for (int i = 0; i < s->rank; i++) { /* dlr_chunks_open has checked them against limits */

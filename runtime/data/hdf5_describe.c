@@ -158,6 +158,7 @@ static void describe_storage(hid_t data, hid_t plist, hid_t type, dlr_hdf5_set *
         size_t values = 0;
         set->filter[i] =
             (int)H5Pget_filter2(plist, (unsigned)i, &flags, &values, NULL, 0, NULL, NULL);
+        if (H5Zfilter_avail(set->filter[i]) <= 0) set->missing |= 1U << i;
     }
     describe_fill(plist, type, set);
     switch (H5Pget_layout(plist)) {

@@ -42,6 +42,7 @@ typedef struct dlr_hdf5_set {
     int64_t offset;      /* bytes from the file's begin; contiguous only */
     uint64_t stored;     /* packed bytes that it takes in the file */
     int filter_count, filter[DLR_HDF5_FILTERS];
+    uint32_t missing;    /* bit i: libhdf5 lacks filter i */
     bool cut_attributes; /* some of this set's attributes are left out, because the file has more
                             than DLR_HDF5_ATTRIBUTES */
     bool odd_edges;      /* chunked: chunks that reach beyond dims are not packed */

@@ -58,6 +58,7 @@ OF_SPACK = {
     "libhdf5-dev": ("hdf5~mpi", ""),
     "libfftw3-dev": ("fftw precision=float", ""), "libjpeg-dev": ("libjpeg-turbo", ""), "zlib1g-dev": ("zlib-api", ""),
     "libdeflate-dev": ("libdeflate", ""), "libzstd-dev": ("zstd", ""), "libblosc-dev": ("c-blosc", ""),
+    "libbz2-dev": ("bzip2", ""),
     "libopenmpi-dev": None,
     "libmpich-dev": None, "gfortran": ("fortran", "build"), "python3": ("python@3.9:", "build")}
 
