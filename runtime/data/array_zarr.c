@@ -1,9 +1,10 @@
-/* Zarr, versions 2 and 3: a folder per array, a file per chunk. */
+/* Zarr, versions 2 and 3: a folder per array, a file per chunk or shard of chunks. */
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
 #include "runtime/data/chunk_codec.h"
 #include "runtime/data/zarr_meta.h"
+#include "runtime/formats/crc32c.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -107,40 +108,92 @@ typedef struct {
     char *folder;
     int64_t grid[DLR_ARRAY_RANK];
     size_t bytes;
+    int64_t in_shard; /* chunks in a file */
 } zarr_state;
 
-static void name_chunk(const dlr_source *s, const zarr_state *z, int64_t index, dl_buf *path) {
-    int64_t at[DLR_ARRAY_RANK];
+/* The file that holds a chunk, and the chunk's number within it, the last axis fastest. */
+static int64_t name_chunk(const dlr_source *s, const zarr_state *z, int64_t index, dl_buf *path) {
+    int64_t at[DLR_ARRAY_RANK], within = 0;
     for (int i = s->rank - 1; i >= 0; i--) at[i] = index % z->grid[i], index /= z->grid[i];
+    for (int i = 0; z->how.sharded && i < s->rank; i++)
+        within = within * z->how.shard[i] + at[i] % z->how.shard[i], at[i] /= z->how.shard[i];
     dl_putf(path, "%s/%s", z->folder, z->how.prefixed ? "c" : "");
     for (int i = 0; i < s->rank; i++) {
         const char separator[] = {z->how.separator, 0};
         dl_putf(path, "%s%lld", i || z->how.prefixed ? separator : "", (long long)at[i]);
     }
     if (s->rank == 0 && !z->how.prefixed) dl_puts(path, "0");
+    return within;
 }
 
-/* Reads a chunk's file; NULL when there is none, which is no error. */
-static bool read_chunk(const dlr_source *s, const char *path, char **packed, size_t *bytes,
-                       dl_error *err) {
+/* A number of a shard's index. */
+static uint64_t index_number(const zarr_state *z, const char *at) {
+    uint64_t v;
+    memcpy(&v, at, sizeof v);
+    return z->how.index_swapped ? __builtin_bswap64(v) : v;
+}
+
+/* Finds a chunk by the index of its shard, which has an offset and a size for each; both are
+ * 2^64 - 1 where a chunk is not stored. */
+static bool find_in_shard(const dlr_source *s, const zarr_state *z, int fd, const char *path,
+                          int64_t size, int64_t within, int64_t *at, int64_t *bytes,
+                          dl_error *err) {
+    enum { ENTRY = 16, CHECKSUM = 4 };
+    size_t n = (size_t)z->in_shard * ENTRY, all = n + (z->how.index_checked ? CHECKSUM : 0);
+    char *index = (int64_t)all <= size ? malloc(all) : NULL;
+    if ((int64_t)all > size)
+        return dl_fail(err, DL_INPUT, "%s is damaged: the shard %s is shorter than its index",
+                       s->label, path);
+    if (!index) return dl_fail(err, DL_RESOURCE, "no memory for an index of %s", s->label);
+    bool ok = dl_read_at(fd, path, index, all, z->how.index_first ? 0 : size - (int64_t)all, err);
+    const unsigned char *sum = (const unsigned char *)index + n;
+    if (ok && z->how.index_checked &&
+        dlr_crc32c(index, n) !=
+            (sum[0] | (uint32_t)sum[1] << 8 | (uint32_t)sum[2] << 16 | (uint32_t)sum[3] << 24))
+        ok = dl_fail(err, DL_INPUT, "%s is damaged: the checksum of the index of %s does not fit",
+                     s->label, path);
+    uint64_t first = ok ? index_number(z, index + within * ENTRY) : 0,
+             count = ok ? index_number(z, index + within * ENTRY + 8) : 0;
+    free(index);
+    *at = -1, *bytes = 0;
+    if (!ok || (first == UINT64_MAX && count == UINT64_MAX)) return ok;
+    if (count > (uint64_t)size || first > (uint64_t)size - count)
+        return dl_fail(err, DL_INPUT, "%s is damaged: a chunk of %s lies beyond its end", s->label,
+                       path);
+    *at = (int64_t)first, *bytes = (int64_t)count;
+    return true;
+}
+
+/* Reads a chunk of an open file of that size, which is the whole file or a part of a shard. */
+static bool read_open(const dlr_source *s, const zarr_state *z, int fd, const char *path,
+                      int64_t size, int64_t within, char **packed, size_t *bytes, dl_error *err) {
+    int64_t at = 0, n = size;
+    if (z->how.sharded && !find_in_shard(s, z, fd, path, size, within, &at, &n, err)) return false;
+    if (at < 0) return true;
+    if (n > most_packed)
+        return dl_fail(err, DL_INPUT, "%s: the chunk %s is too large", s->label, path);
+    *bytes = (size_t)n;
+    if (s->on_paper) {
+        dl_file_calls_add(&(dl_file_calls){.reads = n > 0, .bytes = n});
+        return true;
+    }
+    *packed = malloc(*bytes + 1);
+    if (!*packed) return dl_fail(err, DL_RESOURCE, "no memory for a chunk of %s", s->label);
+    if (dl_read_at(fd, path, *packed, *bytes, at, err)) return true;
+    free(*packed), *packed = NULL;
+    return false;
+}
+
+/* Reads a packed chunk; NULL when it is not stored, which is no error. */
+static bool read_chunk(const dlr_source *s, const zarr_state *z, const char *path, int64_t within,
+                       char **packed, size_t *bytes, dl_error *err) {
     struct stat st;
     *packed = NULL;
     if (dl_stat(path, &st) != 0 && errno == ENOENT) return true;
     int fd = dl_file_open_stat(path, &st, err);
     if (fd < 0) return false;
-    bool ok = st.st_size <= most_packed ||
-              dl_fail(err, DL_INPUT, "%s: the chunk %s is too large", s->label, path);
-    *bytes = ok ? (size_t)st.st_size : 0;
-    if (ok && s->on_paper) {
-        dl_file_calls_add(&(dl_file_calls){.reads = st.st_size > 0, .bytes = st.st_size});
-        close(fd);
-        return true;
-    }
-    if (ok && !(*packed = malloc(*bytes + 1)))
-        ok = dl_fail(err, DL_RESOURCE, "no memory for a chunk of %s", s->label);
-    ok = ok && dl_read_at(fd, path, *packed, *bytes, 0, err);
+    bool ok = read_open(s, z, fd, path, st.st_size, within, packed, bytes, err);
     close(fd);
-    if (!ok) free(*packed), *packed = NULL;
     return ok;
 }
 
@@ -151,8 +204,8 @@ static bool load_chunk(const dlr_source *s, const dlr_chunking *how, int64_t ind
     char *packed;
     size_t bytes = 0;
     const char *why;
-    name_chunk(s, z, index, &path);
-    bool ok = read_chunk(s, path.at, &packed, &bytes, err);
+    int64_t within = name_chunk(s, z, index, &path);
+    bool ok = read_chunk(s, z, path.at, within, &packed, &bytes, err);
     *absent = ok && !packed;
     if (packed &&
         !dlr_chunk_unpack(z->how.codec, z->how.codecs, 0, packed, bytes, out, z->bytes, &why))
@@ -177,15 +230,18 @@ static bool open_zarr(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
     if (!z) return dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
     dl_buf folder = {0};
     dl_putf(&folder, "%s%s%s", f->path, a->name[0] ? "/" : "", a->name);
-    z->how = *how, z->folder = folder.at, z->bytes = dlr_element_bytes(a->type);
+    z->how = *how, z->folder = folder.at, z->in_shard = 1, z->bytes = dlr_element_bytes(a->type);
     memcpy(chunking.chunk, a->chunk, sizeof a->chunk);
     memcpy(chunking.fill, how->fill, sizeof how->fill);
     if (!dlr_chunks_open(s, &chunking, cache, err)) return false;
     for (int i = 0; i < s->rank; i++) { /* dlr_chunks_open has checked them against limits */
         z->bytes *= (size_t)a->chunk[i];
         z->grid[i] = s->dims[i] / a->chunk[i] + (s->dims[i] % a->chunk[i] != 0);
+        if (how->sharded && __builtin_mul_overflow(z->in_shard, how->shard[i], &z->in_shard))
+            z->in_shard = INT32_MAX;
     }
-    return true;
+    return z->in_shard < INT32_MAX / 16 ||
+           dl_fail(err, DL_INPUT, "%s has more chunks in a shard than can be read", s->label);
 }
 
 const dlr_array_format dlr_zarr_format = {"Zarr", list_zarr, open_zarr};

@@ -189,22 +189,64 @@ static dlr_element type_v3(const char *name) {
     return DLR_EL_NONE;
 }
 
+static const char *codec_name(const dlr_json *item) {
+    return string_of(item) ? item->string : string_of(dlr_json_get(item, "name"));
+}
+
+/* Whether a `bytes` codec has the other byte order than this machine. */
+static bool is_swapped(const dlr_json *about) {
+    const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    return is_string(dlr_json_get(about, "endian"), little ? "big" : "little");
+}
+
+/* The codec sharding_indexed ("Sharding codec", version 1.0): the chunks in a shard are those of
+ * the array. The codecs of its chunks follow; NULL where it cannot be read. */
+static const dlr_json *take_shards(dl_arena *arena, const dlr_json *about, dlr_array_facts *a,
+                                   dlr_zarr_how *how) {
+    const dlr_json *index = dlr_json_get(about, "index_codecs");
+    const dlr_json *place = dlr_json_get(about, "index_location");
+    int64_t inner[DLR_ARRAY_RANK];
+    bool ok = take_sizes(dlr_json_get(about, "chunk_shape"), 1, inner) == a->rank;
+    for (int i = 0; ok && i < a->rank; i++) {
+        ok = a->chunk[i] % inner[i] == 0;
+        how->shard[i] = a->chunk[i] / inner[i], a->chunk[i] = inner[i];
+    }
+    how->sharded = true, how->index_first = is_string(place, "start");
+    ok = ok && (is_null(place) || how->index_first || is_string(place, "end")) && index &&
+         index->kind == DLR_JSON_ARRAY && index->n >= 1 && index->n <= 2 &&
+         codec_name(&index->items[0]) && strcmp(codec_name(&index->items[0]), "bytes") == 0;
+    if (ok) how->index_swapped = is_swapped(dlr_json_get(&index->items[0], "configuration"));
+    how->index_checked = ok && index->n == 2;
+    if (how->index_checked)
+        ok = codec_name(&index->items[1]) && strcmp(codec_name(&index->items[1]), "crc32c") == 0;
+    if (!ok)
+        refuse(arena, a,
+               "is stored in shards whose chunks or index are not as '%s' has them: write it again "
+               "with the index codecs bytes and crc32c",
+               "sharding_indexed");
+    return ok ? dlr_json_get(about, "codecs") : NULL;
+}
+
 static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_facts *a,
                            dlr_zarr_how *how) {
     bool packed_yet = false; /* follows `bytes` */
+    if (list && list->kind == DLR_JSON_ARRAY && list->n == 1 && codec_name(list->items) &&
+        strcmp(codec_name(list->items), "sharding_indexed") == 0) {
+        list = take_shards(arena, dlr_json_get(list->items, "configuration"), a, how);
+        if (!list) return;
+    }
     for (int i = 0; list && list->kind == DLR_JSON_ARRAY && i < list->n; i++) {
         const dlr_json *item = &list->items[i], *about = dlr_json_get(item, "configuration");
-        const char *name = string_of(item) ? item->string : string_of(dlr_json_get(item, "name"));
+        const char *name = codec_name(item);
         if (name && strcmp(name, "bytes") == 0 && !packed_yet) {
-            const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-            how->swapped = dlr_element_bytes(a->type) > 1 &&
-                           is_string(dlr_json_get(about, "endian"), little ? "big" : "little");
+            how->swapped = dlr_element_bytes(a->type) > 1 && is_swapped(about);
             if (how->swapped && a->type != DLR_EL_NONE)
                 a->stored = dl_format(arena, "%s BE", a->stored);
             packed_yet = true;
         } else if (name && strcmp(name, "sharding_indexed") == 0)
             refuse(arena, a,
-                   "is stored in shards (%s), which are not supported: write it again without",
+                   "is stored in shards (%s) within shards or packed as a whole, which is not "
+                   "supported: write it again without",
                    name);
         else if (!packed_yet || !take_codec(arena, name, about, a, how))
             refuse(arena, a,

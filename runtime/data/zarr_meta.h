@@ -16,6 +16,10 @@ typedef struct {
     char fill[8];   /* in its stored form */
     dlr_codec codec[DLR_MAX_CODECS];
     int codecs;
+    /* With shards, a file holds a grid of chunks and an index of where they lie (and `a->chunk` is
+     * the shape of one): the chunks of a file along each axis; 0: a file holds one chunk. */
+    int64_t shard[DLR_ARRAY_RANK];
+    bool sharded, index_first, index_swapped, index_checked; /* checked: by a CRC-32C */
 } dlr_zarr_how;
 
 /* Reads the metadata of one array (`n` bytes; `path` is for messages) of that version into its

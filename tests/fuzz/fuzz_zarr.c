@@ -12,6 +12,7 @@ static void check(const dlr_array_facts *a, const dlr_zarr_how *how) {
                a->packing);
     for (int i = 0; i < a->rank; i++) FUZZ_CHECK(a->dims[i] >= 0 && a->chunk[i] >= 1);
     FUZZ_CHECK(how->codecs >= 0 && how->codecs <= DLR_MAX_CODECS && how->separator);
+    for (int i = 0; how->sharded && !a->refused && i < a->rank; i++) FUZZ_CHECK(how->shard[i] >= 1);
     for (int i = 0; i < how->codecs; i++) FUZZ_CHECK(how->codec[i].element > 0);
     for (int i = 0; i < a->attribute_count; i++)
         FUZZ_CHECK(a->attributes[i].name && a->attributes[i].text);
@@ -71,6 +72,9 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
                                         "}",
                                         "\"bytes\"",
                                         "\"crc32c\"",
+                                        "\"sharding_indexed\"",
+                                        "\"chunk_shape\":",
+                                        "\"index_codecs\":",
                                         "\"float16\"",
                                         "\"_ARRAY_DIMENSIONS\":",
                                         NULL};

@@ -1,10 +1,13 @@
-"""Files of other programs held against those programs' own readers: HDF5 with filters, links and virtual sets.
+"""Files of other programs held against those programs' own readers: HDF5 with filters; and Zarr in shards by its specification.
 
 check_readers.py ARRAY_BLOCKS [NAME...]   (the program built from array_blocks.c; the tests to run); exit status 77:
 numpy or h5py is missing. A reader that is not installed skips its tests by name. DLC_TEST_DRAW=D draws others."""
+import gzip
 import importlib
+import json
 import os
 import pathlib
+import struct
 import sys
 import tempfile
 
@@ -114,6 +117,75 @@ def test_hdf5_own_filters(rng):
             f.create_dataset(name, data=data, chunks=(6, 16), **options)
             arrays[name] = f[name][:]
     READER.compare(rng, path, arrays, n=4, whole=True)
+
+
+# ---- Zarr ----
+
+
+def crc32c(data):
+    """Of RFC 3720, a bit at a time."""
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return struct.pack("<I", crc ^ 0xffffffff)
+
+
+def write_shards(folder, data, shard, chunk, packer, place, order, dropped):
+    """By the specification of sharding_indexed, version 1.0; chunks whose number is in `dropped` are left out."""
+    configure = lambda name, **keys: {"name": name, "configuration": keys}
+    pack, codec = {"none": (bytes, []), "zstd": (zstd, [configure("zstd", level=3, checksum=False)]),
+                   "gzip": (lambda b: gzip.compress(b, 1), [configure("gzip", level=1)])}[packer]
+    meta = {"zarr_format": 3, "node_type": "array", "shape": list(data.shape), "data_type": str(data.dtype),
+            "chunk_grid": configure("regular", chunk_shape=list(shard)), "fill_value": 7, "attributes": {},
+            "chunk_key_encoding": configure("default", separator="/"),
+            "codecs": [configure("sharding_indexed", chunk_shape=list(chunk), index_location=place,
+                                 codecs=[configure("bytes", endian="big" if order == ">" else "little"), *codec],
+                                 index_codecs=[configure("bytes", endian="little"), {"name": "crc32c"}])]}
+    folder.mkdir()
+    (folder / "zarr.json").write_text(json.dumps(meta))
+    number = 0
+    for at in np.ndindex(*[-(-n // s) for n, s in zip(data.shape, shard)]):
+        full = np.full(shard, 7, data.dtype)
+        part = data[tuple(slice(i * s, (i + 1) * s) for i, s in zip(at, shard))]
+        full[tuple(slice(n) for n in part.shape)] = part
+        index, body, head = b"", b"", 16 * int(np.prod([s // c for s, c in zip(shard, chunk)])) + 4
+        for inner in np.ndindex(*[s // c for s, c in zip(shard, chunk)]):
+            where = tuple(slice(i * c, (i + 1) * c) for i, c in zip(inner, chunk))
+            number += 1
+            if number in dropped:
+                index += struct.pack("<QQ", 2**64 - 1, 2**64 - 1)
+                data[tuple(slice(a * s, None) for a, s in zip(at, shard))][where] = 7
+                continue
+            packed = pack(full[where].astype(full.dtype.newbyteorder(order)).tobytes())
+            index += struct.pack("<QQ", len(body) + (head if place == "start" else 0), len(packed))
+            body += packed
+        index += crc32c(index)
+        path = folder.joinpath("c", *map(str, at))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(index + body if place == "start" else body + index)
+    return data
+
+
+def test_zarr_shards(rng):
+    """Shards with an index before or after the chunks, edges, chunks that are not stored; damage."""
+    for case in range(6):
+        chunk = [int(n) for n in rng.integers(1, 5, 3)]
+        shard = [c * int(n) for c, n in zip(chunk, rng.integers(1, 4, 3))]
+        data = numbers(rng, [int(n) for n in rng.integers(1, 17, 3)], str(rng.choice(["f4", "i2", "u4", "f8"])))
+        folder = TMP / f"shards{case}.zarr"
+        data = write_shards(folder, data, shard, chunk, ["none", "zstd", "gzip"][case % 3], ["end", "start"][case % 2],
+                            "<>"[case // 3], set(map(int, rng.integers(1, 9, 2))))
+        READER.compare(rng, folder, {"": data}, n=6, whole=True)
+    path = TMP / "shards0.zarr/c/0/0/0"
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-5] + bytes([raw[-5] ^ 1]) + raw[-4:])
+    answer = READER.ask(TMP / "shards0.zarr", [("", "f64", [0] * 3, [1] * 3, [1] * 3)])[0]
+    check(isinstance(answer, str) and "the checksum of the index of" in answer, answer)
+    path.write_bytes(raw[:3])
+    answer = READER.ask(TMP / "shards0.zarr", [("", "f64", [0] * 3, [1] * 3, [1] * 3)])[0]
+    check(isinstance(answer, str) and "is shorter than its index" in answer, answer)
 
 
 named = sys.argv[2:] or [name for name in list(globals()) if name.startswith("test_")]
