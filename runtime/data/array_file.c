@@ -1,62 +1,29 @@
 #include "runtime/data/array_file.h"
 
-#include "ir/base/file_calls.h"
-#include "ir/base/input.h"
 #include "runtime/data/array_format.h"
 #include "runtime/data/foreign_formats.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- the contents of a file ---- */
+/* The first that owns a file reads it. A user block of HDF5 may begin like what follows it here. */
+static const dlr_array_format *const formats[] = {
+    &dlr_zarr_format, &dlr_npy_format, &dlr_npz_format, &dlr_hdf5_format, &dlr_netcdf3_format,
+};
 
-static ssize_t read_head(int fd, void *head, size_t n, off_t at) {
-    ssize_t got = pread(fd, head, n, at);
-    dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = got > 0 ? got : 0});
-    return got;
-}
-
-/* HDF5's signature is at the file's begin, or after a user block of 512 bytes times a power of
- * two. */
-static bool has_hdf5(int fd, const char *head, ssize_t n) {
-    static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
-    char there[sizeof hdf5];
-    if (n >= (ssize_t)sizeof hdf5 && memcmp(head, hdf5, sizeof hdf5) == 0) return true;
-    for (off_t at = 512; read_head(fd, there, sizeof there, at) == sizeof there; at *= 2)
-        if (memcmp(there, hdf5, sizeof hdf5) == 0) return true;
-    return false;
-}
-
-/* A zip file begins with an entry, or, when it is empty, with its end record. */
-static bool is_zip(const char *head) {
-    return memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0;
-}
-
-bool dlr_is_netcdf3(const char head[4]) {
-    return memcmp(head, "CDF", 3) == 0 && (head[3] == 1 || head[3] == 2 || head[3] == 5);
-}
-
-/* Recognizes the format by the first bytes; the error names a known format that is not read.
- * libhdf5 decides on files of no known format. */
+/* Recognizes the format; the error names a known format that is not read. libhdf5 decides on files
+ * of no known format. */
 static const dlr_array_format *recognise(const char *path, dl_error *err) {
-    char head[DLR_FOREIGN_HEAD] = {0};
-    struct stat st;
-    if (dl_stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return &dlr_zarr_format;
-    int fd = dl_input_open(path, err);
-    if (fd < 0) return NULL;
-    ssize_t n = read_head(fd, head, sizeof head, 0);
-    const dlr_array_format *format = memcmp(head, "\x93NUMPY", 6) == 0 ? &dlr_npy_format
-                                     : is_zip(head)                    ? &dlr_npz_format
-                                     : dlr_is_netcdf3(head)            ? &dlr_netcdf3_format
-                                                                       : &dlr_hdf5_format;
-    /* an HDF5 file's user block may begin so */
-    if (format == &dlr_netcdf3_format && has_hdf5(fd, head, n)) format = &dlr_hdf5_format;
-    bool ok = n >= 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
-    if (ok && format == &dlr_hdf5_format && !has_hdf5(fd, head, n))
-        ok = dlr_refuse_foreign(path, head, (size_t)n, DLR_FOREIGN_BYTES, err) &&
-             (n == 0 || dlr_refuse_foreign(path, head, (size_t)n, DLR_FOREIGN_NAME, err));
-    close(fd);
-    return ok ? format : NULL;
+    dlr_array_head h;
+    const dlr_array_format *found = NULL;
+    bool ok = dlr_array_head_read(path, &h, err);
+    for (size_t i = 0; ok && !found && i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->owns(&h)) found = formats[i];
+    if (ok && !found)
+        ok = dlr_refuse_foreign(path, h.bytes, h.n, DLR_FOREIGN_BYTES, err) &&
+             (h.n == 0 || dlr_refuse_foreign(path, h.bytes, h.n, DLR_FOREIGN_NAME, err));
+    if (h.fd >= 0) close(h.fd);
+    return !ok ? NULL : found ? found : &dlr_hdf5_format;
 }
 
 dlr_array_file *dlr_array_file_open(const char *path, dl_error *err) {

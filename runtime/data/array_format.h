@@ -3,9 +3,20 @@
 #define DLR_ARRAY_FORMAT_H
 #include "ir/base/arena.h"
 #include "runtime/data/array_file.h"
+#include "runtime/data/foreign_formats.h"
+
+/* What a format is recognized by. */
+typedef struct {
+    const char *path;
+    bool folder;
+    int fd; /* of a file that is open; -1: a folder */
+    char bytes[DLR_FOREIGN_HEAD];
+    size_t n; /* how many of its first bytes these are; the others are 0 */
+} dlr_array_head;
 
 struct dlr_array_format {
     const char *name;
+    bool (*owns)(const dlr_array_head *h); /* Whether the file is of the format. */
     /* Fills f->arrays and f->state, in f->arena. */
     bool (*list)(dlr_array_file *f, dl_error *err);
     /* Fills the source's members after `held`; its label, shape and type are set, and `a` is
@@ -15,6 +26,12 @@ struct dlr_array_format {
 };
 extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, dlr_zarr_format,
     dlr_netcdf3_format;
+
+/* array_head.c: opens a file and reads its first bytes; the caller closes h->fd, also on failure.
+ * Errors: DL_IO. */
+bool dlr_array_head_read(const char *path, dlr_array_head *h, dl_error *err);
+/* Whether an open file is HDF5: for dlr_hdf5_format, with libhdf5 and without. */
+bool dlr_owns_hdf5(const dlr_array_head *h);
 
 struct dlr_source {
     char *label;

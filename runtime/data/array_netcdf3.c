@@ -326,4 +326,10 @@ static bool open_netcdf3(dlr_source *s, const dlr_array_file *f, const dlr_array
     return dlr_run_open(s, f->path, &all[a - f->arrays].run, err);
 }
 
-const dlr_array_format dlr_netcdf3_format = {"NetCDF-3", list_netcdf3, open_netcdf3};
+static bool owns_netcdf3(const dlr_array_head *h) { return dlr_is_netcdf3(h->bytes); }
+
+bool dlr_is_netcdf3(const char head[4]) {
+    return memcmp(head, "CDF", 3) == 0 && (head[3] == 1 || head[3] == 2 || head[3] == 5);
+}
+
+const dlr_array_format dlr_netcdf3_format = {"NetCDF-3", owns_netcdf3, list_netcdf3, open_netcdf3};

@@ -56,4 +56,6 @@ static bool open_npy(dlr_source *s, const dlr_array_file *f, const dlr_array_fac
     return dlr_run_open(s, f->path, f->state, err);
 }
 
-const dlr_array_format dlr_npy_format = {"NumPy array", list_npy, open_npy};
+static bool owns_npy(const dlr_array_head *h) { return memcmp(h->bytes, "\x93NUMPY", 6) == 0; }
+
+const dlr_array_format dlr_npy_format = {"NumPy array", owns_npy, list_npy, open_npy};

@@ -161,4 +161,9 @@ static bool open_npz(dlr_source *s, const dlr_array_file *f, const dlr_array_fac
     return dlr_chunks_open(s, &how, cache, err) && z->fd >= 0;
 }
 
-const dlr_array_format dlr_npz_format = {"NumPy archive", list_npz, open_npz};
+/* A zip file begins with an entry, or, when it is empty, with its end record. */
+static bool owns_npz(const dlr_array_head *h) {
+    return memcmp(h->bytes, "PK\3\4", 4) == 0 || memcmp(h->bytes, "PK\5\6", 4) == 0;
+}
+
+const dlr_array_format dlr_npz_format = {"NumPy archive", owns_npz, list_npz, open_npz};

@@ -244,4 +244,6 @@ static bool open_zarr(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
            dl_fail(err, DL_INPUT, "%s has more chunks in a shard than can be read", s->label);
 }
 
-const dlr_array_format dlr_zarr_format = {"Zarr", list_zarr, open_zarr};
+static bool owns_zarr(const dlr_array_head *h) { return h->folder; }
+
+const dlr_array_format dlr_zarr_format = {"Zarr", owns_zarr, list_zarr, open_zarr};
