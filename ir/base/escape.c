@@ -9,13 +9,15 @@
  * no syntax takes, become `escape`. */
 static const struct {
     const char *special, *letter, *barred, *escape;
-    bool by_code; /* the escape is of a code point, not of each byte */
+    bool by_code;  /* the escape is of a code point, not of each byte */
+    bool replaces; /* what no syntax takes has no escape here either: it becomes U+FFFD */
 } places[DL_NPLACES] = {
-    [DL_IN_COMMENT] = {"", "", "*?\\", "\\x%02X", false},
-    [DL_IN_LITERAL] = {"", "", "\"?\\", "\\%03o", false},
-    [DL_IN_IR] = {"\"\\", "\"\\", "", "\\x%02X", false},
-    [DL_IN_JSON] = {"\"\\\b\f\n\r\t", "\"\\bfnrt", "", "\\u%04x", true},
-    [DL_IN_LINE] = {"", "", "", "\\x%02X", false},
+    [DL_IN_COMMENT] = {"", "", "*?\\", "\\x%02X", false, false},
+    [DL_IN_LITERAL] = {"", "", "\"?\\", "\\%03o", false, false},
+    [DL_IN_IR] = {"\"\\", "\"\\", "", "\\x%02X", false, false},
+    [DL_IN_JSON] = {"\"\\\b\f\n\r\t", "\"\\bfnrt", "", "\\u%04x", true, false},
+    [DL_IN_LINE] = {"", "", "", "\\x%02X", false, false},
+    [DL_IN_XML] = {"", "", "&<>\"'", "&#%u;", true, true},
 };
 
 static unsigned code_of(const char *s, int n) {
@@ -50,7 +52,9 @@ int dl_foreign_piece(dl_place place, const char *s, size_t left, char piece[DL_P
         return n;
     }
     if (places[place].by_code) {
-        snprintf(piece, DL_PIECE, n ? places[place].escape : "\xEF\xBF\xBD", n ? code_of(s, n) : 0);
+        bool has_escape = n && (barred || !places[place].replaces);
+        snprintf(piece, DL_PIECE, has_escape ? places[place].escape : "\xEF\xBF\xBD",
+                 n ? code_of(s, n) : 0);
         return n ? n : 1;
     }
     for (int i = 0, at = 0; i < (n ? n : 1); i++)

@@ -17,6 +17,8 @@ typedef enum {
     DL_IN_JSON,    /* between the quotes of JSON: \u00hh, \" and the like; U+FFFD for what is no
                       UTF-8 */
     DL_IN_LINE,    /* a line for people, on a terminal or in a log: \xHH; a tab stays */
+    DL_IN_XML, /* text or an attribute of XML, SVG or HTML: &#60; and the like; U+FFFD for what is
+                  no UTF-8 and for what no syntax takes */
     DL_NPLACES
 } dl_place;
 

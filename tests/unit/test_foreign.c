@@ -133,6 +133,8 @@ static void test_bytes(void) {
     CHECK_STR(put(&b, DL_IN_COMMENT, "d*/é.dl"), "d\\x2A/é.dl");
     CHECK_STR(put(&b, DL_IN_LITERAL, "a\"\n1"), "a\\042\\0121");
     CHECK_STR(put(&b, DL_IN_IR, "a\"\\\033"), "a\\\"\\\\\\x1B");
+    CHECK_STR(put(&b, DL_IN_XML, "a<b>&\"'\x01\xC2\x9B\xFF\xC3\xA9"),
+              "a&#60;b&#62;&#38;&#34;&#39;\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xC3\xA9");
     CHECK_STR(put(&b, DL_IN_JSON, "a\"\n\x01\xC2\x9B\xFF"), "a\\\"\\n\\u0001\\u009b\xEF\xBF\xBD");
     CHECK_STR(put(&b, DL_IN_LINE, "a\\\t\033[m\xC2\x9B"), "a\\\t\\x1B[m\\xC2\\x9B");
     dl_buf_free(&b);
