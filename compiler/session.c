@@ -25,10 +25,10 @@ static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err
                    diags->errors == 1 ? "" : "s");
 }
 
-/* Samples of a step over all ranks, of which `dp` are data-parallel. */
+/* Samples of a step over all ranks, of which `dp` are data-parallel, and over all its batches. */
 static int64_t global_batch(const dl_config *c, int dp) {
     if (!dl_config_is_null(c, DL_KEY_local_batch_size))
-        return dl_config_int(c, DL_KEY_local_batch_size) * dp;
+        return dl_config_int(c, DL_KEY_local_batch_size) * dp * dl_config_int(c, DL_KEY_accumulate);
     bool of_rank = strcmp(dl_config_str(c, DL_KEY_batch_size_of), "rank") == 0;
     return dl_config_int(c, DL_KEY_global_batch_size) * (of_rank ? dp : 1);
 }
@@ -94,7 +94,8 @@ static void take_fixed_batch(dl_session *s) {
             !v->value.type.axis[at].size)
             continue;
         s->batch = v->value.type.axis[at].size;
-        s->global_batch = s->batch * s->ranks.size[DL_RANKS_DP];
+        s->global_batch =
+            s->batch * s->ranks.size[DL_RANKS_DP] * dl_config_int(s->config, DL_KEY_accumulate);
         return;
     }
 }
@@ -105,6 +106,17 @@ static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
     if (!is_batch_given(s->config)) take_fixed_batch(s);
     s->parameters = dl_count_parameters(s->module->graphs.at[0]);
     return true;
+}
+
+static bool fail_shares(const dl_session *s, int64_t parts, dl_error *err) {
+    int64_t batches = dl_config_int(s->config, DL_KEY_accumulate);
+    return dl_config_fail(
+        s->config, DL_KEY_global_batch_size, err,
+        "%lld samples cannot be shared by %d ranks%s: a multiple of %lld can, or give "
+        "local_batch_size, each rank's%s",
+        (long long)s->global_batch, s->ranks.size[DL_RANKS_DP],
+        batches > 1 ? dl_format(s->arena, " of %lld batches", (long long)batches) : "",
+        (long long)parts, batches > 1 ? " in a batch" : "");
 }
 
 /* The text of the model that was given, or of the file that the configuration names. */
@@ -143,15 +155,11 @@ dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_mo
     if (ok) {
         int dp = s->ranks.size[DL_RANKS_DP];
         s->global_batch = global_batch(config, dp);
-        s->batch = s->global_batch / dp;
+        const int64_t parts = dp * dl_config_int(config, DL_KEY_accumulate);
+        s->batch = s->global_batch / parts;
         s->model_name = dl_model_name(s->model);
         s->parallel = parallel_of(config, &s->ranks, 0);
-        ok = (s->batch > 0 && s->global_batch % dp == 0) ||
-             dl_config_fail(
-                 config, DL_KEY_global_batch_size, err,
-                 "%lld samples cannot be shared by %d ranks: a multiple of %d can, or give "
-                 "local_batch_size, each rank's",
-                 (long long)s->global_batch, dp, dp);
+        ok = (s->batch > 0 && s->global_batch % parts == 0) || fail_shares(s, parts, err);
         ok = ok && build(s, diags, err);
     }
     dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;
@@ -234,6 +242,17 @@ const dl_graph *dl_session_seen(const dl_session *s, dl_error *err) {
     return dl_run_passes(m, "lower", &ctx, (dl_pass_options){0}) ? m->graphs.at[0] : NULL;
 }
 
+/* The graph of the batches before the last one of a step. */
+static bool add_accumulation(dl_session *s, dl_error *err) {
+    dl_diags *diags = dl_diags_new(s->arena, s->source);
+    dl_module *m = build_module(s, 0, NULL, diags);
+    if (!m) return fail_model(s, diags, err);
+    DL_CHECK(strcmp(m->graphs.at[0]->name, "train") == 0);
+    m->graphs.at[0]->name = dl_intern(DL_GRAPH_ACCUMULATE);
+    add_graph(s, m);
+    return true;
+}
+
 /* ---- the plan ---- */
 
 /* Refuses a batch norm in training over one value per channel, as PyTorch does: its variance is
@@ -272,7 +291,15 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
     return opt->target && check_statistics(s, err);
 }
 
+bool dl_session_check_one_batch(const dl_session *s, const char *who, dl_error *err) {
+    return dl_config_int(s->config, DL_KEY_accumulate) == 1 ||
+           dl_config_fail(s->config, DL_KEY_accumulate, err,
+                          "%s runs steps of one batch: --accumulate=1", who);
+}
+
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err) {
+    bool several = opt->step_options.accumulate && dl_module_graph(s->module, "train");
+    if (several && !add_accumulation(s, err)) return NULL;
     return dl_compile(s->arena, s->module, opt, &s->times, err);
 }
 

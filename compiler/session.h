@@ -77,6 +77,10 @@ const dl_graph *dl_session_seen(const dl_session *s, dl_error *err);
  * Target NULL: the best one of this machine. False: unknown target. */
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt,
                         dl_error *err);
+/* Refuses a configuration whose steps have several batches, for a program, `who`, that runs one.
+ * Errors: DL_INPUT or DL_USAGE, at the key accumulate. */
+bool dl_session_check_one_batch(const dl_session *s, const char *who, dl_error *err);
+/* Adds the graph "accumulate" where the options say that a step has several batches. */
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err);
 /* dl_session_compile through the cache of plans. It reads and checks the file that an earlier
  * run of this build left for this model text, arguments, sizes and target; otherwise it compiles

@@ -182,6 +182,7 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
                           .accumulator = dl_step_option(c, DL_OPTION_initial_accumulator_value),
                           .decay = dl_step_option(c, DL_OPTION_weight_decay) > 0,
                           .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
+                          .accumulate = dl_config_int(c, DL_KEY_accumulate) > 1,
                           .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0,
                           .norms = dl_config_bool(c, DL_KEY_log_norms)};
     return true;

@@ -127,11 +127,14 @@ typedef struct {
 } dl_result;
 #define DL_UNDO_NONE "" /* no target has this name */
 
+/* The graph of a batch before the last one of a step of several (passes/optim/accumulate.c). */
+#define DL_GRAPH_ACCUMULATE "accumulate"
+
 typedef struct dl_module dl_module;
 
 typedef struct {
     dl_module *module;
-    const char *name;          /* interned: "train", "eval" or "predict" */
+    const char *name;          /* interned: "train", "accumulate", "eval" or "predict" */
     DL_ARRAY(dl_node *) nodes; /* topological order */
     DL_ARRAY(dl_var *) vars;
     DL_ARRAY(dl_result) results;

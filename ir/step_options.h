@@ -28,6 +28,7 @@ typedef struct {
     bool centered;             /* rmsprop */
     bool decay, decay_vectors; /* decay: weight decay is on; decay_vectors: for biases and norms'
                                   weights, too */
+    bool accumulate;           /* a step takes the mean gradient of several batches */
     bool clip;                 /* clips gradients by their common norm */
     bool norms; /* metrics: the norm of all gradients before clipping, and of all weights after the
                    step */

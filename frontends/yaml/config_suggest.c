@@ -9,6 +9,14 @@ static const char *known_elsewhere(const char *name) {
                                            {"batch", "global_batch_size"},
                                            {"gradient_clip_val", "clip_grad_norm"},
                                            {"grad_clip", "clip_grad_norm"},
+                                           {"early_stop_patience", "early_stop"},
+                                           {"early_stopping_patience", "early_stop"},
+                                           {"early_stopping", "early_stop"},
+                                           {"grad_accum", "accumulate"},
+                                           {"grad_accum_steps", "accumulate"},
+                                           {"accumulation_steps", "accumulate"},
+                                           {"gradient_accumulation_steps", "accumulate"},
+                                           {"accumulate_grad_batches", "accumulate"},
                                            {"max_grad_norm", "clip_grad_norm"},
                                            {"max_steps", "num_iters"},
                                            {"steps", "num_iters"},
@@ -34,23 +42,10 @@ static const char *known_elsewhere(const char *name) {
 
 /* Keys of other programs that have no equivalent here. */
 static const char *not_here(const char *name) {
-    static const char
-        sweep[] = "; `dlrun sweep FILE.yaml` takes a sweep's file",
-        sum[] = "; gradients are not added up over several batches in this version: more ranks "
-                "(dlrun -n) share a larger one",
-        early[] = "; no run ends early in this version: checkpoints/best is of its lowest "
-                  "validation loss",
-        ranks[] = "; dlrun -n says how many ranks there are, of which each takes a GPU";
+    static const char sweep[] = "; `dlrun sweep FILE.yaml` takes a sweep's file",
+                      ranks[] =
+                          "; dlrun -n says how many ranks there are, of which each takes a GPU";
     static const char *const known[][2] = {{"sweep_config", sweep},
-                                           {"accumulate_grad_batches", sum},
-                                           {"gradient_accumulation_steps", sum},
-                                           {"accumulation_steps", sum},
-                                           {"grad_accum_steps", sum},
-                                           {"grad_accum", sum},
-                                           {"early_stopping", early},
-                                           {"early_stopping_patience", early},
-                                           {"early_stop_patience", early},
-                                           {"early_stop", early},
                                            {"gpus", ranks},
                                            {"num_gpus", ranks},
                                            {"devices", ranks},

@@ -20,6 +20,10 @@
 #define DL_SCALER_SCALE   "scaler.scale"
 #define DL_SCALER_GOOD    "scaler.good"
 #define DL_SCALER_SKIPPED "scaler.skipped"
+/* Sums over the batches of a step, which are 0 between steps, and their number
+ * (passes/optim/accumulate.c). No name of a model has two dots. */
+#define DL_ACCUMULATED        "accumulated.."
+#define DL_ACCUMULATE_BATCHES "accumulate.batches"
 /* With log_norms; results of the step under these names. */
 #define DL_TAG_GRAD_NORM   "grad_norm"
 #define DL_TAG_WEIGHT_NORM "weight_norm"

@@ -36,9 +36,8 @@ static bool forget_stops(dl_graph *g) {
 
 static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
-    bool trains =
-        strcmp(g->name, "train") == 0 && loss && !dl_graph_find_result(g, DL_RESULT_GRAD, NULL);
-    if (!trains) return false;
+    bool trains = strcmp(g->name, "train") == 0 || strcmp(g->name, DL_GRAPH_ACCUMULATE) == 0;
+    if (!trains || !loss || dl_graph_find_result(g, DL_RESULT_GRAD, NULL)) return false;
 
     bool *active = find_active(g, ctx->arena);
     int forward = g->nodes.n,

@@ -159,6 +159,7 @@ static bool run(dl_invocation *call, dl_error *err) {
     dl_pass_on_warnings(call, s);
     bool ok = dl_device_choose(call->arena, dl_config_str(c, DL_KEY_device),
                                dl_config_option(c, "target"), &on, err) &&
+              dl_session_check_one_batch(s, "dlc bench", err) &&
               dl_session_options(s, on.target, &opt, err);
     if (ok && on.warning) dl_console_warning(call->out, on.warning);
     opt.out = call->out;

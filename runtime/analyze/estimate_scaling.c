@@ -129,7 +129,9 @@ static bool look_at(const dl_invocation *call, dl_session *s, const dl_network *
     dl_arena *arena = call->arena;
     dl_compile_options opt;
     double *us = NULL;
-    if (!dl_session_options(s, target, &opt, err)) return false;
+    if (!dl_session_check_one_batch(s, "dlc estimate-scaling", err) ||
+        !dl_session_options(s, target, &opt, err))
+        return false;
     opt.out = call->out;
     const dl_classes classes = dl_classes_find(arena, s->module);
     dl_plan *plan = dl_session_compile(s, &opt, err);

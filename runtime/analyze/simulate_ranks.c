@@ -186,7 +186,9 @@ static double most_apart(dl_dtype low) { return low == DL_F16 ? 1e-3 : 1e-4; }
 
 static dl_plan *compile(dl_session *s, dl_rank_simulation *found, dl_error *err) {
     dl_compile_options opt;
-    if (!dl_session_options(s, NULL, &opt, err)) return NULL;
+    if (!dl_session_check_one_batch(s, "dlc simulate-ranks", err) ||
+        !dl_session_options(s, NULL, &opt, err))
+        return NULL;
     opt.keep_gradients = true;
     found->most = most_apart(opt.step_options.low);
     return dl_session_compile(s, &opt, err);

@@ -45,7 +45,8 @@ dlr_owner dlr_tensors_owner(const dl_plan_var *v) {
     bool scales = strcmp(v->name, DL_SCALER_SCALE) == 0 || strcmp(v->name, DL_SCALER_GOOD) == 0 ||
                   strcmp(v->name, DL_SCALER_SKIPPED) == 0;
     if (v->role == DL_VAR_PARAM) return DLR_OF_PARAMETERS;
-    if (v->role != DL_VAR_STATE) return DLR_OF_NOBODY;
+    bool sum = strncmp(v->name, DL_ACCUMULATED, strlen(DL_ACCUMULATED)) == 0; /* 0 between steps */
+    if (v->role != DL_VAR_STATE || sum) return DLR_OF_NOBODY;
     return v->of || counts ? DLR_OF_OPTIMIZER : scales ? DLR_OF_SCALER : DLR_OF_BUFFERS;
 }
 

@@ -70,6 +70,7 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
                  .plateau = dl_rates_plateau(p->arena, c)},
         .data = {.train = p->train,
                  .valid = p->valid,
+                 .in_step = dl_config_int(c, DL_KEY_accumulate),
                  .workers = (int)dl_config_int(c, DL_KEY_num_data_workers),
                  .device_samples = dl_samples_by_device(c),
                  .device_holds = dl_samples_held(c)},

@@ -4,6 +4,7 @@
 
 #include "compiler/rate_phases.h"
 #include "compiler/step_options.h"
+#include "ir/base/tags.h"
 
 static const dlr_rate_range *ranges_of(dl_arena *arena, const dl_yaml *list) {
     dlr_rate_range *ranges = DL_NEWS(arena, dlr_rate_range, list->items.n);
@@ -69,7 +70,7 @@ const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *
 }
 
 const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
-    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 1);
+    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 2);
     *n = 0;
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         const char *name = dl_format(arena, "optimizer.%s", dl_optimizer_options[i].name);
@@ -77,5 +78,6 @@ const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
             all[(*n)++] = (dlr_hyper){name, dl_step_option(c, (dl_optimizer_option)i)};
     }
     all[(*n)++] = (dlr_hyper){"optimizer.max_norm", dl_config_float(c, DL_KEY_clip_grad_norm)};
+    all[(*n)++] = (dlr_hyper){DL_ACCUMULATE_BATCHES, (double)dl_config_int(c, DL_KEY_accumulate)};
     return all;
 }

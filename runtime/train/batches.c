@@ -19,10 +19,12 @@ dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
 
 bool dlr_batches_open(dlr_batches *b, const dlr_batches_options *o, dlr_exec *exec,
                       const dlr_run_ranks *ranks, dl_error *err) {
-    int batch = (int)dlr_exec_plan(exec)->batch;
+    int64_t in_step = o->in_step ? o->in_step : 1;
     *b = (dlr_batches){.o = o,
-                       .batch = batch,
-                       .global_batch = batch * (ranks->data_ranks ? ranks->data_ranks : 1)};
+                       .batch = (int)dlr_exec_plan(exec)->batch,
+                       .ranks = ranks->data_ranks ? ranks->data_ranks : 1,
+                       .in_step = in_step};
+    b->global_batch = b->batch * b->ranks * in_step;
     return dlr_feed_open(&b->feed, exec, dlr_dataset_arrays(o->train), err);
 }
 
@@ -58,14 +60,28 @@ bool dlr_batches_start(dlr_batches *b, dlr_exec *exec, const dlr_run_ranks *rank
     dlr_train_ring ring = dlr_train_ring_of(dlr_exec_plan(exec), b->o->workers);
     dlr_prefetch_options o = {.batch = b->batch,
                               .rank = ranks->data_rank,
-                              .world = b->global_batch / b->batch,
+                              .world = b->ranks,
                               .workers = b->o->workers,
                               .depth = ring.batches,
                               .turned_between = validates,
                               .raw = b->gathers ? &b->raw : NULL};
     b->ring = dlr_prefetch_start(b->o->train, &o, err);
-    if (b->ring) b->epoch_batches = dlr_prefetch_batches(b->ring);
-    return b->ring != NULL;
+    if (!b->ring) return false;
+    int64_t all = dlr_prefetch_batches(b->ring);
+    b->epoch_batches = all / b->in_step;
+    return b->epoch_batches > 0 ||
+           dl_fail(err, DL_USAGE,
+                   "an epoch has %lld batches of %d samples, and a step takes %lld: "
+                   "--accumulate=%lld, or smaller batches",
+                   (long long)all, b->batch * b->ranks, (long long)b->in_step, (long long)all);
+}
+
+void dlr_batches_seek(dlr_batches *b, int64_t epoch, int64_t steps) {
+    dlr_prefetch_seek(b->ring, epoch, steps * b->in_step);
+}
+
+bool dlr_batches_turn(dlr_batches *b, int64_t epoch, int64_t steps, dl_error *err) {
+    return dlr_prefetch_turn(b->ring, b->o->train, epoch, steps * b->in_step, err);
 }
 
 bool dlr_batches_next(dlr_batches *b, dlr_batch *batch, dl_error *err) {

@@ -41,7 +41,7 @@ static bool run_on(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at
             return false;
         sum += loss;
         dlr_averages_add(&e->averages, e->exec, false);
-        dlr_progress_step(&e->logger->progress, e->batches->global_batch, loss);
+        dlr_progress_step(&e->logger->progress, e->batches->batch * e->batches->ranks, loss);
         if (!dlr_stopper_poll(e->stopper, err)) return false;
         if (epoch && e->stopper->requested) return *stopped = true;
     }
@@ -64,8 +64,7 @@ bool dlr_evaluator_run(dlr_evaluator *e, const dlr_steps *steps, const dlr_state
     dlr_progress_finish(&e->logger->progress);
     if (!ok || *stopped) return ok;
     bool ended = at->position >= e->batches->epoch_batches || (whole && !e->within);
-    return dlr_prefetch_turn(e->batches->ring, data->train, at->epoch + ended,
-                             ended ? 0 : at->position, err);
+    return dlr_batches_turn(e->batches, at->epoch + ended, ended ? 0 : at->position, err);
 }
 
 bool dlr_evaluator_record_untrained(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at,

@@ -7,6 +7,7 @@
 bool dlr_steps_open(dlr_steps *s, dlr_exec *exec, dl_error *err) {
     s->exec = exec, s->program = dlr_exec_program(exec, "train");
     if (s->program < 0) return dl_fail(err, DL_INPUT, "the plan has no program 'train'");
+    s->accumulate = dlr_exec_program(exec, DL_GRAPH_ACCUMULATE);
     s->loss = dlr_exec_result(exec, s->program, DL_RESULT_LOSS, NULL);
     s->scaler = dlr_scaler_of(exec, s->program);
     return s->loss.type || dl_fail(err, DL_INPUT, "the model states no loss to train on");
@@ -16,6 +17,13 @@ const char *dlr_steps_start_program(const dlr_steps *s, int program) {
     if (s->watches) return dlr_start_checked(s->arena, s->exec, program);
     dlr_exec_start(s->exec, program);
     return NULL;
+}
+
+bool dlr_steps_sum_batch(dlr_steps *s, dl_error *err) {
+    const char *found = dlr_steps_start_program(s, s->accumulate);
+    if (!s->fed) s->fed = found;
+    dlr_exec_wait_oldest(s->exec);
+    return dlr_exec_check(s->exec, err);
 }
 
 static void end_step_range(dlr_steps *s) {
@@ -33,9 +41,11 @@ static bool start(dlr_steps *s, dl_error *err) {
     dlr_timeline *timeline = ranges->profile ? dlr_profile_step(ranges->profile, number) : NULL;
     if (timeline) dlr_exec_time(s->exec, timeline);
     double began = dl_clock_seconds();
+    s->fed = NULL;
     if (!s->feed(s->loop, err)) return false;
     dlr_range_begin(ranges, DLR_PART_PROGRAM, number);
-    s->found = dlr_steps_start_program(s, s->program);
+    const char *found = dlr_steps_start_program(s, s->program);
+    s->found = s->fed ? s->fed : found;
     dlr_range_end(ranges);
     s->started++;
     s->seconds += dl_clock_seconds() - began;
@@ -63,7 +73,7 @@ static int most_started(const dlr_steps *s) {
     const dlr_profile *profile = s->ranges->profile;
     int64_t next = s->position + s->started;
     bool alone =
-        s->watches || (s->first_alone && s->position == 0) ||
+        s->watches || s->alone || (s->first_alone && s->position == 0) ||
         (profile && (dlr_profile_wants(profile, next) || dlr_profile_wants(profile, next - 1)));
     return alone ? 1 : dlr_exec_ahead(s->exec);
 }

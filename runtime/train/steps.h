@@ -20,6 +20,8 @@ typedef struct {
     dl_arena *arena; /* of what is found */
     const dlr_ranges *ranges;
     bool watches;     /* DLR_DEBUG=nan */
+    bool alone;       /* a step is not begun before the results of the one before are taken: its
+                         feed runs a program */
     bool first_alone; /* nothing is started before the first step's results are looked at */
     void *loop;
     /* Feeds the next batch into the program's inputs. */
@@ -32,6 +34,8 @@ typedef struct {
     /* dlr_steps_open's and dlr_steps_run's */
     dlr_view loss;
     dlr_scaler scaler;
+    int accumulate;    /* the program of a step's batches before its last one; or -1 */
+    const char *fed;   /* what is not finite in the newest step's batches before its last one */
     int64_t position;  /* steps of the epoch that are done */
     int started;       /* later steps that are under way */
     const char *found; /* of the newest step: what is not finite; or NULL */
@@ -45,6 +49,9 @@ bool dlr_steps_open(dlr_steps *s, dlr_exec *exec, dl_error *err);
 /* Starts a program; where the loop watches, it is run and checked, and what is not finite is
  * returned, in words. NULL: nothing, or it is not watched. */
 const char *dlr_steps_start_program(const dlr_steps *s, int program);
+/* Runs the batch that was fed, which is not its step's last one. Errors: DL_RESOURCE of a
+ * device. */
+bool dlr_steps_sum_batch(dlr_steps *s, dl_error *err);
 /* Runs steps until `end` of the epoch are done, or the loop stops. Before the next step's results
  * are looked at, it is begun, so that a device never waits for the host; all that are begun are
  * finished. *stopped: by `stops`. Errors: those of feed and take; DL_RESOURCE of a device. */

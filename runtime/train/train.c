@@ -28,14 +28,16 @@ static bool find_programs(dlr_run *r, dl_error *err) {
     r->checkpointer.sinks = &r->logger.sinks;
     r->evaluator.batches = &r->batches;
     r->evaluator.stopper = &r->stopper, r->evaluator.logger = &r->logger;
-    if (!dlr_steps_open(&r->steps, r->exec, err)) return false;
+    if (!dlr_steps_open(&r->steps, r->exec, err) ||
+        !dlr_batches_open(&r->batches, &r->o->data, r->exec, &r->o->ranks, err))
+        return false;
     dlr_run_open_steps(r);
     if (dlr_run_keeps(r) && !dlr_evaluator_open(&r->evaluator, err)) return false;
     dlr_learning_rate_open(&r->rate, &r->o->rate, r->exec, r->steps.program);
     if (dlr_run_keeps(r) && !r->rate.view.type)
         return dl_fail(err, DL_INPUT, "the plan has no optimiser");
     r->trained = dlr_averages_of(r->arena, r->exec, r->steps.program, "train", r->o->log.style);
-    return dlr_batches_open(&r->batches, &r->o->data, r->exec, &r->o->ranks, err);
+    return true;
 }
 
 static bool start(dlr_run *r, dl_error *err) {
@@ -109,7 +111,7 @@ bool dlr_train_replay(const dlr_train_options *options, const char *path, dl_err
     dlr_dataset *data = dlr_replay_open(path, o.exec, &o.ranks, err);
     if (!data) return false;
     o.dir = NULL, o.log = (dlr_logger_options){0};
-    o.data = (dlr_batches_options){.train = data};
+    o.data = (dlr_batches_options){.train = data, .in_step = options->data.in_step};
     o.stop = (dlr_stopper_options){.epochs = 1};
     o.rate.plateau = NULL;
     o.rate.schedule.base_batch = o.rate.schedule.global_batch;

@@ -24,6 +24,6 @@ bool dlr_run_begin(dlr_run *r, bool resume, dl_error *err) {
     dlr_learning_rate_begin(&r->rate, &r->o->start, steps_passed(r));
     /* it was stopped while it was validating */
     bool ended = r->at.position > 0 && r->at.position >= dlr_run_epoch_steps(r);
-    dlr_prefetch_seek(r->batches.ring, r->at.epoch + ended, ended ? 0 : r->at.position);
+    dlr_batches_seek(&r->batches, r->at.epoch + ended, ended ? 0 : r->at.position);
     return true;
 }

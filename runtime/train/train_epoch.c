@@ -173,6 +173,8 @@ bool dlr_run_finish_epoch(dlr_run *r, dl_error *err) {
     r->at.position = r->steps.position = 0, r->at.epoch_loss = 0, r->skipped = 0,
     r->steps.seconds = r->steps.wait = 0;
     dlr_averages_clear(&r->trained);
+    if (!dlr_run_validates(r) && r->batches.in_step > 1) /* which would seek, too */
+        dlr_batches_seek(&r->batches, r->at.epoch, 0);
     dlr_range_begin(&r->o->ranges, DLR_PART_CHECKPOINT, 0);
     if (dlr_run_keeps(r) && !dlr_run_save(r, is_best, err)) return false;
     dlr_range_end(&r->o->ranges);

@@ -20,10 +20,14 @@ static bool back(void *loop, int64_t *done, dl_error *err) {
 
 static bool feed(void *loop, dl_error *err) {
     const search *s = loop;
+    dlr_batches *batches = &s->run->batches;
     dlr_batch batch;
     if (!s->run->o->ranks.comm && dl_console_stop_requested(s->run->stopper.console))
         return dl_fail(err, DL_REQUEUE, "the search was stopped by a signal");
-    return dlr_batches_next(&s->run->batches, &batch, err);
+    for (int64_t i = 1; i < batches->in_step; i++)
+        if (!dlr_batches_next(batches, &batch, err) || !dlr_steps_sum_batch(&s->run->steps, err))
+            return false;
+    return dlr_batches_next(batches, &batch, err);
 }
 
 const char *dlr_run_find_not_finite(dlr_run *r) {

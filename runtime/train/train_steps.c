@@ -16,8 +16,7 @@ bool dlr_run_pause(dlr_run *r, dl_error *err) {
            dlr_stopper_fail(&r->stopper, &r->at, err);
 }
 
-static bool feed(void *loop, dl_error *err) {
-    dlr_run *r = loop;
+static bool feed_one(dlr_run *r, dl_error *err) {
     const dlr_ranges *ranges = &r->o->ranges;
     int64_t number = r->steps.position + r->steps.started;
     dlr_batch batch;
@@ -30,6 +29,13 @@ static bool feed(void *loop, dl_error *err) {
     dlr_feed_batch(&r->batches.feed, &batch);
     dlr_range_end(ranges);
     return true;
+}
+
+static bool feed(void *loop, dl_error *err) {
+    dlr_run *r = loop;
+    for (int64_t i = 1; i < r->batches.in_step; i++)
+        if (!feed_one(r, err) || !dlr_steps_sum_batch(&r->steps, err)) return false;
+    return feed_one(r, err);
 }
 
 /* The loss is of all ranks, and each searches. */
@@ -105,5 +111,6 @@ static bool stops(const void *loop, int started) {
 void dlr_run_open_steps(dlr_run *r) {
     r->steps.arena = r->arena, r->steps.ranges = &r->o->ranges;
     r->steps.watches = dlr_debugs("nan");
+    r->steps.alone = r->batches.in_step > 1;
     r->steps.loop = r, r->steps.feed = feed, r->steps.take = take, r->steps.stops = stops;
 }

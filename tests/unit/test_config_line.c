@@ -57,8 +57,8 @@ static void test_line(void) {
     check_line_fault(
         "--sweep_config=s.yaml",
         "unknown option '--sweep_config'; `dlrun sweep FILE.yaml` takes a sweep's file");
-    check_line_fault("--accumulate_grad_batches=2",
-                     "gradients are not added up over several batches");
+    check_line_fault("--accumulate_grad_batches=2", "did you mean '--accumulate'?");
+    check_line_fault("--early_stopping=2", "did you mean '--early_stop'?");
     check_line_fault("--epochs=3", "unknown option '--epochs'; did you mean '--num_epochs'?");
     check_line_fault("--jsn", "did you mean '--json'?");
     check_line_fault("--confg=x", "did you mean '--config'?");

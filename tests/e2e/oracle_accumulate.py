@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""A step of several batches (accumulate): its gradients are those of the whole batch; 200 steps are PyTorch's, with
+batch norm by batches; a run that is stopped goes on to the same bits; ranks and the emulated GPU do the same, and ranks
+exchange gradients once.
+
+oracle_accumulate.py BUILD [OPTION...]
+"""
+import json
+import shutil
+import sys
+
+from oracle_tools import Workplace, check, finish, load_tensors, relative, save_tensors, torch
+from torch import nn
+
+MODEL = """model M(norm=true):
+    input x: {type}[N, C=6]
+    target t: {type}[N, K=2]
+    h = x |> linear(8) @body
+    if norm: h = h |> batch_norm() @norm
+    y = h |> tanh |> linear(2) @head as [N, K]
+    output y
+    loss = mse_loss(y, t)
+    metric mae = mean(abs(y - t))
+"""
+EACH, OF, STEPS = 4, 3, 200  # samples of a batch, batches of a step, steps
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.norm, self.head = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.norm(self.body(x))))
+
+
+def main(build, *_):
+    place = Workplace(build)
+    for kind in "f32", "f64":
+        (place / f"{kind}.dl").write_text(MODEL.format(type=kind))
+    (place / "c.yaml").write_text("base: {}\n")
+
+    def dlrun(name, kind, *args, status=0):
+        if "--resume=true" not in args:
+            shutil.rmtree(place / name, ignore_errors=True)
+        return place.run("dlrun", place / f"{kind}.dl", f"--yaml_config={place / 'c.yaml'}",
+                         f"--expdir={place / name}", "--lr_schedule=none", *args, status=status)
+
+    # 200 steps of PyTorch's, in f64
+    torch.manual_seed(11)
+    net = Net().double()
+    save_tensors(place / "w.safetensors", net.state_dict())
+    x, t = torch.randn(STEPS * OF, EACH, 6).double(), torch.randn(STEPS * OF, EACH, 2).double()
+    both = ("x", x), ("t", t)
+    save_tensors(place / "b.safetensors", {f"{n}.{i}": v[i] for n, v in both for i in range(STEPS * OF)})
+    optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3, weight_decay=0.1)
+    want = []
+    for step in range(STEPS):
+        losses = [nn.functional.mse_loss(net(x[i]), t[i]) for i in range(step * OF, step * OF + OF)]
+        optimizer.zero_grad()
+        (sum(losses) / OF).backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+        optimizer.step()
+        want.append((sum(losses) / OF).item())
+    out = dlrun("t", "f64", f"--replay={place / 'b.safetensors'}", f"--init_weights={place / 'w.safetensors'}",
+                f"--save_weights={place / 'end.safetensors'}", f"--local_batch_size={EACH}", f"--accumulate={OF}",
+                "--optimizer=adamw", "--lr=3e-3", "--weight_decay=0.1", "--clip_grad_norm=0.5")
+    got = [json.loads(line)["loss"] for line in out.splitlines() if line.startswith('{"step"')]
+    worst = max(abs(a - b) / b for a, b in zip(got, want))
+    check(len(got) == STEPS and worst < 1e-6, f"{len(got)} losses are PyTorch's means: {worst:.1e}")
+    end = load_tensors(place / "end.safetensors")
+    errors = {k: relative(end[k], v.detach()) for k, v in net.state_dict().items() if v.dtype.is_floating_point}
+    worst = max(errors, key=errors.get)
+    check(errors[worst] < 1e-6, f"weights and running statistics after {STEPS} steps: {errors[worst]:.1e} of {worst}")
+    check(end["norm.num_batches_tracked"] == STEPS * OF, "statistics move once a batch")
+
+    # the gradients of the whole batch
+    grads = {}
+    whole = {f"{n}.0": v[:OF].reshape(OF * EACH, -1).float() for n, v in both}
+    parts = {f"{n}.{i}": v[i].float() for n, v in both for i in range(OF)}
+    save_tensors(place / "whole.safetensors", whole)
+    save_tensors(place / "parts.safetensors", parts)
+    for name, batches, each, of, more in (("whole", "whole", OF * EACH, 1, ()), ("parts", "parts", EACH, OF, ()),
+                                          ("fp16", "parts", EACH, OF, ("--amp_mode=fp16",)),
+                                          ("gpu", "parts", EACH, OF, ("--device=cuda:emulated", "--tf32=false"))):
+        dlrun("g", "f32", "--norm=false", f"--replay={place / batches}.safetensors", f"--local_batch_size={each}",
+              f"--accumulate={of}", "--optimizer=sgd", "--lr=0.1", f"--save_grads={place / name}.g", *more)
+        grads[name] = load_tensors(place / f"{name}.g")
+    for name, most in (("parts", 1e-6), ("gpu", 1e-6), ("fp16", 3e-3)):
+        worst = max(relative(grads[name][k], g) for k, g in grads["whole"].items())
+        check(worst < most, f"{name}: gradients of {OF} batches are those of the whole one: {worst:.1e} (below {most})")
+
+    # runs: 11 batches of an epoch are 3 steps and two batches that are left out
+    common = ("--data_loader_config=synthetic", f"--global_batch_size={EACH * OF}", "--Nsamples=44",
+              "--Nsamples_val=8", "--num_epochs=4", "--lr=0.01", f"--accumulate={OF}")
+
+    def end_of(name):
+        return {p.name: p.read_bytes() for p in (place / name).rglob("last/*.safetensors")}
+
+    def points(name):
+        return [{k: v for k, v in json.loads(line).items() if k in ("epoch", "iteration", "Loss/train", "mae/train")}
+                for line in next((place / name).rglob("metrics.jsonl")).read_text().splitlines()]
+    for kind in "cpu", "cuda:emulated":
+        for measured in (), ("--enable_benchy",):
+            args = (*common, f"--device={kind}", *measured)
+            dlrun("one", "f32", *args)
+            dlrun("two", "f32", *args, "--stop_after=5", "--save_every=2", status=75)
+            dlrun("two", "f32", *args, "--resume=true")
+            check(len(end_of("one")) == 2 and end_of("one") == end_of("two"), f"{kind} {measured}: resumed, same bits")
+            check(points("one") == points("two") and points("one")[-1]["iteration"] == 12,
+                  f"{kind} {measured}: and the same points, of 12 steps")
+    names = set(load_tensors(next((place / "one").rglob("last/optimizer.safetensors"))))
+    check(not any("accumulated" in n for n in names) and "exp_avg.body.weight" in names, "no sum is in a checkpoint")
+    # batches that follow one another, with the last epoch's two not among them
+    dlrun("once", "f32", *common, "--norm=false", "--enable_benchy", "--num_epochs=2")
+    dlrun("more", "f32", *common, "--norm=false", "--num_epochs=2")
+    check(end_of("once") == end_of("more"), "an epoch begins with its first batch, with and without validation")
+
+    # ranks
+    place.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    halves = {f"{n}.{i}": torch.cat([v[2 * i], v[2 * i + 1]]).float() for n, v in both for i in range(2)}
+    save_tensors(place / "halves.safetensors", halves)
+    save_tensors(place / "both.safetensors", {f"{n}.0": torch.cat([halves[f"{n}.0"], halves[f"{n}.1"]]) for n in "xt"})
+    for name, batches, args in (("both", "both", ("--accumulate=1",)),
+                                ("ranks", "halves", ("--accumulate=2", "-n", "2")),
+                                ("zero", "halves", ("--accumulate=2", "-n", "2", "--zero=1"))):
+        dlrun("g", "f32", "--norm=false", f"--replay={place / batches}.safetensors", f"--global_batch_size={4 * EACH}",
+              "--optimizer=sgd", "--lr=0.1", f"--save_weights={place / name}.w", *args)
+    for name in "ranks", "zero":
+        a, b = (load_tensors(place / f"{n}.w") for n in ("both", name))
+        worst = max(relative(a[k], b[k]) for k in a)
+        check(worst < 1e-6, f"two ranks with two batches each ({name}) are one with all samples: {worst:.1e}")
+    text = place.run("dlc", "compile", place / "f32.dl", f"--yaml_config={place / 'c.yaml'}", "--norm=false",
+                     "--accumulate=2", "--ranks=2", "--global_batch_size=8", "--dump-after=optimizer")
+    first, last = (text.split(f"graph @{name}")[1].split("graph @")[0] for name in ("accumulate", "train"))
+    check("all_reduce" not in first and "all_reduce" in last, "ranks exchange gradients in a step's last batch alone")
+
+    # refused
+    few = "--Nsamples=8", "--accumulate=3", f"--local_batch_size={EACH}"
+    log = dlrun("few", "f32", *common[:1], *few, "--Nsamples_val=8", "--num_epochs=1", status=2)
+    check("--accumulate=2" in log, "an epoch of fewer batches than a step is refused")
+    dlrun("few", "f32", *common[:1], *few, "--Nsamples_val=8", "--num_epochs=1", "--accumulate=2")
+    log = dlrun("few", "f32", *common[:1], "--global_batch_size=10", "--accumulate=4", status=2)
+    check("a multiple of 4" in log, "a batch that cannot be shared is refused")
+    for command in "bench", "verify", "estimate-scaling":
+        args = place / "f32.dl", f"--yaml_config={place / 'c.yaml'}", "--local_batch_size=4"
+        log = place.run("dlc", command, *args, "--accumulate=2", status=2)
+        check("--accumulate=1" in log, f"dlc {command} refuses several batches")
+    finish()
+
+
+main(*sys.argv[1:])
