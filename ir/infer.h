@@ -34,11 +34,21 @@ bool dl_infer_any_size(const dl_node *node, dl_type *result, dl_shape_fault *fau
 bool dl_infer_type(const dl_type *type, dl_shape_fault *fault);
 
 /* The operand whose order of axes the result takes: the first one that has all named axes of all
- * operands; -1: none has, and the axes are in order of first appearance. */
+ * operands; -1: none has. */
 int dl_infer_leader(const dl_type *const *operands, int n);
 
-/* The common type of ELEM operands: the union of the named axes, in the leader's order, or in
- * order of first appearance where there is no leader; axes of equal names must have equal sizes. */
+/* An order of `count` axes, at most 32, that respects several operands. before[i] is the set of
+ * axes that stand before axis i, at first none. dl_order_add adds an operand, whose n axes stand in
+ * this order: two axes that an earlier operand has ordered, even by way of others, stay so.
+ * dl_order_next gives the axis that follows those placed: the first by number that no axis still to
+ * come stands before. */
+void dl_order_add(unsigned *before, int count, const int *axes, int n);
+int dl_order_next(const unsigned *before, int count, unsigned placed);
+
+/* The common type of ELEM operands: the union of the named axes, in an order that respects every
+ * operand where they agree. Where they do not, the leader comes first, and then an operand before
+ * later ones. Axes that no operand orders are in order of first appearance. Axes of equal names
+ * must have equal sizes. */
 bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result,
                         dl_shape_fault *fault);
 #endif

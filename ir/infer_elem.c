@@ -47,16 +47,46 @@ int dl_infer_leader(const dl_type *const *operands, int n) {
     return -1;
 }
 
+void dl_order_add(unsigned *before, int count, const int *axes, int n) {
+    for (int i = 0; i < n; i++)
+        for (int j = i + 1; j < n; j++) {
+            int a = axes[i], b = axes[j];
+            if (before[a] >> b & 1) continue; /* an earlier operand has them the other way round */
+            unsigned all = before[a] | 1u << a;
+            for (int k = 0; k < count; k++)
+                if (k == b || before[k] >> b & 1) before[k] |= all;
+        }
+}
+
+int dl_order_next(const unsigned *before, int count, unsigned placed) {
+    int i = 0;
+    while (i < count && (placed >> i & 1 || before[i] & ~placed)) i++;
+    return i;
+}
+
+/* Adds the order of an operand's axes to that of the axes of `all`. */
+static void add_order(const dl_type *all, const dl_type *operand, unsigned *before) {
+    int axes[DL_MAX_RANK], n = 0;
+    for (int j = 0; j < operand->rank; j++)
+        if (*operand->axis[j].name) axes[n++] = dl_type_axis(all, operand->axis[j].name);
+    dl_order_add(before, all->rank, axes, n);
+}
+
 bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result,
                         dl_shape_fault *fault) {
     if (n == 1) return *result = dl_row_type(operands[0]), true;
     dl_type all = dl_scalar(operands[0]->dtype);
-    int leader = dl_infer_leader(operands, n);
-    for (int j = 0; leader >= 0 && j < operands[leader]->rank; j++)
-        if (*operands[leader]->axis[j].name) all.axis[all.rank++] = operands[leader]->axis[j];
     for (int i = 0; i < n; i++)
         if (!add_axes(operands, i, &all, fault)) return false;
+    unsigned before[DL_MAX_RANK] = {0}, placed = 0;
+    int leader = dl_infer_leader(operands, n);
+    if (leader >= 0) add_order(&all, operands[leader], before);
+    for (int i = 0; i < n; i++) add_order(&all, operands[i], before);
     *result = all;
+    for (int k = 0; k < all.rank; k++) {
+        int next = dl_order_next(before, all.rank, placed);
+        result->axis[k] = all.axis[next], placed |= 1u << next;
+    }
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* Two operands: PyTorch matches their dimensions from the end, the language by names. */
 #include "imports/dl/rules.h"
+#include "ir/infer.h"
 
 bool dl_done(dl_in_ctx *c, const dl_in_value *like, int stmt) {
     dl_in_value *v = dl_copy_value(c, like);
@@ -59,6 +60,32 @@ static bool has_all(const dl_in_value *a, const dl_in_value *b) {
     return true;
 }
 
+/* Gives r the axes of both operands in the language's order (ir/infer.h); the first one comes first
+ * where they disagree. */
+static void order_axes(dl_in_ctx *c, dl_in_value *r, dl_in_value *const operands[2]) {
+    dl_in_axis all[DL_FOREIGN_RANK];
+    unsigned before[DL_FOREIGN_RANK] = {0}, placed = 0;
+    int count = 0;
+    for (int k = 0; k < 2; k++) {
+        int axes[DL_FOREIGN_RANK], n = 0;
+        for (int i = 0; i < operands[k]->n; i++) {
+            const dl_in_axis *axis = &operands[k]->axis[i];
+            if (!strcmp(axis->name, "1")) continue;
+            int at = 0;
+            while (at < count && strcmp(all[at].name, axis->name) != 0) at++;
+            if (at == DL_FOREIGN_RANK) continue;
+            if (at == count) all[count++] = *axis;
+            axes[n++] = at;
+        }
+        dl_order_add(before, count, axes, n);
+    }
+    for (r->n = 0; r->n < count; r->n++) {
+        int next = dl_order_next(before, count, placed);
+        r->axis[r->n] = all[next], placed |= 1u << next;
+        dl_own_atoms(c, &r->axis[r->n], r->n, r->axis);
+    }
+}
+
 dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
     if (a != b && same_form(c, a, b)) return dl_copy_value(c, a);
     dl_whole(c, a), dl_whole(c, b);
@@ -99,21 +126,9 @@ dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
             if (axis_at(of[k], rank, p) >= 0) to[axis_at(of[k], rank, p)] = name[p];
         dl_rename(c, of[k], to);
     }
-    /* the order of the first operand that has all axes, else one after the other */
     dl_in_value *r = dl_copy_value(c, b->n > a->n ? b : a);
-    r->rank = rank, r->n = 0, r->is_view = false, r->param = -1;
-    bool all_b = has_all(b, a), all_a = has_all(a, b);
-    dl_in_value *order[] = {all_b && !all_a ? b : a, all_b && !all_a ? a : b};
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < order[k]->n; i++) {
-            bool there = !strcmp(order[k]->axis[i].name, "1");
-            for (int j = 0; j < r->n; j++)
-                there = there || !strcmp(r->axis[j].name, order[k]->axis[i].name);
-            if (there || r->n == DL_FOREIGN_RANK) continue;
-            r->axis[r->n] = order[k]->axis[i];
-            dl_own_atoms(c, &r->axis[r->n], r->n, r->axis);
-            r->n++;
-        }
+    r->rank = rank, r->is_view = false, r->param = -1;
+    order_axes(c, r, has_all(b, a) && !has_all(a, b) ? (dl_in_value *[]){b, a} : of);
     for (int p = 0; p < rank; p++) {
         r->dim[p].n = 0;
         for (int i = 0; i < r->n; i++)

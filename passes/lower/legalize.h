@@ -3,10 +3,24 @@
 #define DL_LEGALIZE_H
 #include "ir/builder.h"
 
-/* a b summed over the n named axes. */
+/* The product of x and y. Unless y has all axes, the innermost ones are those that y alone has: the
+ * loops of a sum of products compute several of them at a time, with one element of x for all. */
+static inline dl_value *dl_multiply(dl_builder *b, dl_value *x, dl_value *y) {
+    dl_type all = x->type;
+    bool has_all = true;
+    for (int i = 0; i < x->type.rank; i++)
+        has_all = has_all && dl_type_axis(&y->type, x->type.axis[i].name) >= 0;
+    for (int i = 0; !has_all && i < y->type.rank; i++)
+        if (dl_type_axis(&x->type, y->type.axis[i].name) < 0)
+            dl_type_push(&all, y->type.axis[i].name, y->type.axis[i].size);
+    if (all.rank > x->type.rank) x = dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, all);
+    return dl_build2(b, DL_OP_mul, x, y);
+}
+
+/* x y summed over the n named axes. */
 static inline dl_value *dl_multiply_sum(dl_builder *b, dl_value *x, dl_value *y, int n,
                                         const char *const *over) {
-    dl_value *v = dl_build2(b, DL_OP_mul, x, y);
+    dl_value *v = dl_multiply(b, x, y);
     return n ? dl_build_reduce(b, DL_OP_sum, v, n, over) : v; /* n = 0 must not sum over all axes */
 }
 /* legalize_attention.c: attention, forward and backward; and the gradient of an addend. */

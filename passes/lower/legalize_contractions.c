@@ -94,7 +94,7 @@ static dl_value *at_tap(const windows *s, dl_value *w, int i, int64_t tap) {
 
 /* The product of both, summed over the axes that the result lacks. */
 static dl_value *multiply(const windows *s, image first, dl_value *second) {
-    dl_value *all = dl_build2(s->b, DL_OP_mul, first.v, second);
+    dl_value *all = dl_multiply(s->b, first.v, second);
     if (first.inside)
         all = dl_build3(s->b, DL_OP_select, first.inside, all,
                         dl_build_const(s->b, all->type.dtype, 0));

@@ -1,11 +1,12 @@
 """check_order.py BUILD: the order of the axes of every op with several operands, next to PyTorch.
 
-docs/reference/language.md: "The result's axes are in the order of the operand that has them all, whichever side it
-stands on". The operand that has all axes, [N, B, H, W], stands in each place of each op; the others have some of them,
-in another order. `as [P, Q, R, S]` names the result's axes by position, so that a wrong order meets the wrong weights:
-values and gradients are then others than PyTorch's, whose broadcasting is written out. A second model of the same lines
-has four sizes, which `as [P=..]` states: `dlc check` refuses an order that differs.
+docs/reference/language.md: an operand that has all axes gives the order, whichever side it stands on. It, [N, B, H,
+W], stands in each place of each op; the others have some of them, in another order. Where none has all, `merged` is
+the rule, stated by trying all orders. `as [P, Q, R, S]` names the result's axes by position, so that a wrong order
+meets the wrong weights: values and gradients are then others than PyTorch's, whose broadcasting is written out. A
+second model of the same lines has four sizes, which `as [P=..]` states: `dlc check` refuses an order that differs.
 """
+import itertools
 import os
 import re
 import sys
@@ -27,12 +28,28 @@ def aligned(t, axes):
 
 
 # Parameters, so that gradients reach them: the full one, the same in another order, and parts in strange orders.
-tensors = {"x": "NBHW", "z": "WHBN", "s": "H", "r": "WN", "q": "HB"}
+tensors = {"x": "NBHW", "z": "WHBN", "s": "H", "r": "WN", "q": "HB", "u": "NBW", "y": "BHW",
+           "o": "HWN"}
 
 
 def case(text, value, axes=ALL):
     cases.append((text, value, axes))
 
+
+def merged(*operands):
+    """The order of the axes of operands of which none has all: of all orders of all axes, from the one of first
+    appearance on, the first in which every pair of axes stands as in the first operand that has it, unless pairs of
+    operands before it forbid that."""
+    names = list(dict.fromkeys("".join(operands)))
+    orders = list(itertools.permutations(names))
+    for operand in operands:
+        for a, b in itertools.combinations(operand, 2):
+            orders = [o for o in orders if o.index(a) < o.index(b)] or orders
+    return "".join(orders[0])
+
+
+assert merged("NCK", "COK") == "NCOK" and merged("NT", "NS") == "NTS" and merged("NTE", "VE") == "NTVE"
+assert merged("HW", "WHN") == "HWN" and merged("NCHW", "OC") == "NOCHW" and merged("AB", "AC", "CB") == "ACB"
 
 binary = {"{} + {}": torch.add, "{} - {}": torch.sub, "{} * {}": torch.mul, "{} / (2 + abs({}))": lambda a,
           b: a / (2 + abs(b)),
@@ -53,6 +70,19 @@ for sign, f in compare.items():
 for word, f in (("and", torch.logical_and), ("or", torch.logical_or)):
     case(f"(((s > 0) {word} (x > 0)) as f32) * 3", lambda t, f=f: f(t["s"] > 0, t["x"] > 0).double() * 3)
     case(f"(((x > 0) {word} (r > 0)) as f32) * 3", lambda t, f=f: f(t["x"] > 0, t["r"] > 0).double() * 3)
+# none has all axes
+for a, b in itertools.permutations("srquyo", 2):
+    if set(tensors[a] + tensors[b]) != set(ALL):
+        continue
+    axes = merged(tensors[a], tensors[b])
+    case(f"{a} * {b}", lambda t, a=a, b=b: t[a] * t[b], axes)
+for a, b, c in itertools.permutations("srquyo", 3):
+    axes = merged(tensors[a], tensors[b], tensors[c])
+    if len(axes) == 4:
+        case(f"prod([{a}, {b}, {c}])", lambda t, n=(a, b, c): t[n[0]] * t[n[1]] * t[n[2]], axes)
+        if (a, b, c) in (("r", "q", "s"), ("u", "r", "y"), ("y", "o", "u"), ("o", "u", "s")):  # each warns
+            case(f"where({a} > 0, {b}, {c})", lambda t, n=(a, b, c): torch.where(t[n[0]] > 0, t[n[1]], t[n[2]]),
+                 axes)
 small = ("s", "r", "q", "0.25")
 for a in small:
     for b in small:

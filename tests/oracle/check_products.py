@@ -39,20 +39,21 @@ sums("sum(q * k, over=E)", "nte,nse->nts", "NTS", 0)  # 5 x 6 x 8 products a sam
 sums("sum(x * w, over=[T, E])", "nte,ve->nv", "NV", 1)
 sums("sum(a * b, over=[J, K])", "njk,mk->nm", "NM", 1)
 sums("sum(a * c, over=[J, K])", "njk,mjk->nm", "NM", 1)
-sums("sum(a * c, over=K)", "njk,mjk->njm", "NJM", 0)
+sums("sum(a * c, over=K)", "njk,mjk->nmj", "NMJ", 0)
 sums("sum(g * h, over=D)", "ghld,glxd->ghlx", "GHLX", 1)
 sums("sum(g * h, over=[D, L])", "ghld,glxd->ghx", "GHX", 1)
-sums("sum(u * f, over=I)", "iob,ipb->obp", "OBP", 0)  # matrices by vector lanes
-sums("sum(big * fat, over=I)", "iob,ipb->obp", "OBP", 1)
+sums("sum(u * f, over=I)", "iob,ipb->opb", "OPB", 0)  # matrices by vector lanes
+sums("sum(big * fat, over=I)", "iob,ipb->opb", "OPB", 1)
 case("mean(x * w, over=E)", lambda t: einsum("nte,ve->ntv", t["x"], t["w"]) / 8, "NTV", 1)
 case("sum(-(x * w) + 2 * (w * x), over=E)", lambda t: einsum("nte,ve->ntv", t["x"], t["w"]), "NTV", 2)
 case("sum(x * w - x * abs(w) * s, over=E)",
      lambda t: einsum("nte,ve->ntv", t["x"], t["w"]) - einsum("nte,ve,n->ntv", t["x"], abs(t["w"]), t["s"]), "NTV", 2)
-case("sum(expand(m, V=7) * x, over=E)", lambda t: einsum("e,nte->nt", t["m"], t["x"])[None].expand(7, 3, 5), "VNT", 0)
+case("sum(expand(m, V=7) * x, over=E)",
+     lambda t: einsum("e,nte->nt", t["m"], t["x"])[..., None].expand(3, 5, 7), "NTV", 0)
 # none of these is a matrix product
 sums("sum(x * m, over=E)", "nte,e->nt", "NT", 0)
 sums("sum(x * q, over=E)", "nte,nte->nt", "NT", 0)
-sums("sum(x * w, over=T)", "nte,ve->nev", "NEV", 0)
+sums("sum(x * w, over=T)", "nte,ve->nve", "NVE", 0)
 sums("sum(m * s, over=E)", "e,n->n", "N", 0)
 case("sum(x * w + x, over=E)", lambda t: einsum("nte,ve->ntv", t["x"], t["w"]) + t["x"].sum(2)[..., None], "NTV", 0)
 case("sum(max(x * w, 0), over=E)", lambda t: (t["x"][:, :, None] * t["w"]).relu().sum(3), "NTV", 0)
