@@ -1,4 +1,4 @@
-"""Learning curves as one SVG: validation losses over the steps, and beside them where each run ended."""
+"""Learning curves as one SVG: validation losses over the steps, and next to them where each run ended."""
 import math
 
 # Thick and pale below, thin above: runs that lie on each other are all seen.

@@ -23,7 +23,7 @@ def batch(n):
     return [f"--local_batch_size={n}"]
 
 
-# name -> what `dlc verify` is given: every kernel beside the interpreter, in double precision on the host.
+# name -> what `dlc verify` is given: every kernel next to the interpreter, in double precision on the host.
 VERIFY_QUICK = {
     "unet 32^3 bf16": UNET + batch(1) + MODES["bf16"],
     "vit 16x24 fp16, dropout": VIT_SMALL + batch(2) + MODES["fp16"] + ["--dropout=0.1"],

@@ -168,7 +168,7 @@ def write_batches(path, shapes, classes, steps):
 
 
 def commit():
-    """The checkout's commit, "+" behind it where files differ; of a copy without .git, what GIT_COMMIT or the file
+    """The checkout's commit, "+" after it where files differ; of a copy without .git, what GIT_COMMIT or the file
     .commit say."""
     said = out(["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"]).strip()
     if said:

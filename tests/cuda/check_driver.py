@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The runtime's declarations of the CUDA driver beside its headers; their names in a toolkit's stub, which is no
-driver, as dlrun says; which NVRTC is taken beside a driver of which version.
+"""The runtime's declarations of the CUDA driver next to its headers; their names in a toolkit's stub, which is no
+driver, as dlrun says; which NVRTC is taken next to a driver of which version.
 
     check_driver.py BUILD     exit 77 where there is no compiler
 """

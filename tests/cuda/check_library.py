@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The runtime's declarations of a library that makes kernels' products beside its own headers; the real library as far
+"""The runtime's declarations of a library that makes kernels' products next to its own headers; the real library as far
 as it goes without a GPU; a run whose products a stand-in of its shape makes, on an emulated device: what it asks of the
 driver, the same bits again, gone on with, without the library.
 
@@ -82,7 +82,7 @@ def losses(name):
 
 def choices(folder, names):
     """Of a cache's files those that are no objects."""
-    # behind the cache's own head
+    # after the cache's own head
     return [name for name in names if b"\x7fELF" not in pathlib.Path(folder, name).read_bytes()[:64]]
 
 

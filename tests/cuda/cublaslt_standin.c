@@ -235,7 +235,7 @@ static float sum_of(const job *j, const float *a, const float *b, uint64_t row, 
     return sum;
 }
 
-static float behind(const job *j, float sum, uint64_t row) {
+static float after(const job *j, float sum, uint64_t row) {
     dl_dtype type = type_of(j->desc.bias_type);
     float bias = 0;
     if (j->desc.epilogue & DLR_LT_EPILOGUE_BIAS) {
@@ -265,7 +265,7 @@ static void multiply(const job *j, int32_t batch) {
             } else {
                 sum = sum_of(j, a, b, m, n, 0, terms);
             }
-            sum = behind(j, sum, m);
+            sum = after(j, sum, m);
             dlr_convert(type, to + (m + n * (size_t)j->d.lead) * e, DL_F32, &sum, 1);
         }
     free(a), free(b);

@@ -1,4 +1,4 @@
-"""Where headers of CUDA are, and our own declarations beside one: for check_driver.py and check_library.py."""
+"""Where headers of CUDA are, and our own declarations next to one: for check_driver.py and check_library.py."""
 import glob
 import os
 import pathlib
@@ -18,7 +18,7 @@ FOLDERS = [*(f"{toolkit}/include" for toolkit in TOOLKITS), "/usr/include", "/us
 
 
 def compile_beside(name, *folders):
-    """What the compiler says of tests/cuda/NAME beside the headers of these folders; "": nothing."""
+    """What the compiler says of tests/cuda/NAME next to the headers of these folders; "": nothing."""
     command = [COMPILER, "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT}"]
     done = subprocess.run([*command, *(f"-isystem{folder}" for folder in folders), str(ROOT / "tests/cuda" / name)],
                           stderr=subprocess.PIPE, text=True)

@@ -228,7 +228,7 @@ def test_judged():
 
 
 def test_calm():
-    """What is right is not off: a maximum of ties in another order, a mean of nothing; and nothing beside an axis of
+    """What is right is not off: a maximum of ties in another order, a mean of nothing; and nothing next to an axis of
     1e9 takes no time."""
     models = {"ties": "    param p: [C=4] ~ normal(0, 0.1)\n    a = gather(x, argmax(x, over=C), over=C)\n"
                       "    v = min(a, a)\n    output v\n"

@@ -1,4 +1,4 @@
-"""On a GPU: kernels beside the interpreter, curves beside the CPU's, samples beside the host's, a step's launches,
+"""On a GPU: kernels next to the interpreter, curves next to the CPU's, samples next to the host's, a step's launches,
 memory as it was predicted and as it ends, what DLR_DEBUG=guard finds, a profile.
 
 check_device.py BUILD [--device=cuda]     from the project's root; Python's own library, NVRTC and a GPU (77: there is

@@ -58,7 +58,7 @@ def test_run():
 
 
 def test_norms():
-    """log_norms: of the gradients that are there to be saved, and of the weights behind the step, in every place;
+    """log_norms: of the gradients that are there to be saved, and of the weights after the step, in every place;
     nowhere without it."""
     g = f"{TMP}/norms.safetensors"
     for clip in ("0", "1e-3"):

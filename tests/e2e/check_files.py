@@ -190,9 +190,9 @@ def test_special_targets():
             os.unlink(path(device + "_node"))
         check(not leftovers(), f"{name} left {leftovers()}")
     r = run([DLC, "compile", "m.dl", *SMALL, "--dump=kernel", "-o", "dumped.dlp"])
-    check(r.returncode == 0 and read("dumped.dlp") == read("p.dlp"), f"-o beside --dump: {r.said}")
+    check(r.returncode == 0 and read("dumped.dlp") == read("p.dlp"), f"-o next to --dump: {r.said}")
     r = run([DLC, "compile", "m.dl", *SMALL, "--dump=ast", "-o", "none.dlp"])
-    check(r.returncode == 2 and not os.path.exists(path("none.dlp")), f"-o beside --dump=ast: {r.said}")
+    check(r.returncode == 2 and not os.path.exists(path("none.dlp")), f"-o next to --dump=ast: {r.said}")
     r = run([DLC, "compile", "m.dl", *SMALL, "-o", ""])
     check(r.returncode == 2 and "empty" in r.stderr, r.said)
 

@@ -51,11 +51,11 @@ def test_verify():
     plan = json.loads(text[text.index("{"):])["peak_bytes"] if rc == 0 else 0
     rc, text, resident = measure([DLC, "verify", f"{TMP}/large.dl", "--local_batch_size=2", "--json"])
     found = json.loads(text[text.index("{"):]) if rc == 0 else {"judged": {}}
-    print(f"verify: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
+    print(f"verify: {resident / MIB:.1f} MiB resident next to a plan of {plan / MIB:.1f}")
     check(rc == 0 and found["off"] == found["not_judged"] == [] and found["judged"]["updates"] > 100,
           f"verify: exit {rc}: {text[-400:]}")
     check(plan > 60 * MIB and resident <= 7 * plan,
-          f"verify: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
+          f"verify: {resident / MIB:.1f} MiB resident next to a plan of {plan / MIB:.1f}")
 
 
 def judge(what, rc, text, resident):
@@ -67,7 +67,7 @@ def judge(what, rc, text, resident):
         allowed = 1.01 * plan + n / MIB * batch + copy + 40 * MIB
         check((copy > 0) == ("--async_checkpoints=false" not in text), f"{what}: a copy of {copy / MIB:.1f} MiB")
         check(plan > 1000 * MIB, f"{what}: the plan has {plan / MIB:.1f} MiB")
-        print(f"{what}: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
+        print(f"{what}: {resident / MIB:.1f} MiB resident next to a plan of {plan / MIB:.1f}")
         check(resident <= allowed,
               f"{what}: {resident / MIB:.1f} MiB resident, {allowed / MIB:.1f} allowed: {(resident - plan) / MIB:.1f} "
               "above the plan")

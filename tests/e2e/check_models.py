@@ -122,7 +122,7 @@ def test_vit():
     train("longer", *few, "--num_iters=6")
     points, _ = train("longer", *few, "--num_iters=13", "--resume")
     check([p["iteration"] for p in points] == [0, 4, 6, 10, 13],
-          f"a resume goes on behind a short epoch to its own number of steps: {points}")
+          f"a resume goes on after a short epoch to its own number of steps: {points}")
     points, err = train("longer", *few, "--num_iters=13", "--resume")
     check(len(points) == 5 and "DONE" in err, "and is done when it is")
     points, _ = train("warm", *VIT, "--num_iters=6", "--warmup=8", "--limit_nsamples=12", "--limit_nsamples_val=4")
@@ -142,7 +142,7 @@ def test_vit():
 
 
 def test_regressor():
-    """Its authors' names; system C's and B's schedules; a rate that falls and goes on falling behind a resume."""
+    """Its authors' names; system C's and B's schedules; a rate that falls and goes on falling after a resume."""
     out = f"{TMP}/end.safetensors"
     points, err = train("regressor", *REGRESSOR, "--max_epochs=2", f"--save_weights={out}")
     check([p["iteration"] for p in points] == [4, 8] and rates(points) == [1e-3] * 2, f"{points}")
@@ -158,7 +158,7 @@ def test_regressor():
     points, err = train("first", REGRESSOR[0], *REGRESSOR[2:], "--max_epochs=1")
     check("Configuration name: test\n" in err,
           "without --config, the first configuration where there is no base and no default")
-    # their script records behind scheduler.step()
+    # their script records after scheduler.step()
     points, _ = train("cosine", *REGRESSOR, "--max_epochs=3", "--scheduler=cosine")
     want = [1e-3 * (1 + math.cos(math.pi * e / 10)) / 2 for e in range(1, 4)]
     check(all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"{rates(points)}, not {want}")
@@ -197,7 +197,7 @@ def test_regressor():
           f"max_cosine_lr_epochs alone is a cosine of epochs: {rates(points)}")
     points, _ = train("sgd", *REGRESSOR, "--max_epochs=3", "--optimizer=sgd",
                       "--lr_schedule=[{start_epoch:\t1, end_epoch:\t2, multiplier:\t0.5}]")
-    check(rates(points) == [1e-3, 5e-4, 5e-4], f"ranges of epochs, whose factor stays behind them: {rates(points)}")
+    check(rates(points) == [1e-3, 5e-4, 5e-4], f"ranges of epochs, whose factor stays after them: {rates(points)}")
     for scaling, factor in ("none", 1), ("sqrt", math.sqrt(4 / 1.0)), ("linear", 4):
         points, _ = train(f"scaled {scaling}", *REGRESSOR, "--max_epochs=2", f"--scaling={scaling}",
                           "--base_batch_size=1")
@@ -211,7 +211,7 @@ def test_regressor():
     few = [REGRESSOR[0], *REGRESSOR[2:5], "--Nsamples=16", "--Nsamples_val=4", f"--yaml_config={path}"]
     found = rates(train("warm file", *few)[0])
     check(all(abs(a - 1e-3 * i / 9) < 1e-15 for a, i in zip(found, (4, 8))),
-          "a warm-up beside lr_schedule: none in one file holds")
+          "a warm-up next to lr_schedule: none in one file holds")
     check(rates(train("warm none", *few, "--lr_schedule=none")[0]) == [1e-3] * 2,
           "the line's lr_schedule leaves the file's warm-up out")
     check(rates(train("warm other", *few, "--scheduler=none")[0]) == [1e-3] * 2, "and so does its scheduler")
@@ -235,7 +235,7 @@ def test_regressor():
     _, err = train("cut", *falling, "--lr=3e-3", "--max_epochs=6", "--resume")
     anew, _ = train("cut", *falling, "--lr=3e-3", "--max_epochs=6", "--resume")
     check("start_lr: 0.0001 in the checkpoint, 0.003 now" in err and rates(anew)[:5] == rates(whole), f"{rates(anew)}")
-    fell = rates(anew)[5] / 3e-3 / (rates(whole)[4] / 1e-4)  # behind another epoch it may fall once more
+    fell = rates(anew)[5] / 3e-3 / (rates(whole)[4] / 1e-4)  # after another epoch it may fall once more
     check(min(abs(fell - f) for f in (1, 0.2)) < 1e-9,
           f"another first rate, lowered as far as the one before: {rates(anew)}")
     refused(2, r"save_checkpoint: a run without checkpoints is not in this version", DLRUN, *REGRESSOR,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Data of one's own, as a scientist would write it: samples beside numpy, faults by place, and whole runs.
+"""Data of one's own, as a scientist would write it: samples next to numpy, faults by place, and whole runs.
 
 check_own_data.py BUILD
 
@@ -142,7 +142,7 @@ for name, text, more in [("field", base, {}),
                           "split: {valid: 0.34}\ncrop: random\n"
                           "augment: {rotate: [D, H, W], flip: [W]}", {"Nsamples": 24, "Nsamples_val": 8})]:
     config(text, lr="1e-3", lr_schedule="none", **more)
-    for workers, epochs in ((0, [2]), (3, [1, 2])):  # the second stops behind its first epoch, and goes on
+    for workers, epochs in ((0, [2]), (3, [1, 2])):  # the second stops after its first epoch, and goes on
         for n in epochs:
             done = run(BUILD + "/cli/dlrun", name + ".dl", "--yaml_config=c.yaml", f"--num_data_workers={workers}",
                        f"--expdir=runs_{name}_{workers}",

@@ -125,7 +125,7 @@ def test_not_seen():
 
 
 def test_number_beyond():
-    """A class or row that there is not is told beside the loss that it made infinite; what a model sets apart is
+    """A class or row that there is not is told next to the loss that it made infinite; what a model sets apart is
     not."""
     text = ("model A():\n    input x: f32[N, C=3]\n    target k: i64[N]\n    y = x |> linear(5) @l\n    output y\n"
             "    loss = cross_entropy(y, k{}) + mean({})\n")
@@ -159,7 +159,7 @@ def test_even():
 
 
 def test_optimizer_names():
-    """A layer that is labelled as what an optimiser keeps, beside a parameter of the layer's name: the same numbers as
+    """A layer that is labelled as what an optimiser keeps, next to a parameter of the layer's name: the same numbers as
     by another label, and the same bits after a stop."""
     text = """model A():
     input x: f32[N, C=3]

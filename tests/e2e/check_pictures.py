@@ -79,7 +79,7 @@ def near(point, split, want, bound, what):
 
 
 def same_bits(name, *data):
-    """Any number of workers, and a run cut behind an epoch, train to the same weights."""
+    """Any number of workers, and a run cut after an epoch, train to the same weights."""
     train(name, *data, "--num_data_workers=0")
     for workers in 1, 3:
         train(f"{name}{workers}", *data, f"--num_data_workers={workers}")

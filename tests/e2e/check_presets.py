@@ -166,7 +166,7 @@ def test_values():
 
 
 def test_json():
-    """What else the object holds; its figures are those of the text; a batch of this run beside the one that was asked
+    """What else the object holds; its figures are those of the text; a batch of this run next to the one that was asked
     for."""
     both = ["--config=bs32_opt", "--local_batch_size=2"]
     found, _ = configuration("models/vit.dl", *both)

@@ -58,7 +58,7 @@ def check_rows(rows, what):
     """Time goes on; on the host's row events hold each other or lie apart, on others they lie apart."""
     for row, events in rows.items():
         check(all(b <= e for _, b, e, _ in events) and events and min(b for _, b, _, _ in events) >= 0,
-              f"{what}: events of {row} end behind their beginning")
+              f"{what}: events of {row} end after their beginning")
         check([b for _, b, _, _ in events] == sorted(b for _, b, _, _ in events),
               f"{what}: events of {row} are in order")
         open_until = []
@@ -159,7 +159,7 @@ def test_cpu():
     check(all(line in log for line in read(f"{r.folder}/profile.txt").splitlines()), "the log has the table")
     again = run("cpu", epochs=1)
     check(again.returncode == 0 and not os.path.exists(f"{r.folder}/profile.json")
-          and os.path.exists(f"{r.folder}.1/profile.json"), "a new run keeps the old one's profile beside it")
+          and os.path.exists(f"{r.folder}.1/profile.json"), "a new run keeps the old one's profile next to it")
 
 
 def test_short():
@@ -226,8 +226,8 @@ def test_ranges():
     step = lambda i: [f"step {i}", "data wait", "pop", f"data copy in {i}", "pop", "forward", "pop", "optimizer", "pop",
                       "pop"]
     epoch = step(0) + step(1)
-    behind = ["validation", "pop", "checkpoint", "pop"]
-    want = ["validation", "pop"] + (epoch + behind) * 3 + ["start"] + epoch + ["stop"] + behind + epoch + behind
+    after = ["validation", "pop", "checkpoint", "pop"]
+    want = ["validation", "pop"] + (epoch + after) * 3 + ["start"] + epoch + ["stop"] + after + epoch + after
     check(words == want, f"ranges by system D's names, within each other: {words[:40]}")
     plain = run("plain4", samples=4, epochs=5)
     check(trained(plain) == trained(r), "the same losses")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What dlc estimate-scaling says that ranks ask of file systems, beside what the system counts of whole runs (strace).
+"""What dlc estimate-scaling says that ranks ask of file systems, next to what the system counts of whole runs (strace).
 
 check_reading.py BUILD     exit 77 without strace, numpy and h5py
 

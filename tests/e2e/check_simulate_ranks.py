@@ -151,7 +151,7 @@ def main():
     other("batch norm of a rank's own samples", norms)
     same("batch norms of all ranks' samples", [*norms, "--sync_batch_norm"])
     same("batch norms of all ranks' samples, in bf16", [*norms, "--sync_batch_norm", "--amp_mode=bf16"])
-    # samples behind another axis: numbers of its own for each rank, but not those of one rank
+    # samples after another axis: numbers of its own for each rank, but not those of one rank
     other("samples that are not first",
           model("turned", "    y = x |> linear(10) @a |> rearrange(\"n c w -> c n w\") |> dropout(0.4)"
                                                         " |> rearrange(\"c n w -> n c w\") |> linear(10) @b\n"))

@@ -1,4 +1,4 @@
-"""log_to_wandb: the offline files of Weights & Biases that a run leaves, read by wandb_file.py, beside metrics.jsonl.
+"""log_to_wandb: the offline files of Weights & Biases that a run leaves, read by wandb_file.py, next to metrics.jsonl.
 
 check_wandb.py DLRUN     from the project's root; needs nothing but Python's own library, and a C compiler
 """
@@ -40,7 +40,7 @@ def run(name, *more, rc=0, **env):
 
 
 def read(folder):
-    """The run behind its link, or None."""
+    """The run after its link, or None."""
     try:
         return Run(f"{folder}/wandb")
     except (Damaged, OSError, ValueError) as e:
@@ -62,7 +62,7 @@ def check_beside_metrics(w, folder):
     lines = points(folder)
     check(len(lines) == len(w.history), f"{len(lines)} points and {len(w.history)}")
     for p, h in zip(lines, w.history):
-        check(h["_step"] == p["epoch"] and all(h.get(k) == v for k, v in p.items()), f"{h} beside {p}")
+        check(h["_step"] == p["epoch"] and all(h.get(k) == v for k, v in p.items()), f"{h} next to {p}")
 
 
 def check_pictures(w):
@@ -156,7 +156,7 @@ def test_goes_on():
     check(len(glob.glob(f"{r.folder}/wandb/offline-run-*")) == 1 and w.run["run_id"] == id and w.exit == [0],
           f"{w.exit}")
     check([p["_step"] for p in w.history] == list(range(1, max(last, 3) + 2)), f"{[p['_step'] for p in w.history]}")
-    check(steady(w.history[:4]) == steady(whole.history), f"{steady(w.history[:4])} beside {steady(whole.history)}")
+    check(steady(w.history[:4]) == steady(whole.history), f"{steady(w.history[:4])} next to {steady(whole.history)}")
     check(w.config["max_epochs"] == max(last, 3) + 1 and w.run["config"]["max_epochs"] == 4, "the configuration of now")
     check_beside_metrics(w, r.folder)
     check_pictures(w)

@@ -114,7 +114,7 @@ def test_where_not_finite():
         check(m
               and re.search(rf"training of step {m[1]}, epoch {m[2]}: the first value that is not finite is made by "
                             rf"'{m[4]}' .*DLR_DEBUG=nan", watched), f"watched: {watched}")
-    check(seen == {False, True}, f"before the first checkpoint and behind one: {seen}")
+    check(seen == {False, True}, f"before the first checkpoint and after one: {seen}")
     r = rooted("root", "--limit=0.796", DLC_SKIP="fuse")
     check("is made by 'sqrt' (" in r.stderr, f"each op by itself: {r.stderr[-300:]}")
     r = small("wild", "--start_lr=1e38", "--enable_benchy")
@@ -262,14 +262,14 @@ def test_plan_cache():
 def test_async():
     """Checkpoints written while training goes on: the same bits as those that are waited for, and the log says what was
     waited for."""
-    r = small("behind")
+    r = small("after")
     at_once = small("at_once", "--async_checkpoints=false")
     said = re.search(r"2 checkpoints written in ([\d.]+) sec; the run waited ([\d.]+) for copies in memory, ([\d.]+) "
                      r"for files", r.stderr)
     check(said and float(said[1]) > 0, f"what was waited for: {r.stderr[-300:]}")
     check(re.search(r"2 checkpoints written in [\d.]+ sec, while the run waited", at_once.stderr),
           f"{at_once.stderr[-300:]}")
-    check(weights("behind") == weights("at_once") == weights("whole") and points("behind") == points("at_once"),
+    check(weights("after") == weights("at_once") == weights("whole") and points("after") == points("at_once"),
           "the same bits")
     dry = small("dry", "--dry_run")
     check("a checkpoint's copy of 0.1 MiB" in dry.stdout, f"--dry_run tells the copy's memory: {dry.stdout}")

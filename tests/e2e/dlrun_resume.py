@@ -31,7 +31,7 @@ def test_stop_early():
 
 
 def test_asked_at_the_end():
-    """A signal behind the last checkpoint, while the weights are still to be written: they are, and the run is
+    """A signal after the last checkpoint, while the weights are still to be written: they are, and the run is
     whole."""
     args = [DLRUN, "models/cnn_classifier.dl", "--h4=10000", "--data_loader_config=synthetic", "--local_batch_size=2",
             "--Nsamples=2", "--Nsamples_val=2",
@@ -88,7 +88,7 @@ def test_stop_and_resume():
 
 
 def test_stop_after():
-    """Behind so many steps of each start of the run, in the middle of an epoch and at its end: in the end the same
+    """After so many steps of each start of the run, in the middle of an epoch and at its end: in the end the same
     bits."""
     asked = ["--resume", "--stop_after=4"]  # 8 steps an epoch
     for i, (steps, epoch) in enumerate(((4, 1), (8, 1), (12, 2), (16, 2))):
@@ -188,19 +188,19 @@ def test_links():
 
 def test_beside():
     """--resume that finds nothing, where another number of ranks left a run: named, and nothing begun."""
-    check(small("beside", "--stop_after=3").returncode == 75, "a run")
-    two = folder("beside").replace("1GPU", "2GPU")
+    check(small("near", "--stop_after=3").returncode == 75, "a run")
+    two = folder("near").replace("1GPU", "2GPU")
     os.makedirs(os.path.dirname(two))
-    shutil.move(folder("beside"), two)
-    r = small("beside", "--resume")
+    shutil.move(folder("near"), two)
+    r = small("near", "--resume")
     check(r.returncode == 2 and f"--resume={two} goes on from that one" in r.stderr
-          and not os.path.exists(folder("beside")), f"{r.returncode} {r.stderr[-400:]}")
-    check(small("beside", "--resume", "--run_num=01").returncode == 0, "another run has none beside it")
-    r = small("beside", f"--resume={two}")
-    check(r.returncode == 0 and "going on from step 3 of" in r.stderr and points("beside") == points("whole"),
+          and not os.path.exists(folder("near")), f"{r.returncode} {r.stderr[-400:]}")
+    check(small("near", "--resume", "--run_num=01").returncode == 0, "another run has none next to it")
+    r = small("near", f"--resume={two}")
+    check(r.returncode == 0 and "going on from step 3 of" in r.stderr and points("near") == points("whole"),
           f"{r.stderr[-300:]}")
-    check(small("beside", "--resume").returncode == 0, "now it has its own")
-    r = small("beside", "--resume=false")
+    check(small("near", "--resume").returncode == 0, "now it has its own")
+    r = small("near", "--resume=false")
     check(r.returncode == 0 and "now run 00.1 " in r.stderr, f"and begins anew: {r.stderr[-300:]}")
 
 

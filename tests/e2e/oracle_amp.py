@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mixed precision beside PyTorch's autocast: errors of the first step's gradients against float64, and losses of five
+"""Mixed precision next to PyTorch's autocast: errors of the first step's gradients against float64, and losses of five
 steps.
 
 oracle_amp.py BUILD [MODEL...]     all but the largest, or those named: ViT ResNet Classifier Mixed Small Volume

@@ -75,7 +75,7 @@ def stopped(place, mode):
     place.run("dlrun", *options(place, run, mode, epochs, "--resume"))
     place.run("dlrun", *options(place, mode, mode, epochs))
     whole, parts = newest(place, mode), newest(place, run)
-    check(whole and whole == parts, f"{mode}: the same bits behind {epochs} epochs: {sorted(whole)}")
+    check(whole and whole == parts, f"{mode}: the same bits after {epochs} epochs: {sorted(whole)}")
 
 
 def types_of(data):
@@ -103,7 +103,7 @@ def crosses(place):
 
 
 def predicted(place):
-    """From the run of bf16, its last checkpoint, beside PyTorch's float32 and float64."""
+    """From the run of bf16, its last checkpoint, next to PyTorch's float32 and float64."""
     net = Field()
     net.load_state_dict(load_tensors(place / "runs/bf16/checkpoints/last/model.safetensors"), strict=True)
     x = np.random.default_rng(5).standard_normal((3, 2, 12, 16)).astype("f4")

@@ -152,14 +152,14 @@ def go_on(place, what, args, folder, build, epochs=(2, 5), bound=1e-5):
             scheduler.step(ours["val_loss"])
         elif scheduler:
             scheduler.step()
-        lr = optimizer.param_groups[0]["lr"]  # recorded behind the scheduler's step, as theirs is
+        lr = optimizer.param_groups[0]["lr"]  # recorded after the scheduler's step, as theirs is
         check(abs(lr - ours["learning_rate"]) <= 1e-7 * lr and abs(loss - ours["train_loss"]) <= bound * loss,
               f"{what}: epoch {epoch + 1}: rate {lr:.9g} and {ours['learning_rate']:.9g}, loss {loss:.9g} and "
               f"{ours['train_loss']:.9g}")
     moved = {n: (p - kept["model_state"][n]).norm().item() for n, p in net.state_dict().items()}
     off = max((p - last["model_state"][n]).norm().item() / moved[n] for n, p in net.state_dict().items())
     check(min(moved.values()) > 0 and off < 1e-3,
-          f"{what}: weights behind {epochs[1] - epochs[0]} more steps: {off:.1e} of the way (at most 1e-3)")
+          f"{what}: weights after {epochs[1] - epochs[0]} more steps: {off:.1e} of the way (at most 1e-3)")
     state, group = optimizer.state_dict()["state"], optimizer.state_dict()["param_groups"][0]
     far = worst(last["optimizer_state_dict"]["state"], state)
     check(state and far < 1e-4, f"{what}: the optimiser's state: {far:.1e} (at most 1e-4)")
@@ -219,7 +219,7 @@ def test_theirs(place):
 
 
 def write_theirs(path, net, optimizer, scheduler, epochs, iters=None, wrap=False):
-    """What Trainer.save_checkpoint of B and C writes behind so many epochs of one step."""
+    """What Trainer.save_checkpoint of B and C writes after so many epochs of one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     prefix = "module." if wrap else ""  # as DistributedDataParallel names its own
     torch.save({"iters": iters or epochs, "epoch": epochs - 1,
@@ -229,7 +229,7 @@ def write_theirs(path, net, optimizer, scheduler, epochs, iters=None, wrap=False
 
 
 def take_over(place, what, args, folder, build, epochs=(3, 6), bound=1e-5, wrap=False):
-    """Their program trains to epochs[0] and is stopped; ours goes on in its directory to epochs[1], beside what theirs
+    """Their program trains to epochs[0] and is stopped; ours goes on in its directory to epochs[1], next to what theirs
     would have done."""
     torch.manual_seed(11)
     batch = batch_of(place, *NOISE)
@@ -257,7 +257,7 @@ def take_over(place, what, args, folder, build, epochs=(3, 6), bound=1e-5, wrap=
     check("set otherwise" not in output and "does not say its best validation loss" in output, f"{what}: as it was set")
     curve = points(run)
     check([p["epoch"] for p in curve] == list(range(epochs[0] + 1, epochs[1] + 1)),
-          f"{what}: the epochs behind it are recorded: {len(curve)}")
+          f"{what}: the epochs after it are recorded: {len(curve)}")
     for p in curve:
         lr, loss = epoch_of(p["epoch"], p["val_loss"])
         check(abs(lr - p["learning_rate"]) <= 1e-7 * lr and abs(loss - p["train_loss"]) <= bound * loss,
@@ -301,13 +301,13 @@ def test_both(place):
     (run / "checkpoints/ckpt.tar").write_bytes(b"PK\3\4 torn")
     output = place.run("dlrun", *args, "--max_epochs=11")
     check("passed over for our own checkpoint" in output and "going on from step 10 of" in output,
-          "a torn ckpt.tar beside our own is passed over")
+          "a torn ckpt.tar next to our own is passed over")
     ours = load_tensors(run / "checkpoints/last/model.safetensors")
     output = place.run("dlrun", *args, "--max_epochs=1", "--resume=false")
     check("starting anew" in output and points(run)[-1]["epoch"] == 1 and len(points(run)) == 1,
           "--resume=false begins anew")
     kept = load_tensors(place / "t/default/0.1/checkpoints/last/model.safetensors")
-    check(all(torch.equal(kept[n], ours[n]) for n in ours), "and keeps what was there beside it")
+    check(all(torch.equal(kept[n], ours[n]) for n in ours), "and keeps what was there next to it")
 
 
 def test_refused(place):

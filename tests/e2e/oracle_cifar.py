@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""System E's small ResNet on real pictures (the subset of CIFAR-10 in ../shared/data) beside PyTorch.
+"""System E's small ResNet on real pictures (the subset of CIFAR-10 in ../shared/data) next to PyTorch.
 
 oracle_cifar.py BUILD STEPS [--double]     the same weights, the same batches in the files' order, nothing moved: losses
                                            step by step
@@ -119,7 +119,7 @@ def compare_losses(place, steps, in_double):
         optimizer = optimizer_of(double)
         truth = [step(double, optimizer, x.double(), t) for x, t in batches]
         for n in [k for k in (10, 20, 50) if k < steps] + [steps]:
-            print(f"first {n} losses beside PyTorch's float64: ours {apart(ours[:n], truth):.1e}, PyTorch's float32 "
+            print(f"first {n} losses next to PyTorch's float64: ours {apart(ours[:n], truth):.1e}, PyTorch's float32 "
                   f"{apart(theirs[:n], truth):.1e}", flush=True)
 
 
@@ -187,7 +187,7 @@ def compare_accuracy(place, epochs):
 
 def main(build, what, *options):
     if not DATA.exists():
-        skip("the shared data is not beside the project")
+        skip("the shared data is not next to the project")
     place = Workplace(build)
     if what.startswith("--epochs="):
         compare_accuracy(place, int(what.split("=")[1]))

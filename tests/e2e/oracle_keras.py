@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What system E's configurations ask Keras for, beside PyTorch and NumPy: losses and metrics by name, momentum under a
+"""What system E's configurations ask Keras for, next to PyTorch and NumPy: losses and metrics by name, momentum under a
 rate that changes, the history that is kept.
 
 oracle_keras.py BUILD

@@ -3,7 +3,7 @@
 
 oracle_learning.py BUILD SIDE [--torch]    32: without full_scale, 32 steps; 64: the whole model, 48 steps
 
-Without --torch (in every run of the tests) beside what PyTorch 1.13 gave in this script with it; that takes minutes.
+Without --torch (in every run of the tests) next to what PyTorch 1.13 gave in this script with it; that takes minutes.
 The crops are drawn differently, so that losses agree on the average alone: within 20 percent once trained, and within
 15 untrained, where 24 batches of four crops differ by 5 from seed to seed, PyTorch's by 3. (The untrained point of a
 run is of one batch, as system A has it; single batches lie between 0.06 and 0.13.)
@@ -95,7 +95,7 @@ def losses_of_ours(place, side, steps, validations):
 
 def main(build, side, *options):
     if not TRAIN.exists():
-        skip("the shared data is not beside the project")
+        skip("the shared data is not next to the project")
     side = int(side)
     steps, validations = (24, 4) if side >= 64 else (16, 8)
     ours = losses_of_ours(Workplace(build), side, steps, validations)
@@ -108,7 +108,7 @@ def main(build, side, *options):
     if not check(len(ours) == len(theirs), f"{len(ours)} validation losses, untrained and after {EPOCHS} epochs"):
         finish()
     check(abs(ours[0] / theirs[0] - 1) < 0.15, f"untrained: {ours[0]:.4f} next to {theirs[0]:.4f}")
-    check(ours[-1] < 1.2 * theirs[-1], f"trained: {ours[-1]:.4f} beside {theirs[-1]:.4f}")
+    check(ours[-1] < 1.2 * theirs[-1], f"trained: {ours[-1]:.4f} next to {theirs[-1]:.4f}")
     check(theirs[-1] < 0.8 * theirs[0] and ours[-1] < 0.8 * ours[0], "both learned")
     finish()
 

@@ -1,4 +1,4 @@
-"""PyTorch modules beside models of the model language, with the same parameter names."""
+"""PyTorch modules next to models of the model language, with the same parameter names."""
 import torch
 from torch import nn
 
@@ -306,7 +306,7 @@ model Patches(p=5, width=18):
 
 
 class Norms(nn.Module):
-    """Batch norms: in front of an activation, behind a stride, one whose statistics are of few values."""
+    """Batch norms: in front of an activation, after a stride, one whose statistics are of few values."""
     shapes = (4, 3, 9, 7), (4, 2, 9, 7)
     text = """
 module Block(c, stride)(x): return x |> conv(c, 3, stride=stride, pad=1, bias=false) @conv |> batch_norm @bn |> relu

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Numbers at the ends of float32's range beside PyTorch: clipping by a norm whose squares overflow or underflow, std of
+"""Numbers at float32's limits, next to PyTorch: clipping by a norm whose squares overflow or underflow, std of
 tiny and huge values, statistics of one value, and warnings that nobody's settings call for.
 
     oracle_numbers.py BUILD

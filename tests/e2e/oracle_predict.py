@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`dlrun predict` beside PyTorch on the whole field, beside h5py and numpy: pieces, rollouts, statistics, memory,
+"""`dlrun predict` next to PyTorch on the whole field, next to h5py and numpy: pieces, rollouts, statistics, memory,
 faults.
 
 oracle_predict.py BUILD
@@ -58,7 +58,7 @@ def test_pieces():
     check(one["y"].shape == (1, 2, 60, 72) and np.array_equal(one["y"][0], got["y"][1]) and "time" not in one,
           "a part of the samples")
     two, how = result("two", *weights, data, f"{data}:x", *model)
-    check(how["samples"] == 8 and np.array_equal(two["y"][4:], got["y"]), "two files, one behind the other")
+    check(how["samples"] == 8 and np.array_equal(two["y"][4:], got["y"]), "two files, one after the other")
     predict(*weights, write("odd.h5", x=x[:, :, :, :71]), *model, "-o", place / "no.h5", "--tiles=exact", status=3,
             says="multiple of 6 \\(66 would do\\)")
     predict(*weights, write("less.h5", x=x[:, :, :20]), *model, "-o", place / "no.h5", status=3,
@@ -105,7 +105,7 @@ def test_inputs():
     check(how["samples"] == 6 and np.array_equal(twice["y"][3:], got["y"]), "two files of each")
     _, how = result("both_scored", *weights, *named, *model, "--metrics",
                     f"--target={write('both_truth.h5', t=want.numpy() + 2)}")
-    check(np.allclose(how["rmse"], [2, 2], rtol=1e-5), f"beside a target: {how['rmse']}")
+    check(np.allclose(how["rmse"], [2, 2], rtol=1e-5), f"next to a target: {how['rmse']}")
     out = ["-o", place / "no.h5"]
     less = write("both_less.h5", s=s[:, :50], v=v[:2])
     for status, says, args in [
@@ -173,7 +173,7 @@ def test_whole_numbers():
 
 
 def test_whole_outputs():
-    """Classes and masks beside scores, in pieces too; means of classes there are none of, and what a float does not
+    """Classes and masks next to scores, in pieces too; means of classes there are none of, and what a float does not
     hold is refused."""
     torch.manual_seed(5)  # whichever tests ran before: both classes are best somewhere
     weights, _ = model_of(Plane(), "plane")
@@ -206,7 +206,7 @@ def test_whole_outputs():
 
 
 def test_rollout():
-    """Ten steps of a ViT from files of weather, each beside PyTorch's; RMSE by lead time in the data's units, pairs dt
+    """Ten steps of a ViT from files of weather, each next to PyTorch's; RMSE by lead time in the data's units, pairs dt
     steps apart."""
     c, h, w, times, dt, steps = 3, 16, 24, 40, 2, 10
     net = ViT((h, w), c, 8, 32, 2, 4)
@@ -238,7 +238,7 @@ def test_rollout():
             lead = (step + 1) * dt
             errors.append(((scale(x)[:times - lead] - torch.from_numpy(fields[lead:, :, :h, :w]).double())**2).mean(
                 (0, 2, 3)).sqrt().tolist())
-    check(np.allclose(how["rmse"], errors, rtol=1e-4), f"RMSE by lead time: {how['rmse'][-1]} beside {errors[-1]}")
+    check(np.allclose(how["rmse"], errors, rtol=1e-4), f"RMSE by lead time: {how['rmse'][-1]} next to {errors[-1]}")
     check(how["tiles"] == "crop" and got["lat"].shape == (h,) and got["lon"].shape == (w,),
           "from the origin, coordinates too")
     again, _ = result("again", place / "vit.safetensors", data, *model, f"--rollout={steps}", "--threads=1",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A run alone is enough to predict: the files that it was trained on, in their own order of axes, from any folder,
-without the training data and the model's file. Beside PyTorch and numpy.
+without the training data and the model's file. Next to PyTorch and numpy.
 
 oracle_run_alone.py BUILD
 """

@@ -232,7 +232,7 @@ def faults_at_the_floor(place):
         b[0][1, 2] = math.nan
     output, lines = replay(place, path, batches, status=7)
     # 65,536 halved thirty times is 2^-14
-    check(len(lines) == 30 and lines[-1]["loss_scale"] == 2.0**-13, f"the floor is met behind {len(lines)} steps")
+    check(len(lines) == 30 and lines[-1]["loss_scale"] == 2.0**-13, f"the floor is met after {len(lines)} steps")
     check("the input 'x', at [N=1, E=2]" in output and "bf16" in output,
           "and the message names the data's fault: " + output.strip()[-330:])
     path = place / "steep.dl"
@@ -292,7 +292,7 @@ def resumed(place):
     fp16 = ["--amp_mode=fp16", "--loss_scale_init=3e38", "--log_norms"]
     _, whole = train(place, 0, *fp16, "--num_epochs=2")
     steps = interrupt(place, 1, *fp16, "--num_epochs=2")
-    check(0 < steps < 4000, f"behind {steps} of its 4,000 steps")
+    check(0 < steps < 4000, f"after {steps} of its 4,000 steps")
     _, parts = train(place, 1, *fp16, "--num_epochs=2", "--resume")
     check(set(whole) == {"model.safetensors", "optimizer.safetensors", "scaler.safetensors"},
           f"a checkpoint has {sorted(whole)}")

@@ -166,7 +166,7 @@ def train_in_torch(model, loss_of, batches, rate=1e-4):
 
 
 def gradients_in_double(model, loss_of, batch):
-    """The gradients of one batch by PyTorch in float64. Where a value stands beside a kink (ReLU, |x|), any float32 run
+    """The gradients of one batch by PyTorch in float64. Where a value is near a kink (ReLU, |x|), any float32 run
     may fall on the other side, and then differs by a whole term: PyTorch's own does so at 64^3, by 2.8e-3 of a
     gradient."""
     model = copy.deepcopy(model).double()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""System D's data in whole runs, beside h5py and numpy: what a model sees, on any number of workers, stopped and
+"""System D's data in whole runs, next to h5py and numpy: what a model sees, on any number of workers, stopped and
 resumed.
 
 oracle_weather.py BUILD

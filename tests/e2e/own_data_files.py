@@ -126,8 +126,8 @@ config("inputs: {x: 'part*.h5:x'}\ntargets: {t: t.npy}\nsplit: {valid: [part3.h5
 faults("field", "samples in")
 config("inputs: {x: 'part*.h5:x'}\ntargets: {t: t.npy}\nsplit: {valid: 0.25}")  # cut in different ways
 got = samples("field", "valid")
-same(got["x"], X[15:], "several files beside one"), same(got["t"], T[15:, None].astype("f4"),
-                                                         "several files beside one")
+same(got["x"], X[15:], "several files next to one"), same(got["t"], T[15:, None].astype("f4"),
+                                                         "several files next to one")
 
 # A file for each sample; time pairs, which stay in one file and one part.
 for i in range(6):
@@ -143,7 +143,7 @@ got = samples("field", "valid")
 same(got["x"], X[[8, 9, 12, 13]], "pairs"), same(got["t"], T[[10, 11, 14, 15], None].astype("f4"), "pairs")
 config("inputs: {x: {file: x.npy, offset: -3}}\ntargets: {t: {file: t.npy, offset: 1}}\nsplit: {valid: 0.5}")
 got = samples("field", "valid")
-same(got["x"], X[10:16], "before"), same(got["t"], T[14:20, None].astype("f4"), "behind")
+same(got["x"], X[10:16], "before"), same(got["t"], T[14:20, None].astype("f4"), "after")
 
 # Moved round along a whole axis, flipped along another: input and target alike, in training alone.
 np.save("periodic.npy", X), np.save("shifted.npy", 2 * X[:, :1])

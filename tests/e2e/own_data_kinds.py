@@ -143,7 +143,7 @@ else:
               "input and target are turned alike")
     check(len(seen) == 8, f"the 8 rotations of a square prism: {seen}")
     deep = [int(x[0].min()) // 140 for x in samples("box", "valid")["x"]]
-    check(deep == [8] * 20, f"validation is behind it: {deep}")
+    check(deep == [8] * 20, f"validation is after it: {deep}")
 
 # A box that a device is brought in pieces.
 np.save("large.npy", random.standard_normal((4, 800, 700, 3)).astype("f4"))

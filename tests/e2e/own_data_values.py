@@ -71,7 +71,7 @@ mean, std = X[:16].mean((0, 2, 3), "f8")[:, None, None], X[:16].astype("f8").std
 low, high = T[:16].astype("f4").min(), T[:16].astype("f4").max()
 near(got["x"], (X[16:] - mean) / std, "standardize"), near(got["t"][:, 0], (T[16:] - low) / (high - low), "minmax")
 kept = [open(n).read() for n in ("x.npy.statistics", "t.npy.statistics")]
-check("channels 2" in kept[0] and "channels 1" in kept[1], "kept beside the data")
+check("channels 2" in kept[0] and "channels 1" in kept[1], "kept next to the data")
 # believed, since it says that it is of these data
 write("x.npy.statistics", re.sub(r"(channels 2\n).*", r"\g<1>0 1 0 1", kept[0]))
 check(np.array_equal(samples("field", "valid")["x"][:, 0], X[16:, 0]), "what is kept is not computed again")

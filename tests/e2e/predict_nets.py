@@ -87,7 +87,7 @@ model Wave():
 
 
 class Both(nn.Module):
-    """A field, one beside it, and numbers that hold for all places."""
+    """A field, one next to it, and numbers that hold for all places."""
     text = """
 model Both():
     input  v: f32[N, K=4]

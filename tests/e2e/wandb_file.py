@@ -1,6 +1,6 @@
 """A reader of Weights & Biases' offline files by the format's own rules, for tests: nothing of ours, nothing of theirs.
 
-LevelDB's log format (doc/log_format.md) behind a header of seven bytes, with zlib's CRC-32; in it protobuf's wire
+LevelDB's log format (doc/log_format.md) after a header of seven bytes, with zlib's CRC-32; in it protobuf's wire
 format, with the field numbers of wandb_internal.proto.
 """
 import glob
@@ -21,7 +21,7 @@ class Damaged(Exception):
 
 
 def records(raw):
-    """The records' bytes; where the file is torn or damaged, Damaged behind those before."""
+    """The records' bytes; where the file is torn or damaged, Damaged after those before."""
     if raw[:7] != b":W&B" + struct.pack("<HB", 0xBEE1, 0):
         raise Damaged("header")
     at, parts = 7, []
@@ -119,7 +119,7 @@ def decoded(raw):
 
 
 class Run:
-    """What lies behind DIR/latest-run."""
+    """What lies after DIR/latest-run."""
 
     def __init__(self, dir):
         self.folder = os.path.realpath(f"{dir}/latest-run")

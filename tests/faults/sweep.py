@@ -145,7 +145,7 @@ def run(name, kind, k, ever):
                           **({"FAULT_EVER": "1"} if ever else {}))
         done = subprocess.run([program(of), *(a.format(folder) for a in args)], env=env, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL)
-        what = f"{name}, {kind}, request {k}{' and all behind it' if ever else ''}: exit {done.returncode}"
+        what = f"{name}, {kind}, request {k}{' and all after it' if ever else ''}: exit {done.returncode}"
         n = int((folder / "count").read_text()) if (folder / "count").exists() else None
         if done.returncode not in DOCUMENTED:
             return n, f"{what}: {done.stderr[-300:]}"

@@ -57,13 +57,13 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
     size_t header = n > 10 ? (size_t)(data[8] | data[9] << 8) : 0;
     if (n <= 10 || data[6] != 1 || header > n - 10 || fuzz_below(&r, 4) == 0)
         return n > 6 ? 6 + fuzz_mutate_bytes(data + 6, n - 6, max - 6, &r) : n;
-    uint8_t *behind = malloc(n - 10 - header + 1);
-    if (!behind) return n;
+    uint8_t *after = malloc(n - 10 - header + 1);
+    if (!after) return n;
     size_t rest = n - 10 - header, most = max - 10 - rest < 65535 ? max - 10 - rest : 65535;
-    memcpy(behind, data + 10 + header, rest);
+    memcpy(after, data + 10 + header, rest);
     header = fuzz_mutate_text((char *)data + 10, header, most, words, &r);
     data[8] = (uint8_t)header, data[9] = (uint8_t)(header >> 8);
-    memcpy(data + 10 + header, behind, rest);
-    free(behind);
+    memcpy(data + 10 + header, after, rest);
+    free(after);
     return 10 + header + rest;
 }

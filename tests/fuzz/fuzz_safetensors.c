@@ -70,12 +70,12 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
     if (n < 9 || (memcpy(&header, data, 8), header > n - 8) || fuzz_below(&r, 4) == 0)
         return fuzz_mutate_bytes(data, n, max, &r);
     size_t rest = n - 8 - header;
-    uint8_t *behind = malloc(rest + 1);
-    if (!behind) return n;
-    memcpy(behind, data + 8 + header, rest);
+    uint8_t *after = malloc(rest + 1);
+    if (!after) return n;
+    memcpy(after, data + 8 + header, rest);
     header = fuzz_mutate_text((char *)data + 8, header, max - 8 - rest, words, &r);
     memcpy(data, &header, 8);
-    memcpy(data + 8 + header, behind, rest);
-    free(behind);
+    memcpy(data + 8 + header, after, rest);
+    free(after);
     return 8 + header + rest;
 }

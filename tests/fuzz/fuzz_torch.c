@@ -192,13 +192,13 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
     fuzz_random r = {seed};
     archive a;
     if (fuzz_below(&r, 5) == 0 || !find(data, n, &a)) return fuzz_mutate_bytes(data, n, max, &r);
-    size_t behind = n - a.at - a.n;
-    uint8_t *rest = malloc(behind + 1);
+    size_t after = n - a.at - a.n;
+    uint8_t *rest = malloc(after + 1);
     if (!rest) return n;
-    memcpy(rest, data + a.at + a.n, behind);
-    size_t pickle = change(data + a.at, a.n, max - a.at - behind, &r);
-    memcpy(data + a.at + pickle, rest, behind);
+    memcpy(rest, data + a.at + a.n, after);
+    size_t pickle = change(data + a.at, a.n, max - a.at - after, &r);
+    memcpy(data + a.at + pickle, rest, after);
     move_entries(data, &a, (ptrdiff_t)pickle - (ptrdiff_t)a.n, pickle);
     free(rest);
-    return a.at + pickle + behind;
+    return a.at + pickle + after;
 }

@@ -87,11 +87,11 @@ class Reader:
                 at += int(rest)
             else:
                 answers.append(f"error {rest}")
-        check(at == len(raw), f"{path}: nothing behind the last answer")
+        check(at == len(raw), f"{path}: nothing after the last answer")
         return answers
 
     def compare(self, rng, path, arrays, n=8, cache=1 << 20, whole=False):
-        """Random blocks of every array of a file, in random types, beside NumPy's; `whole`: first all of it as it
+        """Random blocks of every array of a file, in random types, next to NumPy's; `whole`: first all of it as it
         is."""
         questions, wanted = [], []
         for name, data in arrays.items():

@@ -97,7 +97,7 @@ def check_attributes(folder):
 
 
 def check_chunks(rng, folder):
-    """Chunks that are not stored, too many to be placed, behind a user block, damaged."""
+    """Chunks that are not stored, too many to be placed, after a user block, damaged."""
     data = rng.normal(size=(60, 70)).astype("f4")
     with h5py.File(folder / "sparse.h5", "w") as f:
         sparse = f.create_dataset("x", (60, 70), "f4", chunks=(7, 9), fillvalue=2.5, compression="gzip")

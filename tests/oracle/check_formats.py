@@ -201,7 +201,7 @@ def check_row(folder, name, file, how, wanted, needs):
 
 
 def check_ours(folder):
-    """What is read is read whatever it is called, and behind a user block that is another format's."""
+    """What is read is read whatever it is called, and after a user block that is another format's."""
     np.save(folder / "ours.npy", DATA)
     for name in ("a.tif", "b.csv", "c.mat"):
         (folder / name).write_bytes((folder / "ours.npy").read_bytes())

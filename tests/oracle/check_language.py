@@ -66,7 +66,7 @@ for t in (5, -1):
     check("not finite" in out, f"class {t} of 5 stops the run")
 
 
-# Numbers that are no class, beside scores of every sign and such that are none: losses one by one, what counts as a
+# Numbers that are no class, next to scores of every sign and such that are none: losses one by one, what counts as a
 # hit, shares.
 inputs = torch.tensor([[3.0, 1, 2, -1, 0], [-5, -1, -2, -3, -4], [1, 1, 0, 0, 0], [nan, 1, 2, 3, 4],
                        [5, -1, inf, 2, nan], [-inf, -1, -2, -3, -4]])
@@ -102,7 +102,7 @@ batches = [{"x": inputs, "t": classes, "each": (torch.arange(rows) == i).float()
 lines, _, _ = replay(text, {"p": torch.zeros(5)}, batches, f"--local_batch_size={rows}", "--start_lr=0")
 for i in range(rows):
     x, t, got = inputs[i : i + 1], classes[i : i + 1].long(), lines[i]
-    what = f"class {t.item()} beside {x[0].tolist()}"
+    what = f"class {t.item()} next to {x[0].tolist()}"
     for j, (options, of) in enumerate(losses.items()):
         ignored = of.get("ignore_index") == t.item()
         if not finite[i]:

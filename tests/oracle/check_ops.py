@@ -211,7 +211,7 @@ for i, (sizes, k, stride, lo, hi, dilation) in enumerate([
         ((1,), (1,), (1,), (0,), (0,), (1,)), ((3, 17), (1, 5), (1, 4), (0, 6), (0, 6), (1, 3))]):
     for groups, channels in grouped:
         windows(sizes, k, stride, lo, hi, dilation, groups, channels)
-# `same` as PyTorch has it: the odd zero behind
+# `same` as PyTorch has it: the odd zero after
 for size, k, dilation in ((9, 4, 1), (9, 4, 3), (8, 2, 5), (7, 5, 2)):
     sx, sw, total = T(1, 2, size), T(3, 2, k), dilation * (k - 1)
     case("conv", [put(sx, "NCW"), put(sw, ["O", "C", "kW"])],

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """check_table.py OP_RUN [OP...]: every op of ir/ops.def, for every element type that it takes, forward and backward,
-beside PyTorch.
+next to PyTorch.
 
 OP_RUN prints the table, so no list of ops stands here twice: an op without a row in table_rows.py fails, and so does an
 element type that the shape rule takes and the row does not (a missing cell), or the other way round. Each cell has at
@@ -21,7 +21,7 @@ for each element, so results have at most MOST_REACHED of them. What is linear i
 more: n products and their sum are off by at most n u / (1 - n u) times the sum of magnitudes in whatever order, here in
 u and in PyTorch in float64, and both n and that sum come of the op itself.
 
-In 16 bits, table_halves.py judges beside what PyTorch makes in the same type; interpreted are the fused kernels then,
+In 16 bits, table_halves.py judges next to what PyTorch makes in the same type; interpreted are the fused kernels then,
 which round what they store.
 """
 import math

@@ -1,4 +1,4 @@
-"""Files of PyTorch's, read and written, beside PyTorch: torch.save, our reader, our writer, torch.load, bit for bit.
+"""Files of PyTorch's, read and written, next to PyTorch: torch.save, our reader, our writer, torch.load, bit for bit.
 
 check_torch.py TORCH_EXCHANGE     (the program built from torch_exchange.c); exit status 77: torch is missing
 """

@@ -1,4 +1,4 @@
-"""dlrun beside PyTorch on tests/data/small.dl: the same weights and batches give the same losses and gradients, and a
+"""dlrun next to PyTorch on tests/data/small.dl: the same weights and batches give the same losses and gradients, and a
 checkpoint of either is the other's.
 
 check_training.py DLRUN     from the project's root; exit 77 (skip) without numpy and torch

@@ -109,7 +109,7 @@ POOLS = [((7,), (3,), (2,), (1,), (1,)), ((1,), (1,), (1,), (0,), (1,)), ((5,), 
          ((3, 4, 5), (2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1)),
          ((5, 3, 4), (3, 3, 3), (1, 2, 1), (1, 1, 1), (1, 1, 1)),
          ((2, 7, 3), (2, 1, 3), (2, 3, 1), (1, 0, 1), (1, 1, 1)),
-         # a last window that would begin in the padding behind; windows longer than what there is
+         # a last window that would begin in the padding after; windows longer than what there is
          ((5,), (2,), (2,), (1,), (1,)), ((6,), (3,), (4,), (1,), (1,)), ((4, 3), (5, 3), (3, 2), (0, 1), (1, 1)),
          ((3, 8), (2, 3), (3, 2), (1, 0), (3, 2))]
 # an only window, which reaches into the padding or not; long ones side by side, of a part of the axis
@@ -190,7 +190,7 @@ with tempfile.TemporaryDirectory() as d:
         if done.returncode:
             sys.exit("interp_run failed: %s" % done.stderr.strip()[-800:])
         get = lambda i, like: torch.from_numpy(np.fromfile("%s/out.%d.f64" % (d, i), "<f8")).reshape(like.shape)
-        at = len(want) + 1  # gradients stand behind the loss, a parameter each
+        at = len(want) + 1  # gradients stand after the loss, a parameter each
         for i, expect in enumerate(want):
             pairs = [("result", get(i, expect), expect)]
             for k, grad in enumerate(leaves[i][1]):

@@ -83,7 +83,7 @@ model Recurrent():
 
 
 class Forecast(torch.nn.Module):
-    """A GRU cell unrolled over time, beside PyTorch's own."""
+    """A GRU cell unrolled over time, next to PyTorch's own."""
     text = """
 module GRU(w)(x: [N, F], h: [N, H]):
     gx = x |> linear(3*w) @ih
@@ -225,7 +225,7 @@ model Segment(k=4):
 
 class Penalised(torch.nn.Module):
     """Sums of squares by kind of parameter: weights and biases of every kind of layer, each kind by a factor of its
-    own; what is made behind the sum is not in it."""
+    own; what is made after the sum is not in it."""
     text = """
 model Penalised():
     input  n: i32[N]

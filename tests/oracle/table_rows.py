@@ -45,7 +45,7 @@ def contract(op, s):
                   lambda x, y: torch.einsum("%s,%s->%s" % (a, b, "".join(want)), x, y))
 
 
-# spatial sizes, taps, stride, padding before and behind, dilation, groups, channels in and out, batch
+# spatial sizes, taps, stride, padding before and after, dilation, groups, channels in and out, batch
 WINDOWS = [((9,), (4,), (2,), (1,), (1,), (1,), 1, 3, 4, 2), ((5,), (1,), (1,), (0,), (0,), (1,), 1, 1, 1, 1),
            ((11,), (3,), (1,), (2,), (2,), (2,), 3, 6, 3, 1),
            ((7, 6), (3, 2), (2, 1), (1, 0), (2, 1), (1, 1), 1, 3, 5, 2),

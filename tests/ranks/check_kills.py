@@ -21,8 +21,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from checks import check, finish, run_points  # noqa: E402
 from check_phases import MODEL, shim  # noqa: E402
 
-EPOCHS, STEPS = 60, 2  # a checkpoint behind every second step
-WINDOW = 0.5           # seconds behind a rank's first message: from MPI's start to about as many checkpoints as fit
+EPOCHS, STEPS = 60, 2  # a checkpoint after every second step
+WINDOW = 0.5           # seconds after a rank's first message: from MPI's start to about as many checkpoints as fit
 # Of two seconds that a kill takes under Open MPI these are one and a half: its mpirun gives who is left a second
 # between SIGTERM and SIGKILL (here nobody is left, as on a node that is lost; under MPICH the others end by
 # themselves), and looks for fabrics at each start.
@@ -82,10 +82,10 @@ def main(build, family, kills, *sharded):
         if status == 8:
             within.add(newest("killed"))
         if status == 0:  # it got to its end: once more from the beginning
-            check(result("killed") == whole, f"behind {done} kills: the bits of a run that nobody kills")
+            check(result("killed") == whole, f"after {done} kills: the bits of a run that nobody kills")
             shutil.rmtree(folder / "killed")
     check(done == int(kills), f"killed {done} times in {runs} runs")
-    check(len(within) > min(int(kills), EPOCHS) // 3, f"killed behind the checkpoints of steps {sorted(within)} alone")
+    check(len(within) > min(int(kills), EPOCHS) // 3, f"killed after the checkpoints of steps {sorted(within)} alone")
     status, text = run("killed", "--resume")
     check(status == 0 and result("killed") == whole, f"the bits of a run that nobody kills: {status} {text[-400:]}")
     shutil.rmtree(folder)

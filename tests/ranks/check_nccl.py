@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The runtime's declarations of NCCL beside NCCL's own headers, and the real library as far as it goes without a GPU.
+"""The runtime's declarations of NCCL next to NCCL's own headers, and the real library as far as it goes without a GPU.
 
     check_nccl.py BUILD     exit 77 where there is neither a header nor a library
 """

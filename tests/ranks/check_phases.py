@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A rank that is killed or stopped in each phase of a run, or hangs behind it: it is named within the timeout and 5 s,
+"""A rank that is killed or stopped in each phase of a run, or hangs after it: it is named within the timeout and 5 s,
 all ranks end, nobody is left, and what the run has kept can be gone on from.
 
     check_phases.py BUILD openmpi|mpich [long]      long: each phase both ways; else each once
@@ -79,7 +79,7 @@ def main(build, family, *long):
 
     status, lines = run("whole", "--comm_timeout=600")  # and the kernels are compiled
     check(status == 0 and len(losses("whole")) == 3, f"a run that loses nobody: {status} {lines[-3:]}")
-    behind = [("end", STOP), ("exit", HANG)]  # nobody waits for it but who has started the ranks
+    after = [("end", STOP), ("exit", HANG)]  # nobody waits for it but who has started the ranks
 
     def lose(phase, number):
         victim, steps = PHASES[phase]
@@ -103,7 +103,7 @@ def main(build, family, *long):
         check(named is not None and named < there + TIMEOUT + 5,
               f"{what}: lost at {there:.1f} s, named at {named}: {text[-900:]}")
         check(lines[-1][0] < there + TIMEOUT + 5, f"{what}: lost at {there:.1f} s, it ends at {lines[-1][0]:.1f} s")
-        if (phase, number) in behind:
+        if (phase, number) in after:
             check(re.search(rf"rank {victim} \(process \d+\) has not ended, \d+\.\d s after the first", text),
                   f"{what}: {text[-900:]}")
         elif number == STOP and phase != "init":  # nobody but the other ranks knows of it
@@ -124,8 +124,8 @@ def main(build, family, *long):
 
     cases = [(p, n) for p in PHASES if p != "exit" for n in (KILL, STOP)]
     if not long:  # MPICH's are the others
-        cases = [c for i, c in enumerate(cases) if (i // 2 + i + (family == "mpich")) % 2 == 0 or c in behind]
-    cases += behind[1:]
+        cases = [c for i, c in enumerate(cases) if (i // 2 + i + (family == "mpich")) % 2 == 0 or c in after]
+    cases += after[1:]
     with concurrent.futures.ThreadPoolExecutor(5) as pool:  # most of the time they wait
         list(pool.map(lambda c: lose(*c), cases))
     shutil.rmtree(folder)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checkpoints of which each rank writes its part (--sharded_checkpoints), by several ranks of an MPI, beside those that
+"""Checkpoints of which each rank writes its part (--sharded_checkpoints), by several MPI ranks, next to those that
 rank 0 writes.
 
     check_shards.py BUILD openmpi|mpich [some]      some: fewer moves and damages
@@ -81,7 +81,7 @@ def main(build, family, *some):
         check(x[0] == y[0] and len(x[0]) > 1, f"{what}: other losses: {x[0]} and {y[0]}")
         check(x[1] == y[1] and len(x[1]) > 8 and None not in x[1].values(), f"{what}: other tensors in {a} and {b}")
 
-    # the same tensors, whoever writes them, in the middle of an epoch and behind each
+    # the same tensors, whoever writes them, in the middle of an epoch and after each
     for layout in (l for l in LAYOUTS if not some or l not in ("four", "zero", "tp4", "cp", "zero_cp")):
         for name, how in (("whole", ()), ("parts", (SHARDED,))):
             run(f"{name}_{layout}", layout, "--stop_after=5", *how, code=75)
@@ -219,7 +219,7 @@ def main(build, family, *some):
         path.write_bytes(raw)
 
     # a weight that is not finite, in one rank's part: all end alike, and nothing is saved
-    for name, how in (("behind", ()), ("at_once", ("--async_checkpoints=false",))):
+    for name, how in (("after", ()), ("at_once", ("--async_checkpoints=false",))):
         done = start([dlrun, "-n", "2", *VIT, *RUN, SHARDED, "--optimizer=adamw", "--lr=3e38", "--weight_decay=100",
                       "--enable_benchy",
                       "--limit_nsamples=4", "--num_iters=1", *how, f"--expdir={folder / 'nan' / name}"])

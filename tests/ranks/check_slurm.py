@@ -130,7 +130,7 @@ def logged(folder, text):
 
 
 def steps(slurm, build):
-    """srun beside mpirun."""
+    """srun next to mpirun."""
     folder = slurm.at
     for family, pmi in PMI.items():
         mpirun = mpi.find(build, family)

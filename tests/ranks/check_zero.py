@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Optimiser state in shares (--zero=1) by several ranks of an MPI, beside ranks that each keep all of it.
+"""Optimiser state in shares (--zero=1) by several ranks of an MPI, next to ranks that each keep all of it.
 
     check_zero.py BUILD
 
@@ -40,7 +40,7 @@ STEPS, BOUND = 4, 1e-6
 
 
 def near(name, want, have, bound):
-    """Each tensor beside its largest element."""
+    """Each tensor next to its largest element."""
     x, y = read_tensors(want), read_tensors(have)
     off = max((max(abs(p - q) for p, q in zip(v[1], y[k][1])) / max(map(abs, v[1])) for k, v in x.items() if any(v[1])),
               default=math.inf)

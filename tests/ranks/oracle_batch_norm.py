@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Batch norms on several ranks beside PyTorch in float64. With --sync_batch_norm torch's own BatchNorm of the whole
+"""Batch norms on several ranks next to PyTorch in float64. With --sync_batch_norm torch's own BatchNorm of the whole
 batch, however many ranks share it; without, of each rank's samples apart, rank 0's running statistics being those that
 count (as of DistributedDataParallel).
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sums and means over the samples on 1, 2, 3 and 4 ranks beside PyTorch in float64 on the whole batch: losses with
+"""Sums and means over the samples on 1, 2, 3 and 4 ranks next to PyTorch in float64 on the whole batch: losses with
 ignored targets and weighted classes, masked means as models write them, roots of means, sums by N. The ranks of a batch
 have unlike numbers of targets that count, one none.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/install-nvrtc beside an index of our own on this machine: nothing is downloaded from elsewhere."""
+"""scripts/install-nvrtc next to an index of our own on this machine: nothing is downloaded from elsewhere."""
 import contextlib
 import hashlib
 import http.server
@@ -111,7 +111,7 @@ def main():
         status, said = run(module)
         check(status == 0 and "nvidia-cuda-nvrtc-cu12 12" in said
               and (place / "nvidia/cu12/lib/libnvrtc.so.12").exists(),
-              f"beside a driver of CUDA 12, which loads no code of 13: {status} {said}")
+              f"next to a driver of CUDA 12, which loads no code of 13: {status} {said}")
         check(run(module) == (0, ""), "and the second time")
         server.shutdown()
         server.server_close()

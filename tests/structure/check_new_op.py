@@ -2,7 +2,7 @@
 """check_new_op.py: an op of an existing family costs at most three files.
 
 In a copy of the tree adds a pointwise op and, to the contractions, one with its operands the other way round; builds
-the copy, and lets its tests judge both: shapes, gradients beside central differences, meaning beside PyTorch, random
+the copy, and lets its tests judge both: shapes, gradients next to central differences, meaning next to PyTorch, random
 graphs through all passes and compiled. The additions below are the whole change.
 """
 import os
@@ -74,7 +74,7 @@ with tempfile.TemporaryDirectory() as copy:
     if all(ok for _, ok in results):
         run("shapes", os.path.join(build, tests[0]), cwd=copy)
         run("gradients", os.path.join(build, tests[1]), cwd=copy)
-        run("meaning beside PyTorch", "/usr/bin/python3", "tests/oracle/check_ops.py", os.path.join(build, tests[2]),
+        run("meaning next to PyTorch", "/usr/bin/python3", "tests/oracle/check_ops.py", os.path.join(build, tests[2]),
             cwd=copy)
         # as many graphs as it takes to fail where an op is not drawn
         run("random graphs, passes", os.path.join(build, tests[3]), "--graphs=200", "--passes", "--reduce=" + build,

@@ -15,8 +15,8 @@ TWICE = {"dl_kept", "dlr_extent", "dlr_field", "dlr_tile"}
 # How many there are today. A count above its ceiling is a fault; one that is more than SLACK below lowers the ceiling.
 CEILING = {
     "comments that begin with What, Those, Of, That or Whose": 0,
-    "uses of 'behind' in sources (write 'after')": 92,
-    "uses of 'beside' in sources (write 'next to', 'in addition to' or 'compared with')": 40,
+    "uses of 'behind' in sources (write 'after')": 0,
+    "uses of 'beside' in sources (write 'next to', 'in addition to' or 'compared with')": 0,
     "lines of C over 100 characters": 0,
     "lines of Markdown over 120 characters": 0,
 }

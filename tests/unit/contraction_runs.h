@@ -53,7 +53,7 @@ static void *aligned(int64_t bytes) {
 static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
     const dl_kernel *k = n->kernel;
     dl_error err = {0};
-    void *memory[64], *args[64 + DL_MAP_MOST], **behind = args + code->nmaps;
+    void *memory[64], *args[64 + DL_MAP_MOST], **after = args + code->nmaps;
     union {
         _Alignas(DL_MAP_ALIGN) char bytes[DL_MAP_BYTES];
         dl_emulated_map map;
@@ -61,10 +61,10 @@ static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
     DL_CHECK(k->params.n + 1 < 64);
     for (int i = 0; i < k->params.n; i++) {
         const dl_type *t = &k->params.at[i].type;
-        memory[i] = aligned(dl_type_bytes(t)), behind[i] = &memory[i];
+        memory[i] = aligned(dl_type_bytes(t)), after[i] = &memory[i];
         if (i < k->nin) move(t, memory[i], dl_interp_data(r->in, n->in[i]), true);
     }
-    memory[k->params.n] = aligned(code->workspace), behind[k->params.n] = &memory[k->params.n];
+    memory[k->params.n] = aligned(code->workspace), after[k->params.n] = &memory[k->params.n];
     for (int i = 0; i < code->nmaps; i++) {
         const dl_tensor_map *m = &code->maps[i];
         maps[i].map = dl_tensor_map_emulated(m, (uint64_t)(uintptr_t)memory[m->param]),
@@ -77,7 +77,7 @@ static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
         char name[128], error[512] = "";
         snprintf(name, sizeof name, "%s_%d", k->name, phase);
         int front = phase ? 0 : code->nmaps;
-        ok = !r->launch(name, front + k->params.n + 1, phase ? behind : args,
+        ok = !r->launch(name, front + k->params.n + 1, phase ? after : args,
                         (unsigned)code->items[phase], (unsigned)code->threads[phase],
                         (unsigned)code->shared[phase], (unsigned)(phase + 1), error, sizeof error);
         CHECK(ok, "%s, %s: %s", r->what, name, error);

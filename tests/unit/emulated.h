@@ -46,7 +46,7 @@ static inline char *source_with(const char *kernel, const char *after, const cha
     if (!text) return all;
     char *at = strstr(all, after);
     at = at ? strstr(at, text) : NULL;
-    CHECK(at, "no '%s' behind '%s' to put a fault in", text, after);
+    CHECK(at, "no '%s' after '%s' to put a fault in", text, after);
     if (!at) return all;
     return dl_format(arena, "%.*s%s%s", (int)(at - all), all, fault, at + strlen(text));
 }

@@ -48,11 +48,11 @@ static inline bounded_run *bounded_new(const dl_graph *g) {
                        .added = calloc(g->next_id + 1, sizeof(bool)),
                        .rivals = calloc(g->next_id + 1, sizeof(int *))};
     DL_CHECK(r->rivals && r->added);
-    dl_interp *beside[] = {r->bound, r->size,
+    dl_interp *others[] = {r->bound, r->size,
                            r->terms}; /* of tables too they hold other things than numbers */
     for (int i = 0; i < g->vars.n; i++)
         for (int k = 0; k < 3 && g->vars.at[i]->role == DL_VAR_TABLE; k++)
-            memset(dl_interp_data(beside[k], &g->vars.at[i]->value), 0,
+            memset(dl_interp_data(others[k], &g->vars.at[i]->value), 0,
                    sizeof(double) * (size_t)dl_type_count(&g->vars.at[i]->value.type));
     return r;
 }

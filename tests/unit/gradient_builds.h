@@ -210,7 +210,7 @@ static inline dl_value *slide(dl_builder *b, const grad_case *c, dl_value **p, c
             if (of[k].id == dl_ops[c->op].attrs[i]) at[count++] = of[k];
     return dl_build(b, c->op, 2, p, count, at);
 }
-/* Two spatial axes of odd geometry: strides 2 and 1, uneven padding, a remainder behind the last
+/* Two spatial axes of odd geometry: strides 2 and 1, uneven padding, a remainder after the last
  * window. */
 static inline dl_value *convolve(dl_builder *b, const grad_case *c, dl_value **p) {
     int64_t stride[] = {2, 1}, lo[] = {1, 0}, hi[] = {0, 2}, size[] = {6, 4}, kernel[] = {3, 2};

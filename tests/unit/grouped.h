@@ -29,20 +29,20 @@ typedef struct {
 } grouped_fault;
 
 /* Loads them with `fault` in place of `text`, the first after `after`. */
-static inline bool grouped_load_with(const char *file, const char *behind, const char *text,
+static inline bool grouped_load_with(const char *file, const char *after, const char *text,
                                      const char *fault) {
-    char *all = grouped_source(file, true), *from = strstr(all, behind),
+    char *all = grouped_source(file, true), *from = strstr(all, after),
          *at = from ? strstr(from, text) : NULL;
     CHECK(at, "no '%s' to put a fault in", text);
     return at && load(dl_format(arena, "%.*s%s%s", (int)(at - all), all, fault, at + strlen(text)));
 }
 
 /* Each fault shows; wrong_of(kernel, seed): how many sums are wrong, -1: the launch fails. */
-static inline void grouped_faults(const char *file, const char *behind, const grouped_fault *faults,
+static inline void grouped_faults(const char *file, const char *after, const grouped_fault *faults,
                                   size_t n, int (*wrong_of)(int, unsigned)) {
     for (size_t i = 0; i < n; i++) {
         if (!dl_test_takes((unsigned)i) ||
-            !grouped_load_with(file, behind, faults[i].text, faults[i].fault))
+            !grouped_load_with(file, after, faults[i].text, faults[i].fault))
             continue;
         error[0] = 0;
         int wrong = wrong_of(faults[i].kernel, 1);

@@ -8,7 +8,7 @@
 enum { MOST_SETTINGS = 14 };
 
 /* `make`: the optimiser in PyTorch, of parameters p; `schedule`: its rate's, of optimiser o, which
- * steps behind every `every`-th step; `clip`: the largest norm, 0 for none. */
+ * steps after every `every`-th step; `clip`: the largest norm, 0 for none. */
 typedef struct {
     const char *name;
     dl_step_options step_options;

@@ -19,7 +19,7 @@ dl_graph *pass(dl_arena *arena, const model *of, int64_t batch, dl_parallel para
                const char *which, const char *passes, dl_error *err);
 
 /* The collectives of a rank's training step, as Megatron has them: with tensor parallelism two sums
- * a block forward (behind proj and fc2) and two backward (in front of q, k and v together, and of
+ * a block forward (after proj and fc2) and two backward (in front of q, k and v together, and of
  * fc1); with context parallelism keys and values gathered, and the tokens once at the end, whose
  * gradients are scattered and sliced. */
 void check_counts(const model *of, int tp, int cp, int reduced, int gathered, int scattered);

@@ -62,7 +62,7 @@ static int pins(dl_arena *arena, const char *body) {
 }
 
 static void test_text(dl_arena *arena) {
-    CHECK(pins(arena, "    y = x |> linear(3) @a as f32\n") == 1, "behind a layer");
+    CHECK(pins(arena, "    y = x |> linear(3) @a as f32\n") == 1, "after a layer");
     CHECK(pins(arena, "    h = x |> linear(3) @a\n    y = (h as f32) + (h as f32 as [N, E])\n") ==
               2,
           "two");
@@ -79,7 +79,7 @@ static void test_pass(dl_arena *arena) {
     g = build(arena, "    h = x |> linear(4) @a\n    y = h as f32 |> linear(4) @b\n", "amp",
               DL_BF16);
     check_type(g, DL_OP_linear, 0, DL_BF16, "in front of the pin");
-    check_type(g, DL_OP_linear, 1, DL_F32, "behind the pin");
+    check_type(g, DL_OP_linear, 1, DL_F32, "after the pin");
     g = build(arena, "    y = x as f32 |> linear(4) @a\n", "amp", DL_F16);
     check_type(g, DL_OP_linear, 0, DL_F32, "an input that is pinned");
     g = build(arena, "    h = x |> linear(4) @a\n    y = tanh(h) * (h as f32)\n", "amp", DL_F16);
@@ -87,7 +87,7 @@ static void test_pass(dl_arena *arena) {
     check_type(g, DL_OP_mul, 0, DL_F32, "what is promoted");
     g = build(arena, "    y = x |> linear(4) @a |> batch_norm @norm |> relu\n", "amp", DL_BF16);
     check_type(g, DL_OP_relu, 0, DL_BF16,
-               "behind a norm by running statistics, as behind one by the batch's");
+               "after a norm by running statistics, as after one by the batch's");
 }
 
 static void test_without(dl_arena *arena) {

@@ -81,7 +81,7 @@ static void test_heap(void) {
     for (int i = 0, last = -1, item; i < 1000; i++, last = item) {
         item = dl_heap_take(&h);
         int64_t k = item * 7919 % 101;
-        CHECK(k > key || (k == key && item > last), "%d behind %d", item, last);
+        CHECK(k > key || (k == key && item > last), "%d after %d", item, last);
         key = k;
     }
     CHECK(h.n == 0);

@@ -174,7 +174,7 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
         graphs[n] =
             (emitted){.graph = m->graphs.at[i],
                       .what = dl_format(m->arena, "%s%s%s%s, %s (%s)", dl_dtype_name(dtype),
-                                        mixed ? " beside f32" : "", tf32 ? " in tf32" : "",
+                                        mixed ? " next to f32" : "", tf32 ? " in tf32" : "",
                                         variant ? dl_format(m->arena, ", %s", variant) : "",
                                         m->graphs.at[i]->name,
                                         set.of[i] < NCASES ? cases[set.of[i]].what : "sums")};

@@ -179,7 +179,7 @@ static void test_rows(void) {
     static const char want[] = {3, 4, 5, 6, 13, 14, 15, 16, 23, 24, 25, 26};
     CHECK(memcmp(b.out, want, sizeof want) == 0 && b.out[sizeof want] != 27);
     rows.to.device = b.input[0] + PAGE - 11;
-    CHECK(v->Memcpy2DAsync(&rows, b.stream) == DLR_CU_INVALID_VALUE, "a byte behind the end");
+    CHECK(v->Memcpy2DAsync(&rows, b.stream) == DLR_CU_INVALID_VALUE, "a byte after the end");
     CHECK(emulator()->memory(b.stage, PAGE) && !emulator()->memory(b.stage + 1, PAGE) &&
           !emulator()->memory(64, 1));
     close_bench(&b);

@@ -22,7 +22,7 @@ static const char *layers(dl_arena *arena, int c, int h, int w, const char *last
                      c, h, w, 2 * c, c, 2 * c, 2 * c, 2 * c, h, w, 2 * c, h, w, 2 * c, h, w, last,
                      2 * c, h, w);
 }
-static const char alike[] = "relu %5", otherwise[] = "mul %5, %5", beside[] = "add %5, %4";
+static const char alike[] = "relu %5", otherwise[] = "mul %5, %5", added[] = "add %5, %4";
 
 static int count_functions(const dl_plan *p, int *phases, int *numbers) {
     const char *seen[64];
@@ -251,9 +251,9 @@ static void test_axes(void) {
     dl_plan *p = plan_of(arena, channels, "cuda:sm_90a");
     if (p) {
         int functions = count_functions(p, &phases, &numbers),
-            behind = count_text(p, "group_reduce_by<by_sum");
-        CHECK(phases == 4 && behind == 1, "%d functions of %d phases, %d behind sums", functions,
-              phases, behind);
+            after = count_text(p, "group_reduce_by<by_sum");
+        CHECK(phases == 4 && after == 1, "%d functions of %d phases, %d after sums", functions,
+              phases, after);
     }
     dl_arena_free(arena);
 }
@@ -394,9 +394,9 @@ int main(void) {
         test_run(dir, 8, 4, 8, otherwise);
         test_run(dir, 5, 7, 9, alike);
         test_run(dir, 5, 7, 9, otherwise);
-        test_run(dir, 8, 4, 8, beside);
-        test_run(dir, 5, 7, 9, beside);
-        test_run(dir, 6, 5, 5, beside); /* whose threads have one, two or three rows */
+        test_run(dir, 8, 4, 8, added);
+        test_run(dir, 5, 7, 9, added);
+        test_run(dir, 6, 5, 5, added); /* whose threads have one, two or three rows */
     } else {
         dl_test_skip("%s", err.message);
     }

@@ -86,7 +86,7 @@ static const sweep_case cases[] = {
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
      "%3 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = %2\n output \"z\" = %3\n",
      1e-5, "group_store<by_sum, 256>(a0, "},
-    {"like ones of one sweep, which leave in turns, each a way behind the one before it",
+    {"like ones of one sweep, which leave in turns, each a way after the one before it",
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
      "%3 = sum $x {over=[A]} : f32[C=24]\n %4 = neg %1 : f32[A=3001, C=24]\n"
@@ -109,7 +109,7 @@ static const sweep_case cases[] = {
      "%2 = mul $x, %1 : f32[A=3001, C=24]\n %3 = sum %2 {over=[A]} : f32[C=24]\n output \"y\" = "
      "%3\n",
      1e-5, ")) + x0);\n    const int from = part"},
-    {"sums of rows beside one over all",
+    {"sums of rows next to one over all",
      "input $x = %0 : f32[A=33, B=130]\n %1 = exp $x : f32[A=33, B=130]\n %2 = sum %1 {over=[B]} : "
      "f32[A=33]\n"
      "%3 = mul %1, %1 : f32[A=33, B=130]\n %4 = sum %3 {over=[A, B]} : f32[]\n output \"x\" = %1\n"
@@ -144,14 +144,14 @@ static const sweep_case cases[] = {
      "input $x = %0 : f32[A=301, B=5]\n %1 = softmax $x {axis=B} : f32[A=301, B=5]\n output \"y\" "
      "= %1\n",
      1e-5, "group_reduce_few<by_max, 256>(t0, 8);"},
-    {"values kept beside their rows",
+    {"values kept next to their rows",
      "input $x = %0 : f32[A=70, B=260]\n %1 = softmax $x {axis=B} : f32[A=70, B=260]\n"
      "%2 = erf %1 : f32[A=70, B=260]\n %3 = sum %2 {over=[B]} : f32[A=70]\n %4 = div %2, %3 : "
      "f32[A=70, "
      "B=260]\n"
      "output \"y\" = %4\n",
      1e-5, "KD_SHARED(char, own)"},
-    {"rows in turns that wait for memory behind a branch: no turn's loads come earlier written out",
+    {"rows in turns that wait for memory after a branch: no turn's loads come earlier written out",
      "input $x = %0 : f32[A=170, B=260]\n %1 = softmax $x {axis=B} : f32[A=170, B=260]\n"
      "output \"y\" = %1\n",
      1e-5,

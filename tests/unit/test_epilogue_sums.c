@@ -116,12 +116,12 @@ static void feed(const beside_case *c, const dl_graph *g, dl_interp *in, dlr_exe
 }
 
 /* Kernels that contract, and those of them that reduce next to it; others that reduce. */
-static void count_kernels(const dl_graph *g, int *contract, int *beside, int *others) {
+static void count_kernels(const dl_graph *g, int *contract, int *with_sums, int *others) {
     for (int i = 0; i < g->kernels.n; i++) {
         const dl_kernel *k = g->kernels.at[i];
         bool makes = dl_kernel_anchor(k) >= 0, reduces = false;
         for (int j = 0; j < k->instrs.n; j++) reduces |= k->instrs.at[j].kind == DL_K_REDUCE;
-        *contract += makes, *beside += makes && reduces, *others += !makes && reduces;
+        *contract += makes, *with_sums += makes && reduces, *others += !makes && reduces;
     }
 }
 
@@ -130,16 +130,16 @@ static void test_case(const beside_case *c, const char *target) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     const char *text = text_of(arena, c);
-    dl_module *m = dl_parse_module(arena, text, strlen(text), "beside", &err), *made = NULL;
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "sums", &err), *made = NULL;
     CHECK(m, "%s: %s", c->what, err.message);
     dl_plan *p = m ? compile_text_module(arena, text, target, NULL, &made) : NULL;
     dlr_exec *exec[2] = {0};
     for (int t = 0; t < 2; t++) exec[t] = open_plan(p, threads[t]);
     if (exec[0] && exec[1]) {
-        int contract = 0, beside = 0, others = 0;
-        count_kernels(made->graphs.at[0], &contract, &beside, &others);
-        CHECK(contract == 1 && beside == 1 && others == 0, "%s, %s: %d, %d beside it, %d others",
-              target, c->what, contract, beside, others);
+        int contract = 0, with_sums = 0, others = 0;
+        count_kernels(made->graphs.at[0], &contract, &with_sums, &others);
+        CHECK(contract == 1 && with_sums == 1 && others == 0,
+              "%s, %s: %d, %d next to it, %d others", target, c->what, contract, with_sums, others);
         const dl_graph *g = m->graphs.at[0];
         dl_interp *in = dl_interp_new(g, true);
         feed(c, g, in, exec);

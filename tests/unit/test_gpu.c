@@ -17,13 +17,13 @@
 #include "tests/unit/plan_fixture.h"
 
 enum { N = 1024, BYTES = 4 * N, X = BYTES, Y = 3 * BYTES, ARENA = 5 * BYTES };
-/* Every kernel: x (read), y (stored), N numbers each, 64 a block; and what it does next to. */
-enum { RIGHT, BEHIND, BEFORE, INPUT, BEYOND, MEAN, ILLEGAL, NKERNELS };
+/* Every kernel: x (read), y (stored), N numbers each, 64 a block; and what else it does. */
+enum { RIGHT, AFTER, BEFORE, INPUT, BEYOND, MEAN, ILLEGAL, NKERNELS };
 static const struct {
     const char *name, *also;
 } kernels[NKERNELS] = {
     [RIGHT] = {"right", ""},
-    [BEHIND] = {"behind", "if (i == 1023) y[1024] = 7;"},
+    [AFTER] = {"after", "if (i == 1023) y[1024] = 7;"},
     [BEFORE] = {"before", "if (i == 0) y[-2] = 7;"},
     [INPUT] = {"input", "if (i == 70) x[70] = 7;"},
     [BEYOND] = {"beyond_workspace", "if (i == 5) w[1024] = 7;"},
@@ -153,8 +153,8 @@ static void expect_found(const dl_plan *p, int program, const char *text) {
 
 static void test_guard(const dl_plan *p) {
     expect_found(p, RIGHT, NULL);
-    expect_found(p, BEHIND,
-                 "kernel 'behind' (m.dl:1) wrote outside of its arguments, first at byte 4096 of "
+    expect_found(p, AFTER,
+                 "kernel 'after' (m.dl:1) wrote outside of its arguments, first at byte 4096 of "
                  "argument 1, "
                  "what 'add'");
     expect_found(
@@ -180,7 +180,7 @@ static void test_fault(const dl_plan *p, const char *where) {
     dlr_exec_close(e);
     err = (dl_error){0};
     e = open_exec(p, &err);
-    CHECK(!e && err.code == DL_RESOURCE, "a context behind a fault: %s", err.message);
+    CHECK(!e && err.code == DL_RESOURCE, "a context after a fault: %s", err.message);
     dlr_exec_close(e);
 }
 

@@ -21,7 +21,7 @@ static const char source[] =
     "y[i];\\\n"
     "    also; (void)w; }\n"
     "KERNEL(right, )\n"
-    "KERNEL(behind, if (item == 3) y[256] = 7)\n"
+    "KERNEL(after, if (item == 3) y[256] = 7)\n"
     "KERNEL(far, if (item == 3) ((char *)y)[1024 + 999] = 7)\n"
     "KERNEL(before, if (item == 0) y[-2] = 7)\n"
     "KERNEL(input, if (item == 1) x[70] = 7)\n"
@@ -56,8 +56,8 @@ static const struct {
     const char *kernel, *found; /* what is said; NULL: nothing is wrong */
 } cases[] = {
     {"right", NULL},
-    {"behind",
-     "kernel 'behind' (m.dl:1) wrote outside of its arguments, first at byte 1024 of argument 1, "
+    {"after",
+     "kernel 'after' (m.dl:1) wrote outside of its arguments, first at byte 1024 of argument 1, "
      "what 'add' stores "
      "(m.dl:3), of 1024 bytes"},
     {"far",

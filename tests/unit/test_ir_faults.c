@@ -104,7 +104,7 @@ static const struct {
     {"a moment's name, for which the optimiser takes another", "autodiff,optimizer",
      TRAIN "  param $p = %0 : f32[N=4] init zero\n  input $exp_avg_sq.p = %1 : f32[N=4]\n" LOSS,
      NULL},
-    {"an update beside the optimiser's", "autodiff,optimizer",
+    {"an update next to the optimiser's", "autodiff,optimizer",
      TRAIN
      "  param $p = %0 : f32[N=4] init zero\n  %1 = exp $p : f32[N=4]\n  update $p = %1\n" LOSS,
      "update of $p already"},

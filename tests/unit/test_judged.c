@@ -94,7 +94,7 @@ typedef bool tamper(dl_graph *g, dl_node *n, bool dry);
 typedef struct {
     const dl_step_options *step_options;
     tamper *with;
-    const char *behind; /* only where these passes ran */
+    const char *after; /* only where these passes ran */
     int skip, applied;
 } way;
 
@@ -103,7 +103,7 @@ static bool run_passes(dl_module *m, const char *names, void *user, dl_error *er
     dl_pass_ctx ctx = {.arena = m->arena, .err = err};
     if (strstr(names, "optimizer")) ctx.step_options = *w->step_options;
     if (!dl_run_passes(m, names, &ctx, (dl_pass_options){0})) return false;
-    if (!w->with || strcmp(names, w->behind) != 0) return true;
+    if (!w->with || strcmp(names, w->after) != 0) return true;
     dl_graph *g = m->graphs.at[0];
     for (int i = 0; i < g->nodes.n && !w->applied; i++)
         if (w->with(g, g->nodes.at[i], true) && w->skip-- == 0)
@@ -331,7 +331,7 @@ static bool tamper_product(dl_graph *g, dl_node *n, bool dry) {
 /* The n-th such place of the small models, lowered or with gradients, and of the step. */
 static void test_tampered(void) {
     static const struct {
-        const char *what, *behind, *named;
+        const char *what, *after, *named;
         tamper *with;
         int most;
     } kinds[] = {
@@ -346,7 +346,7 @@ static void test_tampered(void) {
             for (int skip = 0; skip < kinds[i].most; skip++) {
                 way w = {.step_options = &adam,
                          .with = kinds[i].with,
-                         .behind = kinds[i].behind,
+                         .after = kinds[i].after,
                          .skip = skip};
                 dl_verdict v = judge(arena, &m, &adam, &w);
                 if (w.applied) check_found(&v, kinds[i].what, kinds[i].named);

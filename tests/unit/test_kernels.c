@@ -110,7 +110,7 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed,
                                   : INFINITY;
                 double most = v.type ? most_distance(dtype, dl_type_count(v.type)) : 0;
                 CHECK(d <= most, "%s, %s%s, %d threads, %s (%s), result %s: %.2e", target,
-                      dl_dtype_name(dtype), mixed ? " beside f32" : "", threads[t], g->name,
+                      dl_dtype_name(dtype), mixed ? " next to f32" : "", threads[t], g->name,
                       set->of[i] < NCASES ? cases[set->of[i]].what : "sums", g->results.at[r].name,
                       d);
             }

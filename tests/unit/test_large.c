@@ -23,7 +23,7 @@ static const char text[] =
     "  %3 = sum %2 {over=[N, C, H, W]} : f32[]\n  loss \"loss\" = %3\n}\n";
 
 /* All items of a launch, one after the other. */
-static void run_launch(const dl_plan *p, const dl_plan_launch *l, char *arena, char *beside) {
+static void run_launch(const dl_plan *p, const dl_plan_launch *l, char *arena, char *scratch) {
     const dl_plan_kernel *k = &p->kernels.at[l->kernel];
     const dl_plan_object *o = &p->objects.at[k->object];
     dl_error err = {0};
@@ -38,7 +38,7 @@ static void run_launch(const dl_plan *p, const dl_plan_launch *l, char *arena, c
         if (!address) break;
         memcpy(&item, &address, sizeof item);
         for (int64_t u = 0; u < k->items[phase]; u++)
-            item(arg, u, beside, beside + dl_plan_round(p->scratch_bytes));
+            item(arg, u, scratch, scratch + dl_plan_round(p->scratch_bytes));
     }
     dl_object_unload(&object);
 }
@@ -46,7 +46,7 @@ static void run_launch(const dl_plan *p, const dl_plan_launch *l, char *arena, c
 /* Runs what reads the input's copy by channels, whose last place of all holds a 3 in each; not the
  * copying. */
 static void run_program(const dl_plan *p, const dl_plan_program *program, char *arena,
-                        char *beside) {
+                        char *scratch) {
     for (int i = 0; i < program->launches.n; i++) {
         const dl_plan_launch *l = &program->launches.at[i];
         const dl_plan_kernel *k = &p->kernels.at[l->kernel];
@@ -56,7 +56,7 @@ static void run_program(const dl_plan *p, const dl_plan_program *program, char *
         if (some > 1) continue;
         float *last = (float *)(arena + l->args[which] + k->arg_bytes[which]) - C;
         for (int c = 0; some && c < C; c++) last[c] = 3;
-        run_launch(p, l, arena, beside);
+        run_launch(p, l, arena, scratch);
     }
 }
 
@@ -87,7 +87,7 @@ static void test_target(const char *target) {
         CHECK((int64_t)bytes > 4 * (int64_t)N * C * SIDE * SIDE, "%zu bytes", bytes);
         char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        char *beside =
+        char *scratch =
             aligned_alloc(DL_PLAN_ALIGN, (more + DL_PLAN_ALIGN) / DL_PLAN_ALIGN * DL_PLAN_ALIGN);
         if (memory != MAP_FAILED) {
             const dl_plan_program *program = dl_plan_program_find(p, "train");
@@ -97,13 +97,13 @@ static void test_target(const char *target) {
                      p->vars.at[i].role == DL_VAR_PARAM && n < dl_type_stored(&p->vars.at[i].type);
                      n++)
                     ((float *)(memory + p->vars.at[i].offset))[n] = 1;
-            run_program(p, program, memory, beside);
+            run_program(p, program, memory, scratch);
             check_numbers(p, program, memory);
             munmap(memory, bytes);
         } else {
             dl_test_skip("%s: this machine does not lend addresses for %zu bytes", target, bytes);
         }
-        free(beside);
+        free(scratch);
     }
     dl_arena_free(arena);
 }

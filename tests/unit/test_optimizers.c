@@ -1,5 +1,5 @@
 /* Every optimiser and every schedule against PyTorch in f64: the learning rate, the parameters and
- * the norms of each step, as the pass builds them and behind the whole pipeline. */
+ * the norms of each step, as the pass builds them and after the whole pipeline. */
 #include <unistd.h>
 
 #include "ir/interp/interp.h"
@@ -9,7 +9,7 @@
 
 enum { STEPS = 24, NUMBERS = 9 };
 /* a step's line: rate, four weights, two biases, the norms of all gradients before clipping and of
- * all weights behind the step */
+ * all weights after the step */
 
 static const char model[] = "graph @train {\n"
                             "  param $w = %0 : f64[K=2, J=2] init zero\n"
@@ -174,7 +174,7 @@ typedef struct {
     int good, skipped;
 } scaled_run;
 
-/* Adam by its formulas on what is left of the steps; the rate rises by all of them. Growth behind 3
+/* Adam by its formulas on what is left of the steps; the rate rises by all of them. Growth after 3
  * good ones. */
 static void take_step(scaled_run *r, const double x[2], int step) {
     double g[6] = {0}, rate = 0.05 * fmin(1, step / 7.0);

@@ -109,10 +109,10 @@ static void locate(float v, int at[5]) {
 
 /* Neighbours along W differ by one place in the file, round its end; along D and H by one place of
  * one of these axes; channels by one channel and nothing else. */
-static void check_sample(const float *x, int first, int behind) {
+static void check_sample(const float *x, int first, int after) {
     int a[5], b[5];
     locate(x[0], a);
-    CHECK(a[0] >= first && a[0] < behind, "%d", a[0]);
+    CHECK(a[0] >= first && a[0] < after, "%d", a[0]);
     for (int c = 0; c < C; c++)
         for (int d = 0; d < D; d++)
             for (int h = 0; h < H; h++)

@@ -242,8 +242,8 @@ static int64_t variable_bytes(const dl_module *m) {
     for (int i = 0; i < m->graphs.n; i++)
         for (int k = 0; k < m->graphs.at[i]->vars.n; k++) {
             const dl_value *v = &m->graphs.at[i]->vars.at[k]->value;
-            int64_t behind = v->offset + dl_type_bytes(&v->type);
-            if (behind > end) end = behind;
+            int64_t after = v->offset + dl_type_bytes(&v->type);
+            if (after > end) end = after;
         }
     return end;
 }

@@ -1,4 +1,4 @@
-/* Pictures: how they are moved, scaled and resized, beside PyTorch's numbers; CIFAR-10's layout,
+/* Pictures: how they are moved, scaled and resized, next to PyTorch's numbers; CIFAR-10's layout,
  * JPEG files and their folders. */
 #include "tests/unit/picture_sets.h"
 

@@ -62,6 +62,6 @@ int main(void) {
     unlink(path);
     CHECK(fell > CASES, "%d times", fell);
     CHECK(asked == 0 || asked == CASES * EPOCHS, "the oracle gave %d numbers", asked);
-    if (!asked) dl_test_skip("beside PyTorch (no /usr/bin/python3 with torch)");
+    if (!asked) dl_test_skip("next to PyTorch (no /usr/bin/python3 with torch)");
     return dl_test_end();
 }

@@ -268,7 +268,7 @@ static void test_interpreter(void) {
     static const char passes[] = "lower,simplify,autodiff,simplify,layout,fuse";
     dl_error err = {0};
     float *loss = NULL;
-    for (int behind = 0; behind < 2; behind++) {
+    for (int after = 0; after < 2; after++) {
         dl_arena *arena = dl_arena_new(NULL);
         dl_module *m = dl_parse_module(arena, dropped, strlen(dropped), "text", &err);
         dl_pass_ctx ctx = {.arena = arena,
@@ -276,7 +276,7 @@ static void test_interpreter(void) {
                            .keep_gradients = true,
                            .err = &err};
         dl_dtype type = DL_BOOL;
-        CHECK(m && dl_run_passes(m, behind ? passes : "lower", &ctx,
+        CHECK(m && dl_run_passes(m, after ? passes : "lower", &ctx,
                                  (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
               "%s", err.message);
         const dl_graph *g = m->graphs.at[0];
@@ -298,7 +298,7 @@ static void test_interpreter(void) {
         int wrong = 0;
         for (int i = 0; i < ALL; i++) wrong += (twice[i] != 0) != (want[i] != 0);
         CHECK(wrong == 0, "%d elements are kept by one alone", wrong);
-        for (int i = 0; behind && i < g->nodes.n; i++)
+        for (int i = 0; after && i < g->nodes.n; i++)
             for (int k = 0; k < g->nodes.at[i]->nout; k++) {
                 const dl_type *t = &g->nodes.at[i]->out[k].type;
                 CHECK(t->dtype != type || dl_type_count(t) == SAMPLES, "a mask is stored: %s",

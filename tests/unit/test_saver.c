@@ -207,7 +207,7 @@ static void test_same_files(void) {
     dl_error err = {0};
     for (int async = 0; async < 2; async++) {
         stage s;
-        CHECK(open_stage(&s, async ? "behind" : "at_once", async, &err), "%s", err.message);
+        CHECK(open_stage(&s, async ? "after" : "at_once", async, &err), "%s", err.message);
         make_step(&s.r, 5);
         CHECK(dlr_run_save(&s.r, true, &err) && dlr_checkpointer_wait(&s.r.checkpointer, &err),
               "%s", err.message);
@@ -219,7 +219,7 @@ static void test_same_files(void) {
         for (int async = 0; async < 2; async++)
             text[async] = dl_read_file(arena,
                                        dl_format(arena, "%s/%s/checkpoints/step-00000005/%s",
-                                                 folder, async ? "behind" : "at_once", files[i]),
+                                                 folder, async ? "after" : "at_once", files[i]),
                                        1 << 24, &n[async], &err);
         CHECK(text[0] && text[1] && n[0] == n[1] && memcmp(text[0], text[1], n[0]) == 0, "%s",
               files[i]);

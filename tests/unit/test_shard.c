@@ -1,5 +1,5 @@
-/* Tensor and context parallelism, and state in shares: the graphs of all ranks, run in step, beside
- * the graph of one that is whole; in double precision, forward and backward, behind all passes. */
+/* Tensor and context parallelism, and state in shares: all ranks' graphs, run in step, next to
+ * the graph of one that is whole; in double precision, forward and backward, after all passes. */
 #include "tests/unit/shard_models.h"
 
 #include "frontends/dl/front.h"
@@ -218,7 +218,7 @@ int main(void) {
             compare(&l, "train");
             compare(&l, "eval");
         }
-    /* state in shares: of two and four ranks, more than some axes have elements, beside pieces and
+    /* state in shares: of two and four ranks, more than some axes have elements, next to pieces and
      * tokens */
     static const int shares[][3] = {{2, 1, 1}, {4, 1, 1}, {1, 1, 2}, {2, 1, 3}, {2, 2, 1},
                                     {4, 2, 1}, {2, 2, 2}, {1, 4, 1}, {1, 2, 2}};
@@ -234,7 +234,7 @@ int main(void) {
     for (unsigned size = 1; size <= NSIZES; size++)
         compare(&(layout){&scaled, 4, 2, 1, .passes = dl_pipeline, .zero = true, .buckets = size},
                 "train");
-    /* keys and values round a ring: of several turns, uneven, beside tensors, samples and shares */
+    /* keys and values round a ring: several turns, uneven, next to tensors, samples and shares */
     static const int rings[][3] = {{1, 1, 2}, {1, 1, 4}, {1, 1, 5}, {1, 2, 3}, {2, 2, 2}};
     static const model *const round[] = {&vits, &half, &steps, &scaled, &drops};
     for (size_t m = 0; m < sizeof round / sizeof *round; m++)
@@ -247,13 +247,13 @@ int main(void) {
         }
     /* who looks back sees some turns' keys in whole, some in part, some not at all; uneven, of
      * other lengths */
-    static const int behind[][3] = {{1, 1, 2}, {1, 1, 3}, {2, 1, 4},
-                                    {1, 1, 5}, {1, 2, 3}, {1, 1, 7}};
+    static const int after[][3] = {{1, 1, 2}, {1, 1, 3}, {2, 1, 4},
+                                   {1, 1, 5}, {1, 2, 3}, {1, 1, 7}};
     static const model *const looking[] = {&backs, &backs_half, &backs_drop, &others};
     for (size_t m = 0; m < sizeof looking / sizeof *looking; m++)
-        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
-            layout l = {looking[m],   behind[i][0],          behind[i][1],
-                        behind[i][2], .passes = dl_pipeline, .zero = i == 0 && looking[m]->steps,
+        for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
+            layout l = {looking[m],  after[i][0],           after[i][1],
+                        after[i][2], .passes = dl_pipeline, .zero = i == 0 && looking[m]->steps,
                         .ring = true};
             if (l.cp > 4 && looking[m] == &others)
                 continue; /* a fifth of w's gradient is rounded to f32 */

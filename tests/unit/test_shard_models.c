@@ -28,7 +28,7 @@ const char vit[] =
     "    output y\n    loss = mean(norm(y - t, over=[C,H,W]) / norm(t, over=[C,H,W]))\n"
     "    metric \"m\" = mean(sqrt(mean((y - t)[C=0]**2, over=[H,W])))\n";
 
-/* Other names and shapes: keys of another length, gates, a weight read twice, a norm behind the
+/* Other names and shapes: keys of another length, gates, a weight read twice, a norm after the
  * queries, products that nothing pairs, an average over the tokens, and who only looks back. */
 const char other[] =
     "model Other():\n    input a: f32[N, S=7, F=6]\n    input b: f32[N, R=5, F=6]\n    target t: "

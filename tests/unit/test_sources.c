@@ -130,17 +130,17 @@ static void test_attention(void) {
     dl_arena_free(arena);
 }
 
-/* A loop over x[N, H, W, C] with so many channels; `beside` is read along C, H, or is the
+/* A loop over x[N, H, W, C] with so many channels; `near` is read along C, H, or is the
  * coordinate of H. */
-static const char *loop_of(dl_arena *arena, int channels, const char *beside) {
+static const char *loop_of(dl_arena *arena, int channels, const char *near) {
     char *t = dl_format(arena, "f32[N=3, H=5, W=7, C=%d]", channels);
-    char *b = strcmp(beside, "iota") ? dl_format(arena, "input $b = %%1 : f32[%s=%d]", beside,
-                                                 *beside == 'C' ? channels : 5)
-                                     : dl_format(arena, "%%1 = iota {axis=H} : f32[H=5]");
+    char *b = strcmp(near, "iota") ? dl_format(arena, "input $b = %%1 : f32[%s=%d]", near,
+                                               *near == 'C' ? channels : 5)
+                                   : dl_format(arena, "%%1 = iota {axis=H} : f32[H=5]");
     return dl_format(arena,
                      "graph @train {\n  input $x = %%0 : %s\n  %s\n  %%2 = mul $x, %s : %s\n  "
                      "output \"y\" = %%2\n}\n",
-                     t, b, strcmp(beside, "iota") ? "$b" : "%1", t);
+                     t, b, strcmp(near, "iota") ? "$b" : "%1", t);
 }
 
 /* Axes that all accesses step through as one are one; whole vectors ask for no number of lanes; a
@@ -148,7 +148,7 @@ static const char *loop_of(dl_arena *arena, int channels, const char *beside) {
 static void test_loop_text(void) {
     static const struct {
         int channels;
-        const char *beside, *has, *lacks;
+        const char *near, *has, *lacks;
     } rows[] = {{8, "C", "const long x2 = row;", "row /"},
                 {8, "H", "row / 7L % 5L", "x2 = row;"},
                 {8, "iota", "row / 7L % 5L", "x2 = row;"},
@@ -157,7 +157,7 @@ static void test_loop_text(void) {
                 {8, "C", "\nvoid ", "WARM"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dl_arena *arena = dl_arena_new(NULL);
-        dl_plan *p = emit_text(arena, loop_of(arena, rows[i].channels, rows[i].beside));
+        dl_plan *p = emit_text(arena, loop_of(arena, rows[i].channels, rows[i].near));
         const char *code = p ? code_of(p, 0) : "";
         CHECK(strstr(code, rows[i].has) && !strstr(code, rows[i].lacks), "row %zu: %s", i, code);
         dl_arena_free(arena);

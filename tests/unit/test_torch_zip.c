@@ -159,7 +159,7 @@ void test_zip64(void) {
     dl_buf b = {0};
     dl_putn(&b, (char *)good, at);
     for (int i = 0; i < 2;
-         i++) { /* each entry with its sizes and its place in the wide field, behind another one */
+         i++) { /* each entry with its sizes and its place in the wide field, after another one */
         unsigned char head[46], extra[4 + 3 + 4 + 24] = {9, 9, 3, 0, 1, 2, 3, 1, 0, 24, 0};
         size_t name = good[p + 28];
         memcpy(head, good + p, 46);

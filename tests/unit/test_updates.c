@@ -35,7 +35,7 @@ static const struct {
      "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1, bias=false) @c)\n    loss = mean((y - "
      "t)**2)\n",
      0, 0},
-    {"a scale behind it, with its penalty",
+    {"a scale after it, with its penalty",
      "    param a: [] = 0.7\n    y = x |> conv(4, 1) @c\n    y = a * y\n"
      "    loss = mean((y - t)**2) + 0.1*mean(abs(y)) + 0.1*a**2\n",
      1, 1},

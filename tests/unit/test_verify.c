@@ -218,14 +218,13 @@ static bool wrong_reduction(dl_kernel *k, dl_kinstr *in) {
             unsigned *moved = DL_NEWS(arena, unsigned, k->instrs.n); /* dimensions, a bit each */
             for (int i = (int)(in - k->instrs.at); i < k->instrs.n;
                  i++) { /* and what goes along b alone */
-                dl_kinstr *behind = &k->instrs.at[i];
-                if (behind->kind == DL_K_REDUCE && behind->over >> a & 1 &&
-                    !(behind->over >> b & 1))
-                    behind->over ^= 1u << a | 1u << b;
-                bool memory = behind->kind == DL_K_LOAD || behind->kind == DL_K_STORE;
-                int rank = memory ? k->params.at[behind->param].type.rank : 0;
+                dl_kinstr *after = &k->instrs.at[i];
+                if (after->kind == DL_K_REDUCE && after->over >> a & 1 && !(after->over >> b & 1))
+                    after->over ^= 1u << a | 1u << b;
+                bool memory = after->kind == DL_K_LOAD || after->kind == DL_K_STORE;
+                int rank = memory ? k->params.at[after->param].type.rank : 0;
                 for (int d = 0; d < rank && !(axes[i] >> a & 1); d++)
-                    if (behind->index[d].axis == b) behind->index[d].axis = a, moved[i] |= 1u << d;
+                    if (after->index[d].axis == b) after->index[d].axis = a, moved[i] |= 1u << d;
             }
             bool whole = !dl_kernel_fault(k, arena); /* where what is left fits together */
             for (int i = 0; i < k->instrs.n && !whole; i++) {
