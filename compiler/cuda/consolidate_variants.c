@@ -7,9 +7,10 @@
 #include "compiler/cuda/gemm_problem.h"
 
 /* The total cost of functions that are left out, as a share of the time of all the plan's
- * contractions, is at most this; the cost model's error is larger. The tuner, which measures, is
- * not limited. Variants that take this many times as long as the first are ignored. */
-static const double part = 0.03, most = 6;
+ * contractions, is at most this, and of one function at most `once`; the cost model's error is
+ * larger. The tuner, which measures, is not limited. Variants that take `most` times as long as
+ * the first are ignored. */
+static const double part = 0.03, once = 0.01, most = 6;
 
 /* A contraction of the plan, its near variants, and the number of each variant's function. */
 typedef struct {
@@ -90,7 +91,8 @@ void dl_cuda_consolidate(dl_arena *arena, int n, dl_coded *kernels, const dl_tar
     for (int i = 0; i < n; i++) add(&p, &kernels[i], t);
     p.kernels = DL_NEWS(arena, int, p.functions.n + 1);
     for (int i = 0; i < p.choices.n; i++) p.kernels[p.choices.at[i].function[0]]++;
-    for (int which; (which = cheapest(&p, &cost)) >= 0 && spent + cost <= part * p.all;
+    for (int which;
+         (which = cheapest(&p, &cost)) >= 0 && cost <= once * p.all && spent + cost <= part * p.all;
          spent += cost)
         do_without(&p, which);
     for (int i = 0; i < p.choices.n; i++)

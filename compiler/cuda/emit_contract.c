@@ -149,9 +149,12 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
     return true;
 }
 
-/* Rows of a tile whose epilogue one CTA runs, where other CTAs computed its sums. */
+/* Rows of a tile whose epilogue one CTA runs, where other CTAs computed its sums: a power of two,
+ * as the tile's. */
 static int rows_of(const dl_tiling *t) {
-    return (int)dl_at_least(1, dl_at_most(FINISHED / t->bn, t->bm));
+    int rows = 1;
+    while (2 * rows * t->bn <= FINISHED && t->bm % (2 * rows) == 0) rows *= 2;
+    return rows;
 }
 
 /* The epilogue for sums in the workspace, from `base` on. `first`: where a CTA's sums begin, in

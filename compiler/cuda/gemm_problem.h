@@ -6,8 +6,8 @@
 
 /* Bytes of K per tile row, and bytes of a block along M when M is contiguous: CT_LINE, CT_BLOCK. */
 enum { DL_LINE = 64, DL_LINE_BLOCK = 128 };
-/* Rows of a warp's product by wgmma. */
-enum { DL_ROWS_OF_WARP = 16 };
+/* Rows of a warp's product by wgmma, and of its warpgroup's. */
+enum { DL_ROWS_OF_WARP = 16, DL_ROWS_OF_GROUP = 64 };
 
 /* A coordinate of a mode, by its name in C: `variable`, or `name`, which is "0" if its extent is
  * 1. `size`: its largest extent; `text`: its extent in C, where it depends on the image's stride

@@ -8,6 +8,7 @@ enum {
     LEAST_TILES = 8, /* K tiles per CTA, at least */
     GATHERED = 16,   /* cost of assembling an element of a strip, in products, */
     READ = 250,      /* and of copying or reading an element by itself: with fewer than 16 bytes */
+    MOST_OTHERS = 128, /* rows that are multiplied with strips by wgmma */
     MOST_SHARES = 256, /* CTAs that share a tile's K; for direct kernels */
     BARRIER = 8        /* bytes */
 };
@@ -46,6 +47,7 @@ static const struct {
                {256, 128, 8, 1, 5, 1, 1.75, WGMMA},        {256, 64, 8, 1, 5, 2, 1.20, WGMMA},
                {256, 128, 8, 1, 5, 1, 1.85, TMA_TILES},    {256, 64, 8, 1, 5, 2, 1.30, TMA_TILES},
                {256, 128, 8, 1, 5, 1, 2.10, TMA_IM2COL},   {256, 64, 8, 1, 5, 2, 1.40, TMA_IM2COL},
+               {64, 192, 4, 1, 5, 2, 1.50, TMA_IM2COL},    {64, 256, 4, 1, 5, 2, 1.55, TMA_IM2COL},
                {256, 64, 8, 1, 4, 2, 0.83, STRIPS},        {64, 256, 1, 8, 4, 2, 0.83, STRIPS},
                {256, 64, 8, 1, 4, 2, 1.20, STRIPS_WGMMA},  {256, 64, 8, 1, 4, 2, 1.35, STRIPS_TMA},
                {64, 256, 8, 1, 4, 2, 1.20, STRIPS_WGMMA},  {64, 256, 8, 1, 4, 2, 1.35, STRIPS_TMA},
@@ -129,13 +131,13 @@ static bool is_by_wgmma(int i) {
            tilings[i].kind == STRIPS_TMA;
 }
 
-/* The operand that is loaded as strips for wgmma, which takes whole warpgroups of its rows; or
- * -1. */
+/* The operand that is loaded as strips for wgmma, which takes whole warpgroups of its rows, and up
+ * to MOST_OTHERS of the other one's; or -1. */
 static int strips_of_wgmma(const dl_gemm_problem *p, int i) {
     dl_strip strip;
     for (int o = 0; o < 2; o++) {
-        int rows = o ? tilings[i].bn : tilings[i].bm;
-        if (rows % (DL_ROWS_OF_WARP * tilings[i].wm) == 0 &&
+        int rows = o ? tilings[i].bn : tilings[i].bm, others = o ? tilings[i].bm : tilings[i].bn;
+        if (others <= MOST_OTHERS && rows % (DL_ROWS_OF_WARP * tilings[i].wm) == 0 &&
             dl_gemm_strips(p, &p->operand[o], rows, &strip))
             return o;
     }
@@ -226,7 +228,8 @@ static bool serves(const dl_gemm_problem *p, int i) {
            (tilings[i].kind == STRIPS_TMA && p->has_wgmma && has_strips_with_tma(p, i)) ||
            (tilings[i].kind == WGMMA && p->has_wgmma) ||
            (tilings[i].kind == TMA_TILES && p->has_wgmma && has_tma_tiles(p, i)) ||
-           (tilings[i].kind == TMA_IM2COL && p->has_wgmma && has_im2col(p, i, false));
+           (tilings[i].kind == TMA_IM2COL && p->has_wgmma &&
+            (p->word == 2 || tilings[i].bm > DL_ROWS_OF_GROUP) && has_im2col(p, i, false));
 }
 
 int dl_gemm_tilings(const dl_gemm_problem *p, dl_tiling *of) {

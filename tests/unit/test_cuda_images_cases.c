@@ -180,8 +180,9 @@ void test_cases(const char *dir, const dl_target *t) {
 }
 
 void test_tall(const char *dir, const dl_target *t) {
-    static const char *const ways[] = {"256x128 by TMA (im2col) and wgmma",
-                                       "256x64 by TMA (im2col) and wgmma"};
+    static const char *const ways[] = {
+        "256x128 by TMA (im2col) and wgmma", "256x64 by TMA (im2col) and wgmma",
+        "64x192 by TMA (im2col) and wgmma", "64x256 by TMA (im2col) and wgmma"};
     static const struct {
         convolution c;
         int way;
@@ -229,7 +230,49 @@ void test_tall(const char *dir, const dl_target *t) {
           {0, 0, 2},
           ONES,
           1},
-         0}};
+         0},
+        {{BY_WEIGHT,
+          DL_BF16,
+          2,
+          5,
+          64,
+          56,
+          {1, 9, 8},
+          {1, 3, 3},
+          ONES,
+          {0, 1, 1},
+          {0, 1, 1},
+          ONES,
+          1},
+         2},
+        {{BY_WEIGHT,
+          DL_F16,
+          2,
+          3,
+          64,
+          72,
+          {1, 9, 8},
+          {1, 3, 2},
+          {1, 2, 1},
+          {0, 1, 1},
+          {0, 1, 0},
+          ONES,
+          1},
+         3},
+        {{FORWARD,
+          DL_BF16,
+          2,
+          3,
+          64,
+          200,
+          {1, 7, 9},
+          {1, 3, 3},
+          ONES,
+          {0, 1, 1},
+          {0, 1, 1},
+          ONES,
+          1},
+         2}};
     const char *way = mapped_way;
     for (size_t i = 0; i < sizeof tall / sizeof *tall; i++) {
         mapped_way = ways[tall[i].way];

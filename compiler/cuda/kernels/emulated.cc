@@ -141,7 +141,7 @@ static inline void copy_begin(unsigned long to, const void *from, int size, int 
     __builtin_memset(p, 0xff, size);
     c->at[c->n++] = {p, from, size, bytes, c->groups};
 }
-/* For each two bytes: the thread that wrote them, and the number of its fences then, from 1 on. */
+/* For each two bytes: the thread that wrote or copied them, and the number of its fences then, from 1 on. */
 struct mark {
     int thread;
     unsigned fences;
@@ -163,7 +163,7 @@ static inline void copy_end(int but) {
         if (m.group < c->groups - but) {
             __builtin_memcpy(m.to, m.from, m.bytes);
             __builtin_memset(m.to + m.bytes, 0, m.size - m.bytes);
-            now.unfenced[now.thread.x] = true;
+            put_mark(m.to, m.size);
         } else
             c->at[kept++] = m;
     }

@@ -136,7 +136,6 @@ struct state {
     unsigned ready; /* warps with fibres that can continue, a bit each, at their rank */
     barrier all;
     copies copying[THREADS];
-    bool unfenced[THREADS];   /* written for wgmma without a fence: warpgroup.cc must check */
     unsigned fences[THREADS]; /* number of fences; or the thread has ended */
     bool puts;                /* words are stored one by one (kd_put) */
     /* for warpgroup.cc: barriers that are initialised; copies that are not waited for */

@@ -166,7 +166,6 @@ static void run_block() {
     /* NaN in every type */
     __builtin_memset(__start_kd_shared, 0xff, __stop_kd_shared - __start_kd_shared);
     __builtin_memset(now.dynamic, 0xff, now.dynamic_bytes);
-    __builtin_memset(now.unfenced, 0, sizeof now.unfenced);
     __builtin_memset(now.products, 0, sizeof now.products);
     now.started = now.ended = now.all.arrived = 0, now.ready = 0;
     now.barriers = now.boxes = now.barred = 0, now.puts = false;

@@ -153,8 +153,6 @@ static inline void multiply_begin(float *sum, int nsums, product p,
     product_of_lane own = {&p, nsums, left};
     p.held = left;
     if (now.n % (4 * WARP)) fail("line %d: the block has no whole groups of four warps", p.line);
-    for (int i = 0; i < now.n; i++)
-        if (now.unfenced[i]) fail("line %d: what thread %d has written is not fenced", p.line, i);
     wait_warp(same_tiles, 0xffffffffu, &own, p.line);
     if (!now.products[thread]) {
         all->groups = 0;
@@ -321,7 +319,7 @@ static inline void barrier_wait(unsigned long at, int parity, int line) {
     }
 }
 static inline void fence() {
-    now.unfenced[now.thread.x] = false, now.fences[now.thread.x]++;
+    now.fences[now.thread.x]++;
     for (int i = 0; i < now.barriers; i++)
         if (barriers[i].begun_by == (int)now.thread.x) barriers[i].fenced = true;
 }
@@ -376,7 +374,7 @@ template <int BYTES> void kd_round_tf32_at(kd_saddr at, int line = __builtin_LIN
     emulated::check_aligned((const void *)at, BYTES, line);
     float *v = (float *)emulated::shared(at, BYTES, "floats to be rounded", line);
     for (int i = 0; i < BYTES / 4; i++) v[i] = kd_round_tf32(v[i]);
-    emulated::now.unfenced[threadIdx.x] = true;
+    emulated::put_mark((const unsigned char *)at, BYTES);
 }
 
 typedef emulated::map kd_map;

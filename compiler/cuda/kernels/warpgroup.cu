@@ -46,6 +46,7 @@ template <int LEFT> KD_INLINE void kd_wgmma_wait() {
 #define KD_F32(i)  KD_F16(i), KD_F16(i + 16)
 #define KD_F48(i)  KD_F32(i), KD_F16(i + 32)
 #define KD_F64(i)  KD_F32(i), KD_F32(i + 32)
+#define KD_F96(i)  KD_F64(i), KD_F32(i + 64)
 #define KD_F128(i) KD_F64(i), KD_F64(i + 64)
 #define KD_R8      "%0, %1, %2, %3, %4, %5, %6, %7"
 #define KD_R16     KD_R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
@@ -57,17 +58,19 @@ template <int LEFT> KD_INLINE void kd_wgmma_wait() {
 #define KD_R64                                                                                     \
     KD_R48 ", "                                                                                    \
            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define KD_R128                                                                                    \
+#define KD_R96                                                                                     \
     KD_R64 ", "                                                                                    \
            "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "      \
-           "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "      \
+           "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define KD_R128                                                                                    \
+    KD_R96 ", "                                                                                    \
            "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, "      \
            "%110, %111, "                                                                          \
            "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "  \
            "%126, %127"
 template <bool LEFT_ROWS, bool RIGHT_ROWS, bool OVERWRITE = false, int N>
 KD_INLINE void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b) {
-    static_assert(N == 16 || N == 32 || N == 64 || N == 128, "columns of a product");
+    static_assert(N == 16 || N == 32 || N == 64 || N == 96 || N == 128, "columns of a product");
     if constexpr (N == 16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" KD_R16
                      "}, %16, %17, %20, 1, 1, %18, %19;"
@@ -89,6 +92,13 @@ KD_INLINE void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b) {
                      : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
                        "n"((int)!OVERWRITE)
                      : "memory");
+    if constexpr (N == 96)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" KD_R96
+                     "}, %96, %97, %100, 1, 1, %98, %99;"
+                     : KD_F96(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
+                     : "memory");
     if constexpr (N == 128)
         asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" KD_R128
                      "}, %128, %129, %132, 1, 1, %130, %131;"
@@ -99,7 +109,7 @@ KD_INLINE void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b) {
 }
 template <bool LEFT_ROWS, bool RIGHT_ROWS, bool OVERWRITE = false, int N>
 KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
-    static_assert(N == 16 || N == 32 || N == 64 || N == 128, "columns of a product");
+    static_assert(N == 16 || N == 32 || N == 64 || N == 96 || N == 128, "columns of a product");
     if constexpr (N == 16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" KD_R16
                      "}, %16, %17, %20, 1, 1, %18, %19;"
@@ -118,6 +128,13 @@ KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
         asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KD_R64
                      "}, %64, %65, %68, 1, 1, %66, %67;"
                      : KD_F64(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
+                     : "memory");
+    if constexpr (N == 96)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {" KD_R96
+                     "}, %96, %97, %100, 1, 1, %98, %99;"
+                     : KD_F96(0)
                      : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
                        "n"((int)!OVERWRITE)
                      : "memory");
