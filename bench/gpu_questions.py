@@ -37,13 +37,13 @@ TINY_VIT = ["models/vit.dl", "--config=base", "--img_size=[8,12]", "--n_in_chann
             "--patch_size=4", "--depth=1"]
 
 
-def vit(b, heads, size, *shape):
+def vit(b, heads, size, *shape, mode="bf16"):
     """A ViT of so many heads of that size, at the sizes of its own configuration or at `shape`; on the emulated device
     a tiny one."""
     if b.o.tiny:
-        return TINY_VIT + ["--num_heads=1", "--embed_dim=16", *cases.batch(1), *cases.MODES["bf16"]]
+        return TINY_VIT + ["--num_heads=1", "--embed_dim=16", *cases.batch(1), *cases.MODES[mode]]
     return ["models/vit.dl", "--config=base", *shape, f"--num_heads={heads}", f"--embed_dim={heads * size}",
-            *cases.batch(16), *cases.MODES["bf16"]]
+            *cases.batch(16), *cases.MODES[mode]]
 
 
 def sm_90(b):
@@ -61,16 +61,21 @@ def sm_90(b):
 
 def attention_ways(b):
     """Which way of attention is the fastest at each head size, and what does each take?"""
-    found = {}
-    for size in (16,) if b.o.tiny else (32, 48, 64, 96, 128):
-        args = vit(b, 8, size, "--img_size=[176,352]", "--depth=1")
+    found, small = {}, "--img_size=[176,352]"
+    forms = {f"head {size}": (size, "bf16", small) for size in (48, 32, 64, 96, 128)}
+    forms |= {"head 48, 4,050 tokens": (48, "bf16"), "head 48, dropout": (48, "bf16", small, "--dropout=0.1"),
+              "head 48, fp16": (48, "fp16", small)}
+    for form, (size, mode, *more) in {"head 16": (16, "bf16")}.items() if b.o.tiny else forms.items():
+        args = vit(b, 8, size, "--depth=1", *more, mode=mode)
         status, _, said = b.run([b.programs["dlc"], "bench", *args, f"--device={b.o.device}", "--tune=true",
                                  f"--steps={2 if b.o.tiny else 10}", "--json"],
-                                120, DLR_DEBUG="tune")
+                                60, DLR_DEBUG="tune")
         ways = re.findall(r"^tune: (\S+) (.*?): (differs|[\d.]+ us) as (.*?)(, taken)?$", said, re.M)
-        found[f"head {size}"] = ([{"kernel": k, "time": t, "way": w, "taken": bool(taken)}
-                                  for k, where, t, w, taken in ways if attends(where)] if status == 0
-                                 else b.fault("questions", f"attention_ways, head {size}", b.why(status, said)))
+        found[form] = ([{"kernel": k, "time": t, "way": w, "taken": bool(taken)}
+                        for k, where, t, w, taken in ways if attends(where)] if status == 0
+                       else b.fault("questions", f"attention_ways, {form}", b.why(status, said)))
+        if status == -1:  # it is stuck: time for the other questions
+            break
     return found
 
 

@@ -11,6 +11,7 @@ typedef struct {
     int resident; /* minimum CTAs per SM: without it the compiler spills a few registers for one
                      more */
     bool wgmma;   /* by warpgroups */
+    bool once;    /* backward: dk, dv and dq in one pass (attention_pass.cu) */
     int64_t shared;
 } tiles;
 
@@ -26,16 +27,28 @@ typedef struct {
  * features forward, 48 backward. The others are by their registers and shared memory; none spills.
  * More rows save reads from L2, more CTAs alternate at the tensor cores. */
 static const way by_wgmma[] = {
-    {false, 16, 48, 0, {1, 8, 128, 2, 1, true, 0}}, {false, 16, 64, 0, {1, 4, 64, 2, 5, true, 0}},
-    {false, 16, 64, 0, {1, 8, 64, 2, 2, true, 0}},  {false, 16, 64, 0, {1, 8, 64, 3, 2, true, 0}},
-    {false, 16, 64, 0, {1, 4, 64, 3, 4, true, 0}},  {false, 96, 96, 0, {1, 8, 64, 2, 2, true, 0}},
-    {false, 96, 128, 0, {1, 4, 64, 2, 2, true, 0}}, {false, 96, 128, 0, {1, 4, 32, 2, 4, true, 0}},
-    {false, 16, 128, 1, {1, 4, 64, 2, 2, true, 0}}, {false, 16, 128, 1, {1, 4, 32, 2, 2, true, 0}},
-    {false, 16, 128, 2, {1, 4, 64, 2, 2, true, 0}}, {true, 16, 48, 0, {1, 4, 64, 2, 3, true, 0}},
-    {true, 16, 48, 0, {1, 4, 32, 3, 4, true, 0}},   {true, 16, 48, 0, {1, 8, 32, 2, 2, true, 0}},
-    {true, 64, 128, 0, {1, 4, 64, 2, 2, true, 0}},  {true, 64, 128, 0, {1, 4, 32, 2, 2, true, 0}},
-    {true, 16, 96, 1, {1, 4, 64, 2, 2, true, 0}},   {true, 16, 128, 1, {1, 4, 32, 2, 2, true, 0}},
-    {true, 16, 48, 2, {1, 4, 64, 2, 2, true, 0}},   {true, 16, 64, 2, {1, 4, 32, 2, 2, true, 0}},
+    {false, 16, 48, 0, {1, 8, 128, 2, 1, true, false, 0}},
+    {false, 16, 64, 0, {1, 4, 64, 2, 5, true, false, 0}},
+    {false, 16, 64, 0, {1, 8, 64, 2, 2, true, false, 0}},
+    {false, 16, 64, 0, {1, 8, 64, 3, 2, true, false, 0}},
+    {false, 16, 64, 0, {1, 4, 64, 3, 4, true, false, 0}},
+    {false, 96, 96, 0, {1, 8, 64, 2, 2, true, false, 0}},
+    {false, 96, 128, 0, {1, 4, 64, 2, 2, true, false, 0}},
+    {false, 96, 128, 0, {1, 4, 32, 2, 4, true, false, 0}},
+    {false, 16, 128, 1, {1, 4, 64, 2, 2, true, false, 0}},
+    {false, 16, 128, 1, {1, 4, 32, 2, 2, true, false, 0}},
+    {false, 16, 128, 2, {1, 4, 64, 2, 2, true, false, 0}},
+    {true, 16, 48, 0, {1, 4, 64, 2, 3, true, false, 0}},
+    {true, 16, 48, 0, {1, 4, 32, 3, 4, true, false, 0}},
+    {true, 16, 48, 0, {1, 8, 32, 2, 2, true, false, 0}},
+    {true, 64, 128, 0, {1, 4, 64, 2, 2, true, false, 0}},
+    {true, 64, 128, 0, {1, 4, 32, 2, 2, true, false, 0}},
+    {true, 32, 64, 0, {1, 8, 64, 2, 1, true, true, 0}},
+    {true, 32, 64, 0, {1, 8, 64, 3, 1, true, true, 0}},
+    {true, 16, 96, 1, {1, 4, 64, 2, 2, true, false, 0}},
+    {true, 16, 128, 1, {1, 4, 32, 2, 2, true, false, 0}},
+    {true, 16, 48, 2, {1, 4, 64, 2, 2, true, false, 0}},
+    {true, 16, 64, 2, {1, 4, 32, 2, 2, true, false, 0}},
 };
 enum { WAYS = sizeof by_wgmma / sizeof *by_wgmma };
 
@@ -79,6 +92,8 @@ static int64_t shared_of(const shape *s, const tiles *t, bool back) {
     int64_t row =
         t->wgmma ? 2 * round_up(s->width, PANEL) : s->width * dl_dtype_bytes(s->type) + 16;
     int64_t statistics = back ? 2LL * t->stages * t->columns * 4 : 0;
+    if (t->once) /* gradients of scores, two tiles of dq, a ticket and barriers */
+        statistics += rows_of(t) * t->columns * 2 + 2 * t->columns * s->width * 4 + 48;
     return ((back ? 2 : 1) * rows_of(t) + 2LL * t->stages * t->columns) * row + statistics;
 }
 
@@ -109,6 +124,7 @@ static int find_variants(const dl_emitter *e, const dl_node *call, const shape *
     for (int i = 0; i < WAYS && can && call->op != DL_OP_flash_attention_bias_grad; i++) {
         const way *w = &by_wgmma[i];
         int64_t width = shape_of(s, &w->t).width;
+        if (w->t.once && s->type != DL_BF16) continue; /* rows of f16 have exponents of their own */
         if (w->back == back && w->extras == extras && width >= w->least && width <= w->most)
             of[n++] = w->t;
     }
@@ -121,8 +137,9 @@ static int find_variants(const dl_emitter *e, const dl_node *call, const shape *
 }
 
 static const char *name_of(const tiles *t) {
-    return dl_internf("%lldx%d%s, %d ahead, %d CTAs per SM", (long long)rows_of(t), t->columns,
-                      t->wgmma ? " by wgmma" : "", t->stages - 1, t->resident);
+    return dl_internf("%lldx%d%s%s, %d ahead, %d CTAs per SM", (long long)rows_of(t), t->columns,
+                      t->wgmma ? " by wgmma" : "", t->once ? " in one pass" : "", t->stages - 1,
+                      t->resident);
 }
 
 static void put_shape(dl_emitter *e, const shape *s) {
@@ -217,23 +234,62 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
     return true;
 }
 
-/* For each query the sum of y dy and its log-sum-exp, in the workspace. */
-static bool emit_sums(dl_emitter *e, dl_emitted *code, const shape *s, dl_error *err) {
+/* For each query the sum of y dy and its log-sum-exp, in the workspace; `zeros`: also done. */
+static bool emit_sums(dl_emitter *e, dl_emitted *code, const shape *s, const char *zeros,
+                      dl_error *err) {
     enum { EACH = 32 }; /* queries of a head per CTA: attention_sums */
-    if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err))
-        return false;
+    int64_t blocks = dl_ceil_div(s->heads * s->a.queries, EACH);
+    if (!dl_cuda_head(e, code, blocks || !*zeros ? blocks : 1, DL_BLOCK, 0, err)) return false;
     put_shape(e, s);
     dl_puts(e->out, "    (void)added;\n");
     dl_putf(e->out, "    attention_sums<%s, %lld, %d>(s, $p3$, $p5$, $p4$, (float *)workspace);\n",
             operands(e, s, false), (long long)s->a.size, s->a.addends);
+    dl_puts(e->out, zeros);
     dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     code->workspace = 2 * 4 * s->heads * s->a.queries;
     return true;
 }
 
+/* dk, dv and dq in one pass: dq's sums in f32 and the turns of their blocks are in the workspace.
+ */
+static bool emit_once(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
+                      dl_error *err) {
+    enum { THREADS = 384, VECTOR = 4 };
+    int out = first_out(s);
+    int64_t counters = s->heads * dl_ceil_div(s->a.queries, t->columns) + 1,
+            floats = (counters - 1) * t->columns * s->width,
+            at = round_up(2 * 4 * s->heads * s->a.queries, 16), turns = at + 4 * floats;
+    const char *dq = dl_format(e->arena, "(float *)(workspace + $%lldL$)", (long long)at),
+               *turn = dl_format(e->arena, "(int *)(workspace + $%lldL$)", (long long)turns);
+    const char *zeros = dl_format(e->arena, "    attention_zeros(%s, $%lldL$, %s, $%lldL$);\n", dq,
+                                  (long long)floats, turn, (long long)counters);
+    if (!emit_sums(e, code, s, zeros, err)) return false;
+    code->workspace = turns + 4 * counters;
+    e->resident = t->resident;
+    if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.keys, rows_of(t)), THREADS, t->shared,
+                      err))
+        return false;
+    put_shape(e, s);
+    dl_putf(e->out,
+            "    (void)added;\n    attention_back_once<%s, %lld, %lld, %d>(s, $p0$, $p1$, $p2$, "
+            "$p5$, (const float *)workspace, %s, %s, $p%d$, $p%d$);\n",
+            operands(e, s, true), (long long)s->a.size, (long long)s->width, t->stages, dq, turn,
+            out + DL_GRAD_DK, out + DL_GRAD_DV);
+    dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
+    e->resident = 0;
+    if (!dl_cuda_head(e, code, dl_ceil_div(floats / VECTOR, DL_BLOCK), DL_BLOCK, 0, err))
+        return false;
+    put_shape(e, s);
+    dl_putf(e->out, "    (void)added;\n    attention_dq<%s, %lld, %lld>(s, %s, $p%d$);\n",
+            operands(e, s, true), (long long)s->a.size, (long long)s->width, dq, out + DL_GRAD_DQ);
+    dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
+    return true;
+}
+
 static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
                           dl_error *err) {
-    if (!emit_sums(e, code, s, err)) return false;
+    if (t->once) return emit_once(e, code, s, t, err);
+    if (!emit_sums(e, code, s, "", err)) return false;
     return emit_gradients(e, code, s, t, true, err) && emit_gradients(e, code, s, t, false, err);
 }
 
@@ -248,7 +304,7 @@ static bool emit_addend_grad(dl_emitter *e, dl_emitted *code, const dl_node *n, 
     int64_t blocks =
         own * dl_ceil_div(s->a.queries, rows_of(&t)) * dl_ceil_div(s->a.keys, t.columns);
     while (blocks * parts < CTAS && parts < terms) parts++;
-    if (!emit_sums(e, code, s, err)) return false;
+    if (!emit_sums(e, code, s, "", err)) return false;
     e->resident = 1;
     if (!dl_cuda_head(e, code, blocks * parts, DL_WARP * t.warps, shared_of(s, &t, true), err))
         return false;

@@ -214,11 +214,63 @@ static void test_other_maps(void) {
     }
 }
 
+/* ---- sums of several blocks ---- */
+
+static const char ordered[] = "tests/unit/ordered_kernels.cu";
+
+static int wrong_order_of(int kernel, unsigned seed) {
+    enum { BLOCKS = 4, TILES = 5, FLOATS = 1024 };
+    static _Alignas(64) float x[BLOCKS * TILES * FLOATS], sums[TILES * FLOATS];
+    int turns[1 + TILES] = {0}, wrong = 0;
+    (void)kernel;
+    for (int i = 0; i < BLOCKS * TILES * FLOATS; i++) x[i] = number(i) * (float)(1 << i % 20);
+    memset(sums, 0, sizeof sums);
+    if (!RUN("ordered_0", BLOCKS, 384, 3 * FLOATS * 4 + 48, seed, x, sums, turns)) return -1;
+    for (int i = 0; i < TILES * FLOATS; i++) {
+        int from = i / FLOATS * FLOATS + (255 - i % FLOATS / 4) * 4 + i % 4;
+        float want = 0; /* the order of blocks decides the bits */
+        for (int b = 0; b < BLOCKS; b++) want += x[b * TILES * FLOATS + from];
+        wrong += memcmp(&sums[i], &want, sizeof want) != 0;
+    }
+    return wrong;
+}
+
+static void test_ordered(void) {
+    static const grouped_fault of[] = {
+        {"kd_async_fence();\n            kd_barrier_arrive", "kd_barrier_arrive", 0, "not fenced"},
+        {"kd_bulk_wait<1>();", "", 0, "a turn ends before its sums are there"},
+        {"kd_bulk_wait<0>();", "", 0, "ends before its sums are there"},
+        {"kd_turn_wait(turns + 1 + tile, block)", "kd_turn_wait(turns + 1 + tile, block + 1)", 0,
+         "a block that has not begun"},
+        {"kd_turn_end(turns + TILES, block + 1)", "kd_turn_end(turns + TILES, block)", 0,
+         "a block that has not begun"},
+        {"kd_barrier_arrive(ready", "(void)(ready", 0, "that nobody begins"},
+        {"kd_barrier_arrive(taken", "(void)(taken", 0, "that nobody begins"},
+        {"kd_barrier_wait(ready + tile % 2 * 8, tile / 2 & 1);", "", 0, "more arrive at a barrier"},
+        {"if (tile > 1) kd_barrier_wait", "if (tile > 3) kd_barrier_wait", 0,
+         "more arrive at a barrier"},
+        {"kd_sync_first<1, 256>();", "", 0, ""},
+        {"kd_sync_first<1, 256>();", "kd_sync_first<16, 256>();", 0, "no barrier of a CTA's"},
+        {"kd_more_registers<240>", "kd_more_registers<256>", 0, "more registers than"},
+        {"kd_fewer_registers<24>", "kd_fewer_registers<20>", 0, "20 registers"},
+        {"FLOATS * 4);\n            if", "FLOATS * 4 + 8);\n            if", 0, "no multiple"},
+    };
+    for (unsigned seed = 0; load(grouped_source(ordered, true)) && seed < 4; seed++) {
+        error[0] = 0;
+        int wrong = wrong_order_of(0, seed);
+        CHECK(wrong == 0, "seed %u: %d wrong %s", seed, wrong, error);
+        dl_object_unload(&object);
+    }
+    grouped_faults(ordered, "ordered_0", of, sizeof of / sizeof *of, wrong_order_of);
+    grouped_machine_code(ordered, "ordered", 1);
+}
+
 int main(void) {
     static char cache[] = "/tmp/dlc_groups_XXXXXX";
     if (!begin(cache)) return 77;
     check_twins(dl_cuda_kernels_warpgroup, dl_cuda_kernels_emulated_wgmma, 11);
     check_twins(dl_cuda_kernels_emulated_wgmma, dl_cuda_kernels_warpgroup, 11);
+    test_ordered();
     test_kernels();
     grouped_faults(file, dl_cuda_kernels_contract_wgmma, faults, sizeof faults / sizeof *faults,
                    wrong_of);

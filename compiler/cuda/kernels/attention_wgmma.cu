@@ -7,9 +7,9 @@
 #define WGMMA_OF(name)                                                                             \
     struct groups_of_##name : of_##name {                                                          \
         enum { WGMMA = 1 };                                                                       \
-        template <bool OVERWRITE, int N>                                                           \
+        template <bool OVERWRITE, bool ROWS = false, int N>                                        \
         static INLINE void product(float (&c)[N], kd_tile a, kd_tile b) {                          \
-            kd_wgmma_##name<false, false, OVERWRITE>(c, a, b);                                     \
+            kd_wgmma_##name<ROWS, ROWS, OVERWRITE>(c, a, b);                                       \
         }                                                                                          \
         template <int N>                                                                           \
         static INLINE void product_left(float (&c)[N], const left &a, kd_tile b) {                 \
@@ -61,6 +61,18 @@ template <class T, int PAD> struct tile_products<T, PAD, true> {
         T::template product<true>(flat(c), left, right);
         UNROLL for (int k = 1; k < PAD / 16; k++) T::template product<false>(
             flat(c), features(left, k), features(right, k));
+        kd_wgmma_commit();
+    }
+    /* c = rows columns' over TOKENS tokens, the lines of `rows`: each 64 of the sums' rows, with
+     * pieces swizzled as a token's. */
+    template <int TOKENS, int N>
+    static INLINE void across(float (&c)[1][N][4], tile rows, tile columns) {
+        kd_tile left = kd_tile_of<128>(rows, PANEL, PANEL), right = tile_of(columns);
+        kd_wgmma_begin();
+        T::template product<true, true>(flat(c), left, right);
+        UNROLL for (int k = 1; k < TOKENS / 16; k++) T::template product<false, true>(
+            flat(c), kd_tile_advance(left, k * 2 * PANEL),
+            kd_tile_advance(right, k * 2 * PANELS * PANEL));
         kd_wgmma_commit();
     }
     template <bool IN_PLACE, int K, int N>

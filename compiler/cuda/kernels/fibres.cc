@@ -134,12 +134,13 @@ struct state {
     fibre *unused[THREADS];
     int nunused;
     unsigned ready; /* warps with fibres that can continue, a bit each, at their rank */
-    barrier all;
+    barrier all, first; /* first: of the first threads alone */
     copies copying[THREADS];
     unsigned fences[THREADS]; /* number of fences; or the thread has ended */
     bool puts;                /* words are stored one by one (kd_put) */
-    /* for warpgroup.cc: barriers that are initialised; copies that are not waited for */
-    int barriers, boxes;
+    /* for warpgroup.cc: barriers that are initialised; copies and sums that are not waited for;
+     * registers that warpgroups ask for */
+    int barriers, boxes, adding, registers;
     unsigned char *barrier_at[MOST_BARRIERS];
     /* threads that wait for copies which have not started; a line of one */
     int barred, barred_at;
@@ -264,6 +265,9 @@ static void deadlock() {
     if (now.barred)
         fail("deadlock: %d threads wait in line %d for copies that nobody begins", now.barred,
              now.barred_at);
+    if (now.first.arrived)
+        fail("deadlock: %d threads wait at the barrier of the first in line %d, %d have ended",
+             now.first.arrived, now.first.line, now.ended);
     fail("deadlock: %d of %d threads wait at the barrier in line %d, %d have ended",
          now.all.arrived, now.n, now.all.line, now.ended);
 }

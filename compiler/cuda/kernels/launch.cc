@@ -96,6 +96,7 @@ static void body() {
         now.copying[now.thread.x].n = now.copying[now.thread.x].groups = 0;
         now.ended++, now.fences[now.thread.x]++;
         if (now.ended == now.n && now.boxes) fail("the block ends before its copies are there");
+        if (now.ended == now.n && now.adding) fail("the block ends before its sums are there");
         if (now.ended == now.n) check_barriers();
         go_on(true);
     }
@@ -120,6 +121,25 @@ static __attribute__((noinline)) int wait_all(int line, int counts) {
     }
     /* nobody reaches the next barrier before all have read it: they are counted */
     return b->result;
+}
+
+/* A barrier of the first `n` threads. */
+static __attribute__((noinline)) void wait_first(int id, int n, int line) {
+    barrier *b = &now.first;
+    if (id < 1 || id > 15 || n % WARP || n > now.n) fail("line %d: no barrier of a CTA's", line);
+    if ((int)now.thread.x >= n) fail("line %d: a thread that its barrier does not count", line);
+    if (!b->arrived)
+        b->line = line, b->count = n;
+    else if (b->line != line || b->count != n)
+        fail("a divergent barrier: others of the first wait in line %d, this one in line %d",
+             b->line, line);
+    if (b->arrived + 1 < n) {
+        b->waiting[b->arrived++] = now.running;
+        go_on(false);
+        return;
+    }
+    for (int i = 0; i < b->arrived; i++) wake(b->waiting[i]);
+    b->arrived = 0;
 }
 
 /* All lanes of `mask` bring an operand each; the last to arrive does the operation for all. */
@@ -167,7 +187,8 @@ static void run_block() {
     __builtin_memset(__start_kd_shared, 0xff, __stop_kd_shared - __start_kd_shared);
     __builtin_memset(now.dynamic, 0xff, now.dynamic_bytes);
     __builtin_memset(now.products, 0, sizeof now.products);
-    now.started = now.ended = now.all.arrived = 0, now.ready = 0;
+    now.started = now.ended = now.all.arrived = now.first.arrived = 0, now.ready = 0;
+    now.adding = now.registers = 0;
     now.barriers = now.boxes = now.barred = 0, now.puts = false;
     now.running = new_fibre();
     run(now.order[now.started++]);

@@ -5,8 +5,10 @@
  * at addresses where the hardware would swizzle differently. TMA boxes are NaN from their copy
  * to the wait, and arrive then. It detects: other bytes than a barrier expects, barriers that
  * are not initialised, fenced or arrived at, barriers overwritten by anything else, and a CTA
- * that ends before its boxes have arrived. Not detected: other writes into a tile without a
- * fence, and warps of a warpgroup with different tiles. */
+ * that ends before its boxes have arrived. Sums of several CTAs are added as late as their wait
+ * allows; it detects: turns out of order or that end before their sums, sums without a fence or a
+ * wait, threads that miss a barrier of the first, more registers than an SM has. Not detected:
+ * other writes into a tile without a fence, and warps of a warpgroup with different tiles. */
 } /* namespace */
 namespace emulated {
 typedef unsigned long tile;
@@ -60,7 +62,8 @@ static inline void check_put(const product *p, tile t, bool rows, int n) {
     if (!l.width) return; /* element_of reports it */
     int start = l.start - l.start % (8 * l.width);
     int bytes =
-        rows ? (n * p->word / l.width - 1) * l.leading + 4 / p->word * l.stride : n / 8 * l.stride;
+        rows ? ((n * p->word + l.width - 1) / l.width - 1) * l.leading + 4 / p->word * l.stride
+             : n / 8 * l.stride;
     for (int at = start; at < start + bytes && at < (int)now.dynamic_bytes; at += 2)
         if (is_unfenced(&marks[at / 2]))
             fail("line %d: what thread %d has put there is not fenced", p->line,
@@ -152,7 +155,8 @@ static inline void multiply_begin(float *sum, int nsums, product p,
     products *all = &under_way[thread];
     product_of_lane own = {&p, nsums, left};
     p.held = left;
-    if (now.n % (4 * WARP)) fail("line %d: the block has no whole groups of four warps", p.line);
+    if (thread / (4 * WARP) * (4 * WARP) + 4 * WARP > now.n)
+        fail("line %d: the block has no whole groups of four warps", p.line);
     wait_warp(same_tiles, 0xffffffffu, &own, p.line);
     if (!now.products[thread]) {
         all->groups = 0;
@@ -318,6 +322,54 @@ static inline void barrier_wait(unsigned long at, int parity, int line) {
         wake_waiting(b);
     }
 }
+static inline void barrier_arrive(unsigned long at, int line) {
+    barrier_of_copies *b = barrier_at(at, line);
+    if (!b->missing) fail("line %d: more arrive at a barrier than it counts", line);
+    if (!--b->missing) wake_waiting(b);
+}
+
+/* ---- sums of several CTAs: added as late as their wait allows ---- */
+enum { MOST_ADDED = 8 };
+struct added {
+    float *to;
+    const float *from;
+    int n, line;
+};
+static added adding[MOST_ADDED]; /* of the only thread that adds */
+static int nadding, adds;
+static inline void add_begin(float *to, unsigned long from, int bytes, int line) {
+    const unsigned char *p = shared(from, 16, "sums", line);
+    check_aligned(to, 16, line), check_aligned((const void *)(unsigned long)bytes, 16, line);
+    if (!is_shared(p, bytes)) fail("line %d: sums outside of the block's shared memory", line);
+    for (long at = p - now.dynamic; at < p - now.dynamic + bytes; at += 2)
+        if (now.puts && is_unfenced(&marks[at / 2]))
+            fail("line %d: what thread %d has put there is not fenced", line, marks[at / 2].thread);
+    if (!now.adding) nadding = 0, adds = (int)now.thread.x;
+    if (adds != (int)now.thread.x) fail("line %d: a second thread that adds", line);
+    if (nadding == MOST_ADDED) fail("line %d: more sums under way than are emulated", line);
+    adding[nadding++] = {to, (const float *)p, bytes / 4, line}, now.adding = nadding;
+}
+static inline void add_end(int left) {
+    int done = now.adding - left;
+    if (done <= 0) return;
+    for (int i = 0; i < done; i++)
+        for (int j = 0; j < adding[i].n; j++) adding[i].to[j] += adding[i].from[j];
+    for (int i = done; i < nadding; i++) adding[i - done] = adding[i];
+    now.adding = nadding = left;
+}
+static inline void turn_wait(const int *at, int turn, int line) {
+    if (*at != turn)
+        fail("line %d: it waits for turn %d of a block that has not begun, at %d", line, turn, *at);
+}
+static inline void turn_end(int *at, int turn, int line) {
+    if (now.adding > 1) fail("line %d: a turn ends before its sums are there", line);
+    *at = turn;
+}
+static inline void registers(int count, int line) {
+    if (count % 8 || count < 24 || count > 256) fail("line %d: %d registers", line, count);
+    if (now.thread.x % (4 * WARP) == 0) now.registers += 4 * WARP * count;
+    if (now.registers > 64 << 10) fail("line %d: more registers than an SM has", line);
+}
 static inline void fence() {
     now.fences[now.thread.x]++;
     for (int i = 0; i < now.barriers; i++)
@@ -390,6 +442,29 @@ inline void kd_barrier_expect(kd_saddr at, int bytes, int line = __builtin_LINE(
 inline void kd_barrier_wait(kd_saddr at, int parity, int line = __builtin_LINE()) {
     emulated::barrier_wait(at, parity, line);
 }
+inline void kd_barrier_arrive(kd_saddr at, int line = __builtin_LINE()) {
+    emulated::barrier_arrive(at, line);
+}
+template <int COUNT> void kd_fewer_registers(int line = __builtin_LINE()) {
+    emulated::registers(COUNT, line);
+}
+template <int COUNT> void kd_more_registers(int line = __builtin_LINE()) {
+    emulated::registers(COUNT, line);
+}
+template <int ID, int THREADS> void kd_sync_first(int line = __builtin_LINE()) {
+    emulated::wait_first(ID, THREADS, line);
+}
+inline int kd_ticket(int *counter) { return (*counter)++; }
+inline void kd_turn_wait(const int *at, int turn, int line = __builtin_LINE()) {
+    emulated::turn_wait(at, turn, line);
+}
+inline void kd_turn_end(int *at, int turn, int line = __builtin_LINE()) {
+    emulated::turn_end(at, turn, line);
+}
+inline void kd_add_bulk(float *to, kd_saddr from, int bytes, int line = __builtin_LINE()) {
+    emulated::add_begin(to, from, bytes, line);
+}
+template <int LEFT> void kd_bulk_wait() { emulated::add_end(LEFT); }
 inline void kd_copy_tile(kd_saddr to, const kd_map *from, int x, int y, int z, kd_saddr barrier,
                         int line = __builtin_LINE()) {
     emulated::copy_box(to, from, {x, y, z, 0, 0}, {0, 0, 0}, 0, barrier, line);

@@ -70,7 +70,15 @@ template <int LEFT> KD_INLINE void kd_wgmma_wait() {
            "%126, %127"
 template <bool LEFT_ROWS, bool RIGHT_ROWS, bool OVERWRITE = false, int N>
 KD_INLINE void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b) {
-    static_assert(N == 16 || N == 32 || N == 64 || N == 96 || N == 128, "columns of a product");
+    static_assert(N == 16 || N == 24 || N == 32 || N == 64 || N == 96 || N == 128,
+                  "columns of a product");
+    if constexpr (N == 24)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {" KD_R24
+                     "}, %24, %25, %28, 1, 1, %26, %27;"
+                     : KD_F24(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS),
+                       "n"((int)!OVERWRITE)
+                     : "memory");
     if constexpr (N == 16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" KD_R16
                      "}, %16, %17, %20, 1, 1, %18, %19;"
@@ -331,6 +339,56 @@ KD_INLINE void kd_barrier_wait(kd_saddr at, int parity) {
             : "memory");
     } while (!done);
 }
+/* Arrives, as one of those that the barrier counts. */
+KD_INLINE void kd_barrier_arrive(kd_saddr at) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+
+/* ---- sums of several CTAs in a fixed order ---- */
+/* A whole warpgroup keeps COUNT registers a thread, a multiple of 8, of those it was launched
+ * with, or waits for so many. The branches of its kernel are if and else. */
+template <int COUNT> KD_INLINE void kd_fewer_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+template <int COUNT> KD_INLINE void kd_more_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+/* A barrier of the first THREADS threads of a CTA alone, a multiple of 32; 1 to 15 are its ids. */
+template <int ID, int THREADS> KD_INLINE void kd_sync_first() {
+    asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
+/* The counter's value, one more for the next who asks; by one thread. CTAs that take their number
+ * so have started in its order, whatever the hardware's. */
+KD_INLINE int kd_ticket(int *counter) { return atomicAdd(counter, 1); }
+/* Waits until *at is `turn`, by one thread: what others had written before their kd_turn_end to
+ * that turn is visible, also to its kd_add_bulk. */
+KD_INLINE void kd_turn_wait(const int *at, int turn) {
+    int now;
+    do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(at) : "memory");
+    while (now != turn);
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+/* *at becomes `turn`, after kd_bulk_wait. */
+KD_INLINE void kd_turn_end(int *at, int turn) {
+    asm volatile("fence.proxy.async.global;\nfence.acq_rel.gpu;\n"
+                 "st.release.gpu.global.s32 [%0], %1;" ::"l"(at),
+                 "r"(turn)
+                 : "memory");
+}
+/* Adds floats in shared memory, which threads have fenced, to those at `to`, by one thread: a
+ * group of its own; both at multiples of 16 bytes. */
+KD_INLINE void kd_add_bulk(float *to, kd_saddr from, int bytes) {
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
+                 "cp.async.bulk.commit_group;" ::"l"(to),
+                 "r"(from), "r"(bytes)
+                 : "memory");
+}
+/* Waits until all of the thread's groups except the last LEFT are complete. */
+template <int LEFT> KD_INLINE void kd_bulk_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+/* ---- TMA's copies ---- */
 /* Copies the map's box whose first element is number x of line y of matrix z, to a multiple of
  * 128 bytes: its lines are contiguous, with the tiles' swizzle; by one thread, and its bytes
  * count on the barrier. */
