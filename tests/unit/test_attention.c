@@ -50,6 +50,7 @@ static const attention_case cases[] = {
     {2, 66, 97, 3, 8, 1, 0, 2, 0, {0}, {0}, BIASED | MASKED},
     {2, 65, 101, 1, 20, 0, 0.3, 1, 0, {0}, {0}, BIASED | MASKED},
     {16, 3, 200, 2, 6, 0, 0, 1, 0, {0}, {0}, BIASED | MASKED},
+    {1, 290, 330, 1, 40, 1, 0, 1, 0, {0}, {0}, 0},  /* blocks of keys that wait for each other */
     {1, 130, 70, 2, 64, 0, 0.2, 2, 0, {0}, {0}, 0}, /* from here on wide heads */
     {1, 66, 100, 1, 72, 1, 0, 8, 0, {0}, {0}, 0},
     {1, 70, 66, 1, 96, 0, 0.3, 1, 0, {0}, {0}, 0},
@@ -228,37 +229,57 @@ static void test_nan(const char *target, dl_dtype dtype) {
     dl_arena_free(arena);
 }
 
-/* By wgmma: the ways of kernels in turn, there and back. */
+/* How kernels by wgmma are made: their ways in turn, there and back; or backward in the one of this
+ * name. */
+typedef struct {
+    int number[2]; /* made so far, there and back */
+    const char *named;
+} ways_taken;
+
 static bool choose_groups(void *user, int n, dl_coded *kernels, dl_error *err) {
-    int *number = user; /* of those there, and of those back */
+    ways_taken *taken = user;
     const dl_target *t = dl_target_find("cuda:sm_90a:emulated", err);
     for (int i = 0; i < n; i++) {
         const char *names[DL_MOST_VARIANTS];
         const dl_node *call = dl_kernel_call(kernels[i].kernel);
         int ways = call ? t->backend->variants(kernels[i].kernel, t, names) : 1;
         bool back = call && call->op == DL_OP_flash_attention_grad;
-        if (ways > 1) kernels[i].variant.variant = number[back]++ % (ways - 1);
+        if (ways < 2 || (taken->named && !back)) continue;
+        int way = taken->number[back]++ % (ways - 1);
+        for (int v = 0; v < ways && taken->named; v++)
+            if (strcmp(names[v], taken->named) == 0) way = v;
+        CHECK(!taken->named || strcmp(names[way], taken->named) == 0, "no %s", taken->named);
+        kernels[i].variant.variant = way;
     }
     return true;
 }
 
 static void test_groups(void) {
-    enum { WIDE = OF_NANS - 7 };
+    enum { WIDE = OF_NANS - 7, IN_PASS = WIDE - 1 };
     /* odd numbers of tokens and features, masks, dropout, addends; bf16 and f16 in turn */
     static const int of[] = {3,        6,        8,        5,        15,       24,
                              18,       WIDE,     WIDE + 1, WIDE + 2, WIDE + 3, WIDE + 4,
                              WIDE + 5, WIDE + 6, WIDE + 2, WIDE + 3, WIDE + 4, WIDE};
-    int number[2] = {0};
-    const dl_tuner tuner = {.choose = choose_groups, .user = number};
+    static const int pass[] = {5, 7, IN_PASS, IN_PASS};
+    static const char *const names[] = {"128x64 by wgmma in one pass, 1 ahead, 1 CTAs per SM",
+                                        "128x64 by wgmma in one pass, 2 ahead, 1 CTAs per SM"};
+    ways_taken taken = {0};
+    const dl_tuner tuner = {.choose = choose_groups, .user = &taken};
     compiled_by = &tuner;
-    enum { N = sizeof of / sizeof *of };
+    enum { N = sizeof of / sizeof *of, M = sizeof pass / sizeof *pass };
     for (unsigned i = 0; i < N; i++) {
         if (!dl_test_takes_of(0, i, N, i)) continue;
         const group g = {.n = 1, .at = {of[i]}, .dtype = i % 2 ? DL_F16 : DL_BF16};
         test_group(&g, "cuda:sm_90a:emulated");
     }
-    CHECK(dl_test_share() > 1 || (number[0] >= 18 && number[1] >= 18), "%d and %d kernels by wgmma",
-          number[0], number[1]);
+    CHECK(dl_test_share() > 1 || (taken.number[0] >= N && taken.number[1] >= N),
+          "%d and %d kernels by wgmma", taken.number[0], taken.number[1]);
+    for (unsigned i = 0; i < M; i++) {
+        if (!dl_test_takes_of(1, i, M, i)) continue;
+        const group g = {.n = 1, .at = {pass[i]}, .dtype = DL_BF16};
+        taken.named = names[i % 2];
+        test_group(&g, "cuda:sm_90a:emulated");
+    }
     compiled_by = NULL;
 }
 
