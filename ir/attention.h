@@ -65,6 +65,11 @@ typedef struct {
 static inline bool dl_attention_goes_round(const dl_node *n) {
     return dl_node_attr(n, DL_ATTR_group);
 }
+/* Is it one of the three templates? */
+static inline bool dl_attention_is(dl_op op) {
+    return op == DL_OP_flash_attention || op == DL_OP_flash_attention_grad ||
+           op == DL_OP_flash_attention_bias_grad;
+}
 /* The attention of a valid node of any of the three templates. */
 dl_attention dl_attention_of(const dl_node *n);
 /* Does a query see no key at all? Its logarithm is then minus infinity, its result zero, and so

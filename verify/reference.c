@@ -23,6 +23,7 @@ static dl_reference_rule *const of_op[DL_NOPS] = {
     [DL_OP_adaptive_avg_pool] = dl_ref_adaptive_avg_pool,
     [DL_OP_upsample] = dl_ref_upsample,
     [DL_OP_attention] = dl_ref_attention,
+    [DL_OP_recurrence] = dl_ref_recurrence,
     [DL_OP_rearrange] = dl_ref_rearrange,
     [DL_OP_cross_entropy] = dl_ref_cross_entropy,
     [DL_OP_argmax] = dl_ref_argmax,

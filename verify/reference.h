@@ -29,7 +29,7 @@ dl_reference_rule dl_ref_elem, dl_ref_dropout, dl_ref_drop_path, dl_ref_clamp, d
     dl_ref_cross_entropy, dl_ref_argmax, dl_ref_in_top_k, dl_ref_layer_norm, dl_ref_batch_norm,
     dl_ref_group_norm, dl_ref_batch_mean, dl_ref_max_pool, dl_ref_avg_pool,
     dl_ref_adaptive_avg_pool, dl_ref_upsample, dl_ref_attention, dl_ref_rearrange, dl_ref_reshape,
-    dl_ref_cat;
+    dl_ref_cat, dl_ref_recurrence;
 
 /* For each window of a max_pool, the index of the first element of the operand that is its result;
  * -1: none. */

@@ -36,6 +36,9 @@ static double run_of(const dl_node *n) {
     }
     if (n->op == DL_OP_linear) cost += out * (double)n->in[1]->type.axis[1].size;
     if (n->op == DL_OP_attention) cost += 4 * out * (double)n->in[1]->type.axis[1].size;
+    if (n->op == DL_OP_recurrence) /* gates of all units, from features and units */
+        cost += out / (double)n->in[2]->type.axis[1].size *
+                (double)(dl_type_count(&n->in[1]->type) + dl_type_count(&n->in[2]->type));
     const dl_attr *kernel = dl_node_attr(n, DL_ATTR_kernel);
     if (kernel && dl_ops[n->op].class == DL_CLASS_HIGH) {
         for (int i = 0; i < kernel->n; i++) out *= (double)kernel->ints[i];

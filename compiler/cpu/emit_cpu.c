@@ -87,6 +87,8 @@ static bool emit_call(dl_emitter *e, dl_emitted *code, dl_error *err) {
     switch (dl_kernel_call(e->k)->op) {
     case DL_OP_fourier: return dl_emit_fourier(e, code, err);
     case DL_OP_complex_contract: return dl_emit_complex(e, code, err);
+    case DL_OP_recurrent:
+    case DL_OP_recurrent_grad: return dl_emit_recurrence(e, code, err);
     default: return dl_emit_attention(e, code, err);
     }
 }

@@ -24,5 +24,7 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code,
 bool dl_emit_fourier(dl_emitter *e, dl_emitted *code, dl_error *err); /* calls of `fourier` */
 /* calls of `complex_contract` */
 bool dl_emit_complex(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* calls of `recurrent` and `recurrent_grad` */
+bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err);
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

@@ -12,10 +12,11 @@ extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_bf16_p
     dl_kernels_weight[], dl_kernels_weight_interface[], dl_kernels_gemm[],
     dl_kernels_gemm_interface[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
     dl_kernels_attention[], dl_kernels_attention_interface[], dl_kernels_fourier[],
-    dl_kernels_fourier_interface[], dl_kernels_complex[], dl_kernels_complex_interface[];
+    dl_kernels_fourier_interface[], dl_kernels_complex[], dl_kernels_complex_interface[],
+    dl_kernels_recurrence[], dl_kernels_recurrence_interface[];
 
 enum { CONVOLUTIONS = DL_LOOPS_CONTRACT | DL_LOOPS_WEIGHT | DL_LOOPS_GEMM };
-_Static_assert(DL_LOOPS_COMPLEX == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
+_Static_assert(DL_LOOPS_RECURRENCE == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
 
 /* The contents of a text, in addition to what the target determines. */
 typedef struct {
@@ -49,6 +50,7 @@ static const struct {
     {DL_LOOPS_CONTRACT, WITH_GROUPS, dl_kernels_grouped, dl_kernels_grouped_interface},
     {DL_LOOPS_FOURIER, BY_TYPE, dl_kernels_fourier, dl_kernels_fourier_interface},
     {DL_LOOPS_COMPLEX, BY_TYPE, dl_kernels_complex, dl_kernels_complex_interface},
+    {DL_LOOPS_RECURRENCE, BY_TYPE, dl_kernels_recurrence, dl_kernels_recurrence_interface},
 };
 
 /* Indices of a shuffle of two vectors of n lanes: from, from + step, ..., or, where `in_turn`, each
@@ -134,7 +136,7 @@ int dl_cpu_libraries(dl_arena *arena, const dl_target *t, const dl_emitted *need
                      const char *sources[DL_MOST_LIBRARIES]) {
     const contents all = needed(needs);
     int n = 0;
-    for (unsigned family = 1; family <= DL_LOOPS_COMPLEX; family *= 2) {
+    for (unsigned family = 1; family <= DL_LOOPS_RECURRENCE; family *= 2) {
         if (!(all.families & family)) continue;
         const contents c = {.families = family,
                             .whole = family,

@@ -1,6 +1,8 @@
 /* Operands of the hand-written loops: operands.h. */
 #include "compiler/cpu/operands.h"
 
+#include "ir/attention.h"
+
 const char *dl_emit_element(dl_dtype d) {
     static const char *const names[DL_NDTYPES] = {
         [DL_F32] = "F32", [DL_F16] = "F16", [DL_BF16] = "BF16"};
@@ -16,7 +18,9 @@ const char *dl_emit_array(dl_emitter *e, int param) {
 bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t) {
     int anchor = dl_kernel_anchor(k);
     bool all = t->low_gemms >> DL_BF16 & 1;
-    if (anchor < 0) return all && dl_kernel_call(k) && k->params.at[0].type.dtype == DL_BF16;
+    const dl_node *call = dl_kernel_call(k);
+    if (anchor < 0)
+        return all && call && dl_attention_is(call->op) && k->params.at[0].type.dtype == DL_BF16;
     const dl_kinstr *c = &k->instrs.at[anchor];
     for (int o = 0; o < 2; o++)
         for (int i = 0; i < c->nparts[o]; i++)

@@ -45,7 +45,7 @@ static double attention_us(const dl_kernel *k, const dl_node *call, const dl_tar
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {
     int anchor = dl_kernel_anchor(k);
     const dl_node *call = dl_kernel_call(k);
-    bool tiles = call && call->op != DL_OP_fourier && call->op != DL_OP_complex_contract;
+    bool tiles = call && dl_attention_is(call->op);
     bool half = has(k, DL_BF16) || has(k, DL_F16), wide = has(k, DL_F64);
     double peak = (wide ? t->f64 : t->f32) * (anchor >= 0 ? share_of_products : share_of_points);
     double flops = (double)k->flops;

@@ -1,13 +1,15 @@
 /* Kernel IR -> CUDA C++: the head of a source, and the choice of a kernel's emitter. */
 #include "compiler/cuda/emit_cuda.h"
 
+#include "ir/attention.h"
 #include "ir/base/foreign.h"
 
 extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_wgmma[],
     dl_cuda_kernels_contract[], dl_cuda_kernels_contract_wgmma[], dl_cuda_kernels_contract_halo[],
     dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_wgmma[],
     dl_cuda_kernels_complex[], dl_cuda_kernels_feed[], dl_cuda_kernels_fourier[],
-    dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
+    dl_cuda_kernels_prelude[], dl_cuda_kernels_recurrence[], dl_cuda_kernels_sweeps[],
+    dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
@@ -23,6 +25,7 @@ void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     if (wgmma && needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention_wgmma);
     if (needs->needs[DL_NEED_FOURIER] & 1) dl_puts(out, dl_cuda_kernels_fourier);
     if (needs->needs[DL_NEED_FOURIER] & 2) dl_puts(out, dl_cuda_kernels_complex);
+    if (needs->needs[DL_NEED_RECURRENCE]) dl_puts(out, dl_cuda_kernels_recurrence);
 }
 
 void dl_cuda_feed(dl_buf *out, const dl_target *t) {
@@ -66,7 +69,7 @@ static bool is_tiled(const dl_kernel *k) { return k->schedule.kind == DL_BY_TILE
 /* Is the kernel a call of attention, which has variants? */
 static bool attends(const dl_kernel *k) {
     const dl_node *call = dl_kernel_call(k);
-    return call && call->op != DL_OP_fourier && call->op != DL_OP_complex_contract;
+    return call && dl_attention_is(call->op);
 }
 
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names) {
@@ -99,6 +102,8 @@ static bool emit_call(dl_emitter *e, int variant, dl_emitted *code, dl_error *er
     switch (dl_kernel_call(e->k)->op) {
     case DL_OP_fourier: return dl_cuda_fourier(e, code, err);
     case DL_OP_complex_contract: return dl_cuda_complex(e, code, err);
+    case DL_OP_recurrent:
+    case DL_OP_recurrent_grad: return dl_cuda_recurrence(e, code, err);
     default: return dl_cuda_attention(e, variant, code, err);
     }
 }

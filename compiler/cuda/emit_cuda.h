@@ -29,6 +29,8 @@ enum { DL_ATTENTION_PARTS = 2 };
 bool dl_cuda_fourier(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* The same of `complex_contract`. emit_complex.c */
 bool dl_cuda_complex(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* The same of `recurrent` and `recurrent_grad`. emit_recurrence.c */
+bool dl_cuda_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* Calls of attention and its gradients. emit_attention.c */
 bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
 /* Is the first variant of this call by wgmma? */

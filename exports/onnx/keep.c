@@ -52,7 +52,8 @@ bool dl_onnx_keeps(const dl_node *n) {
     case DL_OP_layer_norm: return wide;
     case DL_OP_batch_norm: return wide && !dl_node_int(n, DL_ATTR_training);
     case DL_OP_batch_mean: return wide && !dl_node_int(n, DL_ATTR_correction);
-    case DL_OP_group_norm: return f32;
+    case DL_OP_group_norm:
+    case DL_OP_recurrence: return f32;
     case DL_OP_softplus: return f32 && dl_node_float(n, DL_ATTR_threshold) >= 15;
     case DL_OP_max_pool: return wide && keeps_pool(n);
     case DL_OP_avg_pool: return f32 && keeps_pool(n);

@@ -82,6 +82,7 @@ static const struct {
     [DL_OP_adaptive_avg_pool] = {dl_onnx_adaptive_pool, "AveragePool"},
     [DL_OP_upsample] = {dl_onnx_upsample, "Resize"},
     [DL_OP_attention] = {dl_onnx_attention, NULL},
+    [DL_OP_recurrence] = {dl_onnx_recurrence, NULL},
     [DL_OP_argmax] = {dl_onnx_argmax, "ArgMax"},
 };
 

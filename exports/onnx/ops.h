@@ -35,6 +35,8 @@ dl_onnx_emitter dl_onnx_conv, dl_onnx_conv_transpose, dl_onnx_pool, dl_onnx_adap
     dl_onnx_upsample;
 /* norm.c */
 dl_onnx_emitter dl_onnx_layer_norm, dl_onnx_batch_norm, dl_onnx_group_norm;
+/* recurrence.c */
+dl_onnx_emitter dl_onnx_recurrence;
 /* A reduction of x over the axes of these indices; `keep`: they stay, with size 1. reduce.c */
 const char *dl_onnx_reduced(dl_onnx *o, const char *word, const char *x, int n, const int64_t *axes,
                             bool keep);

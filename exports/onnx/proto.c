@@ -6,11 +6,13 @@ enum { /* AttributeProto; its types */
        ATTRIBUTE_I = 3,
        ATTRIBUTE_S = 4,
        ATTRIBUTE_INTS = 8,
+       ATTRIBUTE_STRINGS = 9,
        ATTRIBUTE_TYPE = 20,
        IS_FLOAT = 1,
        IS_INT = 2,
        IS_STRING = 3,
-       IS_INTS = 7
+       IS_INTS = 7,
+       IS_STRINGS = 8
 };
 
 int dl_onnx_dtype(dl_dtype dtype) {
@@ -48,5 +50,11 @@ void dl_onnx_put_float(dl_buf *node, const char *name, double value) {
 void dl_onnx_put_text(dl_buf *node, const char *name, const char *value) {
     dl_buf b = begin(name, IS_STRING);
     dlr_pb_text(&b, ATTRIBUTE_S, value);
+    dlr_pb_message(node, DL_NODE_ATTRIBUTE, &b);
+}
+
+void dl_onnx_put_texts(dl_buf *node, const char *name, const char *value) {
+    dl_buf b = begin(name, IS_STRINGS);
+    dlr_pb_text(&b, ATTRIBUTE_STRINGS, value);
     dlr_pb_message(node, DL_NODE_ATTRIBUTE, &b);
 }

@@ -132,6 +132,20 @@ torch_text dl_torch_attention(torch_export *t, const dl_node *n, const char *wor
                          causal && causal->i ? ", causal=True" : "", add);
 }
 
+/* ---- recurrent layers ---- */
+
+torch_text dl_torch_recurrence(torch_export *t, const dl_node *n, const char *word) {
+    (void)word;
+    const char *weights = "";
+    t->helps |= 1u << TORCH_HELP_RECURRENCE;
+    for (int i = 1; i < n->nin; i++)
+        weights =
+            dl_format(t->arena, "%s%s%s", weights, i > 1 ? ", " : "", dl_torch_tensor(t, n, i).s);
+    return dl_torch_atom(t, "recurrence(%s, [%s], \"%s\"%s)", dl_torch_tensor(t, n, 0).s, weights,
+                         dl_node_name(n, DL_ATTR_mode),
+                         dl_node_int(n, DL_ATTR_reverse) ? ", reverse=True" : "");
+}
+
 /* ---- scores ---- */
 
 torch_text dl_torch_cross_entropy(torch_export *t, const dl_node *n, const char *word) {

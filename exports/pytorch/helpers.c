@@ -61,6 +61,19 @@ static const char *const helpers[TORCH_NHELPS] = {
         "    gap = ~((i >= 0) & (i <= last) & exact).reshape([-1] + [1] * (x.dim() - dim - 1))\n"
         "    return y.masked_fill(gap, {\"lowest\": float(\"-inf\"), \"nan\": "
         "float(\"nan\")}.get(outside, 0))\n",
+    [TORCH_HELP_RECURRENCE] =
+        "def recurrence(x, weights, mode, reverse=False):\n"
+        "    \"\"\"A recurrent layer in one direction over x [..., T, E]; mode: lstm, gru, "
+        "rnn_tanh or rnn_relu.\"\"\"\n"
+        "    h = x.flip(-2) if reverse else x\n"
+        "    h = h.reshape((-1,) + h.shape[-2:])\n"
+        "    state = h.new_zeros(1, h.shape[0], weights[1].shape[1])\n"
+        "    start = (state, state) if mode == \"lstm\" else state\n"
+        "    grad = torch.is_grad_enabled()\n"
+        "    y = getattr(torch, mode)(h, start, weights, len(weights) == 4, 1, 0.0, grad, False, "
+        "True)[0]\n"
+        "    y = y.reshape(x.shape[:-1] + (y.shape[-1],))\n"
+        "    return y.flip(-2) if reverse else y\n",
 };
 
 void dl_torch_put_helpers(const torch_export *t, dl_buf *to) {

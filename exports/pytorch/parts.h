@@ -53,6 +53,7 @@ typedef enum {
     TORCH_HELP_ATTENTION,
     TORCH_HELP_GATHER,
     TORCH_HELP_ALONG,
+    TORCH_HELP_RECURRENCE,
     TORCH_NHELPS
 } torch_help;
 

@@ -21,6 +21,13 @@ static const dl_builtin table[] = {
 int dl_builtin_count(void) { return (int)(sizeof table / sizeof *table); }
 const dl_builtin *dl_builtin_at(int i) { return &table[i]; }
 
+bool dl_builtin_makes(const dl_builtin *f, const char *role) {
+    size_t n = strlen(role);
+    for (const char *at = f->makes; at && n; at = strchr(at, ','), at += at ? strlen(", ") : 0)
+        if (strncmp(at, role, n) == 0 && (!at[n] || at[n] == ',')) return true;
+    return false;
+}
+
 const dl_builtin *dl_builtin_find(const char *name) {
     for (int i = 0; i < dl_builtin_count(); i++)
         if (strcmp(table[i].name, name) == 0) return &table[i];

@@ -28,6 +28,10 @@ dl_val dl_layer_instance_norm(dl_call *c);
 dl_val dl_layer_dropout(dl_call *c);
 /* attention.c */
 dl_val dl_layer_attention(dl_call *c);
+/* recurrence.c */
+dl_val dl_layer_lstm(dl_call *c);
+dl_val dl_layer_gru(dl_call *c);
+dl_val dl_layer_rnn(dl_call *c);
 /* windows.c */
 dl_val dl_layer_max_pool(dl_call *c);
 dl_val dl_layer_avg_pool(dl_call *c);

@@ -274,7 +274,7 @@ void dl_declare_init(dl_elab *E, const dl_ast *s) {
         for (int i = 0; i < s->more.list.n; i++) {
             const dl_ast *set = s->more.list.at[i];
             dl_init_rule rule = {.layer = f->name, .role = set->name, .where = set->span};
-            if (strcmp(set->name, "weight") != 0 && strcmp(set->name, "bias") != 0) {
+            if (!dl_builtin_makes(f, set->name)) {
                 dl_bad(E, set->at, DL_DIAG_bad_init, "'%s' has no '%s'", f->name, set->name);
                 dl_help(E, "its parameters are: %s", f->makes);
                 continue;

@@ -369,6 +369,8 @@ struct dl_call {
 };
 
 const dl_builtin *dl_builtin_find(const char *name);
+/* Does the layer make parameters of this role, such as "weight"? */
+bool dl_builtin_makes(const dl_builtin *f, const char *role);
 int dl_builtin_count(void);
 const dl_builtin *dl_builtin_at(int i);
 /* The usage for messages: "conv(channels, kernel, stride=1)". */
@@ -385,6 +387,9 @@ const char *dl_step_path(dl_elab *E, dl_step *step);
  */
 dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in,
                      double fan_out);
+/* The same, where the layer has several of that role: `suffix` is added to the name. */
+dl_val dl_make_param_of(dl_call *c, const char *role, const char *suffix, dl_type type,
+                        dl_init init, double fan_in, double fan_out);
 /* The same for a buffer, with its value after the previous applications; and its next value. */
 dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init);
 void dl_update_state(dl_call *c, const char *role, dl_val next);

@@ -103,8 +103,13 @@ dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_t
 
 dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in,
                      double fan_out) {
+    return dl_make_param_of(c, role, "", type, init, fan_in, fan_out);
+}
+
+dl_val dl_make_param_of(dl_call *c, const char *role, const char *suffix, dl_type type,
+                        dl_init init, double fan_in, double fan_out) {
     dl_elab *E = c->E;
-    const char *path = dl_step_path(E, c->step), *name = dl_internf("%s.%s", path, role);
+    const char *path = dl_step_path(E, c->step), *name = dl_internf("%s.%s%s", path, role, suffix);
     for (int i = 0; i < E->params.n; i++)
         if (E->params.at[i].var->name == name) {
             if (dl_is_shared(&E->params.at[i], c->step))
@@ -164,7 +169,7 @@ void dl_update_state(dl_call *c, const char *role, dl_val next) {
 
 /* conv.weight: every weight of that kind of layer made so far. */
 dl_val dl_layer_parameters(dl_elab *E, const dl_ast *e, const dl_builtin *f) {
-    if (!f->makes || !strstr(f->makes, e->name)) {
+    if (!dl_builtin_makes(f, e->name)) {
         dl_bad(E, e->at, DL_DIAG_unknown_attribute, "'%s' has no '%s'", f->name, e->name);
         if (f->makes) dl_help(E, "its parameters are: %s", f->makes);
         return dl_poison();
@@ -185,8 +190,9 @@ dl_val dl_bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer) {
     dl_val list = dl_val_new_list(E, e->span);
     for (int i = 0; i < E->params.n; i++) {
         const dl_param_info *p = &E->params.at[i];
-        if (strncmp(p->var->name, path, n) != 0 || p->var->name[n] != '.' || p->role != e->name)
-            continue;
+        if (strncmp(p->var->name, path, n) != 0 || p->var->name[n] != '.') continue;
+        const char *own = layer.layer->module ? p->role : p->var->name + n + 1;
+        if (strcmp(own, e->name) != 0) continue;
         dl_val v = dl_val_tensor(&p->var->value, p->where);
         if (!layer.layer->module) return v;
         dl_val_append(E, list, v, e->span);

@@ -284,4 +284,6 @@ dl_interp_call *const dl_interp_calls[DL_NOPS] = {
     [DL_OP_flash_attention_grad] = dl_interp_attention_grad,
     [DL_OP_flash_attention_bias_grad] = dl_interp_attention_bias_grad,
     [DL_OP_fourier] = dl_interp_fourier,
-    [DL_OP_complex_contract] = dl_interp_complex};
+    [DL_OP_complex_contract] = dl_interp_complex,
+    [DL_OP_recurrent] = dl_interp_recurrent,
+    [DL_OP_recurrent_grad] = dl_interp_recurrent_grad};

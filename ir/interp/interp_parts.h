@@ -54,14 +54,15 @@ double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double
 typedef struct {
     double *const *low, *const *high;
 } dl_interp_ends;
-/* interp_attention.c, interp_fourier.c, interp_complex.c: an op of class TEMPLATE on its operands'
- * data, followed by its results' data; with `ends` (or NULL) the ends of its results' ranges, too.
- * `round`: values that both the forward and the backward pass compute are rounded as results are.
+/* interp_attention.c, interp_fourier.c, interp_complex.c, interp_recurrence.c: an op of class
+ * TEMPLATE on its operands' data, followed by its results' data; with `ends` (or NULL) the ends of
+ * its results' ranges, too. `round`: values that both the forward and the backward pass compute are
+ * rounded as results are.
  */
 typedef void dl_interp_call(const dl_node *n, double *const *data, bool round,
                             const dl_interp_ends *ends);
 dl_interp_call dl_interp_attention, dl_interp_attention_grad, dl_interp_attention_bias_grad,
-    dl_interp_fourier, dl_interp_complex;
+    dl_interp_fourier, dl_interp_complex, dl_interp_recurrent, dl_interp_recurrent_grad;
 extern dl_interp_call *const dl_interp_calls[]; /* by op */
 
 /* interp_kernel.c: a fused kernel on its parameters' data, inputs then outputs. With `ranges` (or

@@ -4,6 +4,7 @@
 #include "ir/counts.h"
 #include "ir/fourier.h"
 #include "ir/kernel/schedule.h"
+#include "ir/recurrence.h"
 
 /* Counts every tap of every output, on the padding too: the convention of the literature and of
  * PyTorch's counter. */
@@ -17,7 +18,9 @@ static int64_t (*const call_flops[DL_NOPS])(const dl_node *) = {
     [DL_OP_flash_attention_grad] = dl_attention_flops,
     [DL_OP_flash_attention_bias_grad] = dl_attention_flops,
     [DL_OP_fourier] = dl_fourier_flops,
-    [DL_OP_complex_contract] = dl_complex_flops};
+    [DL_OP_complex_contract] = dl_complex_flops,
+    [DL_OP_recurrent] = dl_recurrence_flops,
+    [DL_OP_recurrent_grad] = dl_recurrence_flops};
 
 /* How often parameter p goes through memory: once, or once in each loop nest over points that
  * accesses it. */

@@ -100,7 +100,8 @@ class Tables(interfaces.Interfaces):
             pairs = zip(parameters[::2], parameters[1::2])
             call = ", ".join(p if not d or "=" in p else f"{p}={d}" for p, d in pairs)
             shown = f"`{op}`" if op and op != name else op and "the same"
-            calls = textwrap.wrap(f"{name}({call})", 64 if len(shown) < 24 else 40, break_long_words=False)
+            width = 64 if max(len(shown), len(makes)) < 24 else 40
+            calls = textwrap.wrap(f"{name}({call})", width, break_long_words=False)
             formula = [f"`{line}`"
                        for line in textwrap.wrap(shown.strip("`"), 60)] if shown.startswith("`") else [shown]
             for i, (line, means) in enumerate(itertools.zip_longest(calls, formula, fillvalue="")):

@@ -333,6 +333,48 @@ def complex_cases():
 
 complex_cases()
 
+
+def recurrent_cases():
+    """Recurrent layers next to torch.nn's, in both directions; their steps, and the gradient of these."""
+    for (mode, gates, kept), reverse in itertools.product(
+            (("lstm", 4, 5), ("gru", 3, 4), ("rnn_tanh", 1, 0), ("rnn_relu", 1, 0)), (0, 1)):
+        x, weights = T(2, 5, 6), [T(gates * 3, 6), T(gates * 3, 3), T(gates * 3), T(gates * 3)]
+        state, none = torch.zeros(1, 2, 3).double(), torch.zeros(gates * 3).double()
+        attrs = {"mode": mode, "reverse": reverse}
+
+        def layer(p, bias):
+            """The layer, of the input's products instead of the input."""
+            same, start = torch.eye(gates * 3).double(), (state, state) if mode == "lstm" else state
+            y = getattr(torch, mode)(p.flip(1) if reverse else p, start, [same, weights[1], none, bias], True, 1, 0.0,
+                                     False, False, True)[0]
+            return y.flip(1) if reverse else y
+
+        p = (F.linear(x, weights[0]) + weights[2]).requires_grad_()
+        y, dy = layer(p, weights[3]), T(2, 5, 3)
+        named = [put(v, axes) for v, axes in zip([x] + weights, ("NTE", "OE", "OI", "O", "O"))]
+        case("recurrence", named, attrs, "NTE", y.detach())
+        case("recurrence", named[:3], attrs, "NTE", layer(F.linear(x, weights[0]), none))
+        dp, = torch.autograd.grad(y, p, dy)
+        # what is saved: gates, and c or the new state's product, step by step
+        saved, h, c = torch.zeros(2, 5, kept * 3).double(), torch.zeros(2, 3).double(), 0
+        for t in (range(4, -1, -1) if reverse else range(5)):
+            q, u = p[:, t].detach(), F.linear(h, weights[1], weights[3])
+            if mode == "lstm":
+                i, f, g, o = (q + u).chunk(4, 1)
+                c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+                saved[:, t] = torch.cat([i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid(), c], 1)
+            elif mode == "gru":
+                r, z = (q + u)[:, :3].sigmoid(), (q + u)[:, 3:6].sigmoid()
+                saved[:, t] = torch.cat([r, z, (q[:, 6:] + r * u[:, 6:]).tanh(), u[:, 6:]], 1)
+            h = y[:, t].detach()
+        steps = [put(p.detach(), "NTE"), named[2], put(weights[3], "E")]
+        case("recurrent", steps, attrs, ["NTE", "NTE"], [y.detach(), saved])
+        left = [put(y.detach(), "NTE"), put(saved, "NTE"), put(dy, "NTE")]
+        case("recurrent_grad", [named[2]] + left, attrs, "NTE", dp)
+
+
+recurrent_cases()
+
 # random numbers: those of the test's own Philox; composites draw with seed and step 0, numbered as they stand
 draw = lambda seed, step, number, *shape: philox(seed, step, number, math.prod(shape)).reshape(shape).double()
 counters = [put(torch.tensor(v, dtype=torch.float64), "", "i64") for v in (2.0**53 - 1, 2.0**32 + 3, 0.0)]

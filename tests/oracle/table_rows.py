@@ -355,6 +355,9 @@ row("fused", (), lambda op, s: None, few=True)
 # tests/unit/test_attention.c, compiled, with the interpreter.
 for op in ("flash_attention", "flash_attention_grad", "flash_attention_bias_grad"):
     row(op, (), lambda op, s: None, few=True)
+# Recurrent layers, and their steps and the gradient of these: check_ops.py, and compiled check_recurrence.py.
+for op in ("recurrence", "recurrent", "recurrent_grad"):
+    row(op, (), lambda op, s: None, few=True)
 # Along one axis, and products of such: check_fourier.py compares all modes with torch.fft, compiled.
 for op in ("fourier", "complex_contract"):
     row(op, (), lambda op, s: None, few=True)

@@ -3,9 +3,10 @@
 #define DL_GRADIENT_BUILDS_H
 #include "ir/builder.h"
 #include "ir/fourier.h"
+#include "ir/recurrence.h"
 #include "tests/unit/random_numbers.h"
 
-enum { MAX_PARAMS = 3 };
+enum { MAX_PARAMS = 5 };
 
 typedef struct grad_case grad_case;
 typedef dl_value *build_fn(dl_builder *b, const grad_case *c, dl_value **p);
@@ -308,6 +309,14 @@ static inline dl_value *there_and_back(dl_builder *b, const grad_case *c, dl_val
     o = (dl_fourier_options){o.axis, DL_FOURIER_C2R, 5, 0, 5, 1, true};
     dl_fourier_attrs(&o, attrs);
     return dl_build(b, c->op, 1, &modes, DL_FOURIER_ATTRS, attrs);
+}
+/* A recurrent layer, or its steps, of the cell that the case names. */
+static inline dl_value *recur(dl_builder *b, const grad_case *c, dl_value **p) {
+    int cell = 0, nin = c->op == DL_OP_recurrence ? (int)DL_LAYER_BIASED : (int)DL_STEPS_IN;
+    while (!strstr(c->name, dl_cells[cell].name)) cell++;
+    dl_attr at[] = {dl_attr_name(DL_ATTR_mode, dl_cells[cell].name),
+                    dl_attr_int(DL_ATTR_reverse, strstr(c->name, "reverse") != NULL)};
+    return dl_build(b, c->op, nin, p, 2, at);
 }
 /* Two products: one as it is, one with both operands conjugated. */
 static inline dl_value *spectral(dl_builder *b, const grad_case *c, dl_value **p) {

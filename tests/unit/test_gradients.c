@@ -5,6 +5,8 @@
 #include "tests/unit/gradient_builds.h"
 
 #define ONE "N=2 C=3"
+#define RECURRENT(rows)                                                                            \
+    { "N=2 T=4 E=3", "O=" rows " E=3", "O=" rows " I=2", "O=" rows, "O=" rows }
 static const grad_case cases[] = {
     {"neg", DL_OP_neg, apply, -2, 2, {ONE}},
     {"abs", DL_OP_abs, apply, -2, 2, {ONE}},
@@ -119,6 +121,13 @@ static const grad_case cases[] = {
      1,
      {"N=2 C=3 K=4 Z=2", "C=3 O=2 K=4 Z=2"}},
     {"fourier", DL_OP_fourier, there_and_back, -1, 1, {"N=2 W=7 C=2"}},
+    {"recurrence, lstm", DL_OP_recurrence, recur, -1, 1, RECURRENT("8")},
+    {"recurrence, lstm, reverse", DL_OP_recurrence, recur, -1, 1, RECURRENT("8")},
+    {"recurrence, gru", DL_OP_recurrence, recur, -1, 1, RECURRENT("6")},
+    {"recurrence, gru, reverse", DL_OP_recurrence, recur, -1, 1, RECURRENT("6")},
+    {"recurrence, rnn_tanh, reverse", DL_OP_recurrence, recur, -1, 1, RECURRENT("2")},
+    {"recurrence, rnn_relu", DL_OP_recurrence, recur, -1, 1, RECURRENT("2")},
+    {"recurrent, gru", DL_OP_recurrent, recur, -1, 1, {"T=4 E=6", "O=6 I=2", "E=6"}},
     {"flash_attention",
      DL_OP_flash_attention,
      flash,

@@ -1,0 +1,50 @@
+/* Calls of a recurrent layer's steps and of their gradient: writes their sizes as constants. The
+ * loops are in compiler/cpu/kernels/recurrence.c. */
+#include "compiler/cpu/emit_cpu.h"
+#include "compiler/cpu/operands.h"
+#include "ir/recurrence.h"
+
+/* Vectors of a panel; register tiles of up to TALL sequences, as in the loops. */
+enum { WIDTH = 4, TALL = 6 };
+
+static void put_phase(dl_emitter *e, dl_emitted *code, const char *call, const char *suffix,
+                      const char *arguments, int64_t items) {
+    dl_putf(e->out,
+            "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n"
+            "    (void)scratch;\n    %s_item_%s(&%s_shape, %s);\n}\n",
+            e->k->name, code->phases, call, suffix, e->k->name, arguments);
+    code->items[code->phases++] = items;
+}
+
+bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
+    enum { ITEMS = 32, ROWS_MOST = 48 }; /* work items that all threads have work with */
+    static const char *const cells[] = {"LSTM", "GRU", "RNN_TANH", "RNN_RELU"};
+    (void)err;
+    const dl_node *n = dl_kernel_call(e->k);
+    const dl_recurrence r = dl_recurrence_of(n);
+    bool back = n->op == DL_OP_recurrent_grad;
+    dl_dtype type = e->k->params.at[0].type.dtype;
+    bool wide = type == DL_F64;
+    const char *suffix = wide ? "f64" : "f32";
+    int64_t lanes = wide ? e->t->lanes / 2 : e->t->lanes, bytes = wide ? 8 : 4;
+    int64_t vectors = dl_ceil_div(r.size, lanes), apart = vectors * lanes;
+    int64_t rows = dl_ceil_div(r.batch, ITEMS);
+    rows = rows < TALL ? TALL : rows > ROWS_MOST ? ROWS_MOST : dl_ceil_div(rows, TALL) * TALL;
+    int width = !back && r.gates == 3 ? 3 : WIDTH, units = back ? width : width / r.gates;
+    int64_t panels = dl_ceil_div(vectors, units), terms = back ? r.gates * r.size : r.size;
+    dl_putf(e->out,
+            "static const struct recurrence_%s %s_shape = {.batch = %lld, .steps = %lld, .size = "
+            "%lld, .rows = %lld, .apart = %lld, .cell = %s_%s, .gates = %d, .saved = %d, .reverse "
+            "= %d, .type = %s, .width = %d, .units = %d, .panels = %lld, .terms = %lld};\n",
+            suffix, e->k->name, (long long)r.batch, (long long)r.steps, (long long)r.size,
+            (long long)rows, (long long)apart, cells[r.cell], suffix, r.gates, r.saved, r.reverse,
+            wide ? "0" : dl_emit_element(type), width, units, (long long)panels, (long long)terms);
+    put_phase(e, code, back ? "pack_states" : "pack_gates", suffix,
+              back ? "arg[0], item, (void *)workspace" : "arg[1], item, (void *)workspace", panels);
+    put_phase(e, code, back ? "recurrent_grad" : "recurrent", suffix,
+              "arg, item, scratch, workspace", dl_ceil_div(r.batch, rows));
+    code->workspace = panels * terms * width * lanes * bytes;
+    code->scratch = (rows * (back ? 2 * apart + terms : 3 * apart) + TALL * width * lanes) * bytes;
+    code->needs[DL_NEED_LOOPS] |= DL_LOOPS_RECURRENCE;
+    return true;
+}

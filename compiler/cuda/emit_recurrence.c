@@ -1,0 +1,70 @@
+/* Calls of a recurrent layer's steps and of their gradient: the sizes of kernels/recurrence.cu. */
+#include <stdio.h>
+
+#include "compiler/cuda/emit_cuda.h"
+#include "ir/recurrence.h"
+
+static const char *elements_of(dl_dtype d) {
+    return d == DL_F64    ? "plain_elements<double>"
+           : d == DL_F16  ? "f16_elements"
+           : d == DL_BF16 ? "bf16_elements"
+                          : "plain_elements<float>";
+}
+
+static void put_shape(dl_emitter *e, const dl_recurrence *r) {
+    dl_putf(e->out, "    const recurrence_shape s = {$%lldL$, $%lldL$, $%lld$, $%d$, $%d$, %s};\n",
+            (long long)r->batch, (long long)r->steps, (long long)r->size, r->gates, r->saved,
+            r->reverse ? "true" : "false");
+}
+
+static int64_t round_to(int64_t n, int64_t unit) { return dl_ceil_div(n, unit) * unit; }
+
+bool dl_cuda_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
+    /* LINES sequences of a CTA read the weight once; MANY: then they still fill a GPU. */
+    enum { LINES = 4, MANY = 512, SIZE_MOST = INT32_MAX / 64 };
+    static const char *const cells[] = {"LSTM", "GRU", "RNN_TANH", "RNN_RELU"};
+    const dl_node *n = dl_kernel_call(e->k);
+    const dl_recurrence r = dl_recurrence_of(n);
+    bool back = n->op == DL_OP_recurrent_grad;
+    dl_dtype type = e->k->params.at[0].type.dtype;
+    const char *elements = elements_of(type), *number = type == DL_F64 ? "double" : "float";
+    int64_t bytes = type == DL_F64 ? 8 : 4, lines = r.batch >= MANY ? LINES : 1;
+    int64_t columns = (back ? 1 : r.gates) * r.size;
+    int64_t memory = round_to(lines * (2 + r.gates) * r.size * bytes, 16);
+    int64_t ctas = dl_ceil_div(r.batch, lines), packed = 0;
+    int64_t threads = columns < DL_BLOCK ? round_to(columns ? columns : 1, DL_WARP) : DL_BLOCK;
+    bool shared = memory <= DL_SHARED_MOST;
+    if (r.size > SIZE_MOST)
+        return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
+                              "'%s' has %lld units, and kernels have at most %d [DL-E0804]",
+                              dl_ops[n->op].name, (long long)r.size, (int)SIZE_MOST);
+    if (!back) {
+        int64_t count = r.gates * r.size * r.size;
+        packed = round_to(count * bytes, 16);
+        if (!dl_cuda_head(e, code, dl_ceil_div(count, DL_BLOCK), DL_BLOCK, 0, err)) return false;
+        put_shape(e, &r);
+        dl_putf(e->out, "    recurrent_pack<%s>(s, $p1$, (%s *)workspace);\n", elements, number);
+        dl_cuda_foot(e, code, 1);
+    }
+    if (!dl_cuda_head(e, code, ctas, (int)threads, shared ? memory : 0, err)) return false;
+    put_shape(e, &r);
+    if (shared)
+        dl_puts(e->out, "    KD_SHARED(char, memory);\n");
+    else
+        dl_putf(e->out, "    char *memory = workspace + $%lldL$ + (long)blockIdx.x * $%lldL$;\n",
+                (long long)packed, (long long)memory);
+    if (back)
+        dl_putf(e->out,
+                "    recurrent_steps_back<%s, %s, %d>(s, $p0$, $p1$, $p2$, $p3$, $p4$, (%s "
+                "*)memory);\n",
+                elements, cells[r.cell], (int)lines, number);
+    else
+        dl_putf(e->out,
+                "    recurrent_steps<%s, %s, %d>(s, $p0$, $p2$, $p3$, $p4$, (const %s "
+                "*)workspace, (%s *)memory);\n",
+                elements, cells[r.cell], (int)lines, number, number);
+    dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
+    code->workspace = packed + (shared ? 0 : ctas * memory);
+    code->needs[DL_NEED_RECURRENCE] = 1;
+    return true;
+}

@@ -1,0 +1,139 @@
+"""check_recurrence.py BUILD [DEVICE...]: lstm, gru and rnn next to torch.nn in float64: values and gradients of inputs,
+weights and biases, in one direction and both, of several layers, few and many units, one step and many; in f32 and f64;
+in 16 bits by `dlc verify`. Then models/field/lstm.dl, two steps of training, and its exports.
+"""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+from oracle_tools import Workplace, check, finish, load_tensors, relative, save_tensors, torch
+
+os.environ.setdefault("DLR_CUDA_EMULATOR", os.path.join(sys.argv[1], "tests/emulator/libcuda_emulator.so"))
+place = Workplace(sys.argv[1])
+devices = sys.argv[2:] or ["cpu", "cuda:emulated"]
+torch.manual_seed(7)
+nn = torch.nn
+kinds = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+roundoff = {"f32": 2e-6, "f64": 1e-14}
+torch_type = {"f32": torch.float32, "f64": torch.float64}
+cases = []  # (kind, units, sizes of x, element type, options)
+
+
+def case(kind, units, sizes, dtype="f32", **options):
+    cases.append((kind, units, sizes, dtype, options))
+
+
+for kind in kinds:
+    case(kind, 5, (3, 7, 4))
+    case(kind, 19, (7, 5, 6), bidirectional=True)
+    case(kind, 16, (2, 4, 3), layers=3, bidirectional=True)
+    case(kind, 33, (1, 3, 2), bias=False)
+    case(kind, 9, (3, 6, 4), "f64", layers=2, bidirectional=True)
+    case(kind, 1, (2, 1, 1))
+    case(kind, 6, (2, 3, 5, 4))  # two axes of sequences
+    case(kind, 8, (6, 4))  # one sequence
+case("rnn", 7, (3, 5, 4), nonlinearity="relu", bidirectional=True)
+case("lstm", 40, (9, 60, 12))
+case("lstm", 70, (50, 3, 8))  # several blocks of sequences
+case("gru", 70, (50, 3, 8))
+case("lstm", 4, (600, 2, 3))  # several sequences of a block of threads
+
+
+def net_of(kind, units, sizes, dtype, options):
+    options = {"num_layers" if n == "layers" else n: v for n, v in options.items()}
+    return kinds[kind](sizes[-1], units, batch_first=True, **options).to(torch_type[dtype])
+
+
+def say(value):
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+def run(device, cases):
+    text, weights, nets, values = ["model Recurrent():", "    input v: f32[N, Y=1]", "    output v",
+                                   "    loss = sum(v) * 0.0"], {}, [], []
+    for i, (kind, units, sizes, dtype, options) in enumerate(cases):
+        net = net_of(kind, units, sizes, dtype, options)
+        x = weights[f"x{i}"] = torch.randn(sizes).to(torch_type[dtype])
+        weights |= {f"l{i}.{n}": p.detach().clone() for n, p in net.named_parameters()}
+        double = x.double().requires_grad_()
+        net = net.double()
+        y = net(double.reshape(-1, *sizes[-2:]))[0].reshape(*sizes[:-1], -1)
+        nets.append((double, net)), values.append(y)
+        g = weights[f"g{i}"] = torch.randn(y.shape).to(torch_type[dtype])
+        axes = ["A", "B", "T", "E"][-len(sizes):]
+        given = ", ".join(f"{n}={say(v)}" for n, v in options.items())
+        for name, tensor in (("x", x), ("g", g)):
+            of = ", ".join(f"{a}={n}" for a, n in zip(axes, tensor.shape))
+            text.append(f"    param {name}{i}: {dtype}[{of}] ~ normal(0, 1)")
+        text.append(f"    y = x{i} |> {kind}({units}{', ' if given else ''}{given}) @l{i}")
+        text.append(f"    loss += sum(g{i} * y)" + (" as f32" if dtype == "f64" else ""))
+    path = place / "recurrent.dl"
+    path.write_text("\n".join(text) + "\n")
+    save_tensors(place / "w.safetensors", weights)
+    save_tensors(place / "b.safetensors", {"v.0": torch.ones(2, 1)})
+    place.run("dlrun", path, "--local_batch_size=2", f"--expdir={place / 'run'}",
+              f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd", "--tf32=false",
+              f"--replay={place / 'b.safetensors'}", f"--save_grads={place / 'g.safetensors'}", f"--device={device}")
+    got = load_tensors(place / "g.safetensors")
+    for i, (case, (x, net), y) in enumerate(zip(cases, nets, values)):
+        name, most = f"{device}: {case}", roundoff[case[3]]
+        off = relative(got[f"g{i}"].double(), y.detach())  # the gradient of its weight is the value itself
+        check(off < most, f"{name}: the values are {off:.2g} off")
+        params = dict(net.named_parameters())
+        truth = torch.autograd.grad((weights[f"g{i}"].double() * y).sum(), [x, *params.values()])
+        for n, want in zip([f"x{i}"] + [f"l{i}.{n}" for n in params], truth):
+            off = relative(got[n].double(), want)
+            check(off < 5 * most, f"{name}: the gradient of {n} is {off:.2g} off")
+
+
+for device in devices:
+    run(device, cases)
+
+# 16 bits: every launch within what rounding allows
+for kind in kinds:
+    path = place / f"{kind}.dl"
+    path.write_text(f"model Half():\n    input x: f32[N, T=6, E=5]\n    y = x |> {kind}(11, bidirectional=true) @l\n"
+                    "    output y\n    loss = mean(y**2)\n")
+    for target in ("cpu", "cuda:sm_80:emulated"):
+        for mode in ("bf16", "fp16"):
+            place.run("dlc", "verify", path, "--local_batch_size=7", f"--amp_mode={mode}", f"--target={target}")
+
+
+# models/field/lstm.dl: two steps of SGD, and the network in other programs
+class Basin(nn.Module):
+    def __init__(self, features, hidden):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(features, hidden, batch_first=True), nn.Linear(hidden, 1)
+
+    def forward(self, x, static):
+        days = torch.cat([x, static[:, None].expand(-1, x.shape[1], -1)], 2)
+        return self.head(self.lstm(days)[0][:, -1])
+
+
+net = Basin(7, 12)
+state = {n: p.detach().clone() for n, p in net.named_parameters()}
+batch = {f"{n}.{i}": torch.randn(3, *sizes) for i in range(2)
+         for n, sizes in (("x", (30, 4)), ("static", (3,)), ("t", (1,)))}
+save_tensors(place / "basin.safetensors", state), save_tensors(place / "days.safetensors", batch)
+net, losses, sgd = net.double(), [], None
+sgd = torch.optim.SGD(net.parameters(), lr=0.5)
+for i in range(2):
+    sgd.zero_grad()
+    loss = ((net(batch[f"x.{i}"].double(), batch[f"static.{i}"].double()) - batch[f"t.{i}"].double())**2).mean()
+    loss.backward()
+    losses.append(loss.item())
+    sgd.step()
+sizes = ("--days=30", "--forcings=4", "--attributes=3", "--hidden=12", "--dropout=0.0")
+for device in devices:
+    out = place.run("dlrun", "models/field/lstm.dl", "--local_batch_size=3", *sizes, f"--expdir={place / 'basin'}",
+                    f"--init_weights={place / 'basin.safetensors'}", "--optimizer=sgd", "--start_lr=0.5", "--lr=0.5",
+                    f"--replay={place / 'days.safetensors'}", f"--save_grads={place / 'g.safetensors'}",
+                    f"--device={device}", "--tf32=false")
+    got = [json.loads(line)["loss"] for line in out.splitlines() if line.startswith('{"step"')]
+    check(len(got) == 2 and all(abs(a - b) < 1e-5 * abs(b) for a, b in zip(got, losses)),
+          f"{device}: lstm.dl: losses {got}, not {losses}")
+    grads = load_tensors(place / "g.safetensors")
+    worst = max(relative(grads[n].double(), p.grad) for n, p in net.named_parameters())
+    check(worst < 1e-5, f"{device}: lstm.dl: gradients of the second step are {worst:.2g} off")
+finish()
