@@ -74,6 +74,13 @@ OPS = {
         "e = sum((x[C=0] as [N, T, E]) * (x[C=1] as [N, S, E]), over=E)",
         "f = sum((x as [N, C, T, E]) * (x as [N, C, T, K]), over=T) * v",
         "g = sum((x as [N, C, T, E]) * (x as [N, K, T, E]), over=[T, E])"]),
+    "recurrent": ("f32[N, C=4, T=6]", [
+        "a = x |> lstm(5) @a",
+        "b = x |> lstm(3, layers=2, bidirectional=true) @b",
+        "c = x |> gru(4, bidirectional=true) @c",
+        "d = x |> rnn(5, bias=false) @d",
+        "e = x |> rnn(3, nonlinearity=\"relu\", bidirectional=true) @e",
+        "f = unsqueeze(x, over=E) |> gru(2) @f"]),
     "indices": ("i32[N, T=6]", [
         "a = x |> embedding(4, 3) @a",
         "b = one_hot(x, K=4)",

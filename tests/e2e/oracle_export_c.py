@@ -183,6 +183,7 @@ MODELS = [
     ("resunet", "models/resunet.dl", ["--data_size=16", "--widths=[8,16,16,16]", "--groups=4", "--heads=2"]),
     ("convnext", "models/convnext.dl",
      ["--img_size=[24,32]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1"]),
+    ("lstm", "models/field/lstm.dl", ["--days=9", "--forcings=3", "--attributes=2", "--hidden=20"]),
     ("cnn_regressor", "models/cnn_regressor.dl", ["--data_size=16", "--hidden=24", "--depth=3"]),
     ("cnn_classifier", "models/cnn_classifier.dl", ["--input_shape=[16,16,3]"]),
     ("bf16", "models/vit.dl",

@@ -130,6 +130,7 @@ if "models" in parts:
     check("for _ in range(3)" in vit and "for block in self.blocks:\n" in vit and vit.count(".attn.proj(") == 1,
           "equal blocks are a loop")
     compare(ROOT / "models/field/fno.dl", "--width=6", "--modes=3", "--layers=2", "--hidden=16", "--size=14")
+    compare(ROOT / "models/field/lstm.dl", "--days=9", "--forcings=3", "--attributes=2", "--hidden=5", "--layers=2")
     alone = {"cancelling_bias"}  # mixes samples, of which predict has one at a time
     not_predicted = {"kinks", "seeded", "language"}  # of a target; of inputs that dlrun does not serve
     for path in sorted((ROOT / "tests/data").glob("**/*.dl")):
