@@ -37,14 +37,6 @@ bool dl_infer_type(const dl_type *type, dl_shape_fault *fault);
  * operands; -1: none has. */
 int dl_infer_leader(const dl_type *const *operands, int n);
 
-/* An order of `count` axes, at most 32, that respects several operands. before[i] is the set of
- * axes that stand before axis i, at first none. dl_order_add adds an operand, whose n axes stand in
- * this order: two axes that an earlier operand has ordered, even by way of others, stay so.
- * dl_order_next gives the axis that follows those placed: the first by number that no axis still to
- * come stands before. */
-void dl_order_add(unsigned *before, int count, const int *axes, int n);
-int dl_order_next(const unsigned *before, int count, unsigned placed);
-
 /* The common type of ELEM operands: the union of the named axes, in an order that respects every
  * operand where they agree. Where they do not, the leader comes first, and then an operand before
  * later ones. Axes that no operand orders are in order of first appearance. Axes of equal names

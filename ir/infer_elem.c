@@ -1,4 +1,5 @@
 /* Shape rules of sources, pointwise ops and reductions. */
+#include "ir/base/axis_order.h"
 #include "ir/base/philox.h"
 #include "ir/infer_rules.h"
 
@@ -45,23 +46,6 @@ int dl_infer_leader(const dl_type *const *operands, int n) {
         if (has_all) return i;
     }
     return -1;
-}
-
-void dl_order_add(unsigned *before, int count, const int *axes, int n) {
-    for (int i = 0; i < n; i++)
-        for (int j = i + 1; j < n; j++) {
-            int a = axes[i], b = axes[j];
-            if (before[a] >> b & 1) continue; /* an earlier operand has them the other way round */
-            unsigned all = before[a] | 1u << a;
-            for (int k = 0; k < count; k++)
-                if (k == b || before[k] >> b & 1) before[k] |= all;
-        }
-}
-
-int dl_order_next(const unsigned *before, int count, unsigned placed) {
-    int i = 0;
-    while (i < count && (placed >> i & 1 || before[i] & ~placed)) i++;
-    return i;
 }
 
 /* Adds the order of an operand's axes to that of the axes of `all`. */

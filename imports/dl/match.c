@@ -1,6 +1,6 @@
 /* Two operands: PyTorch matches their dimensions from the end, the language by names. */
 #include "imports/dl/rules.h"
-#include "ir/infer.h"
+#include "ir/base/axis_order.h"
 
 bool dl_done(dl_in_ctx *c, const dl_in_value *like, int stmt) {
     dl_in_value *v = dl_copy_value(c, like);
@@ -60,8 +60,8 @@ static bool has_all(const dl_in_value *a, const dl_in_value *b) {
     return true;
 }
 
-/* Gives r the axes of both operands in the language's order (ir/infer.h); the first one comes first
- * where they disagree. */
+/* Gives r the axes of both operands in the language's order (ir/base/axis_order.h); the first one
+ * comes first where they disagree. */
 static void order_axes(dl_in_ctx *c, dl_in_value *r, dl_in_value *const operands[2]) {
     dl_in_axis all[DL_FOREIGN_RANK];
     unsigned before[DL_FOREIGN_RANK] = {0}, placed = 0;
