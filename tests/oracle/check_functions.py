@@ -3,6 +3,7 @@ and biases, convolutions with computed kernels and grid_sample, next to PyTorch 
 gradients, at kinks and far from 0, also where a model has modules and functions of its own that bear the names of
 functions in a formula.
 """
+import math
 import os
 import re
 import sys
@@ -28,6 +29,27 @@ shapes = {"query": (2, 5, 8), "key": (2, 7, 8), "val": (2, 7, 8), "few_k": (2, 7
 tensors.update({n: torch.randn(shape) for n, shape in shapes.items()})
 tensors["seen"][1] = -1  # one sample sees no key
 tensors["grid"], tensors["grid3"] = torch.rand(2, 3, 7, 2) * 3.6 - 1.8, torch.rand(2, 3, 2, 4, 3) * 3 - 1.5
+F32_LOW = -torch.finfo(torch.float32).max
+
+
+def focal(x, t, alpha=0.25, gamma=2.0):
+    """torchvision.ops.sigmoid_focal_loss, without its reduction."""
+    p, ce = torch.sigmoid(x), F.binary_cross_entropy_with_logits(x, t, reduction="none")
+    return ce * (1 - (p * t + (1 - p) * (1 - t)))**gamma * (alpha * t + (1 - alpha) * (1 - t))
+
+
+def crps(mean, t, deviation):
+    """properscoring's crps_gaussian (Gneiting et al. 2005)."""
+    z, normal = (t - mean) / deviation, torch.distributions.Normal(0.0, 1.0)
+    return deviation * (z * (2 * normal.cdf(z) - 1) + 2 * normal.log_prob(z).exp() - math.pi**-0.5)
+
+
+def overlap(p, t, dims, alpha, beta, smooth):
+    """The Tversky loss (Salehi et al. 2017) of each element left by `dims`, averaged."""
+    hit, false_alarm, miss = (v.sum(dims) for v in (p * t, p * (1 - t), (1 - p) * t))
+    return (1 - (hit + smooth) / (hit + alpha * false_alarm + beta * miss + smooth)).mean()
+
+
 without_gradient = {"halves", "seen"}  # rounded and compared only
 cases = []  # (name, text, value)
 
@@ -73,6 +95,25 @@ for over, dims in (("E", 1), ("T", 0), ("[T, E]", (0, 1))):
 case("logsumexp(60 * x)", lambda t: torch.logsumexp(60 * t["x"], (0, 1)))  # exp alone would overflow
 case("isnan(log(y)) * x", lambda t: torch.isnan(torch.log(t["y"])) * t["x"])
 case("isfinite(log(halves * halves)) * x", lambda t: torch.isfinite(torch.log(t["halves"]**2)) * t["x"])
+case("nan_to_num(x)", lambda t: torch.nan_to_num(t["x"]))
+case("1e-38 * nan_to_num(stop_gradient(log(halves)))",
+     lambda t: 1e-38 * torch.nan_to_num(torch.log(t["halves"].detach()), neginf=F32_LOW))
+case("nan_to_num(stop_gradient(sign(halves) * log(0 * abs(halves))), nan=2, posinf=3, neginf=-4)",
+     lambda t: torch.nan_to_num(torch.sign(t["halves"]) * -torch.inf, 2, 3, -4).detach())
+reductions = {"": lambda l: l.mean(), ', reduction="mean"': lambda l: l.mean(), ', reduction="sum"': lambda l: l.sum(),
+              ', reduction="none"': lambda l: l}
+for text, f in reductions.items():
+    case(f"reduced(x * y{text})", lambda t, f=f: f(t["x"] * t["y"]))
+    case(f"gaussian_nll_loss(x, y, p{text})",
+         lambda t, f=f: f(F.gaussian_nll_loss(t["x"], t["y"], t["p"], reduction="none")))
+    case(f"kl_div(x, max(u, 0){text})", lambda t, f=f: f(F.kl_div(t["x"], t["u"].clamp(min=0), reduction="none")))
+    case(f"focal_loss(y, w{text})", lambda t, f=f: f(focal(t["y"], t["w"])))
+    case(f"crps_gaussian(x, y, p{text})", lambda t, f=f: f(crps(t["x"], t["y"], t["p"])))
+case("focal_loss(20 * y, w, alpha=0.6, gamma=1.5)", lambda t: focal(20 * t["y"], t["w"], 0.6, 1.5).mean())
+for over, dims in (("", (0, 1)), (", over=E", 1), (", over=[T, E]", (0, 1))):
+    case(f"dice_loss(w, p{over})", lambda t, d=dims: overlap(t["w"], t["p"], d, 0.5, 0.5, 5e-6))
+    case(f"tversky_loss(w, p{over}, alpha=0.3, beta=0.7, smooth=1)",
+         lambda t, d=dims: overlap(t["w"], t["p"], d, 0.3, 0.7, 1))
 rms = lambda x, w, d, eps: x * torch.rsqrt((x * x).mean(d, keepdim=True) + eps) * w
 case("rms_norm(x) @n", lambda t: rms(t["x"], t["n.weight"], 1, 1e-6))
 case("rms_norm(x, eps=0.1, over=T) @m", lambda t: rms(t["x"], t["m.weight"][:, None], 0, 0.1))
