@@ -64,6 +64,9 @@ dl_val dl_fn_rfft(dl_call *c);
 dl_val dl_fn_irfft(dl_call *c);
 dl_val dl_fn_fft(dl_call *c);
 dl_val dl_fn_ifft(dl_call *c);
+/* segments.c */
+dl_val dl_fn_segment_sum(dl_call *c);
+dl_val dl_fn_segment_mean(dl_call *c);
 /* literals.c */
 dl_val dl_count_along(dl_elab *E, dl_span where, dl_axis axis, dl_dtype dtype); /* 0, 1, 2, ... */
 dl_val dl_fn_one_hot(dl_call *c);

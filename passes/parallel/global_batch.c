@@ -209,13 +209,16 @@ static void mark_own(batch *s, const dl_node *n) {
 }
 
 /* Does the node sum over the samples? Contractions of two operands that both have the axis do so,
- * too. */
+ * too, and segments of samples that are added up. */
 static bool sums_samples(batch *s, const dl_node *n) {
-    if (n->op != DL_OP_sum && n->op != DL_OP_mean && n->op != DL_OP_contract) return false;
+    bool segments = n->op == DL_OP_scatter_add;
+    if (n->op != DL_OP_sum && n->op != DL_OP_mean && n->op != DL_OP_contract && !segments)
+        return false;
     for (int k = 0; k < n->nin; k++) {
         const state *own = state_of(s, n->in[k]);
         const char *axis = own->kind == OWN ? own->at.axis : s->axis;
-        if (has_axis(n->in[k], axis) && is_over(n, axis)) return true;
+        if (!has_axis(n->in[k], axis)) continue;
+        if (segments ? !has_axis(&n->out[0], axis) : is_over(n, axis)) return true;
     }
     return false;
 }

@@ -164,6 +164,20 @@ for padding in ("zeros", "border", "reflection"):
             case(f"grid_sample(image, grid, {options})", lambda t, f=f: f(t["image"], t["grid"]))
             if corners == (mode == "nearest"):
                 case(f"grid_sample(volume, grid3, {options})", lambda t, f=f: f(t["volume"], t["grid3"]))
+# segments: of one axis, of two, with a batch, numbers out of range, x that lacks an axis of the numbers
+numbers = torch.tensor([[3, 0, 3, 1, 9], [0, -1, 0, 0, 2]])  # M T
+chosen = lambda n, count: F.one_hot(torch.where((n >= 0) & (n < count), n, count), count + 1)[..., :count].double()
+written = "([[3, 0, 3, 1, 9], [0, -1, 0, 0, 2]] as [M, T])"
+for name, part in (("sum", lambda s, n: s), ("mean", lambda s, n: s / n.clamp(min=1))):
+    case(f"segment_{name}(x, {written}[M=0], over=T, V=4)",
+         lambda t, f=part: f(torch.einsum("te,tv->ve", t["x"], chosen(numbers[0], 4)),
+                           chosen(numbers[0], 4).sum(0)[:, None]))
+    case(f"segment_{name}(query, {written}, over=T, V=4)",
+         lambda t, f=part: f(torch.einsum("mte,mtv->mve", t["query"], chosen(numbers, 4)),
+                           chosen(numbers, 4).sum(1)[..., None]))
+    case(f"segment_{name}(x, {written}, over=[T, M], V=5)",
+         lambda t, f=part: f(torch.einsum("te,mtv->ve", t["x"], chosen(numbers, 5)),
+                           chosen(numbers, 5).sum((0, 1))[:, None]))
 case('grid_sample(image[C=0:1], floor(4 * grid) / 4, align_corners=true)',  # places at elements and at the edges
      lambda t: F.grid_sample(t["image"][:, :1], torch.floor(4 * t["grid"]) / 4, align_corners=True))
 layers = {"n.weight": torch.rand(8) + 0.5, "m.weight": torch.rand(5) + 0.5, "a.weight": torch.rand(1),

@@ -24,6 +24,13 @@ def slope(y, x):
     return torch.autograd.grad(y, x, create_graph=True)[0]
 
 
+def segments(y, a, left="vc"):
+    """The sums of y - s by classes below 4, and the numbers of their elements, at least 1."""
+    chosen = F.one_hot(a.c, CLASSES)[..., :4].to(y.dtype)
+    return (torch.einsum(f"nct,ntv->{left}", y - a.s, chosen),
+            torch.einsum(f"ntv->{left[:-1]}", chosen)[..., None].clamp(min=1))
+
+
 CLASSES, TOKENS, BATCH, STEPS = 5, 3, 24, 2
 WEIGHTS = [0.2, 1.5, 3.0, 0.7, 0.1]
 HEAD = """    {n} = x |> linear(5) @{n} as [N, T, C]
@@ -85,6 +92,12 @@ TERMS = {
     "slope_of_root": ("sum(grad(sqrt(mean({n}**2)), x)**2)", lambda y, a: (slope((y**2).mean().sqrt(), a.x)**2).sum()),
     "slope_of_slope": ("sqrt(mean(grad(sum(grad(sum(sin({n})), x)**3), x)**2))",
                        lambda y, a: (slope((slope(y.sin().sum(), a.x)**3).sum(), a.x)**2).mean().sqrt()),
+    # segments of all ranks' samples: sums, and means by numbers of elements that no rank knows alone
+    "segments": ("norm(segment_sum({n} - s, c, over=[N, T], V=4))", lambda y, a: segments(y, a)[0].norm()),
+    "segment_means": ("norm(segment_mean({n} - s, c, over=[N, T], V=4))",
+                      lambda y, a: torch.div(*segments(y, a)).norm()),
+    "own_segments": ("norm(segment_mean({n} - s, c, over=T, V=4)) * 0.1",
+                     lambda y, a: torch.div(*segments(y, a, "nvc")).norm() * 0.1),
     "plain": ("mse_loss({n}, s)", lambda y, a: F.mse_loss(y, a.s)),
 }
 MODEL = f"""model Means():

@@ -149,6 +149,8 @@ static const struct {
     {"cat", "cat(h, z, over=C)", HALF},
     {"einsum", "einsum(\"nchw,mchw->nm\", h, z)", HALF},
     {"gather", "gather(h, k, over=C)", HALF},
+    {"segment_sum", "segment_sum(h, k, over=N, V=3)", LISTED},
+    {"segment_mean", "segment_mean(h, k, over=N, V=3)", OURS},
     {"grid_sample", "grid_sample(h, (z as [N, P, Q, Z])[Z=:2], padding=\"border\")", LISTED},
     {"rfft", "rfft(h, over=W)", OURS},
     {"irfft", "irfft(rfft(h, over=W), over=W, size=6)", OURS},
