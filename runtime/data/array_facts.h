@@ -3,6 +3,7 @@
  * here reads a file. */
 #ifndef DLR_ARRAY_FACTS_H
 #define DLR_ARRAY_FACTS_H
+#include "ir/base/arena.h"
 #include "ir/base/str.h"
 #include "runtime/data/number.h"
 
@@ -43,6 +44,16 @@ typedef struct {
 
 /* The attribute of that name, or NULL. */
 const dlr_attribute *dlr_array_attribute(const dlr_array_facts *a, const char *name);
+/* For formats that are no attributes' own: adds one, of at most DLR_ADDED. */
+enum { DLR_ADDED = 8 };
+void dlr_array_add_text(dl_arena *arena, dlr_array_facts *a, const char *name, const char *text);
+void dlr_array_add_number(dl_arena *arena, dlr_array_facts *a, const char *name, double number);
+/* The name of a type as stored: "i16", "i16 BE" where this machine must swap it. */
+const char *dlr_array_stored(dl_arena *arena, dlr_element type, bool swapped);
+/* The bytes of all its numbers; -1: more than can be counted. */
+int64_t dlr_array_stored_bytes(const dlr_array_facts *a);
+/* Refuses an array whose numbers begin at `at` and do not end within the file's `size` bytes. */
+void dlr_array_must_end(dl_arena *arena, dlr_array_facts *a, int64_t at, int64_t size);
 /* Writes "[4, 80, 80, 80] f32", for messages. */
 void dlr_array_put_shape(dl_buf *out, const dlr_array_facts *a);
 #endif

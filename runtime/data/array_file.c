@@ -8,22 +8,38 @@
 
 /* The first that owns a file reads it. A user block of HDF5 may begin like what follows it here. */
 static const dlr_array_format *const formats[] = {
-    &dlr_zarr_format, &dlr_npy_format, &dlr_npz_format, &dlr_hdf5_format, &dlr_netcdf3_format,
+    &dlr_zarr_format,  &dlr_npy_format,  &dlr_npz_format,  &dlr_hdf5_format,   &dlr_netcdf3_format,
+    &dlr_nifti_format, &dlr_fits_format, &dlr_tiff_format, &dlr_matlab_format, &dlr_csv_format,
 };
+
+static const dlr_array_format *find_owner(const dlr_array_head *h, bool by_name) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->by_name == by_name && formats[i]->owns(h)) return formats[i];
+    return NULL;
+}
 
 /* Recognizes the format; the error names a known format that is not read. libhdf5 decides on files
  * of no known format. */
 static const dlr_array_format *recognise(const char *path, dl_error *err) {
     dlr_array_head h;
-    const dlr_array_format *found = NULL;
     bool ok = dlr_array_head_read(path, &h, err);
-    for (size_t i = 0; ok && !found && i < sizeof formats / sizeof *formats; i++)
-        if (formats[i]->owns(&h)) found = formats[i];
-    if (ok && !found)
-        ok = dlr_refuse_foreign(path, h.bytes, h.n, DLR_FOREIGN_BYTES, err) &&
-             (h.n == 0 || dlr_refuse_foreign(path, h.bytes, h.n, DLR_FOREIGN_NAME, err));
+    const dlr_array_format *found = ok ? find_owner(&h, false) : NULL;
+    if (ok && !found) ok = dlr_refuse_foreign(path, h.bytes, h.n, DLR_FOREIGN_BYTES, err);
+    if (ok && !found) found = find_owner(&h, true);
+    if (ok && !found && h.n) ok = dlr_refuse_foreign(path, h.bytes, h.n, DLR_FOREIGN_NAME, err);
     if (h.fd >= 0) close(h.fd);
     return !ok ? NULL : found ? found : &dlr_hdf5_format;
+}
+
+bool dlr_array_file_known(const char *path) {
+    dlr_array_head h;
+    dl_error ignored = {0};
+    bool known = dlr_array_head_read(path, &h, &ignored) &&
+                 (find_owner(&h, false) ||
+                  (dlr_refuse_foreign(path, h.bytes, h.n, DLR_FOREIGN_BYTES, &ignored) &&
+                   find_owner(&h, true)));
+    if (h.fd >= 0) close(h.fd);
+    return known;
 }
 
 dlr_array_file *dlr_array_file_open(const char *path, dl_error *err) {

@@ -26,6 +26,8 @@ typedef struct {
 /* Errors name the path: DL_IO (missing, unreadable), DL_INPUT (damaged, or of a format that is not
  * read). It forks for HDF5: open files before devices and MPI are started. */
 dlr_array_file *dlr_array_file_open(const char *path, dl_error *err);
+/* Whether a format of ours recognizes the file, whatever is in it. */
+bool dlr_array_file_known(const char *path);
 void dlr_array_file_close(dlr_array_file *f); /* NULL is fine */
 /* Whether a file that begins so is NetCDF-3: classic, with 64-bit offsets, or with 64-bit data. */
 bool dlr_is_netcdf3(const char head[4]);

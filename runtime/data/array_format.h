@@ -5,7 +5,7 @@
 #include "runtime/data/array_file.h"
 #include "runtime/data/foreign_formats.h"
 
-/* What a format is recognized by. */
+/* The begin of a file, by which its format is recognized. */
 typedef struct {
     const char *path;
     bool folder;
@@ -16,6 +16,7 @@ typedef struct {
 
 struct dlr_array_format {
     const char *name;
+    bool by_name; /* its files are known by their names: other formats' bytes count first */
     bool (*owns)(const dlr_array_head *h); /* Whether the file is of the format. */
     /* Fills f->arrays and f->state, in f->arena. */
     bool (*list)(dlr_array_file *f, dl_error *err);
@@ -25,7 +26,8 @@ struct dlr_array_format {
                  dl_error *err);
 };
 extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, dlr_zarr_format,
-    dlr_netcdf3_format;
+    dlr_netcdf3_format, dlr_nifti_format, dlr_fits_format, dlr_matlab_format, dlr_tiff_format,
+    dlr_csv_format;
 
 /* array_head.c: opens a file and reads its first bytes; the caller closes h->fd, also on failure.
  * Errors: DL_IO. */
@@ -80,6 +82,24 @@ struct dlr_chunking {
 /* Takes ownership of how->state, also when it fails. Caches at most `cache` bytes of unpacked
  * chunks. */
 bool dlr_chunks_open(dlr_source *s, const dlr_chunking *how, size_t cache, dl_error *err);
+
+/* array_whole.c: an array that is one chunk, all of which how->load fills. how->chunk is set here;
+ * all else is as for dlr_chunks_open. */
+bool dlr_whole_open(dlr_source *s, dlr_chunking *how, size_t cache, dl_error *err);
+
+/* Bytes of a file that are packed with gzip or zlib (array_inflate.c). */
+typedef struct {
+    int64_t at, bytes; /* where they lie in the file */
+    int64_t skip;      /* of an array: unpacked bytes before its numbers */
+} dlr_packed;
+/* Unpacks the bytes skip .. skip + n - 1 of a file that is open; *got (NULL: all must be there) are
+ * as many of these as there are. `to_end`: the rest is unpacked, too, so that the checksum is held.
+ * Errors: DL_INPUT (damaged), DL_IO, DL_RESOURCE. */
+bool dlr_inflate(int fd, const char *path, const dlr_packed *from, bool to_end, void *out, size_t n,
+                 size_t *got, dl_error *err);
+/* An array whose numbers are such bytes; run->offset is not used. */
+bool dlr_inflated_open(dlr_source *s, const char *path, const dlr_packed *from, const dlr_run *run,
+                       size_t cache, dl_error *err);
 
 /* An HDF5 set that only libhdf5 can unpack (hdf5_child.c): `as` is the type of the numbers that it
  * returns. */

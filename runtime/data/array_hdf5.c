@@ -116,4 +116,5 @@ static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
     return dlr_hdf5_child_open(s, f->path, set->name, as, cache, err);
 }
 
-const dlr_array_format dlr_hdf5_format = {"HDF5", dlr_owns_hdf5, list_hdf5, open_hdf5};
+const dlr_array_format dlr_hdf5_format = {
+    .name = "HDF5", .owns = dlr_owns_hdf5, .list = list_hdf5, .open = open_hdf5};

@@ -9,6 +9,7 @@
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
+#include "runtime/data/byte_order.h"
 #include "runtime/data/packing.h"
 
 enum {
@@ -103,24 +104,12 @@ static bool is_type(const header *h, uint64_t type) {
 
 /* A big-endian number of an attribute. */
 static dlr_number number_at(const unsigned char *at, dlr_element type) {
-    const int bytes = (int)dlr_element_bytes(type);
-    uint64_t v = 0;
-    for (int i = 0; i < bytes; i++) v = v << 8 | at[i];
-    if (type == DLR_EL_F64) {
-        double d;
-        memcpy(&d, &v, sizeof d);
-        return (dlr_number){.kind = 'f', .f = d};
-    }
-    if (type == DLR_EL_F32) {
-        uint32_t low = (uint32_t)v;
-        float f;
-        memcpy(&f, &low, sizeof f);
-        return (dlr_number){.kind = 'f', .f = (double)f};
-    }
+    const size_t bytes = dlr_element_bytes(type);
+    if (dlr_element_is_float(type))
+        return (dlr_number){.kind = 'f', .f = dlr_load_float(at, bytes, true)};
     if (type == DLR_EL_U8 || type == DLR_EL_U16 || type == DLR_EL_U32 || type == DLR_EL_U64)
-        return (dlr_number){.kind = 'u', .u = v};
-    const int shift = 64 - 8 * bytes;
-    return (dlr_number){.kind = 'i', .i = (int64_t)(v << shift) >> shift};
+        return (dlr_number){.kind = 'u', .u = dlr_load(at, bytes, true)};
+    return (dlr_number){.kind = 'i', .i = dlr_load_signed(at, bytes, true)};
 }
 
 static dlr_attribute take_attribute(header *h) {
@@ -332,4 +321,5 @@ bool dlr_is_netcdf3(const char head[4]) {
     return memcmp(head, "CDF", 3) == 0 && (head[3] == 1 || head[3] == 2 || head[3] == 5);
 }
 
-const dlr_array_format dlr_netcdf3_format = {"NetCDF-3", owns_netcdf3, list_netcdf3, open_netcdf3};
+const dlr_array_format dlr_netcdf3_format = {
+    .name = "NetCDF-3", .owns = owns_netcdf3, .list = list_netcdf3, .open = open_netcdf3};

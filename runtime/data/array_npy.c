@@ -58,4 +58,5 @@ static bool open_npy(dlr_source *s, const dlr_array_file *f, const dlr_array_fac
 
 static bool owns_npy(const dlr_array_head *h) { return memcmp(h->bytes, "\x93NUMPY", 6) == 0; }
 
-const dlr_array_format dlr_npy_format = {"NumPy array", owns_npy, list_npy, open_npy};
+const dlr_array_format dlr_npy_format = {
+    .name = "NumPy array", .owns = owns_npy, .list = list_npy, .open = open_npy};

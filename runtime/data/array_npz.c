@@ -155,10 +155,9 @@ static bool open_npz(dlr_source *s, const dlr_array_file *f, const dlr_array_fac
     npz_state *z = how.state = calloc(1, sizeof *z);
     if (!z) return dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
     *z = (npz_state){*m, dl_input_open(f->path, err)};
-    for (int i = 0; i < s->rank; i++) how.chunk[i] = s->dims[i] ? s->dims[i] : 1;
     /* so that it is unpacked once, and not for every block */
     if (m->entry.unpacked > cache) cache = m->entry.unpacked;
-    return dlr_chunks_open(s, &how, cache, err) && z->fd >= 0;
+    return dlr_whole_open(s, &how, cache, err) && z->fd >= 0;
 }
 
 /* A zip file begins with an entry, or, when it is empty, with its end record. */
@@ -166,4 +165,5 @@ static bool owns_npz(const dlr_array_head *h) {
     return memcmp(h->bytes, "PK\3\4", 4) == 0 || memcmp(h->bytes, "PK\5\6", 4) == 0;
 }
 
-const dlr_array_format dlr_npz_format = {"NumPy archive", owns_npz, list_npz, open_npz};
+const dlr_array_format dlr_npz_format = {
+    .name = "NumPy archive", .owns = owns_npz, .list = list_npz, .open = open_npz};

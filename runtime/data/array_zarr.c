@@ -246,4 +246,5 @@ static bool open_zarr(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
 
 static bool owns_zarr(const dlr_array_head *h) { return h->folder; }
 
-const dlr_array_format dlr_zarr_format = {"Zarr", owns_zarr, list_zarr, open_zarr};
+const dlr_array_format dlr_zarr_format = {
+    .name = "Zarr", .owns = owns_zarr, .list = list_zarr, .open = open_zarr};

@@ -1,10 +1,12 @@
-/* Arrays of files as loaders read them, .npy and .npz; and chunks as they are packed: what is no
- * such file is taken for one, its first bytes for the codecs. */
+/* Arrays of files as loaders read them, of every format but HDF5 and folders; and chunks as they
+ * are packed: a file of no such format is taken for one, its first bytes for the codecs. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ir/base/input.h"
-#include "runtime/data/array_file.h"
+#include "runtime/data/array_format.h"
 #include "runtime/data/chunk_codec.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -48,16 +50,38 @@ static void unpack(const uint8_t *data, size_t n) {
     free(packed), free(out);
 }
 
+/* The file with these bytes, where a reader of ours recognizes it; or NULL. Formats that are known
+ * by a name get it: text is a table, gzip a volume. */
+static const char *name_of(const uint8_t *data, size_t n) {
+    static const dlr_array_format *const formats[] = {
+        &dlr_npy_format,  &dlr_npz_format,  &dlr_netcdf3_format, &dlr_nifti_format,
+        &dlr_fits_format, &dlr_tiff_format, &dlr_matlab_format,  &dlr_csv_format};
+    static char named[512];
+    const bool letter = n > 0 && data[0] >= ' ' && data[0] < 127;
+    dlr_array_head h = {.path = letter ? "fuzz.csv" : "fuzz",
+                        .n = n < DLR_FOREIGN_HEAD ? n : DLR_FOREIGN_HEAD};
+    memcpy(h.bytes, data, h.n);
+    if (n > 2 && data[0] == 0x1f && data[1] == 0x8b) h.path = "fuzz.nii.gz";
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->owns(&h)) {
+            const char *own = fuzz_file(data, n);
+            if (!strchr(h.path, '.')) return own;
+            snprintf(named, sizeof named, "%s-%s", own, h.path);
+            unlink(named);
+            FUZZ_CHECK(symlink(own, named) == 0);
+            return named;
+        }
+    return NULL;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    bool npy = n >= 6 && memcmp(data, "\x93NUMPY", 6) == 0,
-         npz = n >= 4 && memcmp(data, "PK\3\4", 4) == 0,
-         netcdf3 = n >= 4 && dlr_is_netcdf3((const char *)data);
-    if (!npy && !npz && !netcdf3) { /* HDF5 is libhdf5's, in a process of its own */
+    const char *path = name_of(data, n);
+    if (!path) { /* HDF5 is libhdf5's, in a process of its own */
         unpack(data, n);
         return 0;
     }
     dl_error err = {0};
-    dlr_array_file *f = dlr_array_file_open(fuzz_file(data, n), &err);
+    dlr_array_file *f = dlr_array_file_open(path, &err);
     FUZZ_CHECK(f || err.code == DL_INPUT || err.code == DL_IO);
     for (int i = 0; f && i < f->n; i++) read_array(f, &f->arrays[i]);
     dlr_array_file_close(f);

@@ -1,4 +1,5 @@
-"""Files of other programs held against those programs' own readers: HDF5 with filters; and Zarr in shards by its specification.
+"""Files of other programs held against those programs' own readers: HDF5 with filters, NIfTI, FITS, MATLAB, TIFF
+and CSV; and Zarr in shards by its specification.
 
 check_readers.py ARRAY_BLOCKS [NAME...]   (the program built from array_blocks.c; the tests to run); exit status 77:
 numpy or h5py is missing. A reader that is not installed skips its tests by name. DLC_TEST_DRAW=D draws others."""
@@ -10,6 +11,7 @@ import pathlib
 import struct
 import sys
 import tempfile
+import zlib
 
 from strict import check, finish
 
@@ -186,6 +188,251 @@ def test_zarr_shards(rng):
     path.write_bytes(raw[:3])
     answer = READER.ask(TMP / "shards0.zarr", [("", "f64", [0] * 3, [1] * 3, [1] * 3)])[0]
     check(isinstance(answer, str) and "is shorter than its index" in answer, answer)
+
+
+# ---- NIfTI, FITS, MATLAB, TIFF, CSV ----
+
+
+def refused_by_damage(path, name, shape, changes):
+    """Each change of the file's bytes is an error that names the file, when it is listed or read."""
+    whole = path.read_bytes()
+    for change, says in changes:
+        path.write_bytes(change(whole))
+        answer = READER.ask(path, [(name, "f64", [0] * len(shape), list(shape), [1] * len(shape))])[0]
+        check(isinstance(answer, str) and path.name in answer and says in answer, f"{path.name}: {answer}")
+    path.write_bytes(whole)
+
+
+def test_nifti(rng):
+    """Versions, byte orders, types, gzip, scales as attributes of packing; damage."""
+    nibabel = library("nibabel")
+    if not nibabel:
+        return
+    for case in range(12):
+        order, packed = "<>"[case % 2], ".gz" * (case // 2 % 2)
+        kind = str(rng.choice(["u1", "i2", "i4", "f4", "f8", "i1", "u2", "u4", "i8", "u8"]))
+        data = numbers(rng, [int(n) for n in rng.integers(1, 9, int(rng.integers(1, 6)))], kind)
+        image = [nibabel.Nifti1Image, nibabel.Nifti2Image][case // 4 % 2]
+        header = image.header_class(endianness=order)
+        header.set_data_dtype(np.dtype(kind).newbyteorder(order))
+        header.set_data_shape(data.shape)
+        header.set_xyzt_units("mm", "sec")
+        if case % 3 == 0:
+            header["descrip"] = b"a volume"
+        path = TMP / f"v{case}.nii{packed}"
+        made = image(data.astype(header.get_data_dtype()), np.diag([2, 2, 3, 1.0]), header)
+        made.header.set_slope_inter(1, 0)
+        made.to_filename(path)
+        want = np.asarray(nibabel.load(path).dataobj.get_unscaled())
+        READER.compare(rng, path, {"": want}, n=4, whole=True)
+        listed, said = READER.listed(path)
+        check(said == "NIfTI" and listed[""][4].startswith("x") and "voxel=2" in listed[""][5], f"{said}: {listed}")
+    path = TMP / "scaled.nii"
+    nibabel.Nifti1Image(rng.standard_normal((4, 5, 6)) * 30, np.eye(4), dtype="i2").to_filename(path)
+    listed, _ = READER.listed(path)
+    slope = nibabel.load(path).dataobj.slope
+    check(f"scale_factor={float(slope)!r}"[:20] in listed[""][5] and "add_offset=" in listed[""][5], listed)
+    refused_by_damage(path, "", (4, 5, 6), (
+        (lambda b: b[:-1], "is not whole"),
+        (lambda b: b[:40] + b"\x09" + b[41:], "has 9 axes"), (lambda b: b[:42] + b"\xff\xff" + b[44:], "has -1 voxels"),
+        (lambda b: b[:70] + b"\x20\0" + b[72:], "data type 32"), (lambda b: b[:108] + bytes(4) + b[112:], "begin at")))
+    packed = TMP / "v2.nii.gz"
+    refused_by_damage(packed, "", READER_SHAPE(packed), (
+        (lambda b: b[:len(b) // 2], "ends too early"), (lambda b: b[:-6] + bytes([b[-6] ^ 1]) + b[-5:], "does not unpack")))
+
+
+def READER_SHAPE(path, name=""):
+    return tuple(int(n) for n in READER.listed(path)[0][name][1].split(","))
+
+
+def test_fits(rng):
+    """Images of all types in primary units and extensions; scaled ones, tables and packed images; damage."""
+    if not library("astropy"):
+        return
+    fits = importlib.import_module("astropy.io.fits")
+    arrays, units = {}, [fits.PrimaryHDU()]
+    for i, kind in enumerate(["u1", "i2", "i4", "i8", "f4", "f8"]):
+        data = numbers(rng, [int(n) for n in rng.integers(1, 9, int(rng.integers(1, 5)))], kind)
+        units.append(fits.ImageHDU(data, name=f"IMAGE{i}"))
+        arrays[f"IMAGE{i}"] = data
+    units[1].header["BUNIT"] = "Jy/beam"
+    units.append(fits.ImageHDU(numbers(rng, (7, 3), "u2"), name="UNSIGNED"))
+    units.append(fits.BinTableHDU.from_columns([fits.Column("a", "E", array=np.arange(4.0))], name="TABLE"))
+    units.append(fits.CompImageHDU(np.arange(600, dtype="i4").reshape(20, 30), name="PACKED"))
+    path = TMP / "units.fits"
+    fits.HDUList(units).writeto(path)
+    READER.compare(rng, path, arrays, n=4, whole=True)
+    listed, said = READER.listed(path)
+    check(said == "FITS" and "units=Jy/beam" in listed["IMAGE0"][5], f"{said}: {listed}")
+    check("add_offset=32768" in listed["UNSIGNED"][5], listed["UNSIGNED"])
+    refuses(path, "TABLE", "is a table, not an image: save its columns by python3 -c")
+    refuses(path, "PACKED", "is a packed image, which is not read: unpack it with funpack")
+    path = TMP / "one.fits"
+    data = numbers(rng, (5, 6), "f4")
+    fits.PrimaryHDU(data).writeto(path)
+    READER.compare(rng, path, {"hdu0": data}, n=3)
+    refused_by_damage(path, "hdu0", (5, 6), (
+        (lambda b: b[:2000], "a header does not end"), (lambda b: b[:2890], "is not whole"),
+        (lambda b: b.replace(b"NAXIS1  =                    6", b"NAXIS1  =                   -6"), "its card 'NAXIS1"),
+        (lambda b: b.replace(b"BITPIX  =                  -32", b"BITPIX  =                  -33"), "of no type of FITS")))
+
+
+def test_matlab(rng):
+    """Variables of version 5, packed or not, as scipy writes and reads them; damage."""
+    if not library("scipy"):
+        return
+    io = importlib.import_module("scipy.io")
+    for packed in (False, True):
+        arrays = {f"v{i}": numbers(rng, [int(n) for n in rng.integers(1, 9, int(rng.integers(2, 5)))], kind)
+                  for i, kind in enumerate(["f8", "f4", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])}
+        path = TMP / f"all{packed}.mat"
+        io.savemat(path, {**arrays, "x": 5.0, "text": "abc", "record": {"a": 1}, "complex": np.array([[1j]]),
+                          "a_name_that_is_long_enough_for_its_own": arrays["v1"]}, do_compression=packed)
+        want = {k: v for k, v in io.loadmat(path).items() if k[0] == "v" or k.startswith("a_name") or k == "x"}
+        READER.compare(rng, path, want, n=3, whole=True)
+        listed, said = READER.listed(path)
+        check(said == "MATLAB" and all(listed[k][0] == v for k, v in (
+            ("text", "text"), ("record", "records"), ("complex", "complex numbers"))), f"{said}: {listed}")
+        one = TMP / f"one{packed}.mat"
+        io.savemat(one, {"v": np.arange(400.0).reshape(20, 20)}, do_compression=packed)
+        refused_by_damage(one, "v", (20, 20), (
+            (lambda b: b[:-9], "is damaged: its element at byte 128"),
+            (lambda b: b[:128] + b"\x63" + b[129:], "is damaged: its element at byte 128"),
+            (lambda b: b[:200] + bytes([b[200] ^ 255]) * 40 + b[240:] if packed else b[:-9], "")))
+
+
+def test_tiff(rng):
+    """Pages, tiles, strips, compressions with predictors, byte orders, BigTIFF, samples in both orders; damage."""
+    tifffile = library("tifffile")
+    if not tifffile:
+        return
+    for case in range(16):
+        kind = str(rng.choice(["u1", "u2", "u4", "i1", "i2", "i4", "f2", "f4", "f8"]))
+        shape = [int(n) for n in rng.integers(2, 40, 2)]
+        pages = int(rng.integers(1, 5))
+        data = numbers(rng, [pages, *shape], kind) if pages > 1 else numbers(rng, shape, kind)
+        options = {"bigtiff": case % 4 == 0, "byteorder": "<>"[case % 2], "photometric": "minisblack", "metadata": None}
+        if case % 3 == 1:
+            options["tile"] = (16, 32)
+        if case % 3 == 2:
+            options["rowsperstrip"] = int(rng.integers(1, 9))
+        path = TMP / f"t{case}.tif"
+        tifffile.imwrite(path, data, **options)
+        with tifffile.TiffFile(path) as f:
+            want = np.squeeze(np.stack([page.asarray() for page in f.pages]))
+        READER.compare(rng, path, {"": want.reshape(data.shape)}, n=4, whole=True)
+    for name, shape, options in (("rgb", (9, 11, 3), {"photometric": "rgb"}),
+                                 ("planes", (3, 9, 11), {"photometric": "rgb", "planarconfig": "separate"})):
+        data = numbers(rng, shape, "u1")
+        tifffile.imwrite(TMP / f"{name}.tif", data, **options)
+        READER.compare(rng, TMP / f"{name}.tif", {"": data}, n=4, whole=True)
+    path = TMP / "mixed.tif"
+    with tifffile.TiffWriter(path) as f:
+        first, second = numbers(rng, (3, 8, 9), "u2"), numbers(rng, (5, 6), "f4")
+        for page in first:
+            f.write(page, photometric="minisblack", contiguous=False, metadata=None)
+        f.write(second, photometric="minisblack", metadata=None)
+    READER.compare(rng, path, {"page0": first, "page3": second}, n=4, whole=True)
+    for number, (packed, predictor, kind) in enumerate(packs_of_tiff()):
+        data = numbers(rng, (13, 21), kind)
+        data[~np.isfinite(data.astype("f8"))] = 1
+        path = TMP / f"packed{number}.tif"
+        path.write_bytes(own_tiff(data, packed, predictor, big=number % 2 == 1))
+        READER.compare(rng, path, {"": data}, n=3, whole=True)
+    refused_by_damage(path, "", (13, 21), (
+        (lambda b: b[:6], "header"), (lambda b: b[:-30], "beyond its end"),
+        (lambda b: own_tiff(data, 7, 1), "is packed with TIFF's compression 7 and predictor 1"),
+        (lambda b: own_tiff(data, 8, 1)[:60] + bytes(40) + own_tiff(data, 8, 1)[100:], "does not unpack")))
+
+
+def lzw(data):
+    """TIFF's: codes of 9 to 12 bits, high bit first, wider one code early."""
+    table, codes, held = {bytes([i]): i for i in range(256)}, [(256, 9)], b""
+    width = 9
+    for value in data:
+        one = held + bytes([value])
+        if one in table:
+            held = one
+            continue
+        codes.append((table[held], width))
+        table[one] = len(table) + 2
+        if len(table) + 2 == (1 << width) and width < 12:
+            width += 1
+        if len(table) + 2 == 4095:
+            codes.append((256, width))
+            table, width = {bytes([i]): i for i in range(256)}, 9
+        held = bytes([value])
+    codes += [(table[held], width), (257, width)] if held else [(257, width)]
+    bits = "".join(format(code, f"0{n}b") for code, n in codes)
+    bits += "0" * (-len(bits) % 8)
+    return int(bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+def packbits(data):
+    return b"".join(bytes([len(data[i:i + 100]) - 1]) + data[i:i + 100] for i in range(0, len(data), 100))
+
+
+def packs_of_tiff():
+    return [(packed, predictor, kind) for packed in (5, 8, 32946, 32773, 50000)
+            for predictor, kind in ((1, "u2"), (2, "u1"), (2, "i4"), (3, "f4"), (3, "f8"))]
+
+
+def own_tiff(data, packed, predictor, big=False):
+    """One page in one strip; tifffile packs with imagecodecs alone."""
+    order, (height, width) = "<>"[big], data.shape
+    size = data.dtype.itemsize
+    ordered = data.astype(data.dtype.newbyteorder(order))
+    if predictor == 2:
+        unsigned = data.astype(data.dtype).view(f"u{size}")
+        changed = unsigned.copy()
+        changed[:, 1:] -= unsigned[:, :-1]
+        raw = changed.astype(f"{order}u{size}").tobytes()
+    elif predictor == 3:
+        planes = data.astype(f">f{size}").view("u1").reshape(height, width, size).transpose(0, 2, 1).reshape(height, -1)
+        changed = planes.copy()
+        changed[:, 1:] -= planes[:, :-1]
+        raw = changed.tobytes()
+    else:
+        raw = ordered.tobytes()
+    body = {1: bytes, 5: lzw, 8: zlib.compress, 32946: zlib.compress, 32773: packbits, 50000: zstd, 7: bytes}[packed](raw)
+    fields = [(256, 4, width), (257, 4, height), (258, 3, 8 * size), (259, 3, packed), (262, 3, 1), (273, 4, 8),
+              (277, 3, 1), (278, 4, height), (279, 4, len(body)), (317, 3, predictor),
+              (339, 3, {"u": 1, "i": 2, "f": 3}[data.dtype.kind])]
+    body += b"\0" * (len(body) % 2)
+    text = struct.pack(order + "H", len(fields))
+    for tag, kind, value in fields:
+        text += struct.pack(order + "HHI", tag, kind, 1) + struct.pack(order + ("I" if kind == 4 else "HH"),
+                                                                       *((value,) if kind == 4 else (value, 0)))
+    return (b"MM" if big else b"II") + struct.pack(order + "HI", 42, 8 + len(body)) + body + text + bytes(4)
+
+
+def test_csv(rng):
+    """Columns as pandas reads them: headings, quotes, separators, missing fields, other texts; damage."""
+    pandas = library("pandas")
+    if not pandas:
+        return
+    for case in range(8):
+        columns = {f"c {i}" if case % 2 else f"c{i}": numbers(rng, (int(9 + case),), kind).astype("f8")
+                   for i, kind in enumerate(["f8", "i4", "u2", "f4"])}
+        separator = ",;\t,"[case % 4]
+        path = TMP / f"t{case}.{'tsv' if separator == chr(9) else 'csv'}"
+        frame = pandas.DataFrame(columns)
+        frame.to_csv(path, index=False, sep=separator, lineterminator=["\n", "\r\n"][case // 4],
+                     header=case != 3, quoting=[0, 1][case // 4], na_rep=["", "NA"][case % 2])
+        read = pandas.read_csv(path, sep=separator, float_precision="round_trip", header=None if case == 3 else "infer")
+        READER.compare(rng, path, {str(k).replace(" ", " "): v.to_numpy("f8") for k, v in read.items()
+                                   if " " not in str(k)}, n=3, whole=True)
+        check(list(READER.listed(path)[0]) == [str(k) for k in read], f"{path.name}: names")
+    path = TMP / "texts.csv"
+    path.write_text("name,x,big\nanna,1.5,9007199254740993\n\n\"b, \"\"c\"\"\",,2\n")
+    READER.compare(rng, path, {"x": np.array([1.5, np.nan])}, n=3)
+    refuses(path, "name", "holds text 'anna' in line 2")
+    refuses(path, "big", "holds a whole number beyond 2^53, '9007199254740993' in line 2")
+    for text, says in (("a,b\n1,2\n3\n", "t.csv:3: 1 fields, and the first line has 2"), ('a\n"1\n', "a quote does not end"),
+                       ("a,b\n", "is empty: the file has no rows"), ("<html>", "HTML"), ("", "is damaged or no HDF5")):
+        (TMP / "t.csv").write_text(text)
+        answer = READER.ask(TMP / "t.csv", [("a", "f64", [0], [1], [1])])[0]
+        check(isinstance(answer, str) and says in answer, f"{text!r}: {answer}")
 
 
 named = sys.argv[2:] or [name for name in list(globals()) if name.startswith("test_")]
