@@ -18,8 +18,8 @@ static const dl_option options[] = {
 
 static const char usage[] =
     "usage: dldata inspect FILE... [MODEL.dl] [OPTIONS]\n\n"
-    "Describes HDF5, .npy, .npz, Zarr, JPEG or CIFAR-10 data files: arrays, shapes, types, "
-    "storage, range, "
+    "Describes data files of every format that is read (docs/reference/files.md), and JPEG and\n"
+    "CIFAR-10: arrays, shapes, types, axes, units, storage, range, "
     "mean,\n"
     "standard deviation and NaN of each channel (of a large array: of blocks spread over "
     "it), "
@@ -118,7 +118,7 @@ static bool run(dl_invocation *call, dl_error *err) {
 
 const dl_subcommand dldata_inspect = {
     .name = "inspect",
-    .help = "describe an HDF5, .npy, JPEG or CIFAR-10 data file and draw a slice of it as PNG",
+    .help = "describe a data file and draw a slice of it as PNG",
     .usage = usage,
     .options = options,
     .after = after,

@@ -13,6 +13,9 @@ struct array {
     const char *type;    /* "f32", "u8", or a description of types without numbers */
     const char *storage; /* "contiguous", "chunks of [...]", ... */
     const char *labels;  /* attribute `channels`: one line per channel; or NULL */
+    const char *about;   /* names of axes, units and other attributes, lines; or NULL */
+    const char *since;   /* units of time such as "hours since 1900-01-01"; or NULL */
+    const char *axis[ARRAY_MAX_RANK]; /* names of the axes; NULL: none */
     int rank;
     uint64_t dims[ARRAY_MAX_RANK], count;
     bool numeric, f32, contiguous;
@@ -44,15 +47,18 @@ void array_take_packing(dl_arena *arena, array *a, const dlr_array_facts *facts)
 /* These fill `f` in the arena and leave the file open for the life of the process (a sandbox's
  * child). Errors: DL_INPUT for a file of another format, a damaged one, or one that refers outside
  * itself; DL_IO. */
-bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
-/* The same for .npz files and Zarr folders. */
+/* The same for all formats of runtime/data. */
 bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* The same for JPEG and CIFAR-10's binary format, recognized by the bytes; other files are
  * DL_INPUT. */
 bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* Selects the format by the file's first bytes. */
 bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
+
+/* Adds the attributes of an HDF5 file, and the names of its arrays' channels. Errors: DL_INPUT,
+ * DL_IO. */
+bool hdf5_take_attributes(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 
 /* Appends the root attribute `generator` of an HDF5 file to `out`. Errors: DL_INPUT, DL_IO. */
 bool hdf5_read_generator(const char *path, dl_buf *out, dl_error *err);

@@ -1,10 +1,12 @@
 #include "dldata/describe.h"
 
 #include "dldata/array.h"
+#include "dldata/cf_time.h"
 #include "runtime/image/image.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_CHANNELS = 64, MAX_DRAWN = 8, MAX_ROWS = 8, PANEL = 256 };
 #define BLOCK_ELEMENTS ((uint64_t)1 << 21)
@@ -22,7 +24,10 @@ static axes axes_of(const array *a) {
     int r = a->rank;
     axes x = {-1, -1, r - 2, r - 1, 1};
     const char *slash = strrchr(a->name, '/'), *name = slash ? slash + 1 : a->name;
-    if (r == 4 && a->dims[3] <= 16 && a->dims[3] < a->dims[0] && strcmp(name, "fields") != 0)
+    const bool times = r == 4 && a->axis[0] && strcasestr(a->axis[0], "time");
+    if (times)
+        x = (axes){1, 0, 2, 3, 0}; /* time, level, latitude, longitude */
+    else if (r == 4 && a->dims[3] <= 16 && a->dims[3] < a->dims[0] && strcmp(name, "fields") != 0)
         x = (axes){3, 0, 1, 2, 0}; /* channels last: DHWC */
     else if (r == 4 && (a->dims[0] > 16 || !strcmp(name, "fields")))
         x = (axes){1, 0, 2, 3, 0}; /* time, channel, latitude, longitude */
@@ -269,12 +274,12 @@ static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_
     dl_putf(text, "\n%s  %s ", a->name, a->type);
     put_shape(text, a);
     dl_putf(text, "  %s", a->storage);
-    if (a->contiguous) dl_putf(text, " at byte %llu", (unsigned long long)a->offset);
     dl_puts(text, "\n");
     if (a->unreadable) {
         dl_putf(text, "  not read: %s\n", a->unreadable);
         return true;
     }
+    if (a->about) dl_puts(text, a->about);
     put_packing(text, a);
     if (!a->numeric || a->count == 0) return true;
     /* Assumes that a slow machine reads ten million elements a second. */
@@ -290,6 +295,10 @@ static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_
     bool sampled;
     if (!measure(a, &x, s, &sampled, err)) return false;
     put_statistics(arena, text, a, &x, s);
+    char first[32], last[32];
+    if (a->since && a->rank == 1 && s->n && cf_time(a->since, s->low, first, sizeof first) &&
+        cf_time(a->since, s->high, last, sizeof last))
+        dl_putf(text, "  from %s to %s\n", first, last);
     if (sampled) dl_puts(text, "  (of a sample: blocks spread over the whole array)\n");
     return draw(arena, a, &x, s, slice, rows, slice_found, err);
 }

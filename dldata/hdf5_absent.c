@@ -1,4 +1,4 @@
-/* In the place of hdf5_array.c, in a build without libhdf5. */
+/* In the place of hdf5_attributes.c, in a build without libhdf5. */
 #include "dldata/array.h"
 
 static bool fail(const char *path, dl_error *err) {
@@ -8,7 +8,7 @@ static bool fail(const char *path, dl_error *err) {
                    path);
 }
 
-bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
+bool hdf5_take_attributes(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
     (void)arena, (void)f;
     return fail(path, err);
 }

@@ -2,6 +2,7 @@
 #include "dldata/array.h"
 #include "ir/base/input.h"
 #include "ir/base/npy.h"
+#include "runtime/data/array_file.h"
 #include "runtime/data/foreign_formats.h"
 
 #include <assert.h>
@@ -59,39 +60,26 @@ bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
 }
 
 bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
-    static const char hdf5[8] = "\x89HDF\r\n\x1a\n", npy[6] = "\x93NUMPY", zip[4] = "PK\3\4",
-                      none[4] = "PK\5\6";
-    struct stat folder;
     *f = (array_file){0};
-    if (stat(path, &folder) == 0 && S_ISDIR(folder.st_mode))
-        return source_open(arena, path, f, err);
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return source_open(arena, path, f, err);
     int fd = dl_file_open(path, err);
     if (fd < 0) return false;
-    struct stat st;
     char head[DLR_FOREIGN_HEAD] = "";
     f->bytes = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-    bool is_zip = read_at(fd, head, sizeof zip, 0) &&
-                  (!memcmp(head, zip, sizeof zip) || !memcmp(head, none, sizeof none));
-    bool is_npy = read_at(fd, head, sizeof npy, 0) && !memcmp(head, npy, sizeof npy),
-         is_hdf5 = false;
-    /* An HDF5 file may begin with a user block, of 512 bytes times a power of two. */
-    for (uint64_t at = 0; !is_npy && !is_hdf5 && at < f->bytes; at = at ? 2 * at : 512)
-        is_hdf5 = read_at(fd, head, sizeof hdf5, at) && !memcmp(head, hdf5, sizeof hdf5);
     size_t n = f->bytes < sizeof head ? (size_t)f->bytes : sizeof head;
-    bool known = read_at(fd, head, n, 0);
+    bool read = read_at(fd, head, n, 0);
     close(fd);
     if (f->bytes == 0) return dl_fail(err, DL_INPUT, "%s is empty", path);
-    if (is_zip) return source_open(arena, path, f, err);
-    if (is_npy) return npy_open(arena, path, f, err);
-    if (is_hdf5) return hdf5_open(arena, path, f, err);
-    if (dlr_is_netcdf3(head)) return source_open(arena, path, f, err);
+    if (!memcmp(head, "\x93NUMPY", 6)) return npy_open(arena, path, f, err);
+    if (dlr_array_file_known(path)) return source_open(arena, path, f, err);
     bool is_jpeg = memcmp(head, "\xff\xd8\xff", 3) == 0;
-    if (known && !is_jpeg && !dlr_refuse_foreign(path, head, n, DLR_FOREIGN_BYTES, err))
+    if (read && !is_jpeg && !dlr_refuse_foreign(path, head, n, DLR_FOREIGN_BYTES, err))
         return false;
     if (image_open(arena, path, f, err)) return true;
     /* its name counts only if the bytes are no picture's */
     dl_error by_bytes = *err, by_name = {0};
-    if (is_jpeg || !known || dlr_refuse_foreign(path, head, n, DLR_FOREIGN_NAME, &by_name))
+    if (is_jpeg || !read || dlr_refuse_foreign(path, head, n, DLR_FOREIGN_NAME, &by_name))
         return false;
     *err = (dl_error){0}; /* the first error is kept, otherwise */
     return dl_fail(err, DL_INPUT, "%.400s; by its name, %.500s", by_bytes.message, by_name.message);

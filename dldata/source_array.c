@@ -1,4 +1,4 @@
-/* The arrays of .npz files and Zarr folders, by the readers of training. */
+/* The arrays of files by the readers of training. */
 #include "dldata/array.h"
 #include "runtime/data/array_file.h"
 
@@ -41,6 +41,28 @@ static const char *storage_of(dl_arena *arena, const dlr_array_facts *facts) {
     return s;
 }
 
+/* Lines about names of axes, and what the attributes say that are not of packing. */
+static void describe_axes(dl_arena *arena, const dlr_array_facts *facts, array *a) {
+    static const char *const said[] = {"long_name", "standard_name", "units", "calendar", "voxel"};
+    dl_buf text = {0};
+    bool named = false;
+    for (int i = 0; i < facts->rank && i < DLR_ARRAY_RANK; i++) named |= facts->axis[i] != NULL;
+    for (int i = 0; named && i < facts->rank && i < DLR_ARRAY_RANK; i++)
+        dl_putf(&text, "%s%s", i ? ", " : "  axes: ", facts->axis[i] ? facts->axis[i] : "?");
+    if (named) dl_puts(&text, "\n");
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        const dlr_attribute *found = dlr_array_attribute(facts, said[i]);
+        if (!found || !found->text || found->n) continue;
+        dl_putf(&text, "  %s: %s\n", found->name, found->text);
+        if (strcmp(said[i], "units") == 0 && strstr(found->text, " since "))
+            a->since = dl_strdup(arena, found->text);
+    }
+    for (int i = 0; i < facts->rank && i < ARRAY_MAX_RANK; i++)
+        if (facts->axis[i]) a->axis[i] = dl_strdup(arena, facts->axis[i]);
+    if (text.n) a->about = dl_strdup(arena, text.at);
+    dl_buf_free(&text);
+}
+
 static bool add_array(dl_arena *arena, const dlr_array_file *file, const dlr_array_facts *facts,
                       array_file *f, dl_error *err) {
     enum { CHUNKS = 64 << 20 };
@@ -53,6 +75,8 @@ static bool add_array(dl_arena *arena, const dlr_array_file *file, const dlr_arr
                .f32 = facts->type == DLR_EL_F32,
                .read = read_block};
     for (int i = 0; i < a.rank; i++) a.dims[i] = (uint64_t)facts->dims[i], a.count *= a.dims[i];
+    a.contiguous = !facts->chunked, describe_axes(arena, facts, &a);
+    if (facts->rank > ARRAY_MAX_RANK) a.unreadable = "it has more than 8 axes";
     if (facts->refused) a.unreadable = dl_strdup(arena, facts->refused);
     if (!a.unreadable) array_take_packing(arena, &a, facts);
     if (a.numeric && !a.unreadable) {
@@ -72,5 +96,6 @@ bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err
     bool ok = true;
     for (int i = 0; ok && i < file->n; i++) ok = add_array(arena, file, &file->arrays[i], f, err);
     dlr_array_file_close(file);
+    if (ok && strcmp(f->format, "HDF5") == 0) ok = hdf5_take_attributes(arena, path, f, err);
     return ok;
 }

@@ -22,7 +22,9 @@ typedef struct {
     bool other;      /* some are shorter, or other channels: the model's arguments must change */
     bool again;      /* an input has it, too: the target is a later sample */
     int64_t samples; /* along N; 0: it has no N */
-    DL_ARRAY(const char *) names; /* of arrays that are a channel each; none: the one array */
+    DL_ARRAY(const char *) names; /* of arrays that are channels; none: the one array */
+    bool trajectory;              /* the first two axes are simulations and times */
+    int64_t history;              /* times of an input */
 } match;
 
 /* ---- orders of axes ---- */
@@ -124,32 +126,76 @@ static match find_match(const holdings *h, const dlr_array *want, const match *t
     return best;
 }
 
-/* Whether the array is one channel of what is wanted: [N, the other axes]. */
-static bool is_channel(const dlr_array *want, const dlr_array_facts *a, int channels) {
-    int j = 1;
-    if (a->type == DLR_EL_NONE || a->refused || a->rank != want->type.rank) return false;
+/* The channels that the array has of what is wanted, by its shape: [N, the other axes], or with
+ * levels after N. 0: another shape. */
+static int64_t count_channels(const dlr_array *want, const dlr_array_facts *a, int channels) {
+    const bool levels = a->rank == want->type.rank + 1;
+    int j = levels ? 2 : 1;
+    if (a->type == DLR_EL_NONE || a->refused || (!levels && a->rank != want->type.rank)) return 0;
     for (int m = 0; m < want->type.rank; m++)
-        if (m != channels && a->dims[j++] != want->type.axis[m].size) return false;
-    return true;
+        if (m != channels && a->dims[j++] != want->type.axis[m].size) return 0;
+    return levels ? a->dims[1] : 1;
 }
 
-/* As many arrays of a file as the model has channels, where no array has them all. */
+/* The arrays of a file that have together the channels of the model, where no array has them all.
+ */
 static void find_channels(holdings *h, const dlr_array *want, match *m) {
     const int channels = dl_type_axis(&want->type, dl_intern("C"));
     if ((m->file >= 0 && !m->other) || channels < 0 || want->type.rank < 2) return;
     for (int f = 0; f < h->files.n; f++) {
         const dlr_array_file *file = h->files.at[f];
         match found = {.file = f, .usual = true, .again = m->again};
+        int64_t total = 0;
         for (int i = 0; i < file->n; i++) {
             const dlr_array_facts *a = &file->arrays[i];
-            if (!is_channel(want, a, channels)) continue;
+            const int64_t more = count_channels(want, a, channels);
+            if (more == 0 || a->dims[0] < 2) continue;
             if (found.samples && found.samples != a->dims[0]) continue;
             if (!found.samples) found.array = i;
             found.samples = a->dims[0];
+            total += more;
             dl_push(h->arena, &found.names, a->name);
         }
-        if (found.names.n > 1 && found.names.n == want->type.axis[channels].size) *m = found;
+        if (found.names.n > 1 && total == want->type.axis[channels].size) *m = found;
     }
+}
+
+/* Whether an array is [simulations, times, the sample's axes in that order], where an input may
+ * have some of the times along T. */
+static bool is_trajectory(const dlr_array *want, const dlr_array_facts *a, int order, match *m) {
+    dl_type one = want->type;
+    const int times = dl_type_axis(&one, dl_intern("T"));
+    m->history = times >= 0 ? one.axis[times].size : 1;
+    for (int i = times; times >= 0 && i + 1 < one.rank; i++) one.axis[i] = one.axis[i + 1];
+    one.rank -= times >= 0;
+    match inner = {0};
+    if (!order_axes(&one, order | WITHOUT_N, &inner) || a->rank != inner.n_axes + 2) return false;
+    if (a->rank > DL_MAX_RANK || a->dims[0] < 2 || a->dims[1] <= m->history) return false;
+    m->axes[0] = "sim", m->axes[1] = "time", m->n_axes = a->rank;
+    for (int j = 0; j < inner.n_axes; j++) {
+        m->axes[j + 2] = inner.axes[j];
+        if (one.axis[dl_type_axis(&one, dl_intern(inner.axes[j]))].size != a->dims[j + 2])
+            return false;
+    }
+    m->usual = order == 0, m->samples = a->dims[0], m->trajectory = true;
+    return true;
+}
+
+/* An array of simulations in time, where no array fits as it is. */
+static void find_trajectory(const holdings *h, const dlr_array *want, match *m) {
+    if (m->file >= 0 && !m->other && !m->cropped) return;
+    int points = -1000;
+    for (int f = 0; f < h->files.n; f++)
+        for (int i = 0; i < h->files.at[f]->n; i++)
+            for (int order = 0; order < WITHOUT_N + WITHOUT_UNITS + CHANNELS_LAST + 1; order++) {
+                const dlr_array_facts *a = &h->files.at[f]->arrays[i];
+                match found = {.file = f, .array = i};
+                if ((order & WITHOUT_N) || a->type == DLR_EL_NONE || a->refused ||
+                    !is_trajectory(want, a, order, &found))
+                    continue;
+                found.points = name_points(want, a->name) - order;
+                if (found.points > points) *m = found, points = found.points;
+            }
 }
 
 /* ---- the text ---- */
@@ -200,8 +246,8 @@ static bool is_again(const match *m, int k) {
 
 static void put_section(dl_buf *out, holdings *h, const dlr_arrays *arrays) {
     match m[DLR_MAX_ARRAYS];
-    bool cropped = false;
-    int64_t samples = 0;
+    bool cropped = false, pairs = false; /* pairs: targets are later samples */
+    int64_t samples = 0, history = 0;
     dl_puts(out, "  data:\n");
     for (int targets = 0; targets < 2; targets++) {
         bool any = false;
@@ -210,16 +256,25 @@ static void put_section(dl_buf *out, holdings *h, const dlr_arrays *arrays) {
             m[k] = find_match(h, &arrays->at[k], m, k);
             find_channels(h, &arrays->at[k], &m[k]);
             if (m[k].names.n) m[k].again = is_again(m, k);
+            find_trajectory(h, &arrays->at[k], &m[k]);
+            if (m[k].trajectory && m[k].history > history) history = m[k].history;
             if (!any) dl_puts(out, targets ? "    targets:\n" : "    inputs:\n");
             any = true;
             put_match(out, h, &arrays->at[k], &m[k]);
+            pairs |= targets && m[k].again && !m[k].trajectory;
             cropped |= m[k].file >= 0 && m[k].cropped;
             if (m[k].file >= 0 && m[k].samples > samples) samples = m[k].samples;
         }
     }
     if (cropped) dl_puts(out, "    crop: random\n");
+    if (history) dl_puts(out, "    trajectory: {sim: 0, time: 1, lead: 1");
+    if (history > 1) dl_putf(out, ", history: %lld", (long long)history);
+    if (history) dl_puts(out, "}\n");
+    const bool tenth = samples >= (pairs ? 40 : 10) || (!samples && !cropped);
     dl_putf(out, "    split: {valid: %s}\n",
-            samples >= 10 || (!samples && !cropped) ? "0.1" : "0.5");
+            tenth                   ? "0.1"
+            : pairs && samples >= 8 ? "0.25"
+                                    : "0.5");
     if (cropped && !samples)
         dl_puts(out, "  Nsamples: 1024  # random crops in an epoch\n  Nsamples_val: 128\n");
 }

@@ -196,8 +196,8 @@ def packed():
     check(data.count(size) == 1, f"{data.count(size)} places of a chunk's bytes")
     with open(f"{TMP}/odd.h5", "wb") as f:
         f.write(data.replace(size, struct.pack("<I", 9 * 13 * 400)))
-    check("its filter lzf is for chunks of another size" in run("inspect", "odd.h5", "-o", "odd.png"),
-          "lzf of another size")
+    said = run("inspect", "odd.h5", "-o", "odd.png")  # h5py states the size; the shape of a chunk is what counts
+    check(said.count("       -300         299        -0.5") == 2, f"lzf of another size: {said}")
 
 
 def stopped():

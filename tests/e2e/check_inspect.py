@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""dldata inspect of files as programs write them: names of axes, units, times, missing numbers; and the section that it
+proposes trains as it is.
+
+check_inspect.py BUILD
+"""
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+
+from checks import check, finish
+
+try:
+    import h5py
+    import netCDF4
+    import numpy as np
+    import xarray
+except ImportError as missing:
+    print(f"SKIP: {missing} (scripts/install-packages test)")
+    sys.exit(77)
+
+BUILD = os.path.abspath(sys.argv[1])
+os.chdir(tempfile.mkdtemp(prefix="inspect-"))
+numbers = np.random.default_rng(7)
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    return done.returncode, done.stdout
+
+
+def model(name, text):
+    with open(f"{name}.dl", "w") as f:
+        f.write("model M():\n" + "".join(f"    {line}\n" for line in text))
+
+
+def proposed(model_file, *files, says=()):
+    """The section is pasted into a configuration, and a run of it ends well."""
+    status, said = run(BUILD + "/cli/dldata", "inspect", *files, model_file)
+    check(status == 0 and all(word in said for word in says), f"{files}: {said}")
+    section = said[said.index("  data:\n"):]
+    with open("c.yaml", "w") as f:
+        f.write(f"c:\n  model: {model_file}\n  global_batch_size: 2\n  num_epochs: 1\n  lr: 0.001\n" + section)
+    status, trained = run(BUILD + "/cli/dlrun", "c.yaml")
+    check(status == 0 and "DONE" in trained, f"{files}: {section}{trained[-900:]}")
+    return section
+
+
+CONV = ["y = x |> conv(C, 3, pad=1) @c", "output y", "loss = mse_loss(y, t)"]
+
+
+def test_weather():
+    """ERA5-like: packed variables, levels, times, coordinates."""
+    with netCDF4.Dataset("era.nc", "w") as f:
+        for name, size in (("time", 24), ("level", 2), ("latitude", 8), ("longitude", 12)):
+            f.createDimension(name, size)
+        times = f.createVariable("time", "i4", ("time",))
+        times.units, times[:] = "hours since 1900-01-01 00:00:0.0", np.arange(24) * 6 + 1051896
+        f.createVariable("level", "i4", ("level",))[:] = [500, 850]
+        t = f.createVariable("t2m", "i2", ("time", "latitude", "longitude"), fill_value=-32767)
+        t.scale_factor, t.add_offset, t.units, t.long_name = 0.01, 280.0, "K", "2 metre temperature"
+        t[:] = 280 + 10 * numbers.random((24, 8, 12))
+        f.createVariable("z", "f4", ("time", "level", "latitude", "longitude"))[:] = numbers.random((24, 2, 8, 12))
+    model("era", ["input x: f32[N, C=3, H=8, W=12]", "target t: f32[N, C=3, H, W]", *CONV])
+    section = proposed("era.dl", "era.nc", says=(
+        "axes: time, level, latitude, longitude", "units: K", "long_name: 2 metre temperature", "missing: -32767",
+        "from 2020-01-01 00:00 to 2020-01-06 18:00", "stored * 0.01"))
+    check("array: ['t2m', 'z']" in section and "offset: 1" in section, section)
+
+
+def test_zarr():
+    """A store of xarray's, variables next to one another."""
+    data = {name: (("time", "lat", "lon"), numbers.random((12, 8, 12)).astype("f4"), {"units": "m/s"}) for name in "uv"}
+    xarray.Dataset(data, {"time": np.arange("2020-01-01", "2020-01-13", dtype="datetime64[D]")}).to_zarr("wind.zarr")
+    model("wind", ["input x: f32[N, C=2, H=8, W=12]", "target t: f32[N, C=2, H, W]", *CONV])
+    section = proposed("wind.dl", "wind.zarr", says=("axes: time, lat, lon", "units: m/s", "from 2020-01-01 00:00"))
+    check("array: ['u', 'v']" in section, section)
+
+
+def test_trajectories():
+    """[simulations, times, H, W, components], as The Well has them; with and without a history."""
+    with h5py.File("well.h5", "w") as f:
+        f["t1_fields/velocity"] = numbers.random((6, 9, 8, 12, 2)).astype("f4")
+    model("well", ["input x: f32[N, C=2, H=8, W=12]", "target t: f32[N, C=2, H, W]", *CONV])
+    section = proposed("well.dl", "well.h5")
+    check("trajectory: {sim: 0, time: 1, lead: 1}" in section and "axes: [sim, time, H, W, C]" in section, section)
+    model("past", ["input x: f32[N, T=3, C=2, H=8, W=12]", "target t: f32[N, C=2, H, W]",
+                   "y = mean(x, over=T) |> conv(2, 3, pad=1) @c", "output y", "loss = mse_loss(y, t)"])
+    check("history: 3}" in proposed("past.dl", "well.h5"), "a history")
+
+
+def test_table():
+    """Columns of a CSV file: an input of three and a class."""
+    with open("flowers.csv", "w") as f:
+        f.write("a,b,c,kind\n" + "".join(f"{i},{i % 3},{i * i},{i % 2}\n" for i in range(40)))
+    status, said = run(BUILD + "/cli/dldata", "inspect", "flowers.csv")
+    check(status == 0 and "CSV, 0.0 MiB, 4 arrays" in said and "kind  decimal numbers [40]" in said, said)
+
+
+def test_volumes():
+    """A volume of NIfTI: axes, voxels, units."""
+    if not importlib.util.find_spec("nibabel"):
+        print("SKIP: no nibabel (scripts/install-packages test)")
+        return
+    import nibabel
+    image = nibabel.Nifti1Image(numbers.random((8, 9, 10)).astype("f4"), np.diag([2, 2, 3, 1.0]))
+    image.header.set_xyzt_units("mm")
+    image.to_filename("v.nii.gz")
+    status, said = run(BUILD + "/cli/dldata", "inspect", "v.nii.gz")
+    check(status == 0 and "v.nii.gz: NIfTI, " in said and "axes: x, y, z" in said and
+          "voxel: 2 mm x 2 mm x 3 mm" in said, said)
+
+
+for name, test in list(globals().items()):
+    if name.startswith("test_"):
+        test()
+finish()
