@@ -27,6 +27,8 @@ static axes axes_of(const array *a) {
     const bool times = r == 4 && a->axis[0] && strcasestr(a->axis[0], "time");
     if (times)
         x = (axes){1, 0, 2, 3, 0}; /* time, level, latitude, longitude */
+    else if (r >= 5 && a->dims[r - 1] <= 4 && a->dims[r - 1] < a->dims[r - 2])
+        x = (axes){r - 1, r - 4, r - 3, r - 2, 0}; /* components last */
     else if (r == 4 && a->dims[3] <= 16 && a->dims[3] < a->dims[0] && strcmp(name, "fields") != 0)
         x = (axes){3, 0, 1, 2, 0}; /* channels last: DHWC */
     else if (r == 4 && (a->dims[0] > 16 || !strcmp(name, "fields")))
