@@ -1,5 +1,7 @@
 #include "compiler/origin.h"
 
+#include "compiler/param_rules.h"
+
 #include "compiler/step_options.h"
 #include "compiler/target/backend.h"
 #include "ir/base/foreign.h"
@@ -85,8 +87,16 @@ static void add_step_options(settings *s, const dl_step_options *r) {
     add_key(s, DL_KEY_decay_norm_and_bias, r->decay_vectors);
     add_key(s, DL_KEY_accumulate, r->accumulate);
     add_key(s, DL_KEY_clip_grad_norm, r->clip);
+    add_key(s, DL_KEY_clip_grad_value, r->clip_value);
     add_key(s, DL_KEY_log_norms, r->norms);
     add_key(s, DL_KEY_adagrad_initial_accumulator, r->accumulator);
+}
+
+/* Which parameters are frozen, and which are in which group. */
+static void add_params(settings *s, const dl_param_rules *rules) {
+    uint64_t h = dl_param_rules_hash(rules, 0);
+    add_key(s, dl_config_is_null(s->config, DL_KEY_groups) ? DL_KEY_freeze : DL_KEY_groups,
+            (double)(h >> 12));
 }
 
 /* A prediction has the settings of its numbers alone. */
@@ -97,6 +107,7 @@ static settings settings_of(dl_arena *arena, const dl_session *session,
     bool trains = dl_module_graph(session->module, "train") != NULL;
     if (trains) add_ranks(&s, session, &opt->parallel);
     if (trains) add_step_options(&s, &opt->step_options);
+    if (trains) add_params(&s, opt->params);
     add_key(&s, key_of_precision(s.config), opt->step_options.low);
     add_key(&s, DL_KEY_tf32, opt->tf32 && opt->target->has_tf32);
     if (trains) add_key(&s, DL_KEY_save_grads, opt->keep_gradients);

@@ -7,6 +7,7 @@
 
 #include "compiler/arguments.h"
 #include "compiler/jit/cache_prune.h"
+#include "compiler/param_rules.h"
 #include "compiler/step_options.h"
 #include "frontends/yaml/data_file.h"
 #include "ir/base/clock.h"
@@ -282,7 +283,10 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
                                 .parallel = s->parallel,
                                 .skip = getenv("DLC_SKIP"),
                                 .link = true};
-    if (!dl_step_options_of(s->config, &opt->step_options, err)) return false;
+    const dl_graph *trained = dl_module_graph(s->module, "train");
+    if (!dl_step_options_of(s->config, &opt->step_options, err) ||
+        (trained && !dl_param_rules_of(s->arena, s->config, trained, &opt->params, err)))
+        return false;
     const char *override =
         getenv("NVIDIA_TF32_OVERRIDE"); /* read in the same way as by NVIDIA's libraries */
     opt->tf32 = dl_config_bool(s->config, DL_KEY_tf32) && !(override && strcmp(override, "0") == 0);
@@ -316,6 +320,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->step_options, sizeof opt->step_options, h);
+    h = dl_param_rules_hash(opt->params, h);
     h = opt->tuner ? dl_hash(&opt->tuner->key, sizeof opt->tuner->key, h) : h;
     /* data-parallel ranks share a plan, except for their shards */
     dl_parallel parallel = opt->parallel;

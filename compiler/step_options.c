@@ -163,6 +163,13 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
             c, DL_KEY_torch_checkpoints, err,
             "PyTorch's files have no state of the optimizer %s: --torch_checkpoints=false",
             dl_config_str(c, DL_KEY_optimizer));
+    static const dl_key single[] = {DL_KEY_freeze, DL_KEY_groups};
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+        if (dl_config_bool(c, DL_KEY_torch_checkpoints) && !dl_config_is_null(c, single[i]))
+            return dl_config_fail(c, DL_KEY_torch_checkpoints, err,
+                                  "PyTorch's files are written of one group of parameters, and %s "
+                                  "makes others: --torch_checkpoints=false",
+                                  dl_key_name(single[i]));
     const dl_yaml *ranges = dl_step_ranges(c);
     uint64_t phases;
     if (!pack_phases(c, &phases, err)) return false;
@@ -184,6 +191,7 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
                           .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
                           .accumulate = dl_config_int(c, DL_KEY_accumulate) > 1,
                           .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0,
+                          .clip_value = dl_config_float(c, DL_KEY_clip_grad_value) > 0,
                           .norms = dl_config_bool(c, DL_KEY_log_norms)};
     return true;
 }

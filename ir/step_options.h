@@ -30,6 +30,7 @@ typedef struct {
                                   weights, too */
     bool accumulate;           /* a step takes the mean gradient of several batches */
     bool clip;                 /* clips gradients by their common norm */
+    bool clip_value;           /* clips each element of a gradient */
     bool norms; /* metrics: the norm of all gradients before clipping, and of all weights after the
                    step */
     double accumulator; /* adagrad: the initial value of its sums */

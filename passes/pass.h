@@ -3,6 +3,7 @@
  * validates and dumps passes. The order of all passes is in pipeline.c. */
 #ifndef DL_PASS_H
 #define DL_PASS_H
+#include "ir/param_rules.h"
 #include "ir/step_options.h"
 #include "ir/validate/validate.h"
 
@@ -48,6 +49,7 @@ typedef struct {
     bool (*keeps)(const dl_node *n);   /* composites that `lower` leaves as they are; NULL: none */
     bool keep_gradients;               /* gradients are results of the step (dlrun --save_grads) */
     dl_step_options step_options;
+    const dl_param_rules *params; /* what the step does with single parameters; NULL: nothing */
     dl_parallel parallel;
     dl_error *err; /* a fault of the user's model that a pass found (an op without a rule, a missing
                       gradient) */

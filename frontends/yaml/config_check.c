@@ -84,6 +84,9 @@ static const struct {
     [DL_CONFIG_SWITCH] = {"bool or path", "true, false, or a path"},
     [DL_CONFIG_SCHEDULE] = {"name or list", ""}, /* always one of several names */
     [DL_CONFIG_DATA] = {"name or map", ""},      /* as above */
+    [DL_CONFIG_PATTERNS] = {"pattern or list", "a pattern, or a list of patterns"},
+    [DL_CONFIG_GROUPS] = {"list of groups", "a list of maps with params (a pattern, or a list of "
+                                            "patterns) and lr, lr_scale or weight_decay"},
     [DL_CONFIG_NAME] = {"name", "a folder's name (without '/', not '..')"},
 };
 
@@ -297,6 +300,34 @@ static bool is_ranges(const dl_yaml *v) {
     return v->items.n > 0;
 }
 
+static bool is_patterns(const dl_yaml *v) {
+    if (v->kind == DL_YAML_STRING) return *v->text;
+    bool ok = v->kind == DL_YAML_LIST && v->items.n > 0;
+    for (int i = 0; ok && i < v->items.n; i++)
+        ok = v->items.at[i]->kind == DL_YAML_STRING && *v->items.at[i]->text;
+    return ok;
+}
+
+/* [{params: "*.norm.*", weight_decay: 0, lr: 0.1}, ...] */
+static bool is_groups(const dl_yaml *v) {
+    static const char *const numbers[] = {"lr", "lr_scale", "weight_decay"};
+    bool ok = v->kind == DL_YAML_LIST && v->items.n > 0;
+    for (int i = 0; ok && i < v->items.n; i++) {
+        const dl_yaml *g = v->items.at[i];
+        const dl_yaml *params = g->kind == DL_YAML_MAP ? dl_yaml_get(g, "params") : NULL;
+        int n = 1;
+        ok = params && is_patterns(params);
+        for (size_t k = 0; ok && k < sizeof numbers / sizeof *numbers; k++) {
+            const dl_yaml *x = dl_yaml_get(g, numbers[k]);
+            n += x != NULL;
+            ok = !x || ((x->kind == DL_YAML_INT || x->kind == DL_YAML_FLOAT) && x->number >= 0 &&
+                        x->number <= DBL_MAX);
+        }
+        ok = ok && n > 1 && n == g->entries.n;
+    }
+    return ok;
+}
+
 bool dl_is_array_dataset(const dl_yaml *v) {
     return v->kind == DL_YAML_MAP &&
            (dl_yaml_get(v, "inputs") || dl_yaml_get(v, "targets") || dl_yaml_get(v, "split"));
@@ -327,6 +358,8 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     case DL_CONFIG_BOX: return is_box(row, v);
     case DL_CONFIG_LIST: return is_list(row, v);
     case DL_CONFIG_DATA: return v->kind == DL_YAML_STRING || dl_is_array_dataset(v);
+    case DL_CONFIG_PATTERNS: return is_patterns(v);
+    case DL_CONFIG_GROUPS: return is_groups(v);
     case DL_CONFIG_SCHEDULE:
         return v->kind == DL_YAML_STRING || is_ranges(v) || dl_is_rate_phases(v);
     default: return true;

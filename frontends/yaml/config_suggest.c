@@ -9,6 +9,7 @@ static const char *known_elsewhere(const char *name) {
                                            {"batch", "global_batch_size"},
                                            {"gradient_clip_val", "clip_grad_norm"},
                                            {"grad_clip", "clip_grad_norm"},
+                                           {"param_groups", "groups"},
                                            {"early_stop_patience", "early_stop"},
                                            {"early_stopping_patience", "early_stop"},
                                            {"early_stopping", "early_stop"},

@@ -4,12 +4,14 @@
 #include "passes/grad/grad.h"
 #include "passes/optim/scaler.h"
 
-/* Marks every value that depends on a parameter along a path on which gradients flow. */
-static bool *find_active(const dl_graph *g, dl_arena *arena) {
-    bool *active = DL_NEWS(arena, bool, g->next_id);
+/* Marks every value that depends on a parameter which is not frozen, along a path on which
+ * gradients flow. */
+static bool *find_active(const dl_graph *g, const dl_pass_ctx *ctx) {
+    bool *active = DL_NEWS(ctx->arena, bool, g->next_id);
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
-        active[v->value.id] = v->role == DL_VAR_PARAM && dl_dtype_is_float(v->value.type.dtype);
+        active[v->value.id] = v->role == DL_VAR_PARAM && dl_dtype_is_float(v->value.type.dtype) &&
+                              !dl_param_is_frozen(ctx->params, v->name);
     }
     dl_grad_find_active(g, active);
     return active;
@@ -39,7 +41,7 @@ static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     bool trains = strcmp(g->name, "train") == 0 || strcmp(g->name, DL_GRAPH_ACCUMULATE) == 0;
     if (!trains || !loss || dl_graph_find_result(g, DL_RESULT_GRAD, NULL)) return false;
 
-    bool *active = find_active(g, ctx->arena);
+    bool *active = find_active(g, ctx);
     int forward = g->nodes.n,
         vars = g->vars.n; /* gradient nodes and the scaler's state are added after these */
     dl_value *root = loss->value;

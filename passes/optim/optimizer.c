@@ -7,6 +7,7 @@
 
 #include "ir/base/tags.h"
 #include "ir/collective.h"
+#include "passes/optim/rules.h"
 #include "passes/optim/scaler.h"
 
 static dl_optimizer_rule *const optimizers[] = {
@@ -53,14 +54,16 @@ static void take_share(dl_optimization *o, dl_trained *t, const dl_node *n) {
 }
 
 /* The graph's gradients; where one is all-gathered, this rank's shard of it. */
-static void find_trained(dl_optimization *o, const dl_parallel *p) {
+static void find_trained(dl_optimization *o, const dl_pass_ctx *ctx) {
     dl_graph *g = o->b->graph;
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role != DL_RESULT_GRAD) continue;
         dl_trained t = {.var = r->var, .own = &r->var->value, .grad = r->value};
-        for (const dl_node *n = r->value->def; p->zero && gathers_shares(n, r); n = t.grad->def)
+        for (const dl_node *n = r->value->def; ctx->parallel.zero && gathers_shares(n, r);
+             n = t.grad->def)
             take_share(o, &t, n);
+        t.group = dl_param_group_of(ctx->params, r->var->name, &t.number);
         dl_push(o->arena, &o->trained, t);
     }
 }
@@ -90,6 +93,36 @@ static dl_value *clip_factor(dl_optimization *o, dl_value *norm) {
         dl_build_k(o->b, DL_OP_min, dl_o_div(o, most, dl_build_k(o->b, DL_OP_add, norm, 1e-6)), 1);
     dl_value *finite = dl_build_k(o->b, DL_OP_lt, norm, INFINITY);
     return dl_build3(o->b, DL_OP_select, finite, factor, dl_o_k(o, NAN));
+}
+
+/* Each element within [-most, most], as torch.nn.utils.clip_grad_value_. */
+static dl_value *clip_elements(dl_optimization *o, dl_value *grad) {
+    dl_value *most = dl_build_cast(o->b, dl_optimizer_hyper(o, "max_value", 1), grad->type.dtype);
+    dl_value *least = dl_build1(o->b, DL_OP_neg, most);
+    return dl_build2(o->b, DL_OP_max, dl_build2(o->b, DL_OP_min, grad, most), least);
+}
+
+/* A number of the parameter's group. */
+static dl_value *group_number(dl_optimization *o, const dl_trained *t, const char *what,
+                              double fallback) {
+    return dl_optimizer_hyper(o, dl_internf("group.%d.%s", t->number, what), fallback);
+}
+
+/* The parameter's learning rate: `shared`, or its group's. */
+static dl_value *rate_of(dl_optimization *o, const dl_trained *t, dl_value *shared) {
+    if (!t->group || !t->group->rate) return shared;
+    return dl_o_mul(o, shared, group_number(o, t, "lr", 1));
+}
+
+static bool decays(const dl_optimization *o, const dl_trained *t) {
+    if (t->group && t->group->decay) return t->group->decays;
+    return o->step_options->decay &&
+           (o->step_options->decay_vectors || t->var->value.type.rank > 1);
+}
+
+dl_value *dl_rule_decay(dl_optimization *o, const dl_trained *t) {
+    if (t->group && t->group->decay) return group_number(o, t, "weight_decay", 0);
+    return dl_optimizer_hyper(o, "weight_decay", 0);
 }
 
 /* Removes the gradients from the graph's results; keep: they stay, as they are before clipping. */
@@ -149,20 +182,21 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     dl_graph_result(g, DL_RESULT_UPDATE, step->name, next, step);
     dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, o.rate, NULL);
 
-    find_trained(&o, &ctx->parallel);
+    find_trained(&o, ctx);
     b.loc = whole;
     if (dl_step_scales_loss(step_options)) dl_scaler_unscale(&o);
     dl_value *norm = step_options->clip || step_options->norms ? common_norm(&o, false) : NULL;
     dl_value *clip = step_options->clip ? clip_factor(&o, norm) : NULL;
     end_gradients(&o, ctx->keep_gradients);
+    dl_value *rate = o.rate;
     for (int i = 0; i < o.trained.n; i++) {
         dl_trained *t = &o.trained.at[i];
         b.loc = t->var->loc;
         if (clip) t->grad = dl_o_mul(&o, t->grad, dl_build_cast(&b, clip, t->grad->type.dtype));
+        if (step_options->clip_value) t->grad = clip_elements(&o, t->grad);
         if (step_options->maximize) t->grad = dl_build1(&b, DL_OP_neg, t->grad);
-        bool decays =
-            step_options->decay && (step_options->decay_vectors || t->var->value.type.rank > 1);
-        optimizers[step_options->optimizer](&o, t, decays);
+        o.rate = rate_of(&o, t, rate);
+        optimizers[step_options->optimizer](&o, t, decays(&o, t));
     }
     if (step_options->norms) {
         b.loc = whole;

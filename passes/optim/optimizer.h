@@ -8,9 +8,11 @@
  * here are of this rank's shard, and the next value is all-gathered. */
 typedef struct {
     dl_var *var;
-    dl_value *own;      /* the old value */
-    dl_value *grad;     /* the gradient, as the rule reads it */
-    dl_value *next;     /* the new value, once it is built */
+    dl_value *own;               /* the old value */
+    dl_value *grad;              /* the gradient, as the rule reads it */
+    dl_value *next;              /* the new value, once it is built */
+    const dl_param_group *group; /* with a rate or a weight decay of its own; NULL: none */
+    int number;                  /* of the group */
     dl_var_piece share; /* this rank's shard of the variable, which may itself be a shard */
 } dl_trained;
 
@@ -38,7 +40,8 @@ typedef struct {
     dl_value *
         taken; /* the number among steps that were not skipped (scaler.h); without a scaler: step */
     dl_value *sound; /* true where this step is not skipped; NULL: no step is */
-    dl_value *rate;  /* the learning rate, once the schedule has built it */
+    dl_value *rate;  /* the learning rate, once the schedule has built it; within a rule that of
+                        the parameter */
 } dl_optimization;
 
 /* A number that the host may set: the variable "optimizer.NAME" of role HYPER, `fallback` until it

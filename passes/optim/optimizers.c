@@ -25,8 +25,6 @@ dl_value *dl_rule_as(dl_optimization *o, dl_value *scalar, const dl_trained *t) 
     return dl_build_cast(o->b, scalar, t->own->type.dtype);
 }
 
-dl_value *dl_rule_decay(dl_optimization *o) { return dl_optimizer_hyper(o, "weight_decay", 0); }
-
 /* An option whose default differs between optimisers. */
 dl_value *dl_rule_own(dl_optimization *o, const char *name, dl_optimizer_option option) {
     return dl_optimizer_hyper(o, name,
@@ -52,7 +50,7 @@ dl_value *dl_rule_rest(dl_optimization *o, dl_value *share) {
 /* The gradient; where the parameter decays, plus L2: grad + decay p, the gradient of decay / 2
  * |p|^2 that is added to the loss. */
 dl_value *dl_rule_gradient(dl_optimization *o, const dl_trained *t, bool decays) {
-    return decays ? dl_o_add(o, t->grad, dl_o_mul(o, t->own, dl_rule_as(o, dl_rule_decay(o), t)))
+    return decays ? dl_o_add(o, t->grad, dl_o_mul(o, t->own, dl_rule_as(o, dl_rule_decay(o, t), t)))
                   : t->grad;
 }
 
@@ -129,7 +127,7 @@ void dl_optimize_adam(dl_optimization *o, dl_trained *t, bool decays) {
 /* Decoupled decay: p (1 - rate decay) where the parameter decays (Loshchilov and Hutter 2019). */
 dl_value *dl_rule_shrunk(dl_optimization *o, const dl_trained *t, bool decays) {
     if (!decays) return t->own;
-    dl_value *shrink = dl_rule_rest(o, dl_o_mul(o, o->rate, dl_rule_decay(o)));
+    dl_value *shrink = dl_rule_rest(o, dl_o_mul(o, o->rate, dl_rule_decay(o, t)));
     return dl_o_mul(o, t->own, dl_rule_as(o, shrink, t));
 }
 

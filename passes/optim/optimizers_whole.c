@@ -26,7 +26,8 @@ void dl_optimize_lamb(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *v = dl_rule_kept_average(o, t, "exp_avg_sq", b2, dl_rule_square(o, t->grad));
     dl_value *step = dl_o_div(o, dl_o_div(o, m, dl_rule_as(o, dl_rule_filled(o, b1), t)),
                               dl_rule_unbiased(o, t, v, b2));
-    if (decays) step = dl_o_add(o, step, dl_o_mul(o, t->own, dl_rule_as(o, dl_rule_decay(o), t)));
+    if (decays)
+        step = dl_o_add(o, step, dl_o_mul(o, t->own, dl_rule_as(o, dl_rule_decay(o, t), t)));
     dl_value *trust = ratio_or_1(o, norm_of(o, t, t->own), norm_of(o, t, step));
     dl_rule_descend(o, t, dl_o_mul(o, o->rate, trust), step);
 }
@@ -37,7 +38,7 @@ void dl_optimize_lars(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *x = dl_rule_gradient(o, t, decays);
     if (t->var->value.type.rank > 1) {
         dl_value *size = norm_of(o, t, t->own), *slope = norm_of(o, t, t->grad);
-        dl_value *by = decays ? dl_o_add(o, slope, dl_o_mul(o, dl_rule_decay(o), size)) : slope;
+        dl_value *by = decays ? dl_o_add(o, slope, dl_o_mul(o, dl_rule_decay(o, t), size)) : slope;
         by = dl_o_add(o, by, dl_rule_own(o, "eps", DL_OPTION_eps));
         dl_value *trust = dl_o_mul(o, dl_optimizer_hyper(o, "trust", 0.001), size);
         dl_value *both = dl_build2(o->b, DL_OP_and, dl_build_k(o->b, DL_OP_gt, size, 0),

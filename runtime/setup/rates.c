@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "compiler/param_rules.h"
 #include "compiler/rate_phases.h"
 #include "compiler/step_options.h"
 #include "ir/base/tags.h"
@@ -70,7 +71,8 @@ const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *
 }
 
 const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
-    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 2);
+    const int groups = dl_param_groups(c);
+    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 3 + 2 * groups);
     *n = 0;
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         const char *name = dl_format(arena, "optimizer.%s", dl_optimizer_options[i].name);
@@ -78,6 +80,14 @@ const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
             all[(*n)++] = (dlr_hyper){name, dl_step_option(c, (dl_optimizer_option)i)};
     }
     all[(*n)++] = (dlr_hyper){"optimizer.max_norm", dl_config_float(c, DL_KEY_clip_grad_norm)};
+    all[(*n)++] = (dlr_hyper){"optimizer.max_value", dl_config_float(c, DL_KEY_clip_grad_value)};
+    for (int i = 0; i < groups; i++) {
+        double x;
+        if (dl_param_group_rate(c, i, &x))
+            all[(*n)++] = (dlr_hyper){dl_format(arena, "optimizer.group.%d.lr", i), x};
+        if (dl_param_group_decay(c, i, &x))
+            all[(*n)++] = (dlr_hyper){dl_format(arena, "optimizer.group.%d.weight_decay", i), x};
+    }
     all[(*n)++] = (dlr_hyper){DL_ACCUMULATE_BATCHES, (double)dl_config_int(c, DL_KEY_accumulate)};
     return all;
 }
