@@ -87,6 +87,7 @@ static void add_step_options(settings *s, const dl_step_options *r) {
     add_key(s, DL_KEY_decay_norm_and_bias, r->decay_vectors);
     add_key(s, DL_KEY_accumulate, r->accumulate);
     add_key(s, DL_KEY_clip_grad_norm, r->clip);
+    add_key(s, r->mean_of_epochs ? DL_KEY_swa : DL_KEY_ema, r->average + r->mean_of_epochs);
     add_key(s, DL_KEY_clip_grad_value, r->clip_value);
     add_key(s, DL_KEY_log_norms, r->norms);
     add_key(s, DL_KEY_adagrad_initial_accumulator, r->accumulator);

@@ -295,6 +295,13 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
     return opt->target && check_statistics(s, err);
 }
 
+bool dl_session_check_no_average(const dl_session *s, const char *who, dl_error *err) {
+    bool swa = !dl_config_is_null(s->config, DL_KEY_swa);
+    if (!swa && !(dl_config_float(s->config, DL_KEY_ema) > 0)) return true;
+    return dl_config_fail(s->config, swa ? DL_KEY_swa : DL_KEY_ema, err,
+                          "%s keeps no mean of the weights: --%s", who, swa ? "swa=null" : "ema=0");
+}
+
 bool dl_session_check_one_batch(const dl_session *s, const char *who, dl_error *err) {
     return dl_config_int(s->config, DL_KEY_accumulate) == 1 ||
            dl_config_fail(s->config, DL_KEY_accumulate, err,

@@ -80,6 +80,8 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
 /* Refuses a configuration whose steps have several batches, for a program, `who`, that runs one.
  * Errors: DL_INPUT or DL_USAGE, at the key accumulate. */
 bool dl_session_check_one_batch(const dl_session *s, const char *who, dl_error *err);
+/* The same of one that keeps a mean of the weights, at the keys ema and swa. */
+bool dl_session_check_no_average(const dl_session *s, const char *who, dl_error *err);
 /* Adds the graph "accumulate" where the options say that a step has several batches. */
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err);
 /* dl_session_compile through the cache of plans. It reads and checks the file that an earlier

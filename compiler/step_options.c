@@ -140,6 +140,8 @@ static dl_dtype low_type(const dl_config *c) {
     return strcmp(mode, "fp16") == 0 || dl_config_bool(c, DL_KEY_enable_amp) ? DL_F16 : DL_F32;
 }
 
+static bool averages(const dl_config *c) { return dl_config_float(c, DL_KEY_ema) > 0; }
+
 /* The kinds of the schedule's phases (ir/step_options.h). */
 static bool pack_phases(const dl_config *c, uint64_t *packed, dl_error *err) {
     dl_rate_phases phases = {0};
@@ -163,6 +165,17 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
             c, DL_KEY_torch_checkpoints, err,
             "PyTorch's files have no state of the optimizer %s: --torch_checkpoints=false",
             dl_config_str(c, DL_KEY_optimizer));
+    bool swa = !dl_config_is_null(c, DL_KEY_swa);
+    if (averages(c) && swa)
+        return dl_config_fail(c, DL_KEY_swa, err,
+                              "one mean of the weights is kept: --ema=0, or --swa=null");
+    static const dl_key parts[] = {DL_KEY_torch_checkpoints, DL_KEY_sharded_checkpoints};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if ((averages(c) || swa) && dl_config_bool(c, parts[i]))
+            return dl_config_fail(c, parts[i], err,
+                                  "such checkpoints have no place for a mean of the weights: "
+                                  "--%s=false",
+                                  dl_key_name(parts[i]));
     static const dl_key single[] = {DL_KEY_freeze, DL_KEY_groups};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++)
         if (dl_config_bool(c, DL_KEY_torch_checkpoints) && !dl_config_is_null(c, single[i]))
@@ -192,6 +205,8 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
                           .accumulate = dl_config_int(c, DL_KEY_accumulate) > 1,
                           .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0,
                           .clip_value = dl_config_float(c, DL_KEY_clip_grad_value) > 0,
+                          .average = averages(c) || swa,
+                          .mean_of_epochs = swa,
                           .norms = dl_config_bool(c, DL_KEY_log_norms)};
     return true;
 }

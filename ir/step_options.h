@@ -30,6 +30,8 @@ typedef struct {
                                   weights, too */
     bool accumulate;           /* a step takes the mean gradient of several batches */
     bool clip;                 /* clips gradients by their common norm */
+    bool average;              /* a mean of the weights is kept, and validated with, */
+    bool mean_of_epochs;       /* of all steps from an epoch on, not an exponential one */
     bool clip_value;           /* clips each element of a gradient */
     bool norms; /* metrics: the norm of all gradients before clipping, and of all weights after the
                    step */

@@ -146,7 +146,9 @@ static bool compile(dlc_model *m, const void *options, dl_error *err) {
     dl_tuning tuning;
     dl_session *s = m->session;
     m->batch = s->batch;
-    if (train && !dl_session_check_one_batch(s, "the library", err)) return false;
+    if (train && (!dl_session_check_one_batch(s, "the library", err) ||
+                  !dl_session_check_no_average(s, "the library", err)))
+        return false;
     if (train) m->identity = dl_identify(m->arena, s);
     if (!library_find_arrays(m, err)) return false;
     if (!(train ? dl_session_add_prediction(s, err) : dl_session_predict(s, 0, NULL, err)))

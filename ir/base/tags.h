@@ -24,6 +24,8 @@
  * (passes/optim/accumulate.c). No name of a model has two dots. */
 #define DL_ACCUMULATED        "accumulated.."
 #define DL_ACCUMULATE_BATCHES "accumulate.batches"
+/* Means of the weights (passes/optim/average.h). */
+#define DL_AVERAGE "average.."
 /* With log_norms; results of the step under these names. */
 #define DL_TAG_GRAD_NORM   "grad_norm"
 #define DL_TAG_WEIGHT_NORM "weight_norm"

@@ -7,6 +7,7 @@
 
 #include "ir/base/tags.h"
 #include "ir/collective.h"
+#include "passes/optim/average.h"
 #include "passes/optim/rules.h"
 #include "passes/optim/scaler.h"
 
@@ -160,6 +161,7 @@ static bool check_updates(const dl_graph *g, dl_pass_ctx *ctx) {
 bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_step_options *step_options = &ctx->step_options;
     bool done = dl_graph_find_var(g, "optimizer.step") != NULL;
+    if (dl_average_read(g, ctx)) return true;
     if (step_options->optimizer == DL_OPT_NONE || done ||
         !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
         return false;

@@ -1,5 +1,6 @@
 /* The update rules of one parameter: rows of ir/base/optimizers.def. The order of operations is
  * that of torch.optim, so that results can be compared bit by bit. */
+#include "passes/optim/average.h"
 #include "passes/optim/rules.h"
 
 /* The next value that is stored: the old one where the step is skipped. Axes without a name take
@@ -17,7 +18,9 @@ void dl_rule_update(dl_optimization *o, dl_var *var, dl_value *next) {
 
 void dl_rule_update_param(dl_optimization *o, dl_trained *t, dl_value *next) {
     t->next = guard_by_scale(o, t->own, next);
-    dl_graph_result(o->b->graph, DL_RESULT_UPDATE, t->var->name, dl_o_whole(o, t, t->next), t->var);
+    dl_value *whole = dl_o_whole(o, t, t->next);
+    dl_graph_result(o->b->graph, DL_RESULT_UPDATE, t->var->name, whole, t->var);
+    if (o->step_options->average) dl_average_update(o, t, whole);
 }
 
 /* A shared number, cast to the parameter's element type. */

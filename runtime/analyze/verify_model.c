@@ -290,6 +290,7 @@ static bool verify_on(dl_invocation *call, dl_session *s, dl_session *const writ
     if (!dl_device_choose(arena, dl_config_str(s->config, DL_KEY_device),
                           dl_config_option(s->config, "target"), &on, err) ||
         !dl_session_check_one_batch(s, "dlc verify", err) ||
+        !dl_session_check_no_average(s, "dlc verify", err) ||
         !dl_session_options(s, on.target, &opt, err))
         return false;
     opt.out = call->out;

@@ -47,6 +47,7 @@ dlr_owner dlr_tensors_owner(const dl_plan_var *v) {
     if (v->role == DL_VAR_PARAM) return DLR_OF_PARAMETERS;
     bool sum = strncmp(v->name, DL_ACCUMULATED, strlen(DL_ACCUMULATED)) == 0; /* 0 between steps */
     if (v->role != DL_VAR_STATE || sum) return DLR_OF_NOBODY;
+    if (strncmp(v->name, DL_AVERAGE, strlen(DL_AVERAGE)) == 0) return DLR_OF_AVERAGE;
     return v->of || counts ? DLR_OF_OPTIMIZER : scales ? DLR_OF_SCALER : DLR_OF_BUFFERS;
 }
 
@@ -76,6 +77,42 @@ dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec) {
 
 dlr_tensors dlr_tensors_of_scaler(dl_arena *arena, dlr_exec *exec) {
     return variables(arena, exec, DLR_OF_SCALER);
+}
+
+/* The mean of a parameter; NULL type: there is none. */
+static dlr_view average_of(const dlr_exec *exec, const char *name) {
+    dl_buf b = {0};
+    dl_putf(&b, DL_AVERAGE "%s", name);
+    dlr_view view = dlr_exec_variable(exec, b.at);
+    dl_buf_free(&b);
+    return view;
+}
+
+dlr_tensors dlr_tensors_of_average(dl_arena *arena, dlr_exec *exec) {
+    dlr_tensors t = dlr_tensors_of_model(arena, exec);
+    bool any = false;
+    for (int i = 0; i < t.n; i++) {
+        dlr_view mean = average_of(exec, t.list[i].name);
+        if (mean.type) t.views[i] = mean, any = true;
+    }
+    if (!any) t.n = 0;
+    return t;
+}
+
+void dlr_tensors_begin_average(dlr_exec *exec) {
+    const dl_plan *p = dlr_exec_plan(exec);
+    double piece[1 << 9];
+    for (int i = 0; i < p->vars.n; i++) {
+        const dl_plan_var *v = &p->vars.at[i];
+        dlr_view mean = v->role == DL_VAR_PARAM ? average_of(exec, v->name) : (dlr_view){0};
+        int64_t all = mean.type ? dl_type_count(&v->type) : 0;
+        int64_t most = sizeof piece / sizeof *piece;
+        for (dlr_range r = {0}; r.first < all; r.first += r.n) {
+            r.n = all - r.first < most ? all - r.first : most;
+            dlr_state_read_range(exec, dlr_exec_variable(exec, v->name), r, DL_F64, piece);
+            dlr_state_write_range(exec, mean, r, DL_F64, piece);
+        }
+    }
 }
 
 dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int program) {

@@ -21,7 +21,8 @@ typedef enum {
     DLR_OF_PARAMETERS = 1,
     DLR_OF_BUFFERS = 2, /* running statistics: each rank has those of its own samples */
     DLR_OF_OPTIMIZER = 4,
-    DLR_OF_SCALER = 8
+    DLR_OF_SCALER = 8,
+    DLR_OF_AVERAGE = 16 /* a mean of a parameter */
 } dlr_owner;
 dlr_owner dlr_tensors_owner(const dl_plan_var *variable);
 
@@ -37,6 +38,11 @@ dlr_tensors dlr_tensors_of_buffers(dl_arena *arena, dlr_exec *exec);
 dlr_tensors dlr_tensors_of_optimizer(dl_arena *arena, dlr_exec *exec);
 /* The loss scaler's state; none where the plan has no scaler. */
 dlr_tensors dlr_tensors_of_scaler(dl_arena *arena, dlr_exec *exec);
+/* The model with the means of its parameters in their place, under the parameters' names; none
+ * where the plan keeps no means. */
+dlr_tensors dlr_tensors_of_average(dl_arena *arena, dlr_exec *exec);
+/* Sets the means to the parameters as they are. */
+void dlr_tensors_begin_average(dlr_exec *exec);
 /* The gradients that a program stores, under their parameters' names; none unless the plan was
  * compiled to keep them. */
 dlr_tensors dlr_tensors_of_gradients(dl_arena *arena, dlr_exec *exec, int program);

@@ -72,7 +72,7 @@ const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *
 
 const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
     const int groups = dl_param_groups(c);
-    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 3 + 2 * groups);
+    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 5 + 2 * groups);
     *n = 0;
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         const char *name = dl_format(arena, "optimizer.%s", dl_optimizer_options[i].name);
@@ -81,6 +81,10 @@ const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
     }
     all[(*n)++] = (dlr_hyper){"optimizer.max_norm", dl_config_float(c, DL_KEY_clip_grad_norm)};
     all[(*n)++] = (dlr_hyper){"optimizer.max_value", dl_config_float(c, DL_KEY_clip_grad_value)};
+    const dl_yaml *swa = dl_config_value(c, DL_KEY_swa);
+    all[(*n)++] = (dlr_hyper){"optimizer.average.decay", dl_config_float(c, DL_KEY_ema)};
+    all[(*n)++] =
+        (dlr_hyper){"optimizer.average.from", swa->kind == DL_YAML_INT ? (double)swa->integer : 0};
     for (int i = 0; i < groups; i++) {
         double x;
         if (dl_param_group_rate(c, i, &x))

@@ -190,17 +190,24 @@ void dl_saved_model_close_session(dl_saved_model *t) {
 
 /* ---- the weights ---- */
 
+/* The checkpoint's mean of the weights, with which it was validated, where it has one. */
+static const dlr_st_file *weights_of(const dlr_checkpoint *c, dl_error *err) {
+    dl_error none = {0};
+    const dlr_st_file *mean = dlr_checkpoint_part_file(c, "ema", &none);
+    return mean ? mean : dlr_checkpoint_part_file(c, "model", err);
+}
+
 bool dl_saved_model_load(const dl_saved_model *t, dlr_exec *exec, dl_error *err) {
     dlr_tensors model = dlr_tensors_of_model(t->o.arena, exec);
     if (t->weights) return dlr_tensors_load_file(&model, t->weights, err);
-    const dlr_st_file *file = dlr_checkpoint_part_file(t->checkpoint, "model", err);
+    const dlr_st_file *file = weights_of(t->checkpoint, err);
     return file && dlr_tensors_load(&model, file, err);
 }
 
 const dlr_st_file *dl_saved_model_tensors(const dl_saved_model *t, dlr_weights *room,
                                           dl_error *err) {
     *room = (dlr_weights){0};
-    if (t->checkpoint) return dlr_checkpoint_part_file(t->checkpoint, "model", err);
+    if (t->checkpoint) return weights_of(t->checkpoint, err);
     return dlr_weights_open(t->weights, room, err) ? room->file : NULL;
 }
 

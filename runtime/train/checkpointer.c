@@ -39,8 +39,10 @@ static void put_part(dlr_saving *s, const char *name, dlr_tensors tensors,
 static bool join_gathering(dlr_checkpointer *c, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, c->exec),
-                optimizer = dlr_tensors_of_optimizer(arena, c->exec);
-    bool ok = dlr_tensors_help_gather(&model, err) && dlr_tensors_help_gather(&optimizer, err);
+                optimizer = dlr_tensors_of_optimizer(arena, c->exec),
+                average = dlr_tensors_of_average(arena, c->exec);
+    bool ok = dlr_tensors_help_gather(&model, err) && dlr_tensors_help_gather(&optimizer, err) &&
+              dlr_tensors_help_gather(&average, err);
     dl_arena_free(arena);
     return ok;
 }
@@ -50,10 +52,13 @@ static bool gather_whole(dlr_exec *exec, dlr_saving *s, const dlr_torch_run *tor
     dlr_tensors scaler = dlr_tensors_of_scaler(s->arena, exec);
     put_part(s, "model", dlr_tensors_of_model(s->arena, exec), NULL);
     put_part(s, "optimizer", dlr_tensors_of_optimizer(s->arena, exec), NULL);
+    dlr_tensors average = dlr_tensors_of_average(s->arena, exec);
+    if (average.n) put_part(s, "ema", average, NULL);
     if (scaler.n) put_part(s, "scaler", scaler, NULL);
     s->torch = torch;
     if (!dlr_tensors_gather(s->arena, &s->tensors[0], err) ||
-        !dlr_tensors_gather(s->arena, &s->tensors[1], err))
+        !dlr_tensors_gather(s->arena, &s->tensors[1], err) ||
+        (average.n && !dlr_tensors_gather(s->arena, &s->tensors[2], err)))
         return false;
     if (!s->torch) return true;
     if (!dlr_torch_run_gather(s->arena, exec, torch, &s->gathered, err)) return false;
@@ -75,7 +80,7 @@ static dlr_saving *gather(dlr_checkpointer *c, const dlr_checkpoint_request *req
     dl_arena *arena = dl_arena_new(NULL);
     dlr_saving *s = DL_NEW(arena, dlr_saving);
     *s = (dlr_saving){.arena = arena, .dir = c->dir, .sinks = c->sinks, .shards = c->shards};
-    int n = s->shards ? s->shards->n_own : DLR_SHARD_PARTS;
+    int n = s->shards ? s->shards->n_own : DLR_SHARD_PARTS + 1; /* the mean of the weights */
     s->tensors = DL_NEWS(arena, dlr_tensors, n + 1),
     s->parts = DL_NEWS(arena, dlr_checkpoint_part, n + 1);
     s->written = DL_NEWS(arena, dlr_st_written, n + 1);

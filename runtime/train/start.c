@@ -22,13 +22,14 @@ static bool load_shared(dl_arena *arena, const dlr_tensors *model, const char *p
 bool dlr_start_weights(dlr_exec *exec, const dlr_start_options *o, dl_error *err) {
     if (!dlr_state_init(exec, o->seed, err)) return false;
     dlr_scaler_start(exec, o->loss_scale);
-    if (!o->init_weights) return true;
+    if (!o->init_weights) return dlr_tensors_begin_average(exec), true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, exec);
     bool ok = o->init_partial ? load_shared(arena, &model, o->init_weights, err)
                               : dlr_tensors_load_file(&model, o->init_weights, err);
     if (ok && !o->init_partial) dlr_log_info("initial weights from %s", o->init_weights);
     dl_arena_free(arena);
+    if (ok) dlr_tensors_begin_average(exec);
     return ok;
 }
 

@@ -75,6 +75,20 @@ static bool load_scaler(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     return true;
 }
 
+/* The mean of the weights, which the checkpoint may lack: it begins with its weights then. */
+static bool load_average(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
+    dlr_tensors average = dlr_tensors_of_average(r->arena, r->exec);
+    dl_error none = {0};
+    const dlr_st_file *file = dlr_checkpoint_part_file(c, "ema", &none);
+    if (!average.n && file)
+        dlr_log_info("the checkpoint's mean of the weights is dropped: none is kept now");
+    if (!average.n) return true;
+    if (file) return dlr_tensors_load(&average, file, err);
+    dlr_log_info("the checkpoint has no mean of the weights: it begins with the checkpoint's");
+    dlr_tensors_begin_average(r->exec);
+    return true;
+}
+
 /* The means of an epoch so far as sums over so many batches. */
 static void weigh(dlr_run *r, int64_t batches) {
     int64_t then = r->at.position - r->skipped;
@@ -126,7 +140,8 @@ bool dlr_run_load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     dlr_st_compare(r->arena, a, model.list, model.n, &list);
     dlr_st_compare(r->arena, b, optimizer.list, optimizer.n, &list);
     if (!check_same(r, c, &list, err) || !dlr_tensors_load(&model, a, err) ||
-        !dlr_tensors_load(&optimizer, b, err) || !load_scaler(r, c, err))
+        !dlr_tensors_load(&optimizer, b, err) || !load_scaler(r, c, err) ||
+        !load_average(r, c, err))
         return false;
     r->at = c->state;
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
