@@ -85,17 +85,22 @@ dl_console cli_console(const char *who) {
 bool cli_help(const dl_subcommand *command, dl_config *c, dl_error *err) {
     dl_buf b = {0};
     dl_arena *arena = dl_arena_new(NULL);
-    bool keys = command->takes_keys,
+    const char *which = dl_config_option(c, "help");
+    bool keys = command->takes_keys, all = !keys || !strcmp(which, "all"),
          ok = !keys || !c->positional.n || dl_arguments_of_model(arena, c, err);
-    if (command->put_usage)
-        command->put_usage(&b);
-    else
-        dl_puts(&b, command->usage);
+    if (!*which || all) {
+        if (command->put_usage)
+            command->put_usage(&b);
+        else
+            dl_puts(&b, command->usage);
+    }
+    if (keys && all && command->after) dl_puts(&b, command->after), dl_puts(&b, "\n");
     if (keys)
-        dl_config_put_help(&b, command->options, c), dl_puts(&b, ENVIRONMENT_HELP);
+        ok = ok && dl_config_put_help(&b, command->options, c, which, err);
     else
         dl_options_put_help(&b, command->options);
-    if (command->after) dl_puts(&b, command->after);
+    if (!keys && command->after) dl_puts(&b, command->after);
+    if (keys && all) dl_puts(&b, ENVIRONMENT_HELP);
     if (ok) fputs(b.at, stdout);
     dl_buf_free(&b);
     dl_arena_free(arena);

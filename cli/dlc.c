@@ -30,26 +30,28 @@ static int help_model(int argc, char **argv) {
     return ok ? DL_OK : cli_fail("dlc", &err);
 }
 
-static int print_usage(FILE *to) {
+static int print_usage(FILE *to, bool all) {
     fputs("dlc: the compiler of models for scientific deep learning\n\nusage: dlc COMMAND "
           "[ARGUMENT...]\n\ncommands:\n",
           to);
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(to, "  %-16s  %s\n", commands[i]->name, commands[i]->help);
-    fputs(ENVIRONMENT_HELP
-          "\n`dlc --version --verbose` prints commit, compilers, libraries, CPU and MPI. "
-          "`dlc COMMAND --help` tells more, and `dlc --help MODEL.dl` the keys of a "
-          "model; docs/reference/language.md, docs/reference/configuration.md and "
-          "docs/internals/ir.md are the references.\n",
-          to);
+    if (all) fputs(ENVIRONMENT_HELP, to);
+    fputs(
+        "\n`dlc COMMAND --help` tells more, `dlc --help MODEL.dl` has the keys of a model, `dlc "
+        "--help=all` the\nenvironment, and `dlc --version --verbose` commit, compilers, libraries, "
+        "CPU and MPI. References:\ndocs/reference/language.md, docs/reference/configuration.md and "
+        "docs/internals/ir.md.\n",
+        to);
     return to == stdout ? DL_OK : DL_USAGE;
 }
 
 static int run(int argc, char **argv) {
     const char *names[N_COMMANDS], *word = argc > 1 ? argv[1] : NULL;
-    if (!word) return print_usage(stderr);
+    if (!word) return print_usage(stderr, false);
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
-        return argc > 2 ? help_model(argc - 1, argv + 1) : print_usage(stdout);
+        return argc > 2 ? help_model(argc - 1, argv + 1) : print_usage(stdout, false);
+    if (!strcmp(word, "--help=all")) return print_usage(stdout, true);
     if (!strcmp(word, "--version")) {
         cli_print_version("dlc");
         if (argc > 2 && !strcmp(argv[2], "--verbose")) cli_print_verbose_version();
@@ -65,10 +67,9 @@ static int run(int argc, char **argv) {
     }
     const char *near = dl_nearest(word, names, N_COMMANDS);
     dl_error err = {0};
-    dl_fail(&err, DL_USAGE, "no command '%s'%s%s%s", word, near ? "; did you mean '" : "",
-            near ? near : "", near ? "'?" : "");
-    cli_fail("dlc", &err);
-    return print_usage(stderr);
+    dl_fail(&err, DL_USAGE, "no command '%.60s'; %s%s%s`dlc --help` lists them", word,
+            near ? "did you mean '" : "", near ? near : "", near ? "'? " : "");
+    return cli_fail("dlc", &err);
 }
 
 int main(int argc, char **argv) {

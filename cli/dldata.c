@@ -31,7 +31,8 @@ static void print_help(void) {
 static int run(int argc, char **argv) {
     const char *names[N_COMMANDS], *word = argc > 1 ? argv[1] : "";
     dl_error err = {0};
-    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
+    if (!strcmp(word, "--help") || !strcmp(word, "--help=all") || !strcmp(word, "-h") ||
+        !strcmp(word, "help"))
         return print_help(), DL_OK;
     if (!strcmp(word, "--version")) {
         printf("dldata %s\n", DL_VERSION);

@@ -13,8 +13,6 @@ extern const dl_subcommand dldata_nbody, dldata_weather, dldata_images, dldata_f
     { "force", 0, NULL, "replace a file that this command did not make" }
 #define DLDATA_QUIET                                                                               \
     { "quiet", 'q', NULL, "print errors alone" }
-#define DLDATA_HELP                                                                                \
-    { "help", 'h', NULL, "this text" }
 
 /* The values of the shared options, as far as a command has them. */
 typedef struct {

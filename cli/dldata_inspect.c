@@ -12,7 +12,7 @@
 static const dl_option options[] = {
     {"slice", 0, "K", "draw slice K of each channel (the middle one)"},
     {"output", 'o', "PNG", "the picture's file (FILE's name with .png, in this directory)"},
-    DLDATA_HELP,
+    DL_OPTION_HELP,
     {0},
 };
 

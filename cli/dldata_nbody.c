@@ -18,7 +18,7 @@ static const dl_option options[] = {
     DLDATA_THREADS,
     DLDATA_FORCE,
     DLDATA_QUIET,
-    DLDATA_HELP,
+    DL_OPTION_HELP,
     {0},
 };
 

@@ -20,7 +20,7 @@ static const dl_option options[] = {
     {"seed", 0, "N", "another seed, another planet (0)"},
     DLDATA_THREADS,
     DLDATA_QUIET,
-    DLDATA_HELP,
+    DL_OPTION_HELP,
     {0},
 };
 

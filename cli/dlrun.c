@@ -23,7 +23,7 @@ static const dl_option options[] = {
     {"distributed", 'd', NULL, "taken for compatibility: ranks are those of the environment"},
     {"verbose", 'v', NULL, "log more"},
     {"show-config", 0, NULL, "log the command line, too"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {"version", 0, NULL, "print the version; with --verbose also commit, libraries, CPU and MPI"},
     {0},
 };
@@ -37,8 +37,8 @@ static const char start_of_usage[] =
     "usage: dlrun [MODEL.dl | PLAN.dlp] [FILE.yaml] [--config NAME] [--key=value...]\n"
     "       dlrun COMMAND [ARGUMENT...]\n\n"
     "Trains a model; docs/guide/train.md tells the whole story.\n\ncommands:\n";
-static const char usage[] =
-    "\nexamples:\n"
+static const char after[] =
+    "examples:\n"
     "  dlrun --config tiny                         about a minute on two cores\n"
     "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it "
     "leaves\n"
@@ -60,10 +60,9 @@ static const char usage[] =
     "compiler\n"
     "  dlrun models/vit.dl --help                  all options and keys, the model's among them\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 8 "
-    "another rank, "
-    "75 stopped by a "
-    "signal, or --stop_after\n"
-    "(a checkpoint is written: run again with --resume).\n\n";
+    "another rank,\n75 stopped by a signal, or --stop_after (a checkpoint is written: run again "
+    "with "
+    "--resume).\n";
 
 /* ---- a run ---- */
 
@@ -163,11 +162,11 @@ static void put_usage(dl_buf *to) {
     dl_puts(to, start_of_usage);
     for (int i = 0; i < N_COMMANDS; i++)
         dl_putf(to, "  %-8s %s\n", commands[i]->name, commands[i]->help);
-    dl_puts(to, usage);
+    dl_puts(to, "\n");
 }
 
 static const dl_subcommand train_help = {
-    .put_usage = put_usage, .options = options, .takes_keys = true};
+    .put_usage = put_usage, .options = options, .takes_keys = true, .after = after};
 
 static void print_version(const dl_config *c) {
     cli_print_version("dlrun");

@@ -6,8 +6,8 @@
     "\nEnvironment:\n"                                                                             \
     "  DLR_CACHE_DIR              folder of compiled kernels and plans ($XDG_CACHE_HOME/dlc, "     \
     "~/.cache/dlc)\n"                                                                              \
-    "  DLR_CACHE_PATH             folders of kernels and plans that are only read, with colons "   \
-    "(docs/guide/install-on-a-cluster.md)\n"                                                       \
+    "  DLR_CACHE_PATH             folders of kernels and plans that are only read, with colons\n"  \
+    "                             (docs/guide/install-on-a-cluster.md)\n"                          \
     "  DLR_CACHE_MAX              bound of DLR_CACHE_DIR, such as 5GiB (1GiB; 0: none); dlc "      \
     "cache\n"                                                                                      \
     "  CC                         the C compiler (cc, gcc or clang, whichever is there)\n"         \
@@ -31,8 +31,8 @@
     "  WANDB_MODE                 with log_to_wandb: offline, disabled, or online (which is "      \
     "written "                                                                                     \
     "offline, too)\n"                                                                              \
-    "  WANDB_ENTITY, _PROJECT, _RUN_GROUP, _NAME, _RUN_ID, _SWEEP_ID, _JOB_TYPE, _NOTES, _TAGS, "  \
-    "_DIR: as "                                                                                    \
+    "  WANDB_ENTITY, _PROJECT, _RUN_GROUP, _NAME, _RUN_ID, _SWEEP_ID, _JOB_TYPE, _NOTES, _TAGS,\n" \
+    "                             _DIR: as "                                                       \
     "for W&B's own library\n"                                                                      \
     "  NO_COLOR                   set: no colours on a terminal\n"
 

@@ -29,7 +29,7 @@ typedef struct {
     bool takes_keys;               /* its help lists the configuration's keys, too */
     bool options_only;             /* it takes no keys, and at most `most_files` files */
     int most_files;
-    const char *after;  /* its help, after the options; may be NULL */
+    const char *after;  /* examples: of a command with keys those of --help=all; may be NULL */
     bool parses_itself; /* call->argv, of which nothing is parsed before */
     bool (*run)(dl_invocation *call, dl_error *err);
 } dl_subcommand;

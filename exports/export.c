@@ -17,7 +17,7 @@ static const dl_option options[] = {
     {"as", 0, "FORMAT", "c, onnx or pytorch"},
     {"target", 0, "TARGETS", "c: those of cpu:generic, cpu:avx2, cpu:avx512 that it is for (all)"},
     {"checkpoint", 0, "WHICH", "of a run: best (the default where there is one) or last"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

@@ -13,7 +13,7 @@ static const dl_option options[] = {
     {"loss", 0, "LOSS",
      "mse, l1, smooth_l1, huber, relative_l2, bce_with_logits or cross_entropy, with a target t"},
     {"report", 0, NULL, "which ops the language lacks, how often and where"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

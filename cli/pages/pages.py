@@ -10,8 +10,10 @@ import re
 import subprocess
 import sys
 
+# A row goes on under its last column.
+CONTINUED = re.compile(r"\n {28,}(?=\S)")
 ROW = re.compile(r"  (\S.*?)(?: {2,}(.*)|$)")
-OPTION = re.compile(r"  (?:-(\w), )?(?:--([\w-]+)|-(\w)) ?(\[?[A-Z@][^ ]*)?(?: {2,}(.*)|$)")
+OPTION = re.compile(r"  (?:-(\w), )?(?:--([\w-]+)|-(\w)) ?(\[?=?[A-Z@][^ ]*)?(?: {2,}(.*)|$)")
 KEY = re.compile(r"  ([\w.]+) +((?:\w+ or )?\w+) +(\S.*)")
 
 
@@ -21,16 +23,17 @@ class Option:
             sys.exit(f"pages.py: no option can be read in: {line}")
         short, self.name, alone, self.argument, self.help = match.groups()
         self.short, self.help = short or alone, self.help or ""
+        self.argument = None if (self.argument or "").startswith("[=") else self.argument  # a flag on most days
 
 
 class Command:
     """A program or one of its commands, as --help describes it."""
 
     def __init__(self, path, *words):
-        done = subprocess.run([path, *words, "--help"], text=True, capture_output=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run([path, *words, "--help=all"], text=True, capture_output=True, stdin=subprocess.DEVNULL)
         if done.returncode or not done.stdout:
-            sys.exit(f"pages.py: {path} {' '.join(words)} --help: {done.returncode} {done.stderr}")
-        self.text, _, rest = done.stdout.partition("\nKeys of every configuration")
+            sys.exit(f"pages.py: {path} {' '.join(words)} --help=all: {done.returncode} {done.stderr}")
+        self.text, _, rest = CONTINUED.sub(" ", done.stdout).partition("\nKeys of every configuration")
         self.keys_head, _, keys = rest.partition("\n\n")
         self.keys, _, self.end = keys.partition("\nEnvironment:\n")
         lines = self.text.splitlines()

@@ -56,10 +56,14 @@ typedef enum {
 typedef struct {
     const char *name; /* "json": --json */
     char letter;      /* 'o': -o as well; 0: none */
-    /* what it takes, for --help ("FILE"; "[LIST]" may be empty); NULL: nothing */
+    /* what it takes, for --help ("FILE"; "[LIST]" may be empty; "[=LIST]" too, and is never the
+     * next word); NULL: nothing */
     const char *value;
     const char *help;
 } dl_option;
+/* The option of every command that asks for its help. */
+#define DL_OPTION_HELP                                                                             \
+    { "help", 'h', "[=WHICH]", "this text; --help=all: all there is" }
 
 typedef struct {
     const char *file; /* the YAML file; NULL when there is none */
@@ -210,9 +214,11 @@ void dl_config_put_given(const dl_config *c, dl_buf *b);
 void dl_config_put_json(const dl_config *c, dl_buf *b);
 /* For --help: a line for each option. */
 void dl_options_put_help(dl_buf *b, const dl_option *options);
-/* For --help: the program's options, then all keys by group with type, default and meaning; before
- * them those of the model whose arguments are declared in c, if any are. */
-void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c);
+/* For --help: the program's options, the keys of the model whose arguments are declared in c, if
+ * any are, and how to see more (which: ""); or the keys of a group with type, default, meaning and
+ * allowed words ("training"); or all of it ("all"). Errors: DL_USAGE for another `which`. */
+bool dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c, const char *which,
+                        dl_error *err);
 /* The model's keys alone. */
 void dl_config_put_arguments(dl_buf *b, const dl_config *c);
 /* The same keys as tables for docs/reference/keys.md. */

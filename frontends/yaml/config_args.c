@@ -131,7 +131,8 @@ static bool give(dl_config *c, const dl_option *option, const char *as, const ch
 static bool take_option(dl_config *c, const dl_option *option, cursor *at, const char *as,
                         const char *text, dl_error *err) {
     int first = at->i;
-    if (option->value && !text) text = take_value(at);
+    bool in_word = option->value && option->value[0] == '[' && option->value[1] == '=';
+    if (option->value && !text) text = in_word ? "" : take_value(at);
     if (!give(c, option, as, text, err)) return false;
     dl_given_option *given = &c->state->given.at[c->state->given.n - 1];
     given->first = first, given->last = at->i;

@@ -1,6 +1,8 @@
 /* The configuration as text: for the log, as YAML, for --help and the documentation. */
+#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "frontends/yaml/config_private.h"
 
@@ -158,11 +160,31 @@ void dl_config_put_given(const dl_config *c, dl_buf *b) {
 
 /* ---- help and documentation ---- */
 
+enum { HELP_WIDTH = 110 };
+
+/* Text that begins at `column` of a line, broken at blanks; later lines begin there, too. */
+static void put_wrapped(dl_buf *b, size_t column, const char *text) {
+    for (size_t at = column; *text;) {
+        size_t word = strcspn(text, " ");
+        if (at > column && at + 1 + word > HELP_WIDTH)
+            dl_putf(b, "\n%*s", (int)(at = column), "");
+        else if (at > column)
+            dl_puts(b, " "), at++;
+        dl_putn(b, text, word);
+        at += word, text += word + (text[word] == ' ');
+    }
+    dl_puts(b, "\n");
+}
+
+enum { OPTION_COLUMN = 29, KEY_COLUMN = 62 };
+
 static void put_option(dl_buf *b, const dl_option *o) {
     dl_buf left = {0};
+    const char *value = o->value ? o->value : "";
     if (o->letter) dl_putf(&left, "-%c, ", o->letter);
-    dl_putf(&left, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-    dl_putf(b, "  %-26s %s\n", left.at, o->help);
+    dl_putf(&left, "--%s%s%s", o->name, o->value && strncmp(value, "[=", 2) ? " " : "", value);
+    dl_putf(b, "  %-26s ", left.at);
+    put_wrapped(b, left.n > 26 ? left.n + 3 : OPTION_COLUMN, o->help);
     dl_buf_free(&left);
 }
 
@@ -202,27 +224,87 @@ void dl_config_put_arguments(dl_buf *b, const dl_config *c) {
     dl_arena_free(arena);
 }
 
-void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c) {
+/* A key with its type, default, meaning and the words that it may have. */
+static void put_key(dl_buf *b, dl_arena *arena, dl_key key) {
+    const dl_key_row *row = &dl_key_rows[key];
+    dl_buf left = {0}, text = {0};
+    dl_putf(&left, "  %-26s %-11s %-20s", dl_key_full_name(arena, row),
+            dl_key_type_name(arena, row), row->fallback);
+    dl_puts(b, left.at);
+    dl_puts(b, left.n < KEY_COLUMN ? " " : "  ");
+    dl_puts(&text, row->help);
+    put_aliases(&text, key, "");
+    if (row->limits.choices) dl_putf(&text, "; %s", dl_key_allowed(arena, row));
+    /* A long row's meaning begins a line of its own. */
+    if (left.n >= KEY_COLUMN) dl_putf(b, "\n%*s", KEY_COLUMN, "");
+    put_wrapped(b, KEY_COLUMN, text.at);
+    dl_buf_free(&left), dl_buf_free(&text);
+}
+
+/* The keys of a group, or (NULL) of all groups under their titles. */
+static void put_keys(dl_buf *b, const char *title) {
     dl_arena *arena = dl_arena_new(NULL);
+    bool within = !title;
+    for (int i = 0; i < N_PAGE; i++) {
+        if (page[i].title) {
+            within = !title || !strcasecmp(title, page[i].title);
+            if (within) dl_putf(b, "\n%s\n", page[i].title);
+        } else if (within)
+            put_key(b, arena, page[i].key);
+    }
+    dl_arena_free(arena);
+}
+
+/* The titles in lower case. */
+static int find_titles(dl_arena *arena, const char *titles[N_PAGE]) {
+    int n = 0;
+    for (int i = 0; i < N_PAGE; i++) {
+        if (!page[i].title) continue;
+        char *title = dl_strdup(arena, page[i].title);
+        for (char *p = title; *p; p++) *p = (char)tolower((unsigned char)*p);
+        titles[n++] = title;
+    }
+    return n;
+}
+
+static void put_levels(dl_buf *b, int n, const char *const *titles) {
+    dl_buf text = {0};
+    dl_puts(&text, "Keys of a configuration are options, too. --help=GROUP lists those of");
+    for (int i = 0; i < n; i++)
+        dl_putf(&text, "%s %s", !i ? "" : i + 1 < n ? "," : " or", titles[i]);
+    dl_puts(&text, "; --help=all lists all, with examples and the environment.");
+    dl_puts(b, "\n");
+    put_wrapped(b, 0, text.at);
+    dl_buf_free(&text);
+}
+
+bool dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c, const char *which,
+                        dl_error *err) {
+    const char *titles[N_PAGE];
+    int n = find_titles(c->state->arena, titles);
+    bool all = !strcmp(which, "all"), is_group = false;
+    for (int i = 0; i < n; i++) is_group |= !strcasecmp(which, titles[i]);
+    if (*which && !all && !is_group) {
+        titles[n] = "all";
+        const char *near = dl_nearest(which, titles, n + 1);
+        return dl_fail(err, DL_USAGE, "--help=%s: no such group of keys%s%s%s; --help names them",
+                       which, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    if (is_group) {
+        put_keys(b, which);
+        return true;
+    }
     dl_puts(b, "Options:\n");
     dl_options_put_help(b, options);
     dl_options_put_help(b, dl_standard_options);
     if (c->state->settings.n > DL_N_KEYS) dl_puts(b, "\n"), dl_config_put_arguments(b, c);
-    dl_puts(b, "\nKeys of every configuration, in the YAML file or as --key=value (type, default); "
-               "--help with a "
-               "model lists its own, too:\n");
-    for (int i = 0; i < N_PAGE; i++) {
-        const dl_key_row *row = &dl_key_rows[page[i].key];
-        if (page[i].title) {
-            dl_putf(b, "\n%s\n", page[i].title);
-            continue;
-        }
-        dl_putf(b, "  %-26s %-11s %-20s %s", dl_key_full_name(arena, row),
-                dl_key_type_name(arena, row), row->fallback, row->help);
-        put_aliases(b, page[i].key, "");
-        dl_puts(b, "\n");
-    }
-    dl_arena_free(arena);
+    if (all) {
+        dl_puts(b, "\nKeys of every configuration, in the YAML file or as --key=value (type, "
+                   "default); --help\nwith a model lists its own, too:\n");
+        put_keys(b, NULL);
+    } else
+        put_levels(b, n, titles);
+    return true;
 }
 
 void dl_config_put_docs(dl_buf *b) {

@@ -23,7 +23,7 @@ static const dl_option options[] = {
     {"kernels", 0, NULL,
      "a line for every kernel (with --json: kernel_times): time, share of the ceiling, source "
      "lines"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

@@ -9,7 +9,7 @@
 
 static const dl_option options[] = {
     {"max", 0, "SIZE", "prune: what is left at most, such as 1MiB (DLR_CACHE_MAX, or 1GiB)"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0}};
 
 static const char usage[] =

@@ -9,7 +9,7 @@
 #include "runtime/analyze/analyze.h"
 #include "runtime/setup/dataset_options.h"
 
-static const dl_option options[] = {{"help", 'h', NULL, "this text"}, {0}};
+static const dl_option options[] = {DL_OPTION_HELP, {0}};
 
 static const char usage[] =
     "usage: dlc check FILE...\n"
@@ -137,7 +137,8 @@ static bool explain(dl_invocation *call, dl_error *err) {
     const char *code = call->argc == 2 ? call->argv[1] : "";
     if (call->argc != 2 || code[0] == '-') {
         dl_console_puts(call->out, explain_usage);
-        if (strcmp(code, "--help")) call->status = DL_USAGE;
+        bool asked = !strcmp(code, "--help") || !strcmp(code, "--help=all");
+        if (!asked) call->status = DL_USAGE;
         return true;
     }
     dl_buf b = {0};

@@ -30,7 +30,7 @@ static const dl_option options[] = {
     {"dump-after", 0, "PASS", "print the IR after this pass"},
     {"dump-filter", 0, "@NAME", "only the kernel or graph of this name"},
     {"dump-dir", 0, "DIR", "write the IR after every pass into numbered files"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

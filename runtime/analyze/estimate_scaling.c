@@ -22,7 +22,7 @@ static const dl_option options[] = {
      "take kernels as they are predicted for it (dlc compile --help), timing none"},
     {"measure", 0, "N", "measure both, between N ranks that mpirun starts"},
     {"json", 0, NULL, "print the figures as one JSON object"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 
@@ -293,8 +293,7 @@ static bool run(dl_invocation *call, dl_error *err) {
 const dl_subcommand dl_subcommand_estimate_scaling = {
     .name = "estimate-scaling",
     .former_name = "scale",
-    .help = "how long a step of many ranks takes, by kernels timed here and a network given or "
-            "measured; what they read",
+    .help = "how long a step of many ranks takes, by kernels timed here and a network",
     .usage = usage,
     .options = options,
     .takes_keys = true,

@@ -7,7 +7,7 @@
 
 static const dl_option options[] = {
     {"check", 0, NULL, "change nothing; the exit status is 3 if a file has another form"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

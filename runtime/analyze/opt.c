@@ -12,7 +12,7 @@ static const dl_option options[] = {
     {"low", 0, "TYPE", "mixed precision in bf16 or f16"},
     {"low-products", 0, NULL,
      "as for a target that multiplies 16 bits: weights have copies in them"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

@@ -12,7 +12,7 @@
 static const dl_option options[] = {
     {"ranks", 0, "N", "how many processes the job has"},
     {"json", 0, NULL, "print the figures as one JSON object"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

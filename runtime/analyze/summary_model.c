@@ -20,7 +20,7 @@ static const dl_model_layers *find(const dl_invocation *call, dl_session *s, dl_
 static const dl_option summary_options[] = {
     {"json", 0, NULL, "print the table as one JSON object"},
     {"depth", 0, "N", "one row for all layers whose names begin with the same N parts"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 
@@ -114,7 +114,7 @@ const dl_subcommand dl_subcommand_summary = {
 static const dl_option graph_options[] = {
     {"output", 'o', "FILE", "the picture to write (.svg)"},
     {"depth", 0, "N", "one box for all layers whose names begin with the same N parts"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

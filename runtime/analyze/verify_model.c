@@ -24,7 +24,7 @@ static const dl_option options[] = {
     {"json", 0, NULL, "print what was judged, and what is off, as one JSON object"},
     {"kernels", 0, NULL,
      "judge the compiled kernels alone, and what they write: on a device, whose time is short"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

@@ -37,7 +37,7 @@ static const dl_option options[] = {
     {"checkpoint", 0, "WHICH", "of a run: best (the default where there is one) or last"},
     {"dry_run", 0, NULL, "say how it would be done, and how much memory it takes; write nothing"},
     {"json", 0, NULL, "print what was done as one JSON object"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

@@ -15,7 +15,7 @@ static const dl_option options[] = {
      "regression, segmentation, classification, forecast or autoencoder (by the arrays)"},
     {"input", 0, "ARRAY", "the array that goes in (by names and shapes)"},
     {"target", 0, "ARRAY", "the array that shall come out (by names and shapes)"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 

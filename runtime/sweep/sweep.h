@@ -33,9 +33,9 @@ bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int ar
                    const dl_console *out, dl_error *err);
 /* The options of a command, and those of the runs that it is given for, which it is given, too. */
 const dl_option *dl_sweep_options(dl_arena *arena, const dl_option *own, const dl_option *of_runs);
-/* The help of a command: its text, its options and all keys. */
-void dl_sweep_print_help(const dl_console *out, const char *usage, const dl_option *own,
-                         const dl_config *c);
+/* The help of a command: its text, its options and keys, as c's option --help asks. */
+bool dl_sweep_print_help(const dl_console *out, const char *usage, const dl_option *own,
+                         const dl_config *c, dl_error *err);
 /* Takes an option out of the words of a command line: "--NAME VALUE" and "--NAME=VALUE", or, where
  * it has no value, "--NAME". */
 void dl_sweep_drop(int *argc, char **argv, const char *name, bool has_value);

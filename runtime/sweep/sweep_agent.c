@@ -18,7 +18,7 @@
 static const dl_option own_options[] = {
     {"count", 0, "N", "end after N trials"},
     {"ranks", 'n', "N", "N ranks for each run (as many as the sweep was made for)"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 
@@ -229,10 +229,8 @@ static bool run(dl_invocation *call, dl_error *err) {
     if (id) argv[1] = argv[0], argc--, argv++;
     dl_config *c = dl_config_open(arena, argc, argv, a.options, err);
     if (!c) return false;
-    if (dl_config_option(c, "help")) {
-        dl_sweep_print_help(call->out, usage, own_options, c);
-        return true;
-    }
+    if (dl_config_option(c, "help"))
+        return dl_sweep_print_help(call->out, usage, own_options, c, err);
     if (!id)
         return dl_fail(err, DL_USAGE,
                        "which sweep comes first: dlrun agent ID (--help tells more)");

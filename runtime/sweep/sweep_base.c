@@ -90,13 +90,14 @@ static bool check_metric(dl_arena *arena, const dl_session *s, const dl_sweep_fi
 
 /* ---- command lines ---- */
 
-void dl_sweep_print_help(const dl_console *out, const char *usage, const dl_option *own,
-                         const dl_config *c) {
+bool dl_sweep_print_help(const dl_console *out, const char *usage, const dl_option *own,
+                         const dl_config *c, dl_error *err) {
     dl_buf b = {0};
     dl_puts(&b, usage);
-    dl_config_put_help(&b, own, c);
-    dl_console_puts(out, b.at);
+    bool ok = dl_config_put_help(&b, own, c, dl_config_option(c, "help"), err);
+    if (ok) dl_console_puts(out, b.at);
     dl_buf_free(&b);
+    return ok;
 }
 
 void dl_sweep_drop(int *argc, char **argv, const char *name, bool has_value) {

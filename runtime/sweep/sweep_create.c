@@ -21,7 +21,7 @@ static const dl_option own_options[] = {
     {"status", 0, "ID", "instead: a table of the trials of that sweep"},
     {"json", 0, NULL, "print it as one JSON object"},
     {"ranks", 'n', "N", "runs have N ranks"},
-    {"help", 'h', NULL, "this text"},
+    DL_OPTION_HELP,
     {0},
 };
 
@@ -195,10 +195,8 @@ static bool run(dl_invocation *call, dl_error *err) {
     if (path) argv[1] = argv[0], argc--, argv++;
     dl_config *c = dl_config_open(arena, argc, argv, options, err);
     if (!c) return false;
-    if (dl_config_option(c, "help")) {
-        dl_sweep_print_help(call->out, usage, own_options, c);
-        return true;
-    }
+    if (dl_config_option(c, "help"))
+        return dl_sweep_print_help(call->out, usage, own_options, c, err);
     if (path && dl_config_option(c, "status"))
         return dl_fail(err, DL_USAGE, "--status tells of a sweep that is there, and takes no file");
     if (path) return make(call->out, arena, path, ranks, argc, argv, options, err);

@@ -142,7 +142,7 @@ class Tables(interfaces.Interfaces):
             yield f"| {number} | `{name}` | {why or 'done'} |"
 
     def environment(self):
-        text = self.run("cli/dlc", "--help")
+        text = self.run("cli/dlc", "--help=all")
         lines = text[text.index("\nEnvironment:\n"):].split("\n\n")[0].strip("\n").split("\n")[1:]
         yield "```text"
         for line in lines:
@@ -160,7 +160,7 @@ class Tables(interfaces.Interfaces):
 
     def help(self, program, *command):
         """What --help of a program or of its command prints, without the configuration's keys."""
-        text = self.run(program, *command, "--help").split("\nKeys of every configuration")[0]
+        text = self.run(program, *command, "--help=all").split("\nKeys of every configuration")[0]
         text = text.split("\nEnvironment:\n")[0]
         yield "```text"
         for line in text.strip("\n").split("\n"):

@@ -171,10 +171,57 @@ def test_not_compilable():
                   f"{args[0]} of what {code} refuses: exit {r.returncode} {r.stdout}{r.stderr}")
 
 
+def other(program, *args):
+    return subprocess.run([os.path.join(os.path.dirname(DLC), program), *args], capture_output=True, text=True)
+
+
 def test_help():
-    for args in (["--help"], ["compile", "--help"], ["bench", "--help"]):
-        r = dlc(*args)
-        check(r.returncode == 0 and "DLR_CACHE_DIR" in r.stdout and r.stderr == "", f"{args}: {r.stdout[-300:]}")
+    """Three levels: a screen, the keys of a group with the words that they may have, and all of it; none too wide."""
+    for program, command in (("dlc", []), ("dlc", ["compile"]), ("dlc", ["summary"]), ("dlrun", []),
+                             ("dlrun", ["predict"]), ("dlrun", ["sweep"]), ("dlrun", ["agent"])):
+        short, everything = other(program, *command, "--help"), other(program, *command, "--help=all")
+        for r in (short, everything):
+            lines = r.stdout.splitlines()
+            check(r.returncode == 0 and not r.stderr and max(map(len, lines)) <= 120,
+                  f"{program} {command}: {r.returncode} {r.stderr} {max(lines, key=len)}")
+        check(len(short.stdout.splitlines()) <= 40 and "--help=all" in short.stdout,
+              f"{program} {command} --help has {len(short.stdout.splitlines())} lines")
+        check(("DLR_CACHE_DIR" in everything.stdout) == (command not in (["sweep"], ["agent"]))
+              and "DLR_CACHE_DIR" not in short.stdout,
+              f"{program} {command}: the environment")
+        if program == "dlc" and not command:
+            continue
+        check("global_batch_size" in everything.stdout and "global_batch_size" not in short.stdout,
+              f"{program} {command}: keys")
+        group = other(program, *command, "--help=training")
+        text = re.sub(r"\n {28,}", " ", group.stdout)
+        check(group.returncode == 0 and "data_loader_config" not in text
+              and re.search(r"^  amp_mode .*mixed precision, and in what; one of none, fp16, bf16", text, re.M),
+              f"{program} {command} --help=training: {text[:300]}")
+        r = other(program, *command, "--help=trainin")
+        check(r.returncode == 2 and "did you mean 'training'?" in r.stderr, f"--help=trainin: {r.stderr}")
+    both = re.sub(r"\s+", " ", "".join(other("dlrun", f"--help={g}").stdout
+                                      for g in ("model", "training", "data", "run", "ranks")))
+    everything = other("dlrun", "--help=all").stdout.partition("its own, too:")[2].partition("\nEnvironment:")[0]
+    keys = re.sub(r"\s+", " ", everything)
+    check(both.strip() == keys.strip(), "the groups are all keys")
+
+
+def test_nearest():
+    """An unknown command is one line with the nearest; no name is offered that does another thing."""
+    for program, word, text in (("dlc", "chek", "did you mean 'check'?"),
+                                ("dlc", "lint", "no command 'lint'; `dlc --help`"),
+                                ("dldata", "inspct", "did you mean `dldata inspect`?")):
+        r = other(program, word)
+        check(r.returncode == 2 and r.stderr.count("\n") == 1 and not r.stdout and text in r.stderr,
+              f"{program} {word}: {r.returncode} {r.stderr}")
+    r = other("dlrun", "--amp")
+    check(r.returncode == 2 and "'--amp_mode'" in r.stderr and "mmap" not in r.stderr, f"--amp: {r.stderr}")
+    with open(f"{TMP}/ctc.dl", "w") as f:
+        f.write("model M():\n    input x: f32[N, C=3]\n    target t: f32[N, C=3]\n    y = x |> linear(3)\n"
+                "    output y\n    loss = ctc_loss(y, t)\n")
+    r = dlc("check", f"{TMP}/ctc.dl")
+    check(r.returncode == 3 and "ctc_loss" in r.stderr and "did you mean" not in r.stderr, f"ctc_loss: {r.stderr}")
 
 
 def test_warned_once():

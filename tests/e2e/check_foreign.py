@@ -83,7 +83,7 @@ def check_warnings():
 
 
 def check_help():
-    for args in ([DLC, "--help"], [DLC, "compile", "--help"], [DLRUN, "--help"]):
+    for args in ([DLC, "--help=all"], [DLC, "compile", "--help=all"], [DLRUN, "--help=all"]):
         code, out = run(*args)
         for name in (b"DLR_CACHE_DIR", b"CC ", b"DLC_SKIP", b"NO_COLOR", b"TMPDIR"):
             check(code == 0 and name in out, f"{args}: no {name}")

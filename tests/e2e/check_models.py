@@ -67,8 +67,8 @@ def test_keys():
     r = run(DLC, "--help", "models/vit.dl")
     check(r.returncode == 0 and re.search(r"img_size +list of int +\[360, 720\]\n", r.stdout)
           and re.search(r"dropout +float +0\.0\n", r.stdout), r.stdout)
-    for args in ((DLRUN, "models/resnet.dl", "--help"), (DLC, "compile", "models/resnet.dl", "--help"),
-                 (DLC, "verify", "--help", "models/resnet.dl")):
+    for args in ((DLRUN, "models/resnet.dl", "--help=all"), (DLC, "compile", "models/resnet.dl", "--help=all"),
+                 (DLC, "verify", "--help=all", "models/resnet.dl")):
         r = run(*args)
         check(r.returncode == 0 and re.search(r"bn_momentum +float +0\.9\n", r.stdout)
               and "global_batch_size" in r.stdout, f"{args}: {r.stdout[:300]} {r.stderr}")

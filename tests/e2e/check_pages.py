@@ -21,7 +21,7 @@ def output(*words, **more):
 
 
 def help_of(program, *command):
-    return output(BUILD / "cli" / program, *command, "--help")[0]
+    return output(BUILD / "cli" / program, *command, "--help=all")[0]
 
 
 def commands_of(program):

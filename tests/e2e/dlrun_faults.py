@@ -219,9 +219,9 @@ def test_lock():
 
 
 def test_programs_options():
-    r = run([DLRUN, "--help"])
+    r = run([DLRUN, "--help=all"])
     check(r.returncode == 0 and len(r.stdout.splitlines()) > 20 and "--resume" in r.stdout
-          and "DLR_CACHE_DIR" in r.stdout, "--help")
+          and "DLR_CACHE_DIR" in r.stdout, "--help=all")
     r = run([DLRUN, "--version"])
     check(r.returncode == 0 and r.stdout.startswith("dlrun "), "--version")
     r = small("dry", "--dry_run")

@@ -184,7 +184,7 @@ static void test_declare(void) {
           " ");
 
     dl_buf help = {0};
-    dl_config_put_help(&help, options, c);
+    CHECK(dl_config_put_help(&help, options, c, "all", &err), "%s", err.message);
     const char *rows[] = {"Keys of the model m.dl", "embed_dim",           "int           16",
                           "list of int   [64, 1]",  "bool          false", "to be given"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -279,7 +279,8 @@ static void test_print(void) {
 static void test_help(void) {
     dl_buf help = {0};
     dl_error err;
-    dl_config_put_help(&help, options, open_line("", &err));
+    dl_config *c = open_line("", &err);
+    CHECK(dl_config_put_help(&help, options, c, "all", &err), "%s", err.message);
     const char *names[] = {
 #define GROUP(title)   title,
 #define KEY(name, ...) #name,
