@@ -15,7 +15,7 @@ static const struct {
 #undef DIAG
 };
 
-static bool is_warning(dl_diag_id id) { return kinds[id].code[0] == 'W'; }
+bool dl_diag_is_warning(dl_diag_id id) { return kinds[id].code[0] == 'W'; }
 
 dl_diags *dl_diags_new(dl_arena *arena, const dl_source *source) {
     dl_diags *d = DL_NEW(arena, dl_diags);
@@ -44,7 +44,7 @@ static void add(dl_diags *d, dl_diag *g) {
     if (dl_diags_has(d, g)) return;
     /* Reports far beyond the printed limit are dropped: a malicious file has a million faults. */
     if (d->list.n < 50 * DL_DIAG_SHOWN) dl_push(d->arena, &d->list, g);
-    if (is_warning(g->id))
+    if (dl_diag_is_warning(g->id))
         d->warnings++;
     else
         d->errors++;
@@ -134,7 +134,7 @@ static void print_place(dl_buf *out, const dl_source *s, dl_span where, const pa
 }
 
 static void print_diag(dl_buf *out, const dl_diags *d, const dl_diag *g, const palette *c) {
-    bool warning = is_warning(g->id);
+    bool warning = dl_diag_is_warning(g->id);
     print_place(out, d->source, g->where, c);
     dl_putf(out, "%s%s:%s %s [%s]\n", warning ? c->warning : c->error,
             warning ? "warning" : "error", c->off, g->message, dl_diag_code(g->id));
@@ -154,14 +154,19 @@ static int by_position(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-void dl_diags_print(dl_buf *out, const dl_diags *d, bool colour) {
-    dl_arena *scratch = dl_arena_new(NULL);
-    dl_diag **sorted = DL_NEWS(scratch, dl_diag *, d->list.n + 1);
+dl_diag *const *dl_diags_sorted(const dl_diags *d, dl_arena *arena) {
+    dl_diag **sorted = DL_NEWS(arena, dl_diag *, d->list.n + 1);
     if (d->list.n) memcpy(sorted, d->list.at, sizeof *sorted * (size_t)d->list.n);
     qsort(sorted, (size_t)d->list.n, sizeof *sorted, by_position);
+    return sorted;
+}
+
+void dl_diags_print(dl_buf *out, const dl_diags *d, bool colour) {
+    dl_arena *scratch = dl_arena_new(NULL);
+    dl_diag *const *sorted = dl_diags_sorted(d, scratch);
     int shown = 0;
     for (int i = 0; i < d->list.n; i++) {
-        bool warning = is_warning(sorted[i]->id);
+        bool warning = dl_diag_is_warning(sorted[i]->id);
         if (!warning && shown == DL_DIAG_SHOWN) continue;
         print_diag(out, d, sorted[i], colour ? &coloured : &plain);
         if (!warning) shown++;

@@ -7,12 +7,16 @@
 #include "frontends/yaml/data_file.h"
 #include "ir/base/foreign.h"
 #include "runtime/analyze/analyze.h"
+#include "runtime/analyze/diagnostics_json.h"
 #include "runtime/setup/dataset_options.h"
 
-static const dl_option options[] = {DL_OPTION_HELP, {0}};
+static const dl_option options[] = {
+    {"json", 0, NULL, "of model files alone: print the faults as one JSON object"},
+    DL_OPTION_HELP,
+    {0}};
 
 static const char usage[] =
-    "usage: dlc check FILE...\n"
+    "usage: dlc check FILE... [--json]\n"
     "       dlc check MODEL.dl --key=value...\n"
     "       dlc check MODEL.dl [--yaml_config FILE.yaml] --config NAME [--key=value...]\n\n"
     "Reports every fault of each model file (.dl) with its place, code and what would mend it, "
@@ -25,19 +29,33 @@ static const char usage[] =
     "Exit status 3 when there is a fault. `dlc explain CODE` tells more about a code.\nSizes "
     "that a model leaves to its configuration are assumed where none is given.\n\n";
 
+/* Where the faults of files go: text to the console, or objects of JSON into a buffer. */
+typedef struct {
+    bool json;
+    dl_buf objects;
+    int n;
+} fault_list;
+
+static void put_faults(const dl_invocation *call, fault_list *list, const dl_diags *diags) {
+    dl_buf b = {0};
+    if (list->json)
+        dl_put_diagnostics_json(&list->objects, diags, &list->n);
+    else
+        dl_diags_print(&b, diags, isatty(2) && !getenv("NO_COLOR"));
+    dl_console_diagnostics(call->out, b.at);
+    dl_buf_free(&b);
+}
+
 /* A model file by itself. False with an error, or DL_INPUT where its diagnostics say all. */
 static bool check_file(const dl_invocation *call, const char *path, const dl_target *target,
-                       dl_error *err) {
+                       fault_list *list, dl_error *err) {
     dl_error absent = {0}; /* the error names the file as it was given */
     const char *found = *path ? dl_find_data_file(call->arena, path, &absent) : NULL;
     dl_source *source = dl_source_read(call->arena, found ? found : path, err);
     if (!source) return false;
     dl_diags *diags = dl_diags_new(call->arena, source);
     bool compiles = dl_check_file(call->arena, source, target, diags, err);
-    dl_buf b = {0};
-    dl_diags_print(&b, diags, isatty(2) && !getenv("NO_COLOR"));
-    dl_console_diagnostics(call->out, b.at);
-    dl_buf_free(&b);
+    put_faults(call, list, diags);
     return compiles && !diags->errors;
 }
 
@@ -85,7 +103,7 @@ static bool check_configured(const dl_invocation *call, bool with_data, dl_error
 /* Whether the command line has more than files: keys. */
 static bool has_keys(int argc, char **argv) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (argv[i][0] == '-' && argv[i][1]) return true;
+        if (argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "--json") != 0) return true;
     return false;
 }
 
@@ -99,27 +117,37 @@ static bool is_configured(const dl_config *c) {
 }
 
 /* Each file, whatever the others are; the status is that of the last one with a fault. */
-static bool check_files(dl_invocation *call, dl_error *err) {
+static bool check_files(dl_invocation *call, bool json, dl_error *err) {
     const dl_config *c = call->config;
     const dl_target *target = dl_target_find(NULL, err);
     if (!target || !dl_config_finish(call->config, err)) return false;
     if (!c->positional.n) return dl_fail(err, DL_USAGE, "usage: dlc check FILE...");
+    fault_list list = {.json = json};
     for (int i = 0; i < c->positional.n; i++) {
         dl_error fault = {0};
-        if (check_file(call, c->positional.at[i], target, &fault)) {
-            dl_console_text(call->out, "%s: ok\n", dl_shown(call->arena, c->positional.at[i]));
+        const char *path = c->positional.at[i];
+        if (check_file(call, path, target, &list, &fault)) {
+            if (!json) dl_console_text(call->out, "%s: ok\n", dl_shown(call->arena, path));
             continue;
         }
         call->status = fault.code ? (int)fault.code : DL_INPUT;
-        if (fault.code) dl_console_error(call->out, &fault);
+        if (fault.code && json)
+            dl_put_error_json(&list.objects, path, &fault, &list.n);
+        else if (fault.code)
+            dl_console_error(call->out, &fault);
     }
+    if (json)
+        dl_console_text(call->out, "{\"diagnostics\": [%s]}\n", list.n ? list.objects.at : "");
+    dl_buf_free(&list.objects);
     return true;
 }
 
 static bool run(dl_invocation *call, dl_error *err) {
-    bool configured = is_configured(call->config);
-    return configured || has_keys(call->argc, call->argv) ? check_configured(call, configured, err)
-                                                          : check_files(call, err);
+    bool configured = is_configured(call->config),
+         json = dl_config_option(call->config, "json") != NULL;
+    if (!configured && !has_keys(call->argc, call->argv)) return check_files(call, json, err);
+    if (json) return dl_fail(err, DL_USAGE, "--json goes with model files alone, without keys");
+    return check_configured(call, configured, err);
 }
 
 const dl_subcommand dl_subcommand_check = {

@@ -171,6 +171,34 @@ def test_not_compilable():
                   f"{args[0]} of what {code} refuses: exit {r.returncode} {r.stdout}{r.stderr}")
 
 
+def test_json_diagnostics():
+    """`dlc check --json`: places, codes and messages as the text has them, of all files; errors without a place too."""
+    bad, good, odd = f"{TMP}/bad.dl", f"{TMP}/good.dl", f"{TMP}/odd\u00e9.dl"
+    with open(bad, "w") as f:
+        f.write("model B():\n    input x: f32[N, C=3]\n    \n    y = x |> linaer(4)  # \u00e9\n    z = x + nope\n"
+                "    output y\n    loss = mean(y)\n")
+    with open(good, "w") as f:
+        f.write("model G():\n    input x: f32[N, C=3]\n    y = x |> linear(4)\n    output y\n    loss = mean(y)\n")
+    shutil.copy(bad, odd)
+    r = dlc("check", "--json", bad, good, f"{TMP}/none.dl", odd)
+    got = json.loads(r.stdout)["diagnostics"]
+    check(r.returncode == 3 and not r.stderr, f"check --json: exit {r.returncode} {r.stderr}")
+    text = dlc("check", bad).stderr
+    lines = re.findall(rf"^{re.escape(bad)}:(\d+):(\d+): (error|warning): (.*) \[(DL-\w+)\]$", text, re.M)
+    mine = [(str(g["line"]), str(g["column"]), g["severity"], g["message"], g["code"]) for g in got if g["file"] == bad]
+    check(sorted(mine) == sorted(lines) and len(mine) == 2, f"{mine} against {lines}")
+    check((got[0]["line"], got[0]["column"], got[0]["end_line"], got[0]["end_column"]) == (4, 14, 4, 20)
+          and "linear" in got[0]["help"], f"{got[0]}")
+    check([g["message"] for g in got if g["file"] == odd] == [g["message"] for g in got if g["file"] == bad], "by file")
+    absent = [g for g in got if g["file"].endswith("none.dl")]
+    check(len(absent) == 1 and absent[0]["line"] is None and absent[0]["code"] is None
+          and "none.dl" in absent[0]["message"], f"an absent file: {absent}")
+    r = dlc("check", good, "--json")
+    check(r.returncode == 0 and r.stdout == '{"diagnostics": []}\n', f"no fault: {r.stdout}")
+    r = dlc("check", good, "--json", "--local_batch_size=3")
+    check(r.returncode == 2 and "--json goes with model files alone" in r.stderr, f"with keys: {r.stderr}")
+
+
 def other(program, *args):
     return subprocess.run([os.path.join(os.path.dirname(DLC), program), *args], capture_output=True, text=True)
 
