@@ -11,6 +11,7 @@
 #include "runtime/job/job.h"
 #include "runtime/launch/launch.h"
 #include "runtime/predict/predict_command.h"
+#include "runtime/runs/runs.h"
 #include "runtime/sweep/sweep.h"
 
 static const dl_option options[] = {
@@ -28,8 +29,9 @@ static const dl_option options[] = {
     {0},
 };
 
-static const dl_subcommand *const commands[] = {&dl_subcommand_predict, &dl_subcommand_sweep,
-                                                &dl_subcommand_agent};
+static const dl_subcommand *const commands[] = {
+    &dl_subcommand_predict, &dl_subcommand_sweep,   &dl_subcommand_agent, &dl_subcommand_list,
+    &dl_subcommand_show,    &dl_subcommand_compare, &dl_subcommand_report};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static const char start_of_usage[] =
@@ -203,7 +205,8 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const who[] = {"dlrun", "dlrun sweep", "dlrun agent"};
+    static const char *const who[N_COMMANDS] = {"dlrun", "dlrun sweep", "dlrun agent", "dlrun",
+                                                "dlrun", "dlrun",       "dlrun"};
     cli_start("dlrun");
     for (int i = 0; argc > 1 && i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i]->name))

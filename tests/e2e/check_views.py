@@ -10,9 +10,8 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as tree
-import zlib
 
-from checks import ENV, TMP, check, finish
+from checks import ENV, TMP, check, finish, ink
 
 DLC = os.path.join(os.path.abspath(sys.argv[1]), "cli/dlc")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -109,22 +108,6 @@ def test_picture():
                   f"{model} {depth}: an edge ends in the air")
             axes = [t.text for t in svg.iter(SVG + "text") if t.get("class") == "axes"]
             check(len(axes) >= len(want), f"{model}: {len(axes)} edges have axes")
-
-
-def ink(png):
-    """How many rows of a PNG of 8 bits have more than one colour."""
-    data, at, packed = open(png, "rb").read(), 8, b""
-    while at < len(data):
-        n, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
-        if kind == b"IHDR":
-            width, height, colour = (int.from_bytes(data[at + 8:at + 12], "big"),
-                                     int.from_bytes(data[at + 12:at + 16], "big"), data[at + 17])
-        packed += data[at + 8:at + 8 + n] if kind == b"IDAT" else b""
-        at += 12 + n
-    line = width * {2: 3, 6: 4}[colour] + 1
-    raw = zlib.decompress(packed)
-    # A filtered row of one colour is zero but for its first pixel.
-    return sum(any(raw[i * line + 5:(i + 1) * line]) for i in range(height))
 
 
 def test_browser():

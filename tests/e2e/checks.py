@@ -13,6 +13,7 @@ import signal
 import struct
 import sys
 import tempfile
+import zlib
 
 passed = failed = 0
 work = tempfile.TemporaryDirectory(prefix="dlc_test_")
@@ -55,6 +56,22 @@ def takes(number):
 def drawn(cases, cell=0):
     """All of these cases, which differ in sizes and numbers alone; or the one of the cell that this run takes."""
     return list(cases) if SHARE == 1 else [list(cases)[(DRAW + cell) % len(list(cases))]]
+
+
+def ink(png):
+    """How many rows of a PNG of 8 bits have more than one colour."""
+    data, at, packed = open(png, "rb").read(), 8, b""
+    while at < len(data):
+        n, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
+        if kind == b"IHDR":
+            width, height, colour = (int.from_bytes(data[at + 8:at + 12], "big"),
+                                     int.from_bytes(data[at + 12:at + 16], "big"), data[at + 17])
+        packed += data[at + 8:at + 8 + n] if kind == b"IDAT" else b""
+        at += 12 + n
+    line = width * {2: 3, 6: 4}[colour] + 1
+    raw = zlib.decompress(packed)
+    # A filtered row of one colour is zero but for its first pixel.
+    return sum(any(raw[i * line + 5:(i + 1) * line]) for i in range(height))
 
 
 class Gate:
