@@ -154,16 +154,11 @@ static int by_position(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-dl_diag *const *dl_diags_sorted(const dl_diags *d, dl_arena *arena) {
-    dl_diag **sorted = DL_NEWS(arena, dl_diag *, d->list.n + 1);
-    if (d->list.n) memcpy(sorted, d->list.at, sizeof *sorted * (size_t)d->list.n);
-    qsort(sorted, (size_t)d->list.n, sizeof *sorted, by_position);
-    return sorted;
-}
-
 void dl_diags_print(dl_buf *out, const dl_diags *d, bool colour) {
     dl_arena *scratch = dl_arena_new(NULL);
-    dl_diag *const *sorted = dl_diags_sorted(d, scratch);
+    dl_diag **sorted = DL_NEWS(scratch, dl_diag *, d->list.n + 1);
+    if (d->list.n) memcpy(sorted, d->list.at, sizeof *sorted * (size_t)d->list.n);
+    qsort(sorted, (size_t)d->list.n, sizeof *sorted, by_position);
     int shown = 0;
     for (int i = 0; i < d->list.n; i++) {
         bool warning = dl_diag_is_warning(sorted[i]->id);

@@ -52,8 +52,6 @@ void dl_diags_merge(dl_diags *to, const dl_diags *from);
 /* Whether d holds a report of the same kind at the same place. */
 bool dl_diags_has(const dl_diags *d, const dl_diag *g);
 
-/* The reports by position: d->list.n of them, in the arena. */
-dl_diag *const *dl_diags_sorted(const dl_diags *d, dl_arena *arena);
 bool dl_diag_is_warning(dl_diag_id id); /* else it is an error */
 
 /* Prints all reports, sorted by position, with source lines and carets; colours for a terminal. */

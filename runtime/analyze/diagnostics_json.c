@@ -30,13 +30,10 @@ static void put_diag(dl_buf *b, const dl_source *s, const dl_diag *g) {
 }
 
 void dl_put_diagnostics_json(dl_buf *b, const dl_diags *diags, int *n) {
-    dl_arena *scratch = dl_arena_new(NULL);
-    dl_diag *const *sorted = dl_diags_sorted(diags, scratch);
     for (int i = 0; i < diags->list.n; i++) {
         if ((*n)++) dl_puts(b, ", ");
-        put_diag(b, diags->source, sorted[i]);
+        put_diag(b, diags->source, diags->list.at[i]);
     }
-    dl_arena_free(scratch);
 }
 
 void dl_put_error_json(dl_buf *b, const char *file, const dl_error *err, int *n) {
