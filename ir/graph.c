@@ -7,7 +7,8 @@
 
 const char *const dl_var_roles[DL_NVAR_ROLES] = {"input", "target", "param", "state",
                                                  "hyper", "table",  "copy"};
-const char *const dl_init_kinds[DL_NINITS] = {"zero", "const", "normal", "trunc_normal", "uniform"};
+const char *const dl_init_kinds[DL_NINITS] = {"zero",         "const",   "normal",
+                                              "trunc_normal", "uniform", "given"};
 const char *const dl_result_roles[DL_NRESULT_ROLES] = {"output", "loss", "metric",
                                                        "figure", "grad", "update"};
 

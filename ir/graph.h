@@ -63,6 +63,7 @@ typedef enum {
     DL_INIT_NORMAL,       /* mean a, standard deviation b */
     DL_INIT_TRUNC_NORMAL, /* the same, cut at two standard deviations */
     DL_INIT_UNIFORM,      /* from a to b */
+    DL_INIT_GIVEN,        /* a file of weights has them: no run begins without it */
     DL_NINITS
 } dl_init_kind;
 extern const char *const dl_init_kinds[DL_NINITS]; /* "zero", "const", "normal", "trunc_normal",

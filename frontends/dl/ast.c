@@ -52,6 +52,13 @@ dl_ast *dl_ast_items(dl_reader *p, dl_ast_kind kind, dl_span span, dl_ast *a, dl
     return n;
 }
 
+dl_ast *dl_ast_own(dl_reader *p, dl_ast_kind kind, dl_span span, const char *name, dl_span at,
+                   dl_ast_list label, dl_ast *type) {
+    dl_ast *n = dl_ast_items(p, kind, span, type, label);
+    n->name = name, n->at = at;
+    return n;
+}
+
 dl_ast_list dl_ast_push(dl_reader *p, dl_ast_list list, dl_ast *item) {
     dl_push(p->arena, &list.list, item);
     return list;
@@ -99,12 +106,12 @@ dl_ast *dl_ast_bad(dl_reader *p, dl_span span) {
 }
 
 static const char *const kind_names[] = {
-    "int",           "float",     "string",   "bool",      "none",   "name",  "list",
-    "comprehension", "unary",     "binary",   "if-else",   "call",   "index", "argument",
-    "slice",         "attribute", "label",    "pipe",      "as",     "cast",  "type",
-    "assign",        "augment",   "function", "input",     "target", "param", "init",
-    "setting",       "output",    "metric",   "figure",    "return", "for",   "if",
-    "value",         "pass",      "bad",      "parameter", "module", "model", "file"};
+    "int",    "float",  "string",  "bool",  "none",  "name",     "list",    "comprehension",
+    "unary",  "binary", "if-else", "call",  "index", "argument", "slice",   "attribute",
+    "label",  "pipe",   "as",      "cast",  "type",  "assign",   "augment", "function",
+    "input",  "target", "buffer",  "param", "init",  "setting",  "output",  "metric",
+    "figure", "return", "for",     "if",    "value", "pass",     "bad",     "parameter",
+    "module", "model",  "file"};
 
 static void print(dl_buf *out, const dl_ast *n, int depth);
 

@@ -33,7 +33,8 @@ typedef enum {
     DL_A_FUNCTION,  /* name(items) = a, each item a PARAM */
     DL_A_INPUT,     /* input name: a */
     DL_A_TARGET,    /* target name: a */
-    DL_A_PARAMETER, /* param name: a ~ b (op '~') or = b (op '='); b may be NULL */
+    DL_A_BUFFER,    /* buffer name @items: a; items may be empty */
+    DL_A_PARAMETER, /* param name @items: a ~ b (op '~') or = b (op '='); b may be NULL */
     DL_A_INIT,      /* init items: more, items NAMEs, more SETTINGs */
     DL_A_SETTING,   /* name ~ a (op '~') or = a (op '=') */
     DL_A_OUTPUT,    /* output a undo b, a NAME or NONE; b may be NULL */
@@ -112,6 +113,9 @@ dl_ast *dl_ast_named(dl_reader *p, dl_ast_kind kind, dl_span span, const char *n
 dl_ast *dl_ast_op(dl_reader *p, dl_ast_kind kind, dl_span span, int op, dl_span at, dl_ast *a,
                   dl_ast *b);
 dl_ast *dl_ast_items(dl_reader *p, dl_ast_kind kind, dl_span span, dl_ast *a, dl_ast_list items);
+/* param or buffer NAME @LABEL: TYPE */
+dl_ast *dl_ast_own(dl_reader *p, dl_ast_kind kind, dl_span span, const char *name, dl_span at,
+                   dl_ast_list label, dl_ast *type);
 dl_ast_list dl_ast_push(dl_reader *p, dl_ast_list list, dl_ast *item);
 dl_ast *dl_ast_assign(dl_reader *p, dl_span span, dl_ast *left, dl_ast *right);
 dl_ast *dl_ast_bad(dl_reader *p, dl_span span);

@@ -111,8 +111,7 @@ const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what
     return text;
 }
 
-/* The text of a label; NULL after a report. */
-static const char *label_text(dl_elab *E, const dl_ast *e) {
+const char *dl_label_text(dl_elab *E, const dl_ast *e) {
     const char *text = dl_parts_text(E, &e->items, "a label");
     if (!text || (strlen(text) <= 200 && label_ok(text))) return text;
     dl_bad(E, e->at, DL_DIAG_bad_label, "'%.80s' is no path of names and numbers joined by dots",
@@ -171,7 +170,7 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
     const dl_ast_list *args, *more;
     if (e->kind == DL_A_LABEL) {
         label = e;
-        step->label = label_text(E, e);
+        step->label = dl_label_text(E, e);
         /* A label with a syntax error gets a substitute name. */
         if (!step->label) step->path = dl_internf("?%lld", (long long)E->work);
         e = e->a;

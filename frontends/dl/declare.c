@@ -216,25 +216,14 @@ static bool eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *
     return true;
 }
 
-void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
-    dl_type type;
-    dl_init_rule rule = {0};
-    dl_init init = {0};
-    dl_scope_set(E, s->name, dl_poison());
-    bool good = dl_eval_type(E, s->a, true, &type);
-    if (!s->b) {
-        dl_bad(E, s->at, DL_DIAG_bad_init, "the parameter '%s' needs initial values", s->name);
-        dl_help(E, "add ~ normal(0, 0.02), or = 0");
-        return;
-    }
-    if (!eval_dist(E, s->b, s->op == T_ASSIGN, &rule) || !good) return;
-    int64_t n = dl_type_count(&type), last = type.rank ? type.axis[0].size : 1;
-    if (!dl_dist_init(E, &rule, last ? (double)(n / last) : 0, (double)last, &init)) return;
-    const char *name = s->name;
+/* A variable of the model's own, trained or not, under the path of the module that it is in. */
+static void declare_own(dl_elab *E, const dl_ast *s, dl_var_role role, dl_type type, dl_init init) {
+    const char *name = s->items.list.n ? dl_label_text(E, s) : s->name;
+    if (!name) return;
     if (E->step) {
         const char *path = dl_step_path(E, E->step);
         if (!path) return;
-        name = dl_intern(dl_format(E->arena, "%s.%s", path, s->name));
+        name = dl_intern(dl_format(E->arena, "%s.%s", path, name));
         for (int i = 0; i < E->params.n; i++) {
             dl_param_info *info = &E->params.at[i];
             if (info->var->name != name || !dl_is_shared(info, E->step)) continue;
@@ -249,10 +238,34 @@ void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
                name, old->loc.line);
         return;
     }
-    dl_var *var = dl_graph_var(E->b.graph, DL_VAR_PARAM, name, type, init,
-                               dl_source_loc(E->source, s->at.begin));
+    dl_var *var =
+        dl_graph_var(E->b.graph, role, name, type, init, dl_source_loc(E->source, s->at.begin));
     dl_push(E->arena, &E->params, (dl_param_info){.var = var, .where = s->at, .step = E->step});
     dl_scope_set(E, s->name, dl_val_tensor(&var->value, s->at));
+}
+
+void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
+    dl_type type;
+    dl_init_rule rule = {0};
+    dl_init init = {0};
+    dl_scope_set(E, s->name, dl_poison());
+    bool good = dl_eval_type(E, s->a, true, &type);
+    if (!s->b) {
+        dl_bad(E, s->at, DL_DIAG_bad_init, "the parameter '%s' needs initial values", s->name);
+        dl_help(E, "add ~ normal(0, 0.02), or = 0");
+        return;
+    }
+    if (!eval_dist(E, s->b, s->op == T_ASSIGN, &rule) || !good) return;
+    int64_t n = dl_type_count(&type), last = type.rank ? type.axis[0].size : 1;
+    if (!dl_dist_init(E, &rule, last ? (double)(n / last) : 0, (double)last, &init)) return;
+    declare_own(E, s, DL_VAR_PARAM, type, init);
+}
+
+void dl_declare_buffer(dl_elab *E, const dl_ast *s) {
+    dl_type type;
+    dl_scope_set(E, s->name, dl_poison());
+    if (dl_eval_type(E, s->a, true, &type))
+        declare_own(E, s, DL_VAR_STATE, type, (dl_init){.kind = DL_INIT_GIVEN});
 }
 
 void dl_declare_init(dl_elab *E, const dl_ast *s) {

@@ -235,6 +235,8 @@ bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place,
                 const char *what); /* false: reported */
 void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role);
 void dl_declare_parameter(dl_elab *E, const dl_ast *s);
+/* Not trained; its numbers come from a file of weights. */
+void dl_declare_buffer(dl_elab *E, const dl_ast *s);
 void dl_declare_init(dl_elab *E, const dl_ast *s);
 /* False, reported: the tensor v, described by `what`, has axes. */
 bool dl_want_scalar(dl_elab *E, dl_span where, const char *what, dl_val v);
@@ -379,6 +381,9 @@ const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f);
 /* The text of a label's parts, or of those of a metric's or figure's name (`what` names it in
  * messages); NULL: reported, or poison. (call.c) */
 const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what);
+
+/* The text of the label that an AST's items are; NULL after a report. (call.c) */
+const char *dl_label_text(dl_elab *E, const dl_ast *e);
 
 /* Parameters (param.c). The path of a step ("conv_down1.0"); NULL after a report when it has no
  * name. */

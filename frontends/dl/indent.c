@@ -25,8 +25,9 @@ static const struct {
                 {"as", T_AS},         {"true", T_TRUE},   {"True", T_TRUE},     {"false", T_FALSE},
                 {"False", T_FALSE},   {"none", T_NONE},   {"None", T_NONE}},
   /* Words that open a statement, unless '=' follows; elsewhere they are names. */
-    openers[] = {{"input", T_INPUT},   {"target", T_TARGET}, {"param", T_PARAM},  {"init", T_INIT},
-                 {"output", T_OUTPUT}, {"metric", T_METRIC}, {"figure", T_FIGURE}};
+    openers[] = {{"input", T_INPUT},   {"target", T_TARGET}, {"param", T_PARAM},
+                 {"init", T_INIT},     {"output", T_OUTPUT}, {"metric", T_METRIC},
+                 {"figure", T_FIGURE}, {"buffer", T_BUFFER}};
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 typedef struct {

@@ -89,8 +89,9 @@ static const dl_ast *find_open_edge(const dl_ast_list *list, bool sized[3]) {
     for (int i = 0; i < list->list.n; i++) {
         const dl_ast *s = list->list.at[i], *open = find_open_edge(&s->body, sized);
         if (!open && s->kind == DL_A_IF) open = find_open_edge(&s->more, sized);
-        bool fed = s->kind == DL_A_INPUT || s->kind == DL_A_TARGET;
-        if (!open && (!(fed || s->kind == DL_A_PARAMETER) || !s->a)) continue;
+        bool typed = s->kind == DL_A_INPUT || s->kind == DL_A_TARGET || s->kind == DL_A_PARAMETER ||
+                     s->kind == DL_A_BUFFER;
+        if (!open && (!typed || !s->a)) continue;
         for (int k = 0; !open && k < s->a->items.list.n; k++) {
             const dl_ast *axis = s->a->items.list.at[k];
             const char *name = axis->name                   ? axis->name

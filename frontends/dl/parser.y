@@ -41,7 +41,7 @@ static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
 %token <name> NAME "a name" STRING "a string" LABEL_TEXT "a label"
 %token <i> INT "a whole number"
 %token <f> FLOAT "a number"
-%token MODULE "'module'" MODEL "'model'" INPUT "'input'" TARGET "'target'" PARAM "'param'" INIT "'init'"
+%token MODULE "'module'" MODEL "'model'" INPUT "'input'" TARGET "'target'" PARAM "'param'" BUFFER "'buffer'" INIT "'init'"
        OUTPUT "'output'" METRIC "'metric'" FIGURE "'figure'" RETURN "'return'" FOR "'for'" IN "'in'" IF "'if'"
        ELIF "'elif'" ELSE "'else'" PASS "'pass'" UNDO "'undo'" AND "'and'" OR "'or'" NOT "'not'" AS "'as'" TRUE "'true'"
        FALSE "'false'" NONE "'none'"
@@ -54,7 +54,7 @@ static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
              atom arg subscript subscript_value slice type param tensor_param setting label_part dist
              else_tail
 %type <list> items block stmts args args_opt subscripts params params_opt tensor_params tensor_params_opt settings
-             names label_parts
+             names label_parts own_label
 %type <i> comparison_op
 
 %start file
@@ -98,11 +98,12 @@ simple: postfix ASSIGN expr { $$ = dl_ast_assign(p, @$, $1, $3); }
     | NAME PLUS_ASSIGN expr { $$ = dl_ast_named(p, DL_A_AUGMENT, @$, $1, @1, $3); }
     | INPUT NAME COLON type { $$ = dl_ast_named(p, DL_A_INPUT, @$, $2, @2, $4); }
     | TARGET NAME COLON type { $$ = dl_ast_named(p, DL_A_TARGET, @$, $2, @2, $4); }
-    | PARAM NAME COLON type { $$ = dl_ast_named(p, DL_A_PARAMETER, @$, $2, @2, $4); }
-    | PARAM NAME COLON type TILDE dist
-        { $$ = dl_ast_named(p, DL_A_PARAMETER, @$, $2, @2, $4); $$->b = $6; $$->op = T_TILDE; }
-    | PARAM NAME COLON type ASSIGN expr
-        { $$ = dl_ast_named(p, DL_A_PARAMETER, @$, $2, @2, $4); $$->b = $6; $$->op = T_ASSIGN; }
+    | PARAM NAME own_label COLON type { $$ = dl_ast_own(p, DL_A_PARAMETER, @$, $2, @2, $3, $5); }
+    | PARAM NAME own_label COLON type TILDE dist
+        { $$ = dl_ast_own(p, DL_A_PARAMETER, @$, $2, @2, $3, $5); $$->b = $7; $$->op = T_TILDE; }
+    | PARAM NAME own_label COLON type ASSIGN expr
+        { $$ = dl_ast_own(p, DL_A_PARAMETER, @$, $2, @2, $3, $5); $$->b = $7; $$->op = T_ASSIGN; }
+    | BUFFER NAME own_label COLON type { $$ = dl_ast_own(p, DL_A_BUFFER, @$, $2, @2, $3, $5); }
     | INIT names COLON settings { $$ = dl_ast_items(p, DL_A_INIT, @$, NULL, $2); $$->more = $4; }
     | OUTPUT expr { $$ = dl_ast_node(p, DL_A_OUTPUT, @$, $2, NULL, NULL); $$->at = @1; }
     | OUTPUT expr UNDO NAME
@@ -119,6 +120,7 @@ simple: postfix ASSIGN expr { $$ = dl_ast_assign(p, @$, $1, $3); }
     | PASS { $$ = dl_ast_new(p, DL_A_PASS, @$); }
     | expr { $$ = dl_ast_node(p, DL_A_EXPR, @$, $1, NULL, NULL); }
 ;
+own_label: %empty { $$ = (dl_ast_list){0}; } | AT label_parts { $$ = $2; } ;
 names: NAME { $$ = dl_ast_push(p, (dl_ast_list){0}, dl_ast_named(p, DL_A_NAME, @1, $1, @1, NULL)); }
     | names COMMA NAME { $$ = dl_ast_push(p, $1, dl_ast_named(p, DL_A_NAME, @3, $3, @3, NULL)); }
 ;

@@ -58,17 +58,25 @@ static const bool *find_used(const dl_elab *E) {
     return used;
 }
 
+/* The variable that a statement declares: a label may give it another name. */
+static const dl_var *declared_by(const dl_elab *E, const dl_ast *s) {
+    for (int i = 0; i < E->params.n; i++)
+        if (E->params.at[i].where.begin == s->at.begin) return E->params.at[i].var;
+    return dl_graph_find_var(E->b.graph, s->name);
+}
+
 /* Warns of declarations that are never read. */
 static void warn_unused(dl_elab *E) {
-    const dl_graph *g = E->b.graph;
     const bool *used = find_used(E);
     for (int i = 0; i < E->model->body.list.n; i++) {
         const dl_ast *s = E->model->body.list.at[i];
-        if (s->kind != DL_A_INPUT && s->kind != DL_A_TARGET && s->kind != DL_A_PARAMETER) continue;
-        const dl_var *v = dl_graph_find_var(g, s->name);
+        if (s->kind != DL_A_INPUT && s->kind != DL_A_TARGET && s->kind != DL_A_PARAMETER &&
+            s->kind != DL_A_BUFFER)
+            continue;
+        const dl_var *v = declared_by(E, s);
         if (v && !used[v->value.id])
             dl_bad(E, s->at, DL_DIAG_unused_declaration, "%s '%s' is never used",
-                   dl_var_roles[v->role], s->name);
+                   s->kind == DL_A_BUFFER ? "buffer" : dl_var_roles[v->role], s->name);
     }
 }
 

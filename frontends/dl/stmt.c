@@ -239,6 +239,7 @@ static void exec(dl_elab *E, const dl_ast *s) {
     case DL_A_INPUT: dl_declare_input(E, s, DL_VAR_INPUT); break;
     case DL_A_TARGET: dl_declare_input(E, s, DL_VAR_TARGET); break;
     case DL_A_PARAMETER: dl_declare_parameter(E, s); break;
+    case DL_A_BUFFER: dl_declare_buffer(E, s); break;
     case DL_A_INIT: dl_declare_init(E, s); break;
     case DL_A_OUTPUT: exec_output(E, s); break;
     case DL_A_METRIC: exec_metric(E, s); break;

@@ -86,7 +86,7 @@ static bool parse_init(dl_parser *p, dl_init *init) {
     if (kind < 0) return dl_lex_expected(p, "how the variable starts (zero, normal...)");
     init->kind = (dl_init_kind)kind;
     if (!dl_lex(p)) return false;
-    if (kind == DL_INIT_ZERO) return true;
+    if (kind == DL_INIT_ZERO || kind == DL_INIT_GIVEN) return true;
     if (!dl_lex_mark(p, '(') || !dl_lex_double(p, &init->a)) return false;
     if (kind != DL_INIT_CONST && (!dl_lex_mark(p, ',') || !dl_lex_double(p, &init->b)))
         return false;

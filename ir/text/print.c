@@ -145,7 +145,7 @@ static void put_var(dl_buf *out, const dl_var *v) {
     bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
     if (fed && v->init.kind == DL_INIT_ZERO) return;
     dl_putf(out, " init %s", dl_init_kinds[v->init.kind]);
-    if (v->init.kind == DL_INIT_ZERO) return;
+    if (v->init.kind == DL_INIT_ZERO || v->init.kind == DL_INIT_GIVEN) return;
     dl_puts(out, "("), dl_put_double(out, v->init.a);
     if (v->init.kind != DL_INIT_CONST) dl_puts(out, ", "), dl_put_double(out, v->init.b);
     dl_puts(out, ")");

@@ -52,7 +52,7 @@ static const dl_var *find_var(const dl_checker *c, const char *name) {
 
 static const char *init_fault(const dl_var *v) {
     double a = v->init.a, b = v->init.b;
-    bool drawn = v->init.kind >= DL_INIT_NORMAL;
+    bool drawn = v->init.kind >= DL_INIT_NORMAL && v->init.kind <= DL_INIT_UNIFORM;
     if ((unsigned)v->init.kind >= DL_NINITS) return "has an initial value of no known kind";
     if (drawn && !dl_dtype_is_float(v->value.type.dtype))
         return "is drawn at random, but does not hold floating-point numbers";

@@ -19,10 +19,25 @@ static bool load_shared(dl_arena *arena, const dlr_tensors *model, const char *p
     return true;
 }
 
+/* False: a buffer whose numbers come from a file of weights alone, and there is none. */
+static bool has_numbers(const dlr_exec *exec, dl_error *err) {
+    const dl_plan *p = dlr_exec_plan(exec);
+    for (int i = 0; i < p->vars.n; i++)
+        if (p->vars.at[i].init.kind == DL_INIT_GIVEN)
+            return dl_fail(err, DL_USAGE,
+                           "buffer '%s' has its numbers from a file of weights alone: "
+                           "--init_weights=FILE",
+                           p->vars.at[i].name);
+    return true;
+}
+
 bool dlr_start_weights(dlr_exec *exec, const dlr_start_options *o, dl_error *err) {
     if (!dlr_state_init(exec, o->seed, err)) return false;
     dlr_scaler_start(exec, o->loss_scale);
-    if (!o->init_weights) return dlr_tensors_begin_average(exec), true;
+    if (!o->init_weights) {
+        dlr_tensors_begin_average(exec);
+        return has_numbers(exec, err);
+    }
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, exec);
     bool ok = o->init_partial ? load_shared(arena, &model, o->init_weights, err)

@@ -29,26 +29,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned seed) {
-    static const char *const words[] = {"model",     "module",     "input",
-                                        "target",    "output",     "loss",
-                                        "metric",    "figure",     "param",
-                                        "init",      "for",        "if",
-                                        "else",      "return",     "range(",
-                                        "conv(",     "linear(",    "relu",
-                                        "mean(",     "sum(",       "max(",
-                                        "abs(",      "over=",      "stride=",
-                                        "pad=",      "@{i}",       "|>",
-                                        "cat(",      "x",          "y",
-                                        "t",         "f32[",       "N, ",
-                                        "C=",        "as [",       "**",
-                                        "//",        "%",          "==",
-                                        "[0]",       "[C=0]",      "[C=1:2]",
-                                        "linspace(", "sqrt(",      "norm(",
-                                        "exp(",      "log(",       "where(",
-                                        "dropout(",  "batch_norm", "~ normal(0, 1)",
-                                        "\n    ",    "\n",         "    ",
-                                        "(",         ")",          "]",
-                                        NULL};
+    static const char *const words[] = {"model",   "module",   "input",      "target",
+                                        "output",  "loss",     "metric",     "figure",
+                                        "param",   "buffer",   "init",       "for",
+                                        "if",      "else",     "return",     "range(",
+                                        "conv(",   "linear(",  "relu",       "mean(",
+                                        "sum(",    "max(",     "abs(",       "over=",
+                                        "stride=", "pad=",     "@{i}",       "|>",
+                                        "cat(",    "x",        "y",          "t",
+                                        "f32[",    "N, ",      "C=",         "as [",
+                                        "**",      "//",       "%",          "==",
+                                        "[0]",     "[C=0]",    "[C=1:2]",    "linspace(",
+                                        "sqrt(",   "norm(",    "exp(",       "log(",
+                                        "where(",  "dropout(", "batch_norm", "~ normal(0, 1)",
+                                        "\n    ",  "\n",       "    ",       "(",
+                                        ")",       "]",        NULL};
     fuzz_random r = {seed};
     return fuzz_mutate_text((char *)data, n, max, words, &r);
 }
