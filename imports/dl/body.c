@@ -3,7 +3,7 @@
 
 dl_in_body *dl_new_body(dl_writer *w, const char *class, const char *path) {
     dl_in_body *b = DL_NEW(w->arena, dl_in_body);
-    *b = (dl_in_body){.class = class, .path = path, .held = -1};
+    *b = (dl_in_body){.class = class, .path = path};
     b->of = DL_NEWS(w->arena, dl_in_value *, w->graph->tensors.n + 1);
     b->same = b;
     dl_push(w->arena, &w->bodies, b);
@@ -34,28 +34,47 @@ dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i) {
     v->stmt = dl_say(inner, STMT_INPUT, P_POSTFIX, ""), v->param = -1, v->is_view = false;
     dl_in_stmt *s = &inner->b->stmts.at[v->stmt];
     s->name = names[i], s->rank = v->n;
-    for (int a = 0; a < v->n; a++) s->axis[a] = v->axis[a].name;
+    for (int a = 0; a < v->n; a++) {
+        s->axis[a] = v->axis[a].name;
+        for (int k = 0; k < v->axis[a].n; k++)
+            if (v->axis[a].atom[k] == 0)
+                s->batch[a] = dl_axis_size_of(inner->w, &v->axis[a]) / inner->w->atoms.at[0];
+    }
     dl_push(inner->w->arena, &inner->b->inputs, v->stmt);
     return v;
 }
 
-bool dl_bind_batch(dl_in_ctx *c) {
+/* States the axes of an input, which binds their sizes. */
+static void state_axes(dl_in_ctx *c, dl_in_stmt *s) {
+    if (s->pieces.n) return;
+    dl_buf type = {0};
+    for (int k = 0; k < s->rank; k++) dl_putf(&type, "%s%s", k ? ", " : ": [", s->axis[k]);
+    dl_puts(&type, "]");
+    dl_push(c->w->arena, &s->pieces,
+            (dl_in_piece){.kind = PIECE_TEXT, .text = dl_strdup(c->w->arena, type.at)});
+    dl_buf_free(&type);
+}
+
+bool dl_say_batch(dl_in_ctx *c) {
     dl_in_body *b = c->b;
     for (int i = 0; i < b->inputs.n; i++) {
-        const dl_in_stmt *s = &b->stmts.at[b->inputs.at[i]];
+        dl_in_stmt *s = &b->stmts.at[b->inputs.at[i]];
         for (int a = 0; a < s->rank; a++) {
-            if (strcmp(s->axis[a], "N") != 0) continue;
-            if (s->pieces.n) return true;
-            dl_buf type = {0};
-            for (int k = 0; k < s->rank; k++) dl_putf(&type, "%s%s", k ? ", " : ": [", s->axis[k]);
-            dl_puts(&type, "]");
-            dl_push(c->w->arena, &b->stmts.at[b->inputs.at[i]].pieces,
-                    (dl_in_piece){.kind = PIECE_TEXT, .text = dl_strdup(c->w->arena, type.at)});
-            dl_buf_free(&type);
+            if (s->batch[a] < 1 || !strcmp(s->axis[a], "1")) continue;
+            const char *name = s->axis[a];
+            int64_t parts = s->batch[a];
+            state_axes(c, s);
+            if (parts == 1 && !strcmp(name, "N"))
+                dl_say_more(c, ", over=N");
+            else if (parts == 1)
+                dl_say_more(c, ", N=%s", name);
+            else
+                dl_say_more(c, ", N=%s / %i", name, "parts", parts);
             return true;
         }
     }
-    return b->inputs.n == 0; /* the model itself knows it */
+    if (b->inputs.n == 0) dl_say_more(c, ", over=N"); /* the model itself knows it */
+    return b->inputs.n == 0;
 }
 
 void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path) {

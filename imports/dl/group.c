@@ -11,12 +11,36 @@ static void mark(dl_in_body *b, bool *live, int s) {
             mark(b, live, b->stmts.at[s].pieces.at[i].ref);
 }
 
+/* Tensors of a statement that is gone do not go into the weights file. */
+static void forget(dl_writer *w, const dl_in_body *b, const dl_in_stmt *s) {
+    const char *own = s->label   ? s->label
+                      : *b->path ? dl_format(w->arena, "%s.%s", b->path, s->name ? s->name : "")
+                                 : s->name;
+    for (int t = 0; s->style == STMT_PARAM && s->keyword && t < w->graph->tensors.n; t++)
+        if (own && !strcmp(w->graph->tensors.at[t]->path, own)) w->kept[t] = false;
+    for (int i = 0; i < s->pieces.n; i++) {
+        const dl_in_piece *p = &s->pieces.at[i];
+        for (int k = 0; p->kind == PIECE_CALL && k < p->call->stmts.n; k++)
+            forget(w, p->call, &p->call->stmts.at[k]);
+        if (p->kind == PIECE_CALL) p->call->gone = true;
+        size_t n = p->kind == PIECE_LABEL ? strlen(p->text) : 0;
+        for (int t = 0; n && s->style == STMT_LAYER && t < w->graph->tensors.n; t++) {
+            const char *path = w->graph->tensors.at[t]->path;
+            if (!strncmp(path, p->text, n) && path[n] == '.' && !strchr(path + n + 1, '.'))
+                w->kept[t] = false;
+        }
+    }
+}
+
 static void drop_dead(dl_writer *w, dl_in_body *b) {
     bool *live = DL_NEWS(w->arena, bool, b->stmts.n + 1);
     int *to = DL_NEWS(w->arena, int, b->stmts.n + 1), n = 0;
     for (int i = 0; i < b->returns.n; i++) mark(b, live, b->returns.at[i]);
     for (int s = 0; s < b->stmts.n; s++) {
-        if (!live[s] && b->stmts.at[s].style != STMT_INPUT) continue;
+        if (!live[s] && b->stmts.at[s].style != STMT_INPUT) {
+            forget(w, b, &b->stmts.at[s]);
+            continue;
+        }
         to[s] = n;
         b->stmts.at[n] = b->stmts.at[s];
         for (int i = 0; i < b->stmts.at[n].pieces.n; i++) {
@@ -28,7 +52,6 @@ static void drop_dead(dl_writer *w, dl_in_body *b) {
     b->stmts.n = n;
     for (int i = 0; i < b->returns.n; i++) b->returns.at[i] = to[b->returns.at[i]];
     for (int i = 0; i < b->inputs.n; i++) b->inputs.at[i] = to[b->inputs.at[i]];
-    if (b->held >= 0) b->held = to[b->held];
 }
 
 /* The pieces of a declaration, now that its axes have names. */
@@ -38,17 +61,18 @@ static void finish_param(dl_writer *w, dl_in_body *b, int at) {
     int n = b->stmts.n;
     dl_say(&c, STMT_PLAIN, P_PIPE, "");
     s = &b->stmts.at[at];
+    if (s->label) dl_say_more(&c, "@%l", s->label);
+    if (s->keyword) dl_say_more(&c, ": ");
+    if (s->type) dl_say_more(&c, "%s", s->type);
     for (int a = 0; a < s->rank; a++) {
         const char *axis = s->axis[a] ? s->axis[a] : dl_format(w->arena, "A%d", a);
         dl_say_more(&c, a ? ", " : "[");
-        if (!s->name)
-            dl_say_more(&c, "%s", axis);
-        else if (!strcmp(axis, "1"))
+        if (!strcmp(axis, "1"))
             dl_say_more(&c, "1");
         else
             dl_say_more(&c, "%s=%i", axis, "size", s->size[a]);
     }
-    dl_say_more(&c, s->rank ? "]" : s->name ? "[]" : "f32");
+    if (s->rank || !s->type) dl_say_more(&c, s->rank ? "]" : "[]");
     b->stmts.at[at].pieces = b->stmts.at[n].pieces;
     b->stmts.n = n;
 }
@@ -61,10 +85,10 @@ static bool equal_text(const char *a, const char *b) {
 
 static bool equal_stmt(dl_writer *w, const dl_in_body *x, const dl_in_body *y, const dl_in_stmt *a,
                        const dl_in_stmt *b) {
-    bool constant = a->style == STMT_PARAM && !a->name;
+    bool constant = a->style == STMT_PARAM && !a->keyword;
     if (a->style != b->style || a->prec != b->prec || a->pieces.n != b->pieces.n ||
         !equal_text(a->function, b->function) || !equal_text(a->name, b->name) ||
-        (constant && !equal_text(a->start, b->start)))
+        !equal_text(a->keyword, b->keyword) || (constant && !equal_text(a->start, b->start)))
         return false;
     for (int i = 0; i < a->pieces.n; i++) {
         const dl_in_piece *p = &a->pieces.at[i], *q = &b->pieces.at[i];
@@ -195,12 +219,13 @@ void dl_group_bodies(dl_writer *w) {
     for (int depth = 0; depth <= deepest; depth++) {
         for (int i = 1; i < w->bodies.n; i++) { /* body 0 is the model */
             dl_in_body *b = w->bodies.at[i];
-            if (b->depth != depth || b->same != b || b->name) continue;
+            if (b->depth != depth || b->same != b || b->name || b->gone) continue;
             members g = {0};
             dl_push(w->arena, &g, b);
             for (int k = i + 1; k < w->bodies.n; k++) {
                 dl_in_body *o = w->bodies.at[k];
-                if (o->depth == depth && o->same == o && !o->name && equal_bodies(w, b, o)) {
+                if (o->depth == depth && o->same == o && !o->name && !o->gone &&
+                    equal_bodies(w, b, o)) {
                     o->same = b;
                     dl_push(w->arena, &g, o);
                 }

@@ -62,8 +62,8 @@ static bool same_pass(search *s, int pass) {
         int at = s->from + pass * s->period + k;
         const dl_in_stmt *x = &s->b->stmts.at[at], *y = &s->b->stmts.at[at + s->period];
         if (x->style != y->style || x->prec != y->prec || x->style == STMT_INPUT ||
-            x->style == STMT_PARAM || x->style == STMT_LOOP || !equal(x->function, y->function) ||
-            x->pieces.n != y->pieces.n)
+            (x->style == STMT_PARAM && !x->label) || !equal(x->keyword, y->keyword) ||
+            x->style == STMT_LOOP || !equal(x->function, y->function) || x->pieces.n != y->pieces.n)
             return false;
         for (int i = 0; i < x->pieces.n; i++) {
             const dl_in_piece *p = &x->pieces.at[i], *q = &y->pieces.at[i];
@@ -172,7 +172,7 @@ static dl_in_loop *make_loop(const search *s) {
     dl_writer *w = s->w;
     dl_in_loop *loop = DL_NEW(w->arena, dl_in_loop);
     dl_in_body *b = DL_NEW(w->arena, dl_in_body);
-    *b = (dl_in_body){.class = "", .path = s->b->path, .held = -1};
+    *b = (dl_in_body){.class = "", .path = s->b->path};
     *loop =
         (dl_in_loop){.body = b, .first = s->first, .count = s->passes, .n_carried = s->n_carried};
     for (int i = 0; i < s->n_carried; i++) {

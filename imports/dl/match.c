@@ -88,6 +88,7 @@ static void order_axes(dl_in_ctx *c, dl_in_value *r, dl_in_value *const operands
 
 dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
     if (a != b && same_form(c, a, b)) return dl_copy_value(c, a);
+    dl_take_names(c, a), dl_take_names(c, b);
     dl_whole(c, a), dl_whole(c, b);
     if (lacks_axes(a, b)) dl_ordered(c, b, false); /* an axis without a name would stay */
     if (lacks_axes(b, a)) dl_ordered(c, a, false);

@@ -29,9 +29,9 @@ typedef enum {
     STMT_FUNCTION, /* f(x, ...) or x |> f(...): the first piece is x, the others ", ..." */
     STMT_LAYER,    /* x |> f(...) @label */
     STMT_INPUT,    /* of a module, or of the model */
-    STMT_PARAM,
-    STMT_LOOP,   /* for: its body is `loop` */
-    STMT_CARRIED /* what the loop has carried to its end */
+    STMT_PARAM,    /* a parameter, a buffer, or a number of the archive as text */
+    STMT_LOOP,     /* for: its body is `loop` */
+    STMT_CARRIED   /* what the loop has carried to its end */
 } dl_in_style;
 
 typedef DL_ARRAY(dl_in_piece) dl_in_pieces;
@@ -42,11 +42,16 @@ typedef struct {
     const char *name;     /* in the text; of inputs and parameters from the beginning */
     const char *wish;     /* a name for it, or NULL */
     const char *function; /* of a FUNCTION */
-    /* of a PARAM: its sizes and names of axes, "1" for none; of a module's INPUT: the names */
+    /* of a PARAM: "param" or "buffer", NULL for a number; its element type; where it has a label:
+     * the path in the archive. Its sizes and names of axes, "1" for none; of a module's INPUT: the
+     * names */
+    const char *keyword, *type, *label;
     int rank;
     int64_t size[DL_FOREIGN_RANK];
     const char *axis[DL_FOREIGN_RANK];
-    const char *start; /* "= 0" or "~ normal(0, 0.02)" */
+    int64_t batch[DL_FOREIGN_RANK]; /* of a module's INPUT: its size in batches, where it holds the
+                                       batch */
+    const char *start;              /* "= 0" or "~ normal(0, 0.02)" */
     struct dl_in_loop *loop;
     int carried; /* of a CARRIED: which */
     /* for the printer: in how many places it is read; the statement whose line it is part of; the
@@ -85,9 +90,9 @@ typedef struct {
     bool pair;    /* complex: the last dimension is the axis Z of its two parts */
     int param;    /* the statement that declares it, or -1 */
     bool is_view; /* of another tensor of the graph: it is not written into */
-    /* Random numbers, one a sample: DRAWN is 1 with probability `keep`, else 0; SCALED is that by
-     * keep. A product with SCALED is drop_path. */
-    enum { NOT_RANDOM, EMPTY, DRAWN, SCALED } random;
+    /* Random numbers, one a sample: UNIFORM is in 0 to 1, plus `keep`; DRAWN is 1 with probability
+     * `keep`, else 0; SCALED is that by keep. A product with SCALED is drop_path. */
+    enum { NOT_RANDOM, EMPTY, UNIFORM, DRAWN, SCALED } random;
     double keep;
 } dl_in_value;
 
@@ -99,10 +104,10 @@ struct dl_in_body {
     DL_ARRAY(int) inputs;
     DL_ARRAY(int) returns;
     dl_in_body *same; /* the first of its equal ones; itself, if it is that */
+    bool gone;        /* its call is: nothing reads the result */
     const char *name; /* of the module in the text */
     DL_ARRAY(dl_in_piece)
-    args;     /* of an instance: the numbers that differ; of `same`: their names */
-    int held; /* the parameter that it is for, or -1 */
+    args; /* of an instance: the numbers that differ; of `same`: their names */
 };
 
 typedef struct {
@@ -113,7 +118,9 @@ typedef struct {
     dl_error *err;
     DL_ARRAY(int64_t) atoms; /* their sizes; atom 0 is the batch */
     DL_ARRAY(dl_in_body *) bodies;
-    int *last_use; /* of each tensor: the last node that reads it; the number of nodes: an output */
+    int *reads; /* of each tensor: in how many nodes it is read */
+    int *first_use,
+        *last_use;   /* of each tensor: nodes that read it; the number of nodes: an output */
     int *defined_by; /* of each tensor: its node, or -1 */
     int *view_of;    /* of each tensor: the one that it is a view of, or -1 */
     bool *kept;      /* tensors that the model has by their names: they go into the weights file */
@@ -182,6 +189,10 @@ const char *dl_fresh_name(const dl_in_value *v, int d, int rank);
 void dl_whole(dl_in_ctx *c, dl_in_value *v);
 /* The same in the graph's order. ones: dimensions of size 1 are axes, too. */
 void dl_ordered(dl_in_ctx *c, dl_in_value *v, bool ones);
+/* The names that a parameter has got by another copy of the value. */
+void dl_take_names(dl_in_ctx *c, dl_in_value *v);
+/* Gives all axes names. */
+void dl_name_all(dl_in_ctx *c, dl_in_value *v);
 /* Renames axes: name[i] of axis i. */
 void dl_rename(dl_in_ctx *c, dl_in_value *v, const char *const *name);
 /* Splits and merges dimensions to these sizes. */
@@ -198,13 +209,15 @@ void dl_drop_ones(dl_in_ctx *c, dl_in_value *v);
 dl_in_body *dl_new_body(dl_writer *w, const char *class, const char *path);
 /* Value number i that a module's body reads: an input of its own, in the form of the outer one. */
 dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i);
-/* For an expression that says N: a module's input states its axes, which binds N there. False: no
- * input has the batch. */
-bool dl_bind_batch(dl_in_ctx *c);
+/* Says ", over=N", or ", N=..." from the axis of a module's input that holds the batch: the input
+ * states its axes, which binds their sizes. False: no input has the batch. */
+bool dl_say_batch(dl_in_ctx *c);
 /* A call of a body with n values and a label: a statement, the last one. */
 void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path);
 bool dl_write_nodes(dl_in_ctx *c, int from, int to, int depth);
+/* A parameter or a buffer becomes a statement, a single number text. */
 dl_in_value *dl_declare(dl_in_ctx *c, const dl_foreign_tensor *t);
+bool dl_is_number_text(const dl_foreign_tensor *t);
 /* "weight" of "blocks.0.fc.weight" cut off: the label of a layer. NULL: the name does not fit. */
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
                            const dl_foreign_tensor *bias);

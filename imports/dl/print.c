@@ -266,12 +266,13 @@ static void print_stmts(printer *p, const char *const *forced) {
         make_text(p, s);
         if (x->style == STMT_PARAM) {
             const char *type = p->text[s];
-            if (x->name) {
-                dl_putf(p->out, "%*sparam %s: %s %s\n", p->indent, "", x->name, type, x->start);
-            } else {
-                x->name = new_name(p, x->wish, s);
-                dl_putf(p->out, "%*s%s = %s as %s\n", p->indent, "", x->name, x->start, type);
+            if (!x->keyword) { /* a number */
+                p->text[s] = x->start;
+                continue;
             }
+            if (!x->name) x->name = new_name(p, x->wish, s);
+            dl_putf(p->out, "%*s%s %s%s%s%s%s\n", p->indent, "", x->keyword, x->name,
+                    x->label ? " " : "", type, *x->start ? " " : "", x->start);
             p->text[s] = x->name;
             continue;
         }

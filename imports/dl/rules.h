@@ -17,6 +17,15 @@ bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *
 /* The product of two complex values, element by element. */
 bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
 
+/* v stretched to these sizes, as PyTorch's expand does; NULL: it cannot be. (rules_axes.c) */
+dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int64_t *shape);
+
+/* The axis of dimension d, alone; the value is brought into a form that has it. (rules_axes.c) */
+int dl_axis_for(dl_in_ctx *c, dl_in_value *v, int d);
+/* x at whole numbers along dimension d; the numbers' dimensions stand in its place. (rules_index.c)
+ */
+bool dl_gather(dl_in_ctx *c, dl_in_value *x, dl_in_value *numbers, int d);
+
 /* ---- complex.c ---- */
 
 /* Gives all axes names: Z to the last one where it has the parts of complex numbers, and to no

@@ -30,6 +30,48 @@ bool dl_in_permute(dl_in_ctx *c) {
     return true;
 }
 
+/* All dimensions in the other order, or the last two (detail "last"). */
+bool dl_in_turned(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    bool last = *c->detail;
+    int rank = v ? v->rank - v->pair : 0;
+    if (!v || (last && rank < 2)) return false;
+    dl_in_value *made = dl_copy_value(c, v);
+    for (int d = 0; d < rank; d++)
+        if (!last)
+            made->dim[d] = v->dim[rank - 1 - d];
+        else if (d >= rank - 2)
+            made->dim[d] = v->dim[d == rank - 1 ? rank - 2 : rank - 1];
+    dl_set(c, 0, made);
+    return true;
+}
+
+bool dl_in_move(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    const dl_foreign_arg *from = dl_foreign_find(c->n, "source"),
+                         *to = dl_foreign_find(c->n, "destination");
+    if (!v || !from || !to || from->n != to->n) return false;
+    int rank = v->rank - v->pair, order[DL_FOREIGN_RANK], next = 0;
+    for (int k = 0; k < rank; k++) order[k] = -1;
+    for (int i = 0; i < from->n; i++) {
+        int a = dl_dim(v, from->ints[i]), b = dl_dim(v, to->ints[i]);
+        if (a < 0 || b < 0 || a >= rank || b >= rank) return false;
+        order[b] = a;
+    }
+    for (int k = 0; k < rank; k++) {
+        if (order[k] >= 0) continue;
+        for (bool moved = true; moved; next += moved) { /* the others keep their order */
+            moved = false;
+            for (int i = 0; i < from->n; i++) moved = moved || dl_dim(v, from->ints[i]) == next;
+        }
+        order[k] = next++;
+    }
+    dl_in_value *made = dl_copy_value(c, v);
+    for (int k = 0; k < rank; k++) made->dim[k] = v->dim[order[k]];
+    dl_set(c, 0, made);
+    return true;
+}
+
 bool dl_in_transpose(dl_in_ctx *c) {
     dl_in_value *v = self(c);
     if (!v) return false;
@@ -47,60 +89,62 @@ bool dl_in_transpose(dl_in_ctx *c) {
     return true;
 }
 
-bool dl_in_expand(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
-    if (!v || c->n->n_results != 1) return false;
-    const dl_foreign_tensor *t = c->n->results[0];
-    int new = t->rank - v->rank;
+dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int64_t *shape) {
+    int new = rank - v->rank;
     bool grows = false;
-    for (int p = 0; p < t->rank; p++)
-        grows = grows || t->shape[p] != (p < new ? 1 : dl_dim_size(c->w, v, p - new));
     dl_in_value *made = dl_copy_value(c, v);
+    if (new < 0) return NULL;
+    for (int p = 0; p < rank; p++)
+        grows = grows || shape[p] != (p < new ? 1 : dl_dim_size(c->w, v, p - new));
     if (!grows) {
-        dl_reshape(c, made, t->rank, t->shape);
-        dl_set(c, 0, made);
-        return true;
+        dl_reshape(c, made, rank, shape);
+        return made;
     }
     dl_ordered(c, made, false);
     for (int d = made->rank - 1; d >= 0; d--) { /* stretched axes are dropped first */
-        if (made->dim[d].n && dl_dim_size(c->w, made, d) == 1 && t->shape[d + new] != 1) {
+        if (made->dim[d].n && dl_dim_size(c->w, made, d) == 1 && shape[d + new] != 1) {
             made->dim[d].n = 0;
             dl_drop_ones(c, made);
         }
     }
     dl_in_value shifted = *made;
-    made->rank = t->rank;
-    for (int p = 0; p < t->rank; p++)
+    made->rank = rank;
+    for (int p = 0; p < rank; p++)
         if (p < new)
             made->dim[p].n = 0;
         else
             made->dim[p] = shifted.dim[p - new];
-    bool in_front = true;
     int s = dl_call_function(c, "expand", made, "");
-    for (int p = 0; p < t->rank; p++) {
-        if (made->dim[p].n) in_front = false;
-        if (made->dim[p].n || t->shape[p] == 1) continue;
-        bool batch = p == 0 && t->shape[0] == c->w->atoms.at[0];
-        const char *name = batch ? "N" : dl_fresh_name(made, p, t->rank);
-        int atom = batch ? 0 : dl_new_atom(c->w, t->shape[p]);
-        if (made->n == DL_FOREIGN_RANK || (batch && !dl_bind_batch(c))) return false;
-        if (batch)
-            dl_say_more(c, ", over=N");
-        else
-            dl_say_more(c, ", %s=%i", name, "size", t->shape[p]);
+    for (int p = 0; p < rank; p++) {
+        if (made->dim[p].n || shape[p] == 1) continue;
+        bool batch = p == 0 && shape[0] == c->w->atoms.at[0];
+        const char *name = batch ? "N" : dl_fresh_name(made, p, rank);
+        int atom = batch ? 0 : dl_new_atom(c->w, shape[p]);
+        if (made->n == DL_FOREIGN_RANK) return NULL;
+        if (batch) {
+            if (!dl_say_batch(c)) return NULL;
+        } else
+            dl_say_more(c, ", %s=%i", name, "size", shape[p]);
         made->axis[made->n++] = (dl_in_axis){.name = name, .n = 1, .atom = {atom}};
         made->dim[p].n = 1, made->dim[p].atom[0] = atom;
     }
-    (void)in_front;
     made->stmt = s, made->param = -1;
-    dl_set(c, 0, made);
-    return true;
+    return made;
+}
+
+bool dl_in_expand(dl_in_ctx *c) {
+    dl_in_value *v = self(c);
+    if (!v || c->n->n_results != 1) return false;
+    const dl_foreign_tensor *t = c->n->results[0];
+    dl_in_value *made = dl_expanded(c, v, t->rank, t->shape);
+    if (made) dl_set(c, 0, made);
+    return made != NULL;
 }
 
 /* ---- parts ---- */
 
 /* The axis of dimension d, alone; the value is brought into a form that has it. */
-static int axis_for(dl_in_ctx *c, dl_in_value *v, int d) {
+int dl_axis_for(dl_in_ctx *c, dl_in_value *v, int d) {
     int a = dl_axis_of(v, d);
     if (a < 0) {
         dl_whole(c, v);
@@ -129,7 +173,8 @@ static bool take(dl_in_ctx *c, dl_in_value *v, int d, int64_t index, int result)
         for (int a = 0; a < v->n; a++)
             if (v->axis[a].n > 1 && v->axis[a].atom[0] == v->dim[d].atom[0]) {
                 int64_t part = dl_atoms_size(c->w, v->axis[a].n - 1, v->axis[a].atom + 1);
-                const char *name = v->axis[a].name ? v->axis[a].name : "E";
+                dl_name_all(c, v);
+                const char *name = v->axis[a].name;
                 made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=%i:%i]", v, P_POSTFIX, name,
                                     "from", index * part, "to", (index + 1) * part);
                 memmove(&made->axis[a].atom[0], &made->axis[a].atom[1],
@@ -144,7 +189,7 @@ static bool take(dl_in_ctx *c, dl_in_value *v, int d, int64_t index, int result)
         dl_set(c, result, made);
         return true;
     }
-    int a = axis_for(c, v, d);
+    int a = dl_axis_for(c, v, d);
     if (a < 0) return false;
     *made = *v;
     made->is_view = true;
@@ -171,13 +216,14 @@ static bool cut(dl_in_ctx *c, dl_in_value *v, int d, int64_t from, int64_t to, i
         for (int k = 0; k < v->n; k++)
             if (v->axis[k].n > 1 && v->axis[k].atom[0] == v->dim[d].atom[0]) a = k, inner = 1;
     if (a < 0) {
-        a = axis_for(c, v, d);
+        a = dl_axis_for(c, v, d);
         if (a < 0) return false;
         *made = *v;
         made->is_view = true;
     }
     int64_t part = inner ? dl_atoms_size(c->w, v->axis[a].n - 1, v->axis[a].atom + 1) : 1;
-    const char *name = v->axis[a].name ? v->axis[a].name : "E";
+    dl_name_all(c, v);
+    const char *name = v->axis[a].name;
     made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=", v, P_POSTFIX, name);
     if (from) dl_say_more(c, "%i", "from", from * part);
     dl_say_more(c, ":");
@@ -248,7 +294,7 @@ bool dl_in_cat(dl_in_ctx *c) {
     for (int i = 0; i < list->n; i++) {
         if (!list->tensors[i]) return false;
         const dl_foreign_tensor *of = list->tensors[i];
-        if (of->rank == 1 && of->shape[0] == 0 && t->rank != 1) continue; /* an empty list's */
+        if (dl_foreign_count(of) == 0) continue; /* it adds nothing */
         if (n == 256) return false;
         v[n] = dl_copy_value(c, dl_value_of(c, of));
         if (stack) {
@@ -377,109 +423,15 @@ bool dl_in_constant(dl_in_ctx *c) {
         const char *name = batch               ? "N"
                            : dl_is_parts(t, d) ? dl_parts_axis
                                                : dl_fresh_name(&so_far, d, t->rank - t->pair);
-        if (batch && !dl_bind_batch(c)) return false;
         if (batch) v->dim[d].atom[0] = 0;
         v->axis[n++] = (dl_in_axis){.name = name, .n = 1, .atom = {v->dim[d].atom[0]}};
-        if (batch)
-            dl_say_more(c, ", over=N");
-        else
+        if (batch) {
+            if (!dl_say_batch(c)) return false;
+        } else
             dl_say_more(c, ", %s=%i", name, "size", t->shape[d]);
     }
     v->n = n;
     dl_say_more(c, ")");
     dl_set(c, 0, v);
     return true;
-}
-
-/* x[..., numbers, ...]: a gather along one axis */
-static bool gather(dl_in_ctx *c, dl_in_value *x, dl_in_value *numbers, int d) {
-    dl_in_value *index = dl_copy_value(c, numbers);
-    if (d < 0 || d >= x->rank || index->class != DL_FOREIGN_INT) return false;
-    dl_whole(c, x);
-    if (!x->dim[d].n) dl_ordered(c, x, true);
-    int a = axis_for(c, x, d);
-    dl_ordered(c, index, false);
-    if (a < 0 || index->n == 0 || index->n + x->n - 1 > DL_FOREIGN_RANK ||
-        index->rank + x->rank - 1 > DL_FOREIGN_RANK)
-        return false;
-    const char *name[DL_FOREIGN_RANK];
-    dl_in_value both = *x;
-    for (int k = 0; k < index->n; k++) { /* axes of one name would go together */
-        name[k] = index->axis[k].name;
-        for (int i = 0; i < both.n; i++)
-            if (!strcmp(both.axis[i].name, name[k])) name[k] = dl_fresh_name(&both, k, 8);
-        if (both.n < DL_FOREIGN_RANK) both.axis[both.n++].name = name[k];
-    }
-    dl_rename(c, index, name);
-    dl_in_value *made = DL_NEW(c->w->arena, dl_in_value);
-    *made = (dl_in_value){.param = -1};
-    made->stmt = dl_call_function(c, "gather", x, ", %v, over=%s", index, x->axis[a].name);
-    for (int k = 0; k < index->n; k++) made->axis[made->n++] = index->axis[k];
-    for (int i = 0; i < x->n; i++) {
-        if (i == a) continue;
-        made->axis[made->n] = x->axis[i];
-        made->n++;
-    }
-    for (int i = 0; i < x->rank; i++) {
-        if (i != d) {
-            made->dim[made->rank++] = x->dim[i];
-            continue;
-        }
-        for (int k = 0; k < index->rank; k++) made->dim[made->rank++] = index->dim[k];
-    }
-    dl_set(c, 0, made);
-    return true;
-}
-
-bool dl_in_index(dl_in_ctx *c) {
-    const dl_foreign_arg *list = dl_foreign_find(c->n, "indices");
-    dl_in_value *x = self(c);
-    int d = -1;
-    if (!x || !list) return false;
-    for (int i = 0; i < list->n; i++) {
-        if (!list->tensors[i]) continue;
-        if (d >= 0) return false;
-        d = i;
-    }
-    return d >= 0 && gather(c, x, dl_value_of(c, list->tensors[d]), d);
-}
-
-bool dl_in_index_select(dl_in_ctx *c) {
-    dl_in_value *x = self(c), *index = dl_operand(c, "index");
-    return x && index && gather(c, x, index, dl_dim(x, dl_foreign_int(c->n, "dim", 0)));
-}
-
-/* ---- writes into a part ---- */
-
-dl_in_value *dl_written(dl_in_ctx *c, const dl_foreign_node *part, const dl_in_value *whole,
-                        const dl_in_value *content) {
-    bool one = strncmp(part->op, "aten.select.", 12) == 0;
-    if ((!one && strncmp(part->op, "aten.slice.", 11) != 0) || dl_foreign_int(part, "step", 1) != 1)
-        return NULL;
-    dl_in_value *to = dl_copy_value(c, whole), *from = dl_copy_value(c, content);
-    int d = dl_dim(to, dl_foreign_int(part, "dim", 0));
-    if (d < 0 || d >= to->rank) return NULL;
-    int64_t size = dl_dim_size(c->w, to, d),
-            begin = dl_foreign_int(part, one ? "index" : "start", 0);
-    int64_t end = one ? begin : dl_foreign_int(part, "end", size), shape[DL_FOREIGN_RANK];
-    if (begin < 0) begin += size;
-    if (end < 0) end += size;
-    end = one ? begin + 1 : end > size ? size : end;
-    if (begin < 0 || begin >= end) return NULL;
-    for (int k = 0; k < to->rank; k++) shape[k] = dl_dim_size(c->w, to, k);
-    shape[d] = end - begin;
-    if (one) dl_reshape(c, from, to->rank, shape);
-    dl_ordered(c, to, true), dl_ordered(c, from, true);
-    if (from->n != to->n) return NULL;
-    const char *name[DL_FOREIGN_RANK];
-    for (int a = 0; a < to->n; a++) name[a] = to->axis[a].name;
-    dl_rename(c, from, name);
-    int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "cat(");
-    if (begin > 0) dl_say_more(c, "%p[%s=:%i], ", to, P_POSTFIX, name[d], "from", begin);
-    dl_say_more(c, "%v", from);
-    if (end < size) dl_say_more(c, ", %p[%s=%i:]", to, P_POSTFIX, name[d], "to", end);
-    dl_say_more(c, ", over=%s)", name[d]);
-    to->stmt = s, to->param = -1, to->is_view = false;
-    if (begin == 0 && end == size) to->stmt = from->stmt;
-    return to;
 }

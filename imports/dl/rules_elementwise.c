@@ -17,6 +17,13 @@ static dl_in_value *settled(dl_in_ctx *c, dl_in_value *v) {
 
 bool dl_in_unary(dl_in_ctx *c) {
     dl_in_value *v = settled(c, self(c));
+    if (v && v->random == UNIFORM && !strcmp(c->detail, "floor") && v->keep > 0 && v->keep <= 1) {
+        dl_in_value *made = dl_copy_value(c, v);
+        made->random = DRAWN, made->is_view = false;
+        dl_set(c, 0, made);
+        return true;
+    }
+    if (v && v->random) return false;
     return v && dl_done(c, v, dl_call_function(c, c->detail, v, ""));
 }
 
@@ -157,6 +164,10 @@ static bool two(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_arg *y, 
 
 bool dl_in_empty(dl_in_ctx *c) {
     const dl_foreign_tensor *t = c->n->n_results == 1 ? c->n->results[0] : NULL;
+    if (t && dl_foreign_count(t) == 0) { /* it has no numbers to read */
+        dl_set(c, 0, dl_new_value(c, dl_say(c, STMT_PLAIN, P_POSTFIX, "0"), t));
+        return true;
+    }
     if (!t || t->rank < 1 || t->shape[0] != c->w->atoms.at[0]) return false;
     for (int d = 1; d < t->rank; d++)
         if (t->shape[d] != 1) return false;
@@ -164,7 +175,7 @@ bool dl_in_empty(dl_in_ctx *c) {
     dl_in_value *v = dl_new_value(c, s, t);
     v->n = 1, v->axis[0].name = "N", v->axis[0].atom[0] = v->dim[0].atom[0] = 0;
     for (int d = 1; d < t->rank; d++) v->dim[d].n = 0;
-    v->random = EMPTY;
+    v->random = *c->detail ? UNIFORM : EMPTY;
     dl_set(c, 0, v);
     return true;
 }
@@ -181,6 +192,15 @@ bool dl_in_bernoulli(dl_in_ctx *c) {
 static bool drop_path(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_arg *y) {
     dl_in_value *a = x && x->kind == DL_ARG_TENSOR ? dl_value_of(c, x->tensors[0]) : NULL;
     dl_in_value *b = y && y->kind == DL_ARG_TENSOR ? dl_value_of(c, y->tensors[0]) : NULL;
+    dl_in_value *uniform = a && a->random == UNIFORM ? a : b && b->random == UNIFORM ? b : NULL;
+    const dl_foreign_arg *number = uniform == a ? y : x;
+    if (uniform && !strcmp(c->detail, "+") && number && is_number(number)) {
+        dl_in_value *made = dl_copy_value(c, uniform); /* keep + rand, whose floor is drawn */
+        made->keep += number->kind == DL_ARG_INT ? (double)number->ints[0] : number->reals[0];
+        made->is_view = false;
+        dl_set(c, 0, made);
+        return true;
+    }
     if (!strcmp(c->detail, "/") && a && a->random == DRAWN && is_number(y) &&
         dl_foreign_real(c->n, "other", 0) == a->keep) {
         dl_in_value *made = dl_copy_value(c, a);
@@ -188,20 +208,37 @@ static bool drop_path(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_ar
         dl_set(c, 0, made);
         return true;
     }
-    if (strcmp(c->detail, "*") != 0 || !a || !b || (a->random != SCALED && b->random != SCALED))
+    if (strcmp(c->detail, "*") != 0 || !a || !b || (a->random < DRAWN && b->random < DRAWN))
         return false;
-    dl_in_value *mask = a->random == SCALED ? a : b, *kept = mask == a ? b : a;
+    dl_in_value *mask = a->random >= DRAWN ? a : b, *kept = mask == a ? b : a;
     if (kept->random || kept->rank != mask->rank) return false;
     settled(c, kept);
     double rate = round((1 - mask->keep) * 1e9) / 1e9;
-    return dl_done(c, kept,
-                   dl_say(c, STMT_LAYER, P_PIPE, "%v |> drop_path(%r)", kept, "rate", rate));
+    int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> drop_path(%r)", kept, "rate", rate);
+    if (mask->random == SCALED) return dl_done(c, kept, s);
+    dl_in_value dropped = *kept; /* which drop_path has divided by what is kept */
+    dropped.stmt = s;
+    return dl_done(
+        c, kept,
+        dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * %r", &dropped, P_PRODUCT, "keep", mask->keep));
+}
+
+/* x + 0, x * 1 and the like, of x's own type */
+static bool changes_nothing(const dl_in_ctx *c, const dl_foreign_arg *y) {
+    const dl_foreign_tensor *x = dl_foreign_operand(c->n, "self"), *t = c->n->results[0];
+    if (!x || !y || !is_number(y) || x->dtype != t->dtype || x->class != t->class) return false;
+    double k = y->kind == DL_ARG_INT ? (double)y->ints[0] : y->reals[0];
+    return (!strcmp(c->detail, "+") || !strcmp(c->detail, "-")) ? k == 0
+           : !strcmp(c->detail, "*") || !strcmp(c->detail, "/") || !strcmp(c->detail, "**")
+               ? k == 1 && !dl_foreign_find(c->n, "rounding_mode")
+               : false;
 }
 
 bool dl_in_binary(dl_in_ctx *c) {
     const dl_foreign_arg *x = dl_foreign_find(c->n, "self"), *y = dl_foreign_find(c->n, "other");
     if (!y) y = dl_foreign_find(c->n, "exponent");
     if (drop_path(c, x, y)) return true;
+    if (changes_nothing(c, y)) return dl_in_same(c);
     const char *mode = dl_foreign_text(c->n, "rounding_mode", NULL);
     if (c->n->n_results == 1 && c->n->results[0]->class == DL_FOREIGN_INT &&
         !strcmp(c->detail, "/"))
@@ -233,12 +270,60 @@ static bool choose(dl_in_ctx *c, dl_in_value *condition, const dl_foreign_arg *x
         dl_say_more(c, "%v", b);
     else
         say_number(c, y);
+    if (c->n->results[0]->class == DL_FOREIGN_BOOL) { /* of truth values it gives numbers */
+        dl_in_value number = *made;
+        number.stmt = at;
+        at = dl_say(c, STMT_PLAIN, P_COMPARE, "%p != 0", &number, P_SUM);
+    }
     return dl_done(c, made, at);
 }
 
 bool dl_in_where(dl_in_ctx *c) {
     return choose(c, dl_operand(c, "condition"), dl_foreign_find(c->n, "self"),
                   dl_foreign_find(c->n, "other"));
+}
+
+/* of truth values */
+bool dl_in_logic(dl_in_ctx *c) {
+    dl_in_value *a = dl_operand(c, "self"), *b = dl_operand(c, "other");
+    if (!a || !b || a->class != DL_FOREIGN_BOOL || b->class != DL_FOREIGN_BOOL) return false;
+    dl_in_value *made = dl_match(c, a, b);
+    int s =
+        c->detail[0] == 'a'   ? dl_say(c, STMT_PLAIN, P_COMPARE, "where(%v, %v, false) != 0", a, b)
+        : c->detail[0] == 'o' ? dl_say(c, STMT_PLAIN, P_COMPARE, "where(%v, true, %v) != 0", a, b)
+                              : dl_say(c, STMT_PLAIN, P_COMPARE, "%p != %p", a, P_SUM, b, P_SUM);
+    return dl_done(c, made, s);
+}
+
+/* floor(x / k), or what is left of x after it, for a number k */
+bool dl_in_whole_division(dl_in_ctx *c) {
+    dl_in_value *x = settled(c, self(c));
+    const dl_foreign_arg *k = dl_foreign_find(c->n, "other");
+    double by = dl_foreign_real(c->n, "other", 0);
+    if (!x || !is_number(k) || by == 0 || x->class == DL_FOREIGN_BOOL) return false;
+    bool rest = c->detail[0] == 'r', whole = x->class == DL_FOREIGN_INT;
+    int s = rest ? dl_say(c, STMT_PLAIN, P_SUM, "%p - %r * floor(%p / %r)", x, P_SUM, "k", by, x,
+                          P_PRODUCT, "k", by)
+                 : dl_say(c, STMT_PLAIN, P_POSTFIX, "floor(%p / %r)", x, P_PRODUCT, "k", by);
+    dl_in_value made = *x;
+    made.stmt = s;
+    if (whole && c->n->results[0]->class == DL_FOREIGN_INT)
+        s = dl_say(c, STMT_PLAIN, P_PIPE, "%v as i64", &made);
+    return dl_done(c, x, s);
+}
+
+bool dl_in_loss(dl_in_ctx *c) {
+    static const char *const how[] = {", reduction=\"none\"", "", ", reduction=\"sum\""};
+    dl_in_value *a = dl_operand(c, "self"), *b = dl_operand(c, "target");
+    int64_t reduction = dl_foreign_int(c->n, "reduction", 1);
+    if (!a || !b || reduction < 0 || reduction > 2) return false;
+    dl_in_value *made = dl_match(c, settled(c, a), b);
+    if (made->n != a->n || made->n != b->n) return false;
+    int s = dl_call_function(c, c->detail, a, ", %v%s", b, how[reduction]);
+    if (reduction == 0) return dl_done(c, made, s);
+    dl_in_value *one = dl_new_value(c, s, c->n->results[0]);
+    dl_set(c, 0, one);
+    return true;
 }
 
 bool dl_in_masked_fill(dl_in_ctx *c) {

@@ -50,6 +50,24 @@ bool dl_in_linear(dl_in_ctx *c) {
     return true;
 }
 
+/* y * w + b with a weight and a bias that are no layer's; they are matched from dimension `first`
+ * of y on where they have fewer. */
+static bool affine(dl_in_ctx *c, dl_in_value *y, const dl_foreign_tensor *w,
+                   const dl_foreign_tensor *b, int first) {
+    for (int i = 0; i < 2; i++) {
+        const dl_foreign_tensor *t = i ? b : w;
+        if (!t) continue;
+        dl_in_value *v = dl_copy_value(c, dl_value_of(c, t));
+        while (v->rank + first < y->rank) v->dim[v->rank++].n = 0; /* channels are not the last */
+        dl_in_value *made = dl_match(c, y, v);
+        made->stmt = dl_say(c, STMT_PLAIN, i ? P_SUM : P_PRODUCT, i ? "%p + %p" : "%p * %p", y,
+                            i ? P_SUM : P_PRODUCT, v, i ? P_PRODUCT : P_UNARY);
+        y = made;
+    }
+    dl_set(c, 0, y);
+    return true;
+}
+
 static void keep(dl_in_ctx *c, const char *name) {
     const dl_foreign_tensor *t = dl_foreign_operand(c->n, name);
     if (t) c->w->kept[t->id] = true;
@@ -62,14 +80,33 @@ static void keep_count(dl_in_ctx *c, const char *label) {
         if (strcmp(c->w->graph->tensors.at[i]->path, path) == 0) c->w->kept[i] = true;
 }
 
+/* Without running statistics: those of the batch, also in evaluation. */
+static bool batch_formula(dl_in_ctx *c, dl_in_value *x, const dl_foreign_tensor *w,
+                          const dl_foreign_tensor *b) {
+    if (x->rank < 2) return false;
+    dl_ordered(c, x, true);
+    const char *axis = x->axis[0].name;
+    for (int d = 2; d < x->rank; d++)
+        axis = dl_format(c->w->arena, "%s, %s", axis, x->axis[d].name);
+    dl_in_value *y = dl_copy_value(c, x);
+    y->stmt = dl_say(c, STMT_PLAIN, P_SUM, "%p - mean(%v, over=[%s])", x, P_SUM, x, axis);
+    int square = dl_say(c, STMT_PLAIN, P_POSTFIX, "rsqrt(var(%v, over=[%s]) + %r)", x, axis, "eps",
+                        dl_foreign_real(c->n, "eps", 1e-5));
+    dl_in_value scale = {.stmt = square};
+    y->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * %p", y, P_PRODUCT, &scale, P_UNARY);
+    y->param = -1, y->is_view = false;
+    return affine(c, y, w, b, 1);
+}
+
 bool dl_in_batch_norm(dl_in_ctx *c) {
     const dl_foreign_tensor *w = dl_foreign_operand(c->n, "weight"),
                             *b = dl_foreign_operand(c->n, "bias");
     dl_in_value *x = dl_operand(c, "input");
     const dl_foreign_tensor *mean = dl_foreign_operand(c->n, "running_mean");
     const dl_foreign_arg *m = dl_foreign_find(c->n, "momentum");
-    if (!x || !w || !b || !mean || (m && m->kind != DL_ARG_FLOAT)) return false;
-    const char *label = dl_layer_label(c, w, b);
+    if (!x || (m && m->kind != DL_ARG_FLOAT)) return false;
+    if (!mean) return batch_formula(c, x, w, b);
+    const char *label = w && b ? dl_layer_label(c, w, b) : NULL;
     if (!label) return false;
     keep(c, "running_mean"), keep(c, "running_var"), keep_count(c, label);
     double kept = 1 - dl_foreign_real(c->n, "momentum", 0.1),
@@ -84,10 +121,17 @@ bool dl_in_batch_norm(dl_in_ctx *c) {
     return true;
 }
 
-/* (x - mean) / deviation along one axis, with the weight and bias that there are. */
-static bool norm_formula(dl_in_ctx *c, dl_in_value *x, bool centred, double eps,
+/* (x - mean) / deviation along the last axes, or along all but the first two, with the weight and
+ * bias that there are. */
+static bool norm_formula(dl_in_ctx *c, dl_in_value *x, bool centred, double eps, int n_last,
                          const dl_foreign_tensor *w, const dl_foreign_tensor *b) {
-    const char *axis = dl_axis_name(c, x, x->rank - 1);
+    const char *axis = "";
+    int n = 0;
+    for (int d = x->rank - n_last; d < x->rank; d++)
+        if (x->dim[d].n)
+            axis = dl_format(c->w->arena, "%s%s%s", axis, n++ ? ", " : "", dl_axis_name(c, x, d));
+    if (n == 0) return false;
+    if (n > 1) axis = dl_format(c->w->arena, "[%s]", axis);
     dl_in_value *y = dl_copy_value(c, x);
     if (centred) {
         y->stmt = dl_say(c, STMT_PLAIN, P_SUM, "%p - mean(%v, over=%s)", x, P_SUM, x, axis);
@@ -99,16 +143,7 @@ static bool norm_formula(dl_in_ctx *c, dl_in_value *x, bool centred, double eps,
         y->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * rsqrt(mean(%p**2, over=%s) + %r)", x,
                          P_PRODUCT, x, P_POSTFIX, axis, "eps", eps);
     y->param = -1, y->is_view = false;
-    for (int i = 0; i < 2; i++) {
-        const dl_foreign_tensor *t = i ? b : w;
-        if (!t) continue;
-        dl_in_value *v = dl_value_of(c, t), *made = dl_match(c, y, v);
-        made->stmt = dl_say(c, STMT_PLAIN, i ? P_SUM : P_PRODUCT, i ? "%p + %p" : "%p * %p", y,
-                            i ? P_SUM : P_PRODUCT, v, i ? P_PRODUCT : P_UNARY);
-        y = made;
-    }
-    dl_set(c, 0, y);
-    return true;
+    return affine(c, y, w, b, x->rank);
 }
 
 bool dl_in_layer_norm(dl_in_ctx *c) {
@@ -117,15 +152,15 @@ bool dl_in_layer_norm(dl_in_ctx *c) {
     const dl_foreign_arg *shape = dl_foreign_find(c->n, "normalized_shape");
     bool rms = c->detail[0] == 'r';
     dl_in_value *x = dl_operand(c, "input");
-    if (!x || !shape || shape->n != 1) return false;
+    if (!x || !shape || shape->n < 1 || shape->n > x->rank) return false;
     double standard = rms ? 1.1920928955078125e-07 : 1e-5;
     double eps = dl_foreign_real(c->n, "eps", standard);
     dl_whole(c, x);
     if (!x->dim[x->rank - 1].n) dl_ordered(c, x, true);
     const char *axis = dl_axis_name(c, x, x->rank - 1);
     for (int d = 0; d < x->rank; d++) dl_axis_name(c, x, d);
-    const char *label = w && (rms || b) ? dl_layer_label(c, w, b) : NULL;
-    if (!label) return norm_formula(c, x, !rms, eps, w, b);
+    const char *label = w && shape->n == 1 && (rms || b) ? dl_layer_label(c, w, b) : NULL;
+    if (!label) return norm_formula(c, x, !rms, eps, shape->n, w, b);
     int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> %s", x, c->detail);
     bool last = is_last(x), said = eps != (rms ? 1e-6 : 1e-5);
     if (said) dl_say_more(c, "(%r", "eps", eps);
@@ -143,7 +178,7 @@ bool dl_in_group_norm(dl_in_ctx *c) {
     dl_in_value *x = dl_operand(c, "input");
     double eps = dl_foreign_real(c->n, "eps", 1e-5);
     const char *label = w && b ? dl_layer_label(c, w, b) : NULL;
-    if (!x || (w && !label)) return false;
+    if (!x) return false;
     dl_ordered(c, x, true);
     int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> group_norm(%i", x, "groups",
                    dl_foreign_int(c->n, "num_groups", 1));
@@ -152,7 +187,9 @@ bool dl_in_group_norm(dl_in_ctx *c) {
         dl_say_more(c, ") @%l", label);
     else
         dl_say_more(c, ", affine=false)");
-    dl_set(c, 0, dl_like(c, s, x, c->n->results[0]));
+    dl_in_value *y = dl_like(c, s, x, c->n->results[0]);
+    if (!label) return affine(c, y, w, b, 1);
+    dl_set(c, 0, y);
     return true;
 }
 
@@ -176,10 +213,15 @@ bool dl_in_embedding(dl_in_ctx *c) {
     dl_in_value *x = dl_operand(c, "indices");
     int64_t skipped = dl_foreign_int(c->n, "padding_idx", -1);
     const char *label = w ? dl_layer_label(c, w, NULL) : NULL;
-    if (!x || !label || w->rank != 2) return false;
+    if (!x || !w || w->rank != 2) return false;
+    if (!label) return skipped < 0 && dl_gather(c, dl_value_of(c, w), x, 0);
     dl_ordered(c, x, false);
-    for (int a = 0; a < x->n; a++)
-        if (!strcmp(x->axis[a].name, "E")) return false;
+    const char *names[DL_FOREIGN_RANK];
+    for (int a = 0; a < x->n; a++) { /* E is the axis of the features */
+        names[a] = x->axis[a].name;
+        if (!strcmp(names[a], "E")) names[a] = dl_fresh_name(x, a, DL_FOREIGN_RANK);
+    }
+    dl_rename(c, x, names);
     int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> embedding(%i, %i) @%l", x, "count", w->shape[0],
                    "features", w->shape[1], label);
     dl_in_value *made = dl_copy_value(c, x);

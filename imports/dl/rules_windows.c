@@ -26,6 +26,30 @@ static void say_window(dl_in_ctx *c, const char *name, int n, const int64_t *v, 
         dl_say_window(c, name, dl_format(c->w->arena, ", %s=", name), n, v);
 }
 
+/* Images: the second axis holds the channels and is none of space, by its name. */
+static void with_channels(dl_in_ctx *c, dl_in_value *x) {
+    const char *names[DL_FOREIGN_RANK];
+    dl_ordered(c, x, true);
+    if (x->n < 3) return;
+    for (int a = 0; a < x->n; a++) names[a] = x->axis[a].name;
+    if (!strchr("DHW", *names[1]) || names[1][1]) return;
+    dl_in_value others = *x;
+    others.axis[others.n++ % DL_FOREIGN_RANK].name = "C";
+    for (int a = 0; a < x->n; a++) {
+        if (!strcmp(names[a], "C")) names[a] = dl_fresh_name(&others, a, DL_FOREIGN_RANK);
+    }
+    names[1] = "C";
+    dl_rename(c, x, names);
+}
+
+/* y + bias, along the channels */
+static bool add_channels(dl_in_ctx *c, dl_in_value *y, dl_in_value *bias) {
+    dl_in_value *b = dl_copy_value(c, bias);
+    while (b->rank + 1 < y->rank) b->dim[b->rank++].n = 0;
+    dl_in_value *made = dl_match(c, y, b);
+    return dl_done(c, made, dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", y, P_SUM, b, P_PRODUCT));
+}
+
 bool dl_in_convolution(dl_in_ctx *c) {
     bool back = *c->detail;
     const dl_foreign_tensor *w = dl_foreign_operand(c->n, "weight"),
@@ -35,15 +59,22 @@ bool dl_in_convolution(dl_in_ctx *c) {
     const char *label = dl_layer_label(c, w, b);
     int n = w->rank - 2;
     int64_t stride[3], pad[3], dilation[3], more[3], groups = dl_foreign_int(c->n, "groups", 1);
-    if (!label || n < 1 || n > 3) return false;
+    if (n < 1 || n > 3 || (!label && back)) return false;
     const char *word = dl_foreign_text(c->n, "padding", NULL);
     window(c->n, "stride", n, 1, stride), window(c->n, "padding", n, 0, pad);
     window(c->n, "dilation", n, 1, dilation), window(c->n, "output_padding", n, 0, more);
-    dl_ordered(c, x, true);
+    with_channels(c, x);
     int64_t channels = back ? w->shape[1] * groups : w->shape[0];
-    int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> %s(%i", x, back ? "conv_transpose" : "conv",
+    int s;
+    if (label) {
+        s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> %s(%i", x, back ? "conv_transpose" : "conv",
                    "channels", channels);
-    dl_say_window(c, "kernel", ", ", n, w->shape + 2);
+        dl_say_window(c, "kernel", ", ", n, w->shape + 2);
+    } else {
+        dl_in_value *kernel = dl_value_of(c, w);
+        dl_ordered(c, kernel, true);
+        s = dl_say(c, STMT_PLAIN, P_POSTFIX, "conv(%v, kernel=%v", x, kernel);
+    }
     say_window(c, "stride", n, stride, 1);
     if (word)
         dl_say_more(c, ", pad=%s", word);
@@ -52,8 +83,13 @@ bool dl_in_convolution(dl_in_ctx *c) {
     say_window(c, "out_pad", n, more, 0);
     say_window(c, "dilation", n, dilation, 1);
     dl_say_option(c, "groups", dl_in_whole(c->w, groups), "1");
-    dl_say_more(c, "%s) @%l", b ? "" : ", bias=false", label);
-    dl_set(c, 0, dl_like(c, s, x, c->n->results[0]));
+    dl_in_value *y = dl_like(c, s, x, c->n->results[0]);
+    if (label)
+        dl_say_more(c, "%s) @%l", b ? "" : ", bias=false", label);
+    else
+        dl_say_more(c, ")");
+    if (!label && b) return add_channels(c, y, dl_value_of(c, b));
+    dl_set(c, 0, y);
     return true;
 }
 
@@ -74,7 +110,7 @@ bool dl_in_pool(dl_in_ctx *c) {
         window(c->n, "stride", n, 1, stride);
     else
         memcpy(stride, kernel, sizeof stride);
-    dl_ordered(c, x, true);
+    with_channels(c, x);
     int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> %s(", x, c->detail);
     dl_say_window(c, "kernel", "", n, kernel);
     bool as_kernel = memcmp(stride, kernel, (size_t)n * sizeof *stride) == 0;
@@ -96,7 +132,7 @@ bool dl_in_adaptive_pool(dl_in_ctx *c) {
     int64_t size[3];
     if (!x || x->rank != n + 2 || c->n->n_results != 1) return false;
     for (int i = 0; i < n; i++) size[i] = c->n->results[0]->shape[2 + i];
-    dl_ordered(c, x, true);
+    with_channels(c, x);
     if (all_are(n, size, 1)) {
         int s = dl_call_function(c, "mean", x, ", over=[");
         for (int i = 0; i < n; i++) dl_say_more(c, "%s%s", i ? ", " : "", x->axis[2 + i].name);
@@ -123,7 +159,7 @@ bool dl_in_upsample(dl_in_ctx *c) {
     int n = x->rank - 2;
     int64_t size[3], times[3];
     bool whole = true, nearest = c->detail[0] == 'n';
-    dl_ordered(c, x, true);
+    with_channels(c, x);
     for (int i = 0; i < n; i++) {
         int64_t from = dl_axis_size_of(c->w, &x->axis[2 + i]);
         size[i] = t->shape[2 + i], times[i] = size[i] / from;

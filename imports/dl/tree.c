@@ -65,10 +65,11 @@ static bool find_ends(dl_writer *w, int from, int to, const dl_foreign_module *m
                 if (!t) continue;
                 int by = w->defined_by[t->id];
                 bool computed = t->origin == DL_FOREIGN_RESULT || t->origin == DL_FOREIGN_INPUT;
-                bool own = !computed && t->origin == DL_FOREIGN_PARAMETER;
-                if (own && (!is_inside(t->path, m->path) || is_layer(t->path, m->path)))
-                    return false;
-                if (!computed || by >= from) continue;
+                if (!computed && is_layer(t->path, m->path)) return false;
+                bool own = dl_is_number_text(t) || w->reads[t->id] == 0 ||
+                           (is_inside(t->path, m->path) && w->first_use[t->id] >= from &&
+                            w->last_use[t->id] < to);
+                if (computed ? by >= from : own) continue;
                 if (in_place && a == 0) return false;
                 add(w, in, t);
             }

@@ -70,19 +70,26 @@ const char *dl_fresh_name(const dl_in_value *v, int d, int rank) {
     return "AA";
 }
 
+void dl_take_names(dl_in_ctx *c, dl_in_value *v) {
+    for (int a = 0; v->param >= 0 && a < v->n; a++)
+        if (!v->axis[a].name) v->axis[a].name = c->b->stmts.at[v->param].axis[a];
+}
+
 /* A parameter's axis gets its name at its first use. */
 static void choose(dl_in_ctx *c, dl_in_value *v, int a, const char *name) {
     v->axis[a].name = name;
     if (v->param >= 0) c->b->stmts.at[v->param].axis[a] = name;
 }
 
-static void choose_all(dl_in_ctx *c, dl_in_value *v) {
+void dl_name_all(dl_in_ctx *c, dl_in_value *v) {
+    dl_take_names(c, v);
     for (int a = 0; a < v->n; a++)
         if (!v->axis[a].name) choose(c, v, a, dl_fresh_name(v, a, v->n - v->pair));
 }
 
 const char *dl_axis_name(dl_in_ctx *c, dl_in_value *v, int d) {
     int a = dl_axis_of(v, d);
+    dl_take_names(c, v);
     if (a >= 0 && !v->axis[a].name) choose(c, v, a, dl_fresh_name(v, d, v->rank - v->pair));
     return a >= 0 ? v->axis[a].name : NULL;
 }
@@ -93,13 +100,35 @@ static void say_names(dl_in_ctx *c, const dl_in_value *v) {
     dl_say_more(c, "]");
 }
 
+/* The statement repeats a number along named axes: it is written anew with other names. */
+static bool refill(dl_in_ctx *c, dl_in_value *v, const char *const *name) {
+    const dl_in_stmt *s = &c->b->stmts.at[v->stmt];
+    if (s->style != STMT_PLAIN || s->pieces.n < 2 || s->pieces.at[0].kind != PIECE_TEXT ||
+        strncmp(s->pieces.at[0].text, "expand(", 7) != 0)
+        return false;
+    for (int i = 0; i < s->pieces.n; i++)
+        if (s->pieces.at[i].kind == PIECE_REF) return false;
+    for (int a = 0; a < v->n; a++)
+        if (v->axis[a].atom[0] == 0 || !strcmp(v->axis[a].name, "1")) return false;
+    size_t n = strcspn(s->pieces.at[0].text, ",");
+    const char *begin = dl_strndup(c->w->arena, s->pieces.at[0].text, n);
+    v->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%s", begin);
+    for (int a = 0; a < v->n; a++) {
+        v->axis[a].name = name[a];
+        dl_say_more(c, ", %s=%i", name[a], "size", dl_axis_size_of(c->w, &v->axis[a]));
+    }
+    dl_say_more(c, ")");
+    return true;
+}
+
 void dl_rename(dl_in_ctx *c, dl_in_value *v, const char *const *name) {
     bool differs = false;
+    dl_take_names(c, v);
     for (int a = 0; a < v->n; a++) {
         if (!v->axis[a].name) choose(c, v, a, name[a]);
         differs = differs || strcmp(v->axis[a].name, name[a]) != 0;
     }
-    if (!differs) return;
+    if (!differs || refill(c, v, name)) return;
     if (has_name(v, "1")) { /* `as` takes no axis without a name */
         dl_in_value old = *v;
         const char *left[DL_FOREIGN_RANK] = {0};
@@ -212,7 +241,7 @@ static void say_sizes(dl_in_ctx *c, const dl_in_value *v) {
 /* rearrange("...") as [...], in the order of dimensions. */
 static void rearrange(dl_in_ctx *c, dl_in_value *v, bool ones) {
     dl_buf left = {0}, right = {0};
-    choose_all(c, v);
+    dl_name_all(c, v);
     dl_in_value made = {.param = -1, .rank = v->rank, .is_view = v->is_view};
     made.class = v->class, made.pair = v->pair;
     for (int a = 0; a < v->n; a++) {
@@ -276,7 +305,7 @@ void dl_ordered(dl_in_ctx *c, dl_in_value *v, bool ones) {
     if (!is_whole(v) || !in_order(v)) rearrange(c, v, ones);
     for (int d = 0; ones && d < v->rank; d++) {
         if (v->dim[d].n) continue;
-        choose_all(c, v);
+        dl_name_all(c, v);
         const char *name = dl_fresh_name(v, d, v->rank);
         v->stmt =
             dl_call_function(c, "unsqueeze", v, ", over=%s, at=%s", name, dl_in_whole(c->w, d));
@@ -285,7 +314,7 @@ void dl_ordered(dl_in_ctx *c, dl_in_value *v, bool ones) {
         v->axis[d] = (dl_in_axis){.name = name, .n = 1, .atom = {atom}};
         v->dim[d].n = 1, v->dim[d].atom[0] = atom, v->n++, v->param = -1;
     }
-    choose_all(c, v);
+    dl_name_all(c, v);
 }
 
 /* ---- reshape ---- */

@@ -10,15 +10,21 @@ static void find_uses(dl_writer *w) {
     const dl_foreign_graph *g = w->graph;
     int n = g->tensors.n;
     w->last_use = DL_NEWS(w->arena, int, n + 1), w->defined_by = DL_NEWS(w->arena, int, n + 1);
+    w->first_use = DL_NEWS(w->arena, int, n + 1), w->reads = DL_NEWS(w->arena, int, n + 1);
     w->view_of = DL_NEWS(w->arena, int, n + 1), w->kept = DL_NEWS(w->arena, bool, n + 1);
-    for (int t = 0; t < n; t++) w->last_use[t] = w->defined_by[t] = w->view_of[t] = -1;
+    for (int t = 0; t < n; t++)
+        w->first_use[t] = w->last_use[t] = w->defined_by[t] = w->view_of[t] = -1;
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_foreign_node *node = &g->nodes.at[i];
         for (int a = 0; a < node->n_args; a++) {
             const dl_foreign_arg *arg = &node->args[a];
             for (int k = 0; k < arg->n; k++)
-                if ((arg->kind == DL_ARG_TENSOR || arg->kind == DL_ARG_TENSORS) && arg->tensors[k])
-                    w->last_use[arg->tensors[k]->id] = i;
+                if ((arg->kind == DL_ARG_TENSOR || arg->kind == DL_ARG_TENSORS) &&
+                    arg->tensors[k]) {
+                    int id = arg->tensors[k]->id;
+                    if (w->reads[id]++ == 0) w->first_use[id] = i;
+                    w->last_use[id] = i;
+                }
         }
         for (int k = 0; k < node->n_results; k++) w->defined_by[node->results[k]->id] = i;
     }
@@ -108,8 +114,11 @@ static void put_loss(dl_writer *w, const dl_in_value *y, dl_buf *target, dl_buf 
                       "    # target t: f32[N, ...]\n    # loss = mse_loss(y, t)\n");
         return;
     }
+    const char *name = "t"; /* an input may have it */
+    for (int i = 0; i < w->graph->inputs.n; i++)
+        if (!strcmp(w->graph->inputs.at[i]->name, name)) name = "wanted";
     bool first = true;
-    dl_putf(target, "    target t: %s[", losses[k].classes ? "i64" : "f32");
+    dl_putf(target, "    target %s: %s[", name, losses[k].classes ? "i64" : "f32");
     for (int a = 0; a < y->n; a++) {
         if (losses[k].classes && a == 1) continue;
         dl_putf(target, "%s%s", first ? "" : ", ", y->axis[a].name);
@@ -118,7 +127,7 @@ static void put_loss(dl_writer *w, const dl_in_value *y, dl_buf *target, dl_buf 
         first = false;
     }
     dl_puts(target, "]\n");
-    dl_putf(loss, "    loss = %s(y, t)\n", losses[k].function);
+    dl_putf(loss, "    loss = %s(y, %s)\n", losses[k].function, name);
 }
 
 /* ---- the file ---- */
@@ -166,7 +175,8 @@ static bool write_all(dl_writer *w, dl_buf *out) {
         if (w->uses_lstm) dl_puts(out, dl_in_lstm_module);
         for (int depth = 0; depth < c.b->depth + 1; depth++)
             for (int i = 1; i < w->bodies.n; i++)
-                if (w->bodies.at[i]->same == w->bodies.at[i] && w->bodies.at[i]->depth == depth)
+                if (w->bodies.at[i]->same == w->bodies.at[i] && w->bodies.at[i]->depth == depth &&
+                    !w->bodies.at[i]->gone)
                     dl_in_print_module(w, out, w->bodies.at[i]);
         dl_in_print_model(w, &body, c.b, names);
         dl_putf(out, "model %s():\n%s%s%s", c.b->class, inputs.at, target.n ? target.at : "",

@@ -130,6 +130,13 @@ def check_refusals():
     check("\x1b" not in r.stdout + r.stderr, "names are shown without control characters")
 
 
+def check_buffers():
+    """A run does not begin without the numbers of buffers."""
+    run(DLC, "import", DATA / "tied.pt2", "-o", "tied.dl", "--weights=tied.w", "--loss=mse")
+    replay = f"--replay={DATA / 'tied.batch.safetensors'}"
+    run(DLRUN, "tied.dl", "--local_batch_size=2", replay, "--expdir=run_none", status=2, says="--init_weights=FILE")
+
+
 def check_format():
     rough = "model A( b=2 ):\n  input x:f32[N,C = 3]\n  y = x*b\n  output y\n"
     (OUT / "rough.dl").write_text(rough)
@@ -149,9 +156,10 @@ if made:
     for archive in sorted(made[0].glob("*.pt2")):
         compare(archive.stem, made[0])
     finish()
-for name in ("mlp", "mixer", "convnext", "spectral"):
+for name in ("mlp", "mixer", "convnext", "spectral", "tied"):
     compare(name)
 check_lacks()
 check_refusals()
+check_buffers()
 check_format()
 finish()

@@ -287,7 +287,30 @@ class Fourier(nn.Module):
         return self.last(y + x)
 
 
+class Tied(nn.Module):
+    """Weights that two places use, lists and dictionaries of parameters, buffers of several types."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(5, 8, bias=False), nn.Linear(8, 5)
+        self.head.weight = nn.Parameter(torch.randn(5, 8) * 0.3)
+        self.gains = nn.ParameterList([nn.Parameter(torch.randn(8)) for _ in range(3)])
+        self.turns = nn.ParameterDict({"a": nn.Parameter(torch.randn(8, 8) * 0.3)})
+        self.norm = nn.LayerNorm(8)
+        self.register_buffer("places", torch.arange(6, dtype=torch.float32).reshape(6, 1) / 6 + torch.zeros(6, 8))
+        self.register_buffer("order", torch.tensor([3, 1, 5, 0, 2, 4]), persistent=False)
+        self.register_buffer("mask", torch.rand(6, 8) > 0.3)
+
+    def forward(self, x):
+        h = self.norm(self.embed(x)) + self.places
+        for gain in self.gains:
+            h = torch.tanh(self.norm(h * gain) @ self.turns["a"])
+        h = torch.where(self.mask, h, 0.1)[:, self.order] @ self.head.weight.T
+        return self.head(torch.sigmoid(self.embed(h)))
+
+
 MODELS = {
+    "tied": (Tied, [(2, 6, 5)]),
     "windows": (Windows, [(2, 4, 6, 8)]),
     "grouped": (Grouped, [(2, 6, 8)]),
     "recurrent": (Recurrent, [(2, 7, 5)]),

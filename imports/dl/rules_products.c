@@ -1,0 +1,248 @@
+/* Rules of products over named axes: matrix products, einsum. */
+#include "imports/dl/rules.h"
+
+bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *letters,
+                 const char *result) {
+    struct {
+        char letter, shown;
+        const char *name;
+        dl_in_axis axis;
+    } known[26];
+    int n_known = 0, parts = n && v[0]->pair; /* of complex numbers: an axis without a letter */
+    dl_buf pattern = {0};
+    for (int k = 0; k < n; k++) {
+        dl_in_value *x = v[k];
+        if (x->pair != parts) return dl_buf_free(&pattern), false;
+        dl_whole(c, x);
+        for (int a = 0; a < x->n; a++)
+            if (x->axis[a].name && !strcmp(x->axis[a].name, "1")) {
+                dl_ordered(c, x, false);
+                break;
+            }
+        for (int d = 0; d < x->rank; d++) /* a size of 1 meets any other */
+            if (x->dim[d].n && dl_dim_size(c->w, x, d) == 1) {
+                x->dim[d].n = 0;
+                dl_drop_ones(c, x);
+            }
+        dl_whole(c, x);
+        if (parts) dl_end_in_parts(c, x);
+        for (int d = 0; d < x->rank - parts; d++)
+            for (int e = 0; e < d; e++)
+                if (letters[k][d] == letters[k][e]) return dl_buf_free(&pattern), false;
+        if (k) dl_puts(&pattern, ",");
+        for (int a = 0; a < x->n - parts; a++) {
+            int d = 0, at = 0;
+            while (d < x->rank && dl_axis_of(x, d) != a) d++;
+            if (d == x->rank) return dl_buf_free(&pattern), false;
+            char letter = letters[k][d];
+            while (at < n_known && known[at].letter != letter) at++;
+            if (at == n_known) {
+                if (n_known == 26) return dl_buf_free(&pattern), false;
+                const char *name = dl_axis_name(c, x, d);
+                char shown = (char)(name[0] | 32);
+                for (int i = 0; i < n_known; i++)
+                    if (known[i].shown == shown ||
+                        !strcmp(known[i].name, name)) { /* another letter */
+                        static const char spare[] = "stkjlpqruvwxymoabcdefghin";
+                        for (const char *p = spare; *p; p++) {
+                            bool free = true;
+                            char capital[2] = {(char)(*p - 32), 0};
+                            for (int j = 0; j < n_known; j++)
+                                free =
+                                    free && known[j].shown != *p && strcmp(known[j].name, capital);
+                            if (free) {
+                                bool same = false;
+                                for (int j = 0; j < n_known; j++)
+                                    same = same || !strcmp(known[j].name, name);
+                                shown = *p;
+                                if (same) name = dl_strdup(c->w->arena, capital);
+                                break;
+                            }
+                        }
+                        break;
+                    }
+                known[n_known].letter = letter, known[n_known].shown = shown;
+                known[n_known].name = name, known[n_known++].axis = x->axis[a];
+            } else if (!x->axis[a].name) {
+                dl_axis_name(c, x, d);
+            }
+            dl_putf(&pattern, "%c", known[at].shown);
+        }
+    }
+    dl_in_value *made = DL_NEW(c->w->arena, dl_in_value);
+    *made = (dl_in_value){.param = -1, .class = DL_FOREIGN_FLOAT};
+    dl_puts(&pattern, "->");
+    for (const char *p = result; *p; p++) {
+        int at = 0;
+        while (at < n_known && known[at].letter != *p) at++;
+        if (at < n_known) {
+            dl_in_axis *axis = &made->axis[made->n];
+            *axis = known[at].axis, axis->name = known[at].name;
+            dl_own_atoms(c, axis, made->n, made->axis);
+            made->dim[made->rank].n = axis->n;
+            memcpy(made->dim[made->rank].atom, axis->atom, sizeof axis->atom);
+            made->n++;
+            dl_putf(&pattern, "%c", known[at].shown);
+        }
+        made->rank++;
+    }
+    if (parts) {
+        const dl_in_axis *last = &v[0]->axis[v[0]->n - 1];
+        if (made->n == DL_FOREIGN_RANK || made->rank == DL_FOREIGN_RANK)
+            return dl_buf_free(&pattern), false;
+        made->axis[made->n++] = *last;
+        made->dim[made->rank].n = 1, made->dim[made->rank++].atom[0] = last->atom[0];
+    }
+    const char *function = parts ? "complex_einsum" : "einsum";
+    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%s(\"%s\"", function, pattern.at);
+    for (int k = 0; k < n; k++) dl_say_more(c, ", %v", v[k]);
+    dl_say_more(c, ")");
+    dl_buf_free(&pattern);
+    dl_set(c, 0, made);
+    return true;
+}
+
+bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
+    static const char alphabet[] = "abcdefgh";
+    int m = a->rank - 1, n = b->rank - 1, most = m > n ? m : n;
+    if (m < 1 || n < 1) return false; /* a pattern has letters */
+    return dl_contract(c, 2, (dl_in_value *[]){a, a == b ? dl_copy_value(c, b) : b},
+                       (const char *[]){dl_strndup(c->w->arena, alphabet + most - m, (size_t)m),
+                                        dl_strndup(c->w->arena, alphabet + most - n, (size_t)n)},
+                       dl_strndup(c->w->arena, alphabet, (size_t)most));
+}
+
+/* A tensor is both operands: its axes get names of their own. */
+static dl_in_value *other_copy(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
+    return a == b ? dl_copy_value(c, b) : b;
+}
+
+static bool matmul_of(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
+    int m = a->rank - a->pair, n = b->rank - b->pair;
+    if (m < 1 || n < 1 || m > 7 || n > 7) return false;
+    char left[9] = "", right[9] = "", result[9] = "";
+    int batch = (m > n ? m : n) - 2;
+    for (int i = 0; i < m - 2; i++) left[i] = (char)('a' + batch - (m - 2) + i);
+    for (int i = 0; i < n - 2; i++) right[i] = (char)('a' + batch - (n - 2) + i);
+    for (int i = 0; i < batch; i++) result[i] = (char)('a' + i);
+    int r = batch > 0 ? batch : 0;
+    if (m >= 2) left[m - 2] = 'x', result[r++] = 'x';
+    left[m - 1] = 'y';
+    if (n >= 2)
+        right[n - 2] = 'y', right[n - 1] = 'z', result[r++] = 'z';
+    else
+        right[0] = 'y';
+    return dl_contract(c, 2, (dl_in_value *[]){a, other_copy(c, a, b)},
+                       (const char *[]){left, right}, result);
+}
+
+bool dl_in_matmul(dl_in_ctx *c) {
+    dl_in_value *a = dl_operand(c, "self"), *b = dl_operand(c, "other");
+    if (!b) b = dl_operand(c, "mat2");
+    return a && b && matmul_of(c, a, b);
+}
+
+bool dl_in_addmm(dl_in_ctx *c) {
+    dl_in_value *bias = dl_operand(c, "self"), *a = dl_operand(c, "mat1"),
+                *b = dl_operand(c, "mat2");
+    if (!a || !b || !bias || dl_foreign_real(c->n, "alpha", 1) != 1 ||
+        dl_foreign_real(c->n, "beta", 1) != 1 || !matmul_of(c, a, b))
+        return false;
+    dl_in_value *y = c->b->of[c->n->results[0]->id], *made = dl_match(c, y, bias);
+    return dl_done(c, made, dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", y, P_SUM, bias, P_PRODUCT));
+}
+
+bool dl_in_einsum(dl_in_ctx *c) {
+    const char *equation = dl_foreign_text(c->n, "equation", "");
+    const dl_foreign_arg *list = dl_foreign_find(c->n, "tensors");
+    char text[128], *letters[8], *at = text;
+    size_t used = 0;
+    for (const char *p = equation; *p && used < sizeof text - 1; p++)
+        if (*p != ' ') text[used++] = *p;
+    text[used] = 0;
+    char *arrow = strstr(text, "->");
+    if (!list || list->n < 1 || list->n > 8 || !arrow || strchr(text, '.')) return false;
+    *arrow = 0;
+    dl_in_value *v[8];
+    for (int i = 0; i < list->n; i++) {
+        letters[i] = strsep(&at, ",");
+        if (!letters[i] || !list->tensors[i]) return false;
+        v[i] = dl_value_of(c, list->tensors[i]);
+        if ((int)strlen(letters[i]) != v[i]->rank - v[i]->pair) return false;
+        for (int k = 0; k < i; k++)
+            if (v[k] == v[i]) v[i] = dl_copy_value(c, v[i]);
+    }
+    return dl_contract(c, list->n, v, (const char *const *)letters, arrow + 2);
+}
+
+/* The dimensions that tensordot sums over, in pairs. */
+bool dl_in_tensordot(dl_in_ctx *c) {
+    dl_in_value *a = dl_operand(c, "self"), *b = dl_operand(c, "other");
+    const dl_foreign_arg *x = dl_foreign_find(c->n, "dims_self"),
+                         *y = dl_foreign_find(c->n, "dims_other");
+    if (!a || !b || !x || !y || x->n != y->n) return false;
+    int m = a->rank - a->pair, n = b->rank - b->pair, r = 0;
+    char left[9] = "abcdefgh", right[9] = "ijklmnop", result[17] = "";
+    left[m] = right[n] = 0;
+    for (int i = 0; i < x->n; i++) {
+        int d = dl_dim(a, x->ints[i]), e = dl_dim(b, y->ints[i]);
+        if (d < 0 || d >= m || e < 0 || e >= n) return false;
+        right[e] = left[d];
+    }
+    for (int d = 0; d < m; d++)
+        if (!strchr(right, left[d])) result[r++] = left[d];
+    for (int e = 0; e < n; e++)
+        if (!strchr(left, right[e])) result[r++] = right[e];
+    return dl_contract(c, 2, (dl_in_value *[]){a, other_copy(c, a, b)},
+                       (const char *[]){left, right}, result);
+}
+
+/* detail: letters of the operands and of the result; the second operand's name */
+bool dl_in_product(dl_in_ctx *c) {
+    char copy[64], *at = copy;
+    strncpy(copy, c->detail, sizeof copy - 1), copy[sizeof copy - 1] = 0;
+    const char *left = strsep(&at, " "), *right = strsep(&at, " "), *result = strsep(&at, " ");
+    dl_in_value *a = dl_operand(c, "self"), *b = dl_operand(c, at);
+    if (!a || !b || a->rank - a->pair != (int)strlen(left) ||
+        b->rank - b->pair != (int)strlen(right))
+        return false;
+    return dl_contract(c, 2, (dl_in_value *[]){a, other_copy(c, a, b)},
+                       (const char *[]){left, right}, result);
+}
+
+bool dl_in_baddbmm(dl_in_ctx *c) {
+    dl_in_value *bias = dl_operand(c, "self"), *a = dl_operand(c, "batch1"),
+                *b = dl_operand(c, "batch2");
+    double alpha = dl_foreign_real(c->n, "alpha", 1), beta = dl_foreign_real(c->n, "beta", 1);
+    if (!a || !b || (beta != 0 && (beta != 1 || !bias)) || !matmul_of(c, a, b)) return false;
+    dl_in_value *y = c->b->of[c->n->results[0]->id], *made = y;
+    if (alpha != 1) {
+        made = dl_copy_value(c, y);
+        made->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%r * %p", "alpha", alpha, y, P_UNARY);
+        dl_set(c, 0, y = made);
+    }
+    if (beta == 0) return true;
+    made = dl_match(c, y, bias);
+    return dl_done(c, made, dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", y, P_SUM, bias, P_PRODUCT));
+}
+
+/* g * v / norm(v) over all dimensions but one */
+bool dl_in_weight_norm(dl_in_ctx *c) {
+    dl_in_value *v = dl_operand(c, "v"), *g = dl_operand(c, "g");
+    if (!v || !g) return false;
+    int d = dl_dim(v, dl_foreign_int(c->n, "dim", 0));
+    dl_ordered(c, v, true);
+    if (d < 0 || d >= v->rank) return false;
+    for (int k = 0; k < v->rank; k++) dl_axis_name(c, v, k);
+    dl_in_value *made = dl_match(c, v, g);
+    int s = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * (%p / norm(%v, over=[", v, P_PRODUCT, g,
+                   P_PRODUCT, v);
+    bool first = true;
+    for (int k = 0; k < v->rank; k++)
+        if (k != d) {
+            dl_say_more(c, "%s%s", first ? "" : ", ", v->axis[k].name);
+            first = false;
+        }
+    dl_say_more(c, "]))");
+    return !first && dl_done(c, made, s);
+}
