@@ -52,20 +52,37 @@ INLINE FV F(sigmoids)(FV a) {
 
 /* ---- products ---- */
 
-/* z[row][vector] = sum over k of a[row][k] w[k][vector], for ROWS rows and WIDTH vectors. */
+/* Loops of constant length, so that a tile's sums are registers. Emulated vectors of AVX-512 are
+ * none, and such a tile would take the compiler seconds. */
+#if LANES == 16 && !defined(__AVX512F__)
+#define WHOLLY
+#elif defined(__clang__)
+#define WHOLLY _Pragma("clang loop unroll(full)")
+#else
+#define WHOLLY _Pragma("GCC unroll 24")
+#endif
+/* z[row][vector] = sum over k of a[row][k] w[k][vector]; rows and width are constants. */
+INLINE void F(product_tile)(int rows, int width, const FS *a, long apart, const FS *w, long terms,
+                            FS *z) {
+    FV sum[6][4];
+    WHOLLY
+    for (int i = 0; i < rows * width; i++) sum[i / width][i % width] = (FV){0};
+    for (long k = 0; k < terms; k++, w += width * FL) {
+        WHOLLY
+        for (int v = 0; v < width; v++) {
+            FV b = *(const FV *)(w + v * FL);
+            WHOLLY
+            for (int r = 0; r < rows; r++) sum[r][v] += (a[r * apart + k] - (FV){0}) * b;
+        }
+    }
+    WHOLLY
+    for (int i = 0; i < rows * width; i++) *(FV *)(z + i * FL) = sum[i / width][i % width];
+}
+#undef WHOLLY
 #define PRODUCTS(ROWS, WIDTH)                                                                      \
     HOT void F(products_##ROWS##_##WIDTH)(const FS *a, long apart, const FS *w, long terms,        \
                                           FS *z) {                                                 \
-        FV sum[ROWS][WIDTH];                                                                       \
-        for (int r = 0; r < ROWS; r++)                                                             \
-            for (int v = 0; v < WIDTH; v++) sum[r][v] = (FV){0};                                   \
-        for (long k = 0; k < terms; k++, w += WIDTH * FL)                                          \
-            for (int v = 0; v < WIDTH; v++) {                                                      \
-                FV b = *(const FV *)(w + v * FL);                                                  \
-                for (int r = 0; r < ROWS; r++) sum[r][v] += ((FV){0} + a[r * apart + k]) * b;      \
-            }                                                                                      \
-        for (int r = 0; r < ROWS; r++)                                                             \
-            for (int v = 0; v < WIDTH; v++) *(FV *)(z + (r * WIDTH + v) * FL) = sum[r][v];         \
+        F(product_tile)(ROWS, WIDTH, a, apart, w, terms, z);                                       \
     }
 #if LANES == 16
 #define TALL   6
@@ -240,7 +257,10 @@ HOT void F(retreat)(const struct F(recurrence) * s, struct F(backward) of, long 
         for (int i = 0; i < gates; i++) F(leave)(of.dp, s->type, p + i * size, dp[i], n);
         if (s->cell == F(GRU)) dp[2] *= g[0];
         for (int i = 0; i < gates; i++)
-            for (long k = 0; k < n; k++) du[i * size + unit + k] = dp[i][k];
+            if (n == FL)
+                __builtin_memcpy(du + i * size + unit, &dp[i], sizeof(FV));
+            else
+                for (long k = 0; k < n; k++) du[i * size + unit + k] = dp[i][k];
         *(FV *)(dh + unit) = direct;
     }
 }
