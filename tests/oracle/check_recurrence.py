@@ -127,7 +127,8 @@ for i in range(2):
 sizes = ("--days=30", "--forcings=4", "--attributes=3", "--hidden=12", "--dropout=0.0")
 for device in devices:
     out = place.run("dlrun", "models/field/lstm.dl", "--local_batch_size=3", *sizes, f"--expdir={place / 'basin'}",
-                    f"--init_weights={place / 'basin.safetensors'}", "--optimizer=sgd", "--start_lr=0.5", "--end_lr=0.5",
+                    f"--init_weights={place / 'basin.safetensors'}", "--optimizer=sgd", "--start_lr=0.5",
+                    "--end_lr=0.5",
                     f"--replay={place / 'days.safetensors'}", f"--save_grads={place / 'g.safetensors'}",
                     f"--device={device}", "--tf32=false")
     got = [json.loads(line)["loss"] for line in out.splitlines() if line.startswith('{"step"')]
