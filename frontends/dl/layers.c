@@ -318,6 +318,14 @@ static dl_val with_axis_at(dl_call *c, dl_val x, int from, int to) {
     return from == to ? x : dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &t);
 }
 
+/* The same number for each entry of an axis: in place of a norm's parameter. */
+static dl_val vector_of(dl_call *c, dl_dtype type, dl_axis axis, double number) {
+    dl_type vector = dl_scalar(type);
+    dl_type_push(&vector, axis.name, axis.size);
+    dl_val v = dl_tensor_of(c->E, dl_val_float(number, c->where), type);
+    return dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &v, 0, NULL, &vector);
+}
+
 /* Normalizes along the last axis, or along the one that `over` names, which is moved to the end
  * meanwhile. */
 dl_val dl_layer_layer_norm(dl_call *c) {
@@ -334,7 +342,10 @@ dl_val dl_layer_layer_norm(dl_call *c) {
         at = dl_type_axis(&x.t->type, names[0]);
     }
     dl_axis axis = x.t->type.axis[at];
-    dl_val w = norm_param(c, "weight", axis, 1), b = norm_param(c, "bias", axis, 0);
+    bool affine = c->arg[3].b;
+    dl_dtype type = x.t->type.dtype;
+    dl_val w = affine ? norm_param(c, "weight", axis, 1) : vector_of(c, type, axis, 1),
+           b = affine ? norm_param(c, "bias", axis, 0) : vector_of(c, type, axis, 0);
     dl_attr eps = dl_attr_float(DL_ATTR_eps, dl_val_number(c->arg[1]));
     dl_val in[] = {with_axis_at(c, x, at, last), w, b};
     dl_val y = dl_tensor_op(c->E, c->where, DL_OP_layer_norm, 3, in, 1, &eps, NULL);
@@ -356,13 +367,15 @@ dl_val dl_layer_rms_norm(dl_call *c) {
                       "rms_norm works along the last axis, but its input is %s",
                       dl_type_text(&x.t->type));
     x = dl_tensor_pin(c->E, c->where, x);
-    dl_val w = norm_param(c, "weight", x.t->type.axis[dl_type_axis(&x.t->type, names[0])], 1);
     dl_val mean =
         dl_tensor_reduce(c->E, c->where, DL_OP_mean, dl_tensor_square(c->E, c->where, x), 1, names);
     dl_val eps = dl_val_float(dl_val_number(c->arg[1]), c->where);
     dl_val root = dl_call_elem(c, DL_OP_rsqrt, dl_call_elem(c, DL_OP_add, mean, eps),
                                (dl_val){.kind = DL_V_NONE});
-    return dl_call_elem(c, DL_OP_mul, dl_call_elem(c, DL_OP_mul, x, root), w);
+    dl_val y = dl_call_elem(c, DL_OP_mul, x, root);
+    if (!c->arg[3].b) return y;
+    dl_val w = norm_param(c, "weight", x.t->type.axis[dl_type_axis(&x.t->type, names[0])], 1);
+    return dl_call_elem(c, DL_OP_mul, y, w);
 }
 
 /* x where it is positive, else x times a weight: one, or one an entry of an axis (He et al.
@@ -413,12 +426,7 @@ static dl_val normalise_groups(dl_call *c, int64_t groups, double eps, bool affi
     if (affine) {
         w = norm_param(c, "weight", channel, 1), b = norm_param(c, "bias", channel, 0);
     } else {
-        dl_type vector = dl_scalar(t->dtype);
-        dl_type_push(&vector, channel.name, channel.size);
-        dl_val one = dl_tensor_of(c->E, dl_val_float(1, c->where), t->dtype),
-               zero = dl_tensor_of(c->E, dl_val_float(0, c->where), t->dtype);
-        w = dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &one, 0, NULL, &vector);
-        b = dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &zero, 0, NULL, &vector);
+        w = vector_of(c, t->dtype, channel, 1), b = vector_of(c, t->dtype, channel, 0);
     }
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, eps), dl_attr_int(DL_ATTR_groups, groups)};
     return dl_tensor_op(c->E, c->where, DL_OP_group_norm, 3, (dl_val[]){x, w, b}, 2, attrs, NULL);

@@ -117,6 +117,9 @@ for over, dims in (("", (0, 1)), (", over=E", 1), (", over=[T, E]", (0, 1))):
 rms = lambda x, w, d, eps: x * torch.rsqrt((x * x).mean(d, keepdim=True) + eps) * w
 case("rms_norm(x) @n", lambda t: rms(t["x"], t["n.weight"], 1, 1e-6))
 case("rms_norm(x, eps=0.1, over=T) @m", lambda t: rms(t["x"], t["m.weight"][:, None], 0, 0.1))
+case("rms_norm(x, affine=false)", lambda t: rms(t["x"], 1, 1, 1e-6))
+case("layer_norm(x, affine=false)", lambda t: F.layer_norm(t["x"], (8,)))
+case("layer_norm(x, eps=0.1, over=T, affine=false)", lambda t: F.layer_norm(t["x"].T, (5,), eps=0.1).T)
 case("prelu(x) @a", lambda t: F.prelu(t["x"], t["a.weight"]))
 case("prelu(x, over=E) @b", lambda t: F.prelu(t["x"], t["b.weight"]))
 

@@ -30,6 +30,8 @@ static const struct {
     {"embedding", "k |> embedding(5, 4) @c", OURS},
     {"batch_norm", "h |> batch_norm @c", KEPT},
     {"layer_norm", "h |> layer_norm @c", LISTED},
+    {"layer_norm", "layer_norm(h, affine=false)", LISTED},
+    {"rms_norm", "rms_norm(h, affine=false)", OURS},
     {"group_norm", "h |> group_norm(2) @c", LISTED},
     {"instance_norm", "h |> instance_norm", OURS},
     {"rms_norm", "h |> rms_norm(over=C) @c", OURS},
