@@ -24,7 +24,10 @@ with h5py.File("odd.h5", "w") as f:
     f["complex"], f["none"], f["last"] = X.astype("c8"), X[:0], np.moveaxis(X, 1, 3)
     f["text"] = np.array([b"a"] * 20)
     f["records"] = np.zeros(20, [("a", "f4"), ("b", "i4")])
-    f.create_dataset("scaled", data=X, chunks=True, scaleoffset=4)
+    how = h5py.h5p.create(h5py.h5p.DATASET_CREATE)  # bitshuffle, which libhdf5 need not have to write a chunk
+    how.set_chunk((1, 8)), how.set_filter(32008, h5py.h5z.FLAG_OPTIONAL, ())
+    made = h5py.h5d.create(f.id, b"shuffled", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((4, 8)), how)
+    made.write_direct_chunk((0, 0), bytes(32))
 base = "inputs: {x: x.npy}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}"
 for text, want in [
         ("inputs: {x: x.npy}\nsplit: {valid: 0.2}", "data.targets: the model's 't' f32[C=1, H=6, W=8] is missing"),
@@ -45,7 +48,7 @@ for text, want in [
         (base.replace("x.npy", "odd.h5:text"), "'text' holds strings, not"),
         (base.replace("x.npy", "odd.h5:records"), "'records' holds records, not"),
         (base.replace("x.npy", "odd.h5:none"), "'none' is empty: an axis of it has no elements"),
-        (base.replace("x.npy", "odd.h5:scaled"), "is packed with filter 6, scaleoffset, which is not supported"),
+        (base.replace("x.npy", "odd.h5:shuffled"), "is packed with filter 32008, bitshuffle, which is not supported"),
         (base.replace("x.npy", "odd.h5:last"), "or are they its last axis? axes: [N, H, W, C])"),
         (base.replace("x.npy", "a.h5:y"), "has no array 'y'"),
         (base.replace("x.npy", "t.npy"), "data.inputs.x: t.npy"),
