@@ -231,6 +231,8 @@ const char *dl_label_in(dl_writer *w, const dl_in_body *b, const char *path);
 
 /* ---- rules.c ---- */
 
+/* Whether an op writes into its first operand: aten.add_. */
+bool dl_is_in_place(const char *op);
 /* Writes node c->n, or a fail(...) in its place. */
 void dl_apply_rule(dl_in_ctx *c);
 #endif

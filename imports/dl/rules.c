@@ -16,11 +16,20 @@ static const struct {
 #include "imports/dl/rules.def"
 };
 
+static size_t name_length(const char *op) {
+    size_t dots = strcspn(op, ".");
+    return op[dots] ? dots + 1 + strcspn(op + dots + 1, ".") : dots;
+}
+
+bool dl_is_in_place(const char *op) {
+    size_t n = name_length(op);
+    return n > 1 && op[n - 1] == '_' && op[n - 2] != '_'; /* not __and__ */
+}
+
 /* "aten.add_.Tensor" is "aten.add"; in_place tells that it had an underscore. */
 static const char *plain_name(dl_arena *arena, const char *op, bool *in_place) {
-    size_t dots = strcspn(op, ".");
-    size_t n = op[dots] ? dots + 1 + strcspn(op + dots + 1, ".") : dots;
-    *in_place = n > 0 && op[n - 1] == '_';
+    size_t n = name_length(op);
+    *in_place = dl_is_in_place(op);
     return dl_strndup(arena, op, n - *in_place);
 }
 

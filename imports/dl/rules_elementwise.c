@@ -288,6 +288,10 @@ bool dl_in_logic(dl_in_ctx *c) {
     dl_in_value *a = dl_operand(c, "self"), *b = dl_operand(c, "other");
     if (!a || !b || a->class != DL_FOREIGN_BOOL || b->class != DL_FOREIGN_BOOL) return false;
     dl_in_value *made = dl_match(c, a, b);
+    if (a->n == 0) { /* a number is no condition */
+        dl_in_value *other = a;
+        a = b, b = other;
+    }
     int s =
         c->detail[0] == 'a'   ? dl_say(c, STMT_PLAIN, P_COMPARE, "where(%v, %v, false) != 0", a, b)
         : c->detail[0] == 'o' ? dl_say(c, STMT_PLAIN, P_COMPARE, "where(%v, true, %v) != 0", a, b)

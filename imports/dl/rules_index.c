@@ -50,8 +50,9 @@ bool dl_gather(dl_in_ctx *c, dl_in_value *x, dl_in_value *numbers, int d) {
 /* Whether the value counts from 0 to size - 1 along its only axis. */
 static bool counts_to(const dl_in_ctx *c, const dl_in_value *v, int64_t size) {
     const dl_in_stmt *s = &c->b->stmts.at[v->stmt];
+    const char *begin = dl_format(c->w->arena, "range(%lld) as ", (long long)size);
     return v->n == 1 && s->pieces.n && s->pieces.at[0].kind == PIECE_TEXT &&
-           !strcmp(s->pieces.at[0].text, dl_format(c->w->arena, "range(%lld)", (long long)size));
+           !strncmp(s->pieces.at[0].text, begin, strlen(begin));
 }
 
 /* x[i, j, ...] where each index counts along its own dimension: x, whose dimensions go to where the

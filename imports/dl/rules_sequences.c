@@ -63,9 +63,12 @@ bool dl_in_attention(dl_in_ctx *c) {
     dl_in_value *x = tokens(c, q), *y = tokens(c, k), *z = tokens(c, v);
     if (!strcmp(x->axis[1].name, y->axis[1].name) &&
         (mask || dl_axis_size_of(c->w, &x->axis[1]) != dl_axis_size_of(c->w, &y->axis[1]))) {
-        const char *last = y->axis[2].name, *keys = "S";
-        if (!strcmp(last, keys) || !strcmp(y->axis[0].name, keys)) keys = "K";
-        if (!strcmp(last, keys) || !strcmp(y->axis[0].name, keys)) keys = "L";
+        static const char *const names[] = {"S", "K", "L", "M"};
+        const char *last = y->axis[2].name, *keys = names[0];
+        for (int i = 1; i < 4 && (!strcmp(last, keys) || !strcmp(y->axis[0].name, keys) ||
+                                  !strcmp(x->axis[1].name, keys));
+             i++)
+            keys = names[i];
         dl_rename(c, y, (const char *[]){y->axis[0].name, keys, last});
         dl_rename(c, z, (const char *[]){y->axis[0].name, keys, last});
     }

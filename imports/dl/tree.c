@@ -56,13 +56,11 @@ static bool find_ends(dl_writer *w, int from, int to, const dl_foreign_module *m
                       tensors *out) {
     for (int i = from; i < to; i++) {
         const dl_foreign_node *n = &w->graph->nodes.at[i];
-        size_t name = strcspn(n->op, ".");
-        name += n->op[name] ? 1 + strcspn(n->op + name + 1, ".") : 0;
-        bool in_place = name > 0 && n->op[name - 1] == '_';
+        bool in_place = dl_is_in_place(n->op);
         for (int a = 0; a < n->n_args; a++)
             for (int k = 0; k < n->args[a].n; k++) {
                 const dl_foreign_tensor *t = tensor_of(&n->args[a], k);
-                if (!t) continue;
+                if (!t || dl_foreign_count(t) == 0) continue;
                 int by = w->defined_by[t->id];
                 bool computed = t->origin == DL_FOREIGN_RESULT || t->origin == DL_FOREIGN_INPUT;
                 if (!computed && is_layer(t->path, m->path)) return false;

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Exports one model of library_models.py, with what PyTorch computes of it.   library_export.py OUT LIBRARY NAME
+
+OUT/model.pt2, OUT/batch.safetensors (inputs x.0 and the target t.0 of a replay), OUT/info.json, and in
+OUT/truth.safetensors output, loss and all gradients of one training step in float64, and in float32 under names that
+begin with "f32.".
+"""
+import json
+import pathlib
+import sys
+import time
+import warnings
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from library_models import LIBRARIES
+
+warnings.filterwarnings("ignore")
+CHANCES = ("p", "drop_prob", "drop_rate", "dropout", "dropout_p", "attention_dropout", "layerdrop", "attn_drop_rate",
+           "dropout_rate", "drop_path", "attn_dropout", "dropout_prob")
+
+
+def without_chance(model):
+    """Every rate of dropping is 0: one step has one answer."""
+    for m in model.modules():
+        for name in CHANCES:
+            if isinstance(m.__dict__.get(name), float):
+                setattr(m, name, 0.0)
+    return model
+
+
+def step(model, inputs, target):
+    model.zero_grad()
+    y = model(*inputs)
+    loss = nn.functional.mse_loss(y, target)
+    loss.backward()
+    grads = {k: p.grad for k, p in model.named_parameters(remove_duplicate=True) if p.grad is not None}
+    return {"": y.detach(), "loss": loss.detach().reshape(1),
+            **{f"grad.{k}": torch.view_as_real(g) if g.is_complex() else g for k, g in grads.items()}}
+
+
+def doubled(model):
+    model = model.double()
+    for tensor in list(model.parameters()) + list(model.buffers()):
+        if tensor.is_complex():
+            tensor.data = tensor.data.to(torch.cdouble)
+    return model
+
+
+def export(out, library, name):
+    out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+
+    def make():
+        torch.manual_seed(sum(map(ord, name)))
+        model, inputs = LIBRARIES[library][name]()
+        model = without_chance(model).train()
+        torch.manual_seed(7)
+        for k, p in model.named_parameters():  # zeros and ones hide faults
+            if p.dtype == torch.float32 and p.numel() and float((p.data - p.data.flatten()[0]).abs().max()) == 0:
+                p.data += 0.1 * torch.randn(p.shape)
+        return model, tuple(inputs)
+
+    model, inputs = make()
+    program = torch.export.export(model, inputs)
+    torch.export.save(program, out / "model.pt2")
+    names = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    with torch.no_grad():
+        shape = make()[0](*inputs).shape
+    target = torch.randn(shape)
+    again = make()[0]
+    begin = time.perf_counter()
+    plain = step(again, inputs, target)
+    seconds = time.perf_counter() - begin
+    plain2 = step(make()[0], inputs, target)
+    if not torch.equal(plain[""], plain2[""]):
+        sys.exit("two steps differ: the model has chances of its own")
+    if not torch.isfinite(plain["loss"]).all():
+        sys.exit("its loss is not finite")
+    exact = [x.double() if x.is_floating_point() else x for x in inputs]
+    try:
+        truth = step(doubled(make()[0]), exact, target.double())
+    except RuntimeError:  # a library may make float32 tensors by itself
+        torch.set_default_dtype(torch.double)
+        truth = step(doubled(make()[0]), exact, target.double())
+    save_file({**{f"{n}.0": x.contiguous() for n, x in zip(names, inputs)}, "t.0": target.contiguous()},
+              out / "batch.safetensors")
+    save_file({**{k: v.contiguous() for k, v in truth.items()},
+               **{f"f32.{k}": v.contiguous() for k, v in plain.items()}}, out / "truth.safetensors")
+    other_names = {}  # of parameters that a module has under several
+    for k, p in model.named_parameters(remove_duplicate=False):
+        other_names.setdefault(id(p), []).append(k)
+    info = {"library": library, "names": [n for n in other_names.values() if len(n) > 1],
+            "name": name, "nodes": len(program.graph.nodes), "torch_step_s": seconds,
+            "parameters": sum(p.numel() for p in model.parameters())}
+    (out / "info.json").write_text(json.dumps(info))
+
+
+if __name__ == "__main__":
+    export(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""The zoo of public libraries: each model exported, imported, checked and compared with PyTorch.
+
+zoo.py BUILD OUT [--only PATTERN] [--table FILE.md]      tests/zoo/zoo makes the interpreter that it needs
+
+OUT keeps archives and results: what is there is not done again, so that a run goes on where another stopped. The table
+has one line a model: whether `dlc import` writes all of it, lines of text, whether it agrees with PyTorch in float64.
+"""
+import collections
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import traceback
+
+import library_export
+from library_models import LIBRARIES
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXPORT_S, COMPARE_S = 600, 900
+
+
+def export(folder, library, name):
+    """In a process of its own, which has the libraries in memory already. Returns why it failed, or None."""
+    if (folder / "info.json").exists():
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(EXPORT_S)
+            library_export.export(folder, library, name)
+            status = 0
+        except SystemExit as e:
+            (folder / "failed").write_text(str(e))
+        except BaseException:
+            (folder / "failed").write_text(traceback.format_exc())
+        os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if status == 0:
+        return None
+    why = folder / "failed"
+    return why.read_text().strip().splitlines()[-1][:120] if why.exists() else "no answer in time"
+
+
+def run(*args, seconds):
+    try:
+        return subprocess.run(list(map(str, args)), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(args, 1, "", f"no answer in {seconds} s")
+
+
+def last(r):
+    lines = (r.stderr or r.stdout).strip().splitlines()
+    return lines[-1][-160:] if lines else f"exit {r.returncode}"
+
+
+def judge(build, folder):
+    """What becomes of an exported model: a dictionary for the table."""
+    model, weights = folder / "model.dl", folder / "model.w"
+    r = run(build / "cli/dlc", "import", folder / "model.pt2", "-o", model, f"--weights={weights}", "--loss=mse",
+            "--report", seconds=300)
+    if r.returncode:
+        lacks = [re.sub(r", (in|line) .*", "", line.strip()) for line in r.stdout.splitlines()[1:]]
+        return {"stage": "import", "why": last(r), "lacks": lacks}
+    text = model.read_text()
+    lines = sum(bool(line.strip()) for line in text.splitlines())
+    r = run(build / "cli/dlc", "check", model, seconds=300)
+    if r.returncode:
+        return {"stage": "check", "why": last(r), "lines": lines}
+    kept = folder / "result.json"
+    if kept.exists() and (result := json.loads(kept.read_text())).get("text") == text:
+        return result
+    r = run(sys.executable, HERE / "library_compare.py", build / "cli/dlrun", folder, model, weights, seconds=COMPARE_S)
+    result = {"text": text, "lines": lines, "stage": "run"}
+    result.update(json.loads(r.stdout) if r.returncode == 0 else {"why": last(r)})
+    if "agrees" in result:
+        result["stage"] = "unclear" if result["unclear"] else "agrees" if result["agrees"] else "differs"
+    kept.write_text(json.dumps(result))
+    return result
+
+
+def put_table(path, rows, lacking):
+    done = collections.Counter(r["stage"] for r in rows.values())
+    exported = {k: r for k, r in rows.items() if r["stage"] != "export"}
+    n, agree = len(exported), done["agrees"]
+    imported = sum(r["stage"] in ("run", "differs", "unclear", "agrees") for r in exported.values())
+    out = [f"{n} models exported, {imported} import and pass `dlc check` ({imported / max(n, 1):.0%}), "
+           f"{agree} agree with PyTorch in loss and all gradients ({agree / max(n, 1):.0%}).", "",
+           "| model | result | lines | loss | gradients | PyTorch's float32 |", "|---|---|---|---|---|---|"]
+    for name, r in sorted(exported.items()):
+        numbers = [f"{r[k]:.0e}" if k in r else "" for k in ("loss", "grad", "torch_grad")]
+        out.append(f"| {name} | {r['stage']} | {r.get('lines', '')} | " + " | ".join(numbers) + " |")
+    out += ["", "Operations that are lacking, by the number of models:", ""]
+    out += [f"- {count} {op}" for op, count in lacking.most_common(40)] or ["- none"]
+    pathlib.Path(path).write_text("\n".join(out) + "\n")
+
+
+def main():
+    build, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+    options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
+    rows, lacking = {}, collections.Counter()
+    for library, models in LIBRARIES.items():
+        for name in models:
+            full = f"{library}.{name}"
+            if not re.search(options.get("--only", ""), full):
+                continue
+            folder = out / full
+            why = export(folder, library, name)
+            rows[full] = {"stage": "export", "why": why} if why else judge(build, folder)
+            lacking.update({re.sub(r"^\d+ +", "", op) for op in rows[full].get("lacks", [])})
+            shown = {k: v for k, v in rows[full].items() if k in ("why", "lines", "loss", "grad")}
+            print(full, rows[full]["stage"], shown, flush=True)
+            if "--table" in options:
+                put_table(options["--table"], rows, lacking)
+    return any(r["stage"] in ("differs", "run", "check") for r in rows.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
