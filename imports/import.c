@@ -1,9 +1,14 @@
 #include "imports/import.h"
 
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
 #include "frontends/dl/format.h"
 #include "imports/dl/write.h"
 #include "imports/graph/weights.h"
 #include "imports/pt2/pt2.h"
+#include "ir/base/file_calls.h"
 #include "ir/base/foreign.h"
 #include "ir/base/output.h"
 
@@ -12,7 +17,8 @@ static const dl_option options[] = {
     {"weights", 0, "FILE", "parameters and running statistics, by PyTorch's names (safetensors)"},
     {"loss", 0, "LOSS",
      "mse, l1, smooth_l1, huber, relative_l2, bce_with_logits or cross_entropy, with a target t"},
-    {"report", 0, NULL, "which ops the language lacks, how often and where"},
+    {"report", 0, NULL,
+     "which ops the language lacks, how often and where; of a folder: of all archives in it"},
     DL_OPTION_HELP,
     {0},
 };
@@ -22,7 +28,9 @@ static const char usage[] =
     "this language. FILE is what\ntorch.export.save(torch.export.export(model.train(), (x,)), "
     "FILE) "
     "writes.\n\nAn op that the language lacks becomes fail(\"...\"): the model does not compile "
-    "until you\nreplace it. The exit status is then 3.\n\noptions:\n";
+    "until you\nreplace it. The exit status is then 3. --report DIR tells what a folder of "
+    "archives\n"
+    "lacks, and writes nothing.\n\noptions:\n";
 
 /* The text in the formatter's form. The writer's text always parses. */
 static bool format(dl_arena *arena, const dl_buf *text, dl_buf *out, dl_error *err) {
@@ -82,7 +90,83 @@ static bool import_file(dl_invocation *call, const char *path, dl_error *err) {
     return ok;
 }
 
+/* ---- a folder ---- */
+
+/* An op that models of a folder lack. */
+typedef struct {
+    const char *op;
+    int models, count;
+} lack;
+typedef DL_ARRAY(lack) lacks;
+
+static void add_lacks(dl_arena *arena, lacks *all, const dl_import_report *r) {
+    for (int i = 0; i < r->lacks.n; i++) {
+        const dl_import_lack *l = &r->lacks.at[i];
+        int k = 0;
+        while (k < all->n && strcmp(all->at[k].op, l->op) != 0) k++;
+        if (k == all->n) dl_push(arena, all, (lack){.op = dl_strdup(arena, l->op)});
+        all->at[k].models++, all->at[k].count += l->count;
+    }
+}
+
+static int by_models(const void *a, const void *b) {
+    const lack *x = a, *y = b;
+    int more = (y->models > x->models) - (y->models < x->models);
+    return more ? more : strcmp(x->op, y->op);
+}
+
+static int is_archive(const struct dirent *entry) {
+    size_t n = strlen(entry->d_name);
+    return n > 4 && strcmp(entry->d_name + n - 4, ".pt2") == 0;
+}
+
+/* What share of a folder's archives the language has: nothing is written. */
+static bool report_folder(dl_invocation *call, const char *path, dl_error *err) {
+    struct dirent **list;
+    int n = dl_scandir(path, &list, is_archive, alphasort), whole = 0, nodes = 0, lacking = 0;
+    if (n < 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path);
+    lacks all = {0};
+    for (int i = 0; i < n; i++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        const char *file = dl_format(arena, "%s/%s", path, list[i]->d_name);
+        dl_import_options o = {.title = "Imported"};
+        dl_import_report r = {0};
+        dl_error fault = {0};
+        dl_buf text = {0};
+        const bool *kept;
+        dl_pt2 *archive = dl_pt2_open(arena, file, &fault);
+        if (archive && dl_import_write(dl_pt2_graph(archive), &o, &text, &r, &kept, &fault)) {
+            dl_console_text(call->out, "%s: %d of %d operations are in the language\n",
+                            dl_shown(arena, list[i]->d_name), r.nodes - r.lacking, r.nodes);
+            whole += !r.lacking, nodes += r.nodes, lacking += r.lacking;
+            add_lacks(call->arena, &all, &r);
+        } else {
+            dl_console_error(call->out, &fault);
+            lacking++, nodes++;
+        }
+        dl_pt2_close(archive);
+        dl_buf_free(&text);
+        dl_arena_free(arena);
+        free(list[i]);
+    }
+    free(list);
+    dl_console_text(call->out, "%d of %d models, %d of %d operations\n", whole, n, nodes - lacking,
+                    nodes);
+    if (all.n) qsort(all.at, (size_t)all.n, sizeof *all.at, by_models);
+    for (int i = 0; i < all.n; i++)
+        dl_console_text(call->out, "%6d models, %d times  %s\n", all.at[i].models, all.at[i].count,
+                        dl_shown(call->arena, all.at[i].op));
+    if (whole < n) call->status = DL_INPUT;
+    return n > 0 || dl_fail(err, DL_INPUT, "%s: it has no files *.pt2", path);
+}
+
 static bool run(dl_invocation *call, dl_error *err) {
+    struct stat st;
+    const char *path = call->config->positional.n ? call->config->positional.at[0] : NULL;
+    if (path && dl_config_option(call->config, "report") && dl_stat(path, &st) == 0 &&
+        S_ISDIR(st.st_mode))
+        return report_folder(call, path, err);
+
     if (call->config->positional.n != 1)
         return dl_fail(err, DL_USAGE, "dlc import FILE.pt2 -o MODEL.dl (--help tells more)");
     return import_file(call, call->config->positional.at[0], err);

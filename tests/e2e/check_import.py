@@ -130,6 +130,22 @@ def check_refusals():
     check("\x1b" not in r.stdout + r.stderr, "names are shown without control characters")
 
 
+def check_folder():
+    """A folder of archives: the share of models, and what lacks by the number of models."""
+    folder = OUT / "folder"
+    folder.mkdir()
+    for name in ("mixer.pt2", "mlp.pt2"):
+        (folder / name).write_bytes((DATA / name).read_bytes())
+    run(DLC, "import", folder, "--report", says="2 of 2 models")
+    (folder / "other.pt2").write_bytes((OUT / "lacking.pt2").read_bytes())
+    r = run(DLC, "import", "--report", folder, status=3, says="2 of 3 models")
+    check("1 models, 1 times  aten.strange.default" in r.stdout, f"the lacking op is counted: {r.stdout}")
+    (folder / "broken.pt2").write_bytes(b"no archive")
+    run(DLC, "import", folder, "--report", status=3, says="broken.pt2")
+    (OUT / "nothing").mkdir()
+    run(DLC, "import", OUT / "nothing", "--report", status=3, says="no files *.pt2")
+
+
 def check_buffers():
     """A run does not begin without the numbers of buffers."""
     run(DLC, "import", DATA / "tied.pt2", "-o", "tied.dl", "--weights=tied.w", "--loss=mse")
@@ -161,5 +177,6 @@ for name in ("mlp", "mixer", "convnext", "spectral", "tied"):
 check_lacks()
 check_refusals()
 check_buffers()
+check_folder()
 check_format()
 finish()
