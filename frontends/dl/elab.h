@@ -256,6 +256,8 @@ void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *re
 bool dl_is_partial(const dl_elab *E);
 /* Reports a loss that depends on no parameter by a gradient (loss.c). */
 void dl_check_loss(dl_elab *E);
+/* Warns where a new value of `loss` does not contain the one before; before may be NULL. */
+void dl_check_replaced_loss(dl_elab *E, const dl_val *before, const dl_val *now);
 
 /* Tensors (tensor.c). */
 dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,

@@ -56,6 +56,70 @@ bool dl_is_partial(const dl_elab *E) {
     return E->exhausted || (E->assumed && unknown);
 }
 
+/* Marks all that the marked values are computed from. */
+static void mark_sources(const dl_graph *g, bool *marked) {
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const dl_node *n = g->nodes.at[i];
+        bool any = false;
+        for (int k = 0; k < n->nout; k++) any |= marked[n->out[k].id];
+        for (int k = 0; k < n->nin && any; k++) marked[n->in[k]->id] = true;
+    }
+}
+
+/* By value id: does a result of the graph read it? */
+static bool *find_read(dl_elab *E, const dl_graph *g) {
+    bool *read = DL_NEWS(E->arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->results.n; i++) read[g->results.at[i].value->id] = true;
+    mark_sources(g, read);
+    return read;
+}
+
+void dl_check_replaced_loss(dl_elab *E, const dl_val *before, const dl_val *now) {
+    if (!E->train || !before || before->kind != DL_V_TENSOR || now->kind != DL_V_TENSOR) return;
+    bool *read = DL_NEWS(E->arena, bool, E->b.graph->next_id + 1);
+    read[now->t->id] = true;
+    mark_sources(E->b.graph, read);
+    if (read[before->t->id]) return;
+    dl_bad(E, now->origin, DL_DIAG_loss_twice,
+           "the loss is replaced: the one before trains nothing");
+    dl_note(E, before->origin, "it is here");
+    dl_help(E, "add them: loss = loss + ...");
+}
+
+/* By value id: does a gradient of the loss reach it, or a stop_gradient hold it back? */
+static bool *find_reached(dl_elab *E, const dl_graph *g, const dl_value *loss) {
+    bool *reached = DL_NEWS(E->arena, bool, g->next_id + 1);
+    reached[loss->id] = true;
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const dl_node *n = g->nodes.at[i];
+        bool any = false;
+        for (int k = 0; k < n->nout; k++) any |= reached[n->out[k].id];
+        bool flows = lets_through(n->op) || n->op == DL_OP_stop_gradient;
+        for (int k = 0; k < n->nin && any && flows; k++) reached[n->in[k]->id] = true;
+    }
+    return reached;
+}
+
+static void warn_unreached(dl_elab *E, const dl_graph *g, const dl_value *loss,
+                           const dl_val *named) {
+    const bool *reached = find_reached(E, g, loss);
+    const bool *read = find_read(E, g); /* W0701 warns of a parameter that no result reads */
+    const dl_var *first = NULL;
+    int n = 0;
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        bool left = v->role == DL_VAR_PARAM && dl_dtype_is_float(v->value.type.dtype) &&
+                    !reached[v->value.id] && read[v->value.id];
+        if (left && !first) first = v;
+        n += left;
+    }
+    if (!n) return;
+    const char *others = n > 1 ? dl_format(E->arena, " and %d more", n - 1) : "";
+    dl_bad(E, named->origin, DL_DIAG_unreached_parameter,
+           "no gradient of the loss reaches the parameter '%s'%s", first->name, others);
+    dl_help(E, "add a term to the loss, or leave the layer out");
+}
+
 void dl_check_loss(dl_elab *E) {
     const dl_graph *g = E->b.graph;
     const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
@@ -69,7 +133,10 @@ void dl_check_loss(dl_elab *E) {
         return;
     }
     const unsigned char *path = find_paths(E, g);
-    if (path[loss->value->id] & ACTIVE) return;
+    if (path[loss->value->id] & ACTIVE) {
+        warn_unreached(E, g, loss->value, named);
+        return;
+    }
     if (!path[loss->value->id]) {
         dl_bad(E, named->origin, DL_DIAG_loss_without_parameters,
                "the loss depends on no parameter of the model");

@@ -195,7 +195,11 @@ static void exec_if(dl_elab *E, const dl_ast *s) {
 static void exec_assign(dl_elab *E, const dl_ast *s) {
     dl_val v = dl_eval_named(E, s->a, s->name);
     bool loss = E->place == DL_IN_MODEL && strcmp(s->name, "loss") == 0;
-    if (loss) E->has_loss = true, v.origin = s->a->span;
+    if (loss) {
+        v.origin = s->a->span;
+        if (E->has_loss) dl_check_replaced_loss(E, dl_scope_find(E->scope, s->name), &v);
+        E->has_loss = true;
+    }
     dl_scope_set(E, s->name, v);
 }
 
