@@ -54,7 +54,20 @@ void dlr_learning_rate_begin(dlr_learning_rate *r, const dlr_start_options *star
     set_scale(r);
 }
 
-void dlr_learning_rate_note(dlr_learning_rate *r) { r->last = dlr_scalar(r->exec, r->view); }
+void dlr_learning_rate_note(dlr_learning_rate *r) {
+    r->last = dlr_scalar(r->exec, r->view);
+    r->moved = r->moved || r->last != 0;
+}
+
+void dlr_learning_rate_end_epoch(dlr_learning_rate *r, int64_t epoch, int64_t noted) {
+    if (noted > 0 && !r->moved && !r->warned) {
+        dlr_log_warning("the learning rate was 0 in all steps of epoch %lld: no weight has moved "
+                        "(start_lr, lr_schedule)",
+                        (long long)epoch);
+        r->warned = true;
+    }
+    r->moved = false;
+}
 
 void dlr_learning_rate_validated(dlr_learning_rate *r, double valid) {
     if (!r->o->plateau || !dlr_plateau_step(&r->plateau, r->o->plateau, valid)) return;

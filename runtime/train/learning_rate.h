@@ -18,6 +18,8 @@ typedef struct {
     dlr_rates rates;
     dlr_plateau plateau; /* where o->plateau is set */
     double last;         /* rate of the newest step */
+    bool moved;          /* a step since the epoch's begin, or since the run went on, had a rate */
+    bool warned;         /* of an epoch without one */
 } dlr_learning_rate;
 
 /* Finds the rate of a program. */
@@ -32,6 +34,8 @@ void dlr_learning_rate_reset(dlr_learning_rate *r);
 void dlr_learning_rate_begin(dlr_learning_rate *r, const dlr_start_options *start, double passed);
 /* After a step: notes its rate. */
 void dlr_learning_rate_note(dlr_learning_rate *r);
+/* After an epoch: warns, once in a run, where none of its `noted` steps here had a rate above 0. */
+void dlr_learning_rate_end_epoch(dlr_learning_rate *r, int64_t epoch, int64_t noted);
 /* After a validation: the plateau may lower the rate, which the log then says. */
 void dlr_learning_rate_validated(dlr_learning_rate *r, double valid);
 /* The rate that a scheduler, as PyTorch has them, has set for the next epoch or step; NaN: there is

@@ -170,6 +170,10 @@ bool dlr_run_finish_epoch(dlr_run *r, dl_error *err) {
     bool is_best = false;
     if (!close_epoch(r, &is_best, err)) return false;
     dlr_gate("epoch", r->at.epoch);
+    if (dlr_run_keeps(r)) /* of an epoch that began in an earlier process this one knows a part */
+        dlr_learning_rate_end_epoch(&r->rate, r->at.epoch,
+                                    r->at.iteration - r->first >= r->at.position ? r->at.position
+                                                                                 : 0);
     r->at.position = r->steps.position = 0, r->at.epoch_loss = 0, r->skipped = 0,
     r->steps.seconds = r->steps.wait = 0;
     dlr_averages_clear(&r->trained);

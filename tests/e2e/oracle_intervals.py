@@ -38,7 +38,7 @@ def main(build, *_):
     def points(path):
         return [json.loads(line) for line in path.read_text().splitlines()]
     every = "--log_every=2", "--val_every=3", "--save_every=4"
-    _, plain = train("plain")
+    plain_log, plain = train("plain")
     log, path = train("every", *every, "--keep_checkpoints=20")
     check(len(end("plain")) == 2 and end("plain") == end("every"),
           "points, validation and checkpoints within epochs change no bit")
@@ -59,6 +59,8 @@ def main(build, *_):
     check(end("parts") == end("plain") and names[0] == names[1],
           f"stopped and gone on with: the same bits and points, {names[1]}")
     log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=2")
+    check(log.count("the learning rate was 0 in all steps of epoch 1") == 1 and log.count("learning rate was 0") == 1
+          and "learning rate was 0" not in plain_log, "a rate of 0 is warned of once")
     check("stopping early: 2 epochs without a better validation loss" in log and points(path)[-1]["epoch"] == 3,
           "three epochs of one loss")
     log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=2", "--resume=true")
