@@ -103,27 +103,16 @@ static dl_value *clip_elements(dl_optimization *o, dl_value *grad) {
     return dl_build2(o->b, DL_OP_max, dl_build2(o->b, DL_OP_min, grad, most), least);
 }
 
-/* A number of the parameter's group. */
-static dl_value *group_number(dl_optimization *o, const dl_trained *t, const char *what,
-                              double fallback) {
-    return dl_optimizer_hyper(o, dl_internf("group.%d.%s", t->number, what), fallback);
-}
-
 /* The parameter's learning rate: `shared`, or its group's. */
 static dl_value *rate_of(dl_optimization *o, const dl_trained *t, dl_value *shared) {
     if (!t->group || !t->group->rate) return shared;
-    return dl_o_mul(o, shared, group_number(o, t, "lr", 1));
+    return dl_o_mul(o, shared, dl_rule_of_group(o, t, "lr", 1));
 }
 
 static bool decays(const dl_optimization *o, const dl_trained *t) {
     if (t->group && t->group->decay) return t->group->decays;
     return o->step_options->decay &&
            (o->step_options->decay_vectors || t->var->value.type.rank > 1);
-}
-
-dl_value *dl_rule_decay(dl_optimization *o, const dl_trained *t) {
-    if (t->group && t->group->decay) return group_number(o, t, "weight_decay", 0);
-    return dl_optimizer_hyper(o, "weight_decay", 0);
 }
 
 /* Removes the gradients from the graph's results; keep: they stay, as they are before clipping. */
@@ -199,6 +188,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
         if (step_options->maximize) t->grad = dl_build1(&b, DL_OP_neg, t->grad);
         o.rate = rate_of(&o, t, rate);
         optimizers[step_options->optimizer](&o, t, decays(&o, t));
+        if (step_options->average) dl_average_update(&o, t, t->whole);
     }
     if (step_options->norms) {
         b.loc = whole;

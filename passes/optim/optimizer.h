@@ -10,7 +10,8 @@ typedef struct {
     dl_var *var;
     dl_value *own;               /* the old value */
     dl_value *grad;              /* the gradient, as the rule reads it */
-    dl_value *next;              /* the new value, once it is built */
+    dl_value *next;              /* the new value, once it is built, */
+    dl_value *whole;             /* and all-gathered */
     const dl_param_group *group; /* with a rate or a weight decay of its own; NULL: none */
     int number;                  /* of the group */
     dl_var_piece share; /* this rank's shard of the variable, which may itself be a shard */

@@ -1,6 +1,5 @@
 /* The update rules of one parameter: rows of ir/base/optimizers.def. The order of operations is
  * that of torch.optim, so that results can be compared bit by bit. */
-#include "passes/optim/average.h"
 #include "passes/optim/rules.h"
 
 /* The next value that is stored: the old one where the step is skipped. Axes without a name take
@@ -18,14 +17,23 @@ void dl_rule_update(dl_optimization *o, dl_var *var, dl_value *next) {
 
 void dl_rule_update_param(dl_optimization *o, dl_trained *t, dl_value *next) {
     t->next = guard_by_scale(o, t->own, next);
-    dl_value *whole = dl_o_whole(o, t, t->next);
-    dl_graph_result(o->b->graph, DL_RESULT_UPDATE, t->var->name, whole, t->var);
-    if (o->step_options->average) dl_average_update(o, t, whole);
+    t->whole = dl_o_whole(o, t, t->next);
+    dl_graph_result(o->b->graph, DL_RESULT_UPDATE, t->var->name, t->whole, t->var);
 }
 
 /* A shared number, cast to the parameter's element type. */
 dl_value *dl_rule_as(dl_optimization *o, dl_value *scalar, const dl_trained *t) {
     return dl_build_cast(o->b, scalar, t->own->type.dtype);
+}
+
+dl_value *dl_rule_of_group(dl_optimization *o, const dl_trained *t, const char *what,
+                           double fallback) {
+    return dl_optimizer_hyper(o, dl_internf("group.%d.%s", t->number, what), fallback);
+}
+
+dl_value *dl_rule_decay(dl_optimization *o, const dl_trained *t) {
+    if (t->group && t->group->decay) return dl_rule_of_group(o, t, "weight_decay", 0);
+    return dl_optimizer_hyper(o, "weight_decay", 0);
 }
 
 /* An option whose default differs between optimisers. */

@@ -9,7 +9,9 @@ void dl_rule_update(dl_optimization *o, dl_var *var, dl_value *next);
 void dl_rule_update_param(dl_optimization *o, dl_trained *t, dl_value *next);
 /* A shared number in the parameter's element type. */
 dl_value *dl_rule_as(dl_optimization *o, dl_value *scalar, const dl_trained *t);
-/* optimizer.c: the parameter's weight decay. */
+/* A number of the parameter's group; the parameter's weight decay. */
+dl_value *dl_rule_of_group(dl_optimization *o, const dl_trained *t, const char *what,
+                           double fallback);
 dl_value *dl_rule_decay(dl_optimization *o, const dl_trained *t);
 /* An option whose default differs between optimisers. */
 dl_value *dl_rule_own(dl_optimization *o, const char *name, dl_optimizer_option option);
