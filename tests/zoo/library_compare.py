@@ -3,8 +3,8 @@
 
 FOLDER is library_export.py's. One step on its batch: loss, and all gradients by their norms, against PyTorch's in
 float64. Prints one JSON object: loss and grad (the largest differences, relative), those of PyTorch's own float32 as
-torch_loss and torch_grad, agrees, step_s. A model agrees where it is within 1e-5, or as near as PyTorch's float32; where
-that is off by more than 1e-3 itself (batch norm of two values), the comparison is unclear.
+torch_loss and torch_grad, agrees, unclear. A model agrees where it is within 1e-5, or as near as PyTorch's float32;
+where that is off by more than 1e-3 itself (batch norm of two values), the comparison is unclear.
 """
 import json
 import pathlib

@@ -61,7 +61,7 @@ def last(r):
 
 
 def judge(build, folder):
-    """What becomes of an exported model: a dictionary for the table."""
+    """Imports, checks and compares an exported model: a dictionary for the table."""
     model, weights = folder / "model.dl", folder / "model.w"
     r = run(build / "cli/dlc", "import", folder / "model.pt2", "-o", model, f"--weights={weights}", "--loss=mse",
             "--report", seconds=300)
