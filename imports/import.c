@@ -120,7 +120,7 @@ static int is_archive(const struct dirent *entry) {
     return n > 4 && strcmp(entry->d_name + n - 4, ".pt2") == 0;
 }
 
-/* What share of a folder's archives the language has: nothing is written. */
+/* Reports the share of a folder's archives that the language covers. Writes nothing. */
 static bool report_folder(dl_invocation *call, const char *path, dl_error *err) {
     struct dirent **list;
     int n = dl_scandir(path, &list, is_archive, alphasort), whole = 0, nodes = 0, lacking = 0;
