@@ -4,7 +4,7 @@ name."""
 CHANNELS = ["--n_in_channels=3", "--n_out_channels=3"]
 MODELS = {
     "unet": ["unet.dl", "--full_scale=false", "--data_size=32"],
-    "resunet": ["resunet.dl", "--widths=[8,8,16]", "--groups=4", "--heads=2", "--data_size=8"],
+    "resunet": ["resunet.dl", "--widths=[8,8,16]", "--norm_groups=4", "--heads=2", "--data_size=8"],
     "vit": ["vit.dl", "--config=tiny", "--img_size=[16,32]", "--embed_dim=16", "--depth=2", "--num_heads=4", *CHANNELS,
             "--data_loader_config=synthetic"],
     "convnext": ["convnext.dl", "--img_size=[16,32]", "--embed_dim=8", "--depth=2", "--poles=reflect", *CHANNELS],

@@ -115,7 +115,7 @@ class ResUNet(nn.Module):
                                  self.Res(w[-1], w[-1], g))
         self.grow = nn.ModuleList([nn.Conv3d(b, a, 3, padding=1) for a, b in zip(w, w[1:])])
         self.up = nn.ModuleList([self.Res(2 * c, c, g) for c in w[:-1]])
-        self.options = [f"--widths={list(w)}".replace(" ", ""), f"--groups={g}", f"--heads={self.heads}",
+        self.options = [f"--widths={list(w)}".replace(" ", ""), f"--norm_groups={g}", f"--heads={self.heads}",
                         f"--data_size={self.side}"]
 
     def forward(self, x):

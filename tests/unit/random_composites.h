@@ -397,7 +397,7 @@ static inline dl_value *random_rule_complex_contract(random_maker *g, dl_op op) 
     return random_node(g, op, 2, in, 2, at, &of_y);
 }
 
-/* Made by passes alone: random_by_passes. */
+/* Not drawn: random_left_out. */
 #define random_rule_relayout                  NULL
 #define random_rule_all_reduce                NULL
 #define random_rule_all_gather                NULL
@@ -406,10 +406,9 @@ static inline dl_value *random_rule_complex_contract(random_maker *g, dl_op op) 
 #define random_rule_flash_attention           NULL
 #define random_rule_flash_attention_grad      NULL
 #define random_rule_flash_attention_bias_grad NULL
-/* Their errors grow from step to step; check_recurrence.py has them. */
-#define random_rule_recurrence     NULL
-#define random_rule_recurrent      NULL
-#define random_rule_recurrent_grad NULL
+#define random_rule_recurrence                NULL
+#define random_rule_recurrent                 NULL
+#define random_rule_recurrent_grad            NULL
 
 static random_rule *const random_rules[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) random_rule_##infer,
