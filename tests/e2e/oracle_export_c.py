@@ -180,7 +180,7 @@ MODELS = [
     ("resnet", "models/resnet.dl",
      ["--small=true", "--depths=[1,1,1,1]", "--widths=[8,8,16,16]", "--expand=1", "--n_classes=4",
       "--input_shape=[16,16,3]"]),
-    ("resunet", "models/resunet.dl", ["--data_size=16", "--widths=[8,16,16,16]", "--groups=4", "--heads=2"]),
+    ("resunet", "models/resunet.dl", ["--data_size=16", "--widths=[8,16,16,16]", "--norm_groups=4", "--heads=2"]),
     ("convnext", "models/convnext.dl",
      ["--img_size=[24,32]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1"]),
     ("lstm", "models/field/lstm.dl", ["--days=9", "--forcings=3", "--attributes=2", "--hidden=20"]),

@@ -5,11 +5,13 @@
 #ifdef __CUDACC_RTC__
 #define UNROLL    _Pragma("unroll")
 #define UNROLL_IN _Pragma("unroll 4")
+#define ROLLED    _Pragma("unroll 1")
 #else
 #define UNROLL
 #define UNROLL_IN
+#define ROLLED
 #endif
-#define FOR(i, n)      UNROLL for (int i = 0; i < (n); i++)
+#define FOR(i, n) UNROLL for (int i = 0; i < (n); i++)
 /* where i does not index registers */
 #define FOR_MANY(i, n) UNROLL_IN for (int i = 0; i < (n); i++)
 
@@ -124,7 +126,7 @@ struct attention_shape {
     long all_heads, all_queries, all_keys;
     /* the number of the sample's first score in the whole attention, */
     long first;
-    int query_offset;                             /* and the offset of the queries in the keys */
+    int query_offset;    /* and the offset of the queries in the keys */
     float scale, scale2; /* 1 / sqrt(size); for powers of two: times log2 e */
     float threshold, kept;
     int number;
@@ -175,9 +177,14 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
     typedef typename T::element element;
     enum {
         BYTES = (int)sizeof(element),
-        VECTOR = SIZE * BYTES % 16 == 0 ? 16 : SIZE * BYTES % 4 == 0 ? 4 : BYTES,
+        VECTOR = SIZE * BYTES % 16 == 0  ? 16
+                 : SIZE * BYTES % 4 == 0 ? 4
+                                         : BYTES,
         EACH = PAD * BYTES / VECTOR,
-        LANES = EACH > 16 ? 32 : EACH > 8 ? 16 : EACH > 4 ? 8 : 4,
+        LANES = EACH > 16  ? 32
+                : EACH > 8 ? 16
+                : EACH > 4 ? 8
+                           : 4,
         ACROSS = (EACH + LANES - 1) / LANES,
         STEP = THREADS / LANES,
         /* a thread's destinations are as far apart as its tokens */
@@ -427,37 +434,52 @@ INLINE unsigned draw_four(const attention_shape &s, const attention_draws &d, un
 /* The same for a warp's accumulators, a bit for each half, pair of n and place: queries from
  * `query` on (the thread's first row, or its column if BY_KEY), and keys from `key` on. Where
  * each row of scores begins a Philox block, a lane draws four scores of 16 keys by 1 query, and
- * shuffles distribute them. */
+ * shuffles distribute them. Loops stay loops: generators next to each other take more registers
+ * than the sums of a gradient leave. */
+template <bool BY_KEY>
+INLINE unsigned draw_each(const attention_shape &s, const attention_draws &d, int row, int column) {
+    unsigned four = 0;
+    ROLLED for (int i = 0; i < 4; i++) {
+        int along = row + i / 2 * 8, across = column + i % 2;
+        unsigned long query = BY_KEY ? across : along, key = BY_KEY ? along : across,
+                      at = d.first + query * s.all_keys + key;
+        four |= (s_random(at, d.seed, d.step, s.number) < s.threshold) << i;
+    }
+    return four;
+}
 template <bool BY_KEY, int C>
 INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_draws &d, int row,
                  int column) {
-    FOR(n, C) drop[n] = 0;
-    if (s.all_keys % 4 || s.first % 4) {
-        FOR(n, C) FOR(i, 4) {
-            int along = row + i / 2 * 8, across = column + n * 8 + i % 2;
-            unsigned long query = BY_KEY ? across : along, key = BY_KEY ? along : across,
-                          at = d.first + query * s.all_keys + key;
-            drop[n] |= (s_random(at, d.seed, d.step, s.number) < s.threshold) << i;
-        }
-        return;
-    }
+    enum { HELD = C < 8 ? C : 8 /* of a word: four bits each */ };
+    static_assert(C % HELD == 0, "whole words");
     int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
-    if (BY_KEY) FOR(n, C) {
-            unsigned long query = column + n * 8 + g / 4, key = row - g + g % 4 * 4;
-            unsigned four = draw_four(s, d, (d.first + query * s.all_keys + key) / 4);
-            FOR(i, 4)
-            drop[n] |=
-                (__shfl_sync(0xffffffffu, four, (i % 2 * 4 + i / 2 * 2 + g / 4) * 4 + q) >> g % 4 &
-                 1)
-                << i;
+    bool each = s.all_keys % 4 || s.first % 4;
+    FOR(w, C / HELD) {
+        unsigned bits = 0;
+        int from = column + w * HELD * 8;
+        if (each) {
+            ROLLED for (int n = 0; n < HELD; n++) bits |= draw_each<BY_KEY>(s, d, row, from + n * 8)
+                                                          << 4 * n;
+        } else if (BY_KEY) {
+            ROLLED for (int n = 0; n < HELD; n++) {
+                unsigned long query = from + n * 8 + g / 4, key = row - g + g % 4 * 4;
+                unsigned four = draw_four(s, d, (d.first + query * s.all_keys + key) / 4);
+                FOR(i, 4)
+                bits |= (__shfl_sync(0xffffffffu, four, (i % 2 * 4 + i / 2 * 2 + g / 4) * 4 + q) >>
+                             g % 4 &
+                         1)
+                        << (4 * n + i);
+            }
+        } else {
+            ROLLED for (int n = 0; n < HELD; n++) { /* a half of 16 keys each */
+                int half = n % 2, pair = n / 2;
+                unsigned long query = row + half * 8, key = from - 2 * q + pair * 16 + q * 4;
+                unsigned four = draw_four(s, d, (d.first + query * s.all_keys + key) / 4);
+                FOR(j, 2)
+                bits |= (__shfl_sync(0xffffffffu, four, g * 4 + j * 2 + q / 2) >> q % 2 * 2 & 3)
+                        << (4 * (2 * pair + j) + 2 * half);
+            }
         }
-    else
-        FOR(n, C / 2) FOR(half, 2) {
-            unsigned long query = row + half * 8, key = column - 2 * q + n * 16 + q * 4;
-            unsigned four = draw_four(s, d, (d.first + query * s.all_keys + key) / 4);
-            FOR(j, 2)
-            drop[2 * n + j] |=
-                (__shfl_sync(0xffffffffu, four, g * 4 + j * 2 + q / 2) >> q % 2 * 2 & 3)
-                << 2 * half;
-        }
+        FOR(n, HELD) drop[w * HELD + n] = bits >> 4 * n & 15;
+    }
 }
