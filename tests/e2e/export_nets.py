@@ -45,6 +45,9 @@ class Net:
             if dtype in INTEGERS:
                 weights[name] = torch.full(shape, 7, dtype=INTEGERS[dtype])
                 continue
+            if dtype == "bool":
+                weights[name] = torch.rand(shape) < 0.5
+                continue
             w = torch.randn(shape, dtype=torch.float64 if dtype == "f64" else torch.float32)
             if "var" in name.split(".")[-1]:
                 w = 0.5 + torch.rand_like(w)

@@ -30,7 +30,7 @@ THREADS = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
 torch.set_num_threads(THREADS)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
-DTYPES = {"C64": "<c8", "F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4"}
+DTYPES = {"C64": "<c8", "F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "BOOL": "?"}
 passed = failed = 0
 
 

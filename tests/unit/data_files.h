@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-typedef enum { PLAIN, CHUNKED, COMPACT, UNWRITTEN, SCALE_OFFSET, EXTERNAL, VIRTUAL } test_layout;
+typedef enum { PLAIN, CHUNKED, COMPACT, UNWRITTEN, EXTERNAL, VIRTUAL } test_layout;
 
 /* Exact in f32 for c < 16 and coordinates below 100. */
 static inline float voxel(int c, int64_t x, int64_t y, int64_t z) {
@@ -22,15 +22,14 @@ static inline void add_set(hid_t file, const char *name, int rank, const hsize_t
     hid_t space = H5Screate_simple(rank, dims, NULL), plist = H5Pcreate(H5P_DATASET_CREATE);
     for (int i = 0; i < rank; i++)
         if (chunk[i] > dims[i]) chunk[i] = dims[i];
-    if (layout == CHUNKED || layout == SCALE_OFFSET) H5Pset_chunk(plist, rank, chunk);
     if (layout == CHUNKED)
-        H5Pset_shuffle(plist), H5Pset_deflate(plist, 4), H5Pset_fletcher32(plist);
-    if (layout == SCALE_OFFSET) H5Pset_scaleoffset(plist, H5Z_SO_FLOAT_DSCALE, 2);
+        H5Pset_chunk(plist, rank, chunk), H5Pset_shuffle(plist), H5Pset_deflate(plist, 4),
+            H5Pset_fletcher32(plist);
     if (layout == COMPACT) H5Pset_layout(plist, H5D_COMPACT);
     if (layout == EXTERNAL) H5Pset_external(plist, "/etc/passwd", 0, n * 4);
     if (layout == VIRTUAL) H5Pset_virtual(plist, space, "elsewhere.h5", name, space);
     hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
-    if (layout == PLAIN || layout == CHUNKED || layout == COMPACT || layout == SCALE_OFFSET) {
+    if (layout == PLAIN || layout == CHUNKED || layout == COMPACT) {
         float *data = malloc(n * sizeof *data), *at = data;
         int64_t d[4] = {1, 1, 1, 1};
         for (int i = 0; i < rank; i++) d[4 - rank + i] = (int64_t)dims[i];

@@ -39,7 +39,6 @@ static void write_faulty_files(void) {
         {"flat.h5", 4, flat, PLAIN, H5T_IEEE_F32LE},
         {"integers.h5", 4, cube, PLAIN, H5T_STD_I16LE},
         {"unwritten.h5", 4, cube, UNWRITTEN, H5T_IEEE_F32LE},
-        {"filter.h5", 4, cube, SCALE_OFFSET, H5T_IEEE_F32LE},
         {"external.h5", 4, cube, EXTERNAL, H5T_IEEE_F32LE},
         {"virtual.h5", 4, cube, VIRTUAL, H5T_IEEE_F32LE},
     };
@@ -96,7 +95,6 @@ void test_faults(void) {
         {"rank.h5", {"[8, 8, 8] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0},
         {"flat.h5", {"[2, 8, 8, 7] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0},
         {"integers.h5", {"holds i16"}, DL_INPUT, NULL, 4, 0},
-        {"filter.h5", {"filter 6", "h5repack"}, DL_INPUT, NULL, 4, 0},
         {"external.h5", {"external storage"}, DL_INPUT, NULL, 4, 0},
         {"virtual.h5", {"virtual data set"}, DL_INPUT, NULL, 4, 0},
         {"links.h5", {"is a link to somewhere else"}, DL_INPUT, NULL, 4, 0},
