@@ -11,7 +11,7 @@
 #define UNROLL_IN
 #define ROLLED
 #endif
-#define FOR(i, n) UNROLL for (int i = 0; i < (n); i++)
+#define FOR(i, n)      UNROLL for (int i = 0; i < (n); i++)
 /* where i does not index registers */
 #define FOR_MANY(i, n) UNROLL_IN for (int i = 0; i < (n); i++)
 
@@ -126,7 +126,7 @@ struct attention_shape {
     long all_heads, all_queries, all_keys;
     /* the number of the sample's first score in the whole attention, */
     long first;
-    int query_offset;    /* and the offset of the queries in the keys */
+    int query_offset;                             /* and the offset of the queries in the keys */
     float scale, scale2; /* 1 / sqrt(size); for powers of two: times log2 e */
     float threshold, kept;
     int number;
@@ -177,14 +177,9 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
     typedef typename T::element element;
     enum {
         BYTES = (int)sizeof(element),
-        VECTOR = SIZE * BYTES % 16 == 0  ? 16
-                 : SIZE * BYTES % 4 == 0 ? 4
-                                         : BYTES,
+        VECTOR = SIZE * BYTES % 16 == 0 ? 16 : SIZE * BYTES % 4 == 0 ? 4 : BYTES,
         EACH = PAD * BYTES / VECTOR,
-        LANES = EACH > 16  ? 32
-                : EACH > 8 ? 16
-                : EACH > 4 ? 8
-                           : 4,
+        LANES = EACH > 16 ? 32 : EACH > 8 ? 16 : EACH > 4 ? 8 : 4,
         ACROSS = (EACH + LANES - 1) / LANES,
         STEP = THREADS / LANES,
         /* a thread's destinations are as far apart as its tokens */
@@ -431,11 +426,7 @@ INLINE unsigned draw_four(const attention_shape &s, const attention_draws &d, un
     FOR(i, 4) bits |= ((float)(c[i] >> 8) * 0x1p-24f < s.threshold) << i;
     return bits;
 }
-/* The same for a warp's accumulators, a bit for each half, pair of n and place: queries from
- * `query` on (the thread's first row, or its column if BY_KEY), and keys from `key` on. Where
- * each row of scores begins a Philox block, a lane draws four scores of 16 keys by 1 query, and
- * shuffles distribute them. Loops stay loops: generators next to each other take more registers
- * than the sums of a gradient leave. */
+/* The same for the four scores of an accumulator, where rows of scores begin anywhere. */
 template <bool BY_KEY>
 INLINE unsigned draw_each(const attention_shape &s, const attention_draws &d, int row, int column) {
     unsigned four = 0;
@@ -447,6 +438,11 @@ INLINE unsigned draw_each(const attention_shape &s, const attention_draws &d, in
     }
     return four;
 }
+/* The same for a warp's accumulators, a bit for each half, pair of n and place: queries from
+ * `query` on (the thread's first row, or its column if BY_KEY), and keys from `key` on. Where
+ * each row of scores begins a Philox block, a lane draws four scores of 16 keys by 1 query, and
+ * shuffles distribute them. Loops stay loops: generators next to each other take more registers
+ * than the sums of a gradient leave. */
 template <bool BY_KEY, int C>
 INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_draws &d, int row,
                  int column) {

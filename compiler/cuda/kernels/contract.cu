@@ -38,7 +38,7 @@ enum { CT_TMA_TILE = 128, CT_TMA_IM2COL = 256, CT_STRIP = 512 };
 #endif
 
 template <class I, int PARTS> struct ct_place {
-    I at[PARTS]; /* elements, in each part */
+    I at[PARTS];    /* elements, in each part */
     /* taps in bounds as bits, where `inside` uses them: a row has the taps in bounds along each
      * axis, a K element its own tap */
     unsigned taps;
@@ -112,9 +112,7 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
         ACROSS = lines::SPAN / STEP,
         DOWN = THREADS / ACROSS,
         COUNT = (LINES + DOWN - 1) / DOWN,
-        HELD = !S::ALONG_K             ? 1
-               : COUNT <= (int)CT_HELD ? (int)COUNT
-                                       : 0,
+        HELD = !S::ALONG_K ? 1 : COUNT <= (int)CT_HELD ? (int)COUNT : 0,
         TMA = 0
     };
     place held[HELD ? HELD : 1];
@@ -174,8 +172,8 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     /* Stores elements that came through registers into the tile. */
     INLINE void put(unsigned char *tile) const {
         if constexpr (S::BYTES == 0) {
-            CT_UNROLL for (int i = 0; i < COUNT; i++) if (has_piece(i))
-                kd_put((word *)(tile + place_of(i)), words[i]);
+            CT_UNROLL for (int i = 0; i < COUNT; i++)
+                if (has_piece(i)) kd_put((word *)(tile + place_of(i)), words[i]);
         }
     }
 };
@@ -190,9 +188,7 @@ template <class F, bool LEFT, int ROWS, bool STRIPS = F::STRIPS> struct ct_reade
         PLAIN = !F::ALONG_K && F::WORD == 4,
         PAIRS = (ROWS + 15) / 16,
         STEP = ALONG_K ? 0 : F::PITCH * (32 / F::WORD), /* distance of 32 bytes of depth */
-        OFFSETS = ALONG_K ? CT_LINE / 32
-                  : PLAIN ? 1
-                          : PAIRS
+        OFFSETS = ALONG_K ? CT_LINE / 32 : PLAIN ? 1 : PAIRS
     };
     int at[OFFSETS]; /* by step of depth, or by pair of blocks of rows */
 
@@ -208,8 +204,8 @@ template <class F, bool LEFT, int ROWS, bool STRIPS = F::STRIPS> struct ct_reade
             CT_UNROLL for (int s = 0; s < OFFSETS; s++) at[s] =
                 F::byte_of(row + half * 8 + j, s * 32 + deep * 16);
         } else if constexpr (!PLAIN) {
-            CT_UNROLL for (int p = 0; p < PAIRS; p++) at[p] =
-                F::byte_of(deep * 8 + j, (row + p * 16 + half * 8) * 2);
+            CT_UNROLL for (int p = 0; p < PAIRS; p++)
+                at[p] = F::byte_of(deep * 8 + j, (row + p * 16 + half * 8) * 2);
         } else {
             at[0] = row;
         }
@@ -288,8 +284,9 @@ INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left
     float own[MT][NT][4] = {};
     CT_LOOP for (int k = 0; k < CT_LINE / 4; k++) {
         float b[NT][2];
-        CT_UNROLL for (int j = 0; j < NT; j++) CT_UNROLL for (int h = 0; h < 2; h++) b[j][h] =
-            __uint_as_float(B::word_of(right, column + j * 8 + lane % 4 * 2 + h, k));
+        CT_UNROLL for (int j = 0; j < NT; j++)
+            CT_UNROLL for (int h = 0; h < 2; h++)
+                b[j][h] = __uint_as_float(B::word_of(right, column + j * 8 + lane % 4 * 2 + h, k));
         CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int h = 0; h < 2; h++) {
             float a = __uint_as_float(A::word_of(left, row + i * 16 + h * 8 + lane / 4, k));
             CT_UNROLL for (int j = 0; j < NT; j++) {
@@ -297,8 +294,9 @@ INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left
             }
         }
     }
-    CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int j = 0; j < NT; j++)
-        CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] += own[i][j][h];
+    CT_UNROLL for (int i = 0; i < MT; i++)
+        CT_UNROLL for (int j = 0; j < NT; j++)
+            CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] += own[i][j][h];
 }
 
 /* A CTA's sums of products of tiles; here by mma.sync, or in f32. A thread's sums are MT blocks
@@ -315,8 +313,9 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
     INLINE void begin() {
         int warp = kd_thread() / 32;
         row = warp / WN * (BM / WM), column = warp % WN * (BN / WN);
-        CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int j = 0; j < NT; j++)
-            CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] = 0;
+        CT_UNROLL for (int i = 0; i < MT; i++)
+            CT_UNROLL for (int j = 0; j < NT; j++)
+                CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] = 0;
         rows.begin(row), columns.begin(column);
     }
     /* Makes the thread's copies of a tile visible; a barrier follows. */
@@ -392,9 +391,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
             left.put(to), right.put(to + A::BYTES_OF_TILE);
             write = write + 1 == STAGES ? 0 : write + 1;
         }
-    }
-    while (++t < count)
-        ;
+    } while (++t < count);
     product.end();
     if constexpr (COPIES) kd_copy_wait<0>();
     __syncthreads();
@@ -402,10 +399,11 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     float *sums = (float *)shared;
     if constexpr (P::TRANSPOSED) {
         float *to = sums + lane % 4 * 2 * (BN + 8) + product.row + lane / 4;
-        CT_UNROLL for (int i = 0; i < 2 * P::MT; i++) CT_UNROLL for (int j = 0; j < P::NT; j++)
-            CT_UNROLL for (int h = 0; h < 2; h++)
-                to[(j * 8 + h) * (BN + 8) + i / 2 * P::M_STEP + i % 2 * 8] =
-                    product.sum[i / 2][j][i % 2 * 2 + h];
+        CT_UNROLL for (int i = 0; i < 2 * P::MT; i++)
+            CT_UNROLL for (int j = 0; j < P::NT; j++)
+                CT_UNROLL for (int h = 0; h < 2; h++)
+                    to[(j * 8 + h) * (BN + 8) + i / 2 * P::M_STEP + i % 2 * 8] =
+                        product.sum[i / 2][j][i % 2 * 2 + h];
     } else {
         float *to = sums + (product.row + lane / 4) * (BN + 8) + product.column + lane % 4 * 2;
         CT_UNROLL for (int i = 0; i < 2 * P::MT; i++) {
@@ -476,10 +474,11 @@ template <int N> INLINE void ct_total(float (&own)[N], const float *from, int sp
     ct_take(own, from);
     CT_LOOP for (int s = 1; s < splits; s += LOADS) {
         float more[LOADS][N];
-        CT_UNROLL for (int l = 0; l < LOADS; l++) if (s + l < splits)
-            ct_take(more[l], from + (long)(s + l) * step);
         CT_UNROLL for (int l = 0; l < LOADS; l++)
-            CT_UNROLL for (int i = 0; i < N; i++) if (s + l < splits) own[i] += more[l][i];
+            if (s + l < splits) ct_take(more[l], from + (long)(s + l) * step);
+        CT_UNROLL for (int l = 0; l < LOADS; l++)
+            CT_UNROLL for (int i = 0; i < N; i++)
+                if (s + l < splits) own[i] += more[l][i];
     }
 }
 INLINE int ct_some(int n) { return n > 0 ? n : 1; }

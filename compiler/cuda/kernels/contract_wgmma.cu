@@ -114,28 +114,18 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_wg
 /* The same with strips (contract_strips.cu) as the left operand: each thread assembles its rows'
  * elements in registers, of 64 rows while those before them are multiplied. A warpgroup's
  * products of a tile are complete before it assembles the next tile. */
-template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_wgmma_strips {
-    enum {
-        MT = BM / (16 * WM),
-        NT = BN / 8,
-        M_STEP = 64,
-        READ_LAG = 2,
-        STEPS = CT_LINE / 32,
-        TRANSPOSED = 0
-    };
-    static_assert(BM == 16 * WM * MT && WM % 4 == 0 && A::WORD == 2 && B::WORD == 2 && !B::STRIPS,
-                  "one operand of strips, in halves");
-    float sum[MT][NT][4];
-    int row, column;
+template <int ARITHMETIC, class A, class B, int BM, int BN, int WM>
+struct ct_wgmma_strips : ct_wgmma<ARITHMETIC, A, B, BM, BN, WM> {
+    typedef ct_wgmma<ARITHMETIC, A, B, BM, BN, WM> product;
+    enum { MT = product::MT };
+    static_assert(A::WORD == 2 && !B::STRIPS, "one operand of strips, in halves");
     int at[2 * MT]; /* offsets of the thread's rows */
 
-    INLINE float (&sums(int i))[BN / 2] { return (float(&)[BN / 2]) sum[i]; }
     INLINE void begin() {
-        row = kd_thread() / 128 * (64 * MT) + kd_thread() / 32 % 4 * 16, column = 0;
-        CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int j = 0; j < BN / 2; j++)
-            sums(i)[j] = 0;
+        product::begin();
         CT_UNROLL for (int i = 0; i < 2 * MT; i++) {
-            at[i] = A::table()[row + i / 2 * M_STEP + i % 2 * 8 + kd_thread() % 32 / 4];
+            at[i] = A::table()[this->row + i / 2 * product::M_STEP + i % 2 * 8 +
+                               kd_thread() % 32 / 4];
             kd_hold(at[i]);
         }
     }
@@ -145,22 +135,21 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_wg
     INLINE void multiply(const unsigned char *strips, const unsigned char *tile) {
         const int *terms = (const int *)(strips + A::TERMS) + kd_thread() % 4 * 2;
         kd_wgmma_wait<0>();
-        CT_UNROLL for (int s = 0; s < STEPS; s++) {
+        CT_UNROLL for (int s = 0; s < product::STEPS; s++) {
             kd_tile b = ct_part<B>(tile, 0, s);
             CT_UNROLL for (int i = 0; i < MT; i++) {
                 unsigned a[4];
-                CT_UNROLL for (int w = 0; w < 4; w++) a[w] =
-                    A::two(strips + at[i * 2 + w % 2], terms + s * 16 + w / 2 * 8);
+                CT_UNROLL for (int w = 0; w < 4; w++)
+                    a[w] = A::two(strips + at[i * 2 + w % 2], terms + s * 16 + w / 2 * 8);
                 kd_wgmma_begin();
                 if constexpr (ARITHMETIC == CT_BF16_WGMMA)
-                    kd_wgmma_left_bf16<!B::ALONG_K, false>(sums(i), a, b);
+                    kd_wgmma_left_bf16<!B::ALONG_K, false>(this->sums(i), a, b);
                 if constexpr (ARITHMETIC == CT_F16_WGMMA)
-                    kd_wgmma_left_f16<!B::ALONG_K, false>(sums(i), a, b);
+                    kd_wgmma_left_f16<!B::ALONG_K, false>(this->sums(i), a, b);
             }
         }
         kd_wgmma_commit();
     }
-    INLINE void end() { kd_wgmma_wait<0>(); }
 };
 /* And as the right operand: the sums are those of the transposed product. */
 template <int ARITHMETIC, class A, class B, int BM, int BN, int WM>
@@ -186,11 +175,11 @@ template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_BF16_WGMMA, A, B, BM, BN, WM, 1>
     : ct_wgmma_of<CT_BF16_WGMMA, A, B, BM, BN, WM> {};
 template <class A, class B, int BM, int BN, int WM>
-struct ct_product<CT_F16_WGMMA, A, B, BM, BN, WM, 1> : ct_wgmma_of<CT_F16_WGMMA, A, B, BM, BN, WM> {
-};
+struct ct_product<CT_F16_WGMMA, A, B, BM, BN, WM, 1>
+    : ct_wgmma_of<CT_F16_WGMMA, A, B, BM, BN, WM> {};
 template <class A, class B, int BM, int BN, int WM>
-struct ct_product<CT_TF32_WGMMA, A, B, BM, BN, WM, 1> : ct_wgmma<CT_TF32_WGMMA, A, B, BM, BN, WM> {
-};
+struct ct_product<CT_TF32_WGMMA, A, B, BM, BN, WM, 1>
+    : ct_wgmma<CT_TF32_WGMMA, A, B, BM, BN, WM> {};
 
 /* ---- TMA ---- */
 /* TMA coordinates of a box: element x of line y of matrix z. */
