@@ -39,23 +39,20 @@ static bool reads(const dl_kinstr *in, int param) {
 
 /* The last pass over the row in which the loop nest computes something of what it reads here. Each
  * pass loads anew what it needs, but for the results of reductions. */
-static int last_pass(const dl_kernel *k, const dl_loop_nests *s, const dl_loop_nest *nest,
+static int last_pass(int n, const dl_step *steps, const dl_loop_nests *s, const dl_loop_nest *nest,
                      int read) {
     dl_arena *scratch = dl_arena_new(NULL);
-    bool *of_read = DL_NEWS(scratch, bool, k->instrs.n);
+    bool *of_read = DL_NEWS(scratch, bool, n);
     int last = s->level[read];
     of_read[read] = true;
     for (int j = 0; j < nest->run.n; j++) {
         int i = nest->run.at[j];
-        const dl_kinstr *in = &k->instrs.at[i];
-        bool uses = false;
-        for (int a = 0; a < in->nargs; a++) uses |= of_read[in->args[a]];
-        int by = in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? dl_kinstr_indirect(k, in) : -1;
-        if (by >= 0) uses |= of_read[by];
+        bool uses = false, reduces = steps[i].kind == DL_K_REDUCE;
+        for (int a = 0; a < steps[i].nargs; a++) uses |= of_read[steps[i].args[a]];
         if (!uses) continue;
-        of_read[i] = in->kind != DL_K_REDUCE;
+        of_read[i] = !reduces;
         /* a reduction's own level is that of its readers */
-        int pass = s->level[in->kind == DL_K_REDUCE ? in->args[0] : i];
+        int pass = s->level[reduces ? steps[i].args[0] : i];
         if (pass > last) last = pass;
     }
     dl_arena_free(scratch);
@@ -64,8 +61,8 @@ static int last_pass(const dl_kernel *k, const dl_loop_nests *s, const dl_loop_n
 
 /* A loop nest's read is over, if the nest runs in an earlier phase than the store; or if it is the
  * store's own, reads no other point, comes before it, and no later pass over a row repeats it. */
-static bool is_over(const dl_kernel *k, const dl_loop_nests *s, const dl_loop_nest *reader,
-                    int read, const dl_loop_nest *writer, int store) {
+static bool is_over(const dl_kernel *k, const dl_step *steps, const dl_loop_nests *s,
+                    const dl_loop_nest *reader, int read, const dl_loop_nest *writer, int store) {
     const dl_kinstr *in = &k->instrs.at[read], *to = &k->instrs.at[store];
     int phase = 2 * reader->stage + !reader->finalize,
         limit = 2 * writer->stage + !writer->finalize;
@@ -73,7 +70,7 @@ static bool is_over(const dl_kernel *k, const dl_loop_nests *s, const dl_loop_ne
     return reader == writer && in->kind == DL_K_LOAD && read < store &&
            memcmp(to->index, in->index,
                   sizeof(dl_index) * (size_t)k->params.at[in->param].type.rank) == 0 &&
-           last_pass(k, s, reader, read) <= s->level[store];
+           last_pass(k->instrs.n, steps, s, reader, read) <= s->level[store];
 }
 
 static const dl_loop_nest *nest_of(const dl_loop_nests *s, int instr) {
@@ -83,7 +80,8 @@ static const dl_loop_nest *nest_of(const dl_loop_nests *s, int instr) {
     return NULL;
 }
 
-static bool may_alias(const dl_kernel *k, const dl_loop_nests *s, int out, int in) {
+static bool may_alias(const dl_kernel *k, const dl_step *steps, const dl_loop_nests *s, int out,
+                      int in) {
     if (k->schedule.kind == DL_BY_SCATTER || k->schedule.kind == DL_BY_CALL)
         return false; /* they read in their own order */
     for (int store = 0; store < k->instrs.n; store++) {
@@ -93,7 +91,7 @@ static bool may_alias(const dl_kernel *k, const dl_loop_nests *s, int out, int i
             for (int j = 0; j < s->at[i].run.n; j++) {
                 int read = s->at[i].run.at[j];
                 if (reads(&k->instrs.at[read], in) &&
-                    (!writer || !is_over(k, s, &s->at[i], read, writer, store)))
+                    (!writer || !is_over(k, steps, s, &s->at[i], read, writer, store)))
                     return false;
             }
     }
@@ -101,9 +99,10 @@ static bool may_alias(const dl_kernel *k, const dl_loop_nests *s, int out, int i
 }
 
 /* The output that may not share the memory that it shares, or -1. */
-static int find_misplaced(const dl_kernel *k, const dl_loop_nests *s) {
+static int find_misplaced(const dl_kernel *k, const dl_step *steps, const dl_loop_nests *s) {
     for (int i = k->nin; i < k->params.n; i++)
-        if (k->params.at[i].alias >= 0 && !may_alias(k, s, i, k->params.at[i].alias)) return i;
+        if (k->params.at[i].alias >= 0 && !may_alias(k, steps, s, i, k->params.at[i].alias))
+            return i;
     return -1;
 }
 
@@ -111,10 +110,11 @@ bool dl_schedule_unshare(dl_arena *arena, dl_kernel *k, dl_loop_schedule schedul
     bool any = false, found = false;
     for (int i = k->nin; i < k->params.n; i++) any |= k->params.at[i].alias >= 0;
     if (!any) return false;
-    dl_loop_nests s = dl_schedule_nests(arena, k->instrs.n, dl_kernel_steps(k, arena), schedule);
+    const dl_step *steps = dl_kernel_steps(k, arena);
+    dl_loop_nests s = dl_schedule_nests(arena, k->instrs.n, steps, schedule);
     for (int i = k->nin; i < k->params.n; i++) {
         int *alias = &k->params.at[i].alias;
-        if (*alias < 0 || may_alias(k, &s, i, *alias)) continue;
+        if (*alias < 0 || may_alias(k, steps, &s, i, *alias)) continue;
         *alias = -1, found = true;
     }
     return found;
@@ -157,7 +157,7 @@ static bool reduces_over(const dl_kernel *k, const dl_step *steps, unsigned axes
 bool dl_schedule_suits(const dl_kernel *k, const dl_step *steps, const dl_loop_nests *s,
                        dl_loop_schedule by) {
     return s->valid && (by.kind != DL_BY_THREAD || finalizes_alone(s, steps, by.axes)) &&
-           (!k || find_misplaced(k, s) < 0);
+           (!k || find_misplaced(k, steps, s) < 0);
 }
 
 const char *dl_schedule_fault(const dl_kernel *k, dl_arena *arena) {
@@ -184,7 +184,7 @@ const char *dl_schedule_fault(const dl_kernel *k, dl_arena *arena) {
     if (dl_count_phases(&s.nests) != by.phases)
         return FAULT("its schedule has %d phases, not %d", dl_count_phases(&s.nests), by.phases);
     dl_loop_nests own = dl_schedule_nests(arena, k->instrs.n, steps, by);
-    int out = find_misplaced(k, &own);
+    int out = find_misplaced(k, steps, &own);
     if (out >= 0)
         return FAULT("its schedule reads %%%s after %%%s has overwritten it",
                      k->params.at[k->params.at[out].alias].name, k->params.at[out].name);
