@@ -1,4 +1,4 @@
-"""The rival's loaders, as systems A and D have them: h5py after torch's DataLoader, a worker process each.
+"""The rival's loaders, as systems A and D have them: h5py under torch's DataLoader, a worker process each.
 
 rival_loaders.py crops FILE EDGE WORKERS SECONDS
 rival_loaders.py weather FOLDER MEANS STDS CHANNELS HEIGHT WIDTH WORKERS SECONDS

@@ -40,7 +40,7 @@ def run(name, *more, rc=0, **env):
 
 
 def read(folder):
-    """The run after its link, or None."""
+    """The run that its link names, or None."""
     try:
         return Run(f"{folder}/wandb")
     except (Damaged, OSError, ValueError) as e:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`dlc export --as=pytorch` in PyTorch: names, outputs, statistics, training, every op; what it refuses and what it
-leaves after.
+"""`dlc export --as=pytorch` in PyTorch: names, outputs, statistics, training, every op; what it refuses, and which
+files a refusal leaves.
 
 oracle_export_pytorch.py BUILD [models] [ops] [data] [faults]
 """

@@ -119,7 +119,7 @@ def decoded(raw):
 
 
 class Run:
-    """What lies after DIR/latest-run."""
+    """The run that DIR/latest-run links to."""
 
     def __init__(self, dir):
         self.folder = os.path.realpath(f"{dir}/latest-run")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+from crc32c import crc32c
 from strict import check, finish
 
 try:
@@ -94,15 +95,6 @@ def check_reading(program, run):
 
 
 # TensorBoard ------------------------------------------------------------------------------------------------------
-
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
-
 
 def masked(data):
     crc = crc32c(data)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much of what two ranks exchange in a step lies after arithmetic: the program waits for less than a quarter of
+"""How much of what two ranks exchange in a step arithmetic hides: the program waits for less than a quarter of
 the time in which sums are under way.
 
     check_overlap.py BUILD openmpi|mpich
