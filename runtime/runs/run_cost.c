@@ -63,17 +63,12 @@ static bool take_memory(dl_arena *arena, const dl_graph *g, dl_run_cost *c, dl_e
     dl_liveness live;
     if (!dl_find_liveness(g, arena, &live, err)) return false;
     double *memory = DL_NEWS(arena, double, g->nodes.n + 1);
-    const char **place = DL_NEWS(arena, const char *, g->nodes.n + 1);
     for (int i = 0; i < g->vars.n; i++) c->variables += dl_type_bytes(&g->vars.at[i]->value.type);
-    for (int i = 0; i < g->nodes.n; i++) {
-        const dl_loc *loc = &g->nodes.at[i]->loc;
-        memory[i] = (double)c->variables;
-        place[i] = loc->line ? dl_format(arena, "line %d", loc->line) : "";
-    }
+    for (int i = 0; i < g->nodes.n; i++) memory[i] = (double)c->variables;
     for (int s = 0; s < live.n; s++)
         for (int i = live.at[s].first; i <= live.at[s].last && i < g->nodes.n; i++)
             memory[i] += (double)live.at[s].bytes;
-    c->memory = memory, c->place = place, c->n = g->nodes.n;
+    c->memory = memory, c->n = g->nodes.n;
     return true;
 }
 

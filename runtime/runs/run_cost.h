@@ -21,7 +21,6 @@ typedef struct {
     DL_ARRAY(dl_run_kernel) kernels;
     double peak_gflops, peak_gbytes; /* the profile's ceilings; 0: unknown */
     const double *memory;            /* bytes in use at each node of the step, variables included */
-    const char *const *place;        /* and the node's line of the model */
     int n;
     int64_t variables; /* bytes of those */
     dl_data_record data;

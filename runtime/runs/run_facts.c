@@ -18,9 +18,15 @@ typedef struct {
     dl_run_facts *r;
 } reader;
 
+static dl_run_curve *find_curve(const dl_run_facts *r, const char *tag) {
+    for (int i = 0; i < r->curves.n; i++)
+        if (!strcmp(r->curves.at[i].tag, tag)) return &r->curves.at[i];
+    return NULL;
+}
+
 static dl_run_curve *curve_of(reader *in, const char *tag) {
-    for (int i = 0; i < in->r->curves.n; i++)
-        if (!strcmp(in->r->curves.at[i].tag, tag)) return &in->r->curves.at[i];
+    dl_run_curve *c = find_curve(in->r, tag);
+    if (c) return c;
     dl_push(in->arena, &in->r->curves, (dl_run_curve){.tag = dl_intern(tag)});
     return &in->r->curves.at[in->r->curves.n - 1];
 }
@@ -126,9 +132,7 @@ bool dl_run_read(dl_arena *arena, const char *dir, dl_run_facts *out, dl_error *
 }
 
 const dl_run_curve *dl_run_find_curve(const dl_run_facts *r, const char *tag) {
-    for (int i = 0; i < r->curves.n; i++)
-        if (!strcmp(r->curves.at[i].tag, tag)) return &r->curves.at[i];
-    return NULL;
+    return find_curve(r, tag);
 }
 
 const char *dl_run_find_setting(const dl_run_facts *r, const char *key) {
