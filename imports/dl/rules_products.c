@@ -1,88 +1,121 @@
 /* Rules of products over named axes: matrix products, einsum. */
 #include "imports/dl/rules.h"
 
+/* A letter of the operation, as the pattern shows it, and the axis that it stands for. */
+typedef struct {
+    char letter, shown;
+    const char *name;
+    dl_in_axis axis;
+} contracted;
+
+enum { LETTERS = 26 };
+
+typedef struct {
+    contracted at[LETTERS];
+    int n;
+} contraction;
+
+static bool has_name(const contraction *of, const char *name) {
+    for (int i = 0; i < of->n; i++)
+        if (!strcmp(of->at[i].name, name)) return true;
+    return false;
+}
+
+static bool is_shown(const contraction *of, char letter) {
+    for (int i = 0; i < of->n; i++)
+        if (of->at[i].shown == letter) return true;
+    return false;
+}
+
+/* Shows the axis by the first letter of its name; where that letter or name is taken, by a spare
+ * letter, and a taken name becomes that letter. */
+static void choose_letter(dl_in_ctx *c, const contraction *of, contracted *axis) {
+    static const char spare[] = "stkjlpqruvwxymoabcdefghin";
+    bool same = has_name(of, axis->name);
+    axis->shown = (char)(axis->name[0] | 32);
+    if (!same && !is_shown(of, axis->shown)) return;
+    for (const char *p = spare; *p; p++) {
+        char capital[2] = {(char)(*p - 32), 0};
+        if (is_shown(of, *p) || has_name(of, capital)) continue;
+        axis->shown = *p;
+        if (same) axis->name = dl_strdup(c->w->arena, capital);
+        return;
+    }
+}
+
+/* Axes of x are those of its dimensions, none of size 1: such a size meets any other. */
+static void prepare_operand(dl_in_ctx *c, dl_in_value *x) {
+    dl_whole(c, x);
+    for (int a = 0; a < x->n; a++)
+        if (x->axis[a].name && !strcmp(x->axis[a].name, "1")) {
+            dl_ordered(c, x, false);
+            break;
+        }
+    for (int d = 0; d < x->rank; d++)
+        if (x->dim[d].n && dl_dim_size(c->w, x, d) == 1) {
+            x->dim[d].n = 0;
+            dl_drop_ones(c, x);
+        }
+    dl_whole(c, x);
+    if (x->pair) dl_end_in_parts(c, x);
+}
+
+static int find_letter(const contraction *of, char letter) {
+    int at = 0;
+    while (at < of->n && of->at[at].letter != letter) at++;
+    return at;
+}
+
+/* Adds an operand's letters to the pattern. False: it has no pattern. */
+static bool put_operand(dl_in_ctx *c, contraction *of, dl_in_value *x, const char *letters,
+                        dl_buf *pattern) {
+    int rank = x->rank - x->pair;
+    for (int d = 0; d < rank; d++)
+        if (memchr(letters, letters[d], (size_t)d)) return false;
+    for (int a = 0; a < x->n - x->pair; a++) {
+        int d = 0;
+        while (d < x->rank && dl_axis_of(x, d) != a) d++;
+        if (d == x->rank) return false;
+        int at = find_letter(of, letters[d]);
+        if (at == of->n) {
+            if (of->n == LETTERS) return false;
+            contracted axis = {.letter = letters[d], .name = dl_axis_name(c, x, d)};
+            choose_letter(c, of, &axis);
+            axis.axis = x->axis[a];
+            of->at[of->n++] = axis;
+        } else if (!x->axis[a].name) {
+            dl_axis_name(c, x, d);
+        }
+        dl_putf(pattern, "%c", of->at[at].shown);
+    }
+    return true;
+}
+
 bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *letters,
                  const char *result) {
-    struct {
-        char letter, shown;
-        const char *name;
-        dl_in_axis axis;
-    } known[26];
-    int n_known = 0, parts = n && v[0]->pair; /* of complex numbers: an axis without a letter */
+    contraction known = {.n = 0};
+    int parts = n && v[0]->pair; /* of complex numbers: an axis without a letter */
     dl_buf pattern = {0};
     for (int k = 0; k < n; k++) {
-        dl_in_value *x = v[k];
-        if (x->pair != parts) return dl_buf_free(&pattern), false;
-        dl_whole(c, x);
-        for (int a = 0; a < x->n; a++)
-            if (x->axis[a].name && !strcmp(x->axis[a].name, "1")) {
-                dl_ordered(c, x, false);
-                break;
-            }
-        for (int d = 0; d < x->rank; d++) /* a size of 1 meets any other */
-            if (x->dim[d].n && dl_dim_size(c->w, x, d) == 1) {
-                x->dim[d].n = 0;
-                dl_drop_ones(c, x);
-            }
-        dl_whole(c, x);
-        if (parts) dl_end_in_parts(c, x);
-        for (int d = 0; d < x->rank - parts; d++)
-            for (int e = 0; e < d; e++)
-                if (letters[k][d] == letters[k][e]) return dl_buf_free(&pattern), false;
+        if (v[k]->pair != parts) return dl_buf_free(&pattern), false;
+        prepare_operand(c, v[k]);
         if (k) dl_puts(&pattern, ",");
-        for (int a = 0; a < x->n - parts; a++) {
-            int d = 0, at = 0;
-            while (d < x->rank && dl_axis_of(x, d) != a) d++;
-            if (d == x->rank) return dl_buf_free(&pattern), false;
-            char letter = letters[k][d];
-            while (at < n_known && known[at].letter != letter) at++;
-            if (at == n_known) {
-                if (n_known == 26) return dl_buf_free(&pattern), false;
-                const char *name = dl_axis_name(c, x, d);
-                char shown = (char)(name[0] | 32);
-                for (int i = 0; i < n_known; i++)
-                    if (known[i].shown == shown ||
-                        !strcmp(known[i].name, name)) { /* another letter */
-                        static const char spare[] = "stkjlpqruvwxymoabcdefghin";
-                        for (const char *p = spare; *p; p++) {
-                            bool free = true;
-                            char capital[2] = {(char)(*p - 32), 0};
-                            for (int j = 0; j < n_known; j++)
-                                free =
-                                    free && known[j].shown != *p && strcmp(known[j].name, capital);
-                            if (free) {
-                                bool same = false;
-                                for (int j = 0; j < n_known; j++)
-                                    same = same || !strcmp(known[j].name, name);
-                                shown = *p;
-                                if (same) name = dl_strdup(c->w->arena, capital);
-                                break;
-                            }
-                        }
-                        break;
-                    }
-                known[n_known].letter = letter, known[n_known].shown = shown;
-                known[n_known].name = name, known[n_known++].axis = x->axis[a];
-            } else if (!x->axis[a].name) {
-                dl_axis_name(c, x, d);
-            }
-            dl_putf(&pattern, "%c", known[at].shown);
-        }
+        if (!put_operand(c, &known, v[k], letters[k], &pattern))
+            return dl_buf_free(&pattern), false;
     }
     dl_in_value *made = DL_NEW(c->w->arena, dl_in_value);
     *made = (dl_in_value){.param = -1, .class = DL_FOREIGN_FLOAT};
     dl_puts(&pattern, "->");
     for (const char *p = result; *p; p++) {
-        int at = 0;
-        while (at < n_known && known[at].letter != *p) at++;
-        if (at < n_known) {
+        int at = find_letter(&known, *p);
+        if (at < known.n) {
             dl_in_axis *axis = &made->axis[made->n];
-            *axis = known[at].axis, axis->name = known[at].name;
+            *axis = known.at[at].axis, axis->name = known.at[at].name;
             dl_own_atoms(c, axis, made->n, made->axis);
             made->dim[made->rank].n = axis->n;
             memcpy(made->dim[made->rank].atom, axis->atom, sizeof axis->atom);
             made->n++;
-            dl_putf(&pattern, "%c", known[at].shown);
+            dl_putf(&pattern, "%c", known.at[at].shown);
         }
         made->rank++;
     }
