@@ -1,7 +1,8 @@
 """Turns text files into C string constants: embed.py NAME IN... OUT (used by meson at build time).
 
 NAME is the text. NAME_interface is what a caller in another object needs of it: all but the bodies of the functions
-that begin with ENTRY at the start of a line (compiler/cpu/library.h).
+that begin with ENTRY at the start of a line (compiler/cpu/library.h). Where SEPARATE is 0 nobody calls these functions, and
+compilers warn of static functions that are declared and never defined.
 """
 import sys
 
@@ -10,11 +11,14 @@ def without_bodies(lines):
     """A body begins after the first line that ends with a brace, and ends with a brace at the start of a line."""
     inside = head = False
     for line in lines:
-        head = head or not inside and line.startswith("ENTRY ")
+        if not inside and not head and line.startswith("ENTRY "):
+            head = True
+            yield "#if SEPARATE"
         if inside:
             inside = line != "}"
         elif head and line.endswith("{"):
             yield line.removesuffix("{").rstrip() + ";"
+            yield "#endif"
             head, inside = False, True
         else:
             yield line
