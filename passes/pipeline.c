@@ -5,9 +5,9 @@
  * explicit broadcasts and a reduction for each operand. plan_memory is last: offsets are valid
  * for one order only. */
 const char dl_pipeline[] =
-    "amp,global_batch,lower,simplify,contractions,shard,autodiff,ring,accumulate,data_parallel,"
-    "optimizer,legalize_contractions,simplify,one_pass_variance,cast_weights_once,layout,"
-    "order_collectives,fuse,buckets,in_place_updates,recompute,schedule,plan_memory";
+    "amp,partial_batch,global_batch,lower,simplify,contractions,shard,autodiff,ring,accumulate,"
+    "data_parallel,optimizer,legalize_contractions,simplify,one_pass_variance,cast_weights_once,"
+    "layout,order_collectives,fuse,buckets,in_place_updates,recompute,schedule,plan_memory";
 
 #define dl_skip_nothing NULL
 const dl_pass dl_passes[] = {

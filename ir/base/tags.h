@@ -24,6 +24,10 @@
  * (passes/optim/accumulate.c). No name of a model has two dots. */
 #define DL_ACCUMULATED        "accumulated.."
 #define DL_ACCUMULATE_BATCHES "accumulate.batches"
+/* The samples that count in a batch of validation: in this rank's, and in those of all ranks
+ * together (passes/parallel/partial_batch.c). */
+#define DL_BATCH_SAMPLES        "validation.samples"
+#define DL_BATCH_SAMPLES_OF_ALL "validation.samples_of_all"
 /* Means of the weights (passes/optim/average.h). */
 #define DL_AVERAGE "average.."
 /* With log_norms; results of the step under these names. */

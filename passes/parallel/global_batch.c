@@ -25,18 +25,13 @@
 #include "ir/builder.h"
 #include "passes/core/rewrite.h"
 #include "passes/lower/lower.h"
+#include "passes/parallel/samples.h"
 #include "passes/pass.h"
 
 typedef enum { ALIKE, SHARED, OWN, SUM, MEAN } kind;
-/* The axis of the samples, possibly joined with other axes. */
-typedef struct {
-    const char *axis;     /* interned; NULL: no axis */
-    int64_t inner, outer; /* the number of points of the axes joined to it, within the samples and
-                             around them */
-} samples;
 typedef struct {
     kind kind;
-    samples at;              /* OWN */
+    dl_samples at;           /* OWN */
     dl_value *shared, *read; /* the value over all ranks, once it is built; for a SHARED value, the
                                 value after `enter` */
 } state;
@@ -57,13 +52,6 @@ static state *state_of(batch *s, const dl_value *v) {
 static bool is_partial(kind k) { return k == SUM || k == MEAN; }
 static bool has_axis(const dl_value *v, const char *axis) {
     return axis && dl_type_axis(&v->type, axis) >= 0;
-}
-
-static bool is_over(const dl_node *n, const char *axis) {
-    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
-    for (int i = 0; axis && over && i < over->n; i++)
-        if (over->names[i] == axis) return true;
-    return false;
 }
 
 /* ---- conversions between kinds ---- */
@@ -163,62 +151,21 @@ static bool is_linear(batch *s, dl_node *n, kind *made) {
     }
 }
 
-static samples along(const char *axis) { return (samples){.axis = axis, .inner = 1, .outer = 1}; }
-
-/* The axis of samples after a reshape. One sample's elements are `step` elements apart from the
- * next one's, and end after `end`. Samples may have an axis of their own, be joined with others in
- * one, or be split. Of a split axis, the outermost part is the one that grows with the number of
- * samples. */
-static samples find_reshaped(const dl_type *t, samples from, int64_t step, int64_t end) {
-    enum { SAME, ALONE, JOINED, SPLIT, NHOWS };
-    for (int how = dl_type_count(t) ? SAME : NHOWS; how < NHOWS; how++)
-        for (int i = 0; i < t->rank; i++) {
-            const char *name = t->axis[i].name;
-            const int64_t inner = dl_type_around(t, i).inner, all = inner * t->axis[i].size;
-            const bool alone = inner == step && all == end;
-            if (how == JOINED && step % inner == 0 && all % end == 0)
-                return (samples){name, step / inner, all / end};
-            if (how == SAME    ? alone && name == from.axis
-                : how == ALONE ? alone
-                               : how == SPLIT && all == end)
-                return along(name);
-        }
-    return (samples){0};
-}
-
-/* The axis of operand k's samples in the result; no axis: there is none. */
-static samples follow(const dl_node *n, int k, samples from) {
-    const dl_type *in = &n->in[k]->type, *out = &n->out[0].type;
-    const int at = from.axis ? dl_type_axis(in, from.axis) : -1;
-    if (at < 0) return (samples){0};
-    if (n->op == DL_OP_reshape) {
-        const int64_t inner = dl_type_around(in, at).inner;
-        return find_reshaped(out, from, inner * from.inner, inner * in->axis[at].size / from.outer);
-    }
-    if (n->op == DL_OP_rename) from.axis = out->axis[at].name;
-    return dl_type_axis(out, from.axis) >= 0 ? from : (samples){0};
-}
-
 static void mark_own(batch *s, const dl_node *n) {
-    samples at = {0};
-    for (int k = 0; k < n->nin && !at.axis; k++) at = follow(n, k, state_of(s, n->in[k])->at);
+    dl_samples at = {0};
+    for (int k = 0; k < n->nin && !at.axis; k++)
+        at = dl_samples_follow(n, k, state_of(s, n->in[k])->at);
     if (!at.axis && has_axis(&n->out[0], s->axis))
-        at = along(s->axis); /* a broadcast to the axis */
+        at = dl_samples_along(s->axis); /* a broadcast to the axis */
     for (int r = 0; r < n->nout; r++) *state_of(s, &n->out[r]) = (state){.kind = OWN};
     if (at.axis && *at.axis) state_of(s, &n->out[0])->at = at;
 }
 
-/* Does the node sum over the samples? Contractions of two operands that both have the axis do so,
- * too, and segments of samples that are added up. */
 static bool sums_samples(batch *s, const dl_node *n) {
-    bool segments = n->op == DL_OP_scatter_add;
-    if (n->op != DL_OP_sum && n->op != DL_OP_mean && n->op != DL_OP_contract && !segments)
-        return false;
     for (int k = 0; k < n->nin; k++) {
         const state *own = state_of(s, n->in[k]);
         const char *axis = own->kind == OWN ? own->at.axis : s->axis;
-        if (!has_axis(n->in[k], axis)) continue;
-        if (segments ? !has_axis(&n->out[0], axis) : is_over(n, axis)) return true;
+        if (dl_sums_samples(n, k, axis)) return true;
     }
     return false;
 }
@@ -290,7 +237,7 @@ static void begin_vars(batch *s) {
              has_samples = has_axis(&v->value, s->axis);
         if (!fed && !has_samples) continue;
         state_of(s, &v->value)->kind = OWN;
-        if (has_samples) state_of(s, &v->value)->at = along(s->axis);
+        if (has_samples) state_of(s, &v->value)->at = dl_samples_along(s->axis);
     }
 }
 

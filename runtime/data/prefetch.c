@@ -23,7 +23,7 @@ typedef struct {
 struct dlr_prefetch {
     const dlr_dataset *data;
     dlr_prefetch_options o;
-    int64_t batches;
+    int64_t samples, batches;     /* of an epoch */
     size_t bytes[DLR_MAX_ARRAYS]; /* bytes of each array of a sample */
     dlr_raw raw[DLR_MAX_ARRAYS];  /* the data set's description of raw samples */
     dlr_layout_map *moves;        /* for all slots */
@@ -53,11 +53,15 @@ static size_t stride_of(const dlr_prefetch *p, int k) {
     return p->o.raw ? (size_t)dl_type_count(t) * dlr_element_bytes(p->raw[k].type) : p->bytes[k];
 }
 
+/* Samples of a batch of all ranks. */
+static int64_t global_batch(const dlr_prefetch_options *o) { return (int64_t)o->batch * o->world; }
+
 /* Makes sample `i` of the batch at `position`, without the lock. */
 static bool make(const dlr_prefetch *p, int64_t position, int i, void *scratch, dl_error *err) {
     const slot *s = slot_of(p, position);
     int64_t epoch = position / p->batches, index = position % p->batches;
     int64_t sample = (index * p->o.batch + i) * p->o.world + p->o.rank;
+    if (sample >= p->samples) sample = p->samples - 1;
     void *out[DLR_MAX_ARRAYS];
     for (int k = 0; k < count_arrays(p); k++)
         out[k] = (char *)s->data[k] + (size_t)i * stride_of(p, k);
@@ -200,9 +204,11 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
     return grow_scratch(p, p->data, err);
 }
 
-/* Sets the number of full batches in an epoch of a data set. */
+/* Sets the number of batches in an epoch of a data set. */
 static void count(dlr_prefetch *p, const dlr_dataset *d) {
-    p->data = d, p->batches = dlr_dataset_samples(d) / ((int64_t)p->o.batch * p->o.world);
+    const int64_t all = global_batch(&p->o);
+    p->data = d, p->samples = dlr_dataset_samples(d);
+    p->batches = (p->samples + (p->o.partial ? all - 1 : 0)) / all;
     if (p->o.raw) DL_CHECK(dlr_dataset_raw(d, p->raw));
 }
 
@@ -218,7 +224,7 @@ static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_err
                        MAX_DEPTH);
     if (o->world < 1 || o->rank < 0 || o->rank >= o->world)
         return dl_fail(err, DL_USAGE, "rank %d of %d ranks cannot be", o->rank, o->world);
-    if (samples < (int64_t)o->batch * o->world)
+    if (samples < global_batch(o) && !o->partial)
         return dl_fail(err, DL_USAGE,
                        "%lld samples do not fill one batch of %d on each of %d ranks",
                        (long long)samples, o->batch, o->world);
@@ -274,6 +280,14 @@ static void take_back(dlr_prefetch *p) {
     pthread_cond_broadcast(&p->room);
 }
 
+/* The samples that count in the batch at p->first: of this rank and of all. */
+static void count_samples(const dlr_prefetch *p, dlr_batch *batch) {
+    const int64_t left = p->samples - batch->index * global_batch(&p->o),
+                  own = (left - p->o.rank + p->o.world - 1) / p->o.world;
+    batch->of_all = left < global_batch(&p->o) ? left : global_batch(&p->o);
+    batch->samples = own < 0 ? 0 : own < p->o.batch ? own : p->o.batch;
+}
+
 bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
     give_up(p);
     pthread_mutex_lock(&p->lock);
@@ -295,6 +309,7 @@ bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
                              .how = s->how,
                              .epoch = p->first / p->batches,
                              .index = p->first % p->batches};
+        count_samples(p, batch);
         p->lent = true;
     } else {
         dl_fail(err, s->failure.code, "%s", s->failure.message);
@@ -332,17 +347,19 @@ void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index) {
     pthread_mutex_unlock(&p->lock);
 }
 
-bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, int64_t epoch, int64_t index,
-                       dl_error *err) {
+bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, bool partial, int64_t epoch,
+                       int64_t index, dl_error *err) {
+    dlr_prefetch_options o = p->o;
+    o.partial = partial;
     DL_CHECK(dlr_dataset_arrays(d)->n == count_arrays(p));
     for (int k = 0; k < count_arrays(p); k++)
         DL_CHECK(dlr_array_bytes(&dlr_dataset_arrays(d)->at[k]) == p->bytes[k]);
-    if (!check_options(&p->o, dlr_dataset_samples(d), err)) return false;
+    if (!check_options(&o, dlr_dataset_samples(d), err)) return false;
     give_up(p);
     pthread_mutex_lock(&p->lock);
     halt(p);
     bool ok = grow_scratch(p, d, err);
-    if (ok) count(p, d);
+    if (ok) p->o.partial = partial, count(p, d);
     go_on(p, ok ? epoch * p->batches + index : p->first);
     pthread_mutex_unlock(&p->lock);
     return ok;

@@ -3,8 +3,9 @@
  *
  * Batch b of an epoch, over all ranks, holds samples b G .. (b+1) G - 1 with G = batch x world. The
  * i-th of this rank is sample (b batch + i) world + rank, as with torch's DistributedSampler
- * without shuffling: a loader shuffles by its own numbering. An epoch has samples / G batches;
- * remaining samples are dropped, since a plan's batch size is fixed. */
+ * without shuffling: a loader shuffles by its own numbering. A plan's batch size is fixed. An epoch
+ * of training has samples / G batches, and remaining samples are dropped; where the ring is
+ * `partial`, they are a last batch, filled up with copies of the last sample. */
 #ifndef DLR_PREFETCH_H
 #define DLR_PREFETCH_H
 #include "runtime/data/dataset.h"
@@ -32,6 +33,7 @@ typedef struct {
                                     the ring. NULL: finished samples */
     bool turned_between; /* the ring is switched to another data set at the end of each epoch:
                             nothing is prefetched beyond it */
+    bool partial;        /* the last batch of an epoch need not be full */
 } dlr_prefetch_options;
 
 typedef struct {
@@ -43,6 +45,7 @@ typedef struct {
                            they are finished samples */
     dlr_layout_map *const *how; /* of each [batch] */
     int64_t epoch, index;       /* index: the batch's number in its epoch */
+    int64_t samples, of_all;    /* those that count, the first ones, and all ranks' together */
 } dlr_batch;
 
 typedef struct dlr_prefetch dlr_prefetch;
@@ -68,8 +71,8 @@ void dlr_prefetch_fill(dlr_prefetch *p);
  * dlr_prefetch_batches. */
 void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index);
 /* The same in another data set, of the same arrays, which is read from here on: one ring serves
- * training and validation, which never run at once. Errors: DL_USAGE (fewer samples than one
- * batch), DL_RESOURCE; the ring is then unchanged. */
-bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, int64_t epoch, int64_t index,
-                       dl_error *err);
+ * training and validation, which never run at once. partial: as in the options. Errors: DL_USAGE
+ * (fewer samples than one batch, unless partial), DL_RESOURCE; the ring is then unchanged. */
+bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, bool partial, int64_t epoch,
+                       int64_t index, dl_error *err);
 #endif

@@ -4,14 +4,6 @@
 #include "runtime/formats/log.h"
 #include "runtime/setup/classes.h"
 
-static void note_left_out(const dlr_dataset *valid, int64_t global_batch) {
-    int64_t samples = dlr_dataset_samples(valid), rest = samples % global_batch;
-    if (rest)
-        dlr_log_info(
-            "Validation leaves out the last %lld of its %lld samples: they fill no batch of %lld",
-            (long long)rest, (long long)samples, (long long)global_batch);
-}
-
 static void note_classes(const char *name, const dlr_array_dataset_unseen *u) {
     if (u->part[0].classes && u->part[1].classes)
         dlr_log_info("'%s': training has %lld classes of %lld to %lld samples each, validation "
@@ -29,8 +21,7 @@ static void note_classes(const char *name, const dlr_array_dataset_unseen *u) {
 }
 
 bool dl_data_notes(const dl_session *s, const dlr_dataset *train, const dlr_dataset *valid,
-                   int64_t global_batch, dl_error *err) {
-    note_left_out(valid, global_batch);
+                   dl_error *err) {
     const dlr_arrays *arrays = dlr_dataset_arrays(train);
     for (int k = 0; k < arrays->n; k++) {
         const dlr_array *a = &arrays->at[k];

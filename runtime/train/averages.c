@@ -42,20 +42,20 @@ void dlr_averages_clear(dlr_averages *a) {
     for (int i = 0; i < a->n; i++) a->terms[i].sum = a->terms[i].last = 0, a->terms[i].skipped = 0;
 }
 
-void dlr_averages_add(dlr_averages *a, const dlr_exec *exec, bool skipped) {
-    a->batches++;
+void dlr_averages_add(dlr_averages *a, const dlr_exec *exec, bool skipped, double weight) {
+    a->batches += weight;
     for (int i = 0; i < a->n; i++) {
         dlr_average *term = &a->terms[i];
         double value = dlr_scalar(exec, term->now);
         if (skipped && !isfinite(value))
             term->skipped++;
         else
-            term->last = value, term->sum += value;
+            term->last = value, term->sum += weight * value;
     }
 }
 
 double dlr_averages_mean(const dlr_averages *a, int i) {
-    return a->terms[i].sum / (double)(a->batches - a->terms[i].skipped);
+    return a->terms[i].sum / (a->batches - (double)a->terms[i].skipped);
 }
 
 const char *dlr_averages_line(const dlr_averages *a, const dlr_log_format *style,
@@ -79,7 +79,7 @@ double dlr_averages_value(const dlr_averages *a, int i, const dlr_log_format *st
 void dlr_averages_put_state(const dlr_averages *a, dl_arena *arena, dlr_state_list *list) {
     double *sums = dlr_state_put_reals(arena, list, "metric_sums", a->n + 1);
     double *last = dlr_state_put_reals(arena, list, "metric_last", a->n + 1);
-    sums[0] = last[0] = (double)a->batches;
+    sums[0] = last[0] = a->batches;
     for (int i = 0; i < a->n; i++) sums[i + 1] = a->terms[i].sum, last[i + 1] = a->terms[i].last;
 }
 
@@ -87,16 +87,16 @@ void dlr_averages_restore(dlr_averages *a, const dlr_checkpoint *c) {
     const double *sums = dlr_state_reals(c, "metric_sums", a->n + 1),
                  *last = dlr_state_reals(c, "metric_last", a->n + 1);
     if (!sums) return;
-    a->batches = (int64_t)sums[0];
+    a->batches = sums[0];
     for (int i = 0; i < a->n; i++) a->terms[i].sum = sums[i + 1];
     for (int i = 0; last && i < a->n; i++) a->terms[i].last = last[i + 1];
 }
 
 void dlr_averages_weigh(dlr_averages *a, int64_t batches) {
     for (int i = 0; i < a->n; i++) {
-        bool any = a->batches > a->terms[i].skipped && batches > 0;
+        bool any = a->batches > (double)a->terms[i].skipped && batches > 0;
         a->terms[i].sum = any ? dlr_averages_mean(a, i) * (double)batches : 0;
     }
     for (int i = 0; i < a->n; i++) a->terms[i].skipped = 0;
-    a->batches = batches;
+    a->batches = (double)batches;
 }

@@ -13,21 +13,22 @@ typedef struct {
     bool own;
     dlr_view now; /* of the batch just run */
     double sum, last;
-    int64_t skipped; /* batches whose value is left out */
+    int64_t skipped; /* training steps whose value is left out */
 } dlr_average;
 
 /* All of them, averaged over the batches added since the last clear. */
 typedef struct {
     dlr_average *terms;
     int n;
-    int64_t batches;
+    double batches; /* a batch that is not full counts as the part that it is */
 } dlr_averages;
 
 dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split,
                              const dlr_log_format *style);
 void dlr_averages_clear(dlr_averages *averages);
-/* Leaves out values of a skipped step that are not finite. */
-void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec, bool skipped);
+/* Leaves out values of a skipped step that are not finite. weight: the part of a full batch that
+ * counts. */
+void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec, bool skipped, double weight);
 double dlr_averages_mean(const dlr_averages *averages, int term); /* NaN of no batch */
 /* " - NAME: MEAN" of each metric of the model, with `before` before its name, appended to
  * `line`. */

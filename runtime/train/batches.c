@@ -81,7 +81,7 @@ void dlr_batches_seek(dlr_batches *b, int64_t epoch, int64_t steps) {
 }
 
 bool dlr_batches_turn(dlr_batches *b, int64_t epoch, int64_t steps, dl_error *err) {
-    return dlr_prefetch_turn(b->ring, b->o->train, epoch, steps * b->in_step, err);
+    return dlr_prefetch_turn(b->ring, b->o->train, false, epoch, steps * b->in_step, err);
 }
 
 bool dlr_batches_next(dlr_batches *b, dlr_batch *batch, dl_error *err) {

@@ -11,8 +11,11 @@ typedef struct {
     int program;
     dl_arena *arena;
     dlr_view loss;
-    dlr_averages averages; /* of the newest validation */
-    bool within;           /* the next validation is within an epoch, which goes on after it */
+    dlr_averages averages;    /* of the newest validation */
+    dlr_view samples, of_all; /* the program's numbers of samples that count in a batch; without a
+                                 type it counts full batches only */
+    int64_t counted[2];       /* their values */
+    bool within;              /* the next validation is within an epoch, which goes on after it */
     /* the run's other components that a validation uses */
     dlr_batches *batches;
     dlr_stopper *stopper;
@@ -21,8 +24,9 @@ typedef struct {
     const dlr_ranges *ranges;
 } dlr_evaluator;
 
-/* Finds the program "eval"; all but program, loss and averages must be set. Errors: DL_INPUT where
- * the plan has no such program, or it has no loss. */
+/* Finds the program "eval"; exec, arena and the other components must be set. Where it counts full
+ * batches only, the log says how many samples of validation are left out. Errors: DL_INPUT where
+ * the plan has no such program, or it has no loss; DL_USAGE where these samples are all. */
 bool dlr_evaluator_open(dlr_evaluator *e, dl_error *err);
 /* Mean loss and metrics over the validation's batches (`whole`, of which the first is drawn), or
  * over one of them. The ring of batches is at the next epoch's start afterwards, or, `within` an

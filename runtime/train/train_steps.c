@@ -86,7 +86,7 @@ static bool take(void *loop, const dlr_step *step, dl_error *err) {
     r->at.iteration++, r->at.position = r->steps.position;
     r->at.epoch_loss += left_out ? 0 : step->loss;
     r->skipped += left_out;
-    dlr_averages_add(&r->trained, r->exec, step->skipped);
+    dlr_averages_add(&r->trained, r->exec, step->skipped, 1);
     if (r->rate.view.type) dlr_learning_rate_note(&r->rate);
     if (r->at.iteration == 1 &&
         !dlr_save_gradients(r->exec, r->steps.program, &r->o->ranks, r->o->save_grads, err))

@@ -199,7 +199,6 @@ def test_faults():
     refused(4, r"global_stds_path: cannot open .*none\.npy", *options("years", f"--global_stds_path={TMP}/none.npy"))
     refused(2, r"global_means_path is not set", *options("years", "--global_means_path=null"))
     refused(2, r"valid_data_path is not set", *options("years", "--valid_data_path=null"))
-    refused(2, r"valid_data_path: 40 samples do not fill one batch of 48", *options("years", "--local_batch_size=48"))
     refused(2, r"limit_nsamples: 3 samples do not fill", *options("years", "--limit_nsamples=3"))
 
 

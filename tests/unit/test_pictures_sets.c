@@ -53,7 +53,7 @@ static void check_workers(const dlr_dataset *d, size_t floats) {
     for (int workers = 0; workers < 4; workers++) {
         dl_error err = {0};
         dlr_prefetch *p = dlr_prefetch_start(
-            d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false}, &err);
+            d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false, false}, &err);
         CHECK(p != NULL, "%s", err.message);
         if (!p) return;
         size_t each = BATCH * floats;

@@ -67,8 +67,8 @@ static void test_workers(void) {
         dlr_dataset *d = open_split(DLR_TRAIN, l == IN_MEMORY, 23);
         for (int k = 0; k < 4; k++)
             for (int depth = 0; depth < 5; depth++) {
-                dlr_prefetch *p =
-                    start(d, (dlr_prefetch_options){BATCH, 0, 1, workers[k], depth, NULL, false});
+                dlr_prefetch *p = start(
+                    d, (dlr_prefetch_options){BATCH, 0, 1, workers[k], depth, NULL, false, false});
                 CHECK(dlr_prefetch_batches(p) == 5 && dlr_dataset_samples(d) == 5 * BATCH + 3);
                 float *got = take(p, BATCH, N, 0, 0);
                 if (want)
@@ -87,26 +87,40 @@ static void test_workers(void) {
 }
 
 /* Batch b, sample i of rank r is sample (b B + i) W + r of the epoch; together the ranks cover what
- * one rank would. */
-static void test_ranks(void) {
-    enum { WORLD = 3, BATCH = 2 };
+ * one rank would. A last batch that is not full ends with copies of the last sample, which the
+ * batch does not count. */
+static void test_ranks(bool partial) {
+    enum { WORLD = 3, BATCH = 2, ALL = 3 * BATCH * WORLD + 2 };
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 20);
     float x[INPUT], t[TARGET];
     void *scratch = malloc(dlr_dataset_scratch(d));
     for (int rank = 0; rank < WORLD; rank++) {
-        dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, rank, WORLD, 2, 0, NULL, false});
-        CHECK(dlr_prefetch_batches(p) == 3 && dlr_dataset_samples(d) == 3 * BATCH * WORLD + 2);
-        for (int b = 0; b < 3; b++) {
+        dlr_prefetch *p =
+            start(d, (dlr_prefetch_options){BATCH, rank, WORLD, 2, 0, NULL, false, partial});
+        CHECK(dlr_prefetch_batches(p) == 3 + partial && dlr_dataset_samples(d) == ALL);
+        for (int b = 0; b < 3 + partial; b++) {
             float *got = take(p, BATCH, 1, 0, b);
             for (int i = 0; i < BATCH; i++) {
                 dl_error err = {0};
-                CHECK(sample_pair(d, 0, (b * BATCH + i) * WORLD + rank, x, t, scratch, &err));
+                int sample = (b * BATCH + i) * WORLD + rank;
+                if (sample >= ALL) sample = ALL - 1;
+                CHECK(sample_pair(d, 0, sample, x, t, scratch, &err));
                 CHECK(memcmp(got + i * INPUT, x, sizeof x) == 0 &&
                           memcmp(got + BATCH * INPUT + i * TARGET, t, sizeof t) == 0,
                       "rank %d batch %d sample %d", rank, b, i);
             }
             free(got);
         }
+        dlr_prefetch_seek(p, 0, 2);
+        dlr_batch batch;
+        dl_error err = {0};
+        CHECK(dlr_prefetch_next(p, &batch, &err) && batch.samples == BATCH &&
+              batch.of_all == BATCH * WORLD);
+        if (partial) /* samples 18 and 19 are of ranks 0 and 1 */
+            CHECK(dlr_prefetch_next(p, &batch, &err) && batch.samples == (rank < 2) &&
+                      batch.of_all == 2,
+                  "rank %d counts %lld of %lld", rank, (long long)batch.samples,
+                  (long long)batch.of_all);
         dlr_prefetch_stop(p);
     }
     free(scratch);
@@ -117,7 +131,8 @@ static void test_seek(void) {
     enum { BATCH = 3, N = 14 };
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 15);
     for (int workers = 0; workers < 4; workers++) {
-        dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
+        dlr_prefetch *p =
+            start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false, false});
         float *whole = take(p, BATCH, N, 0, 0);
         static const int places[] = {13, 0, 0, 7, 8, 1, 12};
         for (int k = 0; k < 7; k++) {
@@ -139,7 +154,7 @@ static void test_seek(void) {
 /* Every epoch is validated on the same crops. */
 static void test_validation(void) {
     dlr_dataset *d = open_split(DLR_VALID, IN_FILE, 8);
-    dlr_prefetch *p = start(d, (dlr_prefetch_options){2, 0, 1, 2, 0, NULL, false});
+    dlr_prefetch *p = start(d, (dlr_prefetch_options){2, 0, 1, 2, 0, NULL, false, false});
     float *first = take(p, 2, 4, 0, 0), *second = take(p, 2, 4, 1, 0);
     CHECK(equal(first, second, 2, 4));
     free(first), free(second);
@@ -156,27 +171,27 @@ static void test_turn(void) {
     dlr_dataset *few = open_split(DLR_VALID, IN_FILE, 1);
     for (int workers = 0; workers < 4; workers++) {
         dlr_prefetch *one =
-            start(valid, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
+            start(valid, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false, false});
         float *want_valid = take(one, BATCH, 3, 0, 0);
         dlr_prefetch_stop(one);
         dlr_prefetch *p =
-            start(train, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
+            start(train, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false, false});
         float *want = take(p, BATCH, N, 0, 0);
         for (int round = 0; round < 4; round++) {
-            CHECK(dlr_prefetch_turn(p, valid, 0, 0, &err) && dlr_prefetch_batches(p) == 3, "%s",
-                  err.message);
+            CHECK(dlr_prefetch_turn(p, valid, false, 0, 0, &err) && dlr_prefetch_batches(p) == 3,
+                  "%s", err.message);
             float *got = take(p, BATCH, 1 + round % 3, 0, 0);
             CHECK(equal(got, want_valid, BATCH, 1 + round % 3), "%d workers, validation %d",
                   workers, round);
             free(got);
-            CHECK(dlr_prefetch_turn(p, train, 0, 0, &err) && dlr_prefetch_batches(p) == 5, "%s",
-                  err.message);
+            CHECK(dlr_prefetch_turn(p, train, false, 0, 0, &err) && dlr_prefetch_batches(p) == 5,
+                  "%s", err.message);
             got = take(p, BATCH, N - round, 0, 0);
             CHECK(equal(got, want, BATCH, N - round), "%d workers, training %d", workers, round);
             free(got);
         }
         dl_error refused = {0};
-        CHECK(!dlr_prefetch_turn(p, few, 0, 0, &refused) && refused.code == DL_USAGE);
+        CHECK(!dlr_prefetch_turn(p, few, false, 0, 0, &refused) && refused.code == DL_USAGE);
         dlr_prefetch_seek(p, 0, 0);
         float *got = take(p, BATCH, N, 0, 0);
         CHECK(equal(got, want, BATCH, N), "%d workers, after a refusal", workers);
@@ -192,13 +207,13 @@ static void test_turned_between(void) {
     enum { BATCH = 2, N = 5 };
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, BATCH * N);
     dl_file_calls before = dl_file_calls_so_far();
-    dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, 0, 0, NULL, false});
+    dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, 0, 0, NULL, false, false});
     float *want = take(p, BATCH, 2 * N, 0, 0);
     dl_file_calls two = dl_file_calls_since(&before);
     dlr_prefetch_stop(p);
     for (int workers = 1; workers < 4; workers++) {
         before = dl_file_calls_so_far();
-        p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, true});
+        p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, true, false});
         float *got = take(p, BATCH, N, 0, 0);
         dlr_prefetch_fill(p);
         dl_file_calls one = dl_file_calls_since(&before);
@@ -234,7 +249,7 @@ static void test_errors_surface(void) {
         dl_error err = {0};
         dlr_dataset *d = open_crops(&o, &err);
         CHECK(d != NULL, "%s", err.message);
-        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, workers, 2, NULL, false});
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, workers, 2, NULL, false, false});
         free(take(p, 4, 2, 0, 0));
         CHECK(truncate(copy, 4096) == 0);
         dlr_batch b;
@@ -258,7 +273,7 @@ static void test_errors_surface(void) {
 static void test_stop_any_time(void) {
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 64);
     for (int i = 0; i < 30; i++) {
-        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, i % 4, 0, NULL, false});
+        dlr_prefetch *p = start(d, (dlr_prefetch_options){4, 0, 1, i % 4, 0, NULL, false, false});
         free(take(p, 4, i % 5, 0, 0));
         if (i % 3 == 0) dlr_prefetch_seek(p, 2, 1);
         dlr_prefetch_stop(p);
@@ -273,13 +288,14 @@ static void test_options(void) {
         dlr_prefetch_options o;
         const char *says;
     } rows[] = {
-        {{0, 0, 1, 0, 0, NULL, false}, "local_batch_size must be 1 to 1048576, not 0"},
-        {{1, 0, 1, -1, 0, NULL, false}, "num_data_workers must be 0 to 256, not -1"},
-        {{1, 2, 2, 0, 0, NULL, false}, "rank 2 of 2"},
-        {{1 << 20, 0, 2, 0, 0, NULL, false},
+        {{0, 0, 1, 0, 0, NULL, false, false}, "local_batch_size must be 1 to 1048576, not 0"},
+        {{1, 0, 1, -1, 0, NULL, false, false}, "num_data_workers must be 0 to 256, not -1"},
+        {{1, 2, 2, 0, 0, NULL, false, false}, "rank 2 of 2"},
+        {{1 << 20, 0, 2, 0, 0, NULL, false, false},
          "1048576 samples do not fill one batch of 1048576 on each of 2 ranks"},
-        {{1, 0, 1, 1, 2000, NULL, false}, "ring of 2000 batches"},
-        {{1 << 20, 0, 1, 1, 1024, NULL, false}, "use a smaller local_batch_size"}, /* 4.4 TiB */
+        {{1, 0, 1, 1, 2000, NULL, false, false}, "ring of 2000 batches"},
+        {{1 << 20, 0, 1, 1, 1024, NULL, false, false},
+         "use a smaller local_batch_size"}, /* 4.4 TiB */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dl_error err = {0};
@@ -297,7 +313,7 @@ int main(void) {
     snprintf(path, sizeof path, "%s/volumes.h5", dir);
     write_volumes(path, 20, PLAIN, H5T_IEEE_F32LE, 0);
     test_workers();
-    test_ranks();
+    test_ranks(false), test_ranks(true);
     test_seek();
     test_validation();
     test_turn();

@@ -227,7 +227,7 @@ static void test_order(void) {
     const size_t each = 2 * (size_t)BATCH * FIELD;
     for (int workers = 0; workers < 4; workers++) {
         dlr_prefetch *p = dlr_prefetch_start(
-            d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false}, &err);
+            d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false, false}, &err);
         CHECK(p && dlr_prefetch_batches(p) == 2 && dlr_dataset_samples(d) == 2 * BATCH + 2, "%s",
               err.message);
         float *got = malloc(6 * each * sizeof *got);
