@@ -12,7 +12,7 @@ static int find_axes_param(const dl_call *c, const char *name) {
     return -1;
 }
 
-static void settle(const dl_call *c, dl_ast *e);
+static void resolve(const dl_call *c, dl_ast *e);
 
 /* x[over=0] and x.over: the axis that the call names. */
 static const char *axis_name(const dl_call *c, const char *name) {
@@ -22,14 +22,14 @@ static const char *axis_name(const dl_call *c, const char *name) {
 }
 
 /* Axes are names, not values: `over=over` takes what the call says, or is left out. */
-static void settle_items(const dl_call *c, dl_ast_list *items) {
+static void resolve_items(const dl_call *c, dl_ast_list *items) {
     int kept = 0;
     for (int i = 0; i < items->list.n; i++) {
         dl_ast *item = items->list.at[i];
         bool named = item->kind == DL_A_ARG && item->name && item->a->kind == DL_A_NAME;
         int axes = named ? find_axes_param(c, item->a->name) : -1;
         if (axes >= 0 && !c->given[axes]) continue;
-        settle(c, item);
+        resolve(c, item);
         if (axes >= 0) item->a = (dl_ast *)c->ast[axes];
         items->list.at[kept++] = item;
     }
@@ -42,13 +42,13 @@ static void rename_axes(const dl_call *c, dl_ast_list *items) {
 }
 
 /* Gives all nodes of the expression the place of the call. */
-static void settle(const dl_call *c, dl_ast *e) {
+static void resolve(const dl_call *c, dl_ast *e) {
     if (!e) return;
     e->span = c->where, e->at = c->name_at;
-    settle(c, e->a), settle(c, e->b), settle(c, e->c);
+    resolve(c, e->a), resolve(c, e->b), resolve(c, e->c);
     if (e->kind == DL_A_ATTR) e->name = axis_name(c, e->name);
     if (e->kind == DL_A_INDEX) rename_axes(c, &e->items);
-    settle_items(c, &e->items);
+    resolve_items(c, &e->items);
 }
 
 static dl_ast *parse(const dl_call *c) {
@@ -62,7 +62,7 @@ dl_val dl_apply_formula(dl_call *c) {
     dl_elab *E = c->E;
     dl_ast *e = parse(c);
     if (!e) return dl_bad(E, c->where, DL_DIAG_bad_argument, "%s has no formula", c->what->name);
-    settle(c, e);
+    resolve(c, e);
     dl_scope *outer = E->scope;
     const dl_ast *modules = E->file;
     E->scope = dl_scope_new(E, NULL); /* a formula sees the built-in functions alone */
