@@ -13,7 +13,7 @@ static int axis_of(int i) { return 2 - i; }
 static int64_t taps_of(const dl_gemm_problem *p, const dl_operand *o, int axis) {
     return p->mode[o->taps].at[axis].size;
 }
-static int64_t low_of(const dl_gemm_problem *p, const dl_operand *o, int axis) {
+static int64_t lower_corner_of(const dl_gemm_problem *p, const dl_operand *o, int axis) {
     const dl_window_axis *s = &o->window_axis[axis];
     return s->begin + (s->tap_step < 0 ? s->tap_step * (taps_of(p, o, axis) - 1) : 0);
 }
@@ -29,16 +29,16 @@ static bool find_windows(const dl_gemm_problem *p, const dl_operand *o, dl_tenso
     for (int i = 0; i < map->windows; i++) {
         int axis = axis_of(i);
         const dl_window_axis *s = &o->window_axis[axis];
-        int64_t low = low_of(p, o, axis), size = o->limit[axis],
-                last = low + (p->mode[o->positions].at[1 + axis].size - 1) * s->position_step,
+        int64_t lower = lower_corner_of(p, o, axis), size = o->limit[axis],
+                last = lower + (p->mode[o->positions].at[1 + axis].size - 1) * s->position_step,
                 far = s->stride_phases +
                       (s->tap_step < 0 ? -s->tap_step : s->tap_step) * (taps_of(p, o, axis) - 1);
-        if (low < INT16_MIN || low > INT16_MAX || last - (size - 1) < INT16_MIN ||
+        if (lower < INT16_MIN || lower > INT16_MAX || last - (size - 1) < INT16_MIN ||
             last - (size - 1) > INT16_MAX || s->position_step > INT16_MAX ||
             far > dl_tensor_map_far(map->windows))
             return false;
-        map->low[i] = (int)low, map->high[i] = (int)(last - (size - 1)),
-        map->hop[i] = (int)s->position_step;
+        map->lower[i] = (int)lower, map->upper[i] = (int)(last - (size - 1)),
+        map->traversal[i] = (int)s->position_step;
     }
     return true;
 }
@@ -98,7 +98,8 @@ static void put_position(dl_emitter *e, const dl_gemm_problem *p, const dl_opera
     dl_puts(e->out, "        w.part = 0;\n");
     for (int i = 0; i < p->c->windows.n; i++) {
         int axis = axis_of(i);
-        put_line(e, i, &n->at[1 + axis], o->window_axis[axis].position_step, low_of(p, o, axis)),
+        put_line(e, i, &n->at[1 + axis], o->window_axis[axis].position_step,
+                 lower_corner_of(p, o, axis)),
             dl_puts(e->out, ";\n");
     }
     put_nothing(e, p);

@@ -3,19 +3,19 @@
 /* Do the windows' lower and upper corners and traversal strides satisfy cuTensorMapEncodeIm2col?
  * Matrices have none. */
 static bool windows_fit(const dl_tensor_map *m) {
-    enum { MOST_HOP = 8 };
+    enum { MOST_TRAVERSAL = 8 };
     if (m->windows < 0 || m->windows > DL_MAP_SPATIAL || (m->windows && m->box[2] != 1))
         return false;
     bool ok = true;
     for (int i = 0; i < DL_MAP_SPATIAL; i++) {
         if (i >= m->windows) {
-            ok = ok && !m->low[i] && !m->high[i] && !m->hop[i];
+            ok = ok && !m->lower[i] && !m->upper[i] && !m->traversal[i];
             continue;
         }
         int limit = 1 << (16 / m->windows - 1);
-        ok = ok && m->low[i] >= -limit && m->low[i] < limit && m->high[i] >= -limit &&
-             m->high[i] < limit && m->hop[i] >= 1 && m->hop[i] <= MOST_HOP &&
-             m->size[1 + i] + m->high[i] > m->low[i];
+        ok = ok && m->lower[i] >= -limit && m->lower[i] < limit && m->upper[i] >= -limit &&
+             m->upper[i] < limit && m->traversal[i] >= 1 && m->traversal[i] <= MOST_TRAVERSAL &&
+             m->size[1 + i] + m->upper[i] > m->lower[i];
     }
     return ok;
 }
@@ -54,7 +54,7 @@ dl_emulated_map dl_tensor_map_emulated(const dl_tensor_map *m, uint64_t address)
     for (int i = 0; i < DL_MAP_AXES; i++) e.size[i] = m->size[i];
     for (int i = 0; i < DL_MAP_AXES - 1; i++) e.step[i] = m->step[i];
     for (int i = 0; i < DL_MAP_SPATIAL; i++)
-        e.low[i] = (int16_t)m->low[i], e.high[i] = (int16_t)m->high[i],
-        e.hop[i] = (uint8_t)m->hop[i];
+        e.lower[i] = (int16_t)m->lower[i], e.upper[i] = (int16_t)m->upper[i],
+        e.traversal[i] = (uint8_t)m->traversal[i];
     return e;
 }

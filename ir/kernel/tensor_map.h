@@ -19,17 +19,18 @@ enum { DL_MAP_SPATIAL = 3, DL_MAP_BOX = 3 };
  * Matrices (`windows` 0) have three axes: a line's elements, lines, and the matrices of a batch.
  *
  * Images have windows + 2 axes: channels, W, H and D as far as they exist, and images. A box is
- * box[0] channels of box[1] pixels in sequence. It goes from its first pixel in steps of `hop`
- * (the traversal stride) along W, from the last pixel of a line to the first of the next, and so
- * through planes and images. The first pixel along an axis is at `low` (the lower corner), the
- * last one at size[1 + i] - 1 + high. The offsets of a copy are added to all these positions. */
+ * box[0] channels of box[1] pixels in sequence. It goes from its first pixel in steps of
+ * `traversal` (the traversal stride) along W, from the last pixel of a line to the first of the
+ * next, and so through planes and images. The first pixel along an axis is at `lower` (the lower
+ * corner), the last one at size[1 + i] - 1 + upper. The offsets of a copy are added to all these
+ * positions. */
 typedef struct {
     int param; /* the kernel's parameter */
     dl_dtype dtype;
     int swizzle;         /* bytes: 64 or 128, the length of a box's line */
     int windows;         /* spatial axes of an image, or 0 */
     int box[DL_MAP_BOX]; /* elements, or pixels */
-    int low[DL_MAP_SPATIAL], high[DL_MAP_SPATIAL], hop[DL_MAP_SPATIAL]; /* from W on */
+    int lower[DL_MAP_SPATIAL], upper[DL_MAP_SPATIAL], traversal[DL_MAP_SPATIAL]; /* from W on */
     int64_t offset;                /* bytes from the parameter's start */
     int64_t size[DL_MAP_AXES];     /* elements */
     int64_t step[DL_MAP_AXES - 1]; /* bytes, of all axes but the first */
@@ -41,8 +42,8 @@ typedef struct {
     uint64_t address;
     int32_t mark, word, swizzle, box[DL_MAP_BOX]; /* word: bytes of an element */
     int64_t size[DL_MAP_AXES], step[DL_MAP_AXES - 1];
-    int16_t low[DL_MAP_SPATIAL], high[DL_MAP_SPATIAL];
-    uint8_t hop[DL_MAP_SPATIAL], windows;
+    int16_t lower[DL_MAP_SPATIAL], upper[DL_MAP_SPATIAL];
+    uint8_t traversal[DL_MAP_SPATIAL], windows;
 } dl_emulated_map;
 _Static_assert(sizeof(dl_emulated_map) <= DL_MAP_BYTES, "it stands where the driver's does");
 

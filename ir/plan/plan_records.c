@@ -153,7 +153,7 @@ static void code_map(dl_plan_codec *c, dl_tensor_map *m) {
     code_int(c, &m->windows);
     for (int i = 0; i < DL_MAP_BOX; i++) code_int(c, &m->box[i]);
     for (int i = 0; i < DL_MAP_SPATIAL; i++)
-        code_int(c, &m->low[i]), code_int(c, &m->high[i]), code_int(c, &m->hop[i]);
+        code_int(c, &m->lower[i]), code_int(c, &m->upper[i]), code_int(c, &m->traversal[i]);
     for (int i = 0; i < DL_MAP_AXES; i++) code_int64(c, &m->size[i]);
     for (int i = 0; i < DL_MAP_AXES - 1; i++) code_int64(c, &m->step[i]);
     code_int64(c, &m->offset);

@@ -15,13 +15,14 @@ static dlr_cu_result make_map(const dlr_cuda *c, const dl_tensor_map *m, uint64_
     uint64_t size[DL_MAP_AXES], step[DL_MAP_AXES - 1];
     uint32_t box[DL_MAP_BOX], each[DL_MAP_AXES];
     for (int i = 0; i < DL_MAP_AXES; i++) size[i] = (uint64_t)m->size[i], each[i] = 1;
-    for (int i = 0; i < m->windows && i < DL_MAP_SPATIAL; i++) each[1 + i] = (uint32_t)m->hop[i];
+    for (int i = 0; i < m->windows && i < DL_MAP_SPATIAL; i++)
+        each[1 + i] = (uint32_t)m->traversal[i];
     for (int i = 0; i < DL_MAP_BOX; i++) box[i] = (uint32_t)m->box[i];
     for (int i = 0; i < DL_MAP_AXES - 1; i++) step[i] = (uint64_t)m->step[i];
     dlr_cu_result r =
         m->windows
             ? c->driver->TensorMapEncodeIm2col(map, types[m->dtype], axes, address, size, step,
-                                               m->low, m->high, box[0], box[1], each,
+                                               m->lower, m->upper, box[0], box[1], each,
                                                DLR_CU_MAP_INTERLEAVE_NONE, swizzle,
                                                DLR_CU_MAP_PROMOTION_128, DLR_CU_MAP_OUTSIDE_ZERO)
             : c->driver->TensorMapEncodeTiled(map, types[m->dtype], axes, address, size, step, box,

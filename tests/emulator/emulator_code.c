@@ -136,10 +136,10 @@ static dlr_cu_result encode(void *map, dl_tensor_map m, int type, unsigned axes,
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type == type) m.dtype = types[i].dtype;
     for (int i = 0; ok && i < (int)axes; i++) {
-        bool hops = i >= 1 && i <= m.windows;
-        ok = (hops || each[i] == 1) && size[i] <= (uint64_t)1 << 32;
+        bool spatial = i >= 1 && i <= m.windows;
+        ok = (spatial || each[i] == 1) && size[i] <= (uint64_t)1 << 32;
         m.size[i] = (int64_t)size[i];
-        if (hops) m.hop[i - 1] = each[i] <= 255 ? (int)each[i] : 0;
+        if (spatial) m.traversal[i - 1] = each[i] <= 255 ? (int)each[i] : 0;
         if (i < (int)axes - 1) m.step[i] = (int64_t)step[i];
     }
     if (!ok || m.dtype == DL_NDTYPES || !dl_tensor_map_fits(&m, INT64_MAX))
@@ -162,13 +162,13 @@ static dlr_cu_result encode_tiled(void *map, int type, unsigned axes, void *addr
 }
 
 static dlr_cu_result encode_im2col(void *map, int type, unsigned axes, void *address,
-                                   const uint64_t *size, const uint64_t *step, const int *low,
-                                   const int *high, uint32_t channels, uint32_t pixels,
+                                   const uint64_t *size, const uint64_t *step, const int *lower,
+                                   const int *upper, uint32_t channels, uint32_t pixels,
                                    const uint32_t *each, int interleave, int swizzle, int promotion,
                                    int outside) {
     if (axes < 3 || axes > DL_MAP_AXES) return DLR_CU_INVALID_VALUE;
     dl_tensor_map m = {.windows = (int)axes - 2, .box = {small(channels), small(pixels), 1}};
-    for (int i = 0; i < m.windows; i++) m.low[i] = low[i], m.high[i] = high[i];
+    for (int i = 0; i < m.windows; i++) m.lower[i] = lower[i], m.upper[i] = upper[i];
     return encode(map, m, type, axes, address, size, step, each, interleave, swizzle, promotion,
                   outside);
 }

@@ -34,7 +34,7 @@ void test_demands(const dl_target *t) {
     of[n++].c = 40;     /* a tile's terms would be two taps' */
     of[n++].groups = 8; /* of 8 channels each */
     of[n].size[1] = 20, of[n++].stride[1] = 9;
-    of[n].low[1] = 129, of[n++].size[1] = 3; /* a corner of more than 8 bits */
+    of[n].lower[1] = 129, of[n++].size[1] = 3; /* a corner of more than 8 bits */
     of[n].size[2] = 300, of[n++].dilation[2] = 128;
     of[n].of = BY_IMAGE, of[n].o = 32, of[n++].stride[1] = 2; /* parities of unlike taps */
     of[n].windows = 3, of[n].size[0] = 40, of[n].dilation[0] = 16, of[n].taps[0] = 3, n++;
@@ -75,17 +75,17 @@ void test_damaged(const dl_target *t) {
         *m = good;
         if (i == 0) m->windows = 4;
         if (i == 1) m->windows = 1;
-        if (i == 2) m->low[0] = -129;
-        if (i == 3) m->low[1] = 128;
-        if (i == 4) m->high[0] = 128;
-        if (i == 5) m->high[1] = -129;
-        if (i == 6) m->hop[0] = 0;
-        if (i == 7) m->hop[1] = 9;
-        if (i == 8) m->low[0] = 9; /* a box of no pixels */
+        if (i == 2) m->lower[0] = -129;
+        if (i == 3) m->lower[1] = 128;
+        if (i == 4) m->upper[0] = 128;
+        if (i == 5) m->upper[1] = -129;
+        if (i == 6) m->traversal[0] = 0;
+        if (i == 7) m->traversal[1] = 9;
+        if (i == 8) m->lower[0] = 9; /* a box of no pixels */
         if (i == 9) m->box[2] = 2;
         if (i == 10) m->size[3]++;
         if (i == 11) m->step[2] += 8;
-        if (i == 12) m->hop[2] = 1;
+        if (i == 12) m->traversal[2] = 1;
         if (i == 13) m->box[1] = 257;
         CHECK(!dl_plan_check(p, &err) && strstr(err.message, "entry"), "%d: %s", i, err.message);
     }
@@ -116,20 +116,21 @@ void test_other_maps(const dl_target *t) {
     for (int i = 0; m && i < 15; i++) {
         dl_error err = {0};
         *m = good;
-        if (i == 1) m->low[0]--;
-        if (i == 2) m->low[1]++;
-        if (i == 3) m->high[0] += m->hop[0];
-        if (i == 4) m->high[1] -= m->hop[1];
-        if (i == 5) m->hop[0]--;
-        if (i == 6) m->hop[1]--;
+        if (i == 1) m->lower[0]--;
+        if (i == 2) m->lower[1]++;
+        if (i == 3) m->upper[0] += m->traversal[0];
+        if (i == 4) m->upper[1] -= m->traversal[1];
+        if (i == 5) m->traversal[0]--;
+        if (i == 6) m->traversal[1]--;
         if (i == 7) m->box[1] /= 2;
-        if (i == 8) m->size[1] -= 2, m->high[0] += 2;
-        if (i == 9) m->size[2] -= 2, m->high[1] += 2;
+        if (i == 8) m->size[1] -= 2, m->upper[0] += 2;
+        if (i == 9) m->size[2] -= 2, m->upper[1] += 2;
         if (i == 10) m->size[3]--;
         if (i == 11) m->size[0] -= 8;
         if (i == 12) m->offset += 16, m->size[3]--;
-        if (i == 13) m->low[0] = m->low[1], m->low[1] = good.low[0]; /* axes the other way round */
-        if (i == 14) m->hop[0] = m->hop[1], m->hop[1] = good.hop[0];
+        if (i == 13)
+            m->lower[0] = m->lower[1], m->lower[1] = good.lower[0]; /* axes the other way round */
+        if (i == 14) m->traversal[0] = m->traversal[1], m->traversal[1] = good.traversal[0];
         CHECK(dl_plan_check(p, &err), "%d: %s", i, err.message);
         int64_t wrong = mapped_wrong(p, &all, &err);
         CHECK(i ? wrong != 0 : wrong == 0, "%d: %lld %s", i, (long long)wrong, err.message);

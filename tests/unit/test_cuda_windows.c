@@ -59,9 +59,9 @@ static int wrong_of(int kernel, unsigned seed) {
                        .swizzle = kernel ? 128 : 64,
                        .windows = 2,
                        .box = {kernel ? 64 : 32, kernel ? 32 : 128, 1},
-                       .low = {-1, -1},
-                       .high = {-2, -1}, /* W: 5 - 1, below 7 - 1; H: 8 - 1, below 9 - 1 */
-                       .hop = {1, 2},
+                       .lower = {-1, -1},
+                       .upper = {-2, -1}, /* W: 5 - 1, below 7 - 1; H: 8 - 1, below 9 - 1 */
+                       .traversal = {1, 2},
                        .size = {C, W, H, IMAGES},
                        .step = {C * 2, W * C * 2, H * W * C * 2}};
     CHECK(dl_tensor_map_fits(&m, sizeof x.memory));
@@ -113,10 +113,10 @@ static const grouped_fault faults[] = {
     {"WINDOWS = 2", "WINDOWS = 1", 0, "a map of 2 windows"},
     {"w.at = i % C;", "w.at = 0;", 0, ""},
     /* the emulation */
-    {"at[1 + i] += m->hop[i];", "at[1 + i]++;", 0, ""},
-    {"at[1 + i] = m->low[i];", "at[1 + i] = 0;", 0, ""},
-    {"at[1 + i] = m->low[i];", "at[1 + i] -= m->size[1 + i];", 1, ""},
-    {"<= m->size[1 + i] - 1 + m->high[i]", "<= m->size[1 + i] + m->high[i]", 1, ""},
+    {"at[1 + i] += m->traversal[i];", "at[1 + i]++;", 0, ""},
+    {"at[1 + i] = m->lower[i];", "at[1 + i] = 0;", 0, ""},
+    {"at[1 + i] = m->lower[i];", "at[1 + i] -= m->size[1 + i];", 1, ""},
+    {"<= m->size[1 + i] - 1 + m->upper[i]", "<= m->size[1 + i] + m->upper[i]", 1, ""},
     {"if (i == m->windows) at[1 + i]++;", "", 0, ""},
     {"i <= m->windows ? b->by[i - 1] : 0", "i <= m->windows ? 0 : 0", 1, ""},
     {"(long)pixel * m->swizzle, c)", "(long)pixel * 32, c)", 0, ""},

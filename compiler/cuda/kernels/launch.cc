@@ -6,8 +6,8 @@ struct map {
     unsigned long address;
     int mark, word, swizzle, box[3];
     long size[5], step[4];
-    short low[3], high[3];
-    unsigned char hop[3], windows;
+    short lower[3], upper[3];
+    unsigned char traversal[3], windows;
 };
 
 /* The kernels of the source, an unnamed one last: compiler/cuda/emulate.c appends this. */

@@ -278,9 +278,9 @@ static inline void bring_pixels(const box *b) {
         bring_line(m, b->to - now.dynamic + (long)pixel * m->swizzle, c);
         int i = 0;
         for (; i < m->windows; i++) {
-            at[1 + i] += m->hop[i];
-            if (at[1 + i] <= m->size[1 + i] - 1 + m->high[i]) break;
-            at[1 + i] = m->low[i];
+            at[1 + i] += m->traversal[i];
+            if (at[1 + i] <= m->size[1 + i] - 1 + m->upper[i]) break;
+            at[1 + i] = m->lower[i];
         }
         if (i == m->windows) at[1 + i]++;
     }
@@ -296,8 +296,8 @@ static inline void bring_box(const box *b) {
 static inline void check_image(const map *m, const int (&x)[3], const int (&by)[3], int windows,
                                int line) {
     for (int i = 0; i < windows && m->windows == windows; i++) {
-        long first = m->low[i], last = m->size[1 + i] - 1 + m->high[i];
-        if (x[i] < first || x[i] > last || (x[i] - first) % m->hop[i])
+        long first = m->lower[i], last = m->size[1 + i] - 1 + m->upper[i];
+        if (x[i] < first || x[i] > last || (x[i] - first) % m->traversal[i])
             fail("line %d: pixel %d of axis %d is none that the map tells", line, x[i], i);
         if (by[i] < 0 || by[i] >= 1 << 16 / windows)
             fail("line %d: pixels %d away along axis %d", line, by[i], i);
