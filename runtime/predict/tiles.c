@@ -5,10 +5,10 @@
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Pieces at 0, hop, 2 hop, ..., the last where the axis ends. */
-static void place(dl_arena *arena, const dlr_axis *a, int64_t hop, dlr_tiles *t) {
+/* Pieces at 0, stride, 2 stride, ..., the last where the axis ends. */
+static void place(dl_arena *arena, const dlr_axis *a, int64_t stride, dlr_tiles *t) {
     int64_t last = a->whole - a->tile;
-    for (int64_t start = 0; start < last; start += hop)
+    for (int64_t start = 0; start < last; start += stride)
         dl_push(arena, &t->pieces, (dlr_tile){.start = start});
     dl_push(arena, &t->pieces, (dlr_tile){.start = last});
     for (int i = 0; i < t->pieces.n; i++)
@@ -36,14 +36,14 @@ static bool discard(dl_arena *arena, const dlr_axis *a, dlr_tiles *t, dl_error *
     if (!check(a, a->step, err)) return false;
     int64_t from = max(0, (int64_t)ceil(-a->lo / s - 1e-9));
     int64_t to = min(t->tile, (int64_t)floor(((double)a->tile - 1 - a->hi) / s + 1e-9) + 1);
-    int64_t hop = to > from ? (to - from) * a->num / a->den / a->step * a->step : 0;
-    if (hop < 1 && a->whole > a->tile)
+    int64_t stride = to > from ? (to - from) * a->num / a->den / a->step * a->step : 0;
+    if (stride < 1 && a->whole > a->tile)
         return dl_fail(
             err, DL_INPUT,
             "an output sees %.0f positions, too many for pieces of %lld that begin at multiples of "
             "%lld",
             floor(a->hi - a->lo) + 1, (long long)a->tile, (long long)a->step);
-    place(arena, a, max(hop, 1), t);
+    place(arena, a, max(stride, 1), t);
     dlr_tile *piece = t->pieces.at;
     for (int i = 0; i < t->pieces.n; i++) {
         piece[i].from = i ? from : 0;
@@ -54,8 +54,8 @@ static bool discard(dl_arena *arena, const dlr_axis *a, dlr_tiles *t, dl_error *
 
 static bool blend(dl_arena *arena, const dlr_axis *a, dlr_tiles *t, dl_error *err) {
     if (!check(a, a->num, err)) return false;
-    int64_t hop = max(a->tile / 2 / a->num * a->num, a->num);
-    place(arena, a, hop, t);
+    int64_t stride = max(a->tile / 2 / a->num * a->num, a->num);
+    place(arena, a, stride, t);
     for (int i = 0; i < t->pieces.n; i++) t->pieces.at[i].to = t->tile;
     return true;
 }
