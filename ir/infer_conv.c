@@ -42,8 +42,8 @@ static int image_of(const dl_node *n) { return dl_op_tensor(n->op, 0) == DL_TENS
 
 /* The number of windows of `k` along the i-th spatial axis, `size` long and named `name`. 0: none
  * fits, a fault. */
-static int64_t slide(const dl_node *n, const dl_windows *w, int i, const char *name, int64_t size,
-                     int64_t k, dl_shape_fault *fault) {
+static int64_t count_windows(const dl_node *n, const dl_windows *w, int i, const char *name,
+                             int64_t size, int64_t k, dl_shape_fault *fault) {
     int64_t count = dl_windows_count(w, i, size, k), lo = w->pad_lo[i], hi = w->pad_hi[i];
     if (count) return count;
     if (size < 1 || k < 1)
@@ -131,7 +131,7 @@ static bool make_y(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_f
     r->axis[1].size = w->axis[0].size;
     for (int i = 2; i < x->rank; i++) {
         r->axis[i].size =
-            slide(n, v, i - 2, x->axis[i].name, x->axis[i].size, w->axis[i].size, fault);
+            count_windows(n, v, i - 2, x->axis[i].name, x->axis[i].size, w->axis[i].size, fault);
         if (!r->axis[i].size) return false;
     }
     return true;
@@ -142,7 +142,7 @@ static bool check_gradient(const dl_node *n, const dl_windows *v, int i, int64_t
                            dl_shape_fault *fault) {
     int at = dl_op_place(n->op, DL_TENSOR_Y);
     dl_axis y = dl_operand(n, at)->axis[i];
-    int64_t fits = slide(n, v, i - 2, y.name, size, k, fault);
+    int64_t fits = count_windows(n, v, i - 2, y.name, size, k, fault);
     if (!fits) return false;
     if (fits == y.size) return true;
     dl_fault(fault, at, "axis_mismatch",
@@ -284,7 +284,7 @@ bool dl_rule_pool(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     for (int i = 2; i < x->rank; i++) {
         int64_t k = dl_node_attr(n, DL_ATTR_kernel)->ints[i - 2];
         if (!check_padding(n, x->axis[i], v.pad_lo[i - 2], v.pad_hi[i - 2], k, fault)) return false;
-        r->axis[i].size = slide(n, &v, i - 2, x->axis[i].name, x->axis[i].size, k, fault);
+        r->axis[i].size = count_windows(n, &v, i - 2, x->axis[i].name, x->axis[i].size, k, fault);
         if (!r->axis[i].size) return false;
     }
     return true;

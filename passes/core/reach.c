@@ -101,7 +101,7 @@ static extent in_order(const reach *r, const dl_node *n) {
 }
 
 /* Sliding windows: in = out stride + tap dilation - pad; applied forward, or solved for out. */
-static extent slide(const reach *r, const dl_node *n) {
+static extent reach_of_windows(const reach *r, const dl_node *n) {
     bool forwards = dl_op_tensor(n->op, DL_RESULT_PLACE) == DL_TENSOR_Y;
     int data = dl_op_place(n->op, forwards ? DL_TENSOR_X : DL_TENSOR_Y),
         weight = dl_op_place(n->op, DL_TENSOR_W);
@@ -237,7 +237,7 @@ static extent extent_of(const reach *r, const dl_node *n) {
     switch (dl_ops[n->op].class) {
     case DL_CLASS_ELEM:
     case DL_CLASS_REDUCE: return join_all(r, n);
-    case DL_CLASS_CONTRACT: return dl_op_slides(n->op) ? slide(r, n) : join_all(r, n);
+    case DL_CLASS_CONTRACT: return dl_op_slides(n->op) ? reach_of_windows(r, n) : join_all(r, n);
     case DL_CLASS_MOVE: return move(r, n);
     case DL_CLASS_SOURCE: e.varies = n->op == DL_OP_const ? 0 : all_axes(&n->out[0].type); return e;
     default: break;

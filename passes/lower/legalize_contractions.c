@@ -61,7 +61,7 @@ static bool has_all(dl_affine a, int64_t size) {
 
 /* The image along spatial axis i at the positions that one tap, or all taps, relate to the other
  * image. */
-static image slide(const windows *s, image of, int i, int64_t tap) {
+static image image_at_taps(const windows *s, image of, int i, int64_t tap) {
     int64_t step = s->w.dilation[i], pad = s->w.pad_lo[i];
     dl_affine a = {.axis = s->where[i]};
     if (s->result == DL_TENSOR_X) /* out = (in + pad - tap dilation) / stride, where the division
@@ -110,12 +110,12 @@ static dl_value *multiply(const windows *s, image first, dl_value *second) {
  * weight gradient y. */
 static dl_value *sum_taps(const windows *s, image of, dl_value *other, int i) {
     if (i == s->w.n || i == 3) return multiply(s, of, other); /* there are three at most */
-    if (i >= s->unrolled) return sum_taps(s, slide(s, of, i, -1), other, i + 1);
+    if (i >= s->unrolled) return sum_taps(s, image_at_taps(s, of, i, -1), other, i + 1);
     bool weight = s->result == DL_TENSOR_W;
     dl_value *sum = NULL, **parts = DL_NEWS(s->b->graph->module->arena, dl_value *, s->taps[i]);
     for (int64_t tap = 0; tap < s->taps[i]; tap++) {
         dl_value *w = weight ? other : at_tap(s, other, i, tap);
-        dl_value *v = sum_taps(s, slide(s, of, i, tap), w, i + 1);
+        dl_value *v = sum_taps(s, image_at_taps(s, of, i, tap), w, i + 1);
         dl_attr at[] = {dl_attr_name(DL_ATTR_axis, s->tap[i]),
                         dl_attr_int(DL_ATTR_index, v->type.rank)};
         if (weight)

@@ -202,8 +202,8 @@ static inline dl_value *group_norm(dl_builder *b, const grad_case *c, dl_value *
 }
 
 /* The attributes among these that the op has. */
-static inline dl_value *slide(dl_builder *b, const grad_case *c, dl_value **p, const dl_attr *of,
-                              int n) {
+static inline dl_value *build_windows(dl_builder *b, const grad_case *c, dl_value **p,
+                                      const dl_attr *of, int n) {
     dl_attr at[DL_MAX_ATTRS];
     int count = 0;
     for (int i = 0; i < dl_ops[c->op].nattrs; i++)
@@ -218,7 +218,7 @@ static inline dl_value *convolve(dl_builder *b, const grad_case *c, dl_value **p
     dl_attr at[] = {dl_attr_ints(DL_ATTR_stride, 2, stride), dl_attr_ints(DL_ATTR_pad_lo, 2, lo),
                     dl_attr_ints(DL_ATTR_pad_hi, 2, hi), dl_attr_ints(DL_ATTR_size, 2, size),
                     dl_attr_ints(DL_ATTR_kernel, 2, kernel)};
-    return slide(b, c, p, at, 5);
+    return build_windows(b, c, p, at, 5);
 }
 /* The same with dilations 2 and 3 and two groups. */
 static inline dl_value *convolve_groups(dl_builder *b, const grad_case *c, dl_value **p) {
@@ -228,7 +228,7 @@ static inline dl_value *convolve_groups(dl_builder *b, const grad_case *c, dl_va
                     dl_attr_ints(DL_ATTR_pad_hi, 2, hi),     dl_attr_ints(DL_ATTR_dilation, 2, by),
                     dl_attr_int(DL_ATTR_groups, 2),          dl_attr_ints(DL_ATTR_size, 2, size),
                     dl_attr_ints(DL_ATTR_kernel, 2, kernel)};
-    return slide(b, c, p, at, 7);
+    return build_windows(b, c, p, at, 7);
 }
 
 static inline dl_value *conv3(dl_builder *b, dl_op op, dl_value *x, dl_value *w, int64_t size) {
