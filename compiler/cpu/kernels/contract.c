@@ -81,14 +81,14 @@ INLINE int any(v_rows m) {
 }
 
 /* Some panels of a block of rows: they sum channels [first, first + channels) of the parts, for
- * the second vector `apart` further on. Their weights are b[column][weight_taps][depth][PANEL].
- * Several panels go together where their sums are one chain, and by AMX strips, which keep all
- * sums: then a row's stores are contiguous. */
+ * the second vector `vector_offset` further on. Their weights are
+ * b[column][weight_taps][depth][PANEL]. Several panels go together where their sums are one chain,
+ * and by AMX strips, which keep all sums: then a row's stores are contiguous. */
 struct columns {
     const struct contraction *of;
     const struct positions *positions;
     const struct rows *row;
-    long rows, first, apart, channels, depth;
+    long rows, first, vector_offset, channels, depth;
     const float *b;
     long first_column, columns;
     /* b, or its source for each chain: the weight in place, or b's elements that are not floats */
@@ -198,7 +198,7 @@ INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct 
  * Only the last tap, or the last channels, read new cache lines. */
 INLINE void prefetch_tile(const struct columns *c, const struct piece *p, long r) {
     long bytes = p->n * bytes_of(p->type);
-    IF_APART(c->apart, bytes += c->apart * bytes_of(p->type);)
+    IF_OFFSET(c->vector_offset, bytes += c->vector_offset * bytes_of(p->type);)
     for (long end = r + TILE_ROWS < c->rows ? r + TILE_ROWS : c->rows; r < end; r++)
         for (long i = 0; i < bytes; i += 64)
             __builtin_prefetch(p->x + c->row->base[r] * p->step + i);
@@ -215,28 +215,28 @@ INLINE void widen_piece(const struct piece *p, const void *from, float *to) {
 }
 /* Converts a tile's inputs to floats, or pairs, in `wide`, CHAIN per row and vector. of[i]: the
  * piece of stretch i. Returns the distance between the two vectors' inputs. */
-INLINE long widen_rows(struct stretch *stretch, const struct piece *const *of, long n, long apart,
+INLINE long widen_rows(struct stretch *stretch, const struct piece *const *of, long n, long offset,
                        float *wide) {
-    long found = apart;
+    long found = offset;
     for (long i = 0, k = 0; i < n; k += stretch[i++].n)
         for (long r = 0; r < TILE_ROWS && !lies_whole(of[i]); r++) {
             float *to = wide + r * VECTORS_READ * CHAIN + k;
             const char *from = (const char *)stretch[i].a[r];
             stretch[i].a[r] = to;
             widen_piece(of[i], from, to);
-            IF_APART(apart, {
-                widen_piece(of[i], from + apart * bytes_of(of[i]->type), to + CHAIN);
+            IF_OFFSET(offset, {
+                widen_piece(of[i], from + offset * bytes_of(of[i]->type), to + CHAIN);
                 found = CHAIN;
             })
         }
     return found;
 }
 
-/* Advances from a panel's weights to the next panel's, `apart` floats further on, and to its K
- * range. */
+/* Advances from a panel's weights to the next panel's, `panel_stride` floats further on, and to its
+ * K range. */
 INLINE void to_next(const struct contraction *s, long column, struct stretch *stretch, long n,
-                    long apart, long *between) {
-    for (long i = 0; i < n; i++) stretch[i].b += apart;
+                    long panel_stride, long *between) {
+    for (long i = 0; i < n; i++) stretch[i].b += panel_stride;
 #if HAS_GROUPS
     const struct k_range *here = column_k_range(s, column), *next = column_k_range(s, column + 1);
     if (here == next) return;
@@ -249,9 +249,9 @@ INLINE void to_next(const struct contraction *s, long column, struct stretch *st
 }
 
 /* One chain of each tile: acc[row][PANEL], and after the `last` chain the epilogue. The panels'
- * weights are `apart` floats from each other. */
+ * weights are `panel_stride` floats from each other. */
 HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piece *piece, long n,
-                    long apart, float *acc, int more, int last, double *sums) {
+                    long panel_stride, float *acc, int more, int last, double *sums) {
     const struct contraction *s = c->of;
     struct stretch stretch[PIECES];
 #if HALVES
@@ -259,7 +259,7 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
     const struct piece *of[PIECES];
 #endif
     for (long r = 0; r < c->rows; r += TILE_ROWS) {
-        long some = 0, step = -1, between = c->apart;
+        long some = 0, step = -1, between = c->vector_offset;
         long at[ROW_LANES];
         for (long i = 0; i < n; i++) {
             v_rows in = inside(c->of, c->row, r, piece[i].tap);
@@ -285,7 +285,7 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
                           fix_nans(c, arg, r, rows, column, acc + r * PANEL);)
             if (last && c->epilogue)
                 c->epilogue(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
-            if (column + 1 < end) to_next(s, column, stretch, some, apart, &between);
+            if (column + 1 < end) to_next(s, column, stretch, some, panel_stride, &between);
         }
     }
 }

@@ -58,7 +58,7 @@ INLINE void epilogue_rows(const struct columns *c, char *const *arg, struct pend
 /* One chain by AMX strips: acc[column][ROW_BLOCK][PANEL]. All strips' left operands are prepared
  * first, so that a panel's weights stay in L1 for them. */
 HOT void sum_amx(const struct columns *c, char *const *arg, const struct piece *piece, long n,
-                 long apart, float *acc, int more, int last, double *sums) {
+                 long panel_stride, float *acc, int more, int last, double *sums) {
     enum { STRIPS = ROW_BLOCK / AMX_ROWS };
     const struct contraction *s = c->of;
     float words[STRIPS * (CHAIN / TILE_WORDS + 1) * BLOCK_FLOATS] __attribute__((aligned(64)));
@@ -99,7 +99,7 @@ HOT void sum_amx(const struct columns *c, char *const *arg, const struct piece *
                     c->prefetch(arg, own, c->row, r + from, to - from, channel, m, sums);
                 epilogue_rows(c, arg, &pending, pending.rows * (j + 1) / some[strip], sums);
                 add_halves(terms[strip][j].half[0], terms[strip][j].half[1],
-                           terms[strip][j].b + i * apart, terms[strip][j].n);
+                           terms[strip][j].b + i * panel_stride, terms[strip][j].n);
             }
             epilogue_rows(c, arg, &pending, pending.rows, sums);
             end_strip(own, PANEL);

@@ -75,14 +75,14 @@ UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, d
     long tap = 0, k = 0;
     for (int more = 0; !more || tap < c->positions->taps; more = 1) {
         long n = next_pieces(c, arg, &tap, &k, piece),
-             apart = c->of->weight_taps * c->depth * PANEL;
-        if (c->made) apart = make_pieces(c, piece, n);
+             panel_stride = c->of->weight_taps * c->depth * PANEL;
+        if (c->made) panel_stride = make_pieces(c, piece, n);
         int last = tap == c->positions->taps;
         IF_TILES(c->of->pairs, {
-            sum_amx(c, arg, piece, n, apart, acc, more, last, sums);
+            sum_amx(c, arg, piece, n, panel_stride, acc, more, last, sums);
             continue;
         })
-        sum_pieces(c, arg, piece, n, apart, acc, more, last, sums);
+        sum_pieces(c, arg, piece, n, panel_stride, acc, more, last, sums);
     }
 }
 
@@ -118,7 +118,7 @@ INLINE struct columns columns_of(const struct contraction *s, long item, struct 
         c.first_column = group * s->item_columns, c.columns = s->columns - c.first_column;
         if (c.columns > s->item_columns) c.columns = s->item_columns;
         const struct k_range *range = column_k_range(s, c.first_column);
-        c.first = range->first, c.apart = range->vector_offset, c.channels = range->terms;
+        c.first = range->first, c.vector_offset = range->vector_offset, c.channels = range->terms;
         c.weight = w, c.chain = chain_at(s, t);
         c.b = (const float *)w.at + c.first_column * s->weight_taps * depth * PANEL;
         if (!is_float(w)) c.made = s->pairs ? BY_PAIRING : BY_WIDENING, c.b = c.chain;

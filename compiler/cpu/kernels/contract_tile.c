@@ -26,7 +26,7 @@ struct positions {
     int count[3], step[3], shift[3], first_tap, taps;
 };
 /* The K range of a panel's lanes: `terms` K elements from `first` on. If its two vectors of
- * lanes belong to different groups, the second one's are `apart` further on. */
+ * lanes belong to different groups, the second one's are `offset` further on. */
 struct k_range {
     int first, vector_offset, terms;
 };
@@ -74,11 +74,11 @@ struct contraction {
 #define ROW_ADD(r) c##r##0 += ld(c + r * PANEL), c##r##1 += ld(c + r * PANEL + LANES);
 #define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
 
-/* Two vectors of different groups read K elements that are `apart` from each other. */
-#define ROW_APART(r) c##r##0 += splat(a##r[k]) * b0, c##r##1 += splat(a##r[k + apart]) * b1;
-#define ROW_PAIR_APART(r)                                                                          \
+/* Two vectors of different groups read K elements that are `offset` from each other. */
+#define ROW_OFFSET(r) c##r##0 += splat(a##r[k]) * b0, c##r##1 += splat(a##r[k + offset]) * b1;
+#define ROW_PAIR_OFFSET(r)                                                                         \
     c##r##0 = dot_pairs(c##r##0, splat(a##r[k]), b0),                                              \
-    c##r##1 = dot_pairs(c##r##1, splat(a##r[k + apart]), b1);
+    c##r##1 = dot_pairs(c##r##1, splat(a##r[k + offset]), b1);
 
 /* A K panel of a tile: where each row's K elements begin, the weights' panel, and the number of
  * K elements. */
@@ -91,8 +91,8 @@ struct stretch {
  * c. Rounding errors grow with the length of a chain of additions and the number of chains, not
  * with all of K. A tile's sum is one chain from zero, and callers pass at most CHAIN K elements. */
 #define TILE(name, STEP)                                                                           \
-    HOT void name(const struct stretch *s, long n, long apart, float *c, int more) {               \
-        (void)apart;                                                                               \
+    HOT void name(const struct stretch *s, long n, long offset, float *c, int more) {              \
+        (void)offset;                                                                              \
         ROWS(ROW_ZERO)                                                                             \
         for (const struct stretch *end = s + n; s < end; s++) {                                    \
             const float *b = s->b;                                                                 \
@@ -112,28 +112,28 @@ TILE(tile_floats, ROW_STEP)
 TILE(tile_pairs, ROW_PAIR)
 #endif
 #if HAS_GROUPS
-#define IF_APART(apart, ...)                                                                       \
-    if (apart) __VA_ARGS__
-TILE(tile_floats_offset, ROW_APART)
+#define IF_OFFSET(offset, ...)                                                                     \
+    if (offset) __VA_ARGS__
+TILE(tile_floats_offset, ROW_OFFSET)
 #if HAS_PAIRS
-TILE(tile_pairs_offset, ROW_PAIR_APART)
+TILE(tile_pairs_offset, ROW_PAIR_OFFSET)
 #endif
 #else
-#define IF_APART(apart, ...)
+#define IF_OFFSET(offset, ...)
 #endif
-INLINE void tile(int pairs, const struct stretch *s, long n, long apart, float *c, int more) {
-    IF_APART(apart, {
+INLINE void tile(int pairs, const struct stretch *s, long n, long offset, float *c, int more) {
+    IF_OFFSET(offset, {
         IF_PAIRS(pairs, {
-            tile_pairs_offset(s, n, apart, c, more);
+            tile_pairs_offset(s, n, offset, c, more);
             return;
         })
-        tile_floats_offset(s, n, apart, c, more);
+        tile_floats_offset(s, n, offset, c, more);
         return;
     })
     IF_PAIRS(pairs, {
         tile_pairs(s, n, 0, c, more);
         return;
     })
-    (void)pairs, (void)apart;
+    (void)pairs, (void)offset;
     tile_floats(s, n, 0, c, more);
 }

@@ -55,19 +55,19 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
 INLINE void sum_tile(const struct weight_gradient *s, char *const *arg,
                      const struct grad_scratch *t, const struct grad_block *b,
                      const struct k_range *range, long r, const float *y, long some, float *to) {
-    long rows = b->rows - r < s->height ? b->rows - r : s->height, apart = range->vector_offset;
-    if (apart && !s->direct) apart = packed_floats(s);
+    long rows = b->rows - r < s->height ? b->rows - r : s->height, offset = range->vector_offset;
+    if (offset && !s->direct) offset = packed_floats(s);
     IF_VECTOR_PAIRS(s->pairs, {
-        add_pairs(t->data, r, apart, y, some, rows, to);
+        add_pairs(t->data, r, offset, y, some, rows, to);
         return;
     })
     grad_tile_fn *tile = grad_tiles[rows];
-    IF_APART(apart, tile = grad_tiles_offset[rows];)
+    IF_OFFSET(offset, tile = grad_tiles_offset[rows];)
     if (s->direct)
         tile((const float *)arg[s->x->arg] + range->first + b->row + r, t->x_at, s->x->channels,
-             apart, y, t->y_at, some, to);
+             offset, y, t->y_at, some, to);
     else
-        tile(t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, apart, y, t->y_at, some, to);
+        tile(t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, offset, y, t->y_at, some, to);
 }
 
 /* Adds n positions to sum[group][panel][row][PANEL]. */

@@ -5,19 +5,19 @@
 #if HAS_PAIRS && !HAS_TILES
 #define IF_VECTOR_PAIRS(pairs, ...)                                                                \
     if (pairs) __VA_ARGS__
-#define GRAD_PAIR_APART(r)                                                                         \
+#define GRAD_PAIR_OFFSET(r)                                                                        \
     c##r##0 = dot_pairs(c##r##0, splat(x[r]), b0),                                                 \
-    c##r##1 = dot_pairs(c##r##1, splat(x[r + apart]), b1);
+    c##r##1 = dot_pairs(c##r##1, splat(x[r + offset]), b1);
 /* c[rows][PANEL] += x[j][row] * y[j][lane] over both positions of each pair, j < n; the second
- * vector of lanes reads x `apart` pairs further on. */
+ * vector of lanes reads x `offset` pairs further on. */
 #define GRAD_PAIR(r)                                                                               \
     {                                                                                              \
         vf v = splat(x[r]);                                                                        \
         c##r##0 = dot_pairs(c##r##0, v, b0), c##r##1 = dot_pairs(c##r##1, v, b1);                  \
     }
 #define PAIR_TILE_OF(name, STEP, rows)                                                             \
-    HOT void name(const float *x, long apart, const float *y, long n, float *c) {                  \
-        (void)apart;                                                                               \
+    HOT void name(const float *x, long offset, const float *y, long n, float *c) {                 \
+        (void)offset;                                                                              \
         R##rows(ROW_ZERO) for (long j = 0; j < n; j++, x += GRAD_HEIGHT, y += PANEL) {             \
             vf b0 = ld(y), b1 = ld(y + LANES);                                                     \
             R##rows(STEP)                                                                          \
@@ -26,22 +26,22 @@
     }
 #define PAIR_TILE(rows) PAIR_TILE_OF(pair_tile_##rows, GRAD_PAIR, rows)
 EACH_HEIGHT(PAIR_TILE)
-typedef void pair_tile_fn(const float *x, long apart, const float *y, long n, float *c);
+typedef void pair_tile_fn(const float *x, long offset, const float *y, long n, float *c);
 #define PAIR_ENTRY(rows) [rows] = pair_tile_##rows,
 static pair_tile_fn *const pair_tiles[] __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY)};
 #if HAS_GROUPS
-#define PAIR_TILE_APART(rows) PAIR_TILE_OF(pair_tile_offset_##rows, GRAD_PAIR_APART, rows)
-EACH_HEIGHT(PAIR_TILE_APART)
-#define PAIR_ENTRY_APART(rows) [rows] = pair_tile_offset_##rows,
+#define PAIR_TILE_OFFSET(rows) PAIR_TILE_OF(pair_tile_offset_##rows, GRAD_PAIR_OFFSET, rows)
+EACH_HEIGHT(PAIR_TILE_OFFSET)
+#define PAIR_ENTRY_OFFSET(rows) [rows] = pair_tile_offset_##rows,
 static pair_tile_fn *const pair_tiles_offset[]
-    __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY_APART)};
+    __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY_OFFSET)};
 #endif
 /* x: packed rows, tile after tile; the pairs of n positions. */
-INLINE void add_pairs(const float *x, long row, long apart, const float *y, long n, long rows,
+INLINE void add_pairs(const float *x, long row, long offset, const float *y, long n, long rows,
                       float *c) {
     pair_tile_fn *tile = pair_tiles[rows];
-    IF_APART(apart, tile = pair_tiles_offset[rows];)
-    tile(x + row * M_BLOCK, apart, y, (n + 1) / 2, c);
+    IF_OFFSET(offset, tile = pair_tiles_offset[rows];)
+    tile(x + row * M_BLOCK, offset, y, (n + 1) / 2, c);
 }
 
 typedef unsigned short v_tile __attribute__((vector_size(GRAD_HEIGHT * 2)));

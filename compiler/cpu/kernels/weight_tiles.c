@@ -45,22 +45,22 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
         vf v = splat(from[r]);                                                                     \
         c##r##0 += v * b0, c##r##1 += v * b1;                                                      \
     }
-#define GRAD_STEP_APART(r) c##r##0 += splat(from[r]) * b0, c##r##1 += splat(from[r + apart]) * b1;
-#define R1(X)              X(0)
-#define R2(X)              R1(X) X(1)
-#define R3(X)              R2(X) X(2)
-#define R4(X)              R3(X) X(3)
-#define R5(X)              R4(X) X(4)
-#define R6(X)              R5(X) X(5)
-#define R7(X)              R6(X) X(6)
-#define R8(X)              R7(X) X(7)
-#define EACH_HEIGHT(X)     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define GRAD_STEP_OFFSET(r) c##r##0 += splat(from[r]) * b0, c##r##1 += splat(from[r + offset]) * b1;
+#define R1(X)               X(0)
+#define R2(X)               R1(X) X(1)
+#define R3(X)               R2(X) X(2)
+#define R4(X)               R3(X) X(3)
+#define R5(X)               R4(X) X(4)
+#define R6(X)               R5(X) X(5)
+#define R7(X)               R6(X) X(6)
+#define R8(X)               R7(X) X(7)
+#define EACH_HEIGHT(X)      X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 /* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n; the second vector of
- * lanes reads x `apart` floats further on. */
+ * lanes reads x `offset` floats further on. */
 #define GRAD_TILE_OF(name, STEP, rows)                                                             \
-    HOT void name(const float *x, const long *x_at, long step, long apart, const float *y,         \
+    HOT void name(const float *x, const long *x_at, long step, long offset, const float *y,        \
                   const int *y_at, long n, float *c) {                                             \
-        (void)apart;                                                                               \
+        (void)offset;                                                                              \
         R##rows(ROW_ZERO) UNROLLED for (long m = 0; m < n; m++) {                                  \
             const float *from = x + x_at[m] * step;                                                \
             vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                 \
@@ -70,16 +70,16 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
     }
 #define GRAD_TILE(rows) GRAD_TILE_OF(grad_tile_##rows, GRAD_STEP, rows)
 EACH_HEIGHT(GRAD_TILE)
-typedef void grad_tile_fn(const float *x, const long *x_at, long step, long apart, const float *y,
+typedef void grad_tile_fn(const float *x, const long *x_at, long step, long offset, const float *y,
                           const int *y_at, long n, float *c);
 #define GRAD_ENTRY(rows) [rows] = grad_tile_##rows,
 static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY)};
 #if HAS_GROUPS
-#define GRAD_TILE_APART(rows) GRAD_TILE_OF(grad_tile_offset_##rows, GRAD_STEP_APART, rows)
-EACH_HEIGHT(GRAD_TILE_APART)
-#define GRAD_ENTRY_APART(rows) [rows] = grad_tile_offset_##rows,
+#define GRAD_TILE_OFFSET(rows) GRAD_TILE_OF(grad_tile_offset_##rows, GRAD_STEP_OFFSET, rows)
+EACH_HEIGHT(GRAD_TILE_OFFSET)
+#define GRAD_ENTRY_OFFSET(rows) [rows] = grad_tile_offset_##rows,
 static grad_tile_fn *const grad_tiles_offset[]
-    __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY_APART)};
+    __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY_OFFSET)};
 #endif
 
 enum { PACK_AT_ONCE = 16, LINE = 16 }; /* positions; floats of a cache line */
