@@ -154,7 +154,7 @@ void dl_emit_expression(dl_emitter *e, const dl_kinstr *in) {
     }
     const char *prefix = form_here(e, of).prefix;
     if (in->no_contract) {
-        dl_putf(e->out, "%s%s_apart($v%d$, $v%d$)", prefix, dl_ops[in->op].name, in->args[0],
+        dl_putf(e->out, "%s%s_no_contract($v%d$, $v%d$)", prefix, dl_ops[in->op].name, in->args[0],
                 in->args[1]);
         return;
     }

@@ -476,19 +476,19 @@ INLINE float smallest(vf v) {
     return r;
 }
 
-/* Sums with rounded operands: a product is not contracted into an FMA (dl_kinstr.apart). */
+/* Sums with rounded operands: a product is not contracted into an FMA (dl_kinstr.no_contract). */
 #define ROUNDED(v) __asm__("" : HELD(v))
-#define APART(T, p)                                                                                \
-    INLINE T p##add_apart(T a, T b) {                                                              \
+#define NO_CONTRACT(T, p)                                                                          \
+    INLINE T p##add_no_contract(T a, T b) {                                                        \
         ROUNDED(a);                                                                                \
         ROUNDED(b);                                                                                \
         return a + b;                                                                              \
     }                                                                                              \
-    INLINE T p##sub_apart(T a, T b) {                                                              \
+    INLINE T p##sub_no_contract(T a, T b) {                                                        \
         ROUNDED(a);                                                                                \
         ROUNDED(b);                                                                                \
         return a - b;                                                                              \
     }
-APART(vf, v_)
-APART(float, s_)
-APART(double, d_)
+NO_CONTRACT(vf, v_)
+NO_CONTRACT(float, s_)
+NO_CONTRACT(double, d_)

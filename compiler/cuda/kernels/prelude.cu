@@ -57,11 +57,11 @@ SCALAR_FUNCTIONS(double, d_, LIBM_D)
 WHOLE_FUNCTIONS(int, i_)
 WHOLE_FUNCTIONS(long, l_)
 COMPARISONS(int, b_)
-/* Sums with rounded operands: a product is not contracted into an FMA (dl_kinstr.apart). */
-INLINE float s_add_apart(float a, float b) { return __fadd_rn(a, b); }
-INLINE float s_sub_apart(float a, float b) { return __fsub_rn(a, b); }
-INLINE double d_add_apart(double a, double b) { return __dadd_rn(a, b); }
-INLINE double d_sub_apart(double a, double b) { return __dsub_rn(a, b); }
+/* Sums with rounded operands: a product is not contracted into an FMA (dl_kinstr.no_contract). */
+INLINE float s_add_no_contract(float a, float b) { return __fadd_rn(a, b); }
+INLINE float s_sub_no_contract(float a, float b) { return __fsub_rn(a, b); }
+INLINE double d_add_no_contract(double a, double b) { return __dadd_rn(a, b); }
+INLINE double d_sub_no_contract(double a, double b) { return __dsub_rn(a, b); }
 #undef COMPARISONS
 #undef WHOLE_FUNCTIONS
 #undef SCALAR_FUNCTIONS
