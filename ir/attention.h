@@ -52,7 +52,7 @@ typedef struct {
     int addend, addends;
     struct {
         int64_t sample, head, query;
-    } apart[DL_ATT_ADDENDS];
+    } stride[DL_ATT_ADDENDS];
     int seed; /* the operand of the seed, where anything is dropped */
     /* For a shard of a larger attention (attributes `first`, `whole`): the first of its heads,
      * queries and keys, and the number of all. Dropout and the causal mask use these indices. */
@@ -78,7 +78,7 @@ static inline bool dl_attention_blind(double log) { return log < -DBL_MAX; }
 /* The place of the first key's element in an addend. */
 static inline int64_t dl_attention_addend_at(const dl_attention *a, int k, int64_t n, int64_t head,
                                              int64_t i) {
-    return n * a->apart[k].sample + head * a->apart[k].head + i * a->apart[k].query;
+    return n * a->stride[k].sample + head * a->stride[k].head + i * a->stride[k].query;
 }
 /* By how many positions the first query is later than the first key; not below 0 if causal. */
 static inline int64_t dl_attention_ahead(const dl_attention *a) {

@@ -248,9 +248,9 @@ dl_attention dl_attention_of(const dl_node *n) {
     for (int i = 0; i < a.addends; i++) {
         const dl_axis *own = n->in[a.addend + i]->type.axis;
         int64_t query = own[3].size, head = query * own[2].size, sample = head * own[1].size;
-        a.apart[i].query = own[2].size == 1 ? 0 : query;
-        a.apart[i].head = own[1].size == 1 ? 0 : head;
-        a.apart[i].sample = own[0].size == 1 ? 0 : sample;
+        a.stride[i].query = own[2].size == 1 ? 0 : query;
+        a.stride[i].head = own[1].size == 1 ? 0 : head;
+        a.stride[i].sample = own[0].size == 1 ? 0 : sample;
     }
     a.in_parts = n->nin > a.seed + 2;
     const dl_attr *first = dl_node_attr(n, DL_ATTR_first), *whole = dl_node_attr(n, DL_ATTR_whole);

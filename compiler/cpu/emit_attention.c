@@ -59,7 +59,7 @@ static void put_shape(dl_emitter *e, const shape *s) {
         ".query_offset = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, "
         ".number = "
         "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .pairs = %d, .chunks = "
-        "%lld, .addend = %d, .addends = %d, .seed = %d, .apart = {{%lld, %lld, %lld}, {%lld, "
+        "%lld, .addend = %d, .addends = %d, .seed = %d, .stride = {{%lld, %lld, %lld}, {%lld, "
         "%lld, %lld}}, .samples_of = %lld, .heads_of = %lld, .parts = %lld};\n",
         e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys,
         (long long)a->heads, (long long)a->size, (long long)a->whole[DL_ATT_HEAD],
@@ -67,9 +67,9 @@ static void put_shape(dl_emitter *e, const shape *s) {
         (long long)dl_attention_number(a, 0, 0, 0, 0), (long long)dl_attention_ahead(a),
         (long long)s->width, a->scale, a->threshold, a->kept, a->number, a->causal, a->rate > 0,
         a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), s->pairs,
-        (long long)s->chunks, a->addend, a->addends, a->seed, (long long)a->apart[0].sample,
-        (long long)a->apart[0].head, (long long)a->apart[0].query, (long long)a->apart[1].sample,
-        (long long)a->apart[1].head, (long long)a->apart[1].query, (long long)s->samples_of,
+        (long long)s->chunks, a->addend, a->addends, a->seed, (long long)a->stride[0].sample,
+        (long long)a->stride[0].head, (long long)a->stride[0].query, (long long)a->stride[1].sample,
+        (long long)a->stride[1].head, (long long)a->stride[1].query, (long long)s->samples_of,
         (long long)s->heads_of, (long long)s->parts);
 }
 

@@ -27,24 +27,25 @@ bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
     bool wide = type == DL_F64;
     const char *suffix = wide ? "f64" : "f32";
     int64_t lanes = wide ? e->t->lanes / 2 : e->t->lanes, bytes = wide ? 8 : 4;
-    int64_t vectors = dl_ceil_div(r.size, lanes), apart = vectors * lanes;
+    int64_t vectors = dl_ceil_div(r.size, lanes), stride = vectors * lanes;
     int64_t rows = dl_ceil_div(r.batch, ITEMS);
     rows = rows < TALL ? TALL : rows > ROWS_MOST ? ROWS_MOST : dl_ceil_div(rows, TALL) * TALL;
     int width = !back && r.gates == 3 ? 3 : WIDTH, units = back ? width : width / r.gates;
     int64_t panels = dl_ceil_div(vectors, units), terms = back ? r.gates * r.size : r.size;
     dl_putf(e->out,
             "static const struct recurrence_%s %s_shape = {.batch = %lld, .steps = %lld, .size = "
-            "%lld, .rows = %lld, .apart = %lld, .cell = %s_%s, .gates = %d, .saved = %d, .reverse "
+            "%lld, .rows = %lld, .stride = %lld, .cell = %s_%s, .gates = %d, .saved = %d, .reverse "
             "= %d, .type = %s, .width = %d, .units = %d, .panels = %lld, .terms = %lld};\n",
             suffix, e->k->name, (long long)r.batch, (long long)r.steps, (long long)r.size,
-            (long long)rows, (long long)apart, cells[r.cell], suffix, r.gates, r.saved, r.reverse,
+            (long long)rows, (long long)stride, cells[r.cell], suffix, r.gates, r.saved, r.reverse,
             wide ? "0" : dl_emit_element(type), width, units, (long long)panels, (long long)terms);
     put_phase(e, code, back ? "pack_states" : "pack_gates", suffix,
               back ? "arg[0], item, (void *)workspace" : "arg[1], item, (void *)workspace", panels);
     put_phase(e, code, back ? "recurrent_grad" : "recurrent", suffix,
               "arg, item, scratch, workspace", dl_ceil_div(r.batch, rows));
     code->workspace = panels * terms * width * lanes * bytes;
-    code->scratch = (rows * (back ? 2 * apart + terms : 3 * apart) + TALL * width * lanes) * bytes;
+    code->scratch =
+        (rows * (back ? 2 * stride + terms : 3 * stride) + TALL * width * lanes) * bytes;
     code->needs[DL_NEED_LOOPS] |= DL_LOOPS_RECURRENCE;
     return true;
 }

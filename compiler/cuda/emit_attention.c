@@ -164,9 +164,9 @@ static void put_shape(dl_emitter *e, const shape *s) {
     dl_putf(e->out,
             "    const attention_addends added = {{%s, %s}, {$%lld$, $%lld$}, {$%lld$, $%lld$}, "
             "{$%lld$, $%lld$}, $%.9g$};\n",
-            at[0], at[1], (long long)a->apart[0].sample, (long long)a->apart[1].sample,
-            (long long)a->apart[0].head, (long long)a->apart[1].head, (long long)a->apart[0].query,
-            (long long)a->apart[1].query, 1 / a->scale);
+            at[0], at[1], (long long)a->stride[0].sample, (long long)a->stride[1].sample,
+            (long long)a->stride[0].head, (long long)a->stride[1].head,
+            (long long)a->stride[0].query, (long long)a->stride[1].query, 1 / a->scale);
 }
 
 /* "of_bf16", "groups_of_bf16", "of_f32<2>" */

@@ -198,8 +198,8 @@ static void add(const totals *t, double *const *out, int k, int64_t at, double f
 /* The place in the gradient of addend `of` of a query's first key: that gradient has all queries.
  */
 static int64_t addend_grad_at(const dl_attention *a, int of, int64_t n, int64_t head, int64_t i) {
-    int64_t scale = a->apart[of].query ? 1 : a->queries; /* of the distances in the addend */
-    return (n * a->apart[of].sample + head * a->apart[of].head) * scale + i * a->keys;
+    int64_t scale = a->stride[of].query ? 1 : a->queries; /* of the distances in the addend */
+    return (n * a->stride[of].sample + head * a->stride[of].head) * scale + i * a->keys;
 }
 
 /* With p = exp(score - log), d = sum of y dy: dv = p dy, ds = p (v dy - d) scale, dq = ds k, dk =

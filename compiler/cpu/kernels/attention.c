@@ -30,8 +30,8 @@ HOT void add_to_scores(const struct attention *s, char *const *arg, long head, l
             })
             for (long k = 0; k < s->addends; k++) {
                 const struct array from = {arg[s->addend + k], F32};
-                long at = head / s->heads * s->apart[k].sample +
-                          head % s->heads * s->apart[k].head + (query + i) * s->apart[k].query;
+                long at = head / s->heads * s->stride[k].sample +
+                          head % s->heads * s->stride[k].head + (query + i) * s->stride[k].query;
                 sum += load_n(from, at + key + j, here - j);
             }
             st(score + j, sum);

@@ -30,7 +30,7 @@ struct attention {
     int addend, addends, seed;
     struct {
         long sample, head, query;
-    } apart[2];
+    } stride[2];
     /* The gradient of an addend: its samples and heads, all or one; and parts of the sum over those
      * that share it, which are work items of their own. */
     long samples_of, heads_of, parts;

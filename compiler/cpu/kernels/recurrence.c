@@ -7,7 +7,7 @@
 
 struct F(recurrence) {
     long batch, steps, size, rows,
-        apart; /* rows: sequences of an item; apart: of a state, padded */
+        stride; /* rows: sequences of an item; stride: of a state, padded */
     int cell, gates, saved, reverse, type;
     int width, units;   /* vectors of a panel of the weight; units' vectors among them */
     long panels, terms; /* panels of the packed weight, of so many terms each */
@@ -62,7 +62,7 @@ INLINE FV F(sigmoids)(FV a) {
 #define WHOLLY _Pragma("GCC unroll 24")
 #endif
 /* z[row][vector] = sum over k of a[row][k] w[k][vector]; rows and width are constants. */
-INLINE void F(product_tile)(int rows, int width, const FS *a, long apart, const FS *w, long terms,
+INLINE void F(product_tile)(int rows, int width, const FS *a, long stride, const FS *w, long terms,
                             FS *z) {
     FV sum[6][4];
     WHOLLY
@@ -72,7 +72,7 @@ INLINE void F(product_tile)(int rows, int width, const FS *a, long apart, const 
         for (int v = 0; v < width; v++) {
             FV b = *(const FV *)(w + v * FL);
             WHOLLY
-            for (int r = 0; r < rows; r++) sum[r][v] += (a[r * apart + k] - (FV){0}) * b;
+            for (int r = 0; r < rows; r++) sum[r][v] += (a[r * stride + k] - (FV){0}) * b;
         }
     }
     WHOLLY
@@ -80,9 +80,9 @@ INLINE void F(product_tile)(int rows, int width, const FS *a, long apart, const 
 }
 #undef WHOLLY
 #define PRODUCTS(ROWS, WIDTH)                                                                      \
-    HOT void F(products_##ROWS##_##WIDTH)(const FS *a, long apart, const FS *w, long terms,        \
+    HOT void F(products_##ROWS##_##WIDTH)(const FS *a, long stride, const FS *w, long terms,       \
                                           FS *z) {                                                 \
-        F(product_tile)(ROWS, WIDTH, a, apart, w, terms, z);                                       \
+        F(product_tile)(ROWS, WIDTH, a, stride, w, terms, z);                                      \
     }
 #if LANES == 16
 #define TALL   6
@@ -103,18 +103,18 @@ PRODUCTS(1, 3)
 PRODUCTS(1, 4)
 
 /* The products of n rows with a panel: up to TALL of them; returns how many. */
-static long F(products)(const struct F(recurrence) * s, long n, const FS *a, long apart,
+static long F(products)(const struct F(recurrence) * s, long n, const FS *a, long stride,
                         const FS *w, FS *z) {
     long terms = s->terms;
     if (n >= TALL) {
-        (s->width == 4 ? TALL_4 : TALL_3)(a, apart, w, terms, z);
+        (s->width == 4 ? TALL_4 : TALL_3)(a, stride, w, terms, z);
         return TALL;
     }
     if (n >= 2) {
-        (s->width == 4 ? F(products_2_4) : F(products_2_3))(a, apart, w, terms, z);
+        (s->width == 4 ? F(products_2_4) : F(products_2_3))(a, stride, w, terms, z);
         return 2;
     }
-    (s->width == 4 ? F(products_1_4) : F(products_1_3))(a, apart, w, terms, z);
+    (s->width == 4 ? F(products_1_4) : F(products_1_3))(a, stride, w, terms, z);
     return 1;
 }
 
@@ -190,19 +190,19 @@ HOT void F(advance)(const struct F(recurrence) * s, struct F(forward) to, long a
 ENTRY void F(recurrent_item)(const struct F(recurrence) * s, char *const *arg, long item,
                              char *scratch, const char *packed) {
     long first = item * s->rows, rows = s->batch - first < s->rows ? s->batch - first : s->rows;
-    FS *h = (FS *)scratch, *next = h + s->rows * s->apart, *c = next + s->rows * s->apart,
-       *z = c + s->rows * s->apart;
+    FS *h = (FS *)scratch, *next = h + s->rows * s->stride, *c = next + s->rows * s->stride,
+       *z = c + s->rows * s->stride;
     const struct F(forward) to = {arg[0], arg[2], arg[3], arg[4]};
-    __builtin_memset(scratch, 0, (unsigned long)(3 * s->rows * s->apart) * sizeof(FS));
+    __builtin_memset(scratch, 0, (unsigned long)(3 * s->rows * s->stride) * sizeof(FS));
     for (long i = 0; i < s->steps; i++) {
         long step = s->reverse ? s->steps - 1 - i : i;
         for (long panel = 0; panel < s->panels; panel++) {
             const FS *w = (const FS *)packed + panel * s->terms * s->width * FL;
             for (long r = 0, n; r < rows; r += n) {
-                n = F(products)(s, rows - r, h + r * s->apart, s->apart, w, z);
+                n = F(products)(s, rows - r, h + r * s->stride, s->stride, w, z);
                 for (long k = 0; k < n; k++)
                     for (int v = 0; v < s->units; v++) {
-                        long unit = (panel * s->units + v) * FL, at = (r + k) * s->apart;
+                        long unit = (panel * s->units + v) * FL, at = (r + k) * s->stride;
                         if (unit < s->size) F(advance)
                         (s, to, (first + r + k) * s->steps + step, unit,
                          z + (k * s->width + v * s->gates) * FL, h + at, next + at, c + at);
@@ -269,16 +269,16 @@ ENTRY void F(recurrent_grad_item)(const struct F(recurrence) * s, char *const *a
                                   char *scratch, const char *packed) {
     long first = item * s->rows, rows = s->batch - first < s->rows ? s->batch - first : s->rows;
     long wide = s->gates * s->size;
-    FS *dh = (FS *)scratch, *dc = dh + s->rows * s->apart, *z = dc + s->rows * s->apart,
+    FS *dh = (FS *)scratch, *dc = dh + s->rows * s->stride, *z = dc + s->rows * s->stride,
        *du = z + TALL * s->width * FL;
     const struct F(backward) of = {arg[1], arg[2], arg[3], arg[4]};
-    __builtin_memset(scratch, 0, (unsigned long)(2 * s->rows * s->apart) * sizeof(FS));
+    __builtin_memset(scratch, 0, (unsigned long)(2 * s->rows * s->stride) * sizeof(FS));
     for (long i = s->steps - 1; i >= 0; i--) {
         long step = s->reverse ? s->steps - 1 - i : i, back = s->reverse ? 1 : -1;
         for (long r = 0; r < rows; r++) {
             long at = (first + r) * s->steps + step;
             F(retreat)
-            (s, of, at, i ? at + back : -1, dh + r * s->apart, dc + r * s->apart, du + r * wide);
+            (s, of, at, i ? at + back : -1, dh + r * s->stride, dc + r * s->stride, du + r * wide);
         }
         for (long panel = 0; i && panel < s->panels; panel++) {
             const FS *w = (const FS *)packed + panel * s->terms * s->width * FL;
@@ -288,7 +288,7 @@ ENTRY void F(recurrent_grad_item)(const struct F(recurrence) * s, char *const *a
                     for (int v = 0; v < s->width; v++) {
                         long state = (panel * s->width + v) * FL;
                         if (state < s->size)
-                            *(FV *)(dh + (r + k) * s->apart + state) +=
+                            *(FV *)(dh + (r + k) * s->stride + state) +=
                                 *(const FV *)(z + (k * s->width + v) * FL);
                     }
             }
