@@ -106,7 +106,7 @@ static bool matrix_fits(const dl_matmul *m, const dl_matrix *of, const limits *r
 }
 
 /* Are the results of the batch disjoint? */
-static bool is_apart(const dl_matmul *m) {
+static bool matrices_disjoint(const dl_matmul *m) {
     const dl_matrix *r = &m->result;
     return m->batch == 1 || r->next >= (m->rows - 1) * r->line + m->columns ||
            (r->next >= m->columns && r->line >= (m->batch - 1) * r->next + m->columns);
@@ -116,7 +116,7 @@ static bool matmul_fits(const dl_call *c, const limits *r) {
     const dl_matmul *m = &c->matmul;
     return is_size(m->batch) && is_size(m->rows) && is_size(m->columns) && is_size(m->terms) &&
            !m->result.across && m->left.dtype == m->right.dtype && matrix_fits(m, &m->left, r) &&
-           matrix_fits(m, &m->right, r) && matrix_fits(m, &m->result, r) && is_apart(m) &&
+           matrix_fits(m, &m->right, r) && matrix_fits(m, &m->result, r) && matrices_disjoint(m) &&
            m->bias >= -1 && m->bias < r->nargs &&
            (m->bias < 0 || ((unsigned)m->bias_type < DL_NDTYPES &&
                             m->columns * dl_dtype_bytes(m->bias_type) <= r->bytes[m->bias]));
