@@ -47,7 +47,7 @@ HOT void pack_transposed_words(const struct attention *s, const bf16 *from, long
 #define TOKEN_IN(k) vf r##k = k < rows ? (vf)ld_panel_part(at + k * row, n) : (vf){0};
 #define WORDS_TO(k) st(to + (f + k) * KEYS + j, r##k);
             BLOCK_ROWS(TOKEN_IN)
-            TURN_ALL
+            TRANSPOSE_ALL
             BLOCK_ROWS(WORDS_TO)
         }
 }

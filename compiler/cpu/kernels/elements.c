@@ -206,13 +206,13 @@ INLINE void transpose_block(struct array a, long i, long by, float *to, long apa
 #define BLOCK_IN(k)  vf r##k = load(a, i + k * by);
 #define BLOCK_OUT(k) st(to + k * apart, r##k);
     BLOCK_ROWS(BLOCK_IN)
-    TURN_ALL
+    TRANSPOSE_ALL
     BLOCK_ROWS(BLOCK_OUT)
 }
 /* The same for the first `rows` of them; the others become zero. */
 INLINE void transpose_rows(struct array a, long i, long by, long rows, float *to, long apart) {
 #define BLOCK_SOME(k) vf r##k = k < rows ? load(a, i + k * by) : (vf){0};
     BLOCK_ROWS(BLOCK_SOME)
-    TURN_ALL
+    TRANSPOSE_ALL
     BLOCK_ROWS(BLOCK_OUT)
 }

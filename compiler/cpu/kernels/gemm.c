@@ -40,7 +40,7 @@ HOT void transpose_pairs(const bf16 *from, long step, float *to) {
 #define WORDS_IN(k)  vf r##k = (vf)ld_panel(from + k * step);
 #define WORDS_OUT(k) st(to + k * PANEL, r##k);
     BLOCK_ROWS(WORDS_IN)
-    TURN_ALL
+    TRANSPOSE_ALL
     BLOCK_ROWS(WORDS_OUT)
 }
 /* One panel of pairs. */

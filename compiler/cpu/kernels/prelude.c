@@ -151,7 +151,7 @@ INLINE void stn_b(unsigned char *p, vb v, long n) {
 }
 /* Transposes a LANES x LANES block with rows r0, r1, ... by exchanging halves, then quarters,
  * ...: LO and HI interleave the lower and upper parts of two rows. */
-#define TURN(h, i, j)                                                                              \
+#define SWAP(h, i, j)                                                                              \
     {                                                                                              \
         vf a = r##i, b = r##j;                                                                     \
         r##i = __builtin_shufflevector(a, b, LO##h), r##j = __builtin_shufflevector(a, b, HI##h);  \
@@ -170,15 +170,15 @@ INLINE void stn_b(unsigned char *p, vb v, long n) {
 #define BLOCK_ROWS(X)                                                                              \
     X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 /* clang-format off */
-#define TURN_ALL \
-    TURN(8, 0, 8) TURN(8, 1, 9) TURN(8, 2, 10) TURN(8, 3, 11) TURN(8, 4, 12) TURN(8, 5, 13) \
-    TURN(8, 6, 14) TURN(8, 7, 15) \
-    TURN(4, 0, 4) TURN(4, 1, 5) TURN(4, 2, 6) TURN(4, 3, 7) TURN(4, 8, 12) TURN(4, 9, 13) \
-    TURN(4, 10, 14) TURN(4, 11, 15) \
-    TURN(2, 0, 2) TURN(2, 1, 3) TURN(2, 4, 6) TURN(2, 5, 7) TURN(2, 8, 10) TURN(2, 9, 11) \
-    TURN(2, 12, 14) TURN(2, 13, 15) \
-    TURN(1, 0, 1) TURN(1, 2, 3) TURN(1, 4, 5) TURN(1, 6, 7) TURN(1, 8, 9) TURN(1, 10, 11) \
-    TURN(1, 12, 13) TURN(1, 14, 15)
+#define TRANSPOSE_ALL \
+    SWAP(8, 0, 8) SWAP(8, 1, 9) SWAP(8, 2, 10) SWAP(8, 3, 11) SWAP(8, 4, 12) SWAP(8, 5, 13) \
+    SWAP(8, 6, 14) SWAP(8, 7, 15) \
+    SWAP(4, 0, 4) SWAP(4, 1, 5) SWAP(4, 2, 6) SWAP(4, 3, 7) SWAP(4, 8, 12) SWAP(4, 9, 13) \
+    SWAP(4, 10, 14) SWAP(4, 11, 15) \
+    SWAP(2, 0, 2) SWAP(2, 1, 3) SWAP(2, 4, 6) SWAP(2, 5, 7) SWAP(2, 8, 10) SWAP(2, 9, 11) \
+    SWAP(2, 12, 14) SWAP(2, 13, 15) \
+    SWAP(1, 0, 1) SWAP(1, 2, 3) SWAP(1, 4, 5) SWAP(1, 6, 7) SWAP(1, 8, 9) SWAP(1, 10, 11) \
+    SWAP(1, 12, 13) SWAP(1, 14, 15)
 /* clang-format on */
 #elif LANES == 8
 #define LOWER         0, 1, 2, 3
@@ -191,10 +191,10 @@ INLINE void stn_b(unsigned char *p, vb v, long n) {
 #define HI1           1, 9, 3, 11, 5, 13, 7, 15
 #define BLOCK_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 /* clang-format off */
-#define TURN_ALL \
-    TURN(4, 0, 4) TURN(4, 1, 5) TURN(4, 2, 6) TURN(4, 3, 7) \
-    TURN(2, 0, 2) TURN(2, 1, 3) TURN(2, 4, 6) TURN(2, 5, 7) \
-    TURN(1, 0, 1) TURN(1, 2, 3) TURN(1, 4, 5) TURN(1, 6, 7)
+#define TRANSPOSE_ALL \
+    SWAP(4, 0, 4) SWAP(4, 1, 5) SWAP(4, 2, 6) SWAP(4, 3, 7) \
+    SWAP(2, 0, 2) SWAP(2, 1, 3) SWAP(2, 4, 6) SWAP(2, 5, 7) \
+    SWAP(1, 0, 1) SWAP(1, 2, 3) SWAP(1, 4, 5) SWAP(1, 6, 7)
 /* clang-format on */
 #else
 #define LOWER         0, 1
@@ -204,7 +204,7 @@ INLINE void stn_b(unsigned char *p, vb v, long n) {
 #define LO1           0, 4, 2, 6
 #define HI1           1, 5, 3, 7
 #define BLOCK_ROWS(X) X(0) X(1) X(2) X(3)
-#define TURN_ALL      TURN(2, 0, 2) TURN(2, 1, 3) TURN(1, 0, 1) TURN(1, 2, 3)
+#define TRANSPOSE_ALL SWAP(2, 0, 2) SWAP(2, 1, 3) SWAP(1, 0, 1) SWAP(1, 2, 3)
 #endif
 INLINE vi lane_numbers(void) { return (vi){LOWER, UPPER}; }
 /* The lanes from n on set to zero. */

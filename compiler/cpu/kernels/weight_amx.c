@@ -6,7 +6,7 @@
  * order of weight.c. */
 #if HAS_TILES
 enum { WORD_BLOCKS = M_BLOCK / 2 / TILE_WORDS, STRIP_FLOATS = WORD_BLOCKS * BLOCK_FLOATS };
-_Static_assert(AMX_ROWS == PANEL && TILE_WORDS == LANES, "sums are turned where they stand");
+_Static_assert(AMX_ROWS == PANEL && TILE_WORDS == LANES, "sums are transposed in place");
 _Static_assert(M_BLOCK <= ROW_BLOCK, "a block's positions are rows that are gathered");
 
 /* dy's pairs of a block: [panel][block of pairs][AMX_ROWS][TILE_WORDS], with zeros after its n
