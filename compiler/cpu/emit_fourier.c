@@ -1,15 +1,15 @@
-/* Calls of the Fourier transform: writes its sizes, radices and table of turns as constants. The
- * loops are in compiler/cpu/kernels/fourier.c. */
+/* Calls of the Fourier transform: writes its sizes, radices and table of twiddle factors as
+ * constants. The loops are in compiler/cpu/kernels/fourier.c. */
 #include <math.h>
 
 #include "compiler/cpu/emit_cpu.h"
 #include "ir/fourier.h"
 
-/* Turns up to this size are one table; of larger sizes, products of two turns. */
+/* Twiddle factors up to this size are one table; of larger sizes, products of two. */
 enum { TABLE_MOST = 4096, STAGES_MOST = 32 };
 
 /* exp(-2 pi i k / n), with exact zeros and ones. */
-static void put_turn(dl_emitter *e, int64_t k, int64_t n, int digits) {
+static void put_twiddle(dl_emitter *e, int64_t k, int64_t n, int digits) {
     int64_t quarter = 4 * k / n, rest = 4 * k - quarter * n; /* of n, in the quarter */
     double angle = M_PI / 2 * (double)rest / (double)n, c = cos(angle), s = sin(angle);
     const double re[] = {c, -s, -c, s}, im[] = {-s, -c, s, c};
@@ -22,7 +22,7 @@ static void put_table(dl_emitter *e, const char *name, const char *type, int64_t
     dl_putf(e->out, "static const %s %s_%s[] = {", type, e->k->name, name);
     for (int64_t i = 0; i < count; i++) {
         if (i % 8 == 0) dl_puts(e->out, "\n    ");
-        put_turn(e, i * step, n, digits);
+        put_twiddle(e, i * step, n, digits);
     }
     dl_puts(e->out, "\n};\n");
 }

@@ -9,7 +9,7 @@
 typedef struct {
     dl_fourier f;
     dl_dtype type;
-    const double *turn; /* cos and sin of 2 pi i / size, i from 0 */
+    const double *twiddle; /* cos and sin of 2 pi i / size, i from 0 */
     double unit, tiny;
 } work;
 
@@ -33,9 +33,9 @@ static total sum_line(const work *w, const double *x, int64_t step, int64_t to) 
     int64_t terms = makes_modes ? f->samples : f->modes, number = makes_modes ? mode_at(f, to) : to;
     total s = {0};
     for (int64_t i = 0; i < terms; i++, x += step) {
-        int64_t from = makes_modes ? i : mode_at(f, i), turn = from * number % f->size;
-        double c = w->turn[2 * turn],
-               d = makes_modes ? -w->turn[2 * turn + 1] : w->turn[2 * turn + 1];
+        int64_t from = makes_modes ? i : mode_at(f, i), twiddle = from * number % f->size;
+        double c = w->twiddle[2 * twiddle],
+               d = makes_modes ? -w->twiddle[2 * twiddle + 1] : w->twiddle[2 * twiddle + 1];
         double a = x[0], b = f->mode == DL_FOURIER_R2C ? 0 : x[1];
         if (f->mode == DL_FOURIER_C2R) {
             double weight = weight_of(f, from);
@@ -67,12 +67,12 @@ void dl_interp_fourier(const dl_node *n, double *const *data, bool round,
     (void)round;
     w.unit = dl_range_widen(w.type, dl_range_exact(1), 1).high - 1;
     w.tiny = w.type == DL_F32 ? 0x1p-125 : 0;
-    double *turn = dl_calloc((size_t)f->size * 2, sizeof(double));
+    double *twiddle = dl_calloc((size_t)f->size * 2, sizeof(double));
     for (int64_t i = 0; i < f->size; i++) {
         double angle = 6.283185307179586 * (double)i / (double)f->size;
-        turn[2 * i] = cos(angle), turn[2 * i + 1] = sin(angle);
+        twiddle[2 * i] = cos(angle), twiddle[2 * i + 1] = sin(angle);
     }
-    w.turn = turn;
+    w.twiddle = twiddle;
     bool makes_modes = dl_fourier_makes_modes(f->mode);
     int64_t in = makes_modes ? f->samples : f->modes, out = makes_modes ? f->modes : f->samples;
     int64_t parts_in = f->mode == DL_FOURIER_R2C ? 1 : 2,
@@ -89,5 +89,5 @@ void dl_interp_fourier(const dl_node *n, double *const *data, bool round,
                     if (ends) put(&w, ends, at + p, made[p], s.size);
                 }
             }
-    free(turn);
+    free(twiddle);
 }

@@ -21,7 +21,7 @@ enum { F(R2C), F(C2R), F(FFT), F(IFFT) };
 struct F(number) {
     FV re, im;
 };
-struct F(turn) {
+struct F(twiddle) {
     FS re, im;
 };
 
@@ -34,50 +34,54 @@ INLINE void F(put)(FS *p, long i, FV re, FV im) {
     F(set)(p + 2 * i * FL, re);
     F(set)(p + (2 * i + 1) * FL, im);
 }
-INLINE struct F(turn) F(turn_of)(const struct F(fourier) * s, long k) {
+INLINE struct F(twiddle) F(twiddle_of)(const struct F(fourier) * s, long k) {
     const FS *fine = s->fine, *coarse = s->coarse;
-    if (!coarse) return (struct F(turn)){fine[2 * k], fine[2 * k + 1]};
+    if (!coarse) return (struct F(twiddle)){fine[2 * k], fine[2 * k + 1]};
     coarse += 2 * (k >> s->fine_bits), fine += 2 * (k & ((1L << s->fine_bits) - 1));
-    return (struct F(turn)){coarse[0] * fine[0] - coarse[1] * fine[1],
-                            coarse[0] * fine[1] + coarse[1] * fine[0]};
+    return (struct F(twiddle)){coarse[0] * fine[0] - coarse[1] * fine[1],
+                               coarse[0] * fine[1] + coarse[1] * fine[0]};
 }
-INLINE void F(put_turned)(FS *to, long i, FV re, FV im, struct F(turn) w) {
+INLINE void F(put_twiddled)(FS *to, long i, FV re, FV im, struct F(twiddle) w) {
     F(put)(to, i, re * w.re - im * w.im, re * w.im + im * w.re);
 }
 
-/* ---- stages: `turn` is the distance in the table of turns for p = 1 ---- */
+/* ---- stages: `twiddle` is the distance in the table of twiddle factors for p = 1 ---- */
 
-HOT void F(radix2)(const struct F(fourier) * s, long m, long apart, long turn, const FS *x, FS *y) {
+HOT void F(radix2)(const struct F(fourier) * s, long m, long apart, long twiddle, const FS *x,
+                   FS *y) {
     for (long p = 0; p < m; p++) {
-        struct F(turn) w = F(turn_of)(s, p * turn);
+        struct F(twiddle) w = F(twiddle_of)(s, p * twiddle);
         for (long q = 0; q < apart; q++) {
             struct F(number) a = F(at)(x, q + apart * p), b = F(at)(x, q + apart * (p + m));
             F(put)(y, q + apart * 2 * p, a.re + b.re, a.im + b.im);
-            F(put_turned)(y, q + apart * (2 * p + 1), a.re - b.re, a.im - b.im, w);
+            F(put_twiddled)(y, q + apart * (2 * p + 1), a.re - b.re, a.im - b.im, w);
         }
     }
 }
 
-HOT void F(radix3)(const struct F(fourier) * s, long m, long apart, long turn, const FS *x, FS *y) {
+HOT void F(radix3)(const struct F(fourier) * s, long m, long apart, long twiddle, const FS *x,
+                   FS *y) {
     const FS half = (FS)0.5, high = (FS)0.86602540378443864676;
     for (long p = 0; p < m; p++) {
-        struct F(turn) w = F(turn_of)(s, p * turn), w2 = F(turn_of)(s, 2 * p * turn);
+        struct F(twiddle) w = F(twiddle_of)(s, p * twiddle), w2 = F(twiddle_of)(s, 2 * p * twiddle);
         for (long q = 0; q < apart; q++) {
             struct F(number) a = F(at)(x, q + apart * p), b = F(at)(x, q + apart * (p + m)),
                              c = F(at)(x, q + apart * (p + 2 * m));
             FV sr = b.re + c.re, si = b.im + c.im, dr = (b.re - c.re) * high,
                di = (b.im - c.im) * high, mr = a.re - sr * half, mi = a.im - si * half;
             F(put)(y, q + apart * 3 * p, a.re + sr, a.im + si);
-            F(put_turned)(y, q + apart * (3 * p + 1), mr + di, mi - dr, w);
-            F(put_turned)(y, q + apart * (3 * p + 2), mr - di, mi + dr, w2);
+            F(put_twiddled)(y, q + apart * (3 * p + 1), mr + di, mi - dr, w);
+            F(put_twiddled)(y, q + apart * (3 * p + 2), mr - di, mi + dr, w2);
         }
     }
 }
 
-HOT void F(radix4)(const struct F(fourier) * s, long m, long apart, long turn, const FS *x, FS *y) {
+HOT void F(radix4)(const struct F(fourier) * s, long m, long apart, long twiddle, const FS *x,
+                   FS *y) {
     for (long p = 0; p < m; p++) {
-        struct F(turn) w1 = F(turn_of)(s, p * turn), w2 = F(turn_of)(s, 2 * p * turn),
-                       w3 = F(turn_of)(s, 3 * p * turn);
+        struct F(twiddle) w1 = F(twiddle_of)(s, p * twiddle),
+                          w2 = F(twiddle_of)(s, 2 * p * twiddle),
+                          w3 = F(twiddle_of)(s, 3 * p * twiddle);
         for (long q = 0; q < apart; q++) {
             struct F(number) a = F(at)(x, q + apart * p), b = F(at)(x, q + apart * (p + m)),
                              c = F(at)(x, q + apart * (p + 2 * m)),
@@ -85,16 +89,16 @@ HOT void F(radix4)(const struct F(fourier) * s, long m, long apart, long turn, c
             FV er = a.re + c.re, ei = a.im + c.im, fr = a.re - c.re, fi = a.im - c.im;
             FV gr = b.re + d.re, gi = b.im + d.im, hr = b.im - d.im, hi = d.re - b.re;
             F(put)(y, q + apart * 4 * p, er + gr, ei + gi);
-            F(put_turned)(y, q + apart * (4 * p + 1), fr + hr, fi + hi, w1);
-            F(put_turned)(y, q + apart * (4 * p + 2), er - gr, ei - gi, w2);
-            F(put_turned)(y, q + apart * (4 * p + 3), fr - hr, fi - hi, w3);
+            F(put_twiddled)(y, q + apart * (4 * p + 1), fr + hr, fi + hi, w1);
+            F(put_twiddled)(y, q + apart * (4 * p + 2), er - gr, ei - gi, w2);
+            F(put_twiddled)(y, q + apart * (4 * p + 3), fr - hr, fi - hi, w3);
         }
     }
 }
 
 /* An odd radix by its definition: results v and radix - v share the sums of cosines and of sines.
  */
-HOT void F(radix_odd)(const struct F(fourier) * s, long radix, long m, long apart, long turn,
+HOT void F(radix_odd)(const struct F(fourier) * s, long radix, long m, long apart, long twiddle,
                       const FS *x, FS *y) {
     long one = s->size / radix; /* of the table, for a radix-th of a turn */
     for (long p = 0; p < m; p++)
@@ -111,16 +115,17 @@ HOT void F(radix_odd)(const struct F(fourier) * s, long radix, long m, long apar
                 for (long u = 1, k = v; u <= radix / 2; u++) {
                     struct F(number) a = F(at)(x, q + apart * (p + m * u)),
                                      b = F(at)(x, q + apart * (p + m * (radix - u)));
-                    struct F(turn) w = F(turn_of)(s, k * one);
+                    struct F(twiddle) w = F(twiddle_of)(s, k * one);
                     cr += (a.re + b.re) * w.re, ci += (a.im + b.im) * w.re;
                     sr += (a.re - b.re) * w.im, si += (a.im - b.im) * w.im;
                     k += v, k -= k >= radix ? radix : 0;
                 }
-                F(put_turned)
-                (y, q + apart * (radix * p + v), cr - si, ci + sr, F(turn_of)(s, p * v * turn));
-                F(put_turned)
+                F(put_twiddled)
+                (y, q + apart * (radix * p + v), cr - si, ci + sr,
+                 F(twiddle_of)(s, p * v * twiddle));
+                F(put_twiddled)
                 (y, q + apart * (radix * p + radix - v), cr + si, ci - sr,
-                 F(turn_of)(s, p * (radix - v) * turn));
+                 F(twiddle_of)(s, p * (radix - v) * twiddle));
             }
         }
 }
@@ -129,15 +134,15 @@ HOT void F(radix_odd)(const struct F(fourier) * s, long radix, long m, long apar
 static FS *F(transform)(const struct F(fourier) * s, FS *x, FS *y) {
     long n = s->points, apart = 1, step = s->size / s->points;
     for (int i = 0; i < s->stages; i++) {
-        long radix = s->radix[i], m = n / radix, turn = apart * step;
+        long radix = s->radix[i], m = n / radix, twiddle = apart * step;
         if (radix == 2)
-            F(radix2)(s, m, apart, turn, x, y);
+            F(radix2)(s, m, apart, twiddle, x, y);
         else if (radix == 3)
-            F(radix3)(s, m, apart, turn, x, y);
+            F(radix3)(s, m, apart, twiddle, x, y);
         else if (radix == 4)
-            F(radix4)(s, m, apart, turn, x, y);
+            F(radix4)(s, m, apart, twiddle, x, y);
         else
-            F(radix_odd)(s, radix, m, apart, turn, x, y);
+            F(radix_odd)(s, radix, m, apart, twiddle, x, y);
         FS *other = x;
         x = y, y = other;
         n = m, apart *= radix;
@@ -243,7 +248,7 @@ static void F(modes_of)(const struct F(fourier) * s, const FS *z, FS *to) {
             continue;
         }
         struct F(number) b = F(at)(z, k ? h - k : 0);
-        struct F(turn) w = F(turn_of)(s, k);
+        struct F(twiddle) w = F(twiddle_of)(s, k);
         FV er = a.re + b.re, ei = a.im - b.im, dr = a.re - b.re, di = a.im + b.im;
         scale *= (FS)0.5;
         F(put)(to, k, (er + di * w.re + dr * w.im) * scale, (ei + di * w.im - dr * w.re) * scale);
@@ -274,7 +279,7 @@ static void F(pairs_of)(const struct F(fourier) * s, const FS *y, FS *to) {
     }
     for (long k = 0; k < h; k++) {
         struct F(number) a = F(half_of)(s, y, k), b = F(half_of)(s, y, h - k);
-        struct F(turn) w = F(turn_of)(s, k);
+        struct F(twiddle) w = F(twiddle_of)(s, k);
         FV er = a.re + b.re, ei = a.im - b.im, dr = a.re - b.re, di = a.im + b.im;
         FV tr = dr * w.re + di * w.im, ti = di * w.re - dr * w.im; /* times conj W^k */
         F(put)(to, k, ei + tr, er - ti);

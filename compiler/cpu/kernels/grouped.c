@@ -19,8 +19,8 @@ INLINE long lane_first_channel(const struct contraction *s, long lane) {
     return range->first + (lane % PANEL < LANES ? 0 : range->vector_offset);
 }
 
-/* Packs one panel: packed[column][tap][channel read][lane]. `turned`: x is computed, a lane is a
- * channel of x, and taps are mirrored (transpose_weight). */
+/* Packs one panel: packed[column][tap][channel read][lane]. `transposed`: x is computed, a lane is
+ * a channel of x, and taps are mirrored (transpose_weight). */
 ENTRY void group_weight(const struct contraction *s, int transposed, struct array w, long column,
                         float *packed) {
     long n = column_k_range(s, column)->terms;
@@ -99,7 +99,7 @@ ENTRY void group_item(const struct contraction *s, char *const *arg, struct arra
 
 /* ---- depthwise ---- */
 
-/* The place along one axis that the result's place `made` reads with tap k, or -1. `turned`: x
+/* The place along one axis that the result's place `made` reads with tap k, or -1. `transposed`: x
  * is computed, and place p of y contributes to p * stride + k * dilation - pad. */
 INLINE long place_read(const struct group_window *v, int axis, int transposed, long k, long made) {
     long by = k * v->dilation[axis] - v->pad[axis], stride = v->stride[axis];

@@ -24,7 +24,7 @@ template <class T> INLINE fourier_number<T> operator-(fourier_number<T> a, fouri
 }
 
 /* exp(-2 pi i k / n), 0 <= k < n: Taylor series in the octant. */
-template <class T> INLINE fourier_number<T> fourier_turn(long k, long n) {
+template <class T> INLINE fourier_number<T> fourier_twiddle(long k, long n) {
     enum { TERMS = sizeof(T) == 8 ? 10 : 6 };
     long octant = 8 * k / n, rest = 8 * k - octant * n;
     T angle = (T)(octant & 1 ? n - rest : rest) / (T)n * (T)0.78539816339744830962;
@@ -44,7 +44,7 @@ template <class T> INLINE fourier_number<T> fourier_turn(long k, long n) {
 template <class T> struct fourier {
     typedef fourier_number<T> number;
     const fourier_shape &s;
-    const number *turn; /* by k, of size */
+    const number *twiddle; /* by k, of size */
 
     /* The index among all modes of mode number k in memory. */
     INLINE int mode_at(int k) const { return k < s.modes - s.negative ? k : s.size - s.modes + k; }
@@ -83,7 +83,7 @@ template <class T> struct fourier {
             number a = half_of(x, upper ? s.size - i : i);
             return {upper ? -a.im : a.im, a.re};
         }
-        number a = half_of(x, i), b = half_of(x, s.points - i), w = turn[i];
+        number a = half_of(x, i), b = half_of(x, s.points - i), w = twiddle[i];
         number e = {a.re + b.re, a.im - b.im}, d = {a.re - b.re, a.im + b.im};
         number t = d * number{w.re, -w.im};
         return {e.im + t.re, e.re - t.im};
@@ -101,7 +101,7 @@ template <class T> struct fourier {
             T scale = (T)s.scale;
             if (s.twice && i && 2 * i < s.size) scale *= 2;
             if (s.points != s.size) {
-                number b = z[i ? s.points - i : 0], w = turn[i];
+                number b = z[i ? s.points - i : 0], w = twiddle[i];
                 number d = number{a.im + b.im, b.re - a.re} * w;
                 a = {a.re + b.re + d.re, a.im - b.im + d.im};
                 scale *= (T)0.5;
@@ -111,29 +111,29 @@ template <class T> struct fourier {
         y[2 * i * s.inner] = a.re, y[2 * i * s.inner + 1] = a.im;
     }
 
-    /* A butterfly of radix r: numbers `step` apart, results `apart` apart, times powers of a turn.
-     */
+    /* A butterfly of radix r: numbers `step` apart, results `apart` apart, times powers of a
+     * twiddle factor. */
     INLINE void butterfly(const number *x, number *y, int r, int step, int apart, int by) const {
         if (r == 2) {
-            y[0] = x[0] + x[step], y[apart] = (x[0] - x[step]) * turn[by];
+            y[0] = x[0] + x[step], y[apart] = (x[0] - x[step]) * twiddle[by];
             return;
         }
         if (r == 4) {
             number e = x[0] + x[2 * step], f = x[0] - x[2 * step], g = x[step] + x[3 * step],
                    h = x[step] - x[3 * step];
             h = {h.im, -h.re};
-            y[0] = e + g, y[apart] = (f + h) * turn[by];
-            y[2 * apart] = (e - g) * turn[2 * by], y[3 * apart] = (f - h) * turn[3 * by];
+            y[0] = e + g, y[apart] = (f + h) * twiddle[by];
+            y[2 * apart] = (e - g) * twiddle[2 * by], y[3 * apart] = (f - h) * twiddle[3 * by];
             return;
         }
         long one = s.size / r;
         for (int v = 0; v < r; v++) {
             number sum = x[0];
             for (int u = 1, k = v; u < r; u++) {
-                sum = sum + x[u * step] * turn[k * one];
+                sum = sum + x[u * step] * twiddle[k * one];
                 k += v, k -= k >= r ? r : 0;
             }
-            y[v * apart] = sum * turn[v * by];
+            y[v * apart] = sum * twiddle[v * by];
         }
     }
 
@@ -164,7 +164,7 @@ template <class T> struct fourier {
         enum { IN = MODE == FOURIER_R2C ? 1 : 2, OUT = MODE == FOURIER_C2R ? 1 : 2 };
         enum { MAKES_MODES = MODE == FOURIER_R2C || MODE == FOURIER_FFT };
         int in = MAKES_MODES ? s.samples : s.modes, out = MAKES_MODES ? s.modes : s.samples;
-        fourier of_x = {s, turn};
+        fourier of_x = {s, twiddle};
         /* neighbouring threads take neighbouring numbers in memory */
         bool along = s.inner == 1;
         for (int i = kd_thread(); i < s.lines * s.points; i += blockDim.x) {
@@ -187,14 +187,16 @@ template <class T> struct fourier {
     }
 };
 
-/* A CTA's blocks of lines. `memory`: of the CTA, for the table of turns and two buffers. */
+/* A CTA's blocks of lines. `memory`: of the CTA, for the table of twiddle factors and two
+ * buffers. */
 template <class T, int MODE>
 INLINE void fourier_lines(const fourier_shape &s, const T *x, T *y, char *memory) {
     typedef fourier_number<T> number;
-    number *turn = (number *)memory, *a = turn + s.size, *b = a + s.lines * s.points;
-    for (int k = kd_thread(); k < s.size; k += blockDim.x) turn[k] = fourier_turn<T>(k, s.size);
+    number *twiddle = (number *)memory, *a = twiddle + s.size, *b = a + s.lines * s.points;
+    for (int k = kd_thread(); k < s.size; k += blockDim.x)
+        twiddle[k] = fourier_twiddle<T>(k, s.size);
     __syncthreads();
-    const fourier<T> f = {s, turn};
+    const fourier<T> f = {s, twiddle};
     for (long first = (long)blockIdx.x * s.lines; first < s.count; first += (long)s.ctas * s.lines)
         f.template block<MODE>(x, y, a, b, first);
 }
