@@ -163,17 +163,18 @@ static void find_w(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
  * which read y at base + j - i * fall. */
 typedef struct {
     int64_t count, first, step, taps, base, fall;
-} parity;
+} stride_phase;
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-static parity find_stride_phase(const dl_relation_window *v, int64_t size, int64_t taps,
-                                int64_t q) {
+static stride_phase find_stride_phase(const dl_relation_window *v, int64_t size, int64_t taps,
+                                      int64_t q) {
     int64_t step = v->stride / gcd(v->stride, v->dilation), at = q + v->pad, rest = at % v->stride,
             first = 0;
     for (; rest && first < step; first++)
         rest = (rest + v->stride - v->dilation % v->stride) % v->stride;
-    parity p = {.first = rest ? 0 : first, .step = step, .fall = step * v->dilation / v->stride};
+    stride_phase p = {
+        .first = rest ? 0 : first, .step = step, .fall = step * v->dilation / v->stride};
     if (!rest) p.base = (at - first * v->dilation) / v->stride;
     p.count = size > q ? dl_ceil_div(size - q, v->stride) : 0;
     p.taps = !rest && taps > first ? dl_ceil_div(taps - first, step) : 0;
@@ -190,7 +191,7 @@ static void find_x(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
         const dl_relation_window *v = &p->r.window[i];
         int64_t n = v->stride, most_rows = 0, most_taps = 0;
         int64_t *of[4];
-        parity one = {0};
+        stride_phase one = {0};
         for (int f = 0; f < 4; f++) of[f] = DL_NEWS(e->arena, int64_t, n);
         for (int64_t q = 0; q < n; q++) {
             one = find_stride_phase(v, s->in[i], s->tap[i], q);

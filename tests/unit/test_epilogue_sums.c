@@ -64,7 +64,7 @@ static const beside_case cases[] = {
     {"an odd number of dy's channels in bf16", "bf16[N=2, C=21, W=19]", "bf16[O=21, C=40, kW=3]",
      "conv_grad_input $a, $b {stride=[1], pad_lo=[1], pad_hi=[1], size=[19]}", "N=2, C=40, W=19",
      "bf16", 1, true},
-    {"an odd number, by parity into few", "bf16[N=2, C=21, W=19]", "bf16[O=21, C=5, kW=4]",
+    {"an odd number, by stride phase into few", "bf16[N=2, C=21, W=19]", "bf16[O=21, C=5, kW=4]",
      "conv_grad_input $a, $b {stride=[2], pad_lo=[1], pad_hi=[1], size=[38]}", "N=2, C=5, W=38",
      "bf16", 1, true},
     {"products by heads", "bf16[B=2, S=19, H=3, E=32]", "bf16[B=2, T=21, H=3, E=32]",

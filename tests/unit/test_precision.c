@@ -29,7 +29,7 @@ static const sum_case cases[] = {
     {"conv", DL_OP_conv, 512, 8, 1, 8, 1, DL_CHAIN},
     {"conv, gathered", DL_OP_conv, 12, 8, 1, 48, 1, DL_CHAIN},
     {"conv_grad_input", DL_OP_conv_grad_input, 512, 24, 8, 8, 1, DL_CHAIN},
-    {"conv_grad_input, by parity", DL_OP_conv_grad_input, 512, 24, 16, 16, 2, DL_CHAIN},
+    {"conv_grad_input, by stride phase", DL_OP_conv_grad_input, 512, 24, 16, 16, 2, DL_CHAIN},
     {"conv_grad_input, folded", DL_OP_conv_grad_input, 512, 2, 16, 16, 2, DL_CHAIN},
     {"conv_grad_weight", DL_OP_conv_grad_weight, 16, 8, 160, 2, 1, DL_M_BLOCK},
     {"conv_grad_weight, taps together", DL_OP_conv_grad_weight, 2, 8, 160, 3, 1, DL_M_BLOCK},
