@@ -80,9 +80,9 @@ typedef struct {
     updater *u;
     DL_ARRAY(dl_node *) front; /* copies of old values */
     DL_ARRAY(dl_node *) back;  /* copies of values that are the next of several variables */
-} mending;
+} copying;
 
-static dl_value *copy_old(mending *m, dl_var *var) {
+static dl_value *copy_old(copying *m, dl_var *var) {
     dl_node *made;
     dl_value *copy = old_value(m->u, var, &made);
     if (made) dl_push(m->u->scratch, &m->front, made);
@@ -91,7 +91,7 @@ static dl_value *copy_old(mending *m, dl_var *var) {
 
 /* Copies a value that is the next value of several variables, so that each update writes its own.
  */
-static void part_shared_values(mending *m) {
+static void part_shared_values(copying *m) {
     dl_graph *g = m->u->g;
     bool *taken = DL_NEWS(m->u->scratch, bool, g->next_id);
     for (int i = 0; i < g->results.n; i++) {
@@ -109,7 +109,7 @@ static void part_shared_values(mending *m) {
 
 /* Copies old values that the node that writes the new one reads at other points, or that the host
  * reads. */
-static void part_readers(mending *m) {
+static void part_readers(copying *m) {
     dl_graph *g = m->u->g;
     dl_var **written = DL_NEWS(m->u->scratch, dl_var *,
                                g->next_id); /* by value id: the variable that the step updates */
@@ -127,9 +127,9 @@ static void part_readers(mending *m) {
     }
 }
 
-static void mend(updater *u) {
+static void insert_copies(updater *u) {
     dl_graph *g = u->g;
-    mending m = {.u = u};
+    copying m = {.u = u};
     part_shared_values(&m);
     part_readers(&m);
     int n = g->nodes.n;
@@ -249,7 +249,7 @@ bool dl_pass_in_place_updates(dl_graph *g, dl_pass_ctx *ctx) {
     int before = g->nodes.n;
     dl_node **old = DL_NEWS(scratch, dl_node *, before);
     if (before) memcpy(old, g->nodes.at, sizeof *old * (size_t)before);
-    mend(&u);
+    insert_copies(&u);
     sort(&u);
     bool changed =
         g->nodes.n != before || memcmp(old, g->nodes.at, sizeof *old * (size_t)before) != 0;
