@@ -13,7 +13,7 @@ static int64_t *place(dl_plan *p, const dl_kernel *k) {
     return at;
 }
 
-static void find_ways(const dl_target *t, dl_trial *trial) {
+static void find_variants(const dl_target *t, dl_trial *trial) {
     trial->nvariants = t->backend->variants(trial->kernel, t, trial->names);
     for (int v = 0; v < trial->nvariants; v++) trial->variants[v] = (dl_variant){.variant = v};
     for (int i = 0; i < trial->noffers; i++) {
@@ -37,7 +37,7 @@ dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *tr
     dl_coded *kernels = DL_NEWS(arena, dl_coded, n * DL_MOST_TRIAL_VARIANTS + 1);
     int all = 0, compiled;
     for (int i = 0; i < n; i++) {
-        find_ways(t, &trials[i]);
+        find_variants(t, &trials[i]);
         trials[i].args = place(p, trials[i].kernel);
         trials[i].first = all;
         for (int v = 0; v < trials[i].nvariants; v++) {

@@ -50,7 +50,7 @@ static const way by_wgmma[] = {
     {true, 16, 48, 2, {1, 4, 64, 2, 2, true, false, 0}},
     {true, 16, 64, 2, {1, 4, 32, 2, 2, true, false, 0}},
 };
-enum { WAYS = sizeof by_wgmma / sizeof *by_wgmma };
+enum { VARIANTS = sizeof by_wgmma / sizeof *by_wgmma };
 
 typedef struct {
     dl_attention a;
@@ -121,7 +121,7 @@ static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_gr
 static int find_variants(const dl_emitter *e, const dl_node *call, const shape *s, tiles *of) {
     int n = 0, extras = (s->a.rate > 0) + (s->a.addends > 0);
     bool can = e->t->has_wgmma && dl_dtype_is_half(s->type), back = is_back(call);
-    for (int i = 0; i < WAYS && can && call->op != DL_OP_flash_attention_bias_grad; i++) {
+    for (int i = 0; i < VARIANTS && can && call->op != DL_OP_flash_attention_bias_grad; i++) {
         const way *w = &by_wgmma[i];
         int64_t width = shape_of(s, &w->t).width;
         if (w->t.once && s->type != DL_BF16) continue; /* rows of f16 have exponents of their own */
@@ -333,7 +333,7 @@ static bool emit_addend_grad(dl_emitter *e, dl_emitted *code, const dl_node *n, 
 int dl_cuda_attention_variants(dl_emitter *e, const char **names) {
     const dl_node *n = dl_kernel_call(e->k);
     shape s = find_shape(e, n);
-    tiles of[WAYS + 1];
+    tiles of[VARIANTS + 1];
     int variants_of = find_variants(e, n, &s, of);
     for (int i = 0; i < variants_of; i++) names[i] = name_of(&of[i]);
     return variants_of;
@@ -343,7 +343,7 @@ bool dl_cuda_attention_by_wgmma(const dl_kernel *k, const dl_target *t) {
     const dl_emitter e = {.k = k, .t = t};
     const dl_node *n = dl_kernel_call(k);
     shape s = find_shape(&e, n);
-    tiles of[WAYS + 1];
+    tiles of[VARIANTS + 1];
     find_variants(&e, n, &s, of);
     return of[0].wgmma;
 }
@@ -371,7 +371,7 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
             e->k, at, err,
             "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
             dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
-    tiles of[WAYS + 1], t;
+    tiles of[VARIANTS + 1], t;
     int variants_of = find_variants(e, n, &s, of);
     DL_CHECK(variant < variants_of);
     t = of[variant];
