@@ -150,9 +150,9 @@ static void draw(const array_dataset *w, dlr_split part, dlr_rng *rng, dataset_d
             out->corner[i] += room / 2;
         if (x->flips && part == DLR_TRAIN) out->flip[i] = dlr_rng_below(rng, 2);
     }
-    out->turn = (dataset_turn){{0, 1, 2}, {0}};
-    if (w->turns.n && part == DLR_TRAIN)
-        out->turn = w->turns.at[dlr_rng_below(rng, (uint32_t)w->turns.n)];
+    out->rotation = (dataset_rotation){{0, 1, 2}, {0}};
+    if (w->rotations.n && part == DLR_TRAIN)
+        out->rotation = w->rotations.at[dlr_rng_below(rng, (uint32_t)w->rotations.n)];
 }
 
 /* Draws sample `sample` of an epoch: its number among those that the files hold. */

@@ -115,10 +115,10 @@ static bool read_moves(array_dataset *w, dl_error *err) {
         int k = find_shared(w, "data.augment.rotate", o->rotate.at[i], err);
         if (k < 0) return false;
         for (int before = 0; before < i; before++)
-            if (w->turned[before] == k)
+            if (w->rotated[before] == k)
                 return dl_fail(err, DL_INPUT, "data.augment.rotate names %s twice",
                                o->rotate.at[i]);
-        w->turned[w->n_turned++] = k;
+        w->rotated[w->n_rotated++] = k;
     }
     for (int i = 0; i < o->step_axes.n; i++)
         if (find_shared(w, "data.step", o->step_axes.at[i], err) == -1) return false;
@@ -130,12 +130,12 @@ static bool read_moves(array_dataset *w, dl_error *err) {
 }
 
 /* Checks that an array with one of the rotated axes has all of them. */
-static bool check_turned(const array_dataset *w, dl_error *err) {
+static bool check_rotated(const array_dataset *w, dl_error *err) {
     for (int k = 0; k < w->n; k++) {
         int has = 0;
         for (int m = 0; m < w->at[k].to.type.rank; m++)
-            for (int i = 0; i < w->n_turned; i++) has += w->at[k].shared[m] == w->turned[i];
-        if (has != 0 && has != w->n_turned)
+            for (int i = 0; i < w->n_rotated; i++) has += w->at[k].shared[m] == w->rotated[i];
+        if (has != 0 && has != w->n_rotated)
             return dataset_fail(w->at[k].variables.at, NULL, err,
                                 "data.augment.rotate turns axes of which it has only some");
     }
@@ -144,22 +144,22 @@ static bool check_turned(const array_dataset *w, dl_error *err) {
 
 /* Lists the rotations of the square or cube that these axes span and that keep a sample's shape:
  * signed permutations of determinant 1 that exchange axes of equal size only. */
-static void list_turns(array_dataset *w) {
+static void list_rotations(array_dataset *w) {
     static const signed char orders[6][4] = {{0, 1, 2, 1},  {1, 2, 0, 1},  {2, 0, 1, 1},
                                              {1, 0, 2, -1}, {0, 2, 1, -1}, {2, 1, 0, -1}};
-    int n = w->n_turned;
+    int n = w->n_rotated;
     for (int p = 0; n > 0 && p < 6; p++)
         for (int flips = 0; flips < 1 << n; flips++) {
-            dataset_turn turn = {{orders[p][0], orders[p][1], orders[p][2]},
-                                 {flips & 1, flips >> 1 & 1, flips >> 2 & 1}};
+            dataset_rotation rotation = {{orders[p][0], orders[p][1], orders[p][2]},
+                                         {flips & 1, flips >> 1 & 1, flips >> 2 & 1}};
             bool ok = n == 3 || orders[p][2] == 2; /* with two axes the third stays */
             int sign = orders[p][3];
             for (int i = 0; i < n; i++) {
-                if (turn.flip[i]) sign = -sign;
-                ok = ok && w->axes.at[w->turned[i]].size ==
-                               w->axes.at[w->turned[(int)turn.source[i]]].size;
+                if (rotation.flip[i]) sign = -sign;
+                ok = ok && w->axes.at[w->rotated[i]].size ==
+                               w->axes.at[w->rotated[(int)rotation.source[i]]].size;
             }
-            if (ok && sign > 0) dl_push(w->arena, &w->turns, turn);
+            if (ok && sign > 0) dl_push(w->arena, &w->rotations, rotation);
         }
 }
 
@@ -170,7 +170,7 @@ bool dataset_share_axes(array_dataset *w, dl_error *err) {
         for (int i = 0; i < a->variables.n; i++)
             if (!share_axes_of(w, a, &a->variables.at[i], err)) return false;
     }
-    if (!read_moves(w, err) || !check_turned(w, err)) return false;
-    list_turns(w);
+    if (!read_moves(w, err) || !check_rotated(w, err)) return false;
+    list_rotations(w);
     return true;
 }

@@ -98,14 +98,14 @@ typedef struct {
 /* A rotation: axis `a` of the result shows source[a], reversed where flip[a]. */
 typedef struct {
     signed char source[3], flip[3];
-} dataset_turn;
+} dataset_rotation;
 
 /* The random draws of a sample. */
 enum { DATASET_MAX_AXES = DLR_MAX_ARRAYS * DL_MAX_RANK };
 typedef struct {
     int64_t corner[DATASET_MAX_AXES]; /* by shared axis */
     bool flip[DATASET_MAX_AXES];
-    dataset_turn turn;
+    dataset_rotation rotation;
 } dataset_drawn;
 
 typedef struct {
@@ -120,9 +120,9 @@ typedef struct {
     int64_t available; /* number of samples in the files */
     int32_t *group;    /* of each index of N, 0 .. n_groups - 1; NULL: no groups */
     int64_t n_groups;
-    int turned[3], n_turned;
+    int rotated[3], n_rotated;
     dlr_store store;
-    DL_ARRAY(dataset_turn) turns;
+    DL_ARRAY(dataset_rotation) rotations;
 } array_dataset;
 
 /* dataset_part.c: files, axes and samples of one part of the split of d, in w->arena; closed by

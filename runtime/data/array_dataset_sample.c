@@ -4,9 +4,9 @@
 
 /* ---- destinations of elements ---- */
 
-static int turned_place(const array_dataset *w, int shared) {
-    for (int i = 0; i < w->n_turned; i++)
-        if (w->turned[i] == shared) return i;
+static int rotated_place(const array_dataset *w, int shared) {
+    for (int i = 0; i < w->n_rotated; i++)
+        if (w->rotated[i] == shared) return i;
     return -1;
 }
 
@@ -19,10 +19,10 @@ static int axis_of_shared(const dataset_array *a, int shared) {
 dataset_moved dataset_move(const array_dataset *w, const dataset_array *a, const dataset_drawn *how,
                            int m) {
     dataset_moved to = {m, false};
-    int turned = a->shared[m] < 0 ? -1 : turned_place(w, a->shared[m]);
-    for (int i = 0; turned >= 0 && i < w->n_turned; i++)
-        if (how->turn.source[i] == turned)
-            to = (dataset_moved){axis_of_shared(a, w->turned[i]), how->turn.flip[i]};
+    int rotated = a->shared[m] < 0 ? -1 : rotated_place(w, a->shared[m]);
+    for (int i = 0; rotated >= 0 && i < w->n_rotated; i++)
+        if (how->rotation.source[i] == rotated)
+            to = (dataset_moved){axis_of_shared(a, w->rotated[i]), how->rotation.flip[i]};
     if (a->shared[to.axis] >= 0 && how->flip[a->shared[to.axis]]) to.back = !to.back;
     return to;
 }
