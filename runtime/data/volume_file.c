@@ -43,17 +43,17 @@ static bool last_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
         s->plane[p] = apart + (s->channel * planes + p) * size * size;
     if (s->channel > 0) return true;
     dlr_block block = {.start = {s->x, s->y, s->z, 0}, .count = {planes, size, size, channels}};
-    dlr_element_move turn = {.rank = 2,
-                             .count = {channels, planes * size * size},
-                             .from = s->scratch,
-                             .from_step = {f, channels * f},
-                             .from_type = DLR_EL_F32,
-                             .to = apart,
-                             .to_step = {planes * size * size * f, f},
-                             .to_type = DLR_EL_F32};
+    dlr_element_move transpose = {.rank = 2,
+                                  .count = {channels, planes * size * size},
+                                  .from = s->scratch,
+                                  .from_step = {f, channels * f},
+                                  .from_type = DLR_EL_F32,
+                                  .to = apart,
+                                  .to_step = {planes * size * size * f, f},
+                                  .to_type = DLR_EL_F32};
     return dlr_packing_read(&v->packing, v->source, &block, DLR_EL_F32, s->scratch, err) &&
            (dlr_source_is_on_paper(v->source) ||
-            dlr_elements_move(&turn, (int64_t[DLR_ARRAY_RANK]){0}, &(double){0}));
+            dlr_elements_move(&transpose, (int64_t[DLR_ARRAY_RANK]){0}, &(double){0}));
 }
 
 static bool file_numbers(const dlr_volume *v, const int64_t corner[3], int size, float *out,
