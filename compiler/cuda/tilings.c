@@ -9,7 +9,7 @@ enum {
     GATHERED = 16,   /* cost of assembling an element of a strip, in products, */
     READ = 250,      /* and of copying or reading an element by itself: with fewer than 16 bytes */
     MOST_OTHERS = 128, /* rows that are multiplied with strips by wgmma */
-    MOST_SHARES = 256, /* CTAs that share a tile's K; for direct kernels */
+    MOST_SPLITS = 256, /* CTAs that share a tile's K; for direct kernels */
     BARRIER = 8        /* bytes */
 };
 
@@ -79,7 +79,7 @@ static int64_t tiles_of(const dl_gemm_problem *p, const dl_tiling *t) {
 static void split(const dl_gemm_problem *p, int64_t splits, dl_tiling *t) {
     int64_t k = p->mode[DL_MODE_K].size, depth = depth_of(p), terms = dl_ceil_div(k, depth);
     splits = dl_at_least(1, dl_at_most(dl_at_most(splits, terms / LEAST_TILES),
-                                       p->direct ? MOST_SHARES : 2 * p->multiprocessors));
+                                       p->direct ? MOST_SPLITS : 2 * p->multiprocessors));
     t->depth = dl_ceil_div(dl_at_least(terms, 1), splits) * depth;
     t->splits = dl_at_least(1, dl_ceil_div(k, t->depth));
 }
@@ -238,10 +238,10 @@ int dl_gemm_tilings(const dl_gemm_problem *p, dl_tiling *of) {
         if (!serves(p, i)) continue;
         const dl_tiling t = tiling_of(p, i);
         int reach = reach_of(p, i);
-        const int64_t shares[] = {t.splits, t.splits / 2, t.splits * 2};
+        const int64_t splits[] = {t.splits, t.splits / 2, t.splits * 2};
         for (int k = 0; k < (t.halo.found ? 1 : 3); k++) {
             dl_tiling other = t;
-            split(p, shares[k], &other);
+            split(p, splits[k], &other);
             other.time = time_of(p, &other, reach);
             n = insert(of, n, &other);
         }

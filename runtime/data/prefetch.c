@@ -90,7 +90,7 @@ static void empty(slot *s) { s->filled = 0, s->failed = -1, s->failure = (dl_err
 
 static bool may_claim(const dlr_prefetch *p) {
     int64_t position = p->claimed / p->o.batch;
-    bool in_vain = p->o.turned_between && position / p->batches > p->first / p->batches;
+    bool in_vain = p->o.switched_between && position / p->batches > p->first / p->batches;
     return !p->paused && !in_vain && position < p->first + p->o.depth;
 }
 
@@ -347,8 +347,8 @@ void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index) {
     pthread_mutex_unlock(&p->lock);
 }
 
-bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, bool partial, int64_t epoch,
-                       int64_t index, dl_error *err) {
+bool dlr_prefetch_switch(dlr_prefetch *p, const dlr_dataset *d, bool partial, int64_t epoch,
+                         int64_t index, dl_error *err) {
     dlr_prefetch_options o = p->o;
     o.partial = partial;
     DL_CHECK(dlr_dataset_arrays(d)->n == count_arrays(p));

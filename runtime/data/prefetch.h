@@ -31,9 +31,9 @@ typedef struct {
     int depth;   /* batches in the ring, including the one in use; 0: 3 (1 without workers) */
     const dlr_prefetch_raw *raw; /* raw samples, for data sets that have them; must live as long as
                                     the ring. NULL: finished samples */
-    bool turned_between; /* the ring is switched to another data set at the end of each epoch:
+    bool switched_between; /* the ring is switched to another data set at the end of each epoch:
                             nothing is prefetched beyond it */
-    bool partial;        /* the last batch of an epoch need not be full */
+    bool partial;          /* the last batch of an epoch need not be full */
 } dlr_prefetch_options;
 
 typedef struct {
@@ -73,6 +73,6 @@ void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index);
 /* The same in another data set, of the same arrays, which is read from here on: one ring serves
  * training and validation, which never run at once. partial: as in the options. Errors: DL_USAGE
  * (fewer samples than one batch, unless partial), DL_RESOURCE; the ring is then unchanged. */
-bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, bool partial, int64_t epoch,
-                       int64_t index, dl_error *err);
+bool dlr_prefetch_switch(dlr_prefetch *p, const dlr_dataset *d, bool partial, int64_t epoch,
+                         int64_t index, dl_error *err);
 #endif

@@ -63,7 +63,7 @@ bool dlr_batches_start(dlr_batches *b, dlr_exec *exec, const dlr_run_ranks *rank
                               .world = b->ranks,
                               .workers = b->o->workers,
                               .depth = ring.batches,
-                              .turned_between = validates,
+                              .switched_between = validates,
                               .raw = b->gathers ? &b->raw : NULL};
     b->ring = dlr_prefetch_start(b->o->train, &o, err);
     if (!b->ring) return false;
@@ -80,8 +80,8 @@ void dlr_batches_seek(dlr_batches *b, int64_t epoch, int64_t steps) {
     dlr_prefetch_seek(b->ring, epoch, steps * b->in_step);
 }
 
-bool dlr_batches_turn(dlr_batches *b, int64_t epoch, int64_t steps, dl_error *err) {
-    return dlr_prefetch_turn(b->ring, b->o->train, false, epoch, steps * b->in_step, err);
+bool dlr_batches_switch(dlr_batches *b, int64_t epoch, int64_t steps, dl_error *err) {
+    return dlr_prefetch_switch(b->ring, b->o->train, false, epoch, steps * b->in_step, err);
 }
 
 bool dlr_batches_next(dlr_batches *b, dlr_batch *batch, dl_error *err) {

@@ -46,7 +46,7 @@ bool dlr_batches_start(dlr_batches *b, dlr_exec *exec, const dlr_run_ranks *rank
 /* Goes on in o->train after `steps` steps of that epoch. */
 void dlr_batches_seek(dlr_batches *b, int64_t epoch, int64_t steps);
 /* The same after o->valid was read. Errors: those of dlr_prefetch_turn. */
-bool dlr_batches_turn(dlr_batches *b, int64_t epoch, int64_t steps, dl_error *err);
+bool dlr_batches_switch(dlr_batches *b, int64_t epoch, int64_t steps, dl_error *err);
 /* The next batch, into the plan's inputs. Errors: those of dlr_prefetch_next. */
 bool dlr_batches_next(dlr_batches *b, dlr_batch *batch, dl_error *err);
 void dlr_batches_close(dlr_batches *b);

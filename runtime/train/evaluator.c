@@ -95,7 +95,7 @@ bool dlr_evaluator_run(dlr_evaluator *e, const dlr_steps *steps, const dlr_state
     const dlr_batches_options *data = e->batches->o;
     *stopped = false;
     if (!dlr_ranks_share_buffers(e->ranks, e->exec, err) ||
-        !dlr_prefetch_turn(e->batches->ring, data->valid, counts(e), 0, 0, err))
+        !dlr_prefetch_switch(e->batches->ring, data->valid, counts(e), 0, 0, err))
         return false;
     int64_t n = whole ? dlr_prefetch_batches(e->batches->ring) : 1;
     dlr_progress_start(&e->logger->progress, "validation", n);
@@ -105,7 +105,7 @@ bool dlr_evaluator_run(dlr_evaluator *e, const dlr_steps *steps, const dlr_state
     dlr_progress_finish(&e->logger->progress);
     if (!ok || *stopped) return ok;
     bool ended = at->position >= e->batches->epoch_batches || (whole && !e->within);
-    return dlr_batches_turn(e->batches, at->epoch + ended, ended ? 0 : at->position, err);
+    return dlr_batches_switch(e->batches, at->epoch + ended, ended ? 0 : at->position, err);
 }
 
 bool dlr_evaluator_record_untrained(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at,

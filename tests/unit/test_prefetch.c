@@ -178,20 +178,20 @@ static void test_turn(void) {
             start(train, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false, false});
         float *want = take(p, BATCH, N, 0, 0);
         for (int round = 0; round < 4; round++) {
-            CHECK(dlr_prefetch_turn(p, valid, false, 0, 0, &err) && dlr_prefetch_batches(p) == 3,
+            CHECK(dlr_prefetch_switch(p, valid, false, 0, 0, &err) && dlr_prefetch_batches(p) == 3,
                   "%s", err.message);
             float *got = take(p, BATCH, 1 + round % 3, 0, 0);
             CHECK(equal(got, want_valid, BATCH, 1 + round % 3), "%d workers, validation %d",
                   workers, round);
             free(got);
-            CHECK(dlr_prefetch_turn(p, train, false, 0, 0, &err) && dlr_prefetch_batches(p) == 5,
+            CHECK(dlr_prefetch_switch(p, train, false, 0, 0, &err) && dlr_prefetch_batches(p) == 5,
                   "%s", err.message);
             got = take(p, BATCH, N - round, 0, 0);
             CHECK(equal(got, want, BATCH, N - round), "%d workers, training %d", workers, round);
             free(got);
         }
         dl_error refused = {0};
-        CHECK(!dlr_prefetch_turn(p, few, false, 0, 0, &refused) && refused.code == DL_USAGE);
+        CHECK(!dlr_prefetch_switch(p, few, false, 0, 0, &refused) && refused.code == DL_USAGE);
         dlr_prefetch_seek(p, 0, 0);
         float *got = take(p, BATCH, N, 0, 0);
         CHECK(equal(got, want, BATCH, N), "%d workers, after a refusal", workers);
