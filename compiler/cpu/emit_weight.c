@@ -13,8 +13,8 @@ enum {
     FEW_ROWS = 64,      /* rows that it should have, so that packing dy pays */
     DIRECT_PANELS = 3,  /* fewer than four panels of the same rows do not pay for packing x */
     /* rows of few channels at all taps, so that im2col rows pay */
-    LEAST_GATHERED = 2 * DL_AMX_ROWS,
-    MOST_GATHERED = 256, /* with as many rows of few channels at several taps, planes of taps are
+    LEAST_IM2COL = 2 * DL_AMX_ROWS,
+    MOST_IM2COL = 256, /* with as many rows of few channels at several taps, planes of taps are
                             packed separately */
 };
 
@@ -42,7 +42,7 @@ static bool fits(const dl_target *t, const dl_wgrad_problem *g) {
  * (docs/notebook/precision.md). */
 static bool is_im2col(const dl_target *t, const dl_wgrad_problem *g) {
     return t->tiles && g->pairs && g->nx == 1 && g->channels < DL_RUN_BELOW &&
-           g->kernel[0] * g->kernel[1] * g->kernel[2] * g->channels > LEAST_GATHERED;
+           g->kernel[0] * g->kernel[1] * g->kernel[2] * g->channels > LEAST_IM2COL;
 }
 
 /* Does each lane read all of x's channels? Then the channels of neighbouring taps are
@@ -58,7 +58,7 @@ static int64_t find_run(const dl_target *t, const dl_wgrad_problem *g) {
                    ? at_least_one(g->kernel[2])
                    : 1;
     int64_t run = g->kernel[2];
-    for (int i = 1; i >= 0 && run * g->kernel[i] * g->channels <= MOST_GATHERED; i--)
+    for (int i = 1; i >= 0 && run * g->kernel[i] * g->channels <= MOST_IM2COL; i--)
         run *= g->kernel[i];
     return run;
 }

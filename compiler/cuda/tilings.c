@@ -5,9 +5,9 @@
 #include "compiler/cuda/halo.h"
 
 enum {
-    LEAST_TILES = 8, /* K tiles per CTA, at least */
-    GATHERED = 16,   /* cost of assembling an element of a strip, in products, */
-    READ = 250,      /* and of copying or reading an element by itself: with fewer than 16 bytes */
+    LEAST_TILES = 8,    /* K tiles per CTA, at least */
+    STRIP_ELEMENT = 16, /* cost of assembling an element of a strip, in products, */
+    READ = 250, /* and of copying or reading an element by itself: with fewer than 16 bytes */
     MOST_OTHERS = 128, /* rows that are multiplied with strips by wgmma */
     MOST_SPLITS = 256, /* CTAs that share a tile's K; for direct kernels */
     BARRIER = 8        /* bytes */
@@ -96,7 +96,8 @@ static double time_of(const dl_gemm_problem *p, const dl_tiling *t, int i) {
     for (int o = 0; o < 2; o++) { /* each warp assembles its strip's elements itself */
         int lines = o ? t->bn : t->bm, bytes = p->operand[o].bytes,
             words = bytes ? bytes / p->word : 1;
-        if (t->strip_bytes[o]) products += GATHERED * lines * (t->wgmma ? 1 : o ? t->wm : t->wn);
+        if (t->strip_bytes[o])
+            products += STRIP_ELEMENT * lines * (t->wgmma ? 1 : o ? t->wm : t->wn);
         if (!t->strip_bytes[o] && !t->halo.found && bytes < 16) products += READ * lines / words;
     }
     double one = products * ((double)t->depth + begins[per_sm] * (double)depth_of(p));
