@@ -7,7 +7,7 @@
 enum {
     /* points of a work item: some 20 us, independent of the number of threads */
     UNIT_POINTS = 16384,
-    AHEAD = 512 /* prefetch distance in floats: 2 KiB */
+    PREFETCH_DISTANCE = 512 /* prefetch distance in floats: 2 KiB */
 };
 
 /* The loop nest over a sweep's points. Only instructions that the sweep runs itself decide its
@@ -248,7 +248,7 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     int64_t each = dl_ceil_div(s.rows, items);
     if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, items) + 63) / 64 * 64;
 
-    e->prefetch = s.sums ? AHEAD : 0;
+    e->prefetch = s.sums ? PREFETCH_DISTANCE : 0;
     put_point_function(e, &s);
     e->prefetch = 0;
     dl_emit_sweep_head(e);

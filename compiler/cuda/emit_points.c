@@ -10,7 +10,7 @@ enum {
     MOST_ROWS = 8,           /* that a thread loops over, without sums */
     SCALAR_POINTS = 1 << 13, /* without sums: with so few points, one thread for each is better */
     MOST_UNROLLED = 4,       /* unroll factor of a loop over terms, for overlapping loads, */
-    AHEAD = 24               /* as long as they fit into so many registers */
+    UNROLL_REGISTERS = 24    /* as long as they fit into so many registers */
 };
 
 typedef struct {
@@ -96,7 +96,7 @@ static int choose_unroll(const nest *s) {
             s->vectors.has[number] ? dl_dtype_bytes(s->e->k->params.at[in->param].type.dtype) : 4;
         registers += dl_ceil_div(bytes * s->vectors.width, 4);
     }
-    while (unroll > 1 && (unroll * registers > AHEAD || unroll > most)) unroll /= 2;
+    while (unroll > 1 && (unroll * registers > UNROLL_REGISTERS || unroll > most)) unroll /= 2;
     return s->sums && !s->e->per_thread ? unroll : 1;
 }
 

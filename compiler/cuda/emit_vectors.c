@@ -239,9 +239,9 @@ static void put_load(dl_emitter *e, const char *to, int number) {
 
 /* When a vector is loaded: before the loop, at a point, or in the loop of a per-thread
  * reduction. */
-typedef enum { IN_FRONT, AT_POINT, WITHIN } moment;
+typedef enum { HOISTED, AT_POINT, PER_THREAD } moment;
 static moment moment_of(const dl_emitter *e, const dl_vectors *l, int i) {
-    return e->steps[i].axes & e->per_thread ? WITHIN : l->invariant[i] ? IN_FRONT : AT_POINT;
+    return e->steps[i].axes & e->per_thread ? PER_THREAD : l->invariant[i] ? HOISTED : AT_POINT;
 }
 
 static bool is_vector(const dl_emitter *e, const dl_vectors *l, const bool *runs, int i,
@@ -274,13 +274,13 @@ static void put_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs, mo
 }
 
 void dl_cuda_load_invariant(dl_emitter *e, const dl_vectors *l, const bool *runs) {
-    put_vectors(e, l, runs, IN_FRONT);
+    put_vectors(e, l, runs, HOISTED);
 }
 void dl_cuda_load_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs) {
     put_vectors(e, l, runs, AT_POINT);
 }
 void dl_cuda_load_per_thread(dl_emitter *e, const dl_vectors *l, const bool *made) {
-    put_vectors(e, l, made, WITHIN);
+    put_vectors(e, l, made, PER_THREAD);
 }
 
 void dl_cuda_declare_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs) {
