@@ -3,8 +3,8 @@
 
 enum {
     ROW_POINTS = 16384, /* the most points of a row, whose values stay in a core's own cache; */
-    ROW_ACROSS = 512,   /* the most where memory's neighbours belong to other rows, which run
-                           together, */
+    ROW_STRIDED = 512,  /* the most where memory's neighbours belong to other rows, which run
+                          together, */
     ROW_LANES = 16,     /* this many at a time; */
     ROW_KEPT = 1 << 17, /* the most values that are kept for later passes. */
     ROW_SHARED = 16,    /* The fewest rows, or vectors of rows, that threads share, */
@@ -24,7 +24,7 @@ static int64_t count_points(const dl_loop_problem *p, unsigned axes) {
 }
 
 /* Do memory's neighbours belong to other rows? */
-static bool lies_across(const dl_loop_problem *p, unsigned row) {
+static bool is_strided(const dl_loop_problem *p, unsigned row) {
     return p->inner >= 0 && !(row >> p->inner & 1);
 }
 
@@ -49,10 +49,10 @@ static unsigned find_saving_row(dl_arena *arena, const dl_loop_problem *p) {
     unsigned row = 0;
     for (int i = 0; i < p->n && best > 1; i++) {
         unsigned over = p->steps[i].kind == DL_K_REDUCE ? p->steps[i].over : 0;
-        bool across = lies_across(p, over);
+        bool strided = is_strided(p, over);
         int64_t points = count_points(p, over), rows = count_points(p, all_axes(p) & ~over);
-        if (!over || points > (across ? ROW_ACROSS : ROW_POINTS)) continue;
-        if (rows / (across ? ROW_LANES : 1) < ROW_SHARED && rows * points > ROW_SMALL) continue;
+        if (!over || points > (strided ? ROW_STRIDED : ROW_POINTS)) continue;
+        if (rows / (strided ? ROW_LANES : 1) < ROW_SHARED && rows * points > ROW_SMALL) continue;
         dl_loop_nests s = dl_schedule_nests(arena, p->n, p->steps,
                                             (dl_loop_schedule){.kind = DL_BY_ROWS, .axes = over});
         if (!s.valid || s.times >= best || count_kept(p->n, p->steps, &s, over) * points > ROW_KEPT)
@@ -75,7 +75,7 @@ static unsigned find_only_row(dl_arena *arena, const dl_loop_problem *p,
         if (row && p->steps[i].over != row) return 0;
         row = p->steps[i].over;
     }
-    int64_t most = lies_across(p, row) ? rules->strided_terms : rules->contiguous_terms;
+    int64_t most = is_strided(p, row) ? rules->strided_terms : rules->contiguous_terms;
     if (!row || count_points(p, row) > most || count_points(p, all_axes(p) & ~row) < ROW_ENOUGH)
         return 0;
     dl_loop_nests s = dl_schedule_nests(arena, p->n, p->steps,

@@ -136,7 +136,7 @@ dl_loop_kind dl_schedule_forced(const dl_kernel *k) {
 }
 
 /* A finalize step has no loop of its own, in which a thread could reduce. */
-static bool finalizes_alone(const dl_loop_nests *s, const dl_step *steps, unsigned axes) {
+static bool finalizes_in_own_loop(const dl_loop_nests *s, const dl_step *steps, unsigned axes) {
     for (int i = 0; i < s->n; i++)
         for (int j = 0; s->at[i].finalize && j < s->at[i].run.n; j++) {
             const dl_step *step = &steps[s->at[i].run.at[j]];
@@ -156,7 +156,7 @@ static bool reduces_over(const dl_kernel *k, const dl_step *steps, unsigned axes
 
 bool dl_schedule_suits(const dl_kernel *k, const dl_step *steps, const dl_loop_nests *s,
                        dl_loop_schedule by) {
-    return s->valid && (by.kind != DL_BY_THREAD || finalizes_alone(s, steps, by.axes)) &&
+    return s->valid && (by.kind != DL_BY_THREAD || finalizes_in_own_loop(s, steps, by.axes)) &&
            (!k || find_misplaced(k, steps, s) < 0);
 }
 
@@ -179,7 +179,8 @@ const char *dl_schedule_fault(const dl_kernel *k, dl_arena *arena) {
     const dl_step *steps = dl_kernel_steps(k, arena);
     if (axes && !reduces_over(k, steps, by.axes))
         return FAULT("its schedule's axes are not those of a reduction");
-    if (!s.nests.valid || (by.kind == DL_BY_THREAD && !finalizes_alone(&s.nests, steps, by.axes)))
+    if (!s.nests.valid ||
+        (by.kind == DL_BY_THREAD && !finalizes_in_own_loop(&s.nests, steps, by.axes)))
         return FAULT("its loops cannot run by schedule %s", dl_schedule_name(by.kind));
     if (dl_count_phases(&s.nests) != by.phases)
         return FAULT("its schedule has %d phases, not %d", dl_count_phases(&s.nests), by.phases);

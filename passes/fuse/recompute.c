@@ -15,10 +15,10 @@
 enum {
     MOST_OPS = 24, /* the most ops of such a kernel */
     SMALL = 16,    /* a value this many times smaller than the operand may be kept for it */
-    BESIDE_TIMES =
+    FUSED_TIMES =
         16, /* an added result of an existing kernel pays if the readers' flops a byte are this many
                times the target's balance: then one more write is a sixteenth of their time; */
-    ALONE_TIMES = 40 /* a kernel of its own, which loads its operands, too: a twentieth */
+    UNFUSED_TIMES = 40 /* a kernel of its own, which loads its operands, too: a twentieth */
 };
 
 typedef struct {
@@ -156,7 +156,7 @@ static int find_late(const remaker *r, const dl_value *v, int64_t *flops) {
         if (first < 0) first = r->position[n->out[0].id];
         *flops += n->kernel->flops;
     }
-    return early && !u->results && pays(r, v, *flops, BESIDE_TIMES) ? first : -1;
+    return early && !u->results && pays(r, v, *flops, FUSED_TIMES) ? first : -1;
 }
 
 /* ---- an existing backward kernel that has the operands computes the value, too ---- */
@@ -297,7 +297,7 @@ static dl_value *recompute_value(remaker *r, const dl_node *n, dl_value *v, int 
     last.param = m.made->nin = m.operands.n;
     emit(&m, last);
     dl_value *joined = join_existing(&m, first);
-    if (!joined && !pays(r, v, flops, ALONE_TIMES)) return NULL;
+    if (!joined && !pays(r, v, flops, UNFUSED_TIMES)) return NULL;
     r->changed = true;
     if (joined) return joined;
     dl_push(arena, &m.made->params,

@@ -16,9 +16,9 @@
 #include "passes/fuse/fuse.h"
 
 /* Costs in quarters of a byte that is read or written. KEPT: a byte whose lifetime grows, which
- * limits the batch, too. CHEAP: an op of one or two instructions, a point. OTHER: an op of some
+ * limits the batch, too. TRIVIAL: an op of one or two instructions, a point. OTHER: an op of some
  * twenty instructions, such as a division or an exponential: as much as reading a float. */
-enum { UNIT = 4, KEPT = 6, CHEAP = 1, OTHER = 16 };
+enum { UNIT = 4, KEPT = 6, TRIVIAL = 1, OTHER = 16 };
 enum { MOST_READERS = 64 };
 #define MOST_COUNTED                                                                               \
     ((int64_t)1 << 36) /* of a tensor: the sum of all costs is below DL_CUT_NEVER */
@@ -216,7 +216,7 @@ static int64_t cost_of_computing(cutter *a, const vertex *v) {
     int64_t points = counted(dl_type_count(&v->value->type)), times = 0;
     for (int r = 0; r < a->nreaders; r++)
         if (v->needs >> r & 1) times += times_of(a, a->readers[r].cluster);
-    return points * times * (dl_op_is_trivial(v->value->def->op) ? CHEAP : OTHER);
+    return points * times * (dl_op_is_trivial(v->value->def->op) ? TRIVIAL : OTHER);
 }
 
 /* By vertex: is it recomputed? A vertex is two nodes of the network with an edge between them.
