@@ -1,6 +1,6 @@
 #include "runtime/formats/zip.h"
 
-enum { LOCAL = 30, SUMS_BEHIND = 1 << 3, UTF8 = 1 << 11 };
+enum { LOCAL = 30, DATA_DESCRIPTOR = 1 << 3, UTF8 = 1 << 11 };
 
 static const uint32_t WIDE = 0xffffffff;
 
@@ -15,7 +15,7 @@ static uint32_t narrow(uint64_t value) { return value >= WIDE ? WIDE : (uint32_t
  * (none), CRC, sizes, name. */
 static void put_common(dl_buf *b, uint32_t crc, uint64_t bytes, size_t name, size_t extra) {
     put(b, bytes >= WIDE ? 45 : 0, 2);
-    put(b, SUMS_BEHIND | UTF8, 2);
+    put(b, DATA_DESCRIPTOR | UTF8, 2);
     put(b, 0, 2 + 4);
     put(b, crc, 4);
     put(b, narrow(bytes), 4), put(b, narrow(bytes), 4);
