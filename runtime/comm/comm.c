@@ -64,7 +64,7 @@ dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, 
     dlr_comm *comm = dl_calloc(1, sizeof *comm);
     *comm = (dlr_comm){
         .backend = backend, .name = name, .world = world, .sharing = 1, .timeout = 600, .of = of};
-    pthread_mutex_init(&comm->beside_lock, NULL);
+    pthread_mutex_init(&comm->device_lock, NULL);
     comm->group[comm->groups++] = new_group(world.size, NULL, world.rank);
     return comm;
 }
@@ -83,7 +83,7 @@ bool dlr_comm_close(dlr_comm *comm, dl_error *err) {
         free(comm->group[i]->ranks);
         free(comm->group[i]);
     }
-    pthread_mutex_destroy(&comm->beside_lock);
+    pthread_mutex_destroy(&comm->device_lock);
     free(comm);
     return true;
 }
@@ -198,29 +198,29 @@ bool dlr_comm_check(dlr_comm *comm, dl_error *err) { return comm->backend->check
 void dlr_comm_waits(dlr_comm *comm, bool begins) { comm->backend->waits(comm, begins, NULL); }
 
 void dlr_comm_set_hooks(dlr_comm *comm, const dlr_device_hooks *hooks) {
-    pthread_mutex_lock(&comm->beside_lock);
+    pthread_mutex_lock(&comm->device_lock);
     comm->hooks = hooks ? *hooks : (dlr_device_hooks){0};
-    pthread_mutex_unlock(&comm->beside_lock);
+    pthread_mutex_unlock(&comm->device_lock);
 }
 
 void dlr_hooks_lost(dlr_comm *comm, const dl_error *why) {
-    pthread_mutex_lock(&comm->beside_lock);
+    pthread_mutex_lock(&comm->device_lock);
     if (comm->hooks.lost) comm->hooks.lost(comm->hooks.of, why);
-    pthread_mutex_unlock(&comm->beside_lock);
+    pthread_mutex_unlock(&comm->device_lock);
 }
 
 dlr_comm_state dlr_hooks_state(dlr_comm *comm) {
     dlr_comm_state state = {0};
-    pthread_mutex_lock(&comm->beside_lock);
+    pthread_mutex_lock(&comm->device_lock);
     if (comm->hooks.state) comm->hooks.state(comm->hooks.of, &state);
-    pthread_mutex_unlock(&comm->beside_lock);
+    pthread_mutex_unlock(&comm->device_lock);
     return state;
 }
 
 void dlr_hooks_flight(dlr_comm *comm, int rank, dl_buf *to) {
-    pthread_mutex_lock(&comm->beside_lock);
+    pthread_mutex_lock(&comm->device_lock);
     if (comm->hooks.flight) comm->hooks.flight(comm->hooks.of, rank, to);
-    pthread_mutex_unlock(&comm->beside_lock);
+    pthread_mutex_unlock(&comm->device_lock);
 }
 
 /* ---- composed operations ---- */

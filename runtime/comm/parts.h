@@ -46,7 +46,7 @@ struct dlr_comm {
     dlr_comm_counts counts;
     int32_t flag, agreed; /* buffers of dlr_comm_agree: MPI may still write them after a failed wait
                              has returned */
-    pthread_mutex_t beside_lock;
+    pthread_mutex_t device_lock;
     dlr_device_hooks hooks; /* guarded by the lock */
     void *of;               /* owned by the backend */
 };
