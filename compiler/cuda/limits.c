@@ -91,8 +91,8 @@ static bool set_best(limits *l) {
     return changed;
 }
 
-static bool compile_again(const dl_nvrtc *n, const limits *l, const char *arch, dl_buf *cubin,
-                          dl_buf *log, dl_error *err) {
+static bool recompile(const dl_nvrtc *n, const limits *l, const char *arch, dl_buf *cubin,
+                      dl_buf *log, dl_error *err) {
     dl_buf text = {0};
     put_source(&text, l);
     cubin->n = 0;
@@ -106,8 +106,8 @@ bool dl_cuda_compile(const dl_nvrtc *n, const char *source, const char *arch, dl
     limits l = {.arena = dl_arena_new(NULL), .source = source};
     bool known = false, ok = dl_nvrtc_compile(n, source, arch, cubin, log, err);
     if (ok) find_kernels(&l);
-    while (ok && set_next(&l, cubin, &known)) ok = compile_again(n, &l, arch, cubin, log, err);
-    if (ok && set_best(&l)) ok = compile_again(n, &l, arch, cubin, log, err);
+    while (ok && set_next(&l, cubin, &known)) ok = recompile(n, &l, arch, cubin, log, err);
+    if (ok && set_best(&l)) ok = recompile(n, &l, arch, cubin, log, err);
     dl_arena_free(l.arena);
     return ok;
 }

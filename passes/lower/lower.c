@@ -64,7 +64,7 @@ static dl_value *lower(dl_builder *b, const dl_node *n) {
 static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     dl_lowering *l = user;
     if (l->err->code != DL_OK || l->b.graph->module->fault) return false;
-    if (l->keeps && !dl_lower_again(&l->b, n) && l->keeps(n)) return false;
+    if (l->keeps && !dl_lower_twice(&l->b, n) && l->keeps(n)) return false;
     l->b.loc = n->loc;
     dl_value *v = lower(&l->b, n);
     if (v && !dl_type_same(&v->type, &n->out[0].type))
@@ -80,7 +80,7 @@ bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
                      .batch_ranks = ctx->parallel.batch_ranks > 1 ? ctx->parallel.batch_ranks : 1,
                      .keeps = ctx->keeps,
                      .arena = ctx->arena,
-                     .again = dl_lower_find_again(g, ctx->arena),
+                     .twice = dl_lower_find_twice(g, ctx->arena),
                      .err = ctx->err};
     return dl_rewrite(g, ctx->arena, rewrite, &l);
 }

@@ -15,17 +15,17 @@ typedef struct {
     int64_t next;        /* the number of the next random op */
     bool (*keeps)(const dl_node *n); /* dl_pass_ctx */
     dl_arena *arena;                 /* scratch memory */
-    const bool *again; /* by value id: may be differentiated twice (dl_lower_find_again); or NULL */
+    const bool *twice; /* by value id: may be differentiated twice (dl_lower_find_twice); or NULL */
     dl_error *err;
 } dl_lowering;
 /* The pass' state, from the builder that a rule gets. */
 static inline dl_lowering *dl_lowering_of(dl_builder *b) { return (dl_lowering *)b; }
 /* lower_grad.c: the values between both operands of an op `grad`, by value id. Their composites
  * are lowered to ops whose gradients have gradients. NULL: the graph has no such op. */
-const bool *dl_lower_find_again(const dl_graph *g, dl_arena *arena);
-static inline bool dl_lower_again(dl_builder *b, const dl_node *n) {
-    const bool *again = dl_lowering_of(b)->again;
-    return again && again[n->out[0].id];
+const bool *dl_lower_find_twice(const dl_graph *g, dl_arena *arena);
+static inline bool dl_lower_twice(dl_builder *b, const dl_node *n) {
+    const bool *twice = dl_lowering_of(b)->twice;
+    return twice && twice[n->out[0].id];
 }
 /* lower_random.c: prepares a random op in place of node n. *number: the op's number; in[]: its
  * operands, seed and step, and the rank's part where ranks have different samples of n's

@@ -10,7 +10,7 @@ dl_value *dl_lower_grad(dl_builder *b, const dl_node *n) {
     return dl_build_gradient(b, n->in[0], n->in[1], l->arena, l->err);
 }
 
-const bool *dl_lower_find_again(const dl_graph *g, dl_arena *arena) {
+const bool *dl_lower_find_twice(const dl_graph *g, dl_arena *arena) {
     bool any = false;
     for (int i = 0; i < g->nodes.n; i++) any |= g->nodes.at[i]->op == DL_OP_grad;
     if (!any) return NULL;

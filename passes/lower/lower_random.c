@@ -132,11 +132,11 @@ dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, rate), dl_attr_int(DL_ATTR_number, number),
                        dl_attr_int(DL_ATTR_heads, dl_node_int(n, DL_ATTR_heads)),
                        dl_attr_int(DL_ATTR_causal, causal ? causal->i : 0)};
-    bool again = dl_lower_again(b, n);
-    for (int i = 0; again && i < n->nin; i++)
+    bool twice = dl_lower_twice(b, n);
+    for (int i = 0; twice && i < n->nin; i++)
         if (dl_dtype_is_half(in[i]->type.dtype)) in[i] = dl_build_cast(b, in[i], DL_F32);
     dl_value *y = dl_build(b, DL_OP_flash_attention, n->nin + draws, in, 4, attrs);
-    if (!again) return y;
+    if (!twice) return y;
     b->graph->nodes.n--; /* the template is described by its node, which is not in the graph */
     return dl_build_cast(b, dl_expand_attention(b, y->def), n->out[0].type.dtype);
 }

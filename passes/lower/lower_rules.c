@@ -234,8 +234,8 @@ typedef dl_value *mean_rule(dl_builder *b, dl_value *x, int n, const char *const
 static dl_value *standardise(dl_builder *b, const dl_node *norm, dl_value *x, int n,
                              const char *const *over, mean_rule *take_mean) {
     dl_value *mean = take_mean(b, x, n, over);
-    bool again = dl_lower_again(b, norm);
-    dl_value *d = sub(b, x, again ? mean : dl_build1(b, DL_OP_stop_gradient, mean));
+    bool twice = dl_lower_twice(b, norm);
+    dl_value *d = sub(b, x, twice ? mean : dl_build1(b, DL_OP_stop_gradient, mean));
     dl_value *variance = take_mean(b, mul(b, d, d), n, over);
     dl_value *scale = dl_build1(
         b, DL_OP_rsqrt, dl_build_k(b, DL_OP_add, variance, dl_node_float(norm, DL_ATTR_eps)));
