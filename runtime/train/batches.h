@@ -45,7 +45,7 @@ bool dlr_batches_start(dlr_batches *b, dlr_exec *exec, const dlr_run_ranks *rank
                        dl_error *err);
 /* Goes on in o->train after `steps` steps of that epoch. */
 void dlr_batches_seek(dlr_batches *b, int64_t epoch, int64_t steps);
-/* The same after o->valid was read. Errors: those of dlr_prefetch_turn. */
+/* The same after o->valid was read. Errors: those of dlr_prefetch_switch. */
 bool dlr_batches_switch(dlr_batches *b, int64_t epoch, int64_t steps, dl_error *err);
 /* The next batch, into the plan's inputs. Errors: those of dlr_prefetch_next. */
 bool dlr_batches_next(dlr_batches *b, dlr_batch *batch, dl_error *err);

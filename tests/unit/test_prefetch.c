@@ -203,7 +203,7 @@ static void test_turn(void) {
 
 /* A ring that is turned at the end of an epoch reads nothing ahead beyond it, and yet goes on where
  * it is not turned. */
-static void test_turned_between(void) {
+static void test_switched_between(void) {
     enum { BATCH = 2, N = 5 };
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, BATCH * N);
     dl_file_calls before = dl_file_calls_so_far();
@@ -317,7 +317,7 @@ int main(void) {
     test_seek();
     test_validation();
     test_turn();
-    test_turned_between();
+    test_switched_between();
     test_errors_surface();
     test_stop_any_time();
     test_options();
