@@ -1,5 +1,5 @@
-/* Kernels whose results have no value in common, as CUDA strands (compiler/cuda/emit_fused_parts.c,
- * merge_fused_parts.c): how many functions serve kernels of other sizes and numbers of strands,
+/* Kernels whose results have no value in common, as CUDA parts (compiler/cuda/emit_fused_parts.c,
+ * merge_fused_parts.c): how many functions serve kernels of other sizes and numbers of parts,
  * what stays as it was, what a plan's file keeps; emulated compared with the interpreter, with and
  * without guards; and through NVRTC without a frame. Exit 77 (skip) without a C++ compiler. */
 #include <math.h>
@@ -112,7 +112,7 @@ static void test_functions(void) {
     CHECK(count_functions(p) == 1 && count_text(p, "INLINE void train_") == 3,
           "%d functions of %d kinds", count_functions(p), count_text(p, "INLINE void train_"));
     if (!a || !b) return;
-    CHECK(a->numbers.at[0] + b->numbers.at[0] == 3 + 2 + 5, "%lld and %lld strands",
+    CHECK(a->numbers.at[0] + b->numbers.at[0] == 3 + 2 + 5, "%lld and %lld parts",
           (long long)a->numbers.at[0], (long long)b->numbers.at[0]);
     dl_arena_free(arena);
 }
@@ -126,8 +126,8 @@ static void test_others(void) {
     dl_arena_free(arena);
 }
 
-/* How many strands a kernel has whose points are so many times as many. */
-static int strands_of(dl_arena *arena, const dl_kernel *of, int64_t times) {
+/* How many parts a kernel has whose points are so many times as many. */
+static int parts_of(dl_arena *arena, const dl_kernel *of, int64_t times) {
     dl_error err = {0};
     dl_buf text = {0};
     dl_emitted code;
@@ -154,20 +154,20 @@ static void test_long(void) {
     for (int i = 0; i < m->graphs.n; i++)
         for (int j = 0; j < m->graphs.at[i]->kernels.n; j++) {
             const dl_kernel *k = m->graphs.at[i]->kernels.at[j];
-            int strands = strands_of(arena, k, 1), more = strands_of(arena, k, 100),
-                most = strands_of(arena, k, 1000);
-            CHECK(more == strands && most == 0, "%s: %d, %d and %d strands", k->name, strands, more,
+            int parts = parts_of(arena, k, 1), more = parts_of(arena, k, 100),
+                most = parts_of(arena, k, 1000);
+            CHECK(more == parts && most == 0, "%s: %d, %d and %d parts", k->name, parts, more,
                   most);
-            found += strands;
+            found += parts;
         }
-    CHECK(found == 5, "%d strands", found);
+    CHECK(found == 5, "%d parts", found);
     dl_arena_free(arena);
 }
 
 /* The plan from its file; and that one which gives more than its table has room for is none. */
 static dl_plan *through_file(dl_arena *arena, const dl_plan *from, const char *dir) {
     dl_error err = {0};
-    const char *file = dl_format(arena, "%s/strands.dlp", dir);
+    const char *file = dl_format(arena, "%s/parts.dlp", dir);
     CHECK(dl_plan_write(from, file, &err), "%s", err.message);
     dl_plan *p = dl_plan_read(arena, file, &err);
     CHECK(p != NULL, "%s", err.message);
@@ -255,7 +255,7 @@ static void test_code(void) {
 }
 
 int main(void) {
-    char dir[] = "/tmp/dl_strands_XXXXXX";
+    char dir[] = "/tmp/dl_parts_XXXXXX";
     dl_error err = {0};
     if (!test_cache(dir)) return 1;
     test_functions();
