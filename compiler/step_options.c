@@ -134,7 +134,7 @@ dl_schedule dl_step_schedule(const dl_config *c) {
 }
 
 /* enable_amp is amp_mode: fp16. */
-static dl_dtype low_type(const dl_config *c) {
+static dl_dtype lower_precision_type(const dl_config *c) {
     const char *mode = dl_config_str(c, DL_KEY_amp_mode);
     if (strcmp(mode, "bf16") == 0) return DL_BF16;
     return strcmp(mode, "fp16") == 0 || dl_config_bool(c, DL_KEY_enable_amp) ? DL_F16 : DL_F32;
@@ -189,7 +189,7 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
     *step_options =
         (dl_step_options){.optimizer = dl_step_optimizer(c),
                           .schedule = dl_step_schedule(c),
-                          .low = low_type(c),
+                          .low = lower_precision_type(c),
                           .phases = phases,
                           .ranges = ranges ? ranges->items.n : 0,
                           .momentum = dl_step_option(c, DL_OPTION_momentum) > 0,

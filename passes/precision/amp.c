@@ -23,18 +23,18 @@ typedef struct {
     dl_builder b;
     dl_dtype low;
     dl_value **as[2]; /* by value id: the value in f32, and in the 16-bit type, where it was cast */
-    bool *made_low;   /* by value id: is it the result of a lower_precision op? */
-    bool *pinned;     /* by value id: does the model's text say that it is f32? */
-    uint32_t ids;     /* of the original values */
+    bool *made_lower_precision; /* by value id: is it the result of a lower_precision op? */
+    bool *pinned;               /* by value id: does the model's text say that it is f32? */
+    uint32_t ids;               /* of the original values */
     bool changed;
 } caster;
 
 static bool is_half(const dl_value *v) { return dl_dtype_is_half(v->type.dtype); }
-static bool is_wide(const dl_value *v) { return v->type.dtype == DL_F32; }
+static bool is_float32(const dl_value *v) { return v->type.dtype == DL_F32; }
 
 /* The value in f32 or in the 16-bit type; f64, integers and booleans stay. */
 static dl_value *in_type(caster *c, dl_value *v, dl_dtype to) {
-    if ((!is_half(v) && !is_wide(v)) || v->type.dtype == to) return v;
+    if ((!is_half(v) && !is_float32(v)) || v->type.dtype == to) return v;
     c->changed = true;
     if (v->id >= c->ids)
         return dl_build_cast(&c->b, v, to); /* a cast's result, which is not cached */
@@ -50,7 +50,7 @@ static void take(caster *c, dl_node *n, dl_dtype type) {
 /* Sets the type of the node's result, if it is a float of 32 or 16 bits. */
 static void make(caster *c, dl_node *n, dl_dtype type) {
     dl_dtype *makes = &n->out[0].type.dtype;
-    if ((!is_half(&n->out[0]) && !is_wide(&n->out[0])) || *makes == type) return;
+    if ((!is_half(&n->out[0]) && !is_float32(&n->out[0])) || *makes == type) return;
     *makes = type, c->changed = true;
 }
 
@@ -58,7 +58,7 @@ static void make(caster *c, dl_node *n, dl_dtype type) {
 static bool is_bias(const caster *c, const dl_node *n, int k) {
     const dl_value *v = n->in[k], *other = n->in[n->nin - 1 - k];
     return n->op == DL_OP_add && v->var && v->var->role == DL_VAR_PARAM && v->type.rank == 1 &&
-           other->id < c->ids && c->made_low[other->id];
+           other->id < c->ids && c->made_lower_precision[other->id];
 }
 
 /* The rank of an operand in type promotion: a tensor, a scalar, a constant (torch.result_type). */
@@ -73,11 +73,11 @@ static dl_dtype follow(caster *c, dl_node *n) {
     int most = 0;
     for (int k = 0; k < n->nin; k++) {
         half |= is_half(n->in[k]);
-        if ((is_half(n->in[k]) || is_wide(n->in[k])) && weight_of(n->in[k]) > most)
+        if ((is_half(n->in[k]) || is_float32(n->in[k])) && weight_of(n->in[k]) > most)
             most = weight_of(n->in[k]);
     }
     for (int k = 0; k < n->nin; k++)
-        if (is_wide(n->in[k]) && weight_of(n->in[k]) == most)
+        if (is_float32(n->in[k]) && weight_of(n->in[k]) == most)
             *(is_bias(c, n, k) ? &bias : &wide) = true;
     if (!half) return n->out[0].type.dtype;
     take(c, n, wide || bias ? DL_F32 : c->low);
@@ -90,7 +90,7 @@ static void lower(caster *c, dl_node *n) {
     for (int k = 0; k < n->nin; k++) pinned |= n->in[k]->id < c->ids && c->pinned[n->in[k]->id];
     take(c, n, pinned ? DL_F32 : c->low);
     make(c, n, pinned ? DL_F32 : c->low);
-    c->made_low[n->out[0].id] = n->out[0].type.dtype == c->low;
+    c->made_lower_precision[n->out[0].id] = n->out[0].type.dtype == c->low;
 }
 
 /* A cast has its own type; a cast to the operand's type means f32. */
@@ -123,7 +123,7 @@ static void find_pins(caster *c) {
     for (int i = 0; i < c->b.graph->nodes.n; i++) {
         const dl_node *n = c->b.graph->nodes.at[i];
         const dl_value *v = &n->out[0];
-        c->pinned[v->id] = n->op == DL_OP_cast && (is_wide(v) || is_half(v)) &&
+        c->pinned[v->id] = n->op == DL_OP_cast && (is_float32(v) || is_half(v)) &&
                            v->type.dtype == n->in[0]->type.dtype;
     }
 }
@@ -145,7 +145,7 @@ bool dl_pass_amp(dl_graph *g, dl_pass_ctx *ctx) {
     if (low == DL_F32 || trains(g)) return false;
     caster c = {.b = {.graph = g}, .low = low, .ids = g->next_id};
     for (int i = 0; i < 2; i++) c.as[i] = DL_NEWS(ctx->arena, dl_value *, g->next_id);
-    c.made_low = DL_NEWS(ctx->arena, bool, g->next_id),
+    c.made_lower_precision = DL_NEWS(ctx->arena, bool, g->next_id),
     c.pinned = DL_NEWS(ctx->arena, bool, g->next_id);
     find_pins(&c);
     dl_value **stands =
