@@ -84,7 +84,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     dl_arena *scratch = dl_arena_new(parent), *arena = dl_arena_new(parent);
     dl_pass_ctx ctx = {.arena = scratch,
                        .weights = opt->target->weights,
-                       .low_gemms = opt->target->low_gemms,
+                       .half_gemms = opt->target->half_gemms,
                        .expanded = opt->target->expanded,
                        .tf32 = opt->tf32 && opt->target->has_tf32,
                        .balance = opt->target->balance,

@@ -35,15 +35,15 @@ enum { DL_CORE_BALANCE = 8 }; /* a CPU core: 80 GFLOP/s to 10 GB/s */
 
 /* The settings that passes may read in addition to the graph. */
 typedef struct {
-    dl_arena *arena;    /* scratch memory of one run of the pipeline */
-    dl_layout weights;  /* the layout of convolution weights; images are channels last */
-    unsigned low_gemms; /* 16-bit types that the target has GEMMs for, 1 << dl_dtype: weights get
+    dl_arena *arena;     /* scratch memory of one run of the pipeline */
+    dl_layout weights;   /* the layout of convolution weights; images are channels last */
+    unsigned half_gemms; /* 16-bit types that the target has GEMMs for, 1 << dl_dtype: weights get
                               a copy in such a type */
-    unsigned expanded;  /* types for which the target has no kernels of contractions and
-                              templates: these become products and sums */
-    bool tf32;          /* f32 operands of contractions are rounded to TF32 */
-    int balance;        /* the target's flops in the time of one byte of memory traffic, roughly; 0:
-                           DL_CORE_BALANCE */
+    unsigned expanded;   /* types for which the target has no kernels of contractions and
+                               templates: these become products and sums */
+    bool tf32;           /* f32 operands of contractions are rounded to TF32 */
+    int balance; /* the target's flops in the time of one byte of memory traffic, roughly; 0:
+                    DL_CORE_BALANCE */
     const struct dl_loop_rules *loops; /* how the target's kernels run (ir/kernel/schedule.h); NULL:
                                           rules for no target */
     bool (*keeps)(const dl_node *n);   /* composites that `lower` leaves as they are; NULL: none */

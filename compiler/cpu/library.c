@@ -84,7 +84,7 @@ static void put_by_type(dl_buf *out, const dl_target *t, const char *text) {
 }
 
 static void put(dl_buf *out, const dl_target *t, const contents *c) {
-    const bool pairs = (t->low_gemms >> DL_BF16 & 1) && c->halves & 2;
+    const bool pairs = (t->half_gemms >> DL_BF16 & 1) && c->halves & 2;
     const unsigned types =
         c->families & CONVOLUTIONS ? DL_LOOPS_CONTRACT : 0; /* which the others use */
     dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n",

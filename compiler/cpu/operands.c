@@ -17,7 +17,7 @@ const char *dl_emit_array(dl_emitter *e, int param) {
 
 bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t) {
     int anchor = dl_kernel_anchor(k);
-    bool all = t->low_gemms >> DL_BF16 & 1;
+    bool all = t->half_gemms >> DL_BF16 & 1;
     const dl_node *call = dl_kernel_call(k);
     if (anchor < 0)
         return all && call && dl_attention_is(call->op) && k->params.at[0].type.dtype == DL_BF16;

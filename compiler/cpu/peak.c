@@ -17,7 +17,7 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, i
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena, .model = "peak", .target = t->name, .batch = 1};
     dl_buf source = {0};
-    bool pairs = products == DL_BF16 && (t->low_gemms >> DL_BF16 & 1);
+    bool pairs = products == DL_BF16 && (t->half_gemms >> DL_BF16 & 1);
     dl_cpu_open_whole(
         &source, t,
         &(dl_emitted){

@@ -37,8 +37,8 @@ static const dl_loop_rules loops = {
     }
 static const dl_target targets[] = {
 #ifdef __x86_64__
-    BOTH("amx_bf16", AVX512_BF16, .low_gemms = 1u << DL_BF16, .tiles = true),
-    BOTH("avx512_bf16", AVX512_BF16, .low_gemms = 1u << DL_BF16),
+    BOTH("amx_bf16", AVX512_BF16, .half_gemms = 1u << DL_BF16, .tiles = true),
+    BOTH("avx512_bf16", AVX512_BF16, .half_gemms = 1u << DL_BF16),
     BOTH("avx512", AVX512),
     {"cpu:avx2", CPU(8), .rows = 6, .row_block = 132, .grad_rows = 4, .flags = {AVX2}},
 #endif
@@ -78,7 +78,7 @@ static bool may_use_tiles(void) {
  */
 static bool is_slow_here(const dl_target *t) {
 #ifdef __x86_64__
-    return t->low_gemms && !t->tiles && has_tiles();
+    return t->half_gemms && !t->tiles && has_tiles();
 #else
     (void)t;
     return false;
@@ -91,8 +91,8 @@ static bool runs_here(const dl_target *t) {
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     if (t->emulated) return avx2;
     if (t->tiles && !(has_tiles() && may_use_tiles())) return false;
-    if (t->low_gemms && !(__builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512dq") && multiplies_bf16()))
+    if (t->half_gemms && !(__builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512dq") && multiplies_bf16()))
         return false;
     if (t->lanes == 16) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
     if (t->lanes == 8) return avx2;

@@ -11,7 +11,7 @@
 #define GPU(sm, suffix, ...)                                                                       \
     {                                                                                              \
         .name = "cuda:" sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},        \
-        .low_gemms = 1u << DL_F16 | 1u << DL_BF16, .expanded = 1u << DL_F64, .has_tf32 = true,     \
+        .half_gemms = 1u << DL_F16 | 1u << DL_BF16, .expanded = 1u << DL_F64, .has_tf32 = true,    \
         .balance = 256, .loops = &dl_cuda_loops, .arch = sm, __VA_ARGS__                           \
     }
 #define BOTH(sm, ...)                                                                              \

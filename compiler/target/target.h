@@ -7,10 +7,10 @@ typedef struct {
     const char *name;                 /* "cpu:avx512", "cpu:generic", "cuda:sm_90a", ... */
     const struct dl_backend *backend; /* the functions that make its code (backend.h) */
     dl_layout weights;                /* the layout of convolution weights */
-    unsigned low_gemms; /* 16-bit types that it multiplies, 1 << dl_dtype: weights have copies in
+    unsigned half_gemms; /* 16-bit types that it multiplies, 1 << dl_dtype: weights have copies in
                               them */
-    unsigned expanded;  /* types of contractions and templates without kernels (pass
-                              legalize_contractions) */
+    unsigned expanded;   /* types of contractions and templates without kernels (pass
+                               legalize_contractions) */
     bool has_tf32;
     int balance; /* arithmetic intensity at which compute and memory take the same time, in flops a
                     byte; 0: DL_CORE_BALANCE */

@@ -129,6 +129,6 @@ static bool read_copies(dl_graph *g, dl_pass_ctx *ctx, unsigned types) {
 
 bool dl_pass_cast_weights_once(dl_graph *g, dl_pass_ctx *ctx) {
     const unsigned halves = 1u << DL_F16 | 1u << DL_BF16;
-    bool any = read_sources(g, halves & ~ctx->low_gemms);
-    return read_copies(g, ctx, halves & ctx->low_gemms) || any;
+    bool any = read_sources(g, halves & ~ctx->half_gemms);
+    return read_copies(g, ctx, halves & ctx->half_gemms) || any;
 }

@@ -45,7 +45,7 @@ static bool run(dl_invocation *call, dl_error *err) {
                        .expanded = t->expanded,
                        .loops = t->loops,
                        .err = err};
-    if (dl_config_option(c, "low-products")) ctx.low_gemms = 1u << DL_F16 | 1u << DL_BF16;
+    if (dl_config_option(c, "low-products")) ctx.half_gemms = 1u << DL_F16 | 1u << DL_BF16;
     if (!read_low(dl_config_option(c, "low"), &ctx.step_options.low, err)) return false;
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;
     const char *list = dl_config_option(c, "passes");

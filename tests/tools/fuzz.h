@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
     const char *target; /* NULL: passes only, run by the interpreter */
     const char *skip;   /* passes left out, or "" */
-    bool keep_gradients, no_updates, low_gemms, expanded;
+    bool keep_gradients, no_updates, half_gemms, expanded;
     bool emitted; /* the target's text alone, which its compiler must take: no target's CPU is
                      needed */
     int threads;

@@ -18,7 +18,7 @@ static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, dl_dtype low, d
     return (dl_pass_ctx){
         .arena = arena,
         .weights = weights,
-        .low_gemms = way->low_gemms ? 1u << DL_F16 | 1u << DL_BF16 : 0,
+        .half_gemms = way->half_gemms ? 1u << DL_F16 | 1u << DL_BF16 : 0,
         .expanded = way->expanded ? 1u << DL_F64 : 0,
         .keep_gradients = way->keep_gradients,
         .step_options = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},

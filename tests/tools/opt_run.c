@@ -35,7 +35,7 @@ static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
         else if (!strcmp(word, "--low=f16"))
             ctx->step_options.low = DL_F16;
         else if (!strcmp(word, "--low-products"))
-            ctx->low_gemms = 1u << DL_F16 | 1u << DL_BF16;
+            ctx->half_gemms = 1u << DL_F16 | 1u << DL_BF16;
         else if (!strcmp(word, "--written-out"))
             ctx->expanded = 1u << DL_F64;
         else if (!strcmp(word, "--ranks"))

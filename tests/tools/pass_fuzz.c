@@ -177,7 +177,7 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
         try_way(cases, n,
                 &(fuzz_way){.skip = skip_of(s),
                             .keep_gradients = (batch + s) % 2,
-                            .low_gemms = batch / 2 % 2,
+                            .half_gemms = batch / 2 % 2,
                             .expanded = (batch + s) / 2 % 2},
                 o);
     /* Compiled, half of them for their gradients and half for their updates, which is half the code

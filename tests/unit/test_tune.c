@@ -258,7 +258,7 @@ static dl_plan *try_all(dl_trial *trial, dl_error *err) {
     dl_pass_ctx ctx = {.arena = arena,
                        .weights = target.weights,
                        .loops = target.loops,
-                       .low_gemms = target.low_gemms,
+                       .half_gemms = target.half_gemms,
                        .tf32 = opt.tf32,
                        .step_options = opt.step_options,
                        .err = err};
