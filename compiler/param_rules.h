@@ -1,7 +1,7 @@
 /* The keys `freeze` and `groups` of a configuration: patterns of parameters' names (fnmatch(3); a
  * star also fits dots), and what holds for the parameters that fit. */
-#ifndef DL_PARAM_RULES_OF_H
-#define DL_PARAM_RULES_OF_H
+#ifndef DL_COMPILER_PARAM_RULES_H
+#define DL_COMPILER_PARAM_RULES_H
 #include "frontends/yaml/config.h"
 #include "ir/graph.h"
 #include "ir/param_rules.h"

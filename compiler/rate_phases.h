@@ -1,6 +1,6 @@
 /* The phases of the learning rate that a configuration asks for. */
-#ifndef DL_RATE_PHASES_OF_H
-#define DL_RATE_PHASES_OF_H
+#ifndef DL_COMPILER_RATE_PHASES_H
+#define DL_COMPILER_RATE_PHASES_H
 #include "frontends/yaml/config.h"
 #include "ir/base/rate_phases.h"
 

@@ -1,6 +1,6 @@
 /* The training options of a configuration: the optimiser and schedule that the graphs get. */
-#ifndef DL_STEP_OPTIONS_OF_H
-#define DL_STEP_OPTIONS_OF_H
+#ifndef DL_COMPILER_STEP_OPTIONS_H
+#define DL_COMPILER_STEP_OPTIONS_H
 #include "frontends/yaml/config.h"
 #include "passes/pass.h"
 

@@ -3,8 +3,8 @@
  * Small allocations (arenas, buffers, tables) never fail for their caller: without memory the
  * program ends, in the way that it chose at its start. Large memory whose size a user chose (a
  * plan's arena, a volume) is asked for with malloc or mmap and an error, not from here. */
-#ifndef DL_MEMORY_BASE_H
-#define DL_MEMORY_BASE_H
+#ifndef DL_BASE_MEMORY_H
+#define DL_BASE_MEMORY_H
 #include <pthread.h>
 #include <setjmp.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* A step of several ranks, walked through on paper: kernels by measured times, collectives by a
  * model of the network. */
-#ifndef DL_SCALING_H
-#define DL_SCALING_H
+#ifndef DL_STEP_MODEL_H
+#define DL_STEP_MODEL_H
 #include "ir/plan/plan.h"
 
 /* A message of n bytes takes latency + n / bandwidth (Hockney 1994). */

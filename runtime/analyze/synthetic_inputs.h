@@ -1,6 +1,6 @@
 /* Noise for a plan that runs without data: what `dlc bench` and `dlc verify` step on. */
-#ifndef DLC_FILL_H
-#define DLC_FILL_H
+#ifndef DL_SYNTHETIC_INPUTS_H
+#define DL_SYNTHETIC_INPUTS_H
 #include "runtime/exec/exec.h"
 #include "runtime/setup/classes.h"
 

@@ -1,6 +1,6 @@
 /* The environment variable DLR_DEBUG: a list of words. */
-#ifndef DLR_DEBUG_WORDS_H
-#define DLR_DEBUG_WORDS_H
+#ifndef DLR_DEBUG_H
+#define DLR_DEBUG_H
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* The large memory block of a run: one mapping, with huge pages where the system has them. Every
  * page is touched when it is mapped. */
-#ifndef DLR_MEMORY_MAP_H
-#define DLR_MEMORY_MAP_H
+#ifndef DLR_BASE_MEMORY_H
+#define DLR_BASE_MEMORY_H
 #include <stddef.h>
 
 #include "runtime/base/pool.h"

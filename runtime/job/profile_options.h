@@ -1,7 +1,7 @@
 /* `dlrun --profile`, and what preset weather's users set instead: ENABLE_PROFILING and
  * PROFILE_OUTPUT. */
-#ifndef DL_PROFILE_H
-#define DL_PROFILE_H
+#ifndef DL_PROFILE_OPTIONS_H
+#define DL_PROFILE_OPTIONS_H
 #include "runtime/report/profile.h"
 #include "runtime/report/ranges.h"
 #include "runtime/train/rundir.h"

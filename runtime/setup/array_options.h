@@ -1,7 +1,7 @@
 /* The section `data: {inputs: ..., targets: ...}` of a configuration as options of the loader
  * (docs/guide/data.md). */
-#ifndef DLC_OWN_DATA_H
-#define DLC_OWN_DATA_H
+#ifndef DL_ARRAY_OPTIONS_H
+#define DL_ARRAY_OPTIONS_H
 #include "frontends/yaml/config.h"
 #include "runtime/data/array_dataset.h"
 

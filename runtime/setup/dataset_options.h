@@ -1,6 +1,6 @@
 /* A data set, from a configuration's data keys and a model's types. */
-#ifndef DLC_SAMPLES_H
-#define DLC_SAMPLES_H
+#ifndef DL_DATASET_OPTIONS_H
+#define DL_DATASET_OPTIONS_H
 #include "compiler/session.h"
 #include "runtime/data/dataset.h"
 #include "runtime/setup/dataset_choice.h"

@@ -1,6 +1,6 @@
 /* Which device a program runs its plan on, and what the plan is compiled for. */
-#ifndef DL_DEVICE_H
-#define DL_DEVICE_H
+#ifndef DL_DEVICE_CHOICE_H
+#define DL_DEVICE_CHOICE_H
 #include "ir/base/arena.h"
 #include "runtime/base/world.h"
 #include "runtime/driver/driver.h"

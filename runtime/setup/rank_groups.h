@@ -1,6 +1,6 @@
 /* Who works with whom in a run of several ranks: the groups that a plan's collectives name. */
-#ifndef DL_GROUPS_H
-#define DL_GROUPS_H
+#ifndef DL_RANK_GROUPS_H
+#define DL_RANK_GROUPS_H
 #include "ir/ranks.h"
 #include "runtime/comm/exchange.h"
 

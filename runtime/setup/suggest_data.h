@@ -1,7 +1,7 @@
 /* A section `data:` of one's own for a model, from what files hold: for `dldata inspect FILE...
  * MODEL.dl`. */
-#ifndef DLC_PROPOSE_H
-#define DLC_PROPOSE_H
+#ifndef DL_SUGGEST_DATA_H
+#define DL_SUGGEST_DATA_H
 #include "ir/base/str.h"
 
 /* Appends the section as YAML, with what it is taken from in remarks: for each input and target of
