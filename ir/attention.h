@@ -60,7 +60,7 @@ typedef struct {
 } dl_attention;
 
 /* Do keys and values travel round a ring of ranks? With the attributes `group`, `ranks` and `rank`
- * they are a rank's shard, and are passed to all ranks of the group; the rank and the turn
+ * they are a rank's shard, and are passed to all ranks of the group; the rank and the ring step
  * determine which shard is present. Only between the passes shard and ring. */
 static inline bool dl_attention_goes_round(const dl_node *n) {
     return dl_node_attr(n, DL_ATTR_group);

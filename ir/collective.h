@@ -12,9 +12,9 @@ static inline dl_share dl_share_of(int64_t size, int64_t ranks, int64_t rank) {
     int64_t each = size / ranks, more = size % ranks;
     return (dl_share){rank * each + (rank < more ? rank : more), each + (rank < more)};
 }
-/* The shard that member `rank` holds after the ring has passed all shards on `turn` times; 0: its
- * own. */
-static inline dl_share dl_ring_share(int64_t size, int64_t ranks, int64_t rank, int64_t turn) {
-    return dl_share_of(size, ranks, (rank + ranks - turn % ranks) % ranks);
+/* The shard that member `rank` holds after the ring has passed all shards on `ring_step` times; 0:
+ * its own. */
+static inline dl_share dl_ring_share(int64_t size, int64_t ranks, int64_t rank, int64_t ring_step) {
+    return dl_share_of(size, ranks, (rank + ranks - ring_step % ranks) % ranks);
 }
 #endif

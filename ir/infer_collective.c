@@ -64,20 +64,20 @@ bool dl_rule_shift(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     int axis = dl_rule_axis(n, fault);
     if (axis < 0 || !want_group(n, fault) || !want_rank(n, fault)) return false;
     int64_t ranks = dl_node_int(n, DL_ATTR_ranks), rank = dl_node_int(n, DL_ATTR_rank),
-            turn = dl_node_int(n, DL_ATTR_turn);
+            ring_step = dl_node_int(n, DL_ATTR_ring_step);
     const dl_attr *size = dl_node_attr(n, DL_ATTR_size);
-    if (size->n != 1 || size->ints[0] < 0 || turn < 0 || turn >= ranks)
+    if (size->n != 1 || size->ints[0] < 0 || ring_step < 0 || ring_step >= ranks)
         return dl_fault(fault, -1, "bad_range",
-                        "%s takes one size of 0 or more, and a turn below %lld", dl_op_text(n),
+                        "%s takes one size of 0 or more, and a ring step below %lld", dl_op_text(n),
                         (long long)ranks);
     *r = dl_row_type(dl_operand(n, 0));
-    dl_share own = dl_ring_share(size->ints[0], ranks, rank, turn);
+    dl_share own = dl_ring_share(size->ints[0], ranks, rank, ring_step);
     if (r->axis[axis].size != own.n)
-        return dl_fault(fault, 0, "axis_mismatch",
-                        "%s of %s=%lld over %lld ranks: rank %lld has %lld in turn %lld, not %lld",
-                        dl_op_text(n), r->axis[axis].name, (long long)size->ints[0],
-                        (long long)ranks, (long long)rank, (long long)own.n, (long long)turn,
-                        (long long)r->axis[axis].size);
-    r->axis[axis].size = dl_ring_share(size->ints[0], ranks, rank, turn + 1).n;
+        return dl_fault(
+            fault, 0, "axis_mismatch",
+            "%s of %s=%lld over %lld ranks: rank %lld has %lld in ring step %lld, not %lld",
+            dl_op_text(n), r->axis[axis].name, (long long)size->ints[0], (long long)ranks,
+            (long long)rank, (long long)own.n, (long long)ring_step, (long long)r->axis[axis].size);
+    r->axis[axis].size = dl_ring_share(size->ints[0], ranks, rank, ring_step + 1).n;
     return true;
 }

@@ -134,7 +134,7 @@ static bool agree(const dl_node *a, const dl_node *b, int j) {
     }
     if (!same || a->op == DL_OP_all_reduce) return same;
     if (shifts &&
-        (dl_node_int(a, DL_ATTR_turn) != dl_node_int(b, DL_ATTR_turn) ||
+        (dl_node_int(a, DL_ATTR_ring_step) != dl_node_int(b, DL_ATTR_ring_step) ||
          dl_node_attr(a, DL_ATTR_size)->ints[0] != dl_node_attr(b, DL_ATTR_size)->ints[0]))
         return false;
     return dl_node_name(a, DL_ATTR_axis) == dl_node_name(b, DL_ATTR_axis) &&

@@ -57,7 +57,7 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
         c.outer = piece.outer, c.inner = piece.inner,
         c.size = dl_node_attr(n, DL_ATTR_size)->ints[0];
         c.own = piece.size, c.come = result->axis[axis].size,
-        c.turn = (int)dl_node_int(n, DL_ATTR_turn);
+        c.ring_step = (int)dl_node_int(n, DL_ATTR_ring_step);
         return c;
     }
     const dl_around whole = dl_type_laid_around(gathers ? result : t, axis);

@@ -312,7 +312,7 @@ static bool check_collective(const dl_plan *p, const dl_plan_program *g, int i, 
     bool ok = (unsigned)c->op < DL_NOPS && dl_op_is_collective(c->op) && c->group && *c->group &&
               c->where && c->ranks >= 1 && (unsigned)c->dtype < DL_NDTYPES && c->own >= 0 &&
               c->own <= c->size && c->size <= most && c->come >= 0 && c->come <= c->size &&
-              c->turn >= 0 && c->turn < c->ranks && c->outer >= 0 && c->inner >= 0;
+              c->ring_step >= 0 && c->ring_step < c->ranks && c->outer >= 0 && c->inner >= 0;
     int64_t all = 0;
     ok = ok && !__builtin_mul_overflow(c->outer, c->inner, &all) &&
          !__builtin_mul_overflow(all, c->size, &all) && all <= most;

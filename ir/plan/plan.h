@@ -135,7 +135,7 @@ typedef struct {
     int ranks;         /* of the group */
     dl_dtype dtype;
     int64_t outer, size, inner, own, come;
-    int turn;                         /* shift: how many times the ring has passed the pieces on */
+    int ring_step;                    /* shift: how many times the ring has passed the pieces on */
     int64_t from, to;                 /* offsets into the arena */
     const char *where;                /* source line, "vit.dl:14"; "": none */
     DL_ARRAY(dl_plan_member) members; /* in order; one or more */

@@ -290,7 +290,7 @@ static void code_collective(dl_plan_codec *c, dl_plan_collective *l) {
     code_int64(c, &l->inner);
     code_int64(c, &l->own);
     code_int64(c, &l->come);
-    code_int(c, &l->turn);
+    code_int(c, &l->ring_step);
     code_int64(c, &l->from);
     code_int64(c, &l->to);
     code_text(c, &l->where);

@@ -1,18 +1,18 @@
 /* ring: ring attention over the context parallel ranks, unrolled step by step (Liu, Zaharia and
- * Abbeel, Ring attention with blockwise transformers, 2023). A step of the ring is called a turn.
+ * Abbeel, Ring attention with blockwise transformers, 2023).
  *
- * Each rank has some of the queries. In each turn it has the keys and values of another rank,
- * which it sends to the next rank while it computes with them. Forward, the results of the turns
+ * Each rank has some of the queries. In each step it has the keys and values of another rank,
+ * which it sends to the next rank while it computes with them. Forward, the results of the steps
  * are weighted by their sums of exponentials: with s = log(exp s1 + exp s2), y = y1 exp(s1 - s) +
  * y2 exp(s2 - s). Backward, the template's backward half gets the logarithms over all keys, so
- * that its results of a turn are terms of the gradients. The gradients of keys and values travel
- * with these, a turn later, and arrive at their own rank in the end. The backward pass has its own
+ * that its results of a step are terms of the gradients. The gradients of keys and values travel
+ * with these, a step later, and arrive at their own rank in the end. The backward pass has its own
  * round, which starts only when the gradient of the result is there: keys and values received in
- * the forward pass need not be kept. Sums over the turns are computed in f32 at least.
+ * the forward pass need not be kept. Sums over the steps are computed in f32 at least.
  *
- * Causal queries see only keys that are not later than themselves: in a turn all of them, some, or
- * none. In a turn in which no query sees a key, the rank only forwards keys and values. Where
- * queries precede all keys of a turn (if both have different lengths), only the other queries
+ * Causal queries see only keys that are not later than themselves: in a step all of them, some, or
+ * none. In a step in which no query sees a key, the rank only forwards keys and values. Where
+ * queries precede all keys of a step (if both have different lengths), only the other queries
  * attend. The sum of exponentials of the former is zero, and its logarithm minus infinity. */
 #include <float.h>
 
@@ -43,34 +43,35 @@ static dl_value *add(ring *r, dl_value *a, dl_value *b) {
     return a ? dl_build2(&r->b, DL_OP_add, a, b) : b;
 }
 
-/* Sends this rank's tokens after `turn` turns to the next rank, once all of `with` is computed.
- * All transfers of a turn wait for the same values. Otherwise keys and values would be sent as
+/* Sends this rank's tokens after `step` steps to the next rank, once all of `with` is computed.
+ * All transfers of a step wait for the same values. Otherwise keys and values would be sent as
  * soon as they arrive, ahead of the gradients, until a rank held those of all ranks. */
-static dl_value *shift(ring *r, const char *what, dl_value *v, int64_t turn, int n,
+static dl_value *shift(ring *r, const char *what, dl_value *v, int64_t step, int n,
                        dl_value *const *with) {
     dl_value *in[1 + MOST_WITH] = {v};
     int nin = 1;
     for (int i = 0; i < n; i++)
         if (with[i] && with[i] != v) in[nin++] = with[i];
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[1].name),
-                    dl_attr_ints(DL_ATTR_size, 1, &r->a.whole[DL_ATT_KEY]),
-                    *dl_node_attr(r->n, DL_ATTR_group),
-                    *dl_node_attr(r->n, DL_ATTR_ranks),
-                    *dl_node_attr(r->n, DL_ATTR_rank),
-                    dl_attr_int(DL_ATTR_turn, turn),
-                    dl_attr_of(r->b.graph, dl_internf("%s in turn %lld", what, (long long)turn))};
+    dl_attr at[] = {
+        dl_attr_name(DL_ATTR_axis, v->type.axis[1].name),
+        dl_attr_ints(DL_ATTR_size, 1, &r->a.whole[DL_ATT_KEY]),
+        *dl_node_attr(r->n, DL_ATTR_group),
+        *dl_node_attr(r->n, DL_ATTR_ranks),
+        *dl_node_attr(r->n, DL_ATTR_rank),
+        dl_attr_int(DL_ATTR_ring_step, step),
+        dl_attr_of(r->b.graph, dl_internf("%s in ring step %lld", what, (long long)step))};
     return dl_build(&r->b, DL_OP_shift, nin, in, 7, at);
 }
 
-/* The relation of a turn's keys to the rank's queries. */
+/* The relation of a step's keys to the rank's queries. */
 typedef struct {
     int64_t first;     /* the index of the first key among all keys */
     int64_t from;      /* the first query that sees one */
     bool seen, causal; /* seen: by any query; causal: not all queries see all keys */
 } view;
 
-static view look(const ring *r, int64_t turn) {
-    dl_share keys = dl_ring_share(r->a.whole[DL_ATT_KEY], r->ranks, r->rank, turn);
+static view look(const ring *r, int64_t step) {
+    dl_share keys = dl_ring_share(r->a.whole[DL_ATT_KEY], r->ranks, r->rank, step);
     int64_t query = r->a.first[DL_ATT_QUERY];
     view v = {.first = keys.first, .seen = true};
     if (!r->a.causal) return v;
@@ -94,7 +95,7 @@ static dl_value *of_all(ring *r, dl_value *v, const view *see, dl_outside outsid
     return see->from ? dl_build_affine(&r->b, v, back) : v;
 }
 
-/* The template on a turn's keys and values, for the queries that see one. */
+/* The template on a step's keys and values, for the queries that see one. */
 static dl_node *attend(ring *r, dl_value *k, dl_value *v, const view *see) {
     const dl_node *n = r->n;
     dl_value *in[DL_GRAD_MOST];
@@ -102,7 +103,7 @@ static dl_node *attend(ring *r, dl_value *k, dl_value *v, const view *see) {
     int64_t query = r->a.first[DL_ATT_QUERY] + see->from;
     bool counts = r->a.rate > 0 ||
                   (see->causal &&
-                   query != see->first); /* left out otherwise, so that turns have equal kernels */
+                   query != see->first); /* left out otherwise, so that steps have equal kernels */
     int count = 0;
     memcpy(in, n->in, sizeof *in * (size_t)n->nin);
     in[DL_ATT_K] = k, in[DL_ATT_V] = v, in[DL_ATT_Q] = of_seeing(r, in[DL_ATT_Q], see);
@@ -167,13 +168,13 @@ static result merge(ring *r, result a, result c) {
 static void forwards(ring *r, dl_value *made[]) {
     dl_value *k = r->n->in[DL_ATT_K], *v = r->n->in[DL_ATT_V];
     result all = {0};
-    for (int64_t turn = 0; turn < r->ranks; turn++) {
-        bool last = turn + 1 == r->ranks;
+    for (int64_t step = 0; step < r->ranks; step++) {
+        bool last = step + 1 == r->ranks;
         dl_value *with[] = {k, v}, *next_k = NULL, *next_v = NULL;
-        view see = look(r, turn);
+        view see = look(r, step);
         if (!last)
-            next_k = shift(r, "keys", k, turn, 2, with),
-            next_v = shift(r, "values", v, turn, 2, with);
+            next_k = shift(r, "keys", k, step, 2, with),
+            next_v = shift(r, "values", v, step, 2, with);
         if (see.seen) {
             dl_node *part = attend(r, k, v, &see);
             dl_value *log = &part->out[DL_ATT_LOG];
@@ -193,8 +194,8 @@ static void forwards(ring *r, dl_value *made[]) {
 
 /* ---- backward ---- */
 
-/* Adds a turn's term to the gradient of the keys or values. */
-static dl_value *add_turn(ring *r, dl_value *came, dl_value *term, const dl_value *like) {
+/* Adds a ring step's term to the gradient of the keys or values. */
+static dl_value *add_term(ring *r, dl_value *came, dl_value *term, const dl_value *like) {
     if (term) return add(r, came, wide(r, term));
     if (came) return came;
     dl_value *zero = wide(r, dl_build_const(&r->b, like->type.dtype, 0));
@@ -207,20 +208,20 @@ static void backwards(ring *r, dl_value *made[]) {
     dl_value *k = r->n->in[DL_GRAD_K], *v = r->n->in[DL_GRAD_V];
     dl_value *dq = NULL, *dk = NULL,
              *dv = NULL; /* dq: of these queries; dk, dv: of the present keys and values */
-    for (int64_t turn = 0; turn < r->ranks; turn++) {
-        dl_value *with[MOST_WITH] = {k, v, turn ? dk : r->n->in[DL_GRAD_DY], dv};
+    for (int64_t step = 0; step < r->ranks; step++) {
+        dl_value *with[MOST_WITH] = {k, v, step ? dk : r->n->in[DL_GRAD_DY], dv};
         dl_value *next_k = NULL, *next_v = NULL, *came_k = NULL, *came_v = NULL;
-        view see = look(r, turn);
-        if (dk) came_k = shift(r, "gradients of keys", dk, turn - 1, MOST_WITH, with);
-        if (dv) came_v = shift(r, "gradients of values", dv, turn - 1, MOST_WITH, with);
-        if (turn + 1 < r->ranks) {
-            next_k = shift(r, "keys, back", k, turn, MOST_WITH, with);
-            next_v = shift(r, "values, back", v, turn, MOST_WITH, with);
+        view see = look(r, step);
+        if (dk) came_k = shift(r, "gradients of keys", dk, step - 1, MOST_WITH, with);
+        if (dv) came_v = shift(r, "gradients of values", dv, step - 1, MOST_WITH, with);
+        if (step + 1 < r->ranks) {
+            next_k = shift(r, "keys, back", k, step, MOST_WITH, with);
+            next_v = shift(r, "values, back", v, step, MOST_WITH, with);
         }
         dl_value *out = see.seen ? attend(r, k, v, &see)->out : NULL;
         if (out) dq = add(r, dq, of_all(r, wide(r, &out[DL_GRAD_DQ]), &see, DL_OUT_ZERO));
-        if (r->read[DL_GRAD_DK]) dk = add_turn(r, came_k, out ? &out[DL_GRAD_DK] : NULL, k);
-        if (r->read[DL_GRAD_DV]) dv = add_turn(r, came_v, out ? &out[DL_GRAD_DV] : NULL, v);
+        if (r->read[DL_GRAD_DK]) dk = add_term(r, came_k, out ? &out[DL_GRAD_DK] : NULL, k);
+        if (r->read[DL_GRAD_DV]) dv = add_term(r, came_v, out ? &out[DL_GRAD_DV] : NULL, v);
         k = next_k, v = next_v;
     }
     dl_value *with[] = {dk, dv}; /* the last transfer, to their own rank */

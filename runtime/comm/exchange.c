@@ -37,7 +37,7 @@ static uint64_t hash_collectives(const dl_plan *plan, const char *group) {
     for (int i = 0; i < plan->programs.n; i++)
         for (int k = 0; k < plan->programs.at[i].collectives.n; k++) {
             const dl_plan_collective *c = &plan->programs.at[i].collectives.at[k];
-            const int64_t facts[] = {i, c->op, c->ranks, c->turn, c->members.n};
+            const int64_t facts[] = {i, c->op, c->ranks, c->ring_step, c->members.n};
             h = dl_hash_str(c->group, dl_hash(facts, sizeof facts, h));
             for (int m = 0; m < c->members.n; m++) h = dl_hash_str(c->members.at[m].of, h);
             if (group && strcmp(c->group, group) == 0) h = hash_sizes(c, h);
@@ -89,7 +89,7 @@ static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_rank
             "the plan has %d ranks in group %s, and this run %d: it was compiled for another world",
             c->ranks, c->group, group ? group->size : 0);
     if (c->op != DL_OP_all_reduce &&
-        dl_ring_share(c->size, c->ranks, group->rank, c->turn).n != c->own)
+        dl_ring_share(c->size, c->ranks, group->rank, c->ring_step).n != c->own)
         return dl_fail(
             err, DL_INPUT,
             "rank %d of group %s has %lld of %lld elements in the plan, which is another's",
@@ -105,7 +105,7 @@ static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_rank
     if (c->op == DL_OP_all_reduce) return true;
     int64_t *counts = DL_NEWS(arena, int64_t, c->ranks);
     for (int i = 0; i < c->ranks; i++)
-        counts[i] = dl_ring_share(c->size, c->ranks, i, c->turn).n * c->inner;
+        counts[i] = dl_ring_share(c->size, c->ranks, i, c->ring_step).n * c->inner;
     if (c->op == DL_OP_shift) { /* the rank's piece is contiguous, with all its blocks */
         for (int i = 0; i < c->ranks; i++) counts[i] *= c->outer;
         to->call.outer = 1;
