@@ -203,18 +203,18 @@ static void close_rows(dl_emitter *e, const epilogue *s, const bool *runs) {
 
 static void put_rows(dl_emitter *e, epilogue *s) {
     const dl_epilogue *f = s->f;
-    const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
+    const bool *runs = dl_cuda_find_runs(e), halo = f->p->tiling.halo.found;
     dl_cuda_load_invariant(e, &s->vectors, runs);
-    if (!boxes) /* one condition, so that loops can be unrolled */
+    if (!halo) /* one condition, so that loops can be unrolled */
         dl_putf(e->out,
                 "    const %s rest = u.rows() - m;\n    const int rows = rest < $%d$ ? (int)rest : "
                 "$%d$;\n",
                 e->dialect->index, f->rows, f->rows);
-    if (!boxes && prefetched_rows(e, s) > 1 &&
+    if (!halo && prefetched_rows(e, s) > 1 &&
         dl_cuda_are_vectors(e, &s->vectors, axes_of_rows(e, f->p)))
         s->vectors.prefetch = prefetched_rows(e, s);
     open_rows(e, s, runs);
-    if (boxes)
+    if (halo)
         dl_halo_put_row(e, f->p), put_coordinates(e, f->p, DL_MODE_M), dl_halo_put_test(e, f->p);
     else
         put_row(e, f);

@@ -1,4 +1,4 @@
-/* Halo kernels: contractions of few columns whose M is an image's positions, box by box
+/* Halo kernels: contractions of few columns whose M is an image's positions, tile by tile
  * (halo.h). Writes the image and the weight as structs, and both phases. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/halo.h"
@@ -43,7 +43,7 @@ static void put_axes(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h) 
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
         dl_putf(e->out, "    typedef ct_axis<%d, %lld, %lld, %lld, %lld, %lld> axis%d;\n",
-                h->box[i], (long long)(sign > 0 ? 1 : v->stride), (long long)p->stride_phases[i],
+                h->tile[i], (long long)(sign > 0 ? 1 : v->stride), (long long)p->stride_phases[i],
                 (long long)p->r.axis[v->tap].size, (long long)(sign * v->pad),
                 (long long)(sign * v->dilation), i);
     }
@@ -140,7 +140,7 @@ static bool put_second(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h
             e->out,
             "    const int first%d = (int)(item %% $:%lldU$) * $%d$;\n    item /= $:%lldU$;\n    "
             "(void)first%d;\n",
-            i, (long long)h->boxes[i], h->box[i], (long long)h->boxes[i], i);
+            i, (long long)h->tiles[i], h->tile[i], (long long)h->tiles[i], i);
     dl_putf(e->out, "    const int %s = (int)item;\n    (void)%s;\n", rows->at[0].variable,
             rows->at[0].variable);
     dl_puts(e->out, "    $$_item u;\n$values$");

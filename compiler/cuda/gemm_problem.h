@@ -73,12 +73,12 @@ typedef struct {
     int64_t bytes; /* of a tile */
 } dl_strip;
 
-/* A halo kernel's boxes of positions (kernels/contract_halo.cu): along each axis the positions
- * of a box, the pixels of its halo, and the number of boxes. */
+/* A halo kernel's tiles of positions (kernels/contract_halo.cu): along each axis the positions
+ * of a tile, the pixels of its halo, and the number of tiles. */
 typedef struct {
     bool found;
-    int box[3], columns; /* columns: in eights */
-    int64_t halo[3], boxes[3], stride_phases, taps;
+    int tile[3], columns; /* columns: in eights */
+    int64_t halo[3], tiles[3], stride_phases, taps;
     int64_t stage, shared; /* bytes: of a chunk of channels; of a CTA */
 } dl_halo;
 

@@ -1,4 +1,4 @@
-/* Halo kernels, boxes of positions: halo.h. */
+/* Halo kernels, tiles of positions: halo.h. */
 #include "compiler/cuda/halo.h"
 
 enum {
@@ -66,21 +66,21 @@ bool dl_gemm_halo(const dl_gemm_problem *p, int rows, dl_halo *h) {
         return false;
     for (int a = 1; a <= rows; a *= 2)
         for (int b = 1; a * b <= rows; b *= 2) {
-            const int box[3] = {a, b, rows / a / b};
+            const int tile[3] = {a, b, rows / a / b};
             dl_halo one = *h;
             int64_t blocks = 1;
             bool fits = true;
             for (int i = 0; i < 3; i++) {
-                int64_t hop = dl_halo_makes_image(p) ? 1 : p->r.window[i].stride;
-                one.box[i] = box[i], one.halo[i] = (box[i] - 1) * hop + reach_of(p, i) + 1;
-                one.boxes[i] = dl_ceil_div(positions_of(p, i), box[i]);
-                blocks *= one.boxes[i], fits = fits && (box[i] == 1 || !is_point(p, i));
+                int64_t stride = dl_halo_makes_image(p) ? 1 : p->r.window[i].stride;
+                one.tile[i] = tile[i], one.halo[i] = (tile[i] - 1) * stride + reach_of(p, i) + 1;
+                one.tiles[i] = dl_ceil_div(positions_of(p, i), tile[i]);
+                blocks *= one.tiles[i], fits = fits && (tile[i] == 1 || !is_point(p, i));
             }
             find_bytes(p, rows, &one);
-            /* bytes that CTAs load; of equals, the box longest along contiguous memory */
+            /* bytes that CTAs load; of equals, the tile longest along contiguous memory */
             int64_t bytes = blocks * one.stage;
             if (!fits || one.shared > DL_SHARED_MOST || (h->found && bytes > least) ||
-                (h->found && bytes == least && box[2] <= h->box[2]))
+                (h->found && bytes == least && tile[2] <= h->tile[2]))
                 continue;
             least = bytes, *h = one, h->found = true;
         }
@@ -94,7 +94,7 @@ void dl_halo_put_row(dl_emitter *e, const dl_gemm_problem *p) {
     const dl_halo *h = &p->tiling.halo;
     int64_t inner = 1;
     for (int i = 2; i >= 0; i--) {
-        int64_t q = p->stride_phases[i], out = h->box[i] * q;
+        int64_t q = p->stride_phases[i], out = h->tile[i] * q;
         if (out > 1) {
             dl_putf(e->out, "        const int made%d = row / $/%lld$ %% $/%lld$;\n", i,
                     (long long)inner, (long long)out);
@@ -112,7 +112,7 @@ void dl_halo_put_row(dl_emitter *e, const dl_gemm_problem *p) {
 void dl_halo_put_test(dl_emitter *e, const dl_gemm_problem *p) {
     for (int i = 0; i < 3; i++) {
         int axis = dl_halo_axis(p, i);
-        if (axis >= 0 && e->k->space[axis].size % (p->tiling.halo.box[i] * p->stride_phases[i]))
+        if (axis >= 0 && e->k->space[axis].size % (p->tiling.halo.tile[i] * p->stride_phases[i]))
             dl_putf(e->out, "        if ($x%d$ >= $%lld$) continue;\n", axis,
                     (long long)e->k->space[axis].size);
     }

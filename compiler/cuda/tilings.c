@@ -159,7 +159,7 @@ static dl_tiling tiling_of(const dl_gemm_problem *p, int i) {
     if (tilings[i].kind == HALO) {
         dl_gemm_halo(p, t.bm, &t.halo);
         t.bn = t.halo.columns, t.nt = 1;
-        t.mt = p->mode[DL_MODE_M].at[0].size * t.halo.boxes[0] * t.halo.boxes[1] * t.halo.boxes[2];
+        t.mt = p->mode[DL_MODE_M].at[0].size * t.halo.tiles[0] * t.halo.tiles[1] * t.halo.tiles[2];
         split(p, 1, &t);
         return t;
     }

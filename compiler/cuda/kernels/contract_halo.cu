@@ -1,5 +1,5 @@
 /* Halo kernels: contractions of few columns whose rows are an image's positions. A CTA takes a
- * box of positions and loads all pixels that their windows read, CT_DEEP channels at a time,
+ * tile of positions and loads all pixels that their windows read, CT_DEEP channels at a time,
  * once. Taps are shifts in it: ldmatrix takes an address for each row, so a shift is an offset
  * to the rows' addresses. Where x is computed, positions are those of one stride phase (row i of
  * phase q is place q + i * parities of the image), and one load serves all phases that have a
@@ -22,9 +22,9 @@ enum {
     CT_HALO_WARPS = 4
 };
 
-/* Along one axis: rows of a box; distance between them in pixels; position i of stride phase q
- * reads pixel i * HOP + (q + PAD - tap * DILATION) / STRIDE_PHASES at the taps for which that is an
- * integer. */
+/* Along one axis: rows of a tile; distance between them in pixels; position i of stride phase q
+ * reads pixel i * STRIDE + (q + PAD - tap * DILATION) / STRIDE_PHASES at the taps for which that
+ * is an integer. */
 constexpr int ct_stride_phase_of(int tap, int stride_phases, int pad, int dilation) {
     return ((tap * dilation - pad) % stride_phases + stride_phases) % stride_phases;
 }
@@ -34,15 +34,15 @@ constexpr int ct_shift_of(int tap, int stride_phases, int pad, int dilation) {
 }
 template <int ROWS, int BETWEEN, int OF, int KERNEL, int PAD, int DILATION> struct ct_axis {
     enum {
-        BOX = ROWS,
-        HOP = BETWEEN,
+        TILE = ROWS,
+        STRIDE = BETWEEN,
         STRIDE_PHASES = OF,
         TAPS = KERNEL,
         FIRST = ct_shift_of(0, OF, PAD, DILATION),
         LAST = ct_shift_of(KERNEL - 1, OF, PAD, DILATION),
         LOW = FIRST < LAST ? FIRST : LAST, /* the lowest shift */
         SHIFTS = (FIRST < LAST ? LAST - FIRST : FIRST - LAST) + 1,
-        HALO = (BOX - 1) * HOP + SHIFTS
+        HALO = (TILE - 1) * STRIDE + SHIFTS
     };
     /* The tap of a stride phase at that shift, or -1. */
     static INLINE int tap(int shift, int stride_phase) {
@@ -88,19 +88,19 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
         IMAGE = PIXELS * CT_PITCH,
         WEIGHT = TAPS * NT * CT_FRAGMENT,
         STAGE = IMAGE + WEIGHT,
-        OUT_B = B::BOX * B::STRIDE_PHASES, /* the box in the result */
-        OUT_C = C::BOX * C::STRIDE_PHASES
+        OUT_B = B::TILE * B::STRIDE_PHASES, /* the tile in the result */
+        OUT_C = C::TILE * C::STRIDE_PHASES
     };
-    static_assert(A::BOX * B::BOX * C::BOX == MT * 16 * CT_HALO_WARPS, "the block's rows");
+    static_assert(A::TILE * B::TILE * C::TILE == MT * 16 * CT_HALO_WARPS, "the block's rows");
     float sum[A::STRIDE_PHASES][B::STRIDE_PHASES][C::STRIDE_PHASES][MT][NT][4];
 
     /* The offsets of each part's pixels. */
     static INLINE void place(const S &s, int image, int a, int b, int c, index *table) {
         CT_LOOP for (int i = kd_thread(); i < S::PARTS * PIXELS; i += THREADS) {
             int pixel = i % PIXELS;
-            table[i] = s.at(i / PIXELS, image, a * A::HOP + A::LOW + pixel / (B::HALO * C::HALO),
-                            b * B::HOP + B::LOW + pixel / C::HALO % B::HALO,
-                            c * C::HOP + C::LOW + pixel % C::HALO);
+            table[i] = s.at(i / PIXELS, image, a * A::STRIDE + A::LOW + pixel / (B::HALO * C::HALO),
+                            b * B::STRIDE + B::LOW + pixel / C::HALO % B::HALO,
+                            c * C::STRIDE + C::LOW + pixel % C::HALO);
         }
     }
     static INLINE void fetch(const S &s, const unsigned char *weight, int chunk, const index *table,
@@ -125,18 +125,19 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
                        i += THREADS) if (i + THREADS <= PIECES || i + kd_thread() < PIECES)
             kd_copy16(to + i * 16, weight + i * 16, 16);
     }
-    /* The first pixel that a row of the box reads, and the row of the result, of the first
+    /* The first pixel that a row of the tile reads, and the row of the result, of the first
      * stride phase. */
     static INLINE int pixel_of(int row) {
-        return (row / (B::BOX * C::BOX) * A::HOP * B::HALO + row / C::BOX % B::BOX * B::HOP) *
+        return (row / (B::TILE * C::TILE) * A::STRIDE * B::HALO +
+                row / C::TILE % B::TILE * B::STRIDE) *
                    C::HALO +
-               row % C::BOX * C::HOP;
+               row % C::TILE * C::STRIDE;
     }
     static INLINE int made_of(int row) {
-        return (row / (B::BOX * C::BOX) * A::STRIDE_PHASES * OUT_B +
-                row / C::BOX % B::BOX * B::STRIDE_PHASES) *
+        return (row / (B::TILE * C::TILE) * A::STRIDE_PHASES * OUT_B +
+                row / C::TILE % B::TILE * B::STRIDE_PHASES) *
                    OUT_C +
-               row % C::BOX * C::STRIDE_PHASES;
+               row % C::TILE * C::STRIDE_PHASES;
     }
     INLINE void begin() {
         CT_UNROLL for (int a = 0; a < A::STRIDE_PHASES; a++)
@@ -184,7 +185,7 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
             }
         }
     }
-    /* Stores lines of NT * 8 floats, in the result's order of the box. */
+    /* Stores lines of NT * 8 floats, in the result's order of the tile. */
     INLINE void put(float *sums) const {
         int lane = kd_thread() % 32, row = kd_thread() / 32 * (MT * 16) + lane / 4;
         CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int h = 0; h < 2; h++) {
@@ -201,8 +202,8 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
     }
 };
 
-/* The sums of the box whose first row is (a, b, c) of that image: lines of NT * 8 floats in
- * shared memory, one for each place of the box in the result, visible to all threads. `shared`:
+/* The sums of the tile whose first row is (a, b, c) of that image: lines of NT * 8 floats in
+ * shared memory, one for each place of the tile in the result, visible to all threads. `shared`:
  * they replace two chunks; after both comes an index for each pixel and part (dl_halo.shared). */
 template <int ARITHMETIC, int MT, int NT, class S>
 INLINE const float *ct_tile_halo(const S &s, const char *weight, int image, int a, int b, int c,
