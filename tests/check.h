@@ -50,11 +50,11 @@ static inline unsigned dl_test_share(void) {
 static inline unsigned dl_test_draw(void) { return dl_test_number("DLC_TEST_DRAW", 0); }
 
 /* Whether this run takes the case of that number. Multiples of the golden ratio lie evenly on a
- * circle, whatever cases vary in turn; the draw turns the circle. */
+ * circle, whatever cases vary in turn; the draw selects one of its N equal arcs. So N draws in a
+ * row take each case once, and a share that came before finds what it compiled in the caches. */
 static inline bool dl_test_takes(unsigned number) {
-    uint32_t turned = dl_test_draw() * UINT32_C(0x85ebca6b);
-    turned = (turned ^ turned >> 15) * UINT32_C(0xc2b2ae35);
-    return (uint32_t)(number * UINT32_C(0x9e3779b9) + turned) <= UINT32_MAX / dl_test_share();
+    const uint32_t place = number * UINT32_C(0x9e3779b9);
+    return (unsigned)((uint64_t)place * dl_test_share() >> 32) == dl_test_draw() % dl_test_share();
 }
 
 /* Not under sanitizers, where all is slow: they have a smaller share. */

@@ -48,9 +48,7 @@ DRAW = int(os.environ.get("DLC_TEST_DRAW") or 0) % 2**32
 
 def takes(number):
     """Whether this run takes the case of that number."""
-    turned = DRAW * 0x85ebca6b % 2**32
-    turned = (turned ^ turned >> 15) * 0xc2b2ae35
-    return (number * 0x9e3779b9 + turned) % 2**32 <= (2**32 - 1) // SHARE
+    return number * 0x9e3779b9 % 2**32 * SHARE >> 32 == DRAW % SHARE
 
 
 def drawn(cases, cell=0):
