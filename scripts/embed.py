@@ -1,8 +1,8 @@
 """Turns text files into C string constants: embed.py NAME IN... OUT (used by meson at build time).
 
 NAME is the text. NAME_interface is what a caller in another object needs of it: all but the bodies of the functions
-that begin with ENTRY at the start of a line (compiler/cpu/library.h). Where SEPARATE is 0 nobody calls these functions, and
-compilers warn of static functions that are declared and never defined.
+that begin with ENTRY at the start of a line (compiler/cpu/library.h). Where SEPARATE is 0 nobody calls these functions,
+and compilers warn of static functions that are declared and never defined.
 """
 import sys
 
