@@ -47,10 +47,11 @@ def run(*words, **variables):
 
 
 def compiler(name, gate=None):
-    """A compiler that notes each call in NAME.log; its first call waits at a FIFO."""
+    """A compiler that notes each call in NAME.log; its first call waits at a FIFO. What other calls have compiled it
+    does not compile again."""
     script = path(name)
     wait = f"mkdir {TMP}/{name}.first 2>/dev/null && read line <{gate}" if gate else ":"
-    script.write_text(f'#!/bin/sh\necho "$@" >>{TMP}/{name}.log\n{wait}\nexec gcc "$@"\n')
+    script.write_text(f'#!/bin/sh\necho "$@" >>{TMP}/{name}.log\n{wait}\nexec {BUILD}/tests/compile_once gcc "$@"\n')
     script.chmod(0o755)
     path(f"{name}.log").touch()
     return script
@@ -111,9 +112,9 @@ def check_owners(cc):
 def test_no_home():
     """One warning, kernels in a folder of TMPDIR that is ours alone and gone afterwards, and a run as ever."""
     cc = compiler("home_cc")
-    script = cc.read_text().replace("exec gcc",
+    script = cc.read_text().replace("exec ",
                                     f'for o; do [ "$p" = -o ] && stat -c "%a %n" $(dirname "$o") >>{TMP}/folders; '
-                                    'p=$o; done\nexec gcc')
+                                    'p=$o; done\nexec ')
     cc.write_text(script)
     path("tmp").mkdir()
     path("a_file").touch()
