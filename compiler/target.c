@@ -26,3 +26,38 @@ const dl_target *dl_target_find(const char *name, dl_error *err) {
     dl_buf_free(&known);
     return NULL;
 }
+
+const char dl_target_names[] = "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:ARCH: "
+#define GPU(arch, ...) #arch ", "
+#include "compiler/target/gpus.def"
+                               "each with :emulated";
+
+/* "8.0 to 8.9, 9.0, ...", of all GPUs. */
+static void put_capabilities(dl_buf *to) {
+    static const struct {
+        int major, least, most;
+    } rows[] = {
+#define GPU(arch, major, least, most, ...) {major, least, most},
+#include "compiler/target/gpus.def"
+    };
+    const char *between = "";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i].major) continue;
+        dl_putf(to, "%s%d.%d", between, rows[i].major, rows[i].least);
+        if (rows[i].most > rows[i].least) dl_putf(to, " to %d.%d", rows[i].major, rows[i].most);
+        between = ", ";
+    }
+}
+
+const dl_target *dl_target_of_gpu(int major, int minor, dl_error *err) {
+    for (int i = 0; i < NBACKENDS; i++) {
+        const dl_target *t = backends[i]->runs_on ? backends[i]->runs_on(major, minor) : NULL;
+        if (t) return t;
+    }
+    dl_buf known = {0};
+    put_capabilities(&known);
+    dl_fail(err, DL_RESOURCE, "there is no target for compute capability %d.%d (%s have one)",
+            major, minor, known.at);
+    dl_buf_free(&known);
+    return NULL;
+}

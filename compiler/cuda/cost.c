@@ -53,7 +53,7 @@ double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {
         peak = (half ? t->half : t->tf32) * t->sync * share_of_products;
     if (tiles) flops *= products_of(call, half);
     double arithmetic = flops / peak * 1e-6;
-    if (tiles && half && !strncmp(t->arch, "sm_90", 5)) arithmetic = attention_us(k, call, t);
+    if (tiles && half && t->timed) arithmetic = attention_us(k, call, t);
     double traffic = (double)k->bytes / (t->tbytes * share_of_traffic) * 1e-6;
     return (arithmetic > traffic ? arithmetic : traffic) + launch_us;
 }

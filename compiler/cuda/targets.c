@@ -8,30 +8,28 @@
 #include "ir/base/hash.h"
 #include "ir/plan/cubin.h"
 
-#define GPU(sm, suffix, ...)                                                                       \
+/* The features of a row. */
+#define NONE  .has_wgmma = false
+#define WGMMA .has_wgmma = true
+#define MAPS  .has_maps = true
+#define TIMED .timed = true
+#define ROW(sm, of_major, of_least, of_most, n, of_half, of_tf32, of_f32, of_f64, of_memory,       \
+            of_sync, suffix, is_emulated, ...)                                                     \
     {                                                                                              \
-        .name = "cuda:" sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},        \
+        .name = "cuda:" #sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},       \
         .half_gemms = 1u << DL_F16 | 1u << DL_BF16, .expanded = 1u << DL_F64, .has_tf32 = true,    \
-        .balance = 256, .loops = &dl_cuda_loops, .arch = sm, __VA_ARGS__                           \
+        .balance = 256, .loops = &dl_cuda_loops, .arch = #sm, .emulated = is_emulated,             \
+        .runs_on = {of_major, of_least, of_most}, .multiprocessors = n, .half = of_half,           \
+        .tf32 = of_tf32, .f32 = of_f32, .f64 = of_f64, .tbytes = of_memory, .sync = of_sync,       \
+        __VA_ARGS__                                                                                \
     }
-#define BOTH(sm, ...)                                                                              \
-    GPU(sm, "", .emulated = false, __VA_ARGS__), GPU(sm, ":emulated", .emulated = true, __VA_ARGS__)
-/* A device of each architecture, by NVIDIA's data sheets: its SMs and rates. */
-#define DEVICE(n, of_half, of_tf32, of_f32, of_f64, of_memory, of_sync)                            \
-    .multiprocessors = n, .half = of_half, .tf32 = of_tf32, .f32 = of_f32, .f64 = of_f64,          \
-    .tbytes = of_memory, .sync = of_sync
-#define A100     DEVICE(108, 312, 156, 19.5, 9.7, 2.04, 1)   /* 80 GB SXM */
-#define H200     DEVICE(132, 989, 495, 67, 34, 4.8, 0.65)    /* SXM; */
-#define B200     DEVICE(148, 2250, 1125, 75, 37, 8.0, 0.4)   /* of these three mma.sync reaches */
-#define B300     DEVICE(148, 2500, 1250, 77, 1.3, 8.0, 0.36) /* a part, as estimated */
-#define RTX_5090 DEVICE(170, 209.5, 104.8, 104.8, 1.6, 1.79, 1) /* products with sums in f32 */
-/* sm_100 and newer are multiplied by mma.sync, as sm_80 is: neither TMA nor tcgen05 is used. */
-static const dl_target targets[] = {BOTH("sm_80", A100),
-                                    BOTH("sm_90", H200),
-                                    BOTH("sm_90a", H200, .has_wgmma = true, .has_maps = true),
-                                    BOTH("sm_100", B200),
-                                    BOTH("sm_103", B300),
-                                    BOTH("sm_120", RTX_5090)};
+#define GPU(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, ...)                    \
+    ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, "", false, __VA_ARGS__),    \
+        ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, ":emulated", true,      \
+            __VA_ARGS__),
+static const dl_target targets[] = {
+#include "compiler/target/gpus.def"
+};
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 static const dl_target *find(const char *name, dl_error *err) {
@@ -45,6 +43,17 @@ static void list(dl_buf *names) {
     for (int i = 0; i < NTARGETS; i++)
         if (!targets[i].emulated) dl_putf(names, "%s%s", i ? ", " : "", targets[i].name);
     dl_puts(names, ", each with :emulated");
+}
+
+static const dl_target *runs_on(int major, int minor) {
+    const dl_target *newest = NULL;
+    for (int i = 0; i < NTARGETS; i++) {
+        const dl_target *t = &targets[i];
+        if (!t->emulated && t->runs_on.major == major && minor >= t->runs_on.least &&
+            minor <= t->runs_on.most && (!newest || t->runs_on.least > newest->runs_on.least))
+            newest = t;
+    }
+    return newest;
 }
 
 static bool build(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,
@@ -98,6 +107,7 @@ static bool resources(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_er
 const dl_backend dl_backend_cuda = {.name = "cuda",
                                     .find = find,
                                     .list = list,
+                                    .runs_on = runs_on,
                                     .variants = dl_cuda_variants,
                                     .calls = dl_cuda_calls,
                                     .consolidate = dl_cuda_consolidate,

@@ -68,6 +68,9 @@ typedef struct dl_backend {
     const dl_target *(*find)(const char *name, dl_error *err);
     /* Appends the names of its targets to `names`, separated by ", ". */
     void (*list)(dl_buf *names);
+    /* NULL, or: the newest target whose code runs on a device of that compute capability, or
+     * NULL. */
+    const dl_target *(*runs_on)(int major, int minor);
     /* NULL: each kernel has one variant. Or: the number of a kernel's variants, 1 to
      * DL_MOST_VARIANTS, and their names (interned), which describe the differences. The cost
      * model prefers number 0. */

@@ -30,6 +30,10 @@ typedef struct {
     const char *arch; /* "sm_90a": what NVRTC compiles for */
     bool has_wgmma;   /* wgmma: warpgroups multiply tiles in shared memory */
     bool has_maps;    /* TMA: tensor maps copy tiles there */
+    struct {
+        int major, least, most;
+    } runs_on;  /* devices of compute capability <major>.<least> to <major>.<most>; major 0: none */
+    bool timed; /* attention was timed on this device, for the cost model */
     int multiprocessors;
     double half, tf32, f32, f64; /* dense products, TFLOP/s by data sheets; */
     double tbytes;               /* memory, TB/s */
@@ -40,4 +44,9 @@ typedef struct {
  * unknown name (lists the known ones), DL_RESOURCE for one that cannot be compiled for or run
  * here. */
 const dl_target *dl_target_find(const char *name, dl_error *err);
+/* The names of targets for help texts: "cpu (the best here), cpu:avx512, ...". */
+extern const char dl_target_names[];
+/* The newest target whose code runs on a GPU of that compute capability. NULL: there is none;
+ * DL_RESOURCE, with the capabilities that have one. */
+const dl_target *dl_target_of_gpu(int major, int minor, dl_error *err);
 #endif

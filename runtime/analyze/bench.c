@@ -17,8 +17,7 @@
 
 static const dl_option options[] = {
     {"json", 0, NULL, "print the figures as JSON"},
-    {"target", 0, "TARGET",
-     "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:sm_90a, ..."},
+    {"target", 0, "TARGET", dl_target_names},
     {"steps", 0, "N", "steps to time (default: as many as take some seconds, 5 at least)"},
     {"kernels", 0, NULL,
      "a line for every kernel (with --json: kernel_times): time, share of the ceiling, source "

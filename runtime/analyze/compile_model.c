@@ -20,9 +20,7 @@ static const dl_option options[] = {
     {"json", 0, NULL, "print the figures as JSON"},
     {"memory", 0, "SIZE",
      "print the largest batch that fits into 8GiB (512MiB...), in each precision"},
-    {"target", 0, "TARGET",
-     "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:sm_80, sm_90, sm_90a, sm_100, "
-     "sm_103, sm_120"},
+    {"target", 0, "TARGET", dl_target_names},
     {"ranks", 0, "N", "the plan of one of N processes, each with its share of the global batch"},
     {"rank", 0, "R", "which of them, 0 to N-1 (0)"},
     {"compile_threads", 0, "N", "make sources for so many compiling threads (one for each CPU)"},

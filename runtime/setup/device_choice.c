@@ -12,25 +12,14 @@ bool dl_device_begins(const char *name, const char *with) {
 
 /* By compute capability: the newest of our targets whose code such a device runs. */
 static const char *target_of(const char *device, dl_error *err) {
-    static const struct {
-        int major, least, most;
-        const char *target;
-    } rows[] = {{8, 0, 9, "cuda:sm_80"},
-                {9, 0, 0, "cuda:sm_90a"},
-                {10, 0, 2, "cuda:sm_100"},
-                {10, 3, 9, "cuda:sm_103"},
-                {12, 0, 9, "cuda:sm_120"}};
     int major, minor;
+    dl_error none = {0};
     if (!dlr_cuda_capability(device, &major, &minor, err)) return NULL;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (major == rows[i].major && minor >= rows[i].least && minor <= rows[i].most)
-            return rows[i].target;
-    dl_fail(err, DL_RESOURCE,
-            "--device=%s is of compute capability %d.%d, for which there is no target (8.0 to 8.9, "
-            "9.0, 10.0 to "
-            "10.9, 12.0 to 12.9 have one): run on the CPU with --device=cpu",
-            device, major, minor);
-    return NULL;
+    const dl_target *t = dl_target_of_gpu(major, minor, &none);
+    if (!t)
+        dl_fail(err, none.code, "--device=%s: %s: run on the CPU with --device=cpu", device,
+                none.message);
+    return t ? t->name : NULL;
 }
 
 const char *dl_device_of_rank(dl_arena *arena, const char *device, const dlr_world *world,

@@ -56,14 +56,7 @@ static const dl_target *find_target(dl_error *err) {
     int major, minor;
     if (emulated) return dl_target_find("cuda:sm_90a:emulated", err);
     if (!dlr_cuda_capability(device, &major, &minor, err)) return NULL;
-    const char *name = major == 8                 ? "cuda:sm_80"
-                       : major == 9 && minor == 0 ? "cuda:sm_90a"
-                       : major == 10              ? minor < 3 ? "cuda:sm_100" : "cuda:sm_103"
-                       : major == 12              ? "cuda:sm_120"
-                                                  : NULL;
-    if (name) return dl_target_find(name, err);
-    dl_fail(err, DL_RESOURCE, "no target for compute capability %d.%d", major, minor);
-    return NULL;
+    return dl_target_of_gpu(major, minor, err);
 }
 
 static dl_plan *make_plan(const dl_target *t) {
