@@ -97,9 +97,11 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
     dl_putf(e->out, "    const %s m = row_tile * (%s)$%d$;\n", index, index, t->bm);
     for (int o = 0; o < 2; o++) {
         const dl_operand *of = &p->operand[o];
-        if (of->map >= 0) put_tma_tile(e, of);
-        if (of->strip) dl_operand_put_reader(e, of, dl_operand_side(of));
-        if (dl_operand_is_read(of) || p->fixes_nans)
+        if (of->map >= 0)
+            put_tma_tile(e, of);
+        else
+            dl_operand_put_reader(e, of, dl_operand_side(of));
+        if (!dl_operand_is_read(of) && p->fixes_nans)
             dl_operand_put_reader(e, of, dl_operand_gathered(of));
     }
     bool sums = dl_epilogue_reduces(e);
@@ -212,23 +214,13 @@ int dl_cuda_tilings(dl_emitter *e, const char **names) {
     return n;
 }
 
-/* Uses TMA for all operands that support it. */
-static void use_tma(dl_gemm_problem *p, dl_emitted *code) {
-    for (int i = 0; i < 2 && p->tiling.tma_tiles; i++) {
+/* Sets the operands up for the tiling's loaders. */
+static void use_loaders(dl_gemm_problem *p, dl_emitted *code) {
+    for (int i = 0; i < 2; i++) {
         dl_operand *o = &p->operand[i];
-        int rows = i ? p->tiling.bn : p->tiling.bm;
-        if (p->tiling.strip_bytes[i]) continue;
-        dl_tensor_map *maps = &code->maps[code->nmaps];
-        o->im2col = p->tiling.tma_im2col && dl_gemm_tma_im2col(p, o, rows, maps);
-        if (!o->im2col && !dl_gemm_tma_tiles(p, o, rows, maps)) continue;
-        if (o->im2col) dl_operand_use_coordinates(o), p->fixes_nans |= dl_op_makes_weight(p->c->op);
-        o->map = code->nmaps, o->nmaps = dl_gemm_pad_maps(p, o, maps), code->nmaps += o->nmaps;
+        o->loader = p->tiling.loader[i];
+        if (o->loader->use) o->loader->use(p, o, dl_tiling_rows(&p->tiling, i), code);
     }
-}
-
-/* Uses strips for the operands for which the tiling has room. */
-static void use_strips(dl_gemm_problem *p) {
-    for (int i = 0; i < 2; i++) p->operand[i].strip = p->tiling.strip_bytes[i] > 0;
 }
 
 /* Orders K by chunks as deep as a tile, for an image with several taps. Not with TMA, whose
@@ -250,12 +242,10 @@ static uint64_t function_of(const dl_gemm_problem *of, const dl_tiling *t) {
     dl_gemm_problem p = *of;
     dl_emitted code = {0};
     p.tiling = *t;
-    use_tma(&p, &code);
-    use_strips(&p);
+    use_loaders(&p, &code);
     use_chunks(&p);
-    int at[] = {
-        t->bm,  t->bn,       t->wgmma,     t->tma_tiles, t->tma_im2col,        t->halo.found,
-        p.word, p.chunk > 0, p.fixes_nans, code.nmaps,   dl_gemm_batch(&p) > 1};
+    int at[] = {t->bm,       t->bn,        t->wgmma,   t->halo.found,        p.word,
+                p.chunk > 0, p.fixes_nans, code.nmaps, dl_gemm_batch(&p) > 1};
     uint64_t h = dl_hash(at, sizeof at, 0);
     bool all = p.operand[0].map >= 0 && p.operand[1].map >= 0;
     for (int i = 0; i < DL_MODES; i++)
@@ -266,23 +256,23 @@ static uint64_t function_of(const dl_gemm_problem *of, const dl_tiling *t) {
         }
     for (int i = 0; i < 2; i++) {
         const dl_operand *o = &p.operand[i];
-        int kind[] = {o->map >= 0 ? o->nmaps : o->nparts,
-                      o->along_k,
-                      o->bytes,
-                      o->is_image,
-                      o->map >= 0,
-                      o->im2col,
-                      o->strip};
-        h = dl_hash(kind, sizeof kind, h);
+        int kind[] = {o->map >= 0 ? o->nmaps : o->nparts, o->along_k, o->bytes, o->is_image};
+        h = dl_hash_str(o->loader->name, dl_hash(kind, sizeof kind, h));
     }
     return h;
 }
 
+/* A loader by its kind: gathers are one, and all loaders that TMA copies for are one. */
+static const dl_loader *kind_of(const dl_loader *l) {
+    return l->barriers || l == &dl_loader_gather ? NULL : l;
+}
+
 /* Do both tilings use the same kinds of loaders? The cost model compares sizes better than
- * loaders. TMA im2col and TMA tiles count as the same. */
+ * loaders. */
 static bool use_same_loaders(const dl_tiling *a, const dl_tiling *b) {
-    return a->wgmma == b->wgmma && a->tma_tiles == b->tma_tiles && a->halo.found == b->halo.found &&
-           !a->strip_bytes[0] == !b->strip_bytes[0] && !a->strip_bytes[1] == !b->strip_bytes[1];
+    return a->wgmma == b->wgmma && a->barriers == b->barriers && a->halo.found == b->halo.found &&
+           kind_of(a->loader[0]) == kind_of(b->loader[0]) &&
+           kind_of(a->loader[1]) == kind_of(b->loader[1]);
 }
 
 int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_variant *variants) {
@@ -312,8 +302,7 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     dl_emit_find_kept(e, code);
     if (p.tiling.halo.found)
         return dl_halo_put(e, &p, code, err) && dl_cuda_phases(e, 1, code, err);
-    use_tma(&p, code);
-    use_strips(&p);
+    use_loaders(&p, code);
     use_chunks(&p);
     dl_gemm_put_item(e, &p);
     const char *item = dl_strdup(e->texts, e->out->at); /* later phases need no operands */

@@ -3,7 +3,7 @@
 
 const char *dl_operand_side(const dl_operand *o) { return o->is_left ? "left" : "right"; }
 
-bool dl_operand_is_read(const dl_operand *o) { return o->map < 0 && !o->strip; }
+bool dl_operand_is_read(const dl_operand *o) { return !o->loader || o->loader->reads; }
 
 const char *dl_operand_gathered(const dl_operand *o) {
     return dl_operand_is_read(o) ? dl_operand_side(o) : o->is_left ? "left_words" : "right_words";
@@ -246,3 +246,58 @@ void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which
                 i && o->map >= 0 ? "    %s.of%d = kd_alias($&p%d$);\n" : "    %s.of%d = $p%d$;\n",
                 which, i, o->param[i]);
 }
+
+/* An operand loaded by TMA has as many parts as maps, also when threads gather it in a NaN
+ * fix-up. */
+void dl_operand_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *own) {
+    dl_operand of = *own, *o = &of;
+    if (o->map >= 0) o->nparts = o->nmaps;
+    const char *constants =
+        dl_format(e->arena, "    enum { ALONG_K = %d, BYTES = %d, REUSED = %d };\n", o->along_k,
+                  o->bytes, o->map < 0 && o->bytes == 16 && dl_operand_taps(p, o) > 1);
+    dl_gemm_put_gather(e, p, o, dl_operand_gathered(o), constants, 1);
+}
+
+/* ---- the loader ---- */
+
+enum { READ = 250 /* cost of copying or reading an element by itself, in products */ };
+
+static const dl_tile_size halves[] = {{128, 128, 2, 4, 4, 2, 0.83}},
+                          any[] = {{128, 64, 4, 2, 4, 2, 0.65}, {64, 128, 2, 4, 4, 2, 0.84},
+                                   {64, 64, 2, 2, 4, 2, 0.65},  {128, 32, 4, 1, 4, 2, 0.32},
+                                   {128, 8, 4, 1, 4, 2, 0.21},  {16, 128, 1, 4, 4, 2, 0.32}},
+                          wgmma[] = {{128, 256, 8, 1, 5, 1, 1.90},
+                                     {128, 128, 8, 1, 5, 2, 1.43},
+                                     {128, 64, 8, 1, 6, 2, 1.13},
+                                     {256, 128, 8, 1, 5, 1, 1.75},
+                                     {256, 64, 8, 1, 5, 2, 1.20}},
+                          direct[] = {{32, 32, 2, 4, 0, 2, 0.02}, {64, 32, 2, 4, 0, 2, 0.025}};
+
+static bool serves(const dl_gemm_problem *p, dl_tiling *t) {
+    (void)p, (void)t;
+    return true;
+}
+
+/* Of 16 bits only: the sums would take two registers each. */
+static bool serves_halves(const dl_gemm_problem *p, dl_tiling *t) {
+    (void)t;
+    return p->word == 2;
+}
+
+double dl_operand_read_cost(const dl_gemm_problem *p, const dl_tiling *t, int operand) {
+    int bytes = p->operand[operand].bytes, words = bytes ? bytes / p->word : 1;
+    return bytes < 16 ? READ * dl_tiling_rows(t, operand) / words : 0;
+}
+
+#define SIZES(of) .n = sizeof(of) / sizeof *(of), .sizes = (of)
+static const dl_loading loadings[] = {
+    {.how = "", SIZES(halves), .serves = serves_halves},
+    {.how = "", SIZES(any), .serves = serves},
+    {.how = " by wgmma", .wgmma = true, SIZES(wgmma), .serves = serves},
+    {.how = "", .direct = true, SIZES(direct), .serves = serves}};
+const dl_loader dl_loader_gather = {.name = "gather",
+                                    .reads = true,
+                                    .cost = dl_operand_read_cost,
+                                    .put = dl_operand_put_gather,
+                                    .n = 4,
+                                    .loadings = loadings};

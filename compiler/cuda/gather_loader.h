@@ -5,6 +5,7 @@
 #ifndef DL_CUDA_GATHER_LOADER_H
 #define DL_CUDA_GATHER_LOADER_H
 #include "compiler/cuda/gemm_coordinates.h"
+#include "compiler/cuda/loader.h"
 
 int64_t dl_operand_taps(const dl_gemm_problem *p,
                         const dl_operand *o);     /* of an image; otherwise one */
@@ -18,6 +19,10 @@ void dl_gemm_put_head(dl_emitter *e, const dl_operand *o, const char *which);
  * its rows is `line` rows of the GEMM. */
 void dl_gemm_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o,
                         const char *which, const char *constants, int64_t line);
+/* The same of an operand, whatever its loader, as threads gather it. */
+void dl_operand_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o);
+/* dl_loader.cost of operands that are copied or read in pieces below 16 bytes. */
+double dl_operand_read_cost(const dl_gemm_problem *p, const dl_tiling *t, int operand);
 /* `which`, an instance of the struct <kernel>_<which> that reads the operand in place, for the
  * work item `u`. */
 void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which);

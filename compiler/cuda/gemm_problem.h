@@ -60,9 +60,8 @@ typedef struct dl_operand {
     /* K is contiguous */
     bool along_k;
     int bytes;
-    int map, nmaps; /* number of its first TMA tensor map, or -1; number of maps */
-    bool im2col;    /* they are im2col maps */
-    bool strip;     /* tiles are strips of the image */
+    int map, nmaps;                 /* number of its first TMA tensor map, or -1; number of maps */
+    const struct dl_loader *loader; /* loader.h; NULL: not chosen */
 } dl_operand;
 
 /* The layout of a strip tile, as the constants of kernels/contract_strips.cu. */
@@ -84,15 +83,17 @@ typedef struct {
 
 /* The tiling of a contraction, as the constants of kernels/contract.cu. */
 typedef struct {
-    int bm, bn, wm, wn, stages;
-    bool wgmma;             /* by wgmma, in warpgroups */
-    bool tma_tiles;         /* TMA loads all operands that it can, at least one; */
-    bool tma_im2col;        /* including an image by im2col */
-    dl_halo halo;           /* or, if set: a halo kernel, with bm positions of each stride phase */
-    int64_t splits, depth;  /* split-K: number of splits, and K extent of each */
-    int64_t mt, nt;         /* number of tiles along M and N */
-    int64_t strip_bytes[2]; /* bytes of a tile of each operand loaded as strips; else 0 */
-    double time;            /* estimated time, in products of one SM */
+    int bm, bn, wm, wn, stages, per_sm;
+    double reach;                      /* the relative rate of the tile's products */
+    const char *how;                   /* in the tiling's name, after the size */
+    bool wgmma;                        /* by wgmma, in warpgroups */
+    bool barriers;                     /* some copies signal barriers in shared memory */
+    const struct dl_loader *loader[2]; /* of each operand */
+    dl_halo halo;          /* if set: a halo kernel, with bm positions of each stride phase */
+    int64_t splits, depth; /* split-K: number of splits, and K extent of each */
+    int64_t mt, nt;        /* number of tiles along M and N */
+    int64_t tile_bytes[2]; /* of each operand; 0: rows of DL_LINE bytes */
+    double time;           /* estimated time, in products of one SM */
 } dl_tiling;
 
 /* A contraction of a kernel as a GEMM problem: modes, operands, and, once chosen, its tiling. */
@@ -159,10 +160,9 @@ int dl_gemm_tensor_axis(const dl_gemm_problem *p, int axis);
  * Finds the maps, and sets the operand up for kernels/contract.cu. tma_tile_loader.c */
 bool dl_gemm_tma_tiles(const dl_gemm_problem *p, const dl_operand *o, int rows,
                        dl_tensor_map *maps);
-void dl_gemm_put_tma_tiles(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o);
-/* The number of its maps: those of its parts, and extra ones, which are further parts equal to
- * the first. */
-int dl_gemm_pad_maps(const dl_gemm_problem *p, dl_operand *o, dl_tensor_map *maps);
+/* Gives the operand the maps that were found, whose number is that of its parts, and extra ones,
+ * which are further parts equal to the first. */
+void dl_gemm_take_maps(const dl_gemm_problem *p, dl_operand *o, dl_emitted *code);
 /* The head of both TMA loaders' structs: maps, and the choice of a part's map; in C, the part
  * that holds a channel, and the part's first channel. */
 void dl_gemm_put_maps(dl_emitter *e, const dl_operand *o);
@@ -171,11 +171,9 @@ const char *dl_operand_start_of(dl_emitter *e, const dl_operand *o, const char *
 /* The same for images under windows, by im2col maps. tma_im2col_loader.c */
 bool dl_gemm_tma_im2col(const dl_gemm_problem *p, const dl_operand *o, int rows,
                         dl_tensor_map *maps);
-void dl_gemm_put_tma_im2col(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o);
 /* Can tiles of an operand, of so many rows, be strips of an image? Finds their layout, and sets
  * the operand up. strip_loader.c */
 bool dl_gemm_strips(const dl_gemm_problem *p, const dl_operand *o, int rows, dl_strip *to);
-void dl_gemm_put_strips(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o);
 /* Emits the two phases of a halo kernel (halo.h). emit_halo.c */
 bool dl_halo_put(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code, dl_error *err);
 /* Writes the structs <kernel>_left and <kernel>_right, after <kernel>_item. With a NaN fix-up also

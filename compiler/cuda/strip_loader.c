@@ -4,7 +4,11 @@
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 
-enum { MOST = 24 << 10 /* bytes of a tile: two CTAs per SM with four each */ };
+enum {
+    MOST = 24 << 10,  /* bytes of a tile: two CTAs per SM with four each */
+    GATHERED = 16,    /* cost of assembling an element of a strip, in products */
+    MOST_OTHERS = 128 /* rows that are multiplied with strips by wgmma */
+};
 
 static dl_mode_kind rows_of(const dl_operand *o) { return o->is_left ? DL_MODE_M : DL_MODE_N; }
 
@@ -94,7 +98,7 @@ static const char *byte_text(dl_emitter *e, const dl_gemm_problem *p, const dl_o
                      p->word, (long long)(-low * pixel));
 }
 
-void dl_gemm_put_strips(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
+static void put(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
     dl_gemm_problem lines = *p; /* the same without coordinates along a row */
     dl_operand of = *o;
     dl_strip strip;
@@ -123,3 +127,75 @@ void dl_gemm_put_strips(dl_emitter *e, const dl_gemm_problem *p, const dl_operan
         strip.ends, byte_text(e, p, o, rows_of(o)), byte_text(e, p, o, DL_MODE_K));
     dl_gemm_put_gather(e, &lines, &of, dl_operand_side(o), constants, strip.row_line);
 }
+
+/* ---- the loader ---- */
+
+static const dl_tile_size by_mma[] = {{256, 64, 8, 1, 4, 2, 0.83}, {64, 256, 1, 8, 4, 2, 0.83}},
+                          by_wgmma[] = {{256, 64, 8, 1, 4, 2, 1.20},
+                                        {64, 256, 8, 1, 4, 2, 1.20},
+                                        {128, 128, 8, 1, 4, 2, 1.20},
+                                        {256, 128, 8, 1, 4, 1, 1.40},
+                                        {128, 256, 8, 1, 4, 1, 1.40}},
+                          with_tma[] = {{256, 64, 8, 1, 4, 2, 1.35},
+                                        {64, 256, 8, 1, 4, 2, 1.35},
+                                        {128, 128, 8, 1, 4, 2, 1.35},
+                                        {256, 128, 8, 1, 4, 1, 1.55},
+                                        {128, 256, 8, 1, 4, 1, 1.55}};
+enum { BY_MMA = sizeof by_mma / sizeof *by_mma, BY_WGMMA = sizeof by_wgmma / sizeof *by_wgmma };
+
+static bool takes(const dl_gemm_problem *p, dl_tiling *t, int operand) {
+    dl_strip strip;
+    if (!dl_gemm_strips(p, &p->operand[operand], dl_tiling_rows(t, operand), &strip)) return false;
+    t->loader[operand] = &dl_loader_strip, t->tile_bytes[operand] = strip.bytes;
+    return true;
+}
+
+/* The operand with more rows is loaded as strips, and each warp assembles its elements for all of
+ * the other operand. */
+static bool serves_mma(const dl_gemm_problem *p, dl_tiling *t) {
+    return takes(p, t, t->bn > t->bm);
+}
+
+/* The operand that wgmma reads from registers, in whole warpgroups of its rows, with up to
+ * MOST_OTHERS of the other one's; or -1. */
+static int take_one(const dl_gemm_problem *p, dl_tiling *t) {
+    for (int o = 0; o < 2; o++)
+        if (dl_tiling_rows(t, 1 - o) <= MOST_OTHERS &&
+            dl_tiling_rows(t, o) % (DL_ROWS_OF_WARP * t->wm) == 0 && takes(p, t, o))
+            return o;
+    return -1;
+}
+
+static bool serves_wgmma(const dl_gemm_problem *p, dl_tiling *t) { return take_one(p, t) >= 0; }
+
+/* The same, with TMA tiles of the other operand. */
+static bool serves_tma(const dl_gemm_problem *p, dl_tiling *t) {
+    dl_tensor_map maps[DL_MAP_MOST];
+    int o = take_one(p, t), other = 1 - o;
+    if (o < 0 || !dl_gemm_tma_tiles(p, &p->operand[other], dl_tiling_rows(t, other), maps))
+        return false;
+    t->loader[other] = &dl_loader_tma_tile;
+    return true;
+}
+
+/* Each warp assembles its elements itself. */
+static double cost(const dl_gemm_problem *p, const dl_tiling *t, int operand) {
+    (void)p;
+    int warps = t->wgmma ? 1 : operand ? t->wm : t->wn;
+    return GATHERED * dl_tiling_rows(t, operand) * warps;
+}
+
+static const dl_loading loadings[] = {
+    {.how = "", .n = BY_MMA, .sizes = by_mma, .serves = serves_mma},
+    {.how = " by strips and wgmma",
+     .wgmma = true,
+     .n = BY_WGMMA,
+     .sizes = by_wgmma,
+     .serves = serves_wgmma},
+    {.how = " by strips, TMA and wgmma",
+     .wgmma = true,
+     .n = BY_WGMMA,
+     .sizes = with_tma,
+     .serves = serves_tma}};
+const dl_loader dl_loader_strip = {
+    .name = "strips", .takes = takes, .cost = cost, .put = put, .n = 3, .loadings = loadings};

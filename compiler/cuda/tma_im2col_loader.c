@@ -3,7 +3,7 @@
  * pixels of one tap, along K for a convolution, or along the rows for a weight's gradient. All
  * channels of a tile or of its rows must have one tap and one part, so the channels of a group,
  * and the first channel of a part, must be multiples of the box's. */
-#include "compiler/cuda/gemm_coordinates.h"
+#include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 
 /* The product's spatial axis (of three) for axis i of the driver's order (W first). */
@@ -128,7 +128,7 @@ static void put_tap(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o
     put_nothing(e, p);
 }
 
-void dl_gemm_put_tma_im2col(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
+static void put(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
     dl_gemm_put_maps(e, o);
     dl_putf(e->out,
             "    enum { BYTES = CT_TMA_IM2COL, WINDOWS = %d };\n"
@@ -138,3 +138,60 @@ void dl_gemm_put_tma_im2col(dl_emitter *e, const dl_gemm_problem *p, const dl_op
     put_tap(e, p, o);
     dl_puts(e->out, "};\n");
 }
+
+/* ---- the loader ---- */
+
+static const dl_tile_size sizes[] = {{128, 256, 8, 1, 5, 1, 2.35}, {128, 128, 8, 1, 5, 2, 1.71},
+                                     {128, 64, 8, 1, 6, 2, 1.23},  {256, 128, 8, 1, 5, 1, 2.10},
+                                     {256, 64, 8, 1, 5, 2, 1.40},  {64, 192, 4, 1, 5, 2, 1.50},
+                                     {64, 256, 4, 1, 5, 2, 1.55}};
+enum { NSIZES = sizeof sizes / sizeof *sizes };
+
+/* The rate that applies where all images are matrices, which are as fast as those. */
+static double reach_of_matrices(const dl_tiling *t) {
+    for (int i = 0; i < dl_loader_tma_tile.n; i++)
+        for (int k = 0; k < dl_loader_tma_tile.loadings[i].n; k++) {
+            const dl_tile_size *s = &dl_loader_tma_tile.loadings[i].sizes[k];
+            if (s->bm == t->bm && s->bn == t->bn) return s->reach;
+        }
+    return t->reach;
+}
+
+/* Loads the images, at least one, and TMA tiles are loaded of other operands that allow it. An
+ * image with one tap is a matrix, too. */
+static bool serves(const dl_gemm_problem *p, dl_tiling *t) {
+    dl_tensor_map maps[DL_MAP_MOST];
+    bool any = false, any_image = false;
+    for (int o = 0; o < 2; o++) {
+        int rows = dl_tiling_rows(t, o);
+        bool image = dl_gemm_tma_im2col(p, &p->operand[o], rows, maps),
+             matrix = dl_gemm_tma_tiles(p, &p->operand[o], rows, maps);
+        if (image)
+            t->loader[o] = &dl_loader_tma_im2col;
+        else if (matrix)
+            t->loader[o] = &dl_loader_tma_tile;
+        any |= image, any_image |= image && !matrix;
+    }
+    if (!any_image) t->reach = reach_of_matrices(t);
+    return any && (p->word == 2 || t->bm > DL_ROWS_OF_GROUP);
+}
+
+static void use(dl_gemm_problem *p, dl_operand *o, int rows, dl_emitted *code) {
+    bool can = dl_gemm_tma_im2col(p, o, rows, &code->maps[code->nmaps]);
+    DL_CHECK(can);
+    dl_operand_use_coordinates(o), p->fixes_nans |= dl_op_makes_weight(p->c->op);
+    dl_gemm_take_maps(p, o, code);
+}
+
+static const dl_loading loadings[] = {{.how = " by TMA (im2col) and wgmma",
+                                       .wgmma = true,
+                                       .n = NSIZES,
+                                       .sizes = sizes,
+                                       .serves = serves}};
+const dl_loader dl_loader_tma_im2col = {.name = "TMA im2col",
+                                        .barriers = true,
+                                        .cost = dl_operand_read_cost,
+                                        .use = use,
+                                        .put = put,
+                                        .n = 1,
+                                        .loadings = loadings};

@@ -72,13 +72,18 @@ static bool find_taps(const dl_gemm_problem *p, const dl_operand *o, dl_tensor_m
 /* An operand that could have several parts gets at least two maps; the second one may load
  * nothing. So kernels that read a concatenation and kernels that read one tensor have equal
  * texts except for numbers (merge.c). */
-int dl_gemm_pad_maps(const dl_gemm_problem *p, dl_operand *o, dl_tensor_map *maps) {
+static int pad_maps(const dl_gemm_problem *p, dl_operand *o, dl_tensor_map *maps) {
     bool may = dl_op_slides(p->c->op) && dl_op_tensor(p->c->op, o->place) != DL_TENSOR_W;
     if (o->nparts > 1 || !may) return o->nparts;
     maps[1] = maps[0], o->param[1] = o->param[0], o->base[1] = o->base[0];
     memcpy(o->step[1], o->step[0], sizeof o->step[0]),
         memcpy(o->along[1], o->along[0], sizeof o->along[0]);
     return 2;
+}
+
+void dl_gemm_take_maps(const dl_gemm_problem *p, dl_operand *o, dl_emitted *code) {
+    o->map = code->nmaps, o->nmaps = pad_maps(p, o, &code->maps[code->nmaps]);
+    code->nmaps += o->nmaps;
 }
 
 bool dl_gemm_tma_tiles(const dl_gemm_problem *p, const dl_operand *o, int rows,
@@ -164,7 +169,7 @@ static void put_taps(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *
     dl_puts(e->out, ");\n");
 }
 
-void dl_gemm_put_tma_tiles(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
+static void put(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
     dl_tensor_map map;
     dl_gemm_put_maps(e, o);
     dl_puts(e->out, "    enum { BYTES = CT_TMA_TILE };\n"
@@ -173,3 +178,38 @@ void dl_gemm_put_tma_tiles(dl_emitter *e, const dl_gemm_problem *p, const dl_ope
     (find_taps(p, o, &map) ? put_taps : put_part)(e, p, o);
     dl_puts(e->out, "        return c;\n    }\n};\n");
 }
+
+/* ---- the loader ---- */
+
+static const dl_tile_size sizes[] = {{128, 256, 8, 1, 5, 1, 2.01},
+                                     {128, 128, 8, 1, 5, 2, 1.60},
+                                     {128, 64, 8, 1, 6, 2, 1.22},
+                                     {256, 128, 8, 1, 5, 1, 1.85},
+                                     {256, 64, 8, 1, 5, 2, 1.30}};
+enum { NSIZES = sizeof sizes / sizeof *sizes };
+
+/* Loads all operands that it can, at least one. */
+static bool serves(const dl_gemm_problem *p, dl_tiling *t) {
+    dl_tensor_map maps[DL_MAP_MOST];
+    bool any = false;
+    for (int o = 0; o < 2; o++)
+        if (dl_gemm_tma_tiles(p, &p->operand[o], dl_tiling_rows(t, o), maps))
+            t->loader[o] = &dl_loader_tma_tile, any = true;
+    return any;
+}
+
+static void use(dl_gemm_problem *p, dl_operand *o, int rows, dl_emitted *code) {
+    bool can = dl_gemm_tma_tiles(p, o, rows, &code->maps[code->nmaps]);
+    DL_CHECK(can);
+    dl_gemm_take_maps(p, o, code);
+}
+
+static const dl_loading loadings[] = {
+    {.how = " by TMA and wgmma", .wgmma = true, .n = NSIZES, .sizes = sizes, .serves = serves}};
+const dl_loader dl_loader_tma_tile = {.name = "TMA tiles",
+                                      .barriers = true,
+                                      .cost = dl_operand_read_cost,
+                                      .use = use,
+                                      .put = put,
+                                      .n = 1,
+                                      .loadings = loadings};

@@ -105,7 +105,7 @@ static int wrong_of(int i, unsigned seed) {
     int64_t shared = dl_tiling_shared(&(dl_tiling){.bm = kernels[i].bm,
                                                    .bn = kernels[i].bn,
                                                    .stages = kernels[i].stages,
-                                                   .tma_tiles = kernels[i].boxes != 0});
+                                                   .barriers = kernels[i].boxes != 0});
     fill(&a, kernels[i].type, true), fill(&b, kernels[i].type, false);
     for (int k = 0; k < M * n; k++) c[k] = NAN;
     if (!run(i, (unsigned)shared, seed, &a, &b, c)) return -1;

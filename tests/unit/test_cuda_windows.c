@@ -70,7 +70,7 @@ static int wrong_of(int kernel, unsigned seed) {
     void *at[] = {(void *)&map, (void *)&pointers[0], (void *)&pointers[1], (void *)&pointers[2]};
     int n = kernel ? O * OF_WEIGHT : POSITIONS * O, wrong = 0, columns = kernel ? 256 : 64;
     int64_t shared = dl_tiling_shared(
-        &(dl_tiling){.bm = 128, .bn = columns, .stages = kernel ? 5 : 6, .tma_tiles = true});
+        &(dl_tiling){.bm = 128, .bn = columns, .stages = kernel ? 5 : 6, .barriers = true});
     fill(&x, 0), fill(&other, MOST);
     for (int i = 0; i < n; i++) y[i] = NAN;
     if (launch(dl_format(arena, "images_%d", kernel), 4, at, 2, 256, (unsigned)shared, seed, error,

@@ -1,0 +1,54 @@
+/* Loaders: how tiles of a GEMM's operands reach shared memory. A loader is a row of loaders.def and
+ * a file, which has the tilings that use it, decides which operands it loads, and writes the struct
+ * by which kernels/contract.cu reads them. */
+#ifndef DL_CUDA_LOADER_H
+#define DL_CUDA_LOADER_H
+#include "compiler/cuda/gemm_problem.h"
+
+/* A size of tiles, in warps of wm x wn, with a pipeline of `stages` tiles and so many CTAs per SM;
+ * and the relative rate that they then reach, compared with the original estimate for 128x128.
+ * Fitted, with the constants of time_of (tilings.c), to all variants of 89 kernels (1,903 timings
+ * by the tuner) of models/unet.dl, vit.dl and resnet.dl in bf16 on an H200; the choices then take
+ * 1% more than the fastest variants. */
+typedef struct {
+    int bm, bn, wm, wn, stages, per_sm;
+    double reach;
+} dl_tile_size;
+
+/* A use of a loader: the tilings of one kind. */
+typedef struct {
+    const char *how; /* after a tile's size in a variant's name: " by TMA and wgmma", or "" */
+    bool wgmma;      /* multiplied by wgmma, in warpgroups */
+    bool direct;     /* for direct kernels: bm * bn sums on the CTA's threads */
+    int n;
+    const dl_tile_size *sizes;
+    /* Can the tiling, of one of these sizes, be used? Sets the loaders of the operands that are not
+     * gathered, tile_bytes where tiles are not rows of DL_LINE bytes, and `reach` where it is not
+     * the size's. */
+    bool (*serves)(const dl_gemm_problem *p, dl_tiling *t);
+} dl_loading;
+
+typedef struct dl_loader {
+    const char *name;
+    bool barriers; /* its copies signal barriers in shared memory */
+    bool reads;    /* its struct reads element by element, too, as a NaN fix-up does */
+    /* NULL, or: for mma.sync, which loads this operand in place of the gather loader where it can;
+     * then sets the tiling's loader and tile_bytes. */
+    bool (*takes)(const dl_gemm_problem *p, dl_tiling *t, int operand);
+    /* Cost of a K element of the operand, in products, in addition to the product. */
+    double (*cost)(const dl_gemm_problem *p, const dl_tiling *t, int operand);
+    /* NULL, or: sets the operand up, of which a tile has so many rows, before any text. */
+    void (*use)(dl_gemm_problem *p, dl_operand *o, int rows, dl_emitted *code);
+    void (*put)(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o); /* its struct */
+    int n;
+    const dl_loading *loadings;
+} dl_loader;
+
+#define LOADER(id) extern const dl_loader dl_loader_##id;
+#include "compiler/cuda/loaders.def"
+
+/* Rows of an operand's tile. */
+static inline int dl_tiling_rows(const dl_tiling *t, int operand) {
+    return operand ? t->bn : t->bm;
+}
+#endif
