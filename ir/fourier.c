@@ -36,6 +36,14 @@ dl_fourier dl_fourier_of(const dl_node *n) {
     return f;
 }
 
+int64_t dl_fourier_number(const dl_fourier *f, int64_t k) {
+    return k < f->modes - f->negative ? k : f->size - f->modes + k;
+}
+
+double dl_fourier_weight(const dl_fourier *f, int64_t number) {
+    return f->twice && dl_fourier_is_real(f->mode) && number > 0 && 2 * number < f->size ? 2 : 1;
+}
+
 int64_t dl_fourier_flops(const dl_node *n) {
     dl_fourier f = dl_fourier_of(n);
     double each = 5 * (double)f.size * log2((double)f.size);

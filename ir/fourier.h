@@ -59,6 +59,10 @@ extern const char *const dl_fourier_modes[]; /* their names in a node */
 int dl_fourier_find_mode(const dl_node *n);
 /* The transform of a valid node. */
 dl_fourier dl_fourier_of(const dl_node *n);
+/* The number, among all of the transform, of the k-th mode that exists; the weight w of that
+ * number. */
+int64_t dl_fourier_number(const dl_fourier *f, int64_t k);
+double dl_fourier_weight(const dl_fourier *f, int64_t number);
 /* The attributes of the adjoint of a valid node. */
 void dl_fourier_adjoint(const dl_node *n, dl_attr attrs[DL_FOURIER_ATTRS]);
 /* 5 n log2 n for each complex line, half of it for a real one: the literature's convention. */

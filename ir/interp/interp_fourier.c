@@ -13,15 +13,6 @@ typedef struct {
     double unit, tiny;
 } work;
 
-/* The index of mode number k among all of the transform's. */
-static int64_t mode_at(const dl_fourier *f, int64_t k) {
-    return k < f->modes - f->negative ? k : f->size - f->modes + k;
-}
-
-static double weight_of(const dl_fourier *f, int64_t k) {
-    return f->twice && dl_fourier_is_real(f->mode) && k > 0 && 2 * k < f->size ? 2 : 1;
-}
-
 typedef struct {
     double re, im, size; /* size: the sum of the terms' magnitudes */
 } total;
@@ -30,22 +21,23 @@ typedef struct {
 static total sum_line(const work *w, const double *x, int64_t step, int64_t to) {
     const dl_fourier *f = &w->f;
     bool makes_modes = dl_fourier_makes_modes(f->mode), real = dl_fourier_is_real(f->mode);
-    int64_t terms = makes_modes ? f->samples : f->modes, number = makes_modes ? mode_at(f, to) : to;
+    int64_t terms = makes_modes ? f->samples : f->modes,
+            number = makes_modes ? dl_fourier_number(f, to) : to;
     total s = {0};
     for (int64_t i = 0; i < terms; i++, x += step) {
-        int64_t from = makes_modes ? i : mode_at(f, i), twiddle = from * number % f->size;
+        int64_t from = makes_modes ? i : dl_fourier_number(f, i), twiddle = from * number % f->size;
         double c = w->twiddle[2 * twiddle],
                d = makes_modes ? -w->twiddle[2 * twiddle + 1] : w->twiddle[2 * twiddle + 1];
         double a = x[0], b = f->mode == DL_FOURIER_R2C ? 0 : x[1];
         if (f->mode == DL_FOURIER_C2R) {
-            double weight = weight_of(f, from);
+            double weight = dl_fourier_weight(f, from);
             a *= weight, b *= weight;
             if (from == 0 || 2 * from == f->size) b = 0;
         }
         s.re += a * c - b * d, s.size += fabs(a) + fabs(b);
         if (!real || makes_modes) s.im += a * d + b * c;
     }
-    double scale = f->scale * (makes_modes ? weight_of(f, number) : 1);
+    double scale = f->scale * (makes_modes ? dl_fourier_weight(f, number) : 1);
     return (total){s.re * scale, s.im * scale, s.size * fabs(scale)};
 }
 
