@@ -1,7 +1,8 @@
-/* Contractions by names, and attention. */
-#include <math.h>
-
+/* Contractions by names, of real and of complex numbers. */
+#include "exports/export.h"
 #include "exports/onnx/ops.h"
+#include "ir/base/str.h"
+#include "ir/fourier.h"
 
 /* The axes of two operands by their role in the product. */
 typedef struct {
@@ -10,17 +11,17 @@ typedef struct {
     bool leading; /* the first operand's batch axes come before its own */
 } roles;
 
-static bool is_summed(const dl_attr *over, const char *name) {
-    for (int i = 0; i < over->n; i++)
-        if (over->names[i] == name) return true;
+static bool is_summed(int n, const char *const *over, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (over[i] == name) return true;
     return false;
 }
 
-static roles find_roles(const dl_attr *over, const dl_type *a, const dl_type *b) {
+static roles find_roles(int n, const char *const *over, const dl_type *a, const dl_type *b) {
     roles r = {.leading = true};
     for (int i = 0; i < a->rank; i++) {
         int k = dl_type_axis(b, a->axis[i].name);
-        if (is_summed(over, a->axis[i].name)) {
+        if (is_summed(n, over, a->axis[i].name)) {
             r.sum[0][r.n_sum] = i, r.sum[1][r.n_sum++] = k;
         } else if (k >= 0) {
             r.leading &= !r.n_own[0];
@@ -70,82 +71,66 @@ static const char *einsum(dl_onnx *o, const dl_type *types[3], const char *a, co
     return dl_onnx_add(o, "Einsum", 2, (const char *[]){a, b}, &attributes);
 }
 
+/* a b, summed over n axes, with the axes of `out`. */
+static const char *product(dl_onnx *o, int n, const char *const *over, dl_onnx_value a,
+                           dl_onnx_value b, const dl_onnx_value *out) {
+    if (!n)
+        return dl_onnx_add2(o, "Mul", dl_onnx_align(o, a, out).name, dl_onnx_align(o, b, out).name);
+    const roles r = find_roles(n, over, &a.type, &b.type);
+    if (is_matmul(&r)) return matmul(o, &r, a, b);
+    const dl_type *types[] = {&a.type, &b.type, &out->type};
+    return einsum(o, types, a.name, b.name);
+}
+
 bool dl_onnx_contract(dl_onnx *o, const dl_node *n, const char *word) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
-    dl_onnx_value a = dl_onnx_in(o, n, 0), b = dl_onnx_in(o, n, 1), out = dl_onnx_out(o, n);
+    const dl_onnx_value out = dl_onnx_out(o, n);
     (void)word;
-    if (!over->n)
-        return dl_onnx_set(
-            o, n,
-            dl_onnx_add2(o, "Mul", dl_onnx_align(o, a, &out).name, dl_onnx_align(o, b, &out).name));
-    const roles r = find_roles(over, &a.type, &b.type);
-    if (is_matmul(&r)) return dl_onnx_set(o, n, matmul(o, &r, a, b));
-    const dl_type *types[] = {&a.type, &b.type, &out.type};
-    return dl_onnx_set(o, n, einsum(o, types, a.name, b.name));
+    return dl_onnx_set(
+        o, n, product(o, over->n, over->names, dl_onnx_in(o, n, 0), dl_onnx_in(o, n, 1), &out));
 }
 
-/* ---- attention ---- */
+/* ---- complex numbers ---- */
 
-/* x [N, T, E] as heads: [N, head, T, E / heads], or with the last two axes exchanged. */
-static dl_onnx_value heads_of(dl_onnx *o, dl_onnx_value x, int64_t heads, bool keys) {
-    const int plain[] = {0, 2, 1, 3}, exchanged[] = {0, 2, 3, 1};
-    dl_onnx_value t = {.type = dl_scalar(x.type.dtype)};
-    dl_onnx_push_axis(&t, &x, 0), dl_onnx_push_axis(&t, &x, 1);
-    dl_onnx_push(&t, "", heads, 0);
-    dl_onnx_push(&t, "", x.type.axis[2].size / heads, 0);
-    return dl_onnx_permute(o, dl_onnx_reshape(o, x, &t), keys ? exchanged : plain);
-}
-
-/* Minus infinity for each key after its query, [T, S]. */
-static const char *mask_of(dl_onnx *o, dl_dtype dtype, int64_t queries, int64_t keys) {
+/* [re, im] in the last axis times two numbers. */
+static const char *scaled(dl_onnx *o, const char *x, dl_dtype dtype, double re, double im) {
     dl_type t = dl_scalar(dtype);
-    dl_type_push(&t, "T", queries), dl_type_push(&t, "S", keys);
-    double *mask = DL_NEWS(o->arena, double, queries *keys + 1);
-    for (int64_t i = 0; i < queries; i++)
-        for (int64_t k = i + 1; k < keys; k++) mask[i * keys + k] = -INFINITY;
-    return dl_onnx_doubles(o, t, mask);
+    dl_type_push(&t, "", 2);
+    return re == 1 && im == 1
+               ? x
+               : dl_onnx_add2(o, "Mul", x, dl_onnx_doubles(o, t, (const double[]){re, im}));
 }
 
-/* Scores and addend `i` of the node: numbers, or a mask of bools that are true where a query may
- * see a key. */
-static const char *with_addend(dl_onnx *o, const dl_node *n, int i, const char *scores) {
-    const char *addend = dl_onnx_in(o, n, i).name;
-    if (n->in[i]->type.dtype != DL_BOOL) return dl_onnx_add2(o, "Add", scores, addend);
-    return dl_onnx_add3(o, "Where", addend, scores,
-                        dl_onnx_scalar(o, n->in[0]->type.dtype, -INFINITY));
+/* A number b as the matrix [[re, im], [-im, re]], by which [re, im] of a is multiplied from the
+ * left: axes [..., Z, parts]. A conjugate of a changes the sign of its second row. */
+static dl_onnx_value matrix_of(dl_onnx *o, dl_onnx_value b, bool conj_a, bool conj_b,
+                               const char *parts) {
+    const int64_t exchanged[] = {1, 0};
+    const int last = b.type.rank - 1;
+    double sign = conj_b ? -1 : 1, turn = conj_a ? -1 : 1;
+    dl_buf along = {0}, stacked = {0};
+    dl_onnx_put_int(&along, "axis", last);
+    const char *in[] = {b.name, dl_onnx_ints(o, 2, exchanged)};
+    dl_onnx_value row[] = {b, b};
+    row[0].name = scaled(o, b.name, b.type.dtype, 1, sign);
+    row[1].name = dl_onnx_add(o, "Gather", 2, in, &along);
+    row[1].name = scaled(o, row[1].name, b.type.dtype, -sign * turn, turn);
+    for (int i = 0; i < 2; i++) in[i] = dl_onnx_unsqueeze(o, row[i], 1u << last).name;
+    dl_onnx_put_int(&stacked, "axis", last);
+    b.name = dl_onnx_add(o, "Concat", 2, in, &stacked);
+    dl_onnx_push(&b, parts, 2, 0);
+    return b;
 }
 
-/* The softmax of scores along the keys; `hidden`: a query may see none, and then all are zero. */
-static const char *softmax(dl_onnx *o, const dl_node *n, const char *scores, bool hidden) {
-    dl_dtype type = n->in[0]->type.dtype;
-    dl_buf along = {0};
-    const int64_t keys = 3;
-    dl_onnx_put_int(&along, "axis", -1);
-    const char *shares = dl_onnx_add(o, "Softmax", 1, &scores, &along);
-    if (!hidden) return shares;
-    const char *top = dl_onnx_reduced(o, "ReduceMax", scores, 1, &keys, true);
-    const char *blind = dl_onnx_add2(o, "Equal", top, dl_onnx_scalar(o, type, -INFINITY));
-    return dl_onnx_add3(o, "Where", blind, dl_onnx_scalar(o, type, 0), shares);
-}
-
-bool dl_onnx_attention(dl_onnx *o, const dl_node *n, const char *word) {
-    const int back[] = {0, 2, 1, 3};
-    const dl_onnx_value q = dl_onnx_in(o, n, 0), k = dl_onnx_in(o, n, 1), v = dl_onnx_in(o, n, 2),
-                        out = dl_onnx_out(o, n);
-    int64_t heads = dl_node_int(n, DL_ATTR_heads), size = q.type.axis[2].size / heads;
-    const dl_attr *causal = dl_node_attr(n, DL_ATTR_causal);
+bool dl_onnx_complex_contract(dl_onnx *o, const dl_node *n, const char *word) {
+    const dl_attr *over = dl_node_attr(n, DL_ATTR_over), *conj = dl_node_attr(n, DL_ATTR_conj);
+    const char *summed[DL_MAX_RANK], *parts = dl_intern("Z parts");
+    dl_onnx_value b = dl_onnx_in(o, n, 1), out = dl_onnx_out(o, n);
     (void)word;
-    if (q.per[1] || k.per[1] || q.per[2]) return dl_onnx_needs_batch(o);
-    dl_onnx_value queries = heads_of(o, q, heads, false), values = heads_of(o, v, heads, false);
-    queries.name = dl_onnx_add2(o, "Mul", queries.name,
-                                dl_onnx_scalar(o, q.type.dtype, 1 / sqrt((double)size)));
-    const char *scores = dl_onnx_add2(o, "MatMul", queries.name, heads_of(o, k, heads, true).name);
-    if (causal && causal->i)
-        scores = dl_onnx_add2(o, "Add", scores,
-                              mask_of(o, q.type.dtype, q.type.axis[1].size, k.type.axis[1].size));
-    for (int i = 3; i < n->nin; i++) scores = with_addend(o, n, i, scores);
-    const char *shares = softmax(o, n, scores, n->nin > 3);
-    queries.name = dl_onnx_add2(o, "MatMul", shares, values.name);
-    dl_onnx_value y = dl_onnx_permute(o, queries, back);
-    return dl_onnx_set(o, n, dl_onnx_reshape(o, y, &out).name);
+    if (b.type.rank == DL_MAX_RANK) return dl_export_refuse(n, "ONNX", o->err);
+    for (int i = 0; i < over->n; i++) summed[i] = over->names[i];
+    summed[over->n] = dl_fourier_axis();
+    b = matrix_of(o, b, conj->ints[0], conj->ints[1], parts);
+    out.type.axis[out.type.rank - 1].name = parts;
+    return dl_onnx_set(o, n, product(o, over->n + 1, summed, dl_onnx_in(o, n, 0), b, &out));
 }

@@ -1,7 +1,7 @@
 /* Elements by index: windows and other regular selections, and lookups. */
-#include "exports/export.h"
 #include "exports/onnx/ops.h"
 #include "ir/affine.h"
+#include "ir/base/str.h"
 
 static const char *gather(dl_onnx *o, const char *x, const char *at, int axis) {
     dl_buf attributes = {0};
@@ -79,6 +79,30 @@ static bool select_windows(dl_onnx *o, const dl_node *n, int at, dl_onnx_value x
     return set_filled(o, n, dl_onnx_permute(o, y, order).name, &p, at, tap);
 }
 
+/* Places [A, K] of an operand that has both axes, as gradients of windows read: element (place, k)
+ * of the two as one axis. */
+static bool select_pairs(dl_onnx *o, const dl_node *n, int at, int tap, dl_onnx_value x) {
+    const dl_onnx_value out = dl_onnx_out(o, n);
+    int order[DL_MAX_RANK], back[DL_MAX_RANK], rank = x.type.rank, kept = 0;
+    int64_t taps = x.type.axis[tap].size, rows = out.type.axis[at].size;
+    places p = find_places(o, n, x.type.axis[at].size, rows, taps);
+    dl_onnx_value flat = {.type = dl_scalar(x.type.dtype)}, index = {.type = dl_scalar(DL_I64)};
+    for (int64_t i = 0; i < rows * taps; i++) p.place[i] = p.place[i] * taps + i % taps;
+    for (int i = 0; i < rank; i++)
+        if (i != at && i != tap) {
+            dl_onnx_push_axis(&flat, &x, i);
+            back[i] = kept, order[kept++] = i;
+        }
+    dl_onnx_push(&flat, "", x.type.axis[at].size * taps, 0);
+    order[kept] = at, order[kept + 1] = tap, back[at] = kept, back[tap] = kept + 1;
+    x = dl_onnx_reshape(o, dl_onnx_permute(o, x, order), &flat);
+    dl_onnx_push_axis(&index, &out, at), dl_onnx_push_axis(&index, &out, tap);
+    flat.type.rank--;
+    dl_onnx_push_axis(&flat, &out, at), dl_onnx_push_axis(&flat, &out, tap);
+    flat.name = gather(o, x.name, dl_onnx_constant(o, index.type, p.place), kept);
+    return set_filled(o, n, dl_onnx_permute(o, flat, back).name, &p, at, tap);
+}
+
 /* An axis without elements has nothing to gather: one element, which is not read, stands in. */
 static dl_onnx_value with_element(dl_onnx *o, dl_onnx_value x, int at) {
     if (x.type.axis[at].size) return x;
@@ -94,9 +118,9 @@ bool dl_onnx_affine(dl_onnx *o, const dl_node *n, const char *word) {
     int at = dl_type_axis(&x.type, along->names[0]);
     int tap = along->n > 1 ? dl_type_axis(&x.type, along->names[1]) : -1;
     (void)word;
-    if (tap >= 0) return dl_export_refuse(n, "ONNX", o->err); /* of gradients alone */
-    if (x.per[at] || out.per[at]) return dl_onnx_needs_batch(o);
+    if (x.per[at] || out.per[at] || (tap >= 0 && x.per[tap])) return dl_onnx_needs_batch(o);
     x = with_element(o, x, at);
+    if (tap >= 0) return select_pairs(o, n, at, tap, x);
     if (along->n == 1) return select_one(o, n, at, x);
     return select_windows(o, n, at, x);
 }
@@ -170,4 +194,69 @@ bool dl_onnx_gather(dl_onnx *o, const dl_node *n, const char *word) {
     y = in_order(o, y, &out);
     double value = dl_dtype_is_float(x.type.dtype) ? (double)__builtin_nanf("") : 0;
     return dl_onnx_set(o, n, fill(o, n, y.name, none, value));
+}
+
+/* ---- sums by index ---- */
+
+/* The axes of a scatter_add in another order: those that indices and result share, the indices'
+ * own, and the result's own. */
+typedef struct {
+    dl_onnx_value numbers; /* of the indices: shared, own */
+    dl_onnx_value values;  /* of the summands: shared, own, rest */
+    dl_onnx_value flat;    /* the same with all own axes as one */
+    dl_onnx_value sums;    /* of the result: shared, the axis, rest */
+    int shared;
+} scatter_axes;
+
+static scatter_axes find_scatter(const dl_onnx_value *at, const dl_onnx_value *out, int axis) {
+    scatter_axes s = {.numbers.type = dl_scalar(at->type.dtype),
+                      .sums.type = dl_scalar(out->type.dtype)};
+    int64_t count = 1, per = 1;
+    unsigned is_shared = 0, of_out = 1u << axis;
+    for (int i = 0; i < at->type.rank; i++) {
+        int k = *at->type.axis[i].name ? dl_type_axis(&out->type, at->type.axis[i].name) : -1;
+        if (k < 0 || k == axis) continue;
+        dl_onnx_push_axis(&s.numbers, at, i), dl_onnx_push_axis(&s.sums, at, i);
+        is_shared |= 1u << i, of_out |= 1u << k, s.shared++;
+    }
+    s.flat = s.sums;
+    bool batched = false;
+    for (int i = 0; i < at->type.rank; i++) {
+        if (is_shared >> i & 1) continue;
+        dl_onnx_push_axis(&s.numbers, at, i);
+        count *= at->type.axis[i].size, batched |= at->per[i] != 0;
+        per *= at->per[i] ? at->per[i] : at->type.axis[i].size;
+    }
+    dl_onnx_push(&s.flat, dl_intern("all indices"), count, batched ? per : 0);
+    dl_onnx_push_axis(&s.sums, out, axis);
+    s.values = s.numbers, s.values.type.dtype = out->type.dtype;
+    for (int i = 0; i < out->type.rank; i++) {
+        if (of_out >> i & 1) continue;
+        dl_onnx_push_axis(&s.values, out, i);
+        dl_onnx_push_axis(&s.flat, out, i), dl_onnx_push_axis(&s.sums, out, i);
+    }
+    return s;
+}
+
+/* An index out of range adds zero at place 0. */
+bool dl_onnx_scatter_add(dl_onnx *o, const dl_node *n, const char *word) {
+    dl_onnx_value x = dl_onnx_in(o, n, 0), at = dl_onnx_in(o, n, 1), out = dl_onnx_out(o, n);
+    int axis = dl_type_axis(&out.type, dl_node_name(n, DL_ATTR_axis));
+    if (out.per[axis]) return dl_onnx_needs_batch(o);
+    scatter_axes s = find_scatter(&at, &out, axis);
+    const char *zero = dl_onnx_scalar(o, out.type.dtype, 0);
+    dl_onnx_value index = s.flat, none = {.name = zero, .type = dl_scalar(out.type.dtype)};
+    index.type.rank = s.shared + 1, index.type.dtype = at.type.dtype;
+    at = dl_onnx_reshape(o, in_order(o, at, &s.numbers), &index);
+    at = dl_onnx_unsqueeze(o, at, ((1u << s.flat.type.rank) - 1) & ~0u << index.type.rank);
+    x = dl_onnx_reshape(o, in_order(o, x, &s.values), &s.flat);
+    const char *outside = inside(o, &at, out.type.axis[axis].size);
+    x.name = dl_onnx_add3(o, "Where", outside, zero, x.name);
+    dl_buf attributes = {0};
+    dl_onnx_put_int(&attributes, "axis", s.shared);
+    dl_onnx_put_text(&attributes, "reduction", "add");
+    const char *in[] = {dl_onnx_expand(o, none, &s.sums).name, dl_onnx_expand(o, at, &s.flat).name,
+                        x.name};
+    s.sums.name = dl_onnx_add(o, word, 3, in, &attributes);
+    return dl_onnx_set(o, n, in_order(o, s.sums, &out).name);
 }

@@ -38,7 +38,17 @@ const char *dl_onnx_add3(dl_onnx *o, const char *op, const char *a, const char *
     return dl_onnx_add(o, op, 3, (const char *[]){a, b, c}, NULL);
 }
 
+/* Do two constants have the same numbers? Layers that repeat have equal tables. */
+static bool same_constant(const dl_onnx_tensor *t, const dl_type *type, const void *data) {
+    bool same = t->data && t->type.dtype == type->dtype && t->type.rank == type->rank;
+    for (int i = 0; same && i < type->rank; i++) same = t->type.axis[i].size == type->axis[i].size;
+    return same &&
+           memcmp(t->data, data, (size_t)(dl_type_count(type) * dl_dtype_bytes(type->dtype))) == 0;
+}
+
 const char *dl_onnx_constant(dl_onnx *o, dl_type type, const void *data) {
+    for (int i = 0; i < o->tensors.n; i++)
+        if (same_constant(&o->tensors.at[i], &type, data)) return o->tensors.at[i].name;
     const char *name = fresh(o, "constant");
     dl_push(o->arena, &o->tensors, (dl_onnx_tensor){.name = name, .type = type, .data = data});
     return name;

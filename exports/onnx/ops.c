@@ -62,6 +62,7 @@ static const struct {
     [DL_OP_reshape] = {dl_onnx_refit, "Reshape"},
     [DL_OP_affine] = {dl_onnx_affine, "Gather"},
     [DL_OP_gather] = {dl_onnx_gather, "Gather"},
+    [DL_OP_scatter_add] = {dl_onnx_scatter_add, "ScatterElements"},
     [DL_OP_enter] = {dl_onnx_same, NULL},
     [DL_OP_scale_gradient] = {dl_onnx_same, NULL},
     [DL_OP_contract] = {dl_onnx_contract, NULL},
@@ -83,6 +84,8 @@ static const struct {
     [DL_OP_upsample] = {dl_onnx_upsample, "Resize"},
     [DL_OP_attention] = {dl_onnx_attention, NULL},
     [DL_OP_recurrence] = {dl_onnx_recurrence, NULL},
+    [DL_OP_fourier] = {dl_onnx_fourier, "MatMul"},
+    [DL_OP_complex_contract] = {dl_onnx_complex_contract, NULL},
     [DL_OP_argmax] = {dl_onnx_argmax, "ArgMax"},
 };
 

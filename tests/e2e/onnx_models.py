@@ -13,6 +13,8 @@ MODELS = {
                      "--n_classes=5",
                      "--input_shape=[16,16,3]"],
     "cnn_classifier": ["cnn_classifier.dl", "--input_shape=[16,16,3]"],
+    "fno": ["field/fno.dl", "--width=6", "--modes=3", "--layers=2", "--hidden=16", "--size=14"],
+    "lstm": ["field/lstm.dl", "--days=9", "--forcings=3", "--attributes=2", "--hidden=5", "--layers=2"],
     "cnn_regressor": ["cnn_regressor.dl", "--hidden=4", "--depth=3", "--data_size=8"],
 }
 
@@ -96,6 +98,32 @@ OPS = {
         "d = gather(x, argmax(x, over=C) - 1, over=C)",
         "e = gather(x[C=0], argmax(x, over=C) |> rearrange(\"n t -> t n\") as [S, N], over=T) |> rearrange(\"s n -> n "
         "s\")"]),
+    "transforms": ("f32[N, C=4, H=9, W=14]", [
+        "a = rfft(x, over=W) |> irfft(over=W, size=14) |> tanh",
+        "b = rfft(x, over=H, modes=3) |> irfft(over=H, modes=3, size=12)",
+        "c = fft(rfft(x, over=W, modes=4), over=H, modes=2) |> ifft(over=H, modes=2, size=9)",
+        "d = fft(rfft(x, over=H), over=W)"]),
+    "complex": ("f32[N, C=4, H=9, W=14]", [
+        "f = rfft(x, over=W, modes=4)",
+        "a = complex_einsum(\"nchw,ncgw->ncghw\", f, f as [N, C, G, W, Z])",
+        "b = complex_einsum(\"nchw,ndhw->ndhc\", f, f as [N, D, H, W, Z])",
+        "c = complex_einsum(\"nchw,ncgw->n\", f, f as [N, C, G, W, Z])",
+        "d = grad(sum(a**2) + sum(b), x)"]),
+    "gradients": ("f32[N, C=4, H=9, W=14]", [
+        "a = grad(sum(max_pool(x, 3, stride=2, pad=1)**2), x)",
+        "b = grad(sum(avg_pool(x * v, 2)**3), x)",
+        "c = grad(sum((pad(x, 2, mode=\"circular\", over=W) |> conv(3, 3, stride=2, groups=1) @c)**2), x)",
+        "d = grad(sum((pad(x, 1, mode=\"reflect\", over=H) |> conv_transpose(2, 3, stride=2) @d)**2), x)",
+        "e = grad(sum(upsample(x, size=[12, 20], mode=\"bilinear\")**3), x)",
+        "f = grad(sum(softmax(x, over=C) * gelu(x)), x) + grad(sum(gather(x, argmax(x, over=W), over=W)**2), x)",
+        "g = grad(sum(x |> group_norm(2) @g |> batch_norm @gg), x)",
+        "h = grad(sum(roll(x, 1, over=H) * cumsum(x, over=W)), x)"]),
+    "sums": ("f32[N, C=4, T=6]", [
+        "k = argmax(x, over=C) - 1",
+        "a = segment_sum(x, k, over=T, S=3)",
+        "b = segment_mean(x * v, k as i64, over=T, S=4)",
+        "c = segment_sum(x, argmax(x, over=T) as i32, over=C, P=9)",
+        "d = segment_sum(x as f64, argmax(x, over=T) - 1, over=C, P=6)"]),
     "doubles": ("f64[N, C=4, T=6]", [
         "a = softmax(x, over=T) * tanh(x) + leaky_relu(x, 0.1) + elu(x, 0.5) + clamp(x, min=-1)",
         "b = x |> max_pool(2) |> avg_pool(3) |> upsample(scale_factor=2)",
