@@ -43,6 +43,16 @@ static const char *const helpers[TORCH_NHELPS] = {
         "    place = torch.where(inside, index[dim], torch.zeros_like(index[dim])).long()\n"
         "    y = x[index[:dim] + (place,) + index[dim + 1 :]]\n"
         "    return y.masked_fill(~inside, float(\"nan\") if y.is_floating_point() else 0)\n",
+    [TORCH_HELP_SCATTER] =
+        "def scatter_add(x, shape, dim, *index):\n"
+        "    \"\"\"Sums of x's elements by index; one whose index along dim is out of range is "
+        "left "
+        "out.\"\"\"\n"
+        "    inside = (index[dim] >= 0) & (index[dim] < shape[dim])\n"
+        "    place = torch.where(inside, index[dim], torch.zeros_like(index[dim])).long()\n"
+        "    index = index[:dim] + (place,) + index[dim + 1 :]\n"
+        "    return x.new_zeros(shape).index_put(index, x.masked_fill(~inside, 0), "
+        "accumulate=True)\n",
     [TORCH_HELP_ALONG] =
         "def along(x, dim, size, stride, start=0, div=1, outside=\"zero\"):\n"
         "    \"\"\"Elements (i * stride + start) // div of x along dim, for i = 0 ... size - "

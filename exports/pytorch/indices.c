@@ -71,12 +71,10 @@ torch_text dl_torch_affine(torch_export *t, const dl_node *n, const char *word) 
                          dl_outside_names[s.outside]);
 }
 
-/* ---- gather ---- */
+/* ---- gather, scatter_add ---- */
 
-/* The index of an axis that x and the result share: 0, 1, 2... along the result's. */
-static const char *count_along(torch_export *t, const dl_node *n, int axis) {
-    const dl_value *x = n->in[0];
-    const dl_type *to = &n->out[0].type;
+/* The index of an axis of x: 0, 1, 2... along the axis of that name of a type. */
+static const char *count_along(torch_export *t, const dl_value *x, int axis, const dl_type *to) {
     const char *s = dl_format(t->arena, "torch.arange(%s, device=%s)", dl_torch_size(t, x, axis),
                               dl_torch_device(t)),
                *none = "";
@@ -85,17 +83,32 @@ static const char *count_along(torch_export *t, const dl_node *n, int axis) {
     return *none ? dl_format(t->arena, "%s[:%s]", s, none) : s;
 }
 
+/* An index for each axis of x: the node's numbers along its own axis, counts along others. Each has
+ * the axes of a type. */
+static const char *indices(torch_export *t, const dl_node *n, const dl_value *x, int dim,
+                           const dl_type *to) {
+    const char *s = "";
+    for (int i = 0; i < x->type.rank; i++)
+        s = dl_format(t->arena, "%s, %s", s,
+                      i == dim ? dl_torch_aligned(t, n, 1, to).s : count_along(t, x, i, to));
+    return s;
+}
+
 torch_text dl_torch_gather(torch_export *t, const dl_node *n, const char *word) {
     (void)word;
     const torch_layer *l = dl_torch_layer_of(t, n);
     if (l) return dl_torch_atom(t, "%s(%s)", dl_torch_path(t, l->path), dl_torch_tensor(t, n, 1).s);
-    const dl_type *x = &n->in[0]->type;
-    int dim = dl_type_axis(x, dl_node_name(n, DL_ATTR_axis));
-    const char *s = "";
-    for (int i = 0; i < x->rank; i++)
-        s = dl_format(t->arena, "%s, %s", s,
-                      i == dim ? dl_torch_aligned(t, n, 1, &n->out[0].type).s
-                               : count_along(t, n, i));
+    int dim = dl_type_axis(&n->in[0]->type, dl_node_name(n, DL_ATTR_axis));
     t->helps |= 1u << TORCH_HELP_GATHER;
-    return dl_torch_atom(t, "gather(%s, %d%s)", dl_torch_tensor(t, n, 0).s, dim, s);
+    return dl_torch_atom(t, "gather(%s, %d%s)", dl_torch_tensor(t, n, 0).s, dim,
+                         indices(t, n, n->in[0], dim, &n->out[0].type));
+}
+
+torch_text dl_torch_scatter_add(torch_export *t, const dl_node *n, const char *word) {
+    (void)word;
+    int dim = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis));
+    t->helps |= 1u << TORCH_HELP_SCATTER;
+    return dl_torch_atom(t, "scatter_add(%s, (%s,), %d%s)", dl_torch_tensor(t, n, 0).s,
+                         dl_torch_shape(t, &n->out[0]), dim,
+                         indices(t, n, &n->out[0], dim, &n->in[0]->type));
 }

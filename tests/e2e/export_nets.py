@@ -66,6 +66,8 @@ class Net:
             dtype, axes = self.inputs[name]
             shape = [samples if axis == "N" else size for axis, size in axes]
             made[name] = torch.randint(0, 3, shape, dtype=INTEGERS[dtype]) if dtype in INTEGERS else torch.randn(shape)
+            if dtype == "bool":
+                made[name] = made[name] > 0
             if dtype == "f64":
                 made[name] = made[name].double()
         return made

@@ -183,6 +183,7 @@ MODELS = [
     ("resunet", "models/resunet.dl", ["--data_size=16", "--widths=[8,16,16,16]", "--norm_groups=4", "--heads=2"]),
     ("convnext", "models/convnext.dl",
      ["--img_size=[24,32]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=1"]),
+    ("fno", "models/field/fno.dl", ["--width=6", "--modes=3", "--layers=2", "--hidden=16", "--size=14"]),
     ("lstm", "models/field/lstm.dl", ["--days=9", "--forcings=3", "--attributes=2", "--hidden=20"]),
     ("cnn_regressor", "models/cnn_regressor.dl", ["--data_size=16", "--hidden=24", "--depth=3"]),
     ("cnn_classifier", "models/cnn_classifier.dl", ["--input_shape=[16,16,3]"]),
@@ -200,8 +201,17 @@ WAYS = [(STRICT + ["-O2"], None), (STRICT + ["-O3", "-march=native"], NATIVE), (
         (["-Os", "-std=gnu17", "-fPIC"], None)]
 
 
+def recipes():
+    """The cookbook's models, as files."""
+    text = open(ROOT + "/docs/reference/cookbook.md").read()
+    for name, model in re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", text, re.S):
+        with open(here(f"recipe_{name}.dl"), "w") as f:
+            f.write(model)
+        yield f"recipe_{name}", here(f"recipe_{name}.dl"), []
+
+
 def check_models():
-    for number, (name, model, args) in enumerate(MODELS):
+    for number, (name, model, args) in enumerate([*MODELS, *recipes()]):
         if not takes(number):
             continue
         net = make(name, model, args)

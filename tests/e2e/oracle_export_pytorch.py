@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-from checks import narrowed
+from checks import narrowed, takes
 from oracle_tools import ROOT, SHARED, Workplace, check, finish, load_tensors, np, torch
 from export_nets import Net
 
@@ -141,6 +141,17 @@ if "models" in parts:
     compare(ROOT / "tests/data/language.dl", predicts=False)
     for name in ("odd_parts", "shuffled"):  # fix their number of samples
         compare(ROOT / f"tests/data/layers/{name}.dl", batches=(2,), predicts=False, base=2)
+    of_grad = {"burgers", "forces"}
+    recipes = re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", (ROOT / "docs/reference/cookbook.md").read_text(),
+                         re.S)
+    for name, text in [r for i, r in enumerate(recipes) if takes(i)]:
+        path = model(text, f"recipe_{name}.dl")
+        if name not in of_grad:
+            compare(path)
+            continue
+        Net(place, path).random_weights(place / "w.safetensors")
+        export(place / "w.safetensors", f"--model={path}", status=3,
+               says=rf"recipe_{name}\.dl:\d+:\d+: error: PyTorch has no way to say 'grad'")
     if (SHARED / "checks/field_cases").is_dir():
         for name in ("adaptive_pool_long", "clip_overflow", "constant_1e15", "predict_unused_input", "probe",
                      "segresnet_block",
@@ -243,8 +254,10 @@ model Words(V=11):
     h = table(k) + (table(k) |> both |> gelu |> both)
     y = h |> linear(V) @head
     best = gather(y, argmax(y, over=E), over=E) + gather(h, k - 1, over=E)
+    sums = segment_sum(y, k - 1, over=T, S=3) + segment_mean(h, max(k, 1), over=T, S=3)[E=0]
     output y
     output best
+    output sums
     loss = mse_loss(y, t)
 """))
     compare(model("""
