@@ -111,7 +111,7 @@ static bool find(const dl_gemm_problem *p, const dl_loading *l, const dl_tile_si
     if (t->halo.found) {
         t->nt = 1;
         t->mt =
-            p->mode[DL_MODE_M].at[0].size * t->halo.boxes[0] * t->halo.boxes[1] * t->halo.boxes[2];
+            p->mode[DL_MODE_M].at[0].size * t->halo.tiles[0] * t->halo.tiles[1] * t->halo.tiles[2];
         split(p, 1, t);
         return true;
     }
