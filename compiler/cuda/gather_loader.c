@@ -278,7 +278,7 @@ static bool serves(const dl_gemm_problem *p, dl_tiling *t) {
     return true;
 }
 
-/* Of 16 bits only: the sums would take two registers each. */
+/* Takes elements of 16 bits only: the sums of others would take two registers each. */
 static bool serves_halves(const dl_gemm_problem *p, dl_tiling *t) {
     (void)t;
     return p->word == 2;

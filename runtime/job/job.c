@@ -230,8 +230,7 @@ static bool load_data(dl_run_job *p, dl_error *err) {
     dlr_log_info("rank %d, begin data loader init", p->world.rank);
     if (!open_both(p, false, err)) return false;
     dl_data_record data;
-    if (dl_job_is_rank0(p) && !dl_data_notes(p->session, p->train, p->valid, err))
-        return false;
+    if (dl_job_is_rank0(p) && !dl_data_notes(p->session, p->train, p->valid, err)) return false;
     dl_data_record_of(p->arena, p->session, p->train, &data);
     p->model.data = dl_data_record_text(p->arena, &data);
     dlr_log_info("rank %d, data loader initialized with config %s", p->world.rank,
