@@ -11,8 +11,7 @@
  *       momentum: {min: 0.8, max: 0.99}
  *       weight_decay: {distribution: log_uniform_values, min: 1e-6, max: 1e-2}
  *
- * A trial has a number, and its values depend on the file and that number alone. (A kernel's
- * sweeps, ir/kernel/sweep.h, are unrelated.) */
+ * A trial has a number, and its values depend on the file and that number alone. */
 #ifndef DL_SWEEP_FILE_H
 #define DL_SWEEP_FILE_H
 #include "frontends/yaml/config.h"

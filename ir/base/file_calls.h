@@ -1,6 +1,6 @@
-/* Counts the file system calls by which this process, and its children for it, read data. `dlc
- * scale` estimates from them the load of many such processes. Each function below is the system
- * call of its name, and counts itself. Thread-safe. */
+/* Counts the file system calls by which this process and its children read data; `dlc
+ * estimate-scaling` derives from them the load of many such processes. Each function below is the
+ * system call of its name, and counts itself. Thread-safe. */
 #ifndef DL_FILE_CALLS_H
 #define DL_FILE_CALLS_H
 #include <dirent.h>

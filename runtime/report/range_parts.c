@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* theirs: recipe weather's name, NULL where it has none. %lld: the number. */
+/* theirs: preset weather's name, NULL where it has none. %lld: the number. */
 static const struct {
     const char *ours, *theirs;
 } names[DLR_PARTS] = {

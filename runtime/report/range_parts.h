@@ -1,6 +1,5 @@
-/* The parts of a training run that are marked as ranges, and their names: in our own profile
- * (profile.h), and for NVIDIA's profilers (ranges.h), under the names that recipe weather's program
- * gives them. */
+/* The ranges of a training run and their names in dlc's profile (profile.h) and in NVIDIA's
+ * profilers (ranges.h). The latter are the names that preset weather's program uses. */
 #ifndef DLR_RANGE_PARTS_H
 #define DLR_RANGE_PARTS_H
 #include <stdint.h>
@@ -19,6 +18,6 @@ typedef enum {
 
 /* The name in our own profile: "program"; with `number` where it has one: "step 5". */
 void dlr_part_name(dlr_part part, int64_t number, char name[64]);
-/* The name for NVIDIA's profilers: recipe weather's, or ours where it has none. */
+/* The name for NVIDIA's profilers: preset weather's, or dlc's where it has none. */
 void dlr_part_name_nvtx(dlr_part part, int64_t number, char name[64]);
 #endif

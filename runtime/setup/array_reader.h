@@ -26,7 +26,7 @@ bool array_read_names(const array_reader *r, const char *key, const char *what,
 /* The index of one of the words; null is the word "none". */
 bool array_read_word(const array_reader *r, const char *key, const char *allowed,
                      const char *const *words, int n_words, int *out);
-/* A number, a list of them, or a .npy file. */
+/* A number, a list of numbers, or the path of a .npy file. */
 bool array_read_numbers(const array_reader *r, const char *key, dlr_array_dataset_numbers *out);
 /* A whole number; of at least `least`, where that is not negative. */
 bool array_read_whole(const array_reader *r, const char *key, int64_t least, int64_t *out);

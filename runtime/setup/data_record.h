@@ -1,5 +1,6 @@
-/* A run's data as its checkpoints record them: all that prediction must know of the arrays that a
- * model was trained on, so that it needs neither the data nor their statistics' files. */
+/* The record of a run's data in its checkpoints: the names, axes and statistics of the arrays that
+ * a model was trained on. Predictions need neither the training data nor their statistics' files.
+ */
 #ifndef DLC_DATA_RECORD_H
 #define DLC_DATA_RECORD_H
 #include "compiler/session.h"

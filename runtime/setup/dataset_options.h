@@ -1,4 +1,4 @@
-/* A data set, from a configuration's data keys and a model's types. */
+/* Opens a data set by a configuration's data keys and the types of a model's inputs and targets. */
 #ifndef DL_DATASET_OPTIONS_H
 #define DL_DATASET_OPTIONS_H
 #include "compiler/session.h"
@@ -14,13 +14,13 @@ bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err);
 dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split,
                              dlr_opening opening, dl_error *err);
 
-/* An array dataset's files say how many samples there are: sets Nsamples or Nsamples_val to
- * it, so that what a run records of itself can be run again. */
+/* Sets Nsamples or Nsamples_val to the number of samples in the files of an array dataset, so that
+ * the run's recorded configuration gives the same run. */
 bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, dl_error *err);
 
-/* Recipe volumes' .npy files of inputs and targets, channels last, which data_loader_config:
- * dali-lowmem reads where all four are there: fills their paths, by split, and returns NULL. Else
- * the first that is missing, as its path or key, and what is read is train_path and val_path; ""
- * for other loaders, which never read them. */
+/* For data_loader_config dali-lowmem: preset volumes' four .npy files of inputs and targets,
+ * channels last. Fills their paths by split and returns NULL where all four exist. Otherwise
+ * returns the first missing path or key, and train_path and val_path are read; "" for other
+ * loaders, which never read .npy files of this kind. */
 const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char *path[2][2]);
 #endif

@@ -1,4 +1,4 @@
-/* A model's identity in a checkpoint, so that a resume can say what is another one now. */
+/* A model's identity in a checkpoint, by which a resumed run reports what has changed. */
 #ifndef DL_IDENTITY_H
 #define DL_IDENTITY_H
 #include "compiler/session.h"

@@ -1,12 +1,12 @@
-/* A trained network, as a path names it: weights, the model's text and settings, and what the run
- * knew of its data. For all that uses a network after its training: prediction, export, library.
+/* A trained network that a path names: its weights, the model's text and settings, and the record
+ * of its data. Prediction, export and the library open networks by it.
  *
- *     dl_saved_model t = {0};
- *     ok = dl_saved_model_find(&t, &options, &err) && dl_saved_model_open(&t, &err) && ...;
- *     dl_saved_model_close(&t);
+ *    dl_saved_model t = {0};
+ *    ok = dl_saved_model_find(&t, &options, &err) && dl_saved_model_open(&t, &err) && ...;
+ *    dl_saved_model_close(&t);
  *
- * A checkpoint has all of it: neither the model's file nor the data need be there. A file of
- * weights has its tensors alone; model and configuration are then given. */
+ * A checkpoint contains all of these, so the model's file and the data need not exist any more. A
+ * file of weights contains tensors alone; the caller names model and configuration. */
 #ifndef DLC_SAVED_MODEL_H
 #define DLC_SAVED_MODEL_H
 #include "compiler/session.h"

@@ -1,18 +1,16 @@
-/* The trials of a sweep of hyperparameters, shared by any number of jobs without a server:
- * trials.jsonl in the sweep's directory, a line of JSON an event, only ever appended to, under
- * flock.
+/* The trials of a sweep, shared by any number of jobs without a server: trials.jsonl in the sweep's
+ * directory. Each event is a line of JSON, appended under flock:
  *
- *     {"trial": 0, "event": "taken", "name": "lr1em4", "run": "base_00_lr1em4", "values": {"lr":
- * 0.0001},
- * ...}
- *     {"trial": 0, "event": "returned", "status": 75}      asked to stop, a checkpoint is written
+ *     {"trial": 0, "event": "taken", "name": "lr1em4", "run": "base_00_lr1em4",
+ *      "values": {"lr": 0.0001}, ...}
+ *     {"trial": 0, "event": "returned", "status": 75}      interrupted, with a checkpoint
  *     {"trial": 0, "event": "done", "metric": 0.04, "best": 0.03, "best_epoch": 7, "epochs": 9}
  *     {"trial": 0, "event": "failed", "status": 7, "message": "..."}
  *
- * A trial trains in the folder `run` of the sweep's directory, and is held by whoever has locked
- * that folder, as every run does (rundir.h): when a job is killed the kernel lets go of it, and the
- * trial, of which the file still says that it is taken, can be taken again. A line that a killed
- * writer left without an end is cut off by the next one: what it said has not happened. */
+ * A trial trains in the folder `run` of the sweep's directory. The process that has locked this
+ * folder holds the trial (rundir.h). The kernel releases the lock of a killed job; its trial, whose
+ * last event is still "taken", can then be claimed again. A last line without a newline, left by a
+ * killed writer, is removed by the next writer and does not count. */
 #ifndef DLR_SWEEP_TRIALS_H
 #define DLR_SWEEP_TRIALS_H
 #include <stdint.h>
@@ -20,14 +18,14 @@
 #include "runtime/train/rundir.h"
 
 typedef enum {
-    DLR_TRIAL_TAKEN,    /* and held, or left by who was killed */
-    DLR_TRIAL_RETURNED, /* to be gone on with */
+    DLR_TRIAL_TAKEN,    /* claimed, and perhaps abandoned */
+    DLR_TRIAL_RETURNED, /* to be continued */
     DLR_TRIAL_DONE,
-    DLR_TRIAL_FAILED, /* its values cannot be trained with */
+    DLR_TRIAL_FAILED, /* because of its values */
     DLR_N_TRIAL_STATES
 } dlr_trial_state;
 
-/* The result of a run, from its metrics.jsonl. */
+/* The metric's values in a run's metrics.jsonl. */
 typedef struct {
     bool any; /* the metric has a number at some point */
     double last, best;
@@ -40,11 +38,11 @@ typedef struct {
     const char *run;    /* its folder in the sweep's directory */
     const char *values; /* an object of JSON */
     dlr_trial_state state;
-    bool held;        /* a run is at work there */
+    bool held;        /* by a live process */
     const char *host; /* of the run that took it last, */
     int64_t pid;      /* and its process there */
     int taken;        /* how often */
-    int lost;         /* how often in a row it was taken and then neither done nor returned */
+    int lost;         /* how often in a row it was claimed and abandoned */
     int status;       /* of the last end: an exit status; 0: done, or none yet */
     const char *why;  /* its message, or NULL */
     dlr_trial_result result;
@@ -55,20 +53,21 @@ typedef struct {
     DL_ARRAY(dlr_trial) list; /* by number */
 } dlr_trials;
 
-/* All that were ever taken, as they are now: results of those that are not done from the files of
- * their runs. `metric` (NULL: none) with the best as the largest where `maximize`. Of a sweep
- * without trials none. Errors: DL_IO (no locks here, too); DL_INPUT for a line that is no event. */
+/* Reads all trials that were ever claimed, in their present state. Results of unfinished trials
+ * come from their runs' files. metric: NULL for none; the best value is the largest where
+ * `maximize`, otherwise the smallest. A sweep without trials gives an empty list. Errors: DL_IO
+ * (also where the file system has no locks); DL_INPUT for a line that is not an event. */
 bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool maximize,
                      dlr_trials *all, dl_error *err);
 
-/* Reads n bytes of the file; *end: after their last whole line. Errors: DL_INPUT, `path:line:1:
- * error:`. */
+/* Parses n bytes of the file; *end: the offset after the last complete line. Errors: DL_INPUT, with
+ * `path:line:1: error:`. */
 bool dlr_trials_parse(dl_arena *arena, const char *text, size_t n, const char *path,
                       dlr_trials *all, size_t *end, dl_error *err);
-/* How many are done or have failed. */
+/* The number of trials that are done or have failed. */
 int64_t dlr_trials_ended(const dlr_trials *all);
 
-/* Values for trials that nobody has taken yet. */
+/* Provides the values of trials that have not been claimed yet. */
 typedef struct {
     int64_t trials; /* how many there are; -1: no end */
     /* Name and values of a trial, in the arena. */
@@ -80,23 +79,23 @@ typedef struct {
 
 enum { DLR_TRIAL_LOST = 3 };
 
-/* Takes a trial that nobody holds, with its folder made, locked and open in *run: one that was
- * returned, or whose holder is gone; else a new one; else one that was abandoned DLR_TRIAL_LOST
- * times and more, which may be its own fault. trial->number -1: none is left. A name that an
- * earlier trial has gets a suffix "_t" and the number. With `look` nothing is taken: only the
- * number is returned. Errors: as above. */
+/* Claims a trial that no process holds, and creates, locks and opens its folder in *run. In this
+ * order: a trial that was returned or whose process died; a new one; one that was abandoned
+ * DLR_TRIAL_LOST times or more, since its values may be the cause. trial->number is -1 where none
+ * is left. A name that an earlier trial has gets the suffix "_t" and the number. look: returns the
+ * number alone and claims nothing. Errors: as above. */
 bool dlr_trials_take(dl_arena *arena, const char *dir, const dlr_trial_maker *maker, bool look,
                      dlr_trial *trial, dlr_rundir *run, dl_error *err);
 
-/* Records how a trial that this process holds has ended: `status` is its exit status (0: done). Of
- * those that its values are to blame for (DL_USAGE, DL_INPUT, DL_NUMERIC) it has failed; DL_REQUEUE
- * hands it back, and so do others (files, memory, a rank), until it was lost DLR_TRIAL_LOST times.
- * `why`: its message. *ended: how many trials are done or have failed, this one counted. Errors:
+/* Records the end of a trial that this process holds. status: its exit status, 0 for done.
+ * DL_USAGE, DL_INPUT and DL_NUMERIC are caused by its values: it has failed. DL_REQUEUE and all
+ * others (files, memory, a lost rank) return it, until it was abandoned DLR_TRIAL_LOST times. why:
+ * its message. *ended: the number of trials that are done or have failed, with this one. Errors:
  * DL_IO, DL_INPUT. */
 bool dlr_trials_end(const char *dir, const dlr_trial *trial, int status, const char *why,
                     const dlr_trial_result *result, int64_t *ended, dl_error *err);
 
-/* The result of a metric in a run's metrics.jsonl. Errors: DL_IO, DL_INPUT. */
+/* Reads a metric's values from a run's metrics.jsonl. Errors: DL_IO, DL_INPUT. */
 bool dlr_trial_measure(const char *metrics, const char *metric, bool maximize,
                        dlr_trial_result *result, dl_error *err);
 #endif

@@ -1,15 +1,15 @@
-/* The numbers of the learning rate. The device computes the rate once a step from these and its own
+/* The numbers of the learning rate. The device computes the rate once a step from them and its own
  * step count, by the schedule that the plan was compiled with (passes/optim/schedules.c has the
- * formulas). Recipe volumes' (NERSC/ml-pm-training-2022, utils/__init__.py):
+ * formulas). Preset volumes' rate (NERSC/ml-pm-training-2022, utils/__init__.py):
  *
- *   i < warmup:  rate = i / warmup * init                                           (i counts from
- * 1) otherwise:   rate = end + (init - end) / 2 * (1 + cos(pi (i - warmup) / total))
+ *    i < warmup:  rate = i / warmup * init                                           (i from 1)
+ *    otherwise:   rate = end + (init - end) / 2 * (1 + cos(pi (i - warmup) / total))
  *
- * init is start_lr scaled by the ratio of global batch to base batch, or its root, where that is
- * above 1; so is the warm-up used. (Recipe volumes' formula is the same for its configurations,
- * none of which has a batch below the base; taken literally it would slow a laptop's small batch
- * down, which its comments, "scale up", do not mean.) Recipe keras' rate grows with the ranks
- * instead, and its warm-up begins at the share of one. */
+ * init is start_lr scaled by the ratio of global batch to base batch, or by its root, where that is
+ * above 1; otherwise start_lr. The number of warm-up steps is scaled likewise. (The original
+ * formula also reduces the rate for batches below the base batch. None of its configurations has
+ * one, and its comments say "scale up".) With preset keras the rate grows with the number of ranks,
+ * and the warm-up begins at the rate of one rank. */
 #ifndef DLR_SCHEDULE_H
 #define DLR_SCHEDULE_H
 #include <stdbool.h>
