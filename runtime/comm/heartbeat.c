@@ -16,7 +16,7 @@
 #include "runtime/comm/engine.h"
 #include "runtime/comm/process_info.h"
 
-enum { MOST_NEIGHBOURS = 20, TEXT = 480, FIRST_TAG = DLR_MPI_TAG - MOST_NEIGHBOURS };
+enum { MOST_PEERS = 20, TEXT = 480, FIRST_TAG = DLR_MPI_TAG - MOST_PEERS };
 enum { BEATS, GOOD_BYE, LOST };
 static const int64_t most_tick = 250000000, least_tick = 10000000;
 
@@ -34,14 +34,14 @@ typedef struct {
     message *in, *out, *lost;
     bool sending, parted_from, parting; /* good-bye received, good-bye to be sent */
     bool said;
-} neighbour;
+} peer;
 
 struct dlr_heartbeat {
-    int n, neighbours, next_neighbour;
+    int n, peers, next_peer;
     int64_t tick, next, last, timeout; /* ns */
     sign *ranks;
     int64_t *heard; /* ns, when its count last rose */
-    neighbour neighbour[MOST_NEIGHBOURS];
+    peer peer[MOST_PEERS];
     size_t bytes; /* of a message */
     dlr_process_info *places;
     _Atomic bool placed;
@@ -62,7 +62,7 @@ static int rank_before(const dlr_engine *e, int i) {
 
 static void receive(dlr_engine *e, int i) {
     dlr_heartbeat *w = e->watch;
-    e->mpi->receive(w->neighbour[i].in, (int64_t)w->bytes, rank_before(e, i), FIRST_TAG + i, 1,
+    e->mpi->receive(w->peer[i].in, (int64_t)w->bytes, rank_before(e, i), FIRST_TAG + i, 1,
                     dlr_id(DLR_GOSSIP, true, 0, 0, i));
 }
 
@@ -86,9 +86,9 @@ dlr_heartbeat *dlr_heartbeat_open(dlr_engine *e) {
     w->places = dl_calloc((size_t)w->n, sizeof *w->places);
     for (int r = 0; r < w->n; r++) w->heard[r] = now;
     w->bytes = sizeof(message) + (size_t)w->n * sizeof(sign);
-    while (1 << w->neighbours < w->n && w->neighbours < MOST_NEIGHBOURS) w->neighbours++;
-    for (int i = 0; i < w->neighbours; i++) {
-        neighbour *y = &w->neighbour[i];
+    while (1 << w->peers < w->n && w->peers < MOST_PEERS) w->peers++;
+    for (int i = 0; i < w->peers; i++) {
+        peer *y = &w->peer[i];
         y->in = dl_calloc(1, w->bytes), y->out = dl_calloc(1, w->bytes),
         y->lost = dl_calloc(1, w->bytes);
     }
@@ -99,8 +99,8 @@ dlr_heartbeat *dlr_heartbeat_open(dlr_engine *e) {
 
 void dlr_heartbeat_close(dlr_heartbeat *w) {
     if (!w) return;
-    for (int i = 0; i < w->neighbours; i++)
-        free(w->neighbour[i].in), free(w->neighbour[i].out), free(w->neighbour[i].lost);
+    for (int i = 0; i < w->peers; i++)
+        free(w->peer[i].in), free(w->peer[i].out), free(w->peer[i].lost);
     free(w->ranks), free(w->heard), free(w->places);
     free(w);
 }
@@ -247,7 +247,7 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     const dlr_heartbeat *w = e->watch;
     const dlr_members *g = l ? l->op->group : e->comm->group[0];
     double late = (double)(now - (l ? l->moved : w->device.waiting)) * 1e-9;
-    int64_t silent, bound = 2 * (w->neighbours + 3) * w->tick;
+    int64_t silent, bound = 2 * (w->peers + 3) * w->tick;
     int rank = most_silent(e, now, &silent), slowest = -1, missing = -1;
     if (bound < w->timeout / 4) bound = w->timeout / 4;
     if (rank >= 0 && silent > bound) {
@@ -297,9 +297,9 @@ static const char end_of_run[] = "the end of the run";
 static void look_at_parting(dlr_engine *e, int64_t now) {
     dlr_heartbeat *w = e->watch;
     int ended = -1;
-    for (int i = 0; i < w->neighbours; i++) {
+    for (int i = 0; i < w->peers; i++) {
         int rank = rank_before(e, i);
-        if (w->neighbour[i].parted_from) continue;
+        if (w->peer[i].parted_from) continue;
         if (now - w->parting > w->timeout) {
             blame(e, rank, "it does not end its run", end_of_run);
             return;
@@ -370,7 +370,7 @@ void dlr_heartbeat_tick(dlr_engine *e) {
     bool first = !w->next;
     w->last = now, w->next = now + w->tick;
     if (first)
-        for (int i = 0; i < w->neighbours; i++) receive(e, i);
+        for (int i = 0; i < w->peers; i++) receive(e, i);
     else if (gap > 4 * w->tick && gap > 1000000000)
         forgive(e, gap);
     w->ranks[e->rank].beat++;
@@ -380,17 +380,17 @@ void dlr_heartbeat_tick(dlr_engine *e) {
     pthread_mutex_lock(&e->lock);
     w->ranks[e->rank].calls = (uint32_t)(e->next_ticket + w->device.calls);
     pthread_mutex_unlock(&e->lock);
-    neighbour *y = &w->neighbour[w->next_neighbour];
+    peer *y = &w->peer[w->next_peer];
     if (!y->sending && !y->parting && !y->said) {
         y->out->word = BEATS;
-        y->sending = send_message(e, w->next_neighbour, y->out);
+        y->sending = send_message(e, w->next_peer, y->out);
     }
-    w->next_neighbour = (w->next_neighbour + 1) % w->neighbours;
+    w->next_peer = (w->next_peer + 1) % w->peers;
     look(e, now);
 }
 
 static void say_good_bye(dlr_engine *e, int i) {
-    neighbour *y = &e->watch->neighbour[i];
+    peer *y = &e->watch->peer[i];
     y->parting = false, y->said = y->sending = true;
     y->out->word = GOOD_BYE;
     send_message(e, i, y->out);
@@ -404,7 +404,7 @@ static void take_beats(dlr_heartbeat *w, const message *m) {
 }
 
 void dlr_heartbeat_message(dlr_engine *e, bool receives, int i) {
-    neighbour *y = &e->watch->neighbour[i];
+    peer *y = &e->watch->peer[i];
     if (!receives) {
         y->sending = false;
         if (y->parting) say_good_bye(e, i);
@@ -423,15 +423,15 @@ void dlr_heartbeat_message(dlr_engine *e, bool receives, int i) {
 void dlr_heartbeat_part(dlr_engine *e) {
     dlr_heartbeat *w = e->watch;
     w->parting = dl_clock_ns();
-    for (int i = 0; i < w->neighbours; i++) {
-        w->neighbour[i].parting = true;
-        if (!w->neighbour[i].sending) say_good_bye(e, i);
+    for (int i = 0; i < w->peers; i++) {
+        w->peer[i].parting = true;
+        if (!w->peer[i].sending) say_good_bye(e, i);
     }
 }
 
 bool dlr_heartbeat_parted(const dlr_engine *e) {
-    for (int i = 0; i < e->watch->neighbours; i++) {
-        const neighbour *y = &e->watch->neighbour[i];
+    for (int i = 0; i < e->watch->peers; i++) {
+        const peer *y = &e->watch->peer[i];
         if (!y->said || y->sending || !y->parted_from) return false;
     }
     return true;
@@ -439,9 +439,9 @@ bool dlr_heartbeat_parted(const dlr_engine *e) {
 
 void dlr_heartbeat_spread(dlr_engine *e) {
     dlr_heartbeat *w = e->watch;
-    for (int i = 0; i < w->neighbours; i++) {
-        if (w->neighbour[i].said) continue;
-        message *m = w->neighbour[i].lost;
+    for (int i = 0; i < w->peers; i++) {
+        if (w->peer[i].said) continue;
+        message *m = w->peer[i].lost;
         m->word = LOST;
         snprintf(m->text, sizeof m->text, "%s", e->failed.message);
         send_message(e, i, m);
