@@ -1,23 +1,24 @@
-/* dlc: trained networks in programs of your own.
+/* dlc: trained networks in C programs.
  *
- *     dlc_status status = {0};
- *     dlc_model *net = dlc_open("runs/base/1GPU/00", NULL, &status);
- *     if (!net) return fprintf(stderr, "%s\n", status.message), 1;
- *     const void *inputs[] = {x};
- *     void *outputs[] = {y};
- *     if (!dlc_predict(net, samples, inputs, outputs, &status)) ...
- *     dlc_close(net);
+ *    dlc_status status = {0};
+ *    dlc_model *net = dlc_open("runs/base/1GPU/00", NULL, &status);
+ *    if (!net) return fprintf(stderr, "%s\n", status.message), 1;
+ *    const void *inputs[] = {x};
+ *    void *outputs[] = {y};
+ *    if (!dlc_predict(net, samples, inputs, outputs, &status)) ...
+ *    dlc_close(net);
  *
- * Build with `cc main.c $(pkg-config --cflags --libs dlc)`. docs/guide/use-the-network.md tells
- * more.
+ * Build with `cc main.c $(pkg-config --cflags --libs dlc)`. docs/guide/use-the-network.md is the
+ * guide, docs/reference/c.md the reference.
  *
- * Arrays are dense and row-major, the sample axis first, in the types that dlc_describe says.
- * Numbers are those of the files that the network was trained on: normalisation is inside. A call
- * of dlc_predict, dlc_train_step or dlc_evaluate allocates nothing.
+ * Arrays are dense and row-major. The sample axis is first; dlc_describe returns types and shapes.
+ * Values have the units of the training files: the library normalises inputs and undoes it for
+ * outputs. dlc_predict, dlc_train_step and dlc_evaluate allocate no memory.
  *
- * Any number of models may be open. One thread at a time uses a model; different threads may use
- * different models. The library never exits, prints or handles signals, and keeps no state that a
- * caller meets. A lack of memory is a status. */
+ * Any number of models may be open. One thread at a time may use a model; different threads may use
+ * different models. The library never exits, prints or handles signals, and keeps no
+ * process-wide state that a caller can observe. Exhausted memory is an error, too: status code 5.
+ */
 #ifndef DLC_H
 #define DLC_H
 #include <stddef.h>
@@ -27,12 +28,12 @@
 extern "C" {
 #endif
 
-/* A network on a device, ready to run. */
+/* An open network: its kernels and memory on one device. */
 typedef struct dlc_model dlc_model;
 
-/* The outcome of a call. code: 0 done, 2 usage, 3 input (a model, file or array that does not fit),
- * 4 files, 5 memory, device or compiler, 6 a file that others may write, 7 numbers that are not
- * finite, 8 another rank, 70 a fault of the library. */
+/* The outcome of a call. code: 0 success, 2 wrong use, 3 input (a model, file or array that does
+ * not fit), 4 file system, 5 memory, device or compiler, 6 a file that others may write, 7 numbers
+ * that are not finite, 8 another rank failed, 70 an internal fault. */
 typedef struct {
     int code;
     char message[1024]; /* one sentence, with the remedy where there is one */
@@ -47,23 +48,24 @@ typedef struct {
     size_t size;        /* sizeof(dlc_options); zero everything else for defaults */
     const char *device; /* "cpu", "cuda:0", "auto"; NULL: auto */
     int threads;        /* of a CPU; 0: as many as the process may use */
-    int64_t batch;      /* samples a call takes at most; 0: the configuration's */
+    int64_t batch;      /* most samples of a call; 0: the configuration's */
     /* "key=value", NULL at the end: configuration keys and the model's arguments */
     const char *const *settings;
     const char *config_file, *config_name; /* of a model file: its configuration; NULL: its own */
-    int train;                             /* 1: dlc_train_step and dlc_evaluate are there, too */
-    /* Warnings and located diagnostics, as whole lines; called within dlc_open alone. NULL:
-     * dropped. */
+    int train;                             /* 1: also for dlc_train_step and dlc_evaluate */
+    /* Receives warnings and diagnostics with their places, as whole lines; called during dlc_open
+     * only. NULL: they are dropped. */
     void (*log)(void *context, int level, const char *text);
     void *log_context;
-    /* MPI_Comm *: its ranks train together, each on samples of its own; NULL: this process alone.
-     * dlc_open, dlc_train_step, dlc_evaluate, dlc_save and dlc_close are then collective, between
-     * MPI_Init and MPI_Finalize; dlc_predict is this rank's alone. CPUs only. */
+    /* MPI_Comm *: the ranks of the communicator train together, each with its own samples; NULL:
+     * this process trains alone. dlc_open, dlc_train_step, dlc_evaluate, dlc_save and dlc_close are
+     * then collective calls, between MPI_Init and MPI_Finalize; dlc_predict is not collective. CPUs
+     * only. */
     const void *mpi_comm;
-    int raw;        /* 1: arrays are what the network itself takes and gives, normalised */
+    int raw;        /* 1: arrays are normalised, as the network itself takes and returns them */
     int refuse_nan; /* 1: an input that is not finite is an error, with its index */
-    /* As mpi_comm, by Fortran's handle, which languages without C's types have: MPI_Fint *, of
-     * MPI_Comm_c2f, of mpi4py's py2f(), or of an integer or type(MPI_Comm) of Fortran. */
+    /* The same as mpi_comm by its Fortran handle, for languages without C's MPI types: MPI_Fint *,
+     * from MPI_Comm_c2f, mpi4py's py2f(), or Fortran's integer or type(MPI_Comm). */
     const int *mpi_fint;
 } dlc_options;
 
@@ -76,43 +78,44 @@ typedef struct {
     const char *axis[DLC_MAX_RANK]; /* "N", "C", "H", ... */
 } dlc_tensor;
 
-/* Opens a run's directory, a checkpoint of it, or a model file (.dl, with fresh weights). `options`
- * NULL: all defaults. Compiles the network unless the cache of kernels has it. NULL: the status
- * says why. */
+/* Opens a run's directory, a checkpoint, or a model file (.dl, with initial weights). options: NULL
+ * for defaults. Compiles the network unless its kernels are in the cache. NULL: failed, see the
+ * status. */
 dlc_model *dlc_open(const char *path, const dlc_options *options, dlc_status *status);
 void dlc_close(dlc_model *model); /* NULL is fine; no call may use the model afterwards */
 
-/* How many inputs, targets, outputs, metrics or parameters there are. */
+/* The number of inputs, targets, outputs, metrics or parameters. */
 int dlc_count(const dlc_model *model, dlc_role role);
-/* Describes the index-th of them; its texts live as long as the model. 0: there is no such. */
+/* Describes number `index` of them, from 0; its texts live as long as the model. Returns 0 where
+ * the index is out of range. */
 int dlc_describe(const dlc_model *model, dlc_role role, int index, dlc_tensor *out);
-/* Bytes of the network's memory on its device: weights, state, activations. */
+/* The network's memory on its device in bytes: weights, state, activations. */
 int64_t dlc_memory(const dlc_model *model);
 
-/* The functions below return 1 when they are done, else 0: the status says why, and nothing is
- * half done. */
+/* The functions below return 1 on success. Otherwise they return 0 and set the status, and nothing
+ * was done in part. */
 
-/* Predicts `samples` samples: inputs[i] and outputs[k] in the order of dlc_describe. An input that
- * only the loss reads may be NULL. */
+/* Predicts `samples` samples: inputs[i] and outputs[k] in the order of dlc_describe. NULL is
+ * allowed for an input that only the loss reads. */
 int dlc_predict(dlc_model *model, int64_t samples, const void *const inputs[],
                 void *const outputs[], dlc_status *status);
-/* One step of the optimiser on exactly as many samples as the batch: arrays of the inputs, then of
- * the targets. *loss (NULL: not wanted): the loss before the step. */
+/* One optimiser step on exactly one batch: the arrays of the inputs, then of the targets. *loss:
+ * the loss before the step; may be NULL. */
 int dlc_train_step(dlc_model *model, int64_t samples, const void *const inputs_then_targets[],
                    double *loss, dlc_status *status);
-/* Mean loss and metrics (in the order of dlc_describe; NULL: not wanted) of a multiple of the
- * batch. */
+/* The mean loss and metrics over `samples` samples, a multiple of the batch; metrics in the order
+ * of dlc_describe. Both may be NULL. */
 int dlc_evaluate(dlc_model *model, int64_t samples, const void *const inputs_then_targets[],
                  double *loss, double metrics[], dlc_status *status);
-/* Copies a parameter or running statistic, in the shape and order of PyTorch, as dlc_describe has
- * it; `bytes` must be its size. */
+/* Copies a parameter or running statistic to or from the caller, in PyTorch's shape and order, as
+ * dlc_describe returns it; `bytes` must be its size in bytes. */
 int dlc_get(dlc_model *model, const char *name, void *to, size_t bytes, dlc_status *status);
 int dlc_set(dlc_model *model, const char *name, const void *from, size_t bytes, dlc_status *status);
-/* Writes a checkpoint into the run's directory `directory` (made if absent), which dlc_open,
- * `dlrun predict` and `dlrun --resume` take. The model must be open for training. */
+/* Writes a checkpoint into the run's directory `directory`, which is created if absent. dlc_open,
+ * `dlrun predict` and `dlrun --resume` accept it. The model must be open for training. */
 int dlc_save(dlc_model *model, const char *directory, dlc_status *status);
 
-/* "0.1.0" */
+/* The library's version, "0.1.0". */
 const char *dlc_version(void);
 
 #ifdef __cplusplus

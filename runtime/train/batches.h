@@ -1,5 +1,5 @@
-/* The batches of a run: a ring that reads ahead, and the feed that puts them into the plan's
- * inputs. One ring serves training and validation, which never run at once. */
+/* The batches of a run: a ring that prefetches them, and the feed that copies them to the plan's
+ * inputs. One ring serves training and validation, which never run at the same time. */
 #ifndef DLR_BATCHES_H
 #define DLR_BATCHES_H
 #include "runtime/train/feed.h"

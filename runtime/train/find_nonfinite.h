@@ -1,6 +1,6 @@
-/* Finds the op of a non-finite loss by running training steps again, launch by launch. A step has
- * changed the weights when its loss is known, so the run goes back to a state from which it can
- * repeat the steps. */
+/* Finds the op that produced a non-finite loss: repeats training steps kernel by kernel. The
+ * weights have already changed when a step's loss is known, so the run first returns to a state
+ * from which it can repeat the steps. */
 #ifndef DLR_FIND_NONFINITE_H
 #define DLR_FIND_NONFINITE_H
 #include "runtime/comm/comm.h"

@@ -1,4 +1,4 @@
-/* Losses and values that are not finite end a run. */
+/* Checks that losses and values are finite; a run ends with an error otherwise. */
 #ifndef DLR_FINITE_H
 #define DLR_FINITE_H
 #include "runtime/formats/checkpoint.h"

@@ -1,5 +1,5 @@
-/* The learning rate of a run: the schedule's numbers, which the device computes each step's rate
- * from, and a plateau that lowers it after epochs without improvement. */
+/* The learning rate of a run: the schedule's hyperparameters, from which the device computes each
+ * step's rate, and a plateau scheduler that lowers the rate after epochs without improvement. */
 #ifndef DLR_LEARNING_RATE_H
 #define DLR_LEARNING_RATE_H
 #include "runtime/train/plateau.h"

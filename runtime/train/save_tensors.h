@@ -1,4 +1,5 @@
-/* Files that a run writes on request in addition to its checkpoints. */
+/* Files of tensors that a run writes in addition to its checkpoints: save_grads and save_weights.
+ */
 #ifndef DLR_SAVE_TENSORS_H
 #define DLR_SAVE_TENSORS_H
 #include "runtime/train/train_ranks.h"

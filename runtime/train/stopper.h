@@ -1,5 +1,5 @@
-/* When a run ends: at its number of epochs or steps, at the user's request, or after so many steps
- * of this process. All ranks stop after the same step. */
+/* Decides when a run ends: after its number of epochs or steps, at a request of the user, after
+ * `stop_after` steps of this process, or early. All ranks stop after the same step. */
 #ifndef DLR_STOPPER_H
 #define DLR_STOPPER_H
 #include "ir/base/console.h"
@@ -20,38 +20,40 @@ typedef struct {
 
 typedef struct {
     const dlr_stopper_options *o;
-    const dl_console *console; /* asked between steps whether to stop; NULL: nobody is */
+    const dl_console *console; /* polled between steps for requests to stop; NULL: none */
     dlr_comm *comm;            /* NULL: one rank */
     double least;              /* validation loss so far, */
     int64_t stale;             /* and epochs since */
-    int requested;             /* the signal by which any rank was asked to stop; 0: none was */
+    int requested;             /* the signal that requested a stop on some rank; 0: none */
     bool asking;               /* the ranks' flags are being reduced: */
     int64_t ticket;
     int32_t flags[2]; /* this rank's, and the largest of all */
 } dlr_stopper;
 
-/* At a step's end: afterwards `requested` is what all ranks knew at the end of the step before
- * (alone: now). Errors: DL_PEER. */
+/* Call it at the end of each step. Sets `requested` to the request that all ranks knew of at the
+ * end of the preceding step (one rank: now). Errors: DL_PEER. */
 bool dlr_stopper_poll(dlr_stopper *s, dl_error *err);
-/* Afterwards no flags are being reduced. Errors: DL_PEER. */
+/* Finishes the reduction of flags that the last poll began. Errors: DL_PEER. */
 bool dlr_stopper_end_poll(dlr_stopper *s, dl_error *err);
-/* Whether no further step is begun, where this process has made so many. */
+/* Whether to begin no further step, after `made` steps of this process. */
 bool dlr_stopper_stops(const dlr_stopper *s, int64_t made);
-/* Fails with DL_REQUEUE, and the command that resumes the run. */
+/* Sets the error DL_REQUEUE, whose message has the command that resumes the run. Returns false. */
 bool dlr_stopper_fail(const dlr_stopper *s, const dlr_state *at, dl_error *err);
 
-/* After an epoch's validation. Whether the run ends early by it. */
+/* Call it with the loss of each validation; dlr_stopper_is_early then tells whether early stopping
+ * ends the run. */
 void dlr_stopper_validated(dlr_stopper *s, double valid);
 bool dlr_stopper_is_early(const dlr_stopper *s);
-/* The least loss and the epochs since in a checkpoint; one of another run's options begins anew. */
+/* Saves the lowest loss and the number of stale epochs in a checkpoint, and restores them. They
+ * restart where the checkpoint's run had other options. */
 void dlr_stopper_put_state(const dlr_stopper *s, dl_arena *arena, dlr_state_list *list);
 void dlr_stopper_restore(dlr_stopper *s, const dlr_checkpoint *checkpoint);
 
-/* Whether nothing is left to do, not even a validation; and that as a line of the log. */
+/* Whether the run is complete, with its last validation; and that message as a line of the log. */
 bool dlr_stopper_is_done(const dlr_stopper_options *o, const dlr_state *at);
 void dlr_stopper_log_done(const dlr_stopper_options *o, const dlr_state *at);
-/* Steps of the whole run, steps of the epoch at hand (fewer than others where the run ends within
- * it), and epochs, where an epoch has so many batches. */
+/* The steps of the whole run; the steps of the current epoch, which are fewer where the run ends
+ * within it; and the number of epochs. epoch_batches: the batches of an epoch. */
 int64_t dlr_stopper_all_steps(const dlr_stopper_options *o, int64_t epoch_batches);
 int64_t dlr_stopper_epoch_steps(const dlr_stopper_options *o, const dlr_state *at,
                                 int64_t epoch_batches);

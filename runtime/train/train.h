@@ -8,9 +8,10 @@
 #include "runtime/train/logger.h"
 #include "runtime/train/stopper.h"
 
-/* The model as a checkpoint records it. graph: a digest of its graphs, whatever the batch; source:
- * its text; keys: the settings in `hyperparams` that it depends on, ending with NULL; data: what it
- * was trained on (runtime/setup/data_record.h). Zero: not recorded. */
+/* The model as a checkpoint records it. graph: a digest of its graphs, independent of the batch;
+ * source: its text; data: the record of its data (runtime/setup/data_record.h); keys: the names of
+ * the settings in `hyperparams` on which the model depends, NULL at the end. Zero-initialised: not
+ * recorded. */
 typedef struct {
     const char *graph, *source, *data;
     const char *const *keys;
@@ -21,17 +22,18 @@ typedef struct {
     const char *from; /* of the run or checkpoint in this directory; NULL: of the run itself */
 } dlr_resume_options;
 
-/* Numbers of steps of an epoch after which something is done in addition to its end; 0: never. */
+/* Steps within an epoch after which a point is logged, validation runs, and a checkpoint is
+ * written, in addition to the epoch's end; 0: never. */
 typedef struct {
     int64_t log, validate, save;
 } dlr_intervals;
 
-/* A run: its plan and place, and the options of each of its components. */
+/* The options of a training run: its plan, its directory, and the options of each component. */
 typedef struct {
     dlr_exec *exec;            /* programs "train" and "eval" */
-    const dl_console *console; /* asked between steps whether to stop; NULL: nobody is */
-    const dlr_rundir *dir;     /* NULL: neither validation nor checkpoints nor records, but a line a
-                                  step on the console, as dlr_train_replay has it */
+    const dl_console *console; /* polled between steps for requests to stop; NULL: none */
+    const dlr_rundir *dir;     /* NULL: no validation, checkpoints or records; each step's loss is
+                                  printed on the console, as by dlr_train_replay */
     dlr_run_model model;
     dlr_run_ranks ranks;
     dlr_ranges ranges; /* profilers of the run's parts; zero: none */
@@ -49,18 +51,18 @@ typedef struct {
     const char *save_weights; /* the file of parameters and buffers at the end; NULL: none */
 } dlr_train_options;
 
-/* Trains until o->stop says that the run is over; writes all that rundir.h lists. Errors: those of
- * data, files and options; DL_NUMERIC when a loss, or a tensor of a checkpoint, is not finite (the
- * newest checkpoint stays); DL_REQUEUE when the user, or stop_after, asked to stop: then a
- * checkpoint is written and `resume` goes on from there to the same bits. Requests are taken as
- * DL_STOP_LATER (console.h) from the call on, and afterwards, since a program that is asked to stop
- * then still has weights to write and a status to return. */
+/* Trains until o->stop ends the run, and writes the files that rundir.h lists. Errors: those of
+ * data, files and options; DL_NUMERIC for a loss, or a tensor of a checkpoint, that is not finite
+ * (the newest checkpoint is kept); DL_REQUEUE when the user or stop_after stopped the run: a
+ * checkpoint is then written, from which `resume` continues with the same bits. From the call on,
+ * also after it, requests to stop are DL_STOP_LATER (console.h), since the program still has
+ * weights to write and a status to return. */
 bool dlr_train(const dlr_train_options *options, dl_error *err);
 
-/* Trains on exactly the batches of a file (replay.h), without validation or checkpoint, and prints
- * on standard output a line {"step": 1, "loss": 0.123456789} each, with the model's metrics after
- * the loss by their names (null: not finite). Of the options, dir, data, stop and log are not used;
- * the schedule's batches and steps are the file's: no scaling, no warm-up. Each of several ranks
- * takes its part of the samples, and rank 0 prints. */
+/* Trains on exactly the batches of a file (replay.h), without validation or checkpoints. Prints a
+ * line {"step": 1, "loss": 0.123456789} for each step on standard output; the model's metrics
+ * follow the loss by name (null: not finite). Ignores the options dir, data, stop and log. Batch
+ * size and number of steps are the file's, so rates are not scaled and there is no warm-up. With
+ * several ranks each takes its share of the samples, and rank 0 prints. */
 bool dlr_train_replay(const dlr_train_options *options, const char *path, dl_error *err);
 #endif

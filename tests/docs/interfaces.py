@@ -36,7 +36,7 @@ def is_public(node):
 class Interfaces:
     def c(self):
         text = (ROOT / "include/dlc.h").read_text()
-        begin, end = text.index("/* A network on a device"), text.index("#ifdef __cplusplus\n}")
+        begin, end = text.index("/* An open network"), text.index("#ifdef __cplusplus\n}")
         yield from block("c", text[begin:end].rstrip().split("\n"))
 
     def python(self):
