@@ -34,7 +34,7 @@ void test_demands(const dl_target *t) {
     of[n++].c = 40;     /* a tile's terms would be two taps' */
     of[n++].groups = 8; /* of 8 channels each */
     of[n].size[1] = 20, of[n++].stride[1] = 9;
-    of[n].lower[1] = 129, of[n++].size[1] = 3; /* a corner of more than 8 bits */
+    of[n].low[1] = 129, of[n++].size[1] = 3; /* a corner of more than 8 bits */
     of[n].size[2] = 300, of[n++].dilation[2] = 128;
     of[n].of = BY_IMAGE, of[n].o = 32, of[n++].stride[1] = 2; /* parities of unlike taps */
     of[n].windows = 3, of[n].size[0] = 40, of[n].dilation[0] = 16, of[n].taps[0] = 3, n++;
