@@ -141,7 +141,8 @@ static inline void copy_begin(unsigned long to, const void *from, int size, int 
     __builtin_memset(p, 0xff, size);
     c->at[c->n++] = {p, from, size, bytes, c->groups};
 }
-/* For each two bytes: the thread that wrote or copied them, and the number of its fences then, from 1 on. */
+/* For each two bytes: the thread that wrote or copied them, and the number of its fences then, from
+ * 1 on. */
 struct mark {
     int thread;
     unsigned fences;

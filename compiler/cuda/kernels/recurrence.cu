@@ -89,7 +89,8 @@ INLINE void recurrent_steps(const recurrence_shape &s, const typename E::memory 
                 state = g[3] * recurrent_tanh(c[at]);
             } else if (CELL == GRU) {
                 T own = g[2];
-                for (int k = 0; k < 2; k++) g[k] = recurrent_sigmoid(g[k] + E::get(q, (long)k * size));
+                for (int k = 0; k < 2; k++)
+                    g[k] = recurrent_sigmoid(g[k] + E::get(q, (long)k * size));
                 g[2] = recurrent_tanh(E::get(q, 2L * size) + g[0] * own);
                 for (int k = 0; k < 3; k++) E::put(keep, (long)k * size, g[k]);
                 E::put(keep, 3L * size, own);
