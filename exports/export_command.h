@@ -1,4 +1,4 @@
-/* `dlc export`: a trained network in a form that needs nothing of ours. */
+/* `dlc export`: writes a trained network in a form that runs without dlc. */
 #ifndef DL_EXPORT_COMMAND_H
 #define DL_EXPORT_COMMAND_H
 #include "compiler/subcommand.h"

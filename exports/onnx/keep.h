@@ -1,4 +1,4 @@
-/* Which composite ops are said by an op of ONNX, rather than by the pieces that `lower` makes. */
+/* The composite ops that have an op of ONNX, and are exported before `lower` decomposes them. */
 #ifndef DL_ONNX_KEEP_H
 #define DL_ONNX_KEEP_H
 #include "ir/graph.h"

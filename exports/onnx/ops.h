@@ -1,8 +1,8 @@
-/* How each op is said in ONNX: a function for each row of the table in ops.c.
+/* The ONNX form of each op: an emitter, one function for each row of the table in ops.c.
  *
- * An emitter adds nodes for a graph's node, whose operands have their values already, and gives
- * its result a value (dl_onnx_set). False: the node cannot be said for every batch
- * (dl_onnx_needs_batch). */
+ * An emitter appends ONNX nodes for one node of the graph. Its operands already have their ONNX
+ * values; the emitter sets the value of the result (dl_onnx_set). Returns false where the node has
+ * no form that is valid for every batch (dl_onnx_needs_batch). */
 #ifndef DL_ONNX_OPS_H
 #define DL_ONNX_OPS_H
 #include "exports/onnx/axes.h"

@@ -1,4 +1,4 @@
-/* Names that nobody else has: drawn, not made from a seed. */
+/* Unique names, from the system's random numbers and not from a seed. */
 #ifndef DL_DRAW_H
 #define DL_DRAW_H
 #include <stdint.h>

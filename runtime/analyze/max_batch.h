@@ -1,4 +1,4 @@
-/* The largest batch whose training step fits into so much memory. */
+/* The largest batch whose training step fits into a given amount of memory. */
 #ifndef DL_MAX_BATCH_H
 #define DL_MAX_BATCH_H
 #include "compiler/subcommand.h"

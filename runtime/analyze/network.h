@@ -1,4 +1,4 @@
-/* The network between the ranks of a world, as two numbers that are measured. */
+/* The network between the ranks of a world: latency and bandwidth, measured. */
 #ifndef NETWORK_H
 #define NETWORK_H
 #include "runtime/analyze/step_model.h"
@@ -6,7 +6,8 @@
 
 enum { DL_NETWORK_SIZES = 8 };
 
-/* One sum of so many bytes over all ranks: median of some, as measured and by the two numbers. */
+/* An all_reduce of `bytes` bytes: the median of several measured times, and the time of the model.
+ */
 typedef struct {
     int64_t bytes;
     double us, model_us;
@@ -19,9 +20,10 @@ typedef struct {
     dl_network_point points[DL_NETWORK_SIZES];
 } dl_network_measured;
 
-/* Sums of 16 KiB to 34 MiB over all ranks of the world, which all call this, one at a time and
- * nothing else running: some seconds. Latency and bandwidth are those by which dl_collective_us
- * says the same, on all ranks the same. Errors: DL_PEER. */
+/* Measures all_reduces of 16 KiB to 34 MiB over all ranks of the world; takes some seconds, in
+ * which nothing else should run. A collective call: all ranks make it. Fits the latency and
+ * bandwidth with which dl_collective_us gives these times; all ranks get the same two. Errors:
+ * DL_PEER. */
 bool dl_network_measure(dlr_comm *comm, dl_network_measured *m, dl_error *err);
 
 /* Latency and bandwidth of sums of points[i].bytes over `ranks` ranks that took points[i].us, and

@@ -1,5 +1,5 @@
-/* A step of several ranks, walked through on paper: kernels by measured times, collectives by a
- * model of the network. */
+/* A model of the time of a training step on several ranks: kernels take their measured times, and
+ * collectives the times of a model of the network. */
 #ifndef DL_STEP_MODEL_H
 #define DL_STEP_MODEL_H
 #include "ir/plan/plan.h"

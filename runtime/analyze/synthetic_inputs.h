@@ -1,4 +1,4 @@
-/* Noise for a plan that runs without data: what `dlc bench` and `dlc verify` step on. */
+/* Random inputs for a plan that runs without data, in `dlc bench` and `dlc verify`. */
 #ifndef DL_SYNTHETIC_INPUTS_H
 #define DL_SYNTHETIC_INPUTS_H
 #include "runtime/exec/exec.h"

@@ -1,5 +1,5 @@
-/* `dlrun --profile`, and what preset weather's users set instead: ENABLE_PROFILING and
- * PROFILE_OUTPUT. */
+/* The option `dlrun --profile`, and the environment variables ENABLE_PROFILING and PROFILE_OUTPUT,
+ * which users of preset weather set instead. */
 #ifndef DL_PROFILE_OPTIONS_H
 #define DL_PROFILE_OPTIONS_H
 #include "runtime/report/profile.h"

@@ -1,4 +1,4 @@
-/* The key `resume`, looked at before anything is compiled. */
+/* Checks the key `resume` before anything is compiled. */
 #ifndef DLC_RESUME_H
 #define DLC_RESUME_H
 #include "frontends/yaml/config.h"

@@ -1,13 +1,14 @@
-/* Where a configuration's run is kept, and what else is called by the words of that. */
+/* The directory of a configuration's run, and other names that are built from the same words
+ * (run_dir, names of runs in Weights & Biases). */
 #ifndef DLC_RUN_DIR_H
 #define DLC_RUN_DIR_H
 #include "frontends/yaml/config.h"
 
-/* The key run_dir with the values of its words in braces: {expdir}, {config} (the configuration's
- * name), {model} (of the model's file, without its ending), {name} (MODEL-CONFIG, or CONFIG where
- * both are called alike, and of the default model), {ranks} and {run_num}. In the arena. NULL:
- * DL_USAGE or DL_INPUT for another word in braces, a brace that is never closed, a configuration,
- * model or run_num that can be no folder's name, an environment variable in it that is not set. */
+/* The value of the key run_dir with the words in braces replaced: {expdir}, {config} (the
+ * configuration's name), {model} (the model file's name without its ending), {name} (MODEL-CONFIG;
+ * CONFIG where both names are equal, and for the default model), {ranks} and {run_num}. In the
+ * arena. NULL: DL_USAGE or DL_INPUT for another word in braces, an open brace, a name that cannot
+ * be a folder's, or an environment variable that is not set. */
 const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error *err);
 
 /* The directory that the run had before the default of run_dir told models apart; NULL: the same,

@@ -1,7 +1,7 @@
-/* Arrays of a file as the samples of a model's input or target: one, or several along an axis N.
- * Their axes are those that the run's data had (dl_array_record), or the model's in their order, of
- * which those of size 1 may be missing. Mostly it is one array; a run that took its channels from
- * several finds them by their names. */
+/* The arrays of a file that are one input or target of a model, read sample by sample. Usually it
+ * is one array; where a run took the channels from several arrays, they are found by name. The
+ * arrays' axes are those of the run's record (dl_array_record), or the model's axes in their order,
+ * where axes of size 1 may be missing; the axis N, if any, counts samples. */
 #ifndef DLR_FIELD_H
 #define DLR_FIELD_H
 #include "runtime/data/packing.h"

@@ -1,6 +1,6 @@
-/* The model's outputs for one sample of any size: the program "predict" run piece by piece, the
- * results put together and handed on as they are complete, so that no whole output need be in
- * memory. */
+/* Computes a model's outputs for one sample of any size. Runs the program "predict" tile by tile,
+ * combines the tiles, and passes rows to the caller as they become complete, so that no whole
+ * output is held in memory. */
 #ifndef DLR_PREDICT_H
 #define DLR_PREDICT_H
 #include "runtime/exec/exec.h"
@@ -8,18 +8,18 @@
 
 enum { DLR_SPACE = 3, DLR_MAX_INPUTS = 256, DLR_MAX_OUTPUTS = 64 };
 
-/* A sample as the engine sees it: channels (all its axes before the spatial ones, but N), times
- * spatial axes, of which missing ones have size 1 and stand in front. */
+/* The size of a sample: channels (the product of all axes but N and the spatial ones) and up to
+ * three spatial axes; missing ones come first with size 1. */
 typedef struct {
     int64_t channels, size[DLR_SPACE];
 } dlr_extent;
 int64_t dlr_extent_count(const dlr_extent *e);
 
-/* Where the numbers of an input come from: all channels of a block, packed [channels, count...]. */
+/* Reads a block of an input: all channels, packed [channels, count...]. */
 typedef bool dlr_read_block(void *ctx, int input, const int64_t start[DLR_SPACE],
                             const int64_t count[DLR_SPACE], float *out, dl_error *err);
-/* Where they go: rows first .. first + rows - 1 (of the first spatial axis) of an output, packed
- * [channels, rows, size[1], size[2]]; in order, each once. */
+/* Receives rows first .. first + rows - 1 (along the first spatial axis) of an output, packed
+ * [channels, rows, size[1], size[2]]; in order, each row once. */
 typedef bool dlr_write_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data,
                             dl_error *err);
 
@@ -48,8 +48,8 @@ typedef struct {
     float *piece, *slab[DLR_MAX_OUTPUTS]; /* its own */
 } dlr_predict;
 
-/* Takes room for one piece and, where there are several, for the rows of every output in which they
- * overlap; all else is set. Errors: DL_RESOURCE. */
+/* Allocates memory for one tile and, where there are several, for the rows of every output in which
+ * tiles overlap. The caller has set the other members. Errors: DL_RESOURCE. */
 bool dlr_predict_open(dlr_predict *p, dl_error *err);
 void dlr_predict_close(dlr_predict *p); /* zeroed is fine */
 bool dlr_predict_is_tiled(const dlr_predict *p);

@@ -1,4 +1,4 @@
-/* How far predictions are from the truth: for each channel, and each step of a rollout. */
+/* Errors of predictions: for each channel, and each step of a rollout. */
 #ifndef DLR_SCORE_H
 #define DLR_SCORE_H
 #include "ir/base/str.h"
@@ -12,11 +12,11 @@ typedef struct {
 } dlr_score;
 
 dlr_score dlr_score_new(dl_arena *arena, int64_t channels, int64_t steps);
-/* Adds n numbers of a channel and the true ones. Sums are kept in double precision. */
+/* Adds n predicted numbers of a channel and their true values. Sums are in double precision. */
 void dlr_score_add(dlr_score *s, int64_t step, int64_t channel, const float *predicted,
                    const float *truth, int64_t n);
-/* Root of the mean square, and mean absolute, difference; NAN of
- * nothing. */
+/* The root mean square error and the mean absolute error, in the target's units; NAN where nothing
+ * was added. */
 double dlr_score_rmse(const dlr_score *s, int64_t step, int64_t channel);
 double dlr_score_mae(const dlr_score *s, int64_t step, int64_t channel);
 #endif

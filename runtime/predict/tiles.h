@@ -1,9 +1,10 @@
-/* A long axis in pieces of the model's size: where they begin, and what of each output counts.
+/* Splits a long axis into tiles of the model's size: where each begins, and which of its output
+ * positions are used.
  *
- * Pieces overlap. Where the model's receptive field is known, the positions of a piece that would
- * see beyond its edges are discarded, and another piece has them: the result is what the whole axis
- * at once would give. Elsewhere pieces overlap by half and are blended, each with weights that fall
- * towards its inner edges. */
+ * Tiles overlap. Where the model's receptive field is known, the output positions that would depend
+ * on values outside the tile are discarded and come from another tile: the result equals that of
+ * the whole axis at once. Otherwise tiles overlap by half and are blended with weights that
+ * decrease towards their inner edges. */
 #ifndef DLR_TILES_H
 #define DLR_TILES_H
 #include "ir/base/arena.h"
@@ -13,8 +14,8 @@
 /* One axis. Positions are the input's unless they are called the output's. */
 typedef struct {
     int64_t whole, tile; /* sizes of the axis, and of the model's input along it; whole >= tile */
-    int64_t num, den;    /* input positions an output position */
-    bool exact;          /* discard what sees beyond a piece's edges, else blend */
+    int64_t num, den;    /* input positions per output position: num / den */
+    bool exact;          /* discard positions that depend on values outside the tile; else blend */
     /* exact: pieces begin at multiples of step; output position o sees from o num / den + lo to o
      * num / den + hi */
     int64_t step;
@@ -34,7 +35,7 @@ typedef struct {
     DL_ARRAY(dlr_tile) pieces;
 } dlr_tiles;
 
-/* In the arena. Errors (DL_INPUT): sizes that do not go together; a receptive field too large for
- * pieces of this size, saying both. */
+/* Computes the tiles, in the arena. Errors (DL_INPUT): sizes that contradict each other; a
+ * receptive field that is too large for tiles of this size (the message has both). */
 bool dlr_tiles_make(dl_arena *arena, const dlr_axis *axis, dlr_tiles *tiles, dl_error *err);
 #endif

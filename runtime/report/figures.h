@@ -1,4 +1,4 @@
-/* Pictures of a run: what went in, what should have come out, what came out. */
+/* Pictures of a run: inputs, targets and predictions. */
 #ifndef DLR_FIGURES_H
 #define DLR_FIGURES_H
 #include "runtime/exec/exec.h"

@@ -1,5 +1,5 @@
-/* A run's training step as the compiler plans it here, from the run's own copy of the model:
- * kernels with their lines of the model, and memory over the step. */
+/* The cost of a run's training step, computed from the run's own copy of the model: its kernels
+ * with the model's lines, and memory over the step. */
 #ifndef DL_RUN_COST_H
 #define DL_RUN_COST_H
 #include "ir/base/console.h"

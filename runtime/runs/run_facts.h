@@ -1,4 +1,4 @@
-/* A run as its directory tells it: curves, settings, lines of its log. */
+/* A run's curves, settings and log lines, read from its directory. */
 #ifndef DL_RUN_FACTS_H
 #define DL_RUN_FACTS_H
 #include "ir/base/arena.h"

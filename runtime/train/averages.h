@@ -1,5 +1,5 @@
-/* The model's own metrics, and the norms of log_norms: one number each a batch, averaged over
- * batches as the loss is. */
+/* Means over an epoch's batches of the model's own metrics and of the norms of log_norms: one
+ * number per batch, averaged as the loss is. */
 #ifndef DLR_AVERAGES_H
 #define DLR_AVERAGES_H
 #include "runtime/exec/exec.h"
