@@ -79,7 +79,8 @@ def main(build, *_):
                               f"--init_weights={place / 'w.safetensors'}", f"--expdir={place / name}",
                               env={**place.env, **env})
         log = process.communicate()[0]
-        points = [json.loads(line) for p in (place / name).rglob("metrics.jsonl") for line in p.read_text().splitlines()]
+        points = [json.loads(line) for p in (place / name).rglob("metrics.jsonl")
+                  for line in p.read_text().splitlines()]
         return process.returncode, log, ([p for p in points if "Loss/valid" in p] or [{}])[-1]
 
     def compare(what, point, samples, batch, metrics):
@@ -92,7 +93,8 @@ def main(build, *_):
     everything = {**METRICS, **OF_ONE_RANK}
     for samples, batch in ((21, 8), (16, 8), (3, 8), (9, 8), (7, 1)):
         status, log, point = validate(f"s{samples}b{batch}", samples, batch, everything)
-        check(status == 0 and "leaves out" not in log, f"{samples} samples in batches of {batch}: {status} {log[-300:]}")
+        check(status == 0 and "leaves out" not in log,
+              f"{samples} samples in batches of {batch}: {status} {log[-300:]}")
         compare(f"{samples} samples in batches of {batch}", point, samples, batch, everything)
 
     status, log, point = validate("tied", 21, 8, {"total": METRICS["total"]}, tail=TIED)
