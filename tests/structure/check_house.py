@@ -272,14 +272,15 @@ def precision(files):
 
 
 def dumps(files):
-    """Documents call a pass' dump by its place in the pipeline (passes/pipeline.c), and docs/internals/passes.md lists
+    """Documents call a pass' dump by its name, or its place in the pipeline (passes/pipeline.c), and docs/internals/passes.md lists
     the passes in their order."""
     text = read("passes/pipeline.c")
     order = "".join(re.findall(r'"([^"]*)"', text[text.index("dl_pipeline[] ="):].split(";")[0])).split(",")
-    known = {f"{i:02d}-{name}.dlir" for i, name in enumerate(["model"] + order)}
+    numbered = list(enumerate(["model"] + order))
+    known = {f"{i:02d}-{name}.dlir" for i, name in numbered} | {f"*-{name}.dlir" for _, name in numbered}
     found = 0
     for name in (n for n in files if n.suffix == ".md" and not under(str(n), "docs/notebook")):
-        for dump in re.findall(r"\b\d\d-\w+\.dlir\b", read(name)):
+        for dump in re.findall(r"(?:\b\d\d|\*)-\w+\.dlir\b", read(name)):
             found += 1
             if dump not in known:
                 yield f"{name} names a dump {dump}, which there is not: {', '.join(sorted(known))}"
