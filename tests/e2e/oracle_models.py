@@ -5,6 +5,7 @@ oracle_models.py BUILD [OPTION...]
 """
 import sys
 
+from oracle_cache import remembered
 from oracle_nets import NETS
 from oracle_tools import Workplace, compare_training, finish, torch, train_in_torch
 
@@ -23,7 +24,7 @@ def main(build, *options):
         path.write_text(net.text.lstrip())
         got = place.replay(weights, batches, f"--yaml_config={place / 'models.yaml'}", "--config", "base",
                            f"--model={path}", f"--local_batch_size={net.shapes[0][0]}", *options, rate=1e-3)
-        compare_training(name, got, train_in_torch(model, model.loss, batches, rate=1e-3))
+        compare_training(name, got, remembered(train_in_torch, model, model.loss, batches, 1e-3))
     finish()
 
 

@@ -7,6 +7,7 @@ oracle_unet.py BUILD SIDE [OPTION...]     32: without full_scale, batch 2, ten l
 import sys
 
 from checks import SHARE
+from oracle_cache import remembered
 from oracle_nets import UNet
 from oracle_tools import Workplace, compare_training, finish, gradients_in_double, torch, train_in_torch
 
@@ -25,8 +26,8 @@ def main(build, side, *options):
     got = place.replay(weights, batches, "--config", "base", f"--full_scale={str(full).lower()}",
                        f"--data_size={side}", f"--local_batch_size={batch}", *options)
     loss = torch.nn.functional.l1_loss
-    gradients = gradients_in_double(model, loss, batches[0])
-    losses, _ = train_in_torch(model, loss, batches)
+    gradients = remembered(gradients_in_double, model, loss, batches[0])
+    losses, _ = remembered(train_in_torch, model, loss, batches)
     compare_training(f"U-Net at {side}^3, batch {batch}", got, (losses, gradients))
     finish()
 
