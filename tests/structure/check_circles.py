@@ -41,21 +41,24 @@ def objects():
     return found
 
 
-def symbols(path):
-    """(defined, needed) names of an object."""
-    defined, needed = set(), set()
-    for line in subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines():
-        *_, kind, name = line.split()
+def symbols(paths):
+    """{object: (defined, needed) names}."""
+    found = {path: (set(), set()) for path in paths}
+    for line in subprocess.run(["nm", "-A", *paths], capture_output=True, text=True, check=True).stdout.splitlines():
+        path, _, rest = line.rpartition(":")
+        *_, kind, name = rest.split()
         if kind in "TDRBVW":
-            defined.add(name)
+            found[path][0].add(name)
         elif kind == "U":
-            needed.add(name)
-    return defined, needed
+            found[path][1].add(name)
+    return found
 
 
 def dependencies():
     """{source: sources that it depends on}."""
-    table = {source: symbols(path) for source, path in objects().items()}
+    names = objects()
+    of = symbols(names.values())
+    table = {source: of[path] for source, path in names.items()}
     home = {name: source for source, (defined, _) in table.items() for name in defined}
     return {source: {home[name] for name in needed if name in home} - {source} for source, (_, needed) in table.items()}
 
