@@ -23,6 +23,7 @@ BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN, DLDATA, PLOT = (f"{BUILD}/{p}" for p in ("cli/dlc", "cli/dlrun", "cli/dldata", "tools/plot_curves"))
 SMALL = ["--data_size=16", "--local_batch_size=2"]
 DOCUMENTED = {0, 2, 3, 4, 5, 6, 7, 75}
+ENV["CC"] = f"{BUILD}/tests/compile_once cc"
 
 
 def run(args, **more):

@@ -5,6 +5,7 @@ check_random.py DLRUN     from the project's root; needs nothing but Python's ow
 """
 import json
 import os
+import pathlib
 import random
 import signal
 import struct
@@ -14,6 +15,7 @@ import sys
 from checks import ENV, TMP, Gate, check, finish, run_points, save_file
 
 ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")  # its own: what compiles, and what does not, is looked at
+ENV["CC"] = f"{pathlib.Path(sys.argv[1]).resolve().parents[1]}/tests/compile_once cc"
 
 DLRUN = os.path.abspath(sys.argv[1])
 

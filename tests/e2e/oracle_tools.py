@@ -103,6 +103,10 @@ class Workplace:
         self.env = dict(os.environ, DLR_CACHE_DIR=os.environ.get("DLC_TEST_CACHE") or str(self.dir / "cache"),
                         DLR_CACHE_MAX="0", NO_COLOR="1")
 
+    def empty_cache(self):
+        """A cache of kernels in which nobody else compiles. The compiler's own work is done once for all tests."""
+        self.env.update(DLR_CACHE_DIR=str(self.dir / "cache"), CC=f"{self.build}/tests/compile_once cc")
+
     def __truediv__(self, name):
         return self.dir / name
 
