@@ -108,7 +108,7 @@ def main(build):
           f"SIGKILL: status {status}, checkpoint at iteration {iteration}")
     compare("killed and resumed", result(directory(place, "killed")), want)
 
-    whole = *SETTINGS, f"--Nsamples={STEPS // 2}"
+    whole = *SETTINGS, "--num_epochs=1", "--Nsamples_val=4", f"--Nsamples={STEPS}"
     one, two = (whole_run(place, f"unet{n}", whole, f"--threads={n}", tag="tiny") for n in (1, 2))
     compare("the whole U-Net on one thread and on two", one, two)
     finish()
