@@ -50,7 +50,7 @@ static int64_t lines_of(int64_t items, int64_t line, int64_t all) {
 }
 
 /* The distance from the first tap of a window to the one with the lowest W. */
-static int64_t low_of(const dl_gemm_problem *p, const dl_operand *o) {
+static int64_t lower_corner_of(const dl_gemm_problem *p, const dl_operand *o) {
     int64_t tap_step = o->window_axis[2].tap_step;
     return tap_step < 0 ? tap_step * (p->mode[o->taps].at[2].size - 1) : 0;
 }
@@ -76,7 +76,7 @@ bool dl_gemm_strips(const dl_gemm_problem *p, const dl_operand *o, int rows, dl_
     if (to->term_line % 2 == 0 && (!positions || w->tap_step == 1 || channels % 2 == 0))
         to->pair_step = positions ? p->word : w->position_step * pixel;
     to->paired = positions && to->pair_step && w->position_step * channels % 2 == 0 &&
-                 (w->begin + low_of(p, o)) * channels % 2 == 0;
+                 (w->begin + lower_corner_of(p, o)) * channels % 2 == 0;
     to->bytes =
         dl_ceil_div(to->row_lines * to->term_lines * to->pitch + depth * 4, 8 * DL_LINE_BLOCK) *
         (8 * DL_LINE_BLOCK);
@@ -88,14 +88,14 @@ static const char *byte_text(dl_emitter *e, const dl_gemm_problem *p, const dl_o
                              dl_mode_kind kind) {
     const dl_window_axis *w = &o->window_axis[2];
     int64_t channels = p->mode[o->taps].at[o->channel].size, pixel = channels * p->word,
-            low = low_of(p, o);
+            lower = lower_corner_of(p, o);
     if (kind == o->positions)
         return dl_format(e->arena, "j * $%lld$ + $%lld$", (long long)(w->position_step * pixel),
-                         (long long)((w->begin + low) * pixel));
+                         (long long)((w->begin + lower) * pixel));
     if (w->tap_step == 1) return dl_format(e->arena, "j * $%d$", p->word);
     return dl_format(e->arena, "j / $/%lld$ * $%lld$ + j %% $/%lld$ * $%d$ + $%lld$",
                      (long long)channels, (long long)(w->tap_step * pixel), (long long)channels,
-                     p->word, (long long)(-low * pixel));
+                     p->word, (long long)(-lower * pixel));
 }
 
 static void put(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o) {
