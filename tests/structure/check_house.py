@@ -272,7 +272,7 @@ def precision(files):
     if new != text and os.environ.get("UPDATE"):
         (ROOT / name).write_text(new)
     elif new != text:
-        yield (f"{name}: a table is not that of ir/ops.def or tests/unit/amp_functions.h "
+    """Documents call a dump by its pass, or by its place in the pipeline (passes/pipeline.c); docs/internals/passes.md lists
                "(UPDATE=1 tests/structure/check_house.py precision)")
     yield lines
 
