@@ -1,6 +1,6 @@
 #include "ir/op.h"
 
-#include <stdlib.h>
+#include "ir/templates.h"
 
 /* The column attrs: the number of attributes, their ids, and how many of them are optional. */
 #define NONE                      0, {0}, 0
@@ -39,9 +39,17 @@ const dl_attr_info dl_attrs[DL_NATTRS] = {
 #undef ATTR
 };
 
+#define DL_TEMPLATE(id, ...)                   [DL_OP_##id] = __VA_ARGS__,
+#define CALL(results, family, variants, shard) results
+#define OP                                     DL_TEMPLATE_ROW
+static const int results[DL_NOPS] = {
+#include "ir/ops.def"
+};
+#undef OP
+
 int dl_op_results(dl_op op) {
     if (dl_ops[op].class == DL_CLASS_FUSED || op == DL_OP_all_reduce) return 0;
-    return dl_ops[op].class == DL_CLASS_TEMPLATE ? atoi(dl_ops[op].expr) : 1;
+    return dl_ops[op].class == DL_CLASS_TEMPLATE ? results[op] : 1;
 }
 
 bool dl_op_forwards(dl_op op) { return op == DL_OP_shift; }

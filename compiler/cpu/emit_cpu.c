@@ -82,16 +82,13 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
     return true;
 }
 
-/* A template, each with an emitter of its own. */
-static bool emit_call(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    switch (dl_kernel_call(e->k)->op) {
-    case DL_OP_fourier: return dl_emit_fourier(e, code, err);
-    case DL_OP_complex_contract: return dl_emit_complex(e, code, err);
-    case DL_OP_recurrent:
-    case DL_OP_recurrent_grad: return dl_emit_recurrence(e, code, err);
-    default: return dl_emit_attention(e, code, err);
-    }
-}
+#define DL_TEMPLATE(id, ...)                   [DL_OP_##id] = __VA_ARGS__,
+#define CALL(results, family, variants, shard) dl_emit_##family
+#define OP                                     DL_TEMPLATE_ROW
+static dl_emit_call *const emit_call[DL_NOPS] = {
+#include "ir/ops.def"
+};
+#undef OP
 
 static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
@@ -99,7 +96,7 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
         return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     if (!dl_check_constants(k, err)) return false;
     code->needs[DL_NEED_HALVES] = find_halves(k);
-    if (k->schedule.kind == DL_BY_CALL) return emit_call(e, code, err);
+    if (k->schedule.kind == DL_BY_CALL) return emit_call[dl_kernel_call(k)->op](e, code, err);
     int anchor = dl_kernel_anchor(k);
     for (int i = 0; i < k->instrs.n; i++)
         code->needs[DL_NEED_DRAWS] |= k->instrs.at[i].kind == DL_K_RANDOM;

@@ -3,6 +3,7 @@
 #define DL_EMIT_CPU_H
 #include "compiler/codegen/emit_program.h"
 #include "compiler/cpu/cpu.h"
+#include "ir/templates.h"
 
 /* A finalizing sweep as function e->name: combines the items' partial results in order, then
  * runs the instructions that need them. */
@@ -19,12 +20,14 @@ bool dl_emit_scatter(dl_emitter *e, dl_emitted *code,
 bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err); /* without a contraction */
 bool dl_emit_gemm(dl_emitter *e, dl_emitted *code,
                   dl_error *err); /* contractions by axis names (GEMM) */
-bool dl_emit_attention(dl_emitter *e, dl_emitted *code,
-                       dl_error *err);                                /* calls of either template */
-bool dl_emit_fourier(dl_emitter *e, dl_emitted *code, dl_error *err); /* calls of `fourier` */
-/* calls of `complex_contract` */
-bool dl_emit_complex(dl_emitter *e, dl_emitted *code, dl_error *err);
-/* calls of `recurrent` and `recurrent_grad` */
-bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* dl_emit_<family>: calls of a family of templates. emit_<family>.c */
+typedef bool dl_emit_call(dl_emitter *e, dl_emitted *code, dl_error *err);
+#define DL_TEMPLATE(id, ...)                   __VA_ARGS__
+#define CALL(results, family, variants, shard) dl_emit_call dl_emit_##family;
+#define OP                                     DL_TEMPLATE_ROW
+#include "ir/ops.def"
+#undef OP
+#undef CALL
+#undef DL_TEMPLATE
 bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err);
 #endif

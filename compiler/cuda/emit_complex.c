@@ -16,7 +16,8 @@ static void put_axes(dl_emitter *e, const dl_complex_axes *axes) {
     dl_puts(e->out, "}},\n        ");
 }
 
-bool dl_cuda_complex(dl_emitter *e, dl_emitted *code, dl_error *err) {
+bool dl_cuda_complex(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
+    (void)variant;
     dl_complex_contract c = dl_complex_contract_of(dl_kernel_call(e->k));
     int64_t count = c.lanes * c.batch.count * c.rows.count * c.columns.count;
     if (!dl_cuda_head(e, code, dl_ceil_div(count, DL_BLOCK), DL_BLOCK, 0, err)) return false;

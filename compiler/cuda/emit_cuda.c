@@ -1,7 +1,6 @@
 /* Kernel IR -> CUDA C++: the head of a source, and the choice of a kernel's emitter. */
 #include "compiler/cuda/emit_cuda.h"
 
-#include "ir/attention.h"
 #include "ir/base/foreign.h"
 
 extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_wgmma[],
@@ -66,17 +65,31 @@ const dl_loop_rules dl_cuda_loops = {.contiguous_terms = 1 << 14,
 /* Is the kernel a tiled contraction? */
 static bool is_tiled(const dl_kernel *k) { return k->schedule.kind == DL_BY_TILES; }
 
-/* Is the kernel a call of attention, which has variants? */
-static bool attends(const dl_kernel *k) {
-    const dl_node *call = dl_kernel_call(k);
-    return call && dl_attention_is(call->op);
+int dl_cuda_one_variants(dl_emitter *e, const char **names) {
+    (void)e;
+    names[0] = "";
+    return 1;
 }
 
+/* By op: the emitter of a template, and its variants. */
+#define DL_TEMPLATE(id, ...) [DL_OP_##id] = __VA_ARGS__,
+#define CALL(results, family, variants, shard)                                                     \
+    { dl_cuda_##family, dl_cuda_##variants##_variants }
+#define OP DL_TEMPLATE_ROW
+static const struct {
+    dl_cuda_call *emit;
+    dl_cuda_call_variants *variants;
+} calls[DL_NOPS] = {
+#include "ir/ops.def"
+};
+#undef OP
+
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names) {
+    const dl_node *call = dl_kernel_call(k);
     names[0] = "";
-    if (!attends(k) && !is_tiled(k)) return 1;
+    if (!call && !is_tiled(k)) return 1;
     dl_emitter e = emitter_of(NULL, k, t);
-    int n = attends(k) ? dl_cuda_attention_variants(&e, names) : dl_cuda_tilings(&e, names);
+    int n = call ? calls[call->op].variants(&e, names) : dl_cuda_tilings(&e, names);
     dl_arena_free(e.arena);
     return n;
 }
@@ -97,17 +110,6 @@ int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms) {
     return n;
 }
 
-/* A template, each with an emitter of its own; attention has variants. */
-static bool emit_call(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
-    switch (dl_kernel_call(e->k)->op) {
-    case DL_OP_fourier: return dl_cuda_fourier(e, code, err);
-    case DL_OP_complex_contract: return dl_cuda_complex(e, code, err);
-    case DL_OP_recurrent:
-    case DL_OP_recurrent_grad: return dl_cuda_recurrence(e, code, err);
-    default: return dl_cuda_attention(e, variant, code, err);
-    }
-}
-
 static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     DL_CHECK(variant.variant == 0 || is_tiled(k) || dl_kernel_call(k));
@@ -116,7 +118,7 @@ static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *
     if (variant.by) return dl_cuda_around_call(e, variant.by, code, err);
     switch (k->schedule.kind) {
     case DL_BY_TILES: return dl_cuda_contraction(e, variant.variant, code, err);
-    case DL_BY_CALL: return emit_call(e, variant.variant, code, err);
+    case DL_BY_CALL: return calls[dl_kernel_call(k)->op].emit(e, variant.variant, code, err);
     case DL_BY_SCATTER: return dl_cuda_scatter(e, code, err);
     case DL_BY_POINTS:
     case DL_BY_ROWS:

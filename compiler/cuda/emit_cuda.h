@@ -2,6 +2,7 @@
 #ifndef DL_EMIT_CUDA_H
 #define DL_EMIT_CUDA_H
 #include "compiler/cuda/phase.h"
+#include "ir/templates.h"
 
 /* Kernels without a contraction, after dl_emit_by_schedule. emit_loop_nests.c */
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
@@ -25,16 +26,19 @@ int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);
 /* The TF32 numbers that split each f32 operand of attention, its probabilities and their
  * gradients. */
 enum { DL_ATTENTION_PARTS = 2 };
-/* Calls of `fourier`, which have one variant. emit_fourier.c */
-bool dl_cuda_fourier(dl_emitter *e, dl_emitted *code, dl_error *err);
-/* The same of `complex_contract`. emit_complex.c */
-bool dl_cuda_complex(dl_emitter *e, dl_emitted *code, dl_error *err);
-/* The same of `recurrent` and `recurrent_grad`. emit_recurrence.c */
-bool dl_cuda_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err);
-/* Calls of attention and its gradients. emit_attention.c */
-bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
+/* dl_cuda_<family>: calls of a family of templates. emit_<family>.c */
+typedef bool dl_cuda_call(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
+/* dl_cuda_<variants>_variants: dl_backend.variants of such kernels. */
+typedef int dl_cuda_call_variants(dl_emitter *e, const char **names);
+#define DL_TEMPLATE(id, ...) __VA_ARGS__
+#define CALL(results, family, variants, shard)                                                     \
+    dl_cuda_call dl_cuda_##family;                                                                 \
+    dl_cuda_call_variants dl_cuda_##variants##_variants;
+#define OP DL_TEMPLATE_ROW
+#include "ir/ops.def"
+#undef OP
+#undef CALL
+#undef DL_TEMPLATE
 /* Is the first variant of this call by wgmma? */
 bool dl_cuda_attention_by_wgmma(const dl_kernel *k, const dl_target *t);
-/* dl_backend.variants of such a kernel. */
-int dl_cuda_attention_variants(dl_emitter *e, const char **names);
 #endif

@@ -7,10 +7,11 @@ static int64_t numbers_of(const dl_fourier *f, int64_t points, int64_t lines) {
     return f->size + 2 * lines * points;
 }
 
-bool dl_cuda_fourier(dl_emitter *e, dl_emitted *code, dl_error *err) {
+bool dl_cuda_fourier(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
     enum { SHARED = 48 << 10, NUMBERS = 1024, CTAS = 1024 };
     static const char *const modes[] = {"FOURIER_R2C", "FOURIER_C2R", "FOURIER_FFT",
                                         "FOURIER_IFFT"};
+    (void)variant;
     dl_fourier f = dl_fourier_of(dl_kernel_call(e->k));
     bool wide = e->k->params.at[0].type.dtype == DL_F64;
     int64_t bytes = wide ? 16 : 8, count = f.outer * f.inner;

@@ -19,10 +19,11 @@ static void put_shape(dl_emitter *e, const dl_recurrence *r) {
 
 static int64_t round_to(int64_t n, int64_t unit) { return dl_ceil_div(n, unit) * unit; }
 
-bool dl_cuda_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
+bool dl_cuda_recurrence(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
     /* LINES sequences of a CTA read the weight once; MANY: then they still fill a GPU. */
     enum { LINES = 4, MANY = 512, SIZE_MOST = INT32_MAX / 64 };
     static const char *const cells[] = {"LSTM", "GRU", "RNN_TANH", "RNN_RELU"};
+    (void)variant;
     const dl_node *n = dl_kernel_call(e->k);
     const dl_recurrence r = dl_recurrence_of(n);
     bool back = n->op == DL_OP_recurrent_grad;

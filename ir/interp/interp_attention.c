@@ -169,8 +169,8 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
         whole + 4 * w->unit * (1 + fabs(most) + fabs(out[DL_ATT_LOG][log])));
 }
 
-void dl_interp_attention(const dl_node *n, double *const *data, bool round,
-                         const dl_interp_ends *ranges) {
+void dl_interp_flash_attention(const dl_node *n, double *const *data, bool round,
+                               const dl_interp_ends *ranges) {
     work w = begin(n, data, round);
     double *sums = dl_calloc((size_t)w.a.size * 2 + 1, sizeof *sums);
     for (int64_t b = 0; b < w.a.batch; b++)
@@ -269,21 +269,12 @@ static void find_gradients(const dl_node *n, double *const *data, bool round, in
     free(w.score);
 }
 
-void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
-                              const dl_interp_ends *ranges) {
+void dl_interp_flash_attention_grad(const dl_node *n, double *const *data, bool round,
+                                    const dl_interp_ends *ranges) {
     find_gradients(n, data, round, -1, ranges);
 }
 
-void dl_interp_attention_bias_grad(const dl_node *n, double *const *data, bool round,
-                                   const dl_interp_ends *ranges) {
+void dl_interp_flash_attention_bias_grad(const dl_node *n, double *const *data, bool round,
+                                         const dl_interp_ends *ranges) {
     find_gradients(n, data, round, (int)dl_node_int(n, DL_ATTR_k), ranges);
 }
-
-dl_interp_call *const dl_interp_calls[DL_NOPS] = {
-    [DL_OP_flash_attention] = dl_interp_attention,
-    [DL_OP_flash_attention_grad] = dl_interp_attention_grad,
-    [DL_OP_flash_attention_bias_grad] = dl_interp_attention_bias_grad,
-    [DL_OP_fourier] = dl_interp_fourier,
-    [DL_OP_complex_contract] = dl_interp_complex,
-    [DL_OP_recurrent] = dl_interp_recurrent,
-    [DL_OP_recurrent_grad] = dl_interp_recurrent_grad};

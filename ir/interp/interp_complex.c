@@ -31,8 +31,8 @@ static void put(const dl_interp_ends *to, dl_dtype type, int64_t terms, int64_t 
     to->high[0][at] = finite ? r.high : INFINITY;
 }
 
-void dl_interp_complex(const dl_node *n, double *const *data, bool round,
-                       const dl_interp_ends *ends) {
+void dl_interp_complex_contract(const dl_node *n, double *const *data, bool round,
+                                const dl_interp_ends *ends) {
     dl_complex_contract c = dl_complex_contract_of(n);
     (void)round;
     for (int64_t o = 0; o < c.batch.count; o++)

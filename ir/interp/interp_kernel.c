@@ -432,6 +432,13 @@ static void judge_rest(const run *r) {
     }
 }
 
+#define DL_TEMPLATE(id, ...) [DL_OP_##id] = dl_interp_##id,
+#define OP                   DL_TEMPLATE_ROW
+dl_interp_call *const dl_interp_calls[DL_NOPS] = {
+#include "ir/ops.def"
+};
+#undef OP
+
 /* The call of a template: it fills arrays, which are judged afterwards. */
 static void run_call(const dl_node *call, double *const *data, bool round,
                      const dl_interp_ranges *ranges) {

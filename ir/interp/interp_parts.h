@@ -4,6 +4,7 @@
 #include "ir/interp/interp.h"
 #include "ir/kernel/loop_nest.h"
 #include "ir/relation.h"
+#include "ir/templates.h"
 
 /* interp_contract.c: a contraction on row-major operands, into row-major results: the sums and,
  * where the pointers are not NULL, the sums of the terms' magnitudes or upper bounds of these, and
@@ -54,15 +55,17 @@ double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double
 typedef struct {
     double *const *low, *const *high;
 } dl_interp_ends;
-/* interp_attention.c, interp_fourier.c, interp_complex.c, interp_recurrence.c: an op of class
- * TEMPLATE on its operands' data, followed by its results' data; with `ends` (or NULL) the ends of
- * its results' ranges, too. `round`: values that both the forward and the backward pass compute are
- * rounded as results are.
+/* dl_interp_<op>: an op of class TEMPLATE on its operands' data, followed by its results' data;
+ * with `ends` (or NULL) the ends of its results' ranges, too. `round`: values that both the forward
+ * and the backward pass compute are rounded as results are.
  */
 typedef void dl_interp_call(const dl_node *n, double *const *data, bool round,
                             const dl_interp_ends *ends);
-dl_interp_call dl_interp_attention, dl_interp_attention_grad, dl_interp_attention_bias_grad,
-    dl_interp_fourier, dl_interp_complex, dl_interp_recurrent, dl_interp_recurrent_grad;
+#define DL_TEMPLATE(id, ...) dl_interp_call dl_interp_##id;
+#define OP                   DL_TEMPLATE_ROW
+#include "ir/ops.def"
+#undef OP
+#undef DL_TEMPLATE
 extern dl_interp_call *const dl_interp_calls[]; /* by op */
 
 /* interp_kernel.c: a fused kernel on its parameters' data, inputs then outputs. With `ranges` (or

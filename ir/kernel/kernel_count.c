@@ -1,10 +1,7 @@
 /* The cost of a kernel: its operations, and the bytes that its loops move. */
-#include "ir/attention.h"
-#include "ir/complex.h"
 #include "ir/counts.h"
-#include "ir/fourier.h"
 #include "ir/kernel/schedule.h"
-#include "ir/recurrence.h"
+#include "ir/templates.h"
 
 /* Counts every tap of every output, on the padding too: the convention of the literature and of
  * PyTorch's counter. */
@@ -13,14 +10,19 @@ static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
     return dl_count_times(2, dl_relation_products(&r));
 }
 
-static int64_t (*const call_flops[DL_NOPS])(const dl_node *) = {
-    [DL_OP_flash_attention] = dl_attention_flops,
-    [DL_OP_flash_attention_grad] = dl_attention_flops,
-    [DL_OP_flash_attention_bias_grad] = dl_attention_flops,
-    [DL_OP_fourier] = dl_fourier_flops,
-    [DL_OP_complex_contract] = dl_complex_flops,
-    [DL_OP_recurrent] = dl_recurrence_flops,
-    [DL_OP_recurrent_grad] = dl_recurrence_flops};
+typedef int64_t flops_of(const dl_node *call);
+#define DL_TEMPLATE(id, ...)                   __VA_ARGS__
+#define CALL(results, family, variants, shard) flops_of dl_##family##_flops;
+#define OP                                     DL_TEMPLATE_ROW
+#include "ir/ops.def"
+#undef DL_TEMPLATE
+#undef CALL
+#define DL_TEMPLATE(id, ...)                   [DL_OP_##id] = __VA_ARGS__,
+#define CALL(results, family, variants, shard) dl_##family##_flops
+static flops_of *const call_flops[DL_NOPS] = {
+#include "ir/ops.def"
+};
+#undef OP
 
 /* How often parameter p goes through memory: once, or once in each loop nest over points that
  * accesses it. */

@@ -101,7 +101,11 @@ static void give_factor(dl_grad *g, int i) {
 void dl_grad_complex_contract(dl_grad *g) { give_factor(g, 0), give_factor(g, 1); }
 
 /* ---- pointwise, one operand ---- */
-void dl_grad_neg(dl_grad *g) { dl_grad_give(g, 0, neg(g, g->dy)); }
+/* A linear op of one operand that is its own adjoint. */
+void dl_grad_self_adjoint(dl_grad *g) {
+    const dl_node *n = g->node;
+    dl_grad_give(g, 0, dl_build(g->b, n->op, 1, &g->dy, n->nattrs, n->attrs));
+}
 void dl_grad_abs(dl_grad *g) {
     dl_grad_give(g, 0, mul(g, g->dy, dl_build1(g->b, DL_OP_sign, operand(g, 0))));
 }

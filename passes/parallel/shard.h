@@ -27,6 +27,7 @@
 #define DL_SHARD_H
 #include "ir/builder.h"
 #include "ir/collective.h"
+#include "ir/templates.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
@@ -62,6 +63,17 @@ static inline bool dl_sharding_same(dl_sharding a, dl_sharding b) {
  * where the op reduces the axis, reads it as a whole, or moves along it. The node has whole
  * operands. */
 dl_sharding dl_shard_forward(const dl_node *n, int k, dl_sharding from);
+
+/* dl_shard_<shard>: the same for templates, by the column of ops.def: the result's axis that axis
+ * `at` of operand k becomes, or NULL. */
+typedef const char *dl_shard_call(const dl_node *n, int k, int at, dl_sharding from);
+#define DL_TEMPLATE(id, ...)                   __VA_ARGS__
+#define CALL(results, family, variants, shard) dl_shard_call dl_shard_##shard;
+#define OP                                     DL_TEMPLATE_ROW
+#include "ir/ops.def"
+#undef OP
+#undef CALL
+#undef DL_TEMPLATE
 /* Propagates backward: the sharding of operand k that a result sharded so needs, if any. */
 dl_sharding dl_shard_backward(const dl_node *n, int k, dl_sharding to);
 /* Can the result be sharded so, by sharding at least one operand? */

@@ -87,10 +87,23 @@ static dl_sharding forward_through_move(const dl_node *n, int k, int at, dl_shar
 
 /* Attention: the axes of queries, and the features of keys and values, head by head. Each query
  * reads all keys. */
-static const char *forward_through_template(const dl_node *n, int k, int at, dl_sharding from) {
-    if (n->op != DL_OP_flash_attention || k > 2 || (k && at == 1) || from.parts > 1) return NULL;
+const char *dl_shard_attention(const dl_node *n, int k, int at, dl_sharding from) {
+    if (k > 2 || (k && at == 1) || from.parts > 1) return NULL;
     return n->out[0].type.axis[at].name;
 }
+
+const char *dl_shard_whole(const dl_node *n, int k, int at, dl_sharding from) {
+    (void)n, (void)k, (void)at, (void)from;
+    return NULL;
+}
+
+#define DL_TEMPLATE(id, ...)                   [DL_OP_##id] = __VA_ARGS__,
+#define CALL(results, family, variants, shard) dl_shard_##shard
+#define OP                                     DL_TEMPLATE_ROW
+static dl_shard_call *const forward_through_template[DL_NOPS] = {
+#include "ir/ops.def"
+};
+#undef OP
 
 dl_sharding dl_shard_forward(const dl_node *n, int k, dl_sharding from) {
     const dl_type *type = &n->in[k]->type;
@@ -104,7 +117,7 @@ dl_sharding dl_shard_forward(const dl_node *n, int k, dl_sharding from) {
         break;
     case DL_CLASS_CONTRACT: to.axis = forward_through_contraction(n, k, at); break;
     case DL_CLASS_MOVE: to = forward_through_move(n, k, at, from); break;
-    case DL_CLASS_TEMPLATE: to.axis = forward_through_template(n, k, at, from); break;
+    case DL_CLASS_TEMPLATE: to.axis = forward_through_template[n->op](n, k, at, from); break;
     case DL_CLASS_COLLECTIVE:
         to.axis = n->op == DL_OP_all_reduce ? same(n, from.axis) : NULL;
         break;
