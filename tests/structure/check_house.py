@@ -272,14 +272,14 @@ def precision(files):
     if new != text and os.environ.get("UPDATE"):
         (ROOT / name).write_text(new)
     elif new != text:
-    """Documents call a dump by its pass, or by its place in the pipeline (passes/pipeline.c); docs/internals/passes.md lists
+        yield (f"{name}: a table is not that of ir/ops.def or tests/unit/amp_functions.h "
                "(UPDATE=1 tests/structure/check_house.py precision)")
     yield lines
 
 
 def dumps(files):
-    """Documents call a pass' dump by its name, or its place in the pipeline (passes/pipeline.c), and docs/internals/passes.md lists
-    the passes in their order."""
+    """Documents call a dump by its pass, or by its place in the pipeline (passes/pipeline.c); docs/internals/passes.md
+    lists the passes in their order."""
     text = read("passes/pipeline.c")
     order = "".join(re.findall(r'"([^"]*)"', text[text.index("dl_pipeline[] ="):].split(";")[0])).split(",")
     numbered = list(enumerate(["model"] + order))
