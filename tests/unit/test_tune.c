@@ -305,7 +305,28 @@ static void test_old_driver(const dl_trial *trial) {
     }
 }
 
-int main(void) {
+/* ---- a variant that is named ---- */
+
+static unsigned named_grid;
+static int64_t favour_named(const char *function, unsigned grid) {
+    return (void)function, grid == named_grid ? 1000 : 1000000;
+}
+
+/* The tuner takes this variant where it is the fastest, and the plan computes what others do. */
+static void test_named(const dl_plan *trials, const dl_trial *trial, const char *name) {
+    int of = -1;
+    dl_tuning t;
+    for (int v = 0; v < trial->nvariants; v++)
+        if (strcmp(trial->names[v], name) == 0) of = v;
+    CHECK(of > 0, "'%s' is no variant, or the first one", name);
+    if (of < 0) return;
+    named_grid = (unsigned)trials->kernels.at[trial->first + of].items[0];
+    CHECK(expect(trials, trial, favour_named, -1) == of, "others have %u blocks, too", named_grid);
+    expect_choice(name, &t, compile(&t, 50, favour_named), trial, of, false);
+    CHECK(t.rejected == 0, "%s", told.at);
+}
+
+int main(int argc, char **names) {
     char dir[] = "/tmp/dl_tune_XXXXXX"; /* its own: the table of another run would be read */
     dl_error err = {0};
     uint64_t key;
@@ -324,7 +345,9 @@ int main(void) {
     dl_trial trial = {0};
     dl_plan *trials = s ? try_all(&trial, &err) : NULL;
     CHECK(has_groups(trials, &trial), "%s", err.message);
-    if (trials) {
+    if (trials && argc == 2) {
+        test_named(trials, &trial, names[1]);
+    } else if (trials) {
         test_choices(trials, &trial);
         test_wrong(trials, &trial);
         test_numbers();
