@@ -33,6 +33,7 @@ typedef struct {
 typedef struct {
     const char *name;
     dlr_view view;    /* of the program's result */
+    dl_type type;     /* of one sample, [1, ...], with the view's elements */
     dlr_extent whole; /* of a whole sample */
     int space;        /* how many of its last axes are the extent's spatial ones */
 } dlr_predict_output;

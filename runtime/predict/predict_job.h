@@ -110,12 +110,16 @@ typedef struct {
 bool dl_predict_input(dl_predict_job *job, dl_error *err);
 /* The samples of file number `file` of each input; *in_order: it has an axis of them. */
 int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order);
+/* The type of the prediction of one sample, [N=1, ...], for an output of type `t` of at most
+ * DL_MAX_RANK - 1 axes without N: one that the model gives without N is made of each sample by
+ * itself. */
+dl_type dl_predict_type(const dl_type *t);
 /* Takes from the run's record the statistics of each input, dt, and whether files are
  * cropped; after dl_predict_input. Errors (DL_INPUT): a loader whose work is not done here;
  * statistics of other channels. */
 bool dl_predict_scales(dl_predict_job *job, dl_error *err);
 /* Finds the target of each output (job->paired); before dl_predict_input. Errors: as of
- * dl_data_record_pair. */
+ * dl_data_record_pair; DL_INPUT for outputs of too many axes. */
 bool dl_predict_pair(dl_predict_job *job, dl_error *err);
 /* Finds the scale by which each of the engine's outputs is undone. Errors: as of dlr_scale_of. */
 bool dl_predict_undo(dl_predict_job *job, dl_error *err);

@@ -40,6 +40,11 @@ static bool differs_along_space(const dl_array_record *r, const dl_type *t) {
     return r && r->n_scales > 1 && dl_type_channel_axis(t) > 1;
 }
 
+static bool output_differs(const dl_array_record *r, const dl_type *output) {
+    const dl_type t = dl_predict_type(output);
+    return differs_along_space(r, &t);
+}
+
 /* A model with its channels last takes and gives whole samples, whose axes are all channels. */
 static bool is_flat(const dl_predict_job *job) {
     const dl_graph *g = graph_of(job);
@@ -49,7 +54,7 @@ static bool is_flat(const dl_predict_job *job) {
         flat |=
             differs_along_space(dl_data_record_find(data, job->input[i].name), &job->input[i].type);
     for (int i = 0; i < g->results.n; i++)
-        flat |= differs_along_space(job->paired[i], &g->results.at[i].value->type);
+        flat |= output_differs(job->paired[i], &g->results.at[i].value->type);
     return flat;
 }
 
@@ -180,7 +185,7 @@ static int64_t divisor(int64_t a, int64_t b) { return b ? divisor(b, a % b) : a;
 /* The axis of an output that lies where the input's spatial axis i does. */
 static int axis_along(const dl_predict_job *job, const dl_type *output, int i) {
     int axis = output->rank - job->space + i;
-    return axis > 0 && output->axis[axis].name == job->input[0].type.axis[2 + i].name ? axis : -1;
+    return axis >= 0 && output->axis[axis].name == job->input[0].type.axis[2 + i].name ? axis : -1;
 }
 
 /* Positions an output position along axis i, by sizes: alike for all outputs. */
@@ -356,11 +361,12 @@ static bool is_state(const dl_type *in, const dl_type *out) {
 
 /* The first input of the first output's shape, in the plan; the leading one before others. */
 static int find_state(const dl_predict_job *job) {
-    const dl_type *out = &dl_plan_program_find(job->plan, "predict")->results.at[0].type;
+    const dl_type out =
+        dl_predict_type(&dl_plan_program_find(job->plan, "predict")->results.at[0].type);
     for (int i = 0; i < job->n_inputs; i++)
         for (int k = 0; k < job->plan->vars.n; k++)
             if (strcmp(job->plan->vars.at[k].name, job->input[i].name) == 0 &&
-                is_state(&job->plan->vars.at[k].type, out))
+                is_state(&job->plan->vars.at[k].type, &out))
                 return i;
     return -1;
 }
@@ -381,10 +387,8 @@ bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
     bool tiled = dlr_predict_is_tiled(e);
     for (int i = 0; i < g->results.n; i++) {
         const dl_plan_result *r = &g->results.at[i];
-        int own = job->flat                      ? 0
-                  : r->type.rank > 2 + DLR_SPACE ? DLR_SPACE
-                  : r->type.rank > 2             ? r->type.rank - 2
-                                                 : 0;
+        const dl_type t = dl_predict_type(&r->type);
+        int own = job->flat ? 0 : t.rank > 2 + DLR_SPACE ? DLR_SPACE : t.rank > 2 ? t.rank - 2 : 0;
         if (e->n_outputs == DLR_MAX_OUTPUTS)
             return dl_fail(err, DL_INPUT, "%s has more than %d outputs", job->net.model_path,
                            DLR_MAX_OUTPUTS);
@@ -392,7 +396,8 @@ bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
         *o = (dlr_predict_output){
             .name = r->name,
             .view = dlr_exec_result(job->exec, e->program, DL_RESULT_OUTPUT, r->name),
-            .whole = extent_of(&r->type, tiled ? job->space : own),
+            .type = t,
+            .whole = extent_of(&t, tiled ? job->space : own),
             .space = tiled ? job->space : own};
         for (int k = 0; tiled && k < DLR_SPACE; k++) o->whole.size[k] = e->tiles[k].whole;
         if (tiled && job->mode == DL_TILES_BLEND && !dl_dtype_is_float(r->type.dtype))

@@ -190,7 +190,7 @@ static int64_t samples_of(const dl_predict_job *job, int file) {
  * the model's. */
 static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_error *err) {
     const dlr_predict_output *o = &job->engine.output[output];
-    const dl_type *t = o->view.type;
+    const dl_type *t = &o->type;
     int64_t samples = 0;
     bool in_order = job->n > 1;
     for (int i = 0; i < job->n; i++) {

@@ -216,6 +216,37 @@ model Grid():
     predict(run, f"x={data}:x", "-o", place / "no.npy", status=2, says="the input 'g' has 0 files")
 
 
+def test_without_samples():
+    """Outputs whose type has no N, of each sample by itself: as if N came first, in pieces and in errors, too."""
+    model = """
+model Small():
+    input  x: f32[N, C=2, H=6, W=8]
+    target t: f32[N, C=2, H=6, W=8]
+    y = x |> conv(2, 3, pad=1) @a
+    total = sum(y)
+    q = sum(y, over=[N])
+    rows = mean(y, over=[N, C])
+    output q
+    output rows undo none
+    output total undo none
+    loss = mse_loss(y, t)
+"""
+    run, w = train("whole", both("x"), model)
+    out = predict(run, f"{DATA}:x", "-o", place / "whole.h5", "--metrics", "--json", f"--target={DATA}:t")
+    (mean, std), (of_t, by_t) = statistics(fields["x"]), statistics(fields["t"])
+    y = F.conv2d(torch.from_numpy((fields["x"] - mean) / std), w["a.weight"].double(), w["a.bias"].double(),
+                 padding=1).numpy()
+    with h5py.File(place / "whole.h5") as f:
+        near("an output of the target's shape and statistics", f["q"][()], y * by_t + of_t)
+        near("an output of two axes", f["rows"][()], y.mean(1))
+        near("a number", f["total"][()], y.sum((1, 2, 3)), 1e-4)
+    rmse = np.sqrt(((y * by_t + of_t - fields["t"])**2).mean((0, 2, 3)))
+    check(np.allclose(json.loads(out)["rmse"], rmse, rtol=1e-4), f"errors by channel: {out} {rmse}")
+    large = (random.standard_normal((3, 2, 12, 20)) + 5).astype("f4")
+    np.save(place / "large.npy", large)
+    predict(run, place / "large.npy", "-o", place / "no.h5", "--tiles=exact", status=3, says="'total' is f32.*size")
+
+
 def test_forced_rollout():
     """A rollout whose state is one of the inputs: another is read at each step's own time."""
     model = """
@@ -375,6 +406,6 @@ model Undo():
 
 
 for test in (test_orders, test_alone, test_edited, test_offsets_and_gaps, test_stdout, test_several,
-             test_forced_rollout, test_metrics, test_undo):
+             test_without_samples, test_forced_rollout, test_metrics, test_undo):
     test()
 finish()
