@@ -40,6 +40,7 @@ struct options {
     std::int64_t batch = 0;            // samples that one run takes; 0: the configuration's
     std::vector<std::string> settings; // "key=value"
     std::string config_file, config_name;
+    std::string plan; // a plan's file, whose programs are used; empty: compiled (dlc.h)
     bool train = false, raw = false, refuse_nan = false;
     const void *mpi_comm = nullptr; // MPI_Comm *: its ranks train together (dlc.h)
     // Warnings and notes while a model opens, of the levels of dlc_log_level.
@@ -147,6 +148,7 @@ class model {
         c.raw = o.raw;
         c.refuse_nan = o.refuse_nan;
         c.mpi_comm = o.mpi_comm;
+        c.plan = text(o.plan);
         dlc_status s = {};
         handle_ = dlc_open(path.c_str(), &c, &s);
         while (!tell.diagnostics.empty() && tell.diagnostics.back() == '\n')

@@ -52,6 +52,8 @@ struct dlc_model {
     dlr_comm *comm; /* of several ranks; NULL: this process alone */
     dlr_group groups[DL_NRANK_GROUPS];
     dl_device_choice device;
+    const char *plan_path; /* dlc_options.plan, which is: */
+    const dl_plan *given;  /* NULL: there is none */
     dl_plan *plan;
     dlr_exec *exec;
     int predict, train, eval; /* programs; -1: there is none */
@@ -67,6 +69,16 @@ struct dlc_model {
     dlr_state at;
     int64_t epoch_batches;
 };
+
+/* ---- programs.c ---- */
+
+/* Reads the plan of the options as m->given, where they have one. Errors: those of
+ * dl_plan_choice_read; DL_USAGE: m->path is a plan, or the model is opened for training. */
+bool library_take_plan(dlc_model *m, const dlc_options *o, dl_error *err);
+/* From the session to m->plan and its arrays, with the session used up: compiled, of the given
+ * plan, or kept by the run (`options`: dlc_options). Errors: those of dl_session_plan,
+ * dl_origin_check and library_find_arrays. */
+bool library_compile(dlc_model *m, const void *options, dl_error *err);
 
 /* ---- arrays.c ---- */
 

@@ -1,5 +1,4 @@
 /* From a path to a network that is ready to run. */
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +7,7 @@
 #include "library/model.h"
 #include "runtime/formats/log.h"
 #include "runtime/setup/dataset_choice.h"
-#include "runtime/setup/identity.h"
 #include "runtime/train/start.h"
-#include "runtime/tune/tune.h"
 
 /* ---- what is told meanwhile ---- */
 
@@ -131,6 +128,8 @@ static bool open_run(dlc_model *m, const char *path, const words *w, dl_error *e
                                 .words = w->at,
                                 .as_trained = true,
                                 .ranks = m->world.size,
+                                .plan = m->given,
+                                .plan_path = m->plan_path,
                                 .open_data = m->raw ? no_record : NULL,
                                 .console = &m->console};
     if (!dl_saved_model_find(&m->net, &o, err) || !dl_saved_model_open(&m->net, err)) return false;
@@ -138,38 +137,7 @@ static bool open_run(dlc_model *m, const char *path, const words *w, dl_error *e
     return true;
 }
 
-/* ---- the plan ---- */
-
-static bool compile(dlc_model *m, const void *options, dl_error *err) {
-    bool cached, train = ((const dlc_options *)options)->train;
-    dl_compile_options opt;
-    dl_tuning tuning;
-    dl_session *s = m->session;
-    m->batch = s->batch;
-    if (train && (!dl_session_check_one_batch(s, "the library", err) ||
-                  !dl_session_check_no_average(s, "the library", err)))
-        return false;
-    if (train) m->identity = dl_identify(m->arena, s);
-    if (!library_find_arrays(m, err)) return false;
-    if (!(train ? dl_session_add_prediction(s, err) : dl_session_predict(s, 0, NULL, err)))
-        return false;
-    if (!dl_device_choose(m->arena, dl_config_str(m->config, DL_KEY_device), NULL, &m->device, err))
-        return false;
-    if (m->device.warning) dl_console_warning(&m->console, m->device.warning);
-    if (m->comm && m->device.device && strncmp(m->device.device, "cuda", 4) == 0)
-        return dl_fail(err, DL_USAGE,
-                       "dlc_options.mpi_comm: ranks of the library train on CPUs; "
-                       "dlrun trains on several GPUs");
-    if (!dl_session_options(s, m->device.target, &opt, err)) return false;
-    opt.out = &m->console;
-    if (!dl_tune(m->arena, m->config, m->device.device, &opt, &tuning, err)) return false;
-    m->plan = dl_session_plan(s, &opt, &cached, err);
-    if (!m->plan) return false;
-    dl_arena_move(m->plan->arena, m->arena);
-    dl_saved_model_close_session(&m->net);
-    m->session = NULL;
-    return true;
-}
+/* ---- the executor ---- */
 
 static bool load(dlc_model *m, const void *options, dl_error *err) {
     if (!library_check_plan(m, err)) return false;
@@ -197,6 +165,7 @@ static bool join(dlc_model *m, const void *options, dl_error *err) {
 
 static bool open_network(dlc_model *m, const void *options, dl_error *err) {
     words w = words_of(m, options);
+    if (!library_take_plan(m, options, err)) return false;
     bool ok =
         is_model_file(m->path) ? open_file(m, m->path, &w, err) : open_run(m, m->path, &w, err);
     return ok && library_take_rank(m, err);
@@ -208,7 +177,8 @@ static bool open_all(dlc_model *m, const dlc_options *o, dl_error *err) {
     bool ok = library_agree(m, library_guard(open_network, m, o, err), call, err);
     for (int turn = 0; turn < 2; turn++) { /* one rank of a machine compiles for all of them */
         bool mine = (m->world.local_rank == 0) == (turn == 0);
-        ok = library_agree(m, ok && (!mine || library_guard(compile, m, o, err)), call, err);
+        ok =
+            library_agree(m, ok && (!mine || library_guard(library_compile, m, o, err)), call, err);
     }
     return library_agree(m, ok && library_guard(load, m, o, err), call, err);
 }

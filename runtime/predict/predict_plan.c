@@ -1,9 +1,6 @@
 /* How a sample is predicted: at once, or in which pieces; and the plan for that. */
-#include <unistd.h>
-
 #include "compiler/origin.h"
 #include "ir/base/foreign.h"
-#include "ir/plan/plan_kept.h"
 #include "runtime/predict/predict_job.h"
 #include "runtime/setup/plan_choice.h"
 #include "runtime/tune/tune.h"
@@ -285,10 +282,10 @@ static bool use_kept(dl_predict_job *job, dl_error *err) {
     if (err->code != DL_RESOURCE || job->given || !run ||
         !dl_session_options(s, job->device.target, &opt, &why))
         return false;
-    const char *path = dl_plan_kept_path(job->arena, run, opt.target->name);
-    if (access(path, R_OK) != 0) return false;
-    *err = (dl_error){0};
-    dl_plan *p = dl_plan_choice_read(job->arena, path, err);
+    const char *path;
+    dl_plan *p = dl_plan_choice_kept(job->arena, run, opt.target->name, &path, &why);
+    if (!p && !why.code) return false;
+    *err = why;
     if (!p || (!job->evaluates && !dl_session_add_evaluation(s, err)) ||
         !dl_origin_check(p, path, s, &opt, err))
         return false;

@@ -1,7 +1,10 @@
 #include "runtime/setup/plan_choice.h"
 
+#include <unistd.h>
+
 #include "compiler/origin.h"
 #include "ir/base/input.h"
+#include "ir/plan/plan_kept.h"
 
 /* Fails with the command that compiles the plan for this target. */
 static bool fail_target(dl_arena *arena, const dl_plan *p, const char *path, dl_code code,
@@ -33,6 +36,12 @@ dl_plan *dl_plan_choice_read(dl_arena *arena, const char *path, dl_error *err) {
                        path),
                NULL;
     return check_target(arena, p, path, err) ? p : NULL;
+}
+
+dl_plan *dl_plan_choice_kept(dl_arena *arena, const char *run, const char *target,
+                             const char **path, dl_error *err) {
+    *path = dl_plan_kept_path(arena, run, target);
+    return access(*path, R_OK) == 0 ? dl_plan_choice_read(arena, *path, err) : NULL;
 }
 
 /* "cuda:sm_90" without the letter: what is compiled for either runs on the same devices. */

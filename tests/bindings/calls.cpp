@@ -100,6 +100,11 @@ int main(int argc, char **argv) {
     predicts(argv[1], load(argv[2]), load(argv[3]));
     trains(folder);
     refuses(4, "nonexistent", [] { dlc::model("/nonexistent"); });
+    refuses(4, "nothing.dlp", [&] {
+        dlc::options o;
+        o.plan = folder + "/nothing.dlp";
+        dlc::model(folder + "/faulty.dl", o);
+    });
     std::ofstream(folder + "/faulty.dl")
         << "model M():\n    input x: f32[N, F=2]\n    y = convy(x)\n";
     refuses(3, "no layer, function or module 'convy'", [&] {

@@ -192,6 +192,8 @@ contains
     integer :: unit
     call dlc_open(net, '/nonexistent', status)
     call refused(4, 'nonexistent')
+    call dlc_open(net, trim(folder)//'/wrong.dl', status, plan=trim(folder)//'/nothing.dlp')
+    call refused(4, 'nothing.dlp')
     open (newunit=unit, file=trim(folder)//'/wrong.dl', status='replace')
     write (unit, '(a)') 'model M():', '    input x: f32[N, F=2]', '    y = convy(x)'
     close (unit)

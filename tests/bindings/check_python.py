@@ -183,6 +183,7 @@ def test_opening():
     refuses(4, "nonexistent", dlc.open, "/nonexistent")
     refuses(2, "no path", dlc.open, "")
     refuses(2, "threads -1", dlc.open, RUN, threads=-1)
+    refuses(4, "nothing.dlp", dlc.open, RUN, plan="nothing.dlp")
     with open(f"{TMP}/faulty.dl", "w") as f:
         f.write("model M():\n    input x: f32[N, F=2]\n    y = convy(x)\n")
     refuses(3, "    3 |     y = convy(x)\n      |         ^", dlc.open, f"{TMP}/faulty.dl")

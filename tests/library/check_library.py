@@ -21,7 +21,7 @@ except ImportError as missing:
     sys.exit(77)
 
 BUILD = os.path.abspath(sys.argv[1])
-DLRUN, LIBRARY = f"{BUILD}/cli/dlrun", f"{BUILD}/library/libdlc.so"
+DLC, DLRUN, LIBRARY = f"{BUILD}/cli/dlc", f"{BUILD}/cli/dlrun", f"{BUILD}/library/libdlc.so"
 os.environ["DLR_CACHE_DIR"] = ENV["DLR_CACHE_DIR"]
 lib = ctypes.CDLL(LIBRARY)
 
@@ -36,7 +36,8 @@ class Options(ctypes.Structure):
                 ("settings", ctypes.c_void_p), ("config_file", ctypes.c_char_p), ("config_name", ctypes.c_char_p),
                 ("train", ctypes.c_int), ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p),
                 ("mpi_comm", ctypes.c_void_p),
-                ("raw", ctypes.c_int), ("refuse_nan", ctypes.c_int), ("mpi_fint", ctypes.c_void_p)]
+                ("raw", ctypes.c_int), ("refuse_nan", ctypes.c_int), ("mpi_fint", ctypes.c_void_p),
+                ("plan", ctypes.c_char_p)]
 
 
 lib.dlc_open.restype = ctypes.c_void_p
@@ -231,6 +232,60 @@ def test_damaged(path):
     check(not m.at and m.status.code in (2, 3), m.said)
 
 
+def expect_bits(m, path, want, arrays, what):
+    """Of a network without a compiler: one sample at a time, and nothing asked for that only the loss reads."""
+    if check(m.at, f"{what}: {m.said}"):
+        got = outputs()
+        fed = (ctypes.c_void_p * 3)(arrays["x"].ctypes.data, arrays["mask"].ctypes.data)
+        m.call("predict", ctypes.c_int64(32), fed, pointers(got))
+        for a, name in zip(got, ("big", "classes")):
+            check(np.array_equal(a, want[name]), f"{what}, {name}: {np.abs(a - want[name]).max()} apart")
+        counts = [lib.dlc_count(ctypes.c_void_p(m.at), role) for role in range(4)]
+        check(counts == [3, 3, 2, 1], f"{what}: {counts} inputs, targets, outputs and metrics")
+        m.close()
+
+
+def test_without_compiler(path, arrays):
+    """The programs of a plan's file, and those that a run has kept, where there is neither compiler nor cache."""
+    for words in ([DLC, "compile", "two.yaml", "-o", "two.dlp"],
+                  [DLRUN, "two.yaml", "--run_num=kept", "--keep_kernels"]):
+        r = run(*words, "--device=cpu")
+        check(r.returncode == 0, f"{words}: {r.stderr[-500:]}")
+    kept, plan = f"{TMP}/runs/two/1GPU/kept", f"{TMP}/two.dlp".encode()
+    want, want_kept = results(path), results(kept)
+    before = {k: os.environ.get(k) for k in ("PATH", "CC", "DLR_CACHE_DIR")}
+    os.environ.pop("CC", None)
+    os.environ.update(PATH="/nonexistent", DLR_CACHE_DIR=f"{TMP}/empty")
+    refuses(5, "no C compiler", path)
+    expect_bits(Model(path, plan=plan), path, want, arrays, "a plan")
+    expect_bits(Model(kept), kept, want_kept, arrays, "kept kernels")
+    told, log = [], ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+    take = log(lambda _, level, text: told.append((level, text.decode())))
+    m = Model(kept, batch=4, log=ctypes.cast(take, ctypes.c_void_p))
+    check(m.at and [level for level, _ in told] == [1] and "one sample at a time" in told[0][1], f"{m.said} {told}")
+    lib.dlc_close(m.at)
+    refuses(5, "no C compiler", kept, train=1)
+    refuses(2, "for training", path, train=1, plan=plan)
+    refuses(2, "dlc_options.plan", f"{TMP}/two.dlp")
+    refuses(4, "nothing.dlp", path, plan=b"nothing.dlp")
+    width = (ctypes.c_char_p * 2)(b"width=6", None)
+    refuses(3, "was compiled for another run: width 5 (here 6)", path, plan=plan,
+            settings=ctypes.cast(width, ctypes.c_void_p))
+    refuses(3, "state.json", path, plan=f"{path}/checkpoints/last/state.json".encode())
+    with open(f"{TMP}/two.dlp", "rb") as f, open(f"{TMP}/cut.dlp", "wb") as g:
+        g.write(f.read()[:-100])
+    refuses(3, "cut.dlp", path, plan=f"{TMP}/cut.dlp".encode())
+    os.chmod(f"{TMP}/two.dlp", 0o666)
+    refuses(6, "two.dlp", path, plan=plan)
+    for key, value in before.items():
+        os.environ.pop(key, None) if value is None else os.environ.update({key: value})
+
+
+def refuses(code, part, path, **options):
+    m = Model(path, **options)
+    check(not m.at and m.status.code == code and part in m.said, f"{path} {options}: {code} {part}: {m.said}")
+
+
 def test_header():
     """The header is C99 and C++11 without a warning; from the libraries nothing but dlc_* can be linked to."""
     for name, text in (("a.c", "#include <dlc.h>\nint main(void) { return dlc_version() == 0; }\n"),
@@ -276,6 +331,7 @@ path, arrays = make_run()
 test_run(path, arrays)
 test_save(path, arrays)
 test_damaged(path)
+test_without_compiler(path, arrays)
 test_header()
 test_locale()
 test_terminal()

@@ -23,7 +23,8 @@ class Options(ctypes.Structure):
         ("size", c_size_t), ("device", c_char_p), ("threads", c_int), ("batch", c_int64),
         ("settings", POINTER(c_char_p)), ("config_file", c_char_p), ("config_name", c_char_p),
         ("train", c_int), ("log", Log), ("log_context", c_void_p), ("mpi_comm", c_void_p),
-        ("raw", c_int), ("refuse_nan", c_int), ("mpi_fint", POINTER(c_int))]
+        ("raw", c_int), ("refuse_nan", c_int), ("mpi_fint", POINTER(c_int)),
+        ("plan", c_char_p)]
 
 
 class Description(ctypes.Structure):

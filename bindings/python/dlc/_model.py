@@ -263,7 +263,7 @@ def _encoded(value: Optional[Path]) -> Optional[bytes]:
 def open(path: Path, *, device: Optional[str] = None, threads: int = 0, batch: int = 0,
          settings: Optional[Mapping[str, Any]] = None, config_file: Optional[Path] = None,
          config_name: Optional[str] = None, train: bool = False, raw: bool = False,
-         refuse_nan: bool = False, mpi_comm: Any = None) -> Model:
+         refuse_nan: bool = False, mpi_comm: Any = None, plan: Optional[Path] = None) -> Model:
     """Opens a run's directory, a checkpoint of it, or a model file (.dl, with fresh weights).
 
     device: "cpu", "cuda:0" or "auto", the default.
@@ -277,6 +277,7 @@ def open(path: Path, *, device: Optional[str] = None, threads: int = 0, batch: i
     mpi_comm: a communicator of mpi4py, or Fortran's handle as an int: its ranks train together,
         each on samples of its own. Opening, `train_step`, `evaluate`, `save` and `close` are then
         collective; `predict` is this rank's alone.
+    plan: a plan's file, whose programs predict one sample at a time; nothing is compiled.
 
     Raises Error; what is worth a warning goes to `warnings` as a dlc.Warning.
     """
@@ -288,7 +289,7 @@ def open(path: Path, *, device: Optional[str] = None, threads: int = 0, batch: i
         size=ctypes.sizeof(_library.Options), device=_encoded(device), threads=threads,
         batch=batch, settings=(ctypes.c_char_p * (len(words) + 1))(*words, None),
         config_file=_encoded(config_file), config_name=_encoded(config_name), train=bool(train),
-        log=log, raw=bool(raw), refuse_nan=bool(refuse_nan))
+        log=log, raw=bool(raw), refuse_nan=bool(refuse_nan), plan=_encoded(plan))
     if mpi_comm is not None:
         fint = mpi_comm.py2f() if hasattr(mpi_comm, "py2f") else operator.index(mpi_comm)
         options.mpi_fint = ctypes.pointer(ctypes.c_int(fint))

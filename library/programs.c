@@ -1,0 +1,106 @@
+/* Where a network's programs are from: the compiler and its cache, the plan of dlc_options.plan, or
+ * the kernels that a run has kept. */
+#include "compiler/origin.h"
+#include "library/model.h"
+#include "runtime/setup/identity.h"
+#include "runtime/setup/plan_choice.h"
+#include "runtime/tune/tune.h"
+
+/* ---- programs that are there already ---- */
+
+bool library_take_plan(dlc_model *m, const dlc_options *o, dl_error *err) {
+    if (dl_config_is_plan(m->path))
+        return dl_fail(err, DL_USAGE,
+                       "%.200s is a plan, which has no weights: open a run, or a file of weights, "
+                       "and give the plan as dlc_options.plan",
+                       m->path);
+    if (!o->plan) return true;
+    if (o->train)
+        return dl_fail(err, DL_USAGE,
+                       "dlc_options.plan: a plan's programs serve predictions here; open the model "
+                       "for training without it, or train by `dlrun %.200s`",
+                       o->plan);
+    m->plan_path = dl_strdup(m->arena, o->plan);
+    m->given = dl_plan_choice_read(m->arena, m->plan_path, err);
+    return m->given != NULL;
+}
+
+/* The plan's programs for one sample, of which a call makes as many runs as it has samples. */
+static bool use_plan(dlc_model *m, const dl_plan *p, const char *path, int64_t batch,
+                     dl_error *err) {
+    dl_compile_options opt;
+    dl_session *s = m->session;
+    s->batch = m->batch = 1;
+    m->n_inputs = m->n_targets = m->n_outputs = 0, m->metrics.n = 0;
+    if (!dl_session_predict(s, 0, NULL, err) || !dl_session_add_evaluation(s, err) ||
+        !library_find_arrays(m, err) || !dl_session_options(s, p->target, &opt, err) ||
+        !dl_origin_check(p, path, s, &opt, err))
+        return false;
+    m->plan = p->prediction;
+    if (batch > 1)
+        dl_console_warning(&m->console,
+                           dl_format(m->arena,
+                                     "dlc_options.batch is %lld, and the programs of %.200s take "
+                                     "one sample at a time",
+                                     (long long)batch, path));
+    return true;
+}
+
+/* Where nothing compiles: the programs that the run has kept. The error of the compilation stays
+ * where there are none. */
+static bool use_kept(dlc_model *m, const dlc_options *o, dl_error *err) {
+    const char *run = dl_saved_model_run(&m->net), *path;
+    dl_error why = {0};
+    if (err->code != DL_RESOURCE || o->train || !run) return false;
+    const dl_target *target = dl_target_find(m->device.target, &why);
+    dl_plan *p = target ? dl_plan_choice_kept(m->arena, run, target->name, &path, &why) : NULL;
+    if (!p && !why.code) return false;
+    *err = why;
+    return p && use_plan(m, p, path, o->batch, err);
+}
+
+/* ---- compiled here ---- */
+
+static bool choose_device(dlc_model *m, dl_error *err) {
+    const char *word = dl_config_str(m->config, DL_KEY_device);
+    if (!(m->given ? dl_plan_choice_device(m->arena, m->given, m->plan_path, word, &m->device, err)
+                   : dl_device_choose(m->arena, word, NULL, &m->device, err)))
+        return false;
+    if (m->device.warning) dl_console_warning(&m->console, m->device.warning);
+    return !(m->comm && m->device.device && strncmp(m->device.device, "cuda", 4) == 0) ||
+           dl_fail(err, DL_USAGE,
+                   "dlc_options.mpi_comm: ranks of the library train on CPUs; "
+                   "dlrun trains on several GPUs");
+}
+
+static bool compile(dlc_model *m, bool train, dl_error *err) {
+    bool cached;
+    dl_compile_options opt;
+    dl_tuning tuning;
+    dl_session *s = m->session;
+    m->batch = s->batch;
+    if (train && (!dl_session_check_one_batch(s, "the library", err) ||
+                  !dl_session_check_no_average(s, "the library", err)))
+        return false;
+    if (train) m->identity = dl_identify(m->arena, s);
+    if (!library_find_arrays(m, err)) return false;
+    if (!(train ? dl_session_add_prediction(s, err) : dl_session_predict(s, 0, NULL, err)))
+        return false;
+    if (!dl_session_options(s, m->device.target, &opt, err)) return false;
+    opt.out = &m->console;
+    if (!dl_tune(m->arena, m->config, m->device.device, &opt, &tuning, err)) return false;
+    m->plan = dl_session_plan(s, &opt, &cached, err);
+    if (m->plan) dl_arena_move(m->plan->arena, m->arena);
+    return m->plan != NULL;
+}
+
+bool library_compile(dlc_model *m, const void *options, dl_error *err) {
+    const dlc_options *o = options;
+    if (!choose_device(m, err)) return false;
+    if (!(m->given ? use_plan(m, m->given, m->plan_path, o->batch, err)
+                   : compile(m, o->train, err) || use_kept(m, o, err)))
+        return false;
+    dl_saved_model_close_session(&m->net);
+    m->session = NULL;
+    return true;
+}
