@@ -95,6 +95,26 @@ static void test_options(void) {
     FAILS(dlc_open(path, &o, &s) != NULL, s, 2, "nobody");
 }
 
+/* A plan is opened next to a network, for predictions alone; check_library.py has one that fits. */
+static void test_plans(void) {
+    dlc_status s;
+    const char *path = fixture_file("planned.dl", LINEAR),
+               *no = fixture_file("no.dlp", "no plan\n");
+    dlc_options o = fixture_options(4, 0);
+    FAILS(dlc_open(no, &o, &s) != NULL, s, 2, "dlc_options.plan");
+    o.plan = no;
+    FAILS(dlc_open(path, &o, &s) != NULL, s, 3, "no.dlp");
+    FAILS(dlc_open(no, &o, &s) != NULL, s, 2, "dlc_options.plan");
+    CHECK(chmod(no, 0666) == 0, "chmod");
+    FAILS(dlc_open(path, &o, &s) != NULL, s, 6, "no.dlp");
+    o.plan = "/nowhere.dlp";
+    FAILS(dlc_open(path, &o, &s) != NULL, s, 4, "/nowhere.dlp");
+    o.plan = fixture_dir;
+    FAILS(dlc_open(path, &o, &s) != NULL, s, 3, "");
+    o.plan = no, o.train = 1;
+    FAILS(dlc_open(path, &o, &s) != NULL, s, 2, "for training without it");
+}
+
 /* ---- calls of an open model ---- */
 
 static void test_nothing(void) {
@@ -212,6 +232,7 @@ int main(void) {
     test_paths();
     test_faulty_models();
     test_options();
+    test_plans();
     test_nothing();
     if (m) test_describe(m), test_arrays(m), test_parameters(m), test_save(m);
     test_not_for_training();
