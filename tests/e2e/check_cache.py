@@ -205,6 +205,13 @@ def meet(name, end_first):
     return first, cc
 
 
+def kill_compiler(first, gate):
+    """The compiler alone, as the kernel does where memory runs out."""
+    tasks = pathlib.Path(f"/proc/{first.pid}/task").glob("*/children")
+    for child in " ".join(t.read_text() for t in tasks).split():
+        os.kill(int(child), signal.SIGKILL)
+
+
 def test_meet():
     alone = compiler("alone")
     check(run(DLC, "compile", "net.dl", CC=alone, DLR_CACHE_DIR=path("alone.cache")).returncode == 0, "alone")
@@ -214,6 +221,10 @@ def test_meet():
     first, _ = meet("killed", lambda first, gate: first.send_signal(signal.SIGKILL))
     check(first.wait(120) == -signal.SIGKILL and calls("killed") > calls("alone"),
           "one that was killed is waited for no longer")
+    first, _ = meet("lost", kill_compiler)
+    said = first.stderr.read()
+    check(first.wait(120) == 5 and "was killed" in said and calls("lost") > calls("alone"),
+          f"a compiler that is killed fails one process: {first.returncode} {said[-300:]}")
 
 
 def make_entries(name, ages):
