@@ -129,7 +129,7 @@ def save_file(path, tensors):
     header, data = {}, b""
     for name, (shape, values, *kind) in tensors.items():
         dtype = kind[0] if kind else "F32"
-        raw = struct.pack(f"<{len(values)}{dict(F32='f', I32='i', I64='q')[dtype]}", *values)
+        raw = struct.pack(f"<{len(values)}{dict(F32='f', I32='i', I64='q', BOOL='?')[dtype]}", *values)
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()

@@ -25,12 +25,14 @@ except ImportError as missing:
     print(f"SKIP: {missing} (scripts/install-onnx)")
     sys.exit(77)
 
-from checks import ENV, TMP, check, drawn, finish, takes
+from checks import DRAW, ENV, SHARE, TMP, check, finish, takes
 from onnx_models import LAYERS, MODELS, OPS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DLC, DLRUN = (f"{os.path.abspath(sys.argv[1])}/cli/{name}" for name in ("dlc", "dlrun"))
-DTYPES = {"f32": ("F32", "<f4"), "f64": ("F64", "<f8"), "i64": ("I64", "<i8"), "i32": ("I32", "<i4")}
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+DLC, DLRUN = (BUILD / "cli" / name for name in ("dlc", "dlrun"))
+DTYPES = {"f32": ("F32", "<f4"), "f64": ("F64", "<f8"), "i64": ("I64", "<i8"), "i32": ("I32", "<i4"),
+          "bool": ("BOOL", "?")}
 OF_ONNX = {"tensor(float)": "f4", "tensor(double)": "f8", "tensor(int64)": "i8", "tensor(int32)": "i4",
            "tensor(bool)": "?"}
 rng = np.random.default_rng(5)
@@ -133,10 +135,10 @@ def same(what, got, want, bound=1e-5):
     check(worst <= bound, f"{what}: {worst:.1e} of the largest number")
 
 
-def compare(what, source, *args, batches=(1, 3), scale=1.0, says=None):
-    """Exports, and compares ONNX Runtime with predict. Returns the file."""
+def compare(what, source, *args, batches=(1, 3), scale=1.0, says=None, bound=1e-5, further=()):
+    """Exports, with further arguments, and compares ONNX Runtime with predict. Returns the file."""
     path = f"{TMP}/{re.sub('[^a-z0-9_]', '_', what.lower())}.onnx"
-    said = export(source, path, *args)
+    said = export(source, path, *args, *further)
     session = open_onnx(path) if said is not None else None
     if not session:
         return path
@@ -146,12 +148,12 @@ def compare(what, source, *args, batches=(1, 3), scale=1.0, says=None):
         feeds = feeds_of(session, batch, scale)
         want, got = predicted(source, feeds, outputs, *args), session.run(outputs, feeds)
         for name, y in zip(outputs, got if want else ()):
-            same(f"{what}, batch {batch}, {name}", y, want[name])
+            same(f"{what}, batch {batch}, {name}", y, want[name], bound)
     return path
 
 
 def with_weights(name, model, *args, **more):
-    weights = save(f"{TMP}/{name}.safetensors", tensors_of(model, *args))
+    weights = save(f"{TMP}/{name}.safetensors", tensors_of(model, *args, *more.get("further", ())))
     return compare(name, weights, f"--model={model}", *args, **more)
 
 
@@ -170,6 +172,14 @@ recipes = re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", (ROOT / "docs/refe
 for i, (name, text) in enumerate(recipes):
     if takes(i):
         with_weights(f"recipe_{name}", write(f"{name}.dl", text))
+
+imported = sorted((ROOT / "tests/data/import").glob("*.dl"))
+for path in [p for i, p in enumerate(imported) if takes(i)]:
+    with_weights(f"import_{path.stem}", str(path), further=["--local_batch_size=2"])  # for a batch norm of vectors
+# Random models (tests/tools/layers.h), some of which mix samples and are badly conditioned: one sample, and 1e-4.
+for seed in range(DRAW % 10**6, DRAW % 10**6 + (30 if SHARE == 1 else 2)):
+    text = run(BUILD / "tests/layer_fuzz", f"--print={seed}").stdout
+    with_weights(f"random_{seed}", write(f"random_{seed}.dl", re.sub(r"N=\d+", "N", text)), batches=(1,), bound=1e-4)
 
 # ---- names, types, shapes ----
 

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Models of public libraries leave the house: each imported, exported as C, ONNX and PyTorch, and compared with itself.
+
+outside.py BUILD OUT [--only PATTERN] [--table FILE.md]      tests/zoo/zoo BUILD OUT --outside ... makes the interpreter
+
+A model is in evaluation mode, with random weights and random running statistics. Its export is run on two samples: C
+by gcc -std=c11 -pedantic -Wall -Werror, ONNX by ONNX Runtime, PyTorch by torch. The differences are parts of the
+largest number that PyTorch computes in float64; a format agrees within 1e-5, or within three times PyTorch's float32.
+OUT keeps archives and results: what is there is not done again.
+"""
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+
+warnings.filterwarnings("ignore")
+TOLERANCE, AS_TORCH, SECONDS = 1e-5, 3, 900
+CHOSEN = {
+    "timm": "resnet18 resnet26d seresnet18 vit_tiny_patch16_224 deit3_small_patch16_224 convnext_atto convnextv2_atto "
+            "convmixer_768_32 mixer_s32_224 resmlp_12_224 gmlp_ti16_224 poolformer_s12 efficientnet_b0 mobilenetv2_050 "
+            "mobilenetv3_small_050 mnasnet_small lcnet_050 tinynet_e regnetx_002 regnety_002 ghostnet_050 "
+            "cait_xxs24_224 swin_tiny_patch4_window7_224 dla46_c skresnet18 inception_next_atto repvgg_a0",
+    "torchvision": "alexnet vgg11 resnet18 squeezenet1_1 mobilenet_v2 mobilenet_v3_small shufflenet_v2_x0_5 mnasnet0_5 "
+                   "googlenet regnet_x_400mf lraspp_mobilenet_v3_large",
+    "monai": "UNet2d UNet3d SegResNet SegResNet3d VNet AttentionUnet DynUNet HighResNet AutoEncoder Generator",
+    "neuraloperator": "FNO1d FNO2d FNO2d_norm FNO3d TFNO2d",
+    "transformers": "Bert ViT Dinov2 GPT2 Llama Segformer T5Encoder",
+}
+
+
+def run(*args, seconds=SECONDS, **more):
+    r = subprocess.run([*map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=seconds,
+                       **more)
+    if r.returncode:
+        lines = (r.stderr or r.stdout).strip().splitlines() or [f"exit {r.returncode}"]
+        faults = [line for line in lines if "error" in line] or lines
+        raise RuntimeError(re.sub(r"\S*/", "", faults[0])[:100])
+    return r
+
+
+# ---- the model itself ----
+
+def archive(folder, library, name):
+    """FOLDER/model.pt2, and inputs and outputs of PyTorch in float64 and float32."""
+    import torch
+    from library_export import doubled, without_chance
+    from library_models import LIBRARIES
+    from safetensors.torch import save_file
+
+    def make():
+        torch.manual_seed(sum(map(ord, name)))
+        model, inputs = LIBRARIES[library][name]()
+        torch.manual_seed(7)
+        for k, b in model.named_buffers():
+            if k.endswith("running_mean"):
+                b.data = 0.1 * torch.randn(b.shape)
+            if k.endswith("running_var"):
+                b.data = 0.5 + torch.rand(b.shape)
+        return without_chance(model).eval(), tuple(inputs)
+
+    torch.set_num_threads(1)
+    model, inputs = make()
+    program = torch.export.export(model, inputs)
+    names = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    with torch.no_grad():
+        plain = model(*inputs)
+        exact = [x.double() if x.is_floating_point() else x for x in inputs]
+        try:
+            truth = doubled(make()[0])(*exact)
+        except RuntimeError:  # a library may make float32 tensors by itself
+            torch.set_default_dtype(torch.double)
+            truth = doubled(make()[0])(*exact)
+    tensors = {f"in.{i}.{n}": x.contiguous() for i, (n, x) in enumerate(zip(names, inputs))}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({**tensors, "f32": plain.contiguous(), "truth": truth.contiguous()}, folder / "truth.safetensors")
+    torch.export.save(program, folder / "model.pt2")
+
+
+# ---- the exports ----
+
+def of_onnx(path, inputs, shape):
+    import numpy as np
+    import onnxruntime
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    feeds = {i.name: x for i, x in zip(session.get_inputs(), inputs)}
+    if feeds[session.get_inputs()[0].name].shape[0] != session.get_inputs()[0].shape[0] and isinstance(
+            session.get_inputs()[0].shape[0], int):  # a fixed batch of one
+        parts = [session.run(None, {k: x[i:i + 1] for k, x in feeds.items()})[0] for i in range(shape[0])]
+        return np.concatenate(parts)
+    return session.run(None, feeds)[0]
+
+
+def of_pytorch(folder, inputs, shape):
+    import torch
+    from safetensors.torch import load_file
+    source = next(folder.glob("*.py"))
+    spec = importlib.util.spec_from_file_location("exported", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, torch.nn.Module)
+            and c.__module__ == "exported"]
+    net = made[-1]()
+    net.load_state_dict(load_file(source.with_suffix(".safetensors")))
+    with torch.no_grad():
+        return net.eval()(*map(torch.from_numpy, inputs)).numpy()
+
+
+def of_c(folder, inputs, shape):
+    import numpy as np
+    name = next(folder.glob("*.h")).stem
+    for source in (f"{name}.c", f"{name}_weights.c", "example.c"):
+        run("gcc", "-std=c11", "-pedantic", "-Wall", "-Werror", "-O2", "-march=native", "-c", source, cwd=folder)
+    objects = [f"{name}.o", f"{name}_weights.o", "example.o"]
+    run("gcc", *objects, "-lm", "-o", "example", cwd=folder)
+    for i, x in enumerate(inputs):
+        x.tofile(folder / f"in{i}")
+    run(folder / "example", *[f"in{i}" for i in range(len(inputs))], "out", cwd=folder)
+    return np.fromfile(folder / "out", "f4").reshape(shape)
+
+
+FORMATS = {"c": of_c, "onnx": of_onnx, "pytorch": of_pytorch}
+
+
+def judge(build, folder):
+    """{format: the largest difference, or why there is none}, with PyTorch's float32 as "f32"."""
+    import numpy as np
+    from safetensors.numpy import load_file
+    kept = load_file(folder / "truth.safetensors")
+    truth, plain = kept["truth"].astype("f8"), kept["f32"]
+    inputs = [kept[k] for k in sorted((k for k in kept if k.startswith("in.")), key=lambda k: int(k.split(".")[1]))]
+    scale = np.abs(truth).max() or 1
+    result = {"f32": float(np.abs(plain - truth).max() / scale)}
+    weights, model = folder / "model.safetensors", folder / "model.dl"
+    run(build / "cli/dlc", "import", folder / "model.pt2", "-o", model, f"--weights={weights}", "--loss=mse")
+    for name, outputs in FORMATS.items():
+        out = folder / (name if name != "onnx" else "model.onnx")
+        shutil.rmtree(out, ignore_errors=True)
+        try:
+            run(build / "cli/dlc", "export", weights, f"--model={model}", "-o", out, f"--as={name}",
+                "--data_loader_config=synthetic", *(["--target=cpu:avx2,cpu:generic"] if name == "c" else []))
+            got = outputs(out, inputs, truth.shape)
+            result[name] = float(np.abs(got - truth).max() / scale) if got.shape == truth.shape else f"{got.shape}"
+        except Exception as fault:
+            result[name] = f"{fault}".splitlines()[0][:100]
+        finally:
+            if out.is_dir():
+                shutil.rmtree(out)
+            else:
+                out.unlink(missing_ok=True)
+    return result
+
+
+def agrees(result, name):
+    value = result.get(name)
+    return isinstance(value, float) and value <= max(TOLERANCE, AS_TORCH * result["f32"])
+
+
+def put_table(path, rows):
+    counts = ", ".join(f"{sum(agrees(r, f) for r in rows.values())} agree as {f}" for f in FORMATS)
+    out = [f"{len(rows)} models: {counts}.", "", "| model | C | ONNX | PyTorch | PyTorch's float32 |",
+           "|---|---|---|---|---|"]
+    for name, r in sorted(rows.items()):
+        cells = [f"{r[k]:.0e}" if isinstance(r.get(k), float) else f"{r.get(k, r.get('why', ''))}".replace("|", "/")
+                 for k in (*FORMATS, "f32")]
+        out.append(f"| {name} | " + " | ".join(cells) + " |")
+    pathlib.Path(path).write_text("\n".join(out) + "\n")
+
+
+def main():
+    build, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
+    rows = {}
+    for library, names in CHOSEN.items():
+        for name in names.split():
+            full, folder = f"{library}.{name}", out / f"{library}.{name}"
+            if not re.search(options.get("--only", ""), full):
+                continue
+            kept = folder / "outside.json"
+            try:
+                if not (folder / "model.pt2").exists():
+                    run(sys.executable, __file__, "--archive", folder, library, name)
+                if not kept.exists():
+                    kept.write_text(json.dumps(judge(build, folder)))
+                rows[full] = json.loads(kept.read_text())
+            except Exception as fault:
+                rows[full] = {"why": f"{fault}".splitlines()[0][:100]}
+            print(full, rows[full], flush=True)
+            if "--table" in options:
+                put_table(options["--table"], rows)
+    return not all(agrees(r, f) for r in rows.values() for f in FORMATS)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--archive"]:
+        archive(pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4])
+        os._exit(0)
+    sys.exit(main())
