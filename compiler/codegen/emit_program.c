@@ -36,7 +36,12 @@ bool dl_check_constants(const dl_kernel *k, dl_error *err) {
     return true;
 }
 
-const dl_dialect dl_dialect_c = {"long", "unsigned long", "L", "UL", "x", false};
+const dl_dialect dl_dialect_c = {.index = "long",
+                                 .natural = "unsigned long",
+                                 .whole = "L",
+                                 .not_signed = "UL",
+                                 .coordinate = "x",
+                                 .truth = "int"};
 
 const char *dl_emit_partial_type(const dl_kinstr *in) {
     return dl_dtype_is_float(in->type) ? "double" : "long";

@@ -17,6 +17,10 @@ typedef struct {
     const char *whole, *not_signed; /* suffixes of their literals: "L", "UL" */
     const char *coordinate;         /* prefix of a coordinate's variable, before the axis: "x" */
     bool named; /* parameters are p0, p1, ..., each of its own type; else arg[0], arg[1], ... */
+    const char *truth;  /* the type of a bool */
+    const char *thread; /* the thread's index in its work item; NULL: a work item has one thread, */
+    const char *barrier, *shared, *unroll;         /* which has no use for these */
+    const char *(*operation)(const dl_kinstr *in); /* a reduction's operator in the library */
 } dl_dialect;
 extern const dl_dialect dl_dialect_c; /* the CPU's C */
 

@@ -100,7 +100,7 @@ int64_t dl_cuda_finalize(dl_emitter *e) {
     dl_axis_list all = {.points = 1}, kept;
     int64_t terms = 1;
     for (int i = 0; i < e->k->nspace; i++) all.axis[all.n++] = i;
-    kept = dl_cuda_list_axes(e, &all, s->axes);
+    kept = dl_emit_list_axes(e, &all, s->axes);
     for (int i = 0; i < s->combined.n; i++) {
         int64_t n = e->partial[s->combined.at[i]].items * rest_of(e, s->combined.at[i]).points;
         if (n > terms) terms = n;

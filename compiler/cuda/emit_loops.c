@@ -12,14 +12,6 @@ int dl_cuda_power_of_two(int64_t n) {
 
 /* ---- axes ---- */
 
-dl_axis_list dl_cuda_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes) {
-    dl_axis_list l = {.points = 1};
-    for (int i = 0; i < order->n; i++)
-        if (axes >> order->axis[i] & 1)
-            l.axis[l.n++] = order->axis[i], l.points *= e->k->space[order->axis[i]].size;
-    return l;
-}
-
 /* The stride of an access along each space axis, in elements; 0: it does not depend on it. */
 static void find_steps(const dl_emitter *e, const dl_kinstr *in, double step[DL_MAX_RANK]) {
     const dl_type *t = &e->k->params.at[in->param].type;
@@ -78,10 +70,6 @@ void dl_cuda_put_thread_layout(dl_emitter *e, const dl_thread_layout *t) {
     dl_putf(e->out, "    const %s %s = kd_thread() %% $/%d$, %s = kd_thread() / $/%d$;\n", index,
             t->strided ? "group" : "lane", inner, t->strided ? "lane" : "group", inner);
     dl_puts(e->out, "    (void)lane, (void)group;\n");
-}
-
-const char *dl_cuda_operator(const dl_kinstr *in) {
-    return in->op == DL_OP_sum ? "by_sum" : in->op == DL_OP_reduce_max ? "by_max" : "by_min";
 }
 
 const char *dl_cuda_accumulator_type(const dl_kinstr *in, int64_t terms) {

@@ -5,6 +5,7 @@
  * share the terms of one reduced point. Text is appended to e->out. */
 #ifndef DL_EMIT_LOOPS_H
 #define DL_EMIT_LOOPS_H
+#include "compiler/codegen/loops.h"
 #include "compiler/cuda/emit_cuda.h"
 
 enum {
@@ -13,22 +14,11 @@ enum {
     DL_ENOUGH_BYTES = 32,    /* loads in flight per thread: unrolling further does not pay */
 };
 
-/* Axes of the space, outermost first, and the number of their points. */
-typedef struct {
-    int n, axis[DL_MAX_RANK];
-    int64_t points;
-} dl_axis_list;
-dl_axis_list dl_cuda_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes);
 /* The axes ordered by the memory of the present sweep: the last one is contiguous. */
 dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes);
 /* "const int x2 = ...;": the coordinates of a point by its linear index. */
 void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list);
 
-/* The layout of a CTA's threads. */
-typedef struct {
-    int lanes, groups; /* lanes of a group, groups; powers of two whose product is DL_BLOCK */
-    bool strided;      /* consecutive threads are in different groups */
-} dl_thread_layout;
 /* "const int group = ..., lane = ...;" */
 void dl_cuda_put_thread_layout(dl_emitter *e, const dl_thread_layout *t);
 /* "group_reduce<by_sum, 256, 32, false>(": over the lanes of a group. */
@@ -40,8 +30,6 @@ void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in);
  * values, by instruction. Afterwards reduced[i] is the result, as "t3[0]". */
 void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *const *types,
                         int lanes, const char **reduced);
-/* "by_sum": the operator that combines two values. */
-const char *dl_cuda_operator(const dl_kinstr *in);
 /* The accumulator type for `terms` values of a thread: "float" for few floats. */
 const char *dl_cuda_accumulator_type(const dl_kinstr *in, int64_t terms);
 /* The smallest power of two that is not below n, which is at most 2^30. */

@@ -72,8 +72,8 @@ static void choose_rows(nest *s) {
     while (first > 0 && dl_emit_collapses(e, s->kept.axis[first - 1], s->kept.axis[first])) first--;
     unsigned own = 0;
     for (int i = first; i < n; i++) own |= 1u << s->kept.axis[i];
-    s->along = dl_cuda_list_axes(e, &s->kept, own),
-    s->around = dl_cuda_list_axes(e, &s->kept, ~own);
+    s->along = dl_emit_list_axes(e, &s->kept, own),
+    s->around = dl_emit_list_axes(e, &s->kept, ~own);
     dl_vectors vectors = dl_cuda_find_vectors(e, &s->kept, e->now->axes & ~own);
     for (int i = 0; i < e->k->instrs.n; i++) invariant |= vectors.invariant[i];
     int64_t step = lcm(s->along.points, s->step), blocks = s->kept.points / s->step,
@@ -109,8 +109,8 @@ static nest plan_nest(dl_emitter *e) {
             s.sums = true, kept |= e->steps[e->now->run.at[i]].axes;
     if (!s.sums) kept = e->now->axes;
     s.order = dl_cuda_order_axes(e, e->now->axes);
-    s.kept = dl_cuda_list_axes(e, &s.order, kept);
-    s.summed = dl_cuda_list_axes(e, &s.order, e->now->axes & ~kept);
+    s.kept = dl_emit_list_axes(e, &s.order, kept);
+    s.summed = dl_emit_list_axes(e, &s.order, e->now->axes & ~kept);
     int last = s.order.n ? s.order.axis[s.order.n - 1] : -1;
     s.vectors_kept = last >= 0 && kept >> last & 1;
     unsigned moving = s.sums && s.kept.points ? e->now->axes & ~kept : ~0u;

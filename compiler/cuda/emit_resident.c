@@ -113,9 +113,9 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, rows *r) {
         sums = true, kept |= axes & s->axes;
     }
     r->order = dl_cuda_order_axes(e, mine);
-    r->kept = dl_cuda_list_axes(e, &r->order, kept);
-    r->outer = dl_cuda_list_axes(e, &r->order, s->axes & ~kept);
-    r->row = dl_cuda_list_axes(e, &r->order, s->row);
+    r->kept = dl_emit_list_axes(e, &r->order, kept);
+    r->outer = dl_emit_list_axes(e, &r->order, s->axes & ~kept);
+    r->row = dl_emit_list_axes(e, &r->order, s->row);
     int last = r->order.axis[r->order.n - 1];
     r->vectors_row = s->row >> last & 1;
     if (!r->vectors_row && kept >> last & 1) return false;

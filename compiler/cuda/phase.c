@@ -1,8 +1,17 @@
 /* The head and the end of a phase of a CUDA kernel: phase.h. */
 #include "compiler/cuda/phase.h"
 
-static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
-                        wide = {"long", "unsigned long", "L", "UL", "x", true};
+const char *dl_cuda_operator(const dl_kinstr *in) {
+    return in->op == DL_OP_sum ? "by_sum" : in->op == DL_OP_reduce_max ? "by_max" : "by_min";
+}
+
+#define CUDA_DIALECT(INDEX, NATURAL, WHOLE, NOT_SIGNED)                                            \
+    {                                                                                              \
+        INDEX, NATURAL, WHOLE, NOT_SIGNED, "x", true, "bool", "kd_thread()", "__syncthreads()",    \
+            "__shared__ ", "#pragma unroll", dl_cuda_operator                                      \
+    }
+static const dl_dialect narrow = CUDA_DIALECT("int", "unsigned", "", "U"),
+                        wide = CUDA_DIALECT("long", "unsigned long", "L", "UL");
 
 /* Do all of a kernel's coordinates, indices and points fit int, with those along `within`
  * included? */

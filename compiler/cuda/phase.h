@@ -19,6 +19,9 @@ enum {
  * whose points are not counted together with the others'. */
 const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned per_thread);
 
+/* "by_sum": the operator that combines two values of a reduction. */
+const char *dl_cuda_operator(const dl_kinstr *in);
+
 /* May a parameter share memory with another one that the kernel writes? */
 bool dl_cuda_is_shared(const dl_kernel *k, int param);
 /* Begins the kernel's next phase. The text so far becomes its structs, and those of the phases

@@ -1,0 +1,60 @@
+/* The nodes of the loop IR: shared by loops.c, which builds them, and loops_print.c. */
+#ifndef DL_LOOP_PARTS_H
+#define DL_LOOP_PARTS_H
+#include "compiler/codegen/loops.h"
+
+typedef enum {
+    DL_E_NUMBER,
+    DL_E_NAME,      /* a name that a statement gives: `of` */
+    DL_E_TEXT,      /* item, thread: a word of the dialect */
+    DL_E_COORD,     /* axis `number` */
+    DL_E_VALUE,     /* instruction `number` */
+    DL_E_OP,        /* a op b */
+    DL_E_SELECT,    /* a ? b : c */
+    DL_E_CONVERT,   /* a */
+    DL_E_WORKSPACE, /* from byte a on */
+    DL_E_AT,        /* a[b] */
+    DL_E_START,     /* in */
+    DL_E_COMBINE,   /* in, a, b */
+    DL_E_REDUCE,    /* in, a, threads */
+    DL_E_CALL,      /* text(a, b, c) */
+} dl_loop_expr_kind;
+
+typedef struct dl_loop_expr {
+    dl_loop_expr_kind kind;
+    dl_loop_type type;
+    bool array, fixed;
+    char op;
+    int64_t number;
+    const char *text;
+    dl_expr a, b, c;
+    const dl_kinstr *in;
+    dl_thread_layout threads;
+    struct dl_loop_stmt *of;
+} dl_loop_expr;
+
+typedef enum {
+    DL_S_ROOT,
+    DL_S_LET,   /* name = a */
+    DL_S_COORD, /* the coordinate of axis `number` = a */
+    DL_S_VAR,   /* name = a; an array of `number` elements */
+    DL_S_SET,   /* name = a */
+    DL_S_FOR,   /* name from a to b by `number` */
+    DL_S_IF,    /* a */
+    DL_S_BARRIER,
+    DL_S_INSTR,  /* instruction `number` */
+    DL_S_DEFINE, /* instruction `number` = a */
+    DL_S_READ,   /* instruction `number` */
+    DL_S_KEEP,   /* instruction `number` */
+} dl_loop_stmt_kind;
+
+typedef struct dl_loop_stmt {
+    dl_loop_stmt_kind kind;
+    dl_expr name, a, b;
+    int64_t number;
+    int unroll;
+    dl_loop_space space;
+    bool used; /* the printer has met the name */
+    struct dl_loop_stmt *parent, *first, *last, *next;
+} dl_loop_stmt;
+#endif

@@ -1,0 +1,289 @@
+/* Building of the loop IR: loops.h. */
+#include "compiler/codegen/loop_parts.h"
+
+/* ---- axes and types ---- */
+
+dl_axis_list dl_emit_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes) {
+    dl_axis_list l = {.points = 1};
+    for (int i = 0; i < order->n; i++)
+        if (axes >> order->axis[i] & 1)
+            l.axis[l.n++] = order->axis[i], l.points *= e->k->space[order->axis[i]].size;
+    return l;
+}
+
+dl_axis_list dl_emit_space_axes(const dl_emitter *e, unsigned axes) {
+    dl_axis_list all = {.n = e->k->nspace};
+    for (int i = 0; i < all.n; i++) all.axis[i] = i;
+    return dl_emit_list_axes(e, &all, axes);
+}
+
+dl_loop_type dl_loop_type_of(dl_dtype d) {
+    static const dl_loop_type types[DL_NDTYPES] = {
+        [DL_F32] = DL_LOOP_FLOAT,  [DL_F64] = DL_LOOP_DOUBLE, [DL_F16] = DL_LOOP_FLOAT,
+        [DL_BF16] = DL_LOOP_FLOAT, [DL_I32] = DL_LOOP_INT,    [DL_I64] = DL_LOOP_LONG,
+        [DL_BOOL] = DL_LOOP_INT};
+    return types[d];
+}
+
+dl_loop_type dl_loop_partial_type(const dl_kinstr *in) {
+    return dl_dtype_is_float(in->type) ? DL_LOOP_DOUBLE : DL_LOOP_LONG;
+}
+
+static bool is_whole(dl_expr a) {
+    return !a->array &&
+           (a->type == DL_LOOP_INDEX || a->type == DL_LOOP_INT || a->type == DL_LOOP_LONG);
+}
+
+/* ---- expressions ---- */
+
+static dl_expr expr_of(dl_loops *l, dl_loop_expr x) {
+    dl_loop_expr *made = DL_NEW(l->e->arena, dl_loop_expr);
+    *made = x;
+    return made;
+}
+
+dl_expr dl_loop_number(dl_loops *l, int64_t v) {
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_NUMBER, .number = v});
+}
+
+dl_expr dl_loop_fixed(dl_loops *l, int64_t v) {
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_NUMBER, .number = v, .fixed = true});
+}
+
+static bool is_number(dl_expr a, int64_t v) { return a->kind == DL_E_NUMBER && a->number == v; }
+
+static int64_t compute(int64_t a, char op, int64_t b) {
+    return op == '+'   ? a + b
+           : op == '-' ? a - b
+           : op == '*' ? a * b
+           : op == '/' ? a / b
+           : op == '%' ? a % b
+                       : (a < b ? a : b);
+}
+
+/* The part of a op b that remains where one operand decides it; NULL: all. */
+static dl_expr fold(dl_loops *l, dl_expr a, char op, dl_expr b) {
+    bool zero = is_number(b, 0), one = is_number(b, 1);
+    if (((op == '+' || op == '-') && zero) || ((op == '*' || op == '/') && one)) return a;
+    if (op == '+' && is_number(a, 0)) return b;
+    if ((op == '%' && one) || (op == '*' && zero)) return dl_loop_number(l, 0);
+    if (a->kind != DL_E_NUMBER || b->kind != DL_E_NUMBER || op == '<' || op == '=') return NULL;
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_NUMBER,
+                                     .number = compute(a->number, op, b->number),
+                                     .fixed = a->fixed && b->fixed});
+}
+
+dl_expr dl_loop_op(dl_loops *l, dl_expr a, char op, dl_expr b) {
+    bool compares = op == '<' || op == '=', both = op == '&';
+    bool same = a->type == b->type && !a->array && !b->array;
+    DL_CHECK(both ? same && a->type == DL_LOOP_BOOL : same || (is_whole(a) && is_whole(b)));
+    dl_expr less = both ? NULL : fold(l, a, op, b);
+    if (less) return less;
+    dl_loop_type type = compares || both         ? DL_LOOP_BOOL
+                        : a->kind == DL_E_NUMBER ? b->type
+                                                 : a->type;
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_OP, .type = type, .op = op, .a = a, .b = b});
+}
+
+dl_expr dl_loop_by(dl_loops *l, dl_expr a, char op, int64_t b) {
+    return dl_loop_op(l, a, op, dl_loop_number(l, b));
+}
+
+dl_expr dl_loop_select(dl_loops *l, dl_expr test, dl_expr a, dl_expr b) {
+    DL_CHECK(test->type == DL_LOOP_BOOL && a->type == b->type);
+    return expr_of(l,
+                   (dl_loop_expr){.kind = DL_E_SELECT, .type = a->type, .a = test, .b = a, .c = b});
+}
+
+dl_expr dl_loop_convert(dl_loops *l, dl_loop_type type, dl_expr a) {
+    if (a->type == type) return a;
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_CONVERT, .type = type, .a = a});
+}
+
+dl_expr dl_loop_item(dl_loops *l) {
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_TEXT, .text = "item"});
+}
+
+dl_expr dl_loop_thread(dl_loops *l) {
+    DL_CHECK(l->e->dialect->thread);
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_TEXT, .text = l->e->dialect->thread});
+}
+
+dl_expr dl_loop_value(dl_loops *l, int number) {
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_VALUE,
+                                     .type = dl_loop_type_of(l->e->k->instrs.at[number].type),
+                                     .number = number});
+}
+
+dl_expr dl_loop_workspace(dl_loops *l, dl_loop_type type, int64_t byte) {
+    return expr_of(
+        l, (dl_loop_expr){
+               .kind = DL_E_WORKSPACE, .type = type, .array = true, .a = dl_loop_number(l, byte)});
+}
+
+dl_expr dl_loop_at(dl_loops *l, dl_expr array, dl_expr place) {
+    DL_CHECK(array->array && is_whole(place));
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_AT, .type = array->type, .a = array, .b = place});
+}
+
+dl_expr dl_loop_linear(dl_loops *l, int n, const int *axes) {
+    const dl_axis *space = l->e->k->space;
+    dl_expr sum = dl_loop_number(l, 0);
+    int64_t stride = 1;
+    for (int i = n - 1; i >= 0; stride *= space[axes[i--]].size) {
+        dl_expr x = expr_of(l, (dl_loop_expr){.kind = DL_E_COORD, .number = axes[i]});
+        sum = dl_loop_op(l, dl_loop_by(l, x, '*', stride), '+', sum);
+    }
+    return sum;
+}
+
+dl_expr dl_loop_start(dl_loops *l, const dl_kinstr *in) {
+    return expr_of(l,
+                   (dl_loop_expr){.kind = DL_E_START, .type = dl_loop_partial_type(in), .in = in});
+}
+
+dl_expr dl_loop_combine(dl_loops *l, const dl_kinstr *in, dl_expr a, dl_expr b) {
+    DL_CHECK(a->type == b->type);
+    return expr_of(l,
+                   (dl_loop_expr){.kind = DL_E_COMBINE, .type = a->type, .in = in, .a = a, .b = b});
+}
+
+dl_expr dl_loop_reduce(dl_loops *l, const dl_kinstr *in, dl_expr a, const dl_thread_layout *t) {
+    if (!l->e->dialect->thread) return a;
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_REDUCE,
+                                     .type = a->type,
+                                     .in = in,
+                                     .a = a,
+                                     .b = t->strided ? NULL : dl_loop_number(l, t->lanes),
+                                     .threads = *t});
+}
+
+dl_expr dl_loop_call(dl_loops *l, dl_loop_type type, const char *name, dl_expr a, dl_expr b,
+                     dl_expr c) {
+    return expr_of(
+        l, (dl_loop_expr){.kind = DL_E_CALL, .type = type, .text = name, .a = a, .b = b, .c = c});
+}
+
+/* ---- statements ---- */
+
+static dl_loop_stmt *append(dl_loops *l, dl_loop_stmt s) {
+    dl_loop_stmt *made = DL_NEW(l->e->arena, dl_loop_stmt), *last = l->open->last;
+    *made = s, made->parent = l->open;
+    *(last ? &last->next : &l->open->first) = made, l->open->last = made;
+    return made;
+}
+
+dl_loops dl_loop_begin(dl_emitter *e) {
+    return (dl_loops){.e = e,
+                      .open = DL_NEW(e->arena, dl_loop_stmt),
+                      .where = DL_NEWS(e->arena, const dl_loop_stmt *, e->k->instrs.n + 1)};
+}
+
+/* A statement that gives a name. */
+static dl_expr append_named(dl_loops *l, dl_loop_stmt s, const char *name, dl_loop_type type,
+                            bool array) {
+    dl_loop_stmt *made = append(l, s);
+    made->name = expr_of(
+        l,
+        (dl_loop_expr){.kind = DL_E_NAME, .type = type, .array = array, .text = name, .of = made});
+    return made->name;
+}
+
+dl_expr dl_loop_let(dl_loops *l, const char *name, dl_expr value) {
+    return append_named(l, (dl_loop_stmt){.kind = DL_S_LET, .a = value}, name, value->type,
+                        value->array);
+}
+
+dl_expr dl_loop_var(dl_loops *l, dl_loop_type type, const char *name, dl_expr start) {
+    return append_named(l, (dl_loop_stmt){.kind = DL_S_VAR, .a = start}, name, type, false);
+}
+
+dl_expr dl_loop_array(dl_loops *l, dl_loop_type type, dl_loop_space space, const char *name,
+                      int count) {
+    DL_CHECK(space == DL_IN_THREAD || l->e->dialect->thread);
+    return append_named(l, (dl_loop_stmt){.kind = DL_S_VAR, .number = count, .space = space}, name,
+                        type, true);
+}
+
+void dl_loop_set(dl_loops *l, dl_expr target, dl_expr value) {
+    append(l, (dl_loop_stmt){.kind = DL_S_SET, .name = target, .a = value});
+}
+
+dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, int64_t step,
+                    int unroll) {
+    dl_expr x = append_named(
+        l, (dl_loop_stmt){.kind = DL_S_FOR, .a = from, .b = to, .number = step, .unroll = unroll},
+        name, DL_LOOP_INDEX, false);
+    l->open = l->open->last;
+    return x;
+}
+
+void dl_loop_if(dl_loops *l, dl_expr test) {
+    DL_CHECK(test->type == DL_LOOP_BOOL);
+    l->open = append(l, (dl_loop_stmt){.kind = DL_S_IF, .a = test});
+}
+
+void dl_loop_end(dl_loops *l) {
+    DL_CHECK(l->open->parent);
+    l->open = l->open->parent;
+}
+
+void dl_loop_barrier(dl_loops *l) {
+    if (l->e->dialect->thread) append(l, (dl_loop_stmt){.kind = DL_S_BARRIER});
+}
+
+void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list) {
+    int64_t count = list->points;
+    for (int i = 0; i < list->n; i++) {
+        int64_t size = l->e->k->space[list->axis[i]].size;
+        if (!size) size = 1;
+        count = count / size ? count / size : 1;
+        dl_expr x = dl_loop_by(l, number, '/', count);
+        append(l, (dl_loop_stmt){.kind = DL_S_COORD,
+                                 .number = list->axis[i],
+                                 .a = i ? dl_loop_by(l, x, '%', size) : x});
+    }
+}
+
+void dl_loop_threads(dl_loops *l, const dl_thread_layout *t, dl_expr *lane, dl_expr *group) {
+    *lane = *group = dl_loop_fixed(l, 0);
+    if (!l->e->dialect->thread) return;
+    dl_expr thread = dl_loop_thread(l);
+    int inner = t->strided ? t->groups : t->lanes;
+    dl_expr first = dl_loop_by(l, thread, '%', inner), second = dl_loop_by(l, thread, '/', inner);
+    *lane = dl_loop_let(l, "lane", t->strided ? second : first);
+    *group = dl_loop_let(l, "group", t->strided ? first : second);
+}
+
+static bool is_written(const dl_loops *l, int number) {
+    for (const dl_loop_stmt *s = l->open; s; s = s->parent)
+        if (l->where[number] == s) return true;
+    return false;
+}
+
+static void append_instr(dl_loops *l, dl_loop_stmt_kind kind, int number, dl_expr value) {
+    append(l, (dl_loop_stmt){.kind = kind, .number = number, .a = value});
+    l->where[number] = l->open;
+}
+
+void dl_loop_instr(dl_loops *l, int number) { append_instr(l, DL_S_INSTR, number, NULL); }
+
+void dl_loop_needs(dl_loops *l, int number) {
+    bool *needed = DL_NEWS(l->e->arena, bool, number + 1);
+    needed[number] = true;
+    for (int i = number; i >= 0; i--)
+        for (int a = 0; needed[i] && !is_written(l, i) && a < l->e->steps[i].nargs; a++)
+            needed[l->e->steps[i].args[a]] = true;
+    for (int i = 0; i <= number; i++)
+        if (needed[i] && !is_written(l, i)) dl_loop_instr(l, i);
+}
+
+void dl_loop_define(dl_loops *l, int number, dl_expr value) {
+    append_instr(l, DL_S_DEFINE, number, value);
+}
+
+void dl_loop_read(dl_loops *l, int number) { append_instr(l, DL_S_READ, number, NULL); }
+
+void dl_loop_keep(dl_loops *l, int number) {
+    append(l, (dl_loop_stmt){.kind = DL_S_KEEP, .number = number});
+}

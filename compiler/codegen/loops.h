@@ -1,0 +1,119 @@
+/* Loop IR: the loops around a kernel's scalar program, as a tree of statements over typed
+ * expressions. A builder is one function for every target; a dialect (emit_program.h) is the table
+ * with which loops_print.c writes the tree as C for the CPU or as CUDA C++. The program itself
+ * enters as kernel IR: a statement that runs instruction i, an expression that is its value.
+ *
+ * An expression of numbers alone is one number when it is built, and x * 1, x + 0, x / 1 and x % 1
+ * are gone. A name or coordinate that nothing after it uses is not printed, and a coordinate that
+ * no statement gives is 0. docs/internals/loop-ir.md has the whole of it. */
+#ifndef DL_LOOPS_H
+#define DL_LOOPS_H
+#include "compiler/codegen/emit_program.h"
+
+/* Axes of the space, outermost first, and the number of their points. */
+typedef struct {
+    int n, axis[DL_MAX_RANK];
+    int64_t points;
+} dl_axis_list;
+/* The axes of `order` whose bit is set in `axes`. */
+dl_axis_list dl_emit_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes);
+/* The same of the whole space, in its order. */
+dl_axis_list dl_emit_space_axes(const dl_emitter *e, unsigned axes);
+
+/* The layout of the threads that share a work item. */
+typedef struct {
+    int lanes, groups; /* lanes of a group, groups; powers of two whose product is the CTA */
+    bool strided;      /* consecutive threads are in different groups */
+} dl_thread_layout;
+
+/* The type of an expression, or of an array's elements. */
+typedef enum {
+    DL_LOOP_INDEX, /* coordinates and counts: the dialect's type of an index */
+    DL_LOOP_BOOL,
+    DL_LOOP_INT,
+    DL_LOOP_LONG,
+    DL_LOOP_FLOAT, /* also of 16-bit values: dl_kernel_type */
+    DL_LOOP_DOUBLE,
+} dl_loop_type;
+/* Where a variable lies. */
+typedef enum {
+    DL_IN_THREAD, /* a thread's own: registers */
+    DL_IN_SHARED, /* one for all threads of a work item */
+} dl_loop_space;
+/* The type of an element type's values, and of a reduction's partial results. */
+dl_loop_type dl_loop_type_of(dl_dtype d);
+dl_loop_type dl_loop_partial_type(const dl_kinstr *in);
+
+/* An expression; a name is one, too. It lives as long as the emitter's arena. */
+typedef const struct dl_loop_expr *dl_expr;
+struct dl_loop_stmt;
+/* A tree that is being built. Statements are appended to the innermost loop or condition that is
+ * open. */
+typedef struct {
+    dl_emitter *e;
+    struct dl_loop_stmt *open;         /* the loop or condition; the root */
+    const struct dl_loop_stmt **where; /* by instruction: the one in which it has been written */
+} dl_loops;
+dl_loops dl_loop_begin(dl_emitter *e);
+/* Prints the tree to e->out. All that was opened must be closed. */
+void dl_loop_print(dl_loops *l);
+
+/* ---- expressions ---- */
+
+/* A number: a hole (holes.h), in which equal functions may differ; or a fixed part of the text. */
+dl_expr dl_loop_number(dl_loops *l, int64_t v);
+dl_expr dl_loop_fixed(dl_loops *l, int64_t v);
+/* a op b: + - * / %, < and = (equal) of numbers, & (and) of bools, m (the smaller one). Quotients
+ * are of numbers that are not negative. */
+dl_expr dl_loop_op(dl_loops *l, dl_expr a, char op, dl_expr b);
+dl_expr dl_loop_by(dl_loops *l, dl_expr a, char op, int64_t b); /* the same with a number */
+dl_expr dl_loop_select(dl_loops *l, dl_expr test, dl_expr a, dl_expr b);
+dl_expr dl_loop_convert(dl_loops *l, dl_loop_type type, dl_expr a);
+/* The work item's index; the thread's within the work item, where a dialect has several. */
+dl_expr dl_loop_item(dl_loops *l);
+dl_expr dl_loop_thread(dl_loops *l);
+/* The value of an instruction that has been written. */
+dl_expr dl_loop_value(dl_loops *l, int number);
+/* An array in the kernel's workspace, from this byte on; an array's element. */
+dl_expr dl_loop_workspace(dl_loops *l, dl_loop_type type, int64_t byte);
+dl_expr dl_loop_at(dl_loops *l, dl_expr array, dl_expr place);
+/* The linear index of the point over some axes, outermost first. */
+dl_expr dl_loop_linear(dl_loops *l, int n, const int *axes);
+/* A reduction's initial value; two results as one; one of all lanes of a group, which every
+ * lane has afterwards. */
+dl_expr dl_loop_start(dl_loops *l, const dl_kinstr *in);
+dl_expr dl_loop_combine(dl_loops *l, const dl_kinstr *in, dl_expr a, dl_expr b);
+dl_expr dl_loop_reduce(dl_loops *l, const dl_kinstr *in, dl_expr a, const dl_thread_layout *t);
+/* A function of the dialect's library with up to three arguments; NULL: fewer. */
+dl_expr dl_loop_call(dl_loops *l, dl_loop_type type, const char *name, dl_expr a, dl_expr b,
+                     dl_expr c);
+
+/* ---- statements ---- */
+
+dl_expr dl_loop_let(dl_loops *l, const char *name, dl_expr value);
+/* A variable with an initial value; an array, of zeros where it is a thread's own. */
+dl_expr dl_loop_var(dl_loops *l, dl_loop_type type, const char *name, dl_expr start);
+dl_expr dl_loop_array(dl_loops *l, dl_loop_type type, dl_loop_space space, const char *name,
+                      int count);
+void dl_loop_set(dl_loops *l, dl_expr target, dl_expr value);
+/* Opens a loop from `from` to before `to`. unroll: how often its body is written; 0: the
+ * compiler's choice. */
+dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, int64_t step,
+                    int unroll);
+void dl_loop_if(dl_loops *l, dl_expr test);
+void dl_loop_end(dl_loops *l); /* closes the innermost one */
+/* All threads of the work item wait for each other. */
+void dl_loop_barrier(dl_loops *l);
+/* The coordinates along some axes, from the linear index of a point. */
+void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list);
+/* "lane" and "group" of the thread; one lane and one group where a work item has one thread. */
+void dl_loop_threads(dl_loops *l, const dl_thread_layout *t, dl_expr *lane, dl_expr *group);
+/* Runs an instruction; those that an instruction needs, where they have not been written yet. */
+void dl_loop_instr(dl_loops *l, int number);
+void dl_loop_needs(dl_loops *l, int number);
+/* The value of an instruction is this one, which is rounded to its type. */
+void dl_loop_define(dl_loops *l, int number, dl_expr value);
+/* Reads a value that an earlier sweep has kept; keeps one for later sweeps. */
+void dl_loop_read(dl_loops *l, int number);
+void dl_loop_keep(dl_loops *l, int number);
+#endif

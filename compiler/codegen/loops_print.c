@@ -1,0 +1,230 @@
+/* The printer of the loop IR: C for the CPU, or CUDA C++, by the emitter's dialect. */
+#include "compiler/codegen/emit_parts.h"
+#include "compiler/codegen/loop_parts.h"
+
+static const char *type_name(const dl_emitter *e, dl_loop_type type) {
+    static const char *const names[] = {[DL_LOOP_INT] = "int",
+                                        [DL_LOOP_LONG] = "long",
+                                        [DL_LOOP_FLOAT] = "float",
+                                        [DL_LOOP_DOUBLE] = "double"};
+    return type == DL_LOOP_INDEX  ? e->dialect->index
+           : type == DL_LOOP_BOOL ? e->dialect->truth
+                                  : names[type];
+}
+
+/* ---- expressions ---- */
+
+/* How strongly an expression holds together, as C's operators do. */
+static int strength(dl_expr x) {
+    if (x->kind == DL_E_SELECT || (x->kind == DL_E_OP && x->op == 'm')) return 0;
+    if (x->kind != DL_E_OP) return 6;
+    return x->op == '&'   ? 1
+           : x->op == '=' ? 2
+           : x->op == '<' ? 3
+           : x->op == '+' ? 4
+           : x->op == '-' ? 4
+                          : 5;
+}
+
+static void put(dl_emitter *e, dl_expr x);
+
+static void put_within(dl_emitter *e, dl_expr x, bool apart) {
+    dl_puts(e->out, apart ? "(" : "");
+    put(e, x);
+    dl_puts(e->out, apart ? ")" : "");
+}
+
+static void put_number(dl_emitter *e, dl_expr x, const char *mark) {
+    if (x->fixed)
+        dl_putf(e->out, "%lld", (long long)x->number);
+    else
+        dl_putf(e->out, "$%s%lld%s$", mark, (long long)x->number, e->dialect->whole);
+}
+
+static void put_op(dl_emitter *e, dl_expr x) {
+    int own = strength(x);
+    bool divides = x->op == '/' || x->op == '%';
+    if (x->op == 'm') {
+        put_within(e, x->a, strength(x->a) < 4), dl_puts(e->out, " < ");
+        put_within(e, x->b, strength(x->b) < 4), dl_puts(e->out, " ? ");
+        put_within(e, x->a, !strength(x->a)), dl_puts(e->out, " : "), put(e, x->b);
+        return;
+    }
+    put_within(e, x->a, strength(x->a) < own);
+    dl_puts(e->out, x->op == '=' ? " == " : x->op == '&' ? " && " : "");
+    if (x->op != '=' && x->op != '&') dl_putf(e->out, " %c ", x->op);
+    if (divides && x->b->kind == DL_E_NUMBER) /* of the item's index: one thread may divide it */
+        put_number(e, x->b, x->a->kind == DL_E_TEXT && x->a->text[0] == 'i' ? ":" : "/");
+    else
+        put_within(e, x->b, strength(x->b) <= own);
+}
+
+static void put_call(dl_emitter *e, const char *name, dl_expr a, dl_expr b, dl_expr c) {
+    const dl_expr args[] = {a, b, c};
+    dl_putf(e->out, "%s(", name);
+    for (int i = 0; i < 3 && args[i]; i++) dl_puts(e->out, i ? ", " : ""), put(e, args[i]);
+    dl_puts(e->out, ")");
+}
+
+/* a and b as one result; or all lanes' results of a as one, with b lanes where that is a hole. */
+static void put_reduction(dl_emitter *e, dl_expr x) {
+    const dl_thread_layout *t = &x->threads;
+    const char *by = e->dialect->operation ? e->dialect->operation(x->in) : NULL;
+    if (x->kind == DL_E_REDUCE && t->strided)
+        dl_putf(e->out, "group_reduce<%s, %d, %d, true>(", by, t->lanes * t->groups, t->lanes);
+    else if (x->kind == DL_E_REDUCE)
+        dl_putf(e->out, "group_reduce_by<%s, %d>(", by, t->lanes * t->groups);
+    else if (by)
+        dl_putf(e->out, "%s::of(", by);
+    else
+        dl_putf(e->out, "%s(", x->in->op == DL_OP_sum ? "" : dl_emit_combine(x->in));
+    put(e, x->a);
+    if (x->b) {
+        dl_puts(e->out, by || x->in->op != DL_OP_sum ? ", " : " + ");
+        put(e, x->b);
+    }
+    dl_puts(e->out, ")");
+}
+
+static void put(dl_emitter *e, dl_expr x) {
+    switch (x->kind) {
+    case DL_E_NUMBER: put_number(e, x, ""); break;
+    case DL_E_NAME: x->of->used = true; /* fall through */
+    case DL_E_TEXT: dl_puts(e->out, x->text); break;
+    case DL_E_COORD: dl_puts(e->out, dl_emit_coordinate(e, (int)x->number)); break;
+    case DL_E_VALUE: dl_putf(e->out, "$v%d$", (int)x->number); break;
+    case DL_E_OP: put_op(e, x); break;
+    case DL_E_SELECT:
+        put_within(e, x->a, !strength(x->a)), dl_puts(e->out, " ? ");
+        put_within(e, x->b, !strength(x->b)), dl_puts(e->out, " : "), put(e, x->c);
+        break;
+    case DL_E_CONVERT:
+        dl_putf(e->out, "(%s)", type_name(e, x->type)), put_within(e, x->a, strength(x->a) < 6);
+        break;
+    case DL_E_WORKSPACE:
+        dl_putf(e->out, "((%s *)(workspace + $%lldL$))", type_name(e, x->type),
+                (long long)x->a->number);
+        break;
+    case DL_E_AT: put(e, x->a), dl_puts(e->out, "["), put(e, x->b), dl_puts(e->out, "]"); break;
+    case DL_E_START: dl_puts(e->out, dl_emit_start(x->in)); break;
+    case DL_E_COMBINE:
+    case DL_E_REDUCE: put_reduction(e, x); break;
+    case DL_E_CALL: put_call(e, x->text, x->a, x->b, x->c); break;
+    }
+}
+
+/* ---- statements ---- */
+
+static void put_list(dl_loops *l, dl_loop_stmt *s);
+
+static void put_variable(dl_emitter *e, const dl_loop_stmt *s) {
+    bool shared = s->space == DL_IN_SHARED;
+    dl_putf(e->out, "    %s%s ", shared ? e->dialect->shared : "", type_name(e, s->name->type));
+    put(e, s->name);
+    if (s->name->array)
+        dl_putf(e->out, "[%d]%s", (int)s->number, shared ? "" : " = {0}");
+    else
+        dl_puts(e->out, " = "), put(e, s->a);
+    dl_puts(e->out, ";\n");
+}
+
+static void put_for(dl_loops *l, const dl_loop_stmt *s) {
+    dl_emitter *e = l->e;
+    if (s->unroll && e->dialect->unroll) dl_putf(e->out, "%s %d\n", e->dialect->unroll, s->unroll);
+    dl_putf(e->out, "    for (%s %s = ", e->dialect->index, s->name->text), put(e, s->a);
+    dl_putf(e->out, "; %s < ", s->name->text), put_within(e, s->b, strength(s->b) < 4);
+    dl_putf(e->out, s->number == 1 ? "; %s++) {\n" : "; %s += ", s->name->text);
+    if (s->number != 1) dl_putf(e->out, "$%lld%s$) {\n", (long long)s->number, e->dialect->whole);
+    put_list(l, s->first);
+    dl_puts(e->out, "    }\n");
+}
+
+/* v<number>, of the rounded value. */
+static void put_definition(dl_emitter *e, const dl_loop_stmt *s) {
+    dl_dtype d = e->k->instrs.at[s->number].type;
+    dl_cast c = dl_emit_rounding(DL_SINGLE, d, s->a->type != DL_LOOP_FLOAT);
+    if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, d)), ")"};
+    dl_putf(e->out, "    const %s $v%d$ = %s", dl_emit_type(e, d), (int)s->number, c.open);
+    put(e, s->a);
+    dl_putf(e->out, "%s;\n    (void)$v%d$;\n", c.close, (int)s->number);
+}
+
+static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
+    dl_emitter *e = l->e;
+    switch (s->kind) {
+    case DL_S_LET:
+        dl_putf(e->out, "    %s%s %s%s = ", s->name->array ? "" : "const ",
+                type_name(e, s->name->type), s->name->array ? "*" : "", s->name->text);
+        put(e, s->a), dl_puts(e->out, ";\n");
+        break;
+    case DL_S_COORD:
+        dl_putf(e->out, "    const %s $%s%d$ = ", e->dialect->index, e->dialect->coordinate,
+                (int)s->number);
+        put(e, s->a), dl_puts(e->out, ";\n");
+        break;
+    case DL_S_VAR: put_variable(e, s); break;
+    case DL_S_SET:
+        dl_puts(e->out, "    "), put(e, s->name), dl_puts(e->out, " = "), put(e, s->a);
+        dl_puts(e->out, ";\n");
+        break;
+    case DL_S_FOR: put_for(l, s); break;
+    case DL_S_IF:
+        dl_puts(e->out, "    if ("), put(e, s->a), dl_puts(e->out, ") {\n");
+        put_list(l, s->first);
+        dl_puts(e->out, "    }\n");
+        break;
+    case DL_S_BARRIER: dl_putf(e->out, "    %s;\n", e->dialect->barrier); break;
+    case DL_S_INSTR: dl_emit_instr(e, (int)s->number); break;
+    case DL_S_DEFINE: put_definition(e, s); break;
+    case DL_S_READ: dl_emit_read(e, (int)s->number); break;
+    case DL_S_KEEP: dl_emit_keep(e, (int)s->number); break;
+    case DL_S_ROOT: break;
+    }
+}
+
+/* The text of statements from s on, which e->out gets for now. */
+typedef struct {
+    dl_buf *out, text;
+} aside;
+
+static aside *put_aside(dl_loops *l, aside *a, dl_loop_stmt *s) {
+    *a = (aside){.out = l->e->out};
+    l->e->out = &a->text;
+    put_list(l, s);
+    l->e->out = a->out;
+    return a;
+}
+
+static void put_back(dl_loops *l, aside *a) {
+    dl_putn(l->e->out, a->text.n ? a->text.at : "", a->text.n);
+    dl_buf_free(&a->text);
+}
+
+/* A name or a coordinate is written where the statements after it use it. */
+static void put_list(dl_loops *l, dl_loop_stmt *s) {
+    dl_emitter *e = l->e;
+    for (; s && s->kind != DL_S_LET && s->kind != DL_S_COORD; s = s->next) put_statement(l, s);
+    if (!s) return;
+    bool coordinate = s->kind == DL_S_COORD;
+    unsigned bit = coordinate ? 1u << s->number : 0, before = e->coordinates;
+    aside rest;
+    e->coordinates &= ~bit;
+    put_aside(l, &rest, s->next);
+    if (coordinate ? e->coordinates & bit : s->used) put_statement(l, s);
+    e->coordinates = (e->coordinates & ~bit) | before;
+    put_back(l, &rest);
+}
+
+void dl_loop_print(dl_loops *l) {
+    dl_emitter *e = l->e;
+    aside all;
+    DL_CHECK(!l->open->parent);
+    e->coordinates = 0;
+    put_aside(l, &all, l->open->first);
+    for (int i = 0; i < e->k->nspace; i++)
+        if (e->coordinates >> i & 1)
+            dl_putf(e->out, "    const %s $%s%d$ = 0;\n", e->dialect->index, e->dialect->coordinate,
+                    i);
+    e->coordinates = 0;
+    put_back(l, &all);
+}
