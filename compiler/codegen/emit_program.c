@@ -223,23 +223,6 @@ void dl_emit_run(dl_emitter *e) {
     for (int i = 0; i < e->now->run.n; i++) dl_emit_instr(e, e->now->run.at[i]);
 }
 
-static bool is_combined(const dl_loop_nest *s, int number) {
-    for (int i = 0; i < s->combined.n; i++)
-        if (s->combined.at[i] == number) return true;
-    return false;
-}
-
-void dl_emit_run_finalize(dl_emitter *e) {
-    const dl_loop_nest *s = e->now;
-    for (int i = 0; i < s->read.n; i++)
-        if (!is_combined(s, s->read.at[i])) dl_emit_read(e, s->read.at[i]);
-    for (int i = 0; i < s->run.n; i++) dl_emit_instr(e, s->run.at[i]);
-    for (int i = 0; i < s->combined.n; i++)
-        if (e->sweeps.kept[s->combined.at[i]]) dl_emit_keep(e, s->combined.at[i]);
-    for (int i = 0; i < s->run.n; i++)
-        if (e->sweeps.kept[s->run.at[i]]) dl_emit_keep(e, s->run.at[i]);
-}
-
 /* ---- kernels and phases ---- */
 
 void dl_emit_title(const dl_emitter *e, dl_buf *out) {

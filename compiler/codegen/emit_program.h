@@ -137,10 +137,6 @@ const char *dl_emit_combine(const dl_kinstr *in);
 
 /* Do all constants of integer types fit their type? False: refused. */
 bool dl_check_constants(const dl_kernel *k, dl_error *err);
-/* The finalizing part of a sweep: runs the present sweep, whose reductions are complete, after
- * the values that it reads of earlier sweeps; stores values that later sweeps need. One value at
- * a time. */
-void dl_emit_run_finalize(dl_emitter *e);
 /* A comment with the kernel's name and source location. */
 void dl_emit_title(const dl_emitter *e, dl_buf *out);
 /* Prepares the kernel k for the loop nests of the schedule that it carries: sets e->k (in which

@@ -39,7 +39,7 @@ typedef enum {
     DL_S_COORD, /* the coordinate of axis `number` = a */
     DL_S_VAR,   /* name = a; an array of `number` elements */
     DL_S_SET,   /* name = a */
-    DL_S_FOR,   /* name from a to b by `number` */
+    DL_S_FOR,   /* name from a to b by `step` */
     DL_S_IF,    /* a */
     DL_S_BARRIER,
     DL_S_INSTR,  /* instruction `number` */
@@ -50,7 +50,7 @@ typedef enum {
 
 typedef struct dl_loop_stmt {
     dl_loop_stmt_kind kind;
-    dl_expr name, a, b;
+    dl_expr name, a, b, step;
     int64_t number;
     int unroll;
     dl_loop_space space;

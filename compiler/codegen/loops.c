@@ -50,7 +50,9 @@ dl_expr dl_loop_fixed(dl_loops *l, int64_t v) {
     return expr_of(l, (dl_loop_expr){.kind = DL_E_NUMBER, .number = v, .fixed = true});
 }
 
-static bool is_number(dl_expr a, int64_t v) { return a->kind == DL_E_NUMBER && a->number == v; }
+/* Holes are not folded: equal functions may differ in them. */
+static bool is_fixed(dl_expr a) { return a->kind == DL_E_NUMBER && a->fixed; }
+static bool is_number(dl_expr a, int64_t v) { return is_fixed(a) && a->number == v; }
 
 static int64_t compute(int64_t a, char op, int64_t b) {
     return op == '+'   ? a + b
@@ -66,11 +68,9 @@ static dl_expr fold(dl_loops *l, dl_expr a, char op, dl_expr b) {
     bool zero = is_number(b, 0), one = is_number(b, 1);
     if (((op == '+' || op == '-') && zero) || ((op == '*' || op == '/') && one)) return a;
     if (op == '+' && is_number(a, 0)) return b;
-    if ((op == '%' && one) || (op == '*' && zero)) return dl_loop_number(l, 0);
-    if (a->kind != DL_E_NUMBER || b->kind != DL_E_NUMBER || op == '<' || op == '=') return NULL;
-    return expr_of(l, (dl_loop_expr){.kind = DL_E_NUMBER,
-                                     .number = compute(a->number, op, b->number),
-                                     .fixed = a->fixed && b->fixed});
+    if ((op == '%' && one) || (op == '*' && zero)) return dl_loop_fixed(l, 0);
+    if (!is_fixed(a) || !is_fixed(b) || op == '<' || op == '=') return NULL;
+    return dl_loop_fixed(l, compute(a->number, op, b->number));
 }
 
 dl_expr dl_loop_op(dl_loops *l, dl_expr a, char op, dl_expr b) {
@@ -128,11 +128,11 @@ dl_expr dl_loop_at(dl_loops *l, dl_expr array, dl_expr place) {
 
 dl_expr dl_loop_linear(dl_loops *l, int n, const int *axes) {
     const dl_axis *space = l->e->k->space;
-    dl_expr sum = dl_loop_number(l, 0);
+    dl_expr sum = dl_loop_fixed(l, 0);
     int64_t stride = 1;
     for (int i = n - 1; i >= 0; stride *= space[axes[i--]].size) {
         dl_expr x = expr_of(l, (dl_loop_expr){.kind = DL_E_COORD, .number = axes[i]});
-        sum = dl_loop_op(l, dl_loop_by(l, x, '*', stride), '+', sum);
+        sum = dl_loop_op(l, stride == 1 ? x : dl_loop_by(l, x, '*', stride), '+', sum);
     }
     return sum;
 }
@@ -209,10 +209,10 @@ void dl_loop_set(dl_loops *l, dl_expr target, dl_expr value) {
     append(l, (dl_loop_stmt){.kind = DL_S_SET, .name = target, .a = value});
 }
 
-dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, int64_t step,
+dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, dl_expr step,
                     int unroll) {
     dl_expr x = append_named(
-        l, (dl_loop_stmt){.kind = DL_S_FOR, .a = from, .b = to, .number = step, .unroll = unroll},
+        l, (dl_loop_stmt){.kind = DL_S_FOR, .a = from, .b = to, .step = step, .unroll = unroll},
         name, DL_LOOP_INDEX, false);
     l->open = l->open->last;
     return x;
@@ -238,7 +238,7 @@ void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list) 
         int64_t size = l->e->k->space[list->axis[i]].size;
         if (!size) size = 1;
         count = count / size ? count / size : 1;
-        dl_expr x = dl_loop_by(l, number, '/', count);
+        dl_expr x = i == list->n - 1 ? number : dl_loop_by(l, number, '/', count);
         append(l, (dl_loop_stmt){.kind = DL_S_COORD,
                                  .number = list->axis[i],
                                  .a = i ? dl_loop_by(l, x, '%', size) : x});
@@ -255,7 +255,7 @@ void dl_loop_threads(dl_loops *l, const dl_thread_layout *t, dl_expr *lane, dl_e
     *group = dl_loop_let(l, "group", t->strided ? first : second);
 }
 
-static bool is_written(const dl_loops *l, int number) {
+bool dl_loop_has(const dl_loops *l, int number) {
     for (const dl_loop_stmt *s = l->open; s; s = s->parent)
         if (l->where[number] == s) return true;
     return false;
@@ -272,10 +272,10 @@ void dl_loop_needs(dl_loops *l, int number) {
     bool *needed = DL_NEWS(l->e->arena, bool, number + 1);
     needed[number] = true;
     for (int i = number; i >= 0; i--)
-        for (int a = 0; needed[i] && !is_written(l, i) && a < l->e->steps[i].nargs; a++)
+        for (int a = 0; needed[i] && !dl_loop_has(l, i) && a < l->e->steps[i].nargs; a++)
             needed[l->e->steps[i].args[a]] = true;
     for (int i = 0; i <= number; i++)
-        if (needed[i] && !is_written(l, i)) dl_loop_instr(l, i);
+        if (needed[i] && !dl_loop_has(l, i)) dl_loop_instr(l, i);
 }
 
 void dl_loop_define(dl_loops *l, int number, dl_expr value) {

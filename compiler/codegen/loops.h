@@ -3,9 +3,10 @@
  * with which loops_print.c writes the tree as C for the CPU or as CUDA C++. The program itself
  * enters as kernel IR: a statement that runs instruction i, an expression that is its value.
  *
- * An expression of numbers alone is one number when it is built, and x * 1, x + 0, x / 1 and x % 1
- * are gone. A name or coordinate that nothing after it uses is not printed, and a coordinate that
- * no statement gives is 0. docs/internals/loop-ir.md has the whole of it. */
+ * A number is a hole, in which equal functions may differ (holes.h), or a fixed part of the text;
+ * operations on fixed numbers are done when they are built, and x * 1, x + 0, x / 1, x % 1 with a
+ * fixed number are gone. A name or coordinate that nothing uses is not printed, and a coordinate
+ * that no statement gives is 0. docs/internals/loop-ir.md has the whole of it. */
 #ifndef DL_LOOPS_H
 #define DL_LOOPS_H
 #include "compiler/codegen/emit_program.h"
@@ -60,7 +61,7 @@ void dl_loop_print(dl_loops *l);
 
 /* ---- expressions ---- */
 
-/* A number: a hole (holes.h), in which equal functions may differ; or a fixed part of the text. */
+/* A hole; a fixed number. */
 dl_expr dl_loop_number(dl_loops *l, int64_t v);
 dl_expr dl_loop_fixed(dl_loops *l, int64_t v);
 /* a op b: + - * / %, < and = (equal) of numbers, & (and) of bools, m (the smaller one). Quotients
@@ -96,9 +97,9 @@ dl_expr dl_loop_var(dl_loops *l, dl_loop_type type, const char *name, dl_expr st
 dl_expr dl_loop_array(dl_loops *l, dl_loop_type type, dl_loop_space space, const char *name,
                       int count);
 void dl_loop_set(dl_loops *l, dl_expr target, dl_expr value);
-/* Opens a loop from `from` to before `to`. unroll: how often its body is written; 0: the
- * compiler's choice. */
-dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, int64_t step,
+/* Opens a loop from `from` to before `to`, by `step`; NULL: 1. unroll: how often its body is
+ * written; 0: the compiler's choice. */
+dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, dl_expr step,
                     int unroll);
 void dl_loop_if(dl_loops *l, dl_expr test);
 void dl_loop_end(dl_loops *l); /* closes the innermost one */
@@ -111,6 +112,7 @@ void dl_loop_threads(dl_loops *l, const dl_thread_layout *t, dl_expr *lane, dl_e
 /* Runs an instruction; those that an instruction needs, where they have not been written yet. */
 void dl_loop_instr(dl_loops *l, int number);
 void dl_loop_needs(dl_loops *l, int number);
+bool dl_loop_has(const dl_loops *l, int number); /* has its value been written here? */
 /* The value of an instruction is this one, which is rounded to its type. */
 void dl_loop_define(dl_loops *l, int number, dl_expr value);
 /* Reads a value that an earlier sweep has kept; keeps one for later sweeps. */

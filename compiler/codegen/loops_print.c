@@ -133,8 +133,9 @@ static void put_for(dl_loops *l, const dl_loop_stmt *s) {
     if (s->unroll && e->dialect->unroll) dl_putf(e->out, "%s %d\n", e->dialect->unroll, s->unroll);
     dl_putf(e->out, "    for (%s %s = ", e->dialect->index, s->name->text), put(e, s->a);
     dl_putf(e->out, "; %s < ", s->name->text), put_within(e, s->b, strength(s->b) < 4);
-    dl_putf(e->out, s->number == 1 ? "; %s++) {\n" : "; %s += ", s->name->text);
-    if (s->number != 1) dl_putf(e->out, "$%lld%s$) {\n", (long long)s->number, e->dialect->whole);
+    dl_putf(e->out, s->step ? "; %s += " : "; %s++", s->name->text);
+    if (s->step) put(e, s->step);
+    dl_puts(e->out, ") {\n");
     put_list(l, s->first);
     dl_puts(e->out, "    }\n");
 }

@@ -77,7 +77,7 @@ static void grow(dl_loops *l, dl_expr array, dl_expr place, dl_expr more) {
  * end. */
 static void visit_points(dl_loops *l, const dl_scatter *s, dl_expr ends, dl_expr order) {
     dl_expr one = dl_loop_number(l, 1), all = dl_loop_number(l, s->points.points),
-            p = dl_loop_for(l, "p", dl_loop_number(l, 0), all, 1, 0);
+            p = dl_loop_for(l, "p", dl_loop_number(l, 0), all, NULL, 0);
     dl_loop_coordinates(l, p, &s->points);
     dl_loop_needs(l, s->number);
     dl_expr choice = dl_loop_value(l, s->number),
@@ -95,11 +95,11 @@ void dl_scatter_sort(const dl_scatter *s) {
     dl_loops l = dl_loop_begin(s->e);
     dl_expr zero = dl_loop_number(&l, 0), one = dl_loop_number(&l, 1), ends = sorted_ends(&l),
             order = sorted_points(&l, s);
-    dl_expr i = dl_loop_for(&l, "i", zero, dl_loop_number(&l, s->places + 1), 1, 0);
+    dl_expr i = dl_loop_for(&l, "i", zero, dl_loop_number(&l, s->places + 1), NULL, 0);
     dl_loop_set(&l, dl_loop_at(&l, ends, i), zero);
     dl_loop_end(&l);
     visit_points(&l, s, ends, NULL);
-    i = dl_loop_for(&l, "i", zero, dl_loop_number(&l, s->places), 1, 0);
+    i = dl_loop_for(&l, "i", zero, dl_loop_number(&l, s->places), NULL, 0);
     grow(&l, ends, dl_loop_op(&l, i, '+', one), dl_loop_at(&l, ends, i));
     dl_loop_end(&l);
     visit_points(&l, s, ends, order);
@@ -118,9 +118,10 @@ void dl_scatter_sums(const dl_scatter *s, int64_t each) {
             first = dl_loop_let(&l, "first", dl_loop_by(&l, dl_loop_item(&l), '*', each)),
             next = dl_loop_by(&l, first, '+', each),
             last = dl_loop_let(&l, "last", dl_loop_by(&l, next, 'm', s->places));
-    dl_expr place = dl_loop_for(&l, "place", first, last, 1, 0);
-    dl_expr row = dl_loop_for(&l, "row", zero, dl_loop_number(&l, outer.points), 1, 0);
-    dl_expr from = dl_loop_for(&l, "from", zero, dl_loop_number(&l, inner.points), CHUNK, 0),
+    dl_expr place = dl_loop_for(&l, "place", first, last, NULL, 0);
+    dl_expr row = dl_loop_for(&l, "row", zero, dl_loop_number(&l, outer.points), NULL, 0);
+    dl_expr from = dl_loop_for(&l, "from", zero, dl_loop_number(&l, inner.points),
+                               dl_loop_number(&l, CHUNK), 0),
             rest = dl_loop_op(&l, dl_loop_number(&l, inner.points), '-', from),
             n = dl_loop_let(&l, "n", dl_loop_by(&l, rest, 'm', CHUNK));
     dl_expr sums = dl_loop_array(&l, sum_type(s), DL_IN_THREAD, "sum", CHUNK);
@@ -128,14 +129,14 @@ void dl_scatter_sums(const dl_scatter *s, int64_t each) {
     dl_expr before = dl_loop_at(&l, ends, dl_loop_by(&l, place, '-', 1));
     dl_expr begin = dl_loop_select(&l, dl_loop_op(&l, zero, '<', place), before,
                                    dl_loop_convert(&l, DL_LOOP_LONG, zero));
-    dl_expr k = dl_loop_for(&l, "k", begin, dl_loop_at(&l, ends, place), 1, 0);
+    dl_expr k = dl_loop_for(&l, "k", begin, dl_loop_at(&l, ends, place), NULL, 0);
     dl_loop_coordinates(&l, dl_loop_let(&l, "p", dl_loop_at(&l, order, k)), &s->points);
-    dl_expr i = dl_loop_for(&l, "i", zero, n, 1, 0);
+    dl_expr i = dl_loop_for(&l, "i", zero, n, NULL, 0);
     dl_loop_coordinates(&l, dl_loop_op(&l, from, '+', i), &inner);
     add(&l, s, dl_loop_at(&l, sums, i));
     dl_loop_end(&l), dl_loop_end(&l);
     dl_loop_coordinates(&l, dl_loop_by(&l, place, '/', least_one(s->choices)), &s->kept);
-    i = dl_loop_for(&l, "i", zero, n, 1, 0);
+    i = dl_loop_for(&l, "i", zero, n, NULL, 0);
     dl_loop_coordinates(&l, dl_loop_op(&l, from, '+', i), &inner);
     store(&l, s, dl_loop_at(&l, sums, i), dl_loop_by(&l, place, '%', least_one(s->choices)));
     dl_loop_end(&l), dl_loop_end(&l), dl_loop_end(&l), dl_loop_end(&l);
@@ -169,7 +170,7 @@ int64_t dl_scatter_elements(const dl_scatter *s, int threads) {
             choice = put_place(&l, s, place, row);
     dl_expr sum = dl_loop_var(&l, sum_type(s), "sum", dl_loop_fixed(&l, 0)),
             point = dl_loop_for(&l, "point", dl_loop_fixed(&l, 0),
-                                dl_loop_fixed(&l, s->added.points), 1, 1);
+                                dl_loop_fixed(&l, s->added.points), NULL, 1);
     dl_loop_coordinates(&l, point, &s->added);
     dl_loop_if(&l, is_hit(&l, s, choice));
     add(&l, s, sum);
@@ -201,7 +202,7 @@ int64_t dl_scatter_places(const dl_scatter *s, int threads) {
     dl_expr hits = dl_loop_array(&l, DL_LOOP_INDEX, DL_IN_SHARED, "hits", threads);
     dl_expr sum = dl_loop_var(&l, sum_type(s), "sum", zero),
             all = dl_loop_number(&l, s->added.points),
-            first = dl_loop_for(&l, "first", zero, all, threads, 1),
+            first = dl_loop_for(&l, "first", zero, all, dl_loop_number(&l, threads), 1),
             mine = dl_loop_let(&l, "mine", dl_loop_op(&l, first, '+', dl_loop_thread(&l))),
             hit = dl_loop_var(&l, DL_LOOP_BOOL, "hit", zero);
     dl_loop_if(&l, dl_loop_op(&l, mine, '<', all));
@@ -213,7 +214,7 @@ int64_t dl_scatter_places(const dl_scatter *s, int threads) {
                                              dl_format(s->e->arena, "block_compact<%d>", threads),
                                              hit, mine, hits));
     dl_loop_if(&l, live);
-    dl_expr i = dl_loop_for(&l, "i", lane, found, t.lanes, 1);
+    dl_expr i = dl_loop_for(&l, "i", lane, found, dl_loop_number(&l, t.lanes), 1);
     dl_loop_coordinates(&l, dl_loop_let(&l, "point", dl_loop_at(&l, hits, i)), &s->added);
     add(&l, s, sum);
     dl_loop_end(&l), dl_loop_end(&l);

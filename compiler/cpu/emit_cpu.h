@@ -5,9 +5,6 @@
 #include "compiler/cpu/cpu.h"
 #include "ir/templates.h"
 
-/* A finalizing sweep as function e->name: combines the items' partial results in order, then
- * runs the instructions that need them. */
-int64_t dl_emit_finalize(dl_emitter *e, const dl_loop_nest *s);
 /* The kernel's sweeps from number `from` on, each stage in a phase or two. False: refused. */
 bool dl_emit_loop_nests(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 

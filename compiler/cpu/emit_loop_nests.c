@@ -1,59 +1,21 @@
 /* The phases of a kernel's sweeps; finalizing sweeps, which combine the items' partial results
  * in order; and kernels without a contraction, which consist of sweeps alone. */
+#include "compiler/codegen/finalize.h"
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
 
-/* v<number> from the partial results of all items, combined in their order. */
-static void put_combination(dl_emitter *e, int number) {
-    const dl_kinstr *in = &e->k->instrs.at[number];
-    const dl_partial *p = &e->partial[number];
-    const char *type = dl_emit_partial_type(in);
-    dl_putf(e->out, "    %s t%d = %s;\n    for (long u = 0; u < %lldL; u++)\n", type, number,
-            dl_emit_start(in), (long long)p->items);
-    if (!p->n) dl_putf(e->out, "        for (long j = 0; j < %lldL; j++)\n", (long long)p->count);
-    dl_putf(
-        e->out,
-        "        {\n            %s one = ((const %s *)(workspace + %lldL))[u * %lldL + %lldL + ",
-        type, type, (long long)p->base, (long long)p->all, (long long)p->at);
-    dl_emit_linear_index(e, p->n, p->axis);
-    dl_puts(e->out, p->n ? "];\n" : " + j];\n");
-    if (in->op == DL_OP_sum)
-        dl_putf(e->out, "            t%d += one;\n", number);
-    else
-        dl_putf(e->out, "            t%d = %s(t%d, one);\n", number, dl_emit_combine(in), number);
-    dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
-    if (!*c.open) c.open = dl_format(e->arena, "(%s)", dl_emit_type(e, in->type));
-    dl_putf(e->out, "        }\n    %s v%d = %st%d%s;\n    (void)v%d;\n", dl_emit_type(e, in->type),
-            number, c.open, number, c.close, number);
-}
-
-/* One value at a time: it is small. */
-int64_t dl_emit_finalize(dl_emitter *e, const dl_loop_nest *s) {
-    enum { CHUNK = 256 };
-    const dl_kernel *k = e->k;
-    const dl_partial *lead = &e->partial[s->combined.at[0]];
-    int64_t points = dl_axes_points(k->nspace, k->space, s->axes), stride = points;
-    e->now = s, e->mode = DL_SINGLE, e->flat = false, e->lane_axis = -1;
+/* A finalizing nest is small: one value at a time. */
+static int64_t put_finalize(dl_emitter *e) {
+    e->mode = DL_SINGLE, e->flat = false, e->lane_axis = -1;
     dl_emit_sweep_head(e);
-    dl_putf(e->out, "    for (long at = item * %d; at < (item + 1) * %d && at < %lldL; at++) {\n",
-            CHUNK, CHUNK, (long long)points);
-    for (int i = 0; i < k->nspace; i++)
-        if (!(s->axes >> i & 1)) dl_putf(e->out, "    const long x%d = 0;\n    (void)x%d;\n", i, i);
-    for (int i = 0; i < lead->n; i++) {
-        int64_t size = k->space[lead->axis[i]].size;
-        stride /= size ? size : 1;
-        dl_putf(e->out, "    const long x%d = at / %lldL %% %lldL;\n    (void)x%d;\n",
-                lead->axis[i], (long long)stride, (long long)(size ? size : 1), lead->axis[i]);
-    }
-    for (int i = 0; i < s->combined.n; i++) put_combination(e, s->combined.at[i]);
-    dl_emit_run_finalize(e);
-    dl_puts(e->out, "    }\n}\n");
-    return dl_ceil_div(points, CHUNK);
+    int64_t items = dl_emit_finalize(e, 1);
+    dl_puts(e->out, "}\n");
+    return items;
 }
 
 static int64_t put_sweep(dl_emitter *e, const dl_loop_nest *s, dl_emitted *code) {
     e->now = s;
-    return s->finalize ? dl_emit_finalize(e, s)
+    return s->finalize ? put_finalize(e)
            : s->row    ? dl_emit_resident(e, code)
                        : dl_emit_points(e, code);
 }

@@ -1,5 +1,6 @@
 /* Kernels without a contraction: emits their sweeps as phases. Sweeps that do
  * not depend on each other are one phase: the first one's CTAs, then the next one's. */
+#include "compiler/codegen/finalize.h"
 #include "compiler/cuda/emit_loops.h"
 
 bool dl_cuda_runs_sweeps(dl_emitter *e, dl_emitted *code) {
@@ -21,13 +22,13 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
         dl_buf body = {0};
         int64_t shared = 0, n;
         e->out = &body, e->now = &e->sweeps.at[i], e->coordinates = 0;
-        n = e->now->finalize ? dl_cuda_finalize(e)
+        n = e->now->finalize ? dl_emit_finalize(e, DL_BLOCK)
             : e->now->row    ? dl_cuda_resident(e, code, &shared)
                              : dl_cuda_points(e, code);
         e->out = &text;
         if (i + 1 < to)
             dl_putf(&text, "    if (item < $%lld%s$) {\n", (long long)n, e->dialect->whole);
-        dl_cuda_put_point_axes(e, e->now->finalize ? e->now->axes : e->now->axes | e->now->row);
+        dl_cuda_put_point_axes(e, e->now->axes | e->now->row);
         dl_putn(&text, body.at, body.n);
         if (i + 1 < to)
             dl_putf(&text, "    return;\n    }\n    item -= $%lld%s$;\n", (long long)n,

@@ -114,7 +114,11 @@ void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *co
 void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t items,
                          dl_emitted *code) {
     dl_partial *p = &e->partial[number];
-    *p = (dl_partial){.n = by->n, .count = by->points, .base = code->workspace, .items = items};
+    *p = (dl_partial){.n = by->n,
+                      .count = by->points,
+                      .all = by->points,
+                      .base = code->workspace,
+                      .items = items};
     memcpy(p->axis, by->axis, sizeof p->axis);
     code->workspace += dl_plan_round(by->points * items * (int64_t)sizeof(double));
 }

@@ -113,7 +113,4 @@ int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code);
 int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared);
 /* Can a sweep be emitted as a resident reduction? dl_emit_find_kept must have been called. */
 bool dl_cuda_can_be_resident(dl_emitter *e, const dl_loop_nest *s);
-/* Finalizes reductions over the grid: combines partial results, then runs the instructions that
- * need them. emit_finalize.c */
-int64_t dl_cuda_finalize(dl_emitter *e);
 #endif
