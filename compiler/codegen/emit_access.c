@@ -73,7 +73,7 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat) {
         int64_t start = 0; /* of a contiguous part */
         for (int i = 0; i < t->rank; i++) start += at[i].offset * dl_type_laid_around(t, i).inner;
-        dl_puts(e->out, t->rank ? "$x0$" : "$0$");
+        dl_puts(e->out, t->rank ? dl_emit_coordinate(e, 0) : "$0$");
         if (start) dl_putf(e->out, " + %s", dl_emit_integer(e, start));
     } else if (t->layout.kind == DL_PANEL) {
         int64_t taps = 1;
@@ -266,7 +266,8 @@ bool dl_emit_fills_vectors(const dl_emitter *e) {
 
 /* Writes the head of a loop over lanes, in which x<lane axis> is the lane's coordinate. */
 static void put_lane_loop(dl_emitter *e) {
-    if (e->lane_axis >= 0) dl_putf(e->out, "const long lane0 = $x%d$; ", e->lane_axis);
+    if (e->lane_axis >= 0)
+        dl_putf(e->out, "const long lane0 = %s; ", dl_emit_coordinate(e, e->lane_axis));
     dl_puts(e->out, "for (long j = 0; j < n; j++) { ");
     if (e->lane_axis >= 0)
         dl_putf(e->out, "const long $x%d$ = lane0 + j; (void)$x%d$; ", e->lane_axis, e->lane_axis);
@@ -329,9 +330,9 @@ static void put_gather(dl_emitter *e, const dl_kinstr *in) {
     unsigned axes = accessed_axes(&p->type, in->index);
     for (int i = 0; i < e->k->nspace; i++)
         if (axes >> i & 1)
-            dl_putf(e->out, "const %s u%d = %s(unsigned)$x%d$; ",
+            dl_putf(e->out, "const %s u%d = %s(unsigned)%s; ",
                     i == e->lane_axis ? "vw" : "unsigned", i,
-                    i == e->lane_axis ? "(vw)lane_numbers() + " : "", i);
+                    i == e->lane_axis ? "(vw)lane_numbers() + " : "", dl_emit_coordinate(e, i));
     dl_putf(e->out, "gather%s((const %s *)arg[%d], ", dl_emit_suffix(p->type.dtype),
             dl_emit_element_type(p->type.dtype), in->param);
     e->dialect = &of_lanes;

@@ -118,7 +118,7 @@ static void put_coord(dl_emitter *e, const dl_kinstr *in) {
         return;
     }
     dl_cast c = dl_emit_cast(DL_LANES, DL_I32, in->type);
-    dl_putf(e->out, "%ssplat_i((int)$x%d$)%s%s", c.open, in->axis,
+    dl_putf(e->out, "%ssplat_i((int)%s)%s%s", c.open, dl_emit_coordinate(e, in->axis),
             in->axis == e->lane_axis ? " + lane_numbers()" : "", c.close);
 }
 
@@ -136,7 +136,7 @@ static void put_random(dl_emitter *e, const dl_kinstr *in) {
             : step == 1 ? "v_random_row"
                         : "v_random_step",
             (long long)in->first);
-    if (e->flat && any) dl_puts(e->out, " + $x0$");
+    if (e->flat && any) dl_putf(e->out, " + %s", dl_emit_coordinate(e, 0));
     for (int i = 0; i < e->k->nspace && !e->flat; i++)
         if (in->along[i])
             dl_putf(e->out, " + %s * $%lldL$", dl_emit_coordinate(e, i), (long long)in->along[i]);

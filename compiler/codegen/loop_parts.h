@@ -40,6 +40,7 @@ typedef enum {
     DL_S_VAR,   /* name = a; an array of `number` elements */
     DL_S_SET,   /* name = a */
     DL_S_FOR,   /* name from a to b by `step` */
+    DL_S_LANES, /* the coordinate of axis `number` from a to b */
     DL_S_IF,    /* a */
     DL_S_BARRIER,
     DL_S_INSTR,  /* instruction `number` */
@@ -55,6 +56,7 @@ typedef struct dl_loop_stmt {
     int unroll;
     dl_loop_space space;
     bool used; /* the printer has met the name */
+    bool full; /* all lanes of its vectors are in use */
     struct dl_loop_stmt *parent, *first, *last, *next;
 } dl_loop_stmt;
 #endif

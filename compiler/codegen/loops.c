@@ -232,17 +232,35 @@ void dl_loop_barrier(dl_loops *l) {
     if (l->e->dialect->thread) append(l, (dl_loop_stmt){.kind = DL_S_BARRIER});
 }
 
-void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list) {
+void dl_loop_lanes(dl_loops *l, int axis, dl_expr from, dl_expr to, bool full) {
+    DL_CHECK(axis >= 0 || l->e->mode == DL_SINGLE);
+    l->open = append(
+        l, (dl_loop_stmt){.kind = DL_S_LANES, .number = axis, .a = from, .b = to, .full = full});
+}
+
+static void append_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list,
+                               bool collapses) {
+    const dl_axis *space = l->e->k->space;
+    const int *axis = list->axis;
     int64_t count = list->points;
-    for (int i = 0; i < list->n; i++) {
-        int64_t size = l->e->k->space[list->axis[i]].size;
+    for (int i = 0, first = 0; i < list->n; first = ++i) {
+        int64_t size = space[axis[i]].size;
+        while (collapses && i + 1 < list->n && dl_emit_collapses(l->e, axis[i], axis[i + 1]))
+            size *= space[axis[++i]].size;
         if (!size) size = 1;
         count = count / size ? count / size : 1;
         dl_expr x = i == list->n - 1 ? number : dl_loop_by(l, number, '/', count);
-        append(l, (dl_loop_stmt){.kind = DL_S_COORD,
-                                 .number = list->axis[i],
-                                 .a = i ? dl_loop_by(l, x, '%', size) : x});
+        if (first) x = dl_loop_by(l, x, '%', size);
+        append(l, (dl_loop_stmt){.kind = DL_S_COORD, .number = axis[i], .a = x});
     }
+}
+
+void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list) {
+    append_coordinates(l, number, list, false);
+}
+
+void dl_loop_collapsed(dl_loops *l, dl_expr number, const dl_axis_list *list) {
+    append_coordinates(l, number, list, true);
 }
 
 void dl_loop_threads(dl_loops *l, const dl_thread_layout *t, dl_expr *lane, dl_expr *group) {

@@ -105,8 +105,14 @@ void dl_loop_if(dl_loops *l, dl_expr test);
 void dl_loop_end(dl_loops *l); /* closes the innermost one */
 /* All threads of the work item wait for each other. */
 void dl_loop_barrier(dl_loops *l);
-/* The coordinates along some axes, from the linear index of a point. */
+/* Opens a loop from `from` to before `to` over an axis (-1: none). In the mode DL_LANES it is
+ * vectorised: whole vectors, then one whose first lanes are in use, unless vectors are always full.
+ */
+void dl_loop_lanes(dl_loops *l, int axis, dl_expr from, dl_expr to, bool full);
+/* The coordinates along some axes, from the linear index of a point; axes that all accesses of the
+ * present sweep have collapsed are one (dl_emit_collapses). */
 void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list);
+void dl_loop_collapsed(dl_loops *l, dl_expr number, const dl_axis_list *list);
 /* "lane" and "group" of the thread; one lane and one group where a work item has one thread. */
 void dl_loop_threads(dl_loops *l, const dl_thread_layout *t, dl_expr *lane, dl_expr *group);
 /* Runs an instruction; those that an instruction needs, where they have not been written yet. */

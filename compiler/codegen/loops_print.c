@@ -140,6 +140,41 @@ static void put_for(dl_loops *l, const dl_loop_stmt *s) {
     dl_puts(e->out, "    }\n");
 }
 
+/* The body of a loop over lanes at `i`, for a whole vector or the rest. */
+static void put_lanes_body(dl_loops *l, const dl_loop_stmt *s, bool rest) {
+    dl_emitter *e = l->e;
+    unsigned before = e->coordinates;
+    if (s->number >= 0) {
+        const char *x = dl_emit_coordinate(e, (int)s->number);
+        dl_putf(e->out, "    const %s %s = i;\n    (void)%s;\n", e->dialect->index, x, x);
+    }
+    if (e->mode == DL_LANES) {
+        dl_putf(e->out, "    const %s n = ", e->dialect->index);
+        if (rest)
+            put_within(e, s->b, strength(s->b) < 4), dl_puts(e->out, " - i");
+        else
+            dl_puts(e->out, "LANES");
+        dl_puts(e->out, ";\n    (void)n;\n");
+    }
+    put_list(l, s->first);
+    dl_puts(e->out, "    }\n");
+    if (s->number >= 0) e->coordinates = (e->coordinates & ~(1u << s->number)) | before;
+}
+
+static void put_lanes(dl_loops *l, const dl_loop_stmt *s) {
+    dl_emitter *e = l->e;
+    bool lanes = e->mode == DL_LANES;
+    dl_putf(e->out, lanes ? "    %s i = " : "    for (%s i = ", e->dialect->index), put(e, s->a);
+    dl_puts(e->out, lanes ? ";\n    for (; i + LANES <= " : "; i < ");
+    put_within(e, s->b, strength(s->b) < 4);
+    dl_puts(e->out, lanes ? "; i += LANES) {\n" : "; i++) {\n");
+    put_lanes_body(l, s, false);
+    if (!lanes || s->full) return;
+    dl_puts(e->out, "    if (i < "), put_within(e, s->b, strength(s->b) < 4);
+    dl_puts(e->out, ") {\n");
+    put_lanes_body(l, s, true);
+}
+
 /* v<number>, of the rounded value. */
 static void put_definition(dl_emitter *e, const dl_loop_stmt *s) {
     dl_dtype d = e->k->instrs.at[s->number].type;
@@ -169,6 +204,7 @@ static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
         dl_puts(e->out, ";\n");
         break;
     case DL_S_FOR: put_for(l, s); break;
+    case DL_S_LANES: put_lanes(l, s); break;
     case DL_S_IF:
         dl_puts(e->out, "    if ("), put(e, s->a), dl_puts(e->out, ") {\n");
         put_list(l, s->first);

@@ -1,8 +1,9 @@
 /* Sweeps over points: a loop nest whose innermost axis is vectorised where the types allow it. */
+#include "compiler/codegen/loops.h"
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
 
-#include <stdio.h>
+#include <string.h>
 
 enum {
     /* points of a work item: some 20 us, independent of the number of threads */
@@ -163,48 +164,6 @@ static void choose_order(nest *s) {
             s->order[s->norder++] = lead->index[inner[k]].axis;
 }
 
-/* Writes the scalar program at one place, for `n` lanes (or one point). */
-static void put_point_function(dl_emitter *e, const nest *s) {
-    dl_putf(e->out, "INLINE void %s_point(char *const *arg, ", e->name);
-    for (int i = 0; i < (e->flat ? 1 : s->norder); i++)
-        dl_putf(e->out, "long x%d, ", e->flat ? 0 : s->order[i]);
-    dl_puts(e->out,
-            "long n, double *sums, const char *workspace) {\n    (void)arg, (void)n, (void)sums, "
-            "(void)workspace");
-    for (int i = 0; i < (e->flat ? 1 : s->norder); i++)
-        dl_putf(e->out, ", (void)x%d", e->flat ? 0 : s->order[i]);
-    dl_puts(e->out, ";\n");
-    dl_emit_run(e);
-    dl_puts(e->out, "}\n");
-}
-
-static void put_call(dl_emitter *e, const nest *s, const char *lane, const char *count) {
-    dl_putf(e->out, "%s_point(arg, ", e->name);
-    for (int i = 0; i < (e->flat ? 1 : s->norder); i++)
-        if (e->flat || s->order[i] == e->lane_axis)
-            dl_putf(e->out, "%s, ", lane);
-        else
-            dl_putf(e->out, "x%d, ", s->order[i]);
-    dl_putf(e->out, "%s, sums, workspace);\n", count);
-}
-
-static void put_inner_loop(dl_emitter *e, const nest *s, const char *from, const char *to) {
-    int step = e->mode == DL_LANES ? e->t->lanes : 1;
-    if (step == 1) {
-        dl_putf(e->out, "        for (long i = %s; i < %s; i++) ", from, to);
-        put_call(e, s, "i", "1");
-        return;
-    }
-    dl_putf(e->out, "        long i = %s;\n        for (; i + LANES <= %s; i += LANES) ", from, to);
-    put_call(e, s, "i", "LANES");
-    if (s->inner % step == 0) return; /* work items begin at multiples of it, too */
-    dl_putf(e->out, "        if (i < %s) ", to);
-    dl_buf rest = {0};
-    dl_putf(&rest, "%s - i", to);
-    put_call(e, s, "i", rest.at);
-    dl_buf_free(&rest);
-}
-
 static int64_t plan_items(nest *s) {
     s->inner_chunk = s->rows == 1 ? UNIT_POINTS : s->inner;
     int64_t each = s->inner ? UNIT_POINTS / s->inner : 1;
@@ -234,6 +193,27 @@ static nest plan_nest(dl_emitter *e) {
     return s;
 }
 
+/* Work items of `each` rows, or of a part of the only row. */
+static void put_nest(dl_emitter *e, const nest *s, int64_t each) {
+    bool one = s->rows == 1;
+    dl_axis_list outer = {.n = s->norder ? s->norder - 1 : 0, .points = s->rows};
+    memcpy(outer.axis, s->order, sizeof outer.axis);
+    dl_loops l = dl_loop_begin(e);
+    dl_expr size = dl_loop_number(&l, one ? s->inner_chunk : each),
+            first = dl_loop_let(&l, "first", dl_loop_op(&l, dl_loop_item(&l), '*', size)),
+            next = dl_loop_op(&l, first, '+', size), inner = dl_loop_number(&l, s->inner),
+            all = one ? inner : dl_loop_number(&l, s->rows),
+            last = dl_loop_let(&l, "last", dl_loop_op(&l, next, 'm', all));
+    if (!one) dl_loop_collapsed(&l, dl_loop_for(&l, "row", first, last, NULL, 0), &outer);
+    dl_loop_lanes(&l, e->flat ? 0 : e->lane_axis, one ? first : dl_loop_fixed(&l, 0),
+                  one ? last : inner, s->inner % e->t->lanes == 0);
+    for (int i = 0; i < e->now->read.n; i++) dl_loop_read(&l, e->now->read.at[i]);
+    for (int i = 0; i < e->now->run.n; i++) dl_loop_instr(&l, e->now->run.at[i]);
+    dl_loop_end(&l);
+    if (!one) dl_loop_end(&l);
+    dl_loop_print(&l);
+}
+
 int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     nest s = plan_nest(e);
     int64_t items = plan_items(&s);
@@ -248,30 +228,11 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     int64_t each = dl_ceil_div(s.rows, items);
     if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, items) + 63) / 64 * 64;
 
-    e->prefetch = s.sums ? PREFETCH_DISTANCE : 0;
-    put_point_function(e, &s);
-    e->prefetch = 0;
     dl_emit_sweep_head(e);
     dl_emit_item_sums(e, items, code);
-    if (s.rows == 1) {
-        dl_putf(e->out,
-                "    long from = item * %lldL, to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
-                (long long)s.inner_chunk, (long long)s.inner_chunk, (long long)s.inner,
-                (long long)s.inner_chunk, (long long)s.inner);
-        for (int i = 0; !e->flat && i + 1 < s.norder; i++)
-            dl_putf(e->out, "    const long x%d = 0;\n", s.order[i]);
-        dl_puts(e->out, "    {\n");
-        put_inner_loop(e, &s, "from", "to");
-        dl_puts(e->out, "    }\n}\n");
-        return items;
-    }
-    dl_putf(e->out,
-            "    for (long row = item * %lldL; row < (item + 1) * %lldL && row < %lldL; row++) {\n",
-            (long long)each, (long long)each, (long long)s.rows);
-    dl_emit_delinearize(e, "row", s.rows, s.norder - 1, s.order);
-    char inner[32];
-    snprintf(inner, sizeof inner, "%lldL", (long long)s.inner);
-    put_inner_loop(e, &s, "0", inner);
-    dl_puts(e->out, "    }\n}\n");
+    e->prefetch = s.sums ? PREFETCH_DISTANCE : 0;
+    put_nest(e, &s, each);
+    e->prefetch = 0;
+    dl_puts(e->out, "}\n");
     return items;
 }
