@@ -367,8 +367,8 @@ FORMATTED = os.environ.get("DLC_TEST_CACHE") and pathlib.Path(os.environ["DLC_TE
 
 @functools.cache
 def style():
-    version = subprocess.run(["clang-format", "--version"], stdout=subprocess.PIPE).stdout
-    return version + (ROOT / ".clang-format").read_bytes()
+    return b"".join(subprocess.run(["clang-format", option], stdout=subprocess.PIPE, cwd=ROOT).stdout
+                    for option in ("--version", "--dump-config"))
 
 
 def format_key(text):
@@ -399,7 +399,7 @@ def format(files):
         yield f"clang-format failed: {done.stdout[:300]}"
     if not done.returncode and new and FORMATTED:
         with tempfile.NamedTemporaryFile("w", dir=FORMATTED.parent, delete=False) as to:
-            to.write("\n".join(sorted(keys.values())))
+            to.write("\n".join(sorted(known | set(keys.values()))))
         os.replace(to.name, FORMATTED)
     yield len(names)
 
