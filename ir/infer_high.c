@@ -34,6 +34,13 @@ bool dl_rule_dropout(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return dl_want_rate(n, fault) && dl_rule_elem_float(n, r, fault);
 }
 
+bool dl_rule_rand(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    (void)fault;
+    *r = dl_row_type(dl_operand(n, 0));
+    if (r->dtype != DL_F64) r->dtype = DL_F32;
+    return true;
+}
+
 bool dl_rule_linear(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0), *w = dl_operand(n, 1);
     if (!dl_want_float(n, 0, fault) || !dl_want_same_dtype(n, fault) ||

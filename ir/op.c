@@ -111,7 +111,8 @@ bool dl_op_is_transcendental(dl_op op) {
     case DL_OP_elu:
     case DL_OP_sin:
     case DL_OP_cos:
-    case DL_OP_pow: return true;
+    case DL_OP_pow:
+    case DL_OP_atan2: return true;
     default: return false;
     }
 }

@@ -17,6 +17,7 @@ static dl_reference_rule *const of_op[DL_NOPS] = {
     [DL_OP_batch_mean] = dl_ref_batch_mean,
     [DL_OP_dropout] = dl_ref_dropout,
     [DL_OP_drop_path] = dl_ref_drop_path,
+    [DL_OP_rand] = dl_ref_rand,
     [DL_OP_group_norm] = dl_ref_group_norm,
     [DL_OP_max_pool] = dl_ref_max_pool,
     [DL_OP_avg_pool] = dl_ref_avg_pool,
@@ -42,6 +43,7 @@ static dl_reference_rule *rule_of(dl_op op) {
 bool dl_reference_has(dl_op op) { return rule_of(op) != NULL; }
 
 bool dl_reference_draws(const dl_node *n) {
+    if (n->op == DL_OP_rand) return true;
     bool drops = n->op == DL_OP_dropout || n->op == DL_OP_drop_path;
     if (!drops && n->op != DL_OP_attention) return false;
     double rate = dl_node_float(n, DL_ATTR_rate);

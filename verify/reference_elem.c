@@ -52,6 +52,7 @@ static double of_two(dl_op op, double a, double b) {
     case DL_OP_mul: return a * b;
     case DL_OP_div: return a / b;
     case DL_OP_pow: return pow(a, b);
+    case DL_OP_atan2: return atan2(a, b);
     case DL_OP_min: return smaller(a, b);
     case DL_OP_max: return larger(a, b);
     case DL_OP_eq: return a == b;
@@ -137,6 +138,15 @@ void dl_ref_drop_path(const dl_node *n, const double *const *in, double *out,
     const dl_type *t = &n->out[0].type;
     int64_t samples = t->rank ? t->axis[0].size : 1;
     drop(n, in[0], out, samples ? dl_type_count(t) / samples : 1, draw);
+}
+
+/* By the step, or by the first batch of an evaluation. */
+void dl_ref_rand(const dl_node *n, const double *const *in, double *out,
+                 const dl_reference_draw *d) {
+    (void)in;
+    uint64_t step = dl_node_int(n, DL_ATTR_training) ? d->step : 0;
+    for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++)
+        out[i] = (double)dl_unit_float(dl_random_word(d->seed, step, d->number, (uint64_t)i));
 }
 
 /* ---- reductions ---- */

@@ -33,4 +33,5 @@
     INLINE T p##cos(T a) { return m(cos)(a); }                                                     \
     INLINE T p##erf(T a) { return m(erf)(a); }                                                     \
     INLINE T p##floor(T a) { return m(floor)(a); }                                                 \
-    INLINE T p##pow(T a, T b) { return m(pow)(a, b); }
+    INLINE T p##pow(T a, T b) { return m(pow)(a, b); }                                             \
+    INLINE T p##atan2(T a, T b) { return m(atan2)(a, b); }

@@ -40,8 +40,19 @@ dl_val dl_layer_upsample(dl_call *c);
 dl_val dl_fn_pad(dl_call *c);
 dl_val dl_fn_roll(dl_call *c);
 dl_val dl_fn_flip(dl_call *c);
+/* resize.c */
+dl_val dl_layer_adaptive_max_pool(dl_call *c);
+/* patches.c */
+dl_val dl_fn_pixel_shuffle(dl_call *c);
+dl_val dl_fn_pixel_unshuffle(dl_call *c);
+dl_val dl_fn_unfold(dl_call *c);
+dl_val dl_fn_fold(dl_call *c);
 /* sample.c */
 dl_val dl_fn_grid_sample(dl_call *c);
+/* random.c */
+dl_val dl_fn_rand(dl_call *c);
+/* The same for x and these axes of it (n < 0: all). */
+dl_val dl_call_rand(dl_call *c, dl_val x, int n, const char *const *names);
 /* losses.c */
 dl_val dl_fn_mse_loss(dl_call *c);
 dl_val dl_fn_l1_loss(dl_call *c);
@@ -67,8 +78,11 @@ dl_val dl_fn_ifft(dl_call *c);
 /* segments.c */
 dl_val dl_fn_segment_sum(dl_call *c);
 dl_val dl_fn_segment_mean(dl_call *c);
+dl_val dl_fn_segment_extreme(dl_call *c); /* segment_max and segment_min */
 /* literals.c */
 dl_val dl_count_along(dl_elab *E, dl_span where, dl_axis axis, dl_dtype dtype); /* 0, 1, 2, ... */
+/* A tensor of row-major numbers that are known when compiling. Poison: reported. */
+dl_val dl_tensor_table(dl_elab *E, dl_span where, dl_type t, const double *numbers);
 dl_val dl_fn_one_hot(dl_call *c);
 dl_val dl_fn_stop_gradient(dl_call *c);
 dl_val dl_fn_expand(dl_call *c);
@@ -89,6 +103,8 @@ dl_val dl_fn_gather(dl_call *c);
 dl_val dl_fn_any(dl_call *c); /* any and all */
 dl_val dl_fn_top_k(dl_call *c);
 dl_val dl_fn_square(dl_call *c);
+dl_val dl_fn_atan2(dl_call *c);
+dl_val dl_fn_fmod(dl_call *c);
 dl_val dl_fn_softmax(dl_call *c);
 dl_val dl_fn_where(dl_call *c);
 dl_val dl_fn_reduce(dl_call *c);  /* c->what->op over axes */

@@ -1,4 +1,6 @@
 /* Functions of one tensor with numbers as further arguments. */
+#include <math.h>
+
 #include "frontends/dl/builtin.h"
 
 static dl_val with_attrs(dl_call *c, dl_op op, int n, const dl_attr *attrs) {
@@ -71,6 +73,36 @@ dl_val dl_fn_any(dl_call *c) {
 
 static dl_val make(dl_call *c, dl_op op, dl_val a, dl_val b) {
     return dl_tensor_op(c->E, c->where, op, 2, (dl_val[]){a, b}, 0, NULL, NULL);
+}
+
+dl_val dl_fn_atan2(dl_call *c) {
+    dl_val y = c->arg[0], x = c->arg[1];
+    if (dl_val_is_number(y) && dl_val_is_number(x))
+        return dl_val_float(atan2(dl_val_number(y), dl_val_number(x)), c->where);
+    return dl_call_elem(c, DL_OP_atan2, y, x);
+}
+
+/* x - trunc(x / y) y, which is of the sign of x. In double precision quotient and product are exact
+ * for f32 and 16 bits, up to quotients of 2^29. An infinite y leaves x. */
+dl_val dl_fn_fmod(dl_call *c) {
+    dl_elab *E = c->E;
+    dl_dtype d = c->arg[0].t->type.dtype;
+    if (c->arg[1].kind == DL_V_TENSOR && c->arg[1].t->type.dtype == DL_F64) d = DL_F64;
+    if (!dl_dtype_is_float(d)) d = DL_F32;
+    dl_val x = dl_tensor_cast(E, c->where, c->arg[0], DL_F64), y = c->arg[1];
+    if (dl_val_is_number(y) && d != DL_F64) /* as a number of x's type */
+        y = dl_val_float((double)(float)dl_val_number(y), c->where);
+    y = dl_tensor_cast(E, c->where, dl_tensor_of(E, y, DL_F64), DL_F64);
+    if (x.kind != DL_V_TENSOR || y.kind != DL_V_TENSOR) return dl_poison();
+    dl_val none = {.kind = DL_V_NONE}, zero = dl_val_float(0, c->where);
+    dl_val q = dl_call_elem(c, DL_OP_div, x, y);
+    q = dl_call_elem(c, DL_OP_mul, dl_call_elem(c, DL_OP_sign, q, none),
+                     dl_call_elem(c, DL_OP_floor, dl_call_elem(c, DL_OP_abs, q, none), none));
+    dl_val rest = dl_call_elem(c, DL_OP_sub, x, dl_call_elem(c, DL_OP_mul, q, y));
+    dl_val in[] = {dl_call_elem(c, DL_OP_eq, q, zero), x, rest};
+    if (in[0].kind != DL_V_TENSOR) return in[0];
+    return dl_tensor_cast(E, c->where, dl_tensor_elem(E, c->where, DL_OP_select, 3, in, 0, NULL),
+                          d);
 }
 
 static dl_val make_as(dl_call *c, dl_op op, dl_val x, dl_type t) {

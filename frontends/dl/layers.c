@@ -450,6 +450,21 @@ bool dl_call_rate(dl_call *c, int i, double *rate) {
     return false;
 }
 
+/* One decision for each of the axes of argument 2, as torch.nn.Dropout2d for N and C. A product, as
+ * that of the op dropout. */
+static dl_val drop_along(dl_call *c, dl_val x, double rate) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    if (!dl_call_axes_of(c, 2, x, &n, names)) return dl_poison();
+    dl_dtype type = x.t->type.dtype;
+    dl_val toss = dl_call_rand(c, x, n, names), least = dl_val_float(rate, c->where);
+    dl_val in[] = {dl_call_elem(c, DL_OP_ge, toss, least),
+                   dl_tensor_of(c->E, dl_val_float(1 / (1 - rate), c->where), type),
+                   dl_tensor_of(c->E, dl_val_float(0, c->where), type)};
+    dl_val scale = dl_tensor_elem(c->E, c->where, DL_OP_select, 3, in, 0, NULL);
+    return dl_call_elem(c, DL_OP_mul, x, scale);
+}
+
 /* dropout and drop_path: the identity in evaluation, and at rate 0. */
 dl_val dl_layer_dropout(dl_call *c) {
     double rate;
@@ -458,5 +473,6 @@ dl_val dl_layer_dropout(dl_call *c) {
     dl_attr attr = dl_attr_float(DL_ATTR_rate, rate);
     dl_val x = c->arg[0];
     if (!dl_call_float(c, &x)) return dl_poison();
+    if (c->what->op == DL_OP_dropout && c->given[2]) return drop_along(c, x, rate);
     return dl_tensor_op(c->E, c->where, c->what->op, 1, &x, 1, &attr, NULL);
 }

@@ -81,6 +81,12 @@ static dl_val table(dl_elab *E, dl_span where, const literal *l, const dl_type *
     }
 }
 
+dl_val dl_tensor_table(dl_elab *E, dl_span where, dl_type t, const double *numbers) {
+    literal l = {.rank = t.rank};
+    for (int64_t i = 0; i < dl_type_count(&t); i++) dl_push(E->arena, &l.flat, numbers[i]);
+    return dl_spend(E, where, l.flat.n) ? table(E, where, &l, &t) : dl_poison();
+}
+
 /* If all are equal, a constant. */
 static dl_val build(dl_elab *E, dl_span where, const literal *l, dl_type t) {
     for (int i = 1; i < l->flat.n; i++)

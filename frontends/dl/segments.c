@@ -1,4 +1,6 @@
-/* Sums and means of the elements that bear one number: segment_sum and segment_mean. */
+/* Sums, means and extremes of the elements that bear one number. */
+#include <math.h>
+
 #include "frontends/dl/builtin.h"
 
 typedef struct {
@@ -59,10 +61,8 @@ static dl_val spread(dl_call *c, dl_val x) {
     return dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &all);
 }
 
-/* The sums: x's axes, with the new one in the place of the first that is added up. */
-static dl_val add_up(dl_call *c, const segments *s, dl_val x) {
-    x = spread(c, x);
-    if (x.kind != DL_V_TENSOR) return x;
+/* The results' type: x's axes, with the new one in the place of the first that is combined. */
+static dl_type results_type(const segments *s, dl_val x) {
     dl_type t = dl_scalar(x.t->type.dtype);
     for (int i = 0; i < x.t->type.rank; i++) {
         dl_axis axis = x.t->type.axis[i];
@@ -71,6 +71,13 @@ static dl_val add_up(dl_call *c, const segments *s, dl_val x) {
         else if (dl_type_axis(&t, s->segment.name) < 0)
             dl_type_push(&t, s->segment.name, s->segment.size);
     }
+    return t;
+}
+
+static dl_val add_up(dl_call *c, const segments *s, dl_val x) {
+    x = spread(c, x);
+    if (x.kind != DL_V_TENSOR) return x;
+    dl_type t = results_type(s, x);
     dl_attr axis = dl_attr_name(DL_ATTR_axis, s->segment.name);
     return dl_tensor_op(c->E, c->where, DL_OP_scatter_add, 2, (dl_val[]){x, c->arg[1]}, 1, &axis,
                         &t);
@@ -93,4 +100,37 @@ dl_val dl_fn_segment_mean(dl_call *c) {
     dl_val count = add_up(c, &s, dl_tensor_of(c->E, one, x.t->type.dtype));
     if (count.kind != DL_V_TENSOR) return count;
     return dl_call_elem(c, DL_OP_div, sum, dl_call_elem(c, DL_OP_max, count, one));
+}
+
+static dl_val make(dl_call *c, dl_op op, dl_val a, dl_val b) {
+    return dl_tensor_op(c->E, c->where, op, 2, (dl_val[]){a, b}, 0, NULL, NULL);
+}
+static dl_val choose(dl_call *c, dl_val condition, dl_val a, dl_val b) {
+    dl_val in[] = {condition, a, b};
+    return dl_tensor_op(c->E, c->where, DL_OP_select, 3, in, 0, NULL, NULL);
+}
+
+/* The greatest or smallest element, 0 for a segment without any. Each element is compared with each
+ * segment's number, and none of these pairs is stored. */
+dl_val dl_fn_segment_extreme(dl_call *c) {
+    dl_elab *E = c->E;
+    segments s;
+    dl_val x = c->arg[0];
+    if (!dl_call_float(c, &x) || !read_segments(c, &s)) return dl_poison();
+    bool most = c->what->op == DL_OP_max;
+    x = spread(c, x);
+    if (x.kind != DL_V_TENSOR) return x;
+    dl_type t = results_type(&s, x);
+    dl_val number = dl_count_along(E, c->where, s.segment, c->arg[1].t->type.dtype);
+    dl_val hit = make(c, DL_OP_eq, c->arg[1], number);
+    dl_val none = dl_tensor_of(E, dl_val_float(most ? -INFINITY : INFINITY, c->where), t.dtype);
+    dl_val y = choose(c, hit, x, none);
+    dl_attr over = dl_attr_names(DL_ATTR_over, s.n, s.over);
+    y = dl_tensor_op(E, c->where, most ? DL_OP_reduce_max : DL_OP_reduce_min, 1, &y, 1, &over,
+                     NULL);
+    dl_val some = dl_tensor_op(E, c->where, DL_OP_reduce_max, 1, &hit, 1, &over, NULL);
+    y = choose(c, some, y, dl_tensor_of(E, dl_val_float(0, c->where), t.dtype));
+    y = dl_tensor_op(E, c->where, DL_OP_broadcast, 1, &y, 0, NULL, &t);
+    y.mixed = false; /* the order of its axes is that of x */
+    return y;
 }

@@ -193,12 +193,13 @@ dl_dtype dl_tensor_meet(int n, const dl_val *in, bool *tensors) {
 static bool takes_bool(dl_op op) { return op == DL_OP_and || op == DL_OP_or || op == DL_OP_not; }
 
 static bool needs_float(dl_op op) {
-    return op == DL_OP_div || op == DL_OP_pow || op == DL_OP_exp || op == DL_OP_log ||
-           op == DL_OP_sqrt || op == DL_OP_tanh || op == DL_OP_sigmoid || op == DL_OP_sin ||
-           op == DL_OP_cos || op == DL_OP_erf || op == DL_OP_leaky_relu || op == DL_OP_gelu ||
-           op == DL_OP_gelu_tanh || op == DL_OP_silu || op == DL_OP_softplus || op == DL_OP_elu ||
-           op == DL_OP_expm1 || op == DL_OP_log1p || op == DL_OP_rsqrt || op == DL_OP_softmax ||
-           op == DL_OP_log_softmax || op == DL_OP_mean || op == DL_OP_dropout;
+    return op == DL_OP_div || op == DL_OP_pow || op == DL_OP_atan2 || op == DL_OP_exp ||
+           op == DL_OP_log || op == DL_OP_sqrt || op == DL_OP_tanh || op == DL_OP_sigmoid ||
+           op == DL_OP_sin || op == DL_OP_cos || op == DL_OP_erf || op == DL_OP_leaky_relu ||
+           op == DL_OP_gelu || op == DL_OP_gelu_tanh || op == DL_OP_silu || op == DL_OP_softplus ||
+           op == DL_OP_elu || op == DL_OP_expm1 || op == DL_OP_log1p || op == DL_OP_rsqrt ||
+           op == DL_OP_softmax || op == DL_OP_log_softmax || op == DL_OP_mean ||
+           op == DL_OP_dropout;
 }
 
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d) {

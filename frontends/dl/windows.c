@@ -1,7 +1,7 @@
 /* Pooling, resizing, and other regular selections of elements: no parameters, one op each. */
 #include <math.h>
 
-#include "frontends/dl/builtin.h"
+#include "frontends/dl/resize.h"
 
 /* Checks for an operand [N, C, spatial...] of floats. */
 static bool want_image(dl_call *c, dl_val *x) {
@@ -59,6 +59,7 @@ static const char *resize_mode(dl_call *c, int i, int spatial) {
     static const char *const linear[] = {"linear", "bilinear", "trilinear"};
     const char *mode = c->given[i] ? c->arg[i].s : "nearest";
     if (strcmp(mode, "nearest") == 0 || strcmp(mode, "linear") == 0) return mode;
+    if (strcmp(mode, "bicubic") == 0 && spatial == 2) return mode;
     if (strcmp(mode, linear[spatial - 1]) == 0) return linear[0];
     dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument,
            "%s over %d ax%s is \"nearest\" or \"%s\", not \"%.60s\"", c->what->name, spatial,
@@ -109,6 +110,13 @@ dl_val dl_layer_upsample(dl_call *c) {
         return dl_poison();
     const char *mode = resize_mode(c, 3, spatial);
     if (!mode) return dl_poison();
+    dl_resizing how = {strcmp(mode, "bicubic") == 0, c->arg[5].b, c->arg[4].b};
+    if (how.smooth && strcmp(mode, "nearest") == 0)
+        return dl_bad(
+            c->E, c->where, DL_DIAG_bad_argument,
+            "upsample with antialias=true is \"linear\", \"bilinear\" or \"bicubic\", not "
+            "\"nearest\"");
+    if (how.cubic || how.smooth) return dl_resize(c, x, size, how);
     dl_attr attrs[] = {dl_attr_ints(DL_ATTR_size, spatial, size), dl_attr_name(DL_ATTR_mode, mode),
                        dl_attr_int(DL_ATTR_corners, c->arg[4].b)};
     return dl_tensor_op(c->E, c->where, DL_OP_upsample, 1, &x, 3, attrs, NULL);
@@ -184,14 +192,21 @@ dl_val dl_fn_pad(dl_call *c) {
 dl_val dl_fn_roll(dl_call *c) {
     dl_val x = c->arg[0];
     int n;
-    int64_t by;
     const char *names[DL_MAX_RANK];
-    if (!dl_call_axes_of(c, 2, x, &n, names) ||
-        !dl_val_count(c->E, c->arg[1], INT64_MIN, "roll: 'shifts'", &by))
-        return dl_poison();
-    dl_axis a = axis_named(x, names[0]);
-    if (!a.size) return x;
-    return read_along(c, x, a.name, a.size, 1, -(by % a.size), DL_OUT_WRAP);
+    if (!dl_call_axes_of(c, 2, x, &n, names)) return dl_poison();
+    if (c->arg[1].kind == DL_V_LIST && c->arg[1].list->items.n != n)
+        return dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_argument, "roll: %d shifts for %d axes",
+                      c->arg[1].list->items.n, n);
+    for (int i = 0; i < n && x.kind == DL_V_TENSOR; i++) {
+        int64_t by;
+        dl_val shift = dl_call_entry(c, 1, n, i);
+        if (shift.kind == DL_V_POISON ||
+            !dl_val_count(c->E, shift, INT64_MIN, "roll: 'shifts'", &by))
+            return dl_poison();
+        dl_axis a = axis_named(x, names[i]);
+        if (a.size) x = read_along(c, x, a.name, a.size, 1, -(by % a.size), DL_OUT_WRAP);
+    }
+    return x;
 }
 
 dl_val dl_fn_flip(dl_call *c) {

@@ -19,12 +19,14 @@ static inline void dl_philox(uint32_t c[4], uint32_t k0, uint32_t k1) {
 }
 
 /* The plan's variables of seed and step, both i64: the host sets the seed (DL_VAR_HYPER), and each
- * step counts the step (DL_VAR_STATE). Where several ranks share a batch, the third one has the
- * number of this rank's part (DL_VAR_HYPER, i64), since a draw belongs to a sample, not to the rank
- * that has it. */
-#define DL_RANDOM_SEED "random.seed"
-#define DL_RANDOM_STEP "random.step"
-#define DL_RANDOM_RANK "random.rank"
+ * step counts the step (DL_VAR_STATE). An evaluation has the number of its batch in place of the
+ * step, which the host sets (DL_VAR_HYPER, i64). Where several ranks share a batch, the third one
+ * has the number of this rank's part (DL_VAR_HYPER, i64), since a draw belongs to a sample, not to
+ * the rank that has it. */
+#define DL_RANDOM_SEED  "random.seed"
+#define DL_RANDOM_STEP  "random.step"
+#define DL_RANDOM_BATCH "random.batch"
+#define DL_RANDOM_RANK  "random.rank"
 
 /* A step's numbers are a stream of their own, which runtime/base/rng.h does not use: the last word
  * of the counter has this in its lowest byte and the op's number above it. */

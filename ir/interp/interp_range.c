@@ -39,6 +39,7 @@ static double roundings_of(dl_op op) {
         [DL_OP_elu] = 4 + 1,   [DL_OP_exp] = 4 + 1,    [DL_OP_sigmoid] = 6 + 1,
         [DL_OP_tanh] = 6 + 1,  [DL_OP_log] = 2 + 1,    [DL_OP_sin] = 2 + 1,
         [DL_OP_cos] = 2 + 1,   [DL_OP_erf] = 4 + 1,    [DL_OP_pow] = 2 + 1,
+        [DL_OP_atan2] = 2 + 1,
     };
     enum { WORST = 6 };
     return known[op] ? known[op] - 1 : WORST;
@@ -98,6 +99,10 @@ static bool special(const dl_kinstr *in, const dl_range *arg, dl_range *r) {
     case DL_OP_div: /* a divisor of either sign */
         if (b.low < b.high && b.low <= 0 && b.high >= 0) return *r = whole(r->at), true;
         return false;
+    case DL_OP_atan2: /* left of the origin the angle jumps from -pi to pi */
+        if (a.low > 0 || a.high < 0 || b.low > 0 || (a.low == a.high && b.low == b.high))
+            return false;
+        return *r = whole(r->at), true;
     case DL_OP_eq:
     case DL_OP_ne: /* values may be equal inside, even if no ends are */
         if (!overlap(a, b) || (a.low == a.high && b.low == b.high)) return false;

@@ -20,6 +20,7 @@ static inline double k_cos(double a) { return cos(a); }
 static inline double k_erf(double a) { return erf(a); }
 static inline double k_floor(double a) { return floor(a); }
 static inline double k_pow(double a, double b) { return pow(a, b); }
+static inline double k_atan2(double a, double b) { return atan2(a, b); }
 static inline double k_eq(double a, double b) { return a == b; }
 static inline double k_ne(double a, double b) { return a != b; }
 static inline double k_lt(double a, double b) { return a < b; }

@@ -42,6 +42,20 @@ void dl_keep_evaluation(dl_module *m) {
     m->graphs.at[0] = g, m->graphs.n = 1;
 }
 
+/* A prediction is a function of its inputs. */
+static bool refuse_draws(const dl_graph *g, dl_error *err) {
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        if (n->op == DL_OP_rand)
+            return dl_fail(err, DL_INPUT,
+                           "%s:%d:%d: error: an output of the model draws random numbers, which a "
+                           "prediction does not: draw in training alone (z = m + randn(m) if train "
+                           "else m), or declare the noise as an input",
+                           n->loc.file ? n->loc.file : g->name, n->loc.line, n->loc.column);
+    }
+    return true;
+}
+
 bool dl_keep_prediction(dl_module *m, dl_error *err) {
     dl_graph *g = dl_module_graph(m, "eval");
     DL_CHECK(g);
@@ -51,7 +65,7 @@ bool dl_keep_prediction(dl_module *m, dl_error *err) {
     g->results.n = n;
     dl_graph_sweep(g);
     dl_arena *scratch = dl_arena_new(NULL);
-    bool ok = drop_variables(g, dl_graph_uses(g, scratch), err);
+    bool ok = refuse_draws(g, err) && drop_variables(g, dl_graph_uses(g, scratch), err);
     dl_arena_free(scratch);
     if (!ok) return false;
     add_missing(g, dl_module_graph(m, "train"));

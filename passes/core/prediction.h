@@ -8,7 +8,7 @@
  * "eval", as the front end builds them. "predict" is "eval" (running statistics, no dropout)
  * without loss, metrics, figures and targets, and without nodes that only these need. Parameters
  * and the model's own state all stay, so that a file of weights fits. Errors (DL_INPUT): an
- * output depends on a target. */
+ * output depends on a target, or draws random numbers. */
 bool dl_keep_prediction(dl_module *m, dl_error *err);
 
 /* Removes all graphs but "eval", as it is: outputs, loss, metrics and targets. Parameters and the

@@ -196,6 +196,14 @@ void dl_grad_pow(dl_grad *g) {
         dl_grad_give(g, 1, select(g, dl_build2(g->b, DL_OP_and, nil, positive), zero, db));
     }
 }
+/* dy b / (a^2 + b^2) and -dy a / (a^2 + b^2): NaN at the origin, as in PyTorch. */
+void dl_grad_atan2(dl_grad *g) {
+    dl_value *a = operand(g, 0), *b = operand(g, 1);
+    dl_value *square = dl_build2(g->b, DL_OP_add, mul(g, a, a), mul(g, b, b));
+    dl_value *share = divide(g, g->dy, square);
+    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, mul(g, share, b));
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, neg(g, mul(g, share, a)));
+}
 
 /* The greater (or lesser) operand gets dy, the other one 0, equal operands half each; with a NaN
  * both get dy, as in PyTorch. */

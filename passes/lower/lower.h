@@ -6,9 +6,11 @@
 
 /* The state of the pass. */
 typedef struct {
-    dl_builder b;          /* the argument of rules */
-    dl_value *seed, *step; /* seed and step of random numbers; NULL until an op needs them */
-    bool ranks;            /* several ranks share the samples; */
+    dl_builder b; /* the argument of rules */
+    /* what random numbers are drawn by: the seed, and a step or a batch of an evaluation; NULL
+     * until an op needs them */
+    dl_value *seed, *step, *batch;
+    bool ranks;     /* several ranks share the samples; */
     dl_value *rank; /* the index of this rank's part of them; NULL until a random op needs it */
     int64_t batch_ranks; /* the number of ranks whose samples form a batch statistic (dl_parallel);
                             at least 1 */
@@ -28,7 +30,7 @@ static inline bool dl_lower_twice(dl_builder *b, const dl_node *n) {
     return twice && twice[n->out[0].id];
 }
 /* lower_random.c: prepares a random op in place of node n. *number: the op's number; in[]: its
- * operands, seed and step, and the rank's part where ranks have different samples of n's
+ * operands, seed and step (or batch), and the rank's part where ranks have different samples of n's
  * operands. Returns how many operands there are; 0: the pass' error is set. */
 int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in[3]);
 

@@ -1,4 +1,4 @@
-/* Random ops: dropout in its forms.
+/* Random ops: dropout in its forms, and numbers that a model asks for.
  *
  * A random number is a pure function of the seed, the step, the number of its op and the index
  * of its element (ir/base/philox.h). Seed and step are variables of the plan. So the backward
@@ -26,8 +26,8 @@ static dl_value *counter(dl_lowering *l, dl_var_role role, const char *name) {
     return v ? &v->value : &dl_graph_var(g, role, name, type, (dl_init){0}, l->b.loc)->value;
 }
 
-static void begin(dl_lowering *l) {
-    l->seed = counter(l, DL_VAR_HYPER, DL_RANDOM_SEED),
+/* Each step counts itself. */
+static void count_steps(dl_lowering *l) {
     l->step = counter(l, DL_VAR_STATE, DL_RANDOM_STEP);
     if (l->err->code != DL_OK) return;
     for (int i = 0; i < l->b.graph->results.n; i++) {
@@ -38,11 +38,22 @@ static void begin(dl_lowering *l) {
     dl_graph_result(l->b.graph, DL_RESULT_UPDATE, l->step->var->name, next, l->step->var);
 }
 
-/* Does the value depend on a step's samples? A value of weights alone is equal on all ranks, and
- * must draw equal numbers. `seen`: by value id. */
+/* The second number by which n draws. An evaluation changes no state: the host numbers its batches,
+ * so that each evaluation of the same samples draws the same. */
+static dl_value *count_for(dl_lowering *l, const dl_node *n) {
+    const dl_attr *training = dl_node_attr(n, DL_ATTR_training);
+    bool evaluates = training && !training->i;
+    if (evaluates && !l->batch) l->batch = counter(l, DL_VAR_HYPER, DL_RANDOM_BATCH);
+    if (!evaluates && !l->step) count_steps(l);
+    return evaluates ? l->batch : l->step;
+}
+
+/* Does the value depend on a rank's samples? A value of weights alone is equal on all ranks, as is
+ * a sum over the ranks, and must draw equal numbers. `seen`: by value id. */
 static bool is_fed(const dl_value *v, bool *seen) {
     if (seen[v->id]) return false;
     seen[v->id] = true;
+    if (v->def && v->def->op == DL_OP_all_reduce) return false;
     if (!v->def) return v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);
     for (int i = 0; i < v->def->nin; i++)
         if (is_fed(v->def->in[i], seen)) return true;
@@ -63,13 +74,14 @@ static bool has_part(dl_lowering *l, const dl_node *n) {
 int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in[3]) {
     dl_lowering *l = dl_lowering_of(b);
     bool part = has_part(l, n);
-    if (!l->seed) begin(l);
+    if (!l->seed) l->seed = counter(l, DL_VAR_HYPER, DL_RANDOM_SEED);
+    in[0] = l->seed, in[1] = count_for(l, n);
     if (part && !l->rank) l->rank = counter(l, DL_VAR_HYPER, DL_RANDOM_RANK);
     if (l->next == DL_RANDOM_NUMBERS && l->err->code == DL_OK)
         dl_fail(l->err, DL_INPUT, "%s:%d:%d: error: a step draws for more than %d ops",
                 b->loc.file ? b->loc.file : b->graph->name, b->loc.line, b->loc.column,
                 DL_RANDOM_NUMBERS);
-    *number = l->next++, in[0] = l->seed, in[1] = l->step;
+    *number = l->next++;
     if (part) in[2] = l->rank;
     return l->err->code == DL_OK ? 2 + part : 0;
 }
@@ -107,6 +119,8 @@ static dl_value *drop(dl_builder *b, const dl_node *n, dl_type tossed) {
     dl_value *scale = dl_build3(b, DL_OP_select, kept, more, none);
     return dl_build2(b, DL_OP_mul, x, scale);
 }
+
+dl_value *dl_lower_rand(dl_builder *b, const dl_node *n) { return draw(b, n, n->out[0].type); }
 
 /* Each element independently (Srivastava et al. 2014), as torch.nn.Dropout. */
 dl_value *dl_lower_dropout(dl_builder *b, const dl_node *n) { return drop(b, n, n->in[0]->type); }

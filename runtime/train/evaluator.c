@@ -2,12 +2,14 @@
 
 #include <math.h>
 
+#include "ir/base/philox.h"
 #include "ir/base/tags.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/exec/not_finite.h"
 #include "runtime/exec/state.h"
 #include "runtime/formats/log.h"
 #include "runtime/train/finite.h"
+#include "runtime/train/start.h"
 
 /* Whether the program counts the samples of a batch that is not full. */
 static bool counts(const dlr_evaluator *e) { return e->samples.type != NULL; }
@@ -69,6 +71,7 @@ static bool run_on(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at
     for (int64_t i = 0; i < n; i++) {
         dlr_batch batch;
         if (!next_batch(e, &batch, err)) return false;
+        dlr_set_hyper(e->exec, DL_RANDOM_BATCH, (double)i);
         const char *found = dlr_steps_start_program(steps, e->program);
         dlr_exec_wait_oldest(e->exec);
         double loss = dlr_scalar(e->exec, e->loss);

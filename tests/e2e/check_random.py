@@ -1,5 +1,6 @@
 """Training with random numbers in its step (tests/data/dropout.dl; the ViT): the same bits on any number of threads and
-when stopped and resumed, other numbers with another seed, for which nothing is compiled, and none in evaluation.
+when stopped and resumed, other numbers with another seed, for which nothing is compiled. An evaluation draws noise, the
+same each time, and drops nothing.
 
 check_random.py DLRUN     from the project's root; needs nothing but Python's own library
 """

@@ -143,6 +143,9 @@ def main():
     # a bias in front of a norm nearly cancels
     same("a U-Net", ["models/resunet.dl", "--data_size=16", "--widths=[8,16,16]"], LOSS, 1e-4)
     same("a seed of many digits", [*CNN, "--seed=123456789012345"])
+    same("random numbers of samples, and of all",
+         model("drawn", "    y = (x + randn(x)) |> linear(10) @a |> dropout(0.3, over=[N, C])\n"
+               "    y = y * (1 + randint(x, 0, 9, over=N)) + rand(x, over=[C, W]) * rand(mean(x, over=N))\n"))
     # weights' gradients are rounded rank by rank
     same("a ViT in fp16", [*VIT, "--dropout=0.1", "--amp_mode=fp16"], LOSS, 1e-3)
     same("rows of which none begins a vector",

@@ -9,6 +9,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+from oracle_nets import philox
 from oracle_tools import ROOT, Workplace, check, finish, load_tensors, relative, save_tensors, torch
 
 F = torch.nn.functional
@@ -183,6 +184,70 @@ for name, part in (("sum", lambda s, n: s), ("mean", lambda s, n: s / n.clamp(mi
                            chosen(numbers, 5).sum((0, 1))[:, None]))
 case('grid_sample(image[C=0:1], floor(4 * grid) / 4, align_corners=true)',  # places at elements and at the edges
      lambda t: F.grid_sample(t["image"][:, :1], torch.floor(4 * t["grid"]) / 4, align_corners=True))
+# angles, at all signs and quadrants; remainders next to multiples, of either sign
+for name, of in {"atan": torch.atan, "asin": torch.asin, "acos": torch.acos}.items():
+    case(f"{name}({'x' if name == 'atan' else 'u'})", lambda t, of=of, n=name: of(t["x" if n == "atan" else "u"]))
+case("atan2(x, y)", lambda t: torch.atan2(t["x"], t["y"]))
+case("atan2(y, 2)", lambda t: torch.atan2(t["y"], torch.tensor(2.0, dtype=t["y"].dtype)))
+case("fmod(x, y)", lambda t: torch.fmod(t["x"], t["y"]))
+case("fmod(1000 * x, 0.1)", lambda t: torch.fmod(1000 * t["x"].float(), torch.tensor(0.1)).double().detach()
+     + (1000 * t["x"] - 1000 * t["x"].detach()))
+case("fmod(x, 1 / (stop_gradient(y) * 0))", lambda t: t["x"])
+# random numbers: by seed 0 and step 0, numbered in the order of the text
+drawn = lambda number, *shape: philox(0, 0, number, math.prod(shape)).reshape(shape).double()
+case("rand(x) * x", lambda t: drawn(0, 5, 8) * t["x"])
+case("rand(x, over=E) * x", lambda t: drawn(1, 8) * t["x"])
+case("randn(image, over=[C, W]) * image", lambda t: ((-2 * torch.log(1 - drawn(2, 4, 5))).sqrt() * torch.cos(
+    2 * math.pi * drawn(3, 4, 5)))[:, None] * t["image"])
+case("randint(x, -2, 3, over=T) * x", lambda t: (torch.floor(5 * drawn(4, 5)) - 2)[:, None] * t["x"])
+case("x |> dropout(0.4, over=T)", lambda t: t["x"] * ((drawn(5, 5) >= 0.4) / 0.6)[:, None])
+position = lambda t, n: t * 10000.0**(-torch.arange(n // 2, dtype=torch.float64) / (n // 2))
+case("timestep_embedding(stop_gradient(halves)[E=0], 6)", lambda t: torch.cat(
+    [f(position(t["halves"][:, :1], 6)) for f in (torch.cos, torch.sin)], 1).detach())
+# order
+case("sort(x, over=E)", lambda t: t["x"].sort(1).values)
+case("sort(y, over=T, descending=true)", lambda t: t["y"].sort(0, descending=True).values)
+case("median(x, over=E)", lambda t: t["x"].median(1).values)
+case("median(y, over=T)", lambda t: t["y"].median(0).values)
+case("isnan(median(log(stop_gradient(y)), over=T)) * x",
+     lambda t: torch.isnan(torch.log(t["y"]).median(0).values) * t["x"])
+for q in (0, 0.3, 0.5, 1):
+    case(f"quantile(x, {q}, over=E)", lambda t, q=q: t["x"].quantile(q, 1))
+# patches and sizes of images
+case("pixel_shuffle(image, 2)", lambda t: F.pixel_shuffle(t["image"], 2))
+case("pixel_unshuffle(image[W=:4], 2)", lambda t: F.pixel_unshuffle(t["image"][..., :4], 2))
+case("pixel_shuffle(image, [1, 4])", lambda t: torch.einsum("mqhw->mhwq", t["image"]).reshape(2, 1, 6, 20))
+case("pixel_unshuffle(pixel_shuffle(volume[C=:2], [1, 2, 1]), [1, 2, 1])", lambda t: t["volume"][:, :2])
+for k, s, p, d in ((2, 1, 0, 1), ((3, 2), (2, 1), (1, 2), (1, 2)), (3, 2, 1, 1)):
+    words = lambda v: f"[{v[0]}, {v[1]}]" if isinstance(v, tuple) else v
+    options = f"{words(k)}, stride={words(s)}, pad={words(p)}, dilation={words(d)}"
+    case(f"unfold(image, {options})", lambda t, o=(k, d, p, s): F.unfold(t["image"], *o))
+    case(f"fold(unfold(image, {options}) ** 2, [6, 5], {options})",
+         lambda t, o=(k, d, p, s): F.fold(F.unfold(t["image"], *o)**2, (6, 5), *o))
+for size in ([3, 5], [4, 3], [1, 2], [7, 9]):
+    case(f"adaptive_max_pool(image, {size})", lambda t, s=size: F.adaptive_max_pool2d(t["image"], s))
+case("adaptive_max_pool(volume, [2, 3, 2])", lambda t: F.adaptive_max_pool3d(t["volume"], (2, 3, 2)))
+case("roll(image, [2, -1], over=[H, W])", lambda t: t["image"].roll((2, -1), (2, 3)))
+case("roll(image, 7, over=[H, C])", lambda t: t["image"].roll((7, 7), (2, 1)))
+for size in ([9, 11], [4, 3], [6, 10], [1, 1]):
+    for corners in (False, True):
+        case(f'upsample(image, size={size}, mode="bicubic", align_corners={str(corners).lower()})',
+             lambda t, s=size, c=corners: F.interpolate(t["image"], s, mode="bicubic", align_corners=c))
+    for mode in ("bilinear", "bicubic"):
+        case(f'upsample(image, size={size}, mode="{mode}", antialias=true)',
+             lambda t, s=size, m=mode: F.interpolate(t["image"], s, mode=m, antialias=True))
+# greatest and smallest of segments; 0 where there is none
+for name, far, of in (("max", -torch.inf, torch.amax), ("min", torch.inf, torch.amin)):
+    def extreme(x, n, count, dims, far=far, of=of):  # n with x's axes: [..., T, E]
+        hit = n[..., None] == torch.arange(count)
+        y = of(torch.where(hit, x[..., None], far), dims)
+        return torch.where(hit.any(dims), y, 0).transpose(-1, -2)
+    case(f"segment_{name}(x, {written}[M=0], over=T, V=4)",
+         lambda t, f=extreme: f(t["x"], numbers[0][:, None].expand(5, 8), 4, 0))
+    case(f"segment_{name}(query, {written}, over=T, V=4)",
+         lambda t, f=extreme: f(t["query"], numbers[..., None].expand(2, 5, 8), 4, 1))
+    case(f"segment_{name}(query, {written}, over=[T, M], V=5)",
+         lambda t, f=extreme: f(t["query"], numbers[..., None].expand(2, 5, 8), 5, (0, 1)))
 layers = {"n.weight": torch.rand(8) + 0.5, "m.weight": torch.rand(5) + 0.5, "a.weight": torch.rand(1),
           "b.weight": torch.rand(8)}
 

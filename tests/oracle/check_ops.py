@@ -387,6 +387,8 @@ case("drop_path", [td], {"rate": 0.6}, "NTC", flat * (draw(0, 0, 7, 9) >= 0.6)[:
 case("dropout", [td], {"rate": 0}, "NTC", flat)
 case("dropout", [td], {"rate": 1}, "NTC", 0 * flat)
 case("dropout", [td], {"rate": 0.25}, "NTC", flat * (draw(0, 0, 8, 9, 5, 3) >= 0.25) / 0.75)
+case("rand", [td], {"training": 1}, "NTC", draw(0, 0, 9, 9, 5, 3))
+case("rand", [td], {"training": 0}, "NTC", draw(0, 0, 10, 9, 5, 3))
 
 # composites, which are lowered first: scores large enough to overflow without care, classes at both ends
 wide = T(3, 5, lo=-3, hi=3) + torch.tensor([1000.0, 0.0, -1000.0])[:, None]

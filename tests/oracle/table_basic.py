@@ -60,6 +60,7 @@ row("sub", NUMBERS, binary(torch.sub))
 row("mul", NUMBERS, binary(torch.mul))
 row("div", FLOATS, binary(torch.div, second={"lo": 0.3}), bends=True)
 row("pow", FLOATS, binary(torch.pow, first={"lo": 0.1}), bends=True, ulps=8)
+row("atan2", FLOATS, binary(torch.atan2, second={"lo": 0.1}), bends=True)
 row("min", NUMBERS, binary(torch.minimum))
 row("max", NUMBERS, binary(torch.maximum))
 for op in ("eq", "ne", "lt", "le", "gt", "ge"):

@@ -347,6 +347,8 @@ row("argmax", TYPES, along(lambda x, k: x.double().argmax(k), "i32", True),
     refused=[([("f32", "NC", (3, 0))], {"axis": "C"}, "N", (3,), "argmax needs at least one element along C")])
 # No function of its operands' values, but of what is between them: check_gradients.py.
 row("grad", (), lambda op, s: None, few=True)
+# What it draws check_ops.py compares.
+row("rand", (), lambda op, s: None, few=True)
 row("in_top_k", FLOATS, in_top_k)
 # A kernel: what every other op is computed in here, compiled.
 row("fused", (), lambda op, s: None, few=True)

@@ -224,12 +224,12 @@ extern "C" __global__ void __launch_bounds__(256)
     y[2 * at] = s_random(at, seed[0], step[0], 7);
     y[2 * at + 1] = s_random(at + (1ul << 34), seed[0], step[0], 16777215);
 }
-enum { FUNCTIONS = 16 };
+enum { FUNCTIONS = 17 };
 #define ALL(T, p, y, a, b)                                                                                   \
     y[0] = p##max(a, b), y[1] = p##min(a, b), y[2] = p##abs(a), y[3] = p##sign(a), y[4] = p##exp(a);         \
     y[5] = p##log(a), y[6] = p##expm1(a), y[7] = p##log1p(a), y[8] = p##sqrt(a), y[9] = p##tanh(a);          \
     y[10] = p##sigmoid(a), y[11] = p##sin(a), y[12] = p##cos(a), y[13] = p##erf(a), y[14] = p##floor(a);     \
-    y[15] = p##pow(a, b)
+    y[15] = p##pow(a, b), y[16] = p##atan2(a, b)
 #define COMPARED(p, a, b)                                                                                    \
     (p##eq(a, b) | p##ne(a, b) << 1 | p##lt(a, b) << 2 | p##le(a, b) << 3 | p##gt(a, b) << 4 |               \
      p##ge(a, b) << 5)

@@ -113,6 +113,12 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
         if (both == 0) return 0;
         if (fabs(a[0]) <= e[0] && (a[1] - e[1] < 1 || a[1] != rint(a[1]))) return INFINITY;
         return by_corners(op, v, a, e);
+    case DL_OP_atan2: /* the distance from the origin bounds the slope; left of it the angle jumps
+                       */
+        if (both == 0) return 0;
+        if (hypot(a[0], a[1]) <= hypot(e[0], e[1]) || (a[1] <= e[1] && fabs(a[0]) <= e[0]))
+            return INFINITY;
+        return hypot(e[0], e[1]) / (hypot(a[0], a[1]) - hypot(e[0], e[1]));
     case DL_OP_max: return d > both ? (a[0] > a[1] ? e[0] : e[1]) : fmax(e[0], e[1]);
     case DL_OP_min: return d > both ? (a[0] < a[1] ? e[0] : e[1]) : fmax(e[0], e[1]);
     case DL_OP_eq:

@@ -175,6 +175,12 @@ static inline dl_value *random_rule_dropout(random_maker *g, dl_op op) {
     return random_node(g, op, 1, &x, 1, &rate, NULL);
 }
 
+static inline dl_value *random_rule_rand(random_maker *g, dl_op op) {
+    dl_value *x = random_real(g);
+    dl_attr training = dl_attr_int(DL_ATTR_training, 1);
+    return random_node(g, op, 1, &x, 1, &training, NULL);
+}
+
 /* ---- attention, classes ---- */
 static inline bool is_tokens(const random_maker *g, const dl_type *t) {
     return is_real(g, t) && t->rank == 3;

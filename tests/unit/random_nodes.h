@@ -301,6 +301,8 @@ static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
     case DL_OP_elu: x = random_1(g, DL_OP_tanh, x); break;
     case DL_OP_sqrt: return random_1(g, op, random_positive(g, x, 0.25));
     case DL_OP_div: return y = random_partner(g, x), random_2(g, op, x, random_positive(g, y, 0.5));
+    case DL_OP_atan2: /* of points right of the origin */
+        return y = random_partner(g, x), random_2(g, op, x, random_positive(g, y, 0.5));
     case DL_OP_pow:
         if (one_in(&g->r, 2)) return random_k(g, op, x, 1 + below(&g->r, 3));
         if (one_in(&g->r, 2))

@@ -79,10 +79,10 @@ static void test_halves(void) {
     CHECK(bad == 0, "%d of 256 elements in rows of 16 bytes", bad);
 }
 
-enum { FUNCTIONS = 16, EDGES = 13, CASES = 32 * 40 };
+enum { FUNCTIONS = 17, EDGES = 13, CASES = 32 * 40 };
 static const char *const names[FUNCTIONS] = {"max",   "min",   "abs",   "sign", "exp",     "log",
                                              "expm1", "log1p", "sqrt",  "tanh", "sigmoid", "sin",
-                                             "cos",   "erf",   "floor", "pow"};
+                                             "cos",   "erf",   "floor", "pow",  "atan2"};
 static void functions(double a, double b, double y[FUNCTIONS]) {
     bool nan = isnan(a) || isnan(b);
     const double values[FUNCTIONS] = {nan ? (double)NAN : fmax(a, b),
@@ -100,7 +100,8 @@ static void functions(double a, double b, double y[FUNCTIONS]) {
                                       cos(a),
                                       erf(a),
                                       floor(a),
-                                      pow(a, b)};
+                                      pow(a, b),
+                                      atan2(a, b)};
     memcpy(y, values, sizeof values);
 }
 

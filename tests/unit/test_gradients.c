@@ -49,6 +49,8 @@ static const grad_case cases[] = {
     {"pow", DL_OP_pow, apply, 0.5, 2, {ONE, ONE}},
     {"pow, subset", DL_OP_pow, apply, 0.5, 2, {ONE, "C=3"}},
     {"pow, square", DL_OP_pow, square, -2, 2, {ONE}},
+    {"atan2", DL_OP_atan2, apply, 0.5, 2, {ONE, ONE}},
+    {"atan2, subset", DL_OP_atan2, apply, 0.5, 2, {"N=2", ONE}},
     {"min", DL_OP_min, apply, -2, 2, {ONE, ONE}},
     {"min, subset", DL_OP_min, apply, -2, 2, {"C=3", ONE}},
     {"max", DL_OP_max, apply, -2, 2, {ONE, ONE}},

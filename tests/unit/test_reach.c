@@ -177,6 +177,13 @@ static void test_graph(void) {
     CHECK(!dl_keep_prediction(m, &err) && err.code == DL_INPUT &&
               strstr(err.message, "its target 't'"),
           "%s", err.message);
+    err = (dl_error){0};
+    m = build(arena, "    y = x + randn(x)\n");
+    CHECK(!dl_keep_prediction(m, &err) && err.code == DL_INPUT &&
+              strstr(err.message, "draws random numbers"),
+          "%s", err.message);
+    m = build(arena, "    y = x + randn(x) if train else x\n");
+    CHECK(dl_keep_prediction(m, &err), "%s", err.message);
     dl_arena_free(arena);
 }
 

@@ -327,6 +327,11 @@ INLINE vf v_pow(vf a, vf b) {
     for (int i = 0; i < LANES; i++) r[i] = __builtin_powf(a[i], b[i]);
     return r;
 }
+INLINE vf v_atan2(vf a, vf b) {
+    vf r;
+    for (int i = 0; i < LANES; i++) r[i] = __builtin_atan2f(a[i], b[i]);
+    return r;
+}
 
 /* exp(x) as y 2^n by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6; its
  * constants are the Taylor series', improved by least squares. */

@@ -34,11 +34,11 @@ void *memset(void *, int, size_t);
 int posix_memalign(void **, size_t, size_t);
 float expf(float), exp2f(float), logf(float), log2f(float), expm1f(float), log1pf(float),
     sqrtf(float), tanhf(float), erff(float), erfcf(float), sinf(float), cosf(float), floorf(float),
-    ceilf(float), rintf(float), fabsf(float), powf(float, float), fmaxf(float, float),
+    ceilf(float), rintf(float), fabsf(float), powf(float, float), atan2f(float, float), fmaxf(float, float),
     fminf(float, float), fmaf(float, float, float);
 double exp(double), exp2(double), log(double), log2(double), expm1(double), log1p(double),
     sqrt(double), tanh(double), erf(double), erfc(double), sin(double), cos(double), floor(double),
-    ceil(double), rint(double), fabs(double), pow(double, double), fmax(double, double),
+    ceil(double), rint(double), fabs(double), pow(double, double), atan2(double, double), fmax(double, double),
     fmin(double, double), fma(double, double, double);
 /* Accesses outside of shared memory; defined only in objects with -fsanitize=address. */
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *, size_t);
