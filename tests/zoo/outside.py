@@ -38,7 +38,7 @@ def run(*args, seconds=SECONDS, **more):
                        **more)
     if r.returncode:
         lines = (r.stderr or r.stdout).strip().splitlines() or [f"exit {r.returncode}"]
-        faults = [line for line in lines if "error" in line] or lines
+        faults = [line for line in lines if "error:" in line] or lines[-1:]  # a traceback ends in its reason
         raise RuntimeError(re.sub(r"\S*/", "", faults[0])[:100])
     return r
 
