@@ -186,6 +186,27 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
     return good;
 }
 
+/* A formula sees the built-in functions and its own parameters alone; axes are in its text. */
+static dl_val apply_formula(const dl_call *c) {
+    dl_elab *E = c->E;
+    const dl_ast *e = dl_formula_of(c);
+    if (!e) return dl_bad(E, c->where, DL_DIAG_bad_argument, "%s has no formula", c->what->name);
+    dl_scope *outer = E->scope;
+    const dl_ast *modules = E->file;
+    E->scope = dl_scope_new(E, NULL);
+    E->file = &(dl_ast){.kind = DL_A_FILE};
+    for (int i = 0; i < DL_MAX_PARAMS && c->what->params[i].name; i++) {
+        const dl_param_spec *p = &c->what->params[i];
+        if (p->kind != DL_P_AXES && p->kind != DL_P_AXIS)
+            dl_scope_set(E, dl_intern(p->name),
+                         c->what->wide ? dl_tensor_pin(E, c->where, c->arg[i]) : c->arg[i]);
+    }
+    dl_val v = dl_eval(E, e);
+    E->scope = outer, E->file = modules;
+    if (v.kind == DL_V_TENSOR) v.origin = c->where, v.name = NULL;
+    return v;
+}
+
 dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name,
                         const dl_val *piped, const dl_ast_list *args, dl_step *step,
                         const dl_ast *as) {
@@ -207,7 +228,7 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
         dl_layer layer = {.name = f->name, .call = c};
         return dl_val_layer(E, layer, step, e->span);
     }
-    return f->formula ? dl_apply_formula(c) : dl_builtin_run(c);
+    return f->formula ? apply_formula(c) : dl_builtin_run(c);
 }
 
 dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step,

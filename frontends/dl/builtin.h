@@ -63,8 +63,8 @@ dl_val dl_fn_bce_with_logits(dl_call *c);
 dl_val dl_fn_cross_entropy(dl_call *c);
 /* rearrange.c */
 dl_val dl_fn_rearrange(dl_call *c);
-/* formula.c: the value of c->what->formula. */
-dl_val dl_apply_formula(dl_call *c);
+/* formula.c: the expression c->what->formula, with the axes that the call names. */
+dl_ast *dl_formula_of(const dl_call *c);
 /* derivatives.c */
 dl_val dl_fn_grad(dl_call *c);
 /* einsum.c */

@@ -1,6 +1,6 @@
 /* Functions of builtins.def that the model language itself defines: a row has the text of an
  * expression in terms of its parameters and of other built-in functions. A call evaluates the text
- * with its arguments. Whatever is at fault is reported at the call. */
+ * with its arguments (bind.c). Whatever is at fault is reported at the call. */
 #include "frontends/dl/builtin.h"
 
 static int find_axes_param(const dl_call *c, const char *name) {
@@ -51,28 +51,11 @@ static void resolve(const dl_call *c, dl_ast *e) {
     resolve_items(c, &e->items);
 }
 
-static dl_ast *parse(const dl_call *c) {
+dl_ast *dl_formula_of(const dl_call *c) {
     const char *text = dl_format(c->E->arena, "formula() = %s\n", c->what->formula);
     const dl_source *source = dl_source_new(c->E->arena, c->what->name, text, strlen(text));
     const dl_ast *file = dl_parse_file(c->E->arena, source, dl_diags_new(c->E->arena, source));
-    return file->body.list.n == 1 ? file->body.list.at[0]->a : NULL;
-}
-
-dl_val dl_apply_formula(dl_call *c) {
-    dl_elab *E = c->E;
-    dl_ast *e = parse(c);
-    if (!e) return dl_bad(E, c->where, DL_DIAG_bad_argument, "%s has no formula", c->what->name);
+    dl_ast *e = file->body.list.n == 1 ? file->body.list.at[0]->a : NULL;
     resolve(c, e);
-    dl_scope *outer = E->scope;
-    const dl_ast *modules = E->file;
-    E->scope = dl_scope_new(E, NULL); /* a formula sees the built-in functions alone */
-    E->file = &(dl_ast){.kind = DL_A_FILE};
-    for (int i = 0; i < DL_MAX_PARAMS && c->what->params[i].name; i++)
-        if (find_axes_param(c, c->what->params[i].name) < 0)
-            dl_scope_set(E, dl_intern(c->what->params[i].name),
-                         c->what->wide ? dl_tensor_pin(E, c->where, c->arg[i]) : c->arg[i]);
-    dl_val v = dl_eval(E, e);
-    E->scope = outer, E->file = modules;
-    if (v.kind == DL_V_TENSOR) v.origin = c->where, v.name = NULL;
-    return v;
+    return e;
 }
