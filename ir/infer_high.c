@@ -64,11 +64,6 @@ bool dl_rule_linear(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return true;
 }
 
-/* Along one axis, with the operand's shape; of numbers. */
-bool dl_rule_along(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    return dl_rule_axis(n, fault) >= 0 && dl_rule_elem(n, r, fault);
-}
-
 bool dl_rule_softmax(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     *r = dl_row_type(dl_operand(n, 0));
     return dl_want_float(n, 0, fault) && dl_rule_axis(n, fault) >= 0;

@@ -25,7 +25,7 @@ void dl_reference_node(const dl_node *n, const double *const *in, double *out,
 typedef void dl_reference_rule(const dl_node *n, const double *const *in, double *out,
                                const dl_reference_draw *draw);
 dl_reference_rule dl_ref_elem, dl_ref_dropout, dl_ref_drop_path, dl_ref_rand, dl_ref_clamp,
-    dl_ref_softplus, dl_ref_reduce, dl_ref_prod, dl_ref_cumsum, dl_ref_linear, dl_ref_softmax,
+    dl_ref_softplus, dl_ref_reduce, dl_ref_prod, dl_ref_scan, dl_ref_linear, dl_ref_softmax,
     dl_ref_log_softmax, dl_ref_cross_entropy, dl_ref_argmax, dl_ref_in_top_k, dl_ref_layer_norm,
     dl_ref_batch_norm, dl_ref_group_norm, dl_ref_batch_mean, dl_ref_max_pool, dl_ref_avg_pool,
     dl_ref_adaptive_avg_pool, dl_ref_upsample, dl_ref_attention, dl_ref_rearrange, dl_ref_reshape,

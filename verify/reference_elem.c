@@ -206,16 +206,3 @@ void dl_ref_batch_mean(const dl_node *n, const double *const *in, double *out,
     reduce(n, in[0], out, 0, plus);
     for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) out[i] /= each;
 }
-
-void dl_ref_cumsum(const dl_node *n, const double *const *in, double *out,
-                   const dl_reference_draw *draw) {
-    const dl_type *t = &n->out[0].type;
-    dl_around a = dl_type_around(t, dl_type_axis(t, dl_node_name(n, DL_ATTR_axis)));
-    (void)draw;
-    for (int64_t o = 0; o < a.outer; o++)
-        for (int64_t k = 0; k < a.inner; k++) {
-            double sum = 0;
-            for (int64_t i = 0; i < a.size; i++)
-                out[dl_ref_along(&a, o, i, k)] = sum += in[0][dl_ref_along(&a, o, i, k)];
-        }
-}

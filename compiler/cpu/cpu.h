@@ -25,7 +25,8 @@ enum {
     DL_LOOPS_ATTENTION = 8,
     DL_LOOPS_FOURIER = 16,
     DL_LOOPS_COMPLEX = 32, /* complex contractions */
-    DL_LOOPS_RECURRENCE = 64
+    DL_LOOPS_RECURRENCE = 64,
+    DL_LOOPS_SCAN = 128
 };
 
 /* Parts of the prelude that a kernel needs in its source (dl_emitted.needs). */

@@ -13,10 +13,11 @@ extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_bf16_p
     dl_kernels_gemm_interface[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
     dl_kernels_attention[], dl_kernels_attention_interface[], dl_kernels_fourier[],
     dl_kernels_fourier_interface[], dl_kernels_complex[], dl_kernels_complex_interface[],
-    dl_kernels_recurrence[], dl_kernels_recurrence_interface[];
+    dl_kernels_recurrence[], dl_kernels_recurrence_interface[], dl_kernels_scan[],
+    dl_kernels_scan_interface[];
 
 enum { CONVOLUTIONS = DL_LOOPS_CONTRACT | DL_LOOPS_WEIGHT | DL_LOOPS_GEMM };
-_Static_assert(DL_LOOPS_RECURRENCE == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
+_Static_assert(DL_LOOPS_SCAN == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
 
 /* The contents of a text, in addition to what the target determines. */
 typedef struct {
@@ -31,9 +32,10 @@ static const struct {
     enum {
         ONCE,
         WITH_GROUPS,
-        BY_TYPE
-    } how; /* WITH_GROUPS: only where there are groups; BY_TYPE:
-              once for each type of a complex number's parts */
+        BY_FLOAT,
+        BY_NUMBER
+    } how; /* WITH_GROUPS: only where there are groups; BY_FLOAT: once for f32 and f64; BY_NUMBER:
+              for i32 and i64, too */
     const char *whole, *interface;
 } texts[] = {
     {DL_LOOPS_ATTENTION, ONCE, dl_kernels_attention_tiles, dl_kernels_attention_tiles},
@@ -48,9 +50,10 @@ static const struct {
     {DL_LOOPS_CONTRACT, ONCE, dl_kernels_interleaved, dl_kernels_interleaved_interface},
     {DL_LOOPS_GEMM, ONCE, dl_kernels_gemm, dl_kernels_gemm_interface},
     {DL_LOOPS_CONTRACT, WITH_GROUPS, dl_kernels_grouped, dl_kernels_grouped_interface},
-    {DL_LOOPS_FOURIER, BY_TYPE, dl_kernels_fourier, dl_kernels_fourier_interface},
-    {DL_LOOPS_COMPLEX, BY_TYPE, dl_kernels_complex, dl_kernels_complex_interface},
-    {DL_LOOPS_RECURRENCE, BY_TYPE, dl_kernels_recurrence, dl_kernels_recurrence_interface},
+    {DL_LOOPS_FOURIER, BY_FLOAT, dl_kernels_fourier, dl_kernels_fourier_interface},
+    {DL_LOOPS_COMPLEX, BY_FLOAT, dl_kernels_complex, dl_kernels_complex_interface},
+    {DL_LOOPS_RECURRENCE, BY_FLOAT, dl_kernels_recurrence, dl_kernels_recurrence_interface},
+    {DL_LOOPS_SCAN, BY_NUMBER, dl_kernels_scan, dl_kernels_scan_interface},
 };
 
 /* Indices of a shuffle of two vectors of n lanes: from, from + step, ..., or, where `in_turn`, each
@@ -64,17 +67,18 @@ static void put_lanes(dl_buf *out, const char *name, int n, int from, int step, 
     dl_puts(out, "\n");
 }
 
-/* The loops of complex numbers, once for each element type. */
-static void put_by_type(dl_buf *out, const dl_target *t, const char *text) {
-    static const char *const type[] = {"float", "double"}, *const suffix[] = {"f32", "f64"},
-                             *const vector[] = {"vf", "vd"},
+/* Loops once for each of the first `types` element types. */
+static void put_by_type(dl_buf *out, const dl_target *t, const char *text, int types) {
+    static const char *const type[] = {"float", "double", "int", "long"},
+                             *const suffix[] = {"f32", "f64", "i32", "i64"},
+                             *const vector[] = {"vf", "vd", "vi", "vl"},
                              *const lanes[] = {"LANES", "LANES / 2"};
-    for (int i = 0; i < 2; i++) {
-        int n = t->lanes >> i;
+    for (int i = 0; i < types; i++) {
+        int n = t->lanes >> i % 2;
         dl_putf(out,
                 "#define FS %s\n#define FV %s\n#define FL (%s)\n#define F(name) name##_%s\n"
                 "#define FOURIER_FLOATS %d\n",
-                type[i], vector[i], lanes[i], suffix[i], i == 0);
+                type[i], vector[i], lanes[i % 2], suffix[i], i == 0);
         put_lanes(out, "EVENS", n, 0, 2, false), put_lanes(out, "ODDS", n, 1, 2, false);
         put_lanes(out, "JOIN_LOW", n, 0, 1, true), put_lanes(out, "JOIN_HIGH", n, n / 2, 1, true);
         dl_puts(out, text);
@@ -105,8 +109,8 @@ static void put(dl_buf *out, const dl_target *t, const contents *c) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!((c->families | types) & texts[i].family)) continue;
         const char *text = c->whole & texts[i].family ? texts[i].whole : texts[i].interface;
-        if (texts[i].how == BY_TYPE)
-            put_by_type(out, t, text);
+        if (texts[i].how == BY_FLOAT || texts[i].how == BY_NUMBER)
+            put_by_type(out, t, text, texts[i].how == BY_FLOAT ? 2 : 4);
         else if (texts[i].how == ONCE || c->groups)
             dl_puts(out, text);
     }
@@ -136,7 +140,7 @@ int dl_cpu_libraries(dl_arena *arena, const dl_target *t, const dl_emitted *need
                      const char *sources[DL_MOST_LIBRARIES]) {
     const contents all = needed(needs);
     int n = 0;
-    for (unsigned family = 1; family <= DL_LOOPS_RECURRENCE; family *= 2) {
+    for (unsigned family = 1; family <= DL_LOOPS_SCAN; family *= 2) {
         if (!(all.families & family)) continue;
         const contents c = {.families = family,
                             .whole = family,

@@ -6,9 +6,9 @@
 extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_wgmma[],
     dl_cuda_kernels_contract[], dl_cuda_kernels_contract_wgmma[], dl_cuda_kernels_contract_halo[],
     dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_wgmma[],
-    dl_cuda_kernels_complex[], dl_cuda_kernels_feed[], dl_cuda_kernels_fourier[],
-    dl_cuda_kernels_prelude[], dl_cuda_kernels_recurrence[], dl_cuda_kernels_sweeps[],
-    dl_cuda_kernels_warpgroup[];
+    dl_cuda_kernels_complex[], dl_cuda_kernels_elements[], dl_cuda_kernels_feed[],
+    dl_cuda_kernels_fourier[], dl_cuda_kernels_prelude[], dl_cuda_kernels_recurrence[],
+    dl_cuda_kernels_scan[], dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
@@ -24,7 +24,10 @@ void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     if (wgmma && needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention_wgmma);
     if (needs->needs[DL_NEED_FOURIER] & 1) dl_puts(out, dl_cuda_kernels_fourier);
     if (needs->needs[DL_NEED_FOURIER] & 2) dl_puts(out, dl_cuda_kernels_complex);
+    if (needs->needs[DL_NEED_RECURRENCE] || needs->needs[DL_NEED_SCAN])
+        dl_puts(out, dl_cuda_kernels_elements);
     if (needs->needs[DL_NEED_RECURRENCE]) dl_puts(out, dl_cuda_kernels_recurrence);
+    if (needs->needs[DL_NEED_SCAN]) dl_puts(out, dl_cuda_kernels_scan);
 }
 
 void dl_cuda_feed(dl_buf *out, const dl_target *t) {

@@ -26,6 +26,8 @@ int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);
 /* The TF32 numbers that split each f32 operand of attention, its probabilities and their
  * gradients. */
 enum { DL_ATTENTION_PARTS = 2 };
+/* The class of kernels/elements.cu for a type of numbers. emit_scan.c */
+const char *dl_cuda_elements(dl_dtype d);
 /* dl_cuda_<family>: calls of a family of templates. emit_<family>.c */
 typedef bool dl_cuda_call(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
 /* dl_cuda_<variants>_variants: dl_backend.variants of such kernels. */

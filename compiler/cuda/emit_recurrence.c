@@ -4,13 +4,6 @@
 #include "compiler/cuda/emit_cuda.h"
 #include "ir/recurrence.h"
 
-static const char *elements_of(dl_dtype d) {
-    return d == DL_F64    ? "plain_elements<double>"
-           : d == DL_F16  ? "f16_elements"
-           : d == DL_BF16 ? "bf16_elements"
-                          : "plain_elements<float>";
-}
-
 static void put_shape(dl_emitter *e, const dl_recurrence *r) {
     dl_putf(e->out, "    const recurrence_shape s = {$%lldL$, $%lldL$, $%lld$, $%d$, $%d$, %s};\n",
             (long long)r->batch, (long long)r->steps, (long long)r->size, r->gates, r->saved,
@@ -28,7 +21,7 @@ bool dl_cuda_recurrence(dl_emitter *e, int variant, dl_emitted *code, dl_error *
     const dl_recurrence r = dl_recurrence_of(n);
     bool back = n->op == DL_OP_recurrent_grad;
     dl_dtype type = e->k->params.at[0].type.dtype;
-    const char *elements = elements_of(type), *number = type == DL_F64 ? "double" : "float";
+    const char *elements = dl_cuda_elements(type), *number = type == DL_F64 ? "double" : "float";
     int64_t bytes = type == DL_F64 ? 8 : 4, lines = r.batch >= MANY ? LINES : 1;
     int64_t columns = (back ? 1 : r.gates) * r.size;
     int64_t memory = round_to(lines * (2 + r.gates) * r.size * bytes, 16);

@@ -146,6 +146,28 @@ torch_text dl_torch_recurrence(torch_export *t, const dl_node *n, const char *wo
                          dl_node_int(n, DL_ATTR_reverse) ? ", reverse=True" : "");
 }
 
+/* ---- linear scans ---- */
+
+static bool is_reverse(const dl_node *n) {
+    const dl_attr *reverse = dl_node_attr(n, DL_ATTR_reverse);
+    return reverse && reverse->i;
+}
+
+torch_text dl_torch_cumulative(torch_export *t, const dl_node *n, const char *word) {
+    if (!is_reverse(n)) return dl_torch_say(t, n, word);
+    return dl_torch_say(t, n, dl_format(t->arena, "$.flip(#)%s.flip(#)", word + 1));
+}
+
+torch_text dl_torch_linear_scan(torch_export *t, const dl_node *n, const char *word) {
+    const dl_type *to = &n->out[0].type;
+    (void)word;
+    t->helps |= 1u << TORCH_HELP_SCAN;
+    torch_text a = dl_torch_aligned(t, n, 0, to), b = dl_torch_aligned(t, n, 1, to);
+    return dl_torch_atom(t, "linear_scan(%s, %s, dim=%d%s)", a.s, b.s,
+                         dl_type_axis(to, dl_node_name(n, DL_ATTR_axis)) - to->rank,
+                         is_reverse(n) ? ", reverse=True" : "");
+}
+
 /* ---- scores ---- */
 
 torch_text dl_torch_cross_entropy(torch_export *t, const dl_node *n, const char *word) {

@@ -84,6 +84,15 @@ static const char *const helpers[TORCH_NHELPS] = {
         "True)[0]\n"
         "    y = y.reshape(x.shape[:-1] + (y.shape[-1],))\n"
         "    return y.flip(-2) if reverse else y\n",
+    [TORCH_HELP_SCAN] =
+        "def linear_scan(a, b, dim, reverse=False):\n"
+        "    \"\"\"h[t] = a[t] h[t-1] + b[t] along dim, or from its end on.\"\"\"\n"
+        "    h, steps = None, []\n"
+        "    a, b = torch.broadcast_tensors(torch.as_tensor(a), torch.as_tensor(b))\n"
+        "    for x, y in list(zip(a.unbind(dim), b.unbind(dim)))[::-1 if reverse else 1]:\n"
+        "        h = y if h is None else x * h + y\n"
+        "        steps.append(h)\n"
+        "    return torch.stack(steps[::-1] if reverse else steps, dim) if steps else b\n",
 };
 
 void dl_torch_put_helpers(const torch_export *t, dl_buf *to) {

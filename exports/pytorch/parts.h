@@ -55,6 +55,7 @@ typedef enum {
     TORCH_HELP_SCATTER,
     TORCH_HELP_ALONG,
     TORCH_HELP_RECURRENCE,
+    TORCH_HELP_SCAN,
     TORCH_NHELPS
 } torch_help;
 

@@ -75,6 +75,9 @@ dl_val dl_fn_rfft(dl_call *c);
 dl_val dl_fn_irfft(dl_call *c);
 dl_val dl_fn_fft(dl_call *c);
 dl_val dl_fn_ifft(dl_call *c);
+/* scan.c */
+dl_val dl_fn_cumulative(dl_call *c); /* cumsum and cumprod */
+dl_val dl_fn_linear_scan(dl_call *c);
 /* segments.c */
 dl_val dl_fn_segment_sum(dl_call *c);
 dl_val dl_fn_segment_mean(dl_call *c);

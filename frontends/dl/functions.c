@@ -44,7 +44,7 @@ static dl_val along_axis(dl_call *c, int i) {
     return dl_tensor_op(c->E, c->where, c->what->op, 1, c->arg, 1, &axis, NULL);
 }
 
-/* softmax, log_softmax, cumsum */
+/* softmax, log_softmax */
 dl_val dl_fn_softmax(dl_call *c) {
     c->arg[0] = dl_tensor_cast(c->E, c->where, c->arg[0],
                                dl_tensor_number_type(c->what->op, c->arg[0].t->type.dtype));

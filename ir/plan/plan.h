@@ -168,7 +168,7 @@ typedef struct {
     DL_ARRAY(dl_plan_result) results;
 } dl_plan_program;
 
-enum { DL_MOST_LIBRARIES = 7 };
+enum { DL_MOST_LIBRARIES = 8 };
 typedef struct {
     uint64_t key;       /* of source, flags, compiler, CPU features and build: the name in the
                            cache */

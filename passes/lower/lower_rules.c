@@ -122,19 +122,6 @@ dl_value *dl_lower_prod(dl_builder *b, const dl_node *n) {
     return x;
 }
 
-/* Adds to each element the one before it, then the one two before, then four (Hillis and Steele
- * 1986): a fixed order, with as many roundings as doublings. */
-dl_value *dl_lower_cumsum(dl_builder *b, const dl_node *n) {
-    const char *axis = dl_node_name(n, DL_ATTR_axis);
-    dl_value *x = n->in[0];
-    int64_t size = x->type.axis[dl_type_axis(&x->type, axis)].size;
-    for (int64_t step = 1; step < size; step *= 2)
-        x = add(b, x,
-                dl_build_affine(
-                    b, x, (dl_affine){.axis = axis, .size = size, .stride = 1, .start = -step}));
-    return x == n->in[0] ? dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, n->out[0].type) : x;
-}
-
 /* Scores minus their maximum along the axis. The maximum has no gradient: softmax does not
  * depend on it. */
 static dl_value *shift_scores(dl_builder *b, dl_value *x, const char *axis) {

@@ -375,6 +375,30 @@ def recurrent_cases():
 
 recurrent_cases()
 
+
+def scan_cases():
+    """Linear scans in both directions, of both modes."""
+    a, b = T(2, 5, 3), T(2, 5, 3)
+    pa, pb = put(a, "NTE"), put(b, "NTE")
+    for reverse in (0, 1):
+        turn = lambda v: v.flip(1) if reverse else v
+        x, y = turn(a), turn(b)
+        more = {"reverse": 1} if reverse else {}
+        case("cumsum", [pb], {"axis": "T"} | more, "NTE", turn(y.cumsum(1)))
+        case("cumprod", [pb], {"axis": "T"} | more, "NTE", turn(y.cumprod(1)))
+        case("scan_linear", [pb], {"axis": "T", "mode": "own", "reverse": reverse}, "NTE", turn(y.cumsum(1)))
+        for mode in ("own", "before"):
+            made = [y[:, 0]]
+            for i in range(1, 5):
+                made.append(x[:, i - (mode == "before")] * made[-1] + y[:, i])
+            made = turn(torch.stack(made, 1))
+            case("scan_linear", [pb, pa], {"axis": "T", "mode": mode, "reverse": reverse}, "NTE", made)
+            if mode == "own":
+                case("linear_scan", [pa, pb], {"axis": "T"} | more, "NTE", made)
+
+
+scan_cases()
+
 # random numbers: those of the test's own Philox; composites draw with seed and step 0, numbered as they stand
 draw = lambda seed, step, number, *shape: philox(seed, step, number, math.prod(shape)).reshape(shape).double()
 counters = [put(torch.tensor(v, dtype=torch.float64), "", "i64") for v in (2.0**53 - 1, 2.0**32 + 3, 0.0)]

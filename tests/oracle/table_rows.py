@@ -127,6 +127,29 @@ def along(f, dtype=None, some=False, **values):
     return make
 
 
+def scan(f):
+    def make(op, s):
+        shape, axes, k = with_axis(s)
+        reverse = s.i % 2
+        return s.case(op, [s.var(shape)], {"axis": axes[k], **({"reverse": 1} if reverse else {})}, axes,
+                      lambda x: f(x.flip(k), k).flip(k) if reverse else f(x, k))
+    return make
+
+
+def linear_scan(op, s):
+    shape, axes, k = with_axis(s)
+    reverse = s.i % 2
+
+    def steps(a, b):
+        h, made = None, []
+        for x, y in list(zip(a.unbind(k), b.unbind(k)))[::-1 if reverse else 1]:
+            h = y if h is None else x * h + y
+            made.append(h)
+        return torch.stack(made[::-1] if reverse else made, k) if made else a * b
+    return s.case(op, [s.var(shape, special=False), s.var(shape)],
+                  {"axis": axes[k], **({"reverse": 1} if reverse else {})}, axes, steps)
+
+
 def layer_norm(op, s):
     shape = s.pick((5,), (3, 7), (1, 13), (2, 3, 5), (0, 3), (7, 2), (2, 1, 2, 17), (31,), (11, 3), (4, 1, 6),
                    (2, 2, 2), (1, 64))
@@ -325,7 +348,10 @@ row("clamp", NUMBERS, unary(lambda x, low=None, high=None: torch.clamp(x, low, h
                             attrs=lambda s: s.pick({"low": -1, "high": 1}, {"low": 0}, {"high": 1},
                                                    {"low": 1, "high": -1})))
 row("prod", NUMBERS, reduction(product), tame=True)
-row("cumsum", NUMBERS, along(lambda x, k: torch.cumsum(x, k)))
+row("cumsum", NUMBERS, scan(lambda x, k: torch.cumsum(x, k)))
+# nothing special: 1e-30 squared is 0 in f32, 1000 to the fourth beyond i32
+row("cumprod", NUMBERS, scan(lambda x, k: torch.cumprod(x, k)), tame=True, skip=("special",))
+row("linear_scan", NUMBERS, linear_scan, tame=True, skip=("special",))
 row("log_softmax", FLOATS, along(torch.log_softmax))
 row("softmax", FLOATS, along(torch.softmax))
 row("layer_norm", FLOATS, layer_norm, cancels=norm_sizes(lambda x: x.var(-1, False).min()))
@@ -360,6 +386,8 @@ for op in ("flash_attention", "flash_attention_grad", "flash_attention_bias_grad
 # Recurrent layers, and their steps and the gradient of these: check_ops.py, and compiled check_recurrence.py.
 for op in ("recurrence", "recurrent", "recurrent_grad"):
     row(op, (), lambda op, s: None, few=True)
+# What linear scans become: compiled above, and by check_scan.py.
+row("scan_linear", (), lambda op, s: None, few=True)
 # Along one axis, and products of such: check_fourier.py compares all modes with torch.fft, compiled.
 for op in ("fourier", "complex_contract"):
     row(op, (), lambda op, s: None, few=True)

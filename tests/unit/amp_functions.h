@@ -76,6 +76,8 @@ static const struct {
     {"softmax", "softmax(h, over=C)", LISTED},
     {"log_softmax", "log_softmax(h, over=C)", LISTED},
     {"cumsum", "cumsum(h, over=H)", LISTED},
+    {"cumprod", "cumprod(h, over=H)", LISTED},
+    {"linear_scan", "linear_scan(0.5, h, over=H)", OURS},
     {"exp", "exp(h)", LISTED},
     {"log", "log(h)", LISTED},
     {"expm1", "expm1(h)", LISTED},

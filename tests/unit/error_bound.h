@@ -27,6 +27,7 @@
 #include "ir/relation.h"
 #include "tests/unit/error_complex.h"
 #include "tests/unit/error_scalar.h"
+#include "tests/unit/error_scan.h"
 
 typedef struct {
     const dl_graph *graph;
@@ -358,6 +359,8 @@ static inline void bound_template(bounded_run *r, const dl_node *n) {
         bound_fourier(n, in[0], y, e);
     else if (n->op == DL_OP_complex_contract)
         bound_complex(n, in[0], in[1], y, e);
+    else if (n->op == DL_OP_scan_linear)
+        bound_scan(n, in[DL_SCAN_B], n->nin > DL_SCAN_A ? &in[DL_SCAN_A] : NULL, y, e);
     else
         DL_CHECK(!"a template whose errors are bounded");
 }

@@ -310,6 +310,14 @@ static inline dl_value *there_and_back(dl_builder *b, const grad_case *c, dl_val
     dl_fourier_attrs(&o, attrs);
     return dl_build(b, c->op, 1, &modes, DL_FOURIER_ATTRS, attrs);
 }
+/* A linear scan along C, in the direction and the mode that the case names. */
+static inline dl_value *scan_c(dl_builder *b, const grad_case *c, dl_value **p) {
+    dl_attr at[3] = {dl_attr_name(DL_ATTR_axis, dl_intern("C"))};
+    int n = 1, nin = p[1] ? 2 : 1;
+    if (c->op == DL_OP_scan_linear) at[n++] = dl_attr_name(DL_ATTR_mode, "before");
+    at[n++] = dl_attr_int(DL_ATTR_reverse, strstr(c->name, "reverse") != NULL);
+    return dl_build(b, c->op, nin, p, n, at);
+}
 /* A recurrent layer, or its steps, of the cell that the case names. */
 static inline dl_value *recur(dl_builder *b, const grad_case *c, dl_value **p) {
     int cell = 0, nin = c->op == DL_OP_recurrence ? (int)DL_LAYER_BIASED : (int)DL_STEPS_IN;

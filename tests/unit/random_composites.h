@@ -270,15 +270,44 @@ static inline dl_value *random_rule_argmax(random_maker *g, dl_op op) {
     return random_node(g, op, 1, &x, 1, &axis, NULL);
 }
 
-/* ---- along one axis, by number ---- */
-static inline dl_value *random_rule_along(random_maker *g, dl_op op) {
+/* ---- along one axis ---- */
+static inline int random_scan_attrs(random_maker *g, const char *axis, dl_attr at[2]) {
+    at[0] = dl_attr_name(DL_ATTR_axis, axis), at[1] = dl_attr_int(DL_ATTR_reverse, one_in(&g->r, 2));
+    return one_in(&g->r, 2) ? 1 : 2;
+}
+static inline dl_value *random_rule_cumulative(random_maker *g, dl_op op) {
     dl_value *x = one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
     int at = x ? random_axis(g, x) : -1;
     if (at < 0) return NULL;
-    dl_attr axis = dl_attr_name(DL_ATTR_axis, x->type.axis[at].name);
-    return random_node(g, op, 1, &x, 1, &axis, NULL);
+    if (op == DL_OP_cumprod && dl_dtype_is_float(x->type.dtype)) x = random_1(g, DL_OP_tanh, x);
+    dl_attr attrs[2];
+    int n = random_scan_attrs(g, x->type.axis[at].name, attrs);
+    return random_node(g, op, 1, &x, n, attrs, NULL);
+}
+/* Factors within one, so that states stay finite. */
+static inline dl_value *random_rule_linear_scan(random_maker *g, dl_op op) {
+    dl_value *b = random_with_axes(g);
+    int at = b ? random_axis(g, b) : -1;
+    if (at < 0 || !dl_dtype_is_float(b->type.dtype)) return NULL;
+    dl_value *a = random_1(g, DL_OP_tanh, one_in(&g->r, 3) ? random_with_axes(g) : b);
+    dl_attr attrs[2];
+    dl_value *in[] = {a, b};
+    int n = random_scan_attrs(g, b->type.axis[at].name, attrs);
+    return a ? random_node(g, op, 2, in, n, attrs, NULL) : NULL;
+}
+static inline dl_value *random_rule_scan_linear(random_maker *g, dl_op op) {
+    dl_value *b = random_with_axes(g);
+    int at = b ? random_axis(g, b) : -1;
+    if (at < 0) return NULL;
+    bool factors = dl_dtype_is_float(b->type.dtype) && one_in(&g->r, 2);
+    dl_value *in[] = {b, factors ? random_1(g, DL_OP_tanh, b) : NULL};
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, b->type.axis[at].name),
+                       dl_attr_name(DL_ATTR_mode, one_in(&g->r, 2) ? "own" : "before"),
+                       dl_attr_int(DL_ATTR_reverse, one_in(&g->r, 2))};
+    return random_node(g, op, 1 + factors, in, 3, attrs, NULL);
 }
 
+/* ---- by number ---- */
 static inline bool is_whole(const random_maker *g, const dl_type *t) {
     return is_number(g, t) && !dl_dtype_is_float(t->dtype);
 }

@@ -1,30 +1,13 @@
 /* The steps of recurrent layers and their gradient (ir/recurrence.h). A CTA has a few sequences,
  * LINES of them, and goes through all steps; its states are in shared memory, or where this is too
- * small in the workspace. The columns of a step's product are spread over the threads. S: how
- * elements lie in memory; T: what is computed in. */
+ * small in the workspace. The columns of a step's product are spread over the threads. E:
+ * elements.cu */
 enum recurrent_cell { LSTM, GRU, RNN_TANH, RNN_RELU };
 struct recurrence_shape {
     long batch, steps;
     int size, gates, saved;
     bool reverse;
 };
-
-/* Elements in memory. */
-template <class T> struct plain_elements {
-    typedef T memory, number;
-    static INLINE T get(const T *p, long i) { return p[i]; }
-    static INLINE void put(T *p, long i, T v) { p[i] = v; }
-};
-#define HALF_ELEMENTS(T)                                                                           \
-    struct T##_elements {                                                                          \
-        typedef T memory;                                                                          \
-        typedef float number;                                                                      \
-        static INLINE float get(const T *p, long i) { return s_widen_##T(p[i]); }                  \
-        static INLINE void put(T *p, long i, float v) { p[i] = s_narrow_##T(v); }                  \
-    };
-HALF_ELEMENTS(f16)
-HALF_ELEMENTS(bf16)
-#undef HALF_ELEMENTS
 
 INLINE float recurrent_exp(float a) { return s_exp(a); }
 INLINE double recurrent_exp(double a) { return d_exp(a); }

@@ -1,0 +1,41 @@
+/* The lowering of cumulative sums, products and linear scans to one template (ir/scan.h). */
+#include "ir/scan.h"
+#include "passes/lower/lower.h"
+
+static int64_t is_reverse(const dl_node *n) {
+    const dl_attr *reverse = dl_node_attr(n, DL_ATTR_reverse);
+    return reverse ? reverse->i : 0;
+}
+
+static dl_value *scan(dl_builder *b, const dl_node *n, int nin, dl_value *const *in) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, dl_node_name(n, DL_ATTR_axis)),
+                    dl_attr_name(DL_ATTR_mode, "own"), dl_attr_int(DL_ATTR_reverse, is_reverse(n))};
+    return dl_build(b, DL_OP_scan_linear, nin, in, 3, at);
+}
+
+static dl_value *as_result(dl_builder *b, const dl_node *n, dl_value *v) {
+    if (dl_type_same(&v->type, &n->out[0].type)) return v;
+    return dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, n->out[0].type);
+}
+
+dl_value *dl_lower_cumsum(dl_builder *b, const dl_node *n) { return scan(b, n, 1, n->in); }
+
+/* The factors are x, and only the first step adds something: x, too. */
+dl_value *dl_lower_cumprod(dl_builder *b, const dl_node *n) {
+    const char *axis = dl_node_name(n, DL_ATTR_axis);
+    dl_value *x = n->in[0];
+    int64_t size = x->type.axis[dl_type_axis(&x->type, axis)].size;
+    if (size < 2) return as_result(b, n, x);
+    int64_t first = is_reverse(n) ? size - 1 : 0, after = size - 1 - first;
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_ints(DL_ATTR_pad_lo, 1, &first),
+                    dl_attr_ints(DL_ATTR_pad_hi, 1, &after)};
+    dl_value *start = dl_build_slice(b, x, axis, first, first + 1);
+    dl_value *in[] = {dl_build(b, DL_OP_pad, 1, &start, 3, at), x};
+    return scan(b, n, 2, in);
+}
+
+dl_value *dl_lower_linear_scan(dl_builder *b, const dl_node *n) {
+    dl_value *in[] = {
+        [DL_SCAN_B] = as_result(b, n, n->in[1]), [DL_SCAN_A] = as_result(b, n, n->in[0])};
+    return scan(b, n, 2, in);
+}
