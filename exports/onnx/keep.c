@@ -43,8 +43,7 @@ bool dl_onnx_keeps(const dl_node *n) {
     bool f32 = d == DL_F32, wide = f32 || d == DL_F64;
     switch (n->op) {
     case DL_OP_attention: return dl_node_float(n, DL_ATTR_rate) == 0;
-    case DL_OP_clamp:
-    case DL_OP_cumsum: return true;
+    case DL_OP_clamp: return true;
     case DL_OP_prod: return !dl_dtype_is_half(d);
     case DL_OP_softmax:
     case DL_OP_log_softmax:

@@ -27,7 +27,7 @@ dl_onnx_emitter dl_onnx_const, dl_onnx_iota, dl_onnx_broadcast, dl_onnx_slice, d
 /* index.c */
 dl_onnx_emitter dl_onnx_affine, dl_onnx_gather, dl_onnx_scatter_add;
 /* reduce.c */
-dl_onnx_emitter dl_onnx_reduce, dl_onnx_argmax, dl_onnx_cumsum, dl_onnx_along;
+dl_onnx_emitter dl_onnx_reduce, dl_onnx_argmax, dl_onnx_along;
 /* contract.c */
 dl_onnx_emitter dl_onnx_contract, dl_onnx_complex_contract;
 /* attention.c */
@@ -41,6 +41,8 @@ dl_onnx_emitter dl_onnx_conv, dl_onnx_conv_transpose, dl_onnx_pool, dl_onnx_adap
 dl_onnx_emitter dl_onnx_layer_norm, dl_onnx_batch_norm, dl_onnx_group_norm;
 /* recurrence.c */
 dl_onnx_emitter dl_onnx_recurrence;
+/* scan.c */
+dl_onnx_emitter dl_onnx_scan;
 /* A reduction of x over the axes of these indices; `keep`: they stay, with size 1. reduce.c */
 const char *dl_onnx_reduced(dl_onnx *o, const char *word, const char *x, int n, const int64_t *axes,
                             bool keep);

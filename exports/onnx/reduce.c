@@ -49,18 +49,6 @@ bool dl_onnx_argmax(dl_onnx *o, const dl_node *n, const char *word) {
     return dl_onnx_set(o, n, dl_onnx_cast(o, out, n->out[0].type.dtype).name);
 }
 
-/* Sums of 16-bit numbers are f32, as scans have them. */
-bool dl_onnx_cumsum(dl_onnx *o, const dl_node *n, const char *word) {
-    dl_onnx_value x = dl_onnx_in(o, n, 0), y = dl_onnx_out(o, n);
-    const dl_attr *reverse = dl_node_attr(n, DL_ATTR_reverse);
-    dl_dtype own = y.type.dtype, wide = dl_dtype_is_half(own) ? DL_F32 : own;
-    dl_buf attributes = {0};
-    if (reverse && reverse->i) dl_onnx_put_int(&attributes, "reverse", 1);
-    const char *in[] = {dl_onnx_cast(o, x, wide).name, dl_onnx_scalar(o, DL_I64, axis_of(n))};
-    y.name = dl_onnx_add(o, word, 2, in, &attributes), y.type.dtype = wide;
-    return dl_onnx_set(o, n, dl_onnx_cast(o, y, own).name);
-}
-
 bool dl_onnx_along(dl_onnx *o, const dl_node *n, const char *word) {
     const dl_onnx_value x = dl_onnx_in(o, n, 0);
     dl_buf attributes = {0};

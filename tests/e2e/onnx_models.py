@@ -98,6 +98,12 @@ OPS = {
         "d = gather(x, argmax(x, over=C) - 1, over=C)",
         "e = gather(x[C=0], argmax(x, over=C) |> rearrange(\"n t -> t n\") as [S, N], over=T) |> rearrange(\"s n -> n "
         "s\")"]),
+    "scans": ("f32[N, C=4, T=11]", [
+        "a = cumsum(x, over=T, reverse=true) + cumsum(x as bf16, over=C, exclusive=true) as f32",
+        "b = cumprod(x, over=T) + cumprod(x, over=C, reverse=true, exclusive=true)",
+        "c = linear_scan(sigmoid(x), x, over=T) + linear_scan(v, x, over=C, reverse=true)",
+        "d = linear_scan(0.9, x, over=T, reverse=true) + cumsum((x > 0) as i64, over=T)",
+        "e = grad(sum(linear_scan(sigmoid(x), x, over=T)**2), x)"]),
     "transforms": ("f32[N, C=4, H=9, W=14]", [
         "a = rfft(x, over=W) |> irfft(over=W, size=14) |> tanh",
         "b = rfft(x, over=H, modes=3) |> irfft(over=H, modes=3, size=12)",

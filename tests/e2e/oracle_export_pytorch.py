@@ -196,7 +196,8 @@ model Moves():
     y = c + (d |> rearrange("n h c w -> n c h w")) * e + expand(e, W=5)
     s = sum(x, over=[H, W]) + mean(x, over=[W, H]) * max(x, over=[H, W]) - min(x,
         over=[W, H]) + prod(x * 0.5 + 1, over=[H, W])
-    p = cumsum(x, over=W) + softmax(x, over=C) - log_softmax(x, over=H)
+    p = cumsum(x, over=W) + softmax(x, over=C) - log_softmax(x, over=H) + cumprod(x, over=H, reverse=true)
+    p = p + linear_scan(sigmoid(x), x, over=C) + cumsum(linear_scan(e, x, over=W, reverse=true), over=H, exclusive=true)
     m = var(x, over=[C]) + std(x, over=C) + norm(x, over=C)
     q = where(any(x > 1, over=C), 1.0, 0.0) + where(all(x > -1, over=C), 1.0, 0.0)
     f = x[C=2] + x[C=0, H=3]
