@@ -99,7 +99,8 @@ OPS = {
         "e = gather(x[C=0], argmax(x, over=C) |> rearrange(\"n t -> t n\") as [S, N], over=T) |> rearrange(\"s n -> n "
         "s\")"]),
     "scans": ("f32[N, C=4, T=11]", [
-        "a = cumsum(x, over=T, reverse=true) + cumsum(x as bf16, over=C, exclusive=true) as f32",
+        "a = cumsum(x, over=T, reverse=true) + cumsum(x, over=C, exclusive=true)",
+        "f = cumsum(x as bf16, over=C) as f32",
         "b = cumprod(x, over=T) + cumprod(x, over=C, reverse=true, exclusive=true)",
         "c = linear_scan(sigmoid(x), x, over=T) + linear_scan(v, x, over=C, reverse=true)",
         "d = linear_scan(0.9, x, over=T, reverse=true) + cumsum((x > 0) as i64, over=T)",

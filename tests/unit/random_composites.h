@@ -272,7 +272,8 @@ static inline dl_value *random_rule_argmax(random_maker *g, dl_op op) {
 
 /* ---- along one axis ---- */
 static inline int random_scan_attrs(random_maker *g, const char *axis, dl_attr at[2]) {
-    at[0] = dl_attr_name(DL_ATTR_axis, axis), at[1] = dl_attr_int(DL_ATTR_reverse, one_in(&g->r, 2));
+    at[0] = dl_attr_name(DL_ATTR_axis, axis),
+    at[1] = dl_attr_int(DL_ATTR_reverse, one_in(&g->r, 2));
     return one_in(&g->r, 2) ? 1 : 2;
 }
 static inline dl_value *random_rule_cumulative(random_maker *g, dl_op op) {

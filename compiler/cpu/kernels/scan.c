@@ -70,8 +70,7 @@ INLINE void F(scan_wide)(const struct F(scan) * s, char *const *arg, long at, lo
         at += next;
         for (long k = 0; k < n; k += FL) {
             F(scan_vector)
-            v = F(scan_load)(b, type, at + k, n - k),
-            last = *(F(scan_vector) *)(h + k);
+            v = F(scan_load)(b, type, at + k, n - k), last = *(F(scan_vector) *)(h + k);
             v = has_factors ? F(scan_load)(a, type, from + k, n - k) * last + v : last + v;
             *(F(scan_vector) *)(h + k) = v;
             F(scan_store)(y, type, at + k, v, n - k);
