@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATCHES = ROOT / "tests/additions"
 TREE = ROOT / "build-test/additions/tree"
 BUILD = TREE / "build-test/gcc"  # as scripts/test's own lies in its tree, so that ccache knows what that compiled
-TARGETS = ["cli/dlc", "cli/dlrun", "tests/test_infer", "tests/test_gradients", "tests/test_tune", "tests/interp_run",
-           "tests/pass_fuzz", "tests/docs/print_tables"]
+TARGETS = ["cli/dlc", "cli/dlrun", "cli/dldata", "tests/test_infer", "tests/test_gradients", "tests/test_tune",
+           "tests/interp_run", "tests/pass_fuzz", "tests/docs/print_tables"]
 
 
 def run(*command, **options):

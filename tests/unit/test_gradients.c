@@ -260,6 +260,34 @@ static void check_windows(const char *passes) {
     }
 }
 
+static bool has_case(dl_op op) {
+    for (int i = 0; i < NCASES; i++)
+        if (cases[i].op == op) return true;
+    return false;
+}
+
+/* A template without a case of its own takes those of an op of the same shape rule, operands and
+ * attributes. False: there is none. */
+static bool does_as_sibling(dl_op op) {
+    static const char *const shape[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, ...) #infer,
+#include "ir/ops.def"
+#undef OP
+    };
+    bool any = false;
+    for (int i = 0; i < NCASES && dl_ops[op].class == DL_CLASS_TEMPLATE; i++) {
+        const dl_op other = cases[i].op;
+        if (strcmp(shape[other], shape[op]) != 0 || dl_ops[other].arity != dl_ops[op].arity ||
+            dl_ops[other].nattrs != dl_ops[op].nattrs ||
+            memcmp(dl_ops[other].attrs, dl_ops[op].attrs, sizeof dl_ops[op].attrs) != 0)
+            continue;
+        grad_case c = cases[i];
+        c.name = dl_ops[op].name, c.op = op, any = true;
+        check_case(&c, "lower,autodiff");
+    }
+    return any;
+}
+
 /* Every op with a rule has a case. */
 static void check_coverage(void) {
     static const char *const rule[DL_NOPS] = {
@@ -275,12 +303,11 @@ static void check_coverage(void) {
     for (int op = 0; op < DL_NOPS; op++) {
         bool has_rule = strcmp(rule[op], "zero") != 0 &&
                         (strcmp(rule[op], "none") != 0 || strcmp(lowered[op], "none") != 0);
-        bool found = dl_op_slides((dl_op)op);
         bool between = dl_ops[op].class == DL_CLASS_COLLECTIVE || op == DL_OP_enter ||
                        op == DL_OP_scale_gradient;
-        if (between) continue; /* ranks: test_shard.c */
-        for (int i = 0; i < NCASES; i++) found = found || cases[i].op == (dl_op)op;
-        CHECK(found || !has_rule, "no gradient case for op '%s'", dl_ops[op].name);
+        if (between || !has_rule) continue; /* ranks: test_shard.c */
+        CHECK(dl_op_slides((dl_op)op) || has_case((dl_op)op) || does_as_sibling((dl_op)op),
+              "no gradient case for op '%s'", dl_ops[op].name);
     }
 }
 
