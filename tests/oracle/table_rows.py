@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 
 from table_basic import product, reduction, with_axis
-from table_samples import AXES, FLOATS, NUMBERS, TYPES, ints, names, row, rows, unary
+from table_samples import AXES, FLOATS, NUMBERS, TYPES, WHOLE, ints, names, row, rows, unary
 
 # ---- contractions ----
 
@@ -146,7 +146,9 @@ def linear_scan(op, s):
             h = y if h is None else x * h + y
             made.append(h)
         return torch.stack(made[::-1] if reverse else made, k) if made else a * b
-    return s.case(op, [s.var(shape, special=False), s.var(shape)],
+    # whole factors are 0 and 1: others' products leave i32
+    a = s.index(shape, axes, 2, s.dtype) if s.dtype in WHOLE else s.var(shape, special=False)
+    return s.case(op, [a, s.var(shape)],
                   {"axis": axes[k], **({"reverse": 1} if reverse else {})}, axes, steps)
 
 
