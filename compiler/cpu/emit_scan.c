@@ -9,7 +9,7 @@ static int64_t round_to(int64_t n, int64_t unit) { return dl_ceil_div(n, unit) *
 bool dl_emit_scan(dl_emitter *e, dl_emitted *code, dl_error *err) {
     /* ITEMS: so that all threads have work. A block of MOST elements and its states fit into the
      * first cache; fewer than LEAST of them would read memory in short pieces. */
-    enum { ITEMS = 32, LEAST = 64, MOST = 1024, LINES = 4 };
+    enum { ITEMS = 32, LEAST = 256, MOST = 1024, LINES = 4 };
     static const char *const suffixes[DL_NDTYPES] = {
         [DL_F64] = "f64", [DL_I32] = "i32", [DL_I64] = "i64"};
     (void)err;
