@@ -1,6 +1,8 @@
 /* Pointwise ops. */
 #include "exports/onnx/ops.h"
 
+#include <math.h>
+
 bool dl_onnx_same(dl_onnx *o, const dl_node *n, const char *word) {
     (void)word;
     o->values[n->out[0].id].name = dl_onnx_in(o, n, 0).name;
@@ -65,6 +67,27 @@ bool dl_onnx_log1p(dl_onnx *o, const dl_node *n, const char *word) {
 bool dl_onnx_relu(dl_onnx *o, const dl_node *n, const char *word) {
     if (dl_dtype_is_float(n->out[0].type.dtype)) return dl_onnx_one(o, n, word);
     return dl_onnx_set(o, n, dl_onnx_add2(o, "Max", dl_onnx_in(o, n, 0).name, number(o, n, 0)));
+}
+
+/* ONNX has Atan alone, of a ratio of at most 1 here: the angle in the first half quadrant, which is
+ * reflected into the others. Both signs of 0 are one. */
+bool dl_onnx_atan2(dl_onnx *o, const dl_node *n, const char *word) {
+    const dl_onnx_value out = dl_onnx_out(o, n);
+    const char *y = dl_onnx_align(o, dl_onnx_in(o, n, 0), &out).name,
+               *x = dl_onnx_align(o, dl_onnx_in(o, n, 1), &out).name;
+    const char *high = dl_onnx_add1(o, "Abs", y), *wide = dl_onnx_add1(o, "Abs", x),
+               *zero = number(o, n, 0), *half = number(o, n, acos(-1) / 2),
+               *pi = number(o, n, acos(-1));
+    const char *most = dl_onnx_add2(o, "Max", high, wide);
+    const char *none = dl_onnx_add2(o, "Equal", most, zero);
+    const char *by = dl_onnx_add3(o, "Where", none, number(o, n, 1), most);
+    const char *ratio = dl_onnx_add2(o, "Div", dl_onnx_add2(o, "Min", high, wide), by);
+    const char *a = dl_onnx_add1(o, word, ratio);
+    const char *steep = dl_onnx_add2(o, "Greater", high, wide);
+    a = dl_onnx_add3(o, "Where", steep, dl_onnx_add2(o, "Sub", half, a), a);
+    const char *left = dl_onnx_add2(o, "Less", x, zero), *below = dl_onnx_add2(o, "Less", y, zero);
+    a = dl_onnx_add3(o, "Where", left, dl_onnx_add2(o, "Sub", pi, a), a);
+    return dl_onnx_set(o, n, dl_onnx_add3(o, "Where", below, dl_onnx_add1(o, "Neg", a), a));
 }
 
 /* x where it is positive, and `other` elsewhere. */

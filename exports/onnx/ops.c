@@ -35,6 +35,7 @@ static const struct {
     [DL_OP_mul] = {dl_onnx_several, "Mul"},
     [DL_OP_div] = {dl_onnx_several, "Div"},
     [DL_OP_pow] = {dl_onnx_several, "Pow"},
+    [DL_OP_atan2] = {dl_onnx_atan2, "Atan"},
     [DL_OP_min] = {dl_onnx_several, "Min"},
     [DL_OP_max] = {dl_onnx_several, "Max"},
     [DL_OP_eq] = {dl_onnx_compare, "Equal"},

@@ -65,6 +65,12 @@ static bool keeps(const batch *s, const dl_node *n, int k, dl_samples from, dl_s
     return out->axis[dl_type_axis(out, to.axis)].size == s->batch * to.inner * to.outer;
 }
 
+/* Does the type have the axis of samples? Models also name axes of another size N. */
+static bool has_all(const batch *s, const dl_type *t) {
+    const int i = dl_type_axis(t, s->axis);
+    return i >= 0 && t->axis[i].size == s->batch;
+}
+
 static void follow(batch *s, const dl_node *n) {
     dl_samples made = {0};
     for (int k = 0; k < n->nin; k++) {
@@ -79,7 +85,7 @@ static void follow(batch *s, const dl_node *n) {
         if (!keeps(s, n, k, from, to) || (made.axis && made.axis != to.axis)) s->relates = true;
         made = to;
     }
-    if (!made.axis && dl_type_axis(&n->out[0].type, s->axis) >= 0)
+    if (!made.axis && has_all(s, &n->out[0].type))
         made = dl_samples_along(s->axis); /* a broadcast to the axis */
     *at(s, &n->out[0]) = made;
 }

@@ -98,6 +98,10 @@ OPS = {
         "d = gather(x, argmax(x, over=C) - 1, over=C)",
         "e = gather(x[C=0], argmax(x, over=C) |> rearrange(\"n t -> t n\") as [S, N], over=T) |> rearrange(\"s n -> n "
         "s\")"]),
+    "angles": ("f32[N, C=4, T=11]", [
+        "a = atan2(x, v)",
+        "b = atan2(x - x[T=0], x[C=1]) + atan2(0 * abs(x), x)",
+        "c = asin(tanh(x)) + acos(tanh(x)) * atan(x)"]),
     "scans": ("f32[N, C=4, T=11]", [
         "a = cumsum(x, over=T, reverse=true) + cumsum(x, over=C, exclusive=true)",
         "f = cumsum(x as bf16, over=C) as f32",

@@ -378,7 +378,6 @@ refused(3, r"'down\.weight' is not f32\[O=6, C=4", weights, f"{TMP}/no.onnx", f"
 refused(4, r"/none/no\.onnx", weights, f"{TMP}/none/no.onnx", f"--model={small}", "--data_size=8")
 REFUSED = [  # ops that ONNX lacks: asked for by line 5
     ("conv_grad_weight", "f32[N, C=3, T=8]", "x * sum(grad(sum(conv(x, kernel=w)**2), w))"),
-    ("atan2", "f32[N, C=3, T=8]", "atan2(x, 1)"),
     ("recurrent", "f64[N, C=3, T=8]", "x |> lstm(3) @l"),
     ("recurrent", "f32[N, C=3, T=8]", "grad(sum(x |> gru(3) @l), x)"),
     ("fourier", "f32[N, C=3, T=12000]", "rfft(x, over=T)"),  # of too large a table

@@ -240,8 +240,9 @@ for size in ([9, 11], [4, 3], [6, 10], [1, 1]):
 for name, far, of in (("max", -torch.inf, torch.amax), ("min", torch.inf, torch.amin)):
     def extreme(x, n, count, dims, far=far, of=of):  # n with x's axes: [..., T, E]
         hit = n[..., None] == torch.arange(count)
-        y = of(torch.where(hit, x[..., None], far), dims)
-        return torch.where(hit.any(dims), y, 0).transpose(-1, -2)
+        y = of(torch.where(hit, x[..., None], torch.tensor(far, dtype=x.dtype)), dims)
+        any_hit = hit.double().amax(dims) > 0
+        return torch.where(any_hit, y, torch.zeros((), dtype=y.dtype)).transpose(-1, -2)
     case(f"segment_{name}(x, {written}[M=0], over=T, V=4)",
          lambda t, f=extreme: f(t["x"], numbers[0][:, None].expand(5, 8), 4, 0))
     case(f"segment_{name}(query, {written}, over=T, V=4)",
