@@ -109,6 +109,11 @@ dl_value *dl_build_cast(dl_builder *b, dl_value *a, dl_dtype to) {
     return dl_build_as(b, DL_OP_cast, 1, &a, 0, NULL, t);
 }
 
+dl_value *dl_build_broadcast(dl_builder *b, dl_value *v, dl_type type) {
+    if (dl_type_same(&v->type, &type)) return v;
+    return dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, type);
+}
+
 dl_value *dl_build_reduce(dl_builder *b, dl_op op, dl_value *a, int n, const char *const *over) {
     dl_attr attr = {.id = DL_ATTR_over};
     if (n)

@@ -35,6 +35,9 @@ dl_value *dl_build3(dl_builder *b, dl_op op, dl_value *a, dl_value *c, dl_value 
 dl_value *dl_build_k(dl_builder *b, dl_op op, dl_value *a, double k);
 dl_value *dl_build_cast(dl_builder *b, dl_value *a, dl_dtype to); /* a itself when it is of that
                                                                      type */
+/* v with the axes of `type`, matched by name; v itself when it has these in this order. Arithmetic
+ * drops axes without a name, and this restores them. */
+dl_value *dl_build_broadcast(dl_builder *b, dl_value *v, dl_type type);
 /* sum, mean, reduce_max...: over all axes when n is 0. */
 dl_value *dl_build_reduce(dl_builder *b, dl_op op, dl_value *a, int n, const char *const *over);
 /* The elements [start, stop) of an axis. */

@@ -62,6 +62,5 @@ dl_value *dl_build_gradient(dl_builder *b, dl_value *y, dl_value *x, dl_arena *a
     }
     b->loc = loc;
     if (!dx) dx = dl_build_const(b, x->type.dtype, 0);
-    if (dl_type_same(&dx->type, &x->type)) return dx;
-    return dl_build_as(b, DL_OP_broadcast, 1, &dx, 0, NULL, x->type);
+    return dl_build_broadcast(b, dx, x->type);
 }

@@ -14,8 +14,7 @@ static dl_value *reduce_to(dl_builder *b, dl_value *v, const dl_type *type) {
         if (*name && dl_type_axis(type, name) < 0) over[n++] = name;
     }
     if (n) v = dl_grad_factored_sum(b, v, n, over);
-    if (dl_type_same(&v->type, type)) return v;
-    return dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, *type);
+    return dl_build_broadcast(b, v, *type);
 }
 
 void dl_grad_give(dl_grad *g, int operand, dl_value *contribution) {

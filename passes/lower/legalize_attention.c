@@ -55,8 +55,7 @@ static dl_value *join(const attention *s, dl_value *v, int n, const char *const 
         const char *name = dl_intern(names[i]);
         t.axis[t.rank++] = v->type.axis[dl_type_axis(&v->type, name)];
     }
-    if (!dl_type_same(&v->type, &t)) v = dl_build_as(s->b, DL_OP_broadcast, 1, &v, 0, NULL, t);
-    return reshape(s->b, v, to);
+    return reshape(s->b, dl_build_broadcast(s->b, v, t), to);
 }
 static dl_value *join_heads(const attention *s, dl_value *v, const char *tokens, dl_type to) {
     return join(s, v, 4, (const char *const[]){batch, tokens, head, feature}, to);

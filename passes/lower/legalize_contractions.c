@@ -151,8 +151,7 @@ static dl_value *by_windows(dl_builder *b, const dl_node *n) {
         in[i] = reshape(b, n->in[i], type_of(&s, dl_op_tensor(n->op, i), n->in[i]->type.dtype));
     dl_value *y = sum_taps(&s, (image){in[at], NULL}, in[1 - at], 0);
     dl_type made = type_of(&s, s.result, y->type.dtype);
-    if (!dl_type_same(&y->type, &made)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, made);
-    return reshape(b, y, n->out[0].type);
+    return reshape(b, dl_build_broadcast(b, y, made), n->out[0].type);
 }
 
 /* ---- by names ---- */
@@ -160,9 +159,7 @@ static dl_value *by_windows(dl_builder *b, const dl_node *n) {
 static dl_value *by_names(dl_builder *b, const dl_node *n) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     dl_value *v = dl_multiply_sum(b, n->in[0], n->in[1], over->n, over->names);
-    return dl_type_same(&v->type, &n->out[0].type)
-               ? v
-               : dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, n->out[0].type);
+    return dl_build_broadcast(b, v, n->out[0].type);
 }
 
 /* ---- a graph ---- */

@@ -67,9 +67,7 @@ static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     if (l->keeps && !dl_lower_twice(&l->b, n) && l->keeps(n)) return false;
     l->b.loc = n->loc;
     dl_value *v = lower(&l->b, n);
-    if (v && !dl_type_same(&v->type, &n->out[0].type))
-        v = dl_build_as(&l->b, DL_OP_broadcast, 1, &v, 0, NULL, n->out[0].type);
-    made[0] = v;
+    if (v) made[0] = dl_build_broadcast(&l->b, v, n->out[0].type);
     return v != NULL;
 }
 

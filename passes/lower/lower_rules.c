@@ -157,8 +157,7 @@ dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     t.axis[at].name = inner, made.axis[at].size = weight.axis[0].size;
     w = rename_to(b, w, weight);
     dl_value *y = contract(b, rename_to(b, x, t), w, inner);
-    if (!dl_type_same(&y->type, &made)) y = dl_build_as(b, DL_OP_broadcast, 1, &y, 0, NULL, made);
-    return rename_to(b, y, n->out[0].type);
+    return rename_to(b, dl_build_broadcast(b, y, made), n->out[0].type);
 }
 
 dl_value *dl_lower_softmax(dl_builder *b, const dl_node *n) {

@@ -13,11 +13,6 @@ static dl_value *scan(dl_builder *b, const dl_node *n, int nin, dl_value *const 
     return dl_build(b, DL_OP_scan_linear, nin, in, 3, at);
 }
 
-static dl_value *as_result(dl_builder *b, const dl_node *n, dl_value *v) {
-    if (dl_type_same(&v->type, &n->out[0].type)) return v;
-    return dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, n->out[0].type);
-}
-
 dl_value *dl_lower_cumsum(dl_builder *b, const dl_node *n) { return scan(b, n, 1, n->in); }
 
 /* The factors are x, and only the first step adds something: x, too. */
@@ -25,7 +20,7 @@ dl_value *dl_lower_cumprod(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *x = n->in[0];
     int64_t size = x->type.axis[dl_type_axis(&x->type, axis)].size;
-    if (size < 2) return as_result(b, n, x);
+    if (size < 2) return x;
     int64_t first = is_reverse(n) ? size - 1 : 0, after = size - 1 - first;
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_ints(DL_ATTR_pad_lo, 1, &first),
                     dl_attr_ints(DL_ATTR_pad_hi, 1, &after)};
@@ -35,7 +30,8 @@ dl_value *dl_lower_cumprod(dl_builder *b, const dl_node *n) {
 }
 
 dl_value *dl_lower_linear_scan(dl_builder *b, const dl_node *n) {
-    dl_value *in[] = {
-        [DL_SCAN_B] = as_result(b, n, n->in[1]), [DL_SCAN_A] = as_result(b, n, n->in[0])};
+    const dl_type type = n->out[0].type;
+    dl_value *in[] = {[DL_SCAN_B] = dl_build_broadcast(b, n->in[1], type),
+                      [DL_SCAN_A] = dl_build_broadcast(b, n->in[0], type)};
     return scan(b, n, 2, in);
 }

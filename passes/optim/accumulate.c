@@ -33,9 +33,7 @@ static dl_var *sum_of(dl_builder *b, const dl_result *r) {
 /* The sum with this batch's value. A gradient gets back axes that have no name. */
 static dl_value *add_batch(dl_builder *b, const dl_var *sum, dl_value *v) {
     v = dl_build_cast(b, v, sum->value.type.dtype);
-    if (!dl_type_same(&v->type, &sum->value.type))
-        v = dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, sum->value.type);
-    dl_value *all[] = {(dl_value *)&sum->value, v};
+    dl_value *all[] = {(dl_value *)&sum->value, dl_build_broadcast(b, v, sum->value.type)};
     return dl_build_as(b, DL_OP_add, 2, all, 0, NULL, sum->value.type);
 }
 

@@ -6,8 +6,7 @@
  * no part in arithmetic, and are restored at the end. */
 static dl_value *guard_by_scale(dl_optimization *o, dl_value *old, dl_value *next) {
     if (o->sound) next = dl_build3(o->b, DL_OP_select, o->sound, next, old);
-    if (dl_type_same(&next->type, &old->type)) return next;
-    return dl_build_as(o->b, DL_OP_broadcast, 1, &next, 0, NULL, old->type);
+    return dl_build_broadcast(o->b, next, old->type);
 }
 
 void dl_rule_update(dl_optimization *o, dl_var *var, dl_value *next) {

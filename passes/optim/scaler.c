@@ -47,8 +47,7 @@ static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
         o->b->loc = t->var->loc;
         dl_o_total_add(o, &faults, t, count_faults(o->b, t->grad));
         t->grad = dl_o_mul(o, t->grad, dl_build_cast(o->b, by, t->grad->type.dtype));
-        if (!dl_type_same(&t->grad->type, &t->own->type)) /* restores axes without a name */
-            t->grad = dl_build_as(o->b, DL_OP_broadcast, 1, &t->grad, 0, NULL, t->own->type);
+        t->grad = dl_build_broadcast(o->b, t->grad, t->own->type);
     }
     o->b->loc = loc;
     dl_value *all = dl_o_total_sum(o, &faults, "whether gradients are finite");

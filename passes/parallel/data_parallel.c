@@ -29,9 +29,7 @@ const char *dl_gradient_group(const dl_parallel *p) {
 /* The sum over all ranks, or a shard of it, divided to a mean. */
 static dl_value *mean_of(dl_builder *b, dl_value *sum, const summing *s) {
     dl_value *mean = s->by > 1 ? dl_build_k(b, DL_OP_mul, sum, 1.0 / s->by) : sum;
-    if (dl_type_same(&mean->type, &sum->type)) return mean;
-    return dl_build_as(b, DL_OP_broadcast, 1, &mean, 0, NULL,
-                       sum->type); /* restores axes without a name */
+    return dl_build_broadcast(b, mean, sum->type);
 }
 
 /* The mean over the ranks. Integers are equal on all ranks, and stay. */

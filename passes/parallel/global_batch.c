@@ -79,8 +79,7 @@ static dl_value *share(batch *s, dl_value *v) {
     if (k == MEAN) x = dl_build_k(&s->b, DL_OP_mul, x, 1.0 / (double)s->ranks);
     x = dl_dtype_is_float(type) ? scale_gradient(s, x, (double)s->ranks)
                                 : dl_build_cast(&s->b, x, type);
-    if (!dl_type_same(&x->type, &v->type)) /* restores axes without a name */
-        x = dl_build_as(&s->b, DL_OP_broadcast, 1, &x, 0, NULL, v->type);
+    x = dl_build_broadcast(&s->b, x, v->type);
     state_of(s, v)->shared = x;
     return mark(s, x, SHARED);
 }
@@ -101,8 +100,7 @@ static dl_value *read_shared(batch *s, dl_value *v) {
 static dl_value *sum_as_mean(batch *s, dl_value *v) {
     if (state_of(s, v)->kind != SUM) return v;
     dl_value *x = dl_build_k(&s->b, DL_OP_mul, v, (double)s->ranks);
-    if (!dl_type_same(&x->type, &v->type))
-        x = dl_build_as(&s->b, DL_OP_broadcast, 1, &x, 0, NULL, v->type);
+    x = dl_build_broadcast(&s->b, x, v->type);
     return mark(s, x, MEAN);
 }
 

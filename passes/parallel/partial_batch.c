@@ -103,11 +103,6 @@ static bool find(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
 
 /* ---- what counts ---- */
 
-static dl_value *as(batch *s, dl_value *x, dl_type type) {
-    if (dl_type_same(&x->type, &type)) return x;
-    return dl_build_as(&s->b, DL_OP_broadcast, 1, &x, 0, NULL, type);
-}
-
 /* True for the elements of the samples that count, along the samples' axis of v. */
 static dl_value *counting(batch *s, const dl_value *v, dl_samples samples) {
     const dl_axis joined = v->type.axis[dl_type_axis(&v->type, samples.axis)];
@@ -122,7 +117,7 @@ static dl_value *counting(batch *s, const dl_value *v, dl_samples samples) {
     apart.axis[2] = (dl_axis){.name = dl_internf("%s.inner", joined.name), .size = samples.inner};
     dl_type type = {.dtype = DL_BOOL, .rank = 1};
     type.axis[0] = joined;
-    mask = as(s, mask, apart);
+    mask = dl_build_broadcast(&s->b, mask, apart);
     return dl_build_as(&s->b, DL_OP_reshape, 1, &mask, 0, NULL, type);
 }
 
@@ -130,7 +125,8 @@ static dl_value *counting(batch *s, const dl_value *v, dl_samples samples) {
 static dl_value *masked(batch *s, dl_value *v) {
     const dl_samples samples = *at(s, v);
     dl_value *zero = dl_build_const(&s->b, v->type.dtype, 0);
-    return as(s, dl_build3(&s->b, DL_OP_select, counting(s, v, samples), v, zero), v->type);
+    return dl_build_broadcast(
+        &s->b, dl_build3(&s->b, DL_OP_select, counting(s, v, samples), v, zero), v->type);
 }
 
 /* The mean as a sum of this rank's samples, divided by the elements of all ranks' samples. */
@@ -143,7 +139,7 @@ static dl_value *mean(batch *s, const dl_node *n, dl_value *of) {
     dl_value *elements = dl_build_k(&s->b, DL_OP_mul, s->all, points / (double)s->batch);
     dl_value *share = dl_build2(&s->b, DL_OP_div, dl_build_const(&s->b, DL_F64, 1), elements);
     share = dl_build_cast(&s->b, share, sum->type.dtype);
-    return as(s, dl_build2(&s->b, DL_OP_mul, sum, share), n->out[0].type);
+    return dl_build_broadcast(&s->b, dl_build2(&s->b, DL_OP_mul, sum, share), n->out[0].type);
 }
 
 /* A constant k of a batch, which is k2 for one of twice the size: linear in the size where it

@@ -204,8 +204,7 @@ static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     for (int i = 0; i < over->n; i++) s.over |= 1u << dl_type_axis(s.type, over->names[i]);
     dl_value *v = sum_terms(&s, n->in[0], 0);
     if (!v) return false;
-    const dl_type *t = &n->out[0].type;
-    made[0] = dl_type_same(&v->type, t) ? v : dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, *t);
+    made[0] = dl_build_broadcast(b, v, n->out[0].type);
     return true;
 }
 

@@ -39,11 +39,6 @@ static dl_value *build_slice(dl_simplifier *s, dl_value *v, const char *axis, in
     return dl_build_slice(&s->b, v, axis, start, stop);
 }
 
-static dl_value *build_broadcast(dl_simplifier *s, dl_value *v, const dl_type *to) {
-    if (dl_type_same(&v->type, to)) return v;
-    return dl_build_as(&s->b, DL_OP_broadcast, 1, &v, 0, NULL, *to);
-}
-
 /* ---- constants ---- */
 
 /* Can the element type hold v? Then rounds *v to it. 16-bit floats are not folded. */
@@ -115,7 +110,7 @@ static dl_value *sink_broadcasts(dl_simplifier *s, dl_node *n) {
     if (!any || !type_with(n, in, &t) || dl_type_count(&t) >= dl_type_count(&result(n)->type))
         return NULL;
     dl_value *v = dl_build_as(&s->b, n->op, n->nin, in, n->nattrs, n->attrs, t);
-    return build_broadcast(s, v, &result(n)->type);
+    return dl_build_broadcast(&s->b, v, result(n)->type);
 }
 
 /* ---- pointwise ops ---- */
@@ -221,7 +216,7 @@ static dl_value *simplify_reduce(dl_simplifier *s, dl_node *n) {
     if (alike == 0 || kept.n == over->n) return NULL;
     if (kept.n) v = dl_build(&s->b, n->op, 1, &v, 1, &kept);
     if (n->op == DL_OP_sum) v = dl_build_k(&s->b, DL_OP_mul, v, (double)alike);
-    return build_broadcast(s, v, &result(n)->type);
+    return dl_build_broadcast(&s->b, v, result(n)->type);
 }
 
 /* mean -> sum * 1/n, so that later passes handle one additive reduction. */
@@ -241,7 +236,7 @@ static dl_value *simplify_broadcast(dl_simplifier *s, dl_node *n) {
     dl_value *v = dl_simplify_order(s, n);
     return v || source(n->in[0]) == n->in[0]
                ? v
-               : build_broadcast(s, source(n->in[0]), &result(n)->type);
+               : dl_build_broadcast(&s->b, source(n->in[0]), result(n)->type);
 }
 
 /* The part that a slice is of. Of shares without elements it could be any: then a collective that
@@ -278,7 +273,7 @@ static dl_value *slice_of_broadcast(dl_simplifier *s, dl_node *b, const char *ax
     t.axis[dl_type_axis(&t, axis)].size = stop - start;
     dl_value *v = b->in[0];
     if (dl_type_axis(&v->type, axis) >= 0) v = build_slice(s, v, axis, start, stop);
-    return build_broadcast(s, v, &t);
+    return dl_build_broadcast(&s->b, v, t);
 }
 
 /* Are all readers of v slices along `axis`, which together read no more than v has? Then each may
@@ -377,7 +372,7 @@ dl_value *dl_simplify_node(dl_simplifier *s, dl_node *n) {
     /* Rules before folding: then 1 * k is k itself, not k rounded to the element type. */
     dl_value *v = rules[n->op] ? rules[n->op](s, n) : NULL;
     /* Arithmetic drops axes without a name. */
-    if (v && v->type.layout.kind == DL_ROW) v = build_broadcast(s, v, &result(n)->type);
+    if (v && v->type.layout.kind == DL_ROW) v = dl_build_broadcast(&s->b, v, result(n)->type);
     if (!v && pointwise) v = fold(s, n);
     if (!v && pointwise) v = sink_broadcasts(s, n);
     return v;
