@@ -153,6 +153,17 @@ const dl_attr *dl_node_attr(const dl_node *n, dl_attr_id id) {
     return NULL;
 }
 
+bool dl_names_have(int n, const char *const *names, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (names[i] == name) return true;
+    return false;
+}
+
+bool dl_node_lists(const dl_node *n, dl_attr_id id, const char *name) {
+    const dl_attr *a = dl_node_attr(n, id);
+    return a && dl_names_have(a->n, a->names, name);
+}
+
 void dl_node_set(dl_graph *g, dl_node *n, dl_attr attr) {
     (void)g;
     int at = 0;

@@ -201,6 +201,10 @@ dl_node *dl_node_append(dl_graph *g, dl_op op, int nin, dl_value *const *in, int
 
 /* The node's attribute, or NULL. */
 const dl_attr *dl_node_attr(const dl_node *n, dl_attr_id id);
+/* Is the name, which is interned, among these? */
+bool dl_names_have(int n, const char *const *names, const char *name);
+/* Is it among the names of the node's attribute, of kind NAMES? Without the attribute: no. */
+bool dl_node_lists(const dl_node *n, dl_attr_id id, const char *name);
 void dl_node_set(dl_graph *g, dl_node *n, dl_attr attr); /* adds or replaces, keeps schema order */
 /* The values of attributes that the op's row promises; a missing one is an internal fault. */
 double dl_node_float(const dl_node *n, dl_attr_id id);

@@ -8,13 +8,6 @@ static const dl_type *tensor(const dl_node *n, int i) {
     return i == DL_COMPLEX_Y ? &n->out[0].type : &n->in[i]->type;
 }
 
-static bool is_over(const dl_node *n, const char *axis) {
-    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
-    for (int i = 0; i < over->n; i++)
-        if (over->names[i] == axis) return true;
-    return false;
-}
-
 /* a, b and the result end in a common axis and in Z. */
 static bool check_ends(const dl_node *n, dl_shape_fault *fault) {
     const char *last = NULL;
@@ -27,7 +20,7 @@ static bool check_ends(const dl_node *n, dl_shape_fault *fault) {
                             "of %s",
                             dl_type_text(t));
         const char *own = t->axis[t->rank - 2].name;
-        if (!*own || (last && own != last) || is_over(n, own))
+        if (!*own || (last && own != last) || dl_node_lists(n, DL_ATTR_over, own))
             return dl_fault(fault, operand, "axis_mismatch",
                             "complex_contract wants the same batch axis in front of Z in both "
                             "operands and the result, but one is %s",
@@ -51,7 +44,7 @@ static bool check_axes(const dl_node *n, dl_shape_fault *fault) {
                                     (long long)axis.size, (long long)tensor(n, j)->axis[at].size);
                 has |= (at >= 0) << j;
             }
-            bool over = is_over(n, axis.name);
+            bool over = dl_node_lists(n, DL_ATTR_over, axis.name);
             if ((over && has != 3) || (!over && (!(has & 4) || has == 4)))
                 return dl_fault(fault, i == DL_COMPLEX_Y ? -1 : i, "axis_mismatch",
                                 "complex_contract: axis %s is %s", axis.name,

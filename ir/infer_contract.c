@@ -1,12 +1,6 @@
 /* The shape rule of contractions by names. */
 #include "ir/infer_rules.h"
 
-static bool is_summed(const dl_attr *over, const char *name) {
-    for (int i = 0; i < over->n; i++)
-        if (over->names[i] == name) return true;
-    return false;
-}
-
 /* Every name of `over` must be an axis of both operands, and occur once. */
 static bool check_over(const dl_node *n, const dl_attr *over, dl_shape_fault *fault) {
     for (int i = 0; i < over->n; i++) {
@@ -47,7 +41,7 @@ bool dl_rule_contract(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                     "%s: %s is %lld in the first operand (%s) and %lld in the second (%s)",
                     dl_op_text(n), a.name, (long long)types[0]->axis[in_first].size,
                     dl_type_text(types[0]), (long long)a.size, dl_type_text(types[1]));
-            if (in_first >= 0 || is_summed(over, a.name)) continue;
+            if (in_first >= 0 || dl_names_have(over->n, over->names, a.name)) continue;
             if (r->rank == DL_MAX_RANK)
                 return dl_fault(fault, k, "rank_mismatch", "the result of %s has more than %d axes",
                                 dl_op_text(n), DL_MAX_RANK);

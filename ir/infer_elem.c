@@ -196,16 +196,14 @@ bool dl_rule_reduce(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                             "%s goes over axis %s, which %s does not have", dl_op_text(n), name,
                             dl_type_text(x)),
                    dl_fault_help(fault, "name axes of %s", dl_type_text(x));
-        for (int j = 0; *name && j < i; j++)
-            if (over->names[j] == name)
-                return dl_fault(fault, -1, "duplicate_axis", "%s names the axis %s twice",
-                                dl_op_text(n), name),
-                       dl_fault_help(fault, "name it once");
+        if (*name && dl_names_have(i, over->names, name))
+            return dl_fault(fault, -1, "duplicate_axis", "%s names the axis %s twice",
+                            dl_op_text(n), name),
+                   dl_fault_help(fault, "name it once");
     }
     *r = dl_scalar(x->dtype);
     for (int i = 0; i < x->rank; i++) {
-        bool goes = false;
-        for (int j = 0; j < over->n; j++) goes |= over->names[j] == x->axis[i].name;
+        bool goes = dl_names_have(over->n, over->names, x->axis[i].name);
         if (!goes) r->axis[r->rank++] = x->axis[i];
     }
     return true;

@@ -11,17 +11,11 @@ typedef struct {
     bool leading; /* the first operand's batch axes come before its own */
 } roles;
 
-static bool is_summed(int n, const char *const *over, const char *name) {
-    for (int i = 0; i < n; i++)
-        if (over[i] == name) return true;
-    return false;
-}
-
 static roles find_roles(int n, const char *const *over, const dl_type *a, const dl_type *b) {
     roles r = {.leading = true};
     for (int i = 0; i < a->rank; i++) {
         int k = dl_type_axis(b, a->axis[i].name);
-        if (is_summed(n, over, a->axis[i].name)) {
+        if (dl_names_have(n, over, a->axis[i].name)) {
             r.sum[0][r.n_sum] = i, r.sum[1][r.n_sum++] = k;
         } else if (k >= 0) {
             r.leading &= !r.n_own[0];

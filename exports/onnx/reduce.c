@@ -21,11 +21,8 @@ bool dl_onnx_reduce(dl_onnx *o, const dl_node *n, const char *word) {
     dl_onnx_value x = dl_onnx_in(o, n, 0), out = dl_onnx_out(o, n);
     int64_t axes[DL_MAX_RANK];
     int count = 0;
-    for (int i = 0; i < x.type.rank; i++) {
-        bool goes = false;
-        for (int k = 0; k < over->n; k++) goes |= over->names[k] == x.type.axis[i].name;
-        if (goes) axes[count++] = i;
-    }
+    for (int i = 0; i < x.type.rank; i++)
+        if (dl_names_have(over->n, over->names, x.type.axis[i].name)) axes[count++] = i;
     if (!count) return dl_onnx_same(o, n, word);
     bool truth = x.type.dtype == DL_BOOL;
     if (truth) x = dl_onnx_cast(o, x, DL_I32);

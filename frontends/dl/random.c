@@ -2,9 +2,7 @@
 #include "frontends/dl/builtin.h"
 
 static bool is_kept(const char *axis, int n, const char *const *names) {
-    for (int i = 0; i < n; i++)
-        if (names[i] == axis) return true;
-    return n < 0;
+    return n < 0 || dl_names_have(n, names, axis);
 }
 
 /* A tensor with the axes of x that are kept. It depends on the samples of x if it has their axis: a

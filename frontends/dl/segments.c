@@ -42,12 +42,6 @@ static bool read_segments(dl_call *c, segments *s) {
                 NULL);
 }
 
-static bool is_over(const segments *s, const char *name) {
-    for (int i = 0; i < s->n; i++)
-        if (s->over[i] == name) return true;
-    return false;
-}
-
 /* x with all axes of the numbers. */
 static dl_val spread(dl_call *c, dl_val x) {
     const dl_type *types[] = {&x.t->type, &c->arg[1].t->type};
@@ -66,7 +60,7 @@ static dl_type results_type(const segments *s, dl_val x) {
     dl_type t = dl_scalar(x.t->type.dtype);
     for (int i = 0; i < x.t->type.rank; i++) {
         dl_axis axis = x.t->type.axis[i];
-        if (!is_over(s, axis.name))
+        if (!dl_names_have(s->n, s->over, axis.name))
             dl_type_push(&t, axis.name, axis.size);
         else if (dl_type_axis(&t, s->segment.name) < 0)
             dl_type_push(&t, s->segment.name, s->segment.size);

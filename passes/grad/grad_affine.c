@@ -162,18 +162,12 @@ static dl_value *find_inside(dl_grad *g, const dl_value *v) {
     return inside;
 }
 
-static bool goes_over(const dl_attr *over, const char *axis) {
-    for (int i = 0; i < over->n; i++)
-        if (over->names[i] == axis) return true;
-    return false;
-}
-
 /* A view that adds an axis of taps, and that its inverse can undo: the positions of its axis
  * still exist after the reduction. */
 static bool is_window(const dl_value *v, const dl_attr *over) {
     if (!v->def || v->def->op != DL_OP_affine) return false;
     dl_affine a = view_of(v->def);
-    if (goes_over(over, a.axis)) return false;
+    if (dl_names_have(over->n, over->names, a.axis)) return false;
     bool adds = a.tap && dl_type_axis(&v->def->in[0]->type, a.tap) < 0;
     return adds && a.div == 1 && dl_outside_fills(a.outside) && a.outside != DL_OUT_EXACT;
 }

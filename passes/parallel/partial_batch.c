@@ -36,16 +36,9 @@ static dl_samples *at(batch *s, const dl_value *v) {
 
 /* ---- which ops treat samples one by one ---- */
 
-static bool lists_axis(const dl_attr *names, const char *axis) {
-    for (int k = 0; names && k < names->n; k++)
-        if (names->names[k] == axis) return true;
-    return false;
-}
-
 static bool names_axis(const dl_node *n, const char *axis) {
     return (dl_node_attr(n, DL_ATTR_axis) && dl_node_name(n, DL_ATTR_axis) == axis) ||
-           lists_axis(dl_node_attr(n, DL_ATTR_over), axis) ||
-           lists_axis(dl_node_attr(n, DL_ATTR_along), axis);
+           dl_node_lists(n, DL_ATTR_over, axis) || dl_node_lists(n, DL_ATTR_along, axis);
 }
 
 static bool is_extremum(dl_op op) {

@@ -33,16 +33,9 @@ dl_samples dl_samples_follow(const dl_node *n, int k, dl_samples from) {
     return dl_type_axis(out, from.axis) >= 0 ? from : (dl_samples){0};
 }
 
-static bool is_over(const dl_node *n, const char *axis) {
-    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
-    for (int i = 0; over && i < over->n; i++)
-        if (over->names[i] == axis) return true;
-    return false;
-}
-
 bool dl_sums_samples(const dl_node *n, int k, const char *axis) {
     if (!axis || dl_type_axis(&n->in[k]->type, axis) < 0) return false;
     if (n->op == DL_OP_scatter_add) return dl_type_axis(&n->out[0].type, axis) < 0;
     return (n->op == DL_OP_sum || n->op == DL_OP_mean || n->op == DL_OP_contract) &&
-           is_over(n, axis);
+           dl_node_lists(n, DL_ATTR_over, axis);
 }

@@ -3,12 +3,6 @@
 #include "ir/relation.h"
 #include "passes/parallel/shard.h"
 
-static bool is_among(const dl_attr *names, const char *axis) {
-    for (int i = 0; names && i < names->n; i++)
-        if (names->names[i] == axis) return true;
-    return false;
-}
-
 /* The axis itself, where the result has it. */
 static const char *same(const dl_node *n, const char *axis) {
     return dl_type_axis(&n->out[0].type, axis) >= 0 ? axis : NULL;
@@ -71,7 +65,7 @@ static dl_sharding forward_through_move(const dl_node *n, int k, int at, dl_shar
     case DL_OP_broadcast: return as_it_is;
     case DL_OP_rename: return (dl_sharding){n->out[0].type.axis[at].name, from.parts, from.ranks};
     case DL_OP_reshape: return forward_through_reshape(n, at, from);
-    case DL_OP_affine: return is_among(dl_node_attr(n, DL_ATTR_along), from.axis) ? none : as_it_is;
+    case DL_OP_affine: return dl_node_lists(n, DL_ATTR_along, from.axis) ? none : as_it_is;
     case DL_OP_gather: return k == 0 && own->s == from.axis ? none : as_it_is;
     case DL_OP_slice:
     case DL_OP_cat:
@@ -119,7 +113,7 @@ dl_sharding dl_shard_forward(const dl_node *n, int k, dl_sharding from) {
     switch (dl_ops[n->op].class) {
     case DL_CLASS_ELEM: to.axis = same(n, from.axis); break;
     case DL_CLASS_REDUCE:
-        to.axis = is_among(dl_node_attr(n, DL_ATTR_over), from.axis) ? NULL : same(n, from.axis);
+        to.axis = dl_node_lists(n, DL_ATTR_over, from.axis) ? NULL : same(n, from.axis);
         break;
     case DL_CLASS_CONTRACT: to.axis = forward_through_contraction(n, k, at); break;
     case DL_CLASS_MOVE: to = forward_through_move(n, k, at, from); break;
@@ -165,8 +159,7 @@ bool dl_shard_sums(const dl_node *n, int k, dl_sharding from, dl_sharding *other
     int at = from.axis && *from.axis ? dl_type_axis(type, from.axis) : -1;
     if (at < 0 || type->axis[at].size % from.parts || !dl_dtype_is_float(n->out[0].type.dtype))
         return false;
-    if (n->op == DL_OP_sum || n->op == DL_OP_mean)
-        return is_among(dl_node_attr(n, DL_ATTR_over), from.axis);
+    if (n->op == DL_OP_sum || n->op == DL_OP_mean) return dl_node_lists(n, DL_ATTR_over, from.axis);
     if (dl_ops[n->op].class != DL_CLASS_CONTRACT) return false;
     dl_relation r = dl_relation_of(n);
     const dl_relation_axis *a = find_related(&r, k, at);
