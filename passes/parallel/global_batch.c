@@ -20,8 +20,6 @@
  * flows into each rank's sum (`scale_gradient`). Where a rank computes an OWN value from a SHARED
  * one, the gradients differ, and their mean over the ranks is the gradient (`enter`, whose
  * gradient is an all_reduce). */
-#include <math.h>
-
 #include "ir/builder.h"
 #include "passes/core/rewrite.h"
 #include "passes/lower/lower.h"
@@ -106,18 +104,14 @@ static dl_value *sum_as_mean(batch *s, dl_value *v) {
 
 /* ---- the kind of a node's results ---- */
 
-/* Makes a constant that depends on the batch's size one of the global batch. The model's text says
- * N and means a rank's samples: `sum(l) / (N*T - 1)`. A constant that grows with N is assumed to
- * be linear in it; of one that falls, the reciprocal is. */
+/* Makes a constant that depends on a rank's batch one of the global batch. */
 static void enlarge(batch *s, dl_node *n) {
-    double k = n->attrs[0].f, more = (double)(s->ranks - 1);
-    const dl_attr *doubled = dl_node_attr(n, DL_ATTR_doubled);
-    if (!doubled) return;
-    if (fabs(doubled->f) >= fabs(k))
-        k += (doubled->f - k) * more;
-    else if (doubled->f)
-        k = 1 / (1 / k + (1 / doubled->f - 1 / k) * more);
-    n->attrs[0].f = k, n->nattrs = 1;
+    dl_batch_constant c;
+    if (dl_batch_constant_of(n, &c)) {
+        const double k = c.base + c.step * (double)(s->ranks - 1);
+        n->attrs[0].f = c.inverse ? 1 / k : k;
+    }
+    n->nattrs = 1; /* it no longer depends on it */
 }
 
 /* For a node that reads SUMs or MEANs and no OWN values: is it linear in them, so that its result

@@ -10,8 +10,6 @@
  * hyperparameters, and the host leaves incomplete batches out.
  *
  * The pass runs before global_batch, for which the results are sums of each rank's samples. */
-#include <math.h>
-
 #include "ir/base/tags.h"
 #include "ir/builder.h"
 #include "passes/core/rewrite.h"
@@ -135,25 +133,23 @@ static dl_value *mean(batch *s, const dl_node *n, dl_value *of) {
     return dl_build_broadcast(&s->b, dl_build2(&s->b, DL_OP_mul, sum, share), n->out[0].type);
 }
 
-/* A constant k of a batch, which is k2 for one of twice the size: linear in the size where it
- * grows, else its reciprocal is. */
-static dl_value *resized(batch *s, const dl_node *n) {
-    const double k = n->attrs[0].f, k2 = dl_node_attr(n, DL_ATTR_doubled)->f;
-    const bool grows = fabs(k2) >= fabs(k);
-    if (!grows && k2 == 0) return NULL;
-    const double base = grows ? k : 1 / k, step = grows ? k2 - k : 1 / k2 - 1 / k;
+/* A constant that depends on the batch's size, for the samples of all ranks. */
+static dl_value *resized(batch *s, dl_batch_constant c, dl_dtype type) {
     dl_value *more = dl_build_k(&s->b, DL_OP_div, s->all, (double)s->batch);
-    more = dl_build_k(&s->b, DL_OP_mul, dl_build_k(&s->b, DL_OP_sub, more, 1), step);
-    dl_value *now = dl_build_k(&s->b, DL_OP_add, more, base);
-    if (!grows) now = dl_build2(&s->b, DL_OP_div, dl_build_const(&s->b, DL_F64, 1), now);
-    return dl_build_cast(&s->b, now, n->out[0].type.dtype);
+    more = dl_build_k(&s->b, DL_OP_mul, dl_build_k(&s->b, DL_OP_sub, more, 1), c.step);
+    dl_value *now = dl_build_k(&s->b, DL_OP_add, more, c.base);
+    if (c.inverse) now = dl_build2(&s->b, DL_OP_div, dl_build_const(&s->b, DL_F64, 1), now);
+    return dl_build_cast(&s->b, now, type);
 }
 
 static bool count(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     batch *s = user;
     s->b.loc = n->loc;
-    if (n->op == DL_OP_const && dl_node_attr(n, DL_ATTR_doubled))
-        return (made[0] = resized(s, n)) != NULL;
+    dl_batch_constant constant;
+    if (dl_batch_constant_of(n, &constant)) {
+        made[0] = resized(s, constant, n->out[0].type.dtype);
+        return true;
+    }
     for (int k = 0; k < n->nin; k++) {
         if (!dl_sums_samples(n, k, at(s, n->in[k])->axis)) continue;
         if (n->op == DL_OP_mean)

@@ -1,5 +1,7 @@
 #include "passes/parallel/samples.h"
 
+#include <math.h>
+
 /* The axis of samples after a reshape. One sample's elements are `step` elements apart from the
  * next one's, and end after `end`. Samples may have an axis of their own, be joined with others in
  * one, or be split. Of a split axis, the outermost part is the one that grows with the number of
@@ -38,4 +40,14 @@ bool dl_sums_samples(const dl_node *n, int k, const char *axis) {
     if (n->op == DL_OP_scatter_add) return dl_type_axis(&n->out[0].type, axis) < 0;
     return (n->op == DL_OP_sum || n->op == DL_OP_mean || n->op == DL_OP_contract) &&
            dl_node_lists(n, DL_ATTR_over, axis);
+}
+
+bool dl_batch_constant_of(const dl_node *n, dl_batch_constant *c) {
+    const dl_attr *doubled = n->op == DL_OP_const ? dl_node_attr(n, DL_ATTR_doubled) : NULL;
+    if (!doubled) return false;
+    const double k = dl_node_float(n, DL_ATTR_value), k2 = doubled->f;
+    const bool grows = fabs(k2) >= fabs(k);
+    *c = grows ? (dl_batch_constant){k, k2 - k, false}
+               : (dl_batch_constant){1 / k, 1 / k2 - 1 / k, true};
+    return grows || k2 != 0;
 }

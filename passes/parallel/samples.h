@@ -20,4 +20,14 @@ dl_samples dl_samples_follow(const dl_node *n, int k, dl_samples from);
 /* Does n sum over operand k's samples, which are along `axis` (NULL: it has none)? Contractions of
  * two operands that both have the axis do so, too, and segments of samples that are added up. */
 bool dl_sums_samples(const dl_node *n, int k, const char *axis);
+
+/* A constant that depends on the batch's size, as a model's text says N: sum(l) / (N*T - 1). In a
+ * batch that is 1 + more times as large it is base + step more, or the reciprocal of that. */
+typedef struct {
+    double base, step;
+    bool inverse;
+} dl_batch_constant;
+/* The constant of a node `const`; one that grows with the batch is assumed to be linear in its
+ * size, of one that falls the reciprocal is. False: it does not depend on it. */
+bool dl_batch_constant_of(const dl_node *n, dl_batch_constant *c);
 #endif
