@@ -9,7 +9,11 @@
 #include "runtime/exec/state.h"
 #include "runtime/formats/log.h"
 #include "runtime/train/finite.h"
-#include "runtime/train/start.h"
+
+/* Samples of a full batch of all ranks. */
+static int64_t full_batch(const dlr_evaluator *e) {
+    return (int64_t)e->batches->batch * e->batches->ranks;
+}
 
 /* Whether the program counts the samples of a batch that is not full. */
 static bool counts(const dlr_evaluator *e) { return e->samples.type != NULL; }
@@ -17,8 +21,8 @@ static bool counts(const dlr_evaluator *e) { return e->samples.type != NULL; }
 /* Samples of validation that fill no batch, where the program cannot count these. */
 static bool check_left_out(const dlr_evaluator *e, dl_error *err) {
     const dlr_batches *b = e->batches;
-    const int64_t full = (int64_t)b->batch * b->ranks,
-                  all = b->o->valid ? dlr_dataset_samples(b->o->valid) : 0, rest = all % full;
+    const int64_t full = full_batch(e), all = b->o->valid ? dlr_dataset_samples(b->o->valid) : 0,
+                  rest = all % full;
     if (counts(e) || rest == 0) return true;
     const char *why = "the model relates the samples of a batch to each other, so that all batches "
                       "must be full";
@@ -42,6 +46,7 @@ bool dlr_evaluator_open(dlr_evaluator *e, dl_error *err) {
     e->averages = dlr_averages_of(e->arena, e->exec, e->program, "valid", e->logger->o->style);
     e->samples = dlr_exec_variable(e->exec, DL_BATCH_SAMPLES);
     e->of_all = dlr_exec_variable(e->exec, DL_BATCH_SAMPLES_OF_ALL);
+    e->number = dlr_exec_variable(e->exec, DL_RANDOM_BATCH);
     return check_left_out(e, err);
 }
 
@@ -66,12 +71,11 @@ static bool check_loss(const dlr_evaluator *e, const dlr_state *at, const char *
 static bool run_on(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at, int64_t n,
                    bool epoch, double *mean, bool *stopped, dl_error *err) {
     double sum = 0, weights = 0;
-    const double full = (double)(e->batches->batch * e->batches->ranks);
     dlr_averages_clear(&e->averages);
     for (int64_t i = 0; i < n; i++) {
         dlr_batch batch;
         if (!next_batch(e, &batch, err)) return false;
-        dlr_set_hyper(e->exec, DL_RANDOM_BATCH, (double)i);
+        if (e->number.type) dlr_state_write(e->exec, e->number, DL_I64, &i);
         const char *found = dlr_steps_start_program(steps, e->program);
         dlr_exec_wait_oldest(e->exec);
         double loss = dlr_scalar(e->exec, e->loss);
@@ -82,7 +86,7 @@ static bool run_on(dlr_evaluator *e, const dlr_steps *steps, const dlr_state *at
         if (i == 0 && epoch &&
             !dlr_logger_draw(e->logger, e->exec, e->program, &e->batches->feed, &batch, at, err))
             return false;
-        const double weight = (double)batch.of_all / full;
+        const double weight = (double)batch.of_all / (double)full_batch(e);
         sum += weight * loss, weights += weight;
         dlr_averages_add(&e->averages, e->exec, false, weight);
         dlr_progress_step(&e->logger->progress, batch.of_all, loss);

@@ -15,6 +15,7 @@ typedef struct {
     dlr_view samples, of_all; /* the program's numbers of samples that count in a batch; without a
                                  type it counts full batches only */
     int64_t counted[2];       /* their values */
+    dlr_view number;          /* the batch's, for random numbers; without a type it draws none */
     bool within;              /* the next validation is within an epoch, which goes on after it */
     /* the run's other components that a validation uses */
     dlr_batches *batches;
