@@ -44,11 +44,16 @@ bool dl_rule_scan_linear(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                     dl_op_text(n), dl_type_text(r), dl_type_text(dl_operand(n, DL_SCAN_A)));
 }
 
+bool dl_scan_is_reverse(const dl_node *n) {
+    const dl_attr *reverse = dl_node_attr(n, DL_ATTR_reverse);
+    return reverse && reverse->i;
+}
+
 dl_scan dl_scan_of(const dl_node *n) {
     const dl_type *t = &n->out[0].type;
     dl_around around = dl_type_around(t, dl_type_axis(t, dl_node_name(n, DL_ATTR_axis)));
     return (dl_scan){.has_factors = n->nin > DL_SCAN_A,
-                     .reverse = dl_node_int(n, DL_ATTR_reverse),
+                     .reverse = dl_scan_is_reverse(n),
                      .before = strcmp(dl_node_name(n, DL_ATTR_mode), "before") == 0,
                      .outer = around.outer,
                      .steps = around.size,

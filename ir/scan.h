@@ -31,6 +31,8 @@ typedef struct {
 } dl_scan;
 /* The scan of a valid `scan_linear`. */
 dl_scan dl_scan_of(const dl_node *n);
+/* Does it go from the last step to the first? Of the composites, too, which may leave it out. */
+bool dl_scan_is_reverse(const dl_node *n);
 /* A step is a multiply-add, or without factors an addition. */
 int64_t dl_scan_flops(const dl_node *n);
 #endif

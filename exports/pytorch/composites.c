@@ -1,5 +1,6 @@
 /* Rules of composite ops without windows: linear layers, norms, attention, scores. */
 #include "exports/pytorch/parts.h"
+#include "ir/scan.h"
 
 torch_text dl_torch_linear(torch_export *t, const dl_node *n, const char *word) {
     (void)word;
@@ -148,13 +149,8 @@ torch_text dl_torch_recurrence(torch_export *t, const dl_node *n, const char *wo
 
 /* ---- linear scans ---- */
 
-static bool is_reverse(const dl_node *n) {
-    const dl_attr *reverse = dl_node_attr(n, DL_ATTR_reverse);
-    return reverse && reverse->i;
-}
-
 torch_text dl_torch_cumulative(torch_export *t, const dl_node *n, const char *word) {
-    if (!is_reverse(n)) return dl_torch_say(t, n, word);
+    if (!dl_scan_is_reverse(n)) return dl_torch_say(t, n, word);
     return dl_torch_say(t, n, dl_format(t->arena, "$.flip(#)%s.flip(#)", word + 1));
 }
 
@@ -165,7 +161,7 @@ torch_text dl_torch_linear_scan(torch_export *t, const dl_node *n, const char *w
     torch_text a = dl_torch_aligned(t, n, 0, to), b = dl_torch_aligned(t, n, 1, to);
     return dl_torch_atom(t, "linear_scan(%s, %s, dim=%d%s)", a.s, b.s,
                          dl_type_axis(to, dl_node_name(n, DL_ATTR_axis)) - to->rank,
-                         is_reverse(n) ? ", reverse=True" : "");
+                         dl_scan_is_reverse(n) ? ", reverse=True" : "");
 }
 
 /* ---- scores ---- */

@@ -10,11 +10,15 @@ static dl_val make(dl_call *c, dl_op op, dl_val x, const dl_type *t) {
 /* The name of the axis of taps along spatial axis i: no model can have it. */
 static const char *tap(int i) { return dl_internf("tap%d_", i); }
 
-static bool want_image(dl_call *c, dl_val x) { return dl_call_image(c, &x.t->type); }
-
 static dl_val refuse(dl_call *c, const char *name, int64_t size, int64_t parts) {
     return dl_bad(c->E, c->where, DL_DIAG_not_whole, "%s: %s=%lld cannot be divided by %lld",
                   c->what->name, name, (long long)size, (long long)parts);
+}
+
+static int64_t count(int k, const int64_t *sizes) {
+    int64_t all = 1;
+    for (int i = 0; i < k; i++) all *= sizes[i];
+    return all;
 }
 
 /* [N, C, taps..., spatial...], the types on either side of a permutation that brings each axis of
@@ -26,12 +30,12 @@ static void push_taps(dl_type *t, int k, const int64_t *taps) {
 /* Channels c r^k + i r + j become elements (h r + i, w r + j), as torch.nn.PixelShuffle has it. */
 dl_val dl_fn_pixel_shuffle(dl_call *c) {
     dl_val x = c->arg[0];
-    if (!want_image(c, x)) return dl_poison();
+    if (!dl_call_image(c, &x.t->type)) return dl_poison();
     dl_type to = x.t->type, parts = to, next = to;
     int k = to.rank - 2;
-    int64_t all = 1, taps[3];
+    int64_t taps[3];
     if (!dl_call_window(c, 1, k, 1, taps)) return dl_poison();
-    for (int i = 0; i < k; i++) all *= taps[i];
+    const int64_t all = count(k, taps);
     if (to.axis[1].size % all) return refuse(c, to.axis[1].name, to.axis[1].size, all);
     to.axis[1].size /= all;
     parts.rank = next.rank = 2, parts.axis[1] = next.axis[1] = to.axis[1];
@@ -49,7 +53,7 @@ dl_val dl_fn_pixel_shuffle(dl_call *c) {
 /* The inverse. */
 dl_val dl_fn_pixel_unshuffle(dl_call *c) {
     dl_val x = c->arg[0];
-    if (!want_image(c, x)) return dl_poison();
+    if (!dl_call_image(c, &x.t->type)) return dl_poison();
     dl_type to = x.t->type, parts = to, next = to;
     int k = to.rank - 2;
     int64_t taps[3];
@@ -98,12 +102,6 @@ static bool read_windows(dl_call *c, int first, int k, const dl_axis *spatial, w
     return true;
 }
 
-static int64_t count(int k, const int64_t *sizes) {
-    int64_t all = 1;
-    for (int i = 0; i < k; i++) all *= sizes[i];
-    return all;
-}
-
 /* The windows along spatial axis i: the axis counts places, and a new last axis counts taps. */
 static dl_val spread(dl_call *c, dl_val x, const windows *w, int i) {
     if (x.kind != DL_V_TENSOR) return x;
@@ -123,7 +121,7 @@ static dl_val spread(dl_call *c, dl_val x, const windows *w, int i) {
 /* torch.nn.Unfold: [N, C, spatial...] to [N, C kernel, L], each window a column of channels. */
 dl_val dl_fn_unfold(dl_call *c) {
     dl_val x = c->arg[0];
-    if (!want_image(c, x)) return dl_poison();
+    if (!dl_call_image(c, &x.t->type)) return dl_poison();
     dl_type t = x.t->type, parts = t, to = t;
     windows w;
     if (!read_windows(c, 1, t.rank - 2, t.axis + 2, &w)) return dl_poison();

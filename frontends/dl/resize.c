@@ -51,11 +51,16 @@ static double triangle(double x) { return fmax(0, 1 - fabs(x)); }
 
 static int64_t within(int64_t i, int64_t size) { return i < 0 ? 0 : i < size ? i : size - 1; }
 
+/* Elements of the input between neighbouring places of the output. */
+static double step_of(int64_t from, int64_t to, bool corners) {
+    if (!corners) return (double)from / (double)to;
+    return to > 1 ? (double)(from - 1) / (double)(to - 1) : 0;
+}
+
 /* Four neighbours of each place, with a = -0.75; elements outside are those at the edge. */
 static readers cubic_readers(dl_call *c, int64_t from, int64_t to, bool corners) {
     readers r = new_readers(c, to, 4);
-    double step =
-        corners ? to > 1 ? (double)(from - 1) / (double)(to - 1) : 0 : (double)from / (double)to;
+    double step = step_of(from, to, corners);
     for (int64_t i = 0; i < to; i++) {
         double at = corners ? step * (double)i : ((double)i + 0.5) * step - 0.5, low = floor(at);
         for (int64_t k = 0; k < 4; k++) {
@@ -69,8 +74,7 @@ static readers cubic_readers(dl_call *c, int64_t from, int64_t to, bool corners)
 /* A filter as wide as an output's share of the input, whose weights within the axis sum to 1
  * (Pillow's resampling; a = -0.5). */
 static readers smooth_readers(dl_call *c, int64_t from, int64_t to, bool corners, bool is_cubic) {
-    double step =
-        corners ? to > 1 ? (double)(from - 1) / (double)(to - 1) : 0 : (double)from / (double)to;
+    double step = step_of(from, to, corners);
     double wide = fmax(step, 1), support = (is_cubic ? 2 : 1) * wide;
     readers r = new_readers(c, to, 2 * (int64_t)ceil(support) + 1);
     for (int64_t i = 0; i < to; i++) {
@@ -113,16 +117,21 @@ dl_val dl_resize(dl_call *c, dl_val x, const int64_t *size, dl_resizing how) {
 
 /* Bin i has the elements from floor(i from / to) to ceil((i + 1) from / to) - 1; a shorter bin
  * repeats its last one, which is then not the first maximum. */
+static int64_t first_of(int64_t i, int64_t from, int64_t to) { return i * from / to; }
+static int64_t last_of(int64_t i, int64_t from, int64_t to) {
+    return ((i + 1) * from + to - 1) / to - 1;
+}
+
 static readers bins(dl_call *c, int64_t from, int64_t to) {
     int64_t taps = 0;
     for (int64_t i = 0; i < to; i++) {
-        int64_t n = ((i + 1) * from + to - 1) / to - i * from / to;
+        int64_t n = last_of(i, from, to) + 1 - first_of(i, from, to);
         if (n > taps) taps = n;
     }
     readers r = new_readers(c, to, taps);
     for (int64_t i = 0; i < to; i++)
         for (int64_t k = 0; k < taps; k++) {
-            int64_t last = ((i + 1) * from + to - 1) / to - 1, at = i * from / to + k;
+            int64_t last = last_of(i, from, to), at = first_of(i, from, to) + k;
             r.element[i * taps + k] = (double)(at < last ? at : last);
         }
     return r;

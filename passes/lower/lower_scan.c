@@ -2,14 +2,10 @@
 #include "ir/scan.h"
 #include "passes/lower/lower.h"
 
-static int64_t is_reverse(const dl_node *n) {
-    const dl_attr *reverse = dl_node_attr(n, DL_ATTR_reverse);
-    return reverse ? reverse->i : 0;
-}
-
 static dl_value *scan(dl_builder *b, const dl_node *n, int nin, dl_value *const *in) {
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, dl_node_name(n, DL_ATTR_axis)),
-                    dl_attr_name(DL_ATTR_mode, "own"), dl_attr_int(DL_ATTR_reverse, is_reverse(n))};
+                    dl_attr_name(DL_ATTR_mode, "own"),
+                    dl_attr_int(DL_ATTR_reverse, dl_scan_is_reverse(n))};
     return dl_build(b, DL_OP_scan_linear, nin, in, 3, at);
 }
 
@@ -21,7 +17,7 @@ dl_value *dl_lower_cumprod(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0];
     int64_t size = x->type.axis[dl_type_axis(&x->type, axis)].size;
     if (size < 2) return x;
-    int64_t first = is_reverse(n) ? size - 1 : 0, after = size - 1 - first;
+    int64_t first = dl_scan_is_reverse(n) ? size - 1 : 0, after = size - 1 - first;
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_ints(DL_ATTR_pad_lo, 1, &first),
                     dl_attr_ints(DL_ATTR_pad_hi, 1, &after)};
     dl_value *start = dl_build_slice(b, x, axis, first, first + 1);

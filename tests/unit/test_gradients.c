@@ -3,6 +3,7 @@
 #include "passes/pass.h"
 #include "tests/check.h"
 #include "tests/unit/gradient_builds.h"
+#include "tests/unit/sibling_ops.h"
 
 #define ONE "N=2 C=3"
 #define RECURRENT(rows)                                                                            \
@@ -266,21 +267,11 @@ static bool has_case(dl_op op) {
     return false;
 }
 
-/* A template without a case of its own takes those of an op of the same shape rule, operands and
- * attributes. False: there is none. */
+/* A template without a case of its own takes those of a sibling. False: there is none. */
 static bool does_as_sibling(dl_op op) {
-    static const char *const shape[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, ...) #infer,
-#include "ir/ops.def"
-#undef OP
-    };
     bool any = false;
     for (int i = 0; i < NCASES && dl_ops[op].class == DL_CLASS_TEMPLATE; i++) {
-        const dl_op other = cases[i].op;
-        if (strcmp(shape[other], shape[op]) != 0 || dl_ops[other].arity != dl_ops[op].arity ||
-            dl_ops[other].nattrs != dl_ops[op].nattrs ||
-            memcmp(dl_ops[other].attrs, dl_ops[op].attrs, sizeof dl_ops[op].attrs) != 0)
-            continue;
+        if (!are_siblings(cases[i].op, op)) continue;
         grad_case c = cases[i];
         c.name = dl_ops[op].name, c.op = op, any = true;
         check_case(&c, "lower,autodiff");
