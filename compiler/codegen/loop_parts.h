@@ -6,7 +6,8 @@
 typedef enum {
     DL_E_NUMBER,
     DL_E_NAME,      /* a name that a statement gives: `of` */
-    DL_E_TEXT,      /* item, thread: a word of the dialect */
+    DL_E_ITEM,      /* the work item's index */
+    DL_E_THREAD,    /* the thread's within the work item */
     DL_E_COORD,     /* axis `number` */
     DL_E_VALUE,     /* instruction `number` */
     DL_E_OP,        /* a op b */

@@ -100,13 +100,11 @@ dl_expr dl_loop_convert(dl_loops *l, dl_loop_type type, dl_expr a) {
     return expr_of(l, (dl_loop_expr){.kind = DL_E_CONVERT, .type = type, .a = a});
 }
 
-dl_expr dl_loop_item(dl_loops *l) {
-    return expr_of(l, (dl_loop_expr){.kind = DL_E_TEXT, .text = "item"});
-}
+dl_expr dl_loop_item(dl_loops *l) { return expr_of(l, (dl_loop_expr){.kind = DL_E_ITEM}); }
 
 dl_expr dl_loop_thread(dl_loops *l) {
     DL_CHECK(l->e->dialect->thread);
-    return expr_of(l, (dl_loop_expr){.kind = DL_E_TEXT, .text = l->e->dialect->thread});
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_THREAD});
 }
 
 dl_expr dl_loop_value(dl_loops *l, int number) {

@@ -54,7 +54,7 @@ static void put_op(dl_emitter *e, dl_expr x) {
     dl_puts(e->out, x->op == '=' ? " == " : x->op == '&' ? " && " : "");
     if (x->op != '=' && x->op != '&') dl_putf(e->out, " %c ", x->op);
     if (divides && x->b->kind == DL_E_NUMBER) /* of the item's index: one thread may divide it */
-        put_number(e, x->b, x->a->kind == DL_E_TEXT && x->a->text[0] == 'i' ? ":" : "/");
+        put_number(e, x->b, x->a->kind == DL_E_ITEM ? ":" : "/");
     else
         put_within(e, x->b, strength(x->b) <= own);
 }
@@ -89,8 +89,9 @@ static void put_reduction(dl_emitter *e, dl_expr x) {
 static void put(dl_emitter *e, dl_expr x) {
     switch (x->kind) {
     case DL_E_NUMBER: put_number(e, x, ""); break;
-    case DL_E_NAME: x->of->used = true; /* fall through */
-    case DL_E_TEXT: dl_puts(e->out, x->text); break;
+    case DL_E_NAME: x->of->used = true, dl_puts(e->out, x->text); break;
+    case DL_E_ITEM: dl_puts(e->out, "item"); break;
+    case DL_E_THREAD: dl_puts(e->out, e->dialect->thread); break;
     case DL_E_COORD: dl_puts(e->out, dl_emit_coordinate(e, (int)x->number)); break;
     case DL_E_VALUE: dl_putf(e->out, "$v%d$", (int)x->number); break;
     case DL_E_OP: put_op(e, x); break;

@@ -7,8 +7,10 @@ const char *dl_cuda_operator(const dl_kinstr *in) {
 
 #define CUDA_DIALECT(INDEX, NATURAL, WHOLE, NOT_SIGNED)                                            \
     {                                                                                              \
-        INDEX, NATURAL, WHOLE, NOT_SIGNED, "x", true, "bool", "kd_thread()", "__syncthreads()",    \
-            "__shared__ ", "#pragma unroll", dl_cuda_operator                                      \
+        .index = INDEX, .natural = NATURAL, .whole = WHOLE, .not_signed = NOT_SIGNED,              \
+        .coordinate = "x", .named = true, .truth = "bool", .thread = "kd_thread()",                \
+        .barrier = "__syncthreads()", .shared = "__shared__ ", .unroll = "#pragma unroll",         \
+        .operation = dl_cuda_operator                                                              \
     }
 static const dl_dialect narrow = CUDA_DIALECT("int", "unsigned", "", "U"),
                         wide = CUDA_DIALECT("long", "unsigned long", "L", "UL");
