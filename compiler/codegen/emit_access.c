@@ -309,7 +309,7 @@ static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *a
     return along && inside;
 }
 
-/* The axes that an access depends on, a bit each. A sweep over fewer axes than the kernel's
+/* The axes that an access depends on, a bit each. A loop nest over fewer axes than the kernel's
  * space has no coordinates of the others. */
 static unsigned accessed_axes(const dl_type *t, const dl_index *at) {
     unsigned axes = 0;

@@ -60,7 +60,7 @@ dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_loop_nest *s, bo
         runs[number] = true;
         if (!dl_emit_reduces_row(e, s, number) && !(root && dl_emit_root_axes(e, number) & s->row))
             continue;
-        p.pass[number] = e->sweeps.level[e->steps[number].args[0]];
+        p.pass[number] = e->nests.level[e->steps[number].args[0]];
         if (p.pass[number] >= p.n) p.n = p.pass[number] + 1;
     }
     p.made = DL_NEWS(e->arena, bool *, p.n), p.taken = DL_NEWS(e->arena, bool *, p.n);
@@ -73,8 +73,8 @@ dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_loop_nest *s, bo
             /* a store in place of an input waits until the whole row has been read */
             bool last = in->kind == DL_K_STORE && k->params.at[in->param].alias >= 0;
             bool root = p.pass[i] >= 0 && (last ? p.n - 1 : p.pass[i]) == pass;
-            root |= p.saved[i] && e->sweeps.level[i] == pass;
-            if (saves && !root && made[i] && e->sweeps.level[i] < pass && !is_repeated(e, &p, i))
+            root |= p.saved[i] && e->nests.level[i] == pass;
+            if (saves && !root && made[i] && e->nests.level[i] < pass && !is_repeated(e, &p, i))
                 p.saved[i] = true, made[i] = false;
             made[i] |= root;
             for (int a = 0; made[i] && !p.read[i] && a < e->steps[i].nargs; a++) {

@@ -1,4 +1,4 @@
-/* Assigns the values of a sweep over rows to passes over the row, for the emitters of every
+/* Assigns the values of a loop nest over rows to passes over the row, for the emitters of every
  * target. */
 #ifndef DL_EMIT_PASSES_H
 #define DL_EMIT_PASSES_H
@@ -10,14 +10,14 @@
 typedef struct {
     int n;        /* passes */
     bool *shared; /* by instruction: one value per row */
-    bool *read;   /* by instruction: comes from an earlier sweep */
+    bool *read;   /* by instruction: comes from an earlier loop nest */
     int *pass;    /* by instruction: pass of a root that runs at points; -1 */
     bool *saved;  /* by instruction: saved for later passes */
-    bool **made;  /* by pass and instruction: computed, or read from an earlier sweep */
+    bool **made;  /* by pass and instruction: computed, or read from an earlier loop nest */
     bool **taken; /* by pass and instruction: an operand of something that the pass computes */
 } dl_row_passes;
 
-/* The passes of sweep `s`. saves: whether values are saved between passes; constants: whether
+/* The passes of loop nest `s`. saves: whether values are saved between passes; constants: whether
  * each pass writes its own constants. */
 dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_loop_nest *s, bool saves,
                                   bool constants);

@@ -237,7 +237,7 @@ void dl_emit_title(const dl_emitter *e, dl_buf *out) {
 
 void dl_emit_by_schedule(dl_emitter *e, const dl_kernel *k) {
     dl_scheduled s = dl_kernel_scheduled(e->arena, k);
-    e->k = s.k, e->steps = s.steps, e->sweeps = s.nests;
+    e->k = s.k, e->steps = s.steps, e->nests = s.nests;
     e->partial = DL_NEWS(e->arena, dl_partial, e->k->instrs.n + 1);
     e->kept = DL_NEWS(e->arena, dl_kept, e->k->instrs.n + 1);
 }
@@ -253,7 +253,7 @@ void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         dl_kept *at = &e->kept[i];
         *at = (dl_kept){0};
-        if (!e->sweeps.kept[i]) continue;
+        if (!e->nests.kept[i]) continue;
         for (int a = 0; a < e->k->nspace; a++)
             if (e->steps[i].axes >> a & 1) at->axis[at->n++] = a;
         at->base = code->workspace;

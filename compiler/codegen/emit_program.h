@@ -24,7 +24,7 @@ typedef struct {
 } dl_dialect;
 extern const dl_dialect dl_dialect_c; /* the CPU's C */
 
-/* Partial results of a reduction over all points of a sweep: where they are in the workspace.
+/* Partial results of a reduction over all points of a loop nest: where they are in the workspace.
  * Each has 8 bytes; they are ordered by item, then by the axes that the reduction keeps. */
 typedef struct {
     int n, axis[DL_MAX_RANK]; /* outermost first; without axes of size 1 */
@@ -34,7 +34,7 @@ typedef struct {
     int64_t items, all; /* items, and doubles per item */
 } dl_partial;
 
-/* A value that later sweeps read: its place in the workspace, in elements of its own type. */
+/* A value that later loop nests read: its place in the workspace, in elements of its own type. */
 typedef struct {
     int n, axis[DL_MAX_RANK];
     int64_t base;
@@ -53,16 +53,16 @@ typedef struct dl_emitter {
     bool flat; /* all parameters have the full space and are read contiguously; the coordinate is x0
                 */
     const dl_step *steps;
-    dl_loop_nests sweeps;
-    const dl_loop_nest *now; /* the sweep being written */
+    dl_loop_nests nests;
+    const dl_loop_nest *now; /* the loop nest being written */
     unsigned per_thread; /* CUDA: reduction axes that each thread loops over itself; a bit each */
     bool fused_part;     /* CUDA: a horizontally fused part of a kernel; `block` counts its CTAs */
     int resident; /* CUDA: minimum CTAs per SM (__launch_bounds__); 0: the compiler's choice */
     const char
         *points; /* C expression of the number of valid lanes where panels are padded; or NULL */
     int64_t prefetch;    /* prefetch distance in floats, for loops with much arithmetic; or 0 */
-    dl_partial *partial; /* by instruction: reductions over all of a sweep */
-    dl_kept *kept;       /* by instruction: values of sweeps.kept */
+    dl_partial *partial; /* by instruction: reductions over all of a loop nest */
+    dl_kept *kept;       /* by instruction: values of nests.kept */
     /* Writes a reduction's step, where it does not go to the CPU's partial results. */
     void (*reduce)(struct dl_emitter *e, int number);
     unsigned coordinates;     /* axes whose coordinates were written as operands, a bit each */
@@ -90,31 +90,31 @@ const char *dl_emit_element_type(dl_dtype d);
 const char *dl_emit_param(const dl_emitter *e, int param);
 static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Can a sweep's instructions and the values that it reads be written as vectors? */
+/* Can a loop nest's instructions and the values that it reads be written as vectors? */
 bool dl_emit_has_lanes(const dl_emitter *e, const dl_loop_nest *s);
 /* Can axis `b` and the axis around it, `a`, be collapsed into one loop for all accesses of the
- * present sweep? Then the coordinate of b counts both, and that of a is 0. */
+ * present loop nest? Then the coordinate of b counts both, and that of a is 0. */
 bool dl_emit_collapses(const dl_emitter *e, int a, int b);
 /* "const long x2 = row / 4L % 3L;": recovers these axes' coordinates, outermost first, from the
  * linear index `number` of `count` points; axes that can be collapsed are one. */
 void dl_emit_delinearize(dl_emitter *e, const char *number, int64_t count, int n, const int *axes);
 /* Are all lanes of every vector in use? */
 bool dl_emit_fills_vectors(const dl_emitter *e);
-/* Are all accesses of a sweep vectors at affine addresses? Other loops gain from an optimising
+/* Are all accesses of a loop nest vectors at affine addresses? Other loops gain from an optimising
  * compiler. */
 bool dl_emit_is_affine(dl_emitter *e, const dl_loop_nest *s);
-/* Writes the values that the present sweep reads of earlier ones, then its instructions, as
+/* Writes the values that the present loop nest reads of earlier ones, then its instructions, as
  * statements; value i is named v<i>. In scope must be: parameters arg[i]; coordinates x<axis>;
  * `n`, the lanes in use; `acc`, the accumulators of a contraction; `sums`, this item's partial
  * results. */
 void dl_emit_run(dl_emitter *e);
 void dl_emit_read(dl_emitter *e, int number);
 void dl_emit_instr(dl_emitter *e, int number);
-/* Writes prefetches of the cache lines that a vector of the present sweep accesses in arrays
+/* Writes prefetches of the cache lines that a vector of the present loop nest accesses in arrays
  * that may not be in cache. Returns the bytes of the largest of their elements; 0: there are
  * none. */
 int dl_emit_prefetch(dl_emitter *e);
-/* Stores a value for later sweeps; one value at a time. */
+/* Stores a value for later loop nests; one value at a time. */
 void dl_emit_keep(dl_emitter *e, int number);
 /* "((float *)(workspace + 64L))": the array of such values. */
 void dl_emit_kept_place(dl_emitter *e, int number);
@@ -140,11 +140,11 @@ bool dl_check_constants(const dl_kernel *k, dl_error *err);
 /* A comment with the kernel's name and source location. */
 void dl_emit_title(const dl_emitter *e, dl_buf *out);
 /* Prepares the kernel k for the loop nests of the schedule that it carries: sets e->k (in which
- * earlier stores may be read again), its steps and its sweeps. */
+ * earlier stores may be read again), its steps and its loop nests. */
 void dl_emit_by_schedule(dl_emitter *e, const dl_kernel *k);
 /* Refuses a kernel whose schedule the target does not run, or that has none. Returns false. */
 bool dl_emit_refuse_schedule(const dl_kernel *k, dl_error *err);
-/* Reserves workspace, after the present size, for values that later sweeps read. */
+/* Reserves workspace, after the present size, for values that later loop nests read. */
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
 /* Can the kernel have another phase? False: refused. */
 bool dl_emit_has_phase(const dl_emitter *e, const dl_emitted *code, dl_error *err);

@@ -107,9 +107,9 @@ static void put_program(dl_loops *l) {
         if (!dl_loop_has(l, s->read.at[i])) dl_loop_read(l, s->read.at[i]);
     for (int i = 0; i < s->run.n; i++) dl_loop_instr(l, s->run.at[i]);
     for (int i = 0; i < s->combined.n; i++)
-        if (e->sweeps.kept[s->combined.at[i]]) dl_loop_keep(l, s->combined.at[i]);
+        if (e->nests.kept[s->combined.at[i]]) dl_loop_keep(l, s->combined.at[i]);
     for (int i = 0; i < s->run.n; i++)
-        if (e->sweeps.kept[s->run.at[i]]) dl_loop_keep(l, s->run.at[i]);
+        if (e->nests.kept[s->run.at[i]]) dl_loop_keep(l, s->run.at[i]);
 }
 
 int64_t dl_emit_finalize(dl_emitter *e, int threads) {

@@ -110,7 +110,7 @@ void dl_loop_barrier(dl_loops *l);
  */
 void dl_loop_lanes(dl_loops *l, int axis, dl_expr from, dl_expr to, bool full);
 /* The coordinates along some axes, from the linear index of a point; axes that all accesses of the
- * present sweep have collapsed are one (dl_emit_collapses). */
+ * present loop nest have collapsed are one (dl_emit_collapses). */
 void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list);
 void dl_loop_collapsed(dl_loops *l, dl_expr number, const dl_axis_list *list);
 /* "lane" and "group" of the thread; one lane and one group where a work item has one thread. */
@@ -121,7 +121,7 @@ void dl_loop_needs(dl_loops *l, int number);
 bool dl_loop_has(const dl_loops *l, int number); /* has its value been written here? */
 /* The value of an instruction is this one, which is rounded to its type. */
 void dl_loop_define(dl_loops *l, int number, dl_expr value);
-/* Reads a value that an earlier sweep has kept; keeps one for later sweeps. */
+/* Reads a value that an earlier loop nest has kept; keeps one for later loop nests. */
 void dl_loop_read(dl_loops *l, int number);
 void dl_loop_keep(dl_loops *l, int number);
 #endif

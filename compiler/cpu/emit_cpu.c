@@ -14,7 +14,7 @@ static unsigned find_halves(const dl_kernel *k) {
     return (types >> DL_F16 & 1) | (types >> DL_BF16 & 1) << 1;
 }
 
-/* Does a sweep compute the contraction, which is instruction 0? */
+/* Does a loop nest compute the contraction, which is instruction 0? */
 static bool contracts(const dl_loop_nest *s) { return s->run.n && s->run.at[0] == 0; }
 
 static int64_t longest_axis(int rank, const dl_axis *axis) {
@@ -53,12 +53,12 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
             return dl_emit_refuse(k, in, err, "next to '%s' only floats can be reduced [DL-E0803]",
                                   dl_ops[c->op].name);
     }
-    int sweeps = 0; /* number of the contraction's sweep, or none */
-    for (int i = 0; i < e->sweeps.n; i++) sweeps += contracts(&e->sweeps.at[i]);
-    if (sweeps != 1)
+    int nests = 0; /* number of the contraction's loop nest, or none */
+    for (int i = 0; i < e->nests.n; i++) nests += contracts(&e->nests.at[i]);
+    if (nests != 1)
         return dl_emit_refuse(k, c, err, "instructions next to '%s' are swept over %s [DL-E0803]",
-                              dl_ops[c->op].name, sweeps ? "more than once" : "without it");
-    if (!dl_emit_has_lanes(e, &e->sweeps.at[0]))
+                              dl_ops[c->op].name, nests ? "more than once" : "without it");
+    if (!dl_emit_has_lanes(e, &e->nests.at[0]))
         return dl_emit_refuse(k, c, err,
                               "next to '%s' are values of types without CPU vectors [DL-E0803]",
                               dl_ops[c->op].name);
@@ -108,7 +108,7 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     case DL_BY_TILES: break;
     default: return dl_emit_refuse_schedule(k, err);
     }
-    e->now = &e->sweeps.at[0];
+    e->now = &e->nests.at[0];
     if (!check_contraction(e, &k->instrs.at[anchor], err)) return false;
     return dl_op_slides(k->instrs.at[anchor].op) ? dl_emit_contraction(e, code, err)
                                                  : dl_emit_gemm(e, code, err);

@@ -5,10 +5,10 @@
 #include "compiler/cpu/cpu.h"
 #include "ir/templates.h"
 
-/* The kernel's sweeps from number `from` on, each stage in a phase or two. False: refused. */
+/* The kernel's loop nests from number `from` on, each stage in a phase or two. False: refused. */
 bool dl_emit_loop_nests(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 
-/* One sweep as the function e->name; returns its number of work items. emit_pointwise.c;
+/* One loop nest as the function e->name; returns its number of work items. emit_pointwise.c;
  * resident reductions: emit_resident.c */
 int64_t dl_emit_points(dl_emitter *e, dl_emitted *code);
 int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code);

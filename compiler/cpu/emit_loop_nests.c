@@ -1,5 +1,5 @@
-/* The phases of a kernel's sweeps; finalizing sweeps, which combine the items' partial results
- * in order; and kernels without a contraction, which consist of sweeps alone. */
+/* The phases of a kernel's loop nests; finalizing loop nests, which combine the items' partial
+ * results in order; and kernels without a contraction, which consist of loop nests alone. */
 #include "compiler/codegen/finalize.h"
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
@@ -7,20 +7,20 @@
 /* A finalizing nest is small: one value at a time. */
 static int64_t put_finalize(dl_emitter *e) {
     e->mode = DL_SINGLE, e->flat = false, e->lane_axis = -1;
-    dl_emit_sweep_head(e);
+    dl_emit_nest_head(e);
     int64_t items = dl_emit_finalize(e, 1);
     dl_puts(e->out, "}\n");
     return items;
 }
 
-static int64_t put_sweep(dl_emitter *e, const dl_loop_nest *s, dl_emitted *code) {
+static int64_t put_nest(dl_emitter *e, const dl_loop_nest *s, dl_emitted *code) {
     e->now = s;
     return s->finalize ? put_finalize(e)
            : s->row    ? dl_emit_resident(e, code)
                        : dl_emit_points(e, code);
 }
 
-/* Sweeps [from, to), which do not depend on each other, as one phase. */
+/* Loop nests [from, to), which do not depend on each other, as one phase. */
 static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
     int phase = code->phases++;
     dl_buf items = {0};
@@ -30,7 +30,7 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
         dl_putf(&name, e->own_phase ? "%s_%d" : "%s_%d_%d", e->k->name, phase, i - from);
         e->name = dl_strdup(e->arena, name.at);
         dl_buf_free(&name);
-        int64_t n = put_sweep(e, &e->sweeps.at[i], code);
+        int64_t n = put_nest(e, &e->nests.at[i], code);
         dl_putf(&items,
                 "    if (item < %lldL) {\n        %s(arg, item, scratch, workspace);\n        "
                 "return;\n    }\n",
@@ -46,8 +46,8 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
 }
 
 bool dl_emit_loop_nests(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
-    for (int to; from < e->sweeps.n; from = to) {
-        to = dl_loop_nests_independent(&e->sweeps, from);
+    for (int to; from < e->nests.n; from = to) {
+        to = dl_loop_nests_independent(&e->nests, from);
         if (!dl_emit_has_phase(e, code, err)) return false;
         put_phase(e, from, to, code);
     }

@@ -1,4 +1,4 @@
-/* Sweeps over points: a loop nest whose innermost axis is vectorised where the types allow it. */
+/* Loop nests over points: the innermost axis is vectorised where the types allow it. */
 #include "compiler/codegen/loops.h"
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
@@ -11,24 +11,23 @@ enum {
     PREFETCH_DISTANCE = 512 /* prefetch distance in floats: 2 KiB */
 };
 
-/* The loop nest over a sweep's points. Only instructions that the sweep runs itself decide its
- * order. */
+/* The order of a nest's loops. Only instructions that the nest runs itself decide it. */
 typedef struct {
     const dl_kernel *k;
-    const dl_loop_nest *sweep;
+    const dl_loop_nest *nest;
     const dl_step *steps;
     bool sums, sums_all; /* it has reductions; they keep no axis */
     const dl_type *flat; /* the common layout of all accesses when the loop is one contiguous run
                             over memory, or NULL */
     int norder,
-        order[DL_MAX_RANK]; /* the sweep's axes, outermost first, including those of size 1 */
+        order[DL_MAX_RANK]; /* the loop nest's axes, outermost first, including those of size 1 */
     int64_t rows, inner; /* product of the outer axes; size of the innermost, or of the whole array
                             when flat */
     int64_t inner_chunk; /* points of the innermost axis per work item, when one row is long */
 } nest;
 
 static const dl_kinstr *instr_of(const nest *s, int i) {
-    return &s->k->instrs.at[s->sweep->run.at[i]];
+    return &s->k->instrs.at[s->nest->run.at[i]];
 }
 
 /* The type that instruction `i` of the loop reads or writes. NULL: it does not access memory. */
@@ -47,7 +46,7 @@ static unsigned used_axes(const nest *s, const dl_type *t, const dl_index *at) {
         if ((axes & bit) || at[a].indirect || at[a].nterms || at[a].div > 1) return 0;
         axes |= bit;
     }
-    return s->sweep->axes & ~axes ? 0 : axes;
+    return s->nest->axes & ~axes ? 0 : axes;
 }
 
 /* Are random numbers drawn by the linear index of the point, or once for all points? */
@@ -90,10 +89,10 @@ static const dl_type *find_flat(const nest *s) {
     bool draws = false, numbered = true;      /* random numbers, by points in row-major order */
     if (s->sums && !s->sums_all) return NULL;
     for (int i = 0; i < k->nspace; i++)
-        if (k->space[i].size != 1 && !(s->sweep->axes >> i & 1)) return NULL;
-    for (int i = 0; i < s->sweep->read.n; i++)
-        if (s->steps[s->sweep->read.at[i]].axes) return NULL;
-    for (int i = 0; i < s->sweep->run.n; i++) {
+        if (k->space[i].size != 1 && !(s->nest->axes >> i & 1)) return NULL;
+    for (int i = 0; i < s->nest->read.n; i++)
+        if (s->steps[s->nest->read.at[i]].axes) return NULL;
+    for (int i = 0; i < s->nest->run.n; i++) {
         const dl_kinstr *in = instr_of(s, i);
         const dl_type *t = touched(s, i);
         if (in->kind == DL_K_COORD) return NULL;
@@ -112,11 +111,11 @@ static const dl_type *find_flat(const nest *s) {
 /* Vectors need types that have them, accesses in bounds, strided layouts, and sums of floats as
  * reductions. */
 static bool is_vector(const dl_emitter *e, const nest *s) {
-    if (!dl_emit_has_lanes(e, s->sweep)) return false;
-    for (int i = 0; i < s->sweep->run.n; i++) {
+    if (!dl_emit_has_lanes(e, s->nest)) return false;
+    for (int i = 0; i < s->nest->run.n; i++) {
         const dl_kinstr *in = instr_of(s, i);
         const dl_type *t = touched(s, i);
-        if (s->steps[s->sweep->run.at[i]].kind == DL_K_REDUCE &&
+        if (s->steps[s->nest->run.at[i]].kind == DL_K_REDUCE &&
             (in->op != DL_OP_sum || !dl_emit_is_float(in->type)))
             return false;
         if (!t || s->flat) continue;
@@ -133,7 +132,7 @@ static bool is_vector(const dl_emitter *e, const nest *s) {
 static const dl_kinstr *find_lead(const nest *s, bool panels) {
     const dl_kinstr *lead = NULL;
     int64_t most = -1;
-    for (int i = s->sweep->run.n - 1; i >= 0; i--) {
+    for (int i = s->nest->run.n - 1; i >= 0; i--) {
         const dl_type *t = touched(s, i);
         const dl_kinstr *in = instr_of(s, i);
         if (!t || (t->layout.kind == DL_PANEL) != panels || !used_axes(s, t, in->index)) continue;
@@ -148,7 +147,7 @@ static void choose_order(nest *s) {
     const dl_kinstr *lead = find_lead(s, false);
     if (!lead) lead = find_lead(s, true);
     const dl_type *t = lead ? &s->k->params.at[lead->param].type : NULL;
-    unsigned axes = lead ? used_axes(s, t, lead->index) : 0, mine = s->sweep->axes;
+    unsigned axes = lead ? used_axes(s, t, lead->index) : 0, mine = s->nest->axes;
     int inner[2] = {-1, -1}; /* axes of `t` that lie inside the others */
     if (t && t->layout.kind != DL_ROW) inner[0] = 1;
     if (t && t->layout.kind == DL_PANEL) inner[1] = 0;
@@ -173,7 +172,7 @@ static int64_t plan_items(nest *s) {
 
 static nest plan_nest(dl_emitter *e) {
     const dl_kernel *k = e->k;
-    nest s = {.k = k, .sweep = e->now, .steps = e->steps, .sums_all = true};
+    nest s = {.k = k, .nest = e->now, .steps = e->steps, .sums_all = true};
     for (int i = 0; i < e->now->run.n; i++)
         if (e->steps[e->now->run.at[i]].kind == DL_K_REDUCE)
             s.sums = true, s.sums_all = s.sums_all && !e->steps[e->now->run.at[i]].axes;
@@ -228,7 +227,7 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     int64_t each = dl_ceil_div(s.rows, items);
     if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, items) + 63) / 64 * 64;
 
-    dl_emit_sweep_head(e);
+    dl_emit_nest_head(e);
     dl_emit_item_sums(e, items, code);
     e->prefetch = s.sums ? PREFETCH_DISTANCE : 0;
     put_nest(e, &s, each);

@@ -13,7 +13,7 @@ enum { UNIT_POINTS = 16384 /* points of a work item */ };
 static const dl_kinstr *instr_of(const dl_cpu_resident *r, int i) { return &r->e->k->instrs.at[i]; }
 static const dl_step *step_of(const dl_cpu_resident *r, int i) { return &r->e->steps[i]; }
 static bool is_reduction_of_row(const dl_cpu_resident *r, int i) {
-    return dl_emit_reduces_row(r->e, r->sweep, i);
+    return dl_emit_reduces_row(r->e, r->nest, i);
 }
 
 /* ---- choice of the vector axis ---- */
@@ -45,15 +45,14 @@ static int neighbours(const dl_cpu_resident *r, int i) {
  * lanes idle. */
 static int choose_lanes(const dl_cpu_resident *r) {
     const dl_kernel *k = r->e->k;
-    unsigned mine = r->sweep->axes | r->sweep->row;
+    unsigned mine = r->nest->axes | r->nest->row;
     int64_t most = 0;
     int best = -1;
     for (int a = 0; a < k->nspace; a++) {
         int64_t points = 0;
-        for (int i = 0; i < r->sweep->run.n; i++)
-            if (neighbours(r, r->sweep->run.at[i]) == a)
-                points +=
-                    dl_axes_points(k->nspace, k->space, step_of(r, r->sweep->run.at[i])->axes);
+        for (int i = 0; i < r->nest->run.n; i++)
+            if (neighbours(r, r->nest->run.at[i]) == a)
+                points += dl_axes_points(k->nspace, k->space, step_of(r, r->nest->run.at[i])->axes);
         if (k->space[a].size < r->e->t->lanes) points = points / r->e->t->lanes * k->space[a].size;
         if (mine >> a & 1 && points > most) most = points, best = a;
     }
@@ -61,9 +60,9 @@ static int choose_lanes(const dl_cpu_resident *r) {
 }
 
 static bool can_have_lanes(const dl_cpu_resident *r) {
-    if (!dl_emit_has_lanes(r->e, r->sweep)) return false;
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
+    if (!dl_emit_has_lanes(r->e, r->nest)) return false;
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
         const dl_kinstr *in = instr_of(r, number);
         bool sum = in->op == DL_OP_sum && dl_emit_is_float(in->type);
         if (touched(r, number) && touched(r, number)->layout.kind == DL_PANEL) return false;
@@ -80,9 +79,9 @@ static void order_axes(dl_cpu_resident *r) {
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < k->nspace; i++) {
             if ((i == r->lane_axis) != last) continue;
-            if (r->sweep->row >> i & 1)
+            if (r->nest->row >> i & 1)
                 r->inner[r->ninner++] = i;
-            else if (r->sweep->axes >> i & 1)
+            else if (r->nest->axes >> i & 1)
                 r->outer[r->nouter++] = i;
         }
 }
@@ -144,10 +143,8 @@ static void put_items(const dl_cpu_resident *r, int64_t each, int64_t count, int
 
 int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     const dl_kernel *k = e->k;
-    dl_cpu_resident r = {.e = e,
-                         .sweep = e->now,
-                         .lane_axis = -1,
-                         .at = DL_NEWS(e->arena, int64_t, k->instrs.n + 1)};
+    dl_cpu_resident r = {
+        .e = e, .nest = e->now, .lane_axis = -1, .at = DL_NEWS(e->arena, int64_t, k->instrs.n + 1)};
     r.passes = dl_emit_find_passes(e, e->now, true, true);
     for (int i = 0; i < k->nspace; i++) r.wide |= k->space[i].size != 1 ? 1u << i : 0;
     e->flat = false;
@@ -184,7 +181,7 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     each = dl_ceil_div(count, items);
     dl_emit_row(&r);
     dl_emit_row_mode(&r, true);
-    dl_emit_sweep_head(e);
+    dl_emit_nest_head(e);
     dl_emit_item_sums(e, items, code);
     put_items(&r, each, count, group);
     return items;

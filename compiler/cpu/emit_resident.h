@@ -7,7 +7,7 @@
 
 typedef struct {
     dl_emitter *e;
-    const dl_loop_nest *sweep;
+    const dl_loop_nest *nest;
     int nouter, outer[DL_MAX_RANK], ninner, inner[DL_MAX_RANK]; /* outermost first */
     bool lanes, outer_lanes; /* in vectors; along an outer axis */
     bool chains;             /* sums are short: one chain of floats a lane */

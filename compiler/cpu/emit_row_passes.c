@@ -4,13 +4,13 @@
 
 static const dl_kinstr *instr_of(const dl_cpu_resident *r, int i) { return &r->e->k->instrs.at[i]; }
 static bool is_reduction_of_row(const dl_cpu_resident *r, int i) {
-    return dl_emit_reduces_row(r->e, r->sweep, i);
+    return dl_emit_reduces_row(r->e, r->nest, i);
 }
 
 /* Is it a store, or a reduction over more than the row? */
 static bool is_root(const dl_cpu_resident *r, int i) {
     return instr_of(r, i)->kind == DL_K_STORE ||
-           (dl_emit_reduces_more(r->e, r->sweep, i) && !r->passes.read[i]);
+           (dl_emit_reduces_more(r->e, r->nest, i) && !r->passes.read[i]);
 }
 
 void dl_emit_row_mode(const dl_cpu_resident *r, bool points) {
@@ -88,7 +88,7 @@ void dl_emit_row_coordinates(const dl_cpu_resident *r, bool inner, bool types) {
 /* Writes "const long x2 = 0;" for axes of size 1, and for axes that this loop does not have. */
 static void put_zeros(const dl_cpu_resident *r, bool inner) {
     for (int i = 0; i < r->e->k->nspace; i++)
-        if (!((r->sweep->axes | (inner ? r->sweep->row : 0)) >> i & 1))
+        if (!((r->nest->axes | (inner ? r->nest->row : 0)) >> i & 1))
             dl_putf(r->e->out, "    const long x%d = 0;\n    (void)x%d;\n", i, i);
         else
             dl_putf(r->e->out, "    (void)x%d;\n", i);
@@ -101,7 +101,7 @@ static bool uses_shared(const dl_cpu_resident *r, int pass, int i) {
 }
 
 static bool uses_saved(const dl_cpu_resident *r, int pass, int i) {
-    return r->passes.saved[i] && r->e->sweeps.level[i] < pass && r->passes.taken[pass][i];
+    return r->passes.saved[i] && r->e->nests.level[i] < pass && r->passes.taken[pass][i];
 }
 
 static bool grows_in(const dl_cpu_resident *r, int pass, int i) {
@@ -162,7 +162,7 @@ static void put_pass_function(const dl_cpu_resident *r, int pass) {
             dl_emit_read(e, i);
         else
             dl_emit_instr(e, i);
-        if (r->passes.saved[i] && e->sweeps.level[i] == pass)
+        if (r->passes.saved[i] && e->nests.level[i] == pass)
             dl_putf(e->out, "    *(%s *)(scratch + %lldL + at * %d) = v%d;\n", dl_emit_type(e, d),
                     (long long)r->at[i], r->lanes ? 4 : 8, i);
     }
@@ -219,11 +219,11 @@ static void put_pass(const dl_cpu_resident *r, int pass) {
 static void put_level(const dl_cpu_resident *r, int level) {
     dl_emitter *e = r->e;
     dl_emit_row_mode(r, false);
-    for (int i = 0; i < r->sweep->read.n && level == 0; i++)
-        if (r->passes.shared[r->sweep->read.at[i]]) dl_emit_read(e, r->sweep->read.at[i]);
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
-        if (is_root(r, number) || !r->passes.shared[number] || e->sweeps.level[number] != level)
+    for (int i = 0; i < r->nest->read.n && level == 0; i++)
+        if (r->passes.shared[r->nest->read.at[i]]) dl_emit_read(e, r->nest->read.at[i]);
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
+        if (is_root(r, number) || !r->passes.shared[number] || e->nests.level[number] != level)
             continue;
         if (is_reduction_of_row(r, number))
             put_end(r, number);
@@ -243,19 +243,19 @@ void dl_emit_row(const dl_cpu_resident *r) {
                     "(void)n, (void)sums, "
                     "(void)scratch, (void)workspace;\n");
     put_zeros(r, false);
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
         if (is_reduction_of_row(r, number)) put_start(r, number);
-        if (e->sweeps.level[number] > levels) levels = e->sweeps.level[number];
+        if (e->nests.level[number] > levels) levels = e->nests.level[number];
     }
     for (int level = 0; level <= levels; level++) {
         put_level(r, level);
         if (level < r->passes.n) put_pass(r, level);
     }
     dl_emit_row_mode(r, false);
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
-        if (is_root(r, number) && !(dl_emit_root_axes(r->e, number) & r->sweep->row))
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
+        if (is_root(r, number) && !(dl_emit_root_axes(r->e, number) & r->nest->row))
             dl_emit_instr(e, number);
     }
     dl_puts(e->out, "}\n");

@@ -1,4 +1,4 @@
-/* Partial results of sweeps: partials.h. */
+/* Partial results of loop nests: partials.h. */
 #include "compiler/cpu/partials.h"
 
 /* The axes of `axes` in the order of `order`. */
@@ -48,7 +48,7 @@ void dl_emit_item_sums(dl_emitter *e, int64_t items, dl_emitted *code) {
     dl_emit_sums(e, &(dl_sharing){.items = items, .item = "item"}, code);
 }
 
-void dl_emit_sweep_head(dl_emitter *e) {
+void dl_emit_nest_head(dl_emitter *e) {
     dl_putf(e->out,
             "%s%svoid %s(char *const *arg, long item, char *scratch, char *workspace) {\n    "
             "(void)arg, "

@@ -1,13 +1,13 @@
-/* Partial results of a sweep's reductions. Each work item stores its own in the workspace, and
- * the finalizing sweep combines them in the order of work items; results that later sweeps read
- * stay there. Also writes the head of a sweep's function. */
+/* Partial results of a loop nest's reductions. Each work item stores its own in the workspace, and
+ * the finalizing loop nest combines them in the order of work items; results that later loop nests
+ * read stay there. Also writes the head of a loop nest's function. */
 #ifndef DL_CPU_PARTIALS_H
 #define DL_CPU_PARTIALS_H
 #include "compiler/codegen/emit_program.h"
 
 /* The head of the function e->name. */
-void dl_emit_sweep_head(dl_emitter *e);
-/* Places the present sweep's partial results, with axes in the order of `order`; returns their
+void dl_emit_nest_head(dl_emitter *e);
+/* Places the present loop nest's partial results, with axes in the order of `order`; returns their
  * number per work item. */
 int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order);
 /* Work items that share partial results, each for its own part of their axis: `item` is the

@@ -18,7 +18,7 @@ enum {
     DL_NEED_HALO,  /* halo kernels among them: kernels/contract_halo.cu */
     DL_NEED_WGMMA, /* wgmma kernels among them: kernels/warpgroup.cu, kernels/contract_wgmma.cu */
     DL_NEED_ATTENTION,  /* kernels/attention.cu */
-    DL_NEED_SWEEPS,     /* vector accesses and reductions by lane groups: kernels/sweeps.cu */
+    DL_NEED_LOOPS,      /* vector accesses and reductions by lane groups: kernels/loops.cu */
     DL_NEED_FOURIER,    /* 1: kernels/fourier.cu, 2: kernels/complex.cu */
     DL_NEED_RECURRENCE, /* kernels/recurrence.cu */
     DL_NEED_SCAN,       /* kernels/scan.cu */

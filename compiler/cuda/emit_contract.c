@@ -9,7 +9,7 @@
 
 enum { FINISHED = 2048 /* points of a CTA that sums the results of split-K */ };
 
-/* Does a sweep compute the contraction, which is instruction 0? */
+/* Does a loop nest compute the contraction, which is instruction 0? */
 static bool contracts(const dl_loop_nest *s) { return s->run.n && s->run.at[0] == 0; }
 
 static int64_t longest_axis(int rank, const dl_axis *axis) {
@@ -40,11 +40,11 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
             k, c, err,
             "an axis of '%s' has more than 2^30 elements: use a smaller batch or crop [DL-E0804]",
             dl_ops[c->op].name);
-    int sweeps = 0; /* number of the contraction's sweeps: one, or refused */
-    for (int i = 0; i < e->sweeps.n; i++) sweeps += contracts(&e->sweeps.at[i]);
-    if (sweeps != 1)
+    int nests = 0; /* number of the contraction's loop nests: one, or refused */
+    for (int i = 0; i < e->nests.n; i++) nests += contracts(&e->nests.at[i]);
+    if (nests != 1)
         return dl_emit_refuse(k, c, err, "instructions next to '%s' are swept over %s [DL-E0803]",
-                              dl_ops[c->op].name, sweeps ? "more than once" : "without it");
+                              dl_ops[c->op].name, nests ? "more than once" : "without it");
     return dl_epilogue_check(e, err);
 }
 
@@ -194,11 +194,11 @@ static bool put_totals(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code
                     false, code, err);
 }
 
-/* Finds the GEMM that the first sweep contains. */
+/* Finds the GEMM that the first loop nest contains. */
 static bool prepare(dl_emitter *e, dl_gemm_problem *p, dl_error *err) {
     const dl_kernel *k = e->k;
     const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
-    e->now = &e->sweeps.at[0];
+    e->now = &e->nests.at[0];
     if (!check(e, c, err)) return false;
     *p = dl_gemm_find(e, c);
     return true;
@@ -297,7 +297,7 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     DL_CHECK(variant < n);
     p.tiling = of[variant];
     if (n > 1) code->variant = dl_tiling_name(&p.tiling);
-    code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
+    code->needs[DL_NEED_TILES] = code->needs[DL_NEED_LOOPS] = 1;
     code->needs[DL_NEED_WGMMA] = p.tiling.wgmma;
     dl_emit_find_kept(e, code);
     if (p.tiling.halo.found)
@@ -346,7 +346,7 @@ bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code
     p.tiling = (dl_tiling){.bm = 32, .bn = 64, .splits = 1};
     p.tiling.mt = dl_ceil_div(p.mode[DL_MODE_M].size, p.tiling.bm);
     p.tiling.nt = dl_ceil_div(p.tile_columns.size, p.tiling.bn);
-    code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
+    code->needs[DL_NEED_TILES] = code->needs[DL_NEED_LOOPS] = 1;
     dl_emit_find_kept(e, code);
     dl_gemm_put_item(e, &p);
     dl_sums_place sums = dl_gemm_sums(e, &p, &code->call);

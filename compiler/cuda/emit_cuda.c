@@ -8,12 +8,12 @@ extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_wgmma[]
     dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_wgmma[],
     dl_cuda_kernels_complex[], dl_cuda_kernels_elements[], dl_cuda_kernels_feed[],
     dl_cuda_kernels_fourier[], dl_cuda_kernels_prelude[], dl_cuda_kernels_recurrence[],
-    dl_cuda_kernels_scan[], dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
+    dl_cuda_kernels_scan[], dl_cuda_kernels_loops[], dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
     dl_puts(out, dl_cuda_kernels_prelude);
-    if (needs->needs[DL_NEED_SWEEPS]) dl_puts(out, dl_cuda_kernels_sweeps);
+    if (needs->needs[DL_NEED_LOOPS]) dl_puts(out, dl_cuda_kernels_loops);
     if (needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract);
     if (needs->needs[DL_NEED_HALO]) dl_puts(out, dl_cuda_kernels_contract_halo);
     bool wgmma = needs->needs[DL_NEED_WGMMA];
@@ -53,7 +53,7 @@ static dl_emitter emitter_of(dl_buf *out, const dl_kernel *k, const dl_target *t
 
 static bool runs_rows(const dl_kernel *k) {
     dl_emitter e = emitter_of(NULL, k, NULL);
-    bool runs = dl_cuda_runs_sweeps(&e, &(dl_emitted){0});
+    bool runs = dl_cuda_runs_loop_nests(&e, &(dl_emitted){0});
     dl_arena_free(e.arena);
     return runs;
 }

@@ -5,9 +5,9 @@
 #include "ir/templates.h"
 
 /* Kernels without a contraction, after dl_emit_by_schedule. emit_loop_nests.c */
-bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
-/* Can all its resident reductions be emitted? Reserves workspace for values that sweeps keep. */
-bool dl_cuda_runs_sweeps(dl_emitter *e, dl_emitted *code);
+bool dl_cuda_loop_nests(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* Can all its resident reductions be emitted? Reserves workspace for values that nests keep. */
+bool dl_cuda_runs_loop_nests(dl_emitter *e, dl_emitted *code);
 /* The same for kernels that may be horizontally fused: one text for each part, if that pays.
  * emit_fused_parts.c */
 bool dl_cuda_fused_parts(dl_emitter *e, dl_emitted *code, dl_error *err);

@@ -171,7 +171,7 @@ static bool is_same_kind(dl_arena *arena, const dl_kernel *a, const dl_kernel *b
 
 /* ---- parts as texts ---- */
 
-/* A part's emitter, whose sweeps are found. */
+/* A part's emitter, whose loop nests are found. */
 static dl_emitter emitter_of(const finder *f, int fused_part) {
     dl_emitter e = *f->e;
     e.fused_part = true, e.resident = 2; /* as of other loop nests: emit_loop_nests.c */
@@ -184,12 +184,12 @@ static dl_emitter emitter_of(const finder *f, int fused_part) {
 static bool is_short(const dl_emitter *e) {
     int64_t items = 0;
     bool kept = false;
-    for (int i = 0; i < e->k->instrs.n; i++) kept |= e->sweeps.kept[i];
-    for (int i = 0; i < e->sweeps.n; i++)
+    for (int i = 0; i < e->k->instrs.n; i++) kept |= e->nests.kept[i];
+    for (int i = 0; i < e->nests.n; i++)
         items +=
-            dl_ceil_div(dl_axes_points(e->k->nspace, e->k->space, e->sweeps.at[i].axes), DL_BLOCK);
-    return e->sweeps.valid && !kept && items <= MOST_BLOCKS &&
-           dl_loop_nests_independent(&e->sweeps, 0) == e->sweeps.n;
+            dl_ceil_div(dl_axes_points(e->k->nspace, e->k->space, e->nests.at[i].axes), DL_BLOCK);
+    return e->nests.valid && !kept && items <= MOST_BLOCKS &&
+           dl_loop_nests_independent(&e->nests, 0) == e->nests.n;
 }
 
 static int count_params(const dl_emitter *e) {
@@ -218,12 +218,12 @@ static bool is_worth(const finder *f, const dl_emitter *parts) {
 
 bool dl_cuda_fused_parts(dl_emitter *e, dl_emitted *code, dl_error *err) {
     finder f = {.e = e};
-    if (!find_parts(&f)) return dl_cuda_sweeps(e, code, err);
+    if (!find_parts(&f)) return dl_cuda_loop_nests(e, code, err);
     dl_emitter *parts = DL_NEWS(e->arena, dl_emitter, f.n);
     for (int i = 0; i < f.n; i++) parts[i] = emitter_of(&f, i);
-    if (!is_worth(&f, parts)) return dl_cuda_sweeps(e, code, err);
+    if (!is_worth(&f, parts)) return dl_cuda_loop_nests(e, code, err);
     int64_t items = 0;
-    code->needs[DL_NEED_SWEEPS] = 1;
+    code->needs[DL_NEED_LOOPS] = 1;
     for (int i = 0; i < f.n; i++) {
         code->phases = 0;
         if (!dl_cuda_phases(&parts[i], 0, code, err)) return false;

@@ -1,18 +1,18 @@
-/* Kernels without a contraction: emits their sweeps as phases. Sweeps that do
- * not depend on each other are one phase: the first one's CTAs, then the next one's. */
+/* Kernels without a contraction: emits their loop nests as phases. Those that do not depend
+ * on each other are one phase: the first one's CTAs, then the next one's. */
 #include "compiler/codegen/finalize.h"
 #include "compiler/cuda/emit_loops.h"
 
-bool dl_cuda_runs_sweeps(dl_emitter *e, dl_emitted *code) {
+bool dl_cuda_runs_loop_nests(dl_emitter *e, dl_emitted *code) {
     dl_emit_find_kept(e, code);
-    for (int i = 0; i < e->sweeps.n; i++)
-        if (!e->sweeps.at[i].finalize && e->sweeps.at[i].row &&
-            !dl_cuda_can_be_resident(e, &e->sweeps.at[i]))
+    for (int i = 0; i < e->nests.n; i++)
+        if (!e->nests.at[i].finalize && e->nests.at[i].row &&
+            !dl_cuda_can_be_resident(e, &e->nests.at[i]))
             return false;
-    return e->sweeps.valid;
+    return e->nests.valid;
 }
 
-/* Sweeps [from, to). */
+/* Loop nests [from, to). */
 static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_error *err) {
     dl_buf text = {0}, *out = e->out;
     const char *index = e->dialect->index;
@@ -21,7 +21,7 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
     for (int i = from; i < to; i++) {
         dl_buf body = {0};
         int64_t shared = 0, n;
-        e->out = &body, e->now = &e->sweeps.at[i], e->coordinates = 0;
+        e->out = &body, e->now = &e->nests.at[i], e->coordinates = 0;
         n = e->now->finalize ? dl_emit_finalize(e, DL_BLOCK)
             : e->now->row    ? dl_cuda_resident(e, code, &shared)
                              : dl_cuda_points(e, code);
@@ -48,16 +48,16 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
     return ok;
 }
 
-bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
+bool dl_cuda_loop_nests(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->resident = 2; /* otherwise the compiler spills a few registers for one more CTA */
-    code->needs[DL_NEED_SWEEPS] = 1;
-    return dl_cuda_runs_sweeps(e, code) ? dl_cuda_phases(e, 0, code, err)
-                                        : dl_emit_refuse_schedule(e->k, err);
+    code->needs[DL_NEED_LOOPS] = 1;
+    return dl_cuda_runs_loop_nests(e, code) ? dl_cuda_phases(e, 0, code, err)
+                                            : dl_emit_refuse_schedule(e->k, err);
 }
 
 bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
-    for (int to; from < e->sweeps.n; from = to) {
-        to = dl_loop_nests_independent(&e->sweeps, from);
+    for (int to; from < e->nests.n; from = to) {
+        to = dl_loop_nests_independent(&e->nests, from);
         if (!put_phase(e, from, to, code, err)) return false;
     }
     return true;

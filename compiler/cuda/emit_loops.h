@@ -1,8 +1,8 @@
 /* Shared by the emitters of CUDA kernels without a contraction.
  *
- * A sweep is emitted as the body of a function: `item` is the CTA's index within the sweep, and
- * `workspace` is the kernel's. A CTA has DL_BLOCK threads in a thread layout: lane groups, which
- * share the terms of one reduced point. Text is appended to e->out. */
+ * A loop nest is emitted as the body of a function: `item` is the CTA's index within the loop nest,
+ * and `workspace` is the kernel's. A CTA has DL_BLOCK threads in a thread layout: lane groups,
+ * which share the terms of one reduced point. Text is appended to e->out. */
 #ifndef DL_EMIT_LOOPS_H
 #define DL_EMIT_LOOPS_H
 #include "compiler/codegen/loops.h"
@@ -14,7 +14,7 @@ enum {
     DL_ENOUGH_BYTES = 32,    /* loads in flight per thread: unrolling further does not pay */
 };
 
-/* The axes ordered by the memory of the present sweep: the last one is contiguous. */
+/* The axes ordered by the memory of the present loop nest: the last one is contiguous. */
 dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes);
 /* "const int x2 = ...;": the coordinates of a point by its linear index. */
 void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list);
@@ -36,7 +36,7 @@ const char *dl_cuda_accumulator_type(const dl_kinstr *in, int64_t terms);
 int dl_cuda_power_of_two(int64_t n);
 
 /* Vector accesses: points that are contiguous in memory along the last of some axes, so that a
- * thread loads and stores them together (kernels/sweeps.cu: vec). */
+ * thread loads and stores them together (kernels/loops.cu: vec). */
 enum { DL_VECTOR_MOST = 8 };
 typedef struct {
     int width;       /* vector width in points; 1: scalar */
@@ -48,7 +48,7 @@ typedef struct {
     int prefetch; /* prefetch distance: rows whose vectors are loaded together, ahead of a loop over
                   them; or 0 */
 } dl_vectors;
-/* Finds the present sweep's vector accesses along the last of these axes. `moving`: the axes of
+/* Finds the present loop nest's vector accesses along the last of these axes. `moving`: the axes of
  * the loop around them, a bit each (all: there is none); accesses that depend on none of them
  * are loop-invariant. */
 dl_vectors dl_cuda_find_vectors(dl_emitter *e, const dl_axis_list *along, unsigned moving);
@@ -61,9 +61,9 @@ bool dl_cuda_choose_vector_axis(dl_emitter *e, dl_axis_list *list, unsigned movi
 /* dl_cuda_put_coordinates of a vector's first point by the vector's index. */
 void dl_cuda_put_vector_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list,
                                     const dl_vectors *l);
-/* By instruction: does the present sweep run or read it? */
+/* By instruction: does the present loop nest run or read it? */
 const bool *dl_cuda_find_runs(const dl_emitter *e);
-/* Does the present sweep load, or read a kept value, at an address that depends on one of these
+/* Does the present loop nest load, or read a kept value, at an address that depends on one of these
  * axes? A bit each. */
 bool dl_cuda_load_axes(const dl_emitter *e, unsigned axes);
 /* The text around the statements of one point; `runs` has the point's instructions. Before them
@@ -104,13 +104,13 @@ void dl_cuda_put_partials(dl_emitter *e, int number);
 /* "((double *)(workspace + 64))[at] = value": stores a partial result. */
 void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value);
 
-/* Emits the sweeps from number `from` on as phases. False: refused. */
+/* Emits the loop nests from number `from` on as phases. False: refused. */
 bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
-/* Writes the body of the present sweep, and returns its number of CTAs. emit_points.c,
+/* Writes the body of the present loop nest, and returns its number of CTAs. emit_points.c,
  * emit_resident.c */
 int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code);
 /* For resident reductions; *shared: bytes of shared memory. */
 int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared);
-/* Can a sweep be emitted as a resident reduction? dl_emit_find_kept must have been called. */
+/* Can a loop nest be emitted as a resident reduction? dl_emit_find_kept must have been called. */
 bool dl_cuda_can_be_resident(dl_emitter *e, const dl_loop_nest *s);
 #endif

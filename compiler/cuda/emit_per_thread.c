@@ -1,5 +1,5 @@
 /* Per-thread reductions over a few terms, at a thread's point or vector of points: windows of a
- * pool, forward and backward. They are not reductions of a sweep: a loop over their axes
+ * pool, forward and backward. They are not reductions of a loop nest: a loop over their axes
  * computes their operands before the point's other statements, and nothing of it goes through
  * memory. */
 #include <math.h>
@@ -35,7 +35,7 @@ static int *find_levels(const dl_emitter *e) {
     return level;
 }
 
-/* Does the present sweep read it from an earlier one? */
+/* Does the present loop nest read it from an earlier one? */
 static bool is_read(const dl_emitter *e, int number) {
     for (int i = 0; i < e->now->read.n; i++)
         if (e->now->read.at[i] == number) return true;

@@ -1,4 +1,4 @@
-/* Sweeps over points. Without reductions a thread takes one point, or a vector of contiguous
+/* Loop nests over points. Without reductions a thread takes one point, or a vector of contiguous
  * ones. With reductions a lane group has a kept point and loops over its terms, a part of which
  * is a CTA's; its result is a partial result. */
 #include "compiler/cuda/emit_loops.h"

@@ -20,7 +20,7 @@ enum {
 
 typedef struct {
     dl_emitter *e;
-    const dl_loop_nest *sweep;
+    const dl_loop_nest *nest;
     dl_row_passes passes;
     dl_axis_list order, kept, outer,
         row; /* kept: axes around the row that sums keep; outer: the others */
@@ -36,11 +36,11 @@ typedef struct {
 } rows;
 
 static const dl_kinstr *instr_of(const rows *r, int i) { return &r->e->k->instrs.at[i]; }
-static bool reduces_row(const rows *r, int i) { return dl_emit_reduces_row(r->e, r->sweep, i); }
-static bool reduces_more(const rows *r, int i) { return dl_emit_reduces_more(r->e, r->sweep, i); }
+static bool reduces_row(const rows *r, int i) { return dl_emit_reduces_row(r->e, r->nest, i); }
+static bool reduces_more(const rows *r, int i) { return dl_emit_reduces_more(r->e, r->nest, i); }
 /* Is it a sum that keeps the row's axes? */
 static bool keeps_row(const rows *r, int i) {
-    return reduces_more(r, i) && (r->e->steps[i].axes & r->sweep->row) != 0;
+    return reduces_more(r, i) && (r->e->steps[i].axes & r->nest->row) != 0;
 }
 
 /* Terms that a thread sums for it, and its accumulator type. */
@@ -87,8 +87,8 @@ static bool find_room(rows *r) {
         r->shared += slots * value_bytes(instr_of(r, i)->type);
     }
     if (r->shared > SAVED_BYTES) return false;
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
         if (!keeps_row(r, number)) continue;
         r->at[number] = r->shared + sums;
         sums += slots * sum_bytes(r, number);
@@ -101,8 +101,8 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, rows *r) {
     static const dl_axis_list nothing = {.points = 1};
     unsigned kept = 0, mine = s->axes | s->row;
     bool sums = false;
-    *r = (rows){
-        .e = e, .sweep = s, .parts = 1, .at = DL_NEWS(e->arena, int64_t, e->k->instrs.n + 1)};
+    *r =
+        (rows){.e = e, .nest = s, .parts = 1, .at = DL_NEWS(e->arena, int64_t, e->k->instrs.n + 1)};
     r->reduced = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1);
     e->now = s;
     for (int i = 0; i < s->run.n; i++) {
@@ -223,7 +223,7 @@ static void put_pass(rows *r, int pass) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         const char *type =
             instr_of(r, i)->kind == DL_K_STORE ? NULL : dl_emit_type(e, instr_of(r, i)->type);
-        bool saved = p->saved[i] && e->sweeps.level[i] < pass;
+        bool saved = p->saved[i] && e->nests.level[i] < pass;
         if (saved && p->taken[pass][i] && !made[i])
             dl_putf(e->out, "    const %s $v%d$ = ", type, i), put_slot(r, i, type),
                 dl_puts(e->out, ";\n");
@@ -232,7 +232,7 @@ static void put_pass(rows *r, int pass) {
             dl_emit_read(e, i);
         else
             put_instr(r, i);
-        if (p->saved[i] && e->sweeps.level[i] == pass)
+        if (p->saved[i] && e->nests.level[i] == pass)
             dl_puts(e->out, "    "), put_slot(r, i, type), dl_putf(e->out, " = $v%d$;\n", i);
     }
     e->reduce = NULL, e->loop = NULL;
@@ -264,15 +264,15 @@ static void put_reduced(const rows *r, int number) {
 /* The row's own values of a level, which the next pass may use. */
 static void put_level(rows *r, int level) {
     dl_emitter *e = r->e;
-    int *own = DL_NEWS(e->arena, int, r->sweep->run.n + 1),
-        *over = DL_NEWS(e->arena, int, r->sweep->run.n + 1);
+    int *own = DL_NEWS(e->arena, int, r->nest->run.n + 1),
+        *over = DL_NEWS(e->arena, int, r->nest->run.n + 1);
     int n = 0, nover = 0;
-    for (int i = 0; i < r->sweep->read.n && level == 0; i++)
-        if (r->passes.shared[r->sweep->read.at[i]]) dl_emit_read(e, r->sweep->read.at[i]);
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
+    for (int i = 0; i < r->nest->read.n && level == 0; i++)
+        if (r->passes.shared[r->nest->read.at[i]]) dl_emit_read(e, r->nest->read.at[i]);
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
         if (instr_of(r, number)->kind == DL_K_STORE || reduces_more(r, number)) continue;
-        if (!r->passes.shared[number] || e->sweeps.level[number] != level) continue;
+        if (!r->passes.shared[number] || e->nests.level[number] != level) continue;
         own[n++] = number;
         if (reduces_row(r, number)) over[nover++] = number;
     }
@@ -291,11 +291,11 @@ static void put_end(rows *r) {
     bool waits = false;
     r->now = -1;
     e->reduce = put_growth, e->loop = r;
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
         const dl_kinstr *in = instr_of(r, number);
         bool root = in->kind == DL_K_STORE || reduces_more(r, number);
-        if (!root || dl_emit_root_axes(e, number) & r->sweep->row) continue;
+        if (!root || dl_emit_root_axes(e, number) & r->nest->row) continue;
         if (in->kind == DL_K_STORE && e->k->params.at[in->param].alias >= 0 && !waits)
             dl_puts(e->out, "    __syncthreads(); /* the others have read what is there */\n"),
                 waits = true;
@@ -307,9 +307,9 @@ static void put_end(rows *r) {
 static void put_row(rows *r) {
     dl_emitter *e = r->e;
     int levels = 0;
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
-        if (e->sweeps.level[number] > levels) levels = e->sweeps.level[number];
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
+        if (e->nests.level[number] > levels) levels = e->nests.level[number];
         if (reduces_row(r, number))
             dl_putf(e->out, "    %s $a%d$ = %s;\n", thread_type(r, number), number,
                     dl_emit_start(instr_of(r, number)));
@@ -324,8 +324,8 @@ static void put_row(rows *r) {
 /* Initial values of sums over more than the row, before the first row. */
 static void put_starts(const rows *r) {
     dl_emitter *e = r->e;
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
         const char *start = dl_emit_start(instr_of(r, number));
         if (!reduces_more(r, number)) continue;
         if (!keeps_row(r, number)) {
@@ -346,14 +346,14 @@ static void put_results(rows *r, dl_emitted *code) {
     dl_emitter *e = r->e;
     const dl_thread_layout *t = &r->layout;
     bool waits = false;
-    int n = 0, *over = DL_NEWS(e->arena, int, r->sweep->run.n + 1);
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
+    int n = 0, *over = DL_NEWS(e->arena, int, r->nest->run.n + 1);
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
         if (reduces_more(r, number) && !keeps_row(r, number)) over[n++] = number;
     }
     reduce_few(r, n, over, DL_BLOCK);
-    for (int i = 0; i < r->sweep->run.n; i++) {
-        int number = r->sweep->run.at[i];
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
         const dl_kinstr *in = instr_of(r, number);
         const char *type = dl_emit_partial_type(in);
         dl_axis_list by = r->kept;

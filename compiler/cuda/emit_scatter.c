@@ -9,7 +9,7 @@ bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_scatter s;
     if (!dl_scatter_find(e, &s, err)) return false;
     dl_buf body = {0}, *out = e->out;
-    e->out = &body, code->needs[DL_NEED_SWEEPS] = 1;
+    e->out = &body, code->needs[DL_NEED_LOOPS] = 1;
     int64_t items = s.added.points <= FEW_POINTS ? dl_scatter_elements(&s, DL_BLOCK)
                                                  : dl_scatter_places(&s, DL_BLOCK);
     e->out = out;

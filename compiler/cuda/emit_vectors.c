@@ -72,7 +72,7 @@ static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, un
     return even ? CONTIGUOUS : UNALIGNED;
 }
 
-/* The same for a value kept by an earlier sweep: it is contiguous along its last axis. */
+/* The same for a value kept by an earlier loop nest: it is contiguous along its last axis. */
 static access find_kept(const dl_emitter *e, int number, int axis, int width) {
     const dl_kept *at = &e->kept[number];
     for (int i = 0; i < at->n; i++)

@@ -3,7 +3,7 @@
  * kernels are one function. A CTA finds its part, and with it the kind, its numbers and its
  * pointers, in a table that the launch passes.
  *
- * The table's numbers: the number of parts; a word for each (kernels/sweeps.cu: fused_part_of);
+ * The table's numbers: the number of parts; a word for each (kernels/loops.cu: fused_part_of);
  * then each part's own. Its pointers: each part's. */
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "tests/check.h"
 
 extern const char dl_cuda_kernels_device[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[],
-    dl_cuda_kernels_sweeps[];
+    dl_cuda_kernels_loops[];
 
 static const char *const kernels[] = {
     "norm_0",    "norm_1",    "reduce_0", "turn_0",   "product_0", "product_1",   "product_2",
@@ -72,7 +72,7 @@ static void test_lots(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) 
         dl_buf cubin = {0}, log = {0};
         const char *kernel = dl_format(arena, text, of[i].type, of[i].type, of[i].type, of[i].n),
                    *all = dl_format(arena, "%s%s%s%s", dl_cuda_kernels_device,
-                                    dl_cuda_kernels_prelude, dl_cuda_kernels_sweeps, kernel);
+                                    dl_cuda_kernels_prelude, dl_cuda_kernels_loops, kernel);
         int moves[17] = {0};
         CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
         count_moves(&cubin, LOAD, moves), count_moves(&cubin, STORE, moves);
@@ -97,7 +97,7 @@ static void test_halves(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch
     dl_buf cubin = {0}, log = {0};
     int loads[17] = {0};
     const char *all = dl_format(arena, "%s%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude,
-                                dl_cuda_kernels_sweeps, kernel);
+                                dl_cuda_kernels_loops, kernel);
     CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
     count_moves(&cubin, LOAD, loads);
     CHECK(loads[16] == 1 && count(&cubin, PERMUTE) == 0, "%s: %d loads, %d permutations", arch,

@@ -77,7 +77,7 @@ static const row_case cases[] = {
      false,
      1,
      {{19, 3, 5}, {17, 1, 2}, {16, 7, 130}}},
-    {"squares of means times a weight", /* a sweep over a row reads what one before it kept */
+    {"squares of means times a weight", /* a loop nest over a row reads what one before it kept */
      X "  param $w = %%1 : f32[]\n  %%2 = mean $x {over=[C]} : f32[A=%1$d, B=%2$d]\n"
        "  %%3 = mul $w, %%2 : f32[A=%1$d, B=%2$d]\n  %%4 = mul %%3, %%3 : f32[A=%1$d, B=%2$d]\n"
        "  %%5 = mean %%4 {over=[A, B]} : f32[]\n  %%6 = mul %%4, %%5 : f32[A=%1$d, B=%2$d]\n"

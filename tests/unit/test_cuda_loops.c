@@ -16,7 +16,7 @@ typedef struct {
     const char *what, *text; /* inputs and what becomes of them; outputs y, z */
     double tolerance;        /* relative to the largest */
     const char *has;         /* what the kernels' text must hold: the way that is meant */
-} sweep_case;
+} nest_case;
 
 /* Two sums and the largest of each row; two sums over all of what is made of them. */
 #define SUMS_OF_ROWS                                                                               \
@@ -27,7 +27,7 @@ typedef struct {
     "%7 = sum %6 {over=[A]} : f32[]\n %8 = sum %5 {over=[A]} : f32[]\n %9 = add %7, %8 : f32[]\n"  \
     "output \"y\" = %6\n output \"z\" = %9\n"
 
-static const sweep_case cases[] = {
+static const nest_case cases[] = {
     {"lots of four, in rows that share what they take of each channel",
      "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
      "%2 = mul $x, $w : f32[A=337, B=5, C=12]\n output \"y\" = %2\n",
@@ -86,7 +86,7 @@ static const sweep_case cases[] = {
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
      "%3 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = %2\n output \"z\" = %3\n",
      1e-5, "group_store<by_sum, 256>(a0, "},
-    {"like ones of one sweep, which leave in turns, each a way after the one before it",
+    {"like ones of one loop nest, which leave in turns, each a way after the one before it",
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
      "%3 = sum $x {over=[A]} : f32[C=24]\n %4 = neg %1 : f32[A=3001, C=24]\n"
@@ -185,7 +185,7 @@ static const sweep_case cases[] = {
      0,
      "#pragma unroll 1\n    for (int x0 = 0; x0 < 3; x0++) {\n#pragma unroll\n    for (int x1 = "
      "0;"},
-    {"a window's way back, again in each sweep: nothing of it in memory",
+    {"a window's way back, again in each loop nest: nothing of it in memory",
      "input $x = %0 : f32[N=2, H=16, W=16, C=32]\n input $w = %1 : f32[N=2, H=32, W=32, C=32]\n"
      "%2 = affine $x {stride=[1, -1], start=1, along=[H, K], div=2, outside=exact} : f32[N=2, "
      "H=32, W=16, "
@@ -244,7 +244,7 @@ static double draw(rng *r, dl_dtype d) {
     return dl_dtype_is_float(d) ? (double)(float)uniform(r, -1, 1) : floor(uniform(r, -2, 9));
 }
 
-static void compare(const sweep_case *c, const char *name, int64_t n, const double *got,
+static void compare(const nest_case *c, const char *name, int64_t n, const double *got,
                     const double *want) {
     double most = 1e-30, off = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -323,7 +323,7 @@ static void test_registers(const char *arch) {
 }
 
 int main(void) {
-    char dir[] = "/tmp/dl_sweeps_XXXXXX";
+    char dir[] = "/tmp/dl_loops_XXXXXX";
     dl_error err = {0};
     if (!test_cache(dir)) return 1;
     if (!dl_target_find("cuda:sm_90a:emulated", &err)) return dl_test_skip("%s", err.message), 77;
