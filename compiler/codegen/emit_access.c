@@ -230,20 +230,6 @@ bool dl_emit_collapses(const dl_emitter *e, int a, int b) {
     return true;
 }
 
-void dl_emit_delinearize(dl_emitter *e, const char *number, int64_t count, int n, const int *axes) {
-    for (int i = 0, first = 0; i < n; first = ++i) {
-        int64_t size = e->k->space[axes[i]].size;
-        for (; i + 1 < n && dl_emit_collapses(e, axes[i], axes[i + 1]);
-             size *= e->k->space[axes[++i]].size)
-            dl_putf(e->out, "        const %s $x%d$ = 0;\n", e->dialect->index, axes[i]);
-        count /= size ? size : 1;
-        dl_putf(e->out, "        const %s $x%d$ = %s", e->dialect->index, axes[i], number);
-        if (count > 1) dl_putf(e->out, " / %s", divisor(e, count));
-        if (first) dl_putf(e->out, " %% %s", divisor(e, size ? size : 1));
-        dl_puts(e->out, ";\n");
-    }
-}
-
 /* Writes "if (...) " before an access that may be out of bounds. */
 static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
     size_t mark = e->out->n;

@@ -41,7 +41,8 @@ const dl_dialect dl_dialect_c = {.index = "long",
                                  .whole = "L",
                                  .not_signed = "UL",
                                  .coordinate = "x",
-                                 .truth = "int"};
+                                 .truth = "int",
+                                 .memory = "scratch"};
 
 const char *dl_emit_partial_type(const dl_kinstr *in) {
     return dl_dtype_is_float(in->type) ? "double" : "long";
@@ -154,7 +155,7 @@ void dl_emit_instr(dl_emitter *e, int number) {
         return;
     }
     if (e->steps[number].kind == DL_K_REDUCE) {
-        (e->reduce ? e->reduce : put_reduce)(e, number);
+        put_reduce(e, number);
         return;
     }
     dl_putf(e->out, "    %s $v%d$ = ", dl_emit_type(e, in->type), number);
@@ -163,7 +164,9 @@ void dl_emit_instr(dl_emitter *e, int number) {
     dl_cast rounding = rounds ? dl_emit_rounding(e->mode, in->type, false) : (dl_cast){"", ""};
     dl_puts(e->out, rounding.open);
     switch (in->kind) {
-    case DL_K_CONTRACT: dl_puts(e->out, e->mode == DL_LANES ? "ld(acc)" : "*acc"); break;
+    case DL_K_CONTRACT:
+        dl_puts(e->out, e->array ? e->array[number] : e->mode == DL_LANES ? "ld(acc)" : "*acc");
+        break;
     case DL_K_LOAD: dl_emit_load(e, in); break;
     case DL_K_CONST: put_const(e, in); break;
     case DL_K_COORD: put_coord(e, in); break;

@@ -18,6 +18,7 @@ typedef struct {
     const char *coordinate;         /* prefix of a coordinate's variable, before the axis: "x" */
     bool named; /* parameters are p0, p1, ..., each of its own type; else arg[0], arg[1], ... */
     const char *truth;  /* the type of a bool */
+    const char *memory; /* a work item's own */
     const char *thread; /* the thread's index in its work item; NULL: a work item has one thread, */
     const char *barrier, *shared, *unroll;         /* which has no use for these */
     const char *(*operation)(const dl_kinstr *in); /* a reduction's operator in the library */
@@ -60,18 +61,16 @@ typedef struct dl_emitter {
     int resident; /* CUDA: minimum CTAs per SM (__launch_bounds__); 0: the compiler's choice */
     const char
         *points; /* C expression of the number of valid lanes where panels are padded; or NULL */
-    int64_t prefetch;    /* prefetch distance in floats, for loops with much arithmetic; or 0 */
-    dl_partial *partial; /* by instruction: reductions over all of a loop nest */
-    dl_kept *kept;       /* by instruction: values of nests.kept */
-    /* Writes a reduction's step, where it does not go to the CPU's partial results. */
-    void (*reduce)(struct dl_emitter *e, int number);
-    unsigned coordinates;     /* axes whose coordinates were written as operands, a bit each */
-    dl_arena *texts;          /* CUDA: of the phases' texts */
-    const char *structs;      /* CUDA: those that the phase uses, with holes; or NULL */
-    int64_t epilogue;         /* CUDA: where the phase's epilogue begins in *out; -1: it has none */
-    const void *loop;         /* the emitter's own state of the loop being written */
+    int64_t prefetch;     /* prefetch distance in floats, for loops with much arithmetic; or 0 */
+    dl_partial *partial;  /* by instruction: reductions over all of a loop nest */
+    dl_kept *kept;        /* by instruction: values of nests.kept */
+    unsigned coordinates; /* axes whose coordinates were written as operands, a bit each */
+    dl_arena *texts;      /* CUDA: of the phases' texts */
+    const char *structs;  /* CUDA: those that the phase uses, with holes; or NULL */
+    int64_t epilogue;     /* CUDA: where the phase's epilogue begins in *out; -1: it has none */
     const char *const *array; /* by instruction: the element that a load, store or read of one value
-                                 accesses in place of its parameter's, or NULL; NULL: none */
+                                 accesses in place of its parameter's, or that is a contraction's
+                                 sum; or NULL; NULL: none */
 } dl_emitter;
 
 /* Is a value of this type a float in the program? True for f32, and for types that are rounded
@@ -95,9 +94,6 @@ bool dl_emit_has_lanes(const dl_emitter *e, const dl_loop_nest *s);
 /* Can axis `b` and the axis around it, `a`, be collapsed into one loop for all accesses of the
  * present loop nest? Then the coordinate of b counts both, and that of a is 0. */
 bool dl_emit_collapses(const dl_emitter *e, int a, int b);
-/* "const long x2 = row / 4L % 3L;": recovers these axes' coordinates, outermost first, from the
- * linear index `number` of `count` points; axes that can be collapsed are one. */
-void dl_emit_delinearize(dl_emitter *e, const char *number, int64_t count, int n, const int *axes);
 /* Are all lanes of every vector in use? */
 bool dl_emit_fills_vectors(const dl_emitter *e);
 /* Are all accesses of a loop nest vectors at affine addresses? Other loops gain from an optimising
@@ -125,6 +121,11 @@ void dl_emit_linear_index(dl_emitter *e, int n, const int *axis);
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at);
 /* The condition that an access is in bounds. False, and nothing is written: it always is. */
 bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at);
+/* "vec<float, 8>"; "l3.load(p1 + x0 * 8);", or "l3.load_where(x0 < 8, p1 + x0 * 8, 0.0f);", where
+ * `to` is "l3"; "l3.store(p1 + x0 * 8);". emit_vector_access.c */
+const char *dl_emit_vector_type(const dl_emitter *e, int number, int width);
+void dl_emit_load_vector(dl_emitter *e, const char *to, int number);
+void dl_emit_store_vector(dl_emitter *e, int number);
 /* A literal of an element type; integers are exact (dl_check_constants). */
 void dl_emit_constant(dl_emitter *e, dl_dtype d, double v);
 /* "float": the C type of a value in the present mode. */

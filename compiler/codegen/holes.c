@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 /* Names that emitters number, and the first of them, parameters. */
-enum { PARAMS, KINDS = 8 };
-static const char *const names[KINDS] = {"p", "v", "l", "a", "s", "t", "x", "sums"};
+enum { PARAMS, KINDS = 9 };
+static const char *const names[KINDS] = {"p", "v", "l", "a", "s", "t", "x", "sums", "all"};
 
 typedef struct {
     dl_arena *arena;

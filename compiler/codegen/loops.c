@@ -113,15 +113,45 @@ dl_expr dl_loop_value(dl_loops *l, int number) {
                                      .number = number});
 }
 
-dl_expr dl_loop_workspace(dl_loops *l, dl_loop_type type, int64_t byte) {
+static dl_expr array_in(dl_loops *l, const char *memory, dl_loop_type type, int64_t byte) {
     return expr_of(
         l, (dl_loop_expr){
-               .kind = DL_E_WORKSPACE, .type = type, .array = true, .a = dl_loop_number(l, byte)});
+               .kind = DL_E_MEMORY, .text = memory, .type = type, .array = true, .number = byte});
+}
+
+dl_expr dl_loop_workspace(dl_loops *l, dl_loop_type type, int64_t byte) {
+    return array_in(l, "workspace", type, byte);
+}
+
+dl_expr dl_loop_memory(dl_loops *l, dl_loop_type type, int64_t byte) {
+    return array_in(l, l->e->dialect->memory, type, byte);
 }
 
 dl_expr dl_loop_at(dl_loops *l, dl_expr array, dl_expr place) {
     DL_CHECK(array->array && is_whole(place));
     return expr_of(l, (dl_loop_expr){.kind = DL_E_AT, .type = array->type, .a = array, .b = place});
+}
+
+dl_expr dl_loop_from(dl_loops *l, dl_expr array, dl_expr place) {
+    DL_CHECK(array->array && is_whole(place));
+    return expr_of(
+        l, (dl_loop_expr){
+               .kind = DL_E_FROM, .type = array->type, .array = true, .a = array, .b = place});
+}
+
+dl_expr dl_loop_slot(dl_loops *l, dl_expr variable, dl_expr place) {
+    return variable->array ? dl_loop_at(l, variable, place) : variable;
+}
+
+dl_expr dl_loop_name(dl_loops *l, dl_loop_type type, bool array, const char *name) {
+    return expr_of(l,
+                   (dl_loop_expr){.kind = DL_E_NAME, .type = type, .array = array, .text = name});
+}
+
+dl_loop_type dl_loop_expr_type(dl_expr a) { return a->type; }
+
+dl_expr dl_loop_inside(dl_loops *l, const dl_kinstr *in) {
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_INSIDE, .type = DL_LOOP_BOOL, .in = in});
 }
 
 dl_expr dl_loop_linear(dl_loops *l, int n, const int *axes) {
@@ -148,18 +178,23 @@ dl_expr dl_loop_combine(dl_loops *l, const dl_kinstr *in, dl_expr a, dl_expr b) 
 
 dl_expr dl_loop_reduce(dl_loops *l, const dl_kinstr *in, dl_expr a, const dl_thread_layout *t) {
     if (!l->e->dialect->thread) return a;
-    return expr_of(l, (dl_loop_expr){.kind = DL_E_REDUCE,
-                                     .type = a->type,
-                                     .in = in,
-                                     .a = a,
-                                     .b = t->strided ? NULL : dl_loop_number(l, t->lanes),
-                                     .threads = *t});
+    return expr_of(
+        l, (dl_loop_expr){.kind = DL_E_REDUCE,
+                          .type = a->type,
+                          .in = in,
+                          .a = a,
+                          .b = t->strided || t->unrolled ? NULL : dl_loop_number(l, t->lanes),
+                          .threads = *t});
 }
 
-dl_expr dl_loop_call(dl_loops *l, dl_loop_type type, const char *name, dl_expr a, dl_expr b,
-                     dl_expr c) {
-    return expr_of(
-        l, (dl_loop_expr){.kind = DL_E_CALL, .type = type, .text = name, .a = a, .b = b, .c = c});
+dl_expr dl_loop_call(dl_loops *l, dl_loop_type type, const char *name, int n, const dl_expr *args) {
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_CALL,
+                                     .type = type,
+                                     .text = name,
+                                     .a = args[0],
+                                     .b = n > 1 ? args[1] : NULL,
+                                     .c = n > 2 ? args[2] : NULL,
+                                     .d = n > 3 ? args[3] : NULL});
 }
 
 /* ---- statements ---- */
@@ -197,14 +232,26 @@ dl_expr dl_loop_var(dl_loops *l, dl_loop_type type, const char *name, dl_expr st
 }
 
 dl_expr dl_loop_array(dl_loops *l, dl_loop_type type, dl_loop_space space, const char *name,
-                      int count) {
+                      int count, dl_expr start) {
     DL_CHECK(space == DL_IN_THREAD || l->e->dialect->thread);
-    return append_named(l, (dl_loop_stmt){.kind = DL_S_VAR, .number = count, .space = space}, name,
-                        type, true);
+    return append_named(
+        l, (dl_loop_stmt){.kind = DL_S_VAR, .a = start, .number = count, .space = space}, name,
+        type, true);
 }
 
 void dl_loop_set(dl_loops *l, dl_expr target, dl_expr value) {
     append(l, (dl_loop_stmt){.kind = DL_S_SET, .name = target, .a = value});
+}
+
+void dl_loop_do(dl_loops *l, dl_expr call) {
+    append(l, (dl_loop_stmt){.kind = DL_S_DO, .a = call});
+}
+
+void dl_loop_grow(dl_loops *l, int number, dl_expr target, dl_expr test) {
+    const dl_kinstr *in = &l->e->k->instrs.at[number];
+    dl_expr more = dl_loop_convert(l, target->type, dl_loop_value(l, in->args[0])),
+            both = dl_loop_combine(l, in, target, more);
+    dl_loop_set(l, target, test ? dl_loop_select(l, test, both, target) : both);
 }
 
 dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, dl_expr step,
@@ -214,6 +261,14 @@ dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, dl_
         name, DL_LOOP_INDEX, false);
     l->open = l->open->last;
     return x;
+}
+
+void dl_loop_axis(dl_loops *l, int axis, int unroll) {
+    l->open = append(l, (dl_loop_stmt){.kind = DL_S_FOR,
+                                       .number = axis,
+                                       .a = dl_loop_fixed(l, 0),
+                                       .b = dl_loop_fixed(l, l->e->k->space[axis].size),
+                                       .unroll = unroll});
 }
 
 void dl_loop_if(dl_loops *l, dl_expr test) {
@@ -237,28 +292,52 @@ void dl_loop_lanes(dl_loops *l, int axis, dl_expr from, dl_expr to, bool full) {
 }
 
 static void append_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list,
-                               bool collapses) {
+                               bool collapses, const dl_vectors *v) {
     const dl_axis *space = l->e->k->space;
     const int *axis = list->axis;
-    int64_t count = list->points;
+    int64_t count = list->points / (v ? v->width : 1);
     for (int i = 0, first = 0; i < list->n; first = ++i) {
         int64_t size = space[axis[i]].size;
-        while (collapses && i + 1 < list->n && dl_emit_collapses(l->e, axis[i], axis[i + 1]))
+        while (collapses && i + 1 < list->n && dl_emit_collapses(l->e, axis[i], axis[i + 1])) {
+            append(l,
+                   (dl_loop_stmt){.kind = DL_S_COORD, .number = axis[i], .a = dl_loop_fixed(l, 0)});
             size *= space[axis[++i]].size;
-        if (!size) size = 1;
+        }
+        int width = v && axis[i] == v->axis ? v->width : 1;
+        size = size / width ? size / width : 1;
         count = count / size ? count / size : 1;
-        dl_expr x = i == list->n - 1 ? number : dl_loop_by(l, number, '/', count);
+        dl_expr x = i + 1 < list->n || count > 1 ? dl_loop_by(l, number, '/', count) : number;
         if (first) x = dl_loop_by(l, x, '%', size);
+        if (width > 1) x = dl_loop_by(l, x, '*', width);
         append(l, (dl_loop_stmt){.kind = DL_S_COORD, .number = axis[i], .a = x});
     }
 }
 
 void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list) {
-    append_coordinates(l, number, list, false);
+    append_coordinates(l, number, list, false, NULL);
 }
 
 void dl_loop_collapsed(dl_loops *l, dl_expr number, const dl_axis_list *list) {
-    append_coordinates(l, number, list, true);
+    append_coordinates(l, number, list, true, NULL);
+}
+
+void dl_loop_vector_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list,
+                                const dl_vectors *v) {
+    append_coordinates(l, number, list, !v->other_axis, v->width > 1 ? v : NULL);
+}
+
+void dl_loop_load_vector(dl_loops *l, const dl_vectors *v, int number, bool prefetched) {
+    append(l, (dl_loop_stmt){
+                  .kind = DL_S_LOAD_VECTOR, .number = number, .vectors = v, .full = prefetched});
+}
+
+void dl_loop_store_vector(dl_loops *l, int number) {
+    append(l, (dl_loop_stmt){.kind = DL_S_STORE_VECTOR, .number = number});
+}
+
+dl_expr dl_loop_points(dl_loops *l, const dl_vectors *v) {
+    l->open = append(l, (dl_loop_stmt){.kind = DL_S_POINTS, .vectors = v});
+    return v->width > 1 ? dl_loop_name(l, DL_LOOP_INDEX, false, "j") : dl_loop_fixed(l, 0);
 }
 
 void dl_loop_threads(dl_loops *l, const dl_thread_layout *t, dl_expr *lane, dl_expr *group) {

@@ -2,7 +2,7 @@
 #include "compiler/codegen/emit_parts.h"
 #include "compiler/codegen/loop_parts.h"
 
-static const char *type_name(const dl_emitter *e, dl_loop_type type) {
+const char *dl_loop_type_name(const dl_emitter *e, dl_loop_type type) {
     static const char *const names[] = {[DL_LOOP_INT] = "int",
                                         [DL_LOOP_LONG] = "long",
                                         [DL_LOOP_FLOAT] = "float",
@@ -59,10 +59,10 @@ static void put_op(dl_emitter *e, dl_expr x) {
         put_within(e, x->b, strength(x->b) <= own);
 }
 
-static void put_call(dl_emitter *e, const char *name, dl_expr a, dl_expr b, dl_expr c) {
-    const dl_expr args[] = {a, b, c};
-    dl_putf(e->out, "%s(", name);
-    for (int i = 0; i < 3 && args[i]; i++) dl_puts(e->out, i ? ", " : ""), put(e, args[i]);
+static void put_call(dl_emitter *e, dl_expr x) {
+    const dl_expr args[] = {x->a, x->b, x->c, x->d};
+    dl_putf(e->out, "%s(", x->text);
+    for (int i = 0; i < 4 && args[i]; i++) dl_puts(e->out, i ? ", " : ""), put(e, args[i]);
     dl_puts(e->out, ")");
 }
 
@@ -70,8 +70,9 @@ static void put_call(dl_emitter *e, const char *name, dl_expr a, dl_expr b, dl_e
 static void put_reduction(dl_emitter *e, dl_expr x) {
     const dl_thread_layout *t = &x->threads;
     const char *by = e->dialect->operation ? e->dialect->operation(x->in) : NULL;
-    if (x->kind == DL_E_REDUCE && t->strided)
-        dl_putf(e->out, "group_reduce<%s, %d, %d, true>(", by, t->lanes * t->groups, t->lanes);
+    if (x->kind == DL_E_REDUCE && !x->b)
+        dl_putf(e->out, "group_reduce<%s, %d, %d, %s>(", by, t->lanes * t->groups, t->lanes,
+                t->strided ? "true" : "false");
     else if (x->kind == DL_E_REDUCE)
         dl_putf(e->out, "group_reduce_by<%s, %d>(", by, t->lanes * t->groups);
     else if (by)
@@ -89,7 +90,10 @@ static void put_reduction(dl_emitter *e, dl_expr x) {
 static void put(dl_emitter *e, dl_expr x) {
     switch (x->kind) {
     case DL_E_NUMBER: put_number(e, x, ""); break;
-    case DL_E_NAME: x->of->used = true, dl_puts(e->out, x->text); break;
+    case DL_E_NAME:
+        if (x->of) x->of->used = true;
+        dl_puts(e->out, x->text);
+        break;
     case DL_E_ITEM: dl_puts(e->out, "item"); break;
     case DL_E_THREAD: dl_puts(e->out, e->dialect->thread); break;
     case DL_E_COORD: dl_puts(e->out, dl_emit_coordinate(e, (int)x->number)); break;
@@ -100,17 +104,20 @@ static void put(dl_emitter *e, dl_expr x) {
         put_within(e, x->b, !strength(x->b)), dl_puts(e->out, " : "), put(e, x->c);
         break;
     case DL_E_CONVERT:
-        dl_putf(e->out, "(%s)", type_name(e, x->type)), put_within(e, x->a, strength(x->a) < 6);
+        dl_putf(e->out, "(%s)", dl_loop_type_name(e, x->type)),
+            put_within(e, x->a, strength(x->a) < 6);
         break;
-    case DL_E_WORKSPACE:
-        dl_putf(e->out, "((%s *)(workspace + $%lldL$))", type_name(e, x->type),
-                (long long)x->a->number);
+    case DL_E_MEMORY:
+        dl_putf(e->out, "((%s *)(%s + $%lldL$))", dl_loop_type_name(e, x->type), x->text,
+                (long long)x->number);
         break;
     case DL_E_AT: put(e, x->a), dl_puts(e->out, "["), put(e, x->b), dl_puts(e->out, "]"); break;
+    case DL_E_FROM: put(e, x->a), dl_puts(e->out, " + "), put(e, x->b); break;
+    case DL_E_INSIDE: dl_emit_bounds(e, &e->k->params.at[x->in->param].type, x->in->index); break;
     case DL_E_START: dl_puts(e->out, dl_emit_start(x->in)); break;
     case DL_E_COMBINE:
     case DL_E_REDUCE: put_reduction(e, x); break;
-    case DL_E_CALL: put_call(e, x->text, x->a, x->b, x->c); break;
+    case DL_E_CALL: put_call(e, x); break;
     }
 }
 
@@ -118,27 +125,96 @@ static void put(dl_emitter *e, dl_expr x) {
 
 static void put_list(dl_loops *l, dl_loop_stmt *s);
 
+static void put_unroll(dl_emitter *e, int turns) {
+    if (turns && e->dialect->unroll)
+        dl_putf(e->out, turns == DL_UNROLLED ? "%s\n" : "%s %d\n", e->dialect->unroll, turns);
+}
+
 static void put_variable(dl_emitter *e, const dl_loop_stmt *s) {
-    bool shared = s->space == DL_IN_SHARED;
-    dl_putf(e->out, "    %s%s ", shared ? e->dialect->shared : "", type_name(e, s->name->type));
+    bool shared = s->space == DL_IN_SHARED, zeros = s->a && s->a->kind == DL_E_NUMBER;
+    dl_putf(e->out, "    %s%s ", shared ? e->dialect->shared : "",
+            dl_loop_type_name(e, s->name->type));
     put(e, s->name);
     if (s->name->array)
-        dl_putf(e->out, "[%d]%s", (int)s->number, shared ? "" : " = {0}");
+        dl_putf(e->out, "[%d]%s", (int)s->number, zeros ? " = {0}" : "");
     else
         dl_puts(e->out, " = "), put(e, s->a);
     dl_puts(e->out, ";\n");
+    if (!s->name->array || !s->a || zeros) return;
+    put_unroll(e, DL_UNROLLED);
+    dl_putf(e->out, "    for (int j = 0; j < %d; j++) ", (int)s->number);
+    put(e, s->name), dl_puts(e->out, "[j] = "), put(e, s->a), dl_puts(e->out, ";\n");
 }
 
 static void put_for(dl_loops *l, const dl_loop_stmt *s) {
     dl_emitter *e = l->e;
-    if (s->unroll && e->dialect->unroll) dl_putf(e->out, "%s %d\n", e->dialect->unroll, s->unroll);
-    dl_putf(e->out, "    for (%s %s = ", e->dialect->index, s->name->text), put(e, s->a);
-    dl_putf(e->out, "; %s < ", s->name->text), put_within(e, s->b, strength(s->b) < 4);
-    dl_putf(e->out, s->step ? "; %s += " : "; %s++", s->name->text);
+    unsigned bit = s->name ? 0 : 1u << s->number, before = e->coordinates;
+    const char *x = s->name ? s->name->text : dl_emit_coordinate(e, (int)s->number);
+    put_unroll(e, s->unroll);
+    dl_putf(e->out, "    for (%s %s = ", e->dialect->index, x), put(e, s->a);
+    dl_putf(e->out, "; %s < ", x), put_within(e, s->b, strength(s->b) < 4);
+    dl_putf(e->out, s->step ? "; %s += " : "; %s++", x);
     if (s->step) put(e, s->step);
     dl_puts(e->out, ") {\n");
     put_list(l, s->first);
     dl_puts(e->out, "    }\n");
+    e->coordinates = (e->coordinates & ~bit) | before;
+}
+
+/* The text of statements from s on, which e->out gets for now. */
+typedef struct {
+    dl_buf *out, text;
+} aside;
+
+static aside *put_aside(dl_loops *l, aside *a, dl_loop_stmt *s) {
+    *a = (aside){.out = l->e->out};
+    l->e->out = &a->text;
+    put_list(l, s);
+    l->e->out = a->out;
+    return a;
+}
+
+static void put_back(dl_loops *l, aside *a) {
+    dl_putn(l->e->out, a->text.n ? a->text.at : "", a->text.n);
+    dl_buf_free(&a->text);
+}
+
+/* A loop over the points of vectors, counted by `j`; a coordinate is written where they use it. */
+static void put_points(dl_loops *l, const dl_loop_stmt *s) {
+    dl_emitter *e = l->e;
+    const dl_vectors *v = s->vectors;
+    const char *index = e->dialect->index, *const *before = e->array;
+    e->array = v->array;
+    if (v->width == 1) {
+        put_list(l, s->first);
+    } else {
+        unsigned bit = 1u << v->axis, others = e->coordinates;
+        aside body;
+        e->coordinates &= ~bit;
+        put_aside(l, &body, s->first);
+        bool uses = e->coordinates & bit;
+        if (uses) dl_putf(e->out, "    const %s first_point = $x%d$;\n", index, v->axis);
+        put_unroll(e, DL_UNROLLED);
+        dl_putf(e->out, "    for (int j = 0; j < %d; j++) {\n", v->width);
+        if (uses) dl_putf(e->out, "    const %s $x%d$ = first_point + j;\n", index, v->axis);
+        put_back(l, &body);
+        dl_puts(e->out, "    }\n");
+        e->coordinates |= others;
+    }
+    e->array = before;
+}
+
+/* Declares a vector, and loads it. */
+static void put_vector(dl_emitter *e, const dl_loop_stmt *s) {
+    int i = (int)s->number;
+    const char *type = dl_emit_vector_type(e, i, s->vectors->width);
+    if (s->full) {
+        dl_putf(e->out, "    %s &$l%d$ = $a%d$[0];\n", type, i, i);
+        return;
+    }
+    dl_putf(e->out, "    %s $l%d$;\n", type, i);
+    if (e->k->instrs.at[i].kind != DL_K_STORE)
+        dl_emit_load_vector(e, dl_format(e->arena, "$l%d$", i), i);
 }
 
 /* The body of a loop over lanes at `i`, for a whole vector or the rest. */
@@ -191,7 +267,7 @@ static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
     switch (s->kind) {
     case DL_S_LET:
         dl_putf(e->out, "    %s%s %s%s = ", s->name->array ? "" : "const ",
-                type_name(e, s->name->type), s->name->array ? "*" : "", s->name->text);
+                dl_loop_type_name(e, s->name->type), s->name->array ? "*" : "", s->name->text);
         put(e, s->a), dl_puts(e->out, ";\n");
         break;
     case DL_S_COORD:
@@ -204,6 +280,7 @@ static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
         dl_puts(e->out, "    "), put(e, s->name), dl_puts(e->out, " = "), put(e, s->a);
         dl_puts(e->out, ";\n");
         break;
+    case DL_S_DO: dl_puts(e->out, "    "), put(e, s->a), dl_puts(e->out, ";\n"); break;
     case DL_S_FOR: put_for(l, s); break;
     case DL_S_LANES: put_lanes(l, s); break;
     case DL_S_IF:
@@ -212,30 +289,15 @@ static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
         dl_puts(e->out, "    }\n");
         break;
     case DL_S_BARRIER: dl_putf(e->out, "    %s;\n", e->dialect->barrier); break;
+    case DL_S_POINTS: put_points(l, s); break;
+    case DL_S_LOAD_VECTOR: put_vector(e, s); break;
+    case DL_S_STORE_VECTOR: dl_emit_store_vector(e, (int)s->number); break;
     case DL_S_INSTR: dl_emit_instr(e, (int)s->number); break;
     case DL_S_DEFINE: put_definition(e, s); break;
     case DL_S_READ: dl_emit_read(e, (int)s->number); break;
     case DL_S_KEEP: dl_emit_keep(e, (int)s->number); break;
     case DL_S_ROOT: break;
     }
-}
-
-/* The text of statements from s on, which e->out gets for now. */
-typedef struct {
-    dl_buf *out, text;
-} aside;
-
-static aside *put_aside(dl_loops *l, aside *a, dl_loop_stmt *s) {
-    *a = (aside){.out = l->e->out};
-    l->e->out = &a->text;
-    put_list(l, s);
-    l->e->out = a->out;
-    return a;
-}
-
-static void put_back(dl_loops *l, aside *a) {
-    dl_putn(l->e->out, a->text.n ? a->text.at : "", a->text.n);
-    dl_buf_free(&a->text);
 }
 
 /* A name or a coordinate is written where the statements after it use it. */
@@ -251,6 +313,17 @@ static void put_list(dl_loops *l, dl_loop_stmt *s) {
     if (coordinate ? e->coordinates & bit : s->used) put_statement(l, s);
     e->coordinates = (e->coordinates & ~bit) | before;
     put_back(l, &rest);
+}
+
+void dl_loop_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list) {
+    dl_loops l = dl_loop_begin(e);
+    dl_loop_collapsed(&l, dl_loop_name(&l, DL_LOOP_INDEX, false, number), list);
+    for (dl_loop_stmt *s = l.open->first; s; s = s->next) put_statement(&l, s);
+}
+
+void dl_loop_print_part(dl_loops *l) {
+    DL_CHECK(!l->open->parent);
+    put_list(l, l->open->first);
 }
 
 void dl_loop_print(dl_loops *l) {

@@ -124,7 +124,7 @@ void dl_scatter_sums(const dl_scatter *s, int64_t each) {
                                dl_loop_number(&l, CHUNK), 0),
             rest = dl_loop_op(&l, dl_loop_number(&l, inner.points), '-', from),
             n = dl_loop_let(&l, "n", dl_loop_by(&l, rest, 'm', CHUNK));
-    dl_expr sums = dl_loop_array(&l, sum_type(s), DL_IN_THREAD, "sum", CHUNK);
+    dl_expr sums = dl_loop_array(&l, sum_type(s), DL_IN_THREAD, "sum", CHUNK, zero);
     dl_loop_coordinates(&l, row, &outer);
     dl_expr before = dl_loop_at(&l, ends, dl_loop_by(&l, place, '-', 1));
     dl_expr begin = dl_loop_select(&l, dl_loop_op(&l, zero, '<', place), before,
@@ -199,7 +199,7 @@ int64_t dl_scatter_places(const dl_scatter *s, int threads) {
                                           dl_loop_by(&l, place, '<', s->places))),
             row = dl_loop_let(&l, "row", dl_loop_select(&l, live, element, zero)),
             choice = put_place(&l, s, place, row);
-    dl_expr hits = dl_loop_array(&l, DL_LOOP_INDEX, DL_IN_SHARED, "hits", threads);
+    dl_expr hits = dl_loop_array(&l, DL_LOOP_INDEX, DL_IN_SHARED, "hits", threads, NULL);
     dl_expr sum = dl_loop_var(&l, sum_type(s), "sum", zero),
             all = dl_loop_number(&l, s->added.points),
             first = dl_loop_for(&l, "first", zero, all, dl_loop_number(&l, threads), 1),
@@ -209,10 +209,9 @@ int64_t dl_scatter_places(const dl_scatter *s, int threads) {
     dl_loop_coordinates(&l, mine, &s->added);
     dl_loop_set(&l, hit, is_hit(&l, s, choice));
     dl_loop_end(&l);
-    dl_expr found = dl_loop_let(&l, "found",
-                                dl_loop_call(&l, DL_LOOP_INT,
-                                             dl_format(s->e->arena, "block_compact<%d>", threads),
-                                             hit, mine, hits));
+    const dl_expr args[] = {hit, mine, hits};
+    const char *compact = dl_format(s->e->arena, "block_compact<%d>", threads);
+    dl_expr found = dl_loop_let(&l, "found", dl_loop_call(&l, DL_LOOP_INT, compact, 3, args));
     dl_loop_if(&l, live);
     dl_expr i = dl_loop_for(&l, "i", lane, found, dl_loop_number(&l, t.lanes), 1);
     dl_loop_coordinates(&l, dl_loop_let(&l, "point", dl_loop_at(&l, hits, i)), &s->added);

@@ -5,6 +5,9 @@
  *
  * Vectors lie along an axis of the row, whose reductions then end in a sum over lanes; or along
  * an outer axis, so that each lane has a row of its own. */
+#include <string.h>
+
+#include "compiler/codegen/loops.h"
 #include "compiler/cpu/emit_resident.h"
 #include "compiler/cpu/partials.h"
 
@@ -116,7 +119,9 @@ static void put_items(const dl_cpu_resident *r, int64_t each, int64_t count, int
     dl_putf(e->out,
             "    for (long row = item * %lldL; row < (item + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)count);
-    dl_emit_delinearize(e, "row", count, r->nouter - r->outer_lanes, r->outer);
+    dl_axis_list outer = {.n = r->nouter - r->outer_lanes, .points = count};
+    memcpy(outer.axis, r->outer, sizeof outer.axis);
+    dl_loop_put_coordinates(e, "row", &outer);
     if (!r->outer_lanes) {
         dl_puts(e->out, "        "), put_row_call(r, "1");
     } else {

@@ -41,8 +41,7 @@ bool dl_epilogue_check(dl_emitter *e, dl_error *err) {
     return true;
 }
 
-/* The epilogue being written, for callbacks of dl_emit_run. Threads after the last whole group
- * have no rows. */
+/* The epilogue being written. Threads after the last whole group have no rows. */
 typedef struct {
     const dl_epilogue *f;
     dl_vectors vectors;
@@ -50,18 +49,13 @@ typedef struct {
 } epilogue;
 
 /* The accumulator type of a thread. */
-static const char *accumulator_type(const dl_emitter *e, const epilogue *s, int number) {
+static dl_loop_type accumulator(const dl_emitter *e, const epilogue *s, int number) {
     return dl_cuda_accumulator_type(&e->k->instrs.at[number], dl_ceil_div(s->f->rows, s->groups));
 }
-static bool has_rest(const epilogue *s) { return s->lanes * s->groups < s->f->threads; }
-
-static void reduce(dl_emitter *e, int number) {
-    const epilogue *s = e->loop;
-    const dl_kinstr *in = &e->k->instrs.at[number];
-    const char *at = keeps(e, number) && s->vectors.width > 1 ? "[j]" : "";
-    dl_putf(e->out, "    $s%d$%s = %s::of($s%d$%s, (%s)$v%d$);\n", number, at, dl_cuda_operator(in),
-            number, at, accumulator_type(e, s, number), in->args[0]);
+static const char *accumulator_type(const dl_emitter *e, const epilogue *s, int number) {
+    return dl_loop_type_name(e, accumulator(e, s, number));
 }
+static bool has_rest(const epilogue *s) { return s->lanes * s->groups < s->f->threads; }
 
 static void put_starts(dl_emitter *e, const epilogue *s) {
     for (int i = 0; i < e->now->run.n; i++) {
@@ -146,7 +140,7 @@ static void put_row(dl_emitter *e, const dl_epilogue *f) {
         put_coordinates(e, p, DL_MODE_M);
         return;
     }
-    dl_cuda_put_coordinates(e, "(m + row)", &axes);
+    dl_loop_put_coordinates(e, "(m + row)", &axes);
     for (int i = 0; i < e->k->nspace; i++) {
         bool counted = false;
         for (int k = 0; k < axes.n; k++) counted |= axes.axis[k] == i;
@@ -201,10 +195,26 @@ static void close_rows(dl_emitter *e, const epilogue *s, const bool *runs) {
     dl_puts(e->out, "    }\n");
 }
 
+/* By instruction: the accumulators of put_starts. */
+static const dl_expr *find_sums(dl_loops *l, const epilogue *s) {
+    dl_emitter *e = l->e;
+    dl_expr *sums = DL_NEWS(e->arena, dl_expr, e->k->instrs.n + 1);
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        bool array = keeps(e, number) && s->vectors.width > 1;
+        if (is_reduction(e, number))
+            sums[number] = dl_loop_name(l, accumulator(e, s, number), array,
+                                        dl_format(e->arena, "$s%d$", number));
+    }
+    return sums;
+}
+
 static void put_rows(dl_emitter *e, epilogue *s) {
     const dl_epilogue *f = s->f;
     const bool *runs = dl_cuda_find_runs(e), halo = f->p->tiling.halo.found;
-    dl_cuda_load_invariant(e, &s->vectors, runs);
+    dl_loops before = dl_loop_begin(e);
+    dl_cuda_load_invariant(&before, &s->vectors, runs);
+    dl_loop_print_part(&before);
     if (!halo) /* one condition, so that loops can be unrolled */
         dl_putf(e->out,
                 "    const %s rest = u.rows() - m;\n    const int rows = rest < $%d$ ? (int)rest : "
@@ -219,12 +229,9 @@ static void put_rows(dl_emitter *e, epilogue *s) {
     else
         put_row(e, f);
     dl_putf(e->out, "    float own[%d];\n    %s", s->vectors.width, f->sum);
-    dl_cuda_open_vectors(e, &s->vectors, runs);
-    dl_puts(e->out, "    const float sum = own[j], *const acc = &sum;\n    (void)acc;\n");
-    e->reduce = reduce, e->loop = s;
-    dl_emit_run(e);
-    e->reduce = NULL, e->loop = NULL;
-    dl_cuda_close_vectors(e, &s->vectors, runs, NULL);
+    dl_loops l = dl_loop_begin(e);
+    dl_cuda_put_points(&l, &s->vectors, find_sums(&l, s), NULL);
+    dl_loop_print_part(&l);
     close_rows(e, s, runs);
 }
 
@@ -276,6 +283,13 @@ static void put_column_sums(dl_emitter *e, const epilogue *s) {
     dl_puts(e->out, "    __syncthreads();\n");
 }
 
+/* Stores "t3" as a partial result. */
+static void put_partial(dl_emitter *e, int number, const char *at) {
+    const char *type = dl_emit_partial_type(&e->k->instrs.at[number]);
+    dl_putf(e->out, "((%s *)(workspace + $%lldL$))[%s] = $t%d$;\n", type,
+            (long long)e->partial[number].base, at, number);
+}
+
 /* By channel: combines the values of the CTA's threads in one column, in fixed order. */
 static void put_channels(dl_emitter *e, const epilogue *s, dl_emitted *code) {
     const dl_epilogue *f = s->f;
@@ -301,10 +315,9 @@ static void put_channels(dl_emitter *e, const epilogue *s, dl_emitted *code) {
         if (!is_column_sum(e, number)) continue;
         dl_cuda_add_partial(e, number, &channels, f->items, code);
         dl_puts(e->out, "    ");
-        dl_cuda_put_partial(
-            e, number,
-            dl_format(e->arena, "(long)(%s) * $%lldL$ + $x1$", f->item, (long long)channels.points),
-            dl_format(e->arena, "$t%d$", number));
+        put_partial(e, number,
+                    dl_format(e->arena, "(long)(%s) * $%lldL$ + $x1$", f->item,
+                              (long long)channels.points));
     }
     dl_puts(e->out, "    }\n");
 }
@@ -322,7 +335,7 @@ static void put_block_sums(dl_emitter *e, const epilogue *s, int64_t blocks, dl_
             "    const %s $t%d$ = block_reduce_one<%s, %d>((%s)$s%d$);\n    if (threadIdx.x == 0) ",
             dl_emit_partial_type(in), number, dl_cuda_operator(in), s->f->threads,
             dl_emit_partial_type(in), number);
-        dl_cuda_put_partial(e, number, "blockIdx.x", dl_format(e->arena, "$t%d$", number));
+        put_partial(e, number, "blockIdx.x");
     }
 }
 

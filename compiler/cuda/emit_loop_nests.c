@@ -28,7 +28,6 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
         e->out = &text;
         if (i + 1 < to)
             dl_putf(&text, "    if (item < $%lld%s$) {\n", (long long)n, e->dialect->whole);
-        dl_cuda_put_point_axes(e, e->now->axes | e->now->row);
         dl_putn(&text, body.at, body.n);
         if (i + 1 < to)
             dl_putf(&text, "    return;\n    }\n    item -= $%lld%s$;\n", (long long)n,

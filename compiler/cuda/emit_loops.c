@@ -58,54 +58,39 @@ dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes) {
     return l;
 }
 
-void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list) {
-    dl_emit_delinearize(e, number, list->points, list->n, list->axis);
+/* ---- reductions ---- */
+
+dl_loop_type dl_cuda_accumulator_type(const dl_kinstr *in, int64_t terms) {
+    if (!dl_dtype_is_float(in->type)) return DL_LOOP_LONG;
+    bool few = dl_emit_is_float(in->type) && (in->op != DL_OP_sum || terms <= DL_SUM_TERMS);
+    return few ? DL_LOOP_FLOAT : DL_LOOP_DOUBLE;
 }
 
-/* ---- threads ---- */
-
-void dl_cuda_put_thread_layout(dl_emitter *e, const dl_thread_layout *t) {
-    const char *index = e->dialect->index;
-    int inner = t->strided ? t->groups : t->lanes;
-    dl_putf(e->out, "    const %s %s = kd_thread() %% $/%d$, %s = kd_thread() / $/%d$;\n", index,
-            t->strided ? "group" : "lane", inner, t->strided ? "lane" : "group", inner);
-    dl_puts(e->out, "    (void)lane, (void)group;\n");
+const char *dl_cuda_of_block(const dl_emitter *e, const char *name, const dl_kinstr *in) {
+    return dl_format(e->arena, "%s<%s, %d>", name, dl_cuda_operator(in), DL_BLOCK);
 }
 
-const char *dl_cuda_accumulator_type(const dl_kinstr *in, int64_t terms) {
-    if (!dl_dtype_is_float(in->type)) return "long";
-    return dl_emit_is_float(in->type) && (in->op != DL_OP_sum || terms <= DL_SUM_TERMS) ? "float"
-                                                                                        : "double";
-}
-
-void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_thread_layout *t) {
-    dl_putf(e->out, "group_reduce<%s, %d, %d, %s>(", dl_cuda_operator(in), DL_BLOCK, t->lanes,
-            t->strided ? "true" : "false");
-}
-
-void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in) {
-    dl_putf(e->out, "block_reduce_one<%s, %d>(", dl_cuda_operator(in), DL_BLOCK);
-}
-
-void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *const *types,
-                        int lanes, const char **reduced) {
+void dl_cuda_reduce_few(dl_loops *l, int n, const int *numbers, const dl_expr *values, int lanes,
+                        dl_expr *reduced) {
+    const dl_emitter *e = l->e;
+    const dl_kinstr *in = e->k->instrs.at;
+    int *alike = DL_NEWS(e->arena, int, n + 1);
     for (int i = 0; i < n; i++) {
-        int first = numbers[i], alike = 0;
-        const char *by = dl_cuda_operator(&e->k->instrs.at[first]), *type = types[first];
-        dl_buf values = {0};
+        int first = numbers[i], count = 0;
+        dl_loop_type type = dl_loop_expr_type(values[first]);
         if (reduced[first]) continue;
-        dl_puts(&values, "{");
-        for (int j = i; j < n; j++) {
-            int other = numbers[j];
-            if (e->k->instrs.at[other].op != e->k->instrs.at[first].op ||
-                strcmp(types[other], type) != 0)
-                continue;
-            dl_putf(&values, "%s$a%d$", alike ? ", " : "", other);
-            reduced[other] = dl_format(e->arena, "$t%d$[%d]", first, alike++);
+        for (int j = i; j < n; j++)
+            if (in[numbers[j]].op == in[first].op && dl_loop_expr_type(values[numbers[j]]) == type)
+                alike[count++] = numbers[j];
+        dl_expr all =
+            dl_loop_array(l, type, DL_IN_THREAD, dl_format(e->arena, "$t%d$", first), count, NULL);
+        for (int k = 0; k < count; k++) {
+            reduced[alike[k]] = dl_loop_at(l, all, dl_loop_fixed(l, k));
+            dl_loop_set(l, reduced[alike[k]], values[alike[k]]);
         }
-        dl_putf(e->out, "    %s $t%d$[%d] = %s};\n    group_reduce_few<%s, %d>($t%d$, $%d$);\n",
-                type, first, alike, values.at, by, DL_BLOCK, first, lanes);
-        dl_buf_free(&values);
+        const dl_expr args[] = {all, dl_loop_number(l, lanes)};
+        dl_loop_do(
+            l, dl_loop_call(l, type, dl_cuda_of_block(e, "group_reduce_few", &in[first]), 2, args));
     }
 }
 
@@ -123,14 +108,9 @@ void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int6
     code->workspace += dl_plan_round(by->points * items * (int64_t)sizeof(double));
 }
 
-void dl_cuda_put_partials(dl_emitter *e, int number) {
-    dl_putf(e->out, "(%s *)(workspace + $%lldL$)", dl_emit_partial_type(&e->k->instrs.at[number]),
-            (long long)e->partial[number].base);
-}
-
-void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value) {
-    dl_puts(e->out, "("), dl_cuda_put_partials(e, number);
-    dl_putf(e->out, ")[%s] = %s;\n", at, value);
+dl_expr dl_cuda_partial(dl_loops *l, int number, dl_expr at) {
+    dl_loop_type type = dl_loop_partial_type(&l->e->k->instrs.at[number]);
+    return dl_loop_at(l, dl_loop_workspace(l, type, l->e->partial[number].base), at);
 }
 
 bool dl_cuda_is_per_thread(const dl_emitter *e, int number) {

@@ -11,19 +11,6 @@ enum {
 };
 
 static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
-static const char *type_of(const dl_emitter *e, int i) {
-    return dl_cuda_accumulator_type(instr_of(e, i),
-                                    dl_axes_points(e->k->nspace, e->k->space, e->per_thread));
-}
-
-void dl_cuda_put_per_thread_value(dl_emitter *e, int number) {
-    const dl_kinstr *in = instr_of(e, number);
-    dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, type_of(e, number)[0] != 'f');
-    if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
-    dl_putf(e->out, "    const %s $v%d$ = %s$a%d$[j]%s;\n", dl_emit_type(e, in->type), number,
-            c.open, number, c.close);
-}
-
 /* By instruction, the depth of its chain of such reductions. */
 static int *find_levels(const dl_emitter *e) {
     int *level = DL_NEWS(e->arena, int, e->k->instrs.n + 1);
@@ -135,67 +122,51 @@ static int64_t count_bytes(const dl_emitter *e, const dl_vectors *l, const bool 
     return bytes;
 }
 
-/* A loop over an axis of the reductions. */
-static void open_loop(dl_emitter *e, int axis, bool unrolled) {
-    dl_putf(e->out, "#pragma unroll%s\n    for (%s $x%d$ = 0; $x%d$ < %lld; $x%d$++) {\n",
-            unrolled ? "" : " 1", e->dialect->index, axis, axis, (long long)e->k->space[axis].size,
-            axis);
-}
-
-static void put_level(dl_emitter *e, const dl_vectors *l, const bool *made, const int *level,
-                      int now) {
+static void put_level(dl_loops *l, const dl_vectors *v, const bool *made, const int *level, int now,
+                      const dl_expr *own) {
+    dl_emitter *e = l->e;
     dl_axis_list axes = dl_cuda_order_axes(e, e->per_thread);
     int64_t statements = 0;
     int innermost = axes.axis[axes.n - 1];
     const dl_kinstr *guard = find_guard(e, made, level, now, innermost);
     for (int i = 0; i < e->k->instrs.n; i++)
         statements += made[i] && instr_of(e, i)->kind != DL_K_CONST;
-    bool unrolled = !guard && statements * l->width * axes.points <= MAX_UNROLLED &&
-                    count_bytes(e, l, made, innermost) < DL_ENOUGH_BYTES;
-    for (int i = 0; i < axes.n - 1; i++) open_loop(e, axes.axis[i], unrolled);
-    if (guard) {
-        dl_puts(e->out, "    if (");
-        dl_emit_bounds(e, &e->k->params.at[guard->param].type, guard->index);
-        dl_puts(e->out, ") {\n");
-    }
-    open_loop(e, innermost, true);
-    dl_cuda_load_per_thread(e, l, made);
-    dl_cuda_open_points(e, l);
+    bool unrolled = !guard && statements * v->width * axes.points <= MAX_UNROLLED &&
+                    count_bytes(e, v, made, innermost) < DL_ENOUGH_BYTES;
+    for (int i = 0; i < axes.n - 1; i++) dl_loop_axis(l, axes.axis[i], unrolled ? DL_UNROLLED : 1);
+    if (guard) dl_loop_if(l, dl_loop_inside(l, guard));
+    dl_loop_axis(l, innermost, DL_UNROLLED);
+    dl_cuda_load_per_thread(l, v, made);
+    dl_expr j = dl_loop_points(l, v);
     for (int i = 0; i < e->k->instrs.n; i++) {
-        const dl_kinstr *in = instr_of(e, i);
-        bool per_thread = dl_cuda_is_per_thread(e, i);
         if (!made[i]) continue;
-        if (per_thread && level[i] == now)
-            dl_putf(e->out, "    $a%d$[j] = %s::of($a%d$[j], (%s)$v%d$);\n", i,
-                    dl_cuda_operator(in), i, type_of(e, i), in->args[0]);
-        else if (per_thread)
-            dl_cuda_put_per_thread_value(e, i);
+        if (dl_cuda_is_per_thread(e, i) && level[i] == now)
+            dl_loop_grow(l, i, dl_loop_slot(l, own[i], j), NULL);
+        else if (dl_cuda_is_per_thread(e, i))
+            dl_loop_define(l, i, dl_loop_slot(l, own[i], j));
         else if (is_read(e, i))
-            dl_emit_read(e, i);
+            dl_loop_read(l, i);
         else
-            dl_emit_instr(e, i);
+            dl_loop_instr(l, i);
     }
-    dl_cuda_close_points(e);
-    for (int i = 0; i < axes.n + !!guard; i++) dl_puts(e->out, "    }\n");
+    for (int i = 0; i < axes.n + !!guard + 1; i++) dl_loop_end(l);
 }
 
-/* The reductions in `runs`, before the loop in which `j` counts: a<number>[j]. */
-static void put_per_thread(dl_emitter *e, const dl_vectors *l, const bool *runs) {
+const dl_expr *dl_cuda_per_thread(dl_loops *l, const dl_vectors *v, const bool *runs) {
+    const dl_emitter *e = l->e;
     int *level = find_levels(e), most = 0;
+    dl_expr *own = DL_NEWS(e->arena, dl_expr, e->k->instrs.n + 1);
+    int64_t terms = dl_axes_points(e->k->nspace, e->k->space, e->per_thread);
     for (int i = 0; i < e->k->instrs.n; i++) {
         if (!runs[i] || !dl_cuda_is_per_thread(e, i)) continue;
         if (level[i] > most) most = level[i];
-        dl_putf(
-            e->out,
-            "    %s $a%d$[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) $a%d$[j] = %s;\n",
-            type_of(e, i), i, l->width, l->width, i, dl_emit_start(instr_of(e, i)));
+        dl_loop_type type = dl_cuda_accumulator_type(instr_of(e, i), terms);
+        dl_expr start = dl_loop_start(l, instr_of(e, i));
+        const char *name = dl_format(e->arena, "$a%d$", i);
+        own[i] = v->width > 1 ? dl_loop_array(l, type, DL_IN_THREAD, name, v->width, start)
+                              : dl_loop_var(l, type, name, start);
     }
     for (int now = 1; now <= most; now++)
-        put_level(e, l, find_made(e, runs, level, now), level, now);
-}
-
-void dl_cuda_open_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs) {
-    dl_cuda_load_vectors(e, l, runs);
-    put_per_thread(e, l, runs);
-    dl_cuda_open_points(e, l);
+        put_level(l, v, find_made(e, runs, level, now), level, now, own);
+    return own;
 }

@@ -49,7 +49,7 @@ static void choose_layout(nest *s) {
         lanes = s->terms >= DL_WARP ? DL_WARP : dl_cuda_power_of_two(s->terms);
     }
     if (lanes < 1) lanes = 1;
-    s->layout.lanes = lanes, s->layout.groups = DL_BLOCK / lanes;
+    s->layout.lanes = lanes, s->layout.groups = DL_BLOCK / lanes, s->layout.unrolled = true;
 }
 
 static int64_t lcm(int64_t a, int64_t b) {
@@ -140,79 +140,127 @@ static nest plan_nest(dl_emitter *e) {
     return s;
 }
 
-/* Accumulates one more value. A missing term is masked without a branch, since each unrolled
- * copy would have one. */
-static void put_growth(dl_emitter *e, int number) {
-    const nest *s = e->loop;
-    const char *which = s->vectors_kept && s->vectors.width > 1 ? "[j]" : "";
-    const dl_kinstr *in = instr_of(s, number);
-    const char *type = s->unroll > 1 ? dl_cuda_accumulator_type(in, s->unroll)
-                                     : dl_emit_partial_type(in),
-               *own = dl_format(e->arena, "$%s%d$%s", s->unroll > 1 ? "t" : "a", number, which);
-    dl_putf(e->out, "    %s = %s%s::of(%s, (%s)$v%d$)", own, s->unroll > 1 ? "in ? " : "",
-            dl_cuda_operator(in), own, type, in->args[0]);
-    if (s->unroll > 1) dl_putf(e->out, " : %s", own);
-    dl_puts(e->out, ";\n");
-}
-
-static void put_program(nest *s, const bool *runs) {
-    dl_emitter *e = s->e;
-    dl_cuda_open_vectors(e, &s->vectors, runs);
-    e->reduce = put_growth, e->loop = s;
-    for (int i = 0; i < e->now->read.n; i++)
-        if (!(e->steps[e->now->read.at[i]].axes & e->per_thread))
-            dl_emit_read(e, e->now->read.at[i]);
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        if (e->steps[number].axes & e->per_thread) continue;
-        if (s->unroll > 1 && instr_of(s, number)->kind == DL_K_STORE && !s->vectors.has[number])
-            dl_puts(e->out, "    if (in)\n");
-        if (dl_cuda_is_per_thread(e, number))
-            dl_cuda_put_per_thread_value(e, number);
-        else
-            dl_emit_instr(e, number);
-    }
-    e->reduce = NULL, e->loop = NULL;
-    dl_cuda_close_vectors(e, &s->vectors, runs, s->unroll > 1 ? "in" : NULL);
-}
-
 /* Without reductions. */
 static void put_points(nest *s) {
-    dl_emitter *e = s->e;
-    dl_putf(e->out, "    const %s at = item * $%d$ + kd_thread();\n    if (at < $%lld%s$) {\n",
-            e->dialect->index, DL_BLOCK, (long long)s->points, e->dialect->whole);
-    dl_cuda_put_vector_coordinates(e, "at", &s->kept, &s->vectors);
-    put_program(s, dl_cuda_find_runs(e));
-    dl_puts(e->out, "    }\n");
+    dl_loops l = dl_loop_begin(s->e);
+    dl_expr first = dl_loop_by(&l, dl_loop_item(&l), '*', DL_BLOCK),
+            at = dl_loop_let(&l, "at", dl_loop_op(&l, first, '+', dl_loop_thread(&l)));
+    dl_loop_if(&l, dl_loop_by(&l, at, '<', s->points));
+    dl_loop_vector_coordinates(&l, at, &s->kept, &s->vectors);
+    dl_cuda_put_points(&l, &s->vectors, NULL, NULL);
+    dl_loop_end(&l);
+    dl_loop_print(&l);
 }
 
 /* The same for several rows, with CTAs of the same part of a row adjacent. */
 static void put_rows(nest *s) {
-    dl_emitter *e = s->e;
-    const char *index = e->dialect->index, *suffix = e->dialect->whole;
-    const bool *runs = dl_cuda_find_runs(e);
-    int block = DL_BLOCK * s->vectors.width;
-    long long row_parts = s->step / block;
-    dl_putf(e->out,
-            "    const %s first = item / $:%lld%s$ * $%lld%s$ + item %% $:%lld%s$ * $%d$ + "
-            "kd_thread() * $%d$;\n",
-            index, row_parts, suffix, (long long)(s->step * s->rows), suffix, row_parts, suffix,
-            block, s->vectors.width);
-    dl_putf(e->out, "    const %s own = first %% $/%lld%s$;\n", index, (long long)s->along.points,
-            suffix);
-    dl_cuda_put_coordinates(e, "own", &s->along);
-    dl_cuda_load_invariant(e, &s->vectors, runs);
-    dl_putf(e->out,
-            "    const %s end = first + $%lld%s$ < $%lld%s$ ? first + $%lld%s$ : "
-            "$%lld%s$;\n#pragma unroll 1\n"
-            "    for (%s at = first; at < end; at += $%lld%s$) {\n    const %s line = at / "
-            "$/%lld%s$;\n",
-            index, (long long)(s->step * s->rows), suffix, (long long)s->kept.points, suffix,
-            (long long)(s->step * s->rows), suffix, (long long)s->kept.points, suffix, index,
-            (long long)s->step, suffix, index, (long long)s->along.points, suffix);
-    dl_cuda_put_coordinates(e, "line", &s->around);
-    put_program(s, runs);
-    dl_puts(e->out, "    }\n");
+    int64_t block = (int64_t)DL_BLOCK * s->vectors.width, row_parts = s->step / block,
+            each = s->step * s->rows;
+    dl_loops l = dl_loop_begin(s->e);
+    dl_expr item = dl_loop_item(&l),
+            rows = dl_loop_by(&l, dl_loop_by(&l, item, '/', row_parts), '*', each),
+            part = dl_loop_by(&l, dl_loop_by(&l, item, '%', row_parts), '*', block),
+            own = dl_loop_by(&l, dl_loop_thread(&l), '*', s->vectors.width),
+            first =
+                dl_loop_let(&l, "first", dl_loop_op(&l, dl_loop_op(&l, rows, '+', part), '+', own));
+    own = dl_loop_let(&l, "own", dl_loop_by(&l, first, '%', s->along.points));
+    dl_loop_collapsed(&l, own, &s->along);
+    dl_cuda_load_invariant(&l, &s->vectors, dl_cuda_find_runs(s->e));
+    dl_expr next = dl_loop_by(&l, first, '+', each),
+            end = dl_loop_let(&l, "end", dl_loop_by(&l, next, 'm', s->kept.points)),
+            at = dl_loop_for(&l, "at", first, end, dl_loop_number(&l, s->step), 1);
+    dl_loop_collapsed(&l, dl_loop_let(&l, "line", dl_loop_by(&l, at, '/', s->along.points)),
+                      &s->around);
+    dl_cuda_put_points(&l, &s->vectors, NULL, NULL);
+    dl_loop_end(&l);
+    dl_loop_print(&l);
+}
+
+/* ---- with reductions ---- */
+
+/* The tree of a loop nest with reductions, and its names. */
+typedef struct {
+    nest *s;
+    dl_loops l;
+    dl_expr thread, lane, part, first, at, live;
+    dl_expr *sums; /* by instruction: a thread's accumulator, or one of each of a vector's points */
+} sums;
+
+static const char *name_of(const sums *t, const char *prefix, int number) {
+    return dl_format(t->s->e->arena, "$%s%d$", prefix, number);
+}
+
+/* Opens a loop over a vector's accumulators. */
+static dl_expr open_width(sums *t) {
+    dl_loops *l = &t->l;
+    return dl_loop_for(l, "j", dl_loop_fixed(l, 0), dl_loop_fixed(l, t->s->vectors.width), NULL,
+                       DL_UNROLLED);
+}
+
+/* A thread's accumulators, or those of the terms that are taken at once. */
+static dl_expr *put_starts(sums *t, bool at_once) {
+    const nest *s = t->s;
+    dl_expr *made = DL_NEWS(s->e->arena, dl_expr, s->e->k->instrs.n + 1);
+    int width = s->vectors_kept ? s->vectors.width : 1;
+    for (int i = 0; i < s->e->now->run.n; i++) {
+        int number = s->e->now->run.at[i];
+        const dl_kinstr *in = instr_of(s, number);
+        dl_loop_type type =
+            at_once ? dl_cuda_accumulator_type(in, s->unroll) : dl_loop_partial_type(in);
+        const char *name = name_of(t, at_once ? "t" : "a", number);
+        dl_expr start = dl_loop_start(&t->l, in);
+        if (!is_reduction(s, number)) continue;
+        made[number] = width > 1 ? dl_loop_array(&t->l, type, DL_IN_THREAD, name, width, start)
+                                 : dl_loop_var(&t->l, type, name, start);
+    }
+    return made;
+}
+
+/* One or several unrolled steps of the loop over terms, whose sums are separate floats first. A
+ * missing term is masked without a branch, since each unrolled copy would have one. */
+static void put_terms(sums *t, dl_expr term, dl_expr end) {
+    nest *s = t->s;
+    dl_loops *l = &t->l;
+    bool at_once = s->unroll > 1;
+    dl_expr *own = at_once ? put_starts(t, true) : t->sums, in = NULL;
+    if (at_once) {
+        dl_expr turn = dl_loop_for(l, "turn", dl_loop_fixed(l, 0), dl_loop_fixed(l, s->unroll),
+                                   NULL, DL_UNROLLED),
+                here = dl_loop_op(l, term, '+', dl_loop_by(l, turn, '*', s->layout.lanes));
+        here = dl_loop_let(l, "own", here);
+        in = dl_loop_let(l, "in", dl_loop_op(l, here, '<', end));
+        term = dl_loop_let(l, "here", dl_loop_select(l, in, here, term));
+    }
+    if (s->vectors_kept)
+        dl_loop_collapsed(l, term, &s->summed);
+    else
+        dl_loop_vector_coordinates(l, term, &s->summed, &s->vectors);
+    dl_cuda_put_points(l, &s->vectors, own, in);
+    if (!at_once) return;
+    dl_loop_end(l);
+    for (int i = 0; i < s->e->k->instrs.n; i++) {
+        if (!own[i]) continue;
+        bool vector = s->vectors_kept && s->vectors.width > 1;
+        dl_expr j = vector ? open_width(t) : NULL, all = dl_loop_slot(l, t->sums[i], j),
+                more = dl_loop_slot(l, own[i], j);
+        more = dl_loop_convert(l, dl_loop_expr_type(all), more);
+        dl_loop_set(l, all, dl_loop_combine(l, instr_of(s, i), all, more));
+        if (vector) dl_loop_end(l);
+    }
+}
+
+/* Stores a partial result, after `before` in the workspace. */
+static void put_partial(sums *t, int number, dl_expr at, dl_expr value) {
+    dl_loop_set(&t->l, dl_cuda_partial(&t->l, number, at), value);
+}
+
+/* The place of the partial results of kept point `at`. */
+static dl_expr place_of(sums *t, dl_expr at) {
+    return dl_loop_op(&t->l, dl_loop_by(&t->l, t->part, '*', t->s->kept.points), '+', at);
+}
+
+static dl_expr is_writer(sums *t) {
+    return dl_loop_op(&t->l, t->live, '&', dl_loop_by(&t->l, t->lane, '=', 0));
 }
 
 /* Are its vector values reduced over the CTA's threads, and stored contiguously? */
@@ -227,193 +275,139 @@ static bool are_alike(const dl_kinstr *a, const dl_kinstr *b) {
 
 /* Reductions of one kind, the first of them `number`, are stored as partial results in a loop,
  * so that their text exists once. In the workspace they have a constant distance. */
-static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
+static void put_left(sums *t, int number, bool *left, dl_emitted *code) {
+    nest *s = t->s;
     dl_emitter *e = s->e;
+    dl_loops *l = &t->l;
     const dl_kinstr *in = instr_of(s, number);
-    const char *all = dl_format(e->arena, "$a%d$", number);
-    dl_buf chosen = {0};
-    int64_t apart = 0;
-    int n = 0;
+    int n = 0, *alike = DL_NEWS(e->arena, int, e->now->run.n + 1);
     for (int i = 0; i < e->now->run.n; i++) {
         int other = e->now->run.at[i];
         if (left[other] || !is_left(s, other) || !are_alike(in, instr_of(s, other))) continue;
         dl_cuda_add_partial(e, other, &s->kept, s->parts, code);
-        if (n) dl_putf(&chosen, "i == $%d$ ? $a%d$[j] : ", n, other);
-        if (n == 1) apart = e->partial[other].base - e->partial[number].base;
-        left[other] = true, n++;
+        left[other] = true, alike[n++] = other;
     }
+    dl_expr all = t->sums[number], place = place_of(t, t->first);
     if (n > 1) {
-        dl_putf(e->out,
-                "#pragma unroll 1\n    for (int i = 0; i < %d; i++) {\n    %s all[%d];\n#pragma "
-                "unroll\n"
-                "    for (int j = 0; j < %d; j++) all[j] = %s%s[j];\n",
-                n, dl_emit_partial_type(in), s->vectors.width, s->vectors.width, chosen.at, all);
-        all = "all";
+        dl_expr i = dl_loop_for(l, "i", dl_loop_fixed(l, 0), dl_loop_fixed(l, n), NULL, 1);
+        all =
+            dl_loop_array(l, dl_loop_partial_type(in), DL_IN_THREAD, "all", s->vectors.width, NULL);
+        dl_expr j = open_width(t), chosen = dl_loop_at(l, t->sums[number], j);
+        for (int k = n - 1; k > 0; k--)
+            chosen = dl_loop_select(l, dl_loop_by(l, i, '=', k),
+                                    dl_loop_at(l, t->sums[alike[k]], j), chosen);
+        dl_loop_set(l, dl_loop_at(l, all, j), chosen);
+        dl_loop_end(l);
+        int64_t apart = e->partial[alike[1]].base - e->partial[number].base;
+        place = dl_loop_op(l, dl_loop_by(l, i, '*', apart / (int64_t)sizeof(double)), '+', place);
     }
-    dl_buf_free(&chosen);
-    dl_putf(e->out, "    group_store<%s, %d>(%s, $%d$, ", dl_cuda_operator(in), DL_BLOCK, all,
-            s->layout.groups);
-    dl_cuda_put_partials(e, number);
-    if (n > 1) dl_putf(e->out, " + i * $%lldL$", (long long)apart / (long long)sizeof(double));
-    dl_putf(e->out, " + part * $%lldL$ + first, $%lld%s$ - first);\n", (long long)s->kept.points,
-            (long long)s->kept.points, e->dialect->whole);
-    if (n > 1) dl_puts(e->out, "    }\n");
+    dl_expr array = dl_loop_workspace(l, dl_loop_partial_type(in), e->partial[number].base),
+            kept = dl_loop_number(l, s->kept.points);
+    const dl_expr args[] = {all, dl_loop_number(l, s->layout.groups), dl_loop_from(l, array, place),
+                            dl_loop_op(l, kept, '-', t->first)};
+    dl_loop_do(l, dl_loop_call(l, DL_LOOP_INDEX, dl_cuda_of_block(e, "group_store", in), 4, args));
+    if (n > 1) dl_loop_end(l);
 }
 
 /* Stores the vector sums of a thread, or of the CTA. */
-static void put_vector(nest *s, int number) {
-    dl_emitter *e = s->e;
-    if (s->layout.groups == 1)
-        dl_putf(e->out, "    block_reduce<%s, %d>($a%d$);\n", dl_cuda_operator(instr_of(s, number)),
-                DL_BLOCK, number);
-    dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    if (live && lane == 0) ",
-            s->vectors.width);
-    dl_cuda_put_partial(e, number,
-                        dl_format(e->arena, "part * $%lldL$ + at + j", (long long)s->kept.points),
-                        dl_format(e->arena, "$a%d$[j]", number));
+static void put_vector(sums *t, int number) {
+    dl_loops *l = &t->l;
+    const char *reduce = dl_cuda_of_block(t->s->e, "block_reduce", instr_of(t->s, number));
+    if (t->s->layout.groups == 1)
+        dl_loop_do(l, dl_loop_call(l, DL_LOOP_INDEX, reduce, 1, &t->sums[number]));
+    dl_expr j = open_width(t);
+    dl_loop_if(l, is_writer(t));
+    put_partial(t, number, dl_loop_op(l, place_of(t, t->at), '+', j),
+                dl_loop_at(l, t->sums[number], j));
+    dl_loop_end(l), dl_loop_end(l);
 }
 
-/* Stores a thread's sum, or one of its sums, as a partial result; `reduced`: the CTA's sum, or
- * NULL. */
-static void put_result(nest *s, int number, const char *reduced) {
-    dl_emitter *e = s->e;
-    const dl_kinstr *in = &e->k->instrs.at[number];
-    const char *type = dl_emit_partial_type(in);
-    int width = s->vectors_kept ? s->vectors.width : 1;
-    if (!is_of_block(s, number) && width > 1) {
-        put_vector(s, number);
-        return;
-    }
-    dl_puts(e->out, "    {\n");
-    if (is_of_block(s, number)) {
-        dl_putf(e->out, "    %s all = $a%d$%s;\n", type, number, width > 1 ? "[0]" : "");
-        for (int j = 1; j < width; j++)
-            dl_putf(e->out, "    all = %s::of(all, $a%d$[%d]);\n", dl_cuda_operator(in), number, j);
-        dl_puts(e->out, "    all = "), dl_cuda_put_block_reduce(e, in), dl_puts(e->out, "all);\n");
-        dl_puts(e->out, "    if (threadIdx.x == 0) ");
-        dl_cuda_put_partial(e, number, "item", "all");
-    } else {
-        dl_putf(e->out, "    const %s all = ", type);
-        if (reduced)
-            dl_puts(e->out, reduced);
-        else
-            dl_cuda_put_group_reduce(e, in, &s->layout), dl_putf(e->out, "$a%d$)", number);
-        dl_puts(e->out, ";\n    if (live && lane == 0) ");
-        dl_cuda_put_partial(e, number,
-                            dl_format(e->arena, "part * $%lldL$ + at", (long long)s->kept.points),
-                            "all");
-    }
-    dl_puts(e->out, "    }\n");
+/* Stores the CTA's sum. */
+static void put_block(sums *t, int number) {
+    dl_loops *l = &t->l;
+    const dl_kinstr *in = instr_of(t->s, number);
+    dl_expr all = dl_loop_slot(l, t->sums[number], dl_loop_fixed(l, 0));
+    for (int j = 1; t->s->vectors_kept && j < t->s->vectors.width; j++)
+        all = dl_loop_combine(l, in, all, dl_loop_at(l, t->sums[number], dl_loop_fixed(l, j)));
+    const char *reduce = dl_cuda_of_block(t->s->e, "block_reduce_one", in);
+    all = dl_loop_let(l, name_of(t, "all", number),
+                      dl_loop_call(l, dl_loop_partial_type(in), reduce, 1, &all));
+    dl_loop_if(l, dl_loop_by(l, t->thread, '=', 0));
+    put_partial(t, number, dl_loop_item(l), all);
+    dl_loop_end(l);
+}
+
+/* Stores a thread's sum as a partial result; `reduced`: the CTA's sum, or NULL. */
+static void put_result(sums *t, int number, dl_expr reduced) {
+    dl_loops *l = &t->l;
+    if (!reduced)
+        reduced = dl_loop_reduce(l, instr_of(t->s, number), t->sums[number], &t->s->layout);
+    dl_expr all = dl_loop_let(l, name_of(t, "all", number), reduced);
+    dl_loop_if(l, is_writer(t));
+    put_partial(t, number, place_of(t, t->at), all);
+    dl_loop_end(l);
 }
 
 /* By instruction, the CTA's result of each sum that is reduced over the whole CTA. */
-static const char **reduce_blocks(nest *s) {
-    dl_emitter *e = s->e;
-    const char **reduced = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1),
-               **types = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1);
-    int n = 0, *numbers = DL_NEWS(e->arena, int, e->now->run.n + 1);
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        if (!is_reduction(s, number) || is_of_block(s, number)) continue;
-        types[number] = dl_emit_partial_type(instr_of(s, number)), numbers[n++] = number;
-    }
+static dl_expr *reduce_blocks(sums *t) {
+    const nest *s = t->s;
+    dl_expr *reduced = DL_NEWS(s->e->arena, dl_expr, s->e->k->instrs.n + 1);
+    int n = 0, *numbers = DL_NEWS(s->e->arena, int, s->e->now->run.n + 1);
+    for (int i = 0; i < s->e->now->run.n; i++)
+        if (is_reduction(s, s->e->now->run.at[i]) && !is_of_block(s, s->e->now->run.at[i]))
+            numbers[n++] = s->e->now->run.at[i];
     if (!s->vectors_kept && s->layout.lanes == DL_BLOCK)
-        dl_cuda_reduce_few(e, n, numbers, types, DL_BLOCK, reduced);
+        dl_cuda_reduce_few(&t->l, n, numbers, t->sums, DL_BLOCK, reduced);
     return reduced;
 }
 
-/* "double a3[8]": a thread's accumulators, or "float t3[8]": those of one unrolled step. */
-static void put_starts(nest *s, int width, bool at_once) {
-    dl_emitter *e = s->e;
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        const dl_kinstr *in = instr_of(s, number);
-        const char *type =
-                       at_once ? dl_cuda_accumulator_type(in, s->unroll) : dl_emit_partial_type(in),
-                   *start = dl_emit_start(in), *name = at_once ? "t" : "a";
-        if (!is_reduction(s, number)) continue;
-        if (width == 1) {
-            dl_putf(e->out, "    %s $%s%d$ = %s;\n", type, name, number, start);
-            continue;
-        }
-        dl_putf(e->out, "    %s $%s%d$[%d];\n#pragma unroll\n", type, name, number, width);
-        dl_putf(e->out, "    for (int j = 0; j < %d; j++) $%s%d$[j] = %s;\n", width, name, number,
-                start);
-    }
-}
-
-/* One or several unrolled steps of the loop over terms, whose sums are separate floats first. */
-static void put_unrolled(nest *s, const bool *runs, int width) {
-    dl_emitter *e = s->e;
-    const char *index = e->dialect->index, *term = "term";
-    if (s->unroll > 1) {
-        put_starts(s, width, true);
-        dl_putf(e->out,
-                "#pragma unroll\n    for (int turn = 0; turn < %d; turn++) {\n    const %s own = "
-                "term + turn "
-                "* $%d$;\n"
-                "    const bool in = own < end && own < $%lld%s$;\n    const %s here = in ? own : "
-                "term;\n",
-                s->unroll, index, s->layout.lanes, (long long)s->terms, e->dialect->whole, index);
-        term = "here";
-    }
-    if (s->vectors_kept)
-        dl_cuda_put_coordinates(e, term, &s->summed);
-    else
-        dl_cuda_put_vector_coordinates(e, term, &s->summed, &s->vectors);
-    put_program(s, runs);
-    if (s->unroll == 1) return;
-    dl_puts(e->out, "    }\n");
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        const dl_kinstr *in = instr_of(s, number);
-        if (!is_reduction(s, number)) continue;
-        if (width > 1)
-            dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    ", width);
-        const char *which = width > 1 ? "[j]" : "";
-        dl_putf(e->out, "    $a%d$%s = %s::of($a%d$%s, (%s)$t%d$%s);\n", number, which,
-                dl_cuda_operator(in), number, which, dl_emit_partial_type(in), number, which);
-    }
-}
-
-/* With reductions. */
-static void put_sums(nest *s, dl_emitted *code) {
+static void put_results(sums *t, dl_emitted *code) {
     static const dl_axis_list nothing = {.points = 1};
-    dl_emitter *e = s->e;
-    const char *index = e->dialect->index, *suffix = e->dialect->whole;
-    const bool *runs = dl_cuda_find_runs(e);
-    int width = s->vectors_kept ? s->vectors.width : 1;
-    dl_cuda_put_thread_layout(e, &s->layout);
-    dl_putf(e->out,
-            "    const %s part = item %% $:%lld%s$, first = item / $:%lld%s$ * $%d$, at = first + "
-            "group * "
-            "$%d$;\n",
-            index, (long long)s->parts, suffix, (long long)s->parts, suffix,
-            s->layout.groups * width, width);
-    dl_putf(e->out, "    const bool live = at < $%lld%s$;\n    const %s point = live ? at : 0;\n",
-            (long long)s->kept.points, suffix, index);
-    dl_cuda_put_coordinates(e, "point", &s->kept);
-    put_starts(s, width, false);
-    dl_cuda_load_invariant(e, &s->vectors, runs);
-    dl_putf(e->out, "    const %s from = part * $%lld%s$, end = from + $%lld%s$;\n", index,
-            (long long)s->each, suffix, (long long)s->each, suffix);
-    dl_putf(
-        e->out,
-        "    for (%s term = from + lane; live && term < end && term < $%lld%s$; term += $%d$) {\n",
-        index, (long long)s->terms, suffix, s->layout.lanes * s->unroll);
-    put_unrolled(s, runs, width);
-    dl_puts(e->out, "    }\n");
-    const char **reduced = reduce_blocks(s);
-    bool *left = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        if (is_left(s, number) && !left[number]) put_left(s, number, left, code);
+    nest *s = t->s;
+    dl_expr *reduced = reduce_blocks(t);
+    bool *left = DL_NEWS(s->e->arena, bool, s->e->k->instrs.n + 1);
+    for (int i = 0; i < s->e->now->run.n; i++) {
+        int number = s->e->now->run.at[i];
+        if (is_left(s, number) && !left[number]) put_left(t, number, left, code);
         if (!is_reduction(s, number) || left[number]) continue;
         bool block = is_of_block(s, number);
-        dl_cuda_add_partial(e, number, block ? &nothing : &s->kept,
+        dl_cuda_add_partial(s->e, number, block ? &nothing : &s->kept,
                             block ? s->tiles * s->parts : s->parts, code);
-        put_result(s, number, reduced[number]);
+        if (block)
+            put_block(t, number);
+        else if (s->vectors_kept && s->vectors.width > 1)
+            put_vector(t, number);
+        else
+            put_result(t, number, reduced[number]);
     }
+}
+
+static void put_sums(nest *s, dl_emitted *code) {
+    sums t = {.s = s, .l = dl_loop_begin(s->e)};
+    dl_loops *l = &t.l;
+    dl_expr group, item = dl_loop_item(l), zero = dl_loop_fixed(l, 0);
+    int width = s->vectors_kept ? s->vectors.width : 1;
+    dl_loop_threads(l, &s->layout, &t.lane, &group);
+    t.thread = dl_loop_thread(l);
+    t.part = dl_loop_let(l, "part", dl_loop_by(l, item, '%', s->parts));
+    dl_expr tile = dl_loop_by(l, item, '/', s->parts);
+    t.first = dl_loop_let(l, "first", dl_loop_by(l, tile, '*', s->layout.groups * width));
+    t.at = dl_loop_op(l, t.first, '+', dl_loop_op(l, group, '*', dl_loop_fixed(l, width)));
+    t.at = dl_loop_let(l, "at", t.at);
+    t.live = dl_loop_let(l, "live", dl_loop_by(l, t.at, '<', s->kept.points));
+    dl_expr point = dl_loop_let(l, "point", dl_loop_select(l, t.live, t.at, zero));
+    dl_loop_collapsed(l, point, &s->kept);
+    t.sums = put_starts(&t, false);
+    dl_cuda_load_invariant(l, &s->vectors, dl_cuda_find_runs(s->e));
+    dl_expr from = dl_loop_let(l, "from", dl_loop_by(l, t.part, '*', s->each)),
+            next = dl_loop_by(l, dl_loop_by(l, from, '+', s->each), 'm', s->terms),
+            end = dl_loop_let(l, "end", dl_loop_select(l, t.live, next, from)),
+            step = dl_loop_number(l, s->layout.lanes * s->unroll),
+            term = dl_loop_for(l, "term", dl_loop_op(l, from, '+', t.lane), end, step, 1);
+    put_terms(&t, term, end);
+    dl_loop_end(l);
+    put_results(&t, code);
+    dl_loop_print(l);
 }
 
 int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code) {

@@ -29,10 +29,15 @@ typedef struct {
     bool vectors_row, few;     /* along the row; of so few points that unrolling is not needed */
     int64_t points, each_lane; /* vectors of the row; maximum per thread */
     int64_t parts, each;       /* CTAs that share the rows of a kept point, and their rows */
-    int64_t *at; /* by instruction: place in shared memory of its saved value or its sums */
-    const char **reduced; /* by instruction: the result over the lane group, or the CTA */
-    int64_t shared;       /* bytes */
-    int now;              /* the pass being written; -1: the end of the row */
+    int64_t *at;    /* by instruction: place in shared memory of its saved value or its sums */
+    int64_t shared; /* bytes */
+    /* the tree and its names */
+    dl_loops l;
+    dl_expr lane, group, part, at_kept, live;
+    dl_expr *own;     /* by instruction: a thread's accumulator, where it is a variable */
+    dl_expr *reduced; /* by instruction: the result over the lane group, or the CTA */
+    dl_expr n, j;     /* vector of the thread in the pass, and point in the vector */
+    int now;          /* the pass being written; -1: the end of the row */
 } rows;
 
 static const dl_kinstr *instr_of(const rows *r, int i) { return &r->e->k->instrs.at[i]; }
@@ -43,21 +48,16 @@ static bool keeps_row(const rows *r, int i) {
     return reduces_more(r, i) && (r->e->steps[i].axes & r->nest->row) != 0;
 }
 
-/* Terms that a thread sums for it, and its accumulator type. */
-static int64_t sum_terms(const rows *r) { return dl_ceil_div(r->each, r->layout.groups); }
-static const char *sum_type(const rows *r, int i) {
-    return dl_cuda_accumulator_type(instr_of(r, i), sum_terms(r));
-}
-static int sum_bytes(const rows *r, int i) {
-    const char *type = sum_type(r, i);
-    return type[0] == 'f' ? 4 : 8;
+/* Its accumulator type in shared memory, by the terms that a thread sums. */
+static dl_loop_type sum_type(const rows *r, int i) {
+    return dl_cuda_accumulator_type(instr_of(r, i), dl_ceil_div(r->each, r->layout.groups));
 }
 
 /* The accumulator type of a thread's own reduction, where it has none in shared memory. */
-static const char *thread_type(const rows *r, int i) {
+static dl_loop_type thread_type(const rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     return reduces_row(r, i) ? dl_cuda_accumulator_type(in, r->each_lane * r->vectors.width)
-                             : dl_emit_partial_type(in);
+                             : dl_loop_partial_type(in);
 }
 
 static int value_bytes(dl_dtype d) { return d == DL_F64 || d == DL_I64 ? 8 : 4; }
@@ -74,7 +74,7 @@ static void choose_layout(rows *r, int64_t count, bool sums) {
         if (n > WARP_VECTORS || (n >= 4 * DL_WARP && count < FEW_ROWS)) lanes = DL_BLOCK;
     }
     (void)sums;
-    r->layout.lanes = lanes, r->layout.groups = DL_BLOCK / lanes;
+    r->layout.lanes = lanes, r->layout.groups = DL_BLOCK / lanes, r->layout.unrolled = true;
 }
 
 /* Allocates shared memory. False: there is not enough. */
@@ -91,7 +91,7 @@ static bool find_room(rows *r) {
         int number = r->nest->run.at[i];
         if (!keeps_row(r, number)) continue;
         r->at[number] = r->shared + sums;
-        sums += slots * sum_bytes(r, number);
+        sums += slots * (sum_type(r, number) == DL_LOOP_FLOAT ? 4 : 8);
     }
     r->shared += sums;
     return sums <= SUMS_BYTES;
@@ -103,7 +103,8 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, rows *r) {
     bool sums = false;
     *r =
         (rows){.e = e, .nest = s, .parts = 1, .at = DL_NEWS(e->arena, int64_t, e->k->instrs.n + 1)};
-    r->reduced = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1);
+    r->reduced = DL_NEWS(e->arena, dl_expr, e->k->instrs.n + 1);
+    r->own = DL_NEWS(e->arena, dl_expr, e->k->instrs.n + 1);
     e->now = s;
     for (int i = 0; i < s->run.n; i++) {
         int number = s->run.at[i];
@@ -149,38 +150,39 @@ bool dl_cuda_can_be_resident(dl_emitter *e, const dl_loop_nest *s) {
     return plan_rows(e, s, &r);
 }
 
-/* ---- text ---- */
+/* ---- the tree ---- */
 
-/* "((float *)(kept_here + 1024))[(n * 4 + j) * 256 + kd_thread()]": the thread's own element. */
-static void put_slot(const rows *r, int i, const char *type) {
-    dl_putf(r->e->out, "((%s *)(own + $%lld$))[(n * $%d$ + j) * $%d$ + kd_thread()]", type,
-            (long long)r->at[i], r->vectors.width, DL_BLOCK);
+/* "((float *)(own + 1024))[(n * 4 + j) * 256 + thread]": an element of shared memory, of vector n
+ * of a thread and point j in it. */
+static dl_expr slot_of(rows *r, int i, dl_loop_type type, dl_expr n, dl_expr j, dl_expr thread) {
+    dl_loops *l = &r->l;
+    dl_expr point = dl_loop_op(l, dl_loop_by(l, n, '*', r->vectors.width), '+', j);
+    return dl_loop_at(l, dl_loop_memory(l, type, r->at[i]),
+                      dl_loop_op(l, dl_loop_by(l, point, '*', DL_BLOCK), '+', thread));
+}
+/* The thread's own in the present pass. */
+static dl_expr slot_here(rows *r, int i, dl_loop_type type) {
+    return slot_of(r, i, type, r->n, r->j, dl_loop_thread(&r->l));
 }
 
-/* Accumulates one more value: over the row, or over more. */
-static void put_growth(dl_emitter *e, int number) {
-    const rows *r = e->loop;
-    const dl_kinstr *in = instr_of(r, number);
-    const char *by = dl_cuda_operator(in);
-    if (reduces_row(r, number)) {
-        dl_putf(e->out, "    $a%d$ = %s::of($a%d$, (%s)$v%d$);\n", number, by, number,
-                thread_type(r, number), in->args[0]);
-    } else if (keeps_row(r, number)) {
-        const char *type = sum_type(r, number);
-        dl_puts(e->out, "    if (live) "), put_slot(r, number, type);
-        dl_putf(e->out, " = %s::of(", by), put_slot(r, number, type);
-        dl_putf(e->out, ", (%s)$v%d$);\n", type, in->args[0]);
-    } else {
-        dl_putf(e->out, "    if (live%s) $a%d$ = %s::of($a%d$, (%s)$v%d$);\n",
-                r->now < 0 ? " && lane == 0" : "", number, by, number, dl_emit_partial_type(in),
-                in->args[0]);
-    }
+static dl_expr is_first_lane(rows *r) {
+    return dl_loop_op(&r->l, r->live, '&', dl_loop_by(&r->l, r->lane, '=', 0));
 }
 
-static void put_instr(const rows *r, int i) {
-    if (instr_of(r, i)->kind == DL_K_STORE && !(r->now >= 0 && r->vectors.has[i]))
-        dl_puts(r->e->out, r->now < 0 ? "    if (live && lane == 0)\n" : "    if (live)\n");
-    dl_emit_instr(r->e, i);
+/* An instruction of a pass or of the row's end: takes one more value into a reduction over the row,
+ * or over more; or computes one. A row that there is not stores nothing. */
+static void put_instr(rows *r, int i) {
+    dl_loops *l = &r->l;
+    bool store = instr_of(r, i)->kind == DL_K_STORE && !(r->now >= 0 && r->vectors.has[i]),
+         tests = store || reduces_more(r, i);
+    if (tests) dl_loop_if(l, r->now < 0 && !keeps_row(r, i) ? is_first_lane(r) : r->live);
+    if (keeps_row(r, i))
+        dl_loop_grow(l, i, slot_here(r, i, sum_type(r, i)), NULL);
+    else if (r->own[i])
+        dl_loop_grow(l, i, r->own[i], NULL);
+    else
+        dl_loop_instr(l, i);
+    if (tests) dl_loop_end(l);
 }
 
 /* Bytes that a thread loads for a vector. */
@@ -194,126 +196,102 @@ static int64_t count_bytes(const rows *r, const bool *made) {
     return bytes;
 }
 
-/* The loop over a thread's vectors of the row, counted by `n`. It is unrolled where loads are
- * few and unconditional, so that several are in flight. */
-static void put_row_loop(const rows *r, const bool *made) {
-    int64_t bytes = count_bytes(r, made);
-    if (r->each_lane > PASS_UNROLLED || r->points % r->layout.lanes || !bytes ||
-        bytes >= DL_ENOUGH_BYTES)
-        dl_puts(r->e->out, "#pragma unroll 1\n");
-    dl_putf(r->e->out, "    for (int n = 0; n < %lld; n++) {\n", (long long)r->each_lane);
-}
-
+/* A loop over a thread's vectors of the row, which is unrolled where loads are few and
+ * unconditional, so that several are in flight. */
 static void put_pass(rows *r, int pass) {
-    dl_emitter *e = r->e;
+    dl_loops *l = &r->l;
     const dl_row_passes *p = &r->passes;
     const bool *made = p->made[pass];
-    const char *index = e->dialect->index;
+    int64_t bytes = count_bytes(r, made);
+    bool whole = r->points % r->layout.lanes == 0;
+    bool one = r->each_lane > PASS_UNROLLED || !whole || !bytes || bytes >= DL_ENOUGH_BYTES;
     r->now = pass;
-    put_row_loop(r, made);
-    dl_putf(e->out, "    const %s place = (%s)n * $%d$ + lane;\n", index, index, r->layout.lanes);
-    if (r->points % r->layout.lanes)
-        dl_putf(e->out, "    if (place >= $%lld%s$) break;\n", (long long)r->points,
-                e->dialect->whole);
-    dl_cuda_put_coordinates(
-        e, r->vectors.width > 1 ? dl_format(e->arena, "(place * $%d$)", r->vectors.width) : "place",
-        &r->row);
-    dl_cuda_open_vectors(e, &r->vectors, made);
-    e->reduce = put_growth, e->loop = r;
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        const char *type =
-            instr_of(r, i)->kind == DL_K_STORE ? NULL : dl_emit_type(e, instr_of(r, i)->type);
-        bool saved = p->saved[i] && e->nests.level[i] < pass;
-        if (saved && p->taken[pass][i] && !made[i])
-            dl_putf(e->out, "    const %s $v%d$ = ", type, i), put_slot(r, i, type),
-                dl_puts(e->out, ";\n");
+    r->n = dl_loop_for(l, "n", dl_loop_fixed(l, 0), dl_loop_fixed(l, r->each_lane), NULL, one);
+    dl_expr place = dl_loop_op(l, dl_loop_by(l, r->n, '*', r->layout.lanes), '+', r->lane);
+    place = dl_loop_let(l, "place", place);
+    if (!whole) dl_loop_if(l, dl_loop_by(l, place, '<', r->points));
+    dl_loop_vector_coordinates(l, place, &r->row, &r->vectors);
+    dl_cuda_load_vectors(l, &r->vectors, made);
+    r->j = dl_loop_points(l, &r->vectors);
+    for (int i = 0; i < r->e->k->instrs.n; i++) {
+        int level = r->e->nests.level[i];
+        dl_loop_type type = p->saved[i] ? dl_loop_type_of(instr_of(r, i)->type) : DL_LOOP_INDEX;
+        if (p->saved[i] && level < pass && p->taken[pass][i] && !made[i])
+            dl_loop_define(l, i, slot_here(r, i, type));
         if (!made[i]) continue;
         if (p->read[i])
-            dl_emit_read(e, i);
+            dl_loop_read(l, i);
         else
             put_instr(r, i);
-        if (p->saved[i] && e->nests.level[i] == pass)
-            dl_puts(e->out, "    "), put_slot(r, i, type), dl_putf(e->out, " = $v%d$;\n", i);
+        if (p->saved[i] && level == pass)
+            dl_loop_set(l, slot_here(r, i, type), dl_loop_value(l, i));
     }
-    e->reduce = NULL, e->loop = NULL;
-    dl_cuda_close_vectors(e, &r->vectors, made, "live");
-    dl_puts(e->out, "    }\n");
-}
-
-/* Reduces the threads' values in "a3" over `lanes` neighbours or the CTA. */
-static void reduce_few(rows *r, int n, const int *numbers, int lanes) {
-    const char **types = DL_NEWS(r->e->arena, const char *, r->e->k->instrs.n + 1);
-    for (int i = 0; i < n; i++) types[numbers[i]] = thread_type(r, numbers[i]);
-    dl_cuda_reduce_few(r->e, n, numbers, types, lanes, r->reduced);
-}
-
-/* "const float v3 = (float)(t2[1]);": the result of a reduction over the row. */
-static void put_reduced(const rows *r, int number) {
-    dl_emitter *e = r->e;
-    const dl_kinstr *in = instr_of(r, number);
-    dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, thread_type(r, number)[0] != 'f');
-    if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
-    dl_putf(e->out, "    const %s $v%d$ = %s", dl_emit_type(e, in->type), number, c.open);
-    if (r->reduced[number])
-        dl_puts(e->out, r->reduced[number]);
-    else
-        dl_cuda_put_group_reduce(e, in, &r->layout), dl_putf(e->out, "$a%d$)", number);
-    dl_putf(e->out, "%s;\n    (void)$v%d$;\n", c.close, number);
+    dl_loop_end(l);
+    dl_cuda_store_vectors(l, &r->vectors, made, r->live);
+    if (!whole) dl_loop_end(l);
+    dl_loop_end(l);
 }
 
 /* The row's own values of a level, which the next pass may use. */
 static void put_level(rows *r, int level) {
-    dl_emitter *e = r->e;
-    int *own = DL_NEWS(e->arena, int, r->nest->run.n + 1),
-        *over = DL_NEWS(e->arena, int, r->nest->run.n + 1);
+    dl_loops *l = &r->l;
+    int *own = DL_NEWS(r->e->arena, int, r->nest->run.n + 1),
+        *over = DL_NEWS(r->e->arena, int, r->nest->run.n + 1);
     int n = 0, nover = 0;
     for (int i = 0; i < r->nest->read.n && level == 0; i++)
-        if (r->passes.shared[r->nest->read.at[i]]) dl_emit_read(e, r->nest->read.at[i]);
+        if (r->passes.shared[r->nest->read.at[i]]) dl_loop_read(l, r->nest->read.at[i]);
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
         if (instr_of(r, number)->kind == DL_K_STORE || reduces_more(r, number)) continue;
-        if (!r->passes.shared[number] || e->nests.level[number] != level) continue;
+        if (!r->passes.shared[number] || r->e->nests.level[number] != level) continue;
         own[n++] = number;
         if (reduces_row(r, number)) over[nover++] = number;
     }
-    if (r->few && !r->layout.strided) reduce_few(r, nover, over, r->layout.lanes);
+    if (r->few && !r->layout.strided)
+        dl_cuda_reduce_few(l, nover, over, r->own, r->layout.lanes, r->reduced);
     for (int i = 0; i < n; i++) {
-        if (reduces_row(r, own[i]))
-            put_reduced(r, own[i]);
+        dl_expr all = r->reduced[own[i]];
+        if (!reduces_row(r, own[i]))
+            dl_loop_instr(l, own[i]);
         else
-            dl_emit_instr(e, own[i]);
+            dl_loop_define(
+                l, own[i],
+                all ? all : dl_loop_reduce(l, instr_of(r, own[i]), r->own[own[i]], &r->layout));
     }
 }
 
 /* Stores and sums that run once per row. */
 static void put_end(rows *r) {
-    dl_emitter *e = r->e;
     bool waits = false;
     r->now = -1;
-    e->reduce = put_growth, e->loop = r;
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
         const dl_kinstr *in = instr_of(r, number);
         bool root = in->kind == DL_K_STORE || reduces_more(r, number);
-        if (!root || dl_emit_root_axes(e, number) & r->nest->row) continue;
-        if (in->kind == DL_K_STORE && e->k->params.at[in->param].alias >= 0 && !waits)
-            dl_puts(e->out, "    __syncthreads(); /* the others have read what is there */\n"),
-                waits = true;
+        if (!root || dl_emit_root_axes(r->e, number) & r->nest->row) continue;
+        if (in->kind == DL_K_STORE && r->e->k->params.at[in->param].alias >= 0 && !waits)
+            dl_loop_barrier(&r->l), waits = true; /* the others have read what is there */
         put_instr(r, number);
     }
-    e->reduce = NULL, e->loop = NULL;
+}
+
+/* A thread's own accumulators: of reductions over the row, or over more. */
+static void put_starts(rows *r, bool of_row) {
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
+        if (of_row ? reduces_row(r, number) : reduces_more(r, number) && !keeps_row(r, number))
+            r->own[number] =
+                dl_loop_var(&r->l, thread_type(r, number), dl_format(r->e->arena, "$a%d$", number),
+                            dl_loop_start(&r->l, instr_of(r, number)));
+    }
 }
 
 static void put_row(rows *r) {
-    dl_emitter *e = r->e;
     int levels = 0;
-    for (int i = 0; i < r->nest->run.n; i++) {
-        int number = r->nest->run.at[i];
-        if (e->nests.level[number] > levels) levels = e->nests.level[number];
-        if (reduces_row(r, number))
-            dl_putf(e->out, "    %s $a%d$ = %s;\n", thread_type(r, number), number,
-                    dl_emit_start(instr_of(r, number)));
-    }
+    for (int i = 0; i < r->nest->run.n; i++)
+        if (r->e->nests.level[r->nest->run.at[i]] > levels)
+            levels = r->e->nests.level[r->nest->run.at[i]];
+    put_starts(r, true);
     for (int level = 0; level <= levels || level < r->passes.n; level++) {
         put_level(r, level);
         if (level < r->passes.n) put_pass(r, level);
@@ -321,75 +299,75 @@ static void put_row(rows *r) {
     put_end(r);
 }
 
-/* Initial values of sums over more than the row, before the first row. */
-static void put_starts(const rows *r) {
-    dl_emitter *e = r->e;
+/* Before the first row: sums in shared memory. */
+static void put_shared_starts(rows *r) {
+    dl_loops *l = &r->l;
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
-        const char *start = dl_emit_start(instr_of(r, number));
-        if (!reduces_more(r, number)) continue;
-        if (!keeps_row(r, number)) {
-            dl_putf(e->out, "    %s $a%d$ = %s;\n", dl_emit_partial_type(instr_of(r, number)),
-                    number, start);
-            continue;
-        }
-        dl_putf(e->out,
-                "#pragma unroll 1\n    for (int n = 0; n < %lld; n++)\n    for (int j = 0; j < %d; "
-                "j++) ",
-                (long long)r->each_lane, r->vectors.width);
-        put_slot(r, number, sum_type(r, number)), dl_putf(e->out, " = %s;\n", start);
+        if (!keeps_row(r, number)) continue;
+        dl_expr zero = dl_loop_fixed(l, 0),
+                n = dl_loop_for(l, "n", zero, dl_loop_fixed(l, r->each_lane), NULL, 1),
+                j = dl_loop_for(l, "j", zero, dl_loop_fixed(l, r->vectors.width), NULL, 0);
+        dl_loop_set(l, slot_of(r, number, sum_type(r, number), n, j, dl_loop_thread(l)),
+                    dl_loop_start(l, instr_of(r, number)));
+        dl_loop_end(l), dl_loop_end(l);
     }
+}
+
+/* Stores the partial results of sums in shared memory: those of all groups as one. */
+static void put_shared_result(rows *r, int number, const dl_axis_list *by) {
+    dl_loops *l = &r->l;
+    const dl_kinstr *in = instr_of(r, number);
+    const dl_thread_layout *t = &r->layout;
+    dl_expr point = dl_loop_for(l, "point", dl_loop_thread(l), dl_loop_number(l, r->row.points),
+                                dl_loop_number(l, DL_BLOCK), 1),
+            place = dl_loop_let(l, "place", dl_loop_by(l, point, '/', r->vectors.width)),
+            lane = dl_loop_let(l, "lane_of", dl_loop_by(l, place, '%', t->lanes)),
+            all = dl_loop_var(l, dl_loop_partial_type(in), "all", dl_loop_start(l, in)),
+            g = dl_loop_for(l, "g", dl_loop_fixed(l, 0), dl_loop_fixed(l, t->groups), NULL, 0),
+            thread = t->strided ? dl_loop_op(l, dl_loop_by(l, lane, '*', t->groups), '+', g)
+                                : dl_loop_op(l, dl_loop_by(l, g, '*', t->lanes), '+', lane),
+            one = slot_of(r, number, sum_type(r, number), dl_loop_by(l, place, '/', t->lanes),
+                          dl_loop_by(l, point, '%', r->vectors.width), thread);
+    dl_loop_set(l, all,
+                dl_loop_combine(l, in, all, dl_loop_convert(l, dl_loop_partial_type(in), one)));
+    dl_loop_end(l);
+    dl_expr first = dl_loop_op(l, dl_loop_by(l, r->part, '*', by->points), '+',
+                               dl_loop_by(l, r->at_kept, '*', r->row.points));
+    dl_loop_set(l, dl_cuda_partial(l, number, dl_loop_op(l, first, '+', point)), all);
+    dl_loop_end(l);
 }
 
 /* After the last row: the CTA's partial results. */
 static void put_results(rows *r, dl_emitted *code) {
-    dl_emitter *e = r->e;
-    const dl_thread_layout *t = &r->layout;
+    dl_loops *l = &r->l;
     bool waits = false;
-    int n = 0, *over = DL_NEWS(e->arena, int, r->nest->run.n + 1);
+    int n = 0, *over = DL_NEWS(r->e->arena, int, r->nest->run.n + 1);
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
         if (reduces_more(r, number) && !keeps_row(r, number)) over[n++] = number;
     }
-    reduce_few(r, n, over, DL_BLOCK);
+    dl_cuda_reduce_few(l, n, over, r->own, DL_BLOCK, r->reduced);
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
-        const dl_kinstr *in = instr_of(r, number);
-        const char *type = dl_emit_partial_type(in);
         dl_axis_list by = r->kept;
         if (!reduces_more(r, number)) continue;
-        if (!keeps_row(r, number)) {
-            dl_cuda_add_partial(e, number, &by, r->parts, code);
-            dl_puts(e->out, "    if (threadIdx.x == 0) ");
-            dl_cuda_put_partial(e, number,
-                                dl_format(e->arena, "part * $%lldL$ + at", (long long)by.points),
-                                r->reduced[number]);
+        if (keeps_row(r, number)) {
+            for (int a = 0; a < r->row.n; a++) by.axis[by.n++] = r->row.axis[a];
+            by.points *= r->row.points;
+        }
+        dl_cuda_add_partial(r->e, number, &by, r->parts, code);
+        if (keeps_row(r, number)) {
+            if (!waits) dl_loop_barrier(l);
+            waits = true;
+            put_shared_result(r, number, &by);
             continue;
         }
-        for (int a = 0; a < r->row.n; a++) by.axis[by.n++] = r->row.axis[a];
-        by.points *= r->row.points;
-        dl_cuda_add_partial(e, number, &by, r->parts, code);
-        if (!waits) dl_puts(e->out, "    __syncthreads();\n");
-        waits = true;
-        dl_putf(
-            e->out,
-            "#pragma unroll 1\n    for (int point = kd_thread(); point < $%lld$; point += $%d$) {\n"
-            "    const int place = point / $/%d$, j = point %% $/%d$, lane_of = place %% $/%d$, n "
-            "= "
-            "place / $/%d$;\n"
-            "    %s all = %s;\n    for (int g = 0; g < %d; g++)\n"
-            "        all = %s::of(all, (%s)((const %s *)(own + $%lld$))[(n * $%d$ + j) * $%d$ + "
-            "%s]);\n    ",
-            (long long)r->row.points, DL_BLOCK, r->vectors.width, r->vectors.width, t->lanes,
-            t->lanes, type, dl_emit_start(in), t->groups, dl_cuda_operator(in), type,
-            sum_type(r, number), (long long)r->at[number], r->vectors.width, DL_BLOCK,
-            t->strided ? dl_format(e->arena, "lane_of * $%d$ + g", t->groups)
-                       : dl_format(e->arena, "g * $%d$ + lane_of", t->lanes));
-        dl_cuda_put_partial(e, number,
-                            dl_format(e->arena, "part * $%lldL$ + at * $%lldL$ + point",
-                                      (long long)by.points, (long long)r->row.points),
-                            "all");
-        dl_puts(e->out, "    }\n");
+        dl_expr first = dl_loop_by(l, r->part, '*', by.points);
+        dl_loop_if(l, dl_loop_by(l, dl_loop_thread(l), '=', 0));
+        dl_loop_set(l, dl_cuda_partial(l, number, dl_loop_op(l, first, '+', r->at_kept)),
+                    r->reduced[number]);
+        dl_loop_end(l);
     }
 }
 
@@ -397,35 +375,32 @@ int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     rows r;
     bool ok = plan_rows(e, e->now, &r);
     DL_CHECK(ok);
-    const char *index = e->dialect->index, *suffix = e->dialect->whole;
-    dl_cuda_put_thread_layout(e, &r.layout);
-    if (r.shared) dl_puts(e->out, "    KD_SHARED(char, own);\n");
-    dl_putf(e->out,
-            "    const %s part = item %% $:%lld%s$, at = item / $:%lld%s$;\n    (void)part, "
-            "(void)at;\n",
-            index, (long long)r.parts, suffix, (long long)r.parts, suffix);
-    dl_cuda_put_coordinates(e, "at", &r.kept);
-    put_starts(&r);
-    dl_putf(
-        e->out,
-        "    const %s from = part * $%lld%s$, end = from + $%lld%s$ < $%lld%s$ ? from + $%lld%s$ : "
-        "$%lld%s$;\n",
-        index, (long long)r.each, suffix, (long long)r.each, suffix, (long long)r.outer.points,
-        suffix, (long long)r.each, suffix, (long long)r.outer.points, suffix);
+    r.l = dl_loop_begin(e);
+    dl_loops *l = &r.l;
+    dl_expr item = dl_loop_item(l), first;
+    dl_loop_threads(l, &r.layout, &r.lane, &r.group);
+    const dl_expr memory[] = {dl_loop_name(l, DL_LOOP_INDEX, true, "char"),
+                              dl_loop_name(l, DL_LOOP_INDEX, true, e->dialect->memory)};
+    if (r.shared) dl_loop_do(l, dl_loop_call(l, DL_LOOP_INDEX, "KD_SHARED", 2, memory));
+    r.part = dl_loop_let(l, "part", dl_loop_by(l, item, '%', r.parts));
+    r.at_kept = dl_loop_let(l, "at", dl_loop_by(l, item, '/', r.parts));
+    dl_loop_collapsed(l, r.at_kept, &r.kept);
+    put_starts(&r, false);
+    put_shared_starts(&r);
+    dl_expr from = dl_loop_let(l, "from", dl_loop_by(l, r.part, '*', r.each)),
+            next = dl_loop_by(l, from, '+', r.each),
+            end = dl_loop_let(l, "end", dl_loop_by(l, next, 'm', r.outer.points));
     if (r.each > r.layout.groups)
-        dl_putf(e->out,
-                "#pragma unroll 1\n    for (%s first = from; first < end; first += $%d$) {\n",
-                index, r.layout.groups);
+        first = dl_loop_for(l, "first", from, end, dl_loop_number(l, r.layout.groups), 1);
     else
-        dl_putf(e->out, "    const %s first = from;\n    if (first < end) {\n", index);
-    dl_putf(e->out,
-            "    const bool live = first + group < end;\n    const %s row = live ? first + group : "
-            "first;\n",
-            index);
-    dl_cuda_put_coordinates(e, "row", &r.outer);
+        first = from, dl_loop_if(l, dl_loop_op(l, first, '<', end));
+    dl_expr own = dl_loop_op(l, first, '+', r.group);
+    r.live = dl_loop_let(l, "live", dl_loop_op(l, own, '<', end));
+    dl_loop_collapsed(l, dl_loop_let(l, "row", dl_loop_select(l, r.live, own, first)), &r.outer);
     put_row(&r);
-    dl_puts(e->out, "    }\n");
+    dl_loop_end(l);
     put_results(&r, code);
+    dl_loop_print(l);
     *shared = r.shared;
     int64_t points = r.kept.points ? r.kept.points : 1;
     return points * r.parts;

@@ -96,24 +96,3 @@ bool dl_cuda_choose_vector_axis(dl_emitter *e, dl_axis_list *list, unsigned movi
     *own = best, *list = order;
     return best.other_axis;
 }
-
-void dl_cuda_put_vector_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list,
-                                    const dl_vectors *l) {
-    if (!l->other_axis) {
-        const char *first =
-            l->width > 1 ? dl_format(e->arena, "(%s * $%d$)", number, l->width) : number;
-        dl_cuda_put_coordinates(e, first, list);
-        return;
-    }
-    int64_t count = list->points / l->width;
-    for (int i = 0; i < list->n; i++) {
-        int axis = list->axis[i], width = axis == l->axis ? l->width : 1;
-        int64_t size = e->k->space[axis].size / width;
-        count /= size;
-        dl_putf(e->out, "        const %s $x%d$ = %s", e->dialect->index, axis, number);
-        if (count > 1) dl_putf(e->out, " / $/%lld%s$", (long long)count, e->dialect->whole);
-        if (i) dl_putf(e->out, " %% $/%lld%s$", (long long)size, e->dialect->whole);
-        if (width > 1) dl_putf(e->out, " * $%d$", width);
-        dl_puts(e->out, ";\n");
-    }
-}

@@ -149,6 +149,8 @@ static dl_vectors find_vectors(dl_emitter *e, int axis, unsigned none, int64_t s
     const char **array = DL_NEWS(e->arena, const char *, n);
     dl_vectors l = {.width = 1, .axis = axis, .array = array};
     l.has = DL_NEWS(e->arena, bool, n), l.invariant = DL_NEWS(e->arena, bool, n);
+    for (int i = 0; i < e->k->instrs.n; i++) /* of an epilogue's sums */
+        if (e->k->instrs.at[i].kind == DL_K_CONTRACT) array[i] = "own[0]";
     if (axis < 0 || e->fused_part) return l;
     for (l.width = DL_VECTOR_MOST; l.width > 1; l.width /= 2)
         if (size && size % l.width == 0 && find_width(e, &l, none, l.width)) break;
@@ -156,6 +158,7 @@ static dl_vectors find_vectors(dl_emitter *e, int axis, unsigned none, int64_t s
         l.has[i] = l.has[i] && l.width > 1;
         l.invariant[i] = l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE &&
                          !(followed(e, i) & (moving | e->per_thread));
+        if (array[i] && l.width > 1) array[i] = "own[j]";
         if (l.has[i])
             array[i] = dl_format(e->arena, loads_half(e, i) ? "$l%d$.half(j)" : "$l%d$[j]", i);
     }
@@ -204,39 +207,6 @@ bool dl_cuda_are_vectors(const dl_emitter *e, const dl_vectors *l, unsigned axes
     return all;
 }
 
-/* "p1 + x0 * 8": the address of a vector. */
-static void put_place(dl_emitter *e, int number) {
-    const dl_kinstr *in = &e->k->instrs.at[number];
-    if (is_access(in)) {
-        dl_putf(e->out, "%s + ", dl_emit_param(e, in->param));
-        dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
-    } else {
-        dl_emit_kept_place(e, number), dl_puts(e->out, " + ");
-        dl_emit_linear_index(e, e->kept[number].n, e->kept[number].axis);
-    }
-}
-
-/* "l3.load(p1 + x0 * 8);", or "l3.load_where(x0 < 8, p1 + x0 * 8, 0.0f);"; `to`: "l3". */
-static void put_load(dl_emitter *e, const char *to, int number) {
-    const dl_kinstr *in = &e->k->instrs.at[number];
-    const dl_type *t = is_access(in) ? &e->k->params.at[in->param].type : NULL;
-    size_t mark = e->out->n;
-    dl_putf(e->out, "    %s.load_where(", to);
-    bool bounded = t && dl_emit_bounds(e, t, in->index);
-    if (bounded)
-        dl_puts(e->out, ", ");
-    else
-        e->out->n = mark, dl_putf(e->out, "    %s.load(", to);
-    put_place(e, number);
-    if (bounded) {
-        bool half = dl_dtype_is_half(t->dtype);
-        dl_puts(e->out, !half ? ", " : t->dtype == DL_F16 ? ", s_narrow_f16(" : ", s_narrow_bf16(");
-        dl_emit_constant(e, dl_kernel_type(t->dtype), dl_kinstr_outside(in, e->k->space, t));
-        dl_puts(e->out, half ? ")" : "");
-    }
-    dl_puts(e->out, ");\n");
-}
-
 /* When a vector is loaded: before the loop, at a point, or in the loop of a per-thread
  * reduction. */
 typedef enum { HOISTED, AT_POINT, PER_THREAD } moment;
@@ -254,44 +224,34 @@ static bool is_prefetched(const dl_emitter *e, const dl_vectors *l, const bool *
     return is_vector(e, l, runs, i, AT_POINT) && e->k->instrs.at[i].kind != DL_K_STORE;
 }
 
-/* "vec<float, 8>". */
-static const char *type_of(const dl_emitter *e, const dl_vectors *l, int number) {
-    const dl_kinstr *in = &e->k->instrs.at[number];
-    dl_dtype type = is_access(in) ? e->k->params.at[in->param].type.dtype : kept_type(e, number);
-    return dl_format(e->arena, "vec<%s, %d>", dl_emit_element_type(type), l->width);
+/* Loads vectors of this moment, and declares those of stores. */
+static void put_vectors(dl_loops *l, const dl_vectors *v, const bool *runs, moment now) {
+    for (int i = 0; i < l->e->k->instrs.n; i++)
+        if (is_vector(l->e, v, runs, i, now))
+            dl_loop_load_vector(l, v, i, v->prefetch && is_prefetched(l->e, v, runs, i));
 }
 
-/* Declares vectors, and loads those of this moment. */
-static void put_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs, moment now) {
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        bool prefetch = l->prefetch && is_prefetched(e, l, runs, i);
-        if (!is_vector(e, l, runs, i, now)) continue;
-        dl_putf(e->out, "    %s %s$l%d$", type_of(e, l, i), prefetch ? "&" : "", i);
-        dl_puts(e->out, prefetch ? dl_format(e->arena, " = $a%d$[0];\n", i) : ";\n");
-        if (!prefetch && e->k->instrs.at[i].kind != DL_K_STORE)
-            put_load(e, dl_format(e->arena, "$l%d$", i), i);
-    }
+void dl_cuda_load_invariant(dl_loops *l, const dl_vectors *v, const bool *runs) {
+    put_vectors(l, v, runs, HOISTED);
 }
-
-void dl_cuda_load_invariant(dl_emitter *e, const dl_vectors *l, const bool *runs) {
-    put_vectors(e, l, runs, HOISTED);
+void dl_cuda_load_vectors(dl_loops *l, const dl_vectors *v, const bool *runs) {
+    put_vectors(l, v, runs, AT_POINT);
 }
-void dl_cuda_load_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs) {
-    put_vectors(e, l, runs, AT_POINT);
-}
-void dl_cuda_load_per_thread(dl_emitter *e, const dl_vectors *l, const bool *made) {
-    put_vectors(e, l, made, PER_THREAD);
+void dl_cuda_load_per_thread(dl_loops *l, const dl_vectors *v, const bool *made) {
+    put_vectors(l, v, made, PER_THREAD);
 }
 
 void dl_cuda_declare_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs) {
     for (int i = 0; i < e->k->instrs.n; i++)
         if (is_prefetched(e, l, runs, i))
-            dl_putf(e->out, "    %s $a%d$[%d];\n", type_of(e, l, i), i, l->prefetch);
+            dl_putf(e->out, "    %s $a%d$[%d];\n", dl_emit_vector_type(e, i, l->width), i,
+                    l->prefetch);
 }
 
 void dl_cuda_load_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs) {
     for (int i = 0; i < e->k->instrs.n; i++)
-        if (is_prefetched(e, l, runs, i)) put_load(e, dl_format(e->arena, "$a%d$[k]", i), i);
+        if (is_prefetched(e, l, runs, i))
+            dl_emit_load_vector(e, dl_format(e->arena, "$a%d$[k]", i), i);
 }
 
 void dl_cuda_shift_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs) {
@@ -300,30 +260,37 @@ void dl_cuda_shift_prefetched(dl_emitter *e, const dl_vectors *l, const bool *ru
             dl_putf(e->out, "    $a%d$[%d] = $a%d$[%d];\n", i, k - 1, i, k);
 }
 
-void dl_cuda_open_points(dl_emitter *e, const dl_vectors *l) {
-    if (l->width == 1) {
-        dl_puts(e->out, "    {\n    const int j = 0;\n    (void)j;\n");
-        return;
+void dl_cuda_store_vectors(dl_loops *l, const dl_vectors *v, const bool *runs, dl_expr test) {
+    for (int i = 0; i < l->e->k->instrs.n; i++) {
+        if (!runs[i] || !v->has[i] || l->e->k->instrs.at[i].kind != DL_K_STORE) continue;
+        if (test) dl_loop_if(l, test);
+        dl_loop_store_vector(l, i);
+        if (test) dl_loop_end(l);
     }
-    dl_putf(
-        e->out,
-        "    const %s first_point = $x%d$;\n#pragma unroll\n    for (int j = 0; j < %d; j++) {\n"
-        "    const %s $x%d$ = first_point + j;\n",
-        e->dialect->index, l->axis, l->width, e->dialect->index, l->axis);
-    e->array = l->array;
 }
 
-void dl_cuda_close_points(dl_emitter *e) {
-    dl_puts(e->out, "    }\n");
-    e->array = NULL;
-}
-
-void dl_cuda_close_vectors(dl_emitter *e, const dl_vectors *l, const bool *runs,
-                           const char *guard) {
-    dl_cuda_close_points(e);
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        if (!runs[i] || !l->has[i] || e->k->instrs.at[i].kind != DL_K_STORE) continue;
-        if (guard) dl_putf(e->out, "    if (%s)\n    ", guard);
-        dl_putf(e->out, "    $l%d$.store(", i), put_place(e, i), dl_puts(e->out, ");\n");
+void dl_cuda_put_points(dl_loops *l, const dl_vectors *v, const dl_expr *sums, dl_expr test) {
+    const dl_emitter *e = l->e;
+    const bool *runs = dl_cuda_find_runs(e);
+    dl_cuda_load_vectors(l, v, runs);
+    const dl_expr *own = dl_cuda_per_thread(l, v, runs);
+    dl_expr j = dl_loop_points(l, v);
+    for (int i = 0; i < e->now->read.n; i++)
+        if (!(e->steps[e->now->read.at[i]].axes & e->per_thread))
+            dl_loop_read(l, e->now->read.at[i]);
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        bool guarded = test && e->k->instrs.at[number].kind == DL_K_STORE && !v->has[number];
+        if (e->steps[number].axes & e->per_thread) continue;
+        if (guarded) dl_loop_if(l, test);
+        if (own && own[number])
+            dl_loop_define(l, number, dl_loop_slot(l, own[number], j));
+        else if (sums && sums[number])
+            dl_loop_grow(l, number, dl_loop_slot(l, sums[number], j), test);
+        else
+            dl_loop_instr(l, number);
+        if (guarded) dl_loop_end(l);
     }
+    dl_loop_end(l);
+    dl_cuda_store_vectors(l, v, runs, test);
 }

@@ -8,9 +8,9 @@ const char *dl_cuda_operator(const dl_kinstr *in) {
 #define CUDA_DIALECT(INDEX, NATURAL, WHOLE, NOT_SIGNED)                                            \
     {                                                                                              \
         .index = INDEX, .natural = NATURAL, .whole = WHOLE, .not_signed = NOT_SIGNED,              \
-        .coordinate = "x", .named = true, .truth = "bool", .thread = "kd_thread()",                \
-        .barrier = "__syncthreads()", .shared = "__shared__ ", .unroll = "#pragma unroll",         \
-        .operation = dl_cuda_operator                                                              \
+        .coordinate = "x", .named = true, .truth = "bool", .memory = "own",                        \
+        .thread = "kd_thread()", .barrier = "__syncthreads()", .shared = "__shared__ ",            \
+        .unroll = "#pragma unroll", .operation = dl_cuda_operator                                  \
     }
 static const dl_dialect narrow = CUDA_DIALECT("int", "unsigned", "", "U"),
                         wide = CUDA_DIALECT("long", "unsigned long", "L", "UL");
@@ -102,10 +102,4 @@ void dl_cuda_foot(dl_emitter *e, dl_emitted *code, int cost) {
     for (int i = 0; i < e->k->params.n; i++) dl_push(e->texts, &p->params, pointer_of(e, i));
     dl_push(e->texts, &code->texts, p);
     dl_buf_free(&text);
-}
-
-void dl_cuda_put_point_axes(dl_emitter *e, unsigned axes) {
-    for (int i = 0; i < e->k->nspace; i++)
-        if (e->coordinates >> i & ~(axes >> i) & 1)
-            dl_putf(e->out, "    const %s $x%d$ = 0;\n", e->dialect->index, i);
 }

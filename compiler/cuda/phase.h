@@ -1,5 +1,4 @@
-/* A phase of a CUDA kernel as C++, for all emitters: its index types, its parts, and coordinates
- * that its body uses but its loops do not set. */
+/* A phase of a CUDA kernel as C++, for all emitters: its index types and its parts. */
 #ifndef DL_CUDA_PHASE_H
 #define DL_CUDA_PHASE_H
 #include "compiler/codegen/emit_program.h"
@@ -32,7 +31,4 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t items, int threads, i
 void dl_cuda_begin_epilogue(dl_emitter *e);
 /* Ends it: "}". It becomes the last of code->texts. `cost`: dl_phase.cost. */
 void dl_cuda_foot(dl_emitter *e, dl_emitted *code, int cost);
-/* "const int x2 = 0;" before a body that uses them (e->coordinates), for axes of the space with
- * extent 1 in it. `axes`: those that already have a coordinate, a bit each. */
-void dl_cuda_put_point_axes(dl_emitter *e, unsigned axes);
 #endif

@@ -31,7 +31,9 @@ static const nest_case cases[] = {
     {"lots of four, in rows that share what they take of each channel",
      "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
      "%2 = mul $x, $w : f32[A=337, B=5, C=12]\n output \"y\" = %2\n",
-     1e-6, "vec<float, 4> l2;\n    const int first_point"},
+     1e-6,
+     "vec<float, 4> l2;\n#pragma unroll\n    for (int j = 0; j < 4; j++) {\n    float v0 = "
+     "(l1[j]);"},
     {"rows of a turn each, whose number is no loop's",
      "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
      "%2 = mul $x, $w : f32[A=337, B=5, C=12]\n output \"y\" = %2\n",
@@ -40,7 +42,7 @@ static const nest_case cases[] = {
      "< end;"},
     {"so few points that a thread has one each",
      "input $x = %0 : f32[A=128, B=64]\n %1 = mul $x, $x : f32[A=128, B=64]\n output \"y\" = %1\n",
-     1e-6, "at < 8192) {\n        const int x0 = 0;\n        const int x1 = at;"},
+     1e-6, "at < 8192) {\n    const int x0 = 0;\n    const int x1 = at;"},
     {"lots of eight",
      "input $x = %0 : f32[A=129, B=64]\n %1 = cast $x : bf16[A=129, B=64]\n"
      "%2 = cast %1 : f32[A=129, B=64]\n %3 = mul %2, %2 : f32[A=129, B=64]\n %4 = cast %3 : "
@@ -60,7 +62,7 @@ static const nest_case cases[] = {
     {"odd sizes",
      "input $x = %0 : f32[A=3, B=5, C=7]\n input $w = %1 : f32[C=7]\n"
      "%2 = mul $x, $w : f32[A=3, B=5, C=7]\n output \"y\" = %2\n",
-     1e-6, "const int j = 0"},
+     1e-6, "float v0 = (p0[x"},
     {"one point", "input $x = %0 : f32[]\n %1 = exp $x : f32[]\n output \"y\" = %1\n", 1e-6, NULL},
     {"eight axes",
      "input $x = %0 : f32[A=2, B=3, C=2, D=1, E=3, F=2, G=2, H=3]\n"
@@ -74,13 +76,13 @@ static const nest_case cases[] = {
      "%1 = slice $x {axis=B, start=1, stop=41} : f32[A=5, B=40]\n %2 = neg %1 : f32[A=5, B=40]\n "
      "output "
      "\"y\" = %2\n",
-     1e-6, "const int j = 0"},
+     1e-6, "float v0 = (p0[x"},
     {"a sum over all, of many blocks",
      "input $x = %0 : f32[A=61, B=1021]\n %1 = mul $x, $x : f32[A=61, B=1021]\n"
      "%2 = sum %1 {over=[A, B]} : f32[]\n %3 = reduce_max %1 {over=[A, B]} : f32[]\n output \"y\" "
      "= %2\n"
      "output \"z\" = %3\n",
-     1e-5, "double t0[1] = {a0};\n    group_reduce_few<by_sum, 256>(t0, 256);"},
+     1e-5, "t0[0] = a0;\n    group_reduce_few<by_sum, 256>(t0, 256);"},
     {"sums that keep the neighbours, shared by blocks",
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
@@ -93,7 +95,9 @@ static const nest_case cases[] = {
      "%5 = sum %4 {over=[A]} : f32[C=24]\n %6 = mul $x, %2 : f32[A=3001, C=24]\n"
      "%7 = sub %6, %3 : f32[A=3001, C=24]\n %8 = sub %7, %5 : f32[A=3001, C=24]\n output \"y\" = "
      "%8\n",
-     1e-5, "all[j] = i == 1 ? a1[j] : i == 2 ? a2[j] : a0[j];\n    group_store<by_sum, 256>(all, "},
+     1e-5,
+     "all[j] = i == 1 ? a1[j] : i == 2 ? a2[j] : a0[j];\n    }\n    group_store<by_sum, "
+     "256>(all, "},
     {"unlike ones, each by itself",
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
@@ -103,7 +107,7 @@ static const nest_case cases[] = {
     {"terms that a thread does not have, without a branch",
      "input $x = %0 : f32[A=30011, C=24]\n %1 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = "
      "%1\n",
-     1e-5, "t0[j] = in ? by_sum::of(t0[j], (float)v0) : t0[j];"},
+     1e-5, "t0[j] = in ? by_sum::of(t0[j], v0) : t0[j];"},
     {"what a channel's sum has left, read by lots in front of the loop",
      "input $x = %0 : f32[A=3001, C=24]\n %1 = sum $x {over=[A]} : f32[C=24]\n"
      "%2 = mul $x, %1 : f32[A=3001, C=24]\n %3 = sum %2 {over=[A]} : f32[C=24]\n output \"y\" = "
@@ -114,7 +118,7 @@ static const nest_case cases[] = {
      "f32[A=33]\n"
      "%3 = mul %1, %1 : f32[A=33, B=130]\n %4 = sum %3 {over=[A, B]} : f32[]\n output \"x\" = %1\n"
      "output \"y\" = %2\n output \"z\" = %4\n",
-     1e-5, "block_reduce_one<by_sum, 256>(all)"},
+     1e-5, "= block_reduce_one<by_sum, 256>("},
     {"each kept point by itself, along memory",
      "input $x = %0 : f32[A=4099, B=17]\n"
      "%1 = sum $x {over=[B]} : f32[A=4099]\n output \"y\" = %1\n",
@@ -136,10 +140,10 @@ static const nest_case cases[] = {
      "= %1\n",
      1e-5, "group_reduce_few<by_sum, 256>(t"},
     {"few rows whose sums are made at once", SUMS_OF_ROWS, 1e-5,
-     "float t0[2] = {a2, a4};\n    group_reduce_few<by_sum, 256>(t0, 32);\n    float t1[1] = "
-     "{a3};"},
+     "t0[0] = a2;\n    t0[1] = a4;\n    group_reduce_few<by_sum, 256>(t0, 32);\n    float t1[1];\n "
+     "   t1[0] = a3;"},
     {"and so those of the block", SUMS_OF_ROWS, 1e-5,
-     "double t2[2] = {a0, a1};\n    group_reduce_few<by_sum, 256>(t2, 256);"},
+     "t2[0] = a0;\n    t2[1] = a1;\n    group_reduce_few<by_sum, 256>(t2, 256);"},
     {"a few lanes for each of few rows",
      "input $x = %0 : f32[A=301, B=5]\n %1 = softmax $x {axis=B} : f32[A=301, B=5]\n output \"y\" "
      "= %1\n",
@@ -155,10 +159,8 @@ static const nest_case cases[] = {
      "input $x = %0 : f32[A=170, B=260]\n %1 = softmax $x {axis=B} : f32[A=170, B=260]\n"
      "output \"y\" = %1\n",
      1e-5,
-     "#pragma unroll 1\n    for (int n = 0; n < 3; n++) {\n    const int place = (int)n * 32 + "
-     "lane;\n"
-     "    if (place >= 65) break;\n        const int x1 = (place * 4);\n    vec<float, 4> l0;\n    "
-     "l0.load("},
+     "#pragma unroll 1\n    for (int n = 0; n < 3; n++) {\n    const int place = n * 32 + lane;\n  "
+     "  if (place < 65) {\n    const int x1 = place * 4;\n    vec<float, 4> l0;\n    l0.load("},
     {"a window's largest and how many there are of it, by each thread in lots of channels",
      "input $x = %0 : f32[N=2, H=33, W=33, C=32]\n"
      "%1 = affine $x {stride=[2, 1], start=-1, along=[H, K], div=1, outside=lowest} : f32[N=2, "
@@ -183,7 +185,7 @@ static const nest_case cases[] = {
      "C=32, K=3, L=3]\n"
      "%3 = reduce_max %2 {over=[K, L]} : f32[N=2, H=17, W=17, C=32]\n output \"y\" = %3\n",
      0,
-     "#pragma unroll 1\n    for (int x0 = 0; x0 < 3; x0++) {\n#pragma unroll\n    for (int x1 = "
+     "#pragma unroll 1\n    for (int x4 = 0; x4 < 3; x4++) {\n#pragma unroll\n    for (int x5 = "
      "0;"},
     {"a window's way back, again in each loop nest: nothing of it in memory",
      "input $x = %0 : f32[N=2, H=16, W=16, C=32]\n input $w = %1 : f32[N=2, H=32, W=32, C=32]\n"
@@ -196,7 +198,7 @@ static const nest_case cases[] = {
      "%4 = sum %3 {over=[K, L]} : f32[N=2, H=32, W=32, C=32]\n"
      "%5 = mul %4, $w : f32[N=2, H=32, W=32, C=32]\n %6 = sum %5 {over=[N, H, W]} : f32[C=32]\n"
      "%7 = mul %5, %6 : f32[N=2, H=32, W=32, C=32]\n output \"y\" = %7\n",
-     1e-5, "a1[j] = by_sum::of(a1[j], (float)v0);"},
+     1e-5, "a1[j] = by_sum::of(a1[j], v0);"},
     {"an image of patches: lots along their channels, neighbours along its rows",
      "input $x = %0 : f32[N=2, T=30, E=384]\n input $w = %1 : f32[N=2, C=12, H=24, W=40]\n"
      "%2 = rearrange $x {pattern=\"n (h=6 w=5) (p=4 q=8 c=12) -> n c (h p) (w q)\"} : f32[N=2, "
