@@ -5,7 +5,7 @@ check_site.py     no arguments; SKIP (77) without scripts/install-mkdocs or Debi
 
 The site must build without a warning, and no page may ask another host for anything. Each link
 leads to a file, and to a heading of it where it names one. In the browser each page is found by the
-navigation, and by a search for words that stand on it.
+navigation, and by a search for words that stand on it (of a share, one of the searches).
 """
 import functools
 import html.parser
@@ -19,6 +19,9 @@ import sys
 import tempfile
 import threading
 import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+from checks import drawn  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
@@ -135,7 +138,7 @@ def in_browser(browser, site, pages):
         links = {href.partition("#")[0] for href in Page(menu[0]).links} if menu else set()
         if wanted - links - {"index.html"}:
             yield f"the navigation does not lead to {', '.join(sorted(wanted - links - {'index.html'}))}"
-        for words, page in SEARCHES.items():
+        for words, page in drawn(SEARCHES.items()):
             text = seen(browser, folder, f"{address}/search.html?{urllib.parse.urlencode({'q': words})}")
             found = re.search(r'id="mkdocs-search-results".*?</div>', text, re.S)
             links = [href for href in Page(text[found.start():] if found else "").links]
@@ -174,7 +177,7 @@ def main():
     if not faults and not browser:
         print("SKIP: no chromium, so the site was not opened: scripts/install-packages test")
         sys.exit(77)
-    print(f"{len(pages) + len(SEARCHES) + 1} passed, {len(faults)} failed")
+    print(f"{len(pages) + len(drawn(SEARCHES)) + 1} passed, {len(faults)} failed")
     sys.exit(len(faults) > 0)
 
 
