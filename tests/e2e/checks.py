@@ -51,6 +51,24 @@ def takes(number):
     return number * 0x9e3779b9 % 2**32 * SHARE >> 32 == DRAW % SHARE
 
 
+def some(cases, cell, every=4):
+    """All of these cases; or, of a share, of each cell (`cell` of a case) the one whose turn it is, and one in `every`
+    of the others. What has no other like it is a cell of its own, and is always taken."""
+    if SHARE == 1:
+        return list(cases)
+    cells = {}
+    for case in cases:
+        cells.setdefault(cell(case), []).append(case)
+    taken = {id(case) for number, of in enumerate(cells.values()) for i, case in enumerate(of)
+             if i == (DRAW + number) % len(of) or (i + number + DRAW // len(of)) % every == 0}
+    return [case for case in cases if id(case) in taken]
+
+
+def turn(number, every=2):
+    """Scenarios take turns: of a share, whether it is that of this number, one in `every`."""
+    return SHARE == 1 or (DRAW + number) % every == 0
+
+
 def drawn(cases, cell=0):
     """All of these cases, which differ in sizes and numbers alone; or the one of the cell that this run takes."""
     return list(cases) if SHARE == 1 else [list(cases)[(DRAW + cell) % len(list(cases))]]

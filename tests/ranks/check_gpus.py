@@ -24,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from check_training import BOUND, SHAPES, STEPS, VIT as MODEL, read_tensors, worst_gradient, write_batches  # noqa: E402
-from checks import check, drawn, finish, run_points  # noqa: E402
+from checks import check, drawn, finish, run_points, turn  # noqa: E402
 
 TIMEOUT = 8  # seconds: on a busy machine a rank may wait for another's plan as long
 VIT = [*MODEL, "--tf32=false"]
@@ -137,7 +137,9 @@ def main(build):
           f"collectives in the trace: {begun[:2]}")
 
     # a rank that is killed, and one that is stopped, in the middle of it
-    for how, says in ((signal.SIGKILL, "it has ended"), (signal.SIGSTOP, "no sign of life")):
+    for i, (how, says) in enumerate(((signal.SIGKILL, "it has ended"), (signal.SIGSTOP, "no sign of life"))):
+        if not turn(i):
+            continue
         name = f"lost{int(how)}"
         job = subprocess.Popen(command(2, name, *run, "--num_epochs=10000", f"--comm_timeout={TIMEOUT}"),
                                stdin=subprocess.DEVNULL, env=env,

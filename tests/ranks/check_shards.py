@@ -2,7 +2,7 @@
 """Checkpoints of which each rank writes its part (--sharded_checkpoints), by several MPI ranks, next to those that
 rank 0 writes.
 
-    check_shards.py BUILD openmpi|mpich [some]      some: fewer moves and damages
+    check_shards.py BUILD openmpi|mpich [some]      some: fewer moves and damages; kinds of runs take turns
 
 The same run gives the same tensors either way, to the last bit; what goes on from them, in any other world or layout,
 gives the same losses and the same tensors to the last bit as what goes on from rank 0's. Then what a rank writes and
@@ -23,7 +23,7 @@ import mpi  # noqa: E402
 import shards  # noqa: E402
 from check_zero import VIT  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import check, finish, run_points  # noqa: E402
+from checks import check, finish, run_points, turn  # noqa: E402
 
 NORMED = """model Net():
     input x: f32[N, C=2, H=12, W=20]
@@ -82,7 +82,8 @@ def main(build, family, *some):
         check(x[1] == y[1] and len(x[1]) > 8 and None not in x[1].values(), f"{what}: other tensors in {a} and {b}")
 
     # the same tensors, whoever writes them, in the middle of an epoch and after each
-    for layout in (l for l in LAYOUTS if not some or l not in ("four", "zero", "tp4", "cp", "zero_cp")):
+    left_out = ("four", "zero", "tp4", "cp", "zero_cp", *(() if turn(0) else ("tp_dp", "zero_tp"))) if some else ()
+    for layout in (l for l in LAYOUTS if l not in left_out):
         for name, how in (("whole", ()), ("parts", (SHARDED,))):
             run(f"{name}_{layout}", layout, "--stop_after=5", *how, code=75)
         a, b = (shards.tensors(place(f"{n}_{layout}") / "last") for n in ("whole", "parts"))
@@ -94,7 +95,7 @@ def main(build, family, *some):
               f"{layout}: a file of each rank: {files}")
 
     # about 1/N each: of what all hold, and of what is in pieces
-    for layout in ("two", "zero4", "tp_dp", "zero_tp", *(() if some else ("four",))):
+    for layout in (l for l in ("two", "zero4", "tp_dp", "zero_tp", "four") if l not in left_out):
         ranks = LAYOUTS[layout][0]
         last = place(f"parts_{layout}") / "last"
         sizes = [sum((last / f"{part}-{r + 1:05}-of-{ranks:05}.safetensors").stat().st_size
@@ -114,7 +115,7 @@ def main(build, family, *some):
     check(not (place("parts_tp") / "last/model.safetensors.index.json").exists(), "no index of weights in pieces")
 
     # gone on with in the same world, to the end: an unbroken run's bits; async and not
-    for layout in ("two", "zero4", "tp"):
+    for layout in ("two", "zero4", *(("tp",) if turn(1) else ())):
         run(f"unbroken_{layout}", layout)
         run(f"parts_{layout}", layout, SHARDED, "--resume")
         same(f"{layout}, gone on", f"unbroken_{layout}", f"parts_{layout}")
@@ -126,22 +127,29 @@ def main(build, family, *some):
     run("waits", "zero4", SHARDED, "--async_checkpoints=false")
     same("written while the run waits", "unbroken_zero4", "waits")
 
-    # running statistics are those of rank 0
-    for name, how in (("norm_whole", ()), ("norm_parts", (SHARDED,))):
-        run(name, "two", *how, "--stop_after=6", model=normed, code=75)
-    a, b = (shards.tensors(place(n) / "last") for n in ("norm_whole", "norm_parts"))
-    check(a == b and any("running_mean" in n for n in a), f"running statistics: {sorted(a)}")
-    run("norm_whole", "two", "--resume", model=normed)
-    run("norm_parts", "two", "--resume", SHARDED, model=normed)
-    same("running statistics, gone on", "norm_whole", "norm_parts")
-    # a scaler of the loss, too
-    for name, how in (("fp16_whole", ()), ("fp16_parts", (SHARDED,))):
-        run(name, "zero", *how, "--amp_mode=fp16", "--stop_after=5", code=75)
-        run(name, "zero", *how, "--amp_mode=fp16", "--resume")
-    same("fp16", "fp16_whole", "fp16_parts")
+    def statistics():
+        """Running ones are those of rank 0."""
+        for name, how in (("norm_whole", ()), ("norm_parts", (SHARDED,))):
+            run(name, "two", *how, "--stop_after=6", model=normed, code=75)
+        a, b = (shards.tensors(place(n) / "last") for n in ("norm_whole", "norm_parts"))
+        check(a == b and any("running_mean" in n for n in a), f"running statistics: {sorted(a)}")
+        run("norm_whole", "two", "--resume", model=normed)
+        run("norm_parts", "two", "--resume", SHARDED, model=normed)
+        same("running statistics, gone on", "norm_whole", "norm_parts")
+
+    def scaler():
+        """A scaler of the loss, too."""
+        for name, how in (("fp16_whole", ()), ("fp16_parts", (SHARDED,))):
+            run(name, "zero", *how, "--amp_mode=fp16", "--stop_after=5", code=75)
+            run(name, "zero", *how, "--amp_mode=fp16", "--resume")
+        same("fp16", "fp16_whole", "fp16_parts")
+
+    for i, kind in enumerate((statistics, scaler)):
+        if turn(i):
+            kind()
 
     # in another world, or layout, from either
-    for i, (there, here) in enumerate(MOVES[::8] if some else MOVES):
+    for i, (there, here) in enumerate(m for m in (MOVES[::8] if some else MOVES) if not {*m} & {*left_out}):
         for name in ("whole", "parts"):
             source = folder / f"{name}_{there}_stopped"
             if not source.exists():
@@ -154,7 +162,8 @@ def main(build, family, *some):
             check("going on from step 5 " in text, f"{there} to {here}: {text[-300:]}")
         same(f"{there} to {here}", f"whole_{there}_{here}", f"parts_{there}_{here}")
 
-    fused(folder, run, place, same, some)
+    if turn(1):
+        fused(folder, run, place, same, some)
 
     # weights of a folder, and of an index
     source = folder / "parts_two_stopped"
@@ -238,7 +247,7 @@ def main(build, family, *some):
     done = start([dlrun, "-n", "2", *VIT, *RUN, SHARDED, "--torch_checkpoints", f"--expdir={folder / 'torch'}"])
     check(done.returncode == 2 and "torch_checkpoints" in done.stderr,
           f"with PyTorch's: {done.returncode} {done.stderr[-300:]}")
-    memory(build, mpirun, folder, env)
+    memory(build, mpirun, folder, env, some)
     apart(mpirun, dlrun, folder, env)
     shutil.rmtree(folder)
     finish()
@@ -294,7 +303,7 @@ sys.exit(status)
 """
 
 
-def memory(build, mpirun, folder, env):
+def memory(build, mpirun, folder, env, some):
     """Rank 0 holds a copy of its own part alone, where it had one of all: resident at most, with the optimiser's state
     in shares."""
     large = ["models/vit.dl", "--config", "base", "--img_size=[12,20]", "--n_in_channels=2", "--n_out_channels=2",
@@ -302,7 +311,8 @@ def memory(build, mpirun, folder, env):
              "--depth=2", "--num_heads=4", "--patch_size=4", *RUN, "--num_iters=8"]
     (folder / "wrapper.py").write_text(WRAPPER)
     peaks = {}
-    for name, how in (("whole", ()), ("parts", (SHARDED,)), ("neither", ("--async_checkpoints=false", SHARDED))):
+    ways = {"whole": (), "parts": (SHARDED,), "neither": ("--async_checkpoints=false", SHARDED)}
+    for name, how in (w for w in ways.items() if not some or w[0] != "neither"):
         for r in range(2):
             (folder / f"{name}_rss{r}").unlink(missing_ok=True)
         done = subprocess.run([mpirun, "-n", "2", sys.executable, str(folder / "wrapper.py"),
@@ -317,8 +327,7 @@ def memory(build, mpirun, folder, env):
     state = sum(p.stat().st_size for p in last.glob("*.safetensors")) / 2**20
     print(f"{state:.0f} MiB to save; resident at most, ranks 0 and 1, MiB: rank 0 writes {peaks['whole'][0]:.0f}, "
           f"{peaks['whole'][1]:.0f}; "
-          f"each its part {peaks['parts'][0]:.0f}, {peaks['parts'][1]:.0f}; without a copy {peaks['neither'][0]:.0f}, "
-          f"{peaks['neither'][1]:.0f}")
+          f"each its part {peaks['parts'][0]:.0f}, {peaks['parts'][1]:.0f}; without a copy {peaks.get('neither')}")
     check(peaks["whole"][0] - peaks["parts"][0] > 0.4 * state, f"rank 0 needs half of {state:.0f} MiB less: {peaks}")
     check(abs(peaks["parts"][0] - peaks["parts"][1]) < 0.15 * state, f"as much on both: {peaks}")
 
