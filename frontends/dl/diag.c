@@ -42,12 +42,11 @@ bool dl_diags_has(const dl_diags *d, const dl_diag *g) {
 
 static void add(dl_diags *d, dl_diag *g) {
     if (dl_diags_has(d, g)) return;
-    /* Reports far beyond the printed limit are dropped: a malicious file has a million faults. */
-    if (d->list.n < 50 * DL_DIAG_SHOWN) dl_push(d->arena, &d->list, g);
-    if (dl_diag_is_warning(g->id))
-        d->warnings++;
-    else
-        d->errors++;
+    /* Reports far beyond the printed limit are dropped: a malicious file has a million faults.
+     * Errors and warnings are counted apart, so that no number of warnings hides an error. */
+    int *n = dl_diag_is_warning(g->id) ? &d->warnings : &d->errors;
+    if (*n < 50 * DL_DIAG_SHOWN) dl_push(d->arena, &d->list, g);
+    ++*n;
 }
 
 dl_diag *dl_report(dl_diags *d, dl_span where, dl_diag_id id, const char *format, ...) {
@@ -154,21 +153,26 @@ static int by_position(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* Reports that were not printed. */
+static void put_rest(dl_buf *out, const char *name, int n, const char *what) {
+    if (n > 0) dl_putf(out, "%s: %d more %s%s not shown\n", name, n, what, n == 1 ? "" : "s");
+}
+
 void dl_diags_print(dl_buf *out, const dl_diags *d, bool colour) {
     dl_arena *scratch = dl_arena_new(NULL);
     dl_diag **sorted = DL_NEWS(scratch, dl_diag *, d->list.n + 1);
     if (d->list.n) memcpy(sorted, d->list.at, sizeof *sorted * (size_t)d->list.n);
     qsort(sorted, (size_t)d->list.n, sizeof *sorted, by_position);
-    int shown = 0;
+    int shown[2] = {0, 0}; /* errors, warnings */
     for (int i = 0; i < d->list.n; i++) {
-        bool warning = dl_diag_is_warning(sorted[i]->id);
-        if (!warning && shown == DL_DIAG_SHOWN) continue;
+        int *n = &shown[dl_diag_is_warning(sorted[i]->id)];
+        if (*n == DL_DIAG_SHOWN) continue;
         print_diag(out, d, sorted[i], colour ? &coloured : &plain);
-        if (!warning) shown++;
+        ++*n;
     }
-    if (d->errors > shown)
-        dl_putf(out, "%s: %d more error%s not shown\n", dl_shown(scratch, d->source->name),
-                d->errors - shown, d->errors - shown == 1 ? "" : "s");
+    const char *name = dl_shown(scratch, d->source->name);
+    put_rest(out, name, d->errors - shown[0], "error");
+    put_rest(out, name, d->warnings - shown[1], "warning");
     dl_arena_free(scratch);
 }
 

@@ -1,7 +1,8 @@
 /* Diagnostics of a model file: the fault, its place, the reason, and a remedy.
  *
  * Every kind of diagnostic is a row of diag.def with a permanent code. Reports are collected,
- * sorted by position, and printed with the source line and a caret; at most 20 errors are shown. */
+ * sorted by position, and printed with the source line and a caret; at most 20 errors and 20
+ * warnings are shown. */
 #ifndef DL_DIAG_H
 #define DL_DIAG_H
 #include "frontends/dl/source.h"

@@ -367,6 +367,21 @@ static void test_explanations(void) {
         CHECK(dl_diag_find(shape[i]) >= 0, "%s", shape[i]);
 }
 
+/* An error after more warnings than are kept is kept and printed. */
+static void test_many_warnings(void) {
+    dl_buf text = {0}, out = {0};
+    dl_puts(&text, "model M():\n    input x: f32[N, C=4, T=3]\n    target t: f32[N, D=4, T=3]\n");
+    for (int i = 0; i < 100 * DL_DIAG_SHOWN; i++) dl_puts(&text, "    y = x - t\n");
+    dl_puts(&text, "    loss = mean(x |> linaer(4))\n");
+    built b = build_text("m.dl", text.at, text.n, NULL, 0, cube, 4);
+    dl_diags_print(&out, b.diags, false);
+    CHECK(b.diags->warnings > 50 * DL_DIAG_SHOWN, "%d warnings", b.diags->warnings);
+    CHECK(strstr(out.at, "error: there is no layer, function or module 'linaer'"), "%s", out.at);
+    CHECK(strstr(out.at, "more warnings not shown"), "%s", out.at);
+    dl_arena_free(b.arena);
+    dl_buf_free(&text), dl_buf_free(&out);
+}
+
 int main(int argc, char **argv) {
     if (argc > 2) mutation_state = strtoull(argv[2], NULL, 10) * 2654435769u + 1;
     if (argc < 2) {
@@ -378,6 +393,7 @@ int main(int argc, char **argv) {
         test_arguments();
         test_configuration_faults();
         test_explanations();
+        test_many_warnings();
         test_hostile();
     }
     test_mutations(argc > 1 ? atol(argv[1]) : 200);
