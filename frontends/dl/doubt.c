@@ -1,5 +1,5 @@
-/* Warnings about axes: programs that are legal, run, and give plausible numbers, but are hardly
- * intended. */
+/* Warnings about programs that are legal, run, and give plausible numbers, but are hardly
+ * intended: axes that are confused, values that make a layer or a loss constant. */
 #include "frontends/dl/elab.h"
 
 /* The name of an axis of t with a size above 1 that `other` lacks, or NULL. */
@@ -73,4 +73,56 @@ void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *re
            dl_val_words(E, x, "the tensor"), dl_type_text(t));
     dl_help(E, "state it first, which checks it: as [%s] as [...]", order.at);
     dl_buf_free(&order);
+}
+
+/* ---- layers and losses that are constant, or computed twice ---- */
+
+/* Whether an op gives the numbers of its operand, in other places. */
+static bool only_moves(dl_op op) {
+    return op == DL_OP_cast || op == DL_OP_rearrange || dl_ops[op].class == DL_CLASS_MOVE;
+}
+
+void dl_doubt_scores(dl_elab *E, dl_span where, const char *loss, dl_val given, dl_op maker) {
+    if (given.kind != DL_V_TENSOR) return;
+    const dl_value *v = given.t;
+    while (v->def && only_moves(v->def->op)) v = v->def->in[0];
+    if (!dl_made_by(v, maker)) return;
+    dl_bad(E, where, DL_DIAG_softmax_twice,
+           "%s takes scores, and these are probabilities: the result of %s", loss,
+           dl_ops[maker].name);
+    dl_help(E, "leave out the %s", dl_ops[maker].name);
+}
+
+void dl_doubt_one_class(dl_elab *E, dl_span where, const char *what, const dl_type *x, int axis) {
+    if (x->axis[axis].size != 1) return;
+    bool loss = strcmp(what, "cross_entropy") == 0;
+    dl_bad(E, where, DL_DIAG_one_class, "%s of one class is %d, whatever the score: its %s %s",
+           what, !loss && strcmp(what, "softmax") == 0, loss ? "scores are" : "input is",
+           dl_type_text(x));
+    dl_help(E, loss ? "bce_with_logits takes one score" : "sigmoid takes one score");
+}
+
+void dl_doubt_one_value(dl_elab *E, dl_span where, const char *layer, const dl_type *x, int axis) {
+    if (x->axis[axis].size != 1) return;
+    dl_bad(E, where, DL_DIAG_one_value_a_group,
+           "%s along %s divides one value by its own %s: its input is %s", layer,
+           x->axis[axis].name, strcmp(layer, "rms_norm") == 0 ? "size" : "deviation, which is 0",
+           dl_type_text(x));
+}
+
+void dl_doubt_image_axes(dl_elab *E, dl_span where, dl_val x) {
+    enum { TIMES = 8 }; /* an image is so many times as high as it has channels, or more */
+    const dl_type *t = &x.t->type;
+    if (t->rank != 4 || !x.t->var || x.t->var->role != DL_VAR_INPUT) return;
+    int64_t last = t->axis[3].size;
+    if (last < 3 || last > 4 || t->axis[1].size < TIMES * last || t->axis[2].size < TIMES * last)
+        return;
+    dl_bad(E, where, DL_DIAG_image_axes,
+           "%s has %lld channels, and %s has the size of an image's channels: %s",
+           dl_val_words(E, x, "the input"), (long long)t->axis[1].size, t->axis[3].name,
+           dl_type_text(t));
+    dl_help(E,
+            "of images with their channels last: input x: f32[N, H=%lld, W=%lld, C=%lld], and "
+            "x |> rearrange(\"n h w c -> n c h w\")",
+            (long long)t->axis[1].size, (long long)t->axis[2].size, (long long)last);
 }

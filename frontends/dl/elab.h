@@ -251,6 +251,16 @@ void dl_doubt_outer_product(dl_elab *E, dl_span where, dl_op op, int n, const dl
 /* Warns of an `as` that gives the name of one of x's axes to another axis, or renames axes whose
  * order is not visible. */
 void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *renamed);
+/* Warns of a loss whose scores are the result of `maker` (softmax, sigmoid): the loss computes it
+ * itself. */
+void dl_doubt_scores(dl_elab *E, dl_span where, const char *loss, dl_val given, dl_op maker);
+/* Warns of a softmax, or a cross entropy, along an axis of x that has one entry. */
+void dl_doubt_one_class(dl_elab *E, dl_span where, const char *what, const dl_type *x, int axis);
+/* Warns of a norm along an axis of x that has one entry. */
+void dl_doubt_one_value(dl_elab *E, dl_span where, const char *layer, const dl_type *x, int axis);
+/* Warns of an input of the model, [N, C, H, W], whose last axis has the size of an image's channels
+ * and whose C has that of its height. */
+void dl_doubt_image_axes(dl_elab *E, dl_span where, dl_val x);
 /* Whether an argument without a default is unknown, so that nodes that depend on it were not built.
  * (loss.c) */
 bool dl_is_partial(const dl_elab *E);

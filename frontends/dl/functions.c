@@ -40,6 +40,9 @@ static dl_val along_axis(dl_call *c, int i) {
     int n;
     const char *names[DL_MAX_RANK];
     if (!dl_call_axes_of(c, i, c->arg[0], &n, names)) return dl_poison();
+    const dl_type *t = &c->arg[0].t->type;
+    if (c->what->op != DL_OP_argmax)
+        dl_doubt_one_class(c->E, c->where, c->what->name, t, dl_type_axis(t, names[0]));
     dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
     return dl_tensor_op(c->E, c->where, c->what->op, 1, c->arg, 1, &axis, NULL);
 }

@@ -146,6 +146,7 @@ dl_val dl_layer_conv(dl_call *c) {
         !dl_call_padding(c, 4, t, kernel, stride, dilation, lo, hi) ||
         !groups_of(c, 7, t, out, &groups))
         return dl_poison();
+    dl_doubt_image_axes(c->E, c->where, c->arg[0]);
     double fan_in, fan_out;
     w = computed ? computed_weight(c, t, in / groups)
                  : conv_weight(c, t, out, in / groups, kernel, &fan_in, &fan_out);
@@ -341,6 +342,7 @@ dl_val dl_layer_layer_norm(dl_call *c) {
         if (!dl_call_axes_of(c, 2, x, &n, names)) return dl_poison();
         at = dl_type_axis(&x.t->type, names[0]);
     }
+    dl_doubt_one_value(c->E, c->where, c->what->name, &x.t->type, at);
     dl_axis axis = x.t->type.axis[at];
     bool affine = c->arg[3].b;
     dl_dtype type = x.t->type.dtype;
@@ -367,6 +369,8 @@ dl_val dl_layer_rms_norm(dl_call *c) {
                       "rms_norm works along the last axis, but its input is %s",
                       dl_type_text(&x.t->type));
     x = dl_tensor_pin(c->E, c->where, x);
+    dl_doubt_one_value(c->E, c->where, c->what->name, &x.t->type,
+                       dl_type_axis(&x.t->type, names[0]));
     dl_val mean =
         dl_tensor_reduce(c->E, c->where, DL_OP_mean, dl_tensor_square(c->E, c->where, x), 1, names);
     dl_val eps = dl_val_float(dl_val_number(c->arg[1]), c->where);

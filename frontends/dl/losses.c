@@ -150,6 +150,7 @@ dl_val dl_fn_bce_with_logits(dl_call *c) {
     dl_val x, t, weight = c->arg[2], positive = c->arg[3], one = number(c, 1);
     if (!take_pair(c, &x, &t) || !check_weight(c, 2, x) || !check_weight(c, 3, x))
         return dl_poison();
+    dl_doubt_scores(c->E, c->where, c->what->name, c->arg[0], DL_OP_sigmoid);
     weight = dl_tensor_pin(c->E, c->where, weight),
     positive = dl_tensor_pin(c->E, c->where, positive);
     dl_val size = op1(c, DL_OP_exp, op1(c, DL_OP_neg, op1(c, DL_OP_abs, x)));
@@ -237,21 +238,6 @@ static dl_val weight_of_class(dl_call *c, dl_val weight, dl_val t) {
     return add(c, dl_tensor_reduce(c->E, c->where, DL_OP_sum, only, 1, along), strange);
 }
 
-/* Warns of scores that are no scores. */
-static void check_scores(dl_call *c, dl_val y, const char *axis) {
-    const dl_val given = c->arg[0];
-    if (y.t->type.axis[dl_type_axis(&y.t->type, axis)].size == 1) {
-        dl_bad(c->E, c->where, DL_DIAG_one_class,
-               "cross_entropy of one class is 0, whatever the score: its scores are %s",
-               dl_type_text(&y.t->type));
-        dl_help(c->E, "bce_with_logits takes one score");
-    }
-    if (given.kind != DL_V_TENSOR || !dl_made_by(given.t, DL_OP_softmax)) return;
-    dl_bad(c->E, c->where, DL_DIAG_softmax_twice,
-           "cross_entropy takes scores, and these are probabilities: the result of softmax");
-    dl_help(c->E, "leave out the softmax");
-}
-
 /* (1 - s) times the cross-entropy of the classes plus s times that of the uniform distribution,
  * weighted by the class. For class probabilities smoothing changes the probabilities themselves
  * (Szegedy et al. 2016). The mean divides by the sum of the weights. */
@@ -272,7 +258,8 @@ dl_val dl_fn_cross_entropy(dl_call *c) {
                       shares ? ", and these are shares of the classes" : "");
     const char *axis = class_axis(c, y, t, shares);
     if (!axis) return dl_poison();
-    check_scores(c, y, axis);
+    dl_doubt_one_class(E, c->where, c->what->name, &y.t->type, dl_type_axis(&y.t->type, axis));
+    dl_doubt_scores(E, c->where, c->what->name, c->arg[0], DL_OP_softmax);
     double each = s / (double)y.t->type.axis[dl_type_axis(&y.t->type, axis)].size;
     dl_val of = weight.kind == DL_V_NONE && s == 0 ? none() : class_weights(c, y, axis, weight);
     if (of.kind == DL_V_POISON) return of;
