@@ -58,8 +58,10 @@ typedef struct {
     int n_parts;
     dlr_state state;
     bool is_best; /* also moves the link `best` here */
-    int keep; /* number of newest checkpoints to keep, at least 1; the one that `best` names is kept
-                 in addition */
+    int keep; /* number of newest checkpoints to keep, at least 1; in addition the one that `best`
+                 names, and: */
+    const int64_t *keep_steps; /* those of these steps, as far as they are there */
+    int n_keep_steps;
 } dlr_checkpoint_content;
 
 /* Writes a checkpoint into `dir` (made if absent). It removes temporaries of crashed runs,

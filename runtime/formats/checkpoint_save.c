@@ -156,6 +156,14 @@ static bool discard(saver *s, const char *name) {
     return dl_remove_tree(path, s->err);
 }
 
+/* Whether a checkpoint is kept however old it is: it is one of the best. */
+static bool is_kept(const saver *s, const dlr_checkpoint_entry *e, const char *best) {
+    bool named = best && strcmp(e->name, best) == 0;
+    for (int i = 0; i < s->content->n_keep_steps; i++)
+        named = named || s->content->keep_steps[i] == e->step;
+    return named && !e->aside;
+}
+
 static bool prune(saver *s) {
     dlr_checkpoint_list list = {0};
     int64_t step = s->content->state.iteration;
@@ -165,7 +173,7 @@ static bool prune(saver *s) {
         return dl_fail_errno(s->err, DL_IO, "cannot read directory %s", s->dir);
     for (int i = 0; i < list.n; i++) {
         const dlr_checkpoint_entry *e = &list.at[i];
-        if (!e->aside && best && strcmp(e->name, best) == 0) {
+        if (is_kept(s, e, best)) {
             keep -= e->step <= step;
             continue;
         }

@@ -145,6 +145,21 @@ static bool check_weights(dl_arena *arena, const dl_graph *g, const dlr_st_file 
     return dlr_st_check(file, want, n, err);
 }
 
+/* The metric that tells which checkpoints are best is one of the model's. */
+static bool check_best_metric(const dl_run_job *p, dl_error *err) {
+    const char *wanted = dl_config_str(p->config, DL_KEY_best_metric);
+    const dl_graph *g = dl_module_graph(p->session->module, "eval");
+    dl_buf names = {0};
+    if (!wanted || !g || dl_graph_find_result(g, DL_RESULT_METRIC, wanted)) return true;
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == DL_RESULT_METRIC)
+            dl_putf(&names, "%s%s", names.n ? ", " : "", g->results.at[i].name);
+    dl_config_fail(p->config, DL_KEY_best_metric, err, "the model has no metric '%.80s'; it has %s",
+                   wanted, names.n ? names.at : "none");
+    dl_buf_free(&names);
+    return false;
+}
+
 /* Files that are used late are looked at early: a mistyped name shall not cost a compilation. */
 static bool check_files(dl_run_job *p, dl_error *err) {
     const dl_config *c = p->config;
@@ -262,7 +277,7 @@ bool dl_job_run(dl_run_job *p, dl_error *err) {
         return dl_job_compile(p, err) && (!dl_job_is_rank0(p) || dl_job_print_plan(p, err));
     }
     if (!resolve_batch(p, err)) return false;
-    if (!check_files(p, err)) return false;
+    if (!check_best_metric(p, err) || !check_files(p, err)) return false;
     if (!dl_job_replays(c) &&
         (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))
         return false;

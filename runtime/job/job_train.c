@@ -34,6 +34,8 @@ static dlr_stopper_options stopper_options(const dl_run_job *p) {
                                  .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
                                  .early = early->kind == DL_YAML_INT ? early->integer : 0,
                                  .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
+                                 .save_seconds =
+                                     60 * dl_config_float(p->config, DL_KEY_save_every_minutes),
                                  .resume_command = p->resume_command};
 }
 
@@ -75,9 +77,13 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
                  .device_samples = dl_samples_by_device(c),
                  .device_holds = dl_samples_held(c)},
         .stop = stopper_options(p),
+        .best = {.metric = dl_config_str(c, DL_KEY_best_metric),
+                 .largest = strcmp(dl_config_str(c, DL_KEY_best_goal), "maximize") == 0,
+                 .keep = (int)dl_config_int(c, DL_KEY_keep_best)},
         .every = {.log = dl_config_int(c, DL_KEY_log_every),
                   .validate = dl_config_int(c, DL_KEY_val_every),
-                  .save = dl_config_int(c, DL_KEY_save_every)},
+                  .save = dl_config_int(c, DL_KEY_save_every),
+                  .epochs = dl_config_int(c, DL_KEY_val_every_epochs)},
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),
         .resume = {.wanted = dl_config_bool(c, DL_KEY_resume),
                    .from = dl_config_str(c, DL_KEY_resume)},

@@ -86,6 +86,9 @@ static dlr_saving *gather(dlr_checkpointer *c, const dlr_checkpoint_request *req
     s->written = DL_NEWS(arena, dlr_st_written, n + 1);
     s->content = (dlr_checkpoint_content){
         .parts = s->parts, .state = *request->at, .is_best = request->is_best, .keep = c->o->keep};
+    int64_t *steps = DL_NEWS(arena, int64_t, request->best->n + 1);
+    for (int i = 0; i < request->best->n; i++) steps[i] = request->best->list[i].step;
+    s->content.keep_steps = steps, s->content.n_keep_steps = request->best->n;
     dlr_state_list values = {0};
     if (request->put_values) request->put_values(request->run, arena, &values);
     s->content.state.values = values.at, s->content.state.n_values = values.n;

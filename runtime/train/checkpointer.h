@@ -6,7 +6,7 @@
 #include "runtime/checkpoint/shards.h"
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/report/sink.h"
-#include "runtime/train/state_values.h"
+#include "runtime/train/best.h"
 #include "runtime/train/torch_run.h"
 #include "runtime/train/train_ranks.h"
 
@@ -52,6 +52,7 @@ typedef struct {
     void (*put_values)(const void *run, dl_arena *arena, dlr_state_list *list);
     const void *run;
     bool is_best;
+    const dlr_best *best;       /* whose checkpoints are kept */
     const dlr_torch_run *torch; /* the run for PyTorch's programs; NULL: not in their form */
 } dlr_checkpoint_request;
 

@@ -1,6 +1,7 @@
 /* A run: its components and its position, for the files of the loop. */
 #ifndef DLR_RUN_H
 #define DLR_RUN_H
+#include "runtime/train/best.h"
 #include "runtime/train/evaluator.h"
 #include "runtime/train/steps.h"
 #include "runtime/train/train.h"
@@ -17,6 +18,7 @@ typedef struct {
     dlr_averages trained;
     dlr_evaluator evaluator;
     dlr_stopper stopper;
+    dlr_best best;
     dlr_checkpointer checkpointer;
     dlr_logger logger;
 

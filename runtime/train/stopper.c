@@ -1,21 +1,41 @@
 #include "runtime/train/stopper.h"
 
+#include "ir/base/clock.h"
 #include "runtime/formats/log.h"
 #include "runtime/train/train_ranks.h"
 
 /* ---- requests ---- */
 
+/* A checkpoint's turn is told with the signal, as a number above all signals: a signal of another
+ * rank that it hides is heard after the next step. */
+enum { SAVES = 1 << 16 };
+
+/* Whether a checkpoint is due; told once. */
+static bool is_due(dlr_stopper *s) {
+    if (!(s->o->save_seconds > 0)) return false;
+    double now = dl_clock_seconds();
+    bool due = s->save_at > 0 && now >= s->save_at;
+    if (due || !(s->save_at > 0)) s->save_at = now + s->o->save_seconds;
+    return due;
+}
+
+static void take(dlr_stopper *s, int flag) {
+    s->requested = flag % SAVES;
+    s->saves = s->saves || flag >= SAVES;
+}
+
 /* The flag is reduced over the ranks while the next step runs: no step waits for it, and all ranks
  * see it after the same step. */
 bool dlr_stopper_poll(dlr_stopper *s, dl_error *err) {
     if (!s->console) return true;
+    int flag = dl_console_stop_requested(s->console) + (s->is_rank0 && is_due(s) ? SAVES : 0);
     if (!s->comm) {
-        s->requested = dl_console_stop_requested(s->console);
+        take(s, flag);
         return true;
     }
     if (s->asking && !dlr_comm_wait(s->comm, s->ticket, err)) return false;
-    if (s->asking) s->requested = s->flags[1];
-    s->flags[0] = dl_console_stop_requested(s->console);
+    if (s->asking) take(s, s->flags[1]);
+    s->flags[0] = flag;
     s->asking = true;
     s->ticket = dlr_ranks_start_largest(s->comm, s->flags, "all_reduce of signals at a step's end");
     return true;

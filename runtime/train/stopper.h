@@ -15,6 +15,7 @@ typedef struct {
                                    0: none */
     int64_t early;              /* epochs in a row without a better validation loss that end the
                                    run; 0: none do */
+    double save_seconds;        /* after which a checkpoint is due within an epoch; 0: never */
     const char *resume_command; /* resumes the run after a stop; NULL: its own with --resume */
 } dlr_stopper_options;
 
@@ -22,16 +23,20 @@ typedef struct {
     const dlr_stopper_options *o;
     const dl_console *console; /* polled between steps for requests to stop; NULL: none */
     dlr_comm *comm;            /* NULL: one rank */
-    double least;              /* validation loss so far, */
-    int64_t stale;             /* and epochs since */
-    int requested;             /* the signal that requested a stop on some rank; 0: none */
-    bool asking;               /* the ranks' flags are being reduced: */
+    bool is_rank0;
+    double least;   /* validation loss so far, */
+    int64_t stale;  /* and epochs since */
+    bool saves;     /* a checkpoint is due by time; whoever writes it resets this */
+    double save_at; /* rank 0: the time of the next one; 0: not yet known */
+    int requested;  /* the signal that requested a stop on some rank; 0: none */
+    bool asking;    /* the ranks' flags are being reduced: */
     int64_t ticket;
     int32_t flags[2]; /* this rank's, and the largest of all */
 } dlr_stopper;
 
 /* Call it at the end of each step. Sets `requested` to the request that all ranks knew of at the
- * end of the preceding step (one rank: now). Errors: DL_PEER. */
+ * end of the preceding step (one rank: now), and `saves` where rank 0's clock had a checkpoint due
+ * then. Errors: DL_PEER. */
 bool dlr_stopper_poll(dlr_stopper *s, dl_error *err);
 /* Finishes the reduction of flags that the last poll began. Errors: DL_PEER. */
 bool dlr_stopper_end_poll(dlr_stopper *s, dl_error *err);

@@ -14,7 +14,10 @@ static dlr_run new_run(const dlr_train_options *o, dl_arena *arena) {
         .o = o,
         .arena = arena,
         .exec = o->exec,
-        .stopper = {.o = &o->stop, .console = o->dir ? o->console : NULL, .comm = comm},
+        .stopper = {.o = &o->stop,
+                    .console = o->dir ? o->console : NULL,
+                    .comm = comm,
+                    .is_rank0 = dlr_is_rank0(&o->ranks)},
         .logger = {.o = &o->log, .dir = o->dir, .ranks = &o->ranks, .arena = arena},
         .checkpointer = {.o = &o->checkpoints,
                          .dir = o->dir ? o->dir->checkpoints : NULL,
@@ -44,7 +47,8 @@ static bool start(dlr_run *r, dl_error *err) {
     const dlr_train_options *o = r->o;
     if (!find_programs(r, err) ||
         (dlr_run_keeps(r) && !dlr_checkpointer_open(&r->checkpointer, err)) ||
-        !dlr_batches_start(&r->batches, r->exec, &o->ranks, dlr_run_validates(r), err))
+        !dlr_batches_start(&r->batches, r->exec, &o->ranks,
+                           dlr_run_validates(r) && o->every.epochs <= 1, err))
         return false;
     int64_t epoch = r->batches.epoch_batches;
     if (!dlr_learning_rate_set_steps(&r->rate, dlr_stopper_all_steps(&o->stop, epoch), epoch,

@@ -3,6 +3,7 @@
 #define DLR_TRAIN_H
 #include "runtime/report/ranges.h"
 #include "runtime/train/batches.h"
+#include "runtime/train/best.h"
 #include "runtime/train/checkpointer.h"
 #include "runtime/train/learning_rate.h"
 #include "runtime/train/logger.h"
@@ -26,6 +27,7 @@ typedef struct {
  * written, in addition to the epoch's end; 0: never. */
 typedef struct {
     int64_t log, validate, save;
+    int64_t epochs; /* after which the model is validated, and after the last one; 0 is 1 */
 } dlr_intervals;
 
 /* The options of a training run: its plan, its directory, and the options of each component. */
@@ -42,6 +44,7 @@ typedef struct {
     dlr_learning_rate_options rate;
     dlr_batches_options data;
     dlr_stopper_options stop;
+    dlr_best_options best;
     dlr_intervals every;
     bool measure; /* no validation, no point at step 0 */
     dlr_resume_options resume;

@@ -19,6 +19,7 @@ bool dlr_run_begin(dlr_run *r, bool resume, dl_error *err) {
     r->at = (dlr_state){.seed = r->o->start.seed, .best_loss = INFINITY};
     dlr_learning_rate_reset(&r->rate);
     r->stopper.least = INFINITY, r->stopper.stale = 0;
+    dlr_best_begin(&r->best, &r->o->best, r->arena);
     if (resume && !dlr_run_restore(r, err)) return false;
     if (!r->origin.restored && !dlr_start_weights(r->exec, &r->o->start, err)) return false;
     dlr_learning_rate_begin(&r->rate, &r->o->start, steps_passed(r));

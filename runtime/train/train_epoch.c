@@ -58,7 +58,8 @@ static bool do_within(dlr_run *r, dl_error *err) {
     if (dlr_run_validates(r) && every->validate && r->at.position % every->validate == 0 &&
         !validate_within(r, err))
         return false;
-    return !every->save || r->at.position % every->save != 0 || dlr_run_save(r, false, err);
+    bool by_steps = every->save && r->at.position % every->save == 0;
+    return !(by_steps || r->stopper.saves) || dlr_run_save(r, false, err);
 }
 
 static bool train_steps(dlr_run *r, dl_error *err) {
@@ -70,7 +71,9 @@ static bool train_steps(dlr_run *r, dl_error *err) {
     while (ok && r->steps.position < end) {
         int64_t at = r->steps.position, to = end;
         if (dlr_run_keeps(r)) to = next_of(every->save, at, next_of(every->validate, at, end));
-        ok = dlr_steps_run(&r->steps, to, &stopped, err) && (!stopped || dlr_run_pause(r, err));
+        ok = dlr_steps_run(&r->steps, to, &stopped, err);
+        bool ends = stopped && dlr_stopper_stops(&r->stopper, r->at.iteration - r->first);
+        if (ok && ends) ok = dlr_run_pause(r, err);
         if (ok && r->steps.position < end) ok = do_within(r, err);
     }
     return ok;
@@ -121,9 +124,18 @@ static void log_validation(const dlr_run *r, double loss, double seconds) {
     dl_buf_free(&trained), dl_buf_free(&validated);
 }
 
-static void put_epoch(dlr_run *r, double valid, double seconds) {
+/* Whether the epoch whose steps are done is validated. */
+static bool validates_epoch(const dlr_run *r) {
+    const int64_t epochs = r->o->every.epochs;
+    dlr_state after = r->at;
+    after.epoch++, after.position = 0;
+    return dlr_run_validates(r) &&
+           (epochs <= 1 || after.epoch % epochs == 0 || dlr_stopper_is_done(&r->o->stop, &after));
+}
+
+static void put_epoch(dlr_run *r, bool validates, double valid, double seconds) {
     dlr_record_numbers numbers = epoch_numbers(r);
-    const bool validates = dlr_run_validates(r), at_end = r->o->log.style->rate_at_end;
+    const bool at_end = r->o->log.style->rate_at_end;
     dlr_logger *l = &r->logger;
     dlr_logger_put(l, DLR_VALUE_TRAIN_LOSS, numbers.train);
     dlr_logger_put(l, DLR_VALUE_RATE, dlr_learning_rate_recorded(&r->rate, &r->at, at_end));
@@ -142,10 +154,10 @@ static void put_epoch(dlr_run *r, double valid, double seconds) {
     if (validates) dlr_logger_put_averages(l, &r->evaluator.averages);
 }
 
-/* Validates, where the run does; counts the epoch, and records it. */
-static bool close_epoch(dlr_run *r, bool *is_best, dl_error *err) {
+/* Validates, where it is the epoch's turn; counts the epoch, and records it. */
+static bool close_epoch(dlr_run *r, bool validates, dl_error *err) {
     double valid = NAN, seconds = 0, began = dl_clock_seconds();
-    if (dlr_run_validates(r)) {
+    if (validates) {
         bool stopped;
         if (!dlr_evaluator_run(&r->evaluator, &r->steps, &r->at, true, &valid, &stopped, err))
             return false;
@@ -153,22 +165,22 @@ static bool close_epoch(dlr_run *r, bool *is_best, dl_error *err) {
         seconds = dl_clock_seconds() - began;
         log_validation(r, valid, seconds);
     }
-    *is_best =
-        valid <= r->at.best_loss; /* of equal ones the last, as in presets minimal and tracked */
-    if (*is_best) r->at.best_loss = valid, r->best_epoch = r->at.epoch;
+    if (valid <= r->at.best_loss) /* of equal ones the last, as in presets minimal and tracked */
+        r->at.best_loss = valid, r->best_epoch = r->at.epoch;
     r->at.epoch++; /* epochs finished */
-    if (dlr_run_validates(r)) {
+    if (validates) {
+        dlr_best_note(&r->best, valid, &r->evaluator.averages, r->at.iteration);
         dlr_learning_rate_validated(&r->rate, valid);
         dlr_stopper_validated(&r->stopper, valid);
     }
     if (!dlr_run_keeps(r)) return true;
-    put_epoch(r, valid, seconds);
+    put_epoch(r, validates, valid, seconds);
     return dlr_logger_record(&r->logger, &r->at, false, err);
 }
 
 bool dlr_run_finish_epoch(dlr_run *r, dl_error *err) {
-    bool is_best = false;
-    if (!close_epoch(r, &is_best, err)) return false;
+    const bool validates = validates_epoch(r);
+    if (!close_epoch(r, validates, err)) return false;
     dlr_gate("epoch", r->at.epoch);
     if (dlr_run_keeps(r)) /* of an epoch that began in an earlier process this one knows a part */
         dlr_learning_rate_end_epoch(&r->rate, r->at.epoch,
@@ -177,9 +189,10 @@ bool dlr_run_finish_epoch(dlr_run *r, dl_error *err) {
     r->at.position = r->steps.position = 0, r->at.epoch_loss = 0, r->skipped = 0,
     r->steps.seconds = r->steps.wait = 0;
     dlr_averages_clear(&r->trained);
-    if (!dlr_run_validates(r) && r->batches.in_step > 1) /* which would seek, too */
+    if (!validates && r->batches.in_step > 1) /* which would seek, too */
         dlr_batches_seek(&r->batches, r->at.epoch, 0);
     dlr_range_begin(&r->o->ranges, DLR_PART_CHECKPOINT, 0);
+    bool is_best = validates && dlr_best_is(&r->best, r->at.iteration);
     if (dlr_run_keeps(r) && !dlr_run_save(r, is_best, err)) return false;
     dlr_range_end(&r->o->ranges);
     return !r->o->ranges.profile || dlr_profile_write(r->o->ranges.profile, err);

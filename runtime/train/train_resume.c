@@ -78,8 +78,7 @@ bool dlr_run_restore(dlr_run *r, dl_error *err) {
     bool adopts = ok && ours && !theirs && !s.other && dlr_is_rank0(&r->o->ranks);
     if (ok && path)
         ok = theirs ? dlr_run_load_torch(r, theirs, s.run, err) : dlr_run_load(r, ours, err);
-    bool is_best = ours && ours->state.position == 0 && r->best_epoch == r->at.epoch - 1 &&
-                   r->at.best_loss < INFINITY;
+    bool is_best = ours && ours->state.position == 0 && dlr_best_is(&r->best, r->at.iteration);
     if (ok && adopts) ok = dlr_checkpoint_adopt(s.dir, ours, is_best, err);
     if (s.other) r->origin.from = from, r->origin.other = true, r->origin.source = s.run;
     if (ok && path)

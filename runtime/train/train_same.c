@@ -75,7 +75,12 @@ static void compare_settings(const dlr_run *r, const char *then, dlr_differences
                                               "save_weights",
                                               "log_every",
                                               "val_every",
+                                              "val_every_epochs",
                                               "save_every",
+                                              "save_every_minutes",
+                                              "keep_best",
+                                              "best_metric",
+                                              "best_goal",
                                               NULL};
     const char *at = r->o->log.hyperparams;
     setting now, was;

@@ -33,18 +33,21 @@ static void put_values(const void *run, dl_arena *arena, dlr_state_list *list) {
     dlr_state_put_text(arena, list, "from", r->origin.from);
     dlr_learning_rate_put_state(&r->rate, arena, list);
     dlr_stopper_put_state(&r->stopper, arena, list);
+    dlr_best_put_state(&r->best, arena, list);
     if (dlr_tensors_of_scaler(arena, r->exec).n > 0) put_scaler(r, arena, list);
 }
 
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
     dlr_torch_run torch;
     dlr_torch_scheduler scheduler;
+    r->stopper.saves = false;
     bool for_torch = r->o->checkpoints.torch && r->at.position == 0; /* epochs only */
     if (for_torch) dlr_run_describe_torch(r, &torch, &scheduler);
     dlr_checkpoint_request request = {.at = &r->at,
                                       .put_values = put_values,
                                       .run = r,
                                       .is_best = is_best,
+                                      .best = &r->best,
                                       .torch = for_torch ? &torch : NULL};
     return dlr_checkpointer_save(&r->checkpointer, &request, err);
 }
@@ -155,5 +158,6 @@ bool dlr_run_load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     move_within_epoch(r, c);
     dlr_learning_rate_restore(&r->rate, c);
     dlr_stopper_restore(&r->stopper, c);
+    dlr_best_restore(&r->best, c);
     return true;
 }

@@ -102,10 +102,10 @@ static bool take(void *loop, const dlr_step *step, dl_error *err) {
            dlr_stopper_poll(&r->stopper, err) && dlr_checkpointer_check(&r->checkpointer, err);
 }
 
-/* A signal asked to stop, or the run's number of steps is reached. */
+/* A signal asked to stop, the run's number of steps is reached, or a checkpoint is due by time. */
 static bool stops(const void *loop, int started) {
     const dlr_run *r = loop;
-    return dlr_stopper_stops(&r->stopper, r->at.iteration + started - r->first);
+    return r->stopper.saves || dlr_stopper_stops(&r->stopper, r->at.iteration + started - r->first);
 }
 
 void dlr_run_open_steps(dlr_run *r) {

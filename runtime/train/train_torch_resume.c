@@ -185,6 +185,7 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl
         r->rate.plateau = (dlr_plateau){t.best, t.bad_epochs, t.rate};
     const char *metrics = metrics_of(r, run);
     if (metrics && !dlr_metrics_read(metrics, keep_best, r, err)) return false;
+    dlr_best_take_loss(&r->best, r->at.best_loss);
     if (!isfinite(r->at.best_loss))
         dlr_log_info("%s does not say its best validation loss: it is looked for from here on",
                      file->path);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Points, validation and checkpoints within an epoch (log_every, val_every, save_every), and early_stop: they change no
-bit of a run, are neither lost nor doubled where it is stopped, and its validation loss is that which a run of as many
-steps ends with.
+"""Points, validation and checkpoints within an epoch (log_every, val_every, save_every, save_every_minutes), validation
+after some epochs alone (val_every_epochs), the best checkpoints (keep_best, best_metric), and early_stop: they change
+no bit of a run, are neither lost nor doubled where it is stopped, and its validation loss is that which a run of as
+many steps ends with.
 
 oracle_intervals.py BUILD [OPTION...]
 """
@@ -16,6 +17,7 @@ MODEL = """model M():
     y = x |> linear(4) @body |> tanh |> linear(1) @head as [N, K]
     output y
     loss = mse_loss(y, t)
+    metric low = min(y)
 """
 
 
@@ -67,6 +69,37 @@ def main(build, *_):
     check(points(path)[-1]["epoch"] == 3, "a run that stopped early does not go on")
     log, path = train("early", "--num_epochs=50", "--lr=0", "--early_stop=4", "--resume=true")
     check(points(path)[-1]["epoch"] == 5, "but it does with more patience, from where it was")
+    # validation after every second epoch, and the last
+    for form in [], ["--accumulate=2"]:
+        name = f"epochs{len(form)}"
+        train(name + "all", *form, "--num_epochs=5")
+        _, path = train(name, *form, "--num_epochs=5", "--val_every_epochs=2")
+        check(end(name) == end(name + "all"), f"{form}: validation changes no bit")
+        got = [p["epoch"] for p in points(path) if p["epoch"] and "Loss/valid" in p]
+        check(got == [2, 4, 5], f"{form}: validated after epochs {got}")
+    # checkpoints by time: at steps that nobody knows before, and a run goes on from each to the same bits
+    many = "--Nsamples=40000", "--num_epochs=1", "--keep_checkpoints=1000"
+    train("untimed", *many)
+    train("timed", *many, "--save_every_minutes=0.0005")
+    saved = sorted((place / "timed").rglob("step-*"))
+    check(len(saved) > 1 and end("timed") == end("untimed"), f"{len(saved)} checkpoints by time change no bit")
+    train("on", *many, f"--resume={saved[0]}")
+    check(end("on") == end("untimed"), f"a run goes on from {saved[0].name} to the same bits")
+    # the best checkpoints by a metric
+    best = "--num_epochs=8", "--keep_checkpoints=1", "--keep_best=3", "--best_metric=low", "--best_goal=maximize"
+    train("best", *best, "--stop_after=45", status=75)
+    _, path = train("best", *best, "--resume=true")
+    value = {p["iteration"]: p["low/valid"] for p in points(path) if p["epoch"]}
+    want = sorted(sorted(value, key=lambda i: (value[i], i))[-3:] + [max(value)])
+    saved = sorted(int(p.name[5:]) for p in (place / "best").rglob("step-*"))
+    check(saved == sorted(set(want)), f"the best three and the last are kept: {saved} of {value}")
+    link = next((place / "best").rglob("checkpoints/best")).resolve().name
+    check(int(link[5:]) == max(value, key=lambda i: (value[i], i)), f"the link best names {link}")
+    log, _ = train("best", *best[:-1], "--resume=true")
+    check("best was the maximum of low in the checkpoint, and is the minimum of low now" in log, "another goal is told")
+    log = place.run("dlrun", place / "m.dl", f"--yaml_config={place / 'c.yaml'}", "--data_loader_config=synthetic",
+                    "--best_metric=lwo", f"--expdir={place / 'no'}", status=2)
+    check("the model has no metric 'lwo'; it has low" in log, "a metric that the model lacks")
     # init_partial: what fits is taken, all else is told and begins as it would
     import torch
     other = {"body.weight": torch.randn(4, 3), "head.weight": torch.randn(5, 4), "else": torch.randn(2)}

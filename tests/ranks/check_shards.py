@@ -94,6 +94,16 @@ def main(build, family, *some):
               and f"optimizer-{ranks:05}-of-{ranks:05}.safetensors" in files,
               f"{layout}: a file of each rank: {files}")
 
+    # rank 0's clock says when a checkpoint is due, and all ranks write it at the same step
+    for name, how in (("untimed", ()), ("timed", ("--save_every_minutes=0.003",))):
+        run(name, "two", SHARDED, "--keep_checkpoints=1000", "--limit_nsamples=1600", "--num_iters=400", *how,
+            model=normed)
+    timed = sorted(place("timed").glob("step-*"))
+    check(len(timed) > 1, f"checkpoints by time: {timed}")
+    a, b = (shards.tensors(place(n) / "last") for n in ("untimed", "timed"))
+    check(a == b and len(a) > 8, "checkpoints by time: other tensors")
+    shards.tensors(timed[0])
+
     # about 1/N each: of what all hold, and of what is in pieces
     for layout in (l for l in ("two", "zero4", "tp_dp", "zero_tp", "four") if l not in left_out):
         ranks = LAYOUTS[layout][0]
