@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, CLASSES = 10 };
+enum { SIDE = DLR_CIFAR_SIDE, RECORD = DLR_CIFAR_RECORD, CLASSES = 10 };
 
 typedef struct {
     dlr_pictures pictures;
@@ -36,17 +36,37 @@ static bool check_labels(const char *path, const unsigned char *at, int64_t n, d
     return true;
 }
 
-static bool read_open(dlr_dataset *d, cifar *s, int fd, const char *path, dl_error *err) {
+static bool count_records(int fd, const char *path, int64_t *n, dl_error *err) {
     struct stat st;
     if (dl_fstat(fd, &st) < 0) return dl_fail_errno(err, DL_IO, "%s: cannot be read", path);
-    int64_t n = st.st_size / RECORD, limit = s->pictures.o.limit,
-            room = limit ? limit - d->samples : n;
-    if (n == 0 || st.st_size % RECORD)
-        return dl_fail(err, DL_INPUT,
-                       "%s is %lld bytes: records of CIFAR-10 are %d (a label and 3 x 32 x 32), so "
-                       "that it was cut "
-                       "short or is something else",
-                       path, (long long)st.st_size, RECORD);
+    *n = st.st_size / RECORD;
+    return (*n > 0 && st.st_size % RECORD == 0) ||
+           dl_fail(err, DL_INPUT,
+                   "%s is %lld bytes: records of CIFAR-10 are %d (a label and 3 x 32 x 32), so "
+                   "that it was cut "
+                   "short or is something else",
+                   path, (long long)st.st_size, RECORD);
+}
+
+unsigned char *dlr_cifar_read(const char *path, int64_t *n, dl_error *err) {
+    int fd = dl_input_open(path, err);
+    if (fd < 0) return NULL;
+    unsigned char *at = NULL;
+    bool ok = count_records(fd, path, n, err);
+    size_t bytes = ok ? (size_t)*n * RECORD : 0;
+    ok = ok && ((at = malloc(bytes)) != NULL ||
+                dl_fail(err, DL_RESOURCE, "no memory for the pictures of %s", path));
+    ok = ok && dl_read_at(fd, path, at, bytes, 0, err) && check_labels(path, at, *n, err);
+    close(fd);
+    if (ok) return at;
+    free(at);
+    return NULL;
+}
+
+static bool read_open(dlr_dataset *d, cifar *s, int fd, const char *path, dl_error *err) {
+    int64_t n = 0, limit = s->pictures.o.limit;
+    if (!count_records(fd, path, &n, err)) return false;
+    int64_t room = limit ? limit - d->samples : n;
     if (n > room) n = room;
     if (n == 0) return true;
     if (d->samples + n > UINT32_MAX)
@@ -101,7 +121,7 @@ static bool read_picture(const dlr_dataset *d, int64_t picture, int64_t epoch, i
                          void *planes, int64_t *label, dl_error *err) {
     (void)epoch, (void)sample, (void)err;
     const unsigned char *record = ((const cifar *)d->state)->records + picture * RECORD;
-    memcpy(planes, record + 1, 3 * PLANE);
+    memcpy(planes, record + 1, DLR_CIFAR_PLANES);
     *label = record[0];
     return true;
 }

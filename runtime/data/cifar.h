@@ -8,6 +8,15 @@
 #define DLR_CIFAR_H
 #include "runtime/data/picture.h"
 
+enum {
+    DLR_CIFAR_SIDE = 32,
+    DLR_CIFAR_PLANES = 3 * DLR_CIFAR_SIDE * DLR_CIFAR_SIDE,
+    DLR_CIFAR_RECORD = 1 + DLR_CIFAR_PLANES
+};
+/* All records of a file, and how many they are; free(). Errors (NULL): DL_IO; DL_INPUT for a file
+ * that holds no whole records, and labels beyond 9; DL_RESOURCE. */
+unsigned char *dlr_cifar_read(const char *path, int64_t *n, dl_error *err);
+
 typedef struct {
     const char *folder; /* data_dir */
     dlr_picture_options pictures;

@@ -4,17 +4,14 @@
 #include "ir/base/file_calls.h"
 #include "ir/base/str.h"
 #include "runtime/data/jpeg.h"
+#include "runtime/data/jpeg_folder.h"
 #include "runtime/data/loader.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <sys/stat.h>
-
-typedef DL_ARRAY(const char *) names;
 
 typedef struct {
     const char *name;
@@ -27,69 +24,18 @@ typedef struct {
     dl_arena *arena; /* holds all names; `held` counts their bytes */
     void (*skipped)(const char *why);
     const char *folder;
-    names classes;
+    dlr_names classes;
     image *images; /* [d->samples] */
 } images;
 
 /* ---- folders ---- */
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Lists the names in a folder that do not begin with a dot, sorted: those of folders, or of other
- * files. */
-static bool list(dl_arena *arena, const char *key, const char *folder, bool folders, names *out,
-                 dl_error *err) {
-    DIR *at = dl_opendir(folder);
-    if (!at) return dl_fail_errno(err, DL_IO, "%s: cannot read the folder %s", key, folder);
-    const struct dirent *e;
-    while (errno = 0, (e = dl_readdir(at))) {
-        struct stat st;
-        bool is_folder = e->d_type == DT_DIR;
-        if (e->d_name[0] == '.') continue;
-        if (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN)
-            is_folder = dl_fstatat(dirfd(at), e->d_name, &st) == 0 && S_ISDIR(st.st_mode);
-        if (is_folder == folders) dl_push(arena, out, dl_strdup(arena, e->d_name));
-    }
-    bool ok = errno == 0 ||
-              dl_fail_errno(err, DL_IO, "%s: cannot read all of the folder %s", key, folder);
-    closedir(at);
-    if (ok && out->n) qsort(out->at, (size_t)out->n, sizeof *out->at, by_name);
-    return ok;
-}
-
-static bool ends_with(const char *name, const char *const *endings) {
-    const char *dot = strrchr(name, '.');
-    for (; dot && *endings; endings++)
-        if (strcasecmp(dot, *endings) == 0) return true;
-    return false;
-}
-
-/* Lists the JPEG files of a class. Pictures of other formats are an error: if they were left out,
- * users would notice late. */
-static bool list_class(dl_arena *arena, const char *key, const char *folder, names *out,
-                       dl_error *err) {
-    static const char *const jpeg[] = {".jpg", ".jpeg", ".jpe", ".jfif", NULL};
-    static const char *const others[] = {".png",  ".bmp", ".gif",  ".tif",
-                                         ".tiff", ".ppm", ".webp", NULL};
-    names all = {0};
-    if (!list(arena, key, folder, false, &all, err)) return false;
-    for (int i = 0; i < all.n; i++) {
-        if (ends_with(all.at[i], others))
-            return dl_fail(err, DL_INPUT, "%s: %s/%s: only JPEG pictures are read", key, folder,
-                           all.at[i]);
-        if (ends_with(all.at[i], jpeg)) dl_push(arena, out, all.at[i]);
-    }
-    return true;
-}
 
 static bool list_classes(images *s, const char *folder, dl_error *err) {
     if (!folder || !folder[0])
         return dl_fail(err, DL_USAGE,
                        "train_dir is not set: a folder of JPEG files, a folder each class (or "
                        "--data_loader_config=synthetic)");
-    if (!list(s->arena, "train_dir", folder, true, &s->classes, err)) return false;
+    if (!dlr_folder_list(s->arena, "train_dir", folder, true, &s->classes, err)) return false;
     int n = s->classes.n;
     if (n == 0)
         return dl_fail(err, DL_INPUT, "train_dir: %s holds no folders, one for each class", folder);
@@ -106,11 +52,10 @@ static bool list_classes(images *s, const char *folder, dl_error *err) {
 /* Checks that each folder of the validation set has the name of a training class; a training class
  * may have no validation folder. */
 static bool check_classes(images *s, const char *key, dl_error *err) {
-    names found = {0};
-    if (!list(s->arena, key, s->folder, true, &found, err)) return false;
+    dlr_names found = {0};
+    if (!dlr_folder_list(s->arena, key, s->folder, true, &found, err)) return false;
     for (int i = 0; i < found.n; i++)
-        if (!bsearch(&found.at[i], s->classes.at, (size_t)s->classes.n, sizeof *s->classes.at,
-                     by_name))
+        if (!dlr_names_have(&s->classes, found.at[i]))
             return dl_fail(err, DL_INPUT,
                            "%s: %s/%s is no class of train_dir, which has no such folder", key,
                            s->folder, found.at[i]);
@@ -120,7 +65,7 @@ static bool check_classes(images *s, const char *key, dl_error *err) {
 /* ---- samples ---- */
 
 /* Orders the pictures: the first of each class, the second of each, ... */
-static bool number_images(dlr_dataset *d, images *s, const names *of, dl_error *err) {
+static bool number_images(dlr_dataset *d, images *s, const dlr_names *of, dl_error *err) {
     int64_t all = 0, limit = s->pictures.o.limit;
     for (int c = 0; c < s->classes.n; c++) all += of[c].n;
     if (limit && limit < all) all = limit;
@@ -164,12 +109,12 @@ static bool check_first(const dlr_dataset *d, const images *s, dl_error *err) {
 }
 
 static bool open_images(dlr_dataset *d, const char *key, images *s, dl_error *err) {
-    names *of = dl_alloc_array(s->arena, (size_t)s->classes.n, sizeof *of);
+    dlr_names *of = dl_alloc_array(s->arena, (size_t)s->classes.n, sizeof *of);
     for (int c = 0; c < s->classes.n; c++) {
         const char *folder = dl_format(s->arena, "%s/%s", s->folder, s->classes.at[c]);
         struct stat st;
         if (d->split == DLR_VALID && dl_stat(folder, &st) < 0 && errno == ENOENT) continue;
-        if (!list_class(s->arena, key, folder, &of[c], err)) return false;
+        if (!dlr_folder_jpegs(s->arena, key, folder, &of[c], err)) return false;
         for (int i = 0; i < of[c].n; i++) d->held += (int64_t)strlen(of[c].at[i]) + 64;
         if (of[c].n == 0 && d->split == DLR_TRAIN)
             return dl_fail(err, DL_INPUT, "%s: %s has no file .jpg or .jpeg", key, folder);

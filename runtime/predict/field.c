@@ -292,8 +292,26 @@ static bool open_parts(dlr_field *f, const char *path, bool unpacks, dl_error *e
     return true;
 }
 
+static bool open_pictures(dlr_field *f, dl_arena *arena, const char *path,
+                          const dlr_field_want *want, dl_error *err) {
+    const dl_type *t = want->type;
+    const dl_axis *axis = t->axis;
+    if (t->rank != 4 || axis[1].size != 3 || want->space != 2)
+        return dl_fail(err, DL_INPUT, "%s: %s is %s, and a picture is f32[N, 3, H, W]", path,
+                       want->what, dl_type_text(t));
+    *f = (dlr_field){.spec = dl_strdup(arena, path),
+                     .space = want->space,
+                     .type = want->type,
+                     .in_order = true,
+                     .size = {3, {1, axis[2].size, axis[3].size}}};
+    f->pictures = dlr_picture_files_open(path, axis[2].size, axis[3].size, *want->pictures, err);
+    if (f->pictures) f->samples = dlr_picture_files_count(f->pictures);
+    return f->pictures != NULL;
+}
+
 bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_field_want *want,
                     dl_error *err) {
+    if (want->pictures) return open_pictures(f, arena, spec, want, err);
     const char *name, *path = split(arena, spec, &name);
     *f = (dlr_field){.file = dlr_array_file_open(path, err),
                      .space = want->space,
@@ -309,10 +327,12 @@ bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_f
 void dlr_field_close(dlr_field *f) {
     for (int i = 0; i < f->n_parts; i++) dlr_source_close(f->parts[i].source);
     dlr_array_file_close(f->file);
+    dlr_picture_files_close(f->pictures);
     *f = (dlr_field){0};
 }
 
 const char *dlr_field_label(const dlr_field *f) {
+    if (f->pictures) return f->spec;
     return f->n_parts == 1 ? dlr_source_label(f->parts[0].source) : f->file->path;
 }
 
@@ -425,6 +445,7 @@ static int64_t normalise(const dlr_field *f, int64_t c, float *x, int64_t n) {
 
 bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
                     const int64_t count[DLR_SPACE], float *out, dl_error *err) {
+    if (f->pictures) return dlr_picture_files_read(f->pictures, f->first + sample, out, err);
     for (int i = 0; i < f->n_parts; i++) {
         const dlr_field_part *p = &f->parts[i];
         dlr_block b = block_of(f, p, sample, start, count);

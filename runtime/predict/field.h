@@ -1,10 +1,12 @@
-/* The arrays of a file that are one input or target of a model, read sample by sample. Usually it
- * is one array; where a run took the channels from several arrays, they are found by name. The
- * arrays' axes are those of the run's record (dl_array_record), or the model's axes in their order,
- * where axes of size 1 may be missing; the axis N, if any, counts samples. */
+/* The arrays of a file that are one input or target of a model, read sample by sample; or pictures,
+ * which have the model's size (picture_files.h). Usually it is one array; where a run took the
+ * channels from several arrays, they are found by name. The arrays' axes are those of the run's
+ * record (dl_array_record), or the model's axes in their order, where axes of size 1 may be
+ * missing; the axis N, if any, counts samples. */
 #ifndef DLR_FIELD_H
 #define DLR_FIELD_H
 #include "runtime/data/packing.h"
+#include "runtime/data/picture_files.h"
 #include "runtime/predict/predict.h"
 #include "runtime/predict/scale.h"
 
@@ -24,6 +26,7 @@ typedef struct {
 } dlr_field_part;
 
 typedef struct {
+    dlr_picture_files *pictures; /* NULL: arrays of: */
     dlr_array_file *file;
     const char *spec;    /* FILE:ARRAY, or FILE where several arrays are taken */
     const dl_type *type; /* of the model: [N, channels..., spatial...] */
@@ -49,12 +52,14 @@ typedef struct {
     dlr_scale scale;
     bool unpacks; /* packed numbers of NetCDF stand for others, as the loader of data of one's own
                      has it */
+    const dlr_scaling *pictures; /* of a run on pictures: how they are scaled; NULL: arrays */
     /* names of arrays that are preferred where several fit; ends with NULL */
     const char *const *usual;
 } dlr_field_want;
 
 /* `spec` is FILE or FILE:ARRAY; without ARRAY it is the one that fits. A file whose name has a
- * colon needs another colon after it. Errors: those of array_file.h; DL_INPUT: no array fits, or
+ * colon needs another colon after it. Pictures: FILE or FOLDER. Errors: those of array_file.h and
+ * picture_files.h; DL_INPUT: no array fits, or
  * several do, with a list of the file's arrays. */
 bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_field_want *want,
                     dl_error *err);

@@ -43,6 +43,7 @@ static bool open_field(dl_predict_job *job, const dl_predict_input_data *in, dlr
                            in->record,
                            in->scale,
                            job->unpacks,
+                           job->pictures ? &job->scaling : NULL,
                            usual};
     if (!dlr_field_open(f, job->arena, spec, &want, err)) return false;
     /* A sample has the arrays' indices that it had in training, from the earliest on. */

@@ -70,9 +70,11 @@ typedef struct {
     dl_device_choice device;
     dlr_exec *exec;
     /* the data */
-    int n;        /* files of each input */
-    bool unpacks; /* the run's loader takes NetCDF's packed numbers for what they stand for */
-    bool crops;   /* the run's loader takes the part at the origin of what is larger */
+    int n;         /* files of each input */
+    bool unpacks;  /* the run's loader takes NetCDF's packed numbers for what they stand for */
+    bool pictures; /* the run's loader reads these, scaled by: */
+    dlr_scaling scaling;
+    bool crops; /* the run's loader takes the part at the origin of what is larger */
     const dl_array_record *paired[DLR_MAX_OUTPUTS]; /* the target of each output, or NULL */
     dlr_scale out[DLR_MAX_OUTPUTS];                 /* what each output is undone by */
     DL_ARRAY(dl_named_file) others;                 /* files of inputs that only the loss reads */

@@ -246,7 +246,7 @@ static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_fact
 
 bool dl_predict_coordinates(dl_predict_job *job, dl_error *err) {
     const dlr_array_file *file = job->input[0].data[0].file;
-    for (int i = 0; i < file->n; i++) {
+    for (int i = 0; file && i < file->n; i++) {
         const dlr_array_facts *a = &file->arrays[i];
         dlr_block b = {.count = {coordinate_length(job, a)}};
         if (!b.count[0]) continue;

@@ -1,5 +1,6 @@
 /* The data of the run, as its record has them: what is done to inputs, and undone to outputs. */
 #include "runtime/predict/predict_job.h"
+#include "runtime/setup/dataset_options.h"
 
 static bool is_loader(const dl_data_record *r, const char *name) {
     return strcmp(r->loader, name) == 0;
@@ -7,11 +8,8 @@ static bool is_loader(const dl_data_record *r, const char *name) {
 
 bool dl_predict_scales(dl_predict_job *job, dl_error *err) {
     const dl_data_record *r = &job->net.data;
-    if (is_loader(r, "cifar10") || is_loader(r, "image_folder"))
-        return dl_fail(err, DL_INPUT,
-                       "data_loader_config %s: predict does not read pictures; give arrays as the "
-                       "model takes them with --data_loader_config=synthetic",
-                       r->loader);
+    job->pictures = is_loader(r, "cifar10") || is_loader(r, "image_folder");
+    job->scaling = dl_samples_scaling(job->net.config);
     job->crops = is_loader(r, "pytorch") || is_loader(r, "dali");
     job->unpacks = is_loader(r, "own");
     /* of a loader that makes no targets of its inputs, only a rollout asks for it */

@@ -175,13 +175,17 @@ static dlr_dataset *open_weather(const request *q, dl_error *err) {
 
 /* ---- pictures ---- */
 
+dlr_scaling dl_samples_scaling(const dl_config *config) {
+    const char *name = dl_config_str(config, DL_KEY_image_scaling);
+    return strcmp(name, "caffe") == 0 ? DLR_SCALING_CAFFE : DLR_SCALING_UNIT;
+}
+
 static dlr_picture_options pictures(const request *q) {
     const dl_config *c = q->config;
     int64_t limit = limit_of(q);
     double crop = dl_config_float(c, DL_KEY_crop_scale);
     dlr_picture_options o = {
-        .scaling = strcmp(dl_config_str(c, DL_KEY_image_scaling), "caffe") ? DLR_SCALING_UNIT
-                                                                           : DLR_SCALING_CAFFE,
+        .scaling = dl_samples_scaling(c),
         .moves = {dl_config_float(c, DL_KEY_shift_range), dl_config_float(c, DL_KEY_zoom_range),
                   dl_config_bool(c, DL_KEY_horizontal_flip), crop < 1 ? crop : 0},
         .limit = limit == INT64_MAX ? 0 : limit};

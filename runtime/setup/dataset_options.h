@@ -2,7 +2,7 @@
 #ifndef DL_DATASET_OPTIONS_H
 #define DL_DATASET_OPTIONS_H
 #include "compiler/session.h"
-#include "runtime/data/dataset.h"
+#include "runtime/data/picture.h"
 #include "runtime/setup/dataset_choice.h"
 
 /* The model's arrays: inputs, then targets, each without N. Errors: dlr_arrays_add's. */
@@ -13,6 +13,9 @@ bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err);
  * DL_INPUT at the key for too few samples. */
 dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split,
                              dlr_opening opening, dl_error *err);
+
+/* How the configuration's pictures are scaled (image_scaling). */
+dlr_scaling dl_samples_scaling(const dl_config *config);
 
 /* Sets Nsamples or Nsamples_val to the number of samples in the files of an array dataset, so that
  * the run's recorded configuration gives the same run. */

@@ -8,8 +8,10 @@ check_pictures.py BUILD     from the project's root; needs nothing but Python's 
 The model's metrics are means of what it was fed, so that a run's points say which pictures came, and how scaled and
 moved.
 """
+import array
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -30,6 +32,19 @@ MODEL = """model Probe(input_shape=[32, 32, 3], n_classes=10):
     metric first = mean(x[C=0] * linspace(1, 2, over=H))
     metric last = mean(x[C=2] * linspace(0, 3, over=W))
     metric third = mean(t == 3)
+"""
+
+
+MEANS = """model Means(input_shape=[32, 32, 3], n_classes=10):
+    input x: f32[N, C=input_shape[2], H=input_shape[0], W=input_shape[1]]
+    target t: i32[N]
+    c = mean(x, over=[H, W])
+    output c
+    y = c |> linear(n_classes) @fc
+    loss = cross_entropy(y, t)
+    metric c0 = mean(x[C=0])
+    metric c1 = mean(x[C=1])
+    metric c2 = mean(x[C=2])
 """
 
 
@@ -168,6 +183,70 @@ def test_folders():
     refused(2, r"crop_scale is for folders", f"--data_dir={TMP}/cifar", "--crop_scale=0.5")
 
 
+def read_npy(path):
+    """Rows of the floats of a .npy file of two axes."""
+    with open(path, "rb") as f:
+        data = f.read()
+    shape = [int(n) for n in re.search(rb"'shape': \(([^)]*)\)", data)[1].split(b",") if n.strip()]
+    numbers = array.array("f", data[len(data) - 4 * shape[0] * shape[1]:])
+    return [list(numbers[i * shape[1]:(i + 1) * shape[1]]) for i in range(shape[0])]
+
+
+def predict(name, *data):
+    r = run(DLRUN, "predict", f"{TMP}/{name}", *data, f"-o{TMP}/{name}.npy")
+    return read_npy(f"{TMP}/{name}.npy") if check(r.returncode == 0, f"{name} {data}: {r.stderr[-500:]}") else []
+
+
+def train_means(name, *args):
+    """The channels' means over the validation set."""
+    with open(f"{TMP}/means.dl", "w") as f:
+        f.write(MEANS)
+    r = run(DLRUN, f"{TMP}/means.dl", "--preset=keras", f"--batch_size={BATCH}", "--n_epochs=1",
+            f"--output_dir={TMP}/{name}", *args)
+    check(r.returncode == 0, f"{name}: {r.stderr[-500:]}")
+    with open(f"{TMP}/{name}/metrics.jsonl") as f:
+        point = json.loads(f.readlines()[-1])
+    return [point[f"c{c}/valid"] for c in range(3)]
+
+
+def same_rows(rows, want, bound, what):
+    check(len(rows) == len(want) and all(abs(a - b) <= bound for r, w in zip(rows, want) for a, b in zip(r, w)),
+          f"{what}: {rows[:2]}, not {want[:2]}")
+
+
+def test_predictions(cifar, folders):
+    """A run on pictures predicts pictures, as it was validated on them: next to the file's bytes, and to validation."""
+    train_means("of_bytes", *cifar)
+    with open(f"{TMP}/cifar/test_batch.bin", "rb") as f:
+        data = f.read()
+    means = [[sum(data[k + 1 + c * PLANE:k + 1 + (c + 1) * PLANE]) / PLANE for c in range(3)]
+             for k in range(0, len(data), RECORD)]
+    rows = predict("of_bytes", f"{TMP}/cifar/test_batch.bin")
+    same_rows(rows, [[v / 255 for v in m] for m in means], 1e-6, "records")
+    same_rows(predict("of_bytes", f"{TMP}/cifar/test_batch.bin", "--samples=3:5"), rows[3:5], 0, "a part")
+    caffe = [103.939, 116.779, 123.68]
+    train_means("of_caffe", *cifar, "--image_scaling=caffe", "--data_loader_config=dali")
+    same_rows(predict("of_caffe", f"{TMP}/cifar/test_batch.bin"),
+              [[m[2 - c] - caffe[c] for c in range(3)] for m in means], 1e-4, "caffe")
+    valid = train_means("of_files", *folders)
+    names = sorted(str(p) for p in pathlib.Path(TMP, "jpeg/val").glob("*/*.jpg"))
+    rows = predict("of_files", f"{TMP}/jpeg/val")
+    same_rows([[sum(r[c] for r in rows) / len(rows) for c in range(3)]], [valid], 1e-5, "validation's mean")
+    same_rows(predict("of_files", *names), rows, 0, "file by file, in the order of names")
+    same_rows(predict("of_files", names[3]), rows[3:4], 0, "one file")
+    for code, pattern, *words in ((3, "of_files.npy: not a JPEG file", "of_files", f"{TMP}/of_files.npy"),
+                                  (3, "has a file .jpg", "of_files", f"{TMP}/cifar"),
+                                  (3, "32 x 32, and the model takes 40 x 24", "of_files",
+                                   f"{TMP}/cifar/test_batch.bin"),
+                                  (4, "no/where", "of_files", f"{TMP}/no/where"),
+                                  (3, "only JPEG pictures are read", "of_files", f"{TMP}/png")):
+        os.makedirs(f"{TMP}/png", exist_ok=True)
+        open(f"{TMP}/png/a.png", "w").close()
+        r = run(DLRUN, "predict", f"{TMP}/{words[0]}", words[1], f"-o{TMP}/no.npy")
+        check(r.returncode == code and pattern in r.stderr and not os.path.exists(f"{TMP}/no.npy"),
+              f"{words}: {r.returncode} {r.stderr[-500:]}")
+
+
 def dump(split, epoch, *args, **environment):
     """All samples, bit by bit."""
     r = subprocess.run([DUMP, split, str(epoch), f"{TMP}/probe.dl", "--local_batch_size=4", *args], capture_output=True,
@@ -240,5 +319,8 @@ with open(f"{TMP}/probe.dl", "w") as model:
     model.write(MODEL)
 test_cifar()
 test_folders()
+test_predictions([f"--data_dir={TMP}/cifar"],
+                 [f"--train_dir={TMP}/jpeg/train", f"--valid_dir={TMP}/jpeg/val", "--input_shape=[40,24,3]",
+                  f"--n_classes={len(os.listdir(f'{TMP}/jpeg/train'))}"])
 test_device()
 finish()
