@@ -249,6 +249,8 @@ static bool measure(dlr_field *f, dlr_field_part *p, dl_error *err) {
     int64_t times = 0, simulations = 0;
     p->packed = !p->picks;
     for (int j = 0; j < p->array->rank; j++) {
+        if (p->axis[j] < 0 && p->array->dims[j] == 0)
+            return dl_fail(err, DL_INPUT, "%s holds no samples", dlr_source_label(p->source));
         if (p->axis[j] == DLR_FIELD_SAMPLES) times = p->array->dims[j];
         if (p->axis[j] == DLR_FIELD_SIMULATIONS) simulations = p->array->dims[j];
     }

@@ -15,7 +15,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "ranks"))
 import mpi  # noqa: E402
-from checks import ENV, TMP, check, finish  # noqa: E402
+from checks import ENV, TMP, check, finish, save_npy  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN = f"{BUILD}/cli/dlc", f"{BUILD}/cli/dlrun"
@@ -30,20 +30,6 @@ MODEL = """model Net(c=8, rate=0.5):
     output y
     loss = mse_loss(y, t) * rate
 """
-
-
-def save_npy(path, shape):
-    """Numbers from a small generator, of f32."""
-    n, state, values = 1, 12345, []
-    for d in shape:
-        n *= d
-    for _ in range(n):
-        state = (state * 1103515245 + 12345) % 2**31
-        values.append(state / 2**31 - 0.5)
-    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
-    head += " " * (63 - (10 + len(head)) % 64) + "\n"
-    with open(path, "wb") as f:
-        f.write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{n}f", *values))
 
 
 def run(args, where=NODE, env=BARE):
