@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "ir/base/input.h"
-
 const dl_foreign_arg *dl_foreign_find(const dl_foreign_node *n, const char *name) {
     for (int i = 0; i < n->n_args; i++)
         if (strcmp(n->args[i].name, name) == 0)
@@ -56,10 +54,10 @@ bool dl_foreign_load(const dl_foreign_graph *g, const dl_foreign_tensor *t, void
     if (!data || t->class == DL_FOREIGN_UNKNOWN)
         return dl_fail(err, DL_INPUT, "%s: '%s' has no numbers that can be read", g->path, t->path);
     if (dl_foreign_count(t) == 0) return true;
-    if (!g->check(g->context, data, err)) return false;
+    if (data->held) return gather(t, data->held, data->offset, 0, to), true;
     char *storage = malloc((size_t)data->bytes + 1);
     if (!storage) return dl_fail(err, DL_RESOURCE, "no memory to read '%s'", t->path);
-    bool ok = dl_read_at(g->fd, g->path, storage, (size_t)data->bytes, data->at, err);
+    bool ok = g->read(g->context, data, storage, err);
     if (ok) gather(t, storage, data->offset, 0, to);
     free(storage);
     return ok;

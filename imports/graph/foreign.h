@@ -1,4 +1,5 @@
-/* A graph of another program, as one of the readers (pt2/) fills it and the writer (dl/) reads it.
+/* A graph of another program, as one of the readers (pt2/, onnx/) fills it and the writer (dl/)
+ * reads it.
  *
  * In: an archive. Out: nodes in an order in which each operand precedes its user, tensors with
  * shapes and types, parameters and buffers under their own program's names, and for each node the
@@ -19,12 +20,14 @@ typedef enum {
     DL_FOREIGN_CONSTANT /* neither trained nor saved with the weights */
 } dl_foreign_origin;
 
-/* The bytes of a parameter, buffer or constant: a region of the file, as strides of its storage. */
+/* The numbers of a parameter, buffer or constant, as strides of its storage, which the reader has
+ * in memory or in a file. */
 typedef struct {
+    const void *held;                /* the storage; NULL: it is in a file */
     int64_t at, bytes;               /* of the whole storage, in the file */
     int64_t stride[DL_FOREIGN_RANK]; /* in elements */
     int64_t offset;                  /* of the first element in the storage, in elements */
-    int entry;                       /* of the archive, for its checksum */
+    int entry;                       /* the reader's: of the archive, or which file */
 } dl_foreign_data;
 
 typedef enum {
@@ -79,7 +82,8 @@ typedef struct {
 } dl_foreign_module;
 
 typedef struct {
-    const char *op; /* "aten.conv2d.default" */
+    const char *op;   /* "aten.conv2d.default" */
+    const char *name; /* in its graph, where that gives names to nodes; else NULL */
     int n_args, n_results, depth;
     const dl_foreign_arg *args;
     const dl_foreign_tensor *const *results;
@@ -92,13 +96,12 @@ typedef struct {
     dl_arena *arena;
     const char *path;  /* of the archive */
     const char *class; /* of the root module, without its package */
-    int fd;            /* the open archive */
     DL_ARRAY(dl_foreign_tensor *) tensors;
     DL_ARRAY(dl_foreign_node) nodes;
     DL_ARRAY(const dl_foreign_tensor *) inputs;
     DL_ARRAY(const dl_foreign_tensor *) outputs;
-    /* For the reader: checks the archive's entry of these data. Errors: DL_INPUT, DL_IO. */
-    bool (*check)(void *context, const dl_foreign_data *data, dl_error *err);
+    /* The reader's: reads a storage that is in a file, `bytes` bytes. Errors: DL_INPUT, DL_IO. */
+    bool (*read)(void *context, const dl_foreign_data *data, void *to, dl_error *err);
     void *context;
 } dl_foreign_graph;
 
@@ -111,8 +114,8 @@ const char *dl_foreign_text(const dl_foreign_node *n, const char *name, const ch
 const dl_foreign_tensor *dl_foreign_operand(const dl_foreign_node *n, const char *name);
 /* Elements of a tensor. */
 int64_t dl_foreign_count(const dl_foreign_tensor *t);
-/* Reads the elements in row-major order: `to` has dl_foreign_count elements of t->dtype. The
- * storage is checked against its checksum first. Errors: DL_INPUT, DL_IO. */
+/* Reads the elements in row-major order: `to` has dl_foreign_count elements of t->dtype. A storage
+ * with a checksum is checked first. Errors: DL_INPUT, DL_IO. */
 bool dl_foreign_load(const dl_foreign_graph *g, const dl_foreign_tensor *t, void *to,
                      dl_error *err);
 /* The same as doubles. */

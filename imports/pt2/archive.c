@@ -7,12 +7,13 @@
 
 enum { JSON_BYTES = 1 << 30, JSON_DEPTH = 64, JSON_VALUES = 200 * 1000 * 1000 };
 
-static bool check(void *context, const dl_foreign_data *data, dl_error *err) {
+static bool read_storage(void *context, const dl_foreign_data *data, void *to, dl_error *err) {
     dl_pt2 *a = context;
-    if (a->zip.unsummed || a->checked[data->entry]) return true;
-    a->checked[data->entry] =
-        dlr_zip_check_stored(a->fd, a->path, &a->zip.entries[data->entry], err);
-    return a->checked[data->entry];
+    bool *checked = &a->checked[data->entry];
+    if (!a->zip.unsummed && !*checked)
+        *checked = dlr_zip_check_stored(a->fd, a->path, &a->zip.entries[data->entry], err);
+    return (a->zip.unsummed || *checked) &&
+           dl_read_at(a->fd, a->path, to, (size_t)data->bytes, data->at, err);
 }
 
 static const dlr_zip_entry *find(const dl_pt2 *a, const char *name) {
@@ -214,8 +215,7 @@ dl_pt2 *dl_pt2_open(dl_arena *arena, const char *path, dl_error *err) {
     dl_pt2 *a = DL_NEW(arena, dl_pt2);
     *a = (dl_pt2){.arena = arena, .path = path, .fd = -1};
     if (!open_zip(a, err)) return dl_pt2_close(a), NULL;
-    a->graph =
-        (dl_foreign_graph){.arena = arena, .path = path, .fd = a->fd, .check = check, .context = a};
+    a->graph = (dl_foreign_graph){.arena = arena, .path = path, .read = read_storage, .context = a};
     if (!read_graph(a, err)) return dl_pt2_close(a), NULL;
     return a;
 }

@@ -86,15 +86,14 @@ static bool take_bytes(dlr_pb_view *m, uint64_t n, dlr_pb_view *bytes) {
 
 bool dlr_pb_next(dlr_pb_view *m, dlr_pb_field *f) {
     uint64_t key, n;
-    dlr_pb_view fixed;
     *f = (dlr_pb_field){0};
     if (!take_varint(m, &key) || key >> 3 == 0 || key >> 3 > INT32_MAX) return false;
     f->field = (int)(key >> 3);
     switch (key & 7) {
     case VARINT: return take_varint(m, &f->number);
     case LENGTH: return take_varint(m, &n) && take_bytes(m, n, &f->bytes);
-    case FIXED64: return take_bytes(m, 8, &fixed);
-    case FIXED32: return take_bytes(m, 4, &fixed);
+    case FIXED64: return take_bytes(m, 8, &f->bytes);
+    case FIXED32: return take_bytes(m, 4, &f->bytes);
     default: return false; /* groups, which proto3 lacks */
     }
 }
@@ -103,4 +102,8 @@ bool dlr_pb_find(dlr_pb_view m, int field, dlr_pb_field *f) {
     while (dlr_pb_next(&m, f))
         if (f->field == field) return true;
     return false;
+}
+
+bool dlr_pb_next_number(dlr_pb_view *list, uint64_t *v) {
+    return list->at < list->end && take_varint(list, v);
 }

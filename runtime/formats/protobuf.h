@@ -25,12 +25,16 @@ typedef struct {
 
 typedef struct {
     int field;
-    uint64_t number;   /* value of a varint */
-    dlr_pb_view bytes; /* content of text, bytes and messages; empty for other fields */
+    uint64_t number; /* value of a varint */
+    /* content of text, bytes and messages; the 4 or 8 bytes of a number of fixed size; of a varint
+     * NULL */
+    dlr_pb_view bytes;
 } dlr_pb_field;
 
 /* Removes the first field of `m`. False: there is none, or the bytes are no field. */
 bool dlr_pb_next(dlr_pb_view *m, dlr_pb_field *f);
 /* The first field of that number. False: there is none. */
 bool dlr_pb_find(dlr_pb_view m, int field, dlr_pb_field *f);
+/* Removes the first number of a list of varints that stand one after the other. False: none. */
+bool dlr_pb_next_number(dlr_pb_view *list, uint64_t *v);
 #endif
