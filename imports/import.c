@@ -7,6 +7,7 @@
 #include "frontends/dl/format.h"
 #include "imports/dl/write.h"
 #include "imports/graph/weights.h"
+#include "imports/onnx/onnx.h"
 #include "imports/pt2/pt2.h"
 #include "ir/base/file_calls.h"
 #include "ir/base/foreign.h"
@@ -14,9 +15,10 @@
 
 static const dl_option options[] = {
     {"output", 'o', "MODEL.dl", "the model's text (without it: standard output)"},
-    {"weights", 0, "FILE", "parameters and running statistics, by PyTorch's names (safetensors)"},
+    {"weights", 0, "FILE", "parameters and running statistics, by their own names (safetensors)"},
     {"loss", 0, "LOSS",
      "mse, l1, smooth_l1, huber, relative_l2, bce_with_logits or cross_entropy, with a target t"},
+    {"sizes", 0, "NAME=N,...", "of an ONNX file: sizes other than the batch's that it leaves open"},
     {"report", 0, NULL,
      "which ops the language lacks, how often and where; of a folder: of all archives in it"},
     DL_OPTION_HELP,
@@ -24,13 +26,42 @@ static const dl_option options[] = {
 };
 
 static const char usage[] =
-    "usage: dlc import FILE.pt2 -o MODEL.dl [OPTION...]\n\nWrites a model of PyTorch as a model of "
-    "this language. FILE is what\ntorch.export.save(torch.export.export(model.train(), (x,)), "
-    "FILE) "
-    "writes.\n\nAn op that the language lacks becomes fail(\"...\"): the model does not compile "
+    "usage: dlc import FILE.pt2|FILE.onnx -o MODEL.dl [OPTION...]\n\nWrites a model of PyTorch or "
+    "ONNX as a model of this language. FILE.pt2 is what\n"
+    "torch.export.save(torch.export.export(model.train(), (x,)), FILE) writes; FILE.onnx\nis of "
+    "opset 13 or newer, from any exporter.\n\nAn op that the language lacks becomes fail(\"...\"): "
+    "the model does not compile "
     "until you\nreplace it. The exit status is then 3. --report DIR tells what a folder of "
     "archives\n"
     "lacks, and writes nothing.\n\noptions:\n";
+
+/* ---- files of either kind ---- */
+
+typedef struct {
+    dl_pt2 *pt2;
+    dl_onnx_file *onnx;
+    const dl_foreign_graph *graph; /* NULL: it could not be opened */
+} archive;
+
+static bool ends_with(const char *s, const char *end) {
+    size_t n = strlen(s), m = strlen(end);
+    return n > m && strcmp(s + n - m, end) == 0;
+}
+
+static archive open_archive(dl_arena *arena, const char *path, const char *sizes, dl_error *err) {
+    archive a = {0};
+    if (ends_with(path, ".onnx")) {
+        if ((a.onnx = dl_onnx_open(arena, path, sizes, err))) a.graph = dl_onnx_graph(a.onnx);
+    } else if (sizes)
+        dl_fail(err, DL_USAGE, "--sizes is for ONNX files: %s is none by its name", path);
+    else if ((a.pt2 = dl_pt2_open(arena, path, err)))
+        a.graph = dl_pt2_graph(a.pt2);
+    return a;
+}
+
+static void close_archive(archive *a) { dl_pt2_close(a->pt2), dl_onnx_close(a->onnx); }
+
+/* ---- one file ---- */
 
 /* The text in the formatter's form. The writer's text always parses. */
 static bool format(dl_arena *arena, const dl_buf *text, dl_buf *out, dl_error *err) {
@@ -50,6 +81,7 @@ static void put_report(const dl_invocation *call, const dl_import_report *r) {
     for (int i = 0; i < r->lacks.n; i++) {
         const dl_import_lack *l = &r->lacks.at[i];
         dl_console_text(call->out, "%6d  %s", l->count, dl_shown(call->arena, l->op));
+        if (l->node) dl_console_text(call->out, ", node '%s'", dl_shown(call->arena, l->node));
         if (l->module) dl_console_text(call->out, ", in %s", dl_shown(call->arena, l->module));
         if (l->line)
             dl_console_text(call->out, ", line %d of %s", l->line,
@@ -64,9 +96,9 @@ static bool import_file(dl_invocation *call, const char *path, dl_error *err) {
     dl_import_options o = {.loss = dl_config_option(c, "loss"), .title = "Imported"};
     if (o.loss && !dl_import_is_loss(o.loss))
         return dl_fail(err, DL_USAGE, "--loss=%.80s: --help lists the losses", o.loss);
-    dl_pt2 *archive = dl_pt2_open(call->arena, path, err);
-    if (!archive) return false;
-    const dl_foreign_graph *g = dl_pt2_graph(archive);
+    archive file = open_archive(call->arena, path, dl_config_option(c, "sizes"), err);
+    const dl_foreign_graph *g = file.graph;
+    if (!g) return false;
     dl_import_report report = {0};
     dl_buf text = {0}, formatted = {0};
     const bool *kept = NULL;
@@ -86,7 +118,7 @@ static bool import_file(dl_invocation *call, const char *path, dl_error *err) {
         call->status = DL_INPUT;
     }
     dl_buf_free(&text), dl_buf_free(&formatted);
-    dl_pt2_close(archive);
+    close_archive(&file);
     return ok;
 }
 
@@ -116,8 +148,7 @@ static int by_models(const void *a, const void *b) {
 }
 
 static int is_archive(const struct dirent *entry) {
-    size_t n = strlen(entry->d_name);
-    return n > 4 && strcmp(entry->d_name + n - 4, ".pt2") == 0;
+    return ends_with(entry->d_name, ".pt2") || ends_with(entry->d_name, ".onnx");
 }
 
 /* Reports the share of a folder's archives that the language covers. Writes nothing. */
@@ -134,8 +165,8 @@ static bool report_folder(dl_invocation *call, const char *path, dl_error *err) 
         dl_error fault = {0};
         dl_buf text = {0};
         const bool *kept;
-        dl_pt2 *archive = dl_pt2_open(arena, file, &fault);
-        if (archive && dl_import_write(dl_pt2_graph(archive), &o, &text, &r, &kept, &fault)) {
+        archive a = open_archive(arena, file, NULL, &fault);
+        if (a.graph && dl_import_write(a.graph, &o, &text, &r, &kept, &fault)) {
             dl_console_text(call->out, "%s: %d of %d operations are in the language\n",
                             dl_shown(arena, list[i]->d_name), r.nodes - r.lacking, r.nodes);
             whole += !r.lacking, nodes += r.nodes, lacking += r.lacking;
@@ -144,7 +175,7 @@ static bool report_folder(dl_invocation *call, const char *path, dl_error *err) 
             dl_console_error(call->out, &fault);
             lacking++, nodes++;
         }
-        dl_pt2_close(archive);
+        close_archive(&a);
         dl_buf_free(&text);
         dl_arena_free(arena);
         free(list[i]);
@@ -157,7 +188,7 @@ static bool report_folder(dl_invocation *call, const char *path, dl_error *err) 
         dl_console_text(call->out, "%6d models, %d times  %s\n", all.at[i].models, all.at[i].count,
                         dl_shown(call->arena, all.at[i].op));
     if (whole < n) call->status = DL_INPUT;
-    return n > 0 || dl_fail(err, DL_INPUT, "%s: it has no files *.pt2", path);
+    return n > 0 || dl_fail(err, DL_INPUT, "%s: it has no files *.pt2 or *.onnx", path);
 }
 
 static bool run(dl_invocation *call, dl_error *err) {
@@ -168,12 +199,13 @@ static bool run(dl_invocation *call, dl_error *err) {
         return report_folder(call, path, err);
 
     if (call->config->positional.n != 1)
-        return dl_fail(err, DL_USAGE, "dlc import FILE.pt2 -o MODEL.dl (--help tells more)");
+        return dl_fail(err, DL_USAGE,
+                       "dlc import FILE.pt2|FILE.onnx -o MODEL.dl (--help tells more)");
     return import_file(call, call->config->positional.at[0], err);
 }
 
 const dl_subcommand dl_subcommand_import = {.name = "import",
-                                            .help = "a model of PyTorch as a .dl file",
+                                            .help = "a model of PyTorch or ONNX as a .dl file",
                                             .usage = usage,
                                             .options = options,
                                             .options_only = true,

@@ -41,7 +41,7 @@ const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
 
 /* ---- tensors of the archive as statements ---- */
 
-static bool is_name(const char *s) {
+bool dl_in_is_name(const char *s) {
     static const char *const taken[] = {
         "module", "model", "return", "for",   "in",    "if",     "elif",   "else",  "pass", "and",
         "or",     "not",   "as",     "true",  "false", "none",   "True",   "False", "None", "train",
@@ -152,11 +152,11 @@ dl_in_value *dl_declare(dl_in_ctx *c, const dl_foreign_tensor *t) {
     dl_in_stmt *stmt = &c->b->stmts.at[v->stmt];
     const char *dot = strrchr(inside, '.'), *name = dot ? dot + 1 : inside;
     stmt->type = type_of(t);
-    if (!dot && is_name(inside)) {
+    if (!dot && dl_in_is_name(inside)) {
         stmt->name = inside;
         return v;
     }
     stmt->label = t->path;
-    stmt->wish = is_name(name) ? name : NULL;
+    stmt->wish = dl_in_is_name(name) ? name : NULL;
     return v;
 }

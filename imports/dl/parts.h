@@ -218,6 +218,8 @@ bool dl_write_nodes(dl_in_ctx *c, int from, int to, int depth);
 /* A parameter or a buffer becomes a statement, a single number text. */
 dl_in_value *dl_declare(dl_in_ctx *c, const dl_foreign_tensor *t);
 bool dl_is_number_text(const dl_foreign_tensor *t);
+/* Whether s can be a variable's name. */
+bool dl_in_is_name(const char *s);
 /* "weight" of "blocks.0.fc.weight" cut off: the label of a layer. NULL: the name does not fit. */
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
                            const dl_foreign_tensor *bias);

@@ -43,10 +43,13 @@ static void report(dl_in_ctx *c) {
             return;
         }
     const char *module = n->depth ? n->stack[n->depth - 1].path : NULL;
-    dl_push(
-        c->w->arena, &r->lacks,
-        (dl_import_lack){
-            .op = n->op, .count = 1, .module = module, .function = n->function, .line = n->line});
+    dl_push(c->w->arena, &r->lacks,
+            (dl_import_lack){.op = n->op,
+                             .count = 1,
+                             .node = n->name,
+                             .module = module,
+                             .function = n->function,
+                             .line = n->line});
 }
 
 /* Text inside a string of the language. */
@@ -63,7 +66,9 @@ static void write_fail(dl_in_ctx *c) {
     report(c);
     const char *where = n->line ? dl_format(arena, ", line %d in %s", n->line,
                                             quoted(arena, n->function ? n->function : "?"))
-                                : "";
+                        : n->name && *n->name
+                            ? dl_format(arena, ", node %.100s", quoted(arena, n->name))
+                            : "";
     dl_in_value *read[16]; /* its operands, so that what computes them is written */
     int n_read = 0;
     for (int a = 0; a < n->n_args && n->n_results; a++)

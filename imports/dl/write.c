@@ -71,14 +71,27 @@ static const char *type_name(const dl_foreign_tensor *t) {
     return "f32"; /* precision is the configuration's */
 }
 
-static bool declare_input(dl_in_ctx *c, const dl_foreign_tensor *t, dl_buf *out) {
+/* Its own name, where that is a name here: another program's need not be. */
+static const char *input_name(dl_writer *w, const dl_foreign_tensor *t, int index) {
+    if (dl_in_is_name(t->name)) return t->name;
+    for (int k = index;; k++) {
+        const char *name = k ? dl_format(w->arena, "x%d", k + 1) : "x";
+        bool taken = false;
+        for (int i = 0; i < w->graph->inputs.n; i++)
+            taken = taken || !strcmp(w->graph->inputs.at[i]->name, name);
+        if (!taken) return name;
+    }
+}
+
+static bool declare_input(dl_in_ctx *c, const dl_foreign_tensor *t, int index, dl_buf *out) {
     if (t->class == DL_FOREIGN_UNKNOWN || t->rank - t->pair > 6)
         return dl_fail(c->w->err, DL_INPUT, "%s: input '%s' is of an unknown type, or has 7 axes",
                        c->w->graph->path, t->name);
     const char *const *names = axes_of(c->w->graph, t);
     dl_in_value *v = dl_new_value(c, dl_say(c, STMT_INPUT, P_POSTFIX, ""), t);
-    c->b->stmts.at[v->stmt].name = t->name;
-    dl_putf(out, "    input %s: %s", t->name, type_name(t));
+    const char *own = input_name(c->w, t, index);
+    c->b->stmts.at[v->stmt].name = own;
+    dl_putf(out, "    input %s: %s", own, type_name(t));
     for (int d = 0; d < t->rank; d++) {
         bool batch = d == 0 && t->shape[0] == c->w->atoms.at[0];
         const char *name = dl_is_parts(t, d) ? dl_parts_axis : batch || d > 0 ? names[d] : "B";
@@ -152,7 +165,8 @@ static bool write_all(dl_writer *w, dl_buf *out) {
         (g->inputs.n && g->outputs.n) ||
         dl_fail(w->err, DL_INPUT, "%s: a model needs inputs and outputs that are tensors", g->path);
     for (int i = 0; ok && i < g->inputs.n; i++)
-        if (w->last_use[g->inputs.at[i]->id] >= 0) ok = declare_input(&c, g->inputs.at[i], &inputs);
+        if (w->last_use[g->inputs.at[i]->id] >= 0)
+            ok = declare_input(&c, g->inputs.at[i], i, &inputs);
     const char *names[64];
     if (ok && g->outputs.n > 64)
         ok = dl_fail(w->err, DL_INPUT, "%s: %d outputs", g->path, g->outputs.n);

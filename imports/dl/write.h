@@ -13,7 +13,7 @@ typedef struct {
 typedef struct {
     const char *op;
     int count;
-    const char *module, *function; /* of the first place; may be NULL */
+    const char *node, *module, *function; /* of the first place; may be NULL */
     int line;
 } dl_import_lack;
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`dlc import` on archives of PyTorch that tests/zoo/export.py wrote: text, weights, gradients; `dlc fmt`.
+"""`dlc import` on files that tests/zoo/export.py and onnx_zoo.py wrote: text, weights, gradients; `dlc fmt`.
 
 check_import.py BUILD [--update] [FOLDER]
 
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zipfile
 
+import onnx_text as onnx
 from checks import ENV, TMP, check, finish
 
 BUILD, ROOT = pathlib.Path(sys.argv[1]), pathlib.Path(__file__).resolve().parents[2]
@@ -55,9 +56,11 @@ def batch_of(path):
     return next(t["shape"][0] for n, t in header.items() if n not in ("t.0", "__metadata__"))
 
 
-def compare(name, data=DATA):
-    """Loss and gradients of the imported model, and float64's of PyTorch."""
-    archive = next(f / f"{name}.pt2" for f in (data, EXAMPLES) if (f / f"{name}.pt2").exists())
+def compare(truth, data=DATA, file=None):
+    """Loss and gradients of the imported model, and float64's of PyTorch. file: in place of `truth`.pt2."""
+    file = file or f"{truth}.pt2"
+    name, _, kind = file.rpartition(".")
+    archive = next(f / file for f in (data, EXAMPLES) if (f / file).exists())
     run(DLC, "import", archive, "-o", f"{name}.dl", f"--weights={name}.w", "--loss=mse")
     text = (OUT / f"{name}.dl").read_text()
     if "--update" in sys.argv:
@@ -67,12 +70,12 @@ def compare(name, data=DATA):
               f"{name}.dl is that of tests/data/import (--update writes it):\n{text}")
     run(DLC, "fmt", "--check", f"{name}.dl")
     run(DLC, "check", f"{name}.dl", says="ok")
-    r = run(DLRUN, f"{name}.dl", f"--local_batch_size={batch_of(data / f'{name}.batch.safetensors')}",
-            f"--init_weights={name}.w", f"--replay={data / f'{name}.batch.safetensors'}",
-            f"--save_grads={name}.g", f"--expdir=run_{name}")
+    r = run(DLRUN, f"{name}.dl", f"--local_batch_size={batch_of(data / f'{truth}.batch.safetensors')}",
+            f"--init_weights={name}.w", f"--replay={data / f'{truth}.batch.safetensors'}",
+            f"--save_grads={name}.g", f"--expdir=run_{name}_{kind}")
     if r.returncode:
         return
-    truth, got = tensors(data / f"{name}.truth.safetensors"), tensors(OUT / f"{name}.g")
+    truth, got = tensors(data / f"{truth}.truth.safetensors"), tensors(OUT / f"{name}.g")
     loss, wanted = next(json.loads(line)["loss"] for line in r.stdout.splitlines()
                         if line.startswith('{"step"')), truth.pop("loss")[0]
     check(abs(loss - wanted) <= 1e-5 * max(1, abs(wanted)), f"{name}: loss {loss}, PyTorch's {wanted}")
@@ -153,6 +156,60 @@ def check_buffers():
     run(DLRUN, "tied.dl", "--local_batch_size=2", replay, "--expdir=run_none", status=2, says="--init_weights=FILE")
 
 
+def check_onnx():
+    """What no exporter writes: sizes that the file leaves open, other files, and damage, refused with its place."""
+    add = onnx.node("Add", ["x", "b"], ["y"], "sum")
+
+    def written(content, name="made.onnx"):
+        (OUT / name).write_bytes(content)
+        return name
+
+    def refused(content, says, *options, status=3):
+        r = run(DLC, "import", written(content), *options, status=status, says=says)
+        check("made.onnx" in r.stderr and "\x1b" not in r.stderr, f"the file is named: {r.stderr}")
+
+    bias = onnx.tensor("b", [4], [1, 2, 3, 4])
+    run(DLC, "import", written(onnx.model([add], [bias])), says="param b: [E=4] ~ normal(")
+    refused(onnx.model([add], [bias])[:-9], "breaks off")
+    refused(b"", "no ONNX model")
+    refused(onnx.model([add], [bias], opset=12), "opset 12")
+    refused(onnx.model([add], [onnx.tensor("b", [-4], [1])]), "tensor 'b': axis 0 has the size -4")
+    refused(onnx.model([add], [onnx.tensor("b", [1 << 40, 1 << 40], [1])]), "2^47")
+    refused(onnx.model([add], [onnx.tensor("b", [5], [1])]), "it has 4 bytes of numbers, its shape needs 20")
+    refused(onnx.model([add], [bias, bias]), "tensor 'b': it is there twice")
+    refused(onnx.model([onnx.node("Add", ["x", "z"], ["y"], "a"), onnx.node("Relu", ["y"], ["z"], "b")]),
+            "node 0, 'a' (Add): 'z' is used before it is computed")
+    refused(onnx.model([add, add], [bias]), "'y' is computed twice")
+    refused(onnx.model([add], [onnx.tensor("b", [3], [1, 2, 3])]), "node 0, 'sum' (Add): operands of other sizes meet")
+    refused(onnx.model([onnx.node("Relu", ["x"], ["z"])]), "output 'y': no node computes it")
+    images = [("x", ("N", 4, "height", 8))]
+    flat = onnx.model([onnx.node("GlobalAveragePool", ["x"], ["y"])], inputs=images, outputs=[("y", ("N", 4, 1, 1))])
+    refused(flat, "--sizes=height=64")
+    run(DLC, "import", written(flat), "--sizes=height=64", says="x: f32[N, C=4, H=64, W=8]")
+    (OUT / "numbers").write_bytes(b"\0" * 32)
+    other = onnx.model([add], [onnx.tensor("b", [4], location="numbers", offset=16)])
+    run(DLC, "import", written(other), "-o", "other.dl", "--weights=other.w")
+    check(tensors(OUT / "other.w") == {"b": (0, ) * 4}, "weights of another file")
+    for location in ("/etc/passwd", "../numbers", "a/../../b", ""):
+        refused(onnx.model([add], [onnx.tensor("b", [4], location=location)]), "not in the file's folder")
+    (OUT / "link").symlink_to("/etc/passwd")
+    refused(onnx.model([add], [onnx.tensor("b", [4], location="link")]), "is a link")
+    refused(onnx.model([add], [onnx.tensor("b", [4], location="numbers", offset=20)]), "20 of 'numbers'")
+    refused(onnx.model([add], [onnx.tensor("b", [4], location="numbers", length=1 << 62)]), "its shape needs 16")
+    absent = onnx.model([add], [onnx.tensor("b", [4], location="absent")])
+    run(DLC, "import", written(absent), status=4, says="cannot open absent")
+    strange = onnx.model([onnx.node("Strange", ["x"], ["y"], "odd\x1b\"name", domain="com.x")])
+    r = run(DLC, "import", written(strange), "--report", status=3, says="1  onnx.com.x.Strange, node 'odd")
+    check("\x1b" not in r.stdout + r.stderr, "names are shown without control characters")
+    run(DLC, "import", written(strange), "-o", "strange.dl", status=3)
+    run(DLC, "check", "strange.dl", status=3, says="onnx.com.x.Strange is not in the language, node odd")
+    named = onnx.model([onnx.node("Add", ["input", "b c\n"], ["y"])], [onnx.tensor("b c\n", [4], [1, 2, 3, 4])],
+                       inputs=[("input", ("N", 4))])
+    run(DLC, "import", written(named), "-o", "named.dl", "--loss=mse")
+    run(DLC, "check", "named.dl", says="ok")
+    run(DLC, "import", DATA / "mixer.pt2", "--sizes=a=1", status=2, says="--sizes is for ONNX files")
+
+
 def check_format():
     rough = "model A( b=2 ):\n  input x:f32[N,C = 3]\n  y = x*b\n  output y\n"
     (OUT / "rough.dl").write_text(rough)
@@ -174,7 +231,10 @@ if made:
     finish()
 for name in ("mlp", "mixer", "convnext", "spectral", "tied"):
     compare(name)
+compare("mixer", file="mixer.script.onnx")
+compare("convnext", file="convnext.onnx")
 check_lacks()
+check_onnx()
 check_refusals()
 check_buffers()
 check_folder()

@@ -80,6 +80,7 @@ ARROWS = {
                 "runtime/exec", "runtime/setup", "exports/"],
     "imports/graph": ["ir/base", "runtime/formats"],
     "imports/pt2": ["ir/base", "runtime/formats", "imports/graph"],
+    "imports/onnx": ["ir/base", "runtime/formats", "imports/graph"],
     "imports/dl": ["ir/base", "runtime/formats", "imports/graph"],
     "imports": ["ir/base", "compiler", "frontends/dl", "frontends/yaml", "runtime/formats", "imports/"],
     "verify": ["ir/", "runtime/exec"],

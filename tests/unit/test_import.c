@@ -1,11 +1,12 @@
-/* Archives of PyTorch as they are, and damaged in every way: none ends the process, and what is
- * refused is refused with its place. */
+/* Archives of PyTorch and ONNX files as they are, and damaged in every way: none ends the process,
+ * and what is refused is refused with its place. */
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "frontends/dl/format.h"
 #include "imports/dl/write.h"
 #include "imports/graph/weights.h"
+#include "imports/onnx/onnx.h"
 #include "imports/pt2/pt2.h"
 #include "ir/base/input.h"
 #include "tests/check.h"
@@ -27,13 +28,15 @@ static const char *import(const char *path, dl_buf *text) {
     static dl_error err;
     dl_arena *arena = dl_arena_new(NULL);
     err = (dl_error){0};
-    dl_pt2 *archive = dl_pt2_open(arena, path, &err);
+    bool is_onnx = strstr(path, ".onnx") != NULL;
+    dl_onnx_file *onnx = is_onnx ? dl_onnx_open(arena, path, NULL, &err) : NULL;
+    dl_pt2 *archive = is_onnx ? NULL : dl_pt2_open(arena, path, &err);
+    const dl_foreign_graph *g = onnx ? dl_onnx_graph(onnx) : archive ? dl_pt2_graph(archive) : NULL;
     dl_import_options options = {.loss = "mse", .title = "Model"};
     dl_import_report report = {0};
     const bool *kept;
     dl_buf written = {0};
-    if (archive &&
-        dl_import_write(dl_pt2_graph(archive), &options, &written, &report, &kept, &err)) {
+    if (g && dl_import_write(g, &options, &written, &report, &kept, &err)) {
         dl_source *s = dl_source_new(arena, "t.dl", written.at, written.n);
         dl_diags *diags = dl_diags_new(arena, s);
         dl_buf faults = {0};
@@ -44,11 +47,11 @@ static const char *import(const char *path, dl_buf *text) {
         char weights[300];
         snprintf(weights, sizeof weights, "%s/w.safetensors", folder);
         dl_error ignored = {0};
-        if (!dl_import_weights(dl_pt2_graph(archive), kept, weights, &ignored)) err = ignored;
+        if (!dl_import_weights(g, kept, weights, &ignored)) err = ignored;
     }
     CHECK((err.code == DL_OK) == !*err.message && err.code != DL_INTERNAL, "%s", err.message);
     dl_buf_free(&written);
-    dl_pt2_close(archive);
+    dl_pt2_close(archive), dl_onnx_close(onnx);
     dl_arena_free(arena);
     dl_input_forget();
     return err.message;
@@ -102,9 +105,9 @@ static void test_damages(const char *path, const bytes *whole) {
 static uint32_t next(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
 
 /* Flips, digits and cut ends at random places. */
-static void test_random(const bytes *whole, uint32_t seed, int rounds) {
+static void test_random(const bytes *whole, const char *name, uint32_t seed, int rounds) {
     char path[300];
-    snprintf(path, sizeof path, "%s/random.pt2", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     for (int i = 0; i < rounds; i++) {
         bytes b = {malloc(whole->n), whole->n};
         memcpy(b.at, whole->at, b.n);
@@ -127,26 +130,26 @@ static void test_random(const bytes *whole, uint32_t seed, int rounds) {
 }
 
 int main(void) {
-    static const char *const names[] = {"tests/data/import/mixer", "examples/import/convnext",
-                                        "tests/data/import/mlp"};
+    static const char *const names[] = {
+        "tests/data/import/mixer.pt2", "examples/import/convnext.pt2", "tests/data/import/mlp.pt2",
+        "tests/data/import/mixer.script.onnx", "examples/import/convnext.onnx"};
     CHECK(mkdtemp(folder) != NULL);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         dl_error err = {0};
-        char path[300];
-        snprintf(path, sizeof path, "%s.pt2", names[i]);
+        bool is_onnx = strstr(names[i], ".onnx") != NULL;
         bytes b = {0};
-        b.at = dl_read_file(arena, path, 1 << 20, &b.n, &err);
+        b.at = dl_read_file(arena, names[i], 1 << 20, &b.n, &err);
         CHECK(b.at != NULL, "%s", err.message);
         dl_buf text = {0};
-        CHECK_STR(import(path, &text), "");
+        CHECK_STR(import(names[i], &text), "");
         dl_buf_free(&text);
-        if (b.at && i == 0) test_damages(path, &b);
-        if (b.at) test_random(&b, (uint32_t)i + 1, 300);
+        if (b.at && i == 0) test_damages(names[i], &b);
+        if (b.at) test_random(&b, is_onnx ? "random.onnx" : "random.pt2", (uint32_t)i + 1, 300);
         dl_arena_free(arena);
     }
-    for (const char *const *name =
-             (const char *const[]){"random.pt2", "damaged.pt2", "w.safetensors", NULL};
+    for (const char *const *name = (const char *const[]){"random.pt2", "random.onnx", "damaged.pt2",
+                                                         "w.safetensors", NULL};
          *name; name++) {
         char path[300];
         snprintf(path, sizeof path, "%s/%s", folder, *name);
