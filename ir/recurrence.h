@@ -10,39 +10,52 @@
  *   gru   r, z = sigmoid(p + u), n = tanh(p_n + r u_n);  h[t] = (1 - z) n + z h[t-1]
  *   rnn_tanh, rnn_relu  h[t] = tanh(p + u), relu(p + u)
  *
- * h and c are zero before the first step. `reverse`: steps run from the last element to the first.
+ * `reverse`: steps run from the last element to the first. Before the first step, h and c are zero,
+ * or the rows of an operand, `start`: h, and of an LSTM c. The last h is the y of the last step.
+ * With the attribute `cell`, y has a row more than there are steps, after them: an LSTM's last c.
+ * So a layer has one result, and its gradient takes dy alone.
+ *
  * The template's second result has what its gradient needs of each step: i, f, g, o and c, or r, z,
- * n and u_n; none of a plain network. Its gradient `recurrent_grad` makes the gradient of p alone:
- * those of w and b are products and sums of it. States and sums are f32 (f64) with 16-bit operands
- * too; h[t] is rounded to its type before step t + 1 reads it. */
+ * n and u_n; none of a plain network. Its gradient `recurrent_grad` makes the gradients of p and of
+ * `start`: those of w and b are products and sums of that of p. States and sums are f32 (f64) with
+ * 16-bit operands too; h[t] is rounded to its type before step t + 1 reads it. */
 #ifndef DL_RECURRENCE_H
 #define DL_RECURRENCE_H
 #include "ir/graph.h"
 
 /* Operands of `recurrence`, with biases or without: x [..., T, E], weights [gates * size, E] and
- * [gates * size, size], biases [gates * size]. */
+ * [gates * size, size], biases [gates * size]. After them may be `start`, [..., states, size],
+ * whose axes have y's names. */
 enum { DL_LAYER_X, DL_LAYER_W_IH, DL_LAYER_W_HH, DL_LAYER_PLAIN, DL_LAYER_BIASED = 5 };
-/* Operands and results of `recurrent`: p [..., T, gates * size], w, b -> y [..., T, size], saved
- * [..., T, saved * size]. */
+/* Operands and results of `recurrent`: p [..., T, gates * size], w, b, maybe start -> y [..., T or
+ * T + 1, size], saved [..., T, saved * size]. */
 enum { DL_STEPS_P, DL_STEPS_W, DL_STEPS_B, DL_STEPS_IN };
 enum { DL_STEPS_Y, DL_STEPS_SAVED };
-/* Operands of `recurrent_grad`; its result is the gradient of p. */
+/* Operands of `recurrent_grad`, after which may be start; its results are the gradients of p and of
+ * start, which without start has no rows. */
 enum { DL_STEPS_GRAD_W, DL_STEPS_GRAD_Y, DL_STEPS_GRAD_SAVED, DL_STEPS_GRAD_DY, DL_STEPS_GRAD_IN };
+enum { DL_STEPS_DP, DL_STEPS_DSTART };
 
 typedef enum { DL_LSTM, DL_GRU, DL_RNN_TANH, DL_RNN_RELU, DL_NCELLS } dl_cell;
 typedef struct {
     const char *name; /* attribute `mode` */
     int gates, saved; /* of each unit */
+    int states;       /* h, or h and c */
 } dl_cell_info;
 extern const dl_cell_info dl_cells[DL_NCELLS];
 /* The cell that a node's mode names; DL_NCELLS: none. */
 dl_cell dl_cell_of(const dl_node *n);
+/* Has a `recurrence` biases? */
+static inline bool dl_layer_is_biased(const dl_node *n) { return n->nin >= DL_LAYER_BIASED; }
+/* The index of the operand `start` of a `recurrence`, `recurrent` or `recurrent_grad`; -1: none. */
+int dl_recurrence_start(const dl_node *n);
 
 typedef struct {
     dl_cell cell;
-    bool reverse;
-    int gates, saved;
+    bool reverse, started; /* started: has an operand `start` */
+    int gates, saved, states;
     int64_t batch, steps, size; /* batch: sequences; size: units */
+    int64_t ends;               /* rows of y after the steps: 0, or 1 of the last c */
 } dl_recurrence;
 /* The steps of a valid `recurrent` or `recurrent_grad`. */
 dl_recurrence dl_recurrence_of(const dl_node *n);

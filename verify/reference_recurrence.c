@@ -43,22 +43,28 @@ static double unit_of(dl_cell cell, const affine_map *in, const affine_map *own,
 void dl_ref_recurrence(const dl_node *n, const double *const *in, double *out,
                        const dl_reference_draw *draw) {
     const dl_type *x = &n->in[DL_LAYER_X]->type, *y = &n->out[0].type;
-    bool biased = n->nin == DL_LAYER_BIASED, reverse = dl_node_int(n, DL_ATTR_reverse);
+    bool biased = dl_layer_is_biased(n), reverse = dl_node_int(n, DL_ATTR_reverse);
+    int start = dl_recurrence_start(n);
+    dl_cell cell = dl_cell_of(n);
     int64_t features = x->axis[x->rank - 1].size, size = y->axis[y->rank - 1].size;
     int64_t steps = x->axis[x->rank - 2].size, batch = dl_type_around(x, x->rank - 2).outer;
+    int64_t rows = y->axis[y->rank - 2].size, states = dl_cells[cell].states * size;
     affine_map input = {in[DL_LAYER_W_IH], biased ? in[DL_LAYER_PLAIN] : NULL, features};
     affine_map own = {in[DL_LAYER_W_HH], biased ? in[DL_LAYER_PLAIN + 1] : NULL, size};
     double *h = dl_calloc((size_t)size * 2 + 1, sizeof *h), *c = h + size;
     (void)draw;
     for (int64_t b = 0; b < batch; b++) {
+        double *y_of = out + b * rows * size;
         memset(h, 0, 2 * (size_t)size * sizeof *h);
+        if (start >= 0) memcpy(h, in[start] + b * states, (size_t)states * sizeof *h);
         for (int64_t i = 0; i < steps; i++) {
-            int64_t at = b * steps + (reverse ? steps - 1 - i : i);
+            int64_t step = reverse ? steps - 1 - i : i;
+            const double *x_of = in[DL_LAYER_X] + (b * steps + step) * features;
             for (int64_t j = 0; j < size; j++)
-                out[at * size + j] = unit_of(dl_cell_of(n), &input, &own,
-                                             in[DL_LAYER_X] + at * features, h, &c[j], j);
-            memcpy(h, out + at * size, (size_t)size * sizeof *h);
+                y_of[step * size + j] = unit_of(cell, &input, &own, x_of, h, &c[j], j);
+            memcpy(h, y_of + step * size, (size_t)size * sizeof *h);
         }
+        if (rows > steps) memcpy(y_of + steps * size, c, (size_t)size * sizeof *c);
     }
     free(h);
 }

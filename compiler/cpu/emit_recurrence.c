@@ -34,11 +34,13 @@ bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
     int64_t panels = dl_ceil_div(vectors, units), terms = back ? r.gates * r.size : r.size;
     dl_putf(e->out,
             "static const struct recurrence_%s %s_shape = {.batch = %lld, .steps = %lld, .size = "
-            "%lld, .rows = %lld, .stride = %lld, .cell = %s_%s, .gates = %d, .saved = %d, .reverse "
-            "= %d, .type = %s, .width = %d, .units = %d, .panels = %lld, .terms = %lld};\n",
+            "%lld, .rows = %lld, .stride = %lld, .cell = %s_%s, .gates = %d, .saved = %d, .states "
+            "= %d, .started = %d, .ends = %d, .reverse = %d, .type = %s, .width = %d, .units = %d, "
+            ".panels = %lld, .terms = %lld};\n",
             suffix, e->k->name, (long long)r.batch, (long long)r.steps, (long long)r.size,
-            (long long)rows, (long long)stride, cells[r.cell], suffix, r.gates, r.saved, r.reverse,
-            wide ? "0" : dl_emit_element(type), width, units, (long long)panels, (long long)terms);
+            (long long)rows, (long long)stride, cells[r.cell], suffix, r.gates, r.saved, r.states,
+            r.started, (int)r.ends, r.reverse, wide ? "0" : dl_emit_element(type), width, units,
+            (long long)panels, (long long)terms);
     put_phase(e, code, back ? "pack_states" : "pack_gates", suffix,
               back ? "arg[0], item, (void *)workspace" : "arg[1], item, (void *)workspace", panels);
     put_phase(e, code, back ? "recurrent_grad" : "recurrent", suffix,

@@ -5,9 +5,10 @@
 #include "ir/recurrence.h"
 
 static void put_shape(dl_emitter *e, const dl_recurrence *r) {
-    dl_putf(e->out, "    const recurrence_shape s = {$%lldL$, $%lldL$, $%lld$, $%d$, $%d$, %s};\n",
+    dl_putf(e->out,
+            "    const recurrence_shape s = {$%lldL$, $%lldL$, $%lld$, $%d$, $%d$, %d, %d, %s};\n",
             (long long)r->batch, (long long)r->steps, (long long)r->size, r->gates, r->saved,
-            r->reverse ? "true" : "false");
+            r->states, (int)r->ends, r->reverse ? "true" : "false");
 }
 
 static int64_t round_to(int64_t n, int64_t unit) { return dl_ceil_div(n, unit) * unit; }
@@ -47,16 +48,19 @@ bool dl_cuda_recurrence(dl_emitter *e, int variant, dl_emitted *code, dl_error *
     else
         dl_putf(e->out, "    char *memory = workspace + $%lldL$ + (long)blockIdx.x * $%lldL$;\n",
                 (long long)packed, (long long)memory);
+    int in = back ? DL_STEPS_GRAD_IN : DL_STEPS_IN, out = in + r.started;
+    char start[16] = "nullptr";
+    if (r.started) snprintf(start, sizeof start, "$p%d$", in);
     if (back)
         dl_putf(e->out,
-                "    recurrent_steps_back<%s, %s, %d>(s, $p0$, $p1$, $p2$, $p3$, $p4$, (%s "
-                "*)memory);\n",
-                elements, cells[r.cell], (int)lines, number);
+                "    recurrent_steps_back<%s, %s, %d>(s, $p0$, $p1$, $p2$, $p3$, %s, $p%d$, "
+                "$p%d$, (%s *)memory);\n",
+                elements, cells[r.cell], (int)lines, start, out, out + 1, number);
     else
         dl_putf(e->out,
-                "    recurrent_steps<%s, %s, %d>(s, $p0$, $p2$, $p3$, $p4$, (const %s "
+                "    recurrent_steps<%s, %s, %d>(s, $p0$, $p2$, %s, $p%d$, $p%d$, (const %s "
                 "*)workspace, (%s *)memory);\n",
-                elements, cells[r.cell], (int)lines, number, number);
+                elements, cells[r.cell], (int)lines, start, out, out + 1, number, number);
     dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     code->workspace = packed + (shared ? 0 : ctas * memory);
     code->needs[DL_NEED_RECURRENCE] = 1;

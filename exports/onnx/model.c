@@ -6,13 +6,16 @@ static const char *fresh(dl_onnx *o, const char *of) {
     return dl_format(o->arena, "%s/%d", of, ++o->n_names);
 }
 
-const char *dl_onnx_add(dl_onnx *o, const char *op, int nin, const char *const *in,
-                        dl_buf *attributes) {
-    const char *kind = o->node ? dl_ops[o->node->op].name : "data", *name = fresh(o, kind);
+void dl_onnx_add_all(dl_onnx *o, const char *op, int nin, const char *const *in, dl_buf *attributes,
+                     int nout, const char **out) {
+    const char *kind = o->node ? dl_ops[o->node->op].name : "data";
     dl_buf b = {0};
     for (int i = 0; i < nin; i++) dlr_pb_text(&b, DL_NODE_INPUT, in[i]);
-    dlr_pb_text(&b, DL_NODE_OUTPUT, name);
-    dlr_pb_text(&b, DL_NODE_NAME, name);
+    for (int i = 0; i < nout; i++) {
+        out[i] = fresh(o, kind);
+        dlr_pb_text(&b, DL_NODE_OUTPUT, out[i]);
+    }
+    dlr_pb_text(&b, DL_NODE_NAME, out[0]);
     dlr_pb_text(&b, DL_NODE_OP, op);
     if (attributes) {
         if (attributes->n) dl_putn(&b, attributes->at, attributes->n);
@@ -23,6 +26,12 @@ const char *dl_onnx_add(dl_onnx *o, const char *op, int nin, const char *const *
                     dl_format(o->arena, "%s:%d:%d", o->node->loc.file, o->node->loc.line,
                               o->node->loc.column));
     dlr_pb_message(&o->nodes, DL_GRAPH_NODE, &b);
+}
+
+const char *dl_onnx_add(dl_onnx *o, const char *op, int nin, const char *const *in,
+                        dl_buf *attributes) {
+    const char *name;
+    dl_onnx_add_all(o, op, nin, in, attributes, 1, &name);
     return name;
 }
 

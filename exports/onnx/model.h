@@ -41,6 +41,9 @@ typedef struct {
 /* Adds a node of one result, and returns the result's name. `attributes` may be NULL; freed. */
 const char *dl_onnx_add(dl_onnx *o, const char *op, int nin, const char *const *in,
                         dl_buf *attributes);
+/* The same with several results, whose names are set. An operand named "" is left out. */
+void dl_onnx_add_all(dl_onnx *o, const char *op, int nin, const char *const *in, dl_buf *attributes,
+                     int nout, const char **out);
 /* The same for one, two and three operands. */
 const char *dl_onnx_add1(dl_onnx *o, const char *op, const char *a);
 const char *dl_onnx_add2(dl_onnx *o, const char *op, const char *a, const char *b);

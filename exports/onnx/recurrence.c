@@ -47,9 +47,32 @@ static dl_onnx_value as_sequences(const dl_onnx_value *v) {
     return t;
 }
 
+/* Axes of [sequences, rows, features]; ONNX's states have the rows first. */
+static const int turn[] = {1, 0, 2};
+
+/* First state k of the sequences, [1, sequences, size]. */
+static const char *first_state(dl_onnx *o, const dl_node *n, int k) {
+    dl_onnx_value start = dl_onnx_in(o, n, dl_recurrence_start(n)), all = as_sequences(&start);
+    all = dl_onnx_reshape(o, start, &all);
+    const char *in[] = {all.name, dl_onnx_int(o, k), dl_onnx_int(o, k + 1), dl_onnx_int(o, 1)};
+    all.type.axis[1].size = 1;
+    return dl_onnx_permute(o, dl_onnx_named(all, dl_onnx_add(o, "Slice", 4, in, NULL)), turn).name;
+}
+
+/* The states of all steps, [sequences, T, size], with the last c after them. */
+static dl_onnx_value with_cell(dl_onnx *o, dl_onnx_value states, const char *cell) {
+    dl_onnx_value last = {.name = cell, .type = dl_scalar(states.type.dtype)};
+    dl_buf attributes = {0};
+    dl_onnx_push(&last, "", 1, 0);
+    dl_onnx_push_axis(&last, &states, 0), dl_onnx_push_axis(&last, &states, 2);
+    const char *in[] = {states.name, dl_onnx_permute(o, last, turn).name};
+    dl_onnx_put_int(&attributes, "axis", 1);
+    states.type.axis[1].size++;
+    return dl_onnx_named(states, dl_onnx_add(o, "Concat", 2, in, &attributes));
+}
+
 bool dl_onnx_recurrence(dl_onnx *o, const dl_node *n, const char *word) {
     static const char *const words[DL_NCELLS] = {"LSTM", "GRU", "RNN", "RNN"};
-    const int turn[] = {1, 0, 2};
     dl_onnx_value x = dl_onnx_in(o, n, DL_LAYER_X), out = dl_onnx_out(o, n);
     dl_cell cell = dl_cell_of(n);
     int rank = x.type.rank;
@@ -57,10 +80,15 @@ bool dl_onnx_recurrence(dl_onnx *o, const dl_node *n, const char *word) {
     if (x.per[rank - 1] || x.per[rank - 2]) return dl_onnx_needs_batch(o);
     dl_onnx_value sequences = as_sequences(&x), y = as_sequences(&out);
     x = dl_onnx_permute(o, dl_onnx_reshape(o, x, &sequences), turn);
-    const char *in[4] = {x.name, dl_onnx_unsqueeze(o, ordered(o, n, DL_LAYER_W_IH), 1).name,
-                         dl_onnx_unsqueeze(o, ordered(o, n, DL_LAYER_W_HH), 1).name};
+    /* x, weights, biases, lengths of sequences, first states */
+    const char *in[7] = {x.name, dl_onnx_unsqueeze(o, ordered(o, n, DL_LAYER_W_IH), 1).name,
+                         dl_onnx_unsqueeze(o, ordered(o, n, DL_LAYER_W_HH), 1).name, "", ""};
     int nin = 3;
-    if (n->nin == DL_LAYER_BIASED) in[nin++] = dl_onnx_unsqueeze(o, biases(o, n), 1).name;
+    if (dl_layer_is_biased(n)) in[3] = dl_onnx_unsqueeze(o, biases(o, n), 1).name, nin = 4;
+    if (dl_recurrence_start(n) >= 0) {
+        nin = 5;
+        for (int k = 0; k < dl_cells[cell].states; k++) in[nin++] = first_state(o, n, k);
+    }
     dl_buf attributes = {0};
     dl_onnx_put_int(&attributes, "hidden_size", out.type.axis[rank - 1].size);
     if (dl_node_int(n, DL_ATTR_reverse)) dl_onnx_put_text(&attributes, "direction", "reverse");
@@ -68,9 +96,13 @@ bool dl_onnx_recurrence(dl_onnx *o, const dl_node *n, const char *word) {
     if (cell == DL_RNN_RELU) dl_onnx_put_texts(&attributes, "activations", "Relu");
     /* [T, 1, sequences, features] */
     dl_onnx_value all = {.type = dl_scalar(y.type.dtype)};
-    all.name = dl_onnx_add(o, words[cell], nin, in, &attributes);
-    dl_onnx_push_axis(&all, &y, 1), dl_onnx_push(&all, "", 1, 0);
+    const char *made[3]; /* the states of all steps, the last h, the last c */
+    bool ends = y.type.axis[1].size > sequences.type.axis[1].size;
+    dl_onnx_add_all(o, words[cell], nin, in, &attributes, ends ? 3 : 1, made);
+    all.name = made[0];
+    dl_onnx_push_axis(&all, &sequences, 1), dl_onnx_push(&all, "", 1, 0);
     dl_onnx_push_axis(&all, &y, 0), dl_onnx_push_axis(&all, &y, 2);
     all = dl_onnx_permute(o, dl_onnx_squeeze(o, all, 1u << 1), turn);
+    if (ends) all = with_cell(o, all, made[2]);
     return dl_onnx_set(o, n, dl_onnx_reshape(o, all, &out).name);
 }

@@ -1,5 +1,6 @@
 /* Rules of composite ops without windows: linear layers, norms, attention, scores. */
 #include "exports/pytorch/parts.h"
+#include "ir/recurrence.h"
 #include "ir/scan.h"
 
 torch_text dl_torch_linear(torch_export *t, const dl_node *n, const char *word) {
@@ -139,12 +140,17 @@ torch_text dl_torch_recurrence(torch_export *t, const dl_node *n, const char *wo
     (void)word;
     const char *weights = "";
     t->helps |= 1u << TORCH_HELP_RECURRENCE;
-    for (int i = 1; i < n->nin; i++)
+    const int start = dl_recurrence_start(n), last = start < 0 ? n->nin : start;
+    const dl_attr *cell = dl_node_attr(n, DL_ATTR_cell);
+    for (int i = 1; i < last; i++)
         weights =
             dl_format(t->arena, "%s%s%s", weights, i > 1 ? ", " : "", dl_torch_tensor(t, n, i).s);
-    return dl_torch_atom(t, "recurrence(%s, [%s], \"%s\"%s)", dl_torch_tensor(t, n, 0).s, weights,
-                         dl_node_name(n, DL_ATTR_mode),
-                         dl_node_int(n, DL_ATTR_reverse) ? ", reverse=True" : "");
+    const char *from =
+        start < 0 ? "" : dl_format(t->arena, ", start=%s", dl_torch_tensor(t, n, start).s);
+    return dl_torch_atom(t, "recurrence(%s, [%s], \"%s\"%s%s%s)", dl_torch_tensor(t, n, 0).s,
+                         weights, dl_node_name(n, DL_ATTR_mode),
+                         dl_node_int(n, DL_ATTR_reverse) ? ", reverse=True" : "", from,
+                         cell && cell->i ? ", cell=True" : "");
 }
 
 /* ---- linear scans ---- */

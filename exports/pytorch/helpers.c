@@ -72,18 +72,25 @@ static const char *const helpers[TORCH_NHELPS] = {
         "    return y.masked_fill(gap, {\"lowest\": float(\"-inf\"), \"nan\": "
         "float(\"nan\")}.get(outside, 0))\n",
     [TORCH_HELP_RECURRENCE] =
-        "def recurrence(x, weights, mode, reverse=False):\n"
+        "def recurrence(x, weights, mode, reverse=False, start=None, cell=False):\n"
         "    \"\"\"A recurrent layer in one direction over x [..., T, E]; mode: lstm, gru, "
-        "rnn_tanh or rnn_relu.\"\"\"\n"
+        "rnn_tanh or rnn_relu.\n\n"
+        "    start [..., 1 or 2, H]: the states before the first step, h and an LSTM's c. With "
+        "cell, "
+        "the last c follows\n    the states of all steps.\n    \"\"\"\n"
         "    h = x.flip(-2) if reverse else x\n"
         "    h = h.reshape((-1,) + h.shape[-2:])\n"
-        "    state = h.new_zeros(1, h.shape[0], weights[1].shape[1])\n"
-        "    start = (state, state) if mode == \"lstm\" else state\n"
+        "    states = 2 if mode == \"lstm\" else 1\n"
+        "    sizes = (h.shape[0], states, weights[1].shape[1])\n"
+        "    start = h.new_zeros(sizes) if start is None else start.reshape(sizes)\n"
+        "    first = start.transpose(0, 1).contiguous().split(1)\n"
         "    grad = torch.is_grad_enabled()\n"
-        "    y = getattr(torch, mode)(h, start, weights, len(weights) == 4, 1, 0.0, grad, False, "
-        "True)[0]\n"
+        "    y, *last = getattr(torch, mode)(h, first if states == 2 else first[0], weights, "
+        "len(weights) == 4, 1, 0.0,\n"
+        "                                    grad, False, True)\n"
         "    y = y.reshape(x.shape[:-1] + (y.shape[-1],))\n"
-        "    return y.flip(-2) if reverse else y\n",
+        "    y = y.flip(-2) if reverse else y\n"
+        "    return torch.cat([y, last[1].reshape(y.shape[:-2] + (1, -1))], -2) if cell else y\n",
     [TORCH_HELP_SCAN] =
         "def linear_scan(a, b, dim, reverse=False):\n"
         "    \"\"\"h[t] = a[t] h[t-1] + b[t] along dim, or from its end on.\"\"\"\n"

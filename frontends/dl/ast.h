@@ -29,6 +29,7 @@ typedef enum {
     DL_A_TYPE,   /* name[items]; name NULL when no element type is written; op 1: no brackets */
     /* statements */
     DL_A_ASSIGN,    /* name = a */
+    DL_A_UNPACK,    /* items = a, each item a NAME */
     DL_A_AUGMENT,   /* name += a */
     DL_A_FUNCTION,  /* name(items) = a, each item a PARAM */
     DL_A_INPUT,     /* input name: a */

@@ -242,7 +242,7 @@ static int word_kind(lines *l, const char *word, bool starts, int i) {
         if (strcmp(keywords[k].word, word) == 0) return keywords[k].kind;
     if (!starts) return is_undo(l, word) ? T_UNDO : T_NAME;
     int follows = kind_after(l, i);
-    if (follows == T_ASSIGN || follows == T_PLUS_ASSIGN) return T_NAME;
+    if (follows == T_ASSIGN || follows == T_PLUS_ASSIGN || follows == T_COMMA) return T_NAME;
     for (int k = 0; k < COUNT(openers); k++)
         if (strcmp(openers[k].word, word) == 0) return openers[k].kind;
     return T_NAME;

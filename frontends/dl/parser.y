@@ -95,6 +95,10 @@ else_tail: %empty { $$ = NULL; }
         { $$ = dl_ast_node(p, DL_A_PASS, @$, $2, NULL, NULL); $$->body = dl_ast_push(p, (dl_ast_list){0}, $2); }
 ;
 simple: postfix ASSIGN expr { $$ = dl_ast_assign(p, @$, $1, $3); }
+    | NAME COMMA names ASSIGN expr
+        { dl_ast_list first = dl_ast_push(p, (dl_ast_list){0}, dl_ast_named(p, DL_A_NAME, @1, $1, @1, NULL));
+          for (int i = 0; i < $3.list.n; i++) first = dl_ast_push(p, first, $3.list.at[i]);
+          $$ = dl_ast_items(p, DL_A_UNPACK, @$, $5, first); }
     | NAME PLUS_ASSIGN expr { $$ = dl_ast_named(p, DL_A_AUGMENT, @$, $1, @1, $3); }
     | INPUT NAME COLON type { $$ = dl_ast_named(p, DL_A_INPUT, @$, $2, @2, $4); }
     | TARGET NAME COLON type { $$ = dl_ast_named(p, DL_A_TARGET, @$, $2, @2, $4); }

@@ -192,15 +192,31 @@ static void exec_if(dl_elab *E, const dl_ast *s) {
     dl_exec_list(E, yes ? &s->body : &s->more);
 }
 
-static void exec_assign(dl_elab *E, const dl_ast *s) {
-    dl_val v = dl_eval_named(E, s->a, s->name);
-    bool loss = E->place == DL_IN_MODEL && strcmp(s->name, "loss") == 0;
+/* v was computed from the expression at `from`. */
+static void assign(dl_elab *E, const char *name, dl_val v, dl_span from) {
+    bool loss = E->place == DL_IN_MODEL && strcmp(name, "loss") == 0;
     if (loss) {
-        v.origin = s->a->span;
-        if (E->has_loss) dl_check_replaced_loss(E, dl_scope_find(E->scope, s->name), &v);
+        v.origin = from;
+        if (E->has_loss) dl_check_replaced_loss(E, dl_scope_find(E->scope, name), &v);
         E->has_loss = true;
     }
-    dl_scope_set(E, s->name, v);
+    dl_scope_set(E, name, v);
+}
+
+static void exec_assign(dl_elab *E, const dl_ast *s) {
+    assign(E, s->name, dl_eval_named(E, s->a, s->name), s->a->span);
+}
+
+/* Each name gets an item of the list. */
+static void exec_unpack(dl_elab *E, const dl_ast *s) {
+    const int n = s->items.list.n;
+    dl_val v = dl_eval(E, s->a);
+    bool good = v.kind == DL_V_LIST && v.list->items.n == n;
+    if (!good && v.kind != DL_V_POISON && !dl_refuse_layer(E, s->a->span, v))
+        dl_bad(E, s->a->span, DL_DIAG_not_a_list, "%d names take a list of %d, not %s", n, n,
+               dl_val_describe(E, v));
+    for (int i = 0; i < n; i++)
+        assign(E, s->items.list.at[i]->name, good ? v.list->items.at[i] : dl_poison(), s->a->span);
 }
 
 /* `h += [x]`: the result is a new list, so that values read before keep their length. */
@@ -238,6 +254,7 @@ static void exec_return(dl_elab *E, const dl_ast *s) {
 static void exec(dl_elab *E, const dl_ast *s) {
     switch (s->kind) {
     case DL_A_ASSIGN: exec_assign(E, s); break;
+    case DL_A_UNPACK: exec_unpack(E, s); break;
     case DL_A_AUGMENT: exec_augment(E, s); break;
     case DL_A_FUNCTION: dl_push(E->arena, &E->scope->functions, s); break;
     case DL_A_INPUT: dl_declare_input(E, s, DL_VAR_INPUT); break;

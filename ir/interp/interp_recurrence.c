@@ -13,21 +13,33 @@ typedef struct {
     dl_dtype type, made; /* of the computation; of stored results */
     bool round;
     const dl_interp_ends *ends;
-    const double *w, *b;
-    dl_range *h, *next, *c, *u; /* states, the next ones, and products of a step */
+    const double *w, *b, *start; /* start: NULL where states begin as 0 */
+    dl_range *h, *next, *c, *u;  /* states, the next ones, and products of a step */
 } work;
 
-static work begin(const dl_node *n, bool round, const dl_interp_ends *ends) {
+static work begin(const dl_node *n, double *const *data, bool round, const dl_interp_ends *ends) {
     dl_dtype made = n->in[0]->type.dtype;
+    int start = dl_recurrence_start(n);
     work w = {.r = dl_recurrence_of(n),
               .type = made == DL_F64 ? DL_F64 : DL_F32,
               .made = made,
               .round = round,
-              .ends = ends};
+              .ends = ends,
+              .start = start < 0 ? NULL : data[start]};
     int64_t size = w.r.size;
     w.h = dl_calloc((size_t)size * (3 + (size_t)w.r.gates) + 1, sizeof *w.h);
     w.next = w.h + size, w.c = w.next + size, w.u = w.c + size;
     return w;
+}
+
+/* The row of y of sequence b's step. */
+static int64_t row_of(const work *w, int64_t b, int64_t step) {
+    return b * (w->r.steps + w->r.ends) + step;
+}
+/* State k, h or c, of unit j before the first step. */
+static dl_range first_state(const work *w, int64_t b, int k, int64_t j) {
+    const dl_recurrence *r = &w->r;
+    return dl_range_exact(w->start ? w->start[(b * r->states + k) * r->size + j] : 0);
 }
 
 /* ---- ranges; without ends only their middle is computed ---- */
@@ -114,26 +126,31 @@ static dl_range cell(work *w, const double *p, int64_t j, double *saved, int64_t
 
 void dl_interp_recurrent(const dl_node *n, double *const *data, bool round,
                          const dl_interp_ends *ends) {
-    work w = begin(n, round, ends);
+    work w = begin(n, data, round, ends);
     const dl_recurrence *r = &w.r;
     int64_t rows = r->gates * r->size;
     double *const *out = data + n->nin;
     w.w = data[DL_STEPS_W], w.b = data[DL_STEPS_B];
     for (int64_t b = 0; b < r->batch; b++) {
-        for (int64_t j = 0; j < r->size; j++) w.h[j] = w.c[j] = dl_range_exact(0);
+        for (int64_t j = 0; j < r->size; j++) {
+            w.h[j] = first_state(&w, b, 0, j);
+            if (r->cell == DL_LSTM) w.c[j] = first_state(&w, b, 1, j);
+        }
         for (int64_t i = 0; i < r->steps; i++) {
-            int64_t at = b * r->steps + (r->reverse ? r->steps - 1 - i : i);
+            int64_t step = r->reverse ? r->steps - 1 - i : i, at = b * r->steps + step;
             for (int64_t j = 0; j < rows; j++)
                 w.u[j] = dot(&w, dl_range_exact(w.b[j]), w.w + j * r->size, 1, w.h, r->size);
             for (int64_t j = 0; j < r->size; j++) {
                 dl_range h = cell(&w, data[DL_STEPS_P] + at * rows, j, out[DL_STEPS_SAVED], at);
-                put(&w, out[DL_STEPS_Y], DL_STEPS_Y, at * r->size + j, h);
+                put(&w, out[DL_STEPS_Y], DL_STEPS_Y, row_of(&w, b, step) * r->size + j, h);
                 bool rounded = dl_dtype_is_half(w.made) && (ends || round);
                 w.next[j] = rounded ? dl_range_store(w.made, h) : h;
             }
             dl_range *last = w.h;
             w.h = w.next, w.next = last;
         }
+        for (int64_t j = 0; j < r->size && r->ends; j++)
+            put(&w, out[DL_STEPS_Y], DL_STEPS_Y, row_of(&w, b, r->steps) * r->size + j, w.c[j]);
     }
     free(w.h < w.next ? w.h : w.next);
 }
@@ -150,19 +167,21 @@ static dl_range kept(const work *w, const steps *s, int64_t at, int k, int64_t j
     return dl_range_exact(s->saved[(at * r->saved + k) * r->size + j]);
 }
 
-/* Unit j of step `at`, after step `before` (or -1): the gradients of p's gates, and of u's, which
- * are those that the weight multiplies; and in w->next the part of the previous state's gradient
- * that does not pass the weight. */
-static void cell_back(work *w, const steps *s, int64_t at, int64_t before, int64_t j,
+/* Unit j of a step of sequence b, after step `before` (or -1): the gradients of p's gates, and of
+ * u's, which are those that the weight multiplies; and in w->next the part of the previous state's
+ * gradient that does not pass the weight. */
+static void cell_back(work *w, const steps *s, int64_t b, int64_t step, int64_t before, int64_t j,
                       dl_range dp[4]) {
     const dl_recurrence *r = &w->r;
     const dl_range zero = dl_range_exact(0);
-    dl_range dh = add(w, dl_range_exact(s->dy[at * r->size + j]), w->h[j]), *du = w->u + j, k[5];
+    int64_t at = b * r->steps + step, row = row_of(w, b, step) * r->size + j;
+    dl_range dh = add(w, dl_range_exact(s->dy[row]), w->h[j]), *du = w->u + j, k[5];
     for (int i = 0; i < r->saved; i++) k[i] = kept(w, s, at, i, j);
     w->next[j] = zero;
     if (r->cell == DL_LSTM) {
         dl_range t = rising(w, tanh, k[4]);
-        dl_range past = before < 0 ? zero : kept(w, s, before, 4, j);
+        dl_range past =
+            before < 0 ? first_state(w, b, 1, j) : kept(w, s, b * r->steps + before, 4, j);
         dl_range dc = add(w, w->c[j], mul(w, mul(w, dh, k[3]), one_minus_square(w, t)));
         dp[0] = mul(w, mul(w, dc, k[2]), mul(w, k[0], one_minus(w, k[0])));
         dp[1] = mul(w, mul(w, dc, past), mul(w, k[1], one_minus(w, k[1])));
@@ -170,14 +189,15 @@ static void cell_back(work *w, const steps *s, int64_t at, int64_t before, int64
         dp[3] = mul(w, mul(w, dh, t), mul(w, k[3], one_minus(w, k[3])));
         w->c[j] = mul(w, dc, k[1]);
     } else if (r->cell == DL_GRU) {
-        dl_range past = dl_range_exact(before < 0 ? 0 : s->y[before * r->size + j]);
+        dl_range past = before < 0 ? first_state(w, b, 0, j)
+                                   : dl_range_exact(s->y[row_of(w, b, before) * r->size + j]);
         dl_range less = {past.at - k[2].at, past.at - k[2].at, past.at - k[2].at};
         dp[2] = mul(w, mul(w, dh, one_minus(w, k[1])), one_minus_square(w, k[2]));
         dp[1] = mul(w, mul(w, dh, widen(w, less, 1)), mul(w, k[1], one_minus(w, k[1])));
         dp[0] = mul(w, mul(w, dp[2], k[3]), mul(w, k[0], one_minus(w, k[0])));
         w->next[j] = mul(w, dh, k[1]);
     } else {
-        dl_range y = dl_range_exact(s->y[at * r->size + j]);
+        dl_range y = dl_range_exact(s->y[row]);
         if (r->cell == DL_RNN_TANH)
             dp[0] = mul(w, dh, one_minus_square(w, y));
         else
@@ -189,23 +209,31 @@ static void cell_back(work *w, const steps *s, int64_t at, int64_t before, int64
 
 void dl_interp_recurrent_grad(const dl_node *n, double *const *data, bool round,
                               const dl_interp_ends *ends) {
-    work w = begin(n, round, ends);
+    work w = begin(n, data, round, ends);
     const dl_recurrence *r = &w.r;
     int64_t rows = r->gates * r->size, back = r->reverse ? 1 : -1;
+    double *const *out = data + n->nin;
     steps s = {data[DL_STEPS_GRAD_Y], data[DL_STEPS_GRAD_SAVED], data[DL_STEPS_GRAD_DY]};
     for (int64_t b = 0; b < r->batch; b++) {
-        for (int64_t j = 0; j < r->size; j++) w.h[j] = w.c[j] = dl_range_exact(0);
+        for (int64_t j = 0; j < r->size; j++) {
+            w.h[j] = dl_range_exact(0);
+            w.c[j] = dl_range_exact(r->ends ? s.dy[row_of(&w, b, r->steps) * r->size + j] : 0);
+        }
         for (int64_t i = r->steps - 1; i >= 0; i--) {
-            int64_t at = b * r->steps + (r->reverse ? r->steps - 1 - i : i);
+            int64_t step = r->reverse ? r->steps - 1 - i : i, at = b * r->steps + step;
             for (int64_t j = 0; j < r->size; j++) {
                 dl_range dp[4];
-                cell_back(&w, &s, at, i ? at + back : -1, j, dp);
+                cell_back(&w, &s, b, step, i ? step + back : -1, j, dp);
                 for (int g = 0; g < r->gates; g++)
-                    put(&w, data[n->nin], 0, at * rows + g * r->size + j, dp[g]);
+                    put(&w, out[DL_STEPS_DP], DL_STEPS_DP, at * rows + g * r->size + j, dp[g]);
             }
-            for (int64_t j = 0; j < r->size && i; j++)
+            for (int64_t j = 0; j < r->size && (i || r->started); j++)
                 w.h[j] = dot(&w, w.next[j], data[DL_STEPS_GRAD_W] + j, r->size, w.u, rows);
         }
+        for (int64_t j = 0; j < r->size && r->started; j++)
+            for (int k = 0; k < r->states; k++)
+                put(&w, out[DL_STEPS_DSTART], DL_STEPS_DSTART, (b * r->states + k) * r->size + j,
+                    k ? w.c[j] : w.h[j]);
     }
     free(w.h);
 }

@@ -1,5 +1,6 @@
 /* The gradients of a recurrent layer's steps (ir/recurrence.h): the template's backward half makes
- * that of p; those of weight and bias are a product and a sum of it over all steps. */
+ * those of p and of the first states; those of weight and bias are a product and a sum of p's over
+ * all steps. */
 #include "ir/recurrence.h"
 #include "passes/grad/grad.h"
 
@@ -14,13 +15,30 @@ static dl_value *as_matrix(dl_grad *g, dl_value *v, const char *columns) {
     return dl_build_as(g->b, DL_OP_reshape, 1, &v, 0, NULL, t);
 }
 
-/* The states that steps start from: zero before the first. */
-static dl_value *previous(dl_grad *g, dl_value *y, const dl_recurrence *r) {
-    dl_type t = dl_scalar(y->type.dtype);
-    dl_type_push(&t, dl_intern("sequence"), r->batch), dl_type_push(&t, dl_intern(rows), r->steps);
+/* [sequences, rows, units] */
+static dl_value *as_sequences(dl_grad *g, dl_value *v, const dl_recurrence *r) {
+    dl_type t = dl_scalar(v->type.dtype);
+    dl_type_push(&t, dl_intern("sequence"), r->batch);
+    dl_type_push(&t, dl_intern(rows), v->type.axis[v->type.rank - 2].size);
     dl_type_push(&t, dl_intern(units), r->size);
-    y = dl_build_as(g->b, DL_OP_reshape, 1, &y, 0, NULL, t);
-    dl_affine before = {.axis = dl_intern(rows),
+    return dl_build_as(g->b, DL_OP_reshape, 1, &v, 0, NULL, t);
+}
+
+/* The states that steps start from. */
+static dl_value *previous(dl_grad *g, dl_value *y, const dl_recurrence *r) {
+    const char *axis = dl_intern(rows);
+    y = as_sequences(g, y, r);
+    if (r->started && r->steps > 0) {
+        dl_value *start = g->node->in[dl_recurrence_start(g->node)];
+        int64_t from = r->reverse ? 1 : 0; /* of the states that a step follows */
+        dl_value *first = dl_build_slice(g->b, as_sequences(g, start, r), axis, 0, 1);
+        dl_value *others = dl_build_slice(g->b, y, axis, from, from + r->steps - 1);
+        dl_value *in[] = {r->reverse ? others : first, r->reverse ? first : others};
+        dl_attr at = dl_attr_name(DL_ATTR_axis, axis);
+        return as_matrix(g, dl_build(g->b, DL_OP_cat, 2, in, 1, &at), units);
+    }
+    if (r->ends) y = dl_build_slice(g->b, y, axis, 0, r->steps);
+    dl_affine before = {.axis = axis,
                         .size = r->steps,
                         .stride = 1,
                         .start = r->reverse ? 1 : -1,
@@ -51,9 +69,13 @@ void dl_grad_recurrent(dl_grad *g) {
     const dl_node *n = g->node;
     dl_value *y = &g->node->out[DL_STEPS_Y];
     const dl_recurrence r = dl_recurrence_of(n);
-    dl_value *in[DL_STEPS_GRAD_IN] = {n->in[DL_STEPS_W], y, &g->node->out[DL_STEPS_SAVED], g->dy};
-    dl_value *dp = dl_build(g->b, DL_OP_recurrent_grad, DL_STEPS_GRAD_IN, in, n->nattrs, n->attrs);
+    const int start = dl_recurrence_start(n);
+    dl_value *in[DL_STEPS_GRAD_IN + 1] = {n->in[DL_STEPS_W], y, &g->node->out[DL_STEPS_SAVED],
+                                          g->dy, start < 0 ? NULL : n->in[start]};
+    dl_value *dp =
+        dl_build(g->b, DL_OP_recurrent_grad, DL_STEPS_GRAD_IN + r.started, in, n->nattrs, n->attrs);
     dl_grad_give(g, DL_STEPS_P, dp);
+    if (r.started) dl_grad_give(g, start, &dp->def->out[DL_STEPS_DSTART]);
     if (!dl_grad_wanted(g, DL_STEPS_W) && !dl_grad_wanted(g, DL_STEPS_B)) return;
     const char *over = dl_intern(rows);
     dl_value *du = of_products(g, dp, &r);

@@ -30,10 +30,12 @@ dl_value *dl_lower_recurrence(dl_builder *b, const dl_node *n) {
     dl_node *product = dl_build(b, DL_OP_linear, 2, factors, 0, NULL)->def;
     b->graph->nodes.n--; /* it is lowered itself */
     dl_value *p = dl_lower_linear(b, product);
-    bool biased = n->nin == DL_LAYER_BIASED;
+    bool biased = dl_layer_is_biased(n);
+    int start = dl_recurrence_start(n);
     if (biased) p = add_bias(b, p, n->in[DL_LAYER_PLAIN]);
     dl_value *bias =
         biased ? along_last(b, n->in[DL_LAYER_PLAIN + 1], &p->type) : zeros(b, p->type, &p->type);
-    dl_value *in[DL_STEPS_IN] = {p, n->in[DL_LAYER_W_HH], bias};
-    return dl_build(b, DL_OP_recurrent, DL_STEPS_IN, in, n->nattrs, n->attrs);
+    dl_value *in[DL_STEPS_IN + 1] = {p, n->in[DL_LAYER_W_HH], bias,
+                                     start < 0 ? NULL : n->in[start]};
+    return dl_build(b, DL_OP_recurrent, DL_STEPS_IN + (start >= 0), in, n->nattrs, n->attrs);
 }

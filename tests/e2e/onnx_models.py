@@ -82,7 +82,12 @@ OPS = {
         "c = x |> gru(4, bidirectional=true) @c",
         "d = x |> rnn(5, bias=false) @d",
         "e = x |> rnn(3, nonlinearity=\"relu\", bidirectional=true) @e",
-        "f = unsqueeze(x, over=E) |> gru(2) @f"]),
+        "f = unsqueeze(x, over=E) |> gru(2) @f",
+        "g = sum((x |> lstm(3, layers=2, bidirectional=true, states=true) @g)[2], over=L)",
+        "h = x |> lstm(6, h0=unsqueeze(x[C=0], over=L, at=0), c0=unsqueeze(x[C=1], over=L, at=0)) @h",
+        "i = (x |> gru(6, bias=false, h0=unsqueeze(x[C=2], over=L, at=0), states=true) @i)[1][L=0]",
+        "j = sum((x |> rnn(6, bidirectional=true, h0=x[C=1:3] |> rearrange(\"n c t -> c n t\") as [L, N, T], "
+        "states=true) @j)[1], over=L)"]),
     "indices": ("i32[N, T=6]", [
         "a = x |> embedding(4, 3) @a",
         "b = one_hot(x, K=4)",

@@ -185,6 +185,20 @@ model Point():
 """))
     compare(
         model("""
+model States():
+    input x: f32[N, T=7, E=4]
+    target t: f32[N, T, E=8]
+    h = x[T=0:2] |> rearrange("n t e -> t n e") as [L, N, E]
+    y, a, b = x |> lstm(4, bidirectional=true, states=true, h0=h, c0=2 * h) @0
+    z, c = x |> gru(4, bidirectional=true, states=true, h0=a) @1
+    w = x |> rnn(4, h0=b[L=0:1], bias=false) @2
+    p, last, d = x |> lstm(3, layers=2, states=true) @3
+    y = y + z + cat(w, w, over=E) + sum(c, over=[L, E]) + sum(last * d, over=[L, E])
+    output y
+    loss = mse_loss(y, t)
+"""))
+    compare(
+        model("""
 model Moves():
     input x: f32[N, C=6, H=8, W=5]
     target t: f32[N, C, H, W]

@@ -335,28 +335,34 @@ complex_cases()
 
 
 def recurrent_cases():
-    """Recurrent layers next to torch.nn's, in both directions; their steps, and the gradient of these."""
-    for (mode, gates, kept), reverse in itertools.product(
-            (("lstm", 4, 5), ("gru", 3, 4), ("rnn_tanh", 1, 0), ("rnn_relu", 1, 0)), (0, 1)):
+    """Recurrent layers next to torch.nn's, in both directions, from zero states and from others, without and with the
+    last cell state; their steps, and the gradient of these."""
+    for (mode, gates, kept), reverse, started in itertools.product(
+            (("lstm", 4, 5), ("gru", 3, 4), ("rnn_tanh", 1, 0), ("rnn_relu", 1, 0)), (0, 1), (False, True)):
         x, weights = T(2, 5, 6), [T(gates * 3, 6), T(gates * 3, 3), T(gates * 3), T(gates * 3)]
-        state, none = torch.zeros(1, 2, 3).double(), torch.zeros(gates * 3).double()
-        attrs = {"mode": mode, "reverse": reverse}
+        lstm, none = mode == "lstm", torch.zeros(gates * 3).double()
+        start = (T(2, 1 + lstm, 3) if started else torch.zeros(2, 1 + lstm, 3).double()).requires_grad_()
+        attrs = {"mode": mode, "reverse": reverse} | ({"cell": 1} if lstm and started else {})
 
         def layer(p, bias):
             """The layer, of the input's products instead of the input."""
-            same, start = torch.eye(gates * 3).double(), (state, state) if mode == "lstm" else state
-            y = getattr(torch, mode)(p.flip(1) if reverse else p, start, [same, weights[1], none, bias], True, 1, 0.0,
-                                     False, False, True)[0]
-            return y.flip(1) if reverse else y
+            same, first = torch.eye(gates * 3).double(), start.transpose(0, 1).contiguous().split(1)
+            y, *last = getattr(torch, mode)(p.flip(1) if reverse else p, first if lstm else first[0],
+                                            [same, weights[1], none, bias], True, 1, 0.0, False, False, True)
+            y = y.flip(1) if reverse else y
+            return torch.cat([y, last[1].transpose(0, 1)], 1) if "cell" in attrs else y
 
         p = (F.linear(x, weights[0]) + weights[2]).requires_grad_()
-        y, dy = layer(p, weights[3]), T(2, 5, 3)
+        y = layer(p, weights[3])
+        dy = T(*y.shape)
         named = [put(v, axes) for v, axes in zip([x] + weights, ("NTE", "OE", "OI", "O", "O"))]
-        case("recurrence", named, attrs, "NTE", y.detach())
-        case("recurrence", named[:3], attrs, "NTE", layer(F.linear(x, weights[0]), none))
-        dp, = torch.autograd.grad(y, p, dy)
+        first = [put(start.detach(), "NTE")] if started else []
+        case("recurrence", named + first, attrs, "NTE", y.detach())
+        case("recurrence", named[:3] + first, attrs, "NTE", layer(F.linear(x, weights[0]), none).detach())
+        dp, dstart = torch.autograd.grad(y, (p, start), dy)
         # what is saved: gates, and c or the new state's product, step by step
-        saved, h, c = torch.zeros(2, 5, kept * 3).double(), torch.zeros(2, 3).double(), 0
+        saved, h = torch.zeros(2, 5, kept * 3).double(), start[:, 0].detach()
+        c = start[:, -1].detach()
         for t in (range(4, -1, -1) if reverse else range(5)):
             q, u = p[:, t].detach(), F.linear(h, weights[1], weights[3])
             if mode == "lstm":
@@ -368,9 +374,10 @@ def recurrent_cases():
                 saved[:, t] = torch.cat([r, z, (q[:, 6:] + r * u[:, 6:]).tanh(), u[:, 6:]], 1)
             h = y[:, t].detach()
         steps = [put(p.detach(), "NTE"), named[2], put(weights[3], "E")]
-        case("recurrent", steps, attrs, ["NTE", "NTE"], [y.detach(), saved])
+        case("recurrent", steps + first, attrs, ["NTE", "NTE"], [y.detach(), saved])
         left = [put(y.detach(), "NTE"), put(saved, "NTE"), put(dy, "NTE")]
-        case("recurrent_grad", [named[2]] + left, attrs, "NTE", dp)
+        case("recurrent_grad", [named[2]] + left + first, attrs, ["NTE", "NTE"],
+             [dp, dstart if started else dstart[:, :0]])
 
 
 recurrent_cases()

@@ -1,6 +1,7 @@
 """check_recurrence.py BUILD [DEVICE...]: lstm, gru and rnn next to torch.nn in float64: values and gradients of inputs,
-weights and biases, in one direction and both, of several layers, few and many units, one step and many; in f32 and f64;
-in 16 bits by `dlc verify`. Then models/field/lstm.dl, two steps of training, and its exports.
+weights and biases, in one direction and both, of several layers, few and many units, one step and many, from zero
+states and from given ones, with and without the last states; in f32 and f64; in 16 bits by `dlc verify`. Then
+models/field/lstm.dl, two steps of training, and its exports.
 """
 import json
 import os
@@ -17,11 +18,12 @@ nn = torch.nn
 kinds = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 roundoff = {"f32": 2e-6, "f64": 1e-14}
 torch_type = {"f32": torch.float32, "f64": torch.float64}
-cases = []  # (kind, units, sizes of x, element type, options)
+cases = []  # (kind, units, sizes of x, element type, first and last states, options)
 
 
-def case(kind, units, sizes, dtype="f32", **options):
-    cases.append((kind, units, sizes, dtype, options))
+def case(kind, units, sizes, dtype="f32", states="", **options):
+    """states: "first", "last" or both: the layer takes them, and has them as results."""
+    cases.append((kind, units, sizes, dtype, states, options))
 
 
 for kind in kinds:
@@ -33,11 +35,18 @@ for kind in kinds:
     case(kind, 1, (2, 1, 1))
     case(kind, 6, (2, 3, 5, 4))  # two axes of sequences
     case(kind, 8, (6, 4))  # one sequence
+    case(kind, 21, (7, 5, 6), states="first last")
+    case(kind, 6, (3, 4, 5), states="first last", layers=2, bidirectional=True)
+    case(kind, 5, (2, 3, 4), "f64", "first last", bidirectional=True, bias=False)
+    case(kind, 4, (2, 3, 5, 4), states="first")
+    case(kind, 17, (5, 4), states="last")
+    case(kind, 3, (2, 1, 2), states="first last")
 case("rnn", 7, (3, 5, 4), nonlinearity="relu", bidirectional=True)
 case("lstm", 40, (9, 60, 12))
 case("lstm", 70, (50, 3, 8))  # several blocks of sequences
 case("gru", 70, (50, 3, 8))
-case("lstm", 4, (600, 2, 3))  # several sequences of a block of threads
+case("lstm", 4, (600, 2, 3), states="first last")  # several sequences of a block of threads
+case("rnn", 5, (3, 4, 2), states="first last", nonlinearity="relu")
 
 
 def net_of(kind, units, sizes, dtype, options):
@@ -52,22 +61,41 @@ def say(value):
 def run(device, cases):
     text, weights, nets, values = ["model Recurrent():", "    input v: f32[N, Y=1]", "    output v",
                                    "    loss = sum(v) * 0.0"], {}, [], []
-    for i, (kind, units, sizes, dtype, options) in enumerate(cases):
+    truth = []
+    for i, (kind, units, sizes, dtype, states, options) in enumerate(cases):
         net = net_of(kind, units, sizes, dtype, options)
-        x = weights[f"x{i}"] = torch.randn(sizes).to(torch_type[dtype])
         weights |= {f"l{i}.{n}": p.detach().clone() for n, p in net.named_parameters()}
-        double = x.double().requires_grad_()
-        net = net.double()
-        y = net(double.reshape(-1, *sizes[-2:]))[0].reshape(*sizes[:-1], -1)
-        nets.append((double, net)), values.append(y)
-        g = weights[f"g{i}"] = torch.randn(y.shape).to(torch_type[dtype])
         axes = ["A", "B", "T", "E"][-len(sizes):]
-        given = ", ".join(f"{n}={say(v)}" for n, v in options.items())
-        for name, tensor in (("x", x), ("g", g)):
-            of = ", ".join(f"{a}={n}" for a, n in zip(axes, tensor.shape))
+        parts, each = (net.num_layers * (1 + net.bidirectional)), 1 + (kind == "lstm")
+        given = {n: say(v) for n, v in options.items()}
+
+        def own(name, of, shape):
+            """A parameter of the model: its numbers in the weights' file, and in float64."""
+            tensor = weights[f"{name}{i}"] = torch.randn(shape).to(torch_type[dtype])
+            of = ", ".join(f"{a}={n}" for a, n in zip(of, shape))
             text.append(f"    param {name}{i}: {dtype}[{of}] ~ normal(0, 1)")
-        text.append(f"    y = x{i} |> {kind}({units}{', ' if given else ''}{given}) @l{i}")
-        text.append(f"    loss += sum(g{i} * y)" + (" as f32" if dtype == "f64" else ""))
+            return tensor.double().requires_grad_()
+
+        leaves = {"x": own("x", axes, sizes)}
+        of, shape = ["S"] + axes[:-2] + ["E"], [parts, *sizes[:-2], units]
+        if "first" in states:
+            leaves |= {n: own(n, of, shape) for n in ("h", "c")[:each]}
+            given |= {f"{n}0": f"{n}{i}" for n in ("h", "c")[:each]}
+        first = [leaves[n].reshape(parts, -1, units) for n in ("h", "c")[:each] if n in leaves]
+        net = net.double()
+        given_states = None if not first else tuple(first) if each == 2 else first[0]
+        y, last = net(leaves["x"].reshape(-1, *sizes[-2:]), given_states)
+        made = {"y": y.reshape(*sizes[:-1], -1)}
+        if "last" in states:
+            given["states"] = "true"
+            made |= {f"last_{n}": v.reshape(shape) for n, v in zip("hc", last if each == 2 else [last])}
+        nets.append(({f"{n}{i}": v for n, v in leaves.items()}, net)), values.append(made)
+        factors = [own(f"g{n}", axes if n == "y" else ["L"] + of[1:], v.shape).detach() for n, v in made.items()]
+        truth.append(sum((g * v).sum() for g, v in zip(factors, made.values())))
+        arguments = "".join(f", {n}={v}" for n, v in given.items())
+        text.append(f"    {', '.join(made)} = x{i} |> {kind}({units}{arguments}) @l{i}")
+        for n in made:
+            text.append(f"    loss += sum(g{n}{i} * {n})" + (" as f32" if dtype == "f64" else ""))
     path = place / "recurrent.dl"
     path.write_text("\n".join(text) + "\n")
     save_tensors(place / "w.safetensors", weights)
@@ -76,13 +104,14 @@ def run(device, cases):
               f"--init_weights={place / 'w.safetensors'}", "--optimizer=sgd", "--tf32=false",
               f"--replay={place / 'b.safetensors'}", f"--save_grads={place / 'g.safetensors'}", f"--device={device}")
     got = load_tensors(place / "g.safetensors")
-    for i, (case, (x, net), y) in enumerate(zip(cases, nets, values)):
+    for i, (case, (leaves, net), made) in enumerate(zip(cases, nets, values)):
         name, most = f"{device}: {case}", roundoff[case[3]]
-        off = relative(got[f"g{i}"].double(), y.detach())  # the gradient of its weight is the value itself
-        check(off < most, f"{name}: the values are {off:.2g} off")
-        params = dict(net.named_parameters())
-        truth = torch.autograd.grad((weights[f"g{i}"].double() * y).sum(), [x, *params.values()])
-        for n, want in zip([f"x{i}"] + [f"l{i}.{n}" for n in params], truth):
+        for n, v in made.items():  # the gradient of its weight is the value itself
+            off = relative(got[f"g{n}{i}"].double(), v.detach())
+            check(off < most, f"{name}: the values of {n} are {off:.2g} off")
+        wanted = leaves | {f"l{i}.{n}": p for n, p in net.named_parameters()}
+        grads = torch.autograd.grad(truth[i], list(wanted.values()))
+        for n, want in zip(wanted, grads):
             off = relative(got[n].double(), want)
             check(off < 5 * most, f"{name}: the gradient of {n} is {off:.2g} off")
 
@@ -93,8 +122,11 @@ for device in devices:
 # 16 bits: every launch within what rounding allows
 for kind in kinds:
     path = place / f"{kind}.dl"
-    path.write_text(f"model Half():\n    input x: f32[N, T=6, E=5]\n    y = x |> {kind}(11, bidirectional=true) @l\n"
-                    "    output y\n    loss = mean(y**2)\n")
+    cell, more = (", c0=h", "c") if kind == "lstm" else ("", "h")
+    last = f"h, {more}" if cell else more
+    path.write_text("model Half():\n    input x: f32[N, T=6, E=5]\n    input h: f32[S=2, N, E=11]\n"
+                    f"    y, {last} = x |> {kind}(11, bidirectional=true, states=true, h0=h{cell}) @l\n"
+                    f"    output y\n    loss = mean(y**2) + mean({more}**2)\n")
     for target, mode in (("cpu", "bf16"), ("cpu", "fp16"), ("cuda:sm_80:emulated", "bf16")):
         place.run("dlc", "verify", path, "--local_batch_size=7", f"--amp_mode={mode}", f"--target={target}")
 

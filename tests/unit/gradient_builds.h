@@ -323,8 +323,9 @@ static inline dl_value *recur(dl_builder *b, const grad_case *c, dl_value **p) {
     int cell = 0, nin = c->op == DL_OP_recurrence ? (int)DL_LAYER_BIASED : (int)DL_STEPS_IN;
     while (!strstr(c->name, dl_cells[cell].name)) cell++;
     dl_attr at[] = {dl_attr_name(DL_ATTR_mode, dl_cells[cell].name),
-                    dl_attr_int(DL_ATTR_reverse, strstr(c->name, "reverse") != NULL)};
-    return dl_build(b, c->op, nin, p, 2, at);
+                    dl_attr_int(DL_ATTR_reverse, strstr(c->name, "reverse") != NULL),
+                    dl_attr_int(DL_ATTR_cell, strstr(c->name, "cell") != NULL)};
+    return dl_build(b, c->op, nin + (strstr(c->name, "start") != NULL), p, 3, at);
 }
 /* Two products: one as it is, one with both operands conjugated. */
 static inline dl_value *spectral(dl_builder *b, const grad_case *c, dl_value **p) {

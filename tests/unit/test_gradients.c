@@ -8,6 +8,8 @@
 #define ONE "N=2 C=3"
 #define RECURRENT(rows)                                                                            \
     { "N=2 T=4 E=3", "O=" rows " E=3", "O=" rows " I=2", "O=" rows, "O=" rows }
+#define RECURRENT_FROM(rows, states)                                                               \
+    { "N=2 T=4 E=" rows, "O=" rows " I=2", "E=" rows, "N=2 T=" states " E=2" }
 static const grad_case cases[] = {
     {"neg", DL_OP_neg, apply, -2, 2, {ONE}},
     {"abs", DL_OP_abs, apply, -2, 2, {ONE}},
@@ -137,6 +139,13 @@ static const grad_case cases[] = {
     {"recurrence, rnn_tanh, reverse", DL_OP_recurrence, recur, -1, 1, RECURRENT("2")},
     {"recurrence, rnn_relu", DL_OP_recurrence, recur, -1, 1, RECURRENT("2")},
     {"recurrent, gru", DL_OP_recurrent, recur, -1, 1, {"T=4 E=6", "O=6 I=2", "E=6"}},
+    {"recurrent, lstm, cell", DL_OP_recurrent, recur, -1, 1, {"T=4 E=8", "O=8 I=2", "E=8"}},
+    {"recurrent, lstm, cell, start", DL_OP_recurrent, recur, -1, 1, RECURRENT_FROM("8", "2")},
+    {"recurrent, lstm, reverse, cell, start", DL_OP_recurrent, recur, -1, 1,
+     RECURRENT_FROM("8", "2")},
+    {"recurrent, gru, start", DL_OP_recurrent, recur, -1, 1, RECURRENT_FROM("6", "1")},
+    {"recurrent, rnn_tanh, reverse, start", DL_OP_recurrent, recur, -1, 1,
+     RECURRENT_FROM("2", "1")},
     {"flash_attention",
      DL_OP_flash_attention,
      flash,

@@ -8,7 +8,7 @@
 struct F(recurrence) {
     long batch, steps, size, rows,
         stride; /* rows: sequences of an item; stride: of a state, padded */
-    int cell, gates, saved, reverse, type;
+    int cell, gates, saved, states, started, ends, reverse, type; /* started: has first states */
     int width, units;   /* vectors of a panel of the weight; units' vectors among them */
     long panels, terms; /* panels of the packed weight, of so many terms each */
 };
@@ -48,6 +48,26 @@ INLINE FV F(sigmoids)(FV a) {
     for (int k = 0; k < FL; k++) a[k] = 1 / (1 + __builtin_exp(-a[k]));
     return a;
 #endif
+}
+
+/* ---- states before the first step, and after the last one ---- */
+
+/* The state of `rows` sequences, from row k of each one's `stored` rows on. */
+static void F(bring_states)(const struct F(recurrence) * s, const char *p, long first, long rows,
+                            long stored, long k, FS *state) {
+    for (long r = 0; r < rows; r++)
+        for (long unit = 0; unit < s->size; unit += FL)
+            *(FV *)(state + r * s->stride + unit) =
+                F(bring)(p, s->type, ((first + r) * stored + k) * s->size + unit, s->size - unit);
+}
+static void F(leave_states)(const struct F(recurrence) * s, char *p, long first, long rows,
+                            long stored, long k, const FS *state) {
+    for (long i = 0, unit; i < rows * s->stride; i += FL) {
+        unit = i % s->stride;
+        if (unit < s->size) F(leave)
+        (p, s->type, ((first + i / s->stride) * stored + k) * s->size + unit,
+         *(const FV *)(state + i), s->size - unit);
+    }
 }
 
 /* ---- products ---- */
@@ -150,11 +170,12 @@ struct F(forward) {
     char *y, *saved;
 };
 
-/* Units unit, unit + 1, ... of one sequence's step `at`, from their products z: h is the state
+/* Units unit, unit + 1, ... of a step of sequence `line`, from their products z: h is the state
  * before, `next` the one after, c the cell's. */
-HOT void F(advance)(const struct F(recurrence) * s, struct F(forward) to, long at, long unit,
-                    const FS *z, const FS *h, FS *next, FS *c) {
+HOT void F(advance)(const struct F(recurrence) * s, struct F(forward) to, long line, long step,
+                    long unit, const FS *z, const FS *h, FS *next, FS *c) {
     long n = s->size - unit < FL ? s->size - unit : FL, size = s->size;
+    long at = line * s->steps + step, row = (at + line * s->ends) * size + unit;
     long p = at * s->gates * size + unit, keep = at * s->saved * size + unit;
     FV g[4], state;
     for (int i = 0; i < s->gates; i++)
@@ -183,8 +204,8 @@ HOT void F(advance)(const struct F(recurrence) * s, struct F(forward) to, long a
         else
             for (int i = 0; i < FL; i++) state[i] = state[i] < 0 ? 0 : state[i];
     }
-    F(leave)(to.y, s->type, at * size + unit, state, n);
-    *(FV *)(next + unit) = F(bring)(to.y, s->type, at * size + unit, n); /* as it is stored */
+    F(leave)(to.y, s->type, row, state, n);
+    *(FV *)(next + unit) = F(bring)(to.y, s->type, row, n); /* as it is stored */
 }
 
 ENTRY void F(recurrent_item)(const struct F(recurrence) * s, char *const *arg, long item,
@@ -192,8 +213,11 @@ ENTRY void F(recurrent_item)(const struct F(recurrence) * s, char *const *arg, l
     long first = item * s->rows, rows = s->batch - first < s->rows ? s->batch - first : s->rows;
     FS *h = (FS *)scratch, *next = h + s->rows * s->stride, *c = next + s->rows * s->stride,
        *z = c + s->rows * s->stride;
-    const struct F(forward) to = {arg[0], arg[2], arg[3], arg[4]};
+    char *const *out = arg + 3 + s->started;
+    const struct F(forward) to = {arg[0], arg[2], out[0], out[1]};
     __builtin_memset(scratch, 0, (unsigned long)(3 * s->rows * s->stride) * sizeof(FS));
+    for (int k = 0; s->started && k < s->states; k++)
+        F(bring_states)(s, arg[3], first, rows, s->states, k, k ? c : h);
     for (long i = 0; i < s->steps; i++) {
         long step = s->reverse ? s->steps - 1 - i : i;
         for (long panel = 0; panel < s->panels; panel++) {
@@ -204,39 +228,42 @@ ENTRY void F(recurrent_item)(const struct F(recurrence) * s, char *const *arg, l
                     for (int v = 0; v < s->units; v++) {
                         long unit = (panel * s->units + v) * FL, at = (r + k) * s->stride;
                         if (unit < s->size) F(advance)
-                        (s, to, (first + r + k) * s->steps + step, unit,
-                         z + (k * s->width + v * s->gates) * FL, h + at, next + at, c + at);
+                        (s, to, first + r + k, step, unit, z + (k * s->width + v * s->gates) * FL,
+                         h + at, next + at, c + at);
                     }
             }
         }
         FS *last = h;
         h = next, next = last;
     }
+    if (s->ends) F(leave_states)(s, to.y, first, rows, s->steps + 1, s->steps, c);
 }
 
 /* ---- backward ---- */
 
 struct F(backward) {
-    const char *y, *saved, *dy;
+    const char *y, *saved, *dy, *start;
     char *dp;
 };
 
-/* The gradients of one step `at` of one sequence, after step `before` (or -1): those of the
- * products into du, and into dh, which is the state's gradient, its part that does not pass the
- * weight. */
-HOT void F(retreat)(const struct F(recurrence) * s, struct F(backward) of, long at, long before,
-                    FS *dh, FS *dc, FS *du) {
-    long size = s->size;
+/* The gradients of a step of sequence `line`, after step `before` (or -1): those of the products
+ * into du, and into dh, which is the state's gradient, its part that does not pass the weight. */
+HOT void F(retreat)(const struct F(recurrence) * s, struct F(backward) of, long line, long step,
+                    long before, FS *dh, FS *dc, FS *du) {
+    long size = s->size, at = line * s->steps + step, row = (at + line * s->ends) * size;
+    long earlier = before < 0 ? -1 : at - step + before;
     for (long unit = 0; unit < size; unit += FL) {
         long n = size - unit < FL ? size - unit : FL;
         long p = at * s->gates * size + unit, keep = at * s->saved * size + unit;
-        FV d = *(FV *)(dh + unit) + F(bring)(of.dy, s->type, at * size + unit, n), g[5], dp[4],
+        FV d = *(FV *)(dh + unit) + F(bring)(of.dy, s->type, row + unit, n), g[5], dp[4],
            direct = {0}, last = {0};
         for (int i = 0; i < s->saved; i++) g[i] = F(bring)(of.saved, s->type, keep + i * size, n);
         int gates = s->gates;
         if (s->cell == F(LSTM)) {
-            long past = before * s->saved * size + 4 * size + unit;
-            if (before >= 0) last = F(bring)(of.saved, s->type, past, n);
+            if (earlier >= 0)
+                last = F(bring)(of.saved, s->type, (earlier * s->saved + 4) * size + unit, n);
+            else if (s->started)
+                last = F(bring)(of.start, s->type, (line * 2 + 1) * size + unit, n);
             FV t = F(tanhs)(g[4]), e = *(FV *)(dc + unit) + d * g[3] * (1 - t * t);
             dp[0] = e * g[2] * (g[0] * (1 - g[0]));
             dp[1] = e * last * (g[1] * (1 - g[1]));
@@ -244,13 +271,16 @@ HOT void F(retreat)(const struct F(recurrence) * s, struct F(backward) of, long 
             dp[3] = d * t * (g[3] * (1 - g[3]));
             *(FV *)(dc + unit) = e * g[1];
         } else if (s->cell == F(GRU)) {
-            if (before >= 0) last = F(bring)(of.y, s->type, before * size + unit, n);
+            if (earlier >= 0)
+                last = F(bring)(of.y, s->type, (earlier + line * s->ends) * size + unit, n);
+            else if (s->started)
+                last = F(bring)(of.start, s->type, line * size + unit, n);
             dp[2] = d * (1 - g[1]) * (1 - g[2] * g[2]);
             dp[1] = d * (last - g[2]) * (g[1] * (1 - g[1]));
             dp[0] = dp[2] * g[3] * (g[0] * (1 - g[0]));
             direct = d * g[1];
         } else {
-            FV y = F(bring)(of.y, s->type, at * size + unit, n);
+            FV y = F(bring)(of.y, s->type, row + unit, n);
             dp[0] = d * (1 - y * y);
             for (int i = 0; i < FL && s->cell == F(RNN_RELU); i++) dp[0][i] = y[i] > 0 ? d[i] : 0;
         }
@@ -271,16 +301,16 @@ ENTRY void F(recurrent_grad_item)(const struct F(recurrence) * s, char *const *a
     long wide = s->gates * s->size;
     FS *dh = (FS *)scratch, *dc = dh + s->rows * s->stride, *z = dc + s->rows * s->stride,
        *du = z + TALL * s->width * FL;
-    const struct F(backward) of = {arg[1], arg[2], arg[3], arg[4]};
+    char *const *out = arg + 4 + s->started;
+    const struct F(backward) of = {arg[1], arg[2], arg[3], arg[4], out[0]};
     __builtin_memset(scratch, 0, (unsigned long)(2 * s->rows * s->stride) * sizeof(FS));
+    if (s->ends) F(bring_states)(s, of.dy, first, rows, s->steps + 1, s->steps, dc);
     for (long i = s->steps - 1; i >= 0; i--) {
         long step = s->reverse ? s->steps - 1 - i : i, back = s->reverse ? 1 : -1;
-        for (long r = 0; r < rows; r++) {
-            long at = (first + r) * s->steps + step;
-            F(retreat)
-            (s, of, at, i ? at + back : -1, dh + r * s->stride, dc + r * s->stride, du + r * wide);
-        }
-        for (long panel = 0; i && panel < s->panels; panel++) {
+        long before = i ? step + back : -1;
+        for (long r = 0, at = 0; r < rows; r++, at += s->stride)
+            F(retreat)(s, of, first + r, step, before, dh + at, dc + at, du + r * wide);
+        for (long panel = 0; (i || s->started) && panel < s->panels; panel++) {
             const FS *w = (const FS *)packed + panel * s->terms * s->width * FL;
             for (long r = 0, n; r < rows; r += n) {
                 n = F(products)(s, rows - r, du + r * wide, wide, w, z);
@@ -294,6 +324,8 @@ ENTRY void F(recurrent_grad_item)(const struct F(recurrence) * s, char *const *a
             }
         }
     }
+    for (int k = 0; s->started && k < s->states; k++)
+        F(leave_states)(s, out[1], first, rows, s->states, k, k ? dc : dh);
 }
 #undef PRODUCTS
 #undef TALL

@@ -5,7 +5,7 @@
 enum recurrent_cell { LSTM, GRU, RNN_TANH, RNN_RELU };
 struct recurrence_shape {
     long batch, steps;
-    int size, gates, saved;
+    int size, gates, saved, states, ends;
     bool reverse;
 };
 
@@ -37,17 +37,39 @@ INLINE void recurrent_products(const T *a, int terms, const W *w, int columns, T
     }
 }
 
-/* `packed`: recurrent_pack's. `memory`: LINES (2 + gates) size numbers. */
+/* State k of the sequences: row k of the `rows` that each one has at p, or 0 without p. */
+template <class E, int LINES>
+INLINE void recurrent_bring(const recurrence_shape &s, const typename E::memory *p, long rows,
+                            long k, typename E::number *state) {
+    long first = (long)blockIdx.x * LINES;
+    for (int i = kd_thread(); i < LINES * s.size; i += blockDim.x) {
+        long line = first + i / s.size;
+        state[i] = p && line < s.batch ? E::get(p, (line * rows + k) * s.size + i % s.size) : 0;
+    }
+}
+template <class E, int LINES>
+INLINE void recurrent_leave(const recurrence_shape &s, typename E::memory *p, long rows, long k,
+                            const typename E::number *state) {
+    long first = (long)blockIdx.x * LINES;
+    for (int i = kd_thread(); i < LINES * s.size; i += blockDim.x) {
+        long line = first + i / s.size;
+        if (line < s.batch) E::put(p, (line * rows + k) * s.size + i % s.size, state[i]);
+    }
+}
+
+/* `start`: the first states, or null. `packed`: recurrent_pack's. `memory`: LINES (2 + gates) size
+ * numbers. */
 template <class E, int CELL, int LINES>
 INLINE void recurrent_steps(const recurrence_shape &s, const typename E::memory *p,
-                            const typename E::memory *bias, typename E::memory *y,
-                            typename E::memory *saved, const typename E::number *packed,
-                            typename E::number *memory) {
+                            const typename E::memory *bias, const typename E::memory *start,
+                            typename E::memory *y, typename E::memory *saved,
+                            const typename E::number *packed, typename E::number *memory) {
     typedef typename E::number T;
     int size = s.size, rows = s.gates * size;
     T *h = memory, *c = h + LINES * size, *u = c + LINES * size;
     long first = (long)blockIdx.x * LINES;
-    for (int i = kd_thread(); i < LINES * size; i += blockDim.x) h[i] = c[i] = 0;
+    recurrent_bring<E, LINES>(s, start, s.states, 0, h);
+    if (CELL == LSTM) recurrent_bring<E, LINES>(s, start, s.states, 1, c);
     __syncthreads();
     for (long i = 0; i < s.steps; i++) {
         recurrent_products<LINES>(h, size, packed, rows, u, plain_elements<T>::get);
@@ -56,6 +78,7 @@ INLINE void recurrent_steps(const recurrence_shape &s, const typename E::memory 
             int line = at / size, j = at % size;
             if (first + line >= s.batch) continue;
             long step = (first + line) * s.steps + (s.reverse ? s.steps - 1 - i : i);
+            long row = step + (first + line) * s.ends; /* of y */
             const typename E::memory *q = p + step * rows + j;
             typename E::memory *keep = saved + step * s.saved * size + j;
             T g[4], state;
@@ -82,24 +105,27 @@ INLINE void recurrent_steps(const recurrence_shape &s, const typename E::memory 
                 T all = g[0] + E::get(q, 0);
                 state = CELL == RNN_TANH ? recurrent_tanh(all) : all < 0 ? (T)0 : all;
             }
-            E::put(y, step * size + j, state);
-            h[at] = E::get(y, step * size + j); /* as it is stored */
+            E::put(y, row * size + j, state);
+            h[at] = E::get(y, row * size + j); /* as it is stored */
         }
         __syncthreads();
     }
+    if (s.ends) recurrent_leave<E, LINES>(s, y, s.steps + 1, s.steps, c);
 }
 
 /* `memory`: LINES (2 + gates) size numbers. */
 template <class E, int CELL, int LINES>
 INLINE void recurrent_steps_back(const recurrence_shape &s, const typename E::memory *w,
                                  const typename E::memory *y, const typename E::memory *saved,
-                                 const typename E::memory *dy, typename E::memory *dp,
+                                 const typename E::memory *dy, const typename E::memory *start,
+                                 typename E::memory *dp, typename E::memory *dstart,
                                  typename E::number *memory) {
     typedef typename E::number T;
     int size = s.size, rows = s.gates * size;
     T *dc = memory, *z = dc + LINES * size, *du = z + LINES * size;
     long first = (long)blockIdx.x * LINES;
-    for (int i = kd_thread(); i < LINES * size; i += blockDim.x) dc[i] = z[i] = 0;
+    recurrent_bring<E, LINES>(s, s.ends ? dy : nullptr, s.steps + 1, s.steps, dc);
+    for (int i = kd_thread(); i < LINES * size; i += blockDim.x) z[i] = 0;
     for (int i = kd_thread(); i < LINES * rows; i += blockDim.x) du[i] = 0;
     __syncthreads();
     for (long i = s.steps - 1; i >= 0; i--) {
@@ -107,12 +133,15 @@ INLINE void recurrent_steps_back(const recurrence_shape &s, const typename E::me
             int line = at / size, j = at % size;
             if (first + line >= s.batch) continue;
             long step = (first + line) * s.steps + (s.reverse ? s.steps - 1 - i : i);
-            long before = s.reverse ? step + 1 : step - 1;
+            long before = s.reverse ? step + 1 : step - 1, gap = (first + line) * s.ends;
             const typename E::memory *keep = saved + step * s.saved * size + j;
-            T g[5], d[4], dh = z[at] + E::get(dy, step * size + j), last = 0;
+            T g[5], d[4], dh = z[at] + E::get(dy, (step + gap) * size + j), last = 0;
             for (int k = 0; k < s.saved; k++) g[k] = E::get(keep, (long)k * size);
             if (CELL == LSTM) {
-                if (i) last = E::get(saved, before * s.saved * size + 4L * size + j);
+                if (i)
+                    last = E::get(saved, before * s.saved * size + 4L * size + j);
+                else if (start)
+                    last = E::get(start, ((first + line) * 2 + 1) * size + j);
                 T t = recurrent_tanh(g[4]), e = dc[at] + dh * g[3] * (1 - t * t);
                 d[0] = e * g[2] * (g[0] * (1 - g[0]));
                 d[1] = e * last * (g[1] * (1 - g[1]));
@@ -120,13 +149,16 @@ INLINE void recurrent_steps_back(const recurrence_shape &s, const typename E::me
                 d[3] = dh * t * (g[3] * (1 - g[3]));
                 dc[at] = e * g[1];
             } else if (CELL == GRU) {
-                if (i) last = E::get(y, before * size + j);
+                if (i)
+                    last = E::get(y, (before + gap) * size + j);
+                else if (start)
+                    last = E::get(start, (first + line) * size + j);
                 d[2] = dh * (1 - g[1]) * (1 - g[2] * g[2]);
                 d[1] = dh * (last - g[2]) * (g[1] * (1 - g[1]));
                 d[0] = d[2] * g[3] * (g[0] * (1 - g[0]));
                 dc[at] = dh * g[1]; /* of the state before, past the weight */
             } else {
-                T out = E::get(y, step * size + j);
+                T out = E::get(y, (step + gap) * size + j);
                 d[0] = CELL == RNN_TANH ? dh * (1 - out * out) : out > 0 ? dh : (T)0;
             }
             for (int k = 0; k < s.gates; k++) {
@@ -135,11 +167,15 @@ INLINE void recurrent_steps_back(const recurrence_shape &s, const typename E::me
             }
         }
         __syncthreads();
-        if (i) recurrent_products<LINES>(du, rows, w, size, z, E::get);
+        if (i || start) recurrent_products<LINES>(du, rows, w, size, z, E::get);
         __syncthreads();
-        if (CELL == GRU && i) {
+        if (CELL == GRU && (i || start)) {
             for (int at = kd_thread(); at < LINES * size; at += blockDim.x) z[at] += dc[at];
             __syncthreads();
         }
+    }
+    if (start) {
+        recurrent_leave<E, LINES>(s, dstart, s.states, 0, z);
+        if (CELL == LSTM) recurrent_leave<E, LINES>(s, dstart, s.states, 1, dc);
     }
 }
