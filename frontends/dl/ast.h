@@ -9,6 +9,7 @@ typedef enum {
     DL_A_INT,    /* i */
     DL_A_FLOAT,  /* f */
     DL_A_STR,    /* name */
+    DL_A_TEXT,   /* a string with values in braces; items as of a LABEL */
     DL_A_BOOL,   /* i */
     DL_A_NONE,   /* */
     DL_A_NAME,   /* name */

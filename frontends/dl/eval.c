@@ -357,6 +357,10 @@ static dl_val eval_kind(dl_elab *E, const dl_ast *e, const char *variable) {
     case DL_A_FLOAT: return dl_val_float(e->f, e->span);
     case DL_A_BOOL: return dl_val_bool(e->i, e->span);
     case DL_A_STR: return dl_val_str(e->name, e->span);
+    case DL_A_TEXT: {
+        const char *text = dl_parts_text(E, &e->items, "a string");
+        return text ? dl_val_str(text, e->span) : dl_poison();
+    }
     case DL_A_NONE: return (dl_val){.kind = DL_V_NONE, .origin = e->span};
     case DL_A_NAME: return dl_name_value(E, e);
     case DL_A_LIST: return eval_list(E, e);

@@ -262,6 +262,18 @@ dl_val dl_fn_sum_squares(dl_call *c) {
     return total.kind == DL_V_NONE ? dl_val_float(0, c->where) : total;
 }
 
+/* x with its axes in the first tensor's order, which is joined with it along `axis`; x itself where
+ * it has other axes. */
+static dl_val in_order_of(dl_call *c, dl_val x, const dl_type *first, const char *axis) {
+    dl_type like = *first;
+    const dl_type *t = &x.t->type;
+    for (int i = 0; i < like.rank; i++)
+        if (!*like.axis[i].name || dl_type_axis(t, like.axis[i].name) < 0) return x;
+    int joined = dl_type_axis(&like, axis);
+    like.axis[joined].size = t->axis[dl_type_axis(t, axis)].size;
+    return dl_tensor_ordered(c->E, c->where, x, &like);
+}
+
 dl_val dl_fn_cat(dl_call *c) {
     int n, count = 0;
     const char *names[DL_MAX_RANK];
@@ -290,6 +302,7 @@ dl_val dl_fn_cat(dl_call *c) {
                                  names[0]),
                        in.n, in.at, names[0]))
         return dl_poison();
+    for (int i = 1; i < in.n; i++) in.at[i] = in_order_of(c, in.at[i], &in.at[0].t->type, names[0]);
     dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
     return dl_tensor_op(c->E, c->where, DL_OP_cat, in.n, in.at, 1, &axis, NULL);
 }

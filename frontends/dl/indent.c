@@ -86,18 +86,12 @@ static void push_raw(lines *l, int kind, uint32_t begin, uint32_t end) {
     if (end > begin) dl_push(l->p->arena, &l->raws, (raw){kind, {begin, end}});
 }
 
-/* Whether the current string, the last raw token but spaces, names a metric or figure. */
-static bool names_result(const lines *l) {
-    int i = l->raws.n - 1;
-    while (i >= 0 && l->raws.at[i].kind == DL_RAW_SPACE) i--;
-    return i >= 0 && (is_word(l, &l->raws.at[i], "metric") || is_word(l, &l->raws.at[i], "figure"));
-}
-
-/* Splits the name "recall{k}" into the words of the label recall{k}. False: it has no braces, or a
- * fault was reported. */
-static bool split_name(lines *l, dl_span string) {
+/* Splits the string "recall{k}" into the words of the label recall{k}, the first of which is text,
+ * maybe of no bytes. False: it has no braces, or a fault was reported. */
+static bool split_string(lines *l, dl_span string) {
     const char *t = l->p->source->text;
     uint32_t from = string.begin + 1, end = string.end - 1;
+    const uint32_t begin = from;
     if (!memchr(t + from, '{', end - from) && !memchr(t + from, '}', end - from)) return false;
     for (uint32_t i = from; i < end; i++) {
         if (t[i] == '\\' || (t[i] == '{' && t[i + 1] == '{')) {
@@ -108,11 +102,13 @@ static bool split_name(lines *l, dl_span string) {
                 dl_diag *g =
                     fault(l, (dl_span){i, i + 1}, DL_DIAG_unclosed_bracket, "'{' is never closed");
                 dl_diag_set_help(l->p->diags, g,
-                                 "close it with '}', or write '{{' for a brace in a name");
+                                 "close it with '}', or write '{{' for a brace in a string");
                 return false;
             }
             uint32_t after = (uint32_t)(close - t);
-            push_raw(l, T_LABEL_TEXT, from, i), push_raw(l, T_LBRACE, i, i + 1);
+            if (i > from || from == begin)
+                dl_push(l->p->arena, &l->raws, (raw){T_LABEL_TEXT, {from, i}});
+            push_raw(l, T_LBRACE, i, i + 1);
             scan(l, i + 1, after);
             push_raw(l, T_RBRACE, after, after + 1);
             i = after, from = after + 1;
@@ -137,8 +133,7 @@ static void scan(lines *l, uint32_t at, uint32_t end) {
                     "this word or string is longer than 64 KiB");
         if (l->raws.n == TOKENS_LIMIT)
             abandon(l, span, DL_DIAG_file_too_large, "a model file may hold at most 500,000 words");
-        if (kind == DL_RAW_COMMENT || (kind == T_STRING && names_result(l) && split_name(l, span)))
-            continue;
+        if (kind == DL_RAW_COMMENT || (kind == T_STRING && split_string(l, span))) continue;
         push_raw(l, kind, span.begin, span.end);
     }
     dl_lex_lex_destroy(scanner);
@@ -157,14 +152,15 @@ static dl_span end_of_last(const lines *l) {
     return (dl_span){at, at};
 }
 
-/* The content of a string between the quotes, without escapes; in a `name`, braces are doubled. */
-static const char *string_text(lines *l, dl_span span, bool name) {
+/* The content of a string between the quotes, without escapes; in a part of one, braces are
+ * doubled. */
+static const char *string_text(lines *l, dl_span span, bool part) {
     dl_buf b = {0};
     const char *t = l->p->source->text;
     dl_puts(&b, "");
     for (uint32_t i = span.begin; i < span.end; i++) {
         char c = t[i];
-        if (name && i + 1 < span.end && (c == '{' || c == '}') && t[i + 1] == c) i++;
+        if (part && i + 1 < span.end && (c == '{' || c == '}') && t[i + 1] == c) i++;
         if (c == '\\' && i + 1 < span.end) {
             c = t[++i];
             if (c == 'n')

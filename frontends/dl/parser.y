@@ -54,7 +54,7 @@ static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
              atom arg subscript subscript_value slice type param tensor_param setting label_part dist
              else_tail
 %type <list> items block stmts args args_opt subscripts params params_opt tensor_params tensor_params_opt settings
-             names label_parts own_label
+             names label_parts text_parts own_label
 %type <i> comparison_op
 
 %start file
@@ -116,15 +116,20 @@ simple: postfix ASSIGN expr { $$ = dl_ast_assign(p, @$, $1, $3); }
         { $$ = dl_ast_node(p, DL_A_OUTPUT, @$, $2, dl_ast_new(p, DL_A_NONE, @4), NULL); $$->at = @1; }
     | METRIC NAME ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
     | METRIC STRING ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
-    | METRIC label_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_METRIC, @$, $4, $2); $$->at = @2; }
+    | METRIC text_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_METRIC, @$, $4, $2); $$->at = @2; }
     | FIGURE NAME ASSIGN expr { $$ = dl_ast_named(p, DL_A_FIGURE, @$, $2, @2, $4); }
     | FIGURE STRING ASSIGN expr { $$ = dl_ast_named(p, DL_A_FIGURE, @$, $2, @2, $4); }
-    | FIGURE label_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_FIGURE, @$, $4, $2); $$->at = @2; }
+    | FIGURE text_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_FIGURE, @$, $4, $2); $$->at = @2; }
     | RETURN expr { $$ = dl_ast_node(p, DL_A_RETURN, @$, $2, NULL, NULL); $$->at = @1; }
     | PASS { $$ = dl_ast_new(p, DL_A_PASS, @$); }
     | expr { $$ = dl_ast_node(p, DL_A_EXPR, @$, $1, NULL, NULL); }
 ;
-own_label: %empty { $$ = (dl_ast_list){0}; } | AT label_parts { $$ = $2; } ;
+own_label: %empty { $$ = (dl_ast_list){0}; }
+    | AT label_parts { $$ = $2; }
+    | LBRACE expr RBRACE /* w{i} is w @w{i} */
+        { dl_ast *name = dl_ast_named(p, DL_A_STR, @0, $<name>0, @0, NULL);
+          $$ = dl_ast_push(p, dl_ast_push(p, (dl_ast_list){0}, name), $2); }
+;
 names: NAME { $$ = dl_ast_push(p, (dl_ast_list){0}, dl_ast_named(p, DL_A_NAME, @1, $1, @1, NULL)); }
     | names COMMA NAME { $$ = dl_ast_push(p, $1, dl_ast_named(p, DL_A_NAME, @3, $3, @3, NULL)); }
 ;
@@ -207,10 +212,14 @@ label_parts: label_part { $$ = dl_ast_push(p, (dl_ast_list){0}, $1); }
 label_part: LABEL_TEXT { $$ = dl_ast_named(p, DL_A_STR, @$, $1, @1, NULL); }
     | LBRACE expr RBRACE { $$ = $2; }
 ;
+text_parts: LABEL_TEXT { $$ = dl_ast_push(p, (dl_ast_list){0}, dl_ast_named(p, DL_A_STR, @$, $1, @1, NULL)); }
+    | text_parts label_part { $$ = dl_ast_push(p, $1, $2); }
+;
 atom: NAME { $$ = dl_ast_named(p, DL_A_NAME, @$, $1, @1, NULL); }
     | INT { $$ = dl_ast_new(p, DL_A_INT, @$); $$->i = $1; }
     | FLOAT { $$ = dl_ast_new(p, DL_A_FLOAT, @$); $$->f = $1; }
     | STRING { $$ = dl_ast_named(p, DL_A_STR, @$, $1, @1, NULL); }
+    | text_parts { $$ = dl_ast_items(p, DL_A_TEXT, @$, NULL, $1); }
     | TRUE { $$ = dl_ast_new(p, DL_A_BOOL, @$); $$->i = 1; }
     | FALSE { $$ = dl_ast_new(p, DL_A_BOOL, @$); }
     | NONE { $$ = dl_ast_new(p, DL_A_NONE, @$); }

@@ -124,6 +124,8 @@ case("gather(x, j, over=B)",
 hints = dict(re.findall(r'HINT\(CALL, "(\w+)", "(.*)"\)', (ROOT / "frontends/dl/hints.def").read_text()))
 case(hints["erfc"], lambda t: torch.erfc(t["x"]))
 case("cat(x, x, over=N)[N=:x.N]", lambda t: t["x"])
+case("cat(x, z, over=N)[N=x.N:]", lambda t: t["z"])
+case("cat([z, x, z], over=H)[H=x.H:2*x.H]", lambda t: t["x"], "WHBN")
 
 
 def model(sizes):

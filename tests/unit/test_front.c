@@ -244,8 +244,8 @@ static void test_hints(void) {
           "whole words of a kind");
 }
 
-/* Values in the names of metrics and figures. */
-static void test_result_names(void) {
+/* Values in strings, and in the names of metrics, figures and parameters. */
+static void test_braces(void) {
     static const char text[] = "model M(kind='soft'):\n"
                                "    input x: f32[N, C=2, H=4, W=4]\n"
                                "    y = x\n"
@@ -256,7 +256,12 @@ static void test_result_names(void) {
                                "        figure '{k}' = [y[N=0, C=k], x[N=0, C=k]]\n"
                                "    metric \"set {{a, \\\"b\\\"}} {kind}\" = mean(x)\n"
                                "    metric \"{{}}\" = mean(x)\n"
-                               "    metric 'one }' = mean(x)\n";
+                               "    metric 'one }' = mean(x)\n"
+                               "    part = '{1 + 1}{{ of {kind}'\n"
+                               "    metric \"part {part}\" = mean(x)\n"
+                               "    for k in [3, 'b']:\n"
+                               "        param w{k}: [C=2] ~ normal(0, 1)\n"
+                               "        loss += mean(w)\n";
     static const struct {
         dl_result_role role;
         const char *name;
@@ -265,6 +270,7 @@ static void test_result_names(void) {
                 {DL_RESULT_METRIC, "set {a, \"b\"} soft"},
                 {DL_RESULT_METRIC, "{}"},
                 {DL_RESULT_METRIC, "one }"},
+                {DL_RESULT_METRIC, "part 2{ of soft"},
                 {DL_RESULT_FIGURE, "0/1"},
                 {DL_RESULT_FIGURE, "1/0"}};
     built b = build_text("m.dl", text, strlen(text), NULL, 0, cube, 4);
@@ -273,6 +279,8 @@ static void test_result_names(void) {
         for (int g = 0; g < 2; g++)
             CHECK(dl_graph_find_result(b.module->graphs.at[g], want[i].role, want[i].name), "'%s'",
                   want[i].name);
+    for (int i = 0; b.module && i < 2; i++)
+        check_type(b.module->graphs.at[0], i ? "wb" : "w3", "f32[C=2]");
     dl_arena_free(b.arena);
 }
 
@@ -387,7 +395,7 @@ int main(int argc, char **argv) {
     if (argc < 2) {
         test_models();
         test_names();
-        test_result_names();
+        test_braces();
         test_hints();
         test_amp_table();
         test_arguments();
