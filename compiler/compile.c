@@ -91,6 +91,8 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                        .loops = opt->target->loops,
                        .keep_gradients = opt->keep_gradients,
                        .step_options = opt->step_options,
+                       .objectives = opt->objectives,
+                       .nobjectives = opt->nobjectives,
                        .params = opt->params,
                        .parallel = opt->parallel,
                        .err = err};

@@ -1,5 +1,6 @@
 #include "compiler/origin.h"
 
+#include "compiler/objectives.h"
 #include "compiler/param_rules.h"
 
 #include "compiler/step_options.h"
@@ -86,6 +87,7 @@ static void add_step_options(settings *s, const dl_step_options *r) {
     add_key(s, DL_KEY_weight_decay, r->decay);
     add_key(s, DL_KEY_decay_norm_and_bias, r->decay_vectors);
     add_key(s, DL_KEY_accumulate, r->accumulate);
+    add_key(s, DL_KEY_optimize_order, r->together);
     add_key(s, DL_KEY_clip_grad_norm, r->clip);
     add_key(s, r->mean_of_epochs ? DL_KEY_swa : DL_KEY_ema, r->average + r->mean_of_epochs);
     add_key(s, DL_KEY_clip_grad_value, r->clip_value);
@@ -100,6 +102,12 @@ static void add_params(settings *s, const dl_param_rules *rules) {
             (double)(h >> 12));
 }
 
+/* Which optimisers the losses have that are not the step's own. */
+static void add_objectives(settings *s, const dl_compile_options *opt) {
+    uint64_t h = dl_objectives_hash(opt->objectives, opt->nobjectives, 0);
+    add_key(s, DL_KEY_optimizers, (double)(h >> 12));
+}
+
 /* A prediction has the settings of its numbers alone. */
 static settings settings_of(dl_arena *arena, const dl_session *session,
                             const dl_compile_options *opt) {
@@ -109,6 +117,7 @@ static settings settings_of(dl_arena *arena, const dl_session *session,
     if (trains) add_ranks(&s, session, &opt->parallel);
     if (trains) add_step_options(&s, &opt->step_options);
     if (trains) add_params(&s, opt->params);
+    if (trains) add_objectives(&s, opt);
     add_key(&s, key_of_precision(s.config), opt->step_options.low);
     add_key(&s, DL_KEY_tf32, opt->tf32 && opt->target->has_tf32);
     if (trains) add_key(&s, DL_KEY_save_grads, opt->keep_gradients);

@@ -7,6 +7,7 @@
 
 #include "compiler/arguments.h"
 #include "compiler/jit/cache_prune.h"
+#include "compiler/objectives.h"
 #include "compiler/param_rules.h"
 #include "compiler/step_options.h"
 #include "frontends/yaml/data_file.h"
@@ -285,7 +286,9 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
                                 .link = true};
     const dl_graph *trained = dl_module_graph(s->module, "train");
     if (!dl_step_options_of(s->config, &opt->step_options, err) ||
-        (trained && !dl_param_rules_of(s->arena, s->config, trained, &opt->params, err)))
+        (trained && (!dl_param_rules_of(s->arena, s->config, trained, &opt->params, err) ||
+                     !dl_objectives_of(s->arena, s->config, trained, &opt->step_options,
+                                       &opt->objectives, &opt->nobjectives, err))))
         return false;
     const char *override =
         getenv("NVIDIA_TF32_OVERRIDE"); /* read in the same way as by NVIDIA's libraries */
@@ -328,6 +331,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->step_options, sizeof opt->step_options, h);
     h = dl_param_rules_hash(opt->params, h);
+    h = dl_objectives_hash(opt->objectives, opt->nobjectives, h);
     h = opt->tuner ? dl_hash(&opt->tuner->key, sizeof opt->tuner->key, h) : h;
     /* data-parallel ranks share a plan, except for their shards */
     dl_parallel parallel = opt->parallel;

@@ -24,6 +24,10 @@ double dl_step_option(const dl_config *c, dl_optimizer_option option) {
     return v->kind == DL_YAML_BOOL ? v->truth : v->number;
 }
 
+bool dl_step_option_is_given(const dl_config *c, dl_optimizer_option option) {
+    return dl_config_is_given(c, option_keys[option]) && !dl_config_is_null(c, option_keys[option]);
+}
+
 static bool takes(const dl_config *c, int option) {
     return dl_optimizers[dl_step_optimizer(c)].takes >> option & 1;
 }
@@ -186,27 +190,28 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
     const dl_yaml *ranges = dl_step_ranges(c);
     uint64_t phases;
     if (!pack_phases(c, &phases, err)) return false;
-    *step_options =
-        (dl_step_options){.optimizer = dl_step_optimizer(c),
-                          .schedule = dl_step_schedule(c),
-                          .low = lower_precision_type(c),
-                          .phases = phases,
-                          .ranges = ranges ? ranges->items.n : 0,
-                          .momentum = dl_step_option(c, DL_OPTION_momentum) > 0,
-                          .nesterov = dl_step_option(c, DL_OPTION_nesterov) != 0,
-                          .dampens = dl_step_option(c, DL_OPTION_momentum) > 0 &&
-                                     dl_step_option(c, DL_OPTION_dampening) != 0,
-                          .amsgrad = dl_step_option(c, DL_OPTION_amsgrad) != 0,
-                          .maximize = dl_step_option(c, DL_OPTION_maximize) != 0,
-                          .centered = dl_step_option(c, DL_OPTION_centered) != 0,
-                          .accumulator = dl_step_option(c, DL_OPTION_initial_accumulator_value),
-                          .decay = dl_step_option(c, DL_OPTION_weight_decay) > 0,
-                          .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
-                          .accumulate = dl_config_int(c, DL_KEY_accumulate) > 1,
-                          .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0,
-                          .clip_value = dl_config_float(c, DL_KEY_clip_grad_value) > 0,
-                          .average = averages(c) || swa,
-                          .mean_of_epochs = swa,
-                          .norms = dl_config_bool(c, DL_KEY_log_norms)};
+    *step_options = (dl_step_options){
+        .optimizer = dl_step_optimizer(c),
+        .schedule = dl_step_schedule(c),
+        .low = lower_precision_type(c),
+        .phases = phases,
+        .ranges = ranges ? ranges->items.n : 0,
+        .momentum = dl_step_option(c, DL_OPTION_momentum) > 0,
+        .nesterov = dl_step_option(c, DL_OPTION_nesterov) != 0,
+        .dampens = dl_step_option(c, DL_OPTION_momentum) > 0 &&
+                   dl_step_option(c, DL_OPTION_dampening) != 0,
+        .amsgrad = dl_step_option(c, DL_OPTION_amsgrad) != 0,
+        .maximize = dl_step_option(c, DL_OPTION_maximize) != 0,
+        .centered = dl_step_option(c, DL_OPTION_centered) != 0,
+        .accumulator = dl_step_option(c, DL_OPTION_initial_accumulator_value),
+        .decay = dl_step_option(c, DL_OPTION_weight_decay) > 0,
+        .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
+        .together = strcmp(dl_config_str(c, DL_KEY_optimize_order), "together") == 0,
+        .accumulate = dl_config_int(c, DL_KEY_accumulate) > 1,
+        .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0,
+        .clip_value = dl_config_float(c, DL_KEY_clip_grad_value) > 0,
+        .average = averages(c) || swa,
+        .mean_of_epochs = swa,
+        .norms = dl_config_bool(c, DL_KEY_log_norms)};
     return true;
 }

@@ -98,6 +98,8 @@ struct dl_var {
     dl_var_role role;
     const char *name; /* interned; for parameters the key in PyTorch's state dict */
     const char *of;   /* the parameter that a COPY or a STATE belongs to; NULL: none */
+    const char *by;   /* PARAM: the objective whose optimiser trains it (interned); NULL: the loss
+                         does, where the graph has no objectives, else none */
     dl_init init;
     DL_ARRAY(double) numbers; /* TABLE: its elements, row-major */
     dl_loc loc;
@@ -107,16 +109,18 @@ struct dl_var {
 
 typedef enum {
     DL_RESULT_OUTPUT,
-    DL_RESULT_LOSS,   /* one scalar; name "loss" */
-    DL_RESULT_METRIC, /* a scalar */
-    DL_RESULT_FIGURE, /* a 2-D slice; figures of several panels are several results "name/0",
-                         "name/1" */
-    DL_RESULT_GRAD,   /* the gradient of `var` */
-    DL_RESULT_UPDATE, /* the next value of `var` */
+    DL_RESULT_LOSS,      /* one scalar; name "loss" */
+    DL_RESULT_METRIC,    /* a scalar */
+    DL_RESULT_FIGURE,    /* a 2-D slice; figures of several panels are several results "name/0",
+                            "name/1" */
+    DL_RESULT_GRAD,      /* the gradient of `var` */
+    DL_RESULT_UPDATE,    /* the next value of `var` */
+    DL_RESULT_OBJECTIVE, /* a scalar that an optimiser of its own minimises, by the parameters whose
+                            `by` is its name; until pass autodiff, in the order of their steps */
     DL_NRESULT_ROLES
 } dl_result_role;
 extern const char *const dl_result_roles[DL_NRESULT_ROLES]; /* "output", "loss", "metric", "figure",
-                                                               "grad", "update" */
+                                                               "grad", "update", "objective" */
 
 typedef struct {
     dl_result_role role;

@@ -90,6 +90,7 @@ bool dl_op_is_trivial(dl_op op) {
     case DL_OP_relu:
     case DL_OP_abs:
     case DL_OP_stop_gradient:
+    case DL_OP_updated:
     case DL_OP_eq:
     case DL_OP_ne:
     case DL_OP_lt:

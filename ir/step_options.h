@@ -28,6 +28,8 @@ typedef struct {
     bool centered;             /* rmsprop */
     bool decay, decay_vectors; /* decay: weight decay is on; decay_vectors: for biases and norms'
                                   weights, too */
+    bool together;             /* optimisers of objectives of their own step from the same weights,
+                                  not in turn */
     bool accumulate;           /* a step takes the mean gradient of several batches */
     bool clip;                 /* clips gradients by their common norm */
     bool average;              /* a mean of the weights is kept, and validated with, */
@@ -45,6 +47,14 @@ typedef struct {
 static inline int dl_step_phase(const dl_step_options *o, int i) {
     return i < DL_MOST_RATE_PHASES ? (int)(o->phases >> 4 * i & 15) - 1 : -1;
 }
+
+/* The optimiser of an objective, where the model has several (statement `optimize`). */
+typedef struct {
+    const char *name;    /* the objective's, interned */
+    dl_step_options own; /* its optimiser and that one's options; the rest is the step's */
+    bool rate;           /* it has a factor of the rate, the hyperparameter optimizer.NAME.rate */
+    bool every; /* it takes one step in every optimizer.NAME.every steps, the last of them */
+} dl_objective_options;
 
 /* Does training with these options scale its loss? */
 static inline bool dl_step_scales_loss(const dl_step_options *step_options) {

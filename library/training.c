@@ -50,7 +50,7 @@ bool library_start_training(dlc_model *m, dl_error *err) {
                            .init_partial = dl_config_bool(c, DL_KEY_init_partial),
                            .init_weights = dl_config_str(c, DL_KEY_init_weights),
                            .data_rank = m->world.rank};
-    o.hypers = dl_rates_hypers(m->arena, c, &o.n_hypers);
+    o.hypers = dl_rates_hypers(m->arena, c, dlr_exec_plan(m->exec), &o.n_hypers);
     if (m->net.o.path) o.init_weights = NULL;
     count_steps(m);
     m->at = (dlr_state){.seed = o.seed, .best_loss = INFINITY};

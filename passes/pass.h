@@ -49,6 +49,8 @@ typedef struct {
     bool (*keeps)(const dl_node *n);   /* composites that `lower` leaves as they are; NULL: none */
     bool keep_gradients;               /* gradients are results of the step (dlrun --save_grads) */
     dl_step_options step_options;
+    const dl_objective_options *objectives; /* of objectives whose options differ from these */
+    int nobjectives;
     const dl_param_rules *params; /* what the step does with single parameters; NULL: nothing */
     dl_parallel parallel;
     dl_error *err; /* a fault of the user's model that a pass found (an op without a rule, a missing

@@ -1,6 +1,7 @@
-/* Compares gradients of the whole model's loss with central differences: along one direction in
- * which all parameters move, scaled so that each changes the loss equally. Where they disagree, a
- * bisection of the parameters finds the wrong gradient. */
+/* Compares gradients of the whole model's loss with central differences, or those of each objective
+ * by its own parameters: along one direction in which all of these parameters move, scaled so that
+ * each changes the loss equally. Where they disagree, a bisection of the parameters finds the wrong
+ * gradient. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,7 +24,7 @@ typedef struct {
     dl_arena *arena;
     dl_written *w;
     const dl_verify_state *s;
-    const dl_result *loss;
+    const dl_result *loss; /* or an objective */
     moved *all;
     int n, from, to; /* the parameters that move: [from, to), */
     double h;        /* by this step */
@@ -171,11 +172,12 @@ static bool is_finite(const double *x, int64_t n) {
 /* Finds the parameters that move. Returns the reason why they cannot be tested, or NULL. */
 static char *find_moved(model *m, dl_arena *scratch, const dl_graph *derived,
                         double *const *grads) {
+    const char *by = m->loss && m->loss->role == DL_RESULT_OBJECTIVE ? m->loss->name : NULL;
     m->all = DL_NEWS(scratch, moved, derived->results.n + 1);
     for (int i = 0; i < derived->results.n; i++) {
         const dl_result *r = &derived->results.at[i];
         const dl_var *var = r->role == DL_RESULT_GRAD ? dl_graph_find_var(m->w->g, r->name) : NULL;
-        int64_t n = var ? dl_type_count(&var->value.type) : 0;
+        int64_t n = var && (!by || var->by == by) ? dl_type_count(&var->value.type) : 0;
         if (!n || !dlr_exec_variable(m->s->exec, r->name).type) continue;
         if (!is_finite(grads[i], n))
             return dl_format(m->arena, "gradients of the whole model: that of '%s' is not finite",
@@ -186,12 +188,12 @@ static char *find_moved(model *m, dl_arena *scratch, const dl_graph *derived,
     return dl_format(m->arena, "gradients: the model has no loss that depends on a parameter");
 }
 
-bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived,
-                         double *const *grads, const dl_verify_state *s, dl_verdict *v,
-                         dl_error *err) {
+/* The gradients of one loss. */
+static bool judge_loss(dl_arena *arena, dl_written *w, const dl_result *loss,
+                       const dl_graph *derived, double *const *grads, const dl_verify_state *s,
+                       dl_verdict *v, dl_error *err) {
     dl_arena *scratch = dl_arena_new(arena);
-    model m = {
-        .arena = arena, .w = w, .s = s, .loss = dl_graph_find_result(w->g, DL_RESULT_LOSS, NULL)};
+    model m = {.arena = arena, .w = w, .s = s, .loss = loss};
     char *why = find_moved(&m, scratch, derived, grads);
     bool ok = true;
     if (why) {
@@ -202,4 +204,18 @@ bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived
     }
     dl_arena_free(scratch);
     return ok;
+}
+
+bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived,
+                         double *const *grads, const dl_verify_state *s, dl_verdict *v,
+                         dl_error *err) {
+    bool any = false, ok = true;
+    for (int i = 0; ok && i < w->g->results.n; i++) {
+        const dl_result *r = &w->g->results.at[i];
+        if (r->role != DL_RESULT_OBJECTIVE) continue;
+        any = true;
+        ok = judge_loss(arena, w, r, derived, grads, s, v, err);
+    }
+    const dl_result *loss = dl_graph_find_result(w->g, DL_RESULT_LOSS, NULL);
+    return any ? ok : judge_loss(arena, w, loss, derived, grads, s, v, err);
 }

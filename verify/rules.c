@@ -107,7 +107,8 @@ static void find_paths(dl_rules *r, const dl_graph *g) {
                 any && n->op != DL_OP_stop_gradient && dl_dtype_is_float(n->out[k].type.dtype);
     }
     for (int i = 0; i < g->results.n; i++)
-        if (g->results.at[i].role == DL_RESULT_LOSS) r->needed[g->results.at[i].value->id] = true;
+        if (g->results.at[i].role == DL_RESULT_LOSS || g->results.at[i].role == DL_RESULT_OBJECTIVE)
+            r->needed[g->results.at[i].value->id] = true;
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         const dl_node *n = g->nodes.at[i];
         for (int k = 0; k < n->nin && n->op != DL_OP_stop_gradient; k++)

@@ -106,12 +106,12 @@ dl_ast *dl_ast_bad(dl_reader *p, dl_span span) {
 }
 
 static const char *const kind_names[] = {
-    "int",           "float",     "string", "text",    "bool",   "none",  "name",     "list",
-    "comprehension", "unary",     "binary", "if-else", "call",   "index", "argument", "slice",
-    "attribute",     "label",     "pipe",   "as",      "cast",   "type",  "assign",   "unpack",
-    "augment",       "function",  "input",  "target",  "buffer", "param", "init",     "setting",
-    "output",        "metric",    "figure", "return",  "for",    "if",    "value",    "pass",
-    "bad",           "parameter", "module", "model",   "file"};
+    "int",           "float",    "string",    "text",    "bool",   "none",  "name",     "list",
+    "comprehension", "unary",    "binary",    "if-else", "call",   "index", "argument", "slice",
+    "attribute",     "label",    "pipe",      "as",      "cast",   "type",  "assign",   "unpack",
+    "augment",       "function", "input",     "target",  "buffer", "param", "init",     "setting",
+    "output",        "optimize", "metric",    "figure",  "return", "for",   "if",       "value",
+    "pass",          "bad",      "parameter", "module",  "model",  "file"};
 
 static void print(dl_buf *out, const dl_ast *n, int depth);
 

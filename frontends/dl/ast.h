@@ -23,11 +23,11 @@ typedef enum {
     DL_A_ARG,    /* name = a; name NULL when positional */
     DL_A_SLICE,  /* a:b:c; each may be NULL */
     DL_A_ATTR,   /* a.name */
-    DL_A_LABEL,  /* a @items; each item a STR or an expression in braces */
-    DL_A_PIPE,   /* a |> b */
-    DL_A_AS,     /* a as [items], each item an ARG */
-    DL_A_CAST,   /* a as name */
-    DL_A_TYPE,   /* name[items]; name NULL when no element type is written; op 1: no brackets */
+    DL_A_LABEL, /* a @items; each item a STR or an expression in braces; in an OPTIMIZE a is NULL */
+    DL_A_PIPE,  /* a |> b */
+    DL_A_AS,    /* a as [items], each item an ARG */
+    DL_A_CAST,  /* a as name */
+    DL_A_TYPE,  /* name[items]; name NULL when no element type is written; op 1: no brackets */
     /* statements */
     DL_A_ASSIGN,    /* name = a */
     DL_A_UNPACK,    /* items = a, each item a NAME */
@@ -40,6 +40,7 @@ typedef enum {
     DL_A_INIT,      /* init items: more, items NAMEs, more SETTINGs */
     DL_A_SETTING,   /* name ~ a (op '~') or = a (op '=') */
     DL_A_OUTPUT,    /* output a undo b, a NAME or NONE; b may be NULL */
+    DL_A_OPTIMIZE,  /* optimize name items: a; items LABELs, or empty */
     DL_A_METRIC,    /* metric name = a; or, name NULL, items as of a LABEL */
     DL_A_FIGURE,    /* figure name = a; likewise */
     DL_A_RETURN,    /* return a */

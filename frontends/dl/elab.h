@@ -130,6 +130,22 @@ typedef struct {
     dl_span where;
 } dl_init_rule;
 
+/* A label of the statement `optimize`, and whether a parameter has it. */
+typedef struct {
+    const char *text;
+    dl_span where;
+    bool found;
+} dl_set_label;
+
+/* A statement `optimize`: a loss, and the parameters that it trains. */
+typedef struct {
+    const char *name; /* interned */
+    dl_span where;
+    DL_ARRAY(dl_set_label) labels;
+    dl_val loss;
+    dl_value *value; /* the loss as one number; NULL: it is none */
+} dl_objective;
+
 typedef enum { DL_IN_FILE, DL_IN_MODULE, DL_IN_MODEL } dl_place;
 
 typedef struct {
@@ -150,6 +166,7 @@ typedef struct {
     DL_ARRAY(dl_param_info) params;
     DL_ARRAY(dl_layer *) layers; /* all bound layers */
     DL_ARRAY(dl_init_rule) rules;
+    DL_ARRAY(dl_objective) objectives;
     DL_ARRAY(const char *) poisoned; /* names in statements with syntax errors */
     int64_t work;
     int depth;
@@ -264,7 +281,12 @@ void dl_doubt_image_axes(dl_elab *E, dl_span where, dl_val x);
 /* Whether an argument without a default is unknown, so that nodes that depend on it were not built.
  * (loss.c) */
 bool dl_is_partial(const dl_elab *E);
-/* Reports a loss that depends on no parameter by a gradient (loss.c). */
+/* A statement `optimize` (optimize.c). At the end of the model: makes objectives and metrics of all
+ * of them, gives each parameter its objective, and returns the sum of their losses; NULL: there
+ * are none, or after a report. */
+void dl_exec_optimize(dl_elab *E, const dl_ast *s);
+dl_value *dl_end_objectives(dl_elab *E);
+/* Reports a loss, or an objective, that depends on no parameter by a gradient (loss.c). */
 void dl_check_loss(dl_elab *E);
 /* Warns where a new value of `loss` does not contain the one before; before may be NULL. */
 void dl_check_replaced_loss(dl_elab *E, const dl_val *before, const dl_val *now);

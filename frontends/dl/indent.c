@@ -27,7 +27,7 @@ static const struct {
   /* Words that open a statement, unless '=' follows; elsewhere they are names. */
     openers[] = {{"input", T_INPUT},   {"target", T_TARGET}, {"param", T_PARAM},
                  {"init", T_INIT},     {"output", T_OUTPUT}, {"metric", T_METRIC},
-                 {"figure", T_FIGURE}, {"buffer", T_BUFFER}};
+                 {"figure", T_FIGURE}, {"buffer", T_BUFFER}, {"optimize", T_OPTIMIZE}};
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 typedef struct {

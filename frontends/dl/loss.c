@@ -15,11 +15,12 @@ static bool lets_through(dl_op op) {
 /* depends on a parameter; depends on one by a path of gradients */
 enum { DEPENDS = 1, ACTIVE = 2 };
 
-static unsigned char *find_paths(dl_elab *E, const dl_graph *g) {
+/* by: of the parameters of this objective alone; NULL: of all. */
+static unsigned char *find_paths(dl_elab *E, const dl_graph *g, const char *by) {
     unsigned char *path = DL_NEWS(E->arena, unsigned char, g->next_id + 1);
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
-        if (v->role == DL_VAR_PARAM)
+        if (v->role == DL_VAR_PARAM && (!by || v->by == by))
             path[v->value.id] = DEPENDS | (dl_dtype_is_float(v->value.type.dtype) ? ACTIVE : 0);
     }
     for (int i = 0; i < g->nodes.n; i++) {
@@ -100,8 +101,8 @@ static bool *find_reached(dl_elab *E, const dl_graph *g, const dl_value *loss) {
     return reached;
 }
 
-static void warn_unreached(dl_elab *E, const dl_graph *g, const dl_value *loss,
-                           const dl_val *named) {
+static void warn_unreached(dl_elab *E, const dl_graph *g, const dl_value *loss, dl_span where,
+                           const char *what, const char *by) {
     const bool *reached = find_reached(E, g, loss);
     const bool *read = find_read(E, g); /* W0701 warns of a parameter that no result reads */
     const dl_var *first = NULL;
@@ -109,22 +110,44 @@ static void warn_unreached(dl_elab *E, const dl_graph *g, const dl_value *loss,
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
         bool left = v->role == DL_VAR_PARAM && dl_dtype_is_float(v->value.type.dtype) &&
-                    !reached[v->value.id] && read[v->value.id];
+                    !reached[v->value.id] && read[v->value.id] && (!by || v->by == by);
         if (left && !first) first = v;
         n += left;
     }
     if (!n) return;
     const char *others = n > 1 ? dl_format(E->arena, " and %d more", n - 1) : "";
-    dl_bad(E, named->origin, DL_DIAG_unreached_parameter,
-           "no gradient of the loss reaches the parameter '%s'%s", first->name, others);
+    dl_bad(E, where, DL_DIAG_unreached_parameter, "no gradient of %s reaches the parameter '%s'%s",
+           what, first->name, others);
     dl_help(E, "add a term to the loss, or leave the layer out");
+}
+
+/* Checks a loss of the parameters of an objective; `by` NULL: of all. */
+static void check_loss(dl_elab *E, const dl_value *loss, dl_span where, const char *what,
+                       const char *by) {
+    const dl_graph *g = E->b.graph;
+    const char *own = by ? "its parameters" : "the model's parameters";
+    const unsigned char *path = find_paths(E, g, by);
+    if (path[loss->id] & ACTIVE) {
+        warn_unreached(E, g, loss, where, what, by);
+        return;
+    }
+    if (!path[loss->id]) {
+        dl_bad(E, where, DL_DIAG_loss_without_parameters, "%s depends on none of %s", what, own);
+        dl_help(E, "compute it from %s", by ? "what they make" : "the model's output");
+        return;
+    }
+    const dl_node *block = find_block(path, loss);
+    dl_bad(E, where, DL_DIAG_loss_without_gradient, "no gradient of %s reaches one of %s%s%s%s",
+           what, own, block ? ": that of '" : "", block ? dl_ops[block->op].name : "",
+           block ? "' is zero everywhere" : "");
+    dl_help(E, "use a smooth measure for the loss, and keep counts for metrics");
 }
 
 void dl_check_loss(dl_elab *E) {
     const dl_graph *g = E->b.graph;
     const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
     const dl_val *named = dl_scope_find(E->scope, dl_intern("loss"));
-    if (!loss || !named || dl_is_partial(E)) return;
+    if (!loss || dl_is_partial(E)) return;
     bool any = false;
     for (int i = 0; i < g->vars.n; i++) any |= g->vars.at[i]->role == DL_VAR_PARAM;
     if (!any) {
@@ -132,20 +155,11 @@ void dl_check_loss(dl_elab *E) {
                "the model '%s' has no parameters: nothing can be trained", E->model->name);
         return;
     }
-    const unsigned char *path = find_paths(E, g);
-    if (path[loss->value->id] & ACTIVE) {
-        warn_unreached(E, g, loss->value, named);
-        return;
+    for (int i = 0; i < E->objectives.n; i++) {
+        const dl_objective *o = &E->objectives.at[i];
+        if (o->value)
+            check_loss(E, o->value, o->loss.origin,
+                       dl_format(E->arena, "the loss of '%s'", o->name), o->name);
     }
-    if (!path[loss->value->id]) {
-        dl_bad(E, named->origin, DL_DIAG_loss_without_parameters,
-               "the loss depends on no parameter of the model");
-        dl_help(E, "compute it from the model's output");
-        return;
-    }
-    const dl_node *block = find_block(path, loss->value);
-    dl_bad(E, named->origin, DL_DIAG_loss_without_gradient,
-           "no gradient of the loss reaches a parameter%s%s%s", block ? ": that of '" : "",
-           block ? dl_ops[block->op].name : "", block ? "' is zero everywhere" : "");
-    dl_help(E, "use a smooth measure for the loss, and keep counts for metrics");
+    if (!E->objectives.n && named) check_loss(E, loss->value, named->origin, "the loss", NULL);
 }

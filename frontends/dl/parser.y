@@ -42,7 +42,7 @@ static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
 %token <i> INT "a whole number"
 %token <f> FLOAT "a number"
 %token MODULE "'module'" MODEL "'model'" INPUT "'input'" TARGET "'target'" PARAM "'param'" BUFFER "'buffer'" INIT "'init'"
-       OUTPUT "'output'" METRIC "'metric'" FIGURE "'figure'" RETURN "'return'" FOR "'for'" IN "'in'" IF "'if'"
+       OUTPUT "'output'" OPTIMIZE "'optimize'" METRIC "'metric'" FIGURE "'figure'" RETURN "'return'" FOR "'for'" IN "'in'" IF "'if'"
        ELIF "'elif'" ELSE "'else'" PASS "'pass'" UNDO "'undo'" AND "'and'" OR "'or'" NOT "'not'" AS "'as'" TRUE "'true'"
        FALSE "'false'" NONE "'none'"
 %token AT "'@'" LBRACE "'{'" RBRACE "'}'" PIPE "'|>'" PLUS_ASSIGN "'+='" POWER "'**'" FLOOR_DIV "'//'" EQ "'=='"
@@ -54,7 +54,7 @@ static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
              atom arg subscript subscript_value slice type param tensor_param setting label_part dist
              else_tail
 %type <list> items block stmts args args_opt subscripts params params_opt tensor_params tensor_params_opt settings
-             names label_parts text_parts own_label
+             names label_parts text_parts own_label optimized
 %type <i> comparison_op
 
 %start file
@@ -114,6 +114,8 @@ simple: postfix ASSIGN expr { $$ = dl_ast_assign(p, @$, $1, $3); }
         { $$ = dl_ast_node(p, DL_A_OUTPUT, @$, $2, dl_ast_named(p, DL_A_NAME, @4, $4, @4, NULL), NULL); $$->at = @1; }
     | OUTPUT expr UNDO NONE
         { $$ = dl_ast_node(p, DL_A_OUTPUT, @$, $2, dl_ast_new(p, DL_A_NONE, @4), NULL); $$->at = @1; }
+    | OPTIMIZE NAME optimized COLON expr
+        { $$ = dl_ast_own(p, DL_A_OPTIMIZE, @$, $2, @2, $3, $5); }
     | METRIC NAME ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
     | METRIC STRING ASSIGN expr { $$ = dl_ast_named(p, DL_A_METRIC, @$, $2, @2, $4); }
     | METRIC text_parts ASSIGN expr { $$ = dl_ast_items(p, DL_A_METRIC, @$, $4, $2); $$->at = @2; }
@@ -129,6 +131,10 @@ own_label: %empty { $$ = (dl_ast_list){0}; }
     | LBRACE expr RBRACE /* w{i} is w @w{i} */
         { dl_ast *name = dl_ast_named(p, DL_A_STR, @0, $<name>0, @0, NULL);
           $$ = dl_ast_push(p, dl_ast_push(p, (dl_ast_list){0}, name), $2); }
+;
+optimized: %empty { $$ = (dl_ast_list){0}; }
+    | AT label_parts { $$ = dl_ast_push(p, (dl_ast_list){0}, dl_ast_items(p, DL_A_LABEL, @$, NULL, $2)); }
+    | optimized COMMA AT label_parts { $$ = dl_ast_push(p, $1, dl_ast_items(p, DL_A_LABEL, @4, NULL, $4)); }
 ;
 names: NAME { $$ = dl_ast_push(p, (dl_ast_list){0}, dl_ast_named(p, DL_A_NAME, @1, $1, @1, NULL)); }
     | names COMMA NAME { $$ = dl_ast_push(p, $1, dl_ast_named(p, DL_A_NAME, @3, $3, @3, NULL)); }

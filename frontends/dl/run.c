@@ -19,6 +19,9 @@ static void poison_names(dl_elab *E, const dl_ast_list *list) {
 
 static void finish(dl_elab *E) {
     const dl_ast *m = E->model;
+    dl_value *objectives = dl_end_objectives(E);
+    if (objectives && !E->has_loss)
+        dl_graph_result(E->b.graph, DL_RESULT_LOSS, "loss", objectives, NULL);
     const dl_val *loss = dl_scope_find(E->scope, dl_intern("loss"));
     if (E->has_loss && loss && loss->kind != DL_V_POISON) {
         if (loss->kind != DL_V_TENSOR)
@@ -42,7 +45,7 @@ static void finish(dl_elab *E) {
         dl_bad(E, m->at, DL_DIAG_no_output, "the model '%s' has no output", m->name);
         dl_help(E, "say what it predicts: output y");
     }
-    if (!E->has_loss) {
+    if (!E->has_loss && !E->objectives.n) {
         dl_bad(E, m->at, DL_DIAG_no_loss, "the model '%s' has no loss", m->name);
         dl_help(E, "say what training minimises: loss = mean(abs(y - t))");
     }

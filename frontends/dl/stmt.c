@@ -263,6 +263,7 @@ static void exec(dl_elab *E, const dl_ast *s) {
     case DL_A_BUFFER: dl_declare_buffer(E, s); break;
     case DL_A_INIT: dl_declare_init(E, s); break;
     case DL_A_OUTPUT: exec_output(E, s); break;
+    case DL_A_OPTIMIZE: dl_exec_optimize(E, s); break;
     case DL_A_METRIC: exec_metric(E, s); break;
     case DL_A_FIGURE: exec_figure(E, s); break;
     case DL_A_RETURN: exec_return(E, s); break;

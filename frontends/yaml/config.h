@@ -39,8 +39,9 @@ typedef enum {
     DL_CONFIG_SWITCH,   /* true, false, or a path */
     DL_CONFIG_DATA, /* a name, or a map with `inputs` or `targets`, whose strings have their $VAR
                        expanded */
-    DL_CONFIG_PATTERNS, /* a string that is not empty, or a list of such */
-    DL_CONFIG_GROUPS,   /* a list of {params: PATTERNS, lr, lr_scale, weight_decay} */
+    DL_CONFIG_PATTERNS,   /* a string that is not empty, or a list of such */
+    DL_CONFIG_GROUPS,     /* a list of {params: PATTERNS, lr, lr_scale, weight_decay} */
+    DL_CONFIG_OPTIMIZERS, /* a map of maps */
     DL_CONFIG_OR_NULL = 16,
     DL_CONFIG_INT_OR_NULL = DL_CONFIG_INT | DL_CONFIG_OR_NULL,
     DL_CONFIG_FLOAT_OR_NULL = DL_CONFIG_FLOAT | DL_CONFIG_OR_NULL,
@@ -49,6 +50,7 @@ typedef enum {
     DL_CONFIG_BOX_OR_NULL = DL_CONFIG_BOX | DL_CONFIG_OR_NULL,
     DL_CONFIG_PATTERNS_OR_NULL = DL_CONFIG_PATTERNS | DL_CONFIG_OR_NULL,
     DL_CONFIG_GROUPS_OR_NULL = DL_CONFIG_GROUPS | DL_CONFIG_OR_NULL,
+    DL_CONFIG_OPTIMIZERS_OR_NULL = DL_CONFIG_OPTIMIZERS | DL_CONFIG_OR_NULL,
     DL_CONFIG_DATA_OR_NULL = DL_CONFIG_DATA | DL_CONFIG_OR_NULL,
 } dl_config_type;
 

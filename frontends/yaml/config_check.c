@@ -87,6 +87,7 @@ static const struct {
     [DL_CONFIG_PATTERNS] = {"pattern or list", "a pattern, or a list of patterns"},
     [DL_CONFIG_GROUPS] = {"list of groups", "a list of maps with params (a pattern, or a list of "
                                             "patterns) and lr, lr_scale or weight_decay"},
+    [DL_CONFIG_OPTIMIZERS] = {"map of optimizers", "a map of names, each to a map of keys"},
     [DL_CONFIG_NAME] = {"name", "a folder's name (without '/', not '..')"},
 };
 
@@ -328,6 +329,13 @@ static bool is_groups(const dl_yaml *v) {
     return ok;
 }
 
+/* {generator: {lr: 1e-4}, ...} */
+static bool is_optimizers(const dl_yaml *v) {
+    bool ok = v->kind == DL_YAML_MAP && v->entries.n > 0;
+    for (int i = 0; ok && i < v->entries.n; i++) ok = v->entries.at[i].value->kind == DL_YAML_MAP;
+    return ok;
+}
+
 bool dl_is_array_dataset(const dl_yaml *v) {
     return v->kind == DL_YAML_MAP &&
            (dl_yaml_get(v, "inputs") || dl_yaml_get(v, "targets") || dl_yaml_get(v, "split"));
@@ -359,6 +367,7 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     case DL_CONFIG_LIST: return is_list(row, v);
     case DL_CONFIG_DATA: return v->kind == DL_YAML_STRING || dl_is_array_dataset(v);
     case DL_CONFIG_PATTERNS: return is_patterns(v);
+    case DL_CONFIG_OPTIMIZERS: return is_optimizers(v);
     case DL_CONFIG_GROUPS: return is_groups(v);
     case DL_CONFIG_SCHEDULE:
         return v->kind == DL_YAML_STRING || is_ranges(v) || dl_is_rate_phases(v);

@@ -30,6 +30,8 @@
 #define DL_BATCH_SAMPLES_OF_ALL "validation.samples_of_all"
 /* Means of the weights (passes/optim/average.h). */
 #define DL_AVERAGE "average.."
+/* The loss of an optimiser of its own: the metric of this name and the optimiser's. */
+#define DL_OBJECTIVE_METRIC "loss_"
 /* With log_norms; results of the step under these names. */
 #define DL_TAG_GRAD_NORM   "grad_norm"
 #define DL_TAG_WEIGHT_NORM "weight_norm"

@@ -135,26 +135,28 @@ static bool parse_piece(dl_parser *p, const dl_type *t, dl_var_piece *piece) {
 }
 
 static bool parse_var(dl_parser *p, dl_graph *g, dl_var_role role) {
-    const char *name, *of = NULL;
+    const char *name, *of = NULL, *by = NULL;
     uint32_t id;
     dl_type type;
     int64_t offset;
     dl_var said = {0};
     dl_loc loc;
-    bool has_of;
+    bool has_of, has_by;
     if (!dl_lex(p)) return false;
     dl_token at = p->tok;
     if (!dl_lex_name(p, TOK_VAR, "the variable's name ($name)", &name)) return false;
     if (find_var(p, name)) return dl_lex_fail(p, &at, "$%.200s is declared twice", name);
     if (!dl_lex_accept_word(p, "of", &has_of)) return false;
     if (has_of && !dl_lex_name(p, TOK_VAR, "the parameter's name ($name)", &of)) return false;
+    if (!dl_lex_accept_word(p, "by", &has_by)) return false;
+    if (has_by && !dl_lex_name(p, TOK_STRING, "the objective's name in quotes", &by)) return false;
     if (!dl_lex_mark(p, '=') || !parse_new_id(p, &id) || !dl_lex_mark(p, ':')) return false;
     if (!parse_typed(p, &type, &offset)) return false;
     if (!parse_piece(p, &type, &said.piece)) return false;
     if (!(role == DL_VAR_TABLE ? parse_numbers(p, &said) : parse_init(p, &said.init))) return false;
     if (!dl_lex_end_line(p, &loc)) return false;
     dl_var *v = dl_graph_var(g, role, name, type, said.init, loc);
-    v->of = of, v->numbers = said.numbers, v->piece = said.piece;
+    v->of = of, v->by = by, v->numbers = said.numbers, v->piece = said.piece;
     define(p, &v->value, id, offset);
     dl_map_set(p, &p->vars, (uintptr_t)name, v);
     return true;
@@ -315,9 +317,9 @@ static bool skip_lines(dl_parser *p) {
 }
 
 static bool parse_statement(dl_parser *p, dl_graph *g) {
-    static const char *const words[] = {"input",  "target", "param",  "state",  "hyper",
-                                        "output", "loss",   "metric", "figure", "grad",
-                                        "update", "next",   "arena"};
+    static const char *const words[] = {"input",  "target",    "param",  "state",  "hyper",
+                                        "output", "loss",      "metric", "figure", "grad",
+                                        "update", "objective", "next",   "arena"};
     if (p->tok.kind == TOK_VALUE) return parse_node(p, g);
     int role = find_word(p, dl_var_roles, DL_NVAR_ROLES);
     if (role >= 0) return parse_var(p, g, (dl_var_role)role);

@@ -129,6 +129,7 @@ static void put_var(dl_buf *out, const dl_var *v) {
     dl_putf(out, "  %s", dl_var_roles[v->role]);
     put_name(out, " $", v->name);
     if (v->of) put_name(out, " of $", v->of);
+    if (v->by) dl_puts(out, " by "), put_string(out, v->by);
     dl_putf(out, " = %%%u : ", v->value.id);
     put_typed(out, &v->value);
     for (int i = 0; i < v->piece.n; i++) {

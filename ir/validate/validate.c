@@ -274,7 +274,8 @@ static const char *result_fault(const dl_checker *c, const dl_result *r) {
     if (of_var != (r->var != NULL))
         return of_var ? "names no variable"
                       : "names a variable, which only gradients and updates do";
-    if (r->role == DL_RESULT_LOSS && (t->rank || !dl_dtype_is_float(t->dtype)))
+    if ((r->role == DL_RESULT_LOSS || r->role == DL_RESULT_OBJECTIVE) &&
+        (t->rank || !dl_dtype_is_float(t->dtype)))
         return "is not a floating-point scalar";
     if (r->role == DL_RESULT_METRIC && (t->rank || t->dtype == DL_BOOL))
         return "is not a scalar number";

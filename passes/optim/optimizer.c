@@ -7,6 +7,7 @@
 
 #include "ir/base/tags.h"
 #include "ir/collective.h"
+#include "ir/walk.h"
 #include "passes/optim/average.h"
 #include "passes/optim/rules.h"
 #include "passes/optim/scaler.h"
@@ -54,7 +55,15 @@ static void take_share(dl_optimization *o, dl_trained *t, const dl_node *n) {
     t->grad = n->in[0];
 }
 
-/* The graph's gradients; where one is all-gathered, this rank's shard of it. */
+/* The options of an objective's optimiser, where they differ from the step's; else NULL. */
+static const dl_objective_options *options_of(const dl_pass_ctx *ctx, const char *objective) {
+    for (int i = 0; objective && i < ctx->nobjectives; i++)
+        if (ctx->objectives[i].name == objective) return &ctx->objectives[i];
+    return NULL;
+}
+
+/* The graph's gradients; where one is all-gathered, this rank's shard of it. Pass autodiff lists
+ * those of an objective one after the other. */
 static void find_trained(dl_optimization *o, const dl_pass_ctx *ctx) {
     dl_graph *g = o->b->graph;
     for (int i = 0; i < g->results.n; i++) {
@@ -65,18 +74,25 @@ static void find_trained(dl_optimization *o, const dl_pass_ctx *ctx) {
              n = t.grad->def)
             take_share(o, &t, n);
         t.group = dl_param_group_of(ctx->params, r->var->name, &t.number);
+        if (!o->sets.n || o->sets.at[o->sets.n - 1].name != r->var->by) {
+            dl_trained_set set = {.name = r->var->by, .first = o->trained.n};
+            set.own = options_of(ctx, set.name);
+            set.step_options = set.own ? &set.own->own : o->step_options;
+            dl_push(o->arena, &o->sets, set);
+        }
         dl_push(o->arena, &o->trained, t);
+        o->sets.at[o->sets.n - 1].n++;
     }
 }
 
 /* ---- the step ---- */
 
-/* The Euclidean norm, in f64, of all gradients, or of the weights after the step; for shards it is
- * the norm over all ranks. Squares are f64, too: in f32, squares of values above 1.8e19 would be
- * infinite, and below 1e-23 they would be 0. */
-static dl_value *common_norm(dl_optimization *o, bool weights) {
+/* The Euclidean norm, in f64, of the set's gradients, or of its weights after the step; for shards
+ * it is the norm over all ranks. Squares are f64, too: in f32, squares of values above 1.8e19 would
+ * be infinite, and below 1e-23 they would be 0. */
+static dl_value *common_norm(dl_optimization *o, const dl_trained_set *set, bool weights) {
     dl_o_total total = {0};
-    for (int i = 0; i < o->trained.n; i++) {
+    for (int i = set->first; i < set->first + set->n; i++) {
         const dl_trained *t = &o->trained.at[i];
         dl_value *v = dl_build_cast(o->b, weights ? t->next : t->grad, DL_F64);
         dl_value *square = dl_build2(o->b, DL_OP_mul, v, v);
@@ -101,6 +117,16 @@ static dl_value *clip_elements(dl_optimization *o, dl_value *grad) {
     dl_value *most = dl_build_cast(o->b, dl_optimizer_hyper(o, "max_value", 1), grad->type.dtype);
     dl_value *least = dl_build1(o->b, DL_OP_neg, most);
     return dl_build2(o->b, DL_OP_max, dl_build2(o->b, DL_OP_min, grad, most), least);
+}
+
+/* The norm of all sets together, from a norm of each. */
+static dl_value *joint_norm(dl_optimization *o, int n, dl_value *const *norms) {
+    dl_value *sum = NULL;
+    for (int i = 0; i < n; i++) {
+        dl_value *square = dl_o_mul(o, norms[i], norms[i]);
+        sum = sum ? dl_o_add(o, sum, square) : square;
+    }
+    return n == 1 ? norms[0] : dl_build1(o->b, DL_OP_sqrt, sum);
 }
 
 /* The parameter's learning rate: `shared`, or its group's. */
@@ -132,6 +158,77 @@ static void end_gradients(const dl_optimization *o, bool keep) {
     g->results.n = kept;
 }
 
+/* The norms of all gradients and weights, as metrics. */
+static void tell_norms(dl_optimization *o) {
+    dl_value **norms = DL_NEWS(o->arena, dl_value *, o->sets.n);
+    for (int i = 0; i < o->sets.n; i++) norms[i] = o->sets.at[i].norm;
+    dl_graph_result(o->b->graph, DL_RESULT_METRIC, DL_TAG_GRAD_NORM,
+                    joint_norm(o, o->sets.n, norms), NULL);
+    for (int i = 0; i < o->sets.n; i++) norms[i] = common_norm(o, &o->sets.at[i], true);
+    dl_graph_result(o->b->graph, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM,
+                    joint_norm(o, o->sets.n, norms), NULL);
+}
+
+/* Sets whether the optimiser of an objective takes this step, and the number of its own steps: it
+ * may miss steps by `every`, or by gradients that are not finite. */
+static void count_steps(dl_optimization *o, dl_trained_set *set) {
+    const bool every = set->own && set->own->every;
+    if (every) {
+        dl_value *by = dl_optimizer_number(o, dl_optimizer_own_name(o, "every"), 1);
+        dl_value *times = dl_build1(o->b, DL_OP_floor, dl_o_div(o, o->step, by));
+        dl_value *due = dl_build2(o->b, DL_OP_eq, dl_o_mul(o, times, by), o->step);
+        set->sound = set->sound ? dl_build2(o->b, DL_OP_and, set->sound, due) : due;
+    }
+    set->taken = o->taken;
+    if (!set->name || !set->sound) return;
+    dl_var *steps = dl_optimizer_scalar(o, "steps", 0);
+    set->taken = dl_build_k(o->b, DL_OP_add, &steps->value, 1);
+    dl_value *next = dl_build3(o->b, DL_OP_select, set->sound, set->taken, &steps->value);
+    dl_graph_result(o->b->graph, DL_RESULT_UPDATE, steps->name, next, steps);
+}
+
+/* The steps of a set's parameters. */
+static void step_set(dl_optimization *o, dl_trained_set *set, dl_value *rate) {
+    const dl_step_options *options = set->step_options;
+    dl_builder *b = o->b;
+    o->set = set, o->step_options = options;
+    count_steps(o, set);
+    o->taken = set->taken, o->sound = set->sound;
+    dl_value *clip = options->clip ? clip_factor(o, set->norm) : NULL;
+    if (set->own && set->own->rate)
+        rate = dl_o_mul(o, rate, dl_optimizer_number(o, dl_optimizer_own_name(o, "lr"), 1));
+    for (int i = set->first; i < set->first + set->n; i++) {
+        dl_trained *t = &o->trained.at[i];
+        b->loc = t->var->loc;
+        if (clip) t->grad = dl_o_mul(o, t->grad, dl_build_cast(b, clip, t->grad->type.dtype));
+        if (options->clip_value) t->grad = clip_elements(o, t->grad);
+        if (options->maximize) t->grad = dl_build1(b, DL_OP_neg, t->grad);
+        o->rate = rate_of(o, t, rate);
+        optimizers[options->optimizer](o, t, decays(o, t));
+        if (options->average) dl_average_update(o, t, t->whole);
+    }
+}
+
+/* Readers of `updated` parameters read their next values: those of `o`, or (NULL, or not trained)
+ * the parameters themselves. */
+static bool read_updated(dl_graph *g, const dl_optimization *o, dl_arena *arena) {
+    dl_value **next = DL_NEWS(arena, dl_value *, g->next_id);
+    int kept = 0, n = g->nodes.n;
+    for (int i = 0; o && i < o->trained.n; i++)
+        next[o->trained.at[i].var->value.id] = o->trained.at[i].whole;
+    for (int i = 0; i < n; i++) {
+        dl_node *node = g->nodes.at[i];
+        for (int k = 0; k < node->nin; k++) {
+            const dl_node *by = dl_made_by(node->in[k], DL_OP_updated);
+            if (by) node->in[k] = next[by->in[0]->id] ? next[by->in[0]->id] : by->in[0];
+        }
+        if (node->op != DL_OP_updated) g->nodes.at[kept++] = node;
+    }
+    g->nodes.n = kept;
+    if (kept < n) dl_graph_sort(g);
+    return kept < n;
+}
+
 /* Reports a graph that already updates a parameter. */
 static bool check_updates(const dl_graph *g, dl_pass_ctx *ctx) {
     bool *updated = DL_NEWS(ctx->arena, bool, g->next_id + 1);
@@ -153,7 +250,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     if (dl_average_read(g, ctx)) return true;
     if (step_options->optimizer == DL_OPT_NONE || done ||
         !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
-        return false;
+        return read_updated(g, NULL, ctx->arena);
     if (!check_updates(g, ctx)) return false;
     /* nodes that belong to no parameter get the source line of the loss */
     const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
@@ -176,24 +273,17 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     find_trained(&o, ctx);
     b.loc = whole;
     if (dl_step_scales_loss(step_options)) dl_scaler_unscale(&o);
-    dl_value *norm = step_options->clip || step_options->norms ? common_norm(&o, false) : NULL;
-    dl_value *clip = step_options->clip ? clip_factor(&o, norm) : NULL;
+    for (int i = 0; i < o.sets.n; i++)
+        if (step_options->clip || step_options->norms)
+            o.sets.at[i].norm = common_norm(&o, &o.sets.at[i], false);
     end_gradients(&o, ctx->keep_gradients);
-    dl_value *rate = o.rate;
-    for (int i = 0; i < o.trained.n; i++) {
-        dl_trained *t = &o.trained.at[i];
-        b.loc = t->var->loc;
-        if (clip) t->grad = dl_o_mul(&o, t->grad, dl_build_cast(&b, clip, t->grad->type.dtype));
-        if (step_options->clip_value) t->grad = clip_elements(&o, t->grad);
-        if (step_options->maximize) t->grad = dl_build1(&b, DL_OP_neg, t->grad);
-        o.rate = rate_of(&o, t, rate);
-        optimizers[step_options->optimizer](&o, t, decays(&o, t));
-        if (step_options->average) dl_average_update(&o, t, t->whole);
+    dl_value *const rate = o.rate, *const taken = o.taken;
+    for (int i = 0; i < o.sets.n; i++) {
+        b.loc = whole, o.taken = taken;
+        step_set(&o, &o.sets.at[i], rate);
     }
-    if (step_options->norms) {
-        b.loc = whole;
-        dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, norm, NULL);
-        dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, common_norm(&o, true), NULL);
-    }
+    b.loc = whole, o.set = NULL;
+    if (step_options->norms) tell_norms(&o);
+    read_updated(g, &o, ctx->arena);
     return true;
 }

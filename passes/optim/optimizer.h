@@ -26,14 +26,26 @@ typedef struct {
     const dl_var_cut *cut[DL_O_BOTH];
 } dl_o_total;
 
+/* The parameters of one optimiser: of an objective, or all of the graph's. */
+typedef struct {
+    const dl_step_options *step_options;
+    const dl_objective_options *own; /* or NULL: those of the step hold */
+    const char *name;                /* the objective's; NULL: the graph has none */
+    int first, n;                    /* of the trained parameters */
+    dl_value *norm;                  /* of its gradients, where it is computed */
+    dl_value *taken, *sound;         /* as in dl_optimization */
+} dl_trained_set;
+
 /* A step while it is built. Numbers that all parameters share are f64 scalars, computed once a
  * step. */
 typedef struct {
     dl_builder *b;
     const dl_step_options *step_options;
     dl_arena *arena;
-    dl_var_set model; /* the variables of the model */
-    DL_ARRAY(dl_trained) trained;
+    dl_var_set model;             /* the variables of the model */
+    DL_ARRAY(dl_trained) trained; /* set after set */
+    DL_ARRAY(dl_trained_set) sets;
+    const dl_trained_set *set; /* that rules are applied to now; NULL: numbers are the step's */
     DL_ARRAY(dl_var *) hypers; /* the hyperparameters created so far */
     dl_error *err;
     dl_value *step; /* the number of this step, from 1 */
@@ -45,10 +57,18 @@ typedef struct {
                         the parameter */
 } dl_optimization;
 
+/* "optimizer.OBJECTIVE.NAME" while rules are applied to an objective's set, else "optimizer.NAME".
+ */
+const char *dl_optimizer_own_name(const dl_optimization *o, const char *name);
+
 /* A number that the host may set: the variable "optimizer.NAME" of role HYPER, `fallback` until it
- * is set. Names of a model's variables have no dot, so a model may have variables `eps` or
- * `momentum`. */
+ * is set; where NAME is an optimiser's option, that of the set's objective is
+ * "optimizer.OBJECTIVE.NAME". Names of a model's variables have no dot, so a model may have
+ * variables `eps` or `momentum`. */
 dl_value *dl_optimizer_hyper(dl_optimization *o, const char *name, double fallback);
+
+/* The same by the variable's whole name, interned. */
+dl_value *dl_optimizer_number(dl_optimization *o, const char *name, double fallback);
 
 /* State of a parameter that is kept from step to step: a variable WHAT.NAME with the type of the
  * parameter, or of its shard; it starts at `first`. */
@@ -59,8 +79,8 @@ dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_
 dl_var *dl_optimizer_summary(const dl_optimization *o, const char *what, const dl_trained *t,
                              dl_type type);
 
-/* A number that is kept for all parameters: a new variable "optimizer.NAME" in f64. All these
- * functions set o->err where the model has a variable of that name. */
+/* A number that is kept for all parameters of the set: a new variable of its own name in f64. All
+ * these functions set o->err where the model has a variable of that name. */
 dl_var *dl_optimizer_scalar(const dl_optimization *o, const char *name, double first);
 
 /* Builds the learning rate of this step. */

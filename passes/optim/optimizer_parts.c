@@ -36,8 +36,24 @@ dl_var *dl_optimizer_summary(const dl_optimization *o, const char *what, const d
     return add_state(o, what, t, type, 0);
 }
 
+const char *dl_optimizer_own_name(const dl_optimization *o, const char *text) {
+    const char *of = o->set ? o->set->name : NULL;
+    return of ? dl_internf("optimizer.%s.%s", of, text) : dl_internf("optimizer.%s", text);
+}
+
+static bool is_option(const char *text) {
+    for (int i = 0; i < DL_N_OPTIONS; i++)
+        if (strcmp(dl_optimizer_options[i].name, text) == 0) return true;
+    return false;
+}
+
 dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallback) {
-    const char *name = dl_internf("optimizer.%s", text);
+    return dl_optimizer_number(
+        o, is_option(text) ? dl_optimizer_own_name(o, text) : dl_internf("optimizer.%s", text),
+        fallback);
+}
+
+dl_value *dl_optimizer_number(dl_optimization *o, const char *name, double fallback) {
     for (int i = 0; i < o->hypers.n; i++)
         if (o->hypers.at[i]->name == name) return &o->hypers.at[i]->value;
     check_free(o, name);
@@ -48,7 +64,7 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallba
 }
 
 dl_var *dl_optimizer_scalar(const dl_optimization *o, const char *text, double first) {
-    const char *name = dl_internf("optimizer.%s", text);
+    const char *name = dl_optimizer_own_name(o, text);
     check_free(o, name);
     return dl_graph_var(o->b->graph, DL_VAR_STATE, name, dl_scalar(DL_F64), starts_at(first),
                         o->b->loc);

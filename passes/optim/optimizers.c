@@ -190,7 +190,7 @@ void dl_optimize_nadam(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *grad = dl_rule_gradient(o, t, decays), *b1 = dl_rule_beta1(o), *b2 = dl_rule_beta2(o);
     dl_value *now = momentum_of(o, o->taken);
     dl_value *next = momentum_of(o, dl_build_k(o->b, DL_OP_add, o->taken, 1));
-    dl_var *past = dl_graph_find_var(o->b->graph, "optimizer.mu_product");
+    dl_var *past = dl_graph_find_var(o->b->graph, dl_optimizer_own_name(o, "mu_product"));
     if (!past) { /* one variable for all parameters, created with the first */
         past = dl_optimizer_scalar(o, "mu_product", 1);
         dl_rule_update(o, past, dl_o_mul(o, &past->value, now));

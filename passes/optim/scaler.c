@@ -17,8 +17,8 @@ static dl_var *add_state(dl_builder *b, const char *name, dl_dtype dtype, double
     return dl_graph_var(b->graph, DL_VAR_STATE, dl_intern(name), dl_scalar(dtype), init, b->loc);
 }
 
-dl_value *dl_scaler_seed(dl_builder *b, dl_dtype dtype, dl_error *err) {
-    return dl_build_cast(b, &add_state(b, DL_SCALER_SCALE, DL_F32, first_scale, err)->value, dtype);
+dl_value *dl_scaler_scale(dl_builder *b, dl_error *err) {
+    return &add_state(b, DL_SCALER_SCALE, DL_F32, first_scale, err)->value;
 }
 
 /* The number of elements that are not finite: one sum, which can be an epilogue reduction of the
@@ -34,15 +34,13 @@ static dl_value *count_faults(dl_builder *b, dl_value *grad) {
     return dl_build_reduce(b, DL_OP_sum, fault, 0, NULL);
 }
 
-/* Every gradient divided by the scale: multiplied by the reciprocal, which is computed in f64 and
- * rounded. The gradient is tested before the multiplication. Returns whether all gradients are
- * finite. */
-static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
-    dl_value *wide = dl_build_cast(o->b, scale, DL_F64);
-    dl_value *by = dl_build_cast(o->b, dl_o_div(o, dl_o_k(o, 1), wide), DL_F32);
+/* Every gradient of the set divided by the scale: multiplied by `by`, the reciprocal, which is
+ * computed in f64 and rounded. The gradient is tested before the multiplication. Returns whether
+ * all gradients are finite. */
+static dl_value *unscale_set(dl_optimization *o, const dl_trained_set *set, dl_value *by) {
     dl_o_total faults = {0}; /* all ranks skip the step if any rank's shard is not finite */
     dl_loc loc = o->b->loc;
-    for (int i = 0; i < o->trained.n; i++) {
+    for (int i = set->first; i < set->first + set->n; i++) {
         dl_trained *t = &o->trained.at[i];
         o->b->loc = t->var->loc;
         dl_o_total_add(o, &faults, t, count_faults(o->b, t->grad));
@@ -55,7 +53,7 @@ static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
 }
 
 /* The scale grows after a run of good steps, if f32 can hold the result; then a new run starts. */
-static void update_scale(dl_optimization *o, dl_var *scale, dl_var *good) {
+static void update_scale(dl_optimization *o, dl_value *sound, dl_var *scale, dl_var *good) {
     dl_builder *b = o->b;
     dl_value *run = dl_build_k(b, DL_OP_add, &good->value, 1);
     dl_value *full = dl_build2(b, DL_OP_eq, dl_build_cast(b, run, DL_F64),
@@ -65,9 +63,9 @@ static void update_scale(dl_optimization *o, dl_var *scale, dl_var *good) {
     dl_value *grown =
         dl_build3(b, DL_OP_select, dl_build2(b, DL_OP_and, full, fits), more, &scale->value);
     dl_value *less = dl_build_k(b, DL_OP_mul, &scale->value, backoff);
-    dl_value *goes_on = dl_build2(b, DL_OP_and, o->sound, dl_build1(b, DL_OP_not, full));
+    dl_value *goes_on = dl_build2(b, DL_OP_and, sound, dl_build1(b, DL_OP_not, full));
     dl_value *next_run = dl_build3(b, DL_OP_select, goes_on, run, dl_build_const(b, DL_I32, 0));
-    dl_value *next = dl_build3(b, DL_OP_select, o->sound, grown, less);
+    dl_value *next = dl_build3(b, DL_OP_select, sound, grown, less);
     dl_graph_result(b->graph, DL_RESULT_UPDATE, scale->name, next, scale);
     dl_graph_result(b->graph, DL_RESULT_UPDATE, good->name, next_run, good);
 }
@@ -77,10 +75,16 @@ void dl_scaler_unscale(dl_optimization *o) {
     dl_var *scale = dl_graph_find_var(b->graph, DL_SCALER_SCALE);
     dl_var *good = add_state(b, DL_SCALER_GOOD, DL_I32, 0, o->err);
     dl_var *skipped = add_state(b, DL_SCALER_SKIPPED, DL_I64, 0, o->err);
-    o->sound = unscale_all(o, &scale->value);
+    dl_value *wide = dl_build_cast(b, &scale->value, DL_F64), *sound = NULL;
+    dl_value *by = dl_build_cast(b, dl_o_div(o, dl_o_k(o, 1), wide), DL_F32);
+    for (int i = 0; i < o->sets.n; i++) {
+        dl_trained_set *set = &o->sets.at[i];
+        set->sound = unscale_set(o, set, by);
+        sound = sound ? dl_build2(b, DL_OP_and, sound, set->sound) : set->sound;
+    }
     o->taken = dl_o_sub(o, o->step, dl_build_cast(b, &skipped->value, DL_F64));
-    update_scale(o, scale, good);
-    dl_value *lost = dl_build1(b, DL_OP_not, o->sound);
+    update_scale(o, sound, scale, good);
+    dl_value *lost = dl_build1(b, DL_OP_not, sound);
     dl_value *all = dl_build2(b, DL_OP_add, &skipped->value, dl_build_cast(b, lost, DL_I64));
     dl_graph_result(b->graph, DL_RESULT_UPDATE, skipped->name, all, skipped);
     dl_graph_result(b->graph, DL_RESULT_METRIC, DL_TAG_LOSS_SCALE,

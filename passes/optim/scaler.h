@@ -12,11 +12,13 @@
 #define DL_SCALER_H
 #include "passes/optim/optimizer.h"
 
-/* The gradient of the scaled loss by the loss, a scalar of this type: the scale. Adds the variable
- * scaler.scale. Errors: the model has a variable of that name. */
-dl_value *dl_scaler_seed(dl_builder *b, dl_dtype dtype, dl_error *err);
+/* The scale, an f32 by which each loss is multiplied: so its gradient begins with it. Adds the
+ * variable scaler.scale. Errors: the model has a variable of that name. */
+dl_value *dl_scaler_scale(dl_builder *b, dl_error *err);
 
 /* To be called after all gradients and o->step exist: divides the results of role GRAD by the
- * scale, sets o->sound and o->taken, and builds the scaler's next state. */
+ * scale, sets `sound` and `taken` of each set, and builds the scaler's next state: the scale is
+ * one for all sets, and a set whose own gradients are finite takes its step, as a GradScaler of
+ * several optimisers does. */
 void dl_scaler_unscale(dl_optimization *o);
 #endif

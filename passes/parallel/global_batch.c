@@ -239,7 +239,8 @@ static void end_results(batch *s) {
     dl_graph *g = s->b.graph;
     for (int i = 0; i < g->results.n; i++) {
         dl_result *r = &g->results.at[i];
-        bool told = r->role == DL_RESULT_LOSS || r->role == DL_RESULT_METRIC;
+        bool told = r->role == DL_RESULT_LOSS || r->role == DL_RESULT_OBJECTIVE ||
+                    r->role == DL_RESULT_METRIC;
         if (!is_partial(state_of(s, r->value)->kind) || (!told && r->role != DL_RESULT_UPDATE))
             continue;
         s->b.loc = r->value->def->loc;

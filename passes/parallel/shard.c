@@ -399,7 +399,8 @@ static void end_results(sharder *s) {
         if (entry_of(s, r->value)->now) r->value = entry_of(s, r->value)->now;
         s->b.loc = r->value->def ? r->value->def->loc : (dl_loc){0};
         for (int k = 0; k < DL_NSHARDS; k++)
-            if (r->role == DL_RESULT_LOSS || is_piece(s, r->value, k))
+            if (r->role == DL_RESULT_LOSS || r->role == DL_RESULT_OBJECTIVE ||
+                is_piece(s, r->value, k))
                 r->value = convert(s, r->value, k, (dl_placement){.kind = DL_PLACE_REPLICATE});
     }
 }

@@ -229,7 +229,9 @@ enum { AS_WRITTEN, DERIVED, DERIVATIVES, NWRITTEN };
  * for those in its text. */
 static bool verify_all(report *r, const dl_session *s, const dl_plan *p,
                        dl_session *const written[NWRITTEN], const dl_verify_run *run,
-                       const dl_step_options *step_options, dl_error *err) {
+                       const dl_compile_options *opt, dl_error *err) {
+    const dl_step_options *step_options = &opt->step_options;
+    filling *with = run->user;
     dl_rules *rules = NULL;
     bool ok = true;
     for (int g = 0; ok && g < s->module->graphs.n; g++)
@@ -253,7 +255,11 @@ static bool verify_all(report *r, const dl_session *s, const dl_plan *p,
     dl_verdict updates = {0};
     ok = ok && dl_verify_derivatives(r->arena, written[DERIVATIVES]->module, "train", p, run,
                                      &updates, err);
-    ok = ok && dl_verify_updates(r->arena, step_options, run, &updates, err);
+    ok = ok && (opt->nobjectives || dl_verify_updates(r->arena, step_options, run, &updates, err));
+    for (int i = 0; ok && i < opt->nobjectives; i++) {
+        with->step_options = opt->objectives[i].own;
+        ok = dl_verify_updates(r->arena, &opt->objectives[i].own, run, &updates, err);
+    }
     add(r, &updates);
     return ok;
 }
@@ -314,7 +320,7 @@ static bool verify_on(dl_invocation *call, dl_session *s, dl_session *const writ
                         (long long)s->batch, p->target);
         if (tuned) dl_console_text(r.out, "  %s\n", tuned);
     }
-    if (!p || !verify_all(&r, s, p, written, &how, &opt.step_options, err)) return false;
+    if (!p || !verify_all(&r, s, p, written, &how, &opt, err)) return false;
     int bad = r.all.faults.n;
     if (r.json) print_json(&r, s, p->target);
     if (!r.json) print_judged(&r);

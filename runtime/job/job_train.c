@@ -22,7 +22,7 @@ static dlr_start_options start_options(const dl_run_job *p) {
                            .loss_scale = dl_config_float(p->config, DL_KEY_loss_scale_init),
                            .init_partial = dl_config_bool(p->config, DL_KEY_init_partial),
                            .init_weights = dl_config_str(p->config, DL_KEY_init_weights)};
-    o.hypers = dl_rates_hypers(p->arena, p->config, &o.n_hypers);
+    o.hypers = dl_rates_hypers(p->arena, p->config, dlr_exec_plan(p->exec), &o.n_hypers);
     return o;
 }
 

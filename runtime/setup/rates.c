@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "compiler/objectives.h"
 #include "compiler/param_rules.h"
 #include "compiler/rate_phases.h"
 #include "compiler/step_options.h"
@@ -70,9 +71,9 @@ const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *
     return o;
 }
 
-const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
+const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, const dl_plan *plan, int *n) {
     const int groups = dl_param_groups(c);
-    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 5 + 2 * groups);
+    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 5 + 2 * groups + plan->vars.n);
     *n = 0;
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         const char *name = dl_format(arena, "optimizer.%s", dl_optimizer_options[i].name);
@@ -93,5 +94,11 @@ const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
             all[(*n)++] = (dlr_hyper){dl_format(arena, "optimizer.group.%d.weight_decay", i), x};
     }
     all[(*n)++] = (dlr_hyper){DL_ACCUMULATE_BATCHES, (double)dl_config_int(c, DL_KEY_accumulate)};
+    for (int i = 0; i < plan->vars.n; i++) {
+        const dl_plan_var *v = &plan->vars.at[i];
+        double x;
+        if (v->role == DL_VAR_HYPER && dl_objective_hyper(c, v->name, &x))
+            all[(*n)++] = (dlr_hyper){v->name, x};
+    }
     return all;
 }

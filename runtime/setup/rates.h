@@ -2,6 +2,7 @@
 #ifndef DLC_RATES_H
 #define DLC_RATES_H
 #include "frontends/yaml/config.h"
+#include "ir/plan/plan.h"
 #include "runtime/train/train.h"
 
 /* The schedule that compiler/step_options.h chose, without its number of steps, which depends on
@@ -13,6 +14,7 @@ dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t glob
 const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c);
 /* The optimiser and its options. In the arena. */
 const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *c);
-/* The optimiser's hyperparameters, *n of them. In the arena. */
-const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n);
+/* The hyperparameters of the optimiser, and of optimisers of single losses that the plan has, *n of
+ * them. In the arena. */
+const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, const dl_plan *plan, int *n);
 #endif

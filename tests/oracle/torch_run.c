@@ -43,7 +43,7 @@ static bool run(char **files, dl_config *c, dl_error *err) {
         dl_rates_schedule(arena, c, dl_config_int(c, DL_KEY_local_batch_size), 1);
     schedule.steps = n, schedule.epoch_steps = n;
     dlr_start_options o = {.seed = 5};
-    o.hypers = dl_rates_hypers(arena, c, &o.n_hypers);
+    o.hypers = dl_rates_hypers(arena, c, dlr_exec_plan(e), &o.n_hypers);
     dlr_rates rates;
     if (!dlr_schedule_rates(&schedule, &rates, err) || !dlr_start_weights(e, &o, err)) return false;
     dlr_start_hypers(e, &o, &rates);

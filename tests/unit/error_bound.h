@@ -100,7 +100,7 @@ static inline double of_factor(int k, const double *a, const double *ea, double 
 /* Does the op leave a sum what it is, but for signs? */
 static inline bool keeps_sum(const dl_node *n) {
     bool cast = n->op == DL_OP_cast && dl_dtype_is_float(n->out[0].type.dtype);
-    return n->op == DL_OP_neg || n->op == DL_OP_stop_gradient || cast;
+    return n->op == DL_OP_neg || n->op == DL_OP_stop_gradient || n->op == DL_OP_updated || cast;
 }
 
 static inline void bound_elem(bounded_run *r, const dl_node *n) {

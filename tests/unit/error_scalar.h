@@ -29,6 +29,7 @@ static inline double accuracy(dl_op op) {
     case DL_OP_sqrt:
     case DL_OP_leaky_relu:
     case DL_OP_cast: return 1;
+    case DL_OP_updated:
     case DL_OP_stop_gradient: /* as the cheap ops that are left: chooses, compares, changes a sign
                                */
     case DL_OP_abs:
@@ -87,6 +88,7 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
     switch (op) {
     case DL_OP_neg:
     case DL_OP_stop_gradient:
+    case DL_OP_updated:
     case DL_OP_abs: return e[0];
     case DL_OP_add:
     case DL_OP_sub: return both;

@@ -3,8 +3,10 @@
 #include "ir/text/text.h"
 #include "tests/check.h"
 
-/* Ops of gradients, and random numbers. */
-static bool is_of_training(dl_op op) { return op == DL_OP_random || op == DL_OP_conv_grad_weight; }
+/* Ops of gradients and updates, and random numbers. */
+static bool is_of_training(dl_op op) {
+    return op == DL_OP_random || op == DL_OP_conv_grad_weight || op == DL_OP_updated;
+}
 
 static void test_table(void) {
     for (int op = 0; op < DL_NOPS; op++) {
