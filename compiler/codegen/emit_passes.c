@@ -87,3 +87,93 @@ dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_loop_nest *s, bo
     for (int pass = 0; pass < p.n; pass++) p.taken[pass] = find_taken(e, &p, p.made[pass]);
     return p;
 }
+
+/* ---- loops ---- */
+
+dl_rows dl_rows_of(const dl_emitter *e, const dl_loop_nest *s) {
+    int n = e->k->instrs.n + 1;
+    return (dl_rows){.nest = s,
+                     .at = DL_NEWS(e->arena, int64_t, n),
+                     .own = DL_NEWS(e->arena, dl_expr, n),
+                     .reduced = DL_NEWS(e->arena, dl_expr, n)};
+}
+
+static void put_pass(dl_rows *r, int pass) {
+    const dl_row_passes *p = &r->passes;
+    const dl_emitter *e = r->l.e;
+    r->pass = pass;
+    r->by->open(r);
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        int level = e->nests.level[i];
+        if (p->saved[i] && level < pass && p->taken[pass][i] && !p->made[pass][i])
+            dl_loop_restore(&r->l, i, r->at[i], r->place);
+        if (!p->made[pass][i]) continue;
+        if (p->read[i])
+            dl_loop_read(&r->l, i);
+        else if (!dl_emit_reduces_row(e, r->nest, i))
+            r->by->instr(r, i);
+        else if (p->pass[i] == pass)
+            r->by->grow(r, i);
+        if (p->saved[i] && level == pass) dl_loop_save(&r->l, i, r->at[i], r->place);
+    }
+    r->by->close(r);
+}
+
+/* Is it a store, or a reduction over more than the row? */
+static bool is_root(const dl_rows *r, int i) {
+    return instr_of(r->l.e, i)->kind == DL_K_STORE || dl_emit_reduces_more(r->l.e, r->nest, i);
+}
+
+/* The row's own values of a level, which the next pass may use. */
+static void put_level(dl_rows *r, int level) {
+    const dl_emitter *e = r->l.e;
+    int *own = DL_NEWS(e->arena, int, r->nest->run.n + 1),
+        *over = DL_NEWS(e->arena, int, r->nest->run.n + 1);
+    int n = 0, nover = 0;
+    for (int i = 0; i < r->nest->read.n && level == 0; i++)
+        if (r->passes.shared[r->nest->read.at[i]]) dl_loop_read(&r->l, r->nest->read.at[i]);
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
+        if (is_root(r, number) || !r->passes.shared[number] || e->nests.level[number] != level)
+            continue;
+        own[n++] = number;
+        if (dl_emit_reduces_row(e, r->nest, number)) over[nover++] = number;
+    }
+    r->by->reduce(r, nover, over);
+    for (int i = 0; i < n; i++) {
+        if (dl_emit_reduces_row(e, r->nest, own[i]))
+            dl_loop_define(&r->l, own[i], r->reduced[own[i]]);
+        else
+            dl_loop_instr(&r->l, own[i]), dl_loop_spare(&r->l, own[i]);
+    }
+}
+
+/* Stores and sums that run once per row. */
+static void put_end(dl_rows *r) {
+    const dl_emitter *e = r->l.e;
+    bool waits = false;
+    r->pass = -1;
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
+        const dl_kinstr *in = instr_of(e, number);
+        if (!is_root(r, number) || dl_emit_root_axes(e, number) & r->nest->row) continue;
+        if (in->kind == DL_K_STORE && e->k->params.at[in->param].alias >= 0 && !waits)
+            dl_loop_barrier(&r->l), waits = true; /* the others have read what is there */
+        r->by->instr(r, number);
+    }
+}
+
+void dl_emit_row(dl_rows *r) {
+    const dl_emitter *e = r->l.e;
+    int levels = 0;
+    for (int i = 0; i < r->nest->run.n; i++) {
+        int number = r->nest->run.at[i];
+        if (e->nests.level[number] > levels) levels = e->nests.level[number];
+        if (dl_emit_reduces_row(e, r->nest, number)) r->own[number] = r->by->start(r, number);
+    }
+    for (int level = 0; level <= levels || level < r->passes.n; level++) {
+        put_level(r, level);
+        if (level < r->passes.n) put_pass(r, level);
+    }
+    put_end(r);
+}

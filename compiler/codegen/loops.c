@@ -263,11 +263,11 @@ dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, dl_
     return x;
 }
 
-void dl_loop_axis(dl_loops *l, int axis, int unroll) {
+void dl_loop_axis(dl_loops *l, int axis, int64_t size, int unroll) {
     l->open = append(l, (dl_loop_stmt){.kind = DL_S_FOR,
                                        .number = axis,
                                        .a = dl_loop_fixed(l, 0),
-                                       .b = dl_loop_fixed(l, l->e->k->space[axis].size),
+                                       .b = dl_loop_fixed(l, size),
                                        .unroll = unroll});
 }
 
@@ -275,6 +275,8 @@ void dl_loop_if(dl_loops *l, dl_expr test) {
     DL_CHECK(test->type == DL_LOOP_BOOL);
     l->open = append(l, (dl_loop_stmt){.kind = DL_S_IF, .a = test});
 }
+
+void dl_loop_block(dl_loops *l) { l->open = append(l, (dl_loop_stmt){.kind = DL_S_BLOCK}); }
 
 void dl_loop_end(dl_loops *l) {
     DL_CHECK(l->open->parent);
@@ -287,8 +289,13 @@ void dl_loop_barrier(dl_loops *l) {
 
 void dl_loop_lanes(dl_loops *l, int axis, dl_expr from, dl_expr to, bool full) {
     DL_CHECK(axis >= 0 || l->e->mode == DL_SINGLE);
-    l->open = append(
-        l, (dl_loop_stmt){.kind = DL_S_LANES, .number = axis, .a = from, .b = to, .full = full});
+    l->open = append(l, (dl_loop_stmt){.kind = DL_S_LANES,
+                                       .number = axis,
+                                       .a = from,
+                                       .b = to,
+                                       .full = full,
+                                       .mode = l->e->mode,
+                                       .lane_axis = l->e->lane_axis});
 }
 
 static void append_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list,
@@ -363,6 +370,11 @@ static void append_instr(dl_loops *l, dl_loop_stmt_kind kind, int number, dl_exp
 
 void dl_loop_instr(dl_loops *l, int number) { append_instr(l, DL_S_INSTR, number, NULL); }
 
+void dl_loop_spare(dl_loops *l, int number) {
+    const char *name = dl_format(l->e->arena, "(void)$v%d$", number);
+    if (!l->e->dialect->thread) dl_loop_do(l, dl_loop_name(l, DL_LOOP_INDEX, false, name));
+}
+
 void dl_loop_needs(dl_loops *l, int number) {
     bool *needed = DL_NEWS(l->e->arena, bool, number + 1);
     needed[number] = true;
@@ -375,6 +387,19 @@ void dl_loop_needs(dl_loops *l, int number) {
 
 void dl_loop_define(dl_loops *l, int number, dl_expr value) {
     append_instr(l, DL_S_DEFINE, number, value);
+}
+
+void dl_loop_splat(dl_loops *l, int number, dl_expr value) {
+    append_instr(l, DL_S_SPLAT, number, value);
+}
+
+void dl_loop_save(dl_loops *l, int number, int64_t byte, dl_expr place) {
+    append(l, (dl_loop_stmt){.kind = DL_S_SAVE, .number = number, .byte = byte, .a = place});
+}
+
+void dl_loop_restore(dl_loops *l, int number, int64_t byte, dl_expr place) {
+    append_instr(l, DL_S_RESTORE, number, place);
+    l->open->last->byte = byte;
 }
 
 void dl_loop_read(dl_loops *l, int number) { append_instr(l, DL_S_READ, number, NULL); }

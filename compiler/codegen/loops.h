@@ -49,6 +49,8 @@ typedef enum {
     DL_LOOP_LONG,
     DL_LOOP_FLOAT, /* also of 16-bit values: dl_kernel_type */
     DL_LOOP_DOUBLE,
+    DL_LOOP_LANES, /* a float of each lane */
+    DL_LOOP_SUMS,  /* a double of each lane, which sums */
 } dl_loop_type;
 /* Where a variable lies. */
 typedef enum {
@@ -132,15 +134,16 @@ void dl_loop_grow(dl_loops *l, int number, dl_expr target, dl_expr test);
 enum { DL_UNROLLED = -1 };
 dl_expr dl_loop_for(dl_loops *l, const char *name, dl_expr from, dl_expr to, dl_expr step,
                     int unroll);
-/* The same over an axis of the space. */
-void dl_loop_axis(dl_loops *l, int axis, int unroll);
+/* The same over an axis of the space, or several that are collapsed, of `size` points. */
+void dl_loop_axis(dl_loops *l, int axis, int64_t size, int unroll);
 void dl_loop_if(dl_loops *l, dl_expr test);
-void dl_loop_end(dl_loops *l); /* closes the innermost one */
+void dl_loop_block(dl_loops *l); /* names of its own */
+void dl_loop_end(dl_loops *l);   /* closes the innermost one */
 /* All threads of the work item wait for each other. */
 void dl_loop_barrier(dl_loops *l);
-/* Opens a loop from `from` to before `to` over an axis (-1: none). In the mode DL_LANES it is
- * vectorised: whole vectors, then one whose first lanes are in use, unless vectors are always full.
- */
+/* Opens a loop from `from` to before `to` over an axis (-1: none), in the emitter's present mode.
+ * In the mode DL_LANES it is vectorised: whole vectors, then one whose first lanes are in use,
+ * unless vectors are always full. */
 void dl_loop_lanes(dl_loops *l, int axis, dl_expr from, dl_expr to, bool full);
 /* The coordinates along some axes, from the linear index of a point; axes that all accesses of the
  * present loop nest have collapsed are one (dl_emit_collapses); of a vector's first point, from
@@ -162,9 +165,17 @@ void dl_loop_threads(dl_loops *l, const dl_thread_layout *t, dl_expr *lane, dl_e
 /* Runs an instruction; those that an instruction needs, where they have not been written yet. */
 void dl_loop_instr(dl_loops *l, int number);
 void dl_loop_needs(dl_loops *l, int number);
+/* It may be that nothing uses the value; a C compiler is to be silent about that. */
+void dl_loop_spare(dl_loops *l, int number);
 bool dl_loop_has(const dl_loops *l, int number); /* has its value been written here? */
 /* The value of an instruction is this one, which is rounded to its type. */
 void dl_loop_define(dl_loops *l, int number, dl_expr value);
+/* A value of one point in all lanes: `value`, a name for it around the loop over lanes. */
+void dl_loop_splat(dl_loops *l, int number, dl_expr value);
+/* Saves a value in the work item's own memory, at a place from this byte on, in elements of its
+ * type; restores it. */
+void dl_loop_save(dl_loops *l, int number, int64_t byte, dl_expr place);
+void dl_loop_restore(dl_loops *l, int number, int64_t byte, dl_expr place);
 /* Reads a value that an earlier loop nest has kept; keeps one for later loop nests. */
 void dl_loop_read(dl_loops *l, int number);
 void dl_loop_keep(dl_loops *l, int number);

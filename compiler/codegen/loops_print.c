@@ -3,10 +3,9 @@
 #include "compiler/codegen/loop_parts.h"
 
 const char *dl_loop_type_name(const dl_emitter *e, dl_loop_type type) {
-    static const char *const names[] = {[DL_LOOP_INT] = "int",
-                                        [DL_LOOP_LONG] = "long",
-                                        [DL_LOOP_FLOAT] = "float",
-                                        [DL_LOOP_DOUBLE] = "double"};
+    static const char *const names[] = {
+        [DL_LOOP_INT] = "int",       [DL_LOOP_LONG] = "long", [DL_LOOP_FLOAT] = "float",
+        [DL_LOOP_DOUBLE] = "double", [DL_LOOP_LANES] = "vf",  [DL_LOOP_SUMS] = "struct sums"};
     return type == DL_LOOP_INDEX  ? e->dialect->index
            : type == DL_LOOP_BOOL ? e->dialect->truth
                                   : names[type];
@@ -137,6 +136,8 @@ static void put_variable(dl_emitter *e, const dl_loop_stmt *s) {
     put(e, s->name);
     if (s->name->array)
         dl_putf(e->out, "[%d]%s", (int)s->number, zeros ? " = {0}" : "");
+    else if (s->name->type == DL_LOOP_SUMS)
+        dl_puts(e->out, " = {0}");
     else
         dl_puts(e->out, " = "), put(e, s->a);
     dl_puts(e->out, ";\n");
@@ -240,26 +241,51 @@ static void put_lanes_body(dl_loops *l, const dl_loop_stmt *s, bool rest) {
 
 static void put_lanes(dl_loops *l, const dl_loop_stmt *s) {
     dl_emitter *e = l->e;
-    bool lanes = e->mode == DL_LANES;
+    bool lanes = s->mode == DL_LANES;
+    dl_lane_mode mode = e->mode;
+    int axis = e->lane_axis;
+    e->mode = s->mode, e->lane_axis = s->lane_axis;
     dl_putf(e->out, lanes ? "    %s i = " : "    for (%s i = ", e->dialect->index), put(e, s->a);
     dl_puts(e->out, lanes ? ";\n    for (; i + LANES <= " : "; i < ");
     put_within(e, s->b, strength(s->b) < 4);
     dl_puts(e->out, lanes ? "; i += LANES) {\n" : "; i++) {\n");
     put_lanes_body(l, s, false);
-    if (!lanes || s->full) return;
-    dl_puts(e->out, "    if (i < "), put_within(e, s->b, strength(s->b) < 4);
-    dl_puts(e->out, ") {\n");
-    put_lanes_body(l, s, true);
+    if (lanes && !s->full) {
+        dl_puts(e->out, "    if (i < "), put_within(e, s->b, strength(s->b) < 4);
+        dl_puts(e->out, ") {\n");
+        put_lanes_body(l, s, true);
+    }
+    e->mode = mode, e->lane_axis = axis;
 }
 
 /* v<number>, of the rounded value. */
 static void put_definition(dl_emitter *e, const dl_loop_stmt *s) {
     dl_dtype d = e->k->instrs.at[s->number].type;
-    dl_cast c = dl_emit_rounding(DL_SINGLE, d, s->a->type != DL_LOOP_FLOAT);
+    dl_cast c = dl_emit_rounding(e->mode, d, s->a->type != DL_LOOP_FLOAT);
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, d)), ")"};
     dl_putf(e->out, "    const %s $v%d$ = %s", dl_emit_type(e, d), (int)s->number, c.open);
     put(e, s->a);
     dl_putf(e->out, "%s;\n    (void)$v%d$;\n", c.close, (int)s->number);
+}
+
+/* "const vf v3 = splat(r3);" */
+static void put_splat(dl_emitter *e, const dl_loop_stmt *s) {
+    dl_dtype d = e->k->instrs.at[s->number].type;
+    dl_putf(e->out, "    const %s $v%d$ = splat%s(", dl_emit_type(e, d), (int)s->number,
+            dl_emit_suffix(dl_kernel_type(d)));
+    put(e, s->a), dl_puts(e->out, ");\n");
+}
+
+/* "const vf v3 = ((vf *)(scratch + 64L))[at];", or the assignment. */
+static void put_saved(dl_emitter *e, const dl_loop_stmt *s) {
+    bool save = s->kind == DL_S_SAVE;
+    const char *type = dl_emit_type(e, e->k->instrs.at[s->number].type);
+    if (!save) dl_putf(e->out, "    const %s $v%d$ =", type, (int)s->number);
+    dl_putf(e->out, "%s((%s *)(%s + $%lldL$))[", save ? "    " : " ", type, e->dialect->memory,
+            (long long)s->byte);
+    put(e, s->a), dl_puts(e->out, "]");
+    if (save) dl_putf(e->out, " = $v%d$", (int)s->number);
+    dl_puts(e->out, ";\n");
 }
 
 static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
@@ -288,11 +314,17 @@ static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
         put_list(l, s->first);
         dl_puts(e->out, "    }\n");
         break;
+    case DL_S_BLOCK:
+        dl_puts(e->out, "    {\n"), put_list(l, s->first), dl_puts(e->out, "    }\n");
+        break;
     case DL_S_BARRIER: dl_putf(e->out, "    %s;\n", e->dialect->barrier); break;
     case DL_S_POINTS: put_points(l, s); break;
     case DL_S_LOAD_VECTOR: put_vector(e, s); break;
     case DL_S_STORE_VECTOR: dl_emit_store_vector(e, (int)s->number); break;
     case DL_S_INSTR: dl_emit_instr(e, (int)s->number); break;
+    case DL_S_SPLAT: put_splat(e, s); break;
+    case DL_S_SAVE:
+    case DL_S_RESTORE: put_saved(e, s); break;
     case DL_S_DEFINE: put_definition(e, s); break;
     case DL_S_READ: dl_emit_read(e, (int)s->number); break;
     case DL_S_KEEP: dl_emit_keep(e, (int)s->number); break;

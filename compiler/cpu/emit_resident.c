@@ -7,28 +7,47 @@
  * an outer axis, so that each lane has a row of its own. */
 #include <string.h>
 
-#include "compiler/codegen/loops.h"
-#include "compiler/cpu/emit_resident.h"
+#include "compiler/codegen/emit_passes.h"
+#include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
 
 enum { UNIT_POINTS = 16384 /* points of a work item */ };
 
-static const dl_kinstr *instr_of(const dl_cpu_resident *r, int i) { return &r->e->k->instrs.at[i]; }
-static const dl_step *step_of(const dl_cpu_resident *r, int i) { return &r->e->steps[i]; }
-static bool is_reduction_of_row(const dl_cpu_resident *r, int i) {
+typedef struct {
+    dl_rows rows; /* first */
+    dl_emitter *e;
+    const dl_loop_nest *nest;
+    int nouter, outer[DL_MAX_RANK], ninner, inner[DL_MAX_RANK]; /* outermost first */
+    bool lanes, outer_lanes; /* in vectors; along an outer axis */
+    bool chains;             /* sums are short: one chain of floats a lane */
+    int lane_axis;
+    unsigned wide; /* axes of more than one point */
+} resident;
+
+static const resident *resident_of(dl_rows *r) { return (const resident *)r; }
+
+/* Switches between vectors and scalars: for the row's points, or for the row's own values. */
+static void choose_mode(const resident *r, bool points) {
+    r->e->mode = r->lanes && (points || r->outer_lanes) ? DL_LANES : DL_SINGLE;
+    r->e->lane_axis = r->e->mode == DL_LANES ? r->lane_axis : -1;
+}
+
+static const dl_kinstr *instr_of(const resident *r, int i) { return &r->e->k->instrs.at[i]; }
+static const dl_step *step_of(const resident *r, int i) { return &r->e->steps[i]; }
+static bool is_reduction_of_row(const resident *r, int i) {
     return dl_emit_reduces_row(r->e, r->nest, i);
 }
 
 /* ---- choice of the vector axis ---- */
 
-static const dl_type *touched(const dl_cpu_resident *r, int i) {
+static const dl_type *touched(const resident *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &r->e->k->params.at[in->param].type
                                                            : NULL;
 }
 
 /* The axis along which an access is contiguous in memory, or -1. */
-static int neighbours(const dl_cpu_resident *r, int i) {
+static int neighbours(const resident *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     const dl_type *t = touched(r, i);
     int64_t stride[DL_MAX_RANK];
@@ -46,7 +65,7 @@ static int neighbours(const dl_cpu_resident *r, int i) {
 
 /* The axis along which most accesses are contiguous, weighted by points; a short one leaves
  * lanes idle. */
-static int choose_lanes(const dl_cpu_resident *r) {
+static int choose_lanes(const resident *r) {
     const dl_kernel *k = r->e->k;
     unsigned mine = r->nest->axes | r->nest->row;
     int64_t most = 0;
@@ -62,7 +81,7 @@ static int choose_lanes(const dl_cpu_resident *r) {
     return best;
 }
 
-static bool can_have_lanes(const dl_cpu_resident *r) {
+static bool can_have_lanes(const resident *r) {
     if (!dl_emit_has_lanes(r->e, r->nest)) return false;
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
@@ -77,7 +96,7 @@ static bool can_have_lanes(const dl_cpu_resident *r) {
 }
 
 /* Orders the axes: the vector axis last, the others unchanged. */
-static void order_axes(dl_cpu_resident *r) {
+static void order_axes(resident *r) {
     const dl_kernel *k = r->e->k;
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < k->nspace; i++) {
@@ -89,7 +108,7 @@ static void order_axes(dl_cpu_resident *r) {
         }
 }
 
-static void find_scratch(dl_cpu_resident *r, dl_emitted *code) {
+static void find_scratch(resident *r, dl_emitted *code) {
     const dl_kernel *k = r->e->k;
     int64_t points = 1, bytes = 0;
     for (int i = 0; i < r->ninner; i++) {
@@ -98,59 +117,173 @@ static void find_scratch(dl_cpu_resident *r, dl_emitted *code) {
     }
     if (r->outer_lanes) points *= r->e->t->lanes;
     for (int i = 0; i < k->instrs.n; i++) {
-        if (!r->passes.saved[i]) continue;
-        r->at[i] = bytes;
+        if (!r->rows.passes.saved[i]) continue;
+        r->rows.at[i] = bytes;
         bytes += dl_plan_round(points * (r->lanes ? 4 : 8));
     }
     if (bytes > code->scratch) code->scratch = bytes;
 }
 
-/* ---- the loop over rows ---- */
+/* ---- one row ---- */
 
-static void put_row_call(const dl_cpu_resident *r, const char *n) {
-    dl_putf(r->e->out, "%s_row(arg, ", r->e->name);
-    dl_emit_row_coordinates(r, false, false);
-    dl_putf(r->e->out, "%s, sums, scratch, workspace);\n", n);
+static dl_expr value_of(dl_loops *l, int number) { /* in lanes */
+    return dl_loop_name(l, DL_LOOP_LANES, false, dl_format(l->e->arena, "$v%d$", number));
 }
 
+static dl_expr start(dl_rows *rows, int i) {
+    const resident *r = resident_of(rows);
+    dl_loops *l = &rows->l;
+    const dl_kinstr *in = instr_of(r, i);
+    dl_loop_type type = !r->lanes                           ? dl_loop_partial_type(in)
+                        : in->op == DL_OP_sum && !r->chains ? DL_LOOP_SUMS
+                                                            : DL_LOOP_LANES;
+    dl_expr first = dl_loop_start(l, in);
+    if (type == DL_LOOP_LANES) first = dl_loop_call(l, type, "splat", 1, &first);
+    return dl_loop_var(l, type, dl_format(r->e->arena, "$a%d$", i), first);
+}
+
+/* Lanes that are not in use take no part in a reduction over lanes. */
+static void grow(dl_rows *rows, int i) {
+    const resident *r = resident_of(rows);
+    dl_loops *l = &rows->l;
+    const dl_kinstr *in = instr_of(r, i);
+    bool whole = r->outer_lanes || dl_emit_fills_vectors(r->e), max = in->op == DL_OP_reduce_max;
+    dl_expr own = rows->own[i];
+    if (!r->lanes) {
+        dl_loop_grow(l, i, own, NULL);
+        return;
+    }
+    const dl_expr n = dl_loop_name(l, DL_LOOP_INDEX, false, "n"),
+                  lanes = dl_loop_name(l, DL_LOOP_INDEX, false, "LANES"),
+                  first = dl_loop_name(l, DL_LOOP_LANES, false, "lane_numbers() < (int)n"),
+                  value = value_of(l, in->args[0]), kept[] = {value, n},
+                  picked[] = {first, value, own};
+    dl_expr some = in->op == DL_OP_sum ? dl_loop_call(l, DL_LOOP_LANES, "keep", 2, kept)
+                                       : dl_loop_call(l, DL_LOOP_LANES, "v_pick", 3, picked);
+    some = whole ? value : dl_loop_select(l, dl_loop_op(l, n, '<', lanes), some, value);
+    if (in->op == DL_OP_sum && !r->chains) {
+        const char *name = dl_format(r->e->arena, "&$a%d$", i);
+        const dl_expr sums[] = {dl_loop_name(l, DL_LOOP_SUMS, false, name), some};
+        dl_loop_do(l, dl_loop_call(l, DL_LOOP_SUMS, "sum_in", 2, sums));
+    } else if (in->op == DL_OP_sum) {
+        dl_loop_set(l, own, dl_loop_op(l, own, '+', value));
+    } else {
+        const dl_expr both[] = {own, some};
+        dl_loop_set(l, own, dl_loop_call(l, DL_LOOP_LANES, max ? "v_max" : "v_min", 2, both));
+    }
+}
+
+static void reduce(dl_rows *rows, int n, const int *numbers) {
+    const resident *r = resident_of(rows);
+    for (int i = 0; i < n; i++) {
+        const dl_kinstr *in = instr_of(r, numbers[i]);
+        const dl_expr own = rows->own[numbers[i]];
+        bool sums = in->op == DL_OP_sum && !r->chains;
+        const char *of = sums                         ? r->outer_lanes ? "narrow" : "total"
+                         : in->op == DL_OP_reduce_max ? "largest"
+                                                      : "smallest";
+        dl_loop_type type = r->outer_lanes ? DL_LOOP_LANES : sums ? DL_LOOP_DOUBLE : DL_LOOP_FLOAT;
+        bool itself = !r->lanes || (r->outer_lanes && !sums);
+        rows->reduced[numbers[i]] = itself ? own : dl_loop_call(&rows->l, type, of, 1, &own);
+    }
+}
+
+/* Does the pass use the row's value i in lanes, which has one lane? */
+static bool splats(const resident *r, int i) {
+    const dl_row_passes *p = &r->rows.passes;
+    const dl_kinstr *in = instr_of(r, i);
+    return r->lanes && !r->outer_lanes && p->shared[i] && p->taken[r->rows.pass][i] &&
+           in->kind != DL_K_CONST && in->kind != DL_K_STORE && in->type != DL_I64;
+}
+
+/* The row's axes that have loops around vectors; is one of them collapsed with the next? */
+static int loops_of(const resident *r) { return r->ninner - (r->lanes && !r->outer_lanes); }
+static bool joins_next(const resident *r, int i) {
+    return i + 1 < loops_of(r) && dl_emit_collapses(r->e, r->inner[i], r->inner[i + 1]);
+}
+
+/* A loop over the row's axes; vectors along the last one have the row's values in all lanes. */
+static void open_pass(dl_rows *rows) {
+    const resident *r = resident_of(rows);
+    dl_loops *l = &rows->l;
+    bool along = r->lanes && !r->outer_lanes;
+    int n = r->e->k->instrs.n;
+    int64_t size = 1;
+    dl_expr *values = DL_NEWS(r->e->arena, dl_expr, n + 1);
+    dl_loop_block(l);
+    rows->place = dl_loop_var(l, DL_LOOP_INDEX, "at", dl_loop_fixed(l, 0));
+    for (int i = 0; i < n; i++)
+        if (splats(r, i))
+            values[i] = dl_loop_let(l, dl_format(r->e->arena, "r%d", i), dl_loop_value(l, i));
+    for (int i = 0; i < loops_of(r); i++) {
+        size *= r->e->k->space[r->inner[i]].size;
+        if (joins_next(r, i)) continue;
+        dl_loop_axis(l, r->inner[i], size, 0), size = 1;
+    }
+    choose_mode(r, true);
+    if (!along) return;
+    dl_loop_lanes(l, r->lane_axis, dl_loop_fixed(l, 0),
+                  dl_loop_number(l, r->e->k->space[r->lane_axis].size),
+                  dl_emit_fills_vectors(r->e));
+    for (int i = 0; i < n; i++)
+        if (values[i]) dl_loop_splat(l, i, values[i]);
+}
+
+static void close_pass(dl_rows *rows) {
+    const resident *r = resident_of(rows);
+    dl_loops *l = &rows->l;
+    dl_loop_set(l, rows->place, dl_loop_by(l, rows->place, '+', 1));
+    if (r->lanes && !r->outer_lanes) dl_loop_end(l);
+    choose_mode(r, false);
+    for (int i = 0; i < loops_of(r); i++)
+        if (!joins_next(r, i)) dl_loop_end(l);
+    dl_loop_end(l);
+}
+
+static void put_instr(dl_rows *r, int i) { dl_loop_instr(&r->l, i); }
+
+static const dl_row_target by_lanes = {.start = start,
+                                       .open = open_pass,
+                                       .close = close_pass,
+                                       .grow = grow,
+                                       .instr = put_instr,
+                                       .reduce = reduce};
+
+/* ---- the loop over rows ---- */
+
 /* Writes work items of `each` rows. With vectors along an outer axis, `group` rows count as one. */
-static void put_items(const dl_cpu_resident *r, int64_t each, int64_t count, int64_t group) {
+static void put_items(resident *r, int64_t each, int64_t count, int64_t group) {
     dl_emitter *e = r->e;
-    dl_putf(e->out,
-            "    for (long row = item * %lldL; row < (item + 1) * %lldL && row < %lldL; row++) {\n",
-            (long long)each, (long long)each, (long long)count);
+    int x = r->lane_axis;
     dl_axis_list outer = {.n = r->nouter - r->outer_lanes, .points = count};
     memcpy(outer.axis, r->outer, sizeof outer.axis);
-    dl_loop_put_coordinates(e, "row", &outer);
-    if (!r->outer_lanes) {
-        dl_puts(e->out, "        "), put_row_call(r, "1");
-    } else {
-        int64_t size = e->k->space[r->lane_axis].size;
-        int x = r->lane_axis;
-        dl_putf(e->out,
-                "        long x%d = row %% %lldL * %lldL;\n        const long to = x%d + %lldL < "
-                "%lldL ? x%d + "
-                "%lldL : %lldL;\n",
-                x, (long long)dl_ceil_div(size, group), (long long)group, x, (long long)group,
-                (long long)size, x, (long long)group, (long long)size);
-        dl_putf(e->out, "        for (; x%d + LANES <= to; x%d += LANES) ", x, x);
-        put_row_call(r, "LANES");
-        if (size % e->t->lanes) {
-            dl_buf n = {0};
-            dl_putf(&n, "to - x%d", x);
-            dl_putf(e->out, "        if (x%d < to) ", x);
-            put_row_call(r, n.at);
-            dl_buf_free(&n);
-        }
+    choose_mode(r, false);
+    r->rows.l = dl_loop_begin(e), r->rows.by = &by_lanes;
+    dl_loops *l = &r->rows.l;
+    dl_expr first = dl_loop_let(l, "first", dl_loop_by(l, dl_loop_item(l), '*', each)),
+            next = dl_loop_by(l, first, '+', each),
+            last = dl_loop_let(l, "last", dl_loop_by(l, next, 'm', count)),
+            row = dl_loop_for(l, "row", first, last, NULL, 0);
+    dl_loop_collapsed(l, row, &outer);
+    if (r->outer_lanes) {
+        int64_t size = e->k->space[x].size;
+        dl_expr from = dl_loop_by(l, dl_loop_by(l, row, '%', dl_ceil_div(size, group)), '*', group);
+        from = dl_loop_let(l, "from", from);
+        dl_expr to = dl_loop_by(l, dl_loop_by(l, from, '+', group), 'm', size);
+        dl_loop_lanes(l, x, from, dl_loop_let(l, "to", to), size % e->t->lanes == 0);
     }
-    dl_puts(e->out, "    }\n}\n");
+    dl_emit_row(&r->rows);
+    if (r->outer_lanes) dl_loop_end(l);
+    dl_loop_end(l);
+    e->mode = DL_SINGLE, e->lane_axis = -1;
+    dl_loop_print(l);
+    dl_puts(e->out, "}\n");
 }
 
 int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     const dl_kernel *k = e->k;
-    dl_cpu_resident r = {
-        .e = e, .nest = e->now, .lane_axis = -1, .at = DL_NEWS(e->arena, int64_t, k->instrs.n + 1)};
-    r.passes = dl_emit_find_passes(e, e->now, true, true);
+    resident r = {.e = e, .nest = e->now, .lane_axis = -1, .rows = dl_rows_of(e, e->now)};
+    r.rows.passes = dl_emit_find_passes(e, e->now, true, true);
     for (int i = 0; i < k->nspace; i++) r.wide |= k->space[i].size != 1 ? 1u << i : 0;
     e->flat = false;
     if (can_have_lanes(&r)) {
@@ -176,7 +309,7 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     for (int i = 0; i < r.nouter - r.outer_lanes; i++) order[norder++] = r.outer[i];
     for (int i = 0; i < r.ninner; i++) order[norder++] = r.inner[i];
     if (r.outer_lanes) order[norder++] = r.lane_axis;
-    dl_emit_row_mode(&r, true);
+    choose_mode(&r, true);
     int64_t partial = dl_emit_find_partial(e, norder, order),
             each = points < UNIT_POINTS ? UNIT_POINTS / (points ? points : 1) : 1,
             items = dl_ceil_div(count, each), most = partial ? (1 << 20) / partial : items;
@@ -184,8 +317,7 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     if (items > most) items = most;
     if (items < 1) items = 1;
     each = dl_ceil_div(count, items);
-    dl_emit_row(&r);
-    dl_emit_row_mode(&r, true);
+    choose_mode(&r, true);
     dl_emit_nest_head(e);
     dl_emit_item_sums(e, items, code);
     put_items(&r, each, count, group);

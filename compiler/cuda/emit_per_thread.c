@@ -133,9 +133,10 @@ static void put_level(dl_loops *l, const dl_vectors *v, const bool *made, const 
         statements += made[i] && instr_of(e, i)->kind != DL_K_CONST;
     bool unrolled = !guard && statements * v->width * axes.points <= MAX_UNROLLED &&
                     count_bytes(e, v, made, innermost) < DL_ENOUGH_BYTES;
-    for (int i = 0; i < axes.n - 1; i++) dl_loop_axis(l, axes.axis[i], unrolled ? DL_UNROLLED : 1);
+    for (int i = 0; i < axes.n - 1; i++)
+        dl_loop_axis(l, axes.axis[i], e->k->space[axes.axis[i]].size, unrolled ? DL_UNROLLED : 1);
     if (guard) dl_loop_if(l, dl_loop_inside(l, guard));
-    dl_loop_axis(l, innermost, DL_UNROLLED);
+    dl_loop_axis(l, innermost, e->k->space[innermost].size, DL_UNROLLED);
     dl_cuda_load_per_thread(l, v, made);
     dl_expr j = dl_loop_points(l, v);
     for (int i = 0; i < e->k->instrs.n; i++) {

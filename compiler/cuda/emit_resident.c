@@ -19,9 +19,9 @@ enum {
 };
 
 typedef struct {
+    dl_rows rows; /* first; with the bytes of sums in shared memory, too */
     dl_emitter *e;
     const dl_loop_nest *nest;
-    dl_row_passes passes;
     dl_axis_list order, kept, outer,
         row; /* kept: axes around the row that sums keep; outer: the others */
     dl_thread_layout layout;
@@ -29,32 +29,29 @@ typedef struct {
     bool vectors_row, few;     /* along the row; of so few points that unrolling is not needed */
     int64_t points, each_lane; /* vectors of the row; maximum per thread */
     int64_t parts, each;       /* CTAs that share the rows of a kept point, and their rows */
-    int64_t *at;    /* by instruction: place in shared memory of its saved value or its sums */
-    int64_t shared; /* bytes */
-    /* the tree and its names */
-    dl_loops l;
-    dl_expr lane, group, part, at_kept, live;
-    dl_expr *own;     /* by instruction: a thread's accumulator, where it is a variable */
-    dl_expr *reduced; /* by instruction: the result over the lane group, or the CTA */
-    dl_expr n, j;     /* vector of the thread in the pass, and point in the vector */
-    int now;          /* the pass being written; -1: the end of the row */
-} rows;
+    int64_t shared;            /* bytes */
+    dl_expr lane, group, part, at_kept, live; /* names */
+} resident;
 
-static const dl_kinstr *instr_of(const rows *r, int i) { return &r->e->k->instrs.at[i]; }
-static bool reduces_row(const rows *r, int i) { return dl_emit_reduces_row(r->e, r->nest, i); }
-static bool reduces_more(const rows *r, int i) { return dl_emit_reduces_more(r->e, r->nest, i); }
+static resident *resident_of(dl_rows *r) { return (resident *)r; }
+
+static const dl_kinstr *instr_of(const resident *r, int i) { return &r->e->k->instrs.at[i]; }
+static bool reduces_row(const resident *r, int i) { return dl_emit_reduces_row(r->e, r->nest, i); }
+static bool reduces_more(const resident *r, int i) {
+    return dl_emit_reduces_more(r->e, r->nest, i);
+}
 /* Is it a sum that keeps the row's axes? */
-static bool keeps_row(const rows *r, int i) {
+static bool keeps_row(const resident *r, int i) {
     return reduces_more(r, i) && (r->e->steps[i].axes & r->nest->row) != 0;
 }
 
 /* Its accumulator type in shared memory, by the terms that a thread sums. */
-static dl_loop_type sum_type(const rows *r, int i) {
+static dl_loop_type sum_type(const resident *r, int i) {
     return dl_cuda_accumulator_type(instr_of(r, i), dl_ceil_div(r->each, r->layout.groups));
 }
 
 /* The accumulator type of a thread's own reduction, where it has none in shared memory. */
-static dl_loop_type thread_type(const rows *r, int i) {
+static dl_loop_type thread_type(const resident *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     return reduces_row(r, i) ? dl_cuda_accumulator_type(in, r->each_lane * r->vectors.width)
                              : dl_loop_partial_type(in);
@@ -62,7 +59,7 @@ static dl_loop_type thread_type(const rows *r, int i) {
 
 static int value_bytes(dl_dtype d) { return d == DL_F64 || d == DL_I64 ? 8 : 4; }
 
-static void choose_layout(rows *r, int64_t count, bool sums) {
+static void choose_layout(resident *r, int64_t count, bool sums) {
     int64_t n = r->points;
     int lanes;
     if (!r->vectors_row) {
@@ -78,33 +75,30 @@ static void choose_layout(rows *r, int64_t count, bool sums) {
 }
 
 /* Allocates shared memory. False: there is not enough. */
-static bool find_room(rows *r) {
+static bool find_room(resident *r) {
     int64_t slots = r->each_lane * (r->vectors_row ? r->vectors.width : 1) * DL_BLOCK, sums = 0;
     r->shared = 0;
     for (int i = 0; i < r->e->k->instrs.n; i++) {
-        if (!r->passes.saved[i]) continue;
-        r->at[i] = r->shared;
+        if (!r->rows.passes.saved[i]) continue;
+        r->rows.at[i] = r->shared;
         r->shared += slots * value_bytes(instr_of(r, i)->type);
     }
     if (r->shared > SAVED_BYTES) return false;
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
         if (!keeps_row(r, number)) continue;
-        r->at[number] = r->shared + sums;
+        r->rows.at[number] = r->shared + sums;
         sums += slots * (sum_type(r, number) == DL_LOOP_FLOAT ? 4 : 8);
     }
     r->shared += sums;
     return sums <= SUMS_BYTES;
 }
 
-static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, rows *r) {
+static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, resident *r) {
     static const dl_axis_list nothing = {.points = 1};
     unsigned kept = 0, mine = s->axes | s->row;
     bool sums = false;
-    *r =
-        (rows){.e = e, .nest = s, .parts = 1, .at = DL_NEWS(e->arena, int64_t, e->k->instrs.n + 1)};
-    r->reduced = DL_NEWS(e->arena, dl_expr, e->k->instrs.n + 1);
-    r->own = DL_NEWS(e->arena, dl_expr, e->k->instrs.n + 1);
+    *r = (resident){.e = e, .nest = s, .parts = 1, .rows = dl_rows_of(e, s)};
     e->now = s;
     for (int i = 0; i < s->run.n; i++) {
         int number = s->run.at[i];
@@ -139,54 +133,57 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, rows *r) {
     r->parts = dl_ceil_div(r->outer.points, r->each);
     if (r->parts < 1) r->parts = 1;
     for (int saves = 1; saves >= 0; saves--) {
-        r->passes = dl_emit_find_passes(e, s, saves, false);
+        r->rows.passes = dl_emit_find_passes(e, s, saves, false);
         if (find_room(r)) return true;
     }
     return false;
 }
 
 bool dl_cuda_can_be_resident(dl_emitter *e, const dl_loop_nest *s) {
-    rows r;
+    resident r;
     return plan_rows(e, s, &r);
 }
 
 /* ---- the tree ---- */
 
-/* "((float *)(own + 1024))[(n * 4 + j) * 256 + thread]": an element of shared memory, of vector n
- * of a thread and point j in it. */
-static dl_expr slot_of(rows *r, int i, dl_loop_type type, dl_expr n, dl_expr j, dl_expr thread) {
-    dl_loops *l = &r->l;
+/* The place in shared memory of vector n of a thread and point j in it; and a sum there. */
+static dl_expr place_of(resident *r, dl_expr n, dl_expr j, dl_expr thread) {
+    dl_loops *l = &r->rows.l;
     dl_expr point = dl_loop_op(l, dl_loop_by(l, n, '*', r->vectors.width), '+', j);
-    return dl_loop_at(l, dl_loop_memory(l, type, r->at[i]),
-                      dl_loop_op(l, dl_loop_by(l, point, '*', DL_BLOCK), '+', thread));
+    return dl_loop_op(l, dl_loop_by(l, point, '*', DL_BLOCK), '+', thread);
 }
-/* The thread's own in the present pass. */
-static dl_expr slot_here(rows *r, int i, dl_loop_type type) {
-    return slot_of(r, i, type, r->n, r->j, dl_loop_thread(&r->l));
-}
-
-static dl_expr is_first_lane(rows *r) {
-    return dl_loop_op(&r->l, r->live, '&', dl_loop_by(&r->l, r->lane, '=', 0));
+static dl_expr sum_at(resident *r, int number, dl_expr place) {
+    dl_loops *l = &r->rows.l;
+    return dl_loop_at(l, dl_loop_memory(l, sum_type(r, number), r->rows.at[number]), place);
 }
 
-/* An instruction of a pass or of the row's end: takes one more value into a reduction over the row,
- * or over more; or computes one. A row that there is not stores nothing. */
-static void put_instr(rows *r, int i) {
-    dl_loops *l = &r->l;
-    bool store = instr_of(r, i)->kind == DL_K_STORE && !(r->now >= 0 && r->vectors.has[i]),
-         tests = store || reduces_more(r, i);
-    if (tests) dl_loop_if(l, r->now < 0 && !keeps_row(r, i) ? is_first_lane(r) : r->live);
-    if (keeps_row(r, i))
-        dl_loop_grow(l, i, slot_here(r, i, sum_type(r, i)), NULL);
-    else if (r->own[i])
-        dl_loop_grow(l, i, r->own[i], NULL);
+/* A thread's own accumulator. */
+static dl_expr start(dl_rows *rows, int number) {
+    const resident *r = resident_of(rows);
+    return dl_loop_var(&rows->l, thread_type(r, number), dl_format(r->e->arena, "$a%d$", number),
+                       dl_loop_start(&rows->l, instr_of(r, number)));
+}
+
+static void grow(dl_rows *r, int number) { dl_loop_grow(&r->l, number, r->own[number], NULL); }
+
+/* Takes one more value into a sum over more than the row, or runs another instruction. A row that
+ * there is not stores nothing. */
+static void put_instr(dl_rows *rows, int i) {
+    resident *r = resident_of(rows);
+    dl_loops *l = &rows->l;
+    bool end = rows->pass < 0, sums = reduces_more(r, i), keeps = keeps_row(r, i),
+         store = instr_of(r, i)->kind == DL_K_STORE && (end || !r->vectors.has[i]);
+    dl_expr first = dl_loop_op(l, r->live, '&', dl_loop_by(l, r->lane, '=', 0));
+    if (store || sums) dl_loop_if(l, end && !keeps ? first : r->live);
+    if (sums)
+        dl_loop_grow(l, i, keeps ? sum_at(r, i, rows->place) : rows->own[i], NULL);
     else
         dl_loop_instr(l, i);
-    if (tests) dl_loop_end(l);
+    if (store || sums) dl_loop_end(l);
 }
 
 /* Bytes that a thread loads for a vector. */
-static int64_t count_bytes(const rows *r, const bool *made) {
+static int64_t count_bytes(const resident *r, const bool *made) {
     const dl_emitter *e = r->e;
     int64_t bytes = 0;
     for (int i = 0; i < e->k->instrs.n; i++)
@@ -196,127 +193,73 @@ static int64_t count_bytes(const rows *r, const bool *made) {
     return bytes;
 }
 
-/* A loop over a thread's vectors of the row, which is unrolled where loads are few and
+static bool fills_lanes(const resident *r) { return r->points % r->layout.lanes == 0; }
+
+/* Opens a loop over a thread's vectors of the row, which is unrolled where loads are few and
  * unconditional, so that several are in flight. */
-static void put_pass(rows *r, int pass) {
-    dl_loops *l = &r->l;
-    const dl_row_passes *p = &r->passes;
-    const bool *made = p->made[pass];
+static void open_pass(dl_rows *rows) {
+    resident *r = resident_of(rows);
+    dl_loops *l = &rows->l;
+    const bool *made = rows->passes.made[rows->pass];
     int64_t bytes = count_bytes(r, made);
-    bool whole = r->points % r->layout.lanes == 0;
-    bool one = r->each_lane > PASS_UNROLLED || !whole || !bytes || bytes >= DL_ENOUGH_BYTES;
-    r->now = pass;
-    r->n = dl_loop_for(l, "n", dl_loop_fixed(l, 0), dl_loop_fixed(l, r->each_lane), NULL, one);
-    dl_expr place = dl_loop_op(l, dl_loop_by(l, r->n, '*', r->layout.lanes), '+', r->lane);
-    place = dl_loop_let(l, "place", place);
-    if (!whole) dl_loop_if(l, dl_loop_by(l, place, '<', r->points));
-    dl_loop_vector_coordinates(l, place, &r->row, &r->vectors);
+    bool one =
+        r->each_lane > PASS_UNROLLED || !fills_lanes(r) || !bytes || bytes >= DL_ENOUGH_BYTES;
+    dl_expr n = dl_loop_for(l, "n", dl_loop_fixed(l, 0), dl_loop_fixed(l, r->each_lane), NULL, one),
+            at = dl_loop_op(l, dl_loop_by(l, n, '*', r->layout.lanes), '+', r->lane);
+    at = dl_loop_let(l, "place", at);
+    if (!fills_lanes(r)) dl_loop_if(l, dl_loop_by(l, at, '<', r->points));
+    dl_loop_vector_coordinates(l, at, &r->row, &r->vectors);
     dl_cuda_load_vectors(l, &r->vectors, made);
-    r->j = dl_loop_points(l, &r->vectors);
-    for (int i = 0; i < r->e->k->instrs.n; i++) {
-        int level = r->e->nests.level[i];
-        dl_loop_type type = p->saved[i] ? dl_loop_type_of(instr_of(r, i)->type) : DL_LOOP_INDEX;
-        if (p->saved[i] && level < pass && p->taken[pass][i] && !made[i])
-            dl_loop_define(l, i, slot_here(r, i, type));
-        if (!made[i]) continue;
-        if (p->read[i])
-            dl_loop_read(l, i);
-        else
-            put_instr(r, i);
-        if (p->saved[i] && level == pass)
-            dl_loop_set(l, slot_here(r, i, type), dl_loop_value(l, i));
-    }
-    dl_loop_end(l);
-    dl_cuda_store_vectors(l, &r->vectors, made, r->live);
-    if (!whole) dl_loop_end(l);
-    dl_loop_end(l);
+    rows->place = place_of(r, n, dl_loop_points(l, &r->vectors), dl_loop_thread(l));
 }
 
-/* The row's own values of a level, which the next pass may use. */
-static void put_level(rows *r, int level) {
-    dl_loops *l = &r->l;
-    int *own = DL_NEWS(r->e->arena, int, r->nest->run.n + 1),
-        *over = DL_NEWS(r->e->arena, int, r->nest->run.n + 1);
-    int n = 0, nover = 0;
-    for (int i = 0; i < r->nest->read.n && level == 0; i++)
-        if (r->passes.shared[r->nest->read.at[i]]) dl_loop_read(l, r->nest->read.at[i]);
-    for (int i = 0; i < r->nest->run.n; i++) {
-        int number = r->nest->run.at[i];
-        if (instr_of(r, number)->kind == DL_K_STORE || reduces_more(r, number)) continue;
-        if (!r->passes.shared[number] || r->e->nests.level[number] != level) continue;
-        own[n++] = number;
-        if (reduces_row(r, number)) over[nover++] = number;
-    }
+static void close_pass(dl_rows *rows) {
+    const resident *r = resident_of(rows);
+    dl_loop_end(&rows->l);
+    dl_cuda_store_vectors(&rows->l, &r->vectors, rows->passes.made[rows->pass], r->live);
+    if (!fills_lanes(r)) dl_loop_end(&rows->l);
+    dl_loop_end(&rows->l);
+}
+
+static void reduce(dl_rows *rows, int n, const int *numbers) {
+    const resident *r = resident_of(rows);
     if (r->few && !r->layout.strided)
-        dl_cuda_reduce_few(l, nover, over, r->own, r->layout.lanes, r->reduced);
-    for (int i = 0; i < n; i++) {
-        dl_expr all = r->reduced[own[i]];
-        if (!reduces_row(r, own[i]))
-            dl_loop_instr(l, own[i]);
-        else
-            dl_loop_define(
-                l, own[i],
-                all ? all : dl_loop_reduce(l, instr_of(r, own[i]), r->own[own[i]], &r->layout));
-    }
+        dl_cuda_reduce_few(&rows->l, n, numbers, rows->own, r->layout.lanes, rows->reduced);
+    for (int i = 0; i < n; i++)
+        if (!rows->reduced[numbers[i]])
+            rows->reduced[numbers[i]] = dl_loop_reduce(&rows->l, instr_of(r, numbers[i]),
+                                                       rows->own[numbers[i]], &r->layout);
 }
 
-/* Stores and sums that run once per row. */
-static void put_end(rows *r) {
-    bool waits = false;
-    r->now = -1;
+static const dl_row_target by_threads = {.start = start,
+                                         .open = open_pass,
+                                         .close = close_pass,
+                                         .grow = grow,
+                                         .instr = put_instr,
+                                         .reduce = reduce};
+
+/* Before the first row: sums over more than the row. */
+static void put_starts(resident *r) {
+    dl_loops *l = &r->rows.l;
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
-        const dl_kinstr *in = instr_of(r, number);
-        bool root = in->kind == DL_K_STORE || reduces_more(r, number);
-        if (!root || dl_emit_root_axes(r->e, number) & r->nest->row) continue;
-        if (in->kind == DL_K_STORE && r->e->k->params.at[in->param].alias >= 0 && !waits)
-            dl_loop_barrier(&r->l), waits = true; /* the others have read what is there */
-        put_instr(r, number);
-    }
-}
-
-/* A thread's own accumulators: of reductions over the row, or over more. */
-static void put_starts(rows *r, bool of_row) {
-    for (int i = 0; i < r->nest->run.n; i++) {
-        int number = r->nest->run.at[i];
-        if (of_row ? reduces_row(r, number) : reduces_more(r, number) && !keeps_row(r, number))
-            r->own[number] =
-                dl_loop_var(&r->l, thread_type(r, number), dl_format(r->e->arena, "$a%d$", number),
-                            dl_loop_start(&r->l, instr_of(r, number)));
-    }
-}
-
-static void put_row(rows *r) {
-    int levels = 0;
-    for (int i = 0; i < r->nest->run.n; i++)
-        if (r->e->nests.level[r->nest->run.at[i]] > levels)
-            levels = r->e->nests.level[r->nest->run.at[i]];
-    put_starts(r, true);
-    for (int level = 0; level <= levels || level < r->passes.n; level++) {
-        put_level(r, level);
-        if (level < r->passes.n) put_pass(r, level);
-    }
-    put_end(r);
-}
-
-/* Before the first row: sums in shared memory. */
-static void put_shared_starts(rows *r) {
-    dl_loops *l = &r->l;
-    for (int i = 0; i < r->nest->run.n; i++) {
-        int number = r->nest->run.at[i];
-        if (!keeps_row(r, number)) continue;
+        if (!reduces_more(r, number)) continue;
+        if (!keeps_row(r, number)) {
+            r->rows.own[number] = start(&r->rows, number);
+            continue;
+        }
         dl_expr zero = dl_loop_fixed(l, 0),
                 n = dl_loop_for(l, "n", zero, dl_loop_fixed(l, r->each_lane), NULL, 1),
                 j = dl_loop_for(l, "j", zero, dl_loop_fixed(l, r->vectors.width), NULL, 0);
-        dl_loop_set(l, slot_of(r, number, sum_type(r, number), n, j, dl_loop_thread(l)),
+        dl_loop_set(l, sum_at(r, number, place_of(r, n, j, dl_loop_thread(l))),
                     dl_loop_start(l, instr_of(r, number)));
         dl_loop_end(l), dl_loop_end(l);
     }
 }
 
 /* Stores the partial results of sums in shared memory: those of all groups as one. */
-static void put_shared_result(rows *r, int number, const dl_axis_list *by) {
-    dl_loops *l = &r->l;
+static void put_shared_result(resident *r, int number, const dl_axis_list *by) {
+    dl_loops *l = &r->rows.l;
     const dl_kinstr *in = instr_of(r, number);
     const dl_thread_layout *t = &r->layout;
     dl_expr point = dl_loop_for(l, "point", dl_loop_thread(l), dl_loop_number(l, r->row.points),
@@ -327,8 +270,9 @@ static void put_shared_result(rows *r, int number, const dl_axis_list *by) {
             g = dl_loop_for(l, "g", dl_loop_fixed(l, 0), dl_loop_fixed(l, t->groups), NULL, 0),
             thread = t->strided ? dl_loop_op(l, dl_loop_by(l, lane, '*', t->groups), '+', g)
                                 : dl_loop_op(l, dl_loop_by(l, g, '*', t->lanes), '+', lane),
-            one = slot_of(r, number, sum_type(r, number), dl_loop_by(l, place, '/', t->lanes),
-                          dl_loop_by(l, point, '%', r->vectors.width), thread);
+            one = sum_at(r, number,
+                         place_of(r, dl_loop_by(l, place, '/', t->lanes),
+                                  dl_loop_by(l, point, '%', r->vectors.width), thread));
     dl_loop_set(l, all,
                 dl_loop_combine(l, in, all, dl_loop_convert(l, dl_loop_partial_type(in), one)));
     dl_loop_end(l);
@@ -339,15 +283,15 @@ static void put_shared_result(rows *r, int number, const dl_axis_list *by) {
 }
 
 /* After the last row: the CTA's partial results. */
-static void put_results(rows *r, dl_emitted *code) {
-    dl_loops *l = &r->l;
+static void put_results(resident *r, dl_emitted *code) {
+    dl_loops *l = &r->rows.l;
     bool waits = false;
     int n = 0, *over = DL_NEWS(r->e->arena, int, r->nest->run.n + 1);
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
         if (reduces_more(r, number) && !keeps_row(r, number)) over[n++] = number;
     }
-    dl_cuda_reduce_few(l, n, over, r->own, DL_BLOCK, r->reduced);
+    dl_cuda_reduce_few(l, n, over, r->rows.own, DL_BLOCK, r->rows.reduced);
     for (int i = 0; i < r->nest->run.n; i++) {
         int number = r->nest->run.at[i];
         dl_axis_list by = r->kept;
@@ -366,17 +310,17 @@ static void put_results(rows *r, dl_emitted *code) {
         dl_expr first = dl_loop_by(l, r->part, '*', by.points);
         dl_loop_if(l, dl_loop_by(l, dl_loop_thread(l), '=', 0));
         dl_loop_set(l, dl_cuda_partial(l, number, dl_loop_op(l, first, '+', r->at_kept)),
-                    r->reduced[number]);
+                    r->rows.reduced[number]);
         dl_loop_end(l);
     }
 }
 
 int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared) {
-    rows r;
+    resident r;
     bool ok = plan_rows(e, e->now, &r);
     DL_CHECK(ok);
-    r.l = dl_loop_begin(e);
-    dl_loops *l = &r.l;
+    r.rows.l = dl_loop_begin(e), r.rows.by = &by_threads;
+    dl_loops *l = &r.rows.l;
     dl_expr item = dl_loop_item(l), first;
     dl_loop_threads(l, &r.layout, &r.lane, &r.group);
     const dl_expr memory[] = {dl_loop_name(l, DL_LOOP_INDEX, true, "char"),
@@ -385,8 +329,7 @@ int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     r.part = dl_loop_let(l, "part", dl_loop_by(l, item, '%', r.parts));
     r.at_kept = dl_loop_let(l, "at", dl_loop_by(l, item, '/', r.parts));
     dl_loop_collapsed(l, r.at_kept, &r.kept);
-    put_starts(&r, false);
-    put_shared_starts(&r);
+    put_starts(&r);
     dl_expr from = dl_loop_let(l, "from", dl_loop_by(l, r.part, '*', r.each)),
             next = dl_loop_by(l, from, '+', r.each),
             end = dl_loop_let(l, "end", dl_loop_by(l, next, 'm', r.outer.points));
@@ -397,7 +340,7 @@ int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     dl_expr own = dl_loop_op(l, first, '+', r.group);
     r.live = dl_loop_let(l, "live", dl_loop_op(l, own, '<', end));
     dl_loop_collapsed(l, dl_loop_let(l, "row", dl_loop_select(l, r.live, own, first)), &r.outer);
-    put_row(&r);
+    dl_emit_row(&r.rows);
     dl_loop_end(l);
     put_results(&r, code);
     dl_loop_print(l);
