@@ -53,8 +53,10 @@ static bool infer(const dl_node *n, dl_type *result, dl_shape_fault *fault,
     dl_type type[DL_MAX_RESULTS] = {0};
     if ((unsigned)n->op >= DL_NOPS)
         return dl_fault(fault, -1, "bad_attribute", "no such op (number %d)", (int)n->op);
-    if (!check_arity(n, fault) || !check_attrs(n, fault) || !rules[n->op](n, type, fault))
-        return false;
+    if (!check_arity(n, fault) || !check_attrs(n, fault)) return false;
+    for (int i = 0; i < n->nin && dl_op_wants_float(n->op); i++)
+        if (!dl_want_float(n, i, fault)) return false;
+    if (!rules[n->op](n, type, fault)) return false;
     int results = dl_op_results(n->op) ? dl_op_results(n->op) : 1;
     for (int i = 0; i < results; i++)
         if (!legal(&type[i], fault)) return false;

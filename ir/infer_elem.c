@@ -134,12 +134,6 @@ bool dl_rule_same(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return broadcast(n, r, fault);
 }
 
-bool dl_rule_elem_float(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    for (int i = 0; i < n->nin; i++)
-        if (!dl_want_float(n, i, fault)) return false;
-    return dl_rule_elem(n, r, fault);
-}
-
 bool dl_rule_elem_compare(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     if (!dl_want_same_dtype(n, fault) || !broadcast(n, r, fault)) return false;
     r->dtype = DL_BOOL;
@@ -184,7 +178,6 @@ bool dl_rule_cast(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
 bool dl_rule_reduce(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0);
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
-    if (n->op == DL_OP_mean && !dl_want_float(n, 0, fault)) return false;
     if ((n->op == DL_OP_sum || n->op == DL_OP_prod) && x->dtype == DL_BOOL)
         return dl_fault(fault, 0, "type_mismatch", "%s works on numbers, but its operand is %s",
                         dl_op_text(n), dl_type_text(x)),

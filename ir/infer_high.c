@@ -31,7 +31,7 @@ static bool want_classes(const dl_node *n, dl_shape_fault *fault) {
 }
 
 bool dl_rule_dropout(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
-    return dl_want_rate(n, fault) && dl_rule_elem_float(n, r, fault);
+    return dl_want_rate(n, fault) && dl_rule_elem(n, r, fault);
 }
 
 bool dl_rule_rand(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
@@ -66,7 +66,7 @@ bool dl_rule_linear(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
 
 bool dl_rule_softmax(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     *r = dl_row_type(dl_operand(n, 0));
-    return dl_want_float(n, 0, fault) && dl_rule_axis(n, fault) >= 0;
+    return dl_rule_axis(n, fault) >= 0;
 }
 
 bool dl_rule_layer_norm(const dl_node *n, dl_type *r, dl_shape_fault *fault) {

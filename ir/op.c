@@ -26,9 +26,26 @@
 #define A4_5(a, b, c, d, e, f, g, h, i)                                                            \
     9, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f), AT(g), AT(h), AT(i)}, 5
 
+/* The column facts, with its words. */
+enum { OPEN, SUM, PRODUCT, CHOICE, SAME, CAST };
+enum { UNKNOWN, TRIVIAL, VECTOR, LIBRARY };
+enum { NO, FLOAT, LINEAR, CHOOSES = 1 << 2, SAMPLES = 1 << 3, IDENTITY = 1 << 4 };
+/* clang-format off */
+#define FACTS(move, curve, ...) {DL_MOVE_##move, DL_CURVE_##curve, __VA_ARGS__}
+#define PLAIN               FACTS(NONE, UNKNOWN, ANY, OPEN, UNKNOWN, NO)
+#define HAS(flags)          FACTS(NONE, UNKNOWN, ANY, OPEN, UNKNOWN, flags)
+#define MOVES(move, flags)  FACTS(move, UNKNOWN, ANY, OPEN, UNKNOWN, flags)
+#define CURVE(curve, flags) FACTS(NONE, curve, ANY, OPEN, UNKNOWN, flags)
+#define SCALAR(curve, rounding, product, cost, flags)                                              \
+    FACTS(NONE, curve, rounding, product, cost, flags)
+#define ANY                 0, false
+#define EXACT(n)            1 + (n), true
+#define WITHIN(n)           1 + (n), false
+/* clang-format on */
+
 const dl_op_info dl_ops[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
-    {text, arity, DL_CLASS_##class, DL_AMP_##amp, attrs, #expr},
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr)                    \
+    {text, arity, DL_CLASS_##class, #grad, DL_AMP_##amp, facts, attrs, #expr},
 #include "ir/ops.def"
 #undef OP
 };
@@ -77,43 +94,48 @@ int dl_attr_find(const char *name) {
     return -1;
 }
 
-bool dl_op_is_trivial(dl_op op) {
-    switch (op) {
-    case DL_OP_neg:
-    case DL_OP_not:
-    case DL_OP_cast:
-    case DL_OP_add:
-    case DL_OP_sub:
-    case DL_OP_mul:
-    case DL_OP_min:
-    case DL_OP_max:
-    case DL_OP_relu:
-    case DL_OP_abs:
-    case DL_OP_stop_gradient:
-    case DL_OP_updated:
-    case DL_OP_eq:
-    case DL_OP_ne:
-    case DL_OP_lt:
-    case DL_OP_le:
-    case DL_OP_gt:
-    case DL_OP_ge:
-    case DL_OP_and:
-    case DL_OP_or:
-    case DL_OP_select: return true;
-    default: return false;
-    }
+static bool is_scalar(dl_op op) { return dl_ops[op].class == DL_CLASS_ELEM; }
+
+dl_move dl_op_move(dl_op op) { return dl_ops[op].facts.move; }
+bool dl_op_is_view(dl_op op) {
+    dl_move move = dl_op_move(op);
+    return move != DL_MOVE_NONE && move < DL_MOVE_JOIN;
 }
+dl_curve dl_op_curve(dl_op op) { return dl_ops[op].facts.curve; }
+bool dl_op_is_flat(dl_op op) { return strcmp(dl_ops[op].grad, "zero") == 0; }
+int dl_op_roundings(dl_op op) { return dl_ops[op].facts.rounding - 1; }
+bool dl_op_is_approximate(dl_op op) { return is_scalar(op) && !dl_ops[op].facts.exact; }
+
+bool dl_op_is_trivial(dl_op op) { return dl_ops[op].facts.cost == TRIVIAL; }
 
 bool dl_op_is_transcendental(dl_op op) {
-    switch (op) {
-    case DL_OP_log:
-    case DL_OP_log1p:
-    case DL_OP_expm1:
-    case DL_OP_elu:
-    case DL_OP_sin:
-    case DL_OP_cos:
-    case DL_OP_pow:
-    case DL_OP_atan2: return true;
-    default: return false;
-    }
+    int cost = dl_ops[op].facts.cost;
+    return is_scalar(op) && cost != TRIVIAL && cost != VECTOR;
+}
+
+bool dl_op_is_sum(dl_op op) { return dl_ops[op].facts.product == SUM; }
+
+bool dl_op_takes_rounded(dl_op op) {
+    int product = dl_ops[op].facts.product;
+    return product == PRODUCT || product == CHOICE || product == SAME;
+}
+
+bool dl_op_may_contract(dl_op op) {
+    int product = dl_ops[op].facts.product;
+    return is_scalar(op) && product != SUM && product != CHOICE;
+}
+
+bool dl_op_forwards_product(dl_op op) {
+    int product = dl_ops[op].facts.product;
+    return product == SAME || product == CAST;
+}
+
+bool dl_op_wants_float(dl_op op) { return dl_ops[op].facts.flags & FLOAT; }
+bool dl_op_is_linear(dl_op op) { return dl_ops[op].facts.flags & LINEAR; }
+bool dl_op_chooses(dl_op op) { return dl_ops[op].facts.flags & CHOOSES; }
+bool dl_op_is_identity(dl_op op) { return dl_ops[op].facts.flags & IDENTITY; }
+
+bool dl_op_takes_sequences(dl_op op) {
+    bool composite = dl_ops[op].class == DL_CLASS_HIGH && !(dl_ops[op].facts.flags & SAMPLES);
+    return composite || dl_ops[op].class == DL_CLASS_TEMPLATE;
 }

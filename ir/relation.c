@@ -30,7 +30,7 @@ typedef struct {
 #define COLLECTIVE NO_FORM
 #define HIGH       NO_FORM
 static const form forms[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) class(id, expr)
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) class(id, expr)
 #include "ir/ops.def"
 #undef OP
 };

@@ -13,6 +13,6 @@
 #define DL_CLASS_ROW_COLLECTIVE(...)
 #define DL_CLASS_ROW_HIGH(...)
 #define DL_CLASS_ROW_TEMPLATE(id, ...) DL_TEMPLATE(id, __VA_ARGS__)
-#define DL_TEMPLATE_ROW(id, text, arity, class, infer, grad, lower, amp, attrs, expr)              \
+#define DL_TEMPLATE_ROW(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr)       \
     DL_CLASS_ROW_##class(id, expr)
 #endif

@@ -18,10 +18,7 @@ dl_rules *dl_rules_new(dl_arena *arena, const dl_verify_run *run, dl_verdict *v)
 /* ---- the choice ---- */
 
 bool dl_rules_may_crop(const dl_node *n) {
-    dl_op_class class = dl_ops[n->op].class;
-    return class == DL_CLASS_ELEM || class == DL_CLASS_REDUCE || n->op == DL_OP_gelu ||
-           n->op == DL_OP_gelu_tanh || n->op == DL_OP_silu || n->op == DL_OP_softplus ||
-           n->op == DL_OP_clamp;
+    return dl_op_curve(n->op) != DL_CURVE_UNKNOWN; /* a function of points, or of any axes */
 }
 
 static double run_of(const dl_node *n) {

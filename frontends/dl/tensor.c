@@ -189,21 +189,8 @@ dl_dtype dl_tensor_meet(int n, const dl_val *in, bool *tensors) {
     return d == DL_BOOL || (fraction && !dl_dtype_is_float(d)) ? DL_F32 : d;
 }
 
-/* These ops work on bools directly. */
-static bool takes_bool(dl_op op) { return op == DL_OP_and || op == DL_OP_or || op == DL_OP_not; }
-
-static bool needs_float(dl_op op) {
-    return op == DL_OP_div || op == DL_OP_pow || op == DL_OP_atan2 || op == DL_OP_exp ||
-           op == DL_OP_log || op == DL_OP_sqrt || op == DL_OP_tanh || op == DL_OP_sigmoid ||
-           op == DL_OP_sin || op == DL_OP_cos || op == DL_OP_erf || op == DL_OP_leaky_relu ||
-           op == DL_OP_gelu || op == DL_OP_gelu_tanh || op == DL_OP_silu || op == DL_OP_softplus ||
-           op == DL_OP_elu || op == DL_OP_expm1 || op == DL_OP_log1p || op == DL_OP_rsqrt ||
-           op == DL_OP_softmax || op == DL_OP_log_softmax || op == DL_OP_mean ||
-           op == DL_OP_dropout;
-}
-
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d) {
-    return d == DL_BOOL || (needs_float(op) && !dl_dtype_is_float(d)) ? DL_F32 : d;
+    return d == DL_BOOL || (dl_op_wants_float(op) && !dl_dtype_is_float(d)) ? DL_F32 : d;
 }
 
 dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
@@ -221,10 +208,10 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
     int first = op == DL_OP_select ? 1 : 0; /* the condition keeps its type */
     bool tensors;
     dl_dtype d = dl_tensor_meet(n - first, in + first, &tensors);
-    if (needs_float(op) && !dl_dtype_is_float(d)) d = DL_F32;
+    if (dl_op_wants_float(op) && !dl_dtype_is_float(d)) d = DL_F32;
     for (int i = 0; i < n; i++) {
         x[i] = in[i];
-        if (i < first || takes_bool(op)) {
+        if (i < first || dl_op_curve(op) == DL_CURVE_LOGIC) {
             if (x[i].kind != DL_V_TENSOR) x[i] = dl_tensor_of(E, x[i], DL_BOOL);
             continue;
         }
@@ -308,7 +295,8 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
 dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n,
                         const char *const *over) {
     if (x.kind == DL_V_POISON) return x;
-    if (x.t->type.dtype == DL_BOOL || (op == DL_OP_mean && !dl_dtype_is_float(x.t->type.dtype)))
+    if (x.t->type.dtype == DL_BOOL ||
+        (dl_op_wants_float(op) && !dl_dtype_is_float(x.t->type.dtype)))
         x = dl_tensor_cast(E, where, x, DL_F32);
     if (x.kind == DL_V_POISON) return x;
     dl_attr attr = {.id = DL_ATTR_over};

@@ -19,30 +19,12 @@ static double unit_of(dl_dtype d) {
 }
 
 /* Roundings of one op, in u. The vectors' exp, erf and tanh promise 2, 2 and 3 ulp, each of up to
- * 2 u; sigmoid adds a sum and a division to exp; the C library promises 1 ulp. An op that is not
- * listed gets the largest number. */
-enum {
-    NEVER = 1
-}; /* selects, counts or moves; values are the roundings plus one, so that 0 means that an op is not
-      listed */
+ * 2 u; sigmoid adds a sum and a division to exp; the C library promises 1 ulp. An op that does not
+ * say gets the largest number. */
 static double roundings_of(dl_op op) {
-    static const char known[DL_NOPS] = {
-        [DL_OP_neg] = NEVER,   [DL_OP_abs] = NEVER,    [DL_OP_sign] = NEVER,
-        [DL_OP_floor] = NEVER, [DL_OP_relu] = NEVER,   [DL_OP_not] = NEVER,
-        [DL_OP_min] = NEVER,   [DL_OP_max] = NEVER,    [DL_OP_eq] = NEVER,
-        [DL_OP_ne] = NEVER,    [DL_OP_lt] = NEVER,     [DL_OP_le] = NEVER,
-        [DL_OP_gt] = NEVER,    [DL_OP_ge] = NEVER,     [DL_OP_and] = NEVER,
-        [DL_OP_or] = NEVER,    [DL_OP_select] = NEVER, [DL_OP_cast] = 1 + 1,
-        [DL_OP_add] = 1 + 1,   [DL_OP_sub] = 1 + 1,    [DL_OP_mul] = 1 + 1,
-        [DL_OP_div] = 1 + 1,   [DL_OP_sqrt] = 1 + 1,   [DL_OP_leaky_relu] = 1 + 1,
-        [DL_OP_expm1] = 2 + 1, [DL_OP_log1p] = 2 + 1,  [DL_OP_rsqrt] = 2 + 1,
-        [DL_OP_elu] = 4 + 1,   [DL_OP_exp] = 4 + 1,    [DL_OP_sigmoid] = 6 + 1,
-        [DL_OP_tanh] = 6 + 1,  [DL_OP_log] = 2 + 1,    [DL_OP_sin] = 2 + 1,
-        [DL_OP_cos] = 2 + 1,   [DL_OP_erf] = 4 + 1,    [DL_OP_pow] = 2 + 1,
-        [DL_OP_atan2] = 2 + 1,
-    };
     enum { WORST = 6 };
-    return known[op] ? known[op] - 1 : WORST;
+    int known = dl_op_roundings(op);
+    return known < 0 ? WORST : known;
 }
 
 static dl_range whole(double at) { return (dl_range){at, -INFINITY, INFINITY}; }

@@ -40,16 +40,16 @@ typedef double scalar(double a, double b, double c, double p);
         return expr;                                                                               \
     }
 #define NO_FUNCTION(id, expr)
-#define ELEM                                                             FUNCTION
-#define REDUCE                                                           FUNCTION
-#define CONTRACT                                                         NO_FUNCTION
-#define MOVE                                                             NO_FUNCTION
-#define SOURCE                                                           NO_FUNCTION
-#define FUSED                                                            NO_FUNCTION
-#define TEMPLATE                                                         NO_FUNCTION
-#define COLLECTIVE                                                       NO_FUNCTION
-#define HIGH                                                             NO_FUNCTION
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) class(id, expr)
+#define ELEM                                                                    FUNCTION
+#define REDUCE                                                                  FUNCTION
+#define CONTRACT                                                                NO_FUNCTION
+#define MOVE                                                                    NO_FUNCTION
+#define SOURCE                                                                  NO_FUNCTION
+#define FUSED                                                                   NO_FUNCTION
+#define TEMPLATE                                                                NO_FUNCTION
+#define COLLECTIVE                                                              NO_FUNCTION
+#define HIGH                                                                    NO_FUNCTION
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) class(id, expr)
 #include "ir/ops.def"
 #undef OP
 #undef FUNCTION
@@ -58,7 +58,7 @@ typedef double scalar(double a, double b, double c, double p);
 #define FUNCTION(id, expr) [DL_OP_##id] = scalar_##id,
 #define NO_FUNCTION(id, expr)
 static scalar *const scalars[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) class(id, expr)
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) class(id, expr)
 #include "ir/ops.def"
 #undef OP
 };

@@ -68,14 +68,9 @@ bool dl_kernel_holds(const dl_kernel *k, int i, dl_dtype type) {
     if (in->kind == DL_K_LOAD) return k->params.at[in->param].type.dtype == type;
     if (in->kind != DL_K_ELEM) return false;
     if (in->type == type) return true;
-    switch (in->op) {
-    case DL_OP_cast:
-        return in->type == dl_kernel_type(type) && dl_kernel_holds(k, in->args[0], type);
-    case DL_OP_relu:
-    case DL_OP_neg:
-    case DL_OP_abs: return dl_kernel_holds(k, in->args[0], type);
-    default: return false;
-    }
+    bool same = in->op == DL_OP_cast ? in->type == dl_kernel_type(type)
+                                     : dl_op_roundings(in->op) == 0 && dl_dtype_is_float(in->type);
+    return in->nargs == 1 && same && dl_kernel_holds(k, in->args[0], type);
 }
 
 int dl_kinstr_indirect(const dl_kernel *k, const dl_kinstr *in) {

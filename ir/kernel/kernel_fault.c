@@ -307,8 +307,7 @@ static const char *fault_in_instr(const check *c, int number) {
     int want =
         elem ? dl_ops[in->op].arity : nargs[in->kind] + (in->kind == DL_K_RANDOM && in->nargs == 3);
     if (in->nargs != want) return FAULT(c, "%d operands, needs %d", in->nargs, want);
-    if (in->no_contract &&
-        !(elem && (in->op == DL_OP_add || in->op == DL_OP_sub) && dl_dtype_is_float(in->type)))
+    if (in->no_contract && !(elem && dl_op_is_sum(in->op) && dl_dtype_is_float(in->type)))
         return FAULT(c, "no_contract stands at sums and differences of floats");
     const char *fault = fault_in_args(c, number);
     if (fault) return fault;

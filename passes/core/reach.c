@@ -200,9 +200,9 @@ static bool is_along(const reach *r, const dl_node *n, const char *axis) {
 static extent move(const reach *r, const dl_node *n) {
     const dl_type *t = &n->out[0].type;
     extent e;
-    switch (n->op) {
-    case DL_OP_slice:
-    case DL_OP_cat: {
+    switch (dl_op_move(n->op)) {
+    case DL_MOVE_SLICE:
+    case DL_MOVE_JOIN: {
         const char *axis = dl_node_name(n, DL_ATTR_axis);
         e = join_all(r, n);
         bool same = n->nin == 1 && dl_type_count(t) == dl_type_count(&n->in[0]->type);
@@ -210,7 +210,7 @@ static extent move(const reach *r, const dl_node *n) {
                    ? everything(n, "takes or joins parts of it")
                    : e;
     }
-    case DL_OP_pad:
+    case DL_MOVE_PAD:
         e = join_all(r, n);
         if (is_along(r, n, dl_node_name(n, DL_ATTR_axis)))
             scale(&e, 1, -(double)dl_node_int(n, DL_ATTR_pad_lo),
@@ -218,15 +218,14 @@ static extent move(const reach *r, const dl_node *n) {
         else if (!e.all && e.axis < 0)
             e.varies |= all_axes(t);
         return e;
-    case DL_OP_rename:
-    case DL_OP_relayout: return in_order(r, n);
-    case DL_OP_reshape: return reshape(r, n);
-    case DL_OP_affine: return view(r, n);
-    case DL_OP_gather: /* the axis that is indexed is not in the result */
-    case DL_OP_broadcast:
-    case DL_OP_squeeze:
-    case DL_OP_unsqueeze: return join_all(r, n);
-    default: break;
+    case DL_MOVE_RENAME:
+    case DL_MOVE_COPY: return in_order(r, n);
+    case DL_MOVE_RESHAPE: return reshape(r, n);
+    case DL_MOVE_AFFINE: return view(r, n);
+    case DL_MOVE_GATHER: /* the axis that is indexed is not in the result */
+    case DL_MOVE_NAMES: return join_all(r, n);
+    case DL_MOVE_NONE:
+    case DL_MOVE_SCATTER: break;
     }
     e = join_all(r, n);
     return e.all || e.axis >= 0 ? everything(n, "reads every position") : e;

@@ -109,13 +109,13 @@ static bool compares_with_itself(const dl_fusion *f, int node, int a, int b) {
     for (int i = 0; i < f->out[node].n; i++) {
         int r = f->out[node].at[i].node;
         dl_op op = f->graph->nodes.at[r]->op;
-        if ((op != DL_OP_reduce_max && op != DL_OP_reduce_min) ||
-            (f->cluster[r] != a && f->cluster[r] != b))
+        if (dl_op_curve(op) != DL_CURVE_EXTREMUM || (f->cluster[r] != a && f->cluster[r] != b))
             continue;
         for (int k = 0; k < f->out[r].n; k++) {
             int c = f->out[r].at[k].node;
             bool here = f->cluster[c] == a || f->cluster[c] == b;
-            if (here && dl_fuse_compares(f->graph->nodes.at[c]->op) && reads(f, node, c))
+            if (here && dl_op_curve(f->graph->nodes.at[c]->op) == DL_CURVE_COMPARE &&
+                reads(f, node, c))
                 return true;
         }
     }

@@ -119,11 +119,6 @@ void dl_fuse_rematerialize(dl_fusion *f, int nclusters, const int *order);
 
 /* ---- rounding.c: rounding legality of rematerialization ---- */
 
-bool dl_fuse_compares(dl_op op);
-/* Can the op end in a multiplication, which a compiler may contract with an addition into an
- * FMA? This includes ops that pass on such an operand unchanged. */
-bool dl_fuse_may_contract(dl_op op);
-bool dl_fuse_forwards_product(dl_op op);
 /* By node: must its value not be recomputed? So it is where a recomputed value may round
  * differently, a reader depends on the rounding, and dl_fuse_pin cannot pin it. */
 bool *dl_fuse_find_not_recomputable(dl_fusion *f);

@@ -77,11 +77,6 @@ void dl_fuse_find_stored(dl_fusion *f) {
     }
 }
 
-/* Views that are read at the reader's coordinates, matched by axis name. */
-static bool is_by_name(dl_op op) {
-    return op == DL_OP_broadcast || op == DL_OP_squeeze || op == DL_OP_unsqueeze;
-}
-
 static void add_edges(dl_fusion *f, dl_value *v, int reader, dl_edge_kind kind) {
     const dl_node *n = f->graph->nodes.at[reader];
     const dl_type *t = &n->out[0].type;
@@ -91,7 +86,7 @@ static void add_edges(dl_fusion *f, dl_value *v, int reader, dl_edge_kind kind) 
             for (int i = 0; i < v->def->nin; i++) add_edges(f, v->def->in[i], reader, DL_EDGE_HARD);
             return;
         }
-        by_name = by_name && is_by_name(v->def->op);
+        by_name = by_name && dl_op_move(v->def->op) == DL_MOVE_NAMES;
         v = v->def->in[0], kind = DL_EDGE_HARD;
     }
     if (!v->def) return;

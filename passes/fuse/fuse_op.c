@@ -292,9 +292,9 @@ static int compared(dl_maker *m, dl_value *v) {
 static bool takes_product(const dl_kernel *k, const dl_kinstr *sum) {
     for (int i = 0; i < sum->nargs; i++) {
         const dl_kinstr *at = &k->instrs.at[sum->args[i]];
-        while (at->kind == DL_K_ELEM && dl_fuse_forwards_product(at->op))
+        while (at->kind == DL_K_ELEM && dl_op_forwards_product(at->op))
             at = &k->instrs.at[at->args[0]];
-        if (at->kind == DL_K_ELEM && dl_fuse_may_contract(at->op)) return true;
+        if (at->kind == DL_K_ELEM && dl_op_may_contract(at->op)) return true;
     }
     return false;
 }
@@ -327,9 +327,10 @@ int dl_maker_compute(dl_maker *m, const dl_node *n) {
     if (dl_ops[n->op].nattrs == 1 && dl_attrs[dl_ops[n->op].attrs[0]].kind == DL_KIND_FLOAT)
         e.p = dl_node_float(n, dl_ops[n->op].attrs[0]);
     for (int i = 0; i < n->nin; i++)
-        e.args[i] = (dl_fuse_compares(n->op) ? compared : dl_maker_read)(m, n->in[i]);
-    e.no_contract = is_pinned(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) &&
-                    dl_dtype_is_float(e.type) && takes_product(m->k, &e);
+        e.args[i] =
+            (dl_op_curve(n->op) == DL_CURVE_COMPARE ? compared : dl_maker_read)(m, n->in[i]);
+    e.no_contract = is_pinned(m, n) && dl_op_is_sum(n->op) && dl_dtype_is_float(e.type) &&
+                    takes_product(m->k, &e);
     int made = dl_maker_emit(m, e);
     return is_rounded_here(m, n) ? rounded(m, made, n->out[0].type.dtype, n->loc) : made;
 }

@@ -32,16 +32,14 @@ bool dl_fuse_is_wide(const dl_node *n) {
 
 /* Ops that compute one value a point from operands at the same point. */
 bool dl_fuse_is_pointwise(dl_op op) {
-    return dl_ops[op].class == DL_CLASS_ELEM || op == DL_OP_relayout;
+    return dl_ops[op].class == DL_CLASS_ELEM || dl_op_move(op) == DL_MOVE_COPY;
 }
 
-bool dl_fuse_is_indexed(dl_op op) { return op == DL_OP_gather || op == DL_OP_scatter_add; }
-
-bool dl_fuse_is_view(dl_op op) {
-    return !dl_fuse_is_indexed(op) &&
-           (dl_ops[op].class == DL_CLASS_SOURCE ||
-            (dl_ops[op].class == DL_CLASS_MOVE && op != DL_OP_cat && op != DL_OP_relayout));
+bool dl_fuse_is_indexed(dl_op op) {
+    return dl_op_move(op) == DL_MOVE_GATHER || dl_op_move(op) == DL_MOVE_SCATTER;
 }
+
+bool dl_fuse_is_view(dl_op op) { return dl_ops[op].class == DL_CLASS_SOURCE || dl_op_is_view(op); }
 
 bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n) {
     return dl_fuse_is_view(n->op) && !f->stored[n->out[0].id];

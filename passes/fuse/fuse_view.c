@@ -230,18 +230,23 @@ int64_t dl_fuse_part_index(const dl_node *cat, int k, int64_t start, dl_index *i
 bool dl_fuse_through_view(const dl_axis *space, const dl_node *n, dl_index *index) {
     const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
     dl_index old[DL_MAX_RANK];
-    bool through = true;
+    bool through = false;
     memcpy(old, index, sizeof old);
-    switch (n->op) {
-    case DL_OP_slice: through = through_slice(space, n, index); break;
-    case DL_OP_pad: through = through_pad(space, n, index); break;
-    case DL_OP_rename: break;
-    case DL_OP_reshape:
+    switch (dl_op_move(n->op)) {
+    case DL_MOVE_SLICE: through = through_slice(space, n, index); break;
+    case DL_MOVE_PAD: through = through_pad(space, n, index); break;
+    case DL_MOVE_RENAME: through = true; break;
+    case DL_MOVE_RESHAPE:
         for (int i = 0; i < from->rank; i++) index[i] = (dl_index){.axis = -1};
         through = dl_type_count(to) == 0 || through_reshape(space, from, to, old, index);
         break;
-    case DL_OP_affine: through = through_affine(space, n, old, index); break;
-    default: through = through_names(space, from, to, old, index);
+    case DL_MOVE_AFFINE: through = through_affine(space, n, old, index); break;
+    case DL_MOVE_NONE: /* a source's operands are scalars */
+    case DL_MOVE_NAMES: through = through_names(space, from, to, old, index); break;
+    case DL_MOVE_JOIN:
+    case DL_MOVE_COPY:
+    case DL_MOVE_GATHER:
+    case DL_MOVE_SCATTER: break; /* no views */
     }
     return through && agree_outside(space, from, index);
 }

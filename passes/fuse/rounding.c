@@ -9,74 +9,19 @@
  * round 16-bit values where they are computed. */
 #include "passes/fuse/fuse.h"
 
-bool dl_fuse_compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
-
 static bool is_discontinuous(const dl_node *n, const dl_value *v) {
-    bool f = dl_dtype_is_float(v->type.dtype);
-    switch (n->op) {
-    case DL_OP_reduce_max:
-    case DL_OP_reduce_min: return true;
-    case DL_OP_sign:
-    case DL_OP_floor:
-    case DL_OP_not:
-    case DL_OP_and:
-    case DL_OP_or: return f;
-    case DL_OP_cast: return f && !dl_dtype_is_float(n->out[0].type.dtype);
-    default: return f && dl_fuse_compares(n->op);
-    }
-}
-
-/* Is the op's result exactly rounded by itself, whatever the reader does with it? */
-static bool is_exactly_rounded(dl_op op) {
-    switch (op) {
-    case DL_OP_neg:
-    case DL_OP_abs:
-    case DL_OP_mul:
-    case DL_OP_div:
-    case DL_OP_min:
-    case DL_OP_max:
-    case DL_OP_relu:
-    case DL_OP_select:
-    case DL_OP_stop_gradient: return true;
-    default: return false;
-    }
-}
-
-bool dl_fuse_may_contract(dl_op op) {
-    switch (op) {
-    case DL_OP_add:
-    case DL_OP_sub:
-    case DL_OP_min:
-    case DL_OP_max:
-    case DL_OP_abs:
-    case DL_OP_relu:
-    case DL_OP_select: return false;
-    default: return dl_ops[op].class == DL_CLASS_ELEM;
-    }
-}
-
-bool dl_fuse_forwards_product(dl_op op) {
-    return op == DL_OP_neg || op == DL_OP_cast || op == DL_OP_stop_gradient;
+    if (dl_ops[n->op].class != DL_CLASS_ELEM && dl_ops[n->op].class != DL_CLASS_REDUCE)
+        return false;
+    dl_curve curve = dl_op_curve(n->op);
+    bool jumps = curve == DL_CURVE_STEP || curve == DL_CURVE_UNKNOWN ||
+                 !dl_dtype_is_float(n->out[0].type.dtype);
+    return curve == DL_CURVE_EXTREMUM || (jumps && dl_dtype_is_float(v->type.dtype));
 }
 
 static bool may_contract(const dl_fusion *f, dl_value *v) {
     v = dl_fuse_past_views(f, v);
-    while (v->def && dl_fuse_forwards_product(v->def->op)) v = dl_fuse_past_views(f, v->def->in[0]);
-    return v->def && dl_dtype_is_float(v->type.dtype) && dl_fuse_may_contract(v->def->op);
-}
-
-/* Does the op have different implementations for vectors and for scalars, whose last digits
- * differ? */
-static bool is_approximate(const dl_node *n) {
-    switch (n->op) {
-    case DL_OP_div:
-    case DL_OP_sqrt:
-    case DL_OP_rsqrt:
-    case DL_OP_leaky_relu:
-    case DL_OP_sign:
-    case DL_OP_floor: return false;
-    default: return dl_ops[n->op].class == DL_CLASS_ELEM && !dl_op_is_trivial(n->op);
-    }
+    while (v->def && dl_op_forwards_product(v->def->op)) v = dl_fuse_past_views(f, v->def->in[0]);
+    return v->def && dl_dtype_is_float(v->type.dtype) && dl_op_may_contract(v->def->op);
 }
 
 /* How a recomputed node rounds compared with the original, given its operands. */
@@ -93,12 +38,12 @@ static const int *find_rounding(const dl_fusion *f) {
         const dl_node *n = f->graph->nodes.at[i];
         if (dl_dtype_is_half(n->out[0].type.dtype))
             of[i] = ALIKE_IF_PINNED; /* unless pinned, it is rounded where it is stored */
-        if (is_approximate(n)) of[i] = DIFFERENT;
+        if (dl_op_is_approximate(n->op)) of[i] = DIFFERENT;
         for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
             dl_value *v = dl_fuse_past_views(f, n->in[k]);
             int own = ALIKE, operand = v->def ? of[f->position[v->id]] : ALIKE;
-            if (!is_exactly_rounded(n->op) && !is_discontinuous(n, v) && may_contract(f, v))
-                own = n->op == DL_OP_add || n->op == DL_OP_sub ? ALIKE_IF_PINNED : DIFFERENT;
+            if (!dl_op_takes_rounded(n->op) && !is_discontinuous(n, v) && may_contract(f, v))
+                own = dl_op_is_sum(n->op) ? ALIKE_IF_PINNED : DIFFERENT;
             if (own > of[i]) of[i] = own;
             if (operand > of[i]) of[i] = operand;
         }

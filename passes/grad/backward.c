@@ -5,7 +5,7 @@
 #include "passes/grad/grad.h"
 
 static dl_grad_rule *const rules[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_grad_##grad,
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) dl_grad_##grad,
 #include "ir/ops.def"
 #undef OP
 };

@@ -59,7 +59,7 @@ bool dl_grad_walk(dl_grad *g, int nodes, const dl_value *until);
 
 /* A rule gives each wanted operand its contribution, or sets g->err. */
 typedef void dl_grad_rule(dl_grad *g);
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr)                    \
     dl_grad_rule dl_grad_##grad;
 #include "ir/ops.def"
 #undef OP

@@ -7,7 +7,7 @@
 #include "passes/pass.h"
 
 static dl_lower_rule *const rules[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_lower_##lower,
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) dl_lower_##lower,
 #include "ir/ops.def"
 #undef OP
 };

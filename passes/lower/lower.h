@@ -37,7 +37,7 @@ int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in
 /* Builds the replacement of the composite node n, before it; returns the value that replaces its
  * result. The pass permutes the value's axes into the order of the result. */
 typedef dl_value *dl_lower_rule(dl_builder *b, const dl_node *n);
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr)                    \
     dl_lower_rule dl_lower_##lower;
 #include "ir/ops.def"
 #undef OP

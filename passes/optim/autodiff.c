@@ -122,9 +122,7 @@ static void take_turn(objectives *o, int index) {
 /* Ops that only the backward pass needs. */
 static bool pass_stop(dl_value **v) {
     const dl_value *before = *v;
-    while ((*v)->def && ((*v)->def->op == DL_OP_stop_gradient || (*v)->def->op == DL_OP_enter ||
-                         (*v)->def->op == DL_OP_scale_gradient))
-        *v = (*v)->def->in[0];
+    while ((*v)->def && dl_op_is_identity((*v)->def->op)) *v = (*v)->def->in[0];
     return *v != before;
 }
 

@@ -120,16 +120,8 @@ static bool is_linear(batch *s, dl_node *n, kind *made) {
     const kind a = state_of(s, n->in[0])->kind,
                b = n->nin > 1 ? state_of(s, n->in[1])->kind : ALIKE;
     *made = is_partial(a) ? a : b;
+    if (dl_op_is_linear(n->op)) return true;
     switch (n->op) {
-    case DL_OP_neg:
-    case DL_OP_stop_gradient:
-    case DL_OP_slice:
-    case DL_OP_squeeze:
-    case DL_OP_unsqueeze:
-    case DL_OP_rename:
-    case DL_OP_reshape:
-    case DL_OP_sum:
-    case DL_OP_mean: return true;
     case DL_OP_broadcast: return !has_axis(&n->out[0], s->axis);
     case DL_OP_cast: return dl_dtype_is_float(n->out[0].type.dtype);
     case DL_OP_add:

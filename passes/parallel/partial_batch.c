@@ -39,20 +39,12 @@ static bool names_axis(const dl_node *n, const char *axis) {
            dl_node_lists(n, DL_ATTR_over, axis) || dl_node_lists(n, DL_ATTR_along, axis);
 }
 
-static bool is_extremum(dl_op op) {
-    return op == DL_OP_reduce_max || op == DL_OP_reduce_min || op == DL_OP_first_max;
-}
-
-/* Does the op take whole sequences, along axes that no attribute names? */
-static bool takes_sequences(dl_op op) {
-    return op == DL_OP_attention || op == DL_OP_recurrence || dl_ops[op].class == DL_CLASS_TEMPLATE;
-}
-
 /* Samples along `to` in the result: are they those of the operand, one by one? */
 static bool keeps(const batch *s, const dl_node *n, int k, dl_samples from, dl_samples to) {
     const dl_type *in = &n->in[k]->type, *out = &n->out[0].type;
     if (!to.axis || names_axis(n, from.axis)) return false;
-    if (takes_sequences(n->op) && (in->rank < 3 || dl_type_axis(in, from.axis) != 0)) return false;
+    if (dl_op_takes_sequences(n->op) && (in->rank < 3 || dl_type_axis(in, from.axis) != 0))
+        return false;
     return out->axis[dl_type_axis(out, to.axis)].size == s->batch * to.inner * to.outer;
 }
 
@@ -71,7 +63,7 @@ static void follow(batch *s, const dl_node *n) {
             s->sums = true;
             continue;
         }
-        if (is_extremum(n->op) && names_axis(n, from.axis)) continue;
+        if (dl_op_curve(n->op) == DL_CURVE_EXTREMUM && names_axis(n, from.axis)) continue;
         dl_samples to = dl_samples_follow(n, k, from);
         if (!keeps(s, n, k, from, to) || (made.axis && made.axis != to.axis)) s->relates = true;
         made = to;

@@ -38,7 +38,8 @@ dl_samples dl_samples_follow(const dl_node *n, int k, dl_samples from) {
 bool dl_sums_samples(const dl_node *n, int k, const char *axis) {
     if (!axis || dl_type_axis(&n->in[k]->type, axis) < 0) return false;
     if (n->op == DL_OP_scatter_add) return dl_type_axis(&n->out[0].type, axis) < 0;
-    return (n->op == DL_OP_sum || n->op == DL_OP_mean || n->op == DL_OP_contract) &&
+    const dl_op_class class = dl_ops[n->op].class;
+    return (class == DL_CLASS_CONTRACT || (class == DL_CLASS_REDUCE && dl_op_is_linear(n->op))) &&
            dl_node_lists(n, DL_ATTR_over, axis);
 }
 

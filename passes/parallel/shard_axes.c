@@ -59,24 +59,23 @@ static dl_sharding forward_in_parts(const dl_node *n, int at, dl_sharding from, 
 static dl_sharding forward_through_move(const dl_node *n, int k, int at, dl_sharding from) {
     const dl_attr *own = dl_node_attr(n, DL_ATTR_axis);
     const dl_sharding as_it_is = {same(n, from.axis), from.parts, from.ranks}, none = {0};
-    switch (n->op) {
-    case DL_OP_enter:
-    case DL_OP_scale_gradient:
-    case DL_OP_broadcast: return as_it_is;
-    case DL_OP_rename: return (dl_sharding){n->out[0].type.axis[at].name, from.parts, from.ranks};
-    case DL_OP_reshape: return forward_through_reshape(n, at, from);
-    case DL_OP_affine: return dl_node_lists(n, DL_ATTR_along, from.axis) ? none : as_it_is;
-    case DL_OP_gather: return k == 0 && own->s == from.axis ? none : as_it_is;
-    case DL_OP_slice:
-    case DL_OP_cat:
+    switch (dl_op_move(n->op)) {
+    case DL_MOVE_RENAME: return (dl_sharding){n->out[0].type.axis[at].name, from.parts, from.ranks};
+    case DL_MOVE_RESHAPE: return forward_through_reshape(n, at, from);
+    case DL_MOVE_AFFINE: return dl_node_lists(n, DL_ATTR_along, from.axis) ? none : as_it_is;
+    case DL_MOVE_GATHER: return k == 0 && own->s == from.axis ? none : as_it_is;
+    case DL_MOVE_SLICE:
+    case DL_MOVE_JOIN:
         return own->s != from.axis
                    ? as_it_is
                    : forward_in_parts(n, at, from, n->in[k]->type.axis[at].size / from.parts);
-    case DL_OP_pad:
-    case DL_OP_squeeze:
-    case DL_OP_unsqueeze: return own->s == from.axis ? none : as_it_is;
-    default: return none;
+    case DL_MOVE_PAD:
+    case DL_MOVE_NAMES: return own && own->s == from.axis ? none : as_it_is;
+    case DL_MOVE_NONE:
+    case DL_MOVE_COPY:
+    case DL_MOVE_SCATTER: break; /* shards are gathered before it */
     }
+    return none;
 }
 
 /* Attention: the axes of queries, and the features of keys and values, head by head. Each query
@@ -159,7 +158,8 @@ bool dl_shard_sums(const dl_node *n, int k, dl_sharding from, dl_sharding *other
     int at = from.axis && *from.axis ? dl_type_axis(type, from.axis) : -1;
     if (at < 0 || type->axis[at].size % from.parts || !dl_dtype_is_float(n->out[0].type.dtype))
         return false;
-    if (n->op == DL_OP_sum || n->op == DL_OP_mean) return dl_node_lists(n, DL_ATTR_over, from.axis);
+    if (dl_ops[n->op].class == DL_CLASS_REDUCE && dl_op_is_linear(n->op))
+        return dl_node_lists(n, DL_ATTR_over, from.axis);
     if (dl_ops[n->op].class != DL_CLASS_CONTRACT) return false;
     dl_relation r = dl_relation_of(n);
     const dl_relation_axis *a = find_related(&r, k, at);

@@ -7,20 +7,8 @@
 
 /* Is every number of n's result one of its operand k, or a number of the graph's own? */
 static bool passes_on(const dl_node *n, int k) {
-    switch (n->op) {
-    case DL_OP_gather: return k == 0;
-    case DL_OP_select: return k > 0;
-    case DL_OP_scatter_add: return false;
-    case DL_OP_cast:
-    case DL_OP_stop_gradient:
-    case DL_OP_rearrange:
-    case DL_OP_clamp:
-    case DL_OP_min:
-    case DL_OP_max:
-    case DL_OP_reduce_max:
-    case DL_OP_reduce_min: return true;
-    default: return dl_ops[n->op].class == DL_CLASS_MOVE;
-    }
+    const int index = n->op == DL_OP_gather ? 1 : n->op == DL_OP_select ? 0 : -1;
+    return dl_op_chooses(n->op) && k != index;
 }
 
 /* The size of the axis of `from` that the numbers t have not: what they choose along. */
@@ -50,11 +38,11 @@ static int64_t bound_of(const dl_node *n, int k, bool strict) {
 /* Numbers of another meaning may stand among them: a select takes others in their place, or a
  * comparison with a number tells them apart (ignore_index). */
 static bool sets_apart(const dl_node *n, int k) {
-    if (n->op == DL_OP_select || n->op == DL_OP_clamp || n->op == DL_OP_min || n->op == DL_OP_max)
-        return true;
+    const dl_curve curve = dl_op_curve(n->op);
+    if (n->op == DL_OP_select || (curve == DL_CURVE_KINK && dl_op_chooses(n->op))) return true;
     const dl_node *other = n->nin == 2 ? n->in[!k]->def : NULL;
     while (other && other->op == DL_OP_broadcast) other = other->in[0]->def;
-    return n->op >= DL_OP_eq && n->op <= DL_OP_ge && other && other->op == DL_OP_const;
+    return curve == DL_CURVE_COMPARE && other && other->op == DL_OP_const;
 }
 
 /* In one graph, whose nodes stand in order: what was reached of v so far, by value's number. */

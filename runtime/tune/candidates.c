@@ -92,12 +92,9 @@ typedef struct {
 } tolerance;
 
 static bool is_step(const dl_kinstr *in) {
-    static const dl_op steps[] = {DL_OP_sign, DL_OP_floor, DL_OP_eq, DL_OP_ne,
-                                  DL_OP_lt,   DL_OP_le,    DL_OP_gt, DL_OP_ge};
-    bool any = false;
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        any |= in->kind == DL_K_ELEM && in->op == steps[i];
-    return any;
+    dl_curve curve = dl_op_curve(in->op);
+    return in->kind == DL_K_ELEM &&
+           (curve == DL_CURVE_STEP || curve == DL_CURVE_COMPARE || curve == DL_CURVE_UNKNOWN);
 }
 
 static double rounding_of(dl_dtype d) {

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 
+import house_ops
 import house_words
 from house_arrows import ARROWS
 
@@ -176,6 +177,11 @@ def ops(files):
             if re.search(r"(?<!\[)\bDL_OP_conv\w*", line):
                 yield f"{name}:{number} asks for an op by name: {line.strip()[:100]}"
     yield len(names)
+
+
+def op_lists(files):
+    """No lists of ops next to the columns of ir/ops.def (house_ops.py)."""
+    yield from house_ops.faults(files, read)
 
 
 def wrapped(first, names, most=120):
@@ -454,8 +460,8 @@ def pages(files):
 
 
 RULES = {r.__name__: r
-         for r in (headers, length, readmes, arrows, paths, ops, libraries, precision, dumps, clock, loops, counted,
-                   format, words, texts, pages)}
+         for r in (headers, length, readmes, arrows, paths, ops, op_lists, libraries, precision, dumps, clock, loops,
+                   counted, format, words, texts, pages)}
 
 
 def main(names):

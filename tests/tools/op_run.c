@@ -26,7 +26,7 @@
 static const struct {
     const char *class, *infer, *grad, *lower;
 } rules[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr)                    \
     {#class, #infer, #grad, #lower},
 #include "ir/ops.def"
 #undef OP
@@ -35,8 +35,8 @@ static const struct {
 static void print_table(void) {
     for (int i = 0; i < DL_NOPS; i++) {
         const dl_op_info *o = &dl_ops[i];
-        printf("%s %d %s %s %s %s", o->name, o->arity, rules[i].class, rules[i].infer,
-               rules[i].grad, rules[i].lower);
+        printf("%s %d %s %s%s %s %s", o->name, o->arity, rules[i].class, rules[i].infer,
+               dl_op_wants_float((dl_op)i) ? "_float" : "", rules[i].grad, rules[i].lower);
         for (int a = 0; a < o->nattrs; a++) printf(" %s", dl_attrs[o->attrs[a]].name);
         printf("\n");
     }

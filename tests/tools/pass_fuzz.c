@@ -236,7 +236,7 @@ static void check_faults(const options *o) {
 }
 
 static const char *const gradients[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) #grad,
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) #grad,
 #include "ir/ops.def"
 #undef OP
 };

@@ -447,7 +447,7 @@ static inline dl_value *random_rule_complex_contract(random_maker *g, dl_op op) 
 #define random_rule_recurrent_grad            NULL
 
 static random_rule *const random_rules[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) random_rule_##infer,
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) random_rule_##infer,
 #include "ir/ops.def"
 #undef OP
 };

@@ -283,14 +283,7 @@ static inline dl_value *random_rule_random(random_maker *g, dl_op op) {
     dl_value *choose[] = {kept, random_k(g, DL_OP_mul, x, 1.5), dl_build_const(&g->b, g->real, 0)};
     return random_node(g, DL_OP_select, 3, choose, 0, NULL, NULL);
 }
-static inline dl_value *random_rule_elem(random_maker *g, dl_op op) {
-    dl_value *x = one_in(&g->r, 4) ? random_pick(g, is_number) : random_real(g);
-    if (!x) return NULL;
-    if (dl_ops[op].arity == 2) return random_2(g, op, x, random_partner(g, x));
-    dl_attr attrs[DL_MAX_ATTRS];
-    return random_node(g, op, 1, &x, random_floats(g, op, x, attrs), attrs, NULL);
-}
-static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
+static inline dl_value *random_elem_float(random_maker *g, dl_op op) {
     dl_value *x = random_real(g), *y;
     switch (op) {
     case DL_OP_exp: return random_1(g, op, one_in(&g->r, 4) ? x : random_1(g, DL_OP_tanh, x));
@@ -311,6 +304,14 @@ static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
         return random_2(g, op, random_positive(g, x, 0.5), random_1(g, DL_OP_sin, y));
     default: break;
     }
+    dl_attr attrs[DL_MAX_ATTRS];
+    return random_node(g, op, 1, &x, random_floats(g, op, x, attrs), attrs, NULL);
+}
+static inline dl_value *random_rule_elem(random_maker *g, dl_op op) {
+    if (dl_op_wants_float(op)) return random_elem_float(g, op);
+    dl_value *x = one_in(&g->r, 4) ? random_pick(g, is_number) : random_real(g);
+    if (!x) return NULL;
+    if (dl_ops[op].arity == 2) return random_2(g, op, x, random_partner(g, x));
     dl_attr attrs[DL_MAX_ATTRS];
     return random_node(g, op, 1, &x, random_floats(g, op, x, attrs), attrs, NULL);
 }

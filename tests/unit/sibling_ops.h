@@ -12,8 +12,8 @@ static inline bool are_siblings(dl_op a, dl_op b) {
 #include "ir/ops.def"
 #undef OP
     };
-    return strcmp(rules[a], rules[b]) == 0 && dl_ops[a].arity == dl_ops[b].arity &&
-           dl_ops[a].nattrs == dl_ops[b].nattrs &&
+    return strcmp(rules[a], rules[b]) == 0 && dl_op_wants_float(a) == dl_op_wants_float(b) &&
+           dl_ops[a].arity == dl_ops[b].arity && dl_ops[a].nattrs == dl_ops[b].nattrs &&
            memcmp(dl_ops[a].attrs, dl_ops[b].attrs, sizeof dl_ops[a].attrs) == 0;
 }
 #endif

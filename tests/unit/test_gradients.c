@@ -291,12 +291,12 @@ static bool does_as_sibling(dl_op op) {
 /* Every op with a rule has a case. */
 static void check_coverage(void) {
     static const char *const rule[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) #grad,
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) #grad,
 #include "ir/ops.def"
 #undef OP
     };
     static const char *const lowered[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) #lower,
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) #lower,
 #include "ir/ops.def"
 #undef OP
     };

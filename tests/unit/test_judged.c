@@ -152,7 +152,7 @@ static const dl_step_options adam = {.optimizer = DL_OPT_adam, .decay = true};
 
 static void test_table(void) {
     static const bool lowered[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
+#define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr)                    \
     [DL_OP_##id] = #lower[0] != 'n',
 #include "ir/ops.def"
 #undef OP
