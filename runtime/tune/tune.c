@@ -13,18 +13,30 @@ static uint64_t key_of(const dl_tuning *t, uint64_t kernel) {
     return dl_hash(&t->tuner.key, sizeof t->tuner.key, kernel);
 }
 
+/* An entry of another version, whose variants had other names or libraries: it is not guessed which
+ * of today's it meant. */
+static bool refuse(const dl_tuning *t, const dl_kernel *k, const char *said, size_t length) {
+    if (t->out)
+        dl_console_warning(t->out, dl_format(t->arena,
+                                             "kernel @%s was tuned to '%.*s', which it has no more "
+                                             "here: its variants are timed again",
+                                             k->name, (int)length, said));
+    return false;
+}
+
 /* False: the table has no entry, or none that says a way which there is. */
-static bool look_up(const dl_tuning *t, dl_arena *arena, const dl_cache *cache, uint64_t kernel,
+static bool look_up(const dl_tuning *t, dl_arena *arena, const dl_cache *cache, const dl_kernel *k,
                     int n, const char **names, dl_variant *way) {
     size_t length;
     dl_algorithm by;
-    const char *said = (const char *)dl_cache_find(arena, cache, key_of(t, kernel), &length);
+    const char *said =
+        (const char *)dl_cache_find(arena, cache, key_of(t, dl_kernel_hash(k)), &length);
     if (!said) return false;
     for (int i = 0; i < n; i++)
         if (strlen(names[i]) == length && memcmp(names[i], said, length) == 0)
             return *way = (dl_variant){.variant = i}, true;
     if (!dl_algorithm_parse(said, length, &by) || by.version != t->libraries[by.library])
-        return false;
+        return refuse(t, k, said, length);
     dl_algorithm *kept = DL_NEW(t->arena, dl_algorithm);
     *kept = by;
     *way = (dl_variant){.by = kept};
@@ -119,7 +131,7 @@ static bool choose(void *user, int n, dl_coded *kernels, dl_error *err) {
         if (twin < i) kernels[i].variant = kernels[twin].variant;
         if (twin < i || (variants == 1 && !can_call(t, k))) continue;
         t->kernels++;
-        if (!look_up(t, arena, cache, hashes[i], variants, names, &kernels[i].variant))
+        if (!look_up(t, arena, cache, k, variants, names, &kernels[i].variant))
             of[i] = ntrials, trials[ntrials++].kernel = k;
     }
     bool ok = cache && (!ntrials || try_all(t, arena, cache, ntrials, trials, best, err));

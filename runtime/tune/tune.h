@@ -21,7 +21,8 @@ typedef struct {
     const dlr_driver *driver;
     int ordinal;                      /* of its devices */
     int64_t libraries[DL_NLIBRARIES]; /* versions of those that are there; 0: not */
-    const dl_console *out; /* gets a warning for each rejected variant; NULL: no warnings */
+    const dl_console *out; /* gets a warning for each rejected variant, and for each entry of the
+                              cache that names none; NULL: no warnings */
     /* results: counts of kernels, and of variants */
     int kernels, tried, changed, called,
         rejected;         /* with several ways; of these not in the cache; of those made

@@ -10,7 +10,9 @@
 
 #include "compiler/codegen/holes.h"
 #include "compiler/cuda/cuda.h"
+#include "compiler/jit/cache.h"
 #include "compiler/session.h"
+#include "ir/base/hash.h"
 #include "ir/text/text.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
@@ -128,6 +130,30 @@ static void test_choices(const dl_plan *trials, const dl_trial *trial) {
     CHECK(best[0] != best[1], "both times favour %s", trial->names[best[0]]);
     expect_choice("read again", &t, compile(&t, 0, times[1]), trial, best[0], true);
     CHECK(!dl_tuning_text(arena, &t), "%s", dl_tuning_text(arena, &t));
+}
+
+/* An entry that names no variant of the kernel, as one of another version may, is refused by that
+ * name, and the kernel is tuned; what is found takes its place. */
+static void test_earlier_table(const dl_plan *trials, const dl_trial *trial) {
+    static const char *const earlier[] = {"999x999, terms in 3", "cuBLASLt 1: 64x64"};
+    enum { TABLE = 20 };
+    dl_error err = {0};
+    dl_tuning t;
+    int best = expect(trials, trial, few, -1);
+    expect_choice("this version's", &t, compile(&t, 0, many), trial, best, true);
+    const dl_cache *cache = dl_cache_open(arena, NULL, &err);
+    CHECK(cache, "%s", err.message);
+    for (uint64_t i = 0, first = t.tuner.key; i < 2 && cache; i++) {
+        uint64_t table = first + TABLE + i,
+                 key = dl_hash(&table, sizeof table, dl_kernel_hash(trial->kernel));
+        CHECK(dl_cache_keep(cache, key, earlier[i], strlen(earlier[i]), NULL, &err), "%s",
+              err.message);
+        const char *says = dl_format(arena, "was tuned to '%s', which it has no more", earlier[i]);
+        expect_choice(earlier[i], &t, compile(&t, TABLE + i, few), trial, best, false);
+        CHECK(told.n && strstr(told.at, says), "no '%s' in %s", says, told.n ? told.at : "nothing");
+    }
+    expect_choice("replaced", &t, compile(&t, TABLE, many), trial, best, true);
+    CHECK(told.n == 0, "%s", told.at);
 }
 
 /* ---- a variant that is wrong ---- */
@@ -349,6 +375,7 @@ int main(int argc, char **names) {
         test_named(trials, &trial, names[1]);
     } else if (trials) {
         test_choices(trials, &trial);
+        test_earlier_table(trials, &trial);
         test_wrong(trials, &trial);
         test_numbers();
         test_library();
