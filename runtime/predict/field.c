@@ -1,12 +1,10 @@
 #include "runtime/predict/field.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "runtime/data/levels.h"
-#include "runtime/data/statistics.h"
 
 enum { CHUNKS = 64 << 20 /* of unpacked ones, those of neighbouring pieces */ };
 
@@ -230,11 +228,6 @@ static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, d
     return a && take(f, f->parts, a, c, err);
 }
 
-/* The engine's axis of a spatial axis of the type. */
-static int engine_axis(const dlr_field *f, int m) { return DLR_SPACE - (f->type->rank - m); }
-
-static bool is_spatial(const dlr_field *f, int m) { return m >= f->type->rank - f->space; }
-
 static bool refuse_size(const dlr_field *f, const dlr_field_part *p, int64_t size, int64_t other,
                         dl_error *err) {
     return dl_fail(err, DL_INPUT,
@@ -265,8 +258,8 @@ static bool measure(dlr_field *f, dlr_field_part *p, dl_error *err) {
         int64_t size = p->array->dims[j];
         if (m < 0) continue;
         p->packed &= m > last, last = m;
-        if (!is_spatial(f, m)) continue;
-        int64_t *of = &f->size.size[engine_axis(f, m)];
+        if (!dlr_field_is_spatial(f, m)) continue;
+        int64_t *of = &f->size.size[dlr_field_engine_axis(f, m)];
         if (p != f->parts && *of != size) return refuse_size(f, p, size, *of, err);
         *of = size;
     }
@@ -276,7 +269,7 @@ static bool measure(dlr_field *f, dlr_field_part *p, dl_error *err) {
 static bool open_parts(dlr_field *f, const char *path, bool unpacks, dl_error *err) {
     const dl_type *t = f->type;
     f->size = (dlr_extent){1, {1, 1, 1}}, f->samples = 1;
-    if (f->n_parts > 1 && is_spatial(f, f->channels))
+    if (f->n_parts > 1 && dlr_field_is_spatial(f, f->channels))
         return dl_fail(err, DL_INPUT,
                        "%s: the run took %s from several arrays along its axis %s, which is not "
                        "the first: put them into one array, and name it (FILE:ARRAY)",
@@ -336,128 +329,4 @@ void dlr_field_close(dlr_field *f) {
 const char *dlr_field_label(const dlr_field *f) {
     if (f->pictures) return f->spec;
     return f->n_parts == 1 ? dlr_source_label(f->parts[0].source) : f->file->path;
-}
-
-static bool refuse_value(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
-                         const int64_t count[DLR_SPACE], int64_t at, float value, dl_error *err) {
-    int64_t place[DLR_SPACE];
-    for (int k = DLR_SPACE - 1; k >= 0; k--) place[k] = start[k] + at % count[k], at /= count[k];
-    const char *wanted = !isfinite(value)            ? "data must be finite"
-                         : f->type->dtype == DL_BOOL ? "the model wants 0 or 1"
-                         : value == truncf(value)    ? "whole numbers are read below 16777216"
-                                                     : "the model wants whole numbers";
-    return dl_fail(err, DL_INPUT,
-                   "%s, sample %lld, channel %lld, place [%lld, %lld, %lld] is %.9g: %s",
-                   dlr_field_label(f), (long long)sample, (long long)at, (long long)place[0],
-                   (long long)place[1], (long long)place[2], (double)value, wanted);
-}
-
-/* The first of n that the model's type does not hold, or -1. A float holds all whole numbers below
- * 2^24; one beyond it may have been rounded. */
-static int64_t find_unwanted(dl_dtype wanted, const float *x, int64_t n) {
-    if (dl_dtype_is_float(wanted)) return -1;
-    for (int64_t i = 0; i < n; i++)
-        if (wanted == DL_BOOL ? x[i] != 0 && x[i] != 1
-                              : x[i] != truncf(x[i]) || !(fabsf(x[i]) < 0x1p24f))
-            return i;
-    return -1;
-}
-
-/* The block of the file that has a sample's block, in the file's order of axes. */
-static dlr_block block_of(const dlr_field *f, const dlr_field_part *p, int64_t sample,
-                          const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE]) {
-    dlr_block b = {0};
-    for (int j = 0; j < p->array->rank; j++) {
-        int m = p->axis[j];
-        bool spatial = m > 0 && is_spatial(f, m);
-        const int64_t at = f->first + sample;
-        b.start[j] = m == DLR_FIELD_SAMPLES       ? (f->times ? at % f->times : at)
-                     : m == DLR_FIELD_SIMULATIONS ? (f->times ? at / f->times : 0)
-                     : spatial                    ? start[engine_axis(f, m)]
-                                                  : 0;
-        b.count[j] = m < 0 ? 1 : spatial ? count[engine_axis(f, m)] : p->array->dims[j];
-    }
-    return b;
-}
-
-/* The sizes of a part of a block along the model's axes; the step from one of its numbers to the
- * next in the whole block along each, and the first number's place there. */
-typedef struct {
-    int64_t size[DL_MAX_RANK], step[DL_MAX_RANK], first, n;
-} part_place;
-
-static part_place place_part(const dlr_field *f, const dlr_field_part *p,
-                             const int64_t count[DLR_SPACE]) {
-    part_place at = {.n = 1};
-    int64_t step = 1;
-    for (int m = f->type->rank - 1; m > 0; m--) {
-        int64_t all = is_spatial(f, m) ? count[engine_axis(f, m)] : f->type->axis[m].size;
-        at.size[m] = m == f->channels && f->n_parts > 1 ? p->n : all;
-        at.step[m] = step, step *= all, at.n *= at.size[m];
-    }
-    if (f->n_parts > 1) at.first = p->first * at.step[f->channels];
-    return at;
-}
-
-/* Brings what was read of a part into the model's order of axes, and of its channels. */
-static void transpose(const dlr_field *f, const dlr_field_part *p, const dlr_block *b,
-                      const part_place *to, const float *from, float *out) {
-    const int rank = f->type->rank;
-    int64_t stride[DL_MAX_RANK] = {0}, at[DL_MAX_RANK] = {0}, step = 1;
-    for (int j = p->array->rank - 1; j >= 0; step *= b->count[j--])
-        if (p->axis[j] > 0) stride[p->axis[j]] = step;
-    for (int64_t i = 0; i < to->n; i++) {
-        int64_t offset = 0, place = to->first;
-        for (int m = 1; m < rank; m++) {
-            offset += stride[m] * (m == f->channels && p->picks ? p->picks[at[m]] : at[m]);
-            place += to->step[m] * at[m];
-        }
-        out[place] = from[offset];
-        for (int m = rank - 1; m > 0 && ++at[m] == to->size[m]; m--) at[m] = 0;
-    }
-}
-
-static bool read_part(const dlr_field *f, const dlr_field_part *p, const dlr_block *b,
-                      const int64_t count[DLR_SPACE], float *out, dl_error *err) {
-    part_place to = place_part(f, p, count);
-    if (p->packed)
-        return dlr_packing_read(&p->packing, p->source, b, DLR_EL_F32, out + to.first, err);
-    size_t n = 1;
-    for (int j = 0; j < p->array->rank; j++) n *= (size_t)b->count[j];
-    float *room = malloc(n * sizeof *room);
-    bool ok =
-        (room || dl_fail(err, DL_RESOURCE, "no memory for %zu numbers of %s", n, f->file->path)) &&
-        dlr_packing_read(&p->packing, p->source, b, DLR_EL_F32, room, err);
-    if (ok) transpose(f, p, b, &to, room, out);
-    free(room);
-    return ok;
-}
-
-/* Normalises n numbers of a channel. The index of the first that is not finite, or -1 where the run
- * replaces these. */
-static int64_t normalise(const dlr_field *f, int64_t c, float *x, int64_t n) {
-    float mean = f->scale.mean ? f->scale.mean[c] : 0,
-          deviation = f->scale.mean ? f->scale.deviation[c] : 1;
-    int64_t bad = dlr_normalise(x, (size_t)n, mean, deviation);
-    if (bad < 0 || !f->record || !f->record->replaces_nan) return bad;
-    for (int64_t i = 0; i < n; i++)
-        x[i] = isfinite(x[i]) ? (x[i] - mean) / deviation : (float)f->record->nan;
-    return -1;
-}
-
-bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
-                    const int64_t count[DLR_SPACE], float *out, dl_error *err) {
-    if (f->pictures) return dlr_picture_files_read(f->pictures, f->first + sample, out, err);
-    for (int i = 0; i < f->n_parts; i++) {
-        const dlr_field_part *p = &f->parts[i];
-        dlr_block b = block_of(f, p, sample, start, count);
-        if (!read_part(f, p, &b, count, out, err)) return false;
-    }
-    int64_t n = count[0] * count[1] * count[2];
-    for (int64_t c = 0; c < f->size.channels; c++, out += n) {
-        int64_t bad = normalise(f, c, out, n);
-        if (bad < 0) bad = find_unwanted(f->type->dtype, out, n);
-        if (bad >= 0) return refuse_value(f, sample, start, count, c * n + bad, out[bad], err);
-    }
-    return true;
 }

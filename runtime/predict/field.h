@@ -42,6 +42,14 @@ typedef struct {
     const dl_array_record *record; /* replaced values; NULL: none */
 } dlr_field;
 
+/* Whether axis m of the type is spatial, and which of the engine's it is then. */
+static inline bool dlr_field_is_spatial(const dlr_field *f, int m) {
+    return m >= f->type->rank - f->space;
+}
+static inline int dlr_field_engine_axis(const dlr_field *f, int m) {
+    return DLR_SPACE - (f->type->rank - m);
+}
+
 /* The required shape of a sample: `rank` axes without N, of which the last `space` may have any
  * size. */
 typedef struct {
@@ -65,9 +73,12 @@ bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_f
                     dl_error *err);
 void dlr_field_close(dlr_field *f);              /* zeroed is fine */
 const char *dlr_field_label(const dlr_field *f); /* "path: 'Nbody'", for messages */
-/* A block of a sample, packed [channels, count...], less its mean and divided by its deviation. For
- * many threads. Errors: dlr_source_read's; DL_INPUT for a number that is not finite, or, where the
- * model wants whole ones, none of these or beyond what a float holds, with its place. */
+/* The numbers that hold every value of a model's type: DL_F64 for whole numbers, else DL_F32. */
+dl_dtype dlr_field_numbers(const dl_type *type);
+/* A block of a sample, packed [channels, count...], as numbers of type `to`, DL_F32 or, for whole
+ * numbers, DL_F64; floats less their mean and divided by their deviation. For many threads. Errors:
+ * dlr_source_read's; DL_INPUT for a number that is not finite, or, where the model wants whole
+ * ones, none of these or beyond what `to` holds, with its place. */
 bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
-                    const int64_t count[DLR_SPACE], float *out, dl_error *err);
+                    const int64_t count[DLR_SPACE], dl_dtype to, void *out, dl_error *err);
 #endif

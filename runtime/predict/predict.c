@@ -30,7 +30,10 @@ bool dlr_predict_open(dlr_predict *p, dl_error *err) {
     int64_t largest = 0;
     bool tiled = dlr_predict_is_tiled(p);
     for (int i = 0; i < p->n_inputs; i++)
-        if (!(p->input[i].block = take(dlr_extent_count(&p->input[i].tile), err))) return false;
+        if (!(p->input[i].block = take(dlr_extent_count(&p->input[i].tile) *
+                                           (p->input[i].numbers == DL_F64 ? 2 : 1),
+                                       err)))
+            return false;
     for (int i = 0; i < p->n_outputs; i++) {
         const dlr_predict_output *o = &p->output[i];
         int64_t n = dl_type_count(o->view.type);
@@ -58,7 +61,7 @@ static bool run_piece(dlr_predict *p, const int at[DLR_SPACE], dlr_read_block *r
     for (int i = 0; i < p->n_inputs; i++) {
         const dlr_predict_input *in = &p->input[i];
         if (!read(ctx, i, in->whole ? origin : start, in->tile.size, in->block, err)) return false;
-        dlr_state_write(p->exec, in->view, DL_F32, in->block);
+        dlr_state_write(p->exec, in->view, in->numbers, in->block);
     }
     dlr_exec_run(p->exec, p->program, NULL);
     return true;

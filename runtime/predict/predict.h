@@ -15,19 +15,20 @@ typedef struct {
 } dlr_extent;
 int64_t dlr_extent_count(const dlr_extent *e);
 
-/* Reads a block of an input: all channels, packed [channels, count...]. */
+/* Reads a block of an input, as its `numbers`: all channels, packed [channels, count...]. */
 typedef bool dlr_read_block(void *ctx, int input, const int64_t start[DLR_SPACE],
-                            const int64_t count[DLR_SPACE], float *out, dl_error *err);
+                            const int64_t count[DLR_SPACE], void *out, dl_error *err);
 /* Receives rows first .. first + rows - 1 (along the first spatial axis) of an output, packed
  * [channels, rows, size[1], size[2]]; in order, each row once. */
 typedef bool dlr_write_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data,
                             dl_error *err);
 
 typedef struct {
-    dlr_view view;   /* [1, channels..., spatial...] */
-    dlr_extent tile; /* of a piece */
-    bool whole;      /* has none of the axes that are cut: each piece takes all of it */
-    float *block;    /* the engine's */
+    dlr_view view;    /* [1, channels..., spatial...] */
+    dlr_extent tile;  /* of a piece */
+    bool whole;       /* has none of the axes that are cut: each piece takes all of it */
+    dl_dtype numbers; /* DL_F32 or DL_F64, in which blocks of it are read */
+    void *block;      /* the engine's */
 } dlr_predict_input;
 
 typedef struct {

@@ -17,7 +17,8 @@ typedef struct {
     int input;              /* -1: */
     dlr_field own;
     int64_t later; /* samples: its sample of the data is so much later */
-    float *room;
+    dl_dtype numbers;
+    void *room; /* for a sample of these */
 } source;
 
 typedef struct dl_evaluation {
@@ -111,7 +112,8 @@ static bool place(evaluation *e, dl_error *err) {
         if (!dl_plan_is_fed(&p->vars.at[i])) continue;
         source *s = &e->sources[at++];
         s->view = dlr_exec_variable(e->job->exec, p->vars.at[i].name);
-        s->room = malloc((size_t)(dl_type_count(&s->type) + 1) * sizeof *s->room);
+        s->numbers = dlr_field_numbers(&s->type);
+        s->room = malloc((size_t)(dl_type_count(&s->type) + 1) * sizeof(double));
         if (!s->room) return dl_fail(err, DL_RESOURCE, "no memory for a sample");
     }
     return true;
@@ -138,9 +140,10 @@ static bool feed(evaluation *e, int file, int64_t sample, dl_error *err) {
         int64_t count[DLR_SPACE] = {1, 1, 1};
         for (int k = 0; k < s->space; k++)
             count[DLR_SPACE - s->space + k] = s->type.axis[s->type.rank - s->space + k].size;
-        if (!dlr_field_read(f, f->in_order ? sample + s->later : 0, start, count, s->room, err))
+        if (!dlr_field_read(f, f->in_order ? sample + s->later : 0, start, count, s->numbers,
+                            s->room, err))
             return false;
-        dlr_state_write(e->job->exec, s->view, DL_F32, s->room);
+        dlr_state_write(e->job->exec, s->view, s->numbers, s->room);
     }
     return true;
 }

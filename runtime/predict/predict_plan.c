@@ -378,8 +378,10 @@ bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
     dlr_predict *e = &job->engine;
     e->exec = job->exec, e->program = dlr_exec_program(job->exec, "predict");
     e->n_inputs = job->n_inputs;
-    for (int i = 0; i < e->n_inputs; i++)
+    for (int i = 0; i < e->n_inputs; i++) {
         e->input[i].view = dlr_exec_variable(job->exec, job->input[i].name);
+        e->input[i].numbers = dlr_field_numbers(&job->input[i].type);
+    }
     const dl_plan_program *g = &job->plan->programs.at[e->program];
     bool tiled = dlr_predict_is_tiled(e);
     for (int i = 0; i < g->results.n; i++) {

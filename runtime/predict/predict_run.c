@@ -27,7 +27,7 @@ static int64_t stride(const dl_predict_job *job) { return job->dt ? job->dt : 1;
 
 /* An array without samples is the same for all of them. */
 static bool from_file(void *ctx, int input, const int64_t start[DLR_SPACE],
-                      const int64_t count[DLR_SPACE], float *out, dl_error *err) {
+                      const int64_t count[DLR_SPACE], void *out, dl_error *err) {
     const passage *p = ctx;
     const dlr_field *f = &p->job->input[input].data[p->at];
     int64_t sample = p->sample + p->step * stride(p->job);
@@ -38,7 +38,8 @@ static bool from_file(void *ctx, int input, const int64_t start[DLR_SPACE],
                        (long long)p->step + 1, (long long)p->sample, (long long)sample,
                        p->job->input[input].name, dlr_field_label(f), (long long)f->samples,
                        (long long)(f->samples - (p->job->steps - 1) * stride(p->job)));
-    return dlr_field_read(f, f->in_order ? sample : 0, start, count, out, err);
+    return dlr_field_read(f, f->in_order ? sample : 0, start, count,
+                          p->job->engine.input[input].numbers, out, err);
 }
 
 static dlr_extent whole_input(const dl_predict_job *job, int input) {
@@ -51,9 +52,10 @@ static dlr_extent whole_input(const dl_predict_job *job, int input) {
 }
 
 static bool from_memory(void *ctx, int input, const int64_t start[DLR_SPACE],
-                        const int64_t count[DLR_SPACE], float *out, dl_error *err) {
+                        const int64_t count[DLR_SPACE], void *block, dl_error *err) {
     const passage *p = ctx;
-    if (input != p->job->fed) return from_file(ctx, input, start, count, out, err);
+    float *out = block;
+    if (input != p->job->fed) return from_file(ctx, input, start, count, block, err);
     dlr_extent e = whole_input(p->job, input);
     for (int64_t c = 0; c < e.channels; c++)
         for (int64_t i = start[0]; i < start[0] + count[0]; i++)
@@ -112,9 +114,9 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
     int64_t plane = e->size[1] * e->size[2], n = rows * plane, all = e->size[0] * plane;
     bool scored = output == 0 && p->has_truth, whole = is_whole(job, output);
     if (!grow(p, n, e->channels, err)) return false;
-    if (scored &&
-        !dlr_field_read(&p->truth, p->true_sample, (const int64_t[]){first, 0, 0},
-                        (const int64_t[]){rows, e->size[1], e->size[2]}, p->true_block, err))
+    if (scored && !dlr_field_read(&p->truth, p->true_sample, (const int64_t[]){first, 0, 0},
+                                  (const int64_t[]){rows, e->size[1], e->size[2]}, DL_F32,
+                                  p->true_block, err))
         return false;
     for (int64_t c = 0; c < e->channels; c++) {
         const float *from = data + c * n;

@@ -55,7 +55,8 @@ def refused(codes, pattern, *words, out=None):
     """A sentence; and nothing is where the output would have been."""
     before, r = digest(RUN), run(*words)
     said = (r.stdout + r.stderr).strip()
-    check(r.returncode in codes and re.search(pattern, said, re.S) and "Sanitizer" not in said and "runtime error" not in said,
+    sound = "Sanitizer" not in said and "runtime error" not in said
+    check(r.returncode in codes and re.search(pattern, said, re.S) and sound,
           f"{words}: {r.returncode}, not {codes} and /{pattern}/: {said[-900:]}")
     check(not out or not os.path.exists(out), f"{words}: an output")
     check(digest(RUN) == before, f"{words}: the run is another one")

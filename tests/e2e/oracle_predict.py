@@ -146,7 +146,7 @@ def test_whole_numbers():
         want = net(torch.from_numpy(x), torch.from_numpy(tokens), torch.from_numpy(seen),
                    torch.from_numpy(kind.astype("i8")))
     data = write("tokens_data.h5", x=x, tokens=tokens, seen=seen, kind=kind, half=tokens + 0.5,
-                 large=np.where(tokens == 69999, 16777217, tokens), two=seen * 2,
+                 large=np.where(tokens == 69999, 2**53, tokens), two=seen * 2,
                  floats=tokens.astype("f8"))
     args = [place / "tokens.safetensors", f"--model={place / 'tokens.dl'}", f"x={data}:x", f"kind={data}:kind"]
     for name in ("tokens", "floats"):
@@ -155,7 +155,8 @@ def test_whole_numbers():
         check(how["samples"] == 5, f"all samples: {how}")
     for says, name, seen in (("sample 0, channel 0, .*the model wants whole numbers", "half", "seen"),
                              ("wants 0 or 1", "tokens", "two"),
-                             ("sample 1, channel 2, .* is 16777216: whole numbers are read below", "large", "seen")):
+                             ("sample 1, channel 2, .* 9007199254740992: whole numbers are read below 2\^53", "large",
+                              "seen")):
         predict(*args, f"tokens={data}:{name}", f"seen={data}:{seen}", "-o", place / "no.h5", status=3, says=says)
     alone = Tokens.text.replace("    input  x: f32[N, T=9, F=3]\n",
                                 "").replace("i64[N, T]", "i64[N, T=9]").replace(" + (x |> linear(6) @x as [N, T, E])",
@@ -170,6 +171,26 @@ def test_whole_numbers():
     got, _ = result("alone", place / "alone.safetensors", f"--model={place / 'alone.dl'}", f"tokens={data}:tokens",
                     f"seen={ones}:seen", f"kind={ones}:kind")
     near("whole numbers alone", got["y"], want)
+
+
+def test_large_numbers():
+    """Whole numbers that a float does not hold, as input and as a metric's target."""
+    (place / "parity.dl").write_text("""model Parity(base=4503599627370496):
+    input k: i64[N, C=2, T=3]
+    target t: i64[N, C=2, T=3]
+    param w: [C=2] = 1.0
+    y = w * (k - base)
+    output y
+    loss = mean(y)
+    metric same = mean(k == t)
+""")
+    k = 2**52 + np.arange(24).reshape(4, 2, 3)
+    save_tensors(place / "parity.safetensors", {"w": torch.ones(2)})
+    data = write("parity_data.h5", k=k, other=k + (k % 4 == 1))
+    got, how = result("parity", place / "parity.safetensors", f"--model={place / 'parity.dl'}", f"{data}:k",
+                      "--metrics", f"--target={data}:other")
+    near("numbers near 2^52", got["y"], torch.from_numpy(k - 2**52))
+    check(abs(how["metrics"]["same"] - 0.75) < 1e-6, f"targets as exactly: {how}")
 
 
 def test_whole_outputs():
