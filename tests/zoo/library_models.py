@@ -44,9 +44,8 @@ TIMM = {  # name: (size of the image, further arguments)
     "eva02_tiny_patch14_224": (56, {"depth": 2}), "cait_xxs24_224": (64, {"depth": 2}),
     "swin_tiny_patch4_window7_224": (64, {"window_size": 4, "embed_dim": 24, "depths": (2, 2), "num_heads": (2, 4)}),
     "swinv2_tiny_window8_256": (64, {"window_size": 4, "embed_dim": 24, "depths": (2, 2), "num_heads": (2, 4)}),
-    "convnext_atto": (64, {}), "convnextv2_atto": (64, {}), "convmixer_768_32": (64, {"depth": 2, "dim": 48}),
-    "mixer_s32_224": (64, {"num_blocks": 2}), "resmlp_12_224": (64, {"num_blocks": 2, "embed_dim": 48}),
-    "gmlp_ti16_224": (64, {"num_blocks": 2}), "poolformer_s12": (64, {}), 
+    "convnext_atto": (64, {}), "convnextv2_atto": (64, {}),
+    "poolformer_s12": (64, {}),
     "caformer_s18": (64, {}), "convformer_s18": (64, {}), "efficientnet_b0": (64, {}), "tf_efficientnet_b0": (64, {}),
     "tf_efficientnetv2_b0": (64, {}), "mobilenetv2_050": (64, {}), "mobilenetv3_small_050": (64, {}),
     "mobilenetv4_conv_small_050": (64, {}), "mnasnet_small": (64, {}), "fbnetc_100": (64, {}),
@@ -82,7 +81,7 @@ def add_timm(name, size, further):
     def make():
         import timm
         if "vit_" in name[:4] or "deit" in name or "beit" in name or "eva" in name or "cait" in name or \
-                "swin" in name or "mixer_s" in name or "resmlp" in name or "gmlp" in name:
+                "swin" in name:
             further.setdefault("img_size", size)
         m = timm.create_model(name, pretrained=False, num_classes=10, **further)
         return m, (torch.randn(2, 3, size, size),)
@@ -91,6 +90,28 @@ def add_timm(name, size, further):
 
 for _name, _of in TIMM.items():
     add_timm(_name, *_of)
+
+# Their functions pass sizes of their own next to the caller's, and Python refuses the two: so their classes.
+
+@model("timm", "convmixer_768_32")
+def _convmixer():
+    from timm.models.convmixer import ConvMixer
+    return ConvMixer(dim=48, depth=2, kernel_size=7, patch_size=7, act_layer=nn.ReLU, num_classes=10), (torch.randn(
+        2, 3, 64, 64),)
+
+
+def _mixer(name, **sizes):
+    def make():
+        from timm.models import mlp_mixer
+        kinds = {k: getattr(mlp_mixer, v) if isinstance(v, str) else v for k, v in sizes.items()}
+        return mlp_mixer.MlpMixer(num_classes=10, img_size=64, num_blocks=2, **kinds), (torch.randn(2, 3, 64, 64),)
+    LIBRARIES["timm"][name] = make
+
+
+_mixer("mixer_s32_224", patch_size=32, embed_dim=64)
+_mixer("resmlp_12_224", patch_size=16, embed_dim=48, mlp_ratio=4, block_layer="ResBlock", norm_layer="Affine")
+_mixer("gmlp_ti16_224", patch_size=16, embed_dim=48, mlp_ratio=6, block_layer="SpatialGatingBlock",
+       mlp_layer="GatedMlp")
 
 # ---- torchvision ----
 
