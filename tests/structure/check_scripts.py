@@ -86,14 +86,21 @@ def check_selecting(place):
     shutil.copy(ROOT / "scripts/select-tests", tree / "scripts")
     (tree / "tests/unit/test_sizes.c").write_text('#include "ir/sizes.h"\n')
     (tree / "tests/unit/test_other.c").write_text("int x;\n")
-    tests = [{"name": name, "suite": ["dlc:unit"]} for name in ("other", "sizes", "third")]
-    (tools / "meson").write_text(f"#!/bin/sh\necho '{json.dumps(tests)}'\n")
-    (tools / "meson").chmod(0o755)
+    build = tree.resolve() / "build"
+    tests = [{"name": name, "suite": ["dlc:unit"], "depends": depends, "cmd": ["python3", f"{build}/tests/{name}"]}
+             for name, depends in (("other", []), ("sizes", ["shim@sha"]), ("third", []))]
+    targets = [{"id": f"{name}@sha", "filename": [f"{build}/{folder}/{name}"]}
+               for name, folder in (("other", "tests"), ("sizes", "tests"), ("shim", "ir"), ("dlc", "cli"))]
+    (tools / "meson").write_text(f"#!/bin/sh\ncase $3 in --tests) echo '{json.dumps(tests)}' ;; "
+                                 f"--targets) echo '{json.dumps(targets)}' ;; esac\n")
+    (tools / "ninja").write_text("#!/bin/sh\necho 'ir/a.c.o: c_COMPILER\nir/liba.a: STATIC_LINKER\nall: phony'\n")
+    for tool in ("meson", "ninja"):
+        (tools / tool).chmod(0o755)
     env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
 
     def select(*args):
         return subprocess.run([sys.executable, tree / "scripts/select-tests", "build", *args], text=True,
-                              stdout=subprocess.PIPE, env=env).stdout
+                              stdout=subprocess.PIPE, env=env, cwd=tree).stdout
 
     def commit(*files):
         for file in files:
@@ -110,6 +117,10 @@ def check_selecting(place):
         check(got == want, f"select-tests, of {files}: {got!r}, not {want!r}")
     pieces = [select("piece", f"{k}/4", "unit") for k in (1, 2, 3, 4)]
     check(pieces == ["other\n", "sizes\n", "third\n", ""], f"select-tests, four pieces of three tests: {pieces}")
+    for args, want in ((("needs", "unit"), "ir/shim\ntests/other\ntests/sizes\n"), (("needs", "golden"), ""),
+                       (("objects",), "ir/a.c.o\n")):
+        got = select(*args)
+        check(got == want, f"select-tests {args}: {got!r}, not {want!r}")
 
 
 def check_house_rules(place):
