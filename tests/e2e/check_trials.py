@@ -54,6 +54,10 @@ def test_trials():
         check(len(found) == 2 and found[1]["train_loss"] < found[0]["train_loss"], f"{system} learns: {found}")
         check(os.path.exists(f"{HOUSE}/{at}/00/checkpoints/ckpt_best.tar"), f"{system}: no ckpt_best.tar")
 
+    if SHARE > 1:  # a year of it, where it is simulated by the test itself
+        r = subprocess.run([f"{BUILD}/cli/dldata", "weather", "-o", f"{HOUSE}/data/weather", "--size=32x64",
+                            "--years=1"], capture_output=True, text=True)
+        check(r.returncode == 0, f"weather: {r.stderr}")
     found, out = trial("D", "runs/tiny/1GPU/02", common | {"Avg samples per sec", "RMSE(u10m)/valid"}, "--num_iters=16")
     check(found and found[-1]["RMSE(u10m)/valid"] < found[0]["RMSE(u10m)/valid"], f"D learns: {found}")
     check(re.search(r"RMSE\(u10m\)/valid +\d+\.\d+ at first, \d+\.\d+ at last", out), f"D: {out[-900:]}")

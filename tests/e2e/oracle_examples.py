@@ -7,6 +7,7 @@ oracle_examples.py BUILD [OPTION...]
 import json
 import sys
 
+from checks import turn
 from oracle_nets import philox
 from oracle_tools import Workplace, check, compare_training, finish, torch, train_in_torch
 from torch import nn
@@ -198,11 +199,15 @@ def main(build, *options):
     compare(place, ConvNeXt(), "ConvNeXt", *options)
     compare(place, ConvNeXt("reflect"), "ConvNeXt, mirrored at the poles", *options)
     compare(place, ConvNeXt(rate=0.6), "ConvNeXt with drop path", *options)
-    learn(place, ConvNeXt(), "ConvNeXt", 60, 3e-3, 0.4, *options)
-    train_on_noise(place, ConvNeXt(), "ConvNeXt", *options)
+    if turn(0):
+        learn(place, ConvNeXt(), "ConvNeXt", 60, 3e-3, 0.4, *options)
+    if turn(1):
+        train_on_noise(place, ConvNeXt(), "ConvNeXt", *options)
     compare(place, ResUNet(), "ResUNet", *options, rate=1e-4)
-    learn(place, ResUNet(), "ResUNet", 60, 4e-3, 0.7, *options)
-    train_on_noise(place, ResUNet(), "ResUNet", *options)
+    if turn(1):
+        learn(place, ResUNet(), "ResUNet", 60, 4e-3, 0.7, *options)
+    if turn(0):
+        train_on_noise(place, ResUNet(), "ResUNet", *options)
     finish()
 
 

@@ -9,7 +9,7 @@ import math
 import re
 import sys
 
-from checks import DRAW, SHARE
+from checks import SHARE, turn
 from oracle_nets import Patches, Windows
 from oracle_tools import ROOT, Workplace, check, finish, load_tensors, relative, save_tensors, torch
 from torch import nn
@@ -251,11 +251,13 @@ def options_are_the_optimizers_own(place):
 def goes_on(place):
     """A run that is stopped in the middle and gone on with ends with the bits of an unbroken one, whatever its
     optimiser keeps."""
-    for optimizer in ("{name: RMSprop, centered: true, momentum: 0.9}",
+    for i, optimizer in enumerate(("{name: RMSprop, centered: true, momentum: 0.9}",
                       "{name: Adagrad, initial_accumulator_value: 0.1, lr_decay: 0.1}", "Adadelta",
                       *(("Adamax", "NAdam", "RAdam", "lion", "lamb", "lars", "rprop", "asgd", "muon") if SHARE == 1
                         else ("NAdam",)),
-                      "adafactor"):
+                      "adafactor")):
+        if not turn(i):
+            continue
         run = [*SMALL, f"--optimizer={optimizer}", "--max_epochs=3", "--lr=1e-2", "--torch_checkpoints=false"]
         name = re.sub(r"\W", "", optimizer)
         place.run("dlrun", *run, f"--expdir={place / name / 'whole'}")
@@ -272,10 +274,12 @@ def main(build, *_):
     (place / "models.yaml").write_text("base: {}\n")
     nets = Patches, Windows
     for i, (name, recipe) in enumerate(RECIPES.items()):
+        if not turn(i // 2):
+            continue
         for net in nets if SHARE == 1 else [nets[i % 2]]:
             compare(place, net, name, recipe)
     for i, (name, recipe) in enumerate(OTHERS.items()):
-        if SHARE == 1 or (i + DRAW) % 2 == 0:
+        if turn(i, 4):
             compare(place, nets[i // 2 % 2], name, recipe)
     numbers_compile_nothing(place)
     options_are_the_optimizers_own(place)

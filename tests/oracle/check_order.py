@@ -12,6 +12,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+from checks import some
 from oracle_tools import ROOT, Workplace, check, finish, load_tensors, relative, save_tensors, torch
 
 F = torch.nn.functional
@@ -149,6 +150,8 @@ path.write_text(model((2, 3, 4, 5)))  # an order that differs is an axis of anot
 refused = place.run("dlc", "check", path, "--local_batch_size=2")
 check("error" not in refused, "every case has the axes of the operand that has them all")
 
+# Numbers: of a share, each op with its full operand in some of the places; `dlc check` has seen all.
+cases = some(cases, lambda c: re.sub(r"\b[xzsrquyo]\b", "_", c[0]), 3)
 path.write_text(model((3, 3, 3, 3)))  # an order that differs is another number
 held = {n: torch.randn([3] * len(axes)) for n, axes in tensors.items()}
 held.update({f"g{i}": torch.randn([3] * len(axes)) for i, (_, _, axes) in enumerate(cases)})

@@ -107,11 +107,18 @@ static int place_of(const dl_ranks *ranks, const char *group, int rank) {
     return place;
 }
 
+/* Of a share every second layout, in turn, and all that name their buckets; with sanitizers a few.
+ */
+static bool takes(const layout *l, unsigned number) {
+    if (dl_test_share() == 1 || !dl_test_fast()) return dl_test_takes(number);
+    return l->buckets || number * UINT32_C(0x9e3779b9) >> 31 == dl_test_draw() % 2;
+}
+
 /* All results of both agree. */
 static void compare(const layout *l, const char *which) {
     enum { BATCH = 4 };
     static unsigned number;
-    if (!dl_test_takes_cheap(number++)) return;
+    if (!takes(l, number++)) return;
     const int64_t *buckets =
         bucket_bytes[(l->buckets ? l->buckets : number + dl_test_draw()) % NSIZES];
     dl_arena *arena = dl_arena_new(NULL);
