@@ -258,7 +258,7 @@ formulas = set(re.findall(r'^FORMULA\("(\w+)"', source, re.M))
 check(formulas and formulas <= {name for name, _, _ in cases},
       f"every formula has a case: {sorted(formulas - {n for n, _, _ in cases})}")
 
-# Of a share: each function; all that has weights, or draws random numbers, which are numbered as the model has them.
+# A share has each function, and all that has weights or draws random numbers, which are numbered as the model has them.
 cases = some(cases, lambda c: (c[1] if re.search(r"@|\b(rand\w*|dropout)\(", c[1]) else
                                (c[0], *re.findall("bias|mask|kernel=|nearest|cubic|antialias", c[1]))))
 double = {n: t.double().requires_grad_() for n, t in {**tensors, **layers}.items()}

@@ -107,8 +107,7 @@ static int place_of(const dl_ranks *ranks, const char *group, int rank) {
     return place;
 }
 
-/* Of a share every second layout, in turn, and all that name their buckets; with sanitizers a few.
- */
+/* A share has every second layout, in turn, and all that name their buckets; sanitizers a few. */
 static bool takes(const layout *l, unsigned number) {
     if (dl_test_share() == 1 || !dl_test_fast()) return dl_test_takes(number);
     return l->buckets || number * UINT32_C(0x9e3779b9) >> 31 == dl_test_draw() % 2;
