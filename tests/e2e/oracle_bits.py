@@ -4,7 +4,8 @@
 oracle_bits.py BUILD
 
 Compared are the last checkpoint's weights and optimiser state, byte by byte, and every loss of metrics.jsonl. The runs
-are of the U-Net with an eighth of its channels, for the time that they take; the whole one runs on one and two threads.
+are of the U-Net with an eighth of its channels, for the time that they take; the whole one, or of a share one with half
+of its channels, runs on one and two threads.
 """
 import hashlib
 import json
@@ -14,7 +15,7 @@ import sys
 from checks import SHARE, Gate, narrowed
 from oracle_tools import ROOT, Workplace, check, finish
 
-STEPS = 32 if SHARE == 1 else 8  # an epoch
+STEPS = 32 if SHARE == 1 else 4  # an epoch
 SETTINGS = ("--yaml_config=models/config/unet.yaml", "--config", "tiny", "--data_loader_config=synthetic",
             "--Nsamples_val=8",
             "--num_epochs=2", "--start_lr=5e-4")
@@ -44,11 +45,11 @@ def result(run):
     return digests, points(run)
 
 
-def narrow_model(place):
-    """models/unet.dl with an eighth of the channels; the settings of its runs."""
-    path = place / "narrow.dl"
-    path.write_text(narrowed((ROOT / "models/unet.dl").read_text(), 8))
-    return *SETTINGS, f"--model={path}", f"--Nsamples={4 * STEPS}"
+def narrow_model(place, name, divisor):
+    """models/unet.dl with a part of the channels; the settings of its runs."""
+    path = place / f"{name}.dl"
+    path.write_text(narrowed((ROOT / "models/unet.dl").read_text(), divisor))
+    return *SETTINGS, f"--model={path}"
 
 
 def whole_run(place, name, settings, *options, tag="narrow-tiny"):
@@ -86,7 +87,7 @@ def compare(what, got, want):
 
 def main(build):
     place = Workplace(build)
-    settings = narrow_model(place)
+    settings = *narrow_model(place, "narrow", 8), f"--Nsamples={4 * STEPS}"
     want = whole_run(place, "first", settings, "--threads=2")
     iterations = {i for i, _ in want[1]}
     check(len(want[0]) >= 2 and {0, STEPS, 2 * STEPS} <= iterations,
@@ -108,8 +109,9 @@ def main(build):
           f"SIGKILL: status {status}, checkpoint at iteration {iteration}")
     compare("killed and resumed", result(directory(place, "killed")), want)
 
-    whole = *SETTINGS, "--num_epochs=1", "--Nsamples_val=4", f"--Nsamples={STEPS}"
-    one, two = (whole_run(place, f"unet{n}", whole, f"--threads={n}", tag="tiny") for n in (1, 2))
+    whole = *narrow_model(place, "whole", 1 if SHARE == 1 else 2), "--num_epochs=1", "--Nsamples_val=4"
+    whole = *whole, f"--Nsamples={STEPS}"
+    one, two = (whole_run(place, f"unet{n}", whole, f"--threads={n}", tag="whole-tiny") for n in (1, 2))
     compare("the whole U-Net on one thread and on two", one, two)
     finish()
 
