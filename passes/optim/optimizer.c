@@ -209,8 +209,16 @@ static void step_set(dl_optimization *o, dl_trained_set *set, dl_value *rate) {
     }
 }
 
-/* Readers of `updated` parameters read their next values: those of `o`, or (NULL, or not trained)
- * the parameters themselves. */
+/* The value that stands for v: of an `updated` parameter the next one; where there is none, the
+ * parameter itself. */
+static dl_value *settled(dl_value *v, dl_value *const *next) {
+    const dl_node *by;
+    while ((by = dl_made_by(v, DL_OP_updated)))
+        v = next[by->in[0]->id] ? next[by->in[0]->id] : by->in[0];
+    return v;
+}
+
+/* Readers of `updated` parameters read their next values, those of `o`; NULL: there are none. */
 static bool read_updated(dl_graph *g, const dl_optimization *o, dl_arena *arena) {
     dl_value **next = DL_NEWS(arena, dl_value *, g->next_id);
     int kept = 0, n = g->nodes.n;
@@ -218,12 +226,11 @@ static bool read_updated(dl_graph *g, const dl_optimization *o, dl_arena *arena)
         next[o->trained.at[i].var->value.id] = o->trained.at[i].whole;
     for (int i = 0; i < n; i++) {
         dl_node *node = g->nodes.at[i];
-        for (int k = 0; k < node->nin; k++) {
-            const dl_node *by = dl_made_by(node->in[k], DL_OP_updated);
-            if (by) node->in[k] = next[by->in[0]->id] ? next[by->in[0]->id] : by->in[0];
-        }
+        for (int k = 0; k < node->nin; k++) node->in[k] = settled(node->in[k], next);
         if (node->op != DL_OP_updated) g->nodes.at[kept++] = node;
     }
+    for (int i = 0; i < g->results.n; i++)
+        g->results.at[i].value = settled(g->results.at[i].value, next);
     g->nodes.n = kept;
     if (kept < n) dl_graph_sort(g);
     return kept < n;

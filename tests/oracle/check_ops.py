@@ -432,6 +432,7 @@ for axis, dim in (("C", 1), ("N", 0)):
 equal = torch.tensor([[1.0, 3.0, 3.0], [nan, 5.0, nan]])
 case("argmax", [put(equal, "NC")], {"axis": "C"}, "N", equal.argmax(1).double(), "i32")
 case("stop_gradient", [tw], {}, "NC", wide)
+case("updated", [tw], {}, "NC", wide)
 case("cross_entropy", [tw, ti], {"axis": "C"}, "N", F.cross_entropy(wide, classes, reduction="none"))
 strangers = torch.tensor([4, 5, -1])  # of which PyTorch says that they are out of bounds
 case("cross_entropy", [tw, put(strangers.double(), "N", "i64")], {"axis": "C"}, "N",

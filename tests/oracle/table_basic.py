@@ -44,6 +44,7 @@ def elu(x, alpha):
 row("elu", FLOATS, unary(elu, attrs=lambda s: {"alpha": s.pick(1.0, 0.5, 2.0)}), extra=8, tame=True)
 row("not", ("bool",), unary(torch.logical_not))
 row("stop_gradient", TYPES, unary(lambda x: x.detach()), smooth=False)
+row("updated", TYPES, unary(lambda x: x.detach()), smooth=False)
 
 
 def cast(op, s):
