@@ -345,6 +345,17 @@ static int flat(const dl_in_value *v, const dl_writer *w, int *atoms, int most) 
     return n;
 }
 
+/* Factors of size 1 that no dimension is any more leave their axes. */
+static void drop_unit_atoms(const dl_writer *w, dl_in_value *v) {
+    for (int a = 0; a < v->n; a++)
+        for (int i = v->axis[a].n - 1; i >= 0 && v->axis[a].n > 1; i--) {
+            if (w->atoms.at[v->axis[a].atom[i]] != 1 || is_used(v, v->axis[a].atom[i])) continue;
+            memmove(&v->axis[a].atom[i], &v->axis[a].atom[i + 1],
+                    (size_t)(v->axis[a].n - 1 - i) * sizeof(int));
+            v->axis[a].n--;
+        }
+}
+
 void dl_reshape(dl_in_ctx *c, dl_in_value *v, int rank, const int64_t *shape) {
     dl_writer *w = c->w;
     for (int attempt = 0; attempt < 2; attempt++) {
@@ -374,6 +385,7 @@ void dl_reshape(dl_in_ctx *c, dl_in_value *v, int rank, const int64_t *shape) {
         if (fits) {
             made.rank = rank;
             memcpy(made.dim, dim, sizeof dim);
+            drop_unit_atoms(w, &made);
             *v = made;
             return;
         }

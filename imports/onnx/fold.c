@@ -258,6 +258,54 @@ static bool slice(folding *f) {
     return y && hold_like(f, 0, &s, y, 0);
 }
 
+/* Rows of the first operand become those of the third: as an index of leading axes says. */
+static bool scatter(folding *f) {
+    int k = f->s[1].rank ? (int)f->s[1].size[f->s[1].rank - 1] : 0;
+    if (f->count != 3 || strcmp(dl_ox_word(f->n, "reduction", "none"), "none") != 0 || k < 1 ||
+        k > f->s[0].rank)
+        return false;
+    double *y = numbers_for(f, &f->s[0]);
+    if (!y) return false;
+    int64_t all = dl_ox_count(&f->s[0]), row = 1, rows = dl_ox_count(&f->s[1]) / k;
+    for (int d = k; d < f->s[0].rank; d++) row *= f->s[0].size[d];
+    if (dl_ox_count(&f->s[2]) != rows * row) return false;
+    memcpy(y, f->x[0], (size_t)all * sizeof *y);
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t at = 0;
+        for (int d = 0; d < k; d++) {
+            double index = f->x[1][i * k + d], size = (double)f->s[0].size[d];
+            if (index < 0) index += size;
+            if (!(index >= 0 && index < size)) return false;
+            at = at * f->s[0].size[d] + (int64_t)index;
+        }
+        if (row) memcpy(y + at * row, f->x[2] + i * row, (size_t)row * sizeof *y);
+    }
+    return hold_like(f, 0, &f->s[0], y, 0);
+}
+
+/* Single elements become those of the third operand, at its places but for one axis. */
+static bool scatter_elements(folding *f) {
+    int axis = dl_ox_dim(dl_ox_int(f->n, "axis", 0), f->s[0].rank);
+    if (f->count != 3 || strcmp(dl_ox_word(f->n, "reduction", "none"), "none") != 0 || axis < 0 ||
+        f->s[1].rank != f->s[0].rank || memcmp(&f->s[1], &f->s[2], sizeof f->s[1]) != 0)
+        return false;
+    double *y = numbers_for(f, &f->s[0]);
+    if (!y) return false;
+    memcpy(y, f->x[0], (size_t)dl_ox_count(&f->s[0]) * sizeof *y);
+    for (int64_t i = 0, n = dl_ox_count(&f->s[1]); i < n; i++) {
+        int64_t left = i, at = 0, step = 1;
+        for (int d = f->s[0].rank - 1; d >= 0; d--) {
+            double size = (double)f->s[0].size[d], index = (double)(left % f->s[1].size[d]);
+            left /= f->s[1].size[d];
+            if (d == axis) index = f->x[1][i] < 0 ? f->x[1][i] + size : f->x[1][i];
+            if (!(index >= 0 && index < size)) return false;
+            at += (int64_t)index * step, step *= f->s[0].size[d];
+        }
+        y[at] = f->x[2][i];
+    }
+    return hold_like(f, 0, &f->s[0], y, 0);
+}
+
 /* ---- made numbers ---- */
 
 static bool range(folding *f) {
@@ -386,6 +434,8 @@ static bool fold(folding *f) {
         if (!strcmp(op, functions[i].op))
             return by_element(f, functions[i].f, functions[i].two, functions[i].truth);
     if (!strcmp(op, "Where")) return choose(f);
+    if (!strcmp(op, "ScatterND")) return scatter(f);
+    if (!strcmp(op, "ScatterElements")) return scatter_elements(f);
     if (!strcmp(op, "Gather")) return gather(f);
     if (!strcmp(op, "Transpose")) return transpose(f);
     if (!strcmp(op, "Slice")) return slice(f);

@@ -214,10 +214,23 @@ static bool fuse_affine(dl_ox *r, dl_ox_node *n) {
     return true;
 }
 
+/* Exporters merge stored tensors of equal numbers: later nodes read the one that there is, unless
+ * the other one had a name of its own. */
+static bool merge(dl_ox *r, const dl_ox_node *n, int index) {
+    dl_ox_value *one = n->in[0], *other = n->out[0];
+    if (!dl_ox_alias(&(dl_ox_op){.r = r, .n = n}, one)) return false;
+    for (int i = index + 1; i < r->nodes.n && other->t == one->t; i++)
+        for (int k = 0; k < r->nodes.at[i].n_in; k++)
+            if (r->nodes.at[i].in[k] == other) r->nodes.at[i].in[k] = one, one->reads++;
+    return true;
+}
+
 void dl_ox_fuse(dl_ox *r) {
     for (int i = 0; i < r->nodes.n; i++) {
         dl_ox_node *n = &r->nodes.at[i];
         if (n->gone || !n->out[0]) continue;
+        if (!strcmp(n->op, "Identity") && operand(n, 0) && n->in[0]->stored)
+            n->gone = merge(r, n, i);
         if (!strcmp(n->op, "Mul")) (void)(fuse_silu(r, n) || fuse_gelu(r, n));
         if (!strcmp(n->op, "Div")) fuse_core(r, n);
         if (!strcmp(n->op, "Reshape")) fuse_groups(r, n);

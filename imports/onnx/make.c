@@ -154,7 +154,7 @@ static bool make_counted(dl_ox_op *o, dl_foreign_tensor *t, const double *known)
  * lists the name that v had in the node's module: it becomes a tensor of that name again. */
 static dl_ox_value *unmerged(const dl_ox_op *o, dl_ox_value *v) {
     dl_ox *r = o->r;
-    if (!r->has_signature || !v->stored || !dl_ox_is_name(r, v)) return v;
+    if (!r->has_signature || v->reads < 2 || !v->stored || !dl_ox_is_name(r, v)) return v;
     const char *dot = strrchr(v->name, '.'), *last = dot ? dot + 1 : v->name;
     for (int d = o->n->depth; d >= 0; d--) {
         const char *module = d ? o->n->stack[d - 1].path : "";
@@ -204,16 +204,15 @@ dl_ox_value *dl_ox_weight(dl_ox_op *o, dl_ox_value *v, const char *role, const d
     v = unmerged(o, v);
     const dl_ox_node *n = o->n;
     const char *module = n->depth ? n->stack[n->depth - 1].path : NULL, *path = v->name;
-    bool named = dl_ox_is_name(r, v), shared = v->reads > 1 || v->t->id >= 0;
-    /* without a signature, vectors are taken for merged ones by their names */
-    bool merged = shared && v->t->rank == 1 && module && !r->has_signature &&
-                  strcmp(v->name, dl_format(r->arena, "%s.%s", module, role)) != 0;
-    if (named && !merged && !s) {
+    bool named = dl_ox_is_name(r, v);
+    if (named && !s) {
         use(o, v);
         return v;
     }
-    if (v->weight && v->module == module) return v->weight; /* another call of the module */
-    if (!named || merged)
+    /* another call of the module; or of a copy of it, as matrices are never equal by chance */
+    bool matrix = v->t->rank > 1 && dl_foreign_count(v->t) != v->t->shape[0];
+    if (v->weight && (v->module == module || matrix)) return v->weight;
+    if (!named)
         path = module ? path_in(o, role)
                       : path_in(o, dl_format(r->arena, "%s.%s", plain(r, v->name), role));
     dl_ox_value *made = DL_NEW(r->arena, dl_ox_value);

@@ -315,6 +315,20 @@ bool dl_ox_batch_norm(dl_ox_op *o) {
     return dl_ox_make(o, "aten.batch_norm.default", o->n->out[0], &s, x);
 }
 
+/* Whether the exporter has taken another module's parameter for a norm without weights, as its
+ * numbers are all 1. */
+static bool is_merged_one(const dl_ox_op *o, const dl_ox_value *w) {
+    const char *module = o->n->depth ? o->n->stack[o->n->depth - 1].path : NULL;
+    if (!w || !module || !o->r->has_signature || w->reads < 2 || !dl_ox_is_parameter(o->r, w) ||
+        dl_ox_find(o->r, dl_format(o->r->arena, "%s.weight", module))->trained)
+        return false;
+    int64_t n = dl_foreign_count(w->t);
+    double *numbers = DL_NEWS(o->r->arena, double, n + 1);
+    bool ones = dl_foreign_numbers(&o->r->graph, w->t, numbers, o->r->err);
+    for (int64_t i = 0; ones && i < n; i++) ones = numbers[i] == 1;
+    return ones;
+}
+
 bool dl_ox_layer_norm(dl_ox_op *o) {
     dl_ox_value *x = o->n->in[0], *w = dl_ox_in(o, 1), *b = dl_ox_in(o, 2);
     dl_ox_shape s = dl_ox_shape_of(x);
@@ -323,7 +337,8 @@ bool dl_ox_layer_norm(dl_ox_op *o) {
         if (o->n->out[i] && o->n->out[i]->reads) return false;
     if (axis < 0) return false;
     dl_ox_value *of[] = {w, b};
-    if (are(o->r, w, 1) && (!b || are(o->r, b, 0))) of[0] = of[1] = NULL; /* it has no weights */
+    if ((are(o->r, w, 1) || is_merged_one(o, w)) && (!b || are(o->r, b, 0)))
+        of[0] = of[1] = NULL; /* it has no weights */
     dl_ox_arg_tensor(o, "input", x);
     for (int i = 0; i < 2; i++)
         if (of[i])

@@ -25,6 +25,7 @@ typedef struct dl_ox_value {
                            * among the graph's tensors yet */
     bool stored;          /* in the file, as numbers */
     bool buffer, trained; /* by the exporter's signature */
+    bool holds;           /* no value: \"layer1.0.\" of a module that has stored tensors */
     const double *known;  /* its numbers, where they follow from constants and sizes */
     const double *other;  /* those for DL_OX_OTHER_BATCH, where they are not the same */
     int reads;            /* how many operands of nodes it is; an output of the graph is one */
@@ -135,6 +136,8 @@ bool dl_ox_read_external(void *context, const dl_foreign_data *data, void *to, d
 void dl_ox_read_scope(dl_ox *r, dl_ox_node *n, dlr_pb_view message);
 /* The names of parameters and buffers that the exporter lists. */
 void dl_ox_read_signature(dl_ox *r, const char *text);
+/* Notes the modules that a stored tensor's name stands in. */
+void dl_ox_note_modules(dl_ox *r, const char *name);
 /* Whether it is a name that a person has given, such as "layer1.0.conv1.weight". */
 bool dl_ox_is_name(const dl_ox *r, const dl_ox_value *v);
 bool dl_ox_is_parameter(const dl_ox *r, const dl_ox_value *v);

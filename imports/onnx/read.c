@@ -196,6 +196,7 @@ static bool read_graph(dl_ox *r, dlr_pb_view graph) {
             dlr_pb_find(f.bytes, DL_TENSOR_NAME, &part) ? dl_ox_text(r, part.bytes) : "";
         r->place = dl_format(r->arena, "tensor '%.100s'", name);
         if (!dl_ox_read_tensor(r, f.bytes, dl_ox_find(r, name))) return false;
+        dl_ox_note_modules(r, name);
     }
     if (!is_whole(r, at)) return false;
     for (at = graph; dlr_pb_next(&at, &f);)

@@ -60,11 +60,30 @@ static const char *class_of(const char *component, size_t n, bool container) {
     return used ? dl_intern_n(name, used) : dl_intern("Block");
 }
 
-static void push_module(dl_ox *r, dl_ox_node *n, const char *path, const char *class) {
+static void push_module(dl_ox *r, dl_ox_node *n, const char *path, const char *class, int call) {
     dl_foreign_module *list = DL_NEWS(r->arena, dl_foreign_module, n->depth + 1);
     if (n->depth) memcpy(list, n->stack, (size_t)n->depth * sizeof *list);
-    list[n->depth] = (dl_foreign_module){.path = dl_intern(path), .class = class};
+    list[n->depth] = (dl_foreign_module){.path = dl_intern(path), .class = class, .call = call};
     n->stack = list, n->depth++;
+}
+
+void dl_ox_note_modules(dl_ox *r, const char *name) {
+    for (const char *dot = name; (dot = strchr(dot, '.')) != NULL; dot++)
+        dl_ox_find(r, dl_strndup(r->arena, name, (size_t)(dot - name + 1)))->holds = true;
+}
+
+/* "norm_1" where norm has tensors and norm_1 has none: the second call of norm, which is 1. */
+static const char *called_again(dl_ox *r, const char *path, int *call) {
+    size_t n = strlen(path), digits = 0;
+    while (digits < n && isdigit((unsigned char)path[n - 1 - digits])) digits++;
+    *call = 0;
+    if (!digits || digits > 4 || digits + 1 >= n || path[n - 1 - digits] != '_') return path;
+    const char *base = dl_strndup(r->arena, path, n - digits - 1);
+    if (dl_ox_find(r, dl_format(r->arena, "%s.", path))->holds ||
+        !dl_ox_find(r, dl_format(r->arena, "%s.", base))->holds)
+        return path;
+    *call = (int)strtol(path + n - digits, NULL, 10);
+    return base;
 }
 
 /* "/layer1/layer1.0/conv1/Conv": module layer1.0 of layer1, and conv1 of that. */
@@ -81,7 +100,9 @@ static void scope_of_name(dl_ox *r, dl_ox_node *n) {
             path = dl_format(r->arena, "%s%.*s", path, (int)(length - n_last), at + n_last);
         else
             path = dl_format(r->arena, "%s%s%.*s", path, *path ? "." : "", (int)length, at);
-        push_module(r, n, path, class_of(at, length, container));
+        int call;
+        path = called_again(r, path, &call);
+        push_module(r, n, path, class_of(at, length, container), call);
         last = at, n_last = length;
     }
 }
@@ -100,9 +121,9 @@ static void scope_of_lists(dl_ox *r, dl_ox_node *n, const char *scopes, const ch
     for (int i = 0; path && class && i < 64; i++) {
         const char *next = next_word(r, &scopes), *next_class = next_word(r, &classes);
         if (!next || !next_class) return; /* path is the op */
-        if (*path)
-            push_module(r, n, path, dl_intern(class));
-        else if (i == 0 && !r->graph.class)
+        if (*path && strncmp(path, "_empty", 6) != 0)
+            push_module(r, n, path, dl_intern(class), 0);
+        else if (!*path && i == 0 && !r->graph.class)
             r->graph.class = dl_intern(class);
         path = next, class = next_class;
     }
