@@ -183,7 +183,8 @@ def main():
                 "| model | exporter | result | lines | outputs | ONNX Runtime | loss | gradients |",
                 "|---|---|---|---|---|---|---|---|"]
         for (name, kind), r in rows.items():
-            shown = "agrees" if agrees(r) else "not exported" if "exporter" in r else r.get("why", "differs")
+            lacks = r.get("lacks") and "lacks " + re.sub(r"^\d+ +|,.*", "", r["lacks"][0])
+            shown = "agrees" if agrees(r) else "not exported" if "exporter" in r else lacks or r.get("why", "differs")
             numbers = [f"{r[k]:.0e}" if k in r else "" for k in ("outputs", "runtime", "loss", "grad")]
             text.append(f"| {name} | {kind} | {shown} | {r.get('lines', '')} | " + " | ".join(numbers) + " |")
         pathlib.Path(table).write_text("\n".join(text) + "\n")
