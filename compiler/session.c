@@ -134,18 +134,15 @@ static bool read_model(dl_session *s, const dl_model_text *given, dl_error *err)
     return s->source != NULL;
 }
 
-dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
-                            dl_error *err) {
-    return dl_session_open_text(arena, config, NULL, world, diagnostics, err);
-}
-
-dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_model_text *given,
-                                 int world, dl_buf *diagnostics, dl_error *err) {
+/* *found: the model's diagnostics, also where there is no session. */
+static dl_session *open_session(dl_arena *arena, dl_config *config, const dl_model_text *given,
+                                int world, const dl_diags **found, dl_error *err) {
     double start = dl_clock_ms();
     dl_session *s = DL_NEW(arena, dl_session);
     *s = (dl_session){.arena = arena, .config = config};
     if (!dl_config_load(config, err) || !read_model(s, given, err)) return NULL;
     dl_diags *diags = dl_diags_new(arena, s->source);
+    *found = s->diags = diags;
     s->model = dl_model_parse(arena, s->source, diags);
     bool ok = s->model && dl_arguments_check(s->model, diags);
     if (!ok) fail_model(s, diags, err);
@@ -164,12 +161,28 @@ dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_mo
         ok = (s->batch > 0 && s->global_batch % parts == 0) || fail_shares(s, parts, err);
         ok = ok && build(s, diags, err);
     }
-    dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;
-    if (diags->list.n) dl_diags_print(out, diags, isatty(2) && !getenv("NO_COLOR"));
     s->front_ms = dl_clock_ms() - start;
-    if (ok) return s;
-    dl_session_close(s);
-    return NULL;
+    return ok ? s : NULL;
+}
+
+dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_model_text *given,
+                                 int world, dl_buf *diagnostics, dl_error *err) {
+    const dl_diags *found = NULL;
+    dl_session *s = open_session(arena, config, given, world, &found, err);
+    dl_buf *out = s ? &s->diagnostics : diagnostics;
+    if (out && found && found->list.n) dl_diags_print(out, found, isatty(2) && !getenv("NO_COLOR"));
+    return s;
+}
+
+dl_session *dl_session_open_found(dl_arena *arena, dl_config *config, int world,
+                                  const dl_diags **found, dl_error *err) {
+    *found = NULL;
+    return open_session(arena, config, NULL, world, found, err);
+}
+
+dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
+                            dl_error *err) {
+    return dl_session_open_text(arena, config, NULL, world, diagnostics, err);
 }
 
 void dl_session_take_rank(dl_session *s, int rank) {

@@ -30,6 +30,7 @@ typedef struct {
     dl_parallel parallel;   /* this rank's part of it */
     int64_t parameters;     /* trained elements */
     dl_buf diagnostics;     /* warnings and errors as text, ready to print; may be empty */
+    const dl_diags *diags;  /* the same as they were found */
     dl_compile_times times; /* of the last compile */
     double front_ms;
 } dl_session;
@@ -51,6 +52,10 @@ typedef struct {
 } dl_model_text;
 dl_session *dl_session_open_text(dl_arena *arena, dl_config *config, const dl_model_text *given,
                                  int world, dl_buf *diagnostics, dl_error *err);
+/* The same, with the model's diagnostics as they were found in *found, also where there is no
+ * session; NULL there: no model was read. */
+dl_session *dl_session_open_found(dl_arena *arena, dl_config *config, int world,
+                                  const dl_diags **found, dl_error *err);
 /* Makes later compilations those of this rank (0 to the world's size - 1). The session starts
  * with rank 0. */
 void dl_session_take_rank(dl_session *s, int rank);

@@ -13,23 +13,6 @@ static dl_val default_value(const char *text, dl_span where) {
     return dl_val_int(strtoll(text, NULL, 10), where);
 }
 
-const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f) {
-    dl_buf b = {0};
-    dl_putf(&b, "%s(", f->name);
-    bool first = true;
-    for (int i = 0; i < DL_MAX_PARAMS && f->params[i].name; i++) {
-        const dl_param_spec *p = &f->params[i];
-        if (i == 0 && f->makes) continue; /* the piped tensor */
-        dl_putf(&b, "%s%s", first ? "" : ", ", p->name);
-        if (p->otherwise && p->kind != DL_P_KEYED) dl_putf(&b, "=%s", p->otherwise);
-        first = false;
-    }
-    dl_puts(&b, ")");
-    const char *text = dl_strdup(E->arena, b.at);
-    dl_buf_free(&b);
-    return text;
-}
-
 static bool wrong_kind(dl_call *c, const dl_param_spec *p, dl_val v, const char *want) {
     if (dl_refuse_layer(c->E, c->where, v)) return false;
     dl_bad(c->E, v.kind == DL_V_TENSOR ? c->where : v.origin, DL_DIAG_bad_argument,
@@ -101,9 +84,9 @@ static int unknown_argument(dl_call *c, const dl_ast *arg) {
     if (hint)
         dl_help(c->E, "%s", hint);
     else if (near)
-        dl_help(c->E, "did you mean '%s'? %s", near, dl_builtin_usage(c->E, c->what));
+        dl_help(c->E, "did you mean '%s'? %s", near, dl_builtin_usage(c->E->arena, c->what));
     else
-        dl_help(c->E, "it takes %s", dl_builtin_usage(c->E, c->what));
+        dl_help(c->E, "it takes %s", dl_builtin_usage(c->E->arena, c->what));
     return near ? find_param(c->what, near) : -1;
 }
 
@@ -162,7 +145,7 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
         else if (next >= n) {
             dl_bad(c->E, arg->span, DL_DIAG_too_many_arguments, "%s takes at most %d argument%s%s",
                    f->name, n, n == 1 ? "" : "s", piped ? ", the piped tensor included" : "");
-            dl_help(c->E, "it is %s", dl_builtin_usage(c->E, f));
+            dl_help(c->E, "it is %s", dl_builtin_usage(c->E->arena, f));
             return false;
         } else if (f->makes && next == 0) { /* linear(x, 8), or a later x */
             dl_val v = dl_eval(c->E, arg->a);
@@ -180,7 +163,7 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
         }
         dl_bad(c->E, c->where, DL_DIAG_missing_argument, "%s needs the argument '%s'", f->name,
                p->name);
-        dl_help(c->E, "write %s%s", f->makes ? "x |> " : "", dl_builtin_usage(c->E, f));
+        dl_help(c->E, "write %s%s", f->makes ? "x |> " : "", dl_builtin_usage(c->E->arena, f));
         good = false;
     }
     return good;
@@ -193,6 +176,8 @@ static dl_val apply_formula(const dl_call *c) {
     if (!e) return dl_bad(E, c->where, DL_DIAG_bad_argument, "%s has no formula", c->what->name);
     dl_scope *outer = E->scope;
     const dl_ast *modules = E->file;
+    dl_facts *facts = E->facts;
+    E->facts = NULL; /* its parts are no part of the model's text */
     E->scope = dl_scope_new(E, NULL);
     E->file = &(dl_ast){.kind = DL_A_FILE};
     for (int i = 0; i < DL_MAX_PARAMS && c->what->params[i].name; i++) {
@@ -202,7 +187,7 @@ static dl_val apply_formula(const dl_call *c) {
                          c->what->wide ? dl_tensor_pin(E, c->where, c->arg[i]) : c->arg[i]);
     }
     dl_val v = dl_eval(E, e);
-    E->scope = outer, E->file = modules;
+    E->scope = outer, E->file = modules, E->facts = facts;
     if (v.kind == DL_V_TENSOR) v.origin = c->where, v.name = NULL;
     return v;
 }

@@ -33,3 +33,20 @@ const dl_builtin *dl_builtin_find(const char *name) {
         if (strcmp(table[i].name, name) == 0) return &table[i];
     return NULL;
 }
+
+const char *dl_builtin_usage(dl_arena *arena, const dl_builtin *f) {
+    dl_buf b = {0};
+    dl_putf(&b, "%s(", f->name);
+    bool first = true;
+    for (int i = 0; i < DL_MAX_PARAMS && f->params[i].name; i++) {
+        const dl_param_spec *p = &f->params[i];
+        if (i == 0 && f->makes) continue; /* the piped tensor */
+        dl_putf(&b, "%s%s", first ? "" : ", ", p->name);
+        if (p->otherwise && p->kind != DL_P_KEYED) dl_putf(&b, "=%s", p->otherwise);
+        first = false;
+    }
+    dl_puts(&b, ")");
+    const char *text = dl_strdup(arena, b.at);
+    dl_buf_free(&b);
+    return text;
+}

@@ -64,7 +64,7 @@ static dl_val method_call(dl_elab *E, const dl_ast *callee, const dl_ast_list *a
     if (help)
         dl_help(E, "%s", help);
     else if (f && f->makes)
-        dl_help(E, "write x |> %s", dl_builtin_usage(E, f));
+        dl_help(E, "write x |> %s", dl_builtin_usage(E->arena, f));
     else if (near && !package)
         dl_help(E, "write %s(%s%s)", near, source_words(E, callee->a),
                 args && args->list.n ? ", ..." : "");
@@ -162,8 +162,8 @@ static dl_val useless_label(dl_elab *E, const dl_ast *label, const dl_ast *name,
     return dl_poison();
 }
 
-dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline,
-                const dl_ast *as) {
+static dl_val apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline,
+                    const dl_ast *as) {
     dl_step *step = DL_NEW(E->arena, dl_step);
     *step = (dl_step){.outer = E->step, .pipeline = pipeline, .where = e->span};
     const dl_ast *label = NULL, *name;
@@ -225,5 +225,12 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
         v = dl_apply_builtin(E, b, e, name, piped, args, step, as);
     if (label && v.kind != DL_V_POISON && !m && (!b || !b->makes))
         useless_label(E, label, name, false);
+    return v;
+}
+
+dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline,
+                const dl_ast *as) {
+    dl_val v = apply(E, e, piped, pipeline, as);
+    dl_tell(E, e->span, v);
     return v;
 }

@@ -174,6 +174,7 @@ typedef struct {
     bool returned;
     dl_val result;
     bool has_output, has_loss;
+    dl_facts *facts; /* what is told of expressions and layers; NULL: nothing */
 } dl_elab;
 
 /* Reports. Each returns poison. */
@@ -188,6 +189,9 @@ const char *dl_val_words(dl_elab *E, dl_val v, const char *otherwise);
 bool dl_refuse_layer(dl_elab *E, dl_span where, dl_val v);
 /* Counts work; false (reported once) when the budget is used up. */
 bool dl_spend(dl_elab *E, dl_span where, int64_t steps);
+
+/* Adds a tensor, or the number of an argument, to E->facts. (value.c) */
+void dl_tell(dl_elab *E, dl_span where, dl_val v);
 
 /* Values (value.c). */
 dl_val dl_poison(void);
@@ -410,7 +414,7 @@ bool dl_builtin_makes(const dl_builtin *f, const char *role);
 int dl_builtin_count(void);
 const dl_builtin *dl_builtin_at(int i);
 /* The usage for messages: "conv(channels, kernel, stride=1)". */
-const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f);
+const char *dl_builtin_usage(dl_arena *arena, const dl_builtin *f);
 
 /* The text of a label's parts, or of those of a metric's or figure's name (`what` names it in
  * messages); NULL: reported, or poison. (call.c) */

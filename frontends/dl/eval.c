@@ -391,6 +391,7 @@ dl_val dl_eval_named(dl_elab *E, const dl_ast *e, const char *variable) {
     E->depth++;
     dl_val v = eval_kind(E, e, variable);
     E->depth--;
+    dl_tell(E, e->span, v);
     return v;
 }
 

@@ -12,6 +12,7 @@
 #include "frontends/dl/diag.h"
 
 typedef struct dl_model dl_model;
+typedef struct dl_facts dl_facts; /* facts.h */
 
 /* Values that a configuration gives to a model's arguments. */
 typedef enum {
@@ -87,6 +88,10 @@ dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_co
  * NULL when there are errors. whole: it is the whole model; parts that depend on arguments without
  * a default are not elaborated. */
 dl_module *dl_model_check(dl_arena *arena, const dl_model *m, dl_diags *diags, bool *whole);
+
+/* From now on dl_model_check adds what it finds to `facts`, as it replaces the facts of an earlier
+ * check. */
+void dl_model_record(dl_model *m, dl_facts *facts);
 
 /* Number of trained elements in graph g: the sum over its parameters. */
 int64_t dl_count_parameters(const dl_graph *g);

@@ -19,15 +19,22 @@ enum { NAME_LIMIT = 255, TOKEN_LIMIT = 64 << 10, TOKENS_LIMIT = 500000 };
 static const struct {
     const char *word;
     int kind;
-} keywords[] = {{"module", T_MODULE}, {"model", T_MODEL}, {"return", T_RETURN}, {"for", T_FOR},
-                {"in", T_IN},         {"if", T_IF},       {"elif", T_ELIF},     {"else", T_ELSE},
-                {"pass", T_PASS},     {"and", T_AND},     {"or", T_OR},         {"not", T_NOT},
-                {"as", T_AS},         {"true", T_TRUE},   {"True", T_TRUE},     {"false", T_FALSE},
-                {"False", T_FALSE},   {"none", T_NONE},   {"None", T_NONE}},
+} keywords[] =
+    {
+#define KEYWORD(word, token) {word, token},
+#define OPENER(word, token)
+#include "frontends/dl/keywords.def"
+#undef KEYWORD
+#undef OPENER
+},
   /* Words that open a statement, unless '=' follows; elsewhere they are names. */
-    openers[] = {{"input", T_INPUT},   {"target", T_TARGET}, {"param", T_PARAM},
-                 {"init", T_INIT},     {"output", T_OUTPUT}, {"metric", T_METRIC},
-                 {"figure", T_FIGURE}, {"buffer", T_BUFFER}, {"optimize", T_OPTIMIZE}};
+    openers[] = {
+#define KEYWORD(word, token)
+#define OPENER(word, token) {word, token},
+#include "frontends/dl/keywords.def"
+#undef KEYWORD
+#undef OPENER
+};
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 typedef struct {

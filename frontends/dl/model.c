@@ -1,5 +1,6 @@
 /* The front end's interface: parse, arguments, build, check. */
 #include "frontends/dl/elab.h"
+#include "frontends/dl/facts.h"
 
 struct dl_model {
     dl_arena *arena;
@@ -8,7 +9,8 @@ struct dl_model {
     dl_argument *arguments;
     dl_span *places; /* of each */
     int narguments;
-    bool faulty; /* parsing reported errors */
+    bool faulty;     /* parsing reported errors */
+    dl_facts *facts; /* of the next check; NULL: none are wanted */
 };
 
 static dl_setting literal(dl_arena *arena, const dl_ast *e) {
@@ -184,6 +186,7 @@ static void elaborate(const dl_model *m, dl_module *module, dl_arena *scratch,
                        .config = config,
                        .assumed = assumed,
                        .train = phase == 0,
+                       .facts = assumed && phase == 0 ? m->facts : NULL,
                        .syntax_faults = m->faulty};
         dl_elaborate(E, dl_graph_new(module, phase == 0 ? "train" : "eval"));
         if (phase == 0 && first) *first = *E;
@@ -218,6 +221,7 @@ dl_module *dl_model_check(dl_arena *arena, const dl_model *m, dl_diags *diags, b
     for (; n < NTRIALS; n++) {
         tried[n] = dl_diags_new(arena, m->source);
         made[n] = dl_module_new(arena);
+        if (m->facts) m->facts->values.n = m->facts->parameters.n = 0;
         elaborate(m, made[n], scratch, &nothing, trials[n], tried[n], &first[n]);
         if (tried[n]->errors < tried[best]->errors) best = n;
         if (tried[n]->errors == 0 || first[n].assumed_axes.n == 0 || first[n].exhausted) {
@@ -245,6 +249,8 @@ dl_module *dl_model_check(dl_arena *arena, const dl_model *m, dl_diags *diags, b
     dl_arena_free(scratch);
     return diags->errors ? NULL : made[best];
 }
+
+void dl_model_record(dl_model *m, dl_facts *facts) { m->facts = facts; }
 
 int64_t dl_count_parameters(const dl_graph *g) {
     int64_t n = 0;

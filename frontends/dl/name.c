@@ -85,5 +85,7 @@ bool dl_begin_eval(dl_elab *E, const dl_ast *e) {
 }
 
 dl_val dl_eval_name(dl_elab *E, const dl_ast *e) {
-    return dl_begin_eval(E, e) ? dl_name_value(E, e) : dl_poison();
+    dl_val v = dl_begin_eval(E, e) ? dl_name_value(E, e) : dl_poison();
+    dl_tell(E, e->span, v);
+    return v;
 }

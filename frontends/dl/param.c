@@ -1,5 +1,6 @@
 /* Parameters: their names, which are paths of labels, and their initial values. */
 #include "frontends/dl/dist.h"
+#include "frontends/dl/facts.h"
 
 enum { MAX_PATH = 800 };
 
@@ -127,6 +128,7 @@ dl_val dl_make_param_of(dl_call *c, const char *role, const char *suffix, dl_typ
     for (dl_step *s = c->step->outer; s; s = s->outer) s->made++;
     dl_var *var = make_var(c, DL_VAR_PARAM, name, type, init);
     if (!var) return dl_poison();
+    if (E->facts) dl_facts_parameter(E->facts, c->where, name, &var->value.type);
     dl_push(E->arena, &E->params,
             (dl_param_info){var, dl_intern(c->what->name), dl_intern(role), fan_in, fan_out,
                             c->where, false, c->step});

@@ -26,6 +26,7 @@ const dl_val *dl_scope_find(const dl_scope *s, const char *name) {
 void dl_scope_set(dl_elab *E, const char *name, dl_val v) {
     dl_binding *b = find_here(E->scope, name);
     v.name = name;
+    dl_tell(E, v.origin, v);
     if (b)
         b->value = v;
     else

@@ -5,11 +5,22 @@
 #include <stdio.h>
 
 #include "frontends/dl/elab.h"
+#include "frontends/dl/facts.h"
 #include "parser.h"
 
 enum { MAX_LIST = 65536, MAX_WORK = 1000000, MAX_NODES = 100000, FAULT_WORK = 50 };
 
 /* Reports */
+
+void dl_tell(dl_elab *E, dl_span where, dl_val v) {
+    if (!E->facts || where.end <= where.begin) return;
+    if (v.kind == DL_V_TENSOR)
+        dl_facts_value(E->facts, where, dl_type_text(&v.t->type));
+    else if (v.kind == DL_V_INT)
+        dl_facts_value(E->facts, where, dl_format(E->facts->arena, "%lld", (long long)v.i));
+    else if (v.kind == DL_V_FLOAT)
+        dl_facts_value(E->facts, where, dl_format(E->facts->arena, "%g", v.f));
+}
 
 dl_val dl_poison(void) { return (dl_val){.kind = DL_V_POISON}; }
 

@@ -11,14 +11,13 @@
 #include "runtime/setup/dataset_options.h"
 
 static const dl_option options[] = {
-    {"json", 0, NULL, "of model files alone: print the faults as one JSON object"},
-    DL_OPTION_HELP,
-    {0}};
+    {"json", 0, NULL, "print the faults as one JSON object"}, DL_OPTION_HELP, {0}};
 
 static const char usage[] =
     "usage: dlc check FILE... [--json]\n"
-    "       dlc check MODEL.dl --key=value...\n"
-    "       dlc check MODEL.dl [--yaml_config FILE.yaml] --config NAME [--key=value...]\n\n"
+    "       dlc check MODEL.dl --key=value... [--json]\n"
+    "       dlc check MODEL.dl [--yaml_config FILE.yaml] --config NAME [--key=value...] "
+    "[--json]\n\n"
     "Reports every fault of each model file (.dl) with its place, code and what would mend it, "
     "and\n"
     "what `dlc compile` would refuse, without making machine code.\n"
@@ -31,7 +30,7 @@ static const char usage[] =
 
 /* Where the faults of files go: text to the console, or objects of JSON into a buffer. */
 typedef struct {
-    bool json;
+    bool json, located; /* the model's own diagnostics say what is wrong */
     dl_buf objects;
     int n;
 } fault_list;
@@ -75,14 +74,16 @@ static bool compiles(dl_arena *arena, dl_session *s, dl_error *err) {
            dl_compile(arena, s->module, &opt, &times, err);
 }
 
-/* A model at the sizes of its configuration; with_data: and the data of it. */
-static bool check_configured(const dl_invocation *call, bool with_data, dl_error *err) {
+/* A model at the sizes of its configuration; with_data: and the data of it. The text of a result
+ * that is not JSON goes to the console. */
+static bool check_session(const dl_invocation *call, bool with_data, fault_list *list,
+                          dl_error *err) {
     dl_arena *arena = call->arena;
-    dl_buf faults = {0};
-    if (!dl_config_take_model(call->config, err)) return false;
-    dl_session *s = dl_session_open(arena, call->config, 1, &faults, err);
-    dl_console_diagnostics(call->out, s ? s->diagnostics.at : faults.at);
-    dl_buf_free(&faults);
+    const dl_diags *found = NULL;
+    dl_session *s = dl_config_take_model(call->config, err)
+                        ? dl_session_open_found(arena, call->config, 1, &found, err)
+                        : NULL;
+    if (found) put_faults(call, list, found), list->located = found->errors > 0;
     if (!s) return false;
     int64_t train = 0, valid = 0;
     bool ok = compiles(arena, s, err);
@@ -92,12 +93,31 @@ static bool check_configured(const dl_invocation *call, bool with_data, dl_error
              (valid = count_samples(arena, s, DLR_VALID, err)) > 0;
     const char *path = dl_shown(arena, s->model_path);
     dl_session_close(s);
-    if (ok && with_data)
+    if (ok && with_data && !list->json)
         dl_console_text(call->out, "%s: ok; %lld samples for training, %lld for validation\n", path,
                         (long long)train, (long long)valid);
-    else if (ok)
+    else if (ok && !list->json)
         dl_console_text(call->out, "%s: ok\n", path);
     return ok;
+}
+
+static void put_list(const dl_invocation *call, fault_list *list) {
+    dl_console_text(call->out, "{\"diagnostics\": [%s]}\n", list->n ? list->objects.at : "");
+    dl_buf_free(&list->objects);
+}
+
+/* With JSON the fault is in the list, and the status tells that there is one. */
+static bool check_configured(dl_invocation *call, bool with_data, bool json, dl_error *err) {
+    fault_list list = {.json = json};
+    dl_error fault = {0};
+    bool ok = check_session(call, with_data, &list, json ? &fault : err);
+    if (!json) return ok;
+    if (!ok && !list.located)
+        dl_put_error_json(&list.objects, dl_config_str(call->config, DL_KEY_model), &fault,
+                          &list.n);
+    put_list(call, &list);
+    if (!ok) call->status = (int)fault.code;
+    return true;
 }
 
 /* Whether the command line has more than files: keys. */
@@ -136,9 +156,7 @@ static bool check_files(dl_invocation *call, bool json, dl_error *err) {
         else if (fault.code)
             dl_console_error(call->out, &fault);
     }
-    if (json)
-        dl_console_text(call->out, "{\"diagnostics\": [%s]}\n", list.n ? list.objects.at : "");
-    dl_buf_free(&list.objects);
+    if (json) put_list(call, &list);
     return true;
 }
 
@@ -146,8 +164,7 @@ static bool run(dl_invocation *call, dl_error *err) {
     bool configured = is_configured(call->config),
          json = dl_config_option(call->config, "json") != NULL;
     if (!configured && !has_keys(call->argc, call->argv)) return check_files(call, json, err);
-    if (json) return dl_fail(err, DL_USAGE, "--json goes with model files alone, without keys");
-    return check_configured(call, configured, err);
+    return check_configured(call, configured, json, err);
 }
 
 const dl_subcommand dl_subcommand_check = {

@@ -196,7 +196,14 @@ def test_json_diagnostics():
     r = dlc("check", good, "--json")
     check(r.returncode == 0 and r.stdout == '{"diagnostics": []}\n', f"no fault: {r.stdout}")
     r = dlc("check", good, "--json", "--local_batch_size=3")
-    check(r.returncode == 2 and "--json goes with model files alone" in r.stderr, f"with keys: {r.stderr}")
+    check(r.returncode == 0 and json.loads(r.stdout) == {"diagnostics": []}, f"with keys: {r.stdout} {r.stderr}")
+    r = dlc("check", bad, "--json", "--local_batch_size=3")
+    check(r.returncode == 3 and json.loads(r.stdout)["diagnostics"][0]["code"] and not r.stderr,
+          f"a fault, with keys: {r.stdout} {r.stderr}")
+    r = dlc("check", good, "--json", "--global_batch_size=7", "--accumulate=2")
+    one = json.loads(r.stdout)["diagnostics"]
+    check(r.returncode == 2 and len(one) == 1 and one[0]["code"] is None and "a multiple of 2 can" in one[0]["message"],
+          f"a fault of a key: {r.stdout} {r.stderr}")
 
 
 def other(program, *args):

@@ -59,6 +59,7 @@ ARROWS = {
                         "runtime/launch"],
     "runtime/runs": ["ir/", "passes/memory", "passes/pass.h", "compiler", "frontends/yaml", "runtime/formats",
                      "runtime/setup"],
+    "runtime/lsp": ["ir/", "compiler", "compiler/target", "frontends/dl", "runtime/formats"],
     "runtime/scaffold": ["ir/base", "compiler", "frontends/yaml", "runtime/data"],
     "runtime/job": ["ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/formats", "runtime/data",
                     "runtime/comm", "runtime/exec",
@@ -89,7 +90,8 @@ ARROWS = {
     # Programs: they parse, print and exit; everything else is a library's.
     "cli": ["ir/base", "compiler", "compiler/target", "compiler/jit/jit_cc.h", "compiler/cuda/nvrtc.h", "runtime/comm",
             "runtime/device", "runtime/cuda/library.h", "exports", "imports", "runtime/analyze", "runtime/job",
-            "runtime/launch", "runtime/predict", "runtime/runs", "runtime/scaffold", "runtime/sweep", "runtime/setup",
+            "runtime/launch", "runtime/lsp", "runtime/predict", "runtime/runs",
+            "runtime/scaffold", "runtime/sweep", "runtime/setup",
             "dldata"],
     "examples": [],
     "tests": None,

@@ -1,0 +1,1 @@
+setlocal expandtab shiftwidth=4 softtabstop=4 commentstring=#\ %s

@@ -1,0 +1,43 @@
+" Vim syntax file: models of dlc. Written by scripts/editor-syntax.
+if exists("b:current_syntax")
+  finish
+endif
+syn keyword dlFunction abs acos adaptive_avg_pool adaptive_max_pool all any argmax asin atan atan2
+syn keyword dlFunction atanh attention avg_pool batch_norm bce_with_logits cat ceil celu clamp complex_einsum
+syn keyword dlFunction conv conv_transpose cos cosh cosine_similarity cross_entropy crps_gaussian cumprod cumsum dice_loss
+syn keyword dlFunction drop_path dropout einsum elu embedding erf exp exp2 expand expm1
+syn keyword dlFunction fail fft flip floor fmod focal_loss fold frac gather gaussian_nll_loss
+syn keyword dlFunction geglu gelu glu grad grid_sample group_norm gru hardshrink hardsigmoid hardswish
+syn keyword dlFunction hardtanh huber_loss ifft in_top_k instance_norm int irfft isfinite isnan kl_div
+syn keyword dlFunction l1_loss layer_norm leaky_relu len lerp linear linear_scan linspace log log10
+syn keyword dlFunction log1p log2 log_softmax logsigmoid logsumexp lstm max max_pool mean median
+syn keyword dlFunction min mish mse_loss nan_to_num norm normalize one_hot pad pixel_shuffle pixel_unshuffle
+syn keyword dlFunction prelu prod quantile rand randint randn range rearrange reciprocal reduced
+syn keyword dlFunction relative_l2_loss relu relu6 rfft rms_norm rnn roll round rsqrt segment_max
+syn keyword dlFunction segment_mean segment_min segment_sum selu sigmoid sign silu sin sinc sinh
+syn keyword dlFunction smooth_l1_loss softmax softmin softplus softshrink softsign sort sqrt square std
+syn keyword dlFunction stop_gradient sum sum_squares swiglu tan tanh tanhshrink timestep_embedding top_k trunc
+syn keyword dlFunction tversky_loss unfold unsqueeze upsample var where
+syn keyword dlKeyword as elif else for if in model module pass return
+syn keyword dlOperator and not or
+syn keyword dlValue False None True false none true
+syn keyword dlType bf16 bool f16 f32 f64 i32 i64
+syn match dlOpener "\(^\s*\|: \)\@<=\(buffer\|figure\|init\|input\|metric\|optimize\|output\|param\|target\)\>\(\s*[=.(\[]\)\@!"
+syn match dlNumber "\<\d\+\.\?\d*\([eE][+-]\?\d\+\)\?\>"
+syn match dlPipe "|>"
+syn match dlLabel "@\([A-Za-z0-9_.]\|{[^}]*}\)\+"
+syn region dlString start=+"+ skip=+\\.+ end=+"+ oneline
+syn region dlString start=+'+ skip=+\\.+ end=+'+ oneline
+syn match dlComment "#.*$"
+hi def link dlFunction Function
+hi def link dlKeyword Keyword
+hi def link dlOperator Operator
+hi def link dlValue Constant
+hi def link dlType Type
+hi def link dlOpener Statement
+hi def link dlNumber Number
+hi def link dlPipe Operator
+hi def link dlLabel Identifier
+hi def link dlString String
+hi def link dlComment Comment
+let b:current_syntax = "dlc"
