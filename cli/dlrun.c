@@ -30,8 +30,8 @@ static const dl_option options[] = {
 };
 
 static const dl_subcommand *const commands[] = {
-    &dl_subcommand_predict, &dl_subcommand_sweep,   &dl_subcommand_agent, &dl_subcommand_list,
-    &dl_subcommand_show,    &dl_subcommand_compare, &dl_subcommand_report};
+    &dl_subcommand_predict, &dl_subcommand_test, &dl_subcommand_sweep,   &dl_subcommand_agent,
+    &dl_subcommand_list,    &dl_subcommand_show, &dl_subcommand_compare, &dl_subcommand_report};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static const char start_of_usage[] =
@@ -205,8 +205,8 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const who[N_COMMANDS] = {"dlrun", "dlrun sweep", "dlrun agent", "dlrun",
-                                                "dlrun", "dlrun",       "dlrun"};
+    static const char *const who[N_COMMANDS] = {"dlrun", "dlrun", "dlrun sweep", "dlrun agent",
+                                                "dlrun", "dlrun", "dlrun",       "dlrun"};
     cli_start("dlrun");
     for (int i = 0; argc > 1 && i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i]->name))

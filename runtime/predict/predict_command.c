@@ -277,12 +277,87 @@ static void close_job(dl_predict_job *job) {
     dl_saved_model_close(&job->net);
 }
 
-static bool run(dl_invocation *call, dl_error *err) {
+/* ---- dlrun test ---- */
+
+static const dl_option test_options[] = {
+    {"target", 0, "NAME=FILE[:ARRAY]", "data of targets, where they are not among DATA"},
+    {"samples", 0, "FIRST:LAST", "of each file the samples FIRST to LAST - 1"},
+    {"weights", 0, "RUN",
+     "of a plan's file: a run's directory, a checkpoint, or a file of weights"},
+    {"checkpoint", 0, "WHICH", "of a run: best (the default where there is one) or last"},
+    {"json", 0, NULL, "print the numbers as one JSON object"},
+    DL_OPTION_HELP,
+    {0},
+};
+
+static const char test_usage[] =
+    "usage: dlrun test CHECKPOINT DATA... [OPTION...] [--key=value...]\n\n"
+    "Computes the model's own loss and metrics on data that the run has not seen: means over "
+    "the\n"
+    "samples, one at a time, with the run's normalisation.\n\n"
+    "  dlrun test runs/smooth/1GPU/00 held_out.h5\n"
+    "  dlrun test runs/smooth/1GPU/00 x=fields.h5:x t=truth.h5:t\n\n"
+    "CHECKPOINT is as of `dlrun predict`. DATA is one file whose arrays have the names that the "
+    "run's data\n"
+    "had, or NAME=FILE[:ARRAY] for each input and target.\n"
+    "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory.\n\n";
+
+static void print_test(const dl_predict_job *job) {
+    const dl_model_metrics *m = &job->metrics;
+    if (dl_config_option(job->net.config, "json")) {
+        dl_buf b = {0};
+        dl_putf(&b, "{\"samples\": %lld, ", (long long)m->samples);
+        put_metrics(m, &b);
+        dl_console_text(job->console, "%s}\n", b.at);
+        dl_buf_free(&b);
+        return;
+    }
+    dl_console_text(job->console, "%s, %s\n  weights     %s\n  samples     %lld\n",
+                    dl_shown(job->arena, job->net.model_path), job->plan->target,
+                    dl_shown(job->arena, dl_saved_model_name(&job->net)), (long long)m->samples);
+    for (int i = 0; i < m->metrics.n; i++)
+        dl_console_text(job->console, "  %-11s %.6g\n", m->metrics.at[i].name,
+                        m->metrics.at[i].sum / (double)m->samples);
+}
+
+static bool test(dl_predict_job *job, const dl_invocation *call, dl_error *err) {
+    const dl_config *given = call->config;
+    if (given->positional.n < 2)
+        return dl_fail(err, DL_USAGE, "dlrun test CHECKPOINT DATA... (--help tells more)");
+    dl_saved_model_options net = {.arena = job->arena,
+                                  .which = dl_config_option(given, "checkpoint"),
+                                  .options = test_options,
+                                  .n_words = call->argc - 1,
+                                  .words = call->argv + 1,
+                                  .open_data = dl_data_record_open,
+                                  .console = job->console};
+    if (!take_network(job, given, &net, err) || !dl_saved_model_find(&job->net, &net, err) ||
+        !take_options(job, err))
+        return false;
+    job->tests = job->measured = true, job->scored = false;
+    bool ok = open_network(job, err) && dl_predict_name_data(job, err) &&
+              dl_predict_open_data(job, err) &&
+              dl_predict_plan(job, &job->input[0].data[0].size, err) &&
+              dl_predict_open_metrics(job, err) && load(job, err) && dl_predict_metrics(job, err);
+    if (ok && !job->metrics.samples)
+        return dl_fail(err, DL_INPUT, "no sample has all its inputs and targets");
+    if (ok) print_test(job);
+    return ok;
+}
+
+/* ---- the commands ---- */
+
+static bool run_job(const dl_invocation *call,
+                    bool (*work)(dl_predict_job *job, const dl_invocation *call, dl_error *err),
+                    dl_error *err) {
     dl_predict_job job = {.arena = call->arena, .console = call->out};
-    bool ok = predict(&job, call, err);
+    bool ok = work(&job, call, err);
     close_job(&job);
     return ok;
 }
+
+static bool run(dl_invocation *call, dl_error *err) { return run_job(call, predict, err); }
+static bool run_test(dl_invocation *call, dl_error *err) { return run_job(call, test, err); }
 
 const dl_subcommand dl_subcommand_predict = {.name = "predict",
                                              .help = "apply a trained model to files",
@@ -290,3 +365,10 @@ const dl_subcommand dl_subcommand_predict = {.name = "predict",
                                              .options = options,
                                              .takes_keys = true,
                                              .run = run};
+
+const dl_subcommand dl_subcommand_test = {.name = "test",
+                                          .help = "the model's own metrics on held-out data",
+                                          .usage = test_usage,
+                                          .options = test_options,
+                                          .takes_keys = true,
+                                          .run = run_test};

@@ -4,4 +4,6 @@
 #include "compiler/subcommand.h"
 
 extern const dl_subcommand dl_subcommand_predict;
+/* `dlrun test`: the model's own metrics on held-out data. */
+extern const dl_subcommand dl_subcommand_test;
 #endif

@@ -111,6 +111,54 @@ bool dl_predict_open_data(dl_predict_job *job, dl_error *err) {
     return true;
 }
 
+/* ---- the names of a test's data ---- */
+
+/* NAME=FILE:ARRAY, by the run's record. */
+static const char *recorded_word(dl_predict_job *job, const dl_array_record *r, const char *file,
+                                 dl_error *err) {
+    const char *array = r->n_variables == 1 ? r->variables[0].name : NULL;
+    if (array) return dl_format(job->arena, "%s=%s:%s", r->name, file, array);
+    dl_fail(err, DL_USAGE, "which array is '%s'? %s=FILE:ARRAY for each input and target", r->name,
+            r->name);
+    return NULL;
+}
+
+/* The target that a word NAME=... is of, or NULL. */
+static const dl_array_record *target_of(const dl_data_record *r, const char *word) {
+    const char *equals = strchr(word, '=');
+    for (int i = 0; equals && i < r->n; i++) {
+        size_t n = strlen(r->at[i].name);
+        if (r->at[i].is_target && n == (size_t)(equals - word) &&
+            strncmp(word, r->at[i].name, n) == 0)
+            return &r->at[i];
+    }
+    return NULL;
+}
+
+bool dl_predict_name_data(dl_predict_job *job, dl_error *err) {
+    dl_config *c = job->net.config;
+    const dl_data_record *r = &job->net.data;
+    const char *only = c->positional.n == 2 ? c->positional.at[1] : "=";
+    DL_ARRAY(const char *) words = {0}, inputs = {0};
+    if (strchr(only, '=') || strchr(only, ':') || !r->n)
+        for (int i = 1; i < c->positional.n; i++) dl_push(job->arena, &words, c->positional.at[i]);
+    else
+        for (int i = 0; i < r->n; i++) {
+            const char *word = recorded_word(job, &r->at[i], only, err);
+            if (!word) return false;
+            dl_push(job->arena, &words, word);
+        }
+    dl_push(job->arena, &inputs, c->positional.at[0]);
+    for (int i = 0; i < words.n; i++)
+        if (target_of(r, words.at[i]))
+            job->truths = job->truths ? dl_format(job->arena, "%s,%s", job->truths, words.at[i])
+                                      : words.at[i];
+        else
+            dl_push(job->arena, &inputs, words.at[i]);
+    c->positional.at = inputs.at, c->positional.n = inputs.n, c->positional.cap = inputs.cap;
+    return true;
+}
+
 /* ---- the truth ---- */
 
 /* How the run read the target of the first output, whose missing numbers are no truth. */
@@ -121,7 +169,7 @@ static const dl_array_record *truth_record(dl_predict_job *job) {
 }
 
 const char *dl_predict_target_spec(const dl_predict_job *job, const char *name, int n_targets) {
-    const char *all = dl_config_option(job->net.config, "target");
+    const char *all = job->truths ? job->truths : dl_config_option(job->net.config, "target");
     size_t n = strlen(name);
     for (const char *at = all; at && *at; at += strcspn(at, ","), at += *at == ',')
         if (n && strncmp(at, name, n) == 0 && at[n] == '=')
@@ -172,6 +220,7 @@ static bool open_truth(dl_predict_job *job, const char *given, const dl_array_re
 }
 
 bool dl_predict_open_target(dl_predict_job *job, dl_error *err) {
+    if (job->tests) return true;
     const char *said = dl_config_option(job->net.config, "target");
     const char *output = dl_plan_program_find(job->plan, "predict")->results.at[0].name;
     if (!job->measured || (!said && job->dt && (job->fed >= 0 || job->n_inputs == 1))) return true;

@@ -81,6 +81,8 @@ typedef struct {
     dlr_field target;
     dl_array_record truth;   /* how the run read its targets */
     bool evaluates;          /* the plan has the program "eval", and it is asked for */
+    bool tests;              /* the model's own loss and metrics alone: nothing is written */
+    const char *truths;      /* as --target, of the data's names; NULL: what that option says */
     bool measured;           /* --metrics: the model's own, and: */
     bool scored, has_target; /* target is open; else the truth is in the data, dt steps later */
     dl_error not_scored;     /* why --metrics has no errors by channel */
@@ -125,6 +127,10 @@ bool dl_predict_scales(dl_predict_job *job, dl_error *err);
 bool dl_predict_pair(dl_predict_job *job, dl_error *err);
 /* Finds the scale by which each of the engine's outputs is undone. Errors: as of dlr_scale_of. */
 bool dl_predict_undo(dl_predict_job *job, dl_error *err);
+/* For a test: takes the words NAME=FILE[:ARRAY] of targets for --target; one FILE alone has the
+ * arrays by the names that the run's record has of them. Errors (DL_USAGE): the record has none of
+ * an input or target. */
+bool dl_predict_name_data(dl_predict_job *job, dl_error *err);
 /* Opens the files of the command line as the inputs' data, and counts them. Errors: DL_USAGE (an
  * input without a file), DL_INPUT (arrays that do not fit each other); those of dlr_field_open. */
 bool dl_predict_open_data(dl_predict_job *job, dl_error *err);

@@ -186,6 +186,7 @@ bool dl_predict_open_metrics(dl_predict_job *job, dl_error *err) {
     } else
         job->metrics.why =
             job->rolls ? "a rollout has none" : "samples have another size than the model's";
+    if (job->tests && job->metrics.why) return dl_fail(err, DL_USAGE, "%s", job->metrics.why);
     return job->scored || !job->metrics.why ||
            dl_fail(err, job->not_scored.code, "%s", job->not_scored.message);
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "ranks"))
 import mpi  # noqa: E402
-from oracle_tools import Workplace, check, finish, save_tensors, torch  # noqa: E402
+from oracle_tools import Workplace, check, finish, load_tensors, save_tensors, torch  # noqa: E402
 
 HEAD = """model V():
     input x: f32[N, T=3, C=4]
@@ -52,6 +52,43 @@ def weighed(value, arrays, batch):
     n = len(arrays[0])
     parts = [[a[i:i + batch] for a in arrays] for i in range(0, n, batch)]
     return sum(len(p[0]) * value(*p) for p in parts) / n
+
+
+def check_test(place):
+    """`dlrun test` of held-out data: the model's own loss and metrics, next to NumPy, with the run's normalisation."""
+    random = np.random.default_rng(8)
+    arrays = {"x": random.normal(3, 2, (30, 4)), "t": random.normal(0, 1, (30, 2))}
+    for name, a in arrays.items():
+        np.save(place / f"{name}.npy", a.astype("f4"))
+    (place / "held.dl").write_text("""model H():
+    input x: f32[N, C=4]
+    target t: f32[N, K=2]
+    y = x |> linear(2) @head as [N, K]
+    output y
+    loss = mse_loss(y, t)
+    metric mae = mean(abs(y - t))
+""")
+    x, t = place / "x.npy", place / "t.npy"
+    data = f"inputs: {{x: {{file: '{x}', mean: 3, std: 2}}}}, targets: {{t: '{t}'}}, split: {{valid: 0.3}}"
+    (place / "held.yaml").write_text(f"held: {{model: {place / 'held.dl'}, local_batch_size: 5, num_epochs: 2, "
+                                     f"lr: 0.1, data: {{{data}}}}}\n")
+    place.run("dlrun", place / "held.yaml", f"--expdir={place / 'held'}")
+    last = next((place / "held").rglob("checkpoints/last"))
+    w = load_tensors(last / "model.safetensors")
+    y = (arrays["x"][7:] - 3) / 2 @ w["head.weight"].double().numpy().T + w["head.bias"].double().numpy()
+    t = arrays["t"][7:]
+    words = f"x={place / 'x.npy'}", f"t={place / 't.npy'}", "--samples=7:100"
+    said = json.loads(place.run("dlrun", "test", last, *words, "--json"))
+    want = {"loss": ((y - t)**2).mean(), "mae": np.abs(y - t).mean()}
+    got = {"loss": said["loss"], **said["metrics"]}
+    check(said["samples"] == 23 and all(abs(got[k] - want[k]) < 1e-6 * abs(want[k]) for k in want),
+          f"dlrun test: {said}, {want}")
+    text = place.run("dlrun", "test", last, *words)
+    check(f"loss        {want['loss']:.4f}"[:-1] in text and "samples     23" in text, text)
+    text = place.run("dlrun", "test", last, words[0], status=2)
+    check("no data is named for the target 't': --target=t=FILE" in text, text)
+    text = place.run("dlrun", "test", last, place / "x.npy", status=2)
+    check("which array is 'x'? x=FILE:ARRAY for each input and target" in text, text)
 
 
 def main(build, *_):
@@ -115,6 +152,7 @@ def main(build, *_):
         status, log, point = validate(name, samples, batch, ways, f"-n{ranks}", DLR_MPIRUN=mpirun, **mpi.environment())
         check(status == 0 and "leaves out" not in log, f"{ranks} ranks, {samples} samples: {status} {log[-900:]}")
         compare(f"{ranks} ranks, {samples} samples, batches of {batch} each", point, samples, ranks * batch, ways)
+    check_test(place)
     finish()
 
 
