@@ -51,7 +51,7 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, i
     /* multiply-adds of a round: four AMX tile products, or one or two in each lane of
      * accumulators */
     double round = pairs && t->tiles ? 4 * 16 * 16 * 32
-                                     : (pairs ? 2 : 1) * (t->lanes == 16 ? 20 : 12) * t->lanes;
+                                     : (pairs ? 2 : 1) * (t->rows == 8 ? 20 : 12) * t->lanes;
     *flops = 2 * round * STEPS * threads;
     *bytes = 2.0 * STREAM * SWEEPS * threads;
     int compiled;

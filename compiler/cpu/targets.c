@@ -3,6 +3,9 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
 #ifdef __linux__
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,19 +21,21 @@
 static const dl_loop_rules loops = {
     .contiguous_terms = DL_CHAIN, .strided_terms = DL_CHAIN, .floats = true};
 
-/* Best first. The generic target uses only the architecture's baseline (SSE2 on x86-64). Two FMA
- * pipes of four cycles need at least eight accumulators: 8 x 2 vectors fit the 32 registers of
- * AVX-512, 4 x 2 the 16 of AVX2. */
+/* Best first. The generic target uses only the architecture's baseline (SSE2 on x86-64, NEON on
+ * Arm). Two FMA pipes of four cycles need at least eight accumulators: 8 x 2 vectors fit the 32
+ * registers of AVX-512 and NEON, 4 x 2 the 16 of AVX2. */
 #define CPU(width)                                                                                 \
     .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width,                                \
     .weights = {DL_PANEL, 2 * width}, .expanded = 1u << DL_F64, .loops = &loops
 #define CPU_512     CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8
+#define NEON        CPU(4), .rows = 8, .row_block = 128, .grad_rows = 8
+#define NEON_BF16   .half_gemms = 1u << DL_BF16
 #define AVX512      "-mavx512f", "-mfma", "-mprefer-vector-width=512"
 #define AVX512_BF16 AVX512, "-mavx512bw", "-mavx512dq"
 #define AVX2        "-mavx2", "-mfma", "-mf16c"
 /* A CPU with AVX-512, and the same kernels emulated: the compiler splits vectors of 16 lanes,
  * and kernels/instructions_emulated.c replaces special instructions. For tests on machines with
- * AVX2. */
+ * AVX2; those of Arm's run on any other CPU. */
 #define BOTH(cpu, flags_of, ...)                                                                   \
     {"cpu:" cpu, CPU_512, .flags = {flags_of}, __VA_ARGS__}, {                                     \
         "cpu:" cpu ":emulated", CPU_512, .emulated = true, .flags = {AVX2}, __VA_ARGS__            \
@@ -41,6 +46,13 @@ static const dl_target targets[] = {
     BOTH("avx512_bf16", AVX512_BF16, .half_gemms = 1u << DL_BF16),
     BOTH("avx512", AVX512),
     {"cpu:avx2", CPU(8), .rows = 6, .row_block = 132, .grad_rows = 4, .flags = {AVX2}},
+#endif
+#ifdef __aarch64__
+    {"cpu:neon_bf16", NEON, NEON_BF16, .flags = {"-march=armv8.2-a+bf16"}},
+    {"cpu:neon", NEON},
+#else
+    {"cpu:neon_bf16:emulated", NEON, NEON_BF16, .emulated = true},
+    {"cpu:neon:emulated", NEON, .emulated = true},
 #endif
     {"cpu:generic", CPU(4), .rows = 4, .row_block = 128, .grad_rows = 4},
 };
@@ -89,13 +101,16 @@ static bool runs_here(const dl_target *t) {
 #ifdef __x86_64__
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
-    if (t->emulated) return avx2;
+    if (t->emulated) return avx2 || !t->flags[0];
     if (t->tiles && !(has_tiles() && may_use_tiles())) return false;
     if (t->half_gemms && !(__builtin_cpu_supports("avx512bw") &&
                            __builtin_cpu_supports("avx512dq") && multiplies_bf16()))
         return false;
     if (t->lanes == 16) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
     if (t->lanes == 8) return avx2;
+#elif defined(__aarch64__)
+    enum { BF16 = 1 << 14 }; /* HWCAP2_BF16 of linux/arch/arm64/include/uapi/asm/hwcap.h */
+    if (t->half_gemms) return getauxval(AT_HWCAP2) & BF16;
 #endif
     (void)t;
     return true;

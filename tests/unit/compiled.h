@@ -13,22 +13,22 @@
 #include "tests/check.h"
 #include "tests/targets.h"
 
-static const char *const compiled_targets[] = {"cpu:amx_bf16", "cpu:avx512_bf16",
-                                               "cpu:avx512",   "cpu:avx2",
-                                               "cpu:generic",  "cuda:sm_90a:emulated"};
+static const char *const compiled_targets[] = {
+    "cpu:amx_bf16", "cpu:avx512_bf16", "cpu:neon_bf16",       "cpu:avx512",
+    "cpu:avx2",     "cpu:generic",     "cuda:sm_90a:emulated"};
 enum {
-    COMPILED_TARGETS = 6,
-    COMPILED_CPUS = 5, /* of them, first */
-    COMPILED_LOW = 2   /* of these, first: those that multiply bf16 */
+    COMPILED_TARGETS = 7,
+    COMPILED_CPUS = 6, /* of them, first */
+    COMPILED_LOW = 3   /* of these, first: those that multiply bf16 */
 };
 
 /* Which way kernels are made, where a test chooses. */
 static const dl_tuner *compiled_by;
 
 /* The target, or, where this CPU is of another kind, the same emulated. Of these a run that takes a
- * share of the cases takes one in three: NULL for the others. */
+ * share of the cases takes one in four: NULL for the others. */
 static inline const char *compiled_target(const char *name) {
-    enum { EMULATED = 3 };
+    enum { EMULATED = 4 };
     const char *here = test_target_here(name);
     bool drawn = here == name || dl_test_share() == 1;
     for (unsigned t = 0; t < EMULATED && !drawn; t++)

@@ -121,7 +121,7 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed,
     dl_arena_free(m->arena), dl_arena_free(written->arena);
 }
 
-enum { FIRST_OF_BF16 = 3 }; /* of the targets: they multiply bf16 */
+enum { TARGETS = 7, FIRST_OF_BF16 = 4 }; /* from that one on they multiply bf16 */
 
 /* Emulated vectors take the compiler three times as long: a share of the cases has f32 once, and
  * bf16 where it is multiplied, alone or next to f32. */
@@ -135,12 +135,13 @@ int main(void) {
     char dir[] = "/tmp/dl_kernels_XXXXXX";
     if (!test_cache(dir)) return 1;
     static const dl_dtype types[] = {DL_F32, DL_BF16, DL_F16};
-    /* the last two multiply bf16: to any other type they are as the third */
-    static const char *const targets[] = {"cpu:generic", "cpu:avx2", "cpu:avx512",
-                                          "cpu:avx512_bf16", "cpu:amx_bf16"};
+    /* the last three multiply bf16: to any other type they are as one before them */
+    static const char *const targets[TARGETS] = {"cpu:generic",  "cpu:avx2",        "cpu:avx512",
+                                                 "cpu:neon",     "cpu:avx512_bf16", "cpu:amx_bf16",
+                                                 "cpu:neon_bf16"};
     unsigned cell = 0;
     for (int i = 0; i < 3; i++)
-        for (int t = 0; t < (types[i] == DL_BF16 ? 5 : 3); t++)
+        for (int t = 0; t < (types[i] == DL_BF16 ? TARGETS : FIRST_OF_BF16); t++)
             for (int mixed = 0; mixed <= (types[i] != DL_F32); mixed++) {
                 const char *here = test_target_here(targets[t]);
                 bool emulated = here != targets[t];

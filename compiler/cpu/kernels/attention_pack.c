@@ -33,7 +33,9 @@ HOT void pack_rows(const struct attention *s, struct array from, long tokens, lo
 INLINE vh ld_features(const bf16 *p, long n) {
     if (n >= LANES) return *(const vh_any *)p;
     v_panel v = ld_panel_part(p, n > 0 ? n : 0);
-    return __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    vh lower;
+    __builtin_memcpy(&lower, &v, sizeof lower);
+    return lower;
 }
 /* Packs a block of KEYS tokens, transposed: to[feature / 2][KEYS]. It writes whole blocks of
  * pairs, which have room before the next keys'; an odd last feature is paired with zero. */

@@ -5,7 +5,7 @@
  * This file has the register tile of every product, c[row][lane] = sum over k of a[row][k]
  * b[k][lane], for floats or bf16 pairs (bf16_pairs.c), and by AMX strips (amx.c) where the CPU has
  * them. attention_pack.c packs its operands; attention.c loops over the blocks. */
-#if LANES == 16
+#if TILE_ROWS == 8 /* 32 registers */
 #define ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 enum { ROWS_AT_ONCE = 8 };
 #else

@@ -1,7 +1,35 @@
 /* After the prelude: bf16 instructions that no C expression compiles to, one function or macro
  * each. instructions_emulated.c has the same names for CPUs without them. HAS_PAIRS: the target
- * has AVX512_BF16, HAS_TILES: AMX_BF16 too, and the source uses bf16. */
+ * has AVX512_BF16, or Arm's FEAT_BF16; HAS_TILES: AMX_BF16 too; and the source uses bf16. */
 typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
+
+#if defined(__aarch64__)
+/* Rounded to nearest even; denormals are numbers here, so that has_denormals finds none. */
+INLINE vh narrow_normal(vf v) {
+    vh h;
+    __asm__("bfcvtn %0.4h, %1.4s" : "=w"(h) : "w"(v));
+    return h;
+}
+INLINE int has_denormals(vf v) {
+    (void)v;
+    return 0;
+}
+
+/* c + (lower x * lower y + upper x * upper y); denormals count as zero. The sum of the products
+ * and the addition round to odd, unless the CPU has FEAT_EBF16 and is told otherwise (Arm
+ * Architecture Reference Manual, BFDOT). */
+INLINE vf dot_pairs(vf c, vf x, vf y) {
+    __asm__("bfdot %0.4s, %1.8h, %2.8h" : "+w"(c) : "w"(x), "w"(y));
+    return c;
+}
+
+/* The first n elements, then zeros; nothing after them is read. */
+INLINE v_panel ld_panel_part(const bf16 *p, long n) {
+    v_panel v = {0};
+    __builtin_memcpy(&v, p, (unsigned long)(n < PANEL ? n : PANEL) * 2);
+    return v;
+}
+#else
 
 /* Rounded to nearest even; denormals count as zero. */
 INLINE vh narrow_normal(vf v) {
@@ -49,4 +77,5 @@ INLINE void end_tiles(void) { __asm__ volatile("tilerelease"); }
  * Denormals count as zero. */
 #define ADD_TILES(sums, left, right)                                                               \
     __asm__ volatile("tdpbf16ps %%tmm" #right ", %%tmm" #left ", %%tmm" #sums : :)
+#endif
 #endif

@@ -1,6 +1,6 @@
 /* The machine's peak rates, as kernels of the plan's ABI: multiply-adds in registers, and a
  * stream through memory. */
-#if LANES == 16
+#if TILE_ROWS == 8 /* 32 registers */
 #define ACCUMULATORS(X)                                                                            \
     X(0)                                                                                           \
     X(1)                                                                                           \

@@ -104,7 +104,7 @@ INLINE void F(product_tile)(int rows, int width, const FS *a, long stride, const
                                           FS *z) {                                                 \
         F(product_tile)(ROWS, WIDTH, a, stride, w, terms, z);                                      \
     }
-#if LANES == 16
+#if TILE_ROWS == 8 /* 32 registers */
 #define TALL   6
 #define TALL_3 F(products_6_3)
 #define TALL_4 F(products_6_4)

@@ -136,23 +136,24 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg,
 }
 
 #if HALVES
-/* GRAD_HEIGHT 16-bit elements as floats, in vectors of LANES, of which they may be half. */
-#if GRAD_HEIGHT == LANES
-#define FIRST_OF(h) (h)
-#define TILE_OF(v)  (v)
+/* GRAD_HEIGHT 16-bit elements as floats: whole vectors of LANES, or half of one. */
+#if GRAD_HEIGHT >= LANES
+#define COPY_ROWS(T)                                                                               \
+    INLINE void copy_rows_##T(const T *x, float *to) {                                             \
+        for (int i = 0; i < GRAD_HEIGHT; i += LANES)                                               \
+            st(to + i, widen_##T(*(const vh_any *)(x + i)));                                       \
+    }
 #else
-#define FIRST_OF(h) __builtin_shufflevector(h, h, LOWER, LOWER)
-#define TILE_OF(v)  __builtin_shufflevector(v, v, LOWER)
-#endif
 typedef unsigned short vh_grad_any
     __attribute__((vector_size(GRAD_HEIGHT * 2), aligned(2), may_alias));
 typedef float vf_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
 #define COPY_ROWS(T)                                                                               \
     INLINE void copy_rows_##T(const T *x, float *to) {                                             \
         vh_grad_any h = *(const vh_grad_any *)x;                                                   \
-        vf v = widen_##T(FIRST_OF(h));                                                             \
-        *(vf_grad_any *)to = TILE_OF(v);                                                           \
+        vf v = widen_##T(__builtin_shufflevector(h, h, LOWER, LOWER));                             \
+        *(vf_grad_any *)to = __builtin_shufflevector(v, v, LOWER);                                 \
     }
+#endif
 #if HALVES & 1
 COPY_ROWS(f16)
 #endif
