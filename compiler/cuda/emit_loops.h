@@ -51,7 +51,7 @@ void dl_cuda_load_vectors(dl_loops *l, const dl_vectors *v, const bool *runs);
 void dl_cuda_store_vectors(dl_loops *l, const dl_vectors *v, const bool *runs, dl_expr test);
 /* All of the present loop nest at a point or a vector of points, but for loads that a loop has
  * around it. Values are stored, and taken into `sums`, the accumulators by instruction (NULL: there
- * are none), if `test` holds (NULL: always). */
+ * are none), if `test` holds (NULL: always). emit_per_thread.c */
 void dl_cuda_put_points(dl_loops *l, const dl_vectors *v, const dl_expr *sums, dl_expr test);
 /* Prefetched vectors of the next `ahead` rows, "vec<float, 8> a3[2]", possible where all loads
  * that depend on an axis of `axes` are vectors. Functions declare them, load them in a loop in
@@ -64,9 +64,6 @@ void dl_cuda_shift_prefetched(dl_emitter *e, const dl_vectors *l, const bool *ru
 /* ---- reductions that a thread computes alone at its point, over the axes e->per_thread
  * (emit_per_thread.c) ---- */
 bool dl_cuda_is_per_thread(const dl_emitter *e, int number); /* emit_loops.c */
-/* The reductions in `runs`, of all points of a vector: by instruction, a variable or an array;
- * NULL: there is none. */
-const dl_expr *dl_cuda_per_thread(dl_loops *l, const dl_vectors *v, const bool *runs);
 /* Loads the vectors that a point of the reduction needs. emit_vectors.c */
 void dl_cuda_load_per_thread(dl_loops *l, const dl_vectors *v, const bool *made);
 

@@ -153,7 +153,9 @@ static void put_level(dl_loops *l, const dl_vectors *v, const bool *made, const 
     for (int i = 0; i < axes.n + !!guard + 1; i++) dl_loop_end(l);
 }
 
-const dl_expr *dl_cuda_per_thread(dl_loops *l, const dl_vectors *v, const bool *runs) {
+/* The reductions in `runs`, of all points of a vector: by instruction, a variable or an array;
+ * NULL: there is none. */
+static const dl_expr *put_reductions(dl_loops *l, const dl_vectors *v, const bool *runs) {
     const dl_emitter *e = l->e;
     int *level = find_levels(e), most = 0;
     dl_expr *own = DL_NEWS(e->arena, dl_expr, e->k->instrs.n + 1);
@@ -170,4 +172,30 @@ const dl_expr *dl_cuda_per_thread(dl_loops *l, const dl_vectors *v, const bool *
     for (int now = 1; now <= most; now++)
         put_level(l, v, find_made(e, runs, level, now), level, now, own);
     return own;
+}
+
+void dl_cuda_put_points(dl_loops *l, const dl_vectors *v, const dl_expr *sums, dl_expr test) {
+    const dl_emitter *e = l->e;
+    const bool *runs = dl_cuda_find_runs(e);
+    dl_cuda_load_vectors(l, v, runs);
+    const dl_expr *own = put_reductions(l, v, runs);
+    dl_expr j = dl_loop_points(l, v);
+    for (int i = 0; i < e->now->read.n; i++)
+        if (!(e->steps[e->now->read.at[i]].axes & e->per_thread))
+            dl_loop_read(l, e->now->read.at[i]);
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        bool guarded = test && e->k->instrs.at[number].kind == DL_K_STORE && !v->has[number];
+        if (e->steps[number].axes & e->per_thread) continue;
+        if (guarded) dl_loop_if(l, test);
+        if (own && own[number])
+            dl_loop_define(l, number, dl_loop_slot(l, own[number], j));
+        else if (sums && sums[number])
+            dl_loop_grow(l, number, dl_loop_slot(l, sums[number], j), test);
+        else
+            dl_loop_instr(l, number);
+        if (guarded) dl_loop_end(l);
+    }
+    dl_loop_end(l);
+    dl_cuda_store_vectors(l, v, runs, test);
 }
