@@ -285,10 +285,10 @@ void dl_doubt_image_axes(dl_elab *E, dl_span where, dl_val x);
 /* Whether an argument without a default is unknown, so that nodes that depend on it were not built.
  * (loss.c) */
 bool dl_is_partial(const dl_elab *E);
-/* A statement `optimize` (optimize.c). At the end of the model: makes objectives and metrics of all
- * of them, gives each parameter its objective, and returns the sum of their losses; NULL: there
- * are none, or after a report. */
-void dl_exec_optimize(dl_elab *E, const dl_ast *s);
+/* Takes a statement `optimize`, or reports a second one of its name (optimize.c). At the end of the
+ * model: makes objectives and metrics of all of them, gives each parameter its objective, and
+ * returns the sum of their losses; NULL: there are none, or after a report. */
+void dl_add_objective(dl_elab *E, const dl_objective *o);
 dl_value *dl_end_objectives(dl_elab *E);
 /* Reports a loss, or an objective, that depends on no parameter by a gradient (loss.c). */
 void dl_check_loss(dl_elab *E);

@@ -1,6 +1,14 @@
 /* Checks that a gradient of the loss reaches a parameter. */
 #include "frontends/dl/elab.h"
 
+bool dl_want_scalar(dl_elab *E, dl_span where, const char *what, dl_val v) {
+    if (v.t->type.rank == 0) return true;
+    dl_bad(E, where, DL_DIAG_not_scalar, "%s must be one number, but it is %s", what,
+           dl_type_text(&v.t->type));
+    dl_help(E, "reduce it: mean(...)");
+    return false;
+}
+
 /* (An op without any rule is refused by name when compiling.) */
 static bool lets_through(dl_op op) { return !dl_op_is_flat(op); }
 

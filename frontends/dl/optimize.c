@@ -3,25 +3,15 @@
 #include "frontends/dl/elab.h"
 #include "ir/base/tags.h"
 
-void dl_exec_optimize(dl_elab *E, const dl_ast *s) {
-    if (!dl_only_in(E, s, DL_IN_MODEL, "optimize")) return;
+void dl_add_objective(dl_elab *E, const dl_objective *o) {
     for (int i = 0; i < E->objectives.n; i++)
-        if (E->objectives.at[i].name == s->name) {
-            dl_bad(E, s->at, DL_DIAG_duplicate_definition, "there is an optimizer '%s' already",
-                   s->name);
+        if (E->objectives.at[i].name == o->name) {
+            dl_bad(E, o->where, DL_DIAG_duplicate_definition, "there is an optimizer '%s' already",
+                   o->name);
             dl_note(E, E->objectives.at[i].where, "it is here");
             return;
         }
-    dl_objective o = {.name = s->name, .where = s->at};
-    for (int i = 0; i < s->items.list.n; i++) {
-        const dl_ast *item = s->items.list.at[i];
-        const char *text = dl_parts_text(E, &item->items, "a label");
-        if (text) dl_push(E->arena, &o.labels, ((dl_set_label){.text = text, .where = item->span}));
-    }
-    if (!s->items.list.n)
-        dl_push(E->arena, &o.labels, ((dl_set_label){.text = s->name, .where = s->at}));
-    o.loss = dl_eval(E, s->a), o.loss.origin = s->a->span;
-    dl_push(E->arena, &E->objectives, o);
+    dl_push(E->arena, &E->objectives, *o);
 }
 
 /* Does the label name the parameter, or what it is part of? */

@@ -14,14 +14,6 @@ static bool want_tensor(dl_elab *E, const dl_ast *s, const char *what, dl_val v)
     return false;
 }
 
-bool dl_want_scalar(dl_elab *E, dl_span where, const char *what, dl_val v) {
-    if (v.t->type.rank == 0) return true;
-    dl_bad(E, where, DL_DIAG_not_scalar, "%s must be one number, but it is %s", what,
-           dl_type_text(&v.t->type));
-    dl_help(E, "reduce it: mean(...)");
-    return false;
-}
-
 /* The target of that name; NULL after a report. */
 static const dl_var *find_target(dl_elab *E, const dl_ast *name) {
     const dl_graph *g = E->b.graph;
@@ -120,6 +112,20 @@ static void exec_metric(dl_elab *E, const dl_ast *s) {
     if (!name || !result_is_new(E, s, DL_RESULT_METRIC, name)) return;
     v = dl_tensor_cast(E, s->span, v, DL_F32);
     if (v.kind == DL_V_TENSOR) dl_graph_result(E->b.graph, DL_RESULT_METRIC, name, v.t, NULL);
+}
+
+static void exec_optimize(dl_elab *E, const dl_ast *s) {
+    if (!dl_only_in(E, s, DL_IN_MODEL, "optimize")) return;
+    dl_objective o = {.name = s->name, .where = s->at};
+    for (int i = 0; i < s->items.list.n; i++) {
+        const dl_ast *item = s->items.list.at[i];
+        const char *text = dl_parts_text(E, &item->items, "a label");
+        if (text) dl_push(E->arena, &o.labels, ((dl_set_label){.text = text, .where = item->span}));
+    }
+    if (!s->items.list.n)
+        dl_push(E->arena, &o.labels, ((dl_set_label){.text = s->name, .where = s->at}));
+    o.loss = dl_eval(E, s->a), o.loss.origin = s->a->span;
+    dl_add_objective(E, &o);
 }
 
 static void exec_figure(dl_elab *E, const dl_ast *s) {
@@ -263,7 +269,7 @@ static void exec(dl_elab *E, const dl_ast *s) {
     case DL_A_BUFFER: dl_declare_buffer(E, s); break;
     case DL_A_INIT: dl_declare_init(E, s); break;
     case DL_A_OUTPUT: exec_output(E, s); break;
-    case DL_A_OPTIMIZE: dl_exec_optimize(E, s); break;
+    case DL_A_OPTIMIZE: exec_optimize(E, s); break;
     case DL_A_METRIC: exec_metric(E, s); break;
     case DL_A_FIGURE: exec_figure(E, s); break;
     case DL_A_RETURN: exec_return(E, s); break;

@@ -280,7 +280,7 @@ static void close_job(dl_predict_job *job) {
 /* ---- dlrun test ---- */
 
 static const dl_option test_options[] = {
-    {"target", 0, "NAME=FILE[:ARRAY]", "data of targets, where they are not among DATA"},
+    {"target", 0, "NAME=FILE", "data of targets that are not among DATA; NAME=FILE:ARRAY"},
     {"samples", 0, "FIRST:LAST", "of each file the samples FIRST to LAST - 1"},
     {"weights", 0, "RUN",
      "of a plan's file: a run's directory, a checkpoint, or a file of weights"},

@@ -141,8 +141,8 @@ def check_house_rules(place):
         ("format", {"passes/p.c": "int   f(void)   ;\n"}),
     ]
     here = pathlib.Path("tests/structure/check_house.py")
-    rules = {str(p): (ROOT / p).read_text()
-             for p in (here, here.with_name("house_words.py"), here.with_name("house_arrows.py"))}
+    rules = {str(here.parent / p.name): p.read_text()
+             for p in (ROOT / here, *(ROOT / here.parent).glob("house_*.py"))}
     for number, (rule, change) in enumerate([(None, {}), *broken]):
         house = place / f"house-{number}"
         for name, text in {**sound, **change, **rules}.items():
