@@ -196,13 +196,27 @@ void dl_grad_pow(dl_grad *g) {
         dl_grad_give(g, 1, select(g, dl_build2(g->b, DL_OP_and, nil, positive), zero, db));
     }
 }
+/* A power of two by which two numbers are scaled before they are squared: squares of numbers near
+ * 1 neither overflow nor vanish. f16 has no room for it. */
+static dl_value *square_scale(dl_grad *g, dl_value *a, dl_value *b) {
+    if (g->dy->type.dtype == DL_F16) return constant(g, 1);
+    const int bits = g->dy->type.dtype == DL_F64 ? 500 : 60;
+    dl_value *most =
+        dl_build2(g->b, DL_OP_max, dl_build1(g->b, DL_OP_abs, a), dl_build1(g->b, DL_OP_abs, b));
+    dl_value *large = dl_build_k(g->b, DL_OP_gt, most, ldexp(1, bits / 2)),
+             *small = dl_build_k(g->b, DL_OP_lt, most, ldexp(1, -bits / 2));
+    return select(g, large, constant(g, ldexp(1, -bits)),
+                  select(g, small, constant(g, ldexp(1, bits)), constant(g, 1)));
+}
+
 /* dy b / (a^2 + b^2) and -dy a / (a^2 + b^2): NaN at the origin, as in PyTorch. */
 void dl_grad_atan2(dl_grad *g) {
-    dl_value *a = operand(g, 0), *b = operand(g, 1);
+    dl_value *scaled = square_scale(g, operand(g, 0), operand(g, 1));
+    dl_value *a = mul(g, scaled, operand(g, 0)), *b = mul(g, scaled, operand(g, 1));
     dl_value *square = dl_build2(g->b, DL_OP_add, mul(g, a, a), mul(g, b, b));
     dl_value *share = divide(g, g->dy, square);
-    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, mul(g, share, b));
-    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, neg(g, mul(g, share, a)));
+    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, mul(g, mul(g, share, b), scaled));
+    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, neg(g, mul(g, mul(g, share, a), scaled)));
 }
 
 /* The greater (or lesser) operand gets dy, the other one 0, equal operands half each; with a NaN
