@@ -1,5 +1,5 @@
-/* `dlc bench`: a training step on this machine, next to the machine's own ceilings measured in the
- * same run. */
+/* `dlc bench`: a training step, or a prediction, on this machine, next to the machine's own
+ * ceilings measured in the same run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 static const dl_option options[] = {
     {"json", 0, NULL, "print the figures as JSON"},
     {"target", 0, "TARGET", dl_target_names},
+    {"predict", 0, NULL, "time predictions of a batch in place of steps"},
     {"steps", 0, "N", "steps to time (default: as many as take some seconds, 5 at least)"},
     {"kernels", 0, NULL,
      "a line for every kernel (with --json: kernel_times): time, share of the ceiling, source "
@@ -28,9 +29,9 @@ static const dl_option options[] = {
 
 static const char usage[] =
     "usage: dlc bench [MODEL.dl] [OPTION...] [--threads=N] [--key=value...]\n\n"
-    "Times training steps on noise, with the machine's peak measured before and after, on the CPU "
-    "or on\n"
-    "--device. Without --config and batch size, the batch is 1.\n\n";
+    "Times training steps or predictions on noise, with the machine's peak measured before and "
+    "after, on\n"
+    "the CPU or on --device. Without --config and batch size, the batch is 1.\n\n";
 
 enum { MAX_STEPS = 1000, LEAST_STEPS = 5, LEAST_MS = 4000, KERNEL_ROUNDS = 5 };
 
@@ -61,22 +62,26 @@ static void time_each(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64_
     b->rounds = b->steps;
 }
 
+/* Waits for the oldest run of the program that has begun, and reads its loss. */
+static void end_oldest(dlr_exec *exec, const dl_bench *b) {
+    dlr_exec_wait_oldest(exec);
+    if (!b->predicts)
+        dlr_exec_scalar(exec, dlr_exec_result(exec, b->program, DL_RESULT_LOSS, NULL));
+}
+
 /* As a run has them: the loss of a step is read when the next has begun, so that the device never
  * waits for the host. Its kernels are timed afterwards, one after the other. */
 static void time_ahead(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64_t *sum) {
-    dlr_view loss = dlr_exec_result(exec, b->program, DL_RESULT_LOSS, NULL);
     int nlaunches = b->plan->programs.at[b->program].launches.n, ahead = dlr_exec_ahead(exec),
         started = 0;
     double start = dl_clock_ms(), last = start;
     for (; goes_on(b->steps, want, start); b->steps++) {
         for (; started - b->steps < ahead; started++) dlr_exec_start(exec, b->program);
-        dlr_exec_wait_oldest(exec);
-        dlr_exec_scalar(exec, loss);
+        end_oldest(exec, b);
         double now = dl_clock_ms();
         b->ms[b->steps] = now - last, last = now;
     }
-    for (int taken = b->steps; taken < started; taken++)
-        dlr_exec_wait_oldest(exec), dlr_exec_scalar(exec, loss);
+    for (int taken = b->steps; taken < started; taken++) end_oldest(exec, b);
     b->cpu_ms = -1;
     for (b->rounds = 0; b->rounds < KERNEL_ROUNDS; b->rounds++) {
         dlr_exec_run(exec, b->program, ns);
@@ -92,9 +97,10 @@ static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, co
             *sum = DL_NEWS(arena, int64_t, nlaunches + 1);
     double t = dl_clock_ms();
     dlr_view loss = dlr_exec_result(exec, b->program, DL_RESULT_LOSS, NULL);
-    if (!loss.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
+    if (!loss.type && !b->predicts)
+        return dl_fail(err, DL_INPUT, "the model states no loss to train on");
     dlr_exec_run(exec, b->program, NULL);
-    dlr_exec_scalar(exec, loss);
+    if (loss.type) dlr_exec_scalar(exec, loss);
     b->first_ms = dl_clock_ms() - t;
     if (!dlr_exec_memory(exec, &b->memory)) b->memory = (dlr_device_memory){0};
     struct rusage used;
@@ -107,7 +113,7 @@ static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, co
         time_ahead(exec, b, want, ns, sum);
     else if (ok)
         time_each(exec, b, want, ns, sum);
-    b->loss = ok ? dlr_scalar(exec, loss) : NAN;
+    b->loss = ok && loss.type ? dlr_scalar(exec, loss) : NAN;
     ok = ok && dl_peak_rates_measure(&peak_rates, err) && dlr_exec_check(exec, err);
     b->ns = sum, b->gflops = peak_rates.gflops, b->gbytes = peak_rates.gbytes;
     dl_peak_rates_close(&peak_rates);
@@ -122,8 +128,10 @@ static bool bench(const dl_invocation *call, dl_session *s, const dl_compile_opt
     int threads = (int)dl_config_int(c, DL_KEY_threads);
     if (!dl_option_int(c, "steps", 1, MAX_STEPS, &want, err)) return false;
     dl_bench b = {.session = s, .ms = DL_NEWS(arena, double, MAX_STEPS)};
+    b.predicts = dl_config_option(c, "predict") != NULL;
     const dl_classes classes = dl_classes_find(arena, s->module);
     double t = dl_clock_ms();
+    if (b.predicts && !dl_session_predict(s, 0, NULL, err)) return false;
     b.plan = dl_session_plan(s, opt, &b.cached, err);
     b.tuned = dl_tuning_text(arena, tuning);
     b.compile_ms = s->front_ms + dl_clock_ms() - t, t = dl_clock_ms();
@@ -136,7 +144,7 @@ static bool bench(const dl_invocation *call, dl_session *s, const dl_compile_opt
         exec && dl_fill_synthetic(exec, &classes, (uint64_t)dl_config_int(c, DL_KEY_seed), err);
     if (ok) {
         b.threads = dlr_pool_threads(dlr_exec_pool(exec));
-        b.program = dlr_exec_program(exec, "train");
+        b.program = dlr_exec_program(exec, b.predicts ? "predict" : "train");
         ok = measure(arena, exec, opt->target, device, want, &b, err);
     }
     bool kernels = dl_config_option(c, "kernels") != NULL;
@@ -158,7 +166,7 @@ static bool run(dl_invocation *call, dl_error *err) {
     dl_pass_on_warnings(call, s);
     bool ok = dl_device_choose(call->arena, dl_config_str(c, DL_KEY_device),
                                dl_config_option(c, "target"), &on, err) &&
-              dl_session_check_one_batch(s, "dlc bench", err) &&
+              (dl_config_option(c, "predict") || dl_session_check_one_batch(s, "dlc bench", err)) &&
               dl_session_options(s, on.target, &opt, err);
     if (ok && on.warning) dl_console_warning(call->out, on.warning);
     opt.out = call->out;
@@ -170,7 +178,7 @@ static bool run(dl_invocation *call, dl_error *err) {
 
 const dl_subcommand dl_subcommand_bench = {
     .name = "bench",
-    .help = "time a training step on this machine next to its peak",
+    .help = "time a training step or a prediction on this machine next to its peak",
     .usage = usage,
     .options = options,
     .takes_keys = true,

@@ -91,16 +91,15 @@ void dl_bench_print(const dl_console *out, dl_bench *b, bool kernels) {
     dl_console_text(out, "%s, batch %lld, %s, %d threads\n",
                     dl_shown(b->session->arena, b->session->model_path),
                     (long long)b->session->batch, b->plan->target, b->threads);
+    dl_console_text(out,
+                    "  %-13s %.*f ms median of %d (%.1f to %.1f), %.1f samples a second; the first "
+                    "%.0f ms after "
+                    "the start\n",
+                    b->predicts ? "prediction" : "step", step < 1 ? 4 : 1, step, b->steps, b->ms[0],
+                    b->ms[b->steps - 1], 1e3 * (double)b->session->batch / step,
+                    b->compile_ms + b->open_ms + b->first_ms);
     dl_console_text(
-        out,
-        "  step          %.1f ms median of %d (%.1f to %.1f), %.1f samples a second; the first "
-        "%.0f ms after "
-        "the start\n",
-        step, b->steps, b->ms[0], b->ms[b->steps - 1], 1e3 * (double)b->session->batch / step,
-        b->compile_ms + b->open_ms + b->first_ms);
-    dl_console_text(
-        out,
-        "  arithmetic    %.2f GFLOP a step, %.1f GFLOP/s: %.1f%% of this machine's %.1f in %s\n",
+        out, "  arithmetic    %.2f GFLOP each, %.1f GFLOP/s: %.1f%% of this machine's %.1f in %s\n",
         flops * 1e-9, flops / step * 1e-6, 100 * flops / step * 1e-6 / b->gflops, b->gflops,
         dl_peak_rates_counted(b->plan));
     dl_console_text(
@@ -137,12 +136,13 @@ void dl_bench_print_json(const dl_console *out, dl_bench *b, bool kernels) {
     double step = median(b->ms, b->steps), flops = flops_of(b);
     dl_buf list = {0};
     if (kernels) put_kernels(b, &list);
-    dl_console_text(
-        out,
-        "{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"threads\": %d, \"steps\": %d, "
-        "\"step_ms\": %.4f, \"step_ms_min\": %.4f, \"step_ms_max\": %.4f, ",
-        b->session->model_name, b->plan->target, (long long)b->session->batch, b->threads, b->steps,
-        step, b->ms[0], b->ms[b->steps - 1]);
+    dl_console_text(out,
+                    "{\"model\": \"%s\", \"program\": \"%s\", \"target\": \"%s\", \"batch\": %lld, "
+                    "\"threads\": %d, \"steps\": %d, "
+                    "\"step_ms\": %.4f, \"step_ms_min\": %.4f, \"step_ms_max\": %.4f, ",
+                    b->session->model_name, program_of(b)->name, b->plan->target,
+                    (long long)b->session->batch, b->threads, b->steps, step, b->ms[0],
+                    b->ms[b->steps - 1]);
     if (b->cpu_ms >= 0) dl_console_text(out, "\"step_cpu_ms_min\": %.3f, ", b->cpu_ms);
     if (isfinite(b->loss))
         dl_console_text(out, "\"loss\": %.9g, ", b->loss);

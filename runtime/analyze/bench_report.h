@@ -9,6 +9,7 @@ typedef struct {
     const dl_session *session;
     const dl_plan *plan;
     int program, threads;
+    bool predicts;     /* the program is "predict", not "train" */
     bool cached;       /* the plan was found, not compiled */
     const char *tuned; /* what tuning found, or NULL */
     /* ms: from the command's start to the plan; the device with the code on it; the first step, a
@@ -17,7 +18,7 @@ typedef struct {
     double *ms,
         cpu_ms; /* each step's; the least CPU time of one, of all threads; below 0: not measured */
     int steps;
-    double loss;       /* of the last step */
+    double loss;       /* of the last step; NAN: the program has none */
     const int64_t *ns; /* of each launch, `rounds` runs together */
     int rounds;
     double gflops, gbytes;    /* the machine's ceilings */

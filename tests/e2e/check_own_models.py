@@ -62,8 +62,11 @@ def test_language_model():
     check(r.returncode == 0 and re.search(r'loss "loss" .*relative error \d\.\d+e-', r.stdout),
           f"verify: {r.stdout} {r.stderr}")
     r = run(DLC, "bench", path, "--steps=3", "--json")
-    loss = json.loads(r.stdout)["loss"] if r.returncode == 0 else None
+    loss, flops = (json.loads(r.stdout)[key] if r.returncode == 0 else None for key in ("loss", "flops"))
     check(loss is not None and 2 < loss < 6, f"bench: {r.stdout[:300]} {r.stderr}")
+    r = run(DLC, "bench", path, "--steps=1", "--json", "--predict")
+    check(r.returncode == 0 and (found := json.loads(r.stdout))["program"] == "predict" and found["loss"] is None and
+          0 < found["flops"] < flops / 2, f"bench --predict: {r.stdout[:300]} {r.stderr}")
     r = run(DLC, "simulate-ranks", path, "--ranks=2", "--global_batch_size=4", "--json")
     check(r.returncode == 0 and json.loads(r.stdout)["worst_loss"] < 1e-5, f"rehearse: {r.stdout} {r.stderr}")
     r = run(DLC, "estimate-scaling", path, "--ranks=2")
