@@ -83,7 +83,11 @@ unary = {"neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "log": torch.log,
          "relu": torch.relu, "sign": torch.sign}
 for op, f in unary.items():
     case(op, [x], {}, ["N"], f(special))
-for op in re.findall(r'^OP\(\w+, "(\w+)", 1, ELEM, elem(?:_float)?, \w+, \w+, \w+, NONE', table, re.M):
+SCALAR = r"SCALAR\((?:[^()]|\([^()]*\))*\)"
+plain = re.findall(rf'^OP\(\w+, "(\w+)", 1, ELEM,\s+elem,\s+\w+,\s+\w+,\s+\w+,\s+{SCALAR},\s+NONE', table, re.M)
+if not set(unary) <= set(plain):
+    sys.exit("check_ops.py: it reads ops.def's rows of one operand no more")
+for op in plain:
     if op not in unary:  # of PyTorch's name
         case(op, [x], {}, ["N"], (getattr(torch, op, None) or getattr(F, op))(special))
 for slope in (0.01, 0.0, 2.0):
