@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -251,6 +252,22 @@ def test_examples():
         r = subprocess.run([sys.executable, "-W", "error", "-c", program], env=env, cwd=TMP, capture_output=True,
                            text=True)
         check(r.returncode == 0 and cells, f"{notebook.name}: {r.stderr[-800:]}")
+
+
+def test_from_torch():
+    """Refusals, which need no PyTorch that exports; tests/e2e/oracle_import.py has the rest."""
+    pathlib.Path(TMP, "nets.py").write_text("def make(): return 3\n")
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}/bindings/python", "PATH": f"{BUILD}/cli:{os.environ['PATH']}"}
+    for words, status, says in (([], 2, "MODULE:FUNCTION"), (["--report"], 2, "comes first"),
+                                (["nets:make"], 3, "PyTorch|returns int"),
+                                (["--help"], 0, "dlc import")):
+        r = subprocess.run([sys.executable, "-m", "dlc.from_torch", *words], env=env, cwd=TMP, capture_output=True,
+                           text=True)
+        check(r.returncode == status and re.search(says, r.stdout + r.stderr) and "Traceback" not in r.stderr,
+              f"from_torch {words}: {r.returncode} {r.stdout} {r.stderr}")
+    r = subprocess.run([sys.executable, "-m", "dlc.from_torch", "nets:make"], env={**env, "PATH": "/nonexistent"},
+                       cwd=TMP, capture_output=True, text=True)
+    check(r.returncode == 2 and "no program dlc on PATH" in r.stderr, f"without dlc: {r.stderr}")
 
 
 for name, test in list(globals().items()):

@@ -18,9 +18,46 @@ wanted = "import sys, torch, safetensors; sys.exit(tuple(map(int, torch.__versio
 if not pathlib.Path(python).exists() or subprocess.run([python, "-c", wanted], capture_output=True).returncode:
     print("SKIP: no PyTorch 2.9 or newer (scripts/install-torch, or DLC_TORCH=PYTHON)")
     sys.exit(77)
+NETS = """import torch
+
+def make():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)), torch.randn(2, 8)
+
+def unfit():
+    return torch.nn.Linear(8, 4), torch.randn(2, 9)
+"""
+
+
+def check_from_torch(folder):
+    """python -m dlc.from_torch writes what `dlc import` writes of the archive, and says why where none is made."""
+    build = pathlib.Path(sys.argv[1]).resolve()
+    env = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "bindings/python"),
+           "DLC_LIBRARY": f"{build}/library/libdlc.so", "PATH": f"{build}/cli:{os.environ['PATH']}"}
+    (folder / "nets.py").write_text(NETS)
+
+    def run(*words):
+        return subprocess.run(words, env=env, cwd=folder, capture_output=True, text=True)
+
+    made = run(python, "-m", "dlc.from_torch", "nets:make", "-o", "a.dl", "--weights=a.safetensors", "--loss=mse",
+               "--archive=a.pt2")
+    again = run("dlc", "import", "a.pt2", "-o", "b.dl", "--weights=b.safetensors", "--loss=mse")
+    names = [folder / f"{name}.{kind}" for kind in ("dl", "safetensors") for name in "ab"]
+    same = all(path.exists() for path in names) and all(
+        x.read_bytes() == y.read_bytes() for x, y in zip(names[::2], names[1::2]))
+    unfit = run(python, "-m", "dlc.from_torch", "nets:unfit", "-o", "c.dl")
+    sound = (made.returncode == again.returncode == 0 and same and "linear(16) @0" in names[0].read_text() and
+             unfit.returncode == 3 and "torch.export:" in unfit.stderr and not (folder / "c.dl").exists())
+    if not sound:
+        print(f"from_torch: {made} {again} {unfit}")
+    print(f"{int(sound)} passed, {int(not sound)} failed")
+    return int(not sound)
+
+
 with tempfile.TemporaryDirectory(prefix="dlc_test_") as folder:
     made = subprocess.run([python, HERE.parent / "zoo/export.py", folder], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if made.returncode:
         sys.exit(f"export.py: {made.stdout[-2000:]}")
-    sys.exit(subprocess.run([sys.executable, HERE / "check_import.py", sys.argv[1], folder]).returncode)
+    status = subprocess.run([sys.executable, HERE / "check_import.py", sys.argv[1], folder]).returncode
+    sys.exit(status or check_from_torch(pathlib.Path(folder)))
