@@ -144,6 +144,7 @@ class Basin(nn.Module):
         return self.head(self.lstm(days)[0][:, -1])
 
 
+torch.manual_seed(8)  # of whatever cases were drawn before: a gradient that nearly cancels has no digits in f32
 net = Basin(7, 12)
 state = {n: p.detach().clone() for n, p in net.named_parameters()}
 batch = {f"{n}.{i}": torch.randn(3, *sizes) for i in range(2)
