@@ -290,7 +290,7 @@ for i, (_, text, _) in enumerate(cases):
     loss = loss + (weights[f"g{i}"].double() * values[i]).sum()
 loss.backward()
 for n in {**tensors, **layers}:
-    if n in without_gradient or double[n].grad is None:
+    if n in without_gradient or n not in got or double[n].grad is None:
         check(n not in got and (double[n].grad is None or not (double[n].grad != 0).any()), f"{n} has no gradient")
         continue
     off = relative(got[n].double(), double[n].grad)

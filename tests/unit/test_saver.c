@@ -109,6 +109,7 @@ static bool open_stage(stage *s, const char *name, bool async, dl_error *err) {
                      .stopper = {.o = &s->o.stop},
                      .logger = {.o = &s->o.log, .dir = &s->dir, .ranks = &s->o.ranks}};
     s->r.logger.arena = s->r.arena;
+    dlr_best_begin(&s->r.best, &s->o.best, s->r.arena);
     s->r.checkpointer = (dlr_checkpointer){.o = &s->o.checkpoints,
                                            .dir = s->dir.checkpoints,
                                            .exec = e,
