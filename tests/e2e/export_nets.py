@@ -6,7 +6,7 @@ import subprocess
 from oracle_tools import np, save_tensors, torch
 
 OUTPUT = re.compile(r'^  output "(\S+)" = ')
-DECLARED = re.compile(r"^  (input|target|param|state) \$(\S+) = %\d+ : (\w+)\[([^\]]*)\]")
+DECLARED = re.compile(r"^  (input|target|param|state) \$(\S+)(?: by \S+)? = %\d+ : (\w+)\[([^\]]*)\]")
 INTEGERS = {"i32": torch.int32, "i64": torch.int64}
 
 

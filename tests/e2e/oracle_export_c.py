@@ -63,8 +63,8 @@ def variables(model, args):
     """A model's inputs, outputs and tensors, by kind: [(name, type, axes, initial value)]."""
     out = run([DLC, "compile", model, "--local_batch_size=1", *args, "--dump=ir", "--dump-after=lower"], cwd=ROOT) or ""
     found = {}
-    for kind, name, dtype, axes, init in re.findall(r"^  (input|param|state) \$(\S+) = %\d+ : (\w+)\[(.*?)\](.*)",
-                                                    out.split("graph @eval")[0], re.M):
+    declared = r"^  (input|param|state) \$(\S+)(?: by \S+)? = %\d+ : (\w+)\[(.*?)\](.*)"
+    for kind, name, dtype, axes, init in re.findall(declared, out.split("graph @eval")[0], re.M):
         found.setdefault(kind,
                          []).append((name, dtype, [int(re.search(r"\d+$", a)[0]) for a in axes.split(", ") if a], init))
     return found

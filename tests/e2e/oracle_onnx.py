@@ -70,8 +70,8 @@ def tensors_of(model, *args):
     if not check(r.returncode == 0, f"{model}: {r.stderr[-600:]}"):
         finish()
     found = {}
-    for name, dtype, axes, rest in re.findall(r"^ *(?:param|state) \$(\S+) = %\d+ : (\w+)\[(.*?)\](.*)$", r.stdout,
-                                              re.M):
+    declared = r"^ *(?:param|state) \$(\S+)(?: by \S+)? = %\d+ : (\w+)\[(.*?)\](.*)$"
+    for name, dtype, axes, rest in re.findall(declared, r.stdout, re.M):
         if " of " in rest or name in ("optimizer.step", "random.step"):
             continue
         shape = [int(a.split("=")[-1]) for a in axes.split(",") if a.strip()]

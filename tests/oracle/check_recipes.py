@@ -100,7 +100,7 @@ for f, batch in batches.items():
     path.write_text(re.search(rf"```dl file={name}\.dl[^\n]*\n(.*?)```", PAGE, re.S)[1])
     ir = place.run("dlc", "compile", path, "--local_batch_size=2", "--dump=ir")
     shapes = {n: [int(a.split("=")[-1]) for a in axes.split(",")]
-              for n, axes in re.findall(r"^ *param \$(\S+) = %\d+ : f32\[(.*?)\]", ir, re.M)}
+              for n, axes in re.findall(r"^ *param \$(\S+)(?: by \S+)? = %\d+ : f32\[(.*?)\]", ir, re.M)}
     weights = {n: torch.randn(shape) * 0.3 for n, shape in shapes.items()}
     save_tensors(place / "w.safetensors", weights)
     save_tensors(place / "b.safetensors", {f"{n}.0": v for n, v in batch.items()})
