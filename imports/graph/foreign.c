@@ -33,6 +33,26 @@ const dl_foreign_tensor *dl_foreign_operand(const dl_foreign_node *n, const char
                                                                                 : NULL;
 }
 
+/* File "PATH", line N, in FUNCTION */
+void dl_foreign_user_line(dl_arena *arena, const char *trace, const char **function, int *line) {
+    for (const char *at = trace; (at = strstr(at, "File \"")) != NULL;) {
+        const char *end = strstr(at, "\", line "), *name;
+        if (!end) return;
+        bool torch = false;
+        for (const char *p = at; p < end - 6 && !torch; p++) torch = !strncmp(p, "/torch/", 7);
+        int number = atoi(end + 8);
+        at = end + 8;
+        if (torch || !(name = strstr(at, ", in "))) continue;
+        *line = number;
+        *function = dl_strndup(arena, name + 5, strcspn(name + 5, "\n"));
+    }
+}
+
+void dl_foreign_set_strides(const dl_foreign_tensor *t, dl_foreign_data *data) {
+    int64_t step = 1;
+    for (int d = t->rank - 1; d >= 0; d--) data->stride[d] = step, step *= t->shape[d];
+}
+
 int64_t dl_foreign_count(const dl_foreign_tensor *t) {
     int64_t n = 1;
     for (int d = 0; d < t->rank; d++) n *= t->shape[d];

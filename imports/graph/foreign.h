@@ -112,8 +112,13 @@ int64_t dl_foreign_int(const dl_foreign_node *n, const char *name, int64_t stand
 double dl_foreign_real(const dl_foreign_node *n, const char *name, double standard);
 const char *dl_foreign_text(const dl_foreign_node *n, const char *name, const char *standard);
 const dl_foreign_tensor *dl_foreign_operand(const dl_foreign_node *n, const char *name);
+/* The innermost frame of a traceback of Python's that is not PyTorch's own, in the arena; without
+ * one both stay as they are. */
+void dl_foreign_user_line(dl_arena *arena, const char *trace, const char **function, int *line);
 /* Elements of a tensor. */
 int64_t dl_foreign_count(const dl_foreign_tensor *t);
+/* Strides of numbers that stand in row-major order. */
+void dl_foreign_set_strides(const dl_foreign_tensor *t, dl_foreign_data *data);
 /* Reads the elements in row-major order: `to` has dl_foreign_count elements of t->dtype. A storage
  * with a checksum is checked first. Errors: DL_INPUT, DL_IO. */
 bool dl_foreign_load(const dl_foreign_graph *g, const dl_foreign_tensor *t, void *to,

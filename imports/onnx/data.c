@@ -166,11 +166,6 @@ static bool read_fields(dl_ox *r, dlr_pb_view tensor, const dl_foreign_tensor *t
            dl_ox_bad(r, "it has %zu bytes of numbers, its shape needs %zu", used, room);
 }
 
-static void set_strides(const dl_foreign_tensor *t, dl_foreign_data *data) {
-    int64_t step = 1;
-    for (int d = t->rank - 1; d >= 0; d--) data->stride[d] = step, step *= t->shape[d];
-}
-
 bool dl_ox_read_tensor(dl_ox *r, dlr_pb_view tensor, dl_ox_value *v) {
     dl_foreign_tensor *t = DL_NEW(r->arena, dl_foreign_tensor);
     *t = (dl_foreign_tensor){.id = -1, .name = v->name, .path = v->name};
@@ -199,7 +194,7 @@ bool dl_ox_read_tensor(dl_ox *r, dlr_pb_view tensor, dl_ox_value *v) {
     int64_t count = dl_foreign_count(t), bytes = count * (int64_t)dlr_st_dtype_size(t->dtype);
     dl_foreign_data *data = DL_NEW(r->arena, dl_foreign_data);
     *data = (dl_foreign_data){.bytes = bytes};
-    set_strides(t, data);
+    dl_foreign_set_strides(t, data);
     t->data = data;
     if (external) return find_external(r, tensor, bytes, data);
     if (raw.at) {
@@ -234,6 +229,14 @@ const double *dl_ox_known(dl_ox *r, dl_ox_value *v) {
     double *numbers = DL_NEWS(r->arena, double, dl_foreign_count(v->t) + 1);
     if (!dl_foreign_numbers(&r->graph, v->t, numbers, r->err)) return NULL;
     return v->known = numbers;
+}
+
+dl_ox_value *dl_ox_vector(const dl_ox *r, dl_ox_value *v) {
+    if (v && !v->stored && v->by >= 0 && !strcmp(r->nodes.at[v->by].op, "Unsqueeze"))
+        v = r->nodes.at[v->by].in[0];
+    bool is_one = v && v->stored && v->t->class == DL_FOREIGN_FLOAT && v->t->rank >= 1 &&
+                  dl_foreign_count(v->t) == v->t->shape[0];
+    return is_one ? v : NULL;
 }
 
 bool dl_ox_number(dl_ox *r, dl_ox_value *v, double *number) {

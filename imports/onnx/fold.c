@@ -159,13 +159,8 @@ static bool same(folding *f, const dl_ox_shape *s, dl_foreign_class class, dlr_s
 
 static bool gather(folding *f) {
     int axis = dl_ox_dim(dl_ox_int(f->n, "axis", 0), f->s[0].rank);
-    dl_ox_shape s = {0};
-    if (f->count != 2 || axis < 0 || f->s[0].rank + f->s[1].rank - 1 > DL_FOREIGN_RANK)
-        return false;
-    for (int d = 0; d < f->s[0].rank; d++) {
-        if (d != axis) s.size[s.rank++] = f->s[0].size[d];
-        for (int k = 0; d == axis && k < f->s[1].rank; k++) s.size[s.rank++] = f->s[1].size[k];
-    }
+    dl_ox_shape s;
+    if (f->count != 2 || !dl_ox_gathered(&f->s[0], axis, &f->s[1], &s)) return false;
     double *y = numbers_for(f, &s);
     if (!y) return false;
     int64_t inner = 1, count = dl_ox_count(&f->s[1]), size = f->s[0].size[axis];
@@ -216,7 +211,7 @@ static bool concat(folding *f) {
     if (!y) return false;
     int64_t outer = 1, inner = 1;
     for (int d = 0; d < s.rank; d++)
-        d<axis ? (outer *= s.size[d]) : d> axis ? (inner *= s.size[d]) : 0;
+        if (d != axis) *(d < axis ? &outer : &inner) *= s.size[d];
     for (int64_t o = 0; o < outer; o++)
         for (int i = 0; i < n->n_in; i++) {
             int64_t part = n->in[i]->t->shape[axis] * inner;
@@ -243,7 +238,7 @@ static bool slice(folding *f) {
         int64_t size = s.size[d], low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
         int64_t a = from[k] < 0 ? from[k] + size : from[k], b = to[k] < -size ? low : to[k];
         if (b < 0 && to[k] >= -size) b += size;
-        a = a < (step > 0 ? 0 : 0) ? 0 : a > high ? high : a;
+        a = a < 0 ? 0 : a > high ? high : a;
         b = b < low ? low : b > size ? size : b;
         int64_t count = step > 0 ? (b - a + step - 1) / step : (a - b - step - 1) / -step,
                 inner = 1;
@@ -388,70 +383,77 @@ static bool sizes_of(folding *f) {
     return hold(f, 0, &s, y, DL_FOREIGN_INT, DLR_ST_I64);
 }
 
-/* ---- which op ---- */
+/* ---- other shapes ---- */
 
-static bool reshaped(folding *f) {
-    dl_ox_op o = {.r = f->r, .n = f->n};
-    dl_ox_shape s = f->s[0];
-    int64_t axes[DL_FOREIGN_RANK];
-    const char *op = f->n->op;
-    int n = dl_ox_ints(&o, 1, "axes", DL_FOREIGN_RANK, axes);
-    if (!strcmp(op, "Reshape")) {
-        int64_t left = dl_ox_count(&f->s[0]);
-        if (n < 0) return false;
-        s.rank = n;
-        for (int d = 0; d < n; d++) {
-            s.size[d] = axes[d] == 0 && d < f->s[0].rank ? f->s[0].size[d] : axes[d];
-            if (s.size[d] > 0) left /= s.size[d];
-        }
-        for (int d = 0; d < n; d++)
-            if (s.size[d] == -1) s.size[d] = left;
-    } else if (!strcmp(op, "Unsqueeze")) {
-        int rank = s.rank + n, next = 0;
-        if (n < 0 || rank > DL_FOREIGN_RANK) return false;
-        for (int d = 0; d < rank; d++) {
-            bool is_new = false;
-            for (int k = 0; k < n; k++) is_new = is_new || dl_ox_dim(axes[k], rank) == d;
-            if (!is_new && next == f->s[0].rank) return false;
-            s.size[d] = is_new ? 1 : f->s[0].size[next++];
-        }
-        s.rank = rank;
-    } else { /* Squeeze */
-        if (n < -1) return false;
-        s.rank = 0;
-        for (int d = 0; d < f->s[0].rank; d++) {
-            bool gone = n < 0 && f->s[0].size[d] == 1;
-            for (int k = 0; k < n; k++) gone = gone || dl_ox_dim(axes[k], f->s[0].rank) == d;
-            if (!gone) s.size[s.rank++] = f->s[0].size[d];
-        }
-    }
-    return same(f, &s, f->in[0]->t->class, f->in[0]->t->dtype);
+static bool with_shape(folding *f, const dl_ox_shape *s) {
+    return same(f, s, f->in[0]->t->class, f->in[0]->t->dtype);
 }
 
-static bool fold(folding *f) {
-    const char *op = f->n->op;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (!strcmp(op, functions[i].op))
-            return by_element(f, functions[i].f, functions[i].two, functions[i].truth);
-    if (!strcmp(op, "Where")) return choose(f);
-    if (!strcmp(op, "ScatterND")) return scatter(f);
-    if (!strcmp(op, "ScatterElements")) return scatter_elements(f);
-    if (!strcmp(op, "Gather")) return gather(f);
-    if (!strcmp(op, "Transpose")) return transpose(f);
-    if (!strcmp(op, "Slice")) return slice(f);
-    if (!strcmp(op, "Range")) return range(f);
-    if (!strcmp(op, "Expand")) return expand(f);
-    if (!strcmp(op, "ConstantOfShape")) return constant_of_shape(f);
-    if (!strcmp(op, "ReduceProd") || !strcmp(op, "ReduceSum") || !strcmp(op, "ReduceMax") ||
-        !strcmp(op, "ReduceMin"))
-        return reduce(f);
-    if (!strcmp(op, "Reshape") || !strcmp(op, "Unsqueeze") || !strcmp(op, "Squeeze"))
-        return reshaped(f);
-    if (!strcmp(op, "Cast")) {
-        dl_foreign_tensor t;
-        return dl_ox_set_type(&t, (uint64_t)dl_ox_int(f->n, "to", 0)) &&
-               same(f, &f->s[0], t.class, t.dtype);
+static bool reshape(folding *f) {
+    dl_ox_op o = {.r = f->r, .n = f->n};
+    int64_t sizes[DL_FOREIGN_RANK], left = dl_ox_count(&f->s[0]);
+    int n = dl_ox_ints(&o, 1, NULL, DL_FOREIGN_RANK, sizes);
+    dl_ox_shape s = {.rank = n};
+    if (n < 0) return false;
+    for (int d = 0; d < n; d++) {
+        s.size[d] = sizes[d] == 0 && d < f->s[0].rank ? f->s[0].size[d] : sizes[d];
+        if (s.size[d] > 0) left /= s.size[d];
     }
+    for (int d = 0; d < n; d++)
+        if (s.size[d] == -1) s.size[d] = left;
+    return with_shape(f, &s);
+}
+
+static bool unsqueeze(folding *f) {
+    dl_ox_op o = {.r = f->r, .n = f->n};
+    dl_ox_shape s;
+    return dl_ox_unsqueezed(&o, &f->s[0], &s) && with_shape(f, &s);
+}
+
+static bool squeeze(folding *f) {
+    dl_ox_op o = {.r = f->r, .n = f->n};
+    dl_ox_shape s;
+    return dl_ox_squeezed(&o, &f->s[0], &s) && with_shape(f, &s);
+}
+
+static bool cast(folding *f) {
+    dl_foreign_tensor t;
+    return dl_ox_set_type(&t, (uint64_t)dl_ox_int(f->n, "to", 0)) &&
+           same(f, &f->s[0], t.class, t.dtype);
+}
+
+/* ---- which op ---- */
+
+static const struct {
+    const char *op;
+    bool (*fold)(folding *f);
+} folds[] = {{"Where", choose},
+             {"ScatterND", scatter},
+             {"ScatterElements", scatter_elements},
+             {"Gather", gather},
+             {"Transpose", transpose},
+             {"Concat", concat},
+             {"Slice", slice},
+             {"Range", range},
+             {"Expand", expand},
+             {"ConstantOfShape", constant_of_shape},
+             {"ReduceProd", reduce},
+             {"ReduceSum", reduce},
+             {"ReduceMax", reduce},
+             {"ReduceMin", reduce},
+             {"Reshape", reshape},
+             {"Unsqueeze", unsqueeze},
+             {"Squeeze", squeeze},
+             {"Cast", cast},
+             {"Shape", sizes_of},
+             {"Size", sizes_of}};
+
+static bool fold(folding *f) {
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!strcmp(f->n->op, functions[i].op))
+            return by_element(f, functions[i].f, functions[i].two, functions[i].truth);
+    for (size_t i = 0; i < sizeof folds / sizeof *folds; i++)
+        if (!strcmp(f->n->op, folds[i].op)) return folds[i].fold(f);
     return false;
 }
 
@@ -470,7 +472,7 @@ bool dl_ox_fold(dl_ox *r, const dl_ox_node *n) {
     for (int pass = 0; ok && pass < 1 + open; pass++) {
         f.again = pass;
         for (int i = 0; i < 4; i++) f.x[i] = f.in[i] ? numbers_of(&f, f.in[i]) : NULL;
-        ok = shape ? sizes_of(&f) : !strcmp(n->op, "Concat") ? concat(&f) : fold(&f);
+        ok = fold(&f);
     }
     if (!ok) n->out[0]->t = NULL, n->out[0]->known = n->out[0]->other = NULL;
     return ok;

@@ -36,14 +36,6 @@ static void become(dl_ox *r, dl_ox_node *n, const char *op, int n_in, dl_ox_valu
     n->op = op, n->in = list, n->n_in = n_in, n->attrs = copies, n->n_attrs = n_attrs;
 }
 
-/* A stored vector, or [C, 1, 1] for channels. */
-static bool is_vector(const dl_ox *r, const dl_ox_value *v) {
-    const dl_ox_node *n = maker(r, v, "Unsqueeze");
-    if (n) v = n->in[0];
-    return v && v->stored && v->t->class == DL_FOREIGN_FLOAT && v->t->rank >= 1 &&
-           dl_foreign_count(v->t) == v->t->shape[0];
-}
-
 /* ---- x W + b ---- */
 
 static bool fuse_linear(dl_ox *r, dl_ox_node *n) {
@@ -201,10 +193,10 @@ static bool fuse_groups(dl_ox *r, dl_ox_node *n) {
 static bool fuse_affine(dl_ox *r, dl_ox_node *n) {
     dl_ox_value *bias, *weight;
     dl_ox_node *product = maker_of_either(r, n, "Mul", &bias), *norm;
-    if (!product || product->out[0]->reads != 1 || !bias || !is_vector(r, bias)) return false;
+    if (!product || product->out[0]->reads != 1 || !dl_ox_vector(r, bias)) return false;
     norm = maker_of_either(r, product, "LayerNormalization", &weight);
     bool groups = !norm && (norm = maker_of_either(r, product, "dl.GroupNorm", &weight));
-    if (!norm || norm->out[0]->reads != 1 || !weight || !is_vector(r, weight) || norm->n_in > 4 ||
+    if (!norm || norm->out[0]->reads != 1 || !dl_ox_vector(r, weight) || norm->n_in > 4 ||
         (groups ? norm->in[1] != NULL : norm->n_in != 1))
         return false;
     become(r, n, norm->op, groups ? 4 : 3,

@@ -3,55 +3,6 @@
 
 #include "imports/onnx/parts.h"
 
-/* ---- shapes ---- */
-
-dl_ox_shape dl_ox_shape_of(const dl_ox_value *v) {
-    dl_ox_shape s = {.rank = v->t->rank};
-    memcpy(s.size, v->t->shape, sizeof s.size);
-    return s;
-}
-
-int64_t dl_ox_count(const dl_ox_shape *s) {
-    int64_t n = 1;
-    for (int d = 0; d < s->rank; d++) n *= s->size[d];
-    return n;
-}
-
-bool dl_ox_broadcast(const dl_ox_shape *a, const dl_ox_shape *b, dl_ox_shape *to) {
-    dl_ox_shape made = {.rank = a->rank > b->rank ? a->rank : b->rank};
-    for (int p = 0; p < made.rank; p++) {
-        int i = p - (made.rank - a->rank), k = p - (made.rank - b->rank);
-        int64_t m = i < 0 ? 1 : a->size[i], n = k < 0 ? 1 : b->size[k];
-        if (m != n && m != 1 && n != 1) return false;
-        made.size[p] = m == 1 ? n : m;
-    }
-    *to = made;
-    return true;
-}
-
-int dl_ox_dim(int64_t d, int rank) {
-    if (d < 0) d += rank;
-    return d < 0 || d >= rank ? -1 : (int)d;
-}
-
-dl_ox_value *dl_ox_in(const dl_ox_op *o, int i) { return i < o->n->n_in ? o->n->in[i] : NULL; }
-
-int dl_ox_ints(dl_ox_op *o, int i, const char *name, int most, int64_t *to) {
-    const dl_ox_attr *a = name ? dl_ox_attribute(o->n, name) : NULL;
-    dl_ox_value *v = i >= 0 ? dl_ox_in(o, i) : NULL;
-    if (!v && !a) return -1;
-    const double *known = v ? dl_ox_known(o->r, v) : NULL;
-    int64_t n = v ? dl_foreign_count(v->t) : a->n_ints ? a->n_ints : a->has_int;
-    if ((v && !known) || n > most) return -2;
-    for (int k = 0; k < n; k++)
-        to[k] = known       ? known[k] >= 9e18    ? INT64_MAX
-                              : known[k] <= -9e18 ? INT64_MIN
-                                                  : (int64_t)known[k]
-                      : a->n_ints ? a->ints[k]
-                            : a->whole;
-    return (int)n;
-}
-
 /* ---- tensors of the graph ---- */
 
 static void enter(dl_ox *r, dl_foreign_tensor *t) {
@@ -89,7 +40,7 @@ static const char *plain(dl_ox *r, const char *name) {
 
 /* Numbers as bytes of the tensor's type, for the weights file. */
 static void hold_bytes(dl_ox *r, dl_foreign_tensor *t, const double *known) {
-    int64_t count = dl_foreign_count(t), step = 1;
+    int64_t count = dl_foreign_count(t);
     t->dtype = t->class == DL_FOREIGN_FLOAT ? DLR_ST_F32
                : t->class == DL_FOREIGN_INT ? DLR_ST_I64
                                             : DLR_ST_BOOL;
@@ -97,8 +48,7 @@ static void hold_bytes(dl_ox *r, dl_foreign_tensor *t, const double *known) {
     char *to = dl_alloc(r->arena, (size_t)count * size + 1);
     for (int64_t i = 0; i < count; i++) {
         float real = (float)known[i];
-        int64_t whole = known[i] >= 9e18 ? INT64_MAX : known[i] <= -9e18 ? INT64_MIN : 0;
-        if (!whole && known[i] == known[i] && t->class == DL_FOREIGN_INT) whole = (int64_t)known[i];
+        int64_t whole = dl_ox_whole(known[i]);
         bool yes = known[i] != 0;
         const void *from = t->class == DL_FOREIGN_FLOAT ? (const void *)&real
                            : t->class == DL_FOREIGN_INT ? (const void *)&whole
@@ -107,7 +57,7 @@ static void hold_bytes(dl_ox *r, dl_foreign_tensor *t, const double *known) {
     }
     dl_foreign_data *data = DL_NEW(r->arena, dl_foreign_data);
     *data = (dl_foreign_data){.held = to, .bytes = count * (int64_t)size};
-    for (int d = t->rank - 1; d >= 0; d--) data->stride[d] = step, step *= t->shape[d];
+    dl_foreign_set_strides(t, data);
     t->data = data;
 }
 

@@ -50,31 +50,13 @@ bool dl_ox_flatten(dl_ox_op *o) {
 }
 
 bool dl_ox_squeeze(dl_ox_op *o) {
-    dl_ox_shape from = dl_ox_shape_of(o->n->in[0]), s = {0};
-    int64_t axes[DL_FOREIGN_RANK];
-    int n = dl_ox_ints(o, 1, "axes", DL_FOREIGN_RANK, axes);
-    if (n < -1) return false;
-    for (int d = 0; d < from.rank; d++) {
-        bool gone = n < 0 && from.size[d] == 1;
-        for (int k = 0; k < n; k++) gone = gone || dl_ox_dim(axes[k], from.rank) == d;
-        if (gone && from.size[d] != 1) return dl_ox_bad(o->r, "axis %d is not of size 1", d);
-        if (!gone) s.size[s.rank++] = from.size[d];
-    }
-    return shaped(o, o->n->in[0], o->n->out[0], &s);
+    dl_ox_shape from = dl_ox_shape_of(o->n->in[0]), s;
+    return dl_ox_squeezed(o, &from, &s) && shaped(o, o->n->in[0], o->n->out[0], &s);
 }
 
 bool dl_ox_unsqueeze(dl_ox_op *o) {
-    dl_ox_shape from = dl_ox_shape_of(o->n->in[0]), s = {0};
-    int64_t axes[DL_FOREIGN_RANK];
-    int n = dl_ox_ints(o, 1, "axes", DL_FOREIGN_RANK, axes), next = 0;
-    if (n < 1 || from.rank + n > DL_FOREIGN_RANK) return false;
-    for (int d = 0; d < from.rank + n; d++) {
-        bool is_new = false;
-        for (int k = 0; k < n; k++) is_new = is_new || dl_ox_dim(axes[k], from.rank + n) == d;
-        if (!is_new && next == from.rank) return dl_ox_bad(o->r, "its axes are out of range");
-        s.size[s.rank++] = is_new ? 1 : from.size[next++];
-    }
-    return shaped(o, o->n->in[0], o->n->out[0], &s);
+    dl_ox_shape from = dl_ox_shape_of(o->n->in[0]), s;
+    return dl_ox_unsqueezed(o, &from, &s) && shaped(o, o->n->in[0], o->n->out[0], &s);
 }
 
 bool dl_ox_transpose(dl_ox_op *o) {
@@ -199,14 +181,12 @@ bool dl_ox_slice(dl_ox_op *o) {
 
 bool dl_ox_gather(dl_ox_op *o) {
     dl_ox_value *x = o->n->in[0], *at = dl_ox_in(o, 1);
-    dl_ox_shape from = dl_ox_shape_of(x), s = {0};
+    dl_ox_shape from = dl_ox_shape_of(x), index, s;
     int axis = dl_ox_dim(dl_ox_int(o->n, "axis", 0), from.rank);
     double number;
-    if (!at || axis < 0 || from.rank + at->t->rank - 1 > DL_FOREIGN_RANK) return false;
-    for (int d = 0; d < from.rank; d++) {
-        if (d != axis) s.size[s.rank++] = from.size[d];
-        for (int k = 0; d == axis && k < at->t->rank; k++) s.size[s.rank++] = at->t->shape[k];
-    }
+    if (!at) return false;
+    index = dl_ox_shape_of(at);
+    if (!dl_ox_gathered(&from, axis, &index, &s)) return false;
     if (at->t->rank == 0 && dl_ox_number(o->r, at, &number)) {
         double size = (double)from.size[axis];
         if (number < -size || number >= size) return dl_ox_bad(o->r, "its index is out of range");

@@ -276,15 +276,11 @@ bool dl_ox_gemm(dl_ox_op *o) {
 
 /* ---- norms ---- */
 
-/* [C, 1, 1] or the Unsqueeze of [C] as [C] */
+/* A vector as the node's weight [C]. */
 static dl_ox_value *vector(dl_ox_op *o, dl_ox_value *v, const char *role) {
-    if (!v) return NULL;
-    if (!v->stored && v->by >= 0 && !strcmp(o->r->nodes.at[v->by].op, "Unsqueeze"))
-        v = o->r->nodes.at[v->by].in[0];
-    if (!v->stored || v->t->class != DL_FOREIGN_FLOAT || v->t->rank < 1) return NULL;
+    if (!(v = dl_ox_vector(o->r, v))) return NULL;
     dl_ox_shape s = {.rank = 1, .size = {v->t->shape[0]}};
     int64_t stride[DL_FOREIGN_RANK] = {v->t->data->stride[0]};
-    if (dl_foreign_count(v->t) != v->t->shape[0]) return NULL;
     return dl_ox_weight(o, v, role, v->t->rank > 1 ? &s : NULL, stride);
 }
 

@@ -25,7 +25,7 @@ typedef struct dl_ox_value {
                            * among the graph's tensors yet */
     bool stored;          /* in the file, as numbers */
     bool buffer, trained; /* by the exporter's signature */
-    bool holds;           /* no value: \"layer1.0.\" of a module that has stored tensors */
+    bool holds;           /* no value: "layer1.0." of a module that has stored tensors */
     const double *known;  /* its numbers, where they follow from constants and sizes */
     const double *other;  /* those for DL_OX_OTHER_BATCH, where they are not the same */
     int reads;            /* how many operands of nodes it is; an output of the graph is one */
@@ -115,7 +115,7 @@ bool dl_ox_read(dl_ox *r, dlr_pb_view model);
 bool dl_ox_set_type(dl_foreign_tensor *t, uint64_t type);
 /* A shape that no file may exceed. */
 bool dl_ox_check_shape(const dl_ox *r, const dl_foreign_tensor *t);
-/* Shape and type as a ValueInfoProto states them. *open[d]: the file leaves the size open, under
+/* Shape and type as a ValueInfoProto states them. t->open[d]: the file leaves the size open, under
  * name[d] or none. False: it states no shape (then without an error), or a wrong one. */
 bool dl_ox_read_info(dl_ox *r, dlr_pb_view info, dl_foreign_tensor *t,
                      const char *name[DL_FOREIGN_RANK]);
@@ -128,6 +128,8 @@ void dl_ox_hold(dl_ox *r, dl_ox_value *v, const dl_ox_shape *s, dl_foreign_class
 const double *dl_ox_known(dl_ox *r, dl_ox_value *v);
 /* A single one. */
 bool dl_ox_number(dl_ox *r, dl_ox_value *v, double *number);
+/* The stored floats [C] or [C, 1, 1] that v is, or is an Unsqueeze of; NULL: it is none. */
+dl_ox_value *dl_ox_vector(const dl_ox *r, dl_ox_value *v);
 bool dl_ox_read_external(void *context, const dl_foreign_data *data, void *to, dl_error *err);
 
 /* ---- scope.c ---- */
@@ -175,6 +177,8 @@ dl_ox_value *dl_ox_weight(dl_ox_op *o, dl_ox_value *v, const char *role, const d
 /* For reports: a node with the op's own name, and results as the file states them. */
 bool dl_ox_make_lacking(dl_ox_op *o);
 
+/* ---- shapes.c ---- */
+
 dl_ox_shape dl_ox_shape_of(const dl_ox_value *v);
 bool dl_ox_broadcast(const dl_ox_shape *a, const dl_ox_shape *b, dl_ox_shape *to);
 int64_t dl_ox_count(const dl_ox_shape *s);
@@ -185,6 +189,13 @@ dl_ox_value *dl_ox_in(const dl_ox_op *o, int i);
 int dl_ox_ints(dl_ox_op *o, int i, const char *name, int most, int64_t *to);
 /* dimension from the end, or as given; -1: out of range */
 int dl_ox_dim(int64_t d, int rank);
+/* The nearest whole number of 64 bits towards zero; 0 of no number. */
+int64_t dl_ox_whole(double x);
+/* The result's shape of Squeeze, Unsqueeze and Gather. False: its axes are not known or out of
+ * range, maybe with an error. */
+bool dl_ox_squeezed(dl_ox_op *o, const dl_ox_shape *from, dl_ox_shape *to);
+bool dl_ox_unsqueezed(dl_ox_op *o, const dl_ox_shape *from, dl_ox_shape *to);
+bool dl_ox_gathered(const dl_ox_shape *from, int axis, const dl_ox_shape *index, dl_ox_shape *to);
 
 /* ---- ops.c ---- */
 

@@ -129,17 +129,6 @@ static void scope_of_lists(dl_ox *r, dl_ox_node *n, const char *scopes, const ch
     }
 }
 
-/* The innermost frame that is not PyTorch's own: File "PATH", line N, in FUNCTION */
-static void read_line(dl_ox *r, const char *trace, dl_ox_node *n) {
-    for (const char *at = trace; (at = strstr(at, "\", line ")) != NULL;) {
-        at += 8;
-        const char *in = strstr(at, ", in ");
-        if (!in) return;
-        n->line = (int)strtol(at, NULL, 10);
-        n->function = dl_strndup(r->arena, in + 5, strcspn(in + 5, "\n"));
-    }
-}
-
 void dl_ox_read_scope(dl_ox *r, dl_ox_node *n, dlr_pb_view message) {
     const char *scopes = NULL, *classes = NULL;
     dlr_pb_field f, part;
@@ -149,7 +138,8 @@ void dl_ox_read_scope(dl_ox *r, dl_ox_node *n, dlr_pb_view message) {
         if (!dlr_pb_find(f.bytes, DL_ENTRY_VALUE, &part)) continue;
         if (!strcmp(key, "pkg.torch.onnx.name_scopes")) scopes = dl_ox_text(r, part.bytes);
         if (!strcmp(key, "pkg.torch.onnx.class_hierarchy")) classes = dl_ox_text(r, part.bytes);
-        if (!strcmp(key, "pkg.torch.onnx.stack_trace")) read_line(r, dl_ox_text(r, part.bytes), n);
+        if (!strcmp(key, "pkg.torch.onnx.stack_trace"))
+            dl_foreign_user_line(r->arena, dl_ox_text(r, part.bytes), &n->function, &n->line);
     }
     if (scopes && classes)
         scope_of_lists(r, n, scopes, classes);

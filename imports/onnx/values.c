@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "imports/onnx/parts.h"
+#include "ir/base/hash.h"
 
 bool dl_ox_bad(const dl_ox *r, const char *format, ...) {
     dl_buf text = {0};
@@ -19,9 +20,7 @@ const char *dl_ox_text(const dl_ox *r, dlr_pb_view v) {
 }
 
 dl_ox_value *dl_ox_find(dl_ox *r, const char *name) {
-    unsigned hash = 2166136261u;
-    for (const char *p = name; *p; p++) hash = (hash ^ (unsigned char)*p) * 16777619u;
-    dl_ox_value **at = &r->bucket[hash % DL_OX_BUCKETS];
+    dl_ox_value **at = &r->bucket[dl_hash_str(name, 0) % DL_OX_BUCKETS];
     for (; *at; at = &(*at)->next)
         if (strcmp((*at)->name, name) == 0) return *at;
     *at = DL_NEW(r->arena, dl_ox_value);

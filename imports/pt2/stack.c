@@ -16,25 +16,11 @@ static bool read_module(dl_pt2_reader *r, const char *entry, size_t n, dl_foreig
     return true;
 }
 
-/* The innermost frame that is not PyTorch's own: File "PATH", line N, in FUNCTION */
-static void read_line(dl_pt2_reader *r, const char *trace, dl_foreign_node *n) {
-    for (const char *at = trace; (at = strstr(at, "File \"")) != NULL;) {
-        const char *end = strstr(at, "\", line "), *name;
-        if (!end) return;
-        bool torch = false;
-        for (const char *p = at; p < end - 6 && !torch; p++) torch = !strncmp(p, "/torch/", 7);
-        int line = atoi(end + 8);
-        at = end + 8;
-        if (torch || !(name = strstr(at, ", in "))) continue;
-        n->line = line;
-        n->function = dl_strndup(r->arena, name + 5, strcspn(name + 5, "\n"));
-    }
-}
-
 bool dl_pt2_read_stack(dl_pt2_reader *r, const dlr_json *metadata, dl_foreign_node *n) {
     const dlr_json *stack = dlr_json_get(metadata, "nn_module_stack");
     const dlr_json *trace = dlr_json_get(metadata, "stack_trace");
-    if (trace && trace->kind == DLR_JSON_STRING) read_line(r, trace->string, n);
+    if (trace && trace->kind == DLR_JSON_STRING)
+        dl_foreign_user_line(r->arena, trace->string, &n->function, &n->line);
     if (!stack || stack->kind != DLR_JSON_STRING || !*stack->string) return true;
     DL_ARRAY(dl_foreign_module) found = {0};
     for (const char *at = stack->string; *at;) {
