@@ -43,14 +43,9 @@ typedef struct {
     const dl_foreign_graph *graph; /* NULL: it could not be opened */
 } archive;
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n > m && strcmp(s + n - m, end) == 0;
-}
-
 static archive open_archive(dl_arena *arena, const char *path, const char *sizes, dl_error *err) {
     archive a = {0};
-    if (ends_with(path, ".onnx")) {
+    if (dl_ends_with(path, ".onnx")) {
         if ((a.onnx = dl_onnx_open(arena, path, sizes, err))) a.graph = dl_onnx_graph(a.onnx);
     } else if (sizes)
         dl_fail(err, DL_USAGE, "--sizes is for ONNX files: %s is none by its name", path);
@@ -148,7 +143,7 @@ static int by_models(const void *a, const void *b) {
 }
 
 static int is_archive(const struct dirent *entry) {
-    return ends_with(entry->d_name, ".pt2") || ends_with(entry->d_name, ".onnx");
+    return dl_ends_with(entry->d_name, ".pt2") || dl_ends_with(entry->d_name, ".onnx");
 }
 
 /* Reports the share of a folder's archives that the language covers. Writes nothing. */

@@ -10,16 +10,11 @@
 
 /* ---- positional arguments ---- */
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 static bool is_yaml(const char *path) {
-    return ends_with(path, ".yaml") || ends_with(path, ".yml");
+    return dl_ends_with(path, ".yaml") || dl_ends_with(path, ".yml");
 }
 
-bool dl_config_is_plan(const char *path) { return ends_with(path, ".dlp"); }
+bool dl_config_is_plan(const char *path) { return dl_ends_with(path, ".dlp"); }
 
 static bool refuse_plan(const char *path, dl_error *err) {
     return dl_fail(err, DL_USAGE,
@@ -235,7 +230,7 @@ static bool take_model_name(dl_config *c, dl_error *err) {
     dl_arena *arena = c->state->arena;
     dl_setting *s = &c->state->settings.at[DL_KEY_model];
     const char *name = s->value->text, *preset = dl_config_str(c, DL_KEY_preset);
-    if (strchr(name, '/') || ends_with(name, ".dl") || access(name, F_OK) == 0) return true;
+    if (strchr(name, '/') || dl_ends_with(name, ".dl") || access(name, F_OK) == 0) return true;
     const char *path = dl_find_data_file(arena, NAMES, err);
     const dl_yaml *all = path ? dl_yaml_read_file(arena, path, err) : NULL;
     if (!all) return false;

@@ -163,6 +163,11 @@ bool dl_is_file_name(const char *s) {
 
 static bool begins_number(const char *text) { return *text && !isspace((unsigned char)*text); }
 
+bool dl_ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
 bool dl_parse_int(const char *text, int64_t *value) {
     char *end;
     errno = 0;

@@ -34,6 +34,9 @@ const char *dl_nearest(const char *word, const char *const *names, int n);
 bool dl_parse_int(const char *text, int64_t *value);
 bool dl_parse_real(const char *text, double *value);
 
+/* Whether the text ends so, and has more than the ending. */
+bool dl_ends_with(const char *text, const char *end);
+
 /* A size in bytes: "8GiB", "512MiB", "1.5G", "4096". False: none, below 1 or above 2^62. */
 bool dl_parse_size(const char *text, int64_t *bytes);
 
