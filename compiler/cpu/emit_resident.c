@@ -16,7 +16,6 @@ enum { UNIT_POINTS = 16384 /* points of a work item */ };
 typedef struct {
     dl_rows rows; /* first */
     dl_emitter *e;
-    const dl_loop_nest *nest;
     int nouter, outer[DL_MAX_RANK], ninner, inner[DL_MAX_RANK]; /* outermost first */
     bool lanes, outer_lanes; /* in vectors; along an outer axis */
     bool chains;             /* sums are short: one chain of floats a lane */
@@ -35,7 +34,7 @@ static void choose_mode(const resident *r, bool points) {
 static const dl_kinstr *instr_of(const resident *r, int i) { return &r->e->k->instrs.at[i]; }
 static const dl_step *step_of(const resident *r, int i) { return &r->e->steps[i]; }
 static bool is_reduction_of_row(const resident *r, int i) {
-    return dl_emit_reduces_row(r->e, r->nest, i);
+    return dl_emit_reduces_row(r->e, r->rows.nest, i);
 }
 
 /* ---- choice of the vector axis ---- */
@@ -67,14 +66,15 @@ static int neighbours(const resident *r, int i) {
  * lanes idle. */
 static int choose_lanes(const resident *r) {
     const dl_kernel *k = r->e->k;
-    unsigned mine = r->nest->axes | r->nest->row;
+    unsigned mine = r->rows.nest->axes | r->rows.nest->row;
     int64_t most = 0;
     int best = -1;
     for (int a = 0; a < k->nspace; a++) {
         int64_t points = 0;
-        for (int i = 0; i < r->nest->run.n; i++)
-            if (neighbours(r, r->nest->run.at[i]) == a)
-                points += dl_axes_points(k->nspace, k->space, step_of(r, r->nest->run.at[i])->axes);
+        for (int i = 0; i < r->rows.nest->run.n; i++)
+            if (neighbours(r, r->rows.nest->run.at[i]) == a)
+                points +=
+                    dl_axes_points(k->nspace, k->space, step_of(r, r->rows.nest->run.at[i])->axes);
         if (k->space[a].size < r->e->t->lanes) points = points / r->e->t->lanes * k->space[a].size;
         if (mine >> a & 1 && points > most) most = points, best = a;
     }
@@ -82,9 +82,9 @@ static int choose_lanes(const resident *r) {
 }
 
 static bool can_have_lanes(const resident *r) {
-    if (!dl_emit_has_lanes(r->e, r->nest)) return false;
-    for (int i = 0; i < r->nest->run.n; i++) {
-        int number = r->nest->run.at[i];
+    if (!dl_emit_has_lanes(r->e, r->rows.nest)) return false;
+    for (int i = 0; i < r->rows.nest->run.n; i++) {
+        int number = r->rows.nest->run.at[i];
         const dl_kinstr *in = instr_of(r, number);
         bool sum = in->op == DL_OP_sum && dl_emit_is_float(in->type);
         if (touched(r, number) && touched(r, number)->layout.kind == DL_PANEL) return false;
@@ -101,9 +101,9 @@ static void order_axes(resident *r) {
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < k->nspace; i++) {
             if ((i == r->lane_axis) != last) continue;
-            if (r->nest->row >> i & 1)
+            if (r->rows.nest->row >> i & 1)
                 r->inner[r->ninner++] = i;
-            else if (r->nest->axes >> i & 1)
+            else if (r->rows.nest->axes >> i & 1)
                 r->outer[r->nouter++] = i;
         }
 }
@@ -282,7 +282,7 @@ static void put_items(resident *r, int64_t each, int64_t count, int64_t group) {
 
 int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     const dl_kernel *k = e->k;
-    resident r = {.e = e, .nest = e->now, .lane_axis = -1, .rows = dl_rows_of(e, e->now)};
+    resident r = {.e = e, .lane_axis = -1, .rows = dl_rows_of(e, e->now)};
     r.rows.passes = dl_emit_find_passes(e, e->now, true, true);
     for (int i = 0; i < k->nspace; i++) r.wide |= k->space[i].size != 1 ? 1u << i : 0;
     e->flat = false;

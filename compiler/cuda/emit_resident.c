@@ -21,7 +21,6 @@ enum {
 typedef struct {
     dl_rows rows; /* first; with the bytes of sums in shared memory, too */
     dl_emitter *e;
-    const dl_loop_nest *nest;
     dl_axis_list order, kept, outer,
         row; /* kept: axes around the row that sums keep; outer: the others */
     dl_thread_layout layout;
@@ -36,13 +35,15 @@ typedef struct {
 static resident *resident_of(dl_rows *r) { return (resident *)r; }
 
 static const dl_kinstr *instr_of(const resident *r, int i) { return &r->e->k->instrs.at[i]; }
-static bool reduces_row(const resident *r, int i) { return dl_emit_reduces_row(r->e, r->nest, i); }
+static bool reduces_row(const resident *r, int i) {
+    return dl_emit_reduces_row(r->e, r->rows.nest, i);
+}
 static bool reduces_more(const resident *r, int i) {
-    return dl_emit_reduces_more(r->e, r->nest, i);
+    return dl_emit_reduces_more(r->e, r->rows.nest, i);
 }
 /* Is it a sum that keeps the row's axes? */
 static bool keeps_row(const resident *r, int i) {
-    return reduces_more(r, i) && (r->e->steps[i].axes & r->nest->row) != 0;
+    return reduces_more(r, i) && (r->e->steps[i].axes & r->rows.nest->row) != 0;
 }
 
 /* Its accumulator type in shared memory, by the terms that a thread sums. */
@@ -59,7 +60,7 @@ static dl_loop_type thread_type(const resident *r, int i) {
 
 static int value_bytes(dl_dtype d) { return d == DL_F64 || d == DL_I64 ? 8 : 4; }
 
-static void choose_layout(resident *r, int64_t count, bool sums) {
+static void choose_layout(resident *r, int64_t count) {
     int64_t n = r->points;
     int lanes;
     if (!r->vectors_row) {
@@ -70,7 +71,6 @@ static void choose_layout(resident *r, int64_t count, bool sums) {
         lanes = n >= DL_WARP ? DL_WARP : dl_cuda_power_of_two(n ? n : 1);
         if (n > WARP_VECTORS || (n >= 4 * DL_WARP && count < FEW_ROWS)) lanes = DL_BLOCK;
     }
-    (void)sums;
     r->layout.lanes = lanes, r->layout.groups = DL_BLOCK / lanes, r->layout.unrolled = true;
 }
 
@@ -84,8 +84,8 @@ static bool find_room(resident *r) {
         r->shared += slots * value_bytes(instr_of(r, i)->type);
     }
     if (r->shared > SAVED_BYTES) return false;
-    for (int i = 0; i < r->nest->run.n; i++) {
-        int number = r->nest->run.at[i];
+    for (int i = 0; i < r->rows.nest->run.n; i++) {
+        int number = r->rows.nest->run.at[i];
         if (!keeps_row(r, number)) continue;
         r->rows.at[number] = r->shared + sums;
         sums += slots * (sum_type(r, number) == DL_LOOP_FLOAT ? 4 : 8);
@@ -98,7 +98,7 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, resident *r) {
     static const dl_axis_list nothing = {.points = 1};
     unsigned kept = 0, mine = s->axes | s->row;
     bool sums = false;
-    *r = (resident){.e = e, .nest = s, .parts = 1, .rows = dl_rows_of(e, s)};
+    *r = (resident){.e = e, .parts = 1, .rows = dl_rows_of(e, s)};
     e->now = s;
     for (int i = 0; i < s->run.n; i++) {
         int number = s->run.at[i];
@@ -118,7 +118,7 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, resident *r) {
     bool scalar = !r->vectors_row || (r->few && r->row.points <= WARP_VECTORS);
     r->vectors = dl_cuda_find_vectors(e, scalar ? &nothing : &r->row, ~0u);
     r->points = r->row.points / r->vectors.width;
-    choose_layout(r, r->kept.points * r->outer.points, sums);
+    choose_layout(r, r->kept.points * r->outer.points);
     r->each_lane = dl_ceil_div(r->points, r->layout.lanes);
     r->each = r->layout.groups;
     if (sums) {
@@ -241,8 +241,8 @@ static const dl_row_target by_threads = {.start = start,
 /* Before the first row: sums over more than the row. */
 static void put_starts(resident *r) {
     dl_loops *l = &r->rows.l;
-    for (int i = 0; i < r->nest->run.n; i++) {
-        int number = r->nest->run.at[i];
+    for (int i = 0; i < r->rows.nest->run.n; i++) {
+        int number = r->rows.nest->run.at[i];
         if (!reduces_more(r, number)) continue;
         if (!keeps_row(r, number)) {
             r->rows.own[number] = start(&r->rows, number);
@@ -286,14 +286,14 @@ static void put_shared_result(resident *r, int number, const dl_axis_list *by) {
 static void put_results(resident *r, dl_emitted *code) {
     dl_loops *l = &r->rows.l;
     bool waits = false;
-    int n = 0, *over = DL_NEWS(r->e->arena, int, r->nest->run.n + 1);
-    for (int i = 0; i < r->nest->run.n; i++) {
-        int number = r->nest->run.at[i];
+    int n = 0, *over = DL_NEWS(r->e->arena, int, r->rows.nest->run.n + 1);
+    for (int i = 0; i < r->rows.nest->run.n; i++) {
+        int number = r->rows.nest->run.at[i];
         if (reduces_more(r, number) && !keeps_row(r, number)) over[n++] = number;
     }
     dl_cuda_reduce_few(l, n, over, r->rows.own, DL_BLOCK, r->rows.reduced);
-    for (int i = 0; i < r->nest->run.n; i++) {
-        int number = r->nest->run.at[i];
+    for (int i = 0; i < r->rows.nest->run.n; i++) {
+        int number = r->rows.nest->run.at[i];
         dl_axis_list by = r->kept;
         if (!reduces_more(r, number)) continue;
         if (keeps_row(r, number)) {
