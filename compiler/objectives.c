@@ -151,17 +151,10 @@ static dl_objective_options options_of(const dl_config *c, const char *name,
                                        const dl_step_options *step) {
     const dl_yaml *map = map_of(c, name);
     dl_objective_options o = {.name = name, .own = *step, .every = every_of(map) > 1};
-    double momentum = option_of(c, map, DL_OPTION_momentum);
+    double numbers[DL_N_OPTIONS];
     o.rate = own_value(c, map, dl_key_name(DL_KEY_start_lr)) != NULL;
-    o.own.optimizer = optimizer_of(c, map);
-    o.own.momentum = momentum > 0;
-    o.own.nesterov = option_of(c, map, DL_OPTION_nesterov) != 0;
-    o.own.dampens = momentum > 0 && option_of(c, map, DL_OPTION_dampening) != 0;
-    o.own.amsgrad = option_of(c, map, DL_OPTION_amsgrad) != 0;
-    o.own.maximize = option_of(c, map, DL_OPTION_maximize) != 0;
-    o.own.centered = option_of(c, map, DL_OPTION_centered) != 0;
-    o.own.accumulator = option_of(c, map, DL_OPTION_initial_accumulator_value);
-    o.own.decay = option_of(c, map, DL_OPTION_weight_decay) > 0;
+    for (int i = 0; i < DL_N_OPTIONS; i++) numbers[i] = option_of(c, map, (dl_optimizer_option)i);
+    dl_step_set_optimizer(&o.own, optimizer_of(c, map), numbers);
     return o;
 }
 

@@ -156,6 +156,19 @@ static bool pack_phases(const dl_config *c, uint64_t *packed, dl_error *err) {
     return true;
 }
 
+void dl_step_set_optimizer(dl_step_options *o, dl_optimizer which,
+                           const double numbers[DL_N_OPTIONS]) {
+    o->optimizer = which;
+    o->momentum = numbers[DL_OPTION_momentum] > 0;
+    o->nesterov = numbers[DL_OPTION_nesterov] != 0;
+    o->dampens = o->momentum && numbers[DL_OPTION_dampening] != 0;
+    o->amsgrad = numbers[DL_OPTION_amsgrad] != 0;
+    o->maximize = numbers[DL_OPTION_maximize] != 0;
+    o->centered = numbers[DL_OPTION_centered] != 0;
+    o->accumulator = numbers[DL_OPTION_initial_accumulator_value];
+    o->decay = numbers[DL_OPTION_weight_decay] > 0;
+}
+
 bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_error *err) {
     if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
         return dl_config_fail(c, DL_KEY_nesterov, err,
@@ -191,20 +204,10 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
     uint64_t phases;
     if (!pack_phases(c, &phases, err)) return false;
     *step_options = (dl_step_options){
-        .optimizer = dl_step_optimizer(c),
         .schedule = dl_step_schedule(c),
         .low = lower_precision_type(c),
         .phases = phases,
         .ranges = ranges ? ranges->items.n : 0,
-        .momentum = dl_step_option(c, DL_OPTION_momentum) > 0,
-        .nesterov = dl_step_option(c, DL_OPTION_nesterov) != 0,
-        .dampens = dl_step_option(c, DL_OPTION_momentum) > 0 &&
-                   dl_step_option(c, DL_OPTION_dampening) != 0,
-        .amsgrad = dl_step_option(c, DL_OPTION_amsgrad) != 0,
-        .maximize = dl_step_option(c, DL_OPTION_maximize) != 0,
-        .centered = dl_step_option(c, DL_OPTION_centered) != 0,
-        .accumulator = dl_step_option(c, DL_OPTION_initial_accumulator_value),
-        .decay = dl_step_option(c, DL_OPTION_weight_decay) > 0,
         .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
         .together = strcmp(dl_config_str(c, DL_KEY_optimize_order), "together") == 0,
         .accumulate = dl_config_int(c, DL_KEY_accumulate) > 1,
@@ -213,5 +216,8 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
         .average = averages(c) || swa,
         .mean_of_epochs = swa,
         .norms = dl_config_bool(c, DL_KEY_log_norms)};
+    double numbers[DL_N_OPTIONS];
+    for (int i = 0; i < DL_N_OPTIONS; i++) numbers[i] = dl_step_option(c, (dl_optimizer_option)i);
+    dl_step_set_optimizer(step_options, dl_step_optimizer(c), numbers);
     return true;
 }

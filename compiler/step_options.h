@@ -18,6 +18,9 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
  * does not have is 0. */
 dl_optimizer dl_step_optimizer(const dl_config *c);
 double dl_step_option(const dl_config *c, dl_optimizer_option option);
+/* Sets what the graph of a step has of its optimiser and the numbers of the optimiser's options. */
+void dl_step_set_optimizer(dl_step_options *o, dl_optimizer which,
+                           const double numbers[DL_N_OPTIONS]);
 /* Whether a file or the command line gives the option, in addition to defaults. */
 bool dl_step_option_is_given(const dl_config *c, dl_optimizer_option option);
 dl_schedule dl_step_schedule(const dl_config *c);
