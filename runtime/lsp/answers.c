@@ -8,13 +8,8 @@ static void put_place(dl_buf *b, const dl_lsp_document *d, dl_span where) {
     dl_puts(b, ", \"range\": "), dl_lsp_put_range(b, d->source, where), dl_puts(b, "}");
 }
 
-/* The symbol at byte `at`, or NULL. */
-static const dl_symbol_place *place_at(const dl_lsp_document *d, uint32_t at) {
-    return dl_symbols_at(d->symbols, at);
-}
-
 void dl_lsp_define(dl_buf *b, const dl_lsp_document *d, uint32_t at) {
-    const dl_symbol_place *p = place_at(d, at);
+    const dl_symbol_place *p = dl_symbols_at(d->symbols, at);
     if (p)
         put_place(b, d, d->symbols->list.at[p->symbol].where);
     else
@@ -22,7 +17,7 @@ void dl_lsp_define(dl_buf *b, const dl_lsp_document *d, uint32_t at) {
 }
 
 void dl_lsp_refer(dl_buf *b, const dl_lsp_document *d, uint32_t at) {
-    const dl_symbol_place *p = place_at(d, at);
+    const dl_symbol_place *p = dl_symbols_at(d->symbols, at);
     int n = 0;
     dl_puts(b, "[");
     for (int i = 0; p && i < d->symbols->places.n; i++) {
@@ -39,7 +34,7 @@ void dl_lsp_refer(dl_buf *b, const dl_lsp_document *d, uint32_t at) {
 static bool is_fixed(const dl_symbol *s) { return strcmp(s->name, "loss") == 0; }
 
 void dl_lsp_prepare_rename(dl_buf *b, const dl_lsp_document *d, uint32_t at) {
-    const dl_symbol_place *p = place_at(d, at);
+    const dl_symbol_place *p = dl_symbols_at(d->symbols, at);
     if (p && !is_fixed(&d->symbols->list.at[p->symbol]))
         dl_lsp_put_range(b, d->source, p->where);
     else
@@ -53,7 +48,7 @@ static bool meet(const dl_symbol *a, const dl_symbol *b) {
 
 bool dl_lsp_rename(dl_buf *b, const dl_lsp_document *d, uint32_t at, const char *name,
                    dl_error *err) {
-    const dl_symbol_place *p = place_at(d, at);
+    const dl_symbol_place *p = dl_symbols_at(d->symbols, at);
     if (!p) return dl_fail(err, DL_INPUT, "no name of this file is here");
     const dl_symbol *s = &d->symbols->list.at[p->symbol];
     if (is_fixed(s)) return dl_fail(err, DL_INPUT, "'loss' is what training minimises");

@@ -26,7 +26,7 @@ typedef struct {
     bool is_rank0;
     double least;   /* validation loss so far, */
     int64_t stale;  /* and epochs since */
-    bool saves;     /* a checkpoint is due by time; whoever writes it resets this */
+    bool saves;     /* a checkpoint is due by time; the run that writes it resets this */
     double save_at; /* rank 0: the time of the next one; 0: not yet known */
     int requested;  /* the signal that requested a stop on some rank; 0: none */
     bool asking;    /* the ranks' flags are being reduced: */

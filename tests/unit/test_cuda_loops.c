@@ -187,7 +187,7 @@ static const nest_case cases[] = {
      0,
      "#pragma unroll 1\n    for (int x4 = 0; x4 < 3; x4++) {\n#pragma unroll\n    for (int x5 = "
      "0;"},
-    {"a window's way back, again in each loop nest: nothing of it in memory",
+    {"a window's gradient, again in each loop nest: nothing of it in memory",
      "input $x = %0 : f32[N=2, H=16, W=16, C=32]\n input $w = %1 : f32[N=2, H=32, W=32, C=32]\n"
      "%2 = affine $x {stride=[1, -1], start=1, along=[H, K], div=2, outside=exact} : f32[N=2, "
      "H=32, W=16, "
