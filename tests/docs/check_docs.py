@@ -17,9 +17,9 @@ commands of that page, next to it, have left. Its fenced blocks are taken in ord
     other blocks         are text for the reader.
 
 Pages run on the CPU, also where there is a GPU. The programs of BUILD are first in PATH; `python3`
-is the Python that runs this script. A page whose blocks import a package that this Python lacks
-(torch, numpy, h5py) is skipped, with exit status 77 where no other page was checked; so is one with
-the comment `<!-- needs: COMMAND... -->` where a command is not there.
+is the Python that runs this script, or that of an oracle (scripts/install-oracle). A page whose
+blocks import a package that is lacking is skipped, with exit status 77 where no other page was
+checked; so is one with the comment `<!-- needs: COMMAND... -->` where a command is not there.
 
 The output agrees with the page where all lines do, in order:
 
@@ -54,10 +54,10 @@ PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), *sorted((ROOT / "docs/g
          ROOT / "docs/internals/follow-a-layer.md", ROOT / "README.md"]
 NOT_RUN = ("gpu", "slurm", "machines", "root", "network")  # why a block of commands is not run
 PACKAGES = ("torch", "numpy", "h5py")
-# It has Debian's packages, too (scripts/install-onnx).
-ONNX_PYTHON = (pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-               / "dlc-onnx/bin/python")
-ONNX_PACKAGES = ("onnxruntime", "safetensors")
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+# scripts/install-oracle NAME, and the packages for which a page gets its Python, by the first line
+ORACLES = {"keras": ("keras",), "libraries": ("timm", "monai", "neuralop"),
+           "onnx": ("onnxruntime", "safetensors")}
 SECONDS = 900  # of one command
 
 STAMP = r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:[.,]\d+)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
@@ -194,21 +194,41 @@ def commands(lines, first, end):
         yield command, start, at
 
 
+def text_of(lines, found):
+    return "\n".join("\n".join(lines[a:b]) for a, b, _ in found)
+
+
+def imported(package, text):
+    return re.search(rf"\b(?:import|from) {package}\b", text)
+
+
+def oracle_of(text):
+    """The environment of ORACLES that has packages of these blocks; None where none is named."""
+    return next((name for name, packages in ORACLES.items()
+                 if any(imported(p, text) for p in packages)), None)
+
+
+def python_of(oracle):
+    return CACHE / f"dlc-{oracle}/bin/python"
+
+
 def lacking(lines, found):
     """Packages that the page's Python needs and this one has not, and commands that are absent."""
-    text = "\n".join("\n".join(lines[a:b]) for a, b, _ in found)
+    text = text_of(lines, found)
+    oracle = oracle_of(text)
     named = re.findall(r"^<!-- needs: (.*) -->$", "\n".join(lines), re.M)
-    packages = [p for p in PACKAGES
-                if re.search(rf"\b(?:import|from) {p}\b", text) and not importlib.util.find_spec(p)]
-    packages += [p for p in ONNX_PACKAGES
-                 if re.search(rf"\b(?:import|from) {p}\b", text) and not ONNX_PYTHON.exists()]
+    packages = [p for p in PACKAGES if imported(p, text) and not importlib.util.find_spec(p)]
+    if oracle and not python_of(oracle).exists():
+        packages += [p for p in ORACLES[oracle] if imported(p, text)]
     return packages + [c for c in " ".join(named).split() if not shutil.which(c)]
 
 
-def environment(build, folder):
+def environment(build, folder, oracle=None):
+    """Variables in which a page's commands run, with the Python of an oracle where it is there."""
     tools = folder / "bin"
     tools.mkdir()
-    python = ONNX_PYTHON if ONNX_PYTHON.exists() else sys.executable
+    python = python_of(oracle or "onnx")
+    python = python if python.exists() else sys.executable
     (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(str(python))} "$@"\n')
     (tools / "python3").chmod(0o755)
     return {**ENV, "PATH": f"{tools}:{build}/cli:{ENV['PATH']}",
@@ -277,8 +297,9 @@ def outputs(page, lines, found, build):
     """The steps of a page in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="dlc_docs_") as name:
         folder = pathlib.Path(name).resolve()
-        env, here = environment(build, folder), folder / "page"
-        if "pkg-config" in "\n".join(lines):
+        text = text_of(lines, found)
+        env, here = environment(build, folder, oracle_of(text)), folder / "page"
+        if "pkg-config" in text:
             env |= installed(build, folder)
         here.mkdir()
         for link in ("models", "scripts", "examples"):

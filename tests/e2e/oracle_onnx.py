@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Networks exported to ONNX: onnx's checker takes them, and ONNX Runtime computes what `dlrun predict` does.
 
-oracle_onnx.py BUILD     needs scripts/install-onnx; SKIP (77) without it
+oracle_onnx.py BUILD     needs scripts/install-oracle onnx; SKIP (77) without it
 
 Every model has random weights, so that no part of it is without effect. Each file is run with several batches.
 """
@@ -22,7 +22,7 @@ try:
 except ImportError as missing:
     if PYTHON.exists() and pathlib.Path(sys.prefix) != PYTHON.parent.parent:
         os.execv(PYTHON, [str(PYTHON), *sys.argv])
-    print(f"SKIP: {missing} (scripts/install-onnx)")
+    print(f"SKIP: {missing} (scripts/install-oracle onnx)")
     sys.exit(77)
 
 from checks import DRAW, ENV, SHARE, TMP, check, finish, takes
