@@ -12,11 +12,6 @@ static bool is_label(const char *s) {
     return *s != 0;
 }
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n > m && strcmp(s + n - m, end) == 0;
-}
-
 /* Several nodes read it, or a module around this one has it. */
 static bool is_shared(const dl_in_ctx *c, const dl_foreign_tensor *t) {
     return c->w->reads[t->id] > 1 || c->b->of[t->id];
@@ -25,7 +20,7 @@ static bool is_shared(const dl_in_ctx *c, const dl_foreign_tensor *t) {
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
                            const dl_foreign_tensor *bias) {
     dl_arena *arena = c->w->arena;
-    if (weight->origin != DL_FOREIGN_PARAMETER || !ends_with(weight->path, ".weight") ||
+    if (weight->origin != DL_FOREIGN_PARAMETER || !dl_ends_with(weight->path, ".weight") ||
         c->w->kept[weight->id] || is_shared(c, weight))
         return NULL;
     const char *label = dl_strndup(arena, weight->path, strlen(weight->path) - strlen(".weight"));
@@ -43,9 +38,12 @@ const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
 
 bool dl_in_is_name(const char *s) {
     static const char *const taken[] = {
-        "module", "model", "return", "for",   "in",    "if",     "elif",   "else",  "pass", "and",
-        "or",     "not",   "as",     "true",  "false", "none",   "True",   "False", "None", "train",
-        "pi",     "input", "target", "param", "init",  "output", "metric", "figure"};
+#define KEYWORD(word, token) word,
+#define OPENER(word, token)  word,
+#include "frontends/dl/keywords.def"
+#undef KEYWORD
+#undef OPENER
+        "train", "pi"};
     if (!isalpha((unsigned char)*s) && *s != '_') return false;
     for (const char *p = s; *p; p++)
         if (!isalnum((unsigned char)*p) && *p != '_') return false;

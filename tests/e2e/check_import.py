@@ -87,15 +87,15 @@ def compare(truth, data=DATA, file=None):
               f"{name}: gradient of {key}: {distance(truth[key], got[key]) / size:.1e}")
 
 
-def changed(name, edit):
-    """A copy of mixer.pt2 with another text of model.json."""
+def changed(name, edit, texts="models/model.json"):
+    """A copy of mixer.pt2 with another text of model.json, or of other files whose names end so."""
     old = zipfile.ZipFile(DATA / "mixer.pt2")
     with zipfile.ZipFile(OUT / name, "w", zipfile.ZIP_STORED) as new:
         for entry in old.namelist():
             data = old.read(entry)
-            if entry.endswith("models/model.json"):
+            if entry.endswith(texts):
                 after = edit(data)
-                check(after != data, f"{name}: the edit changes the text")
+                check(texts == ".json" or after != data, f"{name}: the edit changes the text")
                 data = after
             new.writestr(zipfile.ZipInfo(entry), data)
     return name
@@ -131,6 +131,15 @@ def check_refusals():
     strange = changed("strange.pt2", lambda t: t.replace(b'"gain"', b'"g a\\u001bn"'))
     r = run(DLC, "import", strange, status=3)
     check("\x1b" not in r.stdout + r.stderr, "names are shown without control characters")
+
+
+def check_words():
+    """A parameter whose name is a word of the language gets another name, and keeps its own as a label."""
+    for word in "optimize", "buffer", "figure", "in":
+        file = changed(f"{word}.pt2", lambda t: t.replace(b'"gain"', f'"{word}"'.encode()), texts=".json")
+        run(DLC, "import", file, "-o", f"{word}.dl", "--loss=mse")
+        check(f" @{word}: [E=8]" in (OUT / f"{word}.dl").read_text(), f"{word} is a label")
+        run(DLC, "check", f"{word}.dl")
 
 
 def check_folder():
@@ -237,6 +246,7 @@ check_lacks()
 check_onnx()
 check_refusals()
 check_buffers()
+check_words()
 check_folder()
 check_format()
 finish()

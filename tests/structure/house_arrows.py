@@ -82,7 +82,7 @@ ARROWS = {
     "imports/graph": ["ir/base", "runtime/formats"],
     "imports/pt2": ["ir/base", "runtime/formats", "imports/graph"],
     "imports/onnx": ["ir/base", "runtime/formats", "imports/graph"],
-    "imports/dl": ["ir/base", "runtime/formats", "imports/graph"],
+    "imports/dl": ["ir/base", "runtime/formats", "imports/graph", "frontends/dl/keywords.def"],
     "imports": ["ir/base", "compiler", "frontends/dl", "frontends/yaml", "runtime/formats", "imports/"],
     "verify": ["ir/", "runtime/exec"],
     "dldata": ["ir/base", "runtime/base", "runtime/data", "runtime/image", "runtime/formats"],
