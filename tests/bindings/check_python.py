@@ -18,7 +18,7 @@ import warnings
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.path.abspath(sys.argv[1])
 sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "bindings/python")]
-from checks import ENV, TMP, check, finish  # noqa: E402
+from checks import CACHE, ENV, TMP, check, finish  # noqa: E402
 from trained import train  # noqa: E402
 
 if not importlib.util.find_spec("numpy"):
@@ -26,7 +26,7 @@ if not importlib.util.find_spec("numpy"):
     sys.exit(77)
 import numpy as np  # noqa: E402
 
-os.environ.update(DLC_LIBRARY=f"{BUILD}/library/libdlc.so", DLR_CACHE_DIR=ENV["DLR_CACHE_DIR"])
+os.environ.update(DLC_LIBRARY=f"{BUILD}/library/libdlc.so", **CACHE)
 import dlc  # noqa: E402
 
 RUN = train(BUILD, ROOT)

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from checks import ENV, TMP, check, finish
+from checks import CACHE, TMP, check, finish
 
 DLC = os.path.abspath(sys.argv[1])
 MODEL = "tests/data/small.dl"
@@ -18,7 +18,7 @@ MODEL = "tests/data/small.dl"
 
 def dlc(*args):
     return subprocess.run([DLC, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "DLR_CACHE_DIR": ENV["DLR_CACHE_DIR"]})
+                          env={**os.environ, **CACHE})
 
 
 def compile_small(*args):

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-from checks import DRAW, ENV, SHARE, check, finish
+from checks import CACHE, DRAW, SHARE, check, finish
 
 DLC, LONG = os.path.abspath(sys.argv[1]), sys.argv[2:] == ["long"]
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
@@ -46,7 +46,7 @@ VERIFIED = [UNET, UNET + ["--amp_mode=bf16"], VIT, VIT + ["--tf32=false"], RESNE
 
 def dlc(*args):
     return subprocess.run([DLC, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                          env={**os.environ, "DLR_CACHE_DIR": ENV["DLR_CACHE_DIR"]})
+                          env={**os.environ, **CACHE})
 
 
 def test_machine_code():

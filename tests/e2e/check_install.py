@@ -20,8 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/ranks"))
 import mpi  # noqa: E402
 
-ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": TMP, "DLR_CACHE_DIR": checks.ENV["DLR_CACHE_DIR"],
-       "NO_COLOR": "1"}
+ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": TMP, "NO_COLOR": "1", **checks.CACHE}
 HELD = ["share/dlc/models/unet.dl", "share/dlc/models/config/unet.yaml", "share/dlc/models/config/names.yaml",
         "share/dlc/examples/sweep.yaml",
         "share/doc/dlc/LICENSE", "share/doc/dlc/README.md", "share/doc/dlc/CHANGELOG.md",

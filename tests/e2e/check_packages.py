@@ -15,7 +15,7 @@ import sys
 import tarfile
 import types
 
-from checks import ENV, TMP, check, finish
+from checks import CACHE, ENV, TMP, check, finish
 
 BUILD = os.path.abspath(sys.argv[1])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -90,7 +90,7 @@ def check_fields(deb):
 
 def check_programs(usr):
     """From a prefix that is not /usr, in a folder without models."""
-    env = {"PATH": f"{usr}/bin:/usr/bin:/bin", "HOME": TMP, "DLR_CACHE_DIR": ENV["DLR_CACHE_DIR"], "NO_COLOR": "1"}
+    env = {"PATH": f"{usr}/bin:/usr/bin:/bin", "HOME": TMP, "NO_COLOR": "1", **CACHE}
     for words, part in ((["dlc", "--version"], VERSION), (["dlc", "check", "models/vit.dl"], "ok"),
                         (["dldata", "--version"], VERSION),
                         (["dlrun", "models/unet.dl", "--config", "tiny", "--dry_run"], "parameters")):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
-from checks import ENV, TMP, check, finish
+from checks import CACHE, ENV, TMP, check, finish
 
 try:
     import numpy as np
@@ -22,7 +22,7 @@ except ImportError as missing:
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN, LIBRARY = f"{BUILD}/cli/dlc", f"{BUILD}/cli/dlrun", f"{BUILD}/library/libdlc.so"
-os.environ["DLR_CACHE_DIR"] = ENV["DLR_CACHE_DIR"]
+os.environ.update(CACHE)
 lib = ctypes.CDLL(LIBRARY)
 
 

@@ -87,7 +87,7 @@ def train(model, batches, **adam):
 
 
 def dlrun(tmp, *more):
-    env = {**os.environ, "DLR_CACHE_DIR": os.environ.get("DLC_TEST_CACHE") or f"{tmp}/cache"}
+    env = {**os.environ, "DLR_CACHE_DIR": os.environ.get("DLC_TEST_CACHE") or f"{tmp}/cache", "DLR_CACHE_MAX": "0"}
     r = subprocess.run([DLRUN, "tests/data/small.dl", f"--data_size={SIZE}", f"--local_batch_size={BATCH}",
                         "--start_lr=1e-2",
                         "--end_lr=1e-3", f"--expdir={tmp}/runs", *more], capture_output=True, text=True, env=env,

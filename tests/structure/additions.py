@@ -91,6 +91,7 @@ class Additions:
             self.run("build", "ninja", "-C", str(BUILD), *TARGETS, *emulator())
         self.env["PATH"] = f"{BUILD}/cli:{os.environ['PATH']}"
         self.env["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or str(TREE.parent / "cache")
+        self.env["DLR_CACHE_MAX"] = "0"
         self.env["DLR_CUDA_EMULATOR"] = str(BUILD / emulator()[0])
 
     def built(self):

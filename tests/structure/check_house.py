@@ -343,6 +343,16 @@ def clock(files):
     yield len(names)
 
 
+def caches(files):
+    """A test that names the folder of all tests' kernels says that it has no limit: a program would remove what others
+    have compiled."""
+    names = [n for n in files if n.parts[0] == "tests" and n.suffix in {".c", ".h", ".py"}]
+    of_all = re.compile(r'DLR_CACHE_DIR.*DLC_TEST_CACHE|ENV\["DLR_CACHE_DIR"\](?! =)')
+    yield from (f"{n} names the folder of all tests' kernels and no DLR_CACHE_MAX: take CACHE of tests/e2e/checks.py"
+                for n in names if of_all.search(read(n)) and "DLR_CACHE_MAX" not in read(n))
+    yield len(names)
+
+
 def loops(files):
     """A kernel's loops are chosen once: code that needs its loop nests asks for those of its schedule
     (ir/kernel/schedule.h)."""
@@ -460,8 +470,8 @@ def pages(files):
 
 
 RULES = {r.__name__: r
-         for r in (headers, length, readmes, arrows, paths, ops, op_lists, libraries, precision, dumps, clock, loops,
-                   counted, format, words, texts, pages)}
+         for r in (headers, length, readmes, arrows, paths, ops, op_lists, libraries, precision, dumps, clock, caches,
+                   loops, counted, format, words, texts, pages)}
 
 
 def main(names):
