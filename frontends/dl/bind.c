@@ -20,12 +20,17 @@ static bool wrong_kind(dl_call *c, const dl_param_spec *p, dl_val v, const char 
     return false;
 }
 
+/* Whether argument i is none where none is the default: the same as not given. */
+static bool is_left_out(const dl_call *c, int i) {
+    const char *otherwise = c->what->params[i].otherwise;
+    return c->arg[i].kind == DL_V_NONE && otherwise && strcmp(otherwise, "none") == 0;
+}
+
 static bool check_argument(dl_call *c, int i) {
     const dl_param_spec *p = &c->what->params[i];
     dl_val v = c->arg[i];
     int64_t n;
-    if (v.kind == DL_V_POISON) return true;
-    if (v.kind == DL_V_NONE && p->otherwise && strcmp(p->otherwise, "none") == 0) return true;
+    if (v.kind == DL_V_POISON || is_left_out(c, i)) return true;
     switch (p->kind) {
     case DL_P_TENSOR: return v.kind == DL_V_TENSOR || wrong_kind(c, p, v, "a tensor");
     case DL_P_INT:
@@ -200,6 +205,9 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
         .E = E, .what = f, .where = e->span, .name_at = name->span, .step = step, .as = as};
     if (piped) c->where.begin = name->span.begin;
     if (!bind_builtin(c, piped, args)) return dl_poison();
+    for (int i = 0; i < DL_MAX_PARAMS && f->params[i].name; i++)
+        if (f->params[i].kind != DL_P_AXES && f->params[i].kind != DL_P_AXIS && is_left_out(c, i))
+            c->given[i] = false;
     for (int i = 0; i < DL_MAX_PARAMS; i++)
         if (c->given[i] && c->arg[i].kind == DL_V_POISON && f->params[i].kind != DL_P_AXES &&
             f->params[i].kind != DL_P_AXIS)

@@ -324,6 +324,22 @@ static void test_arguments(void) {
     dl_arena_free(b.arena);
 }
 
+/* An argument that is none where none is its default is left out. */
+static void test_none(void) {
+    const char *text =
+        "model M():\n    input x: f32[N, T=3, E=4]\n    k = x as [N, S, E]\n"
+        "    y = attention(x, k, k, 2, mask=none, bias=none, kv_heads=none) |> linear(4) @a\n"
+        "    y = clamp(rfft(y, over=T, norm=none, modes=none), min=0, max=none)\n"
+        "    output y\n    loss = mean(y**2)\n";
+    built b = build_text("m.dl", text, strlen(text), NULL, 0, cube, 1);
+    const dl_graph *g = b.module ? dl_module_graph(b.module, "train") : NULL;
+    const dl_node *found = NULL;
+    for (int i = 0; g && i < g->nodes.n; i++)
+        if (g->nodes.at[i]->op == DL_OP_attention) found = g->nodes.at[i];
+    CHECK(found && found->nin == 3, "attention without mask and bias");
+    dl_arena_free(b.arena);
+}
+
 /* A text that must fail with this code. */
 static void check_fault(const char *text, const dl_argument *args, int nargs, int nsizes,
                         const char *code) {
@@ -399,6 +415,7 @@ int main(int argc, char **argv) {
         test_hints();
         test_amp_table();
         test_arguments();
+        test_none();
         test_configuration_faults();
         test_explanations();
         test_many_warnings();
