@@ -79,7 +79,8 @@ static dl_val method_call(dl_elab *E, const dl_ast *callee, const dl_ast_list *a
 /* Labels */
 
 static bool label_ok(const char *s) {
-    if (!*s || *s == '.' || s[strlen(s) - 1] == '.' || strstr(s, "..")) return false;
+    if (!*s) return true; /* @{""}: names as without the layer around */
+    if (*s == '.' || s[strlen(s) - 1] == '.' || strstr(s, "..")) return false;
     for (; *s; s++)
         if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
               strchr("_.-/:+", *s)))

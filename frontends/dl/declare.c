@@ -220,10 +220,15 @@ static bool eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *
 static void declare_own(dl_elab *E, const dl_ast *s, dl_var_role role, dl_type type, dl_init init) {
     const char *name = s->items.list.n ? dl_label_text(E, s) : s->name;
     if (!name) return;
+    if (!*name) {
+        dl_bad(E, s->at, DL_DIAG_bad_label, "a %s needs a name",
+               role == DL_VAR_PARAM ? "parameter" : "buffer");
+        return;
+    }
     if (E->step) {
         const char *path = dl_step_path(E, E->step);
         if (!path) return;
-        name = dl_intern(dl_format(E->arena, "%s.%s", path, name));
+        name = dl_intern(dl_join_path(E, path, name));
         for (int i = 0; i < E->params.n; i++) {
             dl_param_info *info = &E->params.at[i];
             if (info->var->name != name || !dl_is_shared(info, E->step)) continue;
@@ -240,7 +245,8 @@ static void declare_own(dl_elab *E, const dl_ast *s, dl_var_role role, dl_type t
     }
     dl_var *var =
         dl_graph_var(E->b.graph, role, name, type, init, dl_source_loc(E->source, s->at.begin));
-    dl_push(E->arena, &E->params, (dl_param_info){.var = var, .where = s->at, .step = E->step});
+    dl_push(E->arena, &E->params,
+            (dl_param_info){.var = var, .role = s->name, .where = s->at, .step = E->step});
     dl_scope_set(E, s->name, dl_val_tensor(&var->value, s->at));
 }
 

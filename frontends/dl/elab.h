@@ -426,6 +426,8 @@ const char *dl_label_text(dl_elab *E, const dl_ast *e);
 /* Parameters (param.c). The path of a step ("conv_down1.0"); NULL after a report when it has no
  * name. */
 const char *dl_step_path(dl_elab *E, dl_step *step);
+/* `outer` and `name` with a dot between, or the one that is not empty. */
+const char *dl_join_path(dl_elab *E, const char *outer, const char *name);
 /* A new parameter `role` of layer `c`; its init is the layer's default until the rules are applied.
  */
 dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in,

@@ -4,6 +4,10 @@
 
 enum { MAX_PATH = 800 };
 
+const char *dl_join_path(dl_elab *E, const char *outer, const char *name) {
+    return !*outer ? name : !*name ? outer : dl_format(E->arena, "%s.%s", outer, name);
+}
+
 const char *dl_step_path(dl_elab *E, dl_step *step) {
     if (step->path) return step->path;
     if (step->layer) return step->path = dl_step_path(E, step->layer->step);
@@ -27,7 +31,7 @@ const char *dl_step_path(dl_elab *E, dl_step *step) {
     const char *outer = step->outer ? dl_step_path(E, step->outer) : "";
     /* After a report elaboration continues with a unique name. */
     if (!label) return step->path = dl_internf("?%lld", (long long)E->work);
-    const char *path = *outer ? dl_format(E->arena, "%s.%s", outer, label) : label;
+    const char *path = dl_join_path(E, outer, label);
     if (strlen(path) > MAX_PATH) {
         dl_bad(E, step->where, DL_DIAG_bad_label,
                "the path of this label is longer than %d characters", MAX_PATH);
@@ -110,7 +114,8 @@ dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, d
 dl_val dl_make_param_of(dl_call *c, const char *role, const char *suffix, dl_type type,
                         dl_init init, double fan_in, double fan_out) {
     dl_elab *E = c->E;
-    const char *path = dl_step_path(E, c->step), *name = dl_internf("%s.%s%s", path, role, suffix);
+    const char *path = dl_step_path(E, c->step);
+    const char *name = dl_intern(dl_join_path(E, path, dl_format(E->arena, "%s%s", role, suffix)));
     for (int i = 0; i < E->params.n; i++)
         if (E->params.at[i].var->name == name) {
             if (dl_is_shared(&E->params.at[i], c->step))
@@ -136,7 +141,7 @@ dl_val dl_make_param_of(dl_call *c, const char *role, const char *suffix, dl_typ
 }
 
 static const char *state_name(dl_call *c, const char *role) {
-    return dl_internf("%s.%s", dl_step_path(c->E, c->step), role);
+    return dl_intern(dl_join_path(c->E, dl_step_path(c->E, c->step), role));
 }
 
 /* A second buffer of a name belongs to a shared layer: it continues from the value of the first
@@ -185,15 +190,20 @@ dl_val dl_layer_parameters(dl_elab *E, const dl_ast *e, const dl_builtin *f) {
     return list;
 }
 
+static bool is_made_in(const dl_step *step, const dl_layer *layer) {
+    while (step && step->layer != layer) step = step->outer;
+    return step != NULL;
+}
+
 /* enc.weight of a bound layer: its parameter; of a bound module: all weights made in it so far. */
 dl_val dl_bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer) {
     const char *path = dl_step_path(E, layer.layer->step);
-    size_t n = strlen(path);
+    size_t n = strlen(path) + (*path != 0);
     dl_val list = dl_val_new_list(E, e->span);
     for (int i = 0; i < E->params.n; i++) {
         const dl_param_info *p = &E->params.at[i];
-        if (strncmp(p->var->name, path, n) != 0 || p->var->name[n] != '.') continue;
-        const char *own = layer.layer->module ? p->role : p->var->name + n + 1;
+        if (!is_made_in(p->step, layer.layer)) continue;
+        const char *own = layer.layer->module ? p->role : p->var->name + n;
         if (strcmp(own, e->name) != 0) continue;
         dl_val v = dl_val_tensor(&p->var->value, p->where);
         if (!layer.layer->module) return v;

@@ -324,6 +324,27 @@ static void test_arguments(void) {
     dl_arena_free(b.arena);
 }
 
+/* @{""} adds nothing to the names of what it is around. */
+static void test_no_label(void) {
+    const char *text = "module Net()(x):\n    param p: [E=4] = 0\n"
+                       "    return x * p |> linear(4) @a |> batch_norm @b\n"
+                       "model M():\n    input x: f32[N, E=4]\n    net = Net() @{\"\"}\n"
+                       "    other = linear(4) @c\n    y = other(net(net(x)))\n    output y\n"
+                       "    loss = mean(y**2) + sum_squares(net.weight) + sum_squares(net.p)\n";
+    built b = build_text("m.dl", text, strlen(text), NULL, 0, cube, 1);
+    const dl_graph *g = b.module ? dl_module_graph(b.module, "train") : NULL;
+    if (g) {
+        check_type(g, "p", "f32[E=4]");
+        check_type(g, "a.weight", "f32[O=4, E=4]");
+        check_type(g, "b.running_mean", "f32[E=4]");
+        int squares = 0;
+        for (int i = 0; i < g->nodes.n; i++) squares += g->nodes.at[i]->op == DL_OP_sum;
+        CHECK(squares == 3, "the weights of a and b and p, not that of c: %d sums", squares);
+    }
+    CHECK(g, "a module without a name of its own");
+    dl_arena_free(b.arena);
+}
+
 /* An argument that is none where none is its default is left out. */
 static void test_none(void) {
     const char *text =
@@ -416,6 +437,7 @@ int main(int argc, char **argv) {
         test_amp_table();
         test_arguments();
         test_none();
+        test_no_label();
         test_configuration_faults();
         test_explanations();
         test_many_warnings();
