@@ -19,15 +19,16 @@ static const dl_var *input_of(const dl_predict_job *job, const dl_graph *g, int 
     return NULL;
 }
 
-/* Do the last `space` axes of an input have the leading one's names? False, with `none`: it has
- * none of them. */
+/* Do the last `space` axes of an input have the leading one's names and sizes? False, with `none`:
+ * it has none of these names. */
 static bool follows(const dl_type *t, const dl_type *lead, int space, bool *none) {
     bool all = t->rank >= 2 + space;
     *none = true;
     for (int i = 0; i < space; i++) {
-        const char *axis = lead->axis[lead->rank - space + i].name;
-        all = all && t->axis[t->rank - space + i].name == axis;
-        *none &= dl_type_axis(t, axis) < 0;
+        const dl_axis *axis = &lead->axis[lead->rank - space + i];
+        const dl_axis *own = all ? &t->axis[t->rank - space + i] : NULL;
+        all = own && own->name == axis->name && own->size == axis->size;
+        *none &= dl_type_axis(t, axis->name) < 0;
     }
     return all;
 }
