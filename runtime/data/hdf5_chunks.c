@@ -73,7 +73,7 @@ static bool place_chunks(void *context, dl_sandbox_result *out, dl_error *err) {
     char reason[200];
     dlr_hdf5_quiet();
     hid_t file = dlr_hdf5_open(job->path);
-    hid_t data = file < 0 ? file : H5Dopen2(file, job->set->name, H5P_DEFAULT);
+    hid_t data = file < 0 ? file : H5Dopen2(file, job->set->path, H5P_DEFAULT);
     hid_t space = data < 0 ? data : H5Dget_space(data),
           creation = file < 0 ? file : H5Fget_create_plist(file);
     hsize_t n = 0, userblock = 0;
@@ -216,5 +216,5 @@ bool dlr_hdf5_chunks_open(dlr_source *s, const char *path, const dlr_hdf5_set *s
     if (err->code != DL_OK) return false;
     if (h->chunks) return (h->fd = dl_input_open(path, err)) >= 0;
     h->child = (dlr_source){.label = s->label, .rank = s->rank, .type = s->type};
-    return dlr_hdf5_child_open(&h->child, path, set->name, s->type, 0, err);
+    return dlr_hdf5_child_open(&h->child, path, set->path, s->type, 0, err);
 }

@@ -15,6 +15,8 @@ enum {
     DLR_HDF5_FILTERS = 6,
     DLR_HDF5_ATTRIBUTES = 4096,
     DLR_HDF5_WHY = 400,
+    DLR_HDF5_NAME = 128, /* bytes of a path inside a file, */
+    DLR_HDF5_FILE = 256, /* and of one between files */
     DLR_HDF5_NUMBERS = 8192
 };
 
@@ -25,14 +27,17 @@ typedef enum {
     DLR_HDF5_EMPTY,    /* declared, never written: every element is `fill` */
     DLR_HDF5_EXTERNAL, /* the numbers lie in other files */
     DLR_HDF5_VIRTUAL,  /* the numbers lie in other data sets */
-    DLR_HDF5_LINK,     /* a link to another file or object */
+    DLR_HDF5_LINK,     /* a link that is not followed: see `why` */
     DLR_HDF5_CLOSED    /* libhdf5 cannot open it, or its attributes: see `why` */
 } dlr_hdf5_layout;
 
 typedef struct dlr_hdf5_set {
-    char name[128]; /* the path inside the file, without a leading slash */
-    char type[16];  /* "f32", "f64", "i16", "u8", followed by " BE" when the bytes are swapped;
-                       otherwise "strings", "complex numbers", "records" or "other" */
+    char name[DLR_HDF5_NAME]; /* as it is named in the file, without a leading slash */
+    /* Where links lead: the file, relative to the folder of the first one ("": the first one), and
+     * the path in it, which has no links. */
+    char file[DLR_HDF5_FILE], path[DLR_HDF5_NAME];
+    char type[16]; /* "f32", "f64", "i16", "u8", followed by " BE" when the bytes are swapped;
+                      otherwise "strings", "complex numbers", "records" or "other" */
     dlr_hdf5_layout layout;
     int rank; /* more than DLR_ARRAY_RANK: only the first dimensions are in dims */
     int64_t dims[DLR_ARRAY_RANK], chunk[DLR_ARRAY_RANK];
@@ -48,7 +53,7 @@ typedef struct dlr_hdf5_set {
     bool odd_edges;      /* chunked: chunks that reach beyond dims are not packed */
     char axis[DLR_ARRAY_RANK][32]; /* names of the axes by their dimension scales; "": none */
     char fill[8];           /* the value of elements that are not stored, in its stored form */
-    char why[DLR_HDF5_WHY]; /* of DLR_HDF5_CLOSED: the end of a sentence */
+    char why[DLR_HDF5_WHY]; /* of DLR_HDF5_CLOSED and DLR_HDF5_LINK: the end of a sentence */
     bool has_fill;          /* the writer set that value explicitly */
 } dlr_hdf5_set;
 
@@ -64,7 +69,6 @@ typedef struct {
 } dlr_hdf5_attribute;
 
 typedef struct {
-    int64_t file_bytes;
     int n, attributes;
     bool more;   /* the file holds more data sets than fit here */
     bool netcdf; /* the NetCDF library wrote it */
@@ -73,6 +77,13 @@ typedef struct {
     dlr_hdf5_attribute attribute[DLR_HDF5_ATTRIBUTES]; /* by rising set */
     dlr_hdf5_set set[DLR_HDF5_SETS];
 } dlr_hdf5_facts;
+
+/* Appends the name of the file that holds a set's numbers; `main` was opened. */
+void dlr_hdf5_put_file(dl_buf *out, const char *main, const dlr_hdf5_set *set);
+/* Checks a set's facts, which come from an untrusted file: every string is terminated, every number
+ * put in range, its numbers lie within its file, and that in the folder of `main`, which has
+ * `main_bytes`. Errors: DL_INPUT, DL_IO. */
+bool dlr_hdf5_check_set(dlr_hdf5_set *set, const char *main, int64_t main_bytes, dl_error *err);
 
 /* The facts of a file; NULL with an error that names the path: DL_IO when it is missing or no
  * regular file, DL_INPUT when it is damaged or not HDF5. The caller frees them. It forks: open
@@ -86,10 +97,10 @@ typedef struct {
     uint32_t skipped; /* bit i: filter i was not applied */
 } dlr_hdf5_chunk;
 
-/* The chunks of a chunked set by rising index, all within the file; the caller frees them. NULL
- * without an error where chunks must be requested one by one: there are too many (libhdf5's time
- * for each grows with their number), libhdf5's addresses do not count from the file's begin, or it
- * reports wrong coordinates. Errors and forks as above. */
+/* The chunks of a chunked set, which `path` holds, by rising index, all within the file; the caller
+ * frees them. NULL without an error where chunks must be requested one by one: there are too many
+ * (libhdf5's time for each grows with their number), libhdf5's addresses do not count from the
+ * file's begin, or it reports wrong coordinates. Errors and forks as above. */
 dlr_hdf5_chunk *dlr_hdf5_chunks(const char *path, const dlr_hdf5_set *set, int *n, dl_error *err);
 
 /* Reads the attribute of that name, which packing.h knows, of an open object (a hid_t): its text,
