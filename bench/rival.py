@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from rival_models import MODELS
+from rival_models import MODELS, to_channels_last
 
 
 def captured(work):
@@ -69,14 +69,13 @@ def main():
         torch.cuda.set_device(o.device if ":" in o.device else 0)
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = o.tf32
-    model, loss_of, x, t, decay = MODELS[o.model](o.batch)
-    model, x, t = model.to(o.device), x.to(o.device), t.to(o.device)
+    model, batch, decay = MODELS[o.model](o.batch)
+    model, batch = model.to(o.device), {name: v.to(o.device) for name, v in batch.items()}
     if o.channels_last:
-        last = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
-        model, x = model.to(memory_format=last), x.to(memory_format=last)
+        batch = to_channels_last(model, batch)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=decay,
                                  **({"fused": True} if o.fused else {}), **({"capturable": True} if o.graph else {}))
-    call = torch.compile(model) if o.compile else model
+    loss_of = torch.compile(model.loss) if o.compile else model.loss
     kind = "cuda" if cuda else "cpu"
     low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(o.amp)
     scaler = torch.amp.GradScaler(kind) if o.amp == "fp16" else None
@@ -84,7 +83,7 @@ def main():
     def work():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(kind, dtype=low or torch.bfloat16, enabled=low is not None):
-            loss = loss_of(call(x), t)
+            loss = loss_of(**batch)
         if scaler:
             scaler.scale(loss).backward()
             scaler.step(optimizer)

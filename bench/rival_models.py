@@ -1,8 +1,14 @@
 """The networks of models/*.dl in PyTorch, written as one writes them for speed there: activations in place, attention
-by scaled_dot_product_attention, weight decay in the optimiser. For bench/rival.py alone."""
+by scaled_dot_product_attention, weight decay in the optimiser. Those of models/field are tests/field's."""
+import pathlib
+import sys
+
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/field"))
+from table import TABLE
 
 WIDTHS = [64, 128, 256, 512, 512, 512]
 
@@ -122,65 +128,71 @@ class Classifier(nn.Sequential):
         super().__init__(*stages, nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(inplace=True), nn.Linear(128, classes))
 
 
-class Spectral(nn.Module):
-    """A Fourier layer of an FNO (Li et al. 2021), as its authors wrote it: the low modes of either sign of H."""
+class Supervised(nn.Module):
+    """A network with the loss of its result."""
 
-    def __init__(self, width, modes):
+    def __init__(self, net, of_result):
         super().__init__()
-        self.modes = modes
-        for name in ("weights1", "weights2"):
-            setattr(self, name,
-                    nn.Parameter(torch.randn(width, width, modes, modes, dtype=torch.complex64) * 0.5 / width))
+        self.net, self.of_result = net, of_result
 
     def forward(self, x):
-        m, spectrum = self.modes, torch.fft.rfft2(x)
-        made = torch.zeros_like(spectrum)
-        made[:, :, :m, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, :m, :m], self.weights1)
-        made[:, :, -m:, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, -m:, :m], self.weights2)
-        return torch.fft.irfft2(made, s=x.shape[-2:])
+        return self.net(x)
+
+    def loss(self, x, t):
+        return self.of_result(self.net(x), t)
 
 
-class FNO(nn.Module):
-    def __init__(self, width=32, modes=12, layers=4, hidden=128):
-        super().__init__()
-        self.fc0, self.fc1, self.fc2 = nn.Conv2d(3, width, 1), nn.Conv2d(width, hidden, 1), nn.Conv2d(hidden, 1, 1)
-        self.spectral = nn.ModuleList(Spectral(width, modes) for _ in range(layers))
-        self.local = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(layers))
-
-    def forward(self, x):
-        rows, columns = (torch.linspace(0, 1, n) for n in x.shape[2:])
-        h = self.fc0(torch.cat([x, rows[:, None].expand_as(x), columns.expand_as(x)], 1))
-        for i, (spectral, local) in enumerate(zip(self.spectral, self.local)):
-            h = spectral(h) + local(h)
-            h = F.gelu(h) if i < len(self.local) - 1 else h
-        return self.fc2(F.gelu(self.fc1(h)))
+def to_channels_last(model, batch):
+    """Changes the model's weights, and returns the batch with its input x changed: what convolutions read."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}
+    for p in model.parameters():
+        if p.dim() in last:
+            p.data = p.data.contiguous(memory_format=last[p.dim()])
+    return {name: v.contiguous(memory_format=last[v.dim()]) if name == "x" and v.dim() in last else v
+            for name, v in batch.items()}
 
 
-def image(batch, channels, *sides):
-    return torch.randn(batch, channels, *sides)
+def supervised(make, loss, x, t, decay=0):
+    """A row of MODELS: `make` gives the network, `x` and `t` their tensors for a batch."""
+    return lambda batch: (Supervised(make(), loss), {"x": x(batch), "t": t(batch)}, decay)
 
 
-def resnet(small, depths, strides, expand, classes, side):
+def images(channels, *sides):
+    return lambda batch: torch.randn(batch, channels, *sides)
+
+
+def classes(count):
+    return lambda batch: torch.randint(count, (batch, ))
+
+
+def resnet(small, depths, strides, expand, count, side):
     """Weight decay stands for the loss's sum of squares of weights."""
-    return lambda batch: (ResNet(small, depths, strides, expand, classes), F.cross_entropy, image(batch, 3, side, side),
-                          torch.randint(classes, (batch,)), 1e-4)
+    return supervised(lambda: ResNet(small, depths, strides, expand, count), F.cross_entropy, images(3, side, side),
+                      classes(count), 1e-4)
 
 
 def vit(*sides):
-    return lambda batch: (ViT(sides), relative_l2, image(batch, 20, *sides), image(batch, 20, *sides), 0)
+    return supervised(lambda: ViT(sides), relative_l2, images(20, *sides), images(20, *sides))
 
 
-# name -> batch -> (network, loss, input, target, weight decay)
+def field(row):
+    """A row of tests/field/table.py at the sizes of a measurement."""
+    def make(batch):
+        net = row.network(row.bench)
+        return net, net.batch(batch), 0
+    return make
+
+
+# name -> batch -> (network with a function loss, its named inputs and targets, weight decay)
 MODELS = {
-    "unet": lambda batch: (UNet(6), F.l1_loss, image(batch, 4, 64, 64, 64), image(batch, 5, 64, 64, 64), 0),
+    "unet": supervised(lambda: UNet(6), F.l1_loss, images(4, 64, 64, 64), images(5, 64, 64, 64)),
     "vit_88x176": vit(88, 176),
     "vit_360x720": vit(360, 720),
     "resnet50_32": resnet(True, (3, 4, 6, 3), (1, 2, 2, 2), 4, 100, 32),
     "resnet50_64": resnet(False, (3, 4, 6, 3), (1, 2, 2, 2), 4, 100, 64),
     "resnet50_224": resnet(False, (3, 4, 6, 3), (1, 2, 2, 2), 4, 100, 224),
     "resnet_small": resnet(True, (2, 2, 2, 2), (2, 2, 2, 2), 1, 10, 32),
-    "cnn_regressor": lambda batch: (Regressor(), F.mse_loss, image(batch, 1, 128, 128), image(batch, 1, 128, 128), 0),
-    "fno": lambda batch: (FNO(), F.mse_loss, image(batch, 1, 64, 64), image(batch, 1, 64, 64), 0),
-    "cnn_classifier": lambda batch: (Classifier(), F.cross_entropy, image(batch, 3, 32, 32),
-                                     torch.randint(10, (batch,)), 0),
+    "cnn_regressor": supervised(Regressor, F.mse_loss, images(1, 128, 128), images(1, 128, 128)),
+    "cnn_classifier": supervised(Classifier, F.cross_entropy, images(3, 32, 32), classes(10)),
+    **{name: field(row) for name, row in TABLE.items()},
 }

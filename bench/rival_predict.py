@@ -8,6 +8,7 @@ rival_predict.py MODEL [--engine torch|onnxruntime|openvino] [--file FILE.onnx] 
 Prints one line of JSON. An engine that reads a file runs without PyTorch in its process, whose memory is its own.
 """
 import argparse
+import inspect
 import json
 import resource
 import statistics
@@ -17,37 +18,40 @@ import time
 def torch_model(o):
     import torch
 
-    from rival_models import MODELS
+    from rival_models import MODELS, to_channels_last
     torch.set_num_threads(o.threads)
     torch.manual_seed(0)
-    model, _, x, _, _ = MODELS[o.model](o.batch)
-    return torch, model.eval(), x
+    model, batch, _ = MODELS[o.model](o.batch)
+    if o.channels_last:
+        batch = to_channels_last(model, batch)
+    return torch, model.eval(), {name: batch[name] for name in inspect.signature(model.forward).parameters}
 
 
 def export(o):
-    torch, model, x = torch_model(o)
+    torch, model, inputs = torch_model(o)
     with torch.inference_mode():
-        torch.onnx.export(model, (x,), o.export, input_names=["x"], output_names=["y"], opset_version=18, dynamo=False)
+        torch.onnx.export(model, tuple(inputs.values()), o.export, input_names=[*inputs], opset_version=18,
+                          dynamo=False)
 
 
 def by_torch(o):
-    torch, model, x = torch_model(o)
-    if o.channels_last:
-        last = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
-        model, x = model.to(memory_format=last), x.to(memory_format=last)
+    torch, model, inputs = torch_model(o)
     call = torch.compile(model) if o.compile else model
     low = torch.bfloat16 if o.amp == "bf16" else None
 
     def run():
         with torch.inference_mode(), torch.autocast("cpu", dtype=low or torch.bfloat16, enabled=low is not None):
-            call(x)
+            call(**inputs)
 
     return f"PyTorch {torch.__version__}", run
 
 
-def noise(shape):
+def noise(shape, kind):
+    """Random numbers; whole ones are 0, which every table has."""
     import numpy
-    return numpy.random.default_rng(0).standard_normal(shape).astype("f4")
+    whole = next((t for word, t in (("int64", "i8"), ("int32", "i4"), ("i64", "i8"), ("i32", "i4"), ("bool", "?"))
+                  if word in kind), None)
+    return numpy.zeros(shape, whole) if whole else numpy.random.default_rng(0).standard_normal(shape).astype("f4")
 
 
 def by_onnxruntime(o):
@@ -55,8 +59,8 @@ def by_onnxruntime(o):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = o.threads
     session = onnxruntime.InferenceSession(o.file, options, providers=["CPUExecutionProvider"])
-    x = noise(session.get_inputs()[0].shape)
-    return f"ONNX Runtime {onnxruntime.__version__}", lambda: session.run(None, {"x": x})
+    fed = {i.name: noise(i.shape, i.type) for i in session.get_inputs()}
+    return f"ONNX Runtime {onnxruntime.__version__}", lambda: session.run(None, fed)
 
 
 def by_openvino(o):
@@ -65,8 +69,9 @@ def by_openvino(o):
     settings = {"INFERENCE_NUM_THREADS": o.threads, "PERFORMANCE_HINT": "LATENCY",
                 "INFERENCE_PRECISION_HINT": "bf16" if o.amp == "bf16" else "f32"}
     model = core.compile_model(core.read_model(o.file), "CPU", settings)
-    request, x = model.create_infer_request(), noise(tuple(model.inputs[0].shape))
-    return f"OpenVINO {openvino.__version__.split('-')[0]}", lambda: request.infer({0: x})
+    fed = {i: noise(tuple(of.shape), str(of.element_type)) for i, of in enumerate(model.inputs)}
+    request = model.create_infer_request()
+    return f"OpenVINO {openvino.__version__.split('-')[0]}", lambda: request.infer(fed)
 
 
 def main():

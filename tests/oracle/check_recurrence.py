@@ -1,9 +1,7 @@
 """check_recurrence.py BUILD [DEVICE...]: lstm, gru and rnn next to torch.nn in float64: values and gradients of inputs,
 weights and biases, in one direction and both, of several layers, few and many units, one step and many, from zero
-states and from given ones, with and without the last states; in f32 and f64; in 16 bits by `dlc verify`. Then
-models/field/lstm.dl, two steps of training, and its exports.
+states and from given ones, with and without the last states; in f32 and f64; in 16 bits by `dlc verify`.
 """
-import json
 import os
 import sys
 
@@ -131,45 +129,4 @@ for kind in kinds:
                     f"    output y\n    loss = mean(y**2) + mean({more}**2)\n")
     for target, mode in (("cpu", "bf16"), ("cpu", "fp16"), ("cuda:sm_80:emulated", "bf16")):
         place.run("dlc", "verify", path, "--local_batch_size=7", f"--amp_mode={mode}", f"--target={target}")
-
-
-# models/field/lstm.dl: two steps of SGD, and the network in other programs
-class Basin(nn.Module):
-    def __init__(self, features, hidden):
-        super().__init__()
-        self.lstm, self.head = nn.LSTM(features, hidden, batch_first=True), nn.Linear(hidden, 1)
-
-    def forward(self, x, static):
-        days = torch.cat([x, static[:, None].expand(-1, x.shape[1], -1)], 2)
-        return self.head(self.lstm(days)[0][:, -1])
-
-
-torch.manual_seed(8)  # of whatever cases were drawn before: a gradient that nearly cancels has no digits in f32
-net = Basin(7, 12)
-state = {n: p.detach().clone() for n, p in net.named_parameters()}
-batch = {f"{n}.{i}": torch.randn(3, *sizes) for i in range(2)
-         for n, sizes in (("x", (30, 4)), ("static", (3,)), ("t", (1,)))}
-save_tensors(place / "basin.safetensors", state), save_tensors(place / "days.safetensors", batch)
-net, losses, first = net.double(), [], {}
-sgd = torch.optim.SGD(net.parameters(), lr=0.5)
-for i in range(2):
-    sgd.zero_grad()
-    loss = ((net(batch[f"x.{i}"].double(), batch[f"static.{i}"].double()) - batch[f"t.{i}"].double())**2).mean()
-    loss.backward()
-    losses.append(loss.item())
-    first = first or {n: p.grad.clone() for n, p in net.named_parameters()}
-    sgd.step()
-sizes = ("--days=30", "--forcings=4", "--attributes=3", "--hidden=12", "--dropout=0.0")
-for device in devices:
-    out = place.run("dlrun", "models/field/lstm.dl", "--local_batch_size=3", *sizes, f"--expdir={place / 'basin'}",
-                    f"--init_weights={place / 'basin.safetensors'}", "--optimizer=sgd", "--start_lr=0.5",
-                    "--end_lr=0.5",
-                    f"--replay={place / 'days.safetensors'}", f"--save_grads={place / 'g.safetensors'}",
-                    f"--device={device}", "--tf32=false")
-    got = [json.loads(line)["loss"] for line in out.splitlines() if line.startswith('{"step"')]
-    check(len(got) == 2 and all(abs(a - b) < 1e-5 * abs(b) for a, b in zip(got, losses)),
-          f"{device}: lstm.dl: losses {got}, not {losses}")
-    grads = load_tensors(place / "g.safetensors")
-    worst = max(relative(grads[n].double(), want) for n, want in first.items())
-    check(worst < 1e-5, f"{device}: lstm.dl: gradients are {worst:.2g} off")
 finish()

@@ -1,8 +1,7 @@
 """check_scan.py BUILD [DEVICE...]: cumsum, cumprod and linear_scan next to PyTorch in float64: values, gradients and
 gradients of gradients, along each axis, in both directions, of no element, one and many, with zeros among the factors;
-in f32 and f64; whole numbers; in 16 bits by `dlc verify`. Then models/field/mamba.dl, two steps of training.
+in f32 and f64; whole numbers; in 16 bits by `dlc verify`.
 """
-import json
 import os
 import sys
 
@@ -116,90 +115,4 @@ path.write_text("model Half():\n    input x: f32[N, T=37, E=21]\n    h = x |> li
                 "    output y\n    loss = mean(y**2)\n")
 for target, mode in (("cpu", "bf16"), ("cpu", "fp16"), ("cpu", "none"), ("cuda:sm_80:emulated", "bf16")):
     place.run("dlc", "verify", path, "--local_batch_size=7", f"--amp_mode={mode}", f"--target={target}")
-
-
-# models/field/mamba.dl: two steps of SGD next to the equations of the paper
-nn, F = torch.nn, torch.nn.functional
-
-
-class Norm(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, x):
-        return x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * self.weight
-
-
-class Mixer(nn.Module):
-    def __init__(self, width, states, rank, taps):
-        super().__init__()
-        inner = 2 * width
-        self.in_proj = nn.Linear(width, 2 * inner, bias=False)
-        self.conv1d = nn.Conv1d(inner, inner, taps, padding=taps - 1, groups=inner)
-        self.x_proj = nn.Linear(inner, rank + 2 * states, bias=False)
-        self.dt_proj = nn.Linear(rank, inner)
-        self.A_log = nn.Parameter(torch.arange(1.0, states + 1).log().repeat(inner, 1))
-        self.D = nn.Parameter(torch.ones(inner))
-        self.out_proj = nn.Linear(inner, width, bias=False)
-
-    def forward(self, x):
-        u, gate = self.in_proj(x).chunk(2, -1)
-        u = F.silu(self.conv1d(u.transpose(1, 2))[:, :, :x.shape[1]].transpose(1, 2))
-        rank, states = self.dt_proj.in_features, self.A_log.shape[1]
-        dt, b, c = self.x_proj(u).split([rank, states, states], -1)
-        dt = F.softplus(self.dt_proj(dt))
-        h, steps = 0, []
-        for t in range(x.shape[1]):
-            keep = torch.exp(-dt[:, t, :, None] * self.A_log.exp())
-            h = keep * h + (dt[:, t] * u[:, t])[:, :, None] * b[:, t, None]
-            steps.append((h * c[:, t, None]).sum(-1))
-        return self.out_proj((torch.stack(steps, 1) + self.D * u) * F.silu(gate))
-
-
-class Mamba(nn.Module):
-    def __init__(self, width, layers, states, taps, vocabulary):
-        super().__init__()
-        self.backbone = nn.Module()
-        self.backbone.embedding = nn.Embedding(vocabulary, width)
-        self.backbone.layers = nn.ModuleList()
-        for _ in range(layers):
-            layer = nn.Module()
-            layer.norm, layer.mixer = Norm(width), Mixer(width, states, max(width // 16, 1), taps)
-            self.backbone.layers.append(layer)
-        self.backbone.norm_f, self.lm_head = Norm(width), nn.Linear(width, vocabulary, bias=False)
-
-    def forward(self, x):
-        h = self.backbone.embedding(x)
-        for layer in self.backbone.layers:
-            h = h + layer.mixer(layer.norm(h))
-        return self.lm_head(self.backbone.norm_f(h))
-
-
-sizes = {"width": 32, "layers": 2, "states": 5, "taps": 4, "vocabulary": 11}
-net, length = Mamba(**sizes), 19
-state = {n: p.detach().clone() for n, p in net.named_parameters()}
-batch = {f"{n}.{i}": torch.randint(0, 11, (3, length)) for i in range(2) for n in ("x", "t")}
-save_tensors(place / "mamba.safetensors", state), save_tensors(place / "words.safetensors", batch)
-net, losses, first = net.double(), [], {}
-sgd = torch.optim.SGD(net.parameters(), lr=0.5)
-for i in range(2):
-    sgd.zero_grad()
-    loss = F.cross_entropy(net(batch[f"x.{i}"]).flatten(0, 1), batch[f"t.{i}"].flatten())
-    loss.backward()
-    losses.append(loss.item())
-    first = first or {n: p.grad.clone() for n, p in net.named_parameters()}
-    sgd.step()
-for device in devices:
-    out = place.run("dlrun", "models/field/mamba.dl", "--local_batch_size=3", f"--length={length}",
-                    *(f"--{n}={v}" for n, v in sizes.items()), f"--expdir={place / 'mamba'}",
-                    f"--init_weights={place / 'mamba.safetensors'}", "--optimizer=sgd", "--start_lr=0.5",
-                    "--end_lr=0.5", f"--replay={place / 'words.safetensors'}",
-                    f"--save_grads={place / 'g.safetensors'}", f"--device={device}", "--tf32=false")
-    got = [json.loads(line)["loss"] for line in out.splitlines() if line.startswith('{"step"')]
-    check(len(got) == 2 and all(abs(a - b) < 1e-5 * abs(b) for a, b in zip(got, losses)),
-          f"{device}: mamba.dl: losses {got}, not {losses}")
-    grads = load_tensors(place / "g.safetensors")
-    worst = max(relative(grads[n].double(), want) for n, want in first.items())
-    check(worst < 2e-5, f"{device}: mamba.dl: gradients are {worst:.2g} off")
 finish()

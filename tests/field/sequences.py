@@ -1,0 +1,89 @@
+"""Sequences: words and days."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from base import Field, folder
+
+
+class Words(Field):
+    """Scores of the next word."""
+    length, vocabulary = 0, 0
+
+    def batch(self, n):
+        return {name: torch.randint(self.vocabulary, (n, self.length)) for name in ("x", "t")}
+
+    def loss(self, x, t):
+        return F.cross_entropy(self(x).flatten(0, 1), t.flatten())
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * self.weight
+
+
+def without_bias(i, o):
+    return nn.Linear(i, o, bias=False)
+
+
+class Mixer(nn.Module):
+    def __init__(self, width, states, rank, taps):
+        super().__init__()
+        inner = 2 * width
+        self.in_proj, self.out_proj = without_bias(width, 2 * inner), without_bias(inner, width)
+        self.conv1d = nn.Conv1d(inner, inner, taps, padding=taps - 1, groups=inner)
+        self.x_proj, self.dt_proj = without_bias(inner, rank + 2 * states), nn.Linear(rank, inner)
+        self.A_log = nn.Parameter(torch.arange(1.0, states + 1).log().repeat(inner, 1))
+        self.D = nn.Parameter(torch.ones(inner))
+
+    def forward(self, x):
+        u, gate = self.in_proj(x).chunk(2, -1)
+        u = F.silu(self.conv1d(u.transpose(1, 2))[:, :, :x.shape[1]].transpose(1, 2))
+        rank, states = self.dt_proj.in_features, self.A_log.shape[1]
+        dt, b, c = self.x_proj(u).split([rank, states, states], -1)
+        dt = F.softplus(self.dt_proj(dt))
+        h, steps = 0, []
+        for t in range(x.shape[1]):
+            keep = torch.exp(-dt[:, t, :, None] * self.A_log.exp())
+            h = keep * h + (dt[:, t] * u[:, t])[:, :, None] * b[:, t, None]
+            steps.append((h * c[:, t, None]).sum(-1))
+        return self.out_proj((torch.stack(steps, 1) + self.D * u) * F.silu(gate))
+
+
+class Mamba(Words):
+    def __init__(self, width=64, layers=4, states=16, taps=4, vocabulary=256, length=256):
+        super().__init__()
+        self.length, self.vocabulary = length, vocabulary
+        self.backbone = folder(
+            embedding=nn.Embedding(vocabulary, width), norm_f=RmsNorm(width),
+            layers=nn.ModuleList(folder(norm=RmsNorm(width), mixer=Mixer(width, states, max(width // 16, 1), taps))
+                                 for _ in range(layers)))
+        self.lm_head = without_bias(width, vocabulary)
+
+    def forward(self, x):
+        h = self.backbone.embedding(x)
+        for layer in self.backbone.layers:
+            h = h + layer.mixer(layer.norm(h))
+        return self.lm_head(self.backbone.norm_f(h))
+
+
+class LSTM(Field):
+    """Without dropout."""
+
+    def __init__(self, days=365, forcings=5, attributes=27, hidden=256, layers=1):
+        super().__init__()
+        self.days, self.forcings, self.attributes = days, forcings, attributes
+        self.lstm = nn.LSTM(forcings + attributes, hidden, layers, batch_first=True)
+        self.head = nn.Linear(hidden, 1)
+
+    def batch(self, n):
+        return {"x": torch.randn(n, self.days, self.forcings), "static": torch.randn(n, self.attributes),
+                "t": torch.randn(n, 1)}
+
+    def forward(self, x, static):
+        steps = torch.cat([x, static[:, None].expand(-1, x.shape[1], -1)], -1)
+        return self.head(self.lstm(steps)[0][:, -1])

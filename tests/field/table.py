@@ -1,0 +1,45 @@
+"""The models of models/field: where their PyTorch forms are, sizes at which tests compare, sizes that bench/step times.
+
+A row has a module and a class of this folder, which take the model's arguments; the arguments of a test, at which
+every axis has another size where it may, and its batch; and the arguments of a measurement (the model's own where they
+are left out) and its batch. Without PyTorch this file can be read, and no network made.
+"""
+import dataclasses
+import importlib
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@dataclasses.dataclass
+class Row:
+    net: str
+    small: dict
+    bench: dict
+    batch: int  # of a measurement
+    samples: int = 3  # of a test
+    # relative, of outputs, losses and gradients in float32 next to float64; batch norms of few values lose digits,
+    # and PyTorch's float32 as many
+    bound: float = 2e-5
+    lacks: tuple = ()  # arguments that the PyTorch form has not: they switch dropout off
+
+    def network(self, sizes):
+        """The PyTorch form at these sizes."""
+        if str(HERE) not in sys.path:
+            sys.path.insert(0, str(HERE))
+        module, name = self.net.split(".")
+        return getattr(importlib.import_module(module), name)(**sizes)
+
+    def words(self, sizes):
+        """The sizes as words of a command line."""
+        said = {**sizes, **{name: 0.0 for name in self.lacks}}
+        return [f"--{name}={value}".replace(" ", "") for name, value in said.items()]
+
+
+TABLE = {
+    "fno": Row("physics.FNO", dict(width=6, modes=3, layers=2, hidden=16, size=14), {}, 16),
+    "lstm": Row("sequences.LSTM", dict(days=9, forcings=3, attributes=2, hidden=5, layers=2), {}, 64,
+                lacks=("dropout", )),
+    "mamba": Row("sequences.Mamba", dict(width=32, layers=2, states=5, taps=4, vocabulary=11, length=19), {}, 8),
+}
