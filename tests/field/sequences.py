@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from base import Field, folder
+from base import Field, attend_heads, folder
 
 
 class Words(Field):
@@ -15,6 +15,29 @@ class Words(Field):
 
     def loss(self, x, t):
         return F.cross_entropy(self(x).flatten(0, 1), t.flatten())
+
+
+class NanoGPT(Words):
+    def __init__(self, length=256, vocabulary=65, layers=6, heads=6, width=384):
+        super().__init__()
+        self.length, self.vocabulary, self.heads = length, vocabulary, heads
+        blocks = [folder(ln_1=nn.LayerNorm(width), ln_2=nn.LayerNorm(width),
+                         attn=folder(c_attn=nn.Linear(width, 3 * width), c_proj=nn.Linear(width, width)),
+                         mlp=folder(c_fc=nn.Linear(width, 4 * width), c_proj=nn.Linear(4 * width, width)))
+                  for _ in range(layers)]
+        self.transformer = folder(wte=nn.Embedding(vocabulary, width), wpe=nn.Embedding(length, width),
+                                  h=nn.ModuleList(blocks), ln_f=nn.LayerNorm(width))
+        for p in self.transformer.wte, self.transformer.wpe:
+            nn.init.normal_(p.weight, std=0.02)
+
+    def forward(self, x):
+        of = self.transformer
+        h = of.wte(x) + of.wpe.weight
+        for b in of.h:
+            q, k, v = b.attn.c_attn(b.ln_1(h)).chunk(3, -1)
+            h = h + b.attn.c_proj(attend_heads(q, k, v, self.heads, causal=True))
+            h = h + b.mlp.c_proj(F.gelu(b.mlp.c_fc(b.ln_2(h))))
+        return of.ln_f(h) @ of.wte.weight.T
 
 
 class RmsNorm(nn.Module):

@@ -38,6 +38,15 @@ class Row:
 
 
 TABLE = {
+    "nanogpt": Row("sequences.NanoGPT", dict(length=11, vocabulary=13, layers=2, heads=3, width=24), {}, 16),
+    "swin": Row("images.Swin", dict(size=48, patch=4, window=3, width=12, depths=[2, 2], heads=[2, 3], classes=7), {},
+                4, lacks=("drop_path_rate", )),
+    "ddpm": Row("images.DDPM",
+                dict(size=12, channels=2, width=8, widths=[1, 2], blocks=1, attended=6, norm_groups=4), {}, 8,
+                lacks=("drop", )),
+    "segresnet": Row("images.SegResNet",
+                     dict(size=16, channels=2, classes=3, width=8, down=[1, 2, 1], up=[1, 1], norm_groups=4),
+                     dict(size=64), 1, samples=2, lacks=("drop", )),
     "fno": Row("physics.FNO", dict(width=6, modes=3, layers=2, hidden=16, size=14), {}, 16),
     "lstm": Row("sequences.LSTM", dict(days=9, forcings=3, attributes=2, hidden=5, layers=2), {}, 64,
                 lacks=("dropout", )),
