@@ -65,3 +65,16 @@ class SelfAttention(nn.Module):
 
     def forward(self, x, mask=None):
         return self.proj(attend_heads(*self.qkv(x).chunk(3, -1), self.heads, mask=mask))
+
+
+class Transformer(nn.Module):
+    """A block of a vision transformer, by timm's names."""
+
+    def __init__(self, width, heads, eps=1e-5):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width, eps), nn.LayerNorm(width, eps)
+        self.attn, self.mlp = SelfAttention(width, heads), Mlp(width, 4 * width)
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
