@@ -200,6 +200,31 @@ class DDPM(Field):
         return F.mse_loss(self(signal.sqrt() * x + (1 - signal).sqrt() * noise, t.to(x)), noise)
 
 
+class VAE(Field):
+    def __init__(self, points=784, hidden=400, code=20):
+        super().__init__()
+        self.points = points
+        self.fc1, self.fc21, self.fc22 = nn.Linear(points, hidden), nn.Linear(hidden, code), nn.Linear(hidden, code)
+        self.fc3, self.fc4 = nn.Linear(code, hidden), nn.Linear(hidden, points)
+
+    def batch(self, n):
+        return {"x": (torch.rand(n, self.points) > 0.6).float()}
+
+    def decoded(self, z):
+        return self.fc4(self.fc3(z).relu())
+
+    def forward(self, x):
+        mean = self.fc21(self.fc1(x).relu())
+        return torch.sigmoid(self.decoded(mean)), mean
+
+    def loss(self, x):
+        h = self.fc1(x).relu()
+        mean, log_var = self.fc21(h), self.fc22(h)
+        y = self.decoded(mean + (0.5 * log_var).exp() * self.randn(*mean.shape).to(x))
+        likelihood = F.binary_cross_entropy_with_logits(y, x, reduction="sum")
+        return (likelihood - 0.5 * (1 + log_var - mean**2 - log_var.exp()).sum()) / len(x)
+
+
 class SegBlock(nn.Module):
     def __init__(self, c, groups):
         super().__init__()

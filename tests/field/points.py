@@ -1,0 +1,109 @@
+"""Points: operators, equations, meshes and molecules."""
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from base import Field, folder
+
+
+def chain(widths):
+    return folder(linears=nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:])))
+
+
+class DeepONet(Field):
+    def __init__(self, sensors=100, points=100, dimensions=2, width=128, depth=3, basis=128):
+        super().__init__()
+        self.sensors, self.points, self.dimensions = sensors, points, dimensions
+        widths = [width] * (depth - 1) + [basis]
+        self.branch, self.trunk = chain([sensors, *widths]), chain([dimensions, *widths])
+        self.b = nn.Parameter(torch.zeros(1))
+
+    def batch(self, n):
+        return {"u": torch.randn(n, self.sensors), "at": torch.randn(n, self.points, self.dimensions),
+                "t": torch.randn(n, self.points)}
+
+    def forward(self, u, at):
+        *inner, last = self.branch.linears
+        for layer in inner:
+            u = layer(u).relu()
+        for layer in self.trunk.linears:
+            at = layer(at).relu()
+        return torch.einsum("nb,npb->np", last(u), at) + self.b
+
+
+class PINN(Field):
+    def __init__(self, width=20, depth=8, nu=0.01 / math.pi):
+        super().__init__()
+        self.nu, widths = nu, [2] + [width] * depth + [1]
+        self.layers = nn.Module()
+        for i, (a, b) in enumerate(zip(widths, widths[1:])):
+            setattr(self.layers, f"layer_{i}", nn.Linear(a, b))
+        self.depth = depth
+
+    def batch(self, n):
+        within = lambda: torch.stack([2 * torch.rand(n) - 1, torch.rand(n)], 1)
+        return {"z": within(), "known": within(), "u0": torch.randn(n, 1)}
+
+    def field(self, z):
+        h = torch.cat([z[:, :1], 2 * z[:, 1:] - 1], 1)
+        for i in range(self.depth):
+            h = torch.tanh(getattr(self.layers, f"layer_{i}")(h))
+        return getattr(self.layers, f"layer_{self.depth}")(h)
+
+    def forward(self, z):
+        with torch.enable_grad():
+            z = z.detach().requires_grad_()
+            u = self.field(z)
+            first, = torch.autograd.grad(u.sum(), z, create_graph=True)
+            second, = torch.autograd.grad(first[:, 0].sum(), z, create_graph=True)
+            return u, first[:, 1] + u[:, 0] * first[:, 0] - self.nu * second[:, 0]
+
+    def loss(self, z, known, u0):
+        return F.mse_loss(self.field(known), u0) + (self(z)[1]**2).mean()
+
+
+def ssp(x):
+    return F.softplus(x) - math.log(2)
+
+
+class SchNet(Field):
+    def __init__(self, atoms=21, kinds=100, width=128, filters=128, interactions=6, gaussians=50, cutoff=10.0,
+                 share=0.01):
+        super().__init__()
+        self.atoms, self.kinds, self.cutoff, self.gaussians, self.share = atoms, kinds, cutoff, gaussians, share
+        self.embedding = nn.Embedding(kinds, width)
+        self.interactions = nn.ModuleList(
+            folder(mlp=nn.ModuleList([nn.Linear(gaussians, filters), nn.Identity(), nn.Linear(filters, filters)]),
+                   conv=folder(lin1=nn.Linear(width, filters, bias=False), lin2=nn.Linear(filters, width)),
+                   lin=nn.Linear(width, width)) for _ in range(interactions))
+        self.lin1, self.lin2 = nn.Linear(width, width // 2), nn.Linear(width // 2, 1)
+
+    def batch(self, n):
+        kinds = torch.randint(1, self.kinds, (n, self.atoms))
+        kinds[n // 2:, -2:] = 0  # smaller molecules
+        return {"z": kinds, "pos": 0.3 * self.cutoff * torch.randn(n, self.atoms, 3), "energy": torch.randn(n),
+                "force": torch.randn(n, self.atoms, 3)}
+
+    def forward(self, z, pos):
+        with torch.enable_grad():
+            pos = pos.detach().requires_grad_()
+            there, same = z > 0, torch.eye(self.atoms, dtype=torch.bool)
+            square = (pos[:, :, None] - pos[:, None]).pow(2).sum(-1)
+            d = torch.where(same, torch.ones_like(square), square).sqrt()
+            near = (d < self.cutoff) & ~same & there[:, :, None] & there[:, None]
+            near = 0.5 * (torch.cos(d * math.pi / self.cutoff) + 1) * near
+            offsets = torch.linspace(0, self.cutoff, self.gaussians, dtype=d.dtype)
+            bumps = torch.exp(-0.5 / (self.cutoff / (self.gaussians - 1))**2 * (d[..., None] - offsets)**2)
+            h = self.embedding(z)
+            for b in self.interactions:
+                w = b.mlp[2](ssp(b.mlp[0](bumps))) * near[..., None]
+                y = torch.einsum("nabf,nbf->naf", w, b.conv.lin1(h))
+                h = h + b.lin(ssp(b.conv.lin2(y)))
+            y = (self.lin2(ssp(self.lin1(h)))[..., 0] * there).sum(1)
+            return y, -torch.autograd.grad(y.sum(), pos, create_graph=True)[0]
+
+    def loss(self, z, pos, energy, force):
+        y, f = self(z, pos)
+        return self.share * F.mse_loss(y, energy) + (1 - self.share) * F.mse_loss(f, force)
