@@ -99,6 +99,41 @@ class Swin(Classes):
         return self.head(self.norm(h).mean((1, 2)))
 
 
+def conv_norm(i, o, kernel, stride=1, groups=1):
+    return nn.Sequential(nn.Conv2d(i, o, kernel, stride, kernel // 2, groups=groups, bias=False), nn.BatchNorm2d(o),
+                         nn.ReLU6(inplace=True))
+
+
+class Inverted(nn.Module):
+    def __init__(self, i, o, stride, expand):
+        super().__init__()
+        wide = i * expand
+        first = [conv_norm(i, wide, 1)] if expand > 1 else []
+        self.conv = nn.Sequential(*first, conv_norm(wide, wide, 3, stride, wide), nn.Conv2d(wide, o, 1, bias=False),
+                                  nn.BatchNorm2d(o))
+        self.adds = stride == 1 and i == o
+
+    def forward(self, x):
+        return x + self.conv(x) if self.adds else self.conv(x)
+
+
+class MobileNetV2(Classes):
+    def __init__(self, size=224, classes=1000, first=32, last=1280, expand=(1, 6, 6, 6, 6, 6, 6),
+                 widths=(16, 24, 32, 64, 96, 160, 320), repeats=(1, 2, 3, 4, 3, 3, 1), strides=(1, 2, 2, 2, 1, 2, 1)):
+        super().__init__()
+        self.size, self.classes = size, classes
+        parts, i = [conv_norm(3, first, 3, 2)], first
+        for o, depth, stride, wider in zip(widths, repeats, strides, expand):
+            for j in range(depth):
+                parts.append(Inverted(i, o, 1 if j else stride, wider))
+                i = o
+        self.features = nn.Sequential(*parts, conv_norm(i, last, 1))
+        self.classifier = nn.Sequential(nn.Identity(), nn.Linear(last, classes))
+
+    def forward(self, x):
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
 class Resnet(nn.Module):
     def __init__(self, i, o, of, groups):
         super().__init__()

@@ -107,3 +107,38 @@ class SchNet(Field):
     def loss(self, z, pos, energy, force):
         y, f = self(z, pos)
         return self.share * F.mse_loss(y, energy) + (1 - self.share) * F.mse_loss(f, force)
+
+
+def normed(i, o, out=None):
+    layers = [nn.Linear(i, o), nn.ReLU(), nn.Linear(o, o), nn.ReLU(), nn.Linear(o, out or o)]
+    return folder(model=nn.Sequential(*layers, *([] if out else [nn.LayerNorm(o)])))
+
+
+class MeshGraphNet(Field):
+    def __init__(self, nodes=1000, edges=6000, node_features=11, edge_features=3, width=128, steps=15, outputs=2):
+        super().__init__()
+        self.nodes, self.edges, self.outputs = nodes, edges, outputs
+        self.features = node_features, edge_features
+        self.node_encoder, self.edge_encoder = normed(node_features, width), normed(edge_features, width)
+        parts = [folder(**{("edge_mlp", "node_mlp")[i % 2]: normed((3 - i % 2) * width, width)})
+                 for i in range(2 * steps)]
+        self.processor = folder(processor_layers=nn.ModuleList(parts))
+        self.node_decoder = normed(width, width, outputs)
+
+    def batch(self, n):
+        ends = torch.randint(self.nodes, (2, n, self.edges), dtype=torch.int32)
+        ends[:, n // 2:, -3:] = -1  # fewer edges
+        return {"x": torch.randn(n, self.nodes, self.features[0]),
+                "edge": torch.randn(n, self.edges, self.features[1]), "senders": ends[0].contiguous(),
+                "receivers": ends[1].contiguous(), "t": torch.randn(n, self.nodes, self.outputs)}
+
+    def forward(self, x, edge, senders, receivers):
+        v, e = self.node_encoder.model(x), self.edge_encoder.model(edge)
+        at = lambda i: i.clamp(min=0).long()[..., None].expand(-1, -1, v.shape[-1])
+        here, there, kept = at(senders), at(receivers), (receivers >= 0)[..., None]
+        layers = self.processor.processor_layers
+        for edges, nodes in zip(layers[::2], layers[1::2]):
+            e = e + edges.edge_mlp.model(torch.cat([e, v.gather(1, here), v.gather(1, there)], -1))
+            sums = torch.zeros_like(v).scatter_add(1, there, e * kept)
+            v = v + nodes.node_mlp.model(torch.cat([sums, v], -1))
+        return self.node_decoder.model(v)
