@@ -308,3 +308,24 @@ class SegResNet(Field):
     def loss(self, x, t):
         y, over = self(x), (2, 3, 4)
         return (1 - (2 * (y * t).sum(over) + 1e-5) / (y.sum(over) + t.sum(over) + 1e-5)).mean()
+
+
+class CosmoFlow(Field):
+    """Without dropout."""
+
+    def __init__(self, size=128, channels=4, width=32, layers=5, targets=4):
+        super().__init__()
+        self.size, self.channels, self.targets = size, channels, targets
+        widths = [channels] + [width * 2**i for i in range(layers)]
+        self.conv_seq = nn.ModuleList(folder(conv=nn.Conv3d(a, b, 3, padding=1)) for a, b in zip(widths, widths[1:]))
+        self.dense1, self.dense2 = nn.Linear(widths[-1] * (size // 2**layers)**3, 128), nn.Linear(128, 64)
+        self.output = nn.Linear(64, targets)
+
+    def batch(self, n):
+        return {"x": torch.randn(n, self.channels, *[self.size] * 3), "t": torch.randn(n, self.targets)}
+
+    def forward(self, x):
+        for part in self.conv_seq:
+            x = F.max_pool3d(F.leaky_relu(part.conv(x), 0.3, inplace=True), 2)
+        x = F.leaky_relu(self.dense1(x.permute(0, 2, 3, 4, 1).flatten(1)), 0.3)
+        return 1.2 * torch.tanh(self.output(F.leaky_relu(self.dense2(x), 0.3)))

@@ -260,3 +260,58 @@ class ClimaX(Grids):
     def loss(self, x, lead, t):
         w = torch.cos(torch.linspace(90, -90, self.size[0], dtype=x.dtype) * math.pi / 180)[:, None]
         return (w / w.mean() * (self(x, lead) - t)**2).mean()
+
+
+class PDEBenchUNet(Grids):
+    def __init__(self, size=128, channels=40, targets=4, width=32):
+        super().__init__()
+        self.size, self.channels, self.targets = size, channels, targets
+        widths = [channels] + [width * 2**i for i in range(5)]
+        for i in range(1, 6):
+            name = ("bottleneck", "bottleneck") if i == 5 else (f"encoder{i}", f"enc{i}")
+            setattr(self, name[0], self.block(widths[i - 1], widths[i], name[1]))
+        for i in range(4, 0, -1):
+            setattr(self, f"upconv{i}", nn.ConvTranspose2d(widths[i + 1], widths[i], 2, 2))
+            setattr(self, f"decoder{i}", self.block(2 * widths[i], widths[i], f"dec{i}"))
+        self.conv = nn.Conv2d(width, targets, 1)
+
+    def block(self, i, o, name):
+        made = nn.Sequential()
+        for k, c in ((1, i), (2, o)):
+            made.add_module(f"{name}conv{k}", nn.Conv2d(c, o, 3, padding=1, bias=False))
+            made.add_module(f"{name}norm{k}", nn.BatchNorm2d(o))
+            made.add_module(f"{name}tanh{k}", nn.Tanh())
+        return made
+
+    def forward(self, x):
+        skips = []
+        for i in range(1, 5):
+            skips.append(getattr(self, f"encoder{i}")(x))
+            x = F.max_pool2d(skips[-1], 2)
+        x = self.bottleneck(x)
+        for i in range(4, 0, -1):
+            x = torch.cat([getattr(self, f"upconv{i}")(x), skips[i - 1]], 1)
+            x = getattr(self, f"decoder{i}")(x)
+        return self.conv(x)
+
+
+class ConvLSTM(Field):
+    def __init__(self, frames=10, size=64, channels=1, hidden=(64, 64), kernel=3):
+        super().__init__()
+        self.shape, self.hidden = (frames, channels, size, size), hidden
+        self.cell_list = nn.ModuleList(folder(conv=nn.Conv2d(a + b, 4 * b, kernel, padding=kernel // 2))
+                                       for a, b in zip([channels, *hidden], hidden))
+        self.head = nn.Conv2d(hidden[-1], channels, 1)
+
+    def batch(self, n):
+        return {"x": torch.randn(n, *self.shape), "t": torch.randn(n, *self.shape[1:])}
+
+    def forward(self, x):
+        steps = list(x.unbind(1))
+        for cell, c in zip(self.cell_list, self.hidden):
+            h = s = x.new_zeros(len(x), c, *x.shape[3:])
+            for i, frame in enumerate(steps):
+                a, f, o, g = cell.conv(torch.cat([frame, h], 1)).chunk(4, 1)
+                s = f.sigmoid() * s + a.sigmoid() * g.tanh()
+                h = steps[i] = o.sigmoid() * s.tanh()
+        return self.head(h)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from base import Field, folder
+from base import Field, attend, folder, heads_of
 
 
 def chain(widths):
@@ -142,3 +142,53 @@ class MeshGraphNet(Field):
             sums = torch.zeros_like(v).scatter_add(1, there, e * kept)
             v = v + nodes.node_mlp.model(torch.cat([sums, v], -1))
         return self.node_decoder.model(v)
+
+
+class SliceAttention(nn.Module):
+    def __init__(self, width, heads, slices):
+        super().__init__()
+        c, self.heads = width // heads, heads
+        self.temperature = nn.Parameter(0.5 * torch.ones(1, heads, 1, 1))
+        self.in_project_x, self.in_project_fx = nn.Linear(width, width), nn.Linear(width, width)
+        self.in_project_slice = nn.Linear(c, slices)
+        self.to_q, self.to_k, self.to_v = (nn.Linear(c, c, bias=False) for _ in range(3))
+        self.to_out = nn.Sequential(nn.Linear(width, width))
+
+    def forward(self, x):
+        field, h = heads_of(self.in_project_fx(x), self.heads), heads_of(self.in_project_x(x), self.heads)
+        share = (self.in_project_slice(h) / self.temperature).softmax(-1)
+        tokens = torch.einsum("bhnc,bhng->bhgc", field, share) / (share.sum(2) + 1e-5)[..., None]
+        y = attend(self.to_q(tokens), self.to_k(tokens), self.to_v(tokens))
+        return self.to_out(torch.einsum("bhgc,bhng->bhnc", y, share).transpose(1, 2).flatten(2))
+
+
+def pre_post(i, hidden, o):
+    return folder(linear_pre=nn.Sequential(nn.Linear(i, hidden), nn.GELU()), linear_post=nn.Linear(hidden, o))
+
+
+class Transolver(Field):
+    def __init__(self, points=972, dimensions=2, features=1, width=128, depth=8, heads=8, slices=64, ratio=1,
+                 targets=1):
+        super().__init__()
+        self.shapes = {"at": dimensions, "x": features, "t": targets}
+        self.points = points
+        self.preprocess = pre_post(dimensions + features, 2 * width, width)
+        self.placeholder = nn.Parameter(torch.rand(width) / width)
+        self.blocks = nn.ModuleList(folder(ln_1=nn.LayerNorm(width), Attn=SliceAttention(width, heads, slices),
+                                           ln_2=nn.LayerNorm(width), mlp=pre_post(width, ratio * width, width))
+                                    for _ in range(depth))
+        self.blocks[-1].ln_3, self.blocks[-1].mlp2 = nn.LayerNorm(width), nn.Linear(width, targets)
+
+    def batch(self, n):
+        return {name: torch.randn(n, self.points, c) for name, c in self.shapes.items()}
+
+    def forward(self, at, x):
+        mlp = lambda of, x: of.linear_post(of.linear_pre(x))
+        h = mlp(self.preprocess, torch.cat([at, x], -1)) + self.placeholder
+        for b in self.blocks:
+            h = h + b.Attn(b.ln_1(h))
+            h = h + mlp(b.mlp, b.ln_2(h))
+        return b.mlp2(b.ln_3(h))
+
+    def loss(self, at, x, t):
+        return ((self(at, x) - t).flatten(1).norm(dim=1) / t.flatten(1).norm(dim=1)).mean()

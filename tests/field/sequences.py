@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from base import Field, attend_heads, folder
+from base import Field, attend, attend_heads, folder, heads_of
 
 
 class Words(Field):
@@ -51,6 +51,39 @@ class RmsNorm(nn.Module):
 
 def without_bias(i, o):
     return nn.Linear(i, o, bias=False)
+
+
+class Rotary(Words):
+    def __init__(self, length=256, vocabulary=512, layers=6, heads=6, kv_heads=6, width=288, hidden=768, base=10000.0):
+        super().__init__()
+        self.length, self.vocabulary, self.heads, self.kv_heads = length, vocabulary, heads, kv_heads
+        self.each, self.base, few = width // heads, base, width // heads * kv_heads
+        self.tok_embeddings, self.output = nn.Embedding(vocabulary, width), without_bias(width, vocabulary)
+        self.norm = RmsNorm(width)
+        self.layers = nn.ModuleList(
+            folder(attention_norm=RmsNorm(width), ffn_norm=RmsNorm(width),
+                   attention=folder(wq=without_bias(width, width), wk=without_bias(width, few),
+                                    wv=without_bias(width, few), wo=without_bias(width, width)),
+                   feed_forward=folder(w1=without_bias(width, hidden), w3=without_bias(width, hidden),
+                                       w2=without_bias(hidden, width))) for _ in range(layers))
+
+    def turned(self, x, turns):
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * turns).flatten(-2)
+
+    def forward(self, x):
+        h = self.tok_embeddings(x)
+        rates = self.base**(-torch.arange(0, self.each, 2, dtype=h.dtype) / self.each)
+        angles = torch.arange(self.length, dtype=h.dtype)[:, None] * rates
+        turns = torch.polar(torch.ones_like(angles), angles)
+        for b in self.layers:
+            a, y = b.attention, b.attention_norm(h)
+            q, k = (self.turned(heads_of(p, n), turns) for p, n in ((a.wq(y), self.heads), (a.wk(y), self.kv_heads)))
+            k, v = (p.repeat_interleave(self.heads // self.kv_heads, 1) for p in (k, heads_of(a.wv(y), self.kv_heads)))
+            h = h + a.wo(attend(q, k, v, causal=True).transpose(1, 2).flatten(2))
+            f, y = b.feed_forward, b.ffn_norm(h)
+            h = h + f.w2(F.silu(f.w1(y)) * f.w3(y))
+        return self.output(self.norm(h))
 
 
 class Mixer(nn.Module):
