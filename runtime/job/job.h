@@ -24,10 +24,11 @@ typedef struct {
     char *const *argv;
     const char *command_line; /* all of it, words with blanks between them */
     const dl_console *out;
-    const char *trial_note;     /* of a trial of a sweep: a line of its log; else NULL */
-    const char *resume_command; /* resumes it after a stop; NULL: the same command with --resume */
-    dl_arena *compiler;         /* of the session, which is gone once there is a plan */
-    dl_session *session;        /* NULL then */
+    const char *trial_note;      /* of a trial of a sweep: a line of its log; else NULL */
+    const dlr_stop_judge *judge; /* of a trial: ends it early; else NULL */
+    const char *resume_command;  /* resumes it after a stop; NULL: the same command with --resume */
+    dl_arena *compiler;          /* of the session, which is gone once there is a plan */
+    dl_session *session;         /* NULL then */
     const char *model_path;
     int64_t batch, global_batch;
     dl_compile_times times;

@@ -33,6 +33,7 @@ static dlr_stopper_options stopper_options(const dl_run_job *p) {
     return (dlr_stopper_options){.epochs = dl_config_int(p->config, DL_KEY_num_epochs),
                                  .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
                                  .early = early->kind == DL_YAML_INT ? early->integer : 0,
+                                 .judge = p->judge,
                                  .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
                                  .save_seconds =
                                      60 * dl_config_float(p->config, DL_KEY_save_every_minutes),

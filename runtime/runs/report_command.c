@@ -12,11 +12,14 @@ static const dl_option options[] = {
 enum { MOST_RUNS = 8, MOST_PICTURE = 16 << 20 };
 
 static const char usage[] =
-    "usage: dlrun report RUN... -o FILE.html\n\n"
+    "usage: dlrun report RUN... -o FILE.html\n"
+    "       dlrun report SWEEP -o FILE.html\n\n"
     "Writes one page about runs, side by side: curves, the configuration and what differs, the "
     "log's\nlines before the first step, statistics of the data, kernels with their lines of the "
     "model and a\nroofline (measured where the run had --profile), memory over a step, pictures. "
-    "The page loads\nnothing, so that it can be mailed.\n\noptions:\n";
+    "Of "
+    "a sweep's directory:\nits trials over parallel axes, their curves, a table, and the best run. "
+    "The page loads nothing, so\nthat it can be mailed.\n\noptions:\n";
 
 static const char *base64_of(dl_arena *arena, const unsigned char *p, size_t n) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -59,10 +62,18 @@ static bool run(dl_invocation *call, dl_error *err) {
         return dl_fail(err, DL_USAGE, "usage: dlrun report RUN... -o FILE.html");
     if (!dl_output_check(to, err)) return false;
     dl_reported_run runs[MOST_RUNS];
-    for (int i = 0; i < c->positional.n; i++)
-        if (!read_run(call, c->positional.at[i], &runs[i], err)) return false;
+    const dl_reported_sweep *sweep = NULL;
+    int n = 0;
+    for (int i = 0; i < c->positional.n; i++) {
+        const char *dir = c->positional.at[i];
+        bool is_sweep = dl_is_sweep(call->arena, dir);
+        if (is_sweep && sweep)
+            return dl_fail(err, DL_USAGE, "%s is a second sweep; a page has one", dir);
+        if (is_sweep && !(sweep = dl_report_sweep_read(call->arena, dir, &dir, err))) return false;
+        if (dir && !read_run(call, dir, &runs[n++], err)) return false;
+    }
     dl_buf b = {0};
-    dl_put_report(&b, call->arena, c->positional.n, runs);
+    dl_put_report(&b, call->arena, sweep, n, runs);
     bool ok = dl_write_file(to, b.at, b.n, err);
     dl_buf_free(&b);
     return ok;

@@ -284,16 +284,14 @@ static const char style[] =
     "overflow-wrap:anywhere}th{background:#f5f5f5;font-weight:600}pre{background:#f7f7f7;"
     "padding:8px;overflow:auto;font-size:12px}.plots{display:flex;flex-wrap:wrap;gap:12px}"
     "figure{margin:0}svg text{font:11px sans-serif;fill:#333}svg .title{font-size:13px;"
-    "font-weight:600}.grid{stroke:#e4e4e4;fill:none}.line{fill:none;stroke-width:1.6}"
+    "font-weight:600}.grid{stroke:#e4e4e4;fill:none}.axis{stroke:#555;fill:none}"
+    ".trial{fill:none;stroke-width:1.5;stroke-opacity:.8}.trial:hover{stroke-width:4}.line{fill:"
+    "none;stroke-width:1.6}"
     ".legend{font-size:12px;max-width:520px}.legend span{margin-right:14px}"
     ".legend i{display:inline-block;width:22px;margin-right:5px;vertical-align:middle}"
     "summary{cursor:pointer;font-weight:600;margin-top:8px}img{max-width:100%}";
 
-void dl_put_report(dl_buf *b, dl_arena *arena, int n, const dl_reported_run *runs) {
-    dl_puts(b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
-    dl_putf(b, "%d run%s", n, n == 1 ? "" : "s");
-    dl_putf(b, "</title><style>%s</style></head><body>\n<h1>%d run%s</h1>\n", style, n,
-            n == 1 ? "" : "s");
+static void put_runs(dl_buf *b, dl_arena *arena, int n, const dl_reported_run *runs) {
     put_summary(b, arena, n, runs);
     dl_puts(b, "<h2>Curves</h2><div class=\"plots\">\n"), put_curves(b, arena, n, runs);
     dl_puts(b, "</div>\n<h2>Configuration</h2>\n");
@@ -312,5 +310,15 @@ void dl_put_report(dl_buf *b, dl_arena *arena, int n, const dl_reported_run *run
         else
             dl_puts(b, "<p>none</p>\n");
     }
+}
+
+void dl_put_report(dl_buf *b, dl_arena *arena, const dl_reported_sweep *sweep, int n,
+                   const dl_reported_run *runs) {
+    dl_puts(b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
+    dl_putf(b, "%d run%s", n, n == 1 ? "" : "s");
+    dl_putf(b, "</title><style>%s</style></head><body>\n<h1>%d run%s</h1>\n", style, n,
+            n == 1 ? "" : "s");
+    if (sweep) dl_put_sweep(b, arena, sweep);
+    if (n) put_runs(b, arena, n, runs);
     dl_puts(b, "</body></html>\n");
 }

@@ -2,6 +2,7 @@
  * environment, data, kernels, memory. */
 #ifndef DL_REPORT_PAGE_H
 #define DL_REPORT_PAGE_H
+#include "runtime/runs/report_sweep.h"
 #include "runtime/runs/run_cost.h"
 
 typedef struct {
@@ -11,5 +12,7 @@ typedef struct {
     const char *picture; /* prediction.png as base64; NULL: there is none */
 } dl_reported_run;
 
-void dl_put_report(dl_buf *b, dl_arena *arena, int n, const dl_reported_run *runs);
+/* sweep: comes first; NULL: there is none. */
+void dl_put_report(dl_buf *b, dl_arena *arena, const dl_reported_sweep *sweep, int n,
+                   const dl_reported_run *runs);
 #endif

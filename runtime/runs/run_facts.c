@@ -171,6 +171,7 @@ const dl_run_curve *dl_run_loss(const dl_run_facts *r) {
 double dl_run_least(const dl_run_curve *c) {
     double least = NAN;
     for (int i = 0; c && i < c->values.n; i++)
-        if (isfinite(c->values.at[i]) && !(c->values.at[i] >= least)) least = c->values.at[i];
+        if (c->steps.at[i] > 0 && isfinite(c->values.at[i]) && !(c->values.at[i] >= least))
+            least = c->values.at[i];
     return least;
 }

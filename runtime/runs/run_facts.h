@@ -38,6 +38,7 @@ bool dl_run_is_default(const dl_run_setting *s);
 /* The curve of the validation's loss, else of the training's, whatever the log format calls it;
  * NULL: there is none. */
 const dl_run_curve *dl_run_loss(const dl_run_facts *r);
-/* The smallest value that is finite; NAN: there is none. */
+/* The smallest value that is finite, after the first step: the untrained model is measured on one
+ * batch. NAN: there is none. */
 double dl_run_least(const dl_run_curve *c);
 #endif

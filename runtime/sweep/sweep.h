@@ -14,6 +14,8 @@ typedef struct {
     const char *dir;
     const dl_sweep_file *file;
     dlr_trial trial; /* number -1: none was left */
+    dlr_stop_judge judge;
+    bool stopped; /* by the sweep's rule */
 } dl_sweep_run;
 
 /* ---- sweep_base.c: a sweep and what its runs have in common ---- */
@@ -60,10 +62,34 @@ bool dl_sweep_end(const dl_sweep_run *s, dl_run_job *p, bool ok, const dl_error 
 
 /* ---- sweep_table.c ---- */
 
+/* The state of a trial in a word: "done". */
+const char *dl_sweep_state(const dlr_trial *t);
 /* Prints the trials that were claimed so far, as a table with the best one marked, or as one JSON
  * object. Errors: those of dlr_trials_read. */
 bool dl_sweep_print(const dl_console *out, dl_arena *arena, const char *dir,
                     const dl_sweep_file *file, bool json, dl_error *err);
+
+/* ---- sweep_ask.c: trials for programs that train or choose by themselves ---- */
+
+/* Where and what: the sweep's directory and file, the options of its runs, where to print. */
+typedef struct {
+    dl_arena *arena;
+    const char *dir;
+    const dl_sweep_file *file;
+    const dl_option *options;
+    const dl_console *out;
+    bool json;
+} dl_sweep_access;
+
+/* Takes a new trial for the program that asks, and prints its number and values. Errors: those of
+ * dl_sweep_fits and dlr_trials_add. */
+bool dl_sweep_ask(const dl_sweep_access *s, dl_error *err);
+/* Adds a trial with these values, a map for each parameter of the sweep, for the next agent.
+ * Errors: as above; DL_USAGE for values that the configuration refuses. */
+bool dl_sweep_add(const dl_sweep_access *s, const char *values, dl_error *err);
+/* Records the result of a trial that was asked for; metric NULL: it failed. Errors: DL_USAGE where
+ * it was not asked for; DL_IO, DL_INPUT. */
+bool dl_sweep_tell(const dl_sweep_access *s, int64_t number, const double *metric, dl_error *err);
 
 /* ---- sweep_create.c, sweep_agent.c: commands ---- */
 

@@ -1,6 +1,7 @@
 /* A sweep and what its runs have in common: where it lies, and whether a command line's runs can
  * be its. */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -154,10 +155,30 @@ bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int ar
     return ok;
 }
 
-static void make(const void *of, dl_arena *arena, int64_t number, const char **name,
-                 const char **values) {
+/* For a method that learns: values and results of the trials so far. */
+static dl_sweep_history history_of(dl_arena *arena, const dl_sweep_file *f,
+                                   const dlr_trials *past) {
+    dl_sweep_past *at = DL_NEWS(arena, dl_sweep_past, past->list.n + 1);
+    int n = 0;
+    for (int i = 0; i < past->list.n; i++) {
+        const dlr_trial *t = &past->list.at[i];
+        dl_error none = {0};
+        const dl_yaml *values = dl_yaml_read(arena, t->values, strlen(t->values), t->name, &none);
+        bool has = dlr_trial_has_result(t) && t->result.any;
+        if (values)
+            at[n++] = (dl_sweep_past){values, has ? (f->maximize ? -1 : 1) * t->result.best : NAN};
+    }
+    return (dl_sweep_history){n, at};
+}
+
+static void make(const void *of, dl_arena *arena, const dlr_trials *past, int64_t number,
+                 const char *given, const char **name, const char **values) {
     const dl_sweep_file *f = of;
-    const dl_yaml *map = dl_sweep_values(arena, f, number);
+    const dl_sweep_history history =
+        f->method->learns ? history_of(arena, f, past) : (dl_sweep_history){0};
+    dl_error none = {0}; /* dl_sweep_give has read them */
+    const dl_yaml *map = given ? dl_yaml_read(arena, given, strlen(given), f->path, &none)
+                               : dl_sweep_values(arena, f, number, &history);
     dl_buf b = {0};
     dl_yaml_put_json(&b, map);
     *name = dl_sweep_name(arena, f, map), *values = dl_strndup(arena, b.at, b.n);

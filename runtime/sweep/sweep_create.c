@@ -2,6 +2,7 @@
 #include "runtime/sweep/sweep.h"
 
 #include <errno.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -19,7 +20,14 @@ static const dl_option own_options[] = {
     {"sweep_id", 0, "ID",
      "the new sweep's name; of one that is there, with the same file: that one"},
     {"status", 0, "ID", "instead: a table of the trials of that sweep"},
-    {"json", 0, NULL, "print it as one JSON object"},
+    {"ask", 0, "ID", "instead: take a trial of that sweep for a program that trains it by itself"},
+    {"tell", 0, "ID", "instead: the result of a trial that was asked for"},
+    {"add", 0, "ID", "instead: a trial with the values of --values, which the next agent trains"},
+    {"trial", 0, "N", "with --tell: the number that --ask gave"},
+    {"metric", 0, "X", "with --tell: the metric"},
+    {"failed", 0, NULL, "with --tell: it has none"},
+    {"values", 0, "MAP", "with --add: '{\"lr\": 0.001}', each parameter of the sweep"},
+    {"json", 0, NULL, "print one JSON object"},
     {"ranks", 'n', "N", "runs have N ranks"},
     DL_OPTION_HELP,
     {0},
@@ -27,7 +35,9 @@ static const dl_option own_options[] = {
 
 static const char usage[] =
     "usage: dlrun sweep FILE.yaml [--sweep_id ID] [-n N] [what its runs are given...]\n"
-    "       dlrun sweep --status ID [--json]\n\n"
+    "       dlrun sweep --status ID [--json]\n"
+    "       dlrun sweep --ask ID | --tell ID --trial=N --metric=X | --add ID --values=MAP "
+    "[--json]\n\n"
     "Makes a sweep of hyperparameters from a file as `wandb sweep` takes it, and says which runs\n"
     "train its trials; docs/guide/sweep.md tells more.\n\n"
     "  dlrun sweep sweep.yaml models/cnn_regressor.dl --config test2\n"
@@ -114,7 +124,7 @@ static void tell_made(const dl_console *out, const dl_sweep_file *f, const char 
                       int argc, char *const *argv) {
     dl_buf b = {0};
     for (int i = 0; i < f->warnings.n; i++) dl_console_warning(out, f->warnings.at[i]);
-    dl_putf(&b, "sweep %s: %s", dir, dl_sweep_methods[f->method]);
+    dl_putf(&b, "sweep %s: %s", dir, f->method->name);
     if (f->trials >= 0)
         dl_putf(&b, ", %lld trials of", (long long)f->trials);
     else
@@ -175,11 +185,57 @@ static bool make(const dl_console *out, dl_arena *arena, const char *path, int r
 
 /* ---- one that is there ---- */
 
-static bool status(const dl_console *out, dl_arena *arena, const dl_config *c, int argc,
-                   char **argv, const dl_option *options, dl_error *err) {
-    const char *dir = dl_sweep_dir(arena, dl_config_option(c, "status"), argc, argv, options, err);
-    const dl_sweep_file *f = dir ? dl_sweep_open(arena, dir, err) : NULL;
-    return f && dl_sweep_print(out, arena, dir, f, dl_config_option(c, "json") != NULL, err);
+static bool status(const dl_sweep_access *s, const dl_config *c, dl_error *err) {
+    (void)c;
+    return dl_sweep_print(s->out, s->arena, s->dir, s->file, s->json, err);
+}
+
+static bool ask(const dl_sweep_access *s, const dl_config *c, dl_error *err) {
+    (void)c;
+    return dl_sweep_ask(s, err);
+}
+
+static bool tell(const dl_sweep_access *s, const dl_config *c, dl_error *err) {
+    int64_t number = 0;
+    double metric = 0;
+    bool failed = dl_config_option(c, "failed") != NULL;
+    if (!dl_config_option(c, "trial") || failed == (dl_config_option(c, "metric") != NULL))
+        return dl_fail(err, DL_USAGE, "--tell needs --trial=N, and --metric=X or --failed");
+    return dl_option_int(c, "trial", 0, INT64_MAX, &number, err) &&
+           dl_option_real(c, "metric", -DBL_MAX, DBL_MAX, &metric, err) &&
+           dl_sweep_tell(s, number, failed ? NULL : &metric, err);
+}
+
+static bool add(const dl_sweep_access *s, const dl_config *c, dl_error *err) {
+    const char *values = dl_config_option(c, "values");
+    return values ? dl_sweep_add(s, values, err)
+                  : dl_fail(err, DL_USAGE, "--add needs --values='{\"lr\": 0.001}'");
+}
+
+/* Actions on a sweep that is there, by the option that names it. */
+static const struct {
+    const char *option;
+    bool (*run)(const dl_sweep_access *s, const dl_config *c, dl_error *err);
+} actions[] = {{"status", status}, {"ask", ask}, {"tell", tell}, {"add", add}};
+enum { N_ACTIONS = sizeof actions / sizeof *actions };
+
+/* The first of them that the command line has; -1: none. */
+static int find_action(const dl_config *c) {
+    for (int i = 0; i < N_ACTIONS; i++)
+        if (dl_config_option(c, actions[i].option)) return i;
+    return -1;
+}
+
+static bool act(int action, const dl_invocation *call, const dl_config *c, const dl_option *options,
+                int argc, char **argv, dl_error *err) {
+    dl_sweep_access s = {.arena = call->arena,
+                         .options = options,
+                         .out = call->out,
+                         .json = dl_config_option(c, "json") != NULL};
+    const char *id = dl_config_option(c, actions[action].option);
+    s.dir = dl_sweep_dir(s.arena, id, argc, argv, options, err);
+    s.file = s.dir ? dl_sweep_open(s.arena, s.dir, err) : NULL;
+    return s.file && actions[action].run(&s, c, err);
 }
 
 /* ---- all ---- */
@@ -197,14 +253,15 @@ static bool run(dl_invocation *call, dl_error *err) {
     if (!c) return false;
     if (dl_config_option(c, "help"))
         return dl_sweep_print_help(call->out, usage, own_options, c, err);
-    if (path && dl_config_option(c, "status"))
-        return dl_fail(err, DL_USAGE, "--status tells of a sweep that is there, and takes no file");
+    int action = find_action(c);
+    if (path && action >= 0)
+        return dl_fail(err, DL_USAGE, "--%s is about a sweep that is there, and takes no file",
+                       actions[action].option);
     if (path) return make(call->out, arena, path, ranks, argc, argv, options, err);
-    return dl_config_option(c, "status")
-               ? status(call->out, arena, c, argc, argv, options, err)
-               : dl_fail(err, DL_USAGE,
-                         "the sweep's file comes first: dlrun sweep FILE.yaml (or "
-                         "--status ID; --help tells more)");
+    return action >= 0 ? act(action, call, c, options, argc, argv, err)
+                       : dl_fail(err, DL_USAGE,
+                                 "the sweep's file comes first: dlrun sweep FILE.yaml (or "
+                                 "--status ID; --help tells more)");
 }
 
 const dl_subcommand dl_subcommand_sweep = {.name = "sweep",

@@ -23,14 +23,15 @@ static const char *share_text(dl_run_job *p, const char *text, dl_error *err) {
     return dlr_comm_all(p->comm, &c, err) ? (const char *)all : NULL;
 }
 
-/* Where the trial is kept, and its values. */
-static const char *text_of(dl_arena *arena, const char *dir, const dlr_trial *t) {
+/* Where the trial is kept, whether a rule may end it, and its values. */
+static const char *text_of(dl_arena *arena, const char *dir, const dlr_trial *t, bool stops) {
     dl_buf b = {0};
     dl_puts(&b, "{");
     dlr_json_put_key(&b, "dir");
     dlr_json_put_string(&b, dir);
     dlr_json_put_key(&b, "run");
     dlr_json_put_string(&b, t->run);
+    dl_putf(&b, ", \"stops\": %s", stops ? "true" : "false");
     dlr_json_put_key(&b, "values");
     dl_putf(&b, "%s}", t->values);
     const char *text = dl_strndup(arena, b.at, b.n);
@@ -68,8 +69,49 @@ static bool take(dl_sweep_run *s, dl_run_job *p, const char *id, const dl_option
         return false;
     dlr_trial_maker maker = dl_sweep_maker(s->file, prefix);
     if (!dlr_trials_take(p->arena, s->dir, &maker, false, &s->trial, &p->dir, err)) return false;
-    if (s->trial.number >= 0) *text = text_of(p->arena, s->dir, &s->trial);
+    if (s->trial.number >= 0) *text = text_of(p->arena, s->dir, &s->trial, s->file->stop.rule);
     return true;
+}
+
+/* ---- early ends ---- */
+
+/* Whether the sweep's rule ends the trial, by the points that all trials have recorded. */
+static bool is_stopped(dl_arena *arena, const dl_sweep_run *s, bool *stops, int *evaluations,
+                       dl_error *err) {
+    const dl_sweep_file *f = s->file;
+    dlr_trials all;
+    if (!dlr_trials_read(arena, s->dir, f->metric, f->maximize, &all, err)) return false;
+    dl_sweep_curve own = {0}, *others = DL_NEWS(arena, dl_sweep_curve, all.list.n + 1);
+    int n = 0;
+    for (int i = 0; i < all.list.n; i++) {
+        const dlr_trial *t = &all.list.at[i];
+        const char *path = dl_format(arena, "%s/%s/metrics.jsonl", s->dir, t->run);
+        dl_sweep_curve *curve = t->number == s->trial.number ? &own : &others[n++];
+        if (!dlr_trial_curve(arena, path, f->metric, f->maximize, curve, err)) return false;
+    }
+    *stops = dl_sweep_stops(&f->stop, &own, n, others), *evaluations = own.n;
+    return true;
+}
+
+/* Other trials' files that cannot be read are no reason to end this one. */
+static void judge(void *context, bool *ends) {
+    dl_sweep_run *s = context;
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error why = {0};
+    int evaluations;
+    if (!is_stopped(arena, s, ends, &evaluations, &why))
+        dlr_log_warning("the trial goes on, uncompared: %s", why.message);
+    else if (*ends)
+        dlr_log_info("stopping early: %s ends the trial after %d evaluations",
+                     dl_sweep_stop_name(&s->file->stop), evaluations);
+    s->stopped = *ends;
+    dl_arena_free(arena);
+}
+
+/* Every rank has the judge, which rank 0 asks; the others read no file. */
+static void set_judge(dl_sweep_run *s, dl_run_job *p, bool has_rule) {
+    s->judge = (dlr_stop_judge){judge, s};
+    if (has_rule) p->judge = &s->judge;
 }
 
 bool dl_sweep_take(dl_sweep_run *s, dl_run_job *p, const char *id, const dl_option *options,
@@ -89,6 +131,7 @@ bool dl_sweep_take(dl_sweep_run *s, dl_run_job *p, const char *id, const dl_opti
     const dl_yaml *map = dl_yaml_read(p->arena, text, strlen(text), what, err);
     if (!map || !give(p, map, err)) return false;
     s->dir = dl_yaml_get(map, "dir")->text;
+    set_judge(s, p, dl_yaml_get(map, "stops")->truth);
     if (!dl_job_is_rank0(p)) s->trial.number = 0; /* one there is; rank 0 knows which */
     p->trial_note =
         dl_format(p->arena, "HPO sweep %s, trial cfg %s", s->dir, dl_yaml_get(map, "run")->text);
@@ -104,7 +147,8 @@ bool dl_sweep_end(const dl_sweep_run *s, dl_run_job *p, bool ok, const dl_error 
     const char *metrics = dl_format(p->arena, "%s/%s/metrics.jsonl", s->dir, s->trial.run);
     int64_t ended;
     if (!dlr_trial_measure(metrics, s->file->metric, s->file->maximize, &result, err) ||
-        !dlr_trials_end(s->dir, &s->trial, status, ok ? NULL : how->message, &result, &ended, err))
+        !dlr_trials_end(s->dir, &s->trial, status, s->stopped, ok ? NULL : how->message, &result,
+                        &ended, err))
         return false;
     return ended != s->file->trials ||
            dl_sweep_print(p->out, p->arena, s->dir, s->file, false, err);

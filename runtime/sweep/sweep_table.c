@@ -4,23 +4,12 @@
 #include "runtime/formats/json.h"
 #include "runtime/sweep/sweep.h"
 
-static const char *state_of(const dlr_trial *t) {
-    static const char *const words[DLR_N_TRIAL_STATES] = {"lost", "waits", "done", "failed"};
+const char *dl_sweep_state(const dlr_trial *t) {
+    static const char *const words[DLR_N_TRIAL_STATES] = {
+        [DLR_TRIAL_TAKEN] = "lost", [DLR_TRIAL_RETURNED] = "waits",  [DLR_TRIAL_ASKED] = "asked",
+        [DLR_TRIAL_DONE] = "done",  [DLR_TRIAL_STOPPED] = "stopped", [DLR_TRIAL_FAILED] = "failed"};
     bool open = t->state == DLR_TRIAL_TAKEN || t->state == DLR_TRIAL_RETURNED;
     return open && t->held ? "runs" : words[t->state];
-}
-
-/* The trial with the best value; those that are not done count, too, those that have failed do not.
- * NULL: none has one. */
-static const dlr_trial *best_of(const dlr_trials *all, bool maximize) {
-    const dlr_trial *best = NULL;
-    for (int i = 0; i < all->list.n; i++) {
-        const dlr_trial *t = &all->list.at[i];
-        if (!t->result.any || t->state == DLR_TRIAL_FAILED) continue;
-        double x = t->result.best;
-        if (!best || (maximize ? x > best->result.best : x < best->result.best)) best = t;
-    }
-    return best;
 }
 
 /* ---- the table ---- */
@@ -60,7 +49,7 @@ static const char *value_of(dl_arena *arena, const dl_yaml *values, const char *
 static void print_table(const dl_console *out, dl_arena *arena, const dl_sweep_file *f,
                         const dlr_trials *all) {
     enum { BEFORE = 2, AFTER = 4 };
-    const dlr_trial *best = f->metric ? best_of(all, f->maximize) : NULL;
+    const dlr_trial *best = f->metric ? dlr_trials_best(all, f->maximize) : NULL;
     table t = {.rows = all->list.n + 1, .columns = BEFORE + f->n + AFTER};
     t.cells = DL_NEWS(arena, const char *, t.rows *t.columns);
     const char **head = t.cells;
@@ -79,7 +68,7 @@ static void print_table(const dl_console *out, dl_arena *arena, const dl_sweep_f
         *cell++ = dl_format(arena, "%s %lld", a == best ? "*" : " ", (long long)a->number);
         *cell++ = a->name;
         for (int k = 0; k < f->n; k++) *cell++ = value_of(arena, values, f->parameters[k].name);
-        *cell++ = state_of(a);
+        *cell++ = dl_sweep_state(a);
         *cell++ = dl_format(arena, "%lld", (long long)a->result.epochs);
         *cell++ = a->result.any ? number(arena, a->result.last) : "-";
         *cell++ = a->result.any ? dl_format(arena, "%s (%lld)", number(arena, a->result.best),
@@ -88,22 +77,24 @@ static void print_table(const dl_console *out, dl_arena *arena, const dl_sweep_f
     }
     if (all->list.n) print(out, &t);
     for (int i = 0; i < all->list.n; i++)
-        if (all->list.at[i].why && all->list.at[i].state != DLR_TRIAL_DONE)
+        if (all->list.at[i].why && !dlr_trial_has_result(&all->list.at[i]))
             dl_console_text(out, "trial %lld: %s\n", (long long)all->list.at[i].number,
                             dl_yaml_show(arena, dl_yaml_string(arena, all->list.at[i].why,
                                                                (dl_yaml_place){0})));
 }
 
 static void print_head(const dl_console *out, const dl_sweep_file *f, const dlr_trials *all) {
-    static const char *const words[] = {"done", "failed", "runs", "waits", "lost"};
+    static const char *const words[] = {"done",  "stopped", "failed", "runs",
+                                        "asked", "waits",   "lost"};
     enum { WORDS = sizeof words / sizeof *words };
     int count[WORDS] = {0};
     for (int i = 0; i < all->list.n; i++)
         for (int k = 0; k < WORDS; k++)
-            count[k] += strcmp(state_of(&all->list.at[i]), words[k]) == 0;
-    dl_console_text(out, "%s: %s", all->dir, dl_sweep_methods[f->method]);
+            count[k] += strcmp(dl_sweep_state(&all->list.at[i]), words[k]) == 0;
+    dl_console_text(out, "%s: %s", all->dir, f->method->name);
     if (f->metric)
         dl_console_text(out, ", %s %s", f->maximize ? "maximize" : "minimize", f->metric);
+    if (f->stop.rule) dl_console_text(out, ", early_terminate %s", dl_sweep_stop_name(&f->stop));
     if (f->trials >= 0)
         dl_console_text(out, "; %lld trials", (long long)f->trials);
     else
@@ -145,7 +136,7 @@ static void put_trial(dl_buf *b, const dlr_trial *t) {
     put_text(b, "run", t->run);
     dlr_json_put_key(b, "values");
     dl_puts(b, t->values);
-    put_text(b, "state", state_of(t));
+    put_text(b, "state", dl_sweep_state(t));
     put_whole(b, "taken", t->taken);
     put_whole(b, "status", t->status);
     put_text(b, "message", t->why);
@@ -158,10 +149,10 @@ static void put_trial(dl_buf *b, const dlr_trial *t) {
 
 static void print_json(const dl_console *out, const dl_sweep_file *f, const dlr_trials *all) {
     dl_buf b = {0};
-    const dlr_trial *best = f->metric ? best_of(all, f->maximize) : NULL;
+    const dlr_trial *best = f->metric ? dlr_trials_best(all, f->maximize) : NULL;
     dl_puts(&b, "{");
     put_text(&b, "sweep", all->dir);
-    put_text(&b, "method", dl_sweep_methods[f->method]);
+    put_text(&b, "method", f->method->name);
     put_text(&b, "metric", f->metric);
     put_text(&b, "goal", f->maximize ? "maximize" : "minimize");
     put_number(&b, "trials", f->trials >= 0, (double)f->trials);

@@ -5,7 +5,10 @@
  *      "values": {"lr": 0.0001}, ...}
  *     {"trial": 0, "event": "returned", "status": 75}      interrupted, with a checkpoint
  *     {"trial": 0, "event": "done", "metric": 0.04, "best": 0.03, "best_epoch": 7, "epochs": 9}
+ *     {"trial": 0, "event": "stopped", "metric": 0.4, ...}    ended early by the sweep's rule
  *     {"trial": 0, "event": "failed", "status": 7, "message": "..."}
+ *     {"trial": 1, "event": "asked", "name": ...}          for a program that trains by itself
+ *     {"trial": 2, "event": "returned", "name": ...}       values that a user added
  *
  * A trial trains in the folder `run` of the sweep's directory. The process that has locked this
  * folder holds the trial (rundir.h). The kernel releases the lock of a killed job; its trial, whose
@@ -15,13 +18,16 @@
 #define DLR_SWEEP_TRIALS_H
 #include <stdint.h>
 
+#include "frontends/yaml/sweep_file.h"
 #include "runtime/train/rundir.h"
 
 typedef enum {
     DLR_TRIAL_TAKEN,    /* claimed, and perhaps abandoned */
     DLR_TRIAL_RETURNED, /* to be continued */
+    DLR_TRIAL_ASKED,    /* a program outside trains it and tells the result */
     DLR_TRIAL_DONE,
-    DLR_TRIAL_FAILED, /* because of its values */
+    DLR_TRIAL_STOPPED, /* early, by the sweep's rule */
+    DLR_TRIAL_FAILED,  /* because of its values */
     DLR_N_TRIAL_STATES
 } dlr_trial_state;
 
@@ -53,6 +59,16 @@ typedef struct {
     DL_ARRAY(dlr_trial) list; /* by number */
 } dlr_trials;
 
+/* Whether it has ended with a result; whether it has ended. */
+static inline bool dlr_trial_has_result(const dlr_trial *t) {
+    return t->state == DLR_TRIAL_DONE || t->state == DLR_TRIAL_STOPPED;
+}
+static inline bool dlr_trial_is_over(const dlr_trial *t) {
+    return dlr_trial_has_result(t) || t->state == DLR_TRIAL_FAILED;
+}
+/* The trial of a number, or NULL. */
+dlr_trial *dlr_trials_find(const dlr_trials *all, int64_t number);
+
 /* Reads all trials that were ever claimed, in their present state. Results of unfinished trials
  * come from their runs' files. metric: NULL for none; the best value is the largest where
  * `maximize`, otherwise the smallest. A sweep without trials gives an empty list. Errors: DL_IO
@@ -64,15 +80,20 @@ bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool 
  * `path:line:1: error:`. */
 bool dlr_trials_parse(dl_arena *arena, const char *text, size_t n, const char *path,
                       dlr_trials *all, size_t *end, dl_error *err);
-/* The number of trials that are done or have failed. */
+/* The number of trials that are over. */
 int64_t dlr_trials_ended(const dlr_trials *all);
+
+/* The trial with the best value; those that go on count, too, those that have failed do not. NULL:
+ * none has one. */
+const dlr_trial *dlr_trials_best(const dlr_trials *all, bool maximize);
 
 /* Provides the values of trials that have not been claimed yet. */
 typedef struct {
     int64_t trials; /* how many there are; -1: no end */
-    /* Name and values of a trial, in the arena. */
-    void (*make)(const void *of, dl_arena *arena, int64_t number, const char **name,
-                 const char **values);
+    /* Name and values of a trial, in the arena; `past` are those that were claimed. `given`: values
+     * that it is to have, a JSON object; NULL: its own. */
+    void (*make)(const void *of, dl_arena *arena, const dlr_trials *past, int64_t number,
+                 const char *given, const char **name, const char **values);
     const void *of;
     const char *prefix; /* of folders, in front of the name */
 } dlr_trial_maker;
@@ -87,14 +108,25 @@ enum { DLR_TRIAL_LOST = 3 };
 bool dlr_trials_take(dl_arena *arena, const char *dir, const dlr_trial_maker *maker, bool look,
                      dlr_trial *trial, dlr_rundir *run, dl_error *err);
 
-/* Records the end of a trial that this process holds. status: its exit status, 0 for done.
+/* Makes a new trial that no process holds: DLR_TRIAL_ASKED, for a program that trains it by itself,
+ * or DLR_TRIAL_RETURNED, for the next agent. values: a JSON object; NULL: the sweep's own.
+ * trial->number is -1 where none is left. Errors: as above. */
+bool dlr_trials_add(dl_arena *arena, const char *dir, const dlr_trial_maker *maker,
+                    dlr_trial_state state, const char *values, dlr_trial *trial, dl_error *err);
+
+/* Records the end of a trial that this process holds, or that was asked for. status: its exit
+ * status, 0 for done, or with `early` for stopped by the sweep's rule.
  * DL_USAGE, DL_INPUT and DL_NUMERIC are caused by its values: it has failed. DL_REQUEUE and all
  * others (files, memory, a lost rank) return it, until it was abandoned DLR_TRIAL_LOST times. why:
- * its message. *ended: the number of trials that are done or have failed, with this one. Errors:
+ * its message. *ended: the number of trials that are over, with this one. Errors:
  * DL_IO, DL_INPUT. */
-bool dlr_trials_end(const char *dir, const dlr_trial *trial, int status, const char *why,
-                    const dlr_trial_result *result, int64_t *ended, dl_error *err);
+bool dlr_trials_end(const char *dir, const dlr_trial *trial, int status, bool early,
+                    const char *why, const dlr_trial_result *result, int64_t *ended, dl_error *err);
 
+/* The values of a metric in a run's metrics.jsonl, one a point after the first step; with the
+ * opposite sign where larger is better. A missing file has none. Errors: as above. */
+bool dlr_trial_curve(dl_arena *arena, const char *metrics, const char *metric, bool maximize,
+                     dl_sweep_curve *curve, dl_error *err);
 /* Reads a metric's values from a run's metrics.jsonl. Errors: DL_IO, DL_INPUT. */
 bool dlr_trial_measure(const char *metrics, const char *metric, bool maximize,
                        dlr_trial_result *result, dl_error *err);

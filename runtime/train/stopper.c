@@ -72,7 +72,29 @@ void dlr_stopper_validated(dlr_stopper *s, double valid) {
                      (long long)s->stale, s->least);
 }
 
-bool dlr_stopper_is_early(const dlr_stopper *s) { return s->o->early && s->stale >= s->o->early; }
+bool dlr_stopper_is_early(const dlr_stopper *s) {
+    return s->judged || (s->o->early && s->stale >= s->o->early);
+}
+
+bool dlr_stopper_judge(dlr_stopper *s, dl_error *err) {
+    int64_t ends = 0;
+    if (!s->o->judge) return true;
+    if (s->is_rank0) {
+        bool answer = false;
+        s->o->judge->ask(s->o->judge->context, &answer);
+        ends = answer;
+    }
+    dlr_collective c = {.kind = DLR_BROADCAST,
+                        .type = DL_I64,
+                        .outer = 1,
+                        .count = 1,
+                        .from = &ends,
+                        .to = &ends,
+                        .what = "broadcast of an early end"};
+    if (s->comm && !dlr_comm_all(s->comm, &c, err)) return false;
+    s->judged = ends != 0;
+    return true;
+}
 
 void dlr_stopper_put_state(const dlr_stopper *s, dl_arena *arena, dlr_state_list *list) {
     if (!s->o->early) return;

@@ -7,16 +7,23 @@
 #include "runtime/formats/checkpoint.h"
 #include "runtime/train/state_values.h"
 
+/* Asked on rank 0 after each epoch but the last: *ends the run, with a line of the log. */
+typedef struct {
+    void (*ask)(void *context, bool *ends); /* NULL: nobody is asked */
+    void *context;
+} dlr_stop_judge;
+
 typedef struct {
     int64_t epochs;
-    int64_t steps;              /* in all, instead of `epochs`, so that the last may be shorter; 0:
-                                   whole epochs */
-    int64_t stop_after;         /* steps of this process after which the run stops as by a signal;
-                                   0: none */
-    int64_t early;              /* epochs in a row without a better validation loss that end the
-                                   run; 0: none do */
-    double save_seconds;        /* after which a checkpoint is due within an epoch; 0: never */
-    const char *resume_command; /* resumes the run after a stop; NULL: its own with --resume */
+    int64_t steps;               /* in all, instead of `epochs`, so that the last may be shorter; 0:
+                                    whole epochs */
+    int64_t stop_after;          /* steps of this process after which the run stops as by a signal;
+                                    0: none */
+    int64_t early;               /* epochs in a row without a better validation loss that end the
+                                    run; 0: none do */
+    const dlr_stop_judge *judge; /* NULL: there is none */
+    double save_seconds;         /* after which a checkpoint is due within an epoch; 0: never */
+    const char *resume_command;  /* resumes the run after a stop; NULL: its own with --resume */
 } dlr_stopper_options;
 
 typedef struct {
@@ -26,6 +33,7 @@ typedef struct {
     bool is_rank0;
     double least;   /* validation loss so far, */
     int64_t stale;  /* and epochs since */
+    bool judged;    /* the judge has ended the run */
     bool saves;     /* a checkpoint is due by time; the run that writes it resets this */
     double save_at; /* rank 0: the time of the next one; 0: not yet known */
     int requested;  /* the signal that requested a stop on some rank; 0: none */
@@ -49,6 +57,8 @@ bool dlr_stopper_fail(const dlr_stopper *s, const dlr_state *at, dl_error *err);
  * ends the run. */
 void dlr_stopper_validated(dlr_stopper *s, double valid);
 bool dlr_stopper_is_early(const dlr_stopper *s);
+/* Asks the judge on rank 0, and gives all ranks its answer. Errors: DL_PEER. */
+bool dlr_stopper_judge(dlr_stopper *s, dl_error *err);
 /* Saves the lowest loss and the number of stale epochs in a checkpoint, and restores them. They
  * restart where the checkpoint's run had other options. */
 void dlr_stopper_put_state(const dlr_stopper *s, dl_arena *arena, dlr_state_list *list);

@@ -195,5 +195,7 @@ bool dlr_run_finish_epoch(dlr_run *r, dl_error *err) {
     bool is_best = validates && dlr_best_is(&r->best, r->at.iteration);
     if (dlr_run_keeps(r) && !dlr_run_save(r, is_best, err)) return false;
     dlr_range_end(&r->o->ranges);
+    if (!dlr_stopper_is_done(&r->o->stop, &r->at) && !dlr_stopper_judge(&r->stopper, err))
+        return false;
     return !r->o->ranges.profile || dlr_profile_write(r->o->ranges.profile, err);
 }

@@ -217,6 +217,79 @@ def check_values():
           and status(sweep)["trials"] is None, "--count")
 
 
+LEARN = """
+method: bayes
+metric: {name: val_loss}
+run_cap: 14
+early_terminate: {type: hyperband, min_iter: 1, eta: 2}
+parameters:
+  optimizer: {parameters: {lr: {distribution: log_uniform_values, min: 1.0e-5, max: 1.0e-1}}}
+  hidden: {min: 4, max: 12}
+"""
+
+
+def ask(sweep, *args, code=0):
+    done = run("sweep", *args, sweep, "--json") if len(args) == 1 else run("sweep", args[0], sweep, *args[1:], "--json")
+    check(done.returncode == code, f"{args}: {done.returncode} {done.stderr}")
+    return json.loads(done.stdout) if done.stdout.strip() else done.stderr
+
+
+def check_learning():
+    """Method bayes with early ends: stopped trials end after a comparison and keep a checkpoint, those that go on are
+    among the best at each comparison; a report draws them all."""
+    sweep = make("learn", LEARN, "--max_epochs=4")
+    done = run("agent", sweep)
+    now = status(sweep)
+    check(done.returncode == 0 and len(now["taken"]) == 14 and now["method"] == "bayes"
+          and "early_terminate hyperband; 14 trials" in done.stdout,
+          f"learning: {done.returncode} {done.stderr[-400:]}")
+    ends = {t["state"] for t in now["taken"]}
+    check(ends == {"done", "stopped"}, f"ends: {ends}")
+    seen = []  # the first points of the trials before, by number
+    for t in now["taken"]:
+        losses = [p["val_loss"] for p in points(f"{sweep}/{t['run']}")]
+        better = sum(first < losses[0] for first in seen)
+        seen.append(losses[0])
+        check((t["state"] == "stopped") == (len(losses) < 4), f"epochs: {t} {losses}")
+        check(better < -(-len(seen) // 2) or len(losses) == 1, f"not among the best half after an epoch: {t} {seen}")
+        check(os.path.exists(f"{sweep}/{t['run']}/checkpoints/last"), f"a checkpoint: {t}")
+    page = f"{TMP}/sweep.html"
+    done = run("report", sweep, "-o", page)
+    text = pathlib.Path(page).read_text() if done.returncode == 0 else ""
+    check(text.count('class="trial"') == 14 and "optimizer.lr</text>" in text and now["taken"][0]["name"] in text
+          and "<h2>A training step</h2>" in text, f"report: {done.stderr}")
+
+
+def check_asking():
+    """Programs that train by themselves, or choose the values: --ask, --tell, --add."""
+    sweep = make("asked", LEARN, "--max_epochs=1")
+    one = ask(sweep, "--ask")
+    check(one["trial"] == 0 and set(one["values"]) == {"optimizer.lr", "hidden"}, f"asked: {one}")
+    told = run("sweep", "--tell", sweep, "--trial=0", "--metric=0.25")
+    check(told.returncode == 0, told.stderr)
+    two = ask(sweep, "--ask")
+    check(two["trial"] == 1 and run("sweep", "--tell", sweep, "--trial=1", "--failed").returncode == 0, "failed")
+    given = {"optimizer.lr": 0.003, "hidden": 5}
+    three = ask(sweep, "--add", "--values=" + json.dumps(given))
+    check(three["trial"] == 2 and three["values"] == given, f"added: {three}")
+    states = [t["state"] for t in status(sweep)["taken"]]
+    check(states == ["done", "failed", "waits"], f"states: {states}")
+    check(run("agent", sweep, "--count=1").returncode == 0, "the added one is trained")
+    now = status(sweep)["taken"]
+    check([t["state"] for t in now] == ["done", "failed", "done"] and now[0]["best"] == 0.25
+          and "hidden: 5" in pathlib.Path(sweep, now[2]["run"], "hyperparams.yaml").read_text(), f"trained: {now}")
+    for args, want in ((["--tell", "--trial=0", "--metric=1"], "was not asked for, or is over"),
+                       (["--tell", "--trial=9", "--metric=1"], "is unknown"),
+                       (["--tell", "--trial=0"], "--tell needs --trial=N, and --metric=X or --failed"),
+                       (["--tell", "--trial=0", "--metric=nan"], "--metric needs a number"),
+                       (["--add"], "--add needs --values="),
+                       (["--add", "--values={hidden: 5}"], "--values lacks 'optimizer.lr'"),
+                       (["--add", "--values={optimizer.lr: 1, hidden: 5, x: 1}"], "--values has 'x'"),
+                       (["--add", "--values={optimizer.lr: fast, hidden: 5}"], "must be a number")):
+        text = ask(sweep, *args, code=2)
+        check(want in text, f"{args}: {text}")
+
+
 def check_refused():
     def refused(text, want, *args, code=3, model=MODEL):
         done = run("sweep", write("wrong.yaml", text), *model, f"--root_dir={TMP}/wrong", *args)
@@ -230,7 +303,7 @@ def check_refused():
             "model, is called 'hiden'; did you mean 'hidden'?")
     refused("method: grid\nparameters: {hidden: {values: [8, wide]}}\n",
             f"{wrong}:2:35: error: hidden must be an integer")
-    refused("method: bayes\n", f"{wrong}:1:9: error: method: bayes is not in this version")
+    refused("method: bayes\nparameters: {lr: {value: 1}}\n", f"{wrong}:1:1: error: bayes needs a metric")
     refused(GRID, "--lr=3: ", "--lr=3", code=2)
     refused(GRID, "--resume=true: a sweep says where its trials are kept", "--resume=true", code=2)
     refused(GRID, "unknown option '--no_such_key'", "--no_such_key=1", code=2)
@@ -283,5 +356,7 @@ def check_refused():
 check_two_agents()
 check_broken()
 check_values()
+check_learning()
+check_asking()
 check_refused()
 finish()

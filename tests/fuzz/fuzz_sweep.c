@@ -8,11 +8,11 @@ static void read_file(dl_arena *arena, const dl_yaml *top) {
     const dl_sweep_file *f = dl_sweep_parse(arena, top, "fuzz.yaml", &err);
     FUZZ_CHECK(f || err.code == DL_INPUT);
     if (!f) return;
-    FUZZ_CHECK(f->n > 0 && (f->trials > 0 || (f->trials == -1 && f->method == DL_METHOD_RANDOM)));
+    FUZZ_CHECK(f->n > 0 && (f->trials > 0 || (f->trials == -1 && !f->method->is_grid)));
     int64_t some[] = {0, 1, f->trials - 1};
     for (int i = 0; i < 3; i++) {
         if (some[i] < 0 || (f->trials >= 0 && some[i] >= f->trials)) continue;
-        const dl_yaml *values = dl_sweep_values(arena, f, some[i]);
+        const dl_yaml *values = dl_sweep_values(arena, f, some[i], NULL);
         const char *name = dl_sweep_name(arena, f, values);
         FUZZ_CHECK(values->entries.n == f->n && dl_is_file_name(name));
     }
@@ -41,6 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned seed) {
     static const char *const words[] = {"method: ",
                                         "random",
+                                        "bayes",
+                                        "early_terminate: {type: hyperband, min_iter: 3}",
+                                        "max_iter: ",
                                         "metric: {name: a, goal: maximize}",
                                         "parameters: ",
                                         "values: [",

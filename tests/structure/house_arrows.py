@@ -58,7 +58,7 @@ ARROWS = {
                         "runtime/checkpoint", "runtime/exec", "runtime/train", "runtime/setup", "runtime/tune",
                         "runtime/launch"],
     "runtime/runs": ["ir/", "passes/memory", "passes/pass.h", "compiler", "frontends/yaml", "runtime/formats",
-                     "runtime/setup"],
+                     "runtime/setup", "runtime/sweep"],
     "runtime/lsp": ["ir/", "compiler", "compiler/target", "frontends/dl", "runtime/formats"],
     "runtime/scaffold": ["ir/base", "compiler", "frontends/yaml", "runtime/data"],
     "runtime/job": ["ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/formats", "runtime/data",

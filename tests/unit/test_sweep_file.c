@@ -33,14 +33,14 @@ static void check_fault(const char *text, const char *want) {
 
 static const char *json_of(const dl_sweep_file *f, int64_t number) {
     dl_buf b = {0};
-    dl_yaml_put_json(&b, dl_sweep_values(arena, f, number));
+    dl_yaml_put_json(&b, dl_sweep_values(arena, f, number, NULL));
     const char *text = dl_strdup(arena, b.at);
     dl_buf_free(&b);
     return text;
 }
 
 static const char *name_of(const dl_sweep_file *f, int64_t number) {
-    return dl_sweep_name(arena, f, dl_sweep_values(arena, f, number));
+    return dl_sweep_name(arena, f, dl_sweep_values(arena, f, number, NULL));
 }
 
 /* ---- grids and names ---- */
@@ -110,7 +110,7 @@ static void check_distribution(const char *parameter) {
     bool whole = p->whole || p->draw == DL_DRAW_INT_UNIFORM;
     int fractions = 0;
     for (int i = 0; i < N; i++) {
-        const dl_yaml *v = dl_sweep_values(arena, f, i)->entries.at[0].value;
+        const dl_yaml *v = dl_sweep_values(arena, f, i, NULL)->entries.at[0].value;
         fractions += v->kind != DL_YAML_INT;
         x[i] = v->number;
     }
@@ -135,7 +135,7 @@ static void check_shares(const char *said, const double share[4]) {
     const dl_sweep_file *f = read_ok(dl_format(arena, text, said));
     int drawn[4] = {0};
     for (int i = 0; f && i < N; i++)
-        drawn[dl_sweep_values(arena, f, i)->entries.at[0].value->integer]++;
+        drawn[dl_sweep_values(arena, f, i, NULL)->entries.at[0].value->integer]++;
     for (int k = 0; f && k < 4; k++)
         CHECK(fabs(drawn[k] - N * share[k]) <= 5 * sqrt(N * share[k] * (1 - share[k])),
               "%s: %d of %d are value %d, whose share is %g", said, drawn[k], N, k, share[k]);
@@ -186,18 +186,17 @@ static void test_faults(void) {
                 "s.yaml:1:1: error: a sweep's file is a map with method, metric, parameters");
     check_fault("method: grid\n  x: 1\n", "s.yaml:2:");
     check_fault("parameters: {a: {value: 1}}\n",
-                "s.yaml:1:1: error: a sweep's file says its method: grid or random");
-    check_fault("method: bayes\n",
-                "s.yaml:1:9: error: method: bayes is not in this version; grid and random are");
+                "s.yaml:1:1: error: a sweep's file has a method: one of grid, random, bayes");
+    check_fault("method: bayes\nparameters: {a: {value: 1}}\n",
+                "s.yaml:1:1: error: bayes needs a metric: {name: val_loss, goal: minimize}");
     check_fault(
         "method: gird\n",
-        "s.yaml:1:9: error: method must be one of grid, random, not 'gird'; did you mean 'grid'?");
-    check_fault(GRID "early_terminate: {}\n",
-                "s.yaml:2:1: error: early_terminate is not in this version");
+        "s.yaml:1:9: error: method must be one of grid, random, bayes, not 'gird'; did you mean "
+        "'grid'?");
     check_fault(
         GRID "metrics: {}\n",
         "s.yaml:2:1: error: unknown key 'metrics' in a sweep's file; did you mean 'metric'?; it "
-        "can have method, metric, parameters, run_cap, seed");
+        "can have method, metric, parameters, run_cap, seed, early_terminate");
     check_fault(GRID, "s.yaml:1:1: error: a sweep's file has parameters");
     check_fault(GRID "parameters: {}\n", "s.yaml:2:13: error: a sweep's file has parameters");
     check_fault(GRID "metric: val_loss\n", "s.yaml:2:9: error: metric must be a map");
@@ -232,8 +231,29 @@ static void test_faults(void) {
     check_fault(P "{min: 1, max: 9999999}\n", "more than 100000 values for a grid");
     check_fault(P "{min: 1, max: 2000}\n  b: {min: 1, max: 2000}\n",
                 "s.yaml:4:3: error: this grid has more than 100000 trials");
-    check_fault(P "{parameters: {x: {value: 1}}}\n",
-                "'lr' groups parameters: name each by its own key");
+    check_fault(P "{parameters: {x: {vals: 1}}}\n",
+                "s.yaml:3:25: error: unknown key 'vals' in 'lr.x'");
+    check_fault(P "{parameters: {}}\n",
+                "s.yaml:3:20: error: parameters of 'lr' must be a map of keys with their values");
+    check_fault(P "{parameters: {x: {value: 1}}, min: 0}\n",
+                "s.yaml:3:37: error: unknown key 'min' in 'lr'");
+#define E "metric: {name: x}\n" GRID "parameters: {a: {value: 1}}\nearly_terminate: "
+    check_fault(GRID "parameters: {a: {value: 1}}\nearly_terminate: {type: median}\n",
+                "s.yaml:1:1: error: early_terminate needs a metric");
+    check_fault(E "3\n", "s.yaml:4:18: error: early_terminate must be a map with a type");
+    check_fault(E "{min_iter: 3}\n", "early_terminate must be a map with a type");
+    check_fault(E "{type: medain}\n", "type must be one of hyperband, median, not 'medain'; did "
+                                      "you mean 'median'?");
+    check_fault(E "{type: median, eta: 3}\n", "s.yaml:4:33: error: unknown key 'eta' in median");
+    check_fault(E "{type: hyperband}\n",
+                "s.yaml:4:18: error: hyperband takes min_iter, or max_iter");
+    check_fault(E "{type: hyperband, max_iter: 27}\n",
+                "hyperband takes min_iter, or max_iter and s");
+    check_fault(E "{type: hyperband, min_iter: 1, max_iter: 27, s: 2}\n",
+                "hyperband takes min_iter");
+    check_fault(E "{type: hyperband, max_iter: 2, s: 2}\n", "max_iter is below eta");
+    check_fault(E "{type: hyperband, min_iter: 1, eta: 1}\n",
+                "eta must be an integer of at least 2");
     check_fault(R "{min: 1}\n", "'lr' lacks value, values, or both min and max");
     check_fault(R "{min: 1, max: x}\n", "max of 'lr' must be a number, not 'x'");
     check_fault(R "{min: 2.0, max: 1}\n",
@@ -312,6 +332,11 @@ static void test_config(void) {
     check_config("", "optimizer: {values: [Adam, sgd, adam]}", DL_INPUT,
                  "s.yaml:3:35: error: values of 'optimizer' have 'adam' twice");
     check_config("", "optimizer: {values: [Adam, sgd]}", DL_OK, "");
+    check_config("", "optimizer: {parameters: {rho: {min: 0.8, max: 0.9}, name: {value: sgd}}}",
+                 DL_OK, "");
+    check_config("", "optimizer: {parameters: {roh: {value: 0.9}}}", DL_INPUT,
+                 "s.yaml:3:28: error: no key of this configuration, nor argument of its model, is "
+                 "called 'optimizer.roh'");
     check_config("--start_lr=3", "lr: {value: 1}", DL_USAGE, "--start_lr=3: ");
     check_config("", "optimizer_eps: {values: [1e-8, 1e-6]}", DL_OK, "");
     check_config("--adam_eps=1e-7", "optimizer_eps: {values: [1e-8, 1e-6]}", DL_USAGE,

@@ -16,9 +16,9 @@ static char dir[] = "/tmp/dl_trials_XXXXXX";
 static dl_arena *arena;
 
 /* Two trials of each name. */
-static void make(const void *of, dl_arena *a, int64_t number, const char **name,
-                 const char **values) {
-    (void)of;
+static void make(const void *of, dl_arena *a, const dlr_trials *past, int64_t number,
+                 const char *given, const char **name, const char **values) {
+    (void)of, (void)past, (void)given;
     *name = dl_format(a, "a%lld", (long long)number / 2);
     *values = dl_format(a, "{\"a\": %lld}", (long long)number);
 }
@@ -50,7 +50,7 @@ static void end(const char *of, const dlr_trial *t, dlr_rundir *run, int status)
     dl_error err = {0};
     dlr_trial_result r = {.any = true, .last = 0.25, .best = 0.125, .best_epoch = 3, .epochs = 5};
     int64_t ended;
-    CHECK(dlr_trials_end(of, t, status, status ? "why" : NULL, &r, &ended, &err), "%s",
+    CHECK(dlr_trials_end(of, t, status, false, status ? "why" : NULL, &r, &ended, &err), "%s",
           err.message);
     dlr_trials all = all_of(of);
     CHECK(ended == dlr_trials_ended(&all), "%lld", (long long)ended);
@@ -110,6 +110,36 @@ static void test_turns(void) {
     CHECK(take(s, &a, &ra) == -1, " ");
 }
 
+/* A trial that a program outside asked for is nobody's else; one that was added is the next. */
+static void test_outside(void) {
+    const char *s = sweep("outside");
+    dlr_trial a, b, c;
+    dlr_rundir run;
+    dl_error err = {0};
+    CHECK(dlr_trials_add(arena, s, &maker, DLR_TRIAL_ASKED, NULL, &a, &err) && a.number == 0, "%s",
+          err.message);
+    CHECK(dlr_trials_add(arena, s, &maker, DLR_TRIAL_RETURNED, NULL, &b, &err) && b.number == 1,
+          "%s", err.message);
+    dlr_trials all = all_of(s);
+    CHECK(all.list.n == 2 && all.list.at[0].state == DLR_TRIAL_ASKED &&
+              all.list.at[1].state == DLR_TRIAL_RETURNED && all.list.at[1].taken == 0,
+          " ");
+    CHECK(take(s, &c, &run) == 1 && c.lost == 0, "the added one, not the asked one");
+    CHECK_STR(c.values, "{\"a\": 1}");
+    end(s, &c, &run, DL_OK);
+    dlr_trial_result r = {.any = true, .last = 0.5, .best = 0.5};
+    int64_t ended;
+    CHECK(dlr_trials_end(s, &a, DL_OK, true, NULL, &r, &ended, &err) && ended == 2, "%s",
+          err.message);
+    all = all_of(s);
+    CHECK(all.list.at[0].state == DLR_TRIAL_STOPPED && all.list.at[0].result.best == 0.5, " ");
+    CHECK(take(s, &c, &run) == 2, "one that is over is not taken again");
+    dlr_rundir_close(&run);
+    CHECK(dlr_trials_add(arena, s, &maker, DLR_TRIAL_ASKED, NULL, &a, &err) && a.number == 3, " ");
+    CHECK(dlr_trials_add(arena, s, &maker, DLR_TRIAL_ASKED, NULL, &a, &err) && a.number == -1,
+          "none is left");
+}
+
 /* A crash at any byte of an event: what was whole stays, and what is taken next is whole, too. */
 static void test_torn(void) {
     const char *s = sweep("torn"), *path = dl_format(arena, "%s/trials.jsonl", s);
@@ -156,9 +186,9 @@ static void test_torn(void) {
     dlr_rundir_close(&run);
 }
 
-static void make_many(const void *of, dl_arena *a, int64_t number, const char **name,
-                      const char **values) {
-    make(of, a, 2 * number, name, values);
+static void make_many(const void *of, dl_arena *a, const dlr_trials *past, int64_t number,
+                      const char *given, const char **name, const char **values) {
+    make(of, a, past, 2 * number, given, name, values);
 }
 
 /* Processes that take and end as fast as they can, the first of whom makes the file: every trial
@@ -177,7 +207,7 @@ static void check_many(int round) {
                 int64_t ended;
                 if (!dlr_trials_take(arena, s, &many, false, &t, &run, &err)) _exit(1);
                 if (t.number < 0) _exit(0);
-                if (!dlr_trials_end(s, &t, DL_OK, NULL, &r, &ended, &err)) _exit(1);
+                if (!dlr_trials_end(s, &t, DL_OK, false, NULL, &r, &ended, &err)) _exit(1);
                 dlr_rundir_close(&run);
             }
         }
@@ -209,6 +239,7 @@ int main(void) {
     arena = dl_arena_new(NULL);
     if (!mkdtemp(dir)) return 1;
     test_turns();
+    test_outside();
     test_torn();
     enum { ROUNDS = 8 };
     for (int i = 0; i < ROUNDS; i++) check_many(i);
