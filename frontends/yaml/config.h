@@ -202,8 +202,8 @@ void dl_config_put_words(const dl_config *c, const char *const *keep, dl_buf *b)
 bool dl_config_fail(const dl_config *c, dl_key key, dl_error *err, const char *format, ...)
     DL_PRINTF(4, 5);
 
-/* The effective values, as the log has them (Python's words: True, None, 0.0002), one call
- * a line. */
+/* The effective values that are not the default of their key, as the log has them (Python's words:
+ * True, None, 0.0002), one call a line. */
 void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text), void *to);
 /* The effective values as a YAML file with this one configuration: read again, it gives the same
  * values. */

@@ -47,17 +47,44 @@ static void put_quoted_python(dl_buf *b, const dl_yaml *v) {
     dl_buf_free(&text);
 }
 
-static void put_log_setting(dl_buf *b, const dl_config *c, int i) {
-    const dl_setting *s = &c->state->settings.at[i];
-    if (!*s->row->section) {
-        dl_putf(b, "%s ", s->row->name);
-        dl_yaml_put_python(b, s->value);
-        return;
+/* Whether a value is the default of its key, whatever set it. */
+static bool is_default(const dl_config *c, const dl_setting *s) {
+    dl_error none = {0};
+    const dl_yaml *fallback = s->fallback;
+    if (!fallback && s->row->fallback)
+        fallback =
+            dl_key_parse(c->state->arena, s->row, s->row->fallback, (dl_yaml_place){0}, &none);
+    if (!fallback) return false;
+    bool numbers = (s->value->kind == DL_YAML_INT || s->value->kind == DL_YAML_FLOAT) &&
+                   (fallback->kind == DL_YAML_INT || fallback->kind == DL_YAML_FLOAT);
+    if (numbers) return s->value->number == fallback->number;
+    dl_buf a = {0}, b = {0};
+    dl_yaml_put(&a, s->value), dl_yaml_put(&b, fallback);
+    bool same = a.n == b.n && memcmp(a.at, b.at, a.n) == 0;
+    dl_buf_free(&a), dl_buf_free(&b);
+    return same;
+}
+
+/* Appends "key value", or of a section "section {'key': value, ...}", of those that are not the
+ * default. */
+static void put_log_settings(dl_buf *b, const dl_config *c, int first, int n) {
+    const dl_setting *all = c->state->settings.at;
+    const char *section = all[first].row->section;
+    bool any = false;
+    for (int i = first; i < first + n; i++) {
+        const dl_setting *s = &all[i];
+        if (!s->value || is_default(c, s)) continue;
+        if (!*section) {
+            dl_putf(b, "%s ", s->row->name);
+            dl_yaml_put_python(b, s->value);
+            return;
+        }
+        dl_puts(b, any ? ", " : dl_format(c->state->arena, "%s {", section));
+        dl_putf(b, "'%s': ", name_in_section(s->row));
+        put_quoted_python(b, s->value);
+        any = true;
     }
-    if (starts_section(c, i)) dl_putf(b, "%s {", s->row->section);
-    dl_putf(b, "'%s': ", name_in_section(s->row));
-    put_quoted_python(b, s->value);
-    dl_puts(b, ends_section(c, i) ? "}" : ", ");
+    if (any) dl_puts(b, "}");
 }
 
 static void log_file(const dl_config *c, void (*line)(void *, const char *), void *to) {
@@ -74,11 +101,10 @@ void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text),
     line(to, "------------------ Configuration ------------------");
     log_file(c, line, to);
     line(to, dl_format(c->state->arena, "Configuration name: %s", c->name));
-    for (int i = 0; i < c->state->settings.n; i++) {
-        const dl_setting *s = &c->state->settings.at[i];
-        if (!s->value) continue;
-        put_log_setting(&b, c, i);
-        if (*s->row->section && !ends_section(c, i)) continue;
+    for (int i = 0, n; i < c->state->settings.n; i += n) {
+        for (n = 1; *c->state->settings.at[i].row->section && !ends_section(c, i + n - 1);) n++;
+        put_log_settings(&b, c, i, n);
+        if (!b.n) continue;
         /* a value of several lines is represented by its first */
         size_t first = strcspn(b.at, "\n\r");
         if (first < b.n) b.n = first, dl_puts(&b, "...");
