@@ -229,7 +229,8 @@ bool dl_rate_plateau_of(const dl_config *config, dl_rate_plateau *plateau) {
                                  .threshold = number(&c, "threshold"),
                                  .min_lr = number(&c, "min_lr"),
                                  .eps = number(&c, "eps"),
-                                 .patience = (int64_t)number(&c, "patience")};
+                                 .patience = (int64_t)number(&c, "patience"),
+                                 .cooldown = (int64_t)number(&c, "cooldown")};
     dl_arena_free(c.arena);
     return true;
 }

@@ -16,7 +16,7 @@ bool dl_rate_phases_of(const dl_config *c, dl_rate_phases *phases, dl_error *err
 /* The options of `lr_schedule: plateau`; false: it is another. */
 typedef struct {
     double factor, threshold, min_lr, eps;
-    int64_t patience;
+    int64_t patience, cooldown;
 } dl_rate_plateau;
 bool dl_rate_plateau_of(const dl_config *c, dl_rate_plateau *plateau);
 #endif

@@ -275,6 +275,9 @@ static bool take_scheduler(const reader *r, const dlr_torch_value *s, dlr_torch_
     if (!t->has_plateau) return true;
     t->best = option(r, s, "best");
     if (t->best != t->best) return fail(r, "the scheduler's 'best' is no number");
+    if (dlr_torch_get(s, "cooldown_counter") &&
+        !count_of(r, s, "cooldown_counter", &t->cooldown_counter))
+        return false;
     return count_of(r, s, "num_bad_epochs", &t->bad_epochs);
 }
 

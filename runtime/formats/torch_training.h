@@ -20,9 +20,10 @@ typedef struct {
     const dlr_torch_kept *kept;  /* one per parameter, in the order of `params` */
     /* Values of the first parameter group; NaN: not in the file. */
     double rate, option[DL_N_OPTIONS];
-    bool has_plateau;   /* the state of a ReduceLROnPlateau: */
-    double best;        /* the lowest loss so far */
-    int64_t bad_epochs; /* epochs in a row without a lower loss */
+    bool has_plateau;         /* the state of a ReduceLROnPlateau: */
+    double best;              /* the lowest loss so far */
+    int64_t cooldown_counter; /* epochs in which no loss counts as bad */
+    int64_t bad_epochs;       /* epochs in a row without a lower loss */
 } dlr_torch_training;
 
 /* Reads the state for a model of these parameters: `params` has name, rank and shape of each. The

@@ -55,6 +55,7 @@ const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c)
     if (dl_rate_plateau_of(c, &given))
         *o = (dlr_plateau_options){.factor = given.factor,
                                    .patience = given.patience,
+                                   .cooldown = given.cooldown,
                                    .threshold = given.threshold,
                                    .least = given.min_lr,
                                    .smallest = given.eps};

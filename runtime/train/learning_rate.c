@@ -104,16 +104,20 @@ double dlr_learning_rate_recorded(const dlr_learning_rate *r, const dlr_state *a
 void dlr_learning_rate_put_state(const dlr_learning_rate *r, dl_arena *arena,
                                  dlr_state_list *list) {
     if (!r->o->plateau) return;
-    double *plateau = dlr_state_put_reals(arena, list, "plateau", 4);
+    double *plateau = dlr_state_put_reals(arena, list, "plateau", 5);
     plateau[0] = r->plateau.best, plateau[1] = (double)r->plateau.bad, plateau[2] = r->plateau.rate;
     plateau[3] = r->rates.init; /* which that is a part of */
+    plateau[4] = (double)r->plateau.waiting;
 }
 
 void dlr_learning_rate_restore(dlr_learning_rate *r, const dlr_checkpoint *c) {
-    const double *whole = dlr_state_reals(c, "plateau", 4),
-                 *v = whole ? whole : dlr_state_reals(c, "plateau", 3);
+    enum { FIRST = 3, ALL = 5 }; /* of version 0.1's checkpoints, and now */
+    const double *v = NULL;
+    int n = ALL + 1;
+    while (!v && --n >= FIRST) v = dlr_state_reals(c, "plateau", n);
     if (!r->o->plateau || !v) return;
     r->plateau = (dlr_plateau){.best = v[0], .bad = (int64_t)v[1], .rate = v[2]};
-    double init = r->rates.init, then = whole ? v[3] : init;
+    if (n == ALL) r->plateau.waiting = (int64_t)v[ALL - 1];
+    double init = r->rates.init, then = n > FIRST ? v[FIRST] : init;
     if (then != init) r->plateau.rate = then > 0 ? r->plateau.rate / then * init : init;
 }

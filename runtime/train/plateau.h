@@ -11,6 +11,7 @@ typedef struct {
     double factor;    /* the rate is multiplied by this, */
     int64_t patience; /* after more than so many epochs in a row without an improvement */
     double threshold; /* an improvement is a loss below best (1 - threshold) */
+    int64_t cooldown; /* epochs after a fall that do not count as without an improvement */
     double least;     /* the rate never falls below this, */
     double smallest;  /* nor by less than this */
 } dlr_plateau_options;
@@ -22,7 +23,8 @@ typedef struct {
 /* Its state; part of a checkpoint. Begin with {.best = INFINITY, .rate = the first rate}. */
 typedef struct {
     double best;
-    int64_t bad; /* epochs without an improvement */
+    int64_t bad;     /* epochs without an improvement */
+    int64_t waiting; /* epochs of the cooldown that are left */
     double rate;
 } dlr_plateau;
 

@@ -216,7 +216,8 @@ static dlr_torch_value scheduler_state(writer *w, int n_groups) {
     put(a, &v, "mode", text("min")), put(a, &v, "mode_worse", real(INFINITY));
     put(a, &v, "min_lrs", of_groups(a, n_groups, s->plateau->least));
     put(a, &v, "eps", real(s->plateau->smallest));
-    put(a, &v, "cooldown", whole(0)), put(a, &v, "cooldown_counter", whole(0));
+    put(a, &v, "cooldown", whole(s->plateau->cooldown)),
+        put(a, &v, "cooldown_counter", whole(s->at.waiting));
     put(a, &v, "best", real(s->at.best)), put(a, &v, "num_bad_epochs", whole(s->at.bad));
     return container(a, DLR_TORCH_DICT, v, false);
 }

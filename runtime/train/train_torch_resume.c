@@ -182,7 +182,7 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl
     r->at.epoch = t.epoch + 1, r->at.iteration = t.iters;
     r->rate.last = t.rate;
     if (o->rate.plateau && t.has_plateau)
-        r->rate.plateau = (dlr_plateau){t.best, t.bad_epochs, t.rate};
+        r->rate.plateau = (dlr_plateau){t.best, t.bad_epochs, t.cooldown_counter, t.rate};
     const char *metrics = metrics_of(r, run);
     if (metrics && !dlr_metrics_read(metrics, keep_best, r, err)) return false;
     dlr_best_take_loss(&r->best, r->at.best_loss);

@@ -5,23 +5,30 @@
 #include "runtime/train/plateau.h"
 #include "tests/check.h"
 
-enum { EPOCHS = 200, CASES = 4 };
+enum { EPOCHS = 200, CASES = 6 };
 
 static const dlr_plateau_options options[CASES] = {
     {.factor = 0.1, .patience = 10, .threshold = 1e-4, .smallest = 1e-8},
     {.factor = 0.2, .patience = 3, .threshold = 1e-4, .least = 1e-5, .smallest = 1e-8},
     {.factor = 0.5, .patience = 0, .threshold = 0.05, .smallest = 1e-8},
     {.factor = 0.9, .patience = 1, .threshold = 0, .smallest = 1e-3},
+    {.factor = 0.8, .patience = 1, .threshold = 1e-4, .cooldown = 5, .smallest = 1e-8},
+    {.factor = 0.9,
+     .patience = 0,
+     .threshold = 1e-4,
+     .cooldown = 1,
+     .least = 1e-3,
+     .smallest = 1e-8},
 };
 
 /* Falls, stays and rises; the same in Python. */
 static const char oracle[] =
     "try: import torch\n"
     "except ImportError: raise SystemExit\n"
-    "for factor, patience, threshold, least, smallest in %s:\n"
+    "for factor, patience, threshold, cooldown, least, smallest in %s:\n"
     "    opt = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)\n"
     "    s = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, factor=factor, patience=patience,\n"
-    "        threshold=threshold, min_lr=least, eps=smallest)\n"
+    "        threshold=threshold, cooldown=cooldown, min_lr=least, eps=smallest)\n"
     "    for e in range(200):\n"
     "        s.step(1 / (1 + e * 7919 %% 101) + 3 / (1 + e // 20) + (float('nan') if e == 90 else "
     "0))\n"
@@ -35,8 +42,9 @@ int main(void) {
     char path[] = "/tmp/dl_plateau_XXXXXX", cases[1000] = "[", command[64];
     for (int i = 0; i < CASES; i++)
         snprintf(cases + strlen(cases), sizeof cases - strlen(cases),
-                 "(%.17g, %d, %.17g, %.17g, %.17g), ", options[i].factor, (int)options[i].patience,
-                 options[i].threshold, options[i].least, options[i].smallest);
+                 "(%.17g, %d, %.17g, %d, %.17g, %.17g), ", options[i].factor,
+                 (int)options[i].patience, options[i].threshold, (int)options[i].cooldown,
+                 options[i].least, options[i].smallest);
     strcat(cases, "]");
     int fd = mkstemp(path);
     FILE *script = fd >= 0 ? fdopen(fd, "w") : NULL;
