@@ -10,15 +10,23 @@
 #include "runtime/lsp/lsp.h"
 #include "runtime/scaffold/scaffold.h"
 
-static const dl_subcommand *const commands[] = {
-    &dl_subcommand_compile,        &dl_subcommand_bench,
-    &dl_subcommand_simulate_ranks, &dl_subcommand_estimate_scaling,
-    &dl_subcommand_verify,         &dl_subcommand_check,
-    &dl_subcommand_explain,        &dl_subcommand_opt,
-    &dl_subcommand_cache,          &dl_subcommand_export,
-    &dl_subcommand_import,         &dl_subcommand_fmt,
-    &dl_subcommand_summary,        &dl_subcommand_graph,
-    &dl_subcommand_init,           &dl_subcommand_lsp};
+static const dl_subcommand *const commands[] = {&dl_subcommand_compile,
+                                                &dl_subcommand_bench,
+                                                &dl_subcommand_simulate_ranks,
+                                                &dl_subcommand_estimate_scaling,
+                                                &dl_subcommand_verify,
+                                                &dl_subcommand_check,
+                                                &dl_subcommand_explain,
+                                                &dl_subcommand_opt,
+                                                &dl_subcommand_cache,
+                                                &dl_subcommand_export,
+                                                &dl_subcommand_import,
+                                                &dl_subcommand_fmt,
+                                                &dl_subcommand_summary,
+                                                &dl_subcommand_graph,
+                                                &dl_subcommand_list_models,
+                                                &dl_subcommand_init,
+                                                &dl_subcommand_lsp};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 /* `dlc --help MODEL.dl`: the model's keys. */

@@ -179,6 +179,9 @@ void dl_config_warn(dl_config *c, const char *format, ...) DL_PRINTF(2, 3);
 /* Whether a path can be written to: false and an error at its place if it contains an environment
  * variable that is not set. */
 bool dl_config_check_written(const dl_config *c, dl_key key, dl_error *err);
+/* The name of preset i, and the keys that choose it, with blanks between ("": where no other is
+ * chosen). False: there are fewer. */
+bool dl_config_preset(int i, const char **name, const char **marks);
 /* The value of a key of config.def or a declared one, by name; NULL when there is no such key or it
  * is not set. */
 const dl_yaml *dl_config_find(const dl_config *c, const char *name);

@@ -178,6 +178,12 @@ static const struct {
 };
 enum { N_PRESETS = sizeof presets / sizeof *presets };
 
+bool dl_config_preset(int i, const char **name, const char **marks) {
+    if (i >= N_PRESETS) return false;
+    *name = presets[i].name, *marks = presets[i].marks;
+    return true;
+}
+
 static bool has_marks(dl_arena *arena, const dl_yaml *map, const char *marks) {
     while (*marks) {
         size_t n = strcspn(marks, " ");
