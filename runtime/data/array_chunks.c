@@ -180,11 +180,16 @@ static void close_chunks(dlr_source *s) {
     free(c);
 }
 
+const int *dlr_first_axis_fastest(int rank) {
+    static const int falling[DLR_ARRAY_RANK] = {7, 6, 5, 4, 3, 2, 1, 0};
+    return falling + DLR_ARRAY_RANK - rank;
+}
+
 /* The number of elements in a chunk, and its strides; false when there are too many. */
 static bool measure(const dlr_source *s, chunk_state *c) {
     int64_t bytes = (int64_t)dlr_element_bytes(s->type), all = 1;
     for (int i = 0; i < s->rank; i++) {
-        int axis = c->how.fortran ? i : s->rank - 1 - i;
+        int axis = c->how.order ? c->how.order[s->rank - 1 - i] : s->rank - 1 - i;
         c->step[axis] = bytes;
         if (c->how.chunk[axis] < 1 || __builtin_mul_overflow(bytes, c->how.chunk[axis], &bytes) ||
             bytes > MAX_CHUNK)

@@ -27,7 +27,7 @@ struct dlr_array_format {
 };
 extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, dlr_zarr_format,
     dlr_netcdf3_format, dlr_nifti_format, dlr_fits_format, dlr_matlab_format, dlr_tiff_format,
-    dlr_csv_format;
+    dlr_csv_format, dlr_parquet_format;
 
 /* array_head.c: opens a file and reads its first bytes; the caller closes h->fd, also on failure.
  * Errors: DL_IO. */
@@ -69,8 +69,9 @@ bool dlr_fill_open(dlr_source *s, const char fill[8], bool swapped, dl_error *er
 typedef struct dlr_chunking dlr_chunking;
 struct dlr_chunking {
     int64_t chunk[DLR_ARRAY_RANK];
-    bool swapped, fortran; /* as in dlr_run */
-    char fill[8];          /* the value of chunks that are not stored, in its stored form */
+    bool swapped;     /* as in dlr_run */
+    const int *order; /* the axes, the one that varies slowest first; NULL: as they are named */
+    char fill[8];     /* the value of chunks that are not stored, in its stored form */
     /* Unpacks the chunk of that number (counted along the grid of chunks, the last axis fastest),
      * or reports that it is not stored. Many threads may call it at once. In a dry run it counts
      * its reads, and need not unpack. */
@@ -79,6 +80,8 @@ struct dlr_chunking {
     void (*close)(void *state); /* NULL: nothing is open */
     void *state;
 };
+/* An order in which the first axis varies fastest. */
+const int *dlr_first_axis_fastest(int rank);
 /* Takes ownership of how->state, also when it fails. Caches at most `cache` bytes of unpacked
  * chunks. */
 bool dlr_chunks_open(dlr_source *s, const dlr_chunking *how, size_t cache, dl_error *err);

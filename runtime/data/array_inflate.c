@@ -100,8 +100,10 @@ static void close_inflated(void *state) {
 
 bool dlr_inflated_open(dlr_source *s, const char *path, const dlr_packed *from, const dlr_run *run,
                        size_t cache, dl_error *err) {
-    dlr_chunking how = {
-        .swapped = run->swapped, .fortran = run->fortran, .load = load, .close = close_inflated};
+    dlr_chunking how = {.swapped = run->swapped,
+                        .order = run->fortran ? dlr_first_axis_fastest(s->rank) : NULL,
+                        .load = load,
+                        .close = close_inflated};
     inflated *p = how.state = calloc(1, sizeof *p);
     if (!p) return dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
     *p = (inflated){.from = *from, .fd = dl_input_open(path, err)};

@@ -149,7 +149,7 @@ static bool open_npz(dlr_source *s, const dlr_array_file *f, const dlr_array_fac
         return dlr_run_open(s, f->path, &run, err);
     }
     dlr_chunking how = {.swapped = m->run.swapped,
-                        .fortran = m->run.fortran,
+                        .order = m->run.fortran ? dlr_first_axis_fastest(s->rank) : NULL,
                         .load = load_member,
                         .close = close_npz};
     npz_state *z = how.state = calloc(1, sizeof *z);

@@ -224,13 +224,13 @@ static void close_zarr(void *state) {
 static bool open_zarr(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a,
                       size_t cache, dl_error *err) {
     const dlr_zarr_how *how = (const dlr_zarr_how *)f->state + (a - f->arrays);
-    dlr_chunking chunking = {
-        .swapped = how->swapped, .fortran = how->fortran, .load = load_chunk, .close = close_zarr};
+    dlr_chunking chunking = {.swapped = how->swapped, .load = load_chunk, .close = close_zarr};
     zarr_state *z = chunking.state = calloc(1, sizeof *z);
     if (!z) return dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
     dl_buf folder = {0};
     dl_putf(&folder, "%s%s%s", f->path, a->name[0] ? "/" : "", a->name);
     z->how = *how, z->folder = folder.at, z->in_shard = 1, z->bytes = dlr_element_bytes(a->type);
+    if (how->transposed) chunking.order = z->how.order;
     memcpy(chunking.chunk, a->chunk, sizeof a->chunk);
     memcpy(chunking.fill, how->fill, sizeof how->fill);
     if (!dlr_chunks_open(s, &chunking, cache, err)) return false;

@@ -98,6 +98,55 @@ static bool undo_lz4_block(const unsigned char *from, size_t bytes, unsigned cha
     return done == room;
 }
 
+static bool undo_lz4_alone(const dlr_codec *c, const unsigned char *from, size_t bytes,
+                           unsigned char *to, size_t room) {
+    (void)c;
+    return undo_lz4_block(from, bytes, to, room);
+}
+
+static size_t little_endian(const unsigned char *from, size_t bytes) {
+    size_t v = 0;
+    for (size_t i = bytes; i > 0; i--) v = v << 8 | from[i - 1];
+    return v;
+}
+
+/* Snappy ("Snappy compressed format description"). The size comes first, seven bits a byte. Then
+ * the two low bits of a byte tell literal bytes (0), whose number less 1 is in the other bits or
+ * (60 and above) in one to four bytes, from copies of earlier output, whose distance takes one byte
+ * more and three bits (1), two bytes (2) or four (3). */
+static bool undo_snappy(const dlr_codec *c, const unsigned char *from, size_t bytes,
+                        unsigned char *to, size_t room) {
+    (void)c;
+    size_t at = 0, done = 0, size = 0;
+    for (int shift = 0;; shift += 7) {
+        if (at == bytes || shift > 28) return false;
+        size |= (size_t)(from[at] & 127) << shift;
+        if (from[at++] < 128) break;
+    }
+    if (size != room) return false;
+    while (at < bytes) {
+        const size_t head = from[at++], kind = head & 3;
+        const size_t more = kind == 0   ? (head >> 2 < 60 ? 0 : (head >> 2) - 59)
+                            : kind == 3 ? 4
+                                        : kind;
+        if (more > bytes - at) return false;
+        const size_t number = little_endian(from + at, more);
+        size_t n = kind == 0 ? (more ? number : head >> 2) + 1 : (head >> 2) + 1;
+        at += more;
+        if (kind == 0) {
+            if (n > bytes - at || n > room - done) return false;
+            memcpy(to + done, from + at, n);
+            at += n, done += n;
+            continue;
+        }
+        if (kind == 1) n = (head >> 2 & 7) + 4;
+        const size_t back = kind == 1 ? (head >> 5) << 8 | number : number;
+        if (back == 0 || back > done || n > room - done) return false;
+        for (; n > 0; n--, done++) to[done] = to[done - back];
+    }
+    return done == room;
+}
+
 static uint64_t big_endian(const unsigned char *from, int bytes) {
     uint64_t v = 0;
     for (int i = 0; i < bytes; i++) v = v << 8 | from[i];
@@ -125,6 +174,14 @@ static bool undo_lz4(const dlr_codec *c, const unsigned char *from, size_t bytes
         at += packed, done += n;
     }
     return true;
+}
+
+static bool undo_lz4_sized(const dlr_codec *c, const unsigned char *from, size_t bytes,
+                           unsigned char *to, size_t room) {
+    (void)c;
+    enum { SIZE = 4 };
+    if (bytes < SIZE) return false;
+    return little_endian(from, SIZE) == room && undo_lz4_block(from + SIZE, bytes - SIZE, to, room);
 }
 
 static bool undo_bzip2(const dlr_codec *c, const unsigned char *from, size_t bytes,
@@ -156,11 +213,19 @@ static bool undo_shuffle(const dlr_codec *c, const unsigned char *from, size_t b
 }
 
 static undo_fn *const undo[] = {
-    [DLR_CODEC_DEFLATE] = undo_deflated, [DLR_CODEC_ZLIB] = undo_deflated,
-    [DLR_CODEC_GZIP] = undo_deflated,    [DLR_CODEC_ZSTD] = undo_zstd,
-    [DLR_CODEC_BLOSC] = undo_blosc,      [DLR_CODEC_LZ4] = undo_lz4,
-    [DLR_CODEC_BZIP2] = undo_bzip2,      [DLR_CODEC_LZF] = undo_lzf,
-    [DLR_CODEC_SHUFFLE] = undo_shuffle,  [DLR_CODEC_FLETCHER32] = NULL,
+    [DLR_CODEC_DEFLATE] = undo_deflated,
+    [DLR_CODEC_ZLIB] = undo_deflated,
+    [DLR_CODEC_GZIP] = undo_deflated,
+    [DLR_CODEC_ZSTD] = undo_zstd,
+    [DLR_CODEC_BLOSC] = undo_blosc,
+    [DLR_CODEC_LZ4] = undo_lz4,
+    [DLR_CODEC_LZ4_BLOCK] = undo_lz4_alone,
+    [DLR_CODEC_SNAPPY] = undo_snappy,
+    [DLR_CODEC_LZ4_SIZED] = undo_lz4_sized,
+    [DLR_CODEC_BZIP2] = undo_bzip2,
+    [DLR_CODEC_LZF] = undo_lzf,
+    [DLR_CODEC_SHUFFLE] = undo_shuffle,
+    [DLR_CODEC_FLETCHER32] = NULL,
     [DLR_CODEC_CRC32C] = NULL,
 };
 

@@ -11,8 +11,11 @@ typedef enum {
     DLR_CODEC_GZIP,    /* RFC 1952 */
     DLR_CODEC_ZSTD,
     DLR_CODEC_BLOSC,
-    DLR_CODEC_LZ4, /* the "lz4" of HDF5: blocks with their sizes */
+    DLR_CODEC_LZ4,       /* the "lz4" of HDF5: blocks with their sizes */
+    DLR_CODEC_LZ4_BLOCK, /* one block, without sizes */
+    DLR_CODEC_LZ4_SIZED, /* the "lz4" of numcodecs: the size, four bytes, and one block */
     DLR_CODEC_BZIP2,
+    DLR_CODEC_SNAPPY,
     DLR_CODEC_LZF,        /* M. Lehmann's LibLZF, the "lzf" of h5py */
     DLR_CODEC_SHUFFLE,    /* the first byte of every element, then the second of every one, ... */
     DLR_CODEC_FLETCHER32, /* HDF5's checksum of four bytes, after the data */

@@ -124,16 +124,27 @@ static const struct {
     dlr_codec_kind kind;
     int version; /* the version that has it; 0: both */
 } codecs[] = {
-    {"gzip", DLR_CODEC_GZIP, 0},     {"zlib", DLR_CODEC_ZLIB, 2},
-    {"zstd", DLR_CODEC_ZSTD, 0},     {"blosc", DLR_CODEC_BLOSC, 0},
-    {"crc32c", DLR_CODEC_CRC32C, 3}, {"shuffle", DLR_CODEC_SHUFFLE, 2},
+    {"gzip", DLR_CODEC_GZIP, 0},
+    {"zlib", DLR_CODEC_ZLIB, 2},
+    {"zstd", DLR_CODEC_ZSTD, 0},
+    {"blosc", DLR_CODEC_BLOSC, 0},
+    {"crc32c", DLR_CODEC_CRC32C, 3},
+    {"shuffle", DLR_CODEC_SHUFFLE, 2},
+    {"lz4", DLR_CODEC_LZ4_SIZED, 2},
+    {"bz2", DLR_CODEC_BZIP2, 2},
+    {"fletcher32", DLR_CODEC_FLETCHER32, 2},
 };
 
+/* Version 3 has those of version 2 by the names of numcodecs. */
 static bool take_codec(dl_arena *arena, const char *name, const dlr_json *about, dlr_array_facts *a,
                        dlr_zarr_how *how) {
+    static const char prefix[] = "numcodecs.";
+    const bool named = name && strncmp(name, prefix, sizeof prefix - 1) == 0;
+    const int version = named ? 2 : how->version;
+    if (named) name += sizeof prefix - 1;
     for (size_t i = 0; name && i < sizeof codecs / sizeof *codecs; i++)
         if (strcmp(name, codecs[i].name) == 0 &&
-            (!codecs[i].version || codecs[i].version == how->version)) {
+            (!codecs[i].version || codecs[i].version == version)) {
             const dlr_json *size = dlr_json_get(about, "elementsize");
             size_t element =
                 size && size->kind == DLR_JSON_INT && size->integer > 0 && size->integer < 256
@@ -156,7 +167,8 @@ static bool read_v2(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dl
     a->stored = a->type == DLR_EL_NONE ? dl_format(arena, "'%s'", code)
                 : how->swapped         ? dl_format(arena, "%s BE", dlr_element_name(a->type))
                                        : dlr_element_name(a->type);
-    how->fortran = is_string(dlr_json_get(doc, "order"), "F");
+    how->transposed = is_string(dlr_json_get(doc, "order"), "F");
+    for (int i = 0; i < a->rank; i++) how->order[i] = a->rank - 1 - i;
     how->separator = is_string(separator, "/") ? '/' : '.';
     for (int i = 0; filters && filters->kind == DLR_JSON_ARRAY && i < filters->n; i++) {
         const char *name = string_of(dlr_json_get(&filters->items[i], "id"));
@@ -227,6 +239,29 @@ static const dlr_json *take_shards(dl_arena *arena, const dlr_json *about, dlr_a
     return ok ? dlr_json_get(about, "codecs") : NULL;
 }
 
+/* The codec transpose ("Transpose codec", version 1.0): axis i of the chunk that it gives is axis
+ * order[i] of the one that it takes. Codecs of that name may follow each other. */
+static void take_transpose(dl_arena *arena, const dlr_json *about, dlr_array_facts *a,
+                           dlr_zarr_how *how) {
+    const dlr_json *order = dlr_json_get(about, "order");
+    const bool falling = is_string(order, "F"), named = falling || is_string(order, "C");
+    int64_t at[DLR_ARRAY_RANK];
+    int before[DLR_ARRAY_RANK];
+    unsigned seen = 0;
+    if (!named && take_sizes(order, 0, at) != a->rank) {
+        refuse(arena, a, "has the codec transpose with an order of axes that is %s", "none");
+        return;
+    }
+    for (int i = 0; i < a->rank; i++) before[i] = how->transposed ? how->order[i] : i;
+    for (int i = 0; i < a->rank; i++) {
+        if (named) at[i] = falling ? a->rank - 1 - i : i;
+        if (at[i] < a->rank) seen |= 1u << at[i], how->order[i] = before[at[i]];
+    }
+    how->transposed = true;
+    if (seen != (1u << a->rank) - 1)
+        refuse(arena, a, "has the codec transpose with an order that is %s of its axes", "none");
+}
+
 static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_facts *a,
                            dlr_zarr_how *how) {
     bool packed_yet = false; /* follows `bytes` */
@@ -243,7 +278,9 @@ static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_fact
             if (how->swapped && a->type != DLR_EL_NONE)
                 a->stored = dl_format(arena, "%s BE", a->stored);
             packed_yet = true;
-        } else if (name && strcmp(name, "sharding_indexed") == 0)
+        } else if (name && strcmp(name, "transpose") == 0 && !packed_yet)
+            take_transpose(arena, about, a, how);
+        else if (name && strcmp(name, "sharding_indexed") == 0)
             refuse(arena, a,
                    "is stored in shards (%s) within shards or packed as a whole, which is not "
                    "supported: write it again without",

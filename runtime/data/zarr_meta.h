@@ -10,10 +10,12 @@
 
 typedef struct {
     int version;
-    bool swapped, fortran;
-    char separator; /* separates the numbers in a chunk's name */
-    bool prefixed;  /* a chunk's name begins with "c" and the separator */
-    char fill[8];   /* in its stored form */
+    bool swapped;
+    bool transposed;           /* the numbers of a chunk lie in another order of axes: */
+    int order[DLR_ARRAY_RANK]; /* the one that varies slowest first */
+    char separator;            /* separates the numbers in a chunk's name */
+    bool prefixed;             /* a chunk's name begins with "c" and the separator */
+    char fill[8];              /* in its stored form */
     dlr_codec codec[DLR_MAX_CODECS];
     int codecs;
     /* With shards, a file holds a grid of chunks and an index of where they lie (and `a->chunk` is

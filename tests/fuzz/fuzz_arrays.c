@@ -54,8 +54,9 @@ static void unpack(const uint8_t *data, size_t n) {
  * by a name get it: text is a table, gzip a volume. */
 static const char *name_of(const uint8_t *data, size_t n) {
     static const dlr_array_format *const formats[] = {
-        &dlr_npy_format,  &dlr_npz_format,  &dlr_netcdf3_format, &dlr_nifti_format,
-        &dlr_fits_format, &dlr_tiff_format, &dlr_matlab_format,  &dlr_csv_format};
+        &dlr_npy_format,    &dlr_npz_format,     &dlr_netcdf3_format,
+        &dlr_nifti_format,  &dlr_fits_format,    &dlr_tiff_format,
+        &dlr_matlab_format, &dlr_parquet_format, &dlr_csv_format};
     static char named[512];
     const bool letter = n > 0 && data[0] >= ' ' && data[0] < 127;
     dlr_array_head h = {.path = letter ? "fuzz.csv" : "fuzz",

@@ -1,5 +1,6 @@
 """What the oracles of arrays in files share: the program that reads them, draws of types, shapes, numbers and blocks,
 and Zarr folders, written by the specifications and packed by the libraries themselves."""
+import bz2
 import ctypes
 import gzip
 import itertools
@@ -134,6 +135,14 @@ def zstd(data):
     return out.raw[:n]
 
 
+def lz4(data):
+    """As numcodecs has it: the size, and one block."""
+    library = ctypes.CDLL("liblz4.so.1")
+    out = ctypes.create_string_buffer(library.LZ4_compressBound(len(data)))
+    n = library.LZ4_compress_default(data, out, len(data), len(out))
+    return len(data).to_bytes(4, "little") + out.raw[:n]
+
+
 PACKERS = {  # version 2's compressor, version 3's codec, and what packs
     "none": (None, None, lambda data, size: data),
     "zlib": ({"id": "zlib", "level": 1}, None, lambda data, size: zlib.compress(data)),
@@ -141,6 +150,10 @@ PACKERS = {  # version 2's compressor, version 3's codec, and what packs
              size: gzip.compress(data)),
     "zstd": ({"id": "zstd", "level": 3}, {"name": "zstd", "configuration": {"level": 3}}, lambda data,
              size: zstd(data)),
+    "bz2": ({"id": "bz2", "level": 1}, {"name": "numcodecs.bz2", "configuration": {"level": 1}},
+            lambda data, size: bz2.compress(data)),
+    "lz4": ({"id": "lz4", "acceleration": 1}, {"name": "numcodecs.lz4", "configuration": {"acceleration": 1}},
+            lambda data, size: lz4(data)),
 }
 for code, mode in itertools.product(("lz4", "zstd", "zlib", "blosclz"), (0, 1, 2)):
     PACKERS[f"{code}-{mode}"] = ({"id": "blosc", "cname": code, "clevel": 5, "shuffle": mode},
@@ -162,6 +175,11 @@ def write_zarr(rng, folder, data, version, packer, fill, separator):
     """Leaves out about a third of the chunks, which are then the fill value; returns what a reader sees."""
     chunk = tuple(int(rng.integers(1, n + 1)) for n in data.shape)
     order = str(rng.choice(["C", "F"])) if version == 2 else "C"
+    turned, turns = list(range(data.ndim)), []
+    for _ in range(int(rng.integers(3)) if version == 3 else 0):  # the codec transpose, which may stand twice
+        turn = [int(k) for k in rng.permutation(data.ndim)]
+        turns.append({"name": "transpose", "configuration": {"order": turn}})
+        turned = [turned[k] for k in turn]
     compressor, codec, pack = PACKERS[packer]
     folder.mkdir(parents=True)
     if version == 2:
@@ -176,7 +194,8 @@ def write_zarr(rng, folder, data, version, packer, fill, separator):
                 "fill_value": fill,
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
                 "chunk_key_encoding": {"name": "default", "configuration": {"separator": separator}},
-                "codecs": [order_of] + ([codec] if codec else []), "attributes": {"units": "K", "scale_factor": 0.5},
+                "codecs": turns + [order_of] + ([codec] if codec else []),
+                "attributes": {"units": "K", "scale_factor": 0.5},
                 "dimension_names": ["t", "y", "x"][:data.ndim]}
         (folder / "zarr.json").write_text(json.dumps(meta))
     seen = data.copy()
@@ -186,5 +205,5 @@ def write_zarr(rng, folder, data, version, packer, fill, separator):
             continue
         name = folder / separator.join((["c"] if version == 3 else []) + [str(k) for k in at])
         name.parent.mkdir(parents=True, exist_ok=True)
-        name.write_bytes(pack(whole.tobytes(order), data.dtype.itemsize))
+        name.write_bytes(pack(whole.transpose(turned).tobytes(order), data.dtype.itemsize))
     return seen

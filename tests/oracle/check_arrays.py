@@ -195,9 +195,14 @@ def check_zarr(rng, folder):
         got = ask(root, [whole])[0]
         check(isinstance(got, str) and "does not unpack" in got, got)
     meta = json.loads((folder / "z3/zstd/zarr.json").read_text())
+    def transposed(order):
+        return {"codecs": [{"name": "transpose", "configuration": {"order": order}}] + meta["codecs"]}
+
     for change, says in (({"codecs": [{"name": "sharding_indexed", "configuration": {}}]}, "shards"),
-                         ({"codecs": [{"name": "transpose", "configuration": {"order": [0]}}] + meta["codecs"]},
-                          "transpose"),
+                         (transposed([0] * (len(meta["shape"]) + 1)), "transpose"), (transposed("Z"), "transpose"),
+                         (transposed([9] * len(meta["shape"])), "none of its axes"), (transposed(None), "transpose"),
+                         ({"codecs": meta["codecs"] + transposed([0])["codecs"][:1]}, "'transpose'"),
+                         ({"codecs": [*meta["codecs"], {"name": "numcodecs.delta"}]}, "'numcodecs.delta'"),
                          ({"codecs": []}, "lacks the codec 'bytes'"),
                          ({"data_type": "complex64"}, "complex64"),
                          ({"chunk_grid": {"name": "rectangular"}}, "chunks' shape"),

@@ -113,7 +113,7 @@ ROWS = [
     ("VTK", "a.vtk", b"# vtk DataFile Version 3.0\n", None, None),
     ("VTK (XML)", "a.vti", b"<?xml version='1.0'?>", None, None),
     ("ROOT", "a.root", at(0, b"root"), None, None), ("IDL", "a.sav", at(0, b"SR\0\4"), None, None),
-    ("Parquet", "a.parquet", at(0, b"PAR1"), None, None), ("Arrow", "a.arrow", at(0, b"ARROW1"), None, None),
+    ("Arrow", "a.arrow", at(0, b"ARROW1"), None, None),
     ("Feather", "a.feather", at(0, b"FEA1"), None, None), ("ORC", "a.orc", at(0, b"ORC"), None, None),
     ("SQLite", "a.db", write_sqlite, None, None), ("Excel", "a.xls", at(0, b"\xd0\xcf\x11\xe0"), None, None),
     ("text", "a.txt", numpy_text, ("npy", DATA), "numpy"),
