@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "ir/relation.h"
+
 /* The axis of samples after a reshape. One sample's elements are `step` elements apart from the
  * next one's, and end after `end`. Samples may have an axis of their own, be joined with others in
  * one, or be split. Of a split axis, the outermost part is the one that grows with the number of
@@ -51,4 +53,101 @@ bool dl_batch_constant_of(const dl_node *n, dl_batch_constant *c) {
     *c = grows ? (dl_batch_constant){k, k2 - k, false}
                : (dl_batch_constant){1 / k, 1 / k2 - 1 / k, true};
     return grows || k2 != 0;
+}
+
+/* ---- through a graph ---- */
+
+dl_samples *dl_sample_flow_of(dl_sample_flow *f, const dl_value *v) {
+    while (f->of.n <= (int)v->id) dl_push(f->arena, &f->of, (dl_samples){0});
+    return &f->of.at[v->id];
+}
+
+bool dl_sample_flow_begin(dl_sample_flow *f, dl_arena *arena, const dl_graph *g) {
+    *f = (dl_sample_flow){.arena = arena, .axis = dl_intern("N")};
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        const bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
+        const int at = fed ? dl_type_axis(&v->value.type, f->axis) : -1;
+        if (at < 0) continue;
+        f->batch = v->value.type.axis[at].size;
+        *dl_sample_flow_of(f, &v->value) = dl_samples_along(f->axis);
+    }
+    return f->batch > 0;
+}
+
+static bool names_axis(const dl_node *n, const char *axis) {
+    return (dl_node_attr(n, DL_ATTR_axis) && dl_node_name(n, DL_ATTR_axis) == axis) ||
+           dl_node_lists(n, DL_ATTR_over, axis) || dl_node_lists(n, DL_ATTR_along, axis);
+}
+
+/* Samples along `to` in the result: are they those of the operand, one by one? */
+static bool keeps(const dl_sample_flow *f, const dl_node *n, int k, dl_samples from,
+                  dl_samples to) {
+    const dl_type *in = &n->in[k]->type, *out = &n->out[0].type;
+    if (!to.axis || names_axis(n, from.axis)) return false;
+    if (dl_op_slides(n->op) &&
+        (k == dl_op_place(n->op, DL_TENSOR_W) || dl_type_axis(in, from.axis) != 0))
+        return false;
+    if (dl_op_takes_sequences(n->op) && (in->rank < 3 || dl_type_axis(in, from.axis) != 0))
+        return false;
+    return out->axis[dl_type_axis(out, to.axis)].size == f->batch * to.inner * to.outer;
+}
+
+/* Does the type have the axis of samples? Models also name axes of another size N. */
+static bool has_all(const dl_sample_flow *f, const dl_type *t) {
+    const int i = dl_type_axis(t, f->axis);
+    return i >= 0 && t->axis[i].size == f->batch;
+}
+
+/* Whether all samples of a result with that axis are alike, where no operand has samples. */
+static bool is_alike(const dl_node *n) {
+    return n->op == DL_OP_const || dl_op_move(n->op) == DL_MOVE_NAMES;
+}
+
+void dl_sample_flow_add(dl_sample_flow *f, const dl_node *n) {
+    dl_batch_constant constant;
+    dl_samples made = {0};
+    f->numbers |= dl_batch_constant_of(n, &constant);
+    for (int k = 0; k < n->nin; k++) {
+        const dl_samples from = *dl_sample_flow_of(f, n->in[k]);
+        f->numbers |= !from.axis && has_all(f, &n->in[k]->type);
+        if (!from.axis) continue;
+        if (dl_sums_samples(n, k, from.axis)) {
+            f->sums = true;
+            continue;
+        }
+        if (dl_op_curve(n->op) == DL_CURVE_EXTREMUM && names_axis(n, from.axis)) {
+            f->chooses = true;
+            continue;
+        }
+        dl_samples to = dl_samples_follow(n, k, from);
+        if (!keeps(f, n, k, from, to) || (made.axis && made.axis != to.axis)) f->relates = true;
+        made = to;
+    }
+    for (int k = 0; k < n->nout; k++) {
+        dl_samples all = has_all(f, &n->out[k].type) ? dl_samples_along(f->axis) : (dl_samples){0};
+        f->numbers |= !k && !made.axis && all.axis && !is_alike(n);
+        *dl_sample_flow_of(f, &n->out[k]) = !k && made.axis ? made : all;
+    }
+}
+
+static bool is_apart(const dl_sample_flow *f) {
+    return !f->sums && !f->chooses && !f->relates && !f->numbers;
+}
+
+bool dl_samples_are_apart(const dl_graph *g) {
+    dl_arena *scratch = dl_arena_new(NULL);
+    dl_sample_flow f;
+    bool apart = dl_sample_flow_begin(&f, scratch, g);
+    for (int i = 0; apart && i < g->nodes.n; i++) {
+        dl_sample_flow_add(&f, g->nodes.at[i]);
+        apart = is_apart(&f);
+    }
+    for (int i = 0; apart && i < g->results.n; i++) {
+        const dl_value *v = g->results.at[i].value;
+        const dl_samples *at = dl_sample_flow_of(&f, v);
+        apart = at->axis && v->type.axis[0].name == at->axis && v->type.axis[0].size == f.batch;
+    }
+    dl_arena_free(scratch);
+    return apart;
 }
