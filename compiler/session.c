@@ -15,6 +15,7 @@
 #include "ir/base/hash.h"
 #include "ir/base/install.h"
 #include "ir/text/text.h"
+#include "passes/parallel/samples.h"
 
 enum {
     FIRST_BUCKET = 1 << 20, /* bytes: small, so that the first all_reduce begins soon */
@@ -255,6 +256,15 @@ const dl_graph *dl_session_seen(const dl_session *s, dl_error *err) {
     if (!m) return NULL;
     dl_pass_ctx ctx = {.arena = s->arena, .err = err};
     return dl_run_passes(m, "lower", &ctx, (dl_pass_options){0}) ? m->graphs.at[0] : NULL;
+}
+
+bool dl_session_treats_alone(const dl_session *s, int64_t batch) {
+    dl_session at = *s;
+    dl_error none = {0};
+    at.batch = batch;
+    if (!dl_session_predict(&at, 0, NULL, &none)) return false;
+    const dl_graph *g = dl_session_seen(&at, &none);
+    return g && dl_samples_are_apart(g);
 }
 
 /* The graph of the batches before the last one of a step. */

@@ -78,6 +78,10 @@ bool dl_session_add_evaluation(dl_session *s, dl_error *err);
  * dl_find_reach. NULL: as above. */
 const dl_graph *dl_session_seen(const dl_session *s, dl_error *err);
 
+/* Whether the model, at this batch, computes each sample's outputs from that sample alone, so that
+ * they are those of the sample by itself. False, too, where the model has no such batch. */
+bool dl_session_treats_alone(const dl_session *s, int64_t batch);
+
 /* Options with the session's model, batch, Adam's constants and the environment's DLC_SKIP.
  * Target NULL: the best one of this machine. False: unknown target. */
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt,

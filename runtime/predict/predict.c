@@ -15,10 +15,13 @@ bool dlr_predict_is_tiled(const dlr_predict *p) {
     return false;
 }
 
-static float *take(int64_t n, dl_error *err) {
-    float *at = n < INT64_MAX / 8 ? calloc((size_t)n + 1, sizeof *at) : NULL;
+int64_t dlr_predict_most(const dlr_predict *p) { return dlr_predict_is_tiled(p) ? 1 : p->batch; }
+
+static void *take(int64_t n, dl_dtype type, dl_error *err) {
+    void *at = n < INT64_MAX / 8 ? calloc((size_t)n + 1, dl_dtype_bytes(type)) : NULL;
     if (!at)
-        dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
+        dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction",
+                (double)n * (double)dl_dtype_bytes(type) / 0x1p20);
     return at;
 }
 
@@ -29,19 +32,20 @@ static int64_t plane(const dlr_predict_output *o) { return o->whole.size[1] * o-
 bool dlr_predict_open(dlr_predict *p, dl_error *err) {
     int64_t largest = 0;
     bool tiled = dlr_predict_is_tiled(p);
-    for (int i = 0; i < p->n_inputs; i++)
-        if (!(p->input[i].block = take(dlr_extent_count(&p->input[i].tile) *
-                                           (p->input[i].numbers == DL_F64 ? 2 : 1),
-                                       err)))
-            return false;
+    for (int i = 0; i < p->n_inputs; i++) {
+        dlr_predict_input *in = &p->input[i];
+        in->block = take(p->batch * dlr_extent_count(&in->tile), in->numbers, err);
+        if (!in->block) return false;
+    }
     for (int i = 0; i < p->n_outputs; i++) {
         const dlr_predict_output *o = &p->output[i];
         int64_t n = dl_type_count(o->view.type);
         if (n > largest) largest = n;
-        if (tiled && !(p->slab[i] = take(o->whole.channels * slab_rows(p) * plane(o), err)))
-            return false;
+        p->slab[i] =
+            tiled ? take(o->whole.channels * slab_rows(p) * plane(o), o->numbers, err) : NULL;
+        if (tiled && !p->slab[i]) return false;
     }
-    p->piece = take(largest, err);
+    p->piece = take(largest, DL_F64, err); /* of any output's numbers */
     return p->piece != NULL;
 }
 
@@ -53,18 +57,36 @@ void dlr_predict_close(dlr_predict *p) {
     memset(p->slab, 0, sizeof p->slab);
 }
 
-static bool run_piece(dlr_predict *p, const int at[DLR_SPACE], dlr_read_block *read, void *ctx,
-                      dl_error *err) {
+/* Runs the program on the pieces there of n samples; the rest of a batch is zero. */
+static bool run_piece(dlr_predict *p, int64_t n, const int at[DLR_SPACE], dlr_read_block *read,
+                      void *ctx, dl_error *err) {
     static const int64_t origin[DLR_SPACE] = {0};
     int64_t start[DLR_SPACE];
     for (int k = 0; k < DLR_SPACE; k++) start[k] = p->tiles[k].pieces.at[at[k]].start;
     for (int i = 0; i < p->n_inputs; i++) {
         const dlr_predict_input *in = &p->input[i];
-        if (!read(ctx, i, in->whole ? origin : start, in->tile.size, in->block, err)) return false;
-        dlr_state_write(p->exec, in->view, in->numbers, in->block);
+        size_t bytes = (size_t)dlr_extent_count(&in->tile) * dl_dtype_bytes(in->numbers);
+        char *block = in->block;
+        for (int64_t k = 0; k < n; k++)
+            if (!read(ctx, i, k, in->whole ? origin : start, in->tile.size,
+                      block + (size_t)k * bytes, err))
+                return false;
+        memset(block + (size_t)n * bytes, 0, (size_t)(p->batch - n) * bytes);
+        dlr_state_write(p->exec, in->view, in->numbers, block);
     }
     dlr_exec_run(p->exec, p->program, NULL);
     return true;
+}
+
+/* Adds n numbers of a piece to those of a slab, by their weights. */
+#define ADD(T)                                                                                     \
+    for (int64_t k = 0; k < n; k++) ((T *)to)[k] += (T)(share * weight[k]) * ((const T *)from)[k];
+static void add_line(dl_dtype numbers, void *to, const void *from, float share, const float *weight,
+                     int64_t n) {
+    if (numbers == DL_F64)
+        ADD(double)
+    else
+        ADD(float)
 }
 
 /* Adds what counts of the piece that has just run to the slab, whose rows are those of pieces
@@ -72,19 +94,18 @@ static bool run_piece(dlr_predict *p, const int at[DLR_SPACE], dlr_read_block *r
 static void add_piece(const dlr_predict *p, const int at[DLR_SPACE], int output) {
     const dlr_predict_output *o = &p->output[output];
     const dlr_tile *t[DLR_SPACE];
-    const int64_t *size = o->whole.size;
+    const int64_t *size = o->whole.size, bytes = (int64_t)dl_dtype_bytes(o->numbers);
     for (int k = 0; k < DLR_SPACE; k++) t[k] = &p->tiles[k].pieces.at[at[k]];
-    int64_t n1 = p->tiles[1].tile, n2 = p->tiles[2].tile;
+    const int64_t n1 = p->tiles[1].tile, n2 = p->tiles[2].tile, first = t[2]->from;
     for (int64_t c = 0; c < o->whole.channels; c++)
         for (int64_t i = t[0]->from; i < t[0]->to; i++)
             for (int64_t j = t[1]->from; j < t[1]->to; j++) {
-                const float *from = p->piece + ((c * slab_rows(p) + i) * n1 + j) * n2;
-                float *to = p->slab[output] +
-                            ((c * slab_rows(p) + i) * size[1] + t[1]->begin + j) * size[2] +
-                            t[2]->begin;
-                float share = t[0]->weight[i] * t[1]->weight[j];
-                for (int64_t k = t[2]->from; k < t[2]->to; k++)
-                    to[k] += share * t[2]->weight[k] * from[k];
+                int64_t row = c * slab_rows(p) + i;
+                int64_t from = (row * n1 + j) * n2 + first,
+                        to = (row * size[1] + t[1]->begin + j) * size[2] + t[2]->begin + first;
+                add_line(o->numbers, (char *)p->slab[output] + to * bytes,
+                         (const char *)p->piece + from * bytes, t[0]->weight[i] * t[1]->weight[j],
+                         t[2]->weight + first, t[2]->to - first);
             }
 }
 
@@ -92,19 +113,20 @@ static void add_piece(const dlr_predict *p, const int at[DLR_SPACE], int output)
 static bool give_rows(dlr_predict *p, int output, int64_t first, int64_t rows,
                       dlr_write_rows *write, void *ctx, dl_error *err) {
     const dlr_predict_output *o = &p->output[output];
-    int64_t row = plane(o), all = slab_rows(p), left = all - rows;
-    float *slab = p->slab[output], *packed = slab;
-    if (left > 0 && !(packed = take(o->whole.channels * rows * row, err))) return false;
-    for (int64_t c = 0; c < o->whole.channels; c++) {
-        float *at = slab + c * all * row;
-        if (left > 0) memcpy(packed + c * rows * row, at, (size_t)(rows * row) * sizeof *at);
-    }
-    bool ok = write(ctx, output, first, rows, packed, err);
+    const int64_t left = slab_rows(p) - rows;
+    const size_t row = (size_t)plane(o) * dl_dtype_bytes(o->numbers), given = (size_t)rows * row,
+                 kept = (size_t)left * row;
+    char *slab = p->slab[output], *packed = slab;
+    if (left > 0 && !(packed = take(o->whole.channels * rows * plane(o), o->numbers, err)))
+        return false;
+    for (int64_t c = 0; left > 0 && c < o->whole.channels; c++)
+        memcpy(packed + (size_t)c * given, slab + (size_t)c * (given + kept), given);
+    bool ok = write(ctx, output, 0, first, rows, packed, err);
     if (left > 0) free(packed);
     for (int64_t c = 0; c < o->whole.channels; c++) {
-        float *at = slab + c * all * row;
-        memmove(at, at + rows * row, (size_t)(left * row) * sizeof *at);
-        memset(at + left * row, 0, (size_t)(rows * row) * sizeof *at);
+        char *at = slab + (size_t)c * (given + kept);
+        memmove(at, at + given, kept);
+        memset(at + kept, 0, given);
     }
     return ok;
 }
@@ -115,9 +137,9 @@ static bool run_tiled(dlr_predict *p, dlr_read_block *read, dlr_write_rows *writ
     for (at[0] = 0; at[0] < p->tiles[0].pieces.n; at[0]++) {
         for (at[1] = 0; at[1] < p->tiles[1].pieces.n; at[1]++)
             for (at[2] = 0; at[2] < p->tiles[2].pieces.n; at[2]++) {
-                if (!run_piece(p, at, read, ctx, err)) return false;
+                if (!run_piece(p, 1, at, read, ctx, err)) return false;
                 for (int i = 0; i < p->n_outputs; i++) {
-                    dlr_state_read(p->exec, p->output[i].view, DL_F32, p->piece);
+                    dlr_state_read(p->exec, p->output[i].view, p->output[i].numbers, p->piece);
                     add_piece(p, at, i);
                 }
                 if (!dlr_exec_check(p->exec, err)) return false;
@@ -130,15 +152,21 @@ static bool run_tiled(dlr_predict *p, dlr_read_block *read, dlr_write_rows *writ
     return true;
 }
 
-bool dlr_predict_run(dlr_predict *p, dlr_read_block *read, dlr_write_rows *write, void *ctx,
-                     dl_error *err) {
+bool dlr_predict_run(dlr_predict *p, int64_t n, dlr_read_block *read, dlr_write_rows *write,
+                     void *ctx, dl_error *err) {
     static const int only[DLR_SPACE] = {0};
     if (dlr_predict_is_tiled(p)) return run_tiled(p, read, write, ctx, err);
-    if (!run_piece(p, only, read, ctx, err)) return false;
+    if (!run_piece(p, n, only, read, ctx, err)) return false;
     for (int i = 0; i < p->n_outputs; i++) {
-        dlr_state_read(p->exec, p->output[i].view, DL_F32, p->piece);
+        const dlr_predict_output *o = &p->output[i];
+        int64_t each = dlr_extent_count(&o->whole);
+        dlr_state_read_range(p->exec, o->view, (dlr_range){0, n * each}, o->numbers, p->piece);
         if (!dlr_exec_check(p->exec, err)) return false;
-        if (!write(ctx, i, 0, p->output[i].whole.size[0], p->piece, err)) return false;
+        for (int64_t k = 0; k < n; k++) {
+            const char *at =
+                (const char *)p->piece + (size_t)(k * each) * dl_dtype_bytes(o->numbers);
+            if (!write(ctx, i, k, 0, o->whole.size[0], at, err)) return false;
+        }
     }
     return true;
 }

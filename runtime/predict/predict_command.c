@@ -63,16 +63,13 @@ static const char usage[] =
 static bool open_network(dl_predict_job *job, dl_error *err) {
     dl_saved_model *net = &job->net;
     if (!dl_saved_model_open(net, err)) return false;
-    if (net->session->batch != 1)
-        return dl_fail(err, DL_USAGE,
-                       "local_batch_size: predictions are made one sample at a time");
     const char *device = dl_config_str(net->config, DL_KEY_device);
     if (!(job->given ? dl_plan_choice_device(job->arena, job->given, job->plan_file, device,
                                              &job->device, err)
                      : dl_device_choose(job->arena, device, NULL, &job->device, err)))
         return false;
     if (job->device.warning) dl_console_warning(job->console, job->device.warning);
-    return dl_session_predict(net->session, 0, NULL, err) && dl_predict_pair(job, err) &&
+    return dl_predict_open_batch(job, err) && dl_predict_pair(job, err) &&
            dl_predict_input(job, err) && dl_predict_scales(job, err);
 }
 
@@ -151,8 +148,9 @@ static void print_json(const dl_predict_job *job, const char *path, int threads)
     dl_puts(&b, "{\"tiles\": ");
     dlr_json_put_string(&b, dl_tiles_modes[job->mode]);
     dlr_json_put_key(&b, "way"), dlr_json_put_string(&b, job->way);
-    dl_putf(&b, ", \"pieces\": [%d, %d, %d]", job->engine.tiles[0].pieces.n,
-            job->engine.tiles[1].pieces.n, job->engine.tiles[2].pieces.n);
+    dl_putf(&b, ", \"batch\": %lld, \"pieces\": [%d, %d, %d]", (long long)job->engine.batch,
+            job->engine.tiles[0].pieces.n, job->engine.tiles[1].pieces.n,
+            job->engine.tiles[2].pieces.n);
     dl_putf(&b, ", \"peak_bytes\": %lld, \"threads\": %d",
             (long long)dl_plan_peak(job->plan, threads), threads);
     if (path) {
@@ -245,6 +243,7 @@ static bool predict(dl_predict_job *job, const dl_invocation *call, dl_error *er
                                   .options = options,
                                   .n_words = call->argc - 1,
                                   .words = call->argv + 1,
+                                  .as_trained = true,
                                   .open_data = dl_data_record_open,
                                   .console = job->console};
     if ((path && !dl_predict_file_check(path, err)) || !take_network(job, given, &net, err) ||
@@ -329,6 +328,7 @@ static bool test(dl_predict_job *job, const dl_invocation *call, dl_error *err) 
                                   .options = test_options,
                                   .n_words = call->argc - 1,
                                   .words = call->argv + 1,
+                                  .as_trained = true,
                                   .open_data = dl_data_record_open,
                                   .console = job->console};
     if (!take_network(job, given, &net, err) || !dl_saved_model_find(&job->net, &net, err) ||

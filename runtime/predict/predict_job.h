@@ -23,7 +23,7 @@ extern const char *const dl_tiles_modes[DL_N_TILES];
 
 /* An array of one axis next to the input, which goes along with its prediction. */
 typedef struct {
-    const char *name;
+    const dlr_array_facts *of;
     int64_t n;
     const double *at;
 } dl_coordinate;
@@ -96,6 +96,8 @@ typedef struct {
                         is */
     bool feeds_back; /* a rollout: the input has the statistics of the output */
     /* the way */
+    int64_t batch;    /* samples that the run, or a word, has in a batch */
+    bool batch_fixed; /* the model states it */
     dl_tiles_mode mode;
     bool own_size;   /* samples have the model's own size */
     const char *way; /* in words */
@@ -114,6 +116,16 @@ typedef struct {
 bool dl_predict_input(dl_predict_job *job, dl_error *err);
 /* The samples of file number `file` of each input; *in_order: it has an axis of them. */
 int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order);
+/* How many samples of a file are predicted. */
+int64_t dl_predict_count(const dl_predict_job *job, int file);
+/* Takes the batch of the session, as it was opened, and makes the session's graph the one of a
+ * single sample, where the model does not fix its batch. Errors (DL_INPUT): the model is none
+ * for a single sample; it fixes its batch, and relates samples. */
+bool dl_predict_open_batch(dl_predict_job *job, dl_error *err);
+/* How many samples of the model's own size the program is to take at once, once the data are
+ * open: the batch, halved until there are as many samples. *why: it is 1 for this reason; NULL:
+ * there is none to tell. */
+int64_t dl_predict_batch(const dl_predict_job *job, const char **why);
 /* The type of the prediction of one sample, [N=1, ...], for an output of type `t` of at most
  * DL_MAX_RANK - 1 axes without N: one that the model gives without N is made of each sample by
  * itself. */
@@ -145,6 +157,12 @@ bool dl_predict_open_target(dl_predict_job *job, dl_error *err);
 bool dl_predict_plan(dl_predict_job *job, const dlr_extent *sample, dl_error *err);
 /* Reads job->coordinates, once there is a plan; before threads are started, since it may fork. */
 bool dl_predict_coordinates(dl_predict_job *job, dl_error *err);
+/* The set of the output file for one, with its attributes. */
+dlr_h5_set dl_predict_coordinate_set(const dl_predict_job *job, const dl_coordinate *c);
+/* Gives the first output the attributes of the input that it is the next state of, where it is. */
+void dl_predict_describe_state(const dl_predict_job *job, dlr_h5_set *output);
+/* The size of a whole sample of an input, after dl_predict_plan. */
+dlr_extent dl_predict_whole_input(const dl_predict_job *job, int input);
 /* Engine's outputs, once the executor is there. */
 bool dl_predict_outputs(dl_predict_job *job, dl_error *err);
 /* Opens an array that is compared with, by the run's record of such data (or NULL): `type` with its

@@ -184,8 +184,9 @@ bool dl_predict_open_metrics(dl_predict_job *job, dl_error *err) {
         job->evaluation = e;
         if (!open_sources(e, &job->metrics.why, err) && err->code) return false;
     } else
-        job->metrics.why =
-            job->rolls ? "a rollout has none" : "samples have another size than the model's";
+        job->metrics.why = job->rolls         ? "a rollout has none"
+                           : job->batch_fixed ? "the model fixes its batch"
+                                              : "samples have another size than the model's";
     if (job->tests && job->metrics.why) return dl_fail(err, DL_USAGE, "%s", job->metrics.why);
     return job->scored || !job->metrics.why ||
            dl_fail(err, job->not_scored.code, "%s", job->not_scored.message);

@@ -118,7 +118,7 @@ static bool compile(dl_predict_job *job, dl_error *err) {
     dl_compile_options opt;
     dl_tuning tuning;
     /* A loss over a larger sample is another one than in training. */
-    job->evaluates = job->measured && job->own_size && !job->rolls;
+    job->evaluates = job->measured && job->own_size && !job->rolls && !job->batch_fixed;
     if ((job->evaluates || job->given) && !dl_session_add_evaluation(job->net.session, err))
         return false;
     if (!dl_session_options(job->net.session, job->device.target, &opt, err)) return false;
@@ -269,10 +269,6 @@ static bool make_tiles(dl_predict_job *job, const dlr_extent *sample, bool exact
     return ok;
 }
 
-static bool own_size(dl_predict_job *job, dl_error *err) {
-    return dl_session_predict(job->net.session, 0, NULL, err);
-}
-
 /* Where nothing compiles: the programs that the run has kept (keep_kernels). The error of the
  * compilation stays where there are none. */
 static bool use_kept(dl_predict_job *job, dl_error *err) {
@@ -295,8 +291,32 @@ static bool use_kept(dl_predict_job *job, dl_error *err) {
 }
 
 static bool try_pieces(dl_predict_job *job, const dlr_extent *sample, bool exact, dl_error *err) {
-    return own_size(job, err) && make_tiles(job, sample, exact, err) &&
-           (compile(job, err) || use_kept(job, err));
+    return dl_session_predict(job->net.session, 0, NULL, err) &&
+           make_tiles(job, sample, exact, err) && (compile(job, err) || use_kept(job, err));
+}
+
+/* Samples of the model's own size: in batches, where these fit into memory. */
+static bool try_own_size(dl_predict_job *job, const dlr_extent *tile, dl_error *err) {
+    const char *why;
+    dl_session *s = job->net.session;
+    dl_error many = {0};
+    const int64_t one = s->batch, batch = dl_predict_batch(job, &why);
+    if (batch > one) {
+        s->batch = batch;
+        if (dl_session_predict(s, 0, NULL, &many) && make_tiles(job, tile, false, &many) &&
+            compile(job, &many) && fits_memory(job, &many)) {
+            job->way = dl_format(job->arena, "in batches of %lld", (long long)batch);
+            return true;
+        }
+        s->batch = one, why = many.message;
+        if (many.code != DL_RESOURCE) return dl_fail(err, many.code, "%s", many.message);
+    }
+    if (!try_pieces(job, tile, false, err)) return false;
+    if (why)
+        job->way = dl_format(job->arena, "one by one: %s", why);
+    else if (one > 1)
+        job->way = dl_format(job->arena, "in batches of %lld", (long long)one);
+    return true;
 }
 
 static bool check_size(const dl_predict_job *job, const dlr_extent *sample, dl_error *err) {
@@ -325,7 +345,7 @@ static bool choose_plan(dl_predict_job *job, const dlr_extent *given, dl_error *
     if (job->mode == DL_TILES_AUTO && job->crops) job->mode = DL_TILES_CROP;
     if (job->mode == DL_TILES_CROP && !check_size(job, &sample, err)) return false;
     job->own_size = job->mode == DL_TILES_CROP || same_size(&sample, &tile);
-    if (job->own_size) return try_pieces(job, &tile, false, err);
+    if (job->own_size) return try_own_size(job, &tile, err);
     if (job->fixed)
         return dl_fail(
             err, DL_INPUT,
@@ -371,6 +391,7 @@ static int find_state(const dl_predict_job *job) {
 
 bool dl_predict_plan(dl_predict_job *job, const dlr_extent *sample, dl_error *err) {
     if (!choose_plan(job, sample, err)) return false;
+    job->engine.batch = job->net.session->batch;
     job->fed = find_state(job);
     return true;
 }
@@ -397,6 +418,7 @@ bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
             .name = r->name,
             .view = dlr_exec_result(job->exec, e->program, DL_RESULT_OUTPUT, r->name),
             .type = t,
+            .numbers = dlr_field_numbers(&t),
             .whole = extent_of(&t, tiled ? job->space : own),
             .space = tiled ? job->space : own};
         for (int k = 0; tiled && k < DLR_SPACE; k++) o->whole.size[k] = e->tiles[k].whole;

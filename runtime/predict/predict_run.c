@@ -6,18 +6,14 @@
 #include "runtime/predict/predict_file.h"
 #include "runtime/predict/predict_job.h"
 
-/* One sample on its way, or one step of it. */
+/* A batch of samples on its way, or one step of it. */
 typedef struct {
     dl_predict_job *job;
-    int at;               /* which of the files */
-    int64_t sample, step; /* of the data; of the rollout, from 0 */
-    int64_t row;          /* of the output file: samples before this one */
-    float *now, *next;    /* of a rollout: what this step reads, and leaves for the next */
-    dlr_field truth;      /* not opened: what to read from, */
-    bool has_truth;       /* if there is any */
-    int64_t true_sample;
-    float *channel,
-        *true_block; /* room for rows of one channel, and of all channels of the truth */
+    int at;                  /* which of the files */
+    int64_t sample, n, step; /* of the data, the first of n; of the rollout, from 0 */
+    int64_t row;             /* of the output file: samples before these */
+    float *now, *next;       /* of a rollout: what this step reads, and leaves for the next */
+    float *rows, *true_rows; /* room for rows of all channels of an output, and of its truth */
     int64_t room;
     dl_predict_file *file;
 } passage;
@@ -26,23 +22,23 @@ typedef struct {
 static int64_t stride(const dl_predict_job *job) { return job->dt ? job->dt : 1; }
 
 /* An array without samples is the same for all of them. */
-static bool from_file(void *ctx, int input, const int64_t start[DLR_SPACE],
+static bool from_file(void *ctx, int input, int64_t which, const int64_t start[DLR_SPACE],
                       const int64_t count[DLR_SPACE], void *out, dl_error *err) {
     const passage *p = ctx;
     const dlr_field *f = &p->job->input[input].data[p->at];
-    int64_t sample = p->sample + p->step * stride(p->job);
+    int64_t first = p->sample + which, sample = first + p->step * stride(p->job);
     if (f->in_order && sample >= f->samples)
         return dl_fail(err, DL_INPUT,
                        "step %lld of the rollout from sample %lld takes sample %lld of the input "
                        "'%s', and %s has %lld: --samples=0:%lld begins no later than it reaches",
-                       (long long)p->step + 1, (long long)p->sample, (long long)sample,
+                       (long long)p->step + 1, (long long)first, (long long)sample,
                        p->job->input[input].name, dlr_field_label(f), (long long)f->samples,
                        (long long)(f->samples - (p->job->steps - 1) * stride(p->job)));
     return dlr_field_read(f, f->in_order ? sample : 0, start, count,
                           p->job->engine.input[input].numbers, out, err);
 }
 
-static dlr_extent whole_input(const dl_predict_job *job, int input) {
+dlr_extent dl_predict_whole_input(const dl_predict_job *job, int input) {
     dlr_extent e = job->engine.input[input].tile;
     for (int k = 0; k < DLR_SPACE && !job->engine.input[input].whole; k++) {
         const dlr_tiles *t = &job->engine.tiles[k];
@@ -51,26 +47,27 @@ static dlr_extent whole_input(const dl_predict_job *job, int input) {
     return e;
 }
 
-static bool from_memory(void *ctx, int input, const int64_t start[DLR_SPACE],
+static bool from_memory(void *ctx, int input, int64_t which, const int64_t start[DLR_SPACE],
                         const int64_t count[DLR_SPACE], void *block, dl_error *err) {
     const passage *p = ctx;
     float *out = block;
-    if (input != p->job->fed) return from_file(ctx, input, start, count, block, err);
-    dlr_extent e = whole_input(p->job, input);
+    if (input != p->job->fed) return from_file(ctx, input, which, start, count, block, err);
+    dlr_extent e = dl_predict_whole_input(p->job, input);
+    const float *now = p->now + which * dlr_extent_count(&e);
     for (int64_t c = 0; c < e.channels; c++)
         for (int64_t i = start[0]; i < start[0] + count[0]; i++)
             for (int64_t j = start[1]; j < start[1] + count[1]; j++, out += count[2])
-                memcpy(out, p->now + ((c * e.size[0] + i) * e.size[1] + j) * e.size[2] + start[2],
+                memcpy(out, now + ((c * e.size[0] + i) * e.size[1] + j) * e.size[2] + start[2],
                        (size_t)count[2] * sizeof *out);
     return true;
 }
 
-static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
+static bool grow(passage *p, int64_t n, dl_error *err) {
     if (n <= p->room) return true;
-    free(p->channel), free(p->true_block);
-    p->channel = malloc((size_t)n * sizeof *p->channel);
-    p->true_block = malloc((size_t)(n * channels) * sizeof *p->true_block);
-    p->room = p->channel && p->true_block ? n : 0;
+    free(p->rows), free(p->true_rows);
+    p->rows = malloc((size_t)n * sizeof *p->rows);
+    p->true_rows = malloc((size_t)n * sizeof *p->true_rows);
+    p->room = p->rows && p->true_rows ? n : 0;
     return p->room || dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction",
                               (double)n * 4 / 0x1p20);
 }
@@ -84,20 +81,21 @@ static float as_input(const dl_predict_job *job, int64_t c, float v) {
 }
 
 static bool is_whole(const dl_predict_job *job, int output) {
-    return !dl_dtype_is_float(job->engine.output[output].view.type->dtype);
+    return job->engine.output[output].numbers == DL_F64;
 }
 
-/* The channel's n numbers, which are whole, into the file from element `at` on. */
-static bool write_whole(const passage *p, int output, int64_t at, int64_t n, dl_error *err) {
-    enum { PIECE = 1024, MOST = 1 << 24 /* the engine hands on floats */ };
+/* n whole numbers into the file from element `at` on. */
+static bool write_whole(const passage *p, int output, int64_t at, int64_t n, const double *from,
+                        dl_error *err) {
+    enum { PIECE = 1024 };
     int64_t piece[PIECE];
     for (int64_t i = 0; i < n; i++) {
-        if (!(fabsf(p->channel[i]) < MOST))
+        if (!(fabs(from[i]) < 0x1p53))
             return dl_fail(err, DL_INPUT,
-                           "the output '%s' has %.0f: predict writes whole numbers below 2^24",
-                           p->job->engine.output[output].name, (double)p->channel[i]);
+                           "the output '%s' has %.0f: predict writes whole numbers below 2^53",
+                           p->job->engine.output[output].name, from[i]);
         int64_t in = i % PIECE;
-        piece[in] = (int64_t)p->channel[i];
+        piece[in] = (int64_t)from[i];
         if ((in == PIECE - 1 || i == n - 1) &&
             !dl_predict_file_write(p->file, output, at + i - in, in + 1, piece, err))
             return false;
@@ -105,65 +103,87 @@ static bool write_whole(const passage *p, int output, int64_t at, int64_t n, dl_
     return true;
 }
 
-/* Rows of an output: into the rollout's next step, and into the file. */
-static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data,
-                      dl_error *err) {
-    passage *p = ctx;
-    dl_predict_job *job = p->job;
-    const dlr_extent *e = &job->engine.output[output].whole;
-    int64_t plane = e->size[1] * e->size[2], n = rows * plane, all = e->size[0] * plane;
-    bool scored = output == 0 && p->has_truth, whole = is_whole(job, output);
-    if (!grow(p, n, e->channels, err)) return false;
-    if (scored && !dlr_field_read(&p->truth, p->true_sample, (const int64_t[]){first, 0, 0},
-                                  (const int64_t[]){rows, e->size[1], e->size[2]}, DL_F32,
-                                  p->true_block, err))
-        return false;
-    for (int64_t c = 0; c < e->channels; c++) {
-        const float *from = data + c * n;
-        for (int64_t i = 0; i < n; i++) {
-            job->not_finite += !isfinite(from[i]);
-            p->channel[i] = whole ? from[i] : dlr_scale_undo(&job->out[output], c, from[i]);
-            if (p->next && output == 0)
-                p->next[c * all + first * plane + i] = as_input(job, c, from[i]);
-        }
-        int64_t at = (((p->row * job->steps + p->step) * e->channels + c) * all) + first * plane;
-        if (!(whole ? write_whole(p, output, at, n, err)
-                    : dl_predict_file_write(p->file, output, at, n, p->channel, err)))
-            return false;
-        if (scored) dlr_score_add(&job->score, p->step, c, p->channel, p->true_block + c * n, n);
-    }
-    return true;
-}
-
 /* The input whose data are the truth dt steps later, where no other is given. */
 static int truth_input(const dl_predict_job *job) { return job->fed > 0 ? job->fed : 0; }
 
-/* The truth for this step's prediction: the target's same sample, or of weather the
- * field so many steps of time later, if there is one. */
-static void find_truth(passage *p) {
+/* The truth for this step's prediction of a sample: the target's same one, or of weather the field
+ * so many steps of time later. False: there is none. */
+static bool find_truth(const passage *p, int64_t sample, dlr_field *truth, int64_t *at) {
     const dl_predict_job *job = p->job;
-    p->has_truth = false;
-    if (!job->scored) return;
-    p->truth = job->has_target ? job->target : job->input[truth_input(job)].data[p->at];
-    p->truth.scale = (dlr_scale){0};
-    p->true_sample = job->has_target ? p->sample : p->sample + (p->step + 1) * job->dt;
-    int64_t at = job->has_target ? p->true_sample + p->truth.first : p->true_sample;
-    p->has_truth = at >= 0 && at < p->truth.samples;
+    if (!job->scored) return false;
+    *truth = job->has_target ? job->target : job->input[truth_input(job)].data[p->at];
+    truth->scale = (dlr_scale){0};
+    *at = job->has_target ? sample : sample + (p->step + 1) * job->dt;
+    int64_t there = job->has_target ? *at + truth->first : *at, times = truth->times;
+    if (there < 0 || there >= truth->samples) return false;
     /* the end of a simulation has no truth: its next sample is of another */
-    const int64_t times = p->truth.times;
-    if (times && p->sample / times != at / times) p->has_truth = false;
+    return !times || sample / times == there / times;
 }
 
-static bool predict_sample(passage *p, dl_error *err) {
+static bool add_score(passage *p, int64_t which, int64_t first, int64_t rows, dl_error *err) {
+    dl_predict_job *job = p->job;
+    const dlr_extent *e = &job->engine.output[0].whole;
+    int64_t n = rows * e->size[1] * e->size[2], at;
+    dlr_field truth;
+    if (!find_truth(p, p->sample + which, &truth, &at)) return true;
+    if (!dlr_field_read(&truth, at, (const int64_t[]){first, 0, 0},
+                        (const int64_t[]){rows, e->size[1], e->size[2]}, DL_F32, p->true_rows, err))
+        return false;
+    for (int64_t c = 0; c < e->channels; c++)
+        dlr_score_add(&job->score, p->step, c, p->rows + c * n, p->true_rows + c * n, n);
+    return true;
+}
+
+/* Rows as they are in the file, in p->rows, and as a rollout's next step has them. */
+static void undo_rows(passage *p, int output, int64_t which, int64_t first, int64_t n,
+                      const float *data) {
+    dl_predict_job *job = p->job;
+    const dlr_extent *e = &job->engine.output[output].whole;
+    int64_t plane = e->size[1] * e->size[2], all = e->size[0] * plane;
+    float *next = p->next && output == 0 ? p->next + which * e->channels * all : NULL;
+    for (int64_t c = 0; c < e->channels; c++)
+        for (int64_t i = 0; i < n; i++) {
+            float v = data[c * n + i];
+            job->not_finite += !isfinite(v);
+            p->rows[c * n + i] = dlr_scale_undo(&job->out[output], c, v);
+            if (next) next[c * all + first * plane + i] = as_input(job, c, v);
+        }
+}
+
+/* Rows of an output: into the rollout's next step, and into the file. */
+static bool take_rows(void *ctx, int output, int64_t which, int64_t first, int64_t rows,
+                      const void *data, dl_error *err) {
+    passage *p = ctx;
+    const dl_predict_job *job = p->job;
+    const dlr_extent *e = &job->engine.output[output].whole;
+    const int64_t plane = e->size[1] * e->size[2], n = rows * plane, all = e->size[0] * plane;
+    const int64_t begin = ((p->row + which) * job->steps + p->step) * e->channels * all;
+    const bool whole = is_whole(job, output);
+    /* all rows of all channels are one piece of the file */
+    const int64_t pieces = n == all ? 1 : e->channels, each = e->channels * n / pieces;
+    if (!grow(p, e->channels * n, err)) return false;
+    if (!whole) undo_rows(p, output, which, first, n, data);
+    for (int64_t i = 0; whole && i < e->channels * n; i++)
+        p->rows[i] = (float)((const double *)data)[i];
+    for (int64_t c = 0; c < pieces; c++) {
+        int64_t at = begin + c * all + first * plane;
+        if (!(whole ? write_whole(p, output, at, each, (const double *)data + c * each, err)
+                    : dl_predict_file_write(p->file, output, at, each, p->rows + c * each, err)))
+            return false;
+    }
+    return output > 0 || add_score(p, which, first, rows, err);
+}
+
+static bool predict_batch(passage *p, dl_error *err) {
     dl_predict_job *job = p->job;
     for (p->step = 0; p->step < job->steps; p->step++) {
         float *swap = p->now;
-        find_truth(p);
         if (p->step) p->now = p->next, p->next = swap;
-        if (!dlr_predict_run(&job->engine, p->step ? from_memory : from_file, take_rows, p, err))
+        if (!dlr_predict_run(&job->engine, p->n, p->step ? from_memory : from_file, take_rows, p,
+                             err))
             return false;
     }
-    job->predicted++;
+    job->predicted += p->n;
     return true;
 }
 
@@ -181,8 +201,7 @@ int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order) 
     return n;
 }
 
-/* How many of them are predicted. */
-static int64_t samples_of(const dl_predict_job *job, int file) {
+int64_t dl_predict_count(const dl_predict_job *job, int file) {
     bool in_order;
     int64_t n = dl_predict_samples(job, file, &in_order), last = job->last < n ? job->last : n;
     return last > job->first ? last - job->first : 0;
@@ -198,7 +217,7 @@ static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_e
     for (int i = 0; i < job->n; i++) {
         bool ordered;
         dl_predict_samples(job, i, &ordered);
-        in_order |= ordered, samples += samples_of(job, i);
+        in_order |= ordered, samples += dl_predict_count(job, i);
     }
     *s = (dlr_h5_set){.name = o->name, .type = is_whole(job, output) ? DLR_H5_I64 : DLR_H5_F32};
     if (t->rank - 1 + in_order + job->rolls > DLR_H5_RANK)
@@ -221,47 +240,6 @@ static dlr_h5_attribute text(const char *name, const char *value) {
 typedef DL_ARRAY(dlr_h5_attribute) attribute_list;
 typedef DL_ARRAY(dlr_h5_set) set_list;
 
-static bool is_output(const dl_predict_job *job, const char *name) {
-    const dl_plan_program *g = dl_plan_program_find(job->plan, "predict");
-    for (int i = 0; i < g->results.n; i++)
-        if (strcmp(g->results.at[i].name, name) == 0) return true;
-    return false;
-}
-
-/* Arrays of one axis next to the input's array that are as long as one of its axes: latitudes,
- * times, ... How many of their numbers go along with what is predicted; 0: it is none. */
-static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_facts *a) {
-    const dlr_field *f = &job->input[0].data[0];
-    dlr_extent whole = whole_input(job, 0);
-    if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return 0;
-    if (is_output(job, a->name)) return 0;
-    const dlr_field_part *p = f->parts;
-    for (int k = 0; k < p->array->rank; k++) {
-        int space = p->axis[k] - (f->type->rank - f->space);
-        if (p->axis[k] > 0 && a->dims[0] == p->array->dims[k])
-            return space < 0 ? a->dims[0] : whole.size[DLR_SPACE - f->space + space];
-    }
-    /* times only where all are predicted */
-    bool all = f->in_order && job->n == 1 && samples_of(job, 0) == f->samples;
-    return all && a->dims[0] == f->samples ? f->samples : 0;
-}
-
-bool dl_predict_coordinates(dl_predict_job *job, dl_error *err) {
-    const dlr_array_file *file = job->input[0].data[0].file;
-    for (int i = 0; file && i < file->n; i++) {
-        const dlr_array_facts *a = &file->arrays[i];
-        dlr_block b = {.count = {coordinate_length(job, a)}};
-        if (!b.count[0]) continue;
-        double *all = DL_NEWS(job->arena, double, b.count[0]);
-        dlr_source *s = dlr_source_open(file, a, 0, err);
-        bool ok = s && dlr_source_read(s, &b, DLR_EL_F64, all, err);
-        dlr_source_close(s);
-        if (!ok) return false;
-        dl_push(job->arena, &job->coordinates, (dl_coordinate){a->name, b.count[0], all});
-    }
-    return true;
-}
-
 static dl_predict_file *create(const dl_predict_job *job, const char *path, dl_error *err) {
     attribute_list root = {0};
     set_list sets = {0};
@@ -276,14 +254,11 @@ static dl_predict_file *create(const dl_predict_job *job, const char *path, dl_e
     for (int i = 0; i < job->engine.n_outputs; i++) {
         dlr_h5_set s;
         if (!shape_set(job, i, &s, err)) return NULL;
+        if (i == 0) dl_predict_describe_state(job, &s);
         dl_push(job->arena, &sets, s);
     }
     for (int i = 0; i < job->coordinates.n; i++)
-        dl_push(job->arena, &sets,
-                (dlr_h5_set){.name = job->coordinates.at[i].name,
-                             .type = DLR_H5_F64,
-                             .rank = 1,
-                             .dims = {job->coordinates.at[i].n}});
+        dl_push(job->arena, &sets, dl_predict_coordinate_set(job, &job->coordinates.at[i]));
     dl_predict_file *f =
         dl_predict_file_open(path, job->engine.n_outputs, sets.n, sets.at, root.n, root.at, err);
     for (int i = 0; f && i < job->coordinates.n; i++) {
@@ -329,10 +304,11 @@ static bool check_target(const dl_predict_job *job, dl_error *err) {
 static bool predict_files(passage *p, dl_error *err) {
     dl_predict_job *job = p->job;
     for (int i = 0; i < job->n; i++) {
+        const int64_t all = dl_predict_count(job, i), most = dlr_predict_most(&job->engine);
         p->at = i;
-        for (int64_t k = 0; k < samples_of(job, i); k++, p->row++) {
-            p->sample = job->first + k;
-            if (!predict_sample(p, err)) return false;
+        for (int64_t k = 0; k < all; k += p->n, p->row += p->n) {
+            p->sample = job->first + k, p->n = all - k < most ? all - k : most;
+            if (!predict_batch(p, err)) return false;
         }
     }
     return true;
@@ -346,13 +322,14 @@ bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
     job->score = dlr_score_new(job->arena, job->engine.output[0].whole.channels, job->steps);
     bool ok = dlr_predict_open(&job->engine, err);
     if (ok && job->rolls) {
-        size_t n = (size_t)dlr_extent_count(&job->engine.output[0].whole);
+        size_t n = (size_t)(dlr_predict_most(&job->engine) *
+                            dlr_extent_count(&job->engine.output[0].whole));
         p.now = calloc(n + 1, sizeof *p.now), p.next = calloc(n + 1, sizeof *p.next);
         ok =
             (p.now && p.next) || dl_fail(err, DL_RESOURCE, "no memory for the fields of a rollout");
     }
     ok = ok && (p.file = create(job, path, err)) != NULL && predict_files(&p, err);
-    free(p.now), free(p.next), free(p.channel), free(p.true_block);
+    free(p.now), free(p.next), free(p.rows), free(p.true_rows);
     if (ok)
         ok = dl_predict_file_commit(p.file, err);
     else

@@ -7,10 +7,11 @@ oracle_predict.py BUILD
 import os
 import sys
 
+import predict_batches
 import predict_data
 from oracle_tools import check, finish, np, relative, save_tensors, torch
 from predict_nets import Both, Plane, Tokens, UNet, ViT, Wave
-from predict_runs import model_of, near, place, predict, result, whole, write
+from predict_runs import h5py, model_of, near, place, predict, result, whole, write
 from torch import nn
 
 
@@ -45,6 +46,9 @@ def test_pieces():
     x = np.random.default_rng(2).standard_normal((4, 3, 60, 72)).astype("f4")
     want = whole(net, x)
     data = write("plane_data.h5", x=x, lat=np.linspace(-1, 1, 60), time=np.arange(4), lon=np.arange(72))
+    with h5py.File(data, "r+") as f:
+        f["lat"].attrs["units"], f["lat"].attrs["scale_factor"] = "degrees_north", 2.0
+        f["lat"].attrs["flags"], f["x"].attrs["units"] = [1, 2], "K"
     got, how = result("plane", *weights, data, *model)
     near("2-D, two outputs, 60 x 72 with a model of 24 x 36", got["y"], want)
     near("its second output", got["z"], torch.tanh(want) * 3)
@@ -52,6 +56,8 @@ def test_pieces():
           f"exactly: {how}")
     check(np.array_equal(got["lat"], np.linspace(-1, 1, 60)) and list(got["time"]) == [0, 1, 2, 3] and "lon" in got,
           "coordinates go along")
+    check(dict(got["lat"].attrs) == {"units": b"degrees_north", "scale_factor": 2.0} and not dict(got["y"].attrs),
+          f"their attributes, too; an output that is not the input's next state has none: {dict(got['lat'].attrs)}")
     check(got.attrs["model"] == b"Plane" and got["y"].chunks is None and got["y"].dtype == np.dtype("<f4"),
           "contiguous f32; the model named")
     one, _ = result("one", *weights, data, *model, "--samples=1:2")
@@ -214,7 +220,8 @@ def test_whole_outputs():
             says="takes means where pieces overlap, and the output 'best' is i32")
     net = Tokens()
     (place / "many.dl").write_text(net.text.replace("    output y\n",
-                                                    "    output y\n    far = tokens * 300\n    output far\n"))
+                                                    "    output y\n    far = tokens * 300\n    output far\n"
+                                                    "    wide = tokens * 161061273600\n    output wide\n"))
     save_tensors(place / "tokens.safetensors", dict(net.state_dict()))
     ones = write("far_data.h5", x=np.zeros((2, 9, 3), "f4"), tokens=np.full((2, 9), 55924), seen=np.ones((2, 9), bool),
                  kind=np.zeros(2, "i4"), more=np.full((2, 9), 55925))
@@ -222,8 +229,9 @@ def test_whole_outputs():
             *(f"{name}={ones}:{name}" for name in ("x", "seen", "kind"))]
     got, _ = result("far", *args, f"tokens={ones}:tokens")
     check(np.array_equal(got["far"], np.full((2, 9), 55924 * 300)), "large whole numbers")
+    check(np.array_equal(got["wide"], np.full((2, 9), 55924 * 161061273600)), "whole numbers beyond a float's")
     predict(*args, f"tokens={ones}:more", "-o", place / "no.h5", status=3,
-            says="the output 'far' has 16777500: predict writes whole numbers below 2.24")
+            says="the output 'wide' has 9007351726080000: predict writes whole numbers below 2.53")
 
 
 def test_rollout():
@@ -272,7 +280,7 @@ def test_rollout():
             says="there is no bound to what an output sees")
 
 
-for name, test in {**globals(), **vars(predict_data)}.items():
+for name, test in {**globals(), **vars(predict_data), **vars(predict_batches)}.items():
     if name.startswith("test_") and (len(sys.argv) < 3 or name[5:] in sys.argv[2:]):
         test()
 finish()

@@ -48,6 +48,8 @@ def test_own_data():
                 "    loss = mean((y - t)**2)\n")
     a = np.random.default_rng(8).standard_normal((20, 2, 16)) * [[3], [0.1]] + [[50], [-7]]
     data = write("series.h5", u=a.astype("f4"))
+    with h5py.File(data, "r+") as f:
+        f["u"].attrs["units"], f["u"].attrs["_FillValue"] = "m/s", np.float32(1e20)
     entry = f"{{file: {data}, array: u, normalize: standardize"
     with open(place / "own.yaml", "w") as f:
         f.write("base:\n  local_batch_size: 2\n  num_epochs: 1\n  lr_schedule: none\n  data:\n"
@@ -60,6 +62,7 @@ def test_own_data():
     got, how = result("series_out", run, f"{data}:u", "--checkpoint=last", "--metrics", "--rollout=3")
     kept = {line for p in place.dir.glob("series.h5*.statistics") for line in open(p)}
     check(kept and got["y"].shape == (20, 3, 2, 16), f"statistics of the training part are kept: {len(kept)} lines")
+    check(dict(got["y"].attrs) == {"units": b"m/s"}, f"the next state has its units: {dict(got['y'].attrs)}")
     # of the first 80%, less what has no next one, for the input as for the target
     m, s = (f(a[:15].astype("f4"), (0, 2)).astype("f4")[:, None] for f in (np.mean, np.std))
     x, worst = a.astype("f4"), 0
