@@ -101,7 +101,8 @@ int64_t dlc_memory(const dlc_model *model);
  * was done in part. */
 
 /* Predicts `samples` samples: inputs[i] and outputs[k] in the order of dlc_describe. NULL is
- * allowed for an input that only the loss reads. */
+ * allowed for an input that only the loss reads. Each sample is predicted by itself; of a model
+ * that relates the samples of a batch and trains, or fixes its batch, whole batches are. */
 int dlc_predict(dlc_model *model, int64_t samples, const void *const inputs[],
                 void *const outputs[], dlc_status *status);
 /* One optimiser step on exactly one batch: the arrays of the inputs, then of the targets. *loss:

@@ -48,6 +48,7 @@ struct dlc_model {
     dl_session *session; /* until there is a plan */
     dl_config *config;
     int64_t batch;
+    bool relates; /* an output of a sample depends on others of the batch, too */
     dlr_world world;
     dlr_comm *comm; /* of several ranks; NULL: this process alone */
     dlr_group groups[DL_NRANK_GROUPS];

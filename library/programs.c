@@ -73,12 +73,30 @@ static bool choose_device(dlc_model *m, dl_error *err) {
                    "dlrun trains on several GPUs");
 }
 
-static bool compile(dlc_model *m, bool train, dl_error *err) {
-    bool cached;
+/* Samples that the model relates are predicted one by one, as `dlrun predict` has it, unless the
+ * model fixes its batch. */
+static void choose_batch(dlc_model *m, const dlc_options *o) {
+    dl_session one = *m->session;
+    dl_error none = {0};
+    m->batch = one.batch;
+    m->relates = m->batch > 1 && !dl_session_treats_alone(m->session, m->batch);
+    one.batch = 1;
+    if (!m->relates || o->train || !dl_session_predict(&one, 0, NULL, &none)) return;
+    m->session->batch = m->batch = 1, m->relates = false;
+    if (o->batch > 1)
+        dl_console_warning(&m->console,
+                           dl_format(m->arena,
+                                     "dlc_options.batch is %lld, and the model relates the samples "
+                                     "of a batch: each is predicted by itself",
+                                     (long long)o->batch));
+}
+
+static bool compile(dlc_model *m, const dlc_options *o, dl_error *err) {
+    bool cached, train = o->train;
     dl_compile_options opt;
     dl_tuning tuning;
     dl_session *s = m->session;
-    m->batch = s->batch;
+    choose_batch(m, o);
     if (train && (!dl_session_check_one_batch(s, "the library", err) ||
                   !dl_session_check_no_average(s, "the library", err)))
         return false;
@@ -98,7 +116,7 @@ bool library_compile(dlc_model *m, const void *options, dl_error *err) {
     const dlc_options *o = options;
     if (!choose_device(m, err)) return false;
     if (!(m->given ? use_plan(m, m->given, m->plan_path, o->batch, err)
-                   : compile(m, o->train, err) || use_kept(m, o, err)))
+                   : compile(m, o, err) || use_kept(m, o, err)))
         return false;
     dl_saved_model_close_session(&m->net);
     m->session = NULL;

@@ -24,6 +24,11 @@ static bool check_predict(const dlc_model *m, int64_t samples, const void *const
         !check_arrays(m, call, samples, (const void *const *)outputs, samples ? m->n_outputs : 0,
                       err))
         return false;
+    if (m->relates && samples % m->batch)
+        return dl_fail(err, DL_USAGE,
+                       "%s: %lld samples are no multiple of the batch, %lld, and the model relates "
+                       "the samples of a batch",
+                       call, (long long)samples, (long long)m->batch);
     for (int i = 0; i < m->n_outputs && samples; i++)
         if (!outputs[i])
             return dl_fail(err, DL_USAGE, "%s: the array of '%s' is NULL", call, m->output[i].name);

@@ -196,7 +196,8 @@ void dl_c_put_readme(dl_buf *b, const dl_c_network *c) {
     for (int i = 0; i < c->n_variants; i++) dl_putf(b, "%s %s", i ? "," : "", c->variant[i].name);
     dl_putf(
         b,
-        ".\nOf each, `dlrun predict --device=cpu:NAME` has the same numbers to the last bit, where "
+        ".\nOf each, `dlrun predict --device=cpu:NAME --local_batch_size=1` has the same numbers "
+        "to the last bit, where "
         "CC is the same\ncompiler; options such as -ffast-math give others.\n\n"
         "A call needs %s_WORK_BYTES (%lld) bytes of memory from its caller. It allocates "
         "nothing, writes no\nvariable of its own, and opens no file. Nothing of dlc is "

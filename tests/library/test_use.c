@@ -57,6 +57,37 @@ static double loss_of(const float w[2][3], const float b[2], int first, int n, d
     return loss;
 }
 
+/* What relates the samples of a batch: each is predicted by itself, or in whole batches. */
+static void test_related(void) {
+    static const char text[] = "model Related():\n"
+                               "    input x: f32[N, C=3]\n"
+                               "    target t: f32[N, C=3]\n"
+                               "    param w: [C] = 1.0\n"
+                               "    y = x - mean(x, over=N) + w\n"
+                               "    output y\n"
+                               "    loss = mean((y - t)**2)\n";
+    const char *path = fixture_file("related.dl", text);
+    const float x[4][3] = {{1, 2, 3}, {5, 4, 3}, {0, 0, 0}, {2, 2, 2}};
+    float y[4][3];
+    const void *in[] = {x};
+    void *out[] = {y};
+    dlc_status s;
+    for (int train = 0; train < 2; train++) {
+        dlc_options o = fixture_options(2, train);
+        dlc_model *m = fixture_open(path, &o);
+        CHECK(m && dlc_predict(m, 4, in, out, &s), "%s", s.message);
+        for (int i = 0; m && i < 12; i++) {
+            int k = i / 6 * 2, c = i % 3;
+            double want = train ? 1 + (double)(x[i / 3][c] - (x[k][c] + x[k + 1][c]) / 2) : 1;
+            CHECK(fabs((double)y[i / 3][c] - want) < 1e-6, "train %d, %d: %g", train, i,
+                  (double)y[i / 3][c]);
+        }
+        if (train) FAILS(dlc_predict(m, 3, in, out, &s), s, 2, "no multiple of the batch, 2");
+        if (!train) CHECK(m && dlc_predict(m, 3, in, out, &s), "%s", s.message);
+        dlc_close(m);
+    }
+}
+
 static void test_step(void) {
     dlc_status s;
     dlc_model *m = open_linear(4, 1);
@@ -210,6 +241,7 @@ static void test_not_finite(void) {
 int main(void) {
     CHECK(fixture_begin(), "a folder");
     test_samples();
+    test_related();
     test_step();
     test_save();
     test_several();
