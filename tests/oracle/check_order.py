@@ -14,6 +14,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
 from checks import some
 from oracle_tools import ROOT, Workplace, check, finish, load_tensors, relative, save_tensors, torch
+from random_text.writer import merged as order_of
 
 F = torch.nn.functional
 place = Workplace(sys.argv[1])
@@ -38,15 +39,7 @@ def case(text, value, axes=ALL):
 
 
 def merged(*operands):
-    """The order of the axes of operands of which none has all: of all orders of all axes, from the one of first
-    appearance on, the first in which every pair of axes stands as in the first operand that has it, unless pairs of
-    operands before it forbid that."""
-    names = list(dict.fromkeys("".join(operands)))
-    orders = list(itertools.permutations(names))
-    for operand in operands:
-        for a, b in itertools.combinations(operand, 2):
-            orders = [o for o in orders if o.index(a) < o.index(b)] or orders
-    return "".join(orders[0])
+    return "".join(order_of(*operands))
 
 
 assert merged("NCK", "COK") == "NCOK" and merged("NT", "NS") == "NTS" and merged("NTE", "VE") == "NTVE"
