@@ -10,7 +10,7 @@
 #include "ir/text/text.h"
 
 /* Each member of dl_step_options has its row in `add_step_options`. */
-_Static_assert(sizeof(dl_step_options) == 48,
+_Static_assert(sizeof(dl_step_options) == 56,
                "a new member of dl_step_options is a setting of a plan's origin");
 
 typedef struct {
@@ -92,6 +92,8 @@ static void add_step_options(settings *s, const dl_step_options *r) {
     add_key(s, r->mean_of_epochs ? DL_KEY_swa : DL_KEY_ema, r->average + r->mean_of_epochs);
     add_key(s, DL_KEY_clip_grad_value, r->clip_value);
     add_key(s, DL_KEY_log_norms, r->norms);
+    add_key(s, DL_KEY_log_layer_norms, r->layer_norms);
+    add_key(s, DL_KEY_log_noise_scale, r->noise);
     add_key(s, DL_KEY_adagrad_initial_accumulator, r->accumulator);
 }
 

@@ -122,6 +122,25 @@ static bool fail_shares(const dl_session *s, int64_t parts, dl_error *err) {
         (long long)parts, batches > 1 ? " in a batch" : "");
 }
 
+/* The noise scale compares gradients of parts of a step: there must be several, whole on a rank. */
+static bool check_noise(const dl_session *s, dl_error *err) {
+    const dl_config *c = s->config;
+    const int *ranks = s->ranks.size;
+    if (!dl_config_bool(c, DL_KEY_log_noise_scale)) return true;
+    if (ranks[DL_RANKS_TP] > 1 || ranks[DL_RANKS_CP] > 1)
+        return dl_config_fail(c, DL_KEY_log_noise_scale, err,
+                              "gradients are cut by tensor_parallel and context_parallel: leave "
+                              "one of them out");
+    if (dl_step_lower_precision(c) == DL_F16)
+        return dl_config_fail(c, DL_KEY_log_noise_scale, err,
+                              "fp16's gradients are scaled until a step's end: --amp_mode=bf16, or "
+                              "none");
+    return ranks[DL_RANKS_DP] * dl_config_int(c, DL_KEY_accumulate) > 1 ||
+           dl_config_fail(c, DL_KEY_log_noise_scale, err,
+                          "it compares the gradients of a step's batches: --accumulate=2 or more, "
+                          "or several ranks");
+}
+
 /* The text of the model that was given, or of the file that the configuration names. */
 static bool read_model(dl_session *s, const dl_model_text *given, dl_error *err) {
     const char *named = dl_config_str(s->config, DL_KEY_model);
@@ -160,7 +179,7 @@ static dl_session *open_session(dl_arena *arena, dl_config *config, const dl_mod
         s->model_name = dl_model_name(s->model);
         s->parallel = parallel_of(config, &s->ranks, 0);
         ok = (s->batch > 0 && s->global_batch % parts == 0) || fail_shares(s, parts, err);
-        ok = ok && build(s, diags, err);
+        ok = ok && check_noise(s, err) && build(s, diags, err);
     }
     s->front_ms = dl_clock_ms() - start;
     return ok ? s : NULL;

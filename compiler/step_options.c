@@ -137,8 +137,7 @@ dl_schedule dl_step_schedule(const dl_config *c) {
                                                          : DL_SCHEDULE_constant;
 }
 
-/* enable_amp is amp_mode: fp16. */
-static dl_dtype lower_precision_type(const dl_config *c) {
+dl_dtype dl_step_lower_precision(const dl_config *c) {
     const char *mode = dl_config_str(c, DL_KEY_amp_mode);
     if (strcmp(mode, "bf16") == 0) return DL_BF16;
     return strcmp(mode, "fp16") == 0 || dl_config_bool(c, DL_KEY_enable_amp) ? DL_F16 : DL_F32;
@@ -205,7 +204,7 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
     if (!pack_phases(c, &phases, err)) return false;
     *step_options = (dl_step_options){
         .schedule = dl_step_schedule(c),
-        .low = lower_precision_type(c),
+        .low = dl_step_lower_precision(c),
         .phases = phases,
         .ranges = ranges ? ranges->items.n : 0,
         .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
@@ -215,7 +214,9 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
         .clip_value = dl_config_float(c, DL_KEY_clip_grad_value) > 0,
         .average = averages(c) || swa,
         .mean_of_epochs = swa,
-        .norms = dl_config_bool(c, DL_KEY_log_norms)};
+        .norms = dl_config_bool(c, DL_KEY_log_norms),
+        .layer_norms = dl_config_bool(c, DL_KEY_log_layer_norms),
+        .noise = dl_config_bool(c, DL_KEY_log_noise_scale)};
     double numbers[DL_N_OPTIONS];
     for (int i = 0; i < DL_N_OPTIONS; i++) numbers[i] = dl_step_option(c, (dl_optimizer_option)i);
     dl_step_set_optimizer(step_options, dl_step_optimizer(c), numbers);

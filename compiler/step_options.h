@@ -24,6 +24,8 @@ void dl_step_set_optimizer(dl_step_options *o, dl_optimizer which,
 /* Whether a file or the command line gives the option, in addition to defaults. */
 bool dl_step_option_is_given(const dl_config *c, dl_optimizer_option option);
 dl_schedule dl_step_schedule(const dl_config *c);
+/* The 16-bit type of mixed precision, f32 for none. enable_amp is amp_mode: fp16. */
+dl_dtype dl_step_lower_precision(const dl_config *c);
 /* Whether the schedule lowers the rate when the validation loss stops falling (scheduler:
  * reducelr). */
 bool dl_step_has_plateau(const dl_config *c);

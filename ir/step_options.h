@@ -37,6 +37,8 @@ typedef struct {
     bool clip_value;           /* clips each element of a gradient */
     bool norms; /* metrics: the norm of all gradients before clipping, and of all weights after the
                    step */
+    bool layer_norms;   /* the same of each layer */
+    bool noise;         /* metric: the gradient's noise scale */
     double accumulator; /* adagrad: the initial value of its sums */
     int ranges;         /* piecewise: the number of ranges of epochs that have a factor */
     dl_dtype low;       /* mixed precision: bf16, or f16, which needs loss scaling; f32: none */

@@ -35,6 +35,14 @@
 /* With log_norms; results of the step under these names. */
 #define DL_TAG_GRAD_NORM   "grad_norm"
 #define DL_TAG_WEIGHT_NORM "weight_norm"
+/* With log_layer_norms: one of the two, a dot, and the layer. */
+/* With log_noise_scale: the batch at which the gradient's noise is as large as the gradient, in
+ * samples; the mean square of the norms of the gradients of a step's parts (batches and ranks);
+ * state kept from step to step. */
+#define DL_TAG_NOISE_SCALE "noise_scale"
+#define DL_TAG_PART_SQUARE "grad_square"
+#define DL_NOISE_VARIANCE  "noise.variance"
+#define DL_NOISE_SQUARE    "noise.square"
 /* With a loss scaler: the scale of the step, and 1 where it overflowed and changed nothing, else
  * 0. */
 #define DL_TAG_LOSS_SCALE "loss_scale"

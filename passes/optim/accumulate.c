@@ -86,11 +86,29 @@ static void take_mean(dl_graph *g) {
     }
 }
 
+/* The square of the norm of this batch's gradients, as a metric: its mean over batches and ranks is
+ * what the noise scale needs (norms.c). */
+static void add_square(dl_graph *g) {
+    dl_builder b = {.graph = g};
+    dl_value *sum = NULL;
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result r = g->results.at[i];
+        if (r.role != DL_RESULT_GRAD) continue;
+        locate(&b, &r);
+        dl_value *v = dl_build_cast(&b, r.value, DL_F64);
+        dl_value *square = dl_build_reduce(&b, DL_OP_sum, dl_build2(&b, DL_OP_mul, v, v), 0, NULL);
+        sum = sum ? dl_build2(&b, DL_OP_add, sum, square) : square;
+    }
+    dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_PART_SQUARE, sum, NULL);
+}
+
 bool dl_pass_accumulate(dl_graph *g, dl_pass_ctx *ctx) {
     bool first = strcmp(g->name, DL_GRAPH_ACCUMULATE) == 0, last = strcmp(g->name, "train") == 0;
-    bool done = dl_graph_find_var(g, DL_ACCUMULATE_BATCHES) != NULL;
-    if (!ctx->step_options.accumulate || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
-        return false;
+    bool done = dl_graph_find_var(g, DL_ACCUMULATE_BATCHES) ||
+                dl_graph_find_result(g, DL_RESULT_METRIC, DL_TAG_PART_SQUARE);
+    if (done || !(first || last) || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL)) return false;
+    if (ctx->step_options.noise) add_square(g);
+    if (!ctx->step_options.accumulate) return ctx->step_options.noise;
     if (first) sum_batch(g);
     if (last) take_mean(g);
     return first || last;

@@ -87,20 +87,6 @@ static void find_trained(dl_optimization *o, const dl_pass_ctx *ctx) {
 
 /* ---- the step ---- */
 
-/* The Euclidean norm, in f64, of the set's gradients, or of its weights after the step; for shards
- * it is the norm over all ranks. Squares are f64, too: in f32, squares of values above 1.8e19 would
- * be infinite, and below 1e-23 they would be 0. */
-static dl_value *common_norm(dl_optimization *o, const dl_trained_set *set, bool weights) {
-    dl_o_total total = {0};
-    for (int i = set->first; i < set->first + set->n; i++) {
-        const dl_trained *t = &o->trained.at[i];
-        dl_value *v = dl_build_cast(o->b, weights ? t->next : t->grad, DL_F64);
-        dl_value *square = dl_build2(o->b, DL_OP_mul, v, v);
-        dl_o_total_add(o, &total, t, dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL));
-    }
-    return dl_build1(o->b, DL_OP_sqrt, dl_o_total_sum(o, &total, "a norm"));
-}
-
 /* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). For
  * an infinite norm the factor is NaN, not 0: with 0 all finite gradients would become 0
  * unnoticed. */
@@ -117,16 +103,6 @@ static dl_value *clip_elements(dl_optimization *o, dl_value *grad) {
     dl_value *most = dl_build_cast(o->b, dl_optimizer_hyper(o, "max_value", 1), grad->type.dtype);
     dl_value *least = dl_build1(o->b, DL_OP_neg, most);
     return dl_build2(o->b, DL_OP_max, dl_build2(o->b, DL_OP_min, grad, most), least);
-}
-
-/* The norm of all sets together, from a norm of each. */
-static dl_value *joint_norm(dl_optimization *o, int n, dl_value *const *norms) {
-    dl_value *sum = NULL;
-    for (int i = 0; i < n; i++) {
-        dl_value *square = dl_o_mul(o, norms[i], norms[i]);
-        sum = sum ? dl_o_add(o, sum, square) : square;
-    }
-    return n == 1 ? norms[0] : dl_build1(o->b, DL_OP_sqrt, sum);
 }
 
 /* The parameter's learning rate: `shared`, or its group's. */
@@ -156,17 +132,6 @@ static void end_gradients(const dl_optimization *o, bool keep) {
         g->results.at[kept++] = r;
     }
     g->results.n = kept;
-}
-
-/* The norms of all gradients and weights, as metrics. */
-static void tell_norms(dl_optimization *o) {
-    dl_value **norms = DL_NEWS(o->arena, dl_value *, o->sets.n);
-    for (int i = 0; i < o->sets.n; i++) norms[i] = o->sets.at[i].norm;
-    dl_graph_result(o->b->graph, DL_RESULT_METRIC, DL_TAG_GRAD_NORM,
-                    joint_norm(o, o->sets.n, norms), NULL);
-    for (int i = 0; i < o->sets.n; i++) norms[i] = common_norm(o, &o->sets.at[i], true);
-    dl_graph_result(o->b->graph, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM,
-                    joint_norm(o, o->sets.n, norms), NULL);
 }
 
 /* Sets whether the optimiser of an objective takes this step, and the number of its own steps: it
@@ -267,6 +232,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
                          .step_options = step_options,
                          .arena = ctx->arena,
                          .model = dl_var_set_new(g, ctx->arena),
+                         .data_ranks = ctx->parallel.dp > 1 ? ctx->parallel.dp : 1,
                          .err = ctx->err};
     dl_var *step = dl_graph_var(g, DL_VAR_STATE, "optimizer.step", dl_scalar(DL_I64),
                                 (dl_init){.kind = DL_INIT_ZERO}, b.loc);
@@ -281,8 +247,9 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     b.loc = whole;
     if (dl_step_scales_loss(step_options)) dl_scaler_unscale(&o);
     for (int i = 0; i < o.sets.n; i++)
-        if (step_options->clip || step_options->norms)
-            o.sets.at[i].norm = common_norm(&o, &o.sets.at[i], false);
+        if (step_options->clip || dl_norms_need_gradients(&o))
+            o.sets.at[i].norm = dl_norm_of_set(&o, &o.sets.at[i], false);
+    dl_layer_norms_begin(&o);
     end_gradients(&o, ctx->keep_gradients);
     dl_value *const rate = o.rate, *const taken = o.taken;
     for (int i = 0; i < o.sets.n; i++) {
@@ -290,7 +257,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
         step_set(&o, &o.sets.at[i], rate);
     }
     b.loc = whole, o.set = NULL;
-    if (step_options->norms) tell_norms(&o);
+    dl_norms_report(&o);
     read_updated(g, &o, ctx->arena);
     return true;
 }

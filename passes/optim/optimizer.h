@@ -48,6 +48,7 @@ typedef struct {
     const dl_trained_set *set; /* that rules are applied to now; NULL: numbers are the step's */
     DL_ARRAY(dl_var *) hypers; /* the hyperparameters created so far */
     dl_error *err;
+    int data_ranks; /* ranks with samples of their own */
     dl_value *step; /* the number of this step, from 1 */
     dl_value *at;   /* the position of this step in the schedule (schedules.c) */
     dl_value *
@@ -102,6 +103,15 @@ typedef void dl_optimizer_rule(dl_optimization *o, dl_trained *t, bool decays);
 /* The whole tensor, all-gathered from v, which is this rank's shard; v itself where there are no
  * shards. */
 dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v);
+
+/* norms.c: the Euclidean norm of a set's gradients, before clipping, or of its weights after the
+ * step. Whether the metrics need that of the gradients. */
+dl_value *dl_norm_of_set(dl_optimization *o, const dl_trained_set *set, bool weights);
+bool dl_norms_need_gradients(const dl_optimization *o);
+/* Keeps the norms of the layers' gradients, which clipping changes; where they are metrics. */
+void dl_layer_norms_begin(dl_optimization *o);
+/* Adds the metrics of log_norms, log_layer_norms and log_noise_scale, after all steps are built. */
+void dl_norms_report(dl_optimization *o);
 
 /* Short names for the rules. */
 static inline dl_value *dl_o_add(const dl_optimization *o, dl_value *x, dl_value *y) {

@@ -7,17 +7,23 @@
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/exec/state.h"
 
+/* The loop's metric of a layer: "grad_norm.body". No name of a model's metric has a dot. */
+static bool is_of_layer(const char *name) { return strchr(name, '.') != NULL; }
+
 /* The tag of one of the loop's own metrics. */
-static const char *own_tag(const char *name, const dlr_log_format *style) {
-    return !style ? NULL
-                  : style->tags[strcmp(name, DL_TAG_GRAD_NORM) == 0 ? DLR_VALUE_GRAD_NORM
-                                                                    : DLR_VALUE_WEIGHT_NORM];
+static const char *own_tag(dl_arena *arena, const char *name, const dlr_log_format *style) {
+    if (!style) return NULL;
+    if (strcmp(name, DL_TAG_GRAD_NORM) == 0) return style->tags[DLR_VALUE_GRAD_NORM];
+    if (strcmp(name, DL_TAG_WEIGHT_NORM) == 0) return style->tags[DLR_VALUE_WEIGHT_NORM];
+    char *tag = dl_strdup(arena, name);
+    if (is_of_layer(name)) tag[strcspn(tag, ".")] = '/'; /* a group of TensorBoard */
+    return tag;
 }
 
-/* Is it a value of single steps, which has no mean? */
+/* Is it a value of single steps, or of no use without others, which has no mean? */
 static bool is_of_step(const char *name) {
     return strcmp(name, DL_TAG_RATE) == 0 || strcmp(name, DL_TAG_LOSS_SCALE) == 0 ||
-           strcmp(name, DL_TAG_SKIPPED) == 0;
+           strcmp(name, DL_TAG_SKIPPED) == 0 || strcmp(name, DL_TAG_PART_SQUARE) == 0;
 }
 
 dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split,
@@ -27,11 +33,13 @@ dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const
     for (int i = 0; i < p->results.n; i++) {
         const dl_plan_result *r = &p->results.at[i];
         if (r->role != DL_RESULT_METRIC || is_of_step(r->name)) continue;
-        bool own = dl_tag_find(r->name) != NULL; /* norms: of training alone */
+        bool layer = is_of_layer(r->name),
+             own = layer || dl_tag_find(r->name) != NULL; /* norms: of training alone */
         a.terms[a.n++] = (dlr_average){
             .name = r->name,
             .own = own,
-            .tag = own ? own_tag(r->name, style) : dl_format(arena, "%s/%s", r->name, split),
+            .layer = layer,
+            .tag = own ? own_tag(arena, r->name, style) : dl_format(arena, "%s/%s", r->name, split),
             .now = dlr_exec_result(exec, program, DL_RESULT_METRIC, r->name)};
     }
     return a;

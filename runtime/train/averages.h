@@ -7,11 +7,12 @@
 #include "runtime/train/state_values.h"
 
 /* A metric of one program, with its name and tag: NAME/train or NAME/valid for the model's metrics;
- * the style's tag for the loop's own (NULL, and without a style: not recorded). */
+ * the style's tag for the loop's own (NULL, and without a style: not recorded), and
+ * grad_norm/LAYER. */
 typedef struct {
     const char *name, *tag;
-    bool own;
-    dlr_view now; /* of the batch just run */
+    bool own, layer; /* layer: of one layer, and so no line of the log */
+    dlr_view now;    /* of the batch just run */
     double sum, last;
     int64_t skipped; /* training steps whose value is left out */
 } dlr_average;

@@ -83,7 +83,7 @@ static void log_training(const dlr_run *r) {
     dlr_record_numbers numbers = epoch_numbers(r);
     dlr_logger_lines(r->o->log.style->trained, &numbers);
     for (int i = 0; i < r->trained.n; i++)
-        if (r->trained.terms[i].own)
+        if (r->trained.terms[i].own && !r->trained.terms[i].layer)
             dlr_log_info("  Avg %s=%g", r->trained.terms[i].name,
                          dlr_averages_mean(&r->trained, i));
     if (r->steps.scaler.used.type)

@@ -54,17 +54,36 @@ def main(build, *_):
     both = ("x", x), ("t", t)
     save_tensors(place / "b.safetensors", {f"{n}.{i}": v[i] for n, v in both for i in range(STEPS * OF)})
     optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3, weight_decay=0.1)
-    want = []
+    want, norms = [], {}
+    variance = square = 0
     for step in range(STEPS):
         losses = [nn.functional.mse_loss(net(x[i]), t[i]) for i in range(step * OF, step * OF + OF)]
+        parts = [torch.cat([g.flatten() for g in torch.autograd.grad(loss, net.parameters(), retain_graph=True)])
+                 for loss in losses]
+        small, big = sum(g.square().sum() for g in parts) / OF, (sum(parts) / OF).square().sum()
+        square = 0.99 * square + 0.01 * (OF * big - small) / (OF - 1)  # McCandlish et al. 2018, appendix A
+        variance = 0.99 * variance + 0.01 * (small - big) / (1 - 1 / OF)
+        norms.setdefault("noise_scale", []).append(EACH * (variance / square).item())
         optimizer.zero_grad()
         (sum(losses) / OF).backward()
+        for name, layer in net.named_children():
+            norm = sum(p.grad.square().sum() for p in layer.parameters()).sqrt()
+            norms.setdefault(f"grad_norm.{name}", []).append(norm.item())
         nn.utils.clip_grad_norm_(net.parameters(), 0.5)
         optimizer.step()
         want.append((sum(losses) / OF).item())
+        for name, layer in net.named_children():
+            norm = sum(p.detach().square().sum() for p in layer.parameters()).sqrt()
+            norms.setdefault(f"weight_norm.{name}", []).append(norm.item())
     out = dlrun("t", "f64", f"--replay={place / 'b.safetensors'}", f"--init_weights={place / 'w.safetensors'}",
                 f"--save_weights={place / 'end.safetensors'}", f"--local_batch_size={EACH}", f"--accumulate={OF}",
-                "--optimizer=adamw", "--lr=3e-3", "--weight_decay=0.1", "--clip_grad_norm=0.5")
+                "--optimizer=adamw", "--lr=3e-3", "--weight_decay=0.1", "--clip_grad_norm=0.5",
+                "--log_layer_norms", "--log_noise_scale")
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"step"')]
+    for name, values in norms.items():
+        worst = max(abs(line[name] / v - 1) for line, v in zip(lines, values))
+        check(worst < 1e-6, f"{name} of {STEPS} steps, before clipping, is PyTorch's: {worst:.1e}")
+    check(len(norms) == 7, f"three layers and the noise: {sorted(norms)}")
     got = [json.loads(line)["loss"] for line in out.splitlines() if line.startswith('{"step"')]
     worst = max(abs(a - b) / b for a, b in zip(got, want))
     check(len(got) == STEPS and worst < 1e-6, f"{len(got)} losses are PyTorch's means: {worst:.1e}")
@@ -73,6 +92,11 @@ def main(build, *_):
     worst = max(errors, key=errors.get)
     check(errors[worst] < 1e-6, f"weights and running statistics after {STEPS} steps: {errors[worst]:.1e} of {worst}")
     check(end["norm.num_batches_tracked"] == STEPS * OF, "statistics move once a batch")
+
+    for args, why in ((["--accumulate=1"], "--accumulate=2 or more, or several ranks"),
+                      (["--accumulate=2", "--amp_mode=fp16"], "fp16's gradients are scaled")):
+        text = dlrun("no", "f32", "--data_loader_config=synthetic", "--log_noise_scale", *args, status=2)
+        check(why in text, f"{args}: {text}")
 
     # the gradients of the whole batch
     grads = {}
