@@ -108,7 +108,8 @@ static const char *put_gather(dl_emitter *e, const dl_wgrad_problem *g) {
         dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)i,
                 (long long)(i / (k[1] * k[2]) * by[0]), (long long)(i / k[2] % k[1] * by[1]),
                 (long long)(i % k[2] * by[2]), i % 4 == 3 ? "\n" : " ");
-    dl_putf(e->out, "};\nstatic const struct contraction %s_gather = {", name);
+    dl_putf(e->out, "};\nstatic const struct contraction %s_gather = {.batch = %lld, ", name,
+            (long long)g->batch);
     dl_emit_three(e->out, "in", g->in);
     dl_putf(e->out, ".pairs = 1, .taps = %s_taps};\n", name);
     return dl_format(e->arena, "&%s_gather", name);

@@ -280,7 +280,9 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
                  m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
             if (last && c->prefetch)
                 c->prefetch(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
-            tile(s->pairs, stretch, some, between, acc + r * PANEL, more);
+            long computed = m;
+            IF_GROUPS(if (c->multi_group) computed = PANEL;) /* fix_nans reads all */
+            tile(s->pairs, stretch, some, between, computed, acc + r * PANEL, more);
             IF_GROUPS(if (last && c->multi_group)
                           fix_nans(c, arg, r, rows, column, acc + r * PANEL);)
             if (last && c->epilogue)

@@ -64,15 +64,21 @@ struct contraction {
 #define ROW_STEP(r)                                                                                \
     {                                                                                              \
         vf x = splat(a##r[k]);                                                                     \
-        c##r##0 += x * b0, c##r##1 += x * b1;                                                      \
+        c##r##0 += x * b0;                                                                         \
+        if (both) c##r##1 += x * b1;                                                               \
     }
 #define ROW_PAIR(r)                                                                                \
     {                                                                                              \
         vf x = splat(a##r[k]);                                                                     \
-        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                  \
+        c##r##0 = dot_pairs(c##r##0, x, b0);                                                       \
+        if (both) c##r##1 = dot_pairs(c##r##1, x, b1);                                             \
     }
-#define ROW_ADD(r) c##r##0 += ld(c + r * PANEL), c##r##1 += ld(c + r * PANEL + LANES);
-#define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
+#define ROW_ADD(r)                                                                                 \
+    c##r##0 += ld(c + r * PANEL);                                                                  \
+    if (both) c##r##1 += ld(c + r * PANEL + LANES);
+#define ROW_OUT(r)                                                                                 \
+    st(c + r * PANEL, c##r##0);                                                                    \
+    if (both) st(c + r * PANEL + LANES, c##r##1);
 
 /* Two vectors of different groups read K elements that are `offset` from each other. */
 #define ROW_OFFSET(r) c##r##0 += splat(a##r[k]) * b0, c##r##1 += splat(a##r[k + offset]) * b1;
@@ -88,17 +94,20 @@ struct stretch {
 };
 
 /* c[TILE_ROWS][PANEL] = the sum of a[row][k] * b[k][PANEL] over all K panels; `more`: added to
- * c. Rounding errors grow with the length of a chain of additions and the number of chains, not
- * with all of K. A tile's sum is one chain from zero, and callers pass at most CHAIN K elements. */
-#define TILE(name, STEP)                                                                           \
+ * c. Without `both` only the first vector of each row is computed: a panel with at most LANES
+ * channels has no others. Rounding errors grow with the length of a chain of additions and the
+ * number of chains, not with all of K. A tile's sum is one chain from zero, and callers pass at
+ * most CHAIN K elements. */
+#define TILE(name, BOTH, STEP)                                                                     \
     HOT void name(const struct stretch *s, long n, long offset, float *c, int more) {              \
+        enum { both = BOTH };                                                                      \
         (void)offset;                                                                              \
         ROWS(ROW_ZERO)                                                                             \
         for (const struct stretch *end = s + n; s < end; s++) {                                    \
             const float *b = s->b;                                                                 \
             ROWS(ROW_AT)                                                                           \
             UNROLLED for (long k = 0; k < s->n; k++, b += PANEL) {                                 \
-                vf b0 = ld(b), b1 = ld(b + LANES);                                                 \
+                vf b0 = ld(b), b1 = both ? ld(b + LANES) : b0;                                     \
                 ROWS(STEP)                                                                         \
             }                                                                                      \
         }                                                                                          \
@@ -107,21 +116,25 @@ struct stretch {
         }                                                                                          \
         ROWS(ROW_OUT)                                                                              \
     }
-TILE(tile_floats, ROW_STEP)
+TILE(tile_floats, 1, ROW_STEP)
+TILE(half_tile_floats, 0, ROW_STEP)
 #if HAS_PAIRS
-TILE(tile_pairs, ROW_PAIR)
+TILE(tile_pairs, 1, ROW_PAIR)
+TILE(half_tile_pairs, 0, ROW_PAIR)
 #endif
 #if HAS_GROUPS
 #define IF_OFFSET(offset, ...)                                                                     \
     if (offset) __VA_ARGS__
-TILE(tile_floats_offset, ROW_OFFSET)
+TILE(tile_floats_offset, 1, ROW_OFFSET)
 #if HAS_PAIRS
-TILE(tile_pairs_offset, ROW_PAIR_OFFSET)
+TILE(tile_pairs_offset, 1, ROW_PAIR_OFFSET)
 #endif
 #else
 #define IF_OFFSET(offset, ...)
 #endif
-INLINE void tile(int pairs, const struct stretch *s, long n, long offset, float *c, int more) {
+/* channels: those of the panel. */
+INLINE void tile(int pairs, const struct stretch *s, long n, long offset, long channels, float *c,
+                 int more) {
     IF_OFFSET(offset, {
         IF_PAIRS(pairs, {
             tile_pairs_offset(s, n, offset, c, more);
@@ -131,9 +144,9 @@ INLINE void tile(int pairs, const struct stretch *s, long n, long offset, float 
         return;
     })
     IF_PAIRS(pairs, {
-        tile_pairs(s, n, 0, c, more);
+        (channels > LANES ? tile_pairs : half_tile_pairs)(s, n, 0, c, more);
         return;
     })
     (void)pairs, (void)offset;
-    tile_floats(s, n, 0, c, more);
+    (channels > LANES ? tile_floats : half_tile_floats)(s, n, 0, c, more);
 }

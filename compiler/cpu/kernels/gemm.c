@@ -268,7 +268,7 @@ ENTRY void gemm_item(const struct gemm_problem *s, char *const *arg, const float
                 struct stretch one = {.b = right + k * PANEL,
                                       .n = s->terms - k < chain ? s->terms - k : chain};
                 for (long i = 0; i < TILE_ROWS; i++) one.a[i] = rows[r + i] + k;
-                tile(s->pairs, &one, 1, 0, t->acc, k > 0);
+                tile(s->pairs, &one, 1, 0, m, t->acc, k > 0);
             }
             epilogue(arg, t->acc, batch, row + r, some, column, m, 0, sums);
         }

@@ -142,7 +142,7 @@ UNUSED unsigned im2col_taps(const struct weight_gradient *s, char *const *arg,
     struct reach reach = reach_of(&from, s->run);
     struct array x = PART_OF(arg, *s->x);
     bf16 *to = (bf16 *)im2col_rows(s, t);
-    long end = (long)s->batch * s->in[0] * s->in[1] * s->in[2] * s->channels;
+    long last = last_base(&from, &reach, s->channels);
     for (const struct grad_line *l = t->line; l < t->line + t->lines; l++)
         for (long i = 0; i < l->n; i++) {
             row.base[l->from + i] = l->x + i * s->scale[2];
@@ -152,8 +152,10 @@ UNUSED unsigned im2col_taps(const struct weight_gradient *s, char *const *arg,
     for (long m = 0; m < M_BLOCK; m++) {
         t->x_at[m] = m < n && (finite || reaches_inside(&from, &row, m, &reach)) ? m : -1;
         if (t->x_at[m] == m)
-            im2col_row(&from, &row, m, x, end, &reach, s->channels, s->run,
-                       s->dilation[2] == 1 ? s->kernel[2] : 1, (float *)(to + m * s->item_rows));
+            im2col_row(&from, &row, m, x,
+                       reaches_inside(&from, &row, m, &reach) && row.base[m] * s->channels <= last,
+                       s->channels, s->run, s->dilation[2] == 1 ? s->kernel[2] : 1,
+                       (float *)(to + m * s->item_rows));
         for (long i = 0; i < s->run && m < n && t->x_at[m] < 0; i++) {
             const int *at = from.taps[i].at;
             int inside = 1;

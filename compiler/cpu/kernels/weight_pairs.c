@@ -17,6 +17,7 @@
     }
 #define PAIR_TILE_OF(name, STEP, rows)                                                             \
     HOT void name(const float *x, long offset, const float *y, long n, float *c) {                 \
+        enum { both = 1 };                                                                         \
         (void)offset;                                                                              \
         R##rows(ROW_ZERO) for (long j = 0; j < n; j++, x += GRAD_HEIGHT, y += PANEL) {             \
             vf b0 = ld(y), b1 = ld(y + LANES);                                                     \

@@ -60,6 +60,7 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
 #define GRAD_TILE_OF(name, STEP, rows)                                                             \
     HOT void name(const float *x, const long *x_at, long step, long offset, const float *y,        \
                   const int *y_at, long n, float *c) {                                             \
+        enum { both = 1 };                                                                         \
         (void)offset;                                                                              \
         R##rows(ROW_ZERO) UNROLLED for (long m = 0; m < n; m++) {                                  \
             const float *from = x + x_at[m] * step;                                                \
