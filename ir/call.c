@@ -130,9 +130,12 @@ static int64_t matmul_sums(const dl_call *c) {
 /* ---- convolutions ---- */
 
 void dl_convolution_sizes(const dl_convolution *c, dl_tensor of, int64_t size[DL_TENSOR_AXES]) {
-    const int64_t *spatial = of == DL_TENSOR_X ? c->in : of == DL_TENSOR_W ? c->tap : c->out;
-    size[0] = of == DL_TENSOR_W ? c->groups * c->o : c->samples;
-    size[1] = of == DL_TENSOR_W ? c->c : c->groups * (of == DL_TENSOR_X ? c->c : c->o);
+    const int64_t *spatial = of == DL_TENSOR_X   ? c->size.in
+                             : of == DL_TENSOR_W ? c->size.tap
+                                                 : c->size.out;
+    size[0] = of == DL_TENSOR_W ? c->size.groups * c->size.o : c->size.samples;
+    size[1] = of == DL_TENSOR_W ? c->size.c
+                                : c->size.groups * (of == DL_TENSOR_X ? c->size.c : c->size.o);
     memcpy(size + 2, spatial, 3 * sizeof *size);
 }
 
@@ -168,18 +171,19 @@ static bool is_injective(const dl_convolution *c, dl_tensor of) {
 }
 
 bool dl_convolution_slides(const dl_convolution *c, int i) {
-    if (!is_size(c->in[i]) || !is_size(c->tap[i]) || !is_size(c->out[i]) ||
-        !is_size(c->stride[i]) || !is_size(c->dilation[i]) || !is_small(c->pad_lo[i]) ||
-        !is_small(c->pad_hi[i]))
+    if (!is_size(c->size.in[i]) || !is_size(c->size.tap[i]) || !is_size(c->size.out[i]) ||
+        !is_size(c->size.stride[i]) || !is_size(c->size.dilation[i]) ||
+        !is_small(c->size.pad_lo[i]) || !is_small(c->size.pad_hi[i]))
         return false;
-    int64_t room = c->in[i] + c->pad_lo[i] + c->pad_hi[i] - (c->tap[i] - 1) * c->dilation[i] - 1;
-    return room >= 0 && room / c->stride[i] + 1 == c->out[i];
+    int64_t room = c->size.in[i] + c->size.pad_lo[i] + c->size.pad_hi[i] -
+                   (c->size.tap[i] - 1) * c->size.dilation[i] - 1;
+    return room >= 0 && room / c->size.stride[i] + 1 == c->size.out[i];
 }
 
 static bool convolution_fits(const dl_call *call, const limits *r) {
     const dl_convolution *c = &call->convolution;
-    bool ok = c->makes > DL_TENSOR_NONE && c->makes < DL_NTENSORS && is_size(c->samples) &&
-              is_size(c->groups) && is_size(c->c) && is_size(c->o);
+    bool ok = c->makes > DL_TENSOR_NONE && c->makes < DL_NTENSORS && is_size(c->size.samples) &&
+              is_size(c->size.groups) && is_size(c->size.c) && is_size(c->size.o);
     dl_dtype operands = DL_NDTYPES;
     for (int i = 0; i < 3; i++) ok = ok && dl_convolution_slides(c, i);
     for (dl_tensor t = DL_TENSOR_X; ok && t < DL_NTENSORS; t++) {

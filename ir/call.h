@@ -72,12 +72,10 @@ typedef struct {
 } dl_lattice;
 
 /* One of a convolution's tensors x, w, y (relation.h), computed from the other two. Sums are in
- * f32, and rounded once. Missing spatial axes come first, with size 1. */
+ * f32, and rounded once. */
 typedef struct {
     dl_tensor makes;
-    int64_t samples, groups, c, o; /* c and o: channels of one group in x and in y */
-    int64_t in[3], tap[3], out[3]; /* sizes */
-    int64_t stride[3], dilation[3], pad_lo[3], pad_hi[3];
+    dl_conv_sizes size;
     dl_lattice of[DL_NTENSORS]; /* x, w and y; the entry for DL_TENSOR_NONE is unused */
     bool tf32;                  /* f32 operands are multiplied in TF32 */
 } dl_convolution;

@@ -13,4 +13,6 @@ static inline int64_t dl_count_plus(int64_t a, int64_t b) {
     int64_t r;
     return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
+
+static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 #endif

@@ -96,10 +96,10 @@ static int add(dl_relation *r, const char *name, int64_t size, bool slides,
     dl_relation_axis *a = &r->axis[r->n];
     *a = (dl_relation_axis){.name = name, .size = size, .slides = slides};
     memcpy(a->at, at, sizeof a->at);
-    a->role = !result           ? DL_ROLE_K
-              : first && second ? DL_ROLE_BATCH
-              : second          ? DL_ROLE_N
-                                : DL_ROLE_M;
+    a->role = !result           ? DL_MODE_K
+              : first && second ? DL_MODE_BATCH
+              : second          ? DL_MODE_N
+                                : DL_MODE_M;
     return r->n++;
 }
 
@@ -131,7 +131,7 @@ dl_relation dl_relation_of_windows(dl_op op, const dl_type *const type[DL_PLACES
         v->tap = add_shared(&r, op, own >= 0 ? k[at] : none, true, -1, at, -1);
         v->in = add_shared(&r, op, own >= 0 ? x[at] : none, true, at, -1, -1);
         v->stride = own >= 0 ? w->stride[own] : 1, v->dilation = own >= 0 ? w->dilation[own] : 1;
-        v->pad = own >= 0 ? w->pad_lo[own] : 0;
+        v->pad = own >= 0 ? w->pad_lo[own] : 0, v->pad_hi = own >= 0 ? w->pad_hi[own] : 0;
     }
     return r;
 }
@@ -172,28 +172,32 @@ dl_relation dl_relation_of(const dl_node *n) {
     return dl_relation_of_names(type[2]->rank, type[2]->axis, over->n, sum, rank, each);
 }
 
-int64_t dl_relation_size(const dl_relation *r, dl_role role) {
+int64_t dl_relation_size(const dl_relation *r, dl_mode_kind role) {
     int64_t n = 1;
     for (int i = 0; i < r->n; i++)
         if (r->axis[i].role == role && !r->axis[i].slides) n = dl_count_times(n, r->axis[i].size);
     return n;
 }
 
-static int spatial_axis(const dl_relation *r, int i, int place) {
-    const dl_relation_window *w = &r->window[i];
-    const int three[] = {w->out, w->tap, w->in};
-    for (int k = 0; k < 3; k++)
-        if (r->axis[three[k]].at[place] >= 0) return three[k];
-    return w->out; /* an axis that is missing has size 1 in all three */
-}
-
-void dl_relation_spatial(const dl_relation *r, int place, int64_t size[3]) {
-    for (int i = 0; i < r->nwindows; i++) size[i] = r->axis[spatial_axis(r, i, place)].size;
+dl_conv_sizes dl_relation_sizes(const dl_relation *r) {
+    dl_conv_sizes s = {.samples = r->axis[0].size,
+                       .groups = r->axis[1].size,
+                       .c = r->axis[2].size,
+                       .o = r->axis[3].size};
+    DL_CHECK(r->nwindows == 3);
+    for (int i = 0; i < 3; i++) {
+        const dl_relation_window *w = &r->window[i];
+        s.in[i] = r->axis[w->in].size, s.tap[i] = r->axis[w->tap].size;
+        s.out[i] = r->axis[w->out].size;
+        s.stride[i] = w->stride, s.dilation[i] = w->dilation;
+        s.pad_lo[i] = w->pad, s.pad_hi[i] = w->pad_hi;
+    }
+    return s;
 }
 
 /* Each result of a convolution sums over the taps; a weight gradient sums over the outputs. */
 int64_t dl_relation_k_extent(const dl_relation *r) {
-    int64_t n = dl_relation_size(r, DL_ROLE_K);
+    int64_t n = dl_relation_size(r, DL_MODE_K);
     for (int i = 0; i < r->nwindows; i++) {
         const dl_relation_window *w = &r->window[i];
         bool weight = r->axis[w->tap].at[DL_RESULT_PLACE] >= 0;

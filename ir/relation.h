@@ -47,13 +47,13 @@ int64_t dl_windows_count(const dl_windows *w, int i, int64_t size, int64_t taps)
 /* The GEMM mode of an axis, by the tensors that have it: BATCH: both operands and the result; M:
  * first operand and result; N: second operand and result; K, which is summed over: both operands,
  * or one alone. */
-typedef enum { DL_ROLE_BATCH, DL_ROLE_M, DL_ROLE_N, DL_ROLE_K } dl_role;
+typedef enum { DL_MODE_BATCH, DL_MODE_M, DL_MODE_N, DL_MODE_K, DL_MODES } dl_mode_kind;
 
 enum { DL_MAX_RELATION = 2 * DL_MAX_RANK };
 typedef struct {
     const char *name;
     int64_t size;
-    dl_role role;
+    dl_mode_kind role;
     bool slides;       /* one of a window's three axes */
     int at[DL_PLACES]; /* the axis of each tensor that it is, -1: none. Several may be parts of one
                           axis: the outer first */
@@ -62,7 +62,7 @@ typedef struct {
 /* Indices of axes. Two of the three are free, and determine the third. */
 typedef struct {
     int out, tap, in;
-    int64_t stride, dilation, pad;
+    int64_t stride, dilation, pad, pad_hi;
 } dl_relation_window;
 
 typedef struct {
@@ -84,9 +84,14 @@ dl_relation dl_relation_of_names(int nspace, const dl_axis *space, int nsums, co
 dl_relation dl_relation_of(const dl_node *n);
 
 /* The product of the sizes of a role's axes, without windows' axes. */
-int64_t dl_relation_size(const dl_relation *r, dl_role role);
-/* Sizes of the windows' axes in the tensor at a place. */
-void dl_relation_spatial(const dl_relation *r, int place, int64_t size[3]);
+int64_t dl_relation_size(const dl_relation *r, dl_mode_kind role);
+/* The sizes of a relation by windows. Missing spatial axes come first, with size 1. */
+typedef struct {
+    int64_t samples, groups, c, o; /* c and o: channels of one group in x and in y */
+    int64_t in[3], tap[3], out[3]; /* of x, w and y */
+    int64_t stride[3], dilation[3], pad_lo[3], pad_hi[3];
+} dl_conv_sizes;
+dl_conv_sizes dl_relation_sizes(const dl_relation *r);
 /* The number of products that each element of the result sums (padding and every tap included),
  * and the number of all products. The largest count where it overflows. */
 int64_t dl_relation_k_extent(const dl_relation *r);

@@ -3,6 +3,7 @@
 #ifndef DL_EMIT_PROGRAM_H
 #define DL_EMIT_PROGRAM_H
 #include "compiler/target/backend.h"
+#include "ir/counts.h"
 #include "ir/kernel/schedule.h"
 
 /* How the program's values are written; each has its own type. */
@@ -87,7 +88,6 @@ dl_cast dl_emit_rounding(dl_lane_mode mode, dl_dtype d, bool wide);
 const char *dl_emit_element_type(dl_dtype d);
 /* "((const float *)arg[3])", "p3": a parameter as an array. */
 const char *dl_emit_param(const dl_emitter *e, int param);
-static inline int64_t dl_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Can a loop nest's instructions and the values that it reads be written as vectors? */
 bool dl_emit_has_lanes(const dl_emitter *e, const dl_loop_nest *s);

@@ -10,7 +10,7 @@ enum { MOST_COLUMNS = 8 }; /* of a work item */
 /* Are few channels gathered into im2col rows? All positions must have the same taps. */
 static bool is_im2col(const dl_conv_problem *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X,
-         spread = s->stride[0] * s->stride[1] * s->stride[2] > 1;
+         spread = s->size.stride[0] * s->size.stride[1] * s->size.stride[2] > 1;
     return s->c->windows.groups == 1 && s->c->nparts[s->image] == 1 && s->summed < DL_PACK_BELOW &&
            s->taps > 1 && !(back && spread);
 }
@@ -61,8 +61,8 @@ static void put_rows_item(dl_emitter *e, const dl_conv_problem *s, dl_tables t, 
                           const char *w, const char *item, dl_emitted *code) {
     const char *name = e->k->name;
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
-    const int64_t *made = back ? s->x : s->y;
-    int64_t rows = s->batch * made[0] * made[1] * made[2];
+    const int64_t *made = back ? s->size.in : s->size.out;
+    int64_t rows = s->size.samples * made[0] * made[1] * made[2];
     code->items[phase] = s->im2col ? dl_ceil_div(rows, im2col_rows(e, s)) : t.items;
     code->scratch = s->im2col ? im2col_bytes(e, s) : dl_emit_rows_scratch(e->t);
     if (dl_emit_by_amx(e, s)) code->scratch += (t.columns - 1) * e->t->row_block * e->t->panel * 4;
@@ -76,7 +76,7 @@ static void put_rows_item(dl_emitter *e, const dl_conv_problem *s, dl_tables t, 
         dl_putf(
             e->out,
             "    im2col_item(&%s_shape, arg, %s, %lldL, item, scratch, %s_rows, %s, sums);\n}\n",
-            name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name, prefetch);
+            name, w, (long long)(s->size.dilation[2] == 1 ? s->size.tap[2] : 1), name, prefetch);
     else
         dl_putf(e->out, "    %s(&%s_shape, arg, %s, item, scratch, %s_rows, %s, sums);\n}\n", item,
                 name, w, name, prefetch);
@@ -111,7 +111,8 @@ static void put_small_n(dl_emitter *e, const dl_conv_problem *s, dl_emitted *cod
             weight_argument(e, s));
     code->phases = 2;
     code->items[0] = made;
-    code->items[1] = dl_ceil_div(s->batch * s->y[0] * s->y[1] * s->y[2], e->t->row_block);
+    code->items[1] = dl_ceil_div(s->size.samples * s->size.out[0] * s->size.out[1] * s->size.out[2],
+                                 e->t->row_block);
     code->workspace = made * s->taps * whole * 4;
     code->scratch = e->t->row_block * DL_ROW_BYTES + e->t->rows * e->t->panel * 4 +
                     s->taps * (STRETCH_BYTES + 8 * e->t->rows);
@@ -141,8 +142,8 @@ static void put_by_stride_phase(dl_emitter *e, const dl_conv_problem *s, dl_emit
     enum { MANY = 8 };
     const char *name = e->k->name;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
-    int64_t positions = s->batch; /* of one stride phase */
-    for (int a = 0; a < 3; a++) positions *= dl_conv_stride_phase(s, a, 0).count;
+    int64_t positions = s->size.samples; /* of one stride phase */
+    for (int a = 0; a < 3; a++) positions *= dl_conv_stride_phase(&s->size, a, 0).count;
     bool packed_before = dl_ceil_div(positions, e->t->row_block) >= MANY || s->im2col;
     dl_tables t = dl_emit_image(e, s, packed_before ? MOST_COLUMNS : 1);
     dl_emit_rows_epilogue(e);
@@ -165,9 +166,10 @@ static void put_by_stride_phase(dl_emitter *e, const dl_conv_problem *s, dl_emit
  * phases must have the same taps: a zero weight in place of a missing tap would turn an infinity
  * that this phase never reads into a NaN. */
 static bool is_interleaved(const dl_emitter *e, const dl_conv_problem *s) {
-    int64_t stride_phases = s->stride[0] * s->stride[1] * s->stride[2];
+    int64_t stride_phases = s->size.stride[0] * s->size.stride[1] * s->size.stride[2];
     bool even = s->c->windows.groups == 1;
-    for (int a = 0; a < 3; a++) even &= s->dilation[a] == 1 && s->kernel[a] % s->stride[a] == 0;
+    for (int a = 0; a < 3; a++)
+        even &= s->size.dilation[a] == 1 && s->size.tap[a] % s->size.stride[a] == 0;
     return even && stride_phases > 1 && stride_phases <= 64 &&
            2 * e->k->space[1].size <= e->t->panel;
 }
@@ -175,19 +177,19 @@ static bool is_interleaved(const dl_emitter *e, const dl_conv_problem *s) {
 static void put_interleaved(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size,
-            stride_phases = s->stride[0] * s->stride[1] * s->stride[2];
+            stride_phases = s->size.stride[0] * s->size.stride[1] * s->size.stride[2];
     int64_t columns = dl_ceil_div(stride_phases * channels, e->t->panel), low[3], count[3],
             reach[3], taps = 1;
     for (int a = 0; a < 3; a++) { /* rows low + j, such that every stride phase reads the inputs at
                                      row, row - 1, ... */
         int64_t lo = INT64_MAX, hi = INT64_MIN;
-        for (int64_t q = 0; q < s->stride[a]; q++) {
-            dl_stride_phase p = dl_conv_stride_phase(s, a, q);
+        for (int64_t q = 0; q < s->size.stride[a]; q++) {
+            dl_stride_phase p = dl_conv_stride_phase(&s->size, a, q);
             if (p.base < lo) lo = p.base;
             if (p.count && p.base + p.count > hi) hi = p.base + p.count;
         }
         low[a] = lo, count[a] = hi > lo ? hi - lo : 0;
-        reach[a] = s->kernel[a] / s->stride[a], taps *= reach[a];
+        reach[a] = s->size.tap[a] / s->size.stride[a], taps *= reach[a];
     }
     dl_emit_parts(e, s, s->image, "parts");
     dl_putf(e->out, "static const struct tap %s_taps[] = {", name);
@@ -202,26 +204,27 @@ static void put_interleaved(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
             (long long)taps, name);
     dl_buf map = {0};
     for (int64_t q = 0; q < stride_phases; q++) {
-        dl_stride_phase p[3] = {dl_conv_stride_phase(s, 0, q / (s->stride[1] * s->stride[2])),
-                                dl_conv_stride_phase(s, 1, q / s->stride[2] % s->stride[1]),
-                                dl_conv_stride_phase(s, 2, q % s->stride[2])};
+        dl_stride_phase p[3] = {
+            dl_conv_stride_phase(&s->size, 0, q / (s->size.stride[1] * s->size.stride[2])),
+            dl_conv_stride_phase(&s->size, 1, q / s->size.stride[2] % s->size.stride[1]),
+            dl_conv_stride_phase(&s->size, 2, q % s->size.stride[2])};
         int64_t shift[3];
-        for (int a = 0; a < 3; a++) shift[a] = p[a].shift - s->stride[a] * p[a].base;
+        for (int a = 0; a < 3; a++) shift[a] = p[a].shift - s->size.stride[a] * p[a].base;
         dl_puts(e->out, "{");
-        dl_emit_three(e->out, "step", s->stride), dl_emit_three(e->out, "shift", shift);
+        dl_emit_three(e->out, "step", s->size.stride), dl_emit_three(e->out, "shift", shift);
         dl_puts(e->out, "},\n");
         for (int64_t i = 0; i < taps; i++) {
             int64_t t[3] = {i / (reach[1] * reach[2]), i / reach[2] % reach[1], i % reach[2]},
                     w = 0;
-            for (int a = 0; a < 3; a++) w = w * s->kernel[a] + p[a].first + t[a] * p[a].step;
+            for (int a = 0; a < 3; a++) w = w * s->size.tap[a] + p[a].first + t[a] * p[a].step;
             dl_putf(&map, "%lld, ", (long long)w);
         }
     }
     dl_putf(e->out, "};\nstatic const int %s_tap_of[] = {%s};\n", name, map.at);
     dl_buf_free(&map);
     int64_t reduced = dl_conv_pairs(s), panels = dl_ceil_div(s->summed, e->t->panel),
-            rows = s->batch * count[0] * count[1] * count[2];
-    dl_emit_shape(e, s, s->y, s->x, one, columns * e->t->panel, columns, 1, 1);
+            rows = s->size.samples * count[0] * count[1] * count[2];
+    dl_emit_shape(e, s, s->size.out, s->size.in, one, columns * e->t->panel, columns, 1, 1);
     dl_emit_point(e);
     dl_putf(
         e->out,
@@ -260,7 +263,7 @@ static bool is_paired(const dl_emitter *e, const dl_conv_problem *s) {
     bool even = true;
     for (int i = 0; i < s->c->nparts[s->image] - !s->im2col; i++)
         even &= dl_conv_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
-    int64_t spread = back ? s->stride[0] * s->stride[1] * s->stride[2] : 1;
+    int64_t spread = back ? s->size.stride[0] * s->size.stride[1] * s->size.stride[2] : 1;
     if (s->taps * s->summed < DL_AMX_ROWS * spread && !s->im2col) return false;
     if (s->c->windows.groups > 1 && (s->k_ranges.multi_group || s->summed % 2 || e->t->tiles))
         return false;

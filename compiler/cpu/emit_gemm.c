@@ -4,95 +4,51 @@
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"
-
-/* A GEMM mode: the axes of the relation that one linear index counts, outermost first. Space
- * axes come first, in their order. */
-typedef struct {
-    int n, axis[DL_MAX_RELATION];
-    int64_t size;
-} mode;
+#include "ir/kernel/gemm.h"
 
 typedef struct {
     const dl_kinstr *c;
     const dl_kernel *k;
-    dl_relation r;
-    int side[2]; /* the operand that is the left one (M), and the right one (N) */
-    mode batch, rows, column, terms;
-    int64_t stride[2][DL_MAX_RELATION]; /* strides of left and right by axis; 0 where it does not
-                                           have the axis */
+    dl_gemm g;
+    int64_t batch, rows, columns, terms; /* sizes of the modes */
 } gemm_problem;
 
 /* The element type of the left operand (0) or the right one (1). */
 static dl_dtype side_type(const gemm_problem *p, int side) {
-    return p->k->params.at[p->c->parts[p->side[side]][0]].type.dtype;
+    return p->k->params.at[p->c->parts[p->g.side[side]][0]].type.dtype;
 }
 
-static int64_t axis_size(const gemm_problem *p, int axis) { return p->r.axis[axis].size; }
-
-/* Does only the left operand (0) or the right one (1) have the axis? */
-static bool is_own(const gemm_problem *p, int side, int axis) {
-    return p->r.axis[axis].role == (p->side[side] ? DL_ROLE_N : DL_ROLE_M) &&
-           p->r.axis[axis].at[p->side[side]] >= 0;
-}
-
-static void add(const gemm_problem *p, mode *g, int axis) {
-    g->axis[g->n++] = axis;
-    g->size *= axis_size(p, axis);
-}
+static int64_t axis_size(const gemm_problem *p, int axis) { return p->g.r.axis[axis].size; }
 
 /* Lanes lie along one axis that only the right operand has, the last of such; its others count
  * as batch. If the second operand has no such axis, the operands are swapped. */
 static gemm_problem find_gemm(const dl_kernel *k, const dl_kinstr *c) {
-    gemm_problem p = {.c = c,
-                      .k = k,
-                      .r = dl_kernel_relation(k, c),
-                      .side = {0, 1},
-                      .batch.size = 1,
-                      .rows.size = 1,
-                      .column.size = 1,
-                      .terms.size = 1};
-    int own[2] = {0}, lanes = -1;
-    for (int i = 0; i < k->nspace; i++)
-        for (int s = 0; s < 2; s++) own[s] += is_own(&p, s, i);
-    if (!own[1] && own[0]) p.side[0] = 1, p.side[1] = 0;
-    for (int s = 0; s < 2; s++) {
-        int64_t step[DL_MAX_RANK];
-        dl_type_strides(&k->params.at[c->parts[p.side[s]][0]].type, step);
-        for (int i = 0; i < p.r.n; i++)
-            p.stride[s][i] = p.r.axis[i].at[p.side[s]] >= 0 ? step[p.r.axis[i].at[p.side[s]]] : 0;
-    }
-    for (int i = 0; i < k->nspace; i++)
-        if (is_own(&p, 1, i)) lanes = i;
-    for (int i = 0; i < k->nspace; i++)
-        if (i == lanes)
-            add(&p, &p.column, i);
-        else
-            add(&p, is_own(&p, 0, i) ? &p.rows : &p.batch, i);
-    for (int i = k->nspace; i < p.r.n; i++) add(&p, &p.terms, i);
+    gemm_problem p = {.c = c, .k = k, .g = dl_gemm_by_names(k, c, false)};
+    const dl_gemm_mode *n = &p.g.mode[DL_MODE_N];
+    if (!n->n && p.g.mode[DL_MODE_M].n) p.g = dl_gemm_by_names(k, c, true);
+    while (n->n > 1) dl_gemm_move(&p.g, n->axis[0], DL_MODE_N, DL_MODE_BATCH);
+    p.batch = p.g.mode[DL_MODE_BATCH].size, p.rows = p.g.mode[DL_MODE_M].size;
+    p.columns = n->size, p.terms = p.g.mode[DL_MODE_K].size;
     return p;
 }
 
-/* The stride of an operand over a mode's linear index where it is constant, else 0. */
-static int64_t even_step(const gemm_problem *p, int operand, const mode *g) {
-    int64_t step = 0, size = 1;
-    for (int i = g->n - 1; i >= 0; i--) {
-        int64_t n = axis_size(p, g->axis[i]), own = p->stride[operand][g->axis[i]];
-        if (n == 1) continue;
-        if (size == 1)
-            step = own;
-        else if (own != step * size)
-            return 0;
-        size *= n;
-    }
-    return size == 1 ? 1 : step;
+/* The stride of an operand over a mode's linear index where it is constant, else 0; 1 for a single
+ * element. */
+static int64_t even_step(const gemm_problem *p, int operand, dl_mode_kind mode) {
+    const dl_gemm_mode *m = &p->g.mode[mode];
+    int64_t step = dl_gemm_stride(&p->g, operand, mode);
+    for (int i = 0; i < m->n; i++)
+        if (axis_size(p, m->axis[i]) != 1) return step < 0 ? 0 : step;
+    return 1;
 }
 
 /* Writes " + number / rest % size * stride" for each axis of a mode. */
-static void put_offset(dl_emitter *e, const gemm_problem *p, int operand, const mode *g,
+static void put_offset(dl_emitter *e, const gemm_problem *p, int operand, dl_mode_kind mode,
                        const char *number) {
+    const dl_gemm_mode *g = &p->g.mode[mode];
     int64_t rest = g->size;
     for (int i = 0; i < g->n && g->size; i++) { /* without K elements there is no address */
-        int64_t size = axis_size(p, g->axis[i]), stride = p->stride[operand][g->axis[i]];
+        int64_t size = axis_size(p, g->axis[i]), stride = p->g.stride[operand][g->axis[i]];
         rest /= size ? size : 1;
         if (!stride || size == 1) continue;
         dl_putf(e->out, " + %s", number);
@@ -108,15 +64,16 @@ static void put_at(dl_emitter *e, const gemm_problem *p, int operand) {
             "(void)term;\n "
             "   return 0",
             e->k->name, operand ? "right" : "left");
-    put_offset(e, p, operand, &p->batch, "batch");
-    put_offset(e, p, operand, operand ? &p->column : &p->rows, "row");
-    put_offset(e, p, operand, &p->terms, "term");
+    put_offset(e, p, operand, DL_MODE_BATCH, "batch");
+    put_offset(e, p, operand, operand ? DL_MODE_N : DL_MODE_M, "row");
+    put_offset(e, p, operand, DL_MODE_K, "term");
     dl_puts(e->out, ";\n}\n");
 }
 
 /* Writes "const long x2 = row / 4 % 3;" for the axes of a mode. */
-static void put_coordinates(dl_emitter *e, const gemm_problem *p, const mode *g,
+static void put_coordinates(dl_emitter *e, const gemm_problem *p, dl_mode_kind mode,
                             const char *number) {
+    const dl_gemm_mode *g = &p->g.mode[mode];
     int64_t rest = g->size;
     for (int i = 0; i < g->n; i++) {
         int64_t size = axis_size(p, g->axis[i]);
@@ -139,8 +96,8 @@ static void put_rows(dl_emitter *e, const gemm_problem *p, const char *name, con
         line ? "" : dl_emit_warmth(e), k->name, name);
     const char *sums = line ? "sums" : dl_emit_take_sums(e);
     dl_puts(e->out, "    for (long end = row + rows; row < end; row++, acc += PANEL) {\n");
-    put_coordinates(e, p, &p->batch, "batch");
-    put_coordinates(e, p, &p->rows, "row");
+    put_coordinates(e, p, DL_MODE_BATCH, "batch");
+    put_coordinates(e, p, DL_MODE_M, "row");
     dl_buf call = {0};
     dl_putf(&call, "%s_%s(arg, ", k->name, vector);
     for (int i = 0; i < k->nspace; i++)
@@ -156,7 +113,7 @@ static void put_rows(dl_emitter *e, const gemm_problem *p, const char *name, con
             dl_putf(e->out,
                     "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, %s, %s);\n",
                     call.at, at, sums);
-        if (!line && p->column.size % e->t->lanes)
+        if (!line && p->columns % e->t->lanes)
             dl_putf(e->out, "    if (i < n) %sn - i, %s, %s);\n", call.at, at, sums);
     }
     dl_puts(e->out, "    }\n");
@@ -183,31 +140,30 @@ static const char *put_prefetch(dl_emitter *e, const gemm_problem *p) {
 /* Is it a sum over the first axis of two matrices, as for a linear layer's weight? Then it is a
  * weight gradient of one tap. */
 static bool is_gradient(const gemm_problem *p) {
-    return p->batch.size == 1 && p->column.n && p->column.size > 0 && p->rows.size > 1 &&
-           p->terms.size > 1 && p->column.size <= DL_MOST_PLACES &&
-           p->rows.size <= DL_MOST_PLACES && p->terms.size <= DL_MOST_PLACES &&
-           even_step(p, 0, &p->rows) == 1 && even_step(p, 0, &p->terms) == p->rows.size &&
-           even_step(p, 1, &p->column) == 1 && even_step(p, 1, &p->terms) == p->column.size;
+    return p->batch == 1 && p->g.mode[DL_MODE_N].n && p->columns > 0 && p->rows > 1 &&
+           p->terms > 1 && p->columns <= DL_MOST_PLACES && p->rows <= DL_MOST_PLACES &&
+           p->terms <= DL_MOST_PLACES && even_step(p, 0, DL_MODE_M) == 1 &&
+           even_step(p, 0, DL_MODE_K) == p->rows && even_step(p, 1, DL_MODE_N) == 1 &&
+           even_step(p, 1, DL_MODE_K) == p->columns;
 }
 
 static void put_gradient(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
     const char *name = e->k->name;
-    dl_wgrad_problem g = {
-        .batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size};
+    dl_wgrad_problem g = {.batch = 1, .nx = 1, .ny = 1, .channels = p->rows, .lanes = p->columns};
     g.packs = side_type(p, 0) != DL_F32, g.pairs = dl_cpu_pairs(e->k, e->t);
     for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
-    g.in[2] = g.out[2] = p->terms.size;
+    g.in[2] = g.out[2] = p->terms;
     for (int i = 0; i < 2; i++)
         dl_putf(e->out, "static const struct part %s_%s[] = {{%d, %lld, %s}};\n", name,
-                i ? "y" : "x", p->c->parts[p->side[i]][0],
-                (long long)(i ? p->column.size : p->rows.size), dl_emit_element(side_type(p, i)));
+                i ? "y" : "x", p->c->parts[p->g.side[i]][0], (long long)(i ? p->columns : p->rows),
+                dl_emit_element(side_type(p, i)));
     dl_putf(e->out,
             "static void %s_block(char *const *arg, long group, long panel, long panels, long row, "
             "long rows, "
             "const float *sum, long step, double *sums) {\n    (void)group;\n"
             "    long column = panel * PANEL, n = %lldL - column, most = panels * PANEL;\n"
             "    %s_rows(arg, sum, 0, row, rows, column, n < most ? n : most, step, sums);\n}\n",
-            name, (long long)p->column.size, name);
+            name, (long long)p->columns, name);
     g.k_ranges = dl_find_k_ranges(e->arena, e->t, g.lanes, 1, g.channels);
     dl_emit_k_ranges(e, &g.k_ranges);
     dl_emit_wgrad(e, &g, code);
@@ -215,8 +171,8 @@ static void put_gradient(dl_emitter *e, const gemm_problem *p, dl_emitted *code)
 
 /* Are K elements taken as bf16 pairs (kernels/gemm.c)? */
 static bool is_paired(const dl_emitter *e, const gemm_problem *p) {
-    return dl_cpu_pairs(e->k, e->t) && p->terms.size > 1 && even_step(p, 0, &p->terms) == 1 &&
-           (even_step(p, 1, &p->terms) == 1 || even_step(p, 1, &p->column) == 1);
+    return dl_cpu_pairs(e->k, e->t) && p->terms > 1 && even_step(p, 0, DL_MODE_K) == 1 &&
+           (even_step(p, 1, DL_MODE_K) == 1 || even_step(p, 1, DL_MODE_N) == 1);
 }
 
 /* Is it a weight gradient whose operands are packed once for all work items, in the order of AMX
@@ -226,7 +182,7 @@ static bool is_paired(const dl_emitter *e, const gemm_problem *p) {
 static bool is_amx_packed(const dl_emitter *e, const gemm_problem *p) {
     enum { MOST_PACKED = 32 << 20 };
     return e->t->tiles && dl_cpu_pairs(e->k, e->t) && is_gradient(p) &&
-           p->terms.size * (p->rows.size + p->column.size) * 2 <= MOST_PACKED;
+           p->terms * (p->rows + p->columns) * 2 <= MOST_PACKED;
 }
 
 /* Phase 0 packs the right operand; it also packs a 16-bit left one where many work items would
@@ -244,27 +200,25 @@ static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
          tiles = pairs && e->t->tiles;
     put_at(e, p, 0);
     put_at(e, p, 1);
-    int64_t panels = dl_ceil_div(p->column.size, e->t->panel),
+    int64_t panels = dl_ceil_div(p->columns, e->t->panel),
             item_rows = tiles ? DL_AMX_ROWS : e->t->row_block,
-            blocks = dl_ceil_div(p->rows.size, item_rows), groups = 1;
-    while (groups < panels && (tiles ? dl_ceil_div(panels, groups) * e->t->panel *
-                                               (p->terms.size * 2 + DL_AMX_ROWS * 4) >
-                                           TILES_STAY
-                                     : p->batch.size * blocks * groups < ITEMS))
+            blocks = dl_ceil_div(p->rows, item_rows), groups = 1;
+    while (groups < panels &&
+           (tiles ? dl_ceil_div(panels, groups) * e->t->panel * (p->terms * 2 + DL_AMX_ROWS * 4) >
+                        TILES_STAY
+                  : p->batch * blocks * groups < ITEMS))
         groups++;
     int64_t item_panels = dl_ceil_div(panels ? panels : 1, groups),
-            left_step = even_step(p, 0, &p->terms);
-    bool direct =
-        pairs ? tiles || p->terms.size % 2 == 0 : left_step == 1 && side_type(p, 0) == DL_F32;
+            left_step = even_step(p, 0, DL_MODE_K);
+    bool direct = pairs ? tiles || p->terms % 2 == 0 : left_step == 1 && side_type(p, 0) == DL_F32;
     const char *prefetch = tiles ? "0" : put_prefetch(e, p); /* AMX strips prefetch nothing */
     bool packed_before = !direct && side_type(p, 0) != DL_F32 && groups > FEW;
-    int64_t terms = by_amx_packed ? dl_ceil_div(p->terms.size, DL_AMX_ROWS) * (DL_AMX_ROWS / 2)
-                                  : dl_ceil_div(p->terms.size, pairs ? 2 : 1),
-            left_floats = p->batch.size * (by_amx_packed   ? blocks * DL_AMX_ROWS * terms
-                                           : packed_before ? p->rows.size * terms
-                                                           : 0),
-            panel_floats = panels * terms * e->t->panel,
-            right_floats = p->batch.size * panel_floats;
+    int64_t terms = by_amx_packed ? dl_ceil_div(p->terms, DL_AMX_ROWS) * (DL_AMX_ROWS / 2)
+                                  : dl_ceil_div(p->terms, pairs ? 2 : 1),
+            left_floats = p->batch * (by_amx_packed   ? blocks * DL_AMX_ROWS * terms
+                                      : packed_before ? p->rows * terms
+                                                      : 0),
+            panel_floats = panels * terms * e->t->panel, right_floats = p->batch * panel_floats;
     dl_putf(e->out,
             "static const struct gemm_problem %s_shape = {.batch = %lld, .rows = %lld, .columns = "
             "%lld, "
@@ -277,18 +231,18 @@ static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
             ".left_at = %s_left, "
             ".right_at = %s_right, .prefetch = %s, "
             ".item_rows = %lld, .item_panels = %lld, .by_rows = %d};\n",
-            name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
-            (long long)terms, pairs, (long long)p->terms.size, by_amx_packed,
-            p->c->parts[p->side[0]][0], dl_emit_element(side_type(p, 0)),
-            p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)), direct,
-            (long long)(left_floats ? right_floats : 0), (long long)left_step,
-            (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
-            (long long)even_step(p, 1, &p->column), name, name, prefetch, (long long)item_rows,
-            (long long)item_panels, panel_floats * 4 <= PANELS_STAY);
+            name, (long long)p->batch, (long long)p->rows, (long long)p->columns, (long long)terms,
+            pairs, (long long)p->terms, by_amx_packed, p->c->parts[p->g.side[0]][0],
+            dl_emit_element(side_type(p, 0)), p->c->parts[p->g.side[1]][0],
+            dl_emit_element(side_type(p, 1)), direct, (long long)(left_floats ? right_floats : 0),
+            (long long)left_step, (long long)even_step(p, 1, DL_MODE_K),
+            (long long)even_step(p, 0, DL_MODE_M), (long long)even_step(p, 1, DL_MODE_N), name,
+            name, prefetch, (long long)item_rows, (long long)item_panels,
+            panel_floats * 4 <= PANELS_STAY);
     code->phases = 2;
-    code->items[0] = by_amx_packed ? p->batch.size * terms / (DL_AMX_ROWS / 2)
-                                   : p->batch.size * (panels + (packed_before ? blocks : 0));
-    code->items[1] = p->batch.size * blocks * dl_ceil_div(panels, item_panels);
+    code->items[0] = by_amx_packed ? p->batch * terms / (DL_AMX_ROWS / 2)
+                                   : p->batch * (panels + (packed_before ? blocks : 0));
+    code->items[1] = p->batch * blocks * dl_ceil_div(panels, item_panels);
     code->workspace = dl_plan_round((right_floats + left_floats) * 4);
     code->scratch =
         (e->t->rows * e->t->panel + (direct || packed_before ? 0 : e->t->row_block * terms)) * 4;
@@ -300,7 +254,7 @@ static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
                 "(float "
                 "*)workspace);\n"
                 "        return;\n    }\n",
-                (long long)(p->batch.size * panels), name, (long long)(p->batch.size * panels));
+                (long long)(p->batch * panels), name, (long long)(p->batch * panels));
     dl_putf(e->out, "    pack_%s(&%s_shape, arg, item, (float *)workspace);\n}\n",
             by_amx_packed ? "terms" : "right", name);
     dl_emit_head(e, 1);
@@ -314,12 +268,13 @@ static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
 bool dl_emit_gemm(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
     gemm_problem p = find_gemm(k, &k->instrs.at[dl_kernel_anchor(k)]);
-    e->lane_axis = p.column.n ? p.column.axis[0] : -1, e->flat = false;
-    e->mode = p.column.n ? DL_LANES : DL_SINGLE;
+    const dl_gemm_mode *n = &p.g.mode[DL_MODE_N];
+    e->lane_axis = n->n ? n->axis[0] : -1, e->flat = false;
+    e->mode = n->n ? DL_LANES : DL_SINGLE;
     dl_emit_find_partial(e, 0, NULL); /* of sums that keep no axis */
     bool gradient = is_gradient(&p);
     /* the next row of a weight and of its optimiser state */
-    e->prefetch = gradient && !is_amx_packed(e, &p) ? p.column.size : 0;
+    e->prefetch = gradient && !is_amx_packed(e, &p) ? p.columns : 0;
     put_epilogue(e, &p);
     e->prefetch = 0;
     (gradient && !is_amx_packed(e, &p) ? put_gradient : put_gemm)(e, &p, code);

@@ -6,10 +6,11 @@
 
 static void put_window(dl_emitter *e, const dl_conv_problem *s) {
     dl_putf(e->out, "static const struct group_window %s_window = {.batch = %lld, ", e->k->name,
-            (long long)s->batch);
-    dl_emit_three(e->out, "x", s->x), dl_emit_three(e->out, "y", s->y);
-    dl_emit_three(e->out, "stride", s->stride), dl_emit_three(e->out, "dilation", s->dilation);
-    dl_emit_three(e->out, "pad", s->pad), dl_emit_three(e->out, "kernel", s->kernel);
+            (long long)s->size.samples);
+    dl_emit_three(e->out, "x", s->size.in), dl_emit_three(e->out, "y", s->size.out);
+    dl_emit_three(e->out, "stride", s->size.stride),
+        dl_emit_three(e->out, "dilation", s->size.dilation);
+    dl_emit_three(e->out, "pad", s->size.pad_lo), dl_emit_three(e->out, "kernel", s->size.tap);
     dl_puts(e->out, "};\n");
 }
 
@@ -17,8 +18,8 @@ void dl_emit_depthwise(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code
     enum { TAP_BYTES = 16 }; /* of struct depth_tap */
     const char *name = e->k->name;
     bool transposed = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
-    const int64_t *size = transposed ? s->x : s->y;
-    code->items[0] = dl_ceil_div(s->batch * size[0] * size[1] * size[2], DL_PACK_ROWS);
+    const int64_t *size = transposed ? s->size.in : s->size.out;
+    code->items[0] = dl_ceil_div(s->size.samples * size[0] * size[1] * size[2], DL_PACK_ROWS);
     put_window(e, s);
     dl_emit_point(e);
     dl_emit_head(e, 0);
@@ -54,8 +55,8 @@ void dl_emit_lanes_gradient(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
     int x = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
         y = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0];
     int64_t panel = e->t->panel, groups = s->c->windows.groups, per = s->weight_c,
-            own = s->weight_o / groups, block = s->kernel[2] * per * panel,
-            places = s->taps / s->kernel[2];
+            own = s->weight_o / groups, block = s->size.tap[2] * per * panel,
+            places = s->taps / s->size.tap[2];
     put_window(e, s);
     dl_putf(e->out,
             "static const struct group_gradient %s_gradient = {&%s_window, {%d, %lld, %s}, {%d, "

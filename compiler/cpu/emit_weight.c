@@ -248,21 +248,24 @@ static void put_swapped_block(dl_emitter *e, const dl_conv_problem *s, int64_t r
  * pad - tap. */
 static bool is_swapped(const dl_conv_problem *s, int nx) {
     return s->c->windows.groups == 1 && s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o &&
-           nx == 1 && s->stride[0] == 1 && s->stride[1] == 1 && s->stride[2] == 1;
+           nx == 1 && s->size.stride[0] == 1 && s->size.stride[1] == 1 && s->size.stride[2] == 1;
 }
 
 void dl_emit_wgrad_kernel(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     int x = dl_op_place(s->c->op, DL_TENSOR_X), y = dl_op_place(s->c->op, DL_TENSOR_Y);
     bool transposed = is_swapped(s, s->c->nparts[x]);
-    dl_wgrad_problem g = {.batch = s->batch,
+    dl_wgrad_problem g = {.batch = s->size.samples,
                           .nx = s->c->nparts[transposed ? y : x],
                           .ny = s->c->nparts[transposed ? x : y]};
     g.channels = transposed ? s->weight_o : s->weight_c,
     g.lanes = transposed ? s->weight_c : s->weight_o;
     for (int i = 0; i < 3; i++) {
-        g.in[i] = transposed ? s->y[i] : s->x[i], g.out[i] = transposed ? s->x[i] : s->y[i];
-        g.scale[i] = s->stride[i], g.dilation[i] = s->dilation[i], g.kernel[i] = s->kernel[i];
-        g.pad[i] = transposed ? (s->kernel[i] - 1) * s->dilation[i] - s->pad[i] : s->pad[i];
+        g.in[i] = transposed ? s->size.out[i] : s->size.in[i],
+        g.out[i] = transposed ? s->size.in[i] : s->size.out[i];
+        g.scale[i] = s->size.stride[i], g.dilation[i] = s->size.dilation[i],
+        g.kernel[i] = s->size.tap[i];
+        g.pad[i] = transposed ? (s->size.tap[i] - 1) * s->size.dilation[i] - s->size.pad_lo[i]
+                              : s->size.pad_lo[i];
     }
     int64_t groups = s->c->windows.groups, all = groups * s->weight_c;
     g.k_ranges = dl_find_k_ranges(e->arena, e->t, g.lanes, groups, g.channels);

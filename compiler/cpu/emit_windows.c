@@ -11,36 +11,29 @@ const dl_type *dl_conv_part(const dl_kernel *k, const dl_kinstr *c, int operand,
  * where the kernel goes on with x's channels. */
 static void join_places(dl_conv_problem *s) {
     int x = dl_op_place(s->c->op, DL_TENSOR_X);
-    int64_t width = s->kernel[2];
+    int64_t width = s->size.tap[2];
     if (x == DL_RESULT_PLACE || s->c->nparts[x] != 1 || s->c->windows.groups > 1 ||
-        s->stride[2] != width || s->dilation[2] != 1 || s->pad[2] || s->x[2] != s->y[2] * width ||
-        width < 1)
+        s->size.stride[2] != width || s->size.dilation[2] != 1 || s->size.pad_lo[2] ||
+        s->size.in[2] != s->size.out[2] * width || width < 1)
         return;
     s->merged = width;
-    s->kernel[2] = s->stride[2] = 1, s->x[2] = s->y[2], s->taps /= width;
+    s->size.tap[2] = s->size.stride[2] = 1, s->size.in[2] = s->size.out[2], s->taps /= width;
     s->summed *= width, s->weight_c *= width;
 }
 
 dl_conv_problem dl_conv_find(const dl_kernel *k, const dl_kinstr *c) {
+    const dl_relation r = dl_kernel_relation(k, c);
     dl_conv_problem s = {.c = c,
                          .k = k,
-                         .r = dl_kernel_relation(k, c),
+                         .size = dl_relation_sizes(&r),
                          .weight = dl_op_place(c->op, DL_TENSOR_W),
                          .merged = 1};
     s.image = 1 - s.weight;
     const dl_axis *w =
         s.weight == DL_RESULT_PLACE ? k->space : dl_conv_part(k, c, s.weight, 0)->axis;
-    for (int i = 0; i < 3; i++) {
-        const dl_relation_window *window = &s.r.window[i];
-        s.stride[i] = window->stride, s.dilation[i] = window->dilation, s.pad[i] = window->pad;
-    }
-    dl_relation_spatial(&s.r, dl_op_place(c->op, DL_TENSOR_X), s.x);
-    dl_relation_spatial(&s.r, dl_op_place(c->op, DL_TENSOR_Y), s.y);
-    dl_relation_spatial(&s.r, s.weight, s.kernel);
-    s.taps = s.kernel[0] * s.kernel[1] * s.kernel[2];
+    s.taps = s.size.tap[0] * s.size.tap[1] * s.size.tap[2];
     s.weight_o = w[0].size, s.weight_c = w[1].size;
-    s.batch = s.r.axis[0].size;
-    s.summed = dl_relation_size(&s.r, DL_ROLE_K);
+    s.summed = dl_relation_size(&r, DL_MODE_K);
     join_places(&s);
     return s;
 }
@@ -52,22 +45,6 @@ int64_t dl_conv_pairs(const dl_conv_problem *s) {
         words += dl_ceil_div(
             dl_conv_part(s->k, s->c, s->image, i)->axis[1].size / groups * s->merged, 2);
     return s->pairs ? words : s->summed;
-}
-
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
-/* Position q of x has the taps t for which q + pad - t * dilation is a multiple of the stride:
- * every (stride / gcd)-th from the first on, or none. */
-dl_stride_phase dl_conv_stride_phase(const dl_conv_problem *s, int axis, int64_t q) {
-    int64_t stride = s->stride[axis], dilation = s->dilation[axis], at = q + s->pad[axis];
-    int64_t step = stride / gcd(stride, dilation), rest = at % stride, first = 0;
-    for (; rest && first < step; first++) rest = (rest + stride - dilation % stride) % stride;
-    dl_stride_phase p = {
-        .shift = q, .first = first, .step = step, .fall = step * dilation / stride};
-    if (!rest) p.base = (at - first * dilation) / stride;
-    p.count = s->x[axis] > q ? dl_ceil_div(s->x[axis] - q, stride) : 0;
-    p.taps = !rest && s->kernel[axis] > first ? dl_ceil_div(s->kernel[axis] - first, step) : 0;
-    return p;
 }
 
 void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
@@ -94,15 +71,16 @@ static void put_forward_tables(dl_emitter *e, const dl_conv_problem *s) {
     int64_t one[3] = {1, 1, 1};
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", name);
     for (int64_t i = 0; i < s->taps; i++) {
-        int64_t at[3] = {i / (s->kernel[1] * s->kernel[2]), i / s->kernel[2] % s->kernel[1],
-                         i % s->kernel[2]};
+        int64_t at[3] = {i / (s->size.tap[1] * s->size.tap[2]), i / s->size.tap[2] % s->size.tap[1],
+                         i % s->size.tap[2]};
         dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)i,
-                (long long)(at[0] * s->dilation[0] - s->pad[0]),
-                (long long)(at[1] * s->dilation[1] - s->pad[1]),
-                (long long)(at[2] * s->dilation[2] - s->pad[2]), i % 4 == 3 ? "\n" : " ");
+                (long long)(at[0] * s->size.dilation[0] - s->size.pad_lo[0]),
+                (long long)(at[1] * s->size.dilation[1] - s->size.pad_lo[1]),
+                (long long)(at[2] * s->size.dilation[2] - s->size.pad_lo[2]),
+                i % 4 == 3 ? "\n" : " ");
     }
     dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {{", name);
-    dl_emit_three(e->out, "count", s->y), dl_emit_three(e->out, "step", one);
+    dl_emit_three(e->out, "count", s->size.out), dl_emit_three(e->out, "step", one);
     dl_putf(e->out, ".taps = %lld}};\n", (long long)s->taps);
 }
 
@@ -112,10 +90,11 @@ static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_conv_problem *s
     dl_buf positions = {0};
     int first = 0;
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", e->k->name);
-    for (int64_t q = 0; q < s->stride[0] * s->stride[1] * s->stride[2]; q++) {
-        dl_stride_phase p[3] = {dl_conv_stride_phase(s, 0, q / (s->stride[1] * s->stride[2])),
-                                dl_conv_stride_phase(s, 1, q / s->stride[2] % s->stride[1]),
-                                dl_conv_stride_phase(s, 2, q % s->stride[2])};
+    for (int64_t q = 0; q < s->size.stride[0] * s->size.stride[1] * s->size.stride[2]; q++) {
+        dl_stride_phase p[3] = {
+            dl_conv_stride_phase(&s->size, 0, q / (s->size.stride[1] * s->size.stride[2])),
+            dl_conv_stride_phase(&s->size, 1, q / s->size.stride[2] % s->size.stride[1]),
+            dl_conv_stride_phase(&s->size, 2, q % s->size.stride[2])};
         int64_t count[3] = {p[0].count, p[1].count, p[2].count},
                 shift[3] = {p[0].shift, p[1].shift, p[2].shift};
         int64_t taps = p[0].taps * p[1].taps * p[2].taps;
@@ -123,18 +102,19 @@ static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_conv_problem *s
             int64_t at = taps - 1 - i, w = 0,
                     t[3] = {at / (p[1].taps * p[2].taps), at / p[2].taps % p[1].taps,
                             at % p[2].taps};
-            for (int a = 0; a < 3; a++) w = w * s->kernel[a] + p[a].first + t[a] * p[a].step;
+            for (int a = 0; a < 3; a++) w = w * s->size.tap[a] + p[a].first + t[a] * p[a].step;
             dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)(s->taps - 1 - w),
                     (long long)(p[0].base - t[0] * p[0].fall),
                     (long long)(p[1].base - t[1] * p[1].fall),
                     (long long)(p[2].base - t[2] * p[2].fall), i % 4 == 3 ? "\n" : " ");
         }
         dl_puts(&positions, "{");
-        dl_emit_three(&positions, "count", count), dl_emit_three(&positions, "step", s->stride),
+        dl_emit_three(&positions, "count", count),
+            dl_emit_three(&positions, "step", s->size.stride),
             dl_emit_three(&positions, "shift", shift);
         dl_putf(&positions, ".first_tap = %d, .taps = %lld},\n", first, (long long)taps);
         made.items +=
-            dl_ceil_div(s->batch * count[0] * count[1] * count[2], e->t->row_block) * groups;
+            dl_ceil_div(s->size.samples * count[0] * count[1] * count[2], e->t->row_block) * groups;
         first += (int)taps, made.positions++;
     }
     if (!first) dl_puts(e->out, "{0, {0, 0, 0}}");
@@ -144,13 +124,13 @@ static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_conv_problem *s
     return made;
 }
 
-dl_tables dl_emit_tables(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns) {
+static dl_tables put_tables(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns) {
     int64_t groups = dl_ceil_div(dl_ceil_div(e->k->space[1].size, e->t->panel), item_columns);
     dl_emit_parts(e, s, s->image, "parts");
     if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X)
         return put_stride_phase_tables(e, s, groups);
     put_forward_tables(e, s);
-    int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
+    int64_t rows = s->size.samples * s->size.out[0] * s->size.out[1] * s->size.out[2];
     return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups, groups, item_columns};
 }
 
@@ -171,7 +151,7 @@ void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, c
     bool by_rows = dl_items_by_rows(e->t, s);
     dl_emit_k_ranges(e, &s->k_ranges);
     dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name,
-            (long long)s->batch);
+            (long long)s->size.samples);
     dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out),
         dl_emit_three(e->out, "scale", scale);
     dl_putf(
@@ -192,19 +172,21 @@ void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, c
             s->c->nparts[s->image], positions, name, name, name);
 }
 
-void dl_emit_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns,
-                         int positions) {
+static void put_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns,
+                            int positions) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size;
-    dl_emit_shape(e, s, back ? s->y : s->x, back ? s->x : s->y, back ? one : s->stride, channels,
-                  dl_ceil_div(channels, e->t->panel), item_columns, positions);
+    dl_emit_shape(e, s, back ? s->size.out : s->size.in, back ? s->size.in : s->size.out,
+                  back ? one : s->size.stride, channels, dl_ceil_div(channels, e->t->panel),
+                  item_columns, positions);
 }
 
 dl_tables dl_emit_image(dl_emitter *e, const dl_conv_problem *s, int64_t most) {
     enum { ITEMS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
     bool moves = s->pairs || dl_conv_part(e->k, s->c, s->image, 0)->dtype == DL_F32;
-    const int64_t *size = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->x : s->y;
-    int64_t blocks = dl_ceil_div(s->batch * size[0] * size[1] * size[2], e->t->row_block);
+    const int64_t *size =
+        dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X ? s->size.in : s->size.out;
+    int64_t blocks = dl_ceil_div(s->size.samples * size[0] * size[1] * size[2], e->t->row_block);
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), item = 1,
             terms = s->taps * s->k_ranges.terms;
     for (int64_t n = 2; n <= columns && n <= most; n++) {
@@ -213,8 +195,8 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_conv_problem *s, int64_t most) {
             break;
         if (dl_k_ranges_can_share(&s->k_ranges, columns, n, moves)) item = n;
     }
-    dl_tables t = dl_emit_tables(e, s, item);
-    dl_emit_image_shape(e, s, item, t.positions);
+    dl_tables t = put_tables(e, s, item);
+    put_image_shape(e, s, item, t.positions);
     return t;
 }
 

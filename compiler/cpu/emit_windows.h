@@ -3,6 +3,7 @@
 #ifndef DL_EMIT_WINDOWS_H
 #define DL_EMIT_WINDOWS_H
 #include "compiler/cpu/emit_cpu.h"
+#include "ir/kernel/gemm.h"
 
 /* The K range of a panel's two vectors of lanes: `terms` channels, or bf16 pairs, from `first`
  * on, for the second vector `vector_offset` further on. */
@@ -33,10 +34,9 @@ void dl_emit_k_ranges(dl_emitter *e, const dl_k_ranges *r);
 typedef struct {
     const dl_kinstr *c;
     const dl_kernel *k;
-    dl_relation r;
     int weight, image; /* places of w and, where an image is computed, of the other operand */
-    int64_t stride[3], dilation[3], pad[3], kernel[3], x[3], y[3];
-    int64_t batch, taps;
+    dl_conv_sizes size;
+    int64_t taps;
     int64_t weight_o, weight_c; /* w's first two axes, as stored */
     int64_t summed;             /* channels that a position's sums go over, */
     dl_k_ranges k_ranges;       /* the K range of each panel, where an image is computed */
@@ -45,15 +45,8 @@ typedef struct {
     bool pairs;  /* K elements are bf16 pairs: dl_conv_pairs of them */
 } dl_conv_problem;
 
-/* A stride phase of transposed convolution along one axis: positions q + stride * j of x have
- * the same taps, first + step * i, i < taps, which read y at base + j - i * fall. */
-typedef struct {
-    int64_t count, shift, first, step, taps, base, fall;
-} dl_stride_phase;
-
 dl_conv_problem dl_conv_find(const dl_kernel *k, const dl_kinstr *c);
 int64_t dl_conv_pairs(const dl_conv_problem *s);
-dl_stride_phase dl_conv_stride_phase(const dl_conv_problem *s, int axis, int64_t q);
 /* A part of operand `operand`. */
 const dl_type *dl_conv_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part);
 
@@ -68,18 +61,15 @@ typedef struct {
     int positions;
     int64_t items, groups, columns; /* groups of so many panels; 0: each stride phase has its own */
 } dl_tables;
-dl_tables dl_emit_tables(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns);
 /* Writes the table <kernel>_shape, after the others: struct contraction. */
 void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, const int64_t *out,
                    const int64_t *scale, int64_t channels, int64_t columns, int64_t item_columns,
                    int positions);
 /* Is the panel the inner axis of the work items' order? Otherwise the row block is. */
 bool dl_items_by_rows(const dl_target *t, const dl_conv_problem *s);
-/* The same with the K ranges of an image that is computed, unchanged. */
-void dl_emit_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t item_columns,
-                         int positions);
-/* Both. A work item has several panels, at most `most`, where their sums are one chain, their
- * weights stay in cache, and enough work items remain for all threads. */
+/* The tables of an image that is computed, and its shape. A work item has several panels, at most
+ * `most`, where their sums are one chain, their weights stay in cache, and enough work items remain
+ * for all threads. */
 dl_tables dl_emit_image(dl_emitter *e, const dl_conv_problem *s, int64_t most);
 
 /* The epilogue: <kernel>_body, and around it <kernel>_point, for one position, or <kernel>_rows,

@@ -3,7 +3,7 @@
 #include "compiler/cuda/gemm_matrix.h"
 
 int dl_gemm_tensor_axis(const dl_gemm_problem *p, int axis) {
-    return axis < 2 ? axis : axis + 3 - p->c->windows.n;
+    return axis < 2 ? axis : 2 + dl_conv_spatial(&p->c->windows, axis);
 }
 
 /* Strides of missing spatial axes, which have extent 1: the whole of the next axis. */
@@ -74,32 +74,16 @@ static dl_lattice sums_of(const dl_convolution *c) {
     return to;
 }
 
-/* Negative padding would crop x, which libraries do not support. */
-static bool find_windows(const dl_gemm_problem *p, dl_convolution *c) {
-    bool ok = true;
-    for (int i = 0; ok && i < 3; i++) {
-        const dl_relation_window *v = &p->r.window[i];
-        int own = i - (3 - p->c->windows.n);
-        c->in[i] = p->r.axis[v->in].size, c->tap[i] = p->r.axis[v->tap].size;
-        c->out[i] = p->r.axis[v->out].size;
-        c->stride[i] = v->stride, c->dilation[i] = v->dilation, c->pad_lo[i] = v->pad;
-        c->pad_hi[i] = own >= 0 ? p->c->windows.pad_hi[own] : 0;
-        ok = dl_convolution_slides(c, i);
-    }
-    return ok;
-}
-
 int dl_gemm_convolutions(const dl_gemm_problem *p, dl_call *forms) {
     if (!dl_op_slides(p->c->op)) return 0;
     dl_convolution c = {.makes = dl_op_tensor(p->c->op, DL_RESULT_PLACE),
-                        .samples = p->r.axis[0].size,
-                        .groups = p->r.axis[1].size,
-                        .c = p->r.axis[2].size,
-                        .o = p->r.axis[3].size,
+                        .size = dl_relation_sizes(&p->r),
                         .tf32 = p->c->tf32};
     dl_dtype operands = DL_NDTYPES;
     dl_lattice whole;
-    bool ok = c.samples > 0 && c.groups > 0 && c.c > 0 && c.o > 0 && find_windows(p, &c);
+    bool ok = c.size.samples > 0 && c.size.groups > 0 && c.size.c > 0 && c.size.o > 0;
+    /* Negative padding would crop x, which libraries do not support. */
+    for (int i = 0; i < 3; i++) ok = ok && dl_convolution_slides(&c, i);
     for (dl_tensor t = DL_TENSOR_X; ok && t < DL_NTENSORS; t++) {
         if (t == c.makes) continue;
         ok = find_operand(p, &c, t, &c.of[t]) &&

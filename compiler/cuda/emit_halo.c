@@ -16,9 +16,9 @@ static int64_t channels_of(const dl_gemm_problem *p) {
 static void put_steps(dl_emitter *e, const dl_gemm_problem *p, const int64_t *stride,
                       const char *of) {
     for (int i = 0; i < 3; i++)
-        if (dl_halo_axis(p, i) >= 0)
-            dl_putf(e->out, " + $%s%d$ * $%lld%s$", of, i, (long long)stride[dl_halo_axis(p, i)],
-                    e->dialect->whole);
+        if (dl_conv_axis(&p->c->windows, i) >= 0)
+            dl_putf(e->out, " + $%s%d$ * $%lld%s$", of, i,
+                    (long long)stride[dl_conv_axis(&p->c->windows, i)], e->dialect->whole);
 }
 
 /* After "return ": chooses the part by `test`, for all parts but the last. */
@@ -59,7 +59,7 @@ static void put_image(dl_emitter *e, const dl_gemm_problem *p, const dl_halo *h)
     dl_putf(e->out, "    INLINE %s at(int part, int image, int $x0$, int $x1$, int $x2$) const {\n",
             e->dialect->index);
     for (int i = 0; i < 3; i++)
-        if (dl_halo_axis(p, i) >= 0)
+        if (dl_conv_axis(&p->c->windows, i) >= 0)
             dl_putf(e->out, "        if ((unsigned)$x%d$ >= $%lldU$) return -1;\n", i,
                     (long long)o->limit[i]);
     dl_puts(e->out, "        return ");
@@ -96,7 +96,7 @@ static void put_weight(dl_emitter *e, const dl_gemm_problem *p) {
     dl_puts(e->out, "    INLINE word load(int column, int channel, int tap) const {\n");
     for (int i = 2; i >= 0; i--) {
         int64_t n = p->r.axis[p->r.window[i].tap].size;
-        if (dl_halo_axis(p, i) >= 0)
+        if (dl_conv_axis(&p->c->windows, i) >= 0)
             dl_putf(e->out, "        const int $t%d$ = tap / $/%lld$ %% $/%lld$;\n", i,
                     (long long)taps, (long long)n);
         taps *= n;

@@ -4,18 +4,11 @@
 
 /* ---- by names ---- */
 
-static int64_t stride_of(const dl_gemm_problem *p, const dl_operand *o, int axis) {
-    int64_t stride[DL_MAX_RANK];
-    dl_type_strides(dl_operand_part(p, o, 0), stride);
-    int at = p->r.axis[axis].at[o->place];
-    return at < 0 ? 0 : stride[at];
-}
-
-static void add_axis(dl_emitter *e, dl_gemm_problem *p, dl_mode_kind kind, int axis) {
+static void add_axis(dl_emitter *e, dl_gemm_problem *p, const dl_gemm *g, dl_mode_kind kind,
+                     int axis) {
     int mode_axis = p->mode[kind].n;
-    dl_gemm_add_axis(p, e, kind, p->r.axis[axis].size, NULL);
-    for (int i = 0; i < 2; i++)
-        p->operand[i].step[0][kind][mode_axis] = stride_of(p, &p->operand[i], axis);
+    dl_gemm_add_axis(p, e, kind, g->r.axis[axis].size, NULL);
+    for (int i = 0; i < 2; i++) p->operand[i].step[0][kind][mode_axis] = g->stride[i][axis];
     const dl_mode_axis *c = &p->mode[kind].at[mode_axis];
     if (axis < p->k->nspace)
         dl_gemm_place(p, axis, kind, c->name, c->size == 1 ? NULL : c->variable);
@@ -23,26 +16,27 @@ static void add_axis(dl_emitter *e, dl_gemm_problem *p, dl_mode_kind kind, int a
 
 /* N has the axes of the operand with the result's last axis, so that columns are contiguous in
  * the result. The innermost coordinate of K is one that is contiguous in an operand. */
-static void find_names(dl_emitter *e, dl_gemm_problem *p) {
+static dl_gemm choose_modes(const dl_gemm_problem *p) {
     int last = -1, inner = -1;
     for (int i = 0; i < p->k->nspace; i++)
-        if (p->r.axis[i].role != DL_ROLE_BATCH && p->r.axis[i].size != 1) last = i;
-    bool swap = last >= 0 && p->r.axis[last].role == DL_ROLE_M;
-    for (int i = 0; i < 2; i++) p->operand[i] = dl_operand_new(p, swap ? 1 - i : i, i == 0);
-    for (int i = 0; i < p->k->nspace; i++) {
-        dl_role role = p->r.axis[i].role;
-        dl_mode_kind kind = role == DL_ROLE_BATCH         ? DL_MODE_BATCH
-                            : (role == DL_ROLE_M) != swap ? DL_MODE_M
-                                                          : DL_MODE_N;
-        add_axis(e, p, kind, i);
-        if (kind == DL_MODE_N && (p->inner < 0 || p->r.axis[i].size != 1)) p->inner = i;
-    }
+        if (p->r.axis[i].role != DL_MODE_BATCH && p->r.axis[i].size != 1) last = i;
+    dl_gemm g = dl_gemm_by_names(p->k, p->c, last >= 0 && p->r.axis[last].role == DL_MODE_M);
     for (int i = p->k->nspace; i < p->r.n; i++)
         for (int o = 1; o >= 0; o--)
-            if (p->r.axis[i].size > 1 && stride_of(p, &p->operand[o], i) == 1) inner = i;
-    for (int i = p->k->nspace; i < p->r.n; i++)
-        if (i != inner) add_axis(e, p, DL_MODE_K, i);
-    if (inner >= 0) add_axis(e, p, DL_MODE_K, inner);
+            if (p->r.axis[i].size > 1 && g.stride[o][i] == 1) inner = i;
+    if (inner >= 0) dl_gemm_move_inwards(&g, inner, DL_MODE_K);
+    return g;
+}
+
+static void find_names(dl_emitter *e, dl_gemm_problem *p) {
+    const dl_gemm g = choose_modes(p);
+    for (int i = 0; i < 2; i++) p->operand[i] = dl_operand_new(p, g.side[i], i == 0);
+    for (dl_mode_kind kind = 0; kind < DL_MODES; kind++)
+        for (int i = 0; i < g.mode[kind].n; i++) add_axis(e, p, &g, kind, g.mode[kind].axis[i]);
+    for (int i = 0; i < g.mode[DL_MODE_N].n; i++) {
+        int axis = g.mode[DL_MODE_N].axis[i];
+        if (p->inner < 0 || p->r.axis[axis].size != 1) p->inner = axis;
+    }
 }
 
 /* ---- access patterns ---- */

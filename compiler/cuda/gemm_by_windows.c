@@ -34,7 +34,7 @@ static void follow_channels(const dl_gemm_problem *p, dl_operand *o, dl_mode_kin
  * of its taps. */
 static void window_axis(const dl_gemm_problem *p, dl_operand *o, int i, int64_t limit,
                         dl_mode_kind positions, dl_mode_kind taps, dl_window_axis by) {
-    int axis = 2 + i - (3 - p->c->windows.n);
+    int axis = dl_conv_axis(&p->c->windows, i);
     o->is_image = true, o->limit[i] = limit;
     o->positions = positions, o->taps = taps, o->window_axis[i] = by;
     o->scale[i][positions][1 + i] = by.position_step, o->scale[i][taps][i] = by.tap_step;
@@ -45,24 +45,16 @@ static void window_axis(const dl_gemm_problem *p, dl_operand *o, int i, int64_t 
     }
 }
 
-typedef struct {
-    int64_t batch, group, c, o, out[3], tap[3], in[3]; /* c and o: of a group */
-} sizes;
-
-static sizes find_sizes(const dl_relation *r) {
-    sizes s = {r->axis[0].size, r->axis[1].size, r->axis[2].size, r->axis[3].size, {0}, {0}, {0}};
-    for (int i = 0; i < 3; i++) {
-        s.out[i] = r->axis[r->window[i].out].size, s.tap[i] = r->axis[r->window[i].tap].size;
-        s.in[i] = r->axis[r->window[i].in].size;
-    }
-    return s;
+/* Windows of x along spatial axis i. */
+static void set_windows(dl_emitter *e, const dl_gemm_problem *p, dl_operand *x, int i,
+                        dl_mode_kind positions, dl_mode_kind taps, const dl_conv_sizes *s) {
+    window_axis(p, x, i, s->in[i], positions, taps,
+                (dl_window_axis){-s->pad_lo[i], s->stride[i], s->dilation[i], 0});
+    x->origin[i] = s->pad_lo[i] ? dl_format(e->arena, "$%lld$", (long long)-s->pad_lo[i]) : NULL;
 }
 
 /* The tensor's axis for spatial axis i of three, or -1. */
-static int spatial(const dl_gemm_problem *p, int i) {
-    int own = i - (3 - p->c->windows.n);
-    return own < 0 ? -1 : 2 + own;
-}
+static int spatial(const dl_gemm_problem *p, int i) { return dl_conv_axis(&p->c->windows, i); }
 
 static void follow_spatial(const dl_gemm_problem *p, dl_operand *o, dl_mode_kind kind, int first) {
     for (int i = 0; i < 3; i++)
@@ -100,11 +92,11 @@ static void place_image(dl_emitter *e, dl_gemm_problem *p, int64_t channels) {
 }
 
 /* fprop computes y: M is its positions, K is taps and channels. */
-static void find_y(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
+static void find_y(dl_emitter *e, dl_gemm_problem *p, const dl_conv_sizes *s) {
     dl_operand *x = &p->operand[0], *w = &p->operand[1];
     *x = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_X), true);
     *w = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_W), false);
-    dl_gemm_add_axis(p, e, DL_MODE_M, s->batch, NULL);
+    dl_gemm_add_axis(p, e, DL_MODE_M, s->samples, NULL);
     for (int i = 0; i < 3; i++)
         dl_gemm_add_axis(p, e, DL_MODE_M, s->out[i], NULL),
             dl_gemm_add_axis(p, e, DL_MODE_K, s->tap[i], NULL);
@@ -113,10 +105,7 @@ static void find_y(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
     dl_operand_follow(p, x, DL_MODE_M, 0, 0, 1);
     follow_channels(p, x, DL_MODE_K, 3, s->c);
     for (int i = 0; i < 3; i++) {
-        const dl_relation_window *v = &p->r.window[i];
-        window_axis(p, x, i, s->in[i], DL_MODE_M, DL_MODE_K,
-                    (dl_window_axis){-v->pad, v->stride, v->dilation, 0});
-        x->origin[i] = v->pad ? dl_format(e->arena, "$%lld$", (long long)-v->pad) : NULL;
+        set_windows(e, p, x, i, DL_MODE_M, DL_MODE_K, s);
     }
     dl_operand_follow(p, w, DL_MODE_N, 0, 0, 1);
     dl_operand_follow(p, w, DL_MODE_BATCH, 0, 0, s->o);
@@ -130,12 +119,12 @@ static void find_y(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
 }
 
 /* wgrad computes the weight: M is its O, N its taps and C, K the positions of y. */
-static void find_w(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
+static void find_w(dl_emitter *e, dl_gemm_problem *p, const dl_conv_sizes *s) {
     dl_operand *y = &p->operand[0], *x = &p->operand[1];
     *y = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_Y), true);
     *x = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_X), false);
     dl_gemm_add_axis(p, e, DL_MODE_M, s->o, NULL);
-    dl_gemm_add_axis(p, e, DL_MODE_K, s->batch, NULL);
+    dl_gemm_add_axis(p, e, DL_MODE_K, s->samples, NULL);
     for (int i = 0; i < 3; i++)
         dl_gemm_add_axis(p, e, DL_MODE_N, s->tap[i], NULL),
             dl_gemm_add_axis(p, e, DL_MODE_K, s->out[i], NULL);
@@ -146,10 +135,7 @@ static void find_w(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
     dl_operand_follow(p, x, DL_MODE_K, 0, 0, 1);
     follow_channels(p, x, DL_MODE_N, 3, s->c);
     for (int i = 0; i < 3; i++) {
-        const dl_relation_window *v = &p->r.window[i];
-        window_axis(p, x, i, s->in[i], DL_MODE_K, DL_MODE_N,
-                    (dl_window_axis){-v->pad, v->stride, v->dilation, 0});
-        x->origin[i] = v->pad ? dl_format(e->arena, "$%lld$", (long long)-v->pad) : NULL;
+        set_windows(e, p, x, i, DL_MODE_K, DL_MODE_N, s);
     }
     const dl_mode *n = &p->mode[DL_MODE_N];
     place_grouped(e, p, 0, DL_MODE_M, s->o, p->mode[DL_MODE_M].at[0].variable);
@@ -159,42 +145,19 @@ static void find_w(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
         place_spatial(p, i, DL_MODE_N, n->at[i].variable, n->at[i].variable);
 }
 
-/* A stride phase along one axis: positions q + stride * j of x have the taps first + step * i,
- * which read y at base + j - i * fall. */
-typedef struct {
-    int64_t count, first, step, taps, base, fall;
-} stride_phase;
-
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
-static stride_phase find_stride_phase(const dl_relation_window *v, int64_t size, int64_t taps,
-                                      int64_t q) {
-    int64_t step = v->stride / gcd(v->stride, v->dilation), at = q + v->pad, rest = at % v->stride,
-            first = 0;
-    for (; rest && first < step; first++)
-        rest = (rest + v->stride - v->dilation % v->stride) % v->stride;
-    stride_phase p = {
-        .first = rest ? 0 : first, .step = step, .fall = step * v->dilation / v->stride};
-    if (!rest) p.base = (at - first * v->dilation) / v->stride;
-    p.count = size > q ? dl_ceil_div(size - q, v->stride) : 0;
-    p.taps = !rest && taps > first ? dl_ceil_div(taps - first, step) : 0;
-    return p;
-}
-
 /* dgrad computes x: M is its positions of one stride phase, K the taps that reach them, and O. */
-static void find_x(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
+static void find_x(dl_emitter *e, dl_gemm_problem *p, const dl_conv_sizes *s) {
     dl_operand *y = &p->operand[0], *w = &p->operand[1];
     *y = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_Y), true);
     *w = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_W), false);
-    dl_gemm_add_axis(p, e, DL_MODE_M, s->batch, NULL);
+    dl_gemm_add_axis(p, e, DL_MODE_M, s->samples, NULL);
     for (int i = 0; i < 3; i++) {
-        const dl_relation_window *v = &p->r.window[i];
-        int64_t n = v->stride, most_rows = 0, most_taps = 0;
+        int64_t n = s->stride[i], most_rows = 0, most_taps = 0;
         int64_t *of[4];
-        stride_phase one = {0};
+        dl_stride_phase one = {0};
         for (int f = 0; f < 4; f++) of[f] = DL_NEWS(e->arena, int64_t, n);
         for (int64_t q = 0; q < n; q++) {
-            one = find_stride_phase(v, s->in[i], s->tap[i], q);
+            one = dl_conv_stride_phase(s, i, q);
             of[0][q] = one.count, of[1][q] = one.taps, of[2][q] = one.first, of[3][q] = one.base;
             if (one.count > most_rows) most_rows = one.count;
             if (one.taps > most_taps) most_taps = one.taps;
@@ -244,9 +207,9 @@ static void find_x(dl_emitter *e, dl_gemm_problem *p, const sizes *s) {
 
 /* Direct kernels: groups of few channels make no useful GEMM, so each sum is computed alone,
  * with lanes along all channels of y or x. */
-static void find_direct(dl_gemm_problem *p, const sizes *s) {
+static void find_direct(dl_gemm_problem *p, const dl_conv_sizes *s) {
     enum { FEW = 64 };
-    p->direct = s->group > 1 && s->c * s->o < FEW;
+    p->direct = s->groups > 1 && s->c * s->o < FEW;
     if (!p->direct) return;
     if (dl_op_makes_weight(p->c->op)) { /* M and N are swapped */
         dl_mode n = p->mode[DL_MODE_M];
@@ -329,10 +292,11 @@ static void find_bits(const dl_gemm_problem *p, dl_operand *o) {
 }
 
 void dl_gemm_windows(dl_emitter *e, dl_gemm_problem *p) {
-    static void (*const find[DL_NTENSORS])(dl_emitter *, dl_gemm_problem *, const sizes *) = {
+    static void (*const find[DL_NTENSORS])(dl_emitter *, dl_gemm_problem *,
+                                           const dl_conv_sizes *) = {
         [DL_TENSOR_X] = find_x, [DL_TENSOR_W] = find_w, [DL_TENSOR_Y] = find_y};
-    sizes s = find_sizes(&p->r);
-    dl_gemm_add_axis(p, e, DL_MODE_BATCH, s.group, NULL);
+    dl_conv_sizes s = dl_relation_sizes(&p->r);
+    dl_gemm_add_axis(p, e, DL_MODE_BATCH, s.groups, NULL);
     find[dl_op_tensor(p->c->op, DL_RESULT_PLACE)](e, p, &s);
     find_direct(p, &s);
     for (int o = 0; o < 2; o++) {

@@ -14,14 +14,9 @@ bool dl_gemm_is_uniform(const dl_gemm_problem *p) {
 }
 
 int64_t dl_mode_stride(const dl_mode *n, const int64_t *step) {
-    int64_t first = 0, reach = -1;
-    for (int c = n->n - 1; c >= 0; c--) {
-        if (n->at[c].size == 1) continue;
-        if (reach < 0) first = step[c];
-        if (step[c] < 0 || (reach >= 0 && step[c] != reach)) return -1;
-        reach = step[c] * n->at[c].size;
-    }
-    return first;
+    int64_t size[DL_MAX_RELATION];
+    for (int c = 0; c < n->n; c++) size[c] = n->at[c].size;
+    return dl_linear_stride(n->n, size, step);
 }
 
 static int64_t operand_step(const dl_gemm_problem *p, const dl_operand *o, int part,

@@ -3,6 +3,7 @@
 #ifndef DL_GEMM_PROBLEM_H
 #define DL_GEMM_PROBLEM_H
 #include "compiler/cuda/emit_cuda.h"
+#include "ir/kernel/gemm.h"
 
 /* Bytes of K per tile row, and bytes of a block along M when M is contiguous: CT_LINE, CT_BLOCK. */
 enum { DL_LINE = 64, DL_LINE_BLOCK = 128 };
@@ -18,8 +19,7 @@ typedef struct {
     const char *variable;
 } dl_mode_axis;
 
-/* The modes of a GEMM: one product for each coordinate of the batch; sums go over K. */
-typedef enum { DL_MODE_BATCH, DL_MODE_M, DL_MODE_N, DL_MODE_K, DL_MODES } dl_mode_kind;
+/* A mode: one product for each coordinate of the batch; sums go over K. */
 typedef struct {
     int n;
     dl_mode_axis at[DL_MAX_RELATION];

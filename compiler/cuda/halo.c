@@ -111,7 +111,7 @@ void dl_halo_put_row(dl_emitter *e, const dl_gemm_problem *p) {
 
 void dl_halo_put_test(dl_emitter *e, const dl_gemm_problem *p) {
     for (int i = 0; i < 3; i++) {
-        int axis = dl_halo_axis(p, i);
+        int axis = dl_conv_axis(&p->c->windows, i);
         if (axis >= 0 && e->k->space[axis].size % (p->tiling.halo.tile[i] * p->stride_phases[i]))
             dl_putf(e->out, "        if ($x%d$ >= $%lld$) continue;\n", axis,
                     (long long)e->k->space[axis].size);

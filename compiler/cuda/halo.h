@@ -10,11 +10,6 @@ enum {
     DL_HALO_WARPS = 4       /* CT_HALO_WARPS */
 };
 
-/* The tensor's axis for spatial axis i of three of an image, or -1. */
-static inline int dl_halo_axis(const dl_gemm_problem *p, int i) {
-    int own = i - (3 - p->c->windows.n);
-    return own < 0 ? -1 : 2 + own;
-}
 /* Is x the image that is computed? Otherwise it is y. */
 static inline bool dl_halo_makes_image(const dl_gemm_problem *p) {
     return dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;

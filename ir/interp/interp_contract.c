@@ -272,7 +272,7 @@ static void copy_group(double *all, double *own, int64_t batch, int64_t groups, 
 static void run_windows(const dl_relation *r, const double *const operand[2],
                         const dl_interp_sums *to) {
     windows v = {.r = r, .made = tensor_at(r, DL_RESULT_PLACE), .n = r->axis[0].size};
-    int64_t groups = dl_relation_size(r, DL_ROLE_BATCH), count[DL_NTENSORS], batch[DL_NTENSORS];
+    int64_t groups = dl_relation_size(r, DL_MODE_BATCH), count[DL_NTENSORS], batch[DL_NTENSORS];
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *w = &r->window[i];
         v.in[i] = r->axis[w->in].size, v.taps[i] = r->axis[w->tap].size,
@@ -281,7 +281,7 @@ static void run_windows(const dl_relation *r, const double *const operand[2],
     for (int i = 0; i < r->n; i++) { /* x and w share one axis of channels, w and y the other */
         int at[DL_NTENSORS] = {0};
         for (int p = 0; p < DL_PLACES; p++) at[tensor_at(r, p)] = r->axis[i].at[p];
-        if (r->axis[i].slides || r->axis[i].role == DL_ROLE_BATCH) continue;
+        if (r->axis[i].slides || r->axis[i].role == DL_MODE_BATCH) continue;
         if (at[DL_TENSOR_W] < 0) v.n = r->axis[i].size;
         if (at[DL_TENSOR_Y] < 0) v.c = r->axis[i].size;
         if (at[DL_TENSOR_X] < 0) v.o = r->axis[i].size;

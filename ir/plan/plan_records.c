@@ -190,10 +190,11 @@ static void code_matmul(dl_plan_codec *c, dl_call *l) {
 
 static void code_convolution(dl_plan_codec *c, dl_call *l) {
     dl_convolution *v = &l->convolution;
-    int64_t *three[] = {v->in, v->tap, v->out, v->stride, v->dilation, v->pad_lo, v->pad_hi};
+    int64_t *three[] = {v->size.in,       v->size.tap,    v->size.out,   v->size.stride,
+                        v->size.dilation, v->size.pad_lo, v->size.pad_hi};
     CODE_ENUM(c, dl_tensor, v->makes);
-    code_int64(c, &v->samples), code_int64(c, &v->groups), code_int64(c, &v->c),
-        code_int64(c, &v->o);
+    code_int64(c, &v->size.samples), code_int64(c, &v->size.groups), code_int64(c, &v->size.c),
+        code_int64(c, &v->size.o);
     for (size_t i = 0; i < sizeof three / sizeof *three; i++)
         for (int k = 0; k < 3; k++) code_int64(c, &three[i][k]);
     for (int t = DL_TENSOR_X; t < DL_NTENSORS; t++) {

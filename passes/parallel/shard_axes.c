@@ -15,7 +15,7 @@ static const dl_relation_axis *find_related(const dl_relation *r, int k, int at)
     for (int i = 0; i < r->n; i++) {
         const dl_relation_axis *a = &r->axis[i];
         if (a->at[k] != at || (a->size == 1 && r->nwindows)) continue;
-        if (found || a->slides || (r->nwindows && a->role == DL_ROLE_BATCH))
+        if (found || a->slides || (r->nwindows && a->role == DL_MODE_BATCH))
             return NULL; /* groups count as an axis */
         found = a;
     }
@@ -163,7 +163,7 @@ bool dl_shard_sums(const dl_node *n, int k, dl_sharding from, dl_sharding *other
     if (dl_ops[n->op].class != DL_CLASS_CONTRACT) return false;
     dl_relation r = dl_relation_of(n);
     const dl_relation_axis *a = find_related(&r, k, at);
-    if (!a || a->role != DL_ROLE_K || a->at[1 - k] < 0) return false;
+    if (!a || a->role != DL_MODE_K || a->at[1 - k] < 0) return false;
     if (find_related(&r, 1 - k, a->at[1 - k]) != a) return false;
     const dl_type *second = &n->in[1 - k]->type;
     *other = (dl_sharding){second->axis[a->at[1 - k]].name, from.parts, from.ranks};

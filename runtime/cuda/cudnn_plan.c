@@ -32,7 +32,9 @@ static void drop(const dlr_dnn_work *w, dlr_dnn_desc *desc) {
 /* The number of spatial axes, at least two. The first of three is left out where its extent is 1
  * and no window moves along it. */
 static int spatial_of(const dl_convolution *c) {
-    return c->in[0] == 1 && c->tap[0] == 1 && c->out[0] == 1 && !c->pad_lo[0] ? 2 : 3;
+    return c->size.in[0] == 1 && c->size.tap[0] == 1 && c->size.out[0] == 1 && !c->size.pad_lo[0]
+               ? 2
+               : 3;
 }
 
 static int describe_tensor(dlr_dnn_work *w, dl_tensor of) {
@@ -64,10 +66,10 @@ static int describe_convolution(dlr_dnn_work *w) {
                 {DLR_DNN_CONVOLUTION_COMP_TYPE, DLR_DNN_TYPE_DATA_TYPE, 1, &type},
                 {DLR_DNN_CONVOLUTION_CONV_MODE, DLR_DNN_TYPE_CONVOLUTION_MODE, 1, &mode},
                 {DLR_DNN_CONVOLUTION_SPATIAL_DIMS, DLR_DNN_TYPE_INT64, 1, &axes},
-                {DLR_DNN_CONVOLUTION_DILATIONS, DLR_DNN_TYPE_INT64, n, c->dilation + 3 - n},
-                {DLR_DNN_CONVOLUTION_FILTER_STRIDES, DLR_DNN_TYPE_INT64, n, c->stride + 3 - n},
-                {DLR_DNN_CONVOLUTION_PRE_PADDINGS, DLR_DNN_TYPE_INT64, n, c->pad_lo + 3 - n},
-                {DLR_DNN_CONVOLUTION_POST_PADDINGS, DLR_DNN_TYPE_INT64, n, c->pad_hi + 3 - n});
+                {DLR_DNN_CONVOLUTION_DILATIONS, DLR_DNN_TYPE_INT64, n, c->size.dilation + 3 - n},
+                {DLR_DNN_CONVOLUTION_FILTER_STRIDES, DLR_DNN_TYPE_INT64, n, c->size.stride + 3 - n},
+                {DLR_DNN_CONVOLUTION_PRE_PADDINGS, DLR_DNN_TYPE_INT64, n, c->size.pad_lo + 3 - n},
+                {DLR_DNN_CONVOLUTION_POST_PADDINGS, DLR_DNN_TYPE_INT64, n, c->size.pad_hi + 3 - n});
 }
 
 /* Indexed by the tensor that the operation makes. */

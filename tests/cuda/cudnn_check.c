@@ -14,11 +14,13 @@ static int bad;
 static dl_call describe(dl_tensor makes, int spatial, int64_t groups, dl_dtype type) {
     dl_call call = {.what = DL_CALLED_CONVOLUTION};
     dl_convolution *c = &call.convolution;
-    *c = (dl_convolution){.makes = makes, .samples = 3, .groups = groups, .c = 16, .o = 8};
+    *c =
+        (dl_convolution){.makes = makes, .size = {.samples = 3, .groups = groups, .c = 16, .o = 8}};
     for (int i = 0; i < 3; i++) {
         bool is = i >= 3 - spatial;
-        c->in[i] = is ? 12 : 1, c->tap[i] = is ? 3 : 1, c->out[i] = is ? 5 : 1;
-        c->stride[i] = is ? 2 : 1, c->dilation[i] = is ? 2 : 1, c->pad_lo[i] = c->pad_hi[i] = is;
+        c->size.in[i] = is ? 12 : 1, c->size.tap[i] = is ? 3 : 1, c->size.out[i] = is ? 5 : 1;
+        c->size.stride[i] = is ? 2 : 1, c->size.dilation[i] = is ? 2 : 1,
+        c->size.pad_lo[i] = c->size.pad_hi[i] = is;
     }
     for (dl_tensor t = DL_TENSOR_X; t < DL_NTENSORS; t++) {
         static const int inwards[DL_TENSOR_AXES] = {1, 4, 3, 2, 0};
@@ -63,12 +65,12 @@ static void try(const dlr_cudnn *l, dlr_dnn_desc device, dl_call call, bool is) 
     int status = dlr_dnn_describe(&w),
         n = status || !device ? 0 : dlr_dnn_candidates(&w, MOST, some);
     bool right = (w.graph != NULL) == is &&
-                 (!device || ((status == 0) == is && (n || c->groups > 1 || !is)));
+                 (!device || ((status == 0) == is && (n || c->size.groups > 1 || !is)));
     if (!right || getenv("CUDNN_CHECK_SAYS"))
         printf("tensor %d made, sizes %lld %lld %lld, %lld groups, type %d%s: %s, %d plans\n",
-               (int)c->makes, (long long)c->in[0], (long long)c->in[1], (long long)c->in[2],
-               (long long)c->groups, (int)c->of[c->makes].dtype, c->tf32 ? " in TF32" : "",
-               l->GetErrorString(status), n);
+               (int)c->makes, (long long)c->size.in[0], (long long)c->size.in[1],
+               (long long)c->size.in[2], (long long)c->size.groups, (int)c->of[c->makes].dtype,
+               c->tf32 ? " in TF32" : "", l->GetErrorString(status), n);
     for (int i = 0; i < n && getenv("CUDNN_CHECK_SAYS"); i++)
         printf("    %s: workspace %lld\n", dl_algorithm_name(&some[i]),
                (long long)some[i].workspace);
@@ -91,7 +93,7 @@ int main(void) {
                     try(l, device, call, true);
                 }
     dl_call wrong = describe(DL_TENSOR_Y, 2, 1, DL_F32);
-    wrong.convolution.out[2]++;
+    wrong.convolution.size.out[2]++;
     try(l, device, wrong, false);
     dlr_dnn_handle handle = NULL;
     int status = l->Create(&handle);

@@ -40,7 +40,7 @@ static void look_at(const wish *w, int kernel, int n, const dl_call *forms) {
     const dl_matmul *m = &forms[0].matmul;
     const dl_convolution *c = &forms[0].convolution;
     int64_t matmul[] = {m->batch, m->rows, m->columns, m->terms},
-            convolution[] = {c->samples, c->groups, c->c, c->o},
+            convolution[] = {c->size.samples, c->size.groups, c->size.c, c->size.o},
             *own = forms[0].what == DL_CALLED_MATMUL ? matmul : convolution;
     CHECK(memcmp(own, &cases[w->number].batch, sizeof matmul) == 0 &&
               offered == cases[w->number].offered,
