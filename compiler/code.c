@@ -74,13 +74,19 @@ uint64_t dl_kernel_hash(const dl_kernel *k) {
     return hash;
 }
 
+/* The variant's name for people; "": there is one. */
+static const char *variant_of(const dl_kernel *k, const dl_emitted *code) {
+    if (code->calls) return dl_algorithm_name(&code->call.algorithm);
+    return k->schedule.variant ? k->schedule.variant : "";
+}
+
 static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *t,
                                const dl_emitted *code) {
     const char *name = dl_strdup(p->arena, k->name);
     dl_plan_kernel pk = {.name = name,
                          .symbol = name,
                          .where = where_from(p->arena, k),
-                         .variant = code->variant ? dl_strdup(p->arena, code->variant) : "",
+                         .variant = dl_strdup(p->arena, variant_of(k, code)),
                          .phases = code->phases,
                          .nargs = k->params.n,
                          .arg_bytes = touched_bytes(p->arena, k),
@@ -140,17 +146,11 @@ static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, 
     for (int i = 0; i < functions && pieces != kernels; i++) dl_buf_free(&pieces[i].text);
 }
 
-static bool is_same_variant(const dl_variant *a, const dl_variant *b) {
-    if (a->by && b->by) return dl_algorithm_is_same(a->by, b->by);
-    return !a->by && !b->by && a->variant == b->variant;
-}
-
 /* An earlier kernel whose code serves this one, too: equal blocks of a model, and evaluation,
  * which repeats training's forward pass. -1: none. */
-static int find_twin(const dl_coded *kernels, const uint64_t *hashes, int n) {
+static int find_twin(const uint64_t *hashes, int n) {
     for (int i = 0; i < n; i++)
-        if (hashes[i] == hashes[n] && is_same_variant(&kernels[i].variant, &kernels[n].variant))
-            return i;
+        if (hashes[i] == hashes[n]) return i;
     return -1;
 }
 
@@ -163,7 +163,7 @@ static void add_twin(dl_plan *p, const dl_kernel *k, int twin) {
     dl_push(p->arena, &p->kernels, same);
 }
 
-bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kernels, int threads,
+bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, dl_kernel *const *kernels, int threads,
                     dl_error *err) {
     bool ok = true;
     int made = 0;
@@ -172,9 +172,9 @@ bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kerne
     dl_piece *pieces = DL_NEWS(p->arena, dl_piece, n + 1);
     int *from = DL_NEWS(p->arena, int, n + 1); /* by kernel: its piece */
     for (int i = 0; i < n && ok; i++) {
-        const dl_kernel *k = kernels[i].kernel;
+        const dl_kernel *k = kernels[i];
         hashes[i] = dl_kernel_hash(k);
-        int twin = find_twin(kernels, hashes, i);
+        int twin = find_twin(hashes, i);
         if (twin >= 0) {
             from[i] = from[twin];
             add_twin(p, k, twin);
@@ -182,7 +182,7 @@ bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, const dl_coded *kerne
         }
         dl_piece *own = &pieces[from[i] = made++];
         own->name = k->name;
-        ok = t->backend->emit(texts, &own->text, k, t, kernels[i].variant, &own->code, err);
+        ok = t->backend->emit(texts, &own->text, k, t, &own->code, err);
         dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
     }
     if (ok) link_code(p, t, made, pieces, from, threads);

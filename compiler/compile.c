@@ -6,6 +6,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
+#include "ir/kernel/schedule.h"
 #include "passes/memory/memory.h"
 
 static bool has_feed(const dl_module *m, const dl_target *t) {
@@ -62,17 +63,26 @@ static void end_ahead(ahead *a) {
     if (a->runs) pthread_join(a->thread, NULL);
 }
 
+/* A schedule that names no variant means the first, whose name it gets. */
+static void name_variant(dl_kernel *k, const dl_target *t) {
+    const char *names[DL_MOST_VARIANTS];
+    if (k->schedule.variant || !dl_schedule_has_variants(k->schedule.kind)) return;
+    if (t->backend->variants && t->backend->variants(k, t, names) > 1)
+        k->schedule.variant = names[0];
+}
+
 static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *opt, dl_error *err) {
     int all = 0, n = 0;
     for (int g = 0; g < m->graphs.n; g++) all += m->graphs.at[g]->kernels.n;
-    dl_coded *kernels = DL_NEWS(p->arena, dl_coded, all + 1);
+    dl_kernel **kernels = DL_NEWS(p->arena, dl_kernel *, all + 1);
     for (int g = 0; g < m->graphs.n; g++)
         for (int i = 0; i < m->graphs.at[g]->kernels.n; i++)
-            kernels[n++] = (dl_coded){.kernel = m->graphs.at[g]->kernels.at[i]};
+            kernels[n++] = m->graphs.at[g]->kernels.at[i];
     const dl_tuner *tuner = opt->target->backend->variants ? opt->tuner : NULL;
     if (tuner && !tuner->choose(tuner->user, n, kernels, err)) return false;
     if (!tuner && opt->target->backend->consolidate)
         opt->target->backend->consolidate(p->arena, n, kernels, opt->target);
+    for (int i = 0; i < n; i++) name_variant(kernels[i], opt->target);
     bool ok = dl_add_kernels(p, opt->target, n, kernels, opt->compile_threads, err);
     if (has_feed(m, opt->target)) dl_push(p->arena, &p->objects, feed_of(p->arena, opt->target));
     return ok;

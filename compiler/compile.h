@@ -5,13 +5,12 @@
 #include "ir/base/console.h"
 #include "passes/pass.h"
 
-/* Chooses among the variants of a kernel (dl_variant) by more than the cost model knows, for
- * example by measurements. */
+/* Chooses among the variants of kernels by more than the cost model knows, for example by
+ * measurements. */
 typedef struct {
     uint64_t key; /* further inputs of the choice, hashed: not kernels or target */
-    /* Sets the variants of kernels, which hold the cost model's choice before. The tuner owns
-     * the algorithms. */
-    bool (*choose)(void *user, int n, dl_coded *kernels, dl_error *err);
+    /* Names variants in the schedules of kernels, which name none before. */
+    bool (*choose)(void *user, int n, dl_kernel *const *kernels, dl_error *err);
     void *user;
 } dl_tuner;
 

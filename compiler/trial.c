@@ -13,12 +13,13 @@ static int64_t *place(dl_plan *p, const dl_kernel *k) {
     return at;
 }
 
-static void find_variants(const dl_target *t, dl_trial *trial) {
-    trial->nvariants = t->backend->variants(trial->kernel, t, trial->names);
-    for (int v = 0; v < trial->nvariants; v++) trial->variants[v] = (dl_variant){.variant = v};
+static void find_variants(dl_arena *arena, const dl_target *t, dl_trial *trial) {
+    int n = trial->nvariants = t->backend->variants(trial->kernel, t, trial->names);
+    for (int v = 0; v < n; v++) trial->variants[v] = n > 1 ? trial->names[v] : NULL;
     for (int i = 0; i < trial->noffers; i++) {
-        trial->names[trial->nvariants] = dl_algorithm_name(&trial->offers[i]);
-        trial->variants[trial->nvariants++] = (dl_variant){.by = &trial->offers[i]};
+        const dl_algorithm *offer = &trial->offers[i];
+        trial->names[trial->nvariants] = dl_algorithm_name(offer);
+        trial->variants[trial->nvariants++] = dl_intern(dl_algorithm_text(arena, offer));
     }
 }
 
@@ -34,17 +35,18 @@ dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *tr
     dl_arena *arena = dl_arena_new(parent);
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena, .model = "trial", .target = t->name, .batch = 1};
-    dl_coded *kernels = DL_NEWS(arena, dl_coded, n * DL_MOST_TRIAL_VARIANTS + 1);
+    dl_kernel **kernels = DL_NEWS(arena, dl_kernel *, n * DL_MOST_TRIAL_VARIANTS + 1);
     int all = 0, compiled;
     for (int i = 0; i < n; i++) {
-        find_variants(t, &trials[i]);
+        find_variants(arena, t, &trials[i]);
         trials[i].args = place(p, trials[i].kernel);
         trials[i].first = all;
         for (int v = 0; v < trials[i].nvariants; v++) {
             dl_kernel *k = DL_NEW(arena, dl_kernel);
             *k = *trials[i].kernel;
             k->name = dl_internf("%s_v%d", k->name, v);
-            kernels[all++] = (dl_coded){k, trials[i].variants[v]};
+            k->schedule.variant = trials[i].variants[v];
+            kernels[all++] = k;
         }
     }
     bool ok = dl_add_kernels(p, t, all, kernels, 0, err);

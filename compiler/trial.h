@@ -18,8 +18,8 @@ typedef struct {
         *offers; /* library algorithms for the backend's calls; at most DL_MOST_OFFERS */
     int nvariants;
     /* number 0 is the cost model's choice, offers are last */
-    dl_variant variants[DL_MOST_TRIAL_VARIANTS];
-    const char *names[DL_MOST_TRIAL_VARIANTS];
+    const char *variants[DL_MOST_TRIAL_VARIANTS]; /* as schedules name them; NULL: there is one */
+    const char *names[DL_MOST_TRIAL_VARIANTS];    /* for people */
     int first;     /* the program that runs variant 0; the others follow */
     int64_t *args; /* offset of each parameter, in all of them */
 } dl_trial;

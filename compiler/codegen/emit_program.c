@@ -252,6 +252,11 @@ bool dl_emit_refuse_schedule(const dl_kernel *k, dl_error *err) {
                    dl_schedule_name(k->schedule.kind));
 }
 
+bool dl_emit_refuse_variant(const dl_kernel *k, const dl_target *t, dl_error *err) {
+    return dl_fail(err, DL_INPUT, "kernel @%s: %s has no variant '%.200s' of it", k->name, t->name,
+                   k->schedule.variant);
+}
+
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         dl_kept *at = &e->kept[i];

@@ -145,6 +145,8 @@ void dl_emit_title(const dl_emitter *e, dl_buf *out);
 void dl_emit_by_schedule(dl_emitter *e, const dl_kernel *k);
 /* Refuses a kernel whose schedule the target does not run, or that has none. Returns false. */
 bool dl_emit_refuse_schedule(const dl_kernel *k, dl_error *err);
+/* The same for a schedule that names a variant which the target does not have. */
+bool dl_emit_refuse_variant(const dl_kernel *k, const dl_target *t, dl_error *err);
 /* Reserves workspace, after the present size, for values that later loop nests read. */
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
 /* Can the kernel have another phase? False: refused. */

@@ -45,7 +45,7 @@ const dl_target *dl_cpu_target(const char *name);
 
 /* Functions of dl_backend, in emit_cpu.c, assign_sources.c, cost.c */
 bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
-                 dl_variant variant, dl_emitted *code, dl_error *err);
+                 dl_emitted *code, dl_error *err);
 int dl_cpu_assign_sources(int n, dl_piece *pieces, int threads);
 double dl_cpu_predict(const dl_kernel *k, const dl_target *t);
 double dl_cpu_serial(const dl_kernel *k, const dl_target *t);

@@ -115,7 +115,7 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
 }
 
 bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
-                 dl_variant variant, dl_emitted *code, dl_error *err) {
+                 dl_emitted *code, dl_error *err) {
     dl_buf text = {0};
     dl_emitter e = {.out = &text,
                     .k = k,
@@ -124,10 +124,9 @@ bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_targ
                     .name = k->name,
                     .lane_axis = -1,
                     .dialect = &dl_dialect_c};
-    DL_CHECK(variant.variant == 0 && !variant.by);
     *code = (dl_emitted){0};
     (void)arena;
-    bool ok = emit(&e, code, err);
+    bool ok = k->schedule.variant ? dl_emit_refuse_variant(k, t, err) : emit(&e, code, err);
     if (ok) {
         dl_puts(out, "\n");
         dl_emit_title(&e, out);

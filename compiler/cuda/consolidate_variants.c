@@ -14,8 +14,9 @@ static const double part = 0.03, once = 0.01, most = 6;
 
 /* A contraction of the plan, its near variants, and the number of each variant's function. */
 typedef struct {
-    dl_coded *kernel;
+    dl_kernel *kernel;
     int n, candidate, function[DL_MOST_VARIANTS];
+    const char *name[DL_MOST_VARIANTS];
     double time[DL_MOST_VARIANTS];
 } choice;
 
@@ -34,12 +35,13 @@ static int number_of(plan *p, uint64_t function) {
     return p->functions.n - 1;
 }
 
-static void add(plan *p, dl_coded *kernel, const dl_target *t) {
+static void add(plan *p, dl_kernel *kernel, const dl_target *t) {
     dl_cuda_variant candidates[DL_MOST_VARIANTS];
-    choice c = {.kernel = kernel, .n = dl_cuda_near(kernel->kernel, t, most, candidates)};
+    choice c = {.kernel = kernel, .n = dl_cuda_near(kernel, t, most, candidates)};
     if (!c.n) return;
     for (int i = 0; i < c.n; i++)
-        c.time[i] = candidates[i].time, c.function[i] = number_of(p, candidates[i].function);
+        c.time[i] = candidates[i].time, c.name[i] = candidates[i].name,
+        c.function[i] = number_of(p, candidates[i].function);
     p->all += c.time[0];
     dl_push(p->arena, &p->choices, c);
 }
@@ -85,16 +87,18 @@ static int cheapest(const plan *p, double *cost) {
     return which;
 }
 
-void dl_cuda_consolidate(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t) {
+void dl_cuda_consolidate(dl_arena *arena, int n, dl_kernel *const *kernels, const dl_target *t) {
     plan p = {.arena = arena};
     double cost, spent = 0;
-    for (int i = 0; i < n; i++) add(&p, &kernels[i], t);
+    for (int i = 0; i < n; i++) add(&p, kernels[i], t);
     p.kernels = DL_NEWS(arena, int, p.functions.n + 1);
     for (int i = 0; i < p.choices.n; i++) p.kernels[p.choices.at[i].function[0]]++;
     for (int which;
          (which = cheapest(&p, &cost)) >= 0 && cost <= once * p.all && spent + cost <= part * p.all;
          spent += cost)
         do_without(&p, which);
-    for (int i = 0; i < p.choices.n; i++)
-        p.choices.at[i].kernel->variant.variant = p.choices.at[i].candidate;
+    for (int i = 0; i < p.choices.n; i++) {
+        const choice *c = &p.choices.at[i];
+        if (c->candidate) c->kernel->schedule.variant = c->name[c->candidate];
+    }
 }

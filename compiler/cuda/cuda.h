@@ -35,9 +35,10 @@ _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 /* Functions of dl_backend, in emit_cuda.c, consolidate_variants.c, merge.c, assign_sources.c,
  * cost.c */
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names);
-/* A variant of a contraction: a number that identifies its function, and its estimated time, in
- * products of one SM. */
+/* A variant of a contraction: its name, a number that identifies its function, and its estimated
+ * time, in products of one SM. */
 typedef struct {
+    const char *name;
     uint64_t function;
     double time;
 } dl_cuda_variant;
@@ -45,11 +46,11 @@ typedef struct {
  * DL_MOST_VARIANTS. Returns their number; 0 if the kernel is no tiled contraction.
  * emit_contract.c */
 int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, dl_cuda_variant *variants);
-void dl_cuda_consolidate(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
+void dl_cuda_consolidate(dl_arena *arena, int n, dl_kernel *const *kernels, const dl_target *t);
 int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms);
 extern const dl_loop_rules dl_cuda_loops;
 bool dl_cuda_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
-                  dl_variant variant, dl_emitted *code, dl_error *err);
+                  dl_emitted *code, dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
 /* A divisor, 1 to 2^31 - 1, as arguments of kernels (kd_divisor in kernels/prelude.cu): for x
  * below 2^31, x / d is the upper half of x times number[0]'s upper half, >> number[1]. The lower

@@ -375,7 +375,6 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
     int variants_of = find_variants(e, n, &s, of);
     DL_CHECK(variant < variants_of);
     t = of[variant];
-    if (variants_of > 1) code->variant = name_of(&t);
     s = shape_of(&s, &t);
     code->needs[DL_NEED_ATTENTION] = 1, code->needs[DL_NEED_WGMMA] = t.wgmma;
     if (n->op == DL_OP_flash_attention_bias_grad) return emit_addend_grad(e, code, n, &s, err);

@@ -284,7 +284,8 @@ int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_variant *variants) 
     for (; found < n && of[found].time <= near * of[0].time; found++) {
         bool alike = use_same_loaders(&of[0], &of[found]);
         variants[found] = (dl_cuda_variant){
-            alike ? function_of(&p, &of[found]) : variants[0].function, of[found].time};
+            dl_tiling_name(&of[found]), alike ? function_of(&p, &of[found]) : variants[0].function,
+            of[found].time};
     }
     return found;
 }
@@ -296,7 +297,6 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     int n = dl_gemm_tilings(&p, of);
     DL_CHECK(variant < n);
     p.tiling = of[variant];
-    if (n > 1) code->variant = dl_tiling_name(&p.tiling);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_LOOPS] = 1;
     code->needs[DL_NEED_WGMMA] = p.tiling.wgmma;
     dl_emit_find_kept(e, code);
@@ -340,7 +340,7 @@ bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code
     if (!code->calls)
         return dl_fail(err, DL_INPUT, "kernel @%s: it is nothing that %s makes in that form",
                        e->k->name, dl_library_names[by->library]);
-    code->call.algorithm = *by, code->variant = dl_algorithm_name(by);
+    code->call.algorithm = *by;
     reserve(code);
     if (by->form == DL_FORM_WHOLE) return true;
     p.tiling = (dl_tiling){.bm = 32, .bn = 64, .splits = 1};

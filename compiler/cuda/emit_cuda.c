@@ -1,6 +1,8 @@
 /* Kernel IR -> CUDA C++: the head of a source, and the choice of a kernel's emitter. */
 #include "compiler/cuda/emit_cuda.h"
 
+#include <string.h>
+
 #include "ir/base/foreign.h"
 
 extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_wgmma[],
@@ -113,15 +115,28 @@ int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms) {
     return n;
 }
 
-static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *err) {
+/* The number of the variant that the kernel's schedule names; -1: there is none. */
+static int find_variant(const dl_kernel *k, const dl_target *t) {
+    const char *names[DL_MOST_VARIANTS], *own = k->schedule.variant;
+    if (!own) return 0;
+    for (int i = dl_cuda_variants(k, t, names) - 1; i >= 0; i--)
+        if (strcmp(names[i], own) == 0) return i;
+    return -1;
+}
+
+static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
-    DL_CHECK(variant.variant == 0 || is_tiled(k) || dl_kernel_call(k));
+    const char *own = k->schedule.variant;
+    dl_algorithm by;
     if (!dl_is_c_name(k->name))
         return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
-    if (variant.by) return dl_cuda_around_call(e, variant.by, code, err);
+    if (is_tiled(k) && own && dl_algorithm_parse(own, strlen(own), &by))
+        return dl_cuda_around_call(e, &by, code, err);
+    int variant = find_variant(k, e->t);
+    if (variant < 0) return dl_emit_refuse_variant(k, e->t, err);
     switch (k->schedule.kind) {
-    case DL_BY_TILES: return dl_cuda_contraction(e, variant.variant, code, err);
-    case DL_BY_CALL: return calls[dl_kernel_call(k)->op].emit(e, variant.variant, code, err);
+    case DL_BY_TILES: return dl_cuda_contraction(e, variant, code, err);
+    case DL_BY_CALL: return calls[dl_kernel_call(k)->op].emit(e, variant, code, err);
     case DL_BY_SCATTER: return dl_cuda_scatter(e, code, err);
     case DL_BY_POINTS:
     case DL_BY_ROWS:
@@ -131,13 +146,13 @@ static bool emit(dl_emitter *e, dl_variant variant, dl_emitted *code, dl_error *
 }
 
 bool dl_cuda_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
-                  dl_variant variant, dl_emitted *code, dl_error *err) {
+                  dl_emitted *code, dl_error *err) {
     dl_buf text = {0};
     dl_emitter e = emitter_of(&text, k, t);
     (void)out;
     e.texts = arena;
     *code = (dl_emitted){0};
-    bool ok = dl_check_constants(k, err) && emit(&e, variant, code, err);
+    bool ok = dl_check_constants(k, err) && emit(&e, code, err);
     dl_buf_free(&text);
     dl_arena_free(e.arena);
     return ok;

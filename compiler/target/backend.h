@@ -13,18 +13,6 @@ enum {
     DL_MOST_FUSED_PARTS = 128 /* of a phase */
 };
 
-/* A variant of a kernel's code: one of the backend's variants; or, where `by` is not NULL, a
- * library call for its contraction, in the algorithm's form. */
-typedef struct {
-    int variant;
-    const dl_algorithm *by;
-} dl_variant;
-
-typedef struct {
-    const dl_kernel *kernel;
-    dl_variant variant;
-} dl_coded;
-
 /* How a kernel's code is launched (plan.h: the kernel ABI), and what its source must contain. */
 typedef struct {
     int phases, calls;
@@ -39,8 +27,6 @@ typedef struct {
     int nmaps; /* number of tensor maps; the first phase takes them before its pointers */
     dl_tensor_map maps[DL_MAP_MOST];
     int64_t workspace, scratch; /* bytes */
-    const char *variant;        /* its name, interned, where there are several; NULL: there is
-                                   one */
     unsigned needs[DL_NEEDS];   /* parts of the backend's prelude that it needs, one bit or several
                                    each; a source needs those of all its kernels */
 } dl_emitted;
@@ -72,21 +58,22 @@ typedef struct dl_backend {
      * NULL. */
     const dl_target *(*runs_on)(int major, int minor);
     /* NULL: each kernel has one variant. Or: the number of a kernel's variants, 1 to
-     * DL_MOST_VARIANTS, and their names (interned), which describe the differences. The cost
-     * model prefers number 0. */
+     * DL_MOST_VARIANTS, and their names (interned), which describe the differences: what its
+     * schedule may name. The cost model prefers number 0. */
     int (*variants)(const dl_kernel *k, const dl_target *t, const char **names);
-    /* NULL, or: consolidates variants. It replaces variants of a plan's kernels by ones that
-     * share functions, where these take hardly longer. */
-    void (*consolidate)(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
+    /* NULL, or: consolidates variants. It names variants in the schedules of a plan's kernels that
+     * share functions, where these take hardly longer than the first. */
+    void (*consolidate)(dl_arena *arena, int n, dl_kernel *const *kernels, const dl_target *t);
     /* NULL: the backend has no library calls. Or: in how many forms, at most DL_MOST_CALLS,
      * libraries of the device can make the kernel's contraction. Fills the calls and their form,
      * except the rest of the algorithm and its workspace. */
     int (*calls)(const dl_kernel *k, const dl_target *t, dl_call *forms);
-    /* One kernel's code of this variant. Where functions are merged, code->texts are its phases,
-     * in the arena; otherwise it is appended, and exports <name>_0, <name>_1, ... Errors: DL_INPUT,
-     * with the place, for a kernel that this backend does not support. */
+    /* One kernel's code, of the variant in its schedule. Where functions are merged, code->texts
+     * are its phases, in the arena; otherwise it is appended, and exports <name>_0, <name>_1, ...
+     * Errors: DL_INPUT, with the place, for a kernel or variant that this backend does not support.
+     */
     bool (*emit)(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
-                 dl_variant variant, dl_emitted *code, dl_error *err);
+                 dl_emitted *code, dl_error *err);
     /* NULL, or: function merging. It makes functions that phases share out of *n kernels' code.
      * Returns the functions' pieces, and their number in *n; each kernel's piece gets entries,
      * whose objects are indices of these pieces. */

@@ -127,6 +127,9 @@ typedef struct {
     dl_loop_kind kind;
     unsigned axes; /* ROWS, THREAD: a bit each */
     int phases; /* groups of loop nests, each of which waits for the one before; 0: unknown here */
+    const char *variant; /* TILES, CALL: the variant of the target's code, by its name, or the text
+                            of a library's algorithm (ir/call.h); interned. NULL: the variant that
+                            the target's cost model prefers */
 } dl_loop_schedule;
 
 struct dl_kernel {

@@ -8,6 +8,7 @@
  *   schedule rows {over=[E], phases=1}
  *   schedule per_thread {over=[kH, kW], phases=1}
  *   schedule tiles {phases=2}
+ *   schedule tiles {phases=2, variant="64x64, terms in 8"}
  *   schedule scatter
  *   schedule call
  *
@@ -62,6 +63,10 @@ static inline bool dl_schedule_has_phases(dl_loop_kind kind) {
 /* Does it go over axes of its own? */
 static inline bool dl_schedule_has_axes(dl_loop_kind kind) {
     return kind == DL_BY_ROWS || kind == DL_BY_THREAD;
+}
+/* Can targets have several variants of its code? They are chosen when a plan is made. */
+static inline bool dl_schedule_has_variants(dl_loop_kind kind) {
+    return kind == DL_BY_TILES || kind == DL_BY_CALL;
 }
 /* The kind that a kernel's instructions leave no choice of; DL_BY_NOTHING: there is a choice. */
 dl_loop_kind dl_schedule_forced(const dl_kernel *k);

@@ -166,6 +166,8 @@ const char *dl_schedule_fault(const dl_kernel *k, dl_arena *arena) {
     bool axes = dl_schedule_has_axes(by.kind);
     if (by.kind == DL_BY_NOTHING) return NULL;
     if ((unsigned)by.kind >= DL_NBYS) return FAULT("no kind of schedule");
+    if (by.variant && !dl_schedule_has_variants(by.kind))
+        return FAULT("a schedule %s has no variants", dl_schedule_name(by.kind));
     bool free = axes || by.kind == DL_BY_POINTS;
     if (forced ? by.kind != forced : !free)
         return FAULT("a kernel of this kind does not run by schedule %s",

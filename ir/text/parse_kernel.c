@@ -415,9 +415,16 @@ static bool parse_instr(dl_parser *p, dl_kernel *k) {
     return true;
 }
 
-/* "schedule rows {over=[E], phases=1}", or nothing. */
+static bool parse_variant(dl_parser *p, dl_loop_schedule *s) {
+    bool named;
+    if (!dl_lex_accept_word(p, "variant", &named)) return false;
+    if (!named) return dl_lex_expected(p, "variant");
+    return dl_lex_mark(p, '=') && dl_lex_name(p, TOK_STRING, "a variant's name", &s->variant);
+}
+
+/* "schedule rows {over=[E], phases=1}", "schedule call {variant=\"64x64\"}", or nothing. */
 static bool parse_schedule(dl_parser *p, dl_kernel *k) {
-    bool yes, named = false;
+    bool yes, named = false, more;
     dl_loc loc;
     dl_loop_schedule *s = &k->schedule;
     while (p->tok.kind == TOK_LINE)
@@ -429,7 +436,12 @@ static bool parse_schedule(dl_parser *p, dl_kernel *k) {
         if (named) s->kind = (dl_loop_kind)i;
     }
     if (!named) return dl_lex_fail(p, &at, "'%.60s' is no schedule of a kernel", at.text);
-    if (!dl_schedule_has_phases(s->kind)) return dl_lex_end_line(p, &loc);
+    if (!dl_schedule_has_phases(s->kind)) {
+        if (!dl_schedule_has_variants(s->kind)) return dl_lex_end_line(p, &loc);
+        if (!dl_lex_accept(p, '{', &more)) return false;
+        if (more && !(parse_variant(p, s) && dl_lex_mark(p, '}'))) return false;
+        return dl_lex_end_line(p, &loc);
+    }
     int64_t phases = 0;
     if (!dl_lex_mark(p, '{')) return false;
     if (dl_schedule_has_axes(s->kind) && (!parse_over(p, k, &s->axes) || !dl_lex_mark(p, ',')))
@@ -438,6 +450,9 @@ static bool parse_schedule(dl_parser *p, dl_kernel *k) {
     if (!named) return dl_lex_expected(p, "phases");
     if (!dl_lex_mark(p, '=') || !dl_lex_int(p, 0, 1 << 20, "phases", &phases)) return false;
     s->phases = (int)phases;
+    if (dl_schedule_has_variants(s->kind) &&
+        (!dl_lex_accept(p, ',', &more) || (more && !parse_variant(p, s))))
+        return false;
     return dl_lex_mark(p, '}') && dl_lex_end_line(p, &loc);
 }
 

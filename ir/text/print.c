@@ -305,17 +305,17 @@ static void put_over(dl_buf *out, const dl_kernel *k, unsigned over) {
     dl_puts(out, "]");
 }
 
-/* "schedule rows {over=[E], phases=1}" */
+/* "schedule rows {over=[E], phases=1}", "schedule call {variant=\"64x64\"}" */
 static void put_schedule(dl_buf *out, const dl_kernel *k) {
     const dl_loop_schedule *s = &k->schedule;
     if (s->kind == DL_BY_NOTHING) return;
     dl_putf(out, "  schedule %s", dl_schedule_name(s->kind));
-    if (dl_schedule_has_phases(s->kind)) {
-        dl_puts(out, " {");
-        if (dl_schedule_has_axes(s->kind)) put_over(out, k, s->axes), dl_puts(out, ", ");
-        dl_putf(out, "phases=%d}", s->phases);
-    }
-    dl_puts(out, "\n");
+    bool phases = dl_schedule_has_phases(s->kind);
+    dl_puts(out, phases || s->variant ? " {" : "");
+    if (dl_schedule_has_axes(s->kind)) put_over(out, k, s->axes), dl_puts(out, ", ");
+    if (phases) dl_putf(out, "phases=%d", s->phases);
+    if (s->variant) dl_puts(out, phases ? ", variant=" : "variant="), put_string(out, s->variant);
+    dl_puts(out, phases || s->variant ? "}\n" : "\n");
 }
 
 /* "random %0, %1 {number=3, first=0, along=[12, 1]}"; with a third operand ", part=24" follows */

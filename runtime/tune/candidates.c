@@ -274,7 +274,7 @@ int dl_try(dl_tuning *t, dlr_exec *exec, const dl_trial *trial) {
     for (int v = 1; v < trial->nvariants; v++)
         if (agree[v] && ns[v] < ns[best] && (double)ns[v] < (1 - least_gain) * (double)ns[0])
             best = v;
-    t->tried++, t->changed += best != 0, t->called += trial->variants[best].by != NULL;
+    t->tried++, t->changed += best != 0, t->called += best >= trial->nvariants - trial->noffers;
     if (dlr_debugs("tune")) list(t->out, trial, agree, ns, best);
     t->us_before += (double)ns[0] * 1e-3, t->us += (double)ns[best] * 1e-3;
     dl_arena_free(arena);

@@ -6,8 +6,7 @@
 #include "ir/base/hash.h"
 #include "runtime/setup/device_choice.h"
 
-/* ---- the table: by kernel the name of one of its target's ways, or the text of an algorithm ----
- */
+/* ---- the table: by kernel the variant that its schedule names ---- */
 
 static uint64_t key_of(const dl_tuning *t, uint64_t kernel) {
     return dl_hash(&t->tuner.key, sizeof t->tuner.key, kernel);
@@ -26,7 +25,7 @@ static bool refuse(const dl_tuning *t, const dl_kernel *k, const char *said, siz
 
 /* False: the table has no entry, or none that says a way which there is. */
 static bool look_up(const dl_tuning *t, dl_arena *arena, const dl_cache *cache, const dl_kernel *k,
-                    int n, const char **names, dl_variant *way) {
+                    int n, const char **names, const char **variant) {
     size_t length;
     dl_algorithm by;
     const char *said =
@@ -34,19 +33,16 @@ static bool look_up(const dl_tuning *t, dl_arena *arena, const dl_cache *cache, 
     if (!said) return false;
     for (int i = 0; i < n; i++)
         if (strlen(names[i]) == length && memcmp(names[i], said, length) == 0)
-            return *way = (dl_variant){.variant = i}, true;
+            return *variant = n > 1 ? names[i] : NULL, true;
     if (!dl_algorithm_parse(said, length, &by) || by.version != t->libraries[by.library])
         return refuse(t, k, said, length);
-    dl_algorithm *kept = DL_NEW(t->arena, dl_algorithm);
-    *kept = by;
-    *way = (dl_variant){.by = kept};
+    *variant = dl_intern(dl_algorithm_text(arena, &by));
     return true;
 }
 
-static bool note(const dl_tuning *t, dl_arena *arena, const dl_cache *cache, const dl_trial *trial,
-                 int best, dl_error *err) {
-    const dl_algorithm *by = trial->variants[best].by;
-    const char *text = by ? dl_algorithm_text(arena, by) : trial->names[best];
+static bool note(const dl_tuning *t, const dl_cache *cache, const dl_trial *trial, int best,
+                 dl_error *err) {
+    const char *text = trial->variants[best] ? trial->variants[best] : trial->names[best];
     return dl_cache_keep(cache, key_of(t, dl_kernel_hash(trial->kernel)), text, strlen(text),
                          t->out, err);
 }
@@ -97,7 +93,7 @@ static bool try_all(dl_tuning *t, dl_arena *arena, const dl_cache *cache, int n,
     for (int i = 0; i < n && ok; i++) {
         best[i] = dl_try(t, exec, &trials[i]);
         ok = best[i] >= 0 || dlr_exec_check(exec, err);
-        ok = ok && note(t, arena, cache, &trials[i], best[i], err);
+        ok = ok && note(t, cache, &trials[i], best[i], err);
     }
     dlr_exec_close(exec);
     return ok;
@@ -114,29 +110,29 @@ static bool can_call(const dl_tuning *t, const dl_kernel *k) {
     return can;
 }
 
-static bool choose(void *user, int n, dl_coded *kernels, dl_error *err) {
+static bool choose(void *user, int n, dl_kernel *const *kernels, dl_error *err) {
     dl_tuning *t = user;
     dl_arena *arena = dl_arena_new(NULL);
     const dl_cache *cache = dl_cache_open(arena, t->out, err);
-    const char *names[DL_MOST_VARIANTS];
+    const char *names[DL_MOST_VARIANTS], **chosen = DL_NEWS(arena, const char *, n + 1);
     uint64_t *hashes = DL_NEWS(arena, uint64_t, n + 1);
     dl_trial *trials = DL_NEWS(arena, dl_trial, n + 1);
     int *of = DL_NEWS(arena, int, n + 1), *best = DL_NEWS(arena, int, n + 1), ntrials = 0;
     for (int i = 0; i < n && cache; i++) {
-        const dl_kernel *k = kernels[i].kernel;
+        const dl_kernel *k = kernels[i];
         int twin = 0, variants = t->target->backend->variants(k, t->target, names);
         hashes[i] = dl_kernel_hash(k);
         while (hashes[twin] != hashes[i]) twin++;
         of[i] = twin < i ? of[twin] : -1;
-        if (twin < i) kernels[i].variant = kernels[twin].variant;
+        if (twin < i) chosen[i] = chosen[twin];
         if (twin < i || (variants == 1 && !can_call(t, k))) continue;
         t->kernels++;
-        if (!look_up(t, arena, cache, k, variants, names, &kernels[i].variant))
+        if (!look_up(t, arena, cache, k, variants, names, &chosen[i]))
             of[i] = ntrials, trials[ntrials++].kernel = k;
     }
     bool ok = cache && (!ntrials || try_all(t, arena, cache, ntrials, trials, best, err));
     for (int i = 0; i < n && ok; i++)
-        if (of[i] >= 0) kernels[i].variant = trials[of[i]].variants[best[of[i]]];
+        kernels[i]->schedule.variant = of[i] >= 0 ? trials[of[i]].variants[best[of[i]]] : chosen[i];
     dl_arena_free(arena);
     return ok;
 }

@@ -13,7 +13,7 @@
 
 typedef struct {
     dl_tuner tuner;
-    dl_arena *arena; /* of the algorithms that are taken */
+    dl_arena *arena;
     const dl_target *target;
     const char *device;
     int threads;

@@ -108,13 +108,13 @@ static bool has_contraction(const dl_node *n) {
     return n->kernel && dl_kernel_anchor(n->kernel) >= 0;
 }
 
-/* The number of the kernel's variant whose name begins so, or 0. */
-static int variant_of(const dl_kernel *k, const dl_target *t, const char *begins) {
+/* The kernel's variant whose name begins so, if it is not the first; or NULL. */
+static const char *variant_of(const dl_kernel *k, const dl_target *t, const char *begins) {
     const char *names[DL_MOST_VARIANTS];
     int n = dl_cuda_variants(k, t, names), found = -1;
     for (int i = n - 1; i >= 0; i--)
         if (strncmp(names[i], begins, strlen(begins)) == 0) found = i;
-    return found < 0 ? 0 : found;
+    return found > 0 ? names[found] : NULL;
 }
 
 /* The graph's contractions, each as the variant whose name begins so where it has one (NULL: the
@@ -126,8 +126,8 @@ static bool emit_graph(const char *what, const dl_graph *g, const dl_target *t, 
     for (int i = 0; i < g->nodes.n && ok; i++) {
         const dl_kernel *k = g->nodes.at[i]->kernel;
         if (!has_contraction(g->nodes.at[i])) continue;
-        dl_variant way = {.variant = variant ? variant_of(k, t, variant) : 0};
-        ok = emit_cuda_text(text, k, t, way, &code[i], &err);
+        const char *name = variant ? variant_of(k, t, variant) : NULL;
+        ok = emit_cuda_text(text, k, t, name, &code[i], &err);
         CHECK(ok, "%s: %s", what, err.message);
         for (int n = 0; n < DL_NEEDS; n++) needs->needs[n] |= code[i].needs[n];
     }

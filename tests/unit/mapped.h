@@ -27,13 +27,13 @@ static inline const dl_target *mapped_target(dl_error *err) {
 }
 
 /* By that way, whatever the cost model says. */
-static inline bool choose_maps(void *user, int n, dl_coded *kernels, dl_error *err) {
+static inline bool choose_maps(void *user, int n, dl_kernel *const *kernels, dl_error *err) {
     (void)err;
     for (int i = 0; i < n; i++) {
         const char *names[DL_MOST_VARIANTS];
-        int all = dl_cuda_variants(kernels[i].kernel, user, names);
+        int all = dl_cuda_variants(kernels[i], user, names);
         for (int v = all - 1; v >= 0; v--)
-            if (strstr(names[v], mapped_way)) kernels[i].variant.variant = v;
+            if (strstr(names[v], mapped_way)) kernels[i]->schedule.variant = names[v];
     }
     return true;
 }

@@ -236,20 +236,20 @@ typedef struct {
     const char *named;
 } ways_taken;
 
-static bool choose_groups(void *user, int n, dl_coded *kernels, dl_error *err) {
+static bool choose_groups(void *user, int n, dl_kernel *const *kernels, dl_error *err) {
     ways_taken *taken = user;
     const dl_target *t = dl_target_find("cuda:sm_90a:emulated", err);
     for (int i = 0; i < n; i++) {
         const char *names[DL_MOST_VARIANTS];
-        const dl_node *call = dl_kernel_call(kernels[i].kernel);
-        int ways = call ? t->backend->variants(kernels[i].kernel, t, names) : 1;
+        const dl_node *call = dl_kernel_call(kernels[i]);
+        int ways = call ? t->backend->variants(kernels[i], t, names) : 1;
         bool back = call && call->op == DL_OP_flash_attention_grad;
         if (ways < 2 || (taken->named && !back)) continue;
         int way = taken->number[back]++ % (ways - 1);
         for (int v = 0; v < ways && taken->named; v++)
             if (strcmp(names[v], taken->named) == 0) way = v;
         CHECK(!taken->named || strcmp(names[way], taken->named) == 0, "no %s", taken->named);
-        kernels[i].variant.variant = way;
+        kernels[i]->schedule.variant = names[way];
     }
     return true;
 }

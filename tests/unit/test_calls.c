@@ -48,20 +48,22 @@ static void look_at(const wish *w, int kernel, int n, const dl_call *forms) {
           (long long)own[1], (long long)own[2], (long long)own[3], offered);
 }
 
-static bool choose(void *user, int n, dl_coded *kernels, dl_error *err) {
+static bool choose(void *user, int n, dl_kernel *const *kernels, dl_error *err) {
     wish *w = user;
     (void)err;
     for (int i = 0; i < n; i++) {
         dl_call forms[DL_MOST_CALLS];
-        if (dl_kernel_anchor(kernels[i].kernel) < 0) continue;
-        int count = target->backend->calls(kernels[i].kernel, target, forms);
+        if (dl_kernel_anchor(kernels[i]) < 0) continue;
+        int count = target->backend->calls(kernels[i], target, forms);
         if (w->looks && w->kernels < 4) look_at(w, w->kernels, count, forms);
         w->kernels++;
         for (int f = 0; f < count; f++) {
             dl_algorithm *offers = DL_NEWS(test_arena, dl_algorithm, OFFERS);
             int offered = ask(w->library, &forms[f], offers);
             if (forms[f].algorithm.form != w->form || w->algorithm >= offered) continue;
-            kernels[i].variant = (dl_variant){.by = &offers[w->algorithm]}, w->calls++;
+            kernels[i]->schedule.variant =
+                dl_intern(dl_algorithm_text(test_arena, &offers[w->algorithm]));
+            w->calls++;
         }
     }
     return true;

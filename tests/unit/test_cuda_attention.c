@@ -130,12 +130,12 @@ static void check_kernels(const char *what, const dl_cubin *cubin, const dl_kern
     }
 }
 
-/* In which way a case's kernel is made: the first, or one of the others in turn, where there are
+/* The variant of a case's kernel: NULL, the first, or one of the others in turn, where there are
  * any. */
-static int way_of(const dl_kernel *k, const dl_target *t, bool others, int number) {
+static const char *variant_of(const dl_kernel *k, const dl_target *t, bool others, int number) {
     const char *names[DL_MOST_VARIANTS];
     int ways = dl_cuda_variants(k, t, names);
-    return others && ways > 1 ? ways - 1 - (number + 1) % (ways - 1) : 0;
+    return others && ways > 1 ? names[ways - 1 - (number + 1) % (ways - 1)] : NULL;
 }
 
 static int kernels_of(const attention_case *c) { return c->adds ? KERNELS : OF_ADDEND; }
@@ -159,8 +159,8 @@ static void test_arch(const char *target, bool others) {
         dl_cuda_open(&text, t, &needs);
         for (int back = 0; back < kernels_of(&cases[of[i]]); back++) {
             k[i][back] = make_kernel(arena, &cases[of[i]], back);
-            const dl_variant way = {.variant = way_of(k[i][back], t, others, of[i])};
-            CHECK(emit_cuda_text(&text, k[i][back], t, way, &code[i][back], &err), "%s",
+            const char *name = variant_of(k[i][back], t, others, of[i]);
+            CHECK(emit_cuda_text(&text, k[i][back], t, name, &code[i][back], &err), "%s",
                   err.message);
         }
         objects[i].source = dl_strdup(arena, text.at);
@@ -193,7 +193,7 @@ static void test_refused(void) {
         dl_buf text = {0};
         dl_emitted code;
         bool ok = emit_cuda_text(&text, make_kernel(arena, &wrong[i / 2], i % 2),
-                                 dl_target_find("cuda:sm_80", &err), (dl_variant){0}, &code, &err);
+                                 dl_target_find("cuda:sm_80", &err), NULL, &code, &err);
         CHECK(!ok && err.code == DL_INPUT && strstr(err.message, says[i / 2]), "%s", err.message);
         dl_buf_free(&text);
     }

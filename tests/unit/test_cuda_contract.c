@@ -27,13 +27,13 @@ static int in_halos;  /* and kernels by boxes with halos */
 /* A kernel by wgmma, or by boxes with halos, in the text that emulation has run but for what stands
  * in front of it. */
 static void check_machine_code(const char *what, dl_arena *arena, const dl_kernel *k,
-                               dl_variant way) {
+                               const char *variant) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cuda:sm_90a", &err);
     dl_buf text = {0}, whole = {0}, image = {0}, log = {0};
     dl_emitted code = {0};
     dl_cubin c = {0};
-    bool ok = t && emit_cuda_text(&text, k, t, way, &code, &err);
+    bool ok = t && emit_cuda_text(&text, k, t, variant, &code, &err);
     if (ok && (code.needs[DL_NEED_WGMMA] || code.needs[DL_NEED_HALO]) && nvrtc.calls.compile) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);
@@ -88,10 +88,8 @@ static bool emit_checked(emitted *e, dl_arena *arena, const dl_target *t, const 
     bool ok = emit_graph(e->what, g, t, variant, &e->text, e->code, &e->needs);
     for (int i = 0; i < g->nodes.n && ok && variant; i++) {
         if (!has_contraction(g->nodes.at[i])) continue;
-        int number = variant_of(g->nodes.at[i]->kernel, t, variant);
-        if (number && t->has_wgmma)
-            check_machine_code(e->what, arena, g->nodes.at[i]->kernel,
-                               (dl_variant){.variant = number});
+        const char *name = variant_of(g->nodes.at[i]->kernel, t, variant);
+        if (name && t->has_wgmma) check_machine_code(e->what, arena, g->nodes.at[i]->kernel, name);
     }
     const char *text = e->text.at;
     if (getenv("DL_TEST_SHOW")) printf("%s\n", text);

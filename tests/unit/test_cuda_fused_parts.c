@@ -140,7 +140,7 @@ static int parts_of(dl_arena *arena, const dl_kernel *of, int64_t times) {
     }
     for (int a = 0; a < k.nspace; a++) k.space[a].size *= times;
     const dl_target *t = dl_target_find("cuda:sm_90a", &err);
-    CHECK(t && emit_cuda_text(&text, &k, t, (dl_variant){0}, &code, &err), "%s", err.message);
+    CHECK(t && emit_cuda_text(&text, &k, t, NULL, &code, &err), "%s", err.message);
     dl_buf_free(&text);
     return code.fused_parts;
 }

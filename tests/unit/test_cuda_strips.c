@@ -117,8 +117,8 @@ static void check_machine_code(const dl_nvrtc *nvrtc, const char *what, dl_arena
     dl_buf text = {0}, whole = {0}, image = {0}, log = {0};
     dl_emitted code = {0};
     dl_cubin c = {0};
-    dl_variant way = {.variant = t && variant ? variant_of(k, t, variant) : 0};
-    bool ok = t && emit_cuda_text(&text, k, t, way, &code, &err);
+    const char *name = t && variant ? variant_of(k, t, variant) : NULL;
+    bool ok = t && emit_cuda_text(&text, k, t, name, &code, &err);
     if (ok) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);

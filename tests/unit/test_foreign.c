@@ -214,7 +214,7 @@ static void test_emitter(dl_arena *arena) {
         dl_buf out = {0};
         k.locs.n = 0;
         dl_push(arena, &k.locs, (dl_loc){nasty[i], 7, 1});
-        t->backend->emit(arena, &out, &k, t, (dl_variant){0}, &code, &err);
+        t->backend->emit(arena, &out, &k, t, &code, &err);
         char *end = out.at ? strstr(out.at, ":7 */\n") : NULL;
         CHECK(end && strstr(out.at, "*/") == end + 3, "%s", out.at);
         dl_buf_free(&out);
@@ -224,8 +224,8 @@ static void test_emitter(dl_arena *arena) {
         dl_buf out = {0};
         dl_error refused = {0};
         k.name = bad[i];
-        CHECK(!t->backend->emit(arena, &out, &k, t, (dl_variant){0}, &code, &refused) &&
-                  refused.code == DL_INPUT && !out.n,
+        CHECK(!t->backend->emit(arena, &out, &k, t, &code, &refused) && refused.code == DL_INPUT &&
+                  !out.n,
               "'%s'", bad[i]);
         dl_buf_free(&out);
     }
@@ -245,8 +245,8 @@ static void test_schedules(dl_arena *arena) {
         dl_buf out = {0};
         dl_emitted code;
         dl_error refused = {0};
-        CHECK(!t->backend->emit(arena, &out, &k, t, (dl_variant){0}, &code, &refused) &&
-                  refused.code == DL_INPUT && strstr(refused.message, cases[i].says),
+        CHECK(!t->backend->emit(arena, &out, &k, t, &code, &refused) && refused.code == DL_INPUT &&
+                  strstr(refused.message, cases[i].says),
               "%s", refused.message);
         dl_buf_free(&out);
     }

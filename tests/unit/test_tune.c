@@ -158,15 +158,16 @@ static void test_earlier_table(const dl_plan *trials, const dl_trial *trial) {
 
 /* ---- a variant that is wrong ---- */
 
-static int wrong;
+static const char *wrong; /* its name */
 
 /* It sums too few terms. */
 static bool emit_wrong(dl_arena *texts, dl_buf *out, const dl_kernel *k, const dl_target *t,
-                       dl_variant variant, dl_emitted *code, dl_error *err) {
-    if (!dl_cuda_emit(texts, out, k, t, variant, code, err)) return false;
+                       dl_emitted *code, dl_error *err) {
+    if (!dl_cuda_emit(texts, out, k, t, code, err)) return false;
     const char *body = code->texts.n ? code->texts.at[0]->body : "";
-    char *at = variant.variant == wrong && !variant.by ? strstr(body, "all = u.terms()") : NULL;
-    CHECK(at || variant.variant != wrong || variant.by, "nothing to break in %s", body);
+    bool is = k->schedule.variant && strcmp(k->schedule.variant, wrong) == 0;
+    char *at = is ? strstr(body, "all = u.terms()") : NULL;
+    CHECK(at || !is, "nothing to break in %s", body);
     if (at) memcpy(at, "all = u.rows() ", strlen("all = u.rows() "));
     return true;
 }
@@ -175,17 +176,64 @@ static void test_wrong(const dl_plan *trials, const dl_trial *trial) {
     dl_backend backend = dl_backend_cuda;
     const dl_backend *real = target.backend;
     dl_tuning t;
-    wrong = expect(trials, trial, few, -1);
-    CHECK(wrong != 0, "the first is what others are held against");
+    int number = expect(trials, trial, few, -1);
+    CHECK(number != 0, "the first is what others are held against");
+    wrong = trial->variants[number];
     backend.emit = emit_wrong;
     target.backend = &backend;
     const dl_plan *p = compile(&t, 10, few);
     target.backend = real;
-    expect_choice("a wrong one", &t, p, trial, expect(trials, trial, few, wrong), false);
+    expect_choice("a wrong one", &t, p, trial, expect(trials, trial, few, number), false);
     CHECK(t.rejected == 1 && told.at &&
-              strstr(told.at, dl_format(arena, "made as %s differs", trial->names[wrong])) &&
+              strstr(told.at, dl_format(arena, "made as %s differs", wrong)) &&
               strstr(told.at, "is not used"),
           "%d rejected: %s", t.rejected, told.at);
+}
+
+/* ---- variants are schedules by name ---- */
+
+/* The first phase of a kernel's code; "": it is refused. */
+static const char *body_of(dl_arena *texts, const dl_kernel *k, dl_error *err) {
+    dl_emitted code;
+    dl_buf out = {0};
+    bool ok = dl_cuda_emit(texts, &out, k, &target, &code, err);
+    return ok && code.texts.n ? code.texts.at[0]->body : "";
+}
+
+/* A compilation names the variant; every variant is printed and parsed, and then makes the same
+ * code; a name that the target does not have is refused. */
+static void test_text(const dl_trial *trial) {
+    dl_error err = {0};
+    dl_compile_times times;
+    dl_compile_options opt = options_of();
+    opt.link = false;
+    dl_module *m = parse(&err);
+    const dl_plan *p = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+    CHECK(p && m->graphs.at[0]->kernels.n == 1, "%s", err.message);
+    if (!p) return;
+    dl_kernel *k = m->graphs.at[0]->kernels.at[0];
+    CHECK(k->schedule.variant && strcmp(k->schedule.variant, trial->names[0]) == 0 &&
+              strcmp(p->kernels.at[0].variant, trial->names[0]) == 0,
+          "%s: not %s", k->schedule.variant ? k->schedule.variant : "none", trial->names[0]);
+    for (int v = 0; v < trial->nvariants; v++) {
+        dl_buf text = {0}, again = {0};
+        k->schedule.variant = trial->variants[v];
+        dl_print_module(&text, m, (dl_print_options){0});
+        dl_module *parsed = dl_parse_module(arena, text.at, text.n, "text", &err);
+        CHECK(parsed && strstr(text.at, dl_format(arena, "variant=\"%s\"}", trial->names[v])),
+              "%s: %s%s", trial->names[v], err.message, text.at);
+        if (!parsed) break;
+        dl_print_module(&again, parsed, (dl_print_options){0});
+        CHECK(strcmp(text.at, again.at) == 0, "%s: %s", trial->names[v], again.at);
+        const char *one = body_of(arena, k, &err),
+                   *two = body_of(arena, parsed->graphs.at[0]->kernels.at[0], &err);
+        CHECK(*one && strcmp(one, two) == 0, "%s: other code %s", trial->names[v], err.message);
+        dl_buf_free(&text), dl_buf_free(&again);
+    }
+    k->schedule.variant = dl_intern("999x999");
+    CHECK(!*body_of(arena, k, &err) && err.code == DL_INPUT &&
+              strstr(err.message, "has no variant '999x999' of it"),
+          "%s", err.message);
 }
 
 /* ---- numbers ---- */
@@ -377,6 +425,7 @@ int main(int argc, char **names) {
         test_choices(trials, &trial);
         test_earlier_table(trials, &trial);
         test_wrong(trials, &trial);
+        test_text(&trial);
         test_numbers();
         test_library();
         test_old_driver(&trial);
