@@ -1,5 +1,9 @@
 /* The estimated time of a kernel on a GPU: the larger of arithmetic and traffic, each at the
- * share of its peak rate that kernels of this kind reach, plus a launch within a graph. */
+ * share of its peak rate that kernels of this kind reach, plus a launch within a graph. Arithmetic
+ * depends on the variant that the kernel's schedule names. */
+#include <math.h>
+#include <string.h>
+
 #include "compiler/cuda/emit_cuda.h"
 #include "ir/attention.h"
 
@@ -42,6 +46,16 @@ static double attention_us(const dl_kernel *k, const dl_node *call, const dl_tar
     return scores * ps * 1e-6;
 }
 
+/* The time of the contraction's variant compared with the first's. 1: it is the first, or a
+ * library's, of which nothing is known. */
+static double slowdown_of(const dl_kernel *k, const dl_target *t) {
+    dl_cuda_variant all[DL_MOST_VARIANTS];
+    const char *own = k->schedule.variant;
+    for (int i = own ? dl_cuda_near(k, t, INFINITY, all) - 1 : 0; i > 0; i--)
+        if (strcmp(all[i].name, own) == 0) return all[i].time / all[0].time;
+    return 1;
+}
+
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {
     int anchor = dl_kernel_anchor(k);
     const dl_node *call = dl_kernel_call(k);
@@ -52,7 +66,7 @@ double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {
     if (tiles || (anchor >= 0 && !wide && (half || k->instrs.at[anchor].tf32)))
         peak = (half ? t->half : t->tf32) * t->sync * share_of_products;
     if (tiles) flops *= products_of(call, half);
-    double arithmetic = flops / peak * 1e-6;
+    double arithmetic = flops / peak * 1e-6 * slowdown_of(k, t);
     if (tiles && half && t->timed) arithmetic = attention_us(k, call, t);
     double traffic = (double)k->bytes / (t->tbytes * share_of_traffic) * 1e-6;
     return (arithmetic > traffic ? arithmetic : traffic) + launch_us;

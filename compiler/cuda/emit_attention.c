@@ -344,8 +344,10 @@ bool dl_cuda_attention_by_wgmma(const dl_kernel *k, const dl_target *t) {
     const dl_node *n = dl_kernel_call(k);
     shape s = find_shape(&e, n);
     tiles of[VARIANTS + 1];
-    find_variants(&e, n, &s, of);
-    return of[0].wgmma;
+    int variants_of = find_variants(&e, n, &s, of), own = 0;
+    for (int i = 0; i < variants_of && k->schedule.variant; i++)
+        if (strcmp(name_of(&of[i]), k->schedule.variant) == 0) own = i;
+    return of[own].wgmma;
 }
 
 bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {

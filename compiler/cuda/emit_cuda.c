@@ -118,10 +118,10 @@ int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms) {
 /* The number of the variant that the kernel's schedule names; -1: there is none. */
 static int find_variant(const dl_kernel *k, const dl_target *t) {
     const char *names[DL_MOST_VARIANTS], *own = k->schedule.variant;
-    if (!own) return 0;
-    for (int i = dl_cuda_variants(k, t, names) - 1; i >= 0; i--)
+    int n = own ? dl_cuda_variants(k, t, names) : 0;
+    for (int i = 0; i < n; i++)
         if (strcmp(names[i], own) == 0) return i;
-    return -1;
+    return own ? -1 : 0;
 }
 
 static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {

@@ -41,6 +41,6 @@ typedef int dl_cuda_call_variants(dl_emitter *e, const char **names);
 #undef OP
 #undef CALL
 #undef DL_TEMPLATE
-/* Is the first variant of this call by wgmma? */
+/* Is this call by wgmma, in the variant that its schedule names? */
 bool dl_cuda_attention_by_wgmma(const dl_kernel *k, const dl_target *t);
 #endif

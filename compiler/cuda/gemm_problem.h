@@ -188,6 +188,11 @@ static inline int64_t dl_at_least(int64_t a, int64_t b) { return a > b ? a : b; 
 static inline int dl_tiling_threads(const dl_tiling *t) { return DL_WARP * t->wm * t->wn; }
 int64_t dl_tiling_shared(const dl_tiling *t);
 int64_t dl_tiling_sums(const dl_tiling *t);
+/* tiling_cost.c: the number of tiles of all sums; elements in a K tile's depth. */
+int64_t dl_tiling_tiles(const dl_gemm_problem *p, const dl_tiling *t);
+static inline int64_t dl_gemm_depth(const dl_gemm_problem *p) { return DL_LINE / p->word; }
+/* The estimated time of a tiling, in products of one SM. */
+double dl_tiling_time(const dl_gemm_problem *p, const dl_tiling *t);
 
 /* The epilogue: the rest of the kernel at each point of a block of rows and columns, which
  * begins at `m` and `n`; `u` is the CTA's work item. emit_epilogue.c */

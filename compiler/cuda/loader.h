@@ -7,9 +7,9 @@
 
 /* A size of tiles, in warps of wm x wn, with a pipeline of `stages` tiles and so many CTAs per SM;
  * and the relative rate that they then reach, compared with the original estimate for 128x128.
- * Fitted, with the constants of time_of (tilings.c), to all variants of 89 kernels (1,903 timings
- * by the tuner) of models/unet.dl, vit.dl and resnet.dl in bf16 on an H200; the choices then take
- * 1% more than the fastest variants. */
+ * Fitted, with the constants of dl_tiling_time (tiling_cost.c), to all variants of 89 kernels
+ * (1,903 timings by the tuner) of models/unet.dl, vit.dl and resnet.dl in bf16 on an H200; the
+ * choices then take 1% more than the fastest variants. */
 typedef struct {
     int bm, bn, wm, wn, stages, per_sm;
     double reach;

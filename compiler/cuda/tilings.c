@@ -35,36 +35,13 @@ int64_t dl_tiling_shared(const dl_tiling *t) {
            (t->barriers ? t->stages * BARRIER : 0);
 }
 
-/* Elements in a tile's depth. */
-static int64_t depth_of(const dl_gemm_problem *p) { return DL_LINE / p->word; }
-static int64_t tiles_of(const dl_gemm_problem *p, const dl_tiling *t) {
-    return (t->halo.found ? 1 : dl_gemm_batch(p)) * t->mt * t->nt;
-}
-
 /* Splits K among about so many CTAs, such that each has enough. */
 static void split(const dl_gemm_problem *p, int64_t splits, dl_tiling *t) {
-    int64_t k = p->mode[DL_MODE_K].size, depth = depth_of(p), terms = dl_ceil_div(k, depth);
+    int64_t k = p->mode[DL_MODE_K].size, depth = dl_gemm_depth(p), terms = dl_ceil_div(k, depth);
     splits = dl_at_least(1, dl_at_most(dl_at_most(splits, terms / LEAST_TILES),
                                        p->direct ? MOST_SPLITS : 2 * p->multiprocessors));
     t->depth = dl_ceil_div(dl_at_least(terms, 1), splits) * depth;
     t->splits = dl_at_least(1, dl_ceil_div(k, t->depth));
-}
-
-/* In products of one SM. A CTA has a fixed cost of some more K tiles: the prologue until the
- * first tiles arrive, and the epilogue, longer where no other CTA overlaps with it. Alone on an
- * SM it reaches half the rate of two. */
-static double time_of(const dl_gemm_problem *p, const dl_tiling *t) {
-    static const double begins[] = {0, 19, 7}, half = 0.54, share = 500;
-    int per_sm = t->per_sm;
-    int64_t tiles = tiles_of(p, t), blocks = dl_ceil_div(tiles * t->splits, p->multiprocessors);
-    double rows = t->bm * (double)(t->halo.found ? t->halo.stride_phases : 1);
-    double products = rows * t->bn / t->reach; /* per K element */
-    for (int o = 0; o < 2 && !t->halo.found; o++) products += t->loader[o]->cost(p, t, o);
-    double one = products * ((double)t->depth + begins[per_sm] * (double)depth_of(p));
-    double time = one * ((double)(blocks / per_sm * per_sm) + (double)(blocks % per_sm) / half);
-    if (t->splits > 1) /* sums, 4 bytes each, are written and read */
-        time += share * (double)tiles * t->bm * t->bn * (double)t->splits / p->multiprocessors;
-    return time;
 }
 
 static bool is_same(const dl_tiling *a, const dl_tiling *b) {
@@ -117,7 +94,7 @@ static bool find(const dl_gemm_problem *p, const dl_loading *l, const dl_tile_si
     }
     t->mt = dl_ceil_div(p->mode[DL_MODE_M].size, t->bm),
     t->nt = dl_ceil_div(p->tile_columns.size, t->bn);
-    int64_t tiles = tiles_of(p, t);
+    int64_t tiles = dl_tiling_tiles(p, t);
     split(p, tiles < p->multiprocessors ? 2 * p->multiprocessors / dl_at_least(tiles, 1) : 1, t);
     return true;
 }
@@ -130,7 +107,7 @@ static int insert_all(const dl_gemm_problem *p, const dl_loading *l, dl_tiling *
         for (int k = 0; k < (t.halo.found ? 1 : 3); k++) {
             dl_tiling other = t;
             split(p, splits[k], &other);
-            other.time = time_of(p, &other);
+            other.time = dl_tiling_time(p, &other);
             n = insert(of, n, &other);
         }
     }

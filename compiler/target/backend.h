@@ -103,7 +103,8 @@ typedef struct dl_backend {
     /* The resources of each kernel of such a plan, from its objects. NULL: this backend does not
      * know them. Errors: DL_INPUT. */
     bool (*resources)(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_error *err);
-    /* The cost model's time of one run of a kernel, in microseconds: the larger of arithmetic and
+    /* The cost model's time of one run of a kernel, in the variant that its schedule names, in
+     * microseconds: the larger of arithmetic and
      * traffic, each at the share of its peak rate that kernels of this kind reach, plus the
      * launch. */
     double (*predict)(const dl_kernel *k, const dl_target *t);

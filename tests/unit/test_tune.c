@@ -200,6 +200,13 @@ static const char *body_of(dl_arena *texts, const dl_kernel *k, dl_error *err) {
     return ok && code.texts.n ? code.texts.at[0]->body : "";
 }
 
+/* The cost model's time of a kernel with much more arithmetic than traffic. */
+static double time_of(const dl_kernel *k) {
+    dl_kernel large = *k;
+    large.flops *= 1000000;
+    return dl_cuda_predict(&large, &target);
+}
+
 /* A compilation names the variant; every variant is printed and parsed, and then makes the same
  * code; a name that the target does not have is refused. */
 static void test_text(const dl_trial *trial) {
@@ -215,9 +222,13 @@ static void test_text(const dl_trial *trial) {
     CHECK(k->schedule.variant && strcmp(k->schedule.variant, trial->names[0]) == 0 &&
               strcmp(p->kernels.at[0].variant, trial->names[0]) == 0,
           "%s: not %s", k->schedule.variant ? k->schedule.variant : "none", trial->names[0]);
+    double first = time_of(k), last = first;
     for (int v = 0; v < trial->nvariants; v++) {
         dl_buf text = {0}, again = {0};
         k->schedule.variant = trial->variants[v];
+        CHECK(time_of(k) >= last, "%s: %g us, and the one before %g us", trial->names[v],
+              time_of(k), last);
+        last = time_of(k);
         dl_print_module(&text, m, (dl_print_options){0});
         dl_module *parsed = dl_parse_module(arena, text.at, text.n, "text", &err);
         CHECK(parsed && strstr(text.at, dl_format(arena, "variant=\"%s\"}", trial->names[v])),
@@ -230,6 +241,7 @@ static void test_text(const dl_trial *trial) {
         CHECK(*one && strcmp(one, two) == 0, "%s: other code %s", trial->names[v], err.message);
         dl_buf_free(&text), dl_buf_free(&again);
     }
+    CHECK(last > 1.5 * first, "the slowest variant takes %g us, the fastest %g", last, first);
     k->schedule.variant = dl_intern("999x999");
     CHECK(!*body_of(arena, k, &err) && err.code == DL_INPUT &&
               strstr(err.message, "has no variant '999x999' of it"),
