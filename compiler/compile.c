@@ -99,6 +99,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                        .tf32 = opt->tf32 && opt->target->has_tf32,
                        .balance = opt->target->balance,
                        .loops = opt->target->loops,
+                       .contractions = opt->target->contractions,
                        .keep_gradients = opt->keep_gradients,
                        .step_options = opt->step_options,
                        .objectives = opt->objectives,

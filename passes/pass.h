@@ -46,8 +46,11 @@ typedef struct {
                     DL_CORE_BALANCE */
     const struct dl_loop_rules *loops; /* how the target's kernels run (ir/kernel/schedule.h); NULL:
                                           rules for no target */
-    bool (*keeps)(const dl_node *n);   /* composites that `lower` leaves as they are; NULL: none */
-    bool keep_gradients;               /* gradients are results of the step (dlrun --save_grads) */
+    const struct dl_contraction_rules *contractions; /* what the target's contractions need
+                                                        (ir/kernel/contraction_rules.h); NULL: the
+                                                        rules that every backend keeps */
+    bool (*keeps)(const dl_node *n); /* composites that `lower` leaves as they are; NULL: none */
+    bool keep_gradients;             /* gradients are results of the step (dlrun --save_grads) */
     dl_step_options step_options;
     const dl_objective_options *objectives; /* of objectives whose options differ from these */
     int nobjectives;

@@ -41,18 +41,7 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
             k->params.at[i].type.layout.kind != DL_PANEL)
             return dl_emit_refuse(k, c, err, "the weight of '%s' does not lie in panels [DL-E0803]",
                                   dl_ops[c->op].name);
-    for (int i = 0; i < e->now->run.n; i++) {
-        const dl_kinstr *in = &k->instrs.at[e->now->run.at[i]];
-        bool reduces = e->steps[e->now->run.at[i]].kind == DL_K_REDUCE,
-             keeps = reduces && e->steps[e->now->run.at[i]].axes;
-        if (keeps && (!dl_op_slides(c->op) || of_weights))
-            return dl_emit_refuse(k, in, err,
-                                  "next to '%s' only sums without axes are supported [DL-E0803]",
-                                  dl_ops[c->op].name);
-        if (reduces && !dl_emit_is_float(in->type))
-            return dl_emit_refuse(k, in, err, "next to '%s' only floats can be reduced [DL-E0803]",
-                                  dl_ops[c->op].name);
-    }
+    if (!dl_emit_check_epilogue(e, c, err)) return false;
     int nests = 0; /* number of the contraction's loop nest, or none */
     for (int i = 0; i < e->nests.n; i++) nests += contracts(&e->nests.at[i]);
     if (nests != 1)

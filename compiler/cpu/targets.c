@@ -15,6 +15,7 @@
 #include "compiler/cpu/library.h"
 #include "compiler/jit/jit_cc.h"
 #include "ir/base/object.h"
+#include "ir/kernel/contraction_rules.h"
 #include "ir/kernel/schedule.h"
 
 /* Lanes sum the rows of as many points, each in one chain of floats. */
@@ -26,7 +27,8 @@ static const dl_loop_rules loops = {
  * registers of AVX-512 and NEON, 4 x 2 the 16 of AVX2. */
 #define CPU(width)                                                                                 \
     .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width,                                \
-    .weights = {DL_PANEL, 2 * width}, .expanded = 1u << DL_F64, .loops = &loops
+    .weights = {DL_PANEL, 2 * width}, .expanded = 1u << DL_F64, .loops = &loops,                   \
+    .contractions = &dl_common_contraction_rules
 #define CPU_512     CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8
 #define NEON        CPU(4), .rows = 8, .row_block = 128, .grad_rows = 8
 #define NEON_BF16   .half_gemms = 1u << DL_BF16

@@ -45,7 +45,7 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
     if (nests != 1)
         return dl_emit_refuse(k, c, err, "instructions next to '%s' are swept over %s [DL-E0803]",
                               dl_ops[c->op].name, nests ? "more than once" : "without it");
-    return dl_epilogue_check(e, err);
+    return dl_emit_check_epilogue(e, c, err);
 }
 
 static void put_number(dl_emitter *e, const char *name, int64_t n) {

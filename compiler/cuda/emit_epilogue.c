@@ -30,17 +30,6 @@ bool dl_epilogue_reduces(const dl_emitter *e) {
     return false;
 }
 
-bool dl_epilogue_check(dl_emitter *e, dl_error *err) {
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        if (is_reduction(e, number) && e->steps[number].axes & ~2u)
-            return dl_emit_refuse(e->k, &e->k->instrs.at[number], err,
-                                  "next to a contraction only sums without axes or by channel are "
-                                  "supported [DL-E0803]");
-    }
-    return true;
-}
-
 /* The epilogue being written. Threads after the last whole group have no rows. */
 typedef struct {
     const dl_epilogue *f;

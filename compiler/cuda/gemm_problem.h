@@ -206,9 +206,7 @@ typedef struct {
     const char *item; /* index of the CTA among those of the same columns, in C; */
     int64_t items;    /* their number */
 } dl_epilogue;
-/* Can the epilogue reductions be emitted? */
-bool dl_epilogue_check(dl_emitter *e, dl_error *err);
-bool dl_epilogue_reduces(const dl_emitter *e); /* are there any? */
+bool dl_epilogue_reduces(const dl_emitter *e); /* are there epilogue reductions? */
 /* `blocks`: CTAs of the phase. */
 void dl_epilogue_put(dl_emitter *e, const dl_epilogue *f, int64_t blocks, dl_emitted *code);
 #endif

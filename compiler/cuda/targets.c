@@ -6,6 +6,7 @@
 #include "compiler/cuda/emulate.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/hash.h"
+#include "ir/kernel/contraction_rules.h"
 #include "ir/plan/cubin.h"
 
 /* The features of a row. */
@@ -18,10 +19,10 @@
     {                                                                                              \
         .name = "cuda:" #sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},       \
         .half_gemms = 1u << DL_F16 | 1u << DL_BF16, .expanded = 1u << DL_F64, .has_tf32 = true,    \
-        .balance = 256, .loops = &dl_cuda_loops, .arch = #sm, .emulated = is_emulated,             \
-        .runs_on = {of_major, of_least, of_most}, .multiprocessors = n, .half = of_half,           \
-        .tf32 = of_tf32, .f32 = of_f32, .f64 = of_f64, .tbytes = of_memory, .sync = of_sync,       \
-        __VA_ARGS__                                                                                \
+        .balance = 256, .loops = &dl_cuda_loops, .contractions = &dl_common_contraction_rules,     \
+        .arch = #sm, .emulated = is_emulated, .runs_on = {of_major, of_least, of_most},            \
+        .multiprocessors = n, .half = of_half, .tf32 = of_tf32, .f32 = of_f32, .f64 = of_f64,      \
+        .tbytes = of_memory, .sync = of_sync, __VA_ARGS__                                          \
     }
 #define GPU(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, ...)                    \
     ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, "", false, __VA_ARGS__),    \

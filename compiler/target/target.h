@@ -14,6 +14,7 @@ typedef struct {
     bool has_tf32;
     int balance; /* arithmetic intensity at which compute and memory take the same time, in flops a
                     byte; 0: DL_CORE_BALANCE */
+    const struct dl_contraction_rules *contractions; /* ir/kernel/contraction_rules.h */
     const struct dl_loop_rules *loops; /* how its kernels' loops run (ir/kernel/schedule.h) */
     /* CPUs */
     bool tiles;           /* it multiplies bf16 by AMX tiles */

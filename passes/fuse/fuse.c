@@ -25,19 +25,29 @@ static bool same_reduction(const dl_node *a, const dl_node *b) {
            dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
 }
 
-/* Can this reduction be an epilogue reduction of the contraction? Each work item leaves a
- * partial result for the axes that are kept: none at all or, of an image, its channels. */
-static bool is_epilogue_reduction(const dl_node *anchor, const dl_node *reduce) {
-    const dl_type *kept = &reduce->out[0].type;
-    if (reduce->op != DL_OP_sum || !dl_dtype_is_float(kept->dtype)) return false;
-    if (!kept->rank) return true;
-    return dl_op_slides(anchor->op) && !dl_op_makes_weight(anchor->op) && kept->rank == 1 &&
-           kept->axis[0].name == anchor->out[0].type.axis[1].name;
+/* Can this reduction be an epilogue reduction of the contraction? Its axes are the contraction's.
+ */
+static bool is_epilogue_reduction(const dl_fusion *f, const dl_node *anchor,
+                                  const dl_node *reduce) {
+    const dl_type *t = &reduce->out[0].type, *all = &anchor->out[0].type;
+    unsigned kept = 0;
+    for (int i = 0; i < t->rank; i++) {
+        int axis = all->rank - 1;
+        while (axis >= 0 && all->axis[axis].name != t->axis[i].name) axis--;
+        if (axis < 0) return false;
+        kept |= 1u << axis;
+    }
+    return f->contractions->epilogue_takes(anchor->op, reduce->op, t->dtype, kept);
 }
 
-/* A kernel of a weight gradient runs through its panels in memory order. Other operands of its
- * members must be in the same panels, or be scalars or constants. A view is read at other
- * places, and does not fit. */
+/* Does the contraction's kernel run through its result in memory order? */
+static bool in_memory_order(const dl_fusion *f, const dl_node *anchor) {
+    return f->contractions->in_memory_order(anchor->op);
+}
+
+/* In a kernel that runs through its result in memory order, other operands of members must have
+ * the same layout, or be scalars or constants. A view is read at other places, and does not fit.
+ */
 static bool fits_panels(const dl_fusion *f, const dl_node *n) {
     const dl_type *t = &n->out[0].type;
     for (int i = 0; i < n->nin; i++) {
@@ -90,7 +100,7 @@ static bool are_epilogue_reductions(const dl_fusion *f, const dl_node *anchor,
                                     const dl_cluster *g) {
     for (int i = 0; i < g->members.n && g->reduce; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
-        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !is_epilogue_reduction(anchor, n))
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !is_epilogue_reduction(f, anchor, n))
             return false;
     }
     return true;
@@ -152,8 +162,9 @@ enum { EPILOGUE_NODES = 16 /* the most nodes between a contraction and its epilo
 static const dl_node *find_epilogue_producer(const dl_fusion *f, const dl_node *reduce) {
     int steps = EPILOGUE_NODES;
     const dl_node *n = find_origin(f, reduce->in[0], &steps);
-    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && is_epilogue_reduction(n, reduce) ? n
-                                                                                             : NULL;
+    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && is_epilogue_reduction(f, n, reduce)
+               ? n
+               : NULL;
 }
 
 /* The contraction of a cluster, or the contraction whose epilogue could take one of its
@@ -196,7 +207,7 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     if (anchor && (one_broadcasts_back(f, a, b) || !are_epilogue_reductions(f, anchor, x) ||
                    !are_epilogue_reductions(f, anchor, y)))
         return false;
-    if (anchor && dl_op_makes_weight(anchor->op) && !(all_fit_panels(f, x) && all_fit_panels(f, y)))
+    if (anchor && in_memory_order(f, anchor) && !(all_fit_panels(f, x) && all_fit_panels(f, y)))
         return false;
     if (prevents_epilogue_reductions(f, a, b) || prevents_epilogue_reductions(f, b, a))
         return false;
@@ -244,7 +255,7 @@ static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_cluste
     if (are_different(producer, epilogue_producer_of(f, g)) ||
         (producer && !g->anchor && !has_room(g)))
         return;
-    if (g->anchor && (j->broadcasts_back || !g->reduce || !is_epilogue_reduction(g->anchor, n)))
+    if (g->anchor && (j->broadcasts_back || !g->reduce || !is_epilogue_reduction(f, g->anchor, n)))
         return;
     if (dl_fuse_same_axes(&g->space, from)) {
         j->mixed |= !g->reduce || !same_reduction(g->reduce, n);
@@ -259,8 +270,7 @@ static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_cluste
 
 static void join_point(const dl_fusion *f, const dl_node *n, const dl_cluster *g, joined *j) {
     const dl_type *t = &n->out[0].type;
-    if (g->anchor &&
-        (j->broadcasts_back || (dl_op_makes_weight(g->anchor->op) && !fits_panels(f, n))))
+    if (g->anchor && (j->broadcasts_back || (in_memory_order(f, g->anchor) && !fits_panels(f, n))))
         return;
     j->can = dl_fuse_same_axes(&g->space, t) ||
              (g->reduce && dl_fuse_same_axes(&g->post, t) && (g->anchor || has_room(g))) ||
@@ -269,7 +279,7 @@ static void join_point(const dl_fusion *f, const dl_node *n, const dl_cluster *g
 
 static bool can_anchor(const dl_fusion *f, const dl_cluster *g, const dl_node *n) {
     if (g->anchor || !dl_fuse_same_axes(&g->space, &n->out[0].type)) return false;
-    return are_epilogue_reductions(f, n, g) && (!dl_op_makes_weight(n->op) || all_fit_panels(f, g));
+    return are_epilogue_reductions(f, n, g) && (!in_memory_order(f, n) || all_fit_panels(f, g));
 }
 
 static joined try_join(dl_fusion *f, int node, int at) {
@@ -389,7 +399,11 @@ static bool is_read(const dl_fusion *f, int i) {
 static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool unfused) {
     dl_fuse_lower_reductions(g, ctx->arena);
     dl_graph_sweep(g);
-    dl_fusion f = {.graph = g, .ctx = ctx, .n = g->nodes.n, .unfused = unfused};
+    dl_fusion f = {.graph = g,
+                   .ctx = ctx,
+                   .contractions = dl_contraction_rules_of(ctx->contractions),
+                   .n = g->nodes.n,
+                   .unfused = unfused};
     f.cluster = DL_NEWS(ctx->arena, int, f.n + 1), f.instr = DL_NEWS(ctx->arena, int, f.n + 1);
     f.position = DL_NEWS(ctx->arena, int, g->next_id + 1);
     f.stored = DL_NEWS(ctx->arena, bool, g->next_id + 1);

@@ -2,6 +2,7 @@
 #ifndef DL_FUSE_H
 #define DL_FUSE_H
 #include "ir/base/heap.h"
+#include "ir/kernel/contraction_rules.h"
 #include "ir/kernel/kernel.h"
 #include "passes/pass.h"
 
@@ -38,6 +39,7 @@ typedef struct {
 typedef struct {
     dl_graph *graph;
     dl_pass_ctx *ctx;
+    const dl_contraction_rules *contractions;
     int n;            /* nodes */
     int *cluster;     /* node position -> cluster; -1: inlined into its readers, or not needed */
     int *position;    /* value id -> position of its node, -1: a variable */

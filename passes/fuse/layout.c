@@ -1,21 +1,32 @@
 /* layout: chooses the memory layout of every value.
  *
- * Contractions by windows demand layouts: channels last for activations, weight panels for
- * weights. Templates read and write row-major tensors. Elementwise ops take the layout of their
- * neighbours, so that no kernel mixes layouts without need: a weight's gradient, moments and
- * update have the weight's panels. Inputs and targets come from the host in PyTorch's layout. A
- * `relayout` converts each of them once. */
+ * The backend says which layouts contractions need (ir/kernel/contraction_rules.h): channels last
+ * for activations of windows, weight panels for weights. Templates read and write row-major
+ * tensors. Elementwise ops take the layout of their neighbours, so that no kernel mixes layouts
+ * without need: a weight's gradient, moments and update have the weight's panels. Inputs and
+ * targets come from the host in PyTorch's layout. A `relayout` converts each of them once. */
 #include "ir/builder.h"
-#include "ir/relation.h"
+#include "ir/kernel/contraction_rules.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
 static bool is_activation(const dl_type *t) { return t->rank >= 3 && t->rank <= 5; }
 
-/* Only contractions by windows demand layouts: panels of weights, images channels last.
- * Contractions by names read operands in any layout. */
-static bool wants_panels(const dl_node *n, int place) {
-    return dl_op_tensor(n->op, place) == DL_TENSOR_W;
+static bool is_contraction(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_CONTRACT; }
+
+/* Does the contraction need this layout at a place? */
+static bool needs(const dl_contraction_rules *r, const dl_node *n, int place, dl_layout_need what) {
+    return is_contraction(n) && r->layout_needs(n->op, place) == what;
+}
+
+/* Does the contraction demand layouts? */
+static bool demands(const dl_contraction_rules *r, const dl_node *n) {
+    return is_contraction(n) && !needs(r, n, DL_RESULT_PLACE, DL_LAYOUT_STRIDED);
+}
+
+/* The value at a place of a contraction. */
+static dl_value *value_at(const dl_node *n, int place) {
+    return place == DL_RESULT_PLACE ? &n->out[0] : n->in[place];
 }
 
 static bool set_layout(dl_value *v, dl_layout want) {
@@ -28,18 +39,19 @@ static bool set_layout(dl_value *v, dl_layout want) {
 typedef struct {
     dl_graph *g;
     const dl_uses *uses;
+    const dl_contraction_rules *rules;
     dl_layout as;      /* the layout of panels */
     unsigned char *is; /* by value id; not 0: panels */
     DL_ARRAY(const dl_value *) todo;
 } panels;
 
 /* A convolution's result over activations is an activation, for all readers. */
-static bool makes_activation(const dl_node *n) {
-    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && !wants_panels(n, DL_RESULT_PLACE);
+static bool makes_activation(const dl_contraction_rules *r, const dl_node *n) {
+    return n && is_contraction(n) && !needs(r, n, DL_RESULT_PLACE, DL_LAYOUT_WEIGHTS);
 }
 
 static void mark_panel(panels *p, const dl_value *v, dl_arena *arena) {
-    if (p->is[v->id] || makes_activation(v->def)) return;
+    if (p->is[v->id] || makes_activation(p->rules, v->def)) return;
     p->is[v->id] = 1;
     dl_push(arena, &p->todo, v);
 }
@@ -95,7 +107,8 @@ static void mark_neighbours(panels *p, dl_arena *arena) {
 
 /* By value id of the graph: the weights of windows, read or computed, and their elementwise
  * neighbours. A variable has panels in all graphs or in none. */
-static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_arena *arena) {
+static const unsigned char *find_panels(const dl_graph *of, dl_layout as,
+                                        const dl_contraction_rules *rules, dl_arena *arena) {
     const dl_module *m = of->module;
     panels *all = DL_NEWS(arena, panels, m->graphs.n);
     DL_ARRAY(const dl_var *) found = {0}; /* variables to mark in the other graphs */
@@ -104,12 +117,12 @@ static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_are
         dl_graph *g = m->graphs.at[i];
         panels *p = &all[i];
         if (g == of) own = i;
-        *p = (panels){.g = g, .uses = dl_graph_uses(g, arena), .as = as};
+        *p = (panels){.g = g, .uses = dl_graph_uses(g, arena), .rules = rules, .as = as};
         p->is = DL_NEWS(arena, unsigned char, g->next_id + 1);
         for (int k = 0; k < g->nodes.n; k++) {
             dl_node *n = g->nodes.at[k];
-            int w = dl_op_place(n->op, DL_TENSOR_W);
-            if (w >= 0) mark_panel(p, w == DL_RESULT_PLACE ? &n->out[0] : n->in[w], arena);
+            for (int at = 0; at < DL_PLACES; at++)
+                if (needs(rules, n, at, DL_LAYOUT_WEIGHTS)) mark_panel(p, value_at(n, at), arena);
         }
     }
     for (bool more = true; more;) {
@@ -161,12 +174,11 @@ static bool alike(const dl_node *n, const dl_value *v) {
 
 /* Values that are channels last: operands and results of contractions by windows, and their
  * elementwise neighbours and parts. */
-static void mark_channels_last(dl_graph *g, unsigned char *cl) {
+static void mark_channels_last(dl_graph *g, const dl_contraction_rules *r, unsigned char *cl) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
-        if (!dl_op_slides(n->op)) continue;
-        for (int k = 0; k < n->nin; k++) cl[n->in[k]->id] = !wants_panels(n, k);
-        cl[n->out[0].id] = !wants_panels(n, DL_RESULT_PLACE);
+        for (int at = 0; at < DL_PLACES && demands(r, n); at++)
+            cl[value_at(n, at)->id] = needs(r, n, at, DL_LAYOUT_CL);
     }
     for (bool more = true; more;) {
         more = false;
@@ -197,17 +209,18 @@ static dl_value *in_layout(dl_graph *g, dl_value *v, dl_layout want, int *at, dl
 }
 
 bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
+    const dl_contraction_rules *rules = dl_contraction_rules_of(ctx->contractions);
     bool contracts = false, changed = false;
     for (int k = 0; k < g->module->graphs.n; k++) {
         const dl_graph *any = g->module->graphs.at[k];
-        for (int i = 0; i < any->nodes.n; i++) contracts |= dl_op_slides(any->nodes.at[i]->op);
+        for (int i = 0; i < any->nodes.n; i++) contracts |= demands(rules, any->nodes.at[i]);
     }
     if (!contracts) return false;
     const dl_layout rows = {0}, cl = {.kind = DL_CL}, in_panels = ctx->weights;
 
-    const unsigned char *panel = find_panels(g, in_panels, ctx->arena);
+    const unsigned char *panel = find_panels(g, in_panels, rules, ctx->arena);
     unsigned char *cl_wanted = DL_NEWS(ctx->arena, unsigned char, g->next_id);
-    mark_channels_last(g, cl_wanted);
+    mark_channels_last(g, rules, cl_wanted);
     for (int i = 0; i < g->vars.n; i++)
         if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
     for (int i = 0; i < g->nodes.n; i++) {
@@ -240,20 +253,19 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
-        bool slides = dl_op_slides(n->op), called = in_rows(n, panel);
+        bool called = in_rows(n, panel);
         for (int k = 0; k < n->nin; k++) {
             dl_value *v = n->in[k];
             bool fed = v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);
             dl_value *to = v;
             if (called)
                 to = in_layout(g, v, (dl_layout){0}, &i, known);
-            else if (wants_panels(n, k))
+            else if (needs(rules, n, k, DL_LAYOUT_WEIGHTS))
                 to = in_layout(g, v, in_panels, &i, known);
-            else if (dl_ops[n->op].class == DL_CLASS_CONTRACT && !slides &&
-                     v->type.layout.kind == DL_PANEL)
+            else if (needs(rules, n, k, DL_LAYOUT_STRIDED) && v->type.layout.kind == DL_PANEL)
                 to = in_layout(g, v, rows, &i,
                                known); /* a contraction by names reads it element by element */
-            else if (slides ||
+            else if (needs(rules, n, k, DL_LAYOUT_CL) ||
                      (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
                 to = in_layout(g, v, cl, &i, known);
             if (to != v) n->in[k] = to, changed = true;

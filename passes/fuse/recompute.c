@@ -8,6 +8,7 @@
  * calls this selective activation checkpointing (Korthikanti et al., Reducing activation
  * recomputation in large transformer models, 2022). Rematerialization within kernels
  * (rematerialize.c) is decided earlier. */
+#include "ir/kernel/contraction_rules.h"
 #include "ir/kernel/schedule.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
@@ -28,6 +29,7 @@ typedef struct {
     uint32_t known;
     int64_t balance; /* the target's flops in the time of one byte */
     const dl_loop_rules *loops;
+    const dl_contraction_rules *contractions;
     bool *early;   /* by node: the loss or an output depends on it */
     int *position; /* by value id: the position of its node, or -1 */
     bool *gone;    /* by value id: recomputed, so the backward pass no longer reads the original */
@@ -193,8 +195,8 @@ static bool has_operands(const remade *m, const dl_node *n, int *of) {
     if (n->op != DL_OP_fused || dl_kernel_call(n->kernel)) return false;
     const dl_kernel *k = n->kernel;
     int anchor = dl_kernel_anchor(k);
-    bool of_weight = anchor >= 0 && dl_op_makes_weight(k->instrs.at[anchor].op);
-    if (of_weight || k->nspace != m->made->nspace) return false;
+    bool in_order = anchor >= 0 && m->r->contractions->in_memory_order(k->instrs.at[anchor].op);
+    if (in_order || k->nspace != m->made->nspace) return false;
     for (int a = 0; a < k->nspace; a++)
         if (k->space[a].name != m->made->space[a].name ||
             k->space[a].size != m->made->space[a].size)
@@ -348,7 +350,8 @@ bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
                  .uses = dl_graph_uses(g, scratch),
                  .known = g->next_id,
                  .balance = ctx->balance ? ctx->balance : DL_CORE_BALANCE,
-                 .loops = ctx->loops};
+                 .loops = ctx->loops,
+                 .contractions = dl_contraction_rules_of(ctx->contractions)};
     typedef DL_ARRAY(dl_node *) nodes;
     int count = g->nodes.n;
     nodes *before = DL_NEWS(scratch, nodes, count); /* by node: the new nodes before it */

@@ -84,15 +84,15 @@ static bool can_recompute(const cutter *a, int i) {
     return true;
 }
 
-/* Can this reader of the cluster compute additional nodes at its points? A weight gradient runs
- * through panels, and cannot. A cluster with reductions of several kinds also computes at points
+/* Can this reader of the cluster compute additional nodes at its points? A kernel that runs in
+ * memory order cannot. A cluster with reductions of several kinds also computes at points
  * of fewer axes, from the results of reductions. */
 static bool is_open(const cutter *a, int cluster) {
     const dl_cluster *from = cluster_at(a, a->at), *to = cluster_at(a, cluster);
     return from->wide == to->wide &&
            (dl_fuse_same_axes(&from->space, &to->space) ||
             (to->mixed && dl_fuse_has_axes(&to->space, &from->space))) &&
-           !(to->anchor && dl_op_makes_weight(to->anchor->op));
+           !(to->anchor && a->f->contractions->in_memory_order(to->anchor->op));
 }
 
 static int reader_of(cutter *a, int cluster) { /* -1: none, or closed */

@@ -44,6 +44,7 @@ static bool run(dl_invocation *call, dl_error *err) {
                        .weights = t->weights,
                        .expanded = t->expanded,
                        .loops = t->loops,
+                       .contractions = t->contractions,
                        .err = err};
     if (dl_config_option(c, "low-products")) ctx.half_gemms = 1u << DL_F16 | 1u << DL_BF16;
     if (!read_low(dl_config_option(c, "low"), &ctx.step_options.low, err)) return false;
