@@ -78,14 +78,6 @@ static int64_t items_of(const dl_gemm_problem *p, int64_t slices) {
     return p->stride_phases[0] * p->stride_phases[1] * p->stride_phases[2] * p->tiling.mt * slices;
 }
 
-/* An operand that TMA loads. */
-static void put_tma_tile(dl_emitter *e, const dl_operand *o) {
-    const char *which = dl_operand_side(o);
-    dl_putf(e->out, "    $$_%s %s;\n    ($$_item &)%s = u;\n", which, which, which);
-    for (int i = 0; i < o->nmaps; i++)
-        dl_putf(e->out, "    %s.map[%d] = KD_MAP_OF(map%d);\n", which, i, o->map + i);
-}
-
 static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
@@ -97,10 +89,8 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
     dl_putf(e->out, "    const %s m = row_tile * (%s)$%d$;\n", index, index, t->bm);
     for (int o = 0; o < 2; o++) {
         const dl_operand *of = &p->operand[o];
-        if (of->map >= 0)
-            put_tma_tile(e, of);
-        else
-            dl_operand_put_reader(e, of, dl_operand_side(of));
+        (of->loader->put_reader ? of->loader->put_reader
+                                : dl_operand_put_reader)(e, of, dl_operand_side(of));
         if (!dl_operand_is_read(of) && p->fixes_nans)
             dl_operand_put_reader(e, of, dl_operand_gathered(of));
     }

@@ -163,6 +163,8 @@ bool dl_gemm_tma_tiles(const dl_gemm_problem *p, const dl_operand *o, int rows,
 /* Gives the operand the maps that were found, whose number is that of its parts, and extra ones,
  * which are further parts equal to the first. */
 void dl_gemm_take_maps(const dl_gemm_problem *p, dl_operand *o, dl_emitted *code);
+/* dl_loader.put_reader of both TMA loaders. */
+void dl_gemm_put_map_reader(dl_emitter *e, const dl_operand *o, const char *which);
 /* The head of both TMA loaders' structs: maps, and the choice of a part's map; in C, the part
  * that holds a channel, and the part's first channel. */
 void dl_gemm_put_maps(dl_emitter *e, const dl_operand *o);

@@ -40,6 +40,9 @@ typedef struct dl_loader {
     /* NULL, or: sets the operand up, of which a tile has so many rows, before any text. */
     void (*use)(dl_gemm_problem *p, dl_operand *o, int rows, dl_emitted *code);
     void (*put)(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o); /* its struct */
+    /* NULL: an instance of its struct points to the operand (dl_operand_put_reader). Or: such an
+     * instance, named `which`, for the work item `u`. */
+    void (*put_reader)(dl_emitter *e, const dl_operand *o, const char *which);
     int n;
     const dl_loading *loadings;
 } dl_loader;

@@ -193,5 +193,6 @@ const dl_loader dl_loader_tma_im2col = {.name = "TMA im2col",
                                         .cost = dl_operand_read_cost,
                                         .use = use,
                                         .put = put,
+                                        .put_reader = dl_gemm_put_map_reader,
                                         .n = 1,
                                         .loadings = loadings};

@@ -113,6 +113,12 @@ const char *dl_operand_start_of(dl_emitter *e, const dl_operand *o, const char *
     return text;
 }
 
+void dl_gemm_put_map_reader(dl_emitter *e, const dl_operand *o, const char *which) {
+    dl_putf(e->out, "    $$_%s %s;\n    ($$_item &)%s = u;\n", which, which, which);
+    for (int i = 0; i < o->nmaps; i++)
+        dl_putf(e->out, "    %s.map[%d] = KD_MAP_OF(map%d);\n", which, i, o->map + i);
+}
+
 void dl_gemm_put_maps(dl_emitter *e, const dl_operand *o) {
     dl_gemm_put_head(e, o, dl_operand_side(o));
     dl_putf(e->out,
@@ -211,5 +217,6 @@ const dl_loader dl_loader_tma_tile = {.name = "TMA tiles",
                                       .cost = dl_operand_read_cost,
                                       .use = use,
                                       .put = put,
+                                      .put_reader = dl_gemm_put_map_reader,
                                       .n = 1,
                                       .loadings = loadings};
