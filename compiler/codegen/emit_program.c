@@ -257,21 +257,6 @@ bool dl_emit_refuse_variant(const dl_kernel *k, const dl_target *t, dl_error *er
                    k->schedule.variant);
 }
 
-bool dl_emit_check_epilogue(const dl_emitter *e, const dl_kinstr *c, dl_error *err) {
-    const dl_contraction_rules *rules = dl_contraction_rules_of(e->t->contractions);
-    for (int i = 0; i < e->now->run.n; i++) {
-        const dl_kinstr *in = &e->k->instrs.at[e->now->run.at[i]];
-        const dl_step *step = &e->steps[e->now->run.at[i]];
-        if (step->kind == DL_K_REDUCE &&
-            !rules->epilogue_takes(c->op, in->op, in->type, step->axes))
-            return dl_emit_refuse(e->k, in, err,
-                                  "next to '%s', '%s' of %s that keeps these axes is not supported "
-                                  "[DL-E0803]",
-                                  dl_ops[c->op].name, dl_ops[in->op].name, dl_dtype_name(in->type));
-    }
-    return true;
-}
-
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         dl_kept *at = &e->kept[i];

@@ -148,9 +148,11 @@ void dl_emit_by_schedule(dl_emitter *e, const dl_kernel *k);
 bool dl_emit_refuse_schedule(const dl_kernel *k, dl_error *err);
 /* The same for a schedule that names a variant which the target does not have. */
 bool dl_emit_refuse_variant(const dl_kernel *k, const dl_target *t, dl_error *err);
-/* Refuses a kernel with a reduction that the backend's epilogue of contraction `c` does not take,
- * in the loop nest e->now. */
-bool dl_emit_check_epilogue(const dl_emitter *e, const dl_kinstr *c, dl_error *err);
+/* Refuses contraction `c`, of loop nest e->now, where no hand-written loops can compute it: its
+ * types, sizes, layouts, or the reductions next to it. kernels: "the CPU's kernels".
+ * check_contraction.c */
+bool dl_emit_check_contraction(const dl_emitter *e, const dl_kinstr *c, const char *kernels,
+                               dl_error *err);
 /* Reserves workspace, after the present size, for values that later loop nests read. */
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
 /* Can the kernel have another phase? False: refused. */

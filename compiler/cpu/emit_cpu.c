@@ -14,60 +14,20 @@ static unsigned find_halves(const dl_kernel *k) {
     return (types >> DL_F16 & 1) | (types >> DL_BF16 & 1) << 1;
 }
 
-/* Does a loop nest compute the contraction, which is instruction 0? */
-static bool contracts(const dl_loop_nest *s) { return s->run.n && s->run.at[0] == 0; }
-
-static int64_t longest_axis(int rank, const dl_axis *axis) {
-    int64_t most = 0;
-    for (int i = 0; i < rank; i++)
-        if (axis[i].size > most) most = axis[i].size;
-    return most;
-}
-
-/* Refuses contractions that the hand-written loops cannot address or compute. */
+/* Refuses contractions that the hand-written loops cannot compute. */
 static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error *err) {
     const dl_kernel *k = e->k;
-    for (int o = -1; o < 2; o++)
-        for (int i = 0; i < (o < 0 ? 1 : c->nparts[o]); i++) {
-            dl_dtype d = o < 0 ? c->type : k->params.at[c->parts[o][i]].type.dtype;
-            if (!dl_emit_is_float(d))
-                return dl_emit_refuse(
-                    k, c, err, "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
-                    dl_ops[c->op].name, dl_dtype_name(d));
-        }
-    bool of_weights = dl_op_makes_weight(c->op);
-    for (int i = 0; i < k->nin && dl_op_slides(c->op) && !of_weights; i++)
-        if (i == c->parts[dl_op_place(c->op, DL_TENSOR_W)][0] &&
-            k->params.at[i].type.layout.kind != DL_PANEL)
-            return dl_emit_refuse(k, c, err, "the weight of '%s' does not lie in panels [DL-E0803]",
-                                  dl_ops[c->op].name);
-    if (!dl_emit_check_epilogue(e, c, err)) return false;
-    int nests = 0; /* number of the contraction's loop nest, or none */
-    for (int i = 0; i < e->nests.n; i++) nests += contracts(&e->nests.at[i]);
-    if (nests != 1)
-        return dl_emit_refuse(k, c, err, "instructions next to '%s' are swept over %s [DL-E0803]",
-                              dl_ops[c->op].name, nests ? "more than once" : "without it");
+    if (!dl_emit_check_contraction(e, c, "the CPU's kernels", err)) return false;
     if (!dl_emit_has_lanes(e, &e->nests.at[0]))
         return dl_emit_refuse(k, c, err,
                               "next to '%s' are values of types without CPU vectors [DL-E0803]",
                               dl_ops[c->op].name);
-    for (int i = 0; i < k->instrs.n && of_weights; i++)
+    bool in_order = e->t->contractions->in_memory_order(c->op);
+    for (int i = 0; i < k->instrs.n && in_order; i++)
         if (k->instrs.at[i].kind == DL_K_COORD || k->instrs.at[i].kind == DL_K_RANDOM)
             return dl_emit_refuse(k, c, err,
                                   "next to '%s' coordinates are not available [DL-E0803]",
                                   dl_ops[c->op].name);
-    int64_t longest = longest_axis(k->nspace, k->space);
-    for (int o = 0; o < 2; o++)
-        for (int i = 0; i < c->nparts[o]; i++) {
-            const dl_type *t = &k->params.at[c->parts[o][i]].type;
-            int64_t n = longest_axis(t->rank, t->axis);
-            if (longest < n) longest = n;
-        }
-    if (longest > DL_MOST_PLACES)
-        return dl_emit_refuse(
-            k, c, err,
-            "an axis of '%s' has more than 2^30 elements: use a smaller batch or crop [DL-E0804]",
-            dl_ops[c->op].name);
     return true;
 }
 

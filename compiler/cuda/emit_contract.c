@@ -9,45 +9,6 @@
 
 enum { FINISHED = 2048 /* points of a CTA that sums the results of split-K */ };
 
-/* Does a loop nest compute the contraction, which is instruction 0? */
-static bool contracts(const dl_loop_nest *s) { return s->run.n && s->run.at[0] == 0; }
-
-static int64_t longest_axis(int rank, const dl_axis *axis) {
-    int64_t most = 0;
-    for (int i = 0; i < rank; i++)
-        if (axis[i].size > most) most = axis[i].size;
-    return most;
-}
-
-static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
-    const dl_kernel *k = e->k;
-    int64_t longest = longest_axis(k->nspace, k->space);
-    for (int o = 0; o < 2; o++)
-        for (int i = 0; i < c->nparts[o]; i++) {
-            const dl_type *t = &k->params.at[c->parts[o][i]].type;
-            longest = dl_at_least(longest, longest_axis(t->rank, t->axis));
-            if (!dl_emit_is_float(t->dtype) || !dl_emit_is_float(c->type))
-                return dl_emit_refuse(
-                    k, c, err, "'%s' is in %s, and GPUs' kernels compute it in f32 [DL-E0803]",
-                    dl_ops[c->op].name,
-                    dl_dtype_name(dl_emit_is_float(c->type) ? t->dtype : c->type));
-            if (t->layout.kind == DL_PANEL)
-                return dl_emit_refuse(k, c, err, "an operand of '%s' lies in panels [DL-E0803]",
-                                      dl_ops[c->op].name);
-        }
-    if (longest > 1 << 30)
-        return dl_emit_refuse(
-            k, c, err,
-            "an axis of '%s' has more than 2^30 elements: use a smaller batch or crop [DL-E0804]",
-            dl_ops[c->op].name);
-    int nests = 0; /* number of the contraction's loop nests: one, or refused */
-    for (int i = 0; i < e->nests.n; i++) nests += contracts(&e->nests.at[i]);
-    if (nests != 1)
-        return dl_emit_refuse(k, c, err, "instructions next to '%s' are swept over %s [DL-E0803]",
-                              dl_ops[c->op].name, nests ? "more than once" : "without it");
-    return dl_emit_check_epilogue(e, c, err);
-}
-
 static void put_number(dl_emitter *e, const char *name, int64_t n) {
     dl_putf(e->out, "    const int %s = (int)(item %% $:%lldU$);\n    item /= $:%lldU$;\n", name,
             (long long)dl_at_least(n, 1), (long long)dl_at_least(n, 1));
@@ -189,7 +150,7 @@ static bool prepare(dl_emitter *e, dl_gemm_problem *p, dl_error *err) {
     const dl_kernel *k = e->k;
     const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
     e->now = &e->nests.at[0];
-    if (!check(e, c, err)) return false;
+    if (!dl_emit_check_contraction(e, c, "GPUs' kernels", err)) return false;
     *p = dl_gemm_find(e, c);
     return true;
 }

@@ -52,15 +52,6 @@ static void choose_layout(nest *s) {
     s->layout.lanes = lanes, s->layout.groups = DL_BLOCK / lanes, s->layout.unrolled = true;
 }
 
-static int64_t lcm(int64_t a, int64_t b) {
-    int64_t x = a, y = b;
-    while (y) {
-        int64_t rest = x % y;
-        x = y, y = rest;
-    }
-    return a / x * b;
-}
-
 /* Without sums: a thread takes several rows, so that loop-invariant values, such as a norm's
  * weight, are loaded and computed once; as many as leave enough CTAs. */
 static void choose_rows(nest *s) {
@@ -76,8 +67,8 @@ static void choose_rows(nest *s) {
     s->around = dl_emit_list_axes(e, &s->kept, ~own);
     dl_vectors vectors = dl_cuda_find_vectors(e, &s->kept, e->now->axes & ~own);
     for (int i = 0; i < e->k->instrs.n; i++) invariant |= vectors.invariant[i];
-    int64_t step = lcm(s->along.points, s->step), blocks = s->kept.points / s->step,
-            rows = blocks / (2 * DL_BLOCKS_ENOUGH);
+    int64_t step = s->along.points / dl_gcd(s->along.points, s->step) * s->step,
+            blocks = s->kept.points / s->step, rows = blocks / (2 * DL_BLOCKS_ENOUGH);
     if (rows > MOST_ROWS) rows = MOST_ROWS;
     if (rows < 1) rows = 1;
     if (!invariant || !s->around.n || !s->kept.points || step > s->kept.points / rows) return;

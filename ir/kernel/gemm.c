@@ -86,13 +86,11 @@ int dl_conv_axis(const dl_windows *w, int i) {
 
 int dl_conv_spatial(const dl_windows *w, int axis) { return axis - 2 + (3 - w->n); }
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 /* Position q of x has the taps t for which q + pad - t * dilation is a multiple of the stride:
  * every (stride / gcd)-th from the first on, or none. */
 dl_stride_phase dl_conv_stride_phase(const dl_conv_sizes *s, int axis, int64_t q) {
     int64_t stride = s->stride[axis], dilation = s->dilation[axis], at = q + s->pad_lo[axis];
-    int64_t step = stride / gcd(stride, dilation), rest = at % stride, first = 0;
+    int64_t step = stride / dl_gcd(stride, dilation), rest = at % stride, first = 0;
     for (; rest && first < step; first++) rest = (rest + stride - dilation % stride) % stride;
     dl_stride_phase p = {
         .shift = q, .first = rest ? 0 : first, .step = step, .fall = step * dilation / stride};

@@ -1,5 +1,6 @@
 /* Pooling and resizing: windows as affine views, one axis after the other, and an ordinary
  * reduction over their taps. */
+#include "ir/counts.h"
 #include "ir/relation.h"
 #include "passes/lower/lower.h"
 
@@ -216,8 +217,6 @@ dl_value *dl_lower_adaptive_avg_pool(dl_builder *b, const dl_node *n) {
     return x;
 }
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 /* Linear interpolation between the two neighbours of position (i s + c) / d of the axis,
  * weighted by distance. Before the first and after the last element it is that element alone. */
 static dl_value *interpolate(dl_builder *b, dl_value *x, int axis, int64_t m, bool corners) {
@@ -226,7 +225,7 @@ static dl_value *interpolate(dl_builder *b, dl_value *x, int axis, int64_t m, bo
     int64_t n = of.size, s = corners ? n - 1 : 2 * n, c = corners ? 0 : n - m,
             d = corners ? m - 1 : 2 * m;
     if (d == 0) s = 0, d = 1; /* one position: the first element */
-    int64_t by = gcd(gcd(s, d), c < 0 ? -c : c);
+    int64_t by = dl_gcd(dl_gcd(s, d), c < 0 ? -c : c);
     s /= by, c /= by, d /= by;
     const char *tap = dl_type_fresh(&x->type, dl_internf("k%s", of.name));
     /* Element j of `pairs` is x[j-1] and x[j]; the index is one more than in x, so that it is
@@ -260,7 +259,7 @@ dl_value *dl_lower_upsample(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0];
     bool linear = strcmp(dl_node_name(n, DL_ATTR_mode), "linear") == 0;
     for (int i = 2; i < x->type.rank; i++) {
-        int64_t m = n->out[0].type.axis[i].size, size = x->type.axis[i].size, by = gcd(size, m);
+        int64_t m = n->out[0].type.axis[i].size, size = x->type.axis[i].size, by = dl_gcd(size, m);
         if (m == size) continue;
         if (linear)
             x = interpolate(b, x, i, m, dl_node_int(n, DL_ATTR_corners));

@@ -6,6 +6,7 @@
  * parameter is sharded along its output features, the second along its input features. Context
  * parallelism has its seeds at the queries of attention. */
 #include "ir/attention.h"
+#include "ir/counts.h"
 #include "passes/parallel/shard.h"
 
 const char *const dl_shard_groups[DL_NSHARDS] = {"tp", "cp"};
@@ -100,17 +101,12 @@ typedef struct {
     dl_sharding along;
 } place;
 
-static int64_t gcd(int64_t a, int64_t b) {
-    for (int64_t rest; b; b = rest) rest = a % b, a = b;
-    return a;
-}
-
 /* The number of parts of the operand's axis that a slice needs, in order to consist of whole
  * parts. */
 static int parts_for(const dl_node *slice, dl_sharding from) {
     int64_t size = slice->in[0]->type.axis[dl_type_axis(&slice->in[0]->type, from.axis)].size;
-    int64_t each = gcd(size / from.parts,
-                       gcd(dl_node_int(slice, DL_ATTR_start), dl_node_int(slice, DL_ATTR_stop)));
+    int64_t each = dl_gcd(size / from.parts, dl_gcd(dl_node_int(slice, DL_ATTR_start),
+                                                    dl_node_int(slice, DL_ATTR_stop)));
     return each > 0 && size / each <= INT32_MAX ? (int)(size / each) : 0;
 }
 
