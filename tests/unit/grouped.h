@@ -3,9 +3,9 @@
 #ifndef DL_TEST_GROUPED_H
 #define DL_TEST_GROUPED_H
 #include "compiler/cuda/gemm_problem.h"
-#include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
 #include "tests/unit/emulated.h"
+#include "tests/unit/nvrtc_kept.h"
 
 extern const char dl_cuda_kernels_contract[], dl_cuda_kernels_contract_wgmma[],
     dl_cuda_kernels_emulated_wgmma[], dl_cuda_kernels_warpgroup[];
@@ -62,8 +62,9 @@ static inline void grouped_machine_code(const char *file, const char *name, int 
         dl_test_skip("%s", err.message);
         return;
     }
-    bool ok = dl_nvrtc_compile(&nvrtc, grouped_source(file, false), "sm_90a", &cubin, &log, &err) &&
-              dl_cubin_read(arena, (const unsigned char *)cubin.at, cubin.n, &c, &err);
+    bool ok =
+        nvrtc_compile_kept(&nvrtc, grouped_source(file, false), "sm_90a", &cubin, &log, &err) &&
+        dl_cubin_read(arena, (const unsigned char *)cubin.at, cubin.n, &c, &err);
     CHECK(ok && c.n == n, "%s", err.message);
     CHECK(!log.n || strspn(log.at, " \n") == log.n, "%s", log.at);
     for (int i = 0; ok && i < n; i++) {

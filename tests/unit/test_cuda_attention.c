@@ -10,6 +10,7 @@
 #include "ir/base/dirs.h"
 #include "ir/builder.h"
 #include "ir/plan/cubin.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 #include "tests/unit/cuda_text.h"
 
@@ -212,8 +213,7 @@ int main(void) {
         dl_test_skip("%s", err.message);
         return 77;
     }
-    if (!mkdtemp(top)) return 1;
-    setenv("DLR_CACHE_DIR", top, 1);
+    if (!test_cache(top)) return 1;
     for (int i = 0; i < 3; i++) test_arch(targets[i], false);
     test_arch("cuda:sm_90a", true);
     CHECK(dl_remove_tree(top, &err), "%s", err.message);

@@ -3,10 +3,10 @@
  * too, where there is one: no spill, and no word of ptxas that it takes products one after the
  * other.
  */
-#include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
 #include "tests/unit/contraction_cases.h"
 #include "tests/unit/contraction_runs.h"
+#include "tests/unit/nvrtc_kept.h"
 #include "tests/unit/random_numbers.h"
 
 static void feed(dl_interp *in, const dl_graph *g) {
@@ -37,7 +37,7 @@ static void check_machine_code(const char *what, dl_arena *arena, const dl_kerne
     if (ok && (code.needs[DL_NEED_WGMMA] || code.needs[DL_NEED_HALO]) && nvrtc.calls.compile) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);
-        ok = dl_nvrtc_compile(&nvrtc, whole.at, "sm_90a", &image, &log, &err) &&
+        ok = nvrtc_compile_kept(&nvrtc, whole.at, "sm_90a", &image, &log, &err) &&
              dl_cubin_read(arena, (const unsigned char *)image.at, image.n, &c, &err);
         CHECK(!log.n || strspn(log.at, " \n") == log.n, "%s: %s", what, log.at);
         for (int i = 0; i < c.n; i++)

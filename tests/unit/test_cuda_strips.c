@@ -3,11 +3,11 @@
  * strides, dilation and unlike padding; by mma.sync, and each in one of the tiles by wgmma. Which
  * of them are patches; and, where there is NVRTC, that none spills, nor multiplies one product
  * after the other. */
-#include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
 #include "ir/text/text.h"
 #include "passes/pass.h"
 #include "tests/unit/contraction_runs.h"
+#include "tests/unit/nvrtc_kept.h"
 #include "tests/unit/random_numbers.h"
 
 enum { CASES = 45, COMPILED = 6, EACH = 4 /* by wgmma, too */ };
@@ -122,7 +122,7 @@ static void check_machine_code(const dl_nvrtc *nvrtc, const char *what, dl_arena
     if (ok) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);
-        ok = dl_nvrtc_compile(nvrtc, whole.at, arch, &image, &log, &err) &&
+        ok = nvrtc_compile_kept(nvrtc, whole.at, arch, &image, &log, &err) &&
              dl_cubin_read(arena, (const unsigned char *)image.at, image.n, &c, &err);
     }
     CHECK(ok && c.n, "%s: %s", what, err.message);

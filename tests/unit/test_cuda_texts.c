@@ -1,9 +1,9 @@
 /* The kernels that test_emulated.c runs on the CPU, through NVRTC: for three architectures, without
  * a warning. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 (skip) without it. */
-#include "compiler/cuda/nvrtc.h"
 #include "ir/base/input.h"
 #include "ir/plan/cubin.h"
 #include "tests/check.h"
+#include "tests/unit/nvrtc_kept.h"
 
 extern const char dl_cuda_kernels_device[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[],
     dl_cuda_kernels_loops[];
@@ -17,7 +17,7 @@ enum { NKERNELS = sizeof kernels / sizeof *kernels };
 static void test_arch(dl_arena *arena, const dl_nvrtc *nvrtc, const char *text, const char *arch) {
     dl_error err = {0};
     dl_buf cubin = {0}, log = {0};
-    bool ok = dl_nvrtc_compile(nvrtc, text, arch, &cubin, &log, &err);
+    bool ok = nvrtc_compile_kept(nvrtc, text, arch, &cubin, &log, &err);
     CHECK(ok, "%s: %s", arch, err.message);
     CHECK(!log.n || strspn(log.at, " \n") == log.n, "%s: %s", arch, log.at);
     dl_cubin c;
@@ -74,7 +74,7 @@ static void test_lots(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) 
                    *all = dl_format(arena, "%s%s%s%s", dl_cuda_kernels_device,
                                     dl_cuda_kernels_prelude, dl_cuda_kernels_loops, kernel);
         int moves[17] = {0};
-        CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
+        CHECK(nvrtc_compile_kept(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
         count_moves(&cubin, LOAD, moves), count_moves(&cubin, STORE, moves);
         for (int bytes = 1; bytes <= 16; bytes++)
             CHECK(moves[bytes] == (bytes == of[i].bytes ? 2 : 0), "%s: %d %s: %d moves of %d bytes",
@@ -98,7 +98,7 @@ static void test_halves(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch
     int loads[17] = {0};
     const char *all = dl_format(arena, "%s%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude,
                                 dl_cuda_kernels_loops, kernel);
-    CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
+    CHECK(nvrtc_compile_kept(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
     count_moves(&cubin, LOAD, loads);
     CHECK(loads[16] == 1 && count(&cubin, PERMUTE) == 0, "%s: %d loads, %d permutations", arch,
           loads[16], count(&cubin, PERMUTE));
@@ -113,7 +113,7 @@ static void test_feed(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) 
     int loads[17] = {0};
     const char *all = dl_format(arena, "%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude,
                                 dl_cuda_kernels_feed);
-    CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
+    CHECK(nvrtc_compile_kept(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
     count_moves(&cubin, LOAD, loads);
     CHECK(loads[2] == 1, "%s: %d loads of two bytes", arch, loads[2]);
     dl_buf_free(&cubin), dl_buf_free(&log);
