@@ -145,17 +145,43 @@ static dl_module *build_all(int s, int *of, dl_error *err) {
     return m;
 }
 
-static void feed(const dl_graph *g, dl_interp *in, dlr_exec *exec, uint64_t seed) {
-    rng r = {seed};
-    for (int i = 0; i < g->vars.n; i++) {
-        const dl_value *v = &g->vars.at[i]->value;
-        dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);
-        double *data = dl_interp_data(in, v);
-        for (int64_t k = 0; k < dl_type_count(&v->type); k++) {
-            data[k] = (double)(float)uniform(&r, -1, 1);
-            if (v->type.dtype == DL_I64) data[k] = 0;
+/* The graphs of one size, interpreted once for all targets and numbers of threads. */
+typedef struct {
+    dl_module *written;
+    int of[NCASES]; /* the case of each graph */
+    bounded_run *right[NCASES];
+} reference;
+
+static void interpret(reference *to, int s) {
+    dl_error err = {0};
+    to->written = build_all(s, to->of, &err);
+    for (int i = 0; i < to->written->graphs.n; i++) {
+        const dl_graph *g = to->written->graphs.at[i];
+        rng r = {(uint64_t)to->of[i] + 100};
+        to->right[i] = bounded_new(g);
+        for (int v = 0; v < g->vars.n; v++) {
+            const dl_value *value = &g->vars.at[v]->value;
+            double *data = dl_interp_data(to->right[i]->value, value);
+            for (int64_t k = 0; k < dl_type_count(&value->type); k++) {
+                data[k] = (double)(float)uniform(&r, -1, 1);
+                if (value->type.dtype == DL_I64) data[k] = 0;
+            }
         }
-        if (view.type) dlr_state_write(exec, view, DL_F64, data);
+        CHECK(bounded_run_all(to->right[i], &err), "%s", err.message);
+    }
+}
+
+static void forget(reference *r) {
+    for (int i = 0; i < r->written->graphs.n; i++) bounded_free(r->right[i]);
+    dl_arena_free(r->written->arena);
+}
+
+/* The numbers that the interpreter had. */
+static void feed(const dl_graph *g, dl_interp *in, dlr_exec *exec) {
+    for (int i = 0; i < g->vars.n; i++) {
+        dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);
+        if (view.type)
+            dlr_state_write(exec, view, DL_F64, dl_interp_data(in, &g->vars.at[i]->value));
     }
 }
 
@@ -195,12 +221,12 @@ static uint64_t bits_of(const dlr_exec *exec, int program, const dl_graph *g) {
     return h;
 }
 
-static void check_case(const dl_graph *g, dlr_exec *exec, int i, int s, const char *target,
+static void check_case(const reference *of, int number, dlr_exec *exec, int s, const char *target,
                        int threads, uint64_t *bits) {
-    dl_error err = {0};
-    bounded_run *right = bounded_new(g);
-    feed(g, right->value, exec, (uint64_t)i + 100);
-    CHECK(bounded_run_all(right, &err), "%s", err.message);
+    const dl_graph *g = of->written->graphs.at[number];
+    const bounded_run *right = of->right[number];
+    const int i = of->of[number];
+    feed(g, right->value, exec);
     int program = dlr_exec_program(exec, g->name);
     dlr_exec_run(exec, program, NULL);
     for (int r = 0; r < g->results.n; r++) {
@@ -216,10 +242,9 @@ static void check_case(const dl_graph *g, dlr_exec *exec, int i, int s, const ch
     CHECK(threads == 1 || h == *bits, "%s, %s, size %d: other bits with %d threads", target,
           cases[i].what, s, threads);
     *bits = h;
-    bounded_free(right);
 }
 
-static void test_target(const char *target) {
+static void test_target(const char *target, int s, const reference *right) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
                               .step_options.optimizer = DL_OPT_NONE,
@@ -228,29 +253,23 @@ static void test_target(const char *target) {
                               .batch = 1,
                               .validate = DL_VALIDATE_PASSES,
                               .link = true};
-    if (!opt.target) {
-        dl_test_skip("%s: %s", target, err.message);
-        return;
+    int of[NCASES];
+    uint64_t bits[NCASES] = {0};
+    dl_module *m = build_all(s, of, &err);
+    dl_compile_times times = {0};
+    dl_plan *p = m->graphs.n ? dl_compile(m->arena, m, &opt, &times, &err) : NULL;
+    CHECK(p || !m->graphs.n, "%s: %s", target, err.message);
+    for (int threads = 1; p && threads <= 3; threads += 2) {
+        dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err);
+        CHECK(exec, "%s", err.message);
+        for (int i = 0; exec && i < right->written->graphs.n; i++)
+            check_case(right, i, exec, s, target, threads, &bits[i]);
+        dlr_exec_close(exec);
     }
-    for (int s = 0; s < 6; s++) {
-        int of[NCASES];
-        uint64_t bits[NCASES] = {0};
-        dl_module *written = build_all(s, of, &err), *m = build_all(s, of, &err);
-        dl_compile_times times = {0};
-        dl_plan *p = m->graphs.n ? dl_compile(m->arena, m, &opt, &times, &err) : NULL;
-        CHECK(p || !m->graphs.n, "%s: %s", target, err.message);
-        for (int threads = 1; p && threads <= 3; threads += 2) {
-            dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = threads}, &err);
-            CHECK(exec, "%s", err.message);
-            for (int i = 0; exec && i < written->graphs.n; i++)
-                check_case(written->graphs.at[i], exec, of[i], s, target, threads, &bits[i]);
-            dlr_exec_close(exec);
-        }
-        for (int i = 0; p && i < m->graphs.n; i++)
-            CHECK(m->graphs.at[i]->kernels.n <= cases[of[i]].kernels, "%s, size %d: %d kernels",
-                  cases[of[i]].what, s, m->graphs.at[i]->kernels.n);
-        dl_arena_free(m->arena), dl_arena_free(written->arena);
-    }
+    for (int i = 0; p && i < m->graphs.n; i++)
+        CHECK(m->graphs.at[i]->kernels.n <= cases[of[i]].kernels, "%s, size %d: %d kernels",
+              cases[of[i]].what, s, m->graphs.at[i]->kernels.n);
+    dl_arena_free(m->arena);
 }
 
 /* Equal kernels, whatever they are called, are emitted once. */
@@ -279,7 +298,19 @@ int main(void) {
     /* first what every machine has: a share always takes that */
     static const char *const targets[] = {"cpu:generic", "cpu:avx2", "cpu:avx512",
                                           "cuda:sm_90a:emulated"};
-    for (unsigned t = 0; t < sizeof targets / sizeof *targets; t++)
-        if (dl_test_takes_cheap(t)) test_target(targets[t]);
+    enum { TARGETS = sizeof targets / sizeof *targets, SIZES = 6 };
+    bool here[TARGETS];
+    for (unsigned t = 0; t < TARGETS; t++) {
+        dl_error err = {0};
+        here[t] = dl_test_takes_cheap(t) && dl_target_find(targets[t], &err);
+        if (err.code) dl_test_skip("%s: %s", targets[t], err.message);
+    }
+    for (int s = 0; s < SIZES; s++) {
+        reference right;
+        interpret(&right, s);
+        for (int t = 0; t < TARGETS; t++)
+            if (here[t]) test_target(targets[t], s, &right);
+        forget(&right);
+    }
     return dl_test_end();
 }
