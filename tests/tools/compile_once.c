@@ -80,7 +80,11 @@ int main(int argc, char **argv) {
     size_t n;
     dl_error err = {0};
     const unsigned char *bytes = dl_cache_get(arena, dir, key, &n);
-    if (bytes) return write_object(object, bytes, n) ? 0 : CANNOT_RUN;
+    if (bytes) {
+        const bool written = write_object(object, bytes, n);
+        dl_arena_free(arena);
+        return written ? 0 : CANNOT_RUN;
+    }
     const int status = run(argv + 1);
     bytes = status ? NULL : (unsigned char *)dl_read_file(arena, object, LARGEST, &n, &err);
     if (bytes && !dl_cache_put(dir, key, bytes, n, &err))

@@ -21,7 +21,7 @@
 /* In which type the product is made: bf16, or f32, in TF32. */
 static const char *type = "bf16";
 /* The product's axes. */
-enum { M = 40, N = 24, K = 128 };
+enum { M = 40, N = 24, K = 64 };
 
 static dl_arena *arena;
 static dl_config *config;
