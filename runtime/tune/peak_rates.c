@@ -4,6 +4,7 @@
 
 #include "compiler/cpu/peak.h"
 #include "compiler/cuda/peak.h"
+#include "runtime/base/debug.h"
 
 enum { ROUNDS = 5, MOST_LAUNCHES = 16 };
 
@@ -43,7 +44,8 @@ static void time_program(dlr_exec *exec, int program, double work, double *best)
 /* Best rate of some rounds: a ceiling is what the machine can do, not its rate among its
  * neighbours. */
 bool dl_peak_rates_measure(dl_peak_rates *c, dl_error *err) {
-    for (int i = 0; i < ROUNDS; i++) {
+    const int rounds = dlr_debugs("brief") ? 1 : ROUNDS;
+    for (int i = 0; i < rounds; i++) {
         time_program(c->exec, 0, c->flops, &c->gflops);
         time_program(c->exec, 1, c->bytes, &c->gbytes);
     }
