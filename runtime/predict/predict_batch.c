@@ -18,8 +18,13 @@ bool dl_predict_open_batch(dl_predict_job *job, dl_error *err) {
     dl_error alone = {0};
     if (dl_session_predict(s, 0, NULL, &alone) && batch_of(s) == 1) return true;
     s->batch = job->batch;
-    if (alone.code && (job->given || !dl_session_predict(s, 0, NULL, &(dl_error){0})))
+    if (alone.code && !dl_session_predict(s, 0, NULL, &(dl_error){0}))
         return dl_fail(err, alone.code, "%s", alone.message);
+    if (job->given)
+        return dl_fail(
+            err, DL_INPUT,
+            "%s fixes its batch, N=%lld, and a plan's file predicts one sample at a time",
+            job->net.model_path, (long long)job->batch);
     job->batch_fixed = true;
     if (dl_session_treats_alone(s, job->batch)) return true;
     return dl_fail(err, DL_INPUT,

@@ -133,9 +133,11 @@ bool dl_data_record_open(dl_arena *arena, const dl_session *s, dl_data_record *o
     begin(arena, s, &arrays, out);
     if (!is_loader(out, "own"))
         return !is_weather(out) || of_weather_files(arena, s->config, &arrays, out, err);
-    /* No sample is asked for, so that no more than one need be there. */
+    /* No sample is asked for, so that no more than one need be there, nor a batch of them. */
+    dl_session one = *s;
+    one.batch = 1;
     if (!dl_config_set(s->config, DL_KEY_Nsamples, "1", err)) return false;
-    dlr_dataset *d = dl_samples_open(arena, s, DLR_TRAIN, DLR_OPEN_FOR_USE, err);
+    dlr_dataset *d = dl_samples_open(arena, &one, DLR_TRAIN, DLR_OPEN_FOR_USE, err);
     if (!d) return false;
     of_own(arena, d, out);
     dlr_dataset_close(d);
