@@ -55,7 +55,7 @@ class Tables(interfaces.Interfaces):
         self.build = pathlib.Path(build).resolve()
 
     def run(self, program, *arguments):
-        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "HOME": "/nonexistent"}
+        env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "HOME": "/dev/null"}
         done = subprocess.run([self.build / program, *arguments], cwd=ROOT, env=env, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
         return done.stdout
