@@ -57,7 +57,7 @@ static double loss_of(const float w[2][3], const float b[2], int first, int n, d
     return loss;
 }
 
-/* A model that relates the samples of a batch: each is predicted by itself, or in whole batches. */
+/* Samples that a model relates: each is predicted by itself, or in whole batches. */
 static void test_related(void) {
     static const char text[] = "model Related():\n"
                                "    input x: f32[N, C=3]\n"
