@@ -7,8 +7,11 @@ A model is in evaluation mode, with random weights and random running statistics
 with one number, such as a head of zeros, is random, too. Its export is run on two samples: C
 by gcc -std=c11 -pedantic -Wall -Werror, ONNX by ONNX Runtime, PyTorch by torch. The differences are parts of the
 largest number that PyTorch computes in float64; a format agrees within 1e-5, or within three times PyTorch's float32.
-OUT keeps archives and results: what is there is not done again.
+OUT keeps archives and results, so that a run goes on where another stopped; results of another dlc are made again.
+FILE.md is a whole page: every row is of the dlc and the libraries that its head names.
 """
+import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -164,10 +167,35 @@ def agrees(result, name):
     return isinstance(value, float) and value <= max(TOLERANCE, AS_TORCH * result["f32"])
 
 
-def put_table(path, rows):
+HEAD = """# The zoo of exported models
+
+Made by `tests/zoo/zoo BUILD OUT --outside --table FILE.md`: {versions}. Each model is imported, exported in three
+formats and run by gcc's program, by ONNX Runtime and by PyTorch on two samples. The numbers are the largest difference
+from PyTorch's float64, in parts of the largest number. Parameters that a library begins with one number are random, too
+(a head of zeros agrees with anything).
+
+{models} models{left}: {counts}.
+
+| model | C | ONNX | PyTorch | PyTorch's float32 |
+|---|---|---|---|---|
+"""
+
+
+def versions_of(build):
+    """One line: dlc's commit, the compiler, and the libraries."""
+    said = run(build / "cli/dlc", "--version", "--verbose").stdout
+    commit = re.search(r"^commit (\S+)", said, re.M)
+    names = ["torch", *CHOSEN, "onnxruntime"]
+    found = [f"dlc {commit[1] if commit else said.split()[1]}",
+             f"gcc {run('gcc', '-dumpfullversion').stdout.strip()}"]
+    return ", ".join(found + [f"{n} {importlib.metadata.version(n)}" for n in names])
+
+
+def put_table(path, head, rows):
     counts = ", ".join(f"{sum(agrees(r, f) for r in rows.values())} agree as {f}" for f in FORMATS)
-    out = [f"{len(rows)} models: {counts}.", "", "| model | C | ONNX | PyTorch | PyTorch's float32 |",
-           "|---|---|---|---|---|"]
+    left = sum(len(names.split()) for names in CHOSEN.values()) - len(rows)
+    out = [HEAD.format(versions=head, models=len(rows), counts=counts,
+                       left=f" ({left} of the list are not run yet)" if left else "").rstrip("\n")]
     for name, r in sorted(rows.items()):
         cells = [f"{r[k]:.0e}" if isinstance(r.get(k), float) else f"{r.get(k, r.get('why', ''))}".replace("|", "/")
                  for k in (*FORMATS, "f32")]
@@ -178,7 +206,8 @@ def put_table(path, rows):
 def main():
     build, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
-    rows = {}
+    rows, head = {}, versions_of(build)
+    program = hashlib.sha256((build / "cli/dlc").read_bytes()).hexdigest()
     for library, names in CHOSEN.items():
         for name in names.split():
             full, folder = f"{library}.{name}", out / f"{library}.{name}"
@@ -188,14 +217,14 @@ def main():
             try:
                 if not (folder / "model.pt2").exists():
                     run(sys.executable, __file__, "--archive", folder, library, name)
-                if not kept.exists():
-                    kept.write_text(json.dumps(judge(build, folder)))
+                if not kept.exists() or json.loads(kept.read_text()).get("dlc") != program:
+                    kept.write_text(json.dumps({"dlc": program, **judge(build, folder)}))
                 rows[full] = json.loads(kept.read_text())
             except Exception as fault:
                 rows[full] = {"why": f"{fault}".splitlines()[0][:100]}
             print(full, rows[full], flush=True)
             if "--table" in options:
-                put_table(options["--table"], rows)
+                put_table(options["--table"], head, rows)
     return not all(agrees(r, f) for r in rows.values() for f in FORMATS)
 
 
