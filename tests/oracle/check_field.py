@@ -1,6 +1,6 @@
 """check_field.py BUILD [DEVICE...] [--only=NAME]: the models of models/field next to their PyTorch forms (tests/field)
 in float64: predictions, losses of two steps of SGD, the gradients of all parameters, and their names. On the CPU, and
-on an emulated GPU. Of a share, three models.
+on an emulated GPU; and compiled by NVRTC. Of a share, three models, one of them by NVRTC.
 """
 import inspect
 import json
@@ -11,7 +11,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "../e2e"), str(HERE / "../field")]
-from checks import turn
+from checks import DRAW, drawn, turn
 from export_nets import Net
 from oracle_nets import philox
 from oracle_tools import ROOT, Workplace, check, finish, load_tensors, relative, save_tensors, torch
@@ -100,7 +100,20 @@ def compare(name, row):
         check(off[worst] < row.bound, f"{name}, {device}: the gradient of {worst} is {off[worst]:.2g} off")
 
 
-for number, (name, row) in enumerate(TABLE.items()):
-    if name in only or not only and turn(number, len(TABLE) // 3):
-        compare(name, row)
+def compile_for_gpu(name, arch):
+    """By NVRTC, where it is installed."""
+    row = TABLE[name]
+    process = place.start("dlc", "compile", ROOT / f"models/field/{name}.dl", *row.words(row.small), "--json",
+                          f"--local_batch_size={row.samples}", f"--target=cuda:{arch}", "-o", place / "gpu.dlp")
+    said = process.communicate()[0]
+    if process.returncode and "NVRTC" in said:
+        return print(f"SKIP: {name} for {arch}: no NVRTC (scripts/install-nvrtc)")
+    check(process.returncode == 0, f"{name}: compiled for {arch}: {said[-300:] if process.returncode else 'ok'}")
+
+
+chosen = [name for i, name in enumerate(TABLE) if name in only or not only and turn(i, len(TABLE) // 3)]
+for name in chosen:
+    compare(name, TABLE[name])
+for number, name in enumerate(drawn(chosen)):
+    compile_for_gpu(name, ("sm_80", "sm_90a")[(number + DRAW) % 2])
 finish()
