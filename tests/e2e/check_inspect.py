@@ -6,6 +6,7 @@ check_inspect.py BUILD
 """
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ except ImportError as missing:
     print(f"SKIP: {missing} (scripts/install-packages test)")
     sys.exit(77)
 
-BUILD = os.path.abspath(sys.argv[1])
+BUILD, HERE = os.path.abspath(sys.argv[1]), os.path.dirname(os.path.abspath(__file__))
 os.chdir(tempfile.mkdtemp(prefix="inspect-"))
 numbers = np.random.default_rng(7)
 
@@ -91,12 +92,49 @@ def test_trajectories():
     check("history: 3}" in proposed("past.dl", "well.h5"), "a history")
 
 
+def test_fields():
+    """The Well's fields of several ranks as channels; PDEBench's array next to coordinates of the same size."""
+    with h5py.File("fields.h5", "w") as f:
+        for name in ("density", "pressure"):
+            f[f"t0_fields/{name}"] = numbers.random((6, 9, 8, 12)).astype("f4")
+        f["t1_fields/velocity"] = numbers.random((6, 9, 8, 12, 2)).astype("f4")
+        f["dimensions/x"], f["dimensions/time"] = np.arange(8.0), np.arange(9.0)
+    model("fields", ["input x: f32[N, C=4, H=8, W=12]", "target t: f32[N, C=4, H, W]", *CONV])
+    section = proposed("fields.dl", "fields.h5")
+    check("['t0_fields/density', 't0_fields/pressure', {'t1_fields/velocity': {axes: [sim, time, H, W, C]}}]" in section
+          and "trajectory: {sim: 0, time: 1, lead: 1}" in section, section)
+    with h5py.File("pde.h5", "w") as f:
+        f["tensor"], f["x-coordinate"] = numbers.random((6, 9, 16)).astype("f4"), np.arange(16.0)
+    model("pde", ["input u: f32[N, C=1, W=16]", "target t: f32[N, C=1, W]", CONV[0].replace("x |>", "u |>"), *CONV[1:]])
+    check("array: 'tensor', axes: [sim, time, W]" in proposed("pde.dl", "pde.h5"), "simulations, not coordinates")
+
+
 def test_table():
     """Columns of a CSV file: an input of three and a class."""
     with open("flowers.csv", "w") as f:
         f.write("a,b,c,kind\n" + "".join(f"{i},{i % 3},{i * i},{i % 2}\n" for i in range(40)))
     status, said = run(BUILD + "/cli/dldata", "inspect", "flowers.csv")
     check(status == 0 and "CSV, 0.0 MiB, 4 arrays" in said and "kind  decimal numbers [40]" in said, said)
+    model("flowers", ["input x: f32[N, C=3]", "target kind: i64[N]", "y = x |> linear(2) @last as [N, K]", "output y",
+                      "loss = cross_entropy(y, kind)"])
+    section = proposed("flowers.dl", "flowers.csv")
+    check("array: ['a', 'b', 'c'], normalize" in section and "array: 'kind'}" in section, section)
+    shutil.copy(os.path.join(HERE, "../fuzz/corpus/arrays/snappy.parquet"), "table.parquet")
+    model("table", ["input d: f32[N, C=1]", "target yes: i64[N]", "y = d |> linear(2) @last as [N, K]", "output y",
+                    "loss = cross_entropy(y, yes)"])
+    check("axes: [N], normalize" in proposed("table.dl", "table.parquet", says=("Parquet, ",)), "a column")
+
+
+def test_matlab():
+    """A row of labels, which MATLAB has as a matrix."""
+    if not importlib.util.find_spec("scipy"):
+        print("SKIP: no scipy (scripts/install-packages test)")
+        return
+    import scipy.io
+    scipy.io.savemat("d.mat", {"x": numbers.random((20, 3)), "y": np.arange(20) % 2})
+    model("mat", ["input x: f32[N, C=3]", "target y: i64[N]", "z = x |> linear(2) @last as [N, K]", "output z",
+                  "loss = cross_entropy(z, y)"])
+    check("array: 'y', axes: [1, N]}" in proposed("mat.dl", "d.mat"), "an axis of one element")
 
 
 def test_volumes():
@@ -111,6 +149,15 @@ def test_volumes():
     status, said = run(BUILD + "/cli/dldata", "inspect", "v.nii.gz")
     check(status == 0 and "v.nii.gz: NIfTI, " in said and "axes: x, y, z" in said and
           "voxel: 2 mm x 2 mm x 3 mm" in said, said)
+    for i in range(4):
+        nibabel.Nifti1Image(numbers.random((8, 12, 4)).astype("f4"), np.eye(4)).to_filename(f"s-0{i}_T1w.nii.gz")
+        mask = (numbers.random((8, 12, 4)) < 0.5).astype("u1")
+        nibabel.Nifti1Image(mask, np.eye(4)).to_filename(f"s-0{i}_seg.nii.gz")
+    model("brain", ["input x: f32[N, C=1, D=4, H=12, W=8]", "target seg: f32[N, C=1, D, H, W]",
+                    "y = x |> conv(1, 3, pad=1) @c", "output y", "loss = mse_loss(y, seg)"])
+    section = proposed("brain.dl", "s-00_T1w.nii.gz", "s-00_seg.nii.gz")
+    check("x: {file: 's-*_T1w.nii.gz', axes: [W, H, D], normalize" in section
+          and "seg: {file: 's-*_seg.nii.gz', axes: [W, H, D]}" in section, section)
 
 
 for name, test in list(globals().items()):
