@@ -2,6 +2,7 @@
 
 rival_loaders.py crops FILE EDGE WORKERS SECONDS
 rival_loaders.py weather FOLDER MEANS STDS CHANNELS HEIGHT WIDTH WORKERS SECONDS
+rival_loaders.py variables|simulations FILE NAMES HEIGHT WIDTH WORKERS SECONDS   by xarray (NetCDF, Zarr), h5py
 
 Batches of four; prints {"samples": N, "seconds": S, "torch": version, "h5py": version}.
 """
@@ -66,6 +67,51 @@ class Weather(torch.utils.data.Dataset):
                 for t in (local, local + 1)]
 
 
+class Variables(torch.utils.data.Dataset):
+    """Two times of several variables, decoded by xarray, and normalised."""
+
+    def __init__(self, path, names):
+        self.path, self.names, self.set = path, names.split(","), None
+        with self.open() as s:
+            self.times = s.sizes["time"]
+
+    def open(self):
+        import xarray
+        return (xarray.open_zarr if self.path.endswith(".zarr") else xarray.open_dataset)(
+            self.path, **({"chunks": None} if self.path.endswith(".zarr") else {"cache": False}))
+
+    def __len__(self):
+        return self.times - 1
+
+    def __getitem__(self, index):
+        if self.set is None:
+            self.set = self.open()
+        out = []
+        for t in (index, index + 1):
+            fields = np.stack([self.set[n][t].values for n in self.names]).astype("f4")
+            out.append(torch.as_tensor((fields - np.float32(0.5)) / np.float32(2)))
+        return out
+
+
+class Simulations(torch.utils.data.Dataset):
+    """Two times of a simulation, from arrays [simulation, time, ...]."""
+
+    def __init__(self, path, names):
+        self.path, self.names, self.file = path, names.split(","), None
+        with h5py.File(path) as f:
+            self.sims, self.times = f[self.names[0]].shape[:2]
+
+    def __len__(self):
+        return self.sims * (self.times - 1)
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = h5py.File(self.path)
+        sim, t = divmod(index, self.times - 1)
+        return [torch.as_tensor((np.stack([self.file[n][sim, k] for n in self.names]) - np.float32(0.5))
+                                / np.float32(2)) for k in (t, t + 1)]
+
+
 def batches(loader):
     while True:
         yield from loader
@@ -74,9 +120,14 @@ def batches(loader):
 def main():
     kind, *rest = sys.argv[1:]
     workers, seconds = int(rest[-2]), float(rest[-1])
-    data = Crops(rest[0], int(rest[1])) if kind == "crops" else Weather(*rest[:3], *map(int, rest[3:6]))
+    if kind == "crops":
+        data = Crops(rest[0], int(rest[1]))
+    elif kind == "weather":
+        data = Weather(*rest[:3], *map(int, rest[3:6]))
+    else:
+        data = (Variables if kind == "variables" else Simulations)(*rest[:2])
     torch.set_num_threads(1)
-    loader = torch.utils.data.DataLoader(data, batch_size=BATCH, num_workers=workers, shuffle=kind == "weather",
+    loader = torch.utils.data.DataLoader(data, batch_size=BATCH, num_workers=workers, shuffle=kind != "crops",
                                          drop_last=True,
                                          persistent_workers=workers > 0)
     stream, samples = batches(loader), 0

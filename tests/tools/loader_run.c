@@ -2,6 +2,9 @@
  *
  *   loader_run crops|mapped FILE EDGE WORKERS SECONDS        mapped: the file mapped into memory
  *   loader_run weather FOLDER MEANS STDS CHANNELS HEIGHT WIDTH WORKERS SECONDS
+ *   loader_run variables|simulations FILE NAMES HEIGHT WIDTH WORKERS SECONDS
+ *                     two times of the arrays NAMES (a,b,c): [time, H, W], or [simulation, time,
+ * ...]
  *
  * Batches of four; prints {"samples": N, "seconds": S, "held": BYTES, "checksum": mean of |x|}. */
 #include <math.h>
@@ -10,6 +13,7 @@
 #include <string.h>
 
 #include "ir/base/clock.h"
+#include "runtime/data/array_dataset.h"
 #include "runtime/data/crops.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/data/weather.h"
@@ -55,6 +59,46 @@ static dlr_dataset *open_weather(char **v, const dlr_arrays *arrays, dl_error *e
     return dlr_dataset_open(&dlr_weather_loader, &o, &(dlr_dataset_options){.arrays = arrays}, err);
 }
 
+enum { MOST_NAMES = 16 };
+
+/* Splits "a,b,c" in place. */
+static int split_names(char *text, dlr_array_dataset_variable *out,
+                       const dlr_array_dataset_names *files) {
+    int n = 0;
+    for (char *name = strtok(text, ","); name && n < MOST_NAMES; name = strtok(NULL, ","))
+        out[n++] = (dlr_array_dataset_variable){.files = *files, .array = name};
+    return n;
+}
+
+static dlr_dataset *open_variables(char **v, bool simulations, dlr_arrays *arrays, dl_error *err) {
+    static const double mean = 0.5, deviation = 2;
+    const char *const file[] = {v[0]};
+    const dlr_array_dataset_names files = {file, 1};
+    dlr_array_dataset_variable variable[MOST_NAMES];
+    const int n = split_names(v[1], variable, &files);
+    const int64_t size[] = {n, atoll(v[2]), atoll(v[3])};
+    dl_type t = dl_scalar(DL_F32);
+    static const char *const axes[] = {"C", "H", "W"};
+    dl_type_push(&t, "N", BATCH);
+    for (int i = 0; i < 3; i++) dl_type_push(&t, axes[i], size[i]);
+    dlr_array_dataset_options o = {.split = {.fraction = {0.9, 0.1}}};
+    if (simulations)
+        o.trajectory = (dlr_array_dataset_trajectory){
+            .given = true, .time = 1, .lead = 1, .history = 1, .stride = 1};
+    for (int k = 0; k < 2; k++) {
+        if (!dlr_arrays_add(arrays, k ? "t" : "x", k, &t, err)) return NULL;
+        o.source[k] = (dlr_array_dataset_source){.key = k ? "t" : "x",
+                                                 .variables = variable,
+                                                 .n_variables = n,
+                                                 .offset = simulations ? 0 : k,
+                                                 .scale = DLR_SCALE_GIVEN,
+                                                 .mean = {&mean, 1, NULL},
+                                                 .std = {&deviation, 1, NULL}};
+    }
+    return dlr_dataset_open(&dlr_array_dataset_loader, &o, &(dlr_dataset_options){.arrays = arrays},
+                            err);
+}
+
 int main(int argc, char **argv) {
     dl_error err = {0};
     dlr_arrays arrays = {.n = 0};
@@ -68,8 +112,12 @@ int main(int argc, char **argv) {
         int64_t size[] = {atoll(argv[5]), atoll(argv[6]), atoll(argv[7])};
         if (add(&arrays, "x", false, size, 3, &err) && add(&arrays, "t", true, size, 3, &err))
             d = open_weather(argv + 2, &arrays, &err);
+    } else if (argc == 8 &&
+               (strcmp(argv[1], "variables") == 0 || strcmp(argv[1], "simulations") == 0)) {
+        d = open_variables(argv + 2, argv[1][0] == 's', &arrays, &err);
     } else
-        return fprintf(stderr, "usage: loader_run crops|weather ... (see loader_run.c)\n"),
+        return fprintf(stderr, "usage: loader_run crops|weather|variables|simulations ... (see "
+                               "loader_run.c)\n"),
                DL_USAGE;
     bool ok = d && run(d, atoi(argv[argc - 2]), atof(argv[argc - 1]), &err);
     dlr_dataset_close(d);
