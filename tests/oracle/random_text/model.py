@@ -71,6 +71,7 @@ class Model:
                 P[k].requires_grad_()
         env = {**vars(torch_words), "torch": torch, "P": P, "R": R}
         exec(self.python(), env)
+        torch_words.shaken[0] = shake or 0.0
         own = self.trained()
         loss = env["step"]()
         if not loss.requires_grad or not own:
@@ -91,6 +92,7 @@ class Model:
         result.update({f"next {k}": P[k].detach().clone() for k in own})
         result.update({f"next {k}": v.clone() for k, v in R.items()})
         result["loss 2"] = env["step"]().detach().reshape(1)
+        torch_words.shaken[0] = 0.0
         if not all(torch.isfinite(v).all() for v in result.values()):
             raise Refused
         return result, rate

@@ -116,8 +116,12 @@ def segments(x, numbers, dim, count, how):
     return torch.stack(parts, dim)
 
 
+shaken = [0.0]  # how far a transform's numbers are moved at random; of those that are 0 but for rounding, too
+
+
 def pairs(z):
-    return torch.stack([z.real, z.imag], -1)
+    x = torch.stack([z.real, z.imag], -1)
+    return x + shaken[0] * torch.randn(x.shape, dtype=x.dtype) if shaken[0] else x
 
 
 def whole(x):
