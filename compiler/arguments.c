@@ -58,6 +58,13 @@ static dl_config_type type_of(dl_setting_kind k) {
     return types[k];
 }
 
+/* The argument that sizes several axes takes one size for all of them, too. */
+static dl_config_type argument_type(const dl_argument *a) {
+    bool edge = strcmp(a->name, DL_ARGUMENT_EDGE) == 0 &&
+                (a->value.kind == DL_SET_INT || a->value.kind == DL_SET_LIST);
+    return edge ? DL_CONFIG_SIZES : type_of(a->value.kind);
+}
+
 /* The common kind of a list's items: integers count as numbers; ANY where the kinds differ. */
 static dl_setting_kind item_kind(const dl_setting *list) {
     dl_setting_kind kind = list->list.n ? list->list.items[0].kind : DL_SET_NONE;
@@ -78,7 +85,7 @@ bool dl_arguments_declare(dl_arena *arena, dl_config *c, const dl_model *m, cons
         const dl_setting *v = &all[i].value;
         dl_loc at = dl_source_loc(source, dl_model_argument_place(m, i).begin);
         dl_config_argument a = {.name = all[i].name,
-                                .type = type_of(v->kind),
+                                .type = argument_type(&all[i]),
                                 .item =
                                     v->kind == DL_SET_LIST ? type_of(item_kind(v)) : DL_CONFIG_ANY,
                                 .place = {source->name, at.line, at.column}};

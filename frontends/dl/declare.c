@@ -4,20 +4,55 @@
 
 /* Types */
 
+/* The number of an axis among those that data_size sizes, from the last one; -1: it is another one.
+ */
+static int edge_number(const char *axis) {
+    static const char *const edges[] = {"W", "H", "D"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(axis, edges[i]) == 0) return i;
+    return -1;
+}
+
 /* The value of the argument data_size for an axis that it sizes; NULL: it sizes other axes, or is
  * not given. */
 static const dl_val *edge_of(dl_elab *E, const char *axis, dl_val *room) {
-    if (strcmp(axis, "D") != 0 && strcmp(axis, "H") != 0 && strcmp(axis, "W") != 0) return NULL;
+    if (edge_number(axis) < 0) return NULL;
     /* it is declared: bound, if only to its default */
     for (int i = 0; i < E->model->items.list.n; i++)
         if (strcmp(E->model->items.list.at[i]->name, DL_ARGUMENT_EDGE) == 0)
             return dl_scope_find(E->scope, dl_intern(DL_ARGUMENT_EDGE));
     for (int i = 0; i < E->config->narguments; i++) {
         const dl_argument *a = &E->config->arguments[i];
-        if (strcmp(a->name, DL_ARGUMENT_EDGE) == 0 && a->value.kind == DL_SET_INT)
-            return *room = dl_val_int(a->value.i, (dl_span){0}), room;
+        if (strcmp(a->name, DL_ARGUMENT_EDGE) == 0 &&
+            (a->value.kind == DL_SET_INT || a->value.kind == DL_SET_LIST))
+            return *room = dl_setting_value(E, (dl_span){0}, &a->value), room;
     }
     return NULL;
+}
+
+/* The size that data_size gives an axis; false: reported. */
+static bool edge_size(dl_elab *E, const dl_ast *arg, const char *axis, dl_val edge, int64_t *size) {
+    if (edge.kind == DL_V_POISON) return false;
+    if (edge.kind == DL_V_LIST) {
+        int n = edge.list->items.n, at = n - 1 - edge_number(axis);
+        if (n < 2 || n > 3 || at < 0) {
+            dl_bad(E, arg->span, DL_DIAG_unknown_size, "%s has %d %s, and none is that of axis %s",
+                   DL_ARGUMENT_EDGE, n, n == 1 ? "size" : "sizes", axis);
+            dl_help(E, "give a number for all axes, [H, W] or [D, H, W]");
+            return false;
+        }
+        edge = edge.list->items.at[at];
+    }
+    if (edge.kind != DL_V_INT) {
+        dl_bad(E, arg->span, DL_DIAG_bad_setting, "%s gives axis %s a size that is %s",
+               DL_ARGUMENT_EDGE, axis, dl_val_describe(E, edge));
+        return false;
+    }
+    *size = edge.i;
+    if (*size < 1)
+        dl_bad(E, arg->span, DL_DIAG_negative_size, "%s gives axis %s the size %lld",
+               DL_ARGUMENT_EDGE, axis, (long long)*size);
+    return *size >= 1;
 }
 
 /* False, reported: an argument has the axis' name, and its value is a whole number or not given. It
@@ -55,14 +90,8 @@ static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *
         }
     dl_val room;
     const dl_val *edge = edge_of(E, name, &room);
-    if (edge && edge->kind == DL_V_POISON) return false;
-    if (edge && edge->kind == DL_V_INT) {
-        *size = edge->i;
-        if (*size < 1)
-            dl_bad(E, arg->span, DL_DIAG_negative_size, "%s gives axis %s the size %lld",
-                   DL_ARGUMENT_EDGE, name, (long long)*size);
-        return *size >= 1;
-    }
+    bool sized = edge && edge->kind != DL_V_NONE;
+    if (sized) return edge_size(E, arg, name, *edge, size);
     if (E->assumed) {
         dl_push(E->arena, &E->assumed_axes, name);
         return *size = strcmp(name, "N") == 0 ? 2 : E->assumed, true;

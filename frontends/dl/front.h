@@ -48,8 +48,9 @@ typedef struct {
     int64_t size;
 } dl_axis_size;
 
-/* The argument that sizes the axes D, H and W whose size a model omits. A model with such axes that
- * does not declare this argument has it implicitly, with this default. */
+/* The argument that sizes the axes D, H and W whose size a model omits: a whole number for all of
+ * them, or a list, [H, W] or [D, H, W]. A model with such axes that does not declare this argument
+ * has it implicitly, with this default. */
 #define DL_ARGUMENT_EDGE "data_size"
 enum { DL_DEFAULT_EDGE = 64 };
 

@@ -107,7 +107,7 @@ static void warn_idle(dl_elab *E) {
     }
 }
 
-static dl_val setting_value(dl_elab *E, dl_span where, const dl_setting *s) {
+dl_val dl_setting_value(dl_elab *E, dl_span where, const dl_setting *s) {
     switch (s->kind) {
     case DL_SET_NONE: return (dl_val){.kind = DL_V_NONE, .origin = where};
     case DL_SET_BOOL: return dl_val_bool(s->b, where);
@@ -118,14 +118,17 @@ static dl_val setting_value(dl_elab *E, dl_span where, const dl_setting *s) {
     }
     dl_val list = dl_val_new_list(E, where);
     for (int i = 0; i < s->list.n; i++)
-        if (!dl_val_append(E, list, setting_value(E, where, &s->list.items[i]), where)) break;
+        if (!dl_val_append(E, list, dl_setting_value(E, where, &s->list.items[i]), where)) break;
     return list;
 }
 
 /* Whether a configuration's value has the kind of the default; whole numbers are accepted as
- * numbers. */
-static bool fits(dl_val otherwise, dl_val given) {
-    return otherwise.kind == DL_V_POISON || otherwise.kind == DL_V_NONE ||
+ * numbers, and one size or several where axes are sized. */
+static bool fits(const char *name, dl_val otherwise, dl_val given) {
+    bool sizes = strcmp(name, DL_ARGUMENT_EDGE) == 0 &&
+                 (otherwise.kind == DL_V_INT || otherwise.kind == DL_V_LIST) &&
+                 (given.kind == DL_V_INT || given.kind == DL_V_LIST);
+    return sizes || otherwise.kind == DL_V_POISON || otherwise.kind == DL_V_NONE ||
            otherwise.kind == given.kind || given.kind == DL_V_NONE ||
            (otherwise.kind == DL_V_FLOAT && given.kind == DL_V_INT);
 }
@@ -139,12 +142,12 @@ static void bind_arguments(dl_elab *E) {
             if (strcmp(E->config->arguments[k].name, p->name) == 0)
                 s = &E->config->arguments[k].value;
         if (s) {
-            dl_val given = setting_value(E, p->span, s);
+            dl_val given = dl_setting_value(E, p->span, s);
             if (given.kind == DL_V_FLOAT && !isfinite(given.f)) {
                 dl_bad(E, p->span, DL_DIAG_bad_setting, "the configuration gives '%s' as %g",
                        p->name, given.f);
                 v = dl_poison();
-            } else if (!fits(v, given)) {
+            } else if (!fits(p->name, v, given)) {
                 dl_bad(E, p->span, DL_DIAG_bad_setting,
                        "the configuration gives '%s' as %s, but its default is %s", p->name,
                        dl_val_describe(E, given), dl_val_describe(E, v));

@@ -42,6 +42,7 @@ typedef enum {
     DL_CONFIG_PATTERNS,   /* a string that is not empty, or a list of such */
     DL_CONFIG_GROUPS,     /* a list of {params: PATTERNS, lr, lr_scale, weight_decay} */
     DL_CONFIG_OPTIMIZERS, /* a map of maps */
+    DL_CONFIG_SIZES,      /* an integer, or a list of two or three: sizes of axes */
     DL_CONFIG_OR_NULL = 16,
     DL_CONFIG_INT_OR_NULL = DL_CONFIG_INT | DL_CONFIG_OR_NULL,
     DL_CONFIG_FLOAT_OR_NULL = DL_CONFIG_FLOAT | DL_CONFIG_OR_NULL,

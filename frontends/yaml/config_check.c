@@ -88,6 +88,7 @@ static const struct {
     [DL_CONFIG_GROUPS] = {"list of groups", "a list of maps with params (a pattern, or a list of "
                                             "patterns) and lr, lr_scale or weight_decay"},
     [DL_CONFIG_OPTIMIZERS] = {"map of optimizers", "a map of names, each to a map of keys"},
+    [DL_CONFIG_SIZES] = {"int or list", "an integer, [H, W] or [D, H, W]"},
     [DL_CONFIG_NAME] = {"name", "a folder's name (without '/', not '..')"},
 };
 
@@ -277,6 +278,13 @@ static bool is_box(const dl_key_row *row, const dl_yaml *v) {
     return v->items.n == 2 && is_int(row, v->items.at[0]) && is_int(row, v->items.at[1]);
 }
 
+static bool is_sizes(const dl_key_row *row, const dl_yaml *v) {
+    if (v->kind != DL_YAML_LIST) return is_int(row, v);
+    bool ok = v->items.n == 2 || v->items.n == 3;
+    for (int i = 0; ok && i < v->items.n; i++) ok = is_int(row, v->items.at[i]);
+    return ok;
+}
+
 static bool is_text(const dl_key_row *row, const dl_yaml *v) {
     if (v->kind == DL_YAML_LIST || v->kind == DL_YAML_MAP || v->kind == DL_YAML_NULL) return false;
     if (dl_key_base_type(row) == DL_CONFIG_PATH && !*v->text) return false;
@@ -364,6 +372,7 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     case DL_CONFIG_PATH:
     case DL_CONFIG_NAME: return is_text(row, v);
     case DL_CONFIG_BOX: return is_box(row, v);
+    case DL_CONFIG_SIZES: return is_sizes(row, v);
     case DL_CONFIG_LIST: return is_list(row, v);
     case DL_CONFIG_DATA: return v->kind == DL_YAML_STRING || dl_is_array_dataset(v);
     case DL_CONFIG_PATTERNS: return is_patterns(v);

@@ -213,6 +213,20 @@ static void test_declare(void) {
     CHECK_STR(
         err.message,
         "--widths=[1,2.5]: widths must be a list whose items are each an integer, not [1, 2.5]");
+    c = open_line("--sides=[4,6] --box=5", &err);
+    CHECK(declare(c, "sides", DL_CONFIG_SIZES, "64", &err) &&
+              declare(c, "box", DL_CONFIG_SIZES, "[2, 3, 4]", &err),
+          "%s", err.message);
+    CHECK(dl_config_find(c, "sides")->items.at[1]->integer == 6, " ");
+    CHECK(dl_config_find(c, "box")->integer == 5, " ");
+    const char *no_sizes[] = {"[4]", "[4,x]", "[1,2,3,4]", "2.5"};
+    for (size_t i = 0; i < sizeof no_sizes / sizeof *no_sizes; i++) {
+        c = open_line(dl_format(arena, "--sides=%s", no_sizes[i]), &err);
+        CHECK(!declare(c, "sides", DL_CONFIG_SIZES, "64", &err) && err.code == DL_USAGE, "%s",
+              no_sizes[i]);
+        CHECK(strstr(err.message, "sides must be an integer, [H, W] or [D, H, W], not"), "%s",
+              err.message);
+    }
     c = open_line("--kind=a=b,{c} --size={d}", &err); /* text of the model's is text */
     CHECK(declare(c, "kind", DL_CONFIG_STRING, "x", &err) &&
               declare(c, "size", DL_CONFIG_STRING, "x", &err),

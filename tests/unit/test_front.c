@@ -394,6 +394,54 @@ static void test_configuration_faults(void) {
     dl_arena_free(b.arena);
 }
 
+static dl_setting set_list(const dl_setting *items, int n) {
+    return (dl_setting){.kind = DL_SET_LIST, .list = {items, n}};
+}
+
+/* data_size as a list: of a model that does not declare it, of one that declares a number, and of
+ * one whose default is a list, which takes a number as well. */
+static void test_several_sizes(void) {
+    static const char *const rest =
+        "    y = x |> conv(2, 1) @c\n    output y\n    loss = mean(y**2)\n";
+    const dl_setting sizes[] = {set_int(6), set_int(4), set_int(5), set_int(7)};
+    static const struct {
+        const char *arguments, *axes;
+        int from, n; /* of `sizes`; n = 0: a number, -1: not given */
+        int64_t want[3];
+        const char *fault;
+    } cases[] = {{"", "H, W", 1, 2, {4, 5}, NULL},
+                 {"", "D, H, W", 0, 3, {6, 4, 5}, NULL},
+                 {"", "H, W", 0, 3, {4, 5}, NULL},
+                 {"", "H, W=3", 1, 2, {4, 3}, NULL},
+                 {"data_size=8", "H, W", 1, 2, {4, 5}, NULL},
+                 {"data_size=[4, 9]", "H, W", 0, -1, {4, 9}, NULL},
+                 {"data_size=[4, 9]", "H, W", 0, 0, {6, 6}, NULL},
+                 {"", "D, H, W", 1, 2, {0}, "DL-E0211"},
+                 {"", "H, W", 1, 1, {0}, "DL-E0211"},
+                 {"", "D, H, W", 0, 4, {0}, "DL-E0211"},
+                 {"data_size=[4, 0]", "H, W", 0, -1, {0}, "DL-E0306"},
+                 {"data_size=[4, 0.5]", "H, W", 0, -1, {0}, "DL-E0601"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[300];
+        snprintf(text, sizeof text, "model M(%s):\n    input x: f32[N, C=2, %s]\n%s",
+                 cases[i].arguments, cases[i].axes, rest);
+        const dl_setting *from = &sizes[cases[i].from];
+        dl_argument given = {"data_size", cases[i].n > 0 ? set_list(from, cases[i].n) : *from};
+        if (cases[i].fault) {
+            check_fault(text, &given, cases[i].n >= 0, 1, cases[i].fault);
+            continue;
+        }
+        built b = build_text("m.dl", text, strlen(text), &given, cases[i].n >= 0, cube, 1);
+        const dl_var *x = b.module ? dl_graph_find_var(b.module->graphs.at[0], "x") : NULL;
+        CHECK(x, "%s", text);
+        if (!x) show(&b);
+        for (int k = 2; x && k < x->value.type.rank; k++)
+            CHECK(x->value.type.axis[k].size == cases[i].want[k - 2], "%s: %s", text,
+                  dl_type_text(&x->value.type));
+        dl_arena_free(b.arena);
+    }
+}
+
 static void test_explanations(void) {
     dl_buf out = {0};
     CHECK(dl_diag_explain(&out, "DL-E0201") && strstr(out.at, "axis_mismatch"), "explains a code");
@@ -439,6 +487,7 @@ int main(int argc, char **argv) {
         test_none();
         test_no_label();
         test_configuration_faults();
+        test_several_sizes();
         test_explanations();
         test_many_warnings();
         test_hostile();
