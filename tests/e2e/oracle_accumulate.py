@@ -22,6 +22,17 @@ MODEL = """model M(norm=true):
     loss = mse_loss(y, t)
     metric mae = mean(abs(y - t))
 """
+COUNTED = """model M():
+    input x: f32[N, C=6]
+    input w: f32[N]
+    target t: i32[N]
+    param k: [K=5] ~ uniform(-0.4, 0.4)
+    y = (x |> linear(5) @head) as [N, K]
+    z = y + k
+    output z
+    loss = {}
+    metric hits = sum(where(t == 1, w, 0.0 * w)) / sum(w)
+"""
 EACH, OF, STEPS = 4, 3, 200  # samples of a batch, batches of a step, steps
 
 
@@ -32,6 +43,34 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.head(torch.tanh(self.norm(self.body(x))))
+
+
+def weigh_batches(place, dlrun):
+    """Means over targets that count, and weighted ones, are those of the whole step; a batch may have none."""
+    torch.manual_seed(3)
+    x, w = torch.randn(OF, EACH, 6), torch.rand(OF, EACH) * torch.tensor([1.0, 10.0, 0.1])[:, None]
+    t = torch.randint(0, 5, (OF, EACH)).to(torch.int32)
+    t[0, :3], t[1, 2:], t[2] = -1, 1, -1  # one target counts, all do, none does
+    arrays = ("x", x), ("w", w), ("t", t)
+    save_tensors(place / "whole.safetensors", {f"{n}.0": v.flatten(0, 1) for n, v in arrays})
+    save_tensors(place / "parts.safetensors", {f"{n}.{i}": v[i] for n, v in arrays for i in range(OF)})
+    save_tensors(place / "k.safetensors", {"k": torch.randn(5) * 0.3, "head.weight": torch.randn(5, 6) * 0.3,
+                                           "head.bias": torch.zeros(5)})
+    for name, loss in (("ignored", "cross_entropy(z, t, ignore_index=-1)"),
+                       ("weighted", "sum(w * square(sum(z, over=K) - 1)) / sum(w) + 0.01 * mean(square(k))")):
+        (place / "counted.dl").write_text(COUNTED.format(loss))
+        losses, hits, grads = {}, {}, {}
+        for batches, each, of in ("whole", OF * EACH, 1), ("parts", EACH, OF):
+            out = dlrun("n", "counted", f"--replay={place / batches}.safetensors", f"--local_batch_size={each}",
+                        f"--accumulate={of}", "--optimizer=sgd", "--lr=0.1", f"--save_grads={place / batches}.g",
+                        f"--init_weights={place / 'k.safetensors'}")
+            line = json.loads(next(line for line in out.splitlines() if line.startswith('{"step"')))
+            losses[batches], hits[batches] = line["loss"], line["hits"]
+            grads[batches] = load_tensors(place / f"{batches}.g")
+        worst = max(relative(grads["parts"][k], g) for k, g in grads["whole"].items())
+        check(worst < 1e-6 and abs(losses["parts"] / losses["whole"] - 1) < 1e-6
+              and abs(hits["parts"] / hits["whole"] - 1) < 1e-6,
+              f"{name}: gradients, loss and metric are the whole batch's: {worst:.1e} {losses} {hits}")
 
 
 def main(build, *_):
@@ -113,6 +152,8 @@ def main(build, *_):
     for name, most in (("parts", 1e-6), ("gpu", 1e-6), ("fp16", 3e-3)):
         worst = max(relative(grads[name][k], g) for k, g in grads["whole"].items())
         check(worst < most, f"{name}: gradients of {OF} batches are those of the whole one: {worst:.1e} (below {most})")
+
+    weigh_batches(place, dlrun)
 
     # runs: 11 batches of an epoch are 3 steps and two batches that are left out
     common = ("--data_loader_config=synthetic", f"--global_batch_size={EACH * OF}", "--Nsamples=44",
