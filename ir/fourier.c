@@ -2,8 +2,8 @@
 
 #include <math.h>
 
+#include "ir/base/counts.h"
 #include "ir/base/str.h"
-#include "ir/counts.h"
 
 const char *const dl_fourier_modes[] = {"r2c", "c2r", "fft", "ifft"};
 

@@ -1,6 +1,6 @@
 /* The shape rule of complex contractions; their facts for all other folders. */
+#include "ir/base/counts.h"
 #include "ir/complex.h"
-#include "ir/counts.h"
 #include "ir/fourier.h"
 #include "ir/infer_rules.h"
 

@@ -1,7 +1,7 @@
 /* The shape rules of recurrent layers, as a composite and as templates; their facts for all other
  * folders. */
+#include "ir/base/counts.h"
 #include "ir/base/str.h"
-#include "ir/counts.h"
 #include "ir/infer_rules.h"
 #include "ir/recurrence.h"
 

@@ -2,8 +2,8 @@
  * folders. */
 #include <string.h>
 
+#include "ir/base/counts.h"
 #include "ir/base/str.h"
-#include "ir/counts.h"
 #include "ir/infer_rules.h"
 #include "ir/scan.h"
 

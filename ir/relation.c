@@ -1,7 +1,7 @@
 /* Relations: the table of tensors by place, and functions derived from it. */
 #include "ir/relation.h"
 
-#include "ir/counts.h"
+#include "ir/base/counts.h"
 
 /* ---- the table: the tensor at each place ---- */
 

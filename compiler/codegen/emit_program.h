@@ -3,7 +3,7 @@
 #ifndef DL_EMIT_PROGRAM_H
 #define DL_EMIT_PROGRAM_H
 #include "compiler/target/backend.h"
-#include "ir/counts.h"
+#include "ir/base/counts.h"
 #include "ir/kernel/contraction_rules.h"
 #include "ir/kernel/schedule.h"
 

@@ -1,7 +1,7 @@
 /* Contractions as GEMMs: gemm.h. */
 #include "ir/kernel/gemm.h"
 
-#include "ir/counts.h"
+#include "ir/base/counts.h"
 
 /* ---- by names ---- */
 

@@ -2,7 +2,7 @@
  * ranges of indices. */
 #include "ir/kernel/kernel.h"
 
-#include "ir/counts.h"
+#include "ir/base/counts.h"
 
 const dl_node *dl_kernel_call(const dl_kernel *k) {
     return k->instrs.n && k->instrs.at[0].kind == DL_K_CALL ? k->instrs.at[0].call : NULL;

@@ -1,5 +1,5 @@
 /* The cost of a kernel: its operations, and the bytes that its loops move. */
-#include "ir/counts.h"
+#include "ir/base/counts.h"
 #include "ir/kernel/schedule.h"
 #include "ir/templates.h"
 

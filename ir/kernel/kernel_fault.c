@@ -1,7 +1,7 @@
 /* Checks that a kernel is legal: its parameters' shapes fit its indices, each instruction follows
  * its operands, chains of reductions are short enough, and every output is stored. */
+#include "ir/base/counts.h"
 #include "ir/base/philox.h"
-#include "ir/counts.h"
 #include "ir/infer.h"
 #include "ir/kernel/schedule.h"
 

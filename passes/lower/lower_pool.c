@@ -1,6 +1,6 @@
 /* Pooling and resizing: windows as affine views, one axis after the other, and an ordinary
  * reduction over their taps. */
-#include "ir/counts.h"
+#include "ir/base/counts.h"
 #include "ir/relation.h"
 #include "passes/lower/lower.h"
 

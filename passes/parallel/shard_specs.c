@@ -6,7 +6,7 @@
  * parameter is sharded along its output features, the second along its input features. Context
  * parallelism has its seeds at the queries of attention. */
 #include "ir/attention.h"
-#include "ir/counts.h"
+#include "ir/base/counts.h"
 #include "passes/parallel/shard.h"
 
 const char *const dl_shard_groups[DL_NSHARDS] = {"tp", "cp"};

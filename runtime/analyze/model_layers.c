@@ -2,7 +2,7 @@
 
 #include <ctype.h>
 
-#include "ir/counts.h"
+#include "ir/base/counts.h"
 #include "ir/kernel/kernel.h"
 
 typedef struct {

@@ -1,14 +1,13 @@
 /* An array that consists of boxes of other arrays: a virtual data set of HDF5. */
 #include <stdlib.h>
 
+#include "ir/base/counts.h"
 #include "runtime/data/array_format.h"
 #include "runtime/data/hdf5_virtual.h"
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
-
 bool dlr_find_common(const dlr_block *block, const dlr_block *other, int axis, dlr_common *c) {
     const int64_t start = block->start[axis], stride = block->stride[axis], at = other->start[axis],
-                  at_stride = other->stride[axis], g = gcd(stride, at_stride);
+                  at_stride = other->stride[axis], g = dl_gcd(stride, at_stride);
     int64_t i = start >= at ? 0 : (at - start + stride - 1) / stride;
     for (int64_t k = 0; k < at_stride / g && (start + i * stride - at) % at_stride; k++) i++;
     const int64_t from = start + i * stride - at;

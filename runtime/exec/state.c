@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "ir/base/counts.h"
 #include "ir/base/hash.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/rng.h"
@@ -22,11 +23,6 @@ typedef struct {
     int64_t step[DL_MAX_RANK];
 } place;
 
-static int64_t gcd(int64_t a, int64_t b) {
-    for (int64_t rest; b; b = rest) rest = a % b, a = b;
-    return a;
-}
-
 /* The number of successive indices of an axis that are contiguous in the whole, counted from its
  * first. */
 static int64_t find_each(const dl_var_piece *piece, int axis, int64_t size) {
@@ -34,7 +30,7 @@ static int64_t find_each(const dl_var_piece *piece, int axis, int64_t size) {
     for (int64_t at = 0, n; piece && at < size; at += n) {
         n = size - at;
         dl_piece_at(piece, axis, at, &n);
-        each = gcd(each, n);
+        each = dl_gcd(each, n);
     }
     return piece ? each : size;
 }

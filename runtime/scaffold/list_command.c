@@ -30,11 +30,6 @@ typedef struct {
     entry_list models, files;
 } listing;
 
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n > m && strcmp(name + n - m, end) == 0;
-}
-
 static int by_path(const void *a, const void *b) {
     return strcmp(((const entry *)a)->path, ((const entry *)b)->path);
 }
@@ -44,12 +39,11 @@ static const char *comment_of(dl_arena *arena, const char *text) {
     if (*text != '#') return "";
     dl_buf b = {0};
     for (const char *line = text; *line == '#' && !(b.n && b.at[b.n - 1] == '.');) {
-        size_t n = strcspn(line, "\n"), skip = strspn(line, "# ");
-        const char *stop = strstr(line, ". ");
-        bool ends = stop && (size_t)(stop - line) < n;
+        size_t n = strcspn(line, "\n"), skip = strspn(line, "# "), end = 0;
+        while (end < n && !(line[end] == '.' && line[end + 1] == ' ')) end++;
         if (skip > n) skip = n;
-        dl_putf(&b, "%s%.*s", b.n ? " " : "", (int)((ends ? (size_t)(stop - line) + 1 : n) - skip),
-                line + skip);
+        end += end < n; /* with the stop */
+        dl_putf(&b, "%s%.*s", b.n ? " " : "", (int)(end > skip ? end - skip : 0), line + skip);
         line += n + (line[n] == '\n');
     }
     const char *sentence = dl_strndup(arena, b.at, b.n);
@@ -75,15 +69,21 @@ static const char *names_of(const listing *l, const dl_yaml *file) {
     return text;
 }
 
+static bool is_in_config(dl_arena *arena, const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && dl_ends_with(dl_strndup(arena, path, (size_t)(slash - path)), "/config");
+}
+
 static bool take_file(listing *l, const char *path, dl_error *err) {
     enum { MOST = 16 << 20 };
     size_t n;
-    if (ends_with(path, ".dl")) {
+    if (dl_ends_with(path, ".dl")) {
         const char *text = dl_read_file(l->arena, path, MOST, &n, err);
         if (text) dl_push(l->arena, &l->models, (entry){path, comment_of(l->arena, text)});
         return text != NULL;
     }
-    if (!ends_with(path, ".yaml") || !strstr(path, "config/") || ends_with(path, "/names.yaml"))
+    if (!dl_ends_with(path, ".yaml") || !is_in_config(l->arena, path) ||
+        dl_ends_with(path, "/names.yaml"))
         return true;
     const dl_yaml *file = dl_yaml_read_file(l->arena, path, err);
     if (file) dl_push(l->arena, &l->files, (entry){path, names_of(l, file)});
@@ -97,7 +97,7 @@ static bool take_dir(listing *l, const char *dir, bool inside, dl_error *err) {
     for (struct dirent *e; ok && (e = readdir(d));) {
         if (*e->d_name == '.') continue;
         const char *path = dl_format(l->arena, "%s/%s", dir, e->d_name);
-        bool is_file = ends_with(path, ".dl") || ends_with(path, ".yaml");
+        bool is_file = dl_ends_with(path, ".dl") || dl_ends_with(path, ".yaml");
         if (is_file)
             ok = take_file(l, path, err);
         else if (inside && access(dl_format(l->arena, "%s/.", path), R_OK) == 0)
