@@ -203,7 +203,7 @@ dl_val dl_val_str(const char *s, dl_span where);
 dl_val dl_val_tensor(dl_value *t, dl_span where);
 dl_val dl_val_layer(dl_elab *E, dl_layer layer, dl_step *step, dl_span where);
 dl_val dl_val_new_list(dl_elab *E, dl_span where);
-/* A configuration's value. (run.c) */
+/* A configuration's value. */
 dl_val dl_setting_value(dl_elab *E, dl_span where, const dl_setting *s);
 bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where);
 bool dl_val_is_number(dl_val v); /* INT, FLOAT or BOOL */

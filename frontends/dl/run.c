@@ -107,21 +107,6 @@ static void warn_idle(dl_elab *E) {
     }
 }
 
-dl_val dl_setting_value(dl_elab *E, dl_span where, const dl_setting *s) {
-    switch (s->kind) {
-    case DL_SET_NONE: return (dl_val){.kind = DL_V_NONE, .origin = where};
-    case DL_SET_BOOL: return dl_val_bool(s->b, where);
-    case DL_SET_INT: return dl_val_int(s->i, where);
-    case DL_SET_FLOAT: return dl_val_float(s->f, where);
-    case DL_SET_STRING: return dl_val_str(dl_intern(s->s), where);
-    case DL_SET_LIST: break;
-    }
-    dl_val list = dl_val_new_list(E, where);
-    for (int i = 0; i < s->list.n; i++)
-        if (!dl_val_append(E, list, dl_setting_value(E, where, &s->list.items[i]), where)) break;
-    return list;
-}
-
 /* Whether a configuration's value has the kind of the default; whole numbers are accepted as
  * numbers, and one size or several where axes are sized. */
 static bool fits(const char *name, dl_val otherwise, dl_val given) {

@@ -38,15 +38,6 @@ static bool from_file(void *ctx, int input, int64_t which, const int64_t start[D
                           p->job->engine.input[input].numbers, out, err);
 }
 
-dlr_extent dl_predict_whole_input(const dl_predict_job *job, int input) {
-    dlr_extent e = job->engine.input[input].tile;
-    for (int k = 0; k < DLR_SPACE && !job->engine.input[input].whole; k++) {
-        const dlr_tiles *t = &job->engine.tiles[k];
-        e.size[k] = t->pieces.at[t->pieces.n - 1].start + e.size[k];
-    }
-    return e;
-}
-
 static bool from_memory(void *ctx, int input, int64_t which, const int64_t start[DLR_SPACE],
                         const int64_t count[DLR_SPACE], void *block, dl_error *err) {
     const passage *p = ctx;
@@ -188,24 +179,6 @@ static bool predict_batch(passage *p, dl_error *err) {
 }
 
 /* ---- the file ---- */
-
-int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order) {
-    int64_t n = 1;
-    *in_order = false;
-    for (int i = 0; i < job->n_inputs; i++) {
-        const dlr_field *f = &job->input[i].data[file];
-        if (!f->in_order) continue;
-        if (!*in_order || f->samples < n) n = f->samples;
-        *in_order = true;
-    }
-    return n;
-}
-
-int64_t dl_predict_count(const dl_predict_job *job, int file) {
-    bool in_order;
-    int64_t n = dl_predict_samples(job, file, &in_order), last = job->last < n ? job->last : n;
-    return last > job->first ? last - job->first : 0;
-}
 
 /* Axes of an output's set: samples, where the data have some or are several; steps of a rollout;
  * the model's. */
