@@ -50,7 +50,7 @@ int64_t dl_predict_batch(const dl_predict_job *job, const char **why) {
     while (batch > 1 && batch > most) batch /= 2;
     if (batch <= 1 || job->given) return 1;
     if (job->measured && !job->rolls)
-        *why = "the model's loss and metrics are those of each sample";
+        *why = "each sample is measured";
     else if (!dl_session_treats_alone(job->net.session, batch))
         *why = "the model relates the samples of a batch, or has an output without them";
     return *why ? 1 : batch;
