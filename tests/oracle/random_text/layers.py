@@ -254,6 +254,36 @@ def product(s):
     s.add(f'einsum("{pattern}", {x.dl}, {w.dl})', ATOM, f"torch.einsum('{pattern}', ({x.py}), ({w.py}))", axes, [x, w])
 
 
+@part(1.5)
+def product_of_three(s):
+    """A sum of products, or einsum, of three: letters end at the first, the second or the last operand, and axes that
+    are summed, or are not, stand in one, two or all."""
+    x = s.named(s.float(lambda v: 1 < len(v.axes) < 4 and v.data.numel() < 200))
+    a = s.r.choice(x.axes)
+    new = next(c for c in "VOKMQ" if not x.has(c))
+    w = s.declare([a, (new, 0)])
+    k = s.declare(s.r.sample([*x.axes, *w.axes[1:]], s.r.randint(1, 2)))
+    values = [x, w, k]
+    s.r.shuffle(values)
+    sizes = [dict(v.axes) for v in values]
+    if any(m.get(c, n) != n for m in sizes for o in sizes for c, n in o.items()):
+        raise Refused
+    first = joined(values[0], values[1])
+    axes = joined(type(x)("", 0, "", first), values[2])  # products are made from left to right
+    over = s.r.sample([c for c, _ in axes], s.r.randint(1, 2))
+    letters = {c: chr(97 + i) for i, (c, _) in enumerate(axes)}
+    text = lambda v: "".join(letters[c] for c, _ in v)
+    rest = [c for c in axes if c[0] not in over]
+    given, py = ", ".join(v.dl for v in values), ", ".join(f"({v.py})" for v in values)
+    pattern = ",".join(text(v.axes) for v in values)
+    if s.chance(0.5):
+        s.r.shuffle(rest)
+        return s.add(f'einsum("{pattern}->{text(rest)}", {given})', ATOM,
+                     f"torch.einsum('{pattern}->{text(rest)}', {py})", rest, values)
+    s.add(f"sum({' * '.join(v.dl for v in values)}, over={over_text(over)})", ATOM,
+          f"torch.einsum('{pattern}->{text(rest)}', {py})", rest, values)
+
+
 @part(1)
 def looked_up(s):
     k = s.pick(lambda v: not v.has("E") and not v.has("V"), "i") or s.declare([("N", 0), ("T", 0)], "i",
