@@ -89,8 +89,10 @@ def scanned(s):
     f = s.pick(lambda v: fit(x, v) and all(x.has(c) for c, _ in v.axes))
     if f is None:
         raise Refused
+    axes = joined(f, x)
+    d = [c for c, _ in axes].index(a)
     s.add(f"linear_scan(sigmoid({f.dl}), {x.dl}, over={a}{more})", ATOM,
-          f"scan(torch.sigmoid({aligned(f, x.axes)}), ({x.py}), {d}, {reverse})", x.axes, [f, x])
+          f"scan(torch.sigmoid({aligned(f, axes)}), {aligned(x, axes)}, {d}, {reverse})", axes, [f, x])
 
 
 @part(2)
