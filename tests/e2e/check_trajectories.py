@@ -159,7 +159,7 @@ for source, file in (("{file: all.h5, array: u, normalize: standardize}", "all.h
     check(got.shape == (S * T, 2, H, W) and np.allclose(got, u.reshape(-1, 2, H, W), rtol=1e-5, atol=1e-3),
           f"{source}: {done.stderr.decode()}")
     rmse = [float(r) for r in re.search(r"RMSE (.*)", done.stdout.decode() + "RMSE 9").group(1).split()]
-    loss = float(re.search(r"loss (.*)", done.stdout.decode() + "loss 9").group(1))
+    loss = float(re.search(r"loss +(\d[-+.\de]*)", done.stdout.decode() + "loss 9").group(1))
     check(np.allclose(rmse, 20, rtol=1e-4), f"two steps of 10 apart, and no simulation: {done.stdout.decode()}")
     check("normalize" in source or abs(loss / 400 - 1) < 1e-4, f"its loss: {loss}")
     shutil.rmtree("runs_same", ignore_errors=True)
