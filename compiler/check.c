@@ -7,15 +7,14 @@
 
 /* Reports ops that no pass lowers. A layer that is elaborated many times is reported once, by
  * its source location. */
-static void report_unlowered(const dl_source *source, const dl_module *m, dl_diags *diags) {
-    for (int g = 0; g < m->graphs.n; g++)
-        for (int i = 0; i < m->graphs.at[g]->nodes.n; i++) {
-            const dl_node *n = m->graphs.at[g]->nodes.at[i];
-            if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
-            dl_report(diags, dl_source_word(source, n->loc), DL_DIAG_not_compiled,
-                      "'%s' is understood, but this version cannot compile it yet",
-                      dl_ops[n->op].name);
-        }
+static void report_unlowered(const dl_source *source, const dl_graph *g, dl_diags *diags) {
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        if (n->body) report_unlowered(source, n->body, diags);
+        if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
+        dl_report(diags, dl_source_word(source, n->loc), DL_DIAG_not_compiled,
+                  "'%s' is understood, but this version cannot compile it yet", dl_ops[n->op].name);
+    }
 }
 
 /* Converts a later stage's "FILE:LINE:COLUMN: error: TEXT [CODE]" into a diagnostic of this
@@ -49,7 +48,7 @@ bool dl_check_file(dl_arena *arena, const dl_source *source, const dl_target *ta
     dl_error refused = {0};
     dl_pass_ctx ctx = {.arena = arena, .err = &refused};
     dl_run_passes(m, "lower", &ctx, (dl_pass_options){0});
-    report_unlowered(source, m, diags);
+    for (int g = 0; g < m->graphs.n; g++) report_unlowered(source, m->graphs.at[g], diags);
     if (diags->errors || !whole) return true;
     dl_compile_options opt = {.target = target, .model = ""};
     dl_compile_times times = {0};

@@ -6,6 +6,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
+#include "ir/body.h"
 #include "ir/kernel/schedule.h"
 #include "passes/memory/memory.h"
 
@@ -73,11 +74,11 @@ static void name_variant(dl_kernel *k, const dl_target *t) {
 
 static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *opt, dl_error *err) {
     int all = 0, n = 0;
-    for (int g = 0; g < m->graphs.n; g++) all += m->graphs.at[g]->kernels.n;
+    for (int g = 0; g < m->graphs.n; g++) all += dl_graph_kernels(m->graphs.at[g]);
     dl_kernel **kernels = DL_NEWS(p->arena, dl_kernel *, all + 1);
     for (int g = 0; g < m->graphs.n; g++)
-        for (int i = 0; i < m->graphs.at[g]->kernels.n; i++)
-            kernels[n++] = m->graphs.at[g]->kernels.at[i];
+        for (int i = 0; i < dl_graph_kernels(m->graphs.at[g]); i++)
+            kernels[n++] = dl_graph_kernel(m->graphs.at[g], i);
     const dl_tuner *tuner = opt->target->backend->variants ? opt->tuner : NULL;
     if (tuner && !tuner->choose(tuner->user, n, kernels, err)) return false;
     if (!tuner && opt->target->backend->consolidate)
@@ -121,7 +122,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                    .batch = opt->batch};
     start = dl_clock_ms();
     ok = ok && emit_all(m, p, opt, err);
-    for (int g = 0, first = 0; ok && g < m->graphs.n; first += m->graphs.at[g++]->kernels.n)
+    for (int g = 0, first = 0; ok && g < m->graphs.n; first += dl_graph_kernels(m->graphs.at[g++]))
         dl_add_program(p, m->graphs.at[g], first);
     p->arena_bytes = dl_module_arena_bytes(m);
     times->emit_ms = dl_clock_ms() - start;

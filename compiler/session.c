@@ -14,6 +14,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/hash.h"
 #include "ir/base/install.h"
+#include "ir/body.h"
 #include "ir/text/text.h"
 #include "passes/parallel/samples.h"
 
@@ -252,6 +253,7 @@ bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl
 static void add_graph(dl_session *s, const dl_module *of) {
     dl_graph *g = of->graphs.at[0];
     g->module = s->module;
+    dl_bodies_follow(g);
     dl_push(s->module->arena, &s->module->graphs, g);
 }
 

@@ -14,6 +14,7 @@ typedef struct dl_node dl_node;
 typedef struct dl_value dl_value;
 typedef struct dl_var dl_var;
 typedef struct dl_kernel dl_kernel; /* kernel.h */
+typedef struct dl_graph dl_graph;
 
 /* A place in a source file; line 0: none. `file` is interned, in the user's spelling. */
 typedef struct {
@@ -38,6 +39,7 @@ struct dl_node {
     dl_attr *attrs;
     dl_loc loc;
     dl_kernel *kernel; /* DL_OP_fused */
+    dl_graph *body;    /* DL_OP_scan (body.h) */
 };
 
 typedef enum {
@@ -137,20 +139,25 @@ typedef struct {
 
 typedef struct dl_module dl_module;
 
-typedef struct {
+struct dl_graph {
     dl_module *module;
-    const char *name;          /* interned: "train", "accumulate", "eval" or "predict" */
+    const char *name;          /* interned: "train", "accumulate", "eval" or "predict"; a body's is
+                                  unique in the module */
     DL_ARRAY(dl_node *) nodes; /* topological order */
     DL_ARRAY(dl_var *) vars;
     DL_ARRAY(dl_result) results;
     DL_ARRAY(dl_kernel *) kernels; /* in order of first use, after fusion */
     uint32_t next_id;
     int64_t arena_bytes; /* exact peak, after memory planning; 0 before */
-} dl_graph;
+    bool is_body;        /* of a node, and not in the module's list */
+    int64_t arena_at;    /* of a body: where the memory of its own values begins in the arena of the
+                            graph that it is in */
+};
 
 struct dl_module {
     dl_arena *arena;
     DL_ARRAY(dl_graph *) graphs;
+    int bodies;        /* that were made so far: their names differ */
     const char *fault; /* the first node of a pass that is larger than tensors may be, with its
                           place; or NULL */
 };

@@ -65,19 +65,21 @@ static const int results[DL_NOPS] = {
 #undef OP
 
 int dl_op_results(dl_op op) {
-    if (dl_ops[op].class == DL_CLASS_FUSED || op == DL_OP_all_reduce) return 0;
+    if (dl_ops[op].class == DL_CLASS_FUSED || dl_op_has_body(op) || op == DL_OP_all_reduce)
+        return 0;
     return dl_ops[op].class == DL_CLASS_TEMPLATE ? results[op] : 1;
 }
 
 bool dl_op_forwards(dl_op op) { return op == DL_OP_shift; }
 bool dl_op_is_collective(dl_op op) { return dl_ops[op].class == DL_CLASS_COLLECTIVE; }
+bool dl_op_has_body(dl_op op) { return dl_ops[op].class == DL_CLASS_BODY; }
 
 bool dl_op_is_opaque(dl_op op) {
-    return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_op_is_collective(op);
+    return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_op_is_collective(op) || dl_op_has_body(op);
 }
 
 bool dl_op_wants_rows(dl_op op) {
-    return dl_ops[op].class == DL_CLASS_TEMPLATE || op == DL_OP_shift;
+    return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_op_has_body(op) || op == DL_OP_shift;
 }
 
 bool dl_op_is_partitioned(dl_op op) { return op == DL_OP_all_gather || op == DL_OP_reduce_scatter; }
@@ -137,5 +139,5 @@ bool dl_op_is_identity(dl_op op) { return dl_ops[op].facts.flags & IDENTITY; }
 
 bool dl_op_takes_sequences(dl_op op) {
     bool composite = dl_ops[op].class == DL_CLASS_HIGH && !(dl_ops[op].facts.flags & SAMPLES);
-    return composite || dl_ops[op].class == DL_CLASS_TEMPLATE;
+    return composite || dl_ops[op].class == DL_CLASS_TEMPLATE || dl_op_has_body(op);
 }

@@ -26,6 +26,7 @@ typedef enum {
     DL_CLASS_FUSED,
     DL_CLASS_TEMPLATE,
     DL_CLASS_COLLECTIVE,
+    DL_CLASS_BODY,
     DL_CLASS_HIGH
 } dl_op_class;
 typedef enum {
@@ -107,16 +108,18 @@ typedef struct {
 extern const dl_op_info dl_ops[DL_NOPS];
 extern const dl_attr_info dl_attrs[DL_NATTRS];
 
-/* The number of the op's results; 0: those of its kernel, or as many as the collective's operands.
- */
+/* The number of the op's results; 0: those of its kernel or body, or as many as the collective's
+ * operands. */
 int dl_op_results(dl_op op);
 /* The op or attribute of this name, or -1. */
 int dl_op_find(const char *name);
 int dl_attr_find(const char *name);
-/* Is the op opaque to fusion: does it read and write whole tensors in memory? Templates and
- * collectives are. */
+/* Is the op opaque to fusion: does it read and write whole tensors in memory? Templates,
+ * collectives and scans are. */
 bool dl_op_is_opaque(dl_op op);
 bool dl_op_is_collective(dl_op op);
+/* Does it run a graph of its own, node->body? */
+bool dl_op_has_body(dl_op op);
 /* Does the op forward data to other ranks, so that it must run even if this rank reads nothing of
  * its result? Ops of a ring do. */
 bool dl_op_forwards(dl_op op);

@@ -28,6 +28,7 @@ typedef struct {
 #define FUSED      NO_FORM
 #define TEMPLATE   NO_FORM
 #define COLLECTIVE NO_FORM
+#define BODY       NO_FORM
 #define HIGH       NO_FORM
 static const form forms[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) class(id, expr)

@@ -11,6 +11,7 @@
 #define DL_CLASS_ROW_SOURCE(...)
 #define DL_CLASS_ROW_FUSED(...)
 #define DL_CLASS_ROW_COLLECTIVE(...)
+#define DL_CLASS_ROW_BODY(...)
 #define DL_CLASS_ROW_HIGH(...)
 #define DL_CLASS_ROW_TEMPLATE(id, ...) DL_TEMPLATE(id, __VA_ARGS__)
 #define DL_TEMPLATE_ROW(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr)       \

@@ -65,6 +65,7 @@ typedef bool dl_pass_fn(dl_graph *g, dl_pass_ctx *ctx);
 typedef struct {
     const char *name, *help;
     dl_pass_fn *run, *instead; /* instead: runs where the pass is skipped; may be NULL */
+    bool within;               /* runs on the bodies of scans, too, before the graph around them */
     dl_stage takes, leaves;    /* the stage that it needs, and the stage that it leaves */
 } dl_pass;
 
@@ -73,7 +74,7 @@ extern const int dl_npasses;
 /* The pass of this name, which may be a former one; NULL when there is none. */
 const dl_pass *dl_pass_find(const char *name);
 
-#define PASS(name, takes, leaves, skipped, help) dl_pass_fn dl_pass_##name;
+#define PASS(name, takes, leaves, bodies, skipped, help) dl_pass_fn dl_pass_##name;
 #include "passes/passes.def"
 #undef PASS
 dl_pass_fn dl_skip_fuse; /* makes every node a kernel of its own */

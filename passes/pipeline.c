@@ -6,13 +6,15 @@
  * for one order only. */
 const char dl_pipeline[] =
     "amp,partial_batch,global_batch,lower,simplify,contractions,shard,autodiff,ring,accumulate,"
-    "data_parallel,optimizer,legalize_contractions,simplify,one_pass_variance,cast_weights_once,"
+    "data_parallel,optimizer,legalize_contractions,align_scans,simplify,one_pass_variance,cast_"
+    "weights_once,"
     "layout,order_collectives,fuse,buckets,in_place_updates,recompute,schedule,plan_memory";
 
 #define dl_skip_nothing NULL
+enum { AROUND, WITHIN };
 const dl_pass dl_passes[] = {
-#define PASS(name, takes, leaves, skipped, help)                                                   \
-    {#name, help, dl_pass_##name, dl_skip_##skipped, DL_STAGE_##takes, DL_STAGE_##leaves},
+#define PASS(name, takes, leaves, bodies, skipped, help)                                           \
+    {#name, help, dl_pass_##name, dl_skip_##skipped, bodies, DL_STAGE_##takes, DL_STAGE_##leaves},
 #include "passes/passes.def"
 #undef PASS
 };
@@ -117,12 +119,17 @@ static bool check_after(const dl_module *m, const dl_pass *pass, dl_error *err) 
            dl_fail(err, why.code, "after pass '%s': %s", pass->name, why.message);
 }
 
-static bool run_pass(dl_module *m, dl_pass_fn *run, dl_pass_ctx *ctx) {
-    for (int j = 0; j < m->graphs.n; j++) {
-        run(m->graphs.at[j], ctx);
-        if (ctx->err->code != DL_OK) return false;
-        if (m->fault) return dl_fail(ctx->err, DL_INPUT, "%s", m->fault);
-    }
+static bool run_on(dl_graph *g, dl_pass_fn *run, bool within, dl_pass_ctx *ctx) {
+    for (int i = 0; i < g->nodes.n && within; i++)
+        if (g->nodes.at[i]->body && !run_on(g->nodes.at[i]->body, run, within, ctx)) return false;
+    run(g, ctx);
+    if (ctx->err->code != DL_OK) return false;
+    return !g->module->fault || dl_fail(ctx->err, DL_INPUT, "%s", g->module->fault);
+}
+
+static bool run_pass(dl_module *m, dl_pass_fn *run, bool within, dl_pass_ctx *ctx) {
+    for (int j = 0; j < m->graphs.n; j++)
+        if (!run_on(m->graphs.at[j], run, within, ctx)) return false;
     return true;
 }
 
@@ -139,7 +146,7 @@ bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_op
         const char *user = dl_format(ctx->arena, "pass '%s'", pass->name);
         bool holds = last && last->leaves == pass->takes;
         if (checked && !holds && !check_stage(m, pass->takes, user, &opt, ctx->err)) return false;
-        if (!run_pass(m, skipped ? pass->instead : pass->run, ctx)) return false;
+        if (!run_pass(m, skipped ? pass->instead : pass->run, pass->within, ctx)) return false;
         last = pass;
         /* The number is the position in the list, so that dumps keep their numbers when a pass
          * is skipped. */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ir/body.h"
 #include "ir/interp/interp.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
@@ -89,7 +90,9 @@ typedef struct {
     dl_error *err;
     uint64_t *stored; /* by value: the hash of its elements as doubles */
     double *block;    /* BLOCK of them */
-    bool overrun;     /* a kernel wrote outside its memory: later launches are not judged */
+    const dl_plan_program *program;
+    bool inner;   /* g is a scan's body, whose variables differ from step to step */
+    bool overrun; /* a kernel wrote outside its memory: later launches are not judged */
 } session;
 enum { BLOCK = 1 << 20 };
 
@@ -155,11 +158,12 @@ static void check_unchanged(session *s, const dl_value *v, uint64_t now, const c
     s->stored[v->id] = now;
 }
 
-static bool load_operands(session *s, const dl_node *n, const char *where) {
+static bool load_operands(session *s, const dl_node *n, const int64_t *args, const char *where) {
     for (int k = 0; k < n->nin; k++) {
         double *x = data_of(s, n->in[k]);
         if (!x) return false;
-        read_at(s, &n->in[k]->type, n->in[k]->offset, x);
+        read_at(s, &n->in[k]->type, args[k], x);
+        if (s->inner && (n->in[k]->var || n->in[k]->def->body)) continue;
         const char *what = dl_format(s->arena, "@%s operand %d", n->kernel->name, k);
         check_unchanged(s, n->in[k], hash_of(x, dl_type_count(&n->in[k]->type)), what, where);
     }
@@ -182,7 +186,7 @@ static void free_stored(const stored *o, const dl_node *n) {
     for (int k = 0; k < n->nout; k++) free(o->narrow[k]), free(o->wide[k]);
 }
 
-static bool load_results(session *s, const dl_node *n, stored *o) {
+static bool load_results(session *s, const dl_node *n, const int64_t *args, stored *o) {
     for (int k = 0; k < n->nout; k++) {
         const dl_type *t = &n->out[k].type;
         int64_t count = dl_type_count(t);
@@ -195,7 +199,7 @@ static bool load_results(session *s, const dl_node *n, stored *o) {
             o->narrow[k] = to;
         else
             o->wide[k] = to;
-        dlr_view view = {.type = t, .offset = n->out[k].offset};
+        dlr_view view = {.type = t, .offset = args[n->nin + k]};
         dlr_state_read(s->exec, view, narrow ? DL_F32 : DL_F64, to);
         uint64_t hash = 0;
         for (int64_t i = 0; i < count; i++)
@@ -246,18 +250,63 @@ static bool is_sound(session *s) {
     return false;
 }
 
-static bool verify_launch(session *s, int number) {
-    const dl_node *n = s->g->nodes.at[number];
+static bool verify_launch(session *s, const dl_node *n, int number) {
+    const int64_t *args = s->program->launches.at[number].args;
     const char *where =
         n->loc.file ? dl_format(s->arena, " (%s:%d)", n->loc.file, n->loc.line) : "";
-    if (!load_operands(s, n, where)) return false;
+    if (!load_operands(s, n, args, where)) return false;
     dlr_exec_run(s->exec, number, NULL);
     stored o = new_stored(s->arena, n);
-    bool ok = load_results(s, n, &o) && is_sound(s) && compare_results(s, n, &o, where);
+    bool ok = load_results(s, n, args, &o) && is_sound(s) && compare_results(s, n, &o, where);
     free_stored(&o, n);
     for (int k = 0; k < n->nin; k++) dl_interp_drop(s->in, n->in[k]);
     s->v->judged.kernels += ok;
     return ok;
+}
+
+/* Steps of a scan that are compared with the interpreter; the others only run. */
+enum { JUDGED_STEPS = 2 };
+
+static bool verify_node(session *s, const dl_node *n, int *number);
+
+/* The launches of a scan: the kernels of its body at the first steps and at the last one. */
+static bool verify_scan(session *s, const dl_node *n, int *number) {
+    const dl_steps steps = dl_steps_of(n);
+    session in = *s;
+    in.g = n->body, in.inner = true, in.in = dl_interp_new(n->body, true);
+    in.stored = DL_NEWS(s->arena, uint64_t, n->body->next_id + 1);
+    for (int k = 0; k < n->nin && !s->inner; k++)
+        check_unchanged(s, n->in[k], hash_at(s, &n->in[k]->type, n->in[k]->offset),
+                        dl_format(s->arena, "@%s operand %d", n->body->name, k), "");
+    bool ok = true;
+    for (int64_t i = 0; i < steps.steps && ok; i++) {
+        bool judged = i < JUDGED_STEPS || i + 1 == steps.steps;
+        for (int k = 0; k < n->body->nodes.n && ok; k++) {
+            const dl_node *of = n->body->nodes.at[k];
+            if (judged || of->body)
+                ok = verify_node(&in, of, number);
+            else
+                dlr_exec_run(s->exec, (*number)++, NULL), ok = is_sound(&in);
+        }
+    }
+    s->overrun = in.overrun;
+    for (int k = 0; k < n->nout && ok && !s->inner; k++)
+        s->stored[n->out[k].id] = hash_at(s, &n->out[k].type, n->out[k].offset);
+    dl_interp_free(in.in);
+    return ok;
+}
+
+static bool verify_node(session *s, const dl_node *n, int *number) {
+    return n->body ? verify_scan(s, n, number) : verify_launch(s, n, (*number)++);
+}
+
+static int64_t count_launches(const dl_graph *g) {
+    int64_t launches = 0;
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        launches += n->body ? dl_steps_of(n).steps * count_launches(n->body) : 1;
+    }
+    return launches;
 }
 
 /* Records the variables before the first launch. */
@@ -294,10 +343,11 @@ static bool check_results(session *s, const dl_plan_program *program) {
 bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan,
                        const dl_verify_run *run, dl_verdict *v, dl_error *err) {
     const dl_plan_program *program = dl_plan_program_find(plan, g->name);
-    if (!program || program->launches.n != g->nodes.n)
+    if (!program || program->launches.n != count_launches(g))
         return dl_fail(err, DL_INPUT, "the plan has no program of the launches of graph '%s'",
                        g->name);
-    session s = {.arena = arena, .g = g, .v = v, .err = err};
+    session s = {.arena = arena, .g = g, .program = program, .v = v, .err = err};
+    int number = 0;
     s.stored = DL_NEWS(arena, uint64_t, g->next_id + 1), s.block = malloc(sizeof *s.block * BLOCK);
     if (!s.block) return dl_fail(err, DL_RESOURCE, "no memory for a block of numbers");
     dlr_exec_options guarded = run->exec;
@@ -305,7 +355,7 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan,
     s.exec = dlr_exec_open(split(arena, plan, program), guarded, err);
     s.in = s.exec ? dl_interp_new(g, true) : NULL;
     bool ok = s.in && run->fill(s.exec, run->user, err) && note_variables(&s);
-    for (int i = 0; ok && i < g->nodes.n; i++) ok = verify_launch(&s, i);
+    for (int i = 0; ok && i < g->nodes.n; i++) ok = verify_node(&s, g->nodes.at[i], &number);
     ok = ok && check_results(&s, program);
     if (s.exec) v->judged.guards += (int)dlr_exec_zones(s.exec);
     if (s.overrun) {

@@ -30,7 +30,8 @@ typedef struct {
     const dl_graph *g;
     dl_interp *in;
     dl_reference_draw draw;
-    int *numbers; /* by value: the number of the random op among those of the step */
+    const dl_node **nodes; /* by value: the node that makes it. A scan's body has others */
+    int *numbers;          /* by value: the number of the random op among those of the step */
     /* Called after each node, or NULL. False: the run ends with the error in *err. */
     void (*look)(void *user, const dl_node *n, double *const *data);
     void *user;

@@ -2,6 +2,7 @@
 #include "compiler/jit/program.h"
 
 #include "ir/base/foreign.h"
+#include "ir/body.h"
 #include "ir/walk.h"
 
 void dl_put_line(dl_buf *b, dl_loc loc) {
@@ -94,22 +95,74 @@ static void add_collectives(dl_plan *p, const dl_node *n, int *first, dl_plan_pr
 
 /* ---- the program ---- */
 
-static void add_launch(dl_plan *p, const dl_graph *g, const dl_node *n, int first_kernel,
-                       dl_plan_program *prog) {
-    int at = 0;
-    while (g->kernels.at[at] != n->kernel) at++;
-    dl_plan_launch launch = {.kernel = first_kernel + at, .nargs = n->nin + n->nout};
-    launch.args = DL_NEWS(p->arena, int64_t, launch.nargs + 1);
-    for (int k = 0; k < n->nin; k++) launch.args[k] = n->in[k]->offset;
-    for (int k = 0; k < n->nout; k++) launch.args[n->nin + k] = n->out[k].offset;
-    dl_push(p->arena, &prog->steps, ((dl_plan_step){DL_STEP_LAUNCH, prog->launches.n}));
-    dl_push(p->arena, &prog->launches, launch);
+typedef struct {
+    dl_plan *p;
+    dl_plan_program *prog;
+    int first_kernel;
+    DL_ARRAY(const dl_kernel *) kernels; /* of the graph and its bodies */
+    dl_arena *scratch;
+} adder;
+
+/* `at`: by value id of the node's graph, its place in the arena. */
+static void add_launch(adder *a, const dl_node *n, const int64_t *at) {
+    dl_arena *arena = a->p->arena;
+    int number = 0;
+    while (a->kernels.at[number] != n->kernel) number++;
+    dl_plan_launch launch = {.kernel = a->first_kernel + number, .nargs = n->nin + n->nout};
+    launch.args = DL_NEWS(arena, int64_t, launch.nargs + 1);
+    for (int k = 0; k < n->nin; k++) launch.args[k] = at[n->in[k]->id];
+    for (int k = 0; k < n->nout; k++) launch.args[n->nin + k] = at[n->out[k].id];
+    dl_push(arena, &a->prog->steps, ((dl_plan_step){DL_STEP_LAUNCH, a->prog->launches.n}));
+    dl_push(arena, &a->prog->launches, launch);
+}
+
+static int64_t *places_of(const dl_graph *g, dl_arena *scratch) {
+    int64_t *at = DL_NEWS(scratch, int64_t, g->next_id + 1);
+    for (int i = 0; i < g->vars.n; i++) at[g->vars.at[i]->value.id] = g->vars.at[i]->value.offset;
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nout; k++)
+            at[g->nodes.at[i]->out[k].id] = g->nodes.at[i]->out[k].offset;
+    return at;
+}
+
+/* The launches of a scan: those of its body for each step, on the step's slices. A state is read at
+ * the operand in the first step, and at the result, where each step leaves it, later. */
+static void add_scan(adder *a, const dl_node *n, const int64_t *around) {
+    const dl_graph *body = n->body;
+    const dl_steps s = dl_steps_of(n);
+    int64_t *at = places_of(body, a->scratch);
+    for (int64_t i = 0; i < s.steps; i++) {
+        const int64_t step = s.reverse ? s.steps - 1 - i : i;
+        for (int k = 0; k < body->vars.n; k++) {
+            const dl_var *v = body->vars.at[k];
+            int64_t moved = v->role == DL_VAR_INPUT ? step * dl_scan_stride(&n->in[k]->type) : 0;
+            if (v->role != DL_VAR_STATE || i == 0) at[v->value.id] = around[n->in[k]->id] + moved;
+        }
+        for (int k = 0; k < body->results.n; k++) {
+            const dl_result *r = &body->results.at[k];
+            bool stacked = r->role == DL_RESULT_OUTPUT;
+            at[r->value->id] =
+                around[n->out[k].id] + (stacked ? step * dl_scan_stride(&n->out[k].type) : 0);
+            if (!stacked && i > 0) at[r->var->value.id] = around[n->out[k].id];
+        }
+        for (int k = 0; k < body->nodes.n; k++) {
+            const dl_node *of = body->nodes.at[k];
+            if (of->body)
+                add_scan(a, of, at);
+            else
+                add_launch(a, of, at);
+        }
+    }
 }
 
 void dl_add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
     dl_plan_program prog = {.name = dl_strdup(p->arena, g->name)};
     for (int i = 0; i < g->vars.n; i++) add_var(p, g->vars.at[i]);
     dl_arena *scratch = dl_arena_new(NULL);
+    adder a = {.p = p, .prog = &prog, .first_kernel = first_kernel, .scratch = scratch};
+    for (int i = 0; i < dl_graph_kernels(g); i++)
+        dl_push(scratch, &a.kernels, dl_graph_kernel(g, i));
+    const int64_t *at = places_of(g, scratch);
     const int *waits = dl_graph_waits(g, scratch);
     int *first = DL_NEWS(scratch, int, g->nodes.n + 1),
         *end = DL_NEWS(scratch, int, g->nodes.n + 1);
@@ -125,7 +178,10 @@ void dl_add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
         begun.n = left;
         if (i == g->nodes.n) break;
         if (waits[i] < 0) {
-            add_launch(p, g, g->nodes.at[i], first_kernel, &prog);
+            if (g->nodes.at[i]->body)
+                add_scan(&a, g->nodes.at[i], at);
+            else
+                add_launch(&a, g->nodes.at[i], at);
             continue;
         }
         add_collectives(p, g->nodes.at[i], &first[i], &prog);

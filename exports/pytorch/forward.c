@@ -45,10 +45,11 @@ static bool is_held(const torch_export *t, const dl_var *v) {
 
 static bool put_node(torch_export *t, const dl_node *n) {
     dl_value *v = &n->out[0];
-    const dl_uses *u = &t->uses[v->id];
     const dl_var *var = dl_torch_var_of(v);
-    if ((!u->n && !u->results) || (var && is_held(t, var)) || dl_torch_is_no_affine(t, n))
-        return true;
+    bool read = false;
+    for (int k = 0; k < n->nout; k++)
+        read |= t->uses[n->out[k].id].n || t->uses[n->out[k].id].results;
+    if (!read || (var && is_held(t, var)) || dl_torch_is_no_affine(t, n)) return true;
     torch_text x = dl_torch_rule_of(t, n);
     if (!x.s) return false;
     t->text[v->id] = x;

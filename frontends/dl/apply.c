@@ -228,17 +228,31 @@ dl_val dl_apply_module(dl_elab *E, const dl_ast *m, const dl_ast *call, const dl
     return run_module(E, m, call, b, m->more.list.n, tensors, step);
 }
 
+/* A layer may contain another layer of the same module; one that binds itself ends at the nesting
+ * limit. */
+static dl_val apply_bound(dl_elab *E, dl_layer *l, const dl_ast *call, int n, dl_val *tensors,
+                          const dl_ast *as) {
+    if (!dl_spend(E, call->span, MODULE_WORK)) return dl_poison();
+    dl_step *step = DL_NEW(E->arena, dl_step);
+    *step = (dl_step){
+        .outer = l->step->outer, .where = call->span, .layer = l, .application = ++l->applied};
+    return l->module ? run_module(E, l->module, call, l->args, n, tensors, step)
+                     : dl_apply_builtin_to(l->call, call->span, tensors[0], step, as);
+}
+
 dl_val dl_apply_layer(dl_elab *E, dl_layer *l, const dl_ast *call, const dl_val *piped,
                       const dl_ast_list *targs, const dl_ast *as) {
     const dl_ast *m = l->module;
     int want = m ? m->more.list.n : 1;
     dl_val *tensors = take_tensors(E, l->name, want, call, piped, targs, "x |> layer, or layer(x)");
-    /* A layer may contain another layer of the same module; one that binds itself ends at the
-     * nesting limit. */
-    if (!tensors || !dl_spend(E, call->span, MODULE_WORK)) return dl_poison();
-    dl_step *step = DL_NEW(E->arena, dl_step);
-    *step = (dl_step){
-        .outer = l->step->outer, .where = call->span, .layer = l, .application = ++l->applied};
-    return m ? run_module(E, m, call, l->args, want, tensors, step)
-             : dl_apply_builtin_to(l->call, call->span, tensors[0], step, as);
+    if (!tensors) return dl_poison();
+    return apply_bound(E, l, call, want, tensors, as);
+}
+
+dl_val dl_apply_layer_to(dl_elab *E, dl_layer *l, const dl_ast *cell, int n, dl_val *tensors) {
+    const int want = l->module ? l->module->more.list.n : 1;
+    if (n == want) return apply_bound(E, l, cell, n, tensors, NULL);
+    return dl_bad(E, cell->span, n < want ? DL_DIAG_missing_argument : DL_DIAG_too_many_arguments,
+                  "'%s' is applied to %d tensor%s, and the scan has %d: slices, and then states",
+                  l->name, want, want == 1 ? "" : "s", n);
 }

@@ -201,8 +201,13 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
                         const dl_val *piped, const dl_ast_list *args, dl_step *step,
                         const dl_ast *as) {
     dl_call *c = DL_NEW(E->arena, dl_call);
-    *c = (dl_call){
-        .E = E, .what = f, .where = e->span, .name_at = name->span, .step = step, .as = as};
+    *c = (dl_call){.E = E,
+                   .what = f,
+                   .where = e->span,
+                   .name_at = name->span,
+                   .step = step,
+                   .as = as,
+                   .apply = dl_apply_layer_to};
     if (piped) c->where.begin = name->span.begin;
     if (!bind_builtin(c, piped, args)) return dl_poison();
     for (int i = 0; i < DL_MAX_PARAMS && f->params[i].name; i++)

@@ -78,6 +78,8 @@ dl_val dl_fn_ifft(dl_call *c);
 /* scan.c */
 dl_val dl_fn_cumulative(dl_call *c); /* cumsum and cumprod */
 dl_val dl_fn_linear_scan(dl_call *c);
+/* scan_cell.c */
+dl_val dl_fn_scan(dl_call *c);
 /* segments.c */
 dl_val dl_fn_segment_sum(dl_call *c);
 dl_val dl_fn_segment_mean(dl_call *c);

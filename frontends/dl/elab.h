@@ -358,6 +358,8 @@ dl_val dl_apply_module(dl_elab *E, const dl_ast *m, const dl_ast *call, const dl
                        const dl_ast_list *args, const dl_ast_list *targs, dl_step *step);
 dl_val dl_apply_layer(dl_elab *E, dl_layer *l, const dl_ast *call, const dl_val *piped,
                       const dl_ast_list *targs, const dl_ast *as);
+/* As dl_call's apply. */
+dl_val dl_apply_layer_to(dl_elab *E, dl_layer *l, const dl_ast *cell, int n, dl_val *tensors);
 
 /* Built-in layers and functions (builtin.c, rows in builtins.def). */
 enum { DL_MAX_PARAMS = 10 };
@@ -408,6 +410,9 @@ struct dl_call {
     bool given[DL_MAX_PARAMS];
     dl_val_list rest;
     dl_val_list keyed; /* of DL_P_KEYED, with .name */
+    /* Applies a module or layer to so many tensors, for the call of `cell` (apply.c). Poison,
+     * reported: it takes others. */
+    dl_val (*apply)(dl_elab *E, dl_layer *l, const dl_ast *cell, int n, dl_val *tensors);
 };
 
 const dl_builtin *dl_builtin_find(const char *name);

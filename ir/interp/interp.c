@@ -321,6 +321,15 @@ static double *need(dl_interp *in, const dl_value *v, dl_error *err) {
     return data;
 }
 
+/* A scan, whose body runs as the graph around it does. */
+static bool run_body(const dl_interp *in, const dl_node *n, double *const *data, dl_error *err) {
+    dl_interp *step = dl_interp_new(n->body, in->round);
+    dl_interp_means(step, in->own, in->user);
+    bool ok = dl_interp_body(n, data, &(dl_interp_step){step, dl_interp_data, dl_interp_run}, err);
+    dl_interp_free(step);
+    return ok;
+}
+
 static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ranges,
                      dl_error *err) {
     meaning *mean = of_op[n->op] ? of_op[n->op] : of_class[dl_ops[n->op].class];
@@ -329,7 +338,8 @@ static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ra
         return dl_fail(err, DL_INPUT,
                        "op '%s' needs the other ranks, which the interpreter has not",
                        dl_ops[n->op].name);
-    if (!mean && !call && !n->kernel && !in->own)
+    const bool body = dl_op_has_body(n->op);
+    if (!mean && !call && !n->kernel && !body && !in->own)
         return dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
     double **data =
         dl_calloc((size_t)(n->nin + n->nout), sizeof *data); /* the operands, then the results */
@@ -338,7 +348,8 @@ static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ra
     for (int i = 0; i < n->nout && ok && !ranges; i++)
         ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
     bool owned = ok && in->own && in->own(in->user, n, data);
-    if (ok && !owned && !mean && !call && !n->kernel)
+    if (ok && !owned && body) ok = run_body(in, n, data, err);
+    if (ok && !owned && !mean && !call && !n->kernel && !body)
         ok = dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
     if (ok && !owned && n->kernel) dl_interp_kernel(n->kernel, data, in->round, ranges);
     if (ok && !owned && call) call(n, data, in->round, NULL);

@@ -68,6 +68,16 @@ typedef void dl_interp_call(const dl_node *n, double *const *data, bool round,
 #undef DL_TEMPLATE
 extern dl_interp_call *const dl_interp_calls[]; /* by op */
 
+/* interp_body.c: a scan, step by step, on its operands' data, followed by its results', by a run of
+ * its body and the functions of such a run (interp.h). False: as dl_interp_run. */
+typedef struct {
+    dl_interp *in;
+    double *(*data)(dl_interp *in, const dl_value *v);
+    bool (*run)(dl_interp *in, dl_error *err);
+} dl_interp_step;
+bool dl_interp_body(const dl_node *n, double *const *data, const dl_interp_step *step,
+                    dl_error *err);
+
 /* interp_kernel.c: a fused kernel on its parameters' data, inputs then outputs. With `ranges` (or
  * NULL) the outputs' elements are judged, and have no data. */
 void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round,

@@ -48,6 +48,7 @@ typedef double scalar(double a, double b, double c, double p);
 #define FUSED                                                                   NO_FUNCTION
 #define TEMPLATE                                                                NO_FUNCTION
 #define COLLECTIVE                                                              NO_FUNCTION
+#define BODY                                                                    NO_FUNCTION
 #define HIGH                                                                    NO_FUNCTION
 #define OP(id, text, arity, class, infer, grad, lower, amp, facts, attrs, expr) class(id, expr)
 #include "ir/ops.def"

@@ -2,6 +2,7 @@
  * ir/text/print.c its inverse. */
 #include "ir/text/parse.h"
 
+#include "ir/body.h"
 #include "ir/collective.h"
 #include "ir/infer.h"
 #include "ir/text/text_chars.h"
@@ -200,6 +201,7 @@ typedef struct {
     int nattrs;
     dl_attr attrs[DL_MAX_ATTRS];
     dl_known_kernel *known;
+    dl_graph *body;
 } draft;
 
 static bool parse_operands(dl_parser *p, draft *d) {
@@ -229,6 +231,24 @@ static bool parse_fused(dl_parser *p, dl_graph *g, draft *d) {
         dl_push(g->module->arena, &g->kernels, d->known->kernel);
         d->known->holder = g;
     }
+    return dl_lex_mark(p, ')');
+}
+
+/* "@train_scan0(%1, $b)" after `scan`. */
+static bool parse_run(dl_parser *p, draft *d) {
+    dl_token at = p->tok;
+    const char *name;
+    if (!dl_lex_name(p, TOK_AT, "a body's name (@train_scan0)", &name)) return false;
+    dl_known_body *known = dl_map_get(&p->bodies, (uintptr_t)name);
+    if (!known) return dl_lex_fail(p, &at, "no body @%.200s stands above", name);
+    if (known->run) return dl_lex_fail(p, &at, "body @%.200s is run by another node", name);
+    if (known->depth > p->depth) p->depth = known->depth;
+    d->body = known->body, known->run = true;
+    if (!dl_lex_mark(p, '(')) return false;
+    if (!dl_lex_is(p, ')') && !parse_operands(p, d)) return false;
+    if (d->in.n != d->body->vars.n || d->ids.n != d->body->results.n)
+        return dl_lex_fail(p, &at, "body @%.200s has %d variables and %d results, found %d and %d",
+                           name, d->body->vars.n, d->body->results.n, d->in.n, d->ids.n);
     return dl_lex_mark(p, ')');
 }
 
@@ -278,7 +298,10 @@ static bool parse_node(dl_parser *p, dl_graph *g) {
     if (!dl_lex_mark(p, '=')) return false;
     d.at = p->tok;
     if (!dl_parse_op(p, &d.op)) return false;
-    if (d.op == DL_OP_fused ? !parse_fused(p, g, &d) : !parse_plain(p, &d)) return false;
+    bool good = d.op == DL_OP_fused    ? parse_fused(p, g, &d)
+                : dl_op_has_body(d.op) ? parse_run(p, &d)
+                                       : parse_plain(p, &d);
+    if (!good) return false;
     if (!dl_parse_attrs(p, d.op, &d.nattrs, d.attrs)) return false;
     if (!dl_lex_mark(p, ':') || !parse_types(p, &d)) return false;
     dl_loc loc;
@@ -286,6 +309,7 @@ static bool parse_node(dl_parser *p, dl_graph *g) {
     dl_node *n = dl_node_append(g, d.op, d.in.n, d.in.at, d.ids.n, d.types.at, loc);
     for (int i = 0; i < d.nattrs; i++) dl_node_set(g, n, d.attrs[i]);
     if (d.known) n->kernel = d.known->kernel;
+    n->body = d.body;
     for (int i = 0; i < n->nout; i++) define(p, &n->out[i], d.ids.at[i], d.offsets.at[i]);
     return true;
 }
@@ -305,8 +329,11 @@ static bool parse_next(dl_parser *p) {
 
 static bool parse_arena(dl_parser *p, dl_graph *g) {
     dl_loc loc;
+    bool at = false;
     if (!dl_lex(p)) return false;
     return dl_lex_int(p, 0, INT64_MAX, "the arena's bytes", &g->arena_bytes) &&
+           (!g->is_body || dl_lex_accept_word(p, "at", &at)) &&
+           (!at || dl_lex_int(p, 0, INT64_MAX, "an offset", &g->arena_at)) &&
            dl_lex_end_line(p, &loc);
 }
 
@@ -334,24 +361,16 @@ static bool parse_statement(dl_parser *p, dl_graph *g) {
     return dl_lex_expected(p, "a statement or '}'");
 }
 
-/* A graph, after the word `graph`. */
-static bool parse_graph(dl_parser *p) {
-    const char *name;
+/* The statements of a graph or body, from its opening brace to the end of its line. */
+static bool parse_statements(dl_parser *p, dl_graph *g) {
     dl_loc loc;
-    dl_token at = p->tok;
-    if (!dl_lex_name(p, TOK_AT, "the graph's name (@train)", &name)) return false;
-    if (dl_module_graph(p->m, name))
-        return dl_lex_fail(p, &at, "graph @%.200s stands there twice", name);
-    if (p->m->graphs.n == DL_GRAPHS_MAX)
-        return dl_lex_fail(p, &at, "more than %d graphs", (int)DL_GRAPHS_MAX);
-    dl_graph *g = dl_graph_new(p->m, name);
     for (int i = 0; i < p->pending.n; i++) {
         dl_push(p->m->arena, &g->kernels, p->pending.at[i]);
         dl_known_kernel *known = dl_map_get(&p->kernels, (uintptr_t)p->pending.at[i]->name);
         known->holder = g;
     }
     p->pending.n = 0;
-    p->next_id = 0;
+    p->next_id = 0, p->depth = 0;
     dl_map_clear(&p->vars);
     dl_map_clear(&p->values);
     if (!dl_lex_mark(p, '{') || !dl_lex_end_line(p, &loc) || !skip_lines(p)) return false;
@@ -359,6 +378,36 @@ static bool parse_graph(dl_parser *p) {
         if (!parse_statement(p, g) || !skip_lines(p)) return false;
     g->next_id = p->next_id;
     return dl_lex(p) && dl_lex_end_line(p, &loc);
+}
+
+/* A graph, after the word `graph`. */
+static bool parse_graph(dl_parser *p) {
+    const char *name;
+    dl_token at = p->tok;
+    if (!dl_lex_name(p, TOK_AT, "the graph's name (@train)", &name)) return false;
+    if (dl_module_graph(p->m, name))
+        return dl_lex_fail(p, &at, "graph @%.200s stands there twice", name);
+    if (p->m->graphs.n == DL_GRAPHS_MAX)
+        return dl_lex_fail(p, &at, "more than %d graphs", (int)DL_GRAPHS_MAX);
+    return parse_statements(p, dl_graph_new(p->m, name));
+}
+
+/* A body, after the word `body`. */
+static bool parse_body(dl_parser *p) {
+    const char *name;
+    dl_token at = p->tok;
+    if (!dl_lex_name(p, TOK_AT, "the body's name (@train_scan0)", &name)) return false;
+    if (dl_map_get(&p->bodies, (uintptr_t)name))
+        return dl_lex_fail(p, &at, "body @%.200s stands there twice", name);
+    dl_known_body *known = DL_NEW(p->scratch, dl_known_body);
+    known->body = dl_body_named(p->m, name);
+    if (!parse_statements(p, known->body)) return false;
+    known->depth = p->depth + 1;
+    if (known->depth > DL_BODIES_MAX)
+        return dl_lex_fail(p, &at, "more than %d bodies in each other", (int)DL_BODIES_MAX);
+    dl_map_set(p, &p->bodies, (uintptr_t)name, known);
+    dl_push(p->scratch, &p->all_bodies, known);
+    return true;
 }
 
 /* A kernel, after the word `kernel`. */
@@ -378,16 +427,21 @@ static bool parse_kernel(dl_parser *p) {
 static bool parse_module(dl_parser *p) {
     if (!dl_lex(p) || !skip_lines(p)) return false;
     while (p->tok.kind != TOK_END) {
-        bool graph, kernel = false;
+        bool graph, kernel = false, body = false;
         if (!dl_lex_accept_word(p, "graph", &graph)) return false;
         if (!graph && !dl_lex_accept_word(p, "kernel", &kernel)) return false;
-        if (!graph && !kernel) return dl_lex_expected(p, "'graph' or 'kernel'");
-        if (graph ? !parse_graph(p) : !parse_kernel(p)) return false;
+        if (!graph && !kernel && !dl_lex_accept_word(p, "body", &body)) return false;
+        if (!graph && !kernel && !body) return dl_lex_expected(p, "'graph', 'body' or 'kernel'");
+        if (graph ? !parse_graph(p) : body ? !parse_body(p) : !parse_kernel(p)) return false;
         if (!skip_lines(p)) return false;
     }
     if (p->pending.n)
         return dl_lex_fail(p, &p->tok, "kernel @%.200s stands before no graph: a graph must follow",
                            p->pending.at[0]->name);
+    for (int i = 0; i < p->all_bodies.n; i++)
+        if (!p->all_bodies.at[i]->run)
+            return dl_lex_fail(p, &p->tok, "body @%.200s is run by no node",
+                               p->all_bodies.at[i]->body->name);
     if (p->m->graphs.n == 0) return dl_lex_fail(p, &p->tok, "no graph in this text");
     return true;
 }

@@ -13,6 +13,7 @@ enum {
     DL_TOKEN_MAX = 64 << 10,  /* bytes of a token */
     DL_ID_MAX = 1 << 22,      /* value numbers: tables are indexed by them */
     DL_GRAPHS_MAX = 64,       /* graphs of a module */
+    DL_BODIES_MAX = 16,       /* bodies in each other */
     DL_KPARAMS_MAX = 1024,    /* parameters of a kernel */
     DL_ELEMENTS_LOG2_MAX = 47 /* elements of a tensor or of a kernel's space */
 };
@@ -47,6 +48,13 @@ typedef struct {
     size_t n, cap;
 } dl_map;
 
+/* A body that stands above, and is run by the one node that names it. */
+typedef struct {
+    dl_graph *body;
+    int depth; /* of the bodies in it, and itself */
+    bool run;
+} dl_known_body;
+
 typedef struct {
     const char *name; /* of the file, for messages */
     const char *next, *end;
@@ -56,9 +64,12 @@ typedef struct {
     dl_module *m;
     dl_arena *scratch;
     dl_map kernels;      /* interned name -> dl_known_kernel */
+    dl_map bodies;       /* interned name -> dl_known_body */
+    int depth;           /* of bodies in the current graph */
     dl_map vars, values; /* of the current graph: interned name -> dl_var; id + 1 -> dl_value */
     DL_ARRAY(dl_kernel *) pending; /* kernels of the next graph */
-    uint32_t next_id;              /* one more than the largest id of the graph */
+    DL_ARRAY(const dl_known_body *) all_bodies;
+    uint32_t next_id; /* one more than the largest id of the graph */
     dl_error *err;
 } dl_parser;
 

@@ -109,9 +109,11 @@ static void put_node(dl_buf *out, const dl_node *n) {
     dl_putf(out, " = %s", dl_ops[n->op].name);
     if (n->op == DL_OP_fused)
         put_name(out, " @", n->kernel ? n->kernel->name : ""), dl_puts(out, "(");
-    const char *first = n->op == DL_OP_fused ? "" : " ";
+    if (dl_op_has_body(n->op)) put_name(out, " @", n->body ? n->body->name : ""), dl_puts(out, "(");
+    bool called = n->op == DL_OP_fused || dl_op_has_body(n->op);
+    const char *first = called ? "" : " ";
     for (int i = 0; i < n->nin; i++) dl_puts(out, i ? ", " : first), put_value(out, n->in[i]);
-    if (n->op == DL_OP_fused) dl_puts(out, ")");
+    if (called) dl_puts(out, ")");
     put_attrs(out, n);
     for (int i = 0; i < n->nout; i++) dl_puts(out, i ? ", " : " : "), put_typed(out, &n->out[i]);
 }
@@ -174,7 +176,7 @@ static uint32_t derived_next_id(const dl_graph *g) {
 }
 
 void dl_print_graph(dl_buf *out, const dl_graph *g, dl_print_options opt) {
-    put_name(out, "graph @", g->name);
+    put_name(out, g->is_body ? "body @" : "graph @", g->name);
     dl_puts(out, " {\n");
     for (int i = 0; i < g->vars.n; i++)
         put_var(out, g->vars.at[i]), end_line(out, g->vars.at[i]->loc, opt);
@@ -185,7 +187,9 @@ void dl_print_graph(dl_buf *out, const dl_graph *g, dl_print_options opt) {
     }
     for (int i = 0; i < g->results.n; i++) put_result(out, &g->results.at[i]);
     if (g->next_id != derived_next_id(g)) dl_putf(out, "  next %%%u\n", g->next_id);
-    if (g->arena_bytes) dl_puts(out, "  arena "), put_int(out, g->arena_bytes), dl_puts(out, "\n");
+    if (g->arena_bytes || g->arena_at) dl_puts(out, "  arena "), put_int(out, g->arena_bytes);
+    if (g->arena_at) dl_puts(out, " at "), put_int(out, g->arena_at);
+    if (g->arena_bytes || g->arena_at) dl_puts(out, "\n");
     dl_puts(out, "}\n");
 }
 
@@ -451,6 +455,23 @@ static int compare_kernels(const void *pa, const void *pb) {
     return (p > q) - (p < q);
 }
 
+/* The bodies of a graph's nodes, each after its own kernels and bodies. */
+static void print_bodies(dl_buf *out, const dl_graph *g, dl_print_options opt, const char **gap) {
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_graph *body = g->nodes.at[i]->body;
+        if (!body) continue;
+        for (int j = 0; j < body->kernels.n; j++) {
+            if (!wanted(opt.filter, body->kernels.at[j]->name)) continue;
+            dl_puts(out, *gap), *gap = "\n";
+            dl_print_kernel(out, body->kernels.at[j], opt);
+        }
+        print_bodies(out, body, opt, gap);
+        if (!wanted(opt.filter, body->name)) continue;
+        dl_puts(out, *gap), *gap = "\n";
+        dl_print_graph(out, body, opt);
+    }
+}
+
 /* A kernel used by several graphs is printed before the first. */
 void dl_print_module(dl_buf *out, const dl_module *m, dl_print_options opt) {
     const char *gap = "";
@@ -458,6 +479,7 @@ void dl_print_module(dl_buf *out, const dl_module *m, dl_print_options opt) {
     first_use *uses = find_first_uses(m, &n);
     for (int i = 0; i < m->graphs.n; i++) {
         const dl_graph *g = m->graphs.at[i];
+        print_bodies(out, g, opt, &gap);
         for (int j = 0; j < g->kernels.n; j++) {
             first_use key = {.kernel = g->kernels.at[j]};
             const first_use *first = bsearch(&key, uses, (size_t)n, sizeof *uses, compare_kernels);

@@ -180,7 +180,8 @@ static bool check_kernel(dl_checker *c, const dl_node *n) {
 static const char *form_fault(const dl_node *n) {
     if ((unsigned)n->op >= DL_NOPS) return "has no known op";
     bool fused = dl_ops[n->op].class == DL_CLASS_FUSED;
-    int results = dl_op_results(n->op) ? dl_op_results(n->op) : fused ? n->nout : n->nin;
+    bool own = fused || dl_op_has_body(n->op);
+    int results = dl_op_results(n->op) ? dl_op_results(n->op) : own ? n->nout : n->nin;
     if (n->nout != results || n->nout < 1) return "has the wrong number of results";
     for (int i = 0; i < n->nin; i++)
         if (!n->in[i]) return "lacks an operand";
@@ -234,6 +235,34 @@ static bool check_layouts(dl_checker *c, const dl_node *n) {
     return true;
 }
 
+/* Checks what makes a graph a body, and then the graph. */
+static bool check_body(dl_checker *c, const dl_node *n) {
+    const dl_graph *body = n->body;
+    dl_error why = {0};
+    if (!body->is_body || body->module != c->g->module)
+        return dl_check_fail(c, n, "@%s is no body of this module", body->name);
+    for (int i = 0; i < body->vars.n; i++) {
+        const dl_var *v = body->vars.at[i];
+        int next = 0;
+        for (int k = 0; k < body->results.n; k++)
+            next += body->results.at[k].role == DL_RESULT_UPDATE && body->results.at[k].var == v;
+        bool known = v->role == DL_VAR_INPUT || v->role == DL_VAR_PARAM || v->role == DL_VAR_STATE;
+        if (!known || next != (v->role == DL_VAR_STATE))
+            return dl_check_fail(c, n,
+                                 "$%s of @%s is %s with %d updates; a body has inputs, "
+                                 "parameters, and states with one",
+                                 v->name, body->name, known ? dl_var_roles[v->role] : "a variable",
+                                 next);
+    }
+    for (int k = 0; k < body->results.n; k++)
+        if (body->results.at[k].role != DL_RESULT_UPDATE &&
+            body->results.at[k].role != DL_RESULT_OUTPUT)
+            return dl_check_fail(c, n, "'%s' of @%s is neither an output nor an update",
+                                 body->results.at[k].name, body->name);
+    if (!dl_validate(body, c->stage, &why)) return dl_check_fail(c, n, "%s", why.message);
+    return c->stage < DL_STAGE_LAID || check_layouts(c, n);
+}
+
 static bool check_node(dl_checker *c, int at) {
     const dl_node *n = c->g->nodes.at[at];
     const char *broken = form_fault(n);
@@ -260,9 +289,12 @@ static bool check_node(dl_checker *c, int at) {
     }
     if (fused) return check_kernel(c, n);
     if (n->kernel) return dl_check_fail(c, n, "a kernel hangs on an op that is not fused");
+    if (dl_op_has_body(n->op)) return check_body(c, n);
+    if (n->body) return dl_check_fail(c, n, "a body hangs on an op that runs none");
     bool collective = dl_op_is_collective(n->op);
     if (c->stage >= DL_STAGE_FUSED && !collective)
-        return dl_check_fail(c, n, "only fused nodes and collectives are left at this stage");
+        return dl_check_fail(c, n,
+                             "only fused nodes, scans and collectives are left at this stage");
     return c->stage < DL_STAGE_LAID || check_layouts(c, n);
 }
 

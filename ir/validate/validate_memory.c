@@ -96,13 +96,22 @@ static bool enter(dl_checker *c, live_set *live, const dl_node *n, const dl_valu
     return true;
 }
 
+/* A body's variables and results are tensors of the graph around it. The others are its own. */
+static bool *find_foreign(const dl_checker *c) {
+    bool *foreign = DL_NEWS(c->scratch, bool, c->g->next_id + 1);
+    for (int i = 0; i < c->g->vars.n; i++) foreign[c->g->vars.at[i]->value.id] = c->g->is_body;
+    for (int i = 0; i < c->g->results.n; i++)
+        foreign[c->g->results.at[i].value->id] |= c->g->is_body;
+    return foreign;
+}
+
 static bool check_offset(dl_checker *c, const dl_node *n, const dl_value *v, int64_t *peak) {
     int64_t bytes = dl_type_bytes(&v->type);
     if (v->offset < 0) return dl_check_fail(c, n, "%%%u has no place in memory", v->id);
     if (v->offset % ALIGNMENT)
         return dl_check_fail(c, n, "%%%u lies at byte %lld, which is not a multiple of %d", v->id,
                              (long long)v->offset, ALIGNMENT);
-    if (v->offset > c->g->arena_bytes - bytes)
+    if (v->offset < c->g->arena_at || v->offset > c->g->arena_at + c->g->arena_bytes - bytes)
         return dl_check_fail(
             c, n, "%%%u lies at byte %lld and has %lld bytes, but the arena has %lld", v->id,
             (long long)v->offset, (long long)bytes, (long long)c->g->arena_bytes);
@@ -127,6 +136,16 @@ static const dl_value *taken_over(const dl_checker *c, int at, int j, const int 
     for (int i = 0; i < n->nin; i++)
         if (i != alias && n->in[i] == in) return NULL;
     return in;
+}
+
+/* The memory of a body's own values, which is the scan's while it runs. */
+static bool check_own(dl_checker *c, const dl_node *n, live_set *live, int64_t *peak) {
+    dl_value own = {.offset = n->body->arena_at};
+    own.type = dl_scalar(DL_BOOL);
+    dl_type_push(&own.type, "", n->body->arena_bytes);
+    if (!check_offset(c, n, &own, peak) || !enter(c, live, n, &own)) return false;
+    leave(live, &own);
+    return true;
 }
 
 bool dl_check_memory(dl_checker *c) {
@@ -195,26 +214,30 @@ bool dl_check_memory(dl_checker *c) {
         const dl_result *r = &g->results.at[i];
         if (r->role == DL_RESULT_UPDATE) next_of[r->value->id] = &r->var->value;
     }
-    live_set live = {DL_NEWS(c->scratch, const dl_value *, values + 1), 0};
-    for (int i = 0; i < g->vars.n; i++) {
+    const bool *foreign = find_foreign(c);
+    live_set live = {DL_NEWS(c->scratch, const dl_value *, values + 2), 0};
+    for (int i = 0; i < g->vars.n && !g->is_body; i++) {
         const dl_value *v = &g->vars.at[i]->value;
         if (!check_offset(c, NULL, v, &peak) || !enter(c, &live, NULL, v)) return false;
     }
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
         for (int j = 0; j < n->nout; j++) {
+            if (foreign[n->out[j].id]) continue;
             if (!check_offset(c, n, &n->out[j], &peak)) return false;
             const dl_value *old = taken_over(c, i, j, last_read, next_of);
             if (old) leave(&live, old);
             if (!inside[n->out[j].id] && !enter(c, &live, n, &n->out[j])) return false;
         }
+        if (n->body && !check_own(c, n, &live, &peak)) return false;
         for (int j = 0; j < n->nin; j++)
             if (!n->in[j]->var && last_read[n->in[j]->id] <= i) leave(&live, n->in[j]);
         for (const dl_value *v = late[i]; v; v = next[v->id]) leave(&live, v);
         for (int j = 0; j < n->nout; j++)
             if (last_read[n->out[j].id] < 0) leave(&live, &n->out[j]);
     }
-    return peak == g->arena_bytes ||
+    if (peak < g->arena_at) peak = g->arena_at;
+    return peak == g->arena_at + g->arena_bytes ||
            dl_check_fail(c, NULL, "the arena has %lld bytes, but the values end at %lld",
-                         (long long)g->arena_bytes, (long long)peak);
+                         (long long)g->arena_bytes, (long long)(peak - g->arena_at));
 }

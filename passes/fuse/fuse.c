@@ -397,6 +397,7 @@ static bool is_read(const dl_fusion *f, int i) {
 
 /* Makes kernels of the graph's nodes. unfused: each node becomes a kernel of its own. */
 static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool unfused) {
+    dl_fuse_own_results(g);
     dl_fuse_lower_reductions(g, ctx->arena);
     dl_graph_sweep(g);
     dl_fusion f = {.graph = g,
@@ -447,7 +448,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool unfused) {
                 dl_push(ctx->arena, &outs, v);
         }
         dl_node *first = g->nodes.at[cluster->members.at[0]];
-        if (dl_op_is_collective(first->op)) {
+        if (dl_op_is_collective(first->op) || first->body) {
             nodes[n++] = first;
             continue;
         }

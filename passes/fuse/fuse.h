@@ -168,4 +168,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_cluster *cluster, int nouts, dl_value *c
  * a reduction over no axis becomes its operand. The pass simplify does so too, but may be
  * skipped. */
 void dl_fuse_lower_reductions(dl_graph *g, dl_arena *arena);
+/* fuse_body.c: gives each result of a body a node of its own. A scan's kernels write a state over
+ * the one before it, and an output into the result of the graph around. */
+void dl_fuse_own_results(dl_graph *g);
 #endif

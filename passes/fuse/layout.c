@@ -106,38 +106,41 @@ static void mark_neighbours(panels *p, dl_arena *arena) {
 }
 
 /* By value id of the graph: the weights of windows, read or computed, and their elementwise
- * neighbours. A variable has panels in all graphs or in none. */
-static const unsigned char *find_panels(const dl_graph *of, dl_layout as,
+ * neighbours. A variable has panels in all graphs or in none. A body's variables are tensors of the
+ * graph around it, row-major. */
+static const unsigned char *find_panels(dl_graph *of, dl_layout as,
                                         const dl_contraction_rules *rules, dl_arena *arena) {
-    const dl_module *m = of->module;
-    panels *all = DL_NEWS(arena, panels, m->graphs.n);
+    dl_graph *const *graphs = of->is_body ? &of : of->module->graphs.at;
+    const int n = of->is_body ? 1 : of->module->graphs.n;
+    panels *all = DL_NEWS(arena, panels, n);
     DL_ARRAY(const dl_var *) found = {0}; /* variables to mark in the other graphs */
     int own = 0;
-    for (int i = 0; i < m->graphs.n; i++) {
-        dl_graph *g = m->graphs.at[i];
+    for (int i = 0; i < n; i++) {
+        dl_graph *g = graphs[i];
         panels *p = &all[i];
         if (g == of) own = i;
         *p = (panels){.g = g, .uses = dl_graph_uses(g, arena), .rules = rules, .as = as};
         p->is = DL_NEWS(arena, unsigned char, g->next_id + 1);
         for (int k = 0; k < g->nodes.n; k++) {
-            dl_node *n = g->nodes.at[k];
+            dl_node *node = g->nodes.at[k];
             for (int at = 0; at < DL_PLACES; at++)
-                if (needs(rules, n, at, DL_LAYOUT_WEIGHTS)) mark_panel(p, value_at(n, at), arena);
+                if (needs(rules, node, at, DL_LAYOUT_WEIGHTS))
+                    mark_panel(p, value_at(node, at), arena);
         }
     }
     for (bool more = true; more;) {
         more = false;
-        for (int i = 0; i < m->graphs.n; i++) {
+        for (int i = 0; i < n; i++) {
             mark_neighbours(&all[i], arena);
-            for (int k = 0; k < m->graphs.at[i]->vars.n; k++) {
-                const dl_var *v = m->graphs.at[i]->vars.at[k];
+            for (int k = 0; k < graphs[i]->vars.n; k++) {
+                const dl_var *v = graphs[i]->vars.at[k];
                 if (all[i].is[v->value.id] != 1) continue;
                 all[i].is[v->value.id] = 2; /* found and marked */
                 dl_push(arena, &found, v);
             }
         }
-        for (int i = 0; i < m->graphs.n && found.n && m->graphs.n > 1; i++) {
-            const dl_graph *g = m->graphs.at[i];
+        for (int i = 0; i < n && found.n && n > 1; i++) {
+            const dl_graph *g = graphs[i];
             dl_var_set named = dl_var_set_new(g, arena);
             for (int k = 0; k < found.n; k++) {
                 const dl_var *v = dl_var_set_find(&named, found.at[k]->name);
@@ -208,20 +211,25 @@ static dl_value *in_layout(dl_graph *g, dl_value *v, dl_layout want, int *at, dl
     return known[v->id] = &n->out[0];
 }
 
+static bool any_demands(const dl_contraction_rules *rules, const dl_graph *g) {
+    bool any = false;
+    for (int i = 0; i < g->nodes.n; i++) any |= demands(rules, g->nodes.at[i]);
+    return any;
+}
+
 bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_contraction_rules *rules = dl_contraction_rules_of(ctx->contractions);
     bool contracts = false, changed = false;
-    for (int k = 0; k < g->module->graphs.n; k++) {
-        const dl_graph *any = g->module->graphs.at[k];
-        for (int i = 0; i < any->nodes.n; i++) contracts |= demands(rules, any->nodes.at[i]);
-    }
+    for (int k = 0; k < g->module->graphs.n; k++)
+        contracts |= any_demands(rules, g->module->graphs.at[k]);
+    if (g->is_body) contracts = any_demands(rules, g);
     if (!contracts) return false;
     const dl_layout rows = {0}, cl = {.kind = DL_CL}, in_panels = ctx->weights;
 
     const unsigned char *panel = find_panels(g, in_panels, rules, ctx->arena);
     unsigned char *cl_wanted = DL_NEWS(ctx->arena, unsigned char, g->next_id);
     mark_channels_last(g, rules, cl_wanted);
-    for (int i = 0; i < g->vars.n; i++)
+    for (int i = 0; i < g->vars.n && !g->is_body; i++)
         if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_value *v = &g->nodes.at[i]->out[0];
@@ -236,11 +244,12 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->results.n;
          i++) { /* a variable, its next value and its gradient have the same layout */
         dl_result *r = &g->results.at[i];
-        if (!r->var) continue;
+        if (!r->var && !g->is_body) continue;
         bool called = r->value->def && in_rows(r->value->def, panel);
-        if (called) { /* its results are row-major */
+        if (called || g->is_body) { /* its results are row-major */
             int end = g->nodes.n;
-            dl_value *converted = in_layout(g, r->value, r->var->value.type.layout, &end, known);
+            dl_layout as = r->var ? r->var->value.type.layout : rows;
+            dl_value *converted = in_layout(g, r->value, as, &end, known);
             changed |= converted != r->value;
             r->value = converted;
         } else {

@@ -21,6 +21,8 @@ void dl_grad_find_active(const dl_graph *g, bool *active) {
     }
 }
 
+static const dl_grad_walker walker = {dl_grad_find_active, dl_grad_new, dl_grad_walk};
+
 dl_grad dl_grad_new(dl_builder *b, bool *active, bool again, dl_arena *arena, dl_error *err) {
     uint32_t ids = b->graph->next_id;
     return (dl_grad){.b = b,
@@ -30,16 +32,27 @@ dl_grad dl_grad_new(dl_builder *b, bool *active, bool again, dl_arena *arena, dl
                      .uses = dl_graph_uses(b->graph, arena),
                      .pieces = DL_NEWS(arena, dl_grad_pieces, ids),
                      .arena = arena,
-                     .err = err};
+                     .err = err,
+                     .walker = &walker};
+}
+
+/* Takes the gradient of the node's result, of several the first: only a scan's others have one,
+ * which its rule asks for. False: there is none. */
+static bool take_gradient(dl_grad *g, const dl_node *n) {
+    const dl_value *y = &n->out[0];
+    g->dy = g->active[y->id] ? dl_grad_of(g, y) : NULL;
+    bool any = g->dy != NULL;
+    for (int k = 1; n->body && k < n->nout; k++)
+        any |= g->active[n->out[k].id] && dl_grad_of(g, &n->out[k]);
+    return any;
 }
 
 bool dl_grad_walk(dl_grad *g, int nodes, const dl_value *until) {
     for (int i = nodes - 1; i >= 0; i--) {
         const dl_node *n = g->b->graph->nodes.at[i];
-        const dl_value *y = &n->out[0]; /* the only result of a template that has a gradient */
         if (until && n == until->def) break;
-        if (!g->active[y->id] || !(g->dy = dl_grad_of(g, y))) continue;
-        g->node = n, g->b->loc = n->loc;
+        if (!take_gradient(g, n)) continue;
+        g->node = n, g->at = i, g->b->loc = n->loc;
         rules[n->op](g);
         if (g->err->code != DL_OK) return false;
     }

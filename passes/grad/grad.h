@@ -15,12 +15,22 @@ typedef struct {
 } dl_grad_piece;
 typedef DL_ARRAY(dl_grad_piece) dl_grad_pieces;
 
+/* The functions below that the rule of a scan applies to its body; they also lead to that rule. */
+struct dl_grad;
+typedef struct {
+    void (*find_active)(const dl_graph *g, bool *active);
+    struct dl_grad (*begin)(dl_builder *b, bool *active, bool again, dl_arena *arena,
+                            dl_error *err);
+    bool (*walk)(struct dl_grad *g, int nodes, const dl_value *until);
+} dl_grad_walker;
+
 /* The input of a rule: the forward node, the gradient of its result, and the table of gradients.
  * A rule may give a gradient with more axes than the operand has; dl_grad_give sums over the
  * axes that an implicit broadcast added. */
-typedef struct {
+typedef struct dl_grad {
     dl_builder *b;
     const dl_node *node;
+    int at;                 /* its position in the graph */
     dl_value *dy;           /* of the type of node->out[0] */
     const bool *active;     /* by value id: depends on a parameter, so its gradient is wanted */
     dl_value **grads;       /* by value id: sum of the contributions so far, or NULL */
@@ -29,6 +39,7 @@ typedef struct {
     dl_grad_pieces *pieces; /* by value id: gradients of its slices, not in `grads` yet */
     dl_arena *arena;        /* scratch memory */
     dl_error *err;
+    const dl_grad_walker *walker;
 } dl_grad;
 
 /* Is the gradient of this operand wanted? Rules ask before they build anything costly. */

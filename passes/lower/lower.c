@@ -71,14 +71,35 @@ static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     return v != NULL;
 }
 
-bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
+/* All values of a body whose node is between both operands of an op `grad`. */
+static const bool *all_twice(const dl_graph *body, dl_arena *arena) {
+    bool *all = DL_NEWS(arena, bool, body->next_id);
+    for (uint32_t i = 0; i < body->next_id; i++) all[i] = true;
+    return all;
+}
+
+static bool lower_graph(dl_graph *g, const bool *twice, dl_pass_ctx *ctx) {
+    bool changed = false;
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        bool again = false;
+        for (int k = 0; n->body && twice && k < n->nout; k++) again |= twice[n->out[k].id];
+        if (!n->body) continue;
+        const bool *own =
+            again ? all_twice(n->body, ctx->arena) : dl_lower_find_twice(n->body, ctx->arena);
+        changed |= lower_graph(n->body, own, ctx);
+    }
     dl_lowering l = {.b = {.graph = g},
                      .next = first_free_number(g),
                      .ranks = ctx->parallel.dp > 1,
                      .batch_ranks = ctx->parallel.batch_ranks > 1 ? ctx->parallel.batch_ranks : 1,
                      .keeps = ctx->keeps,
                      .arena = ctx->arena,
-                     .twice = dl_lower_find_twice(g, ctx->arena),
+                     .twice = twice,
                      .err = ctx->err};
-    return dl_rewrite(g, ctx->arena, rewrite, &l);
+    return dl_rewrite(g, ctx->arena, rewrite, &l) || changed;
+}
+
+bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
+    return lower_graph(g, dl_lower_find_twice(g, ctx->arena), ctx);
 }

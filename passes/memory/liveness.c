@@ -157,11 +157,16 @@ static void find_peak(dl_liveness *live, int positions, dl_arena *arena) {
 bool dl_find_liveness(const dl_graph *g, dl_arena *arena, dl_liveness *live, dl_error *err) {
     const int *last = find_last_reads(g, arena);
     int values = 0;
-    for (int i = 0; i < g->nodes.n; i++) values += g->nodes.at[i]->nout;
+    for (int i = 0; i < g->nodes.n; i++)
+        values += g->nodes.at[i]->nout + (g->nodes.at[i]->body != NULL);
     *live = (dl_liveness){.at = DL_NEWS(arena, dl_storage, values ? values : 1)};
     live->of = DL_NEWS(arena, int, g->next_id ? g->next_id : 1);
     live->var_of = DL_NEWS(arena, dl_var *, g->next_id ? g->next_id : 1);
     live->inner = DL_NEWS(arena, int64_t, g->next_id ? g->next_id : 1);
+    live->outside = DL_NEWS(arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->results.n; i++)
+        live->outside[g->results.at[i].value->id] =
+            g->is_body && g->results.at[i].role == DL_RESULT_OUTPUT;
     const int *bucket = find_buckets(g, arena);
     for (uint32_t id = 0; id < g->next_id; id++) live->of[id] = -1;
     for (int i = 0; i < g->vars.n; i++) live->var_of[g->vars.at[i]->value.id] = g->vars.at[i];
@@ -173,7 +178,7 @@ bool dl_find_liveness(const dl_graph *g, dl_arena *arena, dl_liveness *live, dl_
         const dl_node *n = g->nodes.at[i];
         for (int k = 0; k < n->nout; k++) {
             const dl_value *x = &n->out[k];
-            if (live->var_of[x->id]) continue;
+            if (live->var_of[x->id] || live->outside[x->id]) continue;
             if (bucket[x->id]) {
                 place_in_bucket(g, x, bucket[x->id], i, last, live);
                 continue;
@@ -187,6 +192,13 @@ bool dl_find_liveness(const dl_graph *g, dl_arena *arena, dl_liveness *live, dl_
             live->of[x->id] = s;
             live->at[s].last = last[x->id];
         }
+        if (n->body)
+            live->at[live->n++] = (dl_storage){.value = &n->out[0],
+                                               .body = n->body,
+                                               .first = i,
+                                               .last = i,
+                                               .bytes = n->body->arena_bytes,
+                                               .offset = -1};
     }
     find_peak(live, g->nodes.n, arena);
     return true;

@@ -17,6 +17,7 @@ typedef struct {
         last; /* positions in g->nodes, both included; last is g->nodes.n when the host reads it */
     int64_t bytes;
     int64_t offset; /* from the arena's start, once packed */
+    dl_graph *body; /* of a scan, whose own values are here; NULL: the storage is of `value` */
     bool bucket;    /* holds all operands and results of a sum over ranks, contiguously */
 } dl_storage;
 
@@ -25,6 +26,7 @@ typedef struct {
     dl_storage *at;  /* in order of `first` */
     int *of;         /* by value id: index into `at`, or -1 */
     int64_t *inner;  /* by value id: bytes from its storage's start */
+    bool *outside;   /* by value id: an output of a body, in the memory of the scan's result */
     dl_var **var_of; /* by value id: the variable whose memory it is or is written to, or NULL */
     int64_t peak;    /* the most bytes of storages alive at once: a lower bound of any packing */
     int peak_at;     /* the first position with that many */

@@ -16,8 +16,12 @@ static int by_size(const void *pa, const void *pb) {
 static void put_storage(dl_buf *out, const dl_storage *s) {
     const dl_value *v = s->value;
     put_size(out, s->bytes);
-    dl_putf(out, "  %%%u ", v->id);
-    dl_type_print(out, &v->type);
+    if (s->body) {
+        dl_putf(out, "  own values of @%s", s->body->name);
+    } else {
+        dl_putf(out, "  %%%u ", v->id);
+        dl_type_print(out, &v->type);
+    }
     if (v->def->loc.line) dl_putf(out, "  # %s:%d", v->def->loc.file, v->def->loc.line);
     dl_puts(out, "\n");
 }

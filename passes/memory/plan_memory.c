@@ -8,6 +8,7 @@
  * neural net inference, 2020). */
 #include <stdlib.h>
 
+#include "ir/body.h"
 #include "passes/memory/memory.h"
 
 /* ---- variables ---- */
@@ -50,6 +51,7 @@ static int64_t place_variables(dl_module *m, dl_error *err) {
 typedef int order_fn(const void *a, const void *b);
 
 static int by_value(const dl_storage *a, const dl_storage *b) {
+    if (a->value == b->value) return (a->body != NULL) - (b->body != NULL);
     return (a->value->id > b->value->id) - (a->value->id < b->value->id);
 }
 static int by_size(const void *pa, const void *pb) {
@@ -127,25 +129,92 @@ int64_t dl_module_arena_bytes(const dl_module *m) {
     return bytes;
 }
 
+/* ---- bodies ---- */
+
+enum { MOST_LAUNCHES = 1 << 24 };
+
+/* The launches of one run of the graph: a scan's are its body's, once for each step. */
+static double launches_of(const dl_graph *g) {
+    double launches = 0;
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        launches += n->body ? (double)dl_steps_of(n).steps * launches_of(n->body) : 1;
+    }
+    return launches;
+}
+
+static bool check_launches(const dl_graph *g, dl_error *err) {
+    for (int i = 0; i < g->nodes.n && launches_of(g) > MOST_LAUNCHES; i++) {
+        const dl_node *n = g->nodes.at[i];
+        if (n->body)
+            return dl_fail(
+                err, DL_INPUT,
+                "%s:%d:%d: error: the kernels of all steps of the scans of '%s' are %.0f "
+                "launches, and a program has at most %d",
+                n->loc.file ? n->loc.file : g->name, n->loc.line, n->loc.column, g->name,
+                launches_of(g), (int)MOST_LAUNCHES);
+    }
+    return true;
+}
+
+/* Moves a body's own values, which it has placed from 0 on, to their place in the arena; the others
+ * are where the first step finds them. */
+static void place_body(const dl_node *n) {
+    dl_graph *body = n->body;
+    const dl_steps s = dl_steps_of(n);
+    for (int i = 0; i < body->nodes.n; i++)
+        for (int k = 0; k < body->nodes.at[i]->nout; k++)
+            body->nodes.at[i]->out[k].offset += body->arena_at;
+    for (int i = 0; i < body->vars.n; i++) {
+        dl_var *v = body->vars.at[i];
+        v->value.offset = n->in[i]->offset;
+        if (v->role == DL_VAR_INPUT && s.reverse)
+            v->value.offset += (s.steps - 1) * dl_scan_stride(&n->in[i]->type);
+    }
+    for (int i = 0; i < body->results.n; i++) {
+        dl_result *r = &body->results.at[i];
+        r->value->offset = n->out[i].offset;
+        if (r->role == DL_RESULT_OUTPUT && s.reverse)
+            r->value->offset += (s.steps - 1) * dl_scan_stride(&n->out[i].type);
+    }
+    for (int i = 0; i < body->nodes.n; i++) {
+        const dl_node *inner = body->nodes.at[i];
+        if (!inner->body) continue;
+        inner->body->arena_at += body->arena_at;
+        place_body(inner);
+    }
+}
+
 /* Places the variables of all graphs and the values of this one. All graphs agree on variables,
- * whose offsets depend on the module alone. */
+ * whose offsets depend on the module alone. A body has no memory for its variables and results,
+ * which are tensors of the graph around it. */
 bool dl_pass_plan_memory(dl_graph *g, dl_pass_ctx *ctx) {
+    if (!g->is_body && !check_launches(g, ctx->err)) return false;
     dl_arena *scratch = dl_arena_new(ctx->arena);
     dl_liveness live;
-    int64_t base = place_variables(g->module, ctx->err);
+    int64_t base = g->is_body ? 0 : place_variables(g->module, ctx->err);
     bool fine = base >= 0 && dl_find_liveness(g, scratch, &live, ctx->err);
     if (fine) {
         pack_best(&live, base, scratch);
         g->arena_bytes = 0;
-        for (int i = 0; i < g->vars.n; i++) reach(&g->arena_bytes, &g->vars.at[i]->value);
+        for (int i = 0; i < live.n; i++) {
+            const dl_storage *s = &live.at[i];
+            if (s->body) s->body->arena_at = s->offset;
+            if (s->offset + s->bytes > g->arena_bytes) g->arena_bytes = s->offset + s->bytes;
+        }
+        for (int i = 0; i < g->vars.n && !g->is_body; i++)
+            reach(&g->arena_bytes, &g->vars.at[i]->value);
         for (int i = 0; i < g->nodes.n; i++)
             for (int k = 0; k < g->nodes.at[i]->nout; k++) {
                 dl_value *v = &g->nodes.at[i]->out[k];
                 const dl_var *in_place = live.var_of[v->id];
+                if (g->is_body && (in_place || live.outside[v->id])) continue;
                 v->offset = in_place ? in_place->value.offset
                                      : live.at[live.of[v->id]].offset + live.inner[v->id];
                 reach(&g->arena_bytes, v);
             }
+        for (int i = 0; i < g->nodes.n && !g->is_body; i++)
+            if (g->nodes.at[i]->body) place_body(g->nodes.at[i]);
     }
     dl_arena_free(scratch);
     return fine;

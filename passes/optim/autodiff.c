@@ -7,6 +7,7 @@
  * those parameters as their own objectives, earlier in the list, have left them. What it computes
  * with them is then a copy, which reads `updated` parameters; all else is shared. */
 #include "ir/base/tags.h"
+#include "ir/body.h"
 #include "passes/grad/grad.h"
 #include "passes/optim/scaler.h"
 
@@ -76,6 +77,7 @@ static void copy_node(objectives *o, copies *c, const dl_node *n) {
     if (!differs) return;
     for (int k = 0; k < n->nout; k++) types[k] = n->out[k].type;
     dl_node *made = dl_node_append(o->b.graph, n->op, n->nin, in, n->nout, types, n->loc);
+    if (n->body) made->body = dl_body_copy(o->b.graph, n->body);
     for (int k = 0; k < n->nattrs; k++) dl_node_set(o->b.graph, made, n->attrs[k]);
     for (int k = 0; k < n->nout; k++) c->copy[n->out[k].id] = &made->out[k];
 }
@@ -133,6 +135,8 @@ static bool forget_stops(dl_graph *g) {
     for (int i = 0; i < g->nodes.n; i++)
         for (int k = 0; k < g->nodes.at[i]->nin; k++) any |= pass_stop(&g->nodes.at[i]->in[k]);
     for (int i = 0; i < g->results.n; i++) any |= pass_stop(&g->results.at[i].value);
+    for (int i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->body) any |= forget_stops(g->nodes.at[i]->body);
     return any;
 }
 

@@ -143,6 +143,9 @@ static void mark_own(batch *s, const dl_node *n) {
         at = dl_samples_along(s->axis); /* a broadcast to the axis */
     for (int r = 0; r < n->nout; r++) *state_of(s, &n->out[r]) = (state){.kind = OWN};
     if (at.axis && *at.axis) state_of(s, &n->out[0])->at = at;
+    for (int r = 0; r < n->nout && n->body; r++)
+        state_of(s, &n->out[r])->at =
+            has_axis(&n->out[r], s->axis) ? dl_samples_along(s->axis) : (dl_samples){0};
 }
 
 static bool sums_samples(batch *s, const dl_node *n) {
@@ -241,6 +244,23 @@ static void end_results(batch *s) {
     }
 }
 
+/* Refuses scans whose steps sum over samples: a rank has its own ones alone. */
+static bool check_bodies(const dl_graph *g, const char *axis, dl_error *err) {
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        bool sums = false;
+        for (int k = 0; g->is_body && k < n->nin; k++) sums |= dl_sums_samples(n, k, axis);
+        if (sums)
+            return dl_fail(err, DL_INPUT,
+                           "%s:%d:%d: error: a step of a scan sums over %s, and each rank has a "
+                           "part of the samples alone: move the sum out of the scan, or run one "
+                           "rank",
+                           n->loc.file ? n->loc.file : g->name, n->loc.line, n->loc.column, axis);
+        if (n->body && !check_bodies(n->body, axis, err)) return false;
+    }
+    return true;
+}
+
 bool dl_pass_global_batch(dl_graph *g, dl_pass_ctx *ctx) {
     batch s = {.b = {.graph = g},
                .arena = ctx->arena,
@@ -249,7 +269,7 @@ bool dl_pass_global_batch(dl_graph *g, dl_pass_ctx *ctx) {
     int before = g->nodes.n;
     for (int i = 0; i < before; i++)
         if (g->nodes.at[i]->op == DL_OP_const) enlarge(&s, g->nodes.at[i]);
-    if (s.ranks == 1) return false;
+    if (s.ranks == 1 || !check_bodies(g, s.axis, ctx->err)) return false;
     begin_vars(&s);
     dl_rewrite(g, ctx->arena, visit, &s);
     end_results(&s);

@@ -104,7 +104,34 @@ static bool is_alike(const dl_node *n) {
     return n->op == DL_OP_const || dl_op_move(n->op) == DL_MOVE_NAMES;
 }
 
+/* Follows the samples through a step of a scan, and then through a step on what that has left. A
+ * sum over samples in a body stays as it is, so that it relates them. */
+static void add_body(dl_sample_flow *f, const dl_node *n) {
+    dl_sample_flow in = {.arena = f->arena, .axis = f->axis, .batch = f->batch};
+    for (int k = 0; k < n->nin; k++) {
+        const dl_samples from = *dl_sample_flow_of(f, n->in[k]);
+        f->numbers |= !from.axis && has_all(f, &n->in[k]->type);
+        f->relates |= from.axis && names_axis(n, from.axis);
+        *dl_sample_flow_of(&in, &n->body->vars.at[k]->value) = from;
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < n->body->nodes.n; i++) dl_sample_flow_add(&in, n->body->nodes.at[i]);
+        for (int k = 0; k < n->nout; k++) {
+            const dl_result *r = &n->body->results.at[k];
+            const dl_samples made = *dl_sample_flow_of(&in, r->value);
+            *dl_sample_flow_of(f, &n->out[k]) = made;
+            if (r->var && made.axis) *dl_sample_flow_of(&in, &r->var->value) = made;
+        }
+    }
+    f->relates |= in.sums || in.relates;
+    f->chooses |= in.chooses, f->numbers |= in.numbers;
+}
+
 void dl_sample_flow_add(dl_sample_flow *f, const dl_node *n) {
+    if (n->body) {
+        add_body(f, n);
+        return;
+    }
     dl_batch_constant constant;
     dl_samples made = {0};
     f->numbers |= dl_batch_constant_of(n, &constant);

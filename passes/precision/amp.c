@@ -32,12 +32,13 @@ typedef struct {
 static bool is_half(const dl_value *v) { return dl_dtype_is_half(v->type.dtype); }
 static bool is_float32(const dl_value *v) { return v->type.dtype == DL_F32; }
 
-/* The value in f32 or in the 16-bit type; f64, integers and booleans stay. */
+/* The value in f32, in the 16-bit type, or in a state's own; f64, integers and booleans stay. */
 static dl_value *in_type(caster *c, dl_value *v, dl_dtype to) {
     if ((!is_half(v) && !is_float32(v)) || v->type.dtype == to) return v;
     c->changed = true;
-    if (v->id >= c->ids)
-        return dl_build_cast(&c->b, v, to); /* a cast's result, which is not cached */
+    if (v->id >= c->ids || (to != DL_F32 && to != c->low))
+        return dl_build_cast(&c->b, v,
+                             to); /* not cached: a cast's result, and a state's own type */
     dl_value **known = &c->as[to == c->low][v->id];
     if (!*known) *known = dl_build_cast(&c->b, v, to);
     return *known;
@@ -98,13 +99,26 @@ static void put_cast(caster *c, dl_node *n) {
     if (c->pinned[n->out[0].id]) make(c, n, DL_F32);
 }
 
+/* A scan takes and returns what its body does, which mixed precision has been through. */
+static void run_body(caster *c, dl_node *n) {
+    for (int k = 0; k < n->nin; k++)
+        n->in[k] = in_type(c, n->in[k], n->body->vars.at[k]->value.type.dtype);
+    for (int k = 0; k < n->nout; k++) {
+        dl_dtype type = n->body->results.at[k].value->type.dtype;
+        c->changed |= n->out[k].type.dtype != type;
+        n->out[k].type.dtype = type;
+    }
+}
+
 /* Appends the node to the new list, after the casts of its operands; returns the replacement of
  * its result. */
 static dl_value *put(caster *c, dl_node *n) {
     dl_amp amp = dl_ops[n->op].amp;
     bool keeps = amp == DL_AMP_preserve && is_half(n->in[0]);
     c->b.loc = n->loc;
-    if (n->op == DL_OP_cast)
+    if (n->body)
+        run_body(c, n);
+    else if (n->op == DL_OP_cast)
         put_cast(c, n);
     else if (amp == DL_AMP_promote)
         keeps = follow(c, n) == c->low;
@@ -164,7 +178,8 @@ bool dl_pass_amp(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < g->results.n; i++) {
         dl_result *r = &g->results.at[i];
         if (stands[r->value->id]) r->value = stands[r->value->id];
-        r->value = in_type(&c, r->value, DL_F32);
+        bool next = g->is_body && r->role == DL_RESULT_UPDATE;
+        r->value = in_type(&c, r->value, next ? r->var->value.type.dtype : DL_F32);
     }
     return c.changed;
 }

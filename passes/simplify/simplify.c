@@ -52,7 +52,7 @@ static uint64_t hash_node(const dl_node *n) {
 /* The equal node already in the table, or NULL; then the node is added. Composites are never
  * equal: two dropouts of one value draw different numbers. */
 static dl_node *find_equal(node_table *t, dl_node *n) {
-    if (n->nout != 1 || dl_ops[n->op].class == DL_CLASS_HIGH || n->op == DL_OP_fused) return NULL;
+    if (n->nout != 1 || dl_ops[n->op].class == DL_CLASS_HIGH || n->kernel || n->body) return NULL;
     size_t i = hash_node(n) & t->mask;
     for (; t->slot[i]; i = (i + 1) & t->mask)
         if (same_node(t->slot[i], n)) return t->slot[i];
@@ -87,7 +87,8 @@ static bool run_round(dl_graph *g, bool ranks, dl_arena *arena) {
         {.b = {.graph = g}, .uses = dl_graph_uses(g, arena), .known = g->next_id, .ranks = ranks},
         new_table(arena, g->nodes.n)};
     bool changed = dl_rewrite(g, arena, rewrite, &r);
-    return dl_graph_sweep(g) || changed || r.s.changed;
+    changed |= dl_graph_sweep(g);
+    return dl_simplify_bodies(g, arena) || changed || r.s.changed;
 }
 
 bool dl_pass_simplify(dl_graph *g, dl_pass_ctx *ctx) {

@@ -22,4 +22,6 @@ dl_value *dl_simplify_node(dl_simplifier *s, dl_node *n);
 dl_value *dl_simplify_order(dl_simplifier *s, dl_node *n);
 /* The rule for the rename of a contraction's result. */
 dl_value *dl_simplify_rename(dl_simplifier *s, dl_node *n);
+/* simplify_body.c: drops what nobody reads of the scans of a graph. True: it did. */
+bool dl_simplify_bodies(dl_graph *g, dl_arena *arena);
 #endif

@@ -7,6 +7,7 @@
 #include "ir/base/foreign.h"
 #include "ir/base/limits.h"
 #include "ir/base/output.h"
+#include "ir/body.h"
 #include "ir/text/text.h"
 #include "passes/memory/memory.h"
 #include "passes/precision/amp.h"
@@ -53,8 +54,8 @@ static bool check_filter(const dl_module *m, const char *filter, bool graphs, dl
     for (int g = 0; g < m->graphs.n; g++) {
         const dl_graph *graph = m->graphs.at[g];
         if (graphs) dl_push(scratch, &names, graph->name);
-        for (int i = 0; i < graph->kernels.n; i++)
-            dl_push(scratch, &names, graph->kernels.at[i]->name);
+        for (int i = 0; i < dl_graph_kernels(graph); i++)
+            dl_push(scratch, &names, dl_graph_kernel(graph, i)->name);
     }
     for (int i = 0; !found && i < names.n; i++) found = strcmp(names.at[i], filter) == 0;
     if (!found) {
@@ -127,9 +128,9 @@ static void print_groups(const dl_console *out, const dl_session *s) {
 /* The kind of a plan's kernel; "" of one that no graph has. */
 static const char *kind_of(const dl_module *m, const char *name) {
     for (int g = 0; g < m->graphs.n; g++)
-        for (int i = 0; i < m->graphs.at[g]->kernels.n; i++)
-            if (!strcmp(m->graphs.at[g]->kernels.at[i]->name, name))
-                return dl_kernel_kind(m->graphs.at[g]->kernels.at[i]);
+        for (int i = 0; i < dl_graph_kernels(m->graphs.at[g]); i++)
+            if (!strcmp(dl_graph_kernel(m->graphs.at[g], i)->name, name))
+                return dl_kernel_kind(dl_graph_kernel(m->graphs.at[g], i));
     return "";
 }
 
@@ -248,8 +249,8 @@ static bool dump(const dl_console *out, const dl_session *s, const dl_plan *p, c
         dl_model_print_ast(&b, s->model);
     } else if (!strcmp(what, "kernel")) {
         for (int g = 0; g < s->module->graphs.n; g++)
-            for (int i = 0; i < s->module->graphs.at[g]->kernels.n; i++) {
-                const dl_kernel *k = s->module->graphs.at[g]->kernels.at[i];
+            for (int i = 0; i < dl_graph_kernels(s->module->graphs.at[g]); i++) {
+                const dl_kernel *k = dl_graph_kernel(s->module->graphs.at[g], i);
                 if (!print.filter || !strcmp(print.filter, k->name))
                     dl_print_kernel(&b, k, print), dl_puts(&b, "\n");
             }

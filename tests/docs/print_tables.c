@@ -47,8 +47,8 @@ static void print_rows(void) {
 #define DIAG(id, code, explanation)                                                                \
     put("diagnostic"), put(#id), put("DL-" code), put(explanation), end();
 #include "frontends/dl/diag.def"
-#define PASS(name, takes, leaves, skipped, help)                                                   \
-    put("pass"), put(#name), put(#takes), put(#leaves), put(#skipped), put(help), end();
+#define PASS(name, takes, leaves, bodies, skipped, help)                                           \
+    put("pass"), put(#name), put(#takes), put(#leaves), put(#bodies), put(help), end();
 #include "passes/passes.def"
 #define FORMAT(name, place, bytes, endings, package, command)                                      \
     put("format"), put(name), put(endings), put(package), put(command), end();

@@ -179,12 +179,12 @@ class Tables(interfaces.Interfaces):
 
     def passes(self):
         order = self.pipeline()
-        helps = {name: (takes, leaves, text) for name, takes, leaves, _, text in self.rows["pass"]}
-        yield "| dump | pass | takes | leaves |"
-        yield "|---|---|---|---|"
+        helps = {name: row for name, *row in self.rows["pass"]}
+        yield "| dump | pass | takes | leaves | bodies |"
+        yield "|---|---|---|---|---|"
         for number, name in enumerate(order, 1):
-            takes, leaves, _ = helps[name]
-            yield f"| {number:02d} | {name} | {takes.lower()} | {leaves.lower()} |"
+            takes, leaves, bodies, _ = helps[name]
+            yield f"| {number:02d} | {name} | {takes.lower()} | {leaves.lower()} | {bodies.lower()} |"
 
     @staticmethod
     def pipeline():

@@ -78,6 +78,7 @@ static const struct {
     {"cumsum", "cumsum(h, over=H)", LISTED},
     {"cumprod", "cumprod(h, over=H)", LISTED},
     {"linear_scan", "linear_scan(0.5, h, over=H)", OURS},
+    {"scan", "scan(linear(6) @c, none, h, over=T, steps=2)[0]", OURS},
     {"exp", "exp(h)", LISTED},
     {"log", "log(h)", LISTED},
     {"expm1", "expm1(h)", LISTED},

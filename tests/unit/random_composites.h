@@ -443,6 +443,7 @@ static inline dl_value *random_rule_complex_contract(random_maker *g, dl_op op) 
 #define random_rule_flash_attention_grad      NULL
 #define random_rule_flash_attention_bias_grad NULL
 #define random_rule_recurrence                NULL
+#define random_rule_scan                      NULL
 #define random_rule_recurrent                 NULL
 #define random_rule_recurrent_grad            NULL
 

@@ -14,7 +14,7 @@ static const struct {
     const char *text, *message;
 } faults[] = {
     {"", "1:1: no graph in this text"},
-    {"grph @g {\n}\n", "1:1: expected 'graph' or 'kernel', found 'grph'"},
+    {"grph @g {\n}\n", "1:1: expected 'graph', 'body' or 'kernel', found 'grph'"},
     {"graph g {\n}\n", "1:7: expected the graph's name (@train), found 'g'"},
     {"graph @g {\n", "2:1: expected a statement or '}', found the end of the text"},
     {"graph @g { input $x = %0 : f32[]\n}\n", "1:12: expected the end of the line, found 'input'"},

@@ -187,7 +187,7 @@ dl_module *make_module(dl_arena *arena) {
     dl_graph_var(e, DL_VAR_INPUT, "x", image, (dl_init){0}, none);
     dl_value *x = &g->vars.at[0]->value, *in[8];
     for (int op = 0; op < DL_NOPS; op++) {
-        if (op == DL_OP_fused) continue;
+        if (op == DL_OP_fused || dl_op_has_body((dl_op)op)) continue;
         int n = dl_ops[op].arity < 0 ? 3 : dl_ops[op].arity;
         for (int i = 0; i < n; i++)
             in[i] = i == 0 || g->nodes.n == 0 ? x : &g->nodes.at[g->nodes.n - 1]->out[0];

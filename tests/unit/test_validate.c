@@ -198,7 +198,7 @@ static dl_var *table(dl_graph *g, dl_dtype dtype, int n, double a, double b) {
       "names a variable of another graph")                                                         \
     /* fused */                                                                                    \
     X(FUSED, unfused, (node(g, 1)->op = DL_OP_neg, node(g, 1)->kernel = NULL),                     \
-      "only fused nodes and collectives are left")                                                 \
+      "only fused nodes, scans and collectives are left")                                          \
     X(FUSED, no_kernel, node(g, 1)->kernel = NULL, "a fused node without a kernel")                \
     X(FUSED, unlisted, g->kernels.n = 3, "@k3 is not in the graph's list of kernels")              \
     X(FUSED, listed_twice, g->kernels.at[1] = g->kernels.at[0], "kernel @k0 stands twice")         \
