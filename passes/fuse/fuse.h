@@ -171,4 +171,6 @@ void dl_fuse_lower_reductions(dl_graph *g, dl_arena *arena);
 /* fuse_body.c: gives each result of a body a node of its own. A scan's kernels write a state over
  * the one before it, and an output into the result of the graph around. */
 void dl_fuse_own_results(dl_graph *g);
+/* hoist.c: moves what is the same at each step of a scan out of its body. True: it did. */
+bool dl_fuse_hoist(dl_graph *g, dl_arena *arena);
 #endif

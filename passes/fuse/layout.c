@@ -8,7 +8,7 @@
 #include "ir/builder.h"
 #include "ir/kernel/contraction_rules.h"
 #include "ir/walk.h"
-#include "passes/pass.h"
+#include "passes/fuse/fuse.h"
 
 static bool is_activation(const dl_type *t) { return t->rank >= 3 && t->rank <= 5; }
 
@@ -217,7 +217,7 @@ static bool any_demands(const dl_contraction_rules *rules, const dl_graph *g) {
     return any;
 }
 
-bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
+static bool lay_out(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_contraction_rules *rules = dl_contraction_rules_of(ctx->contractions);
     bool contracts = false, changed = false;
     for (int k = 0; k < g->module->graphs.n; k++)
@@ -281,4 +281,10 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         }
     }
     return changed;
+}
+
+/* A tensor of a body that is the same at each step is laid out once. */
+bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
+    bool changed = lay_out(g, ctx);
+    return dl_fuse_hoist(g, ctx->arena) || changed;
 }

@@ -62,6 +62,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
         "update",     "param",
         "load",       "store",
         "space(",     "fused",
+        "body @b {",  "scan @b($x, $w)",
         "at 64",      "schedule rows {over=[N], phases=1}",
         NULL};
     fuzz_random r = {seed};
