@@ -262,7 +262,7 @@ def product_of_three(s):
     a = s.r.choice(x.axes)
     new = next(c for c in "VOKMQ" if not x.has(c))
     w = s.declare([a, (new, 0)])
-    k = s.declare(s.r.sample([*x.axes, *w.axes[1:]], s.r.randint(1, 2)))
+    k = s.declare(s.r.sample(list(dict.fromkeys([*x.axes, *w.axes])), s.r.randint(1, 2)))
     values = [x, w, k]
     s.r.shuffle(values)
     sizes = [dict(v.axes) for v in values]

@@ -135,6 +135,8 @@ class Scope:
     def declare(self, axes, kind="f", high=2, data=None):
         """A line that declares an input or a parameter."""
         axes = tuple((a, n if n else self.size(a)) for a, n in axes)
+        if len(dict(axes)) < len(axes):
+            raise Refused
         batch = any(a == "N" for a, _ in axes)
         own = kind == "f" and not batch and (self.of is not None or self.chance(0.7))
         if self.of and not own:
