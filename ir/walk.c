@@ -96,9 +96,9 @@ bool dl_graph_sweep(dl_graph *g) {
 
 /* Kahn's algorithm with a heap of earlier positions (Commun. ACM 5(11), 1962): O(edges + nodes log
  * nodes). */
-void dl_graph_sort(dl_graph *g) {
+bool dl_graph_sort(dl_graph *g) {
     int count = g->nodes.n;
-    if (count == 0) return;
+    if (count == 0) return true;
     dl_arena *scratch = dl_arena_new(NULL);
     int *position = DL_NEWS(
         scratch, int, g->next_id); /* by value id: its node's index, plus 1; 0: not in this graph */
@@ -129,6 +129,7 @@ void dl_graph_sort(dl_graph *g) {
             if (--waits[readers[i][j]] == 0)
                 dl_heap_put(scratch, &ready, readers[i][j], readers[i][j]);
     }
-    DL_CHECK(placed == count); /* otherwise the nodes form a cycle */
+    if (placed < count) memcpy(g->nodes.at, old, sizeof *old * (size_t)count);
     dl_arena_free(scratch);
+    return placed == count;
 }

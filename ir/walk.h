@@ -32,6 +32,7 @@ void dl_replace_value(dl_graph *g, dl_value *from, dl_value *to);
 /* Removes nodes whose results are unused, except those that forward data to other ranks
  * (dl_op_forwards); true when one was removed. Variables stay. */
 bool dl_graph_sweep(dl_graph *g);
-/* Puts g->nodes into topological order again, stable (smallest earlier position first). */
-void dl_graph_sort(dl_graph *g);
+/* Puts g->nodes into topological order again, stable (smallest earlier position first). False, and
+ * the order is as before: there is none, since nodes form a cycle. */
+bool dl_graph_sort(dl_graph *g);
 #endif

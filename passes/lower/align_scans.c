@@ -91,7 +91,7 @@ static bool align_scan(dl_graph *g, dl_node *n) {
         if (r->role != DL_RESULT_OUTPUT || !is_apart(&r->value->type)) continue;
         align_output(&a, k), any = true;
     }
-    if (any) dl_graph_sort(n->body);
+    DL_CHECK(!any || dl_graph_sort(n->body));
     return any;
 }
 
@@ -102,6 +102,6 @@ bool dl_pass_align_scans(dl_graph *g, dl_pass_ctx *ctx) {
         if (g->nodes.at[i]->body) scans[n++] = g->nodes.at[i];
     bool any = false;
     for (int i = 0; i < n; i++) any |= align_scan(g, scans[i]);
-    if (any) dl_graph_sort(g);
+    DL_CHECK(!any || dl_graph_sort(g));
     return any;
 }

@@ -183,9 +183,10 @@ static dl_value *settled(dl_value *v, dl_value *const *next) {
     return v;
 }
 
-/* Readers of `updated` parameters read their next values, those of `o`; NULL: there are none. */
-static bool read_updated(dl_graph *g, const dl_optimization *o, dl_arena *arena) {
-    dl_value **next = DL_NEWS(arena, dl_value *, g->next_id);
+/* Readers of `updated` parameters read their next values, those of `o`; NULL: there are none. True
+ * where there were readers. Error: a parameter's step needs its own result. */
+static bool read_updated(dl_graph *g, const dl_optimization *o, dl_pass_ctx *ctx) {
+    dl_value **next = DL_NEWS(ctx->arena, dl_value *, g->next_id);
     int kept = 0, n = g->nodes.n;
     for (int i = 0; o && i < o->trained.n; i++)
         next[o->trained.at[i].var->value.id] = o->trained.at[i].whole;
@@ -197,7 +198,10 @@ static bool read_updated(dl_graph *g, const dl_optimization *o, dl_arena *arena)
     for (int i = 0; i < g->results.n; i++)
         g->results.at[i].value = settled(g->results.at[i].value, next);
     g->nodes.n = kept;
-    if (kept < n) dl_graph_sort(g);
+    if (kept < n && !dl_graph_sort(g))
+        return dl_fail(ctx->err, DL_INPUT,
+                       "graph '%s': a loss reads `updated` of a parameter that it trains itself",
+                       g->name);
     return kept < n;
 }
 
@@ -222,7 +226,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     if (dl_average_read(g, ctx)) return true;
     if (step_options->optimizer == DL_OPT_NONE || done ||
         !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
-        return read_updated(g, NULL, ctx->arena);
+        return read_updated(g, NULL, ctx);
     if (!check_updates(g, ctx)) return false;
     /* nodes that belong to no parameter get the source line of the loss */
     const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
@@ -258,6 +262,6 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
     }
     b.loc = whole, o.set = NULL;
     dl_norms_report(&o);
-    read_updated(g, &o, ctx->arena);
-    return true;
+    read_updated(g, &o, ctx);
+    return ctx->err->code == DL_OK;
 }

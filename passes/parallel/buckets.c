@@ -159,6 +159,6 @@ bool dl_pass_buckets(dl_graph *g, dl_pass_ctx *ctx) {
             g->nodes.at[kept++] = g->nodes.at[i];
     g->nodes.n = kept;
     for (int i = 0; i < made; i++) dl_push(g->module->arena, &g->nodes, joined[i]);
-    dl_graph_sort(g);
+    DL_CHECK(dl_graph_sort(g));
     return true;
 }

@@ -93,7 +93,7 @@ static bool read_sources(dl_graph *g, unsigned types) {
         if (n->in[0]->type.dtype == DL_F32 && n->in[1]->type.dtype == DL_F32) round_result(&b, n);
     }
     if (!any) return false;
-    dl_graph_sort(g);
+    DL_CHECK(dl_graph_sort(g));
     dl_graph_sweep(g);
     return true;
 }

@@ -69,7 +69,7 @@ static void test_sort(void) {
     }
     dl_node *sorted[COUNT];
     memcpy(sorted, f.g->nodes.at, sizeof sorted);
-    dl_graph_sort(f.g);
+    CHECK(dl_graph_sort(f.g), "a graph without a cycle");
     CHECK(memcmp(sorted, f.g->nodes.at, sizeof sorted) == 0,
           "an order that is right already changed");
 
@@ -92,13 +92,18 @@ static void test_sort(void) {
             sorted[i] = n;
             break;
         }
-    dl_graph_sort(f.g);
+    CHECK(dl_graph_sort(f.g), "a graph without a cycle");
     CHECK(f.g->nodes.n == COUNT && memcmp(sorted, f.g->nodes.at, sizeof sorted) == 0);
     dl_arena_free(f.m->arena);
 
     f = set_up();
-    dl_graph_sort(f.g);
+    CHECK(dl_graph_sort(f.g), "a graph without a cycle");
     CHECK(f.g->nodes.n == 0);
+    dl_value *first = dl_build2(&f.b, DL_OP_add, f.x, f.w),
+             *second = dl_build2(&f.b, DL_OP_add, first, f.w);
+    first->def->in[0] = second;
+    CHECK(!dl_graph_sort(f.g), "a cycle has no order");
+    CHECK(f.g->nodes.at[0] == first->def && f.g->nodes.at[1] == second->def, "all are there");
     dl_arena_free(f.m->arena);
 }
 
