@@ -245,7 +245,7 @@ def test_help():
 def test_nearest():
     """An unknown command is one line with the nearest; no name is offered that does another thing."""
     for program, word, text in (("dlc", "chek", "did you mean 'check'?"),
-                                ("dlc", "lint", "no command 'lint'; `dlc --help`"),
+                                ("dlc", "train", "no command 'train'; `dlc --help`"),
                                 ("dldata", "inspct", "did you mean `dldata inspect`?")):
         r = other(program, word)
         check(r.returncode == 2 and r.stderr.count("\n") == 1 and not r.stdout and text in r.stderr,

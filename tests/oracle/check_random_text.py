@@ -26,10 +26,10 @@ from random_text.writer import Refused
 BATCH = 60
 TARGETS = ["cpu:avx2", "cpu:generic", "cpu:avx512", "cuda:sm_90a:emulated"]
 # Random in PyTorch, too; names of numbers that are known when compiling, and a model's own error
-WITHOUT = {"dropout", "drop_path", "rand", "randn", "randint", "int", "fail"}
-# Made for several ranks (tests/unit/test_shard_random.c), for the scale of a loss in f16 (pass_fuzz --low=f16), and for
-# several losses in turn (tests/e2e/oracle_objectives.py)
-OF_OTHERS = {"all_reduce", "all_gather", "reduce_scatter", "shift", "enter", "scale_gradient", "updated"}
+WITHOUT = {"scan", "dropout", "drop_path", "rand", "randn", "randint", "int", "fail"}
+# With a graph of its own (check_scan_cells.py), for several ranks (tests/unit/test_shard_random.c), for the scale of a
+# loss in f16 (pass_fuzz --low=f16), and for several losses in turn (tests/e2e/oracle_objectives.py)
+OF_OTHERS = {"scan", "all_reduce", "all_gather", "reduce_scatter", "shift", "enter", "scale_gradient", "updated"}
 # Relative: some hundred roundings of 2^-53 on numbers that cancel. In a model of f32 the numbers of its text are f32.
 TOLERANCE = {"f64": 1e-9, "f32": 2e-6}
 torch.set_num_threads(1)

@@ -4,7 +4,7 @@ A new op is a new row:   row("softsign", FLOATS, unary(F.softsign))
   types       element types that its shape rule takes: of the first operand (of the second, for a condition)
   make(op, s) a sample: operands from s.var(shape, axes), then s.case(op, operands, attributes, axes of the result,
   function)
-  ulps        roundings of one result, as promised by the functions it is made of (compiler/cpu/kernels/prelude.c)
+  ulps        roundings of one result, as promised by the functions it is made of (compiler/cpu/kernels/functions.c)
   extra       roundings of its gradient that are relative to the incoming one instead (1 - y*y near 1, as PyTorch
               computes it too)
   bends       its gradient is computed from rounded values: what these do counts (always so for what is not pointwise)
@@ -390,6 +390,8 @@ for op in ("recurrence", "recurrent", "recurrent_grad"):
     row(op, (), lambda op, s: None, few=True)
 # What linear scans become: compiled above, and by check_scan.py.
 row("scan_linear", (), lambda op, s: None, few=True)
+# A graph of its own, step by step: check_scan_cells.py, compiled, and tests/unit/test_body.c.
+row("scan", (), lambda op, s: None, few=True)
 # Along one axis, and products of such: check_fourier.py compares all modes with torch.fft, compiled.
 for op in ("fourier", "complex_contract"):
     row(op, (), lambda op, s: None, few=True)

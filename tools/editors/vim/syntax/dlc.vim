@@ -13,11 +13,11 @@ syn keyword dlFunction l1_loss layer_norm leaky_relu len lerp linear linear_scan
 syn keyword dlFunction log1p log2 log_softmax logsigmoid logsumexp lstm max max_pool mean median
 syn keyword dlFunction min mish mse_loss nan_to_num norm normalize one_hot pad pixel_shuffle pixel_unshuffle
 syn keyword dlFunction prelu prod quantile rand randint randn range rearrange reciprocal reduced
-syn keyword dlFunction relative_l2_loss relu relu6 rfft rms_norm rnn roll round rsqrt segment_max
-syn keyword dlFunction segment_mean segment_min segment_sum selu sigmoid sign silu sin sinc sinh
-syn keyword dlFunction smooth_l1_loss softmax softmin softplus softshrink softsign sort sqrt square std
-syn keyword dlFunction stop_gradient sum sum_squares swiglu tan tanh tanhshrink timestep_embedding top_k trunc
-syn keyword dlFunction tversky_loss unfold unsqueeze upsample var where
+syn keyword dlFunction relative_l2_loss relu relu6 rfft rms_norm rnn roll round rsqrt scan
+syn keyword dlFunction segment_max segment_mean segment_min segment_sum selu sigmoid sign silu sin sinc
+syn keyword dlFunction sinh smooth_l1_loss softmax softmin softplus softshrink softsign sort sqrt square
+syn keyword dlFunction std stop_gradient sum sum_squares swiglu tan tanh tanhshrink timestep_embedding top_k
+syn keyword dlFunction trunc tversky_loss unfold unsqueeze upsample var where
 syn keyword dlKeyword as elif else for if in model module pass return
 syn keyword dlOperator and not or
 syn keyword dlValue False None True false none true
