@@ -50,7 +50,7 @@ class Pictures:
 
 
 class Weather:
-    """ERA-Interim and a small models/vit.dl; a year pairs each day with the next one, as system D's loader does."""
+    """ERA-Interim and a small models/vit.dl; a year pairs each day with the next one."""
     batch, total = 32, 1000
 
     def __init__(self, random):

@@ -10,23 +10,13 @@
 #include "runtime/lsp/lsp.h"
 #include "runtime/scaffold/scaffold.h"
 
-static const dl_subcommand *const commands[] = {&dl_subcommand_compile,
-                                                &dl_subcommand_bench,
-                                                &dl_subcommand_simulate_ranks,
-                                                &dl_subcommand_estimate_scaling,
-                                                &dl_subcommand_verify,
-                                                &dl_subcommand_check,
-                                                &dl_subcommand_explain,
-                                                &dl_subcommand_opt,
-                                                &dl_subcommand_cache,
-                                                &dl_subcommand_export,
-                                                &dl_subcommand_import,
-                                                &dl_subcommand_fmt,
-                                                &dl_subcommand_summary,
-                                                &dl_subcommand_graph,
-                                                &dl_subcommand_list_models,
-                                                &dl_subcommand_init,
-                                                &dl_subcommand_lsp};
+#define COMMAND(name) &dl_subcommand_##name
+static const dl_subcommand *const commands[] = {
+    COMMAND(compile), COMMAND(bench),  COMMAND(simulate_ranks), COMMAND(estimate_scaling),
+    COMMAND(verify),  COMMAND(check),  COMMAND(explain),        COMMAND(opt),
+    COMMAND(cache),   COMMAND(export), COMMAND(import),         COMMAND(fmt),
+    COMMAND(summary), COMMAND(graph),  COMMAND(list_models),    COMMAND(init),
+    COMMAND(lsp)};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 /* `dlc --help MODEL.dl`: the model's keys. */

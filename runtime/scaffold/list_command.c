@@ -1,4 +1,5 @@
 /* `dlc list`: the models of a directory, the configurations of their YAML files, and presets. */
+#include <ctype.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,13 +35,19 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const entry *)a)->path, ((const entry *)b)->path);
 }
 
+/* Whether a sentence ends with the character, and not the words "et al." alone. */
+static bool is_stop(const char *line, size_t at) {
+    return line[at] == '.' && line[at + 1] == ' ' && isupper((unsigned char)line[at + 2]) &&
+           !(at > 1 && strncmp(line + at - 2, "al", 2) == 0);
+}
+
 /* The first sentence of the comment at a model's head; "": it has none. */
 static const char *comment_of(dl_arena *arena, const char *text) {
     if (*text != '#') return "";
     dl_buf b = {0};
     for (const char *line = text; *line == '#' && !(b.n && b.at[b.n - 1] == '.');) {
         size_t n = strcspn(line, "\n"), skip = strspn(line, "# "), end = 0;
-        while (end < n && !(line[end] == '.' && line[end + 1] == ' ')) end++;
+        while (end < n && !is_stop(line, end)) end++;
         if (skip > n) skip = n;
         end += end < n; /* with the stop */
         dl_putf(&b, "%s%.*s", b.n ? " " : "", (int)(end > skip ? end - skip : 0), line + skip);
