@@ -7,6 +7,8 @@ import json
 import os
 import sys
 
+import numpy as np
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
 from oracle_tools import Workplace, check, finish, load_tensors, relative, save_tensors, torch
 
@@ -207,6 +209,23 @@ check(len(set(kernels)) == 1 and launches[2] - launches[1] == launches[1] - laun
 
 # ranks that share the samples do what one does
 place.run("dlc", "simulate-ranks", place / "steps50.dl", "--ranks=2", "--global_batch_size=8")
+
+# ten samples of validation, in whole batches of 2 and in a last batch of 8 that holds 2 of them
+for name, shape in ("x", (50, 5, 16)), ("t", (50, 16)):
+    np.save(place / f"{name}.npy", torch.randn(shape).numpy())
+(place / "part.dl").write_text("module Cell(n)(x, h): return tanh((x |> linear(n) @x) + (h |> linear(n) @h))\n"
+                               "model Part():\n    input x: f32[N, T=5, E=16]\n    target t: f32[N, E=16]\n"
+                               "    y, h = scan(Cell(16) @cell, x, x[T=0], over=T)\n    output h\n"
+                               "    loss = mean((h - t)**2) + 0.1 * mean(y**2)\n")
+(place / "part.yaml").write_text(f"""part:
+  model: {place / "part.dl"}
+  data: {{inputs: {{x: {place / "x.npy"}}}, targets: {{t: {place / "t.npy"}}}, split: {{valid: 0.2}}}}
+  num_epochs: 1
+  lr: 0
+""")
+means = [place.run("dlrun", place / "part.yaml", f"--global_batch_size={n}",
+                   f"--run_dir={place / f'part{n}'}").split("Avg val loss=")[1].split()[0] for n in (2, 8)]
+check(means[0] == means[1], f"validation in batches of 2 and 8: {means}")
 
 # faults, at their place
 FAULTS = {
