@@ -2,7 +2,7 @@
 
 #include "exports/export.h"
 
-/* Ops without a row are refused: those of training, of several ranks, and random numbers. */
+/* Ops without a row are refused: those of training and of several ranks, random numbers, scans. */
 static const struct {
     dl_onnx_emitter *emit;
     const char *word;

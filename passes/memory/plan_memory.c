@@ -199,7 +199,8 @@ bool dl_pass_plan_memory(dl_graph *g, dl_pass_ctx *ctx) {
         g->arena_bytes = 0;
         for (int i = 0; i < live.n; i++) {
             const dl_storage *s = &live.at[i];
-            if (s->body) s->body->arena_at = s->offset;
+            if (!s->body) continue;
+            s->body->arena_at = s->offset;
             if (s->offset + s->bytes > g->arena_bytes) g->arena_bytes = s->offset + s->bytes;
         }
         for (int i = 0; i < g->vars.n && !g->is_body; i++)

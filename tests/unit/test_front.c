@@ -419,7 +419,7 @@ static void test_several_sizes(void) {
                  {"", "D, H, W", 1, 2, {0}, "DL-E0211"},
                  {"", "H, W", 1, 1, {0}, "DL-E0211"},
                  {"", "D, H, W", 0, 4, {0}, "DL-E0211"},
-                 {"data_size=[4, 0]", "H, W", 0, -1, {0}, "DL-E0306"},
+                 {"data_size=[4, 0]", "H, W", 0, -1, {0}, "DL-E0214"},
                  {"data_size=[4, 0.5]", "H, W", 0, -1, {0}, "DL-E0601"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[300];
