@@ -146,6 +146,20 @@ static bool find_range(const dl_axis *space, const dl_index *index, int64_t *lea
     return true;
 }
 
+bool dl_index_same(const dl_index *a, const dl_index *b, int n) {
+    for (int i = 0; i < n; i++) {
+        if (a[i].axis != b[i].axis || a[i].outside != b[i].outside || a[i].offset != b[i].offset ||
+            a[i].div != b[i].div || a[i].indirect != b[i].indirect || a[i].nterms != b[i].nterms)
+            return false;
+        for (int k = 0; k < a[i].nterms; k++) {
+            const dl_term *x = &a[i].term[k], *y = &b[i].term[k];
+            if (x->axis != y->axis || x->div != y->div || x->mod != y->mod || x->mul != y->mul)
+                return false;
+        }
+    }
+    return true;
+}
+
 bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size) {
     int64_t least, most, div = index->div > 1 ? index->div : 1;
     if (index->indirect) return false;

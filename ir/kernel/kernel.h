@@ -174,6 +174,8 @@ int64_t dl_axes_points(int nspace, const dl_axis *space, unsigned axes);
 /* The relation of a contraction of the kernel: the result is the space, operands have all their
  * parts. */
 dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *contract);
+/* Are n coordinates equal? Their bytes need not be: unused terms and padding have no values. */
+bool dl_index_same(const dl_index *a, const dl_index *b, int n);
 /* Is an index over a space inside an axis of `size` at every point, so that its outside rule is
  * never used? */
 bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size);

@@ -68,8 +68,7 @@ static bool is_over(const dl_kernel *k, const dl_step *steps, const dl_loop_nest
         limit = 2 * writer->stage + !writer->finalize;
     if (phase < limit) return true;
     return reader == writer && in->kind == DL_K_LOAD && read < store &&
-           memcmp(to->index, in->index,
-                  sizeof(dl_index) * (size_t)k->params.at[in->param].type.rank) == 0 &&
+           dl_index_same(to->index, in->index, k->params.at[in->param].type.rank) &&
            last_pass(k->instrs.n, steps, s, reader, read) <= s->level[store];
 }
 

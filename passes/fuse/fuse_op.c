@@ -108,8 +108,7 @@ static int read_at(dl_maker *m, dl_value *v, dl_index *index) {
     if (at >= 0 && m->f->instr[at] >= 0) return m->f->instr[at];
     for (int i = 0; i < m->loads.n; i++) {
         const dl_loaded *l = &m->loads.at[i];
-        if (l->value == v && !memcmp(l->index, index, sizeof(dl_index) * (size_t)v->type.rank))
-            return l->instr;
+        if (l->value == v && dl_index_same(l->index, index, v->type.rank)) return l->instr;
     }
     dl_loaded l = {.value = v};
     l.instr = made ? source(m, v->def, index) : load(m, v, index);

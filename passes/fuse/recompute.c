@@ -184,8 +184,7 @@ static int find_same(const remade *m, const dl_node *host, const int *of, int i)
             if (host->in[other.param] != m->operands.at[in.param]) continue;
             other.param = in.param;
         }
-        if (is_same(&in, &other) &&
-            (!loads || !memcmp(in.index, other.index, sizeof *in.index * (size_t)rank)))
+        if (is_same(&in, &other) && (!loads || dl_index_same(in.index, other.index, rank)))
             return j;
     }
     return -1;
