@@ -32,8 +32,8 @@ WITHOUT = {"scan", "dropout", "drop_path", "rand", "randn", "randint", "int", "f
 OF_OTHERS = {"scan", "all_reduce", "all_gather", "reduce_scatter", "shift", "enter", "scale_gradient", "updated"}
 # Relative: some hundred roundings of 2^-53 on numbers that cancel. In a model of f32 the numbers of its text are f32.
 TOLERANCE = {"f64": 1e-9, "f32": 2e-6}
-# What roundings leave of terms whose magnitudes add up to 1 and that cancel wholly: the gradient of a bias before a norm
-# or a softmax over its own axis.
+# What roundings leave of terms whose magnitudes add up to 1 and that cancel wholly, as in the gradient of a bias before
+# a norm, or before a softmax over its own axis.
 LEFT = {"f64": 1e-14, "f32": 2e-7}
 torch.set_num_threads(1)
 options = {"models": 40, "from": 1, "compiled": 10, "print": None, "engine": "passes"}
