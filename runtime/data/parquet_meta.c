@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ir/base/str.h"
+#include "runtime/formats/varint.h"
 
 /* ---- Thrift's compact protocol ---- */
 
@@ -30,13 +31,8 @@ typedef struct {
 } field;
 
 static uint64_t take_varint(thrift *t) {
-    uint64_t v = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-        if (t->at == t->end) break;
-        const unsigned char byte = *t->at++;
-        v |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) return v;
-    }
+    uint64_t v;
+    if (dlr_take_varint(&t->at, t->end, &v)) return v;
     t->bad = true;
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "runtime/data/chunk_codec.h"
 #include "runtime/data/parquet_meta.h"
+#include "runtime/formats/varint.h"
 
 enum { MOST_UNPACKED = 1 << 30 };
 
@@ -15,16 +16,6 @@ typedef struct {
 } bytes_left;
 
 static size_t left(const bytes_left *b) { return (size_t)(b->end - b->at); }
-
-static bool take_varint(bytes_left *b, uint64_t *v) {
-    *v = 0;
-    for (int shift = 0; shift < 64 && b->at < b->end; shift += 7) {
-        const unsigned char byte = *b->at++;
-        *v |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) return true;
-    }
-    return false;
-}
 
 /* Number i of those of `width` bits each, the lowest bits first; the caller has checked that it is
  * there. */
@@ -45,7 +36,7 @@ static bool take_runs(bytes_left *b, int width, uint32_t *out, size_t n) {
     const size_t bytes = ((size_t)width + 7) / 8;
     for (size_t done = 0; done < n;) {
         uint64_t head;
-        if (!take_varint(b, &head) || head < 2) return false;
+        if (!dlr_take_varint(&b->at, b->end, &head) || head < 2) return false;
         size_t count = n - done;
         if (head & 1) { /* groups of eight */
             const uint64_t all = head >> 1;
@@ -95,8 +86,9 @@ static bool take_bools(const dlr_parquet_column *c, bytes_left *b, char *out, si
  * with parts of their own width. */
 static bool take_deltas(const dlr_parquet_column *c, bytes_left *b, char *out, size_t n) {
     uint64_t block, parts, count, first;
-    if ((c->type != DLR_PARQUET_INT32 && c->type != DLR_PARQUET_INT64) || !take_varint(b, &block) ||
-        !take_varint(b, &parts) || !take_varint(b, &count) || !take_varint(b, &first) ||
+    if ((c->type != DLR_PARQUET_INT32 && c->type != DLR_PARQUET_INT64) ||
+        !dlr_take_varint(&b->at, b->end, &block) || !dlr_take_varint(&b->at, b->end, &parts) ||
+        !dlr_take_varint(&b->at, b->end, &count) || !dlr_take_varint(&b->at, b->end, &first) ||
         parts < 1 || parts > 1024 || block < parts || block > 1 << 24 || block % parts ||
         block / parts % 8 || count != n)
         return false;
@@ -105,7 +97,7 @@ static bool take_deltas(const dlr_parquet_column *c, bytes_left *b, char *out, s
         uint64_t least;
         if (done == 0) memcpy(out, &now, c->width), done++;
         if (done == n) break;
-        if (!take_varint(b, &least) || left(b) < parts) return false;
+        if (!dlr_take_varint(&b->at, b->end, &least) || left(b) < parts) return false;
         const unsigned char *widths = b->at;
         least = (least >> 1) ^ -(least & 1), b->at += parts;
         for (uint64_t k = 0; k < parts && done < n; k++) {

@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "ir/base/utf8.h"
+#include "runtime/formats/varint.h"
 
 enum { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 };
 
@@ -67,16 +68,6 @@ void dlr_pb_message(dl_buf *b, int field, dl_buf *m) {
 
 /* ---- reading ---- */
 
-static bool take_varint(dlr_pb_view *m, uint64_t *v) {
-    *v = 0;
-    for (int shift = 0; m->at < m->end && shift < 64; shift += 7) {
-        unsigned char byte = *m->at++;
-        *v |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) return true;
-    }
-    return false;
-}
-
 static bool take_bytes(dlr_pb_view *m, uint64_t n, dlr_pb_view *bytes) {
     if (n > (uint64_t)(m->end - m->at)) return false;
     *bytes = (dlr_pb_view){m->at, m->at + n};
@@ -87,11 +78,12 @@ static bool take_bytes(dlr_pb_view *m, uint64_t n, dlr_pb_view *bytes) {
 bool dlr_pb_next(dlr_pb_view *m, dlr_pb_field *f) {
     uint64_t key, n;
     *f = (dlr_pb_field){0};
-    if (!take_varint(m, &key) || key >> 3 == 0 || key >> 3 > INT32_MAX) return false;
+    if (!dlr_take_varint(&m->at, m->end, &key) || key >> 3 == 0 || key >> 3 > INT32_MAX)
+        return false;
     f->field = (int)(key >> 3);
     switch (key & 7) {
-    case VARINT: return take_varint(m, &f->number);
-    case LENGTH: return take_varint(m, &n) && take_bytes(m, n, &f->bytes);
+    case VARINT: return dlr_take_varint(&m->at, m->end, &f->number);
+    case LENGTH: return dlr_take_varint(&m->at, m->end, &n) && take_bytes(m, n, &f->bytes);
     case FIXED64: return take_bytes(m, 8, &f->bytes);
     case FIXED32: return take_bytes(m, 4, &f->bytes);
     default: return false; /* groups, which proto3 lacks */
@@ -105,5 +97,5 @@ bool dlr_pb_find(dlr_pb_view m, int field, dlr_pb_field *f) {
 }
 
 bool dlr_pb_next_number(dlr_pb_view *list, uint64_t *v) {
-    return list->at < list->end && take_varint(list, v);
+    return dlr_take_varint(&list->at, list->end, v);
 }

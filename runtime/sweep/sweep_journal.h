@@ -11,8 +11,8 @@ typedef struct {
     int64_t end; /* of its last whole line */
 } dlr_journal;
 
-/* Opens the file of a sweep's directory, and waits for whoever has locked it. To read, one that is
- * not there yet is empty, and has no descriptor. Errors: DL_IO. */
+/* Opens the file of a sweep's directory, and waits until no other process has locked it. To read,
+ * one that is not there yet is empty, and has no descriptor. Errors: DL_IO. */
 bool dlr_journal_open(dl_arena *arena, const char *dir, bool appends, dlr_journal *j,
                       dl_error *err);
 void dlr_journal_close(dlr_journal *j);

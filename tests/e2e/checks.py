@@ -24,8 +24,8 @@ os.environ.pop("LD_LIBRARY_PATH", None)
 # Without the variables of launchers: a test is one rank.
 LAUNCHERS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 ENV = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
-# All tests keep their kernels in one folder, without a limit: scripts/test removes old files. Whoever names the folder
-# says so (rule `caches` of structure/check_house.py).
+# All tests keep their kernels in one folder, without a limit: scripts/test removes old files. A test that names the
+# folder sets both (rule `caches` of structure/check_house.py).
 CACHE = {"DLR_CACHE_DIR": os.environ.get("DLC_TEST_CACHE") or os.path.join(TMP, "cache"), "DLR_CACHE_MAX": "0"}
 ENV.update(CACHE)
 # A run does not handle a signal that its parent ignores: SIGHUP under nohup, SIGUSR2 under perf record, SIGINT of a

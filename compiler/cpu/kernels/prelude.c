@@ -1,5 +1,5 @@
-/* The prelude of every generated CPU source: vectors, and the scalar functions of ops.def over
- * them. The emitter defines LANES, PANEL, TILE_ROWS and the block sizes, from
+/* The prelude of every generated CPU source: vectors, loads and stores; functions.c follows it.
+ * The emitter defines LANES, PANEL, TILE_ROWS and the block sizes, from
  * compiler/target/target.h. */
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int vi __attribute__((vector_size(LANES * 4)));
