@@ -1,8 +1,9 @@
 /* Kernels around a contraction: CTAs compute its tiles, followed by the epilogue. Where there
  * are few tiles and K is long, several CTAs split a tile's K (split-K); the next phase sums
  * their results. */
-#include "compiler/cuda/gather_loader.h"
+#include "compiler/cuda/gemm_coordinates.h"
 #include "compiler/cuda/gemm_matrix.h"
+#include "compiler/cuda/loader.h"
 #include "ir/base/hash.h"
 
 #include "compiler/cuda/emit_loops.h"
@@ -48,13 +49,7 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
     dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
     put_place(e, p, "split", t->splits);
     dl_putf(e->out, "    const %s m = row_tile * (%s)$%d$;\n", index, index, t->bm);
-    for (int o = 0; o < 2; o++) {
-        const dl_operand *of = &p->operand[o];
-        (of->loader->put_reader ? of->loader->put_reader
-                                : dl_operand_put_reader)(e, of, dl_operand_side(of));
-        if (!dl_operand_is_read(of) && p->fixes_nans)
-            dl_operand_put_reader(e, of, dl_operand_gathered(of));
-    }
+    dl_gemm_put_readers(e, p);
     bool sums = dl_epilogue_reduces(e);
     if (p->mode[DL_MODE_M].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");
     dl_putf(
@@ -77,8 +72,8 @@ static bool put_tiles(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code,
                 p->arithmetic, t->wgmma ? "_WGMMA" : "", t->bm, t->bn, t->wm, t->wn, t->stages);
     if (p->fixes_nans)
         dl_putf(e->out, "    ct_fix_nans<%s, %d, %d, %d>(%s, %s, $%d$, m, n, from, end, shared);\n",
-                p->arithmetic, t->bm, t->bn, threads, dl_operand_gathered(&p->operand[0]),
-                dl_operand_gathered(&p->operand[1]), p->padded);
+                p->arithmetic, t->bm, t->bn, threads, dl_operand_words(&p->operand[0]),
+                dl_operand_words(&p->operand[1]), p->padded);
     if (!p->direct) dl_cuda_begin_epilogue(e);
     if (t->splits > 1) {
         dl_putf(
@@ -213,10 +208,7 @@ static uint64_t function_of(const dl_gemm_problem *of, const dl_tiling *t) {
     return h;
 }
 
-/* A loader by its kind: gathers are one, and all loaders that TMA copies for are one. */
-static const dl_loader *kind_of(const dl_loader *l) {
-    return l->barriers || l == &dl_loader_gather ? NULL : l;
-}
+static const dl_loader *kind_of(const dl_loader *l) { return l->comparable ? NULL : l; }
 
 /* Do both tilings use the same kinds of loaders? The cost model compares sizes better than
  * loaders. */

@@ -1,14 +1,6 @@
 /* The gather loader: gather_loader.h. */
 #include "compiler/cuda/gather_loader.h"
 
-const char *dl_operand_side(const dl_operand *o) { return o->is_left ? "left" : "right"; }
-
-bool dl_operand_is_read(const dl_operand *o) { return !o->loader || o->loader->reads; }
-
-const char *dl_operand_gathered(const dl_operand *o) {
-    return dl_operand_is_read(o) ? dl_operand_side(o) : o->is_left ? "left_words" : "right_words";
-}
-
 /* K by chunks of channels: the data of one tap is reused at the next tap while it is in L1
  * (CUTLASS iterates over filters in that order). */
 static void split_terms(dl_emitter *e, const dl_gemm_problem *p) {
@@ -35,12 +27,6 @@ static void put_steps(dl_emitter *e, const dl_mode *n, const int64_t *step, bool
         if (step[i] != 1 || all)
             dl_putf(e->out, " * $%lld%s$", (long long)step[i], e->dialect->whole);
     }
-}
-
-int64_t dl_operand_taps(const dl_gemm_problem *p, const dl_operand *o) {
-    int64_t taps = 1;
-    for (int i = 0; i < 3 && o->is_image; i++) taps *= p->mode[o->taps].at[i].size;
-    return taps;
 }
 
 /* The part that holds the channel. */
@@ -249,13 +235,13 @@ void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which
 
 /* An operand loaded by TMA has as many parts as maps, also when threads gather it in a NaN
  * fix-up. */
-void dl_operand_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *own) {
+static void put(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *own) {
     dl_operand of = *own, *o = &of;
     if (o->map >= 0) o->nparts = o->nmaps;
     const char *constants =
         dl_format(e->arena, "    enum { ALONG_K = %d, BYTES = %d, REUSED = %d };\n", o->along_k,
                   o->bytes, o->map < 0 && o->bytes == 16 && dl_operand_taps(p, o) > 1);
-    dl_gemm_put_gather(e, p, o, dl_operand_gathered(o), constants, 1);
+    dl_gemm_put_gather(e, p, o, dl_operand_words(o), constants, 1);
 }
 
 /* ---- the loader ---- */
@@ -278,6 +264,12 @@ static bool serves(const dl_gemm_problem *p, dl_tiling *t) {
     return true;
 }
 
+static bool takes(const dl_gemm_problem *p, dl_tiling *t, int operand) {
+    (void)p;
+    t->loader[operand] = &dl_loader_gather;
+    return true;
+}
+
 /* Takes elements of 16 bits only: the sums of others would take two registers each. */
 static bool serves_halves(const dl_gemm_problem *p, dl_tiling *t) {
     (void)t;
@@ -296,8 +288,10 @@ static const dl_loading loadings[] = {
     {.how = " by wgmma", .wgmma = true, SIZES(wgmma), .serves = serves},
     {.how = "", .direct = true, SIZES(direct), .serves = serves}};
 const dl_loader dl_loader_gather = {.name = "gather",
-                                    .reads = true,
+                                    .comparable = true,
+                                    .takes = takes,
                                     .cost = dl_operand_read_cost,
-                                    .put = dl_operand_put_gather,
+                                    .put = put,
+                                    .put_reader = dl_operand_put_reader,
                                     .n = 4,
                                     .loadings = loadings};

@@ -7,20 +7,12 @@
 #include "compiler/cuda/gemm_coordinates.h"
 #include "compiler/cuda/loader.h"
 
-int64_t dl_operand_taps(const dl_gemm_problem *p,
-                        const dl_operand *o);     /* of an image; otherwise one */
-const char *dl_operand_side(const dl_operand *o); /* left, right */
-const char *dl_operand_gathered(const dl_operand *o);
-/* element by element, or in place: the only accesses */
-bool dl_operand_is_read(const dl_operand *o);
 /* The head of any operand's struct <kernel>_<which>: element type and index type. */
 void dl_gemm_put_head(dl_emitter *e, const dl_operand *o, const char *which);
 /* The struct <kernel>_<which> of a gathered operand, with constants of its own, in C; each of
  * its rows is `line` rows of the GEMM. */
 void dl_gemm_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o,
                         const char *which, const char *constants, int64_t line);
-/* The same of an operand, whatever its loader, as threads gather it. */
-void dl_operand_put_gather(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o);
 /* dl_loader.cost of operands that are copied or read in pieces below 16 bytes. */
 double dl_operand_read_cost(const dl_gemm_problem *p, const dl_tiling *t, int operand);
 /* `which`, an instance of the struct <kernel>_<which> that reads the operand in place, for the

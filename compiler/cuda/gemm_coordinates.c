@@ -113,3 +113,9 @@ void dl_gemm_item(dl_emitter *e, const dl_gemm_problem *p) {
         else
             dl_putf(e->out, "    u.q%d = 0;\n", i);
 }
+
+int64_t dl_operand_taps(const dl_gemm_problem *p, const dl_operand *o) {
+    int64_t taps = 1;
+    for (int i = 0; i < 3 && o->is_image; i++) taps *= p->mode[o->taps].at[i].size;
+    return taps;
+}

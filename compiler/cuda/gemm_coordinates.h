@@ -7,6 +7,8 @@
 
 /* Is its extent 1, for every stride phase? */
 static inline bool dl_mode_axis_is_point(const dl_mode_axis *c) { return c->size == 1 && !c->text; }
+/* The taps of an operand that is an image; of others one. */
+int64_t dl_operand_taps(const dl_gemm_problem *p, const dl_operand *o);
 /* "        const int m0 = ...": the mode's coordinates at the C expression `from`. Text that one
  * thread per CTA runs, or usually none, has variables for all coordinates, so that GEMMs which
  * differ in coordinates of extent 1 have equal texts except for numbers (merge.c). */

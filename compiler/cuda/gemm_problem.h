@@ -179,7 +179,8 @@ bool dl_gemm_strips(const dl_gemm_problem *p, const dl_operand *o, int rows, dl_
 /* Emits the two phases of a halo kernel (halo.h). emit_halo.c */
 bool dl_halo_put(dl_emitter *e, const dl_gemm_problem *p, dl_emitted *code, dl_error *err);
 /* Writes the structs <kernel>_left and <kernel>_right, after <kernel>_item. With a NaN fix-up also
- * structs that gather what TMA loads otherwise: <kernel>_<dl_operand_gathered>. emit_loaders.c */
+ * structs that read single elements of what is copied otherwise: <kernel>_<dl_operand_words>.
+ * emit_loaders.c */
 void dl_gemm_put(dl_emitter *e, const dl_gemm_problem *p);
 /* Describes a windowed image by all its coordinates, even if nothing is out of bounds, as
  * threads gather it in a NaN fix-up. So gradients with and without padding are one text. */

@@ -22,26 +22,28 @@ typedef struct {
     bool direct;     /* for direct kernels: bm * bn sums on the CTA's threads */
     int n;
     const dl_tile_size *sizes;
-    /* Can the tiling, of one of these sizes, be used? Sets the loaders of the operands that are not
-     * gathered, tile_bytes where tiles are not rows of DL_LINE bytes, and `reach` where it is not
-     * the size's. */
+    /* Can the tiling, of one of these sizes, be used? Sets the loaders of the operands that it
+     * has loaders for, tile_bytes where tiles are not rows of DL_LINE bytes, and `reach` where it
+     * is not the size's. */
     bool (*serves)(const dl_gemm_problem *p, dl_tiling *t);
 } dl_loading;
 
 typedef struct dl_loader {
     const char *name;
-    bool barriers; /* its copies signal barriers in shared memory */
-    bool reads;    /* its struct reads element by element, too, as a NaN fix-up does */
-    /* NULL, or: for mma.sync, which loads this operand in place of the gather loader where it can;
-     * then sets the tiling's loader and tile_bytes. */
+    bool barriers;   /* its copies signal barriers in shared memory */
+    bool comparable; /* the cost model compares its tilings with those of other such loaders as
+                        well as with its own */
+    const struct dl_loader *words; /* NULL, or: the loader whose struct reads its operands element
+                                      by element, as a NaN fix-up does. NULL: its own struct */
+    /* NULL, or: loads an operand to which the tiling's own loader left none, where it can; then
+     * sets the tiling's loader, and tile_bytes. */
     bool (*takes)(const dl_gemm_problem *p, dl_tiling *t, int operand);
     /* Cost of a K element of the operand, in products, in addition to the product. */
     double (*cost)(const dl_gemm_problem *p, const dl_tiling *t, int operand);
     /* NULL, or: sets the operand up, of which a tile has so many rows, before any text. */
     void (*use)(dl_gemm_problem *p, dl_operand *o, int rows, dl_emitted *code);
     void (*put)(dl_emitter *e, const dl_gemm_problem *p, const dl_operand *o); /* its struct */
-    /* NULL: an instance of its struct points to the operand (dl_operand_put_reader). Or: such an
-     * instance, named `which`, for the work item `u`. */
+    /* An instance of its struct, named `which`, for the work item `u`. */
     void (*put_reader)(dl_emitter *e, const dl_operand *o, const char *which);
     int n;
     const dl_loading *loadings;
@@ -50,6 +52,12 @@ typedef struct dl_loader {
 #define LOADER(id) extern const dl_loader dl_loader_##id;
 #include "compiler/cuda/loaders.def"
 
+/* The operand's name, left or right, of its struct and the struct's instance; and that of the
+ * struct that reads it element by element. emit_loaders.c */
+const char *dl_operand_side(const dl_operand *o);
+const char *dl_operand_words(const dl_operand *o);
+/* Instances of the structs that dl_gemm_put wrote. */
+void dl_gemm_put_readers(dl_emitter *e, const dl_gemm_problem *p);
 /* Rows of an operand's tile. */
 static inline int dl_tiling_rows(const dl_tiling *t, int operand) {
     return operand ? t->bn : t->bm;

@@ -150,6 +150,11 @@ static bool takes(const dl_gemm_problem *p, dl_tiling *t, int operand) {
     return true;
 }
 
+/* The loader of an operand that a tiling for mma.sync leaves to others. */
+static bool takes_rest(const dl_gemm_problem *p, dl_tiling *t, int operand) {
+    return !t->wgmma && !t->halo.found && takes(p, t, operand);
+}
+
 /* The operand with more rows is loaded as strips, and each warp assembles its elements for all of
  * the other operand. */
 static bool serves_mma(const dl_gemm_problem *p, dl_tiling *t) {
@@ -197,5 +202,11 @@ static const dl_loading loadings[] = {
      .n = BY_WGMMA,
      .sizes = with_tma,
      .serves = serves_tma}};
-const dl_loader dl_loader_strip = {
-    .name = "strips", .takes = takes, .cost = cost, .put = put, .n = 3, .loadings = loadings};
+const dl_loader dl_loader_strip = {.name = "strips",
+                                   .words = &dl_loader_gather,
+                                   .takes = takes_rest,
+                                   .cost = cost,
+                                   .put = put,
+                                   .put_reader = dl_operand_put_reader,
+                                   .n = 3,
+                                   .loadings = loadings};

@@ -62,9 +62,10 @@ static int insert(dl_tiling *of, int n, const dl_tiling *t) {
     return end + 1;
 }
 
-static void take_gathered(const dl_gemm_problem *p, dl_tiling *t) {
+/* The loaders of the operands to which the tiling's own loader left none. */
+static void take_rest(const dl_gemm_problem *p, dl_tiling *t) {
     for (int o = 0; o < 2; o++)
-        for (int i = 0; i < NLOADERS && t->loader[o] == &dl_loader_gather; i++)
+        for (int i = NLOADERS - 1; i >= 0 && !t->loader[o]; i--)
             if (loaders[i]->takes) loaders[i]->takes(p, t, o);
 }
 
@@ -80,10 +81,9 @@ static bool find(const dl_gemm_problem *p, const dl_loading *l, const dl_tile_si
                      .per_sm = s->per_sm,
                      .reach = s->reach,
                      .how = l->how,
-                     .wgmma = l->wgmma,
-                     .loader = {&dl_loader_gather, &dl_loader_gather}};
+                     .wgmma = l->wgmma};
     if (l->direct != p->direct || (l->wgmma && !p->has_wgmma) || !l->serves(p, t)) return false;
-    if (!l->wgmma && !t->halo.found) take_gathered(p, t);
+    take_rest(p, t);
     t->barriers = t->loader[0]->barriers || t->loader[1]->barriers;
     if (t->halo.found) {
         t->nt = 1;

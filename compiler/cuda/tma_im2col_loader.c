@@ -190,6 +190,8 @@ static const dl_loading loadings[] = {{.how = " by TMA (im2col) and wgmma",
                                        .serves = serves}};
 const dl_loader dl_loader_tma_im2col = {.name = "TMA im2col",
                                         .barriers = true,
+                                        .comparable = true,
+                                        .words = &dl_loader_gather,
                                         .cost = dl_operand_read_cost,
                                         .use = use,
                                         .put = put,

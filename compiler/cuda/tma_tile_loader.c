@@ -214,6 +214,8 @@ static const dl_loading loadings[] = {
     {.how = " by TMA and wgmma", .wgmma = true, .n = NSIZES, .sizes = sizes, .serves = serves}};
 const dl_loader dl_loader_tma_tile = {.name = "TMA tiles",
                                       .barriers = true,
+                                      .comparable = true,
+                                      .words = &dl_loader_gather,
                                       .cost = dl_operand_read_cost,
                                       .use = use,
                                       .put = put,
