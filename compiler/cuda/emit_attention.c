@@ -98,8 +98,8 @@ static int64_t shared_of(const shape *s, const tiles *t, bool back) {
 }
 
 /* As many rows per warp as registers hold, with as many of them and of prefetched tiles as
- * shared memory holds. Found by compiling all sizes: none spills. */
-static tiles by_warps(const shape *s, bool back) {
+ * `room` bytes of shared memory hold. Found by compiling all sizes: none spills. */
+static tiles by_warps(const shape *s, int64_t room, bool back) {
     bool half = dl_dtype_is_half(s->type), small = s->width <= 64, drops = s->a.rate > 0;
     tiles t = {.groups = half && small && !back ? 2 : 1,
                .warps = 4,
@@ -109,9 +109,9 @@ static tiles by_warps(const shape *s, bool back) {
     if (small && half) t.columns = t.groups == 2 && (drops || s->width == 64) ? 32 : 64;
     if (small != half) t.columns = 32;
     if (back && half && s->width > (drops ? 48 : 64) && s->width <= 96) t.columns /= 2;
-    if (shared_of(s, &t, back) > DL_SHARED_MOST) t.stages = 1;
-    if (shared_of(s, &t, back) > DL_SHARED_MOST) t.columns = 16;
-    if (shared_of(s, &t, back) > DL_SHARED_MOST) t.warps = 2;
+    if (shared_of(s, &t, back) > room) t.stages = 1;
+    if (shared_of(s, &t, back) > room) t.columns = 16;
+    if (shared_of(s, &t, back) > room) t.warps = 2;
     return t;
 }
 
@@ -128,7 +128,7 @@ static int find_variants(const dl_emitter *e, const dl_node *call, const shape *
         if (w->back == back && w->extras == extras && width >= w->least && width <= w->most)
             of[n++] = w->t;
     }
-    of[n++] = by_warps(s, back);
+    of[n++] = by_warps(s, dl_cuda_tile_room(e->t), back);
     for (int i = 0; i < n; i++) {
         const shape own = shape_of(s, &of[i]);
         of[i].shared = shared_of(&own, &of[i], back);
@@ -298,7 +298,7 @@ static bool emit_addend_grad(dl_emitter *e, dl_emitted *code, const dl_node *n, 
                              dl_error *err) {
     enum { CTAS = 256 }; /* enough for a device */
     const dl_axis *axis = n->out[0].type.axis;
-    tiles t = by_warps(s, true);
+    tiles t = by_warps(s, dl_cuda_tile_room(e->t), true);
     t.stages = 1;
     int64_t own = axis[0].size * axis[1].size, terms = own ? s->heads / own : 1, parts = 1;
     int64_t blocks =

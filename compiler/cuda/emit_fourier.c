@@ -20,7 +20,7 @@ bool dl_cuda_fourier(dl_emitter *e, int variant, dl_emitted *code, dl_error *err
     if (lines > count) lines = count ? count : 1;
     while (lines > 1 && numbers_of(&f, points, lines) * bytes > SHARED) lines--;
     int64_t memory = numbers_of(&f, points, lines) * bytes, ctas = dl_ceil_div(count, lines);
-    if (memory <= DL_SHARED_MOST)
+    if (memory <= dl_cuda_tile_room(e->t))
         shared = memory;
     else if (ctas > CTAS)
         ctas = CTAS;

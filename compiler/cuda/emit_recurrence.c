@@ -28,7 +28,7 @@ bool dl_cuda_recurrence(dl_emitter *e, int variant, dl_emitted *code, dl_error *
     int64_t memory = round_to(lines * (2 + r.gates) * r.size * bytes, 16);
     int64_t ctas = dl_ceil_div(r.batch, lines), packed = 0;
     int64_t threads = columns < DL_BLOCK ? round_to(columns ? columns : 1, DL_WARP) : DL_BLOCK;
-    bool shared = memory <= DL_SHARED_MOST;
+    bool shared = memory <= dl_cuda_tile_room(e->t);
     if (r.size > SIZE_MOST)
         return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
                               "'%s' has %lld units, and kernels have at most %d [DL-E0804]",

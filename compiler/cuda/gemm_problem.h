@@ -120,6 +120,7 @@ typedef struct {
     bool has_wgmma;      /* wgmma multiplies in that arithmetic, on this target */
     bool has_maps;       /* which has TMA */
     int multiprocessors; /* of the target's device: enough CTAs for each */
+    int64_t room;        /* bytes of shared memory that a halo kernel's tiles may fill */
     dl_tiling tiling;
 } dl_gemm_problem;
 

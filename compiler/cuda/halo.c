@@ -79,7 +79,7 @@ bool dl_gemm_halo(const dl_gemm_problem *p, int rows, dl_halo *h) {
             find_bytes(p, rows, &one);
             /* bytes that CTAs load; of equals, the tile longest along contiguous memory */
             int64_t bytes = blocks * one.stage;
-            if (!fits || one.shared > DL_SHARED_MOST || (h->found && bytes > least) ||
+            if (!fits || one.shared > p->room || (h->found && bytes > least) ||
                 (h->found && bytes == least && tile[2] <= h->tile[2]))
                 continue;
             least = bytes, *h = one, h->found = true;

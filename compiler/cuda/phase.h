@@ -7,12 +7,17 @@
 
 enum {
     DL_WARP = 32,
-    DL_BLOCK = 256,           /* default threads per CTA */
-    DL_GRID_MOST = INT32_MAX, /* CTAs of a launch */
-    /* dynamic shared memory per CTA that every supported architecture has */
-    DL_SHARED_MOST = 99 * 1024,
-    DL_SHARED_STATIC = 48 * 1024, /* static */
+    DL_BLOCK = 256,              /* default threads per CTA */
+    DL_GRID_MOST = INT32_MAX,    /* CTAs of a launch */
+    DL_SHARED_TILES = 99 * 1024, /* dynamic shared memory that tiles of mma.sync fill at most */
 };
+
+/* Bytes of dynamic shared memory that a CTA's tiles may fill on the target. wgmma's tiles have
+ * sizes of their own, which are known to fit. */
+static inline int64_t dl_cuda_tile_room(const dl_target *t) {
+    int64_t own = (int64_t)t->shared * 1024;
+    return own < DL_SHARED_TILES ? own : DL_SHARED_TILES;
+}
 
 /* The types of its coordinates and indices: int, or long where int is too small. `within`: axes
  * whose points are not counted together with the others'. */
@@ -24,7 +29,8 @@ const char *dl_cuda_operator(const dl_kinstr *in);
 /* May a parameter share memory with another one that the kernel writes? */
 bool dl_cuda_is_shared(const dl_kernel *k, int param);
 /* Begins the kernel's next phase. The text so far becomes its structs, and those of the phases
- * after it; then comes its body. False, refused: too many phases or CTAs. */
+ * after it; then comes its body. False, refused: too many phases or CTAs, or more shared memory
+ * than the target has. */
 bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t items, int threads, int64_t shared,
                   dl_error *err);
 /* The epilogue of the phase's loop over tiles follows. */

@@ -15,19 +15,20 @@
 #define MAPS  .has_maps = true
 #define TIMED .timed = true
 #define ROW(sm, of_major, of_least, of_most, n, of_half, of_tf32, of_f32, of_f64, of_memory,       \
-            of_sync, suffix, is_emulated, ...)                                                     \
+            of_sync, of_shared, suffix, is_emulated, ...)                                          \
     {                                                                                              \
         .name = "cuda:" #sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},       \
         .half_gemms = 1u << DL_F16 | 1u << DL_BF16, .expanded = 1u << DL_F64, .has_tf32 = true,    \
         .balance = 256, .loops = &dl_cuda_loops, .contractions = &dl_common_contraction_rules,     \
         .arch = #sm, .emulated = is_emulated, .runs_on = {of_major, of_least, of_most},            \
         .multiprocessors = n, .half = of_half, .tf32 = of_tf32, .f32 = of_f32, .f64 = of_f64,      \
-        .tbytes = of_memory, .sync = of_sync, __VA_ARGS__                                          \
+        .tbytes = of_memory, .sync = of_sync, .shared = of_shared, __VA_ARGS__                     \
     }
-#define GPU(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, ...)                    \
-    ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, "", false, __VA_ARGS__),    \
-        ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, ":emulated", true,      \
-            __VA_ARGS__),
+#define GPU(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, shared, ...)            \
+    ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, shared, "", false,          \
+        __VA_ARGS__),                                                                              \
+        ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, shared, ":emulated",    \
+            true, __VA_ARGS__),
 static const dl_target targets[] = {
 #include "compiler/target/gpus.def"
 };

@@ -39,6 +39,7 @@ typedef struct {
     double half, tf32, f32, f64; /* dense products, TFLOP/s by data sheets; */
     double tbytes;               /* memory, TB/s */
     double sync;                 /* share of the tensor cores' rate that mma.sync reaches */
+    int shared;                  /* KiB of shared memory that a block may have */
 } dl_target;
 
 /* The target of that name ("cpu" or NULL: the best CPU that this machine is). NULL: DL_USAGE for an

@@ -110,10 +110,9 @@ static dl_kernel *make_kernel(dl_arena *arena, const attention_case *c, int kern
     return k;
 }
 
-static void check_kernels(const char *what, const dl_cubin *cubin, const dl_kernel *k,
-                          const dl_emitted *code) {
-    enum { OF_HOPPER = 227 << 10 };
-    const int most = strstr(what, "sm_90a") ? OF_HOPPER : DL_SHARED_MOST;
+static void check_kernels(const char *what, const dl_target *t, const dl_cubin *cubin,
+                          const dl_kernel *k, const dl_emitted *code) {
+    const int most = t->shared << 10;
     for (int p = 0; p < code->phases; p++) {
         char name[40];
         snprintf(name, sizeof name, "%s_%d", k->name, p);
@@ -179,7 +178,7 @@ static void test_arch(const char *target, bool others) {
         CHECK(dl_cubin_read(arena, objects[i].image, objects[i].bytes, &cubin, &err), "%s",
               err.message);
         for (int back = 0; back < kernels_of(c); back++)
-            check_kernels(what, &cubin, k[i][back], &code[i][back]);
+            check_kernels(what, t, &cubin, k[i][back], &code[i][back]);
     }
     dl_arena_free(arena);
 }
@@ -201,6 +200,35 @@ static void test_refused(void) {
     dl_arena_free(arena);
 }
 
+/* The row of a GPU says how much shared memory its kernels have: with less, tiles are smaller, and
+ * a kernel that has no smaller ones is refused. */
+static void test_shared(void) {
+    static const attention_case wide = {96, DL_F32, 0, 0, false, 0};
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_target t = *dl_target_find("cuda:sm_80", &err);
+    static const int kib[] = {99, 64, 40, 32};
+    int before = INT32_MAX;
+    for (int i = 0; i < 4; i++) {
+        dl_buf text = {0};
+        dl_emitted code;
+        t.shared = kib[i], err = (dl_error){0};
+        bool ok = emit_cuda_text(&text, make_kernel(arena, &wide, 1), &t, NULL, &code, &err);
+        int most = 0;
+        for (int p = 0; ok && p < code.phases; p++)
+            if (code.shared[p] > most) most = code.shared[p];
+        if (kib[i] > 32)
+            CHECK(ok && most > 0 && most <= kib[i] << 10 && most < before, "%d KiB: %d bytes: %s",
+                  kib[i], most, err.message);
+        else
+            CHECK(!ok && err.code == DL_INPUT && strstr(err.message, "cuda:sm_80 has 32 KiB"), "%s",
+                  err.message);
+        before = most;
+        dl_buf_free(&text);
+    }
+    dl_arena_free(arena);
+}
+
 int main(void) {
     static const char *const targets[] = {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_100"};
     char top[] = "/tmp/dlc_cuda_attention_XXXXXX";
@@ -208,6 +236,7 @@ int main(void) {
     dl_error err = {0};
     dl_nvrtc nvrtc = {0};
     test_refused();
+    test_shared();
     if (dl_tests_failed == 0 &&
         (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))) {
         dl_test_skip("%s", err.message);
