@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include "ir/interp/interp.h"
+#include "ir/kernel/contraction_rules.h"
+#include "ir/kernel/kernel.h"
 #include "ir/text/text.h"
 #include "ir/validate/validate.h"
 #include "passes/memory/memory.h"
@@ -369,8 +371,66 @@ static void test_determinism(void) {
     free(a), free(b);
 }
 
+/* ---- what passes ask of a backend's contractions ---- */
+
+static bool takes_nothing(dl_op contraction, dl_op reduction, dl_dtype type, unsigned kept) {
+    (void)contraction, (void)reduction, (void)type, (void)kept;
+    return false;
+}
+static dl_layout_need needs_strides(dl_op contraction, int place) {
+    (void)contraction, (void)place;
+    return DL_LAYOUT_STRIDED;
+}
+
+/* Of the kernels that layout and fuse make by these rules: how many have a contraction and a sum of
+ * its results; *laid: how many tensors are channels last. */
+static int count_epilogues(const dl_contraction_rules *rules, int *laid) {
+    static const char text[] = "graph @train {\n"
+                               "  input $x = %0 : f32[N=2, C=8, H=6, W=6]\n"
+                               "  param $w = %1 : f32[O=4, C=8, kH=3, kW=3] init zero\n"
+                               "  %2 = conv $x, $w {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : "
+                               "f32[N=2, C=4, H=6, W=6]\n"
+                               "  %3 = relu %2 : f32[N=2, C=4, H=6, W=6]\n"
+                               "  %4 = sum %3 {over=[N, C, H, W]} : f32[]\n"
+                               "  output \"y\" = %3\n"
+                               "  output \"s\" = %4\n"
+                               "}\n";
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "rules.dlir", &err);
+    dl_pass_ctx ctx = {.arena = arena, .contractions = rules, .err = &err};
+    CHECK(m && dl_run_passes(m, "layout,fuse", &ctx, (dl_pass_options){0}), "%s", err.message);
+    int both = 0;
+    *laid = 0;
+    for (int i = 0; m && i < m->graphs.at[0]->nodes.n; i++) {
+        const dl_kernel *k = m->graphs.at[0]->nodes.at[i]->kernel;
+        bool contracts = false, sums = false;
+        for (int p = 0; k && p < k->params.n; p++)
+            *laid += k->params.at[p].type.layout.kind == DL_CL;
+        for (int j = 0; k && j < k->instrs.n; j++) {
+            contracts |= k->instrs.at[j].kind == DL_K_CONTRACT;
+            sums |= k->instrs.at[j].kind == DL_K_REDUCE;
+        }
+        both += contracts && sums;
+    }
+    dl_arena_free(arena);
+    return both;
+}
+
+static void test_contraction_rules(void) {
+    dl_contraction_rules own = dl_common_contraction_rules;
+    int laid;
+    CHECK(count_epilogues(NULL, &laid) == 1 && laid > 0, "without a target: %d", laid);
+    CHECK(count_epilogues(&own, &laid) == 1 && laid > 0, "the same rules of a target: %d", laid);
+    own.epilogue_takes = takes_nothing;
+    CHECK(count_epilogues(&own, &laid) == 0 && laid > 0, "no sums in epilogues: %d", laid);
+    own = dl_common_contraction_rules, own.layout_needs = needs_strides;
+    CHECK(count_epilogues(&own, &laid) == 1 && laid == 0, "no layouts: %d", laid);
+}
+
 int main(void) {
     test_manager();
+    test_contraction_rules();
     test_validation();
     test_simplify("", 200);
     test_simplify("autodiff", 100);
