@@ -178,8 +178,7 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
 bool dl_emit_is_affine(dl_emitter *e, const dl_loop_nest *s) {
     for (int i = 0; i < s->run.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[s->run.at[i]];
-        if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in))
-            continue;
+        if (!dl_emit_is_access(in) || dl_emit_is_shared(e->k, in)) continue;
         const dl_type *t = &e->k->params.at[in->param].type;
         if (e->mode != DL_LANES || is_slow(e, t, in->index)) return false;
         int64_t step = lane_step(e, t, in->index);
@@ -223,7 +222,7 @@ bool dl_emit_collapses(const dl_emitter *e, int a, int b) {
         if (in->kind == DL_K_COORD && (in->axis == a || in->axis == b)) return false;
         if (in->kind == DL_K_RANDOM && in->along[a] != in->along[b] * e->k->space[b].size)
             return false;
-        if ((in->kind == DL_K_LOAD || in->kind == DL_K_STORE) &&
+        if (dl_emit_is_access(in) &&
             !joins_access(e, &e->k->params.at[in->param].type, in->index, a, b))
             return false;
     }
@@ -452,8 +451,7 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
 
 /* Does a load or store access a large array, a vector at a time? */
 static bool is_fetched(dl_emitter *e, const dl_kinstr *in) {
-    if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in))
-        return false;
+    if (!dl_emit_is_access(in) || dl_emit_is_shared(e->k, in)) return false;
     const dl_type *t = &e->k->params.at[in->param].type;
     if (dl_type_stored(t) * dl_dtype_bytes(t->dtype) < FROM_MEMORY || is_slow(e, t, in->index))
         return false;

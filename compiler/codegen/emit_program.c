@@ -257,6 +257,18 @@ bool dl_emit_refuse_variant(const dl_kernel *k, const dl_target *t, dl_error *er
                    k->schedule.variant);
 }
 
+bool dl_emit_check_floats(const dl_emitter *e, const char *kernels, dl_error *err) {
+    const dl_kinstr *call = &e->k->instrs.at[0];
+    for (int i = 0; i < call->call->nin + call->call->nout; i++) {
+        const dl_type *t = &e->k->params.at[i].type;
+        if (!dl_emit_is_float(t->dtype) && !(t->dtype == DL_I64 && t->rank == 0))
+            return dl_emit_refuse(e->k, call, err,
+                                  "'%s' is in %s, and %s compute it in f32 [DL-E0803]",
+                                  dl_ops[call->op].name, dl_dtype_name(t->dtype), kernels);
+    }
+    return true;
+}
+
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         dl_kept *at = &e->kept[i];

@@ -27,6 +27,13 @@ typedef struct {
 } dl_dialect;
 extern const dl_dialect dl_dialect_c; /* the CPU's C */
 
+/* n, or the next multiple of the unit. */
+static inline int64_t dl_round_up(int64_t n, int64_t unit) { return dl_ceil_div(n, unit) * unit; }
+/* A load or a store: it has a parameter and an index. */
+static inline bool dl_emit_is_access(const dl_kinstr *in) {
+    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
+}
+
 /* Partial results of a reduction over all points of a loop nest: where they are in the workspace.
  * Each has 8 bytes; they are ordered by item, then by the axes that the reduction keeps. */
 typedef struct {
@@ -153,6 +160,9 @@ bool dl_emit_refuse_variant(const dl_kernel *k, const dl_target *t, dl_error *er
  * check_contraction.c */
 bool dl_emit_check_contraction(const dl_emitter *e, const dl_kinstr *c, const char *kernels,
                                dl_error *err);
+/* Refuses a template that computes in f32 where another type is among its operands and results, but
+ * for scalars in i64. */
+bool dl_emit_check_floats(const dl_emitter *e, const char *kernels, dl_error *err);
 /* Reserves workspace, after the present size, for values that later loop nests read. */
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
 /* Can the kernel have another phase? False: refused. */

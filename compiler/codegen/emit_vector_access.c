@@ -2,14 +2,10 @@
  * that an earlier loop nest has kept. */
 #include "compiler/codegen/emit_parts.h"
 
-static bool is_access(const dl_kinstr *in) {
-    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
-}
-
 /* "p1 + x0 * 8": the address of a vector. */
 static void put_place(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
-    if (is_access(in)) {
+    if (dl_emit_is_access(in)) {
         dl_putf(e->out, "%s + ", dl_emit_param(e, in->param));
         dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
     } else {
@@ -21,13 +17,13 @@ static void put_place(dl_emitter *e, int number) {
 const char *dl_emit_vector_type(const dl_emitter *e, int number, int width) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     dl_dtype type =
-        is_access(in) ? e->k->params.at[in->param].type.dtype : dl_kernel_type(in->type);
+        dl_emit_is_access(in) ? e->k->params.at[in->param].type.dtype : dl_kernel_type(in->type);
     return dl_format(e->arena, "vec<%s, %d>", dl_emit_element_type(type), width);
 }
 
 void dl_emit_load_vector(dl_emitter *e, const char *to, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
-    const dl_type *t = is_access(in) ? &e->k->params.at[in->param].type : NULL;
+    const dl_type *t = dl_emit_is_access(in) ? &e->k->params.at[in->param].type : NULL;
     size_t mark = e->out->n;
     dl_putf(e->out, "    %s.load_where(", to);
     bool bounded = t && dl_emit_bounds(e, t, in->index);

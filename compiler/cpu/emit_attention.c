@@ -10,8 +10,6 @@
 enum { QUERIES = 64 };
 static int64_t keys_of(const dl_target *t) { return 6 * t->lanes; }
 
-static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block) * block; }
-
 typedef struct {
     dl_attention a;
     int64_t heads, queries, keys, width,
@@ -30,10 +28,10 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
     enum { ITEMS = 32 };
     shape s = {.a = dl_attention_of(n)};
     s.heads = s.a.batch * s.a.heads;
-    s.queries = round_up(s.a.queries, QUERIES), s.keys = round_up(s.a.keys, keys_of(e->t));
+    s.queries = dl_round_up(s.a.queries, QUERIES), s.keys = dl_round_up(s.a.keys, keys_of(e->t));
     s.of_addend = n->op == DL_OP_flash_attention_bias_grad;
     s.pairs = dl_cpu_pairs(e->k, e->t) && !s.of_addend;
-    s.width = round_up(s.a.size, s.pairs && e->t->tiles ? e->t->panel : e->t->lanes);
+    s.width = dl_round_up(s.a.size, s.pairs && e->t->tiles ? e->t->panel : e->t->lanes);
     s.chunks = 1, s.by_head = s.heads >= ITEMS;
     s.samples_of = s.heads_of = s.parts = 1;
     if (s.of_addend) {
@@ -145,14 +143,7 @@ static void emit_addend_grad(dl_emitter *e, dl_emitted *code, const shape *s) {
 
 bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_node *n = dl_kernel_call(e->k);
-    for (int i = 0; i < n->nin + n->nout; i++) {
-        const dl_type *t = &e->k->params.at[i].type;
-        if (!dl_emit_is_float(t->dtype) && !(t->dtype == DL_I64 && t->rank == 0))
-            return dl_emit_refuse(
-                e->k, &e->k->instrs.at[0], err,
-                "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
-                dl_ops[n->op].name, dl_dtype_name(t->dtype));
-    }
+    if (!dl_emit_check_floats(e, "the CPU's kernels", err)) return false;
     shape s = find_shape(e, n);
     put_shape(e, &s);
     if (s.of_addend)

@@ -204,10 +204,8 @@ static void put_interleaved(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
             (long long)taps, name);
     dl_buf map = {0};
     for (int64_t q = 0; q < stride_phases; q++) {
-        dl_stride_phase p[3] = {
-            dl_conv_stride_phase(&s->size, 0, q / (s->size.stride[1] * s->size.stride[2])),
-            dl_conv_stride_phase(&s->size, 1, q / s->size.stride[2] % s->size.stride[1]),
-            dl_conv_stride_phase(&s->size, 2, q % s->size.stride[2])};
+        dl_stride_phase p[3];
+        dl_conv_stride_phases(&s->size, q, p);
         int64_t shift[3];
         for (int a = 0; a < 3; a++) shift[a] = p[a].shift - s->size.stride[a] * p[a].base;
         dl_puts(e->out, "{");

@@ -33,8 +33,7 @@ static const dl_kinstr *instr_of(const nest *s, int i) {
 /* The type that instruction `i` of the loop reads or writes. NULL: it does not access memory. */
 static const dl_type *touched(const nest *s, int i) {
     const dl_kinstr *in = instr_of(s, i);
-    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &s->k->params.at[in->param].type
-                                                           : NULL;
+    return dl_emit_is_access(in) ? &s->k->params.at[in->param].type : NULL;
 }
 
 /* The space axes of an access's subscripts, a bit each. 0 when an axis occurs twice, or one of

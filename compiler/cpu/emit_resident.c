@@ -41,8 +41,7 @@ static bool is_reduction_of_row(const resident *r, int i) {
 
 static const dl_type *touched(const resident *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
-    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &r->e->k->params.at[in->param].type
-                                                           : NULL;
+    return dl_emit_is_access(in) ? &r->e->k->params.at[in->param].type : NULL;
 }
 
 /* The axis along which an access is contiguous in memory, or -1. */

@@ -4,8 +4,6 @@
 #include "compiler/cpu/operands.h"
 #include "ir/scan.h"
 
-static int64_t round_to(int64_t n, int64_t unit) { return dl_ceil_div(n, unit) * unit; }
-
 bool dl_emit_scan(dl_emitter *e, dl_emitted *code, dl_error *err) {
     /* ITEMS: so that all threads have work. A block of MOST elements and its states fit into the
      * first cache; fewer than LEAST of them would read memory in short pieces. */
@@ -21,11 +19,11 @@ bool dl_emit_scan(dl_emitter *e, dl_emitted *code, dl_error *err) {
     int64_t block = dl_ceil_div(lines, ITEMS), blocks = 0;
     if (s.inner >= lanes) {
         block = block < LEAST ? LEAST : block > MOST ? MOST : block;
-        blocks = dl_ceil_div(s.inner, round_to(block, lanes));
-        block = round_to(dl_ceil_div(s.inner, blocks), lanes); /* of nearly equal size */
+        blocks = dl_ceil_div(s.inner, dl_round_up(block, lanes));
+        block = dl_round_up(dl_ceil_div(s.inner, blocks), lanes); /* of nearly equal size */
         blocks = dl_ceil_div(s.inner, block);
     } else {
-        block = round_to(block ? block : 1, LINES);
+        block = dl_round_up(block ? block : 1, LINES);
     }
     dl_putf(e->out,
             "static const struct scan_%s %s_shape = {.steps = %lld, .inner = %lld, .lines = %lld, "

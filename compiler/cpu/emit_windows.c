@@ -91,10 +91,8 @@ static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_conv_problem *s
     int first = 0;
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", e->k->name);
     for (int64_t q = 0; q < s->size.stride[0] * s->size.stride[1] * s->size.stride[2]; q++) {
-        dl_stride_phase p[3] = {
-            dl_conv_stride_phase(&s->size, 0, q / (s->size.stride[1] * s->size.stride[2])),
-            dl_conv_stride_phase(&s->size, 1, q / s->size.stride[2] % s->size.stride[1]),
-            dl_conv_stride_phase(&s->size, 2, q % s->size.stride[2])};
+        dl_stride_phase p[3];
+        dl_conv_stride_phases(&s->size, q, p);
         int64_t count[3] = {p[0].count, p[1].count, p[2].count},
                 shift[3] = {p[0].shift, p[1].shift, p[2].shift};
         int64_t taps = p[0].taps * p[1].taps * p[2].taps;

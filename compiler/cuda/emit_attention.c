@@ -60,14 +60,12 @@ typedef struct {
     int64_t out, of; /* index and number of a CTA's slices of y, and of the gradients */
 } shape;
 
-static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block) * block; }
-
 static shape find_shape(const dl_emitter *e, const dl_node *n) {
     /* features whose sums fit into registers with everything else */
     enum { WHOLE = 96, PART = 64 };
     shape s = {.a = dl_attention_of(n), .type = e->k->params.at[DL_ATT_Q].type.dtype};
     s.heads = s.a.batch * s.a.heads;
-    s.width = round_up(s.a.size, s.a.size <= WHOLE ? 16 : PART);
+    s.width = dl_round_up(s.a.size, s.a.size <= WHOLE ? 16 : PART);
     s.out = s.width <= WHOLE ? s.width : PART * (s.width % (2 * PART) ? 1 : 2);
     s.of = s.width <= WHOLE ? s.width : PART;
     return s;
@@ -78,9 +76,9 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
 static shape shape_of(const shape *s, const tiles *t) {
     shape own = *s;
     if (!t->wgmma) return own;
-    own.width = s->a.size <= 64   ? round_up(s->a.size, 16)
+    own.width = s->a.size <= 64   ? dl_round_up(s->a.size, 16)
                 : s->a.size <= 96 ? 96
-                                  : round_up(s->a.size, 128);
+                                  : dl_round_up(s->a.size, 128);
     own.out = own.of = own.width;
     return own;
 }
@@ -90,7 +88,7 @@ static int64_t rows_of(const tiles *t) { return 16LL * t->groups * t->warps; }
 static int64_t shared_of(const shape *s, const tiles *t, bool back) {
     enum { PANEL = 64 /* features of which wgmma's tiles have a multiple */ };
     int64_t row =
-        t->wgmma ? 2 * round_up(s->width, PANEL) : s->width * dl_dtype_bytes(s->type) + 16;
+        t->wgmma ? 2 * dl_round_up(s->width, PANEL) : s->width * dl_dtype_bytes(s->type) + 16;
     int64_t statistics = back ? 2LL * t->stages * t->columns * 4 : 0;
     if (t->once) /* gradients of scores, two tiles of dq, a ticket and barriers */
         statistics += rows_of(t) * t->columns * 2 + 2 * t->columns * s->width * 4 + 48;
@@ -258,7 +256,7 @@ static bool emit_once(dl_emitter *e, dl_emitted *code, const shape *s, const til
     int out = first_out(s);
     int64_t counters = s->heads * dl_ceil_div(s->a.queries, t->columns) + 1,
             floats = (counters - 1) * t->columns * s->width,
-            at = round_up(2 * 4 * s->heads * s->a.queries, 16), turns = at + 4 * floats;
+            at = dl_round_up(2 * 4 * s->heads * s->a.queries, 16), turns = at + 4 * floats;
     const char *dq = dl_format(e->arena, "(float *)(workspace + $%lldL$)", (long long)at),
                *turn = dl_format(e->arena, "(int *)(workspace + $%lldL$)", (long long)turns);
     const char *zeros = dl_format(e->arena, "    attention_zeros(%s, $%lldL$, %s, $%lldL$);\n", dq,
@@ -354,13 +352,7 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
     enum { SIZE_MOST = 256 };
     const dl_node *n = dl_kernel_call(e->k);
     const dl_kinstr *at = &e->k->instrs.at[0];
-    for (int i = 0; i < n->nin + n->nout; i++) {
-        const dl_type *t = &e->k->params.at[i].type;
-        if (!dl_emit_is_float(t->dtype) && !(t->dtype == DL_I64 && t->rank == 0))
-            return dl_emit_refuse(e->k, at, err,
-                                  "'%s' is in %s, and CUDA's kernels compute it in f32 [DL-E0803]",
-                                  dl_ops[n->op].name, dl_dtype_name(t->dtype));
-    }
+    if (!dl_emit_check_floats(e, "CUDA's kernels", err)) return false;
     shape s = find_shape(e, n);
     if (s.a.size > SIZE_MOST)
         return dl_emit_refuse(

@@ -49,7 +49,7 @@ static void connect_memory(finder *f) {
     for (int i = 0; i < k->params.n; i++) first[i] = -1;
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = instr_of(f, i);
-        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        if (!dl_emit_is_access(in)) continue;
         int out = in->kind == DL_K_STORE ? in->param : written_over(k, in->param);
         if (out < 0) continue;
         if (first[out] < 0) first[out] = i;
@@ -163,8 +163,7 @@ static bool is_same_kind(dl_arena *arena, const dl_kernel *a, const dl_kernel *b
         same = x->kind == y->kind && x->op == y->op && x->type == y->type && x->nargs == y->nargs &&
                memcmp(x->args, y->args, sizeof *x->args * (size_t)x->nargs) == 0 &&
                x->no_contract == y->no_contract;
-        if (same && (x->kind == DL_K_LOAD || x->kind == DL_K_STORE))
-            same = is_same_access(a, b, &r, x, y);
+        if (same && dl_emit_is_access(x)) same = is_same_access(a, b, &r, x, y);
     }
     return same;
 }
@@ -197,7 +196,7 @@ static int count_params(const dl_emitter *e) {
     int n = 0;
     for (int i = 0; i < e->k->instrs.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[i];
-        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        if (!dl_emit_is_access(in)) continue;
         n += !used[in->param], used[in->param] = true;
     }
     return n;

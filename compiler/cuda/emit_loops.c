@@ -40,7 +40,7 @@ dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes) {
          i--) { /* the access with most points; stores come last */
         const dl_kinstr *in = &k->instrs.at[e->now->run.at[i]];
         unsigned follows = 0;
-        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        if (!dl_emit_is_access(in)) continue;
         find_steps(e, in, step);
         for (int a = 0; a < k->nspace; a++) follows |= step[a] != 0 ? 1u << a : 0;
         int64_t points = dl_axes_points(k->nspace, k->space, axes & follows);

@@ -11,8 +11,6 @@ static void put_shape(dl_emitter *e, const dl_recurrence *r) {
             r->states, (int)r->ends, r->reverse ? "true" : "false");
 }
 
-static int64_t round_to(int64_t n, int64_t unit) { return dl_ceil_div(n, unit) * unit; }
-
 bool dl_cuda_recurrence(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
     /* LINES sequences of a CTA read the weight once; MANY: then they still fill a GPU. */
     enum { LINES = 4, MANY = 512, SIZE_MOST = INT32_MAX / 64 };
@@ -25,9 +23,9 @@ bool dl_cuda_recurrence(dl_emitter *e, int variant, dl_emitted *code, dl_error *
     const char *elements = dl_cuda_elements(type), *number = type == DL_F64 ? "double" : "float";
     int64_t bytes = type == DL_F64 ? 8 : 4, lines = r.batch >= MANY ? LINES : 1;
     int64_t columns = (back ? 1 : r.gates) * r.size;
-    int64_t memory = round_to(lines * (2 + r.gates) * r.size * bytes, 16);
+    int64_t memory = dl_round_up(lines * (2 + r.gates) * r.size * bytes, 16);
     int64_t ctas = dl_ceil_div(r.batch, lines), packed = 0;
-    int64_t threads = columns < DL_BLOCK ? round_to(columns ? columns : 1, DL_WARP) : DL_BLOCK;
+    int64_t threads = columns < DL_BLOCK ? dl_round_up(columns ? columns : 1, DL_WARP) : DL_BLOCK;
     bool shared = memory <= dl_cuda_tile_room(e->t);
     if (r.size > SIZE_MOST)
         return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
@@ -35,7 +33,7 @@ bool dl_cuda_recurrence(dl_emitter *e, int variant, dl_emitted *code, dl_error *
                               dl_ops[n->op].name, (long long)r.size, (int)SIZE_MOST);
     if (!back) {
         int64_t count = r.gates * r.size * r.size;
-        packed = round_to(count * bytes, 16);
+        packed = dl_round_up(count * bytes, 16);
         if (!dl_cuda_head(e, code, dl_ceil_div(count, DL_BLOCK), DL_BLOCK, 0, err)) return false;
         put_shape(e, &r);
         dl_putf(e->out, "    recurrent_pack<%s>(s, $p1$, (%s *)workspace);\n", elements, number);

@@ -64,7 +64,7 @@ static double count_sectors(const dl_emitter *e, const dl_axis_list *list, const
         int number = e->now->run.at[i], n = 0;
         const dl_kinstr *in = &e->k->instrs.at[number];
         int64_t at[DL_MAX_RANK] = {0}, sectors[MOST_PLACES];
-        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        if (!dl_emit_is_access(in)) continue;
         for (int j = 0; j < l->width; j++) {
             for (int64_t t = 0; t < threads; t++) {
                 find_point(e, list, l, t, j, at);

@@ -15,9 +15,6 @@ typedef enum {
     UNALIGNED,  /* contiguous, but not aligned */
 } access;
 
-static bool is_access(const dl_kinstr *in) {
-    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
-}
 static dl_dtype kept_type(const dl_emitter *e, int number) {
     return dl_kernel_type(e->k->instrs.at[number].type);
 }
@@ -86,7 +83,7 @@ static unsigned followed(const dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_kept *at = &e->kept[number];
     unsigned axes = 0;
-    if (!is_access(in)) {
+    if (!dl_emit_is_access(in)) {
         for (int i = 0; i < at->n; i++) axes |= 1u << at->axis[i];
         return axes;
     }
@@ -124,7 +121,7 @@ static bool find_width(dl_emitter *e, dl_vectors *l, unsigned none, int width) {
         statements += in->kind == DL_K_RANDOM                              ? 20
                       : in->kind == DL_K_ELEM && !dl_op_is_trivial(in->op) ? 8
                                                                            : 1;
-        if (!is_access(in)) continue;
+        if (!dl_emit_is_access(in)) continue;
         int bytes = dl_dtype_bytes(e->k->params.at[in->param].type.dtype);
         access a = find_access(e, in, l->axis, none, width);
         if (a == UNALIGNED) return false;

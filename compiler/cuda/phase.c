@@ -29,7 +29,7 @@ static bool fits_int(const dl_kernel *k, unsigned per_thread) {
     /* a window's or a pad's reach beyond an axis is small compared with this margin */
     for (int i = 0; ok && i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        if (!dl_emit_is_access(in)) continue;
         for (int a = 0; a < k->params.at[in->param].type.rank; a++) {
             ok = ok && in->index[a].offset < INT32_MAX / 4 && in->index[a].offset > -INT32_MAX / 4;
             for (int t = 0; t < in->index[a].nterms; t++) {

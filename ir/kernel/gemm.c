@@ -99,3 +99,8 @@ dl_stride_phase dl_conv_stride_phase(const dl_conv_sizes *s, int axis, int64_t q
     p.taps = !rest && s->tap[axis] > first ? dl_ceil_div(s->tap[axis] - first, step) : 0;
     return p;
 }
+
+void dl_conv_stride_phases(const dl_conv_sizes *s, int64_t q, dl_stride_phase p[3]) {
+    for (int i = 2; i >= 0; q /= s->stride[i--])
+        p[i] = dl_conv_stride_phase(s, i, q % s->stride[i]);
+}
