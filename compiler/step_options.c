@@ -185,13 +185,6 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
     if (averages(c) && swa)
         return dl_config_fail(c, DL_KEY_swa, err,
                               "one mean of the weights is kept: --ema=0, or --swa=null");
-    static const dl_key parts[] = {DL_KEY_torch_checkpoints, DL_KEY_sharded_checkpoints};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if ((averages(c) || swa) && dl_config_bool(c, parts[i]))
-            return dl_config_fail(c, parts[i], err,
-                                  "such checkpoints have no place for a mean of the weights: "
-                                  "--%s=false",
-                                  dl_key_name(parts[i]));
     static const dl_key single[] = {DL_KEY_freeze, DL_KEY_groups};
     for (size_t i = 0; i < sizeof single / sizeof *single; i++)
         if (dl_config_bool(c, DL_KEY_torch_checkpoints) && !dl_config_is_null(c, single[i]))

@@ -10,11 +10,13 @@
 static const struct {
     const char *name;
     int owners;
-    bool cut; /* tensors that several ranks hold may be split */
+    bool cut;   /* tensors that several ranks hold may be split */
+    bool means; /* holds a parameter's mean in its place; there only where the plan keeps means */
 } parts[DLR_SHARD_PARTS] = {
-    {"model", DLR_OF_PARAMETERS | DLR_OF_BUFFERS, false},
-    {"optimizer", DLR_OF_OPTIMIZER, true},
-    {"scaler", DLR_OF_SCALER, false},
+    {"model", DLR_OF_PARAMETERS | DLR_OF_BUFFERS, false, false},
+    {"optimizer", DLR_OF_OPTIMIZER, true, false},
+    {"scaler", DLR_OF_SCALER, false, false},
+    {"ema", DLR_OF_PARAMETERS | DLR_OF_BUFFERS, false, true},
 };
 
 /* A unit of work: a box of a tensor (all that some ranks hold of it, one of several such boxes, or
@@ -22,7 +24,8 @@ static const struct {
  * rank. */
 typedef struct {
     const dl_plan_var *var;
-    int cuts; /* 0: all ranks hold it; otherwise, for each cut of its sharding group: */
+    const char *name; /* in the file */
+    int cuts;         /* 0: all ranks hold it; otherwise, for each cut of its sharding group: */
     const int *places[DL_MAX_CUTS]; /* which rank of the group holds which shard */
     int share[DL_MAX_CUTS];         /* and which shard this is */
     int part, holders;
@@ -50,10 +53,22 @@ typedef struct {
     int n_files[DLR_SHARD_PARTS];
 } planner;
 
-static int part_of(const dl_plan_var *v) {
-    for (int p = 0; p < DLR_SHARD_PARTS; p++)
-        if (dlr_tensors_owner(v) & parts[p].owners) return p;
-    return -1;
+/* The mean of a parameter; NULL: there is none. v NULL: of any. */
+static const dl_plan_var *mean_of(const dl_plan *plan, const dl_plan_var *v) {
+    for (int i = 0; i < plan->vars.n; i++) {
+        const dl_plan_var *mean = &plan->vars.at[i];
+        if (dlr_tensors_owner(mean) == DLR_OF_AVERAGE && (!v || strcmp(mean->of, v->name) == 0))
+            return mean;
+    }
+    return NULL;
+}
+
+/* The variable that a part holds under v's name; NULL: none. */
+static const dl_plan_var *held_by(const dl_plan *plan, int part, const dl_plan_var *v) {
+    if (!(dlr_tensors_owner(v) & parts[part].owners)) return NULL;
+    if (!parts[part].means) return v;
+    const dl_plan_var *mean = mean_of(plan, v);
+    return mean ? mean : mean_of(plan, NULL) ? v : NULL;
 }
 
 /* Writes the ranks that hold the piece to d->holders; returns how many there are. */
@@ -116,16 +131,17 @@ static void add_cuts(planner *d, const dl_var_piece *piece, const item *e) {
 static bool list_pieces(planner *d, dl_error *err) {
     for (int part = 0; part < DLR_SHARD_PARTS; part++)
         for (int i = 0; i < d->plan->vars.n; i++) {
-            const dl_plan_var *v = &d->plan->vars.at[i];
+            const char *name = d->plan->vars.at[i].name;
+            const dl_plan_var *v = held_by(d->plan, part, &d->plan->vars.at[i]);
+            if (!v) continue;
             const dl_var_piece *piece = &v->piece;
-            if (part_of(v) != part) continue;
             for (int k = 0; k < piece->n; k++) {
                 const dlr_group *group = dlr_group_find(d->ranks, piece->cut[k].group);
                 if (!(group && group->places && group->size == piece->cut[k].ranks))
                     return dl_fail(err, DL_INTERNAL,
                                    "'%s' is in pieces of a group that is not there", v->name);
             }
-            item e = {.var = v, .part = part, .whole = true};
+            item e = {.var = v, .name = name, .part = part, .whole = true};
             const dl_type whole = dl_piece_whole(v->type, piece);
             for (int a = 0; a < v->type.rank; a++) e.shape[a] = whole.axis[a].size;
             add_cuts(d, piece, &e);
@@ -251,7 +267,7 @@ static const char *name_of(dl_arena *arena, const planner *d, int part, int file
 }
 
 static void put_offsets(dl_buf *b, const item *e) {
-    dlr_json_put_key(b, e->var->name);
+    dlr_json_put_key(b, e->name);
     dl_puts(b, "{\"" DLR_ST_OFFSETS "\": [");
     for (int i = 0; i < e->var->type.rank; i++)
         dl_putf(b, "%s%lld", i ? ", " : "", (long long)e->at[i]);
@@ -272,7 +288,7 @@ static dlr_shard make_shard(dl_arena *arena, const planner *d, int part, int box
         if (e->part != part || e->rank != d->world.rank || e->box != box) continue;
         dlr_st_tensor *s = &t.list[t.n];
         *s = (dlr_st_tensor){
-            .name = e->var->name, .dtype = dlr_tensors_dtype(type->dtype), .rank = type->rank};
+            .name = e->name, .dtype = dlr_tensors_dtype(type->dtype), .rank = type->rank};
         for (int a = 0; a < type->rank; a++) s->shape[a] = e->shape[a];
         t.first[t.n] = e->first;
         t.views[t.n++] = (dlr_view){.type = type, .offset = e->var->offset};
@@ -295,7 +311,7 @@ static const char *make_index(dl_arena *arena, const planner *d) {
     for (int i = 0; i < d->given.n; i++) {
         const item *e = &d->given.at[i];
         if (e->part != 0) continue;
-        dlr_json_put_key(&map, e->var->name);
+        dlr_json_put_key(&map, e->name);
         dlr_json_put_string(&map, dl_format(d->arena, "%s.safetensors",
                                             name_of(d->arena, d, 0, e->rank * d->boxes + e->box)));
         bytes += e->rows * e->row_bytes;

@@ -19,7 +19,7 @@ typedef struct {
     dlr_st_meta boxes; /* key NULL: all tensors are whole */
 } dlr_shard;
 
-enum { DLR_SHARD_PARTS = 3 /* the model, the optimizer and the loss scaler */ };
+enum { DLR_SHARD_PARTS = 4 /* model, optimizer, loss scaler, and the mean of the weights */ };
 typedef struct {
     dlr_shard *own;
     int n_own;

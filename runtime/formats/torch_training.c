@@ -41,9 +41,14 @@ static bool is_list(const dlr_torch_value *v) {
 /* A number, possibly a tensor without axes, as steps and rates may be. */
 static bool real_of(const reader *r, const dlr_torch_value *v, double *to) {
     if (!v) return false;
+    dl_error ignored = {0};
+    if (v->kind == DLR_TORCH_TENSOR && v->tensor->rank == 0 && v->tensor->dtype == DLR_ST_I64) {
+        int64_t n; /* n_averaged */
+        if (!dlr_st_load(r->file, v->tensor, &n, &ignored)) return false;
+        return *to = (double)n, true;
+    }
     if (v->kind == DLR_TORCH_TENSOR && v->tensor->rank == 0) {
         float f;
-        dl_error ignored = {0};
         if (!dlr_st_load_f32(r->file, v->tensor, &f, &ignored)) return false;
         return *to = (double)f, true;
     }
@@ -255,6 +260,37 @@ static bool take_states(const reader *r, dlr_torch_training *t) {
     return true;
 }
 
+/* ---- means of the weights ---- */
+
+static const dlr_st_tensor *find_mean(const dlr_torch_value *ema, const char *name) {
+    for (int i = 0; i < ema->items->n; i += 2) {
+        const dlr_torch_value *k = &ema->items->at[i];
+        if (k->kind == DLR_TORCH_TEXT && strcmp(dlr_st_bare_name(k->text), name) == 0)
+            return k[1].kind == DLR_TORCH_TENSOR ? k[1].tensor : NULL;
+    }
+    return NULL;
+}
+
+/* Reads the state_dict of torch.optim.swa_utils.AveragedModel. */
+static bool take_means(const reader *r, const dlr_torch_value *ema, dlr_torch_training *t) {
+    const dlr_torch_value *n =
+        ema && ema->kind == DLR_TORCH_DICT ? dlr_torch_get(ema, "n_averaged") : NULL;
+    t->averaged = -1;
+    if (!ema || ema->kind == DLR_TORCH_NONE) return true;
+    double count = -1;
+    if (!n || !real_of(r, n, &count) || !(count >= 0 && count < 0x1p53))
+        return fail(r, "'model_ema' is no state of AveragedModel: it has no count 'n_averaged'");
+    t->averaged = (int64_t)count;
+    for (int i = 0; i < r->n; i++) {
+        const dlr_st_tensor *p = &r->params[i], *mean = find_mean(ema, p->name);
+        if (!mean || !same_shape(mean, p))
+            return fail(r, dl_format(r->arena, "'model_ema' has '%.200s' %s", p->name,
+                                     mean ? "of another shape" : "not as a tensor"));
+        r->kept[i].mean = mean;
+    }
+    return true;
+}
+
 /* ---- interface ---- */
 
 static void take_options(const reader *r, dlr_torch_training *t) {
@@ -313,6 +349,7 @@ bool dlr_torch_training_read(dl_arena *arena, const dlr_st_file *file, dl_optimi
     if (!count_of(&r, root, "iters", &t->iters) || !count_of(&r, root, "epoch", &t->epoch))
         return false;
     if (!take_groups(&r) || !take_states(&r, t)) return false;
+    if (!take_means(&r, dlr_torch_get(root, "model_ema"), t)) return false;
     take_options(&r, t);
     return take_scheduler(&r, dlr_torch_get(root, "scheduler_state_dict"), t);
 }

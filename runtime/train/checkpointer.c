@@ -62,7 +62,8 @@ static bool gather_whole(dlr_exec *exec, dlr_saving *s, const dlr_torch_run *tor
         return false;
     if (!s->torch) return true;
     if (!dlr_torch_run_gather(s->arena, exec, torch, &s->gathered, err)) return false;
-    for (int i = 0; i < 2; i++) dlr_tensors_borrow(&s->tensors[i], &s->gathered.tensors);
+    for (int i = 0; i < s->content.n_parts; i++)
+        dlr_tensors_borrow(&s->tensors[i], &s->gathered.tensors);
     return true;
 }
 
@@ -80,7 +81,7 @@ static dlr_saving *gather(dlr_checkpointer *c, const dlr_checkpoint_request *req
     dl_arena *arena = dl_arena_new(NULL);
     dlr_saving *s = DL_NEW(arena, dlr_saving);
     *s = (dlr_saving){.arena = arena, .dir = c->dir, .sinks = c->sinks, .shards = c->shards};
-    int n = s->shards ? s->shards->n_own : DLR_SHARD_PARTS + 1; /* the mean of the weights */
+    int n = s->shards ? s->shards->n_own : DLR_SHARD_PARTS;
     s->tensors = DL_NEWS(arena, dlr_tensors, n + 1),
     s->parts = DL_NEWS(arena, dlr_checkpoint_part, n + 1);
     s->written = DL_NEWS(arena, dlr_st_written, n + 1);

@@ -13,8 +13,8 @@ typedef struct {
     dl_arena *arena;
     dlr_exec *exec;
     const dlr_torch_run *run;
-    dlr_tensors all;           /* the model's, then moments, then step counts, which have data */
-    int n_model;               /* of `all` */
+    dlr_tensors all; /* the model's, then moments, then step counts, which have data, then means */
+    int n_model;     /* of `all` */
     const dl_plan_var **param; /* the model's parameters */
     int n_params;
     float *step;
@@ -185,6 +185,34 @@ static dlr_torch_value optimizer_state(writer *w, int *n_groups) {
     return container(w->arena, DLR_TORCH_DICT, v, false);
 }
 
+/* ---- the mean of the weights ---- */
+
+/* How many steps' weights the mean is of; before it begins, it is the newest weights. */
+static int64_t *count_averaged(writer *w) {
+    const dlr_view from = dlr_exec_variable(w->exec, "optimizer.average.from");
+    double at = hyper(w, "optimizer.step") + hyper(w, "optimizer.lr.passed"),
+           begin = from.type ? dlr_scalar(w->exec, from) * hyper(w, "optimizer.lr.steps") : 0;
+    int64_t *n = DL_NEW(w->arena, int64_t);
+    *n = from.type ? (int64_t)(at > begin ? at - begin : 0) : (int64_t)*w->step;
+    return n;
+}
+
+/* The state_dict of torch.optim.swa_utils.AveragedModel. */
+static dlr_torch_value average_state(writer *w, const dlr_tensors *average) {
+    dl_arena *a = w->arena;
+    values v = {0};
+    dlr_st_tensor *t = &w->all.list[w->all.n++];
+    *t = (dlr_st_tensor){.name = "n_averaged", .dtype = DLR_ST_I64, .data = count_averaged(w)};
+    put(a, &v, t->name, tensor(t));
+    for (int i = 0; i < average->n; i++) {
+        t = &w->all.list[w->all.n], w->all.views[w->all.n++] = average->views[i];
+        *t = average->list[i];
+        t->name = dl_format(a, "module.%s", t->name);
+        put(a, &v, t->name, tensor(t));
+    }
+    return container(a, DLR_TORCH_DICT, v, true);
+}
+
 /* ---- the scheduler ---- */
 
 /* A number for each group, all the same. */
@@ -224,11 +252,12 @@ static dlr_torch_value scheduler_state(writer *w, int n_groups) {
 
 /* ---- the file ---- */
 
-/* The model's tensors, with room for the optimiser's state of each parameter and its step. */
+/* The model's tensors, with room for the optimiser's state of each parameter and its step, and for
+ * their means. */
 static void begin(writer *w) {
     const dl_plan *p = dlr_exec_plan(w->exec);
     dlr_tensors model = dlr_tensors_of_model(w->arena, w->exec);
-    int room = model.n + (DL_MOST_KEPT + 1) * p->vars.n;
+    int room = 2 * model.n + (DL_MOST_KEPT + 1) * p->vars.n + 1;
     w->all = (dlr_tensors){w->exec, DL_NEWS(w->arena, dlr_st_tensor, room),
                            DL_NEWS(w->arena, dlr_view, room), model.n, NULL};
     w->n_model = model.n;
@@ -267,6 +296,8 @@ bool dlr_torch_run_gather(dl_arena *arena, dlr_exec *exec, const dlr_torch_run *
     put(arena, &top, "model_state", model_state(&w));
     put(arena, &top, "optimizer_state_dict", optimizer_state(&w, &n_groups));
     put(arena, &top, "scheduler_state_dict", scheduler_state(&w, n_groups));
+    const dlr_tensors average = dlr_tensors_of_average(arena, exec);
+    if (average.n) put(arena, &top, "model_ema", average_state(&w, &average));
     for (int i = 0; i < run->n_more; i++) dl_push(arena, &top, run->more[i]);
     *gathered =
         (dlr_torch_gathered){container(arena, DLR_TORCH_DICT, top, false), w.all, run->finite};

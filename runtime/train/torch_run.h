@@ -1,7 +1,8 @@
 /* A run in the form of PyTorch's programs: {iters, epoch, model_state, optimizer_state_dict,
  * scheduler_state_dict}, in a file that torch.load reads. torch.optim's class of the optimiser
  * resumes from optimizer_state_dict, and CosineAnnealingLR and ReduceLROnPlateau from
- * scheduler_state_dict. */
+ * scheduler_state_dict. A plan that keeps means of the weights adds model_ema, from which
+ * torch.optim.swa_utils.AveragedModel resumes. */
 #ifndef DLR_TORCH_RUN_H
 #define DLR_TORCH_RUN_H
 #include "ir/base/optimizers.h"

@@ -70,9 +70,11 @@ static dlr_tensors params_of(dl_arena *arena, dlr_exec *exec) {
     dlr_tensors all = dlr_tensors_of_model(arena, exec), params = all;
     const dl_plan *plan = dlr_exec_plan(exec);
     params.list = DL_NEWS(arena, dlr_st_tensor, all.n + 1), params.n = 0;
+    params.views = DL_NEWS(arena, dlr_view, all.n + 1);
     for (int i = 0, k = 0; i < plan->vars.n && k < all.n; i++) {
         if (strcmp(plan->vars.at[i].name, all.list[k].name) != 0) continue;
-        if (plan->vars.at[i].role == DL_VAR_PARAM) params.list[params.n++] = all.list[k];
+        if (plan->vars.at[i].role == DL_VAR_PARAM)
+            params.views[params.n] = all.views[k], params.list[params.n++] = all.list[k];
         k++;
     }
     return params;
@@ -90,6 +92,44 @@ static bool load_moments(dlr_run *r, const dlr_st_file *file, const dlr_tensors 
             const dlr_st_tensor *from = t->kept[i].moment[k];
             if (view.type && from) ok = dlr_tensor_load(r->exec, view, file, from, buffer, err);
         }
+    free(buffer);
+    return ok;
+}
+
+/* Steps that a mean from an epoch on is of, at the file's end. 0: it is no such mean. */
+static int64_t count_averaged(const dlr_run *r, const dlr_torch_training *t) {
+    double from = -1;
+    for (int i = 0; i < r->o->start.n_hypers; i++)
+        if (strcmp(r->o->start.hypers[i].name, "optimizer.average.from") == 0)
+            from = r->o->start.hypers[i].value;
+    double epochs = (double)(t->epoch + 1) - from;
+    return from < 0 || epochs < 0 ? 0 : (int64_t)(epochs * (double)r->batches.epoch_batches);
+}
+
+/* The means of the weights, which the file may lack: they begin with its weights then. */
+static bool load_means(dlr_run *r, const dlr_st_file *file, const dlr_tensors *params,
+                       const dlr_torch_training *t, dl_error *err) {
+    dlr_tensors means = dlr_tensors_of_average(r->arena, r->exec);
+    if (!means.n && t->averaged >= 0)
+        dlr_log_info("%s: its mean of the weights is dropped: none is kept now", file->path);
+    if (!means.n) return true;
+    if (t->averaged < 0) {
+        dlr_log_info("%s has no mean of the weights: it begins with the file's", file->path);
+        dlr_tensors_begin_average(r->exec);
+        return true;
+    }
+    int64_t steps = count_averaged(r, t);
+    if (steps && steps != t->averaged)
+        dlr_log_warning("%s: its mean of the weights is of %lld steps; this run goes on with it "
+                        "as one of %lld (swa)",
+                        file->path, (long long)t->averaged, (long long)steps);
+    void *buffer = malloc(DLR_ST_PIECE);
+    bool ok = buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s", file->path);
+    for (int i = 0; ok && i < params->n; i++)
+        for (int k = 0; ok && k < means.n; k++)
+            if (strcmp(means.list[k].name, params->list[i].name) == 0 &&
+                means.views[k].offset != params->views[i].offset) /* it has a mean */
+                ok = dlr_tensor_load(r->exec, means.views[k], file, t->kept[i].mean, buffer, err);
     free(buffer);
     return ok;
 }
@@ -174,7 +214,8 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl
         !check_flags(r, &t, file->path, err))
         return false;
     if (!dlr_state_init(r->exec, o->start.seed, err) ||
-        !dlr_tensors_load_model(&model, file, err) || !load_moments(r, file, &params, &t, err))
+        !dlr_tensors_load_model(&model, file, err) || !load_moments(r, file, &params, &t, err) ||
+        !load_means(r, file, &params, &t, err))
         return false;
     write_steps(r, &t);
     write_scalars(r, &t);

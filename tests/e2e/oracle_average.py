@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Means of the weights (ema, swa) against torch.optim.swa_utils.AveragedModel, on the weights of each of 200 steps. A
 run validates with them, goes on with them to the same bits, and its exports have them; ranks, shards of the optimizer's
-state and the emulated GPU keep the same.
+state and the emulated GPU keep the same. AveragedModel goes on from ckpt.tar, and so does a run; sharded checkpoints
+hold the same tensors.
 
 oracle_average.py BUILD [OPTION...]
 """
@@ -9,6 +10,7 @@ import json
 import shutil
 import sys
 
+import numpy as np
 from oracle_tools import Workplace, check, finish, load_tensors, relative, torch
 from torch.optim.swa_utils import AveragedModel
 
@@ -22,6 +24,12 @@ MODEL = """model M(norm=true):
     loss = mse_loss(y, t)
 """
 DECAY, EPOCHS, STEPS = 0.93, 4, 50  # of an epoch
+
+
+def load(path):
+    """A file with real numbers, which PyTorch 1.13 takes for unsafe."""
+    modern = int(torch.__version__.split(".")[0]) > 1
+    return torch.load(path, weights_only=True) if modern else torch.load(path)
 
 
 def main(build, *_):
@@ -58,6 +66,80 @@ def main(build, *_):
             mean.update_parameters(now)
         return {k: v for k, v in mean.module.named_parameters()}
 
+    def net():
+        layers = {"body": torch.nn.Linear(3, 4), "norm": torch.nn.BatchNorm1d(4), "head": torch.nn.Linear(4, 1)}
+        return torch.nn.ModuleDict(layers)
+
+    def load_step(module, kind, step):
+        module.load_state_dict(load_tensors(file_of(kind, "model", f"step-{step:08d}")))
+
+    def check_torch(kind, option, avg_fn):
+        """PyTorch goes on from the ckpt.tar of three epochs, and so does a run, with nothing else left."""
+        dlrun("t", option, "--torch_checkpoints", "--num_epochs=3")
+        path = next((place / "t").rglob("ckpt.tar"))
+        state = load(path)["model_ema"]
+        now = net()
+        mean = AveragedModel(now, avg_fn=avg_fn)
+        mean.load_state_dict(state)
+        check(mean.n_averaged.item() == {"ema": 3 * STEPS, "swa": STEPS}[kind], f"{kind}: {mean.n_averaged} averaged")
+        own = load_tensors(file_of("t", "ema"))
+        check(all(torch.equal(state["module." + k], v) for k, v in own.items()) and len(state) == len(own) + 1,
+              f"{kind}: model_ema is ema.safetensors")
+        for step in range(3 * STEPS + 1, 4 * STEPS + 1):
+            load_step(now, kind, step)
+            mean.update_parameters(now)
+        got = load_tensors(file_of(kind, "ema"))
+        worst = max(relative(got[k].double(), v.detach().double()) for k, v in mean.module.named_parameters())
+        check(worst < 1e-6, f"{kind}: AveragedModel goes on from ckpt.tar: {worst:.1e}")
+        for old in list(path.parent.glob("step-*")) + [path.parent / "last", path.parent / "best"]:
+            old.unlink() if old.is_symlink() else shutil.rmtree(old)
+        torn = load(path)
+        log = dlrun("t", option, "--torch_checkpoints", "--resume=true")
+        check("ckpt.tar: epoch 4" in log and "mean of the weights" not in log, f"{kind}: goes on from ckpt.tar")
+        check(file_of("t", "ema").read_bytes() == file_of(kind, "ema").read_bytes(),
+              f"{kind}: a run goes on from ckpt.tar to the same bits")
+        folder = path.parent
+        for what, change, want, status in (
+                ("lacks a tensor", lambda s: s.pop("module.head.bias"), "'model_ema' has 'head.bias' not as a tensor", 3),
+                ("another shape", lambda s: s.update({"module.head.bias": torch.zeros(2)}), "of another shape", 3),
+                ("no count", lambda s: s.pop("n_averaged"), "has no count 'n_averaged'", 3),
+                ("another count", lambda s: s.update(n_averaged=torch.tensor(7)),
+                 "its mean of the weights is of 7 steps" if kind == "swa" else "going on", 0)):
+            shutil.rmtree(folder), folder.mkdir()
+            changed = {**torn, "model_ema": dict(torn["model_ema"])}
+            change(changed["model_ema"])
+            torch.save(changed, path)
+            log = dlrun("t", option, "--torch_checkpoints", "--resume=true", status=status)
+            check(want in log, f"{kind}, {what}: {log[-300:]}")
+
+    def shards_of(name, part):
+        """The tensors of a part's files at the end, and how many files they are in."""
+        files = sorted(next((place / name).rglob("checkpoints/last")).glob(f"{part}-*-of-*.safetensors"))
+        return {k: v for f in files for k, v in load_tensors(f).items()}, len(files)
+
+    def check_sharded(kind, option):
+        """Each rank writes its own part of the mean, which a run goes on from."""
+        for how in (), ("--zero=1",):
+            ranks = option, "-n", "2", *how, "--num_epochs=3"
+            dlrun("whole", *ranks)
+            dlrun("parts", *ranks, "--sharded_checkpoints", "--stop_after=120", status=75)
+            dlrun("parts", *ranks, "--sharded_checkpoints", "--resume=true")
+            want = load_tensors(file_of("whole", "ema"))
+            got, files = shards_of("parts", "ema")
+            check(files == 2 and set(got) == set(want), f"{kind} {how}: {files} files, {sorted(got)}")
+            if not how:  # otherwise a file may hold a part of a tensor
+                check(all(torch.equal(got[k], v) for k, v in want.items()), f"{kind}: shards hold the same bits")
+            place.run("dlrun", "predict", next((place / "parts").rglob("checkpoints")).parent, place / "x.npy", "-o",
+                      place / "parts.npy", "--checkpoint=last")
+            place.run("dlrun", "predict", next((place / "whole").rglob("checkpoints")).parent, place / "x.npy", "-o",
+                      place / "whole.npy", "--checkpoint=last")
+            check((place / "parts.npy").read_bytes() == (place / "whole.npy").read_bytes(),
+                  f"{kind} {how}: predictions by the mean are the same")
+            run = next((place / "parts").rglob("checkpoints")).parent
+            log = dlrun("alone", option, f"--resume={run}")
+            check("no mean of the weights" not in log and file_of("alone", "ema"), f"{kind} {how}: one rank goes on")
+
+    np.save(place / "x.npy", np.random.default_rng(2).standard_normal((8, 3)).astype("f4"))
     kinds = {"ema": (f"--ema={DECAY}", lambda mean, now, _: DECAY * mean + (1 - DECAY) * now, 0),
              "swa": ("--swa=2", None, 2 * STEPS)}
     for kind, (option, avg_fn, begin) in kinds.items():
@@ -90,6 +172,8 @@ def main(build, *_):
                   for f in ("ema", "model", "optimizer")) and
               points(kind)[-1]["Loss/valid"] == points("two")[-1]["Loss/valid"],
               f"{kind}: a run that is stopped goes on to the same bits")
+        check_torch(kind, option, avg_fn)
+        check_sharded(kind, option)
         short = option.replace("=2", "=0"), "--num_epochs=1", "--norm=false"
         dlrun("one", *short)
         one = load_tensors(file_of("one", "ema"))
@@ -107,11 +191,9 @@ def main(build, *_):
     dlrun("late", "--num_epochs=1")
     log = dlrun("late", "--ema=0.5", "--resume=true")
     check("has no mean of the weights: it begins" in log and file_of("late", "ema"), "ema begins in a run that goes on")
-    for args, what in ((("--ema=0.9", "--swa=1"), "--swa=null"),
-                       (("--ema=0.9", "--torch_checkpoints"), "--torch_checkpoints=false"),
-                       (("--swa=1", "--sharded_checkpoints"), "--sharded_checkpoints=false")):
-        check(what in dlrun("no", *args, status=2), f"{' '.join(args)} is refused: {what}")
-        dlrun("yes", *args, what, "--num_epochs=1")
+    both = "--ema=0.9", "--swa=1"
+    check("--swa=null" in dlrun("no", *both, status=2), "two means are refused")
+    dlrun("yes", *both, "--swa=null", "--num_epochs=1")
     finish()
 
 
