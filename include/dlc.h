@@ -105,8 +105,9 @@ int64_t dlc_memory(const dlc_model *model);
  * that relates the samples of a batch and trains, or fixes its batch, whole batches are. */
 int dlc_predict(dlc_model *model, int64_t samples, const void *const inputs[],
                 void *const outputs[], dlc_status *status);
-/* One optimiser step on exactly one batch: the arrays of the inputs, then of the targets. *loss:
- * the loss before the step; may be NULL. */
+/* One optimiser step on exactly one batch, or on as many as the key `accumulate` says, one after
+ * the other: the arrays of the inputs, then of the targets. *loss: the loss before the step; may be
+ * NULL. */
 int dlc_train_step(dlc_model *model, int64_t samples, const void *const inputs_then_targets[],
                    double *loss, dlc_status *status);
 /* The mean loss and metrics over `samples` samples, a multiple of the batch; metrics in the order

@@ -58,6 +58,7 @@ struct dlc_model {
     dl_plan *plan;
     dlr_exec *exec;
     int predict, train, eval; /* programs; -1: there is none */
+    int accumulate;           /* of a step's batches before its last one; -1: there is none */
     library_array input[DLC_MAX_ARRAYS], target[DLC_MAX_ARRAYS], output[DLC_MAX_ARRAYS];
     int n_inputs, n_targets, n_outputs;
     DL_ARRAY(library_metric) metrics;
@@ -68,7 +69,8 @@ struct dlc_model {
     dlr_view loss, valid_loss;
     dlr_scaler scaler;
     dlr_state at;
-    int64_t epoch_batches;
+    int64_t in_step; /* batches of a step */
+    int64_t epoch_steps;
 };
 
 /* ---- programs.c ---- */

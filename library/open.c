@@ -150,6 +150,7 @@ static bool load(dlc_model *m, const void *options, dl_error *err) {
     if (!m->exec) return false;
     m->predict = dlr_exec_program(m->exec, "predict");
     m->train = dlr_exec_program(m->exec, "train"), m->eval = dlr_exec_program(m->exec, "eval");
+    m->accumulate = dlr_exec_program(m->exec, DL_GRAPH_ACCUMULATE);
     m->tensors = dlr_tensors_of_model(m->arena, m->exec);
     if (!library_place_arrays(m, err)) return false;
     if (((const dlc_options *)options)->train) return library_start_training(m, err);

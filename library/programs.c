@@ -97,10 +97,9 @@ static bool compile(dlc_model *m, const dlc_options *o, dl_error *err) {
     dl_tuning tuning;
     dl_session *s = m->session;
     choose_batch(m, o);
-    if (train && (!dl_session_check_one_batch(s, "the library", err) ||
-                  !dl_session_check_no_average(s, "the library", err)))
-        return false;
+    if (train && !dl_session_check_no_average(s, "the library", err)) return false;
     if (train) m->identity = dl_identify(m->arena, s);
+    m->in_step = dl_config_int(m->config, DL_KEY_accumulate);
     if (!library_find_arrays(m, err)) return false;
     if (!(train ? dl_session_add_prediction(s, err) : dl_session_predict(s, 0, NULL, err)))
         return false;

@@ -79,14 +79,19 @@ int dlc_train_step(dlc_model *m, int64_t samples, const void *const arrays[], do
                    dlc_status *status) {
     LIBRARY_OWN_FLOATS;
     dl_error err = {0};
-    bool ok = !m || m->train < 0 || samples == m->batch ||
+    const int64_t all = m && m->train >= 0 ? m->batch * m->in_step : samples;
+    bool ok = samples == all ||
               dl_fail(&err, DL_USAGE,
                       "dlc_train_step: %lld samples, and a step takes exactly %lld: open the model "
                       "with another dlc_options.batch",
-                      (long long)samples, (long long)m->batch);
+                      (long long)samples, (long long)all);
     ok = ok && check_train(m, "dlc_train_step", samples, arrays, &err);
     if (ok) {
-        feed_all(m, arrays, 0);
+        for (int64_t i = 1; i < m->in_step; i++) {
+            feed_all(m, arrays, (i - 1) * m->batch);
+            dlr_exec_run(m->exec, m->accumulate, NULL);
+        }
+        feed_all(m, arrays, all - m->batch);
         dlr_exec_run(m->exec, m->train, NULL);
         if (loss) *loss = dlr_scalar(m->exec, m->loss);
         ok = dlr_exec_check(m->exec, &err);

@@ -10,9 +10,10 @@
 static void count_steps(dlc_model *m) {
     const dl_config *c = m->config;
     const dl_yaml *iterations = dl_config_value(c, DL_KEY_num_iters);
-    int64_t samples = dl_config_int(c, DL_KEY_Nsamples), step = m->batch * m->world.size,
+    int64_t samples = dl_config_int(c, DL_KEY_Nsamples),
+            step = m->batch * m->in_step * m->world.size,
             epoch = samples >= step ? samples / step : 1;
-    m->epoch_batches = epoch;
+    m->epoch_steps = epoch;
     m->schedule = dl_rates_schedule(m->arena, c, step, m->world.size);
     m->schedule.epoch_steps = epoch;
     m->schedule.steps = iterations->kind == DL_YAML_INT
@@ -88,15 +89,15 @@ static bool save(dlc_model *m, const void *directory, dl_error *err) {
                                    {"scaler", dlr_tensors_content(&scaler)}};
     dlr_state_value values[] = {
         text("model", m->plan->model),
-        integer("epoch_batches", m->epoch_batches),
-        integer("batch", m->batch * m->world.size),
+        integer("epoch_batches", m->epoch_steps),
+        integer("batch", m->batch * m->in_step * m->world.size),
         text("hyperparams", yaml.at),
         text("graph", m->identity.graph),
         text("source", m->identity.source),
         text("data", m->net.data.loader ? dl_data_record_text(arena, &m->net.data) : NULL),
         text("from", NULL)};
     dlr_state at = m->at;
-    at.epoch = at.iteration / m->epoch_batches, at.position = 0;
+    at.epoch = at.iteration / m->epoch_steps, at.position = 0;
     at.values = values, at.n_values = (int)(sizeof values / sizeof *values);
     dlr_checkpoint_content content = {
         .parts = parts, .n_parts = scaler.n ? 3 : 2, .state = at, .keep = 1};

@@ -6,11 +6,13 @@
 #include <sys/resource.h>
 
 #include "ir/base/clock.h"
+#include "ir/base/tags.h"
 #include "runtime/analyze/analyze.h"
 #include "runtime/analyze/bench_report.h"
 #include "runtime/analyze/synthetic_inputs.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "runtime/setup/device_choice.h"
 #include "runtime/tune/peak_rates.h"
 #include "runtime/tune/tune.h"
@@ -48,12 +50,25 @@ static bool goes_on(int steps, int want, double start) {
            (want ? steps < want : steps < LEAST_STEPS || dl_clock_ms() - start < LEAST_MS);
 }
 
+/* A step's loss and gradients are means over so many batches. */
+static void set_batches(dlr_exec *exec, const dl_bench *b) {
+    dlr_view v = dlr_exec_variable(exec, DL_ACCUMULATE_BATCHES);
+    const double n = (double)b->in_step;
+    if (v.type) dlr_state_write(exec, v, DL_F64, &n);
+}
+
+/* The batches of a step before its last one. */
+static void run_before(dlr_exec *exec, const dl_bench *b) {
+    for (int64_t i = 1; i < b->in_step; i++) dlr_exec_run(exec, b->accumulate, NULL);
+}
+
 /* Step by step, each with its launches' times: on a device that is done when a call returns. */
 static void time_each(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64_t *sum) {
     int nlaunches = b->plan->programs.at[b->program].launches.n;
     b->cpu_ms = 1e300;
     for (double start = dl_clock_ms(); goes_on(b->steps, want, start); b->steps++) {
         double t = dl_clock_ms(), cpu = cpu_ms();
+        run_before(exec, b);
         dlr_exec_run(exec, b->program, ns);
         b->ms[b->steps] = dl_clock_ms() - t, cpu = cpu_ms() - cpu;
         if (cpu < b->cpu_ms) b->cpu_ms = cpu;
@@ -72,11 +87,12 @@ static void end_oldest(dlr_exec *exec, const dl_bench *b) {
 /* As a run has them: the loss of a step is read when the next has begun, so that the device never
  * waits for the host. Its kernels are timed afterwards, one after the other. */
 static void time_ahead(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64_t *sum) {
-    int nlaunches = b->plan->programs.at[b->program].launches.n, ahead = dlr_exec_ahead(exec),
-        started = 0;
+    int nlaunches = b->plan->programs.at[b->program].launches.n, started = 0,
+        ahead = b->in_step > 1 ? 1 : dlr_exec_ahead(exec);
     double start = dl_clock_ms(), last = start;
     for (; goes_on(b->steps, want, start); b->steps++) {
-        for (; started - b->steps < ahead; started++) dlr_exec_start(exec, b->program);
+        for (; started - b->steps < ahead; started++)
+            run_before(exec, b), dlr_exec_start(exec, b->program);
         end_oldest(exec, b);
         double now = dl_clock_ms();
         b->ms[b->steps] = now - last, last = now;
@@ -99,6 +115,7 @@ static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, co
     dlr_view loss = dlr_exec_result(exec, b->program, DL_RESULT_LOSS, NULL);
     if (!loss.type && !b->predicts)
         return dl_fail(err, DL_INPUT, "the model states no loss to train on");
+    run_before(exec, b);
     dlr_exec_run(exec, b->program, NULL);
     if (loss.type) dlr_exec_scalar(exec, loss);
     b->first_ms = dl_clock_ms() - t;
@@ -145,6 +162,9 @@ static bool bench(const dl_invocation *call, dl_session *s, const dl_compile_opt
     if (ok) {
         b.threads = dlr_pool_threads(dlr_exec_pool(exec));
         b.program = dlr_exec_program(exec, b.predicts ? "predict" : "train");
+        b.accumulate = dlr_exec_program(exec, DL_GRAPH_ACCUMULATE);
+        b.in_step = b.predicts ? 1 : dl_config_int(c, DL_KEY_accumulate);
+        set_batches(exec, &b);
         ok = measure(arena, exec, opt->target, device, want, &b, err);
     }
     bool kernels = dl_config_option(c, "kernels") != NULL;
@@ -166,7 +186,6 @@ static bool run(dl_invocation *call, dl_error *err) {
     dl_pass_on_warnings(call, s);
     bool ok = dl_device_choose(call->arena, dl_config_str(c, DL_KEY_device),
                                dl_config_option(c, "target"), &on, err) &&
-              (dl_config_option(c, "predict") || dl_session_check_one_batch(s, "dlc bench", err)) &&
               dl_session_options(s, on.target, &opt, err);
     if (ok && on.warning) dl_console_warning(call->out, on.warning);
     opt.out = call->out;

@@ -26,11 +26,21 @@ static const dl_plan_kernel *kernel_of(const dl_bench *b, int launch) {
     return &b->plan->kernels.at[program_of(b)->launches.at[launch].kernel];
 }
 
-static double flops_of(const dl_bench *b) {
+static double flops_of_program(const dl_bench *b, int program) {
+    const dl_plan_program *p = &b->plan->programs.at[program];
     double flops = 0;
-    for (int i = 0; i < program_of(b)->launches.n; i++) flops += (double)kernel_of(b, i)->flops;
+    for (int i = 0; i < p->launches.n; i++)
+        flops += (double)b->plan->kernels.at[p->launches.at[i].kernel].flops;
     return flops;
 }
+
+/* Of a step, or a prediction. */
+static double flops_of(const dl_bench *b) {
+    double before = b->in_step > 1 ? flops_of_program(b, b->accumulate) : 0;
+    return (double)(b->in_step - 1) * before + flops_of_program(b, b->program);
+}
+
+static double samples_of(const dl_bench *b) { return (double)(b->session->batch * b->in_step); }
 
 /* One launch, in ms: the time it took, and the time it would take at the ceiling that is the lower
  * one for it. */
@@ -71,6 +81,7 @@ static int count_above(const dl_console *out, const dl_bench *b) {
 }
 
 static void print_kernels(const dl_console *out, const dl_bench *b) {
+    if (b->in_step > 1) dl_console_text(out, "\n  kernels of a step's last batch:\n");
     dl_console_text(out, "\n  %-14s %9s %6s %9s %9s %7s %9s  %s\n", "kernel", "ms", "of all",
                     "GFLOP/s", "GB/s", "ceiling", "predicted", "source");
     double all = 0;
@@ -88,15 +99,17 @@ static void print_kernels(const dl_console *out, const dl_bench *b) {
 void dl_bench_print(const dl_console *out, dl_bench *b, bool kernels) {
     double step = median(b->ms, b->steps), flops = flops_of(b);
     count_above(out, b);
-    dl_console_text(out, "%s, batch %lld, %s, %d threads\n",
+    const char *of =
+        b->in_step > 1 ? dl_format(b->session->arena, ", %lld a step", (long long)b->in_step) : "";
+    dl_console_text(out, "%s, batch %lld%s, %s, %d threads\n",
                     dl_shown(b->session->arena, b->session->model_path),
-                    (long long)b->session->batch, b->plan->target, b->threads);
+                    (long long)b->session->batch, of, b->plan->target, b->threads);
     dl_console_text(out,
                     "  %-13s %.*f ms median of %d (%.1f to %.1f), %.1f samples a second; the first "
                     "%.0f ms after "
                     "the start\n",
                     b->predicts ? "prediction" : "step", step < 1 ? 4 : 1, step, b->steps, b->ms[0],
-                    b->ms[b->steps - 1], 1e3 * (double)b->session->batch / step,
+                    b->ms[b->steps - 1], 1e3 * samples_of(b) / step,
                     b->compile_ms + b->open_ms + b->first_ms);
     dl_console_text(
         out, "  arithmetic    %.2f GFLOP each, %.1f GFLOP/s: %.1f%% of this machine's %.1f in %s\n",
@@ -138,11 +151,11 @@ void dl_bench_print_json(const dl_console *out, dl_bench *b, bool kernels) {
     if (kernels) put_kernels(b, &list);
     dl_console_text(out,
                     "{\"model\": \"%s\", \"program\": \"%s\", \"target\": \"%s\", \"batch\": %lld, "
-                    "\"threads\": %d, \"steps\": %d, "
+                    "\"accumulate\": %lld, \"threads\": %d, \"steps\": %d, "
                     "\"step_ms\": %.4f, \"step_ms_min\": %.4f, \"step_ms_max\": %.4f, ",
                     b->session->model_name, program_of(b)->name, b->plan->target,
-                    (long long)b->session->batch, b->threads, b->steps, step, b->ms[0],
-                    b->ms[b->steps - 1]);
+                    (long long)b->session->batch, (long long)b->in_step, b->threads, b->steps, step,
+                    b->ms[0], b->ms[b->steps - 1]);
     if (b->cpu_ms >= 0) dl_console_text(out, "\"step_cpu_ms_min\": %.3f, ", b->cpu_ms);
     if (isfinite(b->loss))
         dl_console_text(out, "\"loss\": %.9g, ", b->loss);
@@ -154,7 +167,7 @@ void dl_bench_print_json(const dl_console *out, dl_bench *b, bool kernels) {
         "\"peak_of\": "
         "\"%s\", "
         "\"peak_gbytes\": %.1f, \"share_of_peak\": %.4f, \"kernels_above_peak\": %d, ",
-        1e3 * (double)b->session->batch / step, flops, flops / step * 1e-6, b->gflops,
+        1e3 * samples_of(b) / step, flops, flops / step * 1e-6, b->gflops,
         dl_peak_rates_counted(b->plan), b->gbytes, flops / step * 1e-6 / b->gflops,
         count_above(out, b));
     if (b->memory.total)

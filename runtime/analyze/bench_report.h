@@ -9,6 +9,8 @@ typedef struct {
     const dl_session *session;
     const dl_plan *plan;
     int program, threads;
+    int accumulate;    /* the program of a step's batches before its last one; -1: there is none */
+    int64_t in_step;   /* batches of a step */
     bool predicts;     /* the program is "predict", not "train" */
     bool cached;       /* the plan was found, not compiled */
     const char *tuned; /* what tuning found, or NULL */
@@ -19,7 +21,7 @@ typedef struct {
         cpu_ms; /* each step's; the least CPU time of one, of all threads; below 0: not measured */
     int steps;
     double loss;       /* of the last step; NAN: the program has none */
-    const int64_t *ns; /* of each launch, `rounds` runs together */
+    const int64_t *ns; /* of each launch of `program`, `rounds` runs together */
     int rounds;
     double gflops, gbytes;    /* the machine's ceilings */
     int64_t rss;              /* bytes */

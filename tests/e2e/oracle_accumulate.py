@@ -207,9 +207,16 @@ def main(build, *_):
     dlrun("few", "f32", *common[:1], *few, "--Nsamples_val=8", "--num_epochs=1", "--accumulate=2")
     log = dlrun("few", "f32", *common[:1], "--global_batch_size=10", "--accumulate=4", status=2)
     check("a multiple of 4" in log, "a batch that cannot be shared is refused")
-    for command in "bench", "verify", "estimate-scaling":
-        args = place / "f32.dl", f"--yaml_config={place / 'c.yaml'}", "--local_batch_size=4"
-        log = place.run("dlc", command, *args, "--accumulate=2", status=2)
+    args = place / "f32.dl", f"--yaml_config={place / 'c.yaml'}", "--local_batch_size=4"
+    for device in "cpu", "cuda:emulated":  # the batches of a step are one batch here, so that its mean is that batch's
+        one, two = (json.loads(place.run("dlc", "bench", *args, "--norm=false", "--json", "--steps=3",
+                                         f"--device={device}", f"--accumulate={n}")) for n in (1, 2))
+        check(two["accumulate"] == 2 and 1.5 < two["flops"] / one["flops"] < 2.2
+              and abs(two["loss"] / one["loss"] - 1) < 1e-4
+              and abs(two["samples_per_s"] * two["step_ms"] / 8000 - 1) < 0.05, f"dlc bench {device}: {one} {two}")
+    for command, *batch in (("verify", args[-1]), ("estimate-scaling", args[-1]),
+                            ("simulate-ranks", "--ranks=2", "--global_batch_size=8")):
+        log = place.run("dlc", command, *args[:2], *batch, "--accumulate=2", status=2)
         check("--accumulate=1" in log, f"dlc {command} refuses several batches")
     finish()
 

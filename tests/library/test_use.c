@@ -120,6 +120,39 @@ static void test_step(void) {
     dlc_close(m);
 }
 
+/* A step of two batches is that of all their samples, and one of another number is refused. */
+static void test_accumulate(void) {
+    static const char *const two[] = {"optimizer=sgd", "lr=0.1",       "lr_schedule=none",
+                                      "momentum=0",    "accumulate=2", NULL};
+    dlc_status s;
+    dlc_options o = fixture_options(2, 1);
+    o.settings = two;
+    dlc_model *m = fixture_open(fixture_file("linear.dl", LINEAR), &o), *again;
+    const void *all[] = {X, T};
+    float w[2][3], b[2], its[2];
+    double dw[2][3], db[2], mae, loss = 0, want = loss_of(W, B, 0, 4, dw, db, &mae);
+    CHECK(m && dlc_set(m, "l.weight", W, sizeof W, NULL) && dlc_set(m, "l.bias", B, 8, NULL),
+          "set");
+    FAILS(dlc_train_step(m, 2, all, NULL, &s), s, 2, "a step takes exactly 4");
+    CHECK(dlc_train_step(m, 4, all, &loss, &s), "%s", s.message);
+    CHECK_NEAR(loss, want, 1e-6 * want);
+    CHECK(dlc_get(m, "l.weight", w, sizeof w, &s) && dlc_get(m, "l.bias", b, 8, &s), "%s",
+          s.message);
+    for (int k = 0; k < 2; k++) {
+        CHECK_NEAR(b[k], B[k] - .1 * db[k], 1e-6);
+        for (int c = 0; c < 3; c++) CHECK_NEAR(w[k][c], W[k][c] - .1 * dw[k][c], 1e-6);
+    }
+    const char *run = fixture_path("accumulated/run");
+    CHECK(dlc_save(m, run, &s), "%s", s.message);
+    again = fixture_open(run, &(dlc_options){.size = sizeof o, .threads = 1, .train = 1});
+    CHECK(dlc_train_step(m, 4, all, NULL, &s) && dlc_train_step(again, 4, all, NULL, &s) &&
+              dlc_get(m, "l.bias", b, 8, &s) && dlc_get(again, "l.bias", its, 8, &s) &&
+              !memcmp(b, its, 8),
+          "a step of two batches after dlc_save: %s", s.message);
+    dlc_close(again);
+    dlc_close(m);
+}
+
 /* Open again: the same bits of the weights, and the same bits a step later. */
 static void test_save(void) {
     dlc_status s;
@@ -243,6 +276,7 @@ int main(void) {
     test_samples();
     test_related();
     test_step();
+    test_accumulate();
     test_save();
     test_several();
     test_f64();
