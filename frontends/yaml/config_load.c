@@ -229,6 +229,37 @@ bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
     return !values || dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
 }
 
+/* ---- the model's file ---- */
+
+/* A relative model of a configuration's file, where it lies next to that file; of a file in a
+ * folder `config`, next to the folder. NULL: not there. */
+static const char *find_next_to(dl_arena *arena, const char *file, const char *model) {
+    const char *slash = strrchr(file, '/');
+    const char *dir = slash ? dl_strndup(arena, file, (size_t)(slash - file)) : ".";
+    const char *path = slash ? dl_format(arena, "%s/%s", dir, model) : model;
+    if (access(path, F_OK) == 0) return path;
+    const char *above = strcmp(dir, "config") == 0 ? model : NULL;
+    if (dl_ends_with(dir, "/config"))
+        above = dl_format(arena, "%.*s/%s", (int)(strlen(dir) - strlen("/config")), dir, model);
+    return above && access(above, F_OK) == 0 ? above : NULL;
+}
+
+/* The model that a configuration's file names: from the file's folder on, then from the current
+ * directory, as all program files. */
+static bool take_model_of_file(dl_config *c, dl_error *err) {
+    dl_arena *arena = c->state->arena;
+    dl_setting *s = &c->state->settings.at[DL_KEY_model];
+    const char *name = s->value->text;
+    dl_error absent = {0};
+    if (s->source != DL_BY_FILE || *name == '/' || !dl_ends_with(name, ".dl")) return true;
+    const char *found = find_next_to(arena, c->file, name);
+    if (!found && !dl_find_data_file(arena, name, &absent))
+        return dl_yaml_fail(err, s->value->place, "model: %s; nor in this file's folder",
+                            absent.message);
+    if (found) s->value = dl_yaml_string(arena, found, s->value->place);
+    return true;
+}
+
 /* ---- the model's name ---- */
 
 /* Replaces a `model` that is no file name by the entry of NAMES: a file, and arguments. */
@@ -284,5 +315,6 @@ bool dl_config_load(dl_config *c, dl_error *err) {
         return false;
     const char *model = dl_config_str(c, DL_KEY_model);
     if (dl_config_is_plan(model)) return refuse_plan(model, err);
-    return text || take_model_name(c, err); /* a text has the file already */
+    /* a text has the file already */
+    return text || (take_model_of_file(c, err) && take_model_name(c, err));
 }

@@ -259,6 +259,37 @@ def test_nearest():
     check(r.returncode == 3 and "ctc_loss" in r.stderr and "did you mean" not in r.stderr, f"ctc_loss: {r.stderr}")
 
 
+def test_model_of_configuration():
+    """A relative model of a configuration is next to the configuration's file, or next to its folder config; else from
+    the current directory on. The error names the file's line."""
+    text = "model M():\n    input x: f32[N, C={}]\n    y = x |> linear(1) @l\n    output y\n    loss = mean(y**2)\n"
+    place = f"{TMP}/project"
+    os.makedirs(f"{place}/sub/config")
+    for path, size in ("here.dl", 3), ("sub/here.dl", 4), ("sub/near.dl", 5):
+        with open(f"{place}/{path}", "w") as f:
+            f.write(text.format(size))
+    for path, model in (("sub/a.yaml", "here.dl"), ("sub/config/b.yaml", "near.dl"), ("sub/c.yaml", "../here.dl"),
+                        ("sub/config/d.yaml", "none.dl"), ("sub/e.yaml", f"{place}/here.dl"), ("f.yaml", "here.dl"),
+                        ("sub/g.yaml", "sub/near.dl")):
+        with open(f"{place}/{path}", "w") as f:
+            f.write(f"base:\n  model: {model}\n  local_batch_size: 1\n")
+
+    def parameters(*args, cwd=place):
+        r = subprocess.run([DLC, "summary", "--json", *args], capture_output=True, text=True, cwd=cwd,
+                           stdin=subprocess.DEVNULL, env={**os.environ, **CACHE})
+        return json.loads(r.stdout)["parameters"] if r.returncode == 0 else (r.returncode, r.stderr)
+    for args, want in ((["sub/a.yaml"], 5), (["sub/config/b.yaml"], 6), (["sub/c.yaml"], 4), (["sub/e.yaml"], 4),
+                       (["f.yaml"], 4), (["sub/g.yaml"], 6), (["sub/near.dl", "sub/a.yaml"], 6),
+                       (["sub/a.yaml", "--model=here.dl"], 4)):
+        got = parameters(*args)
+        check(got == want, f"{args}: {got}, not {want}")
+    check(parameters("a.yaml", cwd=f"{place}/sub") == 5 and parameters(f"{place}/sub/a.yaml", cwd="/") == 5,
+          "wherever the command stands")
+    got = parameters("sub/config/d.yaml")
+    check(got[0] == 3 and "sub/config/d.yaml:2:10: error: model: no file none.dl: not under the current directory" in got[1]
+          and "nor in this file's folder" in got[1], f"a model that is nowhere: {got}")
+
+
 def test_warned_once():
     """Each warning of the model once, for a command that builds it twice as well; an unknown key is an error, once."""
     model, yaml = f"{TMP}/w.dl", f"{TMP}/k.yaml"
