@@ -1,4 +1,4 @@
-"""What shows a model: `dlc summary` and `dlc graph`.
+"""What shows a model: `dlc summary` and `dlc graph`; and what there is: `dlc list`.
 
 check_views.py BUILD     from the project's root; needs Python's own library, and Debian's chromium for one check
 """
@@ -121,6 +121,44 @@ def test_browser():
                     f"--user-data-dir={TMP}/browser", "--window-size=900,1700", f"--screenshot={shot}",
                     f"file://{TMP}/u.svg"], capture_output=True, timeout=120)
     check(os.path.exists(shot) and ink(shot) > 1200, "chromium draws the graph")
+
+
+def test_list():
+    """Models with the first sentence of each, configurations by name, presets; what is shipped, without a folder."""
+    place = f"{TMP}/listed"
+    os.makedirs(f"{place}/inner/deeper"), os.makedirs(f"{place}/config")
+    texts = {"a.dl": "# A net (Lu et al. 2021), of two\n# layers. And more.\nmodel A():\n", "b.dl": "model B():\n",
+             "notes.txt": "# no model", "other.yaml": "no: configuration", "inner/c.dl": "# Deep.\n",
+             "inner/deeper/d.dl": "# Deeper than a folder in the folder.\n",
+             "config/a.yaml": "base: {lr: 1}\ntiny: {lr: 2}\n", "config/b.yaml": "lr: 1\nnum_epochs: 3\n",
+             "config/names.yaml": "one: {two: 3}\n"}
+    for name, text in texts.items():
+        with open(f"{place}/{name}", "w") as f:
+            f.write(text)
+    r = dlc("list", place, "--json")
+    got = json.loads(r.stdout)
+    check(r.returncode == 0 and [(x["path"][len(place) + 1:], x["about"]) for x in got["models"]] ==
+          [("a.dl", "A net (Lu et al. 2021), of two layers."), ("b.dl", ""), ("inner/c.dl", "Deep.")], f"list: {got}")
+    found = [(x["path"][len(place) + 1:], x["names"]) for x in got["configurations"]]
+    check(found == [("config/a.yaml", "base, tiny"), ("config/b.yaml", "one")], f"configurations: {found}")
+    r = dlc("list", place)
+    lines = r.stdout.splitlines()
+    check(lines[0] == "models" and re.fullmatch(rf"  {place}/a\.dl +A net \(Lu et al\. 2021\), of two layers\.", lines[1])
+          and "configurations (--config NAME)" in lines and "presets (preset: NAME)" in lines, f"list: {r.stdout}")
+    shipped = json.loads(dlc("list", "--json").stdout)
+    check({os.path.basename(m) for m in MODELS} <= {os.path.basename(x["path"]) for x in shipped["models"]}
+          and all(os.path.exists(x["path"]) and x["about"].endswith(".") for x in shipped["models"]), "all that is shipped")
+    presets = {x["name"] for x in shipped["presets"]}
+    r = dlc("check", "models/cnn_regressor.dl", "--preset=nobody")
+    check(r.returncode == 2 and len(presets) > 2 and all(p in r.stderr for p in presets), f"{presets}: {r.stderr}")
+    r = dlc("list", f"{place}/none")
+    check(r.returncode == 4 and "cannot list" in r.stderr and r.stderr.count("\n") == 1, f"no folder: {r.stderr}")
+    r = dlc("list", place, place)
+    check(r.returncode == 2 and "one argument too many" in r.stderr, f"two folders: {r.stderr}")
+    with open(f"{place}/config/a.yaml", "w") as f:
+        f.write("base: {lr: 1\n")
+    r = dlc("list", place)
+    check(r.returncode == 3 and f"{place}/config/a.yaml:" in r.stderr, f"a torn configuration: {r.returncode} {r.stderr}")
 
 
 def test_refusals():
