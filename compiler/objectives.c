@@ -161,12 +161,8 @@ static dl_objective_options options_of(const dl_config *c, const char *name,
 static bool check_options(const dl_config *c, const dl_objective_options *o, dl_error *err) {
     const dl_key key =
         dl_config_is_null(c, DL_KEY_optimizers) ? DL_KEY_nesterov : DL_KEY_optimizers;
-    if (o->own.nesterov && !o->own.momentum)
-        return dl_config_fail(c, key, err, "%s: Nesterov's momentum needs a momentum above 0",
-                              o->name);
-    if (o->own.nesterov && o->own.dampens)
-        return dl_config_fail(c, key, err, "%s: Nesterov's momentum has no dampening", o->name);
-    return true;
+    const char *fault = dl_step_nesterov_fault(&o->own);
+    return !fault || dl_config_fail(c, key, err, "%s: %s", o->name, fault);
 }
 
 bool dl_objectives_of(dl_arena *arena, const dl_config *c, const dl_graph *train,

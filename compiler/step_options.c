@@ -168,14 +168,16 @@ void dl_step_set_optimizer(dl_step_options *o, dl_optimizer which,
     o->decay = numbers[DL_OPTION_weight_decay] > 0;
 }
 
+const char *dl_step_nesterov_fault(const dl_step_options *o) {
+    if (!o->nesterov) return NULL;
+    if (!o->momentum)
+        return "Nesterov's momentum needs a momentum above 0: --nesterov=false, or --momentum=0.9";
+    return o->dampens ? "Nesterov's momentum has no dampening: --nesterov=false, or "
+                        "--sgd_dampening=0"
+                      : NULL;
+}
+
 bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_error *err) {
-    if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
-        return dl_config_fail(c, DL_KEY_nesterov, err,
-                              "Nesterov's momentum needs a momentum above 0");
-    if (dl_step_option(c, DL_OPTION_nesterov) != 0 && dl_step_option(c, DL_OPTION_dampening) != 0)
-        return dl_config_fail(c, DL_KEY_sgd_dampening, err,
-                              "Nesterov's momentum has no dampening: --nesterov=false, or "
-                              "--sgd_dampening=0");
     if (dl_config_bool(c, DL_KEY_torch_checkpoints) && !*dl_optimizers[dl_step_optimizer(c)].of)
         return dl_config_fail(
             c, DL_KEY_torch_checkpoints, err,
@@ -213,5 +215,6 @@ bool dl_step_options_of(const dl_config *c, dl_step_options *step_options, dl_er
     double numbers[DL_N_OPTIONS];
     for (int i = 0; i < DL_N_OPTIONS; i++) numbers[i] = dl_step_option(c, (dl_optimizer_option)i);
     dl_step_set_optimizer(step_options, dl_step_optimizer(c), numbers);
-    return true;
+    const char *fault = dl_step_nesterov_fault(step_options);
+    return !fault || dl_config_fail(c, DL_KEY_nesterov, err, "%s", fault);
 }

@@ -21,6 +21,8 @@ double dl_step_option(const dl_config *c, dl_optimizer_option option);
 /* Sets what the graph of a step has of its optimiser and the numbers of the optimiser's options. */
 void dl_step_set_optimizer(dl_step_options *o, dl_optimizer which,
                            const double numbers[DL_N_OPTIONS]);
+/* Why these options have Nesterov's momentum in vain; NULL: they do not. */
+const char *dl_step_nesterov_fault(const dl_step_options *o);
 /* Whether a file or the command line gives the option, in addition to defaults. */
 bool dl_step_option_is_given(const dl_config *c, dl_optimizer_option option);
 dl_schedule dl_step_schedule(const dl_config *c);

@@ -83,8 +83,7 @@ typedef struct {
     int64_t trials; /* number of trials; -1: unlimited */
     int n;
     const dl_sweep_parameter *parameters;
-    DL_ARRAY(dl_sweep_parameter) list; /* the same, as it is read */
-    DL_ARRAY(const char *) warnings;   /* about keys that are accepted without effect */
+    DL_ARRAY(const char *) warnings; /* about keys that are accepted without effect */
 } dl_sweep_file;
 
 /* Reads and checks a file. Errors: DL_IO; DL_INPUT at the place of the fault, with the allowed

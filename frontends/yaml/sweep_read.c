@@ -62,10 +62,12 @@ static bool take_metric(dl_arena *arena, dl_sweep_file *f, const dl_yaml *top, d
     return k >= 0;
 }
 
+typedef DL_ARRAY(dl_sweep_parameter) parameter_list;
+
 /* Appends the parameters of a map; those of a group, {optimizer: {parameters: {lr: ...}}}, have its
  * name in front: optimizer.lr. */
-static bool add_parameters(dl_arena *arena, dl_sweep_file *f, const char *group, const dl_yaml *map,
-                           dl_error *err) {
+static bool add_parameters(dl_arena *arena, const dl_sweep_method *method, const char *group,
+                           const dl_yaml *map, parameter_list *list, dl_error *err) {
     static const char *const only[] = {"parameters"};
     for (int i = 0; i < map->entries.n; i++) {
         const dl_yaml_entry *e = &map->entries.at[i];
@@ -75,16 +77,16 @@ static bool add_parameters(dl_arena *arena, dl_sweep_file *f, const char *group,
         dl_sweep_parameter p;
         if (inner && inner->kind == DL_YAML_MAP && inner->entries.n) {
             if (!dl_sweep_check_keys(arena, dl_yaml_quote(arena, name), e->value, 1, only, err) ||
-                !add_parameters(arena, f, name, inner, err))
+                !add_parameters(arena, method, name, inner, list, err))
                 return false;
         } else if (inner)
             return dl_yaml_fail(err, inner->place,
                                 "parameters of %s must be a map of keys with their values, not %s",
                                 dl_yaml_quote(arena, name), dl_yaml_show(arena, inner));
-        else if (!dl_sweep_read_parameter(arena, f->method, name, e, &p, err))
+        else if (!dl_sweep_read_parameter(arena, method, name, e, &p, err))
             return false;
         else
-            dl_push(arena, &f->list, p);
+            dl_push(arena, list, p);
     }
     return true;
 }
@@ -95,8 +97,9 @@ static bool take_parameters(dl_arena *arena, dl_sweep_file *f, const dl_yaml *to
         return dl_yaml_fail(
             err, v ? v->place : top->place,
             "a sweep's file has parameters: a map of keys, {lr: {values: [1e-4, 1e-3]}}");
-    if (!add_parameters(arena, f, "", v, err)) return false;
-    f->n = f->list.n, f->parameters = f->list.at;
+    parameter_list list = {0};
+    if (!add_parameters(arena, f->method, "", v, &list, err)) return false;
+    f->n = list.n, f->parameters = list.at;
     return true;
 }
 

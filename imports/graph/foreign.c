@@ -2,6 +2,15 @@
 
 #include <stdlib.h>
 
+bool dl_foreign_bad(dl_error *err, const char *path, const char *place, const char *format,
+                    va_list args) {
+    dl_buf text = {0};
+    dl_vputf(&text, format, args);
+    dl_fail(err, DL_INPUT, "%s: %s: %s", path, place, text.at);
+    dl_buf_free(&text);
+    return false;
+}
+
 const dl_foreign_arg *dl_foreign_find(const dl_foreign_node *n, const char *name) {
     for (int i = 0; i < n->n_args; i++)
         if (strcmp(n->args[i].name, name) == 0)

@@ -105,6 +105,9 @@ typedef struct {
     void *context;
 } dl_foreign_graph;
 
+/* Fails with DL_INPUT: the archive, the place in it, and the text. */
+bool dl_foreign_bad(dl_error *err, const char *path, const char *place, const char *format,
+                    va_list args) DL_PRINTF(4, 0);
 /* The argument of that name, or NULL: one that has its default is left out. */
 const dl_foreign_arg *dl_foreign_find(const dl_foreign_node *n, const char *name);
 /* Its values, or the default. */

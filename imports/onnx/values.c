@@ -5,13 +5,10 @@
 #include "ir/base/hash.h"
 
 bool dl_ox_bad(const dl_ox *r, const char *format, ...) {
-    dl_buf text = {0};
     va_list args;
     va_start(args, format);
-    dl_vputf(&text, format, args);
+    dl_foreign_bad(r->err, r->path, r->place, format, args);
     va_end(args);
-    dl_fail(r->err, DL_INPUT, "%s: %s: %s", r->path, r->place, text.at);
-    dl_buf_free(&text);
     return false;
 }
 

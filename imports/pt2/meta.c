@@ -2,13 +2,11 @@
 #include "imports/pt2/parts.h"
 
 bool dl_pt2_bad(const dl_pt2_reader *r, const char *format, ...) {
-    dl_buf text = {0};
+    const char *place = dl_format(r->arena, "models/model.json: %s", r->place);
     va_list args;
     va_start(args, format);
-    dl_vputf(&text, format, args);
+    dl_foreign_bad(r->err, r->archive->path, place, format, args);
     va_end(args);
-    dl_fail(r->err, DL_INPUT, "%s: models/model.json: %s: %s", r->archive->path, r->place, text.at);
-    dl_buf_free(&text);
     return false;
 }
 
