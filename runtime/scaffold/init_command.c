@@ -10,7 +10,9 @@
 #include "runtime/scaffold/scaffold_text.h"
 
 static const dl_option options[] = {
-    {"data", 0, "FILE", "the data: HDF5, NetCDF, .npy, .npz or Zarr, samples along the first axis"},
+    {"data", 0, "FILE",
+     "the data: HDF5, NetCDF, .npy, .npz or Zarr, samples along the first axis; CSV or Parquet, "
+     "a sample a row; a folder of pictures, train/CLASS/*.jpg and val/CLASS/*.jpg"},
     {"task", 0, "TASK",
      "regression, segmentation, classification, forecast or autoencoder (by the arrays)"},
     {"input", 0, "ARRAY", "the array that goes in (by names and shapes)"},
@@ -75,13 +77,16 @@ static bool run(dl_invocation *call, dl_error *err) {
     if (!check_name(c, err)) return false;
     if (!path) return dl_fail(err, DL_USAGE, "which data? for example --data FILE.h5");
     dl_input_remember(path);
-    dlr_array_file *f = dlr_array_file_open(path, err);
     dl_scaffold_data d;
-    bool ok =
-        f &&
-        dl_scaffold_find(call->arena, f, dl_config_option(c, "task"), dl_config_option(c, "input"),
-                         dl_config_option(c, "target"), &d, err) &&
-        write_all(call, &d, c->positional.at[0], err);
+    const char *task = dl_config_option(c, "task");
+    if (dl_scaffold_is_pictures(call->arena, path))
+        return dl_scaffold_find_pictures(call->arena, path, task, &d, err) &&
+               write_all(call, &d, c->positional.at[0], err);
+    dlr_array_file *f = dlr_array_file_open(path, err);
+    bool ok = f &&
+              dl_scaffold_find(call->arena, f, task, dl_config_option(c, "input"),
+                               dl_config_option(c, "target"), &d, err) &&
+              write_all(call, &d, c->positional.at[0], err);
     dlr_array_file_close(f);
     return ok;
 }

@@ -114,6 +114,41 @@ static const dlr_array_facts *named(const dlr_array_file *f, const char *name, d
     return a;
 }
 
+/* ---- tables ---- */
+
+/* Whether the file's arrays are columns of numbers, three or more. */
+static bool is_table(const dlr_array_file *f) {
+    int64_t rows = -1;
+    int n = 0;
+    for (int i = 0; i < f->n; i++) {
+        const dlr_array_facts *a = &f->arrays[i];
+        if (!is_usable(a)) continue;
+        if (a->rank != 1 || (rows >= 0 && a->dims[0] != rows)) return false;
+        rows = a->dims[0], n++;
+    }
+    return n > 2;
+}
+
+/* The column that a name calls the target, else the last one. */
+static const dlr_array_facts *choose_column(const dlr_array_file *f) {
+    const dlr_array_facts *best = NULL;
+    for (int i = 0; i < f->n; i++)
+        if (is_usable(&f->arrays[i]) &&
+            (!best || points_of(f->arrays[i].name, true) >= points_of(best->name, true)))
+            best = &f->arrays[i];
+    return best;
+}
+
+/* The input's columns: all but the target. */
+static void take_columns(dl_arena *arena, const dlr_array_file *f, const dlr_array_facts *target,
+                         dl_scaffold_array *x) {
+    const dlr_array_facts **columns = DL_NEWS(arena, const dlr_array_facts *, f->n + 1);
+    for (int i = 0; i < f->n; i++)
+        if (is_usable(&f->arrays[i]) && &f->arrays[i] != target)
+            columns[x->n_columns++] = &f->arrays[i];
+    x->columns = columns, x->array = columns[0], x->channels = x->n_columns;
+}
+
 /* ---- the task ---- */
 
 static bool is_whole(const dlr_array_facts *a) { return !dlr_element_is_float(a->type); }
@@ -212,6 +247,9 @@ bool dl_scaffold_find(dl_arena *arena, const dlr_array_file *f, const char *task
     const dlr_array_facts *t = NULL, *x = NULL;
     if (task && !parse_task(task, &d->task, err)) return false;
     if (target && !(t = named(f, target, err))) return false;
+    bool itself = task && (d->task == DL_TASK_FORECAST || d->task == DL_TASK_AUTOENCODER);
+    bool table = !input && is_table(f);
+    if (table && !t && !itself) t = choose_column(f);
     if (input ? !(x = named(f, input, err)) : !(x = choose(f, false, t))) {
         if (!err->code)
             dl_fail(err, DL_INPUT,
@@ -227,9 +265,9 @@ bool dl_scaffold_find(dl_arena *arena, const dlr_array_file *f, const char *task
     if (d->samples < FEWEST_SAMPLES)
         return dl_fail(err, DL_INPUT, "%s: '%s' has %lld samples along its first axis: %d are few",
                        f->path, x->name, (long long)d->samples, FEWEST_SAMPLES);
-    bool itself = task && (d->task == DL_TASK_FORECAST || d->task == DL_TASK_AUTOENCODER);
     if (itself && target)
         return dl_fail(err, DL_USAGE, "--task=%s has no target but the input", task);
+    if (table) take_columns(arena, f, t, &d->input);
     d->target.array = itself ? NULL : t ? t : choose(f, true, x);
     if (!task && !d->target.array)
         return dl_fail(err, DL_USAGE,

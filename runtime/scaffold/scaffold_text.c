@@ -143,7 +143,13 @@ static void put_entry(dl_buf *b, const dl_scaffold_data *d, const dl_scaffold_ar
     bool labels = is_target && is_of_classes(d);
     dl_putf(b, "      %c: {file: ", is_target ? 't' : 'x');
     put_text(b, d->path);
-    if (*a->array->name) dl_puts(b, ", array: "), put_text(b, a->array->name);
+    if (*a->array->name) dl_puts(b, ", array: ");
+    for (int i = 0; i < a->n_columns; i++)
+        dl_puts(b, i ? ", " : "["), put_text(b, a->columns[i]->name);
+    if (a->n_columns)
+        dl_puts(b, "]");
+    else if (*a->array->name)
+        put_text(b, a->array->name);
     const char *const *axes = dl_scaffold_axes(a->spatial);
     dl_puts(b, ", axes: [N");
     if (labels && a->has_channels && !a->channels_last)
@@ -165,11 +171,21 @@ static int batch_of(const dl_scaffold_data *d) {
     return batch;
 }
 
+static void put_pictures(dl_buf *b, const dl_scaffold_data *d) {
+    dl_puts(b, "  train_dir: "), put_text(b, d->train_dir);
+    dl_puts(b, "\n  valid_dir: "), put_text(b, d->valid_dir);
+    dl_puts(b, "\n  image_scaling: unit\n  horizontal_flip: true\n");
+}
+
 void dl_scaffold_put_configuration(dl_buf *b, const dl_scaffold_data *d, const char *name) {
     put_text(b, name);
     dl_puts(b, ":\n  model: "), put_text(b, dl_internf("%s.dl", name));
-    dl_putf(b, "\n  global_batch_size: %d\n  num_epochs: 20\n  start_lr: 1.0e-3\n  data:\n",
-            batch_of(d));
+    dl_putf(b, "\n  global_batch_size: %d\n  num_epochs: 20\n  start_lr: 1.0e-3\n", batch_of(d));
+    if (d->train_dir) {
+        put_pictures(b, d);
+        return;
+    }
+    dl_puts(b, "  data:\n");
     dl_puts(b, "    inputs:\n"), put_entry(b, d, &d->input, false);
     dl_puts(b, "    targets:\n"), put_entry(b, d, &d->target, true);
     /* A forecast is validated on the latest samples; others may be sorted. */
@@ -180,8 +196,10 @@ void dl_scaffold_put_configuration(dl_buf *b, const dl_scaffold_data *d, const c
 
 void dl_scaffold_put_commands(dl_buf *b, const dl_scaffold_data *d, const char *name) {
     dl_buf data = {0};
-    const char *array = d->input.array->name;
-    dl_put_shell_word(&data, *array ? dl_internf("%s:%s", d->path, array) : d->path);
+    const char *array = d->train_dir || d->input.n_columns ? "" /* they are found */
+                                                           : d->input.array->name,
+               *path = d->train_dir ? d->valid_dir : d->path;
+    dl_put_shell_word(&data, *array ? dl_internf("%s:%s", path, array) : path);
     dl_putf(b,
             "# %s\n\n`%s.dl` is the model, `config/%s.yaml` its configuration. Change both as you "
             "like. The next five commands:\n\n```sh\n",

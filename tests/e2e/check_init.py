@@ -92,6 +92,62 @@ def test_cases():
         check(len(got) == 6 and got[-1] < 0.97 * got[0], f"{name}: it does not learn: {got}\n{model}")
 
 
+def test_kinds():
+    """Other kinds of files, each of whose README's commands run."""
+    table = np.concatenate([x2[:, :3], np.sin(x2[:, :1]), label[:, None]], 1)
+    head = "length,width,net weight,rate,kind"
+    files = {
+        "d.npz": lambda path: np.savez(path, x=x2, t=x2[:, :2]),
+        "u.npy": lambda path: np.save(path, steps),
+        "t.csv": lambda path: np.savetxt(path, table[:, :4], delimiter=",", header=head[:-5], comments=""),
+        "k.csv": lambda path: np.savetxt(path, table, delimiter=",", header=head, comments="", fmt="%.6g"),
+    }
+    for file, args, line, entry in (
+            ("d.npz", "--task=regression", "target t: f32[N, C=2]", "{file: d.npz, array: t, axes: [N, C]"),
+            ("u.npy", "--task=forecast", "input x: f32[N, C=5]", "{file: u.npy, axes: [N, C], offset: 1"),
+            ("t.csv", "", "input x: f32[N, C=3]", "array: [length, width, 'net weight'], axes: [N], normalize"),
+            ("t.csv", "--target=width", "input x: f32[N, C=3]", "array: [length, 'net weight', rate], axes: [N]"),
+            ("t.csv", "--task=autoencoder", "input x: f32[N, C=4]", "array: [length, width, 'net weight', rate]"),
+            ("k.csv", "--task=classification", "h |> linear(3) @head", "{file: k.csv, array: kind, axes: [N]}")):
+        folder = os.path.join(TMP, f"kind{args}-{file}")
+        os.makedirs(folder)
+        files[file](f"{folder}/{file}")
+        r = run(f"dlc init mine --data {file} {args}", folder)
+        if not check(r.returncode == 0 and not r.stderr, f"{file} {args}: {r.stdout} {r.stderr}"):
+            continue
+        model, text = open(f"{folder}/mine.dl").read(), open(f"{folder}/config/mine.yaml").read()
+        check(line in model and entry in text, f"{file} {args}: '{line}', '{entry}'\n{model}\n{text}")
+        for c in re.search(r"```sh\n(.*?)```", open(f"{folder}/README-mine.md").read(), re.S)[1].splitlines():
+            r = run(c, folder)
+            check(r.returncode == 0, f"{file} {args}: `{c}`: exit {r.returncode} {r.stderr[-300:]}")
+        y = np.load(f"{folder}/mine-prediction.npy")
+        check(len(y) == (60 if file == "u.npy" else 80), f"{file} {args}: predictions {y.shape}")
+
+
+def test_pictures():
+    """A folder of pictures: classes by the names of folders; the README's commands run."""
+    folder = os.path.join(TMP, "pictures")
+    os.makedirs(folder)
+    r = run("dldata images -o pics --jpeg --train 60 --valid 20 --side 40 -q && dlc init mine --data pics", folder)
+    check(r.returncode == 0 and r.stdout.startswith("classification: wrote mine.dl"), f"{r.stdout} {r.stderr}")
+    classes = len(os.listdir(f"{folder}/pics/train"))
+    model, text = open(f"{folder}/mine.dl").read(), open(f"{folder}/config/mine.yaml").read()
+    check("input x: f32[N, C=3, H=64, W=64]" in model and f"linear({classes}) @head" in model
+          and "valid_dir: pics/val\n" in text, f"{model}\n{text}")
+    for c in re.search(r"```sh\n(.*?)```", open(f"{folder}/README-mine.md").read(), re.S)[1].splitlines():
+        r = run(c.replace("dlrun mine.dl", "dlrun mine.dl --num_epochs=2"), folder)
+        check(r.returncode == 0 and ("warning" not in r.stderr or "export" in c),
+              f"`{c}`: exit {r.returncode} {r.stderr[-300:]}")
+    check(np.load(f"{folder}/mine-prediction.npy").shape == (20, classes), "predictions")
+    os.makedirs(f"{folder}/one/train/a"), os.makedirs(f"{folder}/two/train/a"), os.makedirs(f"{folder}/two/val")
+    for args, want in (("--data one", "none to validate on: val, valid"), ("--data two", "two/train holds 1 folders"),
+                       ("--data pics --task=regression", "pics has pictures, which are for --task=classification"),
+                       ("--data one/train", "one/train is a directory, and no Zarr")):
+        r = run(f"dlc init other {args}", folder)
+        check(r.returncode in (2, 3) and want in r.stderr and r.stderr.count("\n") == 1, f"{args}: {r.stderr}")
+    check(not os.path.exists(f"{folder}/other.dl"), "a refused project leaves nothing")
+
+
 def test_commands():
     """The five commands of the README, as they stand there."""
     folder = folder_with("commands", x=x2, t=x2[:, :2])
