@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """`dlc lsp` next to a scripted editor: diagnostics, hover, completion, definitions, renaming, outline, form; names of
-every shipped model are renamed; input that is no message.
+every shipped model are renamed; input that is no message. And Neovim's own client, set up as the guide has it.
 
 check_lsp.py BUILD
 """
 import json
+import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -249,6 +252,67 @@ def check_models(editor, dlc, folder):
         check(new != text and not faults, f"{path.name}: renamed, {faults[:1]}")
 
 
+# What a person does: opens the file, reads faults, mends one, asks, goes to a definition, renames, formats.
+SESSION = """
+local out = {}
+local function reached(what, ready)
+  if not vim.wait(60000, ready, 20) then out.never = (out.never or "") .. what .. "; " end
+end
+local function ask(method, line, character)
+  local params = { textDocument = vim.lsp.util.make_text_document_params(0),
+                   position = { line = line, character = character } }
+  for _, answer in pairs(vim.lsp.buf_request_sync(0, method, params, 60000) or {}) do return answer.result end
+end
+local function text() return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\\n") .. "\\n" end
+vim.cmd("edit model.dl")
+reached("a fault", function() return #vim.diagnostic.get(0) > 0 end)
+out.faults = vim.diagnostic.get(0)
+local fault = out.faults[1]
+vim.api.nvim_buf_set_text(0, fault.lnum, fault.col, fault.lnum, fault.col + 6, { "linear" })
+reached("no fault", function() return #vim.diagnostic.get(0) == 0 end)
+out.hover = ask("textDocument/hover", 8, fault.col)
+local found = ask("textDocument/completion", 1, 16)
+out.words = {}
+for _, item in ipairs(found.items) do table.insert(out.words, item.label) end
+vim.api.nvim_win_set_cursor(0, { 8, 32 })
+vim.lsp.buf.definition()
+reached("the definition", function() return vim.api.nvim_win_get_cursor(0)[1] == 1 end)
+vim.api.nvim_win_set_cursor(0, { 7, 4 })
+vim.lsp.buf.rename("hidden")
+reached("another name", function() return text():find("hidden = x", 1, true) ~= nil end)
+vim.api.nvim_buf_set_lines(0, 6, 7, false, { "    hidden   =  x" })
+if vim.lsp.buf.format then vim.lsp.buf.format() else vim.lsp.buf.formatting_sync(nil, 60000) end
+out.text = text()
+local file = io.open("out.json", "w")
+file:write(vim.json.encode(out))
+file:close()
+vim.cmd("qa!")
+"""
+
+
+def check_neovim(dlc, folder):
+    """Neovim's client, with the lines of the guide in its init.lua."""
+    guide = (ROOT / "docs/guide/editors.md").read_text()
+    (folder / "init.lua").write_text(re.search(r"```lua\n(.*?)```", guide, re.S)[1])
+    (folder / "session.lua").write_text(SESSION)
+    (folder / "model.dl").write_text(MODEL.replace("linear(4)", "linaer(4)"))
+    env = {**os.environ, "PATH": str(pathlib.Path(dlc).resolve().parent) + os.pathsep + os.environ["PATH"], "HOME": str(folder),
+           "XDG_STATE_HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
+    done = subprocess.run(["nvim", "--headless", "-n", "-u", "init.lua", "-c", "luafile session.lua"], cwd=folder,
+                          env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
+    if not check((folder / "out.json").exists(), f"Neovim: {done.returncode} {done.stderr[-900:]}"):
+        return
+    out = json.loads((folder / "out.json").read_text())
+    check("never" not in out, f"Neovim waited in vain for {out.get('never')}")
+    faults = out["faults"]
+    check(len(faults) == 1 and (faults[0]["lnum"], faults[0]["col"]) == find(MODEL, "linear")
+          and "did you mean 'linear'" in faults[0]["message"], f"Neovim's faults: {faults}")
+    check("head.weight: f32[O=4, C=8]" in out["hover"]["contents"]["value"], f"Neovim's hover: {out['hover']}")
+    check("conv" in out["words"] and "Block" in out["words"], f"Neovim's completion: {out['words'][:9]}")
+    want = MODEL.replace("h = x", "hidden = x").replace("h = h |>", "hidden = hidden |>").replace("y = h", "y = hidden")
+    check(out["text"] == want, f"Neovim's text, renamed and formatted:\n{out['text']}")
+
+
 def check_stream(dlc):
     def end(data):
         done = subprocess.run([dlc, "lsp"], input=data, capture_output=True, timeout=60)
@@ -272,6 +336,8 @@ def main(build):
     check_statements(editor)
     with tempfile.TemporaryDirectory() as folder:
         check_models(editor, dlc, pathlib.Path(folder))
+        if shutil.which("nvim"):
+            check_neovim(dlc, pathlib.Path(folder))
     status, refused = editor.close()
     check(status == 0 and refused["code"] == -32600, f"it ends: {status}, {refused}")
     check_stream(dlc)
