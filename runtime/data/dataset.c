@@ -82,6 +82,8 @@ void dlr_dataset_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr
 }
 
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d) { return &d->arrays; }
+dlr_split dlr_dataset_split(const dlr_dataset *d) { return d->split; }
+
 int64_t dlr_dataset_samples(const dlr_dataset *d) { return d->samples; }
 size_t dlr_dataset_scratch(const dlr_dataset *d) { return d->scratch; }
 bool dlr_dataset_whole(const dlr_dataset *d) { return !d->left_out; }

@@ -130,6 +130,7 @@ void dlr_dataset_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr
 
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d);
 int64_t dlr_dataset_samples(const dlr_dataset *d); /* samples in an epoch */
+dlr_split dlr_dataset_split(const dlr_dataset *d);
 size_t dlr_dataset_scratch(const dlr_dataset *d);
 /* the probe has opened everything: the data set can be used */
 bool dlr_dataset_whole(const dlr_dataset *d);

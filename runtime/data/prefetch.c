@@ -212,7 +212,8 @@ static void count(dlr_prefetch *p, const dlr_dataset *d) {
     if (p->o.raw) DL_CHECK(dlr_dataset_raw(d, p->raw));
 }
 
-static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_error *err) {
+static bool check_options(const dlr_prefetch_options *o, const dlr_dataset *d, dl_error *err) {
+    const int64_t samples = dlr_dataset_samples(d);
     if (o->batch < 1 || o->batch > DL_MAX_BATCH)
         return dl_fail(err, DL_USAGE, "local_batch_size must be 1 to %d, not %d", DL_MAX_BATCH,
                        o->batch);
@@ -226,14 +227,15 @@ static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_err
         return dl_fail(err, DL_USAGE, "rank %d of %d ranks cannot be", o->rank, o->world);
     if (samples < global_batch(o) && !o->partial)
         return dl_fail(err, DL_USAGE,
-                       "%lld samples do not fill one batch of %d on each of %d ranks",
+                       "%s has %lld samples, which fill no batch of %d on each of %d ranks",
+                       dlr_dataset_split(d) == DLR_TRAIN ? "training" : "validation",
                        (long long)samples, o->batch, o->world);
     return true;
 }
 
 dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_options *options,
                                  dl_error *err) {
-    if (!check_options(options, dlr_dataset_samples(d), err)) return NULL;
+    if (!check_options(options, d, err)) return NULL;
     dlr_prefetch *p = calloc(1, sizeof *p);
     if (!p) return dl_fail(err, DL_RESOURCE, "no memory for the data workers"), NULL;
     p->o = *options;
@@ -354,7 +356,7 @@ bool dlr_prefetch_switch(dlr_prefetch *p, const dlr_dataset *d, bool partial, in
     DL_CHECK(dlr_dataset_arrays(d)->n == count_arrays(p));
     for (int k = 0; k < count_arrays(p); k++)
         DL_CHECK(dlr_array_bytes(&dlr_dataset_arrays(d)->at[k]) == p->bytes[k]);
-    if (!check_options(&o, dlr_dataset_samples(d), err)) return false;
+    if (!check_options(&o, d, err)) return false;
     give_up(p);
     pthread_mutex_lock(&p->lock);
     halt(p);

@@ -76,9 +76,10 @@ static bool check_enough(const request *q, const dlr_dataset *d, dl_key source, 
     int64_t n = dlr_dataset_samples(d);
     if (q->split == DLR_VALID) return true; /* the evaluator knows which batches may be partial */
     if (n >= q->session->batch) return true;
-    return dl_config_fail(q->config, n == limit_of(q) ? keys[q->split].limit : source, err,
-                          "%lld samples do not fill one batch of %lld: set local_batch_size",
-                          (long long)n, (long long)q->session->batch);
+    return dl_config_fail(
+        q->config, n == limit_of(q) ? keys[q->split].limit : source, err,
+        "training has %lld samples, which fill no batch of %lld: set local_batch_size",
+        (long long)n, (long long)q->session->batch);
 }
 
 /* ---- synthetic ---- */

@@ -137,7 +137,7 @@ def test_vit():
     check(len(points) == 2, "two channels: no picture of the third")
     refused(4, r"train_data_path: cannot read the folder .*none", DLRUN, *VIT[:2], *VIT[3:],
             f"--train_data_path={TMP}/none", f"--expdir={TMP}/no")
-    refused(2, r"limit_nsamples: 3 samples do not fill one batch of 4", DLRUN, *VIT, "--limit_nsamples=3",
+    refused(2, r"limit_nsamples: training has 3 samples, which fill no batch of 4", DLRUN, *VIT, "--limit_nsamples=3",
             f"--expdir={TMP}/no")
 
 

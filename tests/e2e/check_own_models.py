@@ -235,6 +235,12 @@ def test_split_by_class():
         warning = "WARNING - 't': training has no sample of 1 of the 1 classes that validation has, class 9 first"
         told = warning in r.stderr
         check(r.returncode == 0 and told == warned, f"{name}: exit {r.returncode}: {r.stderr[-900:]}")
+    # a part that is smaller than a batch: of validation its five samples count, of training it is an error
+    for size, status in (40, 0), (46, 3):
+        r = run(DLRUN, path, f"--yaml_config={TMP}/mixed.yaml", f"--local_batch_size={size}")
+        check(r.returncode == status and (status == 0) != ("training has 45 samples, which fill no batch of 46: set "
+                                                           "local_batch_size" in r.stderr),
+              f"batches of {size}: exit {r.returncode}: {r.stderr[-900:]}")
 
 
 def test_long_argument():

@@ -132,7 +132,7 @@ def test_cifar():
     refused(3, r"data_batch_3\.bin is 49169 bytes: records of CIFAR-10 are 3073", f"--data_dir={TMP}/cut")
     refused(2, r"data_dir is not set", "--data=cifar10")
     refused(3, r"input_shape", folder, "--input_shape=[64,64,3]")
-    refused(2, r"n_train=5: .*5 samples do not fill one batch of 8", folder, "--n_train=5")
+    refused(2, r"n_train=5: .*training has 5 samples, which fill no batch of 8", folder, "--n_train=5")
 
 
 def test_folders():

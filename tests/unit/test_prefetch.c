@@ -292,7 +292,7 @@ static void test_options(void) {
         {{1, 0, 1, -1, 0, NULL, false, false}, "num_data_workers must be 0 to 256, not -1"},
         {{1, 2, 2, 0, 0, NULL, false, false}, "rank 2 of 2"},
         {{1 << 20, 0, 2, 0, 0, NULL, false, false},
-         "1048576 samples do not fill one batch of 1048576 on each of 2 ranks"},
+         "training has 1048576 samples, which fill no batch of 1048576 on each of 2 ranks"},
         {{1, 0, 1, 1, 2000, NULL, false, false}, "ring of 2000 batches"},
         {{1 << 20, 0, 1, 1, 1024, NULL, false, false},
          "use a smaller local_batch_size"}, /* 4.4 TiB */
