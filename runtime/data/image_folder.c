@@ -185,6 +185,11 @@ static bool open_folder(dlr_dataset *d, const void *options, dl_error *err) {
     return (d->split == DLR_TRAIN || check_classes(s, key, err)) && open_images(d, key, s, err);
 }
 
+const dlr_names *dlr_image_folder_classes(const dlr_dataset *d) {
+    const images *s = d->state;
+    return &s->classes;
+}
+
 static void close_folder(dlr_dataset *d) {
     images *s = d->state;
     if (!s) return;

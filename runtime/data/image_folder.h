@@ -5,6 +5,7 @@
  * They are numbered through the classes in turn, so that the first few hold all classes. */
 #ifndef DLR_IMAGE_FOLDER_H
 #define DLR_IMAGE_FOLDER_H
+#include "runtime/data/jpeg_folder.h"
 #include "runtime/data/picture.h"
 
 typedef struct {
@@ -16,4 +17,6 @@ typedef struct {
 } dlr_image_folder_options;
 
 extern const dlr_loader dlr_image_folder_loader;
+/* The names of the classes in their order, of a data set of this loader. */
+const dlr_names *dlr_image_folder_classes(const dlr_dataset *d);
 #endif

@@ -93,6 +93,21 @@ const char *dlr_picture_files_name(const dlr_picture_files *f, int64_t i) {
     return f->records ? f->path : f->files.at[i];
 }
 
+bool dlr_picture_files_class(const dlr_picture_files *f, int64_t i, const dlr_names *classes,
+                             int64_t *class, dl_error *err) {
+    if (f->records) return *class = f->records[i * DLR_CIFAR_RECORD], true;
+    const char *path = f->files.at[i], *slash = strrchr(path, '/');
+    const char *folder = slash ? slash : path;
+    while (folder > path && folder[-1] != '/') folder--;
+    size_t n = slash ? (size_t)(slash - folder) : 0;
+    for (int k = 0; k < classes->n; k++)
+        if (strlen(classes->at[k]) == n && strncmp(classes->at[k], folder, n) == 0)
+            return *class = k, true;
+    return dl_fail(err, DL_INPUT,
+                   "%s lies in no folder of one of the run's %d classes, %.80s to %.80s", path,
+                   classes->n, classes->at[0], classes->at[classes->n - 1]);
+}
+
 static bool read_planes(const dlr_picture_files *f, int64_t i, float *planes, dl_error *err) {
     if (f->records) {
         const unsigned char *from = f->records + i * DLR_CIFAR_RECORD + 1;

@@ -140,7 +140,7 @@ bool dl_predict_name_data(dl_predict_job *job, dl_error *err) {
     const dl_data_record *r = &job->net.data;
     const char *only = c->positional.n == 2 ? c->positional.at[1] : "=";
     DL_ARRAY(const char *) words = {0}, inputs = {0};
-    if (strchr(only, '=') || strchr(only, ':') || !r->n)
+    if (job->pictures || strchr(only, '=') || strchr(only, ':') || !r->n)
         for (int i = 1; i < c->positional.n; i++) dl_push(job->arena, &words, c->positional.at[i]);
     else
         for (int i = 0; i < r->n; i++) {
@@ -224,6 +224,12 @@ bool dl_predict_open_target(dl_predict_job *job, dl_error *err) {
     const char *said = dl_config_option(job->net.config, "target");
     const char *output = dl_plan_program_find(job->plan, "predict")->results.at[0].name;
     if (!job->measured || (!said && job->dt && (job->fed >= 0 || job->n_inputs == 1))) return true;
+    if (!said && job->pictures) { /* classes are with them, and have no errors by channel */
+        job->scored = false;
+        return dl_fail(&job->not_scored, DL_USAGE,
+                       "--metrics: say where the truth is: --target=FILE or FILE:ARRAY"),
+               true;
+    }
     if (!said)
         return dl_fail(
             err, DL_USAGE,

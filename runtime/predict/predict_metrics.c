@@ -15,6 +15,7 @@ typedef struct {
     dlr_view view;
     const dlr_field *field; /* one of the job's inputs, by file; or: */
     int input;              /* -1: */
+    bool classes;           /* of the first input's pictures, or: */
     dlr_field own;
     int64_t later; /* samples: its sample of the data is so much later */
     dl_dtype numbers;
@@ -56,6 +57,14 @@ static bool open_later(evaluation *e, source *s, const char *name, dl_error *err
     return true;
 }
 
+/* The classes of pictures are with them, where no other data are named. */
+static bool has_classes(const evaluation *e, const dl_plan_var *v) {
+    const dl_predict_job *job = e->job;
+    const bool folders = strcmp(job->net.data.loader, "image_folder") == 0;
+    return job->pictures && !dl_dtype_is_float(v->type.dtype) && v->type.rank == 1 &&
+           (!folders || job->net.data.classes.n);
+}
+
 /* False without an error: there is no data for it, and *why says so. */
 static bool open_source(evaluation *e, const dl_plan_var *v, int n_targets, const char **why,
                         dl_error *err) {
@@ -77,6 +86,7 @@ static bool open_source(evaluation *e, const dl_plan_var *v, int n_targets, cons
     } else {
         spec = dl_predict_target_spec(job, v->name, n_targets);
         if (!spec && open_later(e, s, v->name, err)) return true;
+        if (!spec && has_classes(e, v)) return s->classes = true;
     }
     if (err->code) return false;
     if (spec) return open_own(e, s, v->name, spec, err);
@@ -123,6 +133,7 @@ static bool place(evaluation *e, dl_error *err) {
 static bool is_there(const evaluation *e, int file, int64_t sample) {
     for (int i = 0; i < e->n; i++) {
         const source *s = &e->sources[i];
+        if (s->classes) continue;
         const dlr_field *f = field_of(e, s, file);
         int64_t at = sample + s->later + (s->input >= 0 ? 0 : f->first);
         if (f->in_order && (at < 0 || at >= f->samples)) return false;
@@ -132,10 +143,24 @@ static bool is_there(const evaluation *e, int file, int64_t sample) {
     return true;
 }
 
+static bool feed_class(evaluation *e, const source *s, int file, int64_t sample, dl_error *err) {
+    const dlr_field *f = &e->job->input[0].data[file];
+    int64_t class;
+    if (!dlr_picture_files_class(f->pictures, f->first + sample, &e->job->net.data.classes, &class,
+                                 err))
+        return false;
+    dlr_state_write(e->job->exec, s->view, DL_I64, &class);
+    return true;
+}
+
 static bool feed(evaluation *e, int file, int64_t sample, dl_error *err) {
     static const int64_t start[DLR_SPACE] = {0};
     for (int i = 0; i < e->n; i++) {
         source *s = &e->sources[i];
+        if (s->classes) {
+            if (!feed_class(e, s, file, sample, err)) return false;
+            continue;
+        }
         const dlr_field *f = field_of(e, s, file);
         int64_t count[DLR_SPACE] = {1, 1, 1};
         for (int k = 0; k < s->space; k++)

@@ -64,7 +64,11 @@ const char *dl_data_record_text(dl_arena *arena, const dl_data_record *r) {
         if (i) dl_puts(&b, ", ");
         put_array(&b, &r->at[i]);
     }
-    dl_puts(&b, "]}");
+    dl_puts(&b, "]");
+    if (r->classes.n) dlr_json_put_key(&b, "classes");
+    for (int i = 0; i < r->classes.n; i++)
+        dl_puts(&b, i ? ", " : "["), dlr_json_put_string(&b, r->classes.at[i]);
+    dl_puts(&b, r->classes.n ? "]}" : "}");
     const char *text = dl_strndup(arena, b.at, b.n);
     dl_buf_free(&b);
     return text;
@@ -180,6 +184,10 @@ bool dl_data_record_parse(dl_arena *arena, const char *text, const char *name, d
     out->n = items_of(all, "arrays", &items);
     bool ok = out->loader && out->n <= DLR_MAX_ARRAYS;
     for (int i = 0; ok && i < out->n; i++) ok = get_array(arena, &items[i], &out->at[i]);
+    for (int i = 0, n = items_of(all, "classes", &items); ok && i < n; i++) {
+        ok = items[i].kind == DLR_JSON_STRING;
+        if (ok) dl_push(arena, &out->classes, items[i].string);
+    }
     return ok || dl_fail(err, DL_INPUT, "%s: its record of the data is damaged", name);
 }
 

@@ -6,6 +6,7 @@
 #include "compiler/session.h"
 #include "ir/graph.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/jpeg_folder.h"
 
 /* An array of the files that gives some of an input's or target's channels, or all. */
 typedef struct {
@@ -42,6 +43,7 @@ typedef struct {
     int64_t dt;         /* the target is the input so many samples later; 0: it is another array */
     dl_array_record at[DLR_MAX_ARRAYS]; /* inputs, then targets */
     int n;
+    dlr_names classes; /* of pictures in folders: their names, in the order of their numbers */
 } dl_data_record;
 
 /* The record of an open training set (not a probe), in the arena, without reading anything; the

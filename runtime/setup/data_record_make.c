@@ -1,5 +1,6 @@
 /* The record of a data set. */
 #include "runtime/data/array_dataset.h"
+#include "runtime/data/image_folder.h"
 #include "runtime/data/statistics.h"
 #include "runtime/setup/data_record.h"
 #include "runtime/setup/dataset_options.h"
@@ -125,6 +126,10 @@ void dl_data_record_of(dl_arena *arena, const dl_session *s, const dlr_dataset *
     begin(arena, s, dlr_dataset_arrays(train), out);
     if (is_loader(out, "own")) of_own(arena, train, out);
     if (is_weather(out)) of_weather_set(arena, s->config, train, out);
+    if (!is_loader(out, "image_folder")) return;
+    const dlr_names *classes = dlr_image_folder_classes(train);
+    for (int i = 0; i < classes->n; i++)
+        dl_push(arena, &out->classes, dl_strdup(arena, classes->at[i]));
 }
 
 bool dl_data_record_open(dl_arena *arena, const dl_session *s, dl_data_record *out, dl_error *err) {

@@ -247,6 +247,35 @@ def test_predictions(cifar, folders):
               f"{words}: {r.returncode} {r.stderr[-500:]}")
 
 
+def test_metrics():
+    """`dlrun test`, and predictions with --metrics: classes are of the records, or by the folders' names; the numbers
+    are validation's."""
+    for name, data, alone in (("plain", f"{TMP}/cifar/test_batch.bin", f"{TMP}/cifar/test_batch.bin"),
+                              ("both", f"{TMP}/jpeg/train", f"{TMP}/jpeg/train")):
+        with open(f"{TMP}/{name}/metrics.jsonl") as f:
+            point = json.loads(f.readlines()[-1])
+        checkpoint = f"{TMP}/{name}/checkpoints/last"
+        r = run(DLRUN, "test", checkpoint, data, "--json")
+        said = json.loads(r.stdout or "{}")
+        check(r.returncode == 0 and said["samples"] == {"plain": 20, "both": 40}[name]
+              and abs(said["loss"] - point["loss/valid" if "loss/valid" in point else "Loss/valid"]) < 1e-5,
+              f"{name}: {r.returncode} {r.stderr[-300:]} {said} {point}")
+        near({f"{k}/valid": v for k, v in said.get("metrics", {}).items()}, "valid",
+             {k: point[f"{k}/valid"] for k in ("accuracy", "first", "last", "third")}, 1e-5, f"{name}: dlrun test")
+        r = run(DLRUN, "predict", checkpoint, alone, f"-o{TMP}/{name}.npy", "--metrics")
+        third = re.search(r"third +([\d.]+)", r.stdout)
+        check(r.returncode == 0 and third and abs(float(third[1]) - said["metrics"]["third"]) < 1e-5,
+              f"{name}: predictions with metrics: {r.returncode} {r.stdout} {r.stderr[-300:]}")
+    # one class alone, whose number stays; a folder that is no class
+    third = sorted(os.listdir(f"{TMP}/jpeg/train"))[3]
+    r = run(DLRUN, "test", f"{TMP}/both/checkpoints/last", f"{TMP}/jpeg/val/{third}", "--json")
+    check(r.returncode == 0 and json.loads(r.stdout)["metrics"]["third"] == 1, f"one class: {r.stdout} {r.stderr}")
+    shutil.copytree(f"{TMP}/jpeg/val/{third}", f"{TMP}/strangers/other")
+    r = run(DLRUN, "test", f"{TMP}/both/checkpoints/last", f"{TMP}/strangers")
+    check(r.returncode == 3 and re.search(r"other/\S+ lies in no folder of one of the run's \d+ classes, dotted_disc to",
+                                          r.stderr), f"no class: {r.returncode} {r.stderr}")
+
+
 def dump(split, epoch, *args, **environment):
     """All samples, bit by bit."""
     r = subprocess.run([DUMP, split, str(epoch), f"{TMP}/probe.dl", "--local_batch_size=4", *args], capture_output=True,
@@ -322,5 +351,6 @@ test_folders()
 test_predictions([f"--data_dir={TMP}/cifar"],
                  [f"--train_dir={TMP}/jpeg/train", f"--valid_dir={TMP}/jpeg/val", "--input_shape=[40,24,3]",
                   f"--n_classes={len(os.listdir(f'{TMP}/jpeg/train'))}"])
+test_metrics()
 test_device()
 finish()
