@@ -19,13 +19,16 @@ dl_val dl_builtin_run(dl_call *c);
 dl_val dl_layer_conv(dl_call *c);
 dl_val dl_layer_conv_transpose(dl_call *c);
 dl_val dl_layer_linear(dl_call *c);
+dl_val dl_layer_dropout(dl_call *c);
+/* The type of parameters: f32, or f64 where the layer's input is f64. */
+dl_dtype dl_param_type(dl_val x);
+/* norms.c */
 dl_val dl_layer_batch_norm(dl_call *c);
 dl_val dl_layer_layer_norm(dl_call *c);
 dl_val dl_layer_rms_norm(dl_call *c);
-dl_val dl_layer_prelu(dl_call *c);
 dl_val dl_layer_group_norm(dl_call *c);
 dl_val dl_layer_instance_norm(dl_call *c);
-dl_val dl_layer_dropout(dl_call *c);
+dl_val dl_layer_prelu(dl_call *c);
 /* attention.c */
 dl_val dl_layer_attention(dl_call *c);
 /* recurrence.c */
