@@ -16,14 +16,18 @@ static dl_val batch_mean(dl_call *c, dl_val x, int n, const char *const *over, i
     return dl_tensor_op(c->E, c->where, DL_OP_batch_mean, 1, &x, 2, attrs, NULL);
 }
 
-/* running = momentum * running + (1 - momentum) * batch: Keras' momentum, which is 1 - PyTorch's.
- * The running variance is the unbiased one, as in both. */
-static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, double momentum) {
-    const dl_type *t = &x.t->type;
-    const char *over[DL_MAX_RANK];
+static int all_but_channels(const dl_type *t, const char *over[DL_MAX_RANK]) {
     int n = 0;
     for (int i = 0; i < t->rank; i++)
         if (i != 1) over[n++] = t->axis[i].name;
+    return n;
+}
+
+/* running = momentum * running + (1 - momentum) * batch: Keras' momentum, which is 1 - PyTorch's.
+ * The running variance is the unbiased one, as in both. */
+static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, double momentum) {
+    const char *over[DL_MAX_RANK];
+    const int n = all_but_channels(&x.t->type, over);
     dl_val m = batch_mean(c, x, n, over, 0);
     dl_val stopped = dl_tensor_op(c->E, c->where, DL_OP_stop_gradient, 1, &m, 0, NULL, NULL);
     dl_val d = dl_call_elem(c, DL_OP_sub, x, stopped);
@@ -35,6 +39,28 @@ static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, dou
     new_var = dl_call_elem(c, DL_OP_mul, v, take);
     new_var = dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, var, keep), new_var);
     dl_update_state(c, "running_var", new_var);
+}
+
+/* The same number for each entry of an axis: in place of a norm's parameter. */
+static dl_val vector_of(dl_call *c, dl_dtype type, dl_axis axis, double number) {
+    dl_type vector = dl_scalar(type);
+    dl_type_push(&vector, axis.name, axis.size);
+    dl_val v = dl_tensor_of(c->E, dl_val_float(number, c->where), type);
+    return dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &v, 0, NULL, &vector);
+}
+
+/* The norm by the statistics of the batch, in evaluation, too. In mixed precision these are f32,
+ * and so is the result, as layer_norm's is. */
+static dl_val by_batch(dl_call *c, dl_val x, double eps, dl_val w, dl_val b) {
+    const char *over[DL_MAX_RANK];
+    dl_val none = {.kind = DL_V_NONE};
+    x = dl_tensor_pin(c->E, c->where, x);
+    const int n = all_but_channels(&x.t->type, over);
+    dl_val d = dl_call_elem(c, DL_OP_sub, x, batch_mean(c, x, n, over, 0));
+    dl_val v = batch_mean(c, dl_call_elem(c, DL_OP_mul, d, d), n, over, 0);
+    dl_val root = dl_call_elem(c, DL_OP_add, v, dl_val_float(eps, c->where));
+    dl_val y = dl_call_elem(c, DL_OP_mul, d, dl_call_elem(c, DL_OP_rsqrt, root, none));
+    return c->arg[3].b ? dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, y, w), b) : y;
 }
 
 dl_val dl_layer_batch_norm(dl_call *c) {
@@ -49,12 +75,16 @@ dl_val dl_layer_batch_norm(dl_call *c) {
     dl_axis channel = x.t->type.axis[1];
     dl_type vector = dl_scalar(dl_param_type(x));
     dl_type_push(&vector, channel.name, channel.size);
-    dl_val w = norm_param(c, "weight", channel, 1), b = norm_param(c, "bias", channel, 0);
+    const bool affine = c->arg[3].b;
+    dl_dtype type = x.t->type.dtype;
+    dl_val w = affine ? norm_param(c, "weight", channel, 1) : vector_of(c, type, channel, 1),
+           b = affine ? norm_param(c, "bias", channel, 0) : vector_of(c, type, channel, 0);
+    if (w.kind != DL_V_TENSOR || b.kind != DL_V_TENSOR) return dl_poison();
+    if (!c->arg[4].b) return by_batch(c, x, eps, w, b);
     dl_val mean = dl_make_state(c, "running_mean", vector, (dl_init){0});
     dl_val var = dl_make_state(c, "running_var", vector, (dl_init){DL_INIT_CONST, 1, 0});
     dl_val seen = dl_make_state(c, "num_batches_tracked", dl_scalar(DL_I64), (dl_init){0});
-    if (w.kind != DL_V_TENSOR || mean.kind != DL_V_TENSOR || seen.kind != DL_V_TENSOR ||
-        var.kind != DL_V_TENSOR)
+    if (mean.kind != DL_V_TENSOR || seen.kind != DL_V_TENSOR || var.kind != DL_V_TENSOR)
         return dl_poison();
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, eps), dl_attr_float(DL_ATTR_momentum, momentum),
                        dl_attr_int(DL_ATTR_training, E->train)};
@@ -77,14 +107,6 @@ static dl_val with_axis_at(dl_call *c, dl_val x, int from, int to) {
     return from == to ? x : dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &t);
 }
 
-/* The same number for each entry of an axis: in place of a norm's parameter. */
-static dl_val vector_of(dl_call *c, dl_dtype type, dl_axis axis, double number) {
-    dl_type vector = dl_scalar(type);
-    dl_type_push(&vector, axis.name, axis.size);
-    dl_val v = dl_tensor_of(c->E, dl_val_float(number, c->where), type);
-    return dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &v, 0, NULL, &vector);
-}
-
 /* Normalizes along the last axis, or along the one that `over` names, which is moved to the end
  * meanwhile. */
 dl_val dl_layer_layer_norm(dl_call *c) {
@@ -102,10 +124,10 @@ dl_val dl_layer_layer_norm(dl_call *c) {
     }
     dl_doubt_one_value(c->E, c->where, c->what->name, &x.t->type, at);
     dl_axis axis = x.t->type.axis[at];
-    bool affine = c->arg[3].b;
+    bool affine = c->arg[3].b, biased = affine && c->arg[4].b;
     dl_dtype type = x.t->type.dtype;
     dl_val w = affine ? norm_param(c, "weight", axis, 1) : vector_of(c, type, axis, 1),
-           b = affine ? norm_param(c, "bias", axis, 0) : vector_of(c, type, axis, 0);
+           b = biased ? norm_param(c, "bias", axis, 0) : vector_of(c, type, axis, 0);
     dl_attr eps = dl_attr_float(DL_ATTR_eps, dl_val_number(c->arg[1]));
     dl_val in[] = {with_axis_at(c, x, at, last), w, b};
     dl_val y = dl_tensor_op(c->E, c->where, DL_OP_layer_norm, 3, in, 1, &eps, NULL);

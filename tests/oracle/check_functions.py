@@ -122,6 +122,10 @@ case("rms_norm(x, eps=0.1, over=T) @m", lambda t: rms(t["x"], t["m.weight"][:, N
 case("rms_norm(x, affine=false)", lambda t: rms(t["x"], 1, 1, 1e-6))
 case("layer_norm(x, affine=false)", lambda t: F.layer_norm(t["x"], (8,)))
 case("layer_norm(x, eps=0.1, over=T, affine=false)", lambda t: F.layer_norm(t["x"].T, (5,), eps=0.1).T)
+case("layer_norm(x, bias=false) @lw", lambda t: F.layer_norm(t["x"], (8,), t["lw.weight"]))
+case("batch_norm(image, affine=false, running=false)", lambda t: F.batch_norm(t["image"], None, None, training=True))
+case("batch_norm(volume, eps=0.1, running=false) @bn",
+     lambda t: F.batch_norm(t["volume"], None, None, t["bn.weight"], t["bn.bias"], True, eps=0.1))
 case("prelu(x) @a", lambda t: F.prelu(t["x"], t["a.weight"]))
 case("prelu(x, over=E) @b", lambda t: F.prelu(t["x"], t["b.weight"]))
 
@@ -251,7 +255,8 @@ for name, far, of in (("max", -torch.inf, torch.amax), ("min", torch.inf, torch.
     case(f"segment_{name}(query, {written}, over=[T, M], V=5)",
          lambda t, f=extreme: f(t["query"], numbers[..., None].expand(2, 5, 8), 5, (0, 1)))
 layers = {"n.weight": torch.rand(8) + 0.5, "m.weight": torch.rand(5) + 0.5, "a.weight": torch.rand(1),
-          "b.weight": torch.rand(8)}
+          "b.weight": torch.rand(8), "lw.weight": torch.rand(8) + 0.5, "bn.weight": torch.rand(3) + 0.5,
+          "bn.bias": torch.randn(3)}
 
 source = (ROOT / "frontends/dl/builtins.def").read_text()
 formulas = set(re.findall(r'^FORMULA\("(\w+)"', source, re.M))
