@@ -81,6 +81,15 @@ static bool find_node(const dl_node *m, const dl_node *n, dl_onnx_sizes *to) {
     return same;
 }
 
+static const char *compare(const dl_export *e, const dl_graph *b, dl_onnx_sizes *to);
+
+/* Are a scan's bodies the same? Two nodes without bodies are. */
+static bool find_body(const dl_export *e, const dl_node *m, const dl_node *n, dl_onnx_sizes *to) {
+    if (!m->body || !n->body) return !m->body && !n->body;
+    bool same = m->body->results.n == n->body->results.n;
+    return same && !compare(e, n->body, to->bodies[m->out[0].id]);
+}
+
 /* Compares the graphs; returns why the batch is fixed, or NULL. */
 static const char *compare(const dl_export *e, const dl_graph *b, dl_onnx_sizes *to) {
     const dl_graph *a = to->graph;
@@ -91,16 +100,26 @@ static const char *compare(const dl_export *e, const dl_graph *b, dl_onnx_sizes 
             return dl_format(e->arena, "'%s' has another type for another batch", v->name);
     }
     for (int i = 0; i < a->nodes.n; i++)
-        if (i >= b->nodes.n || !find_node(a->nodes.at[i], b->nodes.at[i], to))
+        if (i >= b->nodes.n || !find_node(a->nodes.at[i], b->nodes.at[i], to) ||
+            !find_body(e, a->nodes.at[i], b->nodes.at[i], to))
             return dl_format(e->arena, "%s depends on the batch's size",
                              place_of(e, a->nodes.at[i]));
     return a->nodes.n == b->nodes.n ? NULL : "its operations depend on the batch's size";
 }
 
 static void make_room(const dl_export *e, dl_onnx_sizes *out) {
-    size_t n = (size_t)out->graph->next_id + 1;
+    const dl_graph *g = out->graph;
+    size_t n = (size_t)g->next_id + 1;
     out->per = dl_alloc_array(e->arena, n, sizeof *out->per);
     out->cuts = dl_alloc_array(e->arena, n, sizeof *out->cuts);
+    out->bodies = dl_alloc_array(e->arena, n, sizeof *out->bodies);
+    for (int i = 0; i < g->nodes.n; i++) {
+        if (!g->nodes.at[i]->body) continue;
+        dl_onnx_sizes *own = DL_NEW(e->arena, dl_onnx_sizes);
+        own->graph = g->nodes.at[i]->body;
+        make_room(e, own);
+        out->bodies[g->nodes.at[i]->out[0].id] = own;
+    }
 }
 
 void dl_onnx_sizes_any(const dl_export *e, dl_onnx_sizes *out) {
@@ -120,4 +139,19 @@ bool dl_onnx_sizes_fixed(const dl_export *e, dl_onnx_sizes *out, dl_error *err) 
     if (!out->graph) return false;
     make_room(e, out);
     return true;
+}
+
+static void describe(dl_onnx *o, const dl_value *v) {
+    dl_onnx_value *to = &o->values[v->id];
+    to->type = v->type;
+    memcpy(to->per, o->sizes->per[v->id], sizeof to->per);
+}
+
+void dl_onnx_enter(dl_onnx *o, const dl_onnx_sizes *sizes) {
+    const dl_graph *g = sizes->graph;
+    o->sizes = sizes;
+    o->values = DL_NEWS(o->arena, dl_onnx_value, g->next_id + 1);
+    for (int i = 0; i < g->vars.n; i++) describe(o, &g->vars.at[i]->value);
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nout; k++) describe(o, &g->nodes.at[i]->out[k]);
 }

@@ -2,7 +2,7 @@
 
 #include "runtime/base/convert.h"
 
-static const char *fresh(dl_onnx *o, const char *of) {
+const char *dl_onnx_fresh(dl_onnx *o, const char *of) {
     return dl_format(o->arena, "%s/%d", of, ++o->n_names);
 }
 
@@ -12,7 +12,7 @@ void dl_onnx_add_all(dl_onnx *o, const char *op, int nin, const char *const *in,
     dl_buf b = {0};
     for (int i = 0; i < nin; i++) dlr_pb_text(&b, DL_NODE_INPUT, in[i]);
     for (int i = 0; i < nout; i++) {
-        out[i] = fresh(o, kind);
+        out[i] = dl_onnx_fresh(o, kind);
         dlr_pb_text(&b, DL_NODE_OUTPUT, out[i]);
     }
     dlr_pb_text(&b, DL_NODE_NAME, out[0]);
@@ -58,7 +58,7 @@ static bool same_constant(const dl_onnx_tensor *t, const dl_type *type, const vo
 const char *dl_onnx_constant(dl_onnx *o, dl_type type, const void *data) {
     for (int i = 0; i < o->tensors.n; i++)
         if (same_constant(&o->tensors.at[i], &type, data)) return o->tensors.at[i].name;
-    const char *name = fresh(o, "constant");
+    const char *name = dl_onnx_fresh(o, "constant");
     dl_push(o->arena, &o->tensors, (dl_onnx_tensor){.name = name, .type = type, .data = data});
     return name;
 }

@@ -24,20 +24,24 @@ typedef struct {
     const dlr_st_tensor *stored;
 } dl_onnx_tensor;
 
+typedef struct dl_onnx_sizes dl_onnx_sizes; /* batch.h */
+
 typedef struct {
     dl_arena *arena;
     dl_buf nodes, infos, inputs, outputs; /* fields of a GraphProto */
     DL_ARRAY(dl_onnx_tensor) tensors;
     int n_names;
-    const dl_node *node;      /* what new nodes are made for; NULL: inputs and outputs */
-    dl_onnx_value *values;    /* by value id */
-    int64_t (*cuts)[2];       /* batch.h */
-    dl_onnx_value sampled;    /* an input with the batch axis; no name: there is none */
-    const char *batch;        /* the value that holds N, i64[1]; NULL: not yet */
-    const dl_node *not_batch; /* a node that can be said for one batch alone */
+    const dl_node *node;        /* what new nodes are made for; NULL: inputs and outputs */
+    const dl_onnx_sizes *sizes; /* of the graph whose nodes are emitted */
+    dl_onnx_value *values;      /* by value id of this graph */
+    dl_onnx_value sampled;      /* an input with the batch axis; no name: there is none */
+    const char *batch;          /* the value that holds N, i64[1]; NULL: not yet */
+    const dl_node *not_batch;   /* a node that can be said for one batch alone */
     dl_error *err;
 } dl_onnx;
 
+/* A name that no other value has: "conv/12". */
+const char *dl_onnx_fresh(dl_onnx *o, const char *of);
 /* Adds a node of one result, and returns the result's name. `attributes` may be NULL; freed. */
 const char *dl_onnx_add(dl_onnx *o, const char *op, int nin, const char *const *in,
                         dl_buf *attributes);

@@ -1,4 +1,5 @@
 /* Sources, and ops that move elements. */
+#include "exports/onnx/batch.h"
 #include "exports/onnx/ops.h"
 
 bool dl_onnx_const(dl_onnx *o, const dl_node *n, const char *word) {
@@ -43,7 +44,7 @@ bool dl_onnx_slice(dl_onnx *o, const dl_node *n, const char *word) {
     int at = axis_of(n);
     const char *in[4] = {dl_onnx_in(o, n, 0).name};
     for (int i = 0; i < 2; i++) {
-        int64_t per = o->cuts[n->out[0].id][i], value = dl_node_int(n, bounds[i]);
+        int64_t per = o->sizes->cuts[n->out[0].id][i], value = dl_node_int(n, bounds[i]);
         if (i && value == n->in[0]->type.axis[at].size) value = INT64_MAX; /* the end */
         in[1 + i] = per ? dl_onnx_batches(o, per) : dl_onnx_int(o, value);
     }

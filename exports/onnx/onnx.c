@@ -77,21 +77,10 @@ static void add_output(dl_onnx *o, const dl_export *e, const dl_graph *g, int i)
     dl_onnx_describe(&o->outputs, DL_GRAPH_OUTPUT, &y);
 }
 
-static void describe_values(dl_onnx *o, const dl_onnx_sizes *sizes, const dl_value *v) {
-    dl_onnx_value *to = &o->values[v->id];
-    to->type = v->type;
-    memcpy(to->per, sizes->per[v->id], sizeof to->per);
-}
-
 static bool add_graph(dl_onnx *o, const dl_export *e, const dl_onnx_sizes *sizes) {
     const dl_graph *g = sizes->graph;
     const dl_uses *uses = dl_graph_uses(g, o->arena);
-    o->cuts = sizes->cuts;
-    o->values = DL_NEWS(o->arena, dl_onnx_value, g->next_id + 1);
-    for (int i = 0; i < g->vars.n; i++) describe_values(o, sizes, &g->vars.at[i]->value);
-    for (int i = 0; i < g->nodes.n; i++)
-        for (int k = 0; k < g->nodes.at[i]->nout; k++)
-            describe_values(o, sizes, &g->nodes.at[i]->out[k]);
+    dl_onnx_enter(o, sizes);
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
         bool read = uses[v->value.id].n || uses[v->value.id].results;

@@ -2,7 +2,7 @@
 
 #include "exports/export.h"
 
-/* Ops without a row are refused: those of training and of several ranks, random numbers, scans. */
+/* Ops without a row are refused: those of training and of several ranks, random numbers. */
 static const struct {
     dl_onnx_emitter *emit;
     const char *word;
@@ -85,6 +85,7 @@ static const struct {
     [DL_OP_attention] = {dl_onnx_attention, NULL},
     [DL_OP_recurrence] = {dl_onnx_recurrence, NULL},
     [DL_OP_scan_linear] = {dl_onnx_scan, "CumSum"},
+    [DL_OP_scan] = {dl_onnx_steps, "Scan"},
     [DL_OP_fourier] = {dl_onnx_fourier, "MatMul"},
     [DL_OP_complex_contract] = {dl_onnx_complex_contract, NULL},
     [DL_OP_argmax] = {dl_onnx_argmax, "ArgMax"},

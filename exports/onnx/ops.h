@@ -43,6 +43,8 @@ dl_onnx_emitter dl_onnx_layer_norm, dl_onnx_batch_norm, dl_onnx_group_norm;
 dl_onnx_emitter dl_onnx_recurrence;
 /* scan.c */
 dl_onnx_emitter dl_onnx_scan;
+/* steps.c */
+dl_onnx_emitter dl_onnx_steps;
 /* A reduction of x over the axes of these indices; `keep`: they stay, with size 1. reduce.c */
 const char *dl_onnx_reduced(dl_onnx *o, const char *word, const char *x, int n, const int64_t *axes,
                             bool keep);

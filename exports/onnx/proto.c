@@ -5,12 +5,14 @@ enum { /* AttributeProto; its types */
        ATTRIBUTE_F = 2,
        ATTRIBUTE_I = 3,
        ATTRIBUTE_S = 4,
+       ATTRIBUTE_G = 6,
        ATTRIBUTE_INTS = 8,
        ATTRIBUTE_STRINGS = 9,
        ATTRIBUTE_TYPE = 20,
        IS_FLOAT = 1,
        IS_INT = 2,
        IS_STRING = 3,
+       IS_GRAPH = 5,
        IS_INTS = 7,
        IS_STRINGS = 8
 };
@@ -56,5 +58,11 @@ void dl_onnx_put_text(dl_buf *node, const char *name, const char *value) {
 void dl_onnx_put_texts(dl_buf *node, const char *name, const char *value) {
     dl_buf b = begin(name, IS_STRINGS);
     dlr_pb_text(&b, ATTRIBUTE_STRINGS, value);
+    dlr_pb_message(node, DL_NODE_ATTRIBUTE, &b);
+}
+
+void dl_onnx_put_graph(dl_buf *node, const char *name, dl_buf *graph) {
+    dl_buf b = begin(name, IS_GRAPH);
+    dlr_pb_message(&b, ATTRIBUTE_G, graph);
     dlr_pb_message(node, DL_NODE_ATTRIBUTE, &b);
 }

@@ -15,6 +15,8 @@ void dl_onnx_put_int(dl_buf *node, const char *name, int64_t value);
 void dl_onnx_put_ints(dl_buf *node, const char *name, int n, const int64_t *values);
 void dl_onnx_put_float(dl_buf *node, const char *name, double value);
 void dl_onnx_put_text(dl_buf *node, const char *name, const char *value);
+/* The fields of a GraphProto; freed. */
+void dl_onnx_put_graph(dl_buf *node, const char *name, dl_buf *graph);
 /* A list of one text. */
 void dl_onnx_put_texts(dl_buf *node, const char *name, const char *value);
 #endif

@@ -261,6 +261,8 @@ static void make_body(scan *s) {
  * it, and the last states. */
 static dl_val finish(const scan *s) {
     dl_call *c = s->c;
+    c->E->b.loc =
+        dl_source_loc(c->E->source, c->where.begin); /* not that of the cell's last line */
     const dl_node *n =
         dl_build_scan(&c->E->b, s->body, s->operands.at, s->axis, s->steps, c->arg[P_REVERSE].b);
     dl_val all = dl_val_new_list(c->E, c->where);

@@ -169,4 +169,21 @@ LAYERS = {
     output y
     loss = mse_loss(y, t)
 """,
+    "steps": """module Decay(k)(x, h): return tanh(h * k + x)
+module Twice(k)(x, h): return [h * k + x, x, h, h * k]
+module Count(n)(a, h): return [a + h, tanh(h |> linear(n) @h)]
+model Steps():
+    input  x: f32[N, T=6, E=5]
+    target t: f32[N, E=5]
+    y, h = scan(Decay(0.5), x, x[T=0], over=T, reverse=true)
+    a, b, c, g = scan(Twice(0.25), x as f64, x[T=1] as f64, over=T)
+    batch, last = scan(Count(5) @count, x |> rearrange("n t e -> t n e") as [K, N, E], h, over=K)
+    own, end = scan(linear(5) @own, none, h, over=S, steps=4)
+    n = grad(sum(y * y) + sum(last), x)
+    z = h + (mean(a + b + c, over=T) as f32) + (g as f32) + mean(batch, over=K) + own[S=2] + end
+    output z
+    output y
+    output n
+    loss = mse_loss(z, t)
+""",
 }
