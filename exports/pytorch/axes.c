@@ -23,7 +23,7 @@ torch_text dl_torch_broadcast(torch_export *t, const dl_node *n, const char *wor
     if (x.is_number)
         return dl_torch_atom(t, "torch.full((%s%s), %s, dtype=%s, device=%s)",
                              dl_torch_shape(t, &n->out[0]), to->rank == 1 ? "," : "", x.s,
-                             dl_torch_dtype(to->dtype), dl_torch_device(t));
+                             dl_torch_dtype(to->dtype), t->device);
     const char *sizes = "";
     bool grows = false;
     for (int i = 0; i < to->rank; i++) {

@@ -98,7 +98,8 @@ static bool same_block(run *r, int k) {
     for (int i = 0; i < r->length; i++) {
         const torch_statement *a = &r->t->statements.at[r->first + i],
                               *b = &r->t->statements.at[r->first + k * r->length + i];
-        if (a->line != b->line || !same_text(r, k, a->text, b->text)) return false;
+        if (a->line != b->line || a->before || b->before || !same_text(r, k, a->text, b->text))
+            return false;
     }
     return true;
 }
@@ -127,8 +128,10 @@ static run run_of(const torch_export *t, int first, int length, const char *end)
         r = more, r.count = count;
     }
     if (r.count < 2 || (r.count - 1) * length < FEWEST_SAVED) r.count = 0;
-    for (int i = first + r.count * length; r.count && i < t->statements.n; i++)
-        if (reads_within(&r, t->statements.at[i].text)) r.count = 0;
+    for (int i = first + r.count * length; r.count && i < t->statements.n; i++) {
+        const torch_statement *s = &t->statements.at[i];
+        if (reads_within(&r, s->text) || (s->before && reads_within(&r, s->before))) r.count = 0;
+    }
     if (r.count && reads_within(&r, end)) r.count = 0;
     return r;
 }
@@ -178,13 +181,13 @@ static void put_loop(torch_export *t, const run *r) {
                *list = dl_strndup(t->arena, r->list, r->list_n);
     bool whole = r->index == 0 && dl_torch_list_size(t, list) == r->count;
     if (!whole) list = dl_format(t->arena, "%s[%ld:%ld]", list, r->index, r->index + r->count);
-    dl_torch_put(&t->body, 8, dl_format(t->arena, "%s = %s", result, r->carried));
-    dl_torch_put(&t->body, 8, dl_format(t->arena, "for %s in %s:", block, list));
+    dl_torch_put(&t->body, t->indent, dl_format(t->arena, "%s = %s", result, r->carried));
+    dl_torch_put(&t->body, t->indent, dl_format(t->arena, "for %s in %s:", block, list));
     for (int i = 0; i < r->length; i++) {
         const torch_statement *s = &t->statements.at[r->first + i];
-        put_line(t, s->line, 12);
+        put_line(t, s->line, t->indent + 4);
         const char *name = i == r->length - 1 ? result : s->name;
-        dl_torch_put(&t->body, 12,
+        dl_torch_put(&t->body, t->indent + 4,
                      dl_format(t->arena, "%s = %s", name, in_loop(t, r, s->text, block, result)));
     }
 }
@@ -210,8 +213,9 @@ void dl_torch_put_statements(torch_export *t, const char *end) {
             continue;
         }
         const torch_statement *s = &t->statements.at[i++];
-        put_line(t, s->line, 8);
-        dl_torch_put(&t->body, 8, dl_format(t->arena, "%s = %s", s->name, s->text));
+        put_line(t, s->line, t->indent);
+        if (s->before) dl_puts(&t->body, s->before);
+        dl_torch_put(&t->body, t->indent, dl_format(t->arena, "%s = %s", s->name, s->text));
     }
-    dl_torch_put(&t->body, 8, end);
+    dl_torch_put(&t->body, t->indent, end);
 }

@@ -75,8 +75,7 @@ static void put_input(torch_export *t, const dl_export_input *in) {
 
 static const char *output(torch_export *t, int i) {
     const dl_export_output *out = &t->e->output[i];
-    torch_text x = t->text[out->value->id];
-    if (x.is_number) x = dl_torch_as_tensor(t, x, out->value->type.dtype);
+    torch_text x = dl_torch_value(t, out->value);
     if (!out->undo) return x.s;
     const char *array = dl_torch_undo_array(t, i);
     return dl_format(t->arena, "%s * self.%s + self.%s", dl_torch_within(t, x, TORCH_PRODUCT),
@@ -110,12 +109,17 @@ static bool put_var(torch_export *t, const dl_var *v) {
     return true;
 }
 
+bool dl_torch_put_nodes(torch_export *t) {
+    for (int i = 0; i < t->graph->nodes.n; i++)
+        if (!put_node(t, t->graph->nodes.at[i])) return false;
+    return true;
+}
+
 bool dl_torch_put_forward(torch_export *t) {
     for (int i = 0; i < t->e->n_inputs; i++) put_input(t, &t->e->input[i]);
     for (int i = 0; i < t->graph->vars.n; i++)
         if (!is_held(t, t->graph->vars.at[i]) && !put_var(t, t->graph->vars.at[i])) return false;
-    for (int i = 0; i < t->graph->nodes.n; i++)
-        if (!put_node(t, t->graph->nodes.at[i])) return false;
+    if (!dl_torch_put_nodes(t)) return false;
     dl_torch_put_statements(t, return_of(t));
     return true;
 }

@@ -100,6 +100,19 @@ static const char *const helpers[TORCH_NHELPS] = {
         "        h = y if h is None else x * h + y\n"
         "        steps.append(h)\n"
         "    return torch.stack(steps[::-1] if reverse else steps, dim) if steps else b\n",
+    [TORCH_HELP_STEPS] =
+        "def scan(step, xs, states, steps, reverse=False):\n"
+        "    \"\"\"Applies step to slices of xs along their first axis and to states, one after "
+        "the "
+        "other.\n\n"
+        "    step returns values and the next states. Out: the values of all steps, and the last "
+        "states.\n    \"\"\"\n"
+        "    made = []\n"
+        "    for t in range(steps)[:: -1 if reverse else 1]:\n"
+        "        values, states = step(*(x[t] for x in xs), *states)\n"
+        "        made.append(values)\n"
+        "    return [torch.stack(v) for v in zip(*(made[::-1] if reverse else made))] + "
+        "list(states)\n",
 };
 
 void dl_torch_put_helpers(const torch_export *t, dl_buf *to) {

@@ -76,7 +76,7 @@ torch_text dl_torch_affine(torch_export *t, const dl_node *n, const char *word) 
 /* The index of an axis of x: 0, 1, 2... along the axis of that name of a type. */
 static const char *count_along(torch_export *t, const dl_value *x, int axis, const dl_type *to) {
     const char *s = dl_format(t->arena, "torch.arange(%s, device=%s)", dl_torch_size(t, x, axis),
-                              dl_torch_device(t)),
+                              t->device),
                *none = "";
     for (int i = dl_type_axis(to, x->type.axis[axis].name) + 1; i < to->rank; i++)
         none = dl_format(t->arena, "%s, None", none);

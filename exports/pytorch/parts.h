@@ -56,34 +56,40 @@ typedef enum {
     TORCH_HELP_ALONG,
     TORCH_HELP_RECURRENCE,
     TORCH_HELP_SCAN,
+    TORCH_HELP_STEPS,
     TORCH_NHELPS
 } torch_help;
 
-/* "name = text", from a line of the model (0: none). */
+/* "name = text", from a line of the model (0: none). `before`: the lines of a function that the
+ * text calls, or NULL. */
 typedef struct {
     const char *name, *text;
     int line;
+    const char *before;
 } torch_statement;
 
 typedef struct {
     const dl_export *e;
     dl_arena *arena;
     dl_error *err;
+    /* The model's graph, and within a scan its body. */
     const dl_graph *graph; /* at N = samples */
     const dl_graph *next;  /* at N = samples + 1; NULL: the model fixes the number of samples */
     int64_t samples;
     const dl_uses *uses;
     const dl_type **type_next; /* by value id: the type in `next` */
     torch_text *text;          /* by value id */
+    const char *device;        /* that of the first input */
     const char *base;          /* the model's class */
     DL_ARRAY(torch_layer) layers;
     torch_member root;
     DL_ARRAY(const char *) taken;         /* names of Python's variables */
     unsigned helps;                       /* bits of torch_help */
     bool reads_samples;                   /* an expression has `n` */
-    DL_ARRAY(torch_statement) statements; /* of forward */
+    DL_ARRAY(torch_statement) statements; /* of forward, or of a function in it */
     dl_buf body;                          /* the same as text */
-    int line;                             /* of the model, of the last statement */
+    int indent;
+    int line; /* of the model, of the last statement */
     int next_name;
 } torch_export;
 
@@ -152,6 +158,12 @@ void dl_torch_put_helpers(const torch_export *t, dl_buf *to);
 /* ---- forward.c ---- */
 /* Writes the statements of forward. */
 bool dl_torch_put_forward(torch_export *t);
+/* Adds the statements of the graph's nodes. */
+bool dl_torch_put_nodes(torch_export *t);
+
+/* ---- pytorch.c ---- */
+/* The graph becomes the one whose nodes are said; `next`: as in torch_export. */
+void dl_torch_enter(torch_export *t, const dl_graph *g, const dl_graph *next);
 
 /* ---- values.c ---- */
 /* The expression of an operand; as a tensor where it is a number. */
@@ -163,8 +175,8 @@ const char *dl_torch_named(torch_export *t, const dl_node *n, int i);
 /* Adds the statement that assigns a value's expression, which is the name from there on. */
 void dl_torch_assign(torch_export *t, dl_value *v, const char *name, const dl_loc *loc);
 const char *dl_torch_fresh(torch_export *t); /* a name: h1, h2... */
-/* The device of the first input. */
-const char *dl_torch_device(torch_export *t);
+/* The expression as a tensor where it is a number. */
+torch_text dl_torch_value(torch_export *t, const dl_value *v);
 
 /* ---- blocks.c ---- */
 /* Writes the statements, and `end` after them. */

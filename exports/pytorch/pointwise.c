@@ -169,7 +169,7 @@ torch_text dl_torch_iota(torch_export *t, const dl_node *n, const char *word) {
     (void)word;
     return dl_torch_atom(t, "torch.arange(%s, dtype=%s, device=%s)",
                          dl_torch_size(t, &n->out[0], 0), dl_torch_dtype(n->out[0].type.dtype),
-                         dl_torch_device(t));
+                         t->device);
 }
 
 /* ---- reductions ---- */

@@ -13,7 +13,8 @@ static bool is_alike(const dl_graph *a, const dl_graph *b) {
     for (int i = 0; alike && i < a->nodes.n; i++) {
         const dl_node *m = a->nodes.at[i], *n = b->nodes.at[i];
         alike = m->op == n->op && m->nin == n->nin && m->nattrs == n->nattrs &&
-                m->out[0].type.rank == n->out[0].type.rank;
+                m->out[0].type.rank == n->out[0].type.rank && !m->body == !n->body &&
+                (!m->body || is_alike(m->body, n->body));
     }
     for (int i = 0; alike && i < a->vars.n; i++) alike = a->vars.at[i]->name == b->vars.at[i]->name;
     return alike;
@@ -32,8 +33,10 @@ static const dl_graph *with_one_more(const dl_export *e, int64_t samples) {
     return g && is_alike(e->graph, g) ? g : NULL;
 }
 
-static void pair_types(torch_export *t) {
-    const dl_graph *g = t->graph, *next = t->next ? t->next : g;
+void dl_torch_enter(torch_export *t, const dl_graph *g, const dl_graph *next) {
+    t->graph = g, t->next = next;
+    t->uses = dl_graph_uses(g, t->arena);
+    if (!next) next = g;
     t->type_next = DL_NEWS(t->arena, const dl_type *, g->next_id + 1);
     t->text = DL_NEWS(t->arena, torch_text, g->next_id + 1);
     for (int i = 0; i < g->vars.n; i++)
@@ -44,11 +47,13 @@ static void pair_types(torch_export *t) {
 }
 
 static void name_inputs(torch_export *t) {
+    t->device = "next(self.parameters()).device";
     for (int i = 0; i < t->e->n_inputs; i++) {
         const dl_value *v = &t->e->input[i].var->value;
         const char *name = dl_torch_name(t, t->e->input[i].var->name);
         dl_torch_take(t, name);
         t->text[v->id] = (torch_text){.s = name, .level = TORCH_ATOM, .is_name = true};
+        if (!i) t->device = dl_format(t->arena, "%s.device", name);
     }
 }
 
@@ -207,16 +212,14 @@ static bool write_folder(torch_export *t, const char *file, const dl_buf *text, 
 
 static bool write(const dl_export *e, const char *out, dl_error *err) {
     dl_arena *arena = dl_arena_new(e->arena);
-    torch_export t = {.e = e, .arena = arena, .err = err, .graph = e->graph};
+    torch_export t = {.e = e, .arena = arena, .err = err, .indent = 8};
     t.samples = e->net->session->batch;
-    t.next = with_one_more(e, t.samples);
-    t.uses = dl_graph_uses(e->graph, arena);
+    dl_torch_enter(&t, e->graph, with_one_more(e, t.samples));
     t.base = dl_torch_name(&t, e->name);
     dl_torch_take(&t, t.base);
     char *file = dl_strdup(arena, t.base);
     for (char *c = file; *c; c++) *c = (char)tolower((unsigned char)*c);
     if (strcmp(file, "safetensors") == 0) file = dl_strdup(arena, "safetensors_");
-    pair_types(&t);
     name_inputs(&t);
     dl_torch_find_layers(&t);
     dl_torch_build_tree(&t);

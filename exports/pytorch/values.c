@@ -1,28 +1,26 @@
 /* The expressions of values, and the names that they are assigned to. */
 #include "exports/pytorch/parts.h"
 
-const char *dl_torch_device(torch_export *t) {
-    if (!t->e->n_inputs) return "next(self.parameters()).device";
-    return dl_format(t->arena, "%s.device", t->text[t->e->input[0].var->value.id].s);
-}
-
 torch_text dl_torch_operand(torch_export *t, const dl_node *n, int i) {
     return t->text[n->in[i]->id];
 }
 
 torch_text dl_torch_as_tensor(torch_export *t, torch_text number, dl_dtype dtype) {
     return dl_torch_atom(t, "torch.tensor(%s, dtype=%s, device=%s)", number.s,
-                         dl_torch_dtype(dtype), dl_torch_device(t));
+                         dl_torch_dtype(dtype), t->device);
+}
+
+torch_text dl_torch_value(torch_export *t, const dl_value *v) {
+    torch_text x = t->text[v->id];
+    return x.is_number ? dl_torch_as_tensor(t, x, v->type.dtype) : x;
 }
 
 torch_text dl_torch_tensor(torch_export *t, const dl_node *n, int i) {
-    torch_text x = dl_torch_operand(t, n, i);
-    if (!x.is_number) return x;
-    return dl_torch_as_tensor(t, x, n->in[i]->type.dtype);
+    return dl_torch_value(t, n->in[i]);
 }
 
 void dl_torch_assign(torch_export *t, dl_value *v, const char *name, const dl_loc *loc) {
-    dl_push(t->arena, &t->statements, (torch_statement){name, t->text[v->id].s, loc->line});
+    dl_push(t->arena, &t->statements, (torch_statement){name, t->text[v->id].s, loc->line, NULL});
     t->text[v->id] = (torch_text){.s = name, .level = TORCH_ATOM, .is_name = true};
 }
 
