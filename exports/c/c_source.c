@@ -73,13 +73,56 @@ static void put_declarations(dl_buf *b, const dl_plan *p) {
     }
 }
 
-static void put_launch(dl_buf *b, const dl_c_variant *v, const dl_plan_launch *l) {
+/* An argument's place: in the weights or not, and how far from their beginning. */
+static int64_t place(const dl_c_variant *v, int launch, int arg, bool *constant) {
+    return dl_c_place(v, v->program->launches.at[launch].args[arg], constant);
+}
+
+/* Is launch b what launch a becomes after `rounds` rounds, if its arguments advance with each round
+ * as from a to `next`? */
+static bool continues(const dl_c_variant *v, int a, int next, int b, int rounds) {
+    const dl_plan_launch *first = &v->program->launches.at[a], *l = &v->program->launches.at[b];
+    if (l->kernel != first->kernel || l->nargs != first->nargs) return false;
+    for (int i = 0; i < l->nargs; i++) {
+        bool in_first, in_next, in_last;
+        int64_t from = place(v, a, i, &in_first), step = place(v, next, i, &in_next) - from;
+        if (place(v, b, i, &in_last) != from + rounds * step || in_first != in_last) return false;
+    }
+    return true;
+}
+
+/* How many rounds of `length` launches from `first` on are alike: the steps of a scan. */
+static int count_rounds(const dl_c_variant *v, int first, int length) {
+    for (int k = 1;; k++)
+        for (int i = 0; i < length; i++) {
+            int at = first + i, b = at + k * length;
+            if (b >= v->program->launches.n || !continues(v, at, at + length, b, k)) return k;
+        }
+}
+
+/* The length of the rounds at `first` that a loop says in the fewest launches; 1: there is none. */
+static int best_round(const dl_c_variant *v, int first, int *count) {
+    enum { LONGEST = 64, FEWEST = 3 };
+    int best = 1;
+    *count = 1;
+    for (int length = 1; length <= LONGEST; length++) {
+        int n = count_rounds(v, first, length);
+        if (n >= FEWEST && (n - 1) * length > (*count - 1) * best) best = length, *count = n;
+    }
+    return best;
+}
+
+/* The launch; `next`: the same one in the next round of a loop over `round`, or -1. */
+static void put_launch(dl_buf *b, const dl_c_variant *v, int launch, int next) {
+    const dl_plan_launch *l = &v->program->launches.at[launch];
     const dl_plan_kernel *k = &v->plan->kernels.at[l->kernel];
     dl_putf(b, "    { /* %s */\n        char *const arg[] = {", k->where);
     for (int a = 0; a < l->nargs; a++) {
         bool constant;
-        int64_t at = dl_c_place(v, l->args[a], &constant);
+        int64_t at = place(v, launch, a, &constant),
+                step = next < 0 ? 0 : place(v, next, a, &constant) - at;
         dl_putf(b, "%s%s + %lldL", a ? ", " : "", constant ? "weights" : "work", (long long)at);
+        if (step) dl_putf(b, " + round * %lldL", (long long)step);
     }
     dl_puts(b, "};\n");
     for (int phase = 0; phase < k->phases; phase++) {
@@ -94,6 +137,17 @@ static void put_launch(dl_buf *b, const dl_c_variant *v, const dl_plan_launch *l
     dl_puts(b, "    }\n");
 }
 
+/* All launches; those of a scan's steps as a loop. */
+static void put_launches(dl_buf *b, const dl_c_variant *v) {
+    for (int i = 0, count; i < v->program->launches.n;) {
+        const int length = best_round(v, i, &count);
+        if (count > 1) dl_putf(b, "    for (long round = 0; round < %d; round++) {\n", count);
+        for (int k = i; k < i + length; k++) put_launch(b, v, k, count > 1 ? k + length : -1);
+        if (count > 1) dl_puts(b, "    }\n");
+        i += length * count;
+    }
+}
+
 static void put_run(dl_buf *b, const dl_c_network *c, const dl_c_variant *v) {
     dl_putf(b,
             "\n/* Kernel after kernel; weights are constants, which no kernel writes. */\n"
@@ -102,7 +156,7 @@ static void put_run(dl_buf *b, const dl_c_network *c, const dl_c_variant *v) {
             "               *const scratch = work + %lldL;\n"
             "    (void)weights, (void)workspace, (void)scratch;\n",
             c->name, c->name, v->name, (long long)v->workspace, (long long)v->scratch);
-    for (int i = 0; i < v->program->launches.n; i++) put_launch(b, v, &v->program->launches.at[i]);
+    put_launches(b, v);
     dl_puts(b, "}\n");
 }
 
