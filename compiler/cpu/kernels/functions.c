@@ -60,22 +60,136 @@ INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps(a); }
 #else
 INLINE vf v_sqrt(vf a) { return EACH(__builtin_sqrtf, a); }
 #endif
-INLINE vf v_sin(vf a) { return EACH(__builtin_sinf, a); }
-INLINE vf v_cos(vf a) { return EACH(__builtin_cosf, a); }
 INLINE vf v_floor(vf a) {
     vf whole = __builtin_convertvector(__builtin_convertvector(a, vi), vf);
     whole -= (vf)((whole > a) & (vi)splat(1.0f));
     whole = (vf)((vi)whole | ((vi)a & (int)0x80000000u)); /* -0 */
     return v_pick(v_abs(a) < 8388608.0f, whole, a);       /* from 2^23 on all are whole, or NaN */
 }
+/* Is a lane of the mask set? */
+INLINE int any_lane(vi m) {
+#if defined(__AVX512F__) && LANES == 16
+    vf f = (vf)m;
+    return __builtin_ia32_movmskps256(__builtin_shufflevector(f, f, LOWER)) |
+           __builtin_ia32_movmskps256(__builtin_shufflevector(f, f, UPPER));
+#elif defined(__AVX__) && LANES == 8
+    return __builtin_ia32_movmskps256((vf)m);
+#elif defined(__SSE__) && LANES == 4
+    return __builtin_ia32_movmskps((vf)m);
+#else
+    int all = 0;
+    for (int i = 0; i < LANES; i++) all |= m[i];
+    return all;
+#endif
+}
+/* sin, or with `turn` 1 cos, of the lanes whose numbers are too large for the vectors' reduction.
+ */
+static __attribute__((noinline, unused)) void far_sines(const vf *a, vf *y, int turn) {
+    for (int i = 0; i < LANES; i++)
+        if (__builtin_fabsf((*a)[i]) > 12800.0f)
+            (*y)[i] = turn ? __builtin_cosf((*a)[i]) : __builtin_sinf((*a)[i]);
+}
+/* sin(a + turn pi/2). a = n pi/2 + r + low, where pi/2 is the sum of 4 numbers (Cody and Waite)
+ * whose products with n, of at most 13 bits, are exact but for the last; then Cephes' polynomials.
+ * Within 1 ulp. */
+INLINE vf sine(vf a, int turn) {
+    vf t = v_on(a, splat(0.636619772f), 12582912.0f), n = t - 12582912.0f;
+    vf x = v_fma(n, splat(-4.837512969970703e-4f), v_fma(n, splat(-1.5703125f), a));
+    vf r = v_fma(n, splat(-7.549533620476723e-8f), x);
+    vf low =
+        v_fma(n, splat(-2.5633440682570896e-12f), v_fma(n, splat(-7.549533620476723e-8f), x - r));
+    vf z = r * r,
+       p = v_on(v_on(splat(-1.9515295891e-4f), z, 8.3321608736e-3f), z, -1.6666654611e-1f);
+    vf q = v_on(v_on(splat(2.443315711809948e-5f), z, -1.388731625493765e-3f), z,
+                4.166664568298827e-2f);
+    vf s = r + v_fma(z * r, p, low), half = 0.5f * z, w = 1.0f - half;
+    vf c = w + v_fma(z * z, q, (1.0f - w - half) - r * low);
+    vi k = (vi)t + turn;
+    vf y = (vf)((vi)v_pick((k & 1) == 0, s, c) ^ ((k & 2) << 30));
+    vf size = v_abs(a);
+    if (any_lane((size > 12800.0f) & (size < __builtin_inff()))) {
+        vf at = a, far = y;
+        far_sines(&at, &far, turn);
+        return far;
+    }
+    return y;
+}
+INLINE vf v_sin(vf a) { return v_pick(a == 0, a, sine(a, 0)); }
+INLINE vf v_cos(vf a) { return sine(a, 1); }
+/* By atan of the smaller size over the larger one, of which a polynomial knows all from 0 to 1
+ * (a minimax of 9 terms). Within 2 ulp. */
+INLINE vf v_atan2(vf a, vf b) {
+    vf y = v_abs(a), x = v_abs(b), most = larger(y, x), least = smaller(y, x);
+    vf q = least / most;
+    q = v_pick(most == 0, splat(0), v_pick(least == __builtin_inff(), splat(1.0f), q));
+    vf z = q * q, p = v_on(v_on(splat(-1.79358036e-3f), z, 1.09144328e-2f), z, -3.11775468e-2f);
+    p = v_on(v_on(v_on(p, z, 5.79573177e-2f), z, -8.40343535e-2f), z, 1.09521814e-1f);
+    p = v_on(v_on(v_on(p, z, -1.42642409e-1f), z, 1.99985489e-1f), z, -3.33332986e-1f);
+    vf r = v_fma(z * q, p, q);
+    r = v_pick(y > x, 1.57079637f - (r + 4.37113883e-8f), r);
+    r = v_pick((vi)b < 0, 3.14159274f - (r + 8.74227766e-8f), r);
+    r = (vf)((vi)r | ((vi)a & (int)0x80000000u));
+    return v_pick((a != a) | (b != b), a + b, r);
+}
+
+#if LANES > 4
+/* Half of the lanes, and the same as doubles. */
+typedef long v_long __attribute__((vector_size(LANES * 4)));
+typedef unsigned long v_ulong __attribute__((vector_size(LANES * 4)));
+typedef float vf_half __attribute__((vector_size(LANES * 2)));
+#if defined(__AVX512F__) && LANES == 16
+INLINE vd fma_d(vd a, vd b, vd c) { return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4); }
+#elif defined(__FMA__) && LANES == 8
+INLINE vd fma_d(vd a, vd b, vd c) { return __builtin_ia32_vfmaddpd256(a, b, c); }
+#else
+INLINE vd fma_d(vd a, vd b, vd c) { return a * b + c; }
+#endif
+INLINE vd v_on_d(vd sum, vd x, double k) { return fma_d(sum, x, k - (vd){0}); }
+INLINE vd pick_d(v_long m, vd a, vd b) { return (vd)(((v_long)a & m) | ((v_long)b & ~m)); }
+/* x^b for positive, finite x as 2^(b log2(x)), in double precision and rounded once. log2(x) is by
+ * the series of log((1 + s) / (1 - s)), to 2^-35 of it; 2^f by that of exp. */
+INLINE vf_half power(vf_half base, vf_half exponent) {
+    vd x = __builtin_convertvector(base, vd), b = __builtin_convertvector(exponent, vd);
+    v_long e =
+        (v_long)((v_ulong)((v_long)x + (0x7fe0000000000000L - 0x3fe6a09e667f3bcdL)) >> 52) - 2046;
+    vd m = (vd)((v_long)x - (e << 52)), s = (m - 1.0) / (m + 1.0), z = s * s;
+    vd l = v_on_d(v_on_d(z * (1.0 / 13) + 1.0 / 11, z, 1.0 / 9), z, 1.0 / 7);
+    l = v_on_d(v_on_d(v_on_d(l, z, 1.0 / 5), z, 1.0 / 3), z, 1.0) * s * 2.8853900817779268;
+    /* 1.5 * 2^52 has integers in its low bits. */
+    vd y = b * (l + ((vd)(e + 0x4338000000000000L) - 6755399441055744.0));
+    y = pick_d(y > 160.0, 160.0 - (vd){0}, pick_d(y < -160.0, -160.0 - (vd){0}, y));
+    vd t = y + 6755399441055744.0, f = (y - (t - 6755399441055744.0)) * 0.69314718055994531;
+    vd p = v_on_d(v_on_d(f * (1.0 / 40320) + 1.0 / 5040, f, 1.0 / 720), f, 1.0 / 120);
+    p = v_on_d(v_on_d(v_on_d(p, f, 1.0 / 24), f, 1.0 / 6), f, 0.5);
+    p = v_on_d(v_on_d(p, f, 1.0), f, 1.0) * (vd)(((v_long)t + 1023) << 52);
+    return __builtin_convertvector(p, vf_half);
+}
+/* C's pow in all its cases. */
+UNUSED __attribute__((noinline)) void powers(const vf *base, const vf *exponent, vf *to) {
+    vf a = *base, b = *exponent, x = v_abs(a), size = v_abs(b), inf = splat(__builtin_inff());
+    vf_half lower =
+        power(__builtin_shufflevector(x, x, LOWER), __builtin_shufflevector(b, b, LOWER));
+    vf_half upper =
+        power(__builtin_shufflevector(x, x, UPPER), __builtin_shufflevector(b, b, UPPER));
+    vf r = __builtin_shufflevector(lower, upper, LOWER, UPPER);
+    r = v_pick((x == 0) | (x == inf), v_pick((x == 0) ^ (b < 0), splat(0), inf), r);
+    vi whole = v_floor(b) == b, odd = whole & (size < 16777216.0f);
+    odd &= -(__builtin_convertvector(v_pick(odd, size, splat(0)), vi) & 1);
+    r = (vf)((vi)r ^ ((vi)a & odd & (int)0x80000000u));
+    r = v_pick((a < 0) & (x != inf) & ~whole, splat(__builtin_nanf("")), r);
+    r = v_pick((x == 1.0f) & (size == inf), splat(1.0f), r);
+    r = v_pick((a != a) | (b != b), a + b, r);
+    *to = v_pick((a == 1.0f) | (b == 0), splat(1.0f), r);
+}
+#else /* two doubles at once are slower than the C library */
+UNUSED void powers(const vf *base, const vf *exponent, vf *to) {
+    for (int i = 0; i < LANES; i++) (*to)[i] = __builtin_powf((*base)[i], (*exponent)[i]);
+}
+#endif
+/* Within 0.51 ulp, or as the C library. */
 INLINE vf v_pow(vf a, vf b) {
     vf r;
-    for (int i = 0; i < LANES; i++) r[i] = __builtin_powf(a[i], b[i]);
-    return r;
-}
-INLINE vf v_atan2(vf a, vf b) {
-    vf r;
-    for (int i = 0; i < LANES; i++) r[i] = __builtin_atan2f(a[i], b[i]);
+    powers(&a, &b, &r);
     return r;
 }
 
