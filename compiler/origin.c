@@ -171,35 +171,44 @@ dl_plan_origin dl_origin_of(dl_arena *arena, const dl_session *s, const dl_compi
     return o;
 }
 
-/* Whether the session at one sample really is one: a model may fix its batch. */
-static bool is_of_one(const dl_session *s) {
+/* Whether the session's inputs have so many samples: a model may fix its batch. */
+static bool has_batch(const dl_session *s, int64_t batch) {
     const dl_graph *g = s->module->graphs.at[0];
-    bool one = true;
+    bool all = true;
     for (int i = 0; i < g->vars.n; i++) {
         const dl_type *t = &g->vars.at[i]->value.type;
         int at = g->vars.at[i]->role == DL_VAR_INPUT ? dl_type_axis(t, dl_intern("N")) : -1;
-        one = one && (at < 0 || t->axis[at].size == 1);
+        all = all && (at < 0 || t->axis[at].size == batch);
     }
-    return one;
+    return all;
 }
 
-bool dl_origin_prediction(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
-                          dl_plan **out, dl_error *err) {
-    dl_session one = *s;
+/* The prediction of a batch, where the model has one. */
+static bool add_prediction(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
+                           int64_t batch, dl_plan *p, dl_error *err) {
+    dl_session of = *s;
     dl_error none = {0};
     dl_compile_options o = *opt;
-    *out = NULL, one.batch = 1;
-    if (!dl_session_predict(&one, 0, NULL, &none) || !is_of_one(&one) ||
-        !dl_session_add_evaluation(&one, &none))
+    of.batch = batch;
+    if (!dl_session_predict(&of, 0, NULL, &none) || !has_batch(&of, batch) ||
+        (batch > 1 && !dl_session_treats_alone(s, batch)) || !dl_session_add_evaluation(&of, &none))
         return true;
-    o.batch = 1, o.parallel = (dl_parallel){.dp = 1, .tp = 1, .cp = 1, .batch_ranks = 1};
+    o.batch = batch, o.parallel = (dl_parallel){.dp = 1, .tp = 1, .cp = 1, .batch_ranks = 1};
     o.keep_gradients = false, o.observe = NULL, o.user = NULL;
-    dl_plan_origin origin = programs_of(arena, &one, &o);
-    *out = dl_session_compile(&one, &o, err);
-    if (!*out) return false;
-    dl_arena_move((*out)->arena, arena);
-    (*out)->origin = origin;
+    dl_plan_origin origin = programs_of(arena, &of, &o);
+    dl_plan *q = dl_session_compile(&of, &o, err);
+    if (!q) return false;
+    dl_arena_move(q->arena, arena);
+    q->origin = origin;
+    dl_push(arena, &p->predictions, q);
     return true;
+}
+
+bool dl_origin_predictions(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
+                           dl_plan *p, dl_error *err) {
+    p->predictions.n = p->predictions.cap = 0;
+    return add_prediction(arena, s, opt, 1, p, err) &&
+           (s->batch == 1 || add_prediction(arena, s, opt, s->batch, p, err));
 }
 
 dl_model_text dl_origin_model(const dl_plan *p) {
@@ -295,12 +304,12 @@ static bool check_shared(const char *path, const dl_parallel *p, dl_error *err) 
 bool dl_origin_check(const dl_plan *p, const char *path, const dl_session *s,
                      const dl_compile_options *opt, dl_error *err) {
     bool trains = dl_module_graph(s->module, "train") != NULL;
-    const dl_plan *of = trains ? p : p->prediction;
+    const dl_plan *of = trains ? p : dl_plan_prediction(p, s->batch);
     if (trains && !check_shared(path, &opt->parallel, err)) return false;
     if (!of)
         return dl_fail(err, DL_INPUT,
-                       "%.200s has no programs for predictions, which are made one sample at a "
-                       "time: the model fixes its batch, or an output is made of a target",
+                       "%.200s has no programs for predictions: the model fixes its batch and "
+                       "relates the samples of one, or an output is made of a target",
                        path);
     const dl_plan_origin *o = &of->origin;
     dl_arena *arena = dl_arena_new(NULL);

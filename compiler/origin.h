@@ -17,16 +17,17 @@
  * `command` is the command line that does it, without its outputs. */
 dl_plan_origin dl_origin_of(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
                             const char *command);
-/* The programs "predict" and "eval" of one sample, for dl_plan.prediction, in the arena, from a
- * session whose graphs are as the front end built them. *out is NULL where the model has none: its
- * batch is fixed, or an output is made of a target. Errors: those of dl_session_compile. */
-bool dl_origin_prediction(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
-                          dl_plan **out, dl_error *err);
+/* Adds the predictions of the plan p, in the arena: programs of one sample, and of the session's
+ * batch where the model treats its samples alone. Its graphs are as the front end built them. None
+ * are added where an output is made of a target, or a fixed batch relates its samples. Errors:
+ * those of dl_session_compile. */
+bool dl_origin_predictions(dl_arena *arena, const dl_session *s, const dl_compile_options *opt,
+                           dl_plan *p, dl_error *err);
 /* The model of such a plan, for dl_session_open_text; it points into the plan. */
 dl_model_text dl_origin_model(const dl_plan *p);
 /* Whether the plan from the file `path` holds the programs that this session would be compiled to
  * with these options, and their code can be loaded: of a session without a graph "train" its
- * prediction, which has "predict" and "eval". Errors: DL_INPUT with what differs, and the
+ * prediction of the session's batch. Errors: DL_INPUT with what differs, and the
  * command that compiles a plan which fits; DL_RESOURCE. */
 bool dl_origin_check(const dl_plan *p, const char *path, const dl_session *s,
                      const dl_compile_options *opt, dl_error *err);

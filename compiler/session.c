@@ -16,6 +16,7 @@
 #include "ir/base/install.h"
 #include "ir/body.h"
 #include "ir/text/text.h"
+#include "passes/parallel/per_sample.h"
 #include "passes/parallel/samples.h"
 
 enum {
@@ -268,7 +269,7 @@ bool dl_session_add_evaluation(dl_session *s, dl_error *err) {
     dl_module *m = build_module(s, 0, NULL, diags);
     if (!m) return fail_model(s, diags, err);
     dl_keep_evaluation(m);
-    add_graph(s, m);
+    if (dl_measure_per_sample(m->graphs.at[0])) add_graph(s, m);
     return true;
 }
 
@@ -286,6 +287,14 @@ bool dl_session_treats_alone(const dl_session *s, int64_t batch) {
     if (!dl_session_predict(&at, 0, NULL, &none)) return false;
     const dl_graph *g = dl_session_seen(&at, &none);
     return g && dl_samples_are_apart(g);
+}
+
+bool dl_session_measures_alone(const dl_session *s, int64_t batch) {
+    dl_session at = *s;
+    dl_error none = {0};
+    at.batch = batch;
+    return dl_session_predict(&at, 0, NULL, &none) && dl_session_add_evaluation(&at, &none) &&
+           dl_module_graph(at.module, "eval") != NULL;
 }
 
 /* The graph of the batches before the last one of a step. */

@@ -71,8 +71,9 @@ bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl
 /* Adds that graph, at the configuration's sizes, to the module's "train" and "eval". Errors: as
  * above. */
 bool dl_session_add_prediction(dl_session *s, dl_error *err);
-/* Adds the graph "eval", with the model's loss and metrics, to that of dl_session_predict. Errors:
- * a fault of the model. */
+/* Adds the graph "eval", with the model's loss and metrics of each sample
+ * (passes/parallel/per_sample.h), to that of dl_session_predict; nothing where the batch has
+ * several samples and they relate them. Errors: a fault of the model. */
 bool dl_session_add_evaluation(dl_session *s, dl_error *err);
 /* The graph "predict" at the configuration's sizes as the pass `lower` leaves it, for
  * dl_find_reach. NULL: as above. */
@@ -81,6 +82,10 @@ const dl_graph *dl_session_seen(const dl_session *s, dl_error *err);
 /* Whether the model, at this batch, computes each sample's outputs from that sample alone, so that
  * they are those of the sample by itself. False, too, where the model has no such batch. */
 bool dl_session_treats_alone(const dl_session *s, int64_t batch);
+
+/* Whether losses and metrics of this batch can be those of each sample by itself, for
+ * dl_session_add_evaluation. False, too, where the model has no such batch. */
+bool dl_session_measures_alone(const dl_session *s, int64_t batch);
 
 /* Options with the session's model, batch, Adam's constants and the environment's DLC_SKIP.
  * Target NULL: the best one of this machine. False: unknown target. */

@@ -68,9 +68,10 @@ typedef struct {
      * from MPI_Comm_c2f, mpi4py's py2f(), or Fortran's integer or type(MPI_Comm). */
     const int *mpi_fint;
     /* A plan's file (`dlc compile -o X.dlp`), whose programs are used: nothing is compiled, and no
-     * compiler need be there. They predict one sample at a time, whatever `batch` is; training is
-     * refused. The path is then a run, a checkpoint, or, with raw = 1, a file of weights. NULL:
-     * compiled; where nothing compiles, the kernels that the run has kept (keep_kernels). */
+     * compiler need be there. They take one sample, or the batch that they were compiled for where
+     * `batch` allows it; training is refused. The path is then a run, a checkpoint, or, with raw =
+     * 1, a file of weights. NULL: compiled; where nothing compiles, the kernels that the run has
+     * kept (keep_kernels). */
     const char *plan;
 } dlc_options;
 

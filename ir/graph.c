@@ -9,8 +9,8 @@ const char *const dl_var_roles[DL_NVAR_ROLES] = {"input", "target", "param", "st
                                                  "hyper", "table",  "copy"};
 const char *const dl_init_kinds[DL_NINITS] = {"zero",         "const",   "normal",
                                               "trunc_normal", "uniform", "given"};
-const char *const dl_result_roles[DL_NRESULT_ROLES] = {"output", "loss",   "metric",   "figure",
-                                                       "grad",   "update", "objective"};
+const char *const dl_result_roles[DL_NRESULT_ROLES] = {"output", "loss",   "metric",    "figure",
+                                                       "grad",   "update", "objective", "measure"};
 
 dl_module *dl_module_new(dl_arena *parent) {
     dl_arena *arena = dl_arena_new(parent);

@@ -119,10 +119,12 @@ typedef enum {
     DL_RESULT_UPDATE,    /* the next value of `var` */
     DL_RESULT_OBJECTIVE, /* a scalar that an optimiser of its own minimises, by the parameters whose
                             `by` is its name; until pass autodiff, in the order of their steps */
+    DL_RESULT_MEASURE,   /* a loss or metric of each sample, [N] (passes/parallel/per_sample.h) */
     DL_NRESULT_ROLES
 } dl_result_role;
-extern const char *const dl_result_roles[DL_NRESULT_ROLES]; /* "output", "loss", "metric", "figure",
-                                                               "grad", "update", "objective" */
+extern const char
+    *const dl_result_roles[DL_NRESULT_ROLES]; /* "output", "loss", "metric", "figure",
+                                                 "grad", "update", "objective", "measure" */
 
 typedef struct {
     dl_result_role role;

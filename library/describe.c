@@ -39,6 +39,7 @@ int dlc_describe(const dlc_model *m, dlc_role role, int index, dlc_tensor *out) 
         put_type(out, t->name, m->tensors.views[index].type);
     } else {
         put_type(out, all[index].name, &all[index].type);
+        out->shape[0] = m->batch; /* of a plan, or of related samples, not the configuration's */
     }
     return 1;
 }

@@ -25,24 +25,25 @@ bool library_take_plan(dlc_model *m, const dlc_options *o, dl_error *err) {
     return m->given != NULL;
 }
 
-/* The plan's programs for one sample, of which a call makes as many runs as it has samples. */
+/* The plan's programs for the largest batch that is asked for, at most. */
 static bool use_plan(dlc_model *m, const dl_plan *p, const char *path, int64_t batch,
                      dl_error *err) {
     dl_compile_options opt;
     dl_session *s = m->session;
-    s->batch = m->batch = 1;
-    m->n_inputs = m->n_targets = m->n_outputs = 0, m->metrics.n = 0;
+    dl_plan *found = dl_plan_prediction(p, s->batch);
+    if (found) s->batch = m->batch = found->batch;
+    m->relates = false;
     if (!dl_session_predict(s, 0, NULL, err) || !dl_session_add_evaluation(s, err) ||
-        !library_find_arrays(m, err) || !dl_session_options(s, p->target, &opt, err) ||
-        !dl_origin_check(p, path, s, &opt, err))
+        !dl_session_options(s, p->target, &opt, err) || !dl_origin_check(p, path, s, &opt, err))
         return false;
-    m->plan = p->prediction;
-    if (batch > 1)
-        dl_console_warning(&m->console,
-                           dl_format(m->arena,
-                                     "dlc_options.batch is %lld, and the programs of %.200s take "
-                                     "one sample at a time",
-                                     (long long)batch, path));
+    m->plan = found;
+    if (batch > m->batch)
+        dl_console_warning(
+            &m->console,
+            dl_format(m->arena,
+                      "dlc_options.batch is %lld, and of the programs of %.200s these take most "
+                      "samples: %lld",
+                      (long long)batch, path, (long long)m->batch));
     return true;
 }
 
@@ -114,8 +115,9 @@ static bool compile(dlc_model *m, const dlc_options *o, dl_error *err) {
 bool library_compile(dlc_model *m, const void *options, dl_error *err) {
     const dlc_options *o = options;
     if (!choose_device(m, err)) return false;
-    if (!(m->given ? use_plan(m, m->given, m->plan_path, o->batch, err)
-                   : compile(m, o, err) || use_kept(m, o, err)))
+    if (!(m->given
+              ? library_find_arrays(m, err) && use_plan(m, m->given, m->plan_path, o->batch, err)
+              : compile(m, o, err) || use_kept(m, o, err)))
         return false;
     dl_saved_model_close_session(&m->net);
     m->session = NULL;

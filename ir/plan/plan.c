@@ -414,11 +414,28 @@ static bool check_one(const dl_plan *p, dl_error *err) {
     return true;
 }
 
+static bool check_prediction(const dl_plan *p, int i, dl_error *err) {
+    const dl_plan *q = p->predictions.at[i];
+    if (!check_one(q, err)) return false;
+    if (q->predictions.n || strcmp(q->target, p->target) != 0 ||
+        !dl_plan_program_find(q, "predict"))
+        return dl_fail(err, DL_INPUT, "the plan's prediction is none, or of another target");
+    return i == 0 || p->predictions.at[i - 1]->batch < q->batch ||
+           dl_fail(err, DL_INPUT, "the plan's predictions are out of order");
+}
+
 bool dl_plan_check(const dl_plan *p, dl_error *err) {
-    const dl_plan *q = p->prediction;
     if (!check_one(p, err)) return false;
-    return !q || (check_one(q, err) &&
-                  ((!q->prediction && strcmp(q->target, p->target) == 0 &&
-                    dl_plan_program_find(q, "predict")) ||
-                   dl_fail(err, DL_INPUT, "the plan's prediction is none, or of another target")));
+    if (p->predictions.n < 0 || p->predictions.n > DL_MAX_PREDICTIONS)
+        return dl_fail(err, DL_INPUT, "the plan has %d predictions", p->predictions.n);
+    for (int i = 0; i < p->predictions.n; i++)
+        if (!check_prediction(p, i, err)) return false;
+    return true;
+}
+
+dl_plan *dl_plan_prediction(const dl_plan *p, int64_t batch) {
+    dl_plan *found = NULL;
+    for (int i = 0; i < p->predictions.n; i++)
+        if (p->predictions.at[i]->batch <= batch) found = p->predictions.at[i];
+    return found;
 }

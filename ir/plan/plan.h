@@ -40,7 +40,7 @@
 #include "ir/graph.h"
 #include "ir/kernel/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 21, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 22, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -209,11 +209,16 @@ typedef struct dl_plan {
     DL_ARRAY(dl_plan_kernel) kernels;
     DL_ARRAY(dl_plan_object) objects;
     DL_ARRAY(dl_plan_program) programs;
-    dl_plan_origin origin;      /* all zero (text NULL): a plan that only the cache's users read */
-    struct dl_plan *prediction; /* the programs "predict" and "eval" of one sample, with the graphs,
-                                   settings and arguments that determined them as their origin;
-                                   NULL: none. It has none itself */
+    dl_plan_origin origin; /* all zero (text NULL): a plan that only the cache's users read */
+    /* At most DL_MAX_PREDICTIONS plans of "predict" and, where losses and metrics are each
+     * sample's, "eval": of one sample, and of a batch, in ascending order. Their origins are the
+     * graphs, settings and arguments that determined them. They have no predictions themselves */
+    DL_ARRAY(struct dl_plan *) predictions;
 } dl_plan;
+
+enum { DL_MAX_PREDICTIONS = 2 };
+/* The prediction of the most samples at once, `batch` or fewer; NULL: there is none. */
+dl_plan *dl_plan_prediction(const dl_plan *p, int64_t batch);
 
 /* Does the host write this variable once a batch: an input or a target? */
 static inline bool dl_plan_is_fed(const dl_plan_var *v) {

@@ -4,8 +4,8 @@
  *                                   header; the checksum is of all bytes after it
  *     {id:u32 zero:u32 offset:u64 bytes:u64}
  *                                   a section, in order, without gaps
- *     the sections: streams of records, as plan_records.c lists them; where the plan has a
- *     prediction, once more, of that
+ *     the sections: streams of records, as plan_records.c lists them; once more for each of the
+ *     plan's predictions
  *
  * dl_plan_check checks what the numbers mean together. */
 #include <errno.h>
@@ -37,18 +37,19 @@ typedef struct {
 
 static const size_t most_bytes = (size_t)256 << 20;
 
-enum { MOST_SECTIONS = 2 * DL_PLAN_SECTIONS };
+enum { MOST_SECTIONS = (1 + DL_MAX_PREDICTIONS) * DL_PLAN_SECTIONS };
 
 /* Where the first section begins. */
 static size_t body(uint32_t sections) { return sizeof(header) + sections * sizeof(section); }
 
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err) {
     if (!dl_plan_check(p, err)) return false;
-    dl_plan copies[] = {*p, p->prediction ? *p->prediction : (dl_plan){0}};
+    dl_plan copies[1 + DL_MAX_PREDICTIONS] = {*p};
+    for (int i = 0; i < p->predictions.n; i++) copies[1 + i] = *p->predictions.at[i];
     dl_buf b = {0};
     section table[MOST_SECTIONS] = {0};
     header h = {.version = DL_PLAN_VERSION,
-                .sections = p->prediction ? MOST_SECTIONS : DL_PLAN_SECTIONS};
+                .sections = (1 + (uint32_t)p->predictions.n) * DL_PLAN_SECTIONS};
     memcpy(h.magic, magic, sizeof magic);
     dl_putn(&b, (const char *)&h, sizeof h);
     dl_putn(&b, (const char *)table, h.sections * sizeof *table);
@@ -86,7 +87,7 @@ static bool check_header(const char *path, const char *file, size_t n, dl_error 
             err, DL_INPUT,
             "%s is a plan of version %u, and this program reads %d: compile the model again", path,
             h.version, DL_PLAN_VERSION);
-    if (h.sections != DL_PLAN_SECTIONS && h.sections != MOST_SECTIONS)
+    if (!h.sections || h.sections > MOST_SECTIONS || h.sections % DL_PLAN_SECTIONS)
         return damaged(path, "it has not the sections of its version", err);
     if (h.bytes != n || n < body(h.sections))
         return damaged(path, n < h.bytes ? "it is cut short" : "it is too long", err);
@@ -100,15 +101,17 @@ static bool read_sections(dl_plan *p, const char *path, const char *file, size_t
     memcpy(&h, file, sizeof h);
     memcpy(table, file + sizeof h, h.sections * sizeof *table);
     size_t at = body(h.sections);
-    if (h.sections == MOST_SECTIONS) {
-        p->prediction = DL_NEW(p->arena, dl_plan);
-        p->prediction->arena = p->arena;
+    for (uint32_t i = DL_PLAN_SECTIONS; i < h.sections; i += DL_PLAN_SECTIONS) {
+        dl_plan *q = DL_NEW(p->arena, dl_plan);
+        q->arena = p->arena;
+        dl_push(p->arena, &p->predictions, q);
     }
     for (uint32_t i = 0; i < h.sections; i++) {
         if (table[i].id != i || table[i].zero || table[i].offset != at || table[i].bytes > n - at)
             return damaged(path, "its table of sections is out of order", err);
         dl_plan_codec c = {.at = file + at, .left = table[i].bytes, .arena = p->arena};
-        dl_plan_sections[i % DL_PLAN_SECTIONS](&c, i < DL_PLAN_SECTIONS ? p : p->prediction);
+        dl_plan *of = i < DL_PLAN_SECTIONS ? p : p->predictions.at[i / DL_PLAN_SECTIONS - 1];
+        dl_plan_sections[i % DL_PLAN_SECTIONS](&c, of);
         if (!c.fault && c.left) c.fault = "a section is longer than its records";
         if (c.fault) return damaged(path, c.fault, err);
         at += table[i].bytes;

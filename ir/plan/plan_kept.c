@@ -26,7 +26,7 @@ bool dl_plan_keep(const char *run, const dl_plan *p, dl_error *err) {
     bool cuda = strncmp(p->target, "cuda:", 5) == 0;
     dl_buf text = {0};
     put_sources(&text, p);
-    if (p->prediction) put_sources(&text, p->prediction);
+    for (int i = 0; i < p->predictions.n; i++) put_sources(&text, p->predictions.at[i]);
     bool ok = dl_make_dirs(dl_format(arena, "%s/kernels", run), 0777, err) &&
               dl_plan_write(p, dl_plan_kept_path(arena, run, p->target), err) &&
               dl_write_file(path_of(arena, run, p->target, cuda ? "cu" : "c"),

@@ -314,6 +314,8 @@ static const char *result_fault(const dl_checker *c, const dl_result *r) {
         return "is not a floating-point scalar";
     if (r->role == DL_RESULT_METRIC && (t->rank || t->dtype == DL_BOOL))
         return "is not a scalar number";
+    if (r->role == DL_RESULT_MEASURE && (t->rank != 1 || t->dtype == DL_BOOL))
+        return "is not one number of each sample";
     if (r->role == DL_RESULT_FIGURE && t->rank != 2) return "is not a plane of two axes";
     if (r->undo && r->role != DL_RESULT_OUTPUT) return "undoes a target, which only outputs do";
     const dl_var *undone = r->undo ? dl_graph_find_var(c->g, r->undo) : NULL;

@@ -322,13 +322,13 @@ static bool compile(const dl_invocation *call, dl_session *s, dl_error *err) {
     if (!dl_option_int(c, "compile_threads", 1, DL_MAX_THREADS, &threads, err)) return false;
     opt.compile_threads = (int)threads;
     dl_plan_origin origin = {0};
-    dl_plan *prediction = NULL;
+    dl_plan made = {0};
     if (out) origin = origin_of(call, s, &opt);
-    if (out && !dl_origin_prediction(s->arena, s, &opt, &prediction, err)) return false;
+    if (out && !dl_origin_predictions(s->arena, s, &opt, &made, err)) return false;
     dl_plan *p =
         what || after ? dl_session_compile(s, &opt, err) : dl_session_prepare(s, &opt, err);
     if (!p || err->code) return false;
-    p->origin = origin, p->prediction = prediction;
+    p->origin = origin, p->predictions = made.predictions;
     if (out && !dl_plan_write(p, out, err)) return false;
     if (what) return dump(call->out, s, p, what, d.print, err);
     if (!after) print_figures(call->out, s, p, &opt, cost_of(p), dl_config_option(c, "json"));

@@ -42,15 +42,14 @@ static bool prepare_kept(dl_run_job *p, const dl_compile_options *opt, dl_error 
     p->kept = DL_NEW(p->arena, dl_plan);
     p->kept->origin = dl_origin_of(p->arena, p->session, opt, command.at);
     dl_buf_free(&command);
-    return dl_origin_prediction(p->arena, p->session, opt, &p->kept->prediction, err);
+    return dl_origin_predictions(p->arena, p->session, opt, p->kept, err);
 }
 
 static void complete_kept(dl_run_job *p) {
     if (!p->kept) return;
-    dl_plan *prediction = p->kept->prediction;
-    dl_plan_origin origin = p->kept->origin;
+    const dl_plan kept = *p->kept;
     *p->kept = *p->plan;
-    p->kept->origin = origin, p->kept->prediction = prediction;
+    p->kept->origin = kept.origin, p->kept->predictions = kept.predictions;
 }
 
 /* A plan's file has the programs (dl_job_check_plan_file). */

@@ -293,7 +293,7 @@ static const char test_usage[] =
     "usage: dlrun test CHECKPOINT DATA... [OPTION...] [--key=value...]\n\n"
     "Computes the model's own loss and metrics on data that the run has not seen: means over "
     "the\n"
-    "samples, one at a time, with the run's normalisation.\n\n"
+    "samples, each by itself, with the run's normalisation.\n\n"
     "  dlrun test runs/smooth/1GPU/00 held_out.h5\n"
     "  dlrun test runs/smooth/1GPU/00 x=fields.h5:x t=truth.h5:t\n\n"
     "CHECKPOINT is as of `dlrun predict`. DATA is one file whose arrays have the names that the "

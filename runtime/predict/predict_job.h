@@ -123,8 +123,8 @@ int64_t dl_predict_count(const dl_predict_job *job, int file);
  * for a single sample; it fixes its batch, and relates samples. */
 bool dl_predict_open_batch(dl_predict_job *job, dl_error *err);
 /* How many samples of the model's own size the program is to take at once, once the data are
- * open: the batch, halved until there are as many samples. *why: it is 1 for this reason; NULL:
- * there is none to tell. */
+ * open: the batch, halved until there are as many samples, or the one of a plan that is given.
+ * *why: it is 1 for this reason; NULL: there is none to tell. */
 int64_t dl_predict_batch(const dl_predict_job *job, const char **why);
 /* The type of the prediction of one sample, [N=1, ...], for an output of type `t` of at most
  * DL_MAX_RANK - 1 axes without N: one that the model gives without N is made of each sample by

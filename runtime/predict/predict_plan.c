@@ -117,18 +117,19 @@ static dlr_extent set_tile(dl_predict_job *job, int input, const dl_type *t) {
 static bool compile(dl_predict_job *job, dl_error *err) {
     dl_compile_options opt;
     dl_tuning tuning;
+    dl_session *s = job->net.session;
     /* A loss over a larger sample is another one than in training. */
-    job->evaluates = job->measured && job->own_size && !job->rolls && !job->batch_fixed;
-    if ((job->evaluates || job->given) && !dl_session_add_evaluation(job->net.session, err))
-        return false;
-    if (!dl_session_options(job->net.session, job->device.target, &opt, err)) return false;
+    const bool wanted = job->measured && job->own_size && !job->rolls;
+    if ((wanted || job->given) && !dl_session_add_evaluation(s, err)) return false;
+    job->evaluates = wanted && dl_module_graph(s->module, "eval");
+    if (!dl_session_options(s, job->device.target, &opt, err)) return false;
     if (job->given) {
-        job->plan = job->given->prediction;
-        return dl_origin_check(job->given, job->plan_file, job->net.session, &opt, err);
+        job->plan = dl_plan_prediction(job->given, s->batch);
+        return dl_origin_check(job->given, job->plan_file, s, &opt, err);
     }
     if (!dl_tune(job->arena, job->net.session->config, job->device.device, &opt, &tuning, err))
         return false;
-    job->plan = dl_session_plan(job->net.session, &opt, &job->plan_cached, err);
+    job->plan = dl_session_plan(s, &opt, &job->plan_cached, err);
     return job->plan != NULL;
 }
 
@@ -269,30 +270,30 @@ static bool make_tiles(dl_predict_job *job, const dlr_extent *sample, bool exact
     return ok;
 }
 
-/* Where nothing compiles: the programs that the run has kept (keep_kernels). The error of the
- * compilation stays where there are none. */
-static bool use_kept(dl_predict_job *job, dl_error *err) {
-    dl_session *s = job->net.session;
-    const char *run = dl_saved_model_run(&job->net);
+/* Where nothing compiles: takes the programs that the run has kept (keep_kernels) as the job's. The
+ * error of the compilation stays where there are none. */
+static bool take_kept(dl_predict_job *job, dl_error *err) {
+    const char *run = dl_saved_model_run(&job->net), *path;
     dl_compile_options opt;
     dl_error why = {0};
     if (err->code != DL_RESOURCE || job->given || !run ||
-        !dl_session_options(s, job->device.target, &opt, &why))
+        !dl_session_options(job->net.session, job->device.target, &opt, &why))
         return false;
-    const char *path;
     dl_plan *p = dl_plan_choice_kept(job->arena, run, opt.target->name, &path, &why);
-    if (!p && !why.code) return false;
-    *err = why;
-    if (!p || (!job->evaluates && !dl_session_add_evaluation(s, err)) ||
-        !dl_origin_check(p, path, s, &opt, err))
-        return false;
-    job->given = p, job->plan_file = path, job->plan = p->prediction;
-    return true;
+    if (p || why.code) *err = why;
+    job->given = p, job->plan_file = p ? path : NULL;
+    return p != NULL;
+}
+
+/* By a program of the model's own size. */
+static bool try_tiles(dl_predict_job *job, const dlr_extent *sample, bool exact, dl_error *err) {
+    return dl_session_predict(job->net.session, 0, NULL, err) &&
+           make_tiles(job, sample, exact, err) && compile(job, err);
 }
 
 static bool try_pieces(dl_predict_job *job, const dlr_extent *sample, bool exact, dl_error *err) {
-    return dl_session_predict(job->net.session, 0, NULL, err) &&
-           make_tiles(job, sample, exact, err) && (compile(job, err) || use_kept(job, err));
+    return try_tiles(job, sample, exact, err) ||
+           (take_kept(job, err) && try_tiles(job, sample, exact, err));
 }
 
 /* Samples of the model's own size: in batches, where these fit into memory. */
@@ -303,12 +304,13 @@ static bool try_own_size(dl_predict_job *job, const dlr_extent *tile, dl_error *
     const int64_t one = s->batch, batch = dl_predict_batch(job, &why);
     if (batch > one) {
         s->batch = batch;
-        if (dl_session_predict(s, 0, NULL, &many) && make_tiles(job, tile, false, &many) &&
-            compile(job, &many) && fits_memory(job, &many)) {
+        bool compiled = try_tiles(job, tile, false, &many);
+        if (compiled && fits_memory(job, &many)) {
             job->way = dl_format(job->arena, "in batches of %lld", (long long)batch);
             return true;
         }
         s->batch = one, why = many.message;
+        if (!compiled && take_kept(job, &many)) return try_own_size(job, tile, err);
         if (many.code != DL_RESOURCE) return dl_fail(err, many.code, "%s", many.message);
     }
     if (!try_pieces(job, tile, false, err)) return false;

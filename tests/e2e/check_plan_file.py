@@ -125,8 +125,8 @@ def test_predicts():
     for weights in (away, f"{away}/checkpoints/best"):
         r = dlrun("predict", "net.dlp", "x.npy", "-o", "y.npy", f"--weights={weights}", *wanted)
         got = json.loads(r.stdout) if r.returncode == 0 else r.said
-        check(r.returncode == 0 and all(got.get(k) == want.get(k) for k in ("rmse", "mae", "loss", "samples"))
-              and "loss" in want, f"{weights}: {got}")
+        check(r.returncode == 0 and all(got.get(k) == want.get(k) for k in ("rmse", "mae", "loss", "samples", "batch"))
+              and "loss" in want and want["batch"] == 4, f"{weights}: {got}")
         check(numbers(f"{NODE}/y.npy") == numbers(f"{HERE}/y.npy"),
               f"{weights}: the bits of a prediction that compiles")
     for weights in (last, f"{last}/model.safetensors"):  # the latter has neither model nor record: they are the plan's
@@ -134,6 +134,13 @@ def test_predicts():
         check(r.returncode == 0 and "warning" not in r.stderr, f"{weights}: {r.stderr[-400:]}")
     check(numbers(f"{NODE}/last.npy") == numbers(f"{NODE}/model.safetensors.npy"),
           "a file of weights, with the plan's model and configuration")
+    for words, batch in (("0:3", 4), ("0:2", 1), ("0:1", 1)):  # the plan's batch where half of it is filled
+        r = dlrun("predict", "net.dlp", "x.npy", "-o", "few.npy", f"--weights={away}", f"--samples={words}", "--json")
+        check(r.returncode == 0 and json.loads(r.stdout)["batch"] == batch, f"{words}: {r.said}")
+    r = dlrun("predict", "net.dlp", "x.npy", "-o", "one.npy", f"--weights={away}", "--local_batch_size=1", "--json")
+    check(r.returncode == 0 and json.loads(r.stdout)["batch"] == 1, r.said)
+    r = dlrun("test", "net.dlp", "x=x.npy", "t=t.npy", f"--weights={away}", "--json")
+    check(r.returncode == 0 and json.loads(r.stdout)["loss"] == want["loss"], f"dlrun test: {r.said} {want}")
     save_npy(f"{NODE}/long.npy", (2, 1, 80))
     r = dlrun("predict", "net.dlp", "long.npy", "-o", "long_y.npy", f"--weights={away}")
     check(r.returncode == 0 and "exactly; an output along W" in r.stdout
@@ -360,9 +367,15 @@ def test_names():
     compile_plan("fixed.dl", to="fixed.dlp")
     r = dlrun("fixed.dlp", "--dry_run", "--json")
     check(r.returncode == 0 and json.loads(r.stdout)["batch"] == 6, r.said)
-    r = dlrun("predict", "fixed.dlp", "x.npy", "-o", "no.npy",
-              "--weights=one/net-base/1GPU/00/checkpoints/last/model.safetensors")
-    check(r.returncode in (2, 3) and "N=6" in r.stderr, f"{r.returncode} {r.stderr[-400:]}")
+    last = "--weights=one/net-base/1GPU/00/checkpoints/last/model.safetensors"
+    r = dlrun("predict", "fixed.dlp", "x.npy", "-o", "fixed.npy", last, "--metrics", "--target=t.npy", "--json")
+    check(r.returncode == 0 and json.loads(r.stdout)["batch"] == 6 and "loss" in json.loads(r.stdout),
+          f"{r.returncode} {r.said}")
+    meets = MODEL.replace("N, C", "N=6, C").replace("    output", "    y = y - mean(y, over=N)\n    output")
+    pathlib.Path(f"{HERE}/meets.dl").write_text(meets)
+    compile_plan("meets.dl", to="meets.dlp")
+    r = dlrun("predict", "meets.dlp", "x.npy", "-o", "no.npy", last)
+    check(r.returncode == 3 and "N=6" in r.stderr, f"{r.returncode} {r.stderr[-400:]}")
 
 
 def test_ranks():

@@ -40,6 +40,11 @@ class Options(ctypes.Structure):
                 ("plan", ctypes.c_char_p)]
 
 
+class Tensor(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_int),
+                ("shape", ctypes.c_int64 * 8), ("axis", ctypes.c_char_p * 8)]
+
+
 lib.dlc_open.restype = ctypes.c_void_p
 lib.dlc_open.argtypes = [ctypes.c_char_p, ctypes.POINTER(Options), ctypes.POINTER(Status)]
 lib.dlc_close.argtypes = [ctypes.c_void_p]
@@ -57,6 +62,12 @@ class Model:
     def call(self, name, *args):
         ok = getattr(lib, f"dlc_{name}")(ctypes.c_void_p(self.at), *args, ctypes.byref(self.status))
         check(ok == 1, f"dlc_{name}: {self.status.code} {self.status.message.decode()}")
+
+    def batch(self):
+        """The most samples of a call's run, as the first input's shape has it."""
+        t = Tensor()
+        check(lib.dlc_describe(ctypes.c_void_p(self.at), 0, 0, ctypes.byref(t)) == 1, "dlc_describe")
+        return t.shape[0]
 
     def predict(self, inputs, outputs):
         self.call("predict", ctypes.c_int64(len(outputs[0])), pointers(inputs), pointers(outputs))
@@ -144,9 +155,9 @@ def make_run():
     return f"{TMP}/runs/two/1GPU/00", arrays
 
 
-def results(path):
+def results(path, *words):
     """What `dlrun predict` writes for all samples."""
-    r = run(DLRUN, "predict", path, "x=x.npy", "mask=mask.npy", "-o", "out.h5", "--device=cpu", "--threads=1")
+    r = run(DLRUN, "predict", path, "x=x.npy", "mask=mask.npy", "-o", "out.h5", "--device=cpu", "--threads=1", *words)
     check(r.returncode == 0, f"dlrun predict: {r.returncode} {r.stderr[-500:]}")
     return h5(f"{TMP}/out.h5")
 
@@ -233,7 +244,7 @@ def test_damaged(path):
 
 
 def expect_bits(m, path, want, arrays, what):
-    """Of a network without a compiler: one sample at a time, and nothing asked for that only the loss reads."""
+    """Of a network without a compiler: nothing is asked for that only the loss reads."""
     if check(m.at, f"{what}: {m.said}"):
         got = outputs()
         fed = (ctypes.c_void_p * 3)(arrays["x"].ctypes.data, arrays["mask"].ctypes.data)
@@ -252,18 +263,20 @@ def test_without_compiler(path, arrays):
         r = run(*words, "--device=cpu")
         check(r.returncode == 0, f"{words}: {r.stderr[-500:]}")
     kept, plan = f"{TMP}/runs/two/1GPU/kept", f"{TMP}/two.dlp".encode()
-    want, want_kept = results(path), results(kept)
+    want, want_kept = results(path), {4: results(kept), 1: results(kept, "--local_batch_size=1")}
     before = {k: os.environ.get(k) for k in ("PATH", "CC", "DLR_CACHE_DIR")}
     os.environ.pop("CC", None)
     os.environ.update(PATH="/nonexistent", DLR_CACHE_DIR=f"{TMP}/empty")
     refuses(5, "no C compiler", path)
     expect_bits(Model(path, plan=plan), path, want, arrays, "a plan")
-    expect_bits(Model(kept), kept, want_kept, arrays, "kept kernels")
     told, log = [], ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
     take = log(lambda _, level, text: told.append((level, text.decode())))
-    m = Model(kept, batch=4, log=ctypes.cast(take, ctypes.c_void_p))
-    check(m.at and [level for level, _ in told] == [1] and "one sample at a time" in told[0][1], f"{m.said} {told}")
-    lib.dlc_close(m.at)
+    for asked, most in ((0, 4), (1, 1), (3, 1), (4, 4), (100, 4)):  # programs of one sample, and of the run's four
+        told.clear()
+        m = Model(kept, batch=asked, log=ctypes.cast(take, ctypes.c_void_p))
+        said = [f"most samples: {most}" in text for level, text in told if level == 1]
+        check(m.at and m.batch() == most and said == [True] * (asked > most), f"a batch of {asked}: {m.said} {told}")
+        expect_bits(m, kept, want_kept[most], arrays, f"kept kernels, a batch of {asked}")
     refuses(5, "no C compiler", kept, train=1)
     refuses(2, "for training", path, train=1, plan=plan)
     refuses(2, "dlc_options.plan", f"{TMP}/two.dlp")

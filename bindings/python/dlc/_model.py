@@ -277,7 +277,7 @@ def open(path: Path, *, device: Optional[str] = None, threads: int = 0, batch: i
     mpi_comm: a communicator of mpi4py, or Fortran's handle as an int: its ranks train together,
         each on samples of its own. Opening, `train_step`, `evaluate`, `save` and `close` are then
         collective; `predict` is this rank's alone.
-    plan: a plan's file, whose programs predict one sample at a time; nothing is compiled.
+    plan: a plan's file, whose programs predict one sample, or the plan's batch; nothing is compiled.
 
     Raises Error; what is worth a warning goes to `warnings` as a dlc.Warning.
     """
