@@ -17,21 +17,30 @@ static bool is_shared(const dl_in_ctx *c, const dl_foreign_tensor *t) {
     return c->w->reads[t->id] > 1 || c->b->of[t->id];
 }
 
+const char *dl_label_of_all(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
+                            const char *const *role) {
+    const char *label = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!t[i]) continue;
+        const char *end = dl_format(c->w->arena, ".%s", role[i]);
+        if (t[i]->origin != DL_FOREIGN_PARAMETER || !dl_ends_with(t[i]->path, end) ||
+            c->w->kept[t[i]->id] || is_shared(c, t[i]))
+            return NULL;
+        const char *own = dl_strndup(c->w->arena, t[i]->path, strlen(t[i]->path) - strlen(end));
+        if (label && strcmp(label, own) != 0) return NULL;
+        label = own;
+    }
+    const char *inside = label ? dl_label_in(c->w, c->b, label) : NULL;
+    if (!inside || !is_label(inside)) return NULL;
+    for (int i = 0; i < n; i++)
+        if (t[i]) c->w->kept[t[i]->id] = true;
+    return label;
+}
+
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
                            const dl_foreign_tensor *bias) {
-    dl_arena *arena = c->w->arena;
-    if (weight->origin != DL_FOREIGN_PARAMETER || !dl_ends_with(weight->path, ".weight") ||
-        c->w->kept[weight->id] || is_shared(c, weight))
-        return NULL;
-    const char *label = dl_strndup(arena, weight->path, strlen(weight->path) - strlen(".weight"));
-    const char *inside = dl_label_in(c->w, c->b, label);
-    if (!inside || !is_label(inside)) return NULL;
-    if (bias && (bias->origin != DL_FOREIGN_PARAMETER || c->w->kept[bias->id] ||
-                 is_shared(c, bias) || strcmp(bias->path, dl_format(arena, "%s.bias", label)) != 0))
-        return NULL;
-    c->w->kept[weight->id] = true;
-    if (bias) c->w->kept[bias->id] = true;
-    return label;
+    static const char *const roles[] = {"weight", "bias"};
+    return dl_label_of_all(c, 2, (const dl_foreign_tensor *const[]){weight, bias}, roles);
 }
 
 /* ---- tensors of the archive as statements ---- */

@@ -124,8 +124,6 @@ typedef struct {
     int *defined_by; /* of each tensor: its node, or -1 */
     int *view_of;    /* of each tensor: the one that it is a view of, or -1 */
     bool *kept;      /* tensors that the model has by their names: they go into the weights file */
-
-    bool uses_lstm; /* the text begins with dl_in_lstm_module */
 } dl_writer;
 
 /* The surroundings of a rule. */
@@ -223,6 +221,9 @@ bool dl_in_is_name(const char *s);
 /* "weight" of "blocks.0.fc.weight" cut off: the label of a layer. NULL: the name does not fit. */
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
                            const dl_foreign_tensor *bias);
+/* The same of n tensors, some of them NULL, that are called LABEL.role[i]. */
+const char *dl_label_of_all(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
+                            const char *const *role);
 void dl_put_label(dl_buf *out, const char *label);
 void dl_group_bodies(dl_writer *w);
 void dl_roll_loops(dl_writer *w, dl_in_body *b);

@@ -17,8 +17,10 @@ bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *
 /* The product of two complex values, element by element. */
 bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
 
-/* v stretched to these sizes, as PyTorch's expand does; NULL: it cannot be. (rules_axes.c) */
-dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int64_t *shape);
+/* v stretched to these sizes, as PyTorch's expand does; NULL: it cannot be. A first size, or an
+ * open one, that is the batch's is the batch. open: NULL for none. (rules_axes.c) */
+dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int64_t *shape,
+                         const bool *open);
 
 /* The axis of dimension d, alone; the value is brought into a form that has it. (rules_axes.c) */
 int dl_axis_for(dl_in_ctx *c, dl_in_value *v, int d);
@@ -44,8 +46,6 @@ dl_in_value *dl_next_to_parts(dl_in_ctx *c, dl_in_value *v);
  * NULL: another kind of part. */
 dl_in_value *dl_written(dl_in_ctx *c, const dl_foreign_node *part, const dl_in_value *whole,
                         const dl_in_value *content);
-/* The module Recurrence, for texts that use it. */
-extern const char dl_in_lstm_module[];
 /* sets result 0 of an elementwise function */
 bool dl_done(dl_in_ctx *c, const dl_in_value *like, int stmt);
 #endif

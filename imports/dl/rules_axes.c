@@ -89,7 +89,8 @@ bool dl_in_transpose(dl_in_ctx *c) {
     return true;
 }
 
-dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int64_t *shape) {
+dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int64_t *shape,
+                         const bool *open) {
     int new = rank - v->rank;
     bool grows = false;
     dl_in_value *made = dl_copy_value(c, v);
@@ -117,7 +118,7 @@ dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int
     int s = dl_call_function(c, "expand", made, "");
     for (int p = 0; p < rank; p++) {
         if (made->dim[p].n || shape[p] == 1) continue;
-        bool batch = p == 0 && shape[0] == c->w->atoms.at[0];
+        bool batch = shape[p] == c->w->atoms.at[0] && (p == 0 || (open && open[p]));
         const char *name = batch ? "N" : dl_fresh_name(made, p, rank);
         int atom = batch ? 0 : dl_new_atom(c->w, shape[p]);
         if (made->n == DL_FOREIGN_RANK) return NULL;
@@ -136,7 +137,7 @@ bool dl_in_expand(dl_in_ctx *c) {
     dl_in_value *v = self(c);
     if (!v || c->n->n_results != 1) return false;
     const dl_foreign_tensor *t = c->n->results[0];
-    dl_in_value *made = dl_expanded(c, v, t->rank, t->shape);
+    dl_in_value *made = dl_expanded(c, v, t->rank, t->shape, t->open);
     if (made) dl_set(c, 0, made);
     return made != NULL;
 }

@@ -60,7 +60,7 @@ bool dl_in_meshgrid(dl_in_ctx *c) {
         v->rank = t->rank;
         for (int p = 0; p < t->rank; p++) v->dim[p].n = 0;
         if (line.rank) v->dim[at] = line.dim[0];
-        if (!(v = dl_expanded(c, v, t->rank, t->shape))) return false;
+        if (!(v = dl_expanded(c, v, t->rank, t->shape, t->open))) return false;
         dl_set(c, i, v);
     }
     return true;
@@ -72,7 +72,8 @@ bool dl_in_broadcast(dl_in_ctx *c) {
     for (int i = 0; i < list->n; i++) {
         const dl_foreign_tensor *t = c->n->results[i];
         if (!list->tensors[i]) return false;
-        dl_in_value *v = dl_expanded(c, dl_value_of(c, list->tensors[i]), t->rank, t->shape);
+        dl_in_value *v =
+            dl_expanded(c, dl_value_of(c, list->tensors[i]), t->rank, t->shape, t->open);
         if (!v) return false;
         dl_set(c, i, v);
     }
@@ -100,7 +101,7 @@ static bool repeat(dl_in_ctx *c, const dl_in_value *v, const int64_t *times, boo
         }
     }
     wide->rank = n;
-    dl_in_value *made = dl_expanded(c, wide, n, shape);
+    dl_in_value *made = dl_expanded(c, wide, n, shape, NULL);
     if (!made) return false;
     dl_reshape(c, made, t->rank, t->shape);
     made->is_view = false;

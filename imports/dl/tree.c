@@ -14,7 +14,8 @@ static bool is_inside(const char *path, const char *module) {
 
 /* Whether the module itself is a layer: its weight's label is that of the module. */
 static bool is_layer(const char *path, const char *module) {
-    return is_inside(path, module) && strcmp(path + strlen(module), ".weight") == 0;
+    const char *role = is_inside(path, module) ? path + strlen(module) : "";
+    return strcmp(role, ".weight") == 0 || strncmp(role, ".weight_ih_l", 12) == 0;
 }
 
 static bool is_users(const char *class) {

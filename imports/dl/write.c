@@ -186,7 +186,6 @@ static bool write_all(dl_writer *w, dl_buf *out) {
         dl_group_bodies(w);
         for (int i = 0; i < w->bodies.n; i++)
             if (w->bodies.at[i]->same == w->bodies.at[i]) dl_roll_loops(w, w->bodies.at[i]);
-        if (w->uses_lstm) dl_puts(out, dl_in_lstm_module);
         for (int depth = 0; depth < c.b->depth + 1; depth++)
             for (int i = 1; i < w->bodies.n; i++)
                 if (w->bodies.at[i]->same == w->bodies.at[i] && w->bodies.at[i]->depth == depth &&

@@ -182,6 +182,32 @@ dl_ox_value *dl_ox_weight(dl_ox_op *o, dl_ox_value *v, const char *role, const d
     return made;
 }
 
+dl_ox_value *dl_ox_parameter(dl_ox *r, const char *path, const dl_ox_shape *s,
+                             const float *numbers) {
+    dl_ox_value *v = DL_NEW(r->arena, dl_ox_value);
+    dl_foreign_tensor *t = DL_NEW(r->arena, dl_foreign_tensor);
+    dl_foreign_data *data = DL_NEW(r->arena, dl_foreign_data);
+    *t = (dl_foreign_tensor){.name = path, .path = path, .class = DL_FOREIGN_FLOAT};
+    t->origin = DL_FOREIGN_PARAMETER, t->dtype = DLR_ST_F32, t->rank = s->rank;
+    memcpy(t->shape, s->size, sizeof t->shape);
+    *data = (dl_foreign_data){.held = numbers, .bytes = dl_ox_count(s) * (int64_t)sizeof *numbers};
+    dl_foreign_set_strides(t, data);
+    t->data = data;
+    *v = (dl_ox_value){.name = path, .t = t, .stored = true, .by = -1};
+    enter(r, t);
+    return v;
+}
+
+const char *dl_ox_fresh_label(const dl_ox_op *o, const char *role) {
+    const dl_ox_node *n = o->n;
+    const char *base = n->depth ? n->stack[n->depth - 1].path : "", *label;
+    if (!*base) base = plain(o->r, *n->name ? n->name : n->op);
+    label = base;
+    for (int k = 2; is_taken(o->r, dl_format(o->r->arena, "%s.%s", label, role)); k++)
+        label = dl_format(o->r->arena, "%s.%d", base, k);
+    return label;
+}
+
 /* ---- arguments ---- */
 
 static dl_foreign_arg *push_arg(dl_ox_op *o, const char *name, dl_foreign_arg_kind kind, int n) {
@@ -266,16 +292,20 @@ dl_ox_value *dl_ox_make(dl_ox_op *o, const char *op, dl_ox_value *to, const dl_o
     return dl_ox_make_as(o, op, to, s, like->t->class, like->t->dtype);
 }
 
-bool dl_ox_make_all(dl_ox_op *o, const char *op, const dl_ox_shape *s, const dl_ox_value *like) {
-    const dl_foreign_tensor **results =
-        DL_NEWS(o->r->arena, const dl_foreign_tensor *, o->n->n_out);
-    for (int i = 0; i < o->n->n_out; i++) {
-        dl_ox_value *v = result(o, o->n->out[i], &s[i], like->t->class, like->t->dtype);
-        if (!v) return false;
-        results[i] = v->t;
+bool dl_ox_make_several(dl_ox_op *o, const char *op, int n, dl_ox_value **to, const dl_ox_shape *s,
+                        const dl_ox_value *like) {
+    const dl_foreign_tensor **results = DL_NEWS(o->r->arena, const dl_foreign_tensor *, n);
+    for (int i = 0; i < n; i++) {
+        to[i] = result(o, to[i], &s[i], like->t->class, like->t->dtype);
+        if (!to[i]) return false;
+        results[i] = to[i]->t;
     }
-    push_node(o, op, results, o->n->n_out);
+    push_node(o, op, results, n);
     return true;
+}
+
+bool dl_ox_make_all(dl_ox_op *o, const char *op, const dl_ox_shape *s, const dl_ox_value *like) {
+    return dl_ox_make_several(o, op, o->n->n_out, o->n->out, s, like);
 }
 
 bool dl_ox_alias(dl_ox_op *o, dl_ox_value *v) {

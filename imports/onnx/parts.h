@@ -44,6 +44,8 @@ typedef struct {
     int n_ints, n_reals;
     const int64_t *ints;
     const double *reals;
+    int n_texts;
+    const char *const *texts;
     dl_ox_value *tensor;
 } dl_ox_attr;
 
@@ -58,6 +60,9 @@ typedef struct {
     int line;
     bool gone; /* a pattern has taken it */
 } dl_ox_node;
+
+/* A recurrent layer that is made, to which the next node may add one (layers.c). */
+typedef struct dl_ox_layer dl_ox_layer;
 
 typedef struct {
     const char *path;
@@ -75,6 +80,7 @@ struct dl_onnx_file {
     DL_ARRAY(dl_ox_value *) inputs;
     DL_ARRAY(dl_ox_value *) outputs;
     DL_ARRAY(dl_ox_external) externals;
+    DL_ARRAY(dl_ox_layer *) layers;
     int64_t baked;                 /* the batch's size in the file; 0: it is open there */
     bool has_signature;            /* the file tells parameters from buffers */
     const char *place;             /* "node 'conv1' (Conv)" */
@@ -144,6 +150,21 @@ void dl_ox_note_modules(dl_ox *r, const char *name);
 bool dl_ox_is_name(const dl_ox *r, const dl_ox_value *v);
 bool dl_ox_is_parameter(const dl_ox *r, const dl_ox_value *v);
 
+/* ---- rows.c: rearranged weights ---- */
+
+/* A row of a stored tensor: `width` numbers. */
+typedef struct {
+    dl_ox_value *of;
+    int64_t at;
+} dl_ox_row;
+/* The rows of `width` numbers of a value that consists of stored tensors, cut, joined and reshaped.
+ * NULL: it does not. */
+const dl_ox_row *dl_ox_rows(dl_ox *r, dl_ox_value *v, int64_t width);
+/* The parameter of shape s, [rows] or [rows, width], that rows are in their order, or NULL. */
+dl_ox_value *dl_ox_whole_tensor(const dl_ox *r, const dl_ox_row *rows, const dl_ox_shape *s);
+/* The numbers of n rows. False: r->err is set. */
+bool dl_ox_copy_rows(dl_ox *r, const dl_ox_row *rows, int64_t n, int64_t width, float *to);
+
 /* ---- fuse.c, fold.c ---- */
 
 void dl_ox_fuse(dl_ox *r);
@@ -168,6 +189,14 @@ dl_ox_value *dl_ox_make_as(dl_ox_op *o, const char *op, dl_ox_value *to, const d
                            dl_foreign_class class, dlr_st_dtype dtype);
 /* The same with a result for each of the node's outputs; s: a shape each. */
 bool dl_ox_make_all(dl_ox_op *o, const char *op, const dl_ox_shape *s, const dl_ox_value *like);
+/* The same with n results, each a new value or to[i]. */
+bool dl_ox_make_several(dl_ox_op *o, const char *op, int n, dl_ox_value **to, const dl_ox_shape *s,
+                        const dl_ox_value *like);
+/* A parameter of that name, which no other tensor has, and of numbers of the reader's. */
+dl_ox_value *dl_ox_parameter(dl_ox *r, const char *path, const dl_ox_shape *s,
+                             const float *numbers);
+/* A name for tensors of the node's module, "rnn": no tensor is called "rnn.ROLE". */
+const char *dl_ox_fresh_label(const dl_ox_op *o, const char *role);
 /* The first output is v itself. */
 bool dl_ox_alias(dl_ox_op *o, dl_ox_value *v);
 /* A stored tensor as a weight of the node's module: "weight", "bias", "running_mean". view: its

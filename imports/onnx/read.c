@@ -17,6 +17,7 @@ static double from_float(const unsigned char *at) {
 static bool read_attribute(dl_ox *r, dlr_pb_view m, dl_ox_attr *a) {
     DL_ARRAY(int64_t) ints = {0};
     DL_ARRAY(double) reals = {0};
+    DL_ARRAY(const char *) texts = {0};
     dlr_pb_field f;
     a->name = "";
     while (dlr_pb_next(&m, &f)) {
@@ -25,6 +26,7 @@ static bool read_attribute(dl_ox *r, dlr_pb_view m, dl_ox_attr *a) {
         switch (f.field) {
         case DL_ATTRIBUTE_NAME: a->name = dl_ox_text(r, f.bytes); break;
         case DL_ATTRIBUTE_TEXT: a->text = dl_ox_text(r, f.bytes); break;
+        case DL_ATTRIBUTE_TEXTS: dl_push(r->arena, &texts, dl_ox_text(r, f.bytes)); break;
         case DL_ATTRIBUTE_INT: a->whole = (int64_t)v, a->has_int = true; break;
         case DL_ATTRIBUTE_FLOAT:
             if (n == 4) a->real = from_float(f.bytes.at);
@@ -46,6 +48,7 @@ static bool read_attribute(dl_ox *r, dlr_pb_view m, dl_ox_attr *a) {
         }
     }
     a->ints = ints.at, a->n_ints = ints.n, a->reals = reals.at, a->n_reals = reals.n;
+    a->texts = texts.at, a->n_texts = texts.n;
     return is_whole(r, m);
 }
 

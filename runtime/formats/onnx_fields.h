@@ -62,6 +62,7 @@ enum { /* AttributeProto */
        DL_ATTRIBUTE_TEXT = 4,
        DL_ATTRIBUTE_TENSOR = 5,
        DL_ATTRIBUTE_FLOATS = 7,
-       DL_ATTRIBUTE_INTS = 8
+       DL_ATTRIBUTE_INTS = 8,
+       DL_ATTRIBUTE_TEXTS = 9
 };
 #endif

@@ -238,10 +238,11 @@ if made:
     for archive in sorted(made[0].glob("*.pt2")):
         compare(archive.stem, made[0])
     finish()
-for name in ("mlp", "mixer", "convnext", "spectral", "tied"):
+for name in ("mlp", "mixer", "convnext", "spectral", "tied", "states"):
     compare(name)
 compare("mixer", file="mixer.script.onnx")
 compare("convnext", file="convnext.onnx")
+compare("states", file="states.script.onnx")
 check_lacks()
 check_onnx()
 check_refusals()

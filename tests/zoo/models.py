@@ -236,6 +236,26 @@ class Recurrent(nn.Module):
         return self.out(self.rnn(x)[0])
 
 
+class States(nn.Module):
+    """Recurrent layers of all kinds: steps first, first states of their own, last states that are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(5, 4, 2, bidirectional=True)
+        self.first = nn.Parameter(torch.randn(4, 1, 4))
+        self.lstm = nn.LSTM(8, 6, batch_first=True)
+        self.bridge = nn.Linear(8, 6)
+        self.rnn = nn.RNN(6, 3, 2, nonlinearity="relu", bias=False, batch_first=True)
+        self.out = nn.Linear(3, 2)
+
+    def forward(self, x):
+        y, h = self.gru(x.transpose(0, 1), self.first.expand(-1, x.shape[0], -1).contiguous())
+        h = self.bridge(torch.cat([h[-2], h[-1]], dim=-1)).unsqueeze(0)
+        y, (h, c) = self.lstm(y.transpose(0, 1), (h, torch.tanh(h)))
+        y, last = self.rnn(y + c.transpose(0, 1))
+        return self.out(y + last.sum(0).unsqueeze(1)) + h.mean(dim=(0, 2)).reshape(-1, 1, 1)
+
+
 class SpectralConv(nn.Module):
     """A Fourier layer in two dimensions: complex weights of the lowest modes, of either sign along the first axis."""
 
@@ -314,6 +334,7 @@ MODELS = {
     "windows": (Windows, [(2, 4, 6, 8)]),
     "grouped": (Grouped, [(2, 6, 8)]),
     "recurrent": (Recurrent, [(2, 7, 5)]),
+    "states": (States, [(2, 7, 5)]),
     "mlp": (Mlp, [(4, 6)]),
     "resnet": (ResNet, [(2, 3, 16, 16)]),
     "unet": (UNet, [(2, 2, 16, 16)]),

@@ -1,0 +1,188 @@
+/* Rules of recurrent layers: PyTorch's names, shapes and order of gates are the language's. */
+#include "imports/dl/rules.h"
+
+enum { STATES = 2 }; /* h; and c of an LSTM */
+
+typedef struct {
+    const dl_foreign_arg *params;
+    bool both, biases;
+    int each; /* parameters of a layer and direction */
+    const char *label;
+    int64_t layers, hidden;
+    dl_in_value *x;             /* [N, T, E] */
+    dl_in_value *start[STATES]; /* [L, N, hidden]; NULL: zeros */
+    bool asked;                 /* for the last states */
+} layer;
+
+/* "rnn" of "rnn.weight_ih_l0" and all others; NULL: other names, or a second layer has them. */
+static const char *label_of(dl_in_ctx *c, const layer *l) {
+    static const char *const names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+    int n = l->params->n, directions = l->both ? 2 : 1;
+    const char **role = DL_NEWS(c->w->arena, const char *, n + 1);
+    for (int i = 0; i < n; i++) {
+        int part = i / l->each;
+        role[i] = dl_format(c->w->arena, "%s_l%d%s", names[i % l->each], part / directions,
+                            part % directions ? "_reverse" : "");
+    }
+    return dl_label_of_all(c, n, l->params->tensors, role);
+}
+
+/* Whether a tensor is made of zeros, and of views of them. */
+static bool is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t) {
+    static const char *const views[] = {"aten.slice.",   "aten.select.",   "aten.expand.",
+                                        "aten.reshape.", "aten.view.",     "aten.to.",
+                                        "aten.clone.",   "aten.unsqueeze."};
+    for (int depth = 0; t && depth < 64; depth++) {
+        int by = c->w->defined_by[t->id];
+        if (by < 0) return false;
+        const dl_foreign_node *n = &c->w->graph->nodes.at[by];
+        if (strncmp(n->op, "aten.zeros", 10) == 0 || strncmp(n->op, "aten.new_zeros.", 15) == 0)
+            return true;
+        if (strncmp(n->op, "aten.full", 9) == 0) return dl_foreign_real(n, "fill_value", 1) == 0;
+        bool is_view = false;
+        for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+            is_view = is_view || strncmp(n->op, views[i], strlen(views[i])) == 0;
+        t = is_view ? dl_foreign_operand(n, "self") : NULL;
+    }
+    return false;
+}
+
+static bool has_batch(const dl_in_axis *a) {
+    for (int i = 0; i < a->n; i++)
+        if (a->atom[i] == 0) return true;
+    return false;
+}
+
+/* States [L, 1, hidden] that are repeated for each sequence of the batch: PyTorch says a number,
+ * which is the example's. NULL: t is made in another way. */
+static dl_in_value *for_batch(dl_in_ctx *c, const dl_foreign_tensor *t) {
+    static const char *const same[] = {"aten.contiguous.", "aten.clone.", "aten.to."};
+    for (int depth = 0; t && depth < 64; depth++) {
+        int by = c->w->defined_by[t->id];
+        if (by < 0) return NULL;
+        const dl_foreign_node *n = &c->w->graph->nodes.at[by];
+        const dl_foreign_tensor *from = dl_foreign_operand(n, "self");
+        bool grows = !strncmp(n->op, "aten.expand.", 12) || !strncmp(n->op, "aten.repeat.", 12);
+        if (grows && from && from->rank == 3 && from->shape[1] == 1 && t->rank == 3 &&
+            from->shape[0] == t->shape[0] && from->shape[2] == t->shape[2]) {
+            dl_in_value *v = dl_copy_value(c, dl_value_of(c, from)), *h;
+            dl_in_value old = *v;
+            v->dim[0] = old.dim[1], v->dim[1] = old.dim[0];
+            h = dl_expanded(c, v, 3, (int64_t[]){t->shape[1], t->shape[0], t->shape[2]}, NULL);
+            if (!h) return NULL;
+            old = *h;
+            h->dim[0] = old.dim[1], h->dim[1] = old.dim[0];
+            return h;
+        }
+        bool passes = false;
+        for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+            passes = passes || strncmp(n->op, same[i], strlen(same[i])) == 0;
+        t = passes ? from : NULL;
+    }
+    return NULL;
+}
+
+/* First states, with the names of the input's axes. False: of another form. */
+static bool read_start(dl_in_ctx *c, layer *l) {
+    const dl_foreign_arg *states = dl_foreign_find(c->n, "hx");
+    bool zeros = true;
+    for (int k = 0; states && k < states->n; k++) zeros = zeros && is_zero(c, states->tensors[k]);
+    if (!states || zeros) return true;
+    for (int k = 0; k < states->n && k < STATES; k++) {
+        const dl_foreign_tensor *t = states->tensors[k];
+        const dl_in_axis *n = &l->x->axis[0];
+        dl_in_value *h = t && has_batch(n) ? for_batch(c, t) : NULL;
+        if (!h && t) h = dl_value_of(c, t);
+        if (!h || h->rank != 3) return false;
+        dl_ordered(c, h, true);
+        if (dl_axis_size_of(c->w, &h->axis[1]) != dl_axis_size_of(c->w, n) ||
+            has_batch(&h->axis[1]) != has_batch(n))
+            return false;
+        dl_rename(c, h, (const char *[]){"L", n->name, l->x->axis[2].name});
+        l->start[k] = h;
+    }
+    return true;
+}
+
+/* The input as [N, T, E], where no axis is called L: the states have one. */
+static dl_in_value *read_input(dl_in_ctx *c, bool steps_first) {
+    dl_in_value *given = dl_operand(c, "input");
+    if (!given || given->rank != 3) return NULL;
+    dl_in_value *x = dl_copy_value(c, given);
+    if (steps_first) x->dim[0] = given->dim[1], x->dim[1] = given->dim[0];
+    dl_ordered(c, x, true);
+    const char *names[3];
+    for (int a = 0; a < 3; a++) {
+        names[a] = x->axis[a].name;
+        if (!strcmp(names[a], "L")) names[a] = dl_fresh_name(x, a, 3);
+        if (!strcmp(names[a], "1")) return NULL;
+    }
+    dl_rename(c, x, names);
+    return x;
+}
+
+/* Sets result k to the last states of all layers and directions. */
+static void set_last(dl_in_ctx *c, const layer *l, int k, const dl_in_value *all) {
+    dl_in_value *h = dl_copy_value(c, l->x);
+    h->axis[0].name = "L", h->axis[1] = l->x->axis[0], h->axis[2].name = l->x->axis[2].name;
+    for (int a = 0; a < 3; a += 2) {
+        h->axis[a].n = 1;
+        h->axis[a].atom[0] = dl_new_atom(c->w, a ? l->hidden : l->layers * (l->both ? 2 : 1));
+    }
+    for (int a = 0; a < 3; a++) {
+        h->dim[a].n = h->axis[a].n;
+        memcpy(h->dim[a].atom, h->axis[a].atom, sizeof h->dim[a].atom);
+    }
+    h->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s]", all, P_POSTFIX, dl_in_whole(c->w, k));
+    h->param = -1, h->is_view = false;
+    dl_set(c, k, h);
+}
+
+/* x |> lstm(hidden, ...) @label */
+static int say_layer(dl_in_ctx *c, const layer *l) {
+    double rate = dl_foreign_real(c->n, "dropout", 0);
+    size_t name = strcspn(c->detail, " ");
+    int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> %s(%i", l->x,
+                   dl_strndup(c->w->arena, c->detail, name), "hidden", l->hidden);
+    if (l->layers > 1) dl_say_more(c, ", layers=%i", "layers", l->layers);
+    if (l->both) dl_say_more(c, ", bidirectional=true");
+    if (rate > 0 && l->layers > 1) dl_say_more(c, ", dropout=%r", "dropout", rate);
+    if (!l->biases) dl_say_more(c, ", bias=false");
+    if (l->start[0]) dl_say_more(c, ", h0=%v", l->start[0]);
+    if (l->start[1]) dl_say_more(c, ", c0=%v", l->start[1]);
+    if (l->asked) dl_say_more(c, ", states=true");
+    if (c->detail[name]) dl_say_more(c, ", nonlinearity=\"%s\"", c->detail + name + 1);
+    dl_say_more(c, ") @%l", l->label);
+    return s;
+}
+
+bool dl_in_recurrent(dl_in_ctx *c) {
+    layer l = {.params = dl_foreign_find(c->n, "params"),
+               .both = dl_foreign_int(c->n, "bidirectional", 0),
+               .biases = dl_foreign_int(c->n, "has_biases", 1),
+               .layers = dl_foreign_int(c->n, "num_layers", 1)};
+    int directions = l.both ? 2 : 1;
+    bool steps_first = !dl_foreign_int(c->n, "batch_first", 0);
+    l.each = l.biases ? 4 : 2;
+    if (!l.params || l.layers < 1 || l.layers > 1000 || /* one more with proj_size */
+        l.params->n != (int)l.layers * l.each * directions || !l.params->tensors[1] ||
+        l.params->tensors[1]->rank != 2)
+        return false;
+    l.hidden = l.params->tensors[1]->shape[1];
+    for (int k = 1; k < c->n->n_results; k++)
+        l.asked = l.asked || c->w->last_use[c->n->results[k]->id] >= 0;
+    if (!(l.x = read_input(c, steps_first)) || !read_start(c, &l)) return false;
+    if (!(l.label = label_of(c, &l))) return false;
+    dl_in_value *y = dl_copy_value(c, l.x), all = {.stmt = say_layer(c, &l)};
+    y->axis[2].n = y->dim[2].n = 1;
+    y->axis[2].atom[0] = y->dim[2].atom[0] = dl_new_atom(c->w, directions * l.hidden);
+    y->stmt = l.asked ? dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[0]", &all, P_POSTFIX) : all.stmt;
+    y->param = -1, y->is_view = false;
+    if (steps_first) {
+        dl_in_value turned = *y;
+        y->dim[0] = turned.dim[1], y->dim[1] = turned.dim[0];
+    }
+    dl_set(c, 0, y);
+    for (int k = 1; k < c->n->n_results && l.asked; k++) set_last(c, &l, k, &all);
+    return true;
+}
