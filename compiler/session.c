@@ -9,6 +9,7 @@
 #include "compiler/jit/cache_prune.h"
 #include "compiler/objectives.h"
 #include "compiler/param_rules.h"
+#include "compiler/related_samples.h"
 #include "compiler/step_options.h"
 #include "frontends/yaml/data_file.h"
 #include "ir/base/clock.h"
@@ -182,6 +183,7 @@ static dl_session *open_session(dl_arena *arena, dl_config *config, const dl_mod
         s->parallel = parallel_of(config, &s->ranks, 0);
         ok = (s->batch > 0 && s->global_batch % parts == 0) || fail_shares(s, parts, err);
         ok = ok && check_noise(s, err) && build(s, diags, err);
+        if (ok && dp > 1) dl_warn_of_related(s, build_module(s, 0, NULL, diags));
     }
     s->front_ms = dl_clock_ms() - start;
     return ok ? s : NULL;

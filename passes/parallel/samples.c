@@ -178,3 +178,41 @@ bool dl_samples_are_apart(const dl_graph *g) {
     dl_arena_free(scratch);
     return apart;
 }
+
+static bool is_needed(const bool *needed, const dl_node *n) {
+    for (int k = 0; k < n->nout; k++)
+        if (needed[n->out[k].id]) return true;
+    return false;
+}
+
+/* By value id: whether a loss or a metric depends on the value. */
+static bool *find_needed(const dl_graph *g, dl_arena *arena) {
+    bool *needed = DL_NEWS(arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        needed[r->value->id] |= r->role == DL_RESULT_LOSS || r->role == DL_RESULT_OBJECTIVE ||
+                                r->role == DL_RESULT_METRIC;
+    }
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const dl_node *n = g->nodes.at[i];
+        const bool reads = is_needed(needed, n);
+        for (int k = 0; reads && k < n->nin; k++) needed[n->in[k]->id] = true;
+    }
+    return needed;
+}
+
+const dl_node *dl_samples_related_by(const dl_graph *g) {
+    dl_arena *scratch = dl_arena_new(NULL);
+    const bool *needed = find_needed(g, scratch);
+    const dl_node *found = NULL;
+    dl_sample_flow f;
+    const bool fed = dl_sample_flow_begin(&f, scratch, g);
+    for (int i = 0; fed && !found && i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        if (!is_needed(needed, n)) continue;
+        dl_sample_flow_add(&f, n);
+        if (f.relates || f.chooses) found = n;
+    }
+    dl_arena_free(scratch);
+    return found;
+}

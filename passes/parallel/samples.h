@@ -44,6 +44,9 @@ void dl_sample_flow_add(dl_sample_flow *f, const dl_node *n);
 /* Whether a graph, lowered, computes each result's sample i from sample i of its inputs alone, and
  * alike for every i: the results of a batch are then those of its samples one by one. */
 bool dl_samples_are_apart(const dl_graph *g);
+/* The first node by which a loss or a metric of a graph, lowered, relates samples to each other
+ * otherwise than by sums over them; NULL: none does. */
+const dl_node *dl_samples_related_by(const dl_graph *g);
 
 /* A constant that depends on the batch's size, as a model's text says N: sum(l) / (N*T - 1). In a
  * batch that is 1 + more times as large it is base + step more, or the reciprocal of that. */

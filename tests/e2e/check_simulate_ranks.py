@@ -58,6 +58,18 @@ def other(what, args):
         check(found["worst_loss"] > 1e-4 or found["worst_gradient"] > 1e-4, f"{what}: {found}")
 
 
+def related(what, loss, line=None):
+    """Whether a warning names the line by which a loss relates a rank's own samples."""
+    path = os.path.join(TMP, "related.dl")
+    with open(path, "w") as f:
+        f.write("model M():\n    input x: f32[N, C=6]\n    target k: i64[N]\n    y = x |> linear(5) @a as [N, K]\n"
+                f"    output y\n    figure f = [y, y[N=0:1]]\n    loss = {loss}\n")
+    r = subprocess.run([DLC, "compile", path, "--ranks=2", "--local_batch_size=3", "--dump=ast"], capture_output=True,
+                       text=True, env=ENV, stdin=subprocess.DEVNULL)
+    told = re.findall(r"related\.dl:(\d+):\d+: this relates the samples.*each of the 2 ranks takes its own 3", r.stderr)
+    check(r.returncode == 0 and told == ([line] if line else []), f"{what}: {r.returncode} {r.stderr[-400:]}")
+
+
 def model(name, body):
     path = os.path.join(TMP, f"{name}.dl")
     with open(path, "w") as f:
@@ -158,6 +170,13 @@ def main():
     other("samples that are not first",
           model("turned", "    y = x |> linear(10) @a |> rearrange(\"n c w -> c n w\") |> dropout(0.4)"
                                                         " |> rearrange(\"c n w -> n c w\") |> linear(10) @b\n"))
+    related("sums of samples alone", "cross_entropy(y, k, ignore_index=2) + sqrt(mean((y - mean(y, over=N))**2))")
+    related("samples joined with another axis",
+            'mean((rearrange(y, "n k -> (k n)") as [B])**2) + norm(einsum("nk,nl->kl", y, y))')
+    related("a softmax over the samples", "mean(softmax(y, over=N)**2)", "7")
+    related("the largest of the samples", "sum(max(y, over=N))", "7")
+    related("a table of all pairs", 'mean(einsum("nk,mk->nm", y, y)**2)', "7")
+    related("a metric of the first sample", "mean(y**2)\n    metric m = mean(y[N=0])", "8")
     if SHARE == 1:  # of what the cases above have together with something else
         same("a ViT whose state is in shares", [*VIT, "--embed_dim=64", "--zero=1"])
         same("a ViT with no dropout", VIT)
