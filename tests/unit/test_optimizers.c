@@ -7,9 +7,9 @@
 #include "tests/check.h"
 #include "tests/unit/schedule_cases.h"
 
-enum { STEPS = 24, NUMBERS = 9 };
+enum { STEPS = 24, NUMBERS = 10 };
 /* a step's line: rate, four weights, two biases, the norms of all gradients before clipping and of
- * all weights after the step */
+ * all weights after the step, and that of asgd's means of weights, of others of the weights */
 
 static const char model[] = "graph @train {\n"
                             "  param $w = %0 : f64[K=2, J=2] init zero\n"
@@ -50,7 +50,9 @@ static const char oracle_head[] =
     "        opt.step()\n"
     "        if it % every == 0: rates.step()\n"
     "        p = torch.cat([w.flatten(), b])\n"
-    "        print(repr(float(rate)), *map(repr, p.tolist() + [norm.item(), p.norm().item()]))\n";
+    "        mean = torch.cat([opt.state[q].get('ax', q).flatten() for q in (w, b)])\n"
+    "        norms = [norm.item(), p.norm().item(), mean.norm().item()]\n"
+    "        print(repr(float(rate)), *map(repr, p.tolist() + norms))\n";
 
 enum {
     NOPTIMIZERS = sizeof optimizer_cases / sizeof *optimizer_cases,
@@ -94,6 +96,15 @@ static double *metric_of(dl_interp *run, const dl_graph *g, const char *name) {
     const dl_result *r = dl_graph_find_result(g, DL_RESULT_METRIC, name);
     CHECK(r && r->value->type.dtype == DL_F64, "%s", name);
     return r ? dl_interp_data(run, r->value) : NULL;
+}
+
+/* The norm of asgd's means of the weights, or where an optimiser keeps none, of the weights. */
+static double mean_norm(dl_interp *run, const dl_graph *g, const double *w, const double *b) {
+    const bool kept = dl_graph_find_var(g, "ax.w") != NULL;
+    double sum = 0;
+    if (kept) w = data_of(run, g, "ax.w"), b = data_of(run, g, "ax.b");
+    for (int i = 0; i < 6; i++) sum += i < 4 ? w[i] * w[i] : b[i - 4] * b[i - 4];
+    return sqrt(sum);
 }
 
 static int count_op(const dl_graph *g, dl_op op) {
@@ -160,6 +171,7 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms,
                   "%s, step %d, number %d: %.17g, want %.17g", c->name, step + 1, i, got,
                   want[step][1 + i]);
         }
+        CHECK_NEAR(mean_norm(run, g, w, b), want[step][NUMBERS - 1], 1e-12);
     }
     CHECK_NEAR(*data_of(run, g, "optimizer.step"), STEPS, 0);
     dl_interp_free(run);
