@@ -233,7 +233,7 @@ PROCESS = {
     "ir/base/lifeline.c": "a child process that its parent left",
     "ir/base/output.c": "flushes a stream before a file takes its descriptor",
     "compiler/jit/process.c": "a child process; an ignored SIGCHLD is set to its default while one runs",
-    "runtime/data/hdf5_child.c": "a child process",
+    "runtime/data/reader_child.c": "a child process",
     "runtime/launch/launch.c": "a child process that becomes mpirun",
     "runtime/sweep/sweep_agent.c": "a child process that becomes dlrun",
     "runtime/cuda/work.c": "DLR_DEBUG=launches",
