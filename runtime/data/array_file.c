@@ -10,7 +10,7 @@
 static const dlr_array_format *const formats[] = {
     &dlr_zarr_format,    &dlr_npy_format,     &dlr_npz_format,  &dlr_hdf5_format,
     &dlr_netcdf3_format, &dlr_nifti_format,   &dlr_fits_format, &dlr_tiff_format,
-    &dlr_matlab_format,  &dlr_parquet_format, &dlr_csv_format,
+    &dlr_matlab_format,  &dlr_parquet_format, &dlr_grib_format, &dlr_csv_format,
 };
 
 static const dlr_array_format *find_owner(const dlr_array_head *h, bool by_name) {

@@ -27,7 +27,7 @@ struct dlr_array_format {
 };
 extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, dlr_zarr_format,
     dlr_netcdf3_format, dlr_nifti_format, dlr_fits_format, dlr_matlab_format, dlr_tiff_format,
-    dlr_csv_format, dlr_parquet_format;
+    dlr_csv_format, dlr_parquet_format, dlr_grib_format;
 
 /* array_head.c: opens a file and reads its first bytes; the caller closes h->fd, also on failure.
  * Errors: DL_IO. */

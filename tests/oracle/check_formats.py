@@ -104,7 +104,6 @@ ROWS = [
     ("HDF4", "a.hdf", at(0, b"\x0e\x03\x13\x01"), None, None),
     ("NIfTI", "b.hdr", at(344, b"ni1\0"), None, None),
     ("FITS (gzip)", "b.fits.gz", at(0, b"\x1f\x8b\x08"), None, None),
-    ("GRIB", "a.grib", at(0, b"GRIB"), None, None),
     ("MATLAB 4", "b.mat", (lambda path: scipy_mat(path, "4")) if HAS["scipy"] else at(1, b"\4"), ("npz", DATA),
      "scipy"),
     ("DICOM", "a.dcm", at(128, b"DICM"), None, None), ("NRRD", "a.nrrd", at(0, b"NRRD0004"), None, None),
