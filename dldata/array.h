@@ -30,7 +30,7 @@ struct array {
      * returns values, NaN where they are missing. */
     const dlr_packing *packing;
     const char *warnings; /* about these attributes, a line each; or NULL */
-    int element;          /* npy: index into its table of types; pictures: elements of a record */
+    int element;          /* pictures: elements of a record */
 };
 
 typedef struct {
@@ -44,11 +44,9 @@ typedef struct {
  * unreadable. */
 void array_take_packing(dl_arena *arena, array *a, const dlr_array_facts *facts);
 
-/* These fill `f` in the arena and leave the file open for the life of the process (a sandbox's
- * child). Errors: DL_INPUT for a file of another format, a damaged one, or one that refers outside
- * itself; DL_IO. */
-bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
-/* The same for all formats of runtime/data. */
+/* Fills `f` in the arena, for all formats of runtime/data, and leaves the file open for the life of
+ * the process (a sandbox's child). Errors: DL_INPUT for a file of another format, a damaged one, or
+ * one that refers outside itself; DL_IO. */
 bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* The same for JPEG and CIFAR-10's binary format, recognized by the bytes; other files are
  * DL_INPUT. */

@@ -1,11 +1,9 @@
-/* .npy files as arrays, and recognition of a file's format. */
+/* Recognition of a file's format. */
 #include "dldata/array.h"
 #include "ir/base/input.h"
-#include "ir/base/npy.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/foreign_formats.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,45 +15,6 @@ static bool read_at(int fd, char *out, size_t n, uint64_t offset) {
         if (k <= 0) return false;
         out += k, n -= (size_t)k, offset += (uint64_t)k;
     }
-    return true;
-}
-
-/* Blocks have the form that measure() makes: whole trailing axes, a range of one axis, single
- * indices before it. */
-static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,
-                       dl_error *err) {
-    size_t n = 1;
-    uint64_t first = 0;
-    for (int i = 0; i < a->rank; i++) first = first * a->dims[i] + start[i], n *= size[i];
-    return dl_npy_read((int)a->handle, a->name, a->element, a->offset, first, n, out, err);
-}
-
-bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
-    int fd = dl_file_open(path, err);
-    if (fd < 0) return false;
-    dl_npy h;
-    if (!dl_npy_header(fd, path, f->bytes, &h, err)) {
-        close(fd);
-        return false;
-    }
-    array a = {.name = "array",
-               .rank = h.rank,
-               .count = h.count,
-               .contiguous = true,
-               .read = read_block,
-               .handle = fd,
-               .offset = h.offset,
-               .element = h.element};
-    static_assert(sizeof a.dims == sizeof h.dims, "as many axes");
-    memcpy(a.dims, h.dims, sizeof a.dims);
-    f->format = "NumPy array";
-    a.numeric = h.element >= 0;
-    a.type = a.numeric ? h.type : dl_strdup(arena, h.code);
-    a.f32 = !strcmp(h.code, "<f4");
-    a.storage = h.fortran ? "contiguous, first axis fastest (Fortran order)" : "contiguous";
-    if (h.fortran && a.rank > 1)
-        a.unreadable = "it is in Fortran order; save it with numpy.ascontiguousarray";
-    dl_push(arena, &f->arrays, a);
     return true;
 }
 
@@ -71,7 +30,6 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
     bool read = read_at(fd, head, n, 0);
     close(fd);
     if (f->bytes == 0) return dl_fail(err, DL_INPUT, "%s is empty", path);
-    if (!memcmp(head, "\x93NUMPY", 6)) return npy_open(arena, path, f, err);
     if (dlr_array_file_known(path)) return source_open(arena, path, f, err);
     bool is_jpeg = memcmp(head, "\xff\xd8\xff", 3) == 0;
     if (read && !is_jpeg && !dlr_refuse_foreign(path, head, n, DLR_FOREIGN_BYTES, err))
