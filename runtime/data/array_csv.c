@@ -10,6 +10,13 @@
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
 
+/* Classes may be words: a number for each. */
+#define NUMBER_WORDS                                                                               \
+    ": number its words by python3 -c \"import pandas as p; t = p.read_csv('IN', sep=None, "       \
+    "engine='python'); [t.isetitem(i, p.factorize(t.iloc[:, i], sort=True)[0]) for i in "          \
+    "range(t.shape[1]) if not p.api.types.is_numeric_dtype(t.iloc[:, i])]; t.to_csv('OUT.csv', "   \
+    "index=False)\" (package pandas)"
+
 enum { MOST_BYTES = 256 << 20, MOST_COLUMNS = 4096, MOST_SHOWN = 20 };
 
 typedef struct {
@@ -88,21 +95,39 @@ static char find_separator(const parser *p) {
     return memchr(p->at, '\t', n) ? '\t' : memchr(p->at, ';', n) ? ';' : ',';
 }
 
+/* The fields of the line, by its separators: quotes may hide some. */
+static int count_fields(const parser *p) {
+    int n = 1;
+    for (const char *at = p->at; at < p->end && *at != '\n'; at++) n += *at == p->separator;
+    return n;
+}
+
 /* ---- columns ---- */
+
+/* Whether a field is the word, in letters of either case. */
+static bool is_word(const field *f, const char *word) {
+    return f->n == strlen(word) && strncasecmp(f->at, word, f->n) == 0;
+}
 
 static bool is_missing(const field *f) {
     static const char *const words[] = {"", "NA", "N/A", "NaN", "null"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (f->n == strlen(words[i]) && strncasecmp(f->at, words[i], f->n) == 0) return true;
+        if (is_word(f, words[i])) return true;
     return false;
 }
 
-/* The number of a field, or NaN where it is missing. NULL, or why it is none. */
-static const char *take_number(const field *f, double *out) {
+/* The number of a field, or NaN where it is missing; true and false are 1 and 0. Where semicolons
+ * separate fields, a comma may stand for the point. NULL, or why it is none. */
+static const char *take_number(const parser *p, const field *f, double *out) {
     dlr_number n;
+    char text[64];
     *out = NAN;
     if (is_missing(f)) return NULL;
-    if (!dlr_number_parse(f->at, f->n, &n)) return "text";
+    if (is_word(f, "true") || is_word(f, "false")) return *out = f->n == strlen("true"), NULL;
+    const char *comma = p->separator == ';' ? memchr(f->at, ',', f->n) : NULL;
+    const bool replace = comma && f->n < sizeof text && !memchr(f->at, '.', f->n);
+    if (replace) memcpy(text, f->at, f->n), text[comma - f->at] = '.';
+    if (!dlr_number_parse(replace ? text : f->at, f->n, &n)) return "text";
     *out = dlr_number_double(&n);
     const bool whole = n.kind == 'u' ? n.u <= 1ULL << 53 : n.kind == 'f' || llabs(n.i) <= 1LL << 53;
     return whole ? NULL : "a whole number beyond 2^53,";
@@ -112,7 +137,7 @@ static const char *take_number(const field *f, double *out) {
 static bool is_heading(const parser *p) {
     double ignored;
     for (int i = 0; i < p->fields.n; i++)
-        if (take_number(&p->fields.at[i], &ignored)) return true;
+        if (take_number(p, &p->fields.at[i], &ignored)) return true;
     return false;
 }
 
@@ -145,14 +170,36 @@ static bool take_row(parser *p, dlr_array_facts *a, column *c, int columns) {
     for (int i = 0; i < columns; i++) {
         const field *f = &p->fields.at[i];
         double number;
-        const char *why = take_number(f, &number);
+        const char *why = take_number(p, f, &number);
         if (why && !a[i].refused)
             a[i].refused =
-                dl_format(p->f->arena, "holds %s '%.*s' in line %lld", why,
-                          f->n < MOST_SHOWN ? (int)f->n : MOST_SHOWN, f->at, (long long)p->line);
+                dl_format(p->f->arena, "holds %s '%.*s' in line %lld%s", why,
+                          f->n < MOST_SHOWN ? (int)f->n : MOST_SHOWN, f->at, (long long)p->line,
+                          strcmp(why, "text") == 0 ? NUMBER_WORDS : "");
         add_number(p, &c[i], number);
     }
     return true;
+}
+
+/* Takes the first record. Lines before it that begin with # are comments, but for the last one
+ * where it has as many fields: numpy.savetxt's heading. */
+static bool take_heading(parser *p) {
+    int64_t line = p->line;
+    char *last = NULL;
+    while (p->at < p->end && *p->at == '#') {
+        last = p->at + 1, line = p->line;
+        while (p->at < p->end && *p->at != '\n') p->at++;
+        while (p->at < p->end && (*p->at == '\n' || *p->at == '\r')) p->line += *p->at++ == '\n';
+    }
+    p->separator = find_separator(p);
+    char *next = p->at;
+    const int64_t next_line = p->line;
+    if (!last) return take_record(p);
+    const int fields = count_fields(p);
+    p->at = last, p->line = line;
+    if (next == p->end || count_fields(p) == fields) return take_record(p);
+    p->at = next, p->line = next_line;
+    return take_record(p);
 }
 
 static bool list_csv(dlr_array_file *f, dl_error *err) {
@@ -162,9 +209,7 @@ static bool list_csv(dlr_array_file *f, dl_error *err) {
     if (!text) return false;
     parser p = {.f = f, .at = text, .end = text + n, .line = 1, .err = err};
     if (n >= 3 && memcmp(text, mark, 3) == 0) p.at += 3;
-    p.separator = find_separator(&p);
-    if (p.at < p.end && *p.at == '#') p.at++; /* numpy.savetxt's heading */
-    if (!take_record(&p)) return false;
+    if (!take_heading(&p)) return false;
     const int columns = p.fields.n;
     dlr_array_facts *a = DL_NEWS(f->arena, dlr_array_facts, columns + 1);
     column *c = DL_NEWS(f->arena, column, columns + 1);

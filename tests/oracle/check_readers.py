@@ -8,7 +8,9 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import struct
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -421,6 +423,17 @@ def test_csv(rng):
     READER.compare(rng, path, {"x": np.array([1.5, np.nan])}, n=3)
     refuses(path, "name", "holds text 'anna' in line 2")
     refuses(path, "big", "holds a whole number beyond 2^53, '9007199254740993' in line 2")
+    path = TMP / "excel.csv"  # as a German Excel writes it: a mark, semicolons, decimal commas, CRLF
+    path.write_bytes(b"\xef\xbb\xbfDatum;x;wahr\r\n01.01.2020;-1,5;TRUE\r\n02.01.2020;2,25e1;False\r\n")
+    READER.compare(rng, path, {"x": np.array([-1.5, 22.5]), "wahr": np.array([1.0, 0.0])}, n=2, whole=True)
+    command = re.search(r'number its words by python3 (-c ".*") \(', READER.listed(path)[0]["Datum"][-1]).group(1)
+    out = TMP / "OUT.csv"
+    subprocess.run(f"{sys.executable} {command.replace('IN', path.name)}", shell=True, check=True, cwd=TMP)
+    check(np.array_equal(READER.ask(out, [("Datum", "f64", [0], [2], [1])])[0], [0, 1]), "numbers of words")
+    for text, names in (("# a station\n# of ours\na,b\n1,2\n", ["a", "b"]), ("# a,b\n1,2\n", ["a", "b"]),
+                        ("# made by x\n1,2\n", ["0", "1"])):
+        (TMP / "comments.csv").write_text(text)
+        READER.compare(rng, TMP / "comments.csv", dict(zip(names, np.array([[1.0], [2.0]]))), n=2)
     for text, says in (("a,b\n1,2\n3\n", "t.csv:3: 1 fields, and the first line has 2"),
                        ('a\n"1\n', "a quote does not end"),
                        ("a,b\n", "is empty: the file has no rows"), ("<html>", "HTML"), ("", "is damaged or no HDF5")):
