@@ -90,7 +90,7 @@ static bool search_folder(search *s, const char *folder, const char *name, int d
     if (group) return search_inside(s, folder, name, depth);
     return depth > 0 || dl_fail(s->err, DL_INPUT,
                                 "%s is a directory, and no Zarr array or group: it has no .zarray, "
-                                ".zgroup or zarr.json",
+                                ".zgroup or zarr.json (of a folder of files, name the files)",
                                 folder);
 }
 

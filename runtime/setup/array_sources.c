@@ -1,12 +1,15 @@
 /* The entries of `data.inputs` and `data.targets`: the arrays that each is read from. */
 #include "runtime/setup/array_reader.h"
 
+#include <unistd.h>
+
 /* ---- one source ---- */
 
-/* "FILE:ARRAY", or a file alone. */
+/* "FILE:ARRAY", or a file alone, whose name may have a colon: wrfout_d01_2020-01-01_00:00:00. */
 static void read_short(const array_reader *r, const char *text, dlr_array_dataset_variable *s) {
     const char *colon = strrchr(text, ':');
-    bool has_array = colon && colon > text && colon[1] && !strchr(colon, '.');
+    bool has_array = colon && colon > text && colon[1] && !strchr(colon, '.') &&
+                     !dl_yaml_get(r->map, "array") && access(text, F_OK) != 0;
     const char **file = DL_NEW(r->arena, const char *);
     *file = has_array ? dl_strndup(r->arena, text, (size_t)(colon - text)) : text;
     s->files = (dlr_array_dataset_names){file, 1};

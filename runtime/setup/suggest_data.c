@@ -1,8 +1,12 @@
 #include "runtime/setup/suggest_data.h"
 
+#include <fnmatch.h>
 #include <glob.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "runtime/data/packing.h"
 #include "runtime/setup/dataset_options.h"
 #include "runtime/setup/suggest_match.h"
 
@@ -13,24 +17,25 @@ static void put_quoted(dl_buf *out, const char *text) {
     dl_yaml_put(out, &v);
 }
 
-/* The runs of digits in which names of files differ: p0_scan.nii.gz is one of p*_scan.nii.gz. Each
- * run of `digits` is replaced. */
-static const char *put_star(dl_arena *arena, const char *path, const char *digits, size_t n) {
-    dl_buf text = {0};
+/* The pattern of the name of file f that most of the given files fit, in the number of which they
+ * differ: p0_scan.nii.gz is one of p*_scan.nii.gz; the name itself, and 1, where it is the only
+ * one. */
+static const char *find_given(const dl_holdings *h, int f, int64_t *n) {
+    const char *path = h->files.at[f]->path, *best = path;
+    *n = 1;
     for (const char *at = path; *at;) {
         const size_t run = strspn(at, "0123456789");
-        if (run == n && strncmp(at, digits, n) == 0)
-            dl_puts(&text, "*");
-        else
-            dl_putn(&text, at, run ? run : 1);
+        const char *pattern = run ? dl_put_star(h->arena, path, at, run) : NULL;
+        int64_t found = 0;
+        for (int i = 0; pattern && i < h->files.n; i++)
+            found += fnmatch(pattern, h->files.at[i]->path, FNM_PATHNAME) == 0;
+        if (found > *n) best = pattern, *n = found;
         at += run ? run : 1;
     }
-    const char *kept = dl_strdup(arena, text.at);
-    dl_buf_free(&text);
-    return kept;
+    return best;
 }
 
-/* The pattern of the file's name that most files have, and their number; the name itself, and 1,
+/* The same of all files that are there; the name itself, and 1,
  * where it is the only one. */
 static const char *find_pattern(dl_arena *arena, const char *path, int64_t *n) {
     const char *best = path;
@@ -39,7 +44,7 @@ static const char *find_pattern(dl_arena *arena, const char *path, int64_t *n) {
         const size_t run = strspn(at, "0123456789");
         glob_t found = {0};
         if (run) {
-            const char *pattern = put_star(arena, path, at, run);
+            const char *pattern = dl_put_star(arena, path, at, run);
             if (glob(pattern, 0, NULL, &found) == 0 && (int64_t)found.gl_pathc > *n)
                 best = pattern, *n = (int64_t)found.gl_pathc;
             globfree(&found);
@@ -49,20 +54,61 @@ static const char *find_pattern(dl_arena *arena, const char *path, int64_t *n) {
     return best;
 }
 
-static void put_parts(dl_buf *out, const dl_match *m) {
+static void put_parts(dl_buf *out, const dl_holdings *h, const dl_match *m) {
+    int64_t n;
     dl_puts(out, ", array: [");
     for (int i = 0; i < m->parts.n; i++) {
         const dl_match_part *p = &m->parts.at[i];
+        const bool own = p->file != m->file;
         dl_puts(out, i ? ", " : "");
-        if (p->axes) dl_puts(out, "{");
+        if (p->axes || own) dl_puts(out, "{");
         put_quoted(out, p->name);
-        if (p->axes) dl_putf(out, ": {axes: %s}}", p->axes);
+        if (p->axes || own) dl_puts(out, ": {");
+        if (own) dl_puts(out, "file: "), put_quoted(out, find_given(h, p->file, &n));
+        if (p->axes) dl_putf(out, "%saxes: %s", own ? ", " : "", p->axes);
+        if (p->axes || own) dl_puts(out, "}}");
     }
     dl_puts(out, "]");
 }
 
+/* Whether numbers are missing in some blocks of an array, spread over it, as `dldata inspect`
+ * counts them. */
+static bool is_gappy(const dlr_array_file *file, const dlr_array_facts *a) {
+    enum { BLOCKS = 32, MOST = 1 << 22 };
+    dlr_packing packing;
+    dl_error ignored = {0};
+    dlr_block b = {.count = {1}};
+    int64_t n = 1;
+    for (int i = 1; i < a->rank; i++)
+        if (b.count[i] = a->dims[i], __builtin_mul_overflow(n, a->dims[i], &n) || n > MOST)
+            return false;
+    double *at = malloc((size_t)n * sizeof *at);
+    dlr_source *s = at && a->rank > 0 && dlr_packing_of(a, &packing, NULL, &ignored)
+                        ? dlr_source_open(file, a, 64 << 20, &ignored)
+                        : NULL;
+    const int64_t step = s ? (a->dims[0] + BLOCKS - 1) / BLOCKS : 1;
+    bool gappy = false;
+    for (; s && !gappy && b.start[0] < a->dims[0]; b.start[0] += step) {
+        if (!dlr_packing_read(&packing, s, &b, DLR_EL_F64, at, &ignored)) break;
+        for (int64_t i = 0; i < n; i++) gappy |= isnan(at[i]);
+    }
+    dlr_source_close(s);
+    free(at);
+    return gappy;
+}
+
+static bool has_gaps(const dl_holdings *h, const dl_match *m) {
+    bool gappy = is_gappy(h->files.at[m->file], &h->files.at[m->file]->arrays[m->array]);
+    for (int i = 0; i < m->parts.n; i++) {
+        const dlr_array_file *file = h->files.at[m->parts.at[i].file];
+        gappy |= is_gappy(file, &file->arrays[m->parts.at[i].array]);
+    }
+    return gappy;
+}
+
+/* `in_time`: arrays of a family are simulations, of which N is the time. */
 static void put_match(dl_buf *out, const dl_holdings *h, const dlr_array *want, const dl_match *m,
-                      const char *path) {
+                      const char *path, bool in_time) {
     dl_putf(out, "      %s: ", want->name);
     if (m->file < 0) {
         dl_putf(out, "FILE:ARRAY  # nothing in these files has the axes of %s\n",
@@ -74,19 +120,25 @@ static void put_match(dl_buf *out, const dl_holdings *h, const dlr_array *want, 
     dl_puts(out, "{file: ");
     put_quoted(out, path);
     if (m->parts.n)
-        put_parts(out, m);
+        put_parts(out, h, m);
     else if (*a->name)
-        dl_puts(out, ", array: "), put_quoted(out, a->name);
+        dl_puts(out, ", array: "), put_quoted(out, m->family ? m->family : a->name);
     if (!m->usual) {
         dl_puts(out, ", axes: [");
-        for (int j = 0; j < m->n_axes; j++) dl_putf(out, "%s%s", j ? ", " : "", m->axes[j]);
+        for (int j = 0; j < m->n_axes; j++)
+            dl_putf(out, "%s%s", j ? ", " : "",
+                    in_time && strcmp(m->axes[j], "N") == 0 ? "time" : m->axes[j]);
         dl_puts(out, "]");
     }
-    if (m->again && !m->trajectory && want->is_target && m->samples) dl_puts(out, ", offset: 1");
+    if (m->again && !m->trajectory && !in_time && want->is_target && m->samples)
+        dl_puts(out, ", offset: 1");
     /* masks and labels keep their numbers */
     const bool label = want->is_target && dlr_element_bytes(a->type) == 1;
     if (want->type.dtype == DL_F32 && !label) dl_puts(out, ", normalize: standardize");
+    const bool gaps = dl_dtype_is_float(want->type.dtype) && has_gaps(h, m);
+    if (gaps) dl_puts(out, ", nan: 0");
     dl_puts(out, "}  # ");
+    if (gaps) dl_puts(out, "numbers are missing; ");
     if (m->parts.n) dl_putf(out, "%d of ", m->parts.n);
     dlr_array_put_shape(out, a);
     dl_putf(out, " for %s%s\n", dl_type_text(&want->type),
@@ -98,6 +150,7 @@ typedef struct {
     dl_match at[DLR_MAX_ARRAYS];
     const char *path[DLR_MAX_ARRAYS];
     bool cropped, pairs; /* pairs: targets are later samples */
+    bool in_time;        /* of simulations, an array each */
     int64_t samples, history;
 } matches;
 
@@ -109,9 +162,16 @@ static void find_matches(dl_holdings *h, matches *all) {
         all->path[k] = m->file < 0 ? "" : h->files.at[m->file]->path;
         if (m->trajectory && m->history > all->history) all->history = m->history;
         all->pairs |= h->model->at[k].is_target && m->again && !m->trajectory;
+        all->in_time |= h->model->at[k].is_target && m->again && m->family && m->samples;
         all->cropped |= m->file >= 0 && m->cropped;
         if (m->file >= 0 && m->samples > all->samples) all->samples = m->samples;
         with_samples |= m->samples > 0;
+    }
+    for (int k = 0; k < h->model->n && with_samples; k++) {
+        int64_t n = 1;
+        if (all->at[k].file >= 0) all->path[k] = find_given(h, all->at[k].file, &n);
+        if (all->at[k].file >= 0 && all->at[k].samples * n > all->samples)
+            all->samples = all->at[k].samples * n;
     }
     /* Without samples in any file, each file is one. */
     for (int k = 0; k < h->model->n && !with_samples; k++) {
@@ -131,10 +191,11 @@ static void put_section(dl_buf *out, dl_holdings *h) {
             if (h->model->at[k].is_target != targets) continue;
             if (!any) dl_puts(out, targets ? "    targets:\n" : "    inputs:\n");
             any = true;
-            put_match(out, h, &h->model->at[k], &all->at[k], all->path[k]);
+            put_match(out, h, &h->model->at[k], &all->at[k], all->path[k], all->in_time);
         }
     }
     if (all->cropped) dl_puts(out, "    crop: random\n");
+    if (all->in_time) dl_puts(out, "    trajectory: {time: 0, lead: 1}\n");
     if (all->history) dl_puts(out, "    trajectory: {sim: 0, time: 1, lead: 1");
     if (all->history > 1) dl_putf(out, ", history: %lld", (long long)all->history);
     if (all->history) dl_puts(out, "}\n");

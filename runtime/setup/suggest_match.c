@@ -1,6 +1,47 @@
 #include "runtime/setup/suggest_match.h"
 
+#include <fnmatch.h>
 #include <strings.h>
+
+/* ---- families of names ---- */
+
+const char *dl_put_star(dl_arena *arena, const char *text, const char *digits, size_t n) {
+    dl_buf out = {0};
+    for (const char *at = text; *at;) {
+        const size_t run = strspn(at, "0123456789");
+        if (run == n && strncmp(at, digits, n) == 0)
+            dl_puts(&out, "*");
+        else
+            dl_putn(&out, at, run ? run : 1);
+        at += run ? run : 1;
+    }
+    const char *kept = dl_strdup(arena, out.at ? out.at : "");
+    dl_buf_free(&out);
+    return kept;
+}
+
+static bool same_shape(const dlr_array_facts *a, const dlr_array_facts *b) {
+    return a->rank == b->rank && a->rank <= DLR_ARRAY_RANK && a->type == b->type &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+/* The pattern of an array in a numbered group, which others of the file fit; NULL: none does.
+ * *first: the first of them. */
+static const char *find_family(dl_arena *arena, const dlr_array_file *f, int array, int *first) {
+    const char *name = f->arrays[array].name, *slash = strrchr(name, '/');
+    for (const char *at = name; slash && at < slash;) {
+        const size_t run = strspn(at, "0123456789");
+        const char *pattern = run ? dl_put_star(arena, name, at, run) : NULL;
+        int n = 0;
+        for (int i = f->n - 1; pattern && i >= 0; i--)
+            if (same_shape(&f->arrays[i], &f->arrays[array]) &&
+                fnmatch(pattern, f->arrays[i].name, 0) == 0)
+                *first = i, n++;
+        if (n > 1) return pattern;
+        at += run ? run : 1;
+    }
+    return NULL;
+}
 
 /* ---- orders of axes ---- */
 
@@ -125,19 +166,26 @@ static bool is_xyz(const dlr_array_facts *a) {
 static dl_match find_single(const dl_holdings *h, const dlr_array *want, const dl_match *taken,
                             int n_taken) {
     dl_match best = {.file = -1};
+    int first;
     for (int f = 0; f < h->files.n; f++)
         for (int i = 0; i < h->files.at[f]->n; i++) {
             const dlr_array_facts *a = &h->files.at[f]->arrays[i];
             if (a->type == DLR_EL_NONE || a->refused) continue;
+            const char *family = find_family(h->arena, h->files.at[f], i, &first);
+            if (family && i != first) continue;
             for (int order = 0; order < N_ORDERS; order++) {
-                dl_match m = {.file = f, .array = i};
+                dl_match m = {.file = f, .array = i, .family = family};
                 if (!order_axes(&want->type, order, &m) || !hold_sizes(want, a, &m)) continue;
                 m.points += 100 + name_points(want, name_of(h->files.at[f], a)) - order -
                             40 * m.cropped - 80 * m.other - 30 * (order == WITHOUT_N);
                 if (is_xyz(a) == ((order & REVERSED) != 0)) m.points += 20;
+                if (contains(a->name, "train")) m.points += 3;
                 if (m.cropped && count_spatial(&m) < want->type.rank) m.points -= 20;
                 if (!dl_dtype_is_float(want->type.dtype) && dlr_element_is_float(a->type))
                     m.points -= 40;
+                /* an input's samples are the target's, too */
+                if (n_taken && m.samples && taken[0].samples && m.samples != taken[0].samples)
+                    m.points -= 60;
                 for (int k = 0; k < n_taken; k++)
                     if (taken[k].file == f && taken[k].array == i) m.points -= 50, m.again = true;
                 if (best.file < 0 || m.points > best.points) best = m;
@@ -199,8 +247,37 @@ static const char *order_last(dl_arena *arena, const channel_shape *c) {
     return kept;
 }
 
-/* The arrays of a file that have together the channels of the model, where no array has them all.
- * The loader lays them along C, or the sample's first axis. */
+/* The parts of a match that is being made. */
+typedef struct {
+    dl_match match;
+    int64_t total, steps;
+} channel_parts;
+
+/* Adds the arrays of a file that give channels, but for names that are there. */
+static void add_parts(dl_holdings *h, const channel_shape *c, int f, channel_parts *p) {
+    dl_match *m = &p->match;
+    for (int i = 0; i < h->files.at[f]->n; i++) {
+        const dlr_array_facts *a = &h->files.at[f]->arrays[i];
+        bool last, there = false;
+        const int64_t more = count_channels(c, a, &last);
+        if (more == 0 || is_named_otherwise(c, a)) continue;
+        if (m->samples && (m->samples != a->dims[0] || p->steps != a->dims[c->lead - 1])) continue;
+        for (int k = 0; k < m->parts.n; k++) there |= strcmp(m->parts.at[k].name, a->name) == 0;
+        if (there) continue;
+        if (!m->samples) m->file = f, m->array = i;
+        m->samples = a->dims[0], p->steps = a->dims[c->lead - 1], p->total += more;
+        dl_push(h->arena, &m->parts,
+                ((dl_match_part){f, i, a->name, last ? order_last(h->arena, c) : NULL}));
+    }
+}
+
+static bool has_channels(const channel_shape *c, const channel_parts *p) {
+    return p->match.parts.n > 1 && p->total == c->sample.axis[c->channels].size &&
+           p->steps > p->match.history;
+}
+
+/* The arrays of a file, or of all files, that have together the channels of the model, where no
+ * array has them all. The loader lays them along C, or the sample's first axis. */
 static void find_channels(dl_holdings *h, const dlr_array *want, int lead, dl_match *m) {
     channel_shape c = {.sample = want->type, .lead = lead, .h = h, .want = want};
     const int times = lead == 2 ? dl_type_axis(&want->type, dl_intern("T")) : -1;
@@ -211,26 +288,21 @@ static void find_channels(dl_holdings *h, const dlr_array *want, int lead, dl_ma
     c.channels = named < 0 ? 0 : named;
     const bool fits = m->file >= 0 && !m->other && !(m->cropped && m->samples == 0);
     if (fits || c.sample.rank < 1) return;
+    const dl_match none = {.file = -1,
+                           .usual = true,
+                           .again = m->again,
+                           .trajectory = lead == 2,
+                           .history = times >= 0 ? want->type.axis[times].size : lead - 1};
+    channel_parts all = {.match = none};
+    bool found = false;
     for (int f = 0; f < h->files.n; f++) {
-        const dlr_array_file *file = h->files.at[f];
-        dl_match found = {.file = f, .usual = true, .again = m->again, .trajectory = lead == 2};
-        int64_t total = 0, steps = 0;
-        found.history = times >= 0 ? want->type.axis[times].size : lead - 1;
-        for (int i = 0; i < file->n; i++) {
-            const dlr_array_facts *a = &file->arrays[i];
-            bool last;
-            const int64_t more = count_channels(&c, a, &last);
-            if (more == 0 || is_named_otherwise(&c, a)) continue;
-            if (found.samples && (found.samples != a->dims[0] || steps != a->dims[lead - 1]))
-                continue;
-            if (!found.samples) found.array = i;
-            found.samples = a->dims[0], steps = a->dims[lead - 1], total += more;
-            dl_push(h->arena, &found.parts,
-                    ((dl_match_part){a->name, last ? order_last(h->arena, &c) : NULL}));
-        }
-        if (found.parts.n > 1 && total == c.sample.axis[c.channels].size && steps > found.history)
-            *m = found;
+        channel_parts of_file = {.match = none};
+        add_parts(h, &c, f, &of_file);
+        add_parts(h, &c, f, &all);
+        if (!has_channels(&c, &of_file)) continue;
+        *m = of_file.match, found = true;
     }
+    if (!found && has_channels(&c, &all)) *m = all.match;
 }
 
 /* ---- simulations in time ---- */

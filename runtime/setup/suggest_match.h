@@ -13,6 +13,7 @@ typedef struct {
 
 /* An array that gives some of the channels. */
 typedef struct {
+    int file, array;
     const char *name;
     const char *axes; /* "[sim, time, H, W, C]"; NULL: the usual ones */
 } dl_match_part;
@@ -31,8 +32,13 @@ typedef struct {
     DL_ARRAY(dl_match_part) parts; /* arrays that are channels; none: the one array */
     bool trajectory;               /* the first two axes are simulations and times */
     int64_t history;               /* times of an input */
+    /* a pattern of the array's name and others' of the same shape, which differ in a group's number
+     * ("0012/data"): a simulation each; NULL: there are none */
+    const char *family;
 } dl_match;
 
+/* `text` with a star for each run of digits that is these: names of one family. */
+const char *dl_put_star(dl_arena *arena, const char *text, const char *digits, size_t n);
 /* The match of the model's array k, following those of arrays before it. */
 dl_match dl_find_match(dl_holdings *h, int k, const dl_match *taken);
 #endif

@@ -80,6 +80,57 @@ def test_zarr():
     check("array: ['u', 'v']" in section, section)
 
 
+def wind(file, names="uv", times=12, **encoding):
+    """A file of xarray's with these variables."""
+    data = {name: (("time", "lat", "lon"), numbers.random((times, 8, 12)).astype("f4")) for name in names}
+    xarray.Dataset(data, {"time": np.arange(times)}).to_netcdf(file, encoding=encoding)
+
+
+WIND = ["input x: f32[N, C=2, H=8, W=12]", "target t: f32[N, C=2, H, W]", *CONV]
+
+
+def test_files():
+    """A file a year; a file a variable; a name with colons, as WRF has them."""
+    model("wind", WIND)
+    for year in (2001, 2002, 2003):
+        wind(f"wind_{year}.nc")
+    section = proposed("wind.dl", "wind_2001.nc", "wind_2002.nc", "wind_2003.nc")
+    check("file: 'wind_*.nc', array: ['u', 'v']" in section, section)
+    wind("u850.nc", "u"), wind("q850.nc", "q")
+    section = proposed("wind.dl", "u850.nc", "q850.nc")
+    check("{file: 'u850.nc', array: ['u', {'q': {file: 'q850.nc'}}]" in section, section)
+    wind("wrfout_d01_2020-01-01_00:00:00")
+    section = proposed("wind.dl", "wrfout_d01_2020-01-01_00:00:00")
+    check("{file: 'wrfout_d01_2020-01-01_00:00:00', array: ['u', 'v']" in section, section)
+
+
+def test_gaps():
+    """Numbers that are missing get the mean, and the remark says why."""
+    model("wind", WIND)
+    wind("gaps.nc")
+    with netCDF4.Dataset("gaps.nc", "a") as f:
+        f["v"][3, 2:4, 5] = np.nan
+    section = proposed("wind.dl", "gaps.nc")
+    check(section.count("normalize: standardize, nan: 0}  # numbers are missing; ") == 2, section)
+
+
+def test_groups():
+    """A simulation in each group, as PDEBench has them; parts for training and validation in one file."""
+    with h5py.File("swe.h5", "w") as f:
+        for i in range(4):
+            f[f"{i:04d}/data"] = numbers.random((6, 8, 12, 2)).astype("f4")
+            f[f"{i:04d}/grid/x"] = np.arange(8.0)
+    model("wind", WIND)
+    section = proposed("wind.dl", "swe.h5")
+    check(section.count("array: '*/data', axes: [time, H, W, C]") == 2 and "trajectory: {time: 0, lead: 1}" in section,
+          section)
+    np.savez("parts.npz", x_test=numbers.random((10, 8, 12, 2)), x_train=numbers.random((12, 8, 12, 2)))
+    section = proposed("wind.dl", "parts.npz")
+    check(section.count("array: 'x_train'") == 2 and "offset: 1" in section, section)
+    np.save("turned.npy", np.asfortranarray(numbers.random((12, 2, 8, 12))))
+    proposed("wind.dl", "turned.npy", says=("turned.npy: NumPy array, ", "0.5"))
+
+
 def test_trajectories():
     """[simulations, times, H, W, components], as The Well has them; with and without a history."""
     with h5py.File("well.h5", "w") as f:
