@@ -6,6 +6,7 @@
 #include "dldata/jpeg_file.h"
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
+#include "runtime/data/hdf5_facts.h"
 #include "runtime/formats/checkpoint_internal.h"
 #include "runtime/formats/torch_file.h"
 #include "tests/unit/plan_fixture.h"
@@ -238,6 +239,14 @@ static bool make_zarr(const char *dir) {
            dl_write_file(in(dir, "zarr", "three"), three, sizeof three - 1, &err);
 }
 
+/* Facts of a contiguous set of HDF5, as a child process reports them. */
+static bool make_hdf5(const char *dir) {
+    dlr_hdf5_set set = {.name = "group/x", .path = "group/x", .type = "f32", .rank = 2};
+    set.dims[0] = 4, set.dims[1] = 6, set.element = DLR_EL_F32, set.plain = true;
+    set.offset = 2048, set.stored = 96;
+    return dl_write_file(in(dir, "hdf5", "set"), (const char *)&set, sizeof set, &err);
+}
+
 static bool make_images(const char *dir) {
     unsigned char rgb[24 * 17 * 3], record[2 * 3073] = {3};
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (unsigned char)(i * i / 7);
@@ -310,8 +319,8 @@ int main(int argc, char **argv) {
     arena = dl_arena_new(NULL);
     bool ok = make_safetensors(argv[1]) && make_torch(argv[1]) && make_npy(argv[1]) &&
               make_netcdf3(argv[1], 1) && make_netcdf3(argv[1], 2) && make_netcdf3(argv[1], 5) &&
-              make_zarr(argv[1]) && make_images(argv[1]) && make_plan(argv[1]) &&
-              make_state(argv[1]);
+              make_zarr(argv[1]) && make_hdf5(argv[1]) && make_images(argv[1]) &&
+              make_plan(argv[1]) && make_state(argv[1]);
     if (!ok) fprintf(stderr, "make_seeds: %s\n", err.message);
     dl_arena_free(arena);
     return ok ? 0 : (int)err.code;
