@@ -161,6 +161,8 @@ const char *dl_in_whole(dl_writer *w, int64_t v);
 int64_t dl_atoms_size(const dl_writer *w, int n, const int *atom);
 int64_t dl_axis_size_of(const dl_writer *w, const dl_in_axis *a);
 int64_t dl_dim_size(const dl_writer *w, const dl_in_value *v, int d);
+/* Whether a dimension is an axis of size 1 that is not the batch. */
+bool dl_is_one(const dl_writer *w, const dl_in_value *v, int d);
 int dl_new_atom(dl_writer *w, int64_t size);
 dl_in_value *dl_new_value(dl_in_ctx *c, int stmt, const dl_foreign_tensor *t);
 /* The result of an op that keeps the axes of an ordered v, with the shape of t. */
@@ -199,6 +201,8 @@ void dl_reshape(dl_in_ctx *c, dl_in_value *v, int rank, const int64_t *shape);
 void dl_grouped(dl_in_ctx *c, dl_in_value *v, int n, const int *first_dim);
 /* Gives an axis atoms that n others do not have: two axes of one tensor may come from one axis. */
 void dl_own_atoms(dl_in_ctx *c, dl_in_axis *a, int n, const dl_in_axis *others);
+/* Drops factors of size 1 that no dimension is any more from their axes. */
+void dl_drop_unit_atoms(const dl_writer *w, dl_in_value *v);
 /* Drops axes of size 1 that no dimension is. */
 void dl_drop_ones(dl_in_ctx *c, dl_in_value *v);
 

@@ -27,7 +27,7 @@ static dl_in_value *named_mask(dl_in_ctx *c, const dl_in_value *mask, int r, con
     for (int d = 0; d < m->rank; d++) dl_axis_name(c, m, d);
     dl_ordered(c, m, false);
     for (int d = 0; d < m->rank; d++) /* a size of 1 meets any other */
-        if (m->dim[d].n && dl_dim_size(c->w, m, d) == 1) m->dim[d].n = 0, dl_drop_ones(c, m);
+        if (dl_is_one(c->w, m, d)) m->dim[d].n = 0, dl_drop_ones(c, m);
     dl_ordered(c, m, false);
     if (m->n > 4) return NULL;
     for (int d = 0; d < m->rank; d++)

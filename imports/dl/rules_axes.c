@@ -7,11 +7,40 @@ static dl_in_value *self(dl_in_ctx *c) {
                : NULL;
 }
 
+/* Dimensions of size 1 are dropped, or appear, where the op says: a batch of 1 is none of them. */
+static bool squeezed(dl_in_ctx *c, dl_in_value *v) {
+    const dl_foreign_arg *list = dl_foreign_find(c->n, "dim");
+    bool adds = !strncmp(c->n->op, "aten.unsqueeze.", 15);
+    int rank = v->rank - v->pair + adds, n = 0;
+    dl_in_value made = *v;
+    if (!adds && strncmp(c->n->op, "aten.squeeze.", 13) != 0) return false;
+    if (!list || (list->kind != DL_ARG_INT && list->kind != DL_ARG_INTS)) return false;
+    if (adds) {
+        int d = (int)(list->ints[0] < 0 ? list->ints[0] + rank : list->ints[0]);
+        if (d < 0 || d >= rank || v->rank == DL_FOREIGN_RANK) return false;
+        memmove(&v->dim[d + 1], &v->dim[d], (size_t)(v->rank - d) * sizeof v->dim[0]);
+        v->dim[d].n = 0, v->rank++;
+        return true;
+    }
+    for (int d = 0; d < v->rank; d++) {
+        bool gone = false;
+        for (int k = 0; k < list->n; k++) gone = gone || dl_dim(v, list->ints[k]) == d;
+        gone = gone && (!v->dim[d].n || dl_dim_size(c->w, v, d) == 1);
+        for (int i = 0; gone && i < v->dim[d].n; i++) gone = v->dim[d].atom[i] != 0;
+        if (!gone) made.dim[n++] = v->dim[d];
+    }
+    if (n != c->n->results[0]->rank) return false; /* the batch would go */
+    made.rank = n;
+    *v = made;
+    dl_drop_unit_atoms(c->w, v);
+    return true;
+}
+
 bool dl_in_reshape(dl_in_ctx *c) {
     dl_in_value *v = self(c);
     if (!v || c->n->n_results != 1) return false;
     dl_in_value *made = dl_copy_value(c, v);
-    dl_reshape(c, made, c->n->results[0]->rank, c->n->results[0]->shape);
+    if (!squeezed(c, made)) dl_reshape(c, made, c->n->results[0]->rank, c->n->results[0]->shape);
     dl_set(c, 0, made);
     return true;
 }
@@ -92,18 +121,22 @@ bool dl_in_transpose(dl_in_ctx *c) {
 dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int64_t *shape,
                          const bool *open) {
     int new = rank - v->rank;
-    bool grows = false;
+    bool grows = false, grown[DL_FOREIGN_RANK] = {0};
     dl_in_value *made = dl_copy_value(c, v);
     if (new < 0) return NULL;
-    for (int p = 0; p < rank; p++)
-        grows = grows || shape[p] != (p < new ? 1 : dl_dim_size(c->w, v, p - new));
+    for (int p = 0; p < rank; p++) { /* to a batch of 1 as to any other */
+        int64_t size = p < new ? 1 : dl_dim_size(c->w, v, p - new);
+        bool one = p < new || !v->dim[p - new].n || dl_is_one(c->w, v, p - new);
+        grown[p] = shape[p] != size || (p == 0 && one && shape[0] == c->w->atoms.at[0]);
+        grows = grows || grown[p];
+    }
     if (!grows) {
         dl_reshape(c, made, rank, shape);
         return made;
     }
     dl_ordered(c, made, false);
     for (int d = made->rank - 1; d >= 0; d--) { /* stretched axes are dropped first */
-        if (made->dim[d].n && dl_dim_size(c->w, made, d) == 1 && shape[d + new] != 1) {
+        if (dl_is_one(c->w, made, d) && grown[d + new]) {
             made->dim[d].n = 0;
             dl_drop_ones(c, made);
         }
@@ -117,7 +150,7 @@ dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int
             made->dim[p] = shifted.dim[p - new];
     int s = dl_call_function(c, "expand", made, "");
     for (int p = 0; p < rank; p++) {
-        if (made->dim[p].n || shape[p] == 1) continue;
+        if (made->dim[p].n || !grown[p]) continue;
         bool batch = shape[p] == c->w->atoms.at[0] && (p == 0 || (open && open[p]));
         const char *name = batch ? "N" : dl_fresh_name(made, p, rank);
         int atom = batch ? 0 : dl_new_atom(c->w, shape[p]);
@@ -415,7 +448,7 @@ bool dl_in_constant(dl_in_ctx *c) {
     int n = 0;
     for (int d = 0; d < t->rank; d++) {
         bool batch = d == 0 && t->shape[0] == c->w->atoms.at[0] && t->rank - t->pair > 1;
-        if (t->shape[d] == 1) {
+        if (t->shape[d] == 1 && !batch) {
             v->dim[d].n = 0;
             continue;
         }

@@ -52,7 +52,7 @@ static void prepare_operand(dl_in_ctx *c, dl_in_value *x) {
             break;
         }
     for (int d = 0; d < x->rank; d++)
-        if (x->dim[d].n && dl_dim_size(c->w, x, d) == 1) {
+        if (dl_is_one(c->w, x, d)) {
             x->dim[d].n = 0;
             dl_drop_ones(c, x);
         }

@@ -15,6 +15,12 @@ int64_t dl_dim_size(const dl_writer *w, const dl_in_value *v, int d) {
     return dl_atoms_size(w, v->dim[d].n, v->dim[d].atom);
 }
 
+bool dl_is_one(const dl_writer *w, const dl_in_value *v, int d) {
+    bool batch = false;
+    for (int i = 0; i < v->dim[d].n; i++) batch = batch || v->dim[d].atom[i] == 0;
+    return v->dim[d].n > 0 && !batch && dl_dim_size(w, v, d) == 1;
+}
+
 int dl_new_atom(dl_writer *w, int64_t size) {
     dl_push(w->arena, &w->atoms, size);
     return w->atoms.n - 1;
@@ -337,19 +343,21 @@ static bool split(dl_writer *w, dl_in_value *v, int atom, int64_t outer, int *fi
     return true;
 }
 
+/* A batch of 1 is a factor like any other: it is open. */
+static bool is_unit(const dl_writer *w, int atom) { return atom != 0 && w->atoms.at[atom] == 1; }
+
 static int flat(const dl_in_value *v, const dl_writer *w, int *atoms, int most) {
     int n = 0;
     for (int d = 0; d < v->rank; d++)
         for (int i = 0; i < v->dim[d].n; i++)
-            if (w->atoms.at[v->dim[d].atom[i]] != 1 && n < most) atoms[n++] = v->dim[d].atom[i];
+            if (!is_unit(w, v->dim[d].atom[i]) && n < most) atoms[n++] = v->dim[d].atom[i];
     return n;
 }
 
-/* Factors of size 1 that no dimension is any more leave their axes. */
-static void drop_unit_atoms(const dl_writer *w, dl_in_value *v) {
+void dl_drop_unit_atoms(const dl_writer *w, dl_in_value *v) {
     for (int a = 0; a < v->n; a++)
         for (int i = v->axis[a].n - 1; i >= 0 && v->axis[a].n > 1; i--) {
-            if (w->atoms.at[v->axis[a].atom[i]] != 1 || is_used(v, v->axis[a].atom[i])) continue;
+            if (!is_unit(w, v->axis[a].atom[i]) || is_used(v, v->axis[a].atom[i])) continue;
             memmove(&v->axis[a].atom[i], &v->axis[a].atom[i + 1],
                     (size_t)(v->axis[a].n - 1 - i) * sizeof(int));
             v->axis[a].n--;
@@ -367,8 +375,11 @@ void dl_reshape(dl_in_ctx *c, dl_in_value *v, int rank, const int64_t *shape) {
         } dim[DL_FOREIGN_RANK] = {0};
         for (int d = 0; d < rank && fits; d++) {
             int64_t left = shape[d];
-            while (left > 1 && at < n && fits) {
+            bool last = d + 1 == rank;
+            while (at < n && fits) {
                 int64_t size = w->atoms.at[atoms[at]];
+                bool one = size == 1; /* the batch: at the first place of its size, or joined */
+                if (left <= 1 && !(one && (dim[d].n == 0 || last))) break;
                 if (left % size != 0) {
                     int first;
                     fits = size % left == 0 && n < 63 && atoms[at] != 0 &&
@@ -385,7 +396,7 @@ void dl_reshape(dl_in_ctx *c, dl_in_value *v, int rank, const int64_t *shape) {
         if (fits) {
             made.rank = rank;
             memcpy(made.dim, dim, sizeof dim);
-            drop_unit_atoms(w, &made);
+            dl_drop_unit_atoms(w, &made);
             *v = made;
             return;
         }
