@@ -28,6 +28,12 @@ const char *dl_in_number(dl_writer *w, double v) {
     return text;
 }
 
+const char *dl_in_real(dl_writer *w, double v) {
+    const char *text = dl_in_number(w, v);
+    bool whole = strspn(text, "-0123456789") == strlen(text);
+    return whole ? dl_format(w->arena, "%s.0", text) : text;
+}
+
 static void put(dl_in_ctx *c, dl_in_stmt *s, const char *f, va_list args) {
     dl_writer *w = c->w;
     while (*f) {

@@ -105,8 +105,7 @@ static const char *number_of(dl_in_ctx *c, const dl_foreign_tensor *t) {
     if (!dl_foreign_numbers(c->w->graph, t, &v, c->w->err)) return NULL;
     if (t->class == DL_FOREIGN_BOOL) return v != 0 ? "true" : "false";
     if (t->class == DL_FOREIGN_INT) return dl_in_whole(c->w, (int64_t)v);
-    bool whole = v == floor(v) && fabs(v) < 1e15;
-    return dl_format(c->w->arena, "%s%s", dl_in_number(c->w, v), whole ? ".0" : "");
+    return dl_in_real(c->w, v);
 }
 
 static dl_in_value *declared(dl_in_ctx *c, const dl_foreign_tensor *t, const char *keyword,

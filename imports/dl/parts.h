@@ -154,6 +154,8 @@ void dl_say_option(dl_in_ctx *c, const char *name, const char *value, const char
 /* A list of window sizes: one number where all are equal. */
 void dl_say_window(dl_in_ctx *c, const char *hint, const char *before, int n, const int64_t *v);
 const char *dl_in_number(dl_writer *w, double v);
+/* The same as a floating-point number: 1.0 for 1. */
+const char *dl_in_real(dl_writer *w, double v);
 const char *dl_in_whole(dl_writer *w, int64_t v);
 
 /* ---- values.c ---- */

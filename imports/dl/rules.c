@@ -175,11 +175,22 @@ static bool has_parts(const dl_in_ctx *c) {
     return true;
 }
 
+/* A write into a part without elements. */
+static bool writes_nothing(const dl_in_ctx *c) {
+    int self = self_of(c);
+    return self >= 0 && c->n->n_results == 1 &&
+           dl_foreign_count(c->w->graph->tensors.at[self]) == 0;
+}
+
 void dl_apply_rule(dl_in_ctx *c) {
     bool in_place;
     const char *name = plain_name(c->w->arena, c->n->op, &in_place);
     c->w->report->nodes++;
     if (counts_batches(c->n)) return; /* batch_norm counts by itself */
+    if (in_place && writes_nothing(c)) {
+        dl_set(c, 0, dl_new_value(c, dl_say(c, STMT_PLAIN, P_POSTFIX, "0"), c->n->results[0]));
+        return;
+    }
     bool shared = in_place && shares_memory(c);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (strcmp(rules[i].op, name) != 0) continue;

@@ -438,11 +438,9 @@ bool dl_in_constant(dl_in_ctx *c) {
     double value = 0;
     if (!dl_parse_real(c->detail, &value)) value = dl_foreign_real(c->n, c->detail, 0);
     if (t->pair && value != 0) return false;
-    const char *text = t->class == DL_FOREIGN_BOOL ? value != 0 ? "true" : "false"
-                       : t->class == DL_FOREIGN_FLOAT
-                           ? dl_format(c->w->arena, "%s%s", dl_in_number(c->w, value),
-                                       value == (double)(int64_t)value ? ".0" : "")
-                           : dl_in_whole(c->w, (int64_t)value);
+    const char *text = t->class == DL_FOREIGN_BOOL    ? value != 0 ? "true" : "false"
+                       : t->class == DL_FOREIGN_FLOAT ? dl_in_real(c->w, value)
+                                                      : dl_in_whole(c->w, (int64_t)value);
     int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "expand(%s", text);
     dl_in_value *v = dl_new_value(c, s, t);
     int n = 0;

@@ -252,7 +252,10 @@ class Single(nn.Module):
         a = nn.functional.scaled_dot_product_attention(q, q, q) + (q @ q.transpose(-1, -2)).softmax(-1) @ q
         t = a.transpose(1, 2).reshape(n * k, e).view(n, k, e)
         rows = h.unsqueeze(1).squeeze(1).view(n, -1)
-        return self.out(rows) + t.sum((1, 2)).unsqueeze(1) + torch.zeros(n, 3)
+        mask = torch.zeros(n, 4, 4)
+        mask[:, 0:0] = 7  # a part without elements
+        mask[:, 1:3, 2:] = 20
+        return self.out(rows) + t.sum((1, 2)).unsqueeze(1) + mask.mean((1, 2)).unsqueeze(1)
 
 
 class States(nn.Module):
