@@ -24,7 +24,7 @@ static const dl_option options[] = {
 static void put_usage(dl_buf *to) {
     dl_puts(to, "usage: dlc export RUN -o OUT --as=FORMAT [OPTION...] [--key=value...]\n\n"
                 "Writes a trained network in a form that needs nothing of ours; "
-                "docs/guide/use-the-network.md tells more.\n\n"
+                "docs/tutorial/use-the-network.md tells more.\n\n"
                 "RUN is a run's directory, one of its checkpoints, or a file of weights (then with "
                 "--model). The\nnetwork takes the numbers of the run's files, and gives numbers in "
                 "the units of its targets.\n\nformats:\n");

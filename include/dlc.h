@@ -8,7 +8,7 @@
  *    if (!dlc_predict(net, samples, inputs, outputs, &status)) ...
  *    dlc_close(net);
  *
- * Build with `cc main.c $(pkg-config --cflags --libs dlc)`. docs/guide/use-the-network.md is the
+ * Build with `cc main.c $(pkg-config --cflags --libs dlc)`. docs/tutorial/use-the-network.md is the
  * guide, docs/reference/c.md the reference.
  *
  * Arrays are dense and row-major. The sample axis is first; dlc_describe returns types and shapes.

@@ -34,7 +34,7 @@ static double flops_of_program(const dl_bench *b, int program) {
     return flops;
 }
 
-/* Of a step, or a prediction. */
+/* Arithmetic of a step, or of a prediction. */
 static double flops_of(const dl_bench *b) {
     double before = b->in_step > 1 ? flops_of_program(b, b->accumulate) : 0;
     return (double)(b->in_step - 1) * before + flops_of_program(b, b->program);

@@ -286,7 +286,8 @@ def test_model_of_configuration():
     check(parameters("a.yaml", cwd=f"{place}/sub") == 5 and parameters(f"{place}/sub/a.yaml", cwd="/") == 5,
           "wherever the command stands")
     got = parameters("sub/config/d.yaml")
-    check(got[0] == 3 and "sub/config/d.yaml:2:10: error: model: no file none.dl: not under the current directory" in got[1]
+    fault = "sub/config/d.yaml:2:10: error: model: no file none.dl: not under the current directory"
+    check(got[0] == 3 and fault in got[1]
           and "nor in this file's folder" in got[1], f"a model that is nowhere: {got}")
 
 

@@ -296,7 +296,8 @@ def check_neovim(dlc, folder):
     (folder / "init.lua").write_text(re.search(r"```lua\n(.*?)```", guide, re.S)[1])
     (folder / "session.lua").write_text(SESSION)
     (folder / "model.dl").write_text(MODEL.replace("linear(4)", "linaer(4)"))
-    env = {**os.environ, "PATH": str(pathlib.Path(dlc).resolve().parent) + os.pathsep + os.environ["PATH"], "HOME": str(folder),
+    path = str(pathlib.Path(dlc).resolve().parent) + os.pathsep + os.environ["PATH"]
+    env = {**os.environ, "PATH": path, "HOME": str(folder),
            "XDG_STATE_HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
     done = subprocess.run(["nvim", "--headless", "-n", "-u", "init.lua", "-c", "luafile session.lua"], cwd=folder,
                           env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)

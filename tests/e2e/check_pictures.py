@@ -272,8 +272,8 @@ def test_metrics():
     check(r.returncode == 0 and json.loads(r.stdout)["metrics"]["third"] == 1, f"one class: {r.stdout} {r.stderr}")
     shutil.copytree(f"{TMP}/jpeg/val/{third}", f"{TMP}/strangers/other")
     r = run(DLRUN, "test", f"{TMP}/both/checkpoints/last", f"{TMP}/strangers")
-    check(r.returncode == 3 and re.search(r"other/\S+ lies in no folder of one of the run's \d+ classes, dotted_disc to",
-                                          r.stderr), f"no class: {r.returncode} {r.stderr}")
+    fault = r"other/\S+ lies in no folder of one of the run's \d+ classes, dotted_disc to"
+    check(r.returncode == 3 and re.search(fault, r.stderr), f"no class: {r.returncode} {r.stderr}")
 
 
 def dump(split, epoch, *args, **environment):

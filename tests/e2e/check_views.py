@@ -143,11 +143,13 @@ def test_list():
     check(found == [("config/a.yaml", "base, tiny"), ("config/b.yaml", "one")], f"configurations: {found}")
     r = dlc("list", place)
     lines = r.stdout.splitlines()
-    check(lines[0] == "models" and re.fullmatch(rf"  {place}/a\.dl +A net \(Lu et al\. 2021\), of two layers\.", lines[1])
+    about = r"A net \(Lu et al\. 2021\), of two layers\."
+    check(lines[0] == "models" and re.fullmatch(rf"  {place}/a\.dl +{about}", lines[1])
           and "configurations (--config NAME)" in lines and "presets (preset: NAME)" in lines, f"list: {r.stdout}")
     shipped = json.loads(dlc("list", "--json").stdout)
     check({os.path.basename(m) for m in MODELS} <= {os.path.basename(x["path"]) for x in shipped["models"]}
-          and all(os.path.exists(x["path"]) and x["about"].endswith(".") for x in shipped["models"]), "all that is shipped")
+          and all(os.path.exists(x["path"]) and x["about"].endswith(".") for x in shipped["models"]),
+          "all that is shipped")
     presets = {x["name"] for x in shipped["presets"]}
     r = dlc("check", "models/cnn_regressor.dl", "--preset=nobody")
     check(r.returncode == 2 and len(presets) > 2 and all(p in r.stderr for p in presets), f"{presets}: {r.stderr}")
@@ -158,7 +160,7 @@ def test_list():
     with open(f"{place}/config/a.yaml", "w") as f:
         f.write("base: {lr: 1\n")
     r = dlc("list", place)
-    check(r.returncode == 3 and f"{place}/config/a.yaml:" in r.stderr, f"a torn configuration: {r.returncode} {r.stderr}")
+    check(r.returncode == 3 and f"{place}/config/a.yaml:" in r.stderr, f"a torn file: {r.returncode} {r.stderr}")
 
 
 def test_refusals():

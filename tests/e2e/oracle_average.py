@@ -100,7 +100,8 @@ def main(build, *_):
               f"{kind}: a run goes on from ckpt.tar to the same bits")
         folder = path.parent
         for what, change, want, status in (
-                ("lacks a tensor", lambda s: s.pop("module.head.bias"), "'model_ema' has 'head.bias' not as a tensor", 3),
+                ("lacks a tensor", lambda s: s.pop("module.head.bias"),
+                 "'model_ema' has 'head.bias' not as a tensor", 3),
                 ("another shape", lambda s: s.update({"module.head.bias": torch.zeros(2)}), "of another shape", 3),
                 ("no count", lambda s: s.pop("n_averaged"), "has no count 'n_averaged'", 3),
                 ("another count", lambda s: s.update(n_averaged=torch.tensor(7)),
