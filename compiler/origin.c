@@ -122,6 +122,7 @@ static settings settings_of(dl_arena *arena, const dl_session *session,
     if (trains) add_objectives(&s, opt);
     add_key(&s, key_of_precision(s.config), opt->step_options.low);
     add_key(&s, DL_KEY_tf32, opt->tf32 && opt->target->has_tf32);
+    add_key(&s, DL_KEY_winograd, opt->target->winograd);
     if (trains) add_key(&s, DL_KEY_save_grads, opt->keep_gradients);
     add(&s, "DLC_SKIP", dl_strdup(arena, skip), *skip ? dl_strdup(arena, skip) : "nothing");
     return s;

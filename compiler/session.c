@@ -349,6 +349,8 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
         getenv("NVIDIA_TF32_OVERRIDE"); /* read in the same way as by NVIDIA's libraries */
     opt->tf32 = dl_config_bool(s->config, DL_KEY_tf32) && !(override && strcmp(override, "0") == 0);
     opt->target = dl_target_find(target, err);
+    if (opt->target && strcmp(dl_config_str(s->config, DL_KEY_winograd), "off") == 0)
+        opt->target = dl_target_without_winograd(s->arena, opt->target);
     opt->validate = DL_VALIDATE_STAGES;
     return opt->target && check_statistics(s, err);
 }
@@ -384,6 +386,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash_str(opt->skip ? opt->skip : "", h);
     h = dl_hash(&opt->keep_gradients, sizeof opt->keep_gradients, h);
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
+    h = dl_hash(&opt->target->winograd, sizeof opt->target->winograd, h);
     h = dl_hash(&opt->step_options, sizeof opt->step_options, h);
     h = dl_param_rules_hash(opt->params, h);
     h = dl_objectives_hash(opt->objectives, opt->nobjectives, h);

@@ -32,6 +32,12 @@ const char dl_target_names[] = "cpu (the best here), cpu:avx512, cpu:avx2, cpu:g
 #include "compiler/target/gpus.def"
                                "each with :emulated";
 
+const dl_target *dl_target_without_winograd(dl_arena *arena, const dl_target *t) {
+    dl_target *without = DL_NEW(arena, dl_target);
+    *without = *t, without->winograd = false;
+    return without;
+}
+
 /* "8.0 to 8.9, 9.0, ...", of all GPUs. */
 static void put_capabilities(dl_buf *to) {
     static const struct {

@@ -1,8 +1,38 @@
 #include "compiler/cpu/operands.h"
 #include "ir/base/cpus.h"
+#include "ir/kernel/winograd.h"
 
 /* One thread's rates on a Zen 3 with two at work (`dlc bench` measures peak rates). */
 static const double gflops_a_lane = 12.5, gbytes = 22, launch_us = 5;
+static const double least_gain = 0.8; /* the time of a variant that is taken for another one's */
+
+/* The arithmetic of Winograd's variant next to that of the direct one: products, and the transforms
+ * in multiply-adds that take as long. Those of images are by tile and channel, that of the weight
+ * is by pairs of channels. Each block of tiles reads the transformed weight once, which takes as
+ * long as some products where a core's own cache does not hold it. */
+static double winograd_share(const dl_kernel *k, const dl_target *t) {
+    const double inputs = 80, outputs = 60, own_cache = 1 << 20, shared_cache = 8 << 20;
+    const dl_relation r = dl_kernel_relation(k, &k->instrs.at[dl_kernel_anchor(k)]);
+    const dl_conv_sizes s = dl_relation_sizes(&r);
+    double tiles = (double)dl_winograd_tiles(k), terms = (double)(s.c * s.tap[0]),
+           made = (double)(dl_ceil_div(s.o, t->lanes) * t->lanes),
+           direct = (double)(s.samples * s.out[0] * s.out[1] * s.out[2]) * DL_WINOGRAD_TAPS *
+                    terms * made;
+    double bytes = DL_WINOGRAD_POINTS * terms * made * 4, read = bytes > own_cache ? 10 : 0,
+           weights = bytes > shared_cache ? 800 : 200;
+    double all =
+        tiles * ((DL_WINOGRAD_POINTS + read) * terms * made + inputs * terms + outputs * made) +
+        weights * terms * made;
+    return direct > 0 ? all / direct : 1;
+}
+
+/* Contractions with fewer channels than vectors have lanes take other ways (emit_contract.c). */
+static bool can_transform(const dl_kernel *k, const dl_target *t) {
+    if (!t->winograd || k->schedule.kind != DL_BY_TILES || !dl_winograd_suits(k)) return false;
+    const dl_relation r = dl_kernel_relation(k, &k->instrs.at[dl_kernel_anchor(k)]);
+    const dl_conv_sizes s = dl_relation_sizes(&r);
+    return s.c >= DL_PACK_BELOW && s.o > DL_SMALL_N;
+}
 
 /* One thread's time; `share`: of the arithmetic's peak rate. */
 static double time_of(const dl_kernel *k, const dl_target *t, double share) {
@@ -10,6 +40,7 @@ static double time_of(const dl_kernel *k, const dl_target *t, double share) {
     bool tiles = t->tiles && !dl_kernel_call(k);
     double lane = gflops_a_lane * (!dl_cpu_pairs(k, t) ? 1 : tiles ? 16 : 2);
     double arithmetic = (double)k->flops / (lane * t->lanes * share) * 1e-3;
+    if (can_transform(k, t) && dl_cpu_by_winograd(k, t)) arithmetic *= winograd_share(k, t);
     double traffic = (double)k->bytes / (gbytes * 0.7) * 1e-3;
     return arithmetic > traffic ? arithmetic : traffic;
 }
@@ -20,6 +51,19 @@ static double share_of(const dl_kernel *k) {
     const dl_node *call = dl_kernel_call(k);
     if (call && call->op == DL_OP_fourier) return 0.2; /* few fused multiply-adds, many loads */
     return dl_kernel_anchor(k) >= 0 || call ? 0.75 : 0.15;
+}
+
+int dl_cpu_variants(const dl_kernel *k, const dl_target *t, const char **names) {
+    names[0] = dl_intern(dl_direct_name);
+    if (!can_transform(k, t)) return 1;
+    bool better = winograd_share(k, t) < least_gain;
+    names[better] = names[0], names[!better] = dl_intern(dl_winograd_name);
+    return 2;
+}
+
+bool dl_cpu_by_winograd(const dl_kernel *k, const dl_target *t) {
+    if (k->schedule.variant) return dl_winograd_named(k);
+    return can_transform(k, t) && winograd_share(k, t) < least_gain;
 }
 
 double dl_cpu_predict(const dl_kernel *k, const dl_target *t) {

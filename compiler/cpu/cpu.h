@@ -47,6 +47,9 @@ const dl_target *dl_cpu_target(const char *name);
 bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
                  dl_emitted *code, dl_error *err);
 int dl_cpu_assign_sources(int n, dl_piece *pieces, int threads);
+int dl_cpu_variants(const dl_kernel *k, const dl_target *t, const char **names);
 double dl_cpu_predict(const dl_kernel *k, const dl_target *t);
 double dl_cpu_serial(const dl_kernel *k, const dl_target *t);
+/* Is the variant that its schedule names, or the first one, Winograd's? */
+bool dl_cpu_by_winograd(const dl_kernel *k, const dl_target *t);
 #endif

@@ -15,31 +15,6 @@ static bool is_im2col(const dl_conv_problem *s) {
            s->taps > 1 && !(back && spread);
 }
 
-/* Are there epilogue reductions, all of which keep the contraction's channels? */
-static bool keep_channels(const dl_emitter *e) {
-    bool any = false;
-    for (int i = 0; i < e->now->run.n; i++) {
-        const dl_partial *p = &e->partial[e->now->run.at[i]];
-        if (p->count && !(p->n == 1 && p->axis[0] == 1)) return false;
-        any |= p->count > 0;
-    }
-    return any;
-}
-
-/* Work items of the same rows reduce different channels: they share one set of partial results. */
-static void put_shared_sums(dl_emitter *e, const dl_conv_problem *s, dl_tables t,
-                            dl_emitted *code) {
-    bool by_rows = dl_items_by_rows(e->t, s);
-    int64_t blocks = t.items / t.groups, by = by_rows ? t.groups : blocks,
-            channels = e->k->space[1].size, width = t.columns * e->t->panel;
-    const char *block = by_rows ? "/" : "%", *group = by_rows ? "%" : "/";
-    dl_putf(e->out, "    const long block = item %s %lldL, from = item %s %lldL * %lldL;\n", block,
-            (long long)by, group, (long long)by, (long long)width);
-    dl_putf(e->out, "    const long to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
-            (long long)width, (long long)channels, (long long)width, (long long)channels);
-    dl_emit_sums(e, &(dl_sharing){blocks, "block", "from", "to"}, code);
-}
-
 /* Positions of a work item. */
 static int64_t im2col_rows(const dl_emitter *e, const dl_conv_problem *s) {
     return s->pairs ? e->t->row_block : DL_PACK_ROWS;
@@ -68,10 +43,10 @@ static void put_rows_item(dl_emitter *e, const dl_conv_problem *s, dl_tables t, 
     if (dl_emit_by_amx(e, s)) code->scratch += (t.columns - 1) * e->t->row_block * e->t->panel * 4;
     const char *prefetch = dl_emit_prefetch_rows(e);
     dl_emit_head(e, phase);
-    if (!s->im2col && t.groups > 1 && keep_channels(e))
-        put_shared_sums(e, s, t, code);
-    else
+    if (s->im2col)
         dl_emit_item_sums(e, code->items[phase], code);
+    else
+        dl_emit_panel_sums(e, s, t, code);
     if (s->im2col)
         dl_putf(
             e->out,
@@ -125,6 +100,10 @@ static void put_small_n(dl_emitter *e, const dl_conv_problem *s, dl_emitted *cod
 }
 
 static void put_conv(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
+    if (dl_cpu_by_winograd(e->k, e->t)) {
+        dl_emit_winograd(e, s, code);
+        return;
+    }
     if (!s->pairs && is_small_n(e, s)) {
         put_small_n(e, s, code);
         return;

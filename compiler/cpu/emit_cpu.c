@@ -63,6 +63,15 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
                                                  : dl_emit_gemm(e, code, err);
 }
 
+/* Does the target have the variant that the schedule names, if it names one? */
+static bool has_variant(const dl_kernel *k, const dl_target *t) {
+    const char *names[DL_MOST_VARIANTS], *own = k->schedule.variant;
+    int n = own ? dl_cpu_variants(k, t, names) : 0;
+    bool any = !own;
+    for (int i = 0; i < n && n > 1; i++) any |= strcmp(names[i], own) == 0;
+    return any;
+}
+
 bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
                  dl_emitted *code, dl_error *err) {
     dl_buf text = {0};
@@ -75,7 +84,7 @@ bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_targ
                     .dialect = &dl_dialect_c};
     *code = (dl_emitted){0};
     (void)arena;
-    bool ok = k->schedule.variant ? dl_emit_refuse_variant(k, t, err) : emit(&e, code, err);
+    bool ok = has_variant(k, t) ? emit(&e, code, err) : dl_emit_refuse_variant(k, t, err);
     if (ok) {
         dl_puts(out, "\n");
         dl_emit_title(&e, out);

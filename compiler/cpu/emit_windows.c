@@ -1,6 +1,7 @@
 /* Geometry and tables of windowed contractions; see emit_windows.h. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
+#include "compiler/cpu/partials.h"
 
 const dl_type *dl_conv_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part) {
     return &k->params.at[c->parts[operand][part]].type;
@@ -179,6 +180,12 @@ static void put_image_shape(dl_emitter *e, const dl_conv_problem *s, int64_t ite
                   item_columns, positions);
 }
 
+dl_tables dl_emit_image_by(dl_emitter *e, const dl_conv_problem *s, int64_t columns) {
+    dl_tables t = put_tables(e, s, columns);
+    put_image_shape(e, s, columns, t.positions);
+    return t;
+}
+
 dl_tables dl_emit_image(dl_emitter *e, const dl_conv_problem *s, int64_t most) {
     enum { ITEMS = 32, WEIGHTS = 256 << 10 }; /* at least; bytes that stay in cache */
     bool moves = s->pairs || dl_conv_part(e->k, s->c, s->image, 0)->dtype == DL_F32;
@@ -193,9 +200,39 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_conv_problem *s, int64_t most) {
             break;
         if (dl_k_ranges_can_share(&s->k_ranges, columns, n, moves)) item = n;
     }
-    dl_tables t = put_tables(e, s, item);
-    put_image_shape(e, s, item, t.positions);
-    return t;
+    return dl_emit_image_by(e, s, item);
+}
+
+/* Are there epilogue reductions, all of which keep the contraction's channels? */
+static bool keep_channels(const dl_emitter *e) {
+    bool any = false;
+    for (int i = 0; i < e->now->run.n; i++) {
+        const dl_partial *p = &e->partial[e->now->run.at[i]];
+        if (p->count && !(p->n == 1 && p->axis[0] == 1)) return false;
+        any |= p->count > 0;
+    }
+    return any;
+}
+
+/* Work items of the same rows reduce different channels: they share one set of partial results. */
+static void put_shared_sums(dl_emitter *e, const dl_conv_problem *s, dl_tables t,
+                            dl_emitted *code) {
+    bool by_rows = dl_items_by_rows(e->t, s);
+    int64_t blocks = t.items / t.groups, by = by_rows ? t.groups : blocks,
+            channels = e->k->space[1].size, width = t.columns * e->t->panel;
+    const char *block = by_rows ? "/" : "%", *group = by_rows ? "%" : "/";
+    dl_putf(e->out, "    const long block = item %s %lldL, from = item %s %lldL * %lldL;\n", block,
+            (long long)by, group, (long long)by, (long long)width);
+    dl_putf(e->out, "    const long to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
+            (long long)width, (long long)channels, (long long)width, (long long)channels);
+    dl_emit_sums(e, &(dl_sharing){blocks, "block", "from", "to"}, code);
+}
+
+void dl_emit_panel_sums(dl_emitter *e, const dl_conv_problem *s, dl_tables t, dl_emitted *code) {
+    if (t.groups > 1 && keep_channels(e))
+        put_shared_sums(e, s, t, code);
+    else
+        dl_emit_item_sums(e, t.items, code);
 }
 
 int64_t dl_emit_rows_scratch(const dl_target *t) {

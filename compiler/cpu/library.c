@@ -6,15 +6,15 @@
 extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_bf16_pairs[],
     dl_kernels_amx[], dl_kernels_random[], dl_kernels_instructions[],
     dl_kernels_instructions_emulated[], dl_kernels_contract[], dl_kernels_contract_interface[],
-    dl_kernels_small_n[], dl_kernels_small_n_interface[], dl_kernels_interleaved[],
-    dl_kernels_interleaved_interface[], dl_kernels_grouped[], dl_kernels_grouped_interface[],
-    dl_kernels_weight_tiles[], dl_kernels_weight_pairs[], dl_kernels_weight_amx[],
-    dl_kernels_weight[], dl_kernels_weight_interface[], dl_kernels_gemm[],
-    dl_kernels_gemm_interface[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
-    dl_kernels_attention[], dl_kernels_attention_interface[], dl_kernels_fourier[],
-    dl_kernels_fourier_interface[], dl_kernels_complex[], dl_kernels_complex_interface[],
-    dl_kernels_recurrence[], dl_kernels_recurrence_interface[], dl_kernels_scan[],
-    dl_kernels_scan_interface[];
+    dl_kernels_small_n[], dl_kernels_small_n_interface[], dl_kernels_winograd[],
+    dl_kernels_winograd_interface[], dl_kernels_interleaved[], dl_kernels_interleaved_interface[],
+    dl_kernels_grouped[], dl_kernels_grouped_interface[], dl_kernels_weight_tiles[],
+    dl_kernels_weight_pairs[], dl_kernels_weight_amx[], dl_kernels_weight[],
+    dl_kernels_weight_interface[], dl_kernels_gemm[], dl_kernels_gemm_interface[],
+    dl_kernels_attention_tiles[], dl_kernels_attention_pack[], dl_kernels_attention[],
+    dl_kernels_attention_interface[], dl_kernels_fourier[], dl_kernels_fourier_interface[],
+    dl_kernels_complex[], dl_kernels_complex_interface[], dl_kernels_recurrence[],
+    dl_kernels_recurrence_interface[], dl_kernels_scan[], dl_kernels_scan_interface[];
 
 enum { CONVOLUTIONS = DL_LOOPS_CONTRACT | DL_LOOPS_WEIGHT | DL_LOOPS_GEMM };
 _Static_assert(DL_LOOPS_SCAN == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
@@ -43,6 +43,7 @@ static const struct {
     {DL_LOOPS_ATTENTION, ONCE, dl_kernels_attention, dl_kernels_attention_interface},
     {DL_LOOPS_CONTRACT, ONCE, dl_kernels_contract, dl_kernels_contract_interface},
     {DL_LOOPS_CONTRACT, ONCE, dl_kernels_small_n, dl_kernels_small_n_interface},
+    {DL_LOOPS_CONTRACT, ONCE, dl_kernels_winograd, dl_kernels_winograd_interface},
     {DL_LOOPS_WEIGHT, ONCE, dl_kernels_weight_tiles, dl_kernels_weight_tiles},
     {DL_LOOPS_WEIGHT, ONCE, dl_kernels_weight_pairs, dl_kernels_weight_pairs},
     {DL_LOOPS_WEIGHT, ONCE, dl_kernels_weight_amx, dl_kernels_weight_amx},

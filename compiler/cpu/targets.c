@@ -26,7 +26,7 @@ static const dl_loop_rules loops = {
  * Arm). Two FMA pipes of four cycles need at least eight accumulators: 8 x 2 vectors fit the 32
  * registers of AVX-512 and NEON, 4 x 2 the 16 of AVX2. */
 #define CPU(width)                                                                                 \
-    .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width,                                \
+    .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .winograd = true,              \
     .weights = {DL_PANEL, 2 * width}, .expanded = 1u << DL_F64, .loops = &loops,                   \
     .contractions = &dl_common_contraction_rules
 #define CPU_512     CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8
@@ -176,6 +176,7 @@ static bool check(const dl_plan *p, dl_error *err) {
 const dl_backend dl_backend_cpu = {.name = "cpu",
                                    .find = find,
                                    .list = list,
+                                   .variants = dl_cpu_variants,
                                    .emit = dl_cpu_emit,
                                    .assign = dl_cpu_assign_sources,
                                    .open = dl_cpu_open,

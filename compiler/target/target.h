@@ -18,6 +18,7 @@ typedef struct {
     const struct dl_loop_rules *loops; /* how its kernels' loops run (ir/kernel/schedule.h) */
     /* CPUs */
     bool tiles;           /* it multiplies bf16 by AMX tiles */
+    bool winograd;        /* kernels may be of the variant of ir/kernel/winograd.h */
     int lanes;            /* f32 a vector */
     int panel;            /* width of weight panels: 2 vectors */
     int rows;             /* rows of the register tile, as registers allow */
@@ -46,6 +47,8 @@ typedef struct {
  * unknown name (lists the known ones), DL_RESOURCE for one that cannot be compiled for or run
  * here. */
 const dl_target *dl_target_find(const char *name, dl_error *err);
+/* The same target, whose kernels are not of the variant of ir/kernel/winograd.h. In the arena. */
+const dl_target *dl_target_without_winograd(dl_arena *arena, const dl_target *t);
 /* The names of targets for help texts: "cpu (the best here), cpu:avx512, ...". */
 extern const char dl_target_names[];
 /* The newest target whose code runs on a GPU of that compute capability. NULL: there is none;

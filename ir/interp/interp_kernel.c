@@ -5,6 +5,7 @@
 #include "ir/base/philox.h"
 #include "ir/interp/interp_parts.h"
 #include "ir/kernel/schedule.h"
+#include "ir/kernel/winograd.h"
 
 enum { BLOCK = 256 };
 typedef struct {
@@ -20,6 +21,7 @@ typedef struct {
     dl_arena *scratch;
     double *anchor;       /* the contraction at every point, row-major; NULL without one */
     double *anchor_slack; /* with ranges: its error bound */
+    bool by_winograd;     /* which is infinite where the anchor may be anything */
     dl_range_sum *
         *partial;    /* by instruction: a reduction's partial result at every point of its axes */
     dl_ranges *kept; /* by instruction: values that a later loop nest reads, at every point of their
@@ -72,6 +74,14 @@ static void run_anchor(run *r, const dl_kinstr *in, int64_t points) {
         *(place ? &b : &a) += in->w_start * (dl_type_count(w) / w->axis[0].size);
     }
     dl_interp_sums to = {.sum = DL_NEWS(r->scratch, double, points)};
+    r->by_winograd = r->ranges && dl_winograd_named(r->k) && dl_winograd_suits(r->k);
+    if (r->by_winograd) {
+        dl_interp_contract(&relation, a, b, &to);
+        bool image_first = dl_op_place(in->op, DL_TENSOR_X) == 0;
+        r->anchor = to.sum, r->anchor_slack = DL_NEWS(r->scratch, double, points);
+        dl_interp_winograd(&relation, image_first ? a : b, image_first ? b : a, r->anchor_slack);
+        return;
+    }
     if (r->ranges) to.size = DL_NEWS(r->scratch, double, points);
     if (r->ranges && r->ranges->chain) to.chain = DL_NEWS(r->scratch, double, points);
     dl_interp_contract(&relation, a, b, &to);
@@ -196,6 +206,7 @@ static void run_store(run *r, int instr) {
 
 static dl_range anchor_range(const run *r, const dl_kinstr *in, int64_t point) {
     double at = r->anchor[point], slack = r->anchor_slack[point];
+    if (r->by_winograd && isinf(slack)) return (dl_range){at, -INFINITY, INFINITY};
     return dl_range_widen(in->type, (dl_range){at, at - slack, at + slack}, 1);
 }
 

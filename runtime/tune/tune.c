@@ -1,8 +1,10 @@
 #include "runtime/tune/tune.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "compiler/jit/cache.h"
+#include "ir/base/cpus.h"
 #include "ir/base/hash.h"
 #include "runtime/setup/device_choice.h"
 
@@ -137,6 +139,21 @@ static bool choose(void *user, int n, dl_kernel *const *kernels, dl_error *err) 
     return ok;
 }
 
+/* Do the target's kernels run on the host's threads? */
+static bool on_host(const dl_target *t) { return t->backend->serial != NULL; }
+
+/* Machine, threads, target and compiler: that a kernel's time on the host depends on. */
+static bool find_host_key(dl_arena *arena, dl_tuning *t, dl_error *err) {
+    uint64_t toolchain;
+    char host[256] = "";
+    if (!t->target->backend->toolchain(arena, t->target, &toolchain, err)) return false;
+    gethostname(host, sizeof host - 1);
+    const int threads[] = {t->threads, dl_cpus_allowed()};
+    uint64_t h = dl_hash(threads, sizeof threads, dl_hash_str(host, toolchain));
+    t->tuner.key = dl_hash_str(DL_VERSION, dl_hash_str(t->target->name, h));
+    return true;
+}
+
 /* Device, driver, target, compiler and libraries: that a kernel's time depends on, besides itself.
  */
 static bool find_key(dl_arena *arena, dl_tuning *t, dl_error *err) {
@@ -174,16 +191,16 @@ bool dl_tune(dl_arena *arena, const dl_config *c, const char *device, dl_compile
              dl_tuning *t, dl_error *err) {
     *t = (dl_tuning){.arena = arena,
                      .target = opt->target,
-                     .device = device                  ? device
-                               : opt->target->emulated ? "cuda:emulated"
-                                                       : "cuda",
+                     .device = device || on_host(opt->target) ? device
+                               : opt->target->emulated        ? "cuda:emulated"
+                                                              : "cuda",
                      .threads = (int)dl_config_int(c, DL_KEY_threads),
                      .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
                      .out = opt->out};
     if (!dl_config_bool(c, DL_KEY_tune) || !opt->target->backend->variants) return true;
     t->tuner = (dl_tuner){.choose = choose, .user = t};
     opt->tuner = &t->tuner;
-    if (!find_key(arena, t, err)) return false;
+    if (!(on_host(opt->target) ? find_host_key : find_key)(arena, t, err)) return false;
     opt->target = t->target;
     return true;
 }

@@ -10,7 +10,7 @@ import sys
 import predict_batches
 import predict_data
 from oracle_tools import check, finish, np, relative, save_tensors, torch
-from predict_nets import Both, Plane, Tokens, UNet, ViT, Wave
+from predict_nets import Both, Plane, Stack, Tokens, UNet, ViT, Wave
 from predict_runs import h5py, model_of, near, place, predict, result, whole, write
 from torch import nn
 
@@ -37,6 +37,26 @@ def test_unet():
     blended, how = result("blended", *weights, data, *model, "--data_size=64", "--tiles=blend")
     error = relative(torch.from_numpy(blended["y"][:]), want)
     check(how["pieces"] == [3, 3, 3] and 1e-4 < error < 0.1, f"blended pieces of 64^3 are near: {error:.3f}")
+
+
+def test_winograd():
+    """Errors from float64 next to PyTorch's own, by Winograd's transforms and directly."""
+    for spatial, size in ((2, (40, 38)), (3, (9, 18, 16))):
+        net = Stack(spatial)
+        weights, model = model_of(net, f"stack{spatial}")
+        x = np.random.default_rng(6).standard_normal((2, 24, *size)).astype("f4")
+        data = write(f"stack{spatial}.h5", x=x)
+        kept = whole(net, x).double()
+        last = torch.channels_last if spatial == 2 else torch.channels_last_3d
+        with torch.no_grad():
+            other = net.to(memory_format=last)(torch.from_numpy(x).to(memory_format=last)).double()
+        want = whole(net.double(), x.astype("f8"))
+        theirs = max(relative(kept, want), relative(other, want))
+        for key in "auto", "off":
+            got, _ = result(f"stack{spatial}{key}", *weights, data, *model, f"--winograd={key}")
+            error = relative(torch.from_numpy(got["y"][:].astype("f8")), want)
+            check(0 < error <= 1.5 * theirs,
+                  f"{spatial}-D, winograd: {key}: {error:.2e} from float64, PyTorch {theirs:.2e}")
 
 
 def test_pieces():

@@ -165,3 +165,23 @@ class ViT(nn.Module):
             z = z + b["mlp"]["fc2"](F.gelu(b["mlp"]["fc1"](b["norm2"](z))))
         y, p = self.head(self.norm(z)).reshape(n, h // self.p, w // self.p, self.p, self.p, self.c), self.p
         return y.permute(0, 5, 1, 3, 2, 4).reshape(n, self.c, h, w)
+
+
+class Stack(nn.Module):
+    """3 x 3 windows of stride 1, which go by Winograd's transforms on a CPU: of pictures, or of volumes."""
+
+    def __init__(self, spatial):
+        super().__init__()
+        axes, size, conv = ("H=40, W=38", 40, nn.Conv2d) if spatial == 2 else ("D=9, H=18, W=16", 9, nn.Conv3d)
+        self.text = f"""
+model Stack():
+    input  x: f32[N, C=24, {axes}]
+    target t: f32[N, C=64, {axes}]
+    y = x |> conv(64, 3, pad=1) @a |> relu |> conv(128, 3, pad=1) @b |> relu |> conv(64, 3, pad=1) @c
+    output y
+    loss = mean((y - t)**2)
+"""
+        self.a, self.b, self.c = (conv(i, o, 3, padding=1) for i, o in ((24, 64), (64, 128), (128, 64)))
+
+    def forward(self, x):
+        return self.c(torch.relu(self.b(torch.relu(self.a(x)))))

@@ -1,0 +1,51 @@
+/* Convolutions by Winograd's transforms: tables and phases for compiler/cpu/kernels/winograd.c. */
+#include "compiler/cpu/emit_windows.h"
+#include "compiler/cpu/operands.h"
+#include "ir/kernel/winograd.h"
+
+/* The tiles of a block. */
+static int64_t block_tiles(const dl_target *t) {
+    return t->row_block / DL_WINOGRAD_MADE / t->rows * t->rows;
+}
+
+/* The size of struct winograd_scratch, with the transformed inputs. */
+static int64_t scratch_bytes(const dl_target *t, int64_t terms) {
+    enum { TILE_BYTES = 4 * DL_WINOGRAD_MADE + 4 + 8 + 3 * 4, PADDING = 128 };
+    int64_t tiles = block_tiles(t), pitch = dl_ceil_div(terms, t->lanes) * t->lanes + 16;
+    return t->row_block * DL_ROW_BYTES + tiles * TILE_BYTES + PADDING +
+           4 * t->panel * (t->rows * DL_WINOGRAD_MADE + 1 + DL_WINOGRAD_POINTS * tiles) +
+           4 * DL_WINOGRAD_POINTS * (tiles * pitch + 16);
+}
+
+/* Panels of a work item: all, if enough work items remain for all threads. Each work item
+ * transforms its inputs, which is little next to the products of some panels. */
+static int64_t item_columns(int64_t columns, int64_t blocks) {
+    enum { ITEMS = 32, LEAST = 4 };
+    int64_t n = columns;
+    while (n > LEAST && blocks * dl_ceil_div(columns, n) < ITEMS) n = dl_ceil_div(n, 2);
+    return n;
+}
+
+void dl_emit_winograd(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
+    const char *name = e->k->name, *weight = dl_emit_array(e, s->c->parts[s->weight][0]);
+    int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel),
+            planes = s->taps / DL_WINOGRAD_TAPS, terms = planes * s->summed,
+            blocks = dl_ceil_div(dl_winograd_tiles(e->k), block_tiles(e->t)),
+            each = item_columns(columns, blocks);
+    dl_tables t = dl_emit_image_by(e, s, each);
+    t.groups = dl_ceil_div(columns, each), t.items = blocks * t.groups;
+    dl_emit_rows_epilogue(e);
+    dl_emit_head(e, 0);
+    dl_putf(e->out, "    winograd_weight(&%s_shape, %s, item, (float *)workspace);\n}\n", name,
+            weight);
+    code->phases = 2;
+    code->items[0] = columns * planes, code->items[1] = t.items;
+    code->workspace = columns * DL_WINOGRAD_POINTS * terms * e->t->panel * 4;
+    code->scratch = scratch_bytes(e->t, terms);
+    dl_emit_head(e, 1);
+    dl_emit_panel_sums(e, s, t, code);
+    dl_putf(e->out,
+            "    winograd_item(&%s_shape, arg, (const float *)workspace, item, scratch, %s_rows, "
+            "sums);\n}\n",
+            name, name);
+}

@@ -1,0 +1,79 @@
+/* The error bound of a convolution by Winograd's F(2x2, 3x3) (ir/kernel/winograd.h).
+ *
+ * Along one axis an output is a sum of m_i = (G g)_i (B d)_i. The sum of the magnitudes of all that
+ * is added, |A| (|G| |g|) (|B| |d|), is a bilinear form in |g| and |d|, whose matrix is for the
+ * first output
+ *
+ *   1 1 2 0
+ *   0 1 1 0
+ *   0 1 1 0
+ *
+ * and for the second one its mirror image. The square of its norm is 5 + sqrt(19). Along two axes
+ * the norm is that square, and Cauchy and Schwarz give for all channels and planes of taps
+ * 9.36 |w| |x|, where |x| is of the tile's 4 x 4 positions. The transforms add ten roundings: one
+ * an axis of the inputs, two of the weights, two of the outputs. Halves are exact but for numbers
+ * below the normal range. */
+#include <float.h>
+#include <math.h>
+
+#include "ir/interp/interp_parts.h"
+#include "ir/kernel/winograd.h"
+
+enum { ROUNDINGS = 10, SIDE = 4 };
+static const double norm = 9.3588989435406740; /* 5 + sqrt(19) */
+
+/* by position: the sum over the channels of its squares */
+static double *square_positions(dl_arena *arena, const dl_conv_sizes *s, const double *x) {
+    int64_t points = s->in[0] * s->in[1] * s->in[2];
+    double *to = DL_NEWS(arena, double, s->samples *points + 1);
+    for (int64_t n = 0; n < s->samples; n++)
+        for (int64_t c = 0; c < s->c; c++)
+            for (int64_t i = 0; i < points; i++, x++) to[n * points + i] += *x * *x;
+    return to;
+}
+
+/* The squares of the positions that the tile of output position `at` reads. */
+static double square_tile(const dl_conv_sizes *s, const double *squares, const int64_t at[3]) {
+    double sum = 0;
+    int64_t h = at[1] / 2 * 2 - s->pad_lo[1], w = at[2] / 2 * 2 - s->pad_lo[2];
+    for (int64_t tap = 0; tap < s->tap[0]; tap++) {
+        int64_t d = at[0] * s->stride[0] + tap * s->dilation[0] - s->pad_lo[0];
+        for (int64_t i = 0; i < SIDE * SIDE; i++) {
+            int64_t y = h + i / SIDE, x = w + i % SIDE;
+            bool inside =
+                d >= 0 && d < s->in[0] && y >= 0 && y < s->in[1] && x >= 0 && x < s->in[2];
+            if (inside) sum += squares[(d * s->in[1] + y) * s->in[2] + x];
+        }
+    }
+    return sum;
+}
+
+/* The bound of an output whose operands have these squares. */
+static double slack_of(int64_t terms, double x, double w) {
+    double least = (double)FLT_MIN * FLT_MIN * (double)terms * DL_WINOGRAD_POINTS;
+    double size = norm * sqrt((x + least) * (w + least));
+    bool fits = size <= (double)FLT_MAX && 4 * sqrt(x) <= (double)FLT_MAX &&
+                4 * sqrt(w) <= (double)FLT_MAX; /* and is a number */
+    return fits ? dl_sum_slack(DL_F32, terms, size, 0, 0) +
+                      dl_sum_slack(DL_F32, ROUNDINGS - 1, size, 0, 0)
+                : INFINITY;
+}
+
+void dl_interp_winograd(const dl_relation *r, const double *x, const double *w, double *slack) {
+    const dl_conv_sizes s = dl_relation_sizes(r);
+    int64_t points = s.in[0] * s.in[1] * s.in[2], terms = s.c * s.tap[0],
+            made = s.out[0] * s.out[1] * s.out[2];
+    dl_arena *scratch = dl_arena_new(NULL);
+    double *squares = square_positions(scratch, &s, x),
+           *weights = DL_NEWS(scratch, double, s.o + 1);
+    for (int64_t o = 0; o < s.o; o++)
+        for (int64_t i = 0; i < terms * DL_WINOGRAD_TAPS; i++, w++) weights[o] += *w * *w;
+    for (int64_t n = 0; n < s.samples; n++)
+        for (int64_t i = 0; i < made; i++) {
+            int64_t at[3] = {i / (s.out[1] * s.out[2]), i / s.out[2] % s.out[1], i % s.out[2]};
+            double tile = square_tile(&s, squares + n * points, at);
+            for (int64_t o = 0; o < s.o; o++)
+                slack[(n * s.o + o) * made + i] = slack_of(terms, tile, weights[o]);
+        }
+    dl_arena_free(scratch);
+}

@@ -1,0 +1,25 @@
+/* Winograd's F(2x2, 3x3) as a variant of a contraction's tiles: a convolution whose windows are 3 x
+ * 3 with stride 1 along its last two axes multiplies 16 numbers for each 2 x 2 positions, where the
+ * direct way multiplies 36. A schedule names it:
+ *
+ *   schedule tiles {phases=1, variant="winograd 2x2"}
+ *
+ * Results differ in their last bits from those of the direct way, an infinity or a NaN reaches all
+ * positions of its tile, and numbers beyond a quarter of the largest may overflow in a transform.
+ * dl_interp_winograd (ir/interp/) has the error bound by which the interpreter judges it. */
+#ifndef DL_WINOGRAD_H
+#define DL_WINOGRAD_H
+#include "ir/kernel/kernel.h"
+
+/* A tile's products, for each channel of the input and of the output, and its output positions; and
+ * taps of a plane. */
+enum { DL_WINOGRAD_POINTS = 16, DL_WINOGRAD_MADE = 4, DL_WINOGRAD_TAPS = 9 };
+extern const char dl_winograd_name[], dl_direct_name[]; /* variants, as schedules name them */
+
+/* Can the kernel's contraction be computed so? A convolution of f32 in one group. */
+bool dl_winograd_suits(const dl_kernel *k);
+/* Does its schedule say so? */
+bool dl_winograd_named(const dl_kernel *k);
+/* The tiles of such a contraction: of all samples and planes. */
+int64_t dl_winograd_tiles(const dl_kernel *k);
+#endif
