@@ -1,6 +1,7 @@
 /* The kernels of a plan, and their code in as few sources as possible. */
 #include "compiler/code.h"
 
+#include "compiler/codegen/holes.h"
 #include "compiler/jit/program.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
@@ -106,21 +107,42 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
     return pk;
 }
 
+/* The kernel's text under a name that its contents determine. */
+static dl_plan_text name_by_contents(dl_arena *arena, const dl_piece *from) {
+    const char *text = from->code.nameless;
+    const char *symbol =
+        dl_format(arena, "kernel_%016llx", (unsigned long long)dl_hash_str(text, 0));
+    dl_buf named = {0};
+    dl_fill_holes(&named, text, symbol);
+    dl_plan_text made = {.name = dl_strdup(arena, from->name),
+                         .phases = from->code.phases,
+                         .symbol = symbol,
+                         .text = dl_strndup(arena, named.at, named.n)};
+    dl_buf_free(&named);
+    return made;
+}
+
 static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces, int threads) {
-    int nsources = t->backend->assign(n, pieces, threads ? threads : dl_cpus_allowed());
+    const dl_backend *backend = t->backend;
+    if (!threads) threads = dl_cpus_allowed();
+    const int nsources = backend->assign ? backend->assign(n, pieces, threads) : 1;
     for (int s = 0; s < nsources; s++) {
         dl_buf whole = {0};
         dl_emitted needs = {0};
         for (int i = 0; i < n; i++)
             for (int k = 0; k < DL_NEEDS; k++)
                 needs.needs[k] |= pieces[i].source == s ? pieces[i].code.needs[k] : 0;
-        t->backend->open(&whole, t, &needs);
-        for (int i = 0; i < n; i++)
-            if (pieces[i].source == s && pieces[i].text.n)
-                dl_putn(&whole, pieces[i].text.at, pieces[i].text.n);
-        dl_plan_object object = {.source = dl_strndup(p->arena, whole.at, whole.n)};
-        if (t->backend->libraries)
-            object.nlibraries = t->backend->libraries(p->arena, t, &needs, object.libraries);
+        backend->open(&whole, t, &needs);
+        dl_plan_object object = {.opening = dl_strndup(p->arena, whole.at, whole.n)};
+        for (int i = 0; i < n; i++) {
+            if (pieces[i].source != s || !pieces[i].text.n) continue;
+            dl_putn(&whole, pieces[i].text.at, pieces[i].text.n);
+            if (pieces[i].code.nameless)
+                dl_push(p->arena, &object.texts, name_by_contents(p->arena, &pieces[i]));
+        }
+        object.source = dl_strndup(p->arena, whole.at, whole.n);
+        if (backend->libraries)
+            object.nlibraries = backend->libraries(p->arena, t, &needs, object.libraries);
         dl_push(p->arena, &p->objects, object);
         dl_buf_free(&whole);
     }

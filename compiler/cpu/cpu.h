@@ -43,10 +43,9 @@ _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
  * none. */
 const dl_target *dl_cpu_target(const char *name);
 
-/* Functions of dl_backend, in emit_cpu.c, assign_sources.c, cost.c */
+/* Functions of dl_backend, in emit_cpu.c, cost.c */
 bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
                  dl_emitted *code, dl_error *err);
-int dl_cpu_assign_sources(int n, dl_piece *pieces, int threads);
 int dl_cpu_variants(const dl_kernel *k, const dl_target *t, const char **names);
 double dl_cpu_predict(const dl_kernel *k, const dl_target *t);
 double dl_cpu_serial(const dl_kernel *k, const dl_target *t);

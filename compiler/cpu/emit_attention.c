@@ -59,7 +59,7 @@ static void put_shape(dl_emitter *e, const shape *s) {
         "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .pairs = %d, .chunks = "
         "%lld, .addend = %d, .addends = %d, .seed = %d, .stride = {{%lld, %lld, %lld}, {%lld, "
         "%lld, %lld}}, .samples_of = %lld, .heads_of = %lld, .parts = %lld};\n",
-        e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys,
+        DL_OWN_NAME, (long long)a->batch, (long long)a->queries, (long long)a->keys,
         (long long)a->heads, (long long)a->size, (long long)a->whole[DL_ATT_HEAD],
         (long long)a->whole[DL_ATT_QUERY], (long long)a->whole[DL_ATT_KEY],
         (long long)dl_attention_number(a, 0, 0, 0, 0), (long long)dl_attention_ahead(a),
@@ -76,7 +76,7 @@ static void put_phase(dl_emitter *e, dl_emitted *code, int64_t items, const char
             "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n    const "
             "struct "
             "attention *s = &%s_shape;\n    (void)scratch;\n    %s\n}\n",
-            e->k->name, code->phases, e->k->name, calls);
+            DL_OWN_NAME, code->phases, DL_OWN_NAME, calls);
     code->items[code->phases++] = items;
 }
 

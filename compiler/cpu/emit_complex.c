@@ -20,7 +20,7 @@ bool dl_emit_complex(dl_emitter *e, dl_emitted *code, dl_error *err) {
     (void)err;
     dl_complex_contract c = dl_complex_contract_of(dl_kernel_call(e->k));
     bool wide = e->k->params.at[0].type.dtype == DL_F64;
-    const char *suffix = wide ? "f64" : "f32", *name = e->k->name;
+    const char *suffix = wide ? "f64" : "f32", *name = DL_OWN_NAME;
     int64_t blocks = dl_ceil_div(c.lanes, wide ? e->t->lanes / 2 : e->t->lanes);
     int64_t items = c.batch.count * blocks, parts = 1, pairs = dl_ceil_div(c.columns.count, 2);
     while (items && items * parts < ITEMS && parts < pairs) parts++;

@@ -34,7 +34,7 @@ static int64_t im2col_bytes(const dl_emitter *e, const dl_conv_problem *s) {
 /* Writes phase `phase`: blocks of rows by `item`, with the weights at the C expression `w`. */
 static void put_rows_item(dl_emitter *e, const dl_conv_problem *s, dl_tables t, int phase,
                           const char *w, const char *item, dl_emitted *code) {
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *made = back ? s->size.in : s->size.out;
     int64_t rows = s->size.samples * made[0] * made[1] * made[2];
@@ -77,7 +77,7 @@ static bool is_small_n(const dl_emitter *e, const dl_conv_problem *s) {
 
 static void put_small_n(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     enum { STRETCH_BYTES = 16 }; /* of struct stretch, in addition to a pointer for each row */
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     int64_t whole = dl_ceil_div(s->summed, e->t->lanes) * e->t->lanes, made = e->k->space[1].size;
     dl_emit_image(e, s, MOST_COLUMNS);
     dl_emit_rows_epilogue(e);
@@ -119,7 +119,7 @@ static void put_conv(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) 
  * time, which needs less memory. */
 static void put_by_stride_phase(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     enum { MANY = 8 };
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
     int64_t positions = s->size.samples; /* of one stride phase */
     for (int a = 0; a < 3; a++) positions *= dl_conv_stride_phase(&s->size, a, 0).count;
@@ -154,7 +154,7 @@ static bool is_interleaved(const dl_emitter *e, const dl_conv_problem *s) {
 }
 
 static void put_interleaved(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size,
             stride_phases = s->size.stride[0] * s->size.stride[1] * s->size.stride[2];
     int64_t columns = dl_ceil_div(stride_phases * channels, e->t->panel), low[3], count[3],
@@ -250,7 +250,7 @@ static bool is_paired(const dl_emitter *e, const dl_conv_problem *s) {
 /* Vectors of lanes that hold several groups: phase 0 packs the weight with zeros between groups,
  * phase 1 multiplies. */
 static void put_multi_group(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
     dl_tables t = dl_emit_image(e, s, MOST_COLUMNS);
     dl_emit_rows_epilogue(e);

@@ -79,16 +79,18 @@ bool dl_cpu_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_targ
                     .k = k,
                     .t = t,
                     .arena = dl_arena_new(NULL),
-                    .name = k->name,
                     .lane_axis = -1,
                     .dialect = &dl_dialect_c};
     *code = (dl_emitted){0};
-    (void)arena;
     bool ok = has_variant(k, t) ? emit(&e, code, err) : dl_emit_refuse_variant(k, t, err);
     if (ok) {
         dl_puts(out, "\n");
         dl_emit_title(&e, out);
         dl_fill_holes(out, text.n ? text.at : "", k->name);
+        dl_buf nameless = {0};
+        dl_fill_holes(&nameless, text.n ? text.at : "", DL_OWN_NAME);
+        code->nameless = dl_strdup(arena, nameless.at ? nameless.at : "");
+        dl_buf_free(&nameless);
     }
     dl_buf_free(&text);
     dl_arena_free(e.arena);

@@ -5,6 +5,10 @@
 #include "compiler/cpu/cpu.h"
 #include "ir/templates.h"
 
+/* The kernel's name in its text: a hole (holes.h), since equal kernels of other plans have others.
+ */
+#define DL_OWN_NAME "$$"
+
 /* The kernel's loop nests from number `from` on, each stage in a phase or two. False: refused. */
 bool dl_emit_loop_nests(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 

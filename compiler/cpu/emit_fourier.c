@@ -19,7 +19,7 @@ static void put_twiddle(dl_emitter *e, int64_t k, int64_t n, int digits) {
 static void put_table(dl_emitter *e, const char *name, const char *type, int64_t count,
                       int64_t step, int64_t n) {
     int digits = strcmp(type, "float") == 0 ? 9 : 17;
-    dl_putf(e->out, "static const %s %s_%s[] = {", type, e->k->name, name);
+    dl_putf(e->out, "static const %s %s_%s[] = {", type, DL_OWN_NAME, name);
     for (int64_t i = 0; i < count; i++) {
         if (i % 8 == 0) dl_puts(e->out, "\n    ");
         put_twiddle(e, i * step, n, digits);
@@ -44,7 +44,7 @@ bool dl_emit_fourier(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_fourier f = dl_fourier_of(dl_kernel_call(e->k));
     bool wide = e->k->params.at[0].type.dtype == DL_F64;
     const char *type = wide ? "double" : "float", *suffix = wide ? "f64" : "f32",
-               *name = e->k->name;
+               *name = DL_OWN_NAME;
     int64_t lanes = wide ? e->t->lanes / 2 : e->t->lanes, radix[STAGES_MOST];
     int64_t points = dl_fourier_is_real(f.mode) && f.size % 2 == 0 ? f.size / 2 : f.size;
     int stages = find_radices(points, radix), bits = 0;

@@ -63,7 +63,7 @@ static void put_at(dl_emitter *e, const gemm_problem *p, int operand) {
             "UNUSED long %s_%s(long batch, long row, long term) {\n    (void)batch, (void)row, "
             "(void)term;\n "
             "   return 0",
-            e->k->name, operand ? "right" : "left");
+            DL_OWN_NAME, operand ? "right" : "left");
     put_offset(e, p, operand, DL_MODE_BATCH, "batch");
     put_offset(e, p, operand, operand ? DL_MODE_N : DL_MODE_M, "row");
     put_offset(e, p, operand, DL_MODE_K, "term");
@@ -93,13 +93,13 @@ static void put_rows(dl_emitter *e, const gemm_problem *p, const char *name, con
         "static %svoid %s_%s(char *const *arg, const float *acc, long batch, long row, long rows, "
         "long column, long n, long step, double *sums) {\n"
         "    (void)batch, (void)column, (void)n, (void)step, (void)sums;\n",
-        line ? "" : dl_emit_warmth(e), k->name, name);
+        line ? "" : dl_emit_warmth(e), DL_OWN_NAME, name);
     const char *sums = line ? "sums" : dl_emit_take_sums(e);
     dl_puts(e->out, "    for (long end = row + rows; row < end; row++, acc += PANEL) {\n");
     put_coordinates(e, p, DL_MODE_BATCH, "batch");
     put_coordinates(e, p, DL_MODE_M, "row");
     dl_buf call = {0};
-    dl_putf(&call, "%s_%s(arg, ", k->name, vector);
+    dl_putf(&call, "%s_%s(arg, ", DL_OWN_NAME, vector);
     for (int i = 0; i < k->nspace; i++)
         dl_putf(&call, i == e->lane_axis ? "column + i, " : "x%d, ", i);
     if (e->lane_axis < 0) {
@@ -134,7 +134,7 @@ static const char *put_prefetch(dl_emitter *e, const gemm_problem *p) {
     int line = dl_emit_prefetch_lines(e);
     if (!line) return "0";
     put_rows(e, p, "fetch", "lines", line);
-    return dl_format(e->arena, "%s_fetch", e->k->name);
+    return dl_format(e->arena, "%s_fetch", DL_OWN_NAME);
 }
 
 /* Is it a sum over the first axis of two matrices, as for a linear layer's weight? Then it is a
@@ -148,7 +148,7 @@ static bool is_gradient(const gemm_problem *p) {
 }
 
 static void put_gradient(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     dl_wgrad_problem g = {.batch = 1, .nx = 1, .ny = 1, .channels = p->rows, .lanes = p->columns};
     g.packs = side_type(p, 0) != DL_F32, g.pairs = dl_cpu_pairs(e->k, e->t);
     for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
@@ -195,7 +195,7 @@ static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
         PANELS_STAY = 1 << 20, /* bytes of packed operands that stay in cache */
         TILES_STAY = 3 << 19   /* the same together with AMX sums */
     };
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     bool by_amx_packed = is_amx_packed(e, p), pairs = by_amx_packed || is_paired(e, p),
          tiles = pairs && e->t->tiles;
     put_at(e, p, 0);

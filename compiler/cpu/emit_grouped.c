@@ -5,7 +5,7 @@
 #include "compiler/cpu/partials.h"
 
 static void put_window(dl_emitter *e, const dl_conv_problem *s) {
-    dl_putf(e->out, "static const struct group_window %s_window = {.batch = %lld, ", e->k->name,
+    dl_putf(e->out, "static const struct group_window %s_window = {.batch = %lld, ", DL_OWN_NAME,
             (long long)s->size.samples);
     dl_emit_three(e->out, "x", s->size.in), dl_emit_three(e->out, "y", s->size.out);
     dl_emit_three(e->out, "stride", s->size.stride),
@@ -16,7 +16,7 @@ static void put_window(dl_emitter *e, const dl_conv_problem *s) {
 
 void dl_emit_depthwise(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     enum { TAP_BYTES = 16 }; /* of struct depth_tap */
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     bool transposed = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     const int64_t *size = transposed ? s->size.in : s->size.out;
     code->items[0] = dl_ceil_div(s->size.samples * size[0] * size[1] * size[2], DL_PACK_ROWS);
@@ -51,7 +51,7 @@ bool dl_emit_is_by_lanes(const dl_emitter *e, const dl_conv_problem *s) {
 
 void dl_emit_lanes_gradient(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     enum { AT_ONCE = 4, LANE_CHANNELS = 32 /* of struct lane_channels, without its array */ };
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     int x = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
         y = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0];
     int64_t panel = e->t->panel, groups = s->c->windows.groups, per = s->weight_c,

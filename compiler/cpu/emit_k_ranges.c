@@ -70,7 +70,7 @@ bool dl_k_ranges_can_share(const dl_k_ranges *r, int64_t all, int64_t columns, b
 }
 
 void dl_emit_k_ranges(dl_emitter *e, const dl_k_ranges *r) {
-    dl_putf(e->out, "static const struct k_range %s_k_ranges[] = {", e->k->name);
+    dl_putf(e->out, "static const struct k_range %s_k_ranges[] = {", DL_OWN_NAME);
     for (int64_t i = 0; i < r->n; i++)
         dl_putf(e->out, "{%lld, %lld, %lld}, ", (long long)r->at[i].first,
                 (long long)r->at[i].vector_offset, (long long)r->at[i].terms);

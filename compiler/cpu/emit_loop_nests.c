@@ -27,7 +27,7 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
     e->own_phase = to - from == 1;
     for (int i = from; i < to; i++) {
         dl_buf name = {0};
-        dl_putf(&name, e->own_phase ? "%s_%d" : "%s_%d_%d", e->k->name, phase, i - from);
+        dl_putf(&name, e->own_phase ? "%s_%d" : "%s_%d_%d", DL_OWN_NAME, phase, i - from);
         e->name = dl_strdup(e->arena, name.at);
         dl_buf_free(&name);
         int64_t n = put_nest(e, &e->nests.at[i], code);
@@ -41,7 +41,7 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
     if (!e->own_phase)
         dl_putf(e->out,
                 "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n%s}\n",
-                e->k->name, phase, items.at);
+                DL_OWN_NAME, phase, items.at);
     dl_buf_free(&items);
 }
 

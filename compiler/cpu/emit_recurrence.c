@@ -12,7 +12,7 @@ static void put_phase(dl_emitter *e, dl_emitted *code, const char *call, const c
     dl_putf(e->out,
             "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n"
             "    (void)scratch;\n    %s_item_%s(&%s_shape, %s);\n}\n",
-            e->k->name, code->phases, call, suffix, e->k->name, arguments);
+            DL_OWN_NAME, code->phases, call, suffix, DL_OWN_NAME, arguments);
     code->items[code->phases++] = items;
 }
 
@@ -37,7 +37,7 @@ bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
             "%lld, .rows = %lld, .stride = %lld, .cell = %s_%s, .gates = %d, .saved = %d, .states "
             "= %d, .started = %d, .ends = %d, .reverse = %d, .type = %s, .width = %d, .units = %d, "
             ".panels = %lld, .terms = %lld};\n",
-            suffix, e->k->name, (long long)r.batch, (long long)r.steps, (long long)r.size,
+            suffix, DL_OWN_NAME, (long long)r.batch, (long long)r.steps, (long long)r.size,
             (long long)rows, (long long)stride, cells[r.cell], suffix, r.gates, r.saved, r.states,
             r.started, (int)r.ends, r.reverse, wide ? "0" : dl_emit_element(type), width, units,
             (long long)panels, (long long)terms);

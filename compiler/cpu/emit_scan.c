@@ -14,7 +14,7 @@ bool dl_emit_scan(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_scan s = dl_scan_of(dl_kernel_call(e->k));
     dl_dtype type = e->k->params.at[0].type.dtype;
     bool floats = !suffixes[type], wide = type == DL_F64 || type == DL_I64;
-    const char *suffix = floats ? "f32" : suffixes[type], *name = e->k->name;
+    const char *suffix = floats ? "f32" : suffixes[type], *name = DL_OWN_NAME;
     int64_t lanes = wide ? e->t->lanes / 2 : e->t->lanes, lines = s.outer * s.inner;
     int64_t block = dl_ceil_div(lines, ITEMS), blocks = 0;
     if (s.inner >= lanes) {

@@ -6,7 +6,7 @@ static void put_function(const dl_emitter *e, int phase) {
     dl_putf(e->out,
             "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n    "
             "(void)arg, (void)item, (void)scratch, (void)workspace;\n",
-            e->k->name, phase);
+            DL_OWN_NAME, phase);
 }
 
 bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {

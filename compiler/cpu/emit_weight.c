@@ -101,7 +101,7 @@ static void find_items(const dl_target *t, dl_wgrad_problem *g) {
 /* The table <kernel>_gather: how im2col rows are built. Returns its name, or "0". */
 static const char *put_gather(dl_emitter *e, const dl_wgrad_problem *g) {
     if (!g->im2col) return "0";
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     const int64_t *k = g->kernel, *by = g->dilation;
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", name);
     for (int64_t i = 0; i < k[0] * k[1] * k[2]; i++)
@@ -117,7 +117,7 @@ static const char *put_gather(dl_emitter *e, const dl_wgrad_problem *g) {
 
 void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code) {
     code->needs[DL_NEED_LOOPS] |= DL_LOOPS_WEIGHT;
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     find_items(e->t, g);
     const char *gather = put_gather(e, g);
     int64_t tile = tile_rows(e->t, g), panel = e->t->panel,
@@ -187,7 +187,7 @@ static void open_block(dl_emitter *e, const char *warmth) {
             "row, long "
             "rows, const float *sum, long step, double *sums) {\n    (void)row, (void)rows, "
             "(void)sums;\n",
-            warmth, e->k->name);
+            warmth, DL_OWN_NAME);
 }
 
 /* Sums in the order of the weight, which is read and written contiguously. */
@@ -200,7 +200,7 @@ static void put_block(dl_emitter *e, const dl_conv_problem *s, int64_t run) {
             "            %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + row) * PANEL + i, "
             "LANES, sum "
             "+ i, %s);\n",
-            e->k->name, (long long)s->taps, (long long)run, (long long)s->weight_c, sums);
+            DL_OWN_NAME, (long long)s->taps, (long long)run, (long long)s->weight_c, sums);
     dl_emit_give_sums(e);
     dl_puts(e->out, "}\n");
 }
@@ -208,7 +208,7 @@ static void put_block(dl_emitter *e, const dl_conv_problem *s, int64_t run) {
 /* Multi-group vectors: rows are the channels that a vector of lanes reads, and each lane takes
  * those of its group. */
 static void put_multi_group_block(dl_emitter *e, const dl_conv_problem *s, int64_t run) {
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     open_block(e, "");
     dl_putf(
         e->out,
@@ -241,7 +241,7 @@ static void put_swapped_block(dl_emitter *e, const dl_conv_problem *s, int64_t r
             "LANES, acc + "
             "i, sums);\n        }\n}\n",
             (long long)run, (long long)s->weight_c, (long long)s->weight_o, (long long)s->weight_o,
-            e->k->name, (long long)(s->taps - 1), (long long)run, (long long)s->weight_c);
+            DL_OWN_NAME, (long long)(s->taps - 1), (long long)run, (long long)s->weight_c);
 }
 
 /* Where dy has few channels and x many, they are swapped: x's position p corresponds to dy's p +

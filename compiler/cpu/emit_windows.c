@@ -56,7 +56,7 @@ void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
 void dl_emit_parts(dl_emitter *e, const dl_conv_problem *s, int operand, const char *name) {
     int64_t places = operand == dl_op_place(s->c->op, DL_TENSOR_X) ? s->merged : 1;
     bool words = s->pairs && !s->im2col;
-    dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
+    dl_putf(e->out, "static const struct part %s_%s[] = {", DL_OWN_NAME, name);
     for (int i = 0; i < s->c->nparts[operand]; i++) {
         const dl_type *t = dl_conv_part(e->k, s->c, operand, i);
         dl_putf(e->out, "{%d, %lld, %s}, ", s->c->parts[operand][i],
@@ -68,7 +68,7 @@ void dl_emit_parts(dl_emitter *e, const dl_conv_problem *s, int operand, const c
 /* ---- tables ---- */
 
 static void put_forward_tables(dl_emitter *e, const dl_conv_problem *s) {
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     int64_t one[3] = {1, 1, 1};
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", name);
     for (int64_t i = 0; i < s->taps; i++) {
@@ -90,7 +90,7 @@ static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_conv_problem *s
     dl_tables made = {0};
     dl_buf positions = {0};
     int first = 0;
-    dl_putf(e->out, "static const struct tap %s_taps[] = {\n", e->k->name);
+    dl_putf(e->out, "static const struct tap %s_taps[] = {\n", DL_OWN_NAME);
     for (int64_t q = 0; q < s->size.stride[0] * s->size.stride[1] * s->size.stride[2]; q++) {
         dl_stride_phase p[3];
         dl_conv_stride_phases(&s->size, q, p);
@@ -117,7 +117,7 @@ static dl_tables put_stride_phase_tables(dl_emitter *e, const dl_conv_problem *s
         first += (int)taps, made.positions++;
     }
     if (!first) dl_puts(e->out, "{0, {0, 0, 0}}");
-    dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {\n%s};\n", e->k->name,
+    dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {\n%s};\n", DL_OWN_NAME,
             positions.at);
     dl_buf_free(&positions);
     return made;
@@ -146,7 +146,7 @@ bool dl_items_by_rows(const dl_target *t, const dl_conv_problem *s) {
 void dl_emit_shape(dl_emitter *e, const dl_conv_problem *s, const int64_t *in, const int64_t *out,
                    const int64_t *scale, int64_t channels, int64_t columns, int64_t item_columns,
                    int positions) {
-    const char *name = e->k->name;
+    const char *name = DL_OWN_NAME;
     bool by_rows = dl_items_by_rows(e->t, s);
     dl_emit_k_ranges(e, &s->k_ranges);
     dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name,
@@ -243,7 +243,7 @@ int64_t dl_emit_rows_scratch(const dl_target *t) {
 
 void dl_emit_vector_head(dl_emitter *e, const char *name) {
     const dl_kernel *k = e->k;
-    dl_putf(e->out, "INLINE void %s_%s(char *const *arg, ", k->name, name);
+    dl_putf(e->out, "INLINE void %s_%s(char *const *arg, ", DL_OWN_NAME, name);
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, "long x%d, ", i);
     dl_puts(
         e->out,
@@ -298,7 +298,7 @@ static void put_channels(dl_emitter *e, const char *vector, int line, const char
                          const char *indent) {
     const dl_kernel *k = e->k;
     dl_buf call = {0};
-    dl_putf(&call, "%s_%s(arg, ", k->name, vector);
+    dl_putf(&call, "%s_%s(arg, ", DL_OWN_NAME, vector);
     for (int i = 0; i < k->nspace; i++) {
         if (i == 1)
             dl_puts(&call, "channel + i, ");
@@ -325,7 +325,7 @@ void dl_emit_point(dl_emitter *e) {
             "static void %s_point(char *const *arg, const float *acc, const long at[4], long "
             "channel, long "
             "m, double *sums) {\n",
-            e->k->name);
+            DL_OWN_NAME);
     put_channels(e, "body", 0, "at[%d], ", "    ");
     dl_puts(e->out, "}\n");
 }
@@ -340,7 +340,7 @@ static void put_rows(dl_emitter *e, const char *name, const char *vector, int li
             "    for (long r = from; r < from + n; r++, acc += PANEL) {\n"
             "        const long at[4] = {row->out[0][r], row->out[1][r], row->out[2][r], "
             "row->out[3][r]};\n",
-            e->k->name, name);
+            DL_OWN_NAME, name);
     put_channels(e, vector, line, "at[%d], ", "        ");
     dl_puts(e->out, "    }\n}\n");
 }
@@ -354,7 +354,7 @@ const char *dl_emit_prefetch_rows(dl_emitter *e) {
     int line = dl_emit_prefetch_lines(e);
     if (!line) return "0";
     put_rows(e, "fetch", "lines", line);
-    return dl_format(e->arena, "%s_fetch", e->k->name);
+    return dl_format(e->arena, "%s_fetch", DL_OWN_NAME);
 }
 
 /* The same attributes as the hand-written loops have, so that the compiler can inline them where
@@ -364,5 +364,5 @@ void dl_emit_head(dl_emitter *e, int phase) {
             "WARM void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n    "
             "(void)scratch, "
             "(void)workspace;\n",
-            e->k->name, phase);
+            DL_OWN_NAME, phase);
 }

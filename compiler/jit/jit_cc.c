@@ -9,6 +9,7 @@
 
 #include "compiler/jit/cache_fill.h"
 #include "compiler/jit/cache_prune.h"
+#include "compiler/jit/jit_kernels.h"
 #include "compiler/jit/jit_run.h"
 #include "ir/base/dirs.h"
 #include "ir/base/hash.h"
@@ -22,6 +23,8 @@ static const char *const c_flags[] = {"-std=gnu17",
                                       "-fno-math-errno",
                                       "-fno-trapping-math",
                                       "-fno-semantic-interposition",
+                                      "-ffunction-sections",
+                                      "-fdata-sections",
                                       "-w",
                                       NULL};
 const dl_jit_language dl_jit_c = {.name = "C",
@@ -100,7 +103,7 @@ static bool make_libraries(void *of, int n, const int *which, dl_error *err) {
     build *b = of;
     dl_jit_job *jobs = DL_NEWS(b->arena, dl_jit_job, n + 1);
     for (int i = 0; i < n; i++)
-        jobs[i] = (dl_jit_job){.source = b->libraries.at[which[i]].source, .is_library = true};
+        jobs[i] = (dl_jit_job){.source = b->libraries.at[which[i]].source, .kind = DL_JIT_LIBRARY};
     bool ok = dl_jit_run(b->arena, b->way, n, jobs, b->work, b->out, &b->stopped, err);
     for (int i = 0; i < n && ok; i++) {
         library *l = &b->libraries.at[which[i]];
@@ -115,7 +118,7 @@ static bool take_library(void *of, int i, bool first) {
     const build *b = of;
     library *l = &b->libraries.at[i];
     if (!l->wanted) return true;
-    dl_jit_job j = {.is_library = true};
+    dl_jit_job j = {.kind = DL_JIT_LIBRARY};
     dl_error why = {0};
     j.image = dl_cache_find(b->arena, b->cache, l->key, &j.bytes);
     if (!j.image) return false;
@@ -145,15 +148,29 @@ static bool fill_libraries(build *b, int n, const int *which, dl_error *err) {
 
 /* ---- sources ---- */
 
+/* A shared object: of kernels, or of a source as a whole. */
+static dl_jit_job link_object(build *b, const dl_plan_object *o, const dl_jit_linkage *kernels) {
+    const char **linked = DL_NEWS(b->arena, const char *, kernels->nfiles + o->nlibraries + 1);
+    int n = 0;
+    for (int i = 0; i < kernels->nfiles; i++) linked[n++] = kernels->files[i];
+    for (int k = 0; k < o->nlibraries; k++) linked[n++] = library_of(b, o->libraries[k])->path;
+    return (dl_jit_job){.kind = DL_JIT_SHARED,
+                        .source = o->texts.n ? NULL : o->source,
+                        .nlinked = n,
+                        .linked = linked,
+                        .flags = kernels->flags};
+}
+
 static bool make_objects(build *b, int n, const int *which, dl_jit_job *jobs, dl_error *err) {
     if (!fill_libraries(b, n, which, err)) return false;
-    for (int i = 0; i < n; i++) {
-        const dl_plan_object *o = &b->sources[which[i]];
-        const char **linked = DL_NEWS(b->arena, const char *, o->nlibraries + 1);
-        for (int k = 0; k < o->nlibraries; k++) linked[k] = library_of(b, o->libraries[k])->path;
-        jobs[i] = (dl_jit_job){.source = o->source, .nlinked = o->nlibraries, .linked = linked};
-    }
-    return dl_jit_run(b->arena, b->way, n, jobs, b->work, b->out, &b->stopped, err);
+    const dl_plan_object **of = DL_NEWS(b->arena, const dl_plan_object *, n + 1);
+    dl_jit_linkage *kernels = DL_NEWS(b->arena, dl_jit_linkage, n + 1);
+    for (int i = 0; i < n; i++) of[i] = &b->sources[which[i]];
+    if (!dl_jit_find_kernels(b->arena, b->way, b->cache, n, of, b->work, b->out, &b->stopped,
+                             kernels, err))
+        return false;
+    for (int i = 0; i < n; i++) jobs[i] = link_object(b, of[i], &kernels[i]);
+    return b->stopped || dl_jit_run(b->arena, b->way, n, jobs, b->work, b->out, &b->stopped, err);
 }
 
 static bool compile_missing(void *of, int n, const int *which, dl_error *err) {
@@ -185,7 +202,7 @@ static bool compile_missing(void *of, int n, const int *which, dl_error *err) {
 static bool take(void *of, int i, bool first) {
     const build *b = of;
     dl_plan_object *o = &b->sources[i];
-    dl_jit_job j = {0};
+    dl_jit_job j = {.kind = DL_JIT_SHARED};
     dl_error why = {0};
     j.image = dl_cache_find(b->arena, b->cache, o->key, &j.bytes);
     o->image = j.image, o->bytes = j.bytes;

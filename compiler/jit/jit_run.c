@@ -27,12 +27,13 @@ static char *const *command_line(dl_arena *arena, const dl_jit_way *w, const dl_
     dl_push(arena, &argv, w->cc.path);
     add_all(arena, &argv, (const char *const *)w->cc.first);
     add_all(arena, &argv, w->in->flags);
-    dl_push(arena, &argv, j->is_library ? "-c" : "-shared");
+    dl_push(arena, &argv, j->kind == DL_JIT_SHARED ? "-shared" : "-c");
     add_all(arena, &argv, w->target->flags);
     add_all(arena, &argv, (const char *const *)w->cc.last);
     add_all(arena, &argv, (const char *const[]){"-o", j->path, source, NULL});
     for (int i = 0; i < j->nlinked; i++) dl_push(arena, &argv, j->linked[i]);
-    if (!j->is_library) dl_push(arena, &argv, "-lm");
+    if (j->flags) add_all(arena, &argv, j->flags);
+    if (j->kind == DL_JIT_SHARED) dl_push(arena, &argv, "-lm");
     dl_push(arena, &argv, NULL);
     return (char *const *)(uintptr_t)argv.at;
 }
@@ -54,7 +55,7 @@ static const char *printed(dl_arena *arena, const char *path) {
 
 bool dl_jit_loads(const dl_jit_job *j, dl_error *why) {
     dl_object object;
-    if (j->is_library) {
+    if (j->kind != DL_JIT_SHARED) {
         Elf64_Ehdr head;
         if (j->bytes < sizeof head) return dl_fail(why, DL_RESOURCE, "it is too short");
         memcpy(&head, j->image, sizeof head);
@@ -96,7 +97,7 @@ static bool write_source(const dl_jit_language *in, const dl_jit_job *j, const c
                          dl_error *err) {
     dl_buf text = {0};
     dl_puts(&text, j->source);
-    if (in->end && !j->is_library) in->end(&text);
+    if (in->end && j->kind == DL_JIT_SHARED) in->end(&text);
     bool ok = dl_write_file(file, text.at, text.n, err);
     dl_buf_free(&text);
     return ok;
@@ -106,10 +107,14 @@ bool dl_jit_run(dl_arena *arena, const dl_jit_way *w, int n, dl_jit_job *jobs, c
                 const dl_console *out, int *stopped, dl_error *err) {
     dl_command *commands = DL_NEWS(arena, dl_command, n + 1);
     for (int i = 0; i < n; i++) {
-        const char *base = dl_format(arena, "%s/%s%d", work, jobs[i].is_library ? "l" : "k", i),
+        static const char *const names[] = {"l", "p", "k"};
+        const char *base = dl_format(arena, "%s/%s%d", work, names[jobs[i].kind], i),
                    *source = dl_format(arena, "%s.%s", base, w->in->suffix);
         jobs[i].path = dl_format(arena, "%s.o", base);
-        if (!write_source(w->in, &jobs[i], source, err)) return false;
+        if (!jobs[i].source)
+            source = NULL;
+        else if (!write_source(w->in, &jobs[i], source, err))
+            return false;
         commands[i] = (dl_command){.argv = command_line(arena, w, &jobs[i], source),
                                    .log = dl_format(arena, "%s.log", base)};
     }

@@ -10,12 +10,16 @@ typedef struct {
     dl_jit_cc cc;
 } dl_jit_way;
 
+/* A job makes a relocatable object, of a library or of some kernels; or a shared object. */
+typedef enum { DL_JIT_LIBRARY, DL_JIT_KERNELS, DL_JIT_SHARED } dl_jit_kind;
+
 /* One source while it is being compiled. */
 typedef struct {
-    const char *source;
-    bool is_library; /* it becomes an object that others are linked to; else a shared object */
+    dl_jit_kind kind;
+    const char *source; /* NULL: a shared object of those that are linked */
     int nlinked;
-    const char *const *linked;  /* paths of the libraries' objects */
+    const char *const *linked;  /* paths of relocatable objects, of which the source needs some */
+    const char *const *flags;   /* of the linker, NULL-terminated; or NULL */
     const char *path;           /* of its object in the work folder */
     const unsigned char *image; /* its object */
     size_t bytes;

@@ -21,8 +21,10 @@ typedef struct {
     int threads[DL_MAX_PHASES],
         shared[DL_MAX_PHASES]; /* on a device: threads per CTA; bytes of shared memory */
     DL_ARRAY(const struct dl_phase *) texts; /* of the phases, where functions are merged */
-    int fused_parts; /* horizontally fused parts of the only phase, which are its texts; 0: the
-                    phase is one text */
+    const char *nameless; /* the text without its title, with the hole $$ (holes.h) in place of the
+                             kernel's name, where kernels are compiled one by one; or NULL */
+    int fused_parts;      /* horizontally fused parts of the only phase, which are its texts; 0: the
+                         phase is one text */
     int64_t part_items[DL_MOST_FUSED_PARTS];
     int nmaps; /* number of tensor maps; the first phase takes them before its pointers */
     dl_tensor_map maps[DL_MAP_MOST];
@@ -78,8 +80,8 @@ typedef struct dl_backend {
      * Returns the functions' pieces, and their number in *n; each kernel's piece gets entries,
      * whose objects are indices of these pieces. */
     dl_piece *(*merge)(dl_arena *arena, int *n, dl_piece *kernels);
-    /* Assigns each piece to a source, so that all compile in the least time on so many threads;
-     * returns the number of sources, at least one. */
+    /* NULL: there is one source. Or: assigns each piece to a source, so that all compile in the
+     * least time on so many threads; returns the number of sources, at least one. */
     int (*assign)(int n, dl_piece *pieces, int threads);
     /* Appends a source's prelude, for the needs of all its kernels together. */
     void (*open)(dl_buf *out, const dl_target *t, const dl_emitted *needs);

@@ -168,6 +168,15 @@ typedef struct {
     DL_ARRAY(dl_plan_result) results;
 } dl_plan_program;
 
+/* A kernel of an object while that is compiled: the cache keeps it by its text, under a name that
+ * is the same in every plan. */
+typedef struct {
+    const char *name;   /* its functions are <name>_0, <name>_1, ... in the object */
+    int phases;         /* their number */
+    const char *symbol; /* in its place in the text: determined by the text */
+    const char *text;
+} dl_plan_text;
+
 enum { DL_MOST_LIBRARIES = 8 };
 typedef struct {
     uint64_t key;       /* of source, flags, compiler, CPU features and build: the name in the
@@ -175,6 +184,8 @@ typedef struct {
     const char *source; /* the text it was made from, for inspection */
     int nlibraries;     /* and the sources of the libraries that were linked into it */
     const char *libraries[DL_MOST_LIBRARIES];
+    const char *opening;          /* the text before the kernels, while it is compiled */
+    DL_ARRAY(dl_plan_text) texts; /* NULL, none: the source is compiled as a whole */
     size_t bytes;
     const unsigned char *image; /* a shared object, or a cubin */
 } dl_plan_object;

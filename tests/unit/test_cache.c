@@ -262,6 +262,81 @@ static void test_libraries(void) {
     CHECK(compiled == 1 && answer_of(&o) == 9, "%d, %d", compiled, answer_of(&o));
 }
 
+/* Functions of texts by number: each returns its number, and has its name by its text. */
+static dl_plan_text text_of(int number, const char *name) {
+    const char *symbol = dl_format(arena, "text%d", number);
+    return (dl_plan_text){
+        .name = name,
+        .phases = 1,
+        .symbol = symbol,
+        .text = dl_format(arena, "int %s_0(void) { return base() + %d; }\n", symbol, number)};
+}
+
+static int call_of(const dl_plan_object *o, const char *name) {
+    dl_error err = {0};
+    dl_object object;
+    int (*function)(void), got = -1;
+    if (!dl_object_load(&object, o->image, o->bytes, &err)) return got;
+    void *address = dl_object_find(&object, name);
+    memcpy(&function, &address, sizeof address);
+    if (address) got = function();
+    CHECK(!dl_object_find(&object, "text1_0"), "a name of the cache's own");
+    dl_object_unload(&object);
+    return got;
+}
+
+/* Kernels are kept by their texts: of an object those alone are compiled that no object before it
+ * had, whatever their names and their neighbours; and what the cache has lost. */
+static void test_texts(void) {
+    static const struct {
+        int numbers[3], runs;        /* the object's texts; runs of the compiler */
+        const char *opening, *first; /* a command before it */
+    } steps[] = {
+        {{1, 2}, 2, "", ""},          /* a source, and a link */
+        {{2, 1}, 1, "", ""},          /* a link alone: they have other names */
+        {{3, 2}, 2, "", ""},          /* 3 is new */
+        {{1, 3}, 1, "", ""},          /* of two sources */
+        {{3, 3, 1}, 1, "", ""},       /* twins */
+        {{4, 4}, 2, "", ""},          /* new twins: one function */
+        {{1, 3}, 2, "int more;", ""}, /* another opening */
+        {{2, 4}, 1, "", ""},
+        {{4, 1}, 2, "", "for f in texts/*.so; do printf x >>$f; done"}, /* damaged: all of it */
+        {{1, 2}, 2, "", "find texts -size +2 -name '*.so' -delete"},    /* the index is left */
+    };
+    const char *dir = in("texts"), *runs = in("text_runs");
+    setenv("CC",
+           make_compiler("counts", dl_format(arena, "echo >>%s; exec /usr/bin/cc \"$@\"", runs)),
+           1);
+    CHECK(use(dir) == DL_OK);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        static const char *const names[] = {"first", "second", "third"};
+        const char *opening =
+            dl_format(arena, "static int base(void) { return 10; }\n%s\n", steps[i].opening);
+        dl_plan_object o = {.opening = opening};
+        dl_buf whole = {0};
+        dl_puts(&whole, opening);
+        shell(*steps[i].first ? steps[i].first : ":");
+        for (int k = 0; k < 3 && steps[i].numbers[k]; k++) {
+            dl_push(arena, &o.texts, text_of(steps[i].numbers[k], names[k]));
+            dl_putf(&whole, "%s is %d\n", names[k], steps[i].numbers[k]);
+        }
+        o.source = dl_strdup(arena, whole.at);
+        dl_buf_free(&whole);
+        dl_error err = {0};
+        int compiled;
+        size_t n = 0;
+        dl_error none = {0};
+        unlink(runs);
+        CHECK(dl_jit_compile(arena, 1, &o, &target, &listener, &compiled, &err), "step %zu: %s", i,
+              err.message);
+        dl_read_file(arena, runs, 1 << 16, &n, &none);
+        CHECK((int)n == steps[i].runs, "step %zu: %zu runs", i, n);
+        for (int k = 0; k < o.texts.n; k++)
+            CHECK(call_of(&o, dl_format(arena, "%s_0", names[k])) == 10 + steps[i].numbers[k],
+                  "step %zu: %s", i, names[k]);
+    }
+}
+
 /* A parent that ignores SIGCHLD. */
 static void test_ignored_child(void) {
     dl_plan_object o;
@@ -318,6 +393,7 @@ int main(void) {
     test_compilers();
     test_key();
     test_libraries();
+    test_texts();
     test_ignored_child();
     test_patience();
     shell("rm -rf ../$(basename $PWD)");
