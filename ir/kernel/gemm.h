@@ -45,6 +45,6 @@ typedef struct {
     int64_t count, shift, first, step, taps, base, fall;
 } dl_stride_phase;
 dl_stride_phase dl_conv_stride_phase(const dl_conv_sizes *s, int axis, int64_t q);
-/* Those along the three axes: number q of all stride phases. */
+/* Number q of all stride phases: one along each of the three axes. */
 void dl_conv_stride_phases(const dl_conv_sizes *s, int64_t q, dl_stride_phase p[3]);
 #endif

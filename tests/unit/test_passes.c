@@ -382,8 +382,8 @@ static dl_layout_need needs_strides(dl_op contraction, int place) {
     return DL_LAYOUT_STRIDED;
 }
 
-/* Of the kernels that layout and fuse make by these rules: how many have a contraction and a sum of
- * its results; *laid: how many tensors are channels last. */
+/* How many kernels that layout and fuse make by these rules have a contraction and a sum of its
+ * results; *laid: how many tensors are channels last. */
 static int count_epilogues(const dl_contraction_rules *rules, int *laid) {
     static const char text[] = "graph @train {\n"
                                "  input $x = %0 : f32[N=2, C=8, H=6, W=6]\n"
