@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles each model of docs/reference/cookbook.md, and makes a training step of those marked so.
+"""Compiles each model of docs/reference/cookbook*.md, and makes a training step of those marked so.
 
     check_cookbook.py BUILD
 
@@ -14,8 +14,8 @@ import tempfile
 
 import check_docs
 
-PAGE = check_docs.ROOT / "docs/reference/cookbook.md"
-LEAST, LEAST_TRAINED = 30, 10
+PAGES = sorted((check_docs.ROOT / "docs/reference").glob("cookbook*.md"))
+LEAST, LEAST_TRAINED = 60, 20
 STEP = ["--data_loader_config=synthetic", "--local_batch_size=2", "--num_iters=1", "--Nsamples=2", "--Nsamples_val=2",
         "--threads=1", "--device=cpu"]
 
@@ -36,26 +36,33 @@ def trained(folder, env, name):
     return None if isinstance(last.get("Loss/train"), float) else f"no loss: {last}"
 
 
+def check_page(page, folder, env, counts):
+    """The number of the page's models that fail."""
+    lines, found = check_docs.blocks(page.read_text())
+    failed = 0
+    for first, end, words in found:
+        names = [w[5:] for w in words if w.startswith("file=")]
+        if words[:1] != ["dl"] or not names:
+            continue
+        check_docs.write_file(folder, names[0], "\n".join(lines[first:end]) + "\n", first)
+        status, said = run(folder, env, "dlc", "check", names[0])
+        wrong = said if status or "warning" in said else None
+        counts["checked"] += 1
+        if not wrong and "train" in words:
+            wrong = trained(folder, env, names[0])
+            counts["trained"] += 1
+        if wrong:
+            failed += 1
+            print(f"{page.name}:{first}: {names[0]}: {wrong}")
+    return failed
+
+
 def main(build):
-    lines, found = check_docs.blocks(PAGE.read_text())
-    counts, failed = {"checked": 0, "trained": 0}, 0
+    counts = {"checked": 0, "trained": 0}
     with tempfile.TemporaryDirectory(prefix="dlc_cookbook_") as name:
         folder = pathlib.Path(name).resolve()
         env = check_docs.environment(build, folder)
-        for first, end, words in found:
-            names = [w[5:] for w in words if w.startswith("file=")]
-            if words[:1] != ["dl"] or not names:
-                continue
-            check_docs.write_file(folder, names[0], "\n".join(lines[first:end]) + "\n", first)
-            status, said = run(folder, env, "dlc", "check", names[0])
-            wrong = said if status or "warning" in said else None
-            counts["checked"] += 1
-            if not wrong and "train" in words:
-                wrong = trained(folder, env, names[0])
-                counts["trained"] += 1
-            if wrong:
-                failed += 1
-                print(f"{PAGE.name}:{first}: {names[0]}: {wrong}")
+        failed = sum(check_page(page, folder, env, counts) for page in PAGES)
     if counts["checked"] < LEAST or counts["trained"] < LEAST_TRAINED:
         failed += 1
         print(f"too few: {counts}")

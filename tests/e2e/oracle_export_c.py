@@ -210,7 +210,7 @@ WAYS = [(STRICT + ["-O2"], None), (STRICT + ["-O3", "-march=native"], NATIVE), (
 
 def recipes():
     """The cookbook's models, as files."""
-    text = open(ROOT + "/docs/reference/cookbook.md").read()
+    text = "".join(open(page).read() for page in sorted(glob.glob(f"{ROOT}/docs/reference/cookbook*.md")))
     for name, model in re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", text, re.S):
         with open(here(f"recipe_{name}.dl"), "w") as f:
             f.write(model)

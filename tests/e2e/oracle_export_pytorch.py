@@ -169,8 +169,8 @@ if "models" in parts:
     for name in ("odd_parts", "shuffled"):  # fix their number of samples
         compare(ROOT / f"tests/data/layers/{name}.dl", batches=(2,), predicts=False, base=2)
     lacks = {"burgers": "grad", "forces": "grad", "windows": "affine"}  # of two axes: windows of taps
-    recipes = re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", (ROOT / "docs/reference/cookbook.md").read_text(),
-                         re.S)
+    pages = "".join(page.read_text() for page in sorted((ROOT / "docs/reference").glob("cookbook*.md")))
+    recipes = re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", pages, re.S)
     for name, text in [r for i, r in enumerate(recipes) if takes(i)]:
         path = model(text, f"recipe_{name}.dl")
         if name not in lacks:  # norms of a batch: predict has one sample at a time
@@ -258,7 +258,8 @@ model Layers():
     input x: f32[N, C=4, H=9, W=7]
     target t: f32[N, C=6, H=10, W=8]
     a = x |> conv(6, [3, 4], stride=2, pad=same) @same |> conv_transpose(6, 3, stride=2, pad=1, out_pad=1) @up
-    b = x |> conv(8, 3, pad=1, groups=2, bias=false) @grouped |> instance_norm(eps=0.01) @free |> batch_norm(affine=false) @still |> group_norm(4) @gn
+    b = x |> conv(8, 3, pad=1, groups=2, bias=false) @grouped |> instance_norm(eps=0.01) @free |> group_norm(4) @gn
+    b = b |> batch_norm(affine=false) @still
     c = b |> max_pool(3, stride=2, pad=same) |> upsample(size=[9, 7]) |> upsample(scale_factor=3) |> avg_pool(3,
         pad=same, count_include_pad=false)
     d = b |> avg_pool(3, stride=1, pad=same) |> layer_norm(over=C) @ln |> max_pool(2,

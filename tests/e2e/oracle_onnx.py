@@ -169,7 +169,8 @@ for i, (name, (head, lines)) in enumerate(OPS.items()):
 for i, (name, text) in enumerate(LAYERS.items()):
     with_weights(name, write(f"{name}.dl", text))
 with_weights("cells", "tests/data/layers/cells.dl")
-recipes = re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", (ROOT / "docs/reference/cookbook.md").read_text(), re.S)
+pages = "".join(page.read_text() for page in sorted((ROOT / "docs/reference").glob("cookbook*.md")))
+recipes = re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", pages, re.S)
 for i, (name, text) in enumerate(recipes):
     if takes(i):  # norms of a batch: predict has one sample at a time
         with_weights(f"recipe_{name}", write(f"{name}.dl", text), batches=(1,) if name == "norms" else (1, 3))

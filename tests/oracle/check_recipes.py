@@ -13,7 +13,7 @@ from oracle_tools import ROOT, Workplace, check, finish, load_tensors, np, relat
 F = torch.nn.functional
 place = Workplace(sys.argv[1])
 torch.manual_seed(5)
-PAGE = (ROOT / "docs/reference/cookbook.md").read_text()
+PAGE = "".join(page.read_text() for page in (ROOT / "docs/reference").glob("cookbook*.md"))
 drawn = lambda number, *shape: philox(0, 0, number, math.prod(shape)).reshape(shape).double()
 normal = lambda n, *shape: (-2 * (1 - drawn(n, *shape)).log()).sqrt() * (2 * math.pi * drawn(n + 1, *shape)).cos()
 conv = lambda w, n, x: F.conv2d(x, w[f"{n}.weight"], w.get(f"{n}.bias"), padding=1)

@@ -40,7 +40,7 @@ static double ulps(double got, double want) {
     return fabs(got - want) / ldexp(1, (exponent < -125 ? -125 : exponent) - 24);
 }
 
-/* Of two arguments: the second one is asked for in another order. */
+/* Functions of two arguments: the second one is asked for in another order. */
 static const struct {
     const char *op;
     double (*exact)(double, double);
