@@ -26,8 +26,11 @@ typedef struct {
 
 typedef struct dl_onnx_sizes dl_onnx_sizes; /* batch.h */
 
-typedef struct {
+typedef struct dl_onnx dl_onnx;
+struct dl_onnx {
     dl_arena *arena;
+    /* Emits a node (dl_onnx_emit of ops.h): for emitters of nodes that have a graph of their own */
+    bool (*emit)(dl_onnx *o, const dl_node *n);
     dl_buf nodes, infos, inputs, outputs; /* fields of a GraphProto */
     DL_ARRAY(dl_onnx_tensor) tensors;
     int n_names;
@@ -38,7 +41,7 @@ typedef struct {
     const char *batch;          /* the value that holds N, i64[1]; NULL: not yet */
     const dl_node *not_batch;   /* a node that can be said for one batch alone */
     dl_error *err;
-} dl_onnx;
+};
 
 /* A name that no other value has: "conv/12". */
 const char *dl_onnx_fresh(dl_onnx *o, const char *of);

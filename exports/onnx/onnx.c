@@ -118,13 +118,13 @@ static void warn_of_batch(const dl_export *e, const dl_onnx *o, const dl_onnx_si
 /* A symbolic batch where there is one, else the session's. */
 static bool write(const dl_export *e, const char *out, dl_error *err) {
     dl_onnx_sizes sizes;
-    dl_onnx o = {.arena = e->arena, .err = err};
+    dl_onnx o = {.arena = e->arena, .emit = dl_onnx_emit, .err = err};
     dl_onnx_sizes_any(e, &sizes);
     bool ok = !sizes.why && add_graph(&o, e, &sizes);
     if (!ok && (sizes.why || o.not_batch)) {
         warn_of_batch(e, &o, &sizes);
         free_model(&o);
-        o = (dl_onnx){.arena = e->arena, .err = err};
+        o = (dl_onnx){.arena = e->arena, .emit = dl_onnx_emit, .err = err};
         ok = dl_onnx_sizes_fixed(e, &sizes, err) && add_graph(&o, e, &sizes);
     }
     ok = ok && write_model(&o, e, out, err);

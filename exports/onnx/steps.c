@@ -68,7 +68,7 @@ static bool emit_body(dl_onnx *o, const dl_node *n, const dl_onnx_value *around,
     add_inputs(o, body, DL_VAR_INPUT, graph);
     if (!count_vars(body, DL_VAR_INPUT)) add_counter(o, graph);
     for (int i = 0; i < body->nodes.n; i++)
-        if (!dl_onnx_emit(o, body->nodes.at[i])) return false;
+        if (!o->emit(o, body->nodes.at[i])) return false;
     o->node = n;
     for (int k = 0; k < body->results.n; k++)
         add_output(o, body->results.at[order[k]].value, graph);

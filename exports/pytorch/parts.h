@@ -68,10 +68,14 @@ typedef struct {
     const char *before;
 } torch_statement;
 
-typedef struct {
+typedef struct torch_export torch_export;
+struct torch_export {
     const dl_export *e;
     dl_arena *arena;
     dl_error *err;
+    /* Adds the statements of the graph's nodes (forward.c): for rules of nodes with a graph of
+     * their own. */
+    bool (*put_nodes)(torch_export *t);
     /* The model's graph, and within a scan its body. */
     const dl_graph *graph; /* at N = samples */
     const dl_graph *next;  /* at N = samples + 1; NULL: the model fixes the number of samples */
@@ -91,7 +95,7 @@ typedef struct {
     int indent;
     int line; /* of the model, of the last statement */
     int next_name;
-} torch_export;
+};
 
 /* ---- text.c ---- */
 /* An atom, a name, or another level, formatted. */
@@ -161,10 +165,6 @@ bool dl_torch_put_forward(torch_export *t);
 /* Adds the statements of the graph's nodes. */
 bool dl_torch_put_nodes(torch_export *t);
 
-/* ---- pytorch.c ---- */
-/* The graph becomes the one whose nodes are said; `next`: as in torch_export. */
-void dl_torch_enter(torch_export *t, const dl_graph *g, const dl_graph *next);
-
 /* ---- values.c ---- */
 /* The expression of an operand; as a tensor where it is a number. */
 torch_text dl_torch_operand(torch_export *t, const dl_node *n, int i);
@@ -183,6 +183,8 @@ torch_text dl_torch_value(torch_export *t, const dl_value *v);
 void dl_torch_put_statements(torch_export *t, const char *end);
 
 /* ---- sizes.c ---- */
+/* The graph becomes the one whose nodes are said; `next`: as in torch_export. */
+void dl_torch_enter(torch_export *t, const dl_graph *g, const dl_graph *next);
 /* A number that is `now` with the graph's samples and `then` with one more: "6", "n", "n * 6". */
 const char *dl_torch_count(torch_export *t, int64_t now, int64_t then);
 const char *dl_torch_size(torch_export *t, const dl_value *v, int axis);

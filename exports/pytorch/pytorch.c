@@ -33,19 +33,6 @@ static const dl_graph *with_one_more(const dl_export *e, int64_t samples) {
     return g && is_alike(e->graph, g) ? g : NULL;
 }
 
-void dl_torch_enter(torch_export *t, const dl_graph *g, const dl_graph *next) {
-    t->graph = g, t->next = next;
-    t->uses = dl_graph_uses(g, t->arena);
-    if (!next) next = g;
-    t->type_next = DL_NEWS(t->arena, const dl_type *, g->next_id + 1);
-    t->text = DL_NEWS(t->arena, torch_text, g->next_id + 1);
-    for (int i = 0; i < g->vars.n; i++)
-        t->type_next[g->vars.at[i]->value.id] = &next->vars.at[i]->value.type;
-    for (int i = 0; i < g->nodes.n; i++)
-        for (int k = 0; k < g->nodes.at[i]->nout; k++)
-            t->type_next[g->nodes.at[i]->out[k].id] = &next->nodes.at[i]->out[k].type;
-}
-
 static void name_inputs(torch_export *t) {
     t->device = "next(self.parameters()).device";
     for (int i = 0; i < t->e->n_inputs; i++) {
@@ -212,7 +199,8 @@ static bool write_folder(torch_export *t, const char *file, const dl_buf *text, 
 
 static bool write(const dl_export *e, const char *out, dl_error *err) {
     dl_arena *arena = dl_arena_new(e->arena);
-    torch_export t = {.e = e, .arena = arena, .err = err, .indent = 8};
+    torch_export t = {
+        .e = e, .arena = arena, .err = err, .put_nodes = dl_torch_put_nodes, .indent = 8};
     t.samples = e->net->session->batch;
     dl_torch_enter(&t, e->graph, with_one_more(e, t.samples));
     t.base = dl_torch_name(&t, e->name);

@@ -50,7 +50,7 @@ static const char *function(torch_export *t, const char *name, int nout, int nst
     const char *parameters = name_vars(t, DL_VAR_STATE, name_vars(t, DL_VAR_INPUT, ""));
     t->indent += 4;
     dl_putf(&t->body, "%*sdef %s(%s):\n", t->indent - 4, "", name, parameters);
-    if (!dl_torch_put_nodes(t)) return NULL;
+    if (!t->put_nodes(t)) return NULL;
     const char *values = returned(t, nout, order);
     dl_torch_put_statements(
         t, dl_format(t->arena, "return %s, %s", values, returned(t, nstates, order + nout)));

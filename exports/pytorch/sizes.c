@@ -1,6 +1,19 @@
 /* Sizes and axes: numbers that depend on the samples, and operands' axes by name. */
 #include "exports/pytorch/parts.h"
 
+void dl_torch_enter(torch_export *t, const dl_graph *g, const dl_graph *next) {
+    t->graph = g, t->next = next;
+    t->uses = dl_graph_uses(g, t->arena);
+    if (!next) next = g;
+    t->type_next = DL_NEWS(t->arena, const dl_type *, g->next_id + 1);
+    t->text = DL_NEWS(t->arena, torch_text, g->next_id + 1);
+    for (int i = 0; i < g->vars.n; i++)
+        t->type_next[g->vars.at[i]->value.id] = &next->vars.at[i]->value.type;
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nout; k++)
+            t->type_next[g->nodes.at[i]->out[k].id] = &next->nodes.at[i]->out[k].type;
+}
+
 const char *dl_torch_count(torch_export *t, int64_t now, int64_t then) {
     int64_t each = then - now, more = now - each * t->samples;
     if (!each) return dl_format(t->arena, "%lld", (long long)now);
