@@ -109,7 +109,8 @@ static void find_last(dl_in_body *b) {
         for (int k = 0; k < x->loop->body->stmts.n; k++)
             for (int i = 0; i < x->loop->body->stmts.at[k].pieces.n; i++) {
                 const dl_in_piece *p = &x->loop->body->stmts.at[k].pieces.at[i];
-                if (p->kind == PIECE_REF && p->ref < 0) seen(b, -p->ref - 1, s);
+                /* after the lines in front of the loop, which name what it carries */
+                if (p->kind == PIECE_REF && p->ref < 0) seen(b, -p->ref - 1, s + 1);
             }
     }
     for (int i = 0; i < b->returns.n; i++) seen(b, b->returns.at[i], b->stmts.n);

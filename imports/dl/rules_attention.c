@@ -47,7 +47,7 @@ bool dl_in_attention(dl_in_ctx *c) {
     bool causal = dl_foreign_int(c->n, "is_causal", 0);
     int64_t own = r == 4 ? dl_dim_size(c->w, k, 1) : 1; /* heads of keys and values */
     if (r == 4 && (dl_dim_size(c->w, v, 1) != own || own < 1 || heads % own ||
-                   (own != heads && !dl_foreign_int(c->n, "enable_gqa", 0))))
+                   (own != heads && own != 1 && !dl_foreign_int(c->n, "enable_gqa", 0))))
         return false;
     dl_in_value *mask = dl_operand(c, "attn_mask");
     if (dl_dim_size(c->w, v, r - 1) != dl_dim_size(c->w, q, r - 1)) return false;
@@ -59,17 +59,16 @@ bool dl_in_attention(dl_in_ctx *c) {
         q = scaled;
     }
     dl_in_value *x = tokens(c, q), *y = tokens(c, k), *z = tokens(c, v);
-    if (!strcmp(x->axis[1].name, y->axis[1].name) &&
-        (mask || dl_axis_size_of(c->w, &x->axis[1]) != dl_axis_size_of(c->w, &y->axis[1]))) {
-        static const char *const names[] = {"S", "K", "L", "M"};
-        const char *last = y->axis[2].name, *keys = names[0];
-        for (int i = 1; i < 4 && (!strcmp(last, keys) || !strcmp(y->axis[0].name, keys) ||
-                                  !strcmp(x->axis[1].name, keys));
-             i++)
-            keys = names[i];
-        dl_rename(c, y, (const char *[]){y->axis[0].name, keys, last});
-        dl_rename(c, z, (const char *[]){y->axis[0].name, keys, last});
-    }
+    static const char *const names[] = {"S", "K", "L", "M"};
+    const char *first = x->axis[0].name, *steps = x->axis[1].name, *last = x->axis[2].name;
+    const char *keys = y->axis[1].name; /* the only axis that differs from those of queries */
+    bool other = mask || dl_axis_size_of(c->w, &x->axis[1]) != dl_axis_size_of(c->w, &y->axis[1]);
+    for (int i = 0;
+         i < 4 && ((other && !strcmp(keys, steps)) || !strcmp(keys, first) || !strcmp(keys, last));
+         i++)
+        keys = names[i];
+    dl_rename(c, y, (const char *[]){first, keys, last});
+    dl_rename(c, z, (const char *[]){first, keys, last});
     if (mask && !(mask = named_mask(c, mask, r, x, y))) return false;
     int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "attention(%v, %v, %v, %i", x, y, z, "heads", heads);
     if (own != heads) dl_say_more(c, ", kv_heads=%i", "kv_heads", own);

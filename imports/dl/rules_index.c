@@ -47,6 +47,33 @@ bool dl_gather(dl_in_ctx *c, dl_in_value *x, dl_in_value *numbers, int d) {
     return true;
 }
 
+/* x[..., [number], ...]: the one element, in as many dimensions of size 1 as the list has. */
+static bool pick_one(dl_in_ctx *c, dl_in_value *x, const dl_foreign_tensor *list, int d) {
+    const dl_in_stmt *said = &c->b->stmts.at[dl_value_of(c, list)->stmt];
+    int rank = list->rank;
+    int64_t size = dl_dim_size(c->w, x, d), at;
+    if (said->style != STMT_PARAM || said->keyword || !dl_parse_int(said->start, &at)) return false;
+    if (at < 0) at += size;
+    if (at < 0 || at >= size || x->rank - 1 + rank > DL_FOREIGN_RANK) return false;
+    dl_in_value *made = dl_copy_value(c, x);
+    if (x->dim[d].n) {
+        int a = dl_axis_for(c, x, d);
+        if (a < 0) return false;
+        *made = *x;
+        made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=%i]", x, P_POSTFIX, x->axis[a].name,
+                            "index", at);
+        memmove(&made->axis[a], &made->axis[a + 1], (size_t)(made->n - 1 - a) * sizeof *made->axis);
+        made->n--;
+    }
+    made->param = -1, made->is_view = false, made->rank = 0;
+    for (int i = 0; i < x->rank; i++) {
+        if (i != d) made->dim[made->rank++] = x->dim[i];
+        for (int k = 0; i == d && k < rank; k++) made->dim[made->rank++].n = 0;
+    }
+    dl_set(c, 0, made);
+    return true;
+}
+
 /* Whether the value counts from 0 to size - 1 along its only axis. */
 static bool counts_to(const dl_in_ctx *c, const dl_in_value *v, int64_t size) {
     const dl_in_stmt *s = &c->b->stmts.at[v->stmt];
@@ -90,7 +117,10 @@ bool dl_in_index(dl_in_ctx *c) {
         if (d >= 0) return false;
         d = i;
     }
-    return d >= 0 && dl_gather(c, x, dl_value_of(c, list->tensors[d]), d);
+    if (d < 0 || d >= x->rank) return false;
+    const dl_foreign_tensor *at = list->tensors[d];
+    if (dl_foreign_count(at) == 1 && pick_one(c, x, at, d)) return true;
+    return dl_gather(c, x, dl_value_of(c, at), d);
 }
 
 bool dl_in_index_select(dl_in_ctx *c) {

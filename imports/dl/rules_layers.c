@@ -10,6 +10,11 @@ static bool is_last(const dl_in_value *v) {
 /* The last dimension is the last axis; the others may be in any order. */
 static void last_axis(dl_in_ctx *c, dl_in_value *v) {
     dl_whole(c, v);
+    for (int a = 0; a < v->n; a++) /* a layer's result has no axis without a name */
+        if (v->axis[a].name && !strcmp(v->axis[a].name, "1")) {
+            dl_ordered(c, v, false);
+            break;
+        }
     if (!is_last(v)) dl_ordered(c, v, true);
     for (int d = 0; d < v->rank; d++) dl_axis_name(c, v, d);
 }

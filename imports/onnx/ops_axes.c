@@ -6,10 +6,17 @@ static dl_ox_value *shaped(dl_ox_op *o, dl_ox_value *x, dl_ox_value *to, const d
     return dl_ox_make(o, "aten.reshape.default", to, s, x);
 }
 
-/* Sizes that a file states for its own batch, for any batch: the first one. */
+/* Sizes that a file states for its own batch, for any batch: the first one, or a multiple of it in
+ * a shape that has as many elements then. */
 static void free_batch(const dl_ox *r, const dl_ox_shape *x, dl_ox_shape *s) {
-    if (r->baked && s->rank && x->rank && x->size[0] == DL_OX_BATCH && s->size[0] == r->baked)
-        s->size[0] = DL_OX_BATCH;
+    if (!r->baked || !s->rank || !x->rank || x->size[0] % DL_OX_BATCH || s->size[0] < 1) return;
+    int64_t stated = s->size[0], times = stated / r->baked;
+    bool whole = true;
+    if (stated % r->baked || times > 1 << 20) return;
+    for (int d = 1; d < s->rank; d++) whole = whole && s->size[d] > 0;
+    s->size[0] = times * DL_OX_BATCH;
+    if (stated == r->baked && x->size[0] == DL_OX_BATCH) return;
+    if (!whole || dl_ox_count(s) != dl_ox_count(x)) s->size[0] = stated;
 }
 
 bool dl_ox_reshape(dl_ox_op *o) {
@@ -90,6 +97,24 @@ bool dl_ox_expand(dl_ox_op *o) {
     return dl_ox_make(o, "aten.expand.default", o->n->out[0], &s, x);
 }
 
+/* The first row of a constant whose rows are all equal: exporters repeat a token for the batch that
+ * the file states. NULL: it is none of those. */
+static dl_ox_value *first_row(dl_ox_op *o, dl_ox_value *v) {
+    const double *known = dl_ox_known(o->r, v);
+    dl_ox_shape s = dl_ox_shape_of(v);
+    int64_t rows = s.size[0], width = known && rows > 0 ? dl_foreign_count(v->t) / rows : 0;
+    if (width < 1 || v->other) return NULL;
+    for (int64_t i = width; i < rows * width; i++)
+        if (known[i] != known[i - width]) return NULL;
+    double *numbers = DL_NEWS(o->r->arena, double, width);
+    memcpy(numbers, known, (size_t)width * sizeof *numbers);
+    dl_ox_value *row = DL_NEW(o->r->arena, dl_ox_value);
+    *row = (dl_ox_value){.name = v->name, .by = -1};
+    s.size[0] = 1;
+    dl_ox_hold(o->r, row, &s, v->t->class, v->t->dtype, numbers);
+    return row;
+}
+
 bool dl_ox_concat(dl_ox_op *o) {
     const dl_ox_node *n = o->n;
     dl_ox_shape s = dl_ox_shape_of(n->in[0]);
@@ -104,10 +129,11 @@ bool dl_ox_concat(dl_ox_op *o) {
     s.size[axis] = 0;
     for (int i = 0; i < n->n_in; i++) {
         dl_ox_shape own = dl_ox_shape_of(list[i]);
-        if (axis > 0 && o->r->baked && own.size[0] == o->r->baked && own.size[0] == 1 &&
-            s.size[0] == DL_OX_BATCH) {
-            own.size[0] = DL_OX_BATCH; /* the file has the batch 1 */
-            dl_ox_arg_tensor(o, "self", list[i]);
+        if (axis > 0 && o->r->baked && own.size[0] == o->r->baked && s.size[0] == DL_OX_BATCH) {
+            dl_ox_value *row = own.size[0] == 1 ? list[i] : first_row(o, list[i]);
+            if (!row) return dl_ox_bad(o->r, "it has numbers for the file's own batch");
+            own.size[0] = DL_OX_BATCH;
+            dl_ox_arg_tensor(o, "self", row);
             if (!(list[i] = dl_ox_make(o, "aten.expand.default", NULL, &own, n->in[i])))
                 return false;
         }

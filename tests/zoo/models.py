@@ -258,6 +258,27 @@ class Single(nn.Module):
         return self.out(rows) + t.sum((1, 2)).unsqueeze(1) + mask.mean((1, 2)).unsqueeze(1)
 
 
+class Cross(nn.Module):
+    """A loop that reads a value made before it, and attention whose queries and keys come from other places."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(6, 8)
+        self.blocks = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)])
+        self.q, self.k, self.bias = nn.Conv1d(4, 8, 1), nn.Linear(5, 8), nn.Linear(8, 2, bias=False)
+        self.register_buffer("table", torch.randn(1, 3, 12, 8))
+
+    def forward(self, x, text):
+        h, place = x, torch.sin(self.embed(torch.arange(6)))
+        for block in self.blocks:
+            h = torch.tanh(block(h * place + place))
+        q = self.q(h.reshape(-1, 4, 12)).reshape(-1, 2, 4, 12).transpose(2, 3)
+        k = self.k(text).reshape(-1, 3, 2, 4).transpose(1, 2)
+        scores = self.bias(self.table).view(-1, 2).permute(1, 0).reshape(2, 12, 3)  # a buffer that begins with a 1
+        y = nn.functional.scaled_dot_product_attention(q, k, k, scores[None]) + q[:, :, [-2]]
+        return (y + nn.functional.scaled_dot_product_attention(q, k[:, :1], k[:, :1])).sum((1, 3))
+
+
 class States(nn.Module):
     """Recurrent layers of all kinds: steps first, first states of their own, last states that are read."""
 
@@ -356,6 +377,7 @@ MODELS = {
     "windows": (Windows, [(2, 4, 6, 8)]),
     "grouped": (Grouped, [(2, 6, 8)]),
     "recurrent": (Recurrent, [(2, 7, 5)]),
+    "cross": (Cross, [(2, 6, 8), (2, 3, 5)]),
     "single": (Single, [(3, 1, 6, 6)]),
     "states": (States, [(2, 7, 5)]),
     "mlp": (Mlp, [(4, 6)]),
