@@ -4,6 +4,7 @@
 
 #include "ir/base/file_calls.h"
 #include "runtime/data/array_format.h"
+#include "runtime/data/byte_order.h"
 #include "runtime/data/grib_arrays.h"
 
 enum { CPU_SECONDS = 120 };
@@ -18,6 +19,7 @@ static bool check_field(dlr_grib_about *a) {
     end_text(a->step_type, sizeof a->step_type), end_text(a->units, sizeof a->units);
     end_text(a->long_name, sizeof a->long_name), end_text(a->packing, sizeof a->packing);
     end_text(a->standard_name, sizeof a->standard_name), end_text(a->why, sizeof a->why);
+    dlr_check_bool(&a->geographic);
     const int64_t far = INT64_C(1) << 50;
     if (a->why[0]) { /* nothing of it is read */
         a->rows = 0, a->columns = 1, a->base = a->valid = 0, a->level = 0;

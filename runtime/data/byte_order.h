@@ -29,6 +29,13 @@ static inline int64_t dlr_load_signed(const void *at, size_t bytes, bool big) {
     return (int64_t)(dlr_load(at, bytes, big) << unused) >> unused;
 }
 
+/* Makes a bool that another process wrote, whatever its byte is, true or false. */
+static inline void dlr_check_bool(bool *at) {
+    unsigned char byte;
+    memcpy(&byte, at, sizeof byte);
+    *at = byte != 0;
+}
+
 /* A float of 4 or 8 bytes. */
 static inline double dlr_load_float(const void *at, size_t bytes, bool big) {
     const uint64_t v = dlr_load(at, bytes, big);

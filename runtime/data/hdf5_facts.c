@@ -3,6 +3,7 @@
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
+#include "runtime/data/byte_order.h"
 #include "runtime/data/hdf5_contents.h"
 
 #include <hdf5.h>
@@ -41,6 +42,8 @@ bool dlr_hdf5_check_set(dlr_hdf5_set *set, const char *main, int64_t main_bytes,
     for (int k = 0; k < DLR_ARRAY_RANK; k++) set->axis[k][sizeof set->axis[k] - 1] = 0;
     set->name[DLR_HDF5_NAME - 1] = set->path[DLR_HDF5_NAME - 1] = set->file[DLR_HDF5_FILE - 1] = 0;
     set->type[sizeof set->type - 1] = set->why[DLR_HDF5_WHY - 1] = 0;
+    dlr_check_bool(&set->plain), dlr_check_bool(&set->swapped), dlr_check_bool(&set->has_fill);
+    dlr_check_bool(&set->cut_attributes), dlr_check_bool(&set->odd_edges);
     if (set->rank < 0) set->rank = 0;
     if (set->filter_count < 0) set->filter_count = 0;
     if (set->element < 0 || set->element > DLR_EL_NONE) set->element = DLR_EL_NONE;
@@ -63,8 +66,10 @@ static bool check_facts(dlr_hdf5_facts *facts, const char *path, int64_t bytes, 
         facts->attributes > DLR_HDF5_ATTRIBUTES || facts->numbers < 0 ||
         facts->numbers > DLR_HDF5_NUMBERS)
         return dl_fail(err, DL_INPUT, "%s is damaged", path);
+    dlr_check_bool(&facts->more), dlr_check_bool(&facts->netcdf);
     for (int i = 0; i < facts->attributes; i++) {
         dlr_hdf5_attribute *a = &facts->attribute[i];
+        dlr_check_bool(&a->is_text), dlr_check_bool(&a->unread);
         a->name[sizeof a->name - 1] = a->text[sizeof a->text - 1] = 0;
         if (a->count < 0 || a->first < 0 || a->first > facts->numbers - a->count)
             a->first = a->count = 0;

@@ -2,6 +2,7 @@
 
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
+#include "runtime/data/byte_order.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -70,6 +71,7 @@ static bool lose(dlr_child *c, dl_error *err) {
 static bool receive_answer(dlr_child *c, const char *what, dlr_child_answer *a, dl_error *err) {
     if (!dl_receive_bytes(c->fd, a, sizeof *a)) return lose(c, err);
     a->reason[sizeof a->reason - 1] = 0;
+    dlr_check_bool(&a->ok);
     dl_file_calls_add(&a->calls);
     return a->ok || dl_fail(err, DL_INPUT, "cannot %s %s: %s", what, c->label, a->reason);
 }
