@@ -2,8 +2,8 @@
 """Exports one model of library_models.py, with what PyTorch computes of it.   library_export.py OUT LIBRARY NAME
 
 OUT/model.pt2, OUT/batch.safetensors (inputs x.0 and the target t.0 of a replay), OUT/info.json, and in
-OUT/truth.safetensors output, loss and all gradients of one training step in float64, and in float32 under names that
-begin with "f32.".
+OUT/truth.safetensors loss and all gradients of one training step in float64, and the output in evaluation mode as
+"predicted". OUT/info.json has the seconds that PyTorch takes for a step of float32 with one thread.
 """
 import json
 import pathlib
@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from library_models import LIBRARIES
+from library_more import LIBRARIES
 
 warnings.filterwarnings("ignore")
 CHANCES = ("p", "drop_prob", "drop_rate", "dropout", "dropout_p", "attention_dropout", "layerdrop", "attn_drop_rate",
@@ -39,6 +39,28 @@ def step(model, inputs, target):
     grads = {k: p.grad for k, p in model.named_parameters(remove_duplicate=True) if p.grad is not None}
     return {"": y.detach(), "loss": loss.detach().reshape(1),
             **{f"grad.{k}": torch.view_as_real(g) if g.is_complex() else g for k, g in grads.items()}}
+
+
+def all_of(make, inputs, target, default):
+    """A training step in float64, and what the model predicts before it. default: of tensors that it makes itself."""
+    models = [doubled(make()[0]) for _ in range(2)]
+    try:
+        torch.set_default_dtype(default)
+        with torch.no_grad():
+            predicted = models[0].eval()(*inputs)
+        return {**step(models[1], inputs, target), "predicted": predicted}
+    finally:
+        torch.set_default_dtype(torch.float)
+
+
+def step_seconds(model, inputs, target, steps=4):
+    """The shortest of some steps, forward and backward."""
+    times = []
+    for _ in range(steps):
+        begin = time.perf_counter()
+        step(model, inputs, target)
+        times.append(time.perf_counter() - begin)
+    return min(times)
 
 
 def doubled(model):
@@ -70,25 +92,20 @@ def export(out, library, name):
     with torch.no_grad():
         shape = make()[0](*inputs).shape
     target = torch.randn(shape)
-    again = make()[0]
-    begin = time.perf_counter()
-    plain = step(again, inputs, target)
-    seconds = time.perf_counter() - begin
-    plain2 = step(make()[0], inputs, target)
-    if not torch.equal(plain[""], plain2[""]):
+    plain = [step(make()[0], inputs, target) for _ in range(2)]
+    if not torch.equal(plain[0][""], plain[1][""]):
         sys.exit("two steps differ: the model has chances of its own")
-    if not torch.isfinite(plain["loss"]).all():
+    if not torch.isfinite(plain[0]["loss"]).all():
         sys.exit("its loss is not finite")
+    seconds = step_seconds(make()[0], inputs, target)
     exact = [x.double() if x.is_floating_point() else x for x in inputs]
     try:
-        truth = step(doubled(make()[0]), exact, target.double())
+        truth = all_of(make, exact, target.double(), torch.float)
     except RuntimeError:  # a library may make float32 tensors by itself
-        torch.set_default_dtype(torch.double)
-        truth = step(doubled(make()[0]), exact, target.double())
+        truth = all_of(make, exact, target.double(), torch.double)
     save_file({**{f"{n}.0": x.contiguous() for n, x in zip(names, inputs)}, "t.0": target.contiguous()},
               out / "batch.safetensors")
-    save_file({**{k: v.contiguous() for k, v in truth.items()},
-               **{f"f32.{k}": v.contiguous() for k, v in plain.items()}}, out / "truth.safetensors")
+    save_file({k: v.contiguous() for k, v in truth.items() if k}, out / "truth.safetensors")
     other_names = {}  # of parameters that a module has under several
     for k, p in model.named_parameters(remove_duplicate=False):
         other_names.setdefault(id(p), []).append(k)

@@ -398,11 +398,11 @@ SMALL = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "i
 NO_CHANCE = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
-def _hf(name, inputs, key="last_hidden_state", kind=None, **config):
+def _hf(name, inputs, key="last_hidden_state", kind=None, attention="sdpa", **config):
     def make():
         import transformers
         c = getattr(transformers, f"{kind or name}Config")(**config)
-        c._attn_implementation = "sdpa"
+        c._attn_implementation = attention
         m = getattr(transformers, f"{name}Model")(c)
         if hasattr(c, "use_cache"):
             c.use_cache = False
