@@ -209,10 +209,11 @@ void dl_scaffold_put_commands(dl_buf *b, const dl_scaffold_data *d, const char *
     dl_putf(b, "dlrun %s.dl --config %s\n", name, name);
     dl_putf(b, "dlrun predict runs/%s/1GPU/00 %s -o %s-prediction.npy\n", name, data.at, name);
     dl_putf(b, "dlc export runs/%s/1GPU/00 -o %s.onnx --as=onnx\n```\n\n", name, name);
-    dl_putf(b,
-            "They check the files against the model, print its layers, train it, apply it to the "
-            "data, and write it as ONNX.\nA second run of the configuration is in "
-            "`runs/%s/1GPU/01`.\n",
-            name);
+    dl_putf(
+        b,
+        "They check the files against the model, print its layers, train it, apply it to the "
+        "data, and write it as ONNX.\nA second run takes the place of the first, which moves to "
+        "`runs/%s/1GPU/00.1`; `--run_num=01` gives it its own.\n",
+        name);
     dl_buf_free(&data);
 }

@@ -158,6 +158,10 @@ def test_commands():
     for c in commands:
         r = run(c, folder)
         check(r.returncode == 0, f"`{c}`: exit {r.returncode} {r.stdout[-300:]} {r.stderr[-300:]}")
+    said = open(f"{folder}/README-mine.md").read()
+    run("dlrun mine.dl --config mine --num_epochs=1 && dlrun mine.dl --config mine --num_epochs=1 --run_num=01", folder)
+    check(sorted(os.listdir(f"{folder}/runs/mine/1GPU")) == ["00", "00.1", "01"] and "1GPU/00.1`" in said
+          and "--run_num=01" in said, f"a second run: {os.listdir(f'{folder}/runs/mine/1GPU')}")
     y = np.load(f"{folder}/mine-prediction.npy")
     # The target is the half of the input: a trained network reaches some of it.
     check(y.shape == (80, 2) and np.mean((y - x2[:, :2])**2) < 0.9 * np.var(x2[:, :2]), f"prediction {y.shape}")
