@@ -39,6 +39,7 @@ struct dlr_tensorboard {
     const char *path;
     int fd;
     int64_t end;
+    bool has_hparams;
 };
 
 static double now(void) {
@@ -186,11 +187,13 @@ bool dlr_tensorboard_hparams(dlr_tensorboard *board, const dlr_hparam *params, i
         dlr_pb_message(&info, SESSION_HPARAMS, &entry);
     }
     dlr_pb_double(&info, SESSION_START_TIME, now());
+    board->has_hparams = true;
     return put_hparams(board, "_hparams_/session_start_info", HPARAMS_SESSION_START, &info, err);
 }
 
 bool dlr_tensorboard_hparams_done(dlr_tensorboard *board, dl_error *err) {
     dl_buf info = {0};
+    if (!board->has_hparams) return true;
     dlr_pb_varint(&info, END_STATUS, STATUS_SUCCESS);
     dlr_pb_double(&info, END_TIME, now());
     return put_hparams(board, "_hparams_/session_end_info", HPARAMS_SESSION_END, &info, err);

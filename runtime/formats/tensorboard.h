@@ -43,6 +43,6 @@ typedef struct {
 } dlr_hparam;
 bool dlr_tensorboard_hparams(dlr_tensorboard *board, const dlr_hparam *params, int n,
                              dl_error *err);
-/* Marks the run as successfully ended on the HParams page. */
+/* Marks the run as successfully ended on the HParams page, if it is there. */
 bool dlr_tensorboard_hparams_done(dlr_tensorboard *board, dl_error *err);
 #endif

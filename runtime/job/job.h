@@ -24,6 +24,7 @@ typedef struct {
     char *const *argv;
     const char *command_line; /* all of it, words with blanks between them */
     const dl_console *out;
+    const dl_yaml *trial;        /* its values; NULL: the run is no trial */
     const char *trial_note;      /* of a trial of a sweep: a line of its log; else NULL */
     const dlr_stop_judge *judge; /* of a trial: ends it early; else NULL */
     const char *resume_command;  /* resumes it after a stop; NULL: the same command with --resume */

@@ -16,6 +16,22 @@ static bool add_tracking(const dl_run_job *p, dl_error *err) {
     return p->wandb->config != NULL;
 }
 
+/* The values of a sweep's trial. */
+static const dlr_hparam *trial_values(const dl_run_job *p, int *n) {
+    *n = p->trial ? p->trial->entries.n : 0;
+    dlr_hparam *all = DL_NEWS(p->arena, dlr_hparam, *n + 1);
+    for (int i = 0; i < *n; i++) {
+        const dl_yaml *v = p->trial->entries.at[i].value;
+        bool number = v->kind == DL_YAML_INT || v->kind == DL_YAML_FLOAT;
+        all[i] = (dlr_hparam){.name = p->trial->entries.at[i].key,
+                              .text = number                      ? NULL
+                                      : v->kind == DL_YAML_STRING ? v->text
+                                                                  : dl_yaml_show(p->arena, v),
+                              .number = number ? v->number : 0};
+    }
+    return all;
+}
+
 static dlr_start_options start_options(const dl_run_job *p) {
     dlr_start_options o = {.seed = (uint64_t)dl_config_int(p->config, DL_KEY_seed),
                            .data_rank = p->place[DL_RANKS_DP],
@@ -103,6 +119,7 @@ bool dl_job_train(const dl_run_job *p, dl_error *err) {
     dl_buf yaml = {0};
     dl_config_put_yaml(p->config, &yaml);
     dlr_train_options o = train_options(p, &yaml);
+    o.log.trial = trial_values(p, &o.log.n_trial);
     bool asked = dl_config_option(p->config, "profile") != NULL,
          ok = add_tracking(p, err) &&
               dl_profile_open(p->arena, asked, &p->dir, p->exec, p->device.device, &o.ranges, err);

@@ -42,6 +42,14 @@ static bool board_settings(void *to, dlr_sink_at at, const char *yaml, dl_error 
     return ok;
 }
 
+static bool board_trial(void *to, const dlr_hparam *values, int n, dl_error *err) {
+    return dlr_tensorboard_hparams(to, values, n, err);
+}
+
+static bool board_end(void *to, int code, dl_error *err) {
+    return code != DL_OK || dlr_tensorboard_hparams_done(to, err);
+}
+
 static bool board_flush(void *to, dl_error *err) { return dlr_tensorboard_flush(to, err); }
 
 static void board_close(void *to) { dlr_tensorboard_close(to); }
@@ -50,7 +58,9 @@ void dlr_sinks_add_board(dl_arena *arena, dlr_sinks *sinks, dlr_tensorboard *boa
     static const dlr_sink_kind kind = {.point = board_point,
                                        .image = board_image,
                                        .settings = board_settings,
+                                       .trial = board_trial,
                                        .flush = board_flush,
+                                       .end = board_end,
                                        .close = board_close};
     dl_push(arena, sinks, ((dlr_sink){&kind, board}));
 }
@@ -107,6 +117,14 @@ bool dlr_sinks_settings(const dlr_sinks *sinks, dlr_sink_at at, const char *yaml
     for (int i = 0; i < sinks->n; i++) {
         const dlr_sink *s = &sinks->at[i];
         if (s->kind->settings && !s->kind->settings(s->to, at, yaml, err)) return false;
+    }
+    return true;
+}
+
+bool dlr_sinks_trial(const dlr_sinks *sinks, const dlr_hparam *values, int n, dl_error *err) {
+    for (int i = 0; i < sinks->n; i++) {
+        const dlr_sink *s = &sinks->at[i];
+        if (s->kind->trial && !s->kind->trial(s->to, values, n, err)) return false;
     }
     return true;
 }

@@ -18,6 +18,8 @@ typedef struct {
     bool (*point)(void *to, dlr_sink_at at, const dlr_metric *values, int n, dl_error *err);
     bool (*image)(void *to, dlr_sink_at at, const char *tag, dlr_png_view image, dl_error *err);
     bool (*settings)(void *to, dlr_sink_at at, const char *yaml, dl_error *err);
+    /* the values of a sweep's trial */
+    bool (*trial)(void *to, const dlr_hparam *values, int n, dl_error *err);
     bool (*flush)(void *to, dl_error *err);         /* makes all data so far durable; may run at the
                                                        same time as the other functions */
     bool (*end)(void *to, int code, dl_error *err); /* the run is over: DL_OK, or the fault's
@@ -44,6 +46,8 @@ bool dlr_sinks_image(const dlr_sinks *sinks, dlr_sink_at at, const char *tag, dl
                      dl_error *err);
 /* The configuration, as YAML. */
 bool dlr_sinks_settings(const dlr_sinks *sinks, dlr_sink_at at, const char *yaml, dl_error *err);
+/* The values that a sweep gave this run. */
+bool dlr_sinks_trial(const dlr_sinks *sinks, const dlr_hparam *values, int n, dl_error *err);
 bool dlr_sinks_flush(const dlr_sinks *sinks, dl_error *err);
 bool dlr_sinks_end(const dlr_sinks *sinks, int code, dl_error *err);
 void dlr_sinks_close(dlr_sinks *sinks); /* and empties the list */

@@ -207,7 +207,8 @@ static bool run(dl_invocation *call, dl_error *err) {
     if (path && action >= 0)
         return dl_fail(err, DL_USAGE, "--%s is about a sweep that is there, and takes no file",
                        actions[action].option);
-    if (path) return make(call->out, arena, path, ranks, argc, argv, options, err);
+    const bool model = path && dl_ends_with(path, ".dl");
+    if (path && !model) return make(call->out, arena, path, ranks, argc, argv, options, err);
     return action >= 0 ? act(action, call, c, options, argc, argv, err)
                        : dl_fail(err, DL_USAGE,
                                  "the sweep's file comes first: dlrun sweep FILE.yaml (or "

@@ -133,6 +133,7 @@ bool dl_sweep_take(dl_sweep_run *s, dl_run_job *p, const char *id, const dl_opti
     s->dir = dl_yaml_get(map, "dir")->text;
     set_judge(s, p, dl_yaml_get(map, "stops")->truth);
     if (!dl_job_is_rank0(p)) s->trial.number = 0; /* one there is; rank 0 knows which */
+    p->trial = dl_yaml_get(map, "values");
     p->trial_note =
         dl_format(p->arena, "HPO sweep %s, trial cfg %s", s->dir, dl_yaml_get(map, "run")->text);
     p->resume_command = dl_format(p->arena, "`dlrun agent %s`, or the same command,", s->dir);

@@ -114,6 +114,7 @@ bool dlr_logger_open(dlr_logger *l, const dlr_state *at, const dlr_run_origin *o
     int64_t newest = restored ? newest_point(l, at) : -1;
     return open_metrics(l, restored, newest, err) && open_board(l, newest, err) &&
            open_wandb(l, at, restored, err) && put_hyperparams(l, at, err) &&
+           (!l->o->n_trial || dlr_sinks_trial(&l->sinks, l->o->trial, l->o->n_trial, err)) &&
            (!l->o->kernels || dl_plan_keep(l->dir->path, l->o->kernels, err));
 }
 

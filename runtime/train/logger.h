@@ -14,6 +14,8 @@ typedef struct {
     const dlr_log_format *style; /* tags and wording */
     bool between;                /* points are written within epochs, too */
     const char *hyperparams;     /* the configuration as YAML */
+    const dlr_hparam *trial;     /* the values of a sweep's trial */
+    int n_trial;                 /* 0: the run is none */
     const dl_plan *kernels;      /* kept in the run's directory (ir/plan/plan_kept.h); NULL: not */
     const dlr_wandb_options *wandb; /* also writes the run in Weights & Biases' form; NULL: not */
 } dlr_logger_options;

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -109,6 +110,9 @@ def check_two_agents():
         check((lr, batch) == (t["values"]["lr"], t["values"]["batch_size"]), f"hyperparams.yaml: {lr} {batch} {t}")
         check(f"HPO sweep {sweep}, trial cfg {t['run']}" in pathlib.Path(sweep, t["run"], "out.log").read_text(),
               "the log names the trial")
+        board = b"".join(p.read_bytes() for p in pathlib.Path(sweep, t["run"]).rglob("*tfevents*"))
+        check(board.count(b"_hparams_/session_start_info") == board.count(b"_hparams_/session_end_info") == 1
+              and all(struct.pack("<d", v) in board for v in (lr, batch)), "TensorBoard's HParams have the values")
     best = min(now["taken"], key=lambda t: t["best"])
     check(now["best"] == best["trial"] and now["trials"] == 4 and now["metric"] == "val_loss", f"best: {now}")
     tables = [e[0] for e, _ in ends if "4 trials, 4 done" in e[0]]
@@ -343,7 +347,7 @@ def check_refused():
                              ([sweep], "give --sweep_id to dlrun itself", {"WORLD_SIZE": "2", "RANK": "0"})):
         done = run("agent", *args, **more)
         check(done.returncode == 2 and want in done.stderr, f"agent {args}: {done.returncode} {done.stderr}")
-    for args, want in (([], "the sweep's file comes first"), (["--status", f"{TMP}/none/x"], "there is no sweep in"),
+    for args, want in (([], "the sweep's file comes first"), (MODEL, "the sweep's file comes first"), (["--status", f"{TMP}/none/x"], "there is no sweep in"),
                        ([f"{TMP}/no.yaml", *MODEL], "no.yaml")):
         done = run("sweep", *args)
         check(done.returncode in (2, 4) and want in done.stderr, f"sweep {args}: {done.returncode} {done.stderr}")
