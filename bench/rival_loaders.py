@@ -77,6 +77,10 @@ class Variables(torch.utils.data.Dataset):
 
     def open(self):
         import xarray
+        if self.path.endswith(".grib"):  # its names of variables are not ecCodes'
+            made = xarray.open_dataset(self.path, engine="cfgrib", cache=False)
+            self.names = list(made.data_vars)
+            return made
         return (xarray.open_zarr if self.path.endswith(".zarr") else xarray.open_dataset)(
             self.path, **({"chunks": None} if self.path.endswith(".zarr") else {"cache": False}))
 
