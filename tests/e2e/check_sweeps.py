@@ -347,7 +347,8 @@ def check_refused():
                              ([sweep], "give --sweep_id to dlrun itself", {"WORLD_SIZE": "2", "RANK": "0"})):
         done = run("agent", *args, **more)
         check(done.returncode == 2 and want in done.stderr, f"agent {args}: {done.returncode} {done.stderr}")
-    for args, want in (([], "the sweep's file comes first"), (MODEL, "the sweep's file comes first"), (["--status", f"{TMP}/none/x"], "there is no sweep in"),
+    first = "the sweep's file comes first"
+    for args, want in (([], first), (MODEL, first), (["--status", f"{TMP}/none/x"], "there is no sweep in"),
                        ([f"{TMP}/no.yaml", *MODEL], "no.yaml")):
         done = run("sweep", *args)
         check(done.returncode in (2, 4) and want in done.stderr, f"sweep {args}: {done.returncode} {done.stderr}")
