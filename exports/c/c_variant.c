@@ -12,8 +12,7 @@ static int assign_one(int n, dl_piece *pieces, int threads) {
     return 1;
 }
 
-/* No tuner and no linking: a CPU's kernels have one variant each, and the target may be another
- * machine's. */
+/* No tuner and no linking: the target may be another machine's. */
 static dl_plan *compile(const dl_c_network *c, const dl_target *target, dl_error *err) {
     dl_session *s = c->of->net->session;
     dl_compile_options opt;
@@ -25,6 +24,7 @@ static dl_plan *compile(const dl_c_network *c, const dl_target *target, dl_error
     *backend = dl_backend_cpu, backend->assign = assign_one;
     backend->open = dl_cpu_open_whole, backend->libraries = NULL;
     *one = *target, one->backend = backend;
+    one->winograd = opt.target->winograd; /* as the key says */
     opt.target = one, opt.link = false;
     return dl_session_compile(s, &opt, err);
 }

@@ -222,6 +222,11 @@ def check_models():
         if not takes(number):
             continue
         net = make(name, model, args)
+        if name == "cnn_regressor":
+            for key in "off", "auto":
+                folder = export(net, f"--winograd={key}")
+                text = open(f"{folder}/{stem(folder)}.c").read()
+                check((" winograd_item(&" in text) == (key == "auto"), f"the exported way of winograd: {key}")
         if name in OF_TARGETS:
             run([DLC, "export", net["path"], "-o", "c_none", "--as=c", *net["args"]], status=3,
                 says=f"made of its target '{OF_TARGETS[name]}'")
