@@ -16,7 +16,7 @@ void dl_interp_contract(const dl_relation *r, const double *a, const double *b,
                         const dl_interp_sums *to);
 
 /* interp_winograd.c: by element of the result the error bound of the variant of
- * ir/kernel/winograd.h, for row-major operands; infinite where a number of its tile is, or may
+ * ir/kernel/winograd.h, for row-major operands; infinite where a number of its window is, or may
  * overflow. */
 void dl_interp_winograd(const dl_relation *r, const double *x, const double *w, double *slack);
 

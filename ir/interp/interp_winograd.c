@@ -4,13 +4,13 @@
  * is added, |A| (|G| |g|) (|B| |d|), is a bilinear form in |g| and |d|, whose matrix is for the
  * first output
  *
- *   1 1 2 0
- *   0 1 1 0
- *   0 1 1 0
+ *   1 1 2
+ *   0 1 1
+ *   0 1 1
  *
  * and for the second one its mirror image. The square of its norm is 5 + sqrt(19). Along two axes
  * the norm is that square, and Cauchy and Schwarz give for all channels and planes of taps
- * 9.36 |w| |x|, where |x| is of the tile's 4 x 4 positions. The transforms add ten roundings: one
+ * 9.36 |w| |x|, where |x| is of the output's own window. The transforms add ten roundings: one
  * an axis of the inputs, two of the weights, two of the outputs. Halves are exact but for numbers
  * below the normal range. */
 #include <float.h>
@@ -19,7 +19,7 @@
 #include "ir/interp/interp_parts.h"
 #include "ir/kernel/winograd.h"
 
-enum { ROUNDINGS = 10, SIDE = 4 };
+enum { ROUNDINGS = 10, SIDE = 3 };
 static const double norm = 9.3588989435406740; /* 5 + sqrt(19) */
 
 /* by position: the sum over the channels of its squares */
@@ -32,18 +32,17 @@ static double *square_positions(dl_arena *arena, const dl_conv_sizes *s, const d
     return to;
 }
 
-/* The squares of the positions that the tile of output position `at` reads. */
-static double square_tile(const dl_conv_sizes *s, const double *squares, const int64_t at[3]) {
+/* The squares of the window of output position `at`. */
+static double square_window(const dl_conv_sizes *s, const double *squares, const int64_t at[3]) {
     double sum = 0;
-    int64_t h = at[1] / 2 * 2 - s->pad_lo[1], w = at[2] / 2 * 2 - s->pad_lo[2];
-    for (int64_t tap = 0; tap < s->tap[0]; tap++) {
-        int64_t d = at[0] * s->stride[0] + tap * s->dilation[0] - s->pad_lo[0];
-        for (int64_t i = 0; i < SIDE * SIDE; i++) {
-            int64_t y = h + i / SIDE, x = w + i % SIDE;
-            bool inside =
-                d >= 0 && d < s->in[0] && y >= 0 && y < s->in[1] && x >= 0 && x < s->in[2];
-            if (inside) sum += squares[(d * s->in[1] + y) * s->in[2] + x];
+    for (int64_t i = 0; i < s->tap[0] * DL_WINOGRAD_TAPS; i++) {
+        int64_t tap[3] = {i / DL_WINOGRAD_TAPS, i / SIDE % SIDE, i % SIDE}, place = 0;
+        bool inside = true;
+        for (int a = 0; a < 3; a++) {
+            int64_t x = at[a] * s->stride[a] + tap[a] * s->dilation[a] - s->pad_lo[a];
+            inside &= x >= 0 && x < s->in[a], place = place * s->in[a] + x;
         }
+        if (inside) sum += squares[place];
     }
     return sum;
 }
@@ -71,9 +70,9 @@ void dl_interp_winograd(const dl_relation *r, const double *x, const double *w, 
     for (int64_t n = 0; n < s.samples; n++)
         for (int64_t i = 0; i < made; i++) {
             int64_t at[3] = {i / (s.out[1] * s.out[2]), i / s.out[2] % s.out[1], i % s.out[2]};
-            double tile = square_tile(&s, squares + n * points, at);
+            double window = square_window(&s, squares + n * points, at);
             for (int64_t o = 0; o < s.o; o++)
-                slack[(n * s.o + o) * made + i] = slack_of(terms, tile, weights[o]);
+                slack[(n * s.o + o) * made + i] = slack_of(terms, window, weights[o]);
         }
     dl_arena_free(scratch);
 }

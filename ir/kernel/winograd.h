@@ -4,8 +4,9 @@
  *
  *   schedule tiles {phases=1, variant="winograd 2x2"}
  *
- * Results differ in their last bits from those of the direct way, an infinity or a NaN reaches all
- * positions of its tile, and numbers beyond a quarter of the largest may overflow in a transform.
+ * Results differ in their last bits from those of the direct way. An output depends on its own
+ * window alone, but where a number there is infinite it may be NaN, and numbers beyond a quarter of
+ * the largest may overflow in a transform.
  * dl_interp_winograd (ir/interp/) has the error bound by which the interpreter judges it. */
 #ifndef DL_WINOGRAD_H
 #define DL_WINOGRAD_H

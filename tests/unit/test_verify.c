@@ -101,7 +101,7 @@ static dl_verdict verify(dl_arena *arena, const dl_module *m, const dl_plan *p, 
 
 static const char *const sound[] = {
     "cancelling_bias", "shift_by_maximum", "deviation", "constants", "kinks", "ends",
-    "powers",          "seeded",           "drops"};
+    "powers",          "seeded",           "drops",     "transforms"};
 enum { NSOUND = sizeof sound / sizeof *sound, SEEDS = 3 };
 
 static void test_sound(const char *target) {
