@@ -175,8 +175,8 @@ static bool put_linkage(search *s, int object, dl_jit_linkage *to, dl_error *err
     names flags = {0};
     dl_buf exports = {0};
     dl_push(s->arena, &flags, "-Wl,--gc-sections");
-    /* Two files may hold one kernel: its row was lost where two processes wrote an index at once.
-     * Its name is its text's hash, so that either will do. */
+    /* Two files may hold one kernel, which two plans compiled at once. Its name is by its text, so
+     * that either will do. */
     dl_push(s->arena, &flags, "-Wl,-z,muldefs");
     dl_puts(&exports, "{\n  global:\n");
     for (int i = 0; i < o->texts.n; i++)

@@ -302,6 +302,12 @@ static void test_texts(void) {
         {{2, 4}, 1, "", ""},
         {{4, 1}, 2, "", "for f in texts/*.so; do printf x >>$f; done"}, /* damaged: all of it */
         {{1, 2}, 2, "", "find texts -size +2 -name '*.so' -delete"},    /* the index is left */
+        {{6, 7}, 2, "", ""},
+        {{6, 8},
+         2,
+         "",
+         "mkdir aside; find texts -name '*.so' -size +1 -size -16 -exec mv {} aside ';'"},
+        {{7, 6}, 1, "", "mv aside/* texts"}, /* 6 is in the file of 7, too */
     };
     const char *dir = in("texts"), *runs = in("text_runs");
     setenv("CC",
