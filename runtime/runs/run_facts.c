@@ -17,6 +17,7 @@ typedef struct {
     dl_arena *arena;
     dl_run_facts *r;
 } reader;
+typedef DL_ARRAY(const char *) names;
 
 static dl_run_curve *find_curve(const dl_run_facts *r, const char *tag) {
     for (int i = 0; i < r->curves.n; i++)
@@ -88,33 +89,83 @@ static const char *text_of(const char *line) {
     return p;
 }
 
-static bool read_log(reader *in, const char *path, dl_error *err) {
-    size_t n;
-    dl_run_facts *r = in->r;
-    r->begun = r->ended = "";
-    if (access(path, F_OK)) return true;
-    char *text = dl_read_file(in->arena, path, MOST_LOG, &n, err);
-    if (!text) return false;
-    bool in_settings = false, begun = false;
+/* A log up to some line: the run whose lines come last. */
+typedef struct {
+    const char *begun, *ended;
+    bool done;
+    names about;
+} log_facts;
+
+static const char *time_of(dl_arena *arena, const char *line) {
+    bool has = strlen(line) > TIME_LENGTH && line[4] == '-' && line[13] == ':';
+    return has ? dl_strndup(arena, line, TIME_LENGTH) : NULL;
+}
+
+/* Is it the line by which a run tells that it starts anew, and that the earlier one of its
+ * directory is now called so (logger.c)? "": by any name. */
+static bool starts_anew(const char *said, const char *name) {
+    static const char anew[] = "starting anew where an earlier run was, which is now run ";
+    if (strncmp(said, anew, sizeof anew - 1) != 0) return false;
+    said += sizeof anew - 1;
+    return !*name || (!strncmp(said, name, strlen(name)) && said[strlen(name)] == ' ');
+}
+
+/* Reads the lines of a log: those of its last run, which may have been resumed; or, with a name, of
+ * the run that had been there and has that name now. */
+static log_facts read_lines(dl_arena *arena, char *text, const char *name) {
+    log_facts now = {.begun = "", .ended = ""}, before = now; /* before: the last header */
+    const char *opened = "";
+    bool in_settings = false, started = false;
     for (char *line = text, *end; line && *line; line = end) {
         end = strchr(line, '\n');
         if (end) *end++ = 0;
-        if (strlen(line) > TIME_LENGTH && line[4] == '-' && line[13] == ':') {
-            r->ended = dl_strndup(in->arena, line, TIME_LENGTH);
-            if (!*r->begun) r->begun = r->ended;
-        }
-        const char *said = text_of(line);
+        const char *time = time_of(arena, line), *said = text_of(line);
         bool opens = !strncmp(said, "------------------ Configuration", 32);
         if (opens) /* of the last run in this directory: a resumed one has a second */
-            in_settings = true, begun = false, r->about.n = 0;
-        else if (in_settings && !strncmp(said, "-----", 5))
+            before = now, in_settings = true, started = false, now.about = (names){0},
+            opened = time ? time : "";
+        if (*name && starts_anew(said, name)) return before;
+        if (starts_anew(said, "")) now.begun = opened;
+        if (time) now.ended = time;
+        if (time && !*now.begun) now.begun = time;
+        if (!opens && in_settings && !strncmp(said, "-----", 5))
             in_settings = false;
-        else if (!in_settings && !begun && r->about.n < MOST_ABOUT) {
-            begun = !strncmp(said, "Starting Training", 17) || !strncmp(said, "Time taken", 10);
-            if (!begun) dl_push(in->arena, &r->about, dl_strdup(in->arena, said));
+        else if (!in_settings && !started && now.about.n < MOST_ABOUT) {
+            started = !strncmp(said, "Starting Training", 17) || !strncmp(said, "Time taken", 10);
+            if (!started) dl_push(arena, &now.about, dl_strdup(arena, said));
         }
-        r->done = strstr(said, "DONE") != NULL;
+        now.done = strstr(said, "DONE") != NULL;
     }
+    return *name ? (log_facts){.begun = "", .ended = ""} : now;
+}
+
+/* The directory whose run started anew and left this one as DIR.NUMBER; NULL: it is none. */
+static const char *successor_of(dl_arena *arena, const char *dir) {
+    const char *dot = strrchr(dir, '.'), *slash = strrchr(dir, '/');
+    if (!dot || dot < slash || dot == dir || dot[-1] == '/' || !dot[1] ||
+        strspn(dot + 1, "0123456789") != strlen(dot + 1))
+        return NULL;
+    return dl_strndup(arena, dir, (size_t)(dot - dir));
+}
+
+/* The log stays where it was begun when a run is set aside (rundir.h). */
+static bool read_log(reader *in, dl_error *err) {
+    dl_run_facts *r = in->r;
+    size_t n = strlen(r->dir);
+    while (n > 1 && r->dir[n - 1] == '/') n--;
+    const char *dir = dl_strndup(in->arena, r->dir, n), *later = successor_of(in->arena, dir),
+               *path = dl_format(in->arena, "%s/out.log", dir), *name = "";
+    r->begun = r->ended = "";
+    if (access(path, F_OK) && later) {
+        path = dl_format(in->arena, "%s/out.log", later);
+        name = strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir;
+    }
+    if (access(path, F_OK)) return true;
+    char *text = dl_read_file(in->arena, path, MOST_LOG, &n, err);
+    if (!text) return false;
+    const log_facts f = read_lines(in->arena, text, name);
+    r->begun = f.begun, r->ended = f.ended, r->done = f.done;
+    memcpy(&r->about, &f.about, sizeof r->about);
     return true;
 }
 
@@ -128,7 +179,7 @@ bool dl_run_read(dl_arena *arena, const char *dir, dl_run_facts *out, dl_error *
         return dl_fail(err, DL_INPUT, "%s is no run: it has no metrics.jsonl", dir);
     return dlr_metrics_read(points, take_point, &in, err) &&
            read_settings(&in, dl_format(arena, "%s/hyperparams.yaml", dir), err) &&
-           read_log(&in, dl_format(arena, "%s/out.log", dir), err);
+           read_log(&in, err);
 }
 
 const dl_run_curve *dl_run_find_curve(const dl_run_facts *r, const char *tag) {

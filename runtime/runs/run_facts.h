@@ -19,7 +19,7 @@ typedef struct {
 
 typedef struct {
     const char *dir;
-    const char *begun, *ended; /* times of the log's first and last line; "": there is none */
+    const char *begun, *ended; /* times of the first and last line of its log; "": there is none */
     bool done;                 /* the log ends as that of a whole run does */
     int64_t epochs, steps;     /* of the last point */
     DL_ARRAY(dl_run_curve) curves;

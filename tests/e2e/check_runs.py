@@ -58,6 +58,30 @@ def test_list():
     check(run("dlrun", "list", "runs/a").stdout.count("\n") == 2, "list of one run")
 
 
+def test_anew():
+    """Runs that start anew where others were: each has its own times and its own end, though the log stays in place."""
+    def shown(folder):
+        r = run("dlrun", "show", folder)
+        said = re.search(r"(\d{4}-\S+ \S+) to (\d{4}-\S+ \S+?),? (done|not done)", r.stdout)
+        return said.groups() if check(r.returncode == 0 and said, f"show {folder}: {r.stdout} {r.stderr}") else 3 * [""]
+
+    train("again/x", "--num_epochs=1")
+    first = shown("again/x")
+    r = run("dlrun", "tiny.dl", "--data_loader_config=synthetic", "--local_batch_size=4", "--Nsamples=32",
+            "--Nsamples_val=8", "--run_dir=again/x", "--num_epochs=4", "--stop_after=9")
+    check(r.returncode == 75, f"stopped: {r.returncode} {r.stderr[-300:]}")
+    stopped = shown("again/x")
+    check(shown("again/x.1") == first and stopped[2] == "not done" and stopped[0] >= first[1], f"{first} {stopped}")
+    train("again/x", "--num_epochs=4", "--resume")
+    resumed = shown("again/x")
+    check(resumed[0] == stopped[0] and resumed[1] >= stopped[1] and resumed[2] == "done", f"{stopped} {resumed}")
+    train("again/x", "--num_epochs=1")
+    last = shown("again/x")
+    check(shown("again/x.1") == first and shown("again/x.2") == resumed and last[0] >= resumed[1]
+          and last[2] == "done", f"{first} {resumed} {last}")
+    shutil.rmtree(f"{TMP}/again")
+
+
 def test_show_and_compare():
     r = run("dlrun", "show", "runs/a")
     check(re.search(r"^  num_epochs +3$", r.stdout, re.M) and not re.search("^  optimizer ", r.stdout, re.M)
