@@ -7,7 +7,7 @@
 #include "tests/check.h"
 #include "tests/unit/schedule_cases.h"
 
-enum { STEPS = 24, NUMBERS = 10 };
+enum { STEPS = 24, LONG = 200, NUMBERS = 10 }; /* LONG: of optimisers, by the whole pipeline */
 /* a step's line: rate, four weights, two biases, the norms of all gradients before clipping and of
  * all weights after the step, and that of asgd's means of weights, of others of the weights */
 
@@ -17,11 +17,18 @@ static const char model[] = "graph @train {\n"
                             "  input $x = %2 : f64[K=2]\n"
                             "  %3 = mul $w, $x : f64[K=2, J=2]\n"
                             "  %4 = add %3, $b : f64[K=2, J=2]\n"
-                            "  %5 = tanh %4 : f64[K=2, J=2]\n"
-                            "  %6 = sum %5 {over=[K, J]} : f64[]\n"
-                            "  loss \"loss\" = %6\n"
+                            "  %5 = mul $x, $x : f64[K=2]\n"
+                            "  %6 = sub %4, %5 : f64[K=2, J=2]\n"
+                            "  %7 = mul %6, %6 : f64[K=2, J=2]\n"
+                            "  %8 = mean %7 {over=[K, J]} : f64[]\n"
+                            "  loss \"loss\" = %8\n"
                             "}\n";
-static const double w0[] = {0.5, -0.25, 0.125, 1.0}, b0[] = {0.25, -0.5}, x0[] = {0.3, -1.2};
+static const double w0[] = {0.5, -0.25, 0.125, 1.0}, b0[] = {0.25, -0.5};
+/* Squares, which a line cannot fit at the inputs of all steps: gradients stay far from rounding, by
+ * which the course of a sign would be decided. */
+static double input_of(int step, int k) {
+    return k ? -1.25 + step % 5 * 0.25 : 0.375 + step % 7 * 0.125;
+}
 
 static const char oracle_head[] =
     "import math\n"
@@ -36,16 +43,16 @@ static const char oracle_head[] =
     "def ahead(schedule):\n"
     "    schedule.step()\n"
     "    return schedule\n"
-    "def run(make, schedule, every, clip):\n"
+    "def run(steps, make, schedule, every, clip):\n"
     "    w = torch.tensor([[0.5, -0.25], [0.125, 1.0]], dtype=torch.float64, requires_grad=True)\n"
     "    b = torch.tensor([0.25, -0.5], dtype=torch.float64, requires_grad=True)\n"
-    "    x = torch.tensor([[0.3], [-1.2]], dtype=torch.float64)\n"
     "    opt = make([w, b])\n"
     "    rates = schedule(opt)\n"
-    "    for it in range(1, 25):\n"
+    "    for it in range(1, steps + 1):\n"
+    "        x = torch.tensor([[0.375 + it % 7 * 0.125], [-1.25 + it % 5 * 0.25]])\n"
     "        rate = opt.param_groups[0]['lr']\n"
     "        opt.zero_grad()\n"
-    "        torch.tanh(w * x + b).sum().backward()\n"
+    "        ((w * x + b - x * x)**2).mean().backward()\n"
     "        norm = torch.nn.utils.clip_grad_norm_([w, b], clip or math.inf)\n"
     "        opt.step()\n"
     "        if it % every == 0: rates.step()\n"
@@ -62,27 +69,32 @@ static const optimizer_case *case_at(int i) {
     return i < NOPTIMIZERS ? &optimizer_cases[i] : &schedule_cases[i - NOPTIMIZERS];
 }
 
+static int steps_of(int i) { return i < NOPTIMIZERS ? LONG : STEPS; }
+
 /* The oracle's numbers for all cases, or false without PyTorch. */
-static bool ask_oracle(double want[NCASES][STEPS][NUMBERS]) {
+static bool ask_oracle(double want[NCASES][LONG][NUMBERS]) {
     char path[] = "/tmp/dl_optimizers_XXXXXX";
     int fd = mkstemp(path);
     FILE *script = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!script) return false;
     fputs(oracle_head, script);
     for (int i = 0; i < NCASES; i++)
-        fprintf(script, "run(lambda p: %s, lambda o: %s, %d, %g)\n", case_at(i)->make,
-                case_at(i)->schedule, case_at(i)->every, case_at(i)->clip);
+        fprintf(script, "run(%d, lambda p: %s, lambda o: %s, %d, %g)\n", steps_of(i),
+                case_at(i)->make, case_at(i)->schedule, case_at(i)->every, case_at(i)->clip);
     fclose(script);
     char command[64];
     snprintf(command, sizeof command, "/usr/bin/python3 -W ignore %s", path);
     FILE *lines = access("/usr/bin/python3", X_OK) == 0 ? popen(command, "r") : NULL;
-    int read = 0;
-    for (double *at = &want[0][0][0];
-         lines && read < NCASES * STEPS * NUMBERS && fscanf(lines, "%lf", at) == 1; at++)
-        read++;
+    int read = 0, all = 0;
+    for (int i = 0; i < NCASES; i++) {
+        const int n = steps_of(i) * NUMBERS;
+        for (int k = 0; lines && k < n && fscanf(lines, "%lf", &want[i][0][0] + k) == 1; k++)
+            read++;
+        all += n;
+    }
     if (lines) pclose(lines);
     unlink(path);
-    CHECK(read == 0 || read == NCASES * STEPS * NUMBERS, "the oracle gave %d numbers", read);
+    CHECK(read == 0 || read == all, "the oracle gave %d numbers", read);
     return read > 0;
 }
 
@@ -136,8 +148,14 @@ static void check_norms_shared(void) {
         }
 }
 
+/* The distance of two numbers that a step may leave. Later a rounding may have grown: muon divides
+ * by the norm of a momentum that becomes small, and sgd's largest rate diverges. */
+static double bound(int step, double want) {
+    return step < STEPS ? 1e-12 : 1e-8 * (1 + fabs(want));
+}
+
 static void check_case(const optimizer_case *c, const char *passes, bool norms,
-                       double want[STEPS][NUMBERS]) {
+                       double want[LONG][NUMBERS], int steps) {
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
     CHECK(m, "%s", err.message);
@@ -157,23 +175,26 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms,
     for (int i = 0; i < MOST_SETTINGS && c->set[i].name; i++)
         *data_of(run, g, c->set[i].name) = c->set[i].value;
     double *w = data_of(run, g, "w"), *b = data_of(run, g, "b");
-    memcpy(w, w0, sizeof w0), memcpy(b, b0, sizeof b0), memcpy(data_of(run, g, "x"), x0, sizeof x0);
+    memcpy(w, w0, sizeof w0), memcpy(b, b0, sizeof b0);
+    double *x = data_of(run, g, "x");
     const double *rate = metric_of(run, g, "Learning Rate");
     const double *grad_norm = norms ? metric_of(run, g, "grad_norm") : NULL;
     const double *weight_norm = norms ? metric_of(run, g, "weight_norm") : NULL;
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < steps; step++) {
+        x[0] = input_of(step + 1, 0), x[1] = input_of(step + 1, 1);
         CHECK(dl_interp_run(run, &err), "%s", err.message);
         CHECK(fabs(*rate - want[step][0]) <= 1e-15, "%s, step %d: rate %.17g, want %.17g", c->name,
               step + 1, *rate, want[step][0]);
         for (int i = 0; i < (norms ? 8 : 6); i++) {
             double got = i < 4 ? w[i] : i < 6 ? b[i - 4] : i == 6 ? *grad_norm : *weight_norm;
-            CHECK(fabs(got - want[step][1 + i]) <= 1e-12,
+            CHECK(fabs(got - want[step][1 + i]) <= bound(step, want[step][1 + i]),
                   "%s, step %d, number %d: %.17g, want %.17g", c->name, step + 1, i, got,
                   want[step][1 + i]);
         }
-        CHECK_NEAR(mean_norm(run, g, w, b), want[step][NUMBERS - 1], 1e-12);
+        const double mean = want[step][NUMBERS - 1];
+        CHECK_NEAR(mean_norm(run, g, w, b), mean, bound(step, mean));
     }
-    CHECK_NEAR(*data_of(run, g, "optimizer.step"), STEPS, 0);
+    CHECK_NEAR(*data_of(run, g, "optimizer.step"), steps, 0);
     dl_interp_free(run);
     dl_arena_free(m->arena);
 }
@@ -192,7 +213,7 @@ static void take_step(scaled_run *r, const double x[2], int step) {
     double g[6] = {0}, rate = 0.05 * fmin(1, step / 7.0);
     bool finite = true;
     for (int i = 0; i < 4; i++) {
-        double y = tanh(r->p[i] * x[i / 2] + r->p[4 + i % 2]), dy = r->scale * (1 - y * y);
+        double of = x[i / 2], y = r->p[i] * of + r->p[4 + i % 2] - of * of, dy = r->scale * y / 2;
         g[i] = dy * x[i / 2], g[4 + i % 2] += dy;
     }
     for (int i = 0; i < 6; i++) finite = finite && isfinite(g[i]);
@@ -239,7 +260,7 @@ static void check_scaler(const char *passes, double first) {
     *data_of(run, g, "optimizer.lr.init") = 0.05, *data_of(run, g, "optimizer.lr.warmup") = 7;
     for (int step = 1; step <= STEPS; step++) {
         double before = want.scale, lost = want.skipped;
-        memcpy(x, x0, sizeof x0);
+        x[0] = input_of(step, 0), x[1] = input_of(step, 1);
         if (faults[step - 1] != 0) x[1] = faults[step - 1];
         take_step(&want, x, step);
         CHECK(dl_interp_run(run, &err), "%s", err.message);
@@ -311,7 +332,7 @@ static void check_coverage(void) {
 }
 
 int main(void) {
-    static double want[NCASES][STEPS][NUMBERS];
+    static double want[NCASES][LONG][NUMBERS];
     check_coverage();
     check_norms_shared();
     check_scaler_names();
@@ -322,8 +343,8 @@ int main(void) {
     if (ask_oracle(want)) {
         for (int i = 0; i < NCASES; i++) {
             for (int norms = 0; norms < 2; norms++) {
-                check_case(case_at(i), "autodiff,optimizer", norms, want[i]);
-                check_case(case_at(i), dl_pipeline, norms, want[i]);
+                check_case(case_at(i), "autodiff,optimizer", norms, want[i], STEPS);
+                check_case(case_at(i), dl_pipeline, norms, want[i], norms ? steps_of(i) : STEPS);
             }
         }
     } else {
