@@ -100,6 +100,7 @@ static void time_ahead(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64
     for (int taken = b->steps; taken < started; taken++) end_oldest(exec, b);
     b->cpu_ms = -1;
     for (b->rounds = 0; b->rounds < KERNEL_ROUNDS; b->rounds++) {
+        run_before(exec, b);
         dlr_exec_run(exec, b->program, ns);
         for (int i = 0; i < nlaunches; i++) sum[i] += ns[i];
     }

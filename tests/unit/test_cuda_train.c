@@ -88,6 +88,7 @@ static dl_plan *for_device(const dl_plan *p, const dl_target *target, dl_error *
             dl_format(arena, launcher, (long long)p->scratch_bytes + 64, names_of(p, i));
         q->objects.at[i] = p->objects.at[i]; /* with its libraries */
         q->objects.at[i].source = dl_format(arena, "%s%s", p->objects.at[i].source, more);
+        q->objects.at[i].texts.n = 0;
     }
     int compiled;
     return dl_jit_compile(arena, q->objects.n, q->objects.at, target, NULL, &compiled, err) ? q

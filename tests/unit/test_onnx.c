@@ -3,10 +3,9 @@
 #include "ir/text/text.h"
 #include "tests/check.h"
 
-/* Ops of gradients and updates, random numbers, and scans, which are not exported yet. */
+/* Ops of gradients and updates, and random numbers. */
 static bool is_refused(dl_op op) {
-    return op == DL_OP_random || op == DL_OP_conv_grad_weight || op == DL_OP_updated ||
-           op == DL_OP_scan;
+    return op == DL_OP_random || op == DL_OP_conv_grad_weight || op == DL_OP_updated;
 }
 
 static void test_table(void) {
