@@ -208,11 +208,13 @@ def main(build, *_):
     log = dlrun("few", "f32", *common[:1], "--global_batch_size=10", "--accumulate=4", status=2)
     check("a multiple of 4" in log, "a batch that cannot be shared is refused")
     args = place / "f32.dl", f"--yaml_config={place / 'c.yaml'}", "--local_batch_size=4"
-    for device in "cpu", "cuda:emulated":  # the batches of a step are one batch here, so that its mean is that batch's
+    # The batches of a step are one batch here, so that its mean is that batch's. A GPU starts steps ahead, so that
+    # another number of them, each of which changes the loss by less than 1e-3, has come before.
+    for device, most in ("cpu", 1e-4), ("cuda:emulated", 5e-3):
         one, two = (json.loads(place.run("dlc", "bench", *args, "--norm=false", "--json", "--steps=3",
                                          f"--device={device}", f"--accumulate={n}")) for n in (1, 2))
         check(two["accumulate"] == 2 and 1.5 < two["flops"] / one["flops"] < 2.2
-              and abs(two["loss"] / one["loss"] - 1) < 1e-4
+              and abs(two["loss"] / one["loss"] - 1) < most
               and abs(two["samples_per_s"] * two["step_ms"] / 8000 - 1) < 0.05, f"dlc bench {device}: {one} {two}")
     for command, *batch in (("verify", args[-1]), ("estimate-scaling", args[-1]),
                             ("simulate-ranks", "--ranks=2", "--global_batch_size=8")):
