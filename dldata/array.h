@@ -23,8 +23,8 @@ struct array {
     /* Reads the block [start, start + size) of each axis, row-major. Errors: DL_INPUT, DL_IO. */
     bool (*read)(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                  dl_error *err);
-    int64_t handle;  /* depends on the format: HDF5's identifier, a file descriptor, or the address
-                        of the bytes */
+    int64_t handle;  /* depends on the format: the address of its open source, a file descriptor, or
+                        that of the bytes */
     uint64_t offset; /* offset of the data in the file, if contiguous */
     /* How stored numbers become values, by their attributes; NULL: they are the values. `read`
      * returns values, NaN where they are missing. */
@@ -44,8 +44,8 @@ typedef struct {
  * unreadable. */
 void array_take_packing(dl_arena *arena, array *a, const dlr_array_facts *facts);
 
-/* Fills `f` in the arena, for all formats of runtime/data, and leaves the file open for the life of
- * the process (a sandbox's child). Errors: DL_INPUT for a file of another format, a damaged one, or
+/* Fills `f` in the arena, for all formats of runtime/data, and leaves its arrays open until
+ * array_file_close. Errors: DL_INPUT for a file of another format, a damaged one, or
  * one that refers outside itself; DL_IO. */
 bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* The same for JPEG and CIFAR-10's binary format, recognized by the bytes; other files are
@@ -53,6 +53,8 @@ bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err
 bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* Selects the format by the file's first bytes. */
 bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
+/* Closes its arrays, also after array_file_open has failed. */
+void array_file_close(const array_file *f);
 
 /* Adds the attributes of an HDF5 file, and the names of its arrays' channels. Errors: DL_INPUT,
  * DL_IO. */

@@ -326,6 +326,7 @@ bool describe_file(void *request, dl_sandbox_result *out, dl_error *err) {
         put_loaders(&out->text, &f);
     }
     if (ok && rows.n > 0) ok = encode(arena, &rows, &out->bytes, err);
+    array_file_close(&f);
     dl_arena_free(arena);
     return ok;
 }

@@ -2,7 +2,7 @@
 #include "dldata/array.h"
 #include "runtime/data/array_file.h"
 
-/* The table of open arrays that `handle` indexes: they stay open for the life of the process. */
+/* The open array that `handle` is. */
 static dlr_source **opened(int64_t handle) { return (dlr_source **)(intptr_t)handle; }
 
 static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,
@@ -98,4 +98,10 @@ bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err
     dlr_array_file_close(file);
     if (ok && strcmp(f->format, "HDF5") == 0) ok = hdf5_take_attributes(arena, path, f, err);
     return ok;
+}
+
+void array_file_close(const array_file *f) {
+    for (int i = 0; i < f->arrays.n; i++)
+        if (f->arrays.at[i].read == read_block && f->arrays.at[i].handle)
+            dlr_source_close(*opened(f->arrays.at[i].handle));
 }

@@ -199,7 +199,8 @@ def test_faults():
     refused(4, r"global_stds_path: cannot open .*none\.npy", *options("years", f"--global_stds_path={TMP}/none.npy"))
     refused(2, r"global_means_path is not set", *options("years", "--global_means_path=null"))
     refused(2, r"valid_data_path is not set", *options("years", "--valid_data_path=null"))
-    refused(2, r"limit_nsamples: training has 3 samples, which fill no batch of 4", *options("years", "--limit_nsamples=3"))
+    refused(2, r"limit_nsamples: training has 3 samples, which fill no batch of 4",
+            *options("years", "--limit_nsamples=3"))
 
 
 write_years(f"{TMP}/years", ["2000", "2001", "1999b"], 1)
