@@ -205,7 +205,7 @@ MODELS = [
        ["--local_batch_size=2"] if folder == "import" or "N=2" in open(p).read() else [])
       for folder in ("verify", "layers", "import") for p in sorted(glob.glob(f"{ROOT}/tests/data/{folder}/*.dl"))),
 ]
-OF_TARGETS = {"kinks": "t"}  # models whose outputs need a target: no prediction has one
+OF_TARGETS = {"kinks": "t", "seeded": "t"}  # models whose outputs need a target: no prediction has one
 WAYS = [(STRICT + ["-O2"], None), (STRICT + ["-O3", "-march=native"], NATIVE), (["-O2"], None), (["-O0"], None),
         (["-Os", "-std=gnu17", "-fPIC"], None)]
 
