@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "ir/base/cpus.h"
 #include "ir/base/hash.h"
 #include "ir/base/output.h"
 
@@ -24,6 +23,7 @@ typedef struct {
     int object;
     DL_ARRAY(int) texts; /* of this object */
     dl_buf text;
+    uint64_t key; /* of the group that it becomes */
 } source;
 
 typedef DL_ARRAY(const char *) names;
@@ -34,7 +34,6 @@ typedef struct {
     const dl_cache *cache;
     const char *work;
     const dl_console *out;
-    int n;
     const dl_plan_object *const *objects;
     uint64_t *indices; /* by object: the key of its index */
     uint64_t **keys;   /* by object and kernel */
@@ -79,12 +78,18 @@ static rows read_index(const search *s, uint64_t key) {
     return found;
 }
 
-/* Adds the kernels of a source, which that group holds, to what the index has by now. */
-static bool extend_index(search *s, const source *from, uint64_t of, dl_error *err) {
-    const uint64_t key = s->indices[from->object];
+/* Adds the kernels of an object that were compiled to what its index has by now. */
+static bool extend_index(search *s, int object, dl_error *err) {
+    const uint64_t key = s->indices[object];
+    rows made = {0};
+    for (int i = 0; i < s->sources.n; i++) {
+        const source *from = &s->sources.at[i];
+        for (int k = 0; k < from->texts.n && from->object == object; k++)
+            dl_push(s->arena, &made, ((row){s->keys[object][from->texts.at[k]], from->key}));
+    }
+    if (!made.n) return true;
     rows all = read_index(s, key);
-    for (int i = 0; i < from->texts.n; i++)
-        dl_push(s->arena, &all, ((row){s->keys[from->object][from->texts.at[i]], of}));
+    for (int i = 0; i < made.n; i++) dl_push(s->arena, &all, made.at[i]);
     const int most = all.n < MOST_ROWS ? all.n : MOST_ROWS;
     return dl_cache_keep(s->cache, key, all.at + all.n - most, sizeof(row) * (size_t)most, s->out,
                          err);
@@ -111,11 +116,11 @@ static bool is_twin(const search *s, int object, int kernel) {
 /* Puts missing kernels into sources: as many as compile side by side, of nearly equal length, but
  * none so short that reading the opening takes most of its time. */
 static void put_sources(search *s, int object, int n, const int *missing) {
-    enum { SHORT = 16 << 10, LEAST = 2 };
+    enum { SHORT = 16 << 10 };
     const dl_plan_object *o = s->objects[object];
     size_t bytes = 0;
     for (int i = 0; i < n; i++) bytes += strlen(o->texts.at[missing[i]].text);
-    int most = dl_cpus_allowed() > LEAST ? dl_cpus_allowed() : LEAST;
+    int most = dl_jit_at_a_time();
     if ((size_t)most > bytes / SHORT + 1) most = (int)(bytes / SHORT + 1);
     const int first = s->sources.n;
     for (int i = 0; i < most && i < n; i++) {
@@ -146,12 +151,6 @@ static void find_missing(search *s, int object) {
     if (n) put_sources(s, object, n, missing);
 }
 
-static bool keep_source(search *s, const source *from, const dl_jit_job *job, dl_error *err) {
-    const uint64_t of = dl_hash_str(job->source, dl_hash_str("kernels", s->way->cc.key));
-    return dl_cache_keep(s->cache, of, job->image, job->bytes, s->out, err) &&
-           extend_index(s, from, of, err);
-}
-
 static bool compile_sources(search *s, int *stopped, dl_error *err) {
     const int n = s->sources.n;
     if (!n) return true;
@@ -160,8 +159,10 @@ static bool compile_sources(search *s, int *stopped, dl_error *err) {
         jobs[i] = (dl_jit_job){.kind = DL_JIT_KERNELS, .source = s->sources.at[i].text.at};
     bool ok = dl_jit_run(s->arena, s->way, n, jobs, s->work, s->out, stopped, err);
     for (int i = 0; i < n && ok; i++) {
-        add_file(s, s->sources.at[i].object, jobs[i].path);
-        ok = keep_source(s, &s->sources.at[i], &jobs[i], err);
+        source *from = &s->sources.at[i];
+        from->key = dl_hash_str(from->text.at, dl_hash_str("kernels", s->way->cc.key));
+        add_file(s, from->object, jobs[i].path);
+        ok = dl_cache_keep(s->cache, from->key, jobs[i].image, jobs[i].bytes, s->out, err);
     }
     return ok;
 }
@@ -207,7 +208,6 @@ bool dl_jit_find_kernels(dl_arena *arena, const dl_jit_way *way, const dl_cache 
                 .cache = cache,
                 .work = work,
                 .out = out,
-                .n = n,
                 .objects = objects,
                 .indices = DL_NEWS(arena, uint64_t, n + 1),
                 .keys = DL_NEWS(arena, uint64_t *, n + 1),
@@ -215,6 +215,7 @@ bool dl_jit_find_kernels(dl_arena *arena, const dl_jit_way *way, const dl_cache 
     for (int i = 0; i < n; i++)
         if (objects[i]->texts.n) find_missing(&s, i);
     bool ok = compile_sources(&s, stopped, err);
+    for (int i = 0; i < n && ok; i++) ok = extend_index(&s, i, err);
     for (int i = 0; i < s.sources.n; i++) dl_buf_free(&s.sources.at[i].text);
     for (int i = 0; i < n && ok && !*stopped; i++)
         if (objects[i]->texts.n) ok = put_linkage(&s, i, &linkage[i], err);

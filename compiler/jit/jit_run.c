@@ -103,6 +103,8 @@ static bool write_source(const dl_jit_language *in, const dl_jit_job *j, const c
     return ok;
 }
 
+int dl_jit_at_a_time(void) { return dl_cpus_allowed() > 1 ? dl_cpus_allowed() : 2; }
+
 bool dl_jit_run(dl_arena *arena, const dl_jit_way *w, int n, dl_jit_job *jobs, const char *work,
                 const dl_console *out, int *stopped, dl_error *err) {
     dl_command *commands = DL_NEWS(arena, dl_command, n + 1);
@@ -118,10 +120,10 @@ bool dl_jit_run(dl_arena *arena, const dl_jit_way *w, int n, dl_jit_job *jobs, c
         commands[i] = (dl_command){.argv = command_line(arena, w, &jobs[i], source),
                                    .log = dl_format(arena, "%s.log", base)};
     }
-    /* as many at a time as there are CPUs, but two even on one: a plan for CPUs has two sources */
-    int cpus = dl_cpus_allowed() > 1 ? dl_cpus_allowed() : 2, ended = 0;
-    for (int i = 0; i < n && !ended; i += cpus)
-        ended = dl_run_all(n - i < cpus ? n - i : cpus, commands + i, work, PATIENCE, out, err);
+    const int most = dl_jit_at_a_time();
+    int ended = 0;
+    for (int i = 0; i < n && !ended; i += most)
+        ended = dl_run_all(n - i < most ? n - i : most, commands + i, work, PATIENCE, out, err);
     if (ended > 0) *stopped = ended;
     bool ok = ended == 0;
     for (int i = 0; i < n && ok; i++) ok = take_object(arena, w, &jobs[i], &commands[i], err);

@@ -25,6 +25,8 @@ typedef struct {
     size_t bytes;
 } dl_jit_job;
 
+/* How many compilers run at a time: as many as there are CPUs, but two even on one. */
+int dl_jit_at_a_time(void);
 /* Runs the compiler in the folder `work`, and sets each job's path, image and bytes. *stopped: the
  * signal that interrupted it. Errors: DL_RESOURCE (the compiler fails: its output), DL_IO. */
 bool dl_jit_run(dl_arena *arena, const dl_jit_way *w, int n, dl_jit_job *jobs, const char *work,
