@@ -23,9 +23,8 @@ struct array {
     /* Reads the block [start, start + size) of each axis, row-major. Errors: DL_INPUT, DL_IO. */
     bool (*read)(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                  dl_error *err);
-    int64_t handle;  /* depends on the format: the address of its open source, a file descriptor, or
-                        that of the bytes */
-    uint64_t offset; /* offset of the data in the file, if contiguous */
+    void *handle;    /* its open source; of pictures: the file's bytes */
+    uint64_t offset; /* pictures: of the data in a record */
     /* How stored numbers become values, by their attributes; NULL: they are the values. `read`
      * returns values, NaN where they are missing. */
     const dlr_packing *packing;
@@ -45,8 +44,8 @@ typedef struct {
 void array_take_packing(dl_arena *arena, array *a, const dlr_array_facts *facts);
 
 /* Fills `f` in the arena, for all formats of runtime/data, and leaves its arrays open until
- * array_file_close. Errors: DL_INPUT for a file of another format, a damaged one, or
- * one that refers outside itself; DL_IO. */
+ * array_file_close. Errors: DL_INPUT for a file of another format, a damaged one, or one that
+ * refers outside itself; DL_IO. */
 bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* The same for JPEG and CIFAR-10's binary format, recognized by the bytes; other files are
  * DL_INPUT. */

@@ -16,7 +16,7 @@ enum { MOST_BYTES = 1 << 30 };
 static bool read_bytes(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                        dl_error *err) {
     (void)err;
-    const unsigned char *bytes = (const unsigned char *)(intptr_t)a->handle;
+    const unsigned char *bytes = a->handle;
     uint64_t first = 0, n = 1, part = (uint64_t)a->element;
     for (int i = 0; i < a->rank; i++) first = first * a->dims[i] + start[i], n *= size[i];
     for (uint64_t i = 0; i < n; i++)
@@ -31,9 +31,9 @@ static bool is_cifar(const unsigned char *bytes, size_t n) {
     return true;
 }
 
-static void push(dl_arena *arena, array_file *f, array a, const unsigned char *bytes) {
+static void push(dl_arena *arena, array_file *f, array a, unsigned char *bytes) {
     a.type = "u8", a.numeric = true, a.count = 1;
-    a.read = read_bytes, a.handle = (int64_t)(intptr_t)bytes;
+    a.read = read_bytes, a.handle = bytes;
     for (int i = 0; i < a.rank; i++) a.count *= a.dims[i];
     if (!a.element) a.element = (int)a.count;
     dl_push(arena, &f->arrays, a);
@@ -44,8 +44,7 @@ bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err)
     if (f->bytes > MOST_BYTES)
         return dl_fail(err, DL_INPUT,
                        "%s is neither an HDF5 file, a .npy file nor a file of pictures", path);
-    const unsigned char *bytes =
-        (const unsigned char *)dl_read_file(arena, path, MOST_BYTES, &n, err);
+    unsigned char *bytes = (unsigned char *)dl_read_file(arena, path, MOST_BYTES, &n, err);
     if (!bytes) return false;
     if (is_cifar(bytes, n)) {
         f->format = "pictures in CIFAR-10's binary layout";

@@ -2,15 +2,12 @@
 #include "dldata/array.h"
 #include "runtime/data/array_file.h"
 
-/* The open array that `handle` is. */
-static dlr_source **opened(int64_t handle) { return (dlr_source **)(intptr_t)handle; }
-
 static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                        dl_error *err) {
     dlr_block b = {0};
     for (int i = 0; i < a->rank; i++) b.start[i] = (int64_t)start[i], b.count[i] = (int64_t)size[i];
-    return a->packing ? dlr_packing_read(a->packing, *opened(a->handle), &b, DLR_EL_F64, out, err)
-                      : dlr_source_read(*opened(a->handle), &b, DLR_EL_F64, out, err);
+    return a->packing ? dlr_packing_read(a->packing, a->handle, &b, DLR_EL_F64, out, err)
+                      : dlr_source_read(a->handle, &b, DLR_EL_F64, out, err);
 }
 
 void array_take_packing(dl_arena *arena, array *a, const dlr_array_facts *facts) {
@@ -80,10 +77,9 @@ static bool add_array(dl_arena *arena, const dlr_array_file *file, const dlr_arr
     if (facts->refused) a.unreadable = dl_strdup(arena, facts->refused);
     if (!a.unreadable) array_take_packing(arena, &a, facts);
     if (a.numeric && !a.unreadable) {
-        dlr_source **source = DL_NEW(arena, dlr_source *);
-        *source = dlr_source_open(file, facts, CHUNKS, err);
-        if (!*source) return false;
-        a.handle = (int64_t)(intptr_t)source;
+        dlr_source *source = dlr_source_open(file, facts, CHUNKS, err);
+        if (!source) return false;
+        a.handle = source;
     }
     dl_push(arena, &f->arrays, a);
     return true;
@@ -102,6 +98,5 @@ bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err
 
 void array_file_close(const array_file *f) {
     for (int i = 0; i < f->arrays.n; i++)
-        if (f->arrays.at[i].read == read_block && f->arrays.at[i].handle)
-            dlr_source_close(*opened(f->arrays.at[i].handle));
+        if (f->arrays.at[i].read == read_block) dlr_source_close(f->arrays.at[i].handle);
 }
