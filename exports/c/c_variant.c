@@ -5,13 +5,6 @@
 #include "compiler/cpu/library.h"
 #include "exports/c/c_network.h"
 
-/* All kernels in one source: it becomes part of one file. */
-static int assign_one(int n, dl_piece *pieces, int threads) {
-    (void)threads;
-    for (int i = 0; i < n; i++) pieces[i].source = 0;
-    return 1;
-}
-
 /* No tuner and no linking: the target may be another machine's. */
 static dl_plan *compile(const dl_c_network *c, const dl_target *target, dl_error *err) {
     dl_session *s = c->of->net->session;
@@ -21,7 +14,7 @@ static dl_plan *compile(const dl_c_network *c, const dl_target *target, dl_error
         return NULL;
     dl_backend *backend = DL_NEW(c->of->arena, dl_backend);
     dl_target *one = DL_NEW(c->of->arena, dl_target);
-    *backend = dl_backend_cpu, backend->assign = assign_one;
+    *backend = dl_backend_cpu;
     backend->open = dl_cpu_open_whole, backend->libraries = NULL;
     *one = *target, one->backend = backend;
     one->winograd = opt.target->winograd; /* as the key says */
