@@ -35,6 +35,12 @@ dl_type dl_body_stack(dl_type slice, const char *axis, int64_t steps) {
     return stack;
 }
 
+int dl_body_update(const dl_graph *body, const dl_var *state) {
+    int k = 0;
+    while (body->results.at[k].role != DL_RESULT_UPDATE || body->results.at[k].var != state) k++;
+    return k;
+}
+
 dl_steps dl_steps_of(const dl_node *n) {
     return (dl_steps){.axis = dl_node_name(n, DL_ATTR_axis),
                       .steps = dl_node_int(n, DL_ATTR_steps),

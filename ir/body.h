@@ -45,6 +45,9 @@ void dl_bodies_follow(dl_graph *g);
  * as many as its body has states, in addition to the results that it was built with. */
 dl_value *dl_scan_add_output(dl_graph *around, dl_node *n, const char *name, dl_value *v);
 
+/* The number of the result that is a state's value after a step: a complete body has one. */
+int dl_body_update(const dl_graph *body, const dl_var *state);
+
 typedef struct {
     const char *axis;
     int64_t steps;

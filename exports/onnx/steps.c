@@ -40,18 +40,12 @@ static void add_output(dl_onnx *o, const dl_value *v, dl_buf *graph) {
     dl_onnx_describe(graph, DL_GRAPH_OUTPUT, &y);
 }
 
-/* The result that is the state's value after a step: each state has one. */
-static int update_of(const dl_graph *body, const dl_var *state) {
-    int k = 0;
-    while (body->results.at[k].role != DL_RESULT_UPDATE || body->results.at[k].var != state) k++;
-    return k;
-}
-
 /* The results in Scan's order. Returns their number. */
 static int order_results(const dl_graph *body, int *order) {
     int n = 0;
     for (int i = 0; i < body->vars.n; i++)
-        if (body->vars.at[i]->role == DL_VAR_STATE) order[n++] = update_of(body, body->vars.at[i]);
+        if (body->vars.at[i]->role == DL_VAR_STATE)
+            order[n++] = dl_body_update(body, body->vars.at[i]);
     for (int k = 0; k < body->results.n; k++)
         if (body->results.at[k].role == DL_RESULT_OUTPUT) order[n++] = k;
     return n;

@@ -30,9 +30,8 @@ static int results(const dl_graph *body, dl_result_role role, int *order) {
     for (int k = 0; k < body->results.n && role == DL_RESULT_OUTPUT; k++)
         if (body->results.at[k].role == role) order[n++] = k;
     for (int i = 0; i < body->vars.n && role == DL_RESULT_UPDATE; i++)
-        for (int k = 0; k < body->results.n; k++)
-            if (body->results.at[k].role == role && body->results.at[k].var == body->vars.at[i])
-                order[n++] = k;
+        if (body->vars.at[i]->role == DL_VAR_STATE)
+            order[n++] = dl_body_update(body, body->vars.at[i]);
     return n;
 }
 
