@@ -27,11 +27,17 @@ static const char *label_of(dl_in_ctx *c, const layer *l) {
     return dl_label_of_all(c, n, l->params->tensors, role);
 }
 
+/* Whether the op's name begins with one of these; NULL-terminated. */
+static bool is_one_of(const char *op, const char *const *names) {
+    while (*names && strncmp(op, *names, strlen(*names)) != 0) names++;
+    return *names != NULL;
+}
+
 /* Whether a tensor is made of zeros, and of views of them. */
 static bool is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t) {
-    static const char *const views[] = {"aten.slice.",   "aten.select.",   "aten.expand.",
-                                        "aten.reshape.", "aten.view.",     "aten.to.",
-                                        "aten.clone.",   "aten.unsqueeze."};
+    static const char *const views[] = {"aten.slice.",   "aten.select.",    "aten.expand.",
+                                        "aten.reshape.", "aten.view.",      "aten.to.",
+                                        "aten.clone.",   "aten.unsqueeze.", NULL};
     for (int depth = 0; t && depth < 64; depth++) {
         int by = c->w->defined_by[t->id];
         if (by < 0) return false;
@@ -39,10 +45,7 @@ static bool is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t) {
         if (strncmp(n->op, "aten.zeros", 10) == 0 || strncmp(n->op, "aten.new_zeros.", 15) == 0)
             return true;
         if (strncmp(n->op, "aten.full", 9) == 0) return dl_foreign_real(n, "fill_value", 1) == 0;
-        bool is_view = false;
-        for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-            is_view = is_view || strncmp(n->op, views[i], strlen(views[i])) == 0;
-        t = is_view ? dl_foreign_operand(n, "self") : NULL;
+        t = is_one_of(n->op, views) ? dl_foreign_operand(n, "self") : NULL;
     }
     return false;
 }
@@ -56,15 +59,15 @@ static bool has_batch(const dl_in_axis *a) {
 /* States [L, 1, hidden] that are repeated for each sequence of the batch: PyTorch says a number,
  * which is the example's. NULL: t is made in another way. */
 static dl_in_value *for_batch(dl_in_ctx *c, const dl_foreign_tensor *t) {
-    static const char *const same[] = {"aten.contiguous.", "aten.clone.", "aten.to."};
+    static const char *const same[] = {"aten.contiguous.", "aten.clone.", "aten.to.", NULL},
+                             *const copies[] = {"aten.expand.", "aten.repeat.", NULL};
     for (int depth = 0; t && depth < 64; depth++) {
         int by = c->w->defined_by[t->id];
         if (by < 0) return NULL;
         const dl_foreign_node *n = &c->w->graph->nodes.at[by];
         const dl_foreign_tensor *from = dl_foreign_operand(n, "self");
-        bool grows = !strncmp(n->op, "aten.expand.", 12) || !strncmp(n->op, "aten.repeat.", 12);
-        if (grows && from && from->rank == 3 && from->shape[1] == 1 && t->rank == 3 &&
-            from->shape[0] == t->shape[0] && from->shape[2] == t->shape[2]) {
+        if (is_one_of(n->op, copies) && from && from->rank == 3 && from->shape[1] == 1 &&
+            t->rank == 3 && from->shape[0] == t->shape[0] && from->shape[2] == t->shape[2]) {
             dl_in_value *v = dl_copy_value(c, dl_value_of(c, from)), *h;
             dl_in_value old = *v;
             v->dim[0] = old.dim[1], v->dim[1] = old.dim[0];
@@ -74,10 +77,7 @@ static dl_in_value *for_batch(dl_in_ctx *c, const dl_foreign_tensor *t) {
             h->dim[0] = old.dim[1], h->dim[1] = old.dim[0];
             return h;
         }
-        bool passes = false;
-        for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-            passes = passes || strncmp(n->op, same[i], strlen(same[i])) == 0;
-        t = passes ? from : NULL;
+        t = is_one_of(n->op, same) ? from : NULL;
     }
     return NULL;
 }
