@@ -27,8 +27,6 @@ typedef struct {
 } dl_dialect;
 extern const dl_dialect dl_dialect_c; /* the CPU's C */
 
-/* n, or the next multiple of the unit. */
-static inline int64_t dl_round_up(int64_t n, int64_t unit) { return dl_ceil_div(n, unit) * unit; }
 /* A load or a store: it has a parameter and an index. */
 static inline bool dl_emit_is_access(const dl_kinstr *in) {
     return in->kind == DL_K_LOAD || in->kind == DL_K_STORE;

@@ -15,7 +15,7 @@ static double winograd_share(const dl_kernel *k, const dl_target *t) {
     const dl_relation r = dl_kernel_relation(k, &k->instrs.at[dl_kernel_anchor(k)]);
     const dl_conv_sizes s = dl_relation_sizes(&r);
     double tiles = (double)dl_winograd_tiles(k), terms = (double)(s.c * s.tap[0]),
-           made = (double)(dl_ceil_div(s.o, t->lanes) * t->lanes),
+           made = (double)dl_round_up(s.o, t->lanes),
            direct = (double)(s.samples * s.out[0] * s.out[1] * s.out[2]) * DL_WINOGRAD_TAPS *
                     terms * made;
     double bytes = DL_WINOGRAD_POINTS * terms * made * 4, read = bytes > own_cache ? 10 : 0,

@@ -78,7 +78,7 @@ static bool is_small_n(const dl_emitter *e, const dl_conv_problem *s) {
 static void put_small_n(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     enum { STRETCH_BYTES = 16 }; /* of struct stretch, in addition to a pointer for each row */
     const char *name = DL_OWN_NAME;
-    int64_t whole = dl_ceil_div(s->summed, e->t->lanes) * e->t->lanes, made = e->k->space[1].size;
+    int64_t whole = dl_round_up(s->summed, e->t->lanes), made = e->k->space[1].size;
     dl_emit_image(e, s, MOST_COLUMNS);
     dl_emit_rows_epilogue(e);
     dl_emit_head(e, 0);

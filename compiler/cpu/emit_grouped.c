@@ -78,5 +78,5 @@ void dl_emit_lanes_gradient(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
         "        %s_body(arg, item * %lldL + i, LANES, acc + i, sums);\n}\n",
         AT_ONCE, LANE_CHANNELS, name, (long long)places, (long long)places, (long long)block, name,
         (long long)block);
-    code->scratch = (block + dl_ceil_div(per, AT_ONCE) * AT_ONCE * panel) * 4 + LANE_CHANNELS;
+    code->scratch = (block + dl_round_up(per, AT_ONCE) * panel) * 4 + LANE_CHANNELS;
 }

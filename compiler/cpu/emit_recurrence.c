@@ -29,7 +29,7 @@ bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
     int64_t lanes = wide ? e->t->lanes / 2 : e->t->lanes, bytes = wide ? 8 : 4;
     int64_t vectors = dl_ceil_div(r.size, lanes), stride = vectors * lanes;
     int64_t rows = dl_ceil_div(r.batch, ITEMS);
-    rows = rows < TALL ? TALL : rows > ROWS_MOST ? ROWS_MOST : dl_ceil_div(rows, TALL) * TALL;
+    rows = rows < TALL ? TALL : rows > ROWS_MOST ? ROWS_MOST : dl_round_up(rows, TALL);
     int width = !back && r.gates == 3 ? 3 : WIDTH, units = back ? width : width / r.gates;
     int64_t panels = dl_ceil_div(vectors, units), terms = back ? r.gates * r.size : r.size;
     dl_putf(e->out,

@@ -112,7 +112,7 @@ static void find_scratch(resident *r, dl_emitted *code) {
     int64_t points = 1, bytes = 0;
     for (int i = 0; i < r->ninner; i++) {
         int64_t size = k->space[r->inner[i]].size, lanes = r->lanes ? r->e->t->lanes : 1;
-        points *= i + 1 < r->ninner || r->outer_lanes ? size : dl_ceil_div(size, lanes) * lanes;
+        points *= i + 1 < r->ninner || r->outer_lanes ? size : dl_round_up(size, lanes);
     }
     if (r->outer_lanes) points *= r->e->t->lanes;
     for (int i = 0; i < k->instrs.n; i++) {
@@ -299,7 +299,7 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
         int64_t size = k->space[r.lane_axis].size,
                 vectors = UNIT_POINTS / (points ? points : 1) / e->t->lanes;
         group = vectors > 1 ? vectors * e->t->lanes : e->t->lanes;
-        if (group > size) group = dl_ceil_div(size, e->t->lanes) * e->t->lanes;
+        if (group > size) group = dl_round_up(size, e->t->lanes);
         count = count / size * dl_ceil_div(size, group), points *= group;
     }
     find_scratch(&r, code);

@@ -77,13 +77,12 @@ static void find_items(const dl_target *t, dl_wgrad_problem *g) {
     g->item_groups = at_least_one(g->groups);
     g->item_panels = at_least_one(g->panels);
     g->item_rows = at_least_one(g->rows);
-    if (by_amx(t, g)) g->item_rows = dl_ceil_div(g->item_rows, DL_AMX_ROWS) * DL_AMX_ROWS;
+    if (by_amx(t, g)) g->item_rows = dl_round_up(g->item_rows, DL_AMX_ROWS);
     if (!fits(t, g)) {
         g->item_groups = g->im2col ? 1 : runs ? g->kernel[1] : g->kernel[2];
         while (g->item_panels > wide) g->item_panels = dl_ceil_div(g->item_panels, 2);
         while (!whole && g->item_rows >= 2 * FEW_ROWS && !fits(t, g))
-            g->item_rows =
-                dl_ceil_div(dl_ceil_div(g->item_rows, 2), tile_rows(t, g)) * tile_rows(t, g);
+            g->item_rows = dl_round_up(dl_ceil_div(g->item_rows, 2), tile_rows(t, g));
         if (!fits(t, g)) g->item_groups = 1;
         while (!fits(t, g) && g->item_panels > 1) g->item_panels = dl_ceil_div(g->item_panels, 2);
     }
@@ -122,10 +121,10 @@ void dl_emit_wgrad(dl_emitter *e, dl_wgrad_problem *g, dl_emitted *code) {
     const char *gather = put_gather(e, g);
     int64_t tile = tile_rows(e->t, g), panel = e->t->panel,
             sums = g->item_groups * g->item_panels * g->item_rows * panel,
-            packed = (g->direct ? 0
-                                : g->k_ranges.vectors * dl_ceil_div(g->item_rows, tile) * tile *
-                                      DL_M_BLOCK) +
-                     g->item_panels * DL_M_BLOCK * panel;
+            packed =
+                (g->direct ? 0
+                           : g->k_ranges.vectors * dl_round_up(g->item_rows, tile) * DL_M_BLOCK) +
+                g->item_panels * DL_M_BLOCK * panel;
     if (by_amx(e->t, g)) packed /= 2; /* pairs of two positions */
     if (g->im2col) packed += DL_M_BLOCK * g->item_rows / 2 + e->t->lanes;
     dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,

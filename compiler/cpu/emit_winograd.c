@@ -11,7 +11,7 @@ static int64_t block_tiles(const dl_target *t) {
 /* The size of struct winograd_scratch, with the transformed inputs. */
 static int64_t scratch_bytes(const dl_target *t, int64_t terms) {
     enum { TILE_BYTES = 4 * DL_WINOGRAD_MADE + 4 + 8 + 3 * 4, PADDING = 128 };
-    int64_t tiles = block_tiles(t), pitch = dl_ceil_div(terms, t->lanes) * t->lanes + 16;
+    int64_t tiles = block_tiles(t), pitch = dl_round_up(terms, t->lanes) + 16;
     return t->row_block * DL_ROW_BYTES + tiles * TILE_BYTES + PADDING +
            4 * t->panel * (t->rows * DL_WINOGRAD_MADE + 1 + DL_WINOGRAD_POINTS * tiles) +
            4 * DL_WINOGRAD_POINTS * (tiles * pitch + 16);

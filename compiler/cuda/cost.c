@@ -39,7 +39,7 @@ static double attention_us(const dl_kernel *k, const dl_node *call, const dl_tar
     const dl_attention a = dl_attention_of(call);
     bool back = call->op != DL_OP_flash_attention, wgmma = dl_cuda_attention_by_wgmma(k, t);
     double scores = (double)a.batch * (double)a.heads * (double)dl_ceil_div(a.queries, BLOCK) *
-                    (double)dl_ceil_div(a.keys, BLOCK) * BLOCK * BLOCK;
+                    (double)dl_round_up(a.keys, BLOCK) * BLOCK;
     double ps = attention_ps[wgmma][back].score +
                 attention_ps[wgmma][back].feature * (double)a.size +
                 (a.rate > 0 ? draw_ps * (back ? 2 : 1) : 0);

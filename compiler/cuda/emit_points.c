@@ -123,7 +123,7 @@ static nest plan_nest(dl_emitter *e) {
             most = dl_ceil_div(s.terms, s.layout.lanes * LEAST_TERMS);
     if (parts > most) parts = most;
     if (parts < 1) parts = 1;
-    s.each = dl_ceil_div(dl_ceil_div(s.terms, parts), s.layout.lanes) * s.layout.lanes;
+    s.each = dl_round_up(dl_ceil_div(s.terms, parts), s.layout.lanes);
     if (s.each < 1) s.each = 1;
     s.parts = dl_ceil_div(s.terms, s.each);
     if (s.parts < 1) s.parts = 1;

@@ -126,8 +126,7 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, resident *r) {
                 parts = DL_BLOCKS_ENOUGH / (r->kept.points ? r->kept.points : 1);
         if (parts > most) parts = most;
         if (parts < 1) parts = 1;
-        r->each =
-            dl_ceil_div(dl_ceil_div(r->outer.points, parts), r->layout.groups) * r->layout.groups;
+        r->each = dl_round_up(dl_ceil_div(r->outer.points, parts), r->layout.groups);
         if (r->each < 1) r->each = r->layout.groups;
     }
     r->parts = dl_ceil_div(r->outer.points, r->each);

@@ -48,16 +48,14 @@ static void find_bytes(const dl_gemm_problem *p, int rows, dl_halo *h) {
     h->stage = pixels * PITCH + h->taps * h->columns / 8 * DL_HALO_FRAGMENT;
     h->shared =
         dl_at_least(2 * h->stage, rows * h->stride_phases * h->columns * 4) +
-        dl_ceil_div(p->operand[0].nparts * pixels * (*dl_cuda_dialect(p->k, 0)->whole ? 8 : 4),
-                    16) *
-            16;
+        dl_round_up(p->operand[0].nparts * pixels * (*dl_cuda_dialect(p->k, 0)->whole ? 8 : 4), 16);
 }
 
 bool dl_gemm_halo(const dl_gemm_problem *p, int rows, dl_halo *h) {
     int64_t least = 0;
     if (!is_plain(p)) return false;
     *h = (dl_halo){
-        .columns = (int)(dl_ceil_div(p->tile_columns.size, 8) * 8), .stride_phases = 1, .taps = 1};
+        .columns = (int)dl_round_up(p->tile_columns.size, 8), .stride_phases = 1, .taps = 1};
     for (int i = 0; i < 3; i++)
         h->stride_phases *= p->stride_phases[i], h->taps *= p->r.axis[p->r.window[i].tap].size;
     if (h->taps == 1 ||

@@ -71,7 +71,7 @@ bool dl_gemm_strips(const dl_gemm_problem *p, const dl_operand *o, int rows, dl_
     if (to->piece < 4) return false;
     int64_t side = dl_at_most(line[0], positions ? rows : depth); /* positions of a run */
     int64_t run = ((side - 1) * w->position_step + (taps - 1) * far + 1) * pixel;
-    to->pitch = dl_ceil_div(run + to->piece - p->word, to->piece) * to->piece;
+    to->pitch = dl_round_up(run + to->piece - p->word, to->piece);
     to->ends = p->mode[DL_MODE_K].size % depth != 0;
     if (to->term_line % 2 == 0 && (!positions || w->tap_step == 1 || channels % 2 == 0))
         to->pair_step = positions ? p->word : w->position_step * pixel;
