@@ -58,11 +58,16 @@ def tag(libraries):
     return f"py3-none-manylinux_2_{max(minor, 17)}_{platform.machine()}"
 
 
+def python_version():
+    """The version as PEP 440 spells it: X.Y.Z-dev comes before X.Y.Z."""
+    return VERSION.replace("-dev", ".dev0")
+
+
 def metadata():
     about = ast.get_docstring(ast.parse((PACKAGE / "__init__.py").read_text()))
     return f"""Metadata-Version: 2.1
 Name: dlc
-Version: {VERSION}
+Version: {python_version()}
 Summary: {SUMMARY}
 License: {LICENSE}
 Requires-Python: >=3.8
@@ -83,7 +88,7 @@ def put(wheel, records, name, content, mode=0o644):
 
 
 def write_wheel(path, libraries, licences, tag):
-    info, records = f"dlc-{VERSION}.dist-info", []
+    info, records = f"dlc-{python_version()}.dist-info", []
     with zipfile.ZipFile(path, "w") as wheel:
         for source in sorted(PACKAGE.glob("*.py")) + [PACKAGE / "py.typed"]:
             put(wheel, records, f"dlc/{source.name}", source.read_bytes())
@@ -108,6 +113,6 @@ def make(options):
             subprocess.run(["strip", "--strip-unneeded", libraries[-1]], check=True)
         for name, source in of_others:
             licences[f"{name}.txt"] = licence(source)
-        path = options.out / f"dlc-{VERSION}-{tag(libraries)}.whl"
+        path = options.out / f"dlc-{python_version()}-{tag(libraries)}.whl"
         write_wheel(path, libraries, licences, tag(libraries))
     return path
