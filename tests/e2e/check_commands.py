@@ -63,7 +63,7 @@ def test_version():
     for program, title in ((DLC, "dlc"), (os.path.join(os.path.dirname(DLC), "dlrun"), "dlrun")):
         r = subprocess.run([program, "--version"], capture_output=True, text=True, env={**os.environ, **MISSING})
         check(r.returncode == 0
-              and re.match(rf"{title} \d+\.\d+\.\d+\nno NVRTC\nno NCCL \(libnccl\.so\.2\)\nno cuBLASLt "
+              and re.match(rf"{title} \d+\.\d+\.\d+(-dev)?\nno NVRTC\nno NCCL \(libnccl\.so\.2\)\nno cuBLASLt "
                            r"\(libcublasLt\.so\)\nno cuDNN \(libcudnn\.so\.9\)\n(no driver \(libcuda\.so\.1\)|no "
                            r"GPU: |driver of CUDA )", r.stdout),
               f"{title} --version: {r.returncode} {r.stdout} {r.stderr}")
