@@ -189,9 +189,9 @@ bool dl_emit_is_affine(dl_emitter *e, const dl_loop_nest *s) {
     return true;
 }
 
-static bool has_axis(int n, const int *axes, int a, int b) {
-    for (int i = 0; i < n; i++)
-        if (axes[i] == a || axes[i] == b) return true;
+static bool has_axis(const dl_axis_list *list, int a, int b) {
+    for (int i = 0; i < list->n; i++)
+        if (list->axis[i] == a || list->axis[i] == b) return true;
     return false;
 }
 
@@ -214,11 +214,11 @@ static bool joins_access(const dl_emitter *e, const dl_type *t, const dl_index *
 bool dl_emit_collapses(const dl_emitter *e, int a, int b) {
     const dl_loop_nest *s = e->now;
     for (int i = 0; i < s->read.n; i++)
-        if (has_axis(e->kept[s->read.at[i]].n, e->kept[s->read.at[i]].axis, a, b)) return false;
+        if (has_axis(&e->kept[s->read.at[i]].by, a, b)) return false;
     for (int i = 0; i < s->run.n; i++) {
         int number = s->run.at[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
-        if (has_axis(e->partial[number].n, e->partial[number].axis, a, b)) return false;
+        if (has_axis(&e->partial[number].by, a, b)) return false;
         if (in->kind == DL_K_COORD && (in->axis == a || in->axis == b)) return false;
         if (in->kind == DL_K_RANDOM && in->along[a] != in->along[b] * e->k->space[b].size)
             return false;

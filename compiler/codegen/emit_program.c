@@ -61,16 +61,29 @@ const char *dl_emit_combine(const dl_kinstr *in) {
     return in->op == DL_OP_reduce_max ? real ? "d_max" : "l_max" : real ? "d_min" : "l_min";
 }
 
-void dl_emit_linear_index(dl_emitter *e, int n, const int *axis) {
-    int64_t stride = 1;
-    for (int i = 0; i < n; i++) stride *= e->k->space[axis[i]].size;
-    for (int i = 0; i < n; i++) {
-        int64_t size = e->k->space[axis[i]].size;
+dl_axis_list dl_emit_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes) {
+    dl_axis_list l = {.points = 1};
+    for (int i = 0; i < order->n; i++)
+        if (axes >> order->axis[i] & 1)
+            l.axis[l.n++] = order->axis[i], l.points *= e->k->space[order->axis[i]].size;
+    return l;
+}
+
+dl_axis_list dl_emit_space_axes(const dl_emitter *e, unsigned axes) {
+    dl_axis_list all = {.n = e->k->nspace};
+    for (int i = 0; i < all.n; i++) all.axis[i] = i;
+    return dl_emit_list_axes(e, &all, axes);
+}
+
+void dl_emit_linear_index(dl_emitter *e, const dl_axis_list *list) {
+    int64_t stride = list->points;
+    for (int i = 0; i < list->n; i++) {
+        int64_t size = e->k->space[list->axis[i]].size;
         stride /= size ? size : 1;
-        dl_putf(e->out, "%s%s", i ? " + " : "", dl_emit_coordinate(e, axis[i]));
+        dl_putf(e->out, "%s%s", i ? " + " : "", dl_emit_coordinate(e, list->axis[i]));
         if (stride != 1) dl_putf(e->out, " * %s", dl_emit_integer(e, stride));
     }
-    if (!n) dl_puts(e->out, "0");
+    if (!list->n) dl_puts(e->out, "0");
 }
 
 /* One step of a reduction into this item's partial result. Partial results are doubles for all
@@ -78,18 +91,19 @@ void dl_emit_linear_index(dl_emitter *e, int n, const int *axis) {
 static void put_reduce(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_partial *p = &e->partial[number];
-    bool sum = in->op == DL_OP_sum, lanes_kept = p->n && p->axis[p->n - 1] == e->lane_axis;
+    const dl_axis_list *by = &p->by;
+    bool sum = in->op == DL_OP_sum, lanes_kept = by->n && by->axis[by->n - 1] == e->lane_axis;
     const char *type = dl_emit_partial_type(in), *some = e->points ? e->points : "n";
     bool whole = !e->points && dl_emit_fills_vectors(e);
     dl_putf(e->out, "    {\n        %s *s = (%s *)sums + $%lldL$", type, type, (long long)p->at);
-    if (p->n) dl_puts(e->out, " + "), dl_emit_linear_index(e, p->n, p->axis);
+    if (by->n) dl_puts(e->out, " + "), dl_emit_linear_index(e, by);
     dl_puts(e->out, ";\n        ");
     if (e->mode != DL_LANES) {
         if (sum)
             dl_putf(e->out, "*s += $v%d$;\n", in->args[0]);
         else
             dl_putf(e->out, "*s = %s(*s, $v%d$);\n", dl_emit_combine(in), in->args[0]);
-    } else if (p->n && !lanes_kept) {
+    } else if (by->n && !lanes_kept) {
         DL_CHECK(sum);
         dl_putf(e->out, whole ? "*s += sum_lanes($v%d$);\n" : "*s += sum_lanes(keep($v%d$, n));\n",
                 in->args[0]);
@@ -184,17 +198,17 @@ void dl_emit_kept_place(dl_emitter *e, int number) {
 }
 
 /* The stride of a kept value between lanes. */
-static int64_t kept_step(const dl_emitter *e, const dl_kept *at) {
+static int64_t kept_step(const dl_emitter *e, const dl_axis_list *by) {
     int64_t step = 1;
-    for (int i = at->n - 1; i >= 0; step *= e->k->space[at->axis[i--]].size)
-        if (at->axis[i] == e->lane_axis) return step;
+    for (int i = by->n - 1; i >= 0; step *= e->k->space[by->axis[i--]].size)
+        if (by->axis[i] == e->lane_axis) return step;
     return 0;
 }
 
 void dl_emit_read(dl_emitter *e, int number) {
-    const dl_kept *at = &e->kept[number];
+    const dl_axis_list *by = &e->kept[number].by;
     dl_dtype type = dl_kernel_type(e->k->instrs.at[number].type);
-    int64_t step = e->mode == DL_LANES ? kept_step(e, at) : 0;
+    int64_t step = e->mode == DL_LANES ? kept_step(e, by) : 0;
     dl_putf(e->out, "    %s $v%d$ = ", dl_emit_type(e, type), number);
     if (e->array && e->array[number]) {
         dl_putf(e->out, "%s;\n", e->array[number]);
@@ -204,20 +218,20 @@ void dl_emit_read(dl_emitter *e, int number) {
         dl_putf(e->out, "({ %s r = {0}; for (long j = 0; j < n; j++) r[j] = %s",
                 dl_emit_type(e, type), type == DL_BOOL ? "-" : "");
         dl_emit_kept_place(e, number);
-        dl_puts(e->out, "["), dl_emit_linear_index(e, at->n, at->axis);
+        dl_puts(e->out, "["), dl_emit_linear_index(e, by);
         dl_putf(e->out, " + j * $%lldL$]; r; });\n", (long long)step);
         return;
     }
     if (e->mode == DL_LANES) dl_putf(e->out, "%s%s(", step ? "ldn" : "splat", dl_emit_suffix(type));
     dl_emit_kept_place(e, number);
-    dl_puts(e->out, step ? " + " : "["), dl_emit_linear_index(e, at->n, at->axis);
+    dl_puts(e->out, step ? " + " : "["), dl_emit_linear_index(e, by);
     dl_puts(e->out, step ? ", n)" : e->mode == DL_LANES ? "])" : "]");
     dl_puts(e->out, ";\n");
 }
 
 void dl_emit_keep(dl_emitter *e, int number) { /* one value at a time */
     dl_puts(e->out, "    "), dl_emit_kept_place(e, number);
-    dl_puts(e->out, "["), dl_emit_linear_index(e, e->kept[number].n, e->kept[number].axis);
+    dl_puts(e->out, "["), dl_emit_linear_index(e, &e->kept[number].by);
     dl_putf(e->out, "] = $v%d$;\n", number);
 }
 
@@ -274,11 +288,8 @@ void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
         dl_kept *at = &e->kept[i];
         *at = (dl_kept){0};
         if (!e->nests.kept[i]) continue;
-        for (int a = 0; a < e->k->nspace; a++)
-            if (e->steps[i].axes >> a & 1) at->axis[at->n++] = a;
-        at->base = code->workspace;
-        code->workspace += dl_plan_round(
-            dl_axes_points(e->k->nspace, e->k->space, e->steps[i].axes) * (int64_t)sizeof(double));
+        *at = (dl_kept){dl_emit_space_axes(e, e->steps[i].axes), code->workspace};
+        code->workspace += dl_plan_round(at->by.points * (int64_t)sizeof(double));
     }
 }
 

@@ -32,10 +32,16 @@ static inline bool dl_emit_is_access(const dl_kinstr *in) {
     return in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
 }
 
+/* Axes of the space, outermost first, and the number of their points. */
+typedef struct {
+    int n, axis[DL_MAX_RANK];
+    int64_t points;
+} dl_axis_list;
+
 /* Partial results of a reduction over all points of a loop nest: where they are in the workspace.
  * Each has 8 bytes; they are ordered by item, then by the axes that the reduction keeps. */
 typedef struct {
-    int n, axis[DL_MAX_RANK]; /* outermost first; without axes of size 1 */
+    dl_axis_list by;  /* without axes of size 1 */
     int64_t count;    /* per item; one vector's worth when a vector reduction keeps no axis */
     int64_t at, base; /* offset of the first in an item's doubles, and the byte offset of the first
                          item's in the workspace */
@@ -44,7 +50,7 @@ typedef struct {
 
 /* A value that later loop nests read: its place in the workspace, in elements of its own type. */
 typedef struct {
-    int n, axis[DL_MAX_RANK];
+    dl_axis_list by;
     int64_t base;
 } dl_kept;
 
@@ -95,6 +101,9 @@ const char *dl_emit_element_type(dl_dtype d);
 /* "((const float *)arg[3])", "p3": a parameter as an array. */
 const char *dl_emit_param(const dl_emitter *e, int param);
 
+/* The axes of `order` whose bit is set in `axes`; the same of the whole space, in its order. */
+dl_axis_list dl_emit_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes);
+dl_axis_list dl_emit_space_axes(const dl_emitter *e, unsigned axes);
 /* Can a loop nest's instructions and the values that it reads be written as vectors? */
 bool dl_emit_has_lanes(const dl_emitter *e, const dl_loop_nest *s);
 /* Can axis `b` and the axis around it, `a`, be collapsed into one loop for all accesses of the
@@ -120,8 +129,8 @@ int dl_emit_prefetch(dl_emitter *e);
 void dl_emit_keep(dl_emitter *e, int number);
 /* "((float *)(workspace + 64L))": the array of such values. */
 void dl_emit_kept_place(dl_emitter *e, int number);
-/* "x0 * 12 + x3": the linear index of a point over some axes, outermost first; 0 without axes. */
-void dl_emit_linear_index(dl_emitter *e, int n, const int *axis);
+/* "x0 * 12 + x3": the linear index of a point over some axes; 0 without axes. */
+void dl_emit_linear_index(dl_emitter *e, const dl_axis_list *list);
 /* The address of an access to a parameter of this type, in elements: row-major, channels last or
  * panels. */
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at);

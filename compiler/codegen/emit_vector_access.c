@@ -10,7 +10,7 @@ static void put_place(dl_emitter *e, int number) {
         dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
     } else {
         dl_emit_kept_place(e, number), dl_puts(e->out, " + ");
-        dl_emit_linear_index(e, e->kept[number].n, e->kept[number].axis);
+        dl_emit_linear_index(e, &e->kept[number].by);
     }
 }
 

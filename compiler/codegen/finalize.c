@@ -1,8 +1,6 @@
 /* Finalizing loop nests: finalize.h. */
 #include "compiler/codegen/finalize.h"
 
-#include <string.h>
-
 enum {
     CHUNK = 256,      /* points of a work item of one thread */
     THREAD_TERMS = 4, /* partial results that one thread sums, */
@@ -13,14 +11,11 @@ enum {
 
 /* The axes of partial results that a reduction does not keep: they are summed, too. */
 static dl_axis_list rest_of(const dl_emitter *e, int number) {
-    const dl_partial *p = &e->partial[number];
-    dl_axis_list all = {.n = p->n};
-    memcpy(all.axis, p->axis, sizeof all.axis);
-    return dl_emit_list_axes(e, &all, ~e->steps[number].axes);
+    return dl_emit_list_axes(e, &e->partial[number].by, ~e->steps[number].axes);
 }
 
 /* Results by lane, of one that keeps no axis. */
-static int64_t lanes_of(const dl_partial *p) { return p->n || !p->count ? 1 : p->count; }
+static int64_t lanes_of(const dl_partial *p) { return p->by.n || !p->count ? 1 : p->count; }
 
 static int64_t count_terms(const dl_emitter *e, int number) {
     const dl_partial *p = &e->partial[number];
@@ -30,9 +25,7 @@ static int64_t count_terms(const dl_emitter *e, int number) {
 /* The nest's axes in the order of the first reduction's partial results. */
 static dl_axis_list point_axes(const dl_emitter *e) {
     const dl_partial *lead = &e->partial[e->now->combined.at[0]];
-    dl_axis_list all = {.n = lead->n};
-    memcpy(all.axis, lead->axis, sizeof all.axis);
-    dl_axis_list own = dl_emit_list_axes(e, &all, e->now->axes);
+    dl_axis_list own = dl_emit_list_axes(e, &lead->by, e->now->axes);
     DL_CHECK(own.points == dl_emit_space_axes(e, e->now->axes).points);
     return own;
 }
@@ -51,7 +44,7 @@ static dl_expr partial_of(dl_loops *l, int number, dl_expr term) {
     dl_expr item = dl_loop_by(l, term, '/', (rest ? rest : 1) * lanes),
             place = dl_loop_by(l, item, '*', p->all);
     if (p->at) place = dl_loop_by(l, place, '+', p->at);
-    place = dl_loop_op(l, place, '+', dl_loop_linear(l, p->n, p->axis));
+    place = dl_loop_op(l, place, '+', dl_loop_linear(l, &p->by));
     if (lanes > 1) place = dl_loop_op(l, place, '+', dl_loop_by(l, term, '%', lanes));
     dl_loop_type type = dl_loop_partial_type(&l->e->k->instrs.at[number]);
     return dl_loop_at(l, dl_loop_workspace(l, type, p->base), place);

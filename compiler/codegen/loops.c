@@ -1,21 +1,7 @@
 /* Building of the loop IR: loops.h. */
 #include "compiler/codegen/loop_parts.h"
 
-/* ---- axes and types ---- */
-
-dl_axis_list dl_emit_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes) {
-    dl_axis_list l = {.points = 1};
-    for (int i = 0; i < order->n; i++)
-        if (axes >> order->axis[i] & 1)
-            l.axis[l.n++] = order->axis[i], l.points *= e->k->space[order->axis[i]].size;
-    return l;
-}
-
-dl_axis_list dl_emit_space_axes(const dl_emitter *e, unsigned axes) {
-    dl_axis_list all = {.n = e->k->nspace};
-    for (int i = 0; i < all.n; i++) all.axis[i] = i;
-    return dl_emit_list_axes(e, &all, axes);
-}
+/* ---- types ---- */
 
 dl_loop_type dl_loop_type_of(dl_dtype d) {
     static const dl_loop_type types[DL_NDTYPES] = {
@@ -154,12 +140,13 @@ dl_expr dl_loop_inside(dl_loops *l, const dl_kinstr *in) {
     return expr_of(l, (dl_loop_expr){.kind = DL_E_INSIDE, .type = DL_LOOP_BOOL, .in = in});
 }
 
-dl_expr dl_loop_linear(dl_loops *l, int n, const int *axes) {
+dl_expr dl_loop_linear(dl_loops *l, const dl_axis_list *list) {
     const dl_axis *space = l->e->k->space;
+    const int *axis = list->axis;
     dl_expr sum = dl_loop_fixed(l, 0);
     int64_t stride = 1;
-    for (int i = n - 1; i >= 0; stride *= space[axes[i--]].size) {
-        dl_expr x = expr_of(l, (dl_loop_expr){.kind = DL_E_COORD, .number = axes[i]});
+    for (int i = list->n - 1; i >= 0; stride *= space[axis[i--]].size) {
+        dl_expr x = expr_of(l, (dl_loop_expr){.kind = DL_E_COORD, .number = axis[i]});
         sum = dl_loop_op(l, stride == 1 ? x : dl_loop_by(l, x, '*', stride), '+', sum);
     }
     return sum;

@@ -11,16 +11,6 @@
 #define DL_LOOPS_H
 #include "compiler/codegen/emit_program.h"
 
-/* Axes of the space, outermost first, and the number of their points. */
-typedef struct {
-    int n, axis[DL_MAX_RANK];
-    int64_t points;
-} dl_axis_list;
-/* The axes of `order` whose bit is set in `axes`. */
-dl_axis_list dl_emit_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes);
-/* The same of the whole space, in its order. */
-dl_axis_list dl_emit_space_axes(const dl_emitter *e, unsigned axes);
-
 /* The layout of the threads that share a work item. */
 typedef struct {
     int lanes, groups; /* lanes of a group, groups; powers of two whose product is the CTA */
@@ -108,8 +98,8 @@ dl_expr dl_loop_name(dl_loops *l, dl_loop_type type, bool array, const char *nam
 dl_loop_type dl_loop_expr_type(dl_expr a);
 /* Is an access in bounds? */
 dl_expr dl_loop_inside(dl_loops *l, const dl_kinstr *in);
-/* The linear index of the point over some axes, outermost first. */
-dl_expr dl_loop_linear(dl_loops *l, int n, const int *axes);
+/* The linear index of the point over some axes. */
+dl_expr dl_loop_linear(dl_loops *l, const dl_axis_list *list);
 /* A reduction's initial value; two results as one; one of all lanes of a group, which every
  * lane has afterwards. */
 dl_expr dl_loop_start(dl_loops *l, const dl_kinstr *in);

@@ -83,8 +83,7 @@ static void visit_points(dl_loops *l, const dl_scatter *s, dl_expr ends, dl_expr
     dl_expr choice = dl_loop_value(l, s->number),
             natural = dl_loop_op(l, dl_loop_number(l, -1), '<', choice);
     dl_loop_if(l, dl_loop_op(l, natural, '&', dl_loop_by(l, choice, '<', s->choices)));
-    dl_expr row = dl_loop_linear(l, s->kept.n, s->kept.axis),
-            first = dl_loop_by(l, row, '*', s->choices),
+    dl_expr row = dl_loop_linear(l, &s->kept), first = dl_loop_by(l, row, '*', s->choices),
             place = dl_loop_let(l, "place", dl_loop_op(l, first, '+', choice));
     if (order) dl_loop_set(l, dl_loop_at(l, order, dl_loop_at(l, ends, place)), p);
     grow(l, ends, order ? place : dl_loop_op(l, place, '+', one), one);

@@ -281,10 +281,10 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kinstr *c = &e->k->instrs.at[dl_kernel_anchor(e->k)];
     dl_conv_problem s = dl_conv_find(e->k, c);
     e->mode = DL_LANES, e->lane_axis = 1, e->flat = false;
-    int order[DL_MAX_RANK];
-    for (int i = 0; i < e->k->nspace; i++)
-        order[i] = i == 0 ? 0 : i + 1 < e->k->nspace ? i + 1 : 1; /* channels last */
-    dl_emit_find_partial(e, e->k->nspace, order);
+    dl_axis_list order = {.n = e->k->nspace};
+    for (int i = 0; i < order.n; i++)
+        order.axis[i] = i == 0 ? 0 : i + 1 < order.n ? i + 1 : 1; /* channels last */
+    dl_emit_find_partial(e, &order);
     code->phases = 1;
     code->needs[DL_NEED_GROUPS] = c->windows.groups > 1;
     code->needs[DL_NEED_LOOPS] |= dl_op_makes_weight(c->op) ? DL_LOOPS_WEIGHT : DL_LOOPS_CONTRACT;

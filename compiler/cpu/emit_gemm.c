@@ -271,7 +271,7 @@ bool dl_emit_gemm(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_gemm_mode *n = &p.g.mode[DL_MODE_N];
     e->lane_axis = n->n ? n->axis[0] : -1, e->flat = false;
     e->mode = n->n ? DL_LANES : DL_SINGLE;
-    dl_emit_find_partial(e, 0, NULL); /* of sums that keep no axis */
+    dl_emit_find_partial(e, &(dl_axis_list){.points = 1}); /* of sums that keep no axis */
     bool gradient = is_gradient(&p);
     /* the next row of a weight and of its optimiser state */
     e->prefetch = gradient && !is_amx_packed(e, &p) ? p.columns : 0;

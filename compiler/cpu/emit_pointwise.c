@@ -3,8 +3,6 @@
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
 
-#include <string.h>
-
 enum {
     /* points of a work item: some 20 us, independent of the number of threads */
     UNIT_POINTS = 16384,
@@ -19,8 +17,7 @@ typedef struct {
     bool sums, sums_all; /* it has reductions; they keep no axis */
     const dl_type *flat; /* the common layout of all accesses when the loop is one contiguous run
                             over memory, or NULL */
-    int norder,
-        order[DL_MAX_RANK]; /* the loop nest's axes, outermost first, including those of size 1 */
+    dl_axis_list order;  /* the loop nest's axes, including those of size 1 */
     int64_t rows, inner; /* product of the outer axes; size of the innermost, or of the whole array
                             when flat */
     int64_t inner_chunk; /* points of the innermost axis per work item, when one row is long */
@@ -151,15 +148,15 @@ static void choose_order(nest *s) {
     if (t && t->layout.kind != DL_ROW) inner[0] = 1;
     if (t && t->layout.kind == DL_PANEL) inner[1] = 0;
     for (int i = 0; i < s->k->nspace; i++) mine |= s->k->space[i].size == 1 ? 1u << i : 0;
-    s->norder = 0;
+    dl_axis_list *order = &s->order;
     for (int i = 0; i < s->k->nspace; i++)
-        if (mine & ~axes & 1u << i) s->order[s->norder++] = i;
+        if (mine & ~axes & 1u << i) order->axis[order->n++] = i;
     for (int i = 0; lead && i < t->rank; i++)
         if (lead->index[i].axis >= 0 && i != inner[0] && i != inner[1])
-            s->order[s->norder++] = lead->index[i].axis;
+            order->axis[order->n++] = lead->index[i].axis;
     for (int k = 0; k < 2; k++)
         if (inner[k] >= 0 && lead->index[inner[k]].axis >= 0)
-            s->order[s->norder++] = lead->index[inner[k]].axis;
+            order->axis[order->n++] = lead->index[inner[k]].axis;
 }
 
 static int64_t plan_items(nest *s) {
@@ -179,14 +176,15 @@ static nest plan_nest(dl_emitter *e) {
     s.rows = s.inner = 1;
     choose_order(&s);
     e->flat = s.flat != NULL;
-    e->mode = (e->flat || s.norder) && is_vector(e, &s) ? DL_LANES : DL_SINGLE;
-    e->lane_axis = e->flat || !s.norder ? -1 : s.order[s.norder - 1];
+    int last = s.order.n - 1;
+    e->mode = (e->flat || last >= 0) && is_vector(e, &s) ? DL_LANES : DL_SINGLE;
+    e->lane_axis = e->flat || last < 0 ? -1 : s.order.axis[last];
     if (e->flat) {
         s.inner = dl_type_stored(s.flat);
         return s;
     }
-    for (int i = 0; i + 1 < s.norder; i++) s.rows *= k->space[s.order[i]].size;
-    if (s.norder) s.inner = k->space[s.order[s.norder - 1]].size;
+    for (int i = 0; i < last; i++) s.rows *= k->space[s.order.axis[i]].size;
+    if (last >= 0) s.inner = k->space[s.order.axis[last]].size;
     if (!s.inner) s.rows = s.rows > 0; /* empty rows: one row stands for all */
     return s;
 }
@@ -194,8 +192,8 @@ static nest plan_nest(dl_emitter *e) {
 /* Work items of `each` rows, or of a part of the only row. */
 static void put_nest(dl_emitter *e, const nest *s, int64_t each) {
     bool one = s->rows == 1;
-    dl_axis_list outer = {.n = s->norder ? s->norder - 1 : 0, .points = s->rows};
-    memcpy(outer.axis, s->order, sizeof outer.axis);
+    dl_axis_list outer = s->order;
+    outer.n -= outer.n > 0, outer.points = s->rows;
     dl_loops l = dl_loop_begin(e);
     dl_expr size = dl_loop_number(&l, one ? s->inner_chunk : each),
             first = dl_loop_let(&l, "first", dl_loop_op(&l, dl_loop_item(&l), '*', size)),
@@ -218,7 +216,7 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
 
     /* Many small partial results cost more than they gain: a reduction into a large result has
      * few work items. */
-    int64_t partial = dl_emit_find_partial(e, s.norder, s.order),
+    int64_t partial = dl_emit_find_partial(e, &s.order),
             most = partial ? (1 << 20) / partial : items;
     if (most < 16) most = 16;
     if (items > most) items = most;

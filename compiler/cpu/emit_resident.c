@@ -5,8 +5,6 @@
  *
  * Vectors lie along an axis of the row, whose reductions then end in a sum over lanes; or along
  * an outer axis, so that each lane has a row of its own. */
-#include <string.h>
-
 #include "compiler/codegen/emit_passes.h"
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
@@ -16,9 +14,9 @@ enum { UNIT_POINTS = 16384 /* points of a work item */ };
 typedef struct {
     dl_rows rows; /* first */
     dl_emitter *e;
-    int nouter, outer[DL_MAX_RANK], ninner, inner[DL_MAX_RANK]; /* outermost first */
-    bool lanes, outer_lanes; /* in vectors; along an outer axis */
-    bool chains;             /* sums are short: one chain of floats a lane */
+    dl_axis_list outer, inner; /* outer: without the axis of outer_lanes */
+    bool lanes, outer_lanes;   /* in vectors; along an outer axis */
+    bool chains;               /* sums are short: one chain of floats a lane */
     int lane_axis;
     unsigned wide; /* axes of more than one point */
 } resident;
@@ -94,25 +92,20 @@ static bool can_have_lanes(const resident *r) {
     return true;
 }
 
-/* Orders the axes: the vector axis last, the others unchanged. */
-static void order_axes(resident *r) {
-    const dl_kernel *k = r->e->k;
-    for (int last = 0; last < 2; last++)
-        for (int i = 0; i < k->nspace; i++) {
-            if ((i == r->lane_axis) != last) continue;
-            if (r->rows.nest->row >> i & 1)
-                r->inner[r->ninner++] = i;
-            else if (r->rows.nest->axes >> i & 1)
-                r->outer[r->nouter++] = i;
-        }
+/* The axes of the space with the vector axis last, the others unchanged. */
+static dl_axis_list order_axes(const resident *r) {
+    unsigned last = r->lane_axis >= 0 ? 1u << r->lane_axis : 0;
+    dl_axis_list order = dl_emit_space_axes(r->e, ~last);
+    if (last) order.axis[order.n++] = r->lane_axis;
+    return order;
 }
 
 static void find_scratch(resident *r, dl_emitted *code) {
     const dl_kernel *k = r->e->k;
     int64_t points = 1, bytes = 0;
-    for (int i = 0; i < r->ninner; i++) {
-        int64_t size = k->space[r->inner[i]].size, lanes = r->lanes ? r->e->t->lanes : 1;
-        points *= i + 1 < r->ninner || r->outer_lanes ? size : dl_round_up(size, lanes);
+    for (int i = 0; i < r->inner.n; i++) {
+        int64_t size = k->space[r->inner.axis[i]].size, lanes = r->lanes ? r->e->t->lanes : 1;
+        points *= i + 1 < r->inner.n || r->outer_lanes ? size : dl_round_up(size, lanes);
     }
     if (r->outer_lanes) points *= r->e->t->lanes;
     for (int i = 0; i < k->instrs.n; i++) {
@@ -196,9 +189,9 @@ static bool splats(const resident *r, int i) {
 }
 
 /* The row's axes that have loops around vectors; is one of them collapsed with the next? */
-static int loops_of(const resident *r) { return r->ninner - (r->lanes && !r->outer_lanes); }
+static int loops_of(const resident *r) { return r->inner.n - (r->lanes && !r->outer_lanes); }
 static bool joins_next(const resident *r, int i) {
-    return i + 1 < loops_of(r) && dl_emit_collapses(r->e, r->inner[i], r->inner[i + 1]);
+    return i + 1 < loops_of(r) && dl_emit_collapses(r->e, r->inner.axis[i], r->inner.axis[i + 1]);
 }
 
 /* A loop over the row's axes; vectors along the last one have the row's values in all lanes. */
@@ -215,9 +208,9 @@ static void open_pass(dl_rows *rows) {
         if (splats(r, i))
             values[i] = dl_loop_let(l, dl_format(r->e->arena, "r%d", i), dl_loop_value(l, i));
     for (int i = 0; i < loops_of(r); i++) {
-        size *= r->e->k->space[r->inner[i]].size;
+        size *= r->e->k->space[r->inner.axis[i]].size;
         if (joins_next(r, i)) continue;
-        dl_loop_axis(l, r->inner[i], size, 0), size = 1;
+        dl_loop_axis(l, r->inner.axis[i], size, 0), size = 1;
     }
     choose_mode(r, true);
     if (!along) return;
@@ -254,8 +247,6 @@ static const dl_row_target by_lanes = {.start = start,
 static void put_items(resident *r, int64_t each, int64_t count, int64_t group) {
     dl_emitter *e = r->e;
     int x = r->lane_axis;
-    dl_axis_list outer = {.n = r->nouter - r->outer_lanes, .points = count};
-    memcpy(outer.axis, r->outer, sizeof outer.axis);
     choose_mode(r, false);
     r->rows.l = dl_loop_begin(e), r->rows.by = &by_lanes;
     dl_loops *l = &r->rows.l;
@@ -263,7 +254,8 @@ static void put_items(resident *r, int64_t each, int64_t count, int64_t group) {
             next = dl_loop_by(l, first, '+', each),
             last = dl_loop_let(l, "last", dl_loop_by(l, next, 'm', count)),
             row = dl_loop_for(l, "row", first, last, NULL, 0);
-    dl_loop_collapsed(l, row, &outer);
+    r->outer.points = count;
+    dl_loop_collapsed(l, row, &r->outer);
     if (r->outer_lanes) {
         int64_t size = e->k->space[x].size;
         dl_expr from = dl_loop_by(l, dl_loop_by(l, row, '%', dl_ceil_div(size, group)), '*', group);
@@ -290,7 +282,9 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
         r.lanes = r.lane_axis >= 0;
         r.outer_lanes = r.lanes && e->now->axes >> r.lane_axis & 1;
     }
-    order_axes(&r);
+    dl_axis_list order = order_axes(&r);
+    r.inner = dl_emit_list_axes(e, &order, e->now->row);
+    r.outer = dl_emit_list_axes(e, &order, e->now->axes & ~(r.outer_lanes ? 1u << r.lane_axis : 0));
     int64_t points = dl_axes_points(k->nspace, k->space, e->now->row),
             count = dl_axes_points(k->nspace, k->space, e->now->axes);
     r.chains = r.outer_lanes && points <= DL_CHAIN;
@@ -304,12 +298,11 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     }
     find_scratch(&r, code);
 
-    int order[DL_MAX_RANK], norder = 0;
-    for (int i = 0; i < r.nouter - r.outer_lanes; i++) order[norder++] = r.outer[i];
-    for (int i = 0; i < r.ninner; i++) order[norder++] = r.inner[i];
-    if (r.outer_lanes) order[norder++] = r.lane_axis;
+    order = r.outer;
+    for (int i = 0; i < r.inner.n; i++) order.axis[order.n++] = r.inner.axis[i];
+    if (r.outer_lanes) order.axis[order.n++] = r.lane_axis;
     choose_mode(&r, true);
-    int64_t partial = dl_emit_find_partial(e, norder, order),
+    int64_t partial = dl_emit_find_partial(e, &order),
             each = points < UNIT_POINTS ? UNIT_POINTS / (points ? points : 1) : 1,
             items = dl_ceil_div(count, each), most = partial ? (1 << 20) / partial : items;
     if (most < 16) most = 16;

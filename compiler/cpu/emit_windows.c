@@ -208,7 +208,7 @@ static bool keep_channels(const dl_emitter *e) {
     bool any = false;
     for (int i = 0; i < e->now->run.n; i++) {
         const dl_partial *p = &e->partial[e->now->run.at[i]];
-        if (p->count && !(p->n == 1 && p->axis[0] == 1)) return false;
+        if (p->count && !(p->by.n == 1 && p->by.axis[0] == 1)) return false;
         any |= p->count > 0;
     }
     return any;

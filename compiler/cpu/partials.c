@@ -1,15 +1,7 @@
 /* Partial results of loop nests: partials.h. */
 #include "compiler/cpu/partials.h"
 
-/* The axes of `axes` in the order of `order`. */
-static int sort_axes(unsigned axes, int norder, const int *order, int *to) {
-    int n = 0;
-    for (int i = 0; i < norder; i++)
-        if (axes >> order[i] & 1) to[n++] = order[i];
-    return n;
-}
-
-int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order) {
+int64_t dl_emit_find_partial(dl_emitter *e, const dl_axis_list *order) {
     int64_t all = 0;
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
@@ -17,9 +9,8 @@ int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order) {
             (e->now->row && e->steps[number].over == e->now->row))
             continue;
         dl_partial *p = &e->partial[number];
-        p->n = sort_axes(e->steps[number].axes, norder, order, p->axis);
-        p->count = dl_axes_points(e->k->nspace, e->k->space, e->steps[number].axes);
-        if (!p->n && e->mode == DL_LANES) p->count = e->t->lanes;
+        p->by = dl_emit_list_axes(e, order, e->steps[number].axes);
+        p->count = !p->by.n && e->mode == DL_LANES ? e->t->lanes : p->by.points;
         p->at = all, all += p->count;
     }
     return all;

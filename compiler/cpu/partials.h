@@ -9,7 +9,7 @@
 void dl_emit_nest_head(dl_emitter *e);
 /* Places the present loop nest's partial results, with axes in the order of `order`; returns their
  * number per work item. */
-int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order);
+int64_t dl_emit_find_partial(dl_emitter *e, const dl_axis_list *order);
 /* Work items that share partial results, each for its own part of their axis: `item` is the
  * index among `items` such results, [from, to) the part, as C expressions. */
 typedef struct {

@@ -98,13 +98,8 @@ void dl_cuda_reduce_few(dl_loops *l, int n, const int *numbers, const dl_expr *v
 
 void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t items,
                          dl_emitted *code) {
-    dl_partial *p = &e->partial[number];
-    *p = (dl_partial){.n = by->n,
-                      .count = by->points,
-                      .all = by->points,
-                      .base = code->workspace,
-                      .items = items};
-    memcpy(p->axis, by->axis, sizeof p->axis);
+    e->partial[number] = (dl_partial){
+        .by = *by, .count = by->points, .all = by->points, .base = code->workspace, .items = items};
     code->workspace += dl_plan_round(by->points * items * (int64_t)sizeof(double));
 }
 

@@ -71,10 +71,10 @@ static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, un
 
 /* The same for a value kept by an earlier loop nest: it is contiguous along its last axis. */
 static access find_kept(const dl_emitter *e, int number, int axis, int width) {
-    const dl_kept *at = &e->kept[number];
-    for (int i = 0; i < at->n; i++)
-        if (at->axis[i] == axis)
-            return i == at->n - 1 && e->k->space[axis].size % width == 0 ? CONTIGUOUS : STRIDED;
+    const dl_axis_list *by = &e->kept[number].by;
+    for (int i = 0; i < by->n; i++)
+        if (by->axis[i] == axis)
+            return i == by->n - 1 && e->k->space[axis].size % width == 0 ? CONTIGUOUS : STRIDED;
     return BROADCAST;
 }
 

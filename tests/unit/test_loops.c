@@ -29,7 +29,7 @@ static void build(dl_emitter *e) {
     dl_expr s = dl_loop_var(&l, DL_LOOP_DOUBLE, "s", dl_loop_start(&l, &sum)),
             i = dl_loop_for(&l, "i", lane, dl_loop_number(&l, 100), dl_loop_number(&l, t.lanes), 1),
             x = dl_loop_workspace(&l, DL_LOOP_DOUBLE, 64),
-            place = dl_loop_op(&l, dl_loop_linear(&l, 1, &all.axis[1]), '-',
+            place = dl_loop_op(&l, dl_loop_linear(&l, &(dl_axis_list){1, {all.axis[1]}, 1}), '-',
                                dl_loop_op(&l, i, '-', dl_loop_fixed(&l, 0)));
     dl_loop_set(&l, s, dl_loop_combine(&l, &sum, s, dl_loop_at(&l, x, place)));
     dl_loop_end(&l);
@@ -79,7 +79,7 @@ static void test_expressions(void) {
     dl_loop_set(&l, to, dl_loop_op(&l, to, '*', dl_loop_op(&l, to, '+', item)));
     dl_loop_set(&l, to, dl_loop_op(&l, dl_loop_op(&l, to, '*', item), '+', item));
     dl_loop_set(&l, to, dl_loop_op(&l, to, '-', dl_loop_op(&l, to, 'm', item)));
-    dl_loop_set(&l, to, dl_loop_linear(&l, 1, &axis));
+    dl_loop_set(&l, to, dl_loop_linear(&l, &(dl_axis_list){1, {axis}, 1}));
     dl_loop_print(&l);
     CHECK_STR(out.at, "    const long $x2$ = 0;\n"
                       "    long to = 0;\n"
@@ -103,7 +103,7 @@ static void test_lanes(void) {
         e.mode = DL_LANES, e.lane_axis = axis;
         dl_expr to = dl_loop_var(&l, DL_LOOP_INDEX, "to", dl_loop_fixed(&l, 0));
         dl_loop_lanes(&l, axis, dl_loop_fixed(&l, 0), dl_loop_number(&l, 5), full);
-        dl_loop_set(&l, to, dl_loop_linear(&l, 1, &axis));
+        dl_loop_set(&l, to, dl_loop_linear(&l, &(dl_axis_list){1, {axis}, 1}));
         dl_loop_end(&l);
         out.n = 0;
         dl_loop_print(&l);
