@@ -294,25 +294,15 @@ static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *a
     return along && inside;
 }
 
-/* The axes that an access depends on, a bit each. A loop nest over fewer axes than the kernel's
- * space has no coordinates of the others. */
-static unsigned accessed_axes(const dl_type *t, const dl_index *at) {
-    unsigned axes = 0;
-    for (int i = 0; i < t->rank; i++) {
-        if (!at[i].nterms && at[i].axis >= 0) axes |= 1u << at[i].axis;
-        for (int k = 0; k < at[i].nterms; k++) axes |= 1u << at[i].term[k].axis;
-    }
-    return axes;
-}
-
 /* A gather: irregular strides between lanes, so the addresses are a vector, and each lane's
- * element is read. */
+ * element is read. A loop nest over fewer axes than the kernel's space has no coordinates of the
+ * others. */
 static void put_gather(dl_emitter *e, const dl_kinstr *in) {
     static const dl_dialect of_lanes = {.index = "unsigned", .whole = "u", .coordinate = "u"};
     const dl_dialect *own = e->dialect;
     const dl_kparam *p = &e->k->params.at[in->param];
     dl_puts(e->out, "({ ");
-    unsigned axes = accessed_axes(&p->type, in->index);
+    unsigned axes = dl_kinstr_followed(e->k, in);
     for (int i = 0; i < e->k->nspace; i++)
         if (axes >> i & 1)
             dl_putf(e->out, "const %s u%d = %s(unsigned)%s; ",

@@ -81,17 +81,8 @@ static access find_kept(const dl_emitter *e, int number, int axis, int width) {
 /* The axes that an access's address depends on, a bit each. */
 static unsigned followed(const dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
-    const dl_kept *at = &e->kept[number];
-    unsigned axes = 0;
-    if (!dl_emit_is_access(in)) {
-        for (int i = 0; i < at->n; i++) axes |= 1u << at->axis[i];
-        return axes;
-    }
-    for (int i = 0; i < e->k->params.at[in->param].type.rank; i++) {
-        if (!in->index[i].nterms && in->index[i].axis >= 0) axes |= 1u << in->index[i].axis;
-        for (int k = 0; k < in->index[i].nterms; k++) axes |= 1u << in->index[i].term[k].axis;
-    }
-    return axes;
+    if (dl_emit_is_access(in)) return dl_kinstr_followed(e->k, in);
+    return e->nests.kept[number] ? e->steps[number].axes : 0;
 }
 
 /* The axes that are collapsed with the last one, whose own coordinate is 0; *size: points along

@@ -53,8 +53,7 @@ int64_t dl_axes_points(int nspace, const dl_axis *space, unsigned axes) {
     return n;
 }
 
-/* The axes that a load or store goes along. */
-static unsigned index_axes(const dl_kernel *k, const dl_kinstr *in) {
+unsigned dl_kinstr_followed(const dl_kernel *k, const dl_kinstr *in) {
     unsigned axes = 0;
     for (int i = 0; i < k->params.at[in->param].type.rank; i++) {
         if (in->index[i].axis >= 0) axes |= 1u << in->index[i].axis;
@@ -89,8 +88,8 @@ unsigned dl_kinstr_axes(const dl_kernel *k, int number, unsigned wide, const uns
     case DL_K_REDUCE: return of & ~in->over;
     case DL_K_LOAD:
     case DL_K_STORE:
-        if (dl_kinstr_indirect(k, in) < 0) return wide & index_axes(k, in);
-        return wide & (index_axes(k, in) | of | axes[dl_kinstr_indirect(k, in)]);
+        if (dl_kinstr_indirect(k, in) < 0) return wide & dl_kinstr_followed(k, in);
+        return wide & (dl_kinstr_followed(k, in) | of | axes[dl_kinstr_indirect(k, in)]);
     case DL_K_RANDOM:
         for (int a = 0; a < k->nspace; a++) of |= in->along[a] ? 1u << a : 0;
         return wide & of;

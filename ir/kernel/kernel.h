@@ -185,6 +185,8 @@ bool dl_index_natural(const dl_axis *space, const dl_index *index);
 static inline dl_outside dl_outside_of_gather(dl_dtype d) {
     return dl_dtype_is_float(d) ? DL_OUT_NAN : DL_OUT_ZERO;
 }
+/* The axes that the coordinates of a load or store follow: a bit each. */
+unsigned dl_kinstr_followed(const dl_kernel *k, const dl_kinstr *in);
 /* The instruction whose value is a coordinate of this load or store, or -1. */
 int dl_kinstr_indirect(const dl_kernel *k, const dl_kinstr *in);
 /* The value that the load `in` reads where its parameter has no element. */
