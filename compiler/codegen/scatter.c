@@ -3,7 +3,7 @@
 
 bool dl_scatter_find(dl_emitter *e, dl_scatter *s, dl_error *err) {
     const dl_kernel *k = e->k;
-    unsigned has = 0, wide = 0;
+    unsigned has = 0, wide = dl_kernel_wide_axes(k);
     *s = (dl_scatter){.e = e, .end = k->instrs.n - 1, .choices = 1};
     s->store = &k->instrs.at[s->end], s->number = dl_kinstr_indirect(k, s->store);
     bool alone = s->number >= 0 && k->params.at[s->store->param].type.dtype != DL_BOOL;
@@ -13,7 +13,6 @@ bool dl_scatter_find(dl_emitter *e, dl_scatter *s, dl_error *err) {
     if (!alone)
         return dl_emit_refuse(k, s->store, err,
                               "additions at numbered places stand alone in a kernel [DL-E0803]");
-    for (int i = 0; i < k->nspace; i++) wide |= k->space[i].size != 1 ? 1u << i : 0;
     for (int i = 0; i < k->params.at[s->store->param].type.rank; i++) {
         const dl_index *at = &s->store->index[i];
         if (at->indirect)
@@ -29,8 +28,6 @@ bool dl_scatter_find(dl_emitter *e, dl_scatter *s, dl_error *err) {
     s->places = s->kept.points * s->choices;
     return true;
 }
-
-static int64_t least_one(int64_t n) { return n ? n : 1; }
 
 static dl_loop_type sum_type(const dl_scatter *s) {
     return dl_dtype_is_float(s->e->k->params.at[s->store->param].type.dtype) ? DL_LOOP_DOUBLE
@@ -111,7 +108,7 @@ void dl_scatter_sums(const dl_scatter *s, int64_t each) {
                                    : (dl_axis_list){.points = 1},
                  outer = s->rest;
     if (outer.n) outer.n--;
-    outer.points = s->rest.points / least_one(inner.points);
+    outer.points = s->rest.points / dl_at_least(1, inner.points);
     dl_loops l = dl_loop_begin(s->e);
     dl_expr zero = dl_loop_number(&l, 0), ends = sorted_ends(&l), order = sorted_points(&l, s),
             first = dl_loop_let(&l, "first", dl_loop_by(&l, dl_loop_item(&l), '*', each)),
@@ -134,10 +131,10 @@ void dl_scatter_sums(const dl_scatter *s, int64_t each) {
     dl_loop_coordinates(&l, dl_loop_op(&l, from, '+', i), &inner);
     add(&l, s, dl_loop_at(&l, sums, i));
     dl_loop_end(&l), dl_loop_end(&l);
-    dl_loop_coordinates(&l, dl_loop_by(&l, place, '/', least_one(s->choices)), &s->kept);
+    dl_loop_coordinates(&l, dl_loop_by(&l, place, '/', dl_at_least(1, s->choices)), &s->kept);
     i = dl_loop_for(&l, "i", zero, n, NULL, 0);
     dl_loop_coordinates(&l, dl_loop_op(&l, from, '+', i), &inner);
-    store(&l, s, dl_loop_at(&l, sums, i), dl_loop_by(&l, place, '%', least_one(s->choices)));
+    store(&l, s, dl_loop_at(&l, sums, i), dl_loop_by(&l, place, '%', dl_at_least(1, s->choices)));
     dl_loop_end(&l), dl_loop_end(&l), dl_loop_end(&l), dl_loop_end(&l);
     dl_loop_print(&l);
 }
@@ -152,14 +149,15 @@ static dl_expr is_hit(dl_loops *l, const dl_scatter *s, dl_expr choice) {
 
 /* The coordinates of a destination, and the index that denotes it. */
 static dl_expr put_place(dl_loops *l, const dl_scatter *s, dl_expr place, dl_expr row) {
-    dl_expr choice = dl_loop_let(l, "choice", dl_loop_by(l, place, '%', least_one(s->choices)));
-    dl_loop_coordinates(l, dl_loop_by(l, place, '/', least_one(s->choices)), &s->kept);
+    dl_expr choice =
+        dl_loop_let(l, "choice", dl_loop_by(l, place, '%', dl_at_least(1, s->choices)));
+    dl_loop_coordinates(l, dl_loop_by(l, place, '/', dl_at_least(1, s->choices)), &s->kept);
     dl_loop_coordinates(l, row, &s->rest);
     return choice;
 }
 
 int64_t dl_scatter_elements(const dl_scatter *s, int threads) {
-    int64_t rest = least_one(s->rest.points), all = s->places * s->rest.points;
+    int64_t rest = dl_at_least(1, s->rest.points), all = s->places * s->rest.points;
     dl_loops l = dl_loop_begin(s->e);
     dl_expr first = dl_loop_by(&l, dl_loop_item(&l), '*', threads),
             element = dl_loop_let(&l, "element", dl_loop_op(&l, first, '+', dl_loop_thread(&l)));
@@ -182,7 +180,7 @@ int64_t dl_scatter_elements(const dl_scatter *s, int threads) {
 
 int64_t dl_scatter_places(const dl_scatter *s, int threads) {
     static const dl_kinstr by_sum = {.op = DL_OP_sum};
-    int64_t rest = least_one(s->rest.points);
+    int64_t rest = dl_at_least(1, s->rest.points);
     int groups = 1;
     while (groups < rest && groups < threads) groups *= 2;
     dl_thread_layout t = {.lanes = threads / groups, .groups = groups, .strided = true};
@@ -223,5 +221,5 @@ int64_t dl_scatter_places(const dl_scatter *s, int threads) {
     store(&l, s, sum, choice);
     dl_loop_end(&l);
     dl_loop_print(&l);
-    return tiles * least_one(s->places);
+    return tiles * dl_at_least(1, s->places);
 }

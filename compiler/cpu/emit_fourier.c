@@ -56,8 +56,7 @@ bool dl_emit_fourier(dl_emitter *e, dl_emitted *code, dl_error *err) {
     for (int i = 0; i < stages; i++) dl_putf(e->out, "%lld, ", (long long)radix[i]);
     int64_t blocks = f.inner >= lanes ? f.outer * dl_ceil_div(f.inner, lanes)
                                       : dl_ceil_div(f.outer * f.inner, lanes);
-    int64_t each = ITEM / (f.size * lanes);
-    if (each < 1) each = 1;
+    int64_t each = dl_at_least(1, ITEM / (f.size * lanes));
     dl_putf(e->out,
             "0};\nstatic const struct fourier_%s %s_shape = {.size = %lld, .points = %lld, "
             ".samples = %lld, .modes = %lld, .negative = %lld, .outer = %lld, .inner = %lld, "

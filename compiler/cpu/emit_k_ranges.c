@@ -1,8 +1,6 @@
 /* The K range of each panel where channels form groups: emit_windows.h. */
 #include "compiler/cpu/emit_windows.h"
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* The groups that lanes [from, to) belong to. */
 typedef struct {
     int64_t first, n;
@@ -15,11 +13,11 @@ static run_of_groups groups_of(int64_t from, int64_t to, int64_t own) {
  * sums fewer terms. */
 static dl_k_range find_column(const dl_target *t, int64_t lane, int64_t to, int64_t own,
                               int64_t per, int64_t all) {
-    int64_t middle = least(lane + t->lanes, to);
+    int64_t middle = dl_at_most(lane + t->lanes, to);
     run_of_groups both = groups_of(lane, to, own), low = groups_of(lane, middle, own),
                   high = groups_of(middle, to, own);
-    int64_t each = low.n > high.n ? low.n : high.n, first = both.first * per, terms = each * per,
-            vector_offset = least(high.first * per, all - terms) - first;
+    int64_t each = dl_at_least(low.n, high.n), first = both.first * per, terms = each * per,
+            vector_offset = dl_at_most(high.first * per, all - terms) - first;
     if (!high.n || each == both.n || vector_offset > DL_CHAIN)
         return (dl_k_range){first, 0, both.n * per};
     return (dl_k_range){first, vector_offset, terms};
@@ -33,14 +31,14 @@ dl_k_ranges dl_find_k_ranges(dl_arena *arena, const dl_target *t, int64_t lanes,
                                        : own % t->panel ? 1
                                                         : own / t->panel,
                      .vectors = 1};
-    if (r.panels_a_range < 1) r.panels_a_range = 1;
+    r.panels_a_range = dl_at_least(1, r.panels_a_range);
     r.n = columns ? columns / r.panels_a_range : 1;
     r.at = DL_NEWS(arena, dl_k_range, r.n);
     r.at[0].terms = per; /* without lanes, or one group */
     for (int64_t i = 0; i < r.n; i++) {
         int64_t lane = i * r.panels_a_range * t->panel;
         if (groups > 1)
-            r.at[i] = find_column(t, lane, least(lane + t->panel, lanes), own, per, all);
+            r.at[i] = find_column(t, lane, dl_at_most(lane + t->panel, lanes), own, per, all);
         if (r.at[i].terms > r.terms) r.terms = r.at[i].terms;
         if (r.at[i].vector_offset) r.vectors = 2;
     }
@@ -51,8 +49,8 @@ dl_k_ranges dl_find_k_ranges(dl_arena *arena, const dl_target *t, int64_t lanes,
 void dl_k_ranges_equalize(dl_k_ranges *r, int64_t all) {
     for (int64_t i = 0; i < r->n; i++) {
         dl_k_range *at = &r->at[i];
-        int64_t last = all - r->terms, second = least(at->first + at->vector_offset, last);
-        at->first = least(at->first, last);
+        int64_t last = all - r->terms, second = dl_at_most(at->first + at->vector_offset, last);
+        at->first = dl_at_most(at->first, last);
         at->vector_offset = second - at->first, at->terms = r->terms;
     }
 }

@@ -4,8 +4,6 @@
 #include "compiler/cpu/partials.h"
 
 enum {
-    /* points of a work item: some 20 us, independent of the number of threads */
-    UNIT_POINTS = 16384,
     PREFETCH_DISTANCE = 512 /* prefetch distance in floats: 2 KiB */
 };
 
@@ -143,11 +141,11 @@ static void choose_order(nest *s) {
     const dl_kinstr *lead = find_lead(s, false);
     if (!lead) lead = find_lead(s, true);
     const dl_type *t = lead ? &s->k->params.at[lead->param].type : NULL;
-    unsigned axes = lead ? used_axes(s, t, lead->index) : 0, mine = s->nest->axes;
+    unsigned axes = lead ? used_axes(s, t, lead->index) : 0,
+             mine = s->nest->axes | ~dl_kernel_wide_axes(s->k);
     int inner[2] = {-1, -1}; /* axes of `t` that lie inside the others */
     if (t && t->layout.kind != DL_ROW) inner[0] = 1;
     if (t && t->layout.kind == DL_PANEL) inner[1] = 0;
-    for (int i = 0; i < s->k->nspace; i++) mine |= s->k->space[i].size == 1 ? 1u << i : 0;
     dl_axis_list *order = &s->order;
     for (int i = 0; i < s->k->nspace; i++)
         if (mine & ~axes & 1u << i) order->axis[order->n++] = i;
@@ -160,9 +158,8 @@ static void choose_order(nest *s) {
 }
 
 static int64_t plan_items(nest *s) {
-    s->inner_chunk = s->rows == 1 ? UNIT_POINTS : s->inner;
-    int64_t each = s->inner ? UNIT_POINTS / s->inner : 1;
-    if (each < 1) each = 1;
+    s->inner_chunk = s->rows == 1 ? DL_ITEM_POINTS : s->inner;
+    int64_t each = dl_at_least(1, s->inner ? DL_ITEM_POINTS / s->inner : 1);
     return s->rows == 1 ? dl_ceil_div(s->inner, s->inner_chunk) : dl_ceil_div(s->rows, each);
 }
 
@@ -212,16 +209,8 @@ static void put_nest(dl_emitter *e, const nest *s, int64_t each) {
 
 int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     nest s = plan_nest(e);
-    int64_t items = plan_items(&s);
-
-    /* Many small partial results cost more than they gain: a reduction into a large result has
-     * few work items. */
-    int64_t partial = dl_emit_find_partial(e, &s.order),
-            most = partial ? (1 << 20) / partial : items;
-    if (most < 16) most = 16;
-    if (items > most) items = most;
-    if (items < 1) items = 1;
-    int64_t each = dl_ceil_div(s.rows, items);
+    int64_t items = dl_emit_limit_items(plan_items(&s), dl_emit_find_partial(e, &s.order)),
+            each = dl_ceil_div(s.rows, items);
     if (s.rows == 1) s.inner_chunk = (dl_ceil_div(s.inner, items) + 63) / 64 * 64;
 
     dl_emit_nest_head(e);

@@ -9,8 +9,6 @@
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
 
-enum { UNIT_POINTS = 16384 /* points of a work item */ };
-
 typedef struct {
     dl_rows rows; /* first */
     dl_emitter *e;
@@ -275,7 +273,7 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     const dl_kernel *k = e->k;
     resident r = {.e = e, .lane_axis = -1, .rows = dl_rows_of(e, e->now)};
     r.rows.passes = dl_emit_find_passes(e, e->now, true, true);
-    for (int i = 0; i < k->nspace; i++) r.wide |= k->space[i].size != 1 ? 1u << i : 0;
+    r.wide = dl_kernel_wide_axes(k);
     e->flat = false;
     if (can_have_lanes(&r)) {
         r.lane_axis = choose_lanes(&r);
@@ -291,9 +289,8 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     int64_t group = 1;
     if (r.outer_lanes) {
         int64_t size = k->space[r.lane_axis].size,
-                vectors = UNIT_POINTS / (points ? points : 1) / e->t->lanes;
-        group = vectors > 1 ? vectors * e->t->lanes : e->t->lanes;
-        if (group > size) group = dl_round_up(size, e->t->lanes);
+                vectors = dl_at_least(1, DL_ITEM_POINTS / dl_at_least(1, points) / e->t->lanes);
+        group = dl_at_most(vectors * e->t->lanes, dl_round_up(size, e->t->lanes));
         count = count / size * dl_ceil_div(size, group), points *= group;
     }
     find_scratch(&r, code);
@@ -302,14 +299,9 @@ int64_t dl_emit_resident(dl_emitter *e, dl_emitted *code) {
     for (int i = 0; i < r.inner.n; i++) order.axis[order.n++] = r.inner.axis[i];
     if (r.outer_lanes) order.axis[order.n++] = r.lane_axis;
     choose_mode(&r, true);
-    int64_t partial = dl_emit_find_partial(e, &order),
-            each = points < UNIT_POINTS ? UNIT_POINTS / (points ? points : 1) : 1,
-            items = dl_ceil_div(count, each), most = partial ? (1 << 20) / partial : items;
-    if (most < 16) most = 16;
-    if (items > most) items = most;
-    if (items < 1) items = 1;
+    int64_t each = dl_at_least(1, DL_ITEM_POINTS / dl_at_least(1, points)),
+            items = dl_emit_limit_items(dl_ceil_div(count, each), dl_emit_find_partial(e, &order));
     each = dl_ceil_div(count, items);
-    choose_mode(&r, true);
     dl_emit_nest_head(e);
     dl_emit_item_sums(e, items, code);
     put_items(&r, each, count, group);

@@ -18,8 +18,6 @@ enum {
                             packed separately */
 };
 
-static int64_t at_least_one(int64_t n) { return n ? n : 1; } /* nothing to sum, or no sum */
-
 static int64_t count_blocks(const dl_wgrad_problem *g) {
     return g->groups / g->item_groups * dl_ceil_div(g->panels, g->item_panels) *
            dl_ceil_div(g->rows, g->item_rows);
@@ -55,7 +53,7 @@ static bool reads_all_channels(const dl_wgrad_problem *g) {
 static int64_t find_run(const dl_target *t, const dl_wgrad_problem *g) {
     if (!is_im2col(t, g))
         return reads_all_channels(g) && g->channels < DL_RUN_BELOW && g->dilation[2] == 1
-                   ? at_least_one(g->kernel[2])
+                   ? dl_at_least(1, g->kernel[2])
                    : 1;
     int64_t run = g->kernel[2];
     for (int i = 1; i >= 0 && run * g->kernel[i] * g->channels <= MOST_IM2COL; i--)
@@ -74,9 +72,9 @@ static void find_items(const dl_target *t, dl_wgrad_problem *g) {
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
     bool whole = runs || g->k_ranges.multi_group;
-    g->item_groups = at_least_one(g->groups);
-    g->item_panels = at_least_one(g->panels);
-    g->item_rows = at_least_one(g->rows);
+    g->item_groups = dl_at_least(1, g->groups);
+    g->item_panels = dl_at_least(1, g->panels);
+    g->item_rows = dl_at_least(1, g->rows);
     if (by_amx(t, g)) g->item_rows = dl_round_up(g->item_rows, DL_AMX_ROWS);
     if (!fits(t, g)) {
         g->item_groups = g->im2col ? 1 : runs ? g->kernel[1] : g->kernel[2];
@@ -88,10 +86,9 @@ static void find_items(const dl_target *t, dl_wgrad_problem *g) {
     }
     g->blocks = count_blocks(g);
     int64_t positions = g->batch * g->out[0] * g->out[1] * g->out[2];
-    g->splits = g->blocks < ITEMS ? dl_ceil_div(ITEMS, at_least_one(g->blocks)) : 1;
-    if (g->splits > positions / DL_M_BLOCK) g->splits = at_least_one(positions / DL_M_BLOCK);
-    int64_t readers =
-        g->k_ranges.panels_a_range < g->item_panels ? g->k_ranges.panels_a_range : g->item_panels;
+    g->splits = g->blocks < ITEMS ? dl_ceil_div(ITEMS, dl_at_least(1, g->blocks)) : 1;
+    if (g->splits > positions / DL_M_BLOCK) g->splits = dl_at_least(1, positions / DL_M_BLOCK);
+    int64_t readers = dl_at_most(g->k_ranges.panels_a_range, g->item_panels);
     g->direct = !g->packs && g->nx == 1 && g->groups > 1 && readers <= DIRECT_PANELS;
     g->height =
         g->direct ? dl_ceil_div(g->item_rows, dl_ceil_div(g->item_rows, t->rows)) : tile_rows(t, g);

@@ -270,16 +270,10 @@ void dl_emit_body(dl_emitter *e) {
     dl_puts(e->out, "}\n");
 }
 
-static int64_t count_sums(const dl_emitter *e) {
-    int64_t all = 0;
-    for (int i = 0; i < e->now->run.n; i++) all += e->partial[e->now->run.at[i]].count;
-    return all;
-}
-
-const char *dl_emit_warmth(const dl_emitter *e) { return count_sums(e) ? "WARM " : ""; }
+const char *dl_emit_warmth(const dl_emitter *e) { return dl_emit_count_sums(e) ? "WARM " : ""; }
 
 const char *dl_emit_take_sums(dl_emitter *e) {
-    long long n = count_sums(e);
+    long long n = dl_emit_count_sums(e);
     if (!n) return "sums";
     dl_putf(e->out,
             "    double own[%lld];\n    for (long i = 0; i < %lldL; i++) own[i] = sums[i];\n", n,
@@ -288,7 +282,7 @@ const char *dl_emit_take_sums(dl_emitter *e) {
 }
 
 void dl_emit_give_sums(dl_emitter *e) {
-    long long n = count_sums(e);
+    long long n = dl_emit_count_sums(e);
     if (n) dl_putf(e->out, "    for (long i = 0; i < %lldL; i++) sums[i] = own[i];\n", n);
 }
 

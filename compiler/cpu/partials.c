@@ -16,9 +16,20 @@ int64_t dl_emit_find_partial(dl_emitter *e, const dl_axis_list *order) {
     return all;
 }
 
-void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code) {
+int64_t dl_emit_limit_items(int64_t items, int64_t partial) {
+    enum { MOST = 1 << 20, LEAST = 16 };
+    int64_t most = dl_at_least(LEAST, partial ? MOST / partial : items);
+    return dl_at_least(1, dl_at_most(items, most));
+}
+
+int64_t dl_emit_count_sums(const dl_emitter *e) {
     int64_t all = 0;
     for (int i = 0; i < e->now->run.n; i++) all += e->partial[e->now->run.at[i]].count;
+    return all;
+}
+
+void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code) {
+    int64_t all = dl_emit_count_sums(e);
     dl_putf(e->out,
             "    double *sums = (double *)(workspace + %lldL) + %s * %lldL;\n    (void)sums;\n",
             (long long)code->workspace, s->item, (long long)all);

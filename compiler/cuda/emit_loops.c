@@ -10,6 +10,11 @@ int dl_cuda_power_of_two(int64_t n) {
     return power;
 }
 
+int64_t dl_cuda_share(int64_t n, int64_t unit, int64_t parts, int64_t *each) {
+    *each = dl_at_least(unit, dl_round_up(dl_ceil_div(n, dl_at_least(1, parts)), unit));
+    return dl_at_least(1, dl_ceil_div(n, *each));
+}
+
 /* ---- axes ---- */
 
 /* The stride of an access along each space axis, in elements; 0: it does not depend on it. */

@@ -23,6 +23,9 @@ const char *dl_cuda_of_block(const dl_emitter *e, const char *name, const dl_kin
  * instruction; afterwards reduced[i] is the result. */
 void dl_cuda_reduce_few(dl_loops *l, int n, const int *numbers, const dl_expr *values, int lanes,
                         dl_expr *reduced);
+/* CTAs that share `n` terms or rows, at most `parts` of them; *each: what one takes, in whole
+ * `unit`s. */
+int64_t dl_cuda_share(int64_t n, int64_t unit, int64_t parts, int64_t *each);
 /* The accumulator type for `terms` values of a thread: float for few floats. */
 dl_loop_type dl_cuda_accumulator_type(const dl_kinstr *in, int64_t terms);
 /* The smallest power of two that is not below n, which is at most 2^30. */

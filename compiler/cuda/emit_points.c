@@ -38,17 +38,15 @@ static void choose_layout(nest *s) {
     int lanes;
     if (s->vectors_kept || !s->summed.n) {
         s->layout.strided = true;
-        int groups =
-            s->points >= DL_WARP ? DL_WARP : dl_cuda_power_of_two(s->points ? s->points : 1);
+        int groups = dl_cuda_power_of_two(dl_at_most(s->points, DL_WARP));
         lanes = DL_BLOCK / groups;
         while (lanes > 1 && lanes / 2 >= s->terms) lanes /= 2;
         if (s->points >= (int64_t)DL_BLOCK * DL_BLOCKS_ENOUGH) lanes = 1;
-    } else if (s->points <= FEW_POINTS || s->terms > WARP_TERMS) {
-        lanes = s->terms > DL_WARP ? DL_BLOCK : dl_cuda_power_of_two(s->terms);
     } else {
-        lanes = s->terms >= DL_WARP ? DL_WARP : dl_cuda_power_of_two(s->terms);
+        bool block = s->points <= FEW_POINTS || s->terms > WARP_TERMS;
+        lanes = block && s->terms > DL_WARP ? DL_BLOCK
+                                            : dl_cuda_power_of_two(dl_at_most(s->terms, DL_WARP));
     }
-    if (lanes < 1) lanes = 1;
     s->layout.lanes = lanes, s->layout.groups = DL_BLOCK / lanes, s->layout.unrolled = true;
 }
 
@@ -68,9 +66,8 @@ static void choose_rows(nest *s) {
     dl_vectors vectors = dl_cuda_find_vectors(e, &s->kept, e->now->axes & ~own);
     for (int i = 0; i < e->k->instrs.n; i++) invariant |= vectors.invariant[i];
     int64_t step = s->along.points / dl_gcd(s->along.points, s->step) * s->step,
-            blocks = s->kept.points / s->step, rows = blocks / (2 * DL_BLOCKS_ENOUGH);
-    if (rows > MOST_ROWS) rows = MOST_ROWS;
-    if (rows < 1) rows = 1;
+            rows = s->kept.points / s->step / (2 * DL_BLOCKS_ENOUGH);
+    rows = dl_at_least(1, dl_at_most(rows, MOST_ROWS));
     if (!invariant || !s->around.n || !s->kept.points || step > s->kept.points / rows) return;
     s->vectors = vectors, s->rows = rows, s->step = step;
 }
@@ -117,16 +114,10 @@ static nest plan_nest(dl_emitter *e) {
     s.terms = s.summed.points / (s.vectors_kept ? 1 : s.vectors.width);
     choose_rows(&s);
     choose_layout(&s);
-    s.tiles = dl_ceil_div(s.points, s.layout.groups);
-    if (s.tiles < 1) s.tiles = 1;
-    int64_t parts = DL_BLOCKS_ENOUGH / s.tiles,
-            most = dl_ceil_div(s.terms, s.layout.lanes * LEAST_TERMS);
-    if (parts > most) parts = most;
-    if (parts < 1) parts = 1;
-    s.each = dl_round_up(dl_ceil_div(s.terms, parts), s.layout.lanes);
-    if (s.each < 1) s.each = 1;
-    s.parts = dl_ceil_div(s.terms, s.each);
-    if (s.parts < 1) s.parts = 1;
+    s.tiles = dl_at_least(1, dl_ceil_div(s.points, s.layout.groups));
+    int64_t most = dl_ceil_div(s.terms, s.layout.lanes * LEAST_TERMS);
+    s.parts = dl_cuda_share(s.terms, s.layout.lanes, dl_at_most(most, DL_BLOCKS_ENOUGH / s.tiles),
+                            &s.each);
     s.unroll = choose_unroll(&s);
     return s;
 }
@@ -412,5 +403,5 @@ int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code) {
     if (s.sums) return s.tiles * s.parts;
     return s.rows ? dl_ceil_div(s.kept.points, s.step * s.rows) *
                         (s.step / (DL_BLOCK * s.vectors.width))
-                  : dl_ceil_div(s.points > 0 ? s.points : 1, DL_BLOCK);
+                  : dl_ceil_div(dl_at_least(1, s.points), DL_BLOCK);
 }

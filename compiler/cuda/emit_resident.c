@@ -68,7 +68,7 @@ static void choose_layout(resident *r, int64_t count) {
         lanes = count >= MANY_ROWS || n <= 4 ? 1 : 8;
         while (lanes > 1 && lanes / 2 >= n) lanes /= 2;
     } else {
-        lanes = n >= DL_WARP ? DL_WARP : dl_cuda_power_of_two(n ? n : 1);
+        lanes = dl_cuda_power_of_two(dl_at_most(n, DL_WARP));
         if (n > WARP_VECTORS || (n >= 4 * DL_WARP && count < FEW_ROWS)) lanes = DL_BLOCK;
     }
     r->layout.lanes = lanes, r->layout.groups = DL_BLOCK / lanes, r->layout.unrolled = true;
@@ -120,17 +120,8 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, resident *r) {
     r->points = r->row.points / r->vectors.width;
     choose_layout(r, r->kept.points * r->outer.points);
     r->each_lane = dl_ceil_div(r->points, r->layout.lanes);
-    r->each = r->layout.groups;
-    if (sums) {
-        int64_t most = dl_ceil_div(r->outer.points, r->layout.groups),
-                parts = DL_BLOCKS_ENOUGH / (r->kept.points ? r->kept.points : 1);
-        if (parts > most) parts = most;
-        if (parts < 1) parts = 1;
-        r->each = dl_round_up(dl_ceil_div(r->outer.points, parts), r->layout.groups);
-        if (r->each < 1) r->each = r->layout.groups;
-    }
-    r->parts = dl_ceil_div(r->outer.points, r->each);
-    if (r->parts < 1) r->parts = 1;
+    int64_t parts = sums ? DL_BLOCKS_ENOUGH / dl_at_least(1, r->kept.points) : r->outer.points;
+    r->parts = dl_cuda_share(r->outer.points, r->layout.groups, parts, &r->each);
     for (int saves = 1; saves >= 0; saves--) {
         r->rows.passes = dl_emit_find_passes(e, s, saves, false);
         if (find_room(r)) return true;
@@ -344,6 +335,5 @@ int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     put_results(&r, code);
     dl_loop_print(l);
     *shared = r.shared;
-    int64_t points = r.kept.points ? r.kept.points : 1;
-    return points * r.parts;
+    return dl_at_least(1, r.kept.points) * r.parts;
 }

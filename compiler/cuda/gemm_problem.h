@@ -186,8 +186,6 @@ void dl_gemm_put(dl_emitter *e, const dl_gemm_problem *p);
 /* Describes a windowed image by all its coordinates, even if nothing is out of bounds, as
  * threads gather it in a NaN fix-up. So gradients with and without padding are one text. */
 void dl_operand_use_coordinates(dl_operand *o);
-static inline int64_t dl_at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t dl_at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Threads of its CTAs; bytes of their dynamic shared memory, and of a tile's sums in it. */
 static inline int dl_tiling_threads(const dl_tiling *t) { return DL_WARP * t->wm * t->wn; }
 int64_t dl_tiling_shared(const dl_tiling *t);
