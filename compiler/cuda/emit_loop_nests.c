@@ -12,10 +12,22 @@ bool dl_cuda_runs_loop_nests(dl_emitter *e, dl_emitted *code) {
     return e->nests.valid;
 }
 
+bool dl_cuda_put_phase(dl_emitter *e, dl_emitted *code, dl_buf *body, int64_t items, int64_t shared,
+                       bool moves, dl_error *err) {
+    bool ok = dl_cuda_head(e, code, items, DL_BLOCK, shared, err);
+    if (ok) {
+        dl_putf(e->out, "    %s%s item = %s;\n", moves ? "" : "const ", e->dialect->index,
+                e->fused_part ? "block" : "kd_block()");
+        dl_putn(e->out, body->at, body->n);
+        dl_cuda_foot(e, code, 1);
+    }
+    dl_buf_free(body);
+    return ok;
+}
+
 /* Loop nests [from, to). */
 static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_error *err) {
     dl_buf text = {0}, *out = e->out;
-    const char *index = e->dialect->index;
     int64_t items = 0, most = 0;
     e->out = &text;
     for (int i = from; i < to; i++) {
@@ -36,15 +48,7 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
         items += n, most = shared > most ? shared : most;
     }
     e->out = out;
-    bool ok = dl_cuda_head(e, code, items, DL_BLOCK, most, err);
-    if (ok) {
-        dl_putf(e->out, "    %s%s item = %s;\n", to - from > 1 ? "" : "const ", index,
-                e->fused_part ? "block" : "kd_block()");
-        dl_putn(e->out, text.at, text.n);
-        dl_cuda_foot(e, code, 1);
-    }
-    dl_buf_free(&text);
-    return ok;
+    return dl_cuda_put_phase(e, code, &text, items, most, to - from > 1, err);
 }
 
 bool dl_cuda_loop_nests(dl_emitter *e, dl_emitted *code, dl_error *err) {

@@ -77,6 +77,9 @@ void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int6
 /* One of them. */
 dl_expr dl_cuda_partial(dl_loops *l, int number, dl_expr at);
 
+/* Writes a phase of `items` CTAs with this body; moves: the body changes `item`. False: refused. */
+bool dl_cuda_put_phase(dl_emitter *e, dl_emitted *code, dl_buf *body, int64_t items, int64_t shared,
+                       bool moves, dl_error *err);
 /* Emits the loop nests from number `from` on as phases. False: refused. */
 bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 /* Writes the body of the present loop nest, and returns its number of CTAs. emit_points.c,

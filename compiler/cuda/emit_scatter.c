@@ -13,12 +13,5 @@ bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
     int64_t items = s.added.points <= FEW_POINTS ? dl_scatter_elements(&s, DL_BLOCK)
                                                  : dl_scatter_places(&s, DL_BLOCK);
     e->out = out;
-    bool ok = dl_cuda_head(e, code, items, DL_BLOCK, 0, err);
-    if (ok) {
-        dl_putf(e->out, "    const %s item = kd_block();\n", e->dialect->index);
-        dl_putn(e->out, body.at, body.n);
-        dl_cuda_foot(e, code, 1);
-    }
-    dl_buf_free(&body);
-    return ok;
+    return dl_cuda_put_phase(e, code, &body, items, 0, false, err);
 }
