@@ -226,6 +226,11 @@ dl_expr dl_loop_array(dl_loops *l, dl_loop_type type, dl_loop_space space, const
         type, true);
 }
 
+dl_expr dl_loop_vars(dl_loops *l, dl_loop_type type, const char *name, int n, dl_expr start) {
+    return n > 1 ? dl_loop_array(l, type, DL_IN_THREAD, name, n, start)
+                 : dl_loop_var(l, type, name, start);
+}
+
 void dl_loop_set(dl_loops *l, dl_expr target, dl_expr value) {
     append(l, (dl_loop_stmt){.kind = DL_S_SET, .name = target, .a = value});
 }

@@ -115,6 +115,8 @@ dl_expr dl_loop_let(dl_loops *l, const char *name, dl_expr value);
 dl_expr dl_loop_var(dl_loops *l, dl_loop_type type, const char *name, dl_expr start);
 dl_expr dl_loop_array(dl_loops *l, dl_loop_type type, dl_loop_space space, const char *name,
                       int count, dl_expr start);
+/* A thread's own for each of n points: a variable, or an array of them. */
+dl_expr dl_loop_vars(dl_loops *l, dl_loop_type type, const char *name, int n, dl_expr start);
 void dl_loop_set(dl_loops *l, dl_expr target, dl_expr value);
 void dl_loop_do(dl_loops *l, dl_expr call); /* a function without a value */
 /* Takes the value of a reduction's operand into a variable; test: if this holds, or NULL. */

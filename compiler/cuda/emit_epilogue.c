@@ -35,31 +35,25 @@ typedef struct {
     const dl_epilogue *f;
     dl_vectors vectors;
     int lanes, groups;
+    int ncolumns, *columns; /* reductions by column, which go through shared memory */
+    const dl_expr *sums;    /* by instruction: a thread's accumulators */
 } epilogue;
 
-/* The accumulator type of a thread. */
-static dl_loop_type accumulator(const dl_emitter *e, const epilogue *s, int number) {
-    return dl_cuda_accumulator_type(&e->k->instrs.at[number], dl_ceil_div(s->f->rows, s->groups));
-}
-static const char *accumulator_type(const dl_emitter *e, const epilogue *s, int number) {
-    return dl_loop_type_name(e, accumulator(e, s, number));
-}
 static bool has_rest(const epilogue *s) { return s->lanes * s->groups < s->f->threads; }
 
-static void put_starts(dl_emitter *e, const epilogue *s) {
+static void put_starts(dl_emitter *e, epilogue *s) {
+    dl_expr *sums = DL_NEWS(e->arena, dl_expr, e->k->instrs.n + 1);
+    dl_loops l = dl_loop_begin(e);
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
+        const dl_kinstr *in = &e->k->instrs.at[number];
         if (!is_reduction(e, number)) continue;
-        const char *start = dl_emit_start(&e->k->instrs.at[number]),
-                   *type = accumulator_type(e, s, number);
-        if (!keeps(e, number) || s->vectors.width == 1)
-            dl_putf(e->out, "    %s $s%d$ = %s;\n", type, number, start);
-        else
-            dl_putf(e->out,
-                    "    %s $s%d$[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) $s%d$[j] "
-                    "= %s;\n",
-                    type, number, s->vectors.width, s->vectors.width, number, start);
+        dl_loop_type type = dl_cuda_accumulator_type(in, dl_ceil_div(s->f->rows, s->groups));
+        sums[number] = dl_loop_vars(&l, type, dl_format(e->arena, "$s%d$", number),
+                                    keeps(e, number) ? s->vectors.width : 1, dl_loop_start(&l, in));
     }
+    dl_loop_print_part(&l);
+    s->sums = sums;
 }
 
 /* ---- points ---- */
@@ -93,6 +87,10 @@ static epilogue plan(dl_emitter *e, const dl_epilogue *f) {
     }
     int64_t columns = p->tiling.halo.found ? p->tile_columns.size : p->tiling.bn;
     s.lanes = (int)dl_ceil_div(columns, s.vectors.width), s.groups = f->threads / s.lanes;
+    s.columns = DL_NEWS(e->arena, int, e->now->run.n + 1);
+    for (int i = 0; i < e->now->run.n; i++)
+        if (is_reduction(e, e->now->run.at[i]) && keeps(e, e->now->run.at[i]))
+            s.columns[s.ncolumns++] = e->now->run.at[i];
     return s;
 }
 
@@ -184,20 +182,6 @@ static void close_rows(dl_emitter *e, const epilogue *s, const bool *runs) {
     dl_puts(e->out, "    }\n");
 }
 
-/* By instruction: the accumulators of put_starts. */
-static const dl_expr *find_sums(dl_loops *l, const epilogue *s) {
-    dl_emitter *e = l->e;
-    dl_expr *sums = DL_NEWS(e->arena, dl_expr, e->k->instrs.n + 1);
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        bool array = keeps(e, number) && s->vectors.width > 1;
-        if (is_reduction(e, number))
-            sums[number] = dl_loop_name(l, accumulator(e, s, number), array,
-                                        dl_format(e->arena, "$s%d$", number));
-    }
-    return sums;
-}
-
 static void put_rows(dl_emitter *e, epilogue *s) {
     const dl_epilogue *f = s->f;
     const bool *runs = dl_cuda_find_runs(e), halo = f->p->tiling.halo.found;
@@ -219,7 +203,7 @@ static void put_rows(dl_emitter *e, epilogue *s) {
         put_row(e, f);
     dl_putf(e->out, "    float own[%d];\n    %s", s->vectors.width, f->sum);
     dl_loops l = dl_loop_begin(e);
-    dl_cuda_put_points(&l, &s->vectors, find_sums(&l, s), NULL);
+    dl_cuda_put_points(&l, &s->vectors, s->sums, NULL);
     dl_loop_print_part(&l);
     close_rows(e, s, runs);
 }
@@ -228,13 +212,9 @@ static void put_rows(dl_emitter *e, epilogue *s) {
  * neighbours'. The distance between indices avoids bank conflicts between a warp's columns. */
 static int pitch_of(const epilogue *s) { return s->f->threads + BANKS / s->vectors.width; }
 
-static bool is_column_sum(const dl_emitter *e, int number) {
-    return is_reduction(e, number) && keeps(e, number);
-}
-
-static int64_t bytes_of(const dl_emitter *e, const epilogue *s, int number) {
-    return (int64_t)s->vectors.width * pitch_of(s) *
-           (accumulator_type(e, s, number)[0] == 'f' ? 4 : 8);
+static int64_t bytes_of(const epilogue *s, int number) {
+    int each = dl_loop_expr_type(s->sums[number]) == DL_LOOP_FLOAT ? 4 : 8;
+    return (int64_t)s->vectors.width * pitch_of(s) * each;
 }
 
 /* Their place: over the CTA's tile of sums, where there is room, else after everything else;
@@ -242,26 +222,23 @@ static int64_t bytes_of(const dl_emitter *e, const epilogue *s, int number) {
 static void put_column_places(dl_emitter *e, const epilogue *s, dl_emitted *code) {
     int64_t bytes = 0, at = 0;
     int *shared = &code->shared[code->phases - 1];
-    for (int i = 0; i < e->now->run.n; i++)
-        if (is_column_sum(e, e->now->run.at[i])) bytes += bytes_of(e, s, e->now->run.at[i]);
+    for (int i = 0; i < s->ncolumns; i++) bytes += bytes_of(s, s->columns[i]);
     if (bytes > s->f->room) at = dl_plan_round(*shared);
     if (!*shared) dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        if (!is_column_sum(e, number)) continue;
-        const char *type = accumulator_type(e, s, number);
+    for (int i = 0; i < s->ncolumns; i++) {
+        int number = s->columns[i];
+        const char *type = dl_loop_type_name(e, dl_loop_expr_type(s->sums[number]));
         dl_putf(e->out, "    %s *const $sums%d$ = (%s *)(shared + $%lld$);\n", type, number, type,
                 (long long)at);
-        at += bytes_of(e, s, number);
+        at += bytes_of(s, number);
     }
     if (at > *shared) *shared = (int)at;
 }
 
 static void put_column_sums(dl_emitter *e, const epilogue *s) {
     if (s->f->room) dl_puts(e->out, "    __syncthreads();\n"); /* the CTA's sums have been read */
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        if (!is_column_sum(e, number)) continue;
+    for (int i = 0; i < s->ncolumns; i++) {
+        int number = s->columns[i];
         bool vectors = s->vectors.width > 1;
         if (vectors)
             dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) ", s->vectors.width);
@@ -288,20 +265,18 @@ static void put_channels(dl_emitter *e, const epilogue *s, dl_emitted *code) {
             bn, (long long)f->p->tile_columns.size, f->threads);
     dl_gemm_delinearize_used(e, f->p, &f->p->tile_columns, true, "n + by");
     put_coordinates(e, f->p, DL_MODE_N);
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
+    for (int i = 0; i < s->ncolumns; i++) {
+        int number = s->columns[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
-        if (!is_column_sum(e, number)) continue;
         dl_putf(e->out,
                 "    const %s $t%d$ = ct_join<%s, %s, %d, %d>($sums%d$ + by %% $/%d$ * $%d$ + by / "
                 "$/%d$);\n",
                 dl_emit_partial_type(in), number, dl_cuda_operator(in), dl_emit_partial_type(in),
                 s->groups, s->lanes, number, width, pitch_of(s), width);
     }
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
+    for (int i = 0; i < s->ncolumns; i++) {
+        int number = s->columns[i];
         dl_axis_list channels = {1, {1}, e->k->space[1].size};
-        if (!is_column_sum(e, number)) continue;
         dl_cuda_add_partial(e, number, &channels, f->items, code);
         dl_puts(e->out, "    ");
         put_partial(e, number,
@@ -331,8 +306,6 @@ static void put_block_sums(dl_emitter *e, const epilogue *s, int64_t blocks, dl_
 void dl_epilogue_put(dl_emitter *e, const dl_epilogue *f, int64_t blocks, dl_emitted *code) {
     epilogue s = plan(e, f);
     const dl_mode *b = &f->p->mode[DL_MODE_BATCH];
-    bool kept = false;
-    for (int i = 0; i < e->now->run.n; i++) kept |= is_column_sum(e, e->now->run.at[i]);
     for (int i = 0; i < 3; i++)
         if (f->p->stride_phases[i] > 1 && !f->p->tiling.halo.found)
             dl_putf(e->out, "    const int q%d = u.q%d;\n    (void)q%d;\n", i, i, i);
@@ -342,7 +315,7 @@ void dl_epilogue_put(dl_emitter *e, const dl_epilogue *f, int64_t blocks, dl_emi
                     i);
     if (!f->p->direct) put_coordinates(e, f->p, DL_MODE_BATCH);
     put_starts(e, &s);
-    if (kept) put_column_places(e, &s, code);
+    if (s.ncolumns) put_column_places(e, &s, code);
     dl_putf(e->out,
             "    const int column = kd_thread() %% $/%d$ * $%d$;\n    if (n + column < $%lld$",
             s.lanes, s.vectors.width, (long long)f->p->tile_columns.size);
@@ -352,6 +325,6 @@ void dl_epilogue_put(dl_emitter *e, const dl_epilogue *f, int64_t blocks, dl_emi
     put_coordinates(e, f->p, DL_MODE_N);
     put_rows(e, &s);
     dl_puts(e->out, "    }\n");
-    if (kept) put_column_sums(e, &s), put_channels(e, &s, code);
+    if (s.ncolumns) put_column_sums(e, &s), put_channels(e, &s, code);
     put_block_sums(e, &s, blocks, code);
 }

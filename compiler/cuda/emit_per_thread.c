@@ -164,10 +164,8 @@ static const dl_expr *put_reductions(dl_loops *l, const dl_vectors *v, const boo
         if (!runs[i] || !dl_cuda_is_per_thread(e, i)) continue;
         if (level[i] > most) most = level[i];
         dl_loop_type type = dl_cuda_accumulator_type(instr_of(e, i), terms);
-        dl_expr start = dl_loop_start(l, instr_of(e, i));
-        const char *name = dl_format(e->arena, "$a%d$", i);
-        own[i] = v->width > 1 ? dl_loop_array(l, type, DL_IN_THREAD, name, v->width, start)
-                              : dl_loop_var(l, type, name, start);
+        own[i] = dl_loop_vars(l, type, dl_format(e->arena, "$a%d$", i), v->width,
+                              dl_loop_start(l, instr_of(e, i)));
     }
     for (int now = 1; now <= most; now++)
         put_level(l, v, find_made(e, runs, level, now), level, now, own);

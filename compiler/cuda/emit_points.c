@@ -190,10 +190,8 @@ static dl_expr *put_starts(sums *t, bool at_once) {
         dl_loop_type type =
             at_once ? dl_cuda_accumulator_type(in, s->unroll) : dl_loop_partial_type(in);
         const char *name = name_of(t, at_once ? "t" : "a", number);
-        dl_expr start = dl_loop_start(&t->l, in);
-        if (!is_reduction(s, number)) continue;
-        made[number] = width > 1 ? dl_loop_array(&t->l, type, DL_IN_THREAD, name, width, start)
-                                 : dl_loop_var(&t->l, type, name, start);
+        if (is_reduction(s, number))
+            made[number] = dl_loop_vars(&t->l, type, name, width, dl_loop_start(&t->l, in));
     }
     return made;
 }
