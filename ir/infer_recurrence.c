@@ -5,8 +5,10 @@
 #include "ir/infer_rules.h"
 #include "ir/recurrence.h"
 
-const dl_cell_info dl_cells[DL_NCELLS] = {
-    {"lstm", 4, 5, 2}, {"gru", 3, 4, 1}, {"rnn_tanh", 1, 0, 1}, {"rnn_relu", 1, 0, 1}};
+const dl_cell_info dl_cells[DL_NCELLS] = {{"lstm", "LSTM", 4, 5, 2},
+                                          {"gru", "GRU", 3, 4, 1},
+                                          {"rnn_tanh", "RNN_TANH", 1, 0, 1},
+                                          {"rnn_relu", "RNN_RELU", 1, 0, 1}};
 
 dl_cell dl_cell_of(const dl_node *n) {
     dl_cell c = 0;

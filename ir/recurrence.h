@@ -38,9 +38,9 @@ enum { DL_STEPS_DP, DL_STEPS_DSTART };
 
 typedef enum { DL_LSTM, DL_GRU, DL_RNN_TANH, DL_RNN_RELU, DL_NCELLS } dl_cell;
 typedef struct {
-    const char *name; /* attribute `mode` */
-    int gates, saved; /* of each unit */
-    int states;       /* h, or h and c */
+    const char *name, *symbol; /* attribute `mode`; in the texts of kernels */
+    int gates, saved;          /* of each unit */
+    int states;                /* h, or h and c */
 } dl_cell_info;
 extern const dl_cell_info dl_cells[DL_NCELLS];
 /* The cell that a node's mode names; DL_NCELLS: none. */

@@ -1,7 +1,5 @@
 /* Calls of attention and its gradients: writes the shape as a struct, and the function of each
  * phase. The loops are in compiler/cpu/kernels/attention.c. */
-#include <stdio.h>
-
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/operands.h"
 #include "ir/attention.h"
@@ -72,12 +70,17 @@ static void put_shape(dl_emitter *e, const shape *s) {
 }
 
 static void put_phase(dl_emitter *e, dl_emitted *code, int64_t items, const char *calls) {
-    dl_putf(e->out,
-            "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n    const "
-            "struct "
-            "attention *s = &%s_shape;\n    (void)scratch;\n    %s\n}\n",
-            DL_OWN_NAME, code->phases, DL_OWN_NAME, calls);
-    code->items[code->phases++] = items;
+    const char *s = dl_format(e->arena, "const struct attention *s = &%s_shape;", DL_OWN_NAME);
+    dl_emit_phase(e, code, items, dl_format(e->arena, "%s\n    %s", s, calls));
+}
+
+/* The phase that packs the operands of all heads, `keys` blocks of keys and then queries. */
+static void put_packing(dl_emitter *e, dl_emitted *code, int64_t keys, int64_t queries) {
+    put_phase(e, code, keys + queries,
+              dl_format(e->arena,
+                        "if (item < %lldL) pack_keys_item(s, arg, item, workspace, 1);\n    else "
+                        "pack_queries_item(s, arg, item - %lldL, workspace);",
+                        (long long)keys, (long long)keys));
 }
 
 /* Bytes of a head's packed operands, and of a work item's own scratch. */
@@ -94,24 +97,16 @@ static int64_t block_bytes(const shape *s, int64_t keys, bool back) {
 
 static void emit_by_head(dl_emitter *e, dl_emitted *code, const shape *s, bool back) {
     int64_t block = block_bytes(s, keys_of(e->t), back);
-    char call[100];
-    snprintf(call, sizeof call,
-             "(void)workspace;\n    attend_head%s(s, arg, item, scratch, scratch + %lldL);",
-             back ? "_back" : "", (long long)block);
-    put_phase(e, code, s->heads, call);
+    put_phase(e, code, s->heads,
+              dl_format(e->arena, "attend_head%s(s, arg, item, scratch, scratch + %lldL);",
+                        back ? "_back" : "", (long long)block));
     code->scratch = block + packed_bytes(s, back);
 }
 
 static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool back) {
     int64_t keys = s->heads * s->keys / keys_of(e->t), queries = s->heads * s->queries / QUERIES;
-    char pack[200];
-    snprintf(pack, sizeof pack,
-             "if (item < %lldL) pack_keys_item(s, arg, item, workspace, 1);\n    else "
-             "pack_queries_item(s, "
-             "arg, item - %lldL, workspace);",
-             (long long)keys, (long long)keys);
     if (back) {
-        put_phase(e, code, keys + queries, pack);
+        put_packing(e, code, keys, queries);
         put_phase(e, code, s->heads * s->chunks,
                   "attend_back_item(s, arg, item, scratch, workspace);");
         put_phase(e, code, queries, "add_parts_item(s, arg, item, workspace);");
@@ -127,12 +122,7 @@ static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool 
 static void emit_addend_grad(dl_emitter *e, dl_emitted *code, const shape *s) {
     int64_t keys = s->keys / keys_of(e->t), queries = s->queries / QUERIES;
     int64_t own = s->samples_of * s->heads_of;
-    char pack[200];
-    snprintf(pack, sizeof pack,
-             "if (item < %lldL) pack_keys_item(s, arg, item, workspace, 1);\n    else "
-             "pack_queries_item(s, arg, item - %lldL, workspace);",
-             (long long)(s->heads * keys), (long long)(s->heads * keys));
-    put_phase(e, code, s->heads * (keys + queries), pack);
+    put_packing(e, code, s->heads * keys, s->heads * queries);
     put_phase(e, code, own * s->parts * keys * queries,
               "sum_scores_item(s, arg, item, scratch, workspace);");
     if (s->parts > 1) put_phase(e, code, own, "add_sums_item(s, arg, item, workspace);");

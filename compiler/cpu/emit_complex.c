@@ -32,13 +32,11 @@ bool dl_emit_complex(dl_emitter *e, dl_emitted *code, dl_error *err) {
             (long long)c.terms.count);
     put_axes(e, "batch", &c.batch), put_axes(e, "row", &c.rows);
     put_axes(e, "column", &c.columns), put_axes(e, "term", &c.terms);
-    dl_putf(e->out,
-            ".conj_a = %d, .conj_b = %d};\nvoid %s_%d(char *const *arg, long item, char *scratch, "
-            "char *workspace) {\n    (void)workspace;\n    complex_item_%s(&%s_shape, arg, item, "
-            "scratch);\n}\n",
-            c.conj[0] ? -1 : 1, c.conj[1] ? -1 : 1, name, code->phases, suffix, name);
-    code->items[code->phases++] = items * parts;
-    code->scratch = 16 * (c.terms.count ? c.terms.count : 1);
+    dl_putf(e->out, ".conj_a = %d, .conj_b = %d};\n", c.conj[0] ? -1 : 1, c.conj[1] ? -1 : 1);
+    dl_emit_phase(
+        e, code, items * parts,
+        dl_format(e->arena, "complex_item_%s(&%s_shape, arg, item, scratch);", suffix, name));
+    code->scratch = 16 * dl_at_least(1, c.terms.count);
     code->needs[DL_NEED_LOOPS] |= DL_LOOPS_COMPLEX;
     return true;
 }

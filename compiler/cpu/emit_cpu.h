@@ -9,6 +9,11 @@
  */
 #define DL_OWN_NAME "$$"
 
+/* The head of a function that a work item runs: "WARM void NAME(...) {". `attributes`: "WARM ". */
+void dl_emit_function(dl_emitter *e, const char *attributes, const char *name);
+/* Adds a phase of so many work items, which run these statements. */
+void dl_emit_phase(dl_emitter *e, dl_emitted *code, int64_t items, const char *statements);
+
 /* The kernel's loop nests from number `from` on, each stage in a phase or two. False: refused. */
 bool dl_emit_loop_nests(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
 

@@ -66,11 +66,10 @@ bool dl_emit_fourier(dl_emitter *e, dl_emitted *code, dl_error *err) {
             (long long)f.modes, (long long)f.negative, (long long)f.outer, (long long)f.inner,
             (long long)blocks, (long long)each, f.scale, (int)f.mode, f.twice, stages, name, name);
     if (bits) dl_putf(e->out, ".coarse = %s_coarse, .fine_bits = %d", name, bits);
-    dl_putf(e->out,
-            "};\nvoid %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n"
-            "    (void)workspace;\n    fourier_item_%s(&%s_shape, arg, item, scratch);\n}\n",
-            name, code->phases, suffix, name);
-    code->items[code->phases++] = dl_ceil_div(blocks, each);
+    dl_puts(e->out, "};\n");
+    dl_emit_phase(
+        e, code, dl_ceil_div(blocks, each),
+        dl_format(e->arena, "fourier_item_%s(&%s_shape, arg, item, scratch);", suffix, name));
     code->scratch = 2 * 2 * (f.size + 1) * lanes * (wide ? 8 : 4) + 64;
     code->needs[DL_NEED_LOOPS] |= DL_LOOPS_FOURIER;
     return true;

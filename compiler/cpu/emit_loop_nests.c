@@ -23,25 +23,19 @@ static int64_t put_nest(dl_emitter *e, const dl_loop_nest *s, dl_emitted *code) 
 /* Loop nests [from, to), which do not depend on each other, as one phase. */
 static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
     int phase = code->phases++;
+    const char *whole = dl_format(e->arena, "%s_%d", DL_OWN_NAME, phase);
     dl_buf items = {0};
     e->own_phase = to - from == 1;
     for (int i = from; i < to; i++) {
-        dl_buf name = {0};
-        dl_putf(&name, e->own_phase ? "%s_%d" : "%s_%d_%d", DL_OWN_NAME, phase, i - from);
-        e->name = dl_strdup(e->arena, name.at);
-        dl_buf_free(&name);
+        e->name = e->own_phase ? whole : dl_format(e->arena, "%s_%d", whole, i - from);
         int64_t n = put_nest(e, &e->nests.at[i], code);
         dl_putf(&items,
                 "    if (item < %lldL) {\n        %s(arg, item, scratch, workspace);\n        "
-                "return;\n    }\n",
-                (long long)n, e->name);
-        dl_putf(&items, "    item -= %lldL;\n", (long long)n);
+                "return;\n    }\n    item -= %lldL;\n",
+                (long long)n, e->name, (long long)n);
         code->items[phase] += n;
     }
-    if (!e->own_phase)
-        dl_putf(e->out,
-                "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n%s}\n",
-                DL_OWN_NAME, phase, items.at);
+    if (!e->own_phase) dl_emit_function(e, "", whole), dl_putf(e->out, "%s}\n", items.at);
     dl_buf_free(&items);
 }
 

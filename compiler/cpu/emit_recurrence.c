@@ -7,18 +7,8 @@
 /* Vectors of a panel; register tiles of up to TALL sequences, as in the loops. */
 enum { WIDTH = 4, TALL = 6 };
 
-static void put_phase(dl_emitter *e, dl_emitted *code, const char *call, const char *suffix,
-                      const char *arguments, int64_t items) {
-    dl_putf(e->out,
-            "void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n"
-            "    (void)scratch;\n    %s_item_%s(&%s_shape, %s);\n}\n",
-            DL_OWN_NAME, code->phases, call, suffix, DL_OWN_NAME, arguments);
-    code->items[code->phases++] = items;
-}
-
 bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
     enum { ITEMS = 32, ROWS_MOST = 48 }; /* work items that all threads have work with */
-    static const char *const cells[] = {"LSTM", "GRU", "RNN_TANH", "RNN_RELU"};
     (void)err;
     const dl_node *n = dl_kernel_call(e->k);
     const dl_recurrence r = dl_recurrence_of(n);
@@ -38,13 +28,17 @@ bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
             "= %d, .started = %d, .ends = %d, .reverse = %d, .type = %s, .width = %d, .units = %d, "
             ".panels = %lld, .terms = %lld};\n",
             suffix, DL_OWN_NAME, (long long)r.batch, (long long)r.steps, (long long)r.size,
-            (long long)rows, (long long)stride, cells[r.cell], suffix, r.gates, r.saved, r.states,
-            r.started, (int)r.ends, r.reverse, wide ? "0" : dl_emit_element(type), width, units,
-            (long long)panels, (long long)terms);
-    put_phase(e, code, back ? "pack_states" : "pack_gates", suffix,
-              back ? "arg[0], item, (void *)workspace" : "arg[1], item, (void *)workspace", panels);
-    put_phase(e, code, back ? "recurrent_grad" : "recurrent", suffix,
-              "arg, item, scratch, workspace", dl_ceil_div(r.batch, rows));
+            (long long)rows, (long long)stride, dl_cells[r.cell].symbol, suffix, r.gates, r.saved,
+            r.states, r.started, (int)r.ends, r.reverse, wide ? "0" : dl_emit_element(type), width,
+            units, (long long)panels, (long long)terms);
+    dl_emit_phase(e, code, panels,
+                  dl_format(e->arena,
+                            "pack_%s_item_%s(&%s_shape, arg[%d], item, (void *)workspace);",
+                            back ? "states" : "gates", suffix, DL_OWN_NAME,
+                            back ? DL_STEPS_GRAD_W : DL_STEPS_W));
+    dl_emit_phase(e, code, dl_ceil_div(r.batch, rows),
+                  dl_format(e->arena, "%s_item_%s(&%s_shape, arg, item, scratch, workspace);",
+                            back ? "recurrent_grad" : "recurrent", suffix, DL_OWN_NAME));
     code->workspace = panels * terms * width * lanes * bytes;
     code->scratch =
         (rows * (back ? 2 * stride + terms : 3 * stride) + TALL * width * lanes) * bytes;

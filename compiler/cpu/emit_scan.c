@@ -28,13 +28,14 @@ bool dl_emit_scan(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_putf(e->out,
             "static const struct scan_%s %s_shape = {.steps = %lld, .inner = %lld, .lines = %lld, "
             ".block = %lld, .blocks = %lld, .reverse = %d, .before = %d, .has_factors = %d, .type "
-            "= %s};\nvoid %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n"
-            "    (void)workspace;\n    scan_item_%s(&%s_shape, arg, item, scratch);\n}\n",
+            "= %s};\n",
             suffix, name, (long long)s.steps, (long long)s.inner, (long long)lines,
             (long long)block, (long long)blocks, s.reverse, s.before, s.has_factors,
-            floats ? dl_emit_element(type) : "0", name, code->phases, suffix, name);
+            floats ? dl_emit_element(type) : "0");
     int64_t items = blocks ? s.outer * blocks : dl_ceil_div(lines, block);
-    code->items[code->phases++] = s.steps ? items : 0;
+    dl_emit_phase(
+        e, code, s.steps ? items : 0,
+        dl_format(e->arena, "scan_item_%s(&%s_shape, arg, item, scratch);", suffix, name));
     code->scratch = blocks ? block * (wide ? 8 : 4) : 0;
     code->needs[DL_NEED_LOOPS] |= DL_LOOPS_SCAN;
     return true;

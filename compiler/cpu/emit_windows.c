@@ -354,9 +354,5 @@ const char *dl_emit_prefetch_rows(dl_emitter *e) {
 /* The same attributes as the hand-written loops have, so that the compiler can inline them where
  * no other kernel calls them. */
 void dl_emit_head(dl_emitter *e, int phase) {
-    dl_putf(e->out,
-            "WARM void %s_%d(char *const *arg, long item, char *scratch, char *workspace) {\n    "
-            "(void)scratch, "
-            "(void)workspace;\n",
-            DL_OWN_NAME, phase);
+    dl_emit_function(e, "WARM ", dl_format(e->arena, "%s_%d", DL_OWN_NAME, phase));
 }

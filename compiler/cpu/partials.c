@@ -1,6 +1,8 @@
 /* Partial results of loop nests: partials.h. */
 #include "compiler/cpu/partials.h"
 
+#include "compiler/cpu/emit_cpu.h"
+
 int64_t dl_emit_find_partial(dl_emitter *e, const dl_axis_list *order) {
     int64_t all = 0;
     for (int i = 0; i < e->now->run.n; i++) {
@@ -51,10 +53,8 @@ void dl_emit_item_sums(dl_emitter *e, int64_t items, dl_emitted *code) {
 }
 
 void dl_emit_nest_head(dl_emitter *e) {
-    dl_putf(e->out,
-            "%s%svoid %s(char *const *arg, long item, char *scratch, char *workspace) {\n    "
-            "(void)arg, "
-            "(void)scratch, (void)workspace;\n",
-            e->now->finalize || dl_emit_is_affine(e, e->now) ? "" : "WARM ",
-            e->own_phase ? "" : "static ", e->name);
+    bool warm = !e->now->finalize && !dl_emit_is_affine(e, e->now);
+    dl_emit_function(
+        e, dl_format(e->arena, "%s%s", warm ? "WARM " : "", e->own_phase ? "" : "static "),
+        e->name);
 }

@@ -14,7 +14,6 @@ static void put_shape(dl_emitter *e, const dl_recurrence *r) {
 bool dl_cuda_recurrence(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
     /* LINES sequences of a CTA read the weight once; MANY: then they still fill a GPU. */
     enum { LINES = 4, MANY = 512, SIZE_MOST = INT32_MAX / 64 };
-    static const char *const cells[] = {"LSTM", "GRU", "RNN_TANH", "RNN_RELU"};
     (void)variant;
     const dl_node *n = dl_kernel_call(e->k);
     const dl_recurrence r = dl_recurrence_of(n);
@@ -53,12 +52,12 @@ bool dl_cuda_recurrence(dl_emitter *e, int variant, dl_emitted *code, dl_error *
         dl_putf(e->out,
                 "    recurrent_steps_back<%s, %s, %d>(s, $p0$, $p1$, $p2$, $p3$, %s, $p%d$, "
                 "$p%d$, (%s *)memory);\n",
-                elements, cells[r.cell], (int)lines, start, out, out + 1, number);
+                elements, dl_cells[r.cell].symbol, (int)lines, start, out, out + 1, number);
     else
         dl_putf(e->out,
                 "    recurrent_steps<%s, %s, %d>(s, $p0$, $p2$, %s, $p%d$, $p%d$, (const %s "
                 "*)workspace, (%s *)memory);\n",
-                elements, cells[r.cell], (int)lines, start, out, out + 1, number, number);
+                elements, dl_cells[r.cell].symbol, (int)lines, start, out, out + 1, number, number);
     dl_cuda_foot(e, code, DL_CUDA_TEMPLATE);
     code->workspace = packed + (shared ? 0 : ctas * memory);
     code->needs[DL_NEED_RECURRENCE] = 1;
