@@ -19,7 +19,7 @@ typedef struct {
     dl_thread_layout layout;
     dl_vectors vectors;
     bool vectors_kept;          /* along a kept axis: each of a vector's points has its own sums */
-    bool sums;                  /* has reductions */
+    int nsums, *sum;            /* its reductions */
     int64_t points, terms;      /* in vectors */
     dl_axis_list around, along; /* without sums: the axes of a vector, and the axes around them; */
     int64_t rows,
@@ -30,7 +30,6 @@ typedef struct {
 } nest;
 
 static const dl_kinstr *instr_of(const nest *s, int i) { return &s->e->k->instrs.at[i]; }
-static bool is_reduction(const nest *s, int i) { return s->e->steps[i].kind == DL_K_REDUCE; }
 /* Does it keep no axis while others do? Then it is reduced over all threads of the CTA. */
 static bool is_of_block(const nest *s, int i) { return !s->e->steps[i].axes && s->kept.n; }
 
@@ -57,7 +56,8 @@ static void choose_rows(nest *s) {
     bool invariant = false;
     int n = s->kept.n, first = n - 1;
     s->step = DL_BLOCK * s->vectors.width;
-    if (s->sums || e->per_thread || s->vectors.other_axis || n < 2 || s->vectors.width == 1) return;
+    if (s->nsums || e->per_thread || s->vectors.other_axis || n < 2 || s->vectors.width == 1)
+        return;
     while (first > 0 && dl_emit_collapses(e, s->kept.axis[first - 1], s->kept.axis[first])) first--;
     unsigned own = 0;
     for (int i = first; i < n; i++) own |= 1u << s->kept.axis[i];
@@ -85,30 +85,30 @@ static int choose_unroll(const nest *s) {
         registers += dl_ceil_div(bytes * s->vectors.width, 4);
     }
     while (unroll > 1 && (unroll * registers > UNROLL_REGISTERS || unroll > most)) unroll /= 2;
-    return s->sums && !s->e->per_thread ? unroll : 1;
+    return s->nsums && !s->e->per_thread ? unroll : 1;
 }
 
 static nest plan_nest(dl_emitter *e) {
     static const dl_axis_list nothing = {.points = 1};
-    nest s = {.e = e, .parts = 1};
+    nest s = {.e = e, .parts = 1, .sum = DL_NEWS(e->arena, int, e->now->run.n + 1)};
     unsigned kept = 0;
     for (int i = 0; i < e->now->run.n; i++)
-        if (is_reduction(&s, e->now->run.at[i]))
-            s.sums = true, kept |= e->steps[e->now->run.at[i]].axes;
-    if (!s.sums) kept = e->now->axes;
+        if (e->steps[e->now->run.at[i]].kind == DL_K_REDUCE)
+            s.sum[s.nsums++] = e->now->run.at[i], kept |= e->steps[e->now->run.at[i]].axes;
+    if (!s.nsums) kept = e->now->axes;
     s.order = dl_cuda_order_axes(e, e->now->axes);
     s.kept = dl_emit_list_axes(e, &s.order, kept);
     s.summed = dl_emit_list_axes(e, &s.order, e->now->axes & ~kept);
     int last = s.order.n ? s.order.axis[s.order.n - 1] : -1;
     s.vectors_kept = last >= 0 && kept >> last & 1;
-    unsigned moving = s.sums && s.kept.points ? e->now->axes & ~kept : ~0u;
-    bool scalar = !s.sums && s.kept.points <= SCALAR_POINTS;
+    unsigned moving = s.nsums && s.kept.points ? e->now->axes & ~kept : ~0u;
+    bool scalar = !s.nsums && s.kept.points <= SCALAR_POINTS;
     s.vectors = dl_cuda_find_vectors(e,
                                      scalar           ? &nothing
                                      : s.vectors_kept ? &s.kept
                                                       : &s.summed,
                                      moving);
-    if (!scalar && (!s.sums || !s.vectors_kept))
+    if (!scalar && (!s.nsums || !s.vectors_kept))
         dl_cuda_choose_vector_axis(e, s.vectors_kept ? &s.kept : &s.summed, moving, &s.vectors);
     s.points = s.kept.points / (s.vectors_kept ? s.vectors.width : 1);
     s.terms = s.summed.points / (s.vectors_kept ? 1 : s.vectors.width);
@@ -184,14 +184,13 @@ static dl_expr *put_starts(sums *t, bool at_once) {
     const nest *s = t->s;
     dl_expr *made = DL_NEWS(s->e->arena, dl_expr, s->e->k->instrs.n + 1);
     int width = s->vectors_kept ? s->vectors.width : 1;
-    for (int i = 0; i < s->e->now->run.n; i++) {
-        int number = s->e->now->run.at[i];
+    for (int i = 0; i < s->nsums; i++) {
+        int number = s->sum[i];
         const dl_kinstr *in = instr_of(s, number);
         dl_loop_type type =
             at_once ? dl_cuda_accumulator_type(in, s->unroll) : dl_loop_partial_type(in);
         const char *name = name_of(t, at_once ? "t" : "a", number);
-        if (is_reduction(s, number))
-            made[number] = dl_loop_vars(&t->l, type, name, width, dl_loop_start(&t->l, in));
+        made[number] = dl_loop_vars(&t->l, type, name, width, dl_loop_start(&t->l, in));
     }
     return made;
 }
@@ -218,13 +217,13 @@ static void put_terms(sums *t, dl_expr term, dl_expr end) {
     dl_cuda_put_points(l, &s->vectors, own, in);
     if (!at_once) return;
     dl_loop_end(l);
-    for (int i = 0; i < s->e->k->instrs.n; i++) {
-        if (!own[i]) continue;
+    for (int i = 0; i < s->nsums; i++) {
+        int number = s->sum[i];
         bool vector = s->vectors_kept && s->vectors.width > 1;
-        dl_expr j = vector ? open_width(t) : NULL, all = dl_loop_slot(l, t->sums[i], j),
-                more = dl_loop_slot(l, own[i], j);
+        dl_expr j = vector ? open_width(t) : NULL, all = dl_loop_slot(l, t->sums[number], j),
+                more = dl_loop_slot(l, own[number], j);
         more = dl_loop_convert(l, dl_loop_expr_type(all), more);
-        dl_loop_set(l, all, dl_loop_combine(l, instr_of(s, i), all, more));
+        dl_loop_set(l, all, dl_loop_combine(l, instr_of(s, number), all, more));
         if (vector) dl_loop_end(l);
     }
 }
@@ -245,8 +244,8 @@ static dl_expr is_writer(sums *t) {
 
 /* Are its vector values reduced over the CTA's threads, and stored contiguously? */
 static bool is_left(const nest *s, int number) {
-    return is_reduction(s, number) && !is_of_block(s, number) && s->vectors_kept &&
-           s->vectors.width > 1 && s->layout.groups > 1 && s->layout.lanes > 1;
+    return !is_of_block(s, number) && s->vectors_kept && s->vectors.width > 1 &&
+           s->layout.groups > 1 && s->layout.lanes > 1;
 }
 
 static bool are_alike(const dl_kinstr *a, const dl_kinstr *b) {
@@ -260,9 +259,9 @@ static void put_left(sums *t, int number, bool *left, dl_emitted *code) {
     dl_emitter *e = s->e;
     dl_loops *l = &t->l;
     const dl_kinstr *in = instr_of(s, number);
-    int n = 0, *alike = DL_NEWS(e->arena, int, e->now->run.n + 1);
-    for (int i = 0; i < e->now->run.n; i++) {
-        int other = e->now->run.at[i];
+    int n = 0, *alike = DL_NEWS(e->arena, int, s->nsums);
+    for (int i = 0; i < s->nsums; i++) {
+        int other = s->sum[i];
         if (left[other] || !is_left(s, other) || !are_alike(in, instr_of(s, other))) continue;
         dl_cuda_add_partial(e, other, &s->kept, s->parts, code);
         left[other] = true, alike[n++] = other;
@@ -332,10 +331,9 @@ static void put_result(sums *t, int number, dl_expr reduced) {
 static dl_expr *reduce_blocks(sums *t) {
     const nest *s = t->s;
     dl_expr *reduced = DL_NEWS(s->e->arena, dl_expr, s->e->k->instrs.n + 1);
-    int n = 0, *numbers = DL_NEWS(s->e->arena, int, s->e->now->run.n + 1);
-    for (int i = 0; i < s->e->now->run.n; i++)
-        if (is_reduction(s, s->e->now->run.at[i]) && !is_of_block(s, s->e->now->run.at[i]))
-            numbers[n++] = s->e->now->run.at[i];
+    int n = 0, *numbers = DL_NEWS(s->e->arena, int, s->nsums);
+    for (int i = 0; i < s->nsums; i++)
+        if (!is_of_block(s, s->sum[i])) numbers[n++] = s->sum[i];
     if (!s->vectors_kept && s->layout.lanes == DL_BLOCK)
         dl_cuda_reduce_few(&t->l, n, numbers, t->sums, DL_BLOCK, reduced);
     return reduced;
@@ -346,10 +344,10 @@ static void put_results(sums *t, dl_emitted *code) {
     nest *s = t->s;
     dl_expr *reduced = reduce_blocks(t);
     bool *left = DL_NEWS(s->e->arena, bool, s->e->k->instrs.n + 1);
-    for (int i = 0; i < s->e->now->run.n; i++) {
-        int number = s->e->now->run.at[i];
+    for (int i = 0; i < s->nsums; i++) {
+        int number = s->sum[i];
         if (is_left(s, number) && !left[number]) put_left(t, number, left, code);
-        if (!is_reduction(s, number) || left[number]) continue;
+        if (left[number]) continue;
         bool block = is_of_block(s, number);
         dl_cuda_add_partial(s->e, number, block ? &nothing : &s->kept,
                             block ? s->tiles * s->parts : s->parts, code);
@@ -392,13 +390,13 @@ static void put_sums(nest *s, dl_emitted *code) {
 
 int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code) {
     nest s = plan_nest(e);
-    if (s.sums)
+    if (s.nsums)
         put_sums(&s, code);
     else if (s.rows)
         put_rows(&s);
     else
         put_points(&s);
-    if (s.sums) return s.tiles * s.parts;
+    if (s.nsums) return s.tiles * s.parts;
     return s.rows ? dl_ceil_div(s.kept.points, s.step * s.rows) *
                         (s.step / (DL_BLOCK * s.vectors.width))
                   : dl_ceil_div(dl_at_least(1, s.points), DL_BLOCK);
