@@ -98,6 +98,12 @@ dl_rows dl_rows_of(const dl_emitter *e, const dl_loop_nest *s) {
                      .reduced = DL_NEWS(e->arena, dl_expr, n)};
 }
 
+/* A point's value in the work item's own memory. */
+static dl_expr saved(dl_rows *r, int number) {
+    dl_loop_type type = dl_loop_expr_type(dl_loop_value(&r->l, number));
+    return dl_loop_at(&r->l, dl_loop_memory(&r->l, type, r->at[number]), r->place);
+}
+
 static void put_pass(dl_rows *r, int pass) {
     const dl_row_passes *p = &r->passes;
     const dl_emitter *e = r->l.e;
@@ -106,7 +112,7 @@ static void put_pass(dl_rows *r, int pass) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         int level = e->nests.level[i];
         if (p->saved[i] && level < pass && p->taken[pass][i] && !p->made[pass][i])
-            dl_loop_restore(&r->l, i, r->at[i], r->place);
+            dl_loop_give(&r->l, i, saved(r, i));
         if (!p->made[pass][i]) continue;
         if (p->read[i])
             dl_loop_read(&r->l, i);
@@ -114,7 +120,7 @@ static void put_pass(dl_rows *r, int pass) {
             r->by->instr(r, i);
         else if (p->pass[i] == pass)
             r->by->grow(r, i);
-        if (p->saved[i] && level == pass) dl_loop_save(&r->l, i, r->at[i], r->place);
+        if (p->saved[i] && level == pass) dl_loop_set(&r->l, saved(r, i), dl_loop_value(&r->l, i));
     }
     r->by->close(r);
 }

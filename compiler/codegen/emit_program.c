@@ -75,17 +75,6 @@ dl_axis_list dl_emit_space_axes(const dl_emitter *e, unsigned axes) {
     return dl_emit_list_axes(e, &all, axes);
 }
 
-void dl_emit_linear_index(dl_emitter *e, const dl_axis_list *list) {
-    int64_t stride = list->points;
-    for (int i = 0; i < list->n; i++) {
-        int64_t size = e->k->space[list->axis[i]].size;
-        stride /= size ? size : 1;
-        dl_putf(e->out, "%s%s", i ? " + " : "", dl_emit_coordinate(e, list->axis[i]));
-        if (stride != 1) dl_putf(e->out, " * %s", dl_emit_integer(e, stride));
-    }
-    if (!list->n) dl_puts(e->out, "0");
-}
-
 /* One step of a reduction into this item's partial result. Partial results are doubles for all
  * floats, since a long chain of float additions would lose digits. */
 static void put_reduce(dl_emitter *e, int number) {

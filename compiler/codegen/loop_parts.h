@@ -52,10 +52,8 @@ typedef enum {
     DL_S_LOAD_VECTOR,  /* of instruction `number`, by vectors; `full`: it has been prefetched */
     DL_S_STORE_VECTOR, /* of instruction `number` */
     DL_S_INSTR,        /* instruction `number` */
-    DL_S_SPLAT,        /* instruction `number` = a */
-    DL_S_SAVE,         /* instruction `number`, to byte `byte`, place a */
-    DL_S_RESTORE,      /* instruction `number`, from there */
-    DL_S_DEFINE,       /* instruction `number` = a */
+    DL_S_DEFINE,       /* instruction `number` = a, rounded */
+    DL_S_GIVE,         /* instruction `number` = a */
     DL_S_READ,         /* instruction `number` */
     DL_S_KEEP,         /* instruction `number` */
 } dl_loop_stmt_kind;
@@ -63,7 +61,7 @@ typedef enum {
 typedef struct dl_loop_stmt {
     dl_loop_stmt_kind kind;
     dl_expr name, a, b, step;
-    int64_t number, byte;
+    int64_t number;
     int unroll, lane_axis;
     dl_lane_mode mode; /* of a loop over lanes */
     dl_loop_space space;

@@ -1,14 +1,17 @@
 /* Building of the loop IR: loops.h. */
+#include "compiler/codegen/emit_parts.h"
 #include "compiler/codegen/loop_parts.h"
 
 /* ---- types ---- */
 
-dl_loop_type dl_loop_type_of(dl_dtype d) {
-    static const dl_loop_type types[DL_NDTYPES] = {
-        [DL_F32] = DL_LOOP_FLOAT,  [DL_F64] = DL_LOOP_DOUBLE, [DL_F16] = DL_LOOP_FLOAT,
-        [DL_BF16] = DL_LOOP_FLOAT, [DL_I32] = DL_LOOP_INT,    [DL_I64] = DL_LOOP_LONG,
-        [DL_BOOL] = DL_LOOP_INT};
-    return types[d];
+dl_loop_type dl_loop_type_of(dl_lane_mode mode, dl_dtype d) {
+    bool lanes = mode == DL_LANES; /* of types that have them */
+    return d == DL_F64    ? DL_LOOP_DOUBLE
+           : d == DL_I64  ? DL_LOOP_LONG
+           : d == DL_I32  ? lanes ? DL_LOOP_INT_LANES : DL_LOOP_INT
+           : d == DL_BOOL ? lanes ? DL_LOOP_BOOL_LANES : DL_LOOP_INT
+           : lanes        ? DL_LOOP_LANES
+                          : DL_LOOP_FLOAT;
 }
 
 dl_loop_type dl_loop_partial_type(const dl_kinstr *in) {
@@ -94,9 +97,8 @@ dl_expr dl_loop_thread(dl_loops *l) {
 }
 
 dl_expr dl_loop_value(dl_loops *l, int number) {
-    return expr_of(l, (dl_loop_expr){.kind = DL_E_VALUE,
-                                     .type = dl_loop_type_of(l->e->k->instrs.at[number].type),
-                                     .number = number});
+    dl_loop_type type = dl_loop_type_of(l->e->mode, l->e->k->instrs.at[number].type);
+    return expr_of(l, (dl_loop_expr){.kind = DL_E_VALUE, .type = type, .number = number});
 }
 
 static dl_expr array_in(dl_loops *l, const char *memory, dl_loop_type type, int64_t byte) {
@@ -141,13 +143,12 @@ dl_expr dl_loop_inside(dl_loops *l, const dl_kinstr *in) {
 }
 
 dl_expr dl_loop_linear(dl_loops *l, const dl_axis_list *list) {
-    const dl_axis *space = l->e->k->space;
-    const int *axis = list->axis;
     dl_expr sum = dl_loop_fixed(l, 0);
-    int64_t stride = 1;
-    for (int i = list->n - 1; i >= 0; stride *= space[axis[i--]].size) {
-        dl_expr x = expr_of(l, (dl_loop_expr){.kind = DL_E_COORD, .number = axis[i]});
-        sum = dl_loop_op(l, stride == 1 ? x : dl_loop_by(l, x, '*', stride), '+', sum);
+    int64_t stride = list->points;
+    for (int i = 0; i < list->n; i++) {
+        dl_expr x = expr_of(l, (dl_loop_expr){.kind = DL_E_COORD, .number = list->axis[i]});
+        stride /= dl_at_least(1, l->e->k->space[list->axis[i]].size);
+        sum = dl_loop_op(l, sum, '+', stride == 1 ? x : dl_loop_by(l, x, '*', stride));
     }
     return sum;
 }
@@ -316,13 +317,8 @@ void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list) 
     append_coordinates(l, number, list, false, NULL);
 }
 
-void dl_loop_collapsed(dl_loops *l, dl_expr number, const dl_axis_list *list) {
-    append_coordinates(l, number, list, true, NULL);
-}
-
-void dl_loop_vector_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list,
-                                const dl_vectors *v) {
-    append_coordinates(l, number, list, !v->other_axis, v->width > 1 ? v : NULL);
+void dl_loop_collapsed(dl_loops *l, dl_expr number, const dl_axis_list *list, const dl_vectors *v) {
+    append_coordinates(l, number, list, !v || !v->other_axis, v);
 }
 
 void dl_loop_load_vector(dl_loops *l, const dl_vectors *v, int number, bool prefetched) {
@@ -381,17 +377,14 @@ void dl_loop_define(dl_loops *l, int number, dl_expr value) {
     append_instr(l, DL_S_DEFINE, number, value);
 }
 
+void dl_loop_give(dl_loops *l, int number, dl_expr value) {
+    append_instr(l, DL_S_GIVE, number, value);
+}
+
 void dl_loop_splat(dl_loops *l, int number, dl_expr value) {
-    append_instr(l, DL_S_SPLAT, number, value);
-}
-
-void dl_loop_save(dl_loops *l, int number, int64_t byte, dl_expr place) {
-    append(l, (dl_loop_stmt){.kind = DL_S_SAVE, .number = number, .byte = byte, .a = place});
-}
-
-void dl_loop_restore(dl_loops *l, int number, int64_t byte, dl_expr place) {
-    append_instr(l, DL_S_RESTORE, number, place);
-    l->open->last->byte = byte;
+    dl_dtype d = l->e->k->instrs.at[number].type;
+    const char *name = dl_format(l->e->arena, "splat%s", dl_emit_suffix(dl_kernel_type(d)));
+    dl_loop_give(l, number, dl_loop_call(l, dl_loop_type_of(DL_LANES, d), name, 1, &value));
 }
 
 void dl_loop_read(dl_loops *l, int number) { append_instr(l, DL_S_READ, number, NULL); }

@@ -40,15 +40,17 @@ typedef enum {
     DL_LOOP_FLOAT, /* also of 16-bit values: dl_kernel_type */
     DL_LOOP_DOUBLE,
     DL_LOOP_LANES, /* a float of each lane */
-    DL_LOOP_SUMS,  /* a double of each lane, which sums */
+    DL_LOOP_INT_LANES,
+    DL_LOOP_BOOL_LANES,
+    DL_LOOP_SUMS, /* a double of each lane, which sums */
 } dl_loop_type;
 /* Where a variable lies. */
 typedef enum {
     DL_IN_THREAD, /* a thread's own: registers */
     DL_IN_SHARED, /* one for all threads of a work item */
 } dl_loop_space;
-/* The type of an element type's values, and of a reduction's partial results. */
-dl_loop_type dl_loop_type_of(dl_dtype d);
+/* The type of an element type's values in a mode, and of a reduction's partial results. */
+dl_loop_type dl_loop_type_of(dl_lane_mode mode, dl_dtype d);
 dl_loop_type dl_loop_partial_type(const dl_kinstr *in);
 
 /* An expression; a name is one, too. It lives as long as the emitter's arena. */
@@ -141,9 +143,7 @@ void dl_loop_lanes(dl_loops *l, int axis, dl_expr from, dl_expr to, bool full);
  * present loop nest have collapsed are one (dl_emit_collapses); of a vector's first point, from
  * the index of the vector. */
 void dl_loop_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list);
-void dl_loop_collapsed(dl_loops *l, dl_expr number, const dl_axis_list *list);
-void dl_loop_vector_coordinates(dl_loops *l, dl_expr number, const dl_axis_list *list,
-                                const dl_vectors *v);
+void dl_loop_collapsed(dl_loops *l, dl_expr number, const dl_axis_list *list, const dl_vectors *v);
 /* dl_loop_collapsed as statements of a text, "const long x2 = row / 4L % 3L;", of `number`. */
 void dl_loop_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list);
 /* Vector accesses by instruction. A load is of the first point here, or one that has been
@@ -160,14 +160,11 @@ void dl_loop_needs(dl_loops *l, int number);
 /* It may be that nothing uses the value; a C compiler is to be silent about that. */
 void dl_loop_spare(dl_loops *l, int number);
 bool dl_loop_has(const dl_loops *l, int number); /* has its value been written here? */
-/* The value of an instruction is this one, which is rounded to its type. */
+/* The value of an instruction is this one, which is rounded to its type; or one of its type. */
 void dl_loop_define(dl_loops *l, int number, dl_expr value);
+void dl_loop_give(dl_loops *l, int number, dl_expr value);
 /* A value of one point in all lanes: `value`, a name for it around the loop over lanes. */
 void dl_loop_splat(dl_loops *l, int number, dl_expr value);
-/* Saves a value in the work item's own memory, at a place from this byte on, in elements of its
- * type; restores it. */
-void dl_loop_save(dl_loops *l, int number, int64_t byte, dl_expr place);
-void dl_loop_restore(dl_loops *l, int number, int64_t byte, dl_expr place);
 /* Reads a value that an earlier loop nest has kept; keeps one for later loop nests. */
 void dl_loop_read(dl_loops *l, int number);
 void dl_loop_keep(dl_loops *l, int number);

@@ -4,8 +4,9 @@
 
 const char *dl_loop_type_name(const dl_emitter *e, dl_loop_type type) {
     static const char *const names[] = {
-        [DL_LOOP_INT] = "int",       [DL_LOOP_LONG] = "long", [DL_LOOP_FLOAT] = "float",
-        [DL_LOOP_DOUBLE] = "double", [DL_LOOP_LANES] = "vf",  [DL_LOOP_SUMS] = "struct sums"};
+        [DL_LOOP_INT] = "int",       [DL_LOOP_LONG] = "long",       [DL_LOOP_FLOAT] = "float",
+        [DL_LOOP_DOUBLE] = "double", [DL_LOOP_LANES] = "vf",        [DL_LOOP_INT_LANES] = "vi",
+        [DL_LOOP_BOOL_LANES] = "vb", [DL_LOOP_SUMS] = "struct sums"};
     return type == DL_LOOP_INDEX  ? e->dialect->index
            : type == DL_LOOP_BOOL ? e->dialect->truth
                                   : names[type];
@@ -118,6 +119,11 @@ static void put(dl_emitter *e, dl_expr x) {
     case DL_E_REDUCE: put_reduction(e, x); break;
     case DL_E_CALL: put_call(e, x); break;
     }
+}
+
+void dl_emit_linear_index(dl_emitter *e, const dl_axis_list *list) {
+    dl_loops l = dl_loop_begin(e);
+    put(e, dl_loop_linear(&l, list));
 }
 
 /* ---- statements ---- */
@@ -268,26 +274,6 @@ static void put_definition(dl_emitter *e, const dl_loop_stmt *s) {
     dl_putf(e->out, "%s;\n    (void)$v%d$;\n", c.close, (int)s->number);
 }
 
-/* "const vf v3 = splat(r3);" */
-static void put_splat(dl_emitter *e, const dl_loop_stmt *s) {
-    dl_dtype d = e->k->instrs.at[s->number].type;
-    dl_putf(e->out, "    const %s $v%d$ = splat%s(", dl_emit_type(e, d), (int)s->number,
-            dl_emit_suffix(dl_kernel_type(d)));
-    put(e, s->a), dl_puts(e->out, ");\n");
-}
-
-/* "const vf v3 = ((vf *)(scratch + 64L))[at];", or the assignment. */
-static void put_saved(dl_emitter *e, const dl_loop_stmt *s) {
-    bool save = s->kind == DL_S_SAVE;
-    const char *type = dl_emit_type(e, e->k->instrs.at[s->number].type);
-    if (!save) dl_putf(e->out, "    const %s $v%d$ =", type, (int)s->number);
-    dl_putf(e->out, "%s((%s *)(%s + $%lldL$))[", save ? "    " : " ", type, e->dialect->memory,
-            (long long)s->byte);
-    put(e, s->a), dl_puts(e->out, "]");
-    if (save) dl_putf(e->out, " = $v%d$", (int)s->number);
-    dl_puts(e->out, ";\n");
-}
-
 static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
     dl_emitter *e = l->e;
     switch (s->kind) {
@@ -322,10 +308,11 @@ static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
     case DL_S_LOAD_VECTOR: put_vector(e, s); break;
     case DL_S_STORE_VECTOR: dl_emit_store_vector(e, (int)s->number); break;
     case DL_S_INSTR: dl_emit_instr(e, (int)s->number); break;
-    case DL_S_SPLAT: put_splat(e, s); break;
-    case DL_S_SAVE:
-    case DL_S_RESTORE: put_saved(e, s); break;
     case DL_S_DEFINE: put_definition(e, s); break;
+    case DL_S_GIVE:
+        dl_putf(e->out, "    const %s $v%d$ = ", dl_loop_type_name(e, s->a->type), (int)s->number);
+        put(e, s->a), dl_puts(e->out, ";\n");
+        break;
     case DL_S_READ: dl_emit_read(e, (int)s->number); break;
     case DL_S_KEEP: dl_emit_keep(e, (int)s->number); break;
     case DL_S_ROOT: break;
@@ -349,7 +336,7 @@ static void put_list(dl_loops *l, dl_loop_stmt *s) {
 
 void dl_loop_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list) {
     dl_loops l = dl_loop_begin(e);
-    dl_loop_collapsed(&l, dl_loop_name(&l, DL_LOOP_INDEX, false, number), list);
+    dl_loop_collapsed(&l, dl_loop_name(&l, DL_LOOP_INDEX, false, number), list, NULL);
     for (dl_loop_stmt *s = l.open->first; s; s = s->next) put_statement(&l, s);
 }
 

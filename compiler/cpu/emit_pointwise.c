@@ -197,7 +197,7 @@ static void put_nest(dl_emitter *e, const nest *s, int64_t each) {
             next = dl_loop_op(&l, first, '+', size), inner = dl_loop_number(&l, s->inner),
             all = one ? inner : dl_loop_number(&l, s->rows),
             last = dl_loop_let(&l, "last", dl_loop_op(&l, next, 'm', all));
-    if (!one) dl_loop_collapsed(&l, dl_loop_for(&l, "row", first, last, NULL, 0), &outer);
+    if (!one) dl_loop_collapsed(&l, dl_loop_for(&l, "row", first, last, NULL, 0), &outer, NULL);
     dl_loop_lanes(&l, e->flat ? 0 : e->lane_axis, one ? first : dl_loop_fixed(&l, 0),
                   one ? last : inner, s->inner % e->t->lanes == 0);
     for (int i = 0; i < e->now->read.n; i++) dl_loop_read(&l, e->now->read.at[i]);

@@ -116,10 +116,6 @@ static void find_scratch(resident *r, dl_emitted *code) {
 
 /* ---- one row ---- */
 
-static dl_expr value_of(dl_loops *l, int number) { /* in lanes */
-    return dl_loop_name(l, DL_LOOP_LANES, false, dl_format(l->e->arena, "$v%d$", number));
-}
-
 static dl_expr start(dl_rows *rows, int i) {
     const resident *r = resident_of(rows);
     dl_loops *l = &rows->l;
@@ -146,7 +142,7 @@ static void grow(dl_rows *rows, int i) {
     const dl_expr n = dl_loop_name(l, DL_LOOP_INDEX, false, "n"),
                   lanes = dl_loop_name(l, DL_LOOP_INDEX, false, "LANES"),
                   first = dl_loop_name(l, DL_LOOP_LANES, false, "lane_numbers() < (int)n"),
-                  value = value_of(l, in->args[0]), kept[] = {value, n},
+                  value = dl_loop_value(l, in->args[0]), kept[] = {value, n},
                   picked[] = {first, value, own};
     dl_expr some = in->op == DL_OP_sum ? dl_loop_call(l, DL_LOOP_LANES, "keep", 2, kept)
                                        : dl_loop_call(l, DL_LOOP_LANES, "v_pick", 3, picked);
@@ -253,7 +249,7 @@ static void put_items(resident *r, int64_t each, int64_t count, int64_t group) {
             last = dl_loop_let(l, "last", dl_loop_by(l, next, 'm', count)),
             row = dl_loop_for(l, "row", first, last, NULL, 0);
     r->outer.points = count;
-    dl_loop_collapsed(l, row, &r->outer);
+    dl_loop_collapsed(l, row, &r->outer, NULL);
     if (r->outer_lanes) {
         int64_t size = e->k->space[x].size;
         dl_expr from = dl_loop_by(l, dl_loop_by(l, row, '%', dl_ceil_div(size, group)), '*', group);

@@ -128,7 +128,7 @@ static void put_points(nest *s) {
     dl_expr first = dl_loop_by(&l, dl_loop_item(&l), '*', DL_BLOCK),
             at = dl_loop_let(&l, "at", dl_loop_op(&l, first, '+', dl_loop_thread(&l)));
     dl_loop_if(&l, dl_loop_by(&l, at, '<', s->points));
-    dl_loop_vector_coordinates(&l, at, &s->kept, &s->vectors);
+    dl_loop_collapsed(&l, at, &s->kept, &s->vectors);
     dl_cuda_put_points(&l, &s->vectors, NULL, NULL);
     dl_loop_end(&l);
     dl_loop_print(&l);
@@ -146,13 +146,13 @@ static void put_rows(nest *s) {
             first =
                 dl_loop_let(&l, "first", dl_loop_op(&l, dl_loop_op(&l, rows, '+', part), '+', own));
     own = dl_loop_let(&l, "own", dl_loop_by(&l, first, '%', s->along.points));
-    dl_loop_collapsed(&l, own, &s->along);
+    dl_loop_collapsed(&l, own, &s->along, NULL);
     dl_cuda_load_invariant(&l, &s->vectors, dl_cuda_find_runs(s->e));
     dl_expr next = dl_loop_by(&l, first, '+', each),
             end = dl_loop_let(&l, "end", dl_loop_by(&l, next, 'm', s->kept.points)),
             at = dl_loop_for(&l, "at", first, end, dl_loop_number(&l, s->step), 1);
     dl_loop_collapsed(&l, dl_loop_let(&l, "line", dl_loop_by(&l, at, '/', s->along.points)),
-                      &s->around);
+                      &s->around, NULL);
     dl_cuda_put_points(&l, &s->vectors, NULL, NULL);
     dl_loop_end(&l);
     dl_loop_print(&l);
@@ -210,10 +210,7 @@ static void put_terms(sums *t, dl_expr term, dl_expr end) {
         in = dl_loop_let(l, "in", dl_loop_op(l, here, '<', end));
         term = dl_loop_let(l, "here", dl_loop_select(l, in, here, term));
     }
-    if (s->vectors_kept)
-        dl_loop_collapsed(l, term, &s->summed);
-    else
-        dl_loop_vector_coordinates(l, term, &s->summed, &s->vectors);
+    dl_loop_collapsed(l, term, &s->summed, s->vectors_kept ? NULL : &s->vectors);
     dl_cuda_put_points(l, &s->vectors, own, in);
     if (!at_once) return;
     dl_loop_end(l);
@@ -374,7 +371,7 @@ static void put_sums(nest *s, dl_emitted *code) {
     t.at = dl_loop_let(l, "at", t.at);
     t.live = dl_loop_let(l, "live", dl_loop_by(l, t.at, '<', s->kept.points));
     dl_expr point = dl_loop_let(l, "point", dl_loop_select(l, t.live, t.at, zero));
-    dl_loop_collapsed(l, point, &s->kept);
+    dl_loop_collapsed(l, point, &s->kept, NULL);
     t.sums = put_starts(&t, false);
     dl_cuda_load_invariant(l, &s->vectors, dl_cuda_find_runs(s->e));
     dl_expr from = dl_loop_let(l, "from", dl_loop_by(l, t.part, '*', s->each)),

@@ -198,7 +198,7 @@ static void open_pass(dl_rows *rows) {
             at = dl_loop_op(l, dl_loop_by(l, n, '*', r->layout.lanes), '+', r->lane);
     at = dl_loop_let(l, "place", at);
     if (!fills_lanes(r)) dl_loop_if(l, dl_loop_by(l, at, '<', r->points));
-    dl_loop_vector_coordinates(l, at, &r->row, &r->vectors);
+    dl_loop_collapsed(l, at, &r->row, &r->vectors);
     dl_cuda_load_vectors(l, &r->vectors, made);
     rows->place = place_of(r, n, dl_loop_points(l, &r->vectors), dl_loop_thread(l));
 }
@@ -318,7 +318,7 @@ int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     if (r.shared) dl_loop_do(l, dl_loop_call(l, DL_LOOP_INDEX, "KD_SHARED", 2, memory));
     r.part = dl_loop_let(l, "part", dl_loop_by(l, item, '%', r.parts));
     r.at_kept = dl_loop_let(l, "at", dl_loop_by(l, item, '/', r.parts));
-    dl_loop_collapsed(l, r.at_kept, &r.kept);
+    dl_loop_collapsed(l, r.at_kept, &r.kept, NULL);
     put_starts(&r);
     dl_expr from = dl_loop_let(l, "from", dl_loop_by(l, r.part, '*', r.each)),
             next = dl_loop_by(l, from, '+', r.each),
@@ -329,7 +329,8 @@ int64_t dl_cuda_resident(dl_emitter *e, dl_emitted *code, int64_t *shared) {
         first = from, dl_loop_if(l, dl_loop_op(l, first, '<', end));
     dl_expr own = dl_loop_op(l, first, '+', r.group);
     r.live = dl_loop_let(l, "live", dl_loop_op(l, own, '<', end));
-    dl_loop_collapsed(l, dl_loop_let(l, "row", dl_loop_select(l, r.live, own, first)), &r.outer);
+    dl_loop_collapsed(l, dl_loop_let(l, "row", dl_loop_select(l, r.live, own, first)), &r.outer,
+                      NULL);
     dl_emit_row(&r.rows);
     dl_loop_end(l);
     put_results(&r, code);

@@ -20,7 +20,7 @@ static dl_emitter emitter_of(dl_buf *out, const dl_dialect *dialect) {
 static void build(dl_emitter *e) {
     static const dl_kinstr sum = {.op = DL_OP_sum, .type = DL_F32};
     dl_thread_layout t = {.lanes = 32, .groups = 8};
-    dl_axis_list all = dl_emit_space_axes(e, 7);
+    dl_axis_list all = dl_emit_space_axes(e, 7), second = dl_emit_space_axes(e, 2);
     dl_loops l = dl_loop_begin(e);
     dl_expr lane, group;
     dl_loop_threads(&l, &t, &lane, &group);
@@ -29,7 +29,7 @@ static void build(dl_emitter *e) {
     dl_expr s = dl_loop_var(&l, DL_LOOP_DOUBLE, "s", dl_loop_start(&l, &sum)),
             i = dl_loop_for(&l, "i", lane, dl_loop_number(&l, 100), dl_loop_number(&l, t.lanes), 1),
             x = dl_loop_workspace(&l, DL_LOOP_DOUBLE, 64),
-            place = dl_loop_op(&l, dl_loop_linear(&l, &(dl_axis_list){1, {all.axis[1]}, 1}), '-',
+            place = dl_loop_op(&l, dl_loop_linear(&l, &second), '-',
                                dl_loop_op(&l, i, '-', dl_loop_fixed(&l, 0)));
     dl_loop_set(&l, s, dl_loop_combine(&l, &sum, s, dl_loop_at(&l, x, place)));
     dl_loop_end(&l);
@@ -72,16 +72,19 @@ static void test_expressions(void) {
     dl_loops l = dl_loop_begin(&e);
     dl_expr item = dl_loop_item(&l), two = dl_loop_fixed(&l, 2), one = dl_loop_fixed(&l, 1),
             zero = dl_loop_fixed(&l, 0), to = dl_loop_var(&l, DL_LOOP_INDEX, "to", zero);
-    int axis = 2;
+    dl_axis_list along = dl_emit_space_axes(&e, 4), all = dl_emit_space_axes(&e, 7);
     dl_loop_set(&l, to, dl_loop_op(&l, dl_loop_op(&l, two, '+', one), '*', item));
     dl_loop_set(&l, to, dl_loop_op(&l, dl_loop_op(&l, item, '/', one), '+', zero));
     dl_loop_set(&l, to, dl_loop_by(&l, dl_loop_by(&l, to, '*', 1), '%', 1));
     dl_loop_set(&l, to, dl_loop_op(&l, to, '*', dl_loop_op(&l, to, '+', item)));
     dl_loop_set(&l, to, dl_loop_op(&l, dl_loop_op(&l, to, '*', item), '+', item));
     dl_loop_set(&l, to, dl_loop_op(&l, to, '-', dl_loop_op(&l, to, 'm', item)));
-    dl_loop_set(&l, to, dl_loop_linear(&l, &(dl_axis_list){1, {axis}, 1}));
+    dl_loop_set(&l, to, dl_loop_linear(&l, &along));
+    dl_loop_set(&l, to, dl_loop_linear(&l, &all));
     dl_loop_print(&l);
-    CHECK_STR(out.at, "    const long $x2$ = 0;\n"
+    CHECK_STR(out.at, "    const long $x0$ = 0;\n"
+                      "    const long $x1$ = 0;\n"
+                      "    const long $x2$ = 0;\n"
                       "    long to = 0;\n"
                       "    to = 3 * item;\n"
                       "    to = item;\n"
@@ -89,7 +92,8 @@ static void test_expressions(void) {
                       "    to = to * (to + item);\n"
                       "    to = to * item + item;\n"
                       "    to = to - (to < item ? to : item);\n"
-                      "    to = $x2$;\n");
+                      "    to = $x2$;\n"
+                      "    to = $x0$ * $30L$ + $x1$ * $6L$ + $x2$;\n");
     dl_buf_free(&out);
 }
 
@@ -100,10 +104,11 @@ static void test_lanes(void) {
         dl_emitter e = emitter_of(&out, &dl_dialect_c);
         dl_loops l = dl_loop_begin(&e);
         int axis = 1;
+        dl_axis_list along = dl_emit_space_axes(&e, 2);
         e.mode = DL_LANES, e.lane_axis = axis;
         dl_expr to = dl_loop_var(&l, DL_LOOP_INDEX, "to", dl_loop_fixed(&l, 0));
         dl_loop_lanes(&l, axis, dl_loop_fixed(&l, 0), dl_loop_number(&l, 5), full);
-        dl_loop_set(&l, to, dl_loop_linear(&l, &(dl_axis_list){1, {axis}, 1}));
+        dl_loop_set(&l, to, dl_loop_linear(&l, &along));
         dl_loop_end(&l);
         out.n = 0;
         dl_loop_print(&l);
