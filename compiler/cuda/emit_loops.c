@@ -108,9 +108,12 @@ void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int6
     code->workspace += dl_plan_round(by->points * items * (int64_t)sizeof(double));
 }
 
-dl_expr dl_cuda_partial(dl_loops *l, int number, dl_expr at) {
+void dl_cuda_put_partial(dl_loops *l, int number, dl_expr at, dl_expr value, dl_expr test) {
     dl_loop_type type = dl_loop_partial_type(&l->e->k->instrs.at[number]);
-    return dl_loop_at(l, dl_loop_workspace(l, type, l->e->partial[number].base), at);
+    dl_expr all = dl_loop_workspace(l, type, l->e->partial[number].base);
+    if (test) dl_loop_if(l, test);
+    dl_loop_set(l, dl_loop_at(l, all, at), value);
+    if (test) dl_loop_end(l);
 }
 
 bool dl_cuda_is_per_thread(const dl_emitter *e, int number) {

@@ -74,8 +74,8 @@ void dl_cuda_load_per_thread(dl_loops *l, const dl_vectors *v, const bool *made)
  * `items` times `count` of them, from `base` on. */
 void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t items,
                          dl_emitted *code);
-/* One of them. */
-dl_expr dl_cuda_partial(dl_loops *l, int number, dl_expr at);
+/* Stores one of them, if `test` holds (NULL: always). */
+void dl_cuda_put_partial(dl_loops *l, int number, dl_expr at, dl_expr value, dl_expr test);
 
 /* Writes a phase of `items` CTAs with this body; moves: the body changes `item`. False: refused. */
 bool dl_cuda_put_phase(dl_emitter *e, dl_emitted *code, dl_buf *body, int64_t items, int64_t shared,

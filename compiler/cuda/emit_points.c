@@ -225,11 +225,6 @@ static void put_terms(sums *t, dl_expr term, dl_expr end) {
     }
 }
 
-/* Stores a partial result, after `before` in the workspace. */
-static void put_partial(sums *t, int number, dl_expr at, dl_expr value) {
-    dl_loop_set(&t->l, dl_cuda_partial(&t->l, number, at), value);
-}
-
 /* The place of the partial results of kept point `at`. */
 static dl_expr place_of(sums *t, dl_expr at) {
     return dl_loop_op(&t->l, dl_loop_by(&t->l, t->part, '*', t->s->kept.points), '+', at);
@@ -292,10 +287,9 @@ static void put_vector(sums *t, int number) {
     if (t->s->layout.groups == 1)
         dl_loop_do(l, dl_loop_call(l, DL_LOOP_INDEX, reduce, 1, &t->sums[number]));
     dl_expr j = open_width(t);
-    dl_loop_if(l, is_writer(t));
-    put_partial(t, number, dl_loop_op(l, place_of(t, t->at), '+', j),
-                dl_loop_at(l, t->sums[number], j));
-    dl_loop_end(l), dl_loop_end(l);
+    dl_cuda_put_partial(l, number, dl_loop_op(l, place_of(t, t->at), '+', j),
+                        dl_loop_at(l, t->sums[number], j), is_writer(t));
+    dl_loop_end(l);
 }
 
 /* Stores the CTA's sum. */
@@ -308,9 +302,7 @@ static void put_block(sums *t, int number) {
     const char *reduce = dl_cuda_of_block(t->s->e, "block_reduce_one", in);
     all = dl_loop_let(l, name_of(t, "all", number),
                       dl_loop_call(l, dl_loop_partial_type(in), reduce, 1, &all));
-    dl_loop_if(l, dl_loop_by(l, t->thread, '=', 0));
-    put_partial(t, number, dl_loop_item(l), all);
-    dl_loop_end(l);
+    dl_cuda_put_partial(l, number, dl_loop_item(l), all, dl_loop_by(l, t->thread, '=', 0));
 }
 
 /* Stores a thread's sum as a partial result; `reduced`: the CTA's sum, or NULL. */
@@ -319,9 +311,7 @@ static void put_result(sums *t, int number, dl_expr reduced) {
     if (!reduced)
         reduced = dl_loop_reduce(l, instr_of(t->s, number), t->sums[number], &t->s->layout);
     dl_expr all = dl_loop_let(l, name_of(t, "all", number), reduced);
-    dl_loop_if(l, is_writer(t));
-    put_partial(t, number, place_of(t, t->at), all);
-    dl_loop_end(l);
+    dl_cuda_put_partial(l, number, place_of(t, t->at), all, is_writer(t));
 }
 
 /* By instruction, the CTA's result of each sum that is reduced over the whole CTA. */

@@ -268,7 +268,7 @@ static void put_shared_result(resident *r, int number, const dl_axis_list *by) {
     dl_loop_end(l);
     dl_expr first = dl_loop_op(l, dl_loop_by(l, r->part, '*', by->points), '+',
                                dl_loop_by(l, r->at_kept, '*', r->row.points));
-    dl_loop_set(l, dl_cuda_partial(l, number, dl_loop_op(l, first, '+', point)), all);
+    dl_cuda_put_partial(l, number, dl_loop_op(l, first, '+', point), all, NULL);
     dl_loop_end(l);
 }
 
@@ -298,10 +298,8 @@ static void put_results(resident *r, dl_emitted *code) {
             continue;
         }
         dl_expr first = dl_loop_by(l, r->part, '*', by.points);
-        dl_loop_if(l, dl_loop_by(l, dl_loop_thread(l), '=', 0));
-        dl_loop_set(l, dl_cuda_partial(l, number, dl_loop_op(l, first, '+', r->at_kept)),
-                    r->rows.reduced[number]);
-        dl_loop_end(l);
+        dl_cuda_put_partial(l, number, dl_loop_op(l, first, '+', r->at_kept),
+                            r->rows.reduced[number], dl_loop_by(l, dl_loop_thread(l), '=', 0));
     }
 }
 
