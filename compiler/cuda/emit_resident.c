@@ -25,6 +25,7 @@ typedef struct {
         row; /* kept: axes around the row that sums keep; outer: the others */
     dl_thread_layout layout;
     dl_vectors vectors;
+    int nmore, *more;          /* reductions over more than the row */
     bool vectors_row, few;     /* along the row; of so few points that unrolling is not needed */
     int64_t points, each_lane; /* vectors of the row; maximum per thread */
     int64_t parts, each;       /* CTAs that share the rows of a kept point, and their rows */
@@ -38,12 +39,9 @@ static const dl_kinstr *instr_of(const resident *r, int i) { return &r->e->k->in
 static bool reduces_row(const resident *r, int i) {
     return dl_emit_reduces_row(r->e, r->rows.nest, i);
 }
-static bool reduces_more(const resident *r, int i) {
-    return dl_emit_reduces_more(r->e, r->rows.nest, i);
-}
-/* Is it a sum that keeps the row's axes? */
+/* Does one over more than the row keep the row's axes? */
 static bool keeps_row(const resident *r, int i) {
-    return reduces_more(r, i) && (r->e->steps[i].axes & r->rows.nest->row) != 0;
+    return (r->e->steps[i].axes & r->rows.nest->row) != 0;
 }
 
 /* Its accumulator type in shared memory, by the terms that a thread sums. */
@@ -84,8 +82,8 @@ static bool find_room(resident *r) {
         r->shared += slots * value_bytes(instr_of(r, i)->type);
     }
     if (r->shared > SAVED_BYTES) return false;
-    for (int i = 0; i < r->rows.nest->run.n; i++) {
-        int number = r->rows.nest->run.at[i];
+    for (int i = 0; i < r->nmore; i++) {
+        int number = r->more[i];
         if (!keeps_row(r, number)) continue;
         r->rows.at[number] = r->shared + sums;
         sums += slots * (sum_type(r, number) == DL_LOOP_FLOAT ? 4 : 8);
@@ -97,15 +95,15 @@ static bool find_room(resident *r) {
 static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, resident *r) {
     static const dl_axis_list nothing = {.points = 1};
     unsigned kept = 0, mine = s->axes | s->row;
-    bool sums = false;
     *r = (resident){.e = e, .parts = 1, .rows = dl_rows_of(e, s)};
+    r->more = DL_NEWS(e->arena, int, s->run.n + 1);
     e->now = s;
     for (int i = 0; i < s->run.n; i++) {
         int number = s->run.at[i];
         unsigned axes = e->steps[number].axes;
-        if (!reduces_more(r, number)) continue;
+        if (!dl_emit_reduces_more(e, s, number)) continue;
         if ((axes & s->row) && (axes & s->row) != s->row) return false; /* a part of the row */
-        sums = true, kept |= axes & s->axes;
+        r->more[r->nmore++] = number, kept |= axes & s->axes;
     }
     r->order = dl_cuda_order_axes(e, mine);
     r->kept = dl_emit_list_axes(e, &r->order, kept);
@@ -120,7 +118,7 @@ static bool plan_rows(dl_emitter *e, const dl_loop_nest *s, resident *r) {
     r->points = r->row.points / r->vectors.width;
     choose_layout(r, r->kept.points * r->outer.points);
     r->each_lane = dl_ceil_div(r->points, r->layout.lanes);
-    int64_t parts = sums ? DL_BLOCKS_ENOUGH / dl_at_least(1, r->kept.points) : r->outer.points;
+    int64_t parts = r->nmore ? DL_BLOCKS_ENOUGH / dl_at_least(1, r->kept.points) : r->outer.points;
     r->parts = dl_cuda_share(r->outer.points, r->layout.groups, parts, &r->each);
     for (int saves = 1; saves >= 0; saves--) {
         r->rows.passes = dl_emit_find_passes(e, s, saves, false);
@@ -161,7 +159,8 @@ static void grow(dl_rows *r, int number) { dl_loop_grow(&r->l, number, r->own[nu
 static void put_instr(dl_rows *rows, int i) {
     resident *r = resident_of(rows);
     dl_loops *l = &rows->l;
-    bool end = rows->pass < 0, sums = reduces_more(r, i), keeps = keeps_row(r, i),
+    bool end = rows->pass < 0, sums = dl_emit_reduces_more(r->e, rows->nest, i),
+         keeps = sums && keeps_row(r, i),
          store = instr_of(r, i)->kind == DL_K_STORE && (end || !r->vectors.has[i]);
     dl_expr first = dl_loop_op(l, r->live, '&', dl_loop_by(l, r->lane, '=', 0));
     if (store || sums) dl_loop_if(l, end && !keeps ? first : r->live);
@@ -231,9 +230,8 @@ static const dl_row_target by_threads = {.start = start,
 /* Before the first row: sums over more than the row. */
 static void put_starts(resident *r) {
     dl_loops *l = &r->rows.l;
-    for (int i = 0; i < r->rows.nest->run.n; i++) {
-        int number = r->rows.nest->run.at[i];
-        if (!reduces_more(r, number)) continue;
+    for (int i = 0; i < r->nmore; i++) {
+        int number = r->more[i];
         if (!keeps_row(r, number)) {
             r->rows.own[number] = start(&r->rows, number);
             continue;
@@ -276,16 +274,13 @@ static void put_shared_result(resident *r, int number, const dl_axis_list *by) {
 static void put_results(resident *r, dl_emitted *code) {
     dl_loops *l = &r->rows.l;
     bool waits = false;
-    int n = 0, *over = DL_NEWS(r->e->arena, int, r->rows.nest->run.n + 1);
-    for (int i = 0; i < r->rows.nest->run.n; i++) {
-        int number = r->rows.nest->run.at[i];
-        if (reduces_more(r, number) && !keeps_row(r, number)) over[n++] = number;
-    }
+    int n = 0, *over = DL_NEWS(r->e->arena, int, r->nmore + 1);
+    for (int i = 0; i < r->nmore; i++)
+        if (!keeps_row(r, r->more[i])) over[n++] = r->more[i];
     dl_cuda_reduce_few(l, n, over, r->rows.own, DL_BLOCK, r->rows.reduced);
-    for (int i = 0; i < r->rows.nest->run.n; i++) {
-        int number = r->rows.nest->run.at[i];
+    for (int i = 0; i < r->nmore; i++) {
+        int number = r->more[i];
         dl_axis_list by = r->kept;
-        if (!reduces_more(r, number)) continue;
         if (keeps_row(r, number)) {
             for (int a = 0; a < r->row.n; a++) by.axis[by.n++] = r->row.axis[a];
             by.points *= r->row.points;
