@@ -6,7 +6,11 @@
  * Squares of 11-digit numbers are exact in f32. The cancellation in sum(x^2) - sum(x)^2 / n
  * costs 2^-24 of the squared mean; rounding x to 8 or 11 digits has already cost 2^-18 / 3 or
  * 2^-24 / 3 of it. f32 values have more digits, and stay as written. It runs after autodiff:
- * gradients are those of the deviations. */
+ * gradients are those of the deviations.
+ *
+ * A variance is found by its form, since there are four who write one: the rules of norms, the
+ * running statistics of batch norm, `var`, and a model's own text. simplify has made one sum of
+ * those that are equal. */
 #include <math.h>
 
 #include "ir/builder.h"
