@@ -68,7 +68,7 @@ static bool choose_device(dlc_model *m, dl_error *err) {
                    : dl_device_choose(m->arena, word, NULL, &m->device, err)))
         return false;
     if (m->device.warning) dl_console_warning(&m->console, m->device.warning);
-    return !(m->comm && m->device.device && strncmp(m->device.device, "cuda", 4) == 0) ||
+    return !(m->comm && m->device.device && dl_target_is_gpu(m->device.device)) ||
            dl_fail(err, DL_USAGE,
                    "dlc_options.mpi_comm: ranks of the library train on CPUs; "
                    "dlrun trains on several GPUs");

@@ -17,7 +17,7 @@ int64_t dl_plan_peak(const dl_plan *p, int threads) {
 
 int64_t dl_plan_staged(const dl_plan *p) {
     int64_t bytes = 0;
-    if (strncmp(p->target, "cpu:", 4) == 0) return 0;
+    if (!dl_target_is_gpu(p->target)) return 0;
     for (int i = 0; i < p->vars.n; i++)
         if (dl_plan_is_fed(&p->vars.at[i])) bytes += dl_feed_room(&p->vars.at[i].type);
     return bytes;
@@ -28,6 +28,8 @@ bool dl_target_is_emulated(const char *target) {
     size_t n = strlen(target), k = sizeof end - 1;
     return n > k && strcmp(target + n - k, end) == 0;
 }
+
+bool dl_target_is_gpu(const char *target) { return strncmp(target, "cpu", 3) != 0; }
 
 int64_t dl_plan_parameters(const dl_plan *p) {
     int64_t n = 0;
@@ -220,9 +222,9 @@ static bool check_table(const dl_plan_entry *e) {
            !e->maps.n && e->numbers.n <= numbers && e->args.n <= pointers;
 }
 
-/* Only plans for CUDA have entries, one for each phase. */
+/* Only plans for GPUs have entries, one for each phase. */
 static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
-    bool ok = !k->entries.n || (k->entries.n == k->phases && strncmp(p->target, "cuda:", 5) == 0);
+    bool ok = !k->entries.n || (k->entries.n == k->phases && dl_target_is_gpu(p->target));
     for (int j = 0; ok && j < k->entries.n; j++) {
         const dl_plan_entry *e = &k->entries.at[j];
         ok = is_identifier(e->symbol) && e->object >= 0 && e->object < p->objects.n &&
@@ -240,9 +242,9 @@ static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
     return ok;
 }
 
-/* Only plans for CUDA have library calls. */
+/* Only plans for GPUs have library calls. */
 static bool check_calls(const dl_plan *p, const dl_plan_kernel *k) {
-    bool ok = !k->calls.n || strncmp(p->target, "cuda:", 5) == 0;
+    bool ok = !k->calls.n || dl_target_is_gpu(p->target);
     for (int i = 0; ok && i < k->calls.n; i++)
         ok = dl_call_fits(&k->calls.at[i], k->nargs, k->arg_bytes, k->workspace);
     return ok;
@@ -252,12 +254,12 @@ static bool check_calls(const dl_plan *p, const dl_plan_kernel *k) {
  * are 0. */
 static bool check_blocks(const dl_plan *p, const dl_plan_kernel *k, dl_error *err) {
     enum { MOST_THREADS = 1024, MOST_SHARED = 256 << 10, WARP = 32 };
-    bool cuda = strncmp(p->target, "cuda:", 5) == 0, ok = !cuda || k->scratch == 0;
+    bool gpu = dl_target_is_gpu(p->target), ok = !gpu || k->scratch == 0;
     for (int j = 0; ok && j < k->phases; j++) {
         int threads = k->threads[j], shared = k->shared[j];
-        ok = cuda ? threads >= WARP && threads <= MOST_THREADS && threads % WARP == 0 &&
-                        shared >= 0 && shared <= MOST_SHARED && k->items[j] <= INT32_MAX
-                  : threads == 0 && shared == 0;
+        ok = gpu ? threads >= WARP && threads <= MOST_THREADS && threads % WARP == 0 &&
+                       shared >= 0 && shared <= MOST_SHARED && k->items[j] <= INT32_MAX
+                 : threads == 0 && shared == 0;
     }
     return ok || dl_fail(err, DL_INPUT,
                          "kernel '%s' has blocks, shared memory or scratch that %s has not",

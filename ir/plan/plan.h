@@ -243,6 +243,8 @@ int64_t dl_plan_staged(const dl_plan *p);
 int64_t dl_plan_peak(const dl_plan *p, int threads);
 /* Does a target's name end with ":emulated": the same code on the CPU? */
 bool dl_target_is_emulated(const char *target);
+/* Is it a GPU's? Also of a device's name: "cuda", "cuda:1", "cuda:emulated", "cpu". */
+bool dl_target_is_gpu(const char *target);
 /* The number of a program's steps, also where it lists none. */
 int dl_plan_nsteps(const dl_plan_program *p);
 dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);

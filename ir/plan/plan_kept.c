@@ -23,13 +23,13 @@ static void put_sources(dl_buf *b, const dl_plan *p) {
 
 bool dl_plan_keep(const char *run, const dl_plan *p, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
-    bool cuda = strncmp(p->target, "cuda:", 5) == 0;
+    bool gpu = dl_target_is_gpu(p->target);
     dl_buf text = {0};
     put_sources(&text, p);
     for (int i = 0; i < p->predictions.n; i++) put_sources(&text, p->predictions.at[i]);
     bool ok = dl_make_dirs(dl_format(arena, "%s/kernels", run), 0777, err) &&
               dl_plan_write(p, dl_plan_kept_path(arena, run, p->target), err) &&
-              dl_write_file(path_of(arena, run, p->target, cuda ? "cu" : "c"),
+              dl_write_file(path_of(arena, run, p->target, gpu ? "cu" : "c"),
                             text.at ? text.at : "", text.n, err);
     dl_buf_free(&text);
     dl_arena_free(arena);

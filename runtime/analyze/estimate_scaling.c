@@ -261,7 +261,7 @@ static bool scale(const dl_invocation *call, const int *numbers, int n,
     for (int i = 0; ok && i < n; i++) {
         dl_session_close(s);
         s = dl_reopen_session(call, numbers[i], err);
-        if (s && i == n - 1) dl_io_estimate_of(s, target && strncmp(target, "cuda", 4) == 0, &data);
+        if (s && i == n - 1) dl_io_estimate_of(s, target && dl_target_is_gpu(target), &data);
         ok = s && look_at(call, s, &network->network, target, &lines[i], err);
     }
     if (ok && dl_config_option(call->config, "json"))

@@ -38,8 +38,7 @@ static bool name_device(dl_run_job *p, const dlr_world_said *said, dlr_world_opt
     p->world = said->world;
     if (!choose_device(p, err)) return false;
     const char *device = p->device.device ? p->device.device : "cpu";
-    if (strncmp(device, "cuda", 4) == 0 &&
-        !(o->driver = dl_device_driver(device, &o->ordinal, err)))
+    if (dl_target_is_gpu(device) && !(o->driver = dl_device_driver(device, &o->ordinal, err)))
         return false;
     p->warnings.n = 0; /* it is chosen once more, when all know each other */
     return true;

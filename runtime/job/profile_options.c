@@ -20,7 +20,7 @@ static bool measure(void *context, dlr_peak_rates *found, dl_error *err) {
     bool ok = target &&
               dl_peak_rates_open(m->arena, m->plan, target, m->device, m->threads, &c, err) &&
               dl_peak_rates_measure(&c, err);
-    bool cpu = strncmp(m->plan->target, "cpu:", 4) == 0;
+    bool cpu = !dl_target_is_gpu(m->plan->target);
     if (ok)
         *found = (dlr_peak_rates){
             c.gflops, c.gbytes,

@@ -136,8 +136,7 @@ static bool compile(dl_predict_job *job, dl_error *err) {
 /* ---- whole ---- */
 
 static bool fits_memory(const dl_predict_job *job, dl_error *err) {
-    if (strncmp(job->plan->target, "cpu:", 4) != 0)
-        return true; /* a device's own memory: seen when it opens */
+    if (dl_target_is_gpu(job->plan->target)) return true; /* its own memory: seen when it opens */
     int threads = (int)dl_config_int(job->net.config, DL_KEY_threads);
     double peak = (double)dl_plan_peak(job->plan, threads ? threads : 1),
            free = (double)dl_memory_available();

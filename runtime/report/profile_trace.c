@@ -1,6 +1,5 @@
 /* The profile as Chrome's trace events: "X" is an event with a beginning and a duration, in
  * microseconds; "b" and "e" are the ends of one that others may overlap; "M" names a row. */
-#include <string.h>
 
 #include "runtime/formats/json.h"
 #include "runtime/report/profile.h"
@@ -124,7 +123,7 @@ static void put_about(dl_buf *b, const dlr_profile *p) {
 }
 
 void dlr_profile_put_trace(const dlr_profile *p, dl_buf *b) {
-    bool cpu = strncmp(p->plan->target, "cpu:", 4) == 0;
+    bool cpu = !dl_target_is_gpu(p->plan->target);
     int64_t zero = begin_of(p);
     dl_puts(b, "{\"traceEvents\": [\n");
     put_row(b, "process_name", 0, p->plan->model);

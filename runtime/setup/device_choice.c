@@ -10,6 +10,12 @@ bool dl_device_begins(const char *name, const char *with) {
     return strncmp(name, with, strlen(with)) == 0;
 }
 
+const char *dl_device_of_target(dl_arena *arena, const char *target) {
+    bool emulated = dl_target_is_gpu(target) && dl_target_is_emulated(target);
+    return dl_format(arena, "%.*s%s", (int)strcspn(target, ":"), target,
+                     emulated ? ":emulated" : "");
+}
+
 /* By compute capability: the newest of our targets whose code such a device runs. */
 static const char *target_of(const char *device, dl_error *err) {
     int major, minor;
@@ -95,7 +101,7 @@ bool dl_device_choose(dl_arena *arena, const char *device, const char *target, d
         return dl_target_find(device, err) != NULL;
     }
     if (strcmp(device, "cpu") == 0)
-        return !target || dl_device_begins(target, "cpu") || mismatch(target, device, err);
+        return !target || !dl_target_is_gpu(target) || mismatch(target, device, err);
     if (target && !dl_device_begins(target, "cuda:")) return mismatch(target, device, err);
     if (strcmp(device, "cuda:emulated") == 0) {
         if (!target) target = "cuda:sm_90a";

@@ -11,6 +11,8 @@ typedef struct {
     const char *warning; /* why a GPU that is there is not used, or NULL */
 } dl_device_choice;
 
+/* The device that runs a target's code: "cpu", "cuda", "cuda:emulated". */
+const char *dl_device_of_target(dl_arena *arena, const char *target);
 /* Whether the name of a device or target begins with `with`, such as "cuda:". */
 bool dl_device_begins(const char *name, const char *with);
 /* Chooses a device. device: the key's value, which is cpu, cpu:NAME (a target), cuda, cuda:N,

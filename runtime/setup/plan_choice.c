@@ -51,22 +51,19 @@ static size_t family(const char *target) {
 }
 
 static bool is_like(const char *target, const char *own) {
-    if (dl_device_begins(target, "cuda:") && dl_target_is_emulated(target) &&
-        dl_target_is_emulated(own))
-        return dl_device_begins(own, "cuda:");
+    if (dl_target_is_gpu(target) && dl_target_is_emulated(target) && dl_target_is_emulated(own))
+        return dl_target_is_gpu(own);
     size_t n = family(target);
     return strcmp(target, own) == 0 ||
-           (dl_device_begins(target, "cuda:") && n == family(own) && strncmp(target, own, n) == 0);
+           (dl_target_is_gpu(target) && n == family(own) && strncmp(target, own, n) == 0);
 }
 
 bool dl_plan_choice_device(dl_arena *arena, const dl_plan *p, const char *path, const char *word,
                            dl_device_choice *choice, dl_error *err) {
-    bool cuda = dl_device_begins(p->target, "cuda:");
-    if (strcmp(word, "auto") == 0)
-        word = !cuda ? "cpu" : dl_target_is_emulated(p->target) ? "cuda:emulated" : "cuda";
+    if (strcmp(word, "auto") == 0) word = dl_device_of_target(arena, p->target);
     if (!dl_device_choose(arena, word, NULL, choice, err)) return false;
     const char *own = choice->target; /* NULL: any CPU's */
-    if (own ? !is_like(p->target, own) : cuda)
+    if (own ? !is_like(p->target, own) : dl_target_is_gpu(p->target))
         return fail_target(arena, p, path, DL_INPUT, dl_format(arena, "device is %s", word),
                            own ? own : "cpu", err);
     choice->target = p->target;

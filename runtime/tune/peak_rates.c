@@ -1,7 +1,5 @@
 #include "runtime/tune/peak_rates.h"
 
-#include <string.h>
-
 #include "compiler/cpu/peak.h"
 #include "compiler/cuda/peak.h"
 #include "runtime/base/debug.h"
@@ -16,14 +14,14 @@ static dl_dtype products_of(const dl_plan *p) {
 }
 
 const char *dl_peak_rates_counted(const dl_plan *p) {
-    bool cpu = strncmp(p->target, "cpu:", 4) == 0;
+    bool cpu = !dl_target_is_gpu(p->target);
     return cpu && products_of(p) == DL_F32 ? "f32" : "products of bf16";
 }
 
 bool dl_peak_rates_open(dl_arena *arena, const dl_plan *of, const dl_target *target,
                         const char *device, int threads, dl_peak_rates *c, dl_error *err) {
     *c = (dl_peak_rates){0};
-    bool cpu = strncmp(target->name, "cpu:", 4) == 0;
+    bool cpu = !dl_target_is_gpu(target->name);
     dl_plan *plan =
         cpu ? dl_peak_plan(arena, target, products_of(of), threads, &c->flops, &c->bytes, err)
             : dl_cuda_peak_plan(arena, target, &c->flops, &c->bytes, err);

@@ -191,9 +191,9 @@ bool dl_tune(dl_arena *arena, const dl_config *c, const char *device, dl_compile
              dl_tuning *t, dl_error *err) {
     *t = (dl_tuning){.arena = arena,
                      .target = opt->target,
-                     .device = device || on_host(opt->target) ? device
-                               : opt->target->emulated        ? "cuda:emulated"
-                                                              : "cuda",
+                     .device = device || on_host(opt->target)
+                                   ? device
+                                   : dl_device_of_target(arena, opt->target->name),
                      .threads = (int)dl_config_int(c, DL_KEY_threads),
                      .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
                      .out = opt->out};

@@ -19,6 +19,7 @@ import sys
 import tempfile
 
 import house_ops
+import house_texts
 import house_words
 from house_arrows import ARROWS
 
@@ -426,34 +427,14 @@ def words(files):
     yield from house_words.faults(files, read, room_of, included)
 
 
-# Of the folders whose files write kernels' texts: those that get a source as a whole, from emitters, tests or kernels/,
-# and what a system answers.
-WHOLE_SOURCES = {"compiler/cuda/limits.c", "compiler/cuda/emulate.c", "compiler/cuda/nvrtc.c"}
-
-
 def texts(files):
-    """Emitted text is not searched: what a later step needs to know of it is marked or recorded where it is written
-    (codegen/holes.h). And names that are counted anew are marked wherever a CUDA text has them."""
-    search = re.compile(r"\b(strstr|strcasestr|memmem|strchr|strrchr|strpbrk|memchr|strtok|sscanf)\(")
-    literal = re.compile(r'"(?:\\.|[^"\\])*"')
-    name = re.compile(r"(?<![A-Za-z0-9_$&])(?:[pvlastx]|sums)(?:%d|[0-9](?![A-Za-z0-9_]))")
-    count = 0
-    for file in files:
-        folders = {"compiler/codegen", "compiler/cpu", "compiler/cuda"}
-        if file.suffix not in {".c", ".h"} or str(file.parent) not in folders:
-            continue
-        marked = str(file.parent) != "compiler/cpu" and not file.name.startswith(("merge", "holes"))
-        for number, line in enumerate(read(file).splitlines(), 1):
-            count += 1
-            if search.search(line) and str(file) not in WHOLE_SOURCES:
-                yield f"{file}:{number} searches in text: {line.strip()}"
-            read_on = marked and not line.strip().startswith(("/*", "*", "#include"))
-            for found in literal.findall(line) if read_on else []:
-                if name.search(re.sub(r"%s", "\0", found)):
-                    yield f"{file}:{number} has a name without marks: {found}"
-                if found.count("$") % 2:
-                    yield f"{file}:{number} opens a hole that it does not close: {found}"
-    yield count
+    """Emitted text is not searched, and names that are counted anew are marked in it (house_texts.py)."""
+    yield from house_texts.faults(files, read)
+
+
+def devices(files):
+    """Few files know which kinds of devices there are (house_texts.py)."""
+    yield from house_texts.devices(files, read)
 
 
 def pages(files):
@@ -471,7 +452,7 @@ def pages(files):
 
 RULES = {r.__name__: r
          for r in (headers, length, readmes, arrows, paths, ops, op_lists, libraries, precision, dumps, clock, caches,
-                   loops, counted, format, words, texts, pages)}
+                   loops, counted, format, words, texts, devices, pages)}
 
 
 def main(names):

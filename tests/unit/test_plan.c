@@ -343,6 +343,16 @@ static void test_blocks(dl_plan *p, const char *path) {
     unlink(path);
 }
 
+/* The kind of device by a target's name, or a device's. */
+static void test_targets(void) {
+    static const char *const cpus[] = {"cpu", "cpu:avx2", "cpu:avx512:emulated"},
+                             *const gpus[] = {"cuda", "cuda:1", "cuda:sm_90a", "cuda:emulated"};
+    for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++)
+        CHECK(!dl_target_is_gpu(cpus[i]), "%s", cpus[i]);
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
+        CHECK(dl_target_is_gpu(gpus[i]), "%s", gpus[i]);
+}
+
 int main(void) {
     dl_plan *p = make_plan();
     char *directory = temp_directory(p->arena), *path = dl_format(p->arena, "%s/m.dlp", directory);
@@ -351,6 +361,7 @@ int main(void) {
     test_files(p, path);
     test_check(p);
     test_blocks(p, path);
+    test_targets();
     CHECK(rmdir(directory) == 0);
     dl_arena_free(p->arena);
     return dl_test_end();
