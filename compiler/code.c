@@ -89,6 +89,8 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
                          .where = where_from(p->arena, k),
                          .variant = dl_strdup(p->arena, variant_of(k, code)),
                          .phases = code->phases,
+                         .prepares = code->prepares,
+                         .prepared = code->prepared,
                          .nargs = k->params.n,
                          .arg_bytes = touched_bytes(p->arena, k),
                          .workspace = code->workspace,

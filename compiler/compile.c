@@ -3,6 +3,7 @@
 #include "compiler/code.h"
 #include "compiler/jit/program.h"
 #include "compiler/jit/thread.h"
+#include "compiler/prepared.h"
 #include "ir/base/clock.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
@@ -89,6 +90,16 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *o
     return ok;
 }
 
+static void add_programs(dl_plan *p, const dl_module *m) {
+    int64_t *ends = DL_NEWS(p->arena, int64_t, m->graphs.n + 1);
+    for (int g = 0, first = 0; g < m->graphs.n; first += dl_graph_kernels(m->graphs.at[g++])) {
+        dl_add_program(p, m->graphs.at[g], first);
+        ends[g] = m->graphs.at[g]->arena_bytes;
+    }
+    p->arena_bytes = dl_module_arena_bytes(m);
+    dl_plan_prepare(p, ends);
+}
+
 dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt,
                     dl_compile_times *times, dl_error *err) {
     double start = dl_clock_ms();
@@ -122,9 +133,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                    .batch = opt->batch};
     start = dl_clock_ms();
     ok = ok && emit_all(m, p, opt, err);
-    for (int g = 0, first = 0; ok && g < m->graphs.n; first += dl_graph_kernels(m->graphs.at[g++]))
-        dl_add_program(p, m->graphs.at[g], first);
-    p->arena_bytes = dl_module_arena_bytes(m);
+    if (ok) add_programs(p, m);
     times->emit_ms = dl_clock_ms() - start;
     start = dl_clock_ms();
     end_ahead(&concurrent);

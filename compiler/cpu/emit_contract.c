@@ -57,6 +57,12 @@ static void put_rows_item(dl_emitter *e, const dl_conv_problem *s, dl_tables t, 
                 name, w, name, prefetch);
 }
 
+/* The weight, as an argument of loops of which only those of phase 0 read it. */
+static const char *prepared_weight(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
+    code->prepares = 1, code->prepared = s->c->parts[s->weight][0];
+    return dl_emit_array(e, code->prepared);
+}
+
 static const char *weight_argument(dl_emitter *e, const dl_conv_problem *s) {
     return dl_emit_array(e, s->c->parts[s->weight][0]);
 }
@@ -83,7 +89,7 @@ static void put_small_n(dl_emitter *e, const dl_conv_problem *s, dl_emitted *cod
     dl_emit_rows_epilogue(e);
     dl_emit_head(e, 0);
     dl_putf(e->out, "    small_n_weight(&%s_shape, %s, item, (float *)workspace);\n}\n", name,
-            weight_argument(e, s));
+            prepared_weight(e, s, code));
     code->phases = 2;
     code->items[0] = made;
     code->items[1] = dl_ceil_div(s->size.samples * s->size.out[0] * s->size.out[1] * s->size.out[2],
@@ -134,7 +140,7 @@ static void put_by_stride_phase(dl_emitter *e, const dl_conv_problem *s, dl_emit
     }
     dl_emit_head(e, 0);
     dl_putf(e->out, "    transpose_weight(&%s_shape, %s, item, (float *)workspace);\n}\n", name,
-            weight_argument(e, s));
+            prepared_weight(e, s, code));
     code->phases = 2;
     code->items[0] = columns * s->taps;
     code->workspace = columns * s->taps * dl_conv_pairs(s) * e->t->panel * 4;
@@ -210,7 +216,7 @@ static void put_interleaved(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
         name, name, (long long)stride_phases, (long long)channels, (long long)panels, name, name);
     dl_emit_head(e, 0);
     dl_putf(e->out, "    interleaved_weight(&%s_fold, %s, item, (float *)workspace);\n}\n", name,
-            weight_argument(e, s));
+            prepared_weight(e, s, code));
     code->workspace = columns * taps * reduced * e->t->panel * 4;
     code->phases = 2;
     code->items[0] = panels, code->items[1] = dl_ceil_div(rows, e->t->row_block);
@@ -256,7 +262,7 @@ static void put_multi_group(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
     dl_emit_rows_epilogue(e);
     dl_emit_head(e, 0);
     dl_putf(e->out, "    group_weight(&%s_shape, %d, %s, item, (float *)workspace);\n}\n", name,
-            dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X, weight_argument(e, s));
+            dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X, prepared_weight(e, s, code));
     code->phases = 2;
     code->items[0] = columns;
     code->workspace = columns * s->taps * s->k_ranges.terms * e->t->panel * 4;

@@ -240,6 +240,8 @@ static void put_gemm(dl_emitter *e, const gemm_problem *p, dl_emitted *code) {
             name, prefetch, (long long)item_rows, (long long)item_panels,
             panel_floats * 4 <= PANELS_STAY);
     code->phases = 2;
+    code->prepares = !by_amx_packed && !packed_before; /* phase 0 reads the right operand alone */
+    code->prepared = p->c->parts[p->g.side[1]][0];
     code->items[0] = by_amx_packed ? p->batch * terms / (DL_AMX_ROWS / 2)
                                    : p->batch * (panels + (packed_before ? blocks : 0));
     code->items[1] = p->batch * blocks * dl_ceil_div(panels, item_panels);

@@ -39,6 +39,7 @@ bool dl_emit_recurrence(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_emit_phase(e, code, dl_ceil_div(r.batch, rows),
                   dl_format(e->arena, "%s_item_%s(&%s_shape, arg, item, scratch, workspace);",
                             back ? "recurrent_grad" : "recurrent", suffix, DL_OWN_NAME));
+    code->prepares = 1, code->prepared = back ? DL_STEPS_GRAD_W : DL_STEPS_W;
     code->workspace = panels * terms * width * lanes * bytes;
     code->scratch =
         (rows * (back ? 2 * stride + terms : 3 * stride) + TALL * width * lanes) * bytes;

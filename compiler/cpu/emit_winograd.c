@@ -27,7 +27,7 @@ static int64_t item_columns(int64_t columns, int64_t blocks) {
 }
 
 void dl_emit_winograd(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
-    const char *name = DL_OWN_NAME, *weight = dl_emit_array(e, s->c->parts[s->weight][0]);
+    const char *name = DL_OWN_NAME, *weight;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel),
             planes = s->taps / DL_WINOGRAD_TAPS, terms = planes * s->summed,
             blocks = dl_ceil_div(dl_winograd_tiles(e->k), block_tiles(e->t)),
@@ -35,6 +35,8 @@ void dl_emit_winograd(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code)
     dl_tables t = dl_emit_image_by(e, s, each);
     t.groups = dl_ceil_div(columns, each), t.items = blocks * t.groups;
     dl_emit_rows_epilogue(e);
+    code->prepares = 1, code->prepared = s->c->parts[s->weight][0];
+    weight = dl_emit_array(e, code->prepared);
     dl_emit_head(e, 0);
     dl_putf(e->out, "    winograd_weight(&%s_shape, %s, item, (float *)workspace);\n}\n", name,
             weight);

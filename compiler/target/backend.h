@@ -28,6 +28,7 @@ typedef struct {
     int64_t part_items[DL_MOST_FUSED_PARTS];
     int nmaps; /* number of tensor maps; the first phase takes them before its pointers */
     dl_tensor_map maps[DL_MAP_MOST];
+    int prepares, prepared;     /* as dl_plan_kernel; CPUs only */
     int64_t workspace, scratch; /* bytes */
     unsigned needs[DL_NEEDS];   /* parts of the backend's prelude that it needs, one bit or several
                                    each; a source needs those of all its kernels */

@@ -266,6 +266,12 @@ static bool check_blocks(const dl_plan *p, const dl_plan_kernel *k, dl_error *er
                          k->name, p->target);
 }
 
+/* Phases that prepare read a parameter, and others follow them. */
+static bool check_preparation(const dl_plan_kernel *k) {
+    return !k->prepares || (k->prepares > 0 && k->prepares < k->phases && k->prepared >= 0 &&
+                            k->prepared < k->nargs);
+}
+
 static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_kernel *k = &p->kernels.at[i];
     if (!check_name("kernel", i, k->name, err)) return false;
@@ -278,21 +284,38 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
               (k->arg_bytes || !k->nargs);
     for (int j = 0; ok && j < k->phases; j++) ok = k->items[j] >= 0;
     for (int j = 0; ok && j < k->nargs; j++) ok = k->arg_bytes[j] >= 0;
-    ok = ok && check_entries(p, k) && check_calls(p, k);
+    ok = ok && check_preparation(k) && check_entries(p, k) && check_calls(p, k);
     for (int j = 0; ok && j < k->stores.n; j++)
         if (!check_store(k, &k->stores.at[j], err)) return false;
     if (ok) return check_blocks(p, k, err);
     return dl_fail(
         err, DL_INPUT,
-        "kernel '%s' has a bad symbol, object, phase, entry, call, item, parameter, work or "
-        "memory: something is "
-        "out of range",
+        "kernel '%s' has a bad symbol, object, phase, preparation, entry, call, item, parameter, "
+        "work or memory: something is out of range",
         k->name);
 }
 
 static bool check_object(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_object *o = &p->objects.at[i];
     return (o->source && o->image && o->bytes) || dl_fail(err, DL_INPUT, "object %d is empty", i);
+}
+
+/* An own workspace overlaps no variable, whose memory other programs and the host write. */
+static bool check_own_workspace(const dl_plan *p, const dl_plan_launch *l, dl_error *err) {
+    const dl_plan_kernel *k = &p->kernels.at[l->kernel];
+    if (!l->own) return true;
+    if (!k->prepares)
+        return dl_fail(err, DL_INPUT, "kernel '%s' prepares nothing, and has its own workspace",
+                       k->name);
+    if (!check_place(p, "the own workspace of kernel", k->name, l->own, k->workspace, err))
+        return false;
+    for (int i = 0; i < p->vars.n; i++) {
+        const dl_plan_var *v = &p->vars.at[i];
+        if (v->offset < l->own + k->workspace && l->own < v->offset + dl_type_bytes(&v->type))
+            return dl_fail(err, DL_INPUT, "the own workspace of kernel '%s' overlaps '%s'", k->name,
+                           v->name);
+    }
+    return true;
 }
 
 static bool check_launch(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {
@@ -306,7 +329,7 @@ static bool check_launch(const dl_plan *p, const dl_plan_program *g, int i, dl_e
     for (int a = 0; a < l->nargs; a++)
         if (!check_place(p, "an argument of kernel", k->name, l->args[a], k->arg_bytes[a], err))
             return false;
-    return true;
+    return check_own_workspace(p, l, err);
 }
 
 static bool check_collective(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {

@@ -15,6 +15,13 @@
  * undefined. workspace: shared by all items of a launch, kernel->workspace bytes, passed from phase
  * to phase. All are aligned to 64 bytes.
  *
+ * Preparation. The first `prepares` phases of a kernel read parameter `prepared` alone, and write
+ * parts of the workspace that later phases only read: packed or transformed weights. A launch
+ * whose argument there is constant while its program runs, and from run to run, may have a
+ * workspace of its own in the arena, which no launch of another (kernel, argument) writes in that
+ * program. Its preparation is then valid until the host writes the argument or another program
+ * runs, and until then these phases may be left out; a device may also run them each time.
+ *
  * On CUDA (targets cuda:*) a phase is
  *     extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace);
  * with one typed pointer a parameter. Where a kernel has entries, a phase is instead the function
@@ -40,7 +47,7 @@
 #include "ir/graph.h"
 #include "ir/kernel/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 22, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 23, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -92,6 +99,7 @@ typedef struct {
     const char *variant; /* the variant of its code (compiler/target/backend.h); "": there is one */
     int object;          /* index into objects */
     int phases;          /* may be none, where there are calls */
+    int prepares, prepared; /* leading phases, and the parameter that they read; 0 phases: none */
     int64_t items[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of an item, a block of CUDA: threads, a
                                                           multiple of 32, and dynamic shared bytes;
@@ -113,6 +121,7 @@ typedef struct {
     int kernel;
     int nargs;     /* as many as the kernel has parameters */
     int64_t *args; /* offsets into the arena */
+    int64_t own;   /* the offset of its own workspace; 0: it has the plan's, as others do */
 } dl_plan_launch;
 
 /* The tensors that a collective carries, in sequence: a bucket has several. */

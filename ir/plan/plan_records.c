@@ -235,6 +235,7 @@ static void code_kernel(dl_plan_codec *c, dl_plan_kernel *k) {
         fault(c, "a kernel's number of phases is out of range");
         k->phases = 0;
     }
+    code_int(c, &k->prepares), code_int(c, &k->prepared);
     for (int i = 0; i < k->phases; i++) {
         code_int64(c, &k->items[i]);
         code_int(c, &k->threads[i]);
@@ -266,6 +267,7 @@ static void code_object(dl_plan_codec *c, dl_plan_object *o) {
 static void code_launch(dl_plan_codec *c, dl_plan_launch *l) {
     code_int(c, &l->kernel);
     code_int64s(c, &l->nargs, &l->args);
+    code_int64(c, &l->own);
 }
 
 static void code_result(dl_plan_codec *c, dl_plan_result *r) {
@@ -305,7 +307,7 @@ static void code_step(dl_plan_codec *c, dl_plan_step *s) {
 
 static void code_program(dl_plan_codec *c, dl_plan_program *g) {
     code_name(c, &g->name);
-    CODE_LIST(c, dl_plan_launch, &g->launches, 8, code_launch);
+    CODE_LIST(c, dl_plan_launch, &g->launches, 16, code_launch);
     CODE_LIST(c, dl_plan_collective, &g->collectives, 84, code_collective);
     CODE_LIST(c, dl_plan_step, &g->steps, 8, code_step);
     CODE_LIST(c, dl_plan_result, &g->results, 36, code_result);

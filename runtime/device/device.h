@@ -139,6 +139,9 @@ struct dlr_device {
     bool gathers;           /* `input_gather` can make inputs on this device */
     bool guards;   /* launches run one at a time, between canaries (runtime/device/guard.h) */
     int64_t zones; /* canaries that were checked and found intact */
+    /* How often the host has written variables other than inputs and targets: prepared weights
+     * (ir/plan/plan.h) are of one such state. */
+    uint64_t written;
     int ahead; /* the number of runs that may be started before the oldest is taken; 1: each is done
                   when it returns */
     dlr_timeline *timeline; /* the timeline of the next replay; NULL: it is not timed */

@@ -17,7 +17,7 @@ typedef struct {
 typedef struct {
     const code *code;
     const dl_plan_kernel *kernel;
-    char **arg;
+    char **arg, *workspace;
     bool small; /* runs on the caller's thread, since waking the others would take longer */
 } launch;
 
@@ -30,6 +30,8 @@ typedef struct {
     int nobjects; /* number of loaded objects */
     code *codes;  /* one per kernel */
     launch **programs;
+    int prepared;       /* the program whose own workspaces are prepared, or -1, */
+    uint64_t of;        /* and the value of base.written that they are of */
     dlr_memory guarded; /* with guards: copies of the memory that a launch touches, followed by each
                            thread's scratch */
     size_t guarded_scratch, guarded_stride;
@@ -101,9 +103,11 @@ static void bind_launches(cpu *c) {
             const dl_plan_launch *from = &p->launches.at[j];
             char **arg = DL_NEWS(arena, char *, from->nargs);
             for (int a = 0; a < from->nargs; a++) arg[a] = c->memory.base + from->args[a];
-            c->programs[i][j] = (launch){.code = &c->codes[from->kernel],
-                                         .kernel = &plan->kernels.at[from->kernel],
-                                         .arg = arg};
+            c->programs[i][j] =
+                (launch){.code = &c->codes[from->kernel],
+                         .kernel = &plan->kernels.at[from->kernel],
+                         .arg = arg,
+                         .workspace = from->own ? c->memory.base + from->own : c->workspace};
         }
         find_small(c, c->programs[i], p->launches.n);
     }
@@ -138,10 +142,11 @@ static void run_item(void *context, int64_t item, int thread) {
     p->run(p->arg, item, p->scratch + (size_t)thread * p->scratch_stride, p->workspace);
 }
 
-static void run_phases(const cpu *c, const launch *l, char *const *arg, char *workspace,
+/* Runs the phases from number `first` on. */
+static void run_phases(const cpu *c, const launch *l, int first, char *const *arg, char *workspace,
                        char *scratch, size_t stride) {
     phase p = {.scratch = scratch, .workspace = workspace, .scratch_stride = stride, .arg = arg};
-    for (int j = 0; j < l->kernel->phases; j++) {
+    for (int j = first; j < l->kernel->phases; j++) {
         p.run = l->code->phase[j];
         if (!l->small) dlr_pool_run(c->base.pool, l->kernel->items[j], run_item, &p);
         for (int64_t i = 0; l->small && i < l->kernel->items[j]; i++)
@@ -188,7 +193,7 @@ static void run_guarded(cpu *c, int program, int number) {
     }
     for (int i = 0; i < g.n - 1; i++)
         memcpy(base + g.parts[i].place, c->base.base + g.parts[i].offset, (size_t)g.parts[i].bytes);
-    run_phases(c, &c->programs[program][number], arg, arg[from->nargs], guard_scratch(c),
+    run_phases(c, &c->programs[program][number], 0, arg, arg[from->nargs], guard_scratch(c),
                c->guarded_stride);
     for (int i = 0; i <= g.n && !*found; i++) {
         int64_t begin, end;
@@ -210,16 +215,20 @@ static void run_guarded(cpu *c, int program, int number) {
     dl_arena_free(arena);
 }
 
-static void run_launch(cpu *c, int program, int number) {
+/* `prepared`: own workspaces are. A guarded launch is alone, and prepares its copy. */
+static void run_launch(cpu *c, int program, int number, bool prepared) {
     const launch *l = &c->programs[program][number];
+    const int first = prepared && l->workspace != c->workspace ? l->kernel->prepares : 0;
     if (!c->base.guards)
-        run_phases(c, l, l->arg, c->workspace, c->scratch, c->scratch_stride);
+        run_phases(c, l, first, l->arg, l->workspace, c->scratch, c->scratch_stride);
     else if (c->base.fault.code == DL_OK)
         run_guarded(c, program, number);
 }
 
 static void launch_one(dlr_device *d, int program, int number) {
-    run_launch((cpu *)d, program, number);
+    cpu *c = (cpu *)d;
+    if (program != c->prepared) c->prepared = -1;
+    run_launch(c, program, number, false);
 }
 
 static bool share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
@@ -247,11 +256,13 @@ static void replay(dlr_device *d, int program) {
     cpu *c = (cpu *)d;
     const dl_plan_program *p = &d->plan->programs.at[program];
     dlr_timeline *t = d->timeline;
+    const bool prepared = c->prepared == program && c->of == d->written;
+    c->prepared = -1;
     for (int i = 0, n = dl_plan_nsteps(p); i < n && !d->fault.code; i++) {
         dl_plan_step s = dl_plan_step_at(p, i);
         int64_t began = t ? dl_clock_ns() : 0;
         if (s.kind == DL_STEP_LAUNCH)
-            run_launch(c, program, s.number);
+            run_launch(c, program, s.number, prepared);
         else
             exchange(d, program, s);
         if (s.kind != DL_STEP_LAUNCH) {
@@ -261,6 +272,7 @@ static void replay(dlr_device *d, int program) {
         if (t) t->launches[s.number] = (dlr_time){began, dl_clock_ns()};
         if (d->seen) d->seen(d->seen_by, program, s.number);
     }
+    if (!d->fault.code) c->prepared = program, c->of = d->written;
     d->timeline = NULL;
 }
 
@@ -302,6 +314,7 @@ static const dlr_device_table table = {.load = load,
 
 dlr_device *dlr_cpu_new(dl_arena *arena) {
     cpu *c = DL_NEW(arena, cpu);
+    c->prepared = -1;
     c->base = (dlr_device){.table = &table, .ahead = 1};
     return &c->base;
 }

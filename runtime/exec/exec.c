@@ -13,29 +13,34 @@ static void write_tables(dlr_exec *e) {
     }
 }
 
-static void find_copies(dlr_exec *e) {
+static void find_variables(dlr_exec *e) {
     for (int i = 0; i < e->plan->vars.n; i++) {
         const dl_plan_var *v = &e->plan->vars.at[i];
+        if (dl_plan_is_fed(v)) dl_push(e->arena, &e->fed, v->offset);
         if (v->role != DL_VAR_COPY) continue;
-        dlr_exec_copy c = {dlr_exec_variable(e, v->of), {.type = &v->type, .offset = v->offset}};
+        dlr_exec_copy c = {.from = dlr_exec_variable(e, v->of),
+                           .to = {.type = &v->type, .offset = v->offset}};
         dl_push(e->arena, &e->copies, c);
     }
 }
 
 /* Converts piece by piece, since the two may have different layouts. */
-void dlr_exec_refresh_copies(dlr_exec *e) {
-    if (!e->stale) return;
+static void refresh_copy(dlr_exec *e, const dlr_exec_copy *c) {
     float piece[1 << 14];
-    for (int i = 0; i < e->copies.n; i++) {
-        const dlr_exec_copy *c = &e->copies.at[i];
-        int64_t all = dl_type_count(c->to.type), most = sizeof piece / sizeof *piece;
-        for (dlr_range r = {0}; r.first < all; r.first += r.n) {
-            r.n = all - r.first < most ? all - r.first : most;
-            dlr_state_read_range(e, c->from, r, DL_F32, piece);
-            dlr_state_write_range(e, c->to, r, DL_F32, piece);
-        }
+    int64_t all = dl_type_count(c->to.type), most = sizeof piece / sizeof *piece;
+    for (dlr_range r = {0}; r.first < all; r.first += r.n) {
+        r.n = all - r.first < most ? all - r.first : most;
+        dlr_state_read_range(e, c->from, r, DL_F32, piece);
+        dlr_state_write_range(e, c->to, r, DL_F32, piece);
     }
-    e->stale = false;
+}
+
+void dlr_exec_refresh_copies(dlr_exec *e) {
+    for (int i = 0; i < e->copies.n; i++) {
+        if (!e->copies.at[i].stale) continue;
+        refresh_copy(e, &e->copies.at[i]);
+        e->copies.at[i].stale = false;
+    }
 }
 
 static int most_launches(const dl_plan *plan) {
@@ -56,8 +61,8 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
                                           options.guards, err)
                         : NULL;
     if (e->device) {
+        find_variables(e);
         write_tables(e);
-        find_copies(e);
         if (dlr_exec_check(e, err)) return e;
     }
     dlr_exec_close(e);

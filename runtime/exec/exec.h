@@ -75,7 +75,7 @@ bool dlr_exec_memory(const dlr_exec *exec, dlr_device_memory *memory);
 /* Index of a program, or -1. */
 int dlr_exec_program(const dlr_exec *exec, const char *name);
 
-/* Refreshes the copies of written parameters (dlr_exec_written), if there are any. dlr_exec_run
+/* Refreshes the copies of written parameters (dlr_exec_host), if there are any. dlr_exec_run
  * does this first; dlr_exec_run_launch does not. */
 void dlr_exec_refresh_copies(dlr_exec *exec);
 

@@ -6,6 +6,7 @@
 /* A parameter, and its copy in another type. */
 typedef struct {
     dlr_view from, to;
+    bool stale; /* the host has written the parameter */
 } dlr_exec_copy;
 
 struct dlr_exec {
@@ -15,8 +16,8 @@ struct dlr_exec {
     dlr_pool *pool;
     dlr_device *device;
     DL_ARRAY(dlr_exec_copy) copies;
-    dlr_time *times; /* a buffer for the times of a run's launches */
+    DL_ARRAY(int64_t) fed; /* the places of inputs and targets */
+    dlr_time *times;       /* a buffer for the times of a run's launches */
     dlr_timeline timeline;
-    bool stale; /* the host has written a parameter that has a copy */
 };
 #endif

@@ -36,12 +36,23 @@ dlr_view dlr_exec_result(const dlr_exec *e, int program, dl_result_role role, co
     return (dlr_view){0};
 }
 
-void dlr_exec_written(dlr_exec *e, dlr_view view) {
-    for (int i = 0; i < e->copies.n && !e->stale; i++)
-        e->stale = e->copies.at[i].from.offset == view.offset;
+/* Does the host write this tensor for each batch? */
+static bool is_fed(const dlr_exec *e, int64_t offset) {
+    bool any = false;
+    for (int i = 0; i < e->fed.n; i++) any |= e->fed.at[i] == offset;
+    return any;
+}
+
+/* The host is about to write the tensor: what was made of it is no longer valid. */
+static void note_write(const dlr_exec *e, int64_t offset) {
+    if (is_fed(e, offset)) return;
+    e->device->written++;
+    for (int i = 0; i < e->copies.n; i++)
+        e->copies.at[i].stale |= e->copies.at[i].from.offset == offset;
 }
 
 void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
+    if (access != DLR_READ) note_write(e, v.offset);
     if (e->device->base) return e->device->base + v.offset;
     return e->device->table->host(e->device, v.offset, dl_type_bytes(v.type), access);
 }

@@ -22,11 +22,9 @@ dlr_view dlr_exec_state(const dlr_exec *exec, const char *what, const char *para
  * any program. name NULL: the first of this role. */
 dlr_view dlr_exec_result(const dlr_exec *exec, int program, dl_result_role role, const char *name);
 
-/* Reports that the host has written a tensor (dlr_state_write calls this). For a parameter with
- * copies in another type (DL_VAR_COPY), all such copies are refreshed before the next run. */
-void dlr_exec_written(dlr_exec *exec, dlr_view view);
-
-/* The host's view of a stored tensor: dlr_device_table.host. */
+/* The host's view of a stored tensor: dlr_device_table.host. After a write to a parameter, its
+ * copies in other types (DL_VAR_COPY) are refreshed and prepared weights (ir/plan/plan.h) prepared
+ * again, before or in the next run. */
 void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
 /* Whether the device can gather inputs from a batch in the form of its files
  * (dlr_device_table.input_gather), and where the host puts such a batch of `batch` bytes for that
@@ -46,6 +44,7 @@ const dl_plan *dlr_exec_plan(const dlr_exec *exec);
 dlr_pool *dlr_exec_pool(const dlr_exec *exec); /* for the host's own loops between runs */
 /* The arena, plan->arena_bytes bytes, where it is the host's own memory; otherwise NULL. */
 char *dlr_exec_arena(const dlr_exec *exec);
-/* A tensor's data there: NULL without a type, or where the arena is not the host's memory. */
+/* A tensor's data there, to be read: NULL without a type, or where the arena is not the host's
+ * memory. */
 void *dlr_exec_data(const dlr_exec *exec, dlr_view view);
 #endif

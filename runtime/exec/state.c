@@ -152,7 +152,6 @@ bool dlr_state_init(dlr_exec *e, uint64_t seed, dl_error *err) {
                    .of = place_of(view),
                    .place = {seed, DLR_STREAM_WEIGHTS, (uint32_t)(name >> 32), (uint32_t)name}};
         dlr_pool_run(dlr_exec_pool(e), dlr_layout_tiles(&v->type), init_tile, &s);
-        dlr_exec_written(e, view);
     }
     return true;
 }
@@ -250,7 +249,6 @@ void dlr_state_write_range(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype d
         .type = to.type, .host = (char *)from, .dtype = dtype}; /* the buffer is only read */
     bool whole = range.n == dl_type_count(to.type);
     run_transfer(e, to, range, whole ? DLR_WRITE : DLR_UPDATE, &x, write_tile);
-    dlr_exec_written(e, to);
 }
 
 void dlr_state_read_range(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype,

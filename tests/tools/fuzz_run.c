@@ -336,7 +336,6 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
         void *to = view.type ? dlr_exec_host(exec, view, DLR_UPDATE) : NULL;
         for (int64_t k = 0; view.type && k < count; k++, step_on(view.type, at))
             put(to, view.type->dtype, dl_type_offset(view.type, at), x[k]);
-        if (view.type) dlr_exec_written(exec, view);
     }
     dlr_exec_run(exec, program, NULL);
     for (int i = 0; i < w->results.n && v->state != FUZZ_WRONG; i++) {

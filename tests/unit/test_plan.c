@@ -26,7 +26,7 @@ static dl_plan *make_plan(void) {
     add_var(p, DL_VAR_TABLE, "list 1", vector(3), (dl_init){0}, 65664);
     for (int i = 0; i < 3; i++) dl_push(p->arena, &p->vars.at[5].numbers, 0.1 - i);
     add_kernel(p, "k0", 2, 8, 1, 256, 128, 3, (int64_t[]){1536, 32 * 81 * 4, 4});
-    p->kernels.at[0].serial_us = 2.5;
+    p->kernels.at[0].serial_us = 2.5, p->kernels.at[0].prepares = p->kernels.at[0].prepared = 1;
     add_kernel(p, "k1", 1, 0, 0, 0, 0, 0, NULL);
     dl_push(p->arena, &p->kernels.at[0].stores,
             ((dl_plan_store){2, dl_scalar(DL_F32), "mul", "m.dl:3"}));
@@ -38,6 +38,7 @@ static dl_plan *make_plan(void) {
     dl_plan_program *train = add_program(p, "train");
     add_launch(p, train, 0, (int64_t[]){0, 1536, 128000});
     add_launch(p, train, 1, NULL);
+    train->launches.at[0].own = 131072;
     dl_push(p->arena, &train->results,
             (dl_plan_result){DL_RESULT_LOSS, "loss", dl_scalar(DL_F32), 128000, -1});
     dl_push(p->arena, &train->results,
@@ -83,6 +84,7 @@ static void test_round_trip(const dl_plan *p, const char *path) {
           same_text(k->variant, "tall") && k->object == 0);
     CHECK(k->phases == 2 && k->items[0] == 8 && k->items[1] == 1 && k->workspace == 256 &&
           k->scratch == 128);
+    CHECK(k->prepares == 1 && k->prepared == 1);
     CHECK(k->nargs == 3 && k->arg_bytes[0] == 1536 && k->arg_bytes[1] == 32 * 81 * 4 &&
           k->arg_bytes[2] == 4);
     CHECK(k->stores.n == 1 && k->stores.at[0].arg == 2 && same_text(k->stores.at[0].op, "mul") &&
@@ -92,7 +94,8 @@ static void test_round_trip(const dl_plan *p, const char *path) {
     CHECK(q->objects.at[0].bytes == 11 && memcmp(q->objects.at[0].image, "not code...", 11) == 0);
     const dl_plan_program *g = dl_plan_program_find(q, "train");
     CHECK(g && g->launches.n == 2 && g->launches.at[0].nargs == 3 &&
-          g->launches.at[0].args[2] == 128000);
+          g->launches.at[0].args[2] == 128000 && g->launches.at[0].own == 131072 &&
+          g->launches.at[1].own == 0);
     CHECK(g->results.n == 2 && g->results.at[0].var == -1 && g->results.at[1].var == 1);
     CHECK(same_text(g->results.at[1].name, "conv.weight") &&
           g->results.at[1].role == DL_RESULT_UPDATE);
@@ -259,6 +262,7 @@ static void test_check(dl_plan *p) {
     dl_plan_var *x = &p->vars.at[0], *w = &p->vars.at[1];
     dl_plan_launch *l = &p->programs.at[0].launches.at[0];
     dl_plan_result *r = &p->programs.at[0].results.at[0];
+    dl_plan_kernel *k = &p->kernels.at[0];
     FAULT(p->arena_bytes, -1, "arena's size");
     FAULT(p->origin.text, NULL, "origin");
     FAULT(p->origin.configuration, NULL, "origin");
@@ -307,6 +311,14 @@ static void test_check(dl_plan *p) {
     FAULT(l->args[1], (1 << 20) - 64, "no place");
     FAULT(l->args[1], ((1 << 20) - 32 * 81 * 4) / 64 * 64 + 64, "no place");
     FAULT(l->args[2], 1 << 20, "no place");
+    FAULT(k->prepares, 2, "kernel 'k0' has a bad");
+    FAULT(k->prepares, -1, "kernel 'k0' has a bad");
+    FAULT(k->prepared, 3, "kernel 'k0' has a bad");
+    FAULT(k->prepared, -1, "kernel 'k0' has a bad");
+    FAULT(k->prepares, 0, "kernel 'k0' prepares nothing");
+    FAULT(l->own, 131072 + 32, "no place");
+    FAULT(l->own, (1 << 20) - 192, "no place");
+    FAULT(l->own, 65536, "overlaps 'm'");
     FAULT(p->kernels.at[0].arg_bytes[2], (1 << 20) - 128000 + 1, "no place");
     FAULT(p->kernels.at[0].arg_bytes[2], INT64_MAX, "no place");
     FAULT(r->var, 0, "result 'loss'");

@@ -94,8 +94,8 @@ static void build_reductions(dl_module *m) {
 
 static void fill(dlr_exec *exec, const char *name, float v) {
     dlr_view view = dlr_exec_variable(exec, name);
-    for (int64_t i = 0; view.type && i < dl_type_stored(view.type); i++)
-        ((float *)dlr_exec_data(exec, view))[i] = v;
+    float *to = view.type ? dlr_exec_host(exec, view, DLR_WRITE) : NULL;
+    for (int64_t i = 0; to && i < dl_type_stored(view.type); i++) to[i] = v;
 }
 
 /* Taps of one axis that reach an operand's position from position `at` of an input gradient. */
