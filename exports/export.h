@@ -5,6 +5,9 @@
  * exported network: raw numbers in, physical numbers out. */
 #ifndef DL_EXPORT_H
 #define DL_EXPORT_H
+#include <ctype.h>
+#include <string.h>
+
 #include "runtime/setup/saved_model.h"
 
 enum { DL_EXPORT_MOST = 256 /* inputs, outputs */ };
@@ -40,6 +43,17 @@ typedef struct {
     const char *name, *help;
     bool (*write)(const dl_export *e, const char *out, dl_error *err);
 } dl_export_format;
+
+/* The name of the network's source file, and of what is in it: `name` in lower case, with the end
+ * "_network" where it is one of `taken`, " a b c ": names of files of others that it would hide
+ * from programs that look into its folder first. */
+static inline const char *dl_export_file_name(dl_arena *arena, const char *name,
+                                              const char *taken) {
+    char *lower = dl_strdup(arena, name);
+    for (char *c = lower; *c; c++) *c = (char)tolower((unsigned char)*c);
+    bool is_taken = strstr(taken, dl_format(arena, " %s ", lower)) != NULL;
+    return is_taken ? dl_format(arena, "%s_network", lower) : lower;
+}
 
 /* Refuses a node that a format cannot say: "net.dl:3:5: error: ONNX has no ..." */
 static inline bool dl_export_refuse(const dl_node *n, const char *format, dl_error *err) {

@@ -17,6 +17,14 @@ static const char *cased(dl_arena *arena, const char *s, int (*to)(int)) {
 
 static int keep(int letter) { return letter; }
 
+/* Headers of C and POSIX. */
+static const char headers[] =
+    " alloca assert complex ctype dirent dlfcn endian err errno fcntl features fenv float "
+    "ftw getopt glob grp inttypes iso646 limits link locale malloc math memory monetary "
+    "netdb poll pthread pwd regex sched search semaphore setjmp signal spawn stdalign "
+    "stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings "
+    "syslog tar termios tgmath threads time uchar unistd utime values wchar wctype ";
+
 /* Is it a name of the generated text, in C or, without letters' case, in Fortran? */
 static bool is_reserved(const dl_c_network *c, const char *id) {
     static const char *const words[] = {
@@ -156,9 +164,9 @@ static bool write_files(const dl_c_network *c, const char *folder, dl_error *err
 }
 
 static bool write_as_c(const dl_export *e, const char *out, dl_error *err) {
-    dl_c_network c = {.of = e,
-                      .name = cased(e->arena, e->name, tolower),
-                      .upper = cased(e->arena, e->name, toupper)};
+    dl_c_network c = {
+        .of = e, .name = dl_export_file_name(e->arena, cased(e->arena, e->name, keep), headers)};
+    c.upper = cased(e->arena, c.name, toupper);
     find_arrays(&c);
     if (!make_variants(&c, err)) return false;
     dl_output_dir *folder = dl_output_dir_open(out, err);

@@ -197,6 +197,29 @@ static bool write_folder(torch_export *t, const char *file, const dl_buf *text, 
     return false;
 }
 
+/* Modules of Python's own library, and those that the file and its users import. */
+static const char python_modules[] =
+    " abc aifc antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 "
+    "bdb binascii bisect builtins bz2 calendar cgi cgitb chunk cmath cmd code codecs codeop "
+    "collections colorsys compileall concurrent configparser contextlib contextvars copy "
+    "copyreg crypt csv ctypes curses dataclasses datetime dbm decimal difflib dis distutils "
+    "doctest email encodings ensurepip enum errno faulthandler fcntl filecmp fileinput fnmatch "
+    "fractions ftplib functools gc genericpath getopt getpass gettext glob graphlib grp gzip "
+    "hashlib heapq hmac html http idlelib imaplib imghdr imp importlib inspect io ipaddress "
+    "itertools json keyword lib2to3 linecache locale logging lzma mailbox mailcap marshal math "
+    "mimetypes mmap modulefinder msilib msvcrt multiprocessing netrc nis nntplib nt ntpath "
+    "nturl2path numbers numpy opcode operator optparse os ossaudiodev pathlib pdb pickle "
+    "pickletools pipes pkgutil platform plistlib poplib posix posixpath pprint profile pstats "
+    "pty pwd py_compile pyclbr pydoc pydoc_data pyexpat queue quopri random re readline reprlib "
+    "resource rlcompleter runpy safetensors sched secrets select selectors shelve shlex shutil "
+    "signal site smtpd smtplib sndhdr socket socketserver spwd sqlite3 sre_compile "
+    "sre_constants sre_parse ssl stat statistics string stringprep struct subprocess sunau "
+    "symtable sys sysconfig syslog tabnanny tarfile telnetlib tempfile termios textwrap this "
+    "threading time timeit tkinter token tokenize tomllib torch trace traceback tracemalloc tty "
+    "turtle turtledemo types typing unicodedata unittest urllib uu uuid venv warnings wave "
+    "weakref webbrowser winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile zipimport zlib "
+    "zoneinfo ";
+
 static bool write(const dl_export *e, const char *out, dl_error *err) {
     dl_arena *arena = dl_arena_new(e->arena);
     torch_export t = {
@@ -205,9 +228,7 @@ static bool write(const dl_export *e, const char *out, dl_error *err) {
     dl_torch_enter(&t, e->graph, with_one_more(e, t.samples));
     t.base = dl_torch_name(&t, e->name);
     dl_torch_take(&t, t.base);
-    char *file = dl_strdup(arena, t.base);
-    for (char *c = file; *c; c++) *c = (char)tolower((unsigned char)*c);
-    if (strcmp(file, "safetensors") == 0) file = dl_strdup(arena, "safetensors_");
+    const char *file = dl_export_file_name(arena, t.base, python_modules);
     name_inputs(&t);
     dl_torch_find_layers(&t);
     dl_torch_build_tree(&t);

@@ -296,6 +296,29 @@ def check_trained():
     return net, folder
 
 
+# ---- names ----
+
+def check_names():
+    """Networks whose names others have: a header of C, a header of POSIX, the example."""
+    for number, name in enumerate(("Signal", "Memory", "Example")):
+        with open(here("named.dl"), "w") as f:
+            f.write(f"model {name}():\n    input x: f32[N, C=3]\n    target t: f32[N, C=3]\n"
+                    "    y = x |> linear(3) @a\n    output y\n    loss = mse_loss(y, t)\n")
+        net = {**make(name.lower(), here("named.dl"), []), "outputs": 1}
+        folder = export(net)
+        if not folder:
+            continue
+        n, (main,) = stem(folder), glob.glob(folder + "/example*.c" if name != "Example" else folder + "/*_main.c")
+        with open(main) as f, open(here("with_headers.c"), "w") as g:
+            g.write(f"#include <signal.h>\n#include <memory.h>\n{f.read()}\nint last_signal(void);\n"
+                    "int last_signal(void) { return memcmp(\"a\", \"a\", 1) ? SIGINT : SIGTERM; }\n")
+        cc = COMPILERS[(DRAW + number) % len(COMPILERS)]
+        got = example(net, compile_c(folder, cc, STRICT + ["-O2"],
+                                     sources=[f"{folder}/{n}.c", f"{folder}/{n}_weights.c", here("with_headers.c")]))
+        want = predict(net, cc, "generic")
+        check(got and want and got[0] == want["y"].tobytes(), f"a network of the name {name}")
+
+
 # ---- the files ----
 
 def check_files(net, folder):
@@ -418,6 +441,7 @@ if __name__ == "__main__":
         check_fortran(small, small_c)
         check_cmake(small, small_c)
         check_refusals(small)
+    check_names()
     trained = check_trained()
     if trained:
         check_files(*trained)

@@ -423,10 +423,29 @@ model Gaps():
         export(run)
         net, text = loaded(place / "net")
         got = call(net, {"x": torch.from_numpy(gaps)})
-        far = distance(got, [want["y"], want["z"]])
+        far = distance(got[:2], [want["y"], want["z"]])
         check(far < 1e-5, f"values that are not finite, and two targets {how}: {far:.1e}")
+        whole = torch.stack([call(net, {"x": torch.from_numpy(gaps[i:i + 1])})[2] for i in range(3)])
+        far = max(distance([whole], [want["whole"][:3]]), distance([want["whole"]], [want["y"]]))
+        check(far < 1e-5, f"an output without samples, of each by itself {how}: {far:.1e}")
 
 if "faults" in parts:
+    for name in ("Random", "Torch"):  # a program in the folder imports modules of these names
+        named = model(f"""
+model {name}():
+    input x: f32[N, E=3]
+    target t: f32[N, E=3]
+    y = x |> linear(3) @a
+    output y
+    loss = mse_loss(y, t)
+""", "named.dl")
+        Net(place, named).random_weights(place / "named.safetensors")
+        export(place / "named.safetensors", f"--model={named}")
+        source = next((place / "net").glob("*.py"))
+        program = f"from {source.stem} import {name}; print(list({name}().state_dict()))"
+        r = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=place / "net",
+                           stdin=subprocess.DEVNULL)
+        check(r.stdout == "['a.weight', 'a.bias']\n", f"a network of the name {name}: {r.stdout} {r.stderr[-300:]}")
     small = model("""
 model Net(c=4):
     input x: f32[N, C=1, W=7]
