@@ -92,8 +92,9 @@ void dlc_close(dlc_model *model); /* NULL is fine; no call may use the model aft
 
 /* The number of inputs, targets, outputs, metrics or parameters. */
 int dlc_count(const dlc_model *model, dlc_role role);
-/* Describes number `index` of them, from 0; its texts live as long as the model. Returns 0 where
- * the index is out of range. */
+/* Describes number `index` of them, from 0; its texts live as long as the model. An output that the
+ * model gives without N is one of each sample, [N, ...]. Returns 0 where the index is out of range.
+ */
 int dlc_describe(const dlc_model *model, dlc_role role, int index, dlc_tensor *out);
 /* The network's memory on its device in bytes: weights, state, activations. */
 int64_t dlc_memory(const dlc_model *model);

@@ -33,10 +33,22 @@ int dl_type_axis(const dl_type *t, const char *name) {
     return -1;
 }
 
+bool dl_type_has_samples(const dl_type *t) {
+    return t->rank > 0 && strcmp(t->axis[0].name, "N") == 0;
+}
+
+dl_type dl_type_of_samples(const dl_type *t) {
+    dl_type out = dl_scalar(t->dtype);
+    if (!dl_type_has_samples(t)) dl_type_push(&out, "N", 1);
+    for (int k = 0; k < t->rank; k++) dl_type_push(&out, t->axis[k].name, t->axis[k].size);
+    return out;
+}
+
 int dl_type_channel_axis(const dl_type *t) {
-    for (int k = 1; k < t->rank; k++)
+    int first = dl_type_has_samples(t);
+    for (int k = first; k < t->rank; k++)
         if (strcmp(t->axis[k].name, "C") == 0) return k;
-    return t->rank > 1 ? 1 : -1;
+    return t->rank > first ? first : -1;
 }
 
 const char *dl_type_fresh(const dl_type *t, const char *name) {

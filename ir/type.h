@@ -64,8 +64,13 @@ dl_type dl_scalar(dl_dtype d);
 void dl_type_push(dl_type *t, const char *name, int64_t size);
 /* Index of the axis named `name` (interned), or -1. */
 int dl_type_axis(const dl_type *t, const char *name);
-/* The axis of a type [N, ...] by which the statistics of data are given: C, or else the first after
- * N; -1: it has none. */
+/* Whether the first axis is that of the samples, N. */
+bool dl_type_has_samples(const dl_type *t);
+/* The row-major type [N, ...] of one sample: with N=1 in front where the type has no samples, which
+ * then has fewer than DL_MAX_RANK axes. */
+dl_type dl_type_of_samples(const dl_type *t);
+/* The axis by which the statistics of data are given: C, or else the first one that is not the
+ * samples'; -1: it has none. */
 int dl_type_channel_axis(const dl_type *t);
 /* A name derived from this one that none of the type's axes has; interned. */
 const char *dl_type_fresh(const dl_type *t, const char *name);

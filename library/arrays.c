@@ -26,16 +26,25 @@ static bool take_record(const dlc_model *m, library_array *a, const dl_array_rec
     return true;
 }
 
+/* `whole`: it may be one for the batch, without samples, and is that of a sample where the batch is
+ * one sample. */
 static bool describe(const dlc_model *m, library_array *a, const char *name, const dl_type *type,
-                     dl_error *err) {
-    *a = (library_array){.name = dl_strdup(m->arena, name), .type = *type};
-    a->type.layout = (dl_layout){0};
-    bool samples = type->rank > 0 && strcmp(type->axis[0].name, "N") == 0;
-    a->per_sample = samples ? dl_type_count(type) / type->axis[0].size : 0;
-    return samples || dl_fail(err, DL_INPUT,
-                              "'%s' is %s: the library takes and gives arrays whose first axis is "
-                              "the samples, N",
-                              name, dl_type_text(type));
+                     bool whole, dl_error *err) {
+    *a = (library_array){.name = dl_strdup(m->arena, name)};
+    if (!dl_type_has_samples(type)) {
+        if (!whole || m->batch > 1)
+            return dl_fail(err, DL_INPUT,
+                           "'%s' is %s: the library takes and gives arrays whose first axis is the "
+                           "samples, N%s",
+                           name, dl_type_text(type),
+                           whole ? "; outputs without it are of a batch of one sample" : "");
+        if (type->rank == DL_MAX_RANK)
+            return dl_fail(err, DL_INPUT, "'%s' is %s: with the samples it has more than %d axes",
+                           name, dl_type_text(type), DL_MAX_RANK);
+    }
+    a->type = dl_type_of_samples(type);
+    a->per_sample = dl_type_count(&a->type) / a->type.axis[0].size;
+    return true;
 }
 
 static bool fail_many(const char *what, dl_error *err) {
@@ -49,7 +58,7 @@ static bool find_fed(dlc_model *m, const dl_graph *g, dl_var_role role, library_
         if (v->role != role) continue;
         if (*n == DLC_MAX_ARRAYS) return fail_many("inputs or targets", err);
         library_array *a = &all[(*n)++];
-        if (!describe(m, a, v->name, &v->value.type, err) ||
+        if (!describe(m, a, v->name, &v->value.type, false, err) ||
             !take_record(m, a, dl_data_record_find(&m->net.data, a->name), err))
             return false;
     }
@@ -71,7 +80,7 @@ static bool find_outputs(dlc_model *m, const dl_graph *g, dl_error *err) {
         if (r->role != DL_RESULT_OUTPUT) continue;
         int k = m->n_outputs++;
         outputs[k] = dl_record_output_of(r);
-        if (!describe(m, &m->output[k], r->name, &r->value->type, err)) return false;
+        if (!describe(m, &m->output[k], r->name, &r->value->type, true, err)) return false;
     }
     if (!m->raw && !dl_data_record_pair(&m->net.data, m->n_outputs, outputs, targets, err))
         return false;

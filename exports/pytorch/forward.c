@@ -83,11 +83,12 @@ static const char *output(torch_export *t, int i) {
                      dl_torch_statistic(t, array, "mean"));
 }
 
+/* In brackets, which a line breaks at, where there are several. */
 static const char *return_of(torch_export *t) {
-    const char *s = "return ";
+    const char *s = "";
     for (int i = 0; i < t->e->n_outputs; i++)
         s = dl_format(t->arena, "%s%s%s", s, i ? ", " : "", output(t, i));
-    return s;
+    return dl_format(t->arena, t->e->n_outputs > 1 ? "return (%s)" : "return %s", s);
 }
 
 /* ---- variables ---- */

@@ -7,7 +7,7 @@
 
 bool dlr_arrays_add(dlr_arrays *arrays, const char *name, bool is_target, const dl_type *type,
                     dl_error *err) {
-    if (type->rank < 1 || strcmp(type->axis[0].name, "N") != 0)
+    if (!dl_type_has_samples(type))
         return dl_fail(err, DL_INPUT,
                        "the model's '%s' is %s: samples of a data set want N as its first axis",
                        name, dl_type_text(type));

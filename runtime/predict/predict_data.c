@@ -204,7 +204,7 @@ static bool open_truth(dl_predict_job *job, const char *given, const dl_array_re
                        dl_error *err) {
     const dl_plan_result *y = &dl_plan_program_find(job->plan, "predict")->results.at[0];
     dl_type *t = DL_NEW(job->arena, dl_type);
-    *t = dl_predict_type(&y->type);
+    *t = dl_type_of_samples(&y->type);
     const char *what = dl_format(job->arena, "the model's output '%s'", y->name);
     int space = t->rank > 2 && !job->flat ? t->rank - 2 : 0;
     if (space > DLR_SPACE)

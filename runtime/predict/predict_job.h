@@ -126,10 +126,6 @@ bool dl_predict_open_batch(dl_predict_job *job, dl_error *err);
  * open: the batch, halved until there are as many samples, or the one of a plan that is given.
  * *why: it is 1 for this reason; NULL: there is none to tell. */
 int64_t dl_predict_batch(const dl_predict_job *job, const char **why);
-/* The type of the prediction of one sample, [N=1, ...], for an output of type `t` of at most
- * DL_MAX_RANK - 1 axes without N: one that the model gives without N is made of each sample by
- * itself. */
-dl_type dl_predict_type(const dl_type *t);
 /* Takes from the run's record the statistics of each input, dt, and whether files are
  * cropped; after dl_predict_input. Errors (DL_INPUT): a loader whose work is not done here;
  * statistics of other channels. */

@@ -39,7 +39,7 @@ static bool differs_along_space(const dl_array_record *r, const dl_type *t) {
 }
 
 static bool output_differs(const dl_array_record *r, const dl_type *output) {
-    const dl_type t = dl_predict_type(output);
+    const dl_type t = dl_type_of_samples(output);
     return differs_along_space(r, &t);
 }
 
@@ -381,7 +381,7 @@ static bool is_state(const dl_type *in, const dl_type *out) {
 /* The first input of the first output's shape, in the plan; the leading one before others. */
 static int find_state(const dl_predict_job *job) {
     const dl_type out =
-        dl_predict_type(&dl_plan_program_find(job->plan, "predict")->results.at[0].type);
+        dl_type_of_samples(&dl_plan_program_find(job->plan, "predict")->results.at[0].type);
     for (int i = 0; i < job->n_inputs; i++)
         for (int k = 0; k < job->plan->vars.n; k++)
             if (strcmp(job->plan->vars.at[k].name, job->input[i].name) == 0 &&
@@ -409,7 +409,7 @@ bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
     bool tiled = dlr_predict_is_tiled(e);
     for (int i = 0; i < g->results.n; i++) {
         const dl_plan_result *r = &g->results.at[i];
-        const dl_type t = dl_predict_type(&r->type);
+        const dl_type t = dl_type_of_samples(&r->type);
         int own = job->flat ? 0 : t.rank > 2 + DLR_SPACE ? DLR_SPACE : t.rank > 2 ? t.rank - 2 : 0;
         if (e->n_outputs == DLR_MAX_OUTPUTS)
             return dl_fail(err, DL_INPUT, "%s has more than %d outputs", job->net.model_path,

@@ -29,35 +29,19 @@ bool dl_predict_scales(dl_predict_job *job, dl_error *err) {
     return true;
 }
 
-static bool has_samples(const dl_type *t) {
-    return t->rank > 0 && t->axis[0].name == dl_intern("N");
-}
-
-dl_type dl_predict_type(const dl_type *t) {
-    dl_type out = *t;
-    out.layout = (dl_layout){0};
-    if (has_samples(t)) return out;
-    memmove(out.axis + 1, out.axis, (size_t)t->rank * sizeof *out.axis);
-    out.axis[0] = (dl_axis){.name = dl_intern("N"), .size = 1};
-    out.rank++;
-    return out;
-}
-
 bool dl_predict_pair(dl_predict_job *job, dl_error *err) {
     const dl_graph *g = job->net.session->module->graphs.at[0];
     dl_record_output outputs[DLR_MAX_OUTPUTS];
-    dl_type types[DLR_MAX_OUTPUTS];
     bool scaled = dl_data_record_scales_targets(&job->net.data);
     if (g->results.n > DLR_MAX_OUTPUTS)
         return dl_fail(err, DL_INPUT, "%s has more than %d outputs", job->net.model_path,
                        DLR_MAX_OUTPUTS);
     for (int i = 0; i < g->results.n; i++) {
         outputs[i] = dl_record_output_of(&g->results.at[i]);
-        if (!has_samples(outputs[i].type) && outputs[i].type->rank == DL_MAX_RANK)
+        if (!dl_type_has_samples(outputs[i].type) && outputs[i].type->rank == DL_MAX_RANK)
             return dl_fail(err, DL_INPUT,
                            "the output '%s' is %s: with the samples it has more than %d axes",
                            outputs[i].name, dl_type_text(outputs[i].type), DL_MAX_RANK);
-        types[i] = dl_predict_type(outputs[i].type), outputs[i].type = &types[i];
     }
     if (!dl_data_record_pair(&job->net.data, g->results.n, outputs, job->paired, err)) return false;
     for (int i = 0; i < g->results.n; i++)

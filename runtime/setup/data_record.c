@@ -212,9 +212,11 @@ bool dl_data_record_scales_targets(const dl_data_record *r) {
     return scaled;
 }
 
+/* The shape of a sample. */
 static bool has_shape(const dl_array_record *a, const dl_type *t) {
-    bool same = a->is_target && a->is_float && a->rank == t->rank - 1;
-    for (int k = 0; same && k < a->rank; k++) same = a->size[k] == t->axis[k + 1].size;
+    int first = dl_type_has_samples(t);
+    bool same = a->is_target && a->is_float && a->rank == t->rank - first;
+    for (int k = 0; same && k < a->rank; k++) same = a->size[k] == t->axis[k + first].size;
     return same;
 }
 
@@ -239,8 +241,9 @@ static bool is_named(const dl_data_record *r, const dl_array_record *a, int n,
 }
 
 static bool same_shape(const dl_type *a, const dl_type *b) {
-    bool same = a->rank == b->rank;
-    for (int k = 1; same && k < a->rank; k++) same = a->axis[k].size == b->axis[k].size;
+    int of_a = dl_type_has_samples(a), of_b = dl_type_has_samples(b), rank = a->rank - of_a;
+    bool same = rank == b->rank - of_b;
+    for (int k = 0; same && k < rank; k++) same = a->axis[k + of_a].size == b->axis[k + of_b].size;
     return same;
 }
 

@@ -66,7 +66,7 @@ const dl_array_record *dl_data_record_find(const dl_data_record *r, const char *
  * Errors: DL_INPUT. */
 bool dl_record_fits(const dl_array_record *r, const dl_type *type, const char *what, dl_error *err);
 
-/* An output of the model, [N, ...] at the model's own size. */
+/* An output of the model at its own size: [N, ...], or of each sample by itself, without N. */
 typedef struct {
     const char *name;
     const dl_type *type;

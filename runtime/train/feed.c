@@ -7,13 +7,12 @@ static const dl_var_role roles[] = {DL_VAR_INPUT, DL_VAR_TARGET};
 /* One array of a plan; `exactly`: dlr_feed_arrays_exactly. */
 static bool add_array(dlr_arrays *arrays, const dl_plan_var *v, bool exactly, dl_error *err) {
     const dl_type *t = &v->type;
-    bool is_target = v->role == DL_VAR_TARGET,
-         samples = t->rank && strcmp(t->axis[0].name, "N") == 0;
-    dl_type batch = dl_scalar(t->dtype); /* of one sample, with an axis N in front */
-    dl_type_push(&batch, "N", 1);
-    for (int i = 0; i < t->rank; i++) dl_type_push(&batch, t->axis[i].name, t->axis[i].size);
-    bool per_batch = exactly && !samples;
-    if (!dlr_arrays_add(arrays, v->name, is_target, per_batch ? &batch : t, err)) return false;
+    bool is_target = v->role == DL_VAR_TARGET, per_batch = exactly && !dl_type_has_samples(t);
+    if (per_batch && t->rank == DL_MAX_RANK)
+        return dl_fail(err, DL_INPUT, "'%s' is %s: with the samples it has more than %d axes",
+                       v->name, dl_type_text(t), DL_MAX_RANK);
+    dl_type batch = per_batch ? dl_type_of_samples(t) : *t;
+    if (!dlr_arrays_add(arrays, v->name, is_target, &batch, err)) return false;
     dlr_array *a = &arrays->at[arrays->n - 1];
     a->per_batch = per_batch;
     if (exactly && t->dtype == DL_F64) a->type.dtype = DL_F64;

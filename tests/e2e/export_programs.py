@@ -16,7 +16,9 @@ model Wide_Net(c=8):
     wide_net_y = y as f64
     low = y as bf16
     half = y as f16
+    whole = sum(y, over=N)
     output y
+    output whole
     output long
     output some
     output wide_net_y

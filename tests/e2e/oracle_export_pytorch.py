@@ -414,6 +414,8 @@ model Gaps():
     z = mean(y, over=H)
     output y
     output z
+    whole = sum(y, over=N)
+    output whole
     loss = mse_loss(y, t) + mse_loss(z, s)
 """, f"{{inputs: {{x: {{file: gaps{how[:4]}.h5, array: x, {how}nan: -0.5}}}}, targets: {{t: {{file: gaps{how[:4]}.h5, "
         f"array: t, normalize: standardize}}, "

@@ -16,6 +16,7 @@ import sys
 
 PYTHON = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "dlc-onnx/bin/python"
 try:
+    import h5py
     import numpy as np
     import onnx
     import onnxruntime
@@ -119,7 +120,6 @@ def predicted(source, feeds, outputs, *args):
         return None
     if len(outputs) == 1:
         return {outputs[0]: np.load(out)}
-    import h5py
     with h5py.File(out) as f:
         return {name: f[name][...] for name in outputs}
 
@@ -281,6 +281,8 @@ scaled = write("scaled.dl", """model Scaled():
     target t: f32[N, C=2, H, W]
     y = x |> conv(4, 3, pad=1) @a |> gelu |> conv(2, 1) @b
     output y
+    whole = sum(y, over=N)
+    output whole
     loss = mse_loss(y, t)
 """)
 config = write(
@@ -320,14 +322,18 @@ def scaled_by_numpy(source, raw):
 r = run(DLRUN, scaled, f"--yaml_config={config}", "--threads=1")
 if check(r.returncode == 0, r.stderr[-600:]):
     source = next(pathlib.Path(f"{TMP}/scaled").rglob("checkpoints")).parent
-    said, out = export(source, f"{TMP}/scaled.onnx"), f"{TMP}/scaled.npy"
+    said, out = export(source, f"{TMP}/scaled.onnx"), f"{TMP}/scaled.h5"
     session = open_onnx(f"{TMP}/scaled.onnx") if said == "" else check(False, f"export of a run says {said}")
     r = run(DLRUN, "predict", source, f"{TMP}/field.npy", "-o", out, "--threads=1")
     if session and check(r.returncode == 0, r.stderr[-600:]):
         raw = np.ascontiguousarray(np.moveaxis(x[..., [2, 0]], 3, 1))
-        want = np.load(out)
+        with h5py.File(out) as f:
+            want, whole = f["y"][...], f["whole"][...]
         same("the target's statistics undone, as NumPy does it", scaled_by_numpy(source, raw), want)
         same("numbers of the files in, in the target's units out", session.run(None, {"x": raw})[0], want)
+        same("an output without samples, of each by itself",
+             np.stack([session.run(None, {"x": raw[i:i + 1]})[1] for i in range(3)]), want[:3])
+        same("so predicted", whole, want)
 
 half = write("half.dl", """model Half():
     input  x: f16[N, C=2, H=6, W=5]

@@ -88,6 +88,45 @@ static void test_related(void) {
     }
 }
 
+/* Outputs without samples are of each sample by itself, where a batch is one sample. */
+static void test_whole(void) {
+    static const char text[] = "model Whole():\n"
+                               "    input x: f32[N, C=3]\n"
+                               "    target t: f32[N, C=3]\n"
+                               "    param w: [C] = 1.0\n"
+                               "    y = x * w\n"
+                               "    total = sum(y)\n"
+                               "    most = max(y, over=N)\n"
+                               "    output y\n"
+                               "    output total\n"
+                               "    output most\n"
+                               "    loss = mean((y - t)**2)\n";
+    const char *path = fixture_file("whole.dl", text);
+    float y[5][3], total[5], most[5][3];
+    void *out[] = {y, total, most};
+    dlc_status s;
+    for (int train = 0; train < 2; train++) {
+        dlc_options o = fixture_options(train ? 1 : 4, train);
+        dlc_model *m = fixture_open(path, &o);
+        dlc_tensor d;
+        if (!m) return;
+        CHECK(dlc_describe(m, DLC_OUTPUT, 1, &d) && d.rank == 1 && d.shape[0] == 1 &&
+                  !strcmp(d.axis[0], "N"),
+              "a number for each sample");
+        CHECK(dlc_describe(m, DLC_OUTPUT, 2, &d) && d.rank == 2 && d.shape[1] == 3 &&
+                  !strcmp(d.axis[1], "C"),
+              "an array for each sample");
+        CHECK(dlc_predict(m, 5, (const void *[]){X}, out, &s), "%s", s.message);
+        for (int i = 0; i < 5; i++) {
+            CHECK_NEAR(total[i], X[i][0] + X[i][1] + X[i][2], 1e-5);
+            CHECK(!memcmp(most[i], X[i], sizeof X[i]), "%d: %g", i, (double)most[i][0]);
+        }
+        dlc_close(m);
+    }
+    dlc_options o = fixture_options(4, 1);
+    FAILS(dlc_open(path, &o, &s) != NULL, s, 3, "'total' is f32[]");
+}
+
 static void test_step(void) {
     dlc_status s;
     dlc_model *m = open_linear(4, 1);
@@ -275,6 +314,7 @@ int main(void) {
     CHECK(fixture_begin(), "a folder");
     test_samples();
     test_related();
+    test_whole();
     test_step();
     test_accumulate();
     test_save();
