@@ -91,7 +91,8 @@ inline std::string shape_of(const tensor &t) {
 } // namespace detail
 
 // Numbers that a call reads: any contiguous container of float, double, int32_t, int64_t or bool;
-// a pointer and a count; or, of the 16-bit types, memory, a count and its type.
+// a pointer and a count; or, of the 16-bit types, memory, a count and its type. nullptr stands for
+// an input that a prediction does not need, as only the loss reads it.
 class input {
   public:
     template <class C, class = detail::if_numbers<const C>>
@@ -100,9 +101,11 @@ class input {
     input(const T *at, std::size_t n)
         : input(static_cast<const void *>(at), n, static_cast<dlc_dtype>(detail::dtype_of<T>())) {}
     input(const void *at, std::size_t n, dlc_dtype dtype) : memory(at), elements(n), type(dtype) {}
+    input(std::nullptr_t) : memory(nullptr), elements(0), type(DLC_F32), absent(true) {}
     const void *memory;
     std::size_t elements;
     dlc_dtype type;
+    bool absent = false;
 };
 
 // The same, of numbers that a call writes.
@@ -195,6 +198,7 @@ class model {
     template <class T = float> std::vector<T> predict(const input &x) {
         std::int64_t samples = -1;
         take({x}, inputs_, "inputs", from_.data(), samples);
+        if (samples < 0) throw error(2, "the array of '" + inputs_[0].name + "' is NULL");
         std::size_t each = outputs_.size() == 1 ? std::size_t(outputs_[0].per_sample()) : 0;
         std::vector<T> y(std::size_t(samples) * each);
         predict({x}, {output(y)});
@@ -285,6 +289,9 @@ class model {
     template <class A, class P>
     void take_one(const A &a, const tensor &t, P &at, std::int64_t &samples) const {
         std::int64_t n = std::int64_t(a.elements), each = t.per_sample();
+        at = a.memory;
+        if constexpr (std::is_same_v<A, input>)
+            if (a.absent) return; // the library knows whether it needs the array
         if (a.type != t.dtype)
             throw error(3, "'" + t.name + "' is " + detail::name_of(t.dtype) + ", and the array " +
                                detail::name_of(a.type));
@@ -292,7 +299,6 @@ class model {
         if (n != samples * each)
             throw error(3, "'" + t.name + "' is " + detail::shape_of(t) + ": " + std::to_string(n) +
                                " elements are no " + std::to_string(samples) + " samples");
-        at = a.memory;
     }
     template <class A, class P>
     void take(std::initializer_list<A> arrays, const std::vector<tensor> &tensors, const char *what,

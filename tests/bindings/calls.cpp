@@ -94,11 +94,29 @@ static void trains(const std::string &folder) {
     refuses(3, "'v' is f32", [&] { net.train_step({u, {v.data(), 48}, t}); });
 }
 
+// An input that only the loss reads, here the first one, is nullptr in a prediction.
+static void leaves_out(const std::string &folder) {
+    dlc::options o;
+    o.train = true, o.batch = 2, o.settings = {"lr=0.01", "lr_schedule=none"};
+    dlc::model net(folder + "/weighted.dl", o);
+    std::vector<float> x{1, 2, 3, 4, 5, 6}, y(6), few(4);
+    net.predict({nullptr, x}, {y});
+    check(y == std::vector<float>{2, 4, 6, 8, 10, 12}, "nullptr for an input of the loss");
+    refuses(2, "the array of 'x' is NULL", [&] { net.predict({x, nullptr}, {y}); });
+    refuses(3, "'y' is f32[samples, 2]", [&] { net.predict({nullptr, x}, {few}); });
+    refuses(2, "the array of 'w' is NULL", [&] { net.train_step({nullptr, few, few}); });
+    net.train_step({few, few, few});
+    o.train = false;
+    dlc::model one(folder + "/field.dl", o);
+    refuses(2, "the array of 'x' is NULL", [&] { one.predict(nullptr); });
+}
+
 int main(int argc, char **argv) {
     if (argc != 5) return 2;
     std::string folder = argv[4], told;
     predicts(argv[1], load(argv[2]), load(argv[3]));
     trains(folder);
+    leaves_out(folder);
     refuses(4, "nonexistent", [] { dlc::model("/nonexistent"); });
     refuses(4, "nothing.dlp", [&] {
         dlc::options o;

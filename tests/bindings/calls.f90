@@ -32,6 +32,7 @@ program calls
   call predicts()
   call trains()
   call of_real64()
+  call leaves_out()
   call faulty()
   ! The test is compiled with -ffpe-trap=zero.
   call ieee_get_halting_mode(ieee_divide_by_zero, traps)
@@ -186,6 +187,27 @@ contains
     call refused(3, "'t' is real64, and the array int32")
     call dlc_close(net)
   end subroutine of_real64
+
+  ! An input that only the loss reads, here the first one, is dlc_none in a prediction.
+  subroutine leaves_out()
+    type(dlc_model) :: net
+    real(real32), target :: u(2, 3), v(2, 3), b(2, 2)
+    real(real64) :: loss
+    call dlc_open(net, trim(folder)//'/weighted.dl', status, batch=2, train=.true.)
+    u = reshape([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape(u))
+    b = 1
+    call net%predict([dlc_none, dlc_array(u)], [dlc_array(v)], status)
+    call check(status%code == 0 .and. all(v == 2*u), 'dlc_none for an input of the loss')
+    call net%predict([dlc_array(u), dlc_none], [dlc_array(v)], status)
+    call refused(2, "the array of 'x' is NULL")
+    call net%predict([dlc_none, dlc_array(u)], [dlc_none], status)
+    call refused(3, "'y' is of the shape (2, samples), and the array ()")
+    call net%train_step([dlc_none, dlc_array(b)], [dlc_array(b)], loss, status)
+    call refused(2, "the array of 'w' is NULL")
+    call net%train_step([dlc_array(b), dlc_array(b)], [dlc_array(b)], loss, status)
+    call check(status%code == 0, 'a step with all arrays')
+    call dlc_close(net)
+  end subroutine leaves_out
 
   subroutine faulty()
     type(dlc_model) :: net

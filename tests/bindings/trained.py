@@ -25,6 +25,14 @@ DOUBLE = """model Double():
     output y
     loss = mse_loss(y, t)
 """
+WEIGHTED = """model Weighted():
+    input w: f32[N, F=2]
+    input x: f32[N, F=2]
+    target t: f32[N, F=2]
+    y = 2 * x
+    output y
+    loss = mean(w * ((x |> linear(2) @fc as [N, F]) - t)**2)
+"""
 CONFIG = """field:
   model: field.dl
   local_batch_size: 4
@@ -53,8 +61,8 @@ def read_npy(path):
 
 
 def train(build, root):
-    """(run, raw input, raw prediction of dlrun predict, raw targets); models two.dl and double.dl
-    lie next to them, in TMP."""
+    """(run, raw input, raw prediction of dlrun predict, raw targets); models two.dl, double.dl and
+    weighted.dl lie next to them, in TMP."""
     draw = random.Random(3)
     x = [5 + 2 * draw.gauss(0, 1) for _ in range(SAMPLES * WIDTH)]
     t = [0.5 * v + 1 for v in x]
@@ -65,7 +73,8 @@ def train(build, root):
             f.write(struct.pack(f"<{len(values)}f", *values))
     with open(f"{root}/examples/embed/field.dl") as f:
         model = f.read()
-    for name, text in (("field.dl", model), ("field.yaml", CONFIG), ("two.dl", TWO), ("double.dl", DOUBLE)):
+    for name, text in (("field.dl", model), ("field.yaml", CONFIG), ("two.dl", TWO), ("double.dl", DOUBLE),
+                       ("weighted.dl", WEIGHTED)):
         with open(f"{TMP}/{name}", "w") as f:
             f.write(text)
     for command in (["field.yaml"], ["predict", "runs/field/1GPU/00", "x.npy", "-o", "y.npy"]):
