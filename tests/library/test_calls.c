@@ -89,6 +89,13 @@ static void test_options(void) {
         FAILS(dlc_open(path, &o, &s) != NULL, s, 2, "");
         CHECK(*s.message, "%s: a sentence", *wrong[i]);
     }
+    static const char *const means[][2] = {{"ema=0.9"}, {"swa=2"}};
+    for (size_t i = 0; i < 2; i++) {
+        o = fixture_options(4, 1), o.settings = means[i];
+        FAILS(dlc_open(path, &o, &s) != NULL, s, 2, "the library keeps no mean of the weights");
+        o.train = 0;
+        dlc_close(fixture_open(path, &o));
+    }
     o = fixture_options(4, 0), o.config_file = "/nowhere.yaml";
     FAILS(dlc_open(path, &o, &s) != NULL, s, 4, "/nowhere.yaml");
     o.config_file = NULL, o.config_name = "nobody";
