@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""The scripts that others rely on to notice a failure: count-tests, select-tests, show-run, and check_house.py itself
-on broken houses."""
+"""The scripts that others rely on to notice a failure: count-tests, select-tests, show-run, mutants, and check_house.py
+itself on broken houses."""
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
@@ -158,9 +160,36 @@ def check_house_rules(place):
                   f"check_house.py {name} on a house with broken {rule}: {status} {out} {err}")
 
 
+def check_mutants(place):
+    """mutants: what a mutant does to kept kernels stays its own."""
+    loader = importlib.machinery.SourceFileLoader("mutants", str(ROOT / "scripts/mutants"))
+    mutants = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutants", loader))
+    sys.dont_write_bytecode = True
+    loader.exec_module(mutants)
+    of_all, mutants.TREE = place / "kept", place / "mutants/tree"
+    of_all.mkdir(), mutants.TREE.mkdir(parents=True)
+    kept = {name: f"kernel {name}" for name in ("removed", "replaced", "read")}
+    for name, text in kept.items():
+        (of_all / name).write_text(text)
+    os.environ["DLC_TEST_CACHE"] = str(of_all)
+    with mutants.own_kernels() as env:
+        own = pathlib.Path(env["DLC_TEST_CACHE"])
+        check(own != of_all and env["DLR_CACHE_MAX"] == "0", f"mutants: {env}")
+        check({p.name: p.read_text() for p in own.iterdir()} == kept, "mutants: the kernels of all tests are there")
+        (own / "removed").unlink()
+        (own / "new").write_text("wrong")
+        os.replace(own / "new", own / "replaced")
+        (own / "added").write_text("wrong")
+    check({p.name: p.read_text() for p in of_all.iterdir()} == kept, "mutants: kept kernels are as they were")
+    check(not own.exists(), f"mutants: {own} is left")
+    del os.environ["DLC_TEST_CACHE"]
+    with mutants.own_kernels() as env:
+        check(env == {}, f"mutants without kept kernels: {env}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as place:
-        for part in check_counting, check_showing, check_selecting, check_house_rules:
+        for part in check_counting, check_showing, check_selecting, check_mutants, check_house_rules:
             part(pathlib.Path(place))
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0 or passed == 0)
