@@ -74,6 +74,12 @@ static inline bool dl_test_takes_of(unsigned cell, unsigned i, unsigned n, unsig
     return i == (dl_test_draw() + cell) % n || dl_test_takes(number);
 }
 
+/* The larger of two distances. A NaN is the largest: fmax and comparisons lose it where another one
+ * follows. */
+static inline double dl_test_worse(double worst, double off) {
+    return isnan(worst) || off <= worst ? worst : off;
+}
+
 /* Returns the exit status: 77, which meson counts as skipped, where nothing could be checked. */
 static inline int dl_test_end(void) {
     enum { SKIPPED = 77 };

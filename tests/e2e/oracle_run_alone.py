@@ -280,7 +280,7 @@ model Forced():
         x = F.conv1d(torch.from_numpy((x - m) / s), w["a.weight"], w["a.bias"],
                      padding=1).numpy() + force[2 * step:16 + 2 * step, None]
         x = x * s + m
-        worst = max(worst, np.abs((got[:, step] - x) / s).max())
+        worst = np.maximum(worst, np.abs((got[:, step] - x) / s).max())
     check(worst < 1e-4, f"three steps, forced at each: {worst:.1e}")
     check('"rmse"' in out, "the truth is the state's own array, 2 samples later")
     predict(*args[:-1], "--samples=0:17", "-o", place / "no.h5", status=3,

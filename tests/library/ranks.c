@@ -40,7 +40,10 @@ static void test_refused(MPI_Comm *world) {
 
 static void expect_near(const float *a, const float *b, int n) {
     double most = 0;
-    for (int i = 0; i < n; i++) most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    for (int i = 0; i < n && !isnan(most); i++) {
+        const double off = fabs((double)a[i] - (double)b[i]);
+        if (!(off <= most)) most = off;
+    }
     CHECK(most < 1e-5, "%g apart", most);
 }
 

@@ -33,6 +33,9 @@ void check_ring(const model *of, int cp);
  * a rank has the first 6 and 4: of itself it sees those; of the other length 4 tokens and, by the
  * last two of its own, 3 more; or 6. The other sees all turns. */
 void check_looks(const model *of);
+
+/* The ring's forward pass where a rank's first steps all see the last of its queries only. */
+void check_ring_of_all_queries(void);
 void check_faults(void);
 
 /* A rank's variables say of what they are the piece, in the text of the IR too, and so do the

@@ -251,7 +251,7 @@ static void compare(const nest_case *c, const char *name, int64_t n, const doubl
     double most = 1e-30, off = 0;
     for (int64_t i = 0; i < n; i++) {
         if (fabs(want[i]) > most) most = fabs(want[i]);
-        if (!(fabs(got[i] - want[i]) <= off)) off = fabs(got[i] - want[i]);
+        off = dl_test_worse(off, fabs(got[i] - want[i]));
     }
     CHECK(off <= c->tolerance * most, "%s, %s: off by %.2e of %.2e", c->what, name, off, most);
 }

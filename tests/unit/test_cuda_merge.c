@@ -367,7 +367,7 @@ static void test_run(const char *dir, int c, int h, int w, const char *last) {
     double worst = 0, most = 0;
     CHECK(want && got && n == m && n > 0, "%lld and %lld", (long long)n, (long long)m);
     for (int64_t i = 0; want && got && i < n; i++) {
-        worst = fmax(worst, fabs((double)want[i] - (double)got[i]));
+        worst = dl_test_worse(worst, fabs((double)want[i] - (double)got[i]));
         most = fmax(most, fabs((double)want[i]));
     }
     CHECK(worst <= 1e-5 * most && most > 1, "%d channels, %d x %d: off by %g of %g", c, h, w, worst,

@@ -40,7 +40,7 @@ static void check_pairs(const char *text) {
         double worst = 0, size = 0;
         for (int64_t i = 0; i < n; i++) {
             double x = dl_interp_data(in, a)[i], y = dl_interp_data(in, b)[i];
-            worst = fmax(worst, fabs(x - y)), size = fmax(size, fabs(x));
+            worst = dl_test_worse(worst, fabs(x - y)), size = fmax(size, fabs(x));
         }
         CHECK(size > 0 && worst <= 1e-12 * size, "%s: off by %g of %g", g->results.at[r].name,
               worst, size);

@@ -126,7 +126,7 @@ static void check_case(dlr_exec *exec, const sum_case *c, const char *name, cons
                terms = terms_at(c, at), want = terms * (double)each;
         double slices =
             ceil(terms / c->slice) + c->kernel * c->kernel; /* a tap may begin a slice */
-        worst = fmax(worst, fabs(got - want) / (want * 0x1p-24 * (c->slice + slices)));
+        worst = dl_test_worse(worst, fabs(got - want) / (want * 0x1p-24 * (c->slice + slices)));
         most = fmax(most, terms);
         for (int a = v.type->rank - 1; a >= 0 && ++at[a] == v.type->axis[a].size; a--) at[a] = 0;
     }
@@ -147,7 +147,8 @@ static void check_reductions(dlr_exec *exec, const char *target) {
         dlr_view v = dlr_exec_result(exec, program, DL_RESULT_OUTPUT, sums[i].name);
         double want = (double)sums[i].terms * (double)each, worst = 0;
         for (int64_t k = 0; v.type && k < dl_type_count(v.type); k++)
-            worst = fmax(worst, fabs((double)((float *)dlr_exec_data(exec, v))[k] - want) / want);
+            worst = dl_test_worse(worst,
+                                  fabs((double)((float *)dlr_exec_data(exec, v))[k] - want) / want);
         /* lanes are added as a tree of floats where they do not stay apart: four roundings and the
          * last */
         CHECK(v.type && worst <= 5 * 0x1p-24, "%s, sum over %s: %.2e", target, sums[i].name, worst);

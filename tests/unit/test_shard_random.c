@@ -82,10 +82,8 @@ static bool run(const dl_graph *g, dl_interp *in, dl_error *err) {
 static double sensitivity(dl_interp *plain, dl_interp *shaken, const dl_value *v) {
     const double *a = dl_interp_data(plain, v), *b = dl_interp_data(shaken, v);
     double most = 0;
-    for (int64_t i = 0; i < dl_type_count(&v->type); i++) {
-        double d = fabs(a[i] - b[i]);
-        if (!(d <= most)) most = d;
-    }
+    for (int64_t i = 0; i < dl_type_count(&v->type); i++)
+        most = dl_test_worse(most, fabs(a[i] - b[i]));
     return most;
 }
 

@@ -121,7 +121,7 @@ static void check_distribution(const char *parameter) {
         for (next = i; next < N && x[next] == x[i]; next++) {
         }
         double c = fmin(fmax(cdf(p, x[i]), 0), 1);
-        most = fmax(most, fabs(c - (double)next / N));
+        most = dl_test_worse(most, fabs(c - (double)next / N));
     }
     CHECK(most < 1.95 / sqrt(N), "%s: %g", parameter, most);
     if (p->draw != DL_DRAW_NORMAL)

@@ -61,7 +61,9 @@ static void check_blended(const dlr_axis *a, const dlr_tiles *t) {
                 double height = triangle(t, i, o - p->begin);
                 if (!pass) heights += height;
                 if (pass) sum += (double)p->weight[o - p->begin];
-                if (pass) off = fmax(off, fabs((double)p->weight[o - p->begin] - height / heights));
+                if (pass)
+                    off = dl_test_worse(off,
+                                        fabs((double)p->weight[o - p->begin] - height / heights));
             }
         uncovered += fabs(sum - 1) > 1e-6;
     }

@@ -157,7 +157,7 @@ static double farthest(const dlr_exec *exec, dlr_view got, const double *want) {
     double worst = 0;
     for (int64_t i = 0; i < dl_type_count(got.type); i++) {
         double off = fabs(get(exec, got, i) - want[i]) / (1e-2 + fabs(want[i]));
-        if (!(off <= worst)) worst = off;
+        worst = dl_test_worse(worst, off);
     }
     return worst;
 }
