@@ -7,23 +7,25 @@
 #include "tests/check.h"
 #include "tests/unit/schedule_cases.h"
 
-enum { STEPS = 24, LONG = 200, NUMBERS = 10 }; /* LONG: of optimisers, by the whole pipeline */
-/* a step's line: rate, four weights, two biases, the norms of all gradients before clipping and of
- * all weights after the step, and that of asgd's means of weights, of others of the weights */
+enum { STEPS = 24, LONG = 200 }; /* LONG: of optimisers, by the whole pipeline */
+/* A step's line: rate, weights, biases, the norms of all gradients before clipping and of all
+ * weights after the step, and that of asgd's means of weights, of others of the weights. */
+enum { WEIGHTS = 6, BIASES = 3, BOTH = WEIGHTS + BIASES, NUMBERS = 1 + BOTH + 3 };
 
 static const char model[] = "graph @train {\n"
-                            "  param $w = %0 : f64[K=2, J=2] init zero\n"
-                            "  param $b = %1 : f64[J=2] init zero\n"
+                            "  param $w = %0 : f64[K=2, J=3] init zero\n"
+                            "  param $b = %1 : f64[J=3] init zero\n"
                             "  input $x = %2 : f64[K=2]\n"
-                            "  %3 = mul $w, $x : f64[K=2, J=2]\n"
-                            "  %4 = add %3, $b : f64[K=2, J=2]\n"
+                            "  %3 = mul $w, $x : f64[K=2, J=3]\n"
+                            "  %4 = add %3, $b : f64[K=2, J=3]\n"
                             "  %5 = mul $x, $x : f64[K=2]\n"
-                            "  %6 = sub %4, %5 : f64[K=2, J=2]\n"
-                            "  %7 = mul %6, %6 : f64[K=2, J=2]\n"
+                            "  %6 = sub %4, %5 : f64[K=2, J=3]\n"
+                            "  %7 = mul %6, %6 : f64[K=2, J=3]\n"
                             "  %8 = mean %7 {over=[K, J]} : f64[]\n"
                             "  loss \"loss\" = %8\n"
                             "}\n";
-static const double w0[] = {0.5, -0.25, 0.125, 1.0}, b0[] = {0.25, -0.5};
+/* The biases' norm is 0 at first, which rules by norms take for 1. */
+static const double w0[WEIGHTS] = {0.5, -0.25, 0.75, 0.125, 1.0, -0.375}, b0[BIASES] = {0};
 /* Squares, which a line cannot fit at the inputs of all steps: gradients stay far from rounding, by
  * which the course of a sign would be decided. */
 static double input_of(int step, int k) {
@@ -44,8 +46,8 @@ static const char oracle_head[] =
     "    schedule.step()\n"
     "    return schedule\n"
     "def run(steps, make, schedule, every, clip):\n"
-    "    w = torch.tensor([[0.5, -0.25], [0.125, 1.0]], dtype=torch.float64, requires_grad=True)\n"
-    "    b = torch.tensor([0.25, -0.5], dtype=torch.float64, requires_grad=True)\n"
+    "    w = torch.tensor([[0.5, -0.25, 0.75], [0.125, 1.0, -0.375]], requires_grad=True)\n"
+    "    b = torch.zeros(3, requires_grad=True)\n"
     "    opt = make([w, b])\n"
     "    rates = schedule(opt)\n"
     "    for it in range(1, steps + 1):\n"
@@ -115,7 +117,8 @@ static double mean_norm(dl_interp *run, const dl_graph *g, const double *w, cons
     const bool kept = dl_graph_find_var(g, "ax.w") != NULL;
     double sum = 0;
     if (kept) w = data_of(run, g, "ax.w"), b = data_of(run, g, "ax.b");
-    for (int i = 0; i < 6; i++) sum += i < 4 ? w[i] * w[i] : b[i - 4] * b[i - 4];
+    for (int i = 0; i < WEIGHTS; i++) sum += w[i] * w[i];
+    for (int i = 0; i < BIASES; i++) sum += b[i] * b[i];
     return sqrt(sum);
 }
 
@@ -185,8 +188,11 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms,
         CHECK(dl_interp_run(run, &err), "%s", err.message);
         CHECK(fabs(*rate - want[step][0]) <= 1e-15, "%s, step %d: rate %.17g, want %.17g", c->name,
               step + 1, *rate, want[step][0]);
-        for (int i = 0; i < (norms ? 8 : 6); i++) {
-            double got = i < 4 ? w[i] : i < 6 ? b[i - 4] : i == 6 ? *grad_norm : *weight_norm;
+        for (int i = 0; i < (norms ? BOTH + 2 : BOTH); i++) {
+            double got = i < WEIGHTS ? w[i]
+                         : i < BOTH  ? b[i - WEIGHTS]
+                         : i == BOTH ? *grad_norm
+                                     : *weight_norm;
             CHECK(fabs(got - want[step][1 + i]) <= bound(step, want[step][1 + i]),
                   "%s, step %d, number %d: %.17g, want %.17g", c->name, step + 1, i, got,
                   want[step][1 + i]);
@@ -202,7 +208,7 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms,
 /* ---- the loss scaler ---- */
 
 typedef struct {
-    double p[6], m[6], v[6]; /* four weights, two biases; their moments */
+    double p[BOTH], m[BOTH], v[BOTH]; /* weights, then biases; their moments */
     double scale;
     int good, skipped;
 } scaled_run;
@@ -210,19 +216,20 @@ typedef struct {
 /* Adam by its formulas on what is left of the steps; the rate rises by all of them. Growth after 3
  * good ones. */
 static void take_step(scaled_run *r, const double x[2], int step) {
-    double g[6] = {0}, rate = 0.05 * fmin(1, step / 7.0);
+    double g[BOTH] = {0}, rate = 0.05 * fmin(1, step / 7.0);
     bool finite = true;
-    for (int i = 0; i < 4; i++) {
-        double of = x[i / 2], y = r->p[i] * of + r->p[4 + i % 2] - of * of, dy = r->scale * y / 2;
-        g[i] = dy * x[i / 2], g[4 + i % 2] += dy;
+    for (int i = 0; i < WEIGHTS; i++) {
+        const int to = WEIGHTS + i % BIASES;
+        double of = x[i / BIASES], y = r->p[i] * of + r->p[to] - of * of, dy = r->scale * y / 3;
+        g[i] = dy * of, g[to] += dy;
     }
-    for (int i = 0; i < 6; i++) finite = finite && isfinite(g[i]);
+    for (int i = 0; i < BOTH; i++) finite = finite && isfinite(g[i]);
     if (!finite) {
         r->scale /= 2, r->good = 0, r->skipped++;
         return;
     }
     int taken = step - r->skipped;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < BOTH; i++) {
         double unscaled = g[i] * (1 / r->scale);
         r->m[i] = 0.9 * r->m[i] + 0.1 * unscaled,
         r->v[i] = 0.999 * r->v[i] + 0.001 * unscaled * unscaled;
@@ -254,7 +261,7 @@ static void check_scaler(const char *passes, double first) {
     const double *used = metric_of(run, g, "loss_scale"), *skipped = metric_of(run, g, "skipped");
     CHECK(*scale == 65536 && *data_of(run, g, "optimizer.scaler.growth_interval") == 2000);
     scaled_run want = {.scale = *scale = first};
-    memcpy(want.p, w0, sizeof w0), memcpy(want.p + 4, b0, sizeof b0);
+    memcpy(want.p, w0, sizeof w0), memcpy(want.p + WEIGHTS, b0, sizeof b0);
     memcpy(w, w0, sizeof w0), memcpy(b, b0, sizeof b0);
     *data_of(run, g, "optimizer.scaler.growth_interval") = 3;
     *data_of(run, g, "optimizer.lr.init") = 0.05, *data_of(run, g, "optimizer.lr.warmup") = 7;
@@ -269,10 +276,11 @@ static void check_scaler(const char *passes, double first) {
               "%s, step %d: scale %g, %g good steps; want %g, %d", passes, step, *scale, *good,
               want.scale, want.good);
         CHECK(*used == before && *skipped == want.skipped - lost);
-        for (int i = 0; i < 6; i++)
-            CHECK(fabs((i < 4 ? w[i] : b[i - 4]) - want.p[i]) <= 1e-12,
-                  "%s, step %d, number %d: %.17g, want %.17g", passes, step, i,
-                  i < 4 ? w[i] : b[i - 4], want.p[i]);
+        for (int i = 0; i < BOTH; i++) {
+            const double got = i < WEIGHTS ? w[i] : b[i - WEIGHTS];
+            CHECK(fabs(got - want.p[i]) <= 1e-12, "%s, step %d, number %d: %.17g, want %.17g",
+                  passes, step, i, got, want.p[i]);
+        }
     }
     CHECK(want.skipped == 5 && *data_of(run, g, "optimizer.step") == STEPS);
     dl_interp_free(run);
