@@ -69,7 +69,7 @@ def test_own_data():
     with torch.no_grad():
         for step in range(3):
             x = net["a"](torch.from_numpy((x - m) / s)).numpy() * s + m
-            worst = max(worst, np.abs((got["y"][:, step] - x) / s).max())
+            worst = np.maximum(worst, np.abs((got["y"][:, step] - x) / s).max())
     check(worst < 1e-4, f"three steps in the data's units: {worst:.1e}")
     error = np.sqrt(((got["y"][:19, 0].astype("f8") - a[1:]) ** 2).mean((0, 2)))
     check(np.allclose(how["rmse"][0], error, rtol=1e-4), f"RMSE one sample later: {how['rmse'][0]} {error}")
@@ -82,31 +82,36 @@ def test_own_data():
 
 
 def test_own_inputs():
-    """Each input by its own statistics, whichever leads."""
+    """Each input by its own statistics, whichever leads; of an array without places, those of each channel."""
     with open(place / "two.dl", "w") as f:
-        f.write("model Two():\n    input b: f32[N, K=2]\n    input a: f32[N, C=1, L=16]\n    target t: f32[N, C=1, L]\n"
-                "    y = (a |> conv(1, 3, pad=1) @a) + (sum(b, over=K) as [N]) |> tanh\n    output y\n"
+        f.write("model Two():\n    input b: f32[N, K=2]\n    input a: f32[N, C=1, L=16]\n"
+                "    input c: f32[N, C=2, K=3]\n    target t: f32[N, C=1, L]\n"
+                "    numbers = (sum(b, over=K) as [N]) + (sum(c, over=[C, K]) as [N])\n"
+                "    y = (a |> conv(1, 3, pad=1) @a) + 0.1 * numbers |> tanh\n    output y\n"
                 "    loss = mean((y - t)**2)\n")
     r = np.random.default_rng(9)
     a, b = (r.standard_normal((20, 1, 16)) * 3 + 50).astype("f4"), (r.standard_normal((20, 2)) * [0.1, 7] +
                                                                     [-4, 9]).astype("f4")
-    data = write("two.h5", a=a, b=b)
+    c = (r.standard_normal((20, 2, 3)) * [[0.1], [7]] + [[-4], [9]]).astype("f4")
+    data = write("two.h5", a=a, b=b, c=c)
     entry = lambda name, rest="": f"{{file: {data}, array: {name}{rest}}}"
     with open(place / "two.yaml", "w") as f:
         f.write("base:\n  local_batch_size: 2\n  num_epochs: 1\n  lr_schedule: none\n  data:\n    inputs:\n"
                 f"      a: {entry('a', ', normalize: standardize')}\n"
                 f"      b: {entry('b', ', mean: 2.5, std: 4').replace('array: b', 'array: b, axes: [N, K]')}\n"
+                f"      c: {entry('c', ', normalize: standardize, axes: [N, C, K]')}\n"
                 f"    targets: {{t: {entry('a')}}}\n    split: {{valid: 0.2}}\n")
     place.run("dlrun", place / "two.dl", f"--yaml_config={place / 'two.yaml'}", f"--expdir={place / 'two'}")
     run = place / "two/two-base/1GPU/00"
     from oracle_tools import load_tensors
     net = nn.ModuleDict({"a": nn.Conv1d(1, 1, 3, padding=1)})
     net.load_state_dict(load_tensors(run / "checkpoints/last/model.safetensors"))
-    got, _ = result("two_out", run, f"b={data}:b", f"a={data}:a", "--checkpoint=last")
+    got, _ = result("two_out", run, f"b={data}:b", f"a={data}:a", f"c={data}:c", "--checkpoint=last")
+    c = (c - c[:16].mean((0, 2), keepdims=True)) / c[:16].std((0, 2), keepdims=True)
     with torch.no_grad():
-        want = torch.tanh(net["a"](torch.from_numpy((a - a[:16].mean()) / a[:16].std())) +
-                          torch.from_numpy((b - 2.5) / 4).float().sum(1)[:, None, None])
-    near("two inputs, each less its own mean", got["y"], want)
+        numbers = torch.from_numpy((b - 2.5) / 4).float().sum(1) + torch.from_numpy(c).float().sum((1, 2))
+        want = torch.tanh(net["a"](torch.from_numpy((a - a[:16].mean()) / a[:16].std())) + 0.1 * numbers[:, None, None])
+    near("three inputs, each less its own mean", got["y"], want)
 
 
 def targets_run(name, text, targets, data):
