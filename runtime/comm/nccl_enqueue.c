@@ -18,17 +18,37 @@ typedef struct {
     dl_error *err;
     int64_t bytes, all; /* bytes of an element; elements of a block of all members */
     bool even;          /* all pieces have one size */
+    uint64_t whole;     /* the address of whole pieces: the block itself, or a staging buffer */
 } pieces;
 
 static pieces pieces_of(dlr_nccl_backend *b, const dlr_members *g, const dlr_collective *c,
                         dlr_cu_stream stream, dl_error *err) {
-    pieces p = {b, g, c, stream, err, dl_dtype_bytes(c->type), dlr_block_before(c, g->n), true};
+    pieces p = {b, g, c, stream, err, dl_dtype_bytes(c->type), dlr_block_before(c, g->n), true, 0};
     for (int m = 1; m < g->n; m++) p.even &= c->counts[m] == c->counts[0];
     return p;
 }
 
+static const char *what_of(const pieces *p) { return p->c->what ? p->c->what : "a collective"; }
+
 static bool said(const pieces *p, int result) {
-    return dlr_nccl_ok(p->b, p->g->of, result, p->c->what ? p->c->what : "a collective", p->err);
+    return dlr_nccl_ok(p->b, p->g->of, result, what_of(p), p->err);
+}
+
+/* The same within a group of calls, where nothing is waited for: NCCL begins them at its end. A
+ * wait would release the lock while the group is open, and the watchdog could abort the
+ * communicator that the group's end still uses. */
+static bool queued(const pieces *p, int result) {
+    return result == DLR_NCCL_IN_PROGRESS || said(p, result);
+}
+
+/* Makes several calls as one group. The group is closed after an error, too: it is the thread's,
+ * and would take in all later calls without beginning any. */
+static bool grouped(const pieces *p, bool (*calls)(const pieces *p)) {
+    dl_error later = {0}; /* of the end of a group that has failed: the first error is reported */
+    if (!said(p, p->b->n->GroupStart())) return false;
+    bool ok = calls(p);
+    int result = p->b->n->GroupEnd();
+    return dlr_nccl_ok(p->b, p->g->of, result, what_of(p), ok ? p->err : &later) && ok;
 }
 
 /* Offset in bytes of member m's piece among whole pieces. */
@@ -60,59 +80,61 @@ static bool copy_all(const pieces *p, uint64_t blocks, uint64_t room, bool to_ro
 
 static void *at(uint64_t address) { return (void *)(uintptr_t)address; }
 
-static bool gather(const pieces *p) {
-    const dlr_nccl *n = p->b->n;
+static bool gather_each(const pieces *p) {
     const dlr_collective *c = p->c;
-    bool by_room = c->outer > 1;
-    uint64_t to = by_room ? p->b->rooms.at[p->b->rooms.n - 1] : (uint64_t)(uintptr_t)c->to;
-    int type = types[c->type];
-    bool ok;
-    if (p->even)
-        ok = said(p, n->AllGather(c->from, at(to), (size_t)(c->outer * c->counts[0]), type,
-                                  p->g->of, p->stream));
-    else {
-        ok = said(p, n->GroupStart());
-        for (int m = 0; ok && m < p->g->n; m++) {
-            void *piece = at(to + place_of(p, m));
-            if (c->counts[m])
-                ok = said(p, n->Broadcast(m == p->g->me ? c->from : piece, piece,
-                                          (size_t)(c->outer * c->counts[m]), type, m, p->g->of,
-                                          p->stream));
-        }
-        ok = ok && said(p, n->GroupEnd());
+    bool ok = true;
+    for (int m = 0; ok && m < p->g->n; m++) {
+        void *piece = at(p->whole + place_of(p, m));
+        ok = !c->counts[m] || queued(p, p->b->n->Broadcast(m == p->g->me ? c->from : piece, piece,
+                                                           (size_t)(c->outer * c->counts[m]),
+                                                           types[c->type], m, p->g->of, p->stream));
     }
-    return ok && (!by_room || copy_all(p, (uint64_t)(uintptr_t)c->to, to, false));
+    return ok;
 }
 
-static bool scatter(const pieces *p) {
-    const dlr_nccl *n = p->b->n;
-    const dlr_collective *c = p->c;
+static bool gather(const pieces *of) {
+    pieces p = *of;
+    const dlr_collective *c = p.c;
     bool by_room = c->outer > 1;
-    uint64_t from = by_room ? p->b->rooms.at[p->b->rooms.n - 1] : (uint64_t)(uintptr_t)c->from;
-    int type = types[c->type];
-    if (by_room && !copy_all(p, (uint64_t)(uintptr_t)c->from, from, true)) return false;
-    if (p->even)
-        return said(p, n->ReduceScatter(at(from), c->to, (size_t)(c->outer * c->counts[0]), type,
-                                        DLR_NCCL_SUM, p->g->of, p->stream));
-    bool ok = said(p, n->GroupStart());
+    p.whole = by_room ? p.b->rooms.at[p.b->rooms.n - 1] : (uint64_t)(uintptr_t)c->to;
+    bool ok =
+        p.even ? said(&p, p.b->n->AllGather(c->from, at(p.whole), (size_t)(c->outer * c->counts[0]),
+                                            types[c->type], p.g->of, p.stream))
+               : grouped(&p, gather_each);
+    return ok && (!by_room || copy_all(&p, (uint64_t)(uintptr_t)c->to, p.whole, false));
+}
+
+static bool scatter_each(const pieces *p) {
+    const dlr_collective *c = p->c;
+    bool ok = true;
     for (int m = 0; ok && m < p->g->n; m++)
-        if (c->counts[m])
-            ok = said(p,
-                      n->Reduce(at(from + place_of(p, m)), c->to, (size_t)(c->outer * c->counts[m]),
-                                type, DLR_NCCL_SUM, m, p->g->of, p->stream));
-    return ok && said(p, n->GroupEnd());
+        ok = !c->counts[m] ||
+             queued(p, p->b->n->Reduce(at(p->whole + place_of(p, m)), c->to,
+                                       (size_t)(c->outer * c->counts[m]), types[c->type],
+                                       DLR_NCCL_SUM, m, p->g->of, p->stream));
+    return ok;
+}
+
+static bool scatter(const pieces *of) {
+    pieces p = *of;
+    const dlr_collective *c = p.c;
+    bool by_room = c->outer > 1;
+    p.whole = by_room ? p.b->rooms.at[p.b->rooms.n - 1] : (uint64_t)(uintptr_t)c->from;
+    if (by_room && !copy_all(&p, (uint64_t)(uintptr_t)c->from, p.whole, true)) return false;
+    return p.even ? said(&p, p.b->n->ReduceScatter(at(p.whole), c->to,
+                                                   (size_t)(c->outer * c->counts[0]),
+                                                   types[c->type], DLR_NCCL_SUM, p.g->of, p.stream))
+                  : grouped(&p, scatter_each);
 }
 
 /* Pieces without elements are sent, too: each sender waits for its receiver. */
-static bool shift(const pieces *p) {
+static bool send_and_receive(const pieces *p) {
     const dlr_nccl *n = p->b->n;
     const dlr_collective *c = p->c;
     int members = p->g->n, me = p->g->me, giver = dlr_giver(members, me), type = types[c->type];
-    return said(p, n->GroupStart()) &&
-           said(p, n->Send(c->from, (size_t)c->counts[me], type, (me + 1) % members, p->g->of,
-                           p->stream)) &&
-           said(p, n->Recv(c->to, (size_t)c->counts[giver], type, giver, p->g->of, p->stream)) &&
-           said(p, n->GroupEnd());
+    return queued(p, n->Send(c->from, (size_t)c->counts[me], type, (me + 1) % members, p->g->of,
+                             p->stream)) &&
+           queued(p, n->Recv(c->to, (size_t)c->counts[giver], type, giver, p->g->of, p->stream));
 }
 
 static bool put(const pieces *p) {
@@ -130,7 +152,7 @@ static bool put(const pieces *p) {
     case DLR_BROADCAST:
         return !count || said(p, n->Broadcast(p->g->me == c->root ? c->from : c->to, c->to, count,
                                               type, c->root, p->g->of, p->stream));
-    case DLR_SHIFT: return !p->all || shift(p);
+    case DLR_SHIFT: return !p->all || grouped(p, send_and_receive);
     case DLR_ALL_GATHER: return !c->outer || !p->all || gather(p);
     default: /* DLR_REDUCE_SCATTER */ return !c->outer || !p->all || scatter(p);
     }
@@ -139,8 +161,9 @@ static bool put(const pieces *p) {
 bool dlr_nccl_enqueue(dlr_comm *comm, dlr_members *g, const dlr_collective *c, dlr_cu_stream stream,
                       dl_error *err) {
     dlr_nccl_backend *b = comm->of;
-    pieces p = dlr_by_pieces(c) ? pieces_of(b, g, c, stream, err)
-                                : (pieces){b, g, c, stream, err, dl_dtype_bytes(c->type), 0, true};
+    pieces p = dlr_by_pieces(c)
+                   ? pieces_of(b, g, c, stream, err)
+                   : (pieces){b, g, c, stream, err, dl_dtype_bytes(c->type), 0, true, 0};
     pthread_mutex_lock(&b->lock);
     bool ok = b->failed.code ? dl_fail(err, b->failed.code, "%s", b->failed.message) : put(&p);
     pthread_mutex_unlock(&b->lock);

@@ -6,29 +6,15 @@
  * there is none) */
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ir/base/hash.h"
 #include "runtime/base/convert.h"
-#include "runtime/comm/comm_device.h"
-#include "tests/emulator/cuda_emulator.h"
+#include "tests/ranks/comm_check.h"
 
-static atomic_int passed, failed;
-
-#define EXPECT(cond, ...)                                                                          \
-    do {                                                                                           \
-        if (cond)                                                                                  \
-            atomic_fetch_add(&passed, 1);                                                          \
-        else if (atomic_fetch_add(&failed, 1) < 20) {                                              \
-            printf("%s:%d: failed: %s ", __FILE__, __LINE__, #cond);                               \
-            printf("" __VA_ARGS__);                                                                \
-            printf("\n");                                                                          \
-        }                                                                                          \
-    } while (0)
+atomic_int passed, failed;
 
 /* ---- what is expected, made again on each rank ---- */
 
@@ -281,7 +267,7 @@ static void finish_round(rank_state *s, int round) {
         finish(&s->jobs[round % 2 ? i : s->n_jobs - 1 - i], s->comm);
 }
 
-static void *run_rank(void *of) {
+void *run_rank(void *of) {
     rank_state s = {.comm = of};
     dlr_world w = dlr_comm_world(of);
     dl_error err = {0};
@@ -347,72 +333,6 @@ static void run_local(int n, bool threads) {
         run_in_turns(n, comms);
     for (int i = 0; i < n; i++) EXPECT(dlr_comm_close(comms[i], NULL));
     free(comms);
-}
-
-/* A collective captured into a graph, as a step's are, which is launched twice: of one rank it
- * copies. */
-static void check_captured(dlr_comm *comm, const dlr_driver *v) {
-    enum { N = 1000, BYTES = N * sizeof(float) };
-    dlr_cu_memory memory = 0;
-    dlr_cu_stream stream = NULL;
-    dlr_cu_graph graph = NULL;
-    dlr_cu_graph_exec exec = NULL;
-    dl_error err = {0};
-    void *pinned = NULL;
-    bool ok = v->MemAlloc(&memory, 2 * BYTES) == 0 && v->MemAllocHost(&pinned, 2 * BYTES) == 0 &&
-              v->StreamCreate(&stream, DLR_CU_STREAM_NON_BLOCKING) == 0;
-    char *place = (char *)(uintptr_t)memory;
-    dlr_collective c = {.type = DL_F32,
-                        .count = N,
-                        .from = place,
-                        .to = place + BYTES,
-                        .what = "all_reduce of what is captured"};
-    ok = ok && dlr_comm_reserve(comm, &c, &err) &&
-         v->StreamBeginCapture(stream, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 &&
-         dlr_comm_enqueue(comm, &c, stream, &err) && v->StreamEndCapture(stream, &graph) == 0 &&
-         v->GraphInstantiateWithFlags(&exec, graph, 0) == 0;
-    EXPECT(ok, "%s", err.message);
-    float *from = pinned, *to = from + N;
-    for (int run = 0; ok && run < 2; run++) {
-        for (int i = 0; i < N; i++) from[i] = (float)(run * N + i);
-        ok = v->MemcpyHtoDAsync(memory, from, BYTES, stream) == 0 &&
-             v->GraphLaunch(exec, stream) == 0 &&
-             v->MemcpyDtoHAsync(to, memory + BYTES, BYTES, stream) == 0 &&
-             v->StreamSynchronize(stream) == 0;
-        EXPECT(ok && !memcmp(from, to, BYTES), "launch %d: %g, not %g", run, (double)to[1],
-               (double)from[1]);
-    }
-    if (ok) printf("captured: two launches of one graph\n");
-    if (exec) v->GraphExecDestroy(exec);
-    if (graph) v->GraphDestroy(graph);
-    if (stream) v->StreamDestroy(stream);
-    if (pinned) v->MemFreeHost(pinned);
-    if (memory) v->MemFree(memory);
-}
-
-/* The same next to a comm of the hosts, whose groups it has; false: there is no such device, or no
- * NCCL. */
-static bool run_nccl(dlr_comm *host, bool emulated) {
-    dl_error err = {0};
-    int rank = dlr_comm_world(host).rank;
-    EXPECT(dlr_comm_group(host, 1, &rank, &err) == 1);
-    const dlr_driver *driver = emulated ? emulator()->driver() : dlr_driver_open(&err);
-    dlr_comm *comm =
-        driver ? dlr_comm_nccl(host, driver, emulated ? 0 : dlr_comm_world(host).local_rank, &err)
-               : NULL;
-    if (!comm) {
-        printf("SKIP: %s\n", err.message);
-        EXPECT(!emulated);
-        return emulated;
-    }
-    float x = 3, y = 0;
-    dlr_collective c = {
-        .group = 1, .type = DL_F32, .count = 1, .from = &x, .to = &y, .what = "all_reduce of x"};
-    EXPECT(dlr_comm_all(comm, &c, &err) && y == 3, "%s", err.message);
-    if (dlr_comm_world(host).size == 1) check_captured(comm, driver);
-    run_rank(comm);
-    EXPECT(dlr_comm_close(comm, NULL));
-    return true;
 }
 
 /* A request that is no collective is reported, and nothing hangs. */

@@ -7,70 +7,26 @@
  *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail after their K-th collective
  *     NCCL_STANDIN_VERSION=21700  the version that it says it is of */
 #include <fcntl.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "ir/base/hash.h"
-#include "runtime/comm/nccl.h"
-#include "tests/cuda/standin.h"
+#include "tests/ranks/nccl_standin.h"
 
 /* The library's functions are those of the runtime's table. */
 #define DECLARE(name, result, arguments) result nccl##name arguments;
 DLR_NCCL_FUNCTIONS(DECLARE)
 
-enum { MOST = 64, SPLITS = 64, CHUNK = 1 << 18, HEAD = 1 << 16, GROUPED = 64 };
-enum { UNHANDLED = 1, SYSTEM = 2 };
-typedef enum { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, EXCHANGE } kind;
-
-typedef struct {
-    _Atomic unsigned arrived;      /* ranks that have come */
-    _Atomic unsigned count, phase; /* of the barrier */
-    struct {
-        _Atomic unsigned arrived;
-        int color[MOST], key[MOST];
-    } split[SPLITS];
-    uint64_t called[MOST]; /* what each rank calls, as a number */
-} shared;
-_Static_assert(sizeof(shared) <= HEAD, "the head has room");
-
-typedef struct {
-    kind kind;
-    uint64_t from, to;
-    size_t count, come; /* come: of EXCHANGE, from rank `giver` */
-    int type, op, root, giver;
-    struct ncclComm *comm;
-    dlr_cu_stream stream;
-} job;
-
-struct ncclComm {
-    char name[64]; /* of the file */
-    int rank, n, splits;
-    shared *s;
-    bool blocking, there; /* all have come */
-    bool gone;            /* and the file's name */
-    struct {
-        dlr_nccl_comm *to;
-        int number, color;
-    } splitting;
-    DL_ARRAY(job *) pending;
-    int64_t done;
-    _Atomic int error;
-    _Atomic bool aborted, running;
-    char last[200];
-};
-
 static struct {
     int depth, n;
+    int refused; /* the error of a call in it: its end begins none of them */
     struct ncclComm *comms[GROUPED];
 } group;
 
-static int refuse(struct ncclComm *c, int result, const char *why) {
+int standin_refuse(struct ncclComm *c, int result, const char *why) {
     if (c) snprintf(c->last, sizeof c->last, "stand-in: %s", why);
+    if (group.depth) group.refused = result;
     return result;
 }
 
@@ -105,13 +61,6 @@ static struct ncclComm *new_comm(const char *name, int rank, int n, bool blockin
     return c;
 }
 
-static void pause_for(int *spins) {
-    if (++*spins < 200)
-        sched_yield();
-    else
-        usleep(50);
-}
-
 static bool come(struct ncclComm *c) {
     if (!c->there && c->s->arrived >= (unsigned)c->n) c->there = true;
     if (c->there && !c->gone && c->rank == 0) unlink(c->name);
@@ -125,14 +74,14 @@ int ncclCommInitRankConfig(dlr_nccl_comm *comm, int n, dlr_nccl_id id, int rank,
         config->size < sizeof *config || !driver())
         return DLR_NCCL_INVALID_ARGUMENT;
     if (!(*comm = new_comm(id.bytes, rank, n, config->blocking != 0))) return SYSTEM;
-    for (int spins = 0; (*comm)->blocking && !come(*comm);) pause_for(&spins);
+    for (int spins = 0; (*comm)->blocking && !come(*comm);) standin_pause(&spins);
     return (*comm)->blocking ? 0 : DLR_NCCL_IN_PROGRESS;
 }
 
 int ncclCommSplit(dlr_nccl_comm c, int color, int key, dlr_nccl_comm *to, dlr_nccl_config *config) {
     if (!c->there || c->pending.n || c->splitting.to || c->splits == SPLITS || config)
-        return refuse(c, DLR_NCCL_INVALID_USAGE,
-                      "a split of a communicator that is not ready, or with settings");
+        return standin_refuse(c, DLR_NCCL_INVALID_USAGE,
+                              "a split of a communicator that is not ready, or with settings");
     *to = NULL;
     c->s->split[c->splits].color[c->rank] = color, c->s->split[c->splits].key[c->rank] = key;
     atomic_fetch_add(&c->s->split[c->splits].arrived, 1);
@@ -159,154 +108,33 @@ static int finish_split(struct ncclComm *c) {
     return (*to = new_comm(name, me, n, c->blocking)) ? 0 : SYSTEM;
 }
 
-/* ---- what a collective does ---- */
-
-static bool barrier(struct ncclComm *c) {
-    unsigned phase = c->s->phase;
-    int spins = 0;
-    if (atomic_fetch_add(&c->s->count, 1) + 1 == (unsigned)c->n) {
-        c->s->count = 0;
-        atomic_fetch_add(&c->s->phase, 1);
-        return !c->aborted;
-    }
-    while (c->s->phase == phase && !c->aborted) pause_for(&spins);
-    return !c->aborted;
-}
-
-static dl_dtype type_of(int type) {
-    static const dl_dtype types[] = {
-        [DLR_NCCL_INT32] = DL_I32,   [DLR_NCCL_INT64] = DL_I64,   [DLR_NCCL_FLOAT16] = DL_F16,
-        [DLR_NCCL_FLOAT32] = DL_F32, [DLR_NCCL_FLOAT64] = DL_F64, [DLR_NCCL_BFLOAT16] = DL_BF16};
-    return types[type];
-}
-static bool knows(int type) {
-    return type == DLR_NCCL_INT32 || type == DLR_NCCL_INT64 ||
-           (type >= DLR_NCCL_FLOAT16 && type <= DLR_NCCL_BFLOAT16);
-}
-
-static char *slot(const struct ncclComm *c, int rank) {
-    return (char *)c->s + HEAD + (size_t)rank * CHUNK;
-}
-
-/* `count` elements at `from` of those that have some, a chunk at a time: each to all. Then the
- * elements of one rank, or their sum, go to `to` of those who want them. giver, wanter: a rank, or
- * -1: all. */
-static bool pass_on(const job *j, const char *from, char *to, size_t count, int giver, int wanter) {
-    struct ncclComm *c = j->comm;
-    dl_dtype type = type_of(j->type);
-    size_t e = (size_t)dl_dtype_bytes(type), most = CHUNK / e;
-    for (size_t at = 0; at < count; at += most) {
-        size_t n = count - at < most ? count - at : most;
-        if (giver < 0 || giver == c->rank) memcpy(slot(c, c->rank), from + at * e, n * e);
-        if (!barrier(c)) return false;
-        if (wanter < 0 || wanter == c->rank) {
-            const void *parts[MOST];
-            for (int r = 0; r < c->n; r++) parts[r] = slot(c, r);
-            if (giver >= 0)
-                memcpy(to + at * e, slot(c, giver), n * e);
-            else
-                dlr_sum(type, j->op == DLR_NCCL_MAX, (int64_t)n, c->n, parts, to + at * e);
-        }
-        if (!barrier(c)) return false;
-    }
-    return true;
-}
-
-/* Each rank's elements lie in its slot, a chunk at a time, and are taken by whom they are for.
- * `called` says for whom, and how many. */
-static bool exchange(const job *j, const char *from, char *to) {
-    struct ncclComm *c = j->comm;
-    size_t e = (size_t)dl_dtype_bytes(type_of(j->type)), most = CHUNK / e, longest = 0;
-    c->s->called[c->rank] = (uint64_t)j->count << 8 | (uint64_t)j->root;
-    if (!barrier(c)) return false;
-    for (int r = 0; r < c->n; r++)
-        longest = c->s->called[r] >> 8 > longest ? c->s->called[r] >> 8 : longest;
-    if (c->s->called[j->giver] != ((uint64_t)j->come << 8 | (uint64_t)c->rank))
-        c->error = refuse(c, DLR_NCCL_INVALID_USAGE, "a message that nobody sends so");
-    for (size_t at = 0; at < longest; at += most) {
-        size_t left = j->count > at ? j->count - at : 0, want = j->come > at ? j->come - at : 0;
-        if (left) memcpy(slot(c, c->rank), from + at * e, (left < most ? left : most) * e);
-        if (!barrier(c)) return false;
-        if (want && !c->error)
-            memcpy(to + at * e, slot(c, j->giver), (want < most ? want : most) * e);
-        if (!barrier(c)) return false;
-    }
-    return barrier(c);
-}
-
-static bool all_call_this(const job *j) {
-    struct ncclComm *c = j->comm;
-    bool pairs = j->kind == EXCHANGE;
-    uint64_t words[] = {j->kind, pairs ? 0 : j->count, (uint64_t)j->type, (uint64_t)j->op,
-                        pairs ? 0 : (uint64_t)j->root};
-    c->s->called[c->rank] = dl_hash(words, sizeof words, 0);
-    if (!barrier(c)) return false;
-    bool same = true;
-    for (int r = 0; r < c->n; r++) same &= c->s->called[r] == c->s->called[c->rank];
-    if (!same) c->error = refuse(c, DLR_NCCL_INVALID_USAGE, "the ranks call different collectives");
-    return barrier(c) && same;
-}
-
-static void carry_out(const job *j) {
-    struct ncclComm *c = j->comm;
-    size_t e = (size_t)dl_dtype_bytes(type_of(j->type)), n = (size_t)c->n, own = j->count * e;
-    size_t in = own * (j->kind == REDUCE_SCATTER ? n : 1),
-           out = own * (j->kind == ALL_GATHER ? n : 1);
-    if (j->kind == EXCHANGE) out = j->come * e;
-    const char *from = memory(j->from, in);
-    char *to = memory(j->to, out);
-    if (!all_call_this(j)) return;
-    switch (j->kind) {
-    case ALL_REDUCE: pass_on(j, from, to, j->count, -1, -1); break;
-    case REDUCE: pass_on(j, from, to, j->count, -1, j->root); break;
-    case BROADCAST: pass_on(j, from, to, j->count, j->root, -1); break;
-    case EXCHANGE: exchange(j, from, to); break;
-    case ALL_GATHER:
-        for (int r = 0; r < c->n && pass_on(j, from, to + (size_t)r * own, j->count, r, -1); r++) {
-        }
-        break;
-    case REDUCE_SCATTER:
-        for (int r = 0; r < c->n && pass_on(j, from + (size_t)r * own, to, j->count, -1, r); r++) {
-        }
-        break;
-    }
-}
-
-static void run(void *of) {
-    const job *j = of;
-    struct ncclComm *c = j->comm;
-    c->running = true;
-    if (!c->aborted && !c->error) carry_out(j);
-    c->running = false;
-    const char *fault = getenv("NCCL_STANDIN_FAULT");
-    int rank, number;
-    c->done++;
-    if (fault && sscanf(fault, "%d:%d", &rank, &number) == 2 && rank == c->rank &&
-        c->done >= number)
-        c->error = refuse(c, DLR_NCCL_REMOTE_ERROR, "a fault that was asked for");
-}
-
 /* ---- into a stream ---- */
 
 static int launch(struct ncclComm *c) {
     int result = 0;
     for (int i = 0; i < c->pending.n; i++) {
         job *j = c->pending.at[i]; /* kept: what was captured runs it again */
-        if (driver()->LaunchHostFunc(j->stream, run, j)) result = UNHANDLED;
+        if (driver()->LaunchHostFunc(j->stream, standin_run, j)) result = UNHANDLED;
     }
     c->pending.n = 0;
     return result;
 }
 
+static void drop_pending(struct ncclComm *c) {
+    for (int i = 0; i < c->pending.n; i++) free(c->pending.at[i]);
+    c->pending.n = 0;
+}
+
 static int add(struct ncclComm *c, job j, size_t in, size_t out) {
-    size_t e = knows(j.type) ? (size_t)dl_dtype_bytes(type_of(j.type)) : 0;
+    size_t e = standin_knows(j.type) ? (size_t)dl_dtype_bytes(standin_type(j.type)) : 0;
     if (!e || j.root < 0 || j.root >= c->n || (j.op != DLR_NCCL_SUM && j.op != DLR_NCCL_MAX))
-        return refuse(c, DLR_NCCL_INVALID_ARGUMENT, "a type, operation or root that there is not");
+        return standin_refuse(c, DLR_NCCL_INVALID_ARGUMENT,
+                              "a type, operation or root that there is not");
     if ((in && !memory(j.from, in * e)) || (out && !memory(j.to, out * e)))
-        return refuse(c, DLR_NCCL_INVALID_ARGUMENT, "an address that is not the device's");
+        return standin_refuse(c, DLR_NCCL_INVALID_ARGUMENT, "an address that is not the device's");
     bool grouped = group.depth > 0;
     if (!come(c) || c->splitting.to || (c->pending.n && !grouped))
-        return refuse(c, DLR_NCCL_INVALID_USAGE, "a communicator that is not ready");
+        return standin_refuse(c, DLR_NCCL_INVALID_USAGE, "a communicator that is not ready");
     job *own = malloc(sizeof *own);
     if (!own) return SYSTEM;
     *own = j, own->comm = c;
@@ -405,17 +233,19 @@ int ncclSend(const void *from, size_t count, int type, int peer, dlr_nccl_comm c
              .giver = -1,
              .comm = c,
              .stream = s};
-    if (!group.depth) return refuse(c, DLR_NCCL_INVALID_USAGE, "a message outside a group");
+    if (!group.depth) return standin_refuse(c, DLR_NCCL_INVALID_USAGE, "a message outside a group");
     return add(c, j, count, 0);
 }
 int ncclRecv(void *to, size_t count, int type, int peer, dlr_nccl_comm c, dlr_cu_stream s) {
     job *j = c->pending.n ? c->pending.at[c->pending.n - 1] : NULL;
     if (!group.depth || !j || j->kind != EXCHANGE || j->giver >= 0 || j->type != type ||
         j->stream != s)
-        return refuse(c, DLR_NCCL_INVALID_USAGE, "a message that is not the other half of one");
+        return standin_refuse(c, DLR_NCCL_INVALID_USAGE,
+                              "a message that is not the other half of one");
     if (peer < 0 || peer >= c->n ||
-        (count && !memory(ADDRESS(to), count * (size_t)dl_dtype_bytes(type_of(type)))))
-        return refuse(c, DLR_NCCL_INVALID_ARGUMENT, "a rank or an address that there is not");
+        (count && !memory(ADDRESS(to), count * (size_t)dl_dtype_bytes(standin_type(type)))))
+        return standin_refuse(c, DLR_NCCL_INVALID_ARGUMENT,
+                              "a rank or an address that there is not");
     j->to = ADDRESS(to), j->come = count, j->giver = peer;
     return 0;
 }
@@ -425,6 +255,10 @@ int ncclGroupEnd(void) {
     int result = 0;
     if (group.depth == 0) return DLR_NCCL_INVALID_USAGE;
     if (--group.depth > 0) return 0;
+    if ((result = group.refused)) {
+        for (int i = 0; i < group.n; i++) drop_pending(group.comms[i]);
+        return group.n = group.refused = 0, result;
+    }
     for (int i = 0; i < group.n; i++)
         if (!group.comms[i]->blocking)
             result = DLR_NCCL_IN_PROGRESS;
