@@ -34,7 +34,7 @@ static bool nccl_group(dlr_comm *comm, dlr_members *g, dl_error *err) {
         if (g->ranks[i] < color) color = g->ranks[i];
     if (g->me < 0) color = DLR_NCCL_NO_COLOR;
     pthread_mutex_lock(&b->lock);
-    bool ok = !b->failed.code || dl_fail(err, b->failed.code, "%s", b->failed.message);
+    bool ok = dlr_nccl_well(b, err);
     /* the new communicator exists when the old one is ready, and is usable when it is ready
      * itself */
     ok =
@@ -146,9 +146,12 @@ static bool make_world(dlr_nccl_backend *b, dl_error *err) {
     config.blocking = 0, config.split_share = 1;
     if (!share_id(b, &id, err)) return false;
     pthread_mutex_lock(&b->lock);
-    int result = b->n->CommInitRankConfig(world, w.size, id, w.rank, &config);
-    if (*world) dl_push(b->arena, &b->all, *world);
-    bool ok = dlr_nccl_ok(b, *world, result, "making the group of all ranks", err);
+    bool ok = dlr_nccl_well(b, err); /* a rank may have been lost meanwhile */
+    if (ok) {
+        int result = b->n->CommInitRankConfig(world, w.size, id, w.rank, &config);
+        if (*world) dl_push(b->arena, &b->all, *world);
+        ok = dlr_nccl_ok(b, *world, result, "making the group of all ranks", err);
+    }
     pthread_mutex_unlock(&b->lock);
     b->comm->group[0]->of = *world;
     return ok;

@@ -146,7 +146,10 @@ typedef struct {
     const char *waiting_what; /* the wait's collective, unless it waits for the device's own work */
 } dlr_nccl_backend;
 
-/* nccl_call.c: returns whether a call of NCCL for that communicator has succeeded; waits while the
+/* nccl_call.c: false with the reason when the backend has failed: the communicators may be aborted.
+ * Asked with the lock held before each call of NCCL, or sequence of calls. */
+bool dlr_nccl_well(const dlr_nccl_backend *b, dl_error *err);
+/* Returns whether a call of NCCL for that communicator has succeeded; waits while the
  * call is in progress. The lock must be held; it is released during the wait. */
 bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what, dl_error *err);
 bool dlr_nccl_cu_ok(dlr_nccl_backend *b, dlr_cu_result result, const char *what, dl_error *err);

@@ -5,6 +5,10 @@
 #include "ir/base/clock.h"
 #include "runtime/comm/nccl.h"
 
+bool dlr_nccl_well(const dlr_nccl_backend *b, dl_error *err) {
+    return !b->failed.code || dl_fail(err, b->failed.code, "%s", b->failed.message);
+}
+
 bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what,
                  dl_error *err) {
     int64_t pause = 20000;
@@ -20,7 +24,7 @@ bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *w
         if (called) result = called;
     }
     if (waits) b->waiting = 0, b->waiting_what = NULL;
-    if (b->failed.code) return dl_fail(err, b->failed.code, "%s", b->failed.message);
+    if (!dlr_nccl_well(b, err)) return false;
     if (result == DLR_NCCL_SUCCESS) return true;
     const char *more = b->n->GetLastError(c);
     return dl_fail(err, DL_RESOURCE, "NCCL fails in %s: %s%s%s%s", what,

@@ -165,7 +165,7 @@ bool dlr_nccl_enqueue(dlr_comm *comm, dlr_members *g, const dlr_collective *c, d
                    ? pieces_of(b, g, c, stream, err)
                    : (pieces){b, g, c, stream, err, dl_dtype_bytes(c->type), 0, true, 0};
     pthread_mutex_lock(&b->lock);
-    bool ok = b->failed.code ? dl_fail(err, b->failed.code, "%s", b->failed.message) : put(&p);
+    bool ok = dlr_nccl_well(b, err) && put(&p);
     pthread_mutex_unlock(&b->lock);
     return ok;
 }

@@ -27,7 +27,7 @@ void dlr_nccl_fail(dlr_nccl_backend *b, const char *format, ...) {
 bool dlr_nccl_check(dlr_comm *comm, dl_error *err) {
     dlr_nccl_backend *b = comm->of;
     pthread_mutex_lock(&b->lock);
-    bool ok = !b->failed.code || dl_fail(err, b->failed.code, "%s", b->failed.message);
+    bool ok = dlr_nccl_well(b, err);
     pthread_mutex_unlock(&b->lock);
     return ok;
 }
@@ -89,7 +89,10 @@ static void look(dlr_nccl_backend *b) {
         dlr_nccl_fail(b, "%s has not ended for %g s (--comm_timeout)", what, b->timeout);
 }
 
-/* Runs without the lock, which NCCL's own calls may hold: the abort ends them. */
+/* An abort frees the communicators, and may hang. It runs without the lock, so that the hosts'
+ * watchdog and the end of the process need not wait for it. No other thread is in a communicator
+ * then, nor comes into one later: `failed` was seen with the lock held, which every call of NCCL
+ * holds, and after which dlr_nccl_well lets none begin. */
 static void abort_all(dlr_nccl_backend *b) {
     for (int i = b->all.n; i-- > 0;) b->n->CommAbort(b->all.at[i]);
 }

@@ -3,7 +3,8 @@
  *
  *     comm_check self | local N | turns N | mpi N      mpi: as a rank of N that a launcher started
  *     comm_check nccl N | cuda N      likewise, over NCCL: emulated devices, or the system's (77:
- * there is none) */
+ * there is none)
+ *     comm_check lost 1               a rank that is lost meanwhile, on emulated devices */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -365,6 +366,8 @@ int main(int argc, char **argv) {
         EXPECT(dlr_comm_world(comm).size == n, "a world of %d", dlr_comm_world(comm).size);
         if (argc > 1 && (!strcmp(argv[1], "nccl") || !strcmp(argv[1], "cuda"))) {
             if (!run_nccl(comm, !strcmp(argv[1], "nccl"))) return 77;
+        } else if (argc > 1 && !strcmp(argv[1], "lost")) {
+            run_lost(comm);
         } else
             run_rank(comm);
         EXPECT(dlr_comm_close(comm, NULL));

@@ -25,4 +25,7 @@ void *run_rank(void *comm);
  * emulated devices or the system's, and what devices have alone. False: there is no such device, or
  * no NCCL. */
 bool run_nccl(dlr_comm *host, bool emulated);
+/* A rank is lost while this one is in a call of NCCL: the call ends before the communicator is
+ * aborted, which the stand-in looks at. */
+bool run_lost(dlr_comm *host);
 #endif

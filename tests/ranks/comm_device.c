@@ -1,6 +1,10 @@
 /* comm_check over NCCL: what holds between devices alone, then the suite of every backend. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/parts.h"
 #include "tests/emulator/cuda_emulator.h"
 #include "tests/ranks/comm_check.h"
 
@@ -83,6 +87,50 @@ static void check_refused_group(dlr_comm *comm, const dlr_driver *v) {
     if (stream) v->StreamDestroy(stream);
     if (pinned) v->MemFreeHost(pinned);
     if (memory) v->MemFree(memory);
+}
+
+typedef struct {
+    dlr_comm *host;
+    const atomic_int *calls; /* the stand-in's count of calls that have begun */
+    int before;
+} loser;
+
+/* A rank is lost, as the hosts' watchdog says from its thread, when another call has begun. */
+static void *lose(void *of) {
+    const dl_error why = {.code = DL_PEER, .message = "rank 7 is lost"};
+    const loser *l = of;
+    while (*l->calls == l->before) sched_yield();
+    dlr_hooks_lost(l->host, &why);
+    return NULL;
+}
+
+bool run_lost(dlr_comm *host) {
+    enum { N = 100 };
+    const dlr_driver *v = emulator()->driver();
+    dl_error err = {0};
+    dlr_comm *comm = dlr_comm_nccl(host, v, 0, &err);
+    dlr_cu_memory memory = 0;
+    dlr_cu_stream stream = NULL;
+    pthread_t thread;
+    void *library = dlopen(getenv("DLR_NCCL"), RTLD_NOW);
+    loser l = {.host = host, .calls = library ? dlsym(library, "standin_calls") : NULL};
+    bool ok = comm && l.calls && v->MemAlloc(&memory, N * sizeof(float)) == 0 &&
+              v->StreamCreate(&stream, DLR_CU_STREAM_NON_BLOCKING) == 0;
+    EXPECT(ok, "%s", err.message);
+    char *place = (char *)(uintptr_t)memory;
+    dlr_collective c = {
+        .type = DL_F32, .count = N, .from = place, .to = place, .what = "all_reduce of x"};
+    setenv("NCCL_STANDIN_SLOW", "200000", 1); /* the loss comes in the middle of a call */
+    l.before = ok ? *l.calls : 0;
+    ok = ok && pthread_create(&thread, NULL, lose, &l) == 0;
+    EXPECT(ok && !dlr_comm_enqueue(comm, &c, stream, &err) && err.code == DL_PEER &&
+               strstr(err.message, "rank 7 is lost"),
+           "%s", err.message);
+    if (ok) pthread_join(thread, NULL);
+    EXPECT(ok && !dlr_comm_enqueue(comm, &c, stream, &err));
+    err = (dl_error){0};
+    EXPECT(ok && !dlr_comm_close(comm, &err) && err.code == DL_PEER, "%s", err.message);
+    return ok;
 }
 
 bool run_nccl(dlr_comm *host, bool emulated) {

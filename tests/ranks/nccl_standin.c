@@ -2,9 +2,11 @@
  * memory in /dev/shm, sums in the order of the ranks. What it does it does as host functions in the
  * stream that it was given, which can be captured. It is stricter than NCCL: communicators that do
  * not block do nothing until they were asked after, addresses must lie in the device's memory, and
- * ranks that call different things are told so.
+ * ranks that call different things are told so. Two threads in one communicator, or a call of one
+ * that is aborted, end the process.
  *
  *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail after their K-th collective
+ *     NCCL_STANDIN_SLOW=US        each call of a communicator takes so many microseconds
  *     NCCL_STANDIN_VERSION=21700  the version that it says it is of */
 #include <fcntl.h>
 #include <string.h>
@@ -18,7 +20,7 @@
 #define DECLARE(name, result, arguments) result nccl##name arguments;
 DLR_NCCL_FUNCTIONS(DECLARE)
 
-static struct {
+static _Thread_local struct { /* NCCL's is the thread's, too */
     int depth, n;
     int refused; /* the error of a call in it: its end begins none of them */
     struct ncclComm *comms[GROUPED];
@@ -27,6 +29,30 @@ static struct {
 int standin_refuse(struct ncclComm *c, int result, const char *why) {
     if (c) snprintf(c->last, sizeof c->last, "stand-in: %s", why);
     if (group.depth) group.refused = result;
+    return result;
+}
+
+/* ---- who may call what ---- */
+
+_Noreturn static void die(const char *why) {
+    fprintf(stderr, "stand-in for NCCL: %s\n", why);
+    abort();
+}
+
+extern atomic_int standin_calls;
+atomic_int standin_calls; /* calls of communicators that have begun, for comm_device.c */
+
+/* NCCL's communicators are no matter of two threads at a time, and an abort frees them. */
+static void enter(struct ncclComm *c) {
+    standin_calls++;
+    if (c->aborted) die("a call of a communicator that is aborted");
+    if (atomic_fetch_add(&c->callers, 1)) die("two threads call one communicator");
+    long slow = number("NCCL_STANDIN_SLOW", 0);
+    if (slow) usleep((useconds_t)slow);
+}
+
+static int leave(struct ncclComm *c, int result) {
+    atomic_fetch_sub(&c->callers, 1);
     return result;
 }
 
@@ -78,7 +104,7 @@ int ncclCommInitRankConfig(dlr_nccl_comm *comm, int n, dlr_nccl_id id, int rank,
     return (*comm)->blocking ? 0 : DLR_NCCL_IN_PROGRESS;
 }
 
-int ncclCommSplit(dlr_nccl_comm c, int color, int key, dlr_nccl_comm *to, dlr_nccl_config *config) {
+static int split(dlr_nccl_comm c, int color, int key, dlr_nccl_comm *to, dlr_nccl_config *config) {
     if (!c->there || c->pending.n || c->splitting.to || c->splits == SPLITS || config)
         return standin_refuse(c, DLR_NCCL_INVALID_USAGE,
                               "a split of a communicator that is not ready, or with settings");
@@ -87,6 +113,10 @@ int ncclCommSplit(dlr_nccl_comm c, int color, int key, dlr_nccl_comm *to, dlr_nc
     atomic_fetch_add(&c->s->split[c->splits].arrived, 1);
     c->splitting.to = to, c->splitting.number = c->splits++, c->splitting.color = color;
     return DLR_NCCL_IN_PROGRESS;
+}
+
+int ncclCommSplit(dlr_nccl_comm c, int color, int key, dlr_nccl_comm *to, dlr_nccl_config *config) {
+    return enter(c), leave(c, split(c, color, key, to, config));
 }
 
 /* Once all have said their colours; 0, or what went wrong. */
@@ -125,7 +155,7 @@ static void drop_pending(struct ncclComm *c) {
     c->pending.n = 0;
 }
 
-static int add(struct ncclComm *c, job j, size_t in, size_t out) {
+static int put(struct ncclComm *c, job j, size_t in, size_t out) {
     size_t e = standin_knows(j.type) ? (size_t)dl_dtype_bytes(standin_type(j.type)) : 0;
     if (!e || j.root < 0 || j.root >= c->n || (j.op != DLR_NCCL_SUM && j.op != DLR_NCCL_MAX))
         return standin_refuse(c, DLR_NCCL_INVALID_ARGUMENT,
@@ -148,6 +178,10 @@ static int add(struct ncclComm *c, job j, size_t in, size_t out) {
     for (int i = 0; i < group.n; i++) known |= group.comms[i] == c;
     if (grouped && !known && group.n < GROUPED) group.comms[group.n++] = c;
     return grouped ? 0 : c->blocking ? launch(c) : DLR_NCCL_IN_PROGRESS;
+}
+
+static int add(struct ncclComm *c, job j, size_t in, size_t out) {
+    return enter(c), leave(c, put(c, j, in, out));
 }
 
 #define ADDRESS(p) ((uint64_t)(uintptr_t)(p))
@@ -236,7 +270,7 @@ int ncclSend(const void *from, size_t count, int type, int peer, dlr_nccl_comm c
     if (!group.depth) return standin_refuse(c, DLR_NCCL_INVALID_USAGE, "a message outside a group");
     return add(c, j, count, 0);
 }
-int ncclRecv(void *to, size_t count, int type, int peer, dlr_nccl_comm c, dlr_cu_stream s) {
+static int receive(void *to, size_t count, int type, int peer, dlr_nccl_comm c, dlr_cu_stream s) {
     job *j = c->pending.n ? c->pending.at[c->pending.n - 1] : NULL;
     if (!group.depth || !j || j->kind != EXCHANGE || j->giver >= 0 || j->type != type ||
         j->stream != s)
@@ -250,6 +284,10 @@ int ncclRecv(void *to, size_t count, int type, int peer, dlr_nccl_comm c, dlr_cu
     return 0;
 }
 
+int ncclRecv(void *to, size_t count, int type, int peer, dlr_nccl_comm c, dlr_cu_stream s) {
+    return enter(c), leave(c, receive(to, count, type, peer, c, s));
+}
+
 int ncclGroupStart(void) { return group.depth++, 0; }
 int ncclGroupEnd(void) {
     int result = 0;
@@ -259,37 +297,45 @@ int ncclGroupEnd(void) {
         for (int i = 0; i < group.n; i++) drop_pending(group.comms[i]);
         return group.n = group.refused = 0, result;
     }
-    for (int i = 0; i < group.n; i++)
-        if (!group.comms[i]->blocking)
+    for (int i = 0; i < group.n; i++) {
+        struct ncclComm *c = group.comms[i];
+        enter(c);
+        if (!c->blocking)
             result = DLR_NCCL_IN_PROGRESS;
-        else if (launch(group.comms[i]))
+        else if (launch(c))
             result = UNHANDLED;
+        leave(c, 0);
+    }
     return group.n = 0, result;
 }
 
 /* ---- its state, and the end ---- */
 
+static int state_of(struct ncclComm *c) {
+    return c->error                       ? c->error
+           : !come(c)                     ? DLR_NCCL_IN_PROGRESS
+           : c->splitting.to              ? finish_split(c)
+           : c->pending.n && !group.depth ? launch(c)
+                                          : 0;
+}
+
 int ncclCommGetAsyncError(dlr_nccl_comm c, int *error) {
-    *error = c->error;
-    if (*error) return 0;
-    if (!come(c))
-        *error = DLR_NCCL_IN_PROGRESS;
-    else if (c->splitting.to)
-        *error = finish_split(c);
-    else if (c->pending.n && !group.depth)
-        *error = launch(c);
-    return 0;
+    enter(c);
+    *error = state_of(c);
+    return leave(c, 0);
 }
 
 int ncclCommFinalize(dlr_nccl_comm c) {
-    return c->there && !c->pending.n ? 0 : DLR_NCCL_INVALID_USAGE;
+    return enter(c), leave(c, c->there && !c->pending.n ? 0 : DLR_NCCL_INVALID_USAGE);
 }
 int ncclCommDestroy(dlr_nccl_comm c) {
+    enter(c);
     munmap(c->s, HEAD + (size_t)c->n * CHUNK);
     return 0; /* the rest is kept: what was captured points to it */
 }
 int ncclCommAbort(dlr_nccl_comm c) {
     c->aborted = true;
+    if (c->callers) die("an abort while another thread calls the communicator");
     while (c->running) usleep(50);
     if (!c->gone) unlink(c->name);
     return 0;
@@ -306,4 +352,7 @@ const char *ncclGetErrorString(int result) {
                                         "NCCL operation in progress"};
     return result >= 0 && result < 8 ? texts[result] : "unknown result code";
 }
-const char *ncclGetLastError(dlr_nccl_comm c) { return c ? c->last : ""; }
+const char *ncclGetLastError(dlr_nccl_comm c) {
+    if (c) enter(c), leave(c, 0);
+    return c ? c->last : "";
+}

@@ -45,6 +45,7 @@ struct ncclComm {
     int64_t done;
     _Atomic int error;
     _Atomic bool aborted, running;
+    _Atomic int callers; /* threads within a call of it */
     char last[200];
 };
 

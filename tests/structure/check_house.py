@@ -316,7 +316,7 @@ SLEEPS = {
     "tests/ranks/check_sweeps.py": (1, "looks again until a file has so many lines"),
     "tests/ranks/comm_faults.c": (2, "looks again until a collective is done; leaves the others time to speak before "
                                      "mpirun ends them"),
-    "tests/ranks/nccl_standin.c": (1, "looks again, as NCCL's own thread does"),
+    "tests/ranks/nccl_standin.c": (2, "looks again, as NCCL's own thread does; lets calls take time"),
     "tests/ranks/nccl_standin_run.c": (1, "looks again, as NCCL's own thread does"),
     "tests/unit/faulty_calls.h": (1, "looks again until it may go on"),
     "tests/unit/test_exec.c": (2, "measures the processor time of a second's part; lets threads fall asleep"),
