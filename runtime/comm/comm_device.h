@@ -15,8 +15,10 @@
 dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, dl_error *err);
 
 /* The same without a comm of the hosts: NCCL's id is exchanged over TCP (comm/rendezvous.h), and
- * NCCL carries the hosts' own messages, too. There are no heartbeats: NCCL's own errors and the
- * timeout end a hanging collective. Errors also those of dlr_rendezvous. */
+ * NCCL carries the hosts' own messages, too. It begins at the first collective other than rank 0's
+ * broadcasts to all: until then the process may fork, and no context is made. There are no
+ * heartbeats: NCCL's own errors and the timeout end a hanging collective. Errors also those of
+ * dlr_rendezvous. */
 dlr_comm *dlr_comm_nccl_alone(const dlr_world *world, const dlr_driver *driver, int ordinal,
                               double timeout, dl_error *err);
 /* Whether it is a comm between devices. */

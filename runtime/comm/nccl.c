@@ -2,6 +2,10 @@
  * carries NCCL's id at the start and detects lost ranks. Each group's communicator is split from
  * the world's.
  *
+ * NCCL registers memory with devices and network cards. A fork() of the process would share these
+ * pages with the child, which reads a file of samples: where NCCL is the only comm, it begins at
+ * the first collective, and the files have been opened before.
+ *
  * Communicators are nonblocking: a call may continue in a thread of NCCL, and is polled until it
  * has ended. A missing rank is therefore an error and not a hang. */
 #include <stdio.h>
@@ -24,6 +28,7 @@ static bool is_world(const dlr_comm *comm, const dlr_members *g) {
 /* Disjoint groups are told apart by their smallest ranks. */
 static bool nccl_group(dlr_comm *comm, dlr_members *g, dl_error *err) {
     dlr_nccl_backend *b = comm->of;
+    if (!b->begun) return true;
     dlr_nccl_comm world = comm->group[0]->of, *own = dl_alloc(b->arena, sizeof *own);
     if (is_world(comm, g)) {
         g->of = world;
@@ -98,9 +103,9 @@ static const dlr_comm_backend_table table = {.group = nccl_group,
 
 /* ---- opening ---- */
 
-static bool start_device(dlr_nccl_backend *b, int ordinal, dl_error *err) {
+static bool start_device(dlr_nccl_backend *b, dl_error *err) {
     const dlr_driver *v = b->v;
-    return dlr_nccl_cu_ok(b, v->DeviceGet(&b->device, ordinal), "no device for NCCL", err) &&
+    return dlr_nccl_cu_ok(b, v->DeviceGet(&b->device, b->ordinal), "no device for NCCL", err) &&
            dlr_nccl_cu_ok(b, v->DevicePrimaryCtxRetain(&b->context, b->device),
                           "no context for NCCL", err) &&
            dlr_nccl_cu_ok(b, v->CtxSetCurrent(b->context), "no context for NCCL", err) &&
@@ -111,7 +116,7 @@ static bool start_device(dlr_nccl_backend *b, int ordinal, dl_error *err) {
 }
 
 /* Rank 0 makes the id of the world's communicator. */
-static bool share_id(dlr_nccl_backend *b, dlr_nccl_id *id, dl_error *err) {
+static bool share_id(dlr_nccl_backend *b, dl_error *err) {
     int size = b->comm->world.size, result = 0;
     struct {
         dlr_nccl_id id;
@@ -121,40 +126,52 @@ static bool share_id(dlr_nccl_backend *b, dlr_nccl_id *id, dl_error *err) {
     if (b->comm->world.rank == 0) result = b->n->GetUniqueId(&said.id);
     said.failed = result;
     if (result) dl_fail(&own, DL_RESOURCE, "NCCL makes no id: %s", b->n->GetErrorString(result));
-    bool ok = size == 1 ||
-              (b->host ? dlr_comm_all(b->host,
-                                      &(dlr_collective){.kind = DLR_BROADCAST,
-                                                        .type = DL_I64,
-                                                        .outer = 1,
-                                                        .count = sizeof said / 8,
-                                                        .from = &said,
-                                                        .to = &said,
-                                                        .what = "broadcast of NCCL's id"},
-                                      err)
-                       : dlr_rendezvous(&b->comm->world, &said, sizeof said, b->timeout, err));
-    *id = said.id;
+    bool ok =
+        size == 1 || (b->host ? dlr_comm_all(b->host,
+                                             &(dlr_collective){.kind = DLR_BROADCAST,
+                                                               .type = DL_I64,
+                                                               .outer = 1,
+                                                               .count = sizeof said / 8,
+                                                               .from = &said,
+                                                               .to = &said,
+                                                               .what = "broadcast of NCCL's id"},
+                                             err)
+                              : dlr_rendezvous(&b->comm->world, b->turns++, &said, sizeof said,
+                                               b->timeout, err));
+    b->id = said.id;
     if (!ok) return false;
     if (own.code) return dl_fail(err, own.code, "%s", own.message);
     return !said.failed || dl_fail(err, DL_RESOURCE, "NCCL makes no id on rank 0");
 }
 
 static bool make_world(dlr_nccl_backend *b, dl_error *err) {
-    dlr_nccl_id id;
     dlr_world w = b->comm->world;
     dlr_nccl_config config = DLR_NCCL_CONFIG;
     dlr_nccl_comm *world = dl_alloc(b->arena, sizeof *world);
     config.blocking = 0, config.split_share = 1;
-    if (!share_id(b, &id, err)) return false;
     pthread_mutex_lock(&b->lock);
     bool ok = dlr_nccl_well(b, err); /* a rank may have been lost meanwhile */
     if (ok) {
-        int result = b->n->CommInitRankConfig(world, w.size, id, w.rank, &config);
+        int result = b->n->CommInitRankConfig(world, w.size, b->id, w.rank, &config);
         if (*world) dl_push(b->arena, &b->all, *world);
         ok = dlr_nccl_ok(b, *world, result, "making the group of all ranks", err);
     }
     pthread_mutex_unlock(&b->lock);
     b->comm->group[0]->of = *world;
     return ok;
+}
+
+bool dlr_nccl_begin(dlr_nccl_backend *b, dl_error *err) {
+    if (b->begun) return dlr_nccl_check(b->comm, err);
+    b->begun = true;
+    bool ok = start_device(b, err) && dlr_nccl_watchdog(b, err) && make_world(b, err);
+    for (int i = 1; ok && i < b->comm->groups; i++)
+        ok = nccl_group(b->comm, b->comm->group[i], err);
+    if (ok) return true;
+    pthread_mutex_lock(&b->lock);
+    if (!b->failed.code) b->failed = *err, b->told = true; /* the caller tells the others */
+    pthread_mutex_unlock(&b->lock);
+    return false;
 }
 
 /* The hooks of the hosts' comm: a loss fails this backend; state and flight recorder also call this
@@ -184,7 +201,8 @@ static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_dri
     if (!n) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_nccl_backend *b = DL_NEW(arena, dlr_nccl_backend);
-    *b = (dlr_nccl_backend){.n = n, .v = driver, .host = host, .arena = arena, .timeout = timeout};
+    *b = (dlr_nccl_backend){
+        .n = n, .v = driver, .host = host, .arena = arena, .timeout = timeout, .ordinal = ordinal};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -197,7 +215,7 @@ static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_dri
     b->comm = dlr_comm_new(&table, name, *world, b);
     b->comm->timeout = timeout, b->comm->sharing = world->local_size > 1 ? world->local_size : 1;
     if (host) dlr_comm_set_hooks(host, &(dlr_device_hooks){b, host_lost, host_state, host_flight});
-    bool ok = start_device(b, ordinal, err) && dlr_nccl_watchdog(b, err) && make_world(b, err);
+    bool ok = share_id(b, err) && (!host || dlr_nccl_begin(b, err));
     for (int i = 1; ok && host && i < host->groups; i++)
         ok = dlr_comm_group(b->comm, host->group[i]->n, host->group[i]->ranks, err) > 0;
     if (ok) return b->comm;

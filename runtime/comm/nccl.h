@@ -122,6 +122,11 @@ typedef struct {
     const dlr_driver *v;
     dlr_comm *comm, *host;
     double timeout;
+    dlr_nccl_id id;
+    bool begun;    /* NCCL has: before, there is no context, and groups are numbers alone */
+    int turns;     /* of dlr_rendezvous */
+    int64_t early; /* tickets of broadcasts that were made before it has begun: they are done */
+    int ordinal;
     dlr_cu_device device;
     dlr_cu_context context;
     dlr_cu_stream stream; /* the stream of collectives of host memory */
@@ -146,6 +151,9 @@ typedef struct {
     const char *waiting_what; /* the wait's collective, unless it waits for the device's own work */
 } dlr_nccl_backend;
 
+/* nccl.c: makes the device's context, the communicators and the watchdog, unless they are there.
+ * Called before all other calls of NCCL. Errors: as dlr_comm_nccl; the backend has then failed. */
+bool dlr_nccl_begin(dlr_nccl_backend *b, dl_error *err);
 /* nccl_call.c: false with the reason when the backend has failed: the communicators may be aborted.
  * Asked with the lock held before each call of NCCL, or sequence of calls. */
 bool dlr_nccl_well(const dlr_nccl_backend *b, dl_error *err);

@@ -161,6 +161,7 @@ static bool put(const pieces *p) {
 bool dlr_nccl_enqueue(dlr_comm *comm, dlr_members *g, const dlr_collective *c, dlr_cu_stream stream,
                       dl_error *err) {
     dlr_nccl_backend *b = comm->of;
+    if (!dlr_nccl_begin(b, err)) return false;
     pieces p = dlr_by_pieces(c)
                    ? pieces_of(b, g, c, stream, err)
                    : (pieces){b, g, c, stream, err, dl_dtype_bytes(c->type), 0, true, 0};
@@ -175,6 +176,7 @@ bool dlr_nccl_reserve(dlr_comm *comm, dlr_members *g, const dlr_collective *c, d
     int64_t bytes = dlr_by_pieces(c) && c->outer > 1
                         ? c->outer * dlr_block_before(c, g->n) * dl_dtype_bytes(c->type)
                         : 0;
+    if (!dlr_nccl_begin(b, err)) return false;
     if (bytes <= b->room) return true;
     dlr_cu_memory room = 0;
     if (!dlr_nccl_cu_ok(b, b->v->MemAlloc(&room, (size_t)bytes),

@@ -18,7 +18,7 @@
  * nothing. */
 typedef struct {
     char magic[8];
-    int32_t rank, size;
+    int32_t rank, size, turn;
 } greeting;
 static const char magic[8] = "dlrmeet";
 
@@ -81,7 +81,7 @@ static int connect_to(const char *host, int port, int64_t end, dl_error *err) {
     return fd;
 }
 
-static bool give(int port, const dlr_world *w, void *data, size_t bytes, double timeout,
+static bool give(int port, const dlr_world *w, int turn, void *data, size_t bytes, double timeout,
                  dl_error *err) {
     int64_t end = dl_clock_ns() + (int64_t)(timeout * 1e9);
     int server = listen_at(port, err), missing = w->size - 1;
@@ -93,8 +93,8 @@ static bool give(int port, const dlr_world *w, void *data, size_t bytes, double 
         greeting g;
         int64_t soon = dl_clock_ns() + 5000000000;
         bool ours = fd >= 0 && move(fd, &g, sizeof g, false, soon < end ? soon : end) &&
-                    memcmp(g.magic, magic, sizeof magic) == 0 && g.size == w->size && g.rank > 0 &&
-                    g.rank < w->size && !come[g.rank];
+                    memcmp(g.magic, magic, sizeof magic) == 0 && g.size == w->size &&
+                    g.turn == turn && g.rank > 0 && g.rank < w->size && !come[g.rank];
         if (ours && move(fd, data, bytes, true, end)) come[g.rank] = 1, missing--;
         if (fd >= 0) close(fd);
     }
@@ -110,15 +110,20 @@ static bool give(int port, const dlr_world *w, void *data, size_t bytes, double 
     return !missing;
 }
 
-static bool take(const char *host, int port, const dlr_world *w, void *data, size_t bytes,
+/* Rank 0 may still be in the turn before, in which it sends nothing more: then once more. */
+static bool take(const char *host, int port, const dlr_world *w, int turn, void *data, size_t bytes,
                  double timeout, dl_error *err) {
     int64_t end = dl_clock_ns() + (int64_t)(timeout * 1e9);
-    greeting g = {.rank = w->rank, .size = w->size};
+    greeting g = {.rank = w->rank, .size = w->size, .turn = turn};
     memcpy(g.magic, magic, sizeof magic);
-    int fd = connect_to(host, port, end, err);
-    if (fd < 0 && err->code) return false;
-    bool ok = fd >= 0 && move(fd, &g, sizeof g, true, end) && move(fd, data, bytes, false, end);
-    if (fd >= 0) close(fd);
+    bool ok = false;
+    do {
+        int fd = connect_to(host, port, end, err);
+        if (fd < 0 && err->code) return false;
+        ok = fd >= 0 && move(fd, &g, sizeof g, true, end) && move(fd, data, bytes, false, end);
+        if (fd >= 0) close(fd);
+        if (!ok) nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    } while (!ok && left_ms(end));
     return ok ||
            dl_fail(
                err, DL_PEER,
@@ -126,7 +131,8 @@ static bool take(const char *host, int port, const dlr_world *w, void *data, siz
                w->rank, host, port, timeout);
 }
 
-bool dlr_rendezvous(const dlr_world *w, void *data, size_t bytes, double timeout, dl_error *err) {
+bool dlr_rendezvous(const dlr_world *w, int turn, void *data, size_t bytes, double timeout,
+                    dl_error *err) {
     const char *host = getenv("MASTER_ADDR"), *text = getenv("MASTER_PORT"),
                *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     int64_t port = 0;
@@ -137,6 +143,6 @@ bool dlr_rendezvous(const dlr_world *w, void *data, size_t bytes, double timeout
             "%s=%.60s in the environment: ranks without MPI meet at MASTER_ADDR and MASTER_PORT",
             host && *host ? "MASTER_PORT" : "MASTER_ADDR", host && *host && text ? text : "");
     if (store && strcmp(store, "True") == 0) port++;
-    return w->rank == 0 ? give((int)port, w, data, bytes, timeout, err)
-                        : take(host, (int)port, w, data, bytes, timeout, err);
+    return w->rank == 0 ? give((int)port, w, turn, data, bytes, timeout, err)
+                        : take(host, (int)port, w, turn, data, bytes, timeout, err);
 }

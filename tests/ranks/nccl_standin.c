@@ -2,8 +2,8 @@
  * memory in /dev/shm, sums in the order of the ranks. What it does it does as host functions in the
  * stream that it was given, which can be captured. It is stricter than NCCL: communicators that do
  * not block do nothing until they were asked after, addresses must lie in the device's memory, and
- * ranks that call different things are told so. Two threads in one communicator, or a call of one
- * that is aborted, end the process.
+ * ranks that call different things are told so. Two threads in one communicator, a call of one that
+ * is aborted, and a fork() while there is one end the process.
  *
  *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail after their K-th collective
  *     NCCL_STANDIN_SLOW=US        each call of a communicator takes so many microseconds
@@ -56,6 +56,12 @@ static int leave(struct ncclComm *c, int result) {
     return result;
 }
 
+/* A child would share what NCCL has registered with network cards. */
+static atomic_int communicators;
+static void before_fork(void) {
+    if (communicators) die("a fork() of a process whose memory is registered");
+}
+
 /* ---- communicators ---- */
 
 int ncclGetVersion(int *version) {
@@ -84,6 +90,9 @@ static struct ncclComm *new_comm(const char *name, int rank, int n, bool blockin
     close(fd);
     if (c->s == MAP_FAILED) return NULL;
     atomic_fetch_add(&c->s->arrived, 1);
+    static atomic_bool watched;
+    if (!atomic_exchange(&watched, true)) pthread_atfork(before_fork, NULL, NULL);
+    communicators++;
     return c;
 }
 
@@ -330,6 +339,7 @@ int ncclCommFinalize(dlr_nccl_comm c) {
 }
 int ncclCommDestroy(dlr_nccl_comm c) {
     enter(c);
+    communicators--;
     munmap(c->s, HEAD + (size_t)c->n * CHUNK);
     return 0; /* the rest is kept: what was captured points to it */
 }
@@ -337,6 +347,7 @@ int ncclCommAbort(dlr_nccl_comm c) {
     c->aborted = true;
     if (c->callers) die("an abort while another thread calls the communicator");
     while (c->running) usleep(50);
+    communicators--;
     if (!c->gone) unlink(c->name);
     return 0;
 }
