@@ -18,6 +18,7 @@ typedef struct {
 
 enum {
     DLR_NCCL_SUCCESS = 0,
+    DLR_NCCL_CUDA_ERROR = 1,
     DLR_NCCL_INVALID_ARGUMENT = 4,
     DLR_NCCL_INVALID_USAGE = 5,
     DLR_NCCL_REMOTE_ERROR = 6,

@@ -108,8 +108,22 @@ static dlr_comm *open_nccl(const dlr_cuda *c, dlr_comm *host, dl_error *err) {
     return NULL;
 }
 
-bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
-    dlr_cuda *c = (dlr_cuda *)d;
+/* Runs each collective once. NCCL connects a group's ranks at the first collective of a kind, and
+ * allocates what that takes: not while a program is captured, and before the memory that is left is
+ * given to a data set. The arena is zero, and stays so. */
+static bool warm_up(dlr_cuda *c, dl_error *err) {
+    for (int i = 0; i < c->base.plan->programs.n; i++)
+        for (int k = 0; k < c->programs[i].ncollectives; k++)
+            if (!dlr_exchange_enqueue(c->base.exchange, i, c->programs[i].order[k], c->sharer, err))
+                return false;
+    dlr_comm_waits(c->nccl, true);
+    dlr_cu_result r = c->driver->StreamSynchronize(c->sharer);
+    dlr_comm_waits(c->nccl, false);
+    return dlr_comm_check(c->nccl, err) && made(c, r, err);
+}
+
+static bool open_share(dlr_cuda *c, const dlr_ranks *ranks, dl_error *err) {
+    dlr_device *d = &c->base;
     c->borrowed = dlr_comm_is_nccl(ranks->comm);
     c->nccl = c->borrowed ? ranks->comm : open_nccl(c, ranks->comm, err);
     if (!c->nccl) return false;
@@ -122,6 +136,15 @@ bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
               make_progress(c, err);
     for (int i = 0; ok && i < d->plan->programs.n; i++) ok = make_events(c, i, err);
     if (ok) dlr_comm_set_hooks(c->nccl, &(dlr_device_hooks){c, NULL, tell_state, flight});
+    return ok && warm_up(c, err);
+}
+
+bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
+    dlr_cuda *c = (dlr_cuda *)d;
+    int64_t before = 0, after = 0, total;
+    bool ok = made(c, dlr_cuda_in_use(c, &before, &total), err) && open_share(c, ranks, err) &&
+              made(c, dlr_cuda_in_use(c, &after, &total), err);
+    if (ok) c->sharer_bytes = after > before ? after - before : 0;
     return ok;
 }
 

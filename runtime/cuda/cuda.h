@@ -135,6 +135,7 @@ typedef struct {
     dlr_comm *nccl;             /* the comm between the devices; NULL: there is one rank */
     bool borrowed;              /* that comm belongs to the run */
     dlr_cu_stream sharer;       /* the stream of collectives */
+    int64_t sharer_bytes;       /* the device's memory that they take, NCCL's buffers too */
     dlr_cu_memory numbers;      /* the numbers 0, 1, 2, ... on the device */
     volatile int32_t *progress; /* the number of finished collectives of the newest run, which the
                                    device copies here */
@@ -218,7 +219,8 @@ void dlr_cuda_flush(dlr_cuda *c, bool forget);
 
 /* ---- memory.c ---- */
 int64_t dlr_cuda_plan_bytes(const dl_plan *plan); /* the size of the one allocation */
-dlr_cu_result dlr_cuda_begin_memory(dlr_cuda *c);
+/* Bytes in use on the device, by all programs, and its size. */
+dlr_cu_result dlr_cuda_in_use(const dlr_cuda *c, int64_t *used, int64_t *total);
 bool dlr_cuda_memory(dlr_device *d, dlr_device_memory *memory);
 /* Predicts the memory use on a device, which is opened and closed for this. Errors: DL_RESOURCE. */
 bool dlr_cuda_predict(dlr_cuda *c, const dl_plan *plan, dlr_device_memory *memory, dl_error *err);

@@ -28,23 +28,18 @@ static dlr_device_memory predict(const dl_plan *p) {
         .plan = grains(dlr_cuda_plan_bytes(p)), .code = grains(code), .graphs = grains(graphs)};
 }
 
-static dlr_cu_result in_use(const dlr_driver *v, int64_t *used, int64_t *total) {
+dlr_cu_result dlr_cuda_in_use(const dlr_cuda *c, int64_t *used, int64_t *total) {
     size_t free = 0, all = 0;
-    dlr_cu_result r = v->MemGetInfo(&free, &all);
+    dlr_cu_result r = c->driver->MemGetInfo(&free, &all);
     *used = (int64_t)(all - free), *total = (int64_t)all;
     return r;
-}
-
-dlr_cu_result dlr_cuda_begin_memory(dlr_cuda *c) {
-    int64_t total;
-    return in_use(c->driver, &c->before, &total);
 }
 
 bool dlr_cuda_memory(dlr_device *d, dlr_device_memory *m) {
     dlr_cuda *c = (dlr_cuda *)d;
     *m = predict(d->plan);
-    m->before = c->before, m->held = grains(c->held_bytes);
-    return dlr_cuda_alive(c) && in_use(c->driver, &m->seen, &m->total) == 0;
+    m->before = c->before, m->held = grains(c->held_bytes), m->collectives = c->sharer_bytes;
+    return dlr_cuda_alive(c) && dlr_cuda_in_use(c, &m->seen, &m->total) == 0;
 }
 
 bool dlr_cuda_predict(dlr_cuda *c, const dl_plan *plan, dlr_device_memory *m, dl_error *err) {
@@ -53,7 +48,7 @@ bool dlr_cuda_predict(dlr_cuda *c, const dl_plan *plan, dlr_device_memory *m, dl
     dlr_cu_result r = c->driver->DevicePrimaryCtxRetain(&c->context, c->device);
     bool there = r == 0;
     if (r == 0) r = c->driver->CtxSetCurrent(c->context);
-    if (r == 0) r = in_use(c->driver, &m->before, &m->total);
+    if (r == 0) r = dlr_cuda_in_use(c, &m->before, &m->total);
     if (there) c->driver->DevicePrimaryCtxRelease(c->device);
     m->seen = m->before;
     if (r == 0) return true;

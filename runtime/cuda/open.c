@@ -215,8 +215,9 @@ static bool start(dlr_cuda *c, dl_error *err) {
         c->context = NULL;
         return false;
     }
+    int64_t total;
     return !fails(c, c->driver->CtxSetCurrent(c->context), "no context", err) &&
-           !fails(c, dlr_cuda_begin_memory(c), "no context", err) &&
+           !fails(c, dlr_cuda_in_use(c, &c->before, &total), "no context", err) &&
            !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream",
                   err) &&
            !fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING), "no stream",

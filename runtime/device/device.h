@@ -46,18 +46,20 @@ typedef struct {
     int ncopies;
 } dlr_timeline;
 
-/* A device's memory use, in bytes. A run takes plan + held + code + graphs in addition to
- * `before`. */
+/* A device's memory use, in bytes. A run takes plan + held + collectives + code + graphs in
+ * addition to `before`. */
 typedef struct {
-    int64_t plan; /* arena, workspace and staging buffers, rounded as the driver allocates */
-    int64_t held; /* a device-resident data set */
+    int64_t plan;        /* arena, workspace and staging buffers, rounded as the driver allocates */
+    int64_t held;        /* a device-resident data set */
+    int64_t collectives; /* buffers of collectives between devices, NCCL's too, as measured when the
+                            ranks have met; 0 before */
     int64_t code, graphs; /* the driver's own memory, estimated: machine code, captured programs */
     int64_t before;       /* in use before the run: the driver's context, and other programs */
     int64_t seen, total;  /* in use now, by all programs; the device's size */
 } dlr_device_memory;
 /* Bytes in use, `before` included, after a run has begun. */
 static inline int64_t dlr_device_predicted(const dlr_device_memory *m) {
-    return m->before + m->plan + m->held + m->code + m->graphs;
+    return m->before + m->plan + m->held + m->collectives + m->code + m->graphs;
 }
 /* Bytes that a device-resident data set may take: those that the run leaves free, less an eighth
  * for the driver and other programs. */

@@ -126,10 +126,12 @@ static void print_device(const dl_run_job *p, const dlr_device_memory *m) {
         "  device      %.1f MiB of %.1f in use then: %.1f of the plan, about %.1f of code and "
         "%.1f of "
         "graphs, %s"
-        "%.1f now (the driver's context, and other programs)%s\n",
+        "%.1f now (the driver's context, and other programs)%s%s\n",
         (double)dlr_device_predicted(m) / 0x1p20, (double)m->total / 0x1p20,
         (double)m->plan / 0x1p20, (double)m->code / 0x1p20, (double)m->graphs / 0x1p20, held,
-        (double)m->before / 0x1p20, dlr_device_predicted(m) > m->total ? ": it does not fit" : "");
+        (double)m->before / 0x1p20,
+        p->comm ? "; NCCL's buffers, known when a run begins, are more" : "",
+        dlr_device_predicted(m) > m->total ? ": it does not fit" : "");
 }
 
 static const char *device_json(const dl_run_job *p, const dlr_device_memory *m) {
@@ -212,5 +214,10 @@ bool dl_job_load_plan(dl_run_job *p, dl_error *err) {
                  dl_plan_program_find(p->plan, "train")->launches.n,
                  (double)dl_plan_peak(p->plan, threads) / 0x1p20, data_text(p), threads,
                  p->plan->target, from);
+    dlr_device_memory m;
+    if (dlr_exec_memory(p->exec, &m) && m.collectives)
+        dlr_log_info("collectives between devices: %.1f MiB of the device's memory, with NCCL's "
+                     "buffers",
+                     (double)m.collectives / 0x1p20);
     return true;
 }

@@ -27,6 +27,8 @@ static void check_captured(dlr_comm *comm, const dlr_driver *v) {
                         .to = place + BYTES,
                         .what = "all_reduce of what is captured"};
     ok = ok && dlr_comm_reserve(comm, &c, &err) &&
+         dlr_comm_enqueue(comm, &c, stream, &err) /* ranks connect outside of a capture */ &&
+         v->StreamSynchronize(stream) == 0 &&
          v->StreamBeginCapture(stream, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 &&
          dlr_comm_enqueue(comm, &c, stream, &err) && v->StreamEndCapture(stream, &graph) == 0 &&
          v->GraphInstantiateWithFlags(&exec, graph, 0) == 0;

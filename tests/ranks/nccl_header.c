@@ -8,6 +8,7 @@
 
 #define EQUAL(ours, theirs) _Static_assert((long)(ours) == (long)(theirs), #ours)
 EQUAL(DLR_NCCL_SUCCESS, ncclSuccess);
+EQUAL(DLR_NCCL_CUDA_ERROR, ncclUnhandledCudaError);
 EQUAL(DLR_NCCL_INVALID_ARGUMENT, ncclInvalidArgument);
 EQUAL(DLR_NCCL_INVALID_USAGE, ncclInvalidUsage);
 EQUAL(DLR_NCCL_REMOTE_ERROR, ncclRemoteError);

@@ -3,7 +3,8 @@
  * stream that it was given, which can be captured. It is stricter than NCCL: communicators that do
  * not block do nothing until they were asked after, addresses must lie in the device's memory, and
  * ranks that call different things are told so. Two threads in one communicator, a call of one that
- * is aborted, and a fork() while there is one end the process.
+ * is aborted, and a fork() while there is one end the process. A communicator's first collective of
+ * a kind connects the ranks: it allocates memory of the device, which no capture lets it.
  *
  *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail after their K-th collective
  *     NCCL_STANDIN_SLOW=US        each call of a communicator takes so many microseconds
@@ -153,7 +154,7 @@ static int launch(struct ncclComm *c) {
     int result = 0;
     for (int i = 0; i < c->pending.n; i++) {
         job *j = c->pending.at[i]; /* kept: what was captured runs it again */
-        if (driver()->LaunchHostFunc(j->stream, standin_run, j)) result = UNHANDLED;
+        if (driver()->LaunchHostFunc(j->stream, standin_run, j)) result = DLR_NCCL_CUDA_ERROR;
     }
     c->pending.n = 0;
     return result;
@@ -162,6 +163,10 @@ static int launch(struct ncclComm *c) {
 static void drop_pending(struct ncclComm *c) {
     for (int i = 0; i < c->pending.n; i++) free(c->pending.at[i]);
     c->pending.n = 0;
+}
+
+static bool connect_ranks(struct ncclComm *c, kind k) {
+    return c->buffers[k] || driver()->MemAlloc(&c->buffers[k], BUFFER) == 0;
 }
 
 static int put(struct ncclComm *c, job j, size_t in, size_t out) {
@@ -174,6 +179,9 @@ static int put(struct ncclComm *c, job j, size_t in, size_t out) {
     bool grouped = group.depth > 0;
     if (!come(c) || c->splitting.to || (c->pending.n && !grouped))
         return standin_refuse(c, DLR_NCCL_INVALID_USAGE, "a communicator that is not ready");
+    if (!connect_ranks(c, j.kind))
+        return standin_refuse(c, DLR_NCCL_CUDA_ERROR,
+                              "no memory of the device to connect the ranks");
     job *own = malloc(sizeof *own);
     if (!own) return SYSTEM;
     *own = j, own->comm = c;
@@ -312,7 +320,7 @@ int ncclGroupEnd(void) {
         if (!c->blocking)
             result = DLR_NCCL_IN_PROGRESS;
         else if (launch(c))
-            result = UNHANDLED;
+            result = DLR_NCCL_CUDA_ERROR;
         leave(c, 0);
     }
     return group.n = 0, result;
@@ -340,6 +348,8 @@ int ncclCommFinalize(dlr_nccl_comm c) {
 int ncclCommDestroy(dlr_nccl_comm c) {
     enter(c);
     communicators--;
+    for (int k = 0; k < KINDS; k++)
+        if (c->buffers[k]) driver()->MemFree(c->buffers[k]);
     munmap(c->s, HEAD + (size_t)c->n * CHUNK);
     return 0; /* the rest is kept: what was captured points to it */
 }

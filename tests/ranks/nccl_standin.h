@@ -7,9 +7,10 @@
 #include "runtime/comm/nccl.h"
 #include "tests/cuda/standin.h"
 
-enum { MOST = 64, SPLITS = 64, CHUNK = 1 << 18, HEAD = 1 << 16, GROUPED = 64 };
-enum { UNHANDLED = 1, SYSTEM = 2 };
+enum { MOST = 64, SPLITS = 64, CHUNK = 1 << 18, HEAD = 1 << 16, GROUPED = 64, BUFFER = 1 << 20 };
+enum { SYSTEM = 2 };
 typedef enum { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, EXCHANGE } kind;
+enum { KINDS = EXCHANGE + 1 };
 
 typedef struct {
     _Atomic unsigned arrived;      /* ranks that have come */
@@ -42,6 +43,7 @@ struct ncclComm {
         int number, color;
     } splitting;
     DL_ARRAY(job *) pending;
+    dlr_cu_memory buffers[KINDS]; /* of the device; 0: not connected for this kind yet */
     int64_t done;
     _Atomic int error;
     _Atomic bool aborted, running;
