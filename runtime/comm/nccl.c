@@ -109,8 +109,7 @@ static bool start_device(dlr_nccl_backend *b, dl_error *err) {
            dlr_nccl_cu_ok(b, v->DevicePrimaryCtxRetain(&b->context, b->device),
                           "no context for NCCL", err) &&
            dlr_nccl_cu_ok(b, v->CtxSetCurrent(b->context), "no context for NCCL", err) &&
-           dlr_nccl_cu_ok(b, v->StreamCreate(&b->stream, DLR_CU_STREAM_NON_BLOCKING),
-                          "no stream for NCCL", err) &&
+           dlr_nccl_cu_ok(b, dlr_driver_urgent_stream(v, &b->stream), "no stream for NCCL", err) &&
            dlr_nccl_cu_ok(b, v->EventCreate(&b->before, DLR_CU_EVENT_DISABLE_TIMING),
                           "no event for NCCL", err);
 }

@@ -4,7 +4,11 @@
  * An event in the computing stream marks all work before a START. The collective's stream waits for
  * that event, and the computing stream waits for the collective's own event at the WAIT alone. A
  * number is copied to the host's memory after each collective. The watchdog thus knows which
- * collective the device runs when a rank is lost, although a step is one launch. */
+ * collective the device runs when a rank is lost, although a step is one launch. The computing
+ * stream does not wait for that copy.
+ *
+ * The collective's stream has the greatest priority, in the graph too. Otherwise NCCL's few blocks
+ * would wait until all blocks of the kernels that were launched before them have started. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +136,7 @@ static bool open_share(dlr_cuda *c, const dlr_ranks *ranks, dl_error *err) {
     over.comm = c->nccl;
     d->exchange = dlr_exchange_open(d->arena, d->plan, &over, (char *)(uintptr_t)c->memory, err);
     bool ok = d->exchange && dlr_exchange_reserve(d->exchange, d->plan, err) &&
-              made(c, c->driver->StreamCreate(&c->sharer, DLR_CU_STREAM_NON_BLOCKING), err) &&
+              made(c, dlr_driver_urgent_stream(c->driver, &c->sharer), err) &&
               make_progress(c, err);
     for (int i = 0; ok && i < d->plan->programs.n; i++) ok = make_events(c, i, err);
     if (ok) dlr_comm_set_hooks(c->nccl, &(dlr_device_hooks){c, NULL, tell_state, flight});
@@ -160,17 +164,20 @@ static dlr_cu_result put_start(dlr_cuda *c, int program, int number) {
     const dlr_driver *v = c->driver;
     const dlr_cuda_collective *k = &c->programs[program].collectives[number];
     dl_error err = {0};
-    dlr_cu_result r = k->place ? 0 : put_progress(c, 0, c->stream);
-    if (r == 0) r = v->EventRecord(k->ready, c->stream);
+    dlr_cu_result r = v->EventRecord(k->ready, c->stream);
     if (r == 0) r = v->StreamWaitEvent(c->sharer, k->ready, 0);
+    if (r == 0 && !k->place) r = put_progress(c, 0, c->sharer);
     if (r == 0) dlr_cuda_mark_collective(c, program, number, false);
     if (r == 0 && !dlr_exchange_enqueue(c->base.exchange, program, number, c->sharer, &err)) {
         if (dlr_cuda_alive(c)) c->base.fault = err;
         return DLR_CU_STREAM_CAPTURE_INVALIDATED;
     }
     if (r == 0) dlr_cuda_mark_collective(c, program, number, true);
+    /* the computing stream joins the whole of this one by the last event, as a capture requires */
+    bool last = k->place + 1 == c->programs[program].ncollectives;
+    if (r == 0 && !last) r = v->EventRecord(k->done, c->sharer);
     if (r == 0) r = put_progress(c, k->place + 1, c->sharer);
-    return r == 0 ? v->EventRecord(k->done, c->sharer) : r;
+    return r == 0 && last ? v->EventRecord(k->done, c->sharer) : r;
 }
 
 dlr_cu_result dlr_cuda_put_exchange(dlr_cuda *c, int program, dl_plan_step s) {

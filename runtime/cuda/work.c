@@ -48,7 +48,7 @@ void dlr_cuda_capture(dlr_device *d, int program) {
     dlr_cu_result ended = began ? v->StreamEndCapture(c->stream, &graph) : 0;
     if (r == 0) r = ended;
     c->all.allocations++;
-    if (r == 0) r = v->GraphInstantiateWithFlags(&p->graph, graph, 0);
+    if (r == 0) r = v->GraphInstantiateWithFlags(&p->graph, graph, DLR_CU_GRAPH_NODE_PRIORITY);
     if (r == 0) r = v->GraphUpload(p->graph, c->stream);
     if (graph) v->GraphDestroy(graph);
     dlr_cuda_ok(c, r, "the capture of a program");

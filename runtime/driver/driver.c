@@ -85,6 +85,12 @@ void dlr_driver_say(const dlr_driver *d, dlr_cu_result result, char *text, size_
              what ? what : "no description", *detail ? ": " : "", detail);
 }
 
+dlr_cu_result dlr_driver_urgent_stream(const dlr_driver *d, dlr_cu_stream *stream) {
+    int least, greatest;
+    dlr_cu_result r = d->CtxGetStreamPriorityRange(&least, &greatest);
+    return r ? r : d->StreamCreateWithPriority(stream, DLR_CU_STREAM_NON_BLOCKING, greatest);
+}
+
 static bool start(const dlr_driver *d, dl_error *err) {
     int count = 0;
     dlr_cu_result result = d->Init(0);

@@ -61,6 +61,8 @@ enum {
     DLR_CU_STREAM_NON_BLOCKING = 1,
     DLR_CU_EVENT_DISABLE_TIMING = 2,
     DLR_CU_CAPTURE_THREAD_LOCAL = 1,
+    DLR_CU_GRAPH_NODE_PRIORITY = 8, /* of a graph: kernels keep the priorities of the streams that
+                                       they were captured in */
     DLR_CU_MEMORY_DEVICE = 2,
     /* tensor maps: element types, swizzles, L2 promotion, fill of elements outside */
     DLR_CU_MAP_F16 = 6,
@@ -122,6 +124,9 @@ typedef void dlr_cu_host_fn(void *data);
       (dlr_cu_memory to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s))                       \
     X(Memcpy2DAsync, 3020, (const dlr_cu_rows *rows, dlr_cu_stream s))                             \
     X(StreamCreate, 2000, (dlr_cu_stream * stream, unsigned flags))                                \
+    /* lower numbers go first, where blocks of several kernels wait for a multiprocessor */        \
+    X(StreamCreateWithPriority, 5050, (dlr_cu_stream * stream, unsigned flags, int priority))      \
+    X(CtxGetStreamPriorityRange, 5050, (int *least, int *greatest))                                \
     X(StreamDestroy, 4000, (dlr_cu_stream stream))                                                 \
     X(StreamSynchronize, 2000, (dlr_cu_stream stream))                                             \
     /* Later work in the stream waits for the event as it was recorded last; for none, if it never \
@@ -190,6 +195,10 @@ const dlr_driver *dlr_driver_load(const char *library, dl_error *err);
  * (tests/emulator). Errors (DL_RESOURCE): the variable is not set, or names no such library. */
 #define DLR_CUDA_EMULATOR "DLR_CUDA_EMULATOR"
 const dlr_driver *dlr_driver_emulated(dl_error *err);
+
+/* A stream of the greatest priority, which does not block the default stream: its kernels' blocks
+ * go before those of other streams that have not started yet. */
+dlr_cu_result dlr_driver_urgent_stream(const dlr_driver *driver, dlr_cu_stream *stream);
 
 /* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", and what Detail says. */
 void dlr_driver_say(const dlr_driver *driver, dlr_cu_result result, char *text, size_t size);

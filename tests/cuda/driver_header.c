@@ -42,6 +42,7 @@ EQUAL(DLR_CU_SHARED_DYNAMIC_MOST, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTE
 EQUAL(DLR_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 EQUAL(DLR_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
 EQUAL(DLR_CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+EQUAL(DLR_CU_GRAPH_NODE_PRIORITY, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
 EQUAL(DLR_CU_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE);
 EQUAL(DLR_CU_MAP_F16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
 EQUAL(DLR_CU_MAP_F32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
@@ -117,6 +118,8 @@ CALL(MemcpyDtoHAsync, (void *to, at from, size_t n, stream s), (to, from, n, s))
 CALL(MemcpyDtoDAsync, (at to, at from, size_t n, stream s), (to, from, n, s))
 CALL(Memcpy2DAsync, (const dlr_cu_rows *r, stream s), (AS(const CUDA_MEMCPY2D, r), s))
 CALL(StreamCreate, (stream * s, unsigned flags), (s, flags))
+CALL(StreamCreateWithPriority, (stream * s, unsigned flags, int priority), (s, flags, priority))
+CALL(CtxGetStreamPriorityRange, (int *least, int *greatest), (least, greatest))
 CALL(StreamDestroy, (stream s), (s))
 CALL(StreamSynchronize, (stream s), (s))
 CALL(StreamWaitEvent, (stream s, event e, unsigned flags), (s, e, flags))

@@ -42,6 +42,8 @@ typedef struct {
     /* The number of streams, events, modules, graphs and blocks of memory that a context without
      * faults still held when it ended. */
     int (*lost)(void);
+    /* A stream's priority: 0, or below for one that goes before others. */
+    int (*priority)(const struct CUstream_st *stream);
     /* The device's work since `set`, in the order in which it was done, a letter each: 'i' a copy
      * from the host; 'o' one to the host; 'w' one within the device; 'g' a graph, whose launches
      * are not listed; 'l' a launch. The first few hundred. */

@@ -279,4 +279,5 @@ const cuda_emulator cuda_emulator_table = {.driver = dlr_emulated_driver,
                                            .memory = emulator_memory,
                                            .set = set_options,
                                            .lost = lost,
+                                           .priority = emulator_priority,
                                            .journal = journal};

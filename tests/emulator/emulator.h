@@ -29,6 +29,7 @@ struct CUevent_st {
     struct CUgraph_st *graph; /* the graph that it was last captured into; NULL: it was recorded
                                  since, or never captured */
     int node;                 /* its node in that graph */
+    int stream_priority;      /* of the stream that it was captured in */
 };
 /* The number of a kernel's arguments; how many of the first are tensor maps, and how many of the
  * next are pointers. For a kernel whose only argument is a table: the table's numbers and pointers.
@@ -79,6 +80,7 @@ struct CUgraph_st {
     int users; /* the graph itself, and its executables */
     int lanes;
     bool invalid; /* the capture has failed */
+    bool ranked;  /* its streams have priorities that differ */
     bool *ran;    /* in a run: whether each node ran */
     int *at;      /* and the next node of each lane */
 };
@@ -89,7 +91,8 @@ struct CUstream_st {
     DL_ARRAY(work) queue;
     int done; /* finished entries of the queue */
     struct CUgraph_st *capture;
-    int lane; /* its lane in the capture */
+    int lane;     /* its lane in the capture */
+    int priority; /* 0, or below: it goes before others */
 };
 
 typedef struct {
@@ -158,6 +161,7 @@ dlr_cu_result emulator_drain(struct CUstream_st *s, dlr_cu_event until, int64_t 
 void emulator_drain_all(void);
 /* Queues work, or adds it to the captured graph. */
 dlr_cu_result emulator_add(struct CUstream_st *s, work w);
+int emulator_priority(const struct CUstream_st *s);
 void emulator_drop_streams(void);
 void emulator_streams(dlr_driver *table);
 /* emulator_code.c */

@@ -217,8 +217,11 @@ static dlr_cu_result capture_end(dlr_cu_stream s, dlr_cu_graph *graph) {
     if (r) emulator_unuse(g);
     return r;
 }
+/* A graph whose streams have priorities must keep them: a driver would drop them in silence. */
 static dlr_cu_result instantiate(dlr_cu_graph_exec *exec, dlr_cu_graph graph, uint64_t flags) {
-    if (flags || emulator_captures()) return DLR_CU_INVALID_VALUE;
+    bool keeps = flags == DLR_CU_GRAPH_NODE_PRIORITY;
+    if ((flags && !keeps) || (graph->ranked && !keeps) || emulator_captures())
+        return DLR_CU_INVALID_VALUE;
     if (!(*exec = malloc(sizeof **exec))) return DLR_CU_OUT_OF_MEMORY;
     graph->users++;
     gpu.code += NODE * (size_t)graph->list.n;

@@ -241,12 +241,20 @@ static dlr_cu_result fill(dlr_cu_memory to, unsigned char value, size_t bytes, d
                : DLR_CU_INVALID_VALUE;
 }
 
-static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
+enum { GREATEST = -5 /* priority, as of an H200 */ };
+static dlr_cu_result priorities(int *least, int *greatest) {
+    return *least = 0, *greatest = GREATEST, emulator_ready();
+}
+static dlr_cu_result stream_of_priority(dlr_cu_stream *stream, unsigned flags, int priority) {
     if (flags & ~(unsigned)DLR_CU_STREAM_NON_BLOCKING) return DLR_CU_INVALID_VALUE;
     if (emulator_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
     if (!(*stream = calloc(1, sizeof **stream))) return DLR_CU_OUT_OF_MEMORY;
+    (*stream)->priority = priority > 0 ? 0 : priority < GREATEST ? GREATEST : priority;
     PUSH(&gpu.streams, *stream);
     return 0;
+}
+static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
+    return stream_of_priority(stream, flags, 0);
 }
 static dlr_cu_result stream_destroy(dlr_cu_stream s) {
     emulator_drain_all(); /* other streams may wait for events in this queue */
@@ -285,7 +293,8 @@ static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
     if (event->done < event->records && event->stream != s) return DLR_CU_INVALID_VALUE;
     dlr_cu_result r = emulator_add(s, (work){.kind = RECORD, .event = event});
     if (r == 0 && s->capture)
-        return event->graph = s->capture, event->node = s->capture->list.n - 1, 0;
+        return event->graph = s->capture, event->node = s->capture->list.n - 1,
+               event->stream_priority = s->priority, 0;
     event->graph = NULL;
     if (r == 0) event->records++, event->stream = s;
     return r;
@@ -307,7 +316,10 @@ static dlr_cu_result wait_captured(struct CUstream_st *s, dlr_cu_event event) {
     bool ours = captures(event->graph) && (!s->capture || s->capture == event->graph);
     if (!ours && s->capture) return s->capture->invalid = true, DLR_CU_STREAM_CAPTURE_ISOLATION;
     if (!ours) return DLR_CU_CAPTURED_EVENT;
-    if (!s->capture) s->capture = event->graph, s->lane = s->capture->lanes++;
+    if (!s->capture) {
+        s->capture = event->graph, s->lane = s->capture->lanes++;
+        s->capture->ranked |= s->priority != event->stream_priority;
+    }
     return emulator_add(s, (work){.kind = WAIT, .event = event, .target = event->node});
 }
 static dlr_cu_result host_function(dlr_cu_stream s, dlr_cu_host_fn *function, void *data) {
@@ -324,6 +336,8 @@ static dlr_cu_result stream_wait_event(dlr_cu_stream s, dlr_cu_event event, unsi
     if (s->capture || event->graph) return wait_captured(s, event);
     return emulator_add(s, (work){.kind = WAIT, .event = event, .record = event->records});
 }
+int emulator_priority(const struct CUstream_st *s) { return s->priority; }
+
 void emulator_drain_all(void) {
     for (int i = 0; i < gpu.streams.n; i++) emulator_drain(gpu.streams.at[i], NULL, 0);
 }
@@ -350,6 +364,8 @@ void emulator_streams(dlr_driver *t) {
     t->Memcpy2DAsync = within_rows;
     t->LaunchHostFunc = host_function;
     t->StreamCreate = stream_create;
+    t->StreamCreateWithPriority = stream_of_priority;
+    t->CtxGetStreamPriorityRange = priorities;
     t->StreamDestroy = stream_destroy;
     t->StreamSynchronize = stream_wait;
     t->StreamWaitEvent = stream_wait_event;

@@ -19,7 +19,7 @@ static void check_captured(dlr_comm *comm, const dlr_driver *v) {
     dl_error err = {0};
     void *pinned = NULL;
     bool ok = v->MemAlloc(&memory, 2 * BYTES) == 0 && v->MemAllocHost(&pinned, 2 * BYTES) == 0 &&
-              v->StreamCreate(&stream, DLR_CU_STREAM_NON_BLOCKING) == 0;
+              dlr_driver_urgent_stream(v, &stream) == 0;
     char *place = (char *)(uintptr_t)memory;
     dlr_collective c = {.type = DL_F32,
                         .count = N,
@@ -63,7 +63,7 @@ static void check_refused_group(dlr_comm *comm, const dlr_driver *v) {
     int64_t counts[RANKS];
     for (int r = 0; r < w.size; r++) counts[r] = N;
     bool ok = v->MemAlloc(&memory, 2 * BYTES) == 0 && v->MemAllocHost(&pinned, 2 * BYTES) == 0 &&
-              v->StreamCreate(&stream, DLR_CU_STREAM_NON_BLOCKING) == 0;
+              dlr_driver_urgent_stream(v, &stream) == 0;
     EXPECT(ok);
     char *place = (char *)(uintptr_t)memory;
     float *from = pinned, *to = from + N;
@@ -117,7 +117,7 @@ bool run_lost(dlr_comm *host) {
     void *library = dlopen(getenv("DLR_NCCL"), RTLD_NOW);
     loser l = {.host = host, .calls = library ? dlsym(library, "standin_calls") : NULL};
     bool ok = comm && l.calls && v->MemAlloc(&memory, N * sizeof(float)) == 0 &&
-              v->StreamCreate(&stream, DLR_CU_STREAM_NON_BLOCKING) == 0;
+              dlr_driver_urgent_stream(v, &stream) == 0;
     EXPECT(ok, "%s", err.message);
     char *place = (char *)(uintptr_t)memory;
     dlr_collective c = {

@@ -4,7 +4,8 @@
  * not block do nothing until they were asked after, addresses must lie in the device's memory, and
  * ranks that call different things are told so. Two threads in one communicator, a call of one that
  * is aborted, and a fork() while there is one end the process. A communicator's first collective of
- * a kind connects the ranks: it allocates memory of the device, which no capture lets it.
+ * a kind connects the ranks: it allocates memory of the device, which no capture lets it. A stream
+ * of a collective has a priority.
  *
  *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail after their K-th collective
  *     NCCL_STANDIN_SLOW=US        each call of a communicator takes so many microseconds
@@ -179,6 +180,9 @@ static int put(struct ncclComm *c, job j, size_t in, size_t out) {
     bool grouped = group.depth > 0;
     if (!come(c) || c->splitting.to || (c->pending.n && !grouped))
         return standin_refuse(c, DLR_NCCL_INVALID_USAGE, "a communicator that is not ready");
+    if (emulator()->priority(j.stream) >= 0)
+        return standin_refuse(c, DLR_NCCL_INVALID_USAGE,
+                              "a stream that has no priority: it waits behind kernels");
     if (!connect_ranks(c, j.kind))
         return standin_refuse(c, DLR_NCCL_CUDA_ERROR,
                               "no memory of the device to connect the ranks");
