@@ -132,6 +132,41 @@ static dl_candidates search(dl_arena *arena, const char *const *names, const cha
     return c;
 }
 
+/* The driver's file under its version in a folder, or NULL; of several the newest one of a name. */
+static void *open_version(dl_arena *arena, const char *folder) {
+    void *driver = NULL;
+    glob_t found;
+    if (glob(dl_format(arena, "%s/libcuda.so.[0-9]*.[0-9]*", folder), 0, NULL, &found) == 0)
+        for (size_t i = found.gl_pathc; i-- > 0 && !driver;)
+            if (is_ours(found.gl_pathv[i]))
+                driver = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+    globfree(&found);
+    return driver;
+}
+
+void *dl_cuda_driver(const char **why) {
+    static const char *const folders[] = {"/usr/lib/*-linux-gnu",
+                                          "/usr/lib64",
+                                          "/usr/lib",
+                                          "/usr/local/nvidia/lib64",
+                                          "/usr/local/nvidia/lib",
+                                          "/.singularity.d/libs",
+                                          "/usr/lib/wsl/lib"};
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    *why = driver ? "" : dl_intern(dlerror());
+    if (driver) return driver;
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *path = variable("LD_LIBRARY_PATH");
+    for (size_t n; path && *path && !driver; path += n + (path[n] == ':')) {
+        n = strcspn(path, ":");
+        if (n) driver = open_version(arena, literal(arena, dl_strndup(arena, path, n)));
+    }
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !driver; i++)
+        driver = open_version(arena, folders[i]);
+    dl_arena_free(arena);
+    return driver;
+}
+
 int dl_cuda_version_of(void *driver, int *version) {
     int (*get)(int *version);
     void *address =
@@ -146,7 +181,8 @@ int dl_cuda_version_of(void *driver, int *version) {
 
 /* The major version of CUDA that this machine's driver is of, or 0: it has none. */
 static int driver_major(void) {
-    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    const char *why;
+    void *driver = dl_cuda_driver(&why);
     int version = 0;
     if (driver) dl_cuda_version_of(driver, &version);
     return version / 1000;

@@ -20,7 +20,12 @@ dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const ch
                              const char *own);
 /* These places in words, for messages. */
 const char *dl_cuda_places(dl_arena *arena, const char *override, const char *own);
-/* Asks a driver (libcuda.so.1, as dlopen gives it) for its version of CUDA, times 1000 (12040:
+/* Opens the library of this machine's driver: libcuda.so.1 by the loader's search. A container may
+ * have the file without this link, which ldconfig makes: then libcuda.so.VERSION in the folders of
+ * LD_LIBRARY_PATH, and where distributions and containers put it. NULL: there is none; *why is the
+ * loader's reason. */
+void *dl_cuda_driver(const char **why);
+/* Asks a driver (as dl_cuda_driver gives it) for its version of CUDA, times 1000 (12040:
  * 12.4); without one, *version is 0. Returns the driver's own status. */
 int dl_cuda_version_of(void *driver, int *version);
 /* The file that a loaded library came from, or NULL. */

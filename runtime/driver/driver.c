@@ -107,20 +107,20 @@ static bool start(const dlr_driver *d, dl_error *err) {
                    "the CUDA driver does not start: %s; run on the CPU with --device=cpu", text);
 }
 
-static bool load(dlr_driver *d, const char *name, dl_error *err) {
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+static bool load(dlr_driver *d, void *library, const char *name, const char *why, dl_error *err) {
     if (!library)
         return dl_fail(
             err, DL_RESOURCE,
             "there is no CUDA driver: cannot load %s (%s); install one, or run on the CPU with "
             "--device=cpu",
-            name, dlerror());
+            name, why);
     return fill(d, library, err) && start(d, err);
 }
 
-const dlr_driver *dlr_driver_load(const char *library, dl_error *err) {
+const dlr_driver *dlr_driver_load(const char *path, dl_error *err) {
     static dlr_driver driver;
-    return load(&driver, library, err) ? &driver : NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return load(&driver, library, path, library ? "" : dlerror(), err) ? &driver : NULL;
 }
 
 const dlr_driver *dlr_driver_emulated(dl_error *err) {
@@ -146,7 +146,11 @@ const dlr_driver *dlr_driver_emulated(dl_error *err) {
 
 static dlr_driver the_driver;
 static dl_error the_fault;
-static void open_once(void) { load(&the_driver, "libcuda.so.1", &the_fault); }
+static void open_once(void) {
+    const char *why;
+    void *library = dl_cuda_driver(&why);
+    load(&the_driver, library, "libcuda.so.1", why, &the_fault);
+}
 
 const dlr_driver *dlr_driver_open(dl_error *err) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -47,11 +47,29 @@ def check_nvrtc(build):
             check(f"NVRTC {want}.0 (" in said, f"driver {driver}: {said}")
 
 
+def check_no_link(build):
+    """A container with the driver's file, whose name is its version, and without the link libcuda.so.1; a toolkit's
+    stub next to it is none."""
+    folder = f"{TMP}/no link"
+    os.makedirs(folder, exist_ok=True)
+    for file in "libcuda.so.535.104.05", "libcuda.so":
+        subprocess.run([COMPILER, "-shared", "-fPIC", "-DVERSION=12", "-xc", "-", "-o", f"{folder}/{file}"],
+                       input=DRIVER, text=True, check=True)
+    env = {**ENV, "LD_LIBRARY_PATH": f"{TMP}/empty:{folder}"}
+    said = subprocess.run([f"{build}/cli/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env=env).stdout
+    check("libcuda.so.1 has no cuGetProcAddress_v2" in said, f"a driver without its link: {said}")
+    os.remove(f"{folder}/libcuda.so.535.104.05")
+    said = subprocess.run([f"{build}/cli/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env=env).stdout
+    check("no driver (libcuda.so.1)" in said, f"a stub alone: {said}")
+
+
 def main(build):
     if not COMPILER:
         print("SKIP: no compiler")
         return 77
     check_nvrtc(build)
+    if not shutil.which("nvidia-smi"):
+        check_no_link(build)
     folders = [f for f in FOLDERS if os.path.exists(f"{f}/cudaTypedefs.h")]
     for folder in folders:
         said = compile_beside("driver_header.c", folder)
