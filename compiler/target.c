@@ -30,7 +30,7 @@ const dl_target *dl_target_find(const char *name, dl_error *err) {
 const char dl_target_names[] = "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:ARCH: "
 #define GPU(arch, ...) #arch ", "
 #include "compiler/target/gpus.def"
-                               "each with :emulated";
+                               "each with /N for a device of N multiprocessors, and :emulated";
 
 const dl_target *dl_target_without_winograd(dl_arena *arena, const dl_target *t) {
     dl_target *without = DL_NEW(arena, dl_target);

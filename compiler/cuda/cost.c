@@ -35,7 +35,7 @@ static const struct {
 static const double draw_ps = 0.8;
 
 static double attention_us(const dl_kernel *k, const dl_node *call, const dl_target *t) {
-    enum { BLOCK = 64 /* tokens, in whole ones */ };
+    enum { BLOCK = 64 /* tokens, in whole ones */, TIMED = 132 /* an H200's multiprocessors */ };
     const dl_attention a = dl_attention_of(call);
     bool back = call->op != DL_OP_flash_attention, wgmma = dl_cuda_attention_by_wgmma(k, t);
     double scores = (double)a.batch * (double)a.heads * (double)dl_ceil_div(a.queries, BLOCK) *
@@ -43,7 +43,7 @@ static double attention_us(const dl_kernel *k, const dl_node *call, const dl_tar
     double ps = attention_ps[wgmma][back].score +
                 attention_ps[wgmma][back].feature * (double)a.size +
                 (a.rate > 0 ? draw_ps * (back ? 2 : 1) : 0);
-    return scores * ps * 1e-6;
+    return scores * ps * 1e-6 * TIMED / t->multiprocessors;
 }
 
 /* The time of the contraction's variant compared with the first's. 1: it is the first, or a

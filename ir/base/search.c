@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/base/str.h"
+
 enum { MOST_NAMES = 4 };
 
 /* Whether it is a shared object for this machine: files of another machine's package are

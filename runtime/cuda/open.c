@@ -67,6 +67,15 @@ bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err
     return c.driver && find_device(&c, err) && capability(&c, major, minor, err);
 }
 
+bool dlr_cuda_multiprocessors(const char *name, int *n, dl_error *err) {
+    dlr_cuda c = {0};
+    if (!parse_ordinal(name, &c.ordinal, err)) return false;
+    c.driver = dlr_driver_open(err);
+    return c.driver && find_device(&c, err) &&
+           !fails(&c, c.driver->DeviceGetAttribute(n, DLR_CU_MULTIPROCESSORS, c.device), "its kind",
+                  err);
+}
+
 bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated,
                          dlr_device_memory *memory, dl_error *err) {
     dlr_cuda c = {0};

@@ -164,6 +164,10 @@ dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *poo
  * device). */
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err);
 
+/* The number of its multiprocessors, by which the cost model shares work out: of a MIG instance its
+ * own. Errors: as above. */
+bool dlr_cuda_multiprocessors(const char *name, int *n, dl_error *err);
+
 /* The number of devices that the driver finds. Errors: as above, and 0. */
 int dlr_cuda_count(dl_error *err);
 

@@ -51,6 +51,7 @@ enum {
     DLR_CU_CAPTURED_EVENT = 907,
 
     /* attributes of a device */
+    DLR_CU_MULTIPROCESSORS = 16, /* of a MIG instance: its own */
     DLR_CU_COMPUTE_MAJOR = 75,
     DLR_CU_COMPUTE_MINOR = 76,
     DLR_CU_SHARED_OPTIN = 97, /* most bytes of shared memory of a block */

@@ -16,16 +16,20 @@ const char *dl_device_of_target(dl_arena *arena, const char *target) {
                      emulated ? ":emulated" : "");
 }
 
-/* By compute capability: the newest of our targets whose code such a device runs. */
+/* By compute capability: the newest of our targets whose code such a device runs; for its own
+ * number of multiprocessors, where that is another than the row's. */
 static const char *target_of(const char *device, dl_error *err) {
-    int major, minor;
+    int major, minor, n;
     dl_error none = {0};
-    if (!dlr_cuda_capability(device, &major, &minor, err)) return NULL;
+    if (!dlr_cuda_capability(device, &major, &minor, err) ||
+        !dlr_cuda_multiprocessors(device, &n, err))
+        return NULL;
     const dl_target *t = dl_target_of_gpu(major, minor, &none);
     if (!t)
         dl_fail(err, none.code, "--device=%s: %s: run on the CPU with --device=cpu", device,
                 none.message);
-    return t ? t->name : NULL;
+    if (!t) return NULL;
+    return n > 0 && n != t->multiprocessors ? dl_internf("%s/%d", t->name, n) : t->name;
 }
 
 const char *dl_device_of_rank(dl_arena *arena, const char *device, const dlr_world *world,

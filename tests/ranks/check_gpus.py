@@ -29,12 +29,12 @@ from checks import check, drawn, finish, run_points, turn  # noqa: E402
 TIMEOUT = 8  # seconds: on a busy machine a rank may wait for another's plan as long
 VIT = [*MODEL, "--tf32=false"]
 
-# A driver's library as far as choosing a device asks it: two of compute capability 9.0.
+# A driver's library as far as choosing a device asks it: two of compute capability 9.0, of 60 multiprocessors.
 DRIVER = r"""
 #include <string.h>
 int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
 static int count(int *n) { *n = 2; return 0; }
-static int attribute(int *v, int which, int d) { *v = which == 75 ? 9 : 0; return 0; }
+static int attribute(int *v, int which, int d) { *v = which == 75 ? 9 : which == 16 ? 60 : 0; return 0; }
 static int name(char *to, int size, int d) { strcpy(to, "imaginary"); return 0; }
 static int get(int *d, int n) { *d = n; return 0; }
 static int any(void) { return 0; }
@@ -205,7 +205,7 @@ def main(build):
         check(jobs[0].returncode == 8 and says in text,
               f"rank {missing} is missing: {jobs[0].returncode} {text[-400:]}")
 
-    # which device a rank takes
+    # which device a rank takes, and what its plan is made for
     (folder / "driver.c").write_text(DRIVER)
     compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
     if compiler and subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"),
@@ -218,6 +218,11 @@ def main(build):
                          LD_LIBRARY_PATH=f"{folder}:{env.get('LD_LIBRARY_PATH', '')}")
             check(done.returncode != 0 and says in done.stderr,
                   f"{ranks} ranks on {device}: {done.returncode} {done.stderr[-500:]}")
+
+        done = start(1, "sized", *run[:-1], "--dry_run", "--device=cuda",
+                     LD_LIBRARY_PATH=f"{folder}:{env.get('LD_LIBRARY_PATH', '')}")
+        check("cuda:sm_90a/60\n" in done.stdout or "NVRTC" in done.stderr,
+              f"60 multiprocessors: {done.returncode} {done.stdout[-300:]} {done.stderr[-500:]}")
 
     done = start(2, "none", *run, "--num_iters=2", DLR_NCCL="/nonexistent")
     check(done.returncode == 5

@@ -75,6 +75,34 @@ static void test_traffic(void) {
     CHECK(predict("cuda:sm_90", DL_K_CONTRACT, DL_BF16, false, GFLOPS, MBYTES) == real);
 }
 
+/* A device of another number of multiprocessors than its architecture's row: half of them take
+ * twice as long for products, and as long for what memory bounds. */
+static void test_sizes(void) {
+    double whole = predict("cuda:sm_90a", DL_K_CONTRACT, DL_BF16, false, GFLOPS, 1),
+           half = predict("cuda:sm_90a/66", DL_K_CONTRACT, DL_BF16, false, GFLOPS, 1),
+           none = predict("cuda:sm_90a", DL_K_CONTRACT, DL_BF16, false, 0, 0);
+    CHECK(fabs((half - none) / (whole - none) - 2) < 1e-3, "%g and %g us", whole, half);
+    CHECK(predict("cuda:sm_90a/66", DL_K_ELEM, DL_F32, false, 0, MBYTES) ==
+          predict("cuda:sm_90a", DL_K_ELEM, DL_F32, false, 0, MBYTES));
+    dl_error err = {0};
+    const dl_target *row = dl_target_find("cuda:sm_90a", &err),
+                    *small = dl_target_find("cuda:sm_90a/66", &err),
+                    *emulated = dl_target_find("cuda:sm_90a/7:emulated", &err);
+    CHECK(row && dl_target_find("cuda:sm_90a/132", &err) == row);
+    CHECK(small && !strcmp(small->name, "cuda:sm_90a/66") && small->multiprocessors == 66 &&
+          !strcmp(small->arch, "sm_90a") && !small->emulated &&
+          dl_target_find("cuda:sm_90a/66", &err) == small);
+    CHECK(emulated && emulated->emulated && emulated->multiprocessors == 7 &&
+          dl_target_is_emulated(emulated->name));
+    static const char *const unknown[] = {"cuda:sm_90a/",     "cuda:sm_90a/0", "cuda:sm_90a/x",
+                                          "cuda:sm_90a/66x",  "cuda:sm_91/66", "cuda:sm_90a/-6",
+                                          "cuda:sm_90a/2000", "cuda:/66",      "cuda:sm_90a/6/6"};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        err = (dl_error){0};
+        CHECK(!dl_target_find(unknown[i], &err) && err.code == DL_USAGE, "%s", unknown[i]);
+    }
+}
+
 /* Attention as an H200 timed it (bench/results/gpu-nvidia-h200-questions.json), 16 samples of 8
  * heads in bf16: the predicted time is within 15%. */
 static void test_attention(void) {
@@ -128,6 +156,7 @@ static void test_attention(void) {
 
 int main(void) {
     test_products();
+    test_sizes();
     test_attention();
     test_traffic();
     return dl_test_end();
