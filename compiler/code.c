@@ -124,30 +124,41 @@ static dl_plan_text name_by_contents(dl_arena *arena, const dl_piece *from) {
     return made;
 }
 
-static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces, int threads) {
+static void put_source(dl_plan *p, const dl_target *t, int n, const dl_piece *pieces, int source,
+                       bool late) {
     const dl_backend *backend = t->backend;
-    if (!threads) threads = dl_cpus_allowed();
-    const int nsources = backend->assign ? backend->assign(n, pieces, threads) : 1;
-    for (int s = 0; s < nsources; s++) {
-        dl_buf whole = {0};
-        dl_emitted needs = {0};
-        for (int i = 0; i < n; i++)
-            for (int k = 0; k < DL_NEEDS; k++)
-                needs.needs[k] |= pieces[i].source == s ? pieces[i].code.needs[k] : 0;
-        backend->open(&whole, t, &needs);
-        dl_plan_object object = {.opening = dl_strndup(p->arena, whole.at, whole.n)};
-        for (int i = 0; i < n; i++) {
-            if (pieces[i].source != s || !pieces[i].text.n) continue;
-            dl_putn(&whole, pieces[i].text.at, pieces[i].text.n);
-            if (pieces[i].code.nameless)
-                dl_push(p->arena, &object.texts, name_by_contents(p->arena, &pieces[i]));
-        }
-        object.source = dl_strndup(p->arena, whole.at, whole.n);
-        if (backend->libraries)
-            object.nlibraries = backend->libraries(p->arena, t, &needs, object.libraries);
-        dl_push(p->arena, &p->objects, object);
-        dl_buf_free(&whole);
+    dl_buf whole = {0};
+    dl_emitted needs = {0};
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < DL_NEEDS; k++)
+            needs.needs[k] |= pieces[i].source == source ? pieces[i].code.needs[k] : 0;
+    backend->open(&whole, t, &needs);
+    dl_plan_object object = {.opening = dl_strndup(p->arena, whole.at, whole.n), .late = late};
+    for (int i = 0; i < n; i++) {
+        if (pieces[i].source != source || !pieces[i].text.n) continue;
+        dl_putn(&whole, pieces[i].text.at, pieces[i].text.n);
+        if (pieces[i].code.nameless)
+            dl_push(p->arena, &object.texts, name_by_contents(p->arena, &pieces[i]));
     }
+    object.source = dl_strndup(p->arena, whole.at, whole.n);
+    if (backend->libraries)
+        object.nlibraries = backend->libraries(p->arena, t, &needs, object.libraries);
+    dl_push(p->arena, &p->objects, object);
+    dl_buf_free(&whole);
+}
+
+/* The sources of the pieces that are late, or of the others; sets the pieces' sources. */
+static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces, bool late,
+                        int threads) {
+    const int first = p->objects.n;
+    dl_piece *some = DL_NEWS(p->arena, dl_piece, n + 1);
+    int *of = DL_NEWS(p->arena, int, n + 1), m = 0, nsources = 1;
+    for (int i = 0; i < n; i++)
+        if (pieces[i].late == late) some[m] = pieces[i], of[m++] = i;
+    if (!m && late) return;
+    if (t->backend->assign) nsources = t->backend->assign(m, some, threads);
+    for (int s = 0; s < nsources; s++) put_source(p, t, m, some, s, late);
+    for (int i = 0; i < m; i++) pieces[of[i]].source = first + some[i].source;
 }
 
 /* Assigns the kernels' code to sources, and records for each kernel the source that holds it. */
@@ -156,7 +167,13 @@ static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, 
     int functions = n;
     dl_piece *pieces =
         t->backend->merge ? t->backend->merge(p->arena, &functions, kernels) : kernels;
-    put_sources(p, t, functions, pieces, threads);
+    for (int i = 0; i < functions; i++) pieces[i].late = pieces != kernels;
+    for (int i = 0; i < n && pieces != kernels; i++)
+        for (int j = 0; j < kernels[i].entries.n; j++)
+            pieces[kernels[i].entries.at[j].object].late &= kernels[i].late;
+    if (!threads) threads = dl_cpus_allowed();
+    put_sources(p, t, functions, pieces, false, threads);
+    put_sources(p, t, functions, pieces, true, threads);
     for (int i = 0; i < n && pieces != kernels; i++)
         for (int j = 0; j < kernels[i].entries.n; j++) {
             dl_plan_entry *e = &kernels[i].entries.at[j];
@@ -187,8 +204,8 @@ static void add_twin(dl_plan *p, const dl_kernel *k, int twin) {
     dl_push(p->arena, &p->kernels, same);
 }
 
-bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, dl_kernel *const *kernels, int threads,
-                    dl_error *err) {
+bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, dl_kernel *const *kernels,
+                    const bool *late, int threads, dl_error *err) {
     bool ok = true;
     int made = 0;
     dl_arena *texts = dl_arena_new(NULL);
@@ -201,11 +218,12 @@ bool dl_add_kernels(dl_plan *p, const dl_target *t, int n, dl_kernel *const *ker
         int twin = find_twin(hashes, i);
         if (twin >= 0) {
             from[i] = from[twin];
+            pieces[from[i]].late &= late && late[i];
             add_twin(p, k, twin);
             continue;
         }
         dl_piece *own = &pieces[from[i] = made++];
-        own->name = k->name;
+        own->name = k->name, own->late = late && late[i];
         ok = t->backend->emit(texts, &own->text, k, t, &own->code, err);
         dl_push(p->arena, &p->kernels, describe(p, k, t, &own->code));
     }

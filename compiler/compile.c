@@ -3,6 +3,7 @@
 #include "compiler/code.h"
 #include "compiler/jit/program.h"
 #include "compiler/jit/thread.h"
+#include "compiler/late.h"
 #include "compiler/prepared.h"
 #include "ir/base/clock.h"
 #include "ir/base/cpus.h"
@@ -77,15 +78,20 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *o
     int all = 0, n = 0;
     for (int g = 0; g < m->graphs.n; g++) all += dl_graph_kernels(m->graphs.at[g]);
     dl_kernel **kernels = DL_NEWS(p->arena, dl_kernel *, all + 1);
+    bool *late = DL_NEWS(p->arena, bool, all + 1);
+    /* an emulated target's compiler takes longer for another source than for its kernels */
+    const bool splits = dl_module_graph(m, "train") && !opt->target->emulated;
     for (int g = 0; g < m->graphs.n; g++)
-        for (int i = 0; i < dl_graph_kernels(m->graphs.at[g]); i++)
+        for (int i = 0; i < dl_graph_kernels(m->graphs.at[g]); i++) {
+            late[n] = splits && strcmp(m->graphs.at[g]->name, "train") != 0;
             kernels[n++] = dl_graph_kernel(m->graphs.at[g], i);
+        }
     const dl_tuner *tuner = opt->target->backend->variants ? opt->tuner : NULL;
     if (tuner && !tuner->choose(tuner->user, n, kernels, err)) return false;
     if (!tuner && opt->target->backend->consolidate)
         opt->target->backend->consolidate(p->arena, n, kernels, opt->target);
     for (int i = 0; i < n; i++) name_variant(kernels[i], opt->target);
-    bool ok = dl_add_kernels(p, opt->target, n, kernels, opt->compile_threads, err);
+    bool ok = dl_add_kernels(p, opt->target, n, kernels, late, opt->compile_threads, err);
     if (has_feed(m, opt->target)) dl_push(p->arena, &p->objects, feed_of(p->arena, opt->target));
     return ok;
 }
@@ -137,9 +143,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     times->emit_ms = dl_clock_ms() - start;
     start = dl_clock_ms();
     end_ahead(&concurrent);
-    ok = ok &&
-         (!opt->link || opt->target->backend->build(arena, p->objects.n, p->objects.at, opt->target,
-                                                    opt->out, &times->compiled, err));
+    ok = ok && (!opt->link || dl_build_plan(p, opt, &times->compiled, err));
     times->cc_ms = dl_clock_ms() - start;
     for (int i = 0; i < p->kernels.n; i++)
         for (int j = 0; j < p->kernels.at[i].calls.n; j++)

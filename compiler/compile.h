@@ -30,6 +30,7 @@ typedef struct {
     const dl_console *out; /* told what the user should know meanwhile; NULL: nobody is */
     int compile_threads;   /* sources are made for so many; 0: as many as there are CPUs */
     bool link;             /* false: stop before the system compiler (figures and sources only) */
+    bool late; /* the plan may lack what "train" does not need, until plan->late is finished */
     const dl_objective_options *objectives; /* of those of the train graph; may be NULL */
     int nobjectives;
     const dl_param_rules *params; /* of single parameters; NULL: none */

@@ -49,7 +49,7 @@ dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *tr
             kernels[all++] = k;
         }
     }
-    bool ok = dl_add_kernels(p, t, all, kernels, 0, err);
+    bool ok = dl_add_kernels(p, t, all, kernels, NULL, 0, err);
     for (int i = 0; ok && i < n; i++)
         for (int v = 0; v < trials[i].nvariants; v++)
             add_program(p, &trials[i], trials[i].first + v);

@@ -40,6 +40,7 @@ typedef struct {
     dl_buf text;
     dl_emitted code;
     int source;
+    bool late;                       /* its source may be compiled after others */
     DL_ARRAY(dl_plan_entry) entries; /* by phase, where functions are shared */
 } dl_piece;
 

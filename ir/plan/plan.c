@@ -297,7 +297,8 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
 
 static bool check_object(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_object *o = &p->objects.at[i];
-    return (o->source && o->image && o->bytes) || dl_fail(err, DL_INPUT, "object %d is empty", i);
+    bool there = (o->image && o->bytes) || (p->late && o->late);
+    return (o->source && there) || dl_fail(err, DL_INPUT, "object %d is empty", i);
 }
 
 /* An own workspace overlaps no variable, whose memory other programs and the host write. */

@@ -195,8 +195,9 @@ typedef struct {
     const char *libraries[DL_MOST_LIBRARIES];
     const char *opening;          /* the text before the kernels, while it is compiled */
     DL_ARRAY(dl_plan_text) texts; /* NULL, none: the source is compiled as a whole */
+    bool late;                    /* while it is compiled: no program "train" needs it */
     size_t bytes;
-    const unsigned char *image; /* a shared object, or a cubin */
+    const unsigned char *image; /* a shared object, or a cubin; NULL: not compiled yet (late) */
 } dl_plan_object;
 
 /* One setting or argument of the model that determined the programs. */
@@ -234,7 +235,18 @@ typedef struct dl_plan {
      * sample's, "eval": of one sample, and of a batch, in ascending order. Their origins are the
      * graphs, settings and arguments that determined them. They have no predictions themselves */
     DL_ARRAY(struct dl_plan *) predictions;
+    struct dl_plan_late *late; /* NULL: every object has its image */
 } dl_plan;
+
+/* Objects that programs other than "train" need alone, which are still being compiled
+ * (compiler/late.h): they have no image. */
+typedef struct dl_plan_late {
+    /* Waits until they are compiled, and fills in their images. The caller is the only one that
+     * uses the plan. Errors: as dl_compile, and those of dl_plan_check_code; the same each time. */
+    bool (*finish)(struct dl_plan_late *late, dl_error *err);
+    /* Nothing compiles them any more when this returns; they need not be there. */
+    void (*end)(struct dl_plan_late *late);
+} dl_plan_late;
 
 enum { DL_MAX_PREDICTIONS = 2 };
 /* The prediction of the most samples at once, `batch` or fewer; NULL: there is none. */
@@ -276,8 +288,8 @@ dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
 bool dl_plan_check(const dl_plan *p, dl_error *err);
 /* Checks a plan for CUDA: every phase of every kernel is in its object, and takes the arguments
  * and threads of its launches. The cubin's ELF file (or the emulated object) has the number, sizes
- * and offsets of arguments. Errors: DL_INPUT naming the kernel, DL_IO (emulated: no code can be
- * loaded). */
+ * and offsets of arguments. Late objects are left out. Errors: DL_INPUT naming the kernel, DL_IO
+ * (emulated: no code can be loaded). */
 bool dl_plan_check_code(const dl_plan *p, dl_error *err);
 /* Writes the file whole or not at all. Errors: DL_IO. */
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);

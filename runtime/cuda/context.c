@@ -4,6 +4,13 @@
 
 #include "runtime/cuda/cuda.h"
 
+bool dlr_cuda_fails(dlr_cuda *c, dlr_cu_result result, const char *what, dl_error *err) {
+    char said[700];
+    if (result == 0) return false;
+    dlr_driver_say(c->driver, result, said, sizeof said);
+    return !dl_fail(err, DL_RESOURCE, "%s: %s: %s", c->name, what, said);
+}
+
 bool dlr_cuda_alive(const dlr_cuda *c) { return c->base.fault.code == DL_OK; }
 
 /* Whether the error is caused by a kernel, and not by a driver call. */

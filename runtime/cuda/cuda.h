@@ -151,6 +151,8 @@ typedef struct {
 } dlr_cuda;
 
 /* ---- context.c ---- */
+/* Whether a call of the driver has failed; then the error names the device and what it was for. */
+bool dlr_cuda_fails(dlr_cuda *c, dlr_cu_result result, const char *what, dl_error *err);
 /* Checks a driver call. On an error it sets the device's fault and returns false. */
 bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what);
 bool dlr_cuda_alive(const dlr_cuda *c);
@@ -161,6 +163,14 @@ void dlr_cuda_wait(dlr_device *d);
 void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
 /* makes it at least so large; its contents are lost */
 bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes);
+
+/* ---- code.c ---- */
+/* Loads the plan's objects that have an image, and finds their functions. Errors as in
+ * dlr_device_table. */
+bool dlr_cuda_load_code(dlr_cuda *c, dl_error *err);
+/* Whether a program's functions are loaded: waits for late ones (dl_plan_late). An error becomes
+ * the device's fault. */
+bool dlr_cuda_has_code(dlr_cuda *c, int program);
 
 /* ---- launch.c ---- */
 /* Fills in a launch's arguments, which lie at `places` of a memory. Returns the driver's result for

@@ -14,13 +14,6 @@ enum {
     GAP = 1024 /* gap up to which two such results are copied together */
 };
 
-static bool fails(dlr_cuda *c, dlr_cu_result result, const char *what, dl_error *err) {
-    char said[700];
-    if (result == 0) return false;
-    dlr_driver_say(c->driver, result, said, sizeof said);
-    return !dl_fail(err, DL_RESOURCE, "%s: %s: %s", c->name, what, said);
-}
-
 /* ---- selecting the device ---- */
 
 static bool parse_ordinal(const char *name, int *ordinal, dl_error *err) {
@@ -38,7 +31,8 @@ static bool parse_ordinal(const char *name, int *ordinal, dl_error *err) {
 static bool find_device(dlr_cuda *c, dl_error *err) {
     int count = 0;
     snprintf(c->name, sizeof c->name, "CUDA device %d", c->ordinal);
-    if (fails(c, c->driver->DeviceGetCount(&count), "no devices are found", err)) return false;
+    if (dlr_cuda_fails(c, c->driver->DeviceGetCount(&count), "no devices are found", err))
+        return false;
     if (c->ordinal >= count)
         return dl_fail(
             err, DL_RESOURCE,
@@ -46,18 +40,19 @@ static bool find_device(dlr_cuda *c, dl_error *err) {
             "may hide some); or run on the CPU with --device=cpu",
             c->ordinal, count);
     char name[80];
-    if (fails(c, c->driver->DeviceGet(&c->device, c->ordinal), "it is not found", err) ||
-        fails(c, c->driver->DeviceGetName(name, sizeof name, c->device), "it has no name", err))
+    if (dlr_cuda_fails(c, c->driver->DeviceGet(&c->device, c->ordinal), "it is not found", err) ||
+        dlr_cuda_fails(c, c->driver->DeviceGetName(name, sizeof name, c->device), "it has no name",
+                       err))
         return false;
     snprintf(c->name, sizeof c->name, "CUDA device %d, %s", c->ordinal, name);
     return true;
 }
 
 static bool capability(dlr_cuda *c, int *major, int *minor, dl_error *err) {
-    return !fails(c, c->driver->DeviceGetAttribute(major, DLR_CU_COMPUTE_MAJOR, c->device),
-                  "its kind", err) &&
-           !fails(c, c->driver->DeviceGetAttribute(minor, DLR_CU_COMPUTE_MINOR, c->device),
-                  "its kind", err);
+    return !dlr_cuda_fails(c, c->driver->DeviceGetAttribute(major, DLR_CU_COMPUTE_MAJOR, c->device),
+                           "its kind", err) &&
+           !dlr_cuda_fails(c, c->driver->DeviceGetAttribute(minor, DLR_CU_COMPUTE_MINOR, c->device),
+                           "its kind", err);
 }
 
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err) {
@@ -72,8 +67,8 @@ bool dlr_cuda_multiprocessors(const char *name, int *n, dl_error *err) {
     if (!parse_ordinal(name, &c.ordinal, err)) return false;
     c.driver = dlr_driver_open(err);
     return c.driver && find_device(&c, err) &&
-           !fails(&c, c.driver->DeviceGetAttribute(n, DLR_CU_MULTIPROCESSORS, c.device), "its kind",
-                  err);
+           !dlr_cuda_fails(&c, c.driver->DeviceGetAttribute(n, DLR_CU_MULTIPROCESSORS, c.device),
+                           "its kind", err);
 }
 
 bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated,
@@ -127,112 +122,20 @@ static bool check_maps(const dlr_cuda *c, dl_error *err) {
     return true;
 }
 
-/* ---- code ---- */
-
-static const dl_plan_kernel *kernel_at(const dlr_cuda *c, int i) {
-    return &c->base.plan->kernels.at[i];
-}
-
-/* A driver refuses code of a compiler that is newer by a major version. */
-static bool say_not_loaded(dlr_cuda *c, int object, dlr_cu_result r, dl_error *err) {
-    char said[700];
-    int version = 0;
-    dlr_driver_say(c->driver, r, said, sizeof said);
-    if (r == DLR_CU_OUT_OF_MEMORY)
-        return dl_fail(err, DL_RESOURCE, "%s has no memory for the plan's object %d: %s", c->name,
-                       object, said);
-    c->driver->DriverGetVersion(&version);
-    return dl_fail(err, DL_INPUT,
-                   "%s does not load the plan's object %d for %s: %s; its driver is of CUDA %d.%d, "
-                   "and takes code of "
-                   "NVRTC %d or older (scripts/install-nvrtc fetches one): compile the model "
-                   "again, or install a newer "
-                   "driver",
-                   c->name, object, c->base.plan->target, said, version / 1000, version % 1000 / 10,
-                   version / 1000);
-}
-
-static bool load_modules(dlr_cuda *c, dl_error *err) {
-    const dl_plan *p = c->base.plan;
-    for (int i = 0; i < p->objects.n; i++) {
-        const dl_plan_object *o = &p->objects.at[i];
-        size_t room = (o->bytes + 63) & ~(size_t)63;
-        /* within a plan's file it is not aligned */
-        void *image = aligned_alloc(64, room ? room : 64);
-        if (!image) return dl_fail(err, DL_RESOURCE, "no memory for %zu bytes of code", o->bytes);
-        memcpy(image, o->image, o->bytes);
-        dlr_cu_result r = c->driver->ModuleLoadData(&c->modules[i], image);
-        free(image);
-        if (r != 0) return say_not_loaded(c, i, r, err);
-    }
-    return true;
-}
-
-/* A block with more dynamic shared memory than the default limit needs an attribute. Of the phases
- * that share a function, the largest counts. */
-static bool ask_shared(dlr_cuda *c, const dl_plan_kernel *k, int phase, dl_error *err) {
-    enum { UNASKED = 48 << 10 };
-    int most = 0, fixed = 0, granted = 0;
-    dlr_cu_function f = c->functions[k - c->base.plan->kernels.at][phase];
-    if (fails(c, c->driver->DeviceGetAttribute(&most, DLR_CU_SHARED_OPTIN, c->device),
-              "shared memory", err) ||
-        fails(c, c->driver->FuncGetAttribute(&fixed, DLR_CU_SHARED_STATIC, f), "shared memory",
-              err) ||
-        fails(c, c->driver->FuncGetAttribute(&granted, DLR_CU_SHARED_DYNAMIC_MOST, f),
-              "shared memory", err))
-        return false;
-    if (k->shared[phase] + fixed > most)
-        return dl_fail(err, DL_RESOURCE,
-                       "kernel '%s' (%s) takes %d bytes of shared memory, and %s has %d a block",
-                       k->name, k->where, k->shared[phase] + fixed, c->name, most);
-    return k->shared[phase] + fixed <= UNASKED || k->shared[phase] <= granted ||
-           !fails(c, c->driver->FuncSetAttribute(f, DLR_CU_SHARED_DYNAMIC_MOST, k->shared[phase]),
-                  "shared memory", err);
-}
-
-static bool find_functions(dlr_cuda *c, dl_error *err) {
-    for (int i = 0; i < c->base.plan->kernels.n; i++) {
-        const dl_plan_kernel *k = kernel_at(c, i);
-        for (int p = 0; p < k->phases; p++) {
-            const dl_plan_entry e = dl_plan_entry_of(c->base.arena, k, p);
-            dlr_cu_result r =
-                c->driver->ModuleGetFunction(&c->functions[i][p], c->modules[e.object], e.symbol);
-            if (r == DLR_CU_NOT_FOUND)
-                return dl_fail(
-                    err, DL_INPUT,
-                    "the plan's object %d holds no function %s for kernel '%s': the plan was made "
-                    "by another build; compile the model again",
-                    e.object, e.symbol, k->name);
-            if (fails(c, r, e.symbol, err) || !ask_shared(c, k, p, err)) return false;
-        }
-    }
-    return true;
-}
-
-/* The kernel that computes inputs from batches, where an object has it. */
-static bool find_gather(dlr_cuda *c, dl_error *err) {
-    dlr_cu_result r = DLR_CU_NOT_FOUND;
-    for (int i = 0; i < c->base.plan->objects.n && r == DLR_CU_NOT_FOUND; i++)
-        r = c->driver->ModuleGetFunction(&c->gather, c->modules[i], "dl_feed_0");
-    c->base.gathers = r == 0;
-    if (r != 0) c->gather = NULL;
-    return r == DLR_CU_NOT_FOUND || !fails(c, r, "dl_feed_0", err);
-}
-
 static bool start(dlr_cuda *c, dl_error *err) {
-    if (fails(c, c->driver->DevicePrimaryCtxRetain(&c->context, c->device), "no context", err)) {
+    if (dlr_cuda_fails(c, c->driver->DevicePrimaryCtxRetain(&c->context, c->device), "no context",
+                       err)) {
         c->context = NULL;
         return false;
     }
     int64_t total;
-    return !fails(c, c->driver->CtxSetCurrent(c->context), "no context", err) &&
-           !fails(c, dlr_cuda_in_use(c, &c->before, &total), "no context", err) &&
-           !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream",
-                  err) &&
-           !fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING), "no stream",
-                  err) &&
-           load_modules(c, err) && find_functions(c, err) && find_gather(c, err) &&
-           dlr_cuda_begin_calls(c, err);
+    return !dlr_cuda_fails(c, c->driver->CtxSetCurrent(c->context), "no context", err) &&
+           !dlr_cuda_fails(c, dlr_cuda_in_use(c, &c->before, &total), "no context", err) &&
+           !dlr_cuda_fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING),
+                           "no stream", err) &&
+           !dlr_cuda_fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING),
+                           "no stream", err) &&
+           dlr_cuda_load_code(c, err) && dlr_cuda_begin_calls(c, err);
 }
 
 bool dlr_cuda_load(dlr_device *d, dl_error *err) {
@@ -287,10 +190,10 @@ static bool take_memory(dlr_cuda *c, dl_error *err) {
         return false;
     }
     /* Batches may be copied to the staging buffer before the memset is done. */
-    return !fails(c, r, "no memory", err) &&
+    return !dlr_cuda_fails(c, r, "no memory", err) &&
            (arena + work == 0 ||
-            !fails(c, c->driver->MemsetD8Async(c->memory, 0, arena + work, c->stream), "memory",
-                   err));
+            !dlr_cuda_fails(c, c->driver->MemsetD8Async(c->memory, 0, arena + work, c->stream),
+                            "memory", err));
 }
 
 static bool bind_launches(dlr_cuda *c, dl_error *err) {
@@ -303,7 +206,7 @@ static bool bind_launches(dlr_cuda *c, dl_error *err) {
             r = dlr_cuda_bind(c, c->base.arena, &c->programs[i].launches[j], c->memory, from->args,
                               workspace);
         }
-    return !fails(c, r, "a tensor map", err);
+    return !dlr_cuda_fails(c, r, "a tensor map", err);
 }
 
 static void make_launches(dlr_cuda *c) {
@@ -315,7 +218,7 @@ static void make_launches(dlr_cuda *c) {
         c->programs[i].launches = DL_NEWS(arena, dlr_cuda_launch, p->launches.n + 1);
         for (int j = 0; j < p->launches.n; j++) {
             int kernel = p->launches.at[j].kernel;
-            c->programs[i].launches[j] = (dlr_cuda_launch){.kernel = kernel_at(c, kernel),
+            c->programs[i].launches[j] = (dlr_cuda_launch){.kernel = &plan->kernels.at[kernel],
                                                            .phase = c->functions[kernel],
                                                            .calls = c->calls[kernel]};
         }

@@ -17,7 +17,7 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number) {
     const dlr_cuda_launch *l = &c->programs[program].launches[number];
     char text[500];
     dlr_cuda_flush(c, true);
-    if (!dlr_cuda_alive(c)) return;
+    if (!dlr_cuda_alive(c) || !dlr_cuda_has_code(c, program)) return;
     c->all.launches += l->kernel->calls.n + l->kernel->phases;
     dlr_cu_result r =
         c->base.guards ? dlr_cuda_guarded(c, program, number) : dlr_cuda_put_launch(c, l);
@@ -37,7 +37,7 @@ static dlr_cu_result put_step(dlr_cuda *c, int program, dl_plan_step s) {
 void dlr_cuda_capture(dlr_device *d, int program) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_cuda_program *p = &c->programs[program];
-    if (p->graph || c->slow || !dlr_cuda_alive(c)) return;
+    if (p->graph || c->slow || !dlr_cuda_alive(c) || !dlr_cuda_has_code(c, program)) return;
     const dlr_driver *v = c->driver;
     dlr_cu_graph graph = NULL;
     const dl_plan_program *plan = &d->plan->programs.at[program];

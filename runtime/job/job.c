@@ -312,6 +312,7 @@ void dl_job_close_log(dl_run_job *p) {
 
 void dl_job_close(dl_run_job *p) {
     dl_job_close_device(p);
+    if (p->plan && p->plan->late) p->plan->late->end(p->plan->late);
     dlr_dataset_close(p->train);
     dlr_dataset_close(p->valid);
     dl_job_close_log(p);

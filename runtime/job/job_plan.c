@@ -73,6 +73,9 @@ bool dl_job_compile(dl_run_job *p, dl_error *err) {
     if (!dl_tune(p->compiler, p->config, p->device.device, &opt, &tuning, err)) return false;
     p->classes = dl_classes_strict(p->arena, p->session->module);
     if (!prepare_kept(p, &opt, err)) return false;
+    /* other ranks and a plan's file wait for the whole; a replay needs no more than "train" */
+    opt.late = !p->comm && !p->kept && !opt.tuner && !dl_job_replays(p->config) &&
+               !dl_config_option(p->config, "dry_run");
     p->plan = dl_session_plan(p->session, &opt, &p->plan_cached, err);
     p->tuned = dl_tuning_text(p->arena, &tuning);
     if (!p->plan || !wait_for_plan(p, false, err)) return false;

@@ -19,6 +19,9 @@ void test_asked_wrongly(const dl_plan *p);
 
 /* Where a step first makes what is not finite, on a device as on the CPU. */
 void test_not_finite(const dl_plan *p);
+
+/* Code that is compiled after the first step. */
+void test_late(const dl_plan *p);
 void test_contexts(void);
 void test_emulator(void);
 

@@ -288,6 +288,7 @@ int main(void) {
     test_fault(p);
     test_asked_wrongly(p);
     test_not_finite(p);
+    test_late(p);
     test_contexts();
     test_emulator();
     test_neighbours();
