@@ -44,23 +44,6 @@ const dl_dialect dl_dialect_c = {.index = "long",
                                  .truth = "int",
                                  .memory = "scratch"};
 
-const char *dl_emit_partial_type(const dl_kinstr *in) {
-    return dl_dtype_is_float(in->type) ? "double" : "long";
-}
-
-const char *dl_emit_start(const dl_kinstr *in) {
-    bool max = in->op == DL_OP_reduce_max;
-    if (in->op == DL_OP_sum) return "0";
-    if (dl_dtype_is_float(in->type)) return max ? "-__builtin_inff()" : "__builtin_inff()";
-    if (in->type == DL_I64) return max ? "-__LONG_MAX__ - 1" : "__LONG_MAX__";
-    return max ? "-__INT_MAX__ - 1" : "__INT_MAX__";
-}
-
-const char *dl_emit_combine(const dl_kinstr *in) {
-    bool real = dl_dtype_is_float(in->type);
-    return in->op == DL_OP_reduce_max ? real ? "d_max" : "l_max" : real ? "d_min" : "l_min";
-}
-
 dl_axis_list dl_emit_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes) {
     dl_axis_list l = {.points = 1};
     for (int i = 0; i < order->n; i++)

@@ -1,4 +1,5 @@
-/* The nodes of the loop IR: shared by loops.c, which builds them, and loops_print.c. */
+/* The nodes of the loop IR: shared by loops.c, which builds them, loops_expr.c and
+ * loops_print.c. */
 #ifndef DL_LOOP_PARTS_H
 #define DL_LOOP_PARTS_H
 #include "compiler/codegen/loops.h"
@@ -70,4 +71,9 @@ typedef struct dl_loop_stmt {
     bool full; /* all lanes of its vectors are in use */
     struct dl_loop_stmt *parent, *first, *last, *next;
 } dl_loop_stmt;
+
+/* Writes an expression, and notes what it uses; the same as a term, in brackets if C needs them.
+ * loops_expr.c */
+void dl_loop_put(dl_emitter *e, dl_expr x);
+void dl_loop_put_term(dl_emitter *e, dl_expr x);
 #endif

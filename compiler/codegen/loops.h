@@ -1,7 +1,8 @@
 /* Loop IR: the loops around a kernel's scalar program, as a tree of statements over typed
  * expressions. A builder is one function for every target; a dialect (emit_program.h) is the table
- * with which loops_print.c writes the tree as C for the CPU or as CUDA C++. The program itself
- * enters as kernel IR: a statement that runs instruction i, an expression that is its value.
+ * with which loops_expr.c and loops_print.c write the tree as C for the CPU or as CUDA C++. The
+ * program itself enters as kernel IR: a statement that runs instruction i, an expression that is
+ * its value.
  *
  * A number is a hole, in which equal functions may differ (holes.h), or a fixed part of the text;
  * operations on fixed numbers are done when they are built, and x * 1, x + 0, x / 1, x % 1 with a

@@ -1,132 +1,6 @@
-/* The printer of the loop IR: C for the CPU, or CUDA C++, by the emitter's dialect. */
+/* Statements of the loop IR as text: C for the CPU, or CUDA C++, by the emitter's dialect. */
 #include "compiler/codegen/emit_parts.h"
 #include "compiler/codegen/loop_parts.h"
-
-const char *dl_loop_type_name(const dl_emitter *e, dl_loop_type type) {
-    static const char *const names[] = {
-        [DL_LOOP_INT] = "int",       [DL_LOOP_LONG] = "long",       [DL_LOOP_FLOAT] = "float",
-        [DL_LOOP_DOUBLE] = "double", [DL_LOOP_LANES] = "vf",        [DL_LOOP_INT_LANES] = "vi",
-        [DL_LOOP_BOOL_LANES] = "vb", [DL_LOOP_SUMS] = "struct sums"};
-    return type == DL_LOOP_INDEX  ? e->dialect->index
-           : type == DL_LOOP_BOOL ? e->dialect->truth
-                                  : names[type];
-}
-
-/* ---- expressions ---- */
-
-/* How strongly an expression holds together, as C's operators do. */
-static int strength(dl_expr x) {
-    if (x->kind == DL_E_SELECT || (x->kind == DL_E_OP && x->op == 'm')) return 0;
-    if (x->kind != DL_E_OP) return 6;
-    return x->op == '&'   ? 1
-           : x->op == '=' ? 2
-           : x->op == '<' ? 3
-           : x->op == '+' ? 4
-           : x->op == '-' ? 4
-                          : 5;
-}
-
-static void put(dl_emitter *e, dl_expr x);
-
-static void put_within(dl_emitter *e, dl_expr x, bool apart) {
-    dl_puts(e->out, apart ? "(" : "");
-    put(e, x);
-    dl_puts(e->out, apart ? ")" : "");
-}
-
-static void put_number(dl_emitter *e, dl_expr x, const char *mark) {
-    if (x->fixed)
-        dl_putf(e->out, "%lld", (long long)x->number);
-    else
-        dl_putf(e->out, "$%s%lld%s$", mark, (long long)x->number, e->dialect->whole);
-}
-
-static void put_op(dl_emitter *e, dl_expr x) {
-    int own = strength(x);
-    bool divides = x->op == '/' || x->op == '%';
-    if (x->op == 'm') {
-        put_within(e, x->a, strength(x->a) < 4), dl_puts(e->out, " < ");
-        put_within(e, x->b, strength(x->b) < 4), dl_puts(e->out, " ? ");
-        put_within(e, x->a, !strength(x->a)), dl_puts(e->out, " : "), put(e, x->b);
-        return;
-    }
-    put_within(e, x->a, strength(x->a) < own);
-    dl_puts(e->out, x->op == '=' ? " == " : x->op == '&' ? " && " : "");
-    if (x->op != '=' && x->op != '&') dl_putf(e->out, " %c ", x->op);
-    if (divides && x->b->kind == DL_E_NUMBER) /* of the item's index: one thread may divide it */
-        put_number(e, x->b, x->a->kind == DL_E_ITEM ? ":" : "/");
-    else
-        put_within(e, x->b, strength(x->b) <= own);
-}
-
-static void put_call(dl_emitter *e, dl_expr x) {
-    const dl_expr args[] = {x->a, x->b, x->c, x->d};
-    dl_putf(e->out, "%s(", x->text);
-    for (int i = 0; i < 4 && args[i]; i++) dl_puts(e->out, i ? ", " : ""), put(e, args[i]);
-    dl_puts(e->out, ")");
-}
-
-/* a and b as one result; or all lanes' results of a as one, with b lanes where that is a hole. */
-static void put_reduction(dl_emitter *e, dl_expr x) {
-    const dl_thread_layout *t = &x->threads;
-    const char *by = e->dialect->operation ? e->dialect->operation(x->in) : NULL;
-    if (x->kind == DL_E_REDUCE && !x->b)
-        dl_putf(e->out, "group_reduce<%s, %d, %d, %s>(", by, t->lanes * t->groups, t->lanes,
-                t->strided ? "true" : "false");
-    else if (x->kind == DL_E_REDUCE)
-        dl_putf(e->out, "group_reduce_by<%s, %d>(", by, t->lanes * t->groups);
-    else if (by)
-        dl_putf(e->out, "%s::of(", by);
-    else
-        dl_putf(e->out, "%s(", x->in->op == DL_OP_sum ? "" : dl_emit_combine(x->in));
-    put(e, x->a);
-    if (x->b) {
-        dl_puts(e->out, by || x->in->op != DL_OP_sum ? ", " : " + ");
-        put(e, x->b);
-    }
-    dl_puts(e->out, ")");
-}
-
-static void put(dl_emitter *e, dl_expr x) {
-    switch (x->kind) {
-    case DL_E_NUMBER: put_number(e, x, ""); break;
-    case DL_E_NAME:
-        if (x->of) x->of->used = true;
-        dl_puts(e->out, x->text);
-        break;
-    case DL_E_ITEM: dl_puts(e->out, "item"); break;
-    case DL_E_THREAD: dl_puts(e->out, e->dialect->thread); break;
-    case DL_E_COORD: dl_puts(e->out, dl_emit_coordinate(e, (int)x->number)); break;
-    case DL_E_VALUE: dl_putf(e->out, "$v%d$", (int)x->number); break;
-    case DL_E_OP: put_op(e, x); break;
-    case DL_E_SELECT:
-        put_within(e, x->a, !strength(x->a)), dl_puts(e->out, " ? ");
-        put_within(e, x->b, !strength(x->b)), dl_puts(e->out, " : "), put(e, x->c);
-        break;
-    case DL_E_CONVERT:
-        dl_putf(e->out, "(%s)", dl_loop_type_name(e, x->type)),
-            put_within(e, x->a, strength(x->a) < 6);
-        break;
-    case DL_E_MEMORY:
-        dl_putf(e->out, "((%s *)(%s + $%lldL$))", dl_loop_type_name(e, x->type), x->text,
-                (long long)x->number);
-        break;
-    case DL_E_AT: put(e, x->a), dl_puts(e->out, "["), put(e, x->b), dl_puts(e->out, "]"); break;
-    case DL_E_FROM: put(e, x->a), dl_puts(e->out, " + "), put(e, x->b); break;
-    case DL_E_INSIDE: dl_emit_bounds(e, &e->k->params.at[x->in->param].type, x->in->index); break;
-    case DL_E_START: dl_puts(e->out, dl_emit_start(x->in)); break;
-    case DL_E_COMBINE:
-    case DL_E_REDUCE: put_reduction(e, x); break;
-    case DL_E_CALL: put_call(e, x); break;
-    }
-}
-
-void dl_emit_linear_index(dl_emitter *e, const dl_axis_list *list) {
-    dl_loops l = dl_loop_begin(e);
-    put(e, dl_loop_linear(&l, list));
-}
-
-/* ---- statements ---- */
 
 static void put_list(dl_loops *l, dl_loop_stmt *s);
 
@@ -139,18 +13,19 @@ static void put_variable(dl_emitter *e, const dl_loop_stmt *s) {
     bool shared = s->space == DL_IN_SHARED, zeros = s->a && s->a->kind == DL_E_NUMBER;
     dl_putf(e->out, "    %s%s ", shared ? e->dialect->shared : "",
             dl_loop_type_name(e, s->name->type));
-    put(e, s->name);
+    dl_loop_put(e, s->name);
     if (s->name->array)
         dl_putf(e->out, "[%d]%s", (int)s->number, zeros ? " = {0}" : "");
     else if (s->name->type == DL_LOOP_SUMS)
         dl_puts(e->out, " = {0}");
     else
-        dl_puts(e->out, " = "), put(e, s->a);
+        dl_puts(e->out, " = "), dl_loop_put(e, s->a);
     dl_puts(e->out, ";\n");
     if (!s->name->array || !s->a || zeros) return;
     put_unroll(e, DL_UNROLLED);
     dl_putf(e->out, "    for (int j = 0; j < %d; j++) ", (int)s->number);
-    put(e, s->name), dl_puts(e->out, "[j] = "), put(e, s->a), dl_puts(e->out, ";\n");
+    dl_loop_put(e, s->name), dl_puts(e->out, "[j] = "), dl_loop_put(e, s->a),
+        dl_puts(e->out, ";\n");
 }
 
 static void put_for(dl_loops *l, const dl_loop_stmt *s) {
@@ -158,10 +33,10 @@ static void put_for(dl_loops *l, const dl_loop_stmt *s) {
     unsigned bit = s->name ? 0 : 1u << s->number, before = e->coordinates;
     const char *x = s->name ? s->name->text : dl_emit_coordinate(e, (int)s->number);
     put_unroll(e, s->unroll);
-    dl_putf(e->out, "    for (%s %s = ", e->dialect->index, x), put(e, s->a);
-    dl_putf(e->out, "; %s < ", x), put_within(e, s->b, strength(s->b) < 4);
+    dl_putf(e->out, "    for (%s %s = ", e->dialect->index, x), dl_loop_put(e, s->a);
+    dl_putf(e->out, "; %s < ", x), dl_loop_put_term(e, s->b);
     dl_putf(e->out, s->step ? "; %s += " : "; %s++", x);
-    if (s->step) put(e, s->step);
+    if (s->step) dl_loop_put(e, s->step);
     dl_puts(e->out, ") {\n");
     put_list(l, s->first);
     dl_puts(e->out, "    }\n");
@@ -235,7 +110,7 @@ static void put_lanes_body(dl_loops *l, const dl_loop_stmt *s, bool rest) {
     if (e->mode == DL_LANES) {
         dl_putf(e->out, "    const %s n = ", e->dialect->index);
         if (rest)
-            put_within(e, s->b, strength(s->b) < 4), dl_puts(e->out, " - i");
+            dl_loop_put_term(e, s->b), dl_puts(e->out, " - i");
         else
             dl_puts(e->out, "LANES");
         dl_puts(e->out, ";\n    (void)n;\n");
@@ -251,13 +126,14 @@ static void put_lanes(dl_loops *l, const dl_loop_stmt *s) {
     dl_lane_mode mode = e->mode;
     int axis = e->lane_axis;
     e->mode = s->mode, e->lane_axis = s->lane_axis;
-    dl_putf(e->out, lanes ? "    %s i = " : "    for (%s i = ", e->dialect->index), put(e, s->a);
+    dl_putf(e->out, lanes ? "    %s i = " : "    for (%s i = ", e->dialect->index),
+        dl_loop_put(e, s->a);
     dl_puts(e->out, lanes ? ";\n    for (; i + LANES <= " : "; i < ");
-    put_within(e, s->b, strength(s->b) < 4);
+    dl_loop_put_term(e, s->b);
     dl_puts(e->out, lanes ? "; i += LANES) {\n" : "; i++) {\n");
     put_lanes_body(l, s, false);
     if (lanes && !s->full) {
-        dl_puts(e->out, "    if (i < "), put_within(e, s->b, strength(s->b) < 4);
+        dl_puts(e->out, "    if (i < "), dl_loop_put_term(e, s->b);
         dl_puts(e->out, ") {\n");
         put_lanes_body(l, s, true);
     }
@@ -270,7 +146,7 @@ static void put_definition(dl_emitter *e, const dl_loop_stmt *s) {
     dl_cast c = dl_emit_rounding(e->mode, d, s->a->type != DL_LOOP_FLOAT);
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, d)), ")"};
     dl_putf(e->out, "    const %s $v%d$ = %s", dl_emit_type(e, d), (int)s->number, c.open);
-    put(e, s->a);
+    dl_loop_put(e, s->a);
     dl_putf(e->out, "%s;\n    (void)$v%d$;\n", c.close, (int)s->number);
 }
 
@@ -280,23 +156,24 @@ static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
     case DL_S_LET:
         dl_putf(e->out, "    %s%s %s%s = ", s->name->array ? "" : "const ",
                 dl_loop_type_name(e, s->name->type), s->name->array ? "*" : "", s->name->text);
-        put(e, s->a), dl_puts(e->out, ";\n");
+        dl_loop_put(e, s->a), dl_puts(e->out, ";\n");
         break;
     case DL_S_COORD:
         dl_putf(e->out, "    const %s $%s%d$ = ", e->dialect->index, e->dialect->coordinate,
                 (int)s->number);
-        put(e, s->a), dl_puts(e->out, ";\n");
+        dl_loop_put(e, s->a), dl_puts(e->out, ";\n");
         break;
     case DL_S_VAR: put_variable(e, s); break;
     case DL_S_SET:
-        dl_puts(e->out, "    "), put(e, s->name), dl_puts(e->out, " = "), put(e, s->a);
+        dl_puts(e->out, "    "), dl_loop_put(e, s->name), dl_puts(e->out, " = "),
+            dl_loop_put(e, s->a);
         dl_puts(e->out, ";\n");
         break;
-    case DL_S_DO: dl_puts(e->out, "    "), put(e, s->a), dl_puts(e->out, ";\n"); break;
+    case DL_S_DO: dl_puts(e->out, "    "), dl_loop_put(e, s->a), dl_puts(e->out, ";\n"); break;
     case DL_S_FOR: put_for(l, s); break;
     case DL_S_LANES: put_lanes(l, s); break;
     case DL_S_IF:
-        dl_puts(e->out, "    if ("), put(e, s->a), dl_puts(e->out, ") {\n");
+        dl_puts(e->out, "    if ("), dl_loop_put(e, s->a), dl_puts(e->out, ") {\n");
         put_list(l, s->first);
         dl_puts(e->out, "    }\n");
         break;
@@ -311,7 +188,7 @@ static void put_statement(dl_loops *l, const dl_loop_stmt *s) {
     case DL_S_DEFINE: put_definition(e, s); break;
     case DL_S_GIVE:
         dl_putf(e->out, "    const %s $v%d$ = ", dl_loop_type_name(e, s->a->type), (int)s->number);
-        put(e, s->a), dl_puts(e->out, ";\n");
+        dl_loop_put(e, s->a), dl_puts(e->out, ";\n");
         break;
     case DL_S_READ: dl_emit_read(e, (int)s->number); break;
     case DL_S_KEEP: dl_emit_keep(e, (int)s->number); break;

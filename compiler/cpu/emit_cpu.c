@@ -5,19 +5,6 @@
 #include "compiler/cpu/emit_windows.h"
 #include "ir/base/foreign.h"
 
-void dl_emit_function(dl_emitter *e, const char *attributes, const char *name) {
-    dl_putf(e->out,
-            "%svoid %s(char *const *arg, long item, char *scratch, char *workspace) {\n    "
-            "(void)arg, (void)item, (void)scratch, (void)workspace;\n",
-            attributes, name);
-}
-
-void dl_emit_phase(dl_emitter *e, dl_emitted *code, int64_t items, const char *statements) {
-    dl_emit_function(e, "", dl_format(e->arena, "%s_%d", DL_OWN_NAME, code->phases));
-    dl_putf(e->out, "    %s\n}\n", statements);
-    code->items[code->phases++] = items;
-}
-
 /* A kernel's 16-bit types, as bits of DL_NEED_HALVES. */
 static unsigned find_halves(const dl_kernel *k) {
     unsigned types = 0;
