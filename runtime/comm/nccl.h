@@ -152,7 +152,9 @@ typedef struct {
     const char *waiting_what; /* the wait's collective, unless it waits for the device's own work */
 } dlr_nccl_backend;
 
-/* nccl.c: makes the device's context, the communicators and the watchdog, unless they are there.
+/* nccl_begin.c: a function of the backend's table. */
+bool dlr_nccl_group(dlr_comm *comm, dlr_members *group, dl_error *err);
+/* Makes the device's context, the communicators and the watchdog, unless they are there.
  * Called before all other calls of NCCL. Errors: as dlr_comm_nccl; the backend has then failed. */
 bool dlr_nccl_begin(dlr_nccl_backend *b, dl_error *err);
 /* nccl_call.c: false with the reason when the backend has failed: the communicators may be aborted.
