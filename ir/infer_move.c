@@ -272,17 +272,17 @@ bool dl_rule_scatter_add(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     *r = dl_row_type(&n->out[0].type);
     if (!want_numbers(n, fault)) return false;
     if (x->dtype == DL_BOOL || x->dtype != r->dtype)
-        return dl_fault(fault, 0, "type_mismatch", "scatter_add adds numbers, but makes %s of %s",
-                        dl_type_text(r), dl_type_text(x));
+        return dl_fault(fault, 0, "type_mismatch", "%s takes numbers, but makes %s of %s",
+                        dl_op_text(n), dl_type_text(r), dl_type_text(x));
     if (dl_type_axis(r, axis) < 0)
-        return dl_fault(fault, -1, "missing_axis", "scatter_add goes along %s, which %s lacks",
-                        axis, dl_type_text(r));
+        return dl_fault(fault, -1, "missing_axis", "%s goes along %s, which %s lacks",
+                        dl_op_text(n), axis, dl_type_text(r));
     if (!gathered(r, dl_operand(n, 1), axis, &from, fault)) return false;
     bool alike = from.rank == x->rank;
     for (int i = 0; alike && i < x->rank; i++) {
         int at = dl_type_axis(&from, x->axis[i].name);
         alike = at >= 0 && from.axis[at].size == x->axis[i].size;
     }
-    return alike || dl_fault(fault, 0, "axis_mismatch", "scatter_add makes %s of %s, not of %s",
-                             dl_type_text(r), dl_type_text(&from), dl_type_text(x));
+    return alike || dl_fault(fault, 0, "axis_mismatch", "%s makes %s of %s, not of %s",
+                             dl_op_text(n), dl_type_text(r), dl_type_text(&from), dl_type_text(x));
 }

@@ -1,4 +1,4 @@
-/* Scatter-add as loops: scatter.h. */
+/* Scatters as loops: scatter.h. */
 #include "compiler/codegen/scatter.h"
 
 bool dl_scatter_find(dl_emitter *e, dl_scatter *s, dl_error *err) {
@@ -12,7 +12,9 @@ bool dl_scatter_find(dl_emitter *e, dl_scatter *s, dl_error *err) {
                 k->instrs.at[i].kind != DL_K_CONTRACT;
     if (!alone)
         return dl_emit_refuse(k, s->store, err,
-                              "additions at numbered places stand alone in a kernel [DL-E0803]");
+                              "a scatter to numbered places stands alone in a kernel [DL-E0803]");
+    s->by = (dl_kinstr){.op = s->store->op == DL_OP_reduce_max ? DL_OP_reduce_max : DL_OP_sum,
+                        .type = k->params.at[s->store->param].type.dtype};
     for (int i = 0; i < k->params.at[s->store->param].type.rank; i++) {
         const dl_index *at = &s->store->index[i];
         if (at->indirect)
@@ -29,20 +31,19 @@ bool dl_scatter_find(dl_emitter *e, dl_scatter *s, dl_error *err) {
     return true;
 }
 
-static dl_loop_type sum_type(const dl_scatter *s) {
-    return dl_dtype_is_float(s->e->k->params.at[s->store->param].type.dtype) ? DL_LOOP_DOUBLE
-                                                                             : DL_LOOP_LONG;
-}
+static dl_loop_type sum_type(const dl_scatter *s) { return dl_loop_partial_type(&s->by); }
 
-/* sum += the point's value */
+/* sum += the point's value, or the larger one */
 static void add(dl_loops *l, const dl_scatter *s, dl_expr sum) {
     dl_loop_needs(l, s->store->args[0]);
     dl_expr value = dl_loop_value(l, s->store->args[0]);
-    dl_loop_set(l, sum, dl_loop_op(l, sum, '+', dl_loop_convert(l, sum_type(s), value)));
+    dl_loop_set(l, sum, dl_loop_combine(l, &s->by, sum, dl_loop_convert(l, sum_type(s), value)));
 }
 
-/* Stores a sum at the index `choice`. */
-static void store(dl_loops *l, const dl_scatter *s, dl_expr sum, dl_expr choice) {
+/* Stores a result at the index `choice`; 0 where it is not of `some` points. */
+static void store(dl_loops *l, const dl_scatter *s, dl_expr sum, dl_expr some, dl_expr choice) {
+    dl_expr zero = dl_loop_convert(l, sum_type(s), dl_loop_fixed(l, 0));
+    if (s->by.op != DL_OP_sum) sum = dl_loop_select(l, some, sum, zero);
     dl_loop_define(l, s->store->args[0], sum);
     if (s->store->args[0] != s->number) dl_loop_define(l, s->number, choice);
     dl_loop_instr(l, s->end);
@@ -120,12 +121,15 @@ void dl_scatter_sums(const dl_scatter *s, int64_t each) {
                                dl_loop_number(&l, CHUNK), 0),
             rest = dl_loop_op(&l, dl_loop_number(&l, inner.points), '-', from),
             n = dl_loop_let(&l, "n", dl_loop_by(&l, rest, 'm', CHUNK));
-    dl_expr sums = dl_loop_array(&l, sum_type(s), DL_IN_THREAD, "sum", CHUNK, zero);
+    dl_expr sums =
+        dl_loop_array(&l, sum_type(s), DL_IN_THREAD, "sum", CHUNK, dl_loop_start(&l, &s->by));
     dl_loop_coordinates(&l, row, &outer);
     dl_expr before = dl_loop_at(&l, ends, dl_loop_by(&l, place, '-', 1));
-    dl_expr begin = dl_loop_select(&l, dl_loop_op(&l, zero, '<', place), before,
-                                   dl_loop_convert(&l, DL_LOOP_LONG, zero));
-    dl_expr k = dl_loop_for(&l, "k", begin, dl_loop_at(&l, ends, place), NULL, 0);
+    dl_expr begin = dl_loop_let(&l, "begin",
+                                dl_loop_select(&l, dl_loop_op(&l, zero, '<', place), before,
+                                               dl_loop_convert(&l, DL_LOOP_LONG, zero))),
+            end = dl_loop_at(&l, ends, place), some = dl_loop_op(&l, begin, '<', end);
+    dl_expr k = dl_loop_for(&l, "k", begin, end, NULL, 0);
     dl_loop_coordinates(&l, dl_loop_let(&l, "p", dl_loop_at(&l, order, k)), &s->points);
     dl_expr i = dl_loop_for(&l, "i", zero, n, NULL, 0);
     dl_loop_coordinates(&l, dl_loop_op(&l, from, '+', i), &inner);
@@ -134,7 +138,8 @@ void dl_scatter_sums(const dl_scatter *s, int64_t each) {
     dl_loop_coordinates(&l, dl_loop_by(&l, place, '/', dl_at_least(1, s->choices)), &s->kept);
     i = dl_loop_for(&l, "i", zero, n, NULL, 0);
     dl_loop_coordinates(&l, dl_loop_op(&l, from, '+', i), &inner);
-    store(&l, s, dl_loop_at(&l, sums, i), dl_loop_by(&l, place, '%', dl_at_least(1, s->choices)));
+    store(&l, s, dl_loop_at(&l, sums, i), some,
+          dl_loop_by(&l, place, '%', dl_at_least(1, s->choices)));
     dl_loop_end(&l), dl_loop_end(&l), dl_loop_end(&l), dl_loop_end(&l);
     dl_loop_print(&l);
 }
@@ -165,61 +170,87 @@ int64_t dl_scatter_elements(const dl_scatter *s, int threads) {
     dl_expr row = dl_loop_let(&l, "row", dl_loop_by(&l, element, '%', rest)),
             place = dl_loop_let(&l, "place", dl_loop_by(&l, element, '/', rest)),
             choice = put_place(&l, s, place, row);
-    dl_expr sum = dl_loop_var(&l, sum_type(s), "sum", dl_loop_fixed(&l, 0)),
+    dl_expr sum = dl_loop_var(&l, sum_type(s), "sum", dl_loop_start(&l, &s->by)),
+            some = dl_loop_var(&l, DL_LOOP_BOOL, "some", dl_loop_fixed(&l, 0)),
             point = dl_loop_for(&l, "point", dl_loop_fixed(&l, 0),
                                 dl_loop_fixed(&l, s->added.points), NULL, 1);
     dl_loop_coordinates(&l, point, &s->added);
     dl_loop_if(&l, is_hit(&l, s, choice));
     add(&l, s, sum);
+    if (s->by.op != DL_OP_sum) dl_loop_set(&l, some, dl_loop_fixed(&l, 1));
     dl_loop_end(&l), dl_loop_end(&l);
-    store(&l, s, sum, choice);
+    store(&l, s, sum, some, choice);
     dl_loop_end(&l);
     dl_loop_print(&l);
     return dl_ceil_div(all > 0 ? all : 1, threads);
 }
 
-int64_t dl_scatter_places(const dl_scatter *s, int threads) {
-    static const dl_kinstr by_sum = {.op = DL_OP_sum};
-    int64_t rest = dl_at_least(1, s->rest.points);
-    int groups = 1;
-    while (groups < rest && groups < threads) groups *= 2;
-    dl_thread_layout t = {.lanes = threads / groups, .groups = groups, .strided = true};
-    int64_t tiles = dl_ceil_div(rest, groups);
+/* ---- listed ---- */
+
+int64_t dl_scatter_keys(const dl_scatter *s, int threads, int64_t byte) {
+    dl_loops l = dl_loop_begin(s->e);
+    dl_expr first = dl_loop_by(&l, dl_loop_item(&l), '*', threads),
+            p = dl_loop_let(&l, "p", dl_loop_op(&l, first, '+', dl_loop_thread(&l)));
+    dl_loop_if(&l, dl_loop_by(&l, p, '<', s->points.points));
+    dl_loop_coordinates(&l, p, &s->points);
+    dl_loop_needs(&l, s->number);
+    dl_expr choice = dl_loop_value(&l, s->number), row = dl_loop_linear(&l, &s->kept),
+            natural = dl_loop_op(&l, dl_loop_number(&l, -1), '<', choice),
+            inside = dl_loop_op(&l, natural, '&', dl_loop_by(&l, choice, '<', s->choices)),
+            place = dl_loop_op(&l, dl_loop_by(&l, row, '*', s->choices), '+', choice),
+            keys = dl_loop_let(&l, "keys", dl_loop_workspace(&l, DL_LOOP_LONG, byte));
+    dl_expr none = dl_loop_convert(&l, DL_LOOP_LONG, dl_loop_number(&l, s->places));
+    place = dl_loop_convert(&l, DL_LOOP_LONG, place);
+    dl_loop_set(&l, dl_loop_at(&l, keys, p), dl_loop_select(&l, inside, place, none));
+    dl_loop_end(&l);
+    dl_loop_print(&l);
+    return dl_ceil_div(s->points.points, threads);
+}
+
+/* Neighbouring threads have neighbouring elements of a row, up to a warp of them; the others share
+ * the points of a destination, of which each is to have some. */
+static dl_thread_layout list_layout(const dl_scatter *s, int threads) {
+    enum { WARP = 32, SHARE = 4 };
+    const int64_t each = SHARE * s->points.points / dl_at_least(1, s->places);
+    dl_thread_layout t = {.lanes = 1, .groups = threads, .strided = true};
+    while (t.lanes < each && (t.groups > WARP || t.groups / 2 >= s->rest.points) && t.groups > 1)
+        t.lanes *= 2, t.groups /= 2;
+    return t;
+}
+
+int64_t dl_scatter_lists(const dl_scatter *s, int threads, const dl_scatter_list *list) {
+    const int64_t rest = dl_at_least(1, s->rest.points), all = s->places * s->rest.points;
+    const dl_thread_layout t = list_layout(s, threads);
     dl_loops l = dl_loop_begin(s->e);
     dl_expr lane, group, zero = dl_loop_fixed(&l, 0), item = dl_loop_item(&l);
     dl_loop_threads(&l, &t, &lane, &group);
-    dl_expr place = dl_loop_let(&l, "place", dl_loop_by(&l, item, '/', tiles)),
-            tile = dl_loop_by(&l, dl_loop_by(&l, item, '%', tiles), '*', groups),
-            element = dl_loop_let(&l, "element", dl_loop_op(&l, tile, '+', group)),
-            live = dl_loop_let(&l, "live",
-                               dl_loop_op(&l, dl_loop_by(&l, element, '<', s->rest.points), '&',
-                                          dl_loop_by(&l, place, '<', s->places))),
-            row = dl_loop_let(&l, "row", dl_loop_select(&l, live, element, zero)),
-            choice = put_place(&l, s, place, row);
-    dl_expr hits = dl_loop_array(&l, DL_LOOP_INDEX, DL_IN_SHARED, "hits", threads, NULL);
-    dl_expr sum = dl_loop_var(&l, sum_type(s), "sum", zero),
-            all = dl_loop_number(&l, s->added.points),
-            first = dl_loop_for(&l, "first", zero, all, dl_loop_number(&l, threads), 1),
-            mine = dl_loop_let(&l, "mine", dl_loop_op(&l, first, '+', dl_loop_thread(&l))),
-            hit = dl_loop_var(&l, DL_LOOP_BOOL, "hit", zero);
-    dl_loop_if(&l, dl_loop_op(&l, mine, '<', all));
-    dl_loop_coordinates(&l, mine, &s->added);
-    dl_loop_set(&l, hit, is_hit(&l, s, choice));
-    dl_loop_end(&l);
-    const dl_expr args[] = {hit, mine, hits};
-    const char *compact = dl_format(s->e->arena, "block_compact<%d>", threads);
-    dl_expr found = dl_loop_let(&l, "found", dl_loop_call(&l, DL_LOOP_INT, compact, 3, args));
-    dl_loop_if(&l, live);
-    dl_expr i = dl_loop_for(&l, "i", lane, found, dl_loop_number(&l, t.lanes), 1);
-    dl_loop_coordinates(&l, dl_loop_let(&l, "point", dl_loop_at(&l, hits, i)), &s->added);
+    dl_expr begins = dl_loop_let(&l, "begins", dl_loop_workspace(&l, DL_LOOP_LONG, list->begins)),
+            order = dl_loop_let(&l, "order", dl_loop_workspace(&l, DL_LOOP_INT, list->order)),
+            own = dl_loop_op(&l, dl_loop_by(&l, item, '*', t.groups), '+', group),
+            live = dl_loop_let(&l, "live", dl_loop_by(&l, own, '<', all)),
+            element = dl_loop_let(&l, "element", dl_loop_select(&l, live, own, zero)),
+            place = dl_loop_let(&l, "place", dl_loop_by(&l, element, '/', rest)),
+            row = dl_loop_let(&l, "row", dl_loop_by(&l, element, '%', rest));
+    dl_expr begin = dl_loop_let(&l, "begin", dl_loop_at(&l, begins, place)),
+            next = dl_loop_at(&l, begins, dl_loop_by(&l, place, '+', 1)),
+            end = dl_loop_let(&l, "end", dl_loop_select(&l, live, next, begin));
+    dl_loop_coordinates(&l, row, &s->rest);
+    dl_expr sum = dl_loop_var(&l, sum_type(s), "sum", dl_loop_start(&l, &s->by)),
+            from = dl_loop_op(&l, dl_loop_convert(&l, DL_LOOP_INDEX, begin), '+', lane),
+            i = dl_loop_for(&l, "i", from, dl_loop_convert(&l, DL_LOOP_INDEX, end),
+                            dl_loop_number(&l, t.lanes), 1);
+    dl_expr index = dl_loop_by(&l, dl_loop_by(&l, i, '*', list->words), '+', list->word),
+            point = dl_loop_let(&l, "point",
+                                dl_loop_convert(&l, DL_LOOP_INDEX, dl_loop_at(&l, order, index)));
+    dl_loop_coordinates(&l, point, &s->points);
     add(&l, s, sum);
-    dl_loop_end(&l), dl_loop_end(&l);
-    dl_loop_barrier(&l); /* hits are read */
     dl_loop_end(&l);
-    dl_loop_set(&l, sum, dl_loop_reduce(&l, &by_sum, sum, &t));
+    dl_loop_set(&l, sum, dl_loop_reduce(&l, &s->by, sum, &t));
     dl_loop_if(&l, dl_loop_op(&l, live, '&', dl_loop_by(&l, lane, '=', 0)));
-    store(&l, s, sum, choice);
+    dl_loop_coordinates(&l, dl_loop_by(&l, place, '/', dl_at_least(1, s->choices)), &s->kept);
+    store(&l, s, sum, dl_loop_op(&l, begin, '<', end),
+          dl_loop_by(&l, place, '%', dl_at_least(1, s->choices)));
     dl_loop_end(&l);
     dl_loop_print(&l);
-    return tiles * dl_at_least(1, s->places);
+    return dl_ceil_div(all, t.groups);
 }

@@ -1,7 +1,8 @@
-/* Scatter-add as loops: kernels that add at indices which are values. No two threads add to one
- * destination, and each sums its points in their order, in double; so the bits do not depend on
- * the number of threads. There are two ways: in a work item of one thread the points are sorted
- * once (`sort`, `sums`); threads of a GPU search them (`elements`, `places`). */
+/* Scatters as loops: kernels that add at indices which are values, or store the largest value
+ * there. No two threads have one destination, and each sums its points in their order, in double;
+ * so the bits do not depend on the number of threads. There are three ways: in a work item of one
+ * thread the points are sorted once (`sort`, `sums`); threads of a GPU search them where they are
+ * few (`elements`), or a GPU sorts them (`keys`, `lists`). */
 #ifndef DL_SCATTER_H
 #define DL_SCATTER_H
 #include "compiler/codegen/loops.h"
@@ -9,6 +10,7 @@
 typedef struct {
     dl_emitter *e;
     const dl_kinstr *store;
+    dl_kinstr by;             /* how two values of one destination are combined */
     int number, end;          /* the instruction that computes the index; the store */
     dl_axis_list kept, added; /* axes that index and result have; that are summed; */
     dl_axis_list points;      /* both: the points that are sorted */
@@ -28,7 +30,15 @@ void dl_scatter_sums(const dl_scatter *s, int64_t each);
 /* A thread per element of the result, of so many per work item: each looks at all points. Returns
  * the work items. */
 int64_t dl_scatter_elements(const dl_scatter *s, int threads);
-/* A work item per destination and some of its elements: all its threads look at points, and the
- * lanes of a group add those that were found. */
-int64_t dl_scatter_places(const dl_scatter *s, int threads);
+/* A thread per point, of so many per work item: stores the number of its destination, or `places`
+ * where it has none, as a long from this byte of the workspace on. Returns the work items. */
+int64_t dl_scatter_keys(const dl_scatter *s, int threads, int64_t byte);
+/* Points in the order of their destinations, in the workspace: of each destination, and of
+ * `places`, the first one's index (long); the points (int), one in so many words. */
+typedef struct {
+    int64_t begins, order; /* bytes */
+    int words, word;       /* a point's words; which of them it is */
+} dl_scatter_list;
+/* The sums of such points, which the lanes of a group share. Returns the work items. */
+int64_t dl_scatter_lists(const dl_scatter *s, int threads, const dl_scatter_list *list);
 #endif

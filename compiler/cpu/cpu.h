@@ -26,7 +26,8 @@ enum {
     DL_LOOPS_FOURIER = 16,
     DL_LOOPS_COMPLEX = 32, /* complex contractions */
     DL_LOOPS_RECURRENCE = 64,
-    DL_LOOPS_SCAN = 128
+    DL_LOOPS_SCAN = 128,
+    DL_LOOPS_SORT = 256
 };
 
 /* Parts of the prelude that a kernel needs in its source (dl_emitted.needs). */

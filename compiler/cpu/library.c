@@ -14,10 +14,11 @@ extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_bf16_p
     dl_kernels_attention_tiles[], dl_kernels_attention_pack[], dl_kernels_attention[],
     dl_kernels_attention_interface[], dl_kernels_fourier[], dl_kernels_fourier_interface[],
     dl_kernels_complex[], dl_kernels_complex_interface[], dl_kernels_recurrence[],
-    dl_kernels_recurrence_interface[], dl_kernels_scan[], dl_kernels_scan_interface[];
+    dl_kernels_recurrence_interface[], dl_kernels_scan[], dl_kernels_scan_interface[],
+    dl_kernels_sort[], dl_kernels_sort_interface[];
 
 enum { CONVOLUTIONS = DL_LOOPS_CONTRACT | DL_LOOPS_WEIGHT | DL_LOOPS_GEMM };
-_Static_assert(DL_LOOPS_SCAN == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
+_Static_assert(DL_LOOPS_SORT == 1 << (DL_MOST_LIBRARIES - 1), "a library for each family");
 
 /* The contents of a text, in addition to what the target determines. */
 typedef struct {
@@ -55,6 +56,7 @@ static const struct {
     {DL_LOOPS_COMPLEX, BY_FLOAT, dl_kernels_complex, dl_kernels_complex_interface},
     {DL_LOOPS_RECURRENCE, BY_FLOAT, dl_kernels_recurrence, dl_kernels_recurrence_interface},
     {DL_LOOPS_SCAN, BY_NUMBER, dl_kernels_scan, dl_kernels_scan_interface},
+    {DL_LOOPS_SORT, BY_NUMBER, dl_kernels_sort, dl_kernels_sort_interface},
 };
 
 /* Indices of a shuffle of two vectors of n lanes: from, from + step, ..., or, where `in_turn`, each
@@ -141,7 +143,7 @@ int dl_cpu_libraries(dl_arena *arena, const dl_target *t, const dl_emitted *need
                      const char *sources[DL_MOST_LIBRARIES]) {
     const contents all = needed(needs);
     int n = 0;
-    for (unsigned family = 1; family <= DL_LOOPS_SCAN; family *= 2) {
+    for (unsigned family = 1; family <= DL_LOOPS_SORT; family *= 2) {
         if (!(all.families & family)) continue;
         const contents c = {.families = family,
                             .whole = family,

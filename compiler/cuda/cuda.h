@@ -22,6 +22,7 @@ enum {
     DL_NEED_FOURIER,    /* 1: kernels/fourier.cu, 2: kernels/complex.cu */
     DL_NEED_RECURRENCE, /* kernels/recurrence.cu */
     DL_NEED_SCAN,       /* kernels/scan.cu */
+    DL_NEED_SORT,       /* kernels/sort.cu */
     DL_CUDA_NEEDS
 };
 /* At most so many numbers and pointers in the launch table of horizontally fused kernels

@@ -10,7 +10,8 @@ extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_wgmma[]
     dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_wgmma[],
     dl_cuda_kernels_complex[], dl_cuda_kernels_elements[], dl_cuda_kernels_feed[],
     dl_cuda_kernels_fourier[], dl_cuda_kernels_prelude[], dl_cuda_kernels_recurrence[],
-    dl_cuda_kernels_scan[], dl_cuda_kernels_loops[], dl_cuda_kernels_warpgroup[];
+    dl_cuda_kernels_scan[], dl_cuda_kernels_sort[], dl_cuda_kernels_loops[],
+    dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
@@ -26,10 +27,12 @@ void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     if (wgmma && needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention_wgmma);
     if (needs->needs[DL_NEED_FOURIER] & 1) dl_puts(out, dl_cuda_kernels_fourier);
     if (needs->needs[DL_NEED_FOURIER] & 2) dl_puts(out, dl_cuda_kernels_complex);
-    if (needs->needs[DL_NEED_RECURRENCE] || needs->needs[DL_NEED_SCAN])
+    if (needs->needs[DL_NEED_RECURRENCE] || needs->needs[DL_NEED_SCAN] ||
+        needs->needs[DL_NEED_SORT])
         dl_puts(out, dl_cuda_kernels_elements);
     if (needs->needs[DL_NEED_RECURRENCE]) dl_puts(out, dl_cuda_kernels_recurrence);
     if (needs->needs[DL_NEED_SCAN]) dl_puts(out, dl_cuda_kernels_scan);
+    if (needs->needs[DL_NEED_SORT]) dl_puts(out, dl_cuda_kernels_sort);
 }
 
 void dl_cuda_feed(dl_buf *out, const dl_target *t) {

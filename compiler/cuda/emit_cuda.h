@@ -28,6 +28,21 @@ int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);
 enum { DL_ATTENTION_PARTS = 2 };
 /* The class of kernels/elements.cu for a type of numbers. emit_scan.c */
 const char *dl_cuda_elements(dl_dtype d);
+/* A sort by kernels/sort.cu, and where its operand and results lie. emit_sort.c */
+typedef struct {
+    int64_t lines, size, inner; /* all elements but those along the axis; along it; after it */
+    bool descending;
+    int key_bytes;         /* 4 or 8 */
+    const char *elements;  /* the class of the operand's elements */
+    const char *from, *to; /* expressions: the operand; the places, or "(int *)0": entries */
+    int64_t byte;          /* of two arrays of all entries in the workspace */
+} dl_cuda_sorting;
+/* Sorts. *second: entries in order are in the second of these arrays. */
+bool dl_cuda_put_sort(dl_emitter *e, const dl_cuda_sorting *s, dl_emitted *code, bool *second,
+                      dl_error *err);
+/* The type of its keys; the bytes of an entry: a key, and then an index of 4 bytes. */
+const char *dl_cuda_sort_key(const dl_cuda_sorting *s);
+int64_t dl_cuda_sort_entry(const dl_cuda_sorting *s);
 /* dl_cuda_<family>: calls of a family of templates. emit_<family>.c */
 typedef bool dl_cuda_call(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
 /* dl_cuda_<variants>_variants: dl_backend.variants of such kernels. */

@@ -8,7 +8,7 @@
 #include "ir/plan/plan.h"
 
 enum {
-    DL_NEEDS = 8,
+    DL_NEEDS = 9,
     DL_MOST_VARIANTS = 24,    /* of a kernel */
     DL_MOST_FUSED_PARTS = 128 /* of a phase */
 };

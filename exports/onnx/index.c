@@ -1,4 +1,6 @@
 /* Elements by index: windows and other regular selections, and lookups. */
+#include <math.h>
+
 #include "exports/onnx/ops.h"
 #include "ir/affine.h"
 #include "ir/base/str.h"
@@ -258,5 +260,36 @@ bool dl_onnx_scatter_add(dl_onnx *o, const dl_node *n, const char *word) {
     const char *in[] = {dl_onnx_expand(o, none, &s.sums).name, dl_onnx_expand(o, at, &s.flat).name,
                         x.name};
     s.sums.name = dl_onnx_add(o, word, 3, in, &attributes);
+    return dl_onnx_set(o, n, in_order(o, s.sums, &out).name);
+}
+
+/* ScatterElements takes the largest value since opset 18 alone. Here each element is compared with
+ * each place of the axis. */
+bool dl_onnx_scatter_max(dl_onnx *o, const dl_node *n, const char *word) {
+    dl_onnx_value x = dl_onnx_in(o, n, 0), at = dl_onnx_in(o, n, 1), out = dl_onnx_out(o, n);
+    const int axis = dl_type_axis(&out.type, dl_node_name(n, DL_ATTR_axis));
+    const dl_dtype made = out.type.dtype;
+    if (out.per[axis]) return dl_onnx_needs_batch(o);
+    scatter_axes s = find_scatter(&at, &out, axis);
+    dl_onnx_value index = s.flat, numbers = {.type = dl_scalar(DL_I64)};
+    const int place = s.shared + 1, rank = s.flat.type.rank + 1;
+    const int64_t size = out.type.axis[axis].size, over = s.shared;
+    index.type.rank = place, index.type.dtype = DL_I64;
+    at = dl_onnx_reshape(o, dl_onnx_cast(o, in_order(o, at, &s.numbers), DL_I64), &index);
+    at = dl_onnx_unsqueeze(o, at, ((1u << rank) - 1) & ~0u << place);
+    x = dl_onnx_unsqueeze(o, dl_onnx_reshape(o, in_order(o, x, &s.values), &s.flat), 1u << place);
+    int64_t *count = DL_NEWS(o->arena, int64_t, size + 1);
+    for (int64_t i = 0; i < size; i++) count[i] = i;
+    dl_onnx_push_axis(&numbers, &out, axis);
+    numbers.name = dl_onnx_constant(o, numbers.type, count);
+    numbers = dl_onnx_unsqueeze(o, numbers, ((1u << (rank - place)) - 1) & ~1u);
+    dl_onnx_value hit = {.name = dl_onnx_add2(o, "Equal", at.name, numbers.name),
+                         .type = dl_scalar(DL_BOOL)};
+    const double lowest = dl_dtype_is_float(made) ? -INFINITY : made == DL_I32 ? -0x1p31 : -0x1p63;
+    const char *most = dl_onnx_add3(o, "Where", hit.name, x.name, dl_onnx_scalar(o, made, lowest)),
+               *some = dl_onnx_reduced(o, word, dl_onnx_cast(o, hit, DL_I32).name, 1, &over, false);
+    some = dl_onnx_add2(o, "Greater", some, dl_onnx_scalar(o, DL_I32, 0));
+    s.sums.name = dl_onnx_add3(o, "Where", some, dl_onnx_reduced(o, word, most, 1, &over, false),
+                               dl_onnx_scalar(o, made, 0));
     return dl_onnx_set(o, n, in_order(o, s.sums, &out).name);
 }

@@ -64,6 +64,7 @@ static const struct {
     [DL_OP_affine] = {dl_onnx_affine, "Gather"},
     [DL_OP_gather] = {dl_onnx_gather, "Gather"},
     [DL_OP_scatter_add] = {dl_onnx_scatter_add, "ScatterElements"},
+    [DL_OP_scatter_max] = {dl_onnx_scatter_max, "ReduceMax"},
     [DL_OP_enter] = {dl_onnx_same, NULL},
     [DL_OP_scale_gradient] = {dl_onnx_same, NULL},
     [DL_OP_contract] = {dl_onnx_contract, NULL},
@@ -89,6 +90,7 @@ static const struct {
     [DL_OP_fourier] = {dl_onnx_fourier, "MatMul"},
     [DL_OP_complex_contract] = {dl_onnx_complex_contract, NULL},
     [DL_OP_argmax] = {dl_onnx_argmax, "ArgMax"},
+    [DL_OP_argsort] = {dl_onnx_argsort, "TopK"},
 };
 
 bool dl_onnx_has(dl_op op) { return rows[op].emit != NULL; }

@@ -25,9 +25,9 @@ dl_onnx_emitter dl_onnx_same, dl_onnx_one, dl_onnx_several, dl_onnx_floor, dl_on
 dl_onnx_emitter dl_onnx_const, dl_onnx_iota, dl_onnx_broadcast, dl_onnx_slice, dl_onnx_pad,
     dl_onnx_cat, dl_onnx_drop, dl_onnx_insert, dl_onnx_refit;
 /* index.c */
-dl_onnx_emitter dl_onnx_affine, dl_onnx_gather, dl_onnx_scatter_add;
+dl_onnx_emitter dl_onnx_affine, dl_onnx_gather, dl_onnx_scatter_add, dl_onnx_scatter_max;
 /* reduce.c */
-dl_onnx_emitter dl_onnx_reduce, dl_onnx_argmax, dl_onnx_along;
+dl_onnx_emitter dl_onnx_reduce, dl_onnx_argmax, dl_onnx_argsort, dl_onnx_along;
 /* contract.c */
 dl_onnx_emitter dl_onnx_contract, dl_onnx_complex_contract;
 /* attention.c */

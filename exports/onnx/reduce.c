@@ -46,6 +46,22 @@ bool dl_onnx_argmax(dl_onnx *o, const dl_node *n, const char *word) {
     return dl_onnx_set(o, n, dl_onnx_cast(o, out, n->out[0].type.dtype).name);
 }
 
+/* The numbers of all elements in order. Of equal ones TopK, too, takes the first first. */
+bool dl_onnx_argsort(dl_onnx *o, const dl_node *n, const char *word) {
+    const int axis = axis_of(n);
+    dl_onnx_value x = dl_onnx_in(o, n, 0), out = dl_onnx_out(o, n);
+    if (x.per[axis]) return dl_onnx_needs_batch(o);
+    if (dl_dtype_is_half(x.type.dtype)) x = dl_onnx_cast(o, x, DL_F32);
+    dl_buf attributes = {0};
+    dl_onnx_put_int(&attributes, "axis", axis);
+    dl_onnx_put_int(&attributes, "largest", dl_node_int(n, DL_ATTR_descending));
+    const int64_t all = x.type.axis[axis].size;
+    const char *in[] = {x.name, dl_onnx_ints(o, 1, &all)}, *made[2];
+    dl_onnx_add_all(o, word, 2, in, &attributes, 2, made);
+    out.name = made[1], out.type.dtype = DL_I64;
+    return dl_onnx_set(o, n, dl_onnx_cast(o, out, n->out[0].type.dtype).name);
+}
+
 bool dl_onnx_along(dl_onnx *o, const dl_node *n, const char *word) {
     const dl_onnx_value x = dl_onnx_in(o, n, 0);
     dl_buf attributes = {0};

@@ -170,6 +170,11 @@ torch_text dl_torch_linear_scan(torch_export *t, const dl_node *n, const char *w
                          dl_scan_is_reverse(n) ? ", reverse=True" : "");
 }
 
+torch_text dl_torch_argsort(torch_export *t, const dl_node *n, const char *word) {
+    if (!dl_node_int(n, DL_ATTR_descending)) return dl_torch_say(t, n, word);
+    return dl_torch_say(t, n, "$.argsort(dim=#, descending=True, stable=True).to(%)");
+}
+
 /* ---- scores ---- */
 
 torch_text dl_torch_cross_entropy(torch_export *t, const dl_node *n, const char *word) {

@@ -53,6 +53,19 @@ static const char *const helpers[TORCH_NHELPS] = {
         "    index = index[:dim] + (place,) + index[dim + 1 :]\n"
         "    return x.new_zeros(shape).index_put(index, x.masked_fill(~inside, 0), "
         "accumulate=True)\n",
+    [TORCH_HELP_SCATTER_MAX] =
+        "def scatter_max(x, shape, dim, *index):\n"
+        "    \"\"\"The largest of x's elements by index, or 0; one out of range along dim is left "
+        "out.\"\"\"\n"
+        "    inside = (index[dim] >= 0) & (index[dim] < shape[dim])\n"
+        "    room = [n + (i == dim) for i, n in enumerate(shape)]  # a place for those\n"
+        "    place, flat = torch.where(inside, index[dim], shape[dim]), 0\n"
+        "    for i, n in zip(index[:dim] + (place,) + index[dim + 1 :], room):\n"
+        "        flat = flat * n + i\n"
+        "    y = x.new_zeros(torch.Size(room).numel())\n"
+        "    flat = flat.long().expand(x.shape).reshape(-1)\n"
+        "    y = y.scatter_reduce(0, flat, x.reshape(-1), \"amax\", include_self=False)\n"
+        "    return y.reshape(room).narrow(dim, 0, shape[dim])\n",
     [TORCH_HELP_ALONG] =
         "def along(x, dim, size, stride, start=0, div=1, outside=\"zero\"):\n"
         "    \"\"\"Elements (i * stride + start) // div of x along dim, for i = 0 ... size - "

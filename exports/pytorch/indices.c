@@ -71,7 +71,7 @@ torch_text dl_torch_affine(torch_export *t, const dl_node *n, const char *word) 
                          dl_outside_names[s.outside]);
 }
 
-/* ---- gather, scatter_add ---- */
+/* ---- gather, scatters ---- */
 
 /* The index of an axis of x: 0, 1, 2... along the axis of that name of a type. */
 static const char *count_along(torch_export *t, const dl_value *x, int axis, const dl_type *to) {
@@ -104,11 +104,10 @@ torch_text dl_torch_gather(torch_export *t, const dl_node *n, const char *word) 
                          indices(t, n, n->in[0], dim, &n->out[0].type));
 }
 
-torch_text dl_torch_scatter_add(torch_export *t, const dl_node *n, const char *word) {
-    (void)word;
+torch_text dl_torch_scatter(torch_export *t, const dl_node *n, const char *word) {
     int dim = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis));
-    t->helps |= 1u << TORCH_HELP_SCATTER;
-    return dl_torch_atom(t, "scatter_add(%s, (%s,), %d%s)", dl_torch_tensor(t, n, 0).s,
+    t->helps |= 1u << (n->op == DL_OP_scatter_max ? TORCH_HELP_SCATTER_MAX : TORCH_HELP_SCATTER);
+    return dl_torch_atom(t, "%s(%s, (%s,), %d%s)", word, dl_torch_tensor(t, n, 0).s,
                          dl_torch_shape(t, &n->out[0]), dim,
                          indices(t, n, &n->out[0], dim, &n->in[0]->type));
 }

@@ -109,6 +109,7 @@ dl_val dl_fn_clamp(dl_call *c);
 dl_val dl_layer_embedding(dl_call *c);
 dl_val dl_fn_gather(dl_call *c);
 dl_val dl_fn_any(dl_call *c); /* any and all */
+dl_val dl_fn_argsort(dl_call *c);
 dl_val dl_fn_top_k(dl_call *c);
 dl_val dl_fn_square(dl_call *c);
 dl_val dl_fn_atan2(dl_call *c);

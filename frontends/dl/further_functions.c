@@ -71,10 +71,6 @@ dl_val dl_fn_any(dl_call *c) {
     return dl_tensor_op(c->E, c->where, c->what->op, 1, &x, 1, &over, NULL);
 }
 
-static dl_val make(dl_call *c, dl_op op, dl_val a, dl_val b) {
-    return dl_tensor_op(c->E, c->where, op, 2, (dl_val[]){a, b}, 0, NULL, NULL);
-}
-
 dl_val dl_fn_atan2(dl_call *c) {
     dl_val y = c->arg[0], x = c->arg[1];
     if (dl_val_is_number(y) && dl_val_is_number(x))
@@ -105,57 +101,40 @@ dl_val dl_fn_fmod(dl_call *c) {
                           d);
 }
 
-static dl_val make_as(dl_call *c, dl_op op, dl_val x, dl_type t) {
-    return dl_tensor_op(c->E, c->where, op, 1, &x, 0, NULL, &t);
+/* The places of x along one axis in order: torch.argsort, stable. */
+static dl_val find_order(dl_call *c, dl_val x, const char *axis, bool descending) {
+    if (x.t->type.dtype == DL_BOOL) x = dl_tensor_cast(c->E, c->where, x, DL_I32);
+    if (x.kind != DL_V_TENSOR) return x;
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_descending, descending)};
+    return dl_tensor_op(c->E, c->where, DL_OP_argsort, 1, &x, 2, at, NULL);
 }
 
-static dl_val sum_of_whole(dl_call *c, dl_val x, const char *axis) {
-    dl_attr over = dl_attr_names(DL_ATTR_over, 1, &axis);
-    return dl_tensor_op(c->E, c->where, DL_OP_sum, 1, &x, 1, &over, NULL);
+dl_val dl_fn_argsort(dl_call *c) {
+    int n;
+    const char *names[DL_MAX_RANK];
+    if (!dl_call_axes_of(c, 1, c->arg[0], &n, names)) return dl_poison();
+    return find_order(c, c->arg[0], names[0], c->arg[2].b);
 }
 
-/* The rank of each element along the axis: the number of larger elements, NaN above all numbers,
- * plus equal ones that precede it. Every pair is compared, and none is stored. */
-static dl_val find_places(dl_call *c, dl_val x, dl_axis axis) {
-    dl_type t = x.t->type;
-    dl_axis other = {dl_type_fresh(&t, axis.name), axis.size};
-    t.axis[dl_type_axis(&t, axis.name)].name = other.name;
-    dl_val y = make_as(c, DL_OP_rename, x, t), nan_x = make(c, DL_OP_ne, x, x),
-           nan_y = make(c, DL_OP_ne, y, y);
-    dl_val first = make(c, DL_OP_lt, dl_count_along(c->E, c->where, other, DL_I32),
-                        dl_count_along(c->E, c->where, axis, DL_I32));
-    dl_val equal = make(c, DL_OP_or, make(c, DL_OP_eq, y, x), make(c, DL_OP_and, nan_y, nan_x));
-    dl_val number = make(c, DL_OP_eq, x, x);
-    dl_val above = make(c, DL_OP_or, make(c, DL_OP_gt, y, x), make(c, DL_OP_and, nan_y, number));
-    dl_val in_front = make(c, DL_OP_or, above, make(c, DL_OP_and, equal, first));
-    return sum_of_whole(c, dl_tensor_cast(c->E, c->where, in_front, DL_I32), other.name);
-}
-
-/* The indices of the k largest elements along an axis, the largest first (torch.topk's indices):
- * those with a rank below k. gather returns their values. */
+/* The indices of the k largest elements along an axis, the largest first: torch.topk's indices.
+ * gather returns their values. */
 dl_val dl_fn_top_k(dl_call *c) {
     dl_elab *E = c->E;
     dl_val x = c->arg[0];
     int n;
     const char *names[DL_MAX_RANK];
     if (!dl_call_axes_of(c, 2, x, &n, names)) return dl_poison();
-    dl_type t = x.t->type;
-    int at = dl_type_axis(&t, names[0]);
-    dl_axis axis = t.axis[at], place = {dl_type_fresh(&t, axis.name), c->arg[1].i};
-    if (place.size < 1 || place.size > axis.size)
+    dl_axis axis = x.t->type.axis[dl_type_axis(&x.t->type, names[0])];
+    const int64_t k = c->arg[1].i;
+    if (k < 1 || k > axis.size)
         return dl_bad(E, c->arg[1].origin, DL_DIAG_bad_argument,
                       "top_k takes 1 to %lld of %s=%lld, not %lld", (long long)axis.size, axis.name,
-                      (long long)axis.size, (long long)place.size);
-    dl_val places = find_places(c, x, axis);
-    dl_val hit = make(c, DL_OP_eq, places, dl_count_along(E, c->where, place, DL_I32));
-    dl_val in[] = {hit, dl_count_along(E, c->where, axis, DL_I32),
-                   dl_tensor_of(E, dl_val_int(0, c->where), DL_I32)};
-    dl_val numbers =
-        sum_of_whole(c, dl_tensor_op(E, c->where, DL_OP_select, 3, in, 0, NULL, NULL), axis.name);
-    t.dtype = DL_I32, t.axis[at] = place;
-    numbers = make_as(c, DL_OP_broadcast, numbers, t);
-    t.axis[at].name = axis.name;
-    return make_as(c, DL_OP_rename, numbers, t);
+                      (long long)axis.size, (long long)k);
+    dl_val places = find_order(c, x, axis.name, true);
+    if (places.kind != DL_V_TENSOR || k == axis.size) return places;
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis.name), dl_attr_int(DL_ATTR_start, 0),
+                    dl_attr_int(DL_ATTR_stop, k)};
+    return dl_tensor_op(E, c->where, DL_OP_slice, 1, &places, 3, at, NULL);
 }
 
 /* x at the given indices along one axis: torch.gather, and with axes of their own an embedding. */

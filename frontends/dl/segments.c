@@ -1,6 +1,4 @@
 /* Sums, means and extremes of the elements that bear one number. */
-#include <math.h>
-
 #include "frontends/dl/builtin.h"
 
 typedef struct {
@@ -68,20 +66,19 @@ static dl_type results_type(const segments *s, dl_val x) {
     return t;
 }
 
-static dl_val add_up(dl_call *c, const segments *s, dl_val x) {
+static dl_val scatter(dl_call *c, dl_op op, const segments *s, dl_val x) {
     x = spread(c, x);
     if (x.kind != DL_V_TENSOR) return x;
     dl_type t = results_type(s, x);
     dl_attr axis = dl_attr_name(DL_ATTR_axis, s->segment.name);
-    return dl_tensor_op(c->E, c->where, DL_OP_scatter_add, 2, (dl_val[]){x, c->arg[1]}, 1, &axis,
-                        &t);
+    return dl_tensor_op(c->E, c->where, op, 2, (dl_val[]){x, c->arg[1]}, 1, &axis, &t);
 }
 
 dl_val dl_fn_segment_sum(dl_call *c) {
     segments s;
     if (c->arg[0].t->type.dtype == DL_BOOL)
         c->arg[0] = dl_tensor_cast(c->E, c->where, c->arg[0], DL_F32);
-    return read_segments(c, &s) ? add_up(c, &s, c->arg[0]) : dl_poison();
+    return read_segments(c, &s) ? scatter(c, DL_OP_scatter_add, &s, c->arg[0]) : dl_poison();
 }
 
 /* The sum by the count of elements, 0 for a segment without any. */
@@ -89,42 +86,21 @@ dl_val dl_fn_segment_mean(dl_call *c) {
     segments s;
     dl_val x = c->arg[0];
     if (!dl_call_float(c, &x) || !read_segments(c, &s)) return dl_poison();
-    dl_val one = dl_val_float(1, c->where), sum = add_up(c, &s, x);
+    dl_val one = dl_val_float(1, c->where), sum = scatter(c, DL_OP_scatter_add, &s, x);
     if (sum.kind != DL_V_TENSOR) return sum;
-    dl_val count = add_up(c, &s, dl_tensor_of(c->E, one, x.t->type.dtype));
+    dl_val count = scatter(c, DL_OP_scatter_add, &s, dl_tensor_of(c->E, one, x.t->type.dtype));
     if (count.kind != DL_V_TENSOR) return count;
     return dl_call_elem(c, DL_OP_div, sum, dl_call_elem(c, DL_OP_max, count, one));
 }
 
-static dl_val make(dl_call *c, dl_op op, dl_val a, dl_val b) {
-    return dl_tensor_op(c->E, c->where, op, 2, (dl_val[]){a, b}, 0, NULL, NULL);
-}
-static dl_val choose(dl_call *c, dl_val condition, dl_val a, dl_val b) {
-    dl_val in[] = {condition, a, b};
-    return dl_tensor_op(c->E, c->where, DL_OP_select, 3, in, 0, NULL, NULL);
-}
-
-/* The greatest or smallest element, 0 for a segment without any. Each element is compared with each
- * segment's number, and none of these pairs is stored. */
+/* 0 for a segment without elements. The smallest element is that of the largest negative one. */
 dl_val dl_fn_segment_extreme(dl_call *c) {
-    dl_elab *E = c->E;
     segments s;
-    dl_val x = c->arg[0];
+    dl_val x = c->arg[0], none = {.kind = DL_V_NONE};
+    const bool most = c->what->op == DL_OP_scatter_max;
     if (!dl_call_float(c, &x) || !read_segments(c, &s)) return dl_poison();
-    bool most = c->what->op == DL_OP_max;
-    x = spread(c, x);
+    if (!most) x = dl_call_elem(c, DL_OP_neg, x, none);
     if (x.kind != DL_V_TENSOR) return x;
-    dl_type t = results_type(&s, x);
-    dl_val number = dl_count_along(E, c->where, s.segment, c->arg[1].t->type.dtype);
-    dl_val hit = make(c, DL_OP_eq, c->arg[1], number);
-    dl_val none = dl_tensor_of(E, dl_val_float(most ? -INFINITY : INFINITY, c->where), t.dtype);
-    dl_val y = choose(c, hit, x, none);
-    dl_attr over = dl_attr_names(DL_ATTR_over, s.n, s.over);
-    y = dl_tensor_op(E, c->where, most ? DL_OP_reduce_max : DL_OP_reduce_min, 1, &y, 1, &over,
-                     NULL);
-    dl_val some = dl_tensor_op(E, c->where, DL_OP_reduce_max, 1, &hit, 1, &over, NULL);
-    y = choose(c, some, y, dl_tensor_of(E, dl_val_float(0, c->where), t.dtype));
-    y = dl_tensor_op(E, c->where, DL_OP_broadcast, 1, &y, 0, NULL, &t);
-    y.mixed = false; /* the order of its axes is that of x */
-    return y;
+    dl_val y = scatter(c, DL_OP_scatter_max, &s, x);
+    return most || y.kind != DL_V_TENSOR ? y : dl_call_elem(c, DL_OP_neg, y, none);
 }

@@ -267,14 +267,22 @@ static void mean_gather(const dl_node *n, const double *const *a, double *r) {
     free(places);
 }
 
-static void mean_scatter_add(const dl_node *n, const double *const *a, double *r) {
+/* Sums, or the largest of the values for an element. */
+static void mean_scatter(const dl_node *n, const double *const *a, double *r) {
     const dl_type *t = &n->in[0]->type;
-    int64_t count = dl_type_count(t), *places = dl_calloc((size_t)count + 1, sizeof *places);
-    for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) r[i] = 0;
+    int64_t count = dl_type_count(t), to = dl_type_count(&n->out[0].type);
+    int64_t *places = dl_calloc((size_t)count + 1, sizeof *places);
+    bool *some = dl_calloc((size_t)to + 1, sizeof *some), most = n->op == DL_OP_scatter_max;
+    for (int64_t i = 0; i < to; i++) r[i] = 0;
     walk_numbered(n, t, &n->out[0].type, a[1], places);
-    for (int64_t i = 0; i < count; i++)
-        if (places[i] >= 0) r[places[i]] += a[0][i];
-    free(places);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t p = places[i];
+        if (p < 0) continue;
+        double v = a[0][i];
+        r[p] = !most ? r[p] + v : some[p] ? dl_interp_scalar(DL_OP_max, r[p], v, 0, 0) : v;
+        some[p] = true;
+    }
+    free(places), free(some);
 }
 
 /* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout,
@@ -308,7 +316,8 @@ static meaning *const of_op[DL_NOPS] = {
     [DL_OP_scale_gradient] = mean_same,
     [DL_OP_affine] = mean_affine,
     [DL_OP_gather] = mean_gather,
-    [DL_OP_scatter_add] = mean_scatter_add,
+    [DL_OP_scatter_add] = mean_scatter,
+    [DL_OP_scatter_max] = mean_scatter,
 };
 
 /* --- running --- */

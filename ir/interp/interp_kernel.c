@@ -16,6 +16,8 @@ typedef struct {
     uint64_t **stored;    /* with ranges, by output: a bit for each element that was judged */
     double **low, **high; /* with ranges, by output: the sums of elements that are added up; NULL:
                              each element is judged at once */
+    bool **some;          /* by output: the elements that a store of the largest value has reached;
+                             NULL: there is no such store */
     bool round;
     dl_loop_nests nests;
     dl_arena *scratch;
@@ -168,13 +170,25 @@ static void run_load(const run *r, int number, double *to) {
     for (int k = 0; k < r->n; k++) to[k] = place[k] < 0 ? outside : from[place[k]];
 }
 
-/* Adds a value to an element; each addition rounds. */
-static void add_to(run *r, int param, int number, int64_t place, dl_range v) {
-    dl_dtype type = r->k->params.at[param].type.dtype;
-    double *to = &r->data[param][place];
+/* Takes a value into an element: the larger one, of which the first is larger than any; or the sum,
+ * which rounds. */
+static void take(run *r, const dl_kinstr *in, int number, int64_t place, dl_range v) {
+    dl_dtype type = r->k->params.at[in->param].type.dtype;
+    double *to = &r->data[in->param][place], none,
+           *low = r->ranges ? &r->low[number][place] : &none,
+           *high = r->ranges ? &r->high[number][place] : &none;
+    if (in->op == DL_OP_reduce_max) {
+        const bool more = r->some[number][place];
+        if (r->ranges) v = dl_range_store(type, v);
+        v.at = dl_interp_convert(type, v.at, r->round);
+        *to = more ? dl_interp_scalar(in->op, *to, v.at, 0, 0) : v.at;
+        *low = more ? dl_interp_scalar(in->op, *low, v.low, 0, 0) : v.low;
+        *high = more ? dl_interp_scalar(in->op, *high, v.high, 0, 0) : v.high;
+        r->some[number][place] = true;
+        return;
+    }
     *to = dl_interp_convert(type, *to + v.at, r->round);
     if (!r->ranges) return;
-    double *low = &r->low[number][place], *high = &r->high[number][place];
     dl_range sum = dl_range_widen(type, (dl_range){*to, *low + v.low, *high + v.high}, 1);
     *low = sum.low, *high = sum.high;
 }
@@ -185,12 +199,12 @@ static void run_store(run *r, int instr) {
     int number = in->param - r->k->nin;
     dl_dtype type = r->k->params.at[in->param].type.dtype;
     const dl_ranges v = r->value[in->args[0]];
-    bool adds = dl_kinstr_indirect(r->k, &r->k->instrs.at[instr]) >= 0; /* to the initial zeros */
+    bool takes = dl_kinstr_indirect(r->k, &r->k->instrs.at[instr]) >= 0; /* to the initial zeros */
     find_places(r, instr, place);
     for (int k = 0; k < r->n; k++) {
         if (place[k] < 0) continue;
-        if (adds) {
-            add_to(r, in->param, number, place[k], dl_ranges_get(v, k));
+        if (takes) {
+            take(r, in, number, place[k], dl_ranges_get(v, k));
             continue;
         }
         double at = dl_interp_convert(type, v.at[k], r->round);
@@ -409,6 +423,7 @@ static void make_room(run *r, double *const *data) {
     r->low = DL_NEWS(r->scratch, double *, outs + 1),
     r->high = DL_NEWS(r->scratch, double *, outs + 1);
     r->stored = DL_NEWS(r->scratch, uint64_t *, outs + 1);
+    r->some = DL_NEWS(r->scratch, bool *, outs + 1);
     memcpy(r->data, data, sizeof *data * (size_t)k->params.n);
     for (int i = 0; i < outs; i++) {
         int64_t count = dl_type_count(&k->params.at[k->nin + i].type);
@@ -417,11 +432,13 @@ static void make_room(run *r, double *const *data) {
         else
             memset(data[k->nin + i], 0, sizeof **data * (size_t)count);
     }
-    for (int i = 0; i < k->instrs.n && r->ranges; i++) {
+    for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind != DL_K_STORE || dl_kinstr_indirect(k, in) < 0 || r->low[in->param - k->nin])
-            continue;
+        if (in->kind != DL_K_STORE || dl_kinstr_indirect(k, in) < 0) continue;
         int64_t count = dl_type_count(&k->params.at[in->param].type);
+        if (in->op == DL_OP_reduce_max)
+            r->some[in->param - k->nin] = DL_NEWS(r->scratch, bool, count + 1);
+        if (!r->ranges || r->low[in->param - k->nin]) continue;
         r->data[in->param] = DL_NEWS(r->scratch, double, count + 1);
         r->low[in->param - k->nin] = DL_NEWS(r->scratch, double, count + 1);
         r->high[in->param - k->nin] = DL_NEWS(r->scratch, double, count + 1);
@@ -443,46 +460,11 @@ static void judge_rest(const run *r) {
     }
 }
 
-#define DL_TEMPLATE(id, ...) [DL_OP_##id] = dl_interp_##id,
-#define OP                   DL_TEMPLATE_ROW
-dl_interp_call *const dl_interp_calls[DL_NOPS] = {
-#include "ir/ops.def"
-};
-#undef OP
-
-/* The call of a template: it fills arrays, which are judged afterwards. */
-static void run_call(const dl_node *call, double *const *data, bool round,
-                     const dl_interp_ranges *ranges) {
-    if (!ranges) {
-        dl_interp_calls[call->op](call, data, round, NULL);
-        return;
-    }
-    dl_arena *scratch = dl_arena_new(NULL);
-    double **own = DL_NEWS(scratch, double *, call->nin + call->nout);
-    double **low = DL_NEWS(scratch, double *, call->nout),
-           **high = DL_NEWS(scratch, double *, call->nout);
-    memcpy(own, data, sizeof *own * (size_t)(call->nin + call->nout));
-    for (int k = 0; k < call->nout; k++) {
-        int64_t count = dl_type_count(&call->out[k].type);
-        own[call->nin + k] = DL_NEWS(scratch, double, count + 1);
-        low[k] = DL_NEWS(scratch, double, count + 1), high[k] = DL_NEWS(scratch, double, count + 1);
-    }
-    dl_interp_calls[call->op](call, own, round, &(dl_interp_ends){low, high});
-    for (int k = 0; k < call->nout; k++) {
-        const dl_type *t = &call->out[k].type;
-        for (int64_t e = 0; e < dl_type_count(t); e++)
-            ranges->judge(ranges->user, k, e,
-                          dl_interp_convert(t->dtype, own[call->nin + k][e], round), low[k][e],
-                          high[k][e]);
-    }
-    dl_arena_free(scratch);
-}
-
 void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round,
                       const dl_interp_ranges *ranges) {
     const dl_node *call = dl_kernel_call(k);
     if (call) {
-        run_call(call, data, round, ranges);
+        dl_interp_run_call(call, data, round, ranges);
         return;
     }
     run r = {.k = k, .ranges = ranges, .round = round, .n = BLOCK, .inner = -1};

@@ -72,6 +72,10 @@ typedef void dl_interp_call(const dl_node *n, double *const *data, bool round,
 #undef OP
 #undef DL_TEMPLATE
 extern dl_interp_call *const dl_interp_calls[]; /* by op */
+/* interp_call.c: such a call on its operands' data, followed by its results'; as dl_interp_kernel.
+ * It fills arrays, which are judged afterwards. */
+void dl_interp_run_call(const dl_node *call, double *const *data, bool round,
+                        const dl_interp_ranges *ranges);
 
 /* interp_body.c: a scan, step by step, on its operands' data, followed by its results', by a run of
  * its body and the functions of such a run (interp.h). False: as dl_interp_run. */

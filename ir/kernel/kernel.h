@@ -38,7 +38,8 @@
  * alone, or with it a sum of terms ((x div DIV) mod MOD) mul MUL of axes' coordinates x (mod 0: no
  * modulo), for reshaped tensors and windows. All of it is divided by `div` (0: by nothing),
  * rounding down. Or, with `indirect`, the value of an earlier instruction, a whole number (scatter
- * and gather): a store then adds up all values for one element, and an element without any is 0.
+ * and gather): a store then adds up all values for one element, or with op reduce_max stores the
+ * largest one, and an element without any is 0.
  * `outside` gives the value of a load where its parameter has no such element: mostly 0, so that
  * pad, cat and slice are loads. A load has one such value for all its coordinates. A store outside
  * is dropped; its coordinates have neither terms nor division. */
@@ -67,7 +68,7 @@ typedef enum {
     DL_K_ELEM,     /* op on args; `p` is the op's float attribute */
     DL_K_REDUCE,   /* op sum, reduce_max or reduce_min of args[0] over the axes in `over` (a bit
                       mask) */
-    DL_K_STORE,    /* args[0] into params[param] at index[] */
+    DL_K_STORE,    /* args[0] into params[param] at index[]; op: reduce_max, or nothing */
     DL_K_CALL,     /* an op of class TEMPLATE on all parameters, in their order; alone in its
                       kernel */
     DL_NKINSTRS

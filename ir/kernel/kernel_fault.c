@@ -223,6 +223,8 @@ static const char *fault_in_place(const check *c, int number) {
         if (here != all && !(here != here && all != all))
             return FAULT(c, "a load of %%%s knows two values for what lies outside", p->name);
     }
+    if (store && in->op == DL_OP_reduce_max && dl_kinstr_indirect(k, in) < 0)
+        return FAULT(c, "the largest value for %%%s is stored at no value", p->name);
     for (int i = 0; store && dl_kinstr_indirect(k, in) < 0 && i < k->nspace; i++)
         if (!(used >> i & 1) && c->axes[in->args[0]] >> i & 1)
             return FAULT(c, "all points along %s store into the same element of %%%s",

@@ -47,7 +47,7 @@
 #include "ir/graph.h"
 #include "ir/kernel/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 23, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 23, DL_MAX_PHASES = 24 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -186,7 +186,7 @@ typedef struct {
     const char *text;
 } dl_plan_text;
 
-enum { DL_MOST_LIBRARIES = 8 };
+enum { DL_MOST_LIBRARIES = 9 };
 typedef struct {
     uint64_t key;       /* of source, flags, compiler, CPU features and build: the name in the
                            cache */

@@ -395,11 +395,13 @@ static bool parse_instr(dl_parser *p, dl_kernel *k) {
     if (call) {
         if (!parse_call(p, k, &in)) return false;
     } else if (store) {
-        in.kind = DL_K_STORE;
-        in.nargs = 1;
-        if (!parse_place(p, k, &in) || !dl_lex_mark(p, ',') || !find_instr(p, k, &in.args[0]))
+        bool max; /* of the values for each element */
+        in.kind = DL_K_STORE, in.nargs = 1;
+        if (!dl_lex_accept_word(p, "max", &max) || !parse_place(p, k, &in) ||
+            !dl_lex_mark(p, ',') || !find_instr(p, k, &in.args[0]))
             return false;
         in.type = k->params.at[in.param].type.dtype;
+        if (max) in.op = DL_OP_reduce_max;
     } else {
         dl_token at = p->tok;
         const char *name;

@@ -347,7 +347,7 @@ static void put_elem(dl_buf *out, const dl_kinstr *in) {
 static void put_instr(dl_buf *out, const dl_kernel *k, int number) {
     const dl_kinstr *in = &k->instrs.at[number];
     if (in->kind == DL_K_STORE) {
-        dl_puts(out, "store ");
+        dl_puts(out, in->op == DL_OP_reduce_max ? "store max " : "store ");
         put_place(out, k, in);
         dl_putf(out, ", %%%d", in->args[0]);
         return;

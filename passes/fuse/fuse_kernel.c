@@ -48,11 +48,12 @@ static void store(dl_maker *m, dl_value *v) {
                    .args = {m->f->instr[m->f->position[v->id]]},
                    .index = DL_NEWS(m->f->graph->module->arena, dl_index, v->type.rank),
                    .loc = v->def->loc};
-    if (v->def->op == DL_OP_scatter_add)
+    if (dl_op_move(v->def->op) == DL_MOVE_SCATTER)
         dl_maker_by_number(m, v->def, &v->type, dl_maker_read(m, v->def->in[1]), DL_OUT_ZERO,
                            s.index);
     else
         dl_maker_identity(m, &v->type, s.index);
+    if (v->def->op == DL_OP_scatter_max) s.op = DL_OP_reduce_max;
     s.param = -1 - (int)v->id; /* outputs are numbered after the inputs, at the end */
     dl_maker_emit(m, s);
 }

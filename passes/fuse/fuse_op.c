@@ -301,7 +301,8 @@ static bool takes_product(const dl_kernel *k, const dl_kinstr *sum) {
 int dl_maker_compute(dl_maker *m, const dl_node *n) {
     if (n->op == DL_OP_cast) return cast(m, n);
     if (n->op == DL_OP_gather) return gather(m, n);
-    if (n->op == DL_OP_scatter_add) return dl_maker_read(m, n->in[1]), dl_maker_read(m, n->in[0]);
+    if (dl_op_move(n->op) == DL_MOVE_SCATTER)
+        return dl_maker_read(m, n->in[1]), dl_maker_read(m, n->in[0]);
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return contract(m, n);
     if (n->op == DL_OP_cat) return cat(m, n);
     if (n->op == DL_OP_relayout) return dl_maker_read(m, n->in[0]);

@@ -62,11 +62,12 @@ static void reorder(dl_fusion *f, const search *s, int at, int low, int high) {
 
 int dl_fuse_new_cluster(dl_fusion *f, int node) {
     const dl_node *n = f->graph->nodes.at[node];
-    dl_push(f->ctx->arena, &f->clusters,
-            (dl_cluster){.alive = true,
-                         .wide = dl_fuse_is_wide(n),
-                         .space = (n->op == DL_OP_scatter_add ? n->in[0] : &n->out[0])->type,
-                         .place = f->line.n});
+    dl_push(
+        f->ctx->arena, &f->clusters,
+        (dl_cluster){.alive = true,
+                     .wide = dl_fuse_is_wide(n),
+                     .space = (dl_op_move(n->op) == DL_MOVE_SCATTER ? n->in[0] : &n->out[0])->type,
+                     .place = f->line.n});
     dl_push(f->ctx->arena, &f->line, f->clusters.n - 1);
     return f->clusters.n - 1;
 }

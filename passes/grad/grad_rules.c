@@ -296,15 +296,36 @@ void dl_grad_gather(dl_grad *g) {
                  dl_build_as(g->b, DL_OP_scatter_add, 2, in, 1, dl_node_attr(g->node, DL_ATTR_axis),
                              operand(g, 0)->type));
 }
+/* By the number of operand 1: an element of v, along the axis of the node, or 0 where there is
+ * none. */
+static dl_value *taken_back(dl_grad *g, dl_value *v, dl_value *mask) {
+    const dl_attr *axis = dl_node_attr(g->node, DL_ATTR_axis);
+    const int64_t size = size_of(v, axis->s);
+    dl_value *numbers = operand(g, 1), *in[] = {v, numbers};
+    dl_value *below = dl_build_k(g->b, DL_OP_lt, numbers, (double)size),
+             *there = dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_ge, numbers, 0), below),
+             *taken = dl_build(g->b, DL_OP_gather, 2, in, 1, axis);
+    if (mask) taken = mul(g, mask, taken);
+    return select(g, there, taken, dl_build_const(g->b, v->type.dtype, 0));
+}
 void dl_grad_scatter_add(dl_grad *g) { /* elements that were added nowhere have no gradient */
-    const char *axis = dl_node_name(g->node, DL_ATTR_axis);
-    const dl_type *t = &g->dy->type;
-    dl_value *numbers = operand(g, 1), *in[] = {g->dy, numbers};
-    dl_value *below =
-        dl_build_k(g->b, DL_OP_lt, numbers, (double)t->axis[dl_type_axis(t, axis)].size);
-    dl_value *there = dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_ge, numbers, 0), below);
-    dl_value *taken = dl_build(g->b, DL_OP_gather, 2, in, 1, dl_node_attr(g->node, DL_ATTR_axis));
-    dl_grad_give(g, 0, select(g, there, taken, constant(g, 0)));
+    dl_grad_give(g, 0, taken_back(g, g->dy, NULL));
+}
+
+/* Equal ones share the gradient, as those of reduce_max do. Their number, in 16 bits, would be
+ * rounded. */
+void dl_grad_scatter_max(dl_grad *g) {
+    const dl_attr *axis = dl_node_attr(g->node, DL_ATTR_axis);
+    const dl_dtype own = g->dy->type.dtype, wide = dl_dtype_is_half(own) ? DL_F32 : own;
+    dl_value *numbers = operand(g, 1), *most[] = {result(g), numbers};
+    dl_value *is_most = dl_build2(g->b, DL_OP_eq, operand(g, 0),
+                                  dl_build(g->b, DL_OP_gather, 2, most, 1, axis)),
+             *mask = dl_build_cast(g->b, is_most, wide), *counted[] = {mask, numbers};
+    dl_type t = g->dy->type;
+    t.dtype = wide;
+    dl_value *ties = dl_build_as(g->b, DL_OP_scatter_add, 2, counted, 1, axis, t),
+             *share = divide(g, dl_build_cast(g->b, g->dy, wide), ties);
+    dl_grad_give(g, 0, dl_build_cast(g->b, taken_back(g, share, mask), own));
 }
 
 /* squeeze, unsqueeze and rename keep the elements and their order, and so do their gradients. */

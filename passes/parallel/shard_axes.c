@@ -85,8 +85,8 @@ const char *dl_shard_attention(const dl_node *n, int k, int at, dl_sharding from
     return n->out[0].type.axis[at].name;
 }
 
-/* A linear scan: all axes but the one of its steps. */
-const char *dl_shard_scan(const dl_node *n, int k, int at, dl_sharding from) {
+/* A linear scan, a sort: all axes but the one that they go along. */
+const char *dl_shard_along(const dl_node *n, int k, int at, dl_sharding from) {
     (void)k, (void)at;
     return from.axis == dl_node_name(n, DL_ATTR_axis) ? NULL : same(n, from.axis);
 }

@@ -101,6 +101,8 @@ OPS = {
         "b = gather(x, argmax(x, over=T), over=T)",
         "c = gather(v, argmax(x, over=C), over=C)",
         "d = gather(x, argmax(x, over=C) - 1, over=C)",
+        "f = sort(x, over=T) * (argsort(x as bf16, over=C, descending=true) as f32) + median(x, over=C)",
+        "g = sort(floor(2 * x), over=C) * (argsort(floor(2 * x), over=C) as f32)",
         "e = gather(x[C=0], argmax(x, over=C) |> rearrange(\"n t -> t n\") as [S, N], over=T) |> rearrange(\"s n -> n "
         "s\")"]),
     "angles": ("f32[N, C=4, T=11]", [
@@ -139,7 +141,9 @@ OPS = {
         "a = segment_sum(x, k, over=T, S=3)",
         "b = segment_mean(x * v, k as i64, over=T, S=4)",
         "c = segment_sum(x, argmax(x, over=T) as i32, over=C, P=9)",
-        "d = segment_sum(x as f64, argmax(x, over=T) - 1, over=C, P=6)"]),
+        "d = segment_sum(x as f64, argmax(x, over=T) - 1, over=C, P=6)",
+        "e = segment_max(x, k, over=T, S=5)",
+        "f = segment_min(x * v, argmax(x, over=T) as i64, over=C, P=7)"]),
     "doubles": ("f64[N, C=4, T=6]", [
         "a = softmax(x, over=T) * tanh(x) + leaky_relu(x, 0.1) + elu(x, 0.5) + clamp(x, min=-1)",
         "b = x |> max_pool(2) |> avg_pool(3) |> upsample(scale_factor=2)",

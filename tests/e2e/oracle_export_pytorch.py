@@ -298,6 +298,8 @@ model Words(V=11):
     y = h |> linear(V) @head
     best = gather(y, argmax(y, over=E), over=E) + gather(h, k - 1, over=E)
     sums = segment_sum(y, k - 1, over=T, S=3) + segment_mean(h, max(k, 1), over=T, S=3)[E=0]
+    sums = sums + segment_max(y, k - 1, over=T, S=3) * sum(segment_min(h, max(k, 9), over=T, P=10), over=[E, P])
+    best = best + sort(y, over=E) * (argsort(y, over=T, descending=true) as f32)
     output y
     output best
     output sums

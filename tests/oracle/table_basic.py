@@ -306,8 +306,32 @@ def scatter_add(op, s):
     return s.case(op, [s.var(shape, want), numbers], {"axis": axis}, list(x), f)
 
 
+def scatter_max(op, s):
+    x, n, axis, have, length, of_n, numbers, want = numbered(s)
+    shape = [of_n[a] if a in n else length[a] for a in want]
+
+    def f(v, i):  # what is out of range goes to a place of its own
+        at = by_name(i, n, want).expand(shape)
+        there = (at >= 0) & (at < length[axis])
+        flat = torch.zeros(shape, dtype=torch.long)
+        for a in x:
+            place = (torch.where(there, at.long(), length[axis]) if a == axis
+                     else by_name(torch.arange(length[a]), [a], want).expand(shape))
+            flat = flat * (length[a] + (a == axis)) + place
+        room = [length[a] + (a == axis) for a in x]
+        # PyTorch's gradient counts an initial value that is equal as one of the ties
+        none = nan if v.dtype.is_floating_point else torch.iinfo(v.dtype).min
+        y, some = torch.full(room, none, dtype=v.dtype).flatten(), torch.zeros(math.prod(room), dtype=torch.bool)
+        zero = torch.zeros((), dtype=v.dtype)
+        y = y.scatter_reduce(0, flat.flatten(), torch.where(there, v, zero).flatten(), "amax", include_self=False)
+        y = torch.where(some.scatter(0, flat.flatten(), True), y, zero)
+        return y.reshape(room).narrow(list(x).index(axis), 0, length[axis])
+    return s.case(op, [s.var(shape, want), numbers], {"axis": axis}, list(x), f)
+
+
 row("gather", TYPES, gather, linear=True)
 row("scatter_add", NUMBERS, scatter_add)
+row("scatter_max", NUMBERS, scatter_max)
 row("broadcast", TYPES, broadcast)
 row("slice", TYPES, cut)
 row("pad", TYPES, pad)

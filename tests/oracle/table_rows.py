@@ -136,6 +136,13 @@ def scan(f):
     return make
 
 
+def argsort(op, s):
+    shape, axes, k = with_axis(s)
+    descending = bool(s.i % 2)
+    return s.case(op, [s.var(shape)], {"axis": axes[k], "descending": int(descending)}, axes,
+                  lambda x: x.argsort(dim=k, descending=descending, stable=True), "i32")
+
+
 def linear_scan(op, s):
     shape, axes, k = with_axis(s)
     reverse = s.i % 2
@@ -373,6 +380,7 @@ row("rearrange", TYPES, rearrange)
 row("cross_entropy", FLOATS, cross_entropy)
 row("argmax", TYPES, along(lambda x, k: x.double().argmax(k), "i32", True),
     refused=[([("f32", "NC", (3, 0))], {"axis": "C"}, "N", (3,), "argmax needs at least one element along C")])
+row("argsort", NUMBERS, argsort)
 # No function of its operands' values, but of what is between them: check_gradients.py.
 row("grad", (), lambda op, s: None, few=True)
 # What it draws check_ops.py compares.

@@ -332,10 +332,35 @@ static inline void bound_scatter_add(bounded_run *r, const dl_node *n) {
     free(terms), free(rough);
 }
 
+/* Where the numbers are sure, the largest is off by as much as the worst of its values. Otherwise
+ * it may be any of those that may be there, or 0. */
+static inline void bound_scatter_max(bounded_run *r, const dl_node *n) {
+    const dl_value *x = n->in[0], *y = &n->out[0];
+    const double *v = dl_interp_data(r->value, y), *a = dl_interp_data(r->value, x),
+                 *ea = dl_interp_data(r->bound, x), *parts = dl_interp_data(r->terms, x),
+                 *k = dl_interp_data(r->value, n->in[1]), *ek = dl_interp_data(r->bound, n->in[1]);
+    double *e = dl_interp_data(r->bound, y), *all = dl_interp_data(r->terms, y);
+    int64_t to = dl_type_count(&y->type);
+    numbered w = numbered_along(n, &x->type, &y->type);
+    for (int64_t i = 0; i < to; i++) e[i] = all[i] = 0;
+    for (int64_t i = 0; i < dl_type_count(&x->type); i++, step_on(&x->type, w.at)) {
+        int64_t from = place_at(&x->type, w.at, w.number),
+                first = place_at(&x->type, w.at, w.place);
+        meant m = meant_by(k[from], ek[from], w.size);
+        for (int64_t j = m.first < 0 ? 0 : m.first; j <= m.last && j < w.size; j++) {
+            int64_t p = first + j * w.own;
+            double far = m.first == m.last ? 0 : fmax(furthest(v[p], &a[i], 1), fabs(v[p]));
+            e[p] = isnan(far + ea[i]) ? INFINITY : fmax(e[p], far + ea[i]);
+            all[p] = fmax(all[p], parts[i]);
+        }
+    }
+}
+
 /* Errors and sums move with their elements. */
 static inline bool bound_move(bounded_run *r, const dl_node *n, dl_error *err) {
     if (n->op == DL_OP_gather) return bound_gather(r, n), true;
     if (n->op == DL_OP_scatter_add) return bound_scatter_add(r, n), true;
+    if (n->op == DL_OP_scatter_max) return bound_scatter_max(r, n), true;
     if (!dl_interp_node(r->bound, n, err) || !dl_interp_node(r->terms, n, err)) return false;
     for (int k = 0; k < n->nin; k++) r->added[n->out[0].id] |= r->added[n->in[k]->id];
     return true;
@@ -346,6 +371,28 @@ static inline void set_terms(bounded_run *r, const dl_value *v) {
     const double *a = dl_interp_data(r->value, v);
     double *terms = dl_interp_data(r->terms, v);
     for (int64_t i = 0; i < dl_type_count(&v->type); i++) terms[i] = fabs(a[i]);
+}
+
+/* May two numbers be in the other order? Equal ones without errors are not. */
+static inline bool may_swap(bounded_numbers x, int64_t i, int64_t j) {
+    double off = x.e[i] + x.e[j];
+    return off != 0 && !(fabs(x.v[i] - x.v[j]) > off);
+}
+
+/* Places are exact where the order is sure, and anything where two numbers may swap. */
+static inline void bound_argsort(const dl_node *n, bounded_numbers x, double *e) {
+    const dl_type *t = &n->in[0]->type;
+    int axis = dl_type_axis(t, dl_node_attr(n, DL_ATTR_axis)->s);
+    int64_t size = t->axis[axis].size, inner = 1;
+    for (int i = axis + 1; i < t->rank; i++) inner *= t->axis[i].size;
+    for (int64_t at = 0; at < dl_type_count(t); at++) {
+        int64_t first = at - at / inner % size * inner;
+        bool unsure = false;
+        for (int64_t i = 0; i < size; i++)
+            for (int64_t j = 0; j < i; j++)
+                unsure |= may_swap(x, first + i * inner, first + j * inner);
+        e[at] = unsure ? (double)size : 0;
+    }
 }
 
 static inline void bound_template(bounded_run *r, const dl_node *n) {
@@ -361,6 +408,8 @@ static inline void bound_template(bounded_run *r, const dl_node *n) {
         bound_complex(n, in[0], in[1], y, e);
     else if (n->op == DL_OP_scan_linear)
         bound_scan(n, in[DL_SCAN_B], n->nin > DL_SCAN_A ? &in[DL_SCAN_A] : NULL, y, e);
+    else if (n->op == DL_OP_argsort)
+        bound_argsort(n, in[0], e);
     else
         DL_CHECK(!"a template whose errors are bounded");
 }

@@ -308,6 +308,15 @@ static inline dl_value *random_rule_scan_linear(random_maker *g, dl_op op) {
     return random_node(g, op, 1 + factors, in, 3, attrs, NULL);
 }
 
+static inline dl_value *random_rule_argsort(random_maker *g, dl_op op) {
+    dl_value *x = random_with_axes(g);
+    int at = x ? random_axis(g, x) : -1;
+    if (at < 0) return NULL;
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, x->type.axis[at].name),
+                       dl_attr_int(DL_ATTR_descending, one_in(&g->r, 2))};
+    return random_node(g, op, 1, &x, 2, attrs, NULL);
+}
+
 /* ---- by number ---- */
 static inline bool is_whole(const random_maker *g, const dl_type *t) {
     return is_number(g, t) && !dl_dtype_is_float(t->dtype);

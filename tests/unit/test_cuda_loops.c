@@ -228,7 +228,7 @@ static const nest_case cases[] = {
     {"additions at places, of many points",
      "input $x = %0 : f32[N=777, E=9]\n input $k = %1 : i32[N=777]\n"
      "%2 = scatter_add $x, $k {axis=V} : f32[V=7, E=9]\n output \"y\" = %2\n",
-     1e-5, "block_compact"},
+     1e-5, "begins"},
     {"a place of its own for each row",
      "input $x = %0 : f32[N=41]\n input $k = %1 : i64[N=41]\n"
      "%2 = reshape $x : f32[N=41, M=1]\n %3 = sum %2 {over=[M]} : f32[N=41]\n"

@@ -33,6 +33,7 @@ static const grad_case cases[] = {
     {"scan_linear, before", DL_OP_scan_linear, scan_c, -2, 2, {"N=2 C=5", "N=2 C=5"}},
     {"gather", DL_OP_gather, numbered, -2, 2, {"N=2 C=5"}},
     {"scatter_add", DL_OP_scatter_add, numbered, -2, 2, {"N=2 K=4"}},
+    {"scatter_max", DL_OP_scatter_max, numbered, -2, 2, {"N=2 K=4"}},
     {"log_softmax", DL_OP_log_softmax, along_c, -2, 2, {"N=2 C=5"}},
     {"reshape, several into others", DL_OP_reshape, regroup, -2, 2, {"N=4 C=3"}},
     {"sqrt", DL_OP_sqrt, apply, 0.3, 2, {ONE}},

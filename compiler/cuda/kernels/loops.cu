@@ -126,23 +126,6 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
         return v;
     }
 }
-/* Stores the values of the threads with a hit to `hits`, in the order of threads, and returns their
- * number. All threads of the CTA call it, and hits are visible afterwards. */
-template <int THREADS, class T> INLINE int block_compact(bool hit, T value, T *hits) {
-    __shared__ int counts[THREADS / 32];
-    const int warp = kd_thread() / 32;
-    const unsigned votes = __ballot_sync(0xffffffffu, hit);
-    if (threadIdx.x % 32 == 0) counts[warp] = __popc(votes);
-    __syncthreads();
-    int found = 0, at = 0;
-    for (int w = 0; w < THREADS / 32; w++) {
-        if (w == warp) at = found;
-        found += counts[w];
-    }
-    if (hit) hits[at + __popc(votes & ((1u << threadIdx.x % 32) - 1))] = value;
-    __syncthreads();
-    return found;
-}
 /* Reduces N values each over `lanes` neighbours, at most 32 of them or the whole CTA. `lanes` is
  * an argument, so that otherwise equal kernels are one function. For reductions that are not per
  * row of many: only N and WRITTEN warps are unrolled. */
