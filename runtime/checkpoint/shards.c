@@ -44,6 +44,8 @@ typedef struct {
     const dl_plan *plan;
     const dlr_ranks *ranks;
     dlr_world world;
+    const dl_plan_var **means; /* of parameters, sorted by the parameter's name */
+    int n_means;
     item_list pieces, given;
     int64_t *loads;              /* bytes assigned to each rank */
     int *holders;                /* a buffer for all ranks */
@@ -53,22 +55,30 @@ typedef struct {
     int n_files[DLR_SHARD_PARTS];
 } planner;
 
-/* The mean of a parameter; NULL: there is none. v NULL: of any. */
-static const dl_plan_var *mean_of(const dl_plan *plan, const dl_plan_var *v) {
-    for (int i = 0; i < plan->vars.n; i++) {
-        const dl_plan_var *mean = &plan->vars.at[i];
-        if (dlr_tensors_owner(mean) == DLR_OF_AVERAGE && (!v || strcmp(mean->of, v->name) == 0))
-            return mean;
-    }
-    return NULL;
+static int by_parameter(const void *a, const void *b) {
+    return strcmp((*(const dl_plan_var *const *)a)->of, (*(const dl_plan_var *const *)b)->of);
+}
+
+static int compare_name(const void *name, const void *mean) {
+    return strcmp(name, (*(const dl_plan_var *const *)mean)->of);
+}
+
+static void collect_means(planner *d) {
+    d->means = DL_NEWS(d->arena, const dl_plan_var *, d->plan->vars.n + 1);
+    for (int i = 0; i < d->plan->vars.n; i++)
+        if (dlr_tensors_owner(&d->plan->vars.at[i]) == DLR_OF_AVERAGE)
+            d->means[d->n_means++] = &d->plan->vars.at[i];
+    qsort(d->means, (size_t)d->n_means, sizeof *d->means, by_parameter);
 }
 
 /* The variable that a part holds under v's name; NULL: none. */
-static const dl_plan_var *held_by(const dl_plan *plan, int part, const dl_plan_var *v) {
+static const dl_plan_var *held_by(const planner *d, int part, const dl_plan_var *v) {
     if (!(dlr_tensors_owner(v) & parts[part].owners)) return NULL;
     if (!parts[part].means) return v;
-    const dl_plan_var *mean = mean_of(plan, v);
-    return mean ? mean : mean_of(plan, NULL) ? v : NULL;
+    if (d->n_means == 0) return NULL;
+    const dl_plan_var **mean =
+        bsearch(v->name, d->means, (size_t)d->n_means, sizeof *d->means, compare_name);
+    return mean ? *mean : v;
 }
 
 /* Writes the ranks that hold the piece to d->holders; returns how many there are. */
@@ -129,10 +139,11 @@ static void add_cuts(planner *d, const dl_var_piece *piece, const item *e) {
 }
 
 static bool list_pieces(planner *d, dl_error *err) {
+    collect_means(d);
     for (int part = 0; part < DLR_SHARD_PARTS; part++)
         for (int i = 0; i < d->plan->vars.n; i++) {
             const char *name = d->plan->vars.at[i].name;
-            const dl_plan_var *v = held_by(d->plan, part, &d->plan->vars.at[i]);
+            const dl_plan_var *v = held_by(d, part, &d->plan->vars.at[i]);
             if (!v) continue;
             const dl_var_piece *piece = &v->piece;
             for (int k = 0; k < piece->n; k++) {

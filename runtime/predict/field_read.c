@@ -119,26 +119,27 @@ static bool read_part(const dlr_field *f, const dlr_field_part *p, const dlr_blo
     return ok;
 }
 
-/* Normalises n numbers of a channel. The index of the first that is not finite, or -1 where the run
- * replaces these. */
-static int64_t normalise(const dlr_field *f, int64_t c, float *x, int64_t n) {
-    float mean = f->scale.mean ? f->scale.mean[c] : 0,
-          deviation = f->scale.mean ? f->scale.deviation[c] : 1;
-    int64_t bad = dlr_normalise(x, (size_t)n, mean, deviation);
-    if (bad < 0 || !f->record || !f->record->replaces_nan) return bad;
-    for (int64_t i = 0; i < n; i++)
-        x[i] = isfinite(x[i]) ? (x[i] - mean) / deviation : (float)f->record->nan;
-    return -1;
+static void put_number(dl_dtype type, void *x, int64_t i, double v) {
+    if (type == DL_F64)
+        ((double *)x)[i] = v;
+    else
+        ((float *)x)[i] = (float)v;
 }
 
-/* The same of doubles. */
-static int64_t normalise_wide(const dlr_field *f, int64_t c, double *x, int64_t n) {
-    double mean = f->scale.mean ? (double)f->scale.mean[c] : 0,
-           deviation = f->scale.mean ? (double)f->scale.deviation[c] : 1;
-    bool replaces = f->record && f->record->replaces_nan;
+/* Normalises n numbers of a channel, in the arithmetic of their type. The index of the first that
+ * is not finite, or -1 where the run replaces these. */
+static int64_t normalise(const dlr_field *f, int64_t c, dl_dtype type, void *x, int64_t n) {
+    const float mean = f->scale.mean ? f->scale.mean[c] : 0,
+                deviation = f->scale.mean ? f->scale.deviation[c] : 1;
+    const bool replaces = f->record && f->record->replaces_nan;
+    if (type != DL_F64 && !replaces) return dlr_normalise(x, (size_t)n, mean, deviation);
     for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(x[i]) && !replaces) return i;
-        x[i] = isfinite(x[i]) ? (x[i] - mean) / deviation : f->record->nan;
+        const double v = number_at(type, x, i);
+        if (!isfinite(v) && !replaces) return i;
+        put_number(type, x, i,
+                   !isfinite(v)     ? f->record->nan
+                   : type == DL_F64 ? (v - (double)mean) / (double)deviation
+                                    : (double)(((float)v - mean) / deviation));
     }
     return -1;
 }
@@ -155,7 +156,7 @@ bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_
     int64_t n = count[0] * count[1] * count[2];
     for (int64_t c = 0; c < f->size.channels; c++) {
         void *at = (char *)out + (size_t)(c * n) * dlr_element_bytes(type);
-        int64_t bad = to == DL_F64 ? normalise_wide(f, c, at, n) : normalise(f, c, at, n);
+        int64_t bad = normalise(f, c, to, at, n);
         if (bad < 0) bad = find_unwanted(f->type->dtype, to, at, n);
         if (bad >= 0)
             return refuse_value(f, sample, start, count, c * n + bad, to, number_at(to, at, bad),
