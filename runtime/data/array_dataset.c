@@ -20,7 +20,7 @@ static bool check_types(const array_dataset *w, dl_error *err) {
                                 a->to.name, dl_type_text(&a->to.type));
         for (int j = 0; j < a->variables.n && !is_float; j++)
             for (int i = 0; i < v[j].files.n; i++)
-                if (v[j].files.at[i].packing->scaled)
+                if (v[j].files.at[i].packing->scaled && !v[j].files.at[i].packing->shifted)
                     return dataset_fail(
                         &v[j], NULL, err,
                         "its attributes scale_factor and add_offset make fractions of it, and "

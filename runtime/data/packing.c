@@ -208,6 +208,9 @@ bool dlr_packing_of(const dlr_array_facts *facts, dlr_packing *p, dl_buf *warnin
     add_default_fill(&b);
     check_range(&b);
     p->scaled = p->scale != 1 || p->offset != 0;
+    p->shifted = p->scaled && p->scale == 1 && p->type >= DLR_EL_I8 && p->type <= DLR_EL_U64 &&
+                 facts->type != DLR_EL_BOOL && p->offset == rint(p->offset) &&
+                 fabs(p->offset) <= 0x1p63;
     p->any = p->scaled || p->n_missing || p->has_least || p->has_most || p->type != p->stored;
     return true;
 }

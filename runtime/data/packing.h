@@ -20,7 +20,8 @@ typedef struct {
     /* the type in which blocks are read: the array's type; f32 for f16, u8 for bool */
     dlr_element stored;
     dlr_element type; /* the type of the numbers after _Unsigned, as wide as `stored` */
-    bool scaled;      /* there is a scale or an offset */
+    bool scaled;      /* there is a scale or an offset: */
+    bool shifted;     /* whole numbers and a whole offset alone, as FITS has unsigned numbers */
     bool any;         /* some stored number differs from its value, or is missing */
     bool has_least, has_most;
     int n_missing;
@@ -53,7 +54,8 @@ void dlr_mark_missing(const dlr_packing *p, const void *stored, size_t n, uint8_
 /* dlr_source_read with unpacking, to f32 or f64; also where p->any is false. */
 bool dlr_packing_read(const dlr_packing *p, const dlr_source *s, const dlr_block *block,
                       dlr_element to, void *out, dl_error *err);
-/* The same to whole numbers or bools (any type but floats), of an array that is not scaled. Missing
+/* The same to whole numbers or bools (any type but floats), of an array that is not scaled, or
+ * shifted. Missing
  * numbers and those that are not finite become *other. Where `other` is NULL, or another number
  * does not fit the type, the result is false with no error set: *bad is the index of the first such
  * number in the packed block, *is_missing which of the two cases it is, *value the number. */

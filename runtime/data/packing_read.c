@@ -50,6 +50,15 @@ void dlr_mark_missing(const dlr_packing *p, const void *stored, size_t n, uint8_
     types[p->type].mark(p, stored, n, missing);
 }
 
+/* Numbers of 64 bits, which f64 does not hold: an offset may bring them where it does. */
+static void scale_wide(const dlr_packing *p, const void *stored, size_t n, double *x) {
+    for (size_t i = 0; i < n; i++) {
+        const long double v = p->type == DLR_EL_U64 ? (long double)((const uint64_t *)stored)[i]
+                                                    : (long double)((const int64_t *)stored)[i];
+        x[i] = (double)(v * (long double)p->scale + (long double)p->offset);
+    }
+}
+
 /* Unpacks at most ROW numbers; `stored` and `out` must not overlap. */
 static void unpack_row(const dlr_packing *p, const void *stored, size_t n, dlr_element to,
                        void *out) {
@@ -57,7 +66,9 @@ static void unpack_row(const dlr_packing *p, const void *stored, size_t n, dlr_e
     uint8_t missing[ROW];
     types[p->type].widen(stored, n, x);
     types[p->type].mark(p, stored, n, missing);
-    if (p->scaled)
+    if (p->scaled && (p->type == DLR_EL_I64 || p->type == DLR_EL_U64))
+        scale_wide(p, stored, n, x);
+    else if (p->scaled)
         for (size_t i = 0; i < n; i++) x[i] = x[i] * p->scale + p->offset;
     for (size_t i = 0; i < n; i++) x[i] = missing[i] ? NAN : x[i];
     if (to == DLR_EL_F64)
@@ -127,6 +138,42 @@ static void put_other(double other, dlr_element to, const uint8_t *missing, size
         if (missing[i]) memcpy((char *)out + i * bytes, stored, bytes);
 }
 
+/* A whole number of a type, the offset added; false where 64 bits do not hold it. */
+static bool shift_one(const dlr_packing *p, const char *at, dlr_number *out) {
+    uint64_t wide = 0;
+    const dlr_element to = p->type >= DLR_EL_U8 ? DLR_EL_U64 : DLR_EL_I64;
+    int64_t ignored[DLR_ARRAY_RANK];
+    double value;
+    const dlr_element_move one = {.from = at, .from_type = p->type, .to = &wide, .to_type = to};
+    dlr_elements_move(&one, ignored, &value);
+    const uint64_t size = (uint64_t)fabs(p->offset);
+    const int64_t whole = (int64_t)wide;
+#define SHIFT(x, y)                                                                                \
+    (p->offset < 0 ? __builtin_sub_overflow(x, size, y) : __builtin_add_overflow(x, size, y))
+    const bool is_signed = to == DLR_EL_I64;
+    *out = (dlr_number){.kind = 'i'};
+    if (!(is_signed ? SHIFT(whole, &out->i) : SHIFT(wide, &out->i))) return true;
+    out->kind = 'u';
+    return !(is_signed ? SHIFT(whole, &out->u) : SHIFT(wide, &out->u));
+#undef SHIFT
+}
+
+/* The numbers of `to` that stand for stored ones with a whole offset. */
+static bool shift(const dlr_packing *p, const char *stored, size_t n, dlr_element to, char *out,
+                  int64_t *bad, double *value) {
+    const size_t bytes = dlr_element_bytes(p->stored), wide = dlr_element_bytes(to);
+    for (size_t i = 0; i < n; i++) {
+        dlr_number v, fitting;
+        if (shift_one(p, stored + i * bytes, &v) && dlr_number_fit(&v, to, &fitting)) {
+            dlr_number_store(&fitting, to, out + i * wide);
+            continue;
+        }
+        *bad = (int64_t)i, *value = dlr_number_double(&v);
+        return false;
+    }
+    return true;
+}
+
 bool dlr_packing_read_whole(const dlr_packing *p, const dlr_source *s, const dlr_block *block,
                             dlr_element to, void *out, const double *other, int64_t *bad,
                             bool *is_missing, double *value, dl_error *err) {
@@ -148,7 +195,10 @@ bool dlr_packing_read_whole(const dlr_packing *p, const dlr_source *s, const dlr
                               .to = out,
                               .to_step = {(ptrdiff_t)dlr_element_bytes(to)},
                               .to_type = to};
-        if (ok && !dlr_elements_move(&m, place, value)) *bad = place[0], ok = false;
+        if (ok && p->shifted)
+            ok = shift(p, stored, n, to, out, bad, value);
+        else if (ok && !dlr_elements_move(&m, place, value))
+            *bad = place[0], ok = false;
         if (ok && other) put_other(*other, to, missing, n, out);
     }
     free(stored), free(missing);

@@ -188,6 +188,22 @@ def test_matlab():
     check("array: 'y', axes: [1, N]}" in proposed("mat.dl", "d.mat"), "an axis of one element")
 
 
+def test_fits():
+    """Images and classes of unsigned numbers, which FITS stores with an offset; read as the classes that they are."""
+    if not importlib.util.find_spec("astropy"):
+        print("SKIP: no astropy (scripts/install-packages test)")
+        return
+    from astropy.io import fits
+    for kind in ("u2", "u8"):
+        classes = fits.ImageHDU(numbers.integers(0, 3, (12, 8, 12)).astype(kind), name="CLASSES")
+        image = fits.PrimaryHDU(numbers.random((12, 8, 12)).astype("f4"))
+        fits.HDUList([image, classes]).writeto("sky.fits", overwrite=True)
+        model("sky", ["input x: f32[N, C=1, H=8, W=12]", "target classes: i64[N, H, W]",
+                      "y = x |> conv(3, 3, pad=1) @c", "output y", "loss = cross_entropy(y, classes)"])
+        section = proposed("sky.dl", "sky.fits", says=("stored * 1 + ",))
+        check("array: 'CLASSES'" in section, section)
+
+
 def test_volumes():
     """A volume of NIfTI: axes, voxels, units."""
     if not importlib.util.find_spec("nibabel"):
