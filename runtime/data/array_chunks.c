@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 enum { SLOTS = 1024, MAX_CHUNK = 1 << 30 /* most bytes of an unpacked chunk */ };
+static const int64_t most_whole = (int64_t)1 << 36; /* and of an array that is one */
 
 typedef enum { SLOT_EMPTY, SLOT_LOADING, SLOT_READY } slot_state;
 
@@ -188,11 +189,12 @@ const int *dlr_first_axis_fastest(int rank) {
 /* The number of elements in a chunk, and its strides; false when there are too many. */
 static bool measure(const dlr_source *s, chunk_state *c) {
     int64_t bytes = (int64_t)dlr_element_bytes(s->type), all = 1;
+    const int64_t most = c->how.whole ? most_whole : MAX_CHUNK;
     for (int i = 0; i < s->rank; i++) {
         int axis = c->how.order ? c->how.order[s->rank - 1 - i] : s->rank - 1 - i;
         c->step[axis] = bytes;
         if (c->how.chunk[axis] < 1 || __builtin_mul_overflow(bytes, c->how.chunk[axis], &bytes) ||
-            bytes > MAX_CHUNK)
+            bytes > most)
             return false;
         c->grid[axis] =
             s->dims[axis] / c->how.chunk[axis] + (s->dims[axis] % c->how.chunk[axis] != 0);
@@ -213,9 +215,17 @@ bool dlr_chunks_open(dlr_source *s, const dlr_chunking *how, size_t cache, dl_er
     s->read = read_chunks, s->forget = forget_chunks, s->close = close_chunks, s->chunked = true;
     if (!measure(s, c))
         return dl_fail(err, DL_INPUT,
-                       "%s has chunks of more than %d MiB, or more than can be counted", s->label,
-                       MAX_CHUNK >> 20);
+                       "%s has chunks of more than %lld MiB, or more than can be counted", s->label,
+                       (long long)(how->whole ? most_whole : MAX_CHUNK) >> 20);
     c->slots = cache / c->bytes < SLOTS ? (int)(cache / c->bytes) : SLOTS;
     s->held = (int64_t)c->bytes * c->slots;
     return true;
+}
+
+void dlr_source_keep_nothing(dlr_source *s) {
+    chunk_state *c = s->state;
+    if (s->read != read_chunks) return;
+    for (int i = 0; i < c->slots; i++) free(c->slot[i].data);
+    memset(c->slot, 0, sizeof c->slot);
+    c->slots = 0, s->held = 0;
 }

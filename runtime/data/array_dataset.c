@@ -124,9 +124,15 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
             d->left_out = true;
         size_t bytes = dlr_array_bytes(&a->to);
         if (bytes > d->scratch) d->scratch = bytes;
-        for (int j = 0; j < a->variables.n; j++)
-            for (int i = 0; a->variables.at[j].like < 0 && i < a->variables.at[j].files.n; i++)
-                d->held += dlr_source_held(a->variables.at[j].files.at[i].source);
+        for (int j = 0; j < a->variables.n; j++) {
+            const dataset_variable *v = &a->variables.at[j];
+            for (int i = 0; v->like < 0 && i < v->files.n; i++) {
+                /* a file that is one sample is read once an epoch */
+                if (!v->has_samples && !v->has_simulations && !v->is_static)
+                    dlr_source_keep_nothing(v->files.at[i].source);
+                d->held += dlr_source_held(v->files.at[i].source);
+            }
+        }
         keep_source(w, a);
     }
     dataset_lay_out(w);

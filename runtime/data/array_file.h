@@ -46,7 +46,8 @@ typedef struct {
 typedef struct dlr_source dlr_source;
 
 /* Opens one array of a file, which may be closed afterwards. It keeps at most `cache` bytes of
- * unpacked chunks. Errors (DL_INPUT): facts->refused; DL_IO, DL_RESOURCE. Forks as above. */
+ * unpacked chunks; or all of an array that is packed as a whole. Errors (DL_INPUT): facts->refused;
+ * DL_IO, DL_RESOURCE. Forks as above. */
 dlr_source *dlr_source_open(const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
                             dl_error *err);
 void dlr_source_close(dlr_source *s); /* NULL is fine */
@@ -60,6 +61,9 @@ int64_t dlr_source_held(const dlr_source *s);
 /* Whether reading a part of a chunk costs as much as reading all of it: the caller should read the
  * largest useful blocks. */
 bool dlr_source_chunked(const dlr_source *s);
+
+/* Each block is read once: no unpacked chunks are kept. One thread calls it, before any reads. */
+void dlr_source_keep_nothing(dlr_source *s);
 
 /* A dry run: reading a block only counts its file system calls (ir/base/file_calls.h), and writes
  * nothing. For sets that only libhdf5 can unpack, the known count is the size of the block. One

@@ -69,6 +69,7 @@ bool dlr_fill_open(dlr_source *s, const char fill[8], bool swapped, dl_error *er
 typedef struct dlr_chunking dlr_chunking;
 struct dlr_chunking {
     int64_t chunk[DLR_ARRAY_RANK];
+    bool whole;       /* the array is one chunk, which may be as large as memory allows */
     bool swapped;     /* as in dlr_run */
     const int *order; /* the axes, the one that varies slowest first; NULL: as they are named */
     char fill[8];     /* the value of chunks that are not stored, in its stored form */
@@ -86,8 +87,9 @@ const int *dlr_first_axis_fastest(int rank);
  * chunks. */
 bool dlr_chunks_open(dlr_source *s, const dlr_chunking *how, size_t cache, dl_error *err);
 
-/* array_whole.c: an array that is one chunk, all of which how->load fills. how->chunk is set here;
- * all else is as for dlr_chunks_open. */
+/* array_whole.c: an array that is one chunk, all of which how->load fills, and which is kept
+ * however large it is. how->chunk and how->whole are set here; all else is as for dlr_chunks_open.
+ */
 bool dlr_whole_open(dlr_source *s, dlr_chunking *how, size_t cache, dl_error *err);
 
 /* Bytes of a file that are packed with gzip or zlib (array_inflate.c). */

@@ -155,8 +155,6 @@ static bool open_npz(dlr_source *s, const dlr_array_file *f, const dlr_array_fac
     npz_state *z = how.state = calloc(1, sizeof *z);
     if (!z) return dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
     *z = (npz_state){*m, dl_input_open(f->path, err)};
-    /* so that it is unpacked once, and not for every block */
-    if (m->entry.unpacked > cache) cache = m->entry.unpacked;
     return dlr_whole_open(s, &how, cache, err) && z->fd >= 0;
 }
 

@@ -113,7 +113,6 @@ static bool open_parquet(dlr_source *s, const dlr_array_file *f, const dlr_array
                          size_t cache, dl_error *err) {
     const dlr_parquet *file = f->state;
     const size_t groups = (size_t)file->groups;
-    const size_t bytes = (size_t)s->dims[0] * dlr_element_bytes(s->type);
     dlr_chunking how = {.load = load_column, .close = close_parquet};
     parquet_state *p = how.state = calloc(1, sizeof *p);
     if (!p) return dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
@@ -121,7 +120,6 @@ static bool open_parquet(dlr_source *s, const dlr_array_file *f, const dlr_array
     p->fd = dl_input_open(f->path, err);
     p->chunk = malloc(groups * sizeof *p->chunk + 1);
     if (p->chunk && groups) memcpy(p->chunk, p->column.chunk, groups * sizeof *p->chunk);
-    if (bytes > cache) cache = bytes; /* so that it is unpacked once, and not for every block */
     if (!dlr_whole_open(s, &how, cache, err) || p->fd < 0) return false;
     return p->chunk || dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
 }

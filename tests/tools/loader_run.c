@@ -2,8 +2,11 @@
  *
  *   loader_run crops|mapped FILE EDGE WORKERS SECONDS        mapped: the file mapped into memory
  *   loader_run weather FOLDER MEANS STDS CHANNELS HEIGHT WIDTH WORKERS SECONDS
- *   loader_run variables|simulations FILE NAMES HEIGHT WIDTH WORKERS SECONDS
- *                     two times of the arrays NAMES (a,b,c): [time, H, W], or [simulation, time,
+ *   loader_run arrays FILES NAMES AXES SHAPE WORKERS SECONDS
+ *                     the arrays NAMES of all FILES (a pattern; NAMES "-": their only one) with
+ * axes AXES ("N,H,W") as one input of the SHAPE "C=1,H=64,W=64" loader_run variables|simulations
+ * FILE NAMES HEIGHT WIDTH WORKERS SECONDS two times of the arrays NAMES (a,b,c): [time, H, W], or
+ * [simulation, time,
  * ...]
  *
  * Batches of four; prints {"samples": N, "seconds": S, "held": BYTES, "checksum": mean of |x|}. */
@@ -99,6 +102,44 @@ static dlr_dataset *open_variables(char **v, bool simulations, dlr_arrays *array
                             err);
 }
 
+/* Splits "C=1,H=64" in place. */
+static dl_type parse_shape(char *text) {
+    dl_type t = dl_scalar(DL_F32);
+    dl_type_push(&t, "N", BATCH);
+    for (char *axis = strtok(text, ","); axis && t.rank < DL_MAX_RANK; axis = strtok(NULL, ",")) {
+        char *size = strchr(axis, '=');
+        if (!size) continue;
+        *size = 0;
+        dl_type_push(&t, axis, atoll(size + 1));
+    }
+    return t;
+}
+
+static dlr_dataset *open_arrays(char **v, dlr_arrays *arrays, dl_error *err) {
+    static const double mean = 0.5, deviation = 2;
+    const char *const file[] = {v[0]};
+    const char *axes[DL_MAX_RANK];
+    int n_axes = 0;
+    const dlr_array_dataset_names files = {file, 1};
+    dlr_array_dataset_variable variable[MOST_NAMES];
+    int n = split_names(v[1], variable, &files);
+    if (strcmp(v[1], "-") == 0) variable[0].array = NULL;
+    for (char *axis = strtok(v[2], ","); axis && n_axes < DL_MAX_RANK; axis = strtok(NULL, ","))
+        axes[n_axes++] = axis;
+    for (int i = 0; i < n; i++) variable[i].axes = (dlr_array_dataset_names){axes, n_axes};
+    const dl_type t = parse_shape(v[3]);
+    dlr_array_dataset_options o = {.split = {.fraction = {0.9, 0.1}}};
+    if (!dlr_arrays_add(arrays, "x", false, &t, err)) return NULL;
+    o.source[0] = (dlr_array_dataset_source){.key = "x",
+                                             .variables = variable,
+                                             .n_variables = n,
+                                             .scale = DLR_SCALE_GIVEN,
+                                             .mean = {&mean, 1, NULL},
+                                             .std = {&deviation, 1, NULL}};
+    return dlr_dataset_open(&dlr_array_dataset_loader, &o, &(dlr_dataset_options){.arrays = arrays},
+                            err);
+}
+
 int main(int argc, char **argv) {
     dl_error err = {0};
     dlr_arrays arrays = {.n = 0};
@@ -112,12 +153,15 @@ int main(int argc, char **argv) {
         int64_t size[] = {atoll(argv[5]), atoll(argv[6]), atoll(argv[7])};
         if (add(&arrays, "x", false, size, 3, &err) && add(&arrays, "t", true, size, 3, &err))
             d = open_weather(argv + 2, &arrays, &err);
+    } else if (argc == 8 && strcmp(argv[1], "arrays") == 0) {
+        d = open_arrays(argv + 2, &arrays, &err);
     } else if (argc == 8 &&
                (strcmp(argv[1], "variables") == 0 || strcmp(argv[1], "simulations") == 0)) {
         d = open_variables(argv + 2, argv[1][0] == 's', &arrays, &err);
     } else
-        return fprintf(stderr, "usage: loader_run crops|weather|variables|simulations ... (see "
-                               "loader_run.c)\n"),
+        return fprintf(stderr,
+                       "usage: loader_run crops|weather|arrays|variables|simulations ... (see "
+                       "loader_run.c)\n"),
                DL_USAGE;
     bool ok = d && run(d, atoi(argv[argc - 2]), atof(argv[argc - 1]), &err);
     dlr_dataset_close(d);
