@@ -73,7 +73,6 @@ static bool add_array(dl_arena *arena, const dlr_array_file *file, const dlr_arr
                .read = read_block};
     for (int i = 0; i < a.rank; i++) a.dims[i] = (uint64_t)facts->dims[i], a.count *= a.dims[i];
     a.contiguous = !facts->chunked, describe_axes(arena, facts, &a);
-    if (facts->rank > ARRAY_MAX_RANK) a.unreadable = "it has more than 8 axes";
     if (facts->refused) a.unreadable = dl_strdup(arena, facts->refused);
     if (!a.unreadable) array_take_packing(arena, &a, facts);
     if (a.numeric && !a.unreadable) {

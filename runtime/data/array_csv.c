@@ -110,7 +110,10 @@ static bool is_word(const field *f, const char *word) {
 }
 
 static bool is_missing(const field *f) {
-    static const char *const words[] = {"", "NA", "N/A", "NaN", "null"};
+    /* those of pandas.read_csv; "-nan" and the like are numbers */
+    static const char *const words[] = {"",       "NA",      "N/A",     "NaN",     "null",
+                                        "None",   "<NA>",    "#N/A",    "#NA",     "#N/A N/A",
+                                        "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (is_word(f, words[i])) return true;
     return false;

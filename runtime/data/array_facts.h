@@ -19,11 +19,30 @@ typedef struct {
     bool unread;
 } dlr_attribute;
 
+/* Contents that are no numbers of ours; array_odd.c has a remedy for each. */
+typedef enum {
+    DLR_ODD_OTHER, /* without a remedy */
+    DLR_ODD_COMPLEX,
+    DLR_ODD_RECORDS,
+    DLR_ODD_TEXT,
+    DLR_ODD_TIMES,
+    DLR_ODD_WIDE,    /* floats of more than 64 bits, decimal numbers */
+    DLR_ODD_NUMBERS, /* that another program reads as they are */
+    DLR_ODD_LISTS,
+    DLR_ODD_OBJECTS, /* of Python, pickled */
+    DLR_ODD_CELLS,   /* of MATLAB, as are: */
+    DLR_ODD_STRUCTS,
+    DLR_ODD_SPARSE,
+    DLR_ODD_AXES, /* more than DLR_ARRAY_RANK */
+    DLR_NODD
+} dlr_odd;
+
 typedef struct {
     const char *name; /* the path inside the file, without a leading slash; "" for the one array of
                          a .npy */
     const char *stored; /* the type as stored: "f32", "f64 BE", or a description of other types */
     dlr_element type;   /* the element type of its numbers; DLR_EL_NONE: not readable */
+    dlr_odd odd;        /* of DLR_EL_NONE */
     int rank; /* more than DLR_ARRAY_RANK: `dims` has only so many sizes, and the array is not
                  readable */
     int64_t dims[DLR_ARRAY_RANK];

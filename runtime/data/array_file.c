@@ -49,9 +49,13 @@ dlr_array_file *dlr_array_file_open(const char *path, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_array_file *f = DL_NEW(arena, dlr_array_file);
     *f = (dlr_array_file){.path = dl_strdup(arena, path), .format = format, .arena = arena};
-    if (format->list(f, err)) return f;
-    dlr_array_file_close(f);
-    return NULL;
+    if (!format->list(f, err)) {
+        dlr_array_file_close(f);
+        return NULL;
+    }
+    for (int i = 0; i < f->n; i++)
+        dlr_refuse_odd(arena, format, (dlr_array_facts *)(uintptr_t)&f->arrays[i]);
+    return f;
 }
 
 void dlr_array_file_close(dlr_array_file *f) {
@@ -100,12 +104,6 @@ dlr_source *dlr_source_open(const dlr_array_file *f, const dlr_array_facts *a, s
                 s->label);
     else if (a->refused)
         ok = dl_fail(err, DL_INPUT, "%s %s", s->label, a->refused);
-    else if (a->rank > DLR_ARRAY_RANK)
-        ok = dl_fail(err, DL_INPUT, "%s has %d axes; %d can be read", s->label, a->rank,
-                     DLR_ARRAY_RANK);
-    else if (a->type == DLR_EL_NONE)
-        ok = dl_fail(err, DL_INPUT, "%s holds %s, not numbers that can be read", s->label,
-                     a->stored);
     if (ok && f->format->open(s, f, a, cache, err)) return s;
     dlr_source_close(s);
     return NULL;

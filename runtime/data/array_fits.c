@@ -128,7 +128,7 @@ static const char *name_unit(dl_arena *arena, const fact_list *list, const unit 
     return name;
 }
 
-static dlr_array_facts describe(dl_arena *arena, const unit *u, dlr_run *run) {
+static dlr_array_facts describe(dl_arena *arena, const unit *u, int number, dlr_run *run) {
     dlr_array_facts a = {.packing = "none", .rank = (int)u->axes};
     const size_t bytes = (size_t)llabs(u->bits) / 8;
     a.type = dlr_element_of(u->bits < 0 ? 'f' : u->bits == 8 ? 'u' : 'i', bytes);
@@ -140,15 +140,23 @@ static dlr_array_facts describe(dl_arena *arena, const unit *u, dlr_run *run) {
         a.dims[i] = u->dims[a.rank - 1 - i];
     if (u->compressed)
         a.refused =
-            "is a packed image, which is not read: unpack it with funpack, or by python3 -c "
-            "\"from astropy.io import fits; fits.writeto('OUT.fits', fits.getdata('IN'))\"";
+            dl_format(arena,
+                      "is a packed image, which is not read. Unpack it: python3 -c \"from "
+                      "astropy.io import fits; fits.writeto('OUT.fits', fits.getdata('IN', %d))\" "
+                      "(package astropy)",
+                      number);
     else if (u->kind[0] && strcmp(u->kind, "IMAGE") != 0)
         a.refused =
-            "is a table, not an image: save its columns by python3 -c \"import numpy; from "
-            "astropy.io import fits; t = fits.getdata('IN', 1); numpy.savez('OUT.npz', **{n: "
-            "t[n] for n in t.names})\"";
+            dl_format(arena,
+                      "is a table, not an image. Save its columns: python3 -c \"import numpy; from "
+                      "astropy.io import fits; t = fits.getdata('IN', %d); numpy.savez('OUT.npz', "
+                      "**{n: t[n] for n in t.names})\" (package astropy)",
+                      number);
     else if (u->random_groups)
-        a.refused = "has random groups, which are not read";
+        a.refused =
+            "has random groups, which are not read. Save their numbers: python3 -c \"import numpy; "
+            "from astropy.io import fits; numpy.save('OUT.npy', fits.getdata('IN').data)\" "
+            "(package astropy)";
     if (u->unit[0]) dlr_array_add_text(arena, &a, "units", dl_strdup(arena, u->unit));
     if (u->scaled && (u->scale != 1 || u->zero != 0)) {
         dlr_array_add_number(arena, &a, "scale_factor", u->scale);
@@ -178,7 +186,7 @@ static bool list_units(dlr_array_file *f, int fd, int64_t size, dl_error *err) {
         const int64_t bytes = data_bytes(&u);
         dlr_run run = {.offset = at};
         if (u.axes > 0 && bytes != 0) {
-            dlr_array_facts a = describe(f->arena, &u, &run);
+            dlr_array_facts a = describe(f->arena, &u, number, &run);
             a.name = name_unit(f->arena, &facts, &u, number);
             if (a.type != DLR_EL_NONE) dlr_array_must_end(f->arena, &a, at, size);
             dl_push(f->arena, &facts, a);

@@ -18,6 +18,9 @@ struct dlr_array_format {
     const char *name;
     bool by_name; /* its files are known by their names: other formats' bytes count first */
     bool (*owns)(const dlr_array_head *h); /* Whether the file is of the format. */
+    /* How Python reads an array, for remedies: modules, and an expression, in which IN stands for
+     * the file and %s for "['NAME']". NULL: no remedy. */
+    const char *modules, *load;
     /* Fills f->arrays and f->state, in f->arena. */
     bool (*list)(dlr_array_file *f, dl_error *err);
     /* Fills the source's members after `held`; its label, shape and type are set, and `a` is
@@ -28,6 +31,13 @@ struct dlr_array_format {
 extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, dlr_zarr_format,
     dlr_netcdf3_format, dlr_nifti_format, dlr_fits_format, dlr_matlab_format, dlr_tiff_format,
     dlr_csv_format, dlr_parquet_format, dlr_grib_format;
+
+/* array_odd.c: "Convert it: python3 -c ...", for an array of that format and name with such
+ * contents; "" where there is no remedy. */
+const char *dlr_convert_odd(dl_arena *arena, const dlr_array_format *format, const char *name,
+                            dlr_odd odd);
+/* Refuses an array that holds no numbers, or has too many axes, with a remedy. */
+void dlr_refuse_odd(dl_arena *arena, const dlr_array_format *format, dlr_array_facts *a);
 
 /* array_head.c: opens a file and reads its first bytes; the caller closes h->fd, also on failure.
  * Errors: DL_IO. */

@@ -22,18 +22,19 @@ static bool is_fill_alone(const dlr_hdf5_set *set) {
 
 /* The reason as the end of a sentence, or NULL. */
 static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
-    static const char *const layouts[] = {
-        [DLR_HDF5_EXTERNAL] =
-            "keeps its data in other files (external storage), which is not followed: copy it into "
-            "one file with h5repack",
-    };
-    if (set->why[0]) return set->why;
+    if (set->why[0])
+        return set->layout == DLR_HDF5_CLOSED && set->odd == DLR_ODD_NUMBERS
+                   ? dl_format(arena, "%s. %s", set->why,
+                               dlr_convert_odd(arena, &dlr_hdf5_format, set->name, set->odd))
+                   : set->why;
     if (set->layout == DLR_HDF5_EMPTY && is_empty(set))
         return "is empty: an axis of it has no elements";
-    if ((size_t)set->layout < sizeof layouts / sizeof *layouts && layouts[set->layout])
-        return layouts[set->layout];
+    if (set->layout == DLR_HDF5_EXTERNAL)
+        return dl_format(
+            arena, "keeps its data in other files (external storage), which is not followed. %s",
+            dlr_convert_odd(arena, &dlr_hdf5_format, set->name, DLR_ODD_NUMBERS));
     if (set->cut_attributes)
-        return "has attributes that were not read: the file has more than 4096 of them";
+        return "has attributes that were not read: the file has more than 65536 of them";
     int missing = is_fill_alone(set) ? -1 : dlr_hdf5_missing_filter(set);
     if (missing >= 0) return dlr_hdf5_refuse_filter(arena, set, missing);
     return NULL;
@@ -49,6 +50,7 @@ static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, bool netcdf, dlr
         .name = set->name,
         .stored = set->type,
         .type = set->element,
+        .odd = (dlr_odd)set->odd,
         .rank = set->rank,
         .chunked = set->layout == DLR_HDF5_CHUNKED,
         .packing = set->layout == DLR_HDF5_EMPTY     ? "nothing written"
@@ -90,13 +92,13 @@ static void put_attributes(dl_arena *arena, const dlr_hdf5_facts *facts, dlr_arr
 
 /* The file's state: its facts, and the parts of its virtual sets. */
 typedef struct {
-    dlr_hdf5_facts facts;
-    dlr_hdf5_virtual parts[DLR_HDF5_SETS];
+    dlr_hdf5_facts *facts;
+    dlr_hdf5_virtual *parts; /* of each set */
 } hdf5_state;
 
 static bool find_parts(dlr_array_file *f, hdf5_state *state, dl_error *err) {
-    for (int i = 0; i < state->facts.n; i++) {
-        dlr_hdf5_set *set = &state->facts.set[i];
+    for (int i = 0; i < state->facts->n; i++) {
+        dlr_hdf5_set *set = &state->facts->set[i];
         if (set->layout == DLR_HDF5_VIRTUAL && set->rank <= DLR_ARRAY_RANK && !set->why[0] &&
             set->element != DLR_EL_NONE &&
             !dlr_hdf5_virtual_inspect(f->arena, f->path, set, &state->parts[i], err))
@@ -106,13 +108,11 @@ static bool find_parts(dlr_array_file *f, hdf5_state *state, dl_error *err) {
 }
 
 static bool list_hdf5(dlr_array_file *f, dl_error *err) {
-    dlr_hdf5_facts *found = dlr_hdf5_inspect(f->path, err);
-    if (!found) return false;
+    dlr_hdf5_facts *facts = dlr_hdf5_inspect(f->arena, f->path, err);
+    if (!facts) return false;
     hdf5_state *state = DL_NEW(f->arena, hdf5_state);
-    dlr_hdf5_facts *facts = &state->facts;
-    dlr_array_facts *arrays = DL_NEWS(f->arena, dlr_array_facts, found->n + 1);
-    *facts = *found;
-    free(found);
+    dlr_array_facts *arrays = DL_NEWS(f->arena, dlr_array_facts, facts->n + 1);
+    *state = (hdf5_state){facts, DL_NEWS(f->arena, dlr_hdf5_virtual, facts->n + 1)};
     if (!find_parts(f, state, err)) return false;
     for (int i = 0; i < facts->n; i++)
         put_facts(f->arena, &facts->set[i], facts->netcdf, &arrays[i]);
@@ -184,11 +184,15 @@ static bool open_virtual(dlr_source *s, const dlr_array_file *f, const dlr_hdf5_
 static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a,
                       size_t cache, dl_error *err) {
     const hdf5_state *state = f->state;
-    const dlr_hdf5_set *set = &state->facts.set[a - f->arrays];
+    const dlr_hdf5_set *set = &state->facts->set[a - f->arrays];
     if (set->layout == DLR_HDF5_VIRTUAL)
         return open_virtual(s, f, set, &state->parts[a - f->arrays], cache, err);
     return open_in(s, f, set, cache, err);
 }
 
-const dlr_array_format dlr_hdf5_format = {
-    .name = "HDF5", .owns = dlr_owns_hdf5, .list = list_hdf5, .open = open_hdf5};
+const dlr_array_format dlr_hdf5_format = {.name = "HDF5",
+                                          .modules = "h5py",
+                                          .load = "h5py.File('IN')%s[()]",
+                                          .owns = dlr_owns_hdf5,
+                                          .list = list_hdf5,
+                                          .open = open_hdf5};

@@ -60,11 +60,21 @@ static dlr_element element_of(uint64_t type) {
     return type < sizeof types / sizeof *types ? types[type] : DLR_EL_NONE;
 }
 
-static const char *class_of(unsigned kind) {
-    static const char *const names[] = {
-        NULL, "cells", "records", "objects", "text", "sparse", NULL, NULL,        NULL,
-        NULL, NULL,    NULL,      NULL,      NULL,   NULL,     NULL, "functions", "objects"};
-    return kind < sizeof names / sizeof *names ? names[kind] : "objects";
+/* Classes that are no numbers; NULL: the class is one of numbers. */
+static const char *class_of(unsigned kind, dlr_odd *odd) {
+    static const struct {
+        const char *name;
+        dlr_odd odd;
+    } rows[] = {[1] = {"cells", DLR_ODD_CELLS},
+                [2] = {"records", DLR_ODD_STRUCTS},
+                [3] = {"objects", DLR_ODD_OTHER},
+                [4] = {"text", DLR_ODD_TEXT},
+                [5] = {"a sparse matrix", DLR_ODD_SPARSE},
+                [16] = {"functions", DLR_ODD_OTHER},
+                [17] = {"objects", DLR_ODD_OTHER}};
+    if (kind >= sizeof rows / sizeof *rows) return "objects";
+    *odd = rows[kind].odd;
+    return rows[kind].name;
 }
 
 /* Takes an array from the begin of its element. *begin is where its numbers lie in it. */
@@ -75,7 +85,7 @@ static bool take_array(dl_arena *arena, prefix *p, dlr_array_facts *a, size_t *b
     const uint64_t about = dlr_load(p->bytes + flags.at, 4, p->big);
     const unsigned kind = about & 0xff;
     a->name = dl_strndup(arena, (const char *)p->bytes + name.at, name.bytes);
-    a->packing = "none", a->stored = class_of(kind), a->rank = (int)(dims.bytes / 4);
+    a->packing = "none", a->stored = class_of(kind, &a->odd), a->rank = (int)(dims.bytes / 4);
     a->type = DLR_EL_NONE;
     bool empty = false;
     for (int i = 0; i < a->rank && i < DLR_ARRAY_RANK; i++) {
@@ -85,7 +95,7 @@ static bool take_array(dl_arena *arena, prefix *p, dlr_array_facts *a, size_t *b
     }
     if (a->stored) return true;
     if (about & 0x800) {
-        a->stored = "complex numbers";
+        a->stored = "complex numbers", a->odd = DLR_ODD_COMPLEX;
         return true;
     }
     element data = take_element(p, false);
@@ -177,5 +187,9 @@ static bool open_matlab(dlr_source *s, const dlr_array_file *f, const dlr_array_
                            : dlr_run_open(s, f->path, &m->run, err);
 }
 
-const dlr_array_format dlr_matlab_format = {
-    .name = "MATLAB", .owns = owns_matlab, .list = list_matlab, .open = open_matlab};
+const dlr_array_format dlr_matlab_format = {.name = "MATLAB",
+                                            .modules = "scipy.io",
+                                            .load = "scipy.io.loadmat('IN')%s",
+                                            .owns = owns_matlab,
+                                            .list = list_matlab,
+                                            .open = open_matlab};

@@ -191,6 +191,7 @@ static void take_variable(header *h, const dimension *dims, int64_t n_dims, dlr_
     h->damaged |= !is_type(h, type) || begin > INT64_MAX;
     if (h->damaged || h->cut || type >= sizeof names / sizeof *names) return;
     a->type = element_of(type), a->stored = names[type], a->default_fills = true;
+    a->odd = DLR_ODD_TEXT;
     int64_t each = type == CHAR ? 1 : (int64_t)dlr_element_bytes(a->type);
     h->damaged |= __builtin_mul_overflow(p->bytes, each, &p->bytes);
     p->run.offset = (int64_t)begin;
@@ -322,4 +323,9 @@ bool dlr_is_netcdf3(const char head[4]) {
 }
 
 const dlr_array_format dlr_netcdf3_format = {
-    .name = "NetCDF-3", .owns = owns_netcdf3, .list = list_netcdf3, .open = open_netcdf3};
+    .name = "NetCDF-3",
+    .modules = "netCDF4",
+    .load = "netCDF4.chartostring(netCDF4.Dataset('IN')%s[:])", /* text alone is refused */
+    .owns = owns_netcdf3,
+    .list = list_netcdf3,
+    .open = open_netcdf3};

@@ -63,6 +63,19 @@ static dlr_element element_of(int64_t type) {
     }
 }
 
+/* Data types of the standard that are no numbers of ours. */
+static dlr_odd odd_of(int64_t type) {
+    switch (type) {
+    case 32:
+    case 1792:
+    case 2048: return DLR_ODD_COMPLEX;
+    case 128:
+    case 2304: return DLR_ODD_RECORDS; /* red, green, blue */
+    case 1536: return DLR_ODD_WIDE;
+    default: return DLR_ODD_OTHER;
+    }
+}
+
 /* Units of lengths and times, by three bits each. */
 static void put_units(dl_arena *arena, dlr_array_facts *a, const char *bytes, const layout *at,
                       bool big) {
@@ -94,7 +107,8 @@ static bool take_header(dlr_array_file *f, const char *bytes, dlr_array_facts *a
     if (rank < 1 || rank > MOST_AXES)
         return dl_fail(err, DL_INPUT, "%s is damaged: its header has %lld axes", f->path,
                        (long long)rank);
-    *a = (dlr_array_facts){.name = "", .rank = (int)rank, .type = element_of(type)};
+    *a = (dlr_array_facts){
+        .name = "", .rank = (int)rank, .type = element_of(type), .odd = odd_of(type)};
     a->packing = n->packed.bytes ? "gzip" : "none";
     n->run = (dlr_run){.swapped = dlr_is_swapped(big, dlr_element_bytes(a->type)), .fortran = true};
     a->stored = a->type == DLR_EL_NONE ? dl_format(f->arena, "data type %lld", (long long)type)
@@ -155,5 +169,9 @@ static bool open_nifti(dlr_source *s, const dlr_array_file *f, const dlr_array_f
                            : dlr_run_open(s, f->path, &n->run, err);
 }
 
-const dlr_array_format dlr_nifti_format = {
-    .name = "NIfTI", .owns = owns_nifti, .list = list_nifti, .open = open_nifti};
+const dlr_array_format dlr_nifti_format = {.name = "NIfTI",
+                                           .modules = "nibabel",
+                                           .load = "numpy.asarray(nibabel.load('IN').dataobj)",
+                                           .owns = owns_nifti,
+                                           .list = list_nifti,
+                                           .open = open_nifti};

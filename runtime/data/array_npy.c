@@ -18,10 +18,25 @@ dlr_element dlr_npy_element(const char *code, bool *swapped) {
     return dlr_element_of(code[1], bytes);
 }
 
+dlr_odd dlr_npy_odd(const char *code) {
+    if (!strchr("<>|=", code[0])) return DLR_ODD_RECORDS; /* the words for a list of fields */
+    switch (code[1]) {
+    case 'c': return DLR_ODD_COMPLEX;
+    case 'U':
+    case 'S': return DLR_ODD_TEXT;
+    case 'M':
+    case 'm': return DLR_ODD_TIMES;
+    case 'f': return DLR_ODD_WIDE;
+    case 'O': return DLR_ODD_OBJECTS;
+    default: return DLR_ODD_OTHER;
+    }
+}
+
 bool dlr_npy_facts(dl_arena *arena, const dl_npy *header, uint64_t bytes, const char *path,
                    dlr_array_facts *a, dlr_run *run, dl_error *err) {
     a->name = "", a->packing = "none", a->rank = header->rank;
     a->type = dlr_npy_element(header->code, &run->swapped);
+    a->odd = dlr_npy_odd(header->code);
     a->stored = a->type == DLR_EL_NONE ? dl_format(arena, "'%s'", header->code)
                 : run->swapped         ? dl_format(arena, "%s BE", dlr_element_name(a->type))
                                        : dlr_element_name(a->type);
@@ -58,5 +73,9 @@ static bool open_npy(dlr_source *s, const dlr_array_file *f, const dlr_array_fac
 
 static bool owns_npy(const dlr_array_head *h) { return memcmp(h->bytes, "\x93NUMPY", 6) == 0; }
 
-const dlr_array_format dlr_npy_format = {
-    .name = "NumPy array", .owns = owns_npy, .list = list_npy, .open = open_npy};
+const dlr_array_format dlr_npy_format = {.name = "NumPy array",
+                                         .modules = "",
+                                         .load = "numpy.load('IN', allow_pickle=True)",
+                                         .owns = owns_npy,
+                                         .list = list_npy,
+                                         .open = open_npy};

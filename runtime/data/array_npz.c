@@ -163,5 +163,9 @@ static bool owns_npz(const dlr_array_head *h) {
     return memcmp(h->bytes, "PK\3\4", 4) == 0 || memcmp(h->bytes, "PK\5\6", 4) == 0;
 }
 
-const dlr_array_format dlr_npz_format = {
-    .name = "NumPy archive", .owns = owns_npz, .list = list_npz, .open = open_npz};
+const dlr_array_format dlr_npz_format = {.name = "NumPy archive",
+                                         .modules = "",
+                                         .load = "numpy.load('IN', allow_pickle=True)%s",
+                                         .owns = owns_npz,
+                                         .list = list_npz,
+                                         .open = open_npz};

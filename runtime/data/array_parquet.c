@@ -15,6 +15,12 @@ static bool owns_parquet(const dlr_array_head *h) {
     return h->n >= MARK && memcmp(h->bytes, "PAR1", MARK) == 0;
 }
 
+static bool has_codecs(const dlr_parquet *p, const dlr_parquet_column *c) {
+    for (int k = 0; k < p->groups; k++)
+        if (!dlr_parquet_unpacks(c->chunk[k].codec)) return false;
+    return true;
+}
+
 static void put_facts(dl_arena *arena, const dlr_parquet *p, dlr_array_facts *a) {
     for (int i = 0; i < p->columns; i++) {
         const dlr_parquet_column *c = &p->column[i];
@@ -26,7 +32,13 @@ static void put_facts(dl_arena *arena, const dlr_parquet *p, dlr_array_facts *a)
                                  .type = c->element,
                                  .rank = 1,
                                  .packing = "none",
-                                 .refused = c->refused};
+                                 .odd = c->odd};
+        const bool unpacks = c->refused || has_codecs(p, c);
+        if (c->refused || !unpacks)
+            a[i].refused = dl_format(
+                arena, "%s. %s", unpacks ? c->refused : "is packed with a codec that is not read",
+                dlr_convert_odd(arena, &dlr_parquet_format, c->name,
+                                unpacks ? c->odd : DLR_ODD_NUMBERS));
         a[i].dims[0] = p->rows, a[i].axis[0] = "row";
         if (p->rows == 0) a[i].refused = "is empty: the file has no rows";
         for (int k = 0; k < p->groups && !c->refused; k++)
@@ -124,5 +136,9 @@ static bool open_parquet(dlr_source *s, const dlr_array_file *f, const dlr_array
     return p->chunk || dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
 }
 
-const dlr_array_format dlr_parquet_format = {
-    .name = "Parquet", .owns = owns_parquet, .list = list_parquet, .open = open_parquet};
+const dlr_array_format dlr_parquet_format = {.name = "Parquet",
+                                             .modules = "pandas",
+                                             .load = "pandas.read_parquet('IN')%s.to_numpy()",
+                                             .owns = owns_parquet,
+                                             .list = list_parquet,
+                                             .open = open_parquet};

@@ -36,13 +36,6 @@ typedef DL_ARRAY(dlr_tiff_page) page_list;
 typedef DL_ARRAY(dlr_array_facts) fact_list;
 typedef DL_ARRAY(stack) stack_list;
 
-/* ImageJ writes a stack of more than 4 GiB with one directory, and says in its text how many pages
- * there are. */
-static bool hides_pages(const dlr_tiff_page *p, int n) {
-    const char *images = p->text ? strstr(p->text, "images=") : NULL;
-    return n == 1 && images && strncmp(p->text, "ImageJ=", 7) == 0 && atoll(images + 7) > 1;
-}
-
 static dlr_array_facts describe(dl_arena *arena, const dlr_tiff *t, const stack *s, int first,
                                 bool only) {
     const dlr_tiff_page *p = s->pages;
@@ -67,11 +60,16 @@ static dlr_array_facts describe(dl_arena *arena, const dlr_tiff *t, const stack 
         a.axis[a.rank] = axes[i].name, a.dims[a.rank] = axes[i].size;
         a.chunk[a.rank++] = i == 0 ? 1 : axes[i].size;
     }
-    for (int i = 0; i < s->n && !a.refused; i++) a.refused = dlr_tiff_refuse(arena, &s->pages[i]);
-    if (hides_pages(p, s->n))
-        a.refused = "has more pages than its directory, as ImageJ writes those of more than 4 GiB: "
-                    "write it again by python3 -c \"import tifffile; tifffile.imwrite('OUT.tif', "
-                    "tifffile.imread('IN'), bigtiff=True)\"";
+    for (int i = 0; i < s->n && !a.refused; i++)
+        a.refused = dlr_tiff_refuse(arena, &s->pages[i], only && s->n == 1);
+    const bool complex = p->format == 5 || p->format == 6;
+    if (a.refused)
+        a.refused = dl_format(arena, "%s. %s", a.refused,
+                              dlr_convert_odd(arena, &dlr_tiff_format, NULL,
+                                              complex ? DLR_ODD_COMPLEX : DLR_ODD_NUMBERS));
+    dlr_number missing;
+    if (p->missing && dlr_number_parse(p->missing, strlen(p->missing), &missing))
+        dlr_array_add_number(arena, &a, "_FillValue", dlr_number_double(&missing));
     return a;
 }
 
@@ -158,5 +156,9 @@ static bool open_tiff(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
            (o->pages || dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label));
 }
 
-const dlr_array_format dlr_tiff_format = {
-    .name = "TIFF", .owns = owns_tiff, .list = list_tiff, .open = open_tiff};
+const dlr_array_format dlr_tiff_format = {.name = "TIFF",
+                                          .modules = "tifffile",
+                                          .load = "tifffile.imread('IN')",
+                                          .owns = owns_tiff,
+                                          .list = list_tiff,
+                                          .open = open_tiff};

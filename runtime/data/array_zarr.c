@@ -40,6 +40,10 @@ static bool add_array(search *s, const char *folder, const char *name, int versi
     if (!dlr_zarr_array(s->f->arena, text, n, version, path, &a, &how, s->err)) return false;
     const char *more = version == 2 ? read_meta(s, folder, ".zattrs", &n, &path) : NULL;
     if (more && !dlr_zarr_attributes(s->f->arena, more, n, path, &a, s->err)) return false;
+    if (a.refused)
+        a.refused = dl_format(s->f->arena, "%s. %s", a.refused,
+                              dlr_convert_odd(s->f->arena, &dlr_zarr_format, a.name,
+                                              a.type == DLR_EL_NONE ? a.odd : DLR_ODD_NUMBERS));
     if (!more) a.fill = NULL; /* no attribute says that it marks missing numbers */
     dl_push(s->f->arena, &s->arrays, a);
     dl_push(s->f->arena, &s->how, how);
@@ -246,5 +250,9 @@ static bool open_zarr(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
 
 static bool owns_zarr(const dlr_array_head *h) { return h->folder; }
 
-const dlr_array_format dlr_zarr_format = {
-    .name = "Zarr", .owns = owns_zarr, .list = list_zarr, .open = open_zarr};
+const dlr_array_format dlr_zarr_format = {.name = "Zarr",
+                                          .modules = "zarr",
+                                          .load = "zarr.open('IN', mode='r')%s[...]",
+                                          .owns = owns_zarr,
+                                          .list = list_zarr,
+                                          .open = open_zarr};

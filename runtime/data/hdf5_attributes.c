@@ -143,7 +143,7 @@ void dlr_hdf5_keep_attributes(int64_t object, dlr_hdf5_facts *facts, dlr_hdf5_se
     if (ended >= 0) return;
     enum { WHY = sizeof set->why - 40 };
     char why[WHY];
-    dlr_hdf5_why_closed(why, sizeof why);
+    if (dlr_hdf5_why_closed(why, sizeof why)) set->odd = DLR_ODD_NUMBERS;
     snprintf(set->why, sizeof set->why, "has an attribute that %s", why);
     set->layout = DLR_HDF5_CLOSED;
 }

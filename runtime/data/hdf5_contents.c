@@ -34,17 +34,26 @@ static bool may_be_array(hid_t file, const char *name) {
            about.type == H5O_TYPE_DATASET;
 }
 
+/* Whether it is a dimension of NetCDF without a variable of its name: an array that stands for its
+ * size, and was never written. */
+static bool is_dimension(hid_t object) {
+    static const char begin[] = "This is a netCDF dimension but not a netCDF variable";
+    dlr_hdf5_attribute name;
+    return dlr_hdf5_read_attribute(object, "NAME", &name, NULL, 0) && name.is_text &&
+           strncmp(name.text, begin, sizeof begin - 1) == 0;
+}
+
 /* Describes the object where it is an array. */
 static void add_object(contents *c, hid_t at, const char *name, dlr_hdf5_set *set) {
     hid_t object = H5Oopen(at, name, H5P_DEFAULT);
     if (object < 0) {
-        dlr_hdf5_why_closed(set->why, sizeof set->why);
+        if (dlr_hdf5_why_closed(set->why, sizeof set->why)) set->odd = DLR_ODD_NUMBERS;
         set->layout = DLR_HDF5_CLOSED, set->element = DLR_EL_NONE;
         strcpy(set->type, "?");
         c->facts->n += may_be_array(at, name);
         return;
     }
-    if (H5Iget_type(object) == H5I_DATASET) {
+    if (H5Iget_type(object) == H5I_DATASET && !is_dimension(object)) {
         dlr_hdf5_describe(object, set);
         dlr_hdf5_keep_attributes(object, c->facts, set);
         c->facts->n++;
@@ -149,11 +158,20 @@ static void add_linked(contents *c, int link) {
     if (end.file >= 0) H5Fclose(end.file);
 }
 
+/* The pages that nothing is written to take no memory. */
+static bool make_room(dlr_hdf5_facts *facts) {
+    facts->number = calloc(DLR_HDF5_NUMBERS, sizeof *facts->number);
+    facts->attribute = calloc(DLR_HDF5_ATTRIBUTES, sizeof *facts->attribute);
+    facts->set = calloc(DLR_HDF5_SETS, sizeof *facts->set);
+    return facts->number && facts->attribute && facts->set;
+}
+
 bool dlr_hdf5_read_contents(void *path, dl_sandbox_result *out, dl_error *err) {
     char reason[200];
     dlr_hdf5_facts *facts = calloc(1, sizeof *facts);
     contents *c = calloc(1, sizeof *c);
-    if (!facts || !c) return dl_fail(err, DL_RESOURCE, "no memory to read %s", (char *)path);
+    if (!facts || !c || !make_room(facts))
+        return dl_fail(err, DL_RESOURCE, "no memory to read %s", (char *)path);
     c->main = path, c->facts = facts, c->prefix = "", c->from = -1;
     dlr_hdf5_quiet();
     hid_t file = dlr_hdf5_open(path);
@@ -169,5 +187,10 @@ bool dlr_hdf5_read_contents(void *path, dl_sandbox_result *out, dl_error *err) {
     }
     for (int i = 0; i < c->links; i++) add_linked(c, i);
     dl_putn(&out->bytes, (const char *)facts, sizeof *facts);
+    dl_putn(&out->bytes, (const char *)facts->number,
+            (size_t)facts->numbers * sizeof *facts->number);
+    dl_putn(&out->bytes, (const char *)facts->attribute,
+            (size_t)facts->attributes * sizeof *facts->attribute);
+    dl_putn(&out->bytes, (const char *)facts->set, (size_t)facts->n * sizeof *facts->set);
     return true;
 }

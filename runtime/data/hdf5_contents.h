@@ -36,6 +36,7 @@ bool dlr_hdf5_say(char *why, size_t room, const char *format, ...)
 
 /* Fills in the attributes and names of axes of a set, whose other members are known. */
 void dlr_hdf5_keep_attributes(int64_t object, dlr_hdf5_facts *facts, dlr_hdf5_set *set);
-/* All data sets of a file, a sandbox's reader: `path`; the result's bytes are a dlr_hdf5_facts. */
+/* All data sets of a file, a sandbox's reader: `path`; the result's bytes are a dlr_hdf5_facts
+ * (whose pointers mean nothing), its numbers, its attributes and its sets. */
 bool dlr_hdf5_read_contents(void *path, dl_sandbox_result *out, dl_error *err);
 #endif

@@ -20,21 +20,22 @@ void dlr_hdf5_reason(char *text, size_t size) {
 /* Parts of a file have versions of their own, and libhdf5 1.10 reports "bad version number for
  * layout message" and the like. The layout of filtered chunks by libver='latest' has a new version
  * since 2.0, types since 1.12 and 2.0. */
-void dlr_hdf5_why_closed(char *text, size_t size) {
+bool dlr_hdf5_why_closed(char *text, size_t size) {
     char reason[200];
     unsigned major = 0, minor = 0, release = 0;
     dlr_hdf5_reason(reason, sizeof reason);
     H5get_libversion(&major, &minor, &release);
-    if (!strstr(reason, "version"))
-        snprintf(text, size, "cannot be opened, it is damaged: %s", reason);
+    const bool newer = strstr(reason, "version") != NULL;
+    if (newer)
+        snprintf(text, size,
+                 "needs HDF5 %s, and this program has libhdf5 %u.%u.%u (%s): write it with "
+                 "libver=('earliest', 'v110') in place of libver='latest'",
+                 strstr(reason, "datatype") ? "1.12 or newer (2.0 where 2.x wrote it)"
+                                            : "2.0 or newer",
+                 major, minor, release, reason);
     else
-        snprintf(
-            text, size,
-            "needs HDF5 %s, and this program has libhdf5 %u.%u.%u (%s): write it with "
-            "libver=('earliest', 'v110') in place of libver='latest', or copy it into a file so "
-            "written with h5py: OUT.create_dataset('NAME', data=IN['NAME'][()])",
-            strstr(reason, "datatype") ? "1.12 or newer (2.0 where 2.x wrote it)" : "2.0 or newer",
-            major, minor, release, reason);
+        snprintf(text, size, "cannot be opened, it is damaged: %s", reason);
+    return newer;
 }
 
 /* ---- types ---- */
@@ -92,17 +93,31 @@ static char find_element(hid_t type, dlr_hdf5_set *set) {
     }
 }
 
-/* The name of a type that is no number. h5py stores complex numbers as records of r and i. */
-static const char *name_other(hid_t type) {
-    switch (H5Tget_class(type)) {
-    case H5T_STRING: return "strings";
-    case H5T_COMPOUND:
-        return H5Tget_nmembers(type) == 2 && H5Tget_member_index(type, "r") == 0 &&
-                       H5Tget_member_index(type, "i") == 1
-                   ? "complex numbers"
-                   : "records";
-    default: return "other";
-    }
+/* h5py stores complex numbers as records of r and i. */
+static bool is_complex(hid_t type) {
+    return H5Tget_nmembers(type) == 2 && H5Tget_member_index(type, "r") == 0 &&
+           H5Tget_member_index(type, "i") == 1;
+}
+
+/* The name of a type that is no number. */
+static const char *name_other(hid_t type, int *odd) {
+    static const struct {
+        H5T_class_t class;
+        dlr_odd odd;
+        const char *name;
+    } rows[] = {{H5T_STRING, DLR_ODD_TEXT, "strings"},
+                {H5T_COMPOUND, DLR_ODD_RECORDS, "records"},
+                {H5T_ARRAY, DLR_ODD_NUMBERS, "small arrays"},
+                {H5T_VLEN, DLR_ODD_LISTS, "lists"},
+                {H5T_BITFIELD, DLR_ODD_NUMBERS, "fields of bits"},
+                {H5T_REFERENCE, DLR_ODD_OTHER, "references"},
+                {H5T_OPAQUE, DLR_ODD_OTHER, "opaque bytes"}};
+    const H5T_class_t class = H5Tget_class(type);
+    *odd = DLR_ODD_OTHER;
+    if (class == H5T_COMPOUND && is_complex(type)) return *odd = DLR_ODD_COMPLEX, "complex numbers";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].class == class) return *odd = rows[i].odd, rows[i].name;
+    return "no numbers";
 }
 
 static void name_type(hid_t type, dlr_hdf5_set *set) {
@@ -110,7 +125,7 @@ static void name_type(hid_t type, dlr_hdf5_set *set) {
     bool big = H5Tget_order(type) == H5T_ORDER_BE;
     set->swapped = H5Tget_size(type) > 1 && big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
     if (!letter)
-        snprintf(set->type, sizeof set->type, "%s", name_other(type));
+        snprintf(set->type, sizeof set->type, "%s", name_other(type, &set->odd));
     else if (letter == 'b')
         snprintf(set->type, sizeof set->type, "bool");
     else

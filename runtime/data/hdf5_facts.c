@@ -7,7 +7,6 @@
 #include "runtime/data/hdf5_contents.h"
 
 #include <hdf5.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,6 +46,7 @@ bool dlr_hdf5_check_set(dlr_hdf5_set *set, const char *main, int64_t main_bytes,
     if (set->rank < 0) set->rank = 0;
     if (set->filter_count < 0) set->filter_count = 0;
     if (set->element < 0 || set->element > DLR_EL_NONE) set->element = DLR_EL_NONE;
+    if (set->odd < 0 || set->odd >= DLR_NODD) set->odd = DLR_ODD_OTHER;
     if (set->file[0] && !dlr_hdf5_near("", set->file, in, why, sizeof why))
         return dl_fail(err, DL_INPUT, "%s: the file '%s' %s", main, set->file, why);
     if (set->layout != DLR_HDF5_CONTIGUOUS || !set->plain || set->rank > DLR_ARRAY_RANK)
@@ -61,11 +61,31 @@ bool dlr_hdf5_check_set(dlr_hdf5_set *set, const char *main, int64_t main_bytes,
     return ok;
 }
 
+/* Takes so many elements from the child's bytes; NULL: they are not all there. */
+static void *take(dl_arena *arena, dl_buf *from, size_t *at, int n, size_t each) {
+    const size_t bytes = (size_t)n * each;
+    if (bytes > from->n - *at) return NULL;
+    void *kept = dl_alloc(arena, bytes + 1);
+    if (bytes) memcpy(kept, from->at + *at, bytes);
+    *at += bytes;
+    return kept;
+}
+
+/* Takes what dlr_hdf5_read_contents wrote; false: it is something else. */
+static bool take_facts(dl_arena *arena, dl_buf *from, dlr_hdf5_facts *f) {
+    size_t at = sizeof *f;
+    if (from->n < sizeof *f) return false;
+    memcpy(f, from->at, sizeof *f);
+    if (f->n < 0 || f->n > DLR_HDF5_SETS || f->attributes < 0 ||
+        f->attributes > DLR_HDF5_ATTRIBUTES || f->numbers < 0 || f->numbers > DLR_HDF5_NUMBERS)
+        return false;
+    f->number = take(arena, from, &at, f->numbers, sizeof *f->number);
+    f->attribute = take(arena, from, &at, f->attributes, sizeof *f->attribute);
+    f->set = take(arena, from, &at, f->n, sizeof *f->set);
+    return f->number && f->attribute && f->set && at == from->n;
+}
+
 static bool check_facts(dlr_hdf5_facts *facts, const char *path, int64_t bytes, dl_error *err) {
-    if (facts->n < 0 || facts->n > DLR_HDF5_SETS || facts->attributes < 0 ||
-        facts->attributes > DLR_HDF5_ATTRIBUTES || facts->numbers < 0 ||
-        facts->numbers > DLR_HDF5_NUMBERS)
-        return dl_fail(err, DL_INPUT, "%s is damaged", path);
     dlr_check_bool(&facts->more), dlr_check_bool(&facts->netcdf);
     for (int i = 0; i < facts->attributes; i++) {
         dlr_hdf5_attribute *a = &facts->attribute[i];
@@ -79,7 +99,7 @@ static bool check_facts(dlr_hdf5_facts *facts, const char *path, int64_t bytes, 
     return true;
 }
 
-dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err) {
+dlr_hdf5_facts *dlr_hdf5_inspect(dl_arena *arena, const char *path, dl_error *err) {
     struct stat st;
     int fd = dl_input_open(path, err);
     if (fd < 0) return NULL;
@@ -92,16 +112,11 @@ dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err) {
     if (!dl_sandbox_run(path, CPU_SECONDS, dlr_hdf5_read_contents, (char *)(uintptr_t)path, &r,
                         err))
         return NULL;
-    dlr_hdf5_facts *facts = malloc(sizeof *facts);
-    bool ok = facts || dl_fail(err, DL_RESOURCE, "no memory to read %s", path);
-    ok = ok && (r.bytes.n == sizeof *facts || dl_fail(err, DL_INPUT, "%s is damaged", path));
-    if (ok) {
-        memcpy(facts, r.bytes.at, sizeof *facts);
-        ok = check_facts(facts, path, st.st_size, err);
-    }
+    dlr_hdf5_facts *facts = DL_NEW(arena, dlr_hdf5_facts);
+    const bool ok =
+        (take_facts(arena, &r.bytes, facts) || dl_fail(err, DL_INPUT, "%s is damaged", path)) &&
+        check_facts(facts, path, st.st_size, err);
     dl_buf_free(&r.text);
     dl_buf_free(&r.bytes);
-    if (ok) return facts;
-    free(facts);
-    return NULL;
+    return ok ? facts : NULL;
 }

@@ -7,17 +7,17 @@
 #define DLR_HDF5_FACTS_H
 #include "ir/base/status.h"
 #include "ir/base/str.h"
-#include "runtime/data/number.h"
+#include "runtime/data/array_facts.h"
 
 enum { DLR_HDF5_LZF = 32000 /* the number of the filter that h5py registered */ };
 enum {
-    DLR_HDF5_SETS = 256,
+    DLR_HDF5_SETS = 4096,
     DLR_HDF5_FILTERS = 6,
-    DLR_HDF5_ATTRIBUTES = 4096,
+    DLR_HDF5_ATTRIBUTES = 65536,
     DLR_HDF5_WHY = 400,
     DLR_HDF5_NAME = 128, /* bytes of a path inside a file, */
     DLR_HDF5_FILE = 256, /* and of one between files */
-    DLR_HDF5_NUMBERS = 8192
+    DLR_HDF5_NUMBERS = 65536
 };
 
 typedef enum {
@@ -37,11 +37,12 @@ typedef struct dlr_hdf5_set {
      * the path in it, which has no links. */
     char file[DLR_HDF5_FILE], path[DLR_HDF5_NAME];
     char type[16]; /* "f32", "f64", "i16", "u8", followed by " BE" when the bytes are swapped;
-                      otherwise "strings", "complex numbers", "records" or "other" */
+                      otherwise "strings", "complex numbers", "records" and the like */
     dlr_hdf5_layout layout;
     int rank; /* more than DLR_ARRAY_RANK: only the first dimensions are in dims */
     int64_t dims[DLR_ARRAY_RANK], chunk[DLR_ARRAY_RANK];
-    dlr_element element; /* the element type of its numbers; DLR_EL_NONE: not numbers */
+    dlr_element element; /* the element type of its numbers; DLR_EL_NONE: not numbers, but */
+    int odd;             /* a dlr_odd */
     bool plain;          /* stored in that type without conversion, */
     bool swapped;        /* with bytes that are not in this machine's order */
     int64_t offset;      /* bytes from the file's begin; contiguous only */
@@ -69,13 +70,12 @@ typedef struct {
 } dlr_hdf5_attribute;
 
 typedef struct {
-    int n, attributes;
-    bool more;   /* the file holds more data sets than fit here */
-    bool netcdf; /* the NetCDF library wrote it */
-    int numbers;
-    dlr_number number[DLR_HDF5_NUMBERS];
-    dlr_hdf5_attribute attribute[DLR_HDF5_ATTRIBUTES]; /* by rising set */
-    dlr_hdf5_set set[DLR_HDF5_SETS];
+    int n, attributes, numbers; /* sets, and so on: at most those above */
+    bool more;                  /* the file holds more data sets than are listed */
+    bool netcdf;                /* the NetCDF library wrote it */
+    dlr_number *number;
+    dlr_hdf5_attribute *attribute; /* by rising set */
+    dlr_hdf5_set *set;
 } dlr_hdf5_facts;
 
 /* Appends the name of the file that holds a set's numbers; `main` was opened. */
@@ -85,10 +85,10 @@ void dlr_hdf5_put_file(dl_buf *out, const char *main, const dlr_hdf5_set *set);
  * `main_bytes`. Errors: DL_INPUT, DL_IO. */
 bool dlr_hdf5_check_set(dlr_hdf5_set *set, const char *main, int64_t main_bytes, dl_error *err);
 
-/* The facts of a file; NULL with an error that names the path: DL_IO when it is missing or no
- * regular file, DL_INPUT when it is damaged or not HDF5. The caller frees them. It forks: open
- * files before devices and MPI are started. */
-dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err);
+/* The facts of a file, in the arena; NULL with an error that names the path: DL_IO when it is
+ * missing or no regular file, DL_INPUT when it is damaged or not HDF5. It forks: open files before
+ * devices and MPI are started. */
+dlr_hdf5_facts *dlr_hdf5_inspect(dl_arena *arena, const char *path, dl_error *err);
 
 /* One stored chunk of a set: its number along the grid of chunks (the last axis fastest), its
  * offset and its size. */
@@ -115,8 +115,8 @@ int64_t dlr_hdf5_open(const char *path);
 /* The reason why the last libhdf5 call failed, in libhdf5's words. */
 void dlr_hdf5_reason(char *text, size_t size);
 /* The reason why the last call could not open an object, as the end of a sentence of which it is
- * the subject: damaged, or written by a newer HDF5, with the version and a remedy. */
-void dlr_hdf5_why_closed(char *text, size_t size);
+ * the subject: damaged, or (true) written by a newer HDF5, with the version. */
+bool dlr_hdf5_why_closed(char *text, size_t size);
 /* Fills all members of a set but its name and attributes; `data` is the hid_t of an open data
  * set. */
 void dlr_hdf5_describe(int64_t data, dlr_hdf5_set *set);

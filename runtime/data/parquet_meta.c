@@ -184,17 +184,17 @@ static void set_type(dlr_parquet_column *c, const element *e) {
         c->is_signed = e->converted >= INT_8;
     }
     if (e->children > 0 || e->repetition == REPEATED)
-        c->refused = "holds lists or records, not a number in each row";
+        c->refused = "holds lists or records, not a number in each row", c->odd = DLR_ODD_LISTS;
     else if (e->type < 0 || e->type > DLR_PARQUET_FIXED)
         c->refused = "has a type that is not known";
     else if (e->converted == DECIMAL)
-        c->refused = "holds decimal numbers, which are not read: write it as a column of floats";
+        c->refused = "holds decimal numbers, which are not read", c->odd = DLR_ODD_WIDE;
     else if (e->type == DLR_PARQUET_FIXED && e->half && e->length == 2)
         c->element = DLR_EL_F16;
     else if (e->type == DLR_PARQUET_BYTES || e->type == DLR_PARQUET_FIXED)
-        c->refused = "holds text or bytes, not numbers";
+        c->refused = "holds text or bytes, not numbers", c->odd = DLR_ODD_TEXT;
     else if (e->type == DLR_PARQUET_INT96)
-        c->refused = "holds times of 96 bits, which are not read: write it as a column of numbers";
+        c->refused = "holds times of 96 bits, which are not read", c->odd = DLR_ODD_TIMES;
     else {
         c->type = (dlr_parquet_type)e->type, c->width = widths[e->type];
         if (bits == 0 || bits > 8 * (int)c->width) bits = 8 * (int)c->width;
@@ -331,6 +331,7 @@ static bool check_column(const footer *p, const dlr_parquet_column *c) {
     int64_t rows = 0;
     for (int i = 0; i < p->out->groups; i++) {
         const dlr_parquet_chunk *k = &c->chunk[i];
+        if (k->rows == 0) continue;
         if (k->rows < 0 || k->at < 4 || k->bytes < 0 || k->at > p->size ||
             k->bytes > p->size - k->at || __builtin_add_overflow(rows, k->rows, &rows))
             return false;

@@ -6,7 +6,7 @@
 #define DLR_PARQUET_META_H
 #include "ir/base/arena.h"
 #include "ir/base/status.h"
-#include "runtime/data/element.h"
+#include "runtime/data/array_facts.h"
 
 enum { DLR_PARQUET_COLUMNS = 4096, DLR_PARQUET_GROUPS = 1 << 16 };
 
@@ -34,7 +34,8 @@ typedef struct {
     dlr_element element; /* what it is read as: DLR_EL_NONE where it is not read, for `refused` */
     bool optional;       /* rows may have no value: NaN */
     bool is_signed;      /* of whole numbers */
-    const char *refused; /* the end of a sentence */
+    const char *refused; /* the end of a sentence, to which a remedy for `odd` is added */
+    dlr_odd odd;
     dlr_parquet_chunk *chunk; /* of each group of rows */
 } dlr_parquet_column;
 
@@ -64,6 +65,8 @@ typedef struct {
 /* Reads a header; returns its bytes, or 0 where it is damaged. */
 size_t dlr_parquet_read_page(const void *from, size_t n, dlr_parquet_page *out);
 
+/* parquet_pages.c: whether that codec is read. */
+bool dlr_parquet_unpacks(int codec);
 /* Unpacks the pages of a column in one group of rows (`n` bytes, which it may overwrite) into
  * chunk->rows elements of column->element, packed. False, with the reason as the end of a
  * sentence. */

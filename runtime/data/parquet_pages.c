@@ -240,22 +240,24 @@ static bool put_dictionary(column_out *o, const dlr_parquet_page *page, bytes_le
     return o->dictionary && take_plain(o->c, &b, o->dictionary, n);
 }
 
+static const dlr_codec codecs[] = {[1] = {DLR_CODEC_SNAPPY, 1},
+                                   [2] = {DLR_CODEC_GZIP, 1},
+                                   [6] = {DLR_CODEC_ZSTD, 1},
+                                   [7] = {DLR_CODEC_LZ4_BLOCK, 1}};
+
+bool dlr_parquet_unpacks(int codec) {
+    return codec >= 0 && (size_t)codec < sizeof codecs / sizeof *codecs &&
+           (codec == 0 || codecs[codec].element > 0);
+}
+
 /* The content of a page without its codec: `from`, or in *room, which the caller frees. */
 static bool unpack_page(column_out *o, int codec, const dlr_parquet_page *page, unsigned char *from,
                         char **room, bytes_left *out) {
-    static const dlr_codec codecs[] = {[1] = {DLR_CODEC_SNAPPY, 1},
-                                       [2] = {DLR_CODEC_GZIP, 1},
-                                       [6] = {DLR_CODEC_ZSTD, 1},
-                                       [7] = {DLR_CODEC_LZ4_BLOCK, 1}};
-    const bool known = codec == 1 || codec == 2 || codec == 6 || codec == 7;
     const size_t n = (size_t)page->bytes, size = (size_t)page->unpacked;
     const size_t plain = page->kind == DLR_PAGE_DATA_2 ? (size_t)page->level_bytes : 0;
     const char *why;
     *out = (bytes_left){from, from + n};
     if (codec == 0 || (page->kind == DLR_PAGE_DATA_2 && !page->packed)) return true;
-    if (!known)
-        return fail(o, "is packed with a codec that is not read: write it again with snappy, zstd "
-                       "or gzip");
     if (plain > n || plain > size || size > MOST_UNPACKED) return false;
     *room = malloc(size + 1);
     if (!*room) return fail(o, "has pages for which there is no memory");

@@ -2,6 +2,7 @@
 #include "runtime/data/tiff_pages.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ir/base/input.h"
 #include "runtime/data/byte_order.h"
@@ -76,6 +77,17 @@ static bool read_same(const dlr_tiff *t, const dlr_tiff_values *v, int64_t *out,
     return true;
 }
 
+/* A text of MOST_TEXT bytes at most; longer ones are left out. */
+static bool take_text(dl_arena *arena, const dlr_tiff *t, const unsigned char *field, int64_t at,
+                      const char **out, dl_error *err) {
+    dlr_tiff_values v;
+    if (!take_values(t, field, at, &v) || v.bytes != 1 || v.n > MOST_TEXT) return true;
+    char *text = dl_alloc(arena, (size_t)v.n + 1);
+    *out = text;
+    text[v.n] = 0;
+    return dl_read_at(t->fd, t->path, text, (size_t)v.n, v.at, err);
+}
+
 static bool take_field(dl_arena *arena, const dlr_tiff *t, const unsigned char *field, int64_t at,
                        dlr_tiff_page *p, dl_error *err) {
     dlr_tiff_values v;
@@ -87,7 +99,8 @@ static bool take_field(dl_arena *arena, const dlr_tiff *t, const unsigned char *
     } numbers[] = {{254, &kind},           {256, &p->width},       {257, &p->height},
                    {258, &p->bits},        {259, &p->compression}, {277, &p->samples},
                    {278, &p->tile_height}, {284, &p->planes},      {317, &p->predictor},
-                   {322, &p->tile_width},  {323, &p->tile_height}, {339, &p->format}};
+                   {322, &p->tile_width},  {323, &p->tile_height}, {339, &p->format},
+                   {266, &p->bit_order},   {32997, &p->depth}};
     const bool list = tag == 273 || tag == 324 || tag == 279 || tag == 325;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (numbers[i].tag != tag) continue;
@@ -97,11 +110,9 @@ static bool take_field(dl_arena *arena, const dlr_tiff *t, const unsigned char *
     }
     if (list && !take_values(t, field, at, tag == 273 || tag == 324 ? &p->offset : &p->count))
         return damaged(t, "a field of its directory", err);
-    if (tag != 270 || !take_values(t, field, at, &v) || v.n > MOST_TEXT) return true;
-    char *text = dl_alloc(arena, (size_t)v.n + 1);
-    p->text = text;
-    text[v.n] = 0;
-    return dl_read_at(t->fd, t->path, text, (size_t)v.n, v.at, err);
+    p->metamorph |= tag == 33629;
+    if (tag == 270) return take_text(arena, t, field, at, &p->text, err);
+    return tag != 42113 || take_text(arena, t, field, at, &p->missing, err);
 }
 
 bool dlr_tiff_directory(dl_arena *arena, const dlr_tiff *t, int64_t *next, dlr_tiff_page *page,
@@ -109,8 +120,14 @@ bool dlr_tiff_directory(dl_arena *arena, const dlr_tiff *t, int64_t *next, dlr_t
     unsigned char bytes[LARGE_ENTRY];
     const size_t counts = t->large ? 8 : 2, entry = t->large ? LARGE_ENTRY : ENTRY,
                  offset = t->large ? 8 : 4;
-    *page = (dlr_tiff_page){
-        .samples = 1, .bits = 1, .format = 1, .compression = 1, .predictor = 1, .planes = 1};
+    *page = (dlr_tiff_page){.samples = 1,
+                            .bits = 1,
+                            .format = 1,
+                            .compression = 1,
+                            .predictor = 1,
+                            .planes = 1,
+                            .bit_order = 1,
+                            .depth = 1};
     if (*next < 8 || *next > t->size - (int64_t)counts)
         return damaged(t, "a directory lies beyond its end", err);
     if (!dl_read_at(t->fd, t->path, bytes, counts, *next, err)) return false;
@@ -141,24 +158,36 @@ dlr_element dlr_tiff_element(const dlr_tiff_page *p) {
     return dlr_element_of(kind, (size_t)p->bits / 8);
 }
 
-const char *dlr_tiff_refuse(dl_arena *arena, const dlr_tiff_page *p) {
+/* A program may write one directory for many pages, whose number its text or a tag of its own has:
+ * ImageJ beyond 4 GiB, tifffile where it is told to, MetaMorph always. */
+static bool hides_pages(const dlr_tiff_page *p) {
+    const char *images = p->text ? strstr(p->text, "images=") : NULL;
+    return p->metamorph ||
+           (images && strncmp(p->text, "ImageJ=", 7) == 0 && atoll(images + 7) > 1) ||
+           (p->text && p->text[0] == '{' && strstr(p->text, "\"truncated\": true"));
+}
+
+const char *dlr_tiff_refuse(dl_arena *arena, const dlr_tiff_page *p, bool only) {
     const dlr_element type = dlr_tiff_element(p);
-    if (type == DLR_EL_NONE)
-        return dl_format(arena,
-                         "has pixels of %lld bits of the sample format %lld, which are not read: "
-                         "8 to 64 bits, whole numbers and floats are",
-                         (long long)p->bits, (long long)p->format);
-    const bool differs = p->predictor == 2 && p->format == 3;
-    if (!dlr_tiff_unpacks(p->compression) || p->predictor < 1 || p->predictor > 3 || differs ||
-        (p->predictor == 3 && (p->format != 3 || type == DLR_EL_F16)))
-        return dl_format(arena,
-                         "is packed with TIFF's compression %lld and predictor %lld, which are not "
-                         "read: write it again by python3 -c \"import tifffile; "
-                         "tifffile.imwrite('OUT.tif', tifffile.imread('IN'), compression='zlib')\"",
-                         (long long)p->compression, (long long)p->predictor);
-    if (p->samples < 1 || p->samples > 65535 || p->planes < 1 || p->planes > 2)
-        return "has samples in an order that TIFF does not know";
-    return NULL;
+    const bool unpacked = dlr_tiff_unpacks(p->compression) && p->predictor >= 1 &&
+                          p->predictor <= 3 && !(p->predictor == 2 && p->format == 3) &&
+                          !(p->predictor == 3 && p->format != 3);
+    return p->samples < 1 || p->samples > 65535 || p->planes < 1 || p->planes > 2
+               ? "has samples in an order that TIFF does not know"
+           : only && hides_pages(p) ? "has more pages than its directory"
+           : p->depth != 1          ? "is a volume in one page, which is not read"
+           : type == DLR_EL_NONE
+               ? dl_format(
+                     arena,
+                     "has pixels of %lld bits of the sample format %lld, which are not read: 8 "
+                     "to 64 bits, whole numbers and floats are",
+                     (long long)p->bits, (long long)p->format)
+           : unpacked
+               ? NULL
+               : dl_format(arena,
+                           "is packed with TIFF's compression %lld and predictor %lld, which "
+                           "are not read",
+                           (long long)p->compression, (long long)p->predictor);
 }
 
 /* ---- pixels ---- */
@@ -195,6 +224,11 @@ static void place(const dlr_tiff_page *p, const unsigned char *piece, int64_t x,
                piece + (size_t)(r * p->tile_width) * pixel, (size_t)columns * pixel);
 }
 
+static void turn_bits(unsigned char *at, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        at[i] = (unsigned char)((at[i] * 0x0202020202ULL & 0x010884422010ULL) % 1023);
+}
+
 static bool read_piece(const dlr_tiff *t, const dlr_tiff_page *p, int64_t index, size_t room,
                        size_t least, unsigned char *piece, dl_error *err) {
     int64_t at, bytes;
@@ -206,6 +240,7 @@ static bool read_piece(const dlr_tiff *t, const dlr_tiff_page *p, int64_t index,
     unsigned char *packed = malloc((size_t)bytes + 1);
     if (!packed) return dl_fail(err, DL_RESOURCE, "no memory to read %s", t->path);
     bool ok = dl_read_at(t->fd, t->path, packed, (size_t)bytes, at, err);
+    if (ok && p->bit_order == 2) turn_bits(packed, (size_t)bytes);
     if (ok && !dlr_tiff_unpack(p->compression, packed, (size_t)bytes, piece, room, least))
         ok = damaged(t, "a strip or tile does not unpack", err);
     free(packed);

@@ -13,11 +13,14 @@ typedef struct {
 
 typedef struct {
     int64_t width, height, samples, bits, format, compression, predictor, planes;
+    int64_t bit_order, depth; /* 2: the lowest bit first; planes of a volume in one page */
     /* the pieces of the page: strips of `tile_height` rows, or tiles */
     int64_t tile_width, tile_height;
     bool tiled, reduced; /* reduced: a smaller version of another page */
     dlr_tiff_values offset, count;
-    const char *text; /* the description; NULL: none, or more than is read */
+    const char *text;    /* the description; NULL: none, or more than is read */
+    const char *missing; /* GDAL's number for pixels without a value; NULL: none */
+    bool metamorph;      /* planes follow the page that no directory has */
 } dlr_tiff_page;
 
 typedef struct {
@@ -34,8 +37,8 @@ bool dlr_tiff_directory(dl_arena *arena, const dlr_tiff *t, int64_t *next, dlr_t
                         dl_error *err);
 /* The type of its pixels; DLR_EL_NONE: not read. */
 dlr_element dlr_tiff_element(const dlr_tiff_page *p);
-/* Why it cannot be read, as the end of a sentence; or NULL. */
-const char *dlr_tiff_refuse(dl_arena *arena, const dlr_tiff_page *p);
+/* Why it cannot be read, as the end of a sentence; or NULL. `only`: the file has no other page. */
+const char *dlr_tiff_refuse(dl_arena *arena, const dlr_tiff_page *p, bool only);
 /* Reads all its pixels in the file's byte order, [height, width, samples], or with planes
  * [samples, height, width]. Errors: DL_INPUT, DL_IO, DL_RESOURCE. */
 bool dlr_tiff_pixels(const dlr_tiff *t, const dlr_tiff_page *p, void *out, dl_error *err);

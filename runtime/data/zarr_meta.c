@@ -7,7 +7,8 @@
 #include "runtime/data/packing.h"
 #include "runtime/formats/json.h"
 
-static const dlr_json_limits limits = {.depth = 16, .values = 20000};
+/* A group may hold the metadata of all its arrays ("consolidated"). */
+static const dlr_json_limits limits = {.depth = 24, .values = 1 << 20};
 
 static const char *string_of(const dlr_json *v) {
     return v && v->kind == DLR_JSON_STRING ? v->string : NULL;
@@ -153,6 +154,7 @@ static bool take_codec(dl_arena *arena, const char *name, const dlr_json *about,
             add_codec(arena, a, how, codecs[i].kind, element, codecs[i].name);
             return true;
         }
+    if (name && strncmp(name, "vlen-utf8", strlen("vlen-utf8")) == 0) a->odd = DLR_ODD_TEXT;
     return false;
 }
 
@@ -164,6 +166,7 @@ static bool read_v2(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dl
                    *separator = dlr_json_get(doc, "dimension_separator");
     const char *code = string_of(type) ? type->string : "a record type";
     a->type = string_of(type) ? dlr_npy_element(code, &how->swapped) : DLR_EL_NONE;
+    a->odd = dlr_npy_odd(code);
     a->stored = a->type == DLR_EL_NONE ? dl_format(arena, "'%s'", code)
                 : how->swapped         ? dl_format(arena, "%s BE", dlr_element_name(a->type))
                                        : dlr_element_name(a->type);
@@ -173,16 +176,12 @@ static bool read_v2(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dl
     for (int i = 0; filters && filters->kind == DLR_JSON_ARRAY && i < filters->n; i++) {
         const char *name = string_of(dlr_json_get(&filters->items[i], "id"));
         if (!take_codec(arena, name, &filters->items[i], a, how))
-            refuse(arena, a, "has the filter '%s', which is not supported: write it again without",
-                   name);
+            refuse(arena, a, "has the filter '%s', which is not read", name);
     }
     if (is_null(packer)) return true;
     const char *name = string_of(dlr_json_get(packer, "id"));
     if (!take_codec(arena, name, packer, a, how))
-        refuse(
-            arena, a,
-            "is packed with '%s', which is not supported: write it again with blosc, zstd or gzip",
-            name);
+        refuse(arena, a, "is packed with '%s', which is not read", name);
     return true;
 }
 
@@ -201,6 +200,21 @@ static dlr_element type_v3(const char *name) {
     return DLR_EL_NONE;
 }
 
+/* By the beginnings of the names that zarr-extensions has; a struct is an object of that name. */
+static dlr_odd odd_v3(const char *name) {
+    static const struct {
+        const char *begin;
+        dlr_odd odd;
+    } rows[] = {{"complex", DLR_ODD_COMPLEX},         {"string", DLR_ODD_TEXT},
+                {"fixed_length_utf32", DLR_ODD_TEXT}, {"null_terminated_bytes", DLR_ODD_TEXT},
+                {"numpy.datetime64", DLR_ODD_TIMES},  {"numpy.timedelta64", DLR_ODD_TIMES},
+                {"struct", DLR_ODD_RECORDS}};
+    for (size_t i = 0; name && i < sizeof rows / sizeof *rows; i++)
+        if (strncmp(name, rows[i].begin, strlen(rows[i].begin)) == 0) return rows[i].odd;
+    return DLR_ODD_OTHER;
+}
+
+/* The name of a codec or type: a text, or the member `name`. */
 static const char *codec_name(const dlr_json *item) {
     return string_of(item) ? item->string : string_of(dlr_json_get(item, "name"));
 }
@@ -232,9 +246,7 @@ static const dlr_json *take_shards(dl_arena *arena, const dlr_json *about, dlr_a
     if (how->index_checked)
         ok = codec_name(&index->items[1]) && strcmp(codec_name(&index->items[1]), "crc32c") == 0;
     if (!ok)
-        refuse(arena, a,
-               "is stored in shards whose chunks or index are not as '%s' has them: write it again "
-               "with the index codecs bytes and crc32c",
+        refuse(arena, a, "is stored in shards whose chunks or index are not as '%s' has them",
                "sharding_indexed");
     return ok ? dlr_json_get(about, "codecs") : NULL;
 }
@@ -282,14 +294,10 @@ static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_fact
             take_transpose(arena, about, a, how);
         else if (name && strcmp(name, "sharding_indexed") == 0)
             refuse(arena, a,
-                   "is stored in shards (%s) within shards or packed as a whole, which is not "
-                   "supported: write it again without",
+                   "is stored in shards (%s) within shards or packed as a whole, which is not read",
                    name);
         else if (!packed_yet || !take_codec(arena, name, about, a, how))
-            refuse(arena, a,
-                   "has the codec '%s', which is not supported: write it again with blosc, zstd or "
-                   "gzip",
-                   name);
+            refuse(arena, a, "has the codec '%s', which is not read", name);
     }
     if (!packed_yet) refuse(arena, a, "lacks the codec '%s'", "bytes");
 }
@@ -384,10 +392,10 @@ static bool read_v3(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dl
     const dlr_json *separator = dlr_json_get(dlr_json_get(keys, "configuration"), "separator");
     const dlr_json *transformers = dlr_json_get(doc, "storage_transformers");
     const char *key = string_of(dlr_json_get(keys, "name"));
-    a->type = type_v3(string_of(type));
-    a->stored = a->type == DLR_EL_NONE
-                    ? dl_format(arena, "'%s'", string_of(type) ? type->string : "a record type")
-                    : dlr_element_name(a->type);
+    const char *named = codec_name(type);
+    a->type = type_v3(named), a->odd = odd_v3(named);
+    a->stored = a->type == DLR_EL_NONE ? dl_format(arena, "'%s'", named ? named : "(no name)")
+                                       : dlr_element_name(a->type);
     how->prefixed = key && strcmp(key, "default") == 0;
     how->separator = how->prefixed ? '/' : '.';
     if (string_of(separator)) how->separator = separator->string[0] == '.' ? '.' : '/';
@@ -420,8 +428,13 @@ bool dlr_zarr_array(dl_arena *arena, const char *text, size_t n, int version, co
         version == 2 ? dlr_json_get(doc, "chunks")
                      : dlr_json_get(dlr_json_get(dlr_json_get(doc, "chunk_grid"), "configuration"),
                                     "chunk_shape");
-    a->rank = take_sizes(dlr_json_get(doc, "shape"), 0, a->dims);
-    if (a->rank < 0) return bad_meta(path, "'shape' is no list of at most 8 sizes", err);
+    const dlr_json *shape = dlr_json_get(doc, "shape");
+    if (shape && shape->kind == DLR_JSON_ARRAY && shape->n > DLR_ARRAY_RANK) {
+        a->rank = shape->n, a->type = DLR_EL_NONE, a->stored = "too many axes";
+        return true;
+    }
+    a->rank = take_sizes(shape, 0, a->dims);
+    if (a->rank < 0) return bad_meta(path, "'shape' is no list of sizes", err);
     if (take_sizes(chunks, 1, a->chunk) != a->rank)
         return bad_meta(path, "the chunks' shape has not as many sizes (of 1 at least) as 'shape'",
                         err);

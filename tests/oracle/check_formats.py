@@ -86,6 +86,11 @@ def scipy_wav(path):
     scipy.io.wavfile.write(path, 8000, DATA[:, :1])
 
 
+def pandas_stata(path):
+    import pandas
+    pandas.DataFrame(DATA, columns=list("abcd")).to_stata(path, write_index=False)
+
+
 def safetensors_save(path):
     from safetensors.numpy import save_file
     save_file({"x": DATA}, path)
@@ -104,6 +109,13 @@ ROWS = [
     ("HDF4", "a.hdf", at(0, b"\x0e\x03\x13\x01"), None, None),
     ("NIfTI", "b.hdr", at(344, b"ni1\0"), None, None),
     ("FITS (gzip)", "b.fits.gz", at(0, b"\x1f\x8b\x08"), None, None),
+    ("FreeSurfer (gzip)", "b.mgz", at(0, b"\x1f\x8b\x08"), None, None),
+    ("FreeSurfer", "b.mgh", at(3, b"\1"), None, None), ("Analyze", "c.hdr", at(0, b"\x5c\1\0\0"), None, None),
+    ("NASA CDF", "b.cdf", at(0, b"\xcd\xf3\0\1"), None, None),
+    ("Stata", "b.dta", lambda path: pandas_stata(path) if HAS["pandas"] else path.write_bytes(at(0, b"\x72")),
+     ("npy", DATA), "pandas"),
+    ("SAS", "b.sas7bdat", at(0, b"\0\0"), None, None),
+    ("text of 16 bits a letter", "b.csv", "a,b\n1,2\n".encode("utf-16"), None, None),
     ("MATLAB 4", "b.mat", (lambda path: scipy_mat(path, "4")) if HAS["scipy"] else at(1, b"\4"), ("npz", DATA),
      "scipy"),
     ("DICOM", "a.dcm", at(128, b"DICM"), None, None), ("NRRD", "a.nrrd", at(0, b"NRRD0004"), None, None),

@@ -270,6 +270,25 @@ def check_newer(folder):
     READER.compare(np.random.default_rng(0), path, {"good": np.arange(6, dtype="i2")}, whole=True)
 
 
+def check_many(folder):
+    """Arrays and attributes are listed by the hundred; attributes beyond those that are kept are no silent loss, and a
+    dimension of NetCDF that has no variable is no array."""
+    path = folder / "many.h5"
+    with h5py.File(path, "w") as f:
+        for i in range(350):
+            f[f"s{i:03d}"] = np.arange(3.0)
+            attributes = f[f"s{i:03d}"].attrs
+            for k in range(190):
+                attributes[f"a{k}"] = k
+        f["t"] = np.arange(3.0)
+        f["t"].attrs["scale_factor"] = 2.0
+        f["x"] = np.zeros(4)
+        f["x"].make_scale("This is a netCDF dimension but not a netCDF variable.         4")
+    listed, _ = READER.listed(path)
+    check(len(listed) == 351 and listed["s300"][-1] == "" and "a189=189" in listed["s300"][5], f"{len(listed)} arrays")
+    check("attributes that were not read" in listed["t"][-1], listed["t"])
+
+
 def check_never_written(folder):
     """Nothing is stored, and there is a block of the user's before the file or none: every number is the fill value."""
     for block in (0, 512, 2048):
@@ -333,6 +352,7 @@ def check_misplaced(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         check_newer(pathlib.Path(folder))
+        check_many(pathlib.Path(folder))
         check_never_written(pathlib.Path(folder))
         check_unlimited(pathlib.Path(folder))
         check_packed_twice(pathlib.Path(folder))

@@ -259,8 +259,8 @@ def test_fits(rng):
     listed, said = READER.listed(path)
     check(said == "FITS" and "units=Jy/beam" in listed["IMAGE0"][5], f"{said}: {listed}")
     check("add_offset=32768" in listed["UNSIGNED"][5], listed["UNSIGNED"])
-    refuses(path, "TABLE", "is a table, not an image: save its columns by python3 -c")
-    refuses(path, "PACKED", "is a packed image, which is not read: unpack it with funpack")
+    refuses(path, "TABLE", "is a table, not an image. Save its columns: python3 -c")
+    refuses(path, "PACKED", "is a packed image, which is not read. Unpack it: python3 -c")
     path = TMP / "one.fits"
     data = numbers(rng, (5, 6), "f4")
     fits.PrimaryHDU(data).writeto(path)
@@ -315,6 +315,15 @@ def test_tiff(rng):
         with tifffile.TiffFile(path) as f:
             want = np.squeeze(np.stack([page.asarray() for page in f.pages]))
         READER.compare(rng, path, {"": want.reshape(data.shape)}, n=4, whole=True)
+    bits = np.array([int(f"{i:08b}"[::-1], 2) for i in range(256)], "u1")
+    data = numbers(rng, (13, 21), "u2")
+    turned = own_tiff(data, 1, 1, extra=[(266, 3, 2)])  # the lowest bit first
+    pixels = np.frombuffer(turned, "u1").copy()
+    pixels[8:8 + data.nbytes] = bits[pixels[8:8 + data.nbytes]]
+    (TMP / "turned.tif").write_bytes(pixels.tobytes())
+    READER.compare(rng, TMP / "turned.tif", {"": data}, n=3, whole=True)
+    tifffile.imwrite(TMP / "gdal.tif", data, metadata=None, extratags=[(42113, "s", 0, "7", True)])
+    check("_FillValue=7" in READER.listed(TMP / "gdal.tif")[0][""][5], "GDAL's missing number")
     for name, shape, options in (("rgb", (9, 11, 3), {"photometric": "rgb"}),
                                  ("planes", (3, 9, 11), {"photometric": "rgb", "planarconfig": "separate"})):
         data = numbers(rng, shape, "u1")
@@ -368,10 +377,10 @@ def packbits(data):
 
 def packs_of_tiff():
     return [(packed, predictor, kind) for packed in (5, 8, 32946, 32773, 50000)
-            for predictor, kind in ((1, "u2"), (2, "u1"), (2, "i4"), (3, "f4"), (3, "f8"))]
+            for predictor, kind in ((1, "u2"), (2, "u1"), (2, "i4"), (3, "f2"), (3, "f4"), (3, "f8"))]
 
 
-def own_tiff(data, packed, predictor, big=False):
+def own_tiff(data, packed, predictor, big=False, extra=()):
     """One page in one strip; tifffile packs with imagecodecs alone."""
     order, (height, width) = "<>"[big], data.shape
     size = data.dtype.itemsize
@@ -393,6 +402,7 @@ def own_tiff(data, packed, predictor, big=False):
     fields = [(256, 4, width), (257, 4, height), (258, 3, 8 * size), (259, 3, packed), (262, 3, 1), (273, 4, 8),
               (277, 3, 1), (278, 4, height), (279, 4, len(body)), (317, 3, predictor),
               (339, 3, {"u": 1, "i": 2, "f": 3}[data.dtype.kind])]
+    fields = sorted(fields + list(extra))
     body += b"\0" * (len(body) % 2)
     text = struct.pack(order + "H", len(fields))
     for tag, kind, value in fields:
@@ -434,6 +444,15 @@ def test_csv(rng):
                         ("# made by x\n1,2\n", ["0", "1"])):
         (TMP / "comments.csv").write_text(text)
         READER.compare(rng, TMP / "comments.csv", dict(zip(names, np.array([[1.0], [2.0]]))), n=2)
+    path = TMP / "wide.csv"
+    path.write_text("a,b\n1,2\n", encoding="utf-16")
+    said = READER.ask(path, [("a", "f64", [0], [1], [1])])[0]
+    command = re.search(r"iconv .*?OUT.csv", said).group(0).replace("IN", path.name)
+    subprocess.run(command, shell=True, check=True, cwd=TMP)
+    READER.compare(rng, out, {"a": np.array([1.0]), "b": np.array([2.0])}, n=2)
+    path = TMP / "gaps.csv"
+    path.write_text("a\n1\nNone\n<NA>\n#N/A\n-nan\n-1.#IND\n")
+    READER.compare(rng, path, {"a": np.array([1] + 5 * [np.nan])}, n=3)  # as pandas 2 has it
     for text, says in (("a,b\n1,2\n3\n", "t.csv:3: 1 fields, and the first line has 2"),
                        ('a\n"1\n', "a quote does not end"),
                        ("a,b\n", "is empty: the file has no rows"), ("<html>", "HTML"), ("", "is damaged or no HDF5")):
