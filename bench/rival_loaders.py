@@ -2,6 +2,7 @@
 
 rival_loaders.py crops FILE EDGE WORKERS SECONDS
 rival_loaders.py weather FOLDER MEANS STDS CHANNELS HEIGHT WIDTH WORKERS SECONDS
+rival_loaders.py arrays FILES NAMES AXES SHAPE WORKERS SECONDS       by the reference reader of the files' format
 rival_loaders.py variables|simulations FILE NAMES HEIGHT WIDTH WORKERS SECONDS   by xarray (NetCDF, Zarr), h5py
 
 Batches of four; prints {"samples": N, "seconds": S, "torch": version, "h5py": version}.
@@ -116,6 +117,56 @@ class Simulations(torch.utils.data.Dataset):
                                 / np.float32(2)) for k in (t, t + 1)]
 
 
+class Arrays(torch.utils.data.Dataset):
+    """A sample of arrays in the files of one format, by its reference reader, and normalised. Each worker keeps files
+    that this reader takes as a whole."""
+
+    def __init__(self, pattern, names):
+        self.paths = [str(p) for p in sorted(pathlib.Path(pattern).parent.glob(pathlib.Path(pattern).name))]
+        self.names = [] if names == "-" else names.split(",")
+        self.end = self.paths[0].split(".", 1)[1]
+        self.whole = None
+        self.n = len(self.paths) if self.end.startswith("nii") else self.open()[0]
+        self.whole = None
+
+    def open(self):
+        """The number of samples, and sample i."""
+        path = self.paths[0]
+        if self.end == "fits":
+            from astropy.io import fits
+            data = fits.open(path, memmap=True)[0].data
+            return len(data), lambda i: data[i][None]
+        if self.end == "tif":
+            import tifffile
+            pages = tifffile.TiffFile(path).pages
+            return len(pages), lambda i: pages[i].asarray()[None]
+        if self.end == "mat":
+            import scipy.io
+            data = scipy.io.loadmat(path)[self.names[0]]
+            return data.shape[-1], lambda i: data[..., i][None]
+        if self.end == "zarr":
+            import zarr
+            data = zarr.open(path, mode="r")
+            return len(data), lambda i: data[i][None]
+        import pandas
+        read = pandas.read_csv if self.end == "csv" else pandas.read_parquet
+        rows = read(path)[self.names].to_numpy("f4")
+        return len(rows), lambda i: rows[i]
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, index):
+        if self.end.startswith("nii"):
+            import nibabel
+            x = nibabel.load(self.paths[index]).get_fdata(dtype=np.float32).T[None]
+        else:
+            if self.whole is None:
+                self.whole = self.open()[1]
+            x = self.whole(index).astype("f4")
+        return [torch.as_tensor((x - np.float32(0.5)) / np.float32(2))]
+
+
 def batches(loader):
     while True:
         yield from loader
@@ -128,6 +179,8 @@ def main():
         data = Crops(rest[0], int(rest[1]))
     elif kind == "weather":
         data = Weather(*rest[:3], *map(int, rest[3:6]))
+    elif kind == "arrays":
+        data = Arrays(*rest[:2])
     else:
         data = (Variables if kind == "variables" else Simulations)(*rest[:2])
     torch.set_num_threads(1)
