@@ -79,18 +79,30 @@ static int window_attrs(dl_attr attrs[6], int spatial, const int64_t *stride, co
 
 /* Refuses a kernel that is a tensor, argument 2. */
 static bool refuse_kernel(dl_call *c, const char *why, const char *help) {
-    dl_bad(c->E, c->ast[2]->span, DL_DIAG_axis_mismatch, "conv: the kernel is %s, %s",
+    dl_bad(c->E, c->ast[2]->span, DL_DIAG_axis_mismatch, "%s: the kernel is %s, %s", c->what->name,
            dl_type_text(&c->arg[2].t->type), why);
     dl_note_tensor(c->E, c->arg[2]);
     dl_help(c->E, "%s", help);
     return false;
 }
 
-/* A kernel that is a tensor [O, I, window...] for images of type t: its channels out and window
- * sizes. False: reported. */
-static bool read_kernel(dl_call *c, const dl_type *t, int64_t *out, int64_t kernel[3]) {
+/* Where the arguments of a convolution stand (builtins.def), and its kernel's form. */
+typedef struct {
+    int bias, groups;
+    bool transposed;
+    const char *form;
+} conv_form;
+static const conv_form forward = {
+    5, 7, false, "it is [out, in / groups, window...], one window size for each spatial axis"};
+static const conv_form transposed = {
+    6, 8, true, "it is [in, out / groups, window...], one window size for each spatial axis"};
+
+/* A kernel that is a tensor for images of type t: its channels out and window sizes. False:
+ * reported. */
+static bool read_kernel(dl_call *c, const conv_form *f, const dl_type *t, int64_t *out,
+                        int64_t kernel[3]) {
     const dl_type *w = &c->arg[2].t->type;
-    const char *form = "it is [out, in / groups, window...], one window size for each spatial axis";
+    const char *form = f->form;
     if (w->rank == t->rank + 1 && w->axis[0].name == t->axis[0].name)
         return refuse_kernel(c, "with the axis of samples: all samples have one kernel", form);
     if (w->rank != t->rank)
@@ -99,13 +111,15 @@ static bool read_kernel(dl_call *c, const dl_type *t, int64_t *out, int64_t kern
     if (!dl_dtype_is_float(w->dtype))
         return refuse_kernel(c, "whose elements are not floats", form);
     *out = w->axis[0].size;
+    if (f->transposed && __builtin_mul_overflow(w->axis[1].size, c->arg[f->groups].i, out))
+        return refuse_kernel(c, "with too many channels for its groups", form);
     if (c->given[1] && c->arg[1].i != *out)
         return refuse_kernel(c, dl_format(c->E->arena, "but channels=%lld", (long long)c->arg[1].i),
                              "leave out 'channels': the kernel has them");
-    if (c->given[5] && c->arg[5].b) {
-        dl_bad(c->E, c->arg[5].origin, DL_DIAG_bad_argument,
-               "conv with a computed kernel makes no parameters, and so no bias");
-        dl_help(c->E, "add it: conv(x, kernel=w) + b");
+    if (c->given[f->bias] && c->arg[f->bias].b) {
+        dl_bad(c->E, c->arg[f->bias].origin, DL_DIAG_bad_argument,
+               "%s with a computed kernel makes no parameters, and so no bias", c->what->name);
+        dl_help(c->E, "add it: %s(x, kernel=w) + b", c->what->name);
         return false;
     }
     for (int i = 2; i < w->rank; i++) {
@@ -115,15 +129,18 @@ static bool read_kernel(dl_call *c, const dl_type *t, int64_t *out, int64_t kern
     return true;
 }
 
-/* The same kernel, with the names of axes that a weight has. */
-static dl_val computed_weight(dl_call *c, const dl_type *x, int64_t in) {
+/* The same kernel, with the names of axes that a weight has. in: the input's channels, of a group
+ * where the convolution is not transposed. */
+static dl_val computed_weight(dl_call *c, const conv_form *f, const dl_type *x, int64_t in) {
     dl_val w = c->arg[2];
     dl_type t = w.t->type;
-    if (t.axis[1].size != in) {
+    if (t.axis[f->transposed ? 0 : 1].size != in) {
         refuse_kernel(c,
-                      dl_format(c->E->arena, "but there are %lld channels in a group of the input",
-                                (long long)in),
-                      "its second axis is the input's channels divided by the groups");
+                      dl_format(c->E->arena, "but there are %lld channels in %sthe input",
+                                (long long)in, f->transposed ? "" : "a group of "),
+                      f->transposed
+                          ? "its first axis is the input's channels"
+                          : "its second axis is the input's channels divided by the groups");
         return dl_poison();
     }
     t.axis[0].name = dl_intern("O"), t.axis[1].name = axis_or(x->axis[1].name, "O", "I");
@@ -140,14 +157,15 @@ dl_val dl_layer_conv(dl_call *c) {
     int64_t out = c->arg[1].i, in = t->rank > 1 ? t->axis[1].size : 0;
     bool computed = c->arg[2].kind == DL_V_TENSOR;
     if (!dl_call_image(c, t) ||
-        !(computed ? read_kernel(c, t, &out, kernel) : dl_call_window(c, 2, spatial, 1, kernel)) ||
+        !(computed ? read_kernel(c, &forward, t, &out, kernel)
+                   : dl_call_window(c, 2, spatial, 1, kernel)) ||
         !dl_call_window(c, 3, spatial, 1, stride) || !dl_call_window(c, 6, spatial, 1, dilation) ||
         !dl_call_padding(c, 4, t, kernel, stride, dilation, lo, hi) ||
-        !groups_of(c, 7, t, out, &groups))
+        !groups_of(c, forward.groups, t, out, &groups))
         return dl_poison();
     dl_doubt_image_axes(c->E, c->where, c->arg[0]);
     double fan_in, fan_out;
-    w = computed ? computed_weight(c, t, in / groups)
+    w = computed ? computed_weight(c, &forward, t, in / groups)
                  : conv_weight(c, t, out, in / groups, kernel, &fan_in, &fan_out);
     if (w.kind != DL_V_TENSOR) return w;
     dl_attr attrs[6];
@@ -155,7 +173,7 @@ dl_val dl_layer_conv(dl_call *c) {
     dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_Y), 2, (dl_val[]){x, w}, n,
                             attrs, NULL);
     if (computed) return y;
-    return add_bias(c, 5, y, t->axis[1].name, out, fan_in, fan_out);
+    return add_bias(c, forward.bias, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
 /* The size of a transposed convolution along one axis: (n-1)*stride - 2*pad + (kernel-1)*dilation +
@@ -197,17 +215,22 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
     int64_t out = c->arg[1].i, in = t->rank > 1 ? t->axis[1].size : 0;
-    if (!dl_call_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) ||
+    bool computed = c->arg[2].kind == DL_V_TENSOR;
+    if (!dl_call_image(c, t) ||
+        !(computed ? read_kernel(c, &transposed, t, &out, kernel)
+                   : dl_call_window(c, 2, spatial, 1, kernel)) ||
         !dl_call_window(c, 3, spatial, 1, stride) || !dl_call_window(c, 4, spatial, 0, pad) ||
         !dl_call_window(c, 5, spatial, 0, extra) || !dl_call_window(c, 7, spatial, 1, dilation) ||
-        !groups_of(c, 8, t, out, &groups))
+        !groups_of(c, transposed.groups, t, out, &groups))
         return dl_poison();
     for (int i = 0; i < spatial; i++)
         if (!transposed_size(c, t->axis[i + 2], kernel[i], stride[i], pad[i], extra[i], dilation[i],
                              &size[i], &hi[i], &tail[i]))
             return dl_poison();
     double fan_in, fan_out;
-    dl_val w = conv_weight(c, t, in, out / groups, kernel, &fan_in, &fan_out);
+    dl_val w = computed ? computed_weight(c, &transposed, t, in)
+                        : conv_weight(c, t, in, out / groups, kernel, &fan_in, &fan_out);
+    if (w.kind != DL_V_TENSOR) return w;
     dl_attr attrs[6];
     int n = window_attrs(attrs, spatial, stride, pad, hi, dilation, groups);
     for (int i = 0; i < spatial; i++) size[i] -= tail[i];
@@ -221,7 +244,8 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
                         dl_attr_ints(DL_ATTR_pad_hi, 1, &tail[i])};
         if (tail[i]) y = dl_tensor_op(c->E, c->where, DL_OP_pad, 1, &y, 3, at, NULL);
     }
-    return add_bias(c, 6, y, t->axis[1].name, out, fan_in, fan_out);
+    if (computed) return y;
+    return add_bias(c, transposed.bias, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
 /* Acts along the last axis, which keeps its name. */

@@ -162,6 +162,9 @@ case("conv(image, kernel=(kernel - mean(kernel, over=[I, kH, kW])) / sqrt(var(ke
      lambda t: F.conv2d(t["image"], standard(t["kernel"]), padding=1, groups=2))
 case("conv(image, kernel=kernel, groups=2, stride=[2, 1], dilation=[1, 3], pad=[0, 2])",
      lambda t: F.conv2d(t["image"], t["kernel"], stride=(2, 1), dilation=(1, 3), padding=(0, 2), groups=2))
+case("conv_transpose(image, kernel=sin(kernel[O=:4]), groups=2, stride=[2, 1], pad=[0, 1], out_pad=[1, 0])",
+     lambda t: F.conv_transpose2d(t["image"], t["kernel"][:4].sin(), stride=(2, 1), padding=(0, 1),
+                                  output_padding=(1, 0), groups=2))
 # a kernel of activations
 case("conv(volume[C=0:1], kernel=exp(volume as [O, I, kD, kH, kW])[I=0:1, kD=:2, kH=:2, kW=:3])",
      lambda t: F.conv3d(t["volume"][:, :1], t["volume"].exp()[:, :1, :2, :2, :3]))
