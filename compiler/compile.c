@@ -86,6 +86,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *o
             late[n] = splits && strcmp(m->graphs.at[g]->name, "train") != 0;
             kernels[n++] = dl_graph_kernel(m->graphs.at[g], i);
         }
+    dl_mark_prepared(m);
     const dl_tuner *tuner = opt->target->backend->variants ? opt->tuner : NULL;
     if (tuner && !tuner->choose(tuner->user, n, kernels, err)) return false;
     if (!tuner && opt->target->backend->consolidate)

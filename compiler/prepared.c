@@ -1,5 +1,35 @@
 #include "compiler/prepared.h"
 
+#include "ir/kernel/kernel.h"
+
+/* ---- kernels ---- */
+
+/* Is a weight of the node's contraction a variable that nobody writes between runs? */
+static bool keeps_weight(const dl_node *n) {
+    const dl_kernel *k = n->kernel;
+    int anchor = k ? dl_kernel_anchor(k) : -1;
+    if (anchor < 0 || !dl_op_slides(k->instrs.at[anchor].op)) return false;
+    const dl_kinstr *c = &k->instrs.at[anchor];
+    const int weight = dl_op_place(c->op, DL_TENSOR_W);
+    if (weight == DL_RESULT_PLACE) return false;
+    const dl_var *v = n->in[c->parts[weight][0]]->var;
+    return v && v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET;
+}
+
+void dl_mark_prepared(const dl_module *m) {
+    for (int g = 0; g < m->graphs.n; g++) {
+        const dl_graph *of = m->graphs.at[g];
+        bool updates = false;
+        for (int i = 0; i < of->results.n; i++)
+            updates |= of->results.at[i].role == DL_RESULT_UPDATE;
+        for (int i = 0; i < of->nodes.n && !updates; i++)
+            if (of->nodes.at[i]->kernel)
+                of->nodes.at[i]->kernel->keeps_weight = keeps_weight(of->nodes.at[i]);
+    }
+}
+
+/* ---- workspaces ---- */
+
 static bool updates(const dl_plan_program *g) {
     bool any = false;
     for (int i = 0; i < g->results.n; i++) any |= g->results.at[i].role == DL_RESULT_UPDATE;

@@ -3,6 +3,10 @@
 #define DL_PREPARED_H
 #include "ir/plan/plan.h"
 
+/* Notes in the kernels of such programs that their weights are constant (dl_kernel.keeps_weight),
+ * for the cost model. */
+void dl_mark_prepared(const dl_module *m);
+
 /* Gives launches of programs that update no variable, predictions and evaluations, workspaces of
  * their own where these hold a prepared constant: a weight. Launches of the same kernel on the same
  * constant, as in the steps of a scan, have one together. They follow the program's memory, whose

@@ -8,21 +8,28 @@ static const double least_gain = 0.8; /* the time of a variant that is taken for
 
 /* The arithmetic of Winograd's variant next to that of the direct one: products, and the transforms
  * in multiply-adds that take as long. Those of images are by tile and channel, that of the weight
- * is by pairs of channels. Each block of tiles reads the transformed weight once, which takes as
- * long as some products where a core's own cache does not hold it. */
+ * is by pairs of channels, and done once where it is kept. Each block of tiles, whole or not, reads
+ * the transformed weight once, which takes as long as some products where a core's own cache does
+ * not hold it. */
 static double winograd_share(const dl_kernel *k, const dl_target *t) {
     const double inputs = 80, outputs = 60, own_cache = 1 << 20, shared_cache = 8 << 20;
     const dl_relation r = dl_kernel_relation(k, &k->instrs.at[dl_kernel_anchor(k)]);
     const dl_conv_sizes s = dl_relation_sizes(&r);
-    double tiles = (double)dl_winograd_tiles(k), terms = (double)(s.c * s.tap[0]),
-           made = (double)dl_round_up(s.o, t->lanes),
-           direct = (double)(s.samples * s.out[0] * s.out[1] * s.out[2]) * DL_WINOGRAD_TAPS *
-                    terms * made;
-    double bytes = DL_WINOGRAD_POINTS * terms * made * 4, read = bytes > own_cache ? 10 : 0,
-           weights = bytes > shared_cache ? 800 : 200;
-    double all =
-        tiles * ((DL_WINOGRAD_POINTS + read) * terms * made + inputs * terms + outputs * made) +
-        weights * terms * made;
+    const int64_t positions = s.samples * s.out[0] * s.out[1] * s.out[2],
+                  tiles = dl_winograd_tiles(k);
+    double terms = (double)(s.c * s.tap[0]), made = (double)dl_round_up(s.o, t->lanes),
+           direct = (double)dl_round_up(positions, t->rows) * DL_WINOGRAD_TAPS * terms * made,
+           bytes = DL_WINOGRAD_POINTS * terms * made * 4;
+    double multiply = (double)dl_round_up(tiles, t->rows) * DL_WINOGRAD_POINTS,
+           read_a_tile = bytes > shared_cache ? 10
+                         : bytes > own_cache  ? 5
+                                              : 0,
+           read = (double)dl_round_up(tiles, dl_cpu_winograd_block(t)) * read_a_tile,
+           transform = k->keeps_weight        ? 0
+                       : bytes > shared_cache ? 800
+                                              : 200;
+    double all = (multiply + read + transform) * terms * made +
+                 (double)tiles * (inputs * terms + outputs * made);
     return direct > 0 ? all / direct : 1;
 }
 

@@ -52,4 +52,6 @@ double dl_cpu_predict(const dl_kernel *k, const dl_target *t);
 double dl_cpu_serial(const dl_kernel *k, const dl_target *t);
 /* Is the variant that its schedule names, or the first one, Winograd's? */
 bool dl_cpu_by_winograd(const dl_kernel *k, const dl_target *t);
+/* The tiles that one work item of it transforms and multiplies. */
+int64_t dl_cpu_winograd_block(const dl_target *t);
 #endif

@@ -3,15 +3,14 @@
 #include "compiler/cpu/operands.h"
 #include "ir/kernel/winograd.h"
 
-/* The tiles of a block. */
-static int64_t block_tiles(const dl_target *t) {
+int64_t dl_cpu_winograd_block(const dl_target *t) {
     return t->row_block / DL_WINOGRAD_MADE / t->rows * t->rows;
 }
 
 /* The size of struct winograd_scratch, with the transformed inputs. */
 static int64_t scratch_bytes(const dl_target *t, int64_t terms) {
     enum { TILE_BYTES = 4 * DL_WINOGRAD_MADE + 4 + 8 + 3 * 4, PADDING = 128 };
-    int64_t tiles = block_tiles(t), pitch = dl_round_up(terms, t->lanes) + 16;
+    int64_t tiles = dl_cpu_winograd_block(t), pitch = dl_round_up(terms, t->lanes) + 16;
     return t->row_block * DL_ROW_BYTES + tiles * TILE_BYTES + PADDING +
            4 * t->panel * (t->rows * DL_WINOGRAD_MADE + 1 + DL_WINOGRAD_POINTS * tiles) +
            4 * DL_WINOGRAD_POINTS * (tiles * pitch + 16);
@@ -30,7 +29,7 @@ void dl_emit_winograd(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code)
     const char *name = DL_OWN_NAME, *weight;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel),
             planes = s->taps / DL_WINOGRAD_TAPS, terms = planes * s->summed,
-            blocks = dl_ceil_div(dl_winograd_tiles(e->k), block_tiles(e->t)),
+            blocks = dl_ceil_div(dl_winograd_tiles(e->k), dl_cpu_winograd_block(e->t)),
             each = item_columns(columns, blocks);
     dl_tables t = dl_emit_image_by(e, s, each);
     t.groups = dl_ceil_div(columns, each), t.items = blocks * t.groups;

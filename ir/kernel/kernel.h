@@ -144,6 +144,9 @@ struct dl_kernel {
     int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once, or
                               once a loop nest of its schedule) */
     int64_t bytes_unfused; /* the bytes that the nodes it replaces would have moved */
+    bool keeps_weight; /* its contraction's weight stays the same from run to run, so that a launch
+                          prepares it once (ir/plan/plan.h); set where a plan is made, and not in
+                          the text */
 };
 
 /* The template that a kernel calls, or NULL. */

@@ -232,7 +232,8 @@ static bool emits(dl_arena *arena, const dl_kernel *k, const dl_target *t, dl_er
 
 static void test_schedule(void) {
     static const problem large = {"large", 4, {64}, 64, {0, 32, 32}, 0, 0, {0, 1, 1}, {0, 1, 1}},
-                         few = {"few", 1, {512}, 512, {0, 4, 4}, 0, 0, {0, 1, 1}, {0, 1, 1}};
+                         few = {"few", 1, {512}, 512, {0, 4, 4}, 0, 0, {0, 1, 1}, {0, 1, 1}},
+                         kept = {"kept", 1, {256}, 256, {0, 10, 10}, 0, 0, {0, 1, 1}, {0, 1, 1}};
     dl_arena *arena = dl_arena_new(NULL);
     const dl_target *t = dl_cpu_target("cpu:generic"), *off = dl_target_without_winograd(arena, t);
     dl_module *m;
@@ -242,6 +243,13 @@ static void test_schedule(void) {
     k = contraction_of(arena, &few, t, &m);
     CHECK(k && strcmp(k->schedule.variant, dl_direct_name) == 0, "few: %s",
           k ? k->schedule.variant : "");
+    k = contraction_of(arena, &kept, t, &m);
+    CHECK(k && k->keeps_weight && dl_winograd_named(k), "a weight that is transformed once: %s",
+          k ? k->schedule.variant : "");
+    const char *names[DL_MOST_VARIANTS];
+    if (k) k->keeps_weight = false, k->schedule.variant = NULL;
+    CHECK(k && dl_cpu_variants(k, t, names) == 2 && strcmp(names[0], dl_direct_name) == 0,
+          "a weight that is transformed each time: %s", names[0]);
     k = contraction_of(arena, &large, t, &m);
     CHECK(k && dl_winograd_named(k), "large: %s", k ? k->schedule.variant : "");
     if (!k) return;
