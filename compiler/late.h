@@ -9,7 +9,7 @@
  * Errors: as dl_backend's build. */
 bool dl_build_plan(dl_plan *p, const dl_compile_options *opt, int *compiled, dl_error *err);
 
-/* What to do with a plan that is whole. It is called from the thread that compiles. */
+/* Takes a plan that is whole. It is called from the thread that compiles. */
 typedef void dl_late_whole_fn(void *context, const dl_plan *whole);
 /* Begins to compile plan->late; `whole` is called when that is done, before plan->late->finish
  * returns, if it is done without an error. `context` outlives the plan. The plan must outlive the

@@ -74,14 +74,15 @@ static const dl_target *size_of(const dl_target *row, const char *name, int n) {
 static const dl_target *find(const char *name, dl_error *err) {
     enum { MOST = 1024 };
     char base[64];
-    const char *slash = strchr(name, '/');
-    size_t before = slash ? (size_t)(slash - name) : 0,
-           digits = slash ? strspn(slash + 1, "0123456789") : 0;
-    int n = slash ? atoi(slash + 1) : 0;
-    bool fits = slash && digits && digits <= 4 && n >= 1 && n <= MOST && before + 16 < sizeof base;
-    if (fits) snprintf(base, sizeof base, "%.*s%.12s", (int)before, name, slash + 1 + digits);
-    const dl_target *row = row_of(slash && fits ? base : name);
-    if (row) return slash && n != row->multiprocessors ? size_of(row, name, n) : row;
+    const size_t before = strcspn(name, "/");
+    const bool has_number = name[before] == '/';
+    const char *number = name + before + has_number;
+    const size_t digits = has_number ? strspn(number, "0123456789") : 0;
+    const int n = has_number ? atoi(number) : 0;
+    bool fits = digits >= 1 && digits <= 4 && n >= 1 && n <= MOST && before + 16 < sizeof base;
+    if (fits) snprintf(base, sizeof base, "%.*s%.12s", (int)before, name, number + digits);
+    const dl_target *row = row_of(fits ? base : name);
+    if (row) return has_number && n != row->multiprocessors ? size_of(row, name, n) : row;
     dl_fail(err, DL_USAGE, "no such GPU");
     return NULL;
 }

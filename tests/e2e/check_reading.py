@@ -293,14 +293,15 @@ def test_absent():
 
 
 def test_wholes():
-    """An array that is packed as a whole is kept, though it is larger than other caches; not where a file is one sample."""
+    """An array that is packed as a whole is kept, though it is larger than other caches; not where a file is one
+    sample."""
     whole, one = np.zeros((40, 1, 400, 300), "f4"), np.zeros((1, 400, 300), "f4")
     np.savez_compressed(f"{DATA}/whole.npz", x=whole)
     for i in range(12):
         np.savez_compressed(f"{DATA}/one{i:02d}.npz", x=one)
     for files, axes, held in (("whole.npz", "N,C,H,W", whole.nbytes), ("one*.npz", "C,H,W", 0)):
-        done = subprocess.run([f"{BUILD}/tests/loader_run", "arrays", f"{DATA}/{files}", "x", axes, "C=1,H=400,W=300", "1",
-                               "0.1"], capture_output=True, text=True)
+        done = subprocess.run([f"{BUILD}/tests/loader_run", "arrays", f"{DATA}/{files}", "x", axes, "C=1,H=400,W=300",
+                               "1", "0.1"], capture_output=True, text=True)
         check(done.returncode == 0 and json.loads(done.stdout)["held"] == held, f"{files}: {done.stdout}{done.stderr}")
 
 

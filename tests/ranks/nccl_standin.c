@@ -182,7 +182,7 @@ static int put(struct ncclComm *c, job j, size_t in, size_t out) {
         return standin_refuse(c, DLR_NCCL_INVALID_USAGE, "a communicator that is not ready");
     if (emulator()->priority(j.stream) >= 0)
         return standin_refuse(c, DLR_NCCL_INVALID_USAGE,
-                              "a stream that has no priority: it waits behind kernels");
+                              "a stream that has no priority: it waits for kernels");
     if (!connect_ranks(c, j.kind))
         return standin_refuse(c, DLR_NCCL_CUDA_ERROR,
                               "no memory of the device to connect the ranks");

@@ -1,5 +1,5 @@
-/* What the stand-in's collectives do, when the device comes to them: through memory that the ranks
- * share. */
+/* The stand-in's collectives, when the device comes to them: through memory that the ranks share.
+ */
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>

@@ -8,7 +8,7 @@
 #include "tests/check.h"
 #include "tests/unit/plan_fixture.h"
 
-/* What the compiler's thread gives, in its place. */
+/* The objects that the compiler's thread would give. */
 typedef struct {
     dl_plan_late base;
     dl_plan *plan;
