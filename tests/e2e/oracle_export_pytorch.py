@@ -435,8 +435,8 @@ model Gaps():
 
 if "faults" in parts:
     for name in ("Random", "Torch"):  # a program in the folder imports modules of these names
-        named = model(f"model {name}():\n    input x: f32[N, E=3]\n    target t: f32[N, E=3]\n    y = x |> linear(3) @a\n"
-                      "    output y\n    loss = mse_loss(y, t)\n", "named.dl")
+        named = model(f"model {name}():\n    input x: f32[N, E=3]\n    target t: f32[N, E=3]\n"
+                      "    y = x |> linear(3) @a\n    output y\n    loss = mse_loss(y, t)\n", "named.dl")
         Net(place, named).random_weights(place / "named.safetensors")
         export(place / "named.safetensors", f"--model={named}")
         source = next((place / "net").glob("*.py"))
