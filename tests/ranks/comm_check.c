@@ -13,6 +13,7 @@
 
 #include "ir/base/hash.h"
 #include "runtime/base/convert.h"
+#include "runtime/comm/parts.h"
 #include "tests/ranks/comm_check.h"
 
 atomic_int passed, failed;
@@ -235,10 +236,11 @@ static bool plan_round(rank_state *s, int round) {
         return true;
     }
     round -= SIZES;
-    if (round < DL_BOOL) { /* every type */
+    if (round < DL_BOOL) { /* every type, pieces of one block and of three */
         for (int k = 0; k < DLR_NCOLLECTIVES; k++)
             for (int i = 1; i < 5; i += 2)
-                add(s, (dlr_collective_kind)k, 0, (dl_dtype)round, sizes[i] + 30, 1, 0, false);
+                add(s, (dlr_collective_kind)k, 0, (dl_dtype)round, sizes[i] + 30,
+                    k == DLR_ALL_GATHER || k == DLR_REDUCE_SCATTER ? i : 1, 0, false);
         return true;
     }
     round -= DL_BOOL;
@@ -350,12 +352,29 @@ static void check_refusals(void) {
     free(one);
 }
 
+/* Calls that differ in what all members must agree on have other hashes. */
+static void check_hashes(void) {
+    static const int64_t even[] = {8, 8}, odd[] = {9, 7};
+    const dlr_collective sum = {.type = DL_F32, .count = 16, .what = "x"},
+                         pieces = {.kind = DLR_ALL_GATHER, .outer = 2, .counts = even};
+    dlr_collective c[] = {sum, sum, sum, sum, sum, sum, pieces, pieces, pieces, pieces, pieces};
+    enum { N = sizeof c / sizeof *c };
+    c[1].type = DL_I32, c[2].count = 17, c[3].kind = DLR_ALL_REDUCE_MAX;
+    c[4].kind = c[5].kind = DLR_BROADCAST, c[5].root = 1;
+    c[7].outer = 1, c[8].counts = odd, c[9].kind = DLR_REDUCE_SCATTER, c[10].type = DL_I64;
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < i; k++)
+            EXPECT(dlr_collective_hash(&c[i], 2) != dlr_collective_hash(&c[k], 2), "%d and %d", i,
+                   k);
+    EXPECT(dlr_collective_hash(&sum, 2) != dlr_collective_hash(&sum, 3));
+}
+
 int main(int argc, char **argv) {
     int n = argc > 2 ? atoi(argv[2]) : 1;
     if (argc > 1 && !strcmp(argv[1], "local"))
         run_local(n, true);
     else if (argc > 1 && !strcmp(argv[1], "turns"))
-        run_local(n, false), check_refusals();
+        run_local(n, false), check_refusals(), check_hashes();
     else {
         dl_error err = {0};
         dlr_comm *comm = dlr_comm_open(&(dlr_world_options){.timeout = 120}, &err);

@@ -21,7 +21,7 @@ typedef struct {
 
 /* A sum of activations, then a bucket of three gradients, of a plan that is `wrong` in one respect.
  */
-typedef enum { RIGHT, SWAPPED, MOVED, RENAMED, LARGER, TURNED, SHORTER } wrong;
+typedef enum { RIGHT, SWAPPED, MOVED, RENAMED, LARGER, TURNED, SHORTER, LATER, GATHERED } wrong;
 
 static dl_plan_collective sum_of(dl_arena *arena, const char *group, int64_t each, int n,
                                  const char *const *of) {
@@ -45,6 +45,8 @@ static dl_plan plan_of(dl_arena *arena, int64_t tokens, wrong how) {
     dl_plan_collective sum = sum_of(arena, "tp", tokens * 16, 1, one),
                        bucket = sum_of(arena, "dp", how == LARGER ? 48 : 32, how == SHORTER ? 2 : 3,
                                        three);
+    if (how == LATER) bucket.ring_step = 1;
+    if (how == GATHERED) bucket.op = DL_OP_all_gather;
     if (how == MOVED) bucket.members.at[1].first += 16;
     dl_plan_program train = {.name = "train"};
     dl_push(arena, &train.collectives, how == TURNED ? bucket : sum);
@@ -98,7 +100,7 @@ int main(void) {
     check(RIGHT, 0, uneven, "", 0);
     check(RIGHT, 0, odd, "the plan of rank 1 is not that of rank 0 (1 of 2",
           2); /* who sums with whom */
-    static const wrong all[] = {SWAPPED, RENAMED, TURNED, SHORTER};
+    static const wrong all[] = {SWAPPED, RENAMED, TURNED, SHORTER, LATER, GATHERED};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         check(all[i], 3, even, "the plan of rank 3 is not that of rank 0 (1 of 4", 4);
     static const wrong sizes[] = {MOVED, LARGER}; /* rank 1 sums gradients with rank 3 */
