@@ -17,23 +17,25 @@ static const struct {
                  {"erf", erf, 2, -5, 5, 0},         {"sigmoid", sigmoid, 4, -87, 87, 0x1p-126},
                  {"log", log, 1, 0, 4, 0},          {"log1p", log1p, 1, -1, 3, 0},
                  {"expm1", expm1, 1.6, -20, 89, 0}, {"sin", sin, 1, -20, 20, 0},
-                 {"cos", cos, 1, -13000, 13000, 0}};
+                 {"cos", cos, 1, -13000, 13000, 0}, {"floor", floor, 0, -9, 9, 0}};
 enum { NFUNCTIONS = sizeof functions / sizeof *functions };
 
-/* Evenly from low to high in the first half; every exponent, both signs in the second. */
+/* Evenly from low to high in the first half; every exponent, both signs in the second. NaNs are
+ * quiet: C says nothing of signalling ones. */
 static float point(int i, double low, double high) {
     if (i < COUNT / 2) return (float)(low + (high - low) * i / (COUNT / 2 - 1));
     union {
         uint32_t word;
         float f;
     } v = {.word = (uint32_t)(i - COUNT / 2) * (UINT32_MAX / (COUNT / 2)) + 1};
+    if (isnan(v.f)) v.word |= 0x400000;
     return v.f;
 }
 
 /* Distance in units of the last place of the exact value; below the normal range those of its end.
  */
 static double ulps(double got, double want) {
-    if (isnan(want)) return isnan(got) ? 0 : INFINITY;
+    if (isnan(want) || isnan(got)) return isnan(want) && isnan(got) ? 0 : INFINITY;
     if ((float)want == (float)got) return 0;
     int exponent;
     frexp(want, &exponent);
@@ -90,10 +92,12 @@ static void test_function(const char *target, int f) {
     float worst = 0;
     double most = 0;
     for (int i = 0; i < COUNT; i++) x[i] = point(i, functions[f].low, functions[f].high);
+    x[COUNT - 2] = 0, x[COUNT - 1] = -0.0f;
     float *y = result_of(arena, target, functions[f].op, x, NULL);
     for (int i = 0; y && i < COUNT; i++) {
         double want = functions[f].exact((double)x[i]);
         double off = y[i] == 0 && fabs(want) < functions[f].least ? 0 : ulps((double)y[i], want);
+        if (x[i] == 0 && want == 0 && !signbit(y[i]) != !signbit(want)) off = INFINITY;
         if (off > most) most = off, worst = x[i];
     }
     if (y) printf("%s, %s: %.2f ulp at %.9g\n", target, functions[f].op, most, (double)worst);

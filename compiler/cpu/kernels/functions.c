@@ -277,9 +277,8 @@ INLINE vf v_tanh(vf a) {
     vf small = v_on(v_on(splat(-5.70498872e-3f), z, 2.06390888e-2f), z, -5.37397156e-2f);
     small = v_on(v_on(small, z, 1.33314422e-1f), z, -3.33332819e-1f);
     vf e = exp_normal(2.0f * smaller(splat(10.0f), x));
-    vf large = 1.0f - 2.0f / (e + 1.0f);
-    large = (vf)((vi)large | ((vi)a & (int)0x80000000u));
-    return v_pick(x < 0.625f, v_fma(small * z, a, a), large);
+    vf large = 1.0f - 2.0f / (e + 1.0f), y = v_pick(x < 0.625f, v_fma(small * z, a, a), large);
+    return (vf)((vi)y | ((vi)a & (int)0x80000000u)); /* of -0, too */
 }
 #if defined(__AVX512F__) && LANES == 16
 #if defined(__clang__)
