@@ -186,7 +186,7 @@ static void put_rows(dl_emitter *e, epilogue *s) {
     const dl_epilogue *f = s->f;
     const bool *runs = dl_cuda_find_runs(e), halo = f->p->tiling.halo.found;
     dl_loops before = dl_loop_begin(e);
-    dl_cuda_load_invariant(&before, &s->vectors, runs);
+    dl_cuda_load_vectors(&before, &s->vectors, runs, DL_HOISTED);
     dl_loop_print_part(&before);
     if (!halo) /* one condition, so that loops can be unrolled */
         dl_putf(e->out,

@@ -47,10 +47,12 @@ const bool *dl_cuda_find_runs(const dl_emitter *e);
 /* Does the present loop nest load, or read a kept value, at an address that depends on one of these
  * axes? A bit each. */
 bool dl_cuda_load_axes(const dl_emitter *e, unsigned axes);
-/* The vectors of a point, or of several: `runs` has their instructions. Loads that a loop has
- * around it, and those at the point; stores, if `test` holds (NULL: always). */
-void dl_cuda_load_invariant(dl_loops *l, const dl_vectors *v, const bool *runs);
-void dl_cuda_load_vectors(dl_loops *l, const dl_vectors *v, const bool *runs);
+/* When a vector is loaded: before the loop around a point, at the point, or in the loop of a
+ * per-thread reduction. */
+typedef enum { DL_HOISTED, DL_AT_POINT, DL_PER_THREAD } dl_load_time;
+/* The vectors of a point, or of several: `runs` has their instructions. Loads of that time, with
+ * which stores are declared; stores, if `test` holds (NULL: always). */
+void dl_cuda_load_vectors(dl_loops *l, const dl_vectors *v, const bool *runs, dl_load_time when);
 void dl_cuda_store_vectors(dl_loops *l, const dl_vectors *v, const bool *runs, dl_expr test);
 /* All of the present loop nest at a point or a vector of points, but for loads that a loop has
  * around it. Values are stored, and taken into `sums`, the accumulators by instruction (NULL: there
@@ -67,8 +69,6 @@ void dl_cuda_shift_prefetched(dl_emitter *e, const dl_vectors *l, const bool *ru
 /* ---- reductions that a thread computes alone at its point, over the axes e->per_thread
  * (emit_per_thread.c) ---- */
 bool dl_cuda_is_per_thread(const dl_emitter *e, int number); /* emit_loops.c */
-/* Loads the vectors that a point of the reduction needs. emit_vectors.c */
-void dl_cuda_load_per_thread(dl_loops *l, const dl_vectors *v, const bool *made);
 
 /* Partial results of a reduction in the workspace, 8 bytes each: sets e->partial[number] to
  * `items` times `count` of them, from `base` on. */

@@ -137,7 +137,7 @@ static void put_level(dl_loops *l, const dl_vectors *v, const bool *made, const 
         dl_loop_axis(l, axes.axis[i], e->k->space[axes.axis[i]].size, unrolled ? DL_UNROLLED : 1);
     if (guard) dl_loop_if(l, dl_loop_inside(l, guard));
     dl_loop_axis(l, innermost, e->k->space[innermost].size, DL_UNROLLED);
-    dl_cuda_load_per_thread(l, v, made);
+    dl_cuda_load_vectors(l, v, made, DL_PER_THREAD);
     dl_expr j = dl_loop_points(l, v);
     for (int i = 0; i < e->k->instrs.n; i++) {
         if (!made[i]) continue;
@@ -175,7 +175,7 @@ static const dl_expr *put_reductions(dl_loops *l, const dl_vectors *v, const boo
 void dl_cuda_put_points(dl_loops *l, const dl_vectors *v, const dl_expr *sums, dl_expr test) {
     const dl_emitter *e = l->e;
     const bool *runs = dl_cuda_find_runs(e);
-    dl_cuda_load_vectors(l, v, runs);
+    dl_cuda_load_vectors(l, v, runs, DL_AT_POINT);
     const dl_expr *own = put_reductions(l, v, runs);
     dl_expr j = dl_loop_points(l, v);
     for (int i = 0; i < e->now->read.n; i++)

@@ -147,7 +147,7 @@ static void put_rows(nest *s) {
                 dl_loop_let(&l, "first", dl_loop_op(&l, dl_loop_op(&l, rows, '+', part), '+', own));
     own = dl_loop_let(&l, "own", dl_loop_by(&l, first, '%', s->along.points));
     dl_loop_collapsed(&l, own, &s->along, NULL);
-    dl_cuda_load_invariant(&l, &s->vectors, dl_cuda_find_runs(s->e));
+    dl_cuda_load_vectors(&l, &s->vectors, dl_cuda_find_runs(s->e), DL_HOISTED);
     dl_expr next = dl_loop_by(&l, first, '+', each),
             end = dl_loop_let(&l, "end", dl_loop_by(&l, next, 'm', s->kept.points)),
             at = dl_loop_for(&l, "at", first, end, dl_loop_number(&l, s->step), 1);
@@ -363,7 +363,7 @@ static void put_sums(nest *s, dl_emitted *code) {
     dl_expr point = dl_loop_let(l, "point", dl_loop_select(l, t.live, t.at, zero));
     dl_loop_collapsed(l, point, &s->kept, NULL);
     t.sums = put_starts(&t, false);
-    dl_cuda_load_invariant(l, &s->vectors, dl_cuda_find_runs(s->e));
+    dl_cuda_load_vectors(l, &s->vectors, dl_cuda_find_runs(s->e), DL_HOISTED);
     dl_expr from = dl_loop_let(l, "from", dl_loop_by(l, t.part, '*', s->each)),
             next = dl_loop_by(l, dl_loop_by(l, from, '+', s->each), 'm', s->terms),
             end = dl_loop_let(l, "end", dl_loop_select(l, t.live, next, from)),

@@ -198,7 +198,7 @@ static void open_pass(dl_rows *rows) {
     at = dl_loop_let(l, "place", at);
     if (!fills_lanes(r)) dl_loop_if(l, dl_loop_by(l, at, '<', r->points));
     dl_loop_collapsed(l, at, &r->row, &r->vectors);
-    dl_cuda_load_vectors(l, &r->vectors, made);
+    dl_cuda_load_vectors(l, &r->vectors, made, DL_AT_POINT);
     rows->place = place_of(r, n, dl_loop_points(l, &r->vectors), dl_loop_thread(l));
 }
 

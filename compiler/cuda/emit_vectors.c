@@ -195,38 +195,26 @@ bool dl_cuda_are_vectors(const dl_emitter *e, const dl_vectors *l, unsigned axes
     return all;
 }
 
-/* When a vector is loaded: before the loop, at a point, or in the loop of a per-thread
- * reduction. */
-typedef enum { HOISTED, AT_POINT, PER_THREAD } moment;
-static moment moment_of(const dl_emitter *e, const dl_vectors *l, int i) {
-    return e->steps[i].axes & e->per_thread ? PER_THREAD : l->invariant[i] ? HOISTED : AT_POINT;
+static dl_load_time time_of(const dl_emitter *e, const dl_vectors *l, int i) {
+    return e->steps[i].axes & e->per_thread ? DL_PER_THREAD
+           : l->invariant[i]                ? DL_HOISTED
+                                            : DL_AT_POINT;
 }
 
 static bool is_vector(const dl_emitter *e, const dl_vectors *l, const bool *runs, int i,
-                      moment now) {
-    return runs[i] && l->has[i] && moment_of(e, l, i) == now;
+                      dl_load_time when) {
+    return runs[i] && l->has[i] && time_of(e, l, i) == when;
 }
 
 /* Can it be prefetched? */
 static bool is_prefetched(const dl_emitter *e, const dl_vectors *l, const bool *runs, int i) {
-    return is_vector(e, l, runs, i, AT_POINT) && e->k->instrs.at[i].kind != DL_K_STORE;
+    return is_vector(e, l, runs, i, DL_AT_POINT) && e->k->instrs.at[i].kind != DL_K_STORE;
 }
 
-/* Loads vectors of this moment, and declares those of stores. */
-static void put_vectors(dl_loops *l, const dl_vectors *v, const bool *runs, moment now) {
+void dl_cuda_load_vectors(dl_loops *l, const dl_vectors *v, const bool *runs, dl_load_time when) {
     for (int i = 0; i < l->e->k->instrs.n; i++)
-        if (is_vector(l->e, v, runs, i, now))
+        if (is_vector(l->e, v, runs, i, when))
             dl_loop_load_vector(l, v, i, v->prefetch && is_prefetched(l->e, v, runs, i));
-}
-
-void dl_cuda_load_invariant(dl_loops *l, const dl_vectors *v, const bool *runs) {
-    put_vectors(l, v, runs, HOISTED);
-}
-void dl_cuda_load_vectors(dl_loops *l, const dl_vectors *v, const bool *runs) {
-    put_vectors(l, v, runs, AT_POINT);
-}
-void dl_cuda_load_per_thread(dl_loops *l, const dl_vectors *v, const bool *made) {
-    put_vectors(l, v, made, PER_THREAD);
 }
 
 void dl_cuda_declare_prefetched(dl_emitter *e, const dl_vectors *l, const bool *runs) {
