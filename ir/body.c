@@ -42,9 +42,11 @@ int dl_body_update(const dl_graph *body, const dl_var *state) {
 }
 
 dl_steps dl_steps_of(const dl_node *n) {
+    const dl_attr *recompute = dl_node_attr(n, DL_ATTR_recompute);
     return (dl_steps){.axis = dl_node_name(n, DL_ATTR_axis),
                       .steps = dl_node_int(n, DL_ATTR_steps),
-                      .reverse = dl_node_int(n, DL_ATTR_reverse) != 0};
+                      .reverse = dl_node_int(n, DL_ATTR_reverse) != 0,
+                      .recompute = recompute && recompute->i};
 }
 
 dl_type dl_scan_result_type(const dl_node *n, int k) {
@@ -95,7 +97,8 @@ bool dl_rule_scan(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                         "@%s, not %d",
                         dl_op_text(n), body->vars.n, body->name, n->nin);
     const dl_steps s = dl_steps_of(n);
-    if (!dl_want_switch(n, DL_ATTR_reverse, fault)) return false;
+    if (!dl_want_switch(n, DL_ATTR_reverse, fault) || !dl_want_switch(n, DL_ATTR_recompute, fault))
+        return false;
     if (s.steps < 1)
         return dl_fault(fault, -1, "bad_attribute", "%s takes one step at least, not %lld",
                         dl_op_text(n), (long long)s.steps);

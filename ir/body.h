@@ -21,6 +21,13 @@
 #define DL_BODY_H
 #include "ir/builder.h"
 
+typedef struct {
+    const char *axis;
+    int64_t steps;
+    bool reverse;
+    bool recompute; /* for the backward pass only the states are stored */
+} dl_steps;
+
 /* A new body, empty, of a node that will be in this graph. */
 dl_graph *dl_body_new(dl_graph *around);
 /* The same with a name that a module's text gives. */
@@ -28,9 +35,6 @@ dl_graph *dl_body_named(dl_module *m, const char *name);
 /* A body's variable for an operand, or the value of a step; `stack` is of all steps, [T, ...]. */
 dl_type dl_body_slice(dl_type stack);
 dl_type dl_body_stack(dl_type slice, const char *axis, int64_t steps);
-/* Appends a scan of a complete body; `in` has an operand for each of its variables. */
-dl_node *dl_build_scan(dl_builder *b, dl_graph *body, dl_value *const *in, const char *axis,
-                       int64_t steps, bool reverse);
 /* Appends copies of all nodes of a graph to another one. `now`, by value id of the former: the
  * value that stands for each of its variables, and then for each of its values. */
 void dl_graph_copy_nodes(dl_graph *to, const dl_graph *from, dl_value **now);
@@ -41,18 +45,16 @@ int dl_graph_kernels(const dl_graph *g);
 dl_kernel *dl_graph_kernel(const dl_graph *g, int i);
 /* The graph has come into its module from another one: so do its bodies, with new names. */
 void dl_bodies_follow(dl_graph *g);
+/* Appends a scan of a complete body; `in` has an operand for each of its variables. */
+dl_node *dl_build_scan(dl_builder *b, dl_graph *body, dl_value *const *in, dl_steps steps);
 /* Adds an output to the body of a scan and the result to the node; returns the latter. A node takes
- * as many as its body has states, in addition to the results that it was built with. */
+ * as many as its body has states and DL_SCAN_KEPT more, in addition to the results that it was
+ * built with. */
 dl_value *dl_scan_add_output(dl_graph *around, dl_node *n, const char *name, dl_value *v);
 
 /* The number of the result that is a state's value after a step: a complete body has one. */
 int dl_body_update(const dl_graph *body, const dl_var *state);
 
-typedef struct {
-    const char *axis;
-    int64_t steps;
-    bool reverse;
-} dl_steps;
 dl_steps dl_steps_of(const dl_node *n);
 /* The type of the node's result k, by its body. */
 dl_type dl_scan_result_type(const dl_node *n, int k);

@@ -1,13 +1,13 @@
 /* Makes and copies scans and their bodies. */
 #include "ir/body.h"
 
-dl_node *dl_build_scan(dl_builder *b, dl_graph *body, dl_value *const *in, const char *axis,
-                       int64_t steps, bool reverse) {
+dl_node *dl_build_scan(dl_builder *b, dl_graph *body, dl_value *const *in, dl_steps steps) {
     dl_arena *arena = b->graph->module->arena;
     dl_node key = {.op = DL_OP_scan, .body = body};
-    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_reverse, reverse),
-                    dl_attr_int(DL_ATTR_steps, steps)};
-    key.attrs = at, key.nattrs = 3;
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, steps.axis),
+                    dl_attr_int(DL_ATTR_reverse, steps.reverse),
+                    dl_attr_int(DL_ATTR_steps, steps.steps), dl_attr_int(DL_ATTR_recompute, 1)};
+    key.attrs = at, key.nattrs = 3 + steps.recompute;
     dl_type *types = DL_NEWS(arena, dl_type, body->results.n + 1);
     for (int k = 0; k < body->results.n; k++) types[k] = dl_scan_result_type(&key, k);
     dl_node *n =

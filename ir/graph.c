@@ -132,8 +132,8 @@ dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int no
     *n = (dl_node){.op = op, .nin = nin, .nout = nout, .loc = loc};
     n->in = DL_NEWS(a, dl_value *, nin ? nin : 1);
     if (nin) memcpy(n->in, in, sizeof *in * (size_t)nin);
-    /* A scan may get a result more for each state (dl_scan_add_output). */
-    n->out = DL_NEWS(a, dl_value, nout + (op == DL_OP_scan ? nin : 0));
+    /* A scan may get a result more for each state, and for some others (dl_scan_add_output). */
+    n->out = DL_NEWS(a, dl_value, nout + (op == DL_OP_scan ? nin + DL_SCAN_KEPT : 0));
     for (int i = 0; i < nout; i++)
         n->out[i] =
             (dl_value){.id = g->next_id++, .def = n, .index = i, .type = types[i], .offset = -1};

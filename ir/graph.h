@@ -204,6 +204,8 @@ static inline dl_node *dl_made_by(const dl_value *v, dl_op op) {
     return v->def && v->def->op == op ? v->def : NULL;
 }
 
+/* How many results a scan may get in addition to one for each state (ir/body.h). */
+enum { DL_SCAN_KEPT = 32 };
 /* A node with `nout` results of the given types, not yet in g->nodes; attributes are added by
  * dl_node_attr's order. */
 dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout,

@@ -16,6 +16,7 @@
 #define A5_1(a, b, c, d, e, f)    6, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f)}, 1
 #define A1_1(a, b)                2, {AT(a), AT(b)}, 1
 #define A0_2(a, b)                2, {AT(a), AT(b)}, 2
+#define A3_1(a, b, c, d)          4, {AT(a), AT(b), AT(c), AT(d)}, 1
 #define A3_2(a, b, c, d, e)       5, {AT(a), AT(b), AT(c), AT(d), AT(e)}, 2
 #define A5_2(a, b, c, d, e, f, g) 7, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f), AT(g)}, 2
 #define A4_1(a, b, c, d, e)       5, {AT(a), AT(b), AT(c), AT(d), AT(e)}, 1

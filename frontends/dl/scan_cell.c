@@ -7,7 +7,7 @@
 #include "frontends/dl/builtin.h"
 #include "ir/body.h"
 
-enum { P_CELL, P_X, P_START, P_OVER, P_REVERSE, P_STEPS };
+enum { P_CELL, P_X, P_START, P_OVER, P_REVERSE, P_STEPS, P_RECOMPUTE };
 enum { MOST = 64 }; /* scanned tensors, and states, and results of a cell */
 
 typedef struct {
@@ -263,8 +263,8 @@ static dl_val finish(const scan *s) {
     dl_call *c = s->c;
     c->E->b.loc =
         dl_source_loc(c->E->source, c->where.begin); /* not that of the cell's last line */
-    const dl_node *n =
-        dl_build_scan(&c->E->b, s->body, s->operands.at, s->axis, s->steps, c->arg[P_REVERSE].b);
+    const dl_steps by = {s->axis, s->steps, c->arg[P_REVERSE].b, c->arg[P_RECOMPUTE].b};
+    const dl_node *n = dl_build_scan(&c->E->b, s->body, s->operands.at, by);
     dl_val all = dl_val_new_list(c->E, c->where);
     for (int k = 0; k < n->nout; k++) {
         dl_val v = dl_val_tensor(&n->out[k], c->where);

@@ -1,10 +1,14 @@
 /* The gradient of a scan (ir/body.h): a scan in the other direction. Its body computes the step
  * again, from what the forward scan read there and from the states before the step, of which the
- * forward scan then makes an output; and after it the gradient of the step. So of a step the states
- * alone are stored. Its states are the gradients of the states, and the sums over the steps of the
- * gradients of what is the same at each. */
+ * forward scan then makes an output; and after it the gradient of the step. Contractions with long
+ * sums, and templates, are not computed again: the forward scan makes an output of them, too,
+ * unless it is to be recomputed. Its states are the gradients of the states, and the sums over the
+ * steps of the gradients of what is the same at each. */
 #include "ir/body.h"
+#include "ir/relation.h"
 #include "passes/grad/grad.h"
+
+enum { LONG_SUM = 32 }; /* terms, from which on reading a sum is faster than computing it again */
 
 typedef struct {
     dl_grad *g;     /* of the graph around the scan */
@@ -13,19 +17,20 @@ typedef struct {
     dl_builder b;   /* of the gradient's body */
     dl_value **now; /* by value id of `from`: the copy in the gradient's body */
     DL_ARRAY(dl_value *)
-    in;               /* by variable of the gradient's body: the operand; NULL: the states
-                         before each step, which are no result yet */
+    in; /* by variable of the gradient's body: the operand; NULL: no result yet, but */
+    DL_ARRAY(dl_value *) stored; /* a value of the forward step, or a state before it */
     DL_ARRAY(int) of; /* by result of the gradient's body: the operand whose gradient it is */
     dl_var **seeds;   /* by result of `from`: the variable of its gradient, or NULL */
     dl_grad step;     /* the gradients of a step */
 } scan_grad;
 
 static dl_var *add_var(scan_grad *s, dl_var_role role, const char *prefix, const char *name,
-                       dl_type type, dl_value *operand) {
+                       dl_type type, dl_value *operand, dl_value *stored) {
     dl_graph *body = s->b.graph;
     name = dl_internf("%s%s", prefix, name);
     while (dl_graph_find_var(body, name)) name = dl_internf("%s'", name);
     dl_push(s->g->arena, &s->in, operand);
+    dl_push(s->g->arena, &s->stored, stored);
     return dl_graph_var(body, role, name, type, (dl_init){0}, s->b.loc);
 }
 
@@ -37,11 +42,12 @@ static dl_value *zeros(dl_builder *b, dl_type type) {
 static void copy_step(scan_grad *s) {
     s->now = DL_NEWS(s->g->arena, dl_value *, s->from->next_id + 1);
     for (int k = 0; k < s->from->vars.n; k++) {
-        const dl_var *v = s->from->vars.at[k];
+        dl_var *v = s->from->vars.at[k];
         bool state = v->role == DL_VAR_STATE;
-        s->now[v->value.id] = &add_var(s, state ? DL_VAR_INPUT : v->role, "", v->name,
-                                       v->value.type, state ? NULL : s->n->in[k])
-                                   ->value;
+        s->now[v->value.id] =
+            &add_var(s, state ? DL_VAR_INPUT : v->role, "", v->name, v->value.type,
+                     state ? NULL : s->n->in[k], state ? &v->value : NULL)
+                 ->value;
     }
     dl_graph_copy_nodes(s->b.graph, s->from, s->now);
 }
@@ -59,7 +65,7 @@ static void add_seeds(scan_grad *s) {
         if (!dy && !state) continue;
         if (!dy) dy = zeros(s->g->b, y->type);
         s->seeds[k] = add_var(s, state ? DL_VAR_STATE : DL_VAR_INPUT, state ? "next." : "grad.",
-                              r->name, r->value->type, dy);
+                              r->name, r->value->type, dy, NULL);
     }
 }
 
@@ -95,8 +101,8 @@ static void add_result(scan_grad *s, int operand, dl_result_role role, const cha
 static void add_sum(scan_grad *s, int k, dl_value *dv) {
     dl_type type = dv->type;
     if (dl_dtype_is_half(type.dtype)) type.dtype = DL_F32;
-    dl_var *sum =
-        add_var(s, DL_VAR_STATE, "sum.", s->from->vars.at[k]->name, type, zeros(s->g->b, type));
+    dl_var *sum = add_var(s, DL_VAR_STATE, "sum.", s->from->vars.at[k]->name, type,
+                          zeros(s->g->b, type), NULL);
     dl_value *next = dl_build2(&s->b, DL_OP_add, &sum->value, dl_build_cast(&s->b, dv, type.dtype));
     add_result(s, k, DL_RESULT_UPDATE, sum->name, dl_build_broadcast(&s->b, next, type), sum);
 }
@@ -122,18 +128,49 @@ static void add_results(scan_grad *s) {
     }
 }
 
-/* The states before each step, as a result of the forward scan. */
-static dl_value *states_before(scan_grad *s, dl_var *state) {
+/* The number of the forward scan's result that is this value of all steps; -1: there is none. */
+static int find_output(const scan_grad *s, const dl_value *v) {
     for (int k = 0; k < s->from->results.n; k++)
-        if (s->from->results.at[k].role == DL_RESULT_OUTPUT &&
-            s->from->results.at[k].value == &state->value)
-            return &s->n->out[k];
-    return dl_scan_add_output(s->g->b->graph, s->n, dl_internf("before.%s", state->name),
-                              &state->value);
+        if (s->from->results.at[k].role == DL_RESULT_OUTPUT && s->from->results.at[k].value == v)
+            return k;
+    return -1;
 }
 
-/* Drops dead code, and then the variables that nothing reads. The first variables are those of the
- * forward step. */
+static dl_value *output_of(scan_grad *s, dl_value *v) {
+    const int k = find_output(s, v);
+    const char *name = v->var ? dl_internf("before.%s", v->var->name) : dl_internf("of.%u", v->id);
+    return k >= 0 ? &s->n->out[k] : dl_scan_add_output(s->g->b->graph, s->n, name, v);
+}
+
+static bool is_worth_storing(const dl_node *n) {
+    if (n->out[0].type.rank == DL_MAX_RANK) return false; /* there is no axis for the steps */
+    if (dl_ops[n->op].class == DL_CLASS_TEMPLATE) return true;
+    if (dl_ops[n->op].class != DL_CLASS_CONTRACT) return false;
+    const dl_relation r = dl_relation_of(n);
+    return dl_relation_k_extent(&r) >= LONG_SUM;
+}
+
+/* Reads what is worth it of the forward step, the first nodes of the body, in place of computing it
+ * again. What was stored before, for another gradient, counts once. */
+static void read_stored(scan_grad *s) {
+    int kept = 0;
+    for (int k = 0; k < s->from->results.n; k++)
+        kept += strncmp(s->from->results.at[k].name, "of.", 3) == 0;
+    for (int i = 0; i < s->from->nodes.n; i++) {
+        const dl_node *from = s->from->nodes.at[i];
+        dl_node *n = s->b.graph->nodes.at[i];
+        for (int k = 0; is_worth_storing(from) && k < n->nout; k++) {
+            const bool made = find_output(s, &from->out[k]) >= 0;
+            if (!made && kept == DL_SCAN_KEPT) return;
+            kept += !made;
+            dl_var *v = add_var(s, DL_VAR_INPUT, "", dl_internf("of.%u", from->out[k].id),
+                                n->out[k].type, NULL, &from->out[k]);
+            dl_replace_value(s->b.graph, &n->out[k], &v->value);
+        }
+    }
+}
+
+/* Drops dead code, and then the variables that nothing reads. */
 static void sweep(scan_grad *s) {
     dl_graph *body = s->b.graph;
     dl_graph_sweep(body);
@@ -143,7 +180,7 @@ static void sweep(scan_grad *s) {
         dl_var *v = body->vars.at[k];
         bool read = uses[v->value.id].n || uses[v->value.id].results;
         if (!read && v->role != DL_VAR_STATE) continue;
-        s->in.at[kept] = s->in.at[k] ? s->in.at[k] : states_before(s, s->from->vars.at[k]);
+        s->in.at[kept] = s->in.at[k] ? s->in.at[k] : output_of(s, s->stored.at[k]);
         body->vars.at[kept++] = v;
     }
     body->vars.n = kept;
@@ -151,7 +188,7 @@ static void sweep(scan_grad *s) {
 
 void dl_grad_scan(dl_grad *g) {
     dl_node *n = g->b->graph->nodes.at[g->at];
-    const dl_steps steps = dl_steps_of(n);
+    dl_steps steps = dl_steps_of(n);
     scan_grad s = {.g = g, .n = n, .from = n->body};
     s.b = (dl_builder){.graph = dl_body_new(g->b->graph), .loc = n->loc};
     copy_step(&s);
@@ -159,9 +196,10 @@ void dl_grad_scan(dl_grad *g) {
     if (!walk_step(&s)) return;
     add_results(&s);
     if (!s.of.n) return;
+    if (!steps.recompute) read_stored(&s);
     sweep(&s);
-    const dl_node *made =
-        dl_build_scan(g->b, s.b.graph, s.in.at, steps.axis, steps.steps, !steps.reverse);
+    steps.reverse = !steps.reverse;
+    const dl_node *made = dl_build_scan(g->b, s.b.graph, s.in.at, steps);
     for (int k = 0; k < made->nout; k++) {
         const int operand = s.of.at[k];
         if (!dl_grad_wanted(g, operand)) continue;

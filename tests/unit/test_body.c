@@ -119,10 +119,8 @@ static void test_meaning(bool reverse) {
 
 /* ---- gradients ---- */
 
-static void test_gradients(bool reverse, bool second) {
-    dl_arena *arena = dl_arena_new(NULL);
-    dl_module *plain = model(arena, STEPS, reverse, second),
-              *derived = model(arena, STEPS, reverse, second);
+/* The gradients of `derived` next to differences of `plain`, which are the same model. */
+static void compare_gradients(dl_module *plain, dl_module *derived) {
     if (!pass(plain, "lower") || !pass(derived, "lower,simplify,contractions,autodiff,simplify"))
         return;
     dl_graph *g = derived->graphs.at[0], *p = plain->graphs.at[0];
@@ -139,7 +137,73 @@ static void test_gradients(bool reverse, bool second) {
         }
     }
     dl_interp_free(in), dl_interp_free(moved);
+}
+
+static void test_gradients(bool reverse, bool second) {
+    dl_arena *arena = dl_arena_new(NULL);
+    compare_gradients(model(arena, STEPS, reverse, second), model(arena, STEPS, reverse, second));
     dl_arena_free(arena);
+}
+
+/* h' = tanh(w h + x), with sums of 32 terms. */
+static const char product[] = "body @train_scan0 {\n"
+                              "  input $x = %%0 : f64[N=2, E=32]\n"
+                              "  state $h = %%1 : f64[N=2, E=32] init zero\n"
+                              "  param $w = %%2 : f64[F=32, E=32] init zero\n"
+                              "  %%3 = contract $h, $w {over=[E]} : f64[N=2, F=32]\n"
+                              "  %%4 = rename %%3 : f64[N=2, E=32]\n"
+                              "  %%5 = add %%4, $x : f64[N=2, E=32]\n"
+                              "  %%6 = tanh %%5 : f64[N=2, E=32]\n"
+                              "  output \"y\" = %%6\n"
+                              "  update $h = %%6\n"
+                              "}\n"
+                              "graph @train {\n"
+                              "  param $x = %%0 : f64[T=3, N=2, E=32] init zero\n"
+                              "  param $h = %%1 : f64[N=2, E=32] init zero\n"
+                              "  param $w = %%2 : f64[F=32, E=32] init zero\n"
+                              "  %%3, %%4 = scan @train_scan0($x, $h, $w) {axis=T, reverse=0, "
+                              "steps=3%s} : f64[T=3, N=2, E=32], f64[N=2, E=32]\n"
+                              "  %%5 = sin %%3 : f64[T=3, N=2, E=32]\n"
+                              "  %%6 = sum %%5 {over=[T, N, E]} : f64[]\n"
+                              "%s"
+                              "  loss \"loss\" = %s\n"
+                              "}\n";
+static const char product_twice[] = "  %7 = grad %6, $w : f64[F=32, E=32]\n"
+                                    "  %8 = mul %7, %7 : f64[F=32, E=32]\n"
+                                    "  %9 = sum %8 {over=[F, E]} : f64[]\n";
+
+static dl_module *product_model(dl_arena *arena, bool recompute, bool second) {
+    dl_buf b = {0};
+    dl_putf(&b, product, recompute ? ", recompute=1" : "", second ? product_twice : "",
+            second ? "%9" : "%6");
+    dl_module *m = read(arena, b.at);
+    dl_buf_free(&b);
+    return m;
+}
+
+/* Contractions of the graph and of its scans' bodies, each body once. */
+static int contractions(const dl_graph *g) {
+    int n = 0;
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *node = g->nodes.at[i];
+        n += node->body ? contractions(node->body) : node->op == DL_OP_contract;
+    }
+    return n;
+}
+
+/* A product is made once for both passes, or where the scan is recomputed, twice: next to it there
+ * are those of its two gradients. */
+static void test_stored(void) {
+    for (int recompute = 0; recompute < 2; recompute++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_module *derived = product_model(arena, recompute, false);
+        compare_gradients(product_model(arena, recompute, false), derived);
+        const int found = contractions(derived->graphs.at[0]);
+        CHECK(found == 3 + recompute, "%d contractions with recompute=%d", found, recompute);
+        compare_gradients(product_model(arena, recompute, true),
+                          product_model(arena, recompute, true));
+        dl_arena_free(arena);
+    }
 }
 
 /* ---- kernels and memory ---- */
@@ -209,6 +273,7 @@ static void test_faults(void) {
     fails("steps=6}", "steps=5}", "expects $x as f64[T=5, N=3, E=4]");
     fails("steps=6}", "steps=0}", "takes one step at least");
     fails("reverse=0", "reverse=2", "reverse");
+    fails("steps=6}", "steps=6, recompute=2}", "recompute");
     fails("  update $k = %9\n", "  output \"k\" = %9\n",
           "result 2 of scan should be f64[T=6, N=3, E=4]");
     fails("  state $k", "  hyper $k", "$k of @train_scan0 is a variable with 1 updates");
@@ -226,6 +291,7 @@ int main(void) {
         test_gradients(reverse, false);
         test_gradients(reverse, true);
     }
+    test_stored();
     test_size();
     test_faults();
     return dl_test_end();
