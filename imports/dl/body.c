@@ -36,9 +36,8 @@ dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i) {
     s->name = names[i], s->rank = v->n;
     for (int a = 0; a < v->n; a++) {
         s->axis[a] = v->axis[a].name;
-        for (int k = 0; k < v->axis[a].n; k++)
-            if (v->axis[a].atom[k] == 0)
-                s->batch[a] = dl_axis_size_of(inner->w, &v->axis[a]) / inner->w->atoms.at[0];
+        if (dl_has_batch(v->axis[a].n, v->axis[a].atom))
+            s->batch[a] = dl_axis_size_of(inner->w, &v->axis[a]) / inner->w->atoms.at[0];
     }
     dl_push(inner->w->arena, &inner->b->inputs, v->stmt);
     return v;
@@ -55,26 +54,25 @@ static void state_axes(dl_in_ctx *c, dl_in_stmt *s) {
     dl_buf_free(&type);
 }
 
-bool dl_say_batch(dl_in_ctx *c) {
+const char *dl_batch_count(dl_in_ctx *c) {
     dl_in_body *b = c->b;
     for (int i = 0; i < b->inputs.n; i++) {
         dl_in_stmt *s = &b->stmts.at[b->inputs.at[i]];
         for (int a = 0; a < s->rank; a++) {
             if (s->batch[a] < 1 || !strcmp(s->axis[a], "1")) continue;
-            const char *name = s->axis[a];
-            int64_t parts = s->batch[a];
             state_axes(c, s);
-            if (parts == 1 && !strcmp(name, "N"))
-                dl_say_more(c, ", over=N");
-            else if (parts == 1)
-                dl_say_more(c, ", N=%s", name);
-            else
-                dl_say_more(c, ", N=%s / %i", name, "parts", parts);
-            return true;
+            return s->batch[a] == 1
+                       ? s->axis[a]
+                       : dl_format(c->w->arena, "%s / %lld", s->axis[a], (long long)s->batch[a]);
         }
     }
-    if (b->inputs.n == 0) dl_say_more(c, ", over=N"); /* the model itself knows it */
-    return b->inputs.n == 0;
+    return b->inputs.n == 0 ? "N" : NULL; /* the model itself knows it */
+}
+
+bool dl_say_batch(dl_in_ctx *c) {
+    const char *count = dl_batch_count(c);
+    if (count) dl_say_more(c, strcmp(count, "N") ? ", N=%s" : ", over=N", count);
+    return count;
 }
 
 void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path) {

@@ -17,24 +17,58 @@ static bool is_shared(const dl_in_ctx *c, const dl_foreign_tensor *t) {
     return c->w->reads[t->id] > 1 || c->b->of[t->id];
 }
 
-const char *dl_label_of_all(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
-                            const char *const *role) {
+/* The label that n tensors have in common, whose roles they are; NULL: another layer has them, or
+ * they have other names. */
+static const char *common_label(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
+                                const char *const *role) {
     const char *label = NULL;
     for (int i = 0; i < n; i++) {
         if (!t[i]) continue;
         const char *end = dl_format(c->w->arena, ".%s", role[i]);
-        if (t[i]->origin != DL_FOREIGN_PARAMETER || !dl_ends_with(t[i]->path, end) ||
-            c->w->kept[t[i]->id] || is_shared(c, t[i]))
+        bool statistic = strncmp(role[i], "running_", 8) == 0;
+        if (t[i]->origin != (statistic ? DL_FOREIGN_BUFFER : DL_FOREIGN_PARAMETER) ||
+            !dl_ends_with(t[i]->path, end))
             return NULL;
         const char *own = dl_strndup(c->w->arena, t[i]->path, strlen(t[i]->path) - strlen(end));
         if (label && strcmp(label, own) != 0) return NULL;
         label = own;
     }
     const char *inside = label ? dl_label_in(c->w, c->b, label) : NULL;
-    if (!inside || !is_label(inside)) return NULL;
-    for (int i = 0; i < n; i++)
+    return inside && is_label(inside) ? label : NULL;
+}
+
+const char *dl_label_of_all(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
+                            const char *const *role) {
+    const char *label = common_label(c, n, t, role);
+    for (int i = 0; i < n && label; i++)
+        if (t[i] && (c->w->kept[t[i]->id] || is_shared(c, t[i]))) return NULL;
+    for (int i = 0; i < n && label; i++)
         if (t[i]) c->w->kept[t[i]->id] = true;
     return label;
+}
+
+const dl_in_bound *dl_bound_layer(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
+                                  const char *const *role, bool *is_new) {
+    const char *label = common_label(c, n, t, role);
+    *is_new = false;
+    for (int i = 0; i < c->b->bound.n && label; i++)
+        if (!strcmp(c->b->bound.at[i].label, label))
+            return strcmp(c->b->bound.at[i].op, c->n->op) ? NULL : &c->b->bound.at[i];
+    for (int i = 0; i < n && label; i++)
+        if (t[i] && (c->w->kept[t[i]->id] || c->b->of[t[i]->id])) return NULL;
+    if (!label) return NULL;
+    for (int i = 0; i < n; i++)
+        if (t[i]) c->w->kept[t[i]->id] = true;
+    const char *dot = strrchr(label, '.'), *name = dot ? dot + 1 : label;
+    dl_in_bound made = {.label = label, .op = c->n->op, .value = {.param = -1}};
+    made.value.stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "");
+    /* a variable does not hide the function that its layer is */
+    bool own =
+        dl_in_is_name(name) && strcmp(name, "gru") && strcmp(name, "lstm") && strcmp(name, "rnn");
+    c->b->stmts.at[made.value.stmt].wish = own ? name : "layer";
+    dl_push(c->w->arena, &c->b->bound, made);
+    *is_new = true;
+    return &c->b->bound.at[c->b->bound.n - 1];
 }
 
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,

@@ -96,10 +96,17 @@ typedef struct {
     double keep;
 } dl_in_value;
 
+/* A layer that is bound to a variable, as several nodes apply it. */
+typedef struct {
+    const char *label, *op; /* the nodes' */
+    dl_in_value value;
+} dl_in_bound;
+
 struct dl_in_body {
     const char *class, *path; /* "Block", "blocks.0" */
     int depth;                /* of calls inside */
     DL_ARRAY(dl_in_stmt) stmts;
+    DL_ARRAY(dl_in_bound) bound;
     dl_in_value **of; /* the value of each tensor of the graph, by its id */
     DL_ARRAY(int) inputs;
     DL_ARRAY(int) returns;
@@ -123,6 +130,7 @@ typedef struct {
         *last_use;   /* of each tensor: nodes that read it; the number of nodes: an output */
     int *defined_by; /* of each tensor: its node, or -1 */
     int *view_of;    /* of each tensor: the one that it is a view of, or -1 */
+    bool *written;   /* of each tensor: an op has changed it in place */
     bool *kept;      /* tensors that the model has by their names: they go into the weights file */
 } dl_writer;
 
@@ -163,6 +171,8 @@ const char *dl_in_whole(dl_writer *w, int64_t v);
 int64_t dl_atoms_size(const dl_writer *w, int n, const int *atom);
 int64_t dl_axis_size_of(const dl_writer *w, const dl_in_axis *a);
 int64_t dl_dim_size(const dl_writer *w, const dl_in_value *v, int d);
+/* Whether the batch is among these factors of a size. */
+bool dl_has_batch(int n, const int *atom);
 /* Whether a dimension is an axis of size 1 that is not the batch. */
 bool dl_is_one(const dl_writer *w, const dl_in_value *v, int d);
 int dl_new_atom(dl_writer *w, int64_t size);
@@ -174,6 +184,8 @@ dl_in_value *dl_copy_value(dl_in_ctx *c, const dl_in_value *v);
 /* The value of an operand; NULL: the argument is absent. */
 dl_in_value *dl_operand(dl_in_ctx *c, const char *name);
 dl_in_value *dl_value_of(dl_in_ctx *c, const dl_foreign_tensor *t);
+/* The first argument's, whatever its name; NULL: it is no tensor. */
+dl_in_value *dl_self(dl_in_ctx *c);
 void dl_set(dl_in_ctx *c, int result, dl_in_value *v);
 /* The index of the axis that dimension d is, or -1. */
 int dl_axis_of(const dl_in_value *v, int d);
@@ -216,6 +228,8 @@ dl_in_value *dl_enter(dl_in_ctx *inner, const dl_in_value *outer, int i);
 /* Says ", over=N", or ", N=..." from the axis of a module's input that holds the batch: the input
  * states its axes, which binds their sizes. False: no input has the batch. */
 bool dl_say_batch(dl_in_ctx *c);
+/* The batch's size as an expression, "N" or "T / 4", likewise; NULL: no input has the batch. */
+const char *dl_batch_count(dl_in_ctx *c);
 /* A call of a body with n values and a label: a statement, the last one. */
 void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, const char *path);
 bool dl_write_nodes(dl_in_ctx *c, int from, int to, int depth);
@@ -230,6 +244,10 @@ const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
 /* The same of n tensors, some of them NULL, that are called LABEL.role[i]. */
 const char *dl_label_of_all(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
                             const char *const *role);
+/* A layer of n tensors that several nodes apply: it is bound to a variable at its first use, for
+ * which the last statement, empty, waits (is_new). NULL: it is none, or another op's. */
+const dl_in_bound *dl_bound_layer(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
+                                  const char *const *role, bool *is_new);
 void dl_put_label(dl_buf *out, const char *label);
 void dl_group_bodies(dl_writer *w);
 void dl_roll_loops(dl_writer *w, dl_in_body *b);

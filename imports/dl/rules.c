@@ -99,6 +99,7 @@ static void replace_operand(dl_in_ctx *c) {
     const dl_foreign_arg *self = c->n->n_args ? &c->n->args[0] : NULL;
     if (!self || self->kind != DL_ARG_TENSOR || !c->n->n_results) return;
     c->b->of[self->tensors[0]->id] = c->b->of[c->n->results[0]->id];
+    c->w->written[self->tensors[0]->id] = true;
 }
 
 static int self_of(const dl_in_ctx *c) {
@@ -134,7 +135,7 @@ static bool write_back(dl_in_ctx *c) {
         if (by < 0 || has_readers(c, whole, self) || !c->b->of[whole]) return false;
         content = dl_written(c, &c->w->graph->nodes.at[by], c->b->of[whole], content);
         if (!content) return false;
-        c->b->of[whole] = content;
+        c->b->of[whole] = content, c->w->written[whole] = true;
     }
     return true;
 }
@@ -182,6 +183,16 @@ static bool writes_nothing(const dl_in_ctx *c) {
            dl_foreign_count(c->w->graph->tensors.at[self]) == 0;
 }
 
+/* A write into a buffer of the module's, which stays as it is here: a step would not repeat what
+ * the next one reads. */
+static bool writes_state(const dl_in_ctx *c, bool in_place) {
+    const dl_foreign_graph *g = c->w->graph;
+    int to = in_place ? self_of(c) : -1;
+    while (to >= 0 && c->w->view_of[to] >= 0) to = c->w->view_of[to];
+    return dl_foreign_operand(c->n, "out") ||
+           (to >= 0 && g->tensors.at[to]->origin == DL_FOREIGN_BUFFER);
+}
+
 void dl_apply_rule(dl_in_ctx *c) {
     bool in_place;
     const char *name = plain_name(c->w->arena, c->n->op, &in_place);
@@ -189,6 +200,10 @@ void dl_apply_rule(dl_in_ctx *c) {
     if (counts_batches(c->n)) return; /* batch_norm counts by itself */
     if (in_place && writes_nothing(c)) {
         dl_set(c, 0, dl_new_value(c, dl_say(c, STMT_PLAIN, P_POSTFIX, "0"), c->n->results[0]));
+        return;
+    }
+    if (writes_state(c, in_place)) {
+        write_fail(c);
         return;
     }
     bool shared = in_place && shares_memory(c);

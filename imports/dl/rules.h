@@ -16,6 +16,8 @@ bool dl_contract(dl_in_ctx *c, int n, dl_in_value *const *v, const char *const *
                  const char *result);
 /* The product of two complex values, element by element. */
 bool dl_multiply_complex(dl_in_ctx *c, dl_in_value *a, dl_in_value *b);
+/* v, real or complex, times number[0] + number[1] i. (rules_complex.c) */
+bool dl_times_number(dl_in_ctx *c, dl_in_value *v, const double *number);
 
 /* v stretched to these sizes, as PyTorch's expand does; NULL: it cannot be. A first size, or an
  * open one, that is the batch's is the batch. open: NULL for none. (rules_axes.c) */
@@ -27,6 +29,18 @@ int dl_axis_for(dl_in_ctx *c, dl_in_value *v, int d);
 /* x at whole numbers along dimension d; the numbers' dimensions stand in its place. (rules_index.c)
  */
 bool dl_gather(dl_in_ctx *c, dl_in_value *x, dl_in_value *numbers, int d);
+/* Numbers along an axis of that size; negative ones of the archive count from its end, which they
+ * do not in the language. (rules_index.c) */
+dl_in_value *dl_from_start(dl_in_ctx *c, const dl_foreign_tensor *t, int64_t size);
+
+/* function(v, over=[...]), whose result, times a factor, is the node's. (rules_reduce.c) */
+bool dl_reduce_by(dl_in_ctx *c, dl_in_value *v, const char *function, int n, const int *dims,
+                  double factor);
+/* v, whose statement has lost these dimensions' axes, without the dimensions; keep: they have size
+ * 1. (rules_reduce.c) */
+dl_in_value *dl_reduced(dl_in_value *v, int n, const int *dims, bool keep);
+/* Whether a tensor is made of zeros, and of views of them. (rules_recurrent.c) */
+bool dl_is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t);
 
 /* ---- complex.c ---- */
 

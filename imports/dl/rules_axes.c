@@ -1,12 +1,6 @@
 /* Rules of ops that move, cut and join axes. */
 #include "imports/dl/rules.h"
 
-static dl_in_value *self(dl_in_ctx *c) {
-    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
-               ? dl_value_of(c, c->n->args[0].tensors[0])
-               : NULL;
-}
-
 /* Dimensions of size 1 are dropped, or appear, where the op says: a batch of 1 is none of them. */
 static bool squeezed(dl_in_ctx *c, dl_in_value *v) {
     const dl_foreign_arg *list = dl_foreign_find(c->n, "dim");
@@ -25,8 +19,7 @@ static bool squeezed(dl_in_ctx *c, dl_in_value *v) {
     for (int d = 0; d < v->rank; d++) {
         bool gone = false;
         for (int k = 0; k < list->n; k++) gone = gone || dl_dim(v, list->ints[k]) == d;
-        gone = gone && (!v->dim[d].n || dl_dim_size(c->w, v, d) == 1);
-        for (int i = 0; gone && i < v->dim[d].n; i++) gone = v->dim[d].atom[i] != 0;
+        gone = gone && (!v->dim[d].n || dl_is_one(c->w, v, d));
         if (!gone) made.dim[n++] = v->dim[d];
     }
     if (n != c->n->results[0]->rank) return false; /* the batch would go */
@@ -37,7 +30,7 @@ static bool squeezed(dl_in_ctx *c, dl_in_value *v) {
 }
 
 bool dl_in_reshape(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v || c->n->n_results != 1) return false;
     dl_in_value *made = dl_copy_value(c, v);
     if (!squeezed(c, made)) dl_reshape(c, made, c->n->results[0]->rank, c->n->results[0]->shape);
@@ -46,7 +39,7 @@ bool dl_in_reshape(dl_in_ctx *c) {
 }
 
 bool dl_in_permute(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     const dl_foreign_arg *dims = dl_foreign_find(c->n, "dims");
     if (!v || !dims || dims->n != v->rank - v->pair) return false;
     dl_in_value *made = dl_copy_value(c, v);
@@ -61,7 +54,7 @@ bool dl_in_permute(dl_in_ctx *c) {
 
 /* All dimensions in the other order, or the last two (detail "last"). */
 bool dl_in_turned(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     bool last = *c->detail;
     int rank = v ? v->rank - v->pair : 0;
     if (!v || (last && rank < 2)) return false;
@@ -76,7 +69,7 @@ bool dl_in_turned(dl_in_ctx *c) {
 }
 
 bool dl_in_move(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     const dl_foreign_arg *from = dl_foreign_find(c->n, "source"),
                          *to = dl_foreign_find(c->n, "destination");
     if (!v || !from || !to || from->n != to->n) return false;
@@ -102,7 +95,7 @@ bool dl_in_move(dl_in_ctx *c) {
 }
 
 bool dl_in_transpose(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v) return false;
     int a = 0, b = 1;
     if (*c->detail) {
@@ -167,7 +160,7 @@ dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int
 }
 
 bool dl_in_expand(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v || c->n->n_results != 1) return false;
     const dl_foreign_tensor *t = c->n->results[0];
     dl_in_value *made = dl_expanded(c, v, t->rank, t->shape, t->open);
@@ -276,7 +269,7 @@ static bool cut(dl_in_ctx *c, dl_in_value *v, int d, int64_t from, int64_t to, i
 }
 
 bool dl_in_select(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     const dl_foreign_arg *index = dl_foreign_find(c->n, "index");
     if (!v || !index || index->kind != DL_ARG_INT) return false;
     int d = dl_dim(v, dl_foreign_int(c->n, "dim", 0));
@@ -284,7 +277,7 @@ bool dl_in_select(dl_in_ctx *c) {
 }
 
 bool dl_in_slice(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v) return false;
     int d = dl_dim(v, dl_foreign_int(c->n, "dim", 0));
     if (d < 0 || d >= v->rank) return false;
@@ -302,7 +295,7 @@ bool dl_in_slice(dl_in_ctx *c) {
 }
 
 bool dl_in_parts(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v) return false;
     int d = dl_dim(v, dl_foreign_int(c->n, "dim", 0));
     if (d < 0 || d >= v->rank) return false;
@@ -317,12 +310,16 @@ bool dl_in_parts(dl_in_ctx *c) {
     return true;
 }
 
+/* detail: "stack", or the dimension along which they are joined */
 bool dl_in_cat(dl_in_ctx *c) {
     const dl_foreign_arg *list = dl_foreign_find(c->n, "tensors");
-    bool stack = *c->detail;
+    bool stack = *c->detail == 's', fixed = *c->detail && !stack;
     if (!list || list->n < 1 || c->n->n_results != 1) return false;
     const dl_foreign_tensor *t = c->n->results[0];
-    int64_t given = dl_foreign_int(c->n, "dim", 0);
+    int64_t given = fixed ? *c->detail - '0' : dl_foreign_int(c->n, "dim", 0);
+    for (int i = 0; i < list->n && fixed; i++) /* of fewer dimensions they get one of size 1 */
+        if (!list->tensors[i] || list->tensors[i]->rank != t->rank || given >= t->rank)
+            return false;
     int d = (int)(given < 0 ? given + t->rank - t->pair : given), n = 0;
     dl_in_value *v[256];
     for (int i = 0; i < list->n; i++) {
@@ -356,48 +353,8 @@ bool dl_in_cat(dl_in_ctx *c) {
     return true;
 }
 
-bool dl_in_pad(dl_in_ctx *c) {
-    dl_in_value *x = self(c);
-    const dl_foreign_arg *pads = dl_foreign_find(c->n, "pad");
-    const char *mode = dl_foreign_text(c->n, "mode", "constant");
-    double value = dl_foreign_real(c->n, "value", 0);
-    if (!x || !pads || pads->kind != DL_ARG_INTS || value != 0 || c->n->n_results != 1)
-        return false;
-    for (int i = 0; i < pads->n; i++)
-        if (pads->ints[i] < 0) return false;
-    dl_ordered(c, x, true);
-    int n = pads->n / 2, end = x->rank - x->pair, first = end - n;
-    if (first < 0) return false;
-    bool equal = true;
-    for (int i = 1; i < pads->n; i++) equal = equal && pads->ints[i] == pads->ints[0];
-    dl_in_value *v = x;
-    const dl_foreign_tensor *t = c->n->results[0];
-    const char *how = strcmp(mode, "constant") ? dl_format(c->w->arena, ", mode=\"%s\"", mode) : "";
-    if (equal) {
-        int s = dl_call_function(c, "pad", v, ", %i%s, over=[", "pad", pads->ints[0], how);
-        for (int a = first; a < end; a++)
-            dl_say_more(c, "%s%s", a > first ? ", " : "", x->axis[a].name);
-        dl_say_more(c, "]");
-        dl_set(c, 0, dl_like(c, s, v, t));
-        return true;
-    }
-    dl_foreign_tensor step = *t;
-    for (int d = 0; d < x->rank; d++) step.shape[d] = dl_axis_size_of(c->w, &x->axis[d]);
-    for (int i = 0; i < n; i++) { /* PyTorch begins with the last axis */
-        int64_t before = pads->ints[2 * i], after = pads->ints[2 * i + 1];
-        int a = end - 1 - i;
-        if (!before && !after) continue;
-        int s = dl_call_function(c, "pad", v, ", [%i, %i]%s, over=%s", "before", before, "after",
-                                 after, how, x->axis[a].name);
-        step.shape[a] += before + after;
-        v = dl_like(c, s, v, &step);
-    }
-    dl_set(c, 0, v == x ? dl_copy_value(c, x) : v);
-    return true;
-}
-
 bool dl_in_roll(dl_in_ctx *c) {
-    dl_in_value *x = self(c);
+    dl_in_value *x = dl_self(c);
     const dl_foreign_arg *shifts = dl_foreign_find(c->n, "shifts"),
                          *dims = dl_foreign_find(c->n, "dims");
     if (!x || !shifts || !dims || shifts->n != dims->n) return false;
@@ -416,7 +373,7 @@ bool dl_in_roll(dl_in_ctx *c) {
 }
 
 bool dl_in_flip(dl_in_ctx *c) {
-    dl_in_value *x = self(c);
+    dl_in_value *x = dl_self(c);
     const dl_foreign_arg *dims = dl_foreign_find(c->n, "dims");
     if (!x || !dims || !dims->n) return false;
     dl_whole(c, x);
@@ -445,7 +402,8 @@ bool dl_in_constant(dl_in_ctx *c) {
     dl_in_value *v = dl_new_value(c, s, t);
     int n = 0;
     for (int d = 0; d < t->rank; d++) {
-        bool batch = d == 0 && t->shape[0] == c->w->atoms.at[0] && t->rank - t->pair > 1;
+        bool batch =
+            d == 0 && t->shape[0] == c->w->atoms.at[0] && (t->open[0] || t->rank - t->pair > 1);
         if (t->shape[d] == 1 && !batch) {
             v->dim[d].n = 0;
             continue;

@@ -2,16 +2,10 @@
  * (ops of torch.fft). */
 #include "imports/dl/rules.h"
 
-static dl_in_value *self(dl_in_ctx *c) {
-    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
-               ? dl_value_of(c, c->n->args[0].tensors[0])
-               : NULL;
-}
-
 /* ---- element by element ---- */
 
 bool dl_in_absolute(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v || !v->pair) return dl_in_unary(c);
     dl_end_in_parts(c, v);
     dl_in_value *made = dl_copy_value(c, v);
@@ -22,7 +16,7 @@ bool dl_in_absolute(dl_in_ctx *c) {
 }
 
 bool dl_in_conjugate(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v || !v->pair) return false;
     dl_end_in_parts(c, v);
     return dl_done(
@@ -33,7 +27,7 @@ bool dl_in_conjugate(dl_in_ctx *c) {
 /* ---- between real and complex numbers ---- */
 
 bool dl_in_view_as_complex(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v || v->rank < 1 || dl_dim_size(c->w, v, v->rank - 1) != 2) return false;
     dl_end_in_parts(c, v);
     dl_set(c, 0, dl_copy_value(c, v));
@@ -41,7 +35,7 @@ bool dl_in_view_as_complex(dl_in_ctx *c) {
 }
 
 bool dl_in_part(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v || !v->pair) return false;
     dl_end_in_parts(c, v);
     dl_in_value *made = dl_copy_value(c, v);
@@ -69,6 +63,25 @@ static dl_in_value *along_parts(dl_in_ctx *c, dl_in_value *v) {
     return add_parts(c, made, s) ? made : NULL;
 }
 
+bool dl_times_number(dl_in_ctx *c, dl_in_value *v, const double *number) {
+    const char *re = dl_in_real(c->w, number[0]), *im = dl_in_real(c->w, number[1]);
+    if (!v->pair) {
+        dl_in_value *made = dl_copy_value(c, v);
+        dl_name_parts(c, made, false);
+        int s = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * ([%s, %s] as [%s])", made, P_PRODUCT, re, im,
+                       dl_parts_axis);
+        if (!add_parts(c, made, s)) return false;
+        dl_set(c, 0, made);
+        return true;
+    }
+    dl_end_in_parts(c, v); /* i z has the parts of z in the other order, the first one negative */
+    int s = number[0] != 0 ? dl_say(c, STMT_PLAIN, P_SUM, "%s * %p + ", re, v, P_UNARY)
+                           : dl_say(c, STMT_PLAIN, P_PRODUCT, "");
+    dl_say_more(c, "cat(-%p[%s=1:], %p[%s=:1], over=%s) * %s", v, P_POSTFIX, dl_parts_axis, v,
+                P_POSTFIX, dl_parts_axis, dl_parts_axis, im);
+    return dl_done(c, v, s);
+}
+
 bool dl_in_complex(dl_in_ctx *c) {
     const dl_foreign_tensor *t[2] = {dl_foreign_operand(c->n, "real"),
                                      dl_foreign_operand(c->n, "imag")};
@@ -83,6 +96,37 @@ bool dl_in_complex(dl_in_ctx *c) {
     }
     dl_match(c, part[0], part[1]);
     if (!(part[0] = along_parts(c, part[0])) || !(part[1] = along_parts(c, part[1]))) return false;
+    part[0]->stmt =
+        dl_say(c, STMT_PLAIN, P_POSTFIX, "cat(%v, %v, over=%s)", part[0], part[1], dl_parts_axis);
+    dl_set(c, 0, part[0]);
+    return true;
+}
+
+/* The angle of a complex number. */
+bool dl_in_angle(dl_in_ctx *c) {
+    dl_in_value *v = dl_self(c);
+    if (!v || !v->pair) return false;
+    dl_end_in_parts(c, v);
+    dl_in_value *made = dl_copy_value(c, v);
+    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "atan2(%p[%s=1], %p[%s=0])", v, P_POSTFIX,
+                        dl_parts_axis, v, P_POSTFIX, dl_parts_axis);
+    made->n--, made->rank--, made->param = -1, made->is_view = false;
+    dl_set(c, 0, made);
+    return true;
+}
+
+/* abs (cos angle, sin angle) */
+bool dl_in_polar(dl_in_ctx *c) {
+    dl_in_value *size = dl_operand(c, "abs"), *angle = dl_operand(c, "angle"), *part[2];
+    if (!size || !angle || size->rank != angle->rank) return false;
+    dl_in_value *made = dl_match(c, size, angle);
+    dl_name_parts(c, made, false);
+    for (int i = 0; i < 2; i++) {
+        part[i] = dl_copy_value(c, made);
+        part[i]->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * %s(%v)", size, P_PRODUCT,
+                               i ? "sin" : "cos", angle);
+        if (!(part[i] = along_parts(c, part[i]))) return false;
+    }
     part[0]->stmt =
         dl_say(c, STMT_PLAIN, P_POSTFIX, "cat(%v, %v, over=%s)", part[0], part[1], dl_parts_axis);
     dl_set(c, 0, part[0]);
@@ -152,7 +196,7 @@ bool dl_in_fourier(dl_in_ctx *c) {
     const dl_foreign_arg *sizes = dl_foreign_find(c->n, "s");
     if (!sizes) sizes = dl_foreign_find(c->n, "n");
     if (sizes && sizes->kind != DL_ARG_INT && sizes->kind != DL_ARG_INTS) return false;
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     int dims[DL_FOREIGN_RANK], n = v ? dims_of(c, v, sizes, dims) : 0;
     if (n < 1 || n > 3 || (v->pair && real && !inverse)) return false;
     for (int i = 0; i < n; i++) /* the batch has no size of its own */
@@ -194,7 +238,7 @@ bool dl_in_fourier(dl_in_ctx *c) {
 
 /* The zero frequency to the middle, and back. */
 bool dl_in_fftshift(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     const dl_foreign_arg *dim = dl_foreign_find(c->n, "dim");
     if (!v) return false;
     dl_whole(c, v);
@@ -212,6 +256,63 @@ bool dl_in_fftshift(dl_in_ctx *c) {
         made->stmt = dl_call_function(c, "roll", made, ", %i, over=%s", "shift",
                                       *c->detail ? -(size / 2) : size / 2, dl_axis_name(c, v, d));
     }
+    dl_set(c, 0, made);
+    return true;
+}
+
+/* Windows of `n` numbers along the last dimension, each one transformed: [..., frequencies,
+ * windows].
+ */
+bool dl_in_stft(dl_in_ctx *c) {
+    dl_in_value *v = dl_self(c), *window = dl_operand(c, "window");
+    const dl_foreign_tensor *t = c->n->n_results == 1 ? c->n->results[0] : NULL;
+    int64_t n = dl_foreign_int(c->n, "n_fft", 0), hop = dl_foreign_int(c->n, "hop_length", n / 4),
+            width = dl_foreign_int(c->n, "win_length", n);
+    bool real = dl_foreign_int(c->n, "onesided", 1);
+    if (!v || !t || v->pair || !t->pair || v->rank < 1 || v->rank > 2 || n < 1 || hop < 1 ||
+        width < 1 || width > n || dl_foreign_int(c->n, "center", 0) || t->rank != v->rank + 2)
+        return false;
+    dl_in_value *x = dl_copy_value(c, v);
+    dl_ordered(c, x, true);
+    const char *last = x->axis[x->n - 1].name, *names[2];
+    dl_in_value both = *x;
+    for (int i = 0; i < 2; i++) {
+        names[i] = dl_fresh_name(&both, i + 1, DL_FOREIGN_RANK);
+        both.axis[both.n++].name = names[i];
+    }
+    int64_t windows = t->shape[t->rank - 2];
+    dl_in_value at = {.param = -1};
+    at.stmt = dl_say(c, STMT_PLAIN, P_SUM, "%i * (range(%i) as [%s]) + (range(%i) as [%s])", "hop",
+                     hop, "windows", windows, names[0], "size", n, names[1]);
+    x->stmt = dl_call_function(c, "gather", x, ", %v, over=%s", &at, last);
+    if (window) {
+        dl_in_value *w = dl_copy_value(c, window);
+        if (w->rank != 1) return false;
+        dl_rename(c, w, &names[1]);
+        int64_t before = (n - width) / 2;
+        if (width < n)
+            w->stmt = dl_call_function(c, "pad", w, ", [%i, %i], over=%s", "before", before,
+                                       "after", n - width - before, names[1]);
+        x->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * %p", x, P_PRODUCT, w, P_UNARY);
+    }
+    if (!real) {
+        x->stmt = dl_call_function(c, "unsqueeze", x, ", over=%s", dl_parts_axis);
+        x->stmt = dl_call_function(c, "pad", x, ", [0, 1], over=%s", dl_parts_axis);
+    }
+    int s = dl_call_function(c, real ? "rfft" : "fft", x, ", over=%s", names[1]);
+    if (dl_foreign_int(c->n, "normalized", 0)) dl_say_more(c, ", norm=\"ortho\"");
+    /* the numbers' axes come first: windows, frequencies, [N], parts */
+    dl_in_value *made = dl_new_value(c, s, t);
+    int r = t->rank, batch = v->rank - 1;
+    dl_in_axis axes[DL_FOREIGN_RANK];
+    for (int d = 0; d < r; d++) axes[d] = made->axis[d];
+    made->axis[0] = axes[r - 2], made->axis[0].name = names[0];
+    made->axis[1] = axes[r - 3], made->axis[1].name = names[1];
+    if (batch) {
+        made->axis[2] = x->axis[0];
+        made->dim[0] = x->dim[0];
+    }
+    made->axis[r - 1] = axes[r - 1];
     dl_set(c, 0, made);
     return true;
 }

@@ -3,12 +3,6 @@
 
 #include "imports/dl/rules.h"
 
-static dl_in_value *self(dl_in_ctx *c) {
-    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
-               ? dl_value_of(c, c->n->args[0].tensors[0])
-               : NULL;
-}
-
 /* The names of a parameter's axes, before a function of it hides that it is one. */
 static dl_in_value *settled(dl_in_ctx *c, dl_in_value *v) {
     for (int d = 0; v && d < v->rank; d++) dl_axis_name(c, v, d);
@@ -16,7 +10,7 @@ static dl_in_value *settled(dl_in_ctx *c, dl_in_value *v) {
 }
 
 bool dl_in_unary(dl_in_ctx *c) {
-    dl_in_value *v = settled(c, self(c));
+    dl_in_value *v = settled(c, dl_self(c));
     if (v && v->random == UNIFORM && !strcmp(c->detail, "floor") && v->keep > 0 && v->keep <= 1) {
         dl_in_value *made = dl_copy_value(c, v);
         made->random = DRAWN, made->is_view = false;
@@ -28,12 +22,12 @@ bool dl_in_unary(dl_in_ctx *c) {
 }
 
 bool dl_in_negate(dl_in_ctx *c) {
-    dl_in_value *v = settled(c, self(c));
+    dl_in_value *v = settled(c, dl_self(c));
     return v && dl_done(c, v, dl_say(c, STMT_PLAIN, P_UNARY, "-%p", v, P_UNARY));
 }
 
 bool dl_in_gelu(dl_in_ctx *c) {
-    dl_in_value *v = settled(c, self(c));
+    dl_in_value *v = settled(c, dl_self(c));
     bool tanh = strcmp(dl_foreign_text(c->n, "approximate", "none"), "tanh") == 0;
     return v && dl_done(c, v,
                         dl_call_function(c, "gelu", v, "%s", tanh ? ", approximate=\"tanh\"" : ""));
@@ -46,7 +40,7 @@ bool dl_in_unary_number(dl_in_ctx *c) {
     const char *function = strsep(&at, " "), *theirs = strsep(&at, " ");
     double standard = 0;
     dl_parse_real(strsep(&at, " "), &standard);
-    dl_in_value *v = settled(c, self(c));
+    dl_in_value *v = settled(c, dl_self(c));
     double value = dl_foreign_real(c->n, theirs, standard);
     if (!v || (dl_foreign_find(c->n, "scale") && dl_foreign_real(c->n, "scale", 1) != 1))
         return false;
@@ -56,7 +50,7 @@ bool dl_in_unary_number(dl_in_ctx *c) {
 }
 
 bool dl_in_softplus(dl_in_ctx *c) {
-    dl_in_value *v = settled(c, self(c));
+    dl_in_value *v = settled(c, dl_self(c));
     double beta = dl_foreign_real(c->n, "beta", 1), t = dl_foreign_real(c->n, "threshold", 20);
     if (!v) return false;
     int s = beta == 1 && t == 20 ? dl_call_function(c, "softplus", v, "")
@@ -65,14 +59,29 @@ bool dl_in_softplus(dl_in_ctx *c) {
     return dl_done(c, v, s);
 }
 
+/* Between two tensors, or a tensor and no bound. */
+static bool clamp_between(dl_in_ctx *c, dl_in_value *v, const dl_foreign_arg *low,
+                          const dl_foreign_arg *high) {
+    const dl_foreign_arg *bounds[] = {low, high};
+    for (int i = 0; i < 2; i++) {
+        if (!bounds[i]) continue;
+        if (bounds[i]->kind != DL_ARG_TENSOR) return false;
+        dl_in_value *b = settled(c, dl_value_of(c, bounds[i]->tensors[0])),
+                    *made = dl_match(c, v, b);
+        made->stmt = dl_call_function(c, i ? "min" : "max", v, ", %v", b);
+        v = made;
+    }
+    return dl_done(c, v, v->stmt);
+}
+
 bool dl_in_clamp(dl_in_ctx *c) {
-    dl_in_value *v = settled(c, self(c));
+    dl_in_value *v = settled(c, dl_self(c));
     bool tanh = strcmp(c->detail, "hardtanh") == 0;
     const dl_foreign_arg *low = dl_foreign_find(c->n, tanh ? "min_val" : "min");
     const dl_foreign_arg *high = dl_foreign_find(c->n, tanh ? "max_val" : "max");
-    if (!v || (low && low->kind == DL_ARG_TENSOR) || (high && high->kind == DL_ARG_TENSOR) ||
-        (!tanh && !low && !high))
-        return false;
+    if (!v || (!tanh && !low && !high)) return false;
+    if ((low && low->kind == DL_ARG_TENSOR) || (high && high->kind == DL_ARG_TENSOR))
+        return clamp_between(c, v, low, high);
     int s = dl_call_function(c, "clamp", v, "");
     if (low || tanh)
         dl_say_more(c, ", min=%r", "low", dl_foreign_real(c->n, tanh ? "min_val" : "min", -1));
@@ -82,7 +91,7 @@ bool dl_in_clamp(dl_in_ctx *c) {
 }
 
 bool dl_in_compare_zero(dl_in_ctx *c) {
-    dl_in_value *v = settled(c, self(c));
+    dl_in_value *v = settled(c, dl_self(c));
     if (!v || v->class == DL_FOREIGN_INT) return false;
     return dl_done(c, v, dl_say(c, STMT_PLAIN, P_COMPARE, "%p == 0", v, P_SUM));
 }
@@ -181,7 +190,7 @@ bool dl_in_empty(dl_in_ctx *c) {
 }
 
 bool dl_in_bernoulli(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v || v->random != EMPTY) return false;
     dl_in_value *made = dl_copy_value(c, v);
     made->random = DRAWN, made->keep = dl_foreign_real(c->n, "p", 0.5), made->is_view = false;
@@ -239,10 +248,14 @@ bool dl_in_binary(dl_in_ctx *c) {
     if (!y) y = dl_foreign_find(c->n, "exponent");
     if (drop_path(c, x, y)) return true;
     if (changes_nothing(c, y)) return dl_in_same(c);
+    if (!strcmp(c->detail, "*") && x && y && x->kind == DL_ARG_TENSOR && y->kind == DL_ARG_COMPLEX)
+        return dl_times_number(c, settled(c, dl_value_of(c, x->tensors[0])), y->reals);
     const char *mode = dl_foreign_text(c->n, "rounding_mode", NULL);
     if (c->n->n_results == 1 && c->n->results[0]->class == DL_FOREIGN_INT &&
-        !strcmp(c->detail, "/"))
-        return false;
+        !strcmp(c->detail, "/")) {
+        c->detail = "floor";
+        return mode && !strcmp(mode, "floor") && dl_in_whole_division(c);
+    }
     double alpha = dl_foreign_real(c->n, "alpha", 1);
     if (!strcmp(c->detail, "r-")) return two(c, y, x, "-", alpha);
     if (!two(c, x, y, c->detail, alpha)) return false;
@@ -301,7 +314,7 @@ bool dl_in_logic(dl_in_ctx *c) {
 
 /* floor(x / k), or what is left of x after it, for a number k */
 bool dl_in_whole_division(dl_in_ctx *c) {
-    dl_in_value *x = settled(c, self(c));
+    dl_in_value *x = settled(c, dl_self(c));
     const dl_foreign_arg *k = dl_foreign_find(c->n, "other");
     double by = dl_foreign_real(c->n, "other", 0);
     if (!x || !is_number(k) || by == 0 || x->class == DL_FOREIGN_BOOL) return false;
@@ -314,20 +327,6 @@ bool dl_in_whole_division(dl_in_ctx *c) {
     if (whole && c->n->results[0]->class == DL_FOREIGN_INT)
         s = dl_say(c, STMT_PLAIN, P_PIPE, "%v as i64", &made);
     return dl_done(c, x, s);
-}
-
-bool dl_in_loss(dl_in_ctx *c) {
-    static const char *const how[] = {", reduction=\"none\"", "", ", reduction=\"sum\""};
-    dl_in_value *a = dl_operand(c, "self"), *b = dl_operand(c, "target");
-    int64_t reduction = dl_foreign_int(c->n, "reduction", 1);
-    if (!a || !b || reduction < 0 || reduction > 2) return false;
-    dl_in_value *made = dl_match(c, settled(c, a), b);
-    if (made->n != a->n || made->n != b->n) return false;
-    int s = dl_call_function(c, c->detail, a, ", %v%s", b, how[reduction]);
-    if (reduction == 0) return dl_done(c, made, s);
-    dl_in_value *one = dl_new_value(c, s, c->n->results[0]);
-    dl_set(c, 0, one);
-    return true;
 }
 
 bool dl_in_masked_fill(dl_in_ctx *c) {
@@ -362,7 +361,7 @@ bool dl_in_lerp(dl_in_ctx *c) {
 }
 
 bool dl_in_same(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v) return false;
     dl_in_value *made = dl_copy_value(c, v);
     made->is_view = strstr(c->n->op, "clone") == NULL;
@@ -388,7 +387,7 @@ bool dl_in_copy(dl_in_ctx *c) {
 bool dl_in_nothing(dl_in_ctx *c) { return c->n->n_results == 0; }
 
 bool dl_in_cast(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v || c->n->n_results != 1) return false;
     const dl_foreign_tensor *t = c->n->results[0];
     static const char *const names[] = {

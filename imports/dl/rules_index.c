@@ -1,11 +1,7 @@
 /* Rules of ops that read and write elements by their numbers. */
-#include "imports/dl/rules.h"
+#include <math.h>
 
-static dl_in_value *self(dl_in_ctx *c) {
-    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
-               ? dl_value_of(c, c->n->args[0].tensors[0])
-               : NULL;
-}
+#include "imports/dl/rules.h"
 
 /* x[..., numbers, ...]: a gather along one axis */
 bool dl_gather(dl_in_ctx *c, dl_in_value *x, dl_in_value *numbers, int d) {
@@ -106,31 +102,160 @@ static bool index_by_counts(dl_in_ctx *c, const dl_in_value *x, const dl_foreign
     return true;
 }
 
+/* Whether a tensor's numbers are in the archive; *low and *high: the extremes of them. */
+static bool is_known(dl_in_ctx *c, const dl_foreign_tensor *t, double *low, double *high) {
+    int64_t n = dl_foreign_count(t);
+    if (!t->data || t->class != DL_FOREIGN_INT || n < 1 || n > 1 << 24 || c->w->written[t->id])
+        return false;
+    double *v = DL_NEWS(c->w->arena, double, n);
+    if (!dl_foreign_numbers(c->w->graph, t, v, c->w->err)) return false;
+    *low = *high = v[0];
+    for (int64_t i = 1; i < n; i++) *low = fmin(*low, v[i]), *high = fmax(*high, v[i]);
+    return true;
+}
+
+dl_in_value *dl_from_start(dl_in_ctx *c, const dl_foreign_tensor *t, int64_t size) {
+    dl_in_value *v = dl_value_of(c, t);
+    double low, high;
+    if (!is_known(c, t, &low, &high) || low >= 0) return v;
+    dl_in_value *made = dl_copy_value(c, v);
+    dl_name_all(c, made);
+    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "where(%p < 0, %p + %i, %v)", made, P_SUM, made,
+                        P_SUM, "size", size, made);
+    made->param = -1;
+    return made;
+}
+
+/* The dimensions that the list has numbers for: the first, one past the last, and how many. */
+typedef struct {
+    int first, end, n;
+} indexed;
+
+static indexed find_indexed(const dl_foreign_arg *list) {
+    indexed of = {0};
+    for (int i = 0; i < list->n; i++)
+        if (list->tensors[i]) of.first = of.n++ ? of.first : i, of.end = i + 1;
+    return of;
+}
+
+/* x[i, j] where i counts along its own dimension, and j has a number for each of these: a gather
+ * in which the two go together. */
+static bool index_together(dl_in_ctx *c, const dl_in_value *given, const dl_foreign_arg *list) {
+    indexed of = find_indexed(list);
+    dl_in_value *x = dl_copy_value(c, given), *at = NULL, both;
+    const char *name[DL_FOREIGN_RANK];
+    bool shared[DL_FOREIGN_RANK] = {0};
+    int d = -1;
+    if (of.end - of.first != of.n || of.end > x->rank || x->pair) return false;
+    for (int i = of.first; i < of.end; i++) {
+        int64_t size = dl_dim_size(c->w, x, i);
+        if (counts_to(c, dl_value_of(c, list->tensors[i]), size)) continue;
+        if (at) return false;
+        at = dl_copy_value(c, dl_from_start(c, list->tensors[i], size)), d = i;
+    }
+    if (!at || at->class != DL_FOREIGN_INT || at->rank + x->rank - of.n > DL_FOREIGN_RANK)
+        return false;
+    dl_ordered(c, x, true), dl_ordered(c, at, true);
+    both = *x;
+    for (int k = 0; k < at->n; k++) {
+        name[k] = dl_fresh_name(&both, k, DL_FOREIGN_RANK);
+        if (both.n < DL_FOREIGN_RANK) both.axis[both.n++].name = name[k];
+    }
+    for (int i = of.first; i < of.end; i++) {
+        const dl_in_value *index = dl_value_of(c, list->tensors[i]);
+        if (i == d) continue;
+        int k = 0;
+        while (k < index->rank && !index->dim[k].n) k++;
+        k += at->rank - index->rank;
+        if (k < 0 || k >= at->n || dl_dim_size(c->w, at, k) != dl_dim_size(c->w, x, i) ||
+            dl_has_batch(at->axis[k].n, at->axis[k].atom) !=
+                dl_has_batch(x->axis[i].n, x->axis[i].atom))
+            return false;
+        name[k] = x->axis[i].name, shared[i] = true;
+    }
+    dl_rename(c, at, name);
+    dl_in_value *made = dl_copy_value(c, at);
+    made->stmt = dl_call_function(c, "gather", x, ", %v, over=%s", at, x->axis[d].name);
+    made->param = -1, made->is_view = false, made->rank = 0;
+    for (int i = 0; i < x->rank; i++) {
+        if (i == of.first)
+            for (int k = 0; k < at->rank; k++) made->dim[made->rank++] = at->dim[k];
+        if (i == d || shared[i]) continue;
+        made->axis[made->n++] = x->axis[i];
+        made->dim[made->rank++] = x->dim[i];
+    }
+    dl_set(c, 0, made);
+    return true;
+}
+
+/* x[i, j] with numbers of the archive along dimensions in a row: these become one, and the numbers
+ * places in it. */
+static bool index_joined(dl_in_ctx *c, const dl_in_value *given, const dl_foreign_arg *list) {
+    indexed of = find_indexed(list);
+    dl_in_value *x = dl_copy_value(c, given), *place = NULL;
+    int64_t shape[DL_FOREIGN_RANK], all = 1;
+    int rank = 0;
+    if (of.end - of.first != of.n || of.end > x->rank || x->pair) return false;
+    for (int i = of.first; i < of.end; i++) {
+        int64_t size = dl_dim_size(c->w, x, i);
+        double low, high;
+        if (dl_has_batch(x->dim[i].n, x->dim[i].atom)) return false;
+        dl_in_value *at = dl_value_of(c, list->tensors[i]), *so_far = place;
+        if (is_known(c, list->tensors[i], &low, &high) && low >= -(double)size &&
+            high < (double)size)
+            at = dl_from_start(c, list->tensors[i], size);
+        else if (!counts_to(c, at, size))
+            return false; /* a number beyond one of them would mean another element */
+        all *= size;
+        if (!so_far) {
+            place = at;
+            continue;
+        }
+        dl_in_value *row = dl_copy_value(c, so_far);
+        dl_name_all(c, row);
+        row->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%i * %p", "size", size, row, P_UNARY);
+        row->param = -1;
+        place = dl_match(c, row, at);
+        place->stmt = dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", row, P_SUM, at, P_PRODUCT);
+    }
+    for (int i = 0; i < x->rank; i++)
+        if (i == of.first)
+            shape[rank++] = all;
+        else if (i < of.first || i >= of.end)
+            shape[rank++] = dl_dim_size(c->w, x, i);
+    dl_reshape(c, x, rank, shape);
+    place->class = DL_FOREIGN_INT;
+    return dl_gather(c, x, place, of.first);
+}
+
 bool dl_in_index(dl_in_ctx *c) {
     const dl_foreign_arg *list = dl_foreign_find(c->n, "indices");
-    dl_in_value *x = self(c);
-    int d = -1;
+    dl_in_value *x = dl_self(c);
     if (!x || !list || c->n->n_results != 1) return false;
-    if (list->n > 1 && index_by_counts(c, x, list)) return true;
-    for (int i = 0; i < list->n; i++) {
-        if (!list->tensors[i]) continue;
-        if (d >= 0) return false;
-        d = i;
-    }
-    if (d < 0 || d >= x->rank) return false;
+    indexed of = find_indexed(list);
+    for (int i = 0; i < list->n; i++)
+        if (list->tensors[i] && list->tensors[i]->class != DL_FOREIGN_INT) return false;
+    if (of.n > 1)
+        return index_by_counts(c, x, list) || index_together(c, x, list) ||
+               index_joined(c, x, list);
+    int d = of.first;
+    if (of.n == 0 || d >= x->rank) return false;
     const dl_foreign_tensor *at = list->tensors[d];
     if (dl_foreign_count(at) == 1 && pick_one(c, x, at, d)) return true;
-    return dl_gather(c, x, dl_value_of(c, at), d);
+    return dl_gather(c, x, dl_from_start(c, at, dl_dim_size(c->w, x, d)), d);
 }
 
 bool dl_in_index_select(dl_in_ctx *c) {
-    dl_in_value *x = self(c), *index = dl_operand(c, "index");
-    return x && index && dl_gather(c, x, index, dl_dim(x, dl_foreign_int(c->n, "dim", 0)));
+    dl_in_value *x = dl_self(c);
+    const dl_foreign_tensor *index = dl_foreign_operand(c->n, "index");
+    int d = x ? dl_dim(x, dl_foreign_int(c->n, "dim", 0)) : -1;
+    return index && d >= 0 && d < x->rank &&
+           dl_gather(c, x, dl_from_start(c, index, dl_dim_size(c->w, x, d)), d);
 }
 
 /* torch.gather: the numbers have all dimensions of x, and these go together but for one. */
 bool dl_in_gather(dl_in_ctx *c) {
-    dl_in_value *x = self(c), *index = dl_operand(c, "index");
+    dl_in_value *x = dl_self(c), *index = dl_operand(c, "index");
     if (!x || !index || x->rank != index->rank || x->pair) return false;
     int d = dl_dim(x, dl_foreign_int(c->n, "dim", 0));
     if (d < 0 || d >= x->rank) return false;
@@ -150,11 +275,40 @@ bool dl_in_gather(dl_in_ctx *c) {
 
 /* ---- writes into a part ---- */
 
+/* Every step-th element along dimension d from `begin` on is one of `from`: element i is number
+ * k = floor((i - begin) / step) of it where i = begin + step k. */
+static dl_in_value *written_by_steps(dl_in_ctx *c, dl_in_value *to, dl_in_value *from, int d,
+                                     int64_t begin, int64_t step) {
+    const char *axis = to->axis[d].name;
+    int64_t size = dl_dim_size(c->w, to, d), end = begin + step * dl_dim_size(c->w, from, d);
+    if (dl_has_batch(to->axis[d].n, to->axis[d].atom)) return NULL;
+    dl_in_value i = {.param = -1}, k = i, hit = i, there = i;
+    i.stmt = dl_say(c, STMT_PLAIN, P_PIPE, "range(%i) as [%s]", "size", size, axis);
+    k.stmt =
+        begin ? dl_say(c, STMT_PLAIN, P_PIPE, "floor((%p - %i) / %i) as i64", &i, P_SUM, "begin",
+                       begin, "step", step)
+              : dl_say(c, STMT_PLAIN, P_PIPE, "floor(%p / %i) as i64", &i, P_PRODUCT, "step", step);
+    hit.stmt =
+        dl_say(c, STMT_PLAIN, P_COMPARE, "%p == %i * %p", &i, P_SUM, "step", step, &k, P_UNARY);
+    if (begin) dl_say_more(c, " + %i", "begin", begin);
+    if (begin >= step) dl_say_more(c, " and %p >= %i", &i, P_SUM, "begin", begin);
+    if (end < size) dl_say_more(c, " and %p < %i", &i, P_SUM, "end", end);
+    there.stmt = dl_call_function(c, "gather", from, ", %v, over=%s", &k, axis);
+    dl_in_value *made = dl_copy_value(c, to), *condition = dl_copy_value(c, to);
+    condition->axis[0] = to->axis[d], condition->n = 1, condition->stmt = hit.stmt;
+    condition->param = -1;
+    for (int p = 0; p < to->rank; p++) condition->dim[p].n = p == d ? to->dim[d].n : 0;
+    made = dl_match(c, condition, to);
+    made->stmt = dl_call_function(c, "where", condition, ", %v, %v", &there, to);
+    made->param = -1, made->is_view = false, made->class = to->class;
+    return made;
+}
+
 dl_in_value *dl_written(dl_in_ctx *c, const dl_foreign_node *part, const dl_in_value *whole,
                         const dl_in_value *content) {
     bool one = strncmp(part->op, "aten.select.", 12) == 0;
-    if ((!one && strncmp(part->op, "aten.slice.", 11) != 0) || dl_foreign_int(part, "step", 1) != 1)
-        return NULL;
+    int64_t step = dl_foreign_int(part, "step", 1);
+    if ((!one && strncmp(part->op, "aten.slice.", 11) != 0) || step < 1) return NULL;
     dl_in_value *to = dl_copy_value(c, whole), *from = dl_copy_value(c, content);
     int d = dl_dim(to, dl_foreign_int(part, "dim", 0));
     if (d < 0 || d >= to->rank) return NULL;
@@ -166,13 +320,14 @@ dl_in_value *dl_written(dl_in_ctx *c, const dl_foreign_node *part, const dl_in_v
     end = one ? begin + 1 : end > size ? size : end;
     if (begin < 0 || begin >= end) return NULL;
     for (int k = 0; k < to->rank; k++) shape[k] = dl_dim_size(c->w, to, k);
-    shape[d] = end - begin;
+    shape[d] = (end - begin + step - 1) / step;
     if (one) dl_reshape(c, from, to->rank, shape);
     dl_ordered(c, to, true), dl_ordered(c, from, true);
     if (from->n != to->n) return NULL;
     const char *name[DL_FOREIGN_RANK];
     for (int a = 0; a < to->n; a++) name[a] = to->axis[a].name;
     dl_rename(c, from, name);
+    if (step > 1) return written_by_steps(c, to, from, d, begin, step);
     int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "cat(");
     if (begin > 0) dl_say_more(c, "%p[%s=:%i], ", to, P_POSTFIX, name[d], "from", begin);
     dl_say_more(c, "%v", from);

@@ -111,7 +111,12 @@ bool dl_in_batch_norm(dl_in_ctx *c) {
     const dl_foreign_arg *m = dl_foreign_find(c->n, "momentum");
     if (!x || (m && m->kind != DL_ARG_FLOAT)) return false;
     if (!mean) return batch_formula(c, x, w, b);
-    const char *label = w && b ? dl_layer_label(c, w, b) : NULL;
+    static const char *const statistics[] = {"running_mean", "running_var"};
+    const dl_foreign_tensor *of[] = {mean, dl_foreign_operand(c->n, "running_var")};
+    bool affine = w && b;
+    const char *label = affine   ? dl_layer_label(c, w, b)
+                        : w || b ? NULL
+                                 : dl_label_of_all(c, 2, of, statistics);
     if (!label) return false;
     keep(c, "running_mean"), keep(c, "running_var"), keep_count(c, label);
     double kept = 1 - dl_foreign_real(c->n, "momentum", 0.1),
@@ -119,9 +124,11 @@ bool dl_in_batch_norm(dl_in_ctx *c) {
     kept = round(kept * 1e12) / 1e12; /* 1 - 0.1 is 0.9 */
     dl_ordered(c, x, true);
     int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> batch_norm", x);
-    if (kept != 0.9) dl_say_more(c, "(momentum=%r", "momentum", kept);
-    if (eps != 1e-5) dl_say_more(c, "%seps=%r", kept != 0.9 ? ", " : "(", "eps", eps);
-    dl_say_more(c, "%s @%l", kept != 0.9 || eps != 1e-5 ? ")" : "", label);
+    int said = 0;
+    if (kept != 0.9) dl_say_more(c, "%smomentum=%r", said++ ? ", " : "(", "momentum", kept);
+    if (eps != 1e-5) dl_say_more(c, "%seps=%r", said++ ? ", " : "(", "eps", eps);
+    if (!affine) dl_say_more(c, "%saffine=false", said++ ? ", " : "(");
+    dl_say_more(c, "%s @%l", said ? ")" : "", label);
     dl_set(c, 0, dl_like(c, s, x, c->n->results[0]));
     return true;
 }
@@ -204,12 +211,14 @@ bool dl_in_instance_norm(dl_in_ctx *c) {
     dl_in_value *x = dl_operand(c, "input");
     double eps = dl_foreign_real(c->n, "eps", 1e-5);
     const char *label = w && b ? dl_layer_label(c, w, b) : NULL;
-    if (!x || (w && !label) || dl_foreign_operand(c->n, "running_mean")) return false;
+    if (!x || dl_foreign_operand(c->n, "running_mean")) return false;
     dl_ordered(c, x, true);
     int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> instance_norm", x);
     if (eps != 1e-5) dl_say_more(c, "(eps=%r%s", "eps", eps, label ? ", " : ")");
     if (label) dl_say_more(c, "%saffine=true) @%l", eps != 1e-5 ? "" : "(", label);
-    dl_set(c, 0, dl_like(c, s, x, c->n->results[0]));
+    dl_in_value *y = dl_like(c, s, x, c->n->results[0]);
+    if (!label) return affine(c, y, w, b, 1);
+    dl_set(c, 0, y);
     return true;
 }
 
@@ -244,11 +253,44 @@ bool dl_in_embedding(dl_in_ctx *c) {
     return true;
 }
 
+/* Bags of one size: the sum, mean or largest number of the rows of each. */
+bool dl_in_embedding_bag(dl_in_ctx *c) {
+    static const char *const modes[] = {"sum", "mean", "max"};
+    dl_in_value *w = dl_operand(c, "weight"), *given = dl_operand(c, "indices");
+    const dl_foreign_tensor *offsets = dl_foreign_operand(c->n, "offsets"), *t = c->n->results[0];
+    int64_t mode = dl_foreign_int(c->n, "mode", 0);
+    int by = offsets ? c->w->defined_by[offsets->id] : -1;
+    const dl_foreign_node *n = by >= 0 ? &c->w->graph->nodes.at[by] : NULL;
+    if (!w || !given || given->rank != 1 || !n || strncmp(n->op, "aten.arange.", 12) != 0 ||
+        dl_foreign_int(n, "start", 0) || mode < 0 || mode > 2 || t->rank != 2 ||
+        dl_foreign_operand(c->n, "per_sample_weights") ||
+        dl_foreign_int(c->n, "padding_idx", -1) >= 0 ||
+        dl_foreign_int(c->n, "include_last_offset", 0))
+        return false;
+    for (int k = 1; k < c->n->n_results; k++)
+        if (c->w->last_use[c->n->results[k]->id] >= 0) return false;
+    int64_t size = dl_foreign_int(n, "step", 1), bags = t->shape[0];
+    if (size < 1 || dl_dim_size(c->w, given, 0) != size * bags) return false;
+    dl_in_value *numbers = dl_copy_value(c, given);
+    dl_reshape(c, numbers, 2, (int64_t[]){bags, size});
+    if (!dl_gather(c, w, numbers, 0)) return false;
+    int d = 1;
+    return dl_reduce_by(c, c->b->of[t->id], modes[mode], 1, &d, 1);
+}
+
 bool dl_in_prelu(dl_in_ctx *c) {
     const dl_foreign_tensor *w = dl_foreign_operand(c->n, "weight");
     dl_in_value *x = dl_operand(c, "self");
     const char *label = w ? dl_layer_label(c, w, NULL) : NULL;
-    if (!x || !label || x->rank < 2) return false;
+    if (!x || !w || x->rank < 2 || w->rank > 1) return false;
+    if (!label) { /* a weight that is no layer's */
+        dl_in_value *v = dl_copy_value(c, dl_value_of(c, w));
+        while (v->rank + 1 < x->rank) v->dim[v->rank++].n = 0; /* along the channels */
+        dl_in_value *made = dl_match(c, x, v);
+        return dl_done(c, made,
+                       dl_say(c, STMT_PLAIN, P_POSTFIX, "where(%p > 0, %v, %p * %p)", x, P_SUM, x,
+                              v, P_PRODUCT, x, P_UNARY));
+    }
     dl_whole(c, x);
     const char *axis = w->shape[0] > 1 ? dl_axis_name(c, x, 1) : NULL;
     for (int d = 0; d < x->rank; d++) dl_axis_name(c, x, d);

@@ -1,12 +1,6 @@
 /* Rules of tensors that are counted out or repeated. */
 #include "imports/dl/rules.h"
 
-static dl_in_value *self(dl_in_ctx *c) {
-    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
-               ? dl_value_of(c, c->n->args[0].tensors[0])
-               : NULL;
-}
-
 /* A list of numbers as a tensor of one axis. */
 static bool counted(dl_in_ctx *c, const char *list) {
     const dl_foreign_tensor *t = c->n->results[0];
@@ -110,7 +104,7 @@ static bool repeat(dl_in_ctx *c, const dl_in_value *v, const int64_t *times, boo
 }
 
 bool dl_in_repeat(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     const dl_foreign_arg *times = dl_foreign_find(c->n, c->detail);
     if (!v || !times || times->kind != DL_ARG_INTS || c->n->n_results != 1) return false;
     int64_t all[DL_FOREIGN_RANK];
@@ -122,7 +116,7 @@ bool dl_in_repeat(dl_in_ctx *c) {
 }
 
 bool dl_in_repeat_interleave(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     const dl_foreign_arg *times = dl_foreign_find(c->n, "repeats"),
                          *dim = dl_foreign_find(c->n, "dim");
     if (!v || !times || times->kind != DL_ARG_INT || !dim || c->n->n_results != 1) return false;
@@ -135,7 +129,7 @@ bool dl_in_repeat_interleave(dl_in_ctx *c) {
 
 /* The windows of an axis become a further dimension, the last one: a cat of slices. */
 bool dl_in_unfold(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     int64_t size = dl_foreign_int(c->n, "size", 1), step = dl_foreign_int(c->n, "step", 1);
     if (!v || v->pair || size < 1 || size > 64 || c->n->n_results != 1) return false;
     const dl_foreign_tensor *t = c->n->results[0];
@@ -168,7 +162,7 @@ bool dl_in_unfold(dl_in_ctx *c) {
 }
 
 bool dl_in_diff(dl_in_ctx *c) {
-    dl_in_value *v = self(c), *ends[] = {dl_operand(c, "prepend"), v, dl_operand(c, "append")};
+    dl_in_value *v = dl_self(c), *ends[] = {dl_operand(c, "prepend"), v, dl_operand(c, "append")};
     if (!v || v->class == DL_FOREIGN_BOOL || dl_foreign_int(c->n, "n", 1) != 1) return false;
     int d = dl_dim(v, dl_foreign_int(c->n, "dim", -1));
     if (d < 0 || d >= v->rank) return false;
@@ -202,7 +196,7 @@ bool dl_in_diff(dl_in_ctx *c) {
 
 /* x where i <= j + diagonal, or i >= j + diagonal, of its last two axes, else 0 */
 bool dl_in_triangle(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     if (!v || v->rank < 2 || v->pair) return false;
     dl_in_value *x = dl_copy_value(c, v);
     dl_ordered(c, x, true);
@@ -213,13 +207,45 @@ bool dl_in_triangle(dl_in_ctx *c) {
                    k + dl_axis_size_of(c->w, &x->axis[x->n - 2]), row, c->detail, "size",
                    dl_axis_size_of(c->w, &x->axis[x->n - 1]), column, x);
     dl_say_more(c, x->class == DL_FOREIGN_BOOL ? "false)" : "0)");
-    x->stmt = s, x->param = -1, x->is_view = false;
-    /* the condition's axes come first in the result, in this order */
-    if (x->n > 2) {
-        dl_in_axis last[2] = {x->axis[x->n - 2], x->axis[x->n - 1]};
-        memmove(&x->axis[2], &x->axis[0], (size_t)(x->n - 2) * sizeof *x->axis);
-        x->axis[0] = last[0], x->axis[1] = last[1];
-    }
-    dl_set(c, 0, x);
+    dl_in_value *plane = dl_copy_value(c, x); /* the condition has the last two axes */
+    plane->axis[0] = x->axis[x->n - 2], plane->axis[1] = x->axis[x->n - 1], plane->n = 2;
+    plane->stmt = s, plane->param = -1;
+    for (int d = 0; d < x->rank - 2; d++) plane->dim[d].n = 0;
+    return dl_done(c, dl_match(c, plane, x), s);
+}
+
+/* The frequencies of n points: 0, 1/n, ...; "both": the upper half is negative. */
+bool dl_in_frequencies(dl_in_ctx *c) {
+    const dl_foreign_tensor *t = c->n->n_results == 1 ? c->n->results[0] : NULL;
+    int64_t n = dl_foreign_int(c->n, "n", 0);
+    double by = (double)n * dl_foreign_real(c->n, "d", 1);
+    if (!t || t->rank != 1 || t->shape[0] < 1 || n < 1 || by == 0) return false;
+    dl_in_value *v = dl_new_value(c, 0, t);
+    v->axis[0].name = "T";
+    v->stmt = dl_say(c, STMT_PLAIN, P_PIPE, "range(%i) as [T]", "size", t->shape[0]);
+    dl_in_value i = *v;
+    if (*c->detail)
+        v->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "where(%p < %i, %v, %p - %i)", &i, P_SUM, "half",
+                         (n + 1) / 2, &i, &i, P_SUM, "size", n);
+    i.stmt = v->stmt;
+    v->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p / %r", &i, P_PRODUCT, "by", by);
+    dl_set(c, 0, v);
     return true;
+}
+
+/* The sum of means of neighbours. */
+bool dl_in_trapezoid(dl_in_ctx *c) {
+    dl_in_value *v = dl_self(c);
+    int d = v ? dl_dim(v, dl_foreign_int(c->n, "dim", -1)) : -1;
+    double dx = dl_foreign_real(c->n, "dx", 1);
+    if (d < 0 || d >= v->rank || dl_foreign_find(c->n, "x") || v->class != DL_FOREIGN_FLOAT)
+        return false;
+    dl_in_value *x = dl_copy_value(c, v);
+    dl_ordered(c, x, true);
+    int64_t n = dl_dim_size(c->w, x, d);
+    const char *axis = x->axis[d].name;
+    if (n < 2) return false;
+    x->stmt = dl_say(c, STMT_PLAIN, P_SUM, "%p[%s=1:] + %p[%s=:%i]", x, P_POSTFIX, axis, x,
+                     P_POSTFIX, axis, "to", n - 1);
+    return dl_reduce_by(c, x, "sum", 1, &d, dx / 2);
 }

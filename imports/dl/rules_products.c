@@ -185,27 +185,73 @@ bool dl_in_addmm(dl_in_ctx *c) {
     return dl_done(c, made, dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", y, P_SUM, bias, P_PRODUCT));
 }
 
+enum { OPERANDS = 8 };
+
+/* Adds letters of `from` to `to`: those in place of "..." are the last n of `spare`. False: there
+ * is no room, or a dot too few. */
+static bool spell(char *to, const char *from, const char *spare, int n) {
+    size_t used = 0;
+    for (const char *p = from; *p; p++) {
+        bool dots = *p == '.';
+        if (dots && (strncmp(p, "...", 3) != 0 || n < 0)) return false;
+        if (used + (dots ? (size_t)n : 1) > 2 * DL_FOREIGN_RANK) return false;
+        if (dots)
+            memcpy(to + used, spare + DL_FOREIGN_RANK - n, (size_t)n), used += (size_t)n, p += 2;
+        else
+            to[used++] = *p;
+    }
+    to[used] = 0;
+    return true;
+}
+
+/* The result's letters where the equation has none: those that stand once, in order, after "...".
+ */
+static const char *implied(dl_in_ctx *c, const char *text) {
+    dl_buf out = {0};
+    dl_puts(&out, strchr(text, '.') ? "..." : "");
+    for (char letter = 'A'; letter <= 'z'; letter++) {
+        const char *first = strchr(text, letter);
+        bool is_letter = (letter | 32) >= 'a' && (letter | 32) <= 'z';
+        if (is_letter && first && !strchr(first + 1, letter)) dl_putf(&out, "%c", letter);
+    }
+    const char *made = dl_strdup(c->w->arena, out.at);
+    dl_buf_free(&out);
+    return made;
+}
+
 bool dl_in_einsum(dl_in_ctx *c) {
-    const char *equation = dl_foreign_text(c->n, "equation", "");
+    const char *equation = dl_foreign_text(c->n, "equation", ""), *result;
     const dl_foreign_arg *list = dl_foreign_find(c->n, "tensors");
-    char text[128], *letters[8], *at = text;
+    char text[128], letters[OPERANDS][2 * DL_FOREIGN_RANK + 1], last[2 * DL_FOREIGN_RANK + 1],
+        spare[DL_FOREIGN_RANK + 1], *at = text;
+    const char *given[OPERANDS];
     size_t used = 0;
     for (const char *p = equation; *p && used < sizeof text - 1; p++)
         if (*p != ' ') text[used++] = *p;
     text[used] = 0;
     char *arrow = strstr(text, "->");
-    if (!list || list->n < 1 || list->n > 8 || !arrow || strchr(text, '.')) return false;
-    *arrow = 0;
-    dl_in_value *v[8];
+    if (!list || list->n < 1 || list->n > OPERANDS) return false;
+    result = arrow ? arrow + 2 : implied(c, text);
+    if (arrow) *arrow = 0;
+    int n = 0, most = 0;
+    for (char letter = 'A'; letter <= 'Z' && n < DL_FOREIGN_RANK; letter++)
+        if (!strchr(equation, letter)) spare[n++] = letter;
+    if (n < DL_FOREIGN_RANK) return false;
+    dl_in_value *v[OPERANDS];
     for (int i = 0; i < list->n; i++) {
-        letters[i] = strsep(&at, ",");
-        if (!letters[i] || !list->tensors[i]) return false;
+        const char *own = strsep(&at, ",");
+        if (!own || !list->tensors[i]) return false;
         v[i] = dl_value_of(c, list->tensors[i]);
-        if ((int)strlen(letters[i]) != v[i]->rank - v[i]->pair) return false;
+        int rank = v[i]->rank - v[i]->pair, dots = strchr(own, '.') ? 3 : 0;
+        int open = dots ? rank - (int)strlen(own) + dots : 0;
+        if (open > DL_FOREIGN_RANK || !spell(letters[i], own, spare, open)) return false;
+        if ((int)strlen(letters[i]) != rank) return false;
+        if (open > most) most = open;
+        given[i] = letters[i];
         for (int k = 0; k < i; k++)
             if (v[k] == v[i]) v[i] = dl_copy_value(c, v[i]);
     }
-    return dl_contract(c, list->n, v, (const char *const *)letters, arrow + 2);
+    return spell(last, result, spare, most) && dl_contract(c, list->n, v, given, last);
 }
 
 /* The dimensions that tensordot sums over, in pairs. */
@@ -278,4 +324,21 @@ bool dl_in_weight_norm(dl_in_ctx *c) {
         }
     dl_say_more(c, "]))");
     return !first && dl_done(c, made, s);
+}
+
+/* b[o] + x1[..., i] weight[o, i, j] x2[..., j] */
+bool dl_in_bilinear(dl_in_ctx *c) {
+    dl_in_value *a = dl_operand(c, "input1"), *b = dl_operand(c, "input2"),
+                *w = dl_operand(c, "weight"), *bias = dl_operand(c, "bias");
+    char left[9] = "abcdefg", right[9] = "abcdefg", result[9] = "abcdefg";
+    if (!a || !b || !w || a->rank != b->rank || a->rank < 1 || a->rank > 7 || w->rank != 3)
+        return false;
+    int n = a->rank;
+    left[n - 1] = 'x', right[n - 1] = 'y', result[n - 1] = 'o', left[n] = right[n] = result[n] = 0;
+    if (!dl_contract(c, 3, (dl_in_value *[]){a, w, other_copy(c, a, b)},
+                     (const char *[]){left, "oxy", right}, result))
+        return false;
+    if (!bias) return true;
+    dl_in_value *y = c->b->of[c->n->results[0]->id], *made = dl_match(c, y, bias);
+    return dl_done(c, made, dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", y, P_SUM, bias, P_PRODUCT));
 }

@@ -7,15 +7,14 @@ typedef struct {
     const dl_foreign_arg *params;
     bool both, biases;
     int each; /* parameters of a layer and direction */
-    const char *label;
     int64_t layers, hidden;
     dl_in_value *x;             /* [N, T, E] */
     dl_in_value *start[STATES]; /* [L, N, hidden]; NULL: zeros */
     bool asked;                 /* for the last states */
 } layer;
 
-/* "rnn" of "rnn.weight_ih_l0" and all others; NULL: other names, or a second layer has them. */
-static const char *label_of(dl_in_ctx *c, const layer *l) {
+/* weight_ih_l0 and all others, in PyTorch's order */
+static const char **roles_of(dl_in_ctx *c, const layer *l) {
     static const char *const names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
     int n = l->params->n, directions = l->both ? 2 : 1;
     const char **role = DL_NEWS(c->w->arena, const char *, n + 1);
@@ -24,7 +23,7 @@ static const char *label_of(dl_in_ctx *c, const layer *l) {
         role[i] = dl_format(c->w->arena, "%s_l%d%s", names[i % l->each], part / directions,
                             part % directions ? "_reverse" : "");
     }
-    return dl_label_of_all(c, n, l->params->tensors, role);
+    return role;
 }
 
 /* Whether the op's name begins with one of these; NULL-terminated. */
@@ -33,26 +32,19 @@ static bool is_one_of(const char *op, const char *const *names) {
     return *names != NULL;
 }
 
-/* Whether a tensor is made of zeros, and of views of them. */
-static bool is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t) {
+bool dl_is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t) {
     static const char *const views[] = {"aten.slice.",   "aten.select.",    "aten.expand.",
                                         "aten.reshape.", "aten.view.",      "aten.to.",
                                         "aten.clone.",   "aten.unsqueeze.", NULL};
     for (int depth = 0; t && depth < 64; depth++) {
         int by = c->w->defined_by[t->id];
-        if (by < 0) return false;
+        if (by < 0 || c->w->written[t->id]) return false;
         const dl_foreign_node *n = &c->w->graph->nodes.at[by];
         if (strncmp(n->op, "aten.zeros", 10) == 0 || strncmp(n->op, "aten.new_zeros.", 15) == 0)
             return true;
         if (strncmp(n->op, "aten.full", 9) == 0) return dl_foreign_real(n, "fill_value", 1) == 0;
         t = is_one_of(n->op, views) ? dl_foreign_operand(n, "self") : NULL;
     }
-    return false;
-}
-
-static bool has_batch(const dl_in_axis *a) {
-    for (int i = 0; i < a->n; i++)
-        if (a->atom[i] == 0) return true;
     return false;
 }
 
@@ -86,17 +78,18 @@ static dl_in_value *for_batch(dl_in_ctx *c, const dl_foreign_tensor *t) {
 static bool read_start(dl_in_ctx *c, layer *l) {
     const dl_foreign_arg *states = dl_foreign_find(c->n, "hx");
     bool zeros = true;
-    for (int k = 0; states && k < states->n; k++) zeros = zeros && is_zero(c, states->tensors[k]);
+    for (int k = 0; states && k < states->n; k++)
+        zeros = zeros && dl_is_zero(c, states->tensors[k]);
     if (!states || zeros) return true;
     for (int k = 0; k < states->n && k < STATES; k++) {
         const dl_foreign_tensor *t = states->tensors[k];
         const dl_in_axis *n = &l->x->axis[0];
-        dl_in_value *h = t && has_batch(n) ? for_batch(c, t) : NULL;
+        dl_in_value *h = t && dl_has_batch(n->n, n->atom) ? for_batch(c, t) : NULL;
         if (!h && t) h = dl_value_of(c, t);
         if (!h || h->rank != 3) return false;
         dl_ordered(c, h, true);
         if (dl_axis_size_of(c->w, &h->axis[1]) != dl_axis_size_of(c->w, n) ||
-            has_batch(&h->axis[1]) != has_batch(n))
+            dl_has_batch(h->axis[1].n, h->axis[1].atom) != dl_has_batch(n->n, n->atom))
             return false;
         dl_rename(c, h, (const char *[]){"L", n->name, l->x->axis[2].name});
         l->start[k] = h;
@@ -138,12 +131,11 @@ static void set_last(dl_in_ctx *c, const layer *l, int k, const dl_in_value *all
     dl_set(c, k, h);
 }
 
-/* x |> lstm(hidden, ...) @label */
-static int say_layer(dl_in_ctx *c, const layer *l) {
+/* lstm(hidden, ...) @label */
+static void say_layer(dl_in_ctx *c, const layer *l, const char *label) {
     double rate = dl_foreign_real(c->n, "dropout", 0);
     size_t name = strcspn(c->detail, " ");
-    int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> %s(%i", l->x,
-                   dl_strndup(c->w->arena, c->detail, name), "hidden", l->hidden);
+    dl_say_more(c, "%s(%i", dl_strndup(c->w->arena, c->detail, name), "hidden", l->hidden);
     if (l->layers > 1) dl_say_more(c, ", layers=%i", "layers", l->layers);
     if (l->both) dl_say_more(c, ", bidirectional=true");
     if (rate > 0 && l->layers > 1) dl_say_more(c, ", dropout=%r", "dropout", rate);
@@ -152,8 +144,27 @@ static int say_layer(dl_in_ctx *c, const layer *l) {
     if (l->start[1]) dl_say_more(c, ", c0=%v", l->start[1]);
     if (l->asked) dl_say_more(c, ", states=true");
     if (c->detail[name]) dl_say_more(c, ", nonlinearity=\"%s\"", c->detail + name + 1);
-    dl_say_more(c, ") @%l", l->label);
-    return s;
+    dl_say_more(c, ") @%l", label);
+}
+
+/* x |> the layer; one that is applied in several places is bound, and has the last states in all
+ * of them. -1: it has other names, or first states of one application. */
+static int apply(dl_in_ctx *c, layer *l) {
+    const char **role = roles_of(c, l),
+               *label = dl_label_of_all(c, l->params->n, l->params->tensors, role);
+    int s;
+    if (label) {
+        s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> ", l->x);
+        say_layer(c, l, label);
+        return s;
+    }
+    bool is_new;
+    const dl_in_bound *bound =
+        l->start[0] ? NULL : dl_bound_layer(c, l->params->n, l->params->tensors, role, &is_new);
+    l->asked = true;
+    if (!bound) return -1;
+    if (is_new) say_layer(c, l, bound->label);
+    return dl_say(c, STMT_LAYER, P_PIPE, "%v |> %p", l->x, &bound->value, P_POSTFIX);
 }
 
 bool dl_in_recurrent(dl_in_ctx *c) {
@@ -172,8 +183,8 @@ bool dl_in_recurrent(dl_in_ctx *c) {
     for (int k = 1; k < c->n->n_results; k++)
         l.asked = l.asked || c->w->last_use[c->n->results[k]->id] >= 0;
     if (!(l.x = read_input(c, steps_first)) || !read_start(c, &l)) return false;
-    if (!(l.label = label_of(c, &l))) return false;
-    dl_in_value *y = dl_copy_value(c, l.x), all = {.stmt = say_layer(c, &l)};
+    dl_in_value *y = dl_copy_value(c, l.x), all = {.stmt = apply(c, &l)};
+    if (all.stmt < 0) return false;
     y->axis[2].n = y->dim[2].n = 1;
     y->axis[2].atom[0] = y->dim[2].atom[0] = dl_new_atom(c->w, directions * l.hidden);
     y->stmt = l.asked ? dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[0]", &all, P_POSTFIX) : all.stmt;

@@ -1,4 +1,6 @@
 /* Rules of reductions and products. */
+#include <math.h>
+
 #include "imports/dl/rules.h"
 
 /* The dimensions that an op works along: all of them where it names none. */
@@ -23,9 +25,28 @@ static bool is_in(int d, int n, const int *list) {
     return false;
 }
 
-/* function(v, over=[...]), whose result lacks the axes; `factor` multiplies it unless it is 1. */
-static bool reduce_by(dl_in_ctx *c, dl_in_value *v, const char *function, int n, const int *dims,
-                      double factor) {
+dl_in_value *dl_reduced(dl_in_value *v, int n, const int *dims, bool keep) {
+    dl_in_value old = *v;
+    int left = 0, rank = 0;
+    for (int a = 0; a < old.n; a++) {
+        bool gone = false;
+        for (int i = 0; i < n; i++) gone = gone || dl_axis_of(&old, dims[i]) == a;
+        if (!gone) v->axis[left++] = old.axis[a];
+    }
+    v->n = left;
+    for (int d = 0; d < old.rank; d++) {
+        bool gone = is_in(d, n, dims);
+        if (gone && !keep) continue;
+        v->dim[rank] = old.dim[d];
+        if (gone) v->dim[rank].n = 0;
+        rank++;
+    }
+    v->rank = rank;
+    return v;
+}
+
+bool dl_reduce_by(dl_in_ctx *c, dl_in_value *v, const char *function, int n, const int *dims,
+                  double factor) {
     dl_whole(c, v);
     bool keep = dl_foreign_int(c->n, "keepdim", 0);
     for (int d = 0; d < v->rank; d++) dl_axis_name(c, v, d);
@@ -53,66 +74,105 @@ static bool reduce_by(dl_in_ctx *c, dl_in_value *v, const char *function, int n,
     }
     if (factor != 1)
         made->stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * %r", made, P_PRODUCT, "factor", factor);
-    int left = 0, rank = 0;
-    for (int a = 0; a < v->n; a++) {
-        bool gone = false;
-        for (int i = 0; i < n; i++) gone = gone || dl_axis_of(v, dims[i]) == a;
-        if (!gone) made->axis[left++] = v->axis[a];
-    }
-    made->n = left;
-    for (int d = 0; d < v->rank; d++) {
-        bool gone = is_in(d, n, dims);
-        if (gone && !keep) continue;
-        made->dim[rank] = v->dim[d];
-        if (gone) made->dim[rank].n = 0;
-        rank++;
-    }
-    made->rank = rank;
-    dl_set(c, 0, made);
+    dl_set(c, 0, dl_reduced(made, n, dims, keep));
     return true;
 }
 
-static dl_in_value *self(dl_in_ctx *c) {
-    return c->n->n_args && c->n->args[0].kind == DL_ARG_TENSOR
-               ? dl_value_of(c, c->n->args[0].tensors[0])
-               : NULL;
+/* The sum of powers of the sizes, and its root; of the power infinity the largest one. */
+static bool norm_of(dl_in_ctx *c, const dl_in_value *v, int n, const int *dims, double order) {
+    dl_in_value *x = dl_copy_value(c, v);
+    dl_whole(c, x);
+    dl_name_all(c, x);
+    x->stmt = dl_call_function(c, "abs", x, ""), x->param = -1;
+    if (order == 1 || isinf(order))
+        return dl_reduce_by(c, x, order == 1 ? "sum" : order > 0 ? "max" : "min", n, dims, 1);
+    if (order <= 0) return false;
+    x->stmt = dl_say(c, STMT_PLAIN, P_POWER, "%p**%r", x, P_POSTFIX, "p", order);
+    if (!dl_reduce_by(c, x, "sum", n, dims, 1)) return false;
+    dl_in_value *sum = c->b->of[c->n->results[0]->id];
+    return dl_done(c, sum,
+                   dl_say(c, STMT_PLAIN, P_POWER, "%p**(1 / %r)", sum, P_POSTFIX, "p", order));
 }
 
 bool dl_in_reduce(dl_in_ctx *c) {
     int dims[DL_FOREIGN_RANK];
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     int n = v ? dims_of(c, v, dims) : -1;
     if (n < 0) return false;
     const char *function = c->detail;
     if (!strcmp(function, "norm")) {
         double order = dl_foreign_real(c->n, "ord", 2);
-        if (order == 1) {
-            dl_in_value *a = dl_copy_value(c, v);
-            dl_whole(c, a);
-            for (int d = 0; d < a->rank; d++) dl_axis_name(c, a, d);
-            a->stmt = dl_call_function(c, "abs", a, "");
-            return reduce_by(c, a, "sum", n, dims, 1);
-        }
-        if (order != 2) return false;
+        if (dl_foreign_find(c->n, "p")) order = dl_foreign_real(c->n, "p", 2); /* aten.norm */
+        if (order != 2) return norm_of(c, v, n, dims, order);
     }
-    return reduce_by(c, v, function, n, dims, 1);
+    return dl_reduce_by(c, v, function, n, dims, 1);
 }
 
+/* y * n / (n - correction), or its root, for a number n of elements that is the batch's. */
+static void correct(dl_in_ctx *c, const dl_in_value *v, int n, const int *dims, double correction) {
+    dl_in_value *y = c->b->of[c->n->results[0]->id], of = *y, *from = dl_copy_value(c, v);
+    const char *count = "";
+    int64_t others = 1;
+    for (int i = 0; i < n; i++)
+        if (dl_has_batch(v->dim[dims[i]].n, v->dim[dims[i]].atom))
+            count = dl_axis_name(c, from, dims[i]);
+        else
+            others *= dl_dim_size(c->w, v, dims[i]);
+    const char *times = others == 1 ? "" : dl_format(c->w->arena, " * %lld", (long long)others);
+    bool root = c->detail[0] == 's';
+    int s = dl_say(c, STMT_PLAIN, P_PRODUCT, "%p * %s(%p.%s%s / (%p.%s%s - %s))", &of, P_PRODUCT,
+                   root ? "sqrt" : "", from, P_POSTFIX, count, times, from, P_POSTFIX, count, times,
+                   dl_in_number(c->w, correction));
+    y = dl_copy_value(c, y);
+    y->stmt = s, y->is_view = false;
+    dl_set(c, 0, y);
+}
+
+/* detail "and mean": that is the second result */
 bool dl_in_variance(dl_in_ctx *c) {
     int dims[DL_FOREIGN_RANK];
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     int n = v ? dims_of(c, v, dims) : -1;
     if (n < 0) return false;
+    bool batch = false, root = c->detail[0] == 's';
     double count = 1, correction = dl_foreign_find(c->n, "correction")
                                        ? dl_foreign_real(c->n, "correction", 1)
                                        : (double)dl_foreign_int(c->n, "unbiased", 1);
     for (int i = 0; i < n; i++) {
-        if (v->dim[dims[i]].n && v->dim[dims[i]].atom[0] == 0 && correction != 0) return false;
+        batch = batch || dl_has_batch(v->dim[dims[i]].n, v->dim[dims[i]].atom);
         count *= (double)dl_dim_size(c->w, v, dims[i]);
     }
-    double factor = correction == 0 ? 1 : count / (count - correction);
-    if (c->detail[0] == 's' && factor != 1) return false;
-    return reduce_by(c, v, c->detail, n, dims, factor);
+    const char *function = root ? "std" : "var";
+    double factor = correction == 0 || batch ? 1 : count / (count - correction);
+    if (strchr(c->detail, ' ') && c->n->n_results == 2) {
+        if (!dl_reduce_by(c, v, "mean", n, dims, 1)) return false;
+        dl_set(c, 1, c->b->of[c->n->results[0]->id]);
+    }
+    if (!dl_reduce_by(c, v, function, n, dims, root ? sqrt(factor) : factor)) return false;
+    if (batch && correction != 0) correct(c, v, n, dims, correction);
+    return true;
+}
+
+/* A number in order along one axis. detail: "median", whose places are not read; "quantile" */
+bool dl_in_middle(dl_in_ctx *c) {
+    dl_in_value *v = dl_self(c);
+    const dl_foreign_arg *dim = dl_foreign_find(c->n, "dim");
+    if (!v || !dim || dim->kind != DL_ARG_INT || v->pair) return false;
+    int d = dl_dim(v, dim->ints[0]);
+    if (d < 0 || d >= v->rank || !v->dim[d].n) return false;
+    if (c->n->n_results > 1 && c->w->last_use[c->n->results[1]->id] >= 0) return false;
+    if (c->detail[0] == 'm') return dl_reduce_by(c, v, c->detail, 1, &d, 1);
+    const dl_foreign_arg *q = dl_foreign_find(c->n, "q");
+    if (!q || (q->kind != DL_ARG_FLOAT && q->kind != DL_ARG_INT) ||
+        strcmp(dl_foreign_text(c->n, "interpolation", "linear"), "linear") != 0)
+        return false;
+    dl_in_value *x = dl_copy_value(c, v);
+    dl_ordered(c, x, true);
+    x->stmt = dl_call_function(c, "quantile", x, ", %r, over=%s", "q",
+                               dl_foreign_real(c->n, "q", 0.5), x->axis[d].name);
+    x->param = -1, x->is_view = false;
+    dl_set(c, 0, dl_reduced(x, 1, &d, dl_foreign_int(c->n, "keepdim", 0)));
+    return true;
 }
 
 static dl_in_value *negative(dl_in_ctx *c, dl_in_value *v) {
@@ -124,7 +184,7 @@ static dl_in_value *negative(dl_in_ctx *c, dl_in_value *v) {
 
 /* max and min: of two tensors, of all elements, or along a dimension with its places. */
 bool dl_in_extreme(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     const dl_foreign_arg *dim = dl_foreign_find(c->n, "dim");
     if (!v) return false;
     if (dl_foreign_find(c->n, "other")) return dl_in_binary(c);
@@ -132,17 +192,18 @@ bool dl_in_extreme(dl_in_ctx *c) {
     int d = dl_dim(v, dim->ints[0]);
     if (dim->kind != DL_ARG_INT || d < 0 || d >= v->rank || c->n->n_results != 2) return false;
     dl_whole(c, v);
-    if (!v->dim[d].n || !reduce_by(c, v, c->detail, 1, &d, 1)) return false;
+    if (!v->dim[d].n || !dl_reduce_by(c, v, c->detail, 1, &d, 1)) return false;
     if (c->w->last_use[c->n->results[1]->id] < 0) return true;
     dl_in_value *first = c->b->of[c->n->results[0]->id];
-    if (!reduce_by(c, c->detail[1] == 'i' ? negative(c, v) : v, "argmax", 1, &d, 1)) return false;
+    if (!dl_reduce_by(c, c->detail[1] == 'i' ? negative(c, v) : v, "argmax", 1, &d, 1))
+        return false;
     dl_in_value *places = c->b->of[c->n->results[0]->id];
     dl_set(c, 0, first), dl_set(c, 1, places);
     return true;
 }
 
 bool dl_in_along(dl_in_ctx *c) {
-    dl_in_value *v = self(c);
+    dl_in_value *v = dl_self(c);
     const dl_foreign_arg *dim = dl_foreign_find(c->n, "dim");
     if (!v || !dim || dim->kind != DL_ARG_INT) return false;
     int d = dl_dim(v, dim->ints[0]);
@@ -150,10 +211,13 @@ bool dl_in_along(dl_in_ctx *c) {
     if (!strncmp(c->detail, "arg", 3)) {
         dl_whole(c, v);
         if (c->detail[3] == 'm' && c->detail[4] == 'i') v = negative(c, v);
-        return v->dim[d].n && reduce_by(c, v, "argmax", 1, &d, 1);
+        return v->dim[d].n && dl_reduce_by(c, v, "argmax", 1, &d, 1);
     }
     dl_whole(c, v);
     if (!v->dim[d].n) dl_ordered(c, v, true);
     for (int k = 0; k < v->rank; k++) dl_axis_name(c, v, k);
-    return dl_done(c, v, dl_call_function(c, c->detail, v, ", over=%s", dl_axis_name(c, v, d)));
+    int s = dl_call_function(c, c->detail, v, ", over=%s", dl_axis_name(c, v, d));
+    if (dl_foreign_int(c->n, "reverse", 0)) dl_say_more(c, ", reverse=true");
+    if (dl_foreign_int(c->n, "exclusive", 0)) dl_say_more(c, ", exclusive=true");
+    return dl_done(c, v, s);
 }

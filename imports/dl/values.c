@@ -15,10 +15,15 @@ int64_t dl_dim_size(const dl_writer *w, const dl_in_value *v, int d) {
     return dl_atoms_size(w, v->dim[d].n, v->dim[d].atom);
 }
 
+bool dl_has_batch(int n, const int *atom) {
+    for (int i = 0; i < n; i++)
+        if (atom[i] == 0) return true;
+    return false;
+}
+
 bool dl_is_one(const dl_writer *w, const dl_in_value *v, int d) {
-    bool batch = false;
-    for (int i = 0; i < v->dim[d].n; i++) batch = batch || v->dim[d].atom[i] == 0;
-    return v->dim[d].n > 0 && !batch && dl_dim_size(w, v, d) == 1;
+    return v->dim[d].n > 0 && !dl_has_batch(v->dim[d].n, v->dim[d].atom) &&
+           dl_dim_size(w, v, d) == 1;
 }
 
 int dl_new_atom(dl_writer *w, int64_t size) {

@@ -12,6 +12,7 @@ static void find_uses(dl_writer *w) {
     w->last_use = DL_NEWS(w->arena, int, n + 1), w->defined_by = DL_NEWS(w->arena, int, n + 1);
     w->first_use = DL_NEWS(w->arena, int, n + 1), w->reads = DL_NEWS(w->arena, int, n + 1);
     w->view_of = DL_NEWS(w->arena, int, n + 1), w->kept = DL_NEWS(w->arena, bool, n + 1);
+    w->written = DL_NEWS(w->arena, bool, n + 1);
     for (int t = 0; t < n; t++)
         w->first_use[t] = w->last_use[t] = w->defined_by[t] = w->view_of[t] = -1;
     for (int i = 0; i < g->nodes.n; i++) {

@@ -59,6 +59,7 @@ typedef enum {
     DL_ARG_INTS,
     DL_ARG_FLOAT, /* reals[0] */
     DL_ARG_FLOATS,
+    DL_ARG_COMPLEX, /* reals[0] + reals[1] i */
     DL_ARG_STRING,
     DL_ARG_OPEN, /* a size that is known when the model runs */
     DL_ARG_OTHER /* a device, a layout, a graph: of no meaning to the writer */

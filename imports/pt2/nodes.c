@@ -118,6 +118,13 @@ static bool read_argument(dl_pt2_reader *r, const dlr_json_member *m, dl_foreign
         (!strcmp(tag, "as_ints") || !strcmp(tag, "as_bools") || !strcmp(tag, "as_sym_ints")))
         return read_ints(r, v, a);
     if (list && !strcmp(tag, "as_floats")) return read_reals(r, v, a);
+    if (!strcmp(tag, "as_complex")) {
+        double *to = DL_NEWS(r->arena, double, 2);
+        a->kind = DL_ARG_COMPLEX, a->n = 1, a->reals = to;
+        const dlr_json *real = dlr_json_get(v, "real"), *imag = dlr_json_get(v, "imag");
+        return (real && imag && as_real(real, to) && as_real(imag, to + 1)) ||
+               dl_pt2_bad(r, "argument '%s' is no complex number", a->name);
+    }
     if (!strcmp(tag, "as_float")) {
         double *to = DL_NEW(r->arena, double);
         a->kind = DL_ARG_FLOAT, a->n = 1, a->reals = to;
@@ -172,8 +179,75 @@ static bool read_results(dl_pt2_reader *r, const dlr_json *outputs, dl_foreign_n
     return true;
 }
 
+/* ---- graphs in nodes ---- */
+
+enum { MOST_DEPTH = 16 };
+
+/* The graph that a node of torch.no_grad, of autocast that is off or of a checkpoint runs; NULL: it
+ * is another node. detached: no gradient leaves it. */
+static const dlr_json *graph_in(const char *op, const dlr_json *inputs, bool *detached) {
+    static const char *const ops[] = {"wrap_with_set_grad_enabled", "wrap_with_autocast",
+                                      "tag_activation_checkpoint"};
+    int kind = 0, flag = 0;
+    const dlr_json *graph = NULL, *on = NULL;
+    if (strncmp(op, "higher_order.", 13) != 0) return NULL;
+    while (kind < 3 && strcmp(ops[kind], op + 13) != 0) kind++;
+    for (int i = 0; i < inputs->n && !graph; i++) {
+        const dlr_json *arg = dlr_json_get(&inputs->items[i], "arg"),
+                       *value = dlr_json_get(arg, "as_bool");
+        if (value && value->kind == DLR_JSON_BOOL && flag++ == 0) on = value;
+        graph = dlr_json_get(dlr_json_get(arg, "as_graph"), "graph");
+    }
+    *detached = kind == 0 && on && !on->boolean;
+    bool runs = kind == 2 || (kind < 2 && on && (kind == 0 || !on->boolean));
+    return runs && graph && graph->kind == DLR_JSON_OBJECT ? graph : NULL;
+}
+
+/* Later nodes see a result of an inner graph without its gradient. */
+static void detach(dl_pt2_reader *r, const char *name) {
+    bool there;
+    int at = place_of(r, name, &there);
+    if (!there) return;
+    dl_foreign_tensor *made = DL_NEW(r->arena, dl_foreign_tensor);
+    dl_foreign_arg *self = DL_NEW(r->arena, dl_foreign_arg);
+    const dl_foreign_tensor **list = DL_NEWS(r->arena, const dl_foreign_tensor *, 2);
+    *made = *r->by_name.at[at];
+    list[0] = r->by_name.at[at], list[1] = made;
+    made->origin = DL_FOREIGN_RESULT, made->data = NULL, made->id = r->archive->graph.tensors.n;
+    dl_push(r->arena, &r->archive->graph.tensors, made);
+    *self = (dl_foreign_arg){.name = "self", .kind = DL_ARG_TENSOR, .n = 1, .tensors = list};
+    dl_foreign_node n = {.op = "aten.detach.default", .args = self, .n_args = 1};
+    n.results = list + 1, n.n_results = 1;
+    dl_push(r->arena, &r->archive->graph.nodes, n);
+    r->by_name.at[at] = made;
+}
+
+/* The names in a graph of a graph are those around it: exporters cut it out of one. */
+static bool read_inner(dl_pt2_reader *r, const dlr_json *graph, bool detached,
+                       const dlr_json *outputs) {
+    const dlr_json *outer = r->tensor_values;
+    if (r->depth == MOST_DEPTH) return dl_pt2_bad(r, "it has graphs in graphs in graphs");
+    if (!(r->tensor_values = dl_pt2_get(r, graph, "tensor_values", DLR_JSON_OBJECT))) return false;
+    r->depth++;
+    bool ok = dl_pt2_read_nodes(r, graph);
+    r->depth--, r->tensor_values = outer;
+    for (int i = 0; i < outputs->n && ok; i++) {
+        const dlr_json_member *m = dl_pt2_tagged(r, &outputs->items[i]);
+        if (!m) return false;
+        bool many = m->value.kind == DLR_JSON_ARRAY;
+        for (int k = 0; k < (many ? m->value.n : 1); k++) {
+            const dlr_json *name = dlr_json_get(many ? &m->value.items[k] : &m->value, "name");
+            if (!name || name->kind != DLR_JSON_STRING) continue;
+            if (!dl_pt2_find(r, name->string)) return false;
+            if (detached) detach(r, name->string);
+        }
+    }
+    return ok;
+}
+
 bool dl_pt2_read_nodes(dl_pt2_reader *r, const dlr_json *graph) {
-    const dlr_json *nodes = dl_pt2_get(r, graph, "nodes", DLR_JSON_ARRAY);
+    const dlr_json *nodes = dl_pt2_get(r, graph, "nodes", DLR_JSON_ARRAY), *inner;
+    bool detached;
     if (!nodes) return false;
     for (int i = 0; i < nodes->n; i++) {
         const dlr_json *from = &nodes->items[i];
@@ -185,6 +259,10 @@ bool dl_pt2_read_nodes(dl_pt2_reader *r, const dlr_json *graph) {
         const char *op = target->string;
         op += strncmp(op, "torch.ops.", 10) == 0 ? 10 : 0;
         r->place = dl_format(r->arena, "node %d (%.100s)", i, dl_shown(r->arena, op));
+        if ((inner = graph_in(op, inputs, &detached))) {
+            if (!read_inner(r, inner, detached, outputs)) return false;
+            continue;
+        }
         dl_foreign_node n = {.op = op};
         if (!read_arguments(r, inputs, &n) || !read_results(r, outputs, &n) ||
             !dl_pt2_read_stack(r, dlr_json_get(from, "metadata"), &n))

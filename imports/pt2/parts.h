@@ -22,6 +22,7 @@ typedef struct {
     dl_error *err;
     DL_ARRAY(dl_foreign_tensor *) by_name; /* sorted, for lookup */
     const dlr_json *tensor_values, *sizes;
+    int depth;                      /* of the graph in graphs */
     const char *place;              /* "node 12 (aten.add.Tensor)" */
     DL_ARRAY(const char *) defined; /* names of integers that nodes have computed */
 } dl_pt2_reader;

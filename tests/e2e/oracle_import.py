@@ -7,9 +7,12 @@ DLC_TORCH names. Without them the test is skipped (77).
 """
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+
+from checks import ENV, check, finish, takes
 
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
@@ -54,10 +57,30 @@ def check_from_torch(folder):
     return int(not sound)
 
 
+LACKS = {"Projected": "aten.lstm.input", "SpectralNorm": "aten.div.out"}  # projections; buffers that are written
+
+
+def check_written(folder):
+    """Networks as users write them (tests/zoo/library_written.py): text, outputs, loss and all gradients."""
+    lists = "".join((HERE.parent / f"zoo/library_written{more}.py").read_text() for more in ("", "_more"))
+    names = re.findall(r"^@written\(.*\n^class (\w+)\(", lists, re.M)
+    names = [n for i, n in enumerate(names) if takes(i)]
+    pattern = rf"\.({'|'.join(names)})$"
+    r = subprocess.run([python, HERE.parent / "zoo/zoo.py", sys.argv[1], folder / "written", "--list", "written",
+                        "--only", pattern], env=ENV, capture_output=True, text=True)
+    rows = dict(line.split(" ", 1) for line in r.stdout.splitlines() if line.startswith("written."))
+    if check(len(rows) == len(names) > 0, f"{names}: {r.stdout[-300:]} {r.stderr[-1000:]}"):
+        for name in names:
+            row, lacks = rows[f"written.{name}"], LACKS.get(name)
+            check(row.startswith("import") and lacks in row if lacks else row.startswith("agrees"), f"{name}: {row}")
+
+
 with tempfile.TemporaryDirectory(prefix="dlc_test_") as folder:
     made = subprocess.run([python, HERE.parent / "zoo/export.py", folder], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if made.returncode:
         sys.exit(f"export.py: {made.stdout[-2000:]}")
     status = subprocess.run([sys.executable, HERE / "check_import.py", sys.argv[1], folder]).returncode
-    sys.exit(status or check_from_torch(pathlib.Path(folder)))
+    check_written(pathlib.Path(folder))
+    check(check_from_torch(pathlib.Path(folder)) == 0 and status == 0, "the models of models.py, from_torch")
+    finish()

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Exports one model of library_models.py, with what PyTorch computes of it.   library_export.py OUT LIBRARY NAME
+"""Exports one model of the lists, with what PyTorch computes of it.   library_export.py OUT LIBRARY NAME
 
 OUT/model.pt2, OUT/batch.safetensors (inputs x.0 and the target t.0 of a replay), OUT/info.json, and in
-OUT/truth.safetensors loss and all gradients of one training step in float64, and the output in evaluation mode as
-"predicted". OUT/info.json has the seconds that PyTorch takes for a step of float32 with one thread.
+OUT/truth.safetensors loss and all gradients of one training step in float64, and the outputs in evaluation mode as
+"predicted", "predicted.1" and so on. The loss is that of the first output. OUT/info.json has the seconds that PyTorch
+takes for a step of float32 with one thread.
 """
 import json
 import pathlib
@@ -14,8 +15,10 @@ import warnings
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from torch.utils import _pytree
 
 from library_more import LIBRARIES
+import library_written_more  # noqa: F401
 
 warnings.filterwarnings("ignore")
 CHANCES = ("p", "drop_prob", "drop_rate", "dropout", "dropout_p", "attention_dropout", "layerdrop", "attn_drop_rate",
@@ -31,9 +34,14 @@ def without_chance(model):
     return model
 
 
+def outputs(model, inputs):
+    """All tensors that it gives. inputs: (positions, keywords)."""
+    return [y for y in _pytree.tree_leaves(model(*inputs[0], **inputs[1])) if torch.is_tensor(y)]
+
+
 def step(model, inputs, target):
     model.zero_grad()
-    y = model(*inputs)
+    y = outputs(model, inputs)[0]
     loss = nn.functional.mse_loss(y, target)
     loss.backward()
     grads = {k: p.grad for k, p in model.named_parameters(remove_duplicate=True) if p.grad is not None}
@@ -47,8 +55,9 @@ def all_of(make, inputs, target, default):
     try:
         torch.set_default_dtype(default)
         with torch.no_grad():
-            predicted = models[0].eval()(*inputs)
-        return {**step(models[1], inputs, target), "predicted": predicted}
+            predicted = outputs(models[0].eval(), inputs)
+        return {**step(models[1], inputs, target),
+                **{f"predicted.{i}" if i else "predicted": y for i, y in enumerate(predicted)}}
     finally:
         torch.set_default_dtype(torch.float)
 
@@ -77,20 +86,23 @@ def export(out, library, name):
 
     def make():
         torch.manual_seed(sum(map(ord, name)))
-        model, inputs = LIBRARIES[library][name]()
+        model, inputs, *keywords = LIBRARIES[library][name]()
         model = without_chance(model).train()
         torch.manual_seed(7)
         for k, p in model.named_parameters():  # zeros and ones hide faults
             if p.dtype == torch.float32 and p.numel() and float((p.data - p.data.flatten()[0]).abs().max()) == 0:
                 p.data += 0.1 * torch.randn(p.shape)
-        return model, tuple(inputs)
+        return model, (tuple(inputs), *keywords, {})[:2]
 
     model, inputs = make()
-    program = torch.export.export(model, inputs)
+    shapes = None
+    if getattr(model, "open_batch", False):
+        shapes = tuple({0: torch.export.Dim("batch")} for _ in inputs[0])
+    program = torch.export.export(model, *inputs, dynamic_shapes=shapes)
     torch.export.save(program, out / "model.pt2")
     names = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
     with torch.no_grad():
-        shape = make()[0](*inputs).shape
+        shape = outputs(make()[0], inputs)[0].shape
     target = torch.randn(shape)
     plain = [step(make()[0], inputs, target) for _ in range(2)]
     if not torch.equal(plain[0][""], plain[1][""]):
@@ -98,20 +110,20 @@ def export(out, library, name):
     if not torch.isfinite(plain[0]["loss"]).all():
         sys.exit("its loss is not finite")
     seconds = step_seconds(make()[0], inputs, target)
-    exact = [x.double() if x.is_floating_point() else x for x in inputs]
+    exact = _pytree.tree_map(lambda x: x.double() if x.is_floating_point() else x, inputs)
     try:
         truth = all_of(make, exact, target.double(), torch.float)
     except RuntimeError:  # a library may make float32 tensors by itself
         truth = all_of(make, exact, target.double(), torch.double)
-    save_file({**{f"{n}.0": x.contiguous() for n, x in zip(names, inputs)}, "t.0": target.contiguous()},
-              out / "batch.safetensors")
+    given = {f"{n}.0": x.contiguous() for n, x in zip(names, _pytree.tree_leaves(inputs))}
+    save_file({**given, "t.0": target.contiguous()}, out / "batch.safetensors")
     save_file({k: v.contiguous() for k, v in truth.items() if k}, out / "truth.safetensors")
     other_names = {}  # of parameters that a module has under several
     for k, p in model.named_parameters(remove_duplicate=False):
         other_names.setdefault(id(p), []).append(k)
     info = {"library": library, "names": [n for n in other_names.values() if len(n) > 1],
-            "name": name, "nodes": len(program.graph.nodes), "torch_step_s": seconds,
-            "parameters": sum(p.numel() for p in model.parameters())}
+            "mixes": getattr(model, "mixes", False), "name": name, "nodes": len(program.graph.nodes),
+            "torch_step_s": seconds, "parameters": sum(p.numel() for p in model.parameters())}
     (out / "info.json").write_text(json.dumps(info))
 
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The zoo of public libraries: each model exported, imported, checked and compared with PyTorch.
 
-zoo.py BUILD OUT [--list more] [--only PATTERN] [--table FILE.md]      tests/zoo/zoo makes the interpreter that it needs
+zoo.py BUILD OUT [--list more | written | drawn] [--only PATTERN] [--table FILE.md]    (tests/zoo/zoo)
 
 OUT keeps archives and results: what is there is not done again, so that a run goes on where another stopped. The table
 has one line a model: whether `dlc import` writes all of it, lines of text, the largest differences from PyTorch in
-float64, and the time of a training step as a multiple of PyTorch's. --list more: the models of library_more.py.
+float64, and the time of a training step as a multiple of PyTorch's. --list more: the models of library_more.py; --list
+written: those of library_written.py, which need torch alone; --list drawn: those that library_drawn.py draws.
 """
 import collections
 import json
@@ -19,6 +20,7 @@ import traceback
 
 import library_export
 import library_more
+import library_written_more
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXPORT_S, COMPARE_S = 600, 900
@@ -111,7 +113,12 @@ def main():
     build, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
     rows, lacking = {}, collections.Counter()
-    for library, models in (library_more.MORE if options.get("--list") == "more" else library_more.FIRST).items():
+    lists = {"first": library_more.FIRST, "more": library_more.MORE, "written": library_written_more.WRITTEN}
+    chosen = options.get("--list", "first")
+    if chosen == "drawn":
+        import library_drawn
+        lists["drawn"] = library_drawn.DRAWN
+    for library, models in lists[chosen].items():
         for name in models:
             full = f"{library}.{name}"
             if not re.search(options.get("--only", ""), full):
@@ -120,7 +127,7 @@ def main():
             why = export(folder, library, name)
             rows[full] = {"stage": "export", "why": why} if why else judge(build, folder)
             lacking.update({re.sub(r"^\d+ +", "", op) for op in rows[full].get("lacks", [])})
-            shown = {k: v for k, v in rows[full].items() if k in ("why", "lines", "loss", "grad")}
+            shown = {k: v for k, v in rows[full].items() if k in ("why", "lacks", "lines", "loss", "grad", "output")}
             print(full, rows[full]["stage"], shown, flush=True)
             if "--table" in options:
                 put_table(options["--table"], rows, lacking)
