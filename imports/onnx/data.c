@@ -231,6 +231,13 @@ const double *dl_ox_known(dl_ox *r, dl_ox_value *v) {
     return v->known = numbers;
 }
 
+const double *dl_ox_setting(dl_ox *r, dl_ox_value *v) {
+    const double *known = dl_ox_known(r, v);
+    if (known || !v || !v->t || !v->stored || dl_foreign_count(v->t) > KNOWN_COUNT) return known;
+    double *numbers = DL_NEWS(r->arena, double, dl_foreign_count(v->t) + 1);
+    return dl_foreign_numbers(&r->graph, v->t, numbers, r->err) ? numbers : NULL;
+}
+
 dl_ox_value *dl_ox_vector(const dl_ox *r, dl_ox_value *v) {
     if (v && !v->stored && v->by >= 0 && !strcmp(r->nodes.at[v->by].op, "Unsqueeze"))
         v = r->nodes.at[v->by].in[0];
@@ -239,9 +246,16 @@ dl_ox_value *dl_ox_vector(const dl_ox *r, dl_ox_value *v) {
     return is_one ? v : NULL;
 }
 
-bool dl_ox_number(dl_ox *r, dl_ox_value *v, double *number) {
-    const double *known = dl_ox_known(r, v);
+static bool only_number(const double *known, const dl_ox_value *v, double *number) {
     if (!known || v->other || dl_foreign_count(v->t) != 1) return false;
     *number = v->t->dtype == DLR_ST_F32 ? dl_ox_shortest((float)known[0]) : known[0];
     return true;
+}
+
+bool dl_ox_number(dl_ox *r, dl_ox_value *v, double *number) {
+    return only_number(dl_ox_known(r, v), v, number);
+}
+
+bool dl_ox_set_number(dl_ox *r, dl_ox_value *v, double *number) {
+    return only_number(dl_ox_setting(r, v), v, number);
 }

@@ -34,4 +34,8 @@ struct dl_ox_layer {
  * whole result, and sets the last states of them all. The steps' states; NULL: it cannot be said,
  * or r->err is set. */
 dl_ox_value *dl_ox_make_layer(dl_ox_op *o, dl_ox_layer *l);
+/* Sets the node's results by scans of a cell: a layer that PyTorch lacks, such as a GRU that resets
+ * the state before its product. gates: 4 of an LSTM, 3, 1. False: it cannot be said, or r->err is
+ * set. (ops_cells.c) */
+bool dl_ox_make_cells(dl_ox_op *o, const dl_ox_layer *l, int gates);
 #endif

@@ -147,6 +147,15 @@ static const dl_foreign_tensor *use(dl_ox_op *o, dl_ox_value *v) {
     return t;
 }
 
+/* A layer's parameter is called LABEL.role: one that the file calls otherwise gets the node's
+ * label, unless other nodes read it. */
+static const char *path_of_role(dl_ox_op *o, const dl_ox_value *v, const char *role) {
+    const char *end = dl_format(o->r->arena, ".%s", role);
+    if (dl_ends_with(v->name, end) || v->reads > 1) return v->name;
+    if (!o->label) o->label = dl_ox_fresh_label(o, role);
+    return dl_format(o->r->arena, "%s%s", o->label, end);
+}
+
 dl_ox_value *dl_ox_weight(dl_ox_op *o, dl_ox_value *v, const char *role, const dl_ox_shape *s,
                           const int64_t *stride) {
     dl_ox *r = o->r;
@@ -155,7 +164,8 @@ dl_ox_value *dl_ox_weight(dl_ox_op *o, dl_ox_value *v, const char *role, const d
     const dl_ox_node *n = o->n;
     const char *module = n->depth ? n->stack[n->depth - 1].path : NULL, *path = v->name;
     bool named = dl_ox_is_name(r, v);
-    if (named && !s) {
+    if (named) path = path_of_role(o, v, role);
+    if (named && !s && path == v->name) {
         use(o, v);
         return v;
     }

@@ -272,7 +272,7 @@ bool dl_ox_pad(dl_ox_op *o) {
         given = dl_ox_ints(o, 3, NULL, DL_FOREIGN_RANK, axes), first = s.rank, word = 0;
     double value = 0;
     if (n < 0 || n % 2 || given < -1 || n / 2 != (given < 0 ? s.rank : given)) return false;
-    if (dl_ox_in(o, 2) && !dl_ox_number(o->r, o->n->in[2], &value)) return false;
+    if (dl_ox_in(o, 2) && !dl_ox_set_number(o->r, o->n->in[2], &value)) return false;
     while (word < 4 && strcmp(theirs[word], mode) != 0) word++;
     if (word == 4) return false;
     bool any = false;

@@ -93,7 +93,8 @@ bool dl_ox_clip(dl_ox_op *o) {
     dl_ox_value *x = o->n->in[0], *low = dl_ox_in(o, 1), *high = dl_ox_in(o, 2);
     dl_ox_shape s = dl_ox_shape_of(x);
     double min, max;
-    if ((low && !dl_ox_number(o->r, low, &min)) || (high && !dl_ox_number(o->r, high, &max)))
+    if ((low && !dl_ox_set_number(o->r, low, &min)) ||
+        (high && !dl_ox_set_number(o->r, high, &max)))
         return false;
     if (!low && !high) return dl_ox_alias(o, x);
     if (low && high && min == 0 && max == 6) return unary(o, "aten.relu6.default", x, o->n->out[0]);
@@ -107,7 +108,7 @@ bool dl_ox_clip(dl_ox_op *o) {
 bool dl_ox_dropout(dl_ox_op *o) {
     dl_ox_shape s = dl_ox_shape_of(o->n->in[0]);
     double rate = 0.5;
-    if (dl_ox_in(o, 1) && !dl_ox_number(o->r, dl_ox_in(o, 1), &rate)) return false;
+    if (dl_ox_in(o, 1) && !dl_ox_set_number(o->r, dl_ox_in(o, 1), &rate)) return false;
     if (o->n->n_out > 1 && o->n->out[1] && o->n->out[1]->reads) return false;
     dl_ox_arg_tensor(o, "input", o->n->in[0]), dl_ox_arg_real(o, "p", rate);
     return dl_ox_make(o, "aten.dropout.default", o->n->out[0], &s, o->n->in[0]);
@@ -136,6 +137,7 @@ bool dl_ox_binary(dl_ox_op *o) {
     double number;
     bool whole = o->n->in[0]->t->class == DL_FOREIGN_INT;
     const char *op = o->detail;
+    if (!whole && strstr(op, ".remainder.")) op = "aten.fmod.Tensor"; /* as C's, too */
     if (whole && strstr(op, ".div.")) { /* ONNX divides whole numbers as C does */
         if (!dl_ox_number(o->r, o->n->in[1], &number) || number <= 0) return false;
         op = "aten.floor_divide.default";

@@ -158,43 +158,57 @@ bool dl_ox_global_pool(dl_ox_op *o) {
     return dl_ox_make(o, o->detail, o->n->out[0], &s, x);
 }
 
+/* The sizes of a resized x: all of them, or those that `axes` names. False: they are not known, or
+ * change samples or channels. */
+static bool read_sizes(dl_ox_op *o, dl_ox_shape *s, bool *whole) {
+    const double *sizes = dl_ox_in(o, 3) ? dl_ox_known(o->r, o->n->in[3]) : NULL;
+    const double *scales = dl_ox_in(o, 2) ? dl_ox_setting(o->r, o->n->in[2]) : NULL;
+    const dl_ox_value *list = sizes ? o->n->in[3] : scales ? o->n->in[2] : NULL;
+    const dl_ox_attr *axes = dl_ox_attribute(o->n, "axes");
+    int64_t n = list ? dl_foreign_count(list->t) : 0;
+    if (!list || n != (axes ? axes->n_ints : s->rank) || n < 1) return false;
+    *whole = true;
+    for (int k = 0; k < n; k++) {
+        int d = axes ? dl_ox_dim(axes->ints[k], s->rank) : k;
+        if (d < 0) return false;
+        double own = (double)s->size[d], size = sizes ? sizes[k] : own * scales[k];
+        if (d == 0 && o->r->baked && size == (double)o->r->baked) size = own; /* of any batch */
+        if (!(size >= 1 && size < 1e9) || (d < 2 && size != own)) return false;
+        if (!sizes && size != (double)(int64_t)size) return false;
+        *whole = *whole && (int64_t)size % s->size[d] == 0;
+        s->size[d] = (int64_t)size;
+    }
+    return true;
+}
+
 bool dl_ox_resize(dl_ox_op *o) {
     dl_ox_value *x = o->n->in[0];
     dl_ox_shape s = dl_ox_shape_of(x);
-    const double *sizes = dl_ox_in(o, 3) ? dl_ox_known(o->r, o->n->in[3]) : NULL;
-    const double *scales = dl_ox_in(o, 2) ? dl_ox_known(o->r, o->n->in[2]) : NULL;
     const char *mode = dl_ox_word(o->n, "mode", "nearest"),
                *where = dl_ox_word(o->n, "coordinate_transformation_mode", "half_pixel"),
-               *round = dl_ox_word(o->n, "nearest_mode", "round_prefer_floor");
-    static const char *const linear[] = {"aten.upsample_linear1d.vec",
-                                         "aten.upsample_bilinear2d.vec",
-                                         "aten.upsample_trilinear3d.vec"};
-    const dl_ox_value *list = sizes ? o->n->in[3] : scales ? o->n->in[2] : NULL;
-    bool nearest = !strcmp(mode, "nearest"), corners = !strcmp(where, "align_corners"),
-         whole = true;
-    if (!list || dl_foreign_count(list->t) != s.rank || s.rank < 3 || s.rank > 5 ||
-        dl_ox_attribute(o->n, "axes") || dl_ox_int(o->n, "antialias", 0) ||
-        (!nearest && strcmp(mode, "linear") != 0))
+               *round = dl_ox_word(o->n, "nearest_mode", "round_prefer_floor"), *op;
+    bool nearest = !strcmp(mode, "nearest"), cubic = !strcmp(mode, "cubic"),
+         corners = !strcmp(where, "align_corners"), whole;
+    if (s.rank < 3 || s.rank > 5 || (!nearest && !cubic && strcmp(mode, "linear") != 0) ||
+        (cubic && (s.rank != 4 || dl_ox_real(o->n, "cubic_coeff_a", -0.75) != -0.75)) ||
+        dl_ox_int(o->n, "antialias", 0) || dl_ox_int(o->n, "exclude_outside", 0) ||
+        !read_sizes(o, &s, &whole))
         return false;
-    for (int d = 0; d < s.rank; d++) {
-        double size = sizes ? sizes[d] : (double)s.size[d] * scales[d];
-        if (!(size >= 1 && size < 1e9) || (d < 2 && size != (double)s.size[d])) return false;
-        if (scales && !sizes && size != (double)(int64_t)size) return false;
-        whole = whole && (int64_t)size % s.size[d] == 0;
-        s.size[d] = (int64_t)size;
-    }
     /* of whole factors both ways of rounding down agree */
     bool down = !strcmp(where, "asymmetric") && !strcmp(round, "floor");
     bool middle = !strcmp(where, "half_pixel") || !strcmp(where, "pytorch_half_pixel");
     if (nearest ? !down && !(whole && middle && strncmp(round, "round", 5) == 0)
                 : !corners && !middle)
         return false;
+    if (cubic)
+        op = "aten.upsample_bicubic2d.vec";
+    else
+        op = (const char *const[]){"aten.upsample_linear1d.vec", "aten.upsample_bilinear2d.vec",
+                                   "aten.upsample_trilinear3d.vec"}[s.rank - 3];
+    if (nearest) op = dl_format(o->r->arena, "aten.upsample_nearest%dd.vec", s.rank - 2);
     dl_ox_arg_tensor(o, "input", x);
     if (corners) dl_ox_arg_int(o, "align_corners", 1);
-    return dl_ox_make(o,
-                      nearest ? dl_format(o->r->arena, "aten.upsample_nearest%dd.vec", s.rank - 2)
-                              : linear[s.rank - 3],
-                      o->n->out[0], &s, x);
+    return dl_ox_make(o, op, o->n->out[0], &s, x);
 }
 
 /* ---- products ---- */
@@ -260,17 +274,25 @@ bool dl_ox_gemm(dl_ox_op *o) {
     dl_ox_value *a = o->n->in[0], *b = dl_ox_in(o, 1), *c = dl_ox_in(o, 2);
     double alpha = dl_ox_real(o->n, "alpha", 1), beta = dl_ox_real(o->n, "beta", 1);
     bool turn_a = dl_ox_int(o->n, "transA", 0), turn_b = dl_ox_int(o->n, "transB", 0);
-    if (!b || a->t->rank != 2 || b->t->rank != 2 || alpha != 1 || (c && beta != 1)) return false;
-    if (!turn_a && (!c || (c->stored && c->t->rank == 1)) && b->stored && b->t->data &&
-        b->t->class == DL_FOREIGN_FLOAT && (turn_b || !dl_ox_is_name(o->r, b)))
+    if (!b || a->t->rank != 2 || b->t->rank != 2) return false;
+    if (alpha == 1 && (!c || beta == 1) && !turn_a && (!c || (c->stored && c->t->rank == 1)) &&
+        b->stored && b->t->data && b->t->class == DL_FOREIGN_FLOAT &&
+        (turn_b || !dl_ox_is_name(o->r, b)))
         return linear(o, a, linear_weight(o, b, turn_b), c);
     if ((turn_a && !(a = turn(o, a))) || (turn_b && !(b = turn(o, b)))) return false;
     dl_ox_shape s = {.rank = 2, .size = {a->t->shape[0], b->t->shape[1]}};
     if (a->t->shape[1] != b->t->shape[0]) return dl_ox_bad(o->r, "matrices of other sizes meet");
     dl_ox_arg_tensor(o, "self", a), dl_ox_arg_tensor(o, "other", b);
-    dl_ox_value *made = dl_ox_make(o, "aten.matmul.default", c ? NULL : o->n->out[0], &s, a);
+    bool scaled = alpha != 1;
+    dl_ox_value *made =
+        dl_ox_make(o, "aten.matmul.default", c || scaled ? NULL : o->n->out[0], &s, a);
+    if (made && scaled) {
+        dl_ox_arg_tensor(o, "self", made), dl_ox_arg_real(o, "other", alpha);
+        made = dl_ox_make(o, "aten.mul.Tensor", c ? NULL : o->n->out[0], &s, a);
+    }
     if (!made || !c) return made;
     dl_ox_arg_tensor(o, "self", made), dl_ox_arg_operand(o, "other", c);
+    if (beta != 1) dl_ox_arg_real(o, "alpha", beta);
     return dl_ox_make(o, "aten.add.Tensor", o->n->out[0], &s, a);
 }
 

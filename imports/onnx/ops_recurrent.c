@@ -146,7 +146,7 @@ bool dl_ox_recurrent(dl_ox_op *o) {
     dl_ox_layer *l = DL_NEW(o->r->arena, dl_ox_layer);
     *l = (dl_ox_layer){.node = n, .states = cell->states, .directions = both ? 2 : 1, .biases = b};
     l->op = torch_op(o, l->directions), l->batch_first = dl_ox_int(n, "layout", 0);
-    if (x->t->rank != 3 || !w || !state || w->t->rank != 3 || !l->op) return false;
+    if (x->t->rank != 3 || !w || !state || w->t->rank != 3) return false;
     int64_t steps = x->t->shape[l->batch_first], sequences = x->t->shape[!l->batch_first];
     l->features = x->t->shape[2], l->hidden = state->t->rank == 3 ? state->t->shape[2] : 0;
     int64_t all = cell->gates * l->hidden;
@@ -157,13 +157,15 @@ bool dl_ox_recurrent(dl_ox_op *o) {
                          (long long)l->features);
     if (dl_ox_int(n, "hidden_size", l->hidden) != l->hidden)
         return dl_ox_bad(o->r, "its hidden_size is not that of its weights");
-    if (dl_ox_attribute(n, "clip") || dl_ox_int(n, "input_forget", 0) || dl_ox_in(o, 7) ||
-        (cell->gates == 3 && !dl_ox_int(n, "linear_before_reset", 0)) ||
-        !is_whole_length(o, steps) || !read_start(o, l, sequences))
-        return false;
+    if (!is_whole_length(o, steps) || !read_start(o, l, sequences)) return false;
     l->n_parts = l->directions * (b ? 4 : 2);
     for (int d = 0; d < l->directions; d++)
         if (!read_part(o, l, d, l->parts + d * (b ? 4 : 2))) return false;
+    if (!l->op || dl_ox_attribute(n, "clip") || dl_ox_int(n, "input_forget", 0) || dl_ox_in(o, 7) ||
+        (cell->gates == 3 && !dl_ox_int(n, "linear_before_reset", 0))) {
+        l->x = x;
+        return dl_ox_make_cells(o, l, cell->gates);
+    }
     l->x = back ? reversed(o, x, l->batch_first) : x;
     dl_ox_value *y = l->x ? dl_ox_make_layer(o, l) : NULL;
     if (y && back) y = reversed(o, y, l->batch_first);

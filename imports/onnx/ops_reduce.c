@@ -57,21 +57,56 @@ bool dl_ox_softmax(dl_ox_op *o) {
 bool dl_ox_cumsum(dl_ox_op *o) {
     dl_ox_shape s = dl_ox_shape_of(o->n->in[0]);
     double axis;
-    if (!dl_ox_number(o->r, dl_ox_in(o, 1), &axis) || dl_ox_int(o->n, "exclusive", 0) ||
-        dl_ox_int(o->n, "reverse", 0) || dl_ox_dim((int64_t)axis, s.rank) < 0)
+    if (!dl_ox_in(o, 1) || !dl_ox_number(o->r, o->n->in[1], &axis) ||
+        dl_ox_dim((int64_t)axis, s.rank) < 0)
         return false;
     dl_ox_arg_tensor(o, "self", o->n->in[0]);
     dl_ox_arg_int(o, "dim", dl_ox_dim((int64_t)axis, s.rank));
+    dl_ox_arg_int(o, "exclusive", dl_ox_int(o->n, "exclusive", 0)); /* PyTorch has neither */
+    dl_ox_arg_int(o, "reverse", dl_ox_int(o->n, "reverse", 0));
     return dl_ox_make(o, "aten.cumsum.default", o->n->out[0], &s, o->n->in[0]);
+}
+
+/* The equation with letters in place of "...": as many as an operand's axes leave, the last ones of
+ * eight that it does not have. NULL: an operand has too few axes, or the result is not said. */
+static const char *spelled(dl_ox_op *o, const char *equation) {
+    char spare[DL_FOREIGN_RANK + 1] = {0};
+    dl_buf out = {0};
+    int n = 0, most = 0, operand = 0, left = 0;
+    bool fits = strstr(equation, "->");
+    for (char c = 'A'; c <= 'Z' && n < DL_FOREIGN_RANK; c++)
+        if (!strchr(equation, c)) spare[n++] = c;
+    for (const char *at = equation; *at && fits; at++) {
+        bool begins = at == equation || at[-1] == ',' || at[-1] == '>';
+        if (begins && operand < o->n->n_in) { /* letters of this operand */
+            size_t end = strcspn(at, ",-");
+            left = o->n->in[operand] ? o->n->in[operand]->t->rank : 0;
+            for (size_t i = 0; i < end; i++) left -= at[i] != ' ' && at[i] != '.';
+            operand++;
+        } else if (begins)
+            left = most;
+        if (*at != '.') {
+            dl_putf(&out, "%c", *at);
+            continue;
+        }
+        fits = !strncmp(at, "...", 3) && left >= 0 && left <= n;
+        if (fits) dl_puts(&out, spare + n - left);
+        if (left > most) most = left;
+        at += fits ? 2 : 0;
+    }
+    const char *made = fits ? dl_strdup(o->r->arena, out.at) : NULL;
+    dl_buf_free(&out);
+    return made;
 }
 
 /* With an arrow, and letters of one size each. */
 bool dl_ox_einsum(dl_ox_op *o) {
-    const char *equation = dl_ox_word(o->n, "equation", ""), *arrow = strstr(equation, "->");
+    const char *equation = spelled(o, dl_ox_word(o->n, "equation", "")),
+               *arrow = equation ? strstr(equation, "->") : NULL;
     int64_t size[128] = {0};
     dl_ox_shape s = {0};
     const char *at = equation;
-    if (!arrow || strchr(equation, '.')) return false;
+    if (!arrow) return false;
     for (int i = 0; i < o->n->n_in; i++) {
         const dl_foreign_tensor *t = o->n->in[i] ? o->n->in[i]->t : NULL;
         int d = 0;

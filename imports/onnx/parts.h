@@ -93,6 +93,7 @@ typedef struct {
     dl_ox *r;
     const dl_ox_node *n;
     const char *detail; /* of its row in ops.def */
+    const char *label;  /* of parameters whose own names are no layer's; NULL: none has been made */
 } dl_ox_op;
 
 /* A rule makes a node's results. False: it does not know this form of the op, or r->err is set. */
@@ -134,6 +135,10 @@ void dl_ox_hold(dl_ox *r, dl_ox_value *v, const dl_ox_shape *s, dl_foreign_class
 const double *dl_ox_known(dl_ox *r, dl_ox_value *v);
 /* A single one. */
 bool dl_ox_number(dl_ox *r, dl_ox_value *v, double *number);
+/* The same of an operand that no model trains, whatever its name: bounds, scales, values of zeros
+ * and ones. */
+const double *dl_ox_setting(dl_ox *r, dl_ox_value *v);
+bool dl_ox_set_number(dl_ox *r, dl_ox_value *v, double *number);
 /* The stored floats [C] or [C, 1, 1] that v is, or is an Unsqueeze of; NULL: it is none. */
 dl_ox_value *dl_ox_vector(const dl_ox *r, dl_ox_value *v);
 bool dl_ox_read_external(void *context, const dl_foreign_data *data, void *to, dl_error *err);

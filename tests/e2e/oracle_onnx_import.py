@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Nodes of ONNX as a file may have them: `dlrun predict` with what `dlc import` makes of them, against ONNX Runtime.
+
+oracle_onnx_import.py BUILD     needs scripts/install-oracle onnx; SKIP (77) without it
+
+Recurrent layers in all of their forms, and the rows of imports/onnx/ops.def with their attributes, for several opsets.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+PYTHON = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "dlc-onnx/bin/python"
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as missing:
+    if PYTHON.exists() and pathlib.Path(sys.prefix) != PYTHON.parent.parent:
+        os.execv(PYTHON, [str(PYTHON), *sys.argv])
+    print(f"SKIP: {missing} (scripts/install-oracle onnx)")
+    sys.exit(77)
+
+from checks import ENV, TMP, check, finish, takes
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+DLC, DLRUN = (BUILD / "cli" / name for name in ("dlc", "dlrun"))
+rng = np.random.default_rng(7)
+TOLERANCE = 1e-5
+
+
+def run(*args):
+    return subprocess.run([*map(str, args)], capture_output=True, text=True, env={**ENV, "NO_COLOR": "1"},
+                          stdin=subprocess.DEVNULL)
+
+
+def node(op, inputs, outputs="y", **attributes):
+    return helper.make_node(op, inputs.split(" ") if isinstance(inputs, str) else inputs, outputs.split(), **attributes)
+
+
+def compare(name, nodes, inputs, opset=17, outputs=None, **stored):
+    """inputs: {name: shape after the batch, or with the batch as 'N'}; stored: arrays, which the nodes read."""
+    nodes = nodes if isinstance(nodes, list) else [nodes]
+    outputs = outputs or [o for o in nodes[-1].output if o]
+    shapes = {k: list(s) if "N" in s else ["N", *s] for k, s in inputs.items()}
+    values = [helper.make_tensor_value_info(k, TensorProto.FLOAT, s) for k, s in shapes.items()]
+    graph = helper.make_graph(nodes, "g", values, [helper.make_empty_tensor_value_info(o) for o in outputs],
+                              [numpy_helper.from_array(np.asarray(v), k) for k, v in stored.items()])
+    file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    try:  # ONNX Runtime wants the types of outputs
+        inferred = onnx.shape_inference.infer_shapes(file, strict_mode=True)
+    except Exception as fault:
+        return check(False, f"{name}: {fault}")
+    path, model, weights = (f"{TMP}/{name}.{end}" for end in ("onnx", "dl", "safetensors"))
+    onnx.save(inferred, path)
+    r = run(DLC, "import", path, "-o", model, f"--weights={weights}", "--loss=mse", "--report")
+    if not check(r.returncode == 0, f"{name}: import: {(r.stdout + r.stderr)[-400:]}"):
+        return None
+    feeds = {k: rng.standard_normal([3 if d == "N" else d for d in s]).astype("f4") for k, s in shapes.items()}
+    want = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(outputs, feeds)
+    for k, x in feeds.items():
+        np.save(f"{TMP}/{k}.npy", x if shapes[k][0] == "N" else np.moveaxis(x, shapes[k].index("N"), 0))
+    files = [f"{TMP}/{k}.npy" if len(feeds) == 1 else f"{k}={TMP}/{k}.npy" for k in feeds]
+    out = f"{TMP}/y.{'npy' if len(want) == 1 else 'h5'}"
+    r = run(DLRUN, "predict", weights, f"--model={model}", *files, "-o", out, "--local_batch_size=3", "--threads=1")
+    if not check(r.returncode == 0, f"{name}: predict: {r.stderr[-500:]}\n{pathlib.Path(model).read_text()}"):
+        return None
+    if len(want) == 1:
+        got = [np.load(out)]
+    else:
+        import h5py
+        with h5py.File(out) as f:
+            got = [f[f"y{i + 1}" if i else "y"][...] for i in range(len(want))]
+    for i, (a, b) in enumerate(zip(got, want)):
+        off = np.abs(a - b).max() / max(np.abs(b).max(), 1e-30) if a.shape == b.shape else np.inf
+        check(off <= TOLERANCE, f"{name}, output {i}: {off:.1e}, {a.shape}, {b.shape}\n"
+                                f"{pathlib.Path(model).read_text()}")
+    return None
+
+
+# ---- recurrent layers ----
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+FORMS = {  # of the ops' attributes; "p": peepholes, "b": no biases, "h": first states
+    "lstm": ("LSTM", "", {}),
+    "lstm_both": ("LSTM", "h", {"direction": "bidirectional"}),
+    "lstm_back": ("LSTM", "b", {"direction": "reverse"}),
+    "lstm_peepholes": ("LSTM", "p", {}),
+    "lstm_peepholes_both": ("LSTM", "ph", {"direction": "bidirectional"}),
+    "lstm_clip": ("LSTM", "", {"clip": 0.3}),
+    "lstm_coupled": ("LSTM", "", {"input_forget": 1}),
+    "lstm_other": ("LSTM", "h", {"activations": ["Sigmoid", "Softsign", "Relu"]}),
+    "gru": ("GRU", "", {"linear_before_reset": 1}),
+    "gru_reset_first": ("GRU", "", {}),
+    "gru_reset_first_both": ("GRU", "h", {"direction": "bidirectional"}),
+    "gru_reset_first_back": ("GRU", "b", {"direction": "reverse"}),
+    "gru_other": ("GRU", "", {"linear_before_reset": 1, "activations": ["Sigmoid", "Relu"]}),
+    "gru_clip": ("GRU", "", {"clip": 0.5}),
+    "rnn": ("RNN", "h", {}),
+    "rnn_relu": ("RNN", "", {"activations": ["Relu"]}),
+    "rnn_softsign": ("RNN", "", {"activations": ["Softsign", "Tanh"], "direction": "bidirectional"}),
+}
+
+
+def recurrent(name, op, more, attributes, h=5, e=4, steps=6):
+    d, g = 1 + (attributes.get("direction") == "bidirectional"), GATES[op]
+    stored = {"w": rng.standard_normal((d, g * h, e)) * 0.4, "r": rng.standard_normal((d, g * h, h)) * 0.4,
+              "b": rng.standard_normal((d, 2 * g * h)) * 0.3, "p": rng.standard_normal((d, 3 * h)) * 0.3}
+    names = ["x", "w", "r", "" if "b" in more else "b", "", "h0" if "h" in more else "",
+             "c0" if "h" in more and op == "LSTM" else "", "p" if "p" in more else ""]
+    while not names[-1]:
+        names.pop()
+    inputs = {"x": [steps, "N", e]}
+    inputs.update({k: [d, "N", h] for k in names if k in ("h0", "c0")})
+    turn = [helper.make_node("Transpose", [f"{k}_given"], [k], perm=[1, 0, 2]) for k in inputs]
+    given = {f"{k}_given": ["N", s[0], s[2]] for k, s in inputs.items()}  # the batch is an input's first axis
+    ends = [helper.make_node("Transpose", ["states"], ["y"], perm=[2, 0, 1, 3]),
+            helper.make_node("Transpose", ["last"], ["y2"], perm=[1, 0, 2])]
+    layer = helper.make_node(op, names, ["states", "last"], name="layer", hidden_size=h, **attributes)
+    compare(name, turn + [layer] + ends, given, outputs=["y", "y2"],
+            **{k: v.astype("f4") for k, v in stored.items() if k in names})
+
+
+for i, (name, form) in enumerate(FORMS.items()):
+    if takes(i):
+        recurrent(name, *form)
+
+
+# ---- the other rows ----
+
+def f4(*shape):
+    return rng.standard_normal(shape).astype("f4")
+
+
+def i8(*numbers):
+    return np.array(numbers, "i8")
+
+
+UNARY = ("Relu Sigmoid Tanh Exp Abs Neg Sin Cos Tan Sinh Cosh Erf Floor Ceil Round Sign Softsign Softplus Selu "
+         "LeakyRelu Elu Celu HardSigmoid HardSwish Mish Identity ThresholdedRelu Shrink Atan")
+POSITIVE = "Log Sqrt Reciprocal Acosh"
+BOUNDED = "Asin Acos Atanh"
+REDUCE = "ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum"
+image, row, cube = {"x": [4, 6, 8]}, {"x": [6]}, {"x": [3, 5]}
+CASES = [(op.lower(), node(op, "x"), row, 18) for op in UNARY.split()]
+CASES += [(op.lower(), [node("Abs", "x", "a"), node("Add", "a one", "b"), node(op, "b")], row, 17,
+           {"one": np.float32([1])}) for op in POSITIVE.split() if op != "Acosh"]
+CASES += [(op.lower(), [node("Tanh", "x", "a"), node(op, "a")], row, 17) for op in BOUNDED.split()]
+CASES += [(op.lower(), [node("Abs", "x", "a"), node(op, "a", axes=[1], keepdims=0)], cube, 13) for op in REDUCE.split()]
+CASES += [
+    ("reduce_sum", node("ReduceSum", "x k", keepdims=1), cube, 13, {"k": i8(-1)}),
+    ("reduce_all", node("ReduceMean", "x k", keepdims=0), cube, 18, {"k": i8(1, 2)}),
+    ("mod", node("Mod", "x k", fmod=1), row, 17, {"k": np.float32([0.7])}),
+    ("pow", [node("Abs", "x", "a"), node("Pow", "a k")], row, 17, {"k": np.float32([1.5])}),
+    ("clip", node("Clip", "x a b"), row, 17, {"a": np.float32(-0.5), "b": np.float32(0.4)}),
+    ("where", [node("Greater", "x k", "c"), node("Where", "c x k")], row, 17, {"k": np.float32([0.1])}),
+    ("sum", node("Sum", "x x x"), row, 17),
+    ("mean", node("Mean", "x z"), {"x": [6], "z": [6]}, 17),
+    ("max", node("Max", "x k"), row, 17, {"k": f4(6)}),
+    ("gemm", node("Gemm", "x w b", transB=1), row, 17, {"w": f4(5, 6), "b": f4(5)}),
+    ("gemm_scaled", node("Gemm", "x w b", alpha=0.5, beta=2.0), row, 17, {"w": f4(6, 5), "b": f4(5)}),
+    ("matmul", node("MatMul", "x w"), cube, 17, {"w": f4(5, 7)}),
+    ("einsum", node("Einsum", "x w", equation="...ij,jk->...ik"), cube, 17, {"w": f4(5, 7)}),
+    ("conv", node("Conv", "x w b", pads=[1, 1, 1, 1], strides=[2, 1]), image, 17, {"w": f4(5, 4, 3, 3), "b": f4(5)}),
+    ("conv_same", node("Conv", "x w", auto_pad="SAME_UPPER", strides=[2, 2]), image, 17, {"w": f4(5, 4, 3, 3)}),
+    ("conv_lower", node("Conv", "x w", auto_pad="SAME_LOWER", strides=[2, 2]), image, 17, {"w": f4(5, 4, 2, 2)}),
+    ("conv_uneven", node("Conv", "x w", pads=[0, 1, 2, 0]), image, 17, {"w": f4(4, 1, 3, 3)[:, :1].repeat(4, 1)}),
+    ("conv_depth", node("Conv", "x w", group=4, dilations=[2, 2]), image, 17, {"w": f4(8, 1, 2, 2)}),
+    ("conv_transpose", node("ConvTranspose", "x w b", strides=[2, 2], output_padding=[1, 1]), image, 17,
+     {"w": f4(4, 3, 3, 3), "b": f4(3)}),
+    ("batch_norm", node("BatchNormalization", "x s b m v"), image, 17,
+     {"s": f4(4), "b": f4(4), "m": f4(4), "v": np.abs(f4(4)) + 0.5}),
+    ("layer_norm", node("LayerNormalization", "x s b"), cube, 17, {"s": f4(5), "b": f4(5)}),
+    ("layer_norm_2", node("LayerNormalization", "x s b", axis=-2), cube, 17, {"s": f4(3, 5), "b": f4(3, 5)}),
+    ("group_norm", node("GroupNormalization", "x s b", num_groups=2), image, 21, {"s": f4(4), "b": f4(4)}),
+    ("instance_norm", node("InstanceNormalization", "x s b"), image, 17, {"s": f4(4), "b": f4(4)}),
+    ("lp_norm", node("LpNormalization", "x", axis=-1, p=2), cube, 17),
+    ("lrn", node("LRN", "x", size=3), image, 17),
+    ("max_pool", node("MaxPool", "x", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1), image, 17),
+    ("avg_pool", node("AveragePool", "x", kernel_shape=[2, 3], strides=[2, 2], pads=[1, 1, 1, 1]), image, 17),
+    ("avg_pool_all", node("AveragePool", "x", kernel_shape=[3, 3], count_include_pad=1, pads=[1, 1, 1, 1]), image, 17),
+    ("global_max", node("GlobalMaxPool", "x"), image, 17),
+    ("nearest", node("Resize", ["x", "", "k"], mode="nearest", coordinate_transformation_mode="asymmetric",
+                     nearest_mode="floor"), image, 17, {"k": np.float32([1, 1, 2, 2])}),
+    ("linear", node("Resize", ["x", "", "k"], mode="linear"), image, 17, {"k": np.float32([1, 1, 1.5, 1.375])}),
+    ("corners", node("Resize", ["x", "", "k"], mode="linear", coordinate_transformation_mode="align_corners"),
+     image, 17, {"k": np.float32([1, 1, 1.5, 1.375])}),
+    ("cubic", node("Resize", ["x", "", "k"], mode="cubic"), image, 17, {"k": np.float32([1, 1, 1.5, 1.375])}),
+    ("axes", node("Resize", ["x", "", "", "k"], mode="linear", axes=[3, 2]), image, 18, {"k": i8(11, 9)}),
+    ("depth_to_space", node("DepthToSpace", "x", blocksize=2), image, 17),
+    ("depth_to_space_crd", node("DepthToSpace", "x", blocksize=2, mode="CRD"), image, 17),
+    ("space_to_depth", node("SpaceToDepth", "x", blocksize=2), image, 17),
+    ("slice", node("Slice", "x a b c d"), image, 17, {"a": i8(1, -1), "b": i8(6, -9), "c": i8(2, 3), "d": i8(2, -1)}),
+    ("gather", node("Gather", "x k", axis=2), cube, 17, {"k": i8(4, 0, -2)}),
+    ("gather_elements", [node("Sign", "x", "s"), node("Abs", "s", "a"), node("Cast", "a", "i", to=TensorProto.INT64),
+                         node("GatherElements", "x i", axis=1)], cube, 17),
+    ("pad", node("Pad", "x k v"), cube, 17, {"k": i8(0, 1, 2, 0, 0, 1), "v": np.float32(0.5)}),
+    ("pad_edge", node("Pad", "x k", mode="edge"), cube, 17, {"k": i8(0, 0, 2, 0, 0, 1)}),
+    ("pad_wrap", node("Pad", "x k", mode="wrap"), cube, 19, {"k": i8(0, 0, 2, 0, 0, 1)}),
+    ("tile", node("Tile", "x k"), cube, 17, {"k": i8(1, 2, 3)}),
+    ("split", node("Split", "x k", "y y2", axis=2), cube, 17, {"k": i8(2, 3)}),
+    ("cumsum", node("CumSum", "x k"), cube, 17, {"k": np.array(1, "i8")}),
+    ("cumsum_back", node("CumSum", "x k", reverse=1, exclusive=1), cube, 17, {"k": np.array(2, "i8")}),
+    ("trilu", node("Trilu", "x k", upper=0), {"x": [4, 5]}, 17, {"k": np.array(1, "i8")}),
+    ("top_k", node("TopK", "x k", "y i", axis=2), cube, 17, {"k": i8(2)}),
+    ("softmax", node("Softmax", "x", axis=1), cube, 17),
+    ("argmax", [node("ArgMax", "x", "i", axis=2, keepdims=0), node("Cast", "i", to=TensorProto.FLOAT)], cube, 17),
+    ("one_hot", [node("ArgMax", "x", "i", axis=2, keepdims=0), node("OneHot", "i d v")], cube, 17,
+     {"d": np.array(5, "i8"), "v": np.float32([0, 1])}),
+    ("prelu", node("PRelu", "x w"), image, 17, {"w": f4(4, 1, 1)}),
+    ("gelu", node("Gelu", "x", approximate="tanh"), row, 20),
+    ("grid", node("GridSample", "x g", mode="linear", padding_mode="border"), {"x": [3, 4, 5], "g": [6, 7, 2]}, 20),
+    ("scatter", [node("ReduceMean", "x", "m", axes=[0], keepdims=0), node("Mul", "m zero", "n"),
+                 node("ScatterElements", "n k v", "p", axis=0, reduction="add"), node("Add", "x p")], cube, 17,
+     {"k": np.array([[0, 2, 2, 1, 0], [1, 0, 2, 0, 1]], "i8"), "v": f4(2, 5), "zero": np.float32([0])}),
+]
+for i, (name, nodes, inputs, opset, *stored) in enumerate(CASES):
+    if takes(len(FORMS) + i):
+        compare(name, nodes, inputs, opset, outputs=["y"] if "y" in str(nodes) and name == "top_k" else None,
+                **(stored[0] if stored else {}))
+finish()
