@@ -21,6 +21,18 @@ bool dl_in_unary(dl_in_ctx *c) {
     return v && dl_done(c, v, dl_call_function(c, c->detail, v, ""));
 }
 
+/* Of complex numbers the length. */
+bool dl_in_absolute(dl_in_ctx *c) {
+    dl_in_value *v = dl_self(c);
+    if (!v || !v->pair) return dl_in_unary(c);
+    dl_end_in_parts(c, v);
+    dl_in_value *made = dl_copy_value(c, v);
+    made->stmt = dl_call_function(c, "norm", v, ", over=%s", dl_parts_axis);
+    made->is_view = false, made->param = -1, made->n--, made->rank--;
+    dl_set(c, 0, made);
+    return true;
+}
+
 bool dl_in_negate(dl_in_ctx *c) {
     dl_in_value *v = settled(c, dl_self(c));
     return v && dl_done(c, v, dl_say(c, STMT_PLAIN, P_UNARY, "-%p", v, P_UNARY));
