@@ -45,7 +45,7 @@ for text, want in [
         (base.replace("inputs", "input").replace("targets", "target"),
          "data has no key 'input'; did you mean 'inputs'?"),
         (base.replace("x.npy", "odd.h5:complex"), "'complex' holds complex numbers, not numbers that can be read"),
-        (base.replace("x.npy", "odd.h5:text"), "'text' holds strings, not"),
+        (base.replace("x.npy", "odd.h5:text"), "'text' holds text (strings), not"),
         (base.replace("x.npy", "odd.h5:records"), "'records' holds records, not"),
         (base.replace("x.npy", "odd.h5:none"), "'none' is empty: an axis of it has no elements"),
         (base.replace("x.npy", "odd.h5:shuffled"), "is packed with filter 32008, bitshuffle, which is not supported"),

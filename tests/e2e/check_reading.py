@@ -293,8 +293,7 @@ def test_absent():
 
 
 def test_wholes():
-    """An array that is packed as a whole is kept, though it is larger than other caches; not where a file is one
-    sample."""
+    """An array that is packed as a whole is kept, though larger than other caches; not where a file is a sample."""
     whole, one = np.zeros((40, 1, 400, 300), "f4"), np.zeros((1, 400, 300), "f4")
     np.savez_compressed(f"{DATA}/whole.npz", x=whole)
     for i in range(12):
