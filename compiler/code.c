@@ -173,7 +173,7 @@ static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, 
             pieces[kernels[i].entries.at[j].object].late &= kernels[i].late;
     if (!threads) threads = dl_cpus_allowed();
     put_sources(p, t, functions, pieces, false, threads);
-    put_sources(p, t, functions, pieces, true, threads);
+    put_sources(p, t, functions, pieces, true, 0);
     for (int i = 0; i < n && pieces != kernels; i++)
         for (int j = 0; j < kernels[i].entries.n; j++) {
             dl_plan_entry *e = &kernels[i].entries.at[j];

@@ -21,6 +21,7 @@ static int weight_of(const dl_piece *p) {
 
 /* The number of sources for functions that take so many ms. */
 static int count_sources(int n, int all, int threads) {
+    if (!threads) return 1 + all / (2 * SOURCE);
     int pairs = (all + SOURCE) / (2 * SOURCE), few = n < 2 ? 1 : pairs < 1 ? 2 : 2 * pairs;
     int most = all / LEAST < n ? all / LEAST : n, sources = threads < most ? threads : most;
     return threads > FEW && sources > few ? sources : few;

@@ -83,7 +83,8 @@ typedef struct dl_backend {
      * whose objects are indices of these pieces. */
     dl_piece *(*merge)(dl_arena *arena, int *n, dl_piece *kernels);
     /* NULL: there is one source. Or: assigns each piece to a source, so that all compile in the
-     * least time on so many threads; returns the number of sources, at least one. */
+     * least time on so many threads; 0: in few sources, as nobody waits for them. Returns the
+     * number of sources, at least one. */
     int (*assign)(int n, dl_piece *pieces, int threads);
     /* Appends a source's prelude, for the needs of all its kernels together. */
     void (*open)(dl_buf *out, const dl_target *t, const dl_emitted *needs);
