@@ -21,7 +21,7 @@ bool dl_in_unary(dl_in_ctx *c) {
     return v && dl_done(c, v, dl_call_function(c, c->detail, v, ""));
 }
 
-/* Of complex numbers the length. */
+/* The length, where the numbers are complex. */
 bool dl_in_absolute(dl_in_ctx *c) {
     dl_in_value *v = dl_self(c);
     if (!v || !v->pair) return dl_in_unary(c);
