@@ -314,11 +314,11 @@ def ordered(s):
 
 @part(1)
 def places(s):
-    """Whole numbers from numbers: argmax, top_k, casts."""
+    """Whole numbers from numbers: argmax, top_k, argsort, casts."""
     x = s.float(lambda v: len(v.axes) > 1)
     a, n = s.r.choice(x.axes)
     d = x.dim(a)
-    way = s.r.randrange(3)
+    way = s.r.randrange(4)
     if (x.data.sort(d).values.diff(dim=d).abs() < 1e-6).any():
         raise Refused  # ties within rounding
     if way == 0:
@@ -329,6 +329,10 @@ def places(s):
         return s.add(f"top_k({x.dl}, {k}, over={a})", ATOM,
                      f"torch.sort(({x.py}), dim={d}, descending=True, stable=True).indices.narrow({d}, 0, {k})",
                      [(c, k if c == a else m) for c, m in x.axes], [x], "i", n)
+    if way == 2:
+        down = s.r.random() < 0.5
+        return s.add(f"argsort({x.dl}, over={a}{', descending=true' if down else ''})", ATOM,
+                     f"torch.sort(({x.py}), dim={d}, descending={down}, stable=True).indices", x.axes, [x], "i", n)
     check_steady(s, x, "(3 * torch.sigmoid({})).long()")
     s.add(f"(3 * sigmoid({x.dl})) as {s.r.choice(['i32', 'i64'])}", PIPE, f"(3 * torch.sigmoid({x.py})).long()",
           x.axes, [x], "i", 3)
