@@ -50,7 +50,14 @@ static const group_case cases[] = {
     {"groups of 24 forward", "f32[N=1, C=72, W=300]", "f32[O=72, C=24, kW=3]",
      "conv $a, $b " SPACED "groups=3} : f32[N=1, C=72, W=150]", 0},
     {"depthwise", "f32[N=1, C=40, W=9]", "f32[O=40, C=1, kW=3]",
-     "conv $a, $b " SPACED "groups=40} : f32[N=1, C=40, W=5]", 0},
+     "conv $a, $b " SPACED "dilation=[2], groups=40} : f32[N=1, C=40, W=4]", 0},
+    {"a depthwise input gradient", "f32[N=1, C=40, W=4]", "f32[O=40, C=1, kW=3]",
+     "conv_grad_input $a, $b " SPACED "dilation=[2], size=[9], groups=40} : f32[N=1, C=40, W=9]",
+     0},
+    {"a depthwise weight gradient", "f32[N=2, C=40, W=9]", "f32[N=2, C=40, W=4]",
+     "conv_grad_weight $a, $b " SPACED
+     "dilation=[2], kernel=[3], groups=40} : f32[O=40, C=1, kW=3]",
+     0},
 };
 
 /* Some eight, where `odd`, are no numbers: infinite, or NaN. */
@@ -133,9 +140,11 @@ static void test_in_place(const char *target) {
     dl_arena_free(arena);
 }
 
-static bool of_one_op(const group_case *a, const group_case *b) {
+/* Whether two cases are of one op; depthwise convolutions have loops of their own. */
+static bool of_one_kind(const group_case *a, const group_case *b) {
     size_t n = strcspn(a->node, " ");
-    return n == strcspn(b->node, " ") && strncmp(a->node, b->node, n) == 0;
+    return !strstr(a->what, "depthwise") == !strstr(b->what, "depthwise") &&
+           n == strcspn(b->node, " ") && strncmp(a->node, b->node, n) == 0;
 }
 
 int main(void) {
@@ -144,9 +153,9 @@ int main(void) {
     unsigned number = 0;
     for (unsigned t = 0; t < COMPILED_TARGETS; t++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            unsigned at = 0, n = 0; /* among those of its op */
+            unsigned at = 0, n = 0; /* among those of its kind */
             for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-                if (of_one_op(&cases[k], &cases[i])) at += k < i, n++;
+                if (of_one_kind(&cases[k], &cases[i])) at += k < i, n++;
             if (dl_test_takes_of(t, at, n, number++)) test_case(&cases[i], compiled_targets[t]);
         }
     for (int t = 0; t < COMPILED_CPUS; t++) test_in_place(compiled_targets[t]);
