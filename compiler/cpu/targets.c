@@ -20,7 +20,7 @@
 
 /* Lanes sum the rows of as many points, each in one chain of floats. */
 static const dl_loop_rules loops = {
-    .contiguous_terms = DL_CHAIN, .strided_terms = DL_CHAIN, .floats = true};
+    .contiguous_terms = DL_CHAIN, .strided_terms = DL_CHAIN, .floats = true, .maxima = true};
 
 /* Best first. The generic target uses only the architecture's baseline (SSE2 on x86-64, NEON on
  * Arm). Two FMA pipes of four cycles need at least eight accumulators: 8 x 2 vectors fit the 32

@@ -76,7 +76,8 @@ static unsigned find_only_row(dl_arena *arena, const dl_loop_problem *p,
         row = p->steps[i].over;
     }
     int64_t most = is_strided(p, row) ? rules->strided_terms : rules->contiguous_terms;
-    if (!row || count_points(p, row) > most || count_points(p, all_axes(p) & ~row) < ROW_ENOUGH)
+    int64_t enough = rules->maxima && !p->sums ? 1 : ROW_ENOUGH;
+    if (!row || count_points(p, row) > most || count_points(p, all_axes(p) & ~row) < enough)
         return 0;
     dl_loop_nests s = dl_schedule_nests(arena, p->n, p->steps,
                                         (dl_loop_schedule){.kind = DL_BY_ROWS, .axes = row});
@@ -142,6 +143,13 @@ static bool are_floats(const dl_kernel *k, const dl_step *steps) {
     return true;
 }
 
+static bool has_sums(const dl_kernel *k, const dl_step *steps) {
+    bool any = false;
+    for (int i = 0; i < k->instrs.n; i++)
+        any |= steps[i].kind == DL_K_REDUCE && k->instrs.at[i].op == DL_OP_sum;
+    return any;
+}
+
 void dl_kernel_schedule(dl_kernel *k, const dl_loop_rules *rules) {
     dl_arena *arena = dl_arena_new(NULL);
     k->schedule = (dl_loop_schedule){.kind = dl_schedule_forced(k)};
@@ -153,7 +161,8 @@ void dl_kernel_schedule(dl_kernel *k, const dl_loop_rules *rules) {
                              .nspace = k->nspace,
                              .space = k->space,
                              .inner = dl_kernel_inner(k),
-                             .floats = are_floats(k, steps)};
+                             .floats = are_floats(k, steps),
+                             .sums = has_sums(k, steps)};
         k->schedule = dl_schedule_choose(arena, &p, rules);
     }
     dl_scheduled s = dl_kernel_scheduled(arena, k);

@@ -29,6 +29,8 @@ typedef struct dl_loop_rules {
      * only where rows save a loop nest. */
     int64_t contiguous_terms, strided_terms;
     bool floats; /* ... and where all its reductions are of f32 or of 16-bit types */
+    bool maxima; /* ... however few the rows, where none of its reductions is a sum: points have
+                    vectors for sums alone */
     /* Reductions of at most so many terms, which are not contiguous in memory, at no fewer than so
      * many points are a thread's own; 0: none are. */
     int64_t thread_terms, thread_points;
@@ -45,6 +47,7 @@ typedef struct {
     const dl_axis *space;
     int inner;   /* the axis along which memory is contiguous (dl_kernel_inner), or -1 */
     bool floats; /* all its reductions are of f32 or of 16-bit types */
+    bool sums;   /* one of them is a sum */
 } dl_loop_problem;
 
 /* The loop nests of a kernel as the emitters run them. */

@@ -45,6 +45,7 @@ typedef struct {
     dl_step *steps;
     int *of;     /* by step: its member, or -1 */
     bool floats; /* its reductions are of f32 or of 16-bit types */
+    bool sums;   /* one of them is a sum */
 } trial;
 
 /* The axes of a type as bits of the space; false where the space lacks one. */
@@ -93,6 +94,7 @@ static bool add_member(trial *t, int node) {
         s.over = axes & ~s.axes;
         if (s.over) s.kind = DL_K_REDUCE;
         if (s.over) t->floats &= dl_kernel_type(n->out[0].type.dtype) == DL_F32;
+        if (s.over) t->sums |= n->op == DL_OP_sum;
         if (!s.nargs) s.args[s.nargs++] = add(t, (dl_step){.kind = DL_K_LOAD, .axes = axes}, -1);
     }
     f->instr[node] = add(t, s, node);
@@ -120,6 +122,7 @@ static bool find_steps(trial *t) {
     qsort(t->member, (size_t)t->nmembers, sizeof(int), by_value);
     t->steps = DL_NEWS(t->arena, dl_step, 3 * most), t->of = DL_NEWS(t->arena, int, 3 * most);
     bool ok = t->floats = true;
+    t->sums = false;
     for (int i = 0; i < t->nmembers; i++) ok = ok && add_member(t, t->member[i]);
     for (int i = 0; i < t->nmembers; i++) f->instr[t->member[i]] = -1;
     return ok;
@@ -150,7 +153,8 @@ static dl_loop_nests find_trial_nests(const trial *t) {
                          .nspace = space->rank,
                          .space = space->axis,
                          .inner = inner,
-                         .floats = t->floats};
+                         .floats = t->floats,
+                         .sums = t->sums};
     return dl_schedule_nests(arena, t->n, t->steps,
                              dl_schedule_choose(arena, &p, t->f->ctx->loops));
 }

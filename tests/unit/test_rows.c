@@ -9,6 +9,7 @@
 
 #include "compiler/compile.h"
 #include "ir/base/hash.h"
+#include "ir/kernel/schedule.h"
 #include "ir/text/text.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
@@ -291,10 +292,46 @@ static void test_twins(void) {
     dl_arena_free(m->arena);
 }
 
+/* Short maxima go by rows on a CPU, however few they are, in vectors; few sums go by points, which
+ * have vectors for these, and longer rows are shared by threads. */
+static void test_maxima(void) {
+    static const struct {
+        const char *op;
+        int taps, channels;
+        dl_loop_kind kind;
+    } of[] = {{"reduce_max", 4, 20, DL_BY_ROWS},
+              {"reduce_min", 9, 1, DL_BY_ROWS},
+              {"sum", 4, 20, DL_BY_POINTS},
+              {"reduce_max", 5000, 20, DL_BY_POINTS}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        dl_error err = {0};
+        dl_arena *arena = dl_arena_new(NULL);
+        dl_compile_options opt = {.target = dl_target_find("cpu:generic", &err),
+                                  .step_options.optimizer = DL_OPT_NONE,
+                                  .model = "maxima",
+                                  .batch = 1};
+        const char *text = dl_format(arena,
+                                     "graph @g {\n  param $x = %%0 : f32[A=%d, B=%d, C=%d]\n"
+                                     "  %%1 = %s $x {over=[B]} : f32[A=%d, C=%d]\n"
+                                     "  output \"y\" = %%1\n}\n",
+                                     7, of[i].taps, of[i].channels, of[i].op, 7, of[i].channels);
+        dl_compile_times times = {0};
+        dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
+        bool ok = m && dl_compile(arena, m, &opt, &times, &err);
+        CHECK(ok && m->graphs.at[0]->kernels.n == 1, "%s", err.message);
+        if (ok)
+            CHECK(m->graphs.at[0]->kernels.at[0]->schedule.kind == of[i].kind, "%s of %d: by %s",
+                  of[i].op, of[i].taps,
+                  dl_schedule_name(m->graphs.at[0]->kernels.at[0]->schedule.kind));
+        dl_arena_free(arena);
+    }
+}
+
 int main(void) {
     char dir[] = "/tmp/dl_rows_XXXXXX";
     if (!test_cache(dir)) return 1;
     test_twins();
+    test_maxima();
     /* first what every machine has: a share always takes that */
     static const char *const targets[] = {"cpu:generic", "cpu:avx2", "cpu:avx512",
                                           "cuda:sm_90a:emulated"};
