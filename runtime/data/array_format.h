@@ -36,6 +36,9 @@ extern const dlr_array_format dlr_hdf5_format, dlr_npy_format, dlr_npz_format, d
  * contents; "" where there is no remedy. */
 const char *dlr_convert_odd(dl_arena *arena, const dlr_array_format *format, const char *name,
                             dlr_odd odd);
+/* The reason for a refusal, with that command after it. */
+const char *dlr_add_remedy(dl_arena *arena, const dlr_array_format *format, const char *name,
+                           dlr_odd odd, const char *why);
 /* Refuses an array that holds no numbers, or has too many axes, with a remedy. */
 void dlr_refuse_odd(dl_arena *arena, const dlr_array_format *format, dlr_array_facts *a);
 

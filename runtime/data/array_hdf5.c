@@ -24,8 +24,7 @@ static bool is_fill_alone(const dlr_hdf5_set *set) {
 static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     if (set->why[0])
         return set->layout == DLR_HDF5_CLOSED && set->odd == DLR_ODD_NUMBERS
-                   ? dl_format(arena, "%s. %s", set->why,
-                               dlr_convert_odd(arena, &dlr_hdf5_format, set->name, set->odd))
+                   ? dlr_add_remedy(arena, &dlr_hdf5_format, set->name, set->odd, set->why)
                    : set->why;
     if (set->layout == DLR_HDF5_EMPTY && is_empty(set))
         return "is empty: an axis of it has no elements";

@@ -48,17 +48,25 @@ const char *dlr_convert_odd(dl_arena *arena, const dlr_array_format *format, con
     return text;
 }
 
+const char *dlr_add_remedy(dl_arena *arena, const dlr_array_format *format, const char *name,
+                           dlr_odd odd, const char *why) {
+    const char *remedy = dlr_convert_odd(arena, format, name, odd);
+    return remedy[0] ? dl_format(arena, "%s. %s", why, remedy) : why;
+}
+
 void dlr_refuse_odd(dl_arena *arena, const dlr_array_format *format, dlr_array_facts *a) {
     if (a->refused) return;
     if (a->rank > DLR_ARRAY_RANK) {
-        a->refused = dl_format(arena, "has %d axes; %d can be read. %s", a->rank, DLR_ARRAY_RANK,
-                               dlr_convert_odd(arena, format, a->name, DLR_ODD_AXES));
+        a->refused = dlr_add_remedy(
+            arena, format, a->name, DLR_ODD_AXES,
+            dl_format(arena, "has %d axes; %d can be read", a->rank, DLR_ARRAY_RANK));
         return;
     }
     if (a->type != DLR_EL_NONE) return;
-    const char *name = rows[a->odd].name, *remedy = dlr_convert_odd(arena, format, a->name, a->odd);
+    const char *name = rows[a->odd].name;
     const bool both = name && strcmp(name, a->stored) != 0;
-    a->refused = dl_format(arena, "holds %s%s%s%s, not numbers that can be read%s%s",
-                           name ? name : a->stored, both ? " (" : "", both ? a->stored : "",
-                           both ? ")" : "", remedy[0] ? ". " : "", remedy);
+    const char *why =
+        dl_format(arena, "holds %s%s%s%s, not numbers that can be read", name ? name : a->stored,
+                  both ? " (" : "", both ? a->stored : "", both ? ")" : "");
+    a->refused = dlr_add_remedy(arena, format, a->name, a->odd, why);
 }

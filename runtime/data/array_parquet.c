@@ -35,10 +35,9 @@ static void put_facts(dl_arena *arena, const dlr_parquet *p, dlr_array_facts *a)
                                  .odd = c->odd};
         const bool unpacks = c->refused || has_codecs(p, c);
         if (c->refused || !unpacks)
-            a[i].refused = dl_format(
-                arena, "%s. %s", unpacks ? c->refused : "is packed with a codec that is not read",
-                dlr_convert_odd(arena, &dlr_parquet_format, c->name,
-                                unpacks ? c->odd : DLR_ODD_NUMBERS));
+            a[i].refused = dlr_add_remedy(
+                arena, &dlr_parquet_format, c->name, unpacks ? c->odd : DLR_ODD_NUMBERS,
+                unpacks ? c->refused : "is packed with a codec that is not read");
         a[i].dims[0] = p->rows, a[i].axis[0] = "row";
         if (p->rows == 0) a[i].refused = "is empty: the file has no rows";
         for (int k = 0; k < p->groups && !c->refused; k++)

@@ -64,9 +64,8 @@ static dlr_array_facts describe(dl_arena *arena, const dlr_tiff *t, const stack 
         a.refused = dlr_tiff_refuse(arena, &s->pages[i], only && s->n == 1);
     const bool complex = p->format == 5 || p->format == 6;
     if (a.refused)
-        a.refused = dl_format(arena, "%s. %s", a.refused,
-                              dlr_convert_odd(arena, &dlr_tiff_format, NULL,
-                                              complex ? DLR_ODD_COMPLEX : DLR_ODD_NUMBERS));
+        a.refused = dlr_add_remedy(arena, &dlr_tiff_format, NULL,
+                                   complex ? DLR_ODD_COMPLEX : DLR_ODD_NUMBERS, a.refused);
     dlr_number missing;
     if (p->missing && dlr_number_parse(p->missing, strlen(p->missing), &missing))
         dlr_array_add_number(arena, &a, "_FillValue", dlr_number_double(&missing));

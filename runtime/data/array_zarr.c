@@ -41,9 +41,8 @@ static bool add_array(search *s, const char *folder, const char *name, int versi
     const char *more = version == 2 ? read_meta(s, folder, ".zattrs", &n, &path) : NULL;
     if (more && !dlr_zarr_attributes(s->f->arena, more, n, path, &a, s->err)) return false;
     if (a.refused)
-        a.refused = dl_format(s->f->arena, "%s. %s", a.refused,
-                              dlr_convert_odd(s->f->arena, &dlr_zarr_format, a.name,
-                                              a.type == DLR_EL_NONE ? a.odd : DLR_ODD_NUMBERS));
+        a.refused = dlr_add_remedy(s->f->arena, &dlr_zarr_format, a.name,
+                                   a.type == DLR_EL_NONE ? a.odd : DLR_ODD_NUMBERS, a.refused);
     if (!more) a.fill = NULL; /* no attribute says that it marks missing numbers */
     dl_push(s->f->arena, &s->arrays, a);
     dl_push(s->f->arena, &s->how, how);

@@ -18,10 +18,17 @@ static bool undo_deflated(const dlr_codec *c, const unsigned char *from, size_t 
                           unsigned char *to, size_t room) {
     struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
     if (!d) return false;
-    enum libdeflate_result r =
-        c->kind == DLR_CODEC_ZLIB   ? libdeflate_zlib_decompress(d, from, bytes, to, room, NULL)
-        : c->kind == DLR_CODEC_GZIP ? libdeflate_gzip_decompress(d, from, bytes, to, room, NULL)
-                                    : libdeflate_deflate_decompress(d, from, bytes, to, room, NULL);
+    enum libdeflate_result r = LIBDEFLATE_SUCCESS;
+    if (c->kind == DLR_CODEC_GZIP) /* members may follow one another (RFC 1952) */
+        for (size_t used, done; r == LIBDEFLATE_SUCCESS && (bytes > 0 || room > 0);
+             from += used, bytes -= used, to += done, room -= done) {
+            used = done = 0;
+            r = libdeflate_gzip_decompress_ex(d, from, bytes, to, room, &used, &done);
+        }
+    else if (c->kind == DLR_CODEC_ZLIB)
+        r = libdeflate_zlib_decompress(d, from, bytes, to, room, NULL);
+    else
+        r = libdeflate_deflate_decompress(d, from, bytes, to, room, NULL);
     libdeflate_free_decompressor(d);
     return r == LIBDEFLATE_SUCCESS;
 }

@@ -376,8 +376,9 @@ static void take_data_header(thrift *t, dlr_parquet_page *out, bool second) {
         if (second && (f.id == 5 || f.id == 6)) bytes[f.id - 5] = v;
         if (second && f.id == 7) out->packed = v != 0;
     }
-    if (bytes[0] < 0 || bytes[1] != 0) t->bad = true; /* no column of lists is read */
-    out->level_bytes = bytes[0];
+    /* writers may store levels of repetition, all of them 0, where no list is */
+    if (bytes[0] < 0 || bytes[0] > INT32_MAX || bytes[1] < 0 || bytes[1] > INT32_MAX) t->bad = true;
+    out->repeat_bytes = bytes[1], out->level_bytes = bytes[0] + bytes[1];
 }
 
 size_t dlr_parquet_read_page(const void *from, size_t n, dlr_parquet_page *out) {

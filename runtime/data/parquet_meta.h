@@ -57,7 +57,8 @@ typedef struct {
     int64_t bytes, unpacked; /* of its content, in the file and without its codec */
     int64_t values;
     int encoding;
-    int64_t level_bytes; /* DLR_PAGE_DATA_2: of the levels, which are not packed */
+    int64_t level_bytes;  /* DLR_PAGE_DATA_2: of the levels, which are not packed; */
+    int64_t repeat_bytes; /* the first of them, of repetition */
     bool packed;
     bool checked; /* by a CRC-32 */
     uint32_t checksum;

@@ -185,14 +185,14 @@ static bool put_missing(column_out *o) {
 static bool take_levels(column_out *o, const dlr_parquet_page *page, bytes_left *b,
                         uint32_t *present, size_t n) {
     for (size_t i = 0; i < n; i++) present[i] = 1;
-    size_t bytes = (size_t)page->level_bytes;
+    size_t bytes = (size_t)page->level_bytes, repeat = (size_t)page->repeat_bytes;
     if (page->kind != DLR_PAGE_DATA_2) {
         if (!o->c->optional) return true;
         if (left(b) < 4) return false;
-        bytes = (size_t)take_bits(b->at, 0, 32), b->at += 4;
+        bytes = (size_t)take_bits(b->at, 0, 32), b->at += 4, repeat = 0;
     }
     if (bytes > left(b)) return false;
-    bytes_left levels = {b->at, b->at + bytes};
+    bytes_left levels = {b->at + repeat, b->at + bytes};
     b->at += bytes;
     return !o->c->optional || take_runs(&levels, 1, present, n);
 }

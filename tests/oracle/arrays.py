@@ -146,8 +146,8 @@ def lz4(data):
 PACKERS = {  # version 2's compressor, version 3's codec, and what packs
     "none": (None, None, lambda data, size: data),
     "zlib": ({"id": "zlib", "level": 1}, None, lambda data, size: zlib.compress(data)),
-    "gzip": ({"id": "gzip", "level": 1}, {"name": "gzip", "configuration": {"level": 1}}, lambda data,
-             size: gzip.compress(data)),
+    "gzip": ({"id": "gzip", "level": 1}, {"name": "gzip", "configuration": {"level": 1}},
+             lambda data, size: b"".join(gzip.compress(part) for part in (data[:9], data[9:]))),  # two members
     "zstd": ({"id": "zstd", "level": 3}, {"name": "zstd", "configuration": {"level": 3}}, lambda data,
              size: zstd(data)),
     "bz2": ({"id": "bz2", "level": 1}, {"name": "numcodecs.bz2", "configuration": {"level": 1}},

@@ -125,12 +125,56 @@ def check_random(rng, folder):
                   f"{listed} of {how}")
 
 
+def varint(n):
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+
+def record(*fields):
+    """A struct of Thrift's compact protocol: (number, value) with whole numbers, texts, structs and lists."""
+    out, last = b"", 0
+    for number, value in fields:
+        kind, body = thrift(value)
+        out, last = out + bytes([(number - last) << 4 | kind]) + body, number
+    return out + b"\0"
+
+
+def thrift(value):
+    if isinstance(value, (int, np.int64)):
+        return 5 + isinstance(value, np.int64), varint(2 * int(value))
+    if isinstance(value, str):
+        return 8, varint(len(value)) + value.encode()
+    if isinstance(value, list):
+        items = [thrift(v) for v in value]
+        return 9, bytes([len(items) << 4 | items[0][0]]) + b"".join(body for _, body in items)
+    return 12, value
+
+
+def check_repeats(rng, folder):
+    """Levels of repetition in a column without lists, as some writers have them."""
+    data = rng.normal(size=9)
+    repeats, levels = varint(2 * 9), varint(2 * 9) + b"\1"
+    body = repeats + levels + data.tobytes()
+    page = record((1, 3), (2, len(body)), (3, len(body)), (8, record(
+        (1, 9), (2, 0), (3, 9), (4, 0), (5, len(levels)), (6, len(repeats))))) + body
+    wide = np.int64
+    rows, size = wide(9), wide(len(page))
+    column = record((1, 5), (2, [0]), (3, ["x"]), (4, 0), (5, rows), (6, size), (7, size), (9, wide(4)))
+    footer = record((1, 1), (2, [record((4, "root"), (5, 1)), record((1, 5), (3, 1), (4, "x"))]), (3, rows),
+                    (4, [record((1, [record((2, wide(4)), (3, column))]), (2, size), (3, rows))]))
+    path = folder / "repeats.parquet"
+    path.write_bytes(b"PAR1" + page + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    READER.compare(rng, path, {"x": data}, n=3, whole=True)
+    if pyarrow:
+        check(np.array_equal(pyarrow.parquet.read_table(path)["x"].to_numpy(), data), "as PyArrow reads it")
+
+
 def main():
     rng = np.random.default_rng(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         check_corpus(rng)
         check_damaged(rng, folder)
+        check_repeats(rng, folder)
         if pyarrow:
             check_random(rng, folder)
         else:
