@@ -385,6 +385,7 @@ void dl_reshape(dl_in_ctx *c, dl_in_value *v, int rank, const int64_t *shape) {
                 int64_t size = w->atoms.at[atoms[at]];
                 bool one = size == 1; /* the batch: at the first place of its size, or joined */
                 if (left <= 1 && !(one && (dim[d].n == 0 || last))) break;
+                if (!(fits = size > 0)) break; /* no elements: nothing tells the factors apart */
                 if (left % size != 0) {
                     int first;
                     fits = size % left == 0 && n < 63 && atoms[at] != 0 &&
