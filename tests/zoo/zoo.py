@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The zoo of public libraries: each model exported, imported, checked and compared with PyTorch.
 
-zoo.py BUILD OUT [--list more | written | drawn] [--only PATTERN] [--table FILE.md]    (tests/zoo/zoo)
+zoo.py BUILD OUT [--list more | written] [--only PATTERN] [--table FILE.md]    (tests/zoo/zoo)
 
 OUT keeps archives and results: what is there is not done again, so that a run goes on where another stopped. The table
 has one line a model: whether `dlc import` writes all of it, lines of text, the largest differences from PyTorch in
 float64, and the time of a training step as a multiple of PyTorch's. --list more: the models of library_more.py; --list
-written: those of library_written.py, which need torch alone; --list drawn: those that library_drawn.py draws.
+written: those of library_written.py, which need torch alone.
 """
 import collections
 import json
@@ -114,11 +114,7 @@ def main():
     options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
     rows, lacking = {}, collections.Counter()
     lists = {"first": library_more.FIRST, "more": library_more.MORE, "written": library_written_more.WRITTEN}
-    chosen = options.get("--list", "first")
-    if chosen == "drawn":
-        import library_drawn
-        lists["drawn"] = library_drawn.DRAWN
-    for library, models in lists[chosen].items():
+    for library, models in lists[options.get("--list", "first")].items():
         for name in models:
             full = f"{library}.{name}"
             if not re.search(options.get("--only", ""), full):
