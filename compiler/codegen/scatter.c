@@ -144,6 +144,53 @@ void dl_scatter_sums(const dl_scatter *s, int64_t each) {
     dl_loop_print(&l);
 }
 
+/* ---- by row ---- */
+
+int64_t dl_scatter_row_bytes(const dl_scatter *s) {
+    return s->choices * (s->rest.points + 1) * (int64_t)sizeof(int64_t);
+}
+
+void dl_scatter_rows(const dl_scatter *s, int64_t each) {
+    const int64_t rest = dl_at_least(1, s->rest.points), all = s->choices * s->rest.points;
+    dl_loops l = dl_loop_begin(s->e);
+    dl_expr zero = dl_loop_number(&l, 0), choices = dl_loop_number(&l, s->choices),
+            elements = dl_loop_number(&l, s->rest.points),
+            sums = dl_loop_let(&l, "sums", dl_loop_memory(&l, sum_type(s), 0)),
+            counts = dl_loop_let(&l, "counts",
+                                 dl_loop_memory(&l, DL_LOOP_LONG, all * (int64_t)sizeof(int64_t))),
+            first = dl_loop_let(&l, "first", dl_loop_by(&l, dl_loop_item(&l), '*', each)),
+            last = dl_loop_by(&l, dl_loop_by(&l, first, '+', each), 'm', s->kept.points);
+    dl_expr row = dl_loop_for(&l, "row", first, last, NULL, 0);
+    dl_loop_coordinates(&l, row, &s->kept);
+    dl_expr i = dl_loop_for(&l, "i", zero, dl_loop_number(&l, all), NULL, 0);
+    dl_loop_set(&l, dl_loop_at(&l, sums, i), dl_loop_start(&l, &s->by));
+    dl_loop_end(&l);
+    i = dl_loop_for(&l, "i", zero, choices, NULL, 0);
+    dl_loop_set(&l, dl_loop_at(&l, counts, i), zero);
+    dl_loop_end(&l);
+    dl_expr p = dl_loop_for(&l, "p", zero, dl_loop_number(&l, s->added.points), NULL, 0);
+    dl_loop_coordinates(&l, p, &s->added);
+    dl_loop_needs(&l, s->number);
+    dl_expr choice = dl_loop_value(&l, s->number),
+            natural = dl_loop_op(&l, dl_loop_number(&l, -1), '<', choice);
+    dl_loop_if(&l, dl_loop_op(&l, natural, '&', dl_loop_by(&l, choice, '<', s->choices)));
+    dl_expr place = dl_loop_let(&l, "place", dl_loop_convert(&l, DL_LOOP_INDEX, choice)),
+            count = dl_loop_at(&l, counts, place);
+    dl_loop_set(&l, count, dl_loop_by(&l, count, '+', 1));
+    dl_expr r = dl_loop_for(&l, "r", zero, elements, NULL, 0);
+    dl_loop_coordinates(&l, r, &s->rest);
+    add(&l, s, dl_loop_at(&l, sums, dl_loop_op(&l, dl_loop_by(&l, place, '*', rest), '+', r)));
+    dl_loop_end(&l), dl_loop_end(&l), dl_loop_end(&l);
+    i = dl_loop_for(&l, "i", zero, choices, NULL, 0);
+    dl_expr some = dl_loop_op(&l, zero, '<', dl_loop_at(&l, counts, i));
+    r = dl_loop_for(&l, "r", zero, elements, NULL, 0);
+    dl_loop_coordinates(&l, r, &s->rest);
+    store(&l, s, dl_loop_at(&l, sums, dl_loop_op(&l, dl_loop_by(&l, i, '*', rest), '+', r)), some,
+          i);
+    dl_loop_end(&l), dl_loop_end(&l), dl_loop_end(&l);
+    dl_loop_print(&l);
+}
+
 /* ---- searched ---- */
 
 /* Runs the instructions of a point's index: is it this one? */

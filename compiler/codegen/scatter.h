@@ -1,8 +1,8 @@
 /* Scatters as loops: kernels that add at indices which are values, or store the largest value
  * there. No two threads have one destination, and each sums its points in their order, in double;
- * so the bits do not depend on the number of threads. There are three ways: in a work item of one
- * thread the points are sorted once (`sort`, `sums`); threads of a GPU search them where they are
- * few (`elements`), or a GPU sorts them (`keys`, `lists`). */
+ * so the bits do not depend on the number of threads. There are four ways. A work item of one
+ * thread has rows of its own (`rows`), or the points are sorted once (`sort`, `sums`). Threads of a
+ * GPU search them where they are few (`elements`), or a GPU sorts them (`keys`, `lists`). */
 #ifndef DL_SCATTER_H
 #define DL_SCATTER_H
 #include "compiler/codegen/loops.h"
@@ -27,6 +27,10 @@ void dl_scatter_sort(const dl_scatter *s);
 int64_t dl_scatter_sorted_bytes(const dl_scatter *s);
 /* The sums of `each` destinations per work item, from points that have been sorted. */
 void dl_scatter_sums(const dl_scatter *s, int64_t each);
+/* `each` rows of kept axes per work item, in a work item of one thread: the row's sums are in the
+ * item's own memory, of so many bytes, and its points are added one after the other. */
+void dl_scatter_rows(const dl_scatter *s, int64_t each);
+int64_t dl_scatter_row_bytes(const dl_scatter *s);
 /* A thread per element of the result, of so many per work item: each looks at all points. Returns
  * the work items. */
 int64_t dl_scatter_elements(const dl_scatter *s, int threads);
