@@ -177,6 +177,7 @@ static void put_variant(dl_buf *b, const dl_c_network *c, const dl_c_variant *v)
         "\"fp-contract=fast\")\n"
         "#endif\n"
         "#pragma GCC diagnostic ignored \"-Wpedantic\"\n"
+        "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n"
         "#ifndef __clang__\n#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n#endif\n\n");
     put_declarations(b, v->plan);
     for (int i = 0; i < v->plan->objects.n; i++) dl_puts(b, v->plan->objects.at[i].source);

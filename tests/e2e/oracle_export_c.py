@@ -31,7 +31,7 @@ if {"avx2", "fma", "f16c"} <= CPU:
     FLAGS["avx2"] = ["-mavx2", "-mfma", "-mf16c"]
 if {"avx512f", "fma", "avx2"} <= CPU:
     FLAGS["avx512"] = ["-mavx512f", "-mfma"]
-STRICT = ["-std=c11", "-pedantic", "-Wall", "-Werror"]
+STRICT = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror"]
 NATIVE = list(FLAGS)[-1]
 random = np.random.default_rng(5)
 

@@ -132,7 +132,8 @@ struct packed {
     float *k, *v, *k_transposed, *v_transposed, *q, *dy, *d, *log, *dq;
 };
 INLINE struct packed packed_of(const struct attention *s, char *place, long head, int back) {
-    struct packed p = {blocks_of(s->keys, KEYS) * KEYS, blocks_of(s->queries, QUERIES) * QUERIES};
+    struct packed p = {.keys = blocks_of(s->keys, KEYS) * KEYS,
+                       .queries = blocks_of(s->queries, QUERIES) * QUERIES};
     if (!back) {
         p.k_transposed = (float *)place + head * 2 * p.keys * s->width;
         p.v = p.k_transposed + p.keys * s->width;
