@@ -29,7 +29,7 @@ bool dl_target_is_emulated(const char *target) {
     return n > k && strcmp(target + n - k, end) == 0;
 }
 
-bool dl_target_is_gpu(const char *target) { return strncmp(target, "cpu", 3) != 0; }
+bool dl_target_is_gpu(const char *target) { return strncmp(target, "cuda", 4) == 0; }
 
 int64_t dl_plan_parameters(const dl_plan *p) {
     int64_t n = 0;

@@ -307,7 +307,7 @@ def test_refused():
     command = re.search(r"cdo [^(]*", done.stderr).group(0).replace("IN", str(path)).replace("OUT", str(TMP / "plain"))
     subprocess.run(command, shell=True, check=True, stderr=subprocess.DEVNULL)
     listed, _ = READER.listed(TMP / "plain.nc")
-    name = next(n for n in listed if listed[n][1] == "1,4,5")
+    name = next(n for n in listed if listed[n][1].endswith(",4,5"))  # of a time, and of a height in some versions
     got, want = whole(TMP / "plain.nc", name)[0].ravel(), stored(path)[0][5]
     check(np.array_equal(got.astype("f4"), want.astype("f4")), f"{command}: {got} is not {want}")
 
