@@ -122,7 +122,8 @@ bool run_lost(dlr_comm *host) {
     char *place = (char *)(uintptr_t)memory;
     dlr_collective c = {
         .type = DL_F32, .count = N, .from = place, .to = place, .what = "all_reduce of x"};
-    setenv("NCCL_STANDIN_SLOW", "200000", 1); /* the loss comes in the middle of a call */
+    /* the loss comes in the middle of a call, which does not end before */
+    setenv("NCCL_STANDIN_STUCK", "1", 1), setenv("NCCL_STANDIN_SLOW", "20000", 1);
     l.before = ok ? *l.calls : 0;
     ok = ok && pthread_create(&thread, NULL, lose, &l) == 0;
     EXPECT(ok && !dlr_comm_enqueue(comm, &c, stream, &err) && err.code == DL_PEER &&

@@ -9,6 +9,7 @@
  *
  *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail after their K-th collective
  *     NCCL_STANDIN_SLOW=US        each call of a communicator takes so many microseconds
+ *     NCCL_STANDIN_STUCK=1        calls that have begun stay in progress
  *     NCCL_STANDIN_VERSION=21700  the version that it says it is of */
 #include <fcntl.h>
 #include <string.h>
@@ -333,11 +334,12 @@ int ncclGroupEnd(void) {
 /* ---- its state, and the end ---- */
 
 static int state_of(struct ncclComm *c) {
-    return c->error                       ? c->error
-           : !come(c)                     ? DLR_NCCL_IN_PROGRESS
-           : c->splitting.to              ? finish_split(c)
-           : c->pending.n && !group.depth ? launch(c)
-                                          : 0;
+    return c->error          ? c->error
+           : !come(c)        ? DLR_NCCL_IN_PROGRESS
+           : c->splitting.to ? finish_split(c)
+           : c->pending.n && !group.depth
+               ? number("NCCL_STANDIN_STUCK", 0) ? DLR_NCCL_IN_PROGRESS : launch(c)
+               : 0;
 }
 
 int ncclCommGetAsyncError(dlr_nccl_comm c, int *error) {
