@@ -39,10 +39,18 @@ static void *compile(void *of) {
     return NULL;
 }
 
-static void end(dl_plan_late *late) {
-    late_build *b = (late_build *)late;
+static void join(late_build *b) {
     if (b->runs) pthread_join(b->thread, NULL);
     b->runs = false;
+}
+
+static void end(dl_plan_late *late) {
+    late_build *b = (late_build *)late;
+    join(b);
+    if (b->done) return;
+    dl_arena_free(b->arena);
+    b->done = true, b->ok = false;
+    dl_fail(&b->err, DL_RESOURCE, "the plan is closed: its other kernels were not taken");
 }
 
 static bool finish(dl_plan_late *late, dl_error *err) {
@@ -50,7 +58,7 @@ static bool finish(dl_plan_late *late, dl_error *err) {
     if (!b->done) {
         b->done = true;
         if (b->runs)
-            end(late);
+            join(b);
         else
             compile(b);
         for (int i = 0; b->ok && i < b->plan->objects.n; i++)

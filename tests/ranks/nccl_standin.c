@@ -152,10 +152,14 @@ static int finish_split(struct ncclComm *c) {
 
 /* ---- into a stream ---- */
 
+/* Jobs that were launched: a graph that has captured one runs it again. */
+static _Atomic(job *) kept;
+
 static int launch(struct ncclComm *c) {
     int result = 0;
     for (int i = 0; i < c->pending.n; i++) {
-        job *j = c->pending.at[i]; /* kept: what was captured runs it again */
+        job *j = c->pending.at[i];
+        j->next = atomic_exchange(&kept, j);
         if (driver()->LaunchHostFunc(j->stream, standin_run, j)) result = DLR_NCCL_CUDA_ERROR;
     }
     c->pending.n = 0;

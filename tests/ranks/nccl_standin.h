@@ -23,13 +23,14 @@ typedef struct {
 } shared;
 _Static_assert(sizeof(shared) <= HEAD, "the head has room");
 
-typedef struct {
+typedef struct job {
     kind kind;
     uint64_t from, to;
     size_t count, come; /* come: of EXCHANGE, from rank `giver` */
     int type, op, root, giver;
     struct ncclComm *comm;
     dlr_cu_stream stream;
+    struct job *next; /* of those that are kept */
 } job;
 
 struct ncclComm {

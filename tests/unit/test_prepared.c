@@ -228,11 +228,11 @@ static const dl_plan *without_own(dl_arena *arena, const dl_plan *p) {
 static void test_compiled(const char *name) {
     enum { BYTES = 16 * 9 * 4 };
     char own[2][2 * BYTES], shared[2 * BYTES];
-    dl_arena *arena = dl_arena_new(NULL);
     const char *here = compiled_target(name);
     dl_error err = {0};
     const dl_target *t = here ? dl_target_find(here, &err) : NULL;
     if (!t) return;
+    dl_arena *arena = dl_arena_new(NULL);
     for (int predicts = 0; predicts < 2; predicts++) {
         int64_t grows;
         const dl_plan *p = compile(arena, predicts, t, &grows);
