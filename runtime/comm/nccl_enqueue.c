@@ -25,6 +25,8 @@ static pieces pieces_of(dlr_nccl_backend *b, const dlr_members *g, const dlr_col
                         dlr_cu_stream stream, dl_error *err) {
     pieces p = {b, g, c, stream, err, dl_dtype_bytes(c->type), dlr_block_before(c, g->n), true, 0};
     for (int m = 1; m < g->n; m++) p.even &= c->counts[m] == c->counts[0];
+    p.whole = (uint64_t)(uintptr_t)(c->kind == DLR_ALL_GATHER ? c->to : c->from);
+    if (p.all && c->outer > 1) p.whole = b->rooms.at[b->rooms.n - 1];
     return p;
 }
 
@@ -92,16 +94,14 @@ static bool gather_each(const pieces *p) {
     return ok;
 }
 
-static bool gather(const pieces *of) {
-    pieces p = *of;
-    const dlr_collective *c = p.c;
-    bool by_room = c->outer > 1;
-    p.whole = by_room ? p.b->rooms.at[p.b->rooms.n - 1] : (uint64_t)(uintptr_t)c->to;
+static bool gather(const pieces *p) {
+    const dlr_collective *c = p->c;
     bool ok =
-        p.even ? said(&p, p.b->n->AllGather(c->from, at(p.whole), (size_t)(c->outer * c->counts[0]),
-                                            types[c->type], p.g->of, p.stream))
-               : grouped(&p, gather_each);
-    return ok && (!by_room || copy_all(&p, (uint64_t)(uintptr_t)c->to, p.whole, false));
+        p->even
+            ? said(p, p->b->n->AllGather(c->from, at(p->whole), (size_t)(c->outer * c->counts[0]),
+                                         types[c->type], p->g->of, p->stream))
+            : grouped(p, gather_each);
+    return ok && (c->outer == 1 || copy_all(p, (uint64_t)(uintptr_t)c->to, p->whole, false));
 }
 
 static bool scatter_each(const pieces *p) {
@@ -115,16 +115,14 @@ static bool scatter_each(const pieces *p) {
     return ok;
 }
 
-static bool scatter(const pieces *of) {
-    pieces p = *of;
-    const dlr_collective *c = p.c;
-    bool by_room = c->outer > 1;
-    p.whole = by_room ? p.b->rooms.at[p.b->rooms.n - 1] : (uint64_t)(uintptr_t)c->from;
-    if (by_room && !copy_all(&p, (uint64_t)(uintptr_t)c->from, p.whole, true)) return false;
-    return p.even ? said(&p, p.b->n->ReduceScatter(at(p.whole), c->to,
-                                                   (size_t)(c->outer * c->counts[0]),
-                                                   types[c->type], DLR_NCCL_SUM, p.g->of, p.stream))
-                  : grouped(&p, scatter_each);
+static bool scatter(const pieces *p) {
+    const dlr_collective *c = p->c;
+    if (c->outer > 1 && !copy_all(p, (uint64_t)(uintptr_t)c->from, p->whole, true)) return false;
+    return p->even
+               ? said(p,
+                      p->b->n->ReduceScatter(at(p->whole), c->to, (size_t)(c->outer * c->counts[0]),
+                                             types[c->type], DLR_NCCL_SUM, p->g->of, p->stream))
+               : grouped(p, scatter_each);
 }
 
 /* Pieces without elements are sent, too: each sender waits for its receiver. */
