@@ -5,27 +5,16 @@
 
 enum { FEW_POINTS = 64 /* that each thread searches alone */ };
 
-static bool put_elements(dl_emitter *e, const dl_scatter *s, dl_emitted *code, dl_error *err) {
-    dl_buf body = {0}, *out = e->out;
-    e->out = &body;
-    int64_t items = dl_scatter_elements(s, DL_BLOCK);
-    e->out = out;
-    return dl_cuda_put_phase(e, code, &body, items, 0, false, err);
-}
+typedef enum { ELEMENTS, KEYS, LISTS } part;
 
-static bool put_keys(dl_emitter *e, const dl_scatter *s, dl_emitted *code, dl_error *err) {
-    dl_buf body = {0}, *out = e->out;
-    e->out = &body;
-    int64_t items = dl_scatter_keys(s, DL_BLOCK, 0);
-    e->out = out;
-    return dl_cuda_put_phase(e, code, &body, items, 0, false, err);
-}
-
-static bool put_lists(dl_emitter *e, const dl_scatter *s, const dl_scatter_list *list,
+/* A phase of loops that scatter.h writes; list: of LISTS. */
+static bool put_loops(dl_emitter *e, const dl_scatter *s, part of, const dl_scatter_list *list,
                       dl_emitted *code, dl_error *err) {
     dl_buf body = {0}, *out = e->out;
-    e->out = &body;
-    int64_t items = dl_scatter_lists(s, DL_BLOCK, list);
+    e->out = &body, code->needs[DL_NEED_LOOPS] = 1;
+    int64_t items = of == ELEMENTS ? dl_scatter_elements(s, DL_BLOCK)
+                    : of == KEYS   ? dl_scatter_keys(s, DL_BLOCK, 0)
+                                   : dl_scatter_lists(s, DL_BLOCK, list);
     e->out = out;
     return dl_cuda_put_phase(e, code, &body, items, 0, false, err);
 }
@@ -44,7 +33,7 @@ static bool put_sorted(dl_emitter *e, const dl_scatter *s, dl_emitted *code, dl_
     by.byte = dl_round_up(begins + (s->places + 1) * (int64_t)sizeof(int64_t), 16);
     const int64_t bytes = points * dl_cuda_sort_entry(&by);
     bool second;
-    if (!put_keys(e, s, code, err) || !dl_cuda_put_sort(e, &by, code, &second, err) ||
+    if (!put_loops(e, s, KEYS, NULL, code, err) || !dl_cuda_put_sort(e, &by, code, &second, err) ||
         !dl_cuda_head(e, code, dl_ceil_div(s->places + 1, DL_BLOCK), DL_BLOCK, 0, err))
         return false;
     const dl_scatter_list list = {.begins = begins,
@@ -58,13 +47,12 @@ static bool put_sorted(dl_emitter *e, const dl_scatter *s, dl_emitted *code, dl_
             (long long)s->places);
     dl_cuda_foot(e, code, 1);
     code->workspace = by.byte + 2 * bytes;
-    return put_lists(e, s, &list, code, err);
+    return put_loops(e, s, LISTS, &list, code, err);
 }
 
 bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
     dl_scatter s;
     if (!dl_scatter_find(e, &s, err)) return false;
-    code->needs[DL_NEED_LOOPS] = 1;
     bool few = s.added.points <= FEW_POINTS || s.points.points > INT32_MAX;
-    return (few ? put_elements : put_sorted)(e, &s, code, err);
+    return few ? put_loops(e, &s, ELEMENTS, NULL, code, err) : put_sorted(e, &s, code, err);
 }
