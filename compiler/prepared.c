@@ -1,5 +1,6 @@
 #include "compiler/prepared.h"
 
+#include "ir/base/counts.h"
 #include "ir/kernel/kernel.h"
 
 /* ---- kernels ---- */
@@ -19,10 +20,8 @@ static bool keeps_weight(const dl_node *n) {
 void dl_mark_prepared(const dl_module *m) {
     for (int g = 0; g < m->graphs.n; g++) {
         const dl_graph *of = m->graphs.at[g];
-        bool updates = false;
-        for (int i = 0; i < of->results.n; i++)
-            updates |= of->results.at[i].role == DL_RESULT_UPDATE;
-        for (int i = 0; i < of->nodes.n && !updates; i++)
+        if (dl_graph_updates(of)) continue;
+        for (int i = 0; i < of->nodes.n; i++)
             if (of->nodes.at[i]->kernel)
                 of->nodes.at[i]->kernel->keeps_weight = keeps_weight(of->nodes.at[i]);
     }
@@ -57,13 +56,12 @@ typedef struct {
     dl_plan *plan;
     int64_t end, most; /* of the memory that has places so far, and may have */
     DL_ARRAY(place) places;
-    int *last; /* by kernel: 1 + its last place, whose earlier ones follow by `before` */
-    DL_ARRAY(int) before;
 } search;
 
 static const place *find_place(const search *s, int kernel, int64_t from) {
-    for (int i = s->last[kernel]; i; i = s->before.at[i - 1])
-        if (s->places.at[i - 1].from == from) return &s->places.at[i - 1];
+    for (int i = 0; i < s->places.n; i++)
+        if (s->places.at[i].kernel == kernel && s->places.at[i].from == from)
+            return &s->places.at[i];
     return NULL;
 }
 
@@ -77,8 +75,6 @@ static int64_t own_workspace(search *s, dl_arena *arena, const dl_plan_launch *l
     const int64_t at = dl_plan_round(s->end), end = at + k->workspace;
     if (end > s->most || !is_constant(s->plan, from)) return 0;
     dl_push(arena, &s->places, ((place){l->kernel, from, at}));
-    dl_push(arena, &s->before, s->last[l->kernel]);
-    s->last[l->kernel] = s->places.n;
     s->end = end;
     return at;
 }
@@ -86,10 +82,8 @@ static int64_t own_workspace(search *s, dl_arena *arena, const dl_plan_launch *l
 /* The end of all variables. */
 static int64_t end_of_variables(const dl_plan *p) {
     int64_t end = 0;
-    for (int i = 0; i < p->vars.n; i++) {
-        const dl_plan_var *v = &p->vars.at[i];
-        if (v->offset + dl_type_bytes(&v->type) > end) end = v->offset + dl_type_bytes(&v->type);
-    }
+    for (int i = 0; i < p->vars.n; i++)
+        end = dl_at_least(end, p->vars.at[i].offset + dl_type_bytes(&p->vars.at[i].type));
     return end;
 }
 
@@ -102,10 +96,7 @@ void dl_plan_prepare(dl_plan *p, const int64_t *ends) {
         dl_plan_program *g = &p->programs.at[i];
         if (updates(g)) continue;
         dl_arena *arena = dl_arena_new(NULL);
-        search s = {.plan = p,
-                    .end = ends[i] > variables ? ends[i] : variables,
-                    .most = most,
-                    .last = DL_NEWS(arena, int, p->kernels.n + 1)};
+        search s = {.plan = p, .end = dl_at_least(variables, ends[i]), .most = most};
         for (int j = 0; j < g->launches.n; j++)
             g->launches.at[j].own = own_workspace(&s, arena, &g->launches.at[j]);
         if (s.end > p->arena_bytes && s.places.n) p->arena_bytes = dl_plan_round(s.end);

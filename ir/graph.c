@@ -93,6 +93,12 @@ dl_var *dl_graph_find_var(const dl_graph *g, const char *name) {
     return NULL;
 }
 
+bool dl_graph_updates(const dl_graph *g) {
+    bool any = false;
+    for (int i = 0; i < g->results.n; i++) any |= g->results.at[i].role == DL_RESULT_UPDATE;
+    return any;
+}
+
 static int by_name(const void *a, const void *b) {
     uintptr_t p = (uintptr_t)(*(const dl_var *const *)a)->name,
               q = (uintptr_t)(*(const dl_var *const *)b)->name;

@@ -186,6 +186,7 @@ bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece);
 dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers,
                        dl_loc loc);
 dl_var *dl_graph_find_var(const dl_graph *g, const char *name); /* NULL when there is none */
+bool dl_graph_updates(const dl_graph *g); /* Has it the next value of a variable? */
 /* The graph's variables by name, for many lookups; valid until a variable is added. */
 typedef struct {
     const dl_var **by_name;

@@ -238,9 +238,7 @@ static void sort(updater *u) {
 }
 
 bool dl_pass_in_place_updates(dl_graph *g, dl_pass_ctx *ctx) {
-    bool any = false;
-    for (int i = 0; i < g->results.n; i++) any |= g->results.at[i].role == DL_RESULT_UPDATE;
-    if (!any) return false;
+    if (!dl_graph_updates(g)) return false;
     dl_arena *scratch = dl_arena_new(ctx->arena);
     updater u = {.g = g,
                  .scratch = scratch,
