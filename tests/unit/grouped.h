@@ -28,22 +28,23 @@ typedef struct {
     const char *says; /* "": sums are wrong */
 } grouped_fault;
 
-/* Loads them with `fault` in place of `text`, the first after `after`. */
-static inline bool grouped_load_with(const char *file, const char *after, const char *text,
-                                     const char *fault) {
+/* The file's emulated kernels with `fault` in place of `text`, the first after `after`; NULL, a
+ * failed check: there is none. */
+static inline char *grouped_with(const char *file, const char *after, const char *text,
+                                 const char *fault) {
     char *all = grouped_source(file, true), *from = strstr(all, after),
          *at = from ? strstr(from, text) : NULL;
     CHECK(at, "no '%s' to put a fault in", text);
-    return at && load(dl_format(arena, "%.*s%s%s", (int)(at - all), all, fault, at + strlen(text)));
+    return at ? dl_format(arena, "%.*s%s%s", (int)(at - all), all, fault, at + strlen(text)) : NULL;
 }
 
-/* Each fault shows; wrong_of(kernel, seed): how many sums are wrong, -1: the launch fails. */
+/* Each fault has its place, and those of the share show; wrong_of(kernel, seed): how many sums are
+ * wrong, -1: the launch fails. */
 static inline void grouped_faults(const char *file, const char *after, const grouped_fault *faults,
                                   size_t n, int (*wrong_of)(int, unsigned)) {
     for (size_t i = 0; i < n; i++) {
-        if (!dl_test_takes((unsigned)i) ||
-            !grouped_load_with(file, after, faults[i].text, faults[i].fault))
-            continue;
+        const char *source = grouped_with(file, after, faults[i].text, faults[i].fault);
+        if (!source || !dl_test_takes((unsigned)i) || !load(source)) continue;
         error[0] = 0;
         int wrong = wrong_of(faults[i].kernel, 1);
         bool found = *faults[i].says ? wrong < 0 && strstr(error, faults[i].says) : wrong > 0;
