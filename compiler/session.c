@@ -179,7 +179,7 @@ static dl_session *open_session(dl_arena *arena, dl_config *config, const dl_mod
         s->parallel = parallel_of(config, &s->ranks, 0);
         ok = (s->batch > 0 && s->global_batch % parts == 0) || fail_shares(s, parts, err);
         ok = ok && check_noise(s, err) && build(s, diags, err);
-        if (ok && dp > 1) dl_warn_of_related(s, build_module(s, 0, NULL, diags));
+        if (ok && parts > 1) dl_warn_of_related(s, build_module(s, 0, NULL, diags));
     }
     s->front_ms = dl_clock_ms() - start;
     return ok ? s : NULL;

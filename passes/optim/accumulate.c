@@ -14,6 +14,7 @@
 #include "ir/builder.h"
 #include "ir/walk.h"
 #include "passes/optim/batch_weight.h"
+#include "passes/parallel/samples.h"
 #include "passes/pass.h"
 
 static const dl_init zero = {.kind = DL_INIT_ZERO};
@@ -144,9 +145,7 @@ static void sum_batch(dl_graph *g, dl_arena *arena) {
 /* The step's last batch: its results become means over all batches. */
 static void take_mean(dl_graph *g, dl_arena *arena) {
     dl_builder b = {.graph = g};
-    dl_var *batches =
-        dl_graph_var(g, DL_VAR_HYPER, dl_intern(DL_ACCUMULATE_BATCHES), dl_scalar(DL_F64),
-                     (dl_init){.kind = DL_INIT_CONST, .a = 1}, b.loc);
+    dl_value *batches = dl_step_batches(g, b.loc);
     const int n = g->results.n;
     weighing w = weighing_of(g, arena);
     const dl_result loss = w.loss ? *w.loss : (dl_result){0}; /* results move when some are added */
@@ -159,7 +158,7 @@ static void take_mean(dl_graph *g, dl_arena *arena) {
         dl_value *weight = weight_of(&w, &r);
         dl_type type = sum->value.type;
         dl_var *weights = weight ? sum_of_weights(&b, &w, &r) : NULL;
-        dl_value *by = weight ? add_weight(&b, weights, weight) : &batches->value;
+        dl_value *by = weight ? add_weight(&b, weights, weight) : batches;
         dl_value *of[] = {add_batch(&b, sum, r.value, weight), dl_build_cast(&b, by, type.dtype)};
         dl_value *mean = dl_build_as(&b, DL_OP_div, 2, of, 0, NULL, type);
         if (r.role != DL_RESULT_GRAD) mean = dl_build_cast(&b, mean, r.value->type.dtype);
@@ -190,8 +189,9 @@ static void add_square(dl_graph *g) {
 
 bool dl_pass_accumulate(dl_graph *g, dl_pass_ctx *ctx) {
     bool first = strcmp(g->name, DL_GRAPH_ACCUMULATE) == 0, last = strcmp(g->name, "train") == 0;
-    bool done = dl_graph_find_var(g, DL_ACCUMULATE_BATCHES) ||
-                dl_graph_find_result(g, DL_RESULT_METRIC, DL_TAG_PART_SQUARE);
+    bool done = dl_graph_find_result(g, DL_RESULT_METRIC, DL_TAG_PART_SQUARE);
+    for (int i = 0; i < g->vars.n && !done; i++)
+        done = strncmp(g->vars.at[i]->name, DL_ACCUMULATED, strlen(DL_ACCUMULATED)) == 0;
     if (done || !(first || last) || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL)) return false;
     if (ctx->step_options.noise) add_square(g);
     if (!ctx->step_options.accumulate) return ctx->step_options.noise;

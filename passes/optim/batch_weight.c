@@ -40,24 +40,27 @@ dl_batch_weights *dl_batch_weights_of(const dl_graph *g, dl_arena *arena) {
 typedef enum { NEUTRAL, EVEN, BY, NEITHER } kind;
 typedef struct {
     kind kind;
-    dl_value *by;
+    dl_value *by;      /* BY */
+    const dl_value *v; /* NEITHER: the value that is none of the others */
 } weight;
 
-/* The weight of a sum of both. */
-static weight join(weight a, weight b) {
-    if (a.kind == NEUTRAL) return b;
-    if (b.kind == NEUTRAL) return a;
-    return a.kind == b.kind && a.by == b.by ? a : (weight){NEITHER, NULL};
+static weight neither(const dl_value *v) { return (weight){.kind = NEITHER, .v = v}; }
+
+/* The weight of v, a sum of both. */
+static weight join(const dl_value *v, weight a, weight b) {
+    if (a.kind == NEUTRAL || b.kind == NEITHER) return b;
+    if (b.kind == NEUTRAL || a.kind == NEITHER) return a;
+    return a.kind == b.kind && a.by == b.by ? a : neither(v);
 }
 
 static bool is_of_data(const dl_batch_weights *w, const dl_value *v) {
     return w->fed[v->id] && !w->trained[v->id] && v->type.rank == 0;
 }
 
-/* The weight of a sum over samples by v, which is computed from fed samples. */
-static weight divided(const dl_batch_weights *w, weight sum, dl_value *v) {
-    if (is_of_data(w, v) && sum.kind == EVEN) return (weight){BY, v};
-    return (weight){NEITHER, NULL};
+/* The weight of v, a sum over samples by another value, which is computed from fed samples. */
+static weight divided(const dl_batch_weights *w, const dl_value *v, weight sum, dl_value *by) {
+    if (sum.kind == NEITHER) return sum;
+    return is_of_data(w, by) && sum.kind == EVEN ? (weight){BY, by, NULL} : neither(v);
 }
 
 static weight find(const dl_batch_weights *w, dl_value *v);
@@ -66,9 +69,10 @@ static weight of_product(const dl_batch_weights *w, const dl_node *n) {
     for (int k = 0; k < 2; k++) {
         const dl_node *by = dl_made_by(n->in[k], DL_OP_div); /* of a constant: 1 / sum */
         if (!w->fed[n->in[k]->id]) return find(w, n->in[1 - k]);
-        if (by && !w->fed[by->in[0]->id]) return divided(w, find(w, n->in[1 - k]), by->in[1]);
+        if (by && !w->fed[by->in[0]->id])
+            return divided(w, &n->out[0], find(w, n->in[1 - k]), by->in[1]);
     }
-    return (weight){NEITHER, NULL};
+    return neither(&n->out[0]);
 }
 
 /* Is the result linear in the only operand? A sum over ranks is, too. */
@@ -80,24 +84,29 @@ static bool is_linear(const dl_node *n) {
 
 static weight find(const dl_batch_weights *w, dl_value *v) {
     const dl_node *n = v->def;
-    const weight neither = {NEITHER, NULL};
-    if (v->id >= w->n) return neither;
-    if (!w->fed[v->id]) return (weight){NEUTRAL, NULL};
-    if (w->sums[v->id]) return (weight){EVEN, NULL};
-    if (!n) return neither;
+    if (v->id >= w->n) return neither(v);
+    if (!w->fed[v->id]) return (weight){.kind = NEUTRAL};
+    if (w->sums[v->id]) return (weight){.kind = EVEN};
+    if (!n) return neither(v);
     switch (n->op) {
     case DL_OP_add:
-    case DL_OP_sub: return join(find(w, n->in[0]), find(w, n->in[1]));
+    case DL_OP_sub: return join(v, find(w, n->in[0]), find(w, n->in[1]));
     case DL_OP_mul: return of_product(w, n);
     case DL_OP_div:
-        return w->fed[n->in[1]->id] ? divided(w, find(w, n->in[0]), n->in[1]) : find(w, n->in[0]);
+        return w->fed[n->in[1]->id] ? divided(w, v, find(w, n->in[0]), n->in[1])
+                                    : find(w, n->in[0]);
     case DL_OP_select: /* zero where there is nothing to sum */
-        return w->trained[n->in[0]->id] || w->fed[n->in[2]->id] ? neither : find(w, n->in[1]);
-    default: return n->nin == 1 && is_linear(n) ? find(w, n->in[0]) : neither;
+        return w->trained[n->in[0]->id] || w->fed[n->in[2]->id] ? neither(v) : find(w, n->in[1]);
+    default: return n->nin == 1 && is_linear(n) ? find(w, n->in[0]) : neither(v);
     }
 }
 
 dl_value *dl_batch_weight(const dl_batch_weights *w, dl_value *v) {
     const weight found = find(w, v);
     return found.kind == BY ? found.by : NULL;
+}
+
+const dl_value *dl_batch_mean_differs(const dl_batch_weights *w, dl_value *v) {
+    const weight found = find(w, v);
+    return found.kind == NEITHER ? found.v : NULL;
 }

@@ -1,5 +1,5 @@
-/* global_batch: where ranks share the samples of a step, a model's sum or mean over the samples
- * becomes that over all ranks' samples.
+/* global_batch: where ranks share the samples of a step, or the step has several batches (pass
+ * accumulate), a model's sum or mean over the samples becomes that over all of them.
  *
  * If the loss is linear in these, its gradient is the mean of the ranks' gradients (pass
  * data_parallel), and nothing is built here. If it is not (a mean over targets that are not
@@ -38,6 +38,7 @@ typedef struct {
     dl_builder b;
     dl_arena *arena;
     int64_t ranks;
+    dl_value *batches;  /* the number of batches of a step; NULL: one */
     const char *axis;   /* "N" */
     DL_ARRAY(state) of; /* by value id */
 } batch;
@@ -65,11 +66,12 @@ static dl_value *scale_gradient(batch *s, dl_value *v, double by) {
     return dl_build(&s->b, DL_OP_scale_gradient, 1, &v, 1, &value);
 }
 
-/* A SUM or a MEAN over all ranks' samples. Integers are summed in f64. */
+/* A SUM or a MEAN over all ranks' samples of this batch. Integers are summed in f64. */
 static dl_value *share(batch *s, dl_value *v) {
     const dl_dtype type = v->type.dtype;
     const kind k = state_of(s, v)->kind;
     if (state_of(s, v)->shared) return state_of(s, v)->shared;
+    if (s->ranks == 1) return v;
     dl_attr at[] = {dl_attr_name(DL_ATTR_group, "dp"), dl_attr_int(DL_ATTR_ranks, s->ranks),
                     dl_attr_of(s->b.graph, "a sum over the batch")};
     dl_value *x = dl_dtype_is_float(type) ? v : dl_build_cast(&s->b, v, DL_F64);
@@ -94,15 +96,38 @@ static dl_value *read_shared(batch *s, dl_value *v) {
     return mark(s, x, OWN);
 }
 
-/* A SUM as a MEAN: multiplied by the number of ranks. */
+/* v multiplied or divided by the number of batches of a step. Integers are a batch's own. */
+static dl_value *by_batches(batch *s, dl_op op, dl_value *v) {
+    if (!s->batches || !dl_dtype_is_float(v->type.dtype)) return v;
+    return dl_build2(&s->b, op, v, dl_build_cast(&s->b, s->batches, v->type.dtype));
+}
+
+/* A SUM as a MEAN: multiplied by the number of ranks and by that of batches. */
 static dl_value *sum_as_mean(batch *s, dl_value *v) {
     if (state_of(s, v)->kind != SUM) return v;
-    dl_value *x = dl_build_k(&s->b, DL_OP_mul, v, (double)s->ranks);
-    x = dl_build_broadcast(&s->b, x, v->type);
-    return mark(s, x, MEAN);
+    dl_value *x = s->ranks > 1 ? dl_build_k(&s->b, DL_OP_mul, v, (double)s->ranks) : v;
+    x = dl_build_broadcast(&s->b, by_batches(s, DL_OP_mul, x), v->type);
+    return x == v ? v : mark(s, x, MEAN);
 }
 
 /* ---- the kind of a node's results ---- */
+
+/* Is it a constant that depends on the number of batches, which compiled plans do not know? */
+static bool grows_with_step(const batch *s, const dl_node *n) {
+    dl_batch_constant c;
+    return s->batches && dl_dtype_is_float(n->out[0].type.dtype) && dl_batch_constant_of(n, &c);
+}
+
+/* Such a constant, of all ranks' and batches' samples of a step. */
+static dl_value *constant_of_step(batch *s, const dl_node *n) {
+    const dl_type type = n->out[0].type;
+    dl_batch_constant c;
+    dl_batch_constant_of(n, &c);
+    dl_value *k = dl_build_k(&s->b, DL_OP_mul, s->batches, c.step * (double)s->ranks);
+    k = dl_build_k(&s->b, DL_OP_add, k, c.base - c.step);
+    if (c.inverse) k = dl_build2(&s->b, DL_OP_div, dl_build_const(&s->b, DL_F64, 1), k);
+    return dl_build_broadcast(&s->b, dl_build_cast(&s->b, k, type.dtype), type);
+}
 
 /* Makes a constant that depends on a rank's batch one of the global batch. */
 static void enlarge(batch *s, dl_node *n) {
@@ -167,6 +192,7 @@ static void visit_grad(batch *s, dl_node *n) {
     double factor = of == MEAN || of == SHARED ? 1.0 / (double)s->ranks : 1;
     if (by == MEAN || by == SHARED) factor *= (double)s->ranks;
     if (factor != 1) n->in[0] = dl_build_k(&s->b, DL_OP_mul, n->in[0], factor);
+    if (of == MEAN) n->in[0] = by_batches(s, DL_OP_div, n->in[0]);
     if (by == OWN)
         mark_own(s, n);
     else if (by == ALIKE)
@@ -208,6 +234,7 @@ static bool visit(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     s->b.loc = n->loc;
     if (n->op == DL_OP_rearrange && state_of(s, n->in[0])->kind == OWN)
         made[0] = dl_lower_rearrange(&s->b, n);
+    if (n->op == DL_OP_const && grows_with_step(s, n)) made[0] = constant_of_step(s, n);
     if (!made[0]) return visit_node(s, n), false;
     for (int i = from; i < s->b.graph->nodes.n; i++) visit_node(s, s->b.graph->nodes.at[i]);
     return true;
@@ -266,10 +293,14 @@ bool dl_pass_global_batch(dl_graph *g, dl_pass_ctx *ctx) {
                .arena = ctx->arena,
                .ranks = ctx->parallel.dp > 1 ? ctx->parallel.dp : 1,
                .axis = dl_intern("N")};
+    const bool trains = strcmp(g->name, "train") == 0 || strcmp(g->name, DL_GRAPH_ACCUMULATE) == 0;
     int before = g->nodes.n;
+    if (ctx->step_options.accumulate && trains) s.batches = dl_step_batches(g, (dl_loc){0});
     for (int i = 0; i < before; i++)
-        if (g->nodes.at[i]->op == DL_OP_const) enlarge(&s, g->nodes.at[i]);
-    if (s.ranks == 1 || !check_bodies(g, s.axis, ctx->err)) return false;
+        if (g->nodes.at[i]->op == DL_OP_const && !grows_with_step(&s, g->nodes.at[i]))
+            enlarge(&s, g->nodes.at[i]);
+    if (!s.batches && s.ranks == 1) return false;
+    if (s.ranks > 1 && !check_bodies(g, s.axis, ctx->err)) return false;
     begin_vars(&s);
     dl_rewrite(g, ctx->arena, visit, &s);
     end_results(&s);

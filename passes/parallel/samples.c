@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "ir/base/tags.h"
 #include "ir/relation.h"
 
 /* The axis of samples after a reshape. One sample's elements are `step` elements apart from the
@@ -53,6 +54,15 @@ bool dl_batch_constant_of(const dl_node *n, dl_batch_constant *c) {
     *c = grows ? (dl_batch_constant){k, k2 - k, false}
                : (dl_batch_constant){1 / k, 1 / k2 - 1 / k, true};
     return grows || k2 != 0;
+}
+
+dl_value *dl_step_batches(dl_graph *g, dl_loc loc) {
+    const dl_init one = {.kind = DL_INIT_CONST, .a = 1};
+    dl_var *v = dl_graph_find_var(g, DL_ACCUMULATE_BATCHES);
+    if (!v)
+        v = dl_graph_var(g, DL_VAR_HYPER, dl_intern(DL_ACCUMULATE_BATCHES), dl_scalar(DL_F64), one,
+                         loc);
+    return &v->value;
 }
 
 /* ---- through a graph ---- */

@@ -57,4 +57,7 @@ typedef struct {
 /* The constant of a node `const`; one that grows with the batch is assumed to be linear in its
  * size, of one that falls the reciprocal is. False: it does not depend on it. */
 bool dl_batch_constant_of(const dl_node *n, dl_batch_constant *c);
+
+/* The number of batches of a step that has several (pass accumulate), a hyperparameter in f64. */
+dl_value *dl_step_batches(dl_graph *g, dl_loc loc);
 #endif

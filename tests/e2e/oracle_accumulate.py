@@ -46,7 +46,8 @@ class Net(nn.Module):
 
 
 def weigh_batches(place, dlrun):
-    """Means over targets that count, and weighted ones, are those of the whole step; a batch may have none."""
+    """Means over targets that count, weighted means, sums and functions of N are the whole step's, with ranks, too.
+    A batch may have no target that counts. Others are a batch's own, of which the user is told."""
     torch.manual_seed(3)
     x, w = torch.randn(OF, EACH, 6), torch.rand(OF, EACH) * torch.tensor([1.0, 10.0, 0.1])[:, None]
     t = torch.randint(0, 5, (OF, EACH)).to(torch.int32)
@@ -57,24 +58,42 @@ def weigh_batches(place, dlrun):
     save_tensors(place / "k.safetensors", {"k": torch.randn(5) * 0.3, "head.weight": torch.randn(5, 6) * 0.3,
                                            "head.bias": torch.zeros(5)})
     for name, loss in (("ignored", "cross_entropy(z, t, ignore_index=-1)"),
-                       ("weighted", "sum(w * square(sum(z, over=K) - 1)) / sum(w) + 0.01 * mean(square(k))")):
+                       ("weighted", "sum(w * square(sum(z, over=K) - 1)) / sum(w) + 0.01 * mean(square(k))"),
+                       ("summed", "sum(square(z)) + mean(abs(z)) + 0.1 * sum(square(k))"),
+                       ("unbiased", "sum(square(z)) / (N * 5 - 1) + mean(abs(z)) * N"),
+                       ("slope", "100 * sum(square(grad(mean(square(z)), x)))")):
         (place / "counted.dl").write_text(COUNTED.format(loss))
         losses, hits, grads = {}, {}, {}
-        for batches, each, of in ("whole", OF * EACH, 1), ("parts", EACH, OF):
-            out = dlrun("n", "counted", f"--replay={place / batches}.safetensors", f"--local_batch_size={each}",
-                        f"--accumulate={of}", "--optimizer=sgd", "--lr=0.1", f"--save_grads={place / batches}.g",
-                        f"--init_weights={place / 'k.safetensors'}")
+        for way, batches, of, *ranks in (("whole", "whole", 1), ("parts", "parts", OF),
+                                         ("ranks", "parts", OF, "-n", "2")):
+            out = dlrun("n", "counted", f"--replay={place / batches}.safetensors", f"--accumulate={of}",
+                        f"--global_batch_size={OF * EACH}", "--optimizer=sgd", "--lr=0.1",
+                        f"--save_grads={place / way}.g", f"--init_weights={place / 'k.safetensors'}", *ranks)
             line = json.loads(next(line for line in out.splitlines() if line.startswith('{"step"')))
-            losses[batches], hits[batches] = line["loss"], line["hits"]
-            grads[batches] = load_tensors(place / f"{batches}.g")
-        worst = max(relative(grads["parts"][k], g) for k, g in grads["whole"].items())
-        check(worst < 1e-6 and abs(losses["parts"] / losses["whole"] - 1) < 1e-6
-              and abs(hits["parts"] / hits["whole"] - 1) < 1e-6,
-              f"{name}: gradients, loss and metric are the whole batch's: {worst:.1e} {losses} {hits}")
+            losses[way], hits[way] = line["loss"], line["hits"]
+            grads[way] = load_tensors(place / f"{way}.g")
+            check("WARNING" not in out, f"{name}, {way}: a warning in {out[:2000]}" if "WARNING" in out else
+                  f"{name}, {way}: no warning")
+        for way in "parts", "ranks":
+            worst = max(relative(grads[way][k], g) for k, g in grads["whole"].items())
+            check(worst < 1e-6 and abs(losses[way] / losses["whole"] - 1) < 1e-6
+                  and abs(hits[way] / hits["whole"] - 1) < 1e-6,
+                  f"{name}, {way}: gradients, loss and metric are the whole batch's: {worst:.1e} {losses} {hits}")
+    for loss, told in (("sqrt(mean(square(z)))", "neither a sum or mean over samples nor a quotient of such: with "
+                        "accumulate=3 it is the mean of what the batches of 4 samples have"),
+                       ("sum(square(z)) / sum(w) + sum(abs(z))", "neither a sum or mean"),
+                       ("mean(abs(z)) * mean(square(z))", "neither a sum or mean"),
+                       ("sum(softmax(sum(z, over=K), over=N) * w)", "each of the 3 batches of a step takes its own 4 "
+                        "samples, so that the loss depends on accumulate")):
+        (place / "counted.dl").write_text(COUNTED.format(loss))
+        out = dlrun("n", "counted", f"--replay={place / 'parts'}.safetensors", f"--accumulate={OF}",
+                    f"--global_batch_size={OF * EACH}")
+        check("counted.dl:9:" in out and told in out, f"{loss}: '{told}' is told" if told in out else out[:3000])
 
 
 def main(build, *_):
     place = Workplace(build)
+    place.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     for kind in "f32", "f64":
         (place / f"{kind}.dl").write_text(MODEL.format(type=kind))
     (place / "c.yaml").write_text("base: {}\n")
@@ -182,7 +201,6 @@ def main(build, *_):
     check(end_of("once") == end_of("more"), "an epoch begins with its first batch, with and without validation")
 
     # ranks
-    place.env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     halves = {f"{n}.{i}": torch.cat([v[2 * i], v[2 * i + 1]]).float() for n, v in both for i in range(2)}
     save_tensors(place / "halves.safetensors", halves)
     save_tensors(place / "both.safetensors", {f"{n}.0": torch.cat([halves[f"{n}.0"], halves[f"{n}.1"]]) for n in "xt"})
