@@ -30,11 +30,12 @@ def simulate(args, ranks):
                           text=True, env=ENV, stdin=subprocess.DEVNULL)
 
 
-def same(what, args, loss=LOSS, gradient=GRADIENT, worlds=(2, 4)):
-    """Ranks agree with one. Of a share: every third case, as drawn, and one number of ranks, in turn."""
+def same(what, args, loss=LOSS, gradient=GRADIENT, worlds=(2, 4), always=False):
+    """Ranks agree with one. Of a share: every third case, as drawn, and one number of ranks, in turn. `always`: no
+    other case has what this one tests, so it takes no turns."""
     global turn
     turn += 1
-    if SHARE > 1 and (turn + DRAW) % 3:
+    if SHARE > 1 and (turn + DRAW) % 3 and not always:
         return
     for ranks in worlds if SHARE == 1 else [worlds[(turn + DRAW) // 3 % len(worlds)]]:
         r = simulate(args, ranks)
@@ -157,7 +158,8 @@ def main():
     same("a seed of many digits", [*CNN, "--seed=123456789012345"])
     same("random numbers of samples, and of all",
          model("drawn", "    y = (x + randn(x)) |> linear(10) @a |> dropout(0.3, over=[N, C])\n"
-               "    y = y * (1 + randint(x, 0, 9, over=N)) + rand(x, over=[C, W]) * rand(mean(x, over=N))\n"))
+               "    y = y * (1 + randint(x, 0, 9, over=N)) + rand(x, over=[C, W]) * rand(mean(x, over=N))\n"),
+         always=True)
     # weights' gradients are rounded rank by rank
     same("a ViT in fp16", [*VIT, "--dropout=0.1", "--amp_mode=fp16"], LOSS, 1e-3)
     same("rows of which none begins a vector",
