@@ -1,8 +1,9 @@
 /* Fixed branches. A loss of many elements has a kink near almost every point (|y - t| of a million
  * pixels), so that its central difference is not accurate. If each op with a kink stays on the
  * side that it has at the point itself, the function is smooth, and has the same gradient there: a
- * relu stays on or off, a maximum stays with its element, a comparison stays true. The gradient of
- * each such op itself is tested by rules.c, which fixes no branches. */
+ * relu stays on or off, a maximum stays with its element, a comparison stays true. On a kink itself
+ * the side is the one that docs/reference/functions.md has, "Gradients at kinks". Next to kinks,
+ * the gradient of each such op is tested by rules.c, which fixes no branches there. */
 #include <math.h>
 #include <stdlib.h>
 

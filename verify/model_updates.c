@@ -55,7 +55,7 @@ static void take_wanted(void *user, dl_result_role role, const char *name, const
 static dl_step_of step_of(dl_model_updates *u, double *const *grads) {
     const dl_graph *g = u->derived;
     dl_step_param *params = DL_NEWS(u->arena, dl_step_param, g->results.n + 1);
-    dl_step_of of = {u->step_options, 0, params, find_old, take_wanted, u};
+    dl_step_of of = {u->step_options, 0, params, find_old, take_wanted, u, NULL};
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role != DL_RESULT_GRAD || !dlr_exec_variable(u->s->exec, r->name).type) continue;

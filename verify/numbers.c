@@ -62,3 +62,10 @@ bool dl_verify_slope(dl_verify_line *f, void *user, double size, const double *s
     }
     return true;
 }
+
+double dl_verify_hyper(const dl_step_of *s, dl_arena *arena, const char *name, double fallback) {
+    const char *full = dl_internf("optimizer.%s", name);
+    const double *v = s->old(s->user, arena, full, 0, 1);
+    if (s->asked) s->asked(s->user, full, fallback);
+    return v ? *v : fallback;
+}

@@ -112,8 +112,16 @@ typedef struct {
     const double *(*old)(void *user, dl_arena *arena, const char *name, int64_t first, int64_t n);
     void (*next)(void *user, dl_result_role role, const char *name, const double *value, int64_t n);
     void *user;
+    /* Gets the default of each hyperparameter that the definition takes, under the variable's
+     * name, possibly many times; or NULL. */
+    void (*asked)(void *user, const char *name, double fallback);
 } dl_step_of;
 void dl_verify_step(dl_arena *arena, const dl_step_of *s);
+/* The hyperparameter "optimizer.NAME", or its default. */
+double dl_verify_hyper(const dl_step_of *s, dl_arena *arena, const char *name, double fallback);
+/* The number with which all elements of a state begin, under its name in torch.optim; NAN: its
+ * first step overwrites it. */
+double dl_verify_state_start(const dl_step_options *o, const char *name);
 /* The same in parts, since a model's parameters do not all fit in memory, nor does a large one as
  * a whole: the shared values; elements [first, first + n) of a parameter, in any order, possibly
  * several times; and the values reported for all. `counts`: the elements are part of the norm of

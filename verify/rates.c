@@ -10,8 +10,7 @@ typedef struct {
 } rates;
 
 static double number(const rates *w, const char *name, double fallback) {
-    const double *v = w->of->old(w->of->user, w->arena, dl_internf("optimizer.%s", name), 0, 1);
-    return v ? *v : fallback;
+    return dl_verify_hyper(w->of, w->arena, name, fallback);
 }
 
 static double half_cosine(const rates *w, double at) {

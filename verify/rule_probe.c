@@ -2,7 +2,9 @@
  * on a composite is compared with the op's reference. The result of autodiff is compared with
  * central differences of the reference, along directions in which all operands move at once. The
  * operands are those of the model's run. They are changed so that no two elements are equal, and a
- * kink (relu, a window's maximum) is hit only by chance. */
+ * kink (relu, a window's maximum) is hit only by chance. An op with kinks is tested at these, too:
+ * on operands full of ties, next to central differences of the op on fixed branches (branches.c),
+ * where each kink has the side of docs/reference/functions.md. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,6 +26,7 @@ typedef struct {
     int slot[MAX_OPERANDS];
     dl_type *type[MAX_OPERANDS];
     bool moves[MAX_OPERANDS]; /* its gradient is tested */
+    bool tied;                /* the operands are at kinks, and each element moves */
     double *x[MAX_OPERANDS], *along[MAX_OPERANDS], *grad[MAX_OPERANDS];
     double *weight; /* weights of the result's elements in the small model's loss */
     dl_written *plain;
@@ -261,7 +264,8 @@ static double rule_slope(probe *p, uint64_t seed, double *size) {
     for (int i = 0; i < p->operands; i++)
         for (int64_t k = 0; p->moves[i] && k < dl_type_count(p->type[i]); k++) {
             double g = p->grad[i][k];
-            double d = dl_verify_normal(seed + (uint64_t)i, (uint64_t)k) * fabs(p->x[i][k]);
+            double d = dl_verify_normal(seed + (uint64_t)i, (uint64_t)k);
+            if (!p->tied) d *= fabs(p->x[i][k]);
             p->along[i][k] = d = isfinite(g) && isfinite(d) ? d : 0;
             sum += d != 0 ? g * d : 0, squares += d != 0 ? g * d * (g * d) : 0;
         }
@@ -282,9 +286,9 @@ static bool judge_gradient(probe *p, dl_error *err) {
         p->r->v->judged.gradients++;
         if (fabs(slope - claimed) <= dl_verify_slope_off * fmax(size, fabs(slope))) return true;
         say(p, dl_format(p->r->arena,
-                         "the gradient of %s is not its derivative: %.9g along a direction, where "
-                         "central differences give %.9g",
-                         p->what, claimed, slope));
+                         "the gradient of %s%s is not its derivative: %.9g along a direction, "
+                         "where central differences give %.9g",
+                         p->what, p->tied ? " at its kinks" : "", claimed, slope));
         return true;
     }
     char *why =
@@ -326,6 +330,55 @@ static void weigh(probe *p, const double *y, int64_t count) {
         p->weight[i] = isfinite(y[i]) ? 0.5 + dl_verify_uniform(5, (uint64_t)i) : 0;
 }
 
+/* ---- at kinks ---- */
+
+static bool has_kinks(const dl_node *n) {
+    dl_curve curve = dl_op_curve(n->op);
+    return curve == DL_CURVE_KINK || curve == DL_CURVE_EXTREMUM || n->op == DL_OP_max_pool;
+}
+
+/* Numbers at which the node has kinks, where its operands have a choice of them: those of its
+ * attributes and constants, 0, and numbers to either side. Their count. */
+static int find_kinks(const probe *p, double at[MAX_OPERANDS + 8]) {
+    const dl_attr *low = dl_node_attr(p->n, DL_ATTR_low), *high = dl_node_attr(p->n, DL_ATTR_high);
+    int n = 0;
+    for (int k = 0; k < p->n->nin; k++)
+        if (p->slot[k] < 0) at[n++] = dl_node_float(p->n->in[k]->def, DL_ATTR_value);
+    if (low) at[n++] = low->f;
+    if (high) at[n++] = high->f;
+    if (p->n->op == DL_OP_softplus)
+        at[n++] = dl_node_float(p->n, DL_ATTR_threshold) / dl_node_float(p->n, DL_ATTR_beta);
+    at[n++] = 0, at[n++] = -0.75, at[n++] = 0.75;
+    return n;
+}
+
+/* Gives the operands these numbers alone: the first elements of all operands are the same, the
+ * others are drawn. */
+static void tie(probe *p) {
+    double at[MAX_OPERANDS + 8];
+    int kinks = find_kinks(p, at);
+    for (int i = 0; i < p->operands; i++) {
+        if (!dl_dtype_is_float(p->type[i]->dtype)) continue;
+        int64_t n = dl_type_count(p->type[i]);
+        p->x[i] = DL_NEWS(p->arena, double, n + 1);
+        for (int64_t k = 0; k < n; k++) {
+            double u = (dl_verify_uniform(31 + (uint64_t)i, (uint64_t)k) + 1) / 2;
+            p->x[i][k] = at[k < kinks ? k : (int)(u * kinks)];
+        }
+    }
+    p->tied = true;
+}
+
+static bool judge_kinks(probe *p, dl_graph *derived, dl_error *err) {
+    if (!has_kinks(p->n)) return true;
+    tie(p);
+    p->plain->holds = true;
+    const double *own = own_result(p, p->x, err); /* fixes the branches */
+    if (!own) return false;
+    weigh(p, own, dl_type_count(&p->n->out[0].type));
+    return run_derived(p, derived, NULL, err) && judge_gradient(p, err);
+}
+
 static bool judge_node(probe *p, dl_error *err) {
     int64_t count = dl_type_count(&p->n->out[0].type);
     dl_module *plain = build(p, false), *derived = build(p, moves_any(p));
@@ -352,7 +405,8 @@ static bool judge_node(probe *p, dl_error *err) {
         memcpy(p->x, as_are, sizeof as_are);
     }
     weigh(p, own, count);
-    return run_derived(p, derived->graphs.at[0], NULL, err) && judge_gradient(p, err);
+    return run_derived(p, derived->graphs.at[0], NULL, err) && judge_gradient(p, err) &&
+           judge_kinks(p, derived->graphs.at[0], err);
 }
 
 void dl_rules_look(void *rules, const dl_node *n, double *const *data) {

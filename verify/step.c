@@ -20,8 +20,14 @@ struct dl_step {
 typedef dl_step step;
 
 static double number(const step *w, const char *name, double fallback) {
-    const double *v = w->s->old(w->s->user, w->arena, dl_internf("optimizer.%s", name), 0, 1);
-    return v ? *v : fallback;
+    return dl_verify_hyper(w->s, w->arena, name, fallback);
+}
+
+double dl_verify_state_start(const dl_step_options *o, const char *name) {
+    if (strcmp(name, "sum") == 0) return o->accumulator;             /* Adagrad */
+    if (strcmp(name, "mu_product") == 0) return 1;                   /* NAdam */
+    if (strcmp(name, "scaler.scale") == 0) return 65536;             /* torch.amp.GradScaler */
+    return strcmp(name, "step_size") == 0 ? (double)NAN : (double)0; /* Rprop's is the rate */
 }
 
 /* ---- the optimisers ---- */
@@ -362,6 +368,13 @@ static void decay(const move *m) {
     }
 }
 
+/* torch.nn.utils.clip_grad_value_ */
+static void clip_elements(const move *m) {
+    const double most = number(m->w, "max_value", 1);
+    for (int64_t i = 0; i < m->n; i++)
+        m->g[i] = m->g[i] > most ? most : m->g[i] < -most ? -most : m->g[i];
+}
+
 /* ---- the step ---- */
 
 static void tell(const step *w, dl_result_role role, const char *name, double value) {
@@ -425,6 +438,7 @@ void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool coun
     move m = {w, of, first, n, w->s->old(w->s->user, w->arena, of->name, first, n), NULL, NULL};
     m.p = DL_NEWS(w->arena, double, n + 1), m.g = DL_NEWS(w->arena, double, n + 1);
     for (int64_t k = 0; k < n; k++) m.p[k] = m.old[k], m.g[k] = of->grad[first + k] * w->clip;
+    if (w->s->step_options->clip_value) clip_elements(&m);
     if (w->s->step_options->maximize)
         for (int64_t k = 0; k < n; k++) m.g[k] = -m.g[k];
     decay(&m);
