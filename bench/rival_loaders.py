@@ -147,7 +147,7 @@ class Arrays(torch.utils.data.Dataset):
         if self.end == "zarr":
             import zarr
             data = zarr.open(path, mode="r")
-            return len(data), lambda i: data[i][None]
+            return data.shape[0], lambda i: data[i][None]
         import pandas
         read = pandas.read_csv if self.end == "csv" else pandas.read_parquet
         rows = read(path)[self.names].to_numpy("f4")

@@ -2,9 +2,30 @@
  * not fit the wanted type. Shared by all readers of array_file.c. */
 #include "runtime/data/array_format.h"
 
-void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step) {
+void dlr_packed_steps(int rank, const int64_t *count, const int *order, size_t bytes,
+                      ptrdiff_t *step) {
     ptrdiff_t each = (ptrdiff_t)bytes;
-    for (int i = rank - 1; i >= 0; i--) step[i] = each, each *= count[i];
+    for (int i = rank - 1; i >= 0; i--) {
+        const int axis = order ? order[i] : i;
+        step[axis] = each, each *= count[axis];
+    }
+}
+
+bool dlr_block_is_ordered(const dlr_source *s, const dlr_block *block, const int *order) {
+    ptrdiff_t wanted[DLR_ARRAY_RANK], step[DLR_ARRAY_RANK];
+    dlr_packed_steps(s->rank, block->count, block->order, 1, wanted);
+    dlr_packed_steps(s->rank, block->count, order, 1, step);
+    for (int i = 0; i < s->rank; i++)
+        if (block->count[i] > 1 && wanted[i] != step[i]) return false;
+    return true;
+}
+
+dlr_element_move dlr_block_move(const dlr_source *s, const dlr_block *block, dlr_element to,
+                                void *out) {
+    dlr_element_move m = {.rank = s->rank, .from_type = s->type, .to = out, .to_type = to};
+    memcpy(m.count, block->count, sizeof m.count);
+    dlr_packed_steps(s->rank, block->count, block->order, dlr_element_bytes(to), m.to_step);
+    return m;
 }
 
 bool dlr_refuse_number(const dlr_source *s, const dlr_block *block, const int64_t *bad,

@@ -64,7 +64,7 @@ static slot *acquire(const dlr_source *source, int64_t index, slot *own, dl_erro
     if (!s) s = own;
     s->state = SLOT_LOADING, s->index = index, s->users++;
     pthread_mutex_unlock(&c->lock);
-    if (!s->data && !source->on_paper) s->data = malloc(c->bytes);
+    if (!s->data && !source->on_paper) s->data = malloc(c->bytes + c->how.spare);
     s->absent = false;
     bool ok = s->data || source->on_paper
                   ? c->how.load(source, &c->how, index, s->data, &s->absent, err)
@@ -157,10 +157,8 @@ static bool walk_axis(walk *w, int axis) {
 static bool read_chunks(const dlr_source *s, const dlr_block *b, dlr_element to, void *out,
                         dl_error *err) {
     const chunk_state *c = s->state;
-    walk w = {.source = s, .block = b, .err = err};
-    w.move = (dlr_element_move){
-        .rank = s->rank, .from_type = s->type, .swapped = c->how.swapped, .to = out, .to_type = to};
-    dlr_packed_steps(s->rank, b->count, dlr_element_bytes(to), w.move.to_step);
+    walk w = {.source = s, .block = b, .move = dlr_block_move(s, b, to, out), .err = err};
+    w.move.swapped = c->how.swapped;
     bool ok = walk_axis(&w, 0);
     free(w.own.data);
     return ok;

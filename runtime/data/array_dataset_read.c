@@ -22,7 +22,8 @@ static bool read_one(const dataset_file *f, const dlr_block *at, double *stored,
 /* The block of one number, `at` elements into b, and its index in words. */
 static dlr_block one_of(const dataset_variable *v, const dlr_block *b, int64_t at, dl_buf *place) {
     dlr_block one = {0};
-    for (int j = v->rank - 1; j >= 0; j--) {
+    for (int k = v->rank - 1; k >= 0; k--) {
+        const int j = b->order ? b->order[k] : k;
         int64_t step = b->stride[j] ? b->stride[j] : 1;
         one.start[j] = b->start[j] + at % b->count[j] * step, one.count[j] = 1;
         at /= b->count[j];
@@ -120,13 +121,12 @@ bool dataset_read(const dataset_variable *v, const dataset_file *f, const dlr_bl
     if (a->to.type.dtype != DL_F32) return true;
     int64_t outer = 1, channels = 1, inner = 1;
     bool by_channel = a->n_scales > 1 && v->channel >= 0;
-    for (int j = 0; j < v->rank; j++) {
-        if (by_channel && j < v->channel)
-            outer *= b->count[j];
-        else if (by_channel && j == v->channel)
-            channels = b->count[j];
+    for (int k = 0, before = by_channel; k < v->rank; k++) {
+        const int j = b->order ? b->order[k] : k;
+        if (by_channel && j == v->channel)
+            channels = b->count[j], before = false;
         else
-            inner *= b->count[j];
+            *(before ? &outer : &inner) *= b->count[j];
     }
     float *x = out;
     for (int64_t i = 0; i < outer * channels; i++, x += inner) {

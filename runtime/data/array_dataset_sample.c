@@ -1,5 +1,7 @@
 /* Assembles samples of array datasets from blocks. For the host it moves elements to their places;
  * for a device it describes the places. */
+#include <stdlib.h>
+
 #include "runtime/data/array_dataset_private.h"
 
 /* ---- destinations of elements ---- */
@@ -27,12 +29,23 @@ dataset_moved dataset_move(const array_dataset *w, const dataset_array *a, const
     return to;
 }
 
+/* The axes of a block as its destination has them, slowest first: it is read in this order. */
+static void order_axes(int rank, const int64_t *count, const ptrdiff_t *step, int *order) {
+    ptrdiff_t size[DL_MAX_RANK];
+    for (int j = 0; j < rank; j++) {
+        int k = j;
+        size[j] = count[j] == 1 ? PTRDIFF_MAX : labs(step[j]);
+        for (; k > 0 && size[order[k - 1]] < size[j]; k--) order[k] = order[k - 1];
+        order[k] = j;
+    }
+}
+
 /* Whether a packed block of these counts can be read straight into `out`. */
-static bool is_packed(int rank, const int64_t *count, const ptrdiff_t *step) {
+static bool is_packed(int rank, const int64_t *count, const int *order, const ptrdiff_t *step) {
     ptrdiff_t next = 1;
     for (int j = rank - 1; j >= 0; j--) {
-        if (count[j] != 1 && step[j] != next) return false;
-        next *= count[j];
+        if (count[order[j]] != 1 && step[order[j]] != next) return false;
+        next *= count[order[j]];
     }
     return true;
 }
@@ -50,22 +63,24 @@ static void scatter_row(size_t bytes, int64_t n, const void *from, void *to, ptr
         SCATTER(uint8_t);
 }
 
-/* Copies a packed block to its destination, row by row along the last axis. */
-static void scatter(int rank, const int64_t *count, size_t bytes, const char *from, char *to,
+/* Copies a packed block to its destination, row by row along the last axis of its order. */
+static void scatter(int rank, const dlr_block *b, size_t bytes, const char *from, char *to,
                     const ptrdiff_t *step) {
     if (rank == 0) {
         memcpy(to, from, bytes);
         return;
     }
-    int64_t row = count[rank - 1], rows = 1, index[DL_MAX_RANK] = {0};
-    for (int j = 0; j < rank - 1; j++) rows *= count[j];
+    const int last = b->order[rank - 1];
+    int64_t row = b->count[last], rows = 1, index[DL_MAX_RANK] = {0};
+    for (int j = 0; j < rank; j++) rows *= j == last ? 1 : b->count[j];
     for (int64_t r = 0; r < rows; r++) {
-        scatter_row(bytes, row, from, to, step[rank - 1]);
+        scatter_row(bytes, row, from, to, step[last]);
         from += (size_t)row * bytes;
-        for (int j = rank - 2; j >= 0; j--) {
+        for (int k = rank - 2; k >= 0; k--) {
+            const int j = b->order[k];
             to += step[j] * (ptrdiff_t)bytes;
-            if (++index[j] < count[j]) break;
-            to -= step[j] * (ptrdiff_t)bytes * (ptrdiff_t)count[j];
+            if (++index[j] < b->count[j]) break;
+            to -= step[j] * (ptrdiff_t)bytes * (ptrdiff_t)b->count[j];
             index[j] = 0;
         }
     }
@@ -121,15 +136,18 @@ typedef struct {
     void *scratch;
 } target;
 
-static bool read_block(const target *t, const dlr_block *b, ptrdiff_t base, int64_t channel,
+static bool read_block(const target *t, const dlr_block *block, ptrdiff_t base, int64_t channel,
                        dl_error *err) {
     const dataset_variable *v = t->v;
     ptrdiff_t step[DL_MAX_RANK];
+    int order[DLR_ARRAY_RANK];
+    dlr_block b = *block;
     for (int j = 0; j < v->rank; j++) step[j] = v->axis[j] < 0 ? 0 : t->step[v->axis[j]];
+    order_axes(v->rank, b.count, step, order), b.order = order;
     char *to = t->out + base * (ptrdiff_t)t->bytes;
-    if (is_packed(v->rank, b->count, step)) return t->read(v, t->file, b, channel, to, err);
-    if (!t->read(v, t->file, b, channel, t->scratch, err)) return false;
-    scatter(v->rank, b->count, t->bytes, t->scratch, to, step);
+    if (is_packed(v->rank, b.count, order, step)) return t->read(v, t->file, &b, channel, to, err);
+    if (!t->read(v, t->file, &b, channel, t->scratch, err)) return false;
+    scatter(v->rank, &b, t->bytes, t->scratch, to, step);
     return true;
 }
 

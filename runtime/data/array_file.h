@@ -41,6 +41,7 @@ void dlr_array_file_put(dl_buf *out, const dlr_array_file *f, int most);
 /* The indices start, start + stride, ..., `count` of them, of each axis. A stride of 0 is 1. */
 typedef struct {
     int64_t start[DLR_ARRAY_RANK], count[DLR_ARRAY_RANK], stride[DLR_ARRAY_RANK];
+    const int *order; /* the axes as the result has them, slowest first; NULL: as they are named */
 } dlr_block;
 
 typedef struct dlr_source dlr_source;
@@ -71,7 +72,7 @@ void dlr_source_keep_nothing(dlr_source *s);
 void dlr_source_put_on_paper(dlr_source *s, bool on);
 bool dlr_source_is_on_paper(const dlr_source *s);
 
-/* Reads a block that lies within dims, packed (the last axis fastest), as numbers of type `to` (any
+/* Reads a block that lies within dims, packed in the block's order, as numbers of type `to` (any
  * but f16; dlr_elements_move defines the conversion). Many threads may call it at once. Errors
  * (DL_INPUT): the data are damaged, or a number does not fit that whole type, with its index;
  * DL_IO. */

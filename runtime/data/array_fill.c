@@ -12,16 +12,10 @@ static bool read_fill(const dlr_source *s, const dlr_block *b, dlr_element to, v
                       dl_error *err) {
     const fill_state *f = s->state;
     if (s->on_paper) return true;
-    dlr_element_move m = {.rank = s->rank,
-                          .from = f->fill,
-                          .from_type = s->type,
-                          .swapped = f->swapped,
-                          .to = out,
-                          .to_type = to};
+    dlr_element_move m = dlr_block_move(s, b, to, out);
+    m.from = f->fill, m.swapped = f->swapped;
     int64_t bad[DLR_ARRAY_RANK];
     double value;
-    memcpy(m.count, b->count, sizeof m.count);
-    dlr_packed_steps(s->rank, b->count, dlr_element_bytes(to), m.to_step);
     return dlr_elements_move(&m, bad, &value) || dlr_refuse_number(s, b, bad, value, to, err);
 }
 

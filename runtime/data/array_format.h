@@ -82,6 +82,7 @@ bool dlr_fill_open(dlr_source *s, const char fill[8], bool swapped, dl_error *er
 typedef struct dlr_chunking dlr_chunking;
 struct dlr_chunking {
     int64_t chunk[DLR_ARRAY_RANK];
+    size_t spare;     /* bytes after a chunk that `load` may use */
     bool whole;       /* the array is one chunk, which may be as large as memory allows */
     bool swapped;     /* as in dlr_run */
     const int *order; /* the axes, the one that varies slowest first; NULL: as they are named */
@@ -105,10 +106,11 @@ bool dlr_chunks_open(dlr_source *s, const dlr_chunking *how, size_t cache, dl_er
  */
 bool dlr_whole_open(dlr_source *s, dlr_chunking *how, size_t cache, dl_error *err);
 
-/* Bytes of a file that are packed with gzip or zlib (array_inflate.c). */
+/* Bytes of a file that are packed with gzip, zlib or deflate (array_inflate.c). */
 typedef struct {
     int64_t at, bytes; /* where they lie in the file */
     int64_t skip;      /* of an array: unpacked bytes before its numbers */
+    bool raw;          /* deflate, without a header */
 } dlr_packed;
 /* Unpacks the bytes skip .. skip + n - 1 of a file that is open; *got (NULL: all must be there) are
  * as many of these as there are. `to_end`: the rest is unpacked, too, so that the checksum is held.
@@ -136,8 +138,14 @@ bool dlr_hdf5_chunks_open(dlr_source *s, const char *path, const dlr_hdf5_set *s
 
 /* array_block.c: shared by all readers.
  *
- * Strides in bytes of a packed block of that size. */
-void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step);
+ * Strides in bytes of a packed block of that size; `order`: as in dlr_block. */
+void dlr_packed_steps(int rank, const int64_t *count, const int *order, size_t bytes,
+                      ptrdiff_t *step);
+/* Whether the block's result has its elements as a packed block in this order has them. */
+bool dlr_block_is_ordered(const dlr_source *s, const dlr_block *block, const int *order);
+/* A copy of the block's elements into its result: `from` and from_step are to be set. */
+dlr_element_move dlr_block_move(const dlr_source *s, const dlr_block *block, dlr_element to,
+                                void *out);
 /* The error for the number at `bad` of a block that does not fit the wanted type. */
 bool dlr_refuse_number(const dlr_source *s, const dlr_block *block, const int64_t *bad,
                        double value, dlr_element to, dl_error *err);

@@ -1,4 +1,5 @@
-/* Arrays whose numbers are packed with gzip or zlib, in a file's end or a part of it. */
+/* Arrays whose numbers are packed with gzip or zlib, in a file's end or a part of it. zlib unpacks
+ * their begin, libdeflate all of them. */
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -6,8 +7,9 @@
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
+#include "runtime/data/chunk_codec.h"
 
-enum { PIECE = 1 << 16, ANY_HEADER = 32 + MAX_WBITS };
+enum { PIECE = 1 << 16, ANY_HEADER = 32 + MAX_WBITS, PADDING = 8 };
 
 typedef struct {
     z_stream z;
@@ -56,7 +58,7 @@ bool dlr_inflate(int fd, const char *path, const dlr_packed *from, bool to_end, 
                  size_t *got, dl_error *err) {
     size_t found = 0;
     stream *t = calloc(1, sizeof *t);
-    if (!t || inflateInit2(&t->z, ANY_HEADER) != Z_OK) {
+    if (!t || inflateInit2(&t->z, from->raw ? -MAX_WBITS : ANY_HEADER) != Z_OK) {
         free(t);
         return dl_fail(err, DL_RESOURCE, "no memory to unpack %s", path);
     }
@@ -79,17 +81,36 @@ typedef struct {
     size_t bytes;
 } inflated;
 
+/* Unpacks what has been read whole, with what lies before the numbers and is dropped then. */
+static bool unpack_whole(const inflated *p, const unsigned char *packed, char *out) {
+    const size_t skip = (size_t)p->from.skip, bytes = (size_t)p->from.bytes;
+    const bool gzip = bytes > 1 && packed[0] == 0x1f && packed[1] == 0x8b;
+    size_t done;
+    if (!dlr_inflate_whole(gzip ? DLR_CODEC_GZIP : DLR_CODEC_ZLIB, packed, bytes, out,
+                           skip + p->bytes + PADDING, &done) ||
+        done < skip + p->bytes)
+        return false;
+    memmove(out, out + skip, p->bytes);
+    return true;
+}
+
+/* A stream that is damaged, or goes on after the numbers, is left to zlib, which knows which. */
 static bool load(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out,
                  bool *absent, dl_error *err) {
     const inflated *p = how->state;
     (void)index;
     *absent = false;
     if (s->on_paper) {
-        dl_file_calls_add(
-            &(dl_file_calls){.reads = p->from.bytes / PIECE + 1, .bytes = p->from.bytes});
+        dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = p->from.bytes});
         return true;
     }
-    return dlr_inflate(p->fd, s->label, &p->from, true, out, p->bytes, NULL, err);
+    unsigned char *packed = malloc((size_t)p->from.bytes + 1);
+    if (!packed) return dl_fail(err, DL_RESOURCE, "no memory to unpack %s", s->label);
+    bool ok = dl_read_at(p->fd, s->label, packed, (size_t)p->from.bytes, p->from.at, err);
+    if (ok && !unpack_whole(p, packed, out))
+        ok = dlr_inflate(p->fd, s->label, &p->from, true, out, p->bytes, NULL, err);
+    free(packed);
+    return ok;
 }
 
 static void close_inflated(void *state) {
@@ -100,7 +121,8 @@ static void close_inflated(void *state) {
 
 bool dlr_inflated_open(dlr_source *s, const char *path, const dlr_packed *from, const dlr_run *run,
                        size_t cache, dl_error *err) {
-    dlr_chunking how = {.swapped = run->swapped,
+    dlr_chunking how = {.spare = (size_t)from->skip + PADDING,
+                        .swapped = run->swapped,
                         .order = run->fortran ? dlr_first_axis_fastest(s->rank) : NULL,
                         .load = load,
                         .close = close_inflated};

@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <unistd.h>
-#include <zlib.h>
 
 /* An array's place in the zip. */
 typedef struct {
@@ -24,19 +23,8 @@ static int64_t read_head(int fd, const char *path, const dlr_zip_entry *e, void 
                          dl_error *err) {
     size_t n = e->unpacked < room ? (size_t)e->unpacked : room;
     if (!e->deflated) return dl_read_at(fd, path, head, n, (int64_t)e->at, err) ? (int64_t)n : -1;
-    /* deflate adds very little in the worst case */
-    size_t bytes = e->bytes < 2 * room ? (size_t)e->bytes : 2 * room;
-    unsigned char *packed = malloc(bytes + 1);
-    z_stream z = {
-        .next_in = packed, .avail_in = (uInt)bytes, .next_out = head, .avail_out = (uInt)n};
-    bool ok = packed || dl_fail(err, DL_RESOURCE, "no memory to read %s", path);
-    ok = ok && dl_read_at(fd, path, packed, bytes, (int64_t)e->at, err);
-    if (ok && inflateInit2(&z, -MAX_WBITS) == Z_OK) {
-        inflate(&z, Z_SYNC_FLUSH);
-        inflateEnd(&z);
-    }
-    free(packed);
-    return ok ? (int64_t)(n - z.avail_out) : -1;
+    const dlr_packed packed = {.at = (int64_t)e->at, .bytes = (int64_t)e->bytes, .raw = true};
+    return dlr_inflate(fd, path, &packed, false, head, n, &n, err) ? (int64_t)n : -1;
 }
 
 static bool list_member(dlr_array_file *f, int fd, const dlr_zip_entry *e, dlr_array_facts *a,

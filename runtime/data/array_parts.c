@@ -69,7 +69,7 @@ static bool read_part(const dlr_source *s, const dlr_hdf5_part *p, const dlr_blo
     dlr_block from;
     spread where = {.rank = s->rank, .bytes = dlr_element_bytes(to)};
     size_t bytes = where.bytes;
-    dlr_packed_steps(s->rank, b->count, bytes, where.step);
+    dlr_packed_steps(s->rank, b->count, b->order, bytes, where.step);
     for (int i = 0; i < s->rank; i++) {
         if (!dlr_find_common(b, &p->at, i, &c[i])) return true;
         out += where.step[i] * c[i].first;
@@ -93,14 +93,8 @@ static bool read_parts(const dlr_source *s, const dlr_block *b, dlr_element to, 
     if (parts->gaps && !s->on_paper) {
         int64_t bad[DLR_ARRAY_RANK];
         double value;
-        dlr_element_move m = {.rank = s->rank,
-                              .from = parts->fill,
-                              .from_type = s->type,
-                              .swapped = parts->swapped,
-                              .to = out,
-                              .to_type = to};
-        memcpy(m.count, b->count, sizeof m.count);
-        dlr_packed_steps(s->rank, b->count, dlr_element_bytes(to), m.to_step);
+        dlr_element_move m = dlr_block_move(s, b, to, out);
+        m.from = parts->fill, m.swapped = parts->swapped;
         if (!dlr_elements_move(&m, bad, &value))
             return dlr_refuse_number(s, b, bad, value, to, err);
     }

@@ -23,6 +23,7 @@ typedef struct {
     int fd;
     const char *map;                /* the mapped file up to `end`, or NULL */
     int64_t end;                    /* end of the numbers, in bytes */
+    int order[DLR_ARRAY_RANK];      /* the axes in the file's order, slowest first */
     ptrdiff_t step[DLR_ARRAY_RANK]; /* strides in bytes */
 } run_state;
 
@@ -93,14 +94,15 @@ static bool read_rows(const dlr_source *s, int64_t offset, int64_t rows, int64_t
     return true;
 }
 
-/* Axes from `whole` on form one row; the axis before them counts its rows; the axes before that are
- * iterated over. */
+/* In the file's order, axes from `whole` on form one row; the axis before them counts its rows; the
+ * axes before that are iterated over. */
 static bool read_as_stored(const dlr_source *s, const dlr_block *b, char *out, dl_error *err) {
     const run_state *r = s->state;
+    const int *order = r->order;
     int64_t bytes = (int64_t)dlr_element_bytes(s->type), at[DLR_ARRAY_RANK], rows = 1, pitch = 0;
     int whole = s->rank;
-    while (whole > 0 && r->step[whole - 1] == bytes) bytes *= b->count[--whole];
-    if (whole > 0) rows = b->count[whole - 1], pitch = r->step[whole - 1];
+    while (whole > 0 && r->step[order[whole - 1]] == bytes) bytes *= b->count[order[--whole]];
+    if (whole > 0) rows = b->count[order[whole - 1]], pitch = r->step[order[whole - 1]];
     memcpy(at, b->start, sizeof at);
     for (;;) {
         if (!read_rows(s, offset_of(s, at), rows, bytes, pitch ? pitch : bytes, out, err))
@@ -108,8 +110,9 @@ static bool read_as_stored(const dlr_source *s, const dlr_block *b, char *out, d
         out += rows * bytes;
         int i = whole - 2;
         for (; i >= 0; i--) {
-            if (++at[i] < b->start[i] + b->count[i]) break;
-            at[i] = b->start[i];
+            const int axis = order[i];
+            if (++at[axis] < b->start[axis] + b->count[axis]) break;
+            at[axis] = b->start[axis];
         }
         if (i < 0) return true;
     }
@@ -122,16 +125,16 @@ typedef struct {
     const dlr_block *block;
     char *scratch;
     dlr_element_move move; /* `from` is in scratch; count and `to` are those of the current piece */
-    int64_t at[DLR_ARRAY_RANK];  /* index of the piece in the block, along each axis */
-    int slowest[DLR_ARRAY_RANK]; /* the axes in the file's order */
+    int64_t at[DLR_ARRAY_RANK]; /* index of the piece in the block, along each axis */
     dl_error *err;
 } walk;
 
-/* Bytes from the first to the last element of the block's axes slowest[k] and faster ones. */
+/* Bytes from the first to the last element of the block's axes order[k] and faster ones. */
 static int64_t span_of(const walk *w, int k) {
+    const run_state *r = w->s->state;
     int64_t span = (int64_t)dlr_element_bytes(w->s->type);
     for (; k < w->s->rank; k++)
-        span += (w->block->count[w->slowest[k]] - 1) * w->move.from_step[w->slowest[k]];
+        span += (w->block->count[r->order[k]] - 1) * w->move.from_step[r->order[k]];
     return span;
 }
 
@@ -153,14 +156,15 @@ static bool move_piece(walk *w, int64_t span) {
     return dlr_refuse_number(w->s, w->block, bad, value, m.to_type, w->err);
 }
 
-/* Splits axis slowest[k] into pieces that fit the scratch memory and are not mostly gaps; into
+/* Splits axis order[k] into pieces that fit the scratch memory and are not mostly gaps; into
  * single indices where even a piece of one index would not. */
 static bool walk_axis(walk *w, int k) {
+    const run_state *r = w->s->state;
     if (k == w->s->rank) return move_piece(w, span_of(w, k));
-    int axis = w->slowest[k];
+    int axis = r->order[k];
     int64_t each = w->move.from_step[axis], inner = span_of(w, k + 1), all = w->block->count[axis];
     int64_t wanted = (int64_t)dlr_element_bytes(w->s->type);
-    for (int j = k + 1; j < w->s->rank; j++) wanted *= w->block->count[w->slowest[j]];
+    for (int j = k + 1; j < w->s->rank; j++) wanted *= w->block->count[r->order[j]];
     bool dense = all == 1 || each / SPARSE <= wanted;
     int64_t piece = inner > SCRATCH || inner / SPARSE > wanted ? 0
                     : dense                                    ? 1 + (SCRATCH - inner) / each
@@ -170,7 +174,7 @@ static bool walk_axis(walk *w, int k) {
         w->at[axis] = i, w->move.count[axis] = n;
         if (!(piece ? move_piece(w, inner + (n - 1) * each) : walk_axis(w, k + 1))) return false;
         for (int j = k + 1; j < w->s->rank; j++)
-            w->at[w->slowest[j]] = 0, w->move.count[w->slowest[j]] = w->block->count[w->slowest[j]];
+            w->at[r->order[j]] = 0, w->move.count[r->order[j]] = w->block->count[r->order[j]];
         i += n;
     }
     return true;
@@ -181,14 +185,8 @@ static bool read_moved(const dlr_source *s, const dlr_block *b, dlr_element to, 
     const run_state *r = s->state;
     walk w = {.s = s, .block = b, .scratch = malloc(SCRATCH), .err = err};
     if (!w.scratch) return dl_fail(err, DL_RESOURCE, "no memory to read %s", s->label);
-    w.move = (dlr_element_move){
-        .rank = s->rank, .from_type = s->type, .swapped = r->run.swapped, .to = out, .to_type = to};
-    memcpy(w.move.count, b->count, sizeof b->count);
-    dlr_packed_steps(s->rank, b->count, dlr_element_bytes(to), w.move.to_step);
-    for (int i = 0; i < s->rank; i++) {
-        w.move.from_step[i] = r->step[i] * b->stride[i];
-        w.slowest[i] = r->run.fortran ? s->rank - 1 - i : i;
-    }
+    w.move = dlr_block_move(s, b, to, out), w.move.swapped = r->run.swapped;
+    for (int i = 0; i < s->rank; i++) w.move.from_step[i] = r->step[i] * b->stride[i];
     bool ok = walk_axis(&w, 0);
     free(w.scratch);
     return ok;
@@ -199,8 +197,8 @@ static bool read_run(const dlr_source *s, const dlr_block *b, dlr_element to, vo
     const run_state *r = s->state;
     struct stat now;
     if (r->map && (dl_fstat(r->fd, &now) != 0 || now.st_size < r->end)) return fail_cut(s, err);
-    bool as_stored =
-        to == s->type && to != DLR_EL_BOOL && !r->run.swapped && (!r->run.fortran || s->rank < 2);
+    bool as_stored = to == s->type && to != DLR_EL_BOOL && !r->run.swapped &&
+                     dlr_block_is_ordered(s, b, r->order);
     for (int i = 0; i < s->rank; i++) as_stored = as_stored && b->stride[i] == 1;
     return as_stored ? read_as_stored(s, b, out, err) : read_moved(s, b, to, out, err);
 }
@@ -220,7 +218,7 @@ bool dlr_run_open(dlr_source *s, const char *path, const dlr_run *run, dl_error 
     ptrdiff_t each = (ptrdiff_t)dlr_element_bytes(s->type);
     for (int i = 0; i < s->rank; i++) {
         int axis = run->fortran ? i : s->rank - 1 - i;
-        r->step[axis] = each;
+        r->order[s->rank - 1 - i] = axis, r->step[axis] = each;
         each *= s->dims[axis];
     }
     r->end = run->offset + each;

@@ -14,23 +14,32 @@
 typedef bool undo_fn(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
                      size_t room);
 
-static bool undo_deflated(const dlr_codec *c, const unsigned char *from, size_t bytes,
-                          unsigned char *to, size_t room) {
+bool dlr_inflate_whole(dlr_codec_kind kind, const void *from, size_t bytes, void *to, size_t room,
+                       size_t *done) {
+    const char *in = from;
+    size_t used = 0, made = 0;
+    enum libdeflate_result r = LIBDEFLATE_BAD_DATA;
     struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+    *done = 0;
     if (!d) return false;
-    enum libdeflate_result r = LIBDEFLATE_SUCCESS;
-    if (c->kind == DLR_CODEC_GZIP) /* members may follow one another (RFC 1952) */
-        for (size_t used, done; r == LIBDEFLATE_SUCCESS && (bytes > 0 || room > 0);
-             from += used, bytes -= used, to += done, room -= done) {
-            used = done = 0;
-            r = libdeflate_gzip_decompress_ex(d, from, bytes, to, room, &used, &done);
-        }
-    else if (c->kind == DLR_CODEC_ZLIB)
-        r = libdeflate_zlib_decompress(d, from, bytes, to, room, NULL);
+    if (kind == DLR_CODEC_ZLIB)
+        r = libdeflate_zlib_decompress(d, in, bytes, to, room, done);
+    else if (kind == DLR_CODEC_DEFLATE)
+        r = libdeflate_deflate_decompress(d, in, bytes, to, room, done);
     else
-        r = libdeflate_deflate_decompress(d, from, bytes, to, room, NULL);
+        do {
+            r = libdeflate_gzip_decompress_ex(d, in, bytes, (char *)to + *done, room - *done, &used,
+                                              &made);
+            if (r == LIBDEFLATE_SUCCESS) in += used, bytes -= used, *done += made;
+        } while (r == LIBDEFLATE_SUCCESS && bytes > 0);
     libdeflate_free_decompressor(d);
     return r == LIBDEFLATE_SUCCESS;
+}
+
+static bool undo_deflated(const dlr_codec *c, const unsigned char *from, size_t bytes,
+                          unsigned char *to, size_t room) {
+    size_t done;
+    return dlr_inflate_whole(c->kind, from, bytes, to, room, &done) && done == room;
 }
 
 static bool undo_zstd(const dlr_codec *c, const unsigned char *from, size_t bytes,

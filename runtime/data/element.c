@@ -185,37 +185,97 @@ static int64_t move_row(const dlr_element_move *m, const char *from, ptrdiff_t s
 
 /* ---- blocks ---- */
 
+/* A loop over one or more axes; steps in bytes. */
+typedef struct {
+    int64_t count;
+    ptrdiff_t from, to;
+} loop;
+
+/* Loops around rows, outermost first; rows are packed in the result. `tile`: the loop whose indices
+ * are tiles of a row. */
+typedef struct {
+    loop at[DLR_ARRAY_RANK + 1], row;
+    int n, tile;
+} nest;
+
+enum {
+    TILE = 64 /* elements of a tile's row: the lines that they come from stay in the L1 cache */
+};
+
+/* The block's loops in the order of the result. Axes that are contiguous on both sides are one. */
+static nest find_loops(const dlr_element_move *m) {
+    nest found = {.tile = -1}, out = {.tile = -1};
+    for (int i = 0; i < m->rank; i++) {
+        int k = found.n;
+        if (m->count[i] == 1) continue;
+        for (; k > 0 && found.at[k - 1].to < m->to_step[i]; k--) found.at[k] = found.at[k - 1];
+        found.at[k] = (loop){m->count[i], m->from_step[i], m->to_step[i]};
+        found.n++;
+    }
+    for (int i = 0; i < found.n; i++) {
+        const loop l = found.at[i], last = i ? out.at[out.n - 1] : l;
+        if (i && last.from == l.from * l.count && last.to == l.to * l.count)
+            out.at[out.n - 1] = (loop){last.count * l.count, l.from, l.to};
+        else
+            out.at[out.n++] = l;
+    }
+    const ptrdiff_t from = (ptrdiff_t)elements[m->from_type].bytes,
+                    to = (ptrdiff_t)elements[m->to_type].bytes;
+    const bool packed = out.n && out.at[out.n - 1].to == to;
+    out.row = packed ? out.at[--out.n] : (loop){1, from, to};
+    return out;
+}
+
+/* Transposes by tiles: where a loop has smaller steps in `from` than a row has, rows are cut, and
+ * that loop runs over the pieces of a tile. */
+static void cut_tiles(nest *t) {
+    int near = -1;
+    for (int i = 0; i < t->n; i++)
+        if (t->at[i].from < (near < 0 ? t->row.from : t->at[near].from) && t->at[i].from) near = i;
+    if (near < 0 || t->row.count <= TILE) return;
+    const loop within = t->at[near];
+    memmove(&t->at[near], &t->at[near + 1], (size_t)(t->n - 1 - near) * sizeof within);
+    t->tile = t->n - 1;
+    t->at[t->tile] = (loop){(t->row.count + TILE - 1) / TILE, t->row.from * TILE, t->row.to * TILE};
+    t->at[t->n++] = within;
+}
+
+/* The index of the element that lies `offset` bytes into the result. */
+static void find_index(const dlr_element_move *m, ptrdiff_t offset, int64_t *index) {
+    bool found[DLR_ARRAY_RANK] = {false};
+    memset(index, 0, (size_t)m->rank * sizeof *index);
+    for (;;) {
+        int axis = -1;
+        for (int i = 0; i < m->rank; i++)
+            if (!found[i] && m->count[i] > 1 && (axis < 0 || m->to_step[i] > m->to_step[axis]))
+                axis = i;
+        if (axis < 0) return;
+        found[axis] = true;
+        index[axis] = offset / m->to_step[axis], offset %= m->to_step[axis];
+    }
+}
+
 bool dlr_elements_move(const dlr_element_move *m, int64_t bad[DLR_ARRAY_RANK], double *value) {
-    int64_t at[DLR_ARRAY_RANK] = {0}, n = 1;
-    int outer = m->rank; /* axes from here on are contiguous on both sides */
+    int64_t at[DLR_ARRAY_RANK + 1] = {0};
     const char *from = m->from;
     char *to = m->to;
     for (int i = 0; i < m->rank; i++)
         if (m->count[i] == 0) return true;
-    ptrdiff_t step = (ptrdiff_t)elements[m->from_type].bytes,
-              packed = (ptrdiff_t)elements[m->to_type].bytes;
-    for (; outer > 0; outer--) {
-        int axis = outer - 1;
-        if (m->count[axis] == 1) continue;
-        bool joins = n == 1 ? m->to_step[axis] == packed
-                            : m->from_step[axis] == step * n && m->to_step[axis] == packed * n;
-        if (!joins) break;
-        if (n == 1) step = m->from_step[axis];
-        n *= m->count[axis];
-    }
+    nest t = find_loops(m);
+    cut_tiles(&t);
     for (;;) {
-        int64_t good = move_row(m, from, step, to, n, value);
+        int64_t n = t.row.count;
+        if (t.tile >= 0) n = n - at[t.tile] * TILE < TILE ? n - at[t.tile] * TILE : TILE;
+        const int64_t good = move_row(m, from, t.row.from, to, n, value);
         if (good < n) {
-            for (int i = m->rank - 1; i >= outer; i--)
-                at[i] = good % m->count[i], good /= m->count[i];
-            memcpy(bad, at, sizeof at);
+            find_index(m, to - (char *)m->to + good * (ptrdiff_t)elements[m->to_type].bytes, bad);
             return false;
         }
-        int i = outer - 1;
+        int i = t.n - 1;
         for (; i >= 0; i--) {
-            from += m->from_step[i], to += m->to_step[i];
-            if (++at[i] < m->count[i]) break;
-            from -= m->from_step[i] * at[i], to -= m->to_step[i] * at[i];
+            from += t.at[i].from, to += t.at[i].to;
+            if (++at[i] < t.at[i].count) break;
+            from -= t.at[i].from * at[i], to -= t.at[i].to * at[i];
             at[i] = 0;
         }
         if (i < 0) return true;

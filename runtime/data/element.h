@@ -34,8 +34,8 @@ static inline bool dlr_element_is_float(dlr_element e) { return e <= DLR_EL_F64;
  * none. */
 dlr_element dlr_element_of(char kind, size_t bytes);
 
-/* A block to copy. Steps are bytes from one element to the next along an axis; the last axis of
- * `to` is packed. */
+/* A block to copy. Steps are bytes from one element to the next along an axis, and not negative.
+ * Those of `to` belong to a packed array in any order of axes, of which the block may be a part. */
 typedef struct {
     int rank;
     int64_t count[DLR_ARRAY_RANK];
@@ -49,7 +49,8 @@ typedef struct {
 } dlr_element_move;
 
 /* Copies the block. Conversions between floats, and from integers to floats, round as C does; a
- * bool is whether the value is not zero. An integer must be exactly representable: at the first
- * that is not the result is false, `bad` its index in the block and `value` its value. */
+ * bool is whether the value is not zero. An integer must be exactly representable: at one that is
+ * not the result is false, `bad` its index in the block and `value` its value. A transposed block
+ * is copied by tiles. */
 bool dlr_elements_move(const dlr_element_move *m, int64_t bad[DLR_ARRAY_RANK], double *value);
 #endif

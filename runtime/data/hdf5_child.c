@@ -142,16 +142,15 @@ static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element t
         dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = (int64_t)bytes});
         return true;
     }
-    if (to == r->as && to != DLR_EL_BOOL) return dlr_child_ask(r->child, &q, &out, bytes, &a, err);
+    if (to == r->as && to != DLR_EL_BOOL && dlr_block_is_ordered(s, b, NULL))
+        return dlr_child_ask(r->child, &q, &out, bytes, &a, err);
     void *packed = malloc(bytes);
     if (!packed) return dl_fail(err, DL_RESOURCE, "no memory to read %s", s->label);
-    dlr_element_move m = {
-        .rank = s->rank, .from = packed, .from_type = r->as, .to = out, .to_type = to};
+    dlr_element_move m = dlr_block_move(s, b, to, out);
+    m.from = packed, m.from_type = r->as;
+    dlr_packed_steps(s->rank, b->count, NULL, dlr_element_bytes(r->as), m.from_step);
     int64_t bad[DLR_ARRAY_RANK];
     double value;
-    memcpy(m.count, b->count, sizeof m.count);
-    dlr_packed_steps(s->rank, b->count, dlr_element_bytes(r->as), m.from_step);
-    dlr_packed_steps(s->rank, b->count, dlr_element_bytes(to), m.to_step);
     bool ok = dlr_child_ask(r->child, &q, &packed, bytes, &a, err) &&
               (dlr_elements_move(&m, bad, &value) || dlr_refuse_number(s, b, bad, value, to, err));
     free(packed);

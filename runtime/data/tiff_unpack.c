@@ -1,9 +1,9 @@
 /* The compressions of TIFF: none, LZW, deflate, PackBits, zstd. */
-#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
 
+#include "runtime/data/chunk_codec.h"
 #include "runtime/data/tiff_pages.h"
 
 typedef bool unpack_fn(const unsigned char *from, size_t bytes, unsigned char *to, size_t room,
@@ -18,10 +18,7 @@ static bool copy(const unsigned char *from, size_t bytes, unsigned char *to, siz
 
 static bool undo_deflate(const unsigned char *from, size_t bytes, unsigned char *to, size_t room,
                          size_t *done) {
-    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
-    bool ok = d && libdeflate_zlib_decompress(d, from, bytes, to, room, done) == LIBDEFLATE_SUCCESS;
-    if (d) libdeflate_free_decompressor(d);
-    return ok;
+    return dlr_inflate_whole(DLR_CODEC_ZLIB, from, bytes, to, room, done);
 }
 
 static bool undo_zstd(const unsigned char *from, size_t bytes, unsigned char *to, size_t room,

@@ -3,7 +3,7 @@
  *   array_blocks FILE          a line for each array: name, type, shape, chunk, packing, axes,
  * attributes, refusal array_blocks FILE CACHE    for each line "NAME TYPE RANK START... COUNT...
  * STRIDE..." of standard input: "ok BYTES" and the bytes, or "error CODE MESSAGE"; read by two
- * threads at once */
+ * threads at once, in two orders of axes */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,23 +49,55 @@ static void *read_one(void *context) {
     return NULL;
 }
 
+/* An order of the axes: each call has another rotation of them, every second one backwards. */
+static void draw_order(int rank, int *order) {
+    static int calls;
+    const int k = calls++;
+    for (int i = 0; i < rank; i++) {
+        const int axis = (i + k / 2) % rank;
+        order[k % 2 ? rank - 1 - i : i] = axis;
+    }
+}
+
+/* Puts the elements of a block that was read in its order as an unordered block has them. */
+static void unturn(const dlr_block *b, int rank, size_t size, const char *from, char *to) {
+    int64_t at[DLR_ARRAY_RANK] = {0}, n = 1;
+    for (int i = 0; i < rank; i++) n *= b->count[i];
+    for (int64_t k = 0; k < n; k++) {
+        int64_t place = 0;
+        for (int i = 0; i < rank; i++) place = place * b->count[i] + at[i];
+        memcpy(to + (size_t)place * size, from + (size_t)k * size, size);
+        for (int i = rank - 1; i >= 0 && ++at[b->order[i]] == b->count[b->order[i]]; i--)
+            at[b->order[i]] = 0;
+    }
+}
+
+/* Two threads read the block, one of them in another order of axes. */
 static bool answer(const dlr_source *s, const dlr_block *block, dlr_element to) {
+    const int rank = dlr_source_rank(s);
     size_t bytes = dlr_element_bytes(to);
-    for (int i = 0; i < dlr_source_rank(s); i++) bytes *= (size_t)block->count[i];
+    int order[DLR_ARRAY_RANK];
+    for (int i = 0; i < rank; i++) bytes *= (size_t)block->count[i];
     reading r[2];
     pthread_t thread[2];
+    char *straight = malloc(bytes + 1);
+    draw_order(rank, order);
     for (int i = 0; i < 2; i++) {
         r[i] = (reading){.source = s, .block = *block, .to = to, .out = malloc(bytes + 1)};
+        if (i) r[i].block.order = order;
         if (pthread_create(&thread[i], NULL, read_one, &r[i]) != 0) return false;
     }
     for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
-    bool same = r[0].ok == r[1].ok && (!r[0].ok || memcmp(r[0].out, r[1].out, bytes) == 0);
+    if (r[1].ok) unturn(&r[1].block, rank, dlr_element_bytes(to), r[1].out, straight);
+    bool same = r[0].ok == r[1].ok && r[0].err.code == r[1].err.code &&
+                (!r[0].ok || memcmp(r[0].out, straight, bytes) == 0);
     if (same && r[0].ok)
         printf("ok %zu\n", bytes), fwrite(r[0].out, 1, bytes, stdout);
     else
         printf("error %d %s\n", r[0].err.code,
                same ? r[0].err.message : "threads read different numbers");
     for (int i = 0; i < 2; i++) free(r[i].out);
+    free(straight);
     return true;
 }
 

@@ -55,7 +55,7 @@ def numbers(rng, shape, kind):
 
 def draw_shape(rng):
     return tuple(int(rng.integers(1, most + 1))
-                 for most in rng.permutation([40, 9, 5, 3, 2, 1, 1, 2])[:rng.integers(1, 9)])
+                 for most in rng.permutation([150, 9, 5, 3, 2, 1, 1, 2])[:rng.integers(1, 9)])
 
 
 class Reader:
