@@ -80,7 +80,8 @@ def doubled(model):
     return model
 
 
-def export(out, library, name):
+def export(out, library, name, times=True):
+    """times: whether a step is timed"""
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
 
@@ -109,7 +110,6 @@ def export(out, library, name):
         sys.exit("two steps differ: the model has chances of its own")
     if not torch.isfinite(plain[0]["loss"]).all():
         sys.exit("its loss is not finite")
-    seconds = step_seconds(make()[0], inputs, target)
     exact = _pytree.tree_map(lambda x: x.double() if x.is_floating_point() else x, inputs)
     try:
         truth = all_of(make, exact, target.double(), torch.float)
@@ -123,7 +123,9 @@ def export(out, library, name):
         other_names.setdefault(id(p), []).append(k)
     info = {"library": library, "names": [n for n in other_names.values() if len(n) > 1],
             "mixes": getattr(model, "mixes", False), "name": name, "nodes": len(program.graph.nodes),
-            "torch_step_s": seconds, "parameters": sum(p.numel() for p in model.parameters())}
+            "parameters": sum(p.numel() for p in model.parameters())}
+    if times:
+        info["torch_step_s"] = step_seconds(make()[0], inputs, target)
     (out / "info.json").write_text(json.dumps(info))
 
 

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """The zoo of public libraries: each model exported, imported, checked and compared with PyTorch.
 
-zoo.py BUILD OUT [--list more | written] [--only PATTERN] [--table FILE.md]    (tests/zoo/zoo)
+zoo.py BUILD OUT [--list more | written] [--only PATTERN] [--order SEED] [--times no] [--table FILE.md]  (tests/zoo/zoo)
 
 OUT keeps archives and results: what is there is not done again, so that a run goes on where another stopped. The table
 has one line a model: whether `dlc import` writes all of it, lines of text, the largest differences from PyTorch in
 float64, and the time of a training step as a multiple of PyTorch's. --list more: the models of library_more.py; --list
-written: those of library_written.py, which need torch alone.
+written: those of library_written.py, which need torch alone. --order: the models in an order by chance, so that those
+of a run that ends early stand for all; the table says how many it lacks. --times no: for a machine that does more.
 """
 import collections
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import subprocess
@@ -26,7 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 EXPORT_S, COMPARE_S = 600, 900
 
 
-def export(folder, library, name):
+def export(folder, library, name, times):
     """In a process of its own, which has the libraries in memory already. Returns why it failed, or None."""
     if (folder / "info.json").exists():
         return None
@@ -36,7 +38,7 @@ def export(folder, library, name):
         status = 1
         try:
             signal.alarm(EXPORT_S)
-            library_export.export(folder, library, name)
+            library_export.export(folder, library, name, times)
             status = 0
         except SystemExit as e:
             (folder / "failed").write_text(str(e))
@@ -88,16 +90,17 @@ def judge(build, folder):
     return result
 
 
-def put_table(path, rows, lacking):
+def put_table(path, rows, lacking, left):
     done = collections.Counter(r["stage"] for r in rows.values())
     exported = {k: r for k, r in rows.items() if r["stage"] != "export"}
     n, agree = len(exported), done["agrees"]
     imported = sum(r["stage"] in ("run", "differs", "agrees") for r in exported.values())
     steps = sorted(r["step"] for r in exported.values() if "step" in r)
-    out = [f"{n} models exported, {imported} import and pass `dlc check` ({imported / max(n, 1):.0%}), {agree} agree "
-           f"with PyTorch in outputs, loss and all gradients ({agree / max(n, 1):.0%}).",
-           f"{sum(s <= 1 for s in steps)} of {len(steps)} train a step no slower than PyTorch" +
-           (f"; the median takes {steps[len(steps) // 2]:.2f} of its time." if steps else "."), "",
+    not_run = f" ({left} of the list are not run)" if left else ""
+    out = [f"{n} models exported{not_run}, {imported} import and pass `dlc check` ({imported / max(n, 1):.0%}), "
+           f"{agree} agree with PyTorch in outputs, loss and all gradients ({agree / max(n, 1):.0%}).",
+           f"{sum(s <= 1 for s in steps)} of {len(steps)} train a step no slower than PyTorch; the median takes "
+           f"{steps[len(steps) // 2]:.2f} of its time." if steps else "Steps were not timed.", "",
            "| model | result | lines | outputs | loss | gradients | step / PyTorch's |",
            "|---|---|---|---|---|---|---|"]
     for name, r in sorted(exported.items()):
@@ -114,19 +117,20 @@ def main():
     options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
     rows, lacking = {}, collections.Counter()
     lists = {"first": library_more.FIRST, "more": library_more.MORE, "written": library_written_more.WRITTEN}
-    for library, models in lists[options.get("--list", "first")].items():
-        for name in models:
-            full = f"{library}.{name}"
-            if not re.search(options.get("--only", ""), full):
-                continue
-            folder = out / full
-            why = export(folder, library, name)
-            rows[full] = {"stage": "export", "why": why} if why else judge(build, folder)
-            lacking.update({re.sub(r"^\d+ +", "", op) for op in rows[full].get("lacks", [])})
-            shown = {k: v for k, v in rows[full].items() if k in ("why", "lacks", "lines", "loss", "grad", "output")}
-            print(full, rows[full]["stage"], shown, flush=True)
-            if "--table" in options:
-                put_table(options["--table"], rows, lacking)
+    chosen = [(f"{library}.{name}", library, name)
+              for library, models in lists[options.get("--list", "first")].items() for name in models]
+    chosen = [of for of in chosen if re.search(options.get("--only", ""), of[0])]
+    if "--order" in options:
+        random.Random(options["--order"]).shuffle(chosen)
+    for full, library, name in chosen:
+        folder = out / full
+        why = export(folder, library, name, options.get("--times") != "no")
+        rows[full] = {"stage": "export", "why": why} if why else judge(build, folder)
+        lacking.update({re.sub(r"^\d+ +", "", op) for op in rows[full].get("lacks", [])})
+        shown = {k: v for k, v in rows[full].items() if k in ("why", "lacks", "lines", "loss", "grad", "output")}
+        print(full, rows[full]["stage"], shown, flush=True)
+        if "--table" in options:
+            put_table(options["--table"], rows, lacking, len(chosen) - len(rows))
     return any(r["stage"] in ("differs", "run", "check") for r in rows.values())
 
 
