@@ -69,7 +69,7 @@ static void print_cpu(dl_arena *arena) {
     const char *model = cpu_fact(arena, text, "model name"),
                *features = cpu_fact(arena, text, "flags");
     if (!*features) features = cpu_fact(arena, text, "Features");
-    const dl_target *target = dl_target_find("cpu", &ignored);
+    const dl_target *target = dl_target_find(NULL, "cpu", &ignored);
     printf("CPU: %s, %d usable, target %s\nCPU features:", *model ? model : "unknown",
            dl_cpus_allowed(), target ? target->name : "none");
     print_features(features);
@@ -78,7 +78,7 @@ static void print_cpu(dl_arena *arena) {
 static void print_compiler(dl_arena *arena) {
     dl_error err = {0};
     dl_jit_cc cc;
-    const dl_target *target = dl_target_find("cpu", &err);
+    const dl_target *target = dl_target_find(NULL, "cpu", &err);
     if (target && dl_jit_find(arena, &dl_jit_c, target, &cc, &err))
         printf("kernels are compiled by %s\n", cc.path);
     else

@@ -344,7 +344,7 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
     const char *override =
         getenv("NVIDIA_TF32_OVERRIDE"); /* read in the same way as by NVIDIA's libraries */
     opt->tf32 = dl_config_bool(s->config, DL_KEY_tf32) && !(override && strcmp(override, "0") == 0);
-    opt->target = dl_target_find(target, err);
+    opt->target = dl_target_find(s->arena, target, err);
     if (opt->target && strcmp(dl_config_str(s->config, DL_KEY_winograd), "off") == 0)
         opt->target = dl_target_without_winograd(s->arena, opt->target);
     opt->validate = DL_VALIDATE_STAGES;

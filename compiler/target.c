@@ -7,13 +7,13 @@
 static const dl_backend *const backends[] = {&dl_backend_cpu, &dl_backend_cuda};
 enum { NBACKENDS = sizeof backends / sizeof *backends };
 
-const dl_target *dl_target_find(const char *name, dl_error *err) {
+const dl_target *dl_target_find(dl_arena *arena, const char *name, dl_error *err) {
     if (!name || !*name) name = backends[0]->name;
     for (int i = 0; i < NBACKENDS; i++) {
         size_t n = strlen(backends[i]->name);
         if (strncmp(name, backends[i]->name, n) != 0 || (name[n] && name[n] != ':')) continue;
         dl_error unknown = {0};
-        const dl_target *t = backends[i]->find(name, &unknown);
+        const dl_target *t = backends[i]->find(arena, name, &unknown);
         if (!t && unknown.code != DL_USAGE) *err = unknown;
         if (t || unknown.code != DL_USAGE) return t;
     }

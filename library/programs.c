@@ -53,7 +53,7 @@ static bool use_kept(dlc_model *m, const dlc_options *o, dl_error *err) {
     const char *run = dl_saved_model_run(&m->net), *path;
     dl_error why = {0};
     if (err->code != DL_RESOURCE || o->train || !run) return false;
-    const dl_target *target = dl_target_find(m->device.target, &why);
+    const dl_target *target = dl_target_find(m->arena, m->device.target, &why);
     dl_plan *p = target ? dl_plan_choice_kept(m->arena, run, target->name, &path, &why) : NULL;
     if (!p && !why.code) return false;
     *err = why;

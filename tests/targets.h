@@ -11,9 +11,9 @@ static inline const char *test_target_here(const char *name) {
     static char emulated[8][64];
     static int n;
     dl_error none = {0};
-    if (dl_target_find(name, &none)) return name;
+    if (dl_target_find(NULL, name, &none)) return name;
     char *to = emulated[n++ % 8];
     snprintf(to, sizeof emulated[0], "%s:emulated", name);
-    return dl_target_find(to, &none) ? to : name;
+    return dl_target_find(NULL, to, &none) ? to : name;
 }
 #endif

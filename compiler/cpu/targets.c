@@ -124,7 +124,8 @@ const dl_target *dl_cpu_target(const char *name) {
     return NULL;
 }
 
-static const dl_target *find(const char *name, dl_error *err) {
+static const dl_target *find(dl_arena *arena, const char *name, dl_error *err) {
+    (void)arena;
     bool any = strcmp(name, dl_backend_cpu.name) == 0;
     for (int i = 0; i < NTARGETS; i++) {
         if (!any && strcmp(targets[i].name, name) != 0) continue;

@@ -1,5 +1,4 @@
 /* The architectures, and the table of the backend. */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,35 +42,20 @@ static const dl_target *row_of(const char *name) {
     return NULL;
 }
 
-/* Rows for devices with another number of multiprocessors, as they were asked for. */
-static struct {
-    pthread_mutex_t lock;
-    dl_arena *arena;
-    DL_ARRAY(const dl_target *) all;
-} sized = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 /* The row's copy of that name for n multiprocessors: products take as much longer as there are
  * fewer. The memory's rate is the row's. */
-static const dl_target *size_of(const dl_target *row, const char *name, int n) {
-    const dl_target *found = NULL;
-    pthread_mutex_lock(&sized.lock);
-    for (int i = 0; i < sized.all.n && !found; i++)
-        if (strcmp(sized.all.at[i]->name, name) == 0) found = sized.all.at[i];
-    if (!found) {
-        if (!sized.arena) sized.arena = dl_arena_new(NULL);
-        dl_target *t = DL_NEW(sized.arena, dl_target);
-        const double share = (double)n / row->multiprocessors;
-        *t = *row;
-        t->name = dl_strdup(sized.arena, name), t->multiprocessors = n;
-        t->half *= share, t->tf32 *= share, t->f32 *= share, t->f64 *= share;
-        dl_push(sized.arena, &sized.all, found = t);
-    }
-    pthread_mutex_unlock(&sized.lock);
-    return found;
+static const dl_target *size_of(dl_arena *arena, const dl_target *row, const char *name, int n) {
+    DL_CHECK(arena);
+    dl_target *t = DL_NEW(arena, dl_target);
+    const double share = (double)n / row->multiprocessors;
+    *t = *row;
+    t->name = dl_strdup(arena, name), t->multiprocessors = n;
+    t->half *= share, t->tf32 *= share, t->f32 *= share, t->f64 *= share;
+    return t;
 }
 
 /* "cuda:sm_90a/60:emulated": the row of "cuda:sm_90a:emulated" for 60 multiprocessors. */
-static const dl_target *find(const char *name, dl_error *err) {
+static const dl_target *find(dl_arena *arena, const char *name, dl_error *err) {
     enum { MOST = 1024 };
     char base[64];
     const size_t before = strcspn(name, "/");
@@ -82,7 +66,7 @@ static const dl_target *find(const char *name, dl_error *err) {
     bool fits = digits >= 1 && digits <= 4 && n >= 1 && n <= MOST && before + 16 < sizeof base;
     if (fits) snprintf(base, sizeof base, "%.*s%.12s", (int)before, name, number + digits);
     const dl_target *row = row_of(fits ? base : name);
-    if (row) return has_number && n != row->multiprocessors ? size_of(row, name, n) : row;
+    if (row) return has_number && n != row->multiprocessors ? size_of(arena, row, name, n) : row;
     dl_fail(err, DL_USAGE, "no such GPU");
     return NULL;
 }

@@ -52,10 +52,10 @@ typedef struct {
 
 typedef struct dl_backend {
     const char *name; /* "cpu", with which its targets' names begin */
-    /* The target of that name, which begins with this backend's name (that alone: the best target).
-     * NULL: DL_USAGE for an unknown name, DL_RESOURCE for one that cannot be compiled for or run
-     * here. */
-    const dl_target *(*find)(const char *name, dl_error *err);
+    /* The target of that name, which begins with this backend's name (that alone: the best target);
+     * the arena as for dl_target_find. NULL: DL_USAGE for an unknown name, DL_RESOURCE for one that
+     * cannot be compiled for or run here. */
+    const dl_target *(*find)(dl_arena *arena, const char *name, dl_error *err);
     /* Appends the names of its targets to `names`, separated by ", ". */
     void (*list)(dl_buf *names);
     /* NULL, or: the newest target whose code runs on a device of that compute capability, or

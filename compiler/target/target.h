@@ -43,10 +43,11 @@ typedef struct {
     int shared;                  /* KiB of shared memory that a block may have */
 } dl_target;
 
-/* The target of that name ("cpu" or NULL: the best CPU that this machine is). NULL: DL_USAGE for an
- * unknown name (lists the known ones), DL_RESOURCE for one that cannot be compiled for or run
- * here. */
-const dl_target *dl_target_find(const char *name, dl_error *err);
+/* The target of that name ("cpu" or NULL: the best CPU that this machine is). A GPU's for a number
+ * of multiprocessors ("cuda:sm_90a/66") is made in the arena, which is not NULL if `name` may be
+ * such a name; all others are constant. NULL: DL_USAGE for an unknown name (lists the known ones),
+ * DL_RESOURCE for one that cannot be compiled for or run here. */
+const dl_target *dl_target_find(dl_arena *arena, const char *name, dl_error *err);
 /* The same target, whose kernels are not of the variant of ir/kernel/winograd.h. In the arena. */
 const dl_target *dl_target_without_winograd(dl_arena *arena, const dl_target *t);
 /* The names of targets for help texts: "cpu (the best here), cpu:avx512, ...". */

@@ -139,7 +139,7 @@ static bool is_configured(const dl_config *c) {
 /* Each file, whatever the others are; the status is that of the last one with a fault. */
 static bool check_files(dl_invocation *call, bool json, dl_error *err) {
     const dl_config *c = call->config;
-    const dl_target *target = dl_target_find(NULL, err);
+    const dl_target *target = dl_target_find(NULL, NULL, err);
     if (!target || !dl_config_finish(call->config, err)) return false;
     if (!c->positional.n) return dl_fail(err, DL_USAGE, "usage: dlc check FILE...");
     fault_list list = {.json = json};

@@ -38,7 +38,7 @@ static bool run(dl_invocation *call, dl_error *err) {
     if (!dl_config_finish(c, err)) return false;
     if (c->positional.n != 1)
         return dl_fail(err, DL_USAGE, "usage: dlc opt [--passes=LIST] FILE.dlir");
-    const dl_target *t = dl_target_find(dl_config_option(c, "target"), err);
+    const dl_target *t = dl_target_find(arena, dl_config_option(c, "target"), err);
     if (!t) return false;
     dl_pass_ctx ctx = {.arena = arena,
                        .weights = t->weights,

@@ -16,7 +16,7 @@ typedef struct {
 static bool measure(void *context, dlr_peak_rates *found, dl_error *err) {
     const machine *m = context;
     dl_peak_rates c = {0};
-    const dl_target *target = dl_target_find(m->plan->target, err);
+    const dl_target *target = dl_target_find(m->arena, m->plan->target, err);
     bool ok = target &&
               dl_peak_rates_open(m->arena, m->plan, target, m->device, m->threads, &c, err) &&
               dl_peak_rates_measure(&c, err);

@@ -19,7 +19,7 @@ static const char usage[] =
 static bool run(dl_invocation *call, dl_error *err) {
     dl_lsp_server *s = DL_NEW(call->arena, dl_lsp_server);
     s->arena = call->arena, s->wire.fd = STDIN_FILENO, s->wire.out = call->out;
-    s->target = dl_target_find(NULL, err);
+    s->target = dl_target_find(NULL, NULL, err);
     if (!s->target) return false;
     dl_lsp_read got = DL_LSP_MESSAGE;
     while (got == DL_LSP_MESSAGE && !s->exited) {

@@ -75,7 +75,7 @@ static bool mismatch(const char *target, const char *device, dl_error *err) {
 
 /* Is there a compiler for it? */
 static bool compiles(dl_arena *arena, const char *target, dl_error *err) {
-    const dl_target *t = dl_target_find(target, err);
+    const dl_target *t = dl_target_find(arena, target, err);
     uint64_t key;
     return t && t->backend->toolchain(arena, t, &key, err);
 }
@@ -102,7 +102,7 @@ bool dl_device_choose(dl_arena *arena, const char *device, const char *target, d
     if (dl_device_begins(device, "cpu:")) {
         if (target && strcmp(target, device) != 0) return mismatch(target, device, err);
         c->target = device, c->device = "cpu";
-        return dl_target_find(device, err) != NULL;
+        return dl_target_find(arena, device, err) != NULL;
     }
     if (strcmp(device, "cpu") == 0)
         return !target || !dl_target_is_gpu(target) || mismatch(target, device, err);

@@ -17,8 +17,8 @@ static bool fail_target(dl_arena *arena, const dl_plan *p, const char *path, dl_
 /* Whether this machine's CPU, where the plan is for one, is the plan's. */
 static bool check_target(dl_arena *arena, const dl_plan *p, const char *path, dl_error *err) {
     dl_error why = {0};
-    if (dl_target_find(p->target, &why)) return true;
-    const dl_target *best = dl_target_find(NULL, err);
+    if (dl_target_find(arena, p->target, &why)) return true;
+    const dl_target *best = dl_target_find(arena, NULL, err);
     return best && fail_target(arena, p, path, DL_RESOURCE,
                                why.code == DL_USAGE ? "this program has no such target"
                                                     : "this CPU cannot run that",

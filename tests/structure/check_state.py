@@ -16,7 +16,6 @@ STATE = {
     "ir/base_memory.c.o": ({"leave_by", "leaving"}, "how the program ends without memory"),
     "ir/base_str.c.o": ({"pool"}, "interned names, under a lock"),
     "ir/base_temporary.c.o": ({"lock", "n", "seen"}, "names of temporaries, under a lock"),
-    "compiler/cuda_targets.c.o": ({"sized"}, "targets of other numbers of multiprocessors, by name, under a lock"),
     "compiler/jit_cache.c.o": ({"warned"}, "warnings that are given once, atomic"),
     "runtime/comm_nccl_load.c.o": ({"once", "the_fault", "the_library"}, "NCCL, loaded once"),
     "runtime/cuda_cublaslt_load.c.o": ({"once", "the_fault", "the_library"}, "cuBLASLt, loaded once"),

@@ -51,7 +51,7 @@ static bool write_samples(const dlr_dataset *d, int64_t epoch, dl_error *err) {
 /* A plan that is nothing but these inputs, for all samples. */
 static dl_plan *plan_of(dl_arena *arena, const dlr_dataset *d, const char *target, dl_error *err) {
     const dlr_arrays *arrays = dlr_dataset_arrays(d);
-    const dl_target *t = dl_target_find(target, err);
+    const dl_target *t = dl_target_find(arena, target, err);
     if (!t || !t->backend->feed) return NULL;
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){

@@ -283,7 +283,7 @@ static void spoil_all(void *user, int number, const dl_pass *pass, const dl_modu
 
 static const dl_target *find_target(const fuzz_way *way, dl_error *err) {
     const dl_target *any = way->emitted ? dl_cpu_target(way->target) : NULL;
-    return any ? any : dl_target_find(way->target, err);
+    return any ? any : dl_target_find(NULL, way->target, err);
 }
 
 /* Lowers and, if asked to, compiles the graphs of all cases not refused yet. */

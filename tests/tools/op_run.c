@@ -137,7 +137,7 @@ static bool run_interp(dl_arena *arena, const char *path, const char *dir, const
 
 static dl_plan *compile(dl_arena *arena, const char *path, const char *target, dl_error *err) {
     dl_compile_times times = {0};
-    dl_compile_options opt = {.target = dl_target_find(target, err),
+    dl_compile_options opt = {.target = dl_target_find(arena, target, err),
                               .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "table",

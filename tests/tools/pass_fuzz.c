@@ -167,7 +167,7 @@ static const char *best_target(const options *o, int i) {
     enum { LOW = 2 };
     for (size_t k = o->low == DL_BF16 ? 0 : LOW; k < sizeof targets / sizeof *targets; k++) {
         dl_error err = {0};
-        if (dl_target_find(targets[k], &err) && i-- == 0) return targets[k];
+        if (dl_target_find(NULL, targets[k], &err) && i-- == 0) return targets[k];
     }
     return NULL;
 }

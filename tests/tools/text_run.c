@@ -247,7 +247,7 @@ static bool run_program(dl_arena *arena, dlr_exec *exec, sample *s, dl_error *er
 static bool run_compiled(dl_arena *arena, const char *target, int n, sample *samples,
                          dl_error *err) {
     dl_compile_times times = {0};
-    dl_compile_options opt = {.target = dl_target_find(test_target_here(target), err),
+    dl_compile_options opt = {.target = dl_target_find(arena, test_target_here(target), err),
                               .keep_gradients = true,
                               .model = "text",
                               .batch = 1,

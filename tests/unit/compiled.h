@@ -52,7 +52,7 @@ static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, co
     if (!here) return NULL;
     dl_error err = {0};
     dl_compile_times times = {0};
-    dl_compile_options opt = {.target = dl_target_find(here, &err),
+    dl_compile_options opt = {.target = dl_target_find(NULL, here, &err),
                               .tuner = compiled_by,
                               .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
@@ -89,7 +89,7 @@ static inline void check_refusals(const compiled_refusal *rows, size_t n) {
         dl_error err = {0};
         dl_compile_times times = {0};
         dl_compile_options opt = {
-            .target = dl_target_find("cpu", &err), .model = "text", .batch = 1};
+            .target = dl_target_find(NULL, "cpu", &err), .model = "text", .batch = 1};
         opt.step_options.optimizer = DL_OPT_NONE;
         dl_module *m = dl_parse_module(arena, rows[i].text, strlen(rows[i].text), "text", &err);
         bool valid = m && dl_validate_module(m, DL_STAGE_TENSOR, &err);

@@ -175,7 +175,7 @@ static void run_graph(run *r, void *library, const dl_graph *g, const dl_emitted
  * target. */
 static const dl_target *begin(char *dir) {
     dl_error err = {0};
-    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_90a:emulated", &err);
     if (!t)
         dl_test_skip("%s", err.message);
     else if (!test_cache(dir))

@@ -20,7 +20,7 @@ static const char *mapped_way = "TMA"; /* a part of its name */
 static inline const dl_target *mapped_target(dl_error *err) {
     uint64_t key;
     dl_arena *arena = dl_arena_new(NULL);
-    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_90a:emulated", err);
     bool here = t && t->backend->toolchain(arena, t, &key, err);
     dl_arena_free(arena);
     return here ? t : NULL;

@@ -238,7 +238,7 @@ typedef struct {
 
 static bool choose_groups(void *user, int n, dl_kernel *const *kernels, dl_error *err) {
     ways_taken *taken = user;
-    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_90a:emulated", err);
     for (int i = 0; i < n; i++) {
         const char *names[DL_MOST_VARIANTS];
         const dl_node *call = dl_kernel_call(kernels[i]);

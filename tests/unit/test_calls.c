@@ -153,7 +153,7 @@ int main(void) {
     dl_error err = {0};
     uint64_t key;
     test_arena = dl_arena_new(NULL);
-    target = dl_target_find("cuda:sm_90a:emulated", &err);
+    target = dl_target_find(NULL, "cuda:sm_90a:emulated", &err);
     if (!target || !target->backend->toolchain(test_arena, target, &key, &err)) {
         dl_test_skip("%s", err.message);
         return 77;

@@ -145,7 +145,7 @@ static void test_arch(const char *target, bool others) {
     static unsigned number;
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
-    const dl_target *t = dl_target_find(target, &err);
+    const dl_target *t = dl_target_find(arena, target, &err);
     dl_plan_object objects[NCASES] = {0};
     dl_kernel *k[NCASES][KERNELS];
     dl_emitted code[NCASES][KERNELS];
@@ -193,7 +193,7 @@ static void test_refused(void) {
         dl_buf text = {0};
         dl_emitted code;
         bool ok = emit_cuda_text(&text, make_kernel(arena, &wrong[i / 2], i % 2),
-                                 dl_target_find("cuda:sm_80", &err), NULL, &code, &err);
+                                 dl_target_find(NULL, "cuda:sm_80", &err), NULL, &code, &err);
         CHECK(!ok && err.code == DL_INPUT && strstr(err.message, says[i / 2]), "%s", err.message);
         dl_buf_free(&text);
     }
@@ -206,7 +206,7 @@ static void test_shared(void) {
     static const attention_case wide = {96, DL_F32, 0, 0, false, 0};
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
-    dl_target t = *dl_target_find("cuda:sm_80", &err);
+    dl_target t = *dl_target_find(NULL, "cuda:sm_80", &err);
     static const int kib[] = {99, 64, 40, 32};
     int before = INT32_MAX;
     for (int i = 0; i < 4; i++) {

@@ -29,7 +29,7 @@ static int in_halos;  /* and kernels by boxes with halos */
 static void check_machine_code(const char *what, dl_arena *arena, const dl_kernel *k,
                                const char *variant) {
     dl_error err = {0};
-    const dl_target *t = dl_target_find("cuda:sm_90a", &err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_90a", &err);
     dl_buf text = {0}, whole = {0}, image = {0}, log = {0};
     dl_emitted code = {0};
     dl_cubin c = {0};
@@ -190,7 +190,7 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
 /* Where there is no wgmma, so that the cost model takes what multiplies otherwise. */
 static const dl_target *without_groups(void) {
     dl_error err = {0};
-    const dl_target *t = dl_target_find("cuda:sm_80:emulated", &err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_80:emulated", &err);
     CHECK(t, "%s", err.message);
     return t;
 }

@@ -84,7 +84,7 @@ static dl_plan *plan_of(dl_arena *arena, int n, const part *parts) {
     dl_error err = {0};
     dl_compile_times times = {0};
     dl_compile_options opt = {
-        .target = dl_target_find("cuda:sm_90a", &err), .model = "text", .batch = 1};
+        .target = dl_target_find(NULL, "cuda:sm_90a", &err), .model = "text", .batch = 1};
     const char *text = text_of(arena, n, parts);
     opt.step_options.optimizer = DL_OPT_NONE;
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
@@ -139,7 +139,7 @@ static int parts_of(dl_arena *arena, const dl_kernel *of, int64_t times) {
             k.params.at[i].type.axis[a].size *= times;
     }
     for (int a = 0; a < k.nspace; a++) k.space[a].size *= times;
-    const dl_target *t = dl_target_find("cuda:sm_90a", &err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_90a", &err);
     CHECK(t && emit_cuda_text(&text, &k, t, NULL, &code, &err), "%s", err.message);
     dl_buf_free(&text);
     return code.fused_parts;
@@ -260,8 +260,9 @@ int main(void) {
     if (!test_cache(dir)) return 1;
     test_functions();
     test_others();
-    if (dl_target_find("cuda:sm_90a", &err)) test_long(), test_code();
-    if (!dl_target_find("cuda:sm_90a:emulated", &err)) return dl_test_skip("%s", err.message), 77;
+    if (dl_target_find(NULL, "cuda:sm_90a", &err)) test_long(), test_code();
+    if (!dl_target_find(NULL, "cuda:sm_90a:emulated", &err))
+        return dl_test_skip("%s", err.message), 77;
     test_run(dir, false), test_run(dir, true);
     return dl_test_end();
 }

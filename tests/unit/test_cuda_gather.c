@@ -54,7 +54,7 @@ static const int64_t *size_of(int i) {
 static dl_plan *make_plan(void) {
     dl_error err = {0};
     int compiled;
-    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_90a:emulated", &err);
     dl_plan *p = new_plan(0);
     p->target = t->name;
     for (int i = 0; i < INPUTS; i++) {

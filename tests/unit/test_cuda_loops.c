@@ -328,7 +328,8 @@ int main(void) {
     char dir[] = "/tmp/dl_loops_XXXXXX";
     dl_error err = {0};
     if (!test_cache(dir)) return 1;
-    if (!dl_target_find("cuda:sm_90a:emulated", &err)) return dl_test_skip("%s", err.message), 77;
+    if (!dl_target_find(NULL, "cuda:sm_90a:emulated", &err))
+        return dl_test_skip("%s", err.message), 77;
     for (int i = 0; i < NCASES; i++) test_case(i);
     test_registers("sm_80"), test_registers("sm_90a"), test_registers("sm_100");
     return dl_test_end();

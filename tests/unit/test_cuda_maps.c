@@ -196,7 +196,7 @@ static void test_machine_code(void) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_nvrtc nvrtc;
     dl_error err = {0};
-    const dl_target *t = dl_target_find("cuda:sm_90a", &err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_90a", &err);
     if (!t || !dl_nvrtc_find(arena, &nvrtc, &err)) {
         dl_test_skip("%s", err.message);
         dl_arena_free(arena);

@@ -42,7 +42,8 @@ static int count_functions(const dl_plan *p, int *phases, int *numbers) {
 static dl_plan *plan_of(dl_arena *arena, const char *text, const char *target) {
     dl_error err = {0};
     dl_compile_times times = {0};
-    dl_compile_options opt = {.target = dl_target_find(target, &err), .model = "text", .batch = 2};
+    dl_compile_options opt = {
+        .target = dl_target_find(arena, target, &err), .model = "text", .batch = 2};
     opt.step_options.optimizer = DL_OPT_NONE;
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
     dl_plan *p = m && opt.target ? dl_compile(arena, m, &opt, &times, &err) : NULL;
@@ -389,7 +390,7 @@ int main(void) {
     test_sources();
     test_checks();
     test_divisors();
-    if (dl_target_find("cuda:sm_90a:emulated", &err)) {
+    if (dl_target_find(NULL, "cuda:sm_90a:emulated", &err)) {
         test_run(dir, 8, 4, 8, alike);
         test_run(dir, 8, 4, 8, otherwise);
         test_run(dir, 5, 7, 9, alike);

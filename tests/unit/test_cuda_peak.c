@@ -99,7 +99,7 @@ static void check_flops(dlr_exec *e, const dl_plan *p, double flops, bool groups
 static bool test_emulated(const char *target) {
     dl_error err = {0};
     double flops, bytes;
-    const dl_target *t = dl_target_find(target, &err);
+    const dl_target *t = dl_target_find(NULL, target, &err);
     dl_plan *p = t ? dl_cuda_peak_plan(arena, t, &flops, &bytes, &err) : NULL;
     if (!p && err.code == DL_RESOURCE) {
         dl_test_skip("emulation: %s", err.message);
@@ -148,7 +148,7 @@ static bool test_compiled(void) {
     }
     for (int i = 0; i < 3; i++) {
         double flops, bytes;
-        const dl_target *t = dl_target_find(targets[i], &err);
+        const dl_target *t = dl_target_find(NULL, targets[i], &err);
         dl_plan *p = t ? dl_cuda_peak_plan(arena, t, &flops, &bytes, &err) : NULL;
         dl_cubin cubin;
         CHECK(

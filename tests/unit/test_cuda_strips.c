@@ -113,7 +113,7 @@ static void check_machine_code(const dl_nvrtc *nvrtc, const char *what, dl_arena
                                const dl_kernel *k, const char *variant) {
     dl_error err = {0};
     const char *arch = variant ? "sm_90a" : "sm_80";
-    const dl_target *t = dl_target_find(dl_format(arena, "cuda:%s", arch), &err);
+    const dl_target *t = dl_target_find(NULL, dl_format(arena, "cuda:%s", arch), &err);
     dl_buf text = {0}, whole = {0}, image = {0}, log = {0};
     dl_emitted code = {0};
     dl_cubin c = {0};
@@ -191,7 +191,7 @@ int main(void) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_nvrtc nvrtc = {0};
     dl_error none = {0};
-    const dl_target *old = dl_target_find("cuda:sm_80:emulated", &none);
+    const dl_target *old = dl_target_find(NULL, "cuda:sm_80:emulated", &none);
     CHECK(old, "%s", none.message);
     bool compiles = dl_nvrtc_find(arena, &nvrtc, &none) && dl_nvrtc_load(&nvrtc, &none);
     if (!compiles) dl_test_skip("%s", none.message);

@@ -278,7 +278,7 @@ static const char text[] =
 static void test_text(void) {
     enum { N = 256, X = 0, Y = 1024 };
     dl_error err = {0};
-    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_90a:emulated", &err);
     CHECK(t, "%s", err.message);
     if (!t) return;
     dl_emitted needs = {0};

@@ -207,7 +207,7 @@ static void test_ir(dl_arena *arena) {
 /* A kernel's place in its source, and its name. */
 static void test_emitter(dl_arena *arena) {
     dl_error err = {0};
-    const dl_target *t = dl_target_find("cpu:generic", &err);
+    const dl_target *t = dl_target_find(NULL, "cpu:generic", &err);
     dl_kernel k = {.name = "k0", .schedule = {.kind = DL_BY_POINTS}};
     dl_emitted code;
     for (int i = 0; i < NNASTY; i++) {
@@ -239,7 +239,7 @@ static void test_schedules(dl_arena *arena) {
     } cases[] = {{DL_BY_NOTHING, "kernel @k0 has no schedule"},
                  {DL_BY_THREAD, "this target does not run it by schedule per_thread"}};
     dl_error err = {0};
-    const dl_target *t = dl_target_find("cpu:generic", &err);
+    const dl_target *t = dl_target_find(NULL, "cpu:generic", &err);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_kernel k = {.name = "k0", .schedule = {.kind = cases[i].kind}};
         dl_buf out = {0};

@@ -54,7 +54,7 @@ static bool build(dl_plan *p, const dl_target *t, dl_error *err) {
 
 static const dl_target *find_target(dl_error *err) {
     int major, minor;
-    if (emulated) return dl_target_find("cuda:sm_90a:emulated", err);
+    if (emulated) return dl_target_find(NULL, "cuda:sm_90a:emulated", err);
     if (!dlr_cuda_capability(device, &major, &minor, err)) return NULL;
     return dl_target_of_gpu(major, minor, err);
 }

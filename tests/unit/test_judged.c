@@ -35,7 +35,7 @@ static dl_module *build(dl_arena *arena, const char *name) {
 
 static dl_plan *compile(dl_arena *arena, dl_module *m, const dl_step_options *step_options) {
     dl_error err = {0};
-    dl_compile_options opt = {.target = dl_target_find(NULL, &err),
+    dl_compile_options opt = {.target = dl_target_find(NULL, NULL, &err),
                               .step_options = *step_options,
                               .model = "M",
                               .batch = BATCH,

@@ -63,7 +63,7 @@ static double most_distance(dl_dtype dtype, int64_t n) {
 static void test_target(const char *target, dl_dtype dtype, bool mixed,
                         const contraction_set *set) {
     dl_error err = {0};
-    dl_compile_options opt = {.target = dl_target_find(target, &err),
+    dl_compile_options opt = {.target = dl_target_find(NULL, target, &err),
                               .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "kernels",

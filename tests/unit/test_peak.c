@@ -182,7 +182,7 @@ int main(void) {
     dl_arena *arena = dl_arena_new(NULL);
     double flops, bytes, more_flops, more_bytes;
 #ifdef __x86_64__
-    const dl_target *t = dl_target_find("cpu:avx2", &err);
+    const dl_target *t = dl_target_find(NULL, "cpu:avx2", &err);
     if (t) {
         dl_plan *p = dl_peak_plan(arena, t, DL_F32, 1, &flops, &bytes, &err);
         dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
@@ -197,7 +197,7 @@ int main(void) {
     err = (dl_error){0};
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "cpu:amx_bf16" : "cpu:avx512_bf16";
-        if (!(t = dl_target_find(name, &err))) {
+        if (!(t = dl_target_find(NULL, name, &err))) {
             dl_test_skip("%s: %s", name, err.message);
             err = (dl_error){0};
             continue;
@@ -210,7 +210,7 @@ int main(void) {
     }
 #endif
     err = (dl_error){0};
-    const dl_target *generic = dl_target_find("cpu:generic", &err);
+    const dl_target *generic = dl_target_find(NULL, "cpu:generic", &err);
     CHECK(dl_peak_plan(arena, generic, DL_F32, 1, &flops, &bytes, &err) != NULL, "%s", err.message);
     CHECK(dl_peak_plan(arena, generic, DL_F32, 3, &more_flops, &more_bytes, &err) != NULL, "%s",
           err.message);

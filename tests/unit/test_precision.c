@@ -157,7 +157,7 @@ static void check_reductions(dlr_exec *exec, const char *target) {
 
 static void test_target(const char *target) {
     dl_error err = {0};
-    dl_compile_options opt = {.target = dl_target_find(target, &err),
+    dl_compile_options opt = {.target = dl_target_find(NULL, target, &err),
                               .step_options.optimizer = DL_OPT_NONE,
                               .model = "precision",
                               .batch = 1,

@@ -230,7 +230,7 @@ static void test_compiled(const char *name) {
     char own[2][2 * BYTES], shared[2 * BYTES];
     const char *here = compiled_target(name);
     dl_error err = {0};
-    const dl_target *t = here ? dl_target_find(here, &err) : NULL;
+    const dl_target *t = here ? dl_target_find(NULL, here, &err) : NULL;
     if (!t) return;
     dl_arena *arena = dl_arena_new(NULL);
     for (int predicts = 0; predicts < 2; predicts++) {

@@ -247,7 +247,7 @@ static void check_case(const reference *of, int number, dlr_exec *exec, int s, c
 
 static void test_target(const char *target, int s, const reference *right) {
     dl_error err = {0};
-    dl_compile_options opt = {.target = dl_target_find(target, &err),
+    dl_compile_options opt = {.target = dl_target_find(NULL, target, &err),
                               .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "rows",
@@ -276,7 +276,7 @@ static void test_target(const char *target, int s, const reference *right) {
 /* Equal kernels, whatever they are called, are emitted once. */
 static void test_twins(void) {
     dl_error err = {0};
-    dl_compile_options opt = {.target = dl_target_find("cpu:generic", &err),
+    dl_compile_options opt = {.target = dl_target_find(NULL, "cpu:generic", &err),
                               .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "twins",
@@ -306,7 +306,7 @@ static void test_maxima(void) {
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         dl_error err = {0};
         dl_arena *arena = dl_arena_new(NULL);
-        dl_compile_options opt = {.target = dl_target_find("cpu:generic", &err),
+        dl_compile_options opt = {.target = dl_target_find(NULL, "cpu:generic", &err),
                                   .step_options.optimizer = DL_OPT_NONE,
                                   .model = "maxima",
                                   .batch = 1};
@@ -339,7 +339,7 @@ int main(void) {
     bool here[TARGETS];
     for (unsigned t = 0; t < TARGETS; t++) {
         dl_error err = {0};
-        here[t] = dl_test_takes_cheap(t) && dl_target_find(targets[t], &err);
+        here[t] = dl_test_takes_cheap(t) && dl_target_find(NULL, targets[t], &err);
         if (err.code) dl_test_skip("%s: %s", targets[t], err.message);
     }
     for (int s = 0; s < SIZES; s++) {

@@ -178,8 +178,8 @@ static int check_model(const dl_target *target) {
 int main(int argc, char **argv) {
     int64_t first = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 3000;
     dl_error err = {0};
-    const dl_target *targets[] = {dl_target_find("cpu:generic", &err),
-                                  dl_target_find("cuda:sm_90", &err)};
+    const dl_target *targets[] = {dl_target_find(NULL, "cpu:generic", &err),
+                                  dl_target_find(NULL, "cuda:sm_90", &err)};
     int compiled = 0;
     signal(SIGABRT, say_text);
     for (int64_t i = first; i < first + count; i++) {

@@ -6,7 +6,7 @@
 static dl_plan *emit_text(dl_arena *arena, const char *text) {
     dl_error err = {0};
     dl_compile_times times = {0};
-    dl_compile_options opt = {.target = dl_target_find("cpu:generic", &err),
+    dl_compile_options opt = {.target = dl_target_find(NULL, "cpu:generic", &err),
                               .step_options.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "text",

@@ -417,7 +417,7 @@ int main(int argc, char **names) {
     dl_error err = {0};
     uint64_t key;
     arena = dl_arena_new(NULL);
-    const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
+    const dl_target *t = dl_target_find(NULL, "cuda:sm_90a:emulated", &err);
     if (!t || !t->backend->toolchain(arena, t, &key, &err)) {
         dl_test_skip("%s", err.message);
         return 77;

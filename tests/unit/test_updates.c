@@ -213,7 +213,7 @@ static void test_model(int i, bool keep, const char *skip) {
         return;
     }
     const dl_graph *g = write_step(written, keep, &err);
-    dl_compile_options opt = {.target = dl_target_find(NULL, &err),
+    dl_compile_options opt = {.target = dl_target_find(NULL, NULL, &err),
                               .keep_gradients = keep,
                               .model = "M",
                               .batch = 3,

@@ -55,7 +55,7 @@ static void break_module(void *user, int number, const dl_pass *pass, const dl_m
 static dl_plan *compile(dl_arena *arena, dl_module *m, const char *target, dl_optimizer optimizer,
                         fault *f) {
     dl_error err = {0};
-    dl_compile_options opt = {.target = dl_target_find(target, &err),
+    dl_compile_options opt = {.target = dl_target_find(arena, target, &err),
                               .step_options.optimizer = optimizer,
                               .keep_gradients = true,
                               .model = "M",
@@ -106,7 +106,7 @@ enum { NSOUND = sizeof sound / sizeof *sound, SEEDS = 3 };
 
 static void test_sound(const char *target) {
     dl_error err = {0};
-    if (!dl_target_find(target, &err)) {
+    if (!dl_target_find(NULL, target, &err)) {
         dl_test_skip("%s: %s", target, err.message);
         return;
     }

@@ -100,7 +100,7 @@ static dl_plan *compile(dl_arena *arena, int n, const problem *p, const char *ta
     dl_error err = {0};
     const char *here = compiled_target(target);
     if (!here) return NULL;
-    dl_tuner tuner = {.choose = choose, .user = (void *)dl_target_find(here, &err)};
+    dl_tuner tuner = {.choose = choose, .user = (void *)dl_target_find(NULL, here, &err)};
     wanted = variant, named = 0, compiled_by = &tuner;
     dl_plan *plan = compile_text_module(arena, text_of(arena, n, p), target, NULL, m);
     compiled_by = NULL;
