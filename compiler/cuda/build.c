@@ -23,7 +23,7 @@ typedef struct {
 /* State that the threads share: each takes the next job until there is none. */
 typedef struct {
     const dl_nvrtc *nvrtc;
-    const char *arch;
+    const dl_target *target;
     job *const *order;
     int n;
     atomic_int next;
@@ -33,7 +33,7 @@ static void *run_jobs(void *context) {
     work *w = context;
     for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->n;) {
         job *j = w->order[i];
-        dl_cuda_compile(w->nvrtc, j->object->source, w->arch, &j->cubin, &j->log, &j->err);
+        dl_cuda_compile(w->nvrtc, j->object->source, w->target, &j->cubin, &j->log, &j->err);
     }
     return NULL;
 }
@@ -46,12 +46,12 @@ static int by_length(const void *a, const void *b) {
 }
 
 /* The calling thread works, too; threads that cannot be started are not needed. */
-static void run_all(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch, int n, job *jobs) {
+static void run_all(dl_arena *arena, const dl_nvrtc *nvrtc, const dl_target *t, int n, job *jobs) {
     job **order = DL_NEWS(arena, job *, n);
     for (int i = 0; i < n; i++)
         order[i] = &jobs[i], jobs[i].length = strlen(jobs[i].object->source);
     qsort(order, (size_t)n, sizeof *order, by_length);
-    work w = {.nvrtc = nvrtc, .arch = arch, .order = order, .n = n};
+    work w = {.nvrtc = nvrtc, .target = t, .order = order, .n = n};
     int cpus = dl_cpus_allowed(), started = 0, most = (cpus < n ? cpus : n) - 1;
     pthread_t *threads = DL_NEWS(arena, pthread_t, most + 1);
     while (started < most && dl_start_compiler(&threads[started], run_jobs, &w)) started++;
@@ -72,7 +72,7 @@ typedef struct {
     dl_arena *arena;
     const dl_cache *cache;
     dl_nvrtc nvrtc;
-    const char *arch;
+    const dl_target *target;
     const dl_console *out;
     dl_plan_object **objects;
     int n;
@@ -99,10 +99,10 @@ static bool finish(const build *b, job *j, dl_error *err) {
 
 static bool compile_missing(void *of, int n, const int *which, dl_error *err) {
     const build *b = of;
-    if (!dl_nvrtc_knows(&b->nvrtc, b->arch, err)) return false;
+    if (!dl_nvrtc_knows(&b->nvrtc, b->target->arch, err)) return false;
     job *jobs = DL_NEWS(b->arena, job, n);
     for (int i = 0; i < n; i++) jobs[i].object = b->objects[which[i]];
-    run_all(b->arena, &b->nvrtc, b->arch, n, jobs);
+    run_all(b->arena, &b->nvrtc, b->target, n, jobs);
     bool ok = true;
     for (int i = 0; i < n; i++) {
         ok = ok && finish(b, &jobs[i], err);
@@ -146,9 +146,9 @@ static bool is_all_there(build *b) {
 
 uint64_t dl_cuda_options_key(uint64_t key) { return dl_hash_str(DL_CUDA_LIMITS, key); }
 
-bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *arch,
+bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,
                    const dl_console *out, int *compiled, dl_error *err) {
-    build b = {.arena = arena, .arch = arch, .out = out};
+    build b = {.arena = arena, .target = t, .out = out};
     b.cache = dl_cache_open(arena, out, err);
     *compiled = 0;
     if (!b.cache || !dl_nvrtc_find(arena, &b.nvrtc, err)) return false;
@@ -156,8 +156,8 @@ bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *
     for (uint64_t key = 0;
          key != b.nvrtc.key;) { /* again if another library than the one found is loaded */
         key = b.nvrtc.key;
-        find_distinct(&b, dl_hash_str(DL_VERSION, dl_hash_str(arch, dl_cuda_options_key(key))), n,
-                      objects);
+        find_distinct(&b, dl_hash_str(DL_VERSION, dl_hash_str(t->arch, dl_cuda_options_key(key))),
+                      n, objects);
         if (!is_all_there(&b) && !dl_nvrtc_load(&b.nvrtc, err)) return false;
     }
     b.told = true;

@@ -148,6 +148,18 @@ static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     }
 }
 
+/* Whether each phase, with what its epilogue has added, fits into shared memory. */
+static bool fits_shared(const dl_kernel *k, const dl_target *t, const dl_emitted *code,
+                        dl_error *err) {
+    for (int i = 0; i < code->phases; i++)
+        if (code->shared[i] > t->shared * 1024)
+            return dl_emit_refuse(k, &k->instrs.at[0], err,
+                                  "a kernel of %d bytes of shared memory, and %s has %d KiB of it "
+                                  "for a block [DL-E0804]",
+                                  code->shared[i], t->name, t->shared);
+    return true;
+}
+
 bool dl_cuda_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_target *t,
                   dl_emitted *code, dl_error *err) {
     dl_buf text = {0};
@@ -155,7 +167,7 @@ bool dl_cuda_emit(dl_arena *arena, dl_buf *out, const dl_kernel *k, const dl_tar
     (void)out;
     e.texts = arena;
     *code = (dl_emitted){0};
-    bool ok = dl_check_constants(k, err) && emit(&e, code, err);
+    bool ok = dl_check_constants(k, err) && emit(&e, code, err) && fits_shared(k, t, code, err);
     dl_buf_free(&text);
     dl_arena_free(e.arena);
     return ok;

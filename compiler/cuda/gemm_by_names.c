@@ -111,7 +111,8 @@ static void find_arithmetic(const dl_emitter *e, dl_gemm_problem *p) {
                                      : "CT_F32";
     p->word = dl_dtype_bytes(type);
     p->has_maps = e->t->has_maps, p->multiprocessors = e->t->multiprocessors;
-    p->room = dl_cuda_tile_room(e->t);
+    p->room = dl_cuda_tile_room(e->t), p->shared = dl_cuda_dynamic_most(e->t);
+    p->shared_of_sm = e->t->shared_of_sm * (int64_t)1024;
     p->has_wgmma = e->t->has_wgmma && (p->word == 2 || p->c->tf32);
     for (int o = 0; o < 2; o++) p->operand[o].dtype = type;
 }

@@ -87,6 +87,7 @@ typedef struct {
     double reach;                      /* the relative rate of the tile's products */
     const char *how;                   /* in the tiling's name, after the size */
     bool wgmma;                        /* by wgmma, in warpgroups */
+    bool alone;                        /* an SM has no room for per_sm CTAs: one at a time */
     bool barriers;                     /* some copies signal barriers in shared memory */
     const struct dl_loader *loader[2]; /* of each operand */
     dl_halo halo;          /* if set: a halo kernel, with bm positions of each stride phase */
@@ -117,10 +118,11 @@ typedef struct {
     int word;               /* bytes */
     int chunk; /* K is ordered by chunks of so many channels, then taps, then the chunk's channels;
                   0: taps, then channels */
-    bool has_wgmma;      /* wgmma multiplies in that arithmetic, on this target */
-    bool has_maps;       /* which has TMA */
-    int multiprocessors; /* of the target's device: enough CTAs for each */
-    int64_t room;        /* bytes of shared memory that a halo kernel's tiles may fill */
+    bool has_wgmma;               /* wgmma multiplies in that arithmetic, on this target */
+    bool has_maps;                /* which has TMA */
+    int multiprocessors;          /* of the target's device: enough CTAs for each */
+    int64_t room;                 /* bytes of shared memory that a halo kernel's tiles may fill; */
+    int64_t shared, shared_of_sm; /* that a CTA's tiles may fill, and that an SM has for all CTAs */
     dl_tiling tiling;
 } dl_gemm_problem;
 

@@ -9,8 +9,7 @@
 #include "ir/plan/cubin.h"
 
 enum {
-    REGISTERS = 65536, /* of an SM; sm_80 to sm_100 */
-    GRANTED = 8        /* allocation unit, per thread */
+    GRANTED = 8 /* allocation unit of registers, per thread */
 };
 
 /* A kernel of a source, and the results for its limits. */
@@ -24,6 +23,7 @@ typedef struct {
 typedef struct {
     dl_arena *arena;
     const char *source;
+    const dl_target *target;
     DL_ARRAY(kernel) kernels;
 } limits;
 
@@ -56,9 +56,9 @@ static void put_source(dl_buf *out, const limits *l) {
 }
 
 /* The next bound for a kernel that spills with `registers`; 0: there is no more to try. */
-static int next_resident(const kernel *k, int registers) {
+static int next_resident(const limits *l, const kernel *k, int registers) {
     int granted = (registers + GRANTED - 1) / GRANTED * GRANTED,
-        fit = REGISTERS / (granted * k->threads);
+        fit = l->target->registers / (granted * k->threads);
     return k->resident ? k->resident / 2 : fit ? fit : 1;
 }
 
@@ -74,7 +74,7 @@ static bool set_next(limits *l, const dl_buf *image, bool *known) {
         const dl_cubin_kernel *found = dl_cubin_find(&cubin, k->name);
         int bytes = found ? found->spill_stores + found->spill_loads : 0, next;
         if (!*known || bytes < k->least) k->least = bytes, k->best = k->resident;
-        if (!bytes || !(next = next_resident(k, found->registers))) continue;
+        if (!bytes || !(next = next_resident(l, k, found->registers))) continue;
         k->resident = next, any = true;
     }
     *known = true;
@@ -91,23 +91,23 @@ static bool set_best(limits *l) {
     return changed;
 }
 
-static bool recompile(const dl_nvrtc *n, const limits *l, const char *arch, dl_buf *cubin,
-                      dl_buf *log, dl_error *err) {
+static bool recompile(const dl_nvrtc *n, const limits *l, dl_buf *cubin, dl_buf *log,
+                      dl_error *err) {
     dl_buf text = {0};
     put_source(&text, l);
     cubin->n = 0;
-    bool ok = dl_nvrtc_compile(n, text.at, arch, cubin, log, err);
+    bool ok = dl_nvrtc_compile(n, text.at, l->target->arch, cubin, log, err);
     dl_buf_free(&text);
     return ok;
 }
 
-bool dl_cuda_compile(const dl_nvrtc *n, const char *source, const char *arch, dl_buf *cubin,
+bool dl_cuda_compile(const dl_nvrtc *n, const char *source, const dl_target *t, dl_buf *cubin,
                      dl_buf *log, dl_error *err) {
-    limits l = {.arena = dl_arena_new(NULL), .source = source};
-    bool known = false, ok = dl_nvrtc_compile(n, source, arch, cubin, log, err);
+    limits l = {.arena = dl_arena_new(NULL), .source = source, .target = t};
+    bool known = false, ok = dl_nvrtc_compile(n, source, t->arch, cubin, log, err);
     if (ok) find_kernels(&l);
-    while (ok && set_next(&l, cubin, &known)) ok = recompile(n, &l, arch, cubin, log, err);
-    if (ok && set_best(&l)) ok = recompile(n, &l, arch, cubin, log, err);
+    while (ok && set_next(&l, cubin, &known)) ok = recompile(n, &l, cubin, log, err);
+    if (ok && set_best(&l)) ok = recompile(n, &l, cubin, log, err);
     dl_arena_free(l.arena);
     return ok;
 }

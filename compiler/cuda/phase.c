@@ -71,11 +71,6 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t items, int threads, i
             "a kernel of %lld blocks, more than a GPU launches: use a smaller batch or crop "
             "[DL-E0804]",
             (long long)items);
-    if (shared > (int64_t)e->t->shared * 1024)
-        return dl_emit_refuse(k, &k->instrs.at[0], err,
-                              "a kernel of %lld bytes of shared memory, and %s has %d KiB of it "
-                              "for a block [DL-E0804]",
-                              (long long)shared, e->t->name, e->t->shared);
     int phase = code->phases++;
     code->items[phase] = items, code->threads[phase] = threads, code->shared[phase] = (int)shared;
     if (e->out->n) e->structs = take_text(e->texts, e->out);

@@ -10,12 +10,17 @@ enum {
     DL_BLOCK = 256,              /* default threads per CTA */
     DL_GRID_MOST = INT32_MAX,    /* CTAs of a launch */
     DL_SHARED_TILES = 99 * 1024, /* dynamic shared memory that tiles of mma.sync fill at most */
+    DL_SHARED_STATIC = 2 * 1024, /* shared memory that such a kernel declares, at most */
+    DL_SHARED_OF_SYSTEM = 1024,  /* that each CTA of an SM takes in addition */
 };
 
-/* Bytes of dynamic shared memory that a CTA's tiles may fill on the target. wgmma's tiles have
- * sizes of their own, which are known to fit. */
+/* Bytes of dynamic shared memory that a CTA with tiles may have on the target, and that tiles of
+ * mma.sync may fill. */
+static inline int64_t dl_cuda_dynamic_most(const dl_target *t) {
+    return (int64_t)t->shared * 1024 - DL_SHARED_STATIC;
+}
 static inline int64_t dl_cuda_tile_room(const dl_target *t) {
-    int64_t own = (int64_t)t->shared * 1024;
+    int64_t own = dl_cuda_dynamic_most(t);
     return own < DL_SHARED_TILES ? own : DL_SHARED_TILES;
 }
 
@@ -29,8 +34,7 @@ const char *dl_cuda_operator(const dl_kinstr *in);
 /* May a parameter share memory with another one that the kernel writes? */
 bool dl_cuda_is_shared(const dl_kernel *k, int param);
 /* Begins the kernel's next phase. The text so far becomes its structs, and those of the phases
- * after it; then comes its body. False, refused: too many phases or CTAs, or more shared memory
- * than the target has. */
+ * after it; then comes its body. False, refused: too many phases or CTAs. */
 bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t items, int threads, int64_t shared,
                   dl_error *err);
 /* The epilogue of the phase's loop over tiles follows. */

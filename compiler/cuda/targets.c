@@ -17,20 +17,22 @@
 #define MAPS  .has_maps = true
 #define TIMED .timed = true
 #define ROW(sm, of_major, of_least, of_most, n, of_half, of_tf32, of_f32, of_f64, of_memory,       \
-            of_sync, of_shared, suffix, is_emulated, ...)                                          \
+            of_sync, of_block, of_sm, of_registers, suffix, is_emulated, ...)                      \
     {                                                                                              \
         .name = "cuda:" #sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},       \
         .half_gemms = 1u << DL_F16 | 1u << DL_BF16, .expanded = 1u << DL_F64, .has_tf32 = true,    \
         .balance = 256, .loops = &dl_cuda_loops, .contractions = &dl_common_contraction_rules,     \
         .arch = #sm, .emulated = is_emulated, .runs_on = {of_major, of_least, of_most},            \
         .multiprocessors = n, .half = of_half, .tf32 = of_tf32, .f32 = of_f32, .f64 = of_f64,      \
-        .tbytes = of_memory, .sync = of_sync, .shared = of_shared, __VA_ARGS__                     \
+        .tbytes = of_memory, .sync = of_sync, .shared = of_block, .shared_of_sm = of_sm,           \
+        .registers = of_registers, __VA_ARGS__                                                     \
     }
-#define GPU(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, shared, ...)            \
-    ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, shared, "", false,          \
-        __VA_ARGS__),                                                                              \
-        ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, shared, ":emulated",    \
-            true, __VA_ARGS__),
+#define GPU(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, block, on_sm,           \
+            registers, ...)                                                                        \
+    ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, block, on_sm, registers,    \
+        "", false, __VA_ARGS__),                                                                   \
+        ROW(sm, major, least, most, n, half, tf32, f32, f64, tbytes, sync, block, on_sm,           \
+            registers, ":emulated", true, __VA_ARGS__),
 static const dl_target targets[] = {
 #include "compiler/target/gpus.def"
 };
@@ -91,7 +93,7 @@ static const dl_target *runs_on(int major, int minor) {
 static bool build(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,
                   const dl_console *out, int *compiled, dl_error *err) {
     return t->emulated ? dl_cuda_emulate(arena, n, objects, out, compiled, err)
-                       : dl_cuda_build(arena, n, objects, t->arch, out, compiled, err);
+                       : dl_cuda_build(arena, n, objects, t, out, compiled, err);
 }
 
 static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err) {

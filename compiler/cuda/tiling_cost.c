@@ -18,7 +18,8 @@ double dl_tiling_time(const dl_gemm_problem *p, const dl_tiling *t) {
     double products = rows * t->bn / t->reach; /* per K element */
     for (int o = 0; o < 2 && !t->halo.found; o++) products += t->loader[o]->cost(p, t, o);
     double one = products * ((double)t->depth + begins[per_sm] * (double)dl_gemm_depth(p));
-    double time = one * ((double)(blocks / per_sm * per_sm) + (double)(blocks % per_sm) / half);
+    int64_t alone = per_sm == 1 ? 0 : t->alone ? blocks : blocks % per_sm;
+    double time = one * ((double)(blocks - alone) + (double)alone / half);
     if (t->splits > 1) /* sums, 4 bytes each, are written and read */
         time += share * (double)tiles * t->bm * t->bn * (double)t->splits / p->multiprocessors;
     return time;

@@ -35,6 +35,13 @@ int64_t dl_tiling_shared(const dl_tiling *t) {
            (t->barriers ? t->stages * BARRIER : 0);
 }
 
+/* Whether a CTA's tiles fit into shared memory, and whether several of its size do. */
+static bool fits(const dl_gemm_problem *p, dl_tiling *t) {
+    const int64_t own = t->halo.found ? t->halo.shared : dl_tiling_shared(t);
+    t->alone = t->per_sm * (own + DL_SHARED_OF_SYSTEM) > p->shared_of_sm;
+    return own <= p->shared;
+}
+
 /* Splits K among about so many CTAs, such that each has enough. */
 static void split(const dl_gemm_problem *p, int64_t splits, dl_tiling *t) {
     int64_t k = p->mode[DL_MODE_K].size, depth = dl_gemm_depth(p), terms = dl_ceil_div(k, depth);
@@ -85,6 +92,7 @@ static bool find(const dl_gemm_problem *p, const dl_loading *l, const dl_tile_si
     if (l->direct != p->direct || (l->wgmma && !p->has_wgmma) || !l->serves(p, t)) return false;
     take_rest(p, t);
     t->barriers = t->loader[0]->barriers || t->loader[1]->barriers;
+    if (!fits(p, t)) return false;
     if (t->halo.found) {
         t->nt = 1;
         t->mt =

@@ -40,7 +40,8 @@ typedef struct {
     double half, tf32, f32, f64; /* dense products, TFLOP/s by data sheets; */
     double tbytes;               /* memory, TB/s */
     double sync;                 /* share of the tensor cores' rate that mma.sync reaches */
-    int shared;                  /* KiB of shared memory that a block may have */
+    int shared, shared_of_sm;    /* KiB of shared memory: that a block may have; of an SM */
+    int registers;               /* of an SM */
 } dl_target;
 
 /* The target of that name ("cpu" or NULL: the best CPU that this machine is). A GPU's for a number

@@ -20,6 +20,7 @@
 typedef struct {
     size_t memory;     /* bytes for allocations; 0: 2^36, for context and code, too */
     int major, minor;  /* compute capability; 0.0: all of them */
+    int shared;        /* KiB of shared memory of a block; 0: 227 */
     int64_t fail_copy; /* that copy, counted from 1, fails like a lost device; 0: none */
     unsigned seed;     /* of the order in which threads run */
     bool no_maps;      /* the table lacks TensorMapEncodeTiled, as an older driver's */

@@ -97,7 +97,7 @@ static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device d
     switch (attribute) {
     case DLR_CU_COMPUTE_MAJOR: return *value = gpu.options.major, 0;
     case DLR_CU_COMPUTE_MINOR: return *value = gpu.options.minor, 0;
-    case DLR_CU_SHARED_OPTIN: return *value = 227 << 10, 0;
+    case DLR_CU_SHARED_OPTIN: return *value = emulator_shared(), 0;
     default: return DLR_CU_INVALID_VALUE;
     }
 }

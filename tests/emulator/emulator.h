@@ -115,6 +115,10 @@ typedef struct {
     DL_ARRAY(struct CUgraphExec_st *) execs;
 } emulated_gpu;
 extern emulated_gpu gpu;
+/* Bytes of shared memory that a block of the device may have. */
+static inline int emulator_shared(void) {
+    return (gpu.options.shared ? gpu.options.shared : 227) << 10;
+}
 
 /* The emulated driver's own lists are on the heap and no part of a run's memory. */
 #define PUSH(list, item)                                                                           \

@@ -76,7 +76,7 @@ static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m,
     return 0;
 }
 static dlr_cu_result function_set(dlr_cu_function f, int attribute, int value) {
-    if (attribute != DLR_CU_SHARED_DYNAMIC_MOST || value < 0 || value > 227 << 10)
+    if (attribute != DLR_CU_SHARED_DYNAMIC_MOST || value < 0 || value > emulator_shared())
         return DLR_CU_INVALID_VALUE;
     return f->shared = value, 0;
 }

@@ -68,6 +68,13 @@ static const char source[] =
 static const char *const kernels[] = {"array", "both", "dynamic", "plain", "spills"};
 enum { NKERNELS = 5 };
 
+/* A GPU of that architecture. */
+static const dl_target *on(const char *arch) {
+    dl_target *t = DL_NEW(arena, dl_target);
+    *t = (dl_target){.arch = arch, .registers = 65536};
+    return t;
+}
+
 static const char *in(const char *name) { return dl_format(arena, "%s/%s", top, name); }
 
 static bool read_image(const dl_plan_object *o, dl_cubin *cubin) {
@@ -81,7 +88,8 @@ static dl_plan_object build_one(const char *text, const char *arch) {
     dl_plan_object o = {.source = text};
     int compiled = 0;
     dl_error err = {0};
-    CHECK(dl_cuda_build(arena, 1, &o, arch, NULL, &compiled, &err), "%s: %s", arch, err.message);
+    CHECK(dl_cuda_build(arena, 1, &o, on(arch), NULL, &compiled, &err), "%s: %s", arch,
+          err.message);
     return o;
 }
 
@@ -158,7 +166,7 @@ static void test_limits(void) {
               dl_cubin_find(&before, "plain")->registers);
         int compiled = 1;
         dl_error err = {0};
-        CHECK(dl_cuda_build(arena, 1, &again, archs[i], NULL, &compiled, &err) && !compiled &&
+        CHECK(dl_cuda_build(arena, 1, &again, on(archs[i]), NULL, &compiled, &err) && !compiled &&
                   again.bytes == o.bytes && memcmp(again.image, o.image, o.bytes) == 0,
               "%s: %d compiled %s", archs[i], compiled, err.message);
     }
@@ -257,20 +265,22 @@ static void test_errors(void) {
         {.source = "extern \"C\" __global__ void k(char *w) { *w = elsewhere; }\n"}};
     int compiled = 0;
     dl_error err = {0};
-    CHECK(!dl_cuda_build(arena, 3, o, "sm_90a", NULL, &compiled, &err) && err.code == DL_RESOURCE);
+    CHECK(!dl_cuda_build(arena, 3, o, on("sm_90a"), NULL, &compiled, &err) &&
+          err.code == DL_RESOURCE);
     CHECK(strstr(err.message, "kernels.cu(2)") && strstr(err.message, "\"nowhere\" is undefined") &&
               !strstr(err.message, "elsewhere"),
           "%s", err.message);
     err = (dl_error){0}; /* what ptxas refuses, not the front end */
     dl_plan_object ptx = {.source =
                               "extern \"C\" __global__ void k(char *w) { asm(\"nonsense;\"); }\n"};
-    CHECK(!dl_cuda_build(arena, 1, &ptx, "sm_90a", NULL, &compiled, &err) &&
+    CHECK(!dl_cuda_build(arena, 1, &ptx, on("sm_90a"), NULL, &compiled, &err) &&
               err.code == DL_RESOURCE && strstr(err.message, "nonsense"),
           "%s", err.message);
     err = (dl_error){0};
     o[0].source = "extern \"C\" __global__ void other(char *w) { *w = 1; }\n";
-    CHECK(!dl_cuda_build(arena, 1, o, "sm_35", NULL, &compiled, &err) && err.code == DL_RESOURCE &&
-              strstr(err.message, "sm_35") && strstr(err.message, "sm_90"),
+    CHECK(!dl_cuda_build(arena, 1, o, on("sm_35"), NULL, &compiled, &err) &&
+              err.code == DL_RESOURCE && strstr(err.message, "sm_35") &&
+              strstr(err.message, "sm_90"),
           "%s", err.message);
     dl_error ignored = {0};
     CHECK(
@@ -298,9 +308,9 @@ static void test_cache(void) {
             arena,
             "extern \"C\" __global__ void one(float *a, char *w) { a[threadIdx.x] += %d; }\n",
             i == N - 1 ? 0 : i);
-    CHECK(dl_cuda_build(arena, N, a, "sm_90a", NULL, &compiled, &err) && compiled == N - 1,
+    CHECK(dl_cuda_build(arena, N, a, on("sm_90a"), NULL, &compiled, &err) && compiled == N - 1,
           "%d compiled: %s", compiled, err.message);
-    CHECK(dl_cuda_build(arena, N, b, "sm_90a", NULL, &compiled, &err) && compiled == 0,
+    CHECK(dl_cuda_build(arena, N, b, on("sm_90a"), NULL, &compiled, &err) && compiled == 0,
           "%d compiled: %s", compiled, err.message);
     for (int i = 0; i < N; i++) {
         CHECK(a[i].image && b[i].image && a[i].bytes == b[i].bytes && a[i].key == b[i].key &&
@@ -308,13 +318,13 @@ static void test_cache(void) {
         CHECK(i == 0 || i == N - 1 || a[i].key != a[0].key);
     }
     CHECK(a[N - 1].key == a[0].key && a[N - 1].bytes == a[0].bytes);
-    CHECK(dl_cuda_build(arena, 1, b, "sm_80", NULL, &compiled, &err) && compiled == 1 &&
+    CHECK(dl_cuda_build(arena, 1, b, on("sm_80"), NULL, &compiled, &err) && compiled == 1 &&
               b[0].key != a[0].key,
           "another architecture is another object");
     const char *dir = dl_cache_dir(arena, &err);
     CHECK(dir && dl_cache_put(dir, a[1].key, "no cubin", 8, &err), "%s", err.message);
     warned = NULL;
-    CHECK(dl_cuda_build(arena, N, b, "sm_90a", &listener, &compiled, &err) && compiled == 1 &&
+    CHECK(dl_cuda_build(arena, N, b, on("sm_90a"), &listener, &compiled, &err) && compiled == 1 &&
               b[1].bytes == a[1].bytes && memcmp(a[1].image, b[1].image, a[1].bytes) == 0,
           "%d compiled: %s", compiled, err.message);
     CHECK(warned && strstr(warned, "compiled anew"), "%s", warned ? warned : "no warning");
@@ -325,8 +335,8 @@ static void test_cache(void) {
     for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
         if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
     CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
-    CHECK(dl_cuda_build(arena, N, b, "sm_90a", NULL, &compiled, &err) && compiled == N - 1, "%s",
-          err.message);
+    CHECK(dl_cuda_build(arena, N, b, on("sm_90a"), NULL, &compiled, &err) && compiled == N - 1,
+          "%s", err.message);
     for (int i = 0; i < N; i++)
         CHECK(a[i].bytes == b[i].bytes && memcmp(a[i].image, b[i].image, a[i].bytes) == 0,
               "one thread makes the same bits");
@@ -358,11 +368,11 @@ static void give_way(void) {
     int compiled = 0;
     if (dl_nvrtc_load(&n, &err)) {
         CHECK(strcmp(n.path, file) != 0 && n.key != key && strstr(n.rejected, file), "%s", n.path);
-        CHECK(dl_cuda_build(arena, 1, &o, "sm_80", NULL, &compiled, &err) && compiled == 1, "%s",
-              err.message);
+        CHECK(dl_cuda_build(arena, 1, &o, on("sm_80"), NULL, &compiled, &err) && compiled == 1,
+              "%s", err.message);
         unsetenv("VIRTUAL_ENV");
         key = o.key;
-        CHECK(dl_cuda_build(arena, 1, &o, "sm_80", NULL, &compiled, &err) && compiled == 0 &&
+        CHECK(dl_cuda_build(arena, 1, &o, on("sm_80"), NULL, &compiled, &err) && compiled == 0 &&
                   o.key == key,
               "%d compiled: %s", compiled, err.message);
     } else

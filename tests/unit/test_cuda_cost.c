@@ -1,7 +1,10 @@
 /* Predicted times of kernels on GPUs: between what the hardware's ceilings allow and some
  * multiple of it, by architecture, kind and type. */
 #include "compiler/cuda/cuda.h"
+#include "ir/body.h"
 #include "ir/builder.h"
+#include "ir/text/parse.h"
+#include "passes/pass.h"
 #include "tests/check.h"
 
 enum { GFLOPS = 1000, MBYTES = 100 };
@@ -31,11 +34,11 @@ static void test_products(void) {
     static const struct {
         const char *target;
         double half, tf32, f32; /* ceilings, TFLOP/s */
-    } rows[] = {{"cuda:sm_80", 312, 156, 19.5},
-                {"cuda:sm_90a", 989, 495, 67},
-                {"cuda:sm_100", 2250, 1125, 75},
-                {"cuda:sm_103", 2500, 1250, 77},
+    } rows[] = {{"cuda:sm_80", 312, 156, 19.5},      {"cuda:sm_90a", 989, 495, 67},
+                {"cuda:sm_100", 2250, 1125, 75},     {"cuda:sm_103", 2500, 1250, 77},
+                {"cuda:sm_86", 125, 62.5, 31.2},     {"cuda:sm_89", 362, 183, 91.6},
                 {"cuda:sm_120", 209.5, 104.8, 104.8}};
+    enum { GROWING = 4 }; /* the first rows, each faster than the one before */
     double before = 1e9;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *on = rows[i].target;
@@ -50,12 +53,12 @@ static void test_products(void) {
               on, tf32);
         CHECK(f32 > floor_of(rows[i].f32) && f32 < 2 * floor_of(rows[i].f32), "%s: f32 %g us", on,
               f32);
-        bool home = !strcmp(on, "cuda:sm_120"); /* TF32 has the cores' own rate, f32 as many */
+        bool apart = i >= GROWING, home = !strcmp(on, "cuda:sm_120"); /* TF32 has f32's rate */
         CHECK(bf16 < tf32 && (home || tf32 < f32) && f32 < points && f32 < f64,
               "%s: %g %g %g %g %g us", on, bf16, tf32, f32, points, f64);
         CHECK(bf16 == predict(on, DL_K_CONTRACT, DL_F16, false, GFLOPS, 1), "%s: f16 is not bf16",
               on);
-        CHECK(bf16 <= before || home, "%s: slower than what was there before", on);
+        CHECK(bf16 <= before || apart, "%s: slower than what was there before", on);
         before = bf16;
     }
 }
@@ -101,6 +104,69 @@ static void test_sizes(void) {
         err = (dl_error){0};
         CHECK(!dl_target_find(arena, unknown[i], &err) && err.code == DL_USAGE, "%s", unknown[i]);
     }
+    dl_arena_free(arena);
+}
+
+/* The target of a device, by its compute capability: one whose code has no more shared memory than
+ * the device (an Orin, 8.7, has an A100's). */
+static void test_capabilities(void) {
+    static const struct {
+        int major, minor;
+        const char *target;
+        int block, sm; /* KiB, by NVIDIA's table of compute capabilities */
+    } rows[] = {{8, 0, "cuda:sm_80", 163, 164},   {8, 6, "cuda:sm_86", 99, 100},
+                {8, 7, "cuda:sm_80", 163, 164},   {8, 9, "cuda:sm_89", 99, 100},
+                {9, 0, "cuda:sm_90a", 227, 228},  {10, 0, "cuda:sm_100", 227, 228},
+                {10, 3, "cuda:sm_103", 227, 228}, {12, 0, "cuda:sm_120", 99, 100},
+                {12, 1, "cuda:sm_120", 99, 100}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dl_error err = {0};
+        const dl_target *t = dl_target_of_gpu(rows[i].major, rows[i].minor, &err);
+        CHECK(t && !strcmp(t->name, rows[i].target) && t->shared == rows[i].block &&
+                  t->shared_of_sm == rows[i].sm && t->registers == 65536,
+              "%d.%d: %s", rows[i].major, rows[i].minor, t ? t->name : err.message);
+    }
+    dl_error err = {0};
+    CHECK(!dl_target_of_gpu(7, 5, &err) && strstr(err.message, "8.0 to 8.9, 8.6, 8.9, 9.0"), "%s",
+          err.message);
+}
+
+/* A product of matrices, by tiles that fit a device: of 128x128 two CTAs share an SM of 164 KiB,
+ * one of 100 KiB has one at a time, and is so much slower; of 60 KiB a block has none. */
+static void test_tiles(void) {
+    static const char text[] =
+        "graph @train {\n  input $a = %0 : bf16[M=8192, K=2048]\n  input $b = %1 : bf16[K=2048, "
+        "N=4096]\n  %2 = contract $a, $b {over=[K]} : bf16[M=8192, N=4096]\n  output \"y\" = "
+        "%2\n}\n";
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    dl_target t = *dl_target_find(NULL, "cuda:sm_80", &err);
+    dl_pass_ctx ctx = {.arena = arena,
+                       .weights = t.weights,
+                       .loops = t.loops,
+                       .step_options.optimizer = DL_OPT_NONE,
+                       .err = &err};
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
+    if (!m || !dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){0})) {
+        CHECK(false, "%s", err.message);
+        dl_arena_free(arena);
+        return;
+    }
+    static const int kib[][2] = {{163, 164}, {99, 100}, {60, 100}};
+    double large[3] = {0}, small[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        dl_cuda_variant all[DL_MOST_VARIANTS];
+        t.shared = kib[i][0], t.shared_of_sm = kib[i][1];
+        int n = dl_cuda_near(dl_graph_kernel(m->graphs.at[0], 0), &t, INFINITY, all);
+        for (int v = 0; v < n; v++) {
+            if (!strcmp(all[v].name, "128x128")) large[i] = all[v].time;
+            if (!strcmp(all[v].name, "64x64")) small[i] = all[v].time;
+        }
+    }
+    CHECK(large[0] > 0 && large[1] > 1.5 * large[0] && large[2] == 0, "128x128: %g, %g, %g",
+          large[0], large[1], large[2]);
+    CHECK(small[0] > 0 && small[1] == small[0] && small[2] == small[0], "64x64: %g, %g, %g",
+          small[0], small[1], small[2]);
     dl_arena_free(arena);
 }
 
@@ -158,6 +224,8 @@ static void test_attention(void) {
 int main(void) {
     test_products();
     test_sizes();
+    test_capabilities();
+    test_tiles();
     test_attention();
     test_traffic();
     return dl_test_end();

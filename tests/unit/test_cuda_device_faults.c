@@ -42,6 +42,8 @@ void test_opening(dl_plan *p) {
                    {"cuda:sm_90a:emulated", 10, 0, false}, {"cuda:sm_100:emulated", 10, 3, true},
                    {"cuda:sm_100:emulated", 9, 0, false},  {"cuda:sm_100:emulated", 0, 0, true},
                    {"cuda:sm_103:emulated", 10, 3, true},  {"cuda:sm_103:emulated", 10, 0, false},
+                   {"cuda:sm_86:emulated", 8, 6, true},    {"cuda:sm_86:emulated", 8, 0, false},
+                   {"cuda:sm_89:emulated", 8, 9, true},    {"cuda:sm_89:emulated", 8, 6, false},
                    {"cuda:sm_120:emulated", 12, 1, true},  {"cuda:sm_120:emulated", 11, 0, false}};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         p->target = devices[i].target;
@@ -69,6 +71,14 @@ void test_opening(dl_plan *p) {
     p->kernels.at[2].nargs = p->programs.at[0].launches.at[1].nargs = 1;
     p->kernels.at[1].shared[0] = 250 << 10;
     expect_open(p, NULL, DL_RESOURCE, "shared memory");
+    emulator()->set((cuda_emulator_options){.major = 8, .minor = 6, .shared = 99});
+    p->target = "cuda:sm_86:emulated";
+    p->kernels.at[1].shared[0] = (99 << 10) + 16;
+    expect_open(p, NULL, DL_RESOURCE, "has 101376 a block");
+    p->kernels.at[1].shared[0] = 99 << 10;
+    dlr_exec_close(open_exec(p));
+    emulator()->set((cuda_emulator_options){0});
+    p->target = "cuda:sm_90a:emulated";
     p->kernels.at[1].shared[0] = 0;
     size_t bytes = p->objects.at[0].bytes;
     const unsigned char *image = p->objects.at[0].image;
