@@ -113,6 +113,36 @@ def test_stop_after():
           f"a replay has nothing to stop with: {r.returncode} {r.stderr[-200:]}")
 
 
+def kept_values(expdir):
+    """The newest checkpoint's state.json without its files, what a clock says, and the options of this start."""
+    state = json.load(open(f"{folder(expdir)}/checkpoints/last/state.json"))
+    for other in ("epoch_seconds", "epoch_wait", "hyperparams"):
+        del state["values"][other]
+    return {key: state[key] for key in state if key not in ("files", "checksum")}
+
+
+def test_state():
+    """Every component of a run goes on with all its numbers: what a run keeps that was stopped within epochs, at their
+    ends and while its loss scale falls is what one keeps that never stopped. The rate rises until the loss gets worse,
+    so that each number is another one than at the start."""
+    parts = ["--num_epochs=19", "--start_lr=6", "--warmup_steps=50", "--optimizer=sgd", "--synthetic_noise=normal",
+             "--lr_schedule={name: plateau, patience: 0, cooldown: 3, factor: 0.9}", "--early_stop=50", "--log_norms",
+             "--enable_amp", "--amp_mode=fp16", "--loss_scale_init=1e12", "--record=tracked"]
+    for steps, name in ((6, "first"), (52, "all")):
+        check(small(name, *parts, f"--stop_after={steps}").returncode == 75, f"{steps} steps at once")
+    for steps in (3, 3, 34, 9, 3):
+        r = small("parts", *parts, "--resume", f"--stop_after={steps}")
+        check(r.returncode == 75, f"{steps} steps more: {r.stderr[-300:]}")
+        if kept_values("parts")["iteration"] == 6:
+            check(kept_values("parts") == kept_values("first"), f"{kept_values('parts')}, not {kept_values('first')}")
+    whole = kept_values("all")
+    check(kept_values("parts") == whole, f"{kept_values('parts')}, not {whole}")
+    check(points("parts") == points("all"), f"the same points: {points('parts')} and {points('all')}")
+    values = whole["values"]
+    check(values["best_epoch"] > 0 and values["early_stop"][1] > 0 and values["plateau"][4] > 0
+          and 0 not in values["metric_last"], f"no number is the first one: {values}")
+
+
 def test_resume_from():
     """--resume=DIR: from a run, its checkpoints or one of them, into a directory of this run's own; again, and it goes
     on with its own."""

@@ -41,7 +41,8 @@ def points(expdir):
     """metrics.jsonl without what a clock says."""
     lines = [json.loads(line) for line in read(f"{folder(expdir)}/metrics.jsonl").splitlines()]
     for p in lines:
-        p.pop("Avg iters per sec", None), p.pop("Data wait time", None)
+        for clock in ("Avg iters per sec", "Data wait time", "time_per_epoch", "data_wait_time"):
+            p.pop(clock, None)
     return lines
 
 
