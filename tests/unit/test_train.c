@@ -260,6 +260,47 @@ static void test_figures(dlr_exec *e) {
           "and no second figure");
 }
 
+/* The K best of validations next to all of them sorted: of equal ones the later comes first, and
+ * what is not finite is none. */
+static void test_best(void) {
+    enum { NOTED = 9 };
+    static const double losses[NOTED] = {3, 1, NAN, 2, 1, INFINITY, 2, 1, 3};
+    static const int64_t least[] = {8, 5, 2, 7, 4, 9, 1}, largest[] = {9, 1, 7, 4, 8, 5, 2};
+    for (int most = 0; most < 2; most++)
+        for (int keep = 1; keep <= NOTED; keep++) {
+            dlr_best_options o = {.largest = most, .keep = keep};
+            dlr_best b;
+            dlr_best_begin(&b, &o, arena);
+            for (int i = 0; i < NOTED; i++) dlr_best_note(&b, losses[i], NULL, i + 1);
+            const int64_t *want = most ? largest : least;
+            CHECK(b.n == (keep < 7 ? keep : 7) && dlr_best_is(&b, want[0]), "%d of %d", b.n, keep);
+            for (int i = 0; i < b.n; i++)
+                CHECK(b.list[i].step == want[i] && b.list[i].value == losses[want[i] - 1],
+                      "place %d: step %lld, not %lld", i, (long long)b.list[i].step,
+                      (long long)want[i]);
+        }
+}
+
+/* How far a run by steps goes, next to counting its steps one by one from anywhere: epochs are as
+ * long as the data, but the last; one that is resumed within ends where it would have ended. */
+static void test_length(void) {
+    for (int64_t steps = 1; steps <= 20; steps++)
+        for (int64_t batches = 1; batches <= 6; batches++) {
+            dlr_stopper_options o = {.steps = steps};
+            int64_t epoch = 0, begin = 0, epochs = (steps + batches - 1) / batches;
+            for (int64_t made = 0; made < steps; made++) {
+                if (made - begin == batches) epoch++, begin = made;
+                dlr_state at = {.epoch = epoch, .iteration = made, .position = made - begin};
+                int64_t end = begin + batches < steps ? begin + batches : steps;
+                CHECK(dlr_stopper_epoch_steps(&o, &at, batches) == end - begin,
+                      "step %lld of %lld by %lld", (long long)made, (long long)steps,
+                      (long long)batches);
+                CHECK(dlr_stopper_epochs(&o, &at, batches) == epochs &&
+                      !dlr_stopper_is_done(&o, &at));
+            }
+        }
+}
+
 int main(void) {
     dl_error err = {0};
     arena = dl_arena_new(NULL);
@@ -275,6 +316,8 @@ int main(void) {
     dlr_exec_close(e);
     test_directory();
     test_directory_stopped();
+    test_best();
+    test_length();
     CHECK(dl_remove_tree(folder, &err), "%s", err.message);
     dl_arena_free(arena);
     return dl_test_end();
