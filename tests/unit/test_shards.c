@@ -211,12 +211,28 @@ static void test_index(void) {
 
 /* ---- the deal ---- */
 
-/* Each variable is dealt out to n ranks once, about evenly, and all ranks know the same of
- * it. */
+/* Takes elements [first, first + n) of a variable that are still there. */
+static void take(bool *left, int64_t all, int64_t first, int64_t n, const char *name) {
+    CHECK(first >= 0 && first + n <= all, "%s: %lld elements from %lld of %lld", name, (long long)n,
+          (long long)first, (long long)all);
+    for (int64_t i = first; i < first + n && i < all; i++) {
+        CHECK(left[i], "element %lld of %s is written twice", (long long)i, name);
+        left[i] = false;
+    }
+}
+
+/* Each element of each variable is dealt out to n ranks once, about evenly, and all ranks know the
+ * same of it. */
 static void check_deal(const dl_plan *plan, int n) {
     dl_error err = {0};
     dlr_comm **comms = dlr_comm_local(n, false);
-    int64_t *seen = DL_NEWS(arena, int64_t, plan->vars.n), total = 0, most = 0, largest = 0;
+    bool **left = DL_NEWS(arena, bool *, plan->vars.n);
+    int64_t total = 0, most = 0, largest = 0, of_model = 0;
+    for (int v = 0; v < plan->vars.n; v++) {
+        int64_t count = dl_type_count(&plan->vars.at[v].type);
+        left[v] = DL_NEWS(arena, bool, count + 1);
+        memset(left[v], dlr_tensors_keeps(&plan->vars.at[v]), (size_t)count);
+    }
     dlr_shards *first = NULL;
     for (int r = 0; r < n; r++) {
         dlr_ranks ranks = {.comm = comms[r]};
@@ -242,7 +258,9 @@ static void check_deal(const dl_plan *plan, int n) {
                 for (int v = 0; v < plan->vars.n; v++)
                     if (strcmp(plan->vars.at[v].name, own->tensors.list[k].name) == 0) {
                         const dl_plan_var *var = &plan->vars.at[v];
-                        seen[v] += count;
+                        int64_t all = dl_type_count(&var->type);
+                        take(left[v], all, own->tensors.first[k], count, var->name);
+                        of_model += model ? all * dl_dtype_bytes(var->type.dtype) : 0;
                         CHECK(!model || count == dl_type_count(&var->type), "%s is cut", var->name);
                         bool buffer = dlr_tensors_owner(var) == DLR_OF_BUFFERS;
                         CHECK(!buffer || r == 0, "%s is written by rank %d", var->name, r);
@@ -256,8 +274,11 @@ static void check_deal(const dl_plan *plan, int n) {
     }
     for (int v = 0; v < plan->vars.n; v++) {
         const dl_plan_var *var = &plan->vars.at[v];
-        CHECK(seen[v] == (dlr_tensors_keeps(var) ? dl_type_count(&var->type) : 0), "%s", var->name);
+        for (int64_t i = 0; i < dl_type_count(&var->type); i++)
+            CHECK(!left[v][i], "element %lld of %s is not written", (long long)i, var->name);
     }
+    const char *size = dl_format(arena, "\"total_size\": %lld}", (long long)of_model);
+    CHECK(first && strstr(first->index, size), "%s is not in %s", size, first->index);
     /* weights are not cut: one that is more than a share is all that its rank has */
     for (int v = 0; v < plan->vars.n; v++) {
         const dl_plan_var *var = &plan->vars.at[v];
