@@ -1,6 +1,5 @@
 #include "runtime/setup/suggest_data.h"
 
-#include <fnmatch.h>
 #include <glob.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,41 +16,58 @@ static void put_quoted(dl_buf *out, const char *text) {
     dl_yaml_put(out, &v);
 }
 
-/* The pattern of the name of file f that most of the given files fit, in the number of which they
- * differ: p0_scan.nii.gz is one of p*_scan.nii.gz; the name itself, and 1, where it is the only
- * one. */
-static const char *find_given(const dl_holdings *h, int f, int64_t *n) {
-    const char *path = h->files.at[f]->path, *best = path;
+/* Whether a name has digits where the pattern has stars, and is the pattern otherwise. */
+static bool is_in_family(const char *pattern, const char *name) {
+    for (; *pattern; pattern++) {
+        const size_t run = *pattern == '*' ? strspn(name, "0123456789") : *name == *pattern;
+        if (run == 0) return false;
+        name += run;
+    }
+    return !*name;
+}
+
+/* The pattern itself, or where other files fit it, too, one that wants a digit for each star. */
+static const char *narrow(dl_arena *arena, const char *pattern, const glob_t *found) {
+    bool others = false;
+    for (size_t i = 0; i < found->gl_pathc; i++)
+        others |= !is_in_family(pattern, found->gl_pathv[i]);
+    if (!others) return pattern;
+    dl_buf text = {0};
+    for (const char *c = pattern; *c; c++)
+        *c == '*' ? dl_puts(&text, "[0-9]*") : dl_putn(&text, c, 1);
+    const char *kept = dl_strdup(arena, text.at);
+    dl_buf_free(&text);
+    return kept;
+}
+
+/* The pattern of a name that most files fit, in the number of which they differ: p0_scan.nii.gz is
+ * one of p*_scan.nii.gz; the name itself, and 1, where it is the only one. Counted are the files of
+ * `given`, or all that are there. */
+static const char *find_pattern(dl_arena *arena, const char *path, const dl_holdings *given,
+                                int64_t *n) {
+    const char *best = path;
     *n = 1;
     for (const char *at = path; *at;) {
         const size_t run = strspn(at, "0123456789");
-        const char *pattern = run ? dl_put_star(h->arena, path, at, run) : NULL;
-        int64_t found = 0;
-        for (int i = 0; pattern && i < h->files.n; i++)
-            found += fnmatch(pattern, h->files.at[i]->path, FNM_PATHNAME) == 0;
-        if (found > *n) best = pattern, *n = found;
+        const char *pattern = run ? dl_put_star(arena, path, at, run) : NULL;
+        glob_t found = {0};
+        if (pattern && glob(pattern, 0, NULL, &found) == 0) {
+            int64_t fit = 0;
+            for (size_t i = 0; !given && i < found.gl_pathc; i++)
+                fit += is_in_family(pattern, found.gl_pathv[i]);
+            for (int i = 0; given && i < given->files.n; i++)
+                fit += is_in_family(pattern, given->files.at[i]->path);
+            if (fit > *n) best = narrow(arena, pattern, &found), *n = fit;
+        }
+        globfree(&found);
         at += run ? run : 1;
     }
     return best;
 }
 
-/* The same of all files that are there; the name itself, and 1,
- * where it is the only one. */
-static const char *find_pattern(dl_arena *arena, const char *path, int64_t *n) {
-    const char *best = path;
-    *n = 1;
-    for (const char *at = path; *at;) {
-        const size_t run = strspn(at, "0123456789");
-        glob_t found = {0};
-        if (run) {
-            const char *pattern = dl_put_star(arena, path, at, run);
-            if (glob(pattern, 0, NULL, &found) == 0 && (int64_t)found.gl_pathc > *n)
-                best = pattern, *n = (int64_t)found.gl_pathc;
-            globfree(&found);
-        }
-        at += run ? run : 1;
-    }
-    return best;
+/* The same for file f, among the files that are given. */
+static const char *find_given(const dl_holdings *h, int f, int64_t *n) {
+    return find_pattern(h->arena, h->files.at[f]->path, h, n);
 }
 
 static void put_parts(dl_buf *out, const dl_holdings *h, const dl_match *m) {
@@ -141,8 +157,9 @@ static void put_match(dl_buf *out, const dl_holdings *h, const dlr_array *want, 
     if (gaps) dl_puts(out, "numbers are missing; ");
     if (m->parts.n) dl_putf(out, "%d of ", m->parts.n);
     dlr_array_put_shape(out, a);
-    dl_putf(out, " for %s%s\n", dl_type_text(&want->type),
-            m->other ? ": sizes differ, set the model's arguments (or channels)" : "");
+    dl_putf(out, " for %s", dl_type_text(&want->type));
+    if (m->left) dl_putf(out, "; %d more that fit, left out", m->left);
+    dl_putf(out, "%s\n", m->other ? ": sizes differ, set the model's arguments (or channels)" : "");
 }
 
 /* The matches of a section, in the order of the model's arrays. */
@@ -176,7 +193,7 @@ static void find_matches(dl_holdings *h, matches *all) {
     /* Without samples in any file, each file is one. */
     for (int k = 0; k < h->model->n && !with_samples; k++) {
         int64_t n = 0;
-        if (all->path[k][0]) all->path[k] = find_pattern(h->arena, all->path[k], &n);
+        if (all->path[k][0]) all->path[k] = find_pattern(h->arena, all->path[k], NULL, &n);
         if (n > 1 && n > all->samples) all->samples = n;
     }
 }

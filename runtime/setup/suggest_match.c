@@ -253,7 +253,8 @@ typedef struct {
     int64_t total, steps;
 } channel_parts;
 
-/* Adds the arrays of a file that give channels, but for names that are there. */
+/* Adds the arrays of a file that give channels, but for names that are there: the first ones, as
+ * many as the model takes. */
 static void add_parts(dl_holdings *h, const channel_shape *c, int f, channel_parts *p) {
     dl_match *m = &p->match;
     for (int i = 0; i < h->files.at[f]->n; i++) {
@@ -264,6 +265,10 @@ static void add_parts(dl_holdings *h, const channel_shape *c, int f, channel_par
         if (m->samples && (m->samples != a->dims[0] || p->steps != a->dims[c->lead - 1])) continue;
         for (int k = 0; k < m->parts.n; k++) there |= strcmp(m->parts.at[k].name, a->name) == 0;
         if (there) continue;
+        if (p->total + more > c->sample.axis[c->channels].size) {
+            m->left++;
+            continue;
+        }
         if (!m->samples) m->file = f, m->array = i;
         m->samples = a->dims[0], p->steps = a->dims[c->lead - 1], p->total += more;
         dl_push(h->arena, &m->parts,

@@ -30,6 +30,7 @@ typedef struct {
     bool again;      /* an input has it, too: the target is a later sample */
     int64_t samples; /* along N, or simulations; 0: it has no N */
     DL_ARRAY(dl_match_part) parts; /* arrays that are channels; none: the one array */
+    int left;                      /* arrays that could be channels, too, and are not taken */
     bool trajectory;               /* the first two axes are simulations and times */
     int64_t history;               /* times of an input */
     /* a pattern of the array's name and others' of the same shape, which differ in a group's number

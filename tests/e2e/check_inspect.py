@@ -6,6 +6,7 @@ check_inspect.py BUILD
 """
 import importlib.util
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -170,6 +171,10 @@ def test_table():
                       "loss = cross_entropy(y, kind)"])
     section = proposed("flowers.dl", "flowers.csv")
     check("array: ['a', 'b', 'c'], normalize" in section and "array: 'kind'}" in section, section)
+    with open("wide.csv", "w") as f:  # more columns than the model takes
+        f.write("a,b,c,d,e,kind\n" + "".join(f"{i},{i % 3},{i * i},{i % 5},{-i},{i % 2}\n" for i in range(40)))
+    section = proposed("flowers.dl", "wide.csv")
+    check("array: ['a', 'b', 'c'], normalize" in section and "; 2 more that fit, left out\n" in section, section)
     shutil.copy(os.path.join(HERE, "../fuzz/corpus/arrays/snappy.parquet"), "table.parquet")
     model("table", ["input d: f32[N, C=1]", "target yes: i64[N]", "y = d |> linear(2) @last as [N, K]", "output y",
                     "loss = cross_entropy(y, yes)"])
@@ -202,6 +207,83 @@ def test_fits():
                       "y = x |> conv(3, 3, pad=1) @c", "output y", "loss = cross_entropy(y, classes)"])
         section = proposed("sky.dl", "sky.fits", says=("stored * 1 + ",))
         check("array: 'CLASSES'" in section, section)
+
+
+def test_tiff():
+    """Stacks whose names differ in more than a number; pages in files."""
+    if not importlib.util.find_spec("tifffile"):
+        print("SKIP: no tifffile (scripts/install-packages test)")
+        return
+    import tifffile
+    for name, data in (("scan2.tif", numbers.random((12, 8, 12)).astype("f4")),
+                       ("scan_mask.tif", numbers.integers(0, 2, (12, 8, 12)).astype("u1")),
+                       ("scan7b.tif", np.zeros((2, 3), "u1"))):
+        tifffile.imwrite(name, data, photometric="minisblack")
+    model("cells", ["input x: f32[N, C=1, H=8, W=12]", "target mask: i64[N, H, W]", "y = x |> conv(2, 3, pad=1) @c",
+                    "output y", "loss = cross_entropy(y, mask)"])
+    section = proposed("cells.dl", "scan2.tif", "scan_mask.tif")
+    check("x: {file: 'scan2.tif', axes: [N, H, W], normalize" in section and "mask: {file: 'scan_mask.tif'}" in section,
+          section)
+    for i in range(4):
+        tifffile.imwrite(f"part{i}.tif", numbers.random((8, 12)).astype("f4"), photometric="minisblack")
+    tifffile.imwrite("partly.tif", np.zeros((2, 3), "u1"))
+    model("tile", ["input x: f32[N, C=1, H=8, W=12]", "target t: f32[N, C=1, H, W]", *CONV])
+    section = proposed("tile.dl", *[f"part{i}.tif" for i in range(4)])
+    check("x: {file: 'part[0-9]*.tif', axes: [H, W]," in section, section)
+
+
+def test_hdf5():
+    """PDEBench's fields next to coordinates; MATLAB 7.3; arrays with the model's names; libver=latest."""
+    with h5py.File("cfd.hdf5", "w") as f:
+        for name in ("Vx", "Vy"):
+            f[name] = numbers.random((5, 7, 8, 12)).astype("f4")
+        f["x-coordinate"], f["y-coordinate"], f["t-coordinate"] = np.arange(8.0), np.arange(12.0), np.arange(8.0)
+    model("wind", WIND)
+    section = proposed("wind.dl", "cfd.hdf5")
+    check("array: ['Vx', 'Vy']" in section and "trajectory: {sim: 0, time: 1, lead: 1}" in section, section)
+    model("one", ["input x: f32[N, C=1, H=8, W=12]", "target t: f32[N, C=1, H, W]", *CONV])
+    for file, options in (("latest.h5", {"libver": "latest"}), ("v73.mat", {"userblock_size": 512})):
+        with h5py.File(file, "w", **options) as f:
+            for name in "xt":
+                f.create_dataset(name, data=numbers.random((20, 8, 12)), chunks=(3, 8, 12), maxshape=(None, 8, 12))
+                f[name].attrs["MATLAB_class"] = np.bytes_("double")
+        if file.endswith(".mat"):
+            with open(file, "r+b") as f:
+                f.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\0\2IM")
+        section = proposed("one.dl", file)
+        check(section.count("axes: [N, H, W], normalize") == 2, section)
+
+
+def test_engines():
+    """The forms of NetCDF that xarray's engines write, packed and with levels."""
+    model("wind", WIND)
+    model("levels", ["input x: f32[N, C=6, H=8, W=12]", "target t: f32[N, C=6, H, W]", *CONV])
+    engines = [("netcdf4", form) for form in ("NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT")]
+    engines += [("scipy", form) for form in ("NETCDF3_CLASSIC", "NETCDF3_64BIT") if importlib.util.find_spec("scipy")]
+    engines += [("h5netcdf", "NETCDF4")] if importlib.util.find_spec("h5netcdf") else []
+    for engine, form in engines:
+        axes = ("time", "level", "lat", "lon")
+        for name, dims, size in (("wind", (axes[0], *axes[2:]), (12, 8, 12)), ("levels", axes, (12, 3, 8, 12))):
+            data = xarray.Dataset({k: (dims, numbers.random(size).astype("f4")) for k in "uv"}, {"time": np.arange(12)})
+            packed = {"u": {"dtype": "i2", "scale_factor": 1e-4, "add_offset": 0.5, "_FillValue": -32768}}
+            data.to_netcdf(f"{name}.nc", engine=engine, format=form, encoding=packed, unlimited_dims=["time"])
+            section = proposed(f"{name}.dl", f"{name}.nc", says=("axes: time, ",))
+            check("array: ['u', 'v']" in section and "offset: 1" in section, f"{engine} {form}: {section}")
+
+
+def test_shards():
+    """Stores of Zarr v2, v3 and v3 in shards, written by the specifications."""
+    sys.path.insert(0, os.path.join(HERE, "../oracle"))
+    import arrays
+    model("wind", WIND)
+    data = numbers.random((24, 2, 8, 12)).astype("f4")
+    for name, write in (("v2", lambda at: arrays.write_zarr(numbers, at, data, 2, "zlib", 0, ".")),
+                        ("v3", lambda at: arrays.write_zarr(numbers, at, data, 3, "gzip", 0, "/")),
+                        ("shards", lambda at: arrays.write_shards(at, data, (8, 2, 8, 12), (1, 2, 8, 12), "zstd", "end",
+                                                                  "<", ()))):
+        write(pathlib.Path(f"{name}.zarr"))
+        section = proposed("wind.dl", f"{name}.zarr")
+        check(f"x: {{file: '{name}.zarr', normalize" in section and "offset: 1" in section, section)
 
 
 def test_volumes():

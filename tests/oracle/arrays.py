@@ -5,10 +5,12 @@ import ctypes
 import gzip
 import itertools
 import json
+import struct
 import subprocess
 import zlib
 
 import numpy as np
+from crc32c import crc32c
 from strict import check
 
 WANTED = {"f32": "f4", "f64": "f8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2",
@@ -207,3 +209,39 @@ def write_zarr(rng, folder, data, version, packer, fill, separator):
         name.parent.mkdir(parents=True, exist_ok=True)
         name.write_bytes(pack(whole.transpose(turned).tobytes(order), data.dtype.itemsize))
     return seen
+
+
+def write_shards(folder, data, shard, chunk, packer, place, order, dropped):
+    """By the specification of sharding_indexed, version 1.0; chunks whose number is in `dropped` are left out."""
+    configure = lambda name, **keys: {"name": name, "configuration": keys}
+    pack, codec = {"none": (bytes, []), "zstd": (zstd, [configure("zstd", level=3, checksum=False)]),
+                   "gzip": (lambda b: gzip.compress(b, 1), [configure("gzip", level=1)])}[packer]
+    meta = {"zarr_format": 3, "node_type": "array", "shape": list(data.shape), "data_type": str(data.dtype),
+            "chunk_grid": configure("regular", chunk_shape=list(shard)), "fill_value": 7, "attributes": {},
+            "chunk_key_encoding": configure("default", separator="/"),
+            "codecs": [configure("sharding_indexed", chunk_shape=list(chunk), index_location=place,
+                                 codecs=[configure("bytes", endian="big" if order == ">" else "little"), *codec],
+                                 index_codecs=[configure("bytes", endian="little"), {"name": "crc32c"}])]}
+    folder.mkdir()
+    (folder / "zarr.json").write_text(json.dumps(meta))
+    number = 0
+    for at in np.ndindex(*[-(-n // s) for n, s in zip(data.shape, shard)]):
+        full = np.full(shard, 7, data.dtype)
+        part = data[tuple(slice(i * s, (i + 1) * s) for i, s in zip(at, shard))]
+        full[tuple(slice(n) for n in part.shape)] = part
+        index, body, head = b"", b"", 16 * int(np.prod([s // c for s, c in zip(shard, chunk)])) + 4
+        for inner in np.ndindex(*[s // c for s, c in zip(shard, chunk)]):
+            where = tuple(slice(i * c, (i + 1) * c) for i, c in zip(inner, chunk))
+            number += 1
+            if number in dropped:
+                index += struct.pack("<QQ", 2**64 - 1, 2**64 - 1)
+                data[tuple(slice(a * s, None) for a, s in zip(at, shard))][where] = 7
+                continue
+            packed = pack(full[where].astype(full.dtype.newbyteorder(order)).tobytes())
+            index += struct.pack("<QQ", len(body) + (head if place == "start" else 0), len(packed))
+            body += packed
+        index += struct.pack("<I", crc32c(index))
+        path = folder.joinpath("c", *map(str, at))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(index + body if place == "start" else body + index)
+    return data
