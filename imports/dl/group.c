@@ -32,13 +32,23 @@ static void forget(dl_writer *w, const dl_in_body *b, const dl_in_stmt *s) {
     }
 }
 
+/* Whether a live statement applies the layer or the module that a dead one does. */
+static bool is_applied(const dl_in_body *b, const bool *live, const dl_in_stmt *dead) {
+    const char *label = dl_label_of(dead);
+    for (int s = 0; label && s < b->stmts.n; s++) {
+        const char *other = live[s] ? dl_label_of(&b->stmts.at[s]) : NULL;
+        if (other && !strcmp(label, other)) return true;
+    }
+    return false;
+}
+
 static void drop_dead(dl_writer *w, dl_in_body *b) {
     bool *live = DL_NEWS(w->arena, bool, b->stmts.n + 1);
     int *to = DL_NEWS(w->arena, int, b->stmts.n + 1), n = 0;
     for (int i = 0; i < b->returns.n; i++) mark(b, live, b->returns.at[i]);
     for (int s = 0; s < b->stmts.n; s++) {
         if (!live[s] && b->stmts.at[s].style != STMT_INPUT) {
-            forget(w, b, &b->stmts.at[s]);
+            if (!is_applied(b, live, &b->stmts.at[s])) forget(w, b, &b->stmts.at[s]);
             continue;
         }
         to[s] = n;
@@ -212,6 +222,7 @@ void dl_group_bodies(dl_writer *w) {
     for (int i = 0; i < w->bodies.n; i++) {
         dl_in_body *b = w->bodies.at[i];
         drop_dead(w, b);
+        dl_bind_layers(w, b);
         for (int s = 0; s < b->stmts.n; s++)
             if (b->stmts.at[s].style == STMT_PARAM) finish_param(w, b, s);
         if (b->depth > deepest) deepest = b->depth;

@@ -1,4 +1,5 @@
-/* Numbered blocks become loops: statements that repeat but for a number in their labels. */
+/* Numbered blocks become loops: statements that repeat but for a number in their labels; and
+ * applications of one layer, step by step. */
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -11,7 +12,9 @@ typedef struct {
     const dl_in_body *b;
     int from, period, passes;
     int64_t first; /* the number of the first pass */
-    bool numbered; /* a label has told it */
+    bool numbered; /* a label has told it, or else a number that counts */
+    bool labels;   /* a label has */
+    bool bound;    /* a pass applies a layer that all passes share */
     struct {
         int before, inside;
     } carried[MOST_CARRIED];
@@ -37,13 +40,22 @@ static bool same_label(search *s, const char *a, const char *b, int pass) {
     int64_t number;
     int at;
     if (!differ_by(a, b, 1, &number, &at)) return false;
-    if (!s->numbered) s->first = number - pass, s->numbered = true;
+    if (!s->labels) s->first = number - pass, s->numbered = s->labels = true;
     return number == s->first + pass;
+}
+
+/* Any number may differ; one that counts tells the passes' numbers where no label does. */
+static void see_number(search *s, const char *a, const char *b, int pass) {
+    int64_t x, y;
+    if (s->numbered || !dl_parse_int(a, &x) || !dl_parse_int(b, &y) || y != x + 1 || x < pass)
+        return;
+    s->first = x - pass, s->numbered = true;
 }
 
 /* A reference of pass `pass` and that of the next. */
 static bool same_ref(search *s, int a, int b, int pass) {
     int begin = s->from + pass * s->period;
+    if (a == b && a < s->from) s->bound = s->bound || s->b->stmts.at[a].style == STMT_BOUND;
     if (a == b) return a < s->from;
     if (b == a + s->period && a >= s->from) return true;
     if (pass > 0 || a >= s->from || b < begin || b >= begin + s->period) return false;
@@ -72,12 +84,13 @@ static bool same_pass(search *s, int pass) {
                 return false;
             if (p->kind == PIECE_NUM && !equal(p->before, q->before)) return false;
             if (p->kind == PIECE_CALL && p->call->same != q->call->same) return false;
+            if (p->kind == PIECE_NUM) see_number(s, p->text, q->text, pass);
             if (p->kind == PIECE_LABEL && !same_label(s, p->text, q->text, pass)) return false;
             if (p->kind == PIECE_REF && (p->prec != q->prec || !same_ref(s, p->ref, q->ref, pass)))
                 return false;
         }
     }
-    return s->numbered;
+    return s->numbered || s->bound;
 }
 
 /* Whether a statement reads a value of the passes that does not leave the loop. */
@@ -114,6 +127,7 @@ static search look(dl_writer *w, const dl_in_body *b, int from, int period) {
     search s = {.w = w, .b = b, .from = from, .period = period, .passes = 1};
     while (from + (s.passes + 1) * period <= b->stmts.n && same_pass(&s, s.passes - 1)) s.passes++;
     while (s.passes > 1 && !is_closed(&s)) s.passes--;
+    if (!s.labels && (!s.bound || s.passes < 3)) s.passes = 1;
     return s;
 }
 

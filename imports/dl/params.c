@@ -4,17 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "imports/dl/parts.h"
+#include "imports/dl/calls.h"
 
 static bool is_label(const char *s) {
     for (const char *p = s; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("_.-/:+", *p)) return false;
     return *s != 0;
-}
-
-/* Several nodes read it, or a module around this one has it. */
-static bool is_shared(const dl_in_ctx *c, const dl_foreign_tensor *t) {
-    return c->w->reads[t->id] > 1 || c->b->of[t->id];
 }
 
 /* The label that n tensors have in common, whose roles they are; NULL: another layer has them, or
@@ -40,35 +35,14 @@ static const char *common_label(dl_in_ctx *c, int n, const dl_foreign_tensor *co
 const char *dl_label_of_all(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
                             const char *const *role) {
     const char *label = common_label(c, n, t, role);
+    bool several = false;
+    for (int i = 0; i < n; i++) several = several || (t[i] && c->w->reads[t[i]->id] > 1);
+    if (several && !dl_is_one_layer(c->w, n, t)) return NULL;
     for (int i = 0; i < n && label; i++)
-        if (t[i] && (c->w->kept[t[i]->id] || is_shared(c, t[i]))) return NULL;
+        if (t[i] && ((c->w->kept[t[i]->id] && !several) || c->b->of[t[i]->id])) return NULL;
     for (int i = 0; i < n && label; i++)
         if (t[i]) c->w->kept[t[i]->id] = true;
     return label;
-}
-
-const dl_in_bound *dl_bound_layer(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
-                                  const char *const *role, bool *is_new) {
-    const char *label = common_label(c, n, t, role);
-    *is_new = false;
-    for (int i = 0; i < c->b->bound.n && label; i++)
-        if (!strcmp(c->b->bound.at[i].label, label))
-            return strcmp(c->b->bound.at[i].op, c->n->op) ? NULL : &c->b->bound.at[i];
-    for (int i = 0; i < n && label; i++)
-        if (t[i] && (c->w->kept[t[i]->id] || c->b->of[t[i]->id])) return NULL;
-    if (!label) return NULL;
-    for (int i = 0; i < n; i++)
-        if (t[i]) c->w->kept[t[i]->id] = true;
-    const char *dot = strrchr(label, '.'), *name = dot ? dot + 1 : label;
-    dl_in_bound made = {.label = label, .op = c->n->op, .value = {.param = -1}};
-    made.value.stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "");
-    /* a variable does not hide the function that its layer is */
-    bool own =
-        dl_in_is_name(name) && strcmp(name, "gru") && strcmp(name, "lstm") && strcmp(name, "rnn");
-    c->b->stmts.at[made.value.stmt].wish = own ? name : "layer";
-    dl_push(c->w->arena, &c->b->bound, made);
-    *is_new = true;
-    return &c->b->bound.at[c->b->bound.n - 1];
 }
 
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
@@ -166,11 +140,6 @@ static const char *type_of(const dl_foreign_tensor *t) {
     if (t->class == DL_FOREIGN_BOOL) return "bool";
     if (t->class == DL_FOREIGN_INT) return t->dtype == DLR_ST_I64 ? "i64" : "i32";
     return t->rank ? NULL : "f32";
-}
-
-bool dl_is_number_text(const dl_foreign_tensor *t) {
-    return t->origin != DL_FOREIGN_PARAMETER && dl_foreign_count(t) == 1 && !t->pair &&
-           t->class != DL_FOREIGN_UNKNOWN;
 }
 
 dl_in_value *dl_declare(dl_in_ctx *c, const dl_foreign_tensor *t) {

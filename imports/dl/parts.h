@@ -30,6 +30,7 @@ typedef enum {
     STMT_LAYER,    /* x |> f(...) @label */
     STMT_INPUT,    /* of a module, or of the model */
     STMT_PARAM,    /* a parameter, a buffer, or a number of the archive as text */
+    STMT_BOUND,    /* a layer or a module that is applied in several places: f(...) @label */
     STMT_LOOP,     /* for: its body is `loop` */
     STMT_CARRIED   /* what the loop has carried to its end */
 } dl_in_style;
@@ -96,18 +97,27 @@ typedef struct {
     double keep;
 } dl_in_value;
 
-/* A layer that is bound to a variable, as several nodes apply it. */
+typedef DL_ARRAY(const dl_foreign_tensor *) dl_in_tensors;
+
+/* Nodes [from, to) are a call of the module at `depth` of their stacks. The values that they read
+ * from outside, and compute for outside. */
 typedef struct {
-    const char *label, *op; /* the nodes' */
-    dl_in_value value;
-} dl_in_bound;
+    int from, to, depth;
+    dl_in_tensors in, out;
+} dl_in_call;
+
+/* The first call of a module, and its body. */
+typedef struct {
+    dl_in_call call;
+    dl_in_body *of;
+} dl_in_called;
 
 struct dl_in_body {
     const char *class, *path; /* "Block", "blocks.0" */
     int depth;                /* of calls inside */
     DL_ARRAY(dl_in_stmt) stmts;
-    DL_ARRAY(dl_in_bound) bound;
-    dl_in_value **of; /* the value of each tensor of the graph, by its id */
+    DL_ARRAY(dl_in_called) called; /* modules of several calls */
+    dl_in_value **of;              /* the value of each tensor of the graph, by its id */
     DL_ARRAY(int) inputs;
     DL_ARRAY(int) returns;
     dl_in_body *same; /* the first of its equal ones; itself, if it is that */
@@ -220,6 +230,13 @@ void dl_drop_unit_atoms(const dl_writer *w, dl_in_value *v);
 /* Drops axes of size 1 that no dimension is. */
 void dl_drop_ones(dl_in_ctx *c, dl_in_value *v);
 
+/* ---- bind.c ---- */
+
+/* The label of an application of a layer or a module; NULL: another statement. */
+const char *dl_label_of(const dl_in_stmt *s);
+/* Statements with one label become applications of one that is bound to a variable. */
+void dl_bind_layers(dl_writer *w, dl_in_body *b);
+
 /* ---- tree.c, params.c, group.c, loops.c, print.c ---- */
 
 dl_in_body *dl_new_body(dl_writer *w, const char *class, const char *path);
@@ -235,19 +252,15 @@ void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, cons
 bool dl_write_nodes(dl_in_ctx *c, int from, int to, int depth);
 /* A parameter or a buffer becomes a statement, a single number text. */
 dl_in_value *dl_declare(dl_in_ctx *c, const dl_foreign_tensor *t);
-bool dl_is_number_text(const dl_foreign_tensor *t);
 /* Whether s can be a variable's name. */
 bool dl_in_is_name(const char *s);
 /* "weight" of "blocks.0.fc.weight" cut off: the label of a layer. NULL: the name does not fit. */
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
                            const dl_foreign_tensor *bias);
-/* The same of n tensors, some of them NULL, that are called LABEL.role[i]. */
+/* The same of n tensors, some of them NULL, that are called LABEL.role[i]. Several nodes may apply
+ * one layer: all in this body, with the same arguments. */
 const char *dl_label_of_all(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
                             const char *const *role);
-/* A layer of n tensors that several nodes apply: it is bound to a variable at its first use, for
- * which the last statement, empty, waits (is_new). NULL: it is none, or another op's. */
-const dl_in_bound *dl_bound_layer(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
-                                  const char *const *role, bool *is_new);
 void dl_put_label(dl_buf *out, const char *label);
 void dl_group_bodies(dl_writer *w);
 void dl_roll_loops(dl_writer *w, dl_in_body *b);
@@ -258,8 +271,6 @@ const char *dl_label_in(dl_writer *w, const dl_in_body *b, const char *path);
 
 /* ---- rules.c ---- */
 
-/* Whether an op writes into its first operand: aten.add_. */
-bool dl_is_in_place(const char *op);
 /* Writes node c->n, or a fail(...) in its place. */
 void dl_apply_rule(dl_in_ctx *c);
 #endif

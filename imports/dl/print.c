@@ -118,12 +118,16 @@ static void find_last(dl_in_body *b) {
 
 /* ---- names ---- */
 
+/* Whether the name of a statement is that of no other value. */
+static bool is_fixed(const dl_in_stmt *s) {
+    return s->style == STMT_PARAM || s->style == STMT_INPUT || s->style == STMT_BOUND;
+}
+
 static bool is_taken(const printer *p, const char *name, int line) {
     for (int s = 0; s < p->b->stmts.n; s++) {
         const dl_in_stmt *x = &p->b->stmts.at[s];
         if (!x->name || strcmp(x->name, name) != 0) continue;
-        bool fixed = x->style == STMT_PARAM || x->style == STMT_INPUT;
-        if (fixed || x->last > line) return true;
+        if (is_fixed(x) || x->last > line) return true;
     }
     for (int a = 0; a < p->b->args.n; a++)
         if (!strcmp(p->b->args.at[a].hint, name)) return true;
@@ -147,13 +151,15 @@ static const char *new_name(const printer *p, const char *wish, int line) {
 static const char *name_of(const printer *p, int s) {
     const dl_in_body *b = p->b;
     const char *wish = b->stmts.at[s].wish;
+    for (int k = 2; b->stmts.at[s].style == STMT_BOUND && is_taken(p, wish, s); k++)
+        wish = dl_format(p->w->arena, "%s%d", b->stmts.at[s].wish, k);
     for (int k = s; k >= 0 && !wish; k--) {
         if (line_of(b, k) != s) continue;
         const dl_in_stmt *x = &b->stmts.at[k];
         for (int i = 0; i < x->pieces.n; i++) {
             if (x->pieces.at[i].kind != PIECE_REF || x->pieces.at[i].ref < 0) continue;
             const dl_in_stmt *o = &b->stmts.at[x->pieces.at[i].ref];
-            bool own = o->name && o->style != STMT_INPUT && o->style != STMT_PARAM;
+            bool own = o->name && !is_fixed(o);
             if (own && o->last == s && !is_taken(p, o->name, s)) return o->name;
         }
     }
@@ -228,12 +234,14 @@ static void print_loop(printer *p, int at) {
     const char *names[4];
     for (int i = 0; i < loop->n_carried; i++) { /* the variable that runs from pass to pass */
         dl_in_stmt *before = &p->b->stmts.at[loop->carried[i].before];
-        bool own = before->style != STMT_INPUT && before->style != STMT_PARAM && before->last <= at;
+        bool own = !is_fixed(before) && before->last <= at;
         for (int k = 0; k < i; k++) own = own && strcmp(names[k], before->name) != 0;
-        names[i] = own ? before->name : new_name(p, NULL, at);
+        /* those that the loop reads first are taken, too */
+        names[i] = own ? before->name : new_name(p, NULL, at - 1);
         put_line(p, names[i], p->text[loop->carried[i].before]);
-        before = &p->b->stmts.at[at + 1 + i];
-        before->name = names[i];
+        dl_in_stmt *after = &p->b->stmts.at[at + 1 + i];
+        after->name = names[i];
+        if (after->last < at) after->last = at;
     }
     dl_in_body *inner = loop->body;
     for (int i = 0; i < loop->n_carried; i++)

@@ -16,19 +16,9 @@ static const struct {
 #include "imports/dl/rules.def"
 };
 
-static size_t name_length(const char *op) {
-    size_t dots = strcspn(op, ".");
-    return op[dots] ? dots + 1 + strcspn(op + dots + 1, ".") : dots;
-}
-
-bool dl_is_in_place(const char *op) {
-    size_t n = name_length(op);
-    return n > 1 && op[n - 1] == '_' && op[n - 2] != '_'; /* not __and__ */
-}
-
 /* "aten.add_.Tensor" is "aten.add"; in_place tells that it had an underscore. */
 static const char *plain_name(dl_arena *arena, const char *op, bool *in_place) {
-    size_t n = name_length(op);
+    size_t n = dl_op_length(op);
     *in_place = dl_is_in_place(op);
     return dl_strndup(arena, op, n - *in_place);
 }
@@ -147,15 +137,6 @@ static void note_views(const dl_in_ctx *c) {
     }
 }
 
-static bool counts_batches(const dl_foreign_node *n) {
-    const dl_foreign_arg *self = n->n_args ? &n->args[0] : NULL;
-    if (!self || self->kind != DL_ARG_TENSOR || self->tensors[0]->origin != DL_FOREIGN_BUFFER)
-        return false;
-    const char *path = self->tensors[0]->path, *end = "num_batches_tracked";
-    size_t n_path = strlen(path), n_end = strlen(end);
-    return n_path >= n_end && strcmp(path + n_path - n_end, end) == 0;
-}
-
 static bool is_complex(const dl_foreign_node *n) {
     for (int i = 0; i < n->n_results; i++)
         if (n->results[i]->pair) return true;
@@ -197,7 +178,7 @@ void dl_apply_rule(dl_in_ctx *c) {
     bool in_place;
     const char *name = plain_name(c->w->arena, c->n->op, &in_place);
     c->w->report->nodes++;
-    if (counts_batches(c->n)) return; /* batch_norm counts by itself */
+    if (dl_counts_batches(c->w, c->n)) return; /* batch_norm counts by itself */
     if (in_place && writes_nothing(c)) {
         dl_set(c, 0, dl_new_value(c, dl_say(c, STMT_PLAIN, P_POSTFIX, "0"), c->n->results[0]));
         return;

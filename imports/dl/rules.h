@@ -1,7 +1,7 @@
 /* The rules that rules.def names. */
 #ifndef DL_IMPORTS_DL_RULES_H
 #define DL_IMPORTS_DL_RULES_H
-#include "imports/dl/parts.h"
+#include "imports/dl/calls.h"
 
 #define RULE(op, function, detail) extern dl_in_rule dl_in_##function;
 #define RULE_COMPLEX               RULE
@@ -39,7 +39,10 @@ bool dl_reduce_by(dl_in_ctx *c, dl_in_value *v, const char *function, int n, con
 /* v, whose statement has lost these dimensions' axes, without the dimensions; keep: they have size
  * 1. (rules_reduce.c) */
 dl_in_value *dl_reduced(dl_in_value *v, int n, const int *dims, bool keep);
-/* Whether a tensor is made of zeros, and of views of them. (rules_recurrent.c) */
+/* Whether the op's name begins with one of these; NULL-terminated. (operands.c) */
+bool dl_is_one_of(const char *op, const char *const *names);
+/* Whether all elements of a tensor are one number: zeros, ones and the like, and views of them. */
+bool dl_is_filled(const dl_in_ctx *c, const dl_foreign_tensor *t, double *number);
 bool dl_is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t);
 
 /* ---- complex.c ---- */

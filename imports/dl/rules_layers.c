@@ -168,7 +168,8 @@ bool dl_in_layer_norm(dl_in_ctx *c) {
     double standard = rms ? 1.1920928955078125e-07 : 1e-5;
     double eps = dl_foreign_real(c->n, "eps", standard);
     dl_whole(c, x);
-    if (!x->dim[x->rank - 1].n) dl_ordered(c, x, true);
+    bool several = w && c->w->reads[w->id] > 1; /* one layer has no axis of its own for each */
+    if (!x->dim[x->rank - 1].n || several) dl_ordered(c, x, true);
     const char *axis = dl_axis_name(c, x, x->rank - 1);
     for (int d = 0; d < x->rank; d++) dl_axis_name(c, x, d);
     const char *label = w && shape->n == 1 && (rms || b) ? dl_layer_label(c, w, b) : NULL;
@@ -281,8 +282,9 @@ bool dl_in_embedding_bag(dl_in_ctx *c) {
 bool dl_in_prelu(dl_in_ctx *c) {
     const dl_foreign_tensor *w = dl_foreign_operand(c->n, "weight");
     dl_in_value *x = dl_operand(c, "self");
-    const char *label = w ? dl_layer_label(c, w, NULL) : NULL;
     if (!x || !w || x->rank < 2 || w->rank > 1) return false;
+    bool one = w->shape[0] == 1 || c->w->reads[w->id] == 1; /* the layer names the axis */
+    const char *label = one ? dl_layer_label(c, w, NULL) : NULL;
     if (!label) { /* a weight that is no layer's */
         dl_in_value *v = dl_copy_value(c, dl_value_of(c, w));
         while (v->rank + 1 < x->rank) v->dim[v->rank++].n = 0; /* along the channels */

@@ -26,28 +26,6 @@ static const char **roles_of(dl_in_ctx *c, const layer *l) {
     return role;
 }
 
-/* Whether the op's name begins with one of these; NULL-terminated. */
-static bool is_one_of(const char *op, const char *const *names) {
-    while (*names && strncmp(op, *names, strlen(*names)) != 0) names++;
-    return *names != NULL;
-}
-
-bool dl_is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t) {
-    static const char *const views[] = {"aten.slice.",   "aten.select.",    "aten.expand.",
-                                        "aten.reshape.", "aten.view.",      "aten.to.",
-                                        "aten.clone.",   "aten.unsqueeze.", NULL};
-    for (int depth = 0; t && depth < 64; depth++) {
-        int by = c->w->defined_by[t->id];
-        if (by < 0 || c->w->written[t->id]) return false;
-        const dl_foreign_node *n = &c->w->graph->nodes.at[by];
-        if (strncmp(n->op, "aten.zeros", 10) == 0 || strncmp(n->op, "aten.new_zeros.", 15) == 0)
-            return true;
-        if (strncmp(n->op, "aten.full", 9) == 0) return dl_foreign_real(n, "fill_value", 1) == 0;
-        t = is_one_of(n->op, views) ? dl_foreign_operand(n, "self") : NULL;
-    }
-    return false;
-}
-
 /* States [L, 1, hidden] that are repeated for each sequence of the batch: PyTorch says a number,
  * which is the example's. NULL: t is made in another way. */
 static dl_in_value *for_batch(dl_in_ctx *c, const dl_foreign_tensor *t) {
@@ -58,7 +36,7 @@ static dl_in_value *for_batch(dl_in_ctx *c, const dl_foreign_tensor *t) {
         if (by < 0) return NULL;
         const dl_foreign_node *n = &c->w->graph->nodes.at[by];
         const dl_foreign_tensor *from = dl_foreign_operand(n, "self");
-        if (is_one_of(n->op, copies) && from && from->rank == 3 && from->shape[1] == 1 &&
+        if (dl_is_one_of(n->op, copies) && from && from->rank == 3 && from->shape[1] == 1 &&
             t->rank == 3 && from->shape[0] == t->shape[0] && from->shape[2] == t->shape[2]) {
             dl_in_value *v = dl_copy_value(c, dl_value_of(c, from)), *h;
             dl_in_value old = *v;
@@ -69,7 +47,7 @@ static dl_in_value *for_batch(dl_in_ctx *c, const dl_foreign_tensor *t) {
             h->dim[0] = old.dim[1], h->dim[1] = old.dim[0];
             return h;
         }
-        t = is_one_of(n->op, same) ? from : NULL;
+        t = dl_is_one_of(n->op, same) ? from : NULL;
     }
     return NULL;
 }
@@ -147,24 +125,15 @@ static void say_layer(dl_in_ctx *c, const layer *l, const char *label) {
     dl_say_more(c, ") @%l", label);
 }
 
-/* x |> the layer; one that is applied in several places is bound, and has the last states in all
- * of them. -1: it has other names, or first states of one application. */
+/* x |> the layer. -1: it has other names, or first states where it is applied in several places. */
 static int apply(dl_in_ctx *c, layer *l) {
-    const char **role = roles_of(c, l),
-               *label = dl_label_of_all(c, l->params->n, l->params->tensors, role);
-    int s;
-    if (label) {
-        s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> ", l->x);
-        say_layer(c, l, label);
-        return s;
-    }
-    bool is_new;
-    const dl_in_bound *bound =
-        l->start[0] ? NULL : dl_bound_layer(c, l->params->n, l->params->tensors, role, &is_new);
-    l->asked = true;
-    if (!bound) return -1;
-    if (is_new) say_layer(c, l, bound->label);
-    return dl_say(c, STMT_LAYER, P_PIPE, "%v |> %p", l->x, &bound->value, P_POSTFIX);
+    const char *label = dl_label_of_all(c, l->params->n, l->params->tensors, roles_of(c, l));
+    bool several = c->w->reads[l->params->tensors[0]->id] > 1;
+    if (!label || (several && l->start[0])) return -1;
+    l->asked = l->asked || several; /* in one place, and then in all of them */
+    int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> ", l->x);
+    say_layer(c, l, label);
+    return s;
 }
 
 bool dl_in_recurrent(dl_in_ctx *c) {

@@ -58,21 +58,31 @@ def check_from_torch(folder):
 
 
 LACKS = {"Projected": "aten.lstm.input", "SpectralNorm": "aten.div.out"}  # projections; buffers that are written
+# Modules and layers that are applied several times are bound to a name, as in PyTorch.
+FORMS = {"Siamese": ["module Encoder()(x):", "encoder = Encoder() @encoder", "x |> encoder", "z |> encoder"],
+         "Pyramid": ["head = conv(3, 1) @head", "down = conv(8, 3, stride=2, pad=1) @down"],
+         "Recursive": ["step = Step() @step", "for i in range(4):", "norm_layer = layer_norm @norm"],
+         "Branches": ["a = linear(6) @branch.a"], "Twice": ["mix = linear(4) @mix", "gru_layer = gru(4, states=true)"],
+         "Cells": ["module GRUCell()(x, z):", "gru_layer = GRUCell() @gru", "u = gru_layer(x[T=i], u)"],
+         "Seq2Seq": ["module LSTMCell()(x, z, u):", "cell = LSTMCell() @cell", "out = linear(5) @out"]}
 
 
 def check_written(folder):
     """Networks as users write them (tests/zoo/library_written.py): text, outputs, loss and all gradients."""
-    lists = "".join((HERE.parent / f"zoo/library_written{more}.py").read_text() for more in ("", "_more"))
+    lists = "".join((HERE.parent / f"zoo/library_written{more}.py").read_text() for more in ("", "_more", "_shared"))
     names = re.findall(r"^@written\(.*\n^class (\w+)\(", lists, re.M)
     names = [n for i, n in enumerate(names) if takes(i)]
     pattern = rf"\.({'|'.join(names)})$"
     r = subprocess.run([python, HERE.parent / "zoo/zoo.py", sys.argv[1], folder / "written", "--list", "written",
-                        "--only", pattern], env=ENV, capture_output=True, text=True)
+                        "--only", pattern, "--times", "no"], env=ENV, capture_output=True, text=True)
     rows = dict(line.split(" ", 1) for line in r.stdout.splitlines() if line.startswith("written."))
     if check(len(rows) == len(names) > 0, f"{names}: {r.stdout[-300:]} {r.stderr[-1000:]}"):
         for name in names:
             row, lacks = rows[f"written.{name}"], LACKS.get(name)
             check(row.startswith("import") and lacks in row if lacks else row.startswith("agrees"), f"{name}: {row}")
+            text = (folder / f"written/written.{name}/model.dl").read_text()
+            missing = [form for form in FORMS.get(name, []) if form not in text]
+            check(not missing, f"{name} lacks {missing}:\n{text}")
 
 
 with tempfile.TemporaryDirectory(prefix="dlc_test_") as folder:

@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils import _pytree
 
 from library_more import LIBRARIES
-import library_written_more  # noqa: F401
+import library_written_shared  # noqa: F401
 
 warnings.filterwarnings("ignore")
 CHANCES = ("p", "drop_prob", "drop_rate", "dropout", "dropout_p", "attention_dropout", "layerdrop", "attn_drop_rate",

@@ -5,7 +5,6 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from library_models import LIBRARIES
 from library_written import Net, conv, whole, written
 
 
@@ -300,5 +299,3 @@ class WithLoss(Net):
                 (1, 2, 3))
         return a + b + c
 
-
-WRITTEN = {"written": list(LIBRARIES["written"])}

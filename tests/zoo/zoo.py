@@ -22,7 +22,7 @@ import traceback
 
 import library_export
 import library_more
-import library_written_more
+import library_written_shared
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXPORT_S, COMPARE_S = 600, 900
@@ -116,7 +116,7 @@ def main():
     build, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
     rows, lacking = {}, collections.Counter()
-    lists = {"first": library_more.FIRST, "more": library_more.MORE, "written": library_written_more.WRITTEN}
+    lists = {"first": library_more.FIRST, "more": library_more.MORE, "written": library_written_shared.WRITTEN}
     chosen = [(f"{library}.{name}", library, name)
               for library, models in lists[options.get("--list", "first")].items() for name in models]
     chosen = [of for of in chosen if re.search(options.get("--only", ""), of[0])]
