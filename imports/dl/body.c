@@ -61,9 +61,13 @@ const char *dl_batch_count(dl_in_ctx *c) {
         for (int a = 0; a < s->rank; a++) {
             if (s->batch[a] < 1 || !strcmp(s->axis[a], "1")) continue;
             state_axes(c, s);
+            /* another axis may have this name, and another size, next to N */
+            const char *size = strcmp(s->axis[a], "N")
+                                   ? dl_format(c->w->arena, "%s.%s", s->name, s->axis[a])
+                                   : "N";
             return s->batch[a] == 1
-                       ? s->axis[a]
-                       : dl_format(c->w->arena, "%s / %lld", s->axis[a], (long long)s->batch[a]);
+                       ? size
+                       : dl_format(c->w->arena, "%s / %lld", size, (long long)s->batch[a]);
         }
     }
     return b->inputs.n == 0 ? "N" : NULL; /* the model itself knows it */

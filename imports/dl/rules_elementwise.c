@@ -255,9 +255,29 @@ static bool changes_nothing(const dl_in_ctx *c, const dl_foreign_arg *y) {
                : false;
 }
 
+/* An operand whose elements are all one number, as that number, where the other one has the
+ * result's shape and type: ones of the example's batch fit no other. */
+static const dl_foreign_arg *filled(dl_in_ctx *c, const dl_foreign_arg *a,
+                                    const dl_foreign_arg *other) {
+    double number;
+    if (!a || !other || a->kind != DL_ARG_TENSOR || other->kind != DL_ARG_TENSOR) return a;
+    const dl_foreign_tensor *t = other->tensors[0], *r = c->n->results[0];
+    if (t->rank != r->rank || t->class != r->class || t->dtype != r->dtype || t->pair || r->pair ||
+        memcmp(t->shape, r->shape, (size_t)t->rank * sizeof *t->shape) != 0 ||
+        !dl_is_filled(c, a->tensors[0], &number))
+        return a;
+    dl_foreign_arg *made = DL_NEW(c->w->arena, dl_foreign_arg);
+    double *real = DL_NEW(c->w->arena, double);
+    *real = number;
+    *made = (dl_foreign_arg){.name = a->name, .kind = DL_ARG_FLOAT, .n = 1, .reals = real};
+    return made;
+}
+
 bool dl_in_binary(dl_in_ctx *c) {
     const dl_foreign_arg *x = dl_foreign_find(c->n, "self"), *y = dl_foreign_find(c->n, "other");
     if (!y) y = dl_foreign_find(c->n, "exponent");
+    if (c->n->n_results == 1) y = filled(c, y, x);
+    if (c->n->n_results == 1 && y && y->kind == DL_ARG_TENSOR) x = filled(c, x, y);
     if (drop_path(c, x, y)) return true;
     if (changes_nothing(c, y)) return dl_in_same(c);
     if (!strcmp(c->detail, "*") && x && y && x->kind == DL_ARG_TENSOR && y->kind == DL_ARG_COMPLEX)
@@ -397,18 +417,3 @@ bool dl_in_copy(dl_in_ctx *c) {
 }
 
 bool dl_in_nothing(dl_in_ctx *c) { return c->n->n_results == 0; }
-
-bool dl_in_cast(dl_in_ctx *c) {
-    dl_in_value *v = dl_self(c);
-    if (!v || c->n->n_results != 1) return false;
-    const dl_foreign_tensor *t = c->n->results[0];
-    static const char *const names[] = {
-        [DLR_ST_F64] = "f64", [DLR_ST_F32] = "f32", [DLR_ST_F16] = "f16",  [DLR_ST_BF16] = "bf16",
-        [DLR_ST_I64] = "i64", [DLR_ST_I32] = "i32", [DLR_ST_BOOL] = "bool"};
-    const dl_foreign_tensor *from = c->n->args[0].tensors[0];
-    if (from->pair != t->pair) return false;
-    if (from->class == t->class && from->dtype == t->dtype) return dl_in_same(c);
-    if (t->class == DL_FOREIGN_UNKNOWN || !names[t->dtype]) return false;
-    settled(c, v);
-    return dl_done(c, v, dl_say(c, STMT_PLAIN, P_PIPE, "%v as %s", v, names[t->dtype]));
-}

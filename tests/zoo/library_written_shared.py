@@ -1,4 +1,4 @@
-"""The third list, continued: layers and modules that are applied several times."""
+"""The third list, continued: layers and modules that are applied several times, and tensors of one number."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -97,6 +97,75 @@ class Branches(Net):
     def forward(self, x):
         y = self.branch(self.tied(x))
         return F.linear(self.branch(y, twice=True), self.tied.weight.t())
+
+
+@written((2, 6), (2, ))
+class Filled(Net):
+    """Tensors of one number of the batch's size, and a passage through bytes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(time=nn.Linear(3, 6), out=nn.Linear(6, 2))
+
+    def forward(self, x, time):
+        time = time * torch.ones(x.shape[0]) + torch.full((x.shape[0], ), 0.5)
+        angles = time[:, None] * torch.tensor([1.0, 0.3, 0.1])
+        levels = ((torch.sigmoid(x) * 255).round().to(torch.uint8) / 255.0) * torch.zeros_like(x).add(2)
+        return self.out(F.silu(self.time(torch.sin(angles)) * levels) + x)
+
+
+@written((2, 5, 6, 4))
+class ShiftedWindows(Net):
+    """Attention in shifted windows of an image that is padded, with a mask for each window."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(first=Windows(0), second=Windows(1), third=Windows(1))
+
+    def forward(self, x):
+        return self.third(self.second(self.first(x)))
+
+
+class Windows(Net):
+    def __init__(self, shift):
+        super().__init__()
+        self.shift = shift
+        self.layers(norm=nn.LayerNorm(4), attention=Attention())
+
+    def forward(self, x):
+        n, h, w, e = x.shape
+        y = F.pad(self.norm(x), (0, 0, 0, w % 2, 0, h % 2))
+        hp, wp = y.shape[1:3]
+        mask = None
+        if self.shift:
+            y = torch.roll(y, (-1, -1), (1, 2))
+            part = ((torch.arange(hp) >= hp - 1) * 2)[:, None] + (torch.arange(wp) >= wp - 1)[None]
+            part = part.view(hp // 2, 2, wp // 2, 2).permute(0, 2, 1, 3).reshape(-1, 4)
+            mask = torch.where(part[:, None] == part[:, :, None], 0.0, -100.0)
+        y = y.view(n, hp // 2, 2, wp // 2, 2, e).permute(0, 1, 3, 2, 4, 5).reshape(-1, 4, e)
+        y = self.attention(y, mask).view(n, hp // 2, wp // 2, 2, 2, e).permute(0, 1, 3, 2, 4, 5).reshape(n, hp, wp, e)
+        if self.shift:
+            y = torch.roll(y, (1, 1), (1, 2))
+        return x + y[:, :h, :w]
+
+
+class Attention(Net):
+    """Its bias has a table of 9 rows; the windows are 6 for each sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(qkv=nn.Linear(4, 12))
+        self.table = nn.Parameter(torch.randn(9, 2))
+        row, column = torch.arange(4) // 2, torch.arange(4) % 2
+        self.register_buffer("index", (row[:, None] - row + 1) * 3 + column[:, None] - column + 1)
+
+    def forward(self, x, mask):
+        windows = x.shape[0]
+        q, k, v = self.qkv(x).view(windows, 4, 3, 2, 2).permute(2, 0, 3, 1, 4)
+        bias = self.table[self.index.view(-1)].view(4, 4, 2).permute(2, 0, 1)[None]
+        if mask is not None:
+            bias = bias + mask[:, None].repeat(windows // mask.shape[0], 1, 1, 1)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).reshape(windows, 4, 4)
 
 
 WRITTEN = {"written": list(LIBRARIES["written"])}
