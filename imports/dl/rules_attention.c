@@ -36,6 +36,89 @@ static dl_in_value *named_mask(dl_in_ctx *c, const dl_in_value *mask, int r, con
     return m;
 }
 
+/* ---- forms that the language's attention lacks, by products ---- */
+
+typedef struct {
+    dl_in_value *q, *k, *v, *mask;
+    double scale, cap; /* cap: cap tanh(s / cap) of the scores; 0: none */
+    int64_t heads, own;
+    bool causal;
+} form;
+
+static dl_in_value *changed(dl_in_ctx *c, const dl_in_value *v, int stmt) {
+    dl_in_value *made = dl_copy_value(c, v);
+    made->stmt = stmt, made->param = -1, made->is_view = false;
+    return made;
+}
+
+/* q k^T, or s v: the last two dimensions by letters, the others meet. Heads that share a key are a
+ * dimension of their own. */
+static dl_in_value *product(dl_in_ctx *c, dl_in_value *a, dl_in_value *b, const char *left,
+                            const char *right, const char *result, int64_t own) {
+    char x[8] = "abcd", y[8] = "abcd", z[8] = "abcd";
+    int batch = a->rank - 2;
+    int64_t heads = batch == 2 ? dl_dim_size(c->w, a, 1) : 1;
+    bool grouped = batch == 2 && own != heads && own != 1;
+    a = dl_copy_value(c, a), b = dl_copy_value(c, b);
+    if (grouped) {
+        int64_t shape[5] = {dl_dim_size(c->w, a, 0), own, heads / own, dl_dim_size(c->w, a, 2),
+                            dl_dim_size(c->w, a, 3)};
+        dl_reshape(c, a, 5, shape);
+    }
+    strcpy(x + batch + grouped, left), strcpy(y + batch, right);
+    strcpy(z + batch + grouped, result);
+    if (!dl_contract(c, 2, (dl_in_value *[]){a, b}, (const char *[]){x, y}, z)) return NULL;
+    dl_in_value *made = dl_copy_value(c, c->b->of[c->n->results[0]->id]);
+    if (grouped) {
+        int64_t shape[4] = {dl_dim_size(c->w, made, 0), heads, dl_dim_size(c->w, made, 3),
+                            dl_dim_size(c->w, made, 4)};
+        dl_reshape(c, made, 4, shape);
+    }
+    dl_ordered(c, made, true);
+    return made;
+}
+
+/* The scores where a query sees the key; -infinity elsewhere. */
+static dl_in_value *seen(dl_in_ctx *c, dl_in_value *s, const dl_in_value *mask, bool causal) {
+    static const char hidden[] = "-1e38 * 10";
+    if (causal) {
+        const char *row = s->axis[s->n - 2].name, *column = s->axis[s->n - 1].name;
+        int at = dl_say(c, STMT_PLAIN, P_POSTFIX,
+                        "where((range(%i) as [%s]) >= (range(%i) as [%s]), %v, %s)", "size",
+                        dl_axis_size_of(c->w, &s->axis[s->n - 2]), row, "size",
+                        dl_axis_size_of(c->w, &s->axis[s->n - 1]), column, s, hidden);
+        dl_in_value *plane = dl_copy_value(c, s); /* the condition has the last two axes */
+        plane->axis[0] = s->axis[s->n - 2], plane->axis[1] = s->axis[s->n - 1], plane->n = 2;
+        plane->param = -1;
+        for (int d = 0; d < s->rank - 2; d++) plane->dim[d].n = 0;
+        s = changed(c, dl_match(c, plane, s), at);
+    }
+    if (!mask) return s;
+    dl_in_value *m = dl_copy_value(c, mask), *made = dl_match(c, s, m);
+    if (mask->class == DL_FOREIGN_BOOL)
+        return changed(c, made, dl_call_function(c, "where", m, ", %v, %s", s, hidden));
+    return changed(c, made, dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", s, P_SUM, m, P_PRODUCT));
+}
+
+static bool by_products(dl_in_ctx *c, form f) {
+    if (f.q->rank > 4 || f.k->rank != f.q->rank || f.v->rank != f.q->rank) return false;
+    dl_in_value *s = product(c, f.q, f.k, "xz", "yz", "xy", f.own);
+    if (!s) return false;
+    s = changed(c, s, dl_say(c, STMT_PLAIN, P_PRODUCT, "%r * %p", "scale", f.scale, s, P_UNARY));
+    s = seen(c, s, f.mask, f.causal);
+    if (f.cap != 0) {
+        s = changed(c, s, dl_say(c, STMT_PLAIN, P_PRODUCT, "%p / %r", s, P_PRODUCT, "cap", f.cap));
+        s = changed(c, s, dl_say(c, STMT_PLAIN, P_PRODUCT, "%r * tanh(%v)", "cap", f.cap, s));
+    }
+    dl_ordered(c, s, true);
+    s = changed(c, s, dl_call_function(c, "softmax", s, ", over=%s", s->axis[s->n - 1].name));
+    double p = dl_foreign_real(c->n, "dropout_p", 0);
+    if (p > 0) s = changed(c, s, dl_say(c, STMT_LAYER, P_PIPE, "%v |> dropout(%r)", s, "rate", p));
+    dl_in_value *y = product(c, s, f.v, "xy", "yz", "xz", f.own);
+    if (y) dl_set(c, 0, y);
+    return y;
+}
+
 bool dl_in_attention(dl_in_ctx *c) {
     dl_in_value *q = dl_operand(c, "query"), *k = dl_operand(c, "key"), *v = dl_operand(c, "value");
     if (!q || !k || !v || q->rank < 3 || q->rank > 4 || k->rank != q->rank || v->rank != q->rank)
@@ -50,7 +133,9 @@ bool dl_in_attention(dl_in_ctx *c) {
                    (own != heads && own != 1 && !dl_foreign_int(c->n, "enable_gqa", 0))))
         return false;
     dl_in_value *mask = dl_operand(c, "attn_mask");
-    if (dl_dim_size(c->w, v, r - 1) != dl_dim_size(c->w, q, r - 1)) return false;
+    double cap = dl_foreign_real(c->n, "softcap", 0);
+    if (cap != 0 || dl_dim_size(c->w, v, r - 1) != dl_dim_size(c->w, q, r - 1))
+        return by_products(c, (form){q, k, v, mask, scale, cap, heads, own, causal});
     if (fabs(scale * sqrt(d) - 1) > 1e-6) {
         dl_in_value *scaled = dl_copy_value(c, q);
         for (int i = 0; i < q->rank; i++) dl_axis_name(c, q, i);

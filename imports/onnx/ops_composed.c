@@ -202,7 +202,6 @@ bool dl_ox_attention(dl_ox_op *o) {
         if (o->n->in[i]) return false;
     for (int i = 1; i < o->n->n_out; i++)
         if (o->n->out[i] && o->n->out[i]->reads) return false;
-    if (dl_ox_real(o->n, "softcap", 0) != 0) return false;
     for (int i = 0; i < 3; i++) {
         int64_t heads = dl_ox_int(o->n, i ? "kv_num_heads" : "q_num_heads", 1);
         if (!(v[i] = heads_of(o, dl_ox_in(o, i), heads)) || v[i]->t->rank != 4) return false;
@@ -214,6 +213,8 @@ bool dl_ox_attention(dl_ox_op *o) {
     dl_ox_arg_int(o, "is_causal", dl_ox_int(o->n, "is_causal", 0)),
         dl_ox_arg_int(o, "enable_gqa", 1);
     if (dl_ox_attribute(o->n, "scale")) dl_ox_arg_real(o, "scale", dl_ox_real(o->n, "scale", 1));
+    if (dl_ox_attribute(o->n, "softcap")) /* PyTorch has none */
+        dl_ox_arg_real(o, "softcap", dl_ox_real(o->n, "softcap", 0));
     y = dl_ox_make(o, "aten.scaled_dot_product_attention.default", flat ? NULL : o->n->out[0], &s,
                    x);
     if (!y || !flat) return y;
