@@ -176,7 +176,9 @@ dl_value *dl_lower_log_softmax(dl_builder *b, const dl_node *n) {
 }
 
 /* The mean of this rank's elements. */
-static dl_value *own_mean(dl_builder *b, dl_value *x, int n, const char *const *over) {
+static dl_value *own_mean(dl_builder *b, const dl_node *norm, dl_value *x, int n,
+                          const char *const *over) {
+    (void)norm;
     return dl_build_reduce(b, DL_OP_mean, x, n, over);
 }
 
@@ -201,7 +203,9 @@ static dl_value *batch_mean(dl_builder *b, dl_value *x, int n, const char *const
     return scale(b, sum, 1.0 / (double)count);
 }
 
-static dl_value *mean_of_batch(dl_builder *b, dl_value *x, int n, const char *const *over) {
+static dl_value *mean_of_batch(dl_builder *b, const dl_node *norm, dl_value *x, int n,
+                               const char *const *over) {
+    (void)norm;
     return batch_mean(b, x, n, over, 0);
 }
 
@@ -210,8 +214,9 @@ dl_value *dl_lower_batch_mean(dl_builder *b, const dl_node *n) {
     return batch_mean(b, n->in[0], over->n, over->names, dl_node_int(n, DL_ATTR_correction));
 }
 
-/* The mean over the axes: that of this rank, or of all ranks. */
-typedef dl_value *mean_rule(dl_builder *b, dl_value *x, int n, const char *const *over);
+/* The mean over the axes that a norm needs: that of this rank, of all ranks, or of its groups. */
+typedef dl_value *mean_rule(dl_builder *b, const dl_node *norm, dl_value *x, int n,
+                            const char *const *over);
 
 /* (x - mean) / sqrt(variance + eps) over the axes, with the biased variance. One root and one
  * division for each mean, followed by multiplications, as in PyTorch. The gradient of the
@@ -219,10 +224,10 @@ typedef dl_value *mean_rule(dl_builder *b, dl_value *x, int n, const char *const
  * rounding. The gradient's own gradient does. */
 static dl_value *standardise(dl_builder *b, const dl_node *norm, dl_value *x, int n,
                              const char *const *over, mean_rule *take_mean) {
-    dl_value *mean = take_mean(b, x, n, over);
+    dl_value *mean = take_mean(b, norm, x, n, over);
     bool twice = dl_lower_twice(b, norm);
     dl_value *d = sub(b, x, twice ? mean : dl_build1(b, DL_OP_stop_gradient, mean));
-    dl_value *variance = take_mean(b, mul(b, d, d), n, over);
+    dl_value *variance = take_mean(b, norm, mul(b, d, d), n, over);
     dl_value *scale = dl_build1(
         b, DL_OP_rsqrt, dl_build_k(b, DL_OP_add, variance, dl_node_float(norm, DL_ATTR_eps)));
     return mul(b, sub(b, x, mean), scale);
@@ -249,23 +254,32 @@ dl_value *dl_lower_layer_norm(dl_builder *b, const dl_node *n) {
     return normalise(b, n, 1u << last, last, own_mean);
 }
 
+/* By sample and channel: the mean over the channel's group and the axes `over`, all that follow
+ * channels. Only sums by channel are split into groups, so that tensors of x's size keep its axes,
+ * and with them the memory layout of the convolutions around the norm. */
+static dl_value *mean_of_group(dl_builder *b, const dl_node *norm, dl_value *x, int n,
+                               const char *const *over) {
+    int64_t groups = dl_node_int(norm, DL_ATTR_groups);
+    double count = 1;
+    for (int i = 1; i < x->type.rank; i++) count *= (double)x->type.axis[i].size;
+    dl_value *sums = n ? dl_build_reduce(b, DL_OP_sum, x, n, over) : x;
+    const dl_type by_channel = sums->type;
+    dl_axis channels = by_channel.axis[1];
+    if (groups == channels.size) return scale(b, sums, (double)groups / count);
+    dl_type split = by_channel;
+    split.axis[split.rank++] = (dl_axis){channels.name, channels.size / groups};
+    split.axis[1] = (dl_axis){dl_type_fresh(&by_channel, channels.name), groups};
+    sums = dl_build_as(b, DL_OP_reshape, 1, &sums, 0, NULL, split);
+    dl_value *mean =
+        scale(b, reduce_one(b, DL_OP_sum, sums, channels.name), (double)groups / count);
+    mean = dl_build_broadcast(b, mean, split);
+    return dl_build_as(b, DL_OP_reshape, 1, &mean, 0, NULL, by_channel);
+}
+
 /* Statistics over the channels of a group and all following axes (Wu and He 2018). */
 dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
-    const dl_type named = with_names(n->in[0]->type);
-    dl_type t = named;
-    const char *channels = t.axis[1].name, *over[DL_MAX_RANK];
-    int64_t groups = dl_node_int(n, DL_ATTR_groups);
-    int n_over = 0;
-    for (int i = t.rank++; i > 2; i--) t.axis[i] = t.axis[i - 1];
-    t.axis[2] = (dl_axis){channels, t.axis[1].size / groups};
-    t.axis[1] = (dl_axis){dl_type_fresh(&t, channels), groups};
-    for (int i = 2; i < t.rank; i++) over[n_over++] = t.axis[i].name;
-    dl_value *x = dl_build_as(b, DL_OP_reshape, 1, n->in, 0, NULL, t);
-    dl_value *y = standardise(b, n, x, n_over, over, own_mean);
-    y = dl_build_as(b, DL_OP_reshape, 1, &y, 0, NULL, named);
-    dl_value *shift = along(b, n->in[2], channels);
-    y = add(b, mul(b, y, along(b, n->in[1], channels)), shift);
-    return rename_to(b, y, n->out[0].type);
+    unsigned following = ~3u;
+    return normalise(b, n, following, 1, mean_of_group);
 }
 
 /* (x - mean) weight / sqrt(variance + eps) + bias with the running statistics: root and division
