@@ -303,6 +303,14 @@ def test_tiff(rng):
         path = TMP / f"packed{number}.tif"
         path.write_bytes(own_tiff(data, packed, predictor, big=number % 2 == 1))
         READER.compare(rng, path, {"": data}, n=3, whole=True)
+    # LZW's codes of 12 bits and a table that is full; runs of every length, PackBits' longest among them
+    runs = np.repeat(rng.integers(0, 256, 130), np.arange(1, 131)).astype("u1")
+    data = np.concatenate([rng.integers(0, 256, 12000).astype("u1"), runs]).copy()
+    data.resize((150, 140))
+    for packed in (5, 32773):
+        large = TMP / f"large{packed}.tif"
+        large.write_bytes(own_tiff(data, packed, 1))
+        READER.compare(rng, large, {"": data}, n=3, whole=True)
     refused_by_damage(path, "", (13, 21), (
         (lambda b: b[:6], "header"), (lambda b: b[:-30], "beyond its end"),
         (lambda b: own_tiff(data, 7, 1), "is packed with TIFF's compression 7 and predictor 1"),
@@ -333,7 +341,15 @@ def lzw(data):
 
 
 def packbits(data):
-    return b"".join(bytes([len(data[i:i + 100]) - 1]) + data[i:i + 100] for i in range(0, len(data), 100))
+    """Equal bytes as runs of up to 128, others as they are, up to 128 of them; a byte that means nothing in front."""
+    out, at = b"\x80", 0
+    for equal in re.finditer(rb"(.)\1{2,127}", data, re.DOTALL):
+        plain = data[at:equal.start()]
+        out += b"".join(bytes([len(plain[i:i + 128]) - 1]) + plain[i:i + 128] for i in range(0, len(plain), 128))
+        out += bytes([257 - len(equal[0])]) + equal[1]
+        at = equal.end()
+    plain = data[at:]
+    return out + b"".join(bytes([len(plain[i:i + 128]) - 1]) + plain[i:i + 128] for i in range(0, len(plain), 128))
 
 
 def packs_of_tiff():
