@@ -33,18 +33,11 @@ static void write_counting(const char *path, const char *shape, int n, float fir
     fclose(f);
 }
 
-/* The model's inputs: x [N, C=2, D=3, H=3, W=4] of a file [9, 4, 6, 2, 5]: N, H, W, C, D. */
-enum {
-    C = 2,
-    D = 3,
-    H = 3,
-    W = 4,
-    NUMBERS = C * D * H * W,
-    FILES_D = 5,
-    FILES_H = 4,
-    FILES_W = 6,
-    SAMPLES = 9
-};
+/* The model's inputs: x [N, C=2, D=3, H=3, W=4] of a file [9, 4, 6, 2, 5]: N, H, W, C, D; or of
+ * another size along W, of which every step-th element is taken. */
+static int files_w = 6;
+static int64_t step_w = 1;
+enum { C = 2, D = 3, H = 3, W = 4, NUMBERS = C * D * H * W, FILES_D = 5, FILES_H = 4, SAMPLES = 9 };
 
 static dlr_arrays arrays_of_model(void) {
     static const char *const names[] = {"N", "C", "D", "H", "W"};
@@ -69,7 +62,9 @@ static dlr_array_dataset_options options(const char *const *file) {
         .crop = DLR_CROP_RANDOM,
         .flip = {flipped, 3},
         .rotate = {turned, 2},
-        .shift = {moved, 1},
+        .shift = {moved, step_w == 1}, /* an axis is taken in steps or moved round */
+        .step_axes = {moved, 1},
+        .steps = &step_w,
         .split = {.kind = DLR_SPLIT_RANGE, .range = {{0, 7}, {7, 9}}},
         .samples = 60};
 }
@@ -102,12 +97,12 @@ static void *read_some(void *ctx) {
 
 /* Where a number of the file is from. */
 static void locate(float v, int at[5]) {
-    static const int dims[] = {SAMPLES, FILES_H, FILES_W, C, FILES_D};
+    const int dims[] = {SAMPLES, FILES_H, files_w, C, FILES_D};
     int rest = (int)v;
     for (int j = 4; j >= 0; j--) at[j] = rest % dims[j], rest /= dims[j];
 }
 
-/* Neighbours along W differ by one place in the file, round its end; along D and H by one place of
+/* Neighbours along W differ by one step in the file, round its end; along D and H by one place of
  * one of these axes; channels by one channel and nothing else. */
 static void check_sample(const float *x, int first, int after) {
     int a[5], b[5];
@@ -122,10 +117,10 @@ static void check_sample(const float *x, int first, int after) {
                     CHECK(a[3] == c, "channel %d at %d", a[3], c);
                     if (w + 1 < W) {
                         locate(v[1], b);
-                        int step = (b[2] - a[2] + FILES_W) % FILES_W;
+                        int step = (b[2] - a[2] + files_w) % files_w;
                         CHECK(a[0] == b[0] && a[1] == b[1] && a[4] == b[4] &&
-                                  (step == 1 || step == FILES_W - 1),
-                              "W");
+                                  (step == step_w || step == files_w - step_w),
+                              "W: from %d to %d of %d by %d", a[2], b[2], files_w, (int)step_w);
                     }
                     if (h + 1 < H) {
                         locate(v[W], b);
@@ -138,10 +133,13 @@ static void check_sample(const float *x, int first, int after) {
                 }
 }
 
-static void test_samples(void) {
+static void test_samples(int width, int step) {
     dl_error err = {0};
     const char *file = in_dir("x.npy");
-    write_counting(file, "9, 4, 6, 2, 5", SAMPLES * FILES_H * FILES_W * C * FILES_D, 0);
+    char shape[40];
+    files_w = width, step_w = step;
+    snprintf(shape, sizeof shape, "9, 4, %d, 2, 5", files_w);
+    write_counting(file, shape, SAMPLES * FILES_H * files_w * C * FILES_D, 0);
     dlr_array_dataset_options o = options(&file);
     for (dlr_split split = DLR_TRAIN; split <= DLR_VALID; split++) {
         dlr_dataset *d = open_set(&o, split, &err);
@@ -221,7 +219,9 @@ static void test_statistics(void) {
 
 int main(void) {
     CHECK(mkdtemp(dir), " ");
-    test_samples();
+    test_samples(4, 1), test_samples(8, 2), test_samples(7, 2), test_samples(12, 3);
+    test_samples(15, 2);
+    test_samples(6, 1);
     test_faults();
     test_statistics();
     unlink(in_dir("x.npy"));
