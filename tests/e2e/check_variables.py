@@ -105,6 +105,16 @@ if not isinstance(got, str):
     same(got["x"], got["t"],
          "one axis of levels, and three of it"), check(np.allclose(got["x"], unpacked[18:][:, [3, 0, 2]], rtol=1e-6),
                                                        "levels")
+# Levels as they are often stored, in f32, which holds no tenth: each is found by the number that people write.
+DEPTHS = np.array([0.07, 0.28, 1.1, 2.89], "f4")
+soil = random.standard_normal((N, 4, H, W)).astype("f4")
+xr.Dataset({"stl": (("time", "depth", "lat", "lon"), soil)}, coords={"depth": DEPTHS}).to_netcdf("soil.nc")
+config(f"inputs: {{x: {{file: soil.nc, array: {{stl: {{depth: [2.89, 0.07, 1.1]}}}}}}}}\n"
+       f"targets: {{t: {{file: soil.nc, array: {{stl: {{depth: [0.28, 1.1, 2.89]}}}}}}}}\nsplit: {{valid: 0.25}}")
+got = samples("three", "valid")
+check(not isinstance(got, str), got)
+if not isinstance(got, str):
+    same(got["x"], soil[18:][:, [3, 0, 2]], "depths in f32"), same(got["t"], soil[18:][:, [1, 2, 3]], "others")
 
 # Columns of a table: a model without C has them along its first axis.
 model("table",
