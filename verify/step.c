@@ -123,10 +123,10 @@ static void radam(const move *m) {
  * momentum b. */
 static void descend(const move *m, double rate, const double *x) {
     const dl_step_options *step_options = m->w->s->step_options;
-    double momentum = number(m->w, "momentum", 0.9);
+    double momentum = step_options->momentum ? number(m->w, "momentum", 0.9) : 0;
     double *b = step_options->momentum ? kept(m, "momentum_buffer") : NULL;
-    double dampening = number(m->w, "dampening", 0);
-    bool dampens = step_options->dampens && step_options->optimizer == DL_OPT_sgd;
+    bool dampens = b && step_options->dampens && step_options->optimizer == DL_OPT_sgd;
+    double dampening = dampens ? number(m->w, "dampening", 0) : 0;
     for (int64_t i = 0; i < m->n; i++) {
         double along = x[i];
         double fresh = dampens && m->w->taken > 1 ? (1 - dampening) * x[i] : x[i];
@@ -355,10 +355,10 @@ static void take(const move *m) {
 /* Weight decay: of the parameter itself, or added to its gradient. */
 static void decay(const move *m) {
     const dl_step_options *step_options = m->w->s->step_options;
-    double by = number(m->w, "weight_decay", 0);
     if (!step_options->decay || (m->of->rank < 2 && !step_options->decay_vectors)) return;
     dl_optimizer which = step_options->optimizer;
     if (which == DL_OPT_lamb || which == DL_OPT_lars || which == DL_OPT_rprop) return;
+    double by = number(m->w, "weight_decay", 0);
     for (int64_t i = 0; i < m->n; i++) {
         if (which == DL_OPT_adamw || which == DL_OPT_lion || which == DL_OPT_adafactor ||
             which == DL_OPT_muon)

@@ -91,7 +91,10 @@ static void trial_next(void *user, dl_result_role role, const char *name, const 
 static void trial_asked(void *user, const char *name, double fallback) {
     trial *t = user;
     const int i = var_at(t->g, name);
-    if (i < 0 || t->g->vars.at[i]->role != DL_VAR_HYPER || t->asked[i]) return;
+    /* a definition takes the numbers of a rate whether its schedule has them or not */
+    if (i < 0 && strncmp(name, "optimizer.lr.", 13) != 0 && !t->faults++)
+        dl_push(t->arena, &t->v->faults, dl_format(t->arena, "the step does not read '%s'", name));
+    if (i < 0 || t->asked[i]) return;
     const dl_init *first = &t->g->vars.at[i]->init;
     const double got = first->kind == DL_INIT_CONST ? first->a : 0;
     t->asked[i] = true, t->v->judged.updates++;
