@@ -24,11 +24,13 @@ dl_graph *dl_body_new(dl_graph *around) {
 dl_type dl_body_slice(dl_type stack) {
     stack.rank--;
     memmove(stack.axis, stack.axis + 1, sizeof *stack.axis * (size_t)stack.rank);
+    if (stack.layout.kind == DL_CL) stack.layout.steps--;
     return stack;
 }
 
 dl_type dl_body_stack(dl_type slice, const char *axis, int64_t steps) {
-    dl_type stack = dl_row_type(&slice);
+    dl_type stack = slice.layout.kind == DL_CL ? slice : dl_row_type(&slice);
+    if (stack.layout.kind == DL_CL) stack.layout.steps++;
     memmove(stack.axis + 1, stack.axis, sizeof *stack.axis * (size_t)stack.rank);
     stack.axis[0] = (dl_axis){.name = axis, .size = steps};
     stack.rank++;
@@ -52,8 +54,16 @@ dl_steps dl_steps_of(const dl_node *n) {
 dl_type dl_scan_result_type(const dl_node *n, int k) {
     const dl_result *r = &n->body->results.at[k];
     const dl_steps s = dl_steps_of(n);
-    const dl_type own = dl_row_type(&r->value->type);
+    const dl_type own = r->value->type;
     return r->role == DL_RESULT_UPDATE ? own : dl_body_stack(own, s.axis, s.steps);
+}
+
+dl_layout dl_scan_layout(const dl_node *n, int k) {
+    if (k >= n->nin) return dl_scan_result_type(n, k - n->nin).layout;
+    const dl_var *v = n->body->vars.at[k];
+    const dl_steps s = dl_steps_of(n);
+    const dl_type own = v->value.type;
+    return (v->role == DL_VAR_INPUT ? dl_body_stack(own, s.axis, s.steps) : own).layout;
 }
 
 int64_t dl_scan_stride(const dl_type *stack) {
@@ -104,7 +114,7 @@ bool dl_rule_scan(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                         dl_op_text(n), (long long)s.steps);
     for (int k = 0; k < n->nin; k++) {
         const dl_var *v = body->vars.at[k];
-        dl_type want = dl_row_type(&v->value.type);
+        dl_type want = v->value.type;
         if (v->role == DL_VAR_INPUT && want.rank == DL_MAX_RANK)
             return dl_fault(fault, k, "rank_mismatch", "%s has too many axes", dl_type_text(&want));
         if (v->role == DL_VAR_INPUT) want = dl_body_stack(want, s.axis, s.steps);

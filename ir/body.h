@@ -58,6 +58,8 @@ int dl_body_update(const dl_graph *body, const dl_var *state);
 dl_steps dl_steps_of(const dl_node *n);
 /* The type of the node's result k, by its body. */
 dl_type dl_scan_result_type(const dl_node *n, int k);
-/* The bytes of one step in a row-major stack: from a step's slice to the next one's. */
+/* The layout that the node's operand k, or its result k - n->nin, has by its body. */
+dl_layout dl_scan_layout(const dl_node *n, int k);
+/* The bytes of one step in a stack: from a step's slice to the next one's. */
 int64_t dl_scan_stride(const dl_type *stack);
 #endif

@@ -5,7 +5,9 @@
 static const int64_t max_count = (int64_t)1 << 47;
 
 static bool check_layout(const dl_type *t, dl_shape_fault *fault) {
-    bool legal = t->layout.kind == DL_ROW || (t->layout.kind == DL_CL && t->rank >= 2) ||
+    bool legal = t->layout.kind == DL_ROW ||
+                 (t->layout.kind == DL_CL && t->layout.steps >= 0 &&
+                  t->rank > dl_layout_channels(t->layout)) ||
                  (t->layout.kind == DL_PANEL && t->rank >= 3 && t->layout.width >= 1 &&
                   t->layout.width <= DL_MAX_PANEL);
     return legal || dl_fault(fault, -1, "bad_range",

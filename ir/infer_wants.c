@@ -9,7 +9,7 @@ const char *dl_operand_text(int i) {
 
 dl_type dl_row_type(const dl_type *t) {
     dl_type row = *t;
-    row.layout = (dl_layout){DL_ROW, 0};
+    row.layout = (dl_layout){.kind = DL_ROW};
     return row;
 }
 

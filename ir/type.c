@@ -82,7 +82,7 @@ int64_t dl_type_stored(const dl_type *t) {
 int64_t dl_type_bytes(const dl_type *t) { return dl_type_stored(t) * dl_dtype_bytes(t->dtype); }
 
 bool dl_layout_same(dl_layout a, dl_layout b) {
-    return a.kind == b.kind && (a.kind != DL_PANEL || a.width == b.width);
+    return a.kind == b.kind && (a.kind != DL_PANEL || a.width == b.width) && a.steps == b.steps;
 }
 
 bool dl_type_same(const dl_type *a, const dl_type *b) {
@@ -95,10 +95,11 @@ bool dl_type_same(const dl_type *a, const dl_type *b) {
 void dl_type_strides(const dl_type *t, int64_t stride[DL_MAX_RANK]) {
     DL_CHECK(t->layout.kind != DL_PANEL);
     int64_t s = 1;
-    bool cl = t->layout.kind == DL_CL && t->rank > 1;
-    if (cl) stride[1] = 1, s = t->axis[1].size;
+    const int channels = dl_layout_channels(t->layout);
+    const bool cl = t->layout.kind == DL_CL && t->rank > channels;
+    if (cl) stride[channels] = 1, s = t->axis[channels].size;
     for (int i = t->rank - 1; i >= 0; i--) {
-        if (cl && i == 1) continue;
+        if (cl && i == channels) continue;
         stride[i] = s;
         s *= t->axis[i].size;
     }
@@ -126,13 +127,14 @@ int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
 
 dl_around dl_type_laid_around(const dl_type *t, int axis) {
     int64_t lanes = dl_layout_lanes(t->layout);
+    const int channels = dl_layout_channels(t->layout);
     bool channels_last =
-        t->layout.kind != DL_ROW && t->rank > 1; /* axis 1 comes after the others */
+        t->layout.kind != DL_ROW && t->rank > channels; /* they come after the others */
     dl_around a = {1, t->axis[axis].size, axis ? lanes : 1};
     for (int i = 0; i < t->rank; i++) {
-        bool before = channels_last && i == 1      ? false
-                      : channels_last && axis == 1 ? true
-                                                   : i < axis;
+        bool before = channels_last && i == channels      ? false
+                      : channels_last && axis == channels ? true
+                                                          : i < axis;
         if (i != axis)
             *(before ? &a.outer : &a.inner) *=
                 i ? t->axis[i].size : (t->axis[0].size + lanes - 1) / lanes;
@@ -154,6 +156,7 @@ void dl_type_print(dl_buf *out, const dl_type *t) {
     }
     dl_puts(out, "]");
     if (t->layout.kind == DL_CL) dl_puts(out, " @cl");
+    if (t->layout.steps) dl_putf(out, "%d", t->layout.steps);
     if (t->layout.kind == DL_PANEL) dl_putf(out, " @panel%d", t->layout.width);
 }
 

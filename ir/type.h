@@ -33,14 +33,18 @@ typedef struct {
  *   ROW    the axes in order, the last fastest: PyTorch's contiguous layout; the layout at every
  *          edge of the plan
  *   CL     channels last: axis 1 moved after all others (N, spatial..., C), for activations inside
- *          a plan
+ *          a plan. Of a scan's tensors of all steps [T, N, C, ...] the slices lie so: the leading
+ *          axes are the steps of so many scans within each other
  *   PANEL  a convolution weight [O, C, k...] as [ceil(O/width)][taps][C][width], zero-filled after
  *          O: each (block, tap) is a dense C x width panel, the B operand of the register tile */
 typedef enum { DL_ROW, DL_CL, DL_PANEL } dl_layout_kind;
 typedef struct {
     dl_layout_kind kind;
     int width; /* PANEL: lanes of a panel */
+    int steps; /* CL: leading axes before those of a slice */
 } dl_layout;
+/* CL: the axis that lies after all others. */
+static inline int dl_layout_channels(dl_layout l) { return l.steps + 1; }
 /* The number of elements along the first axis that are contiguous. */
 static inline int dl_layout_lanes(dl_layout l) { return l.kind == DL_PANEL ? l.width : 1; }
 

@@ -144,7 +144,7 @@ static void choose_order(nest *s) {
     unsigned axes = lead ? used_axes(s, t, lead->index) : 0,
              mine = s->nest->axes | ~dl_kernel_wide_axes(s->k);
     int inner[2] = {-1, -1}; /* axes of `t` that lie inside the others */
-    if (t && t->layout.kind != DL_ROW) inner[0] = 1;
+    if (t && t->layout.kind != DL_ROW) inner[0] = dl_layout_channels(t->layout);
     if (t && t->layout.kind == DL_PANEL) inner[1] = 0;
     dl_axis_list *order = &s->order;
     for (int i = 0; i < s->k->nspace; i++)

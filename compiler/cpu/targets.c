@@ -25,9 +25,9 @@ static const dl_loop_rules loops = {
 /* Best first. The generic target uses only the architecture's baseline (SSE2 on x86-64, NEON on
  * Arm). Two FMA pipes of four cycles need at least eight accumulators: 8 x 2 vectors fit the 32
  * registers of AVX-512 and NEON, 4 x 2 the 16 of AVX2. */
-#define CPU(width)                                                                                 \
-    .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .winograd = true,              \
-    .weights = {DL_PANEL, 2 * width}, .expanded = 1u << DL_F64, .loops = &loops,                   \
+#define CPU(vector)                                                                                \
+    .backend = &dl_backend_cpu, .lanes = vector, .panel = 2 * vector, .winograd = true,            \
+    .weights = {.kind = DL_PANEL, .width = 2 * vector}, .expanded = 1u << DL_F64, .loops = &loops, \
     .contractions = &dl_common_contraction_rules
 #define CPU_512     CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8
 #define NEON        CPU(4), .rows = 8, .row_block = 128, .grad_rows = 8

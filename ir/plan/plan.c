@@ -105,6 +105,9 @@ static bool bad_type(const char *what, const char *name, const char *why, dl_err
 static bool check_layout(const char *what, const char *name, const dl_type *t, dl_error *err) {
     dl_layout l = t->layout;
     if ((unsigned)l.kind > DL_PANEL) return bad_type(what, name, "unknown layout", err);
+    if (l.steps < 0 || l.steps > DL_MAX_RANK ||
+        (l.steps && (l.kind != DL_CL || t->rank <= dl_layout_channels(l))))
+        return bad_type(what, name, "a layout's steps out of range", err);
     if (l.kind != DL_PANEL) return true;
     if (l.width < 1 || l.width > DL_MAX_PANEL)
         return bad_type(what, name, "panel width out of range", err);

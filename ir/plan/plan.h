@@ -47,7 +47,7 @@
 #include "ir/graph.h"
 #include "ir/kernel/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 23, DL_MAX_PHASES = 24 };
+enum { DL_PLAN_VERSION = 24, DL_MAX_PHASES = 24 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */

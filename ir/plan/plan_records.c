@@ -99,7 +99,7 @@ static void code_int64s(dl_plan_codec *c, int *n, int64_t **at) {
 static void code_type(dl_plan_codec *c, dl_type *t) {
     CODE_ENUM(c, dl_dtype, t->dtype);
     CODE_ENUM(c, dl_layout_kind, t->layout.kind);
-    code_int(c, &t->layout.width);
+    code_int(c, &t->layout.width), code_int(c, &t->layout.steps);
     code_int(c, &t->rank);
     if (t->rank < 0 || t->rank > DL_MAX_RANK) {
         fault(c, "a type's rank is out of range");

@@ -47,11 +47,11 @@ bool dl_parse_dtype(dl_parser *p, dl_dtype *d) {
     return dl_lex(p);
 }
 
-/* "@cl" or "@panel32" after a type. */
+/* "@cl", "@cl1" or "@panel32" after a type. */
 static bool parse_layout(dl_parser *p, dl_type *t) {
     const char *s = p->tok.text;
-    if (strcmp(s, "cl") == 0) {
-        t->layout.kind = DL_CL;
+    if (strncmp(s, "cl", 2) == 0 && (!s[2] || (s[2] > '0' && s[2] < '0' + DL_MAX_RANK && !s[3]))) {
+        t->layout = (dl_layout){.kind = DL_CL, .steps = s[2] ? s[2] - '0' : 0};
         return dl_lex(p);
     }
     if (strncmp(s, "panel", 5) != 0)
@@ -64,7 +64,7 @@ static bool parse_layout(dl_parser *p, dl_type *t) {
         return dl_lex_fail(p, &p->tok, "the width of a panel must lie between 1 and %d",
                            (int)DL_MAX_PANEL);
     if (t->rank < 2) return dl_lex_fail(p, &p->tok, "layout @panel needs at least two axes");
-    t->layout = (dl_layout){DL_PANEL, (int)width};
+    t->layout = (dl_layout){.kind = DL_PANEL, .width = (int)width};
     return dl_lex(p);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "ir/attention.h"
+#include "ir/body.h"
 #include "ir/infer.h"
 #include "ir/interp/interp.h"
 #include "ir/kernel/kernel.h"
@@ -215,12 +216,10 @@ static bool check_layouts(dl_checker *c, const dl_node *n) {
         return dl_check_fail(c, n, "its keys go round (pass 'ring' sees to that)");
     for (int i = 0; dl_op_wants_rows(n->op) && i < n->nin + n->nout; i++) {
         const dl_type *t = i < n->nin ? &n->in[i]->type : &n->out[i - n->nin].type;
-        bool same = n->body && i < n->nin; /* of a scan's operand, the body decides */
-        const dl_layout want =
-            same ? n->body->vars.at[i]->value.type.layout : (dl_layout){.kind = DL_ROW};
+        const dl_layout want = n->body ? dl_scan_layout(n, i) : (dl_layout){.kind = DL_ROW};
         if (!dl_layout_same(t->layout, want))
-            return dl_check_fail(c, n, "%s does not lie row by row (pass 'layout' sees to that)",
-                                 dl_type_text(t));
+            return dl_check_fail(c, n, "%s does not lie %s (pass 'layout' sees to that)",
+                                 dl_type_text(t), n->body ? "as in its body" : "row by row");
     }
     if (dl_op_is_partitioned(n->op)) return check_pieces(c, n);
     if (!dl_op_slides(n->op)) return true;

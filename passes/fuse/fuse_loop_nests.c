@@ -147,7 +147,7 @@ static bool pays_to_recompute(const trial *t, int node, int nests) {
 static dl_loop_nests find_trial_nests(const trial *t) {
     dl_arena *arena = t->arena;
     const dl_type *space = t->space;
-    int inner = space->layout.kind == DL_CL ? 1 : space->rank - 1;
+    int inner = space->layout.kind == DL_CL ? dl_layout_channels(space->layout) : space->rank - 1;
     dl_loop_problem p = {.n = t->n,
                          .steps = t->steps,
                          .nspace = space->rank,

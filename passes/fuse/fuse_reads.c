@@ -68,7 +68,7 @@ static int find_parts(const dl_node *n, int k, dl_value *parts[4]) {
     int width = lanes ? dl_layout_lanes(of) : 1;
     for (int i = 0; i < v->def->nin; i++) {
         if (i + 1 < v->def->nin && v->def->in[i]->type.axis[1].size % width) return 1;
-        if (v->def->in[i]->type.layout.kind != DL_CL) return 1;
+        if (!dl_layout_same(v->def->in[i]->type.layout, (dl_layout){.kind = DL_CL})) return 1;
     }
     for (int i = 0; i < v->def->nin; i++)
         parts[i] = v->def->in[i]; /* only when all are known to be usable */
@@ -83,7 +83,7 @@ static dl_value *find_weight(const dl_node *n, int k, int64_t *start) {
         return w;
     dl_value *whole = w->def->in[0];
     int64_t first = dl_node_int(w->def, DL_ATTR_start), width = dl_layout_lanes(whole->type.layout);
-    if (whole->type.layout.kind == DL_ROW ||
+    if (!dl_layout_same(whole->type.layout, w->type.layout) ||
         dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
         return w;
     if (first % width || dl_node_windows(n).groups > 1) return w;

@@ -4,7 +4,11 @@
  * for activations of windows, weight panels for weights. Templates read and write row-major
  * tensors. Elementwise ops take the layout of their neighbours, so that no kernel mixes layouts
  * without need: a weight's gradient, moments and update have the weight's panels. Inputs and
- * targets come from the host in PyTorch's layout. A `relayout` converts each of them once. */
+ * targets come from the host in PyTorch's layout. A `relayout` converts each of them once.
+ *
+ * The body of a scan comes before the graph around it, and decides how its states, and the slices
+ * of its inputs and outputs, lie. The graph around it converts the scan's operands. */
+#include "ir/body.h"
 #include "ir/builder.h"
 #include "ir/kernel/contraction_rules.h"
 #include "ir/walk.h"
@@ -106,8 +110,7 @@ static void mark_neighbours(panels *p, dl_arena *arena) {
 }
 
 /* By value id of the graph: the weights of windows, read or computed, and their elementwise
- * neighbours. A variable has panels in all graphs or in none. A body's variables are tensors of the
- * graph around it, row-major. */
+ * neighbours. A variable has panels in all graphs or in none. */
 static const unsigned char *find_panels(dl_graph *of, dl_layout as,
                                         const dl_contraction_rules *rules, dl_arena *arena) {
     dl_graph *const *graphs = of->is_body ? &of : of->module->graphs.at;
@@ -175,13 +178,30 @@ static bool alike(const dl_node *n, const dl_value *v) {
     return channels && u->rank > 2 && t->rank > 2 && u->axis[0].name == t->axis[0].name;
 }
 
-/* Values that are channels last: operands and results of contractions by windows, and their
- * elementwise neighbours and parts. */
+/* The results of scans lie as their bodies have it. */
+static bool lay_scans(dl_graph *g) {
+    bool any = false;
+    for (int i = 0; i < g->nodes.n; i++) {
+        dl_node *n = g->nodes.at[i];
+        for (int k = 0; k < n->nout && n->body; k++)
+            any |= set_layout(&n->out[k], dl_scan_result_type(n, k).layout);
+        for (int k = 0; k < n->nin && n->body; k++) any |= dl_scan_layout(n, k).kind != DL_ROW;
+    }
+    return any;
+}
+
+/* Values that are channels last: operands and results of contractions by windows, of scans with
+ * such a state, and their elementwise neighbours and parts. A state and its next value are alike.
+ */
 static void mark_channels_last(dl_graph *g, const dl_contraction_rules *r, unsigned char *cl) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         for (int at = 0; at < DL_PLACES && demands(r, n); at++)
-            cl[value_at(n, at)->id] = needs(r, n, at, DL_LAYOUT_CL);
+            cl[value_at(n, at)->id] |= needs(r, n, at, DL_LAYOUT_CL);
+        for (int k = 0; k < n->nin && n->body; k++)
+            cl[n->in[k]->id] |= dl_layout_same(dl_scan_layout(n, k), (dl_layout){.kind = DL_CL});
+        for (int k = 0; k < n->nout && n->body; k++)
+            cl[n->out[k].id] |= dl_layout_same(n->out[k].type.layout, (dl_layout){.kind = DL_CL});
     }
     for (bool more = true; more;) {
         more = false;
@@ -194,6 +214,11 @@ static void mark_channels_last(dl_graph *g, const dl_contraction_rules *r, unsig
                 dl_value *v = k < 0 ? &n->out[0] : n->in[k];
                 if (alike(n, v) && !cl[v->id]) cl[v->id] = 1, more = true;
             }
+        }
+        for (int i = 0; i < g->results.n && g->is_body; i++) {
+            const dl_result *res = &g->results.at[i];
+            if (!res->var || cl[res->value->id] == cl[res->var->value.id]) continue;
+            cl[res->value->id] = cl[res->var->value.id] = 1, more = true;
         }
     }
 }
@@ -217,20 +242,63 @@ static bool any_demands(const dl_contraction_rules *rules, const dl_graph *g) {
     return any;
 }
 
+/* The layout of a body's variable. Operands that are the same at each step lie row by row: a
+ * conversion in the body is hoisted. */
+static dl_layout of_body_var(const dl_var *v, bool panel, bool cl, dl_layout in_panels) {
+    if (v->role == DL_VAR_STATE && panel) return in_panels;
+    const bool last = cl && !panel && is_activation(&v->value.type);
+    return (dl_layout){.kind = last && v->role != DL_VAR_PARAM ? DL_CL : DL_ROW};
+}
+
+/* The layout that a result must have: that of its variable; in a body any but panels, as a tensor
+ * of all steps has none; for the host, that of one tensor. */
+static dl_layout of_result(const dl_graph *g, const dl_result *r) {
+    if (r->var) return r->var->value.type.layout;
+    const dl_layout own = r->value->type.layout;
+    const bool keeps = g->is_body ? own.kind != DL_PANEL : !own.steps;
+    return keeps ? own : (dl_layout){0};
+}
+
+/* Does the value that a result names take the layout of the result's variable? Else it lies as its
+ * maker has it, and is converted. */
+static bool takes(const dl_graph *g, const dl_result *r, const unsigned char *panel) {
+    return r->var && !g->is_body && !(r->value->def && in_rows(r->value->def, panel));
+}
+
+static bool convert_results(dl_graph *g, const unsigned char *panel, dl_value **known) {
+    bool any = false;
+    for (int i = 0; i < g->results.n; i++) {
+        dl_result *r = &g->results.at[i];
+        if (takes(g, r, panel)) continue;
+        int end = g->nodes.n;
+        dl_value *converted = in_layout(g, r->value, of_result(g, r), &end, known);
+        any |= converted != r->value;
+        r->value = converted;
+    }
+    return any;
+}
+
 static bool lay_out(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_contraction_rules *rules = dl_contraction_rules_of(ctx->contractions);
     bool contracts = false, changed = false;
     for (int k = 0; k < g->module->graphs.n; k++)
         contracts |= any_demands(rules, g->module->graphs.at[k]);
     if (g->is_body) contracts = any_demands(rules, g);
-    if (!contracts) return false;
+    if (!lay_scans(g) && !contracts) return false;
     const dl_layout rows = {0}, cl = {.kind = DL_CL}, in_panels = ctx->weights;
 
     const unsigned char *panel = find_panels(g, in_panels, rules, ctx->arena);
     unsigned char *cl_wanted = DL_NEWS(ctx->arena, unsigned char, g->next_id);
     mark_channels_last(g, rules, cl_wanted);
-    for (int i = 0; i < g->vars.n && !g->is_body; i++)
-        if (panel[g->vars.at[i]->value.id]) changed |= set_layout(&g->vars.at[i]->value, in_panels);
+    for (int i = 0; i < g->vars.n; i++) {
+        dl_var *v = g->vars.at[i];
+        const bool is_panel = panel[v->value.id];
+        if (g->is_body)
+            changed |=
+                set_layout(&v->value, of_body_var(v, is_panel, cl_wanted[v->value.id], in_panels));
+        else if (is_panel)
+            changed |= set_layout(&v->value, in_panels);
+    }
     for (int i = 0; i < g->nodes.n; i++) {
         dl_value *v = &g->nodes.at[i]->out[0];
         if (in_rows(g->nodes.at[i], panel)) continue;
@@ -240,25 +308,14 @@ static bool lay_out(dl_graph *g, dl_pass_ctx *ctx) {
             changed |= set_layout(v, cl);
     }
 
-    dl_value **known = DL_NEWS(ctx->arena, dl_value *, 2 * g->next_id + 16);
-    for (int i = 0; i < g->results.n;
-         i++) { /* a variable, its next value and its gradient have the same layout */
-        dl_result *r = &g->results.at[i];
-        if (!r->var && !g->is_body) continue;
-        bool called = r->value->def && in_rows(r->value->def, panel);
-        if (called || g->is_body) { /* its results are row-major */
-            int end = g->nodes.n;
-            dl_layout as = r->var ? r->var->value.type.layout : rows;
-            dl_value *converted = in_layout(g, r->value, as, &end, known);
-            changed |= converted != r->value;
-            r->value = converted;
-        } else {
-            changed |= set_layout(r->value, r->var->value.type.layout);
-        }
+    for (int i = 0; i < g->results.n; i++) { /* a variable's gradient lies as the variable does */
+        const dl_result *r = &g->results.at[i];
+        if (takes(g, r, panel)) changed |= set_layout(r->value, r->var->value.type.layout);
     }
 
     /* Each input is converted at most once, before its first reader. A value and a node add at
      * most one relayout. */
+    dl_value **known = DL_NEWS(ctx->arena, dl_value *, 2 * g->next_id + 16);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
@@ -267,11 +324,14 @@ static bool lay_out(dl_graph *g, dl_pass_ctx *ctx) {
             dl_value *v = n->in[k];
             bool fed = v->var && (v->var->role == DL_VAR_INPUT || v->var->role == DL_VAR_TARGET);
             dl_value *to = v;
-            if (called)
+            if (n->body)
+                to = in_layout(g, v, dl_scan_layout(n, k), &i, known);
+            else if (called)
                 to = in_layout(g, v, (dl_layout){0}, &i, known);
             else if (needs(rules, n, k, DL_LAYOUT_WEIGHTS))
                 to = in_layout(g, v, in_panels, &i, known);
-            else if (needs(rules, n, k, DL_LAYOUT_STRIDED) && v->type.layout.kind == DL_PANEL)
+            else if (needs(rules, n, k, DL_LAYOUT_STRIDED) &&
+                     (v->type.layout.kind == DL_PANEL || v->type.layout.steps))
                 to = in_layout(g, v, rows, &i,
                                known); /* a contraction by names reads it element by element */
             else if (needs(rules, n, k, DL_LAYOUT_CL) ||
@@ -280,7 +340,7 @@ static bool lay_out(dl_graph *g, dl_pass_ctx *ctx) {
             if (to != v) n->in[k] = to, changed = true;
         }
     }
-    return changed;
+    return convert_results(g, panel, known) || changed;
 }
 
 /* A tensor of a body that is the same at each step is laid out once. */

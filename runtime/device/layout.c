@@ -13,23 +13,26 @@ typedef struct {
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static int64_t product(const dl_type *t, int from) {
+static int64_t product(const dl_type *t, int from, int to) {
     int64_t n = 1;
-    for (int i = from; i < t->rank; i++) n *= t->axis[i].size;
+    for (int i = from; i < to; i++) n *= t->axis[i].size;
     return n;
 }
 
 bool dlr_layout_is_rows(const dl_type *t) {
-    return t->layout.kind != DL_PANEL && (t->layout.kind != DL_CL || t->rank <= 2);
+    return t->layout.kind != DL_PANEL &&
+           (t->layout.kind != DL_CL || t->rank <= 1 + dl_layout_channels(t->layout));
 }
 
 static cut cut_of(const dl_type *t) {
     cut c = {.batch = 1, .rows = 1, .outer = dl_type_count(t), .inner = 1, .block = 1};
     if (t->layout.kind == DL_PANEL) {
-        c.rows = t->axis[0].size, c.outer = t->axis[1].size, c.inner = product(t, 2),
+        c.rows = t->axis[0].size, c.outer = t->axis[1].size, c.inner = product(t, 2, t->rank),
         c.block = t->layout.width;
     } else if (!dlr_layout_is_rows(t)) {
-        c.batch = t->axis[0].size, c.rows = t->axis[1].size, c.outer = product(t, 2);
+        const int channels = dl_layout_channels(t->layout);
+        c.batch = product(t, 0, channels), c.rows = t->axis[channels].size;
+        c.outer = product(t, channels + 1, t->rank);
         c.block = least(c.rows, CL_ROWS);
     }
     if (dl_type_count(t) == 0) return (cut){0};

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         dl_buf twice = print(again);
         FUZZ_CHECK(once.n == twice.n && (once.n == 0 || memcmp(once.at, twice.at, once.n) == 0));
         dl_buf_free(&once), dl_buf_free(&twice);
-        dl_pass_ctx ctx = {.arena = arena, .weights = {DL_PANEL, 16}, .err = &err};
+        dl_pass_ctx ctx = {.arena = arena, .weights = {.kind = DL_PANEL, .width = 16}, .err = &err};
         dl_run_passes(m, passes_of(arena, (const char *)data, n), &ctx,
                       (dl_pass_options){.validate = DL_VALIDATE_PASSES});
         if (err.code == DL_INTERNAL) fprintf(stderr, "%s\n", err.message);

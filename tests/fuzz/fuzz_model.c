@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     dl_buf_free(&out);
     if (module && diags->errors == 0) {
         dl_error err = {0};
-        dl_pass_ctx ctx = {.arena = arena, .weights = {DL_PANEL, 16}, .err = &err};
+        dl_pass_ctx ctx = {.arena = arena, .weights = {.kind = DL_PANEL, .width = 16}, .err = &err};
         dl_run_passes(module, dl_pipeline, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});
         if (err.code == DL_INTERNAL) fprintf(stderr, "%s\n", err.message);
         FUZZ_CHECK(err.code != DL_INTERNAL);

@@ -92,7 +92,7 @@ bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_dtype low, dl_e
     if (!c->written) return false;
     fuzz_write_out_attention(c->written->graphs.at[0], c->written->arena);
     dl_pass_ctx ctx = context(c->written->arena, &(fuzz_way){.keep_gradients = true}, low,
-                              (dl_layout){DL_PANEL, 8}, err);
+                              (dl_layout){.kind = DL_PANEL, .width = 8}, err);
     if (dl_run_passes(c->written, "amp,lower,autodiff,optimizer", &ctx,
                       (dl_pass_options){.validate = DL_VALIDATE_PASSES})) {
         c->want = reference(c->written->graphs.at[0], seed, err);
@@ -183,7 +183,8 @@ static void refuse(fuzz_verdict *v, const dl_error *err) {
 static void try_passes(const fuzz_case *c, const fuzz_way *way, fuzz_verdict *v) {
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, c->text, strlen(c->text), "random", &err);
-    dl_pass_ctx ctx = context(m->arena, way, c->low, (dl_layout){DL_PANEL, 8}, &err);
+    dl_pass_ctx ctx =
+        context(m->arena, way, c->low, (dl_layout){.kind = DL_PANEL, .width = 8}, &err);
     dl_pass_options opt = {.validate = DL_VALIDATE_PASSES, .skip = way->skip};
     dl_interp *in = NULL;
     const dl_graph *g = m->graphs.at[0];

@@ -95,7 +95,7 @@ static bool is_asked(const dl_result *r) {
 static bool run_interp(dl_arena *arena, const char *path, const char *dir, const char *engine,
                        int n, char **number, dl_error *err) {
     dl_module *m = read_module(arena, path, err);
-    dl_pass_ctx ctx = {.arena = arena, .err = err, .weights = {DL_PANEL, 16}};
+    dl_pass_ctx ctx = {.arena = arena, .err = err, .weights = {.kind = DL_PANEL, .width = 16}};
     bool rounds = strcmp(engine, "rounded") == 0;
     const char *passes = rounds ? "lower,simplify,autodiff,simplify,layout,fuse" : "lower,autodiff";
     if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}))

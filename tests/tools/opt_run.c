@@ -53,7 +53,7 @@ static const char *read_heading(const char *text, dl_pass_ctx *ctx) {
 /* The text after the passes, or the error's, which has its place in golden files too. */
 static char *transform(dl_arena *arena, const char *name, const char *text, size_t n) {
     dl_error err = {0};
-    dl_pass_ctx ctx = {.arena = arena, .weights = {DL_PANEL, 16}, .err = &err};
+    dl_pass_ctx ctx = {.arena = arena, .weights = {.kind = DL_PANEL, .width = 16}, .err = &err};
     const char *passes = read_heading(text, &ctx);
     dl_module *m = dl_read_module(arena, text, n, name, &err);
     if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}))

@@ -161,7 +161,7 @@ static bool is_kept(const dl_result *r) {
 
 static bool interpret(dl_arena *arena, sample *s, bool all, dl_error *err) {
     const char *passes = all ? dl_pipeline : "lower,autodiff,optimizer";
-    if (!run_passes(arena, s, passes, (dl_layout){DL_PANEL, 8}, err)) return false;
+    if (!run_passes(arena, s, passes, (dl_layout){.kind = DL_PANEL, .width = 8}, err)) return false;
     const dl_graph *g = s->graph;
     dl_interp *run = dl_interp_new(g, false);
     for (int i = 0; i < g->vars.n; i++) {

@@ -168,7 +168,7 @@ static void differentiate(dl_module *m, dl_error *err) {
         dl_push(m->arena, &one.graphs, g);
         g->name = dl_intern("train"), g->module = &one;
         dl_pass_ctx ctx = {.arena = m->arena,
-                           .weights = {DL_PANEL, 16},
+                           .weights = {.kind = DL_PANEL, .width = 16},
                            .keep_gradients = true,
                            .step_options.optimizer = DL_OPT_NONE,
                            .err = err};

@@ -17,8 +17,10 @@ static dl_graph *build_text(dl_arena *arena, const char *text, const char *graph
         return NULL;
     }
     dl_error err = {0};
-    dl_pass_ctx ctx = {
-        .arena = arena, .weights = {DL_PANEL, 16}, .step_options = {.low = low}, .err = &err};
+    dl_pass_ctx ctx = {.arena = arena,
+                       .weights = {.kind = DL_PANEL, .width = 16},
+                       .step_options = {.low = low},
+                       .err = &err};
     bool ok = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});
     CHECK(ok, "%s", err.message);
     return ok ? dl_module_graph(m, graph) : NULL;

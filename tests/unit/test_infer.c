@@ -220,7 +220,7 @@ static void test_layouts(void) {
     dl_value *v = &dl_graph_var(graph, DL_VAR_INPUT, "cl", x, (dl_init){0}, (dl_loc){0})->value;
     CHECK_STR(dl_type_text(&dl_build1(&b, DL_OP_neg, v)->type), "f32[N=2, C=3, H=4]");
     dl_type panel = type_of("f32 N=2 C=3 H=4");
-    panel.layout = (dl_layout){DL_PANEL, 32};
+    panel.layout = (dl_layout){.kind = DL_PANEL, .width = 32};
     CHECK_STR(dl_type_text(&dl_build_as(&b, DL_OP_relayout, 1, &v, 0, NULL, panel)->type),
               "f32[N=2, C=3, H=4] @panel32");
     panel.layout.width = 0;

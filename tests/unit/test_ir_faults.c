@@ -243,7 +243,7 @@ static void test_case(int i) {
     dl_error err = {0};
     const char *text = cases[i].text ? cases[i].text : many_large(a), *says = cases[i].says;
     dl_module *m = dl_read_module(a, text, strlen(text), "t.dlir", &err);
-    dl_pass_ctx ctx = {.arena = a, .weights = {DL_PANEL, 16}, .err = &err};
+    dl_pass_ctx ctx = {.arena = a, .weights = {.kind = DL_PANEL, .width = 16}, .err = &err};
     bool ok = m && dl_run_passes(m, cases[i].passes, &ctx,
                                  (dl_pass_options){.validate = DL_VALIDATE_PASSES});
     if (!says)
@@ -271,7 +271,7 @@ static void test_skips(void) {
         dl_arena *a = dl_arena_new(NULL);
         dl_error err = {0};
         dl_module *m = dl_read_module(a, text, sizeof text - 1, "t.dlir", &err);
-        dl_pass_ctx ctx = {.arena = a, .weights = {DL_PANEL, 16}, .err = &err};
+        dl_pass_ctx ctx = {.arena = a, .weights = {.kind = DL_PANEL, .width = 16}, .err = &err};
         bool ok =
             m && dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){.skip = skips[i].skip});
         CHECK(ok == skips[i].works, "%s: %s", skips[i].skip, err.message);

@@ -162,8 +162,10 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms,
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
     CHECK(m, "%s", err.message);
-    dl_pass_ctx ctx = {
-        .arena = m->arena, .weights = {DL_PANEL, 16}, .step_options = c->step_options, .err = &err};
+    dl_pass_ctx ctx = {.arena = m->arena,
+                       .weights = {.kind = DL_PANEL, .width = 16},
+                       .step_options = c->step_options,
+                       .err = &err};
     ctx.step_options.norms = norms;
     CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
           "%s: %s", c->name, err.message);
@@ -247,7 +249,7 @@ static void check_scaler(const char *passes, double first) {
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
     dl_pass_ctx ctx = {.arena = m->arena,
-                       .weights = {DL_PANEL, 16},
+                       .weights = {.kind = DL_PANEL, .width = 16},
                        .step_options = {FIXED, .low = DL_F16},
                        .err = &err};
     CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s",

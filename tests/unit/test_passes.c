@@ -12,7 +12,7 @@
 #include "tests/unit/random_graph.h"
 
 static dl_pass_ctx context(dl_module *m, dl_error *err) {
-    return (dl_pass_ctx){.arena = m->arena, .weights = {DL_PANEL, 16}, .err = err};
+    return (dl_pass_ctx){.arena = m->arena, .weights = {.kind = DL_PANEL, .width = 16}, .err = err};
 }
 
 /* ---- the manager ---- */

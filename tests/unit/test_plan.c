@@ -15,9 +15,10 @@ static dl_plan *make_plan(void) {
     dl_plan *p = new_plan(1 << 20);
     add_var(p, DL_VAR_INPUT, "x", type_of(DL_F32, (dl_layout){0}, 5, (int64_t[]){2, 3, 4, 4, 4}),
             (dl_init){0}, 0);
-    add_var(p, DL_VAR_PARAM, "conv.weight",
-            type_of(DL_F32, (dl_layout){DL_PANEL, 16}, 5, (int64_t[]){20, 3, 3, 3, 3}),
-            (dl_init){DL_INIT_NORMAL, 0, 0.02}, 1536);
+    add_var(
+        p, DL_VAR_PARAM, "conv.weight",
+        type_of(DL_F32, (dl_layout){.kind = DL_PANEL, .width = 16}, 5, (int64_t[]){20, 3, 3, 3, 3}),
+        (dl_init){DL_INIT_NORMAL, 0, 0.02}, 1536);
     add_var(p, DL_VAR_STATE, "m", vector(7), (dl_init){DL_INIT_CONST, 1, 0}, 65536);
     p->vars.at[2].of = "conv.weight";
     add_var(p, DL_VAR_HYPER, "lr", dl_scalar(DL_F64), (dl_init){DL_INIT_CONST, 1e-3, 0}, 65600);

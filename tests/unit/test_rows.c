@@ -124,7 +124,7 @@ static void build(dl_module *m, int i, int s, dl_error *err) {
     CHECK(one, "%s: %s", cases[i].what, err->message);
     if (!one) return;
     dl_pass_ctx ctx = {.arena = m->arena,
-                       .weights = {DL_PANEL, 16},
+                       .weights = {.kind = DL_PANEL, .width = 16},
                        .keep_gradients = true,
                        .step_options.optimizer = DL_OPT_NONE,
                        .err = err};

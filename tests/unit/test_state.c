@@ -111,22 +111,30 @@ static void test_layouts(void) {
     static const int64_t sizes[][5] = {{2, 4, 5, 6, 7},   {1, 1, 3, 3, 3},     {20, 3, 3, 3, 3},
                                        {33, 17, 1, 1, 1}, {5, 130, 2, 11, 3},  {64, 7, 4, 4, 4},
                                        {3, 2, 0, 4, 4},   {19, 2, 13, 17, 23}, {1, 300, 9, 9, 9}};
-    static const dl_layout layouts[] = {{DL_ROW, 0},   {DL_CL, 0},     {DL_PANEL, 1},
-                                        {DL_PANEL, 8}, {DL_PANEL, 32}, {DL_PANEL, 48}};
+    static const dl_layout layouts[] = {{.kind = DL_ROW},
+                                        {.kind = DL_CL},
+                                        {.kind = DL_PANEL, .width = 1},
+                                        {.kind = DL_PANEL, .width = 8},
+                                        {.kind = DL_PANEL, .width = 32},
+                                        {.kind = DL_PANEL, .width = 48},
+                                        {.kind = DL_CL, .steps = 1},
+                                        {.kind = DL_CL, .steps = 3}};
+    enum { LAYOUTS = sizeof layouts / sizeof *layouts };
     static const dl_dtype dtypes[] = {DL_F32, DL_F64, DL_BF16, DL_BOOL};
     enum { LARGE = 7 }; /* the sizes from there on have 200,000 elements */
     int turn = 0;
     for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        for (unsigned l = 0; l < 6; l++, turn++) {
-            if (s >= LARGE && !dl_test_takes_of(s, l, 6, (unsigned)turn)) continue;
+        for (unsigned l = 0; l < LAYOUTS; l++, turn++) {
+            if (s >= LARGE && !dl_test_takes_of(s, l, LAYOUTS, (unsigned)turn)) continue;
             check_layout(type_of(DL_F32, layouts[l], 5, sizes[s]), 1 + turn % 3);
             check_layout(type_of(dtypes[1 + turn % 3], layouts[l], 5, sizes[s]), 1 + turn % 2);
         }
     for (int l = 0; l < 6; l++)
         check_layout(type_of(DL_F32, layouts[l], 2, (int64_t[]){37, 29}), 2);
-    check_layout(type_of(DL_F32, (dl_layout){DL_PANEL, DL_MAX_PANEL}, 3, (int64_t[]){5000, 3, 9}),
+    check_layout(type_of(DL_F32, (dl_layout){.kind = DL_PANEL, .width = DL_MAX_PANEL}, 3,
+                         (int64_t[]){5000, 3, 9}),
                  2);
-    check_layout(type_of(DL_F32, (dl_layout){DL_CL, 0}, 1, (int64_t[]){40000}), 2);
+    check_layout(type_of(DL_F32, (dl_layout){.kind = DL_CL}, 1, (int64_t[]){40000}), 2);
     check_layout(dl_scalar(DL_I64), 2);
 }
 
@@ -195,7 +203,8 @@ static void test_convert(void) {
     CHECK(i[0] == INT32_MIN);
 
     /* Through a variable of another type and layout. */
-    dl_type t = type_of(DL_F32, (dl_layout){DL_PANEL, 16}, 5, (int64_t[]){21, 5, 3, 3, 3});
+    dl_type t =
+        type_of(DL_F32, (dl_layout){.kind = DL_PANEL, .width = 16}, 5, (int64_t[]){21, 5, 3, 3, 3});
     dl_plan *p = plan_of_one(t, (dl_init){0});
     dlr_exec *e = open_exec(p, 2);
     int64_t n = dl_type_count(&t);
@@ -294,24 +303,24 @@ static void test_pieces(void) {
     check_piece((dl_layout){0}, 0, 2, 1, 0, 1, normal);
     check_piece((dl_layout){0}, 1, 4, 1, 0, 1, cut);
     check_piece((dl_layout){0}, 4, 3, 1, 0, 1, even);
-    check_piece((dl_layout){DL_CL, 0}, 1, 2, 1, 0, 1, even);
-    check_piece((dl_layout){DL_PANEL, 32}, 0, 4, 1, 0, 1, normal);
-    check_piece((dl_layout){DL_PANEL, 16}, 1, 3, 1, 0, 1, cut);
+    check_piece((dl_layout){.kind = DL_CL}, 1, 2, 1, 0, 1, even);
+    check_piece((dl_layout){.kind = DL_PANEL, .width = 32}, 0, 4, 1, 0, 1, normal);
+    check_piece((dl_layout){.kind = DL_PANEL, .width = 16}, 1, 3, 1, 0, 1, cut);
     check_piece((dl_layout){0}, 3, 4, 1, 0, 1, normal); /* nothing for the last */
     /* and once more: of one axis, of an outer and an inner one, and the other way round */
     check_piece((dl_layout){0}, 0, 2, 1, 0, 3, normal);
     check_piece((dl_layout){0}, 1, 3, 1, 1, 2, even);
     check_piece((dl_layout){0}, 0, 2, 1, 1, 3, cut);
     check_piece((dl_layout){0}, 3, 3, 1, 0, 2, normal);
-    check_piece((dl_layout){DL_PANEL, 16}, 1, 2, 1, 0, 3, normal);
+    check_piece((dl_layout){.kind = DL_PANEL, .width = 16}, 1, 2, 1, 0, 3, normal);
     check_piece((dl_layout){0}, 3, 2, 1, 3, 2, even); /* nothing for one of them */
     /* a share of each of several parts; of that whole parts and some of others, or of an inner axis
      */
     check_piece((dl_layout){0}, 0, 2, 5, 0, 1, normal);
-    check_piece((dl_layout){DL_PANEL, 16}, 0, 3, 2, 0, 1, cut);
+    check_piece((dl_layout){.kind = DL_PANEL, .width = 16}, 0, 3, 2, 0, 1, cut);
     check_piece((dl_layout){0}, 0, 2, 5, 0, 3, even);
     check_piece((dl_layout){0}, 0, 4, 5, 0, 5, normal);
-    check_piece((dl_layout){DL_PANEL, 16}, 0, 2, 2, 1, 3, cut);
+    check_piece((dl_layout){.kind = DL_PANEL, .width = 16}, 0, 2, 2, 1, 3, cut);
 }
 
 static void statistics(const float *x, double *mean, double *std, double *most) {
@@ -344,9 +353,11 @@ static void test_starts(void) {
         CHECK_NEAR(mean, rules[r].mean, 5 * sigma + 1e-12);
         CHECK_NEAR(std, rules[r].std, 5 * sigma + 1e-12);
         CHECK(most >= rules[r].above && most <= rules[r].below, "%g", most);
-        float *cl = start_of((dl_layout){DL_CL, 0}, DL_F32, rules[r].init, 11, 2);
-        float *panel = start_of((dl_layout){DL_PANEL, 32}, DL_F32, rules[r].init, 11, 5);
-        float *wide = start_of((dl_layout){DL_PANEL, 16}, DL_F64, rules[r].init, 11, 2);
+        float *cl = start_of((dl_layout){.kind = DL_CL}, DL_F32, rules[r].init, 11, 2);
+        float *panel =
+            start_of((dl_layout){.kind = DL_PANEL, .width = 32}, DL_F32, rules[r].init, 11, 5);
+        float *wide =
+            start_of((dl_layout){.kind = DL_PANEL, .width = 16}, DL_F64, rules[r].init, 11, 2);
         CHECK(memcmp(x, cl, COUNT * sizeof *x) == 0 && memcmp(x, panel, COUNT * sizeof *x) == 0);
         CHECK(memcmp(x, wide, COUNT * sizeof *x) == 0);
         float *other = start_of((dl_layout){0}, DL_F32, rules[r].init, 12, 1);
@@ -361,7 +372,8 @@ static void test_starts(void) {
 /* Tables hold their numbers from the beginning, in every layout and type, and no start changes
  * them. */
 static void test_tables(void) {
-    static const dl_layout layouts[] = {{DL_ROW, 0}, {DL_CL, 0}, {DL_PANEL, 16}};
+    static const dl_layout layouts[] = {
+        {.kind = DL_ROW}, {.kind = DL_CL}, {.kind = DL_PANEL, .width = 16}};
     static const dl_dtype dtypes[] = {DL_F32, DL_F64, DL_I32, DL_I64, DL_BOOL};
     enum { NUMBERS = 5 * 7 * 3 };
     for (int l = 0; l < 3; l++)
@@ -415,8 +427,8 @@ static void test_names(void) {
 
 /* Rates on a weight of the U-Net's kind; figures, not checks. */
 static void show_rates(int64_t channels) {
-    dl_type t =
-        type_of(DL_F32, (dl_layout){DL_PANEL, 32}, 5, (int64_t[]){channels, channels, 4, 4, 4});
+    dl_type t = type_of(DL_F32, (dl_layout){.kind = DL_PANEL, .width = 32}, 5,
+                        (int64_t[]){channels, channels, 4, 4, 4});
     dl_plan *p = plan_of_one(t, (dl_init){DL_INIT_NORMAL, 0, 0.02});
     dlr_exec *e = open_exec(p, 0);
     dlr_view v = dlr_exec_variable(e, "w");

@@ -60,7 +60,8 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
     dl_type x = image_type(), w = weight_type(), b = make_type(DL_F32, 1, (dl_axis[]){{"C", 5}});
     dl_type y = make_type(DL_F32, 5, (dl_axis[]){{"N", 2}, {"C", 5}, {"D", 3}, {"H", 3}, {"W", 3}});
     dl_loc first = {dl_intern("unet.dl"), 2, 9}, second = {dl_intern("a file:3.dl"), 14, 0};
-    w.axis[1].size = 8, w.layout = (dl_layout){DL_PANEL, 32}, x.layout.kind = y.layout.kind = DL_CL;
+    w.axis[1].size = 8, w.layout = (dl_layout){.kind = DL_PANEL, .width = 32},
+    x.layout.kind = y.layout.kind = DL_CL;
     k->name = dl_intern(name);
     k->nin = 4;
     dl_push(a, &k->params, (dl_kparam){dl_intern("a"), x, false, -1});
@@ -192,8 +193,8 @@ dl_module *make_module(dl_arena *arena) {
         for (int i = 0; i < n; i++)
             in[i] = i == 0 || g->nodes.n == 0 ? x : &g->nodes.at[g->nodes.n - 1]->out[0];
         dl_type t = op % 2 ? image : weight;
-        if (op % 6 == 0) t.layout = (dl_layout){DL_PANEL, 16};
-        if (op % 6 == 1) t.layout.kind = DL_CL;
+        if (op % 6 == 0) t.layout = (dl_layout){.kind = DL_PANEL, .width = 16};
+        if (op % 6 == 1) t.layout = (dl_layout){.kind = DL_CL, .steps = op % 12 == 7};
         g->next_id += op % 3 == 0; /* holes in the numbering */
         dl_type types[DL_MAX_RESULTS] = {t, weight, image};
         int results = dl_op_results((dl_op)op) ? dl_op_results((dl_op)op) : n;

@@ -152,7 +152,8 @@ static dl_var *table(dl_graph *g, dl_dtype dtype, int n, double a, double b) {
       "its type should be f32[N=2, C=3]")                                                          \
     X(TENSOR, type_dtype, node(g, 2)->out[0].type.dtype = DL_F16,                                  \
       "its type should be f32[N=2, C=3]")                                                          \
-    X(TENSOR, layout, node(g, 2)->out[0].type.layout = ((dl_layout){DL_PANEL, 16}),                \
+    X(TENSOR, layout,                                                                              \
+      node(g, 2)->out[0].type.layout = ((dl_layout){.kind = DL_PANEL, .width = 16}),               \
       "no such layout of 2 axes")                                                                  \
     X(TENSOR, same_id, node(g, 2)->out[0].id = 5, "%5 is defined twice")                           \
     X(TENSOR, big_id, node(g, 6)->out[0].id = 12, "%12 is not below the graph's next id 12")       \
