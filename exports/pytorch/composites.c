@@ -128,10 +128,11 @@ torch_text dl_torch_attention(torch_export *t, const dl_node *n, const char *wor
         add = dl_format(t->arena, "%s%s", *add ? dl_format(t->arena, "%s, ", add) : "",
                         dl_torch_tensor(t, n, i).s);
     if (*add) add = dl_format(t->arena, ", add=[%s]", add);
-    return dl_torch_atom(t, "attention(%s, %s, %s, heads=%lld%s%s)", dl_torch_tensor(t, n, 0).s,
+    return dl_torch_atom(t, "attention(%s, %s, %s, heads=%lld%s%s%s)", dl_torch_tensor(t, n, 0).s,
                          dl_torch_tensor(t, n, 1).s, dl_torch_tensor(t, n, 2).s,
                          (long long)dl_node_int(n, DL_ATTR_heads),
-                         causal && causal->i ? ", causal=True" : "", add);
+                         causal && causal->i ? ", causal=True" : "", add,
+                         t->has_gradients ? ", fused=False" : "");
 }
 
 /* ---- recurrent layers ---- */

@@ -53,6 +53,10 @@ static bool put_node(torch_export *t, const dl_node *n) {
     torch_text x = dl_torch_rule_of(t, n);
     if (!x.s) return false;
     t->text[v->id] = x;
+    for (int k = n->nout - 1; k >= 0; k--)
+        if (dl_torch_is_variable(t, &n->out[k]))
+            dl_torch_put_variable(t, &n->out[k], output_name(t, &n->out[k]), &n->loc);
+    x = t->text[v->id];
     if (!stays(t, n, x)) dl_torch_assign(t, v, output_name(t, v), &n->loc);
     return true;
 }
@@ -111,6 +115,14 @@ static bool put_var(torch_export *t, const dl_var *v) {
 }
 
 bool dl_torch_put_nodes(torch_export *t) {
+    for (int i = 0; i < t->graph->vars.n; i++) {
+        dl_var *v = t->graph->vars.at[i];
+        const bool own = v->role == DL_VAR_INPUT || /* a parameter of the function */
+                         (v->role == DL_VAR_STATE && t->graph->is_body);
+        if (dl_torch_is_variable(t, &v->value))
+            dl_torch_put_variable(t, &v->value, own ? t->text[v->value.id].s : dl_torch_fresh(t),
+                                  &v->loc);
+    }
     for (int i = 0; i < t->graph->nodes.n; i++)
         if (!put_node(t, t->graph->nodes.at[i])) return false;
     return true;

@@ -14,12 +14,13 @@ static const char *const helpers[TORCH_NHELPS] = {
                          "            else:\n"
                          "                self._buffers[name] = member\n",
     [TORCH_HELP_ATTENTION] =
-        "def attention(q, k, v, heads, causal=False, add=()):\n"
+        "def attention(q, k, v, heads, causal=False, add=(), fused=True):\n"
         "    \"\"\"Scaled dot product attention of q [N, T, E] over k, v [N, S, E]; add: masks "
-        "and biases [N, heads, T, S].\"\"\"\n"
+        "and biases [N, heads, T, S].\n\n"
+        "    PyTorch's fused forms have no second derivatives.\n    \"\"\"\n"
         "    q, k, v = (x.unflatten(-1, (heads, x.shape[-1] // heads)).transpose(1, 2) for x in "
         "(q, k, v))\n"
-        "    if not add and hasattr(F, \"scaled_dot_product_attention\"):\n"
+        "    if fused and not add and hasattr(F, \"scaled_dot_product_attention\"):\n"
         "        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)\n"
         "    else:\n"
         "        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5\n"
@@ -126,6 +127,32 @@ static const char *const helpers[TORCH_NHELPS] = {
         "        made.append(values)\n"
         "    return [torch.stack(v) for v in zip(*(made[::-1] if reverse else made))] + "
         "list(states)\n",
+    [TORCH_HELP_GRADIENT] =
+        "def variable(x):\n"
+        "    \"\"\"x, or a copy of it that requires a gradient: gradients are taken by it.\"\"\"\n"
+        "    return x if x.requires_grad else x.detach().requires_grad_()\n\n\n"
+        "def gradient(y, x):\n"
+        "    \"\"\"dy / dx, which can be differentiated again; zeros where y does not depend on "
+        "x.\"\"\"\n"
+        "    depends = y.requires_grad\n"
+        "    g = torch.autograd.grad(y, x, create_graph=True, allow_unused=True)[0] if depends "
+        "else None\n"
+        "    return torch.zeros_like(x) if g is None else g\n\n\n"
+        "def differentiable(forward):\n"
+        "    \"\"\"forward with gradients on, also where its caller has none, and then without "
+        "them "
+        "in its results.\"\"\"\n\n"
+        "    @wraps(forward)\n"
+        "    def run(self, *inputs, **named):\n"
+        "        wanted = torch.is_grad_enabled()\n"
+        "        with torch.inference_mode(False), torch.enable_grad():\n"
+        "            inputs = [x.clone() if x.is_inference() else x for x in inputs]\n"
+        "            named = {k: x.clone() if x.is_inference() else x for k, x in named.items()}\n"
+        "            y = forward(self, *inputs, **named)\n"
+        "        if wanted:\n"
+        "            return y\n"
+        "        return tuple(v.detach() for v in y) if isinstance(y, tuple) else y.detach()\n\n"
+        "    return run\n",
 };
 
 void dl_torch_put_helpers(const torch_export *t, dl_buf *to) {

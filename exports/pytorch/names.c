@@ -84,9 +84,10 @@ bool dl_torch_is_attribute(const char *name) {
 
 bool dl_torch_is_taken(const torch_export *t, const char *name) {
     static const char *const ours[] = {
-        "self",   "torch",       "nn",    "F",          "n",           "attention",
-        "gather", "scatter_add", "along", "recurrence", "linear_scan", "scan",
-        "Group",  "scatter_max", "float", "super",      "slice",       NULL};
+        "self",     "torch",          "nn",    "F",          "n",           "attention",
+        "gather",   "scatter_add",    "along", "recurrence", "linear_scan", "scan",
+        "Group",    "scatter_max",    "float", "super",      "slice",       "variable",
+        "gradient", "differentiable", NULL};
     for (int i = 0; i < t->taken.n; i++)
         if (strcmp(t->taken.at[i], name) == 0) return true;
     return is_one_of(name, ours);

@@ -58,6 +58,7 @@ typedef enum {
     TORCH_HELP_RECURRENCE,
     TORCH_HELP_SCAN,
     TORCH_HELP_STEPS,
+    TORCH_HELP_GRADIENT,
     TORCH_NHELPS
 } torch_help;
 
@@ -91,6 +92,7 @@ struct torch_export {
     DL_ARRAY(const char *) taken;         /* names of Python's variables */
     unsigned helps;                       /* bits of torch_help */
     bool reads_samples;                   /* an expression has `n` */
+    bool has_gradients;                   /* the model has a node of `grad` */
     DL_ARRAY(torch_statement) statements; /* of forward, or of a function in it */
     dl_buf body;                          /* the same as text */
     int indent;
@@ -199,6 +201,13 @@ const dl_node *dl_torch_next(const torch_export *t, const dl_node *n);
 const char *dl_torch_dims(torch_export *t, const dl_node *n);
 /* The operand with its axes where those of the type are: permuted, with dimensions of size 1. */
 torch_text dl_torch_aligned(torch_export *t, const dl_node *n, int i, const dl_type *to);
+
+/* ---- gradients.c ---- */
+/* Has the graph, or a body in it, a node of `grad`? */
+bool dl_torch_has_gradients(const dl_graph *g);
+/* Is a gradient taken by the value? Then it is assigned to a name as a variable of its own. */
+bool dl_torch_is_variable(const torch_export *t, const dl_value *v);
+void dl_torch_put_variable(torch_export *t, dl_value *v, const char *name, const dl_loc *loc);
 
 /* ---- axes.c, composites.c ---- */
 /* Zeros before and after an axis that has so many after it. */

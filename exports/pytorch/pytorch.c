@@ -118,7 +118,7 @@ static bool put_class(torch_export *t, dl_buf *to) {
         dl_torch_put_helpers(t, to);
         dl_putf(to, "class %s(nn.Module):\n    def __init__(self):\n        super().__init__()\n%s",
                 t->base, init.n ? init.at : "");
-        dl_puts(to, "\n    def forward(self");
+        dl_putf(to, "\n%s    def forward(self", t->has_gradients ? "    @differentiable\n" : "");
         for (int i = 0; i < t->e->n_inputs; i++)
             dl_putf(to, ", %s", t->text[t->e->input[i].var->value.id].s);
         dl_puts(to, "):\n");
@@ -134,6 +134,7 @@ static bool put_file(torch_export *t, const char *file, dl_buf *to) {
     bool ok = put_class(t, &class);
     if (ok) {
         put_docstring(t, file, to);
+        if (t->has_gradients) dl_puts(to, "from functools import wraps\n\n");
         dl_puts(to, "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n");
         dl_putn(to, class.at, class.n);
     }
@@ -226,6 +227,8 @@ static bool write(const dl_export *e, const char *out, dl_error *err) {
         .e = e, .arena = arena, .err = err, .put_nodes = dl_torch_put_nodes, .indent = 8};
     t.samples = e->net->session->batch;
     dl_torch_enter(&t, e->graph, with_one_more(e, t.samples));
+    t.has_gradients = dl_torch_has_gradients(e->graph);
+    if (t.has_gradients) t.helps = 1u << TORCH_HELP_GRADIENT;
     t.base = dl_torch_name(&t, e->name);
     dl_torch_take(&t, t.base);
     const char *file = dl_export_file_name(arena, t.base, python_modules);

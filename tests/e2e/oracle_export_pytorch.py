@@ -157,7 +157,7 @@ if "models" in parts:
           "equal blocks are a loop")
     compare(ROOT / "models/field/fno.dl", "--width=6", "--modes=3", "--layers=2", "--hidden=16", "--size=14")
     compare(ROOT / "models/field/lstm.dl", "--days=9", "--forcings=3", "--attributes=2", "--hidden=5", "--layers=2")
-    alone = {"cancelling_bias"}  # mixes samples, of which predict has one at a time
+    alone = {"cancelling_bias", "derivatives"}  # mix samples, of which predict has one at a time
     not_predicted = {"kinks", "seeded", "language"}  # of a target; of inputs that dlrun does not serve
     for path in sorted((ROOT / "tests/data").glob("**/*.dl")):
         if path.stem not in not_predicted | {"odd_parts", "shuffled", "hello"}:
@@ -165,10 +165,11 @@ if "models" in parts:
                     batches=(1,) if path.stem in alone else (1, 5),
                     base=2 if path.parent.name == "import" else None)  # a batch norm of vectors has no single sample
     compare(ROOT / "tests/data/language.dl", predicts=False)
-    compare_gradients(ROOT / "tests/data/layers/cells.dl", "y", "t")
+    for name in ("cells", "derivatives"):
+        compare_gradients(ROOT / f"tests/data/layers/{name}.dl", "y", "t")
     for name in ("odd_parts", "shuffled"):  # fix their number of samples
         compare(ROOT / f"tests/data/layers/{name}.dl", batches=(2,), predicts=False, base=2)
-    lacks = {"burgers": "grad", "forces": "grad", "windows": "affine"}  # of two axes: windows of taps
+    lacks = {"windows": "affine"}  # of two axes: windows of taps
     pages = "".join(page.read_text() for page in sorted((ROOT / "docs/reference").glob("cookbook*.md")))
     recipes = re.findall(r"```dl file=(\S+)\.dl[^\n]*\n(.*?)```", pages, re.S)
     for name, text in [r for i, r in enumerate(recipes) if takes(i)]:
