@@ -113,7 +113,9 @@ static bool place_argument(dl_call *c, int at, const dl_ast *arg, const dl_val *
 /* Is the weight that a layer would make given as a tensor? */
 static bool has_weight(const dl_call *c, int n) {
     for (int i = 0; i < n; i++)
-        if (c->what->params[i].kind == DL_P_KERNEL && c->arg[i].kind == DL_V_TENSOR) return true;
+        if (c->what->params[i].kind == DL_P_KERNEL &&
+            (c->arg[i].kind == DL_V_TENSOR || (c->given[i] && c->arg[i].kind == DL_V_POISON)))
+            return true;
     return false;
 }
 

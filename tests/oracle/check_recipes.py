@@ -228,6 +228,19 @@ def gaps(w, b):
     return F.mse_loss(line("1", h + (torch.round(4 * h) / 4 - h).detach()), b["t"])
 
 
+def deformed(w, b):
+    """Bilinear interpolation as sums over all pixels; offsets of a tap are down, right, as in torchvision."""
+    x = b["x"]
+    move, taps = conv(w, "0.offset", x), []
+    near = lambda at, n: (1 - (at[..., None] - torch.arange(n)).abs()).clamp(min=0)
+    for k in range(9):
+        down = move[:, 2 * k] + torch.arange(12.0)[:, None] + k // 3 - 1
+        right = move[:, 2 * k + 1] + torch.arange(16.0) + k % 3 - 1
+        taps.append(torch.einsum("ncij,nhwi,nhwj->nchw", x, near(down, 12), near(right, 16)))
+    h = F.conv2d(torch.cat(taps, 1), w["0.taps.weight"], w["0.taps.bias"])
+    return F.mse_loss(conv(w, "1", F.gelu(h)), b["t"])
+
+
 image = lambda c, n: torch.randn(2, c, n, n)
 holes = torch.randn(2, 2, 32)
 holes[0, 0, 3:7], holes[1, 1, 5], holes[1, 0, 9] = math.nan, math.inf, -math.inf
@@ -250,6 +263,7 @@ batches = {similar: {"x": image(3, 24), "t": image(3, 24).sigmoid()}, sharp: {"x
            sizes: {"x": torch.randn(2, 2, 12, 20), "t": torch.randn(2, 2, 12, 20)},
            sun: {"x": torch.randn(2, 3), "place": torch.tensor([[52.5, 171.3, 30.2], [-33.9, 10.0, 17.5]]),
                  "t": torch.randn(2, 1)},
+           deformed: {"x": torch.randn(2, 3, 12, 16), "t": torch.randn(2, 1, 12, 16)},
            gaps: {"x": holes, "t": torch.randn(2, 1, 32)}}
 further = {sizes: ["--data_size=[12,20]"]}
 for f, batch in batches.items():
