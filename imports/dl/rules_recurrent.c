@@ -1,5 +1,5 @@
 /* Rules of recurrent layers: PyTorch's names, shapes and order of gates are the language's. */
-#include "imports/dl/rules.h"
+#include "imports/dl/step.h"
 
 enum { STATES = 2 }; /* h; and c of an LSTM */
 
@@ -136,6 +136,20 @@ static int apply(dl_in_ctx *c, layer *l) {
     return s;
 }
 
+/* With proj_size there is one parameter more for each layer and direction. */
+static bool projected(dl_in_ctx *c, layer *l, bool steps_first) {
+    if (!(l->x = read_input(c, steps_first))) return false;
+    dl_in_value *x = dl_copy_value(c, l->x);
+    x->dim[0] = l->x->dim[1], x->dim[1] = l->x->dim[0];
+    dl_ordered(c, x, true);
+    if (!dl_in_projected(c, x, (int)l->layers, l->both ? 2 : 1, l->biases)) return false;
+    if (steps_first) return true;
+    dl_in_value *y = dl_copy_value(c, c->b->of[c->n->results[0]->id]), turned = *y;
+    y->dim[0] = turned.dim[1], y->dim[1] = turned.dim[0];
+    dl_set(c, 0, y);
+    return true;
+}
+
 bool dl_in_recurrent(dl_in_ctx *c) {
     layer l = {.params = dl_foreign_find(c->n, "params"),
                .both = dl_foreign_int(c->n, "bidirectional", 0),
@@ -144,7 +158,10 @@ bool dl_in_recurrent(dl_in_ctx *c) {
     int directions = l.both ? 2 : 1;
     bool steps_first = !dl_foreign_int(c->n, "batch_first", 0);
     l.each = l.biases ? 4 : 2;
-    if (!l.params || l.layers < 1 || l.layers > 1000 || /* one more with proj_size */
+    if (l.params && l.layers >= 1 && l.layers <= 64 && c->n->n_results == 3 &&
+        l.params->n == (int)l.layers * (l.each + 1) * directions)
+        return projected(c, &l, steps_first);
+    if (!l.params || l.layers < 1 || l.layers > 1000 ||
         l.params->n != (int)l.layers * l.each * directions || !l.params->tensors[1] ||
         l.params->tensors[1]->rank != 2)
         return false;

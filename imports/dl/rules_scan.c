@@ -17,14 +17,6 @@ static dl_in_value *linear(dl_in_step *s, dl_in_value *h, const char *role) {
     return y;
 }
 
-/* Input number i of the module: an operand without the axis of steps. */
-static dl_in_value *enter(dl_in_ctx *outer, dl_in_ctx *inner, const dl_in_value *v, bool has_steps,
-                          int i) {
-    dl_in_value *slice = dl_copy_value(outer, v);
-    int d = 0;
-    return dl_enter(inner, has_steps ? dl_reduced(slice, 1, &d, false) : slice, i);
-}
-
 static bool read_states(dl_in_ctx *c, dl_in_scan *scan, int64_t hidden) {
     const dl_foreign_arg *hx = dl_foreign_find(c->n, "hx");
     if (!hx || hx->n != scan->states) return false;
@@ -64,10 +56,8 @@ bool dl_in_cell(dl_in_ctx *c) {
     if (!read_states(c, &scan, s.hidden)) return false;
     scan.body = dl_new_body(c->w, kind, label);
     dl_in_ctx inner = {.w = c->w, .b = scan.body};
-    s.c = &inner, s.x = enter(c, &inner, scan.x, true, 0);
-    for (int k = 0; k < scan.states; k++)
-        s.state[k] = enter(c, &inner, scan.start[k], false, 1 + k);
-    s.form = s.state[0];
+    s.c = &inner;
+    dl_enter_step(c, &scan, &s);
     const dl_foreign_tensor *peepholes = dl_foreign_operand(c->n, "peepholes");
     if (peepholes && peepholes->rank != 1) return false;
     if (peepholes) {

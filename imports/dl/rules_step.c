@@ -77,7 +77,34 @@ bool dl_say_step(dl_in_step *s, dl_in_value **next) {
     return (s->gates == 4 ? step_lstm : s->gates == 3 ? step_gru : step_rnn)(s, next);
 }
 
+dl_in_value *dl_step_product(dl_in_step *s, const dl_in_value *x, const dl_foreign_tensor *weight,
+                             const dl_foreign_tensor *bias) {
+    dl_in_ctx *c = s->c;
+    if (!x || x->rank != 2 || !weight || weight->rank != 2) return NULL;
+    dl_in_value *own = dl_copy_value(c, x), *w = dl_value_of(c, weight),
+                *b = bias ? dl_value_of(c, bias) : NULL;
+    if (!dl_contract(c, 2, (dl_in_value *[]){own, w}, (const char *[]){"az", "oz"}, "ao"))
+        return NULL;
+    dl_in_value *y = c->b->of[c->n->results[0]->id];
+    if (b) {
+        dl_in_value *sum = dl_match(c, y, b);
+        sum->stmt = dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", y, P_SUM, b, P_PRODUCT);
+        y = sum;
+    }
+    y = dl_copy_value(c, y);
+    dl_ordered(c, y, true);
+    dl_rename(c, y, (const char *[]){s->form->axis[0].name, s->form->axis[1].name});
+    return y;
+}
+
 /* ---- the scan of a step ---- */
+
+void dl_enter_step(dl_in_ctx *c, const dl_in_scan *scan, dl_in_step *s) {
+    int d = 0;
+    s->x = dl_enter(s->c, dl_reduced(dl_copy_value(c, scan->x), 1, &d, false), 0);
+    for (int k = 0; k < scan->states; k++) s->state[k] = dl_enter(s->c, scan->start[k], 1 + k);
+    s->form = s->state[scan->states - 1];
+}
 
 int dl_say_scan(dl_in_ctx *c, const dl_in_scan *s) {
     int at = dl_say(c, STMT_PLAIN, P_POSTFIX, "scan(");

@@ -29,6 +29,10 @@ struct dl_in_step {
 /* Says the next states. False: weights do not fit. */
 bool dl_say_step(dl_in_step *s, dl_in_value **next);
 
+/* x [N, features] w^T + b, with the names of the form's axes. NULL: they do not fit. */
+dl_in_value *dl_step_product(dl_in_step *s, const dl_in_value *x, const dl_foreign_tensor *weight,
+                             const dl_foreign_tensor *bias);
+
 /* A body of a step, [N, features] and states to states, along x: [T, N, features]. */
 typedef struct {
     dl_in_body *body;
@@ -37,6 +41,12 @@ typedef struct {
     bool reverse;
 } dl_in_scan;
 
+/* Makes the inputs of the scan's body, for the step: of x without the axis of steps, and the
+ * states. */
+void dl_enter_step(dl_in_ctx *c, const dl_in_scan *scan, dl_in_step *s);
+/* An LSTM with proj_size of x, [T, N, features]: sets the node's results, the first one [T, N,
+ * (directions projected)]. False: another form. (rules_projected.c) */
+bool dl_in_projected(dl_in_ctx *c, dl_in_value *x, int layers, int directions, bool biases);
 /* Says the scan; returns its statement, whose results are all first states and the last ones. */
 int dl_say_scan(dl_in_ctx *c, const dl_in_scan *s);
 /* Result k of that statement: [T, N, hidden], or a state. */

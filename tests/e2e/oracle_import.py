@@ -57,7 +57,7 @@ def check_from_torch(folder):
     return int(not sound)
 
 
-LACKS = {"Projected": "aten.lstm.input", "SpectralNorm": "aten.div.out"}  # projections; buffers that are written
+LACKS = {"SpectralNorm": "aten.div.out"}  # buffers that are written
 # Modules and layers that are applied several times are bound to a name, as in PyTorch.
 FORMS = {"Siamese": ["module Encoder()(x):", "encoder = Encoder() @encoder", "x |> encoder", "z |> encoder"],
          "Pyramid": ["head = conv(3, 1) @head", "down = conv(8, 3, stride=2, pad=1) @down"],

@@ -324,5 +324,18 @@ class Projected(Net):
 
     def forward(self, x):
         y, (h, c) = self.rnn(x.transpose(0, 1))
-        return self.scale(y).squeeze(-1) + c.sum()
+        return self.scale(y).squeeze(-1).t() + c.sum((0, 2))[:, None]
+
+
+@written((2, 5, 4), (2, 4, 3), (2, 4, 6))
+class ProjectedBoth(Net):
+    """All of it: layers, directions, no biases, first and last states."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(rnn=nn.LSTM(4, 6, 2, bias=False, batch_first=True, dropout=0.0, bidirectional=True, proj_size=3))
+
+    def forward(self, x, h, c):
+        y, (h, c) = self.rnn(x, (h.transpose(0, 1), c.transpose(0, 1)))
+        return y + torch.cat([h[0], h[3]], -1)[:, None] + c.mean((0, 2))[:, None, None]
 
