@@ -172,6 +172,8 @@ static bool is_window(const dl_value *v, const dl_attr *over) {
     return adds && a.div == 1 && dl_outside_fills(a.outside) && a.outside != DL_OUT_EXACT;
 }
 
+enum { EXACT = 1 << 8 /* bf16 has all whole numbers up to this one */ };
+
 /* The first maximum in row-major order of the reduced axes gets the whole gradient, as in
  * PyTorch's max_pool; among NaNs the last one does. */
 void dl_grad_first_max(dl_grad *g) {
@@ -201,6 +203,8 @@ void dl_grad_first_max(dl_grad *g) {
     dl_value *nan = dl_build_k(g->b, DL_OP_lt, best, 0);
     dl_value *back = dl_build_k(g->b, DL_OP_sub, dl_build1(g->b, DL_OP_neg, best), 1);
     best = dl_build3(g->b, DL_OP_select, nan, back, best);
+    /* from forward to backward pass in 16 bits, where these hold its numbers exactly */
+    if (all <= EXACT) best = dl_build_cast(g->b, best, DL_BF16);
     /* For windows, each element gathers from the windows that contain it: dy of those that chose
      * it. */
     dl_value *dy = g->dy;
@@ -208,6 +212,6 @@ void dl_grad_first_max(dl_grad *g) {
         int64_t n = size_of(&x->def->in[0]->type, view_of(x->def).axis);
         best = invert(g, best, view_of(x->def), n), dy = invert(g, dy, view_of(x->def), n);
     }
-    dl_value *chosen = dl_build2(g->b, DL_OP_eq, best, number);
+    dl_value *chosen = dl_build2(g->b, DL_OP_eq, dl_build_cast(g->b, best, type), number);
     dl_grad_give_to(g, x, dl_build3(g->b, DL_OP_select, chosen, dy, zero_like(g)));
 }
