@@ -25,21 +25,6 @@ static bool same_reduction(const dl_node *a, const dl_node *b) {
            dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
 }
 
-/* Can this reduction be an epilogue reduction of the contraction? Its axes are the contraction's.
- */
-static bool is_epilogue_reduction(const dl_fusion *f, const dl_node *anchor,
-                                  const dl_node *reduce) {
-    const dl_type *t = &reduce->out[0].type, *all = &anchor->out[0].type;
-    unsigned kept = 0;
-    for (int i = 0; i < t->rank; i++) {
-        int axis = all->rank - 1;
-        while (axis >= 0 && all->axis[axis].name != t->axis[i].name) axis--;
-        if (axis < 0) return false;
-        kept |= 1u << axis;
-    }
-    return f->contractions->epilogue_takes(anchor->op, reduce->op, t->dtype, kept);
-}
-
 /* Does the contraction's kernel run through its result in memory order? */
 static bool in_memory_order(const dl_fusion *f, const dl_node *anchor) {
     return f->contractions->in_memory_order(anchor->op);
@@ -100,7 +85,7 @@ static bool are_epilogue_reductions(const dl_fusion *f, const dl_node *anchor,
                                     const dl_cluster *g) {
     for (int i = 0; i < g->members.n && g->reduce; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
-        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !is_epilogue_reduction(f, anchor, n))
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !dl_fuse_takes_reduction(f, anchor, n))
             return false;
     }
     return true;
@@ -141,32 +126,6 @@ static bool one_compares_with_itself(const dl_fusion *f, int a, int b) {
     return false;
 }
 
-/* The node that produces v, past pointwise ops on these points. NULL: v is made of variables,
- * *steps or more nodes are between them, or a reduction over these points is among them. */
-static const dl_node *find_origin(const dl_fusion *f, const dl_value *v, int *steps) {
-    const dl_node *n = v->def, *found = NULL;
-    if (!n || !dl_fuse_is_pointwise(n->op)) return n;
-    if (*steps) --*steps;
-    for (int k = 0; k < n->nin && *steps; k++)
-        if (dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)) {
-            if (!found) found = find_origin(f, n->in[k], steps);
-        } else if (dl_fuse_from_reduction(f, n->in[k], &n->out[0].type)) {
-            *steps = 0;
-        }
-    return *steps ? found : NULL;
-}
-
-/* The contraction that produces the operand of this reduction, as far as the reduction can join
- * its epilogue at little cost; or NULL. */
-enum { EPILOGUE_NODES = 16 /* the most nodes between a contraction and its epilogue reduction */ };
-static const dl_node *find_epilogue_producer(const dl_fusion *f, const dl_node *reduce) {
-    int steps = EPILOGUE_NODES;
-    const dl_node *n = find_origin(f, reduce->in[0], &steps);
-    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && is_epilogue_reduction(f, n, reduce)
-               ? n
-               : NULL;
-}
-
 /* The contraction of a cluster, or the contraction whose epilogue could take one of its
  * reductions; or NULL. In the kernel of another contraction the reduction would read its operand
  * again. */
@@ -174,14 +133,14 @@ static const dl_node *epilogue_producer_of(const dl_fusion *f, const dl_cluster 
     const dl_node *of = g->anchor;
     for (int i = 0; i < g->members.n && g->reduce && !of; i++) {
         const dl_node *n = f->graph->nodes.at[g->members.at[i]];
-        if (dl_ops[n->op].class == DL_CLASS_REDUCE) of = find_epilogue_producer(f, n);
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE) of = dl_fuse_epilogue_producer(f, n);
     }
     return of;
 }
 
 /* Is there room for a contraction, and for the nodes between it and a reduction? */
 static bool has_room(const dl_cluster *g) {
-    return g->members.n + EPILOGUE_NODES <= DL_FUSE_MOST_MEMBERS;
+    return g->members.n + DL_FUSE_EPILOGUE_NODES <= DL_FUSE_MOST_MEMBERS;
 }
 
 static bool are_different(const dl_node *a, const dl_node *b) { return a && b && a != b; }
@@ -193,7 +152,8 @@ static bool prevents_epilogue_reductions(const dl_fusion *f, int a, int b) {
     if (!x->reduce || x->mixed || !f->clusters.at[b].broadcasts_back) return false;
     for (int i = 0; i < x->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[x->members.at[i]];
-        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !find_epilogue_producer(f, n)) return false;
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !dl_fuse_epilogue_producer(f, n))
+            return false;
     }
     return true;
 }
@@ -251,11 +211,12 @@ typedef struct {
 
 static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_cluster *g, joined *j) {
     const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
-    const dl_node *producer = find_epilogue_producer(f, n);
+    const dl_node *producer = dl_fuse_epilogue_producer(f, n);
     if (are_different(producer, epilogue_producer_of(f, g)) ||
         (producer && !g->anchor && !has_room(g)))
         return;
-    if (g->anchor && (j->broadcasts_back || !g->reduce || !is_epilogue_reduction(f, g->anchor, n)))
+    if (g->anchor &&
+        (j->broadcasts_back || !g->reduce || !dl_fuse_takes_reduction(f, g->anchor, n)))
         return;
     if (dl_fuse_same_axes(&g->space, from)) {
         j->mixed |= !g->reduce || !same_reduction(g->reduce, n);
@@ -300,7 +261,7 @@ static joined try_join(dl_fusion *f, int node, int at) {
         int times = dl_fuse_pays(f, at, -1, node, &j.space);
         j.can =
             times == 1 ||
-            (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && find_epilogue_producer(f, n)));
+            (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && dl_fuse_epilogue_producer(f, n)));
     }
     return j.can && dl_fuse_order_join(f, node, at) ? j : no;
 }

@@ -98,6 +98,16 @@ void dl_fuse_find_stored(dl_fusion *f);
 /* Fills f->out. */
 void dl_fuse_find_edges(dl_fusion *f);
 
+/* ---- fuse_epilogue.c: reductions of what a contraction makes ---- */
+
+enum { DL_FUSE_EPILOGUE_NODES = 16 /* the most nodes between a contraction and its reduction */ };
+/* Can this reduction be an epilogue reduction of the contraction? Its axes are the contraction's.
+ */
+bool dl_fuse_takes_reduction(const dl_fusion *f, const dl_node *anchor, const dl_node *reduce);
+/* The contraction that produces the operand of this reduction, as far as the reduction can join
+ * its epilogue at little cost; or NULL. */
+const dl_node *dl_fuse_epilogue_producer(const dl_fusion *f, const dl_node *reduce);
+
 /* ---- fuse_loop_nests.c: the cost of reductions and their readers in one kernel ---- */
 
 /* Is v computed pointwise from results of reductions over the points of `space`? */
