@@ -13,12 +13,13 @@ bool dl_fuse_takes_reduction(const dl_fusion *f, const dl_node *anchor, const dl
     return f->contractions->epilogue_takes(anchor->op, reduce->op, t->dtype, kept);
 }
 
-enum { MOST = 3 * DL_FUSE_EPILOGUE_NODES /* a pointwise op has three operands at most */ };
+enum { MOST = 3 * DL_FUSE_EPILOGUE_NODES };
 
 /* The nodes that a value is computed from, the latest of which is looked at next. */
 typedef struct {
     int n, at[MOST];      /* positions */
     bool ends_here[MOST]; /* by index: past it are other points */
+    bool full;            /* there are more */
 } origins;
 
 static void add_origin(const dl_fusion *f, origins *o, const dl_node *n, bool ends_here) {
@@ -26,7 +27,10 @@ static void add_origin(const dl_fusion *f, origins *o, const dl_node *n, bool en
     if (dl_ops[n->op].class == DL_CLASS_SOURCE) return; /* constants, random numbers */
     for (int i = 0; i < o->n; i++)
         if (o->at[i] == at) return;
-    DL_CHECK(o->n < MOST);
+    if (o->n == MOST) {
+        o->full = true;
+        return;
+    }
     o->at[o->n] = at, o->ends_here[o->n++] = ends_here;
 }
 
@@ -41,12 +45,12 @@ static void add_operand(const dl_fusion *f, origins *o, const dl_node *n, int k)
 
 /* The last node that v depends on through pointwise ops on these points. What they read besides is
  * finished before that node, and in memory: so is what a gradient's mask is made of, the forward
- * pass's values. NULL: DL_FUSE_EPILOGUE_NODES or more nodes are between them, or the last one is
- * read at other points, or there is none. */
+ * pass's values. NULL: DL_FUSE_EPILOGUE_NODES or more nodes are between them, or many values, or
+ * the last one is read at other points, or there is none. */
 static const dl_node *find_origin(const dl_fusion *f, const dl_value *v) {
     origins o = {0};
     if (v->def) add_origin(f, &o, v->def, false);
-    for (int steps = 0; o.n && steps < DL_FUSE_EPILOGUE_NODES; steps++) {
+    for (int steps = 0; o.n && !o.full && steps < DL_FUSE_EPILOGUE_NODES; steps++) {
         int last = 0;
         for (int i = 1; i < o.n; i++)
             if (o.at[i] > o.at[last]) last = i;
