@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
-from checks import ENV, TMP, check, finish  # noqa: E402
+from checks import CCACHE, CCACHE_ENV, ENV, TMP, check, finish  # noqa: E402
 from trained import same_bytes, train  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
@@ -25,7 +25,11 @@ STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-O1"]
 def compiled(compiler, source, *flags):
     """The program, or None where it does not compile."""
     program = f"{TMP}/program"
-    r = subprocess.run([*compiler, source, *flags, *LIBRARY, "-o", program], capture_output=True, text=True)
+    r = subprocess.run([*CCACHE, *compiler, source, *flags, "-c", "-o", f"{program}.o"], capture_output=True, text=True,
+                       env={**os.environ, **CCACHE_ENV})
+    if r.returncode == 0:
+        r = subprocess.run([compiler[0], f"{program}.o", *flags, *LIBRARY, "-o", program], capture_output=True,
+                           text=True)
     if check(r.returncode == 0, f"{' '.join(compiler)} {source}: {r.stderr[:800]}"):
         return program
 

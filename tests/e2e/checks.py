@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import struct
 import sys
@@ -28,6 +29,11 @@ ENV = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
 # folder sets both (rule `caches` of structure/check_house.py).
 CACHE = {"DLR_CACHE_DIR": os.environ.get("DLC_TEST_CACHE") or os.path.join(TMP, "cache"), "DLR_CACHE_MAX": "0"}
 ENV.update(CACHE)
+# A compiler's command for sources that a test writes, where ccache is there: what it knows is not compiled anew, in
+# whatever folder it lies.
+CCACHE = [shutil.which("ccache")] if shutil.which("ccache") else []
+CCACHE_ENV = {"CCACHE_BASEDIR": TMP, "CCACHE_NOHASHDIR": "1",
+              "CCACHE_DIR": os.environ.get("CCACHE_DIR") or os.path.expanduser("~/.cache/ccache")} if CCACHE else {}
 # A run does not handle a signal that its parent ignores: SIGHUP under nohup, SIGUSR2 under perf record, SIGINT of a
 # shell's background job.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import checks
-from checks import DRAW, ENV, SHARE, TMP, check, finish, takes
+from checks import CCACHE, CCACHE_ENV, DRAW, ENV, SHARE, TMP, check, finish, takes
 from export_programs import FORTRAN, THREADS, TRAINED
 
 try:
@@ -142,8 +142,8 @@ def compile_c(folder, cc, flags, out="program", sources=None):
     objects, ok = [], True
     for source in sources or [f"{folder}/{n}.c", f"{folder}/{n}_weights.c", f"{folder}/example.c"]:
         objects.append(here(os.path.basename(source)[:-2] + ".o"))
-        ok &= run([cc, *flags, f"-I{folder}", "-c", source, "-o", objects[-1]],
-                  env={"PATH": "/usr/bin:/bin"}) is not None
+        ok &= run([*CCACHE, cc, *flags, f"-I{folder}", "-c", source, "-o", objects[-1]],
+                  env={"PATH": "/usr/bin:/bin", **CCACHE_ENV}) is not None
     return here(out) if ok and run([cc, *[f for f in flags if "sanitize" in f], *objects, "-lm", "-lpthread", "-o",
                                     here(out)]) is not None else None
 
