@@ -174,11 +174,49 @@ static void test_case(const beside_case *c, const char *target) {
     dl_arena_free(arena);
 }
 
+/* Sums of a million elements, to one number and to one for each of the last axis: more work items
+ * than a thread finalizes at once. Elements are whole numbers, so that each sum is exact. */
+static void test_many_items(const char *target) {
+    enum { ROWS = 1031, COLUMNS = 1201 };
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    const char *text =
+        dl_format(arena,
+                  "graph @train {\n  input $a = %%0 : f32[N=%d, W=%d]\n"
+                  "  %%1 = sum $a {over=[N, W]} : f32[]\n  %%2 = sum $a {over=[N]} : f32[W=%d]\n"
+                  "  output \"all\" = %%1\n  output \"columns\" = %%2\n}\n",
+                  ROWS, COLUMNS, COLUMNS);
+    dl_module *m = dl_parse_module(arena, text, strlen(text), "sums", &err), *made = NULL;
+    CHECK(m, "%s", err.message);
+    dl_plan *p = m ? compile_text_module(arena, text, target, NULL, &made) : NULL;
+    double *x = calloc(ROWS * COLUMNS, sizeof *x), want[COLUMNS] = {0}, all = 0;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        x[i] = (i * 7919LL + i / COLUMNS) % 7 - 2;
+        all += x[i], want[i % COLUMNS] += x[i];
+    }
+    for (int threads = 1; threads <= 3; threads += 2) {
+        dlr_exec *e = open_plan(p, threads);
+        if (!e) continue;
+        dlr_state_write(e, dlr_exec_variable(e, "a"), DL_F64, x);
+        dlr_exec_run(e, 0, NULL);
+        float *sum = read_output(e, 0, "all", DL_F32), *sums = read_output(e, 0, "columns", DL_F32);
+        CHECK(sum && (double)*sum == all, "%s: %g, not %g", target, sum ? (double)*sum : NAN, all);
+        for (int i = 0; sums && i < COLUMNS; i++)
+            CHECK((double)sums[i] == want[i], "%s: column %d: %g, not %g", target, i,
+                  (double)sums[i], want[i]);
+        free(sum), free(sums);
+        dlr_exec_close(e);
+    }
+    free(x);
+    dl_arena_free(arena);
+}
+
 int main(void) {
     static char dir[] = "/tmp/dl_beside_XXXXXX";
     if (!test_cache(dir)) return DL_IO;
     enum { NCASES = sizeof cases / sizeof *cases };
     unsigned number = 0;
+    for (unsigned t = 0; t < COMPILED_TARGETS; t++) test_many_items(compiled_targets[t]);
     for (unsigned t = 0; t < COMPILED_TARGETS; t++)
         for (unsigned i = 0; i < NCASES; i++)
             if (dl_test_takes_of(t, i, NCASES, number++)) test_case(&cases[i], compiled_targets[t]);
