@@ -323,8 +323,9 @@ void dl_grad_scatter_max(dl_grad *g) {
              *mask = dl_build_cast(g->b, is_most, wide), *counted[] = {mask, numbers};
     dl_type t = g->dy->type;
     t.dtype = wide;
-    dl_value *ties = dl_build_as(g->b, DL_OP_scatter_add, 2, counted, 1, axis, t),
-             *share = divide(g, dl_build_cast(g->b, g->dy, wide), ties);
+    dl_value *ties = dl_build_as(g->b, DL_OP_scatter_add, 2, counted, 1, axis, t);
+    ties = dl_build_k(g->b, DL_OP_max, ties, 1); /* no share of an empty segment is 0 / 0 */
+    dl_value *share = divide(g, dl_build_cast(g->b, g->dy, wide), ties);
     dl_grad_give(g, 0, dl_build_cast(g->b, taken_back(g, share, mask), own));
 }
 
