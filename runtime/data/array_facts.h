@@ -29,6 +29,7 @@ typedef enum {
     DLR_ODD_WIDE,    /* floats of more than 64 bits, decimal numbers */
     DLR_ODD_NUMBERS, /* that another program reads as they are */
     DLR_ODD_LISTS,
+    DLR_ODD_DICTS,   /* records and maps, of which pandas makes dicts and pairs */
     DLR_ODD_OBJECTS, /* of Python, pickled */
     DLR_ODD_CELLS,   /* of MATLAB, as are: */
     DLR_ODD_STRUCTS,

@@ -15,8 +15,15 @@ static const struct {
     [DLR_ODD_TIMES] = {"times", "numpy.save('OUT.npy', a.astype('i8'))", ""},
     [DLR_ODD_WIDE] = {"wider numbers", "numpy.save('OUT.npy', a.astype('f8'))", ""},
     [DLR_ODD_NUMBERS] = {NULL, "numpy.save('OUT.npy', a)", ""},
-    [DLR_ODD_LISTS] = {"lists", "numpy.save('OUT.npy', numpy.stack(a))",
-                       ", if the lists have one length"},
+    [DLR_ODD_LISTS] = {"lists",
+                       "a = [[] if x is None else list(x) for x in a]; n = max(map(len, a)); "
+                       "numpy.save('OUT.npy', numpy.array([x + [numpy.nan] * (n - len(x)) "
+                       "for x in a]))",
+                       ", which puts NaN after short lists"},
+    [DLR_ODD_DICTS] = {"records",
+                       "numpy.savez('OUT.npz', **pandas.json_normalize([dict(x or {}) "
+                       "for x in a]))",
+                       ""},
     [DLR_ODD_OBJECTS] = {"objects of Python",
                          "numpy.save('OUT.npy', numpy.array(a.tolist(), 'f8'))",
                          " (a pickle runs what it says: only of those you trust)"},

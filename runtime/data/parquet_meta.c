@@ -130,12 +130,17 @@ typedef struct {
     bool is_signed, half;
 } element;
 
-/* The union of logical types: whole numbers are its tenth, half precision its fifteenth. */
+enum { MAPS = 1, LISTS = 3, DECIMAL = 5, UINT_8 = 11, INT_8 = 15, LAST = 18 }; /* converted types */
+
+/* The union of logical types: maps are its second, lists its third, decimal numbers its fifth,
+ * whole numbers its tenth, half precision its fifteenth. */
 static void take_logical(thrift *t, element *e) {
     for (field kind = {0}; next_field(t, &kind);) {
         if (kind.id == 15) e->half = true;
         if (kind.id != 10 || kind.type != STRUCT) {
-            if (kind.id == 5) e->converted = 5;
+            if (kind.id == 2) e->converted = MAPS;
+            if (kind.id == 3) e->converted = LISTS;
+            if (kind.id == 5) e->converted = DECIMAL;
             skip(t, kind.type, 0);
             continue;
         }
@@ -174,7 +179,7 @@ static element take_element(dl_arena *arena, thrift *t) {
 /* Sets the type in which a column is read, or why it is not. Whole numbers become f64 later where
  * rows have none. */
 static void set_type(dlr_parquet_column *c, const element *e) {
-    enum { OPTIONAL = 1, REPEATED = 2, DECIMAL = 5, UINT_8 = 11, INT_8 = 15, LAST = 18 };
+    enum { OPTIONAL = 1, REPEATED = 2 };
     static const size_t widths[] = {1, 4, 8, 12, 4, 8, 0, 0};
     int bits = e->bits;
     c->optional = e->repetition == OPTIONAL, c->is_signed = e->is_signed;
@@ -183,8 +188,12 @@ static void set_type(dlr_parquet_column *c, const element *e) {
         bits = 8 << (e->converted - UINT_8) % 4;
         c->is_signed = e->converted >= INT_8;
     }
-    if (e->children > 0 || e->repetition == REPEATED)
-        c->refused = "holds lists or records, not a number in each row", c->odd = DLR_ODD_LISTS;
+    if (e->repetition == REPEATED || (e->children > 0 && e->converted == LISTS))
+        c->refused = "holds lists, not a number in each row", c->odd = DLR_ODD_LISTS;
+    else if (e->children > 0)
+        c->refused = e->converted == MAPS ? "holds maps, not a number in each row"
+                                          : "holds records, not a number in each row",
+        c->odd = DLR_ODD_DICTS;
     else if (e->type < 0 || e->type > DLR_PARQUET_FIXED)
         c->refused = "has a type that is not known";
     else if (e->converted == DECIMAL)
