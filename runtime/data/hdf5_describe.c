@@ -31,7 +31,7 @@ bool dlr_hdf5_why_closed(char *text, size_t size) {
                  "needs HDF5 %s, and this program has libhdf5 %u.%u.%u (%s): write it with "
                  "libver=('earliest', 'v110') in place of libver='latest'",
                  strstr(reason, "datatype") ? "1.12 or newer (2.0 where 2.x wrote it)"
-                                            : "2.0 or newer",
+                                            : "2.0 or newer, as h5py 3.16 has it",
                  major, minor, release, reason);
     else
         snprintf(text, size, "cannot be opened, it is damaged: %s", reason);
