@@ -59,7 +59,8 @@ TIMM = {  # name: (size of the image, further arguments)
     "resnest14d": (64, {}), "gernet_s": (64, {}), "bat_resnext26ts": (64, {}),
     "botnet26t_256": (128, {}), "halonet26t": (128, {}), "lambda_resnet26t": (128, {}), "gcresnext26ts": (64, {}),
     "coatnet_pico_rw_224": (64, {"img_size": 64}), "maxvit_rmlp_pico_rw_256": (64, {"img_size": 64}),
-    "coat_tiny": (64, {}), "crossvit_tiny_240": (240, {}), "levit_128s": (224, {}), "edgenext_xx_small": (64, {}),
+    "coat_tiny": (64, {"img_size": 64}),
+    "crossvit_tiny_240": (240, {}), "levit_128s": (224, {}), "edgenext_xx_small": (64, {}),
     "edgenext_x_small": (64, {}), "mobilevit_xxs": (64, {}), "mobilevitv2_050": (64, {}), "efficientformer_l1": (224,
         {}),
     "efficientformerv2_s0": (224, {}), "efficientvit_b0": (64, {}), "efficientvit_m0": (224, {}),
@@ -209,7 +210,7 @@ def _monai(name, shape, make):
 _monai("UNet2d", (2, 1, 32, 32), lambda n: n.UNet(2, 1, 2, (4, 8, 16), (2, 2), num_res_units=2))
 _monai("UNet3d", (2, 1, 16, 16, 16), lambda n: n.UNet(3, 1, 2, (4, 8, 16), (2, 2)))
 _monai("UNet2d_batch", (2, 1, 32, 32), lambda n: n.UNet(2, 1, 2, (4, 8, 16), (2, 2), norm="batch", act="relu"))
-_monai("BasicUNet", (2, 1, 16, 16, 16), lambda n: n.BasicUNet(3, 1, 2, (4, 4, 8, 8, 16, 4)))
+_monai("BasicUNet", (2, 1, 32, 32, 32), lambda n: n.BasicUNet(3, 1, 2, (4, 4, 8, 8, 16, 4)))
 _monai("BasicUNetPlusPlus", (2, 1, 32, 32), lambda n: n.BasicUNetPlusPlus(2, 1, 2, (4, 4, 8, 8, 16, 4)))
 _monai("AttentionUnet", (2, 1, 32, 32), lambda n: n.AttentionUnet(2, 1, 2, (4, 8, 16), (2, 2)))
 _monai("DynUNet", (2, 1, 32, 32), lambda n: n.DynUNet(2, 1, 2, [3, 3, 3], [1, 2, 2], [2, 2], filters=[4, 8, 16]))
@@ -388,7 +389,7 @@ def _unet1d():
                     * 2,
                     up_block_types=("UpBlock1D",) * 2, extra_in_channels=0, layers_per_block=1,
                         use_timestep_embedding=True,
-                    time_embedding_type="positional", norm_num_groups=4)
+                    time_embedding_type="positional", norm_num_groups=4, act_fn="silu")
     return First(m, "sample"), (torch.randn(2, 4, 32), torch.tensor([3, 7]))
 
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Models of public libraries as ONNX files of PyTorch's exporters, imported, checked and compared with ONNX Runtime.
 
-onnx_library.py BUILD OUT [--list more] [--only PATTERN] [--table FILE.md]    tests/zoo/zoo BUILD OUT --onnx ... runs it
+onnx_library.py BUILD OUT [--list more | others] [--only PATTERN] [--table FILE.md]
+tests/zoo/zoo BUILD OUT --onnx ... runs it
 
-Each model is in evaluation mode, with random numbers in place of equal ones. "script" is the exporter by tracing,
-"dynamo" that by torch.export. Predictions agree within 1e-5 of the largest number with those of ONNX Runtime, and
+Each model is in evaluation mode, with random numbers in place of equal ones. "script" is the exporter by tracing, for
+opset 13 and 17, "dynamo" that by torch.export, for 18 and 23. --list others: networks of Keras and JAX
+(onnx_others.py). Predictions agree within 1e-5 of the largest number with those of ONNX Runtime, and
 within that of PyTorch's in float64 or three times what ONNX Runtime is off. OUT keeps files and results.
 """
 import collections
@@ -19,11 +21,16 @@ import warnings
 import numpy as np
 
 warnings.filterwarnings("ignore")
-TOLERANCE, AS_RUNTIME, SECONDS, KINDS = 1e-5, 3, 400, ("script", "dynamo")
+TOLERANCE, AS_RUNTIME, SECONDS = 1e-5, 3, 400
+KINDS = {"script13": 13, "script17": 17, "dynamo18": 18, "dynamo23": 23}  # opsets
+OTHERS = ("keras", "jax")
 
 
 def export(folder, library, name):
-    """FOLDER/script.onnx, dynamo.onnx or why there is none, inputs, and outputs of PyTorch in float64."""
+    """FOLDER/KIND.onnx or why there is none, inputs, and outputs of PyTorch in float64."""
+    if library in OTHERS:
+        import onnx_others
+        return onnx_others.EXPORTS[f"{library}.{name}"](folder)
     import torch
     from library_export import doubled, without_chance
     from library_more import LIBRARIES
@@ -36,16 +43,18 @@ def export(folder, library, name):
             p.data = p.data + 0.1 * torch.randn(p.shape)
     model = without_chance(model).eval()
     names = [f"x{i}" for i in range(len(inputs))]
-    for kind in KINDS:
+    for kind, opset in KINDS.items():
         try:
-            if kind == "dynamo":
+            if kind.startswith("dynamo"):
                 each = ({0: torch.export.Dim.DYNAMIC},) * len(inputs)
                 shapes = (each,) if type(model).__name__ == "First" else each  # it takes *x
-                torch.onnx.export(model, tuple(inputs), folder / "dynamo.onnx", dynamo=True, external_data=False,
-                                  input_names=names, output_names=["y"], verbose=False, dynamic_shapes=shapes)
+                torch.onnx.export(model, tuple(inputs), folder / f"{kind}.onnx", dynamo=True, external_data=False,
+                                  opset_version=opset, input_names=names, output_names=["y"], verbose=False,
+                                  dynamic_shapes=shapes)
             else:
-                torch.onnx.export(model, tuple(inputs), folder / "script.onnx", dynamo=False, input_names=names,
-                                  output_names=["y"], dynamic_axes={n: {0: "N"} for n in [*names, "y"]})
+                torch.onnx.export(model, tuple(inputs), folder / f"{kind}.onnx", dynamo=False, input_names=names,
+                                  opset_version=opset, output_names=["y"],
+                                  dynamic_axes={n: {0: "N"} for n in [*names, "y"]})
         except Exception as fault:
             (folder / f"{kind}.onnx").unlink(missing_ok=True)
             (folder / f"{kind}.why").write_text(re.sub(r"\s+", " ", str(fault))[:120])
@@ -67,7 +76,8 @@ def judge(build, folder, kind):
     import onnxruntime
     path, model, weights = folder / f"{kind}.onnx", folder / f"{kind}.dl", folder / f"{kind}.w"
     if not path.exists():
-        return {"stage": "export", "why": (folder / f"{kind}.why").read_text()}
+        why = folder / f"{kind}.why"
+        return {"stage": "export", "why": why.read_text() if why.exists() else "the export ended early"}
     r = subprocess.run([build / "cli/dlc", "import", path, "-o", model, f"--weights={weights}", "--loss=mse",
                         "--report"],
                        capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=SECONDS)
@@ -80,10 +90,12 @@ def judge(build, folder, kind):
         row["stage"] = "run"
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
         used = [i.name for i in session.get_inputs()]
-        theirs = session.run(None, {n: np.load(folder / f"{n}.npy") for n in used})[0]
-        words = [folder / f"{n}.npy" if len(used) == 1 else f"{n}={folder / n}.npy" for n in used]
+        # other exporters have names of their own
+        files = {n: folder / ("x0.npy" if kind in OTHERS else f"{n}.npy") for n in used}
+        theirs = session.run(None, {n: np.load(file) for n, file in files.items()})[0]
+        words = [file if len(used) == 1 else f"{n}={file}" for n, file in files.items()]
         run(build / "cli/dlrun", "predict", weights, f"--model={model}", *words, "-o", folder / "y.npy",
-            f"--local_batch_size={np.load(folder / f'{used[0]}.npy').shape[0]}")
+            f"--local_batch_size={np.load(files[used[0]]).shape[0]}")
     except (RuntimeError, subprocess.TimeoutExpired) as fault:
         return {**row, "why": str(fault)[-160:]}
     mine, truth = np.load(folder / "y.npy"), np.load(folder / "truth.npy")
@@ -99,7 +111,7 @@ def judge(build, folder, kind):
 
 def put_table(path, rows, lacking):
     out = []
-    for kind in KINDS:
+    for kind in dict.fromkeys(k for _, k in rows):
         of = [r for (_, k), r in rows.items() if k == kind and r["stage"] != "export"]
         done = collections.Counter(r["stage"] for r in of)
         n, whole = max(len(of), 1), len(of) - done["import"] - done["check"]
@@ -118,10 +130,13 @@ def put_table(path, rows, lacking):
 
 def main():
     import library_more
+    import onnx_others
     build, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
     rows, lacking = {}, collections.Counter()
-    for library, models in (library_more.MORE if options.get("--list") == "more" else library_more.FIRST).items():
+    others = {of: [n.split(".")[1] for n in onnx_others.EXPORTS if n.startswith(f"{of}.")] for of in OTHERS}
+    lists = {"first": library_more.FIRST, "more": library_more.MORE, "others": others}
+    for library, models in lists[options.get("--list", "first")].items():
         for name in models:
             full, folder = f"{library}.{name}", out / f"{library}.{name}"
             if not re.search(options.get("--only", ""), full):
@@ -130,9 +145,8 @@ def main():
             if not (folder / "truth.npy").exists():
                 subprocess.run([sys.executable, __file__, "--export", folder, library, name], timeout=SECONDS,
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            for kind in KINDS:
-                row = judge(build, folder, kind) if (folder / "truth.npy").exists() else {
-                    "stage": "export", "why": "the export ended early"}
+            for kind in [library] if library in OTHERS else KINDS:
+                row = judge(build, folder, kind)
                 rows[full, kind] = row
                 lacking.update({re.sub(r"^\d+ +", "", op) for op in row.get("lacks", [])})
                 print(full, kind, json.dumps(row), flush=True)

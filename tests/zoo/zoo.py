@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """The zoo of public libraries: each model exported, imported, checked and compared with PyTorch.
 
-zoo.py BUILD OUT [--list more | written] [--only PATTERN] [--order SEED] [--times no] [--table FILE.md]  (tests/zoo/zoo)
+zoo.py BUILD OUT [--list more | other | written] [--only PATTERN] [--order SEED] [--times no] [--table FILE.md]
+(tests/zoo/zoo)
 
 OUT keeps archives and results: what is there is not done again, so that a run goes on where another stopped. The table
 has one line a model: whether `dlc import` writes all of it, lines of text, the largest differences from PyTorch in
-float64, and the time of a training step as a multiple of PyTorch's. --list more: the models of library_more.py; --list
-written: those of library_written.py, which need torch alone. --order: the models in an order by chance, so that those
-of a run that ends early stand for all; the table says how many it lacks. --times no: for a machine that does more.
+float64, and the time of a training step as a multiple of PyTorch's. --list more and other: the models of
+library_more.py and library_other.py; --list written: those of library_written.py, which need torch alone. --order: the
+models in an order by chance, so that those of a run that ends early stand for all; the table says how many it lacks.
+--times no: for a machine that does more.
 """
 import collections
 import json
@@ -22,6 +24,7 @@ import traceback
 
 import library_export
 import library_more
+import library_other
 import library_written_shared
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -116,7 +119,8 @@ def main():
     build, out = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
     rows, lacking = {}, collections.Counter()
-    lists = {"first": library_more.FIRST, "more": library_more.MORE, "written": library_written_shared.WRITTEN}
+    lists = {"first": library_more.FIRST, "more": library_more.MORE, "other": library_other.OTHER,
+             "written": library_written_shared.WRITTEN}
     chosen = [(f"{library}.{name}", library, name)
               for library, models in lists[options.get("--list", "first")].items() for name in models]
     chosen = [of for of in chosen if re.search(options.get("--only", ""), of[0])]
