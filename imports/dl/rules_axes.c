@@ -359,8 +359,9 @@ bool dl_in_roll(dl_in_ctx *c) {
                          *dims = dl_foreign_find(c->n, "dims");
     if (!x || !shifts || !dims || shifts->n != dims->n) return false;
     dl_whole(c, x);
+    dl_name_all(c, x);
     dl_in_value *v = dl_copy_value(c, x);
-    v->is_view = false;
+    v->is_view = false, v->param = -1;
     for (int i = 0; i < dims->n; i++) {
         int d = dl_dim(x, dims->ints[i]);
         if (d < 0 || d >= x->rank) return false;
@@ -377,6 +378,7 @@ bool dl_in_flip(dl_in_ctx *c) {
     const dl_foreign_arg *dims = dl_foreign_find(c->n, "dims");
     if (!x || !dims || !dims->n) return false;
     dl_whole(c, x);
+    dl_name_all(c, x);
     int s = dl_call_function(c, "flip", x, ", over=[");
     bool first = true;
     for (int i = 0; i < dims->n; i++) {

@@ -99,6 +99,30 @@ class Branches(Net):
         return F.linear(self.branch(y, twice=True), self.tied.weight.t())
 
 
+OF_PARAMETERS = (
+    lambda p: p.flip(0).flip(2), lambda p: p.roll(1, 0).roll(2, 2), lambda p: p.cumsum(1).cumsum(0),
+    lambda p: p[:, 1:, ::2].exp(), lambda p: p.softmax(1).softmax(2), lambda p: F.pad(p, (1, 0, 0, 2)).tanh(),
+    lambda p: p[:, [2, 0]].sin(), lambda p: p.amax(1).exp(), lambda p: p.repeat(4, 1, 1).relu(),
+    lambda p: p.transpose(0, 2).sigmoid().flip(1), lambda p: p.reshape(6, 6).tanh().flip(1),
+    lambda p: torch.cat([p, p.flip(1)], 1).abs(), lambda p: p.sort(dim=1)[0].flip(0), lambda p: p.tril().flip(0),
+    lambda p: p.diff(dim=1).square().flip(2), lambda p: p.repeat_interleave(2, 1).cos(), lambda p: -p.unfold(2, 2, 1),
+    lambda p: F.layer_norm(p, (4, )).flip(0), lambda p: p.std(1).flip(0), lambda p: torch.stack([p, p * 2], 1).flip(1),
+    lambda p: p.norm(dim=2).flip(0), lambda p: p.clamp(-0.5, 0.5).flip(1), lambda p: torch.where(p > 0, p, 0.1).flip(1))
+
+
+@written((2, 3))
+class OfParameters(nn.Module):
+    """Operations on tensors of parameters, which get their axes' names at the first use."""
+
+    def __init__(self):
+        super().__init__()
+        self.p = nn.ParameterList([nn.Parameter(torch.randn(3, 3, 4)) for _ in OF_PARAMETERS])
+
+    def forward(self, x):
+        parts = [of(p) for of, p in zip(OF_PARAMETERS, self.p)]
+        return x + sum((y * torch.linspace(0.5, 1, y.numel()).view(y.shape)).sum() for y in parts)
+
+
 @written((2, 6), (2, ))
 class Filled(Net):
     """Tensors of one number of the batch's size, and a passage through bytes."""
