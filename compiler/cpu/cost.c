@@ -14,7 +14,7 @@ static const double least_gain = 0.8; /* the time of a variant that is taken for
 static double winograd_share(const dl_kernel *k, const dl_target *t) {
     const double inputs = 80, outputs = 60, own_cache = 1 << 20, shared_cache = 8 << 20;
     const dl_relation r = dl_kernel_relation(k, &k->instrs.at[dl_kernel_anchor(k)]);
-    const dl_conv_sizes s = dl_relation_sizes(&r);
+    const dl_conv_sizes s = dl_winograd_sizes(&r);
     const int64_t positions = s.samples * s.out[0] * s.out[1] * s.out[2],
                   tiles = dl_winograd_tiles(k);
     double terms = (double)(s.c * s.tap[0]), made = (double)dl_round_up(s.o, t->lanes),
@@ -37,7 +37,7 @@ static double winograd_share(const dl_kernel *k, const dl_target *t) {
 static bool can_transform(const dl_kernel *k, const dl_target *t) {
     if (!t->winograd || k->schedule.kind != DL_BY_TILES || !dl_winograd_suits(k)) return false;
     const dl_relation r = dl_kernel_relation(k, &k->instrs.at[dl_kernel_anchor(k)]);
-    const dl_conv_sizes s = dl_relation_sizes(&r);
+    const dl_conv_sizes s = dl_winograd_sizes(&r);
     return s.c >= DL_PACK_BELOW && s.o > DL_SMALL_N;
 }
 

@@ -232,7 +232,9 @@ static void put_interleaved(dl_emitter *e, const dl_conv_problem *s, dl_emitted 
 }
 
 static void put_grad_input(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
-    (is_interleaved(e, s) ? put_interleaved : put_by_stride_phase)(e, s, code);
+    (dl_cpu_by_winograd(e->k, e->t) ? dl_emit_winograd
+     : is_interleaved(e, s)         ? put_interleaved
+                                    : put_by_stride_phase)(e, s, code);
 }
 
 /* Are K elements taken as bf16 pairs (kernels/bf16_pairs.c)? A pair is two neighbouring channels of

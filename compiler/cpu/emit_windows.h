@@ -77,8 +77,8 @@ dl_tables dl_emit_image_by(dl_emitter *e, const dl_conv_problem *s, int64_t colu
 /* The partial results of the epilogue's reductions. Work items of the same rows that reduce
  * different channels share one set. */
 void dl_emit_panel_sums(dl_emitter *e, const dl_conv_problem *s, dl_tables t, dl_emitted *code);
-/* A convolution by the variant of ir/kernel/winograd.h: phase 0 transforms the weight, phase 1
- * multiplies. */
+/* A convolution, or the gradient of an input, by the variant of ir/kernel/winograd.h: phase 0
+ * transforms the weight, phase 1 multiplies. */
 void dl_emit_winograd(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code);
 
 /* The epilogue: <kernel>_body, and around it <kernel>_point, for one position, or <kernel>_rows,

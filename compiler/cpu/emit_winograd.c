@@ -27,22 +27,26 @@ static int64_t item_columns(int64_t columns, int64_t blocks) {
 
 void dl_emit_winograd(dl_emitter *e, const dl_conv_problem *s, dl_emitted *code) {
     const char *name = DL_OWN_NAME, *weight;
+    bool mirrors = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel),
             planes = s->taps / DL_WINOGRAD_TAPS, terms = planes * s->summed,
             blocks = dl_ceil_div(dl_winograd_tiles(e->k), dl_cpu_winograd_block(e->t)),
             each = item_columns(columns, blocks);
     dl_tables t = dl_emit_image_by(e, s, each);
-    t.groups = dl_ceil_div(columns, each), t.items = blocks * t.groups;
+    t.groups = dl_ceil_div(columns, each), t.items = blocks * t.groups, t.columns = each;
     dl_emit_rows_epilogue(e);
     code->prepares = 1, code->prepared = s->c->parts[s->weight][0];
     weight = dl_emit_array(e, code->prepared);
     dl_emit_head(e, 0);
-    dl_putf(e->out, "    winograd_weight(&%s_shape, %s, item, (float *)workspace);\n}\n", name,
-            weight);
+    dl_putf(e->out, "    %s(&%s_shape, %s, item, %s(float *)workspace);\n}\n",
+            mirrors ? "winograd_mirrored" : "winograd_weight", name, weight,
+            mirrors ? "(float *)scratch, " : "");
     code->phases = 2;
     code->items[0] = columns * planes, code->items[1] = t.items;
     code->workspace = columns * DL_WINOGRAD_POINTS * terms * e->t->panel * 4;
     code->scratch = scratch_bytes(e->t, terms);
+    if (mirrors)
+        code->scratch = dl_at_least(code->scratch, 4 * DL_WINOGRAD_TAPS * DL_CHAIN * e->t->panel);
     dl_emit_head(e, 1);
     dl_emit_panel_sums(e, s, t, code);
     dl_putf(e->out,

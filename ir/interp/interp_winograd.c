@@ -32,7 +32,7 @@ static double *square_positions(dl_arena *arena, const dl_conv_sizes *s, const d
     return to;
 }
 
-/* The squares of the window of output position `at`. */
+/* The squares of the window of the result's position `at`. */
 static double square_window(const dl_conv_sizes *s, const double *squares, const int64_t at[3]) {
     double sum = 0;
     for (int64_t i = 0; i < s->tap[0] * DL_WINOGRAD_TAPS; i++) {
@@ -59,14 +59,16 @@ static double slack_of(int64_t terms, double x, double w) {
 }
 
 void dl_interp_winograd(const dl_relation *r, const double *x, const double *w, double *slack) {
-    const dl_conv_sizes s = dl_relation_sizes(r);
+    const dl_conv_sizes s = dl_winograd_sizes(r);
+    const bool mirrors = dl_winograd_mirrors(r);
     int64_t points = s.in[0] * s.in[1] * s.in[2], terms = s.c * s.tap[0],
             made = s.out[0] * s.out[1] * s.out[2];
     dl_arena *scratch = dl_arena_new(NULL);
     double *squares = square_positions(scratch, &s, x),
            *weights = DL_NEWS(scratch, double, s.o + 1);
-    for (int64_t o = 0; o < s.o; o++)
-        for (int64_t i = 0; i < terms * DL_WINOGRAD_TAPS; i++, w++) weights[o] += *w * *w;
+    int64_t taps = s.tap[0] * DL_WINOGRAD_TAPS;
+    for (int64_t i = 0; i < s.o * s.c * taps; i++)
+        weights[mirrors ? i / taps % s.o : i / (s.c * taps)] += w[i] * w[i];
     for (int64_t n = 0; n < s.samples; n++)
         for (int64_t i = 0; i < made; i++) {
             int64_t at[3] = {i / (s.out[1] * s.out[2]), i / s.out[2] % s.out[1], i % s.out[2]};

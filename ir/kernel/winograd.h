@@ -1,6 +1,7 @@
 /* Winograd's F(2x2, 3x3) as a variant of a contraction's tiles: a convolution whose windows are 3 x
  * 3 with stride 1 along its last two axes multiplies 16 numbers for each 2 x 2 positions, where the
- * direct way multiplies 36. A schedule names it:
+ * direct way multiplies 36. The gradient of its input is such a convolution, too: of dy, by the
+ * weight with mirrored taps and exchanged channels. A schedule names it:
  *
  *   schedule tiles {phases=1, variant="winograd 2x2"}
  *
@@ -17,8 +18,14 @@
 enum { DL_WINOGRAD_POINTS = 16, DL_WINOGRAD_MADE = 4, DL_WINOGRAD_TAPS = 9 };
 extern const char dl_winograd_name[], dl_direct_name[]; /* variants, as schedules name them */
 
-/* Can the kernel's contraction be computed so? A convolution of f32 in one group. */
+/* Can the kernel's contraction be computed so? A convolution of f32 in one group, or the gradient
+ * of the input of one that has stride 1 along all axes. */
 bool dl_winograd_suits(const dl_kernel *k);
+/* The sizes of such a contraction as a convolution: `in` and `c` are those of the image that is
+ * read, `out` and `o` those of the result. Padding may be negative. */
+dl_conv_sizes dl_winograd_sizes(const dl_relation *r);
+/* Is it the gradient of an input? */
+bool dl_winograd_mirrors(const dl_relation *r);
 /* Does its schedule say so? */
 bool dl_winograd_named(const dl_kernel *k);
 /* The tiles of such a contraction: of all samples and planes. */

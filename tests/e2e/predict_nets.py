@@ -168,7 +168,8 @@ class ViT(nn.Module):
 
 
 class Stack(nn.Module):
-    """3 x 3 windows of stride 1, which go by Winograd's transforms on a CPU: of pictures, or of volumes."""
+    """3 x 3 windows of stride 1, which go by Winograd's transforms on a CPU: of pictures, or of volumes. The slope is
+    by the gradients of their inputs."""
 
     def __init__(self, spatial):
         super().__init__()
@@ -177,11 +178,21 @@ class Stack(nn.Module):
 model Stack():
     input  x: f32[N, C=24, {axes}]
     target t: f32[N, C=64, {axes}]
-    y = x |> conv(64, 3, pad=1) @a |> relu |> conv(128, 3, pad=1) @b |> relu |> conv(64, 3, pad=1) @c
+    y = x |> conv(64, 3, pad=1) @a |> tanh |> conv(128, 3, pad=1) @b |> tanh |> conv(64, 3, pad=1) @c
+    slope = grad(sum(y**2), x)
     output y
+    output slope
     loss = mean((y - t)**2)
 """
         self.a, self.b, self.c = (conv(i, o, 3, padding=1) for i, o in ((24, 64), (64, 128), (128, 64)))
 
     def forward(self, x):
-        return self.c(torch.relu(self.b(torch.relu(self.a(x)))))
+        return self.c(torch.tanh(self.b(torch.tanh(self.a(x)))))
+
+    def results(self, x, last=None):
+        """y and the slope, in the type of x, with channels last where `last` is such an order."""
+        net = self.to(x.dtype).to(memory_format=last or torch.contiguous_format)
+        x = x.to(memory_format=last or torch.contiguous_format).requires_grad_()
+        y = net(x)
+        slope, = torch.autograd.grad((y**2).sum(), x)
+        return {"y": y.detach().double(), "slope": slope.double()}

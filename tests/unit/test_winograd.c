@@ -18,18 +18,28 @@
 typedef struct {
     const char *what;
     int batch, in[2], out, size[3], taps, stride, lo[3], hi[3]; /* along the planes: taps, stride */
+    bool mirrors; /* the gradient of a convolution's input, in place of a convolution */
 } problem;
 static const problem problems[] = {
-    {"odd picture", 2, {17}, 33, {0, 7, 9}, 0, 0, {0, 1, 1}, {0, 1, 1}},
-    {"no padding", 1, {16}, 40, {0, 6, 5}, 0, 0, {0, 0, 0}, {0, 0, 0}},
-    {"padding of one side", 1, {24}, 9, {0, 5, 8}, 0, 0, {0, 2, 0}, {0, 0, 2}},
-    {"wide padding", 1, {16}, 16, {0, 3, 4}, 0, 0, {0, 4, 3}, {0, 4, 5}},
-    {"one position", 3, {20}, 50, {0, 1, 1}, 0, 0, {0, 1, 1}, {0, 1, 1}},
-    {"volume", 1, {20}, 64, {3, 6, 6}, 3, 1, {1, 1, 1}, {1, 1, 1}},
-    {"strided planes", 2, {16}, 24, {6, 4, 5}, 2, 2, {1, 1, 1}, {0, 1, 1}},
-    {"of two", 1, {16, 27}, 32, {0, 8, 8}, 0, 0, {0, 1, 1}, {0, 1, 1}},
-    {"several chains", 1, {300}, 70, {0, 4, 5}, 0, 0, {0, 1, 1}, {0, 1, 1}},
-    {"several blocks and groups", 2, {16}, 200, {0, 19, 22}, 0, 0, {0, 1, 1}, {0, 1, 1}},
+    {"odd picture", 2, {17}, 33, {0, 7, 9}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
+    {"no padding", 1, {16}, 40, {0, 6, 5}, 0, 0, {0, 0, 0}, {0, 0, 0}, false},
+    {"padding of one side", 1, {24}, 9, {0, 5, 8}, 0, 0, {0, 2, 0}, {0, 0, 2}, false},
+    {"wide padding", 1, {16}, 16, {0, 3, 4}, 0, 0, {0, 4, 3}, {0, 4, 5}, false},
+    {"one position", 3, {20}, 50, {0, 1, 1}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
+    {"volume", 1, {20}, 64, {3, 6, 6}, 3, 1, {1, 1, 1}, {1, 1, 1}, false},
+    {"strided planes", 2, {16}, 24, {6, 4, 5}, 2, 2, {1, 1, 1}, {0, 1, 1}, false},
+    {"of two", 1, {16, 27}, 32, {0, 8, 8}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
+    {"several chains", 1, {300}, 70, {0, 4, 5}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
+    {"several blocks and groups", 2, {16}, 200, {0, 19, 22}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
+    {"gradient, odd picture", 2, {17}, 33, {0, 7, 9}, 0, 0, {0, 1, 1}, {0, 1, 1}, true},
+    {"gradient, no padding", 1, {16}, 40, {0, 6, 5}, 0, 0, {0, 0, 0}, {0, 0, 0}, true},
+    {"gradient, uneven padding", 1, {24}, 9, {0, 5, 8}, 0, 0, {0, 2, 0}, {0, 0, 2}, true},
+    {"gradient, wide padding", 1, {16}, 16, {0, 9, 10}, 0, 0, {0, 4, 3}, {0, 4, 5}, true},
+    {"gradient, volume", 1, {20}, 70, {3, 6, 6}, 3, 1, {1, 1, 1}, {1, 0, 1}, true},
+    {"gradient, two planes of taps", 2, {16}, 24, {5, 4, 5}, 2, 1, {1, 1, 1}, {0, 1, 1}, true},
+    {"gradient of two", 1, {16, 27}, 32, {0, 8, 8}, 0, 0, {0, 1, 1}, {0, 1, 1}, true},
+    {"gradient, several chains", 1, {300}, 70, {0, 4, 5}, 0, 0, {0, 1, 1}, {0, 1, 1}, true},
+    {"gradient, several blocks", 2, {16}, 200, {0, 19, 22}, 0, 0, {0, 1, 1}, {0, 1, 1}, true},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -49,9 +59,11 @@ static const char *list(dl_arena *arena, const problem *p, int first, const int 
 static void put_text(dl_arena *arena, dl_buf *to, const problem *p, int g) {
     static const int ones[3] = {1, 1, 1};
     const int all = p->in[0] + p->in[1], taps = p->taps ? p->taps : 1;
-    int made[3] = {1, 0, 0};
-    if (p->size[0]) made[0] = (p->size[0] + p->lo[0] + p->hi[0] - taps) / p->stride + 1;
-    for (int i = 1; i < 3; i++) made[i] = p->size[i] + p->lo[i] + p->hi[i] - 2;
+    int made[3] = {1, 0, 0}, sign = p->mirrors ? -1 : 1;
+    if (p->size[0])
+        made[0] = p->mirrors ? (p->size[0] - 1) * p->stride + taps - p->lo[0] - p->hi[0]
+                             : (p->size[0] + p->lo[0] + p->hi[0] - taps) / p->stride + 1;
+    for (int i = 1; i < 3; i++) made[i] = p->size[i] + sign * (p->lo[i] + p->hi[i] - 2);
     const char *y = image(arena, p, p->out, made);
     dl_putf(to, "graph @case%d {\n  param $x%d = %%0 : %s\n", g, g,
             image(arena, p, p->in[0], p->size));
@@ -60,10 +72,13 @@ static void put_text(dl_arena *arena, dl_buf *to, const problem *p, int g) {
                 image(arena, p, p->in[1], p->size), g, g, image(arena, p, all, p->size));
     dl_putf(to,
             "  param $w%d = %%3 : f32[O=%d, C=%d, %skH=3, kW=3]\n  param $b%d = %%4 : f32[C=%d]\n",
-            g, p->out, all, p->size[0] ? dl_format(arena, "kD=%d, ", taps) : "", g, p->out);
-    dl_putf(to, "  %%5 = conv %s, $w%d {stride=%s, pad_lo=%s, pad_hi=%s} : %s\n",
-            p->in[1] ? "%2" : dl_format(arena, "$x%d", g), g, list(arena, p, p->stride, ones),
-            list(arena, p, p->lo[0], p->lo), list(arena, p, p->hi[0], p->hi), y);
+            g, p->mirrors ? all : p->out, p->mirrors ? p->out : all,
+            p->size[0] ? dl_format(arena, "kD=%d, ", taps) : "", g, p->out);
+    dl_putf(to, "  %%5 = %s %s, $w%d {stride=%s, pad_lo=%s, pad_hi=%s%s} : %s\n",
+            p->mirrors ? "conv_grad_input" : "conv", p->in[1] ? "%2" : dl_format(arena, "$x%d", g),
+            g, list(arena, p, p->stride, ones), list(arena, p, p->lo[0], p->lo),
+            list(arena, p, p->hi[0], p->hi),
+            p->mirrors ? dl_format(arena, ", size=%s", list(arena, p, made[0], made)) : "", y);
     dl_putf(to,
             "  %%6 = add %%5, $b%d : %s\n  %%7 = leaky_relu %%6 {slope=0.1} : %s\n"
             "  %%8 = mean %%7 {over=[N, %sH, W]} : f32[C=%d]\n"
@@ -191,15 +206,19 @@ static double error_of(const dl_plan *p, const dl_module *m) {
 
 /* The variant has fewer additions in a row, and more roundings. */
 static void test_errors(const char *target) {
-    static const problem of = {"errors", 1, {64}, 64, {0, 24, 24}, 0, 0, {0, 1, 1}, {0, 1, 1}};
+    static const problem both[] = {
+        {"errors", 1, {64}, 64, {0, 24, 24}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
+        {"errors of a gradient", 1, {64}, 64, {0, 24, 24}, 0, 0, {0, 1, 1}, {0, 1, 1}, true}};
     dl_arena *arena = dl_arena_new(NULL);
-    dl_module *m = NULL;
-    const dl_plan *p = compile(arena, 1, &of, target, dl_direct_name, &m);
-    double direct = p ? error_of(p, m) : 0;
-    p = p ? compile(arena, 1, &of, target, dl_winograd_name, &m) : NULL;
-    double winograd = p ? error_of(p, m) : 0;
-    CHECK(!p || (winograd > 0 && winograd < 1.5 * direct && winograd < 4e-7),
-          "%s: %.2e, directly %.2e", target, winograd, direct);
+    for (int i = 0; i < 2; i++) {
+        dl_module *m = NULL;
+        const dl_plan *p = compile(arena, 1, &both[i], target, dl_direct_name, &m);
+        double direct = p ? error_of(p, m) : 0;
+        p = p ? compile(arena, 1, &both[i], target, dl_winograd_name, &m) : NULL;
+        double winograd = p ? error_of(p, m) : 0;
+        CHECK(!p || (winograd > 0 && winograd < 1.5 * direct && winograd < 4e-7),
+              "%s, %s: %.2e, directly %.2e", both[i].what, target, winograd, direct);
+    }
     dl_arena_free(arena);
 }
 
@@ -231,9 +250,23 @@ static bool emits(dl_arena *arena, const dl_kernel *k, const dl_target *t, dl_er
 }
 
 static void test_schedule(void) {
-    static const problem large = {"large", 4, {64}, 64, {0, 32, 32}, 0, 0, {0, 1, 1}, {0, 1, 1}},
-                         few = {"few", 1, {512}, 512, {0, 4, 4}, 0, 0, {0, 1, 1}, {0, 1, 1}},
-                         kept = {"kept", 1, {256}, 256, {0, 10, 10}, 0, 0, {0, 1, 1}, {0, 1, 1}};
+    static const problem large = {"large", 4, {64},      64,        {0, 32, 32},
+                                  0,       0, {0, 1, 1}, {0, 1, 1}, false},
+                         few = {"few", 1, {512}, 512, {0, 4, 4}, 0, 0, {0, 1, 1}, {0, 1, 1}, false},
+                         kept = {"kept", 1, {256},     256,       {0, 10, 10},
+                                 0,      0, {0, 1, 1}, {0, 1, 1}, false},
+                         back = {"gradient", 4, {64},      64,        {0, 32, 32},
+                                 0,          0, {0, 1, 1}, {0, 1, 1}, true},
+                         strided = {"gradient, strided planes",
+                                    2,
+                                    {64},
+                                    64,
+                                    {16, 16, 16},
+                                    2,
+                                    2,
+                                    {1, 1, 1},
+                                    {1, 1, 1},
+                                    true};
     dl_arena *arena = dl_arena_new(NULL);
     const dl_target *t = dl_cpu_target("cpu:generic"), *off = dl_target_without_winograd(arena, t);
     dl_module *m;
@@ -250,6 +283,10 @@ static void test_schedule(void) {
     if (k) k->keeps_weight = false, k->schedule.variant = NULL;
     CHECK(k && dl_cpu_variants(k, t, names) == 2 && strcmp(names[0], dl_direct_name) == 0,
           "a weight that is transformed each time: %s", names[0]);
+    k = contraction_of(arena, &back, t, &m);
+    CHECK(k && dl_winograd_named(k), "gradient: %s", k ? k->schedule.variant : "");
+    k = contraction_of(arena, &strided, t, &m);
+    CHECK(k && !k->schedule.variant, "gradient, strided planes: %s", k ? k->schedule.variant : "");
     k = contraction_of(arena, &large, t, &m);
     CHECK(k && dl_winograd_named(k), "large: %s", k ? k->schedule.variant : "");
     if (!k) return;

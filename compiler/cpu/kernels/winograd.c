@@ -57,6 +57,21 @@ ENTRY void winograd_weight(const struct contraction *s, struct array w, long ite
     transform_plane(g, channels, u + (column * POINTS * terms + plane * channels) * PANEL,
                     terms * PANEL);
 }
+/* The same for the gradient of an input, whose weight is transposed, with mirrored taps: at most
+ * CHAIN channels at a time, in `g`. */
+ENTRY void winograd_mirrored(const struct contraction *s, struct array w, long item, float *g,
+                             float *u) {
+    const long planes = s->weight_taps / IN_PLANE, column = item / planes, plane = item % planes,
+               terms = point_terms(s), channels = s->summed;
+    u += (column * POINTS * terms + plane * channels) * PANEL;
+    for (long c = 0; c < channels; c += CHAIN) {
+        const long n = channels - c < CHAIN ? channels - c : CHAIN;
+        for (long tap = 0; tap < IN_PLANE; tap++)
+            transpose_panel(s, w, s->weight_taps - 1 - (plane * IN_PLANE + tap), column, c, n,
+                            g + tap * n * PANEL);
+        transform_plane(g, n, u + c * PANEL, terms * PANEL);
+    }
+}
 
 #define INPUT_ALONG(to, d0, d1, d2, d3)                                                            \
     vf to##0 = d0 - d2, to##1 = d1 + d2, to##2 = d2 - d1, to##3 = d1 - d3;
