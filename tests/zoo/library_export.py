@@ -22,7 +22,7 @@ import library_written_shared  # noqa: F401
 
 warnings.filterwarnings("ignore")
 CHANCES = ("p", "drop_prob", "drop_rate", "dropout", "dropout_p", "attention_dropout", "layerdrop", "attn_drop_rate",
-           "dropout_rate", "drop_path", "attn_dropout", "dropout_prob")
+           "dropout_rate", "drop_path", "attn_dropout", "dropout_prob", "drop_connect_rate")
 
 
 def without_chance(model):
