@@ -115,11 +115,12 @@ static bool shares_memory(const dl_in_ctx *c) {
 }
 
 /* The operand is a part of a part ... of a tensor: they get the new content, too. False: a part of
- * another kind, or other views of them are read. */
+ * another kind, or other views of them are read; or a damaged archive has a write without a result.
+ */
 static bool write_back(dl_in_ctx *c) {
     int self = self_of(c);
+    if (self < 0 || !c->n->n_results || has_readers(c, self, -1)) return false;
     dl_in_value *content = c->b->of[c->n->results[0]->id];
-    if (self < 0 || has_readers(c, self, -1)) return false;
     for (int whole; (whole = c->w->view_of[self]) >= 0; self = whole) {
         int by = c->w->defined_by[self];
         if (by < 0 || has_readers(c, whole, self) || !c->b->of[whole]) return false;
