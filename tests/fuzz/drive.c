@@ -1,8 +1,11 @@
 /* Runs a target without libFuzzer:
  *
  *     fuzz_NAME RUNS PATH...       every file of the paths (files or directories; what does not
- * exist is passed over) as it is, then RUNS changed ones, the same each time fuzz_NAME --one FILE
- * one input, as a crash left it
+ * exist is passed over) as it is, then RUNS changed ones
+ *     fuzz_NAME --one FILE         one input, as a crash left it
+ *
+ * The changed ones are the same each time of one DLC_TEST_DRAW, and a fourth of RUNS where
+ * DLC_TEST_SHARE asks for a part (tests/check.h).
  *
  * The input under test is kept in a file that is named when the process dies, so that a crash can
  * be run again. */
@@ -14,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/check.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MOST = 1 << 16, MOST_SEEDS = 4096 };
@@ -99,7 +103,8 @@ int main(int argc, char **argv) {
         memcpy(current, seeds[i].data, current_n = seeds[i].n);
         run();
     }
-    fuzz_random r = {1};
+    if (dl_test_share() > 1) runs = (runs + 3) / 4;
+    fuzz_random r = {1 + UINT64_C(1000003) * dl_test_draw()};
     for (long i = 0; i < runs && n_seeds; i++) {
         const input *seed = &seeds[fuzz_below(&r, (size_t)n_seeds)];
         memcpy(current, seed->data, current_n = seed->n);
