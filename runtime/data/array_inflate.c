@@ -32,7 +32,8 @@ static bool fill(stream *t, int fd, const char *path, void *out, size_t n, size_
         const int said = inflate(&t->z, Z_NO_FLUSH);
         *got += room - t->z.avail_out;
         const bool spent = t->z.avail_in == 0 && t->at == t->end;
-        if (said == Z_STREAM_END && spent) break;
+        const bool padded = t->z.avail_in > 0 && *t->z.next_in == 0;
+        if (said == Z_STREAM_END && (spent || padded)) break;
         if (said == Z_STREAM_END && inflateReset(&t->z) == Z_OK) continue;
         if (said != Z_OK && !(said == Z_BUF_ERROR && !spent))
             return dl_fail(err, DL_INPUT, "%s is damaged: what it packed %s", path,

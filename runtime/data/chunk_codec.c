@@ -31,6 +31,7 @@ bool dlr_inflate_whole(dlr_codec_kind kind, const void *from, size_t bytes, void
             r = libdeflate_gzip_decompress_ex(d, in, bytes, (char *)to + *done, room - *done, &used,
                                               &made);
             if (r == LIBDEFLATE_SUCCESS) in += used, bytes -= used, *done += made;
+            while (r == LIBDEFLATE_SUCCESS && bytes > 0 && *in == 0) in++, bytes--; /* padding */
         } while (r == LIBDEFLATE_SUCCESS && bytes > 0);
     libdeflate_free_decompressor(d);
     return r == LIBDEFLATE_SUCCESS;

@@ -36,8 +36,8 @@ bool dlr_chunk_unpack(const dlr_codec *codecs, int n, uint32_t skipped, void *pa
                       void *out, size_t out_bytes, const char **why);
 
 /* Unpacks all of a stream of DLR_CODEC_DEFLATE, _ZLIB or _GZIP, whose members may follow one
- * another (RFC 1952), into at most `room` bytes; *done is how many these are. Returns false when it
- * is damaged, cut or longer. */
+ * another (RFC 1952), with zeros after them as gzip takes them, into at most `room` bytes; *done is
+ * how many these are. Returns false when it is damaged, cut or longer. */
 bool dlr_inflate_whole(dlr_codec_kind kind, const void *from, size_t bytes, void *to, size_t room,
                        size_t *done);
 #endif
