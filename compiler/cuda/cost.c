@@ -27,29 +27,23 @@ static double products_of(const dl_node *call, bool half) {
 }
 
 /* Picoseconds of an H200 for a score of attention in 16 bits and for each feature of its head,
- * there and back: by mma.sync, by wgmma, and by it in one pass. Measured with 968 and 4,050 tokens,
- * 128 heads of 32, 48 and 64 features; what few tokens take longer is within 10%. A draw of dropout
- * is an estimate. So is one pass: five products at 75% of the tensor cores' rate, next to which 480
- * cycles of a multiprocessor for 64 x 64 scores stay (docs/notebook/gpu.md); it has not been timed.
- */
+ * there and back: by mma.sync and by wgmma. Measured with 968 and 4,050 tokens, 128 heads of 32, 48
+ * and 64 features; what few tokens take longer is within 10%. A draw of dropout is an estimate. */
 static const struct {
     double score, feature;
-} attention_ps[DL_ATTENTION_WAYS][2] = {
-    {{0.2, 0.0145}, {0.2, 0.056}}, {{0.35, 0.0046}, {0.75, 0.0197}}, {{0, 0}, {0.5, 0.014}}};
+} attention_ps[2][2] = {{{0.2, 0.0145}, {0.2, 0.056}}, {{0.35, 0.0046}, {0.75, 0.0197}}};
 static const double draw_ps = 0.8;
 
-double dl_cuda_attention_us(const dl_attention *a, bool back, dl_attention_way way,
-                            const dl_target *t) {
+static double attention_us(const dl_kernel *k, const dl_node *call, const dl_target *t) {
     enum { BLOCK = 64 /* tokens, in whole ones */, TIMED = 132 /* an H200's multiprocessors */ };
-    enum { KEYS = 128 /* of a CTA in one pass, alone on its SM: whole waves of them */ };
-    const int sms = t->multiprocessors;
-    double heads = (double)a->batch * (double)a->heads,
-           keys = heads * (double)dl_round_up(a->keys, BLOCK), ps = attention_ps[way][back].score;
-    if (way == DL_ATTENTION_ONE_PASS)
-        keys = ceil(heads * (double)dl_ceil_div(a->keys, KEYS) / sms) * sms * KEYS;
-    ps += attention_ps[way][back].feature * (double)a->size +
-          (a->rate > 0 ? draw_ps * (back ? 2 : 1) : 0);
-    return keys * (double)dl_round_up(a->queries, BLOCK) * ps * 1e-6 * TIMED / sms;
+    const dl_attention a = dl_attention_of(call);
+    bool back = call->op != DL_OP_flash_attention, wgmma = dl_cuda_attention_by_wgmma(k, t);
+    double scores = (double)a.batch * (double)a.heads * (double)dl_ceil_div(a.queries, BLOCK) *
+                    (double)dl_round_up(a.keys, BLOCK) * BLOCK;
+    double ps = attention_ps[wgmma][back].score +
+                attention_ps[wgmma][back].feature * (double)a.size +
+                (a.rate > 0 ? draw_ps * (back ? 2 : 1) : 0);
+    return scores * ps * 1e-6 * TIMED / t->multiprocessors;
 }
 
 /* The time of the contraction's variant compared with the first's. 1: it is the first, or a
@@ -73,11 +67,7 @@ double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {
         peak = (half ? t->half : t->tf32) * t->sync * share_of_products;
     if (tiles) flops *= products_of(call, half);
     double arithmetic = flops / peak * 1e-6 * slowdown_of(k, t);
-    if (tiles && half && t->timed) {
-        const dl_attention a = dl_attention_of(call);
-        bool back = call->op != DL_OP_flash_attention;
-        arithmetic = dl_cuda_attention_us(&a, back, dl_cuda_attention_way(k, t), t);
-    }
+    if (tiles && half && t->timed) arithmetic = attention_us(k, call, t);
     double traffic = (double)k->bytes / (t->tbytes * share_of_traffic) * 1e-6;
     return (arithmetic > traffic ? arithmetic : traffic) + launch_us;
 }

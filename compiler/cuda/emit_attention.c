@@ -113,25 +113,14 @@ static tiles by_warps(const shape *s, int64_t room, bool back) {
     return t;
 }
 
-static dl_attention_way way_of(const tiles *t) {
-    return t->once    ? DL_ATTENTION_ONE_PASS
-           : t->wgmma ? DL_ATTENTION_BY_WGMMA
-                      : DL_ATTENTION_BY_WARPS;
-}
-
 static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_grad; }
 
-/* All variants, the fastest way by wgmma first; returns their number. An addend's gradient has one.
- */
+/* All variants, wgmma first; returns their number. An addend's gradient has one. */
 static int find_variants(const dl_emitter *e, const dl_node *call, const shape *s, tiles *of) {
-    bool once = dl_cuda_attention_us(&s->a, true, DL_ATTENTION_ONE_PASS, e->t) <
-                dl_cuda_attention_us(&s->a, true, DL_ATTENTION_BY_WGMMA, e->t);
     int n = 0, extras = (s->a.rate > 0) + (s->a.addends > 0);
     bool can = e->t->has_wgmma && dl_dtype_is_half(s->type), back = is_back(call);
-    can &= call->op != DL_OP_flash_attention_bias_grad;
-    for (int i = 0; i < 2 * VARIANTS && can; i++) {
-        const way *w = &by_wgmma[i % VARIANTS];
-        if (w->t.once != (once == (i < VARIANTS))) continue;
+    for (int i = 0; i < VARIANTS && can && call->op != DL_OP_flash_attention_bias_grad; i++) {
+        const way *w = &by_wgmma[i];
         int64_t width = shape_of(s, &w->t).width;
         if (w->t.once && s->type != DL_BF16) continue; /* rows of f16 have exponents of their own */
         if (w->back == back && w->extras == extras && width >= w->least && width <= w->most)
@@ -348,7 +337,7 @@ int dl_cuda_attention_variants(dl_emitter *e, const char **names) {
     return variants_of;
 }
 
-dl_attention_way dl_cuda_attention_way(const dl_kernel *k, const dl_target *t) {
+bool dl_cuda_attention_by_wgmma(const dl_kernel *k, const dl_target *t) {
     const dl_emitter e = {.k = k, .t = t};
     const dl_node *n = dl_kernel_call(k);
     shape s = find_shape(&e, n);
@@ -356,7 +345,7 @@ dl_attention_way dl_cuda_attention_way(const dl_kernel *k, const dl_target *t) {
     int variants_of = find_variants(&e, n, &s, of), own = 0;
     for (int i = 0; i < variants_of && k->schedule.variant; i++)
         if (strcmp(name_of(&of[i]), k->schedule.variant) == 0) own = i;
-    return way_of(&of[own]);
+    return of[own].wgmma;
 }
 
 bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {

@@ -2,7 +2,6 @@
 #ifndef DL_EMIT_CUDA_H
 #define DL_EMIT_CUDA_H
 #include "compiler/cuda/phase.h"
-#include "ir/attention.h"
 #include "ir/templates.h"
 
 /* Kernels without a contraction, after dl_emit_by_schedule. emit_loop_nests.c */
@@ -57,16 +56,6 @@ typedef int dl_cuda_call_variants(dl_emitter *e, const char **names);
 #undef OP
 #undef CALL
 #undef DL_TEMPLATE
-/* How attention multiplies: by mma.sync; by wgmma; its gradient by wgmma in one pass. */
-typedef enum {
-    DL_ATTENTION_BY_WARPS,
-    DL_ATTENTION_BY_WGMMA,
-    DL_ATTENTION_ONE_PASS,
-    DL_ATTENTION_WAYS
-} dl_attention_way;
-/* The way of the variant that the call's schedule names. emit_attention.c */
-dl_attention_way dl_cuda_attention_way(const dl_kernel *k, const dl_target *t);
-/* The estimated time of attention or its gradient in 16 bits, in microseconds. cost.c */
-double dl_cuda_attention_us(const dl_attention *a, bool back, dl_attention_way way,
-                            const dl_target *t);
+/* Is this call by wgmma, in the variant that its schedule names? */
+bool dl_cuda_attention_by_wgmma(const dl_kernel *k, const dl_target *t);
 #endif
