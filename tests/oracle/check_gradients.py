@@ -75,8 +75,8 @@ case("max over", "max({x}, over=K)**3", lambda x: x.amax(1)**3, *M)
 parts = {0: [0, 3], 2: [1, 2], 4: [4]}
 segments = lambda f, x: torch.stack([f(x[:, parts[s]], 1) if s in parts else 0 * x[:, 0] for s in range(6)], 1)
 for name, f in (("sum", torch.sum), ("mean", torch.mean), ("max", torch.amax), ("min", torch.amin)):
-    case(f"segment_{name}", "segment_%s(sin({x}), [0, 2, 2, 0, 4] as [K], over=K, S=6)**2" % name,
-         lambda x, f=f: segments(f, x.sin())**2, *M)
+    case(f"segment_{name}", "segment_%s(sin({x}), [0, 2, 2, 0, 4] as [K], over=K, S=6)**2 * {w}" % name,
+         lambda x, w, f=f: segments(f, x.sin())**2 * w, *M, {"w": P("S=6", 6)})
 case("var", "var({x}, over=K)**2", lambda x: x.var(1, unbiased=False)**2, *M)
 case("std", "std({x}, over=K)", lambda x: x.std(1, unbiased=False), *M)
 case("norm", "norm({x}, over=K)", lambda x: x.norm(dim=1), *M)
