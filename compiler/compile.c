@@ -136,7 +136,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena,
                    .model = dl_strdup(arena, opt->model),
-                   .target = opt->target->name,
+                   .target = dl_strdup(arena, opt->target->name),
                    .batch = opt->batch};
     start = dl_clock_ms();
     ok = ok && emit_all(m, p, opt, err);

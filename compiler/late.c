@@ -76,7 +76,9 @@ bool dl_build_plan(dl_plan *p, const dl_compile_options *opt, int *compiled, dl_
         return opt->target->backend->build(p->arena, p->objects.n, p->objects.at, opt->target,
                                            opt->out, compiled, err);
     late_build *b = DL_NEW(p->arena, late_build);
-    *b = (late_build){.base = {finish, end}, .plan = p, .target = opt->target};
+    dl_target *own = DL_NEW(p->arena, dl_target); /* the plan outlives who found the target */
+    *own = *opt->target, own->name = p->target;
+    *b = (late_build){.base = {finish, end}, .plan = p, .target = own};
     p->late = &b->base;
     return build(p->arena, p->objects.n, p->objects.at, false, opt->target, opt->out, compiled,
                  err);
