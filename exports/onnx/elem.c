@@ -20,6 +20,14 @@ bool dl_onnx_several(dl_onnx *o, const dl_node *n, const char *word) {
     return dl_onnx_set(o, n, dl_onnx_add(o, word, n->nin, in, NULL));
 }
 
+bool dl_onnx_select(dl_onnx *o, const dl_node *n, const char *word) {
+    const char *in[3];
+    const dl_onnx_value out = dl_onnx_out(o, n);
+    (void)word;
+    for (int i = 0; i < 3; i++) in[i] = dl_onnx_align(o, dl_onnx_in(o, n, i), &out).name;
+    return dl_onnx_set(o, n, dl_onnx_where(o, in[0], in[1], in[2], out.type.dtype));
+}
+
 bool dl_onnx_floor(dl_onnx *o, const dl_node *n, const char *word) {
     bool real = dl_dtype_is_float(n->out[0].type.dtype);
     return real ? dl_onnx_one(o, n, word) : dl_onnx_same(o, n, word);

@@ -40,7 +40,8 @@ static const char *fill(dl_onnx *o, const dl_node *n, const char *x, dl_onnx_val
                         double value) {
     const dl_onnx_value out = dl_onnx_out(o, n);
     mask = dl_onnx_align(o, mask, &out);
-    return dl_onnx_add3(o, "Where", mask.name, dl_onnx_scalar(o, out.type.dtype, value), x);
+    const dl_dtype type = out.type.dtype;
+    return dl_onnx_where(o, mask.name, dl_onnx_scalar(o, type, value), x, type);
 }
 
 /* The node's result: x at the places, which differ along axis `at` and perhaps `tap` (-1: not). */
@@ -253,7 +254,7 @@ bool dl_onnx_scatter_add(dl_onnx *o, const dl_node *n, const char *word) {
     at = dl_onnx_unsqueeze(o, at, ((1u << s.flat.type.rank) - 1) & ~0u << index.type.rank);
     x = dl_onnx_reshape(o, in_order(o, x, &s.values), &s.flat);
     const char *outside = inside(o, &at, out.type.axis[axis].size);
-    x.name = dl_onnx_add3(o, "Where", outside, zero, x.name);
+    x.name = dl_onnx_where(o, outside, zero, x.name, out.type.dtype);
     dl_buf attributes = {0};
     dl_onnx_put_int(&attributes, "axis", s.shared);
     dl_onnx_put_text(&attributes, "reduction", "add");

@@ -98,6 +98,17 @@ dl_onnx_value dl_onnx_cast(dl_onnx *o, dl_onnx_value v, dl_dtype to) {
     return v;
 }
 
+const char *dl_onnx_where(dl_onnx *o, const char *mask, const char *yes, const char *no,
+                          dl_dtype of) {
+    const dl_dtype through = of == DL_BF16 ? DL_F32 : of;
+    const dl_onnx_value a = {.name = yes, .type = dl_scalar(of)},
+                        b = {.name = no, .type = dl_scalar(of)};
+    dl_onnx_value made = {.type = dl_scalar(through)};
+    made.name = dl_onnx_add3(o, "Where", mask, dl_onnx_cast(o, a, through).name,
+                             dl_onnx_cast(o, b, through).name);
+    return dl_onnx_cast(o, made, of).name;
+}
+
 const char *dl_onnx_batch(dl_onnx *o) {
     if (o->batch) return o->batch;
     int at = 0;

@@ -69,6 +69,10 @@ const char *dl_onnx_doubles(dl_onnx *o, dl_type type, const double *numbers);
 dl_onnx_value dl_onnx_named(dl_onnx_value v, const char *name);
 /* The value cast to an element type; itself where it is of that type. */
 dl_onnx_value dl_onnx_cast(dl_onnx *o, dl_onnx_value v, dl_dtype to);
+/* Where of two values of an element type. ONNX Runtime's CPU provider has none for bf16, whose
+ * numbers go through f32, exactly. */
+const char *dl_onnx_where(dl_onnx *o, const char *mask, const char *yes, const char *no,
+                          dl_dtype of);
 /* The value that holds N, i64[1], or a multiple of it. `sampled` must have a name. */
 const char *dl_onnx_batch(dl_onnx *o);
 const char *dl_onnx_batches(dl_onnx *o, int64_t per);

@@ -46,7 +46,7 @@ static const struct {
     [DL_OP_ge] = {dl_onnx_compare, "GreaterOrEqual"},
     [DL_OP_and] = {dl_onnx_several, "And"},
     [DL_OP_or] = {dl_onnx_several, "Or"},
-    [DL_OP_select] = {dl_onnx_several, "Where"},
+    [DL_OP_select] = {dl_onnx_select, "Where"},
     [DL_OP_sum] = {dl_onnx_reduce, "ReduceSum"},
     [DL_OP_mean] = {dl_onnx_reduce, "ReduceMean"},
     [DL_OP_reduce_max] = {dl_onnx_reduce, "ReduceMax"},

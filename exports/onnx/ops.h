@@ -18,9 +18,9 @@ bool dl_onnx_emit(dl_onnx *o, const dl_node *n);
 bool dl_onnx_has(dl_op op);
 
 /* elem.c */
-dl_onnx_emitter dl_onnx_same, dl_onnx_one, dl_onnx_several, dl_onnx_floor, dl_onnx_rsqrt,
-    dl_onnx_atan2, dl_onnx_expm1, dl_onnx_log1p, dl_onnx_relu, dl_onnx_leaky_relu, dl_onnx_elu,
-    dl_onnx_compare, dl_onnx_to, dl_onnx_softplus, dl_onnx_clamp;
+dl_onnx_emitter dl_onnx_same, dl_onnx_one, dl_onnx_several, dl_onnx_select, dl_onnx_floor,
+    dl_onnx_rsqrt, dl_onnx_atan2, dl_onnx_expm1, dl_onnx_log1p, dl_onnx_relu, dl_onnx_leaky_relu,
+    dl_onnx_elu, dl_onnx_compare, dl_onnx_to, dl_onnx_softplus, dl_onnx_clamp;
 /* move.c */
 dl_onnx_emitter dl_onnx_const, dl_onnx_iota, dl_onnx_broadcast, dl_onnx_slice, dl_onnx_pad,
     dl_onnx_cat, dl_onnx_drop, dl_onnx_insert, dl_onnx_refit;
