@@ -324,7 +324,9 @@ void dl_grad_scatter_max(dl_grad *g) {
     dl_type t = g->dy->type;
     t.dtype = wide;
     dl_value *ties = dl_build_as(g->b, DL_OP_scatter_add, 2, counted, 1, axis, t);
-    ties = dl_build_k(g->b, DL_OP_max, ties, 1); /* no share of an empty segment is 0 / 0 */
+    /* No share of an empty segment is 0 / 0. Of one whose largest is NaN all are. */
+    dl_value *most_of = result(g), *is_number = dl_build2(g->b, DL_OP_eq, most_of, most_of);
+    ties = select(g, is_number, dl_build_k(g->b, DL_OP_max, ties, 1), ties);
     dl_value *share = divide(g, dl_build_cast(g->b, g->dy, wide), ties);
     dl_grad_give(g, 0, dl_build_cast(g->b, taken_back(g, share, mask), own));
 }
