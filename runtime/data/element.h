@@ -35,7 +35,7 @@ static inline bool dlr_element_is_float(dlr_element e) { return e <= DLR_EL_F64;
 dlr_element dlr_element_of(char kind, size_t bytes);
 
 /* A block to copy. Steps are bytes from one element to the next along an axis, and not negative.
- * Those of `to` belong to a packed array in any order of axes, of which the block may be a part. */
+ * Steps of `to` belong to a packed array in any order of axes, of which the block may be a part. */
 typedef struct {
     int rank;
     int64_t count[DLR_ARRAY_RANK];
