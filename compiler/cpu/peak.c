@@ -6,10 +6,10 @@
 
 extern const char dl_kernels_peak[];
 
-/* One round takes more than 50 ms on any known CPU (120 GFLOP/s of AVX2 and 60 GB/s a thread
+/* One round takes more than 15 ms on any known CPU (120 GFLOP/s of AVX2 and 60 GB/s a thread
  * were the fastest): a thread that starts 0.1 ms late then changes the result by less than a
  * percent. */
-enum { STEPS = 40 << 20, STREAM = 64 << 20, SWEEPS = 32 };
+enum { STEPS = 20 << 20, STREAM = 64 << 20, SWEEPS = 16 };
 
 dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, int threads,
                       double *flops, double *bytes, dl_error *err) {

@@ -20,7 +20,7 @@ bool dl_peak_rates_open(dl_arena *arena, const dl_plan *plan, const dl_target *t
                         const char *device, int threads, dl_peak_rates *peak_rates, dl_error *err);
 /* The operations that `gflops` counts: "f32", or "products of bf16". */
 const char *dl_peak_rates_counted(const dl_plan *plan);
-/* Measures several rounds of each rate, about a second in all (one round with DLR_DEBUG=brief);
+/* Measures several rounds of each rate, half a second in all (one round with DLR_DEBUG=brief);
  * keeps the maximum. Errors: DL_RESOURCE (the device failed). */
 bool dl_peak_rates_measure(dl_peak_rates *peak_rates, dl_error *err);
 void dl_peak_rates_close(dl_peak_rates *peak_rates); /* zeroed is fine */
