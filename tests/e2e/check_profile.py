@@ -9,13 +9,11 @@ import re
 import subprocess
 import sys
 
-from checks import ENV, SHARE, TMP, check, finish, save_file
+from checks import ENV, TMP, check, finish, save_file
 
 DLRUN = os.path.abspath(sys.argv[1])
 for variable in ("ENABLE_PROFILING", "PROFILE_OUTPUT", "NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH"):
     ENV.pop(variable, None)
-if SHARE > 1:
-    ENV["DLR_DEBUG"] = "brief"  # the ceilings in one round: what they are is test_peak's matter
 
 
 def run(name, *more, samples=40, epochs=1, **env):

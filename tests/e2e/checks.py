@@ -51,6 +51,8 @@ def check(ok, what):
 
 # One in SHARE of many similar cases is taken; DRAW selects them (tests/check.h).
 SHARE = max(int(os.environ.get("DLC_TEST_SHARE") or 1), 1)
+if SHARE > 1:
+    ENV["DLR_DEBUG"] = "brief"  # the ceilings of profiles in one round: what they are is test_peak's matter
 DRAW = int(os.environ.get("DLC_TEST_DRAW") or 0) % 2**32
 
 
@@ -152,7 +154,7 @@ def finish():
 
 def save_file(path, tensors):
     """Safetensors: {name: (shape, list of numbers)} of f32, or (shape, list, "I32" or "I64")."""
-    header, data = {}, b""
+    header, data = {}, bytearray()
     for name, (shape, values, *kind) in tensors.items():
         dtype = kind[0] if kind else "F32"
         raw = struct.pack(f"<{len(values)}{dict(F32='f', I32='i', I64='q', BOOL='?')[dtype]}", *values)

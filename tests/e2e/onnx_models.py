@@ -1,9 +1,10 @@
 """The models that oracle_onnx.py exports: files of models/ at small sizes, each op with its variants, and layers by
 name."""
+from small_models import model_file
 
 CHANNELS = ["--n_in_channels=3", "--n_out_channels=3"]
 MODELS = {
-    "unet": ["unet.dl", "--full_scale=false", "--data_size=32"],
+    "unet": [model_file("unet"), "--full_scale=false", "--data_size=32"],
     "resunet": ["resunet.dl", "--widths=[8,8,16]", "--norm_groups=4", "--heads=2", "--data_size=8"],
     "vit": ["vit.dl", "--config=tiny", "--img_size=[16,32]", "--embed_dim=16", "--depth=2", "--num_heads=4", *CHANNELS,
             "--data_loader_config=synthetic"],

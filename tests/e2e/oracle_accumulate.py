@@ -57,11 +57,10 @@ def weigh_batches(place, dlrun):
     save_tensors(place / "parts.safetensors", {f"{n}.{i}": v[i] for n, v in arrays for i in range(OF)})
     save_tensors(place / "k.safetensors", {"k": torch.randn(5) * 0.3, "head.weight": torch.randn(5, 6) * 0.3,
                                            "head.bias": torch.zeros(5)})
+    unbiased, slope = "sum(square(z)) / (N * 5 - 1) + mean(abs(z)) * N", "100 * sum(square(grad(mean(square(z)), x)))"
     for name, loss in (("ignored", "cross_entropy(z, t, ignore_index=-1)"),
                        ("weighted", "sum(w * square(sum(z, over=K) - 1)) / sum(w) + 0.01 * mean(square(k))"),
-                       ("summed", "sum(square(z)) + mean(abs(z)) + 0.1 * sum(square(k))"),
-                       ("unbiased", "sum(square(z)) / (N * 5 - 1) + mean(abs(z)) * N"),
-                       ("slope", "100 * sum(square(grad(mean(square(z)), x)))")):
+                       ("summed", f"{unbiased} + {slope} + sum(square(z)) + 0.1 * sum(square(k)) + mean(abs(z))")):
         (place / "counted.dl").write_text(COUNTED.format(loss))
         losses, hits, grads = {}, {}, {}
         for way, batches, of, *ranks in (("whole", "whole", 1), ("parts", "parts", OF),

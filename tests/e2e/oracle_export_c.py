@@ -14,6 +14,7 @@ import sys
 import checks
 from checks import CCACHE, CCACHE_ENV, DRAW, ENV, SHARE, TMP, check, finish, takes
 from export_programs import FORTRAN, THREADS, TRAINED
+from small_models import model_file
 
 try:
     import h5py
@@ -182,7 +183,7 @@ def compare(net, folder, cc, target, flags):
 
 
 MODELS = [
-    ("unet", "models/unet.dl", ["--data_size=32", "--full_scale=false"]),
+    ("unet", model_file("unet"), ["--data_size=32", "--full_scale=false"]),
     ("vit", "models/vit.dl",
      ["--img_size=[16,24]", "--n_in_channels=3", "--n_out_channels=2", "--embed_dim=48", "--depth=2", "--num_heads=4"]),
     ("resnet", "models/resnet.dl",

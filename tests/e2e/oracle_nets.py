@@ -12,18 +12,18 @@ class Scale(nn.Sequential):
 
 
 class UNet(nn.Module):
-    """models/unet.dl."""
+    """models/unet.dl, or `narrowed` to an n-th of its channels."""
 
-    def __init__(self, full_scale=True, outputs=5, std=0.02):
+    def __init__(self, full_scale=True, outputs=5, std=0.02, divisor=1):
         super().__init__()
-        widths = [64, 128, 256, 512, 512, 512]
+        widths = [w // divisor for w in (64, 128, 256, 512, 512, 512)]
         self.scales = 6 if full_scale else 5
         channels = [4] + widths[:self.scales]
         for i in range(1, self.scales + 1):
             self.add_module(f"conv_down{i}", Scale(False, channels[i - 1], channels[i]))
         below = channels[self.scales]
         for i in range(self.scales, 1, -1):
-            above = 512 if i == self.scales else widths[i - 2]
+            above = widths[-1] if i == self.scales else widths[i - 2]
             self.add_module(f"conv_up{i}", Scale(True, below, above))
             below = above + channels[i - 1]
         self.conv_last = nn.ConvTranspose3d(below, outputs, 4, stride=2, padding=1)

@@ -53,7 +53,7 @@ def write(name, text):
 
 
 def save(path, tensors):
-    header, data = {}, b""
+    header, data = {}, bytearray()
     for name, (dtype, value) in tensors.items():
         raw = value.astype(DTYPES[dtype][1]).tobytes()
         header[name] = {"dtype": DTYPES[dtype][0], "shape": value.shape,
@@ -160,7 +160,7 @@ def with_weights(name, model, *args, **more):
 # ---- models: those of models/, of the tests and of the cookbook; each op with its variants ----
 
 for i, (name, args) in enumerate(MODELS.items()):
-    with_weights(name, f"models/{args[0]}", *args[1:])
+    with_weights(name, ROOT / "models" / args[0], *args[1:])
 for i, (name, (head, lines)) in enumerate(OPS.items()):
     body = "".join(f"    {line}\n    output {line.split(' = ')[0]}\n" for line in lines)
     text = (f"model Ops():\n    input x: {head}\n    target t: f32[N]\n    param v: [C=4] ~ normal(0, 1)\n"

@@ -101,7 +101,7 @@ class Workplace:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="dlc-oracle-"))
         atexit.register(shutil.rmtree, self.dir, ignore_errors=True)
         self.env = dict(os.environ, DLR_CACHE_DIR=os.environ.get("DLC_TEST_CACHE") or str(self.dir / "cache"),
-                        DLR_CACHE_MAX="0", NO_COLOR="1")
+                        DLR_CACHE_MAX="0", NO_COLOR="1", DLR_DEBUG="brief")  # a profile's ceilings in one round
 
     def empty_cache(self):
         """A cache of kernels in which nobody else compiles. The compiler's own work is done once for all tests."""

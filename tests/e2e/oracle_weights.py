@@ -9,20 +9,21 @@ sum((y + probe)^2) / 2 the gradient of `probe` is the output.
 import re
 import sys
 
+from checks import narrowed
 from oracle_nets import UNet
 from oracle_tools import ROOT, Workplace, check, finish, load_tensors, torch
 
-SIDE = 32
+SIDE, DIVISOR = 32, 8  # of the fields; of the channels
 SMALL = ("--full_scale=false", f"--data_size={SIDE}")
 
 
 def probe_model(place):
-    """models/unet.dl with the probe, and a configuration for it; the options that run it."""
-    text = (ROOT / "models/unet.dl").read_text()
+    """The U-Net with the probe, and a configuration for it; the options that run it."""
+    text = (place / "narrow.dl").read_text()
     probe = "    param probe: [N, C=N_out_channels, D, H, W] = 0\n"
     text, found = re.subn(r"^    loss = .*\n", probe + "    loss = 0.5 * sum((y + probe)**2)\n", text, flags=re.M)
     if found != 1:
-        sys.exit("oracle_weights: models/unet.dl has no line with the loss")
+        sys.exit("oracle_weights: narrow.dl has no line with the loss")
     (place / "probe.dl").write_text(text)
     (place / "probe.yaml").write_text("base: {}\n")
     return "--config", "base", f"--yaml_config={place / 'probe.yaml'}", f"--model={place / 'probe.dl'}", *SMALL
@@ -53,13 +54,15 @@ def main(build):
     place = Workplace(build)
     torch.manual_seed(11)
     x = torch.randn(2, 4, SIDE, SIDE, SIDE)
-    model = UNet(full_scale=False)
+    (place / "narrow.dl").write_text(narrowed((ROOT / "models/unet.dl").read_text(), DIVISOR))
+    model = UNet(full_scale=False, std=0.06, divisor=DIVISOR)
     compare_outputs("saved by PyTorch, loaded here", place, model, x)
 
-    place.run("dlrun", "--config", "tiny", "--data_loader_config=synthetic", "--Nsamples=16", "--Nsamples_val=4",
-              "--num_epochs=1", "--start_lr=1e-3", f"--expdir={place / 'run'}")
-    saved = load_tensors(place / "run/tiny/1GPU/00/checkpoints/last/model.safetensors")
-    fresh = UNet(full_scale=False)
+    place.run("dlrun", "--config", "tiny", f"--yaml_config={ROOT / 'models/config/unet.yaml'}",
+              f"--model={place / 'narrow.dl'}", "--data_loader_config=synthetic", "--conv_scale=0.06", "--Nsamples=16",
+              "--Nsamples_val=4", "--num_epochs=1", "--start_lr=1e-3", f"--expdir={place / 'run'}")
+    saved = load_tensors(place / "run/narrow-tiny/1GPU/00/checkpoints/last/model.safetensors")
+    fresh = UNet(full_scale=False, divisor=DIVISOR)
     keys = fresh.load_state_dict(saved, strict=False)
     check(not keys.missing_keys and not keys.unexpected_keys,
           f"a checkpoint has PyTorch's names: missing {keys.missing_keys}, unexpected {keys.unexpected_keys}")

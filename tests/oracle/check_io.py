@@ -43,7 +43,7 @@ def read_safetensors(path):
 def write_safetensors(path, tensors):
     """As other programs do: padded to 8 bytes only; the first tensor has 6 bytes, so that the next ones lie
     unaligned."""
-    header, data = {"__metadata__": {"format": "pt"}}, b""
+    header, data = {"__metadata__": {"format": "pt"}}, bytearray()
     names = {dtype: name for name, dtype in DTYPES.items()}
     for name, t in tensors.items():
         raw = t.reshape(-1).view(torch.uint8).numpy().tobytes()

@@ -33,7 +33,7 @@ def check(ok, what):
 
 
 def save_file(path, tensors):
-    header, data = {}, b""
+    header, data = {}, bytearray()
     for name, t in tensors.items():
         raw = t.detach().contiguous().numpy().tobytes()
         header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
