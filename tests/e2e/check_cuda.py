@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-from checks import CACHE, DRAW, SHARE, check, finish
+from checks import CACHE, DRAW, SHARE, check, drawn, finish, turn
 
 DLC, LONG = os.path.abspath(sys.argv[1]), sys.argv[2:] == ["long"]
 # bytes of shared memory of a block, by NVIDIA's table of compute capabilities
@@ -52,12 +52,10 @@ def dlc(*args):
 
 
 def test_machine_code():
-    """Every kernel is compiled, has its source lines, and spills nothing; of a share each model for one architecture,
-    in turn."""
+    """Every kernel is compiled, has its source lines, and spills nothing; of a share every second model, for one
+    architecture, in turn."""
     for number, model in enumerate(LARGE if LONG else SMALL):
-        for turn, architecture in enumerate(ARCHITECTURES):
-            if SHARE > 1 and turn != (number + DRAW) % len(ARCHITECTURES):
-                continue
+        for architecture in drawn(ARCHITECTURES, number // 2) if turn(number) else ():
             r = dlc("compile", *model, f"--target=cuda:{architecture}", "--json")
             where = f"{' '.join(model)} for {architecture}"
             check(r.returncode == 0, f"{where}: exit {r.returncode} {r.stderr[-400:]}")

@@ -15,7 +15,7 @@ import sys
 import tarfile
 import types
 
-from checks import CACHE, ENV, TMP, check, finish
+from checks import CACHE, ENV, TMP, check, finish, turn
 
 BUILD = os.path.abspath(sys.argv[1])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -81,6 +81,8 @@ def check_fields(deb):
     for family, library in (("openmpi", "libopenmpi"), ("mpich", "libmpich")):
         has = os.path.exists(f"{BUILD}/runtime/comm/dlr_mpi_{family}.so")
         check((library in field["Recommends"]) == has, f"Recommends and {library}: {field['Recommends']}")
+    if not turn(0, 4):
+        return  # it takes a third of this test's time, and what it reads seldom changes
     if shutil.which("lintian"):
         r = run("lintian", deb)
         check(r.returncode == 0, f"lintian: {r.returncode} {r.stdout[-900:]}")
