@@ -18,6 +18,7 @@ import math
 import statistics
 import sys
 
+from oracle_cache import remembered
 from oracle_tools import SHARED, Workplace, check, finish, skip, torch
 from torch import nn
 
@@ -95,6 +96,11 @@ def step(model, optimizer, x, t):
 
 # ---- the same batches ----
 
+def losses_of(model, batches):
+    optimizer = optimizer_of(model)
+    return [step(model, optimizer, *b) for b in batches]
+
+
 def compare_losses(place, steps, in_double):
     torch.manual_seed(1)
     model = ResNetSmall()
@@ -107,8 +113,7 @@ def compare_losses(place, steps, in_double):
     batches = [(x[i], t[i]) for i in at]
     ours = place.replay(weights, batches, CONFIG, rate=None)[0]
     double = copy.deepcopy(model).double()
-    optimizer = optimizer_of(model)
-    theirs = [step(model, optimizer, *b) for b in batches]
+    theirs = remembered(losses_of, model, batches)
     if not check(len(ours) == steps, f"{len(ours)} losses of {steps}"):
         return
     apart = lambda a, b: max(abs(u / v - 1) for u, v in zip(a, b))
@@ -116,8 +121,7 @@ def compare_losses(place, steps, in_double):
     check(apart(ours, theirs) < 1e-3, f"{steps} losses, worst {apart(ours, theirs):.1e} relative (at most 1e-3)")
     check(statistics.mean(theirs[-5:]) < 0.95 * theirs[0], "it learned")
     if in_double:
-        optimizer = optimizer_of(double)
-        truth = [step(double, optimizer, x.double(), t) for x, t in batches]
+        truth = losses_of(double, [(x.double(), t) for x, t in batches])
         for n in [k for k in (10, 20, 50) if k < steps] + [steps]:
             print(f"first {n} losses next to PyTorch's float64: ours {apart(ours[:n], truth):.1e}, PyTorch's float32 "
                   f"{apart(theirs[:n], truth):.1e}", flush=True)
