@@ -78,16 +78,26 @@ int dl_graph_kernels(const dl_graph *g) {
     return all;
 }
 
-dl_kernel *dl_graph_kernel(const dl_graph *g, int i) {
-    if (i < g->kernels.n) return g->kernels.at[i];
-    i -= g->kernels.n;
-    for (int k = 0; k < g->nodes.n; k++) {
-        const dl_graph *body = g->nodes.at[k]->body;
-        int n = body ? dl_graph_kernels(body) : 0;
-        if (i < n) return dl_graph_kernel(body, i);
-        i -= n;
-    }
-    return NULL;
+/* Writes the kernels of a graph from `to` on; the end of what it wrote. */
+static dl_kernel **put_kernels(const dl_graph *g, dl_kernel **to) {
+    for (int i = 0; i < g->kernels.n; i++) *to++ = g->kernels.at[i];
+    for (int i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->body) to = put_kernels(g->nodes.at[i]->body, to);
+    return to;
+}
+
+dl_kernel **dl_graph_kernel_list(const dl_graph *g, dl_arena *arena) {
+    dl_kernel **all = DL_NEWS(arena, dl_kernel *, dl_graph_kernels(g) + 1);
+    put_kernels(g, all);
+    return all;
+}
+
+dl_kernel **dl_module_kernel_list(const dl_module *m, dl_arena *arena, int *n) {
+    *n = 0;
+    for (int g = 0; g < m->graphs.n; g++) *n += dl_graph_kernels(m->graphs.at[g]);
+    dl_kernel **all = DL_NEWS(arena, dl_kernel *, *n + 1), **to = all;
+    for (int g = 0; g < m->graphs.n; g++) to = put_kernels(m->graphs.at[g], to);
+    return all;
 }
 
 /* ---- the shape rule ---- */

@@ -40,9 +40,11 @@ dl_type dl_body_stack(dl_type slice, const char *axis, int64_t steps);
 void dl_graph_copy_nodes(dl_graph *to, const dl_graph *from, dl_value **now);
 /* A copy of the body, of a node that will be in `around`. */
 dl_graph *dl_body_copy(dl_graph *around, const dl_graph *body);
-/* The kernels of a graph, followed by those of its nodes' bodies: their number, and one of them. */
+/* The kernels of a graph, followed by those of its nodes' bodies: their number, and all of them. */
 int dl_graph_kernels(const dl_graph *g);
-dl_kernel *dl_graph_kernel(const dl_graph *g, int i);
+dl_kernel **dl_graph_kernel_list(const dl_graph *g, dl_arena *arena);
+/* Those of a module's graphs, one graph after the other. */
+dl_kernel **dl_module_kernel_list(const dl_module *m, dl_arena *arena, int *n);
 /* The graph has come into its module from another one: so do its bodies, with new names. */
 void dl_bodies_follow(dl_graph *g);
 /* Appends a scan of a complete body; `in` has an operand for each of its variables. */

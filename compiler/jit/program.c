@@ -99,7 +99,7 @@ typedef struct {
     dl_plan *p;
     dl_plan_program *prog;
     int first_kernel;
-    DL_ARRAY(const dl_kernel *) kernels; /* of the graph and its bodies */
+    dl_kernel **kernels; /* of the graph and its bodies */
     dl_arena *scratch;
 } adder;
 
@@ -107,7 +107,7 @@ typedef struct {
 static void add_launch(adder *a, const dl_node *n, const int64_t *at) {
     dl_arena *arena = a->p->arena;
     int number = 0;
-    while (a->kernels.at[number] != n->kernel) number++;
+    while (a->kernels[number] != n->kernel) number++;
     dl_plan_launch launch = {.kernel = a->first_kernel + number, .nargs = n->nin + n->nout};
     launch.args = DL_NEWS(arena, int64_t, launch.nargs + 1);
     for (int k = 0; k < n->nin; k++) launch.args[k] = at[n->in[k]->id];
@@ -159,9 +159,11 @@ void dl_add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
     dl_plan_program prog = {.name = dl_strdup(p->arena, g->name)};
     for (int i = 0; i < g->vars.n; i++) add_var(p, g->vars.at[i]);
     dl_arena *scratch = dl_arena_new(NULL);
-    adder a = {.p = p, .prog = &prog, .first_kernel = first_kernel, .scratch = scratch};
-    for (int i = 0; i < dl_graph_kernels(g); i++)
-        dl_push(scratch, &a.kernels, dl_graph_kernel(g, i));
+    adder a = {.p = p,
+               .prog = &prog,
+               .kernels = dl_graph_kernel_list(g, scratch),
+               .first_kernel = first_kernel,
+               .scratch = scratch};
     const int64_t *at = places_of(g, scratch);
     const int *waits = dl_graph_waits(g, scratch);
     int *first = DL_NEWS(scratch, int, g->nodes.n + 1),

@@ -54,8 +54,9 @@ static bool check_filter(const dl_module *m, const char *filter, bool graphs, dl
     for (int g = 0; g < m->graphs.n; g++) {
         const dl_graph *graph = m->graphs.at[g];
         if (graphs) dl_push(scratch, &names, graph->name);
-        for (int i = 0; i < dl_graph_kernels(graph); i++)
-            dl_push(scratch, &names, dl_graph_kernel(graph, i)->name);
+        dl_kernel **kernels = dl_graph_kernel_list(graph, scratch);
+        for (int i = 0, n = dl_graph_kernels(graph); i < n; i++)
+            dl_push(scratch, &names, kernels[i]->name);
     }
     for (int i = 0; !found && i < names.n; i++) found = strcmp(names.at[i], filter) == 0;
     if (!found) {
@@ -125,15 +126,6 @@ static void print_groups(const dl_console *out, const dl_session *s) {
     dl_console_text(out, "}, ");
 }
 
-/* The kind of a plan's kernel; "" of one that no graph has. */
-static const char *kind_of(const dl_module *m, const char *name) {
-    for (int g = 0; g < m->graphs.n; g++)
-        for (int i = 0; i < dl_graph_kernels(m->graphs.at[g]); i++)
-            if (!strcmp(dl_graph_kernel(m->graphs.at[g], i)->name, name))
-                return dl_kernel_kind(dl_graph_kernel(m->graphs.at[g], i));
-    return "";
-}
-
 /* ..., "kernel_table": [...]: each kernel of the plan. */
 static void print_kernels(const dl_console *out, const dl_session *s, const dl_plan *p,
                           const dl_target *t) {
@@ -142,6 +134,8 @@ static void print_kernels(const dl_console *out, const dl_session *s, const dl_p
     dl_resources *of = DL_NEWS(s->arena, dl_resources, p->kernels.n + 1);
     bool known = t->backend->resources && t->backend->resources(s->arena, p, of, &err);
     if (err.code) dl_console_warning(out, err.message);
+    int listed; /* the plan's first ones, in this order; its others are no graph's */
+    dl_kernel **kernels = dl_module_kernel_list(s->module, s->arena, &listed);
     for (int i = 0; i < p->kernels.n; i++) {
         const dl_plan_kernel *k = &p->kernels.at[i];
         int shared = 0; /* that a launch asks for, in addition to the code's own */
@@ -150,7 +144,8 @@ static void print_kernels(const dl_console *out, const dl_session *s, const dl_p
         dl_puts(&b, i ? ", {\"name\": " : "{\"name\": ");
         dlr_json_put_string(&b, k->name), dl_puts(&b, ", \"where\": "),
             dlr_json_put_string(&b, k->where);
-        dl_puts(&b, ", \"kind\": "), dlr_json_put_string(&b, kind_of(s->module, k->name));
+        dl_puts(&b, ", \"kind\": "),
+            dlr_json_put_string(&b, i < listed ? dl_kernel_kind(kernels[i]) : "");
         dl_puts(&b, ", \"variant\": "), dlr_json_put_string(&b, k->variant);
         dl_putf(&b, ", \"phases\": %d, \"flops\": %lld, \"bytes\": %lld, \"predicted_us\": %.3f",
                 k->phases, (long long)k->flops, (long long)k->bytes, k->predicted_us);
@@ -248,12 +243,11 @@ static bool dump(const dl_console *out, const dl_session *s, const dl_plan *p, c
     if (!strcmp(what, "ast")) {
         dl_model_print_ast(&b, s->model);
     } else if (!strcmp(what, "kernel")) {
-        for (int g = 0; g < s->module->graphs.n; g++)
-            for (int i = 0; i < dl_graph_kernels(s->module->graphs.at[g]); i++) {
-                const dl_kernel *k = dl_graph_kernel(s->module->graphs.at[g], i);
-                if (!print.filter || !strcmp(print.filter, k->name))
-                    dl_print_kernel(&b, k, print), dl_puts(&b, "\n");
-            }
+        int n;
+        dl_kernel **kernels = dl_module_kernel_list(s->module, s->arena, &n);
+        for (int i = 0; i < n; i++)
+            if (!print.filter || !strcmp(print.filter, kernels[i]->name))
+                dl_print_kernel(&b, kernels[i], print), dl_puts(&b, "\n");
     } else if (!strcmp(what, "ir")) {
         dl_print_module(&b, s->module, print);
     } else if (!strcmp(what, "source")) {

@@ -157,7 +157,7 @@ static void test_tiles(void) {
     for (int i = 0; i < 3; i++) {
         dl_cuda_variant all[DL_MOST_VARIANTS];
         t.shared = kib[i][0], t.shared_of_sm = kib[i][1];
-        int n = dl_cuda_near(dl_graph_kernel(m->graphs.at[0], 0), &t, INFINITY, all);
+        int n = dl_cuda_near(m->graphs.at[0]->kernels.at[0], &t, INFINITY, all);
         for (int v = 0; v < n; v++) {
             if (!strcmp(all[v].name, "128x128")) large[i] = all[v].time;
             if (!strcmp(all[v].name, "64x64")) small[i] = all[v].time;
