@@ -43,7 +43,7 @@ dl_graph *dl_body_copy(dl_graph *around, const dl_graph *body);
 /* The kernels of a graph, followed by those of its nodes' bodies: their number, and all of them. */
 int dl_graph_kernels(const dl_graph *g);
 dl_kernel **dl_graph_kernel_list(const dl_graph *g, dl_arena *arena);
-/* Those of a module's graphs, one graph after the other. */
+/* The kernels of all graphs of a module, one graph after the other. */
 dl_kernel **dl_module_kernel_list(const dl_module *m, dl_arena *arena, int *n);
 /* The graph has come into its module from another one: so do its bodies, with new names. */
 void dl_bodies_follow(dl_graph *g);
