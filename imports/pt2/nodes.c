@@ -203,44 +203,82 @@ static const dlr_json *graph_in(const char *op, const dlr_json *inputs, bool *de
     return runs && graph && graph->kind == DLR_JSON_OBJECT ? graph : NULL;
 }
 
+/* Appends a node that makes one tensor of another, in the module of `around`. */
+static void pass_on(dl_pt2_reader *r, const char *op, const dl_foreign_node *around,
+                    const dl_foreign_tensor *from, const dl_foreign_tensor *to) {
+    dl_foreign_arg *self = DL_NEW(r->arena, dl_foreign_arg);
+    const dl_foreign_tensor **list = DL_NEWS(r->arena, const dl_foreign_tensor *, 2);
+    list[0] = from, list[1] = to;
+    *self = (dl_foreign_arg){.name = "self", .kind = DL_ARG_TENSOR, .n = 1, .tensors = list};
+    dl_foreign_node n = *around;
+    n.op = op, n.args = self, n.n_args = 1, n.results = list + 1, n.n_results = 1;
+    dl_push(r->arena, &r->archive->graph.nodes, n);
+}
+
 /* Later nodes see a result of an inner graph without its gradient. */
-static void detach(dl_pt2_reader *r, const char *name) {
+static void detach(dl_pt2_reader *r, const dl_foreign_node *around, const char *name) {
     bool there;
     int at = place_of(r, name, &there);
     if (!there) return;
     dl_foreign_tensor *made = DL_NEW(r->arena, dl_foreign_tensor);
-    dl_foreign_arg *self = DL_NEW(r->arena, dl_foreign_arg);
-    const dl_foreign_tensor **list = DL_NEWS(r->arena, const dl_foreign_tensor *, 2);
     *made = *r->by_name.at[at];
-    list[0] = r->by_name.at[at], list[1] = made;
     made->origin = DL_FOREIGN_RESULT, made->data = NULL, made->id = r->archive->graph.tensors.n;
     dl_push(r->arena, &r->archive->graph.tensors, made);
-    *self = (dl_foreign_arg){.name = "self", .kind = DL_ARG_TENSOR, .n = 1, .tensors = list};
-    dl_foreign_node n = {.op = "aten.detach.default", .args = self, .n_args = 1};
-    n.results = list + 1, n.n_results = 1;
-    dl_push(r->arena, &r->archive->graph.nodes, n);
+    pass_on(r, "aten.detach.default", around, r->by_name.at[at], made);
     r->by_name.at[at] = made;
 }
 
-/* The names in a graph of a graph are those around it: exporters cut it out of one. */
+/* The tensor has a second name, `to`, for the nodes that follow. */
+static bool call(dl_pt2_reader *r, const dl_foreign_node *around, const char *from,
+                 const char *to) {
+    const dl_foreign_tensor *old = dl_pt2_find(r, from), *made = NULL;
+    if (old) made = dl_pt2_define(r, to, DL_FOREIGN_RESULT);
+    if (made) pass_on(r, "aten.alias.default", around, old, made);
+    return made;
+}
+
+typedef DL_ARRAY(const char *) tensor_names;
+
+/* The names of tensors among tagged values: of a list each by itself. */
+static bool add_names(dl_pt2_reader *r, const dlr_json *value, tensor_names *names) {
+    const dlr_json_member *m = dl_pt2_tagged(r, value);
+    if (!m) return false;
+    bool many = m->value.kind == DLR_JSON_ARRAY;
+    for (int k = 0; k < (many ? m->value.n : 1); k++) {
+        const dlr_json *item = many ? &m->value.items[k] : &m->value;
+        const dlr_json *inner = dlr_json_get(item, "as_tensor"),
+                       *name = dlr_json_get(inner ? inner : item, "name");
+        if (name && name->kind == DLR_JSON_STRING) dl_push(r->arena, names, name->string);
+    }
+    return true;
+}
+
+static bool names_of(dl_pt2_reader *r, const dlr_json *list, tensor_names *names) {
+    bool ok = list;
+    for (int i = 0; i < (list ? list->n : 0) && ok; i++) ok = add_names(r, &list->items[i], names);
+    return ok;
+}
+
+/* The names in a graph of a graph are those around it, as exporters cut it out of one; the node's
+ * results may have names of their own, and are its graph's by their places. */
 static bool read_inner(dl_pt2_reader *r, const dlr_json *graph, bool detached,
-                       const dlr_json *outputs) {
+                       const dlr_json *outputs, const dl_foreign_node *around) {
     const dlr_json *outer = r->tensor_values;
+    tensor_names made = {0}, wanted = {0};
     if (r->depth == MOST_DEPTH) return dl_pt2_bad(r, "it has graphs in graphs in graphs");
     if (!(r->tensor_values = dl_pt2_get(r, graph, "tensor_values", DLR_JSON_OBJECT))) return false;
     r->depth++;
-    bool ok = dl_pt2_read_nodes(r, graph);
+    bool ok = dl_pt2_read_nodes(r, graph) &&
+              names_of(r, dl_pt2_get(r, graph, "outputs", DLR_JSON_ARRAY), &made);
     r->depth--, r->tensor_values = outer;
-    for (int i = 0; i < outputs->n && ok; i++) {
-        const dlr_json_member *m = dl_pt2_tagged(r, &outputs->items[i]);
-        if (!m) return false;
-        bool many = m->value.kind == DLR_JSON_ARRAY;
-        for (int k = 0; k < (many ? m->value.n : 1); k++) {
-            const dlr_json *name = dlr_json_get(many ? &m->value.items[k] : &m->value, "name");
-            if (!name || name->kind != DLR_JSON_STRING) continue;
-            if (!dl_pt2_find(r, name->string)) return false;
-            if (detached) detach(r, name->string);
-        }
+    if (!ok || !names_of(r, outputs, &wanted)) return false;
+    if (made.n < wanted.n)
+        return dl_pt2_bad(r, "its graph has %d results, and it has %d", made.n, wanted.n);
+    for (int i = 0; i < wanted.n && ok; i++) {
+        bool there;
+        place_of(r, wanted.at[i], &there);
+        ok = there || call(r, around, made.at[i], wanted.at[i]);
+        if (ok && detached) detach(r, around, wanted.at[i]);
     }
     return ok;
 }
@@ -259,14 +297,13 @@ bool dl_pt2_read_nodes(dl_pt2_reader *r, const dlr_json *graph) {
         const char *op = target->string;
         op += strncmp(op, "torch.ops.", 10) == 0 ? 10 : 0;
         r->place = dl_format(r->arena, "node %d (%.100s)", i, dl_shown(r->arena, op));
+        dl_foreign_node n = {.op = op};
+        if (!dl_pt2_read_stack(r, dlr_json_get(from, "metadata"), &n)) return false;
         if ((inner = graph_in(op, inputs, &detached))) {
-            if (!read_inner(r, inner, detached, outputs)) return false;
+            if (!read_inner(r, inner, detached, outputs, &n)) return false;
             continue;
         }
-        dl_foreign_node n = {.op = op};
-        if (!read_arguments(r, inputs, &n) || !read_results(r, outputs, &n) ||
-            !dl_pt2_read_stack(r, dlr_json_get(from, "metadata"), &n))
-            return false;
+        if (!read_arguments(r, inputs, &n) || !read_results(r, outputs, &n)) return false;
         dl_push(r->arena, &r->archive->graph.nodes, n);
     }
     return true;

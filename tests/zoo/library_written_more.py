@@ -155,6 +155,22 @@ class Checkpointed(Net):
         return F.dropout(x, 0.0, training=self.training)
 
 
+@written((2, 8))
+class WithoutAutocast(Net):
+    """Its inner graph's result has another name than the node's."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(up=nn.Linear(8, 8), down=nn.Linear(8, 2))
+
+    def forward(self, x):
+        y = F.relu(self.up(x))
+        with torch.autocast("cpu", enabled=False):
+            z = y.to(y.dtype) * y.mean(dim=-1, keepdim=True)
+            z = (z / (z.sum(dim=-1, keepdim=True) + 1)).to(y.dtype)
+        return self.down(z)
+
+
 @written((2, 4, 6, 6))
 class Gates(Net):
     """Squeeze and excitation, GLU, Maxout, stochastic depth by hand, layer scale."""
