@@ -100,6 +100,28 @@ static dl_in_value *seen(dl_in_ctx *c, dl_in_value *s, const dl_in_value *mask, 
     return changed(c, made, dl_say(c, STMT_PLAIN, P_SUM, "%p + %p", s, P_SUM, m, P_PRODUCT));
 }
 
+/* [N, a, b, ..., T, d] as [N, (a b ...), T, d]: what lies between is heads. */
+static dl_in_value *in_heads(dl_in_ctx *c, const dl_in_value *v) {
+    dl_in_value *made = dl_copy_value(c, v);
+    int r = v->rank;
+    int64_t heads = 1;
+    for (int i = 1; i < r - 2; i++) heads *= dl_dim_size(c->w, v, i);
+    dl_reshape(c, made, 4,
+               (int64_t[]){dl_dim_size(c->w, v, 0), heads, dl_dim_size(c->w, v, r - 2),
+                           dl_dim_size(c->w, v, r - 1)});
+    return made;
+}
+
+/* The result, with the dimensions of the query. */
+static void give(dl_in_ctx *c, dl_in_value *y) {
+    const dl_in_value *q = dl_operand(c, "query");
+    int64_t shape[DL_FOREIGN_RANK];
+    for (int i = 0; i < q->rank - 1; i++) shape[i] = dl_dim_size(c->w, q, i);
+    shape[q->rank - 1] = dl_dim_size(c->w, y, y->rank - 1);
+    if (y->rank != q->rank) dl_reshape(c, y, q->rank, shape);
+    dl_set(c, 0, y);
+}
+
 static bool by_products(dl_in_ctx *c, form f) {
     if (f.q->rank > 4 || f.k->rank != f.q->rank || f.v->rank != f.q->rank) return false;
     dl_in_value *s = product(c, f.q, f.k, "xz", "yz", "xy", f.own);
@@ -115,14 +137,22 @@ static bool by_products(dl_in_ctx *c, form f) {
     double p = dl_foreign_real(c->n, "dropout_p", 0);
     if (p > 0) s = changed(c, s, dl_say(c, STMT_LAYER, P_PIPE, "%v |> dropout(%r)", s, "rate", p));
     dl_in_value *y = product(c, s, f.v, "xy", "yz", "xz", f.own);
-    if (y) dl_set(c, 0, y);
+    if (y) give(c, y);
     return y;
 }
 
 bool dl_in_attention(dl_in_ctx *c) {
     dl_in_value *q = dl_operand(c, "query"), *k = dl_operand(c, "key"), *v = dl_operand(c, "value");
-    if (!q || !k || !v || q->rank < 3 || q->rank > 4 || k->rank != q->rank || v->rank != q->rank)
-        return false;
+    dl_in_value *mask = dl_operand(c, "attn_mask");
+    if (!q || !k || !v || q->rank < 3 || k->rank != q->rank || v->rank != q->rank) return false;
+    if (q->rank > 4) { /* the axes of a mask are the scores' */
+        if (mask && mask->rank > 2) return false;
+        for (int i = 1; i < q->rank - 2; i++)
+            if (dl_dim_size(c->w, k, i) != dl_dim_size(c->w, q, i) ||
+                dl_dim_size(c->w, v, i) != dl_dim_size(c->w, q, i))
+                return false;
+        q = in_heads(c, q), k = in_heads(c, k), v = in_heads(c, v);
+    }
     int r = q->rank;
     double d = (double)dl_dim_size(c->w, q, r - 1),
            scale = dl_foreign_real(c->n, "scale", 1 / sqrt(d));
@@ -132,7 +162,6 @@ bool dl_in_attention(dl_in_ctx *c) {
     if (r == 4 && (dl_dim_size(c->w, v, 1) != own || own < 1 || heads % own ||
                    (own != heads && own != 1 && !dl_foreign_int(c->n, "enable_gqa", 0))))
         return false;
-    dl_in_value *mask = dl_operand(c, "attn_mask");
     double cap = dl_foreign_real(c->n, "softcap", 0);
     if (cap != 0 || dl_dim_size(c->w, v, r - 1) != dl_dim_size(c->w, q, r - 1))
         return by_products(c, (form){q, k, v, mask, scale, cap, heads, own, causal});
@@ -172,6 +201,6 @@ bool dl_in_attention(dl_in_ctx *c) {
         dl_in_value copy = *made;
         made->dim[1] = copy.dim[2], made->dim[2] = copy.dim[1];
     }
-    dl_set(c, 0, made);
+    give(c, made);
     return true;
 }

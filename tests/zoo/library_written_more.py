@@ -171,6 +171,24 @@ class WithoutAutocast(Net):
         return self.down(z)
 
 
+@written((2, 12, 8))
+class MaskUnits(Net):
+    """Attention within units: what lies between samples and tokens, of five dimensions and of six."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(qkv=nn.Linear(8, 24), out=nn.Linear(8, 8))
+        self.register_buffer("bias", torch.arange(4.0).view(1, 4).sub(torch.arange(4.0).view(4, 1)) * 0.1)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(1, (4, 3)).unflatten(-1, (3, 2, 4)).permute(3, 0, 4, 2, 1, 5)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.bias)  # [sample, head, unit, token, 4]
+        y = y + F.scaled_dot_product_attention(q, k, v[..., :1]) * k.mean(-1, keepdim=True)
+        z = [u.unflatten(2, (3, 1)) for u in (q, k, v)]
+        y = y + F.scaled_dot_product_attention(*z, is_causal=True).flatten(2, 3)
+        return self.out(y.permute(0, 3, 2, 1, 4).flatten(3).flatten(1, 2))
+
+
 @written((2, 4, 6, 6))
 class Gates(Net):
     """Squeeze and excitation, GLU, Maxout, stochastic depth by hand, layer scale."""
