@@ -22,6 +22,15 @@ static bool is_function(const char *name) {
     return false;
 }
 
+/* Whether two statements apply the same: equal labels, and equal modules where these are modules. A
+ * module in which others stand in between is applied in parts that differ. */
+static bool is_same(const dl_in_stmt *a, const dl_in_stmt *b) {
+    const char *label = dl_label_of(a), *other = dl_label_of(b);
+    if (!label || !other || strcmp(label, other) != 0) return false;
+    const dl_in_piece *p = a->pieces.at, *q = b->pieces.at;
+    return p->kind != PIECE_CALL || q->kind != PIECE_CALL || p->call->same == q->call->same;
+}
+
 /* A variable's name: a label's end, where that hides no function and no module. */
 static const char *variable_for(dl_writer *w, const char *label) {
     const char *dot = strrchr(label, '.'), *name = dot ? dot + 1 : label;
@@ -74,25 +83,25 @@ static dl_in_stmt applied(dl_writer *w, const dl_in_stmt *s, int bound) {
 
 /* Statements of a body in a new order. */
 typedef struct {
+    const dl_in_stmt *of; /* the first statement that applies it */
+    int stmt;
+} binding;
+
+typedef struct {
     DL_ARRAY(dl_in_stmt) stmts;
-    DL_ARRAY(int) bound;
+    DL_ARRAY(binding) bound;
 } rewritten;
 
 /* The statement that holds what s applies, or -1. */
-static int find_bound(const rewritten *r, const char *label) {
-    for (int i = 0; i < r->bound.n; i++) {
-        const dl_in_stmt *s = &r->stmts.at[r->bound.at[i]];
-        if (strcmp(s->pieces.at[s->pieces.n - 1].text, label) == 0) return r->bound.at[i];
-    }
+static int find_bound(const rewritten *r, const dl_in_stmt *s) {
+    for (int i = 0; i < r->bound.n; i++)
+        if (is_same(r->bound.at[i].of, s)) return r->bound.at[i].stmt;
     return -1;
 }
 
 static bool is_repeated(const dl_in_body *b, int at) {
-    const char *label = dl_label_of(&b->stmts.at[at]);
-    for (int s = 0; label && s < b->stmts.n; s++) {
-        const char *other = s != at ? dl_label_of(&b->stmts.at[s]) : NULL;
-        if (other && !strcmp(label, other)) return true;
-    }
+    for (int s = 0; s < b->stmts.n; s++)
+        if (s != at && is_same(&b->stmts.at[at], &b->stmts.at[s])) return true;
     return false;
 }
 
@@ -107,15 +116,14 @@ void dl_bind_layers(dl_writer *w, dl_in_body *b) {
         dl_push(w->arena, &r.stmts, b->stmts.at[s]);
     }
     for (int s = begin; s < b->stmts.n; s++) {
-        if (!is_repeated(b, s) || find_bound(&r, dl_label_of(&b->stmts.at[s])) >= 0) continue;
-        dl_push(w->arena, &r.bound, r.stmts.n);
+        if (!is_repeated(b, s) || find_bound(&r, &b->stmts.at[s]) >= 0) continue;
+        dl_push(w->arena, &r.bound, ((binding){&b->stmts.at[s], r.stmts.n}));
         dl_push(w->arena, &r.stmts, unapplied(w, &b->stmts.at[s]));
     }
     if (r.bound.n == 0) return;
     for (int s = begin; s < b->stmts.n; s++) {
         dl_in_stmt x = b->stmts.at[s];
-        const char *label = dl_label_of(&x);
-        int bound = label ? find_bound(&r, label) : -1;
+        int bound = find_bound(&r, &b->stmts.at[s]);
         for (int i = 0; i < x.pieces.n; i++)
             if (x.pieces.at[i].kind == PIECE_REF) x.pieces.at[i].ref = to[x.pieces.at[i].ref];
         if (bound >= 0) x = applied(w, &x, bound);

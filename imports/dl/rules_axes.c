@@ -425,7 +425,9 @@ bool dl_in_constant(dl_in_ctx *c) {
     v->n = n;
     dl_say_more(c, ")");
     if (n == 0) v->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%s", text);
-    if (n && t->class == DL_FOREIGN_INT) v->stmt = dl_say(c, STMT_PLAIN, P_PIPE, "%v as i64", v);
+    if (n && t->class != DL_FOREIGN_FLOAT) /* expand makes floats of numbers */
+        v->stmt = dl_say(c, STMT_PLAIN, P_PIPE, "%v as %s", v,
+                         t->class == DL_FOREIGN_INT ? "i64" : "bool");
     dl_set(c, 0, v);
     return true;
 }

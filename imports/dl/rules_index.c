@@ -73,9 +73,10 @@ static bool pick_one(dl_in_ctx *c, dl_in_value *x, const dl_foreign_tensor *list
 /* Whether the value counts from 0 to size - 1 along its only axis. */
 static bool counts_to(const dl_in_ctx *c, const dl_in_value *v, int64_t size) {
     const dl_in_stmt *s = &c->b->stmts.at[v->stmt];
-    const char *begin = dl_format(c->w->arena, "range(%lld) as ", (long long)size);
-    return v->n == 1 && s->pieces.n && s->pieces.at[0].kind == PIECE_TEXT &&
-           !strncmp(s->pieces.at[0].text, begin, strlen(begin));
+    const char *text =
+        s->pieces.n == 1 && s->pieces.at[0].kind == PIECE_TEXT ? s->pieces.at[0].text : "";
+    return v->n == 1 && dl_axis_size_of(c->w, &v->axis[0]) == size && !strncmp(text, "range(", 6) &&
+           text[strcspn(text, ",)")] == ')';
 }
 
 /* x[i, j, ...] where each index counts along its own dimension: x, whose dimensions go to where the
@@ -138,23 +139,44 @@ static indexed find_indexed(const dl_foreign_arg *list) {
     return of;
 }
 
+/* The dimension along which an index counts, of `rank` that the indices have together; -1: none. */
+static int counted_dim(const dl_in_value *index, int rank) {
+    int k = 0;
+    while (k < index->rank && !index->dim[k].n) k++;
+    return k < index->rank ? k + rank - index->rank : -1;
+}
+
 /* x[i, j] where i counts along its own dimension, and j has a number for each of these: a gather
- * in which the two go together. */
+ * in which the two go together. Where j has one for all of these, x keeps that dimension. */
 static bool index_together(dl_in_ctx *c, const dl_in_value *given, const dl_foreign_arg *list) {
     indexed of = find_indexed(list);
     dl_in_value *x = dl_copy_value(c, given), *at = NULL, both;
     const char *name[DL_FOREIGN_RANK];
     bool shared[DL_FOREIGN_RANK] = {0};
-    int d = -1;
+    int d = -1, keeps[DL_FOREIGN_RANK], rank = 0; /* which dimension of x one of the indices is */
+    int64_t shape[DL_FOREIGN_RANK];
     if (of.end - of.first != of.n || of.end > x->rank || x->pair) return false;
     for (int i = of.first; i < of.end; i++) {
+        const dl_in_value *index = dl_value_of(c, list->tensors[i]);
         int64_t size = dl_dim_size(c->w, x, i);
-        if (counts_to(c, dl_value_of(c, list->tensors[i]), size)) continue;
+        if (index->rank > rank) rank = index->rank;
+        if (counts_to(c, index, size)) continue;
         if (at) return false;
         at = dl_copy_value(c, dl_from_start(c, list->tensors[i], size)), d = i;
     }
-    if (!at || at->class != DL_FOREIGN_INT || at->rank + x->rank - of.n > DL_FOREIGN_RANK)
-        return false;
+    if (!at || at->class != DL_FOREIGN_INT || rank + x->rank - of.n > DL_FOREIGN_RANK) return false;
+    int wider = rank - at->rank, n = 0;
+    for (int k = 0; k < rank; k++) keeps[k] = -1;
+    for (int i = of.first; i < of.end; i++) {
+        int k = i == d ? -1 : counted_dim(dl_value_of(c, list->tensors[i]), rank);
+        if (i != d && (k < 0 || keeps[k] >= 0)) return false;
+        if (k >= 0 && (k < wider || dl_dim_size(c->w, at, k - wider) == 1)) keeps[k] = i;
+    }
+    for (int k = 0; k < rank; k++) {
+        if (k < wider && keeps[k] < 0) return false;
+        if (keeps[k] < 0) shape[n++] = dl_dim_size(c->w, at, k - wider);
+    }
+    if (n < at->rank) dl_reshape(c, at, n, shape);
     dl_ordered(c, x, true), dl_ordered(c, at, true);
     both = *x;
     for (int k = 0; k < at->n; k++) {
@@ -162,12 +184,11 @@ static bool index_together(dl_in_ctx *c, const dl_in_value *given, const dl_fore
         if (both.n < DL_FOREIGN_RANK) both.axis[both.n++].name = name[k];
     }
     for (int i = of.first; i < of.end; i++) {
-        const dl_in_value *index = dl_value_of(c, list->tensors[i]);
         if (i == d) continue;
-        int k = 0;
-        while (k < index->rank && !index->dim[k].n) k++;
-        k += at->rank - index->rank;
-        if (k < 0 || k >= at->n || dl_dim_size(c->w, at, k) != dl_dim_size(c->w, x, i) ||
+        int p = counted_dim(dl_value_of(c, list->tensors[i]), rank), k = p;
+        if (keeps[p] >= 0) continue;
+        for (int q = 0; q < p; q++) k -= keeps[q] >= 0;
+        if (k >= at->n || dl_dim_size(c->w, at, k) != dl_dim_size(c->w, x, i) ||
             dl_has_batch(at->axis[k].n, at->axis[k].atom) !=
                 dl_has_batch(x->axis[i].n, x->axis[i].atom))
             return false;
@@ -179,10 +200,11 @@ static bool index_together(dl_in_ctx *c, const dl_in_value *given, const dl_fore
     made->param = -1, made->is_view = false, made->rank = 0;
     for (int i = 0; i < x->rank; i++) {
         if (i == of.first)
-            for (int k = 0; k < at->rank; k++) made->dim[made->rank++] = at->dim[k];
+            for (int k = 0, own = 0; k < rank; k++)
+                made->dim[made->rank++] = keeps[k] >= 0 ? x->dim[keeps[k]] : at->dim[own++];
         if (i == d || shared[i]) continue;
         made->axis[made->n++] = x->axis[i];
-        made->dim[made->rank++] = x->dim[i];
+        if (i < of.first || i >= of.end) made->dim[made->rank++] = x->dim[i];
     }
     dl_set(c, 0, made);
     return true;

@@ -11,6 +11,18 @@ static bool counted(dl_in_ctx *c, const char *list) {
     return true;
 }
 
+/* The number of each sample, times `by`, from `from` on. */
+static bool count_samples(dl_in_ctx *c, const dl_foreign_tensor *t, int64_t from, int64_t by) {
+    const char *count = dl_batch_count(c);
+    if (!count || t->class != DL_FOREIGN_INT || t->shape[0] != c->w->atoms.at[0]) return false;
+    dl_in_value *v = dl_new_value(c, dl_say(c, STMT_PLAIN, P_PIPE, "range(%s) as [N]", count), t);
+    v->axis[0].name = "N", v->axis[0].atom[0] = v->dim[0].atom[0] = 0;
+    if (from != 0 || by != 1)
+        v->stmt = dl_say(c, STMT_PLAIN, P_SUM, "%i + %i * %p", "from", from, "by", by, v, P_UNARY);
+    dl_set(c, 0, v);
+    return true;
+}
+
 bool dl_in_arange(dl_in_ctx *c) {
     if (c->n->n_results != 1 || c->n->results[0]->rank != 1 || c->n->results[0]->shape[0] < 1)
         return false;
@@ -20,6 +32,7 @@ bool dl_in_arange(dl_in_ctx *c) {
     int64_t n = t->shape[0];
     if (t->class == DL_FOREIGN_INT) {
         int64_t by = (int64_t)step, from = (int64_t)start;
+        if (t->open[0]) return count_samples(c, t, from, by);
         return counted(
             c, by == 1 && from == 0
                    ? dl_format(c->w->arena, "range(%lld)", (long long)n)
