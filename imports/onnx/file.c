@@ -44,6 +44,7 @@ static bool translate(dl_ox *r) {
         dl_push(r->arena, &r->graph.tensors, t);
         dl_push(r->arena, &r->graph.inputs, t);
     }
+    dl_ox_fill_scopes(r);
     dl_ox_fuse(r);
     for (int i = 0; i < r->nodes.n; i++) {
         const dl_ox_node *n = &r->nodes.at[i];

@@ -126,7 +126,7 @@ static dl_ox_value *unmerged(const dl_ox_op *o, dl_ox_value *v) {
 static const dl_foreign_tensor *use(dl_ox_op *o, dl_ox_value *v) {
     dl_ox *r = o->r;
     v = unmerged(o, v);
-    dl_foreign_tensor *t = v->t;
+    dl_foreign_tensor *t = v->repeated ? v->repeated->t : v->t;
     if (t->id >= 0) return t;
     bool named = v->stored && dl_ox_is_name(r, v);
     if (v->other) {

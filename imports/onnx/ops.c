@@ -23,7 +23,10 @@ bool dl_ox_translate(dl_ox *r, const dl_ox_node *n) {
     for (size_t i = 0; ok && i < sizeof rules / sizeof *rules; i++) {
         if (strcmp(rules[i].op, n->op) != 0) continue;
         o.detail = rules[i].detail;
-        if (rules[i].rule(&o)) return !r->err->code;
+        if (rules[i].rule(&o)) {
+            dl_ox_note_sample(&o);
+            return !r->err->code;
+        }
         if (r->err->code) return false;
         break; /* what it has made in vain is not needed by an output */
     }

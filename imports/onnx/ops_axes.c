@@ -205,59 +205,6 @@ bool dl_ox_slice(dl_ox_op *o) {
     return true;
 }
 
-bool dl_ox_gather(dl_ox_op *o) {
-    dl_ox_value *x = o->n->in[0], *at = dl_ox_in(o, 1);
-    dl_ox_shape from = dl_ox_shape_of(x), index, s;
-    int axis = dl_ox_dim(dl_ox_int(o->n, "axis", 0), from.rank);
-    double number;
-    if (!at) return false;
-    index = dl_ox_shape_of(at);
-    if (!dl_ox_gathered(&from, axis, &index, &s)) return false;
-    if (at->t->rank == 0 && dl_ox_number(o->r, at, &number)) {
-        double size = (double)from.size[axis];
-        if (number < -size || number >= size) return dl_ox_bad(o->r, "its index is out of range");
-        dl_ox_arg_tensor(o, "self", x), dl_ox_arg_int(o, "dim", axis);
-        dl_ox_arg_int(o, "index", (int64_t)number);
-        return dl_ox_make(o, "aten.select.int", o->n->out[0], &s, x);
-    }
-    if (x->stored && x->t->class == DL_FOREIGN_FLOAT && axis == 0 && from.rank == 2 && !at->known) {
-        dl_ox_arg_tensor(o, "weight", dl_ox_weight(o, x, "weight", NULL, NULL));
-        dl_ox_arg_tensor(o, "indices", at);
-        return dl_ox_make(o, "aten.embedding.default", o->n->out[0], &s, x);
-    }
-    if (at->t->rank == 0) return false;
-    dl_ox_arg_tensor(o, "self", x), dl_ox_arg_int(o, "dim", axis), dl_ox_arg_tensor(o, "index", at);
-    return dl_ox_make(o, "aten.index_select.default", o->n->out[0], &s, x);
-}
-
-/* With an index of one number along the first axis. */
-bool dl_ox_gather_rows(dl_ox_op *o) {
-    dl_ox_value *x = o->n->in[0], *at = dl_ox_in(o, 1);
-    const double *known = at ? dl_ox_known(o->r, at) : NULL;
-    dl_ox_shape s = dl_ox_shape_of(x), list = {.rank = 1};
-    if (!known || at->other || dl_ox_int(o->n, "batch_dims", 0) || at->t->rank != 2 ||
-        at->t->shape[1] != 1)
-        return false;
-    list.size[0] = s.size[0] = at->t->shape[0];
-    dl_ox_value *index = DL_NEW(o->r->arena, dl_ox_value);
-    *index = (dl_ox_value){.name = at->name, .by = -1};
-    double *numbers = DL_NEWS(o->r->arena, double, list.size[0] + 1);
-    memcpy(numbers, known, (size_t)list.size[0] * sizeof *numbers);
-    dl_ox_hold(o->r, index, &list, at->t->class, at->t->dtype, numbers);
-    dl_ox_arg_tensor(o, "self", x), dl_ox_arg_int(o, "dim", 0), dl_ox_arg_tensor(o, "index", index);
-    return dl_ox_make(o, "aten.index_select.default", o->n->out[0], &s, x);
-}
-
-bool dl_ox_gather_elements(dl_ox_op *o) {
-    dl_ox_value *x = o->n->in[0], *at = dl_ox_in(o, 1);
-    if (!at) return false;
-    dl_ox_shape s = dl_ox_shape_of(at);
-    int axis = dl_ox_dim(dl_ox_int(o->n, "axis", 0), x->t->rank);
-    if (axis < 0) return false;
-    dl_ox_arg_tensor(o, "self", x), dl_ox_arg_int(o, "dim", axis), dl_ox_arg_tensor(o, "index", at);
-    return dl_ox_make(o, "aten.gather.default", o->n->out[0], &s, x);
-}
-
 bool dl_ox_pad(dl_ox_op *o) {
     dl_ox_value *x = o->n->in[0];
     const char *mode = dl_ox_word(o->n, "mode", "constant");

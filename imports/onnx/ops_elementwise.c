@@ -145,6 +145,22 @@ bool dl_ox_binary(dl_ox_op *o) {
     return binary(o, op, o->n->in[0], o->n->in[1], o->n->out[0], false);
 }
 
+/* Truth values are joined with one that is known, or with others. */
+bool dl_ox_logic(dl_ox_op *o) {
+    bool both = strstr(o->detail, "_and"), either = strstr(o->detail, "_or.");
+    for (int i = 0; o->n->n_in == 2 && o->n->in[1] && (both || either) && i < 2; i++) {
+        dl_ox_value *x = o->n->in[1 - i];
+        dl_ox_shape s = dl_ox_shape_of(x), one = dl_ox_shape_of(o->n->in[i]);
+        double number;
+        bool same = dl_ox_broadcast(&s, &one, &one) && one.rank == s.rank;
+        if (!same || !dl_ox_number(o->r, o->n->in[i], &number)) continue;
+        if ((number != 0) == both) return dl_ox_alias(o, x);
+        dl_ox_arg_real(o, "fill_value", either);
+        return dl_ox_make(o, "aten.full.default", o->n->out[0], &s, x);
+    }
+    return dl_ox_compare(o);
+}
+
 bool dl_ox_compare(dl_ox_op *o) {
     return o->n->n_in == 2 && o->n->in[1] &&
            binary(o, o->detail, o->n->in[0], o->n->in[1], o->n->out[0], true);

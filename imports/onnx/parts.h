@@ -1,7 +1,7 @@
 /* The parts of the reader of ONNX files: messages become nodes and values (read.c, data.c,
  * values.c), these get modules (scope.c), patterns become the layers that they are (fuse.c),
- * arithmetic on constants and sizes is done (fold.c), and each other node becomes nodes of
- * PyTorch's ops (ops*.c). */
+ * arithmetic on constants and sizes is done (fold*.c, samples.c), and each other node becomes nodes
+ * of PyTorch's ops (ops*.c). */
 #ifndef DL_IMPORTS_ONNX_PARTS_H
 #define DL_IMPORTS_ONNX_PARTS_H
 #include "imports/onnx/onnx.h"
@@ -28,9 +28,13 @@ typedef struct dl_ox_value {
     bool holds;           /* no value: "layer1.0." of a module that has stored tensors */
     const double *known;  /* its numbers, where they follow from constants and sizes */
     const double *other;  /* those for DL_OX_OTHER_BATCH, where they are not the same */
-    int reads;            /* how many operands of nodes it is; an output of the graph is one */
-    int by;               /* the node that computes it, or -1 */
-    dlr_pb_view info;     /* its shape and type as the file states them, or empty */
+    /* The numbers of the first sample, with 1 in place of the batch's axis, where they need no
+     * input; what each further sample has more than the one before, or NULL: nothing. */
+    const double *sample, *step;
+    struct dl_ox_value *repeated; /* what other ops read instead: those, repeated for the batch */
+    int reads;        /* how many operands of nodes it is; an output of the graph is one */
+    int by;           /* the node that computes it, or -1 */
+    dlr_pb_view info; /* its shape and type as the file states them, or empty */
     struct dl_ox_value *turned; /* the stored matrix of which it is the transpose */
     struct dl_ox_value *weight; /* the weight of a module that it has become, of which module */
     const char *module;
@@ -58,7 +62,8 @@ typedef struct {
     const dl_foreign_module *stack;
     const char *function; /* of the user, and a line in it; or NULL */
     int line;
-    bool gone; /* a pattern has taken it */
+    bool scoped; /* the file says which modules it is in */
+    bool gone;   /* a pattern has taken it */
 } dl_ox_node;
 
 /* A recurrent layer that is made, to which the next node may add one (layers.c). */
@@ -147,6 +152,8 @@ bool dl_ox_read_external(void *context, const dl_foreign_data *data, void *to, d
 
 /* The modules of a node, by the metadata of PyTorch's exporter or the node's name. */
 void dl_ox_read_scope(dl_ox *r, dl_ox_node *n, dlr_pb_view message);
+/* The modules of nodes of which the file does not say them. */
+void dl_ox_fill_scopes(dl_ox *r);
 /* The names of parameters and buffers that the exporter lists. */
 void dl_ox_read_signature(dl_ox *r, const char *text);
 /* Notes the modules that a stored tensor's name stands in. */
@@ -175,6 +182,16 @@ bool dl_ox_copy_rows(dl_ox *r, const dl_ox_row *rows, int64_t n, int64_t width, 
 void dl_ox_fuse(dl_ox *r);
 /* Computes the results of a node whose operands are known. False: it is none of those. */
 bool dl_ox_fold(dl_ox *r, const dl_ox_node *n);
+
+/* ---- samples.c: numbers that each sample has ---- */
+
+/* Notes the numbers of a translated node's result, where it has the batch's axis and they follow
+ * from constants, sizes and counts of samples. */
+void dl_ox_note_sample(dl_ox_op *o);
+/* The axis of size DL_OX_BATCH; -1: there is none, or several, or one with more than the batch. */
+int dl_ox_batch_axis(const dl_ox_value *v);
+/* Whether v, along its first axis, holds the numbers 0, 1, ... in their order. */
+bool dl_ox_counts_all(const dl_ox_value *v);
 
 /* ---- make.c: nodes of PyTorch's ops ---- */
 

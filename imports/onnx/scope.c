@@ -141,8 +141,31 @@ void dl_ox_read_scope(dl_ox *r, dl_ox_node *n, dlr_pb_view message) {
         if (!strcmp(key, "pkg.torch.onnx.stack_trace"))
             dl_foreign_user_line(r->arena, dl_ox_text(r, part.bytes), &n->function, &n->line);
     }
+    n->scoped = (scopes && classes) || n->name[0] == '/';
     if (scopes && classes)
         scope_of_lists(r, n, scopes, classes);
     else if (n->name[0] == '/')
         scope_of_name(r, n);
+}
+
+static bool is_same(const dl_foreign_module *a, const dl_foreign_module *b) {
+    return strcmp(a->path, b->path) == 0 && a->call == b->call;
+}
+
+/* Optimizers of exporters make nodes without names of modules: each is in the modules that the
+ * nodes before and after it are in. */
+void dl_ox_fill_scopes(dl_ox *r) {
+    int next = 0;
+    for (int i = 1; i < r->nodes.n; i++) {
+        dl_ox_node *n = &r->nodes.at[i];
+        const dl_ox_node *before = &r->nodes.at[i - 1];
+        while (next < r->nodes.n && (next <= i || !r->nodes.at[next].scoped)) next++;
+        if (n->scoped || !before->depth || next == r->nodes.n) continue;
+        const dl_ox_node *after = &r->nodes.at[next];
+        int depth = 0;
+        while (depth < before->depth && depth < after->depth &&
+               is_same(&before->stack[depth], &after->stack[depth]))
+            depth++;
+        n->stack = before->stack, n->depth = depth;
+    }
 }

@@ -39,7 +39,7 @@ def node(op, inputs, outputs="y", **attributes):
     return helper.make_node(op, inputs.split(" ") if isinstance(inputs, str) else inputs, outputs.split(), **attributes)
 
 
-def compare(name, nodes, inputs, opset=17, outputs=None, **stored):
+def compare(name, nodes, inputs, opset=17, outputs=None, batch=3, **stored):
     """inputs: {name: shape after the batch, or with the batch as 'N'}; stored: arrays, which the nodes read."""
     nodes = nodes if isinstance(nodes, list) else [nodes]
     outputs = outputs or [o for o in nodes[-1].output if o]
@@ -57,13 +57,14 @@ def compare(name, nodes, inputs, opset=17, outputs=None, **stored):
     r = run(DLC, "import", path, "-o", model, f"--weights={weights}", "--loss=mse", "--report")
     if not check(r.returncode == 0, f"{name}: import: {(r.stdout + r.stderr)[-400:]}"):
         return None
-    feeds = {k: rng.standard_normal([3 if d == "N" else d for d in s]).astype("f4") for k, s in shapes.items()}
+    feeds = {k: rng.standard_normal([batch if d == "N" else d for d in s]).astype("f4") for k, s in shapes.items()}
     want = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(outputs, feeds)
     for k, x in feeds.items():
         np.save(f"{TMP}/{k}.npy", x if shapes[k][0] == "N" else np.moveaxis(x, shapes[k].index("N"), 0))
     files = [f"{TMP}/{k}.npy" if len(feeds) == 1 else f"{k}={TMP}/{k}.npy" for k in feeds]
     out = f"{TMP}/y.{'npy' if len(want) == 1 else 'h5'}"
-    r = run(DLRUN, "predict", weights, f"--model={model}", *files, "-o", out, "--local_batch_size=3", "--threads=1")
+    r = run(DLRUN, "predict", weights, f"--model={model}", *files, "-o", out, f"--local_batch_size={batch}",
+            "--threads=1")
     if not check(r.returncode == 0, f"{name}: predict: {r.stderr[-500:]}\n{pathlib.Path(model).read_text()}"):
         return None
     if len(want) == 1:
@@ -143,6 +144,20 @@ POSITIVE = "Log Sqrt Reciprocal Acosh"
 BOUNDED = "Asin Acos Atanh"
 REDUCE = "ReduceMean ReduceMax ReduceMin ReduceProd ReduceLogSumExp ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum"
 image, row, cube = {"x": [4, 6, 8]}, {"x": [6]}, {"x": [3, 5]}
+# exporters count out the samples of an open batch, where the program has indices along its axis
+SAMPLES = [node("Shape", "x", "n1", end=1), node("Squeeze", "n1", "n"), node("Range", "0 n 1", "samples")]
+COUNTS = {"0": np.array(0, "i8"), "1": np.array(1, "i8")}
+
+
+def own_rows(of, index, to, axes):
+    """GatherND with each sample's own row: OF[samples, INDEX], where INDEX has an axis of size 1 for the batch."""
+    return [node("Unsqueeze", f"samples {axes}", f"{to}_n"), node("Add", f"{to}_n {index}", f"{to}_s"),
+            node("Shape", f"{to}_s", f"{to}_shape"), node("Expand", f"{to}_n {to}_shape", f"{to}_a"),
+            node("Expand", f"{index} {to}_shape", f"{to}_b"), node("Unsqueeze", f"{to}_a last", f"{to}_a1"),
+            node("Unsqueeze", f"{to}_b last", f"{to}_b1"), node("Concat", f"{to}_a1 {to}_b1", f"{to}_i", axis=-1),
+            node("GatherND", f"{of} {to}_i", to)]
+
+
 CASES = [(op.lower(), node(op, "x"), row, 18) for op in UNARY.split()]
 CASES += [(op.lower(), [node("Abs", "x", "a"), node("Add", "a one", "b"), node(op, "b")], row, 17,
            {"one": np.float32([1])}) for op in POSITIVE.split() if op != "Acosh"]
@@ -198,6 +213,27 @@ CASES += [
     ("slice", node("Slice", "x a b c d"), image, 17, {"a": i8(1, -1), "b": i8(6, -9), "c": i8(2, 3), "d": i8(2, -1)}),
     ("slice_before", node("Slice", "x a b c"), cube, 17, {"a": i8(-9), "b": i8(3), "c": i8(2)}),
     ("gather", node("Gather", "x k", axis=2), cube, 17, {"k": i8(4, 0, -2)}),
+    ("gather_rows", SAMPLES + own_rows("x", "k", "y", "a"), cube, 17,
+     {**COUNTS, "k": np.array([[2, 0]], "i8"), "a": i8(1), "last": i8(-1)}),
+    ("gather_rows_batch", [node("ArgMax", "x", "i", axis=2, keepdims=1), node("GatherND", "x i", batch_dims=2)], cube,
+     17),
+    ("gather_samples", [*SAMPLES, node("Mul", "samples fifteen", "m"), node("Unsqueeze", "m a", "u"),
+                        node("Add", "u k", "i"), node("Reshape", "x all", "flat"), node("Gather", "flat i")], cube, 17,
+     {**COUNTS, "fifteen": np.array(15, "i8"), "a": i8(1, 2), "k": np.arange(15).reshape(1, 3, 5), "all": i8(-1)}),
+    ("mask_of_samples", [*SAMPLES, node("Concat", "n1 three", "shape", axis=0), node("Expand", "k shape", "p"),
+                         node("CumSum", "p one", "sums"), *own_rows("sums", "rows", "q", "a"),
+                         *own_rows("p", "columns", "r", "a"), node("LessOrEqual", "r q", "c"),
+                         node("And", "true c", "both"), node("Where", "both x low", "s"), node("Softmax", "s", axis=2)],
+     {"x": [3, 3]}, 17,
+     {**COUNTS, "k": np.array([[2, 0, 3]], "i8"), "three": i8(3), "a": i8(1, 2), "last": i8(-1),
+      "one": np.array(1, "i8"), "rows": np.arange(3).reshape(1, 3, 1), "columns": np.arange(3).reshape(1, 1, 3),
+      "true": np.array(True), "low": np.float32(-1e30)}),
+    ("and_known", [node("Greater", "x k", "c"), node("And", "c yes", "d"), node("Or", "d mask", "e"),
+                   node("Where", "e x k")], row, 17,
+     {"k": np.float32([0.1]), "yes": np.array(True), "mask": np.arange(6) % 3 == 0}),
+    ("scatter_rows", [node("ReduceMean", "x", "m", axes=[0], keepdims=0), node("Mul", "m zero", "n"),
+                      node("ScatterND", "n k v", "p", reduction="add"), node("Add", "x p")], cube, 17,
+     {"k": np.array([[2], [0], [2]], "i8"), "v": f4(3, 5), "zero": np.float32([0])}),
     ("gather_elements", [node("Sign", "x", "s"), node("Abs", "s", "a"), node("Cast", "a", "i", to=TensorProto.INT64),
                          node("GatherElements", "x i", axis=1)], cube, 17),
     ("pad", node("Pad", "x k v"), cube, 17, {"k": i8(0, 1, 2, 0, 0, 1), "v": np.float32(0.5)}),
@@ -208,6 +244,8 @@ CASES += [
     ("split_uneven", node("Split", "x", "y y2", axis=2, num_outputs=2), cube, 18),
     ("cumsum", node("CumSum", "x k"), cube, 17, {"k": np.array(1, "i8")}),
     ("cumsum_back", node("CumSum", "x k", reverse=1, exclusive=1), cube, 17, {"k": np.array(2, "i8")}),
+    ("cumsum_known", [node("CumSum", "k a", "s", reverse=1, exclusive=1), node("Cast", "s", "f", to=TensorProto.FLOAT),
+                      node("Add", "x f")], cube, 17, {"k": np.arange(15).reshape(3, 5), "a": np.array(1, "i8")}),
     ("trilu", node("Trilu", "x k", upper=0), {"x": [4, 5]}, 17, {"k": np.array(1, "i8")}),
     ("top_k", node("TopK", "x k", "y i", axis=2), cube, 17, {"k": i8(2)}),
     ("softmax", node("Softmax", "x", axis=1), cube, 17),
@@ -234,6 +272,12 @@ CASES += [
 for name, nodes, inputs, opset, *stored in CASES:  # each is a row, or an attribute, of its own: none stands for others
     compare(name, nodes, inputs, opset, outputs=["y"] if "y" in str(nodes) and name == "top_k" else None,
             **(stored[0] if stored else {}))
+# `dlrun predict` predicts each sample as if it were alone: a count of them is in the text
+compare("count_samples", [*SAMPLES, node("Mul", "samples two", "m"), node("Sub", "m one", "s"), node("Cast", "s", "f",
+                          to=TensorProto.FLOAT), node("Unsqueeze", "f a", "u"), node("Add", "x u")], row, 17, batch=1,
+        **COUNTS, two=np.array(2, "i8"), one=np.array(1, "i8"), a=i8(1))
+text = pathlib.Path(f"{TMP}/count_samples.dl").read_text()
+check("(range(N) as [N]) * 2 - 1" in text, f"count_samples: another count: {text}")
 # the share of the old statistics, in ONNX and in the language
 text = pathlib.Path(f"{TMP}/batch_norm.dl").read_text()
 check("momentum=0.75" in text, f"batch_norm: another momentum: {text}")
