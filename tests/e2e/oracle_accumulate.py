@@ -46,15 +46,15 @@ class Net(nn.Module):
 
 
 def weigh_batches(place, dlrun):
-    """Means over targets that count, weighted means, sums and functions of N are the whole step's, with ranks, too.
-    A batch may have no target that counts. Others are a batch's own, of which the user is told."""
+    """Means over targets that count, weighted means, sums and functions of N are the whole step's, with ranks, too, and
+    in the step that follows. A batch may have no target that counts. Others are a batch's own: the user is told."""
     torch.manual_seed(3)
     x, w = torch.randn(OF, EACH, 6), torch.rand(OF, EACH) * torch.tensor([1.0, 10.0, 0.1])[:, None]
     t = torch.randint(0, 5, (OF, EACH)).to(torch.int32)
     t[0, :3], t[1, 2:], t[2] = -1, 1, -1  # one target counts, all do, none does
     arrays = ("x", x), ("w", w), ("t", t)
-    save_tensors(place / "whole.safetensors", {f"{n}.0": v.flatten(0, 1) for n, v in arrays})
-    save_tensors(place / "parts.safetensors", {f"{n}.{i}": v[i] for n, v in arrays for i in range(OF)})
+    save_tensors(place / "whole.safetensors", {f"{n}.{s}": v.flatten(0, 1) for n, v in arrays for s in range(2)})
+    save_tensors(place / "parts.safetensors", {f"{n}.{i}": v[i % OF] for n, v in arrays for i in range(2 * OF)})
     save_tensors(place / "k.safetensors", {"k": torch.randn(5) * 0.3, "head.weight": torch.randn(5, 6) * 0.3,
                                            "head.bias": torch.zeros(5)})
     unbiased, slope = "sum(square(z)) / (N * 5 - 1) + mean(abs(z)) * N", "100 * sum(square(grad(mean(square(z)), x)))"
@@ -62,22 +62,22 @@ def weigh_batches(place, dlrun):
                        ("weighted", "sum(w * square(sum(z, over=K) - 1)) / sum(w) + 0.01 * mean(square(k))"),
                        ("summed", f"{unbiased} + {slope} + sum(square(z)) + 0.1 * sum(square(k)) + mean(abs(z))")):
         (place / "counted.dl").write_text(COUNTED.format(loss))
-        losses, hits, grads = {}, {}, {}
+        steps, grads = {}, {}
         for way, batches, of, *ranks in (("whole", "whole", 1), ("parts", "parts", OF),
                                          ("ranks", "parts", OF, "-n", "2")):
             out = dlrun("n", "counted", f"--replay={place / batches}.safetensors", f"--accumulate={of}",
                         f"--global_batch_size={OF * EACH}", "--optimizer=sgd", "--lr=0.1",
                         f"--save_grads={place / way}.g", f"--init_weights={place / 'k.safetensors'}", *ranks)
-            line = json.loads(next(line for line in out.splitlines() if line.startswith('{"step"')))
-            losses[way], hits[way] = line["loss"], line["hits"]
+            lines = [json.loads(line) for line in out.splitlines() if line.startswith('{"step"')]
+            steps[way] = [line[k] for line in lines for k in ("loss", "hits")]
             grads[way] = load_tensors(place / f"{way}.g")
             check("WARNING" not in out, f"{name}, {way}: a warning in {out[:2000]}" if "WARNING" in out else
                   f"{name}, {way}: no warning")
         for way in "parts", "ranks":
             worst = max(relative(grads[way][k], g) for k, g in grads["whole"].items())
-            check(worst < 1e-6 and abs(losses[way] / losses["whole"] - 1) < 1e-6
-                  and abs(hits[way] / hits["whole"] - 1) < 1e-6,
-                  f"{name}, {way}: gradients, loss and metric are the whole batch's: {worst:.1e} {losses} {hits}")
+            far = [abs(a / b - 1) for a, b in zip(steps[way], steps["whole"], strict=True)]
+            check(worst < 1e-6 and len(far) == 4 and max(far) < 1e-6,
+                  f"{name}, {way}: gradients, losses and metrics are the whole batch's: {worst:.1e} {steps}")
     for loss, told in (("sqrt(mean(square(z)))", "neither a sum or mean over samples nor a quotient of such: with "
                         "accumulate=3 it is the mean of what the batches of 4 samples have"),
                        ("sum(square(z)) / sum(w) + sum(abs(z))", "neither a sum or mean"),
@@ -203,11 +203,22 @@ def main(build, *_):
     halves = {f"{n}.{i}": torch.cat([v[2 * i], v[2 * i + 1]]).float() for n, v in both for i in range(2)}
     save_tensors(place / "halves.safetensors", halves)
     save_tensors(place / "both.safetensors", {f"{n}.0": torch.cat([halves[f"{n}.0"], halves[f"{n}.1"]]) for n in "xt"})
+    layers = {k: v.float() for k, v in net.state_dict().items() if not k.startswith("norm")}
+    save_tensors(place / "layers.safetensors", layers)
     for name, batches, args in (("both", "both", ("--accumulate=1",)),
-                                ("ranks", "halves", ("--accumulate=2", "-n", "2")),
+                                ("ranks", "halves", ("--accumulate=2", "-n", "2", "--log_noise_scale")),
                                 ("zero", "halves", ("--accumulate=2", "-n", "2", "--zero=1"))):
-        dlrun("g", "f32", "--norm=false", f"--replay={place / batches}.safetensors", f"--global_batch_size={4 * EACH}",
-              "--optimizer=sgd", "--lr=0.1", f"--save_weights={place / name}.w", *args)
+        out = dlrun("g", "f32", "--norm=false", f"--replay={place / batches}.safetensors",
+                    f"--global_batch_size={4 * EACH}", "--optimizer=sgd", "--lr=0.1",
+                    f"--init_weights={place / 'layers.safetensors'}", f"--save_weights={place / name}.w", *args)
+        noise = json.loads(next(line for line in out.splitlines() if line.startswith('{"step"'))).get("noise_scale")
+        if name == "ranks":
+            net.norm = nn.Identity()
+            parts = [torch.cat([g.flatten() for g in torch.autograd.grad(
+                nn.functional.mse_loss(net(x[i]), t[i]), net.parameters())]) for i in range(4)]
+            small, big = sum(g.square().sum() for g in parts) / 4, (sum(parts) / 4).square().sum()
+            ratio = noise / (EACH * (small - big) / (1 - 1 / 4) / ((4 * big - small) / 3)).item()
+            check(abs(ratio - 1) < 1e-4, f"two ranks with two batches have the noise scale of four parts: {ratio}")
     for name in "ranks", "zero":
         a, b = (load_tensors(place / f"{n}.w") for n in ("both", name))
         worst = max(relative(a[k], b[k]) for k in a)

@@ -141,6 +141,20 @@ static void test_values(void) {
         CHECK(!dlr_rates_value(&r, others[i], &v) && v == 3, "%s", others[i]);
 }
 
+/* A phase's begin and length are shares of the run, of which an epoch cut short is one, too. */
+static void test_phases(void) {
+    const dl_rate_phase late = {.start = {.share = 1, .plus = -1}, .length = {.share = 0.5}};
+    dlr_schedule s = of_a(1e-3, 0, "none", 0, 8, 8, 25);
+    s.epoch_steps = 10, s.phase = &late, s.phases = 1;
+    dlr_rates r = rates_of(s);
+    CHECK(r.unit == 1 && r.phases == 1 && r.phase[0].start == 24 && r.phase[0].length == 12.5,
+          "in steps: %g, %g", r.phase[0].start, r.phase[0].length);
+    s.phases_in_epochs = true;
+    r = rates_of(s);
+    CHECK(r.unit == 10 && r.phase[0].start == 2 && r.phase[0].length == 1.5, "in epochs: %g, %g",
+          r.phase[0].start, r.phase[0].length);
+}
+
 static void check_refused(dlr_schedule s, const char *what) {
     dl_error err = {0};
     dlr_rates r;
@@ -160,6 +174,7 @@ int main(void) {
     test_published();
     test_values();
     test_ranks();
+    test_phases();
     test_errors();
     return dl_test_end();
 }
