@@ -4,6 +4,7 @@
 
 #include "ir/interp/interp.h"
 #include "ir/text/text.h"
+#include "tests/unit/interp_ranges.h"
 
 static dl_module *parse(dl_arena *arena, const char *text) {
     dl_error err = {0};
@@ -477,6 +478,7 @@ static void test_judged_once(void) {
 }
 
 int main(void) {
+    test_ranges();
     test_joined_axes();
     test_stream();
     test_stream_empty();

@@ -18,8 +18,8 @@ static double number_at(int64_t seed, int64_t step, uint32_t number, uint64_t el
 }
 
 /* Straight through memory; in rows of no whole vectors; channels last, where neighbours in memory
- * are far apart in number; parts of a tensor of 2^34 elements, which is never stored; a number for
- * a row. */
+ * are far apart in number; parts of a tensor of more than 2^34 elements, which is never stored; a
+ * number for a row, also of that tensor. */
 static const char draws[] =
     "graph @train {\n"
     "  hyper $seed = %0 : i64[]\n  state $step = %1 : i64[]\n"
@@ -30,16 +30,20 @@ static const char draws[] =
     "  %9 = conv $x, $w {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : f32[N=2, C=19, H=5, W=3]\n"
     "  %10 = random $seed, $step {number=7} : f32[N=2, C=19, H=5, W=3]\n"
     "  %11 = add %9, %10 : f32[N=2, C=19, H=5, W=3]\n"
-    "  %12 = random $seed, $step {number=1} : f32[A=1048576, B=16384]\n"
-    "  %13 = slice %12 {axis=A, start=1048573, stop=1048576} : f32[A=3, B=16384]\n"
+    "  %12 = random $seed, $step {number=1} : f32[A=1048578, B=16384]\n"
+    "  %13 = slice %12 {axis=A, start=1048575, stop=1048578} : f32[A=3, B=16384]\n"
     "  %14 = slice %13 {axis=B, start=16321, stop=16382} : f32[A=3, B=61]\n  %15 = neg %14 : "
     "f32[A=3, B=61]\n"
+    "  %30 = slice %13 {axis=B, start=9, stop=10} : f32[A=3, B=1]\n"
+    "  %31 = squeeze %30 {axis=B} : f32[A=3]\n  %32 = rename %31 : f32[N=3]\n"
+    "  %33 = mul %32, $a : f32[N=3, T=41]\n"
     "  %16 = random $seed, $step {number=2} : f32[K=1003]\n"
     "  %17 = random $seed, $step {number=3} : f64[K=1003]\n  %18 = neg %17 : f64[K=1003]\n"
     "  %19 = reduce_max %16 {over=[K]} : f32[]\n"
     "  output \"rows\" = %6\n  output \"row\" = %8\n  output \"last\" = %11\n  output \"far\" = "
     "%15\n"
-    "  output \"bare\" = %16\n  output \"double\" = %18\n  output \"most\" = %19\n}\n";
+    "  output \"far row\" = %33\n  output \"bare\" = %16\n  output \"double\" = %18\n  output "
+    "\"most\" = %19\n}\n";
 
 static double drawn(const source *by, uint32_t number, uint64_t count, uint64_t element) {
     return number_at(by->seed, by->step, number,
@@ -104,9 +108,12 @@ static void test_draws(const char *target, const char *skip, int threads, int64_
         for (uint64_t i = 0; i < 570; i++) want[i] = drawn(&by, 7, 570, i);
         check_output(exec, what, "last", want, 570);
         for (uint64_t i = 0; i < 183; i++)
-            want[i] =
-                -drawn(&by, 1, (uint64_t)1 << 34, (1048573 + i / 61) * 16384 + 16321 + i % 61);
+            want[i] = -drawn(&by, 1, (uint64_t)1048578 * 16384,
+                             (1048575 + i / 61) * 16384 + 16321 + i % 61);
         check_output(exec, what, "far", want, 183);
+        for (uint64_t i = 0; i < 123; i++)
+            want[i] = drawn(&by, 1, (uint64_t)1048578 * 16384, (1048575 + i / 41) * 16384 + 9);
+        check_output(exec, what, "far row", want, 123);
         for (uint64_t i = 0; i < 1003; i++) want[i] = -drawn(&by, 3, 1003, i);
         check_output(exec, what, "double", want, 1003);
         for (uint64_t i = 0; i < 1003; i++)
