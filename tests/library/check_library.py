@@ -205,10 +205,14 @@ def test_save(path, arrays):
     """A library's checkpoint is a run of dlrun."""
     m = Model(path, train=1)
     first = [np.ascontiguousarray(arrays[n][:4]) for n in ("x", "mask", "weight", "big", "k", "small")]
-    losses = [m.step(first) for _ in range(30)]
+    losses = [m.step(first) for _ in range(31)]
     check(losses[-1] < losses[0], f"it learns: {losses[0]} {losses[-1]}")
     saved = f"{TMP}/saved"
     m.call("save", saved.encode())
+    with open(f"{saved}/checkpoints/last/state.json") as f:
+        state = json.load(f)
+    whole, more = divmod(state["iteration"], state["values"]["epoch_batches"])
+    check(state["epoch"] == whole and more and state["position"] == 0, f"it has whole epochs alone: {state}")
     mine = m.predict([arrays["x"], arrays["mask"], arrays["weight"]], outputs())
     theirs = results(saved)
     check(np.array_equal(mine[0], theirs["big"]), "dlrun predict: the same bits")
