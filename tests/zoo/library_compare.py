@@ -85,14 +85,15 @@ def main():
         given = doubled(folder / "batch.safetensors", tmp / "batch")
         doubled(weights, tmp / "weights")
         (tmp / "model.dl").write_text(doubled_text(pathlib.Path(model).read_text()))
-        batch = next(v.shape[0] for k, v in given.items() if k != "t.0")
+        target = "wanted.0" if "wanted.0" in given else "t.0"
+        batch = next(v.shape[0] for k, v in given.items() if k != target)
         out = run(dlrun, tmp / "model.dl", f"--local_batch_size={batch}", f"--init_weights={tmp / 'weights'}",
                   f"--replay={tmp / 'batch'}", f"--save_grads={tmp / 'g'}", f"--expdir={tmp / 'run'}")
         loss = next(json.loads(line)["loss"] for line in out.splitlines() if line.startswith('{"step"'))
         got = tensors(tmp / "g")
         words = []
         for k, v in given.items():
-            if k != "t.0":
+            if k != target:
                 np.save(tmp / f"{k}.npy", v.numpy())
                 words.append(f"{k[:-2]}={tmp / k}.npy" if len(given) > 2 else tmp / f"{k}.npy")
         wanted = [v.numpy() for k, v in sorted(truth.items()) if k.split(".")[0] == "predicted"]

@@ -22,7 +22,7 @@ import library_written_shared  # noqa: F401
 
 warnings.filterwarnings("ignore")
 CHANCES = ("p", "drop_prob", "drop_rate", "dropout", "dropout_p", "attention_dropout", "layerdrop", "attn_drop_rate",
-           "dropout_rate", "drop_path", "attn_dropout", "dropout_prob", "drop_connect_rate")
+           "dropout_rate", "drop_path", "attn_dropout", "dropout_prob", "drop_connect_rate", "_drop_connect_rate")
 
 
 def without_chance(model):
@@ -116,7 +116,8 @@ def export(out, library, name, times=True):
     except RuntimeError:  # a library may make float32 tensors by itself
         truth = all_of(make, exact, target.double(), torch.double)
     given = {f"{n}.0": x.contiguous() for n, x in zip(names, _pytree.tree_leaves(inputs))}
-    save_file({**given, "t.0": target.contiguous()}, out / "batch.safetensors")
+    wanted = "wanted.0" if "t.0" in given else "t.0"  # as dlc import names the target
+    save_file({**given, wanted: target.contiguous()}, out / "batch.safetensors")
     save_file({k: v.contiguous() for k, v in truth.items() if k}, out / "truth.safetensors")
     other_names = {}  # of parameters that a module has under several
     for k, p in model.named_parameters(remove_duplicate=False):
