@@ -18,6 +18,7 @@ from torch import nn
 from torch.utils import _pytree
 
 from library_more import LIBRARIES
+import library_science  # noqa: F401 (further lists)
 import library_written_shared  # noqa: F401
 
 warnings.filterwarnings("ignore")
@@ -100,6 +101,8 @@ def export(out, library, name, times=True):
     if getattr(model, "open_batch", False):
         shapes = tuple({0: torch.export.Dim("batch")} for _ in inputs[0])
     program = torch.export.export(model, *inputs, dynamic_shapes=shapes)
+    if getattr(model, "decomposed", False):
+        program = program.run_decompositions()
     torch.export.save(program, out / "model.pt2")
     names = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
     with torch.no_grad():

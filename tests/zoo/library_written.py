@@ -23,7 +23,7 @@ class Lifted(nn.Module):
         return self.inner(x * self.gain, *others)
 
 
-def written(*inputs, open_batch=False, **keywords):
+def written(*inputs, open_batch=False, library="written", **keywords):
     """Adds a class without arguments under its own name; inputs: shapes, or functions that make one. open_batch: it is
     exported for any batch."""
     def add(kind):
@@ -34,7 +34,7 @@ def written(*inputs, open_batch=False, **keywords):
                 net = Lifted(net, made[0].shape[-1])
             net.open_batch, net.mixes = open_batch, hasattr(kind, "mixes")
             return (net, tuple(made), {k: torch.randn(s) for k, s in keywords.items()})[:3 if keywords else 2]
-        model("written", kind.__name__)(make)
+        model(library, kind.__name__)(make)
         return kind
     return add
 

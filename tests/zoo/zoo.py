@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The zoo of public libraries: each model exported, imported, checked and compared with PyTorch.
 
-zoo.py BUILD OUT [--list more | other | written] [--only PATTERN] [--order SEED] [--times no] [--table FILE.md]
-(tests/zoo/zoo)
+zoo.py BUILD OUT [--list more | other | science | written] [--only PATTERN] [--order SEED] [--times no]
+[--table FILE.md] (tests/zoo/zoo)
 
 OUT keeps archives and results: what is there is not done again, so that a run goes on where another stopped. The table
 has one line a model: whether `dlc import` writes all of it, lines of text, the largest differences from PyTorch in
@@ -25,6 +25,7 @@ import traceback
 import library_export
 import library_more
 import library_other
+import library_science
 import library_written_shared
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -120,6 +121,7 @@ def main():
     options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
     rows, lacking = {}, collections.Counter()
     lists = {"first": library_more.FIRST, "more": library_more.MORE, "other": library_other.OTHER,
+             "science": library_science.SCIENCE,
              "written": library_written_shared.WRITTEN}
     chosen = [(f"{library}.{name}", library, name)
               for library, models in lists[options.get("--list", "first")].items() for name in models]
