@@ -149,6 +149,15 @@ static bool is_complex(const dl_foreign_node *n) {
     return false;
 }
 
+/* Whether each result that is read has a value: some ops of Core ATen give statistics, too. */
+static bool has_all(const dl_in_ctx *c) {
+    for (int i = 1; i < c->n->n_results; i++) {
+        int id = c->n->results[i]->id;
+        if (!c->b->of[id] && c->w->last_use[id] >= 0) return false;
+    }
+    return true;
+}
+
 /* An archive may call a result complex that the op does not make so. */
 static bool has_parts(const dl_in_ctx *c) {
     for (int i = 0; i < c->n->n_results; i++) {
@@ -193,7 +202,7 @@ void dl_apply_rule(dl_in_ctx *c) {
         if (strcmp(rules[i].op, name) != 0) continue;
         c->detail = rules[i].detail;
         if (is_complex(c->n) && !rules[i].complex) break;
-        if (!rules[i].rule(c) || !has_parts(c) || (shared && !write_back(c))) break;
+        if (!rules[i].rule(c) || !has_all(c) || !has_parts(c) || (shared && !write_back(c))) break;
         note_views(c);
         if (in_place) replace_operand(c);
         return;

@@ -179,8 +179,18 @@ static dl_in_value *prepared(dl_in_ctx *c, dl_in_value *v, bool complex, int n, 
     return made;
 }
 
+/* How a transform is scaled, as torch.fft says it: an op of FFTs counts what it divides by:
+ * nothing, the root of the number of elements, or this number. */
+static const char *norm_of(const dl_foreign_node *n, bool inverse) {
+    static const char *const words[] = {"backward", "ortho", "forward"};
+    if (!dl_foreign_find(n, "normalization")) return dl_foreign_text(n, "norm", words[0]);
+    int64_t by = dl_foreign_int(n, "normalization", 0);
+    return by < 0 || by > 2 ? NULL : words[inverse ? 2 - by : by];
+}
+
 bool dl_in_fourier(dl_in_ctx *c) {
     const char *function = dl_strndup(c->w->arena, c->detail, strcspn(c->detail, " "));
+    if (!dl_foreign_int(c->n, "forward", 1)) function = dl_format(c->w->arena, "i%s", function);
     bool real = strstr(function, "rfft"), inverse = function[0] == 'i';
     const dl_foreign_arg *sizes = dl_foreign_find(c->n, "s");
     if (!sizes) sizes = dl_foreign_find(c->n, "n");
@@ -197,20 +207,20 @@ bool dl_in_fourier(dl_in_ctx *c) {
         bool half = real && i == n - 1;
         int64_t own = dl_dim_size(c->w, x, dims[i]);
         int64_t wanted = sizes && sizes->ints[i] >= 0 ? sizes->ints[i]
-                         : half && inverse            ? 2 * (own - 1)
-                                                      : own;
+                         : half && inverse ? dl_foreign_int(c->n, "last_dim_size", 2 * (own - 1))
+                                           : own;
         if (wanted < 1) return false;
         x = resized(c, x, dims[i], half && inverse ? wanted / 2 + 1 : wanted);
         size[i] = half && !inverse ? wanted / 2 + 1 : wanted;
     }
-    if (!x) return false;
+    const char *norm = norm_of(c->n, inverse);
+    if (!x || !norm || !dl_foreign_int(c->n, "onesided", 1)) return false;
     int s = dl_call_function(c, function, x, ", over=%s", n > 1 ? "[" : "");
     for (int i = 0; i < n; i++)
         dl_say_more(c, "%s%s", i ? ", " : "", x->axis[dl_axis_of(x, dims[i])].name);
     if (n > 1) dl_say_more(c, "]");
     if (real && inverse && size[n - 1] % 2) /* an even one is what the number of modes says */
         dl_say_window(c, "size", ", size=", n, size);
-    const char *norm = dl_foreign_text(c->n, "norm", "backward");
     if (strcmp(norm, "backward") != 0) dl_say_more(c, ", norm=\"%s\"", norm);
     dl_in_value *made = dl_copy_value(c, x);
     for (int i = 0; i < n; i++) {

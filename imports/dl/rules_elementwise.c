@@ -165,6 +165,10 @@ static bool two(dl_in_ctx *c, const dl_foreign_arg *x, const dl_foreign_arg *y, 
             dl_say_more(c, "%v", b);
         else
             say_number(c, a ? y : x);
+        if (!strcmp(text, "fmod") && c->n->results[0]->class == DL_FOREIGN_INT) {
+            dl_in_value rest = {.stmt = at};
+            at = dl_say(c, STMT_PLAIN, P_PIPE, "%v as i64", &rest);
+        }
         return dl_done(c, made, at);
     }
     int at = dl_say(c, STMT_PLAIN, s->prec, "");
@@ -189,9 +193,13 @@ bool dl_in_empty(dl_in_ctx *c) {
         dl_set(c, 0, dl_new_value(c, dl_say(c, STMT_PLAIN, P_POSTFIX, "0"), t));
         return true;
     }
-    if (!t || t->rank < 1 || t->shape[0] != c->w->atoms.at[0]) return false;
-    for (int d = 1; d < t->rank; d++)
-        if (t->shape[d] != 1) return false;
+    bool drawn = t && t->rank > 0 && t->shape[0] == c->w->atoms.at[0];
+    for (int d = 1; drawn && d < t->rank; d++) drawn = t->shape[d] == 1;
+    if (!drawn) { /* any numbers do where the program writes all of them before it reads one */
+        if (!t || *c->detail) return false;
+        c->detail = "0";
+        return dl_in_constant(c);
+    }
     int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "fail(\"random numbers\")");
     dl_in_value *v = dl_new_value(c, s, t);
     v->n = 1, v->axis[0].name = "N", v->axis[0].atom[0] = v->dim[0].atom[0] = 0;

@@ -20,6 +20,34 @@ bool dl_in_formula(dl_in_ctx *c) {
     return dl_done(c, made, s);
 }
 
+/* The language's random numbers in a shape. */
+bool dl_in_drawn(dl_in_ctx *c) {
+    const char *function = c->detail;
+    c->detail = "0";
+    if (!dl_in_constant(c)) return false;
+    dl_in_value *v = c->b->of[c->n->results[0]->id];
+    if (v->n == 0 || v->class != DL_FOREIGN_FLOAT) return false;
+    return dl_done(c, v, dl_call_function(c, function, v, ""));
+}
+
+/* Channels in groups, [groups, each], become [each, groups]. */
+bool dl_in_channel_shuffle(dl_in_ctx *c) {
+    dl_in_value *v = dl_self(c);
+    int64_t groups = dl_foreign_int(c->n, "groups", 1), shape[DL_FOREIGN_RANK];
+    if (!v || v->rank < 2 || v->rank == DL_FOREIGN_RANK || groups < 1) return false;
+    dl_in_value *x = dl_copy_value(c, v);
+    for (int d = 0; d < v->rank; d++) shape[d + (d > 1)] = dl_dim_size(c->w, v, d);
+    if (shape[1] % groups) return false;
+    shape[2] = shape[1] / groups, shape[1] = groups;
+    dl_reshape(c, x, v->rank + 1, shape);
+    dl_in_value turned = *x;
+    x->dim[1] = turned.dim[2], x->dim[2] = turned.dim[1];
+    dl_reshape(c, x, v->rank, c->n->results[0]->shape);
+    x->is_view = false;
+    dl_set(c, 0, x);
+    return true;
+}
+
 bool dl_in_threshold(dl_in_ctx *c) {
     dl_in_value *x = dl_self(c);
     if (!x) return false;
@@ -77,6 +105,27 @@ bool dl_in_cosine_similarity(dl_in_ctx *c) {
     made->stmt = s;
     dl_set(c, 0, dl_reduced(made, 1, &d, false));
     return true;
+}
+
+/* The vector product along a dimension of size 3: a of the next element times b of the one after
+ * it, less the same the other way round. */
+bool dl_in_cross(dl_in_ctx *c) {
+    dl_in_value *a = dl_self(c), *b = dl_operand(c, "other");
+    if (!a || !b || a->class != DL_FOREIGN_FLOAT || b->class != DL_FOREIGN_FLOAT) return false;
+    dl_in_value *made = dl_match(c, a, b);
+    int d = dl_dim(made, dl_foreign_int(c->n, "dim", -1));
+    const char *axis = common_axis(c, made, d, a, b);
+    if (!axis || dl_dim_size(c->w, made, d) != 3) return false;
+    dl_in_value part[2] = {{0}};
+    for (int i = 0; i < 2; i++) {
+        dl_in_value p = {
+            .stmt = dl_call_function(c, "roll", a, ", %s, over=%s", i ? "-2" : "-1", axis)};
+        dl_in_value q = {
+            .stmt = dl_call_function(c, "roll", b, ", %s, over=%s", i ? "-1" : "-2", axis)};
+        part[i].stmt = dl_say(c, STMT_PLAIN, P_PRODUCT, "%v * %v", &p, &q);
+    }
+    return dl_done(c, made,
+                   dl_say(c, STMT_PLAIN, P_SUM, "%p - %p", &part[0], P_SUM, &part[1], P_PRODUCT));
 }
 
 /* The distances along dimension d of two values that are matched. */

@@ -320,17 +320,21 @@ static dl_in_value *written_by_steps(dl_in_ctx *c, dl_in_value *to, dl_in_value 
     condition->axis[0] = to->axis[d], condition->n = 1, condition->stmt = hit.stmt;
     condition->param = -1;
     for (int p = 0; p < to->rank; p++) condition->dim[p].n = p == d ? to->dim[d].n : 0;
-    made = dl_match(c, condition, to);
-    made->stmt = dl_call_function(c, "where", condition, ", %v, %v", &there, to);
+    dl_in_value *part = dl_copy_value(c, to); /* gather's index has its axis first */
+    part->stmt = there.stmt, part->param = -1;
+    memmove(&part->axis[1], &part->axis[0], (size_t)d * sizeof *part->axis);
+    part->axis[0] = to->axis[d];
+    made = dl_match(c, dl_match(c, condition, part), to);
+    made->stmt = dl_call_function(c, "where", condition, ", %v, %v", part, to);
     made->param = -1, made->is_view = false, made->class = to->class;
     return made;
 }
 
 dl_in_value *dl_written(dl_in_ctx *c, const dl_foreign_node *part, const dl_in_value *whole,
                         const dl_in_value *content) {
-    bool one = strncmp(part->op, "aten.select.", 12) == 0;
+    bool one = strncmp(part->op, "aten.select", 11) == 0;
     int64_t step = dl_foreign_int(part, "step", 1);
-    if ((!one && strncmp(part->op, "aten.slice.", 11) != 0) || step < 1) return NULL;
+    if ((!one && strncmp(part->op, "aten.slice", 10) != 0) || step < 1) return NULL;
     dl_in_value *to = dl_copy_value(c, whole), *from = dl_copy_value(c, content);
     int d = dl_dim(to, dl_foreign_int(part, "dim", 0));
     if (d < 0 || d >= to->rank) return NULL;

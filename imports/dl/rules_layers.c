@@ -194,7 +194,7 @@ bool dl_in_group_norm(dl_in_ctx *c) {
     if (!x) return false;
     dl_ordered(c, x, true);
     int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> group_norm(%i", x, "groups",
-                   dl_foreign_int(c->n, "num_groups", 1));
+                   dl_foreign_int(c->n, "num_groups", dl_foreign_int(c->n, "group", 1)));
     if (eps != 1e-5) dl_say_more(c, ", eps=%r", "eps", eps);
     if (label)
         dl_say_more(c, ") @%l", label);

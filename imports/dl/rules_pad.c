@@ -38,10 +38,11 @@ static dl_in_value *filled(dl_in_ctx *c, dl_in_value *v, const dl_foreign_tensor
     return v;
 }
 
+/* detail: the mode, where the op says it */
 bool dl_in_pad(dl_in_ctx *c) {
     dl_in_value *x = dl_self(c);
-    const dl_foreign_arg *pads = dl_foreign_find(c->n, "pad");
-    const char *mode = dl_foreign_text(c->n, "mode", "constant");
+    const dl_foreign_arg *pads = dl_foreign_find(c->n, *c->detail ? "padding" : "pad");
+    const char *mode = *c->detail ? c->detail : dl_foreign_text(c->n, "mode", "constant");
     double value = dl_foreign_real(c->n, "value", 0);
     if (!x || !pads || pads->kind != DL_ARG_INTS || c->n->n_results != 1) return false;
     dl_ordered(c, x, true);

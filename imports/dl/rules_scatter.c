@@ -108,10 +108,12 @@ static bool read_places(dl_in_ctx *c, places *p, dl_in_value **from) {
     return true;
 }
 
-/* The elements that go to one place, added up: with the axes of the tensor. */
-static dl_in_value *added(dl_in_ctx *c, const places *p, const dl_in_value *from) {
+/* The elements that go to one place, reduced by sum, mean, max or min: with the axes of the tensor.
+ */
+static dl_in_value *reduced(dl_in_ctx *c, const places *p, const dl_in_value *from,
+                            const char *how) {
     dl_in_value *made = dl_copy_value(c, from);
-    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "segment_sum(%v, %v, over=%s, %s=%s)", from,
+    made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "segment_%s(%v, %v, over=%s, %s=%s)", how, from,
                         p->numbers, p->over, p->axis, p->count);
     made->param = -1, made->is_view = false;
     int atom = p->batch ? 0 : dl_new_atom(c->w, p->size);
@@ -143,7 +145,7 @@ static bool put(dl_in_ctx *c, places *p, dl_in_value *from, const dl_foreign_arg
                 bool on_zeros) {
     if (!read_places(c, p, &from)) return false;
     if (from && (adds || on_zeros)) {
-        dl_in_value *sum = added(c, p, from);
+        dl_in_value *sum = reduced(c, p, from, "sum");
         if (on_zeros) return dl_done(c, sum, sum->stmt);
         dl_in_value *made = dl_match(c, p->to, sum);
         return dl_done(c, made,
@@ -151,7 +153,7 @@ static bool put(dl_in_ctx *c, places *p, dl_in_value *from, const dl_foreign_arg
     }
     if (!from && !number) return false;
     dl_in_value *here = hit(c, p), *made = dl_match(c, here, p->to);
-    dl_in_value *sum = from ? added(c, p, from) : NULL;
+    dl_in_value *sum = from ? reduced(c, p, from, "sum") : NULL;
     if (sum) made = dl_match(c, made, sum);
     int s = dl_call_function(c, "where", here, ", ");
     if (sum)
@@ -176,6 +178,49 @@ bool dl_in_scatter(dl_in_ctx *c) {
     if (number && number->kind != DL_ARG_INT && number->kind != DL_ARG_FLOAT) return false;
     places p = {.to = to, .numbers = numbers, .d = dl_dim(to, dl_foreign_int(c->n, "dim", 0))};
     return put(c, &p, from, number, adds, dl_is_zero(c, self));
+}
+
+/* The elements that go to one place: their sum, mean, largest or smallest one. */
+bool dl_in_scatter_reduce(dl_in_ctx *c) {
+    static const char *const theirs[] = {"sum", "mean", "amax", "amin"};
+    static const char *const ours[] = {"sum", "mean", "max", "min"};
+    const char *how = dl_foreign_text(c->n, "reduce", "");
+    dl_in_value *to = dl_self(c), *numbers = dl_operand(c, "index"),
+                *from = dl_operand(c, c->detail);
+    bool own = dl_foreign_int(c->n, "include_self", 1);
+    int k = 0;
+    while (k < 4 && strcmp(theirs[k], how) != 0) k++;
+    if (k == 4 || !to || !numbers || !from || c->n->n_results != 1 || to->class != DL_FOREIGN_FLOAT)
+        return false;
+    places p = {.to = to, .numbers = numbers, .d = dl_dim(to, dl_foreign_int(c->n, "dim", 0))};
+    if (k == 0 && own) return put(c, &p, from, NULL, true, false);
+    if (!read_places(c, &p, &from)) return false;
+    dl_in_value *of = reduced(c, &p, from, own && k == 1 ? "sum" : ours[k]), *here = hit(c, &p),
+                *made = dl_match(c, dl_match(c, here, p.to), of);
+    int s = dl_call_function(c, "where", here, ", ");
+    if (own && k == 1) {
+        dl_in_value hot = {
+            .stmt = dl_call_function(c, "one_hot", p.numbers, ", %s=%s", p.axis, p.count)};
+        dl_in_value *count = dl_copy_value(c, here);
+        count->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "sum(%v, over=%s)", &hot, p.over);
+        s = dl_say(c, STMT_PLAIN, P_PRODUCT, "(%p + %p) / (1 + %p)", p.to, P_SUM, of, P_PRODUCT,
+                   count, P_PRODUCT);
+        return dl_done(c, dl_match(c, dl_match(c, p.to, of), count), s);
+    }
+    if (own)
+        dl_say_more(c, "%s(%v, %v), %v", ours[k], p.to, of, p.to);
+    else
+        dl_say_more(c, "%v, %v", of, p.to);
+    return dl_done(c, made, s);
+}
+
+/* x with new content in a part of it: in a slice, or in one element along a dimension. */
+bool dl_in_part_scatter(dl_in_ctx *c) {
+    dl_in_value *to = dl_self(c), *from = dl_operand(c, "src");
+    if (!to || !from || c->n->n_results != 1) return false;
+    dl_in_value *made = dl_written(c, c->n, to, from);
+    if (made) dl_set(c, 0, made);
+    return made;
 }
 
 /* x[mask] = number, x[:, numbers] = elements, x[:, numbers] += elements */

@@ -53,7 +53,7 @@ static bool add_channels(dl_in_ctx *c, dl_in_value *y, dl_in_value *bias) {
 }
 
 bool dl_in_convolution(dl_in_ctx *c) {
-    bool back = *c->detail;
+    bool back = *c->detail || dl_foreign_int(c->n, "transposed", 0);
     const dl_foreign_tensor *w = dl_foreign_operand(c->n, "weight"),
                             *b = dl_foreign_operand(c->n, "bias");
     dl_in_value *x = dl_operand(c, "input");

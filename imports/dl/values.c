@@ -287,7 +287,8 @@ static void rearrange(dl_in_ctx *c, dl_in_value *v, bool ones) {
     if (named && made.n == 3 && !strcmp(made.axis[0].name, "N") && !has_name(&made, "E") &&
         !strcmp(made.axis[1].name, "T"))
         made.axis[2].name = "E";
-    made.stmt = dl_say(c, STMT_LAYER, P_PIPE, "%v |> rearrange(\"%s -> %s\"", v, left.at, right.at);
+    made.stmt = dl_say(c, STMT_LAYER, P_PIPE, "%v |> rearrange(\"%s -> %s\"", v,
+                       left.at ? left.at : "", right.at ? right.at : ""); /* a scalar has no axes */
     say_sizes(c, v);
     dl_say_more(c, ")");
     if (named) say_names(c, &made);
@@ -318,8 +319,10 @@ void dl_ordered(dl_in_ctx *c, dl_in_value *v, bool ones) {
         if (v->dim[d].n) continue;
         dl_name_all(c, v);
         const char *name = dl_fresh_name(v, d, v->rank);
-        v->stmt =
-            dl_call_function(c, "unsqueeze", v, ", over=%s, at=%s", name, dl_in_whole(c->w, d));
+        v->stmt = v->n == 0 /* it may be a number, of which unsqueeze knows nothing */
+                      ? dl_call_function(c, "expand", v, ", %s=1", name)
+                      : dl_call_function(c, "unsqueeze", v, ", over=%s, at=%s", name,
+                                         dl_in_whole(c->w, d));
         memmove(&v->axis[d + 1], &v->axis[d], (size_t)(v->n - d) * sizeof *v->axis);
         int atom = dl_new_atom(c->w, 1);
         v->axis[d] = (dl_in_axis){.name = name, .n = 1, .atom = {atom}};

@@ -179,7 +179,29 @@ static bool read_signature(dl_pt2_reader *r, const dlr_json *specs) {
     return true;
 }
 
-static bool read_outputs(dl_pt2_reader *r, const dlr_json *outputs) {
+/* Whether output t is no result of the user's but what a batch norm in training keeps: its layer
+ * computes it by itself. Other new contents of buffers and inputs are an error: the language keeps
+ * no state between steps. */
+static bool is_statistic(dl_pt2_reader *r, const dlr_json_member *spec, const dl_foreign_tensor *t,
+                         bool *is) {
+    static const char functional[] = "aten._native_batch_norm_legit_functional",
+                      count[] = "num_batches_tracked";
+    const dl_foreign_graph *g = &r->archive->graph;
+    *is = strcmp(spec->key, "user_output") != 0 && strcmp(spec->key, "loss_output") != 0;
+    if (!*is) return true;
+    const dlr_json *name = dlr_json_get(&spec->value, "buffer_name");
+    bool named = name && name->kind == DLR_JSON_STRING;
+    if (named && dl_ends_with(name->string, count)) return true;
+    for (int i = 0; named && i < g->nodes.n; i++)
+        for (int k = 1; k < g->nodes.at[i].n_results; k++)
+            if (g->nodes.at[i].results[k] == t &&
+                strncmp(g->nodes.at[i].op, functional, sizeof functional - 1) == 0)
+                return true;
+    return dl_pt2_bad(r, "it is the new content of '%.200s', and the language keeps no state",
+                      named ? name->string : spec->key);
+}
+
+static bool read_outputs(dl_pt2_reader *r, const dlr_json *specs, const dlr_json *outputs) {
     for (int i = 0; i < outputs->n; i++) {
         r->place = dl_format(r->arena, "output %d", i);
         const dlr_json_member *arg = dl_pt2_tagged(r, &outputs->items[i]);
@@ -188,7 +210,12 @@ static bool read_outputs(dl_pt2_reader *r, const dlr_json *outputs) {
         const dlr_json *name = dl_pt2_get(r, &arg->value, "name", DLR_JSON_STRING);
         const dl_foreign_tensor *t = name ? dl_pt2_find(r, name->string) : NULL;
         if (!t) return false;
-        dl_push(r->arena, &r->archive->graph.outputs, t);
+        bool statistic = false;
+        if (specs && i < specs->n) {
+            const dlr_json_member *spec = dl_pt2_tagged(r, &specs->items[i]);
+            if (!spec || !is_statistic(r, spec, t, &statistic)) return false;
+        }
+        if (!statistic) dl_push(r->arena, &r->archive->graph.outputs, t);
     }
     return true;
 }
@@ -208,7 +235,10 @@ static bool read_graph(dl_pt2 *a, dl_error *err) {
         !(outputs = dl_pt2_get(&r, graph, "outputs", DLR_JSON_ARRAY)) ||
         !(r.tensor_values = dl_pt2_get(&r, graph, "tensor_values", DLR_JSON_OBJECT)))
         return false;
-    return read_signature(&r, specs) && dl_pt2_read_nodes(&r, graph) && read_outputs(&r, outputs);
+    const dlr_json *kinds = dlr_json_get(signature, "output_specs");
+    if (kinds && kinds->kind != DLR_JSON_ARRAY) kinds = NULL;
+    return read_signature(&r, specs) && dl_pt2_read_nodes(&r, graph) &&
+           read_outputs(&r, kinds, outputs);
 }
 
 dl_pt2 *dl_pt2_open(dl_arena *arena, const char *path, dl_error *err) {

@@ -192,4 +192,68 @@ class Attention(Net):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).reshape(windows, 4, 4)
 
 
+# ---- Core ATen: what run_decompositions leaves, and ops of its list ----
+
+@written((2, 4, 12))
+class Decomposed(Net):
+    """Norms, softmax, pads, Fourier transforms and a buffer's statistics as Core ATen says them."""
+
+    decomposed = True
+
+    def __init__(self):
+        super().__init__()
+        self.layers(a=nn.Conv1d(4, 6, 3, padding=1), norm=nn.BatchNorm1d(6), group=nn.GroupNorm(2, 6),
+                    last=nn.LayerNorm(12), instance=nn.InstanceNorm1d(1, affine=True),
+                    up=nn.ConvTranspose1d(6, 4, 2, stride=2), out=nn.Linear(24, 3))
+        self.modes = nn.Parameter(torch.randn(6, 5, 2))
+
+    def forward(self, x):
+        h = self.group(F.relu(self.norm(self.a(x)))) + self.instance(F.pad(x, (2, 1), mode="reflect")[:, :1, 1:13])
+        f = torch.fft.rfft(self.last(h), norm="ortho")
+        kept = torch.zeros_like(f)
+        kept[..., :5] = f[..., :5] * torch.view_as_complex(self.modes)
+        h = h + torch.fft.irfft(kept, n=12, norm="ortho") + F.pad(x, (1, 1), mode="circular")[:, :1, 1:-1]
+        y = self.up(F.dropout(h.log_softmax(1), 0.0)).softmax(-1)
+        return self.out(y) + F.adaptive_avg_pool2d(h[:, None], (1, 3))[:, 0]
+
+
+@written((3, 4))
+class Kept(Net):
+    """A mean that the module keeps, of which the archive states the new content."""
+
+    decomposed = True
+
+    def __init__(self):
+        super().__init__()
+        self.layers(a=nn.Linear(4, 3))
+        self.register_buffer("kept", torch.zeros(4))
+
+    def forward(self, x):
+        self.kept.mul_(0.9).add_(0.1 * x.mean(0).detach())
+        return self.a(x - self.kept)
+
+
+@written((3, 6, 3))
+class CoreOps(Net):
+    """Reductions by numbers, writes that give a new tensor, vector products, and functions of the list."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(a=nn.Linear(3, 3))
+        self.register_buffer("places", torch.tensor([0, 3, 1, 3, 3, 0]))
+
+    def forward(self, x):
+        h = self.a(x)
+        index = self.places[None, :, None].expand_as(h)
+        y = h
+        for how in ("sum", "mean", "amax", "amin"):
+            y = y + x.scatter_reduce(1, index, h, how, include_self=False)
+            y = y * 0.5 + x.scatter_reduce(1, index, h, how)
+        y = y + x.index_reduce(1, self.places, h, "amax")
+        y = torch.slice_scatter(y, h[:, :2], dim=1, start=1, end=5, step=2)
+        y = torch.select_scatter(y, h[:, 0], 1, 4) + torch.linalg.cross(x, h)
+        y = y + torch.asinh(h) + torch.acosh(1.5 + h * h) + torch.logaddexp(x, h) + torch.rad2deg(h) * 0.01
+        return y + torch.float_power(h.abs() + 1, 1.5).to(h.dtype) + F.channel_shuffle(y[:, :, None], 3).squeeze(2)
+
+
 WRITTEN = {"written": list(LIBRARIES["written"])}
