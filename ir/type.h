@@ -21,7 +21,11 @@ typedef enum {
         DL_NDTYPES
 } dl_dtype;
 
-enum { DL_MAX_RANK = 8, DL_MAX_PANEL = 1024 /* lanes of a panel */ };
+enum {
+    DL_MAX_RANK = 8,
+    DL_MAX_ATOMS = 2 * DL_MAX_RANK, /* names on a side of a pattern of rearrange */
+    DL_MAX_PANEL = 1024             /* lanes of a panel */
+};
 
 typedef struct {
     const char *name; /* interned */

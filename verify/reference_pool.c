@@ -249,15 +249,15 @@ void dl_ref_cat(const dl_node *n, const double *const *in, double *out,
  * axis. */
 typedef struct {
     int n;
-    char name[DL_MAX_RANK][64];
-    int64_t size[DL_MAX_RANK];
+    char name[DL_MAX_ATOMS][64];
+    int64_t size[DL_MAX_ATOMS];
 } atoms;
 
 static atoms read_side(const char *s, const char *end, const dl_type *whole) {
     atoms a = {0};
     int group = 0;
     bool inside = false;
-    while (s < end && a.n < DL_MAX_RANK) {
+    while (s < end && a.n < DL_MAX_ATOMS) {
         size_t n = 0;
         while (s + n < end && (isalnum((unsigned char)s[n]) || s[n] == '_')) n++;
         if (!n) {
@@ -281,20 +281,17 @@ void dl_ref_rearrange(const dl_node *n, const double *const *in, double *out,
     const char *pattern = dl_node_attr(n, DL_ATTR_pattern)->s, *arrow = strstr(pattern, "->");
     atoms left = read_side(pattern, arrow, &n->in[0]->type),
           right = read_side(arrow + 2, pattern + strlen(pattern), NULL);
-    dl_type from = dl_scalar(DL_F64), to = from;
-    int goes[DL_MAX_RANK] = {0};
+    int64_t stride[DL_MAX_ATOMS] = {0}, at[DL_MAX_ATOMS] = {0}, size[DL_MAX_ATOMS] = {0}, count = 1;
     (void)draw;
-    from.rank = left.n, to.rank = right.n;
-    for (int i = 0; i < left.n; i++) from.axis[i].size = left.size[i];
-    for (int i = 0; i < right.n; i++)
-        for (int k = 0; k < left.n; k++)
-            if (strcmp(right.name[i], left.name[k]) == 0)
-                goes[i] = k, to.axis[i].size = left.size[k];
-    int64_t at[DL_MAX_RANK] = {0}, i = 0;
-    if (!dl_type_count(&to)) return;
-    do {
-        int64_t place[DL_MAX_RANK] = {0};
-        for (int k = 0; k < right.n; k++) place[goes[k]] = at[k];
-        out[i++] = in[0][dl_ref_place(&from, place)];
-    } while (dl_ref_next(&to, at));
+    for (int k = left.n - 1; k >= 0; k--) {
+        for (int i = 0; i < right.n; i++)
+            if (strcmp(right.name[i], left.name[k]) == 0) stride[i] = count, size[i] = left.size[k];
+        count *= left.size[k];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t place = 0;
+        for (int k = 0; k < right.n; k++) place += at[k] * stride[k];
+        out[i] = in[0][place];
+        for (int k = right.n - 1; k >= 0 && ++at[k] == size[k]; k--) at[k] = 0;
+    }
 }

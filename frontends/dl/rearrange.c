@@ -8,8 +8,6 @@
 
 #include "frontends/dl/builtin.h"
 
-enum { MAX_ATOMS = 16 };
-
 typedef struct {
     const char *name;
     int64_t size; /* -1: not yet known */
@@ -17,7 +15,7 @@ typedef struct {
 } atom;
 
 typedef struct {
-    atom at[MAX_ATOMS];
+    atom at[DL_MAX_ATOMS];
     int n, groups;
     bool merged[DL_MAX_RANK + 1]; /* the group is in parentheses */
     int atoms[DL_MAX_RANK + 1];   /* number of names in each group; none: `1` */
@@ -45,7 +43,7 @@ static bool parse_side(dl_call *c, const char *p, const char *end, side *s) {
         } else if (isalpha((unsigned char)*p) || *p == '_') {
             const char *from = p;
             while (p < end && (isalnum((unsigned char)*p) || *p == '_')) p++;
-            if (s->n == MAX_ATOMS) return bad(c, "more than 16 names");
+            if (s->n == DL_MAX_ATOMS) return bad(c, "more than 16 names");
             if (!inside && s->groups == DL_MAX_RANK) return bad(c, "more than 8 axes");
             const char *name = dl_intern_n(from, (size_t)(p - from));
             for (int i = 0; i < s->n; i++)

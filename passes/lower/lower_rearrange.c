@@ -6,16 +6,26 @@
 
 #include "passes/lower/lower.h"
 
+enum { MOVED = 3 /* runs of atoms at a time */ };
+
 typedef struct {
-    dl_type atoms; /* in order */
-    int group[DL_MAX_RANK], groups;
+    int n, groups;
+    const char *name[DL_MAX_ATOMS]; /* interned */
+    int64_t size[DL_MAX_ATOMS];
+    int group[DL_MAX_ATOMS];
 } side;
+
+static int find_atom(const side *s, const char *name) {
+    int i = 0;
+    while (i < s->n && s->name[i] != name) i++;
+    return i < s->n ? i : -1;
+}
 
 /* Parses one side of the pattern up to `end`. An atom that is a whole axis has its size from
  * `whole`, or from the other side. */
-static bool parse_side(const char *s, const char *end, const dl_type *whole, const dl_type *known,
+static bool parse_side(const char *s, const char *end, const dl_type *whole, const side *known,
                        side *out) {
-    *out = (side){.atoms = dl_scalar(DL_F32)};
+    *out = (side){0};
     bool inside = false;
     while (s < end) {
         if (*s == '(' || *s == ')' || *s == ' ') {
@@ -26,23 +36,39 @@ static bool parse_side(const char *s, const char *end, const dl_type *whole, con
         }
         const char *from = s;
         while (s < end && (isalnum((unsigned char)*s) || *s == '_')) s++;
-        if (s == from || out->atoms.rank == DL_MAX_RANK) return false;
+        if (s == from || out->n == DL_MAX_ATOMS) return false;
         const char *name =
             dl_internf("%.*s'", (int)(s - from), from); /* no axis of a model has such a name */
         int64_t size = -1;
         if (s < end && *s == '=') size = strtoll(s + 1, (char **)&s, 10);
         if (size < 0 && known) {
-            int at = dl_type_axis(known, name);
-            size = at >= 0 ? known->axis[at].size : -1;
+            int at = find_atom(known, name);
+            size = at >= 0 ? known->size[at] : -1;
         }
         if (size < 0 && whole && !inside && out->groups < whole->rank)
             size = whole->axis[out->groups].size;
         if (size < 0) return false;
-        out->group[out->atoms.rank] = out->groups;
-        out->atoms.axis[out->atoms.rank++] = (dl_axis){name, size};
+        out->name[out->n] = name, out->size[out->n] = size, out->group[out->n++] = out->groups;
         out->groups += !inside;
     }
     return true;
+}
+
+/* Are they the same atoms, each once? */
+static bool is_permutation(const side *left, const side *right) {
+    bool found[DL_MAX_ATOMS] = {0};
+    for (int i = 0; i < right->n; i++) {
+        const int at = find_atom(left, right->name[i]);
+        if (at < 0 || found[at]) return false;
+        found[at] = true;
+    }
+    return left->n == right->n;
+}
+
+static int64_t count_of(const side *s) {
+    int64_t all = 1;
+    for (int i = 0; i < s->n; i++) all *= s->size[i];
+    return all;
 }
 
 static dl_value *retype(dl_builder *b, dl_op op, dl_value *v, dl_type t) {
@@ -50,21 +76,95 @@ static dl_value *retype(dl_builder *b, dl_op op, dl_value *v, dl_type t) {
     return dl_build_as(b, op, 1, &v, 0, NULL, t);
 }
 
+static dl_type type_of(const side *s) {
+    dl_type t = dl_scalar(DL_F32);
+    for (int i = 0; i < s->n; i++) dl_type_push(&t, s->name[i], s->size[i]);
+    return t;
+}
+
+/* Atoms that stay next to each other: places `from` to `end` of the present order. */
+typedef struct {
+    int from, end;
+} run;
+
+/* Cuts the places from `done` on, and those in front of them as one, at the bounds of `moved`. */
+static int cut(const run *moved, int n, int done, int places, run *all) {
+    int count = 0;
+    if (done) all[count++] = (run){0, done};
+    for (int at = done; at < places;) {
+        int end = places;
+        for (int i = 0; i < n; i++) {
+            if (moved[i].from == at) end = moved[i].end;
+            if (moved[i].from > at && moved[i].from < end) end = moved[i].from;
+        }
+        all[count++] = (run){at, end}, at = end;
+    }
+    return count;
+}
+
+/* The order of atoms with the runs behind the first `done` places. */
+static void bring_forward(int *at, int places, const run *moved, int n, int done) {
+    int old[DL_MAX_ATOMS], to = done;
+    bool gone[DL_MAX_ATOMS] = {0};
+    memcpy(old, at, (size_t)places * sizeof *at);
+    for (int i = 0; i < n; i++)
+        for (int k = moved[i].from; k < moved[i].end; k++) at[to++] = old[k], gone[k] = true;
+    for (int k = done; k < places; k++)
+        if (!gone[k]) at[to++] = old[k];
+}
+
+/* More atoms than a tensor has axes: each step brings the next runs of the result to their places,
+ * and has what lies in front, between and behind them as one axis each, eight in all. */
+static dl_value *permute_in_steps(dl_builder *b, dl_value *x, const side *left, const side *right) {
+    int at[DL_MAX_ATOMS], want[DL_MAX_ATOMS], done = 0;
+    for (int i = 0; i < left->n; i++) at[i] = i, want[i] = find_atom(left, right->name[i]);
+    for (;;) {
+        while (done < left->n && at[done] == want[done]) done++;
+        if (done == left->n) return x;
+        run moved[MOVED], all[DL_MAX_RANK];
+        int n = 0, next = done;
+        for (; n < MOVED && next < left->n; n++) {
+            int from = done, length = 0;
+            while (at[from] != want[next]) from++;
+            while (from + length < left->n && next < left->n && at[from + length] == want[next])
+                length++, next++;
+            moved[n] = (run){from, from + length};
+        }
+        const int groups = cut(moved, n, done, left->n, all);
+        dl_type from = dl_scalar(DL_F32), to = from;
+        for (int g = 0; g < groups; g++) {
+            int64_t size = 1;
+            for (int k = all[g].from; k < all[g].end; k++) size *= left->size[at[k]];
+            dl_type_push(&from, dl_internf("%d'", g), size);
+        }
+        if (done) to.axis[to.rank++] = from.axis[0];
+        for (int i = 0; i < n; i++)
+            for (int g = 0; g < groups; g++)
+                if (all[g].from == moved[i].from) to.axis[to.rank++] = from.axis[g];
+        for (int g = 0; g < groups; g++)
+            if (dl_type_axis(&to, from.axis[g].name) < 0) to.axis[to.rank++] = from.axis[g];
+        x = retype(b, DL_OP_broadcast, retype(b, DL_OP_reshape, x, from), to);
+        bring_forward(at, left->n, moved, n, done);
+        done = next;
+    }
+}
+
 dl_value *dl_lower_rearrange(dl_builder *b, const dl_node *n) {
     const char *pattern = dl_node_attr(n, DL_ATTR_pattern)->s, *arrow = strstr(pattern, "->");
     dl_value *x = n->in[0];
     side left, right;
     if (!arrow || !parse_side(pattern, arrow, &x->type, NULL, &left) ||
-        !parse_side(arrow + 2, pattern + strlen(pattern), NULL, &left.atoms, &right) ||
-        left.atoms.rank != right.atoms.rank ||
-        dl_type_count(&left.atoms) != dl_type_count(&x->type) ||
-        dl_type_count(&right.atoms) != dl_type_count(&n->out[0].type))
+        !parse_side(arrow + 2, pattern + strlen(pattern), NULL, &left, &right) ||
+        !is_permutation(&left, &right) || count_of(&left) != dl_type_count(&x->type) ||
+        count_of(&right) != dl_type_count(&n->out[0].type))
         return NULL; /* a hand-written graph without a valid pattern: the op stays, and a later pass
                         refuses it */
+    if (left.n > DL_MAX_RANK)
+        return retype(b, DL_OP_reshape, permute_in_steps(b, x, &left, &right), n->out[0].type);
     dl_value *atoms =
-        retype(b, left.groups == left.atoms.rank ? DL_OP_rename : DL_OP_reshape, x, left.atoms);
-    dl_value *permuted = retype(b, DL_OP_broadcast, atoms, right.atoms);
-    return retype(b, right.groups == right.atoms.rank ? DL_OP_rename : DL_OP_reshape, permuted,
+        retype(b, left.groups == left.n ? DL_OP_rename : DL_OP_reshape, x, type_of(&left));
+    dl_value *permuted = retype(b, DL_OP_broadcast, atoms, type_of(&right));
+    return retype(b, right.groups == right.n ? DL_OP_rename : DL_OP_reshape, permuted,
                   n->out[0].type);
 }
 

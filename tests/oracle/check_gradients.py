@@ -106,6 +106,9 @@ for mode in ("constant", "replicate", "reflect", "circular"):
          sq(lambda x, how=mode: F.pad(x, (2, 2), mode=how)), *I)
 case("rearrange", '(({x}**2) |> rearrange("n c w -> n (w c)") as [B, E])**2',
      lambda x: (x**2).transpose(1, 2).reshape(2, 24)**2, *I)
+case("rearrange many", '(({x}**2) |> rearrange("n (a b c d) (e f g h) w -> n (e b a) (h d w) (g c f)", b=3, c=2, d=1, '
+     'e=2, f=2, g=1) as [B, C, H, W])**2', lambda x: (x**2).reshape(2, 2, 3, 2, 1, 2, 2, 1, 2, 2).permute(
+         0, 5, 2, 1, 8, 4, 9, 7, 3, 6).reshape(2, 12, 4, 4)**2, "B=2, C=12, H=8, W=2", (2, 12, 8, 2))
 index = torch.tensor([2, 0, 0, 7, 5])
 case("gather", "gather({x}**2, [2, 0, 0, 7, 5] as [K], over=W)**2", sq(lambda x: x[..., index]), *I)
 # pools, resizing

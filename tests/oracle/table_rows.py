@@ -318,6 +318,9 @@ def rearrange(op, s):
         ((2, 6, 8), "NTC", "n (h=2 w=3) (p=2 q=2 c=2) -> n c (h p) (w q)", "NCHW",
          lambda x: x.reshape(2, 2, 3, 2, 2, 2).permute(0, 5, 1, 3, 2, 4).reshape(2, 2, 4, 6)),
         ((2, 3, 1, 5), "NCHW", "n c h w -> n (h w) c", "NTC", lambda x: x.flatten(2).transpose(1, 2)),
+        ((2, 12, 8, 2), "NTCW",  # more atoms than a tensor has axes
+         "n (a=2 b=3 c=2 d=1) (e=2 f=2 g=1 h=2) w -> n (e b a) (h d w) (g c f)", "NCHW",
+         lambda x: x.reshape(2, 2, 3, 2, 1, 2, 2, 1, 2, 2).permute(0, 5, 2, 1, 8, 4, 9, 7, 3, 6).reshape(2, 12, 4, 4)),
         ((7, 3), "NC", "n c -> c n", "CN", lambda x: x.t()),
         ((0, 3, 2), "NCW", "n c w -> n (c w)", "NC", lambda x: x.flatten(1)))
     return s.case(op, [s.var(shape, axes)], {"pattern": '"%s"' % pattern}, to, f)
