@@ -102,7 +102,7 @@ static int cut(const run *moved, int n, int done, int places, run *all) {
     return count;
 }
 
-/* The order of atoms with the runs behind the first `done` places. */
+/* The order of atoms with the runs after the first `done` places. */
 static void bring_forward(int *at, int places, const run *moved, int n, int done) {
     int old[DL_MAX_ATOMS], to = done;
     bool gone[DL_MAX_ATOMS] = {0};
@@ -114,7 +114,7 @@ static void bring_forward(int *at, int places, const run *moved, int n, int done
 }
 
 /* More atoms than a tensor has axes: each step brings the next runs of the result to their places,
- * and has what lies in front, between and behind them as one axis each, eight in all. */
+ * and has what lies in front, between and after them as one axis each, eight in all. */
 static dl_value *permute_in_steps(dl_builder *b, dl_value *x, const side *left, const side *right) {
     int at[DL_MAX_ATOMS], want[DL_MAX_ATOMS], done = 0;
     for (int i = 0; i < left->n; i++) at[i] = i, want[i] = find_atom(left, right->name[i]);
