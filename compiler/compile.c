@@ -75,14 +75,15 @@ static void name_variant(dl_kernel *k, const dl_target *t) {
 }
 
 static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *opt, dl_error *err) {
-    int n = 0, end = 0;
+    int n = 0, next = 0;
     dl_kernel **kernels = dl_module_kernel_list(m, p->arena, &n);
     bool *late = DL_NEWS(p->arena, bool, n + 1);
     /* an emulated target's compiler takes longer for another source than for its kernels */
     const bool splits = dl_module_graph(m, "train") && !opt->target->emulated;
-    for (int g = 0, i = 0; g < m->graphs.n; g++)
-        for (end += dl_graph_kernels(m->graphs.at[g]); i < end; i++)
-            late[i] = splits && strcmp(m->graphs.at[g]->name, "train") != 0;
+    for (int g = 0; g < m->graphs.n; g++) {
+        const bool waits = splits && strcmp(m->graphs.at[g]->name, "train") != 0;
+        for (int left = dl_graph_kernels(m->graphs.at[g]); left > 0; left--) late[next++] = waits;
+    }
     dl_mark_prepared(m);
     const dl_tuner *tuner = opt->target->backend->variants ? opt->tuner : NULL;
     if (tuner && !tuner->choose(tuner->user, n, kernels, err)) return false;

@@ -81,12 +81,13 @@ static dl_in_stmt applied(dl_writer *w, const dl_in_stmt *s, int bound) {
     return made;
 }
 
-/* Statements of a body in a new order. */
+/* A layer or module that is bound to a name. */
 typedef struct {
     const dl_in_stmt *of; /* the first statement that applies it */
-    int stmt;
+    int stmt;             /* the one that holds it */
 } binding;
 
+/* Statements of a body in a new order. */
 typedef struct {
     DL_ARRAY(dl_in_stmt) stmts;
     DL_ARRAY(binding) bound;

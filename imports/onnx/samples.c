@@ -1,8 +1,9 @@
 /* Numbers that each sample has: constants that a file repeats for a batch of any size, and counts
  * of samples. They are computed for a single sample; masks of attention consist of them.
  *
- * What the second sample has more than the first, each further one has more than its predecessor:
- * so it is for counts of samples and for ops that are linear in them, and for no others. */
+ * The second sample's numbers less the first one's are the step of all: each further sample has as
+ * much more than its predecessor. Counts of samples and ops that are linear in them are so, and no
+ * others. */
 #include "imports/onnx/fold.h"
 
 int dl_ox_batch_axis(const dl_ox_value *v) {

@@ -254,9 +254,9 @@ static bool add_names(dl_pt2_reader *r, const dlr_json *value, tensor_names *nam
 }
 
 static bool names_of(dl_pt2_reader *r, const dlr_json *list, tensor_names *names) {
-    bool ok = list;
-    for (int i = 0; i < (list ? list->n : 0) && ok; i++) ok = add_names(r, &list->items[i], names);
-    return ok;
+    for (int i = 0; list && i < list->n; i++)
+        if (!add_names(r, &list->items[i], names)) return false;
+    return list;
 }
 
 /* The names in a graph of a graph are those around it, as exporters cut it out of one; the node's

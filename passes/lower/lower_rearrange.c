@@ -12,7 +12,6 @@ typedef struct {
     int n, groups;
     const char *name[DL_MAX_ATOMS]; /* interned */
     int64_t size[DL_MAX_ATOMS];
-    int group[DL_MAX_ATOMS];
 } side;
 
 static int find_atom(const side *s, const char *name) {
@@ -48,7 +47,7 @@ static bool parse_side(const char *s, const char *end, const dl_type *whole, con
         if (size < 0 && whole && !inside && out->groups < whole->rank)
             size = whole->axis[out->groups].size;
         if (size < 0) return false;
-        out->name[out->n] = name, out->size[out->n] = size, out->group[out->n++] = out->groups;
+        out->name[out->n] = name, out->size[out->n++] = size;
         out->groups += !inside;
     }
     return true;
@@ -113,39 +112,51 @@ static void bring_forward(int *at, int places, const run *moved, int n, int done
         if (!gone[k]) at[to++] = old[k];
 }
 
+/* The runs of the present order that are to come next, after the first `done` places: how many, and
+ * *next, the place after them in the wanted order. */
+static int find_runs(const int *at, const int *want, int places, int done, run *moved, int *next) {
+    int n = 0;
+    for (*next = done; n < MOVED && *next < places; n++) {
+        int from = done, end;
+        while (at[from] != want[*next]) from++;
+        for (end = from; end < places && *next < places && at[end] == want[*next]; end++) ++*next;
+        moved[n] = (run){from, end};
+    }
+    return n;
+}
+
+/* One axis for each run of the present order. */
+static dl_type joined(const side *s, const int *at, const run *all, int runs) {
+    dl_type t = dl_scalar(DL_F32);
+    for (int i = 0; i < runs; i++) {
+        int64_t size = 1;
+        for (int k = all[i].from; k < all[i].end; k++) size *= s->size[at[k]];
+        dl_type_push(&t, dl_internf("%d'", i), size);
+    }
+    return t;
+}
+
 /* More atoms than a tensor has axes: each step brings the next runs of the result to their places,
  * and has what lies in front, between and after them as one axis each, eight in all. */
 static dl_value *permute_in_steps(dl_builder *b, dl_value *x, const side *left, const side *right) {
-    int at[DL_MAX_ATOMS], want[DL_MAX_ATOMS], done = 0;
+    int at[DL_MAX_ATOMS], want[DL_MAX_ATOMS], done = 0, next;
     for (int i = 0; i < left->n; i++) at[i] = i, want[i] = find_atom(left, right->name[i]);
-    for (;;) {
+    for (;; done = next) {
         while (done < left->n && at[done] == want[done]) done++;
         if (done == left->n) return x;
         run moved[MOVED], all[DL_MAX_RANK];
-        int n = 0, next = done;
-        for (; n < MOVED && next < left->n; n++) {
-            int from = done, length = 0;
-            while (at[from] != want[next]) from++;
-            while (from + length < left->n && next < left->n && at[from + length] == want[next])
-                length++, next++;
-            moved[n] = (run){from, from + length};
-        }
-        const int groups = cut(moved, n, done, left->n, all);
-        dl_type from = dl_scalar(DL_F32), to = from;
-        for (int g = 0; g < groups; g++) {
-            int64_t size = 1;
-            for (int k = all[g].from; k < all[g].end; k++) size *= left->size[at[k]];
-            dl_type_push(&from, dl_internf("%d'", g), size);
-        }
+        const int n = find_runs(at, want, left->n, done, moved, &next),
+                  runs = cut(moved, n, done, left->n, all);
+        const dl_type from = joined(left, at, all, runs);
+        dl_type to = dl_scalar(DL_F32);
         if (done) to.axis[to.rank++] = from.axis[0];
         for (int i = 0; i < n; i++)
-            for (int g = 0; g < groups; g++)
+            for (int g = 0; g < runs; g++)
                 if (all[g].from == moved[i].from) to.axis[to.rank++] = from.axis[g];
-        for (int g = 0; g < groups; g++)
+        for (int g = 0; g < runs; g++)
             if (dl_type_axis(&to, from.axis[g].name) < 0) to.axis[to.rank++] = from.axis[g];
         x = retype(b, DL_OP_broadcast, retype(b, DL_OP_reshape, x, from), to);
         bring_forward(at, left->n, moved, n, done);
-        done = next;
     }
 }
 
