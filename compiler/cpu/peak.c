@@ -6,7 +6,7 @@
 
 extern const char dl_kernels_peak[];
 
-/* One round takes more than 15 ms on any known CPU (120 GFLOP/s of AVX2 and 60 GB/s a thread
+/* One round takes more than 25 ms on any known CPU (120 GFLOP/s of AVX2 and 60 GB/s a thread
  * were the fastest): a thread that starts 0.1 ms late then changes the result by less than a
  * percent. */
 enum { STEPS = 20 << 20, STREAM = 64 << 20, SWEEPS = 16 };
