@@ -48,7 +48,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
-from checks import ENV, SHARE  # noqa: E402
+from checks import ENV  # noqa: E402
 
 PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), *sorted((ROOT / "docs/guide").glob("*.md")),
          ROOT / "docs/internals/follow-a-layer.md", ROOT / "README.md"]
@@ -232,7 +232,6 @@ def environment(build, folder, oracle=None):
     (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(str(python))} "$@"\n')
     (tools / "python3").chmod(0o755)
     return {**ENV, "PATH": f"{tools}:{build}/cli:{ENV['PATH']}",
-            **({"DLR_DEBUG": "brief"} if SHARE > 1 else {}),  # ceilings that nobody reads, in one round
             "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1",
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -152,17 +152,22 @@ def finish():
     sys.exit(failed > 0 or passed == 0)
 
 
-def save_file(path, tensors):
-    """Safetensors: {name: (shape, list of numbers)} of f32, or (shape, list, "I32" or "I64")."""
+def write_safetensors(path, tensors):
+    """{name: (type as the file says it, shape, bytes)}."""
     header, data = {}, bytearray()
-    for name, (shape, values, *kind) in tensors.items():
-        dtype = kind[0] if kind else "F32"
-        raw = struct.pack(f"<{len(values)}{dict(F32='f', I32='i', I64='q', BOOL='?')[dtype]}", *values)
+    for name, (dtype, shape, raw) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def save_file(path, tensors):
+    """Safetensors: {name: (shape, list of numbers)} of f32, or (shape, list, "I32" or "I64")."""
+    def entry(shape, values, dtype="F32"):
+        return dtype, shape, struct.pack(f"<{len(values)}{dict(F32='f', I32='i', I64='q', BOOL='?')[dtype]}", *values)
+    write_safetensors(path, {name: entry(*of) for name, of in tensors.items()})
 
 
 def save_npy(path, shape, descr="<f4"):

@@ -26,7 +26,7 @@ except ImportError as missing:
     print(f"SKIP: {missing} (scripts/install-oracle onnx)")
     sys.exit(77)
 
-from checks import DRAW, ENV, SHARE, TMP, check, finish, takes
+from checks import DRAW, ENV, SHARE, TMP, check, finish, takes, write_safetensors
 from onnx_models import LAYERS, MODELS, OPS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -53,15 +53,8 @@ def write(name, text):
 
 
 def save(path, tensors):
-    header, data = {}, bytearray()
-    for name, (dtype, value) in tensors.items():
-        raw = value.astype(DTYPES[dtype][1]).tobytes()
-        header[name] = {"dtype": DTYPES[dtype][0], "shape": value.shape,
-                        "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
+    write_safetensors(path, {name: (DTYPES[dtype][0], value.shape, value.astype(DTYPES[dtype][1]).tobytes())
+                             for name, (dtype, value) in tensors.items()})
     return path
 
 

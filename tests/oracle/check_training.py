@@ -6,52 +6,17 @@ check_training.py DLRUN     from the project's root; exit 77 (skip) without nump
 import copy
 import json
 import os
-import struct
 import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import torch
-    import torch.nn as nn
-    import torch.nn.functional as F
-except ImportError:
-    print("SKIP: no numpy and torch in this python3")
-    sys.exit(77)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+from oracle_tools import check, finish, load_tensors, np, save_tensors, torch
+from torch import nn
+from torch.nn import functional as F
 
 DLRUN = os.path.abspath(sys.argv[1])
 STEPS, BATCH, SIZE = 10, 2, 16
-passed = failed = 0
-
-
-def check(ok, what):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"failed: {what}")
-
-
-def save_file(path, tensors):
-    header, data = {}, bytearray()
-    for name, t in tensors.items():
-        raw = t.detach().contiguous().numpy().tobytes()
-        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
-
-
-def load_file(path):
-    with open(path, "rb") as f:
-        raw = f.read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    header = json.loads(raw[8 : 8 + n])
-    header.pop("__metadata__", None)
-    return {k: torch.from_numpy(np.frombuffer(raw, "<f4", offset=8 + n + v["data_offsets"][0],
-                                              count=int(np.prod(v["shape"])))
-                                .reshape(v["shape"]).copy()) for k, v in header.items()}
 
 
 class Small(nn.Module):
@@ -108,9 +73,9 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
     for i in range(STEPS):
         batches[f"x.{i}"] = torch.randn(BATCH, 4, SIZE, SIZE, SIZE)
         batches[f"t.{i}"] = torch.tanh(torch.roll(batches[f"x.{i}"], 1, 2)[:, [0, 1, 2, 3, 0]] * 0.5)
-    save_file(f"{tmp}/b.safetensors", batches)
+    save_tensors(f"{tmp}/b.safetensors", batches)
     # as from a data-parallel run
-    save_file(f"{tmp}/w.safetensors", {f"module.{k}": v for k, v in model.state_dict().items()})
+    save_tensors(f"{tmp}/w.safetensors", {f"module.{k}": v for k, v in model.state_dict().items()})
     start = copy.deepcopy(model)
     want, errors, gradients = train(model, batches)
     got, got_errors = dlrun(tmp, f"--init_weights={tmp}/w.safetensors", f"--replay={tmp}/b.safetensors",
@@ -118,7 +83,7 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
     check(worst(got, want) < 1e-5, f"losses of {STEPS} steps: {worst(got, want):.1e} relative, {got} and {want}")
     check(worst(got_errors, errors) < 1e-5, f"a metric of {STEPS} steps: {worst(got_errors, errors):.1e} relative")
     check(want[-1] < 0.95 * want[0], f"PyTorch learns: {want}")
-    g = load_file(f"{tmp}/g.safetensors")
+    g = load_tensors(f"{tmp}/g.safetensors")
     check(set(g) == set(gradients), f"gradients of {sorted(g)}")
     for k in gradients:
         distance = ((g[k] - gradients[k]).norm() / gradients[k].norm()).item()
@@ -135,7 +100,7 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
     # a checkpoint of ours in PyTorch: the loss that we report for it is the loss there
     dlrun(tmp, "--data_loader_config=synthetic", "--Nsamples=8", "--Nsamples_val=2", "--num_epochs=1")
     saved = f"{tmp}/runs/small-base/1GPU/00/checkpoints/last/model.safetensors"
-    model.load_state_dict(load_file(saved))
+    model.load_state_dict(load_tensors(saved))
     with torch.no_grad():
         want = F.l1_loss(model(batches["x.0"]), batches["t.0"]).item()
     got = dlrun(tmp, f"--init_weights={saved}", f"--replay={tmp}/b.safetensors")[0][0]
@@ -147,16 +112,15 @@ with tempfile.TemporaryDirectory(prefix="dlrun_oracle_") as tmp:
                 "optimizer_state_dict": torch.optim.Adam(model.parameters()).state_dict(),
                 "scheduler_state_dict": None}, f"{tmp}/ckpt.tar")
     torch.save({k: v for k, v in batches.items() if k.split(".")[1] in "012"}, f"{tmp}/b.pt")
-    save_file(f"{tmp}/b3.safetensors", {k: v for k, v in batches.items() if k.split(".")[1] in "012"})
+    save_tensors(f"{tmp}/b3.safetensors", {k: v for k, v in batches.items() if k.split(".")[1] in "012"})
     ends = f"--save_grads={tmp}/g.pth", f"--save_weights={tmp}/end.tar"
     got = dlrun(tmp, f"--init_weights={tmp}/ckpt.tar", f"--replay={tmp}/b.pt", *ends)
     want = dlrun(tmp, f"--init_weights={saved}", f"--replay={tmp}/b3.safetensors", f"--save_grads={tmp}/g3.safetensors",
                  f"--save_weights={tmp}/end.safetensors")
     check(got == want and len(got[0]) == 3, f"the same run from either format: {got} and {want}")
     for ours, other in (("g.pth", "g3.safetensors"), ("end.tar", "end.safetensors")):
-        ours, other = torch.load(f"{tmp}/{ours}", weights_only=True), load_file(f"{tmp}/{other}")
+        ours, other = torch.load(f"{tmp}/{ours}", weights_only=True), load_tensors(f"{tmp}/{other}")
         check(set(ours) == set(other) and all(torch.equal(ours[k], other[k]) for k in other),
               f"{sorted(ours)} in either format")
     model.load_state_dict(torch.load(f"{tmp}/end.tar", weights_only=True))
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed != 0)
+finish()
