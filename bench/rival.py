@@ -73,8 +73,11 @@ def main():
     model, batch = model.to(o.device), {name: v.to(o.device) for name, v in batch.items()}
     if o.channels_last:
         batch = to_channels_last(model, batch)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=decay,
-                                 **({"fused": True} if o.fused else {}), **({"capturable": True} if o.graph else {}))
+    # PyTorch fuses the update of real parameters alone
+    groups = [{"params": [p for p in model.parameters() if p.is_complex() == is_complex],
+               "fused": True if o.fused and not is_complex else None} for is_complex in (False, True)]
+    optimizer = torch.optim.Adam([group for group in groups if group["params"]], lr=1e-4, weight_decay=decay,
+                                 **({"capturable": True} if o.graph else {}))
     loss_of = torch.compile(model.loss) if o.compile else model.loss
     kind = "cuda" if cuda else "cpu"
     low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(o.amp)
