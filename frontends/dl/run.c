@@ -161,6 +161,19 @@ static void check_batch(dl_elab *E) {
         }
 }
 
+/* A training step computes no outputs and figures, unless its loss reads them: validation draws
+ * them, and predictions write them. */
+static void drop_unread_results(dl_graph *g) {
+    int n = 0;
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result_role role = g->results.at[i].role;
+        if (role != DL_RESULT_OUTPUT && role != DL_RESULT_FIGURE)
+            g->results.at[n++] = g->results.at[i];
+    }
+    g->results.n = n;
+    dl_graph_sweep(g);
+}
+
 void dl_elaborate(dl_elab *E, dl_graph *g) {
     E->b.graph = g;
     E->global = E->scope = dl_scope_new(E, NULL);
@@ -186,5 +199,7 @@ void dl_elaborate(dl_elab *E, dl_graph *g) {
     if (E->train) dl_check_loss(E);
     /* A term with weight zero leaves unused operands in the graph. */
     dl_graph_sweep(g);
-    if (E->train && !partial) warn_idle(E);
+    if (!E->train) return;
+    if (!partial) warn_idle(E);
+    drop_unread_results(g);
 }
