@@ -88,17 +88,20 @@ ENTRY void pack_right(const struct gemm_problem *s, char *const *arg, long item,
             for (long i = 0; i < PANEL; i += LANES)
                 transpose_block(from, s->right_at(batch, column + i, k), s->column_step,
                                 to + k * PANEL + i, PANEL);
-    for (; k < s->terms; k++) {
-        if (s->column_step == 1) {
+    if (s->column_step == 1)
+        for (; k < s->terms; k++) {
             long row = s->right_at(batch, column, k);
             for (long i = 0; i < PANEL; i += LANES)
                 st(to + k * PANEL + i, m - i >= LANES ? load(from, row + i)
                                        : m > i        ? load_part(from, row + i, m - i)
                                                       : (vf){0});
-            continue;
         }
+    long starts[PANEL];
+    for (long i = 0; i < m; i++) starts[i] = s->right_at(batch, column + i, 0);
+    for (; k < s->terms; k++) {
+        const long at = s->right_at(0, 0, k);
         for (long i = 0; i < PANEL; i++)
-            to[k * PANEL + i] = i < m ? element(from, s->right_at(batch, column + i, k)) : 0;
+            to[k * PANEL + i] = i < m ? element(from, starts[i] + at) : 0;
     }
 }
 
@@ -120,14 +123,19 @@ UNUSED void pack_left(const struct gemm_problem *s, struct array from, long batc
             widen(from_element(from, s->left_at(batch, row + i, 0)), s->terms, left + i * s->terms);
         return;
     }
-    for (long k = 0; k < s->terms; k++) {
-        long at = s->left_at(batch, row, k);
-        if (s->row_step == 1) { /* rows are contiguous */
-            for (long i = 0; i < n; i++) left[i * s->terms + k] = element(from, at + i);
-            continue;
+    long starts[ROW_BLOCK], k = 0, i = 0;
+    if (s->row_step == 1 && s->left_step) /* rows are contiguous: blocks are transposed */
+        for (; k + LANES <= s->terms; k += LANES) {
+            const long at = s->left_at(batch, row, k);
+            for (i = 0; i + LANES <= n; i += LANES)
+                transpose_block(from, at + i, s->left_step, left + i * s->terms + k, s->terms);
         }
-        for (long i = 0; i < n; i++)
-            left[i * s->terms + k] = element(from, s->left_at(batch, row + i, k));
+    const long blocks = i, whole = k; /* rows and K elements of blocks */
+    for (i = 0; i < n; i++) starts[i] = s->left_at(batch, row + i, 0);
+    for (k = 0; k < s->terms; k++) {
+        const long at = s->left_at(0, 0, k);
+        for (i = k < whole ? blocks : 0; i < n; i++)
+            left[i * s->terms + k] = element(from, starts[i] + at);
     }
 }
 
