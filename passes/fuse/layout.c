@@ -223,6 +223,32 @@ static void mark_channels_last(dl_graph *g, const dl_contraction_rules *r, unsig
     }
 }
 
+/* Has the tensor channels and points over which they lie? */
+static bool has_points(const dl_type *t) {
+    return is_activation(t) && t->axis[1].size > 1 &&
+           dl_type_count(t) > t->axis[0].size * t->axis[1].size;
+}
+
+/* Parameters, and what belongs to them, that elementwise ops of any graph read next to values with
+ * their channels last have them last, too. They lie alike in all graphs. */
+static bool lay_parameters(dl_graph *of, const dl_contraction_rules *rules,
+                           const unsigned char *panel, dl_arena *arena) {
+    const dl_var_set own = dl_var_set_new(of, arena);
+    bool any = false;
+    for (int i = 0; i < of->module->graphs.n; i++) {
+        dl_graph *g = of->module->graphs.at[i];
+        unsigned char *cl = DL_NEWS(arena, unsigned char, g->next_id);
+        mark_channels_last(g, rules, cl);
+        for (int k = 0; k < g->vars.n; k++) {
+            dl_var *v = dl_var_set_find(&own, g->vars.at[k]->name);
+            if (!v || !cl[g->vars.at[k]->value.id] || panel[v->value.id]) continue;
+            if (v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET && has_points(&v->value.type))
+                any |= set_layout(&v->value, (dl_layout){.kind = DL_CL});
+        }
+    }
+    return any;
+}
+
 /* `v` in the layout that a contraction needs: itself, or a relayout inserted before node `at`. */
 static dl_value *in_layout(dl_graph *g, dl_value *v, dl_layout want, int *at, dl_value **known) {
     if (dl_layout_same(v->type.layout, want)) return v;
@@ -299,6 +325,7 @@ static bool lay_out(dl_graph *g, dl_pass_ctx *ctx) {
         else if (is_panel)
             changed |= set_layout(&v->value, in_panels);
     }
+    if (!g->is_body) changed |= lay_parameters(g, rules, panel, ctx->arena);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_value *v = &g->nodes.at[i]->out[0];
         if (in_rows(g->nodes.at[i], panel)) continue;
