@@ -38,6 +38,10 @@ bool library_take_rank(dlc_model *m, dl_error *err) {
         return dl_fail(err, DL_USAGE,
                        "tensor_parallel and context_parallel are dlrun's: ranks of "
                        "dlc_options.mpi_comm have samples of their own, and the whole network");
+    if (strcmp(dl_config_str(m->config, DL_KEY_comm_order), "fixed") != 0)
+        return dl_fail(err, DL_USAGE,
+                       "comm_order=mpi is dlrun's: ranks of dlc_options.mpi_comm are summed in "
+                       "the order of their numbers");
     dl_session_take_rank(m->session, m->world.rank);
     return dl_groups_make(m->arena, m->comm, r, m->world.rank, m->groups, err);
 }

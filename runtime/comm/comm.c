@@ -71,6 +71,7 @@ dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, 
 
 dlr_world dlr_comm_world(const dlr_comm *comm) { return comm->world; }
 int dlr_comm_sharing(const dlr_comm *comm) { return comm->sharing; }
+void dlr_comm_set_sums(dlr_comm *comm, dlr_sums sums) { comm->sums = sums; }
 const char *dlr_comm_backend(const dlr_comm *comm) { return comm->name; }
 dlr_comm_counts dlr_comm_counted(const dlr_comm *comm) { return comm->counts; }
 

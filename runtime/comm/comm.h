@@ -4,9 +4,9 @@
  *
  * Every sum is made in the order of the group's members (0, 1, 2, ...), so that the same world
  * gives the same bits, run by run and on every member. NCCL's order is its own, and fixed for the
- * same world on the same machines. All calls must come from one thread of the rank. If a rank is
- * lost or stopped, or calls other collectives than the others, every other rank's waits fail with
- * DL_PEER (comm/README.md). */
+ * same world on the same machines; MPI's, where dlr_comm_set_sums asks for it, is its library's.
+ * All calls must come from one thread of the rank. If a rank is lost or stopped, or calls other
+ * collectives than the others, every other rank's waits fail with DL_PEER (comm/README.md). */
 #ifndef DLR_COMM_H
 #define DLR_COMM_H
 #include <stdint.h>
@@ -80,6 +80,17 @@ int dlr_comm_sharing(const dlr_comm *comm);
 /* The backend's name for the log: "self", "local", "Open MPI v4.1.4". */
 const char *dlr_comm_backend(const dlr_comm *comm);
 
+/* Who adds up an all_reduce between processes. */
+typedef enum {
+    DLR_SUMS_FIXED, /* this library, in the order of the members */
+    DLR_SUMS_MPI    /* MPI, in the order that its library chooses: sums of f32 and f64 over all
+                       ranks of the world; all else as with DLR_SUMS_FIXED */
+} dlr_sums;
+/* Sets it for later collectives; DLR_SUMS_FIXED before. All ranks must call it at the same place
+ * with the same value: a sum that they make in different ways fails with DL_PEER. Without effect
+ * where MPI carries no collectives by dlr_comm_open. */
+void dlr_comm_set_sums(dlr_comm *comm, dlr_sums sums);
+
 /* Makes a group of n ranks, its members in this order; ranks is copied. All ranks of the world must
  * call it in the same order with the same ranks of each group. Where several disjoint groups exist
  * (each data-parallel group), every rank calls it with its own group: only members need to agree.
@@ -138,6 +149,7 @@ const char *dlr_mpi_text(dl_arena *arena);
 /* Bytes that this rank sent, and seconds of its waits, for profiles and tests. */
 typedef struct {
     int64_t collectives, bytes;
+    int64_t by_mpi; /* of the collectives: sums that MPI makes (DLR_SUMS_MPI) */
     double waited;
 } dlr_comm_counts;
 dlr_comm_counts dlr_comm_counted(const dlr_comm *comm);

@@ -45,18 +45,46 @@ static bool go_on(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     return true;
 }
 
+/* Whether the lane's next chunk may begin. MPI matches its own sums by their order, and sums that
+ * differ are undefined: one begins when the previous member is known to call the same, and after
+ * those that the program has started before it. */
+static bool may_begin(const dlr_engine *e, const dlr_lane *l) {
+    if (!l->op->by_mpi) return true;
+    for (int i = 0; i < LANES; i++) {
+        const dlr_lane *o = &e->lane[i];
+        if (o->op && o->op->by_mpi && o->op->ticket < l->op->ticket && o->begun < o->chunks)
+            return false;
+    }
+    return l->agreed;
+}
+
 static void advance(dlr_engine *e, dlr_lane *l) {
     for (int i = 0; i < CHUNKS; i++) {
         dlr_chunk *k = &l->chunk[i];
         if (k->busy && !k->pending && !go_on(e, l, k)) k->busy = false, l->finished++;
     }
     /* chunk b always uses slot b % CHUNKS, which its messages' tags contain */
-    while (l->begun < l->chunks && !l->chunk[l->begun % CHUNKS].busy && !e->lost) {
+    while (l->begun < l->chunks && !l->chunk[l->begun % CHUNKS].busy && !e->lost &&
+           may_begin(e, l)) {
         dlr_chunk *k = &l->chunk[l->begun % CHUNKS];
         *k = (dlr_chunk){.busy = true, .number = l->begun++, .phase = -1, .room = k->room};
         if (!go_on(e, l, k)) k->busy = false, l->finished++;
     }
     if (l->finished == l->chunks && !l->signatures && !l->broken && !e->lost) complete(e, l);
+}
+
+/* Begins MPI's sums that waited for the one before. */
+static void begin_sums(dlr_engine *e) {
+    bool any = true;
+    while (any) {
+        any = false;
+        for (int i = 0; i < LANES; i++) {
+            dlr_lane *l = &e->lane[i];
+            if (!l->op || !l->op->by_mpi || l->begun == l->chunks || !may_begin(e, l)) continue;
+            advance(e, l);
+            any = !e->lost;
+        }
+    }
 }
 
 static void post_signatures(dlr_engine *e, dlr_lane *l) {
@@ -82,7 +110,7 @@ static void post_signatures(dlr_engine *e, dlr_lane *l) {
 }
 
 static void begin(dlr_engine *e, dlr_lane *l, dlr_op *op) {
-    l->op = op, l->begun = l->finished = 0, l->broken = 0;
+    l->op = op, l->begun = l->finished = 0, l->broken = 0, l->agreed = false;
     op->begun = l->moved = dl_clock_ns();
     memset(l->missing, 0, (size_t)op->group->n * sizeof *l->missing);
     for (int i = 0; i < CHUNKS; i++) l->chunk[i].busy = false, l->chunk[i].pending = 0;
@@ -124,8 +152,9 @@ static void check_signature(dlr_engine *e, const dlr_lane *l) {
                         "%s on rank %d%s",
                         before, e->rank, (long long)op->number, op->c.group, WHAT - 1, l->in.what,
                         before, op->what, e->rank,
-                        strcmp(l->in.what, op->what) == 0 ? " (of another type, count or root)"
-                                                          : "");
+                        strcmp(l->in.what, op->what) == 0
+                            ? " (of another type, count, root or comm_order)"
+                            : "");
 }
 
 /* Records a message that failed, or did not fit: its sender calls another collective, or has
@@ -151,10 +180,11 @@ static void take_message(dlr_engine *e, uint64_t id, int error) {
     if (error) note_fault(e, l, member, error);
     if (kind == DLR_SIGNATURE) {
         l->signatures--;
-        if (receives && !error) check_signature(e, l);
+        if (receives && !error) check_signature(e, l), l->agreed = true;
     } else
         l->chunk[id >> 40 & 255].pending--;
     advance(e, l);
+    if (kind == DLR_SIGNATURE && receives) begin_sums(e);
 }
 
 static bool poll_messages(dlr_engine *e) {
@@ -173,7 +203,10 @@ static bool busy(const dlr_engine *e) {
 static void check_broken(dlr_engine *e) {
     for (int i = 0; i < LANES; i++) {
         const dlr_lane *l = &e->lane[i];
-        if (l->op && l->broken && dl_clock_ns() - l->broken > BROKEN_NS)
+        if (!l->op || !l->broken || dl_clock_ns() - l->broken <= BROKEN_NS) continue;
+        if (l->broken_member == MPI_ITSELF)
+            dlr_engine_fail(e, "MPI's own sum fails in %s: %s", l->op->what, l->broken_text);
+        else
             dlr_engine_fail(e, "rank %d does not take its part in %s: %s",
                             l->op->group->ranks[l->broken_member], l->op->what, l->broken_text);
     }

@@ -20,7 +20,8 @@ enum {
     SMALL = 4096,    /* bytes: up to this size every member sends everything to every other */
     WHAT = 112,      /* bytes of a collective's name that are stored */
     REMEMBERED = 32, /* collectives in the flight recorder */
-    SEQUENCE = 16    /* bits of a tag for the number of a group's collective */
+    SEQUENCE = 16,   /* bits of a tag for the number of a group's collective */
+    MPI_ITSELF = -1  /* in place of a member: a message of MPI's own sum */
 };
 
 /* A collective from its start to its wait. */
@@ -29,6 +30,7 @@ typedef struct {
     const dlr_members *group;
     int64_t ticket, number; /* the number within its group */
     uint64_t hash;
+    bool by_mpi;     /* MPI makes the sum */
     int64_t *counts; /* n elements */
     int counts_room;
     char what[WHAT];
@@ -55,6 +57,7 @@ typedef struct {
     dlr_op *op; /* NULL: the lane is free */
     int64_t chunks, begun, finished;
     int signatures; /* signature messages still under way (of two) */
+    bool agreed;    /* the previous member's signature has come */
     dlr_chunk chunk[CHUNKS];
     dlr_signature out, in;
     int64_t moved; /* ns: when the last of its messages was done */
@@ -138,6 +141,13 @@ void dlr_lane_plan(const dlr_engine *e, dlr_lane *l);
 bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k);
 /* Size of a chunk's buffer in a world of that size. */
 int64_t dlr_chunk_bytes(int size);
+
+/* ---- MPI's own sums (mpi_sums.c) ---- */
+
+/* Whether MPI makes the sum itself; the same on all members that have set the same sums. */
+bool dlr_sum_by_mpi(const dlr_comm *comm, const dlr_members *group, const dlr_collective *c);
+/* dlr_lane_phase for such a sum. */
+bool dlr_mpi_sum_phase(dlr_engine *e, const dlr_lane *l, dlr_chunk *k);
 
 /* ---- heartbeats (heartbeat.c) ---- */
 

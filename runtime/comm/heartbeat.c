@@ -269,14 +269,15 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
                  w->ranks[slowest].calls, e->rank, w->ranks[e->rank].calls, late);
     else
         snprintf(why, sizeof why, "it lives, but nothing of it has come for %.1f s", late);
-    if (l || lags)
+    /* MPI does not say whose part of its own sum is missing */
+    if (lags || (l && (missing >= 0 || !l->op->by_mpi)))
         blame(e, slowest < 0 ? e->rank : slowest, why, what_of(e));
     else /* all ranks wait, as far as they report */
-        dlr_engine_fail(
-            e,
-            "rank %d: %s on the device has not ended for %.1f s (--comm_timeout), and no rank is "
-            "known to be lost",
-            e->rank, where_text(e, in, sizeof in), late);
+        dlr_engine_fail(e,
+                        "rank %d: %s%s has not ended for %.1f s (--comm_timeout), and no rank is "
+                        "known to be lost",
+                        e->rank, where_text(e, in, sizeof in), l ? " by MPI" : " on the device",
+                        late);
 }
 
 /* A rank that was stopped itself (a debugger, Slurm's suspension) does not hold that time against

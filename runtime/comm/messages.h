@@ -12,7 +12,7 @@
 
 #define DLR_MPI_SYMBOL "dlr_mpi_table"
 enum {
-    DLR_MPI_VERSION = 3, /* the version of this table */
+    DLR_MPI_VERSION = 4, /* the version of this table */
     DLR_MPI_TAG = 32767, /* the largest tag that every MPI supports */
     DLR_MPI_CHANNELS = 2 /* messages of one channel never match those of the other */
 };
@@ -44,6 +44,10 @@ typedef struct {
      * buffer must stay valid until then. Returns 0, or MPI's error. */
     int (*send)(const void *at, int64_t bytes, int to, int tag, int channel, uint64_t id);
     int (*receive)(void *at, int64_t bytes, int from, int tag, int channel, uint64_t id);
+    /* Starts MPI's own sum of `count` f32 (`wide`: f64) over all ranks, in the order that the MPI
+     * library chooses; `from` and `to` may be the same. All ranks must start them in one order.
+     * poll returns `id`. Returns 0, or MPI's error. */
+    int (*sum)(const void *from, void *to, int count, bool wide, uint64_t id);
     /* Returns up to `most` finished messages, each with 0 or MPI's error; the result is their
      * number. */
     int (*poll)(uint64_t *ids, int *errors, int most);

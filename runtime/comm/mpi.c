@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static MPI_Comm channels[DLR_MPI_CHANNELS];
+static MPI_Comm channels[DLR_MPI_CHANNELS], sums;
 /* Messages under way, in dense arrays: request[i] belongs to id[i]. */
 static MPI_Request *requests;
 static uint64_t *ids;
@@ -32,6 +32,8 @@ static bool mpi_open(int *rank, int *size, char *error, size_t error_room) {
         failed = MPI_Comm_dup(MPI_COMM_WORLD, &channels[i]);
         if (!failed) MPI_Comm_set_errhandler(channels[i], MPI_ERRORS_RETURN);
     }
+    if (!failed) failed = MPI_Comm_dup(MPI_COMM_WORLD, &sums);
+    if (!failed) MPI_Comm_set_errhandler(sums, MPI_ERRORS_RETURN);
     if (!failed) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (!failed) failed = MPI_Comm_rank(MPI_COMM_WORLD, rank);
     if (!failed) failed = MPI_Comm_size(MPI_COMM_WORLD, size);
@@ -73,6 +75,14 @@ static int mpi_receive(void *at, int64_t bytes, int from, int tag, int channel, 
     return add(failed, r, id);
 }
 
+static int mpi_sum(const void *from, void *to, int count, bool wide, uint64_t id) {
+    MPI_Request r;
+    if (n == room && !widen()) return MPI_ERR_NO_MEM;
+    int failed = MPI_Iallreduce(from == to ? MPI_IN_PLACE : from, to, count,
+                                wide ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, sums, &r);
+    return add(failed, r, id);
+}
+
 static int descending(const void *a, const void *b) { return *(const int *)b - *(const int *)a; }
 
 /* Tests `most` requests per call, beginning where the last call ended. Finished ones are removed
@@ -105,6 +115,7 @@ static int mpi_poll(uint64_t *out, int *errors, int most) {
 
 static void mpi_close(void) {
     for (int i = 0; i < DLR_MPI_CHANNELS; i++) MPI_Comm_free(&channels[i]);
+    MPI_Comm_free(&sums);
     MPI_Finalize();
     free(requests), free(ids), free(done), free(statuses);
     requests = NULL, ids = NULL, done = NULL, statuses = NULL, n = room = 0;
@@ -124,7 +135,8 @@ static void mpi_close(void) {
 
 const dlr_mpi *dlr_mpi_table(void);
 __attribute__((visibility("default"))) const dlr_mpi *dlr_mpi_table(void) {
-    static const dlr_mpi table = {DLR_MPI_VERSION, NAME, mpi_open,  mpi_send,          mpi_receive,
-                                  mpi_poll,        say,  mpi_close, &dlr_mpi_of_caller};
+    static const dlr_mpi table = {
+        DLR_MPI_VERSION, NAME,     mpi_open, mpi_send,  mpi_receive,
+        mpi_sum,         mpi_poll, say,      mpi_close, &dlr_mpi_of_caller};
     return &table;
 }

@@ -38,6 +38,7 @@ struct dlr_comm {
     const char *name;
     dlr_world world;
     int sharing;
+    dlr_sums sums;
     double timeout; /* seconds after which a silent rank is lost */
     dlr_members *group[MOST_GROUPS];
     int groups;

@@ -254,6 +254,7 @@ static bool shift(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
 /* ---- dispatch ---- */
 
 bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
+    if (l->op->by_mpi) return dlr_mpi_sum_phase(e, l, k);
     switch (l->op->c.kind) {
     case DLR_ALL_GATHER: return gather(e, l, k);
     case DLR_REDUCE_SCATTER: return scatter(e, l, k);
@@ -271,6 +272,10 @@ void dlr_lane_plan(const dlr_engine *e, dlr_lane *l) {
     int n = l->op->group->n;
     int64_t b = dl_dtype_bytes(c->type), room = e->room_bytes;
     l->blocks = 0, l->cuts = 1, l->small = false;
+    if (l->op->by_mpi) {
+        l->chunks = c->count > 0;
+        return;
+    }
     if (!dlr_by_pieces(c)) {
         l->small = c->kind != DLR_BROADCAST && c->count * b <= SMALL && c->count * b * n <= room;
         l->chunks = l->small ? c->count > 0 : up(c->count, room / b);

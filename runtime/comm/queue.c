@@ -49,7 +49,9 @@ static int64_t engine_start(dlr_comm *comm, dlr_members *group, const dlr_collec
     if (dlr_by_pieces(c)) memcpy(counts, c->counts, (size_t)group->n * sizeof *counts);
     op->c.counts = counts;
     op->ticket = e->next_ticket++, op->number = group->started - 1;
-    op->hash = dlr_collective_hash(c, group->n);
+    op->by_mpi = dlr_sum_by_mpi(comm, group, c);
+    comm->counts.by_mpi += op->by_mpi;
+    op->hash = dlr_collective_hash(c, group->n) + op->by_mpi;
     op->asked = dl_clock_ns();
     snprintf(op->what, sizeof op->what, "%s", c->what ? c->what : dlr_collective_name(c->kind));
     e->ops[op->ticket % e->room] = op;

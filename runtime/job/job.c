@@ -1,6 +1,8 @@
 /* One run of dlrun, in the order of what happens: ranks, model, data, log, plan, training. */
 #include "runtime/job/job.h"
 
+#include <string.h>
+
 #include "compiler/origin.h"
 #include "ir/base/output.h"
 #include "runtime/checkpoint/tensors.h"
@@ -44,6 +46,10 @@ static bool name_device(dl_run_job *p, const dlr_world_said *said, dlr_world_opt
     return true;
 }
 
+static bool sums_by_mpi(const dl_config *c) {
+    return strcmp(dl_config_str(c, DL_KEY_comm_order), "mpi") == 0;
+}
+
 bool dl_job_join(dl_run_job *p, dlr_comm_lost_fn *lost, void *context, dl_error *err) {
     p->world = (dlr_world){.size = 1, .local_size = 1};
     dlr_world_options o = {.timeout = dl_config_float(p->config, DL_KEY_comm_timeout),
@@ -57,6 +63,7 @@ bool dl_job_join(dl_run_job *p, dlr_comm_lost_fn *lost, void *context, dl_error 
     p->world = dlr_comm_world(comm);
     if (p->world.size == 1) return dlr_comm_close(comm, err);
     p->comm = comm;
+    if (sums_by_mpi(p->config)) dlr_comm_set_sums(comm, DLR_SUMS_MPI);
     dl_launch_joined(p->world.rank);
     bool all = dl_config_bool(p->config, DL_KEY_log_all_ranks);
     if (all) dlr_log_set_rank(p->world.rank);
@@ -65,6 +72,14 @@ bool dl_job_join(dl_run_job *p, dlr_comm_lost_fn *lost, void *context, dl_error 
 }
 
 /* ---- the model ---- */
+
+/* The key by which ranks share a network or its optimiser's state; NULL: each has the whole. */
+static const char *cut_by(const dl_config *c) {
+    static const dl_key own[] = {DL_KEY_tensor_parallel, DL_KEY_context_parallel, DL_KEY_zero};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (dl_config_int(c, own[i]) > (own[i] != DL_KEY_zero)) return dl_key_name(own[i]);
+    return NULL;
+}
 
 /* Refuses combinations that are not implemented. */
 static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
@@ -75,13 +90,17 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
     if (dl_job_replays(c) && !dl_config_is_null(c, DL_KEY_stop_after))
         return dl_config_fail(c, DL_KEY_stop_after, err,
                               "a replay keeps no checkpoint to go on from");
-    static const dl_key own[] = {DL_KEY_tensor_parallel, DL_KEY_context_parallel, DL_KEY_zero};
-    for (size_t i = 0; dl_config_bool(c, DL_KEY_keep_kernels) && i < sizeof own / sizeof *own; i++)
-        if (dl_config_int(c, own[i]) > (own[i] != DL_KEY_zero))
-            return dl_config_fail(c, DL_KEY_keep_kernels, err,
-                                  "with %s each rank has kernels of its own, and a run keeps those "
-                                  "of one",
-                                  dl_key_name(own[i]));
+    const char *cut = cut_by(c);
+    if (cut && dl_config_bool(c, DL_KEY_keep_kernels))
+        return dl_config_fail(c, DL_KEY_keep_kernels, err,
+                              "with %s each rank has kernels of its own, and a run keeps those "
+                              "of one",
+                              cut);
+    if (cut && sums_by_mpi(c))
+        return dl_config_fail(c, DL_KEY_comm_order, err,
+                              "with %s some sums are of some ranks alone, and MPI's own are those "
+                              "of all; comm_order=fixed takes both",
+                              cut);
     if (dl_config_bool(c, DL_KEY_sharded_checkpoints) &&
         dl_config_bool(c, DL_KEY_torch_checkpoints))
         return dl_config_fail(

@@ -21,7 +21,8 @@ static float weight[OUT * IN], other[OUT * IN];
 static const char *path;
 
 static void test_refused(MPI_Comm *world) {
-    static const char *const cut[] = {"tensor_parallel=3", NULL}, *const zero[] = {"zero=1", NULL};
+    static const char *const cut[] = {"tensor_parallel=3", NULL}, *const zero[] = {"zero=1", NULL},
+                             *const sums[] = {"comm_order=mpi", NULL};
     dlc_status s;
     MPI_Comm none = MPI_COMM_NULL;
     dlc_options o = fixture_options(EACH, 1);
@@ -31,6 +32,8 @@ static void test_refused(MPI_Comm *world) {
     FAILS(dlc_open(path, &o, &s) != NULL, s, 2, "tensor_parallel");
     o.settings = zero;
     FAILS(dlc_open(path, &o, &s) != NULL, s, 2, "dlrun's");
+    o.settings = sums;
+    FAILS(dlc_open(path, &o, &s) != NULL, s, 2, "comm_order=mpi is dlrun's");
     o = fixture_options(EACH, 1), o.mpi_comm = world;
     FAILS(dlc_open(rank == 1 ? "/nowhere" : path, &o, &s) != NULL, s, rank == 1 ? 4 : 8,
           rank == 1 ? "/nowhere" : "another rank");

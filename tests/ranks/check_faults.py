@@ -2,8 +2,8 @@
 """A rank that is killed, stopped, leaves, hangs, or calls something else: the others name it in time, and nobody is
 left.
 
-    check_faults.py BUILD openmpi|mpich [nccl]      nccl: collectives by the stand-in that DLR_NCCL names, on emulated
-    devices
+    check_faults.py BUILD openmpi|mpich [nccl|mpi]      nccl: collectives by the stand-in that DLR_NCCL names, on
+    emulated devices; mpi: sums that MPI makes itself
 """
 import concurrent.futures
 import pathlib
@@ -51,15 +51,19 @@ def main(build, family, *over):
         print(f"SKIP: no {family}, or this build has no module for it")
         return 77
     program = str(pathlib.Path(build) / "tests/ranks/comm_faults")
-    faults = FAULTS
-    if over:  # NCCL compares no calls; its own failures are told to all
+    faults, nccl = FAULTS, over == ("nccl",)
+    if over == ("mpi",):
+        faults = {name: FAULTS[name] for name in ("stop", "hang", "other", "count")}
+        faults["order"] = (rf"rank \d and rank \d do not call the same: .*{COLLECTIVE}.*comm_order",
+                           {"openmpi", "mpich"})
+    if nccl:  # NCCL compares no calls; its own failures are told to all
         faults = {name: FAULTS[name] for name in ("kill", "stop", "hang", "leave")}
         faults["error"] = (rf"(^|rank 1 has left: |rank 1: )NCCL fails in (what follows )?{COLLECTIVE}: remote "
                            r"process exited", {"openmpi", "mpich"})
 
     def lose(fault):
         says, families = faults[fault]
-        timeout = 2 * TIMEOUT if over else TIMEOUT
+        timeout = 2 * TIMEOUT if nccl else TIMEOUT
         # the timeout with digits of its own: 2.0 and so many thousandths less
         tag = f"{timeout}0{list(faults).index(fault)}{time.time_ns() % 100000}"
         begin = time.monotonic()
@@ -70,10 +74,10 @@ def main(build, family, *over):
         lines = [line for line in done.stdout.splitlines() if re.search(says, line)]
         speakers = {m.group(1) for line in lines if (m := re.match(r"rank (\d|\?): (?!\d+ group|its last)", line))}
         if family in families:
-            check(len(lines) >= 1 and (fault in ("start", "other", "count") or speakers >= {"0", "2"}),
+            check(len(lines) >= 1 and (fault in ("start", "other", "count", "order") or speakers >= {"0", "2"}),
                   f"{fault}: ranks {speakers} said so:\n{done.stdout}")
         check(done.returncode != 0, f"{fault}: exit status 0")
-        if over and fault in ("kill", "stop", "hang") and family in families:
+        if nccl and fault in ("kill", "stop", "hang") and family in families:
             check(re.search(rf"rank 0: NCCL: in {COLLECTIVE}, \d+ collectives", done.stdout),
                   f"{fault}: the flight recorder:\n{done.stdout}")
         # the timeout, MPI's start, and mpirun's patience with who ignores SIGTERM

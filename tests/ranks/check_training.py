@@ -97,6 +97,14 @@ def main(build, family):
     same(one, more, "4 ranks with their own samples")
     check(again[0] == replay(2, "more", "--bucket_cap_mb=1")[0], "the same twice")
     check(again[1].read_bytes() == (folder / "more.g").read_bytes(), "the same gradients twice")
+    # in the MPI library's order; the ranks' is the default
+    same(one, replay(4, "sums", "--bucket_cap_mb=1", "--comm_order=mpi"), "4 ranks, sums by MPI")
+    for args, says in ((["--comm_order=ordered"], "fixed, mpi"),
+                       (["--comm_ordr=fixed"], r"did you mean '--comm_order'"),
+                       (["--comm_order=mpi", "--tensor_parallel=2"], "with tensor_parallel some sums are of"),
+                       (["--comm_order=mpi", "--zero=1"], "with zero some sums are of")):
+        done = start(2, "refused", "--data_loader_config=synthetic", *args)
+        check(done.returncode == 2 and re.search(says, done.stderr), f"{args}: {done.returncode} {done.stderr[-300:]}")
     layouts = [(4, ["--tensor_parallel=2", "--context_parallel=2"]), (2, ["--tensor_parallel=2"]),
                (4, ["--tensor_parallel=2"]),
                (4, ["--tensor_parallel=4"]), (2, ["--context_parallel=2"]), (4, ["--context_parallel=4"])]

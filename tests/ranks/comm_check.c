@@ -1,5 +1,6 @@
 /* The duties of every backend of runtime/comm/comm.h: collectives of all kinds and types, in
- * groups, with pieces that differ, many at once; to the last bit what a sum in order gives.
+ * groups, with pieces that differ, many at once; to the last bit what a sum in order gives. Sums
+ * that MPI makes itself: to their rounding, and the same bits on all ranks.
  *
  *     comm_check self | local N | turns N | mpi N      mpi: as a rank of N that a launcher started
  *     comm_check nccl N | cuda N      likewise, over NCCL: emulated devices, or the system's (77:
@@ -82,6 +83,7 @@ typedef struct {
     int64_t counts[64], all; /* elements of a block of all members */
     char *from, *to;
     int64_t ticket;
+    bool by_mpi; /* MPI makes the sum itself */
 } job;
 
 static const char *const kinds[] = {"all_reduce",     "all_reduce_max", "all_gather",
@@ -125,6 +127,8 @@ static void prepare(job *j, dlr_comm *comm, dlr_collective_kind kind, int group,
         if (ranks[m] == rank) j->me = m;
     }
     if (j->me < 0) return;
+    j->by_mpi = comm->sums == DLR_SUMS_MPI && kind == DLR_ALL_REDUCE && group == 0 && n > 1 &&
+                (type == DL_F32 || type == DL_F64);
     int64_t e = dl_dtype_bytes(type);
     j->from = malloc((size_t)(in_of(j, j->me) * e + 1));
     j->to = in_place ? j->from : malloc((size_t)(out_of(j) * e + 1));
@@ -170,6 +174,29 @@ static void start(job *j, dlr_comm *comm) {
     if (j->me >= 0) j->ticket = dlr_comm_start(comm, &j->c);
 }
 
+/* Two orders of a sum of n terms differ by twice the rounding of n - 1 additions at most (Higham
+ * 2002, section 4.2), whose terms are below `LARGEST`. */
+static void expect_near(const job *j, dlr_comm *comm, const char *want) {
+    const double LARGEST = 64, unit = j->c.type == DL_F64 ? 0x1p-53 : 0x1p-24,
+                 bound = 2 * unit * (j->n - 1) * j->n * LARGEST;
+    double got[BLOCK], ordered[BLOCK], worst = 0;
+    int64_t e = dl_dtype_bytes(j->c.type);
+    dl_error err = {0};
+    for (int64_t at = 0; at < j->c.count; at += BLOCK) {
+        int64_t block = block_of(at, j->c.count);
+        dlr_convert(DL_F64, got, j->c.type, j->to + at * e, block);
+        dlr_convert(DL_F64, ordered, j->c.type, want + at * e, block);
+        for (int64_t i = 0; i < block; i++) {
+            const double off = fabs(got[i] - ordered[i]);
+            if (!(off <= worst)) worst = off; /* NaN, too */
+        }
+    }
+    EXPECT(worst <= bound, "a sum by MPI of %lld %s is off by %g, at most %g",
+           (long long)j->c.count, dl_dtype_name(j->c.type), worst, bound);
+    EXPECT(dlr_comm_same(comm, 0, dl_hash(j->to, (size_t)(j->c.count * e), 0), "MPI's sum", &err),
+           "%s", err.message);
+}
+
 static void finish(job *j, dlr_comm *comm) {
     dl_error err = {0};
     if (j->me < 0) return;
@@ -177,10 +204,13 @@ static void finish(job *j, dlr_comm *comm) {
     EXPECT(done, "%s", err.message);
     char *want = expected(j);
     int64_t e = dl_dtype_bytes(j->c.type);
-    EXPECT(done && memcmp(j->to, want, (size_t)(out_of(j) * e)) == 0,
-           "%s of %s, %lld elements, group %d of %d, outer %lld", kinds[j->c.kind],
-           dl_dtype_name(j->c.type), (long long)j->c.count, j->c.group, j->n,
-           (long long)j->c.outer);
+    if (done && j->by_mpi)
+        expect_near(j, comm, want);
+    else
+        EXPECT(done && memcmp(j->to, want, (size_t)(out_of(j) * e)) == 0,
+               "%s of %s, %lld elements, group %d of %d, outer %lld", kinds[j->c.kind],
+               dl_dtype_name(j->c.type), (long long)j->c.count, j->c.group, j->n,
+               (long long)j->c.outer);
     free(want);
     if (j->to != j->from) free(j->to);
     free(j->from);
@@ -195,6 +225,7 @@ typedef struct {
     int groups, number[GROUPS], n[GROUPS], ranks[GROUPS][MOST_RANKS];
     job jobs[MOST_JOBS];
     int n_jobs, salt;
+    int64_t by_mpi; /* sums that MPI is to make, so far */
 } rank_state;
 
 static void make_groups(rank_state *s) {
@@ -222,6 +253,7 @@ static void add(rank_state *s, dlr_collective_kind kind, int g, dl_dtype type, i
     if (!s->n[g]) return;
     prepare(&s->jobs[s->n_jobs++], s->comm, kind, s->number[g], s->n[g], s->ranks[g], type, count,
             outer, spread, in_place, ++s->salt);
+    s->by_mpi += s->jobs[s->n_jobs - 1].by_mpi;
 }
 
 /* Jobs of round `round`; false: there is none. */
@@ -274,11 +306,19 @@ void *run_rank(void *of) {
     rank_state s = {.comm = of};
     dlr_world w = dlr_comm_world(of);
     dl_error err = {0};
+    const bool has_mpi = strncmp(dlr_comm_backend(of), "Open MPI", 8) == 0 ||
+                         strncmp(dlr_comm_backend(of), "MPICH", 5) == 0;
     make_groups(&s);
-    for (int round = 0; plan_round(&s, round); round++) {
-        for (int i = 0; i < s.n_jobs; i++) start(&s.jobs[i], of);
-        finish_round(&s, round);
+    for (int sums = DLR_SUMS_FIXED; sums <= DLR_SUMS_MPI; sums++) {
+        dlr_comm_set_sums(of, (dlr_sums)sums);
+        for (int round = 0; plan_round(&s, round); round++) {
+            for (int i = 0; i < s.n_jobs; i++) start(&s.jobs[i], of);
+            finish_round(&s, round);
+        }
+        if (!has_mpi) break;
     }
+    EXPECT(dlr_comm_counted(of).by_mpi == s.by_mpi && (s.by_mpi > 0) == (has_mpi && w.size > 1));
+    dlr_comm_set_sums(of, DLR_SUMS_FIXED);
     int most = -1;
     EXPECT(dlr_comm_agree(of, w.rank == w.size - 1 ? 7 : 0, &most, &err) && most == 7, "%s",
            err.message);

@@ -1,9 +1,11 @@
 /* A rank that fails in the middle of a run, for check_faults.py:
  *
- *     comm_faults kill|stop|exit|other|count|hang|leave|done|start|error VICTIM TIMEOUT [nccl]
+ *     comm_faults kill|stop|exit|other|count|order|hang|leave|done|start|error VICTIM TIMEOUT
+ *                 [nccl|mpi]
  *
- * nccl: the collectives go over NCCL, between emulated devices. error: nothing is done, the library
- * fails. Every rank that loses another prints "rank N: why" and ends with DL_PEER. */
+ * nccl: the collectives go over NCCL, between emulated devices. mpi: MPI makes the sums itself.
+ * order: one rank has another order of sums. error: nothing is done, the library fails. Every rank
+ * that loses another prints "rank N: why" and ends with DL_PEER. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,10 @@ static int lost(dlr_comm *comm, const dl_error *err) {
 
 static void fail(dlr_comm *comm, const char *how, float *x) {
     if (!strcmp(how, "error")) return;
+    if (!strcmp(how, "order")) {
+        dlr_comm_set_sums(comm, DLR_SUMS_FIXED);
+        return;
+    }
     if (!strcmp(how, "kill")) raise(SIGKILL);
     if (!strcmp(how, "stop")) raise(SIGSTOP);
     if (!strcmp(how, "exit")) _exit(3);
@@ -76,7 +82,10 @@ int main(int argc, char **argv) {
         _exit(err.code);
     }
     dlr_comm *host = comm;
-    if (argc > 4 && !(comm = dlr_comm_nccl(host, emulator()->driver(), 0, &err))) lost(host, &err);
+    if (argc > 4 && !strcmp(argv[4], "mpi"))
+        dlr_comm_set_sums(comm, DLR_SUMS_MPI);
+    else if (argc > 4 && !(comm = dlr_comm_nccl(host, emulator()->driver(), 0, &err)))
+        lost(host, &err);
     float *x = calloc(COUNT, sizeof *x);
     for (int step = 0; step < STEPS; step++) {
         if (step == FAULT && !strcmp(how, "done"))
