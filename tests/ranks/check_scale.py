@@ -82,6 +82,16 @@ def main(dlc):
                       ("--measure=2 --latency=3", "--latency")):
         done = run(*bad.split())
         check(done.returncode == 2 and word in done.stderr, f"{bad}: {done.returncode} {done.stderr[-200:]}")
+    # bench/scale --sums: a row for each size and number of ranks of each MPI
+    build = pathlib.Path(dlc).resolve().parent.parent
+    families = [family for family in mpi.MARKS if mpi.find(build, family)]
+    done = subprocess.run([sys.executable, "bench/scale", build, "--sums", "--most=3000", "--ranks=2"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()
+            if line.startswith(("| openmpi", "| mpich"))]
+    check([row[:3] for row in rows] == [[family, "2", size] for family in families for size in ("1024", "3000")],
+          f"bench/scale --sums: {done.returncode} {done.stdout} {done.stderr[-300:]}")
+    check(all(float(cell) > 0 for row in rows for cell in row[3:] if cell != "-"), f"bench/scale --sums: {rows}")
     finish()
 
 
