@@ -163,32 +163,34 @@ static size_t variables(const dl_plan *p) {
     return bytes;
 }
 
+/* The error of a plan that does not fit next to what the device already holds. */
+static bool refuse_memory(const dlr_cuda *c, size_t bytes, dl_error *err) {
+    const dl_plan *p = c->base.plan;
+    size_t arena = (size_t)dl_plan_round(p->arena_bytes), free = 0, total = 0;
+    dl_buf busiest = {0};
+    dlr_cuda_put_busiest(p, &busiest);
+    c->driver->MemGetInfo(&free, &total);
+    dl_fail(err, DL_RESOURCE,
+            "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free, since "
+            "other programs and the driver's context hold %.1f: %.1f for weights and what else "
+            "stays from step to step, %.1f for what is made in between, %.1f of workspace, %.1f "
+            "for the batch that comes next%s (dlc compile --dump=memory tells what is alive when); "
+            "take a smaller batch or crop, another precision, or a device with fewer users",
+            mib(bytes), c->name, mib(free), mib(total), mib((size_t)c->before), mib(variables(p)),
+            mib(arena - variables(p)), mib((size_t)dl_plan_round(p->workspace_bytes)),
+            mib((size_t)dl_plan_staged(p)), busiest.at ? busiest.at : "");
+    dl_buf_free(&busiest);
+    return false;
+}
+
 static bool take_memory(dlr_cuda *c, dl_error *err) {
     const dl_plan *p = c->base.plan;
     size_t arena = (size_t)dl_plan_round(p->arena_bytes),
-           work = (size_t)dl_plan_round(p->workspace_bytes), stage = (size_t)dl_plan_staged(p),
-           bytes = arena + work + stage, free = 0, total = 0;
-    if (bytes == 0) bytes = DL_PLAN_ALIGN;
+           work = (size_t)dl_plan_round(p->workspace_bytes), bytes = (size_t)dlr_cuda_plan_bytes(p);
     c->all.allocations++, c->workspace_offset = (int64_t)arena;
     c->stage_offset = (int64_t)(arena + work);
     dlr_cu_result r = c->driver->MemAlloc(&c->memory, bytes);
-    if (r == DLR_CU_OUT_OF_MEMORY) {
-        dl_buf busiest = {0};
-        dlr_cuda_put_busiest(p, &busiest);
-        c->driver->MemGetInfo(&free, &total);
-        dl_fail(
-            err, DL_RESOURCE,
-            "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free: %.1f for "
-            "weights and what else stays from step to step, %.1f for what is made in between, %.1f "
-            "of workspace, %.1f for the batch that comes next%s (dlc compile --dump=memory tells "
-            "what is "
-            "alive "
-            "when); take a smaller batch or crop, or another precision",
-            mib(bytes), c->name, mib(free), mib(total), mib(variables(p)),
-            mib(arena - variables(p)), mib(work), mib(stage), busiest.at ? busiest.at : "");
-        dl_buf_free(&busiest);
-        return false;
-    }
+    if (r == DLR_CU_OUT_OF_MEMORY) return refuse_memory(c, bytes, err);
     /* Batches may be copied to the staging buffer before the memset is done. */
     return !dlr_cuda_fails(c, r, "no memory", err) &&
            (arena + work == 0 ||

@@ -68,6 +68,9 @@ static inline int64_t dlr_device_left(const dlr_device_memory *m) {
     return m->total > used ? (m->total - used) / 8 * 7 : 0;
 }
 
+/* Called before a plan's memory is allocated on a device with memory of its own. */
+typedef void dlr_memory_fn(void *context, const dlr_device_memory *memory);
+
 /* Called after each launch of a run, when the launch is done. */
 typedef void dlr_seen_fn(void *context, int program, int number);
 
@@ -155,10 +158,12 @@ struct dlr_device {
 
 /* Opens a device for the plan. name: "cpu", "cuda", "cuda:1", "cuda:emulated"; NULL: the device of
  * the plan's target. ranks: the ranks of the plan's collectives. guards: as DLR_DEBUG=guard.
+ * memory: called with `context` before the plan's memory is allocated there; NULL: it is not.
  * Errors: DL_USAGE (the target does not match this device), DL_RESOURCE (no driver, device or
  * memory), and those of `load`, of dlr_exchange_open and, on GPUs, of dlr_comm_nccl. */
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool,
-                            const dlr_ranks *ranks, bool guards, dl_error *err);
+                            const dlr_ranks *ranks, bool guards, dlr_memory_fn *memory,
+                            void *context, dl_error *err);
 
 /* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such
  * device). */

@@ -41,8 +41,17 @@ static bool open_exchange(dlr_device *d, const dlr_ranks *ranks, dl_error *err) 
     return d->table->share(d, ranks, err);
 }
 
+/* Loads the plan's code, and reports the device's memory before any of the plan's is allocated. */
+static bool load(dlr_device *d, dlr_memory_fn *memory, void *context, dl_error *err) {
+    dlr_device_memory m;
+    if (!d->table->load(d, err)) return false;
+    if (memory && d->table->memory && d->table->memory(d, &m)) memory(context, &m);
+    return true;
+}
+
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool,
-                            const dlr_ranks *ranks, bool guards, dl_error *err) {
+                            const dlr_ranks *ranks, bool guards, dlr_memory_fn *memory,
+                            void *context, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_device *d = new_device(arena, plan, name, err);
     if (!d) {
@@ -51,7 +60,8 @@ dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *poo
     }
     d->plan = plan, d->arena = arena, d->pool = pool;
     d->guards = guards || dlr_debugs("guard");
-    if (d->table->load(d, err) && d->table->map(d, err) && open_exchange(d, ranks, err)) return d;
+    if (load(d, memory, context, err) && d->table->map(d, err) && open_exchange(d, ranks, err))
+        return d;
     d->table->close(d);
     return NULL;
 }

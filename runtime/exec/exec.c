@@ -57,9 +57,10 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
     e->plan = plan, e->arena = arena, e->options = options;
     e->times = DL_NEWS(arena, dlr_time, most_launches(plan) + 1);
     e->pool = dlr_pool_open(options.threads, err);
-    e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks,
-                                          options.guards, err)
-                        : NULL;
+    e->device = e->pool
+                    ? dlr_device_open(plan, options.device, e->pool, &options.ranks, options.guards,
+                                      options.memory, options.memory_context, err)
+                    : NULL;
     if (e->device) {
         find_variables(e);
         write_tables(e);

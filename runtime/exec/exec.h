@@ -17,6 +17,9 @@ typedef struct {
     const dlr_classed *classes; /* n_classes, which must outlive it, too: for messages about numbers
                                    out of range */
     int n_classes;
+    dlr_memory_fn *memory; /* of a device with memory of its own; called with memory_context before
+                              the plan's is allocated; NULL: it is not called */
+    void *memory_context;
     bool guards; /* every launch runs between canaries, and alone: slow (runtime/device/guard.h) */
 } dlr_exec_options;
 

@@ -197,12 +197,27 @@ bool dl_job_print_plan(const dl_run_job *p, dl_error *err) {
     return true;
 }
 
+/* Prints what the run finds on its device, which others may use, too. */
+static void log_device(void *job, const dlr_device_memory *m) {
+    const dl_run_job *p = job;
+    const int64_t takes = dlr_device_predicted(m) - m->before;
+    dlr_log_info("device %s: %.1f of %.1f MiB free, %.1f held by other programs and the driver's "
+                 "context; this run takes %.1f: %.1f of the plan, about %.1f of code and %.1f of "
+                 "graphs",
+                 p->device.device ? p->device.device : p->plan->target,
+                 (double)(m->total - m->before) / 0x1p20, (double)m->total / 0x1p20,
+                 (double)m->before / 0x1p20, (double)takes / 0x1p20, (double)m->plan / 0x1p20,
+                 (double)m->code / 0x1p20, (double)m->graphs / 0x1p20);
+}
+
 bool dl_job_load_plan(dl_run_job *p, dl_error *err) {
     const dlr_exec_options options = {.threads = threads_of(p),
                                       .device = p->device.device,
                                       .ranks = ranks_of(p),
                                       .classes = p->classes.at,
-                                      .n_classes = p->classes.n};
+                                      .n_classes = p->classes.n,
+                                      .memory = log_device,
+                                      .memory_context = p};
     p->exec = dlr_exec_open(p->plan, options, err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a run asks of a GPU's driver, on the emulated device: one graph for each batch of training, evaluation and
-prediction, and no launch outside of them.
+prediction, and no launch outside of them; and what it says of a device that other programs use, too.
 
 check_driver_calls.py DLRUN     from the project's root (77: there is no C++ compiler, so that nothing is emulated)
 """
@@ -44,6 +44,36 @@ def test_graphs():
     one_graph_each("prediction", run(*predict, DLR_DEBUG="driver"), 3)  # two, two and one
     one_graph_each("prediction and its metrics", run(*predict, "--metrics", f"--target={TMP}/t.npy",
                                                      DLR_DEBUG="driver"), 3 + 3)
+
+
+NUMBER = r"([\d.]+)"
+
+
+def memory_line(text):
+    """MiB that are free, the device's, those that others hold, and the run's, as the log has them."""
+    found = re.search(rf"device cuda:emulated: {NUMBER} of {NUMBER} MiB free, {NUMBER} held by other programs and the "
+                      rf"driver's context; this run takes {NUMBER}: {NUMBER} of the plan, about {NUMBER} of code and "
+                      rf"{NUMBER} of graphs", text)
+    return [float(n) for n in found.groups()] if found else []
+
+
+def test_others():
+    """The emulated context takes 256 MiB; its device has 4 GiB here or more."""
+    for others in (0, 1000):
+        r = run(*TRAIN, f"--expdir={TMP}/others{others}", CUDA_EMULATOR_OTHERS=str(others))
+        line = memory_line(r.stderr)
+        check(r.returncode == 0 and len(line) == 7, f"exit {r.returncode} {r.stderr[-600:]}")
+        if len(line) == 7:
+            free, total, held, takes, *parts = line
+            check(abs(free + held - total) < 0.2 and abs(held - others - 256) < 0.2 and abs(takes - sum(parts)) < 0.2,
+                  f"{others} MiB of others: {line}")
+    r = run(*TRAIN, f"--expdir={TMP}/full", CUDA_EMULATOR_OTHERS=str(1 << 30))
+    said = re.search(rf"this run needs {NUMBER} MiB of memory on .*, and {NUMBER} of its {NUMBER} MiB are free, since "
+                     rf"other programs and the driver's context hold {NUMBER}: ", r.stderr)
+    check(r.returncode == 5 and said and float(said[1]) > 0 and float(said[2]) == 0 and said[3] == said[4],
+          f"a full device: exit {r.returncode} {r.stderr[-600:]}")
+    check(0 <= r.stderr.find("held by other programs") < r.stderr.find("this run needs"),
+          f"the figures come first: {r.stderr[-900:]}")
 
 
 if not any(map(shutil.which, ("c++", "g++", "clang++"))):

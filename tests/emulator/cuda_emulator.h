@@ -19,6 +19,7 @@
 /* The emulated device's memory and future faults. */
 typedef struct {
     size_t memory;     /* bytes for allocations; 0: 2^36, for context and code, too */
+    size_t others;     /* bytes of it that other programs hold */
     int major, minor;  /* compute capability; 0.0: all of them */
     int shared;        /* KiB of shared memory of a block; 0: 227 */
     int64_t fail_copy; /* that copy, counted from 1, fails like a lost device; 0: none */

@@ -123,12 +123,18 @@ static char *take(size_t bytes) {
     return at == MAP_FAILED ? NULL : at;
 }
 
+/* MiB that other programs hold, for whole programs whose tests cannot call `set`. */
+static size_t others(void) {
+    const char *text = getenv("CUDA_EMULATOR_OTHERS");
+    return gpu.options.others ? gpu.options.others : text ? (size_t)atoll(text) << 20 : 0;
+}
+
 /* The free memory. A context takes its share, and so do its code and graphs, as with a real driver,
  * but of a size that a test has set. */
 static size_t unused(void) {
     if (gpu.options.memory) return memory() - gpu.used;
     enum { CONTEXT = 256 << 20 };
-    size_t taken = gpu.used + gpu.code + (gpu.contexts > 0 ? CONTEXT : 0);
+    size_t taken = others() + gpu.used + gpu.code + (gpu.contexts > 0 ? CONTEXT : 0);
     return taken < memory() ? memory() - taken : 0;
 }
 

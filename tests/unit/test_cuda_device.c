@@ -232,6 +232,19 @@ static void test_memory(dl_plan *p) {
     for (int i = 0; e && i < 3; i++) put(e, 1), dlr_exec_run(e, 0, NULL);
     CHECK(e && dlr_exec_memory(e, &later) && later.seen == now.seen, "%lld", (long long)later.seen);
     dlr_exec_close(e);
+    const size_t others = (size_t)1 << 30;
+    emulator()->set((cuda_emulator_options){.others = others});
+    CHECK(dlr_device_predict(p, NULL, &later, &err) &&
+              later.before == before.before + (int64_t)others && later.total == before.total,
+          "%lld before, with others %lld", (long long)before.before, (long long)later.before);
+    emulator()->set((cuda_emulator_options){.others = (size_t)before.total});
+    CHECK(!dlr_exec_open(p, (dlr_exec_options){.threads = 1, .device = "cuda:emulated"}, &err) &&
+              err.code == DL_RESOURCE && strstr(err.message, "this run needs 384.") &&
+              strstr(err.message, " and 0.0 of its ") &&
+              strstr(err.message, "other programs and the driver's context hold"),
+          "%s", err.message);
+    err = (dl_error){0};
+    emulator()->set((cuda_emulator_options){0});
     CHECK(dlr_device_predict(p, NULL, &later, &err) && later.before == before.before,
           "all was given back");
     p->arena_bytes = ARENA;
