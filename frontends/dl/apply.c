@@ -237,13 +237,17 @@ static dl_val apply_bound(dl_elab *E, dl_layer *l, const dl_ast *call, int n, dl
     *step = (dl_step){
         .outer = l->step->outer, .where = call->span, .layer = l, .application = ++l->applied};
     return l->module ? run_module(E, l->module, call, l->args, n, tensors, step)
-                     : dl_apply_builtin_to(l->call, call->span, tensors[0], step, as);
+                     : dl_apply_builtin_to(l->call, call->span, n, tensors, step, as);
 }
 
 dl_val dl_apply_layer(dl_elab *E, dl_layer *l, const dl_ast *call, const dl_val *piped,
                       const dl_ast_list *targs, const dl_ast *as) {
     const dl_ast *m = l->module;
-    int want = m ? m->more.list.n : 1;
+    int given = (piped != NULL) + (targs ? targs->list.n : 0),
+        most = m ? m->more.list.n : dl_builtin_tensors(l->call),
+        want = m || given > most ? most
+               : given < 1       ? 1
+                                 : given;
     dl_val *tensors = take_tensors(E, l->name, want, call, piped, targs, "x |> layer, or layer(x)");
     if (!tensors) return dl_poison();
     return apply_bound(E, l, call, want, tensors, as);

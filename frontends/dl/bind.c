@@ -231,13 +231,30 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
     return f->formula ? apply_formula(c) : dl_builtin_run(c);
 }
 
-dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step,
-                           const dl_ast *as) {
+/* The next parameter after `at` that an application may give as a tensor, since the binding has
+ * not; -1: none. */
+static int next_tensor(const dl_call *bound, int at) {
+    while (++at < DL_MAX_PARAMS && bound->what->params[at].name)
+        if (bound->what->params[at].kind == DL_P_TENSOR && !bound->given[at]) return at;
+    return -1;
+}
+
+int dl_builtin_tensors(const dl_call *bound) {
+    int n = 1;
+    for (int at = 0; (at = next_tensor(bound, at)) >= 0;) n++;
+    return n;
+}
+
+dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, int n, const dl_val *tensors,
+                           dl_step *step, const dl_ast *as) {
     dl_call *c = DL_NEW(bound->E->arena, dl_call);
     *c = *bound;
     c->where = c->name_at = where;
     c->step = step, c->as = as;
-    c->arg[0] = x, c->given[0] = true;
-    if (x.kind == DL_V_POISON || !check_argument(c, 0)) return dl_poison();
+    for (int i = 0, at = 0; i < n; i++, at = next_tensor(bound, at)) {
+        if (tensors[i].kind == DL_V_POISON) return dl_poison();
+        c->arg[at] = tensors[i], c->given[at] = true;
+        if (!check_argument(c, at)) return dl_poison();
+    }
     return dl_builtin_run(c);
 }

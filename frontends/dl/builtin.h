@@ -8,9 +8,12 @@
 dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name,
                         const dl_val *piped, const dl_ast_list *args, dl_step *step,
                         const dl_ast *as);
-/* Applies such a layer. */
-dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step,
-                           const dl_ast *as);
+/* Applies such a layer to n tensors: its input, and then those of its arguments that are tensors
+ * and that the binding has left out, as first states of a recurrence. */
+dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, int n, const dl_val *tensors,
+                           dl_step *step, const dl_ast *as);
+/* To how many tensors at most. */
+int dl_builtin_tensors(const dl_call *bound);
 
 /* builtin_rules.c: applies the layer or function that the call names; it has no formula. */
 dl_val dl_builtin_run(dl_call *c);
