@@ -56,8 +56,8 @@ TIMM = {  # name: (size of the image, further arguments)
     "hardcorenas_a": (64, {}), "repvgg_a0": (64, {}), "mobileone_s0": (64, {}), "cspresnet50": (64, {}),
     "cspdarknet53": (64, {}), "vovnet39a": (64, {}), "ese_vovnet19b_dw": (64, {}),
     "nfnet_l0": (64, {}), "dm_nfnet_f0": (64, {}), "eca_nfnet_l0": (64, {}), "skresnet18": (64, {}),
-    "resnest14d": (64, {}), "gernet_s": (64, {}), "bat_resnext26ts": (64, {}),
-    "botnet26t_256": (128, {}), "halonet26t": (128, {}), "lambda_resnet26t": (128, {}), "gcresnext26ts": (64, {}),
+    "resnest14d": (64, {}), "gernet_s": (64, {}), "bat_resnext26ts": (256, {}),
+    "botnet26t_256": (256, {}), "halonet26t": (256, {}), "lambda_resnet26t": (128, {}), "gcresnext26ts": (64, {}),
     "coatnet_pico_rw_224": (64, {"img_size": 64}), "maxvit_rmlp_pico_rw_256": (64, {"img_size": 64}),
     "coat_tiny": (64, {"img_size": 64}),
     "crossvit_tiny_240": (240, {}), "levit_128s": (224, {}), "edgenext_xx_small": (64, {}),
@@ -69,7 +69,7 @@ TIMM = {  # name: (size of the image, further arguments)
     "xcit_nano_12_p16_224": (64, {"depth": 2}), "volo_d1_224": (64, {"img_size": 64}), "visformer_tiny": (224, {}),
     "convit_tiny": (224, {"depth": 2}), "davit_tiny": (64, {}), "nest_tiny": (64, {"img_size": 64}),
     "sequencer2d_s": (64, {"img_size": 64, "layers": (1, 1), "embed_dims": (32, 32), "hidden_sizes": (8, 8),
-                           "mlp_ratios": (3, 3), "patch_sizes": (8, 2), "transitions": (True, False)}),
+                           "mlp_ratios": (3, 3), "patch_sizes": (8, 2)}),
     "hiera_tiny_224": (224, {}), "repvit_m0_9": (64, {}), "rdnet_tiny": (64, {}), "starnet_s1": (64, {}),
     "tiny_vit_5m_224": (224, {}), "vit_relpos_small_patch16_224": (64, {"img_size": 64, "depth": 2}),
     "vit_base_patch16_siglip_224": (64, {"img_size": 64, "depth": 2}), "vit_small_patch14_dinov2": (56, {"img_size":
@@ -172,7 +172,7 @@ def _r2plus1d():
 @model("torchvision", "s3d")
 def _s3d():
     import torchvision
-    return torchvision.models.video.s3d(weights=None, num_classes=5), (torch.randn(2, 3, 16, 64, 64),)
+    return torchvision.models.video.s3d(weights=None, num_classes=5), (torch.randn(1, 3, 14, 224, 224),)
 
 
 @model("torchvision", "mvit_v2_s")
@@ -183,11 +183,11 @@ def _mvit():
 
 # ---- segmentation-models-pytorch ----
 
-def _smp(kind, encoder, **further):
+def _smp(kind, encoder, size=64, **further):
     def make():
         import segmentation_models_pytorch as smp
         m = getattr(smp, kind)(encoder_name=encoder, encoder_weights=None, classes=4, **further)
-        return First(m), (torch.randn(2, 3, 64, 64),)
+        return First(m), (torch.randn(2, 3, size, size),)
     return make
 
 
@@ -196,7 +196,8 @@ for _kind, _encoder in (("Unet", "resnet18"), ("Unet", "mit_b0"), ("UnetPlusPlus
                         ("DeepLabV3", "resnet18"), ("DeepLabV3Plus", "resnet18"), ("PAN", "resnet18"),
                         ("UPerNet", "resnet18"), ("Segformer", "resnet18"), ("Unet", "efficientnet-b0"),
                         ("Unet", "mobilenet_v2"), ("Unet", "timm-regnetx_002"), ("Unet", "densenet121")):
-    LIBRARIES.setdefault("segmentation_models", {})[f"{_kind}_{_encoder}"] = _smp(_kind, _encoder)
+    LIBRARIES.setdefault("segmentation_models", {})[f"{_kind}_{_encoder}"] = _smp(_kind, _encoder,
+                                                                              128 if _kind == "PAN" else 64)
 
 # ---- MONAI ----
 
@@ -229,7 +230,7 @@ _monai("SwinUNETR", (1, 1, 64, 64), lambda n: n.SwinUNETR(1, 2, feature_size=12,
 _monai("ViT", (2, 1, 32, 32), lambda n: n.ViT(1, (32, 32), (8, 8), hidden_size=24, mlp_dim=48, num_layers=2,
                                               num_heads=3,
                                               spatial_dims=2, classification=True, num_classes=3))
-_monai("ViTAutoEnc", (2, 1, 32, 32), lambda n: n.ViTAutoEnc(1, (32, 32), (8, 8), hidden_size=24, mlp_dim=48,
+_monai("ViTAutoEnc", (2, 1, 32, 32), lambda n: n.ViTAutoEnc(1, (32, 32), (4, 4), hidden_size=24, mlp_dim=48,
                                                             num_layers=2,
                                                             num_heads=3, spatial_dims=2))
 _monai("DenseNet121", (2, 1, 32, 32), lambda n: n.DenseNet(2, 1, 2, init_features=8, growth_rate=4, block_config=(2,
@@ -256,7 +257,9 @@ _monai("AutoencoderKL", (2, 1, 32, 32), lambda n: _Deterministic(n.AutoencoderKL
     latent_channels=3,
        num_res_blocks=(1, 1), norm_num_groups=4, attention_levels=(False, True))))
 _monai("VQVAE", (2, 1, 32, 32), lambda n: n.VQVAE(2, 1, 1, channels=(8, 8), num_res_channels=(8, 8), num_res_layers=1,
-                                                  num_embeddings=16, embedding_dim=4))
+                                                  num_embeddings=16, embedding_dim=4,
+                                                  downsample_parameters=((2, 4, 1, 1),) * 2,
+                                                  upsample_parameters=((2, 4, 1, 1, 0),) * 2))
 
 
 class _Deterministic(nn.Module):
@@ -301,13 +304,28 @@ _operator("TFNO2d_factorized", (2, 2, 16, 16), lambda m: m.TFNO((6, 6), 2, 1, 12
 _operator("FNO2d_norm", (2, 2, 16, 16), lambda m: m.FNO((6, 6), 2, 1, 12, n_layers=2, norm="instance_norm"))
 _operator("FNO2d_padding", (2, 2, 16, 16), lambda m: m.FNO((6, 6), 2, 1, 12, n_layers=2, domain_padding=0.25))
 _operator("UNO", (2, 2, 16, 16), lambda m: m.UNO(2, 1, 8, uno_out_channels=[8, 8, 8], uno_n_modes=[[4, 4]] * 3,
-                                                 uno_scalings=[[1.0, 1.0], [0.5, 0.5], [2, 2]], n_layers=3))
-_operator("UQNO", (2, 2, 16, 16), lambda m: m.UQNO(m.FNO((6, 6), 2, 1, 8, n_layers=1)))
+                                                 uno_scalings=[[1.0, 1.0], [0.5, 0.5], [2, 2]], n_layers=3,
+                                                 channel_mlp_skip="linear"))
+_operator("UQNO", (2, 2, 16, 16), lambda m: _Uncertain(m.UQNO(m.FNO((6, 6), 2, 1, 8, n_layers=1))))
 _operator("CODANO", (1, 2, 16, 16), lambda m: m.CODANO(n_layers=2, n_modes=[[4, 4]] * 2, output_variable_codimension=1,
                                                        hidden_variable_codimension=4, lifting_channels=8,
-                                                       projection_channels=8))
+                                                       projection_channels=8, n_heads=[1, 1],
+                                                       per_layer_scaling_factors=[[1, 1]] * 2,
+                                                       attention_scaling_factors=[1, 1]))
 _operator("LocalNO", (2, 2, 16, 16), lambda m: m.LocalNO((6, 6), 2, 1, 8, default_in_shape=(16, 16), n_layers=2,
                                                          disco_layers=False))
+
+
+class _Uncertain(nn.Module):
+    """The width that UQNO learns; its other result is the base model's, which it does not train."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x)[1]
+
 
 # ---- diffusers ----
 
@@ -435,29 +453,27 @@ _hf("Mistral", [_words], vocab_size=40, num_key_value_heads=1, **SMALL)
 _hf("Qwen2", [_words], vocab_size=40, num_key_value_heads=1, **SMALL)
 _hf("Gemma", [_words], vocab_size=40, num_key_value_heads=1, head_dim=8, **SMALL)
 _hf("Phi", [_words], vocab_size=40, **SMALL, resid_pdrop=0.0, embd_pdrop=0.0, attention_dropout=0.0)
-_hf("Mamba", [_words], vocab_size=40, hidden_size=24, state_size=4, num_hidden_layers=2)
+_hf("Mamba", [_words], attention="eager", vocab_size=40, hidden_size=24, state_size=4, num_hidden_layers=2)
 _hf("ViT", [_image], image_size=32, patch_size=8, **SMALL, **NO_CHANCE)
 _hf("DeiT", [_image], image_size=32, patch_size=8, **SMALL, **NO_CHANCE)
 _hf("Beit", [_image], image_size=32, patch_size=8, drop_path_rate=0.0, **SMALL, **NO_CHANCE)
 _hf("Dinov2", [_image], image_size=32, patch_size=8, **SMALL, **NO_CHANCE)
-_hf("ConvNext", [_image], hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1])
-_hf("ConvNextV2", [_image], hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1])
-_hf("ResNet", [_image], embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2])
-_hf("RegNet", [_image], embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2], groups_width=8)
+_hf("ConvNext", [_image], attention="eager", hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1])
+_hf("ConvNextV2", [_image], attention="eager", hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 2, 1])
+_hf("ResNet", [_image], attention="eager", embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2])
+_hf("RegNet", [_image], attention="eager", embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2], groups_width=8)
 _hf("Swin", [_image], image_size=32, patch_size=2, embed_dim=12, depths=[2, 2], num_heads=[2, 4], window_size=4,
     drop_path_rate=0.0, **NO_CHANCE)
 _hf("Segformer", [_image], depths=[1, 1], hidden_sizes=[8, 16], num_encoder_blocks=2, sr_ratios=[2, 1],
     num_attention_heads=[1, 2],
     patch_sizes=[7, 3], strides=[4, 2], mlp_ratios=[2, 2], drop_path_rate=0.0, **NO_CHANCE)
-_hf("MobileViT", [lambda: torch.randn(2, 3, 64, 64)], hidden_sizes=[12, 16, 20], neck_hidden_sizes=[8, 8, 16, 16, 20,
-    20, 24],
-    num_attention_heads=2, **NO_CHANCE)
+_hf("MobileViT", [lambda: torch.randn(2, 3, 64, 64)], attention="eager", hidden_sizes=[12, 16, 20],
+    neck_hidden_sizes=[8, 8, 16, 16, 20, 20, 24], num_attention_heads=2, **NO_CHANCE)
 _hf("PatchTST", [lambda: torch.randn(2, 32, 3)], num_input_channels=3, context_length=32, patch_length=8,
     patch_stride=8,
     d_model=12, num_attention_heads=3, num_hidden_layers=2, ffn_dim=24, dropout=0.0)
-_hf("PatchTSMixer", [lambda: torch.randn(2, 32, 3)], num_input_channels=3, context_length=32, patch_length=8,
-    patch_stride=8,
-    d_model=12, num_layers=2, dropout=0.0)
+_hf("PatchTSMixer", [lambda: torch.randn(2, 32, 3)], attention="eager", num_input_channels=3, context_length=32,
+    patch_length=8, patch_stride=8, d_model=12, num_layers=2, dropout=0.0)
 _hf("Wav2Vec2", [lambda: torch.randn(2, 400)], conv_dim=[8, 8], conv_kernel=[10, 3], conv_stride=[5, 2],
     num_feat_extract_layers=2,
     num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, hidden_dropout=0.0, attention_dropout=0.0,
