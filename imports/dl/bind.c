@@ -45,13 +45,19 @@ static const char *variable_for(dl_writer *w, const char *label) {
     return taken ? dl_format(w->arena, "%s_layer", name) : name;
 }
 
+/* Whether piece i of x |> f(..., h0=h, c0=c, ...) @label is h or c. The piece before it is its
+ * name. */
+static bool is_state(const dl_in_stmt *s, int i) {
+    return i > 0 && i < s->pieces.n && s->pieces.at[i].kind == PIECE_REF;
+}
+
 /* f(...) @label of an application. */
 static dl_in_stmt unapplied(dl_writer *w, const dl_in_stmt *s) {
     dl_in_stmt made = {.style = STMT_BOUND, .prec = P_POSTFIX};
     bool piped = s->style == STMT_LAYER;
     for (int i = piped; i < s->pieces.n; i++) {
         dl_in_piece p = s->pieces.at[i];
-        bool operand = !piped && i > 0 && i < s->pieces.n - 1;
+        bool operand = piped ? is_state(s, i) || is_state(s, i + 1) : i > 0 && i < s->pieces.n - 1;
         if (piped && i == 1) p.text += strlen(" |> ");
         if (!operand) dl_push(w->arena, &made.pieces, p);
         if (!piped && i == 0)
@@ -70,6 +76,15 @@ static dl_in_stmt applied(dl_writer *w, const dl_in_stmt *s, int bound) {
         dl_push(w->arena, &made.pieces, s->pieces.at[0]);
         dl_push(w->arena, &made.pieces, (dl_in_piece){.kind = PIECE_TEXT, .text = " |> "});
         dl_push(w->arena, &made.pieces, of);
+        const char *before = "("; /* x |> f(h, c) */
+        for (int i = 1; i < s->pieces.n; i++) {
+            if (!is_state(s, i)) continue;
+            dl_push(w->arena, &made.pieces, (dl_in_piece){.kind = PIECE_TEXT, .text = before});
+            dl_push(w->arena, &made.pieces, s->pieces.at[i]);
+            before = ", ";
+        }
+        if (*before == ',')
+            dl_push(w->arena, &made.pieces, (dl_in_piece){.kind = PIECE_TEXT, .text = ")"});
         return made;
     }
     dl_push(w->arena, &made.pieces, of);

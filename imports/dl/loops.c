@@ -80,8 +80,9 @@ static bool same_pass(search *s, int pass) {
         for (int i = 0; i < x->pieces.n; i++) {
             const dl_in_piece *p = &x->pieces.at[i], *q = &y->pieces.at[i];
             if (p->kind != q->kind) return false;
-            if ((p->kind == PIECE_TEXT || p->kind == PIECE_ARG) && strcmp(p->text, q->text) != 0)
-                return false;
+            if (p->kind == PIECE_TEXT && strcmp(p->text, q->text) != 0) return false;
+            /* two arguments may have one number in this body, and others where it is equal to */
+            if (p->kind == PIECE_ARG && strcmp(p->hint, q->hint) != 0) return false;
             if (p->kind == PIECE_NUM && !equal(p->before, q->before)) return false;
             if (p->kind == PIECE_CALL && p->call->same != q->call->same) return false;
             if (p->kind == PIECE_NUM) see_number(s, p->text, q->text, pass);

@@ -38,6 +38,11 @@ static void drop_axis(dl_in_ctx *c, dl_in_value *v, int d) {
     dl_whole(c, v);
 }
 
+/* Whether an axis has size 1, and not as the batch of an archive of one sample. */
+static bool is_one(const dl_in_ctx *c, const dl_in_axis *a) {
+    return dl_axis_size_of(c->w, a) == 1 && !dl_has_batch(a->n, a->atom);
+}
+
 static int axis_at(const dl_in_value *v, int rank, int p) {
     int d = p - (rank - v->rank);
     return d >= 0 ? dl_axis_of(v, d) : -1;
@@ -97,9 +102,9 @@ dl_in_value *dl_match(dl_in_ctx *c, dl_in_value *a, dl_in_value *b) {
     for (int p = 0; p < rank; p++) { /* an axis of size 1 is not stretched: it is dropped */
         int i = axis_at(a, rank, p), j = axis_at(b, rank, p);
         if (i < 0 || j < 0) continue;
-        int64_t m = dl_axis_size_of(c->w, &a->axis[i]), n = dl_axis_size_of(c->w, &b->axis[j]);
-        if (m == 1 && n > 1) drop_axis(c, a, p - (rank - a->rank));
-        if (n == 1 && m > 1) drop_axis(c, b, p - (rank - b->rank));
+        bool one = is_one(c, &a->axis[i]), other = is_one(c, &b->axis[j]);
+        if (one && !other) drop_axis(c, a, p - (rank - a->rank));
+        if (other && !one) drop_axis(c, b, p - (rank - b->rank));
     }
     for (int p = 0; p < rank; p++) {
         int i = axis_at(a, rank, p), j = axis_at(b, rank, p);

@@ -23,31 +23,35 @@ bool dl_is_one_of(const char *op, const char *const *names) {
     return *names != NULL;
 }
 
-bool dl_is_filled(const dl_in_ctx *c, const dl_foreign_tensor *t, double *number) {
+const dl_foreign_tensor *dl_source_of(const dl_in_ctx *c, const dl_foreign_tensor *t) {
     static const char *const views[] = {"aten.slice.",   "aten.select.",    "aten.expand.",
                                         "aten.reshape.", "aten.view.",      "aten.to.",
                                         "aten.clone.",   "aten.unsqueeze.", NULL};
+    for (int depth = 0; t && depth < 64; depth++) {
+        int by = c->w->defined_by[t->id];
+        if (c->w->written[t->id]) return NULL;
+        if (by < 0 || !dl_is_one_of(c->w->graph->nodes.at[by].op, views)) return t;
+        t = dl_foreign_operand(&c->w->graph->nodes.at[by], "self");
+    }
+    return NULL;
+}
+
+bool dl_is_filled(const dl_in_ctx *c, const dl_foreign_tensor *t, double *number) {
     static const char *const zeros_of[] = {"aten.zeros.", "aten.zeros_like.", "aten.new_zeros.",
                                            NULL},
                              *const ones_of[] = {"aten.ones.", "aten.ones_like.", "aten.new_ones.",
                                                  NULL},
                              *const fulls[] = {"aten.full.", "aten.full_like.", "aten.new_full.",
                                                NULL};
-    for (int depth = 0; t && depth < 64; depth++) {
-        int by = c->w->defined_by[t->id];
-        if (by < 0 || c->w->written[t->id]) return false;
-        const dl_foreign_node *n = &c->w->graph->nodes.at[by];
-        bool zeros = dl_is_one_of(n->op, zeros_of), ones = dl_is_one_of(n->op, ones_of);
-        if (zeros || ones || dl_is_one_of(n->op, fulls)) {
-            const dl_foreign_arg *value = dl_foreign_find(n, "fill_value");
-            bool known = zeros || ones ||
-                         (value && (value->kind == DL_ARG_INT || value->kind == DL_ARG_FLOAT));
-            *number = zeros ? 0 : ones ? 1 : dl_foreign_real(n, "fill_value", 0);
-            return known;
-        }
-        t = dl_is_one_of(n->op, views) ? dl_foreign_operand(n, "self") : NULL;
-    }
-    return false;
+    const dl_foreign_tensor *of = dl_source_of(c, t);
+    if (!of || c->w->defined_by[of->id] < 0) return false;
+    const dl_foreign_node *n = &c->w->graph->nodes.at[c->w->defined_by[of->id]];
+    const dl_foreign_arg *value = dl_foreign_find(n, "fill_value");
+    bool zeros = dl_is_one_of(n->op, zeros_of), ones = dl_is_one_of(n->op, ones_of);
+    *number = zeros ? 0 : ones ? 1 : dl_foreign_real(n, "fill_value", 0);
+    return zeros || ones ||
+           (dl_is_one_of(n->op, fulls) && value &&
+            (value->kind == DL_ARG_INT || value->kind == DL_ARG_FLOAT));
 }
 
 bool dl_is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t) {

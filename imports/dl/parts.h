@@ -141,6 +141,7 @@ typedef struct {
     int *defined_by; /* of each tensor: its node, or -1 */
     int *view_of;    /* of each tensor: the one that it is a view of, or -1 */
     bool *written;   /* of each tensor: an op has changed it in place */
+    bool *sampled;   /* of each tensor: it comes from the user's inputs, or from random numbers */
     bool *kept;      /* tensors that the model has by their names: they go into the weights file */
 } dl_writer;
 

@@ -23,6 +23,10 @@ bool dl_times_number(dl_in_ctx *c, dl_in_value *v, const double *number);
  * open one, that is the batch's is the batch. open: NULL for none. (rules_axes.c) */
 dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int64_t *shape,
                          const bool *open);
+/* v, which goes next to `like` in one tensor: where it is the same for all samples, as a first
+ * dimension of 1 may say in an archive of one sample, and `like` is not, it is repeated for each.
+ * NULL: it cannot be. (rules_axes.c) */
+dl_in_value *dl_with_batch(dl_in_ctx *c, dl_in_value *v, const dl_in_value *like);
 
 /* The axis of dimension d, alone; the value is brought into a form that has it. (rules_axes.c) */
 int dl_axis_for(dl_in_ctx *c, dl_in_value *v, int d);
@@ -32,6 +36,10 @@ bool dl_gather(dl_in_ctx *c, dl_in_value *x, dl_in_value *numbers, int d);
 /* Numbers along an axis of that size; negative ones of the archive count from its end, which they
  * do not in the language. (rules_index.c) */
 dl_in_value *dl_from_start(dl_in_ctx *c, const dl_foreign_tensor *t, int64_t size);
+/* The places that x[i, j, ...] names, and in *first the dimension of x that they count along: where
+ * there are several numbers a place, x's dimensions become one. NULL: they are in no row, or only
+ * known when the model runs, where a number beyond one dimension would mean another element. */
+dl_in_value *dl_join_indexed(dl_in_ctx *c, dl_in_value *x, const dl_foreign_arg *list, int *first);
 
 /* function(v, over=[...]), whose result, times a factor, is the node's. (rules_reduce.c) */
 bool dl_reduce_by(dl_in_ctx *c, dl_in_value *v, const char *function, int n, const int *dims,
@@ -41,6 +49,9 @@ bool dl_reduce_by(dl_in_ctx *c, dl_in_value *v, const char *function, int n, con
 dl_in_value *dl_reduced(dl_in_value *v, int n, const int *dims, bool keep);
 /* Whether the op's name begins with one of these; NULL-terminated. (operands.c) */
 bool dl_is_one_of(const char *op, const char *const *names);
+/* The tensor that t's elements are those of, or some of: itself, or one that it is a view or a copy
+ * of. NULL: an op has written into one of them. */
+const dl_foreign_tensor *dl_source_of(const dl_in_ctx *c, const dl_foreign_tensor *t);
 /* Whether all elements of a tensor are one number: zeros, ones and the like, and views of them. */
 bool dl_is_filled(const dl_in_ctx *c, const dl_foreign_tensor *t, double *number);
 bool dl_is_zero(const dl_in_ctx *c, const dl_foreign_tensor *t);

@@ -159,6 +159,15 @@ dl_in_value *dl_expanded(dl_in_ctx *c, const dl_in_value *v, int rank, const int
     return made;
 }
 
+dl_in_value *dl_with_batch(dl_in_ctx *c, dl_in_value *v, const dl_in_value *like) {
+    int64_t shape[DL_FOREIGN_RANK];
+    if (!v->rank || v->rank != like->rank || !dl_has_batch(like->dim[0].n, like->dim[0].atom) ||
+        (v->dim[0].n && !dl_is_one(c->w, v, 0)))
+        return v;
+    for (int d = 0; d < v->rank; d++) shape[d] = dl_dim_size(c->w, v, d);
+    return dl_expanded(c, v, v->rank, shape, NULL);
+}
+
 bool dl_in_expand(dl_in_ctx *c) {
     dl_in_value *v = dl_self(c);
     if (!v || c->n->n_results != 1) return false;
@@ -336,6 +345,10 @@ bool dl_in_cat(dl_in_ctx *c) {
         n++;
     }
     if (n == 0) return false;
+    for (int i = 1; i < n && d > 0; i++)
+        if (!(v[0] = dl_with_batch(c, v[0], v[i]))) return false;
+    for (int i = 1; i < n && d > 0; i++)
+        if (!(v[i] = dl_with_batch(c, v[i], v[0]))) return false;
     for (int i = 0; i < n; i++) dl_ordered(c, v[i], true);
     int leader = 0; /* names of the first that is no parameter */
     while (leader + 1 < n && v[leader]->param >= 0) leader++;

@@ -1,6 +1,24 @@
 /* Rule of tensors of one number. */
 #include "imports/dl/rules.h"
 
+/* Whether all that reads t is the same for all samples, too. */
+static bool is_shared(const dl_writer *w, const dl_foreign_tensor *t) {
+    for (int i = w->first_use[t->id]; i >= 0 && i <= w->last_use[t->id]; i++) {
+        if (i == w->graph->nodes.n) return false; /* it is an output */
+        const dl_foreign_node *n = &w->graph->nodes.at[i];
+        for (int k = 0; k < n->n_results && dl_foreign_reads(n, t); k++)
+            if (w->sampled[n->results[k]->id]) return false;
+    }
+    return true;
+}
+
+/* Whether the first dimension is the batch. In an archive of one sample its size says nothing: a
+ * mask is made of tensors [1, H, W, 1], and meets the samples as a constant. */
+static bool is_batch(const dl_writer *w, const dl_foreign_tensor *t) {
+    return t->shape[0] == w->atoms.at[0] && (t->open[0] || t->rank - t->pair > 1) &&
+           (t->open[0] || t->shape[0] > 1 || !is_shared(w, t));
+}
+
 bool dl_in_constant(dl_in_ctx *c) {
     if (c->n->n_results != 1) return false;
     const dl_foreign_tensor *t = c->n->results[0];
@@ -14,8 +32,7 @@ bool dl_in_constant(dl_in_ctx *c) {
     dl_in_value *v = dl_new_value(c, s, t);
     int n = 0;
     for (int d = 0; d < t->rank; d++) {
-        bool batch =
-            d == 0 && t->shape[0] == c->w->atoms.at[0] && (t->open[0] || t->rank - t->pair > 1);
+        bool batch = d == 0 && is_batch(c->w, t);
         if (t->shape[d] == 1 && !batch) {
             v->dim[d].n = 0;
             continue;

@@ -103,13 +103,23 @@ static bool index_by_counts(dl_in_ctx *c, const dl_in_value *x, const dl_foreign
     return true;
 }
 
-/* Whether a tensor's numbers are in the archive; *low and *high: the extremes of them. */
+/* Whether a tensor's numbers are known, as the archive has them or says how they count; *low and
+ * *high: bounds of them. */
 static bool is_known(dl_in_ctx *c, const dl_foreign_tensor *t, double *low, double *high) {
-    int64_t n = dl_foreign_count(t);
-    if (!t->data || t->class != DL_FOREIGN_INT || n < 1 || n > 1 << 24 || c->w->written[t->id])
-        return false;
+    const dl_foreign_tensor *of = dl_source_of(c, t);
+    int64_t n = of ? dl_foreign_count(of) : 0;
+    if (n < 1 || n > 1 << 24 || of->class != DL_FOREIGN_INT) return false;
+    int by = c->w->defined_by[of->id];
+    if (by >= 0 && !strncmp(c->w->graph->nodes.at[by].op, "aten.arange.", 12)) {
+        const dl_foreign_node *count = &c->w->graph->nodes.at[by];
+        double step = dl_foreign_real(count, "step", 1), first = dl_foreign_real(count, "start", 0),
+               last = first + step * (double)(n - 1);
+        *low = fmin(first, last), *high = fmax(first, last);
+        return !of->open[0];
+    }
+    if (!of->data) return false;
     double *v = DL_NEWS(c->w->arena, double, n);
-    if (!dl_foreign_numbers(c->w->graph, t, v, c->w->err)) return false;
+    if (!dl_foreign_numbers(c->w->graph, of, v, c->w->err)) return false;
     *low = *high = v[0];
     for (int64_t i = 1; i < n; i++) *low = fmin(*low, v[i]), *high = fmax(*high, v[i]);
     return true;
@@ -210,24 +220,24 @@ static bool index_together(dl_in_ctx *c, const dl_in_value *given, const dl_fore
     return true;
 }
 
-/* x[i, j] with numbers of the archive along dimensions in a row: these become one, and the numbers
- * places in it. */
-static bool index_joined(dl_in_ctx *c, const dl_in_value *given, const dl_foreign_arg *list) {
+dl_in_value *dl_join_indexed(dl_in_ctx *c, dl_in_value *x, const dl_foreign_arg *list, int *first) {
     indexed of = find_indexed(list);
-    dl_in_value *x = dl_copy_value(c, given), *place = NULL;
+    dl_in_value *place = NULL;
     int64_t shape[DL_FOREIGN_RANK], all = 1;
     int rank = 0;
-    if (of.end - of.first != of.n || of.end > x->rank || x->pair) return false;
+    *first = of.first;
+    if (of.n < 1 || of.end - of.first != of.n || of.end > x->rank || x->pair) return NULL;
+    if (of.n == 1) return dl_from_start(c, list->tensors[of.first], dl_dim_size(c->w, x, of.first));
     for (int i = of.first; i < of.end; i++) {
         int64_t size = dl_dim_size(c->w, x, i);
         double low, high;
-        if (dl_has_batch(x->dim[i].n, x->dim[i].atom)) return false;
+        if (dl_has_batch(x->dim[i].n, x->dim[i].atom)) return NULL;
         dl_in_value *at = dl_value_of(c, list->tensors[i]), *so_far = place;
         if (is_known(c, list->tensors[i], &low, &high) && low >= -(double)size &&
             high < (double)size)
             at = dl_from_start(c, list->tensors[i], size);
         else if (!counts_to(c, at, size))
-            return false; /* a number beyond one of them would mean another element */
+            return NULL; /* a number beyond one of them would mean another element */
         all *= size;
         if (!so_far) {
             place = at;
@@ -247,7 +257,13 @@ static bool index_joined(dl_in_ctx *c, const dl_in_value *given, const dl_foreig
             shape[rank++] = dl_dim_size(c->w, x, i);
     dl_reshape(c, x, rank, shape);
     place->class = DL_FOREIGN_INT;
-    return dl_gather(c, x, place, of.first);
+    return place;
+}
+
+static bool index_joined(dl_in_ctx *c, const dl_in_value *given, const dl_foreign_arg *list) {
+    int d;
+    dl_in_value *x = dl_copy_value(c, given), *place = dl_join_indexed(c, x, list, &d);
+    return place && dl_gather(c, x, place, d);
 }
 
 bool dl_in_index(dl_in_ctx *c) {
@@ -348,6 +364,8 @@ dl_in_value *dl_written(dl_in_ctx *c, const dl_foreign_node *part, const dl_in_v
     for (int k = 0; k < to->rank; k++) shape[k] = dl_dim_size(c->w, to, k);
     shape[d] = (end - begin + step - 1) / step;
     if (one) dl_reshape(c, from, to->rank, shape);
+    if (d > 0 && (!(to = dl_with_batch(c, to, from)) || !(from = dl_with_batch(c, from, to))))
+        return NULL;
     dl_ordered(c, to, true), dl_ordered(c, from, true);
     if (from->n != to->n) return NULL;
     const char *name[DL_FOREIGN_RANK];

@@ -109,27 +109,28 @@ static void set_last(dl_in_ctx *c, const layer *l, int k, const dl_in_value *all
     dl_set(c, k, h);
 }
 
-/* lstm(hidden, ...) @label */
+/* lstm(hidden, ...) @label. First states follow the size: where the layer is bound, as it is
+ * applied several times, they go with the applications (bind.c). */
 static void say_layer(dl_in_ctx *c, const layer *l, const char *label) {
     double rate = dl_foreign_real(c->n, "dropout", 0);
     size_t name = strcspn(c->detail, " ");
     dl_say_more(c, "%s(%i", dl_strndup(c->w->arena, c->detail, name), "hidden", l->hidden);
+    if (l->start[0]) dl_say_more(c, ", h0=%v", l->start[0]);
+    if (l->start[1]) dl_say_more(c, ", c0=%v", l->start[1]);
     if (l->layers > 1) dl_say_more(c, ", layers=%i", "layers", l->layers);
     if (l->both) dl_say_more(c, ", bidirectional=true");
     if (rate > 0 && l->layers > 1) dl_say_more(c, ", dropout=%r", "dropout", rate);
     if (!l->biases) dl_say_more(c, ", bias=false");
-    if (l->start[0]) dl_say_more(c, ", h0=%v", l->start[0]);
-    if (l->start[1]) dl_say_more(c, ", c0=%v", l->start[1]);
     if (l->asked) dl_say_more(c, ", states=true");
     if (c->detail[name]) dl_say_more(c, ", nonlinearity=\"%s\"", c->detail + name + 1);
     dl_say_more(c, ") @%l", label);
 }
 
-/* x |> the layer. -1: it has other names, or first states where it is applied in several places. */
+/* x |> the layer. -1: it has other names. */
 static int apply(dl_in_ctx *c, layer *l) {
     const char *label = dl_label_of_all(c, l->params->n, l->params->tensors, roles_of(c, l));
     bool several = c->w->reads[l->params->tensors[0]->id] > 1;
-    if (!label || (several && l->start[0])) return -1;
+    if (!label) return -1;
     l->asked = l->asked || several; /* in one place, and then in all of them */
     int s = dl_say(c, STMT_LAYER, P_PIPE, "%v |> ", l->x);
     say_layer(c, l, label);

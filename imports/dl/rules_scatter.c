@@ -223,37 +223,62 @@ bool dl_in_part_scatter(dl_in_ctx *c) {
     return made;
 }
 
-/* x[mask] = number, x[:, numbers] = elements, x[:, numbers] += elements */
+/* x[mask] = number */
+static bool put_masked(dl_in_ctx *c, dl_in_value *to, const dl_in_value *index, int d,
+                       const dl_in_value *number) {
+    dl_in_value *mask = dl_copy_value(c, index), *one = dl_copy_value(c, number);
+    if (d + mask->rank > to->rank) return false;
+    while (d + mask->rank < to->rank) mask->dim[mask->rank++].n = 0;
+    dl_name_all(c, mask);
+    dl_in_value *made = dl_match(c, mask, to);
+    dl_ordered(c, one, false);
+    dl_drop_ones(c, one);
+    return dl_done(c, made, dl_call_function(c, "where", mask, ", %v, %v", one, to));
+}
+
+/* x[..., i, j, ...] = elements, or += them: numbers along one dimension, or several in a row. */
+static bool put_indexed(dl_in_ctx *c, const dl_in_value *self, const dl_foreign_arg *list,
+                        const dl_in_value *values, bool adds, bool on_zeros) {
+    const dl_foreign_tensor *t = c->n->results[0];
+    dl_in_value *to = dl_copy_value(c, self), *from;
+    places p = {.to = to};
+    int64_t shape[2 * DL_FOREIGN_RANK], flat[DL_FOREIGN_RANK], all = 1;
+    int rank = 0;
+    if (!(p.numbers = dl_join_indexed(c, to, list, &p.d))) return false;
+    p.numbers = dl_copy_value(c, p.numbers);
+    for (int i = 0; i < to->rank; i++) {
+        flat[i] = shape[rank] = dl_dim_size(c->w, to, i);
+        for (int k = 0; i == p.d && k < p.numbers->rank; k++, rank++)
+            all *= shape[rank] = dl_dim_size(c->w, p.numbers, k);
+        rank += i != p.d;
+    }
+    flat[p.d] = all;
+    if (rank > DL_FOREIGN_RANK || !(from = dl_expanded(c, values, rank, shape, NULL))) return false;
+    dl_reshape(c, from, to->rank, flat);
+    dl_reshape(c, p.numbers, 1, &all);
+    if (!put(c, &p, from, NULL, adds, on_zeros)) return false;
+    dl_reshape(c, c->b->of[t->id], t->rank, t->shape);
+    return true;
+}
+
 bool dl_in_index_put(dl_in_ctx *c) {
     const dl_foreign_arg *list = dl_foreign_find(c->n, "indices");
     const dl_foreign_tensor *self = dl_foreign_operand(c->n, "self"),
                             *values = dl_foreign_operand(c->n, "values");
     dl_in_value *to = dl_self(c);
-    int d = -1;
+    bool adds = dl_foreign_int(c->n, "accumulate", 0);
+    int masks = 0, n = 0, d = 0;
     if (!to || to->pair || !list || !values || c->n->n_results != 1) return false;
     for (int i = 0; i < list->n; i++) {
         if (!list->tensors[i]) continue;
-        if (d >= 0) return false;
-        d = i;
+        n++, d = i;
+        masks += dl_value_of(c, list->tensors[i])->class == DL_FOREIGN_BOOL;
     }
-    if (d < 0) return false;
-    dl_in_value *index = dl_value_of(c, list->tensors[d]), *from = dl_value_of(c, values);
-    bool adds = dl_foreign_int(c->n, "accumulate", 0);
-    if (index->class == DL_FOREIGN_BOOL) {
-        if (dl_foreign_count(values) != 1 || adds) return false;
-        dl_in_value *mask = dl_copy_value(c, index);
-        if (d + mask->rank > to->rank) return false;
-        while (d + mask->rank < to->rank) mask->dim[mask->rank++].n = 0;
-        dl_name_all(c, mask);
-        dl_in_value *made = dl_match(c, mask, to), *one = dl_copy_value(c, from);
-        dl_ordered(c, one, false);
-        dl_drop_ones(c, one);
-        return dl_done(c, made, dl_call_function(c, "where", mask, ", %v, %v", one, to));
-    }
-    if (index->rank != 1 || values->rank != to->rank) return false;
-    index = dl_from_start(c, list->tensors[d], dl_dim_size(c->w, to, d));
-    places p = {.to = to, .numbers = index, .d = d};
-    return put(c, &p, from, NULL, adds, dl_is_zero(c, self));
+    dl_in_value *from = dl_value_of(c, values);
+    if (masks)
+        return n == 1 && !adds && dl_foreign_count(values) == 1 &&
+               put_masked(c, to, dl_value_of(c, list->tensors[d]), d, from);
+    return put_indexed(c, to, list, from, adds, dl_is_zero(c, self));
 }
 
 /* A last dimension of zeros and ones. */

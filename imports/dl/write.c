@@ -12,11 +12,14 @@ static void find_uses(dl_writer *w) {
     w->last_use = DL_NEWS(w->arena, int, n + 1), w->defined_by = DL_NEWS(w->arena, int, n + 1);
     w->first_use = DL_NEWS(w->arena, int, n + 1), w->reads = DL_NEWS(w->arena, int, n + 1);
     w->view_of = DL_NEWS(w->arena, int, n + 1), w->kept = DL_NEWS(w->arena, bool, n + 1);
-    w->written = DL_NEWS(w->arena, bool, n + 1);
+    w->written = DL_NEWS(w->arena, bool, n + 1), w->sampled = DL_NEWS(w->arena, bool, n + 1);
+    for (int i = 0; i < g->inputs.n; i++) w->sampled[g->inputs.at[i]->id] = true;
     for (int t = 0; t < n; t++)
         w->first_use[t] = w->last_use[t] = w->defined_by[t] = w->view_of[t] = -1;
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_foreign_node *node = &g->nodes.at[i];
+        bool sampled = strstr(node->op, "rand") || strstr(node->op, "bernoulli") ||
+                       strstr(node->op, "dropout");
         for (int a = 0; a < node->n_args; a++) {
             const dl_foreign_arg *arg = &node->args[a];
             for (int k = 0; k < arg->n; k++)
@@ -25,23 +28,16 @@ static void find_uses(dl_writer *w) {
                     int id = arg->tensors[k]->id;
                     if (w->reads[id]++ == 0) w->first_use[id] = i;
                     w->last_use[id] = i;
+                    sampled = sampled || w->sampled[id];
                 }
         }
-        for (int k = 0; k < node->n_results; k++) w->defined_by[node->results[k]->id] = i;
+        for (int k = 0; k < node->n_results; k++)
+            w->defined_by[node->results[k]->id] = i, w->sampled[node->results[k]->id] = sampled;
     }
     for (int i = 0; i < g->outputs.n; i++) w->last_use[g->outputs.at[i]->id] = g->nodes.n;
 }
 
 /* ---- inputs ---- */
-
-static bool reads(const dl_foreign_node *n, const dl_foreign_tensor *t) {
-    for (int a = 0; a < n->n_args; a++)
-        for (int k = 0; k < n->args[a].n; k++)
-            if ((n->args[a].kind == DL_ARG_TENSOR || n->args[a].kind == DL_ARG_TENSORS) &&
-                n->args[a].tensors[k] == t)
-                return true;
-    return false;
-}
 
 /* Names of an input's axes by the op that reads it first. */
 static const char *const *axes_of(const dl_foreign_graph *g, const dl_foreign_tensor *t) {
@@ -53,7 +49,7 @@ static const char *const *axes_of(const dl_foreign_graph *g, const dl_foreign_te
                              *const film[] = {"N", "T", "C", "D", "H", "W"}, *const batch[] = {"N"};
     const char *op = "";
     for (int i = 0; i < g->nodes.n && !*op; i++)
-        if (reads(&g->nodes.at[i], t)) op = g->nodes.at[i].op;
+        if (dl_foreign_reads(&g->nodes.at[i], t)) op = g->nodes.at[i].op;
     switch (t->rank - t->pair) {
     case 1: return batch;
     case 2: return strstr(op, "embedding") || t->class == DL_FOREIGN_INT ? words : rows;

@@ -42,6 +42,15 @@ const dl_foreign_tensor *dl_foreign_operand(const dl_foreign_node *n, const char
                                                                                 : NULL;
 }
 
+bool dl_foreign_reads(const dl_foreign_node *n, const dl_foreign_tensor *t) {
+    for (int a = 0; a < n->n_args; a++)
+        for (int k = 0; k < n->args[a].n; k++)
+            if ((n->args[a].kind == DL_ARG_TENSOR || n->args[a].kind == DL_ARG_TENSORS) &&
+                n->args[a].tensors[k] == t)
+                return true;
+    return false;
+}
+
 /* File "PATH", line N, in FUNCTION */
 void dl_foreign_user_line(dl_arena *arena, const char *trace, const char **function, int *line) {
     for (const char *at = trace; (at = strstr(at, "File \"")) != NULL;) {

@@ -116,6 +116,8 @@ int64_t dl_foreign_int(const dl_foreign_node *n, const char *name, int64_t stand
 double dl_foreign_real(const dl_foreign_node *n, const char *name, double standard);
 const char *dl_foreign_text(const dl_foreign_node *n, const char *name, const char *standard);
 const dl_foreign_tensor *dl_foreign_operand(const dl_foreign_node *n, const char *name);
+/* Whether t is among the node's arguments. */
+bool dl_foreign_reads(const dl_foreign_node *n, const dl_foreign_tensor *t);
 /* The innermost frame of a traceback of Python's that is not PyTorch's own, in the arena; without
  * one both stay as they are. */
 void dl_foreign_user_line(dl_arena *arena, const char *trace, const char **function, int *line);

@@ -192,6 +192,110 @@ class Attention(Net):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).reshape(windows, 4, 4)
 
 
+@written((2, 5, 4), (2, 3, 4))
+class Continued(Net):
+    """Recurrent layers that are called several times, with first states of other layers and of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(encoder=nn.GRU(4, 6, num_layers=2, batch_first=True), decoder=nn.LSTM(4, 6, batch_first=True),
+                    back=nn.RNN(4, 3, bidirectional=True, bias=False), out=nn.Linear(6, 4))
+
+    def forward(self, x, z):
+        y, h = self.encoder(x)
+        again, _ = self.encoder(z, h)
+        state = h[-1:].contiguous(), torch.tanh(h[:1]).contiguous()
+        outputs = [y.mean(1, keepdim=True) + again.sum(1, keepdim=True)]
+        for k in range(3):
+            a, state = self.decoder(z if k else x, state)
+            outputs.append(a)
+        both, ends = self.back(x.transpose(0, 1))
+        more, _ = self.back(z.transpose(0, 1), ends)
+        return self.out(torch.cat([*outputs, both.transpose(0, 1), more.transpose(0, 1)], 1))
+
+
+# ---- one sample, writes by numbers, and numbers that are equal in one block alone ----
+
+@written((1, 8, 8, 4))
+class OneSample(Net):
+    """A mask that is made of tensors of one sample, written into part by part, and one that takes up the sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(norm=nn.LayerNorm(4), keys=nn.Linear(4, 4), head=nn.Linear(4, 3))
+
+    def forward(self, x):
+        n, h, w, e = x.shape
+        parts, count = torch.zeros(1, h, w, 1), 0
+        for rows in (slice(-2), slice(-2, -1), slice(-1, None)):
+            for columns in (slice(-2), slice(-2, None)):
+                parts[:, rows, columns, :] = count
+                count += 1
+        parts = parts.view(1, h // 2, 2, w // 2, 2, 1).permute(0, 1, 3, 2, 4, 5).reshape(-1, 4)
+        mask = parts[:, None] - parts[:, :, None]
+        mask = mask.masked_fill(mask != 0, -100.0).masked_fill(mask == 0, 0.0)
+        y = self.norm(x).view(n, h // 2, 2, w // 2, 2, e).permute(0, 1, 3, 2, 4, 5).reshape(-1, 4, e)
+        k = self.keys(y)
+        scores = (y @ k.transpose(1, 2)).view(n, len(mask), 4, 4) + mask[None]
+        y = (scores.view(-1, 4, 4).softmax(-1) @ k).view(n, h // 2, w // 2, 2, 2, e).permute(0, 1, 3, 2, 4, 5)
+        y = y.reshape(n, h, w, e)
+        wide = torch.zeros(1, h, w + 2, e)
+        wide[:, :, 1:-1] = y
+        return self.head(torch.cat([wide, torch.ones(1, h, 1, e).cumsum(1)], 2))
+
+
+@written((2, 4, 12))
+class Written(Net):
+    """Writes where numbers say, in one dimension and in two in a row: whole, added to, and on zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(out=nn.Linear(6, 3))
+        self.kernel = nn.Parameter(torch.randn(3))
+        self.register_buffer("rows", torch.tensor([[2, 0], [1, 3]]))
+        self.register_buffer("columns", torch.tensor([3, -1]))
+
+    def forward(self, x):
+        each = torch.arange(4)
+        weight = x.new_zeros(4, 4, 3)
+        weight[each, each] = self.kernel
+        y = F.conv1d(x, weight, stride=2)
+        y[:, self.rows, self.columns] = x[:, :2, :2].sin()
+        y[:, each, each] += x[:, :, self.columns.view(2, 1)].sum((2, 3))
+        y[:, :, self.columns] = x[:, :, 5:6].cos()
+        return self.out(F.pad(y, (0, 1)))
+
+
+class Stage(Net):
+    def __init__(self, a, b, c):
+        super().__init__()
+        self.layers(parts=nn.Sequential(Widened(a, b), Widened(b, b), Widened(b, c), Widened(c, c)))
+
+    def forward(self, x):
+        return self.parts(x)
+
+
+class Widened(Net):
+    def __init__(self, a, b):
+        super().__init__()
+        self.layers(each=nn.Conv1d(a, a, 3, padding=1, groups=a), mix=nn.Conv1d(a, b, 1))
+
+    def forward(self, x):
+        return F.relu(self.mix(F.relu(self.each(x))))
+
+
+@written((2, 2, 6))
+class Coincidence(Net):
+    """Blocks of one class, in the first of which numbers are equal that differ in the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(a=Stage(2, 4, 4), b=Stage(4, 4, 6), c=Stage(6, 5, 7))
+
+    def forward(self, x):
+        return self.c(self.b(self.a(x)))
+
+
 # ---- Core ATen: what run_decompositions leaves, and ops of its list ----
 
 @written((2, 4, 12))
