@@ -6,10 +6,16 @@
 
 #include "imports/dl/calls.h"
 
-static bool is_label(const char *s) {
-    for (const char *p = s; *p; p++)
-        if (!isalnum((unsigned char)*p) && !strchr("_.-/:+", *p)) return false;
-    return *s != 0;
+enum { LONGEST_NAME = 255 }; /* in the language */
+
+bool dl_in_is_label(const char *s) {
+    for (size_t n = 0;; s += n + 1) { /* parts between dots */
+        n = strcspn(s, ".");
+        if (n == 0 || n > LONGEST_NAME) return false;
+        for (size_t i = 0; i < n; i++)
+            if (!isalnum((unsigned char)s[i]) && !strchr("_-/:+", s[i])) return false;
+        if (!s[n]) return true;
+    }
 }
 
 /* The label that n tensors have in common, whose roles they are; NULL: another layer has them, or
@@ -29,7 +35,7 @@ static const char *common_label(dl_in_ctx *c, int n, const dl_foreign_tensor *co
         label = own;
     }
     const char *inside = label ? dl_label_in(c->w, c->b, label) : NULL;
-    return inside && is_label(inside) ? label : NULL;
+    return inside && dl_in_is_label(inside) ? label : NULL;
 }
 
 const char *dl_label_of_all(dl_in_ctx *c, int n, const dl_foreign_tensor *const *t,
@@ -61,7 +67,7 @@ bool dl_in_is_name(const char *s) {
 #undef KEYWORD
 #undef OPENER
         "train", "pi"};
-    if (!isalpha((unsigned char)*s) && *s != '_') return false;
+    if ((!isalpha((unsigned char)*s) && *s != '_') || strlen(s) > LONGEST_NAME) return false;
     for (const char *p = s; *p; p++)
         if (!isalnum((unsigned char)*p) && *p != '_') return false;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
@@ -154,7 +160,7 @@ dl_in_value *dl_declare(dl_in_ctx *c, const dl_foreign_tensor *t) {
     const char *inside = dl_label_in(c->w, c->b, t->path);
     if (c->w->kept[t->id]) return refuse(c, t, "a second layer uses it");
     if (!inside) return refuse(c, t, "it belongs to another module");
-    if (!is_label(inside)) return refuse(c, t, "its name is no name here");
+    if (!dl_in_is_label(inside)) return refuse(c, t, "its name is no name here");
     if (!trained && dl_foreign_count(t) == 0) return refuse(c, t, "it has no numbers");
     c->w->kept[t->id] = true;
     dl_in_value *v = declared(c, t, trained ? "param" : "buffer", trained ? start_of(c->w, t) : "");

@@ -253,8 +253,9 @@ void dl_say_call(dl_in_ctx *c, dl_in_body *b, int n, dl_in_value *const *v, cons
 bool dl_write_nodes(dl_in_ctx *c, int from, int to, int depth);
 /* A parameter or a buffer becomes a statement, a single number text. */
 dl_in_value *dl_declare(dl_in_ctx *c, const dl_foreign_tensor *t);
-/* Whether s can be a variable's name. */
+/* Whether s can be a variable's name, and a label. */
 bool dl_in_is_name(const char *s);
+bool dl_in_is_label(const char *s);
 /* "weight" of "blocks.0.fc.weight" cut off: the label of a layer. NULL: the name does not fit. */
 const char *dl_layer_label(dl_in_ctx *c, const dl_foreign_tensor *weight,
                            const dl_foreign_tensor *bias);

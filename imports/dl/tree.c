@@ -37,7 +37,7 @@ static const char *short_name(dl_writer *w, const char *class) {
     char *name = dl_strdup(w->arena, dot ? dot + 1 : class);
     for (char *p = name; *p; p++)
         if (!isalnum((unsigned char)*p) && *p != '_') *p = '_';
-    return isalpha((unsigned char)*name) ? name : "Block";
+    return isalpha((unsigned char)*name) && dl_in_is_name(name) ? name : "Block";
 }
 
 /* Says an application of body `of`, which `first` was written as, to the values v. Its results are
@@ -126,8 +126,7 @@ static bool write_again(dl_in_ctx *c, int from, int to, int depth) {
             return say_again(c, first, c->b->called.at[i].of, from);
     }
     dl_in_call first = {.from = from, .to = to, .depth = depth};
-    if (!dl_find_shared_ends(c, &first) || !dl_label_in(c->w, c->b, nodes[from].stack[depth].path))
-        return false;
+    if (!dl_find_shared_ends(c, &first)) return false;
     dl_in_body *of = write_module(c, &first);
     dl_push(c->w->arena, &c->b->called, ((dl_in_called){.call = first, .of = of}));
     return true;
@@ -137,7 +136,9 @@ static bool write_again(dl_in_ctx *c, int from, int to, int depth) {
  * they are. */
 static bool write_apart(dl_in_ctx *c, int from, int to, int depth) {
     const dl_foreign_module *m = &c->w->graph->nodes.at[from].stack[depth];
+    const char *label = dl_label_in(c->w, c->b, m->path);
     bool again = false, cell = is_cell(m->class);
+    if (!label || !dl_in_is_label(label)) return false;
     int places = cell || (is_users(m->class) && to - from >= 2) ? count_places(c->w, m, &again) : 0;
     if (again && places) return write_again(c, from, to, depth);
     dl_in_call call = {.from = from, .to = to, .depth = depth};

@@ -148,7 +148,8 @@ static const char *model_name(dl_writer *w) {
     char *name = dl_strdup(w->arena, dot ? dot + 1 : class);
     for (char *p = name; *p; p++)
         if (!isalnum((unsigned char)*p) && *p != '_') *p = '_';
-    return isalpha((unsigned char)*name) ? name : dl_format(w->arena, "Model%s", name);
+    if (!isalpha((unsigned char)*name)) name = dl_format(w->arena, "Model%s", name);
+    return dl_in_is_name(name) ? name : "Imported";
 }
 
 static bool write_all(dl_writer *w, dl_buf *out) {

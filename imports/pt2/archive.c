@@ -5,6 +5,8 @@
 #include "imports/pt2/parts.h"
 #include "ir/base/input.h"
 
+/* A small file may state large tensors: by strides of 0, or one storage for many. */
+enum { MOST_TIMES = 16, FREE_BYTES = 1 << 26 };
 enum { JSON_BYTES = 1 << 30, JSON_DEPTH = 64, JSON_VALUES = 200 * 1000 * 1000 };
 
 static bool read_storage(void *context, const dl_foreign_data *data, void *to, dl_error *err) {
@@ -81,8 +83,11 @@ bool dl_pt2_find_data(dl_pt2_reader *r, const dlr_json *config, const char *fold
     if (t->class == DL_FOREIGN_UNKNOWN) return true;
     const dlr_zip_entry *e = find(a, dl_format(r->arena, "%s/%.200s", folder, file->string));
     if (!e) return dl_pt2_bad(r, "the archive has no entry '%s/%.200s'", folder, file->string);
-    if (e->deflated) return dl_pt2_bad(r, "'%.200s' is compressed; PyTorch stores", file->string);
     if (offset < 0 || !fits(r, t, stride, offset, e->bytes)) return dl_pt2_bad(r, "its offset");
+    a->read += dl_foreign_count(t) * (int64_t)dlr_st_dtype_size(t->dtype);
+    if (a->read > a->bytes * MOST_TIMES + FREE_BYTES)
+        return dl_pt2_bad(r, "the tensors up to this one have %lld bytes, of a file of %lld",
+                          (long long)a->read, (long long)a->bytes);
     dl_foreign_data *data = DL_NEW(r->arena, dl_foreign_data);
     *data = (dl_foreign_data){.at = (int64_t)e->at,
                               .bytes = (int64_t)e->bytes,
@@ -97,9 +102,8 @@ static bool read_text(dl_pt2 *a, const char *name, char to[32], dl_error *err) {
     const dlr_zip_entry *e = find(a, name);
     memset(to, 0, 32);
     if (!e) return true;
-    return (e->bytes < 32 && !e->deflated)
-               ? dl_read_at(a->fd, a->path, to, (size_t)e->bytes, (int64_t)e->at, err)
-               : dl_fail(err, DL_INPUT, "%s: '%s' is no word", a->path, name);
+    return e->bytes < 32 ? dl_read_at(a->fd, a->path, to, (size_t)e->bytes, (int64_t)e->at, err)
+                         : dl_fail(err, DL_INPUT, "%s: '%s' is no word", a->path, name);
 }
 
 static bool open_zip(dl_pt2 *a, dl_error *err) {
@@ -113,7 +117,13 @@ static bool open_zip(dl_pt2 *a, dl_error *err) {
     if (!slash)
         return dl_fail(err, DL_INPUT, "%s: a zip file, but not one of torch.export.save", a->path);
     a->root = dl_strndup(a->arena, a->zip.first, (size_t)(slash - a->zip.first));
-    a->checked = DL_NEWS(a->arena, bool, a->zip.n);
+    a->checked = DL_NEWS(a->arena, bool, a->zip.n), a->bytes = st.st_size;
+    for (int i = 0; i < a->zip.n; i++)
+        if (a->zip.entries[i].deflated)
+            return dl_fail(err, DL_INPUT,
+                           "%s: entry '%.200s' is compressed, and torch.export.save stores: write "
+                           "the archive anew",
+                           a->path, a->zip.entries[i].name);
     if (!find(a, "models/model.json"))
         return dl_fail(
             err, DL_INPUT,

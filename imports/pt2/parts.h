@@ -12,6 +12,8 @@ struct dl_pt2 {
     dlr_zip zip;
     const char *root; /* the folder of all entries */
     bool *checked;    /* entries whose checksum was right */
+    int64_t bytes;    /* of the file */
+    int64_t read;     /* of the tensors that were found so far */
     dl_foreign_graph graph;
 };
 

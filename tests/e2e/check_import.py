@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zipfile
 
+import import_hostile as hostile
 import onnx_text as onnx
 from checks import ENV, TMP, check, finish
 
@@ -32,7 +33,7 @@ def run(*args, status=0, says=""):
 
 
 def tensors(path):
-    """{name: numbers} of the f32, f64 and i64 tensors of a safetensors file."""
+    """{name: numbers} of the tensors of a safetensors file."""
     raw = pathlib.Path(path).read_bytes()
     n = struct.unpack("<Q", raw[:8])[0]
     header, data = json.loads(raw[8:8 + n]), raw[8 + n:]
@@ -40,7 +41,7 @@ def tensors(path):
     found = {}
     for name, t in header.items():
         a, b = t["data_offsets"]
-        code, size = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8)}[t["dtype"]]
+        code, size = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8), "BOOL": ("?", 1)}[t["dtype"]]
         found[name] = struct.unpack(f"<{(b - a) // size}{code}", data[a:b])
     return found
 
@@ -131,6 +132,24 @@ def check_refusals():
     strange = changed("strange.pt2", lambda t: t.replace(b'"gain"', b'"g a\\u001bn"'))
     r = run(DLC, "import", strange, status=3)
     check("\x1b" not in r.stdout + r.stderr, "names are shown without control characters")
+
+
+def check_hostile():
+    """Archives that lie about sizes, files and names are refused with their place, and names with signs keep them."""
+    for file, says in hostile.cases(DATA / "mixer.pt2", OUT):
+        run(DLC, "import", file, "-o", "hostile.dl", "--weights=hostile.w", status=3, says=says)
+    check(not (OUT / "hostile.dl").exists() and not (OUT / "hostile.w").exists(), "nothing is written of them")
+    for name, good in hostile.NAMES.items():
+        file = hostile.archive(DATA / "mixer.pt2", OUT / "named.pt2", [(None, b'"gain"', f'"{name}"'.encode())])
+        run(DLC, "import", file, "-o", "named.dl", "--weights=named.w", "--loss=mse", status=0 if good else 3,
+            says="" if good else "its name is no name here")
+        run(DLC, "check", "named.dl", status=0 if good else 3, says="ok" if good else "is no name here")
+        check(not good or name in tensors(OUT / "named.w"), f"'{name}' keeps its name in the weights")
+    for old, new, says in ((b"models.Depthwise", b"models.in", ""),
+                           (b"blocks.", b"blo ks.", "its name is no name here")):
+        file = hostile.archive(EXAMPLES / "convnext.pt2", OUT / "module.pt2", [(None, old, new)])
+        run(DLC, "import", file, "-o", "module.dl", "--loss=mse", status=3 if says else 0, says=says)
+        run(DLC, "check", "module.dl", status=3 if says else 0, says=says or "ok")
 
 
 def check_words():
@@ -246,6 +265,7 @@ compare("states", file="states.script.onnx")
 check_lacks()
 check_onnx()
 check_refusals()
+check_hostile()
 check_buffers()
 check_words()
 check_folder()
