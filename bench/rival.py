@@ -7,9 +7,11 @@ rival.py MODEL [--batch 1] [--threads 2] [--steps 5] [--warm 2] [--fused] [--cha
 Prints one line of JSON. tcmalloc is preloaded by the caller (LD_PRELOAD), since it cannot be taken later.
 """
 import argparse
+import functools
 import json
 import resource
 import statistics
+import sys
 import time
 
 import torch
@@ -35,6 +37,14 @@ def captured(work):
         return loss
 
     return replay
+
+
+def adam(o, parameters, decay):
+    """Adam of these parameters. PyTorch fuses the update of real ones alone."""
+    groups = [{"params": [p for p in parameters if p.is_complex() == is_complex],
+               "fused": True if o.fused and not is_complex else None} for is_complex in (False, True)]
+    return torch.optim.Adam([group for group in groups if group["params"]], lr=1e-4, weight_decay=decay,
+                            **({"capturable": True} if o.graph else {}))
 
 
 def in_a_row(run, steps):
@@ -73,27 +83,36 @@ def main():
     model, batch = model.to(o.device), {name: v.to(o.device) for name, v in batch.items()}
     if o.channels_last:
         batch = to_channels_last(model, batch)
-    # PyTorch fuses the update of real parameters alone
-    groups = [{"params": [p for p in model.parameters() if p.is_complex() == is_complex],
-               "fused": True if o.fused and not is_complex else None} for is_complex in (False, True)]
-    optimizer = torch.optim.Adam([group for group in groups if group["params"]], lr=1e-4, weight_decay=decay,
-                                 **({"capturable": True} if o.graph else {}))
-    loss_of = torch.compile(model.loss) if o.compile else model.loss
+    if o.compile and hasattr(model, "sets"):
+        sys.exit(f"rival.py: {o.model} has several losses, which are not compiled as one")
+    loss_of = torch.compile(model.loss) if o.compile else getattr(model, "loss", None)
+    # each loss has an optimizer for its parameters; most models have one
+    sets = model.sets() if hasattr(model, "sets") else {"loss": list(model.parameters())}
+    losses_of = getattr(model, "losses", lambda **inputs: {"loss": lambda: loss_of(**inputs)})
+    optimizers = {name: adam(o, parameters, decay) for name, parameters in sets.items()}
     kind = "cuda" if cuda else "cpu"
     low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(o.amp)
+    autocast = functools.partial(torch.autocast, kind, dtype=low or torch.bfloat16, enabled=low is not None)
     scaler = torch.amp.GradScaler(kind) if o.amp == "fp16" else None
 
     def work():
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(kind, dtype=low or torch.bfloat16, enabled=low is not None):
-            loss = loss_of(**batch)
-        if scaler:
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        else:
-            loss.backward()
-            optimizer.step()
+        for optimizer in optimizers.values():
+            optimizer.zero_grad(set_to_none=True)
+        with autocast():
+            losses = losses_of(**batch)
+        for name, optimizer in optimizers.items():
+            for other, parameters in sets.items():  # no gradients for others' parameters
+                for p in parameters if len(sets) > 1 else ():
+                    p.requires_grad_(other == name)
+            with autocast():
+                loss = losses[name]()
+            if scaler:
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            else:
+                loss.backward()
+                optimizer.step()
         return loss
 
     if o.graph:

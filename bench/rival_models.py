@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/field"))
+from gan import Pix2Pix
 from table import TABLE
 
 WIDTHS = [64, 128, 256, 512, 512, 512]
@@ -183,7 +184,13 @@ def field(row):
     return make
 
 
-# name -> batch -> (network with a function loss, its named inputs and targets, weight decay)
+def pix2pix(batch):
+    net = Pix2Pix()
+    return net, net.batch(batch), 0
+
+
+# name -> batch -> (network with a function loss, or several with functions losses and sets, its named inputs and targets,
+# weight decay)
 MODELS = {
     "unet": supervised(lambda: UNet(6), F.l1_loss, images(4, 64, 64, 64), images(5, 64, 64, 64)),
     "vit_88x176": vit(88, 176),
@@ -195,4 +202,5 @@ MODELS = {
     "cnn_regressor": supervised(Regressor, F.mse_loss, images(1, 128, 128), images(1, 128, 128)),
     "cnn_classifier": supervised(Classifier, F.cross_entropy, images(3, 32, 32), classes(10)),
     **{name: field(row) for name, row in TABLE.items()},
+    "pix2pix": pix2pix,
 }
