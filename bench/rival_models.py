@@ -189,8 +189,8 @@ def pix2pix(batch):
     return net, net.batch(batch), 0
 
 
-# name -> batch -> (network with a function loss, or several with functions losses and sets, its named inputs and targets,
-# weight decay)
+# name -> batch -> (network with a function loss, or several networks with functions losses and sets, its named inputs
+# and targets, weight decay)
 MODELS = {
     "unet": supervised(lambda: UNet(6), F.l1_loss, images(4, 64, 64, 64), images(5, 64, 64, 64)),
     "vit_88x176": vit(88, 176),

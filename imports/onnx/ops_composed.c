@@ -90,18 +90,137 @@ bool dl_ox_local_norm(dl_ox_op *o) {
     return y && pair(o, "aten.div.Tensor", x, y, o->n->out[0]);
 }
 
+static dl_ox_value *with_mean(dl_ox_op *o, dl_ox_value *x, int n, const int64_t *dims) {
+    dl_ox_shape s = dl_ox_shape_of(x);
+    for (int i = 0; i < n; i++) s.size[dims[i]] = 1;
+    dl_ox_arg_tensor(o, "self", x), dl_ox_arg_ints(o, "dim", n, dims);
+    dl_ox_arg_int(o, "keepdim", 1);
+    return dl_ox_make(o, "aten.mean.dim", NULL, &s, x);
+}
+
+/* x without its mean, by its deviation and 1e-9 */
+bool dl_ox_mean_variance(dl_ox_op *o) {
+    dl_ox_value *x = o->n->in[0], *y, *square, *by;
+    dl_ox_shape s = dl_ox_shape_of(x);
+    int64_t axes[DL_FOREIGN_RANK] = {0, 2, 3};
+    int n = dl_ox_ints(o, o->n->n_in, "axes", DL_FOREIGN_RANK, axes);
+    if (n < -1) return false;
+    if (n == -1) n = 3;
+    for (int i = 0; i < n; i++)
+        if ((axes[i] = dl_ox_dim(axes[i], s.rank)) < 0) return false;
+    if (!(by = with_mean(o, x, n, axes)) || !(y = pair(o, "aten.sub.Tensor", x, by, NULL)) ||
+        !(square = pair(o, "aten.mul.Tensor", y, y, NULL)) || !(by = with_mean(o, square, n, axes)))
+        return false;
+    by = with_number(o, "aten.pow.Tensor_Scalar", by, 0.5, NULL);
+    if (by) by = with_number(o, "aten.add.Tensor", by, 1e-9, NULL);
+    return by && pair(o, "aten.div.Tensor", y, by, o->n->out[0]);
+}
+
+/* The node's op on other operands, whose result is a new value. */
+static dl_ox_value *inner(dl_ox_op *o, dl_ox_rule *rule, const char *detail, dl_ox_value *x) {
+    dl_ox_node n = *o->n;
+    dl_ox_op of = {.r = o->r, .n = &n, .detail = detail};
+    dl_ox_value *to = DL_NEW(o->r->arena, dl_ox_value), **out = DL_NEW(o->r->arena, dl_ox_value *),
+                **in = DL_NEWS(o->r->arena, dl_ox_value *, n.n_in + 1);
+    *to = (dl_ox_value){.name = dl_format(o->r->arena, "%s/inner", o->n->out[0]->name), .by = -1};
+    memcpy(in, n.in, (size_t)n.n_in * sizeof *in);
+    in[0] = x, *out = to;
+    n.in = in, n.out = out, n.n_out = 1;
+    return rule(&of) ? to : NULL;
+}
+
+/* The root of the sum of powers of each window. */
+bool dl_ox_lp_pool(dl_ox_op *o) {
+    const dl_ox_attr *kernel = dl_ox_attribute(o->n, "kernel_shape");
+    double p = (double)dl_ox_int(o->n, "p", 2), count = 1;
+    dl_ox_value *x = o->n->in[0], *y;
+    dl_ox_shape s = dl_ox_shape_of(x);
+    if (!kernel || p < 1 || dl_ox_int(o->n, "ceil_mode", 0)) return false;
+    for (int i = 0; i < kernel->n_ints; i++) count *= (double)kernel->ints[i];
+    dl_ox_arg_tensor(o, "self", x);
+    y = dl_ox_make(o, "aten.abs.default", NULL, &s, x);
+    if (y && p > 1) y = with_number(o, "aten.pow.Tensor_Scalar", y, p, NULL);
+    if (!y || !(y = inner(o, dl_ox_pool, o->detail, y))) return false;
+    y = with_number(o, "aten.mul.Tensor", y, count, p > 1 ? NULL : o->n->out[0]);
+    return y && (p == 1 || with_number(o, "aten.pow.Tensor_Scalar", y, 1 / p, o->n->out[0]));
+}
+
+/* The middle of axes, or zeros around them. */
+bool dl_ox_center_crop_pad(dl_ox_op *o) {
+    dl_ox_value *x = o->n->in[0];
+    dl_ox_shape s = dl_ox_shape_of(x);
+    const dl_ox_attr *axes = dl_ox_attribute(o->n, "axes");
+    int64_t size[DL_FOREIGN_RANK];
+    int n = dl_ox_ints(o, 1, NULL, DL_FOREIGN_RANK, size);
+    if (n < 0 || n != (axes ? axes->n_ints : s.rank)) return false;
+    for (int k = 0; k < n; k++) {
+        int d = dl_ox_dim(axes ? axes->ints[k] : k, s.rank);
+        if (d < 0 || size[k] < 1 || size[k] > 1 << 24) return false;
+        int64_t own = s.size[d], more = size[k] - own, pad[2 * DL_FOREIGN_RANK] = {0};
+        if (own % DL_OX_BATCH == 0) return false;
+        if (more == 0) continue;
+        s.size[d] = size[k];
+        dl_ox_arg_tensor(o, "self", x);
+        if (more < 0) {
+            dl_ox_arg_int(o, "dim", d), dl_ox_arg_int(o, "start", -more / 2);
+            dl_ox_arg_int(o, "end", -more / 2 + size[k]);
+        } else {
+            int at = 2 * (s.rank - 1 - d); /* PyTorch begins with the last dimension */
+            pad[at] = more / 2, pad[at + 1] = more - more / 2;
+            dl_ox_arg_ints(o, "pad", at + 2, pad);
+        }
+        x = dl_ox_make(o, more < 0 ? "aten.slice.Tensor" : "aten.pad.default", NULL, &s, x);
+        if (!x) return false;
+    }
+    return dl_ox_alias(o, x);
+}
+
+/* Ones on a diagonal, of the operand's sizes. */
+bool dl_ox_eye_like(dl_ox_op *o) {
+    dl_ox_shape s = dl_ox_shape_of(o->n->in[0]);
+    int64_t k = dl_ox_int(o->n, "k", 0);
+    dl_foreign_tensor t = *o->n->in[0]->t;
+    if (s.rank != 2 || s.size[0] % DL_OX_BATCH == 0 || s.size[1] % DL_OX_BATCH == 0 ||
+        dl_ox_count(&s) > 1 << 20 ||
+        (dl_ox_attribute(o->n, "dtype") &&
+         !dl_ox_set_type(&t, (uint64_t)dl_ox_int(o->n, "dtype", 1))))
+        return false;
+    double *numbers = DL_NEWS(o->r->arena, double, dl_ox_count(&s) + 1);
+    for (int64_t i = 0; i < s.size[0]; i++)
+        for (int64_t j = 0; j < s.size[1]; j++) numbers[i * s.size[1] + j] = j - i == k;
+    dl_ox_hold(o->r, o->n->out[0], &s, t.class, t.dtype, numbers);
+    return true;
+}
+
+/* 1 at the first largest number along an axis, else 0. */
+bool dl_ox_hardmax(dl_ox_op *o) {
+    dl_ox_value *x = o->n->in[0], *y;
+    dl_ox_shape s = dl_ox_shape_of(x), turned = s, places = s;
+    int d = dl_ox_dim(dl_ox_int(o->n, "axis", -1), s.rank), last = s.rank - 1;
+    if (d < 0 || s.size[d] % DL_OX_BATCH == 0) return false;
+    int64_t n = s.size[d];
+    turned.size[d] = s.size[last], turned.size[last] = n, places = turned, places.rank--;
+    dl_ox_arg_tensor(o, "self", x);
+    dl_ox_arg_int(o, "dim0", d), dl_ox_arg_int(o, "dim1", last);
+    if (!(y = dl_ox_make(o, "aten.transpose.int", NULL, &turned, x))) return false;
+    dl_ox_arg_tensor(o, "self", y), dl_ox_arg_int(o, "dim", last);
+    y = dl_ox_make_as(o, "aten.argmax.default", NULL, &places, DL_FOREIGN_INT, DLR_ST_I64);
+    if (!y) return false;
+    dl_ox_arg_tensor(o, "self", y), dl_ox_arg_int(o, "num_classes", n);
+    if (!(y = dl_ox_make(o, "aten.one_hot.default", NULL, &turned, y))) return false;
+    dl_ox_arg_tensor(o, "self", y);
+    if (!(y = dl_ox_make(o, "aten.to.dtype", NULL, &turned, x))) return false;
+    dl_ox_arg_tensor(o, "self", y);
+    dl_ox_arg_int(o, "dim0", d), dl_ox_arg_int(o, "dim1", last);
+    return dl_ox_make(o, "aten.transpose.int", o->n->out[0], &s, x);
+}
+
 bool dl_ox_log_sum(dl_ox_op *o) {
-    dl_ox_value *to = o->n->out[0], *sum;
-    dl_ox_node inner = *o->n;
-    dl_ox_op of = {.r = o->r, .n = &inner, .detail = "aten.sum.dim_IntList"};
-    dl_ox_value *list[] = {DL_NEW(o->r->arena, dl_ox_value)};
-    *list[0] = (dl_ox_value){.name = dl_format(o->r->arena, "%s/sum", to->name), .by = -1};
-    inner.out = list, inner.n_out = 1;
-    if (!dl_ox_reduce(&of)) return false;
-    sum = list[0];
+    dl_ox_value *sum = inner(o, dl_ox_reduce, "aten.sum.dim_IntList", o->n->in[0]);
+    if (!sum) return false;
     dl_ox_shape s = dl_ox_shape_of(sum);
     dl_ox_arg_tensor(o, "self", sum);
-    return dl_ox_make(o, "aten.log.default", to, &s, sum);
+    return dl_ox_make(o, "aten.log.default", o->n->out[0], &s, sum);
 }
 
 /* The largest or smallest numbers along an axis, and their places. */

@@ -124,7 +124,8 @@ bool dl_ox_convolution(dl_ox_op *o) {
 
 bool dl_ox_pool(dl_ox_op *o) {
     dl_ox_value *x = o->n->in[0];
-    bool most = o->detail[0] == 'm', counts = dl_ox_int(o->n, "count_include_pad", 0) != 0;
+    bool most = o->detail[0] == 'm',
+         counts = o->detail[0] == 'l' || dl_ox_int(o->n, "count_include_pad", 0) != 0;
     windows w = {0};
     dl_ox_shape s = dl_ox_shape_of(x);
     if (x->t->rank < 3 || x->t->rank > 5 ||

@@ -86,6 +86,7 @@ struct dl_onnx_file {
     DL_ARRAY(dl_ox_value *) outputs;
     DL_ARRAY(dl_ox_external) externals;
     DL_ARRAY(dl_ox_layer *) layers;
+    int64_t opset;                 /* of the ops that have no domain */
     int64_t baked;                 /* the batch's size in the file; 0: it is open there */
     bool has_signature;            /* the file tells parameters from buffers */
     const char *place;             /* "node 'conv1' (Conv)" */

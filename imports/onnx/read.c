@@ -236,6 +236,7 @@ bool dl_ox_read(dl_ox *r, dlr_pb_view model) {
     if (at.at != at.end || !graph.at)
         return dl_ox_bad(r, "it is no ONNX model, or it breaks off at byte %lld",
                          (long long)(at.at - model.at));
+    r->opset = opset;
     if (opset < DL_OX_OLDEST)
         return dl_ox_bad(r, "it is of opset %lld; %d and newer are read", (long long)opset,
                          DL_OX_OLDEST);
