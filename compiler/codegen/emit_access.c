@@ -125,11 +125,26 @@ static bool along_lanes(const dl_emitter *e, const dl_index *at) {
     return along;
 }
 
-/* Does it change by a constant stride, and stay in bounds? */
+/* Is an index along the lanes in bounds for all lanes of a vector or for none? */
+static bool is_inside_alike(const dl_emitter *e, const dl_index *at, int64_t size) {
+    const int lanes = e->t->lanes;
+    return dl_index_inside(e->k->space, at, size) ||
+           (!at->indirect && !at->nterms && at->offset % lanes == 0 && size % lanes == 0);
+}
+
+/* Does it change by a constant stride, with one condition of bounds for a vector? */
 static bool steps_evenly(const dl_emitter *e, const dl_index *at, int64_t size) {
     for (int k = 0; k < at->nterms; k++)
         if (!is_even(e, &at->term[k])) return false;
-    return at->div <= 1 && dl_index_inside(e->k->space, at, size);
+    return at->div <= 1 && is_inside_alike(e, at, size);
+}
+
+bool dl_emit_is_bounded_alike(const dl_emitter *e, const dl_type *t, const dl_index *at) {
+    for (int i = 0; i < t->rank; i++)
+        if (at[i].indirect ||
+            (along_lanes(e, &at[i]) && !is_inside_alike(e, &at[i], t->axis[i].size)))
+            return false;
+    return true;
 }
 
 /* The stride of a parameter between lanes; 0: all lanes read the same element. */

@@ -114,6 +114,9 @@ bool dl_emit_fills_vectors(const dl_emitter *e);
 /* Are all accesses of a loop nest vectors at affine addresses? Other loops gain from an optimising
  * compiler. */
 bool dl_emit_is_affine(dl_emitter *e, const dl_loop_nest *s);
+/* Is an access in bounds for all lanes of each vector or for none, so that one condition guards it?
+ */
+bool dl_emit_is_bounded_alike(const dl_emitter *e, const dl_type *t, const dl_index *at);
 /* Writes the values that the present loop nest reads of earlier ones, then its instructions, as
  * statements; value i is named v<i>. In scope must be: parameters arg[i]; coordinates x<axis>;
  * `n`, the lanes in use; `acc`, the accumulators of a contraction; `sums`, this item's partial

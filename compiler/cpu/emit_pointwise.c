@@ -102,8 +102,8 @@ static const dl_type *find_flat(const nest *s) {
     return first && s->sums && dl_type_stored(first) != dl_type_count(first) ? NULL : first;
 }
 
-/* Vectors need types that have them, accesses in bounds, strided layouts, and sums of floats as
- * reductions. */
+/* Vectors need types that have them, stores in bounds, loads that are in bounds with all lanes or
+ * with none, strided layouts, and sums of floats as reductions. */
 static bool is_vector(const dl_emitter *e, const nest *s) {
     if (!dl_emit_has_lanes(e, s->nest)) return false;
     for (int i = 0; i < s->nest->run.n; i++) {
@@ -113,8 +113,9 @@ static bool is_vector(const dl_emitter *e, const nest *s) {
             (in->op != DL_OP_sum || !dl_emit_is_float(in->type)))
             return false;
         if (!t || s->flat) continue;
+        const bool guarded = in->kind == DL_K_LOAD && dl_emit_is_bounded_alike(e, t, in->index);
         if (t->layout.kind == DL_PANEL) return false;
-        for (int a = 0; a < t->rank; a++) {
+        for (int a = 0; a < t->rank && !guarded; a++) {
             if (!dl_index_inside(s->k->space, &in->index[a], t->axis[a].size)) return false;
         }
     }
@@ -174,8 +175,8 @@ static nest plan_nest(dl_emitter *e) {
     choose_order(&s);
     e->flat = s.flat != NULL;
     int last = s.order.n - 1;
-    e->mode = (e->flat || last >= 0) && is_vector(e, &s) ? DL_LANES : DL_SINGLE;
     e->lane_axis = e->flat || last < 0 ? -1 : s.order.axis[last];
+    e->mode = (e->flat || last >= 0) && is_vector(e, &s) ? DL_LANES : DL_SINGLE;
     if (e->flat) {
         s.inner = dl_type_stored(s.flat);
         return s;
