@@ -203,11 +203,12 @@ static void log_device(void *job, const dlr_device_memory *m) {
     const int64_t takes = dlr_device_predicted(m) - m->before;
     dlr_log_info("device %s: %.1f of %.1f MiB free, %.1f held by other programs and the driver's "
                  "context; this run takes %.1f: %.1f of the plan, about %.1f of code and %.1f of "
-                 "graphs",
+                 "graphs%s",
                  p->device.device ? p->device.device : p->plan->target,
                  (double)(m->total - m->before) / 0x1p20, (double)m->total / 0x1p20,
                  (double)m->before / 0x1p20, (double)takes / 0x1p20, (double)m->plan / 0x1p20,
-                 (double)m->code / 0x1p20, (double)m->graphs / 0x1p20);
+                 (double)m->code / 0x1p20, (double)m->graphs / 0x1p20,
+                 p->comm ? "; NCCL's buffers are more" : "");
 }
 
 bool dl_job_load_plan(dl_run_job *p, dl_error *err) {

@@ -127,6 +127,8 @@ def main(build):
     said = re.findall(r"driver: graph launches a step 1, synchronisations a step 0, allocations a step 0 \((\d+) "
                       r"steps in a row", done.stderr)
     check(len(said) == 2 and all(int(n) >= 4 for n in said), f"what two ranks ask of the driver: {done.stderr[-600:]}")
+    check(re.search(r"held by other programs and the driver's context; this run takes .*; NCCL's buffers are more$",
+                    done.stderr, re.M), f"the device's memory: {done.stderr[-600:]}")
     done = start(2, "part", *run, "--num_iters=12", "--stop_after=5")
     check(done.returncode == 75, f"stop_after: exit {done.returncode}: {done.stderr[-400:]}")
     done = start(2, "part", *run, "--num_iters=12", "--resume", "--profile", "--check_replicas=2")
