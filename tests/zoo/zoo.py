@@ -20,7 +20,9 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import traceback
+from importlib import metadata
 
 import library_export
 import library_more
@@ -94,17 +96,34 @@ def judge(build, folder):
     return result
 
 
-def put_table(path, rows, lacking, left):
-    done = collections.Counter(r["stage"] for r in rows.values())
+def sentences(*parts):
+    """A paragraph of lines."""
+    return textwrap.fill(" ".join(parts), 118, break_on_hyphens=False, break_long_words=False)
+
+
+def machine():
+    of = dict(re.findall(r"^(.*?)\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)[::-1])
+    return f"{of.get('model name', 'another processor')}, family {of.get('cpu family')}, model {of.get('model')}"
+
+
+def put_table(path, rows, lacking, left, command):
+    """The whole page: the command, one row a model, the ops that lack, and the models that were not exported."""
+    packages = ("torch", "timm", "torchvision", "monai", "segmentation-models-pytorch", "neuraloperator", "diffusers",
+                "transformers")
     exported = {k: r for k, r in rows.items() if r["stage"] != "export"}
-    n, agree = len(exported), done["agrees"]
-    imported = sum(r["stage"] in ("run", "differs", "agrees") for r in exported.values())
+    done = collections.Counter(r["stage"] for r in exported.values())
+    n, agree, imported = len(exported), done["agrees"], done["run"] + done["differs"] + done["agrees"]
     steps = sorted(r["step"] for r in exported.values() if "step" in r)
-    not_run = f" ({left} of the list are not run)" if left else ""
-    out = [f"{n} models exported{not_run}, {imported} import and pass `dlc check` ({imported / max(n, 1):.0%}), "
-           f"{agree} agree with PyTorch in outputs, loss and all gradients ({agree / max(n, 1):.0%}).",
-           f"{sum(s <= 1 for s in steps)} of {len(steps)} train a step no slower than PyTorch; the median takes "
-           f"{steps[len(steps) // 2]:.2f} of its time." if steps else "Steps were not timed.", "",
+    times = "Steps were not timed."
+    if steps:
+        times = (f"{sum(s <= 1 for s in steps)} of {len(steps)} that were timed, with one thread each ({machine()}), "
+                 f"train a step no slower than PyTorch; the median takes {steps[len(steps) // 2]:.2f} of its time.")
+    out = ["# The zoo of public libraries", "",
+           sentences(f"Made by `{command}`, with {', '.join(f'{p} {metadata.version(p)}' for p in packages)}. A model",
+                     "agrees where outputs, loss and all gradients are within 1e-5 of PyTorch's, in float64."), "",
+           sentences(f"{n} models exported{f' ({left} of the list are not run)' if left else ''}, {imported} import",
+                     f"and pass `dlc check` ({imported / max(n, 1):.1%}), {agree} agree with PyTorch in outputs, loss",
+                     f"and all gradients ({agree / max(n, 1):.1%}).", times), "",
            "| model | result | lines | outputs | loss | gradients | step / PyTorch's |",
            "|---|---|---|---|---|---|---|"]
     for name, r in sorted(exported.items()):
@@ -113,6 +132,9 @@ def put_table(path, rows, lacking, left):
         out.append(f"| {name} | {r['stage']} | {r.get('lines', '')} | " + " | ".join(numbers) + " |")
     out += ["", "Operations that are lacking, by the number of models:", ""]
     out += [f"- {count} {op}" for op, count in lacking.most_common(40)] or ["- none"]
+    refused = {k: r["why"] for k, r in sorted(rows.items()) if r["stage"] == "export"}
+    out += ["", "Models that their library or `torch.export` refuses:", ""]
+    out += [textwrap.fill(f"- {k}: {why}", 118, subsequent_indent="  ") for k, why in refused.items()] or ["- none"]
     pathlib.Path(path).write_text("\n".join(out) + "\n")
 
 
@@ -136,7 +158,9 @@ def main():
         shown = {k: v for k, v in rows[full].items() if k in ("why", "lacks", "lines", "loss", "grad", "output")}
         print(full, rows[full]["stage"], shown, flush=True)
         if "--table" in options:
-            put_table(options["--table"], rows, lacking, len(chosen) - len(rows))
+            words = [w for w in sys.argv[3:] if w != options["--table"]]
+            command = f"tests/zoo/zoo BUILD OUT {' '.join(words)} FILE.md"
+            put_table(options["--table"], rows, lacking, len(chosen) - len(rows), command)
     return any(r["stage"] in ("differs", "run", "check") for r in rows.values())
 
 
