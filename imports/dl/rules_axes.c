@@ -201,31 +201,39 @@ static void cut_dim(dl_in_value *v, int d) {
     v->rank--;
 }
 
+/* The axis of whose equal parts dimension d counts them, or -1. A part that holds the batch has no
+ * size that a slice could say. */
+static int axis_in_parts(const dl_in_value *v, int d) {
+    for (int a = 0; v->dim[d].n == 1 && a < v->n; a++)
+        if (v->axis[a].n > 1 && v->axis[a].atom[0] == v->dim[d].atom[0])
+            return dl_has_batch(v->axis[a].n - 1, v->axis[a].atom + 1) ? -1 : a;
+    return -1;
+}
+
 static bool take(dl_in_ctx *c, dl_in_value *v, int d, int64_t index, int result) {
     dl_in_value *made = dl_copy_value(c, v);
     if (index < 0) index += dl_dim_size(c->w, v, d);
+    int a = axis_in_parts(v, d);
     /* one of the equal parts of an axis: a slice of it */
-    if (v->dim[d].n == 1)
-        for (int a = 0; a < v->n; a++)
-            if (v->axis[a].n > 1 && v->axis[a].atom[0] == v->dim[d].atom[0]) {
-                int64_t part = dl_atoms_size(c->w, v->axis[a].n - 1, v->axis[a].atom + 1);
-                dl_name_all(c, v);
-                const char *name = v->axis[a].name;
-                made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=%i:%i]", v, P_POSTFIX, name,
-                                    "from", index * part, "to", (index + 1) * part);
-                memmove(&made->axis[a].atom[0], &made->axis[a].atom[1],
-                        (size_t)(made->axis[a].n - 1) * sizeof(int));
-                made->axis[a].n--, made->param = -1;
-                cut_dim(made, d);
-                dl_set(c, result, made);
-                return true;
-            }
+    if (a >= 0) {
+        int64_t part = dl_atoms_size(c->w, v->axis[a].n - 1, v->axis[a].atom + 1);
+        dl_name_all(c, v);
+        const char *name = v->axis[a].name;
+        made->stmt = dl_say(c, STMT_PLAIN, P_POSTFIX, "%p[%s=%i:%i]", v, P_POSTFIX, name, "from",
+                            index * part, "to", (index + 1) * part);
+        memmove(&made->axis[a].atom[0], &made->axis[a].atom[1],
+                (size_t)(made->axis[a].n - 1) * sizeof(int));
+        made->axis[a].n--, made->param = -1;
+        cut_dim(made, d);
+        dl_set(c, result, made);
+        return true;
+    }
     if (!v->dim[d].n) { /* the only element of a dimension without an axis */
         cut_dim(made, d);
         dl_set(c, result, made);
         return true;
     }
-    int a = dl_axis_for(c, v, d);
+    a = dl_axis_for(c, v, d);
     if (a < 0) return false;
     *made = *v;
     made->is_view = true;
@@ -239,6 +247,37 @@ static bool take(dl_in_ctx *c, dl_in_value *v, int d, int64_t index, int result)
 }
 
 static bool cut(dl_in_ctx *c, dl_in_value *v, int d, int64_t from, int64_t to, int64_t step,
+                int result);
+
+/* Whether dimension d is several batches, one after the other. */
+static bool is_batches(const dl_in_value *v, int d) {
+    return v->dim[d].n > 1 && dl_has_batch(v->dim[d].n - 1, v->dim[d].atom + 1);
+}
+
+/* Some of the batches: their number gets a dimension of its own, so that no size is that of the
+ * example's batch. */
+static bool cut_batches(dl_in_ctx *c, dl_in_value *v, int d, int64_t from, int64_t to, int result) {
+    dl_in_value *apart = dl_copy_value(c, v);
+    int64_t size = dl_dim_size(c->w, v, d), shape[DL_FOREIGN_RANK];
+    memmove(&apart->dim[d + 1], &apart->dim[d], (size_t)(v->rank - d) * sizeof v->dim[0]);
+    apart->rank++, apart->dim[d].n = 1;
+    memmove(apart->dim[d + 1].atom, apart->dim[d + 1].atom + 1,
+            (size_t)--apart->dim[d + 1].n * sizeof(int));
+    int64_t part = dl_dim_size(c->w, apart, d + 1);
+    to = to < size ? to : size;
+    if (part < 1 || from % part != 0 || to % part != 0 || to <= from || result >= c->n->n_results)
+        return false;
+    if (to - from == part) return take(c, apart, d, from / part, result);
+    if (!cut(c, apart, d, from / part, to / part, 1, result)) return false;
+    dl_in_value *made = dl_copy_value(c, c->b->of[c->n->results[result]->id]);
+    for (int k = 0; k < v->rank; k++) shape[k] = dl_dim_size(c->w, v, k);
+    shape[d] = to - from;
+    dl_reshape(c, made, v->rank, shape);
+    dl_set(c, result, made);
+    return true;
+}
+
+static bool cut(dl_in_ctx *c, dl_in_value *v, int d, int64_t from, int64_t to, int64_t step,
                 int result) {
     int64_t size = dl_dim_size(c->w, v, d);
     dl_in_value *made = dl_copy_value(c, v);
@@ -246,11 +285,10 @@ static bool cut(dl_in_ctx *c, dl_in_value *v, int d, int64_t from, int64_t to, i
         dl_set(c, result, made);
         return true;
     }
+    if (step == 1 && from >= 0 && is_batches(v, d) && v->rank < DL_FOREIGN_RANK)
+        return cut_batches(c, v, d, from, to, result);
     /* whole parts of an axis */
-    int a = -1, inner = 0;
-    if (v->dim[d].n == 1 && step == 1)
-        for (int k = 0; k < v->n; k++)
-            if (v->axis[k].n > 1 && v->axis[k].atom[0] == v->dim[d].atom[0]) a = k, inner = 1;
+    int a = step == 1 ? axis_in_parts(v, d) : -1, inner = a >= 0;
     if (a < 0) {
         a = dl_axis_for(c, v, d);
         if (a < 0) return false;
@@ -319,6 +357,13 @@ bool dl_in_parts(dl_in_ctx *c) {
     return true;
 }
 
+/* Whether dimension d of all values, whose axes are in order, is the batch. */
+static bool all_batch(dl_in_value *const *v, int n, int d) {
+    bool all = n > 1;
+    for (int i = 0; i < n; i++) all = all && v[i]->axis[d].n == 1 && v[i]->axis[d].atom[0] == 0;
+    return all;
+}
+
 /* detail: "stack", or the dimension along which they are joined */
 bool dl_in_cat(dl_in_ctx *c) {
     const dl_foreign_arg *list = dl_foreign_find(c->n, "tensors");
@@ -362,7 +407,14 @@ bool dl_in_cat(dl_in_ctx *c) {
     int s = dl_say(c, STMT_PLAIN, P_POSTFIX, "cat(");
     for (int i = 0; i < n; i++) dl_say_more(c, "%v, ", v[i]);
     dl_say_more(c, "over=%s)", axis);
-    dl_set(c, 0, dl_like(c, s, v[leader], t));
+    dl_in_value *made = dl_like(c, s, v[leader], t);
+    if (all_batch(v, n, d)) { /* n batches, each of its size */
+        int atoms[] = {dl_new_atom(c->w, n), 0};
+        made->axis[d].n = made->dim[d].n = 2;
+        memcpy(made->axis[d].atom, atoms, sizeof atoms),
+            memcpy(made->dim[d].atom, atoms, sizeof atoms);
+    }
+    dl_set(c, 0, made);
     return true;
 }
 

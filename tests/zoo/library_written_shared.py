@@ -192,6 +192,22 @@ class Attention(Net):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).reshape(windows, 4, 4)
 
 
+@written((3, 3, 8, 8), (3, 3, 8, 8))
+class OneBatch(Net):
+    """Two inputs and their mirror images go through one encoder as one batch, which is cut up again."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers(encoder=Encoder(4), out=nn.Linear(16, 2))
+
+    def forward(self, x, z):
+        maps = self.encoder(torch.cat([x, z, x.flip(3), z.flip(3)])).mean((2, 3))
+        plain, mirrored = maps.chunk(2)
+        a, b = plain.chunk(2)
+        c, d = mirrored.view(2, len(x), -1).unbind(0)
+        return self.out(torch.cat([a * b, c - d, a.sin() + d, maps[2 * len(x):3 * len(x)]], 1))
+
+
 @written((2, 5, 4), (2, 3, 4))
 class Continued(Net):
     """Recurrent layers that are called several times, with first states of other layers and of their own."""
