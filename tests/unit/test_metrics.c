@@ -40,12 +40,13 @@ static void test_metrics(void) {
         "{\"epoch\": 1, \"iteration\": 10, \"Loss/train\": 0.1, \"Learning Rate\": 0.0001}\n";
     CHECK(strncmp(whole, first, strlen(first)) == 0, "%s", whole);
 
-    /* A crash at any byte of the file, and a resume from iteration 20: in the end the same file. */
+    /* A crash at any byte of the file, and a resume from iteration 20, or from the last one before
+     * the next point: in the end the same file. */
     size_t n = strlen(whole), two = 0;
     for (int line = 0; line < 2; two++) line += whole[two] == '\n';
     for (size_t cut = two; cut <= n; cut++) {
         CHECK(dl_write_file(path, whole, cut, &err));
-        m = dlr_metrics_open(path, 20, &repair, &err);
+        m = dlr_metrics_open(path, cut % 2 ? 20 : 29, &repair, &err);
         CHECK(m && repair.kept == 2 && repair.torn == (cut > two && whole[cut - 1] != '\n'),
               "cut %zu: %d", cut, repair.torn);
         if (!m) return;

@@ -19,6 +19,8 @@
 #include "runtime/report/figures.h"
 #include "runtime/train/feed.h"
 #include "runtime/train/run.h"
+#include "runtime/train/state_values.h"
+#include "tests/unit/plan_fixture.h"
 
 static char folder[] = "/tmp/dl_train_XXXXXX";
 static dl_arena *arena;
@@ -301,6 +303,83 @@ static void test_length(void) {
         }
 }
 
+/* A file's i64 for the model's i32: the ends of i32 are read, and the numbers next to them are
+ * refused. */
+static void test_whole_numbers(void) {
+    static const int64_t held[][3] = {
+        {INT32_MIN, 0, INT32_MAX}, {0, 0, INT32_MAX + 1LL}, {0, INT32_MIN - 1LL, 0}};
+    dl_error err = {0};
+    dl_plan *p = new_plan(64);
+    add_var(p, DL_VAR_PARAM, "k", type_of(DL_I32, (dl_layout){0}, 1, (int64_t[]){3}),
+            (dl_init){DL_INIT_CONST, 0, 0}, 0);
+    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err);
+    CHECK(e, "%s", err.message);
+    if (!e) return;
+    dlr_tensors model = dlr_tensors_of_model(arena, e);
+    for (int k = 0; k < 3; k++) {
+        const char *path = dl_format(arena, "%s/whole%d.safetensors", folder, k);
+        dlr_st_tensor t = {
+            .name = "k", .dtype = DLR_ST_I64, .rank = 1, .shape = {3}, .data = held[k]};
+        dlr_st_content content = {.tensors = &t, .n = 1};
+        int64_t got[3] = {1, 1, 1};
+        CHECK(dlr_st_write(path, &content, NULL, &err), "%s", err.message);
+        int n = 0;
+        dlr_differences others = {0};
+        bool taken = dlr_tensors_load_shared(arena, &model, path, &others, &n, &err) && n == 1;
+        dlr_state_read(e, dlr_exec_variable(e, "k"), DL_I64, got);
+        CHECK(k ? !taken && err.code == DL_INPUT && strstr(err.message, "'k' holds") &&
+                      strstr(err.message, "which is no i32")
+                : taken && memcmp(got, held[0], sizeof got) == 0,
+              "%d: %s", k, err.message);
+        err = (dl_error){0};
+    }
+    dlr_exec_close(e);
+    dl_arena_free(p->arena);
+}
+
+/* A plateau's state goes through a checkpoint; with another first rate its reduced one is the same
+ * part of that. */
+static void test_plateau_state(void) {
+    const dlr_plateau_options plateau = DLR_PLATEAU_DEFAULTS;
+    const dlr_learning_rate_options o = {.plateau = &plateau};
+    const dlr_learning_rate r = {.o = &o,
+                                 .rates = {.init = 0.25},
+                                 .plateau = {.best = 0.5, .bad = 3, .waiting = 2, .rate = 0.0625}};
+    dlr_state_list list = {0};
+    dlr_learning_rate_put_state(&r, arena, &list);
+    const dlr_checkpoint c = {.state = {.values = list.at, .n_values = list.n}};
+    for (double init = 0.25; init <= 0.5; init *= 2) {
+        dlr_learning_rate back = {.o = &o, .rates = {.init = init}};
+        dlr_learning_rate_restore(&back, &c);
+        CHECK(back.plateau.best == 0.5 && back.plateau.bad == 3 && back.plateau.waiting == 2 &&
+                  back.plateau.rate == init / 4,
+              "from %g: %g, %lld bad, %lld to wait, rate %g", init, back.plateau.best,
+              (long long)back.plateau.bad, (long long)back.plateau.waiting, back.plateau.rate);
+    }
+}
+
+/* Means leave out steps that were skipped, keep their value when they are weighed anew, and go
+ * through a checkpoint with the newest values. */
+static void test_averages(void) {
+    dlr_average terms[] = {{.name = "a", .sum = 6, .last = 1.5, .skipped = 1},
+                           {.name = "b", .sum = 2, .last = 0.25}},
+                others[2] = {{.name = "a"}, {.name = "b"}};
+    dlr_averages a = {.terms = terms, .n = 2, .batches = 4}, back = {.terms = others, .n = 2};
+    dlr_state_list list = {0};
+    CHECK(dlr_averages_mean(&a, 0) == 2 && dlr_averages_mean(&a, 1) == 0.5, "%g, %g",
+          dlr_averages_mean(&a, 0), dlr_averages_mean(&a, 1));
+    dlr_averages_weigh(&a, 8);
+    CHECK(dlr_averages_mean(&a, 0) == 2 && dlr_averages_mean(&a, 1) == 0.5 && a.batches == 8 &&
+              terms[0].sum == 16 && terms[1].sum == 4,
+          "%g of %g", terms[0].sum, a.batches);
+    dlr_averages_put_state(&a, arena, &list);
+    const dlr_checkpoint c = {.state = {.values = list.at, .n_values = list.n}};
+    dlr_averages_restore(&back, &c);
+    CHECK(back.batches == 8 && others[0].sum == 16 && others[1].sum == 4 && others[0].last == 1.5 &&
+              others[1].last == 0.25,
+          "%g of %g, %g", others[0].sum, back.batches, others[0].last);
+}
+
 int main(void) {
     dl_error err = {0};
     arena = dl_arena_new(NULL);
@@ -314,6 +393,9 @@ int main(void) {
         test_figures(e);
     }
     dlr_exec_close(e);
+    test_whole_numbers();
+    test_plateau_state();
+    test_averages();
     test_directory();
     test_directory_stopped();
     test_best();
