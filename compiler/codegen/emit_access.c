@@ -303,8 +303,7 @@ static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *a
     bool along = false, inside = dl_emit_is_float(t->dtype) && dl_type_stored(t) <= INT32_MAX;
     for (int i = 0; inside && i < t->rank; i++) {
         along |= along_lanes(e, &at[i]);
-        inside = !at[i].indirect && dl_index_inside(e->k->space, &at[i], t->axis[i].size) &&
-                 (at[i].div <= 1 || dl_index_natural(e->k->space, &at[i]));
+        inside = dl_index_inside(e->k->space, &at[i], t->axis[i].size);
     }
     return along && inside;
 }
