@@ -212,7 +212,9 @@ def write_zarr(rng, folder, data, version, packer, fill, separator):
 
 
 def write_shards(folder, data, shard, chunk, packer, place, order, dropped):
-    """By the specification of sharding_indexed, version 1.0; chunks whose number is in `dropped` are left out."""
+    """By the specification of sharding_indexed, version 1.0; chunks whose number is in `dropped` are left out. The
+    index has the other byte order than the numbers."""
+    other = "<" if order == ">" else ">"
     configure = lambda name, **keys: {"name": name, "configuration": keys}
     pack, codec = {"none": (bytes, []), "zstd": (zstd, [configure("zstd", level=3, checksum=False)]),
                    "gzip": (lambda b: gzip.compress(b, 1), [configure("gzip", level=1)])}[packer]
@@ -221,7 +223,8 @@ def write_shards(folder, data, shard, chunk, packer, place, order, dropped):
             "chunk_key_encoding": configure("default", separator="/"),
             "codecs": [configure("sharding_indexed", chunk_shape=list(chunk), index_location=place,
                                  codecs=[configure("bytes", endian="big" if order == ">" else "little"), *codec],
-                                 index_codecs=[configure("bytes", endian="little"), {"name": "crc32c"}])]}
+                                 index_codecs=[configure("bytes", endian="big" if other == ">" else "little"),
+                                               {"name": "crc32c"}])]}
     folder.mkdir()
     (folder / "zarr.json").write_text(json.dumps(meta))
     number = 0
@@ -234,11 +237,11 @@ def write_shards(folder, data, shard, chunk, packer, place, order, dropped):
             where = tuple(slice(i * c, (i + 1) * c) for i, c in zip(inner, chunk))
             number += 1
             if number in dropped:
-                index += struct.pack("<QQ", 2**64 - 1, 2**64 - 1)
+                index += struct.pack(other + "QQ", 2**64 - 1, 2**64 - 1)
                 data[tuple(slice(a * s, None) for a, s in zip(at, shard))][where] = 7
                 continue
             packed = pack(full[where].astype(full.dtype.newbyteorder(order)).tobytes())
-            index += struct.pack("<QQ", len(body) + (head if place == "start" else 0), len(packed))
+            index += struct.pack(other + "QQ", len(body) + (head if place == "start" else 0), len(packed))
             body += packed
         index += struct.pack("<I", crc32c(index))
         path = folder.joinpath("c", *map(str, at))

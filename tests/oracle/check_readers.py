@@ -4,6 +4,7 @@ and CSV; and Zarr in shards by its specification.
 check_readers.py ARRAY_BLOCKS [NAME...]   (the program built from array_blocks.c; the tests to run); exit status 77:
 numpy or h5py is missing. A reader that is not installed skips its tests by name. DLC_TEST_DRAW=D draws others."""
 import importlib
+import json
 import os
 import pathlib
 import re
@@ -18,7 +19,7 @@ from strict import check, finish
 try:
     import h5py
     import numpy as np
-    from arrays import Reader, numbers, write_shards, zstd
+    from arrays import Reader, crc32c, numbers, write_shards, zstd
 except ImportError:
     print("SKIP: needs numpy and h5py")
     sys.exit(77)
@@ -139,6 +140,14 @@ def test_zarr_shards(rng):
     path.write_bytes(raw[:-5] + bytes([raw[-5] ^ 1]) + raw[-4:])
     answer = READER.ask(TMP / "shards0.zarr", [("", "f64", [0] * 3, [1] * 3, [1] * 3)])[0]
     check(isinstance(answer, str) and "the checksum of the index of" in answer, answer)
+    meta = json.loads((TMP / "shards0.zarr/zarr.json").read_text())
+    shard, chunk = (np.array(of["configuration"]["chunk_shape"]) for of in (meta["chunk_grid"], meta["codecs"][0]))
+    index = 16 * int(np.prod(shard // chunk))
+    for beyond in ((len(raw), 1), (len(raw) - 1, 2), (0, len(raw) + 1), (2**63, 2**63)):  # with the checksum that fits
+        damaged = struct.pack(">QQ", *beyond) + raw[len(raw) - index - 4 + 16:-4]
+        path.write_bytes(raw[:len(raw) - index - 4] + damaged + struct.pack("<I", crc32c(damaged)))
+        answer = READER.ask(TMP / "shards0.zarr", [("", "f64", [0] * 3, [1] * 3, [1] * 3)])[0]
+        check(isinstance(answer, str) and "lies beyond its end" in answer, f"{beyond}: {answer}")
     path.write_bytes(raw[:3])
     answer = READER.ask(TMP / "shards0.zarr", [("", "f64", [0] * 3, [1] * 3, [1] * 3)])[0]
     check(isinstance(answer, str) and "is shorter than its index" in answer, answer)
