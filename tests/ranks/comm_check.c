@@ -411,10 +411,26 @@ static void check_hashes(void) {
     EXPECT(dlr_collective_hash(&sum, 2) != dlr_collective_hash(&sum, 3));
 }
 
+/* The largest of several numbers is NaN where one of them is, whoever gives it. */
+static void check_largest_nan(void) {
+    static const dl_dtype types[] = {DL_F32, DL_F64, DL_F16, DL_BF16};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int m = 0; m < 3; m++) {
+            double v[3][2] = {{1, 2}, {5, 4}, {3, -6}}, got[2], stored[3][2], most[2];
+            const void *from[3] = {stored[0], stored[1], stored[2]};
+            v[m][1] = NAN;
+            for (int k = 0; k < 3; k++) dlr_convert(types[t], stored[k], DL_F64, v[k], 2);
+            dlr_sum(types[t], true, 2, 3, from, most);
+            dlr_convert(DL_F64, got, types[t], most, 2);
+            EXPECT(got[0] == 5 && isnan(got[1]), "%s, NaN of member %d: %g, %g",
+                   dl_dtype_name(types[t]), m, got[0], got[1]);
+        }
+}
+
 int main(int argc, char **argv) {
     int n = argc > 2 ? atoi(argv[2]) : 1;
     if (argc > 1 && !strcmp(argv[1], "local"))
-        run_local(n, true);
+        run_local(n, true), check_largest_nan();
     else if (argc > 1 && !strcmp(argv[1], "turns"))
         run_local(n, false), check_refusals(), check_hashes();
     else {
