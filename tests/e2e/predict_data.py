@@ -82,7 +82,8 @@ def test_own_data():
 
 
 def test_own_inputs():
-    """Each input by its own statistics, whichever leads; of an array without places, those of each channel."""
+    """Each input by its own statistics, whichever leads; of an array without places, those of each channel; missing
+    numbers by the run's."""
     with open(place / "two.dl", "w") as f:
         f.write("model Two():\n    input b: f32[N, K=2]\n    input a: f32[N, C=1, L=16]\n"
                 "    input c: f32[N, C=2, K=3]\n    target t: f32[N, C=1, L]\n"
@@ -97,7 +98,7 @@ def test_own_inputs():
     entry = lambda name, rest="": f"{{file: {data}, array: {name}{rest}}}"
     with open(place / "two.yaml", "w") as f:
         f.write("base:\n  local_batch_size: 2\n  num_epochs: 1\n  lr_schedule: none\n  data:\n    inputs:\n"
-                f"      a: {entry('a', ', normalize: standardize')}\n"
+                f"      a: {entry('a', ', normalize: standardize, nan: 1.75')}\n"
                 f"      b: {entry('b', ', mean: 2.5, std: 4').replace('array: b', 'array: b, axes: [N, K]')}\n"
                 f"      c: {entry('c', ', normalize: standardize, axes: [N, C, K]')}\n"
                 f"    targets: {{t: {entry('a')}}}\n    split: {{valid: 0.2}}\n")
@@ -107,11 +108,19 @@ def test_own_inputs():
     net = nn.ModuleDict({"a": nn.Conv1d(1, 1, 3, padding=1)})
     net.load_state_dict(load_tensors(run / "checkpoints/last/model.safetensors"))
     got, _ = result("two_out", run, f"b={data}:b", f"a={data}:a", f"c={data}:c", "--checkpoint=last")
+    mean, std = a[:16].mean(), a[:16].std()
     c = (c - c[:16].mean((0, 2), keepdims=True)) / c[:16].std((0, 2), keepdims=True)
     with torch.no_grad():
         numbers = torch.from_numpy((b - 2.5) / 4).float().sum(1) + torch.from_numpy(c).float().sum((1, 2))
-        want = torch.tanh(net["a"](torch.from_numpy((a - a[:16].mean()) / a[:16].std())) + 0.1 * numbers[:, None, None])
+        want = torch.tanh(net["a"](torch.from_numpy((a - mean) / std)) + 0.1 * numbers[:, None, None])
     near("three inputs, each less its own mean", got["y"], want)
+    a[3, 0, 5] = a[7, 0, 15] = np.nan
+    gaps = write("gaps.h5", a=a)
+    got, _ = result("gaps_out", run, f"b={data}:b", f"a={gaps}:a", f"c={data}:c", "--checkpoint=last")
+    a = torch.from_numpy((a - mean) / std).nan_to_num(1.75)
+    with torch.no_grad():
+        want = torch.tanh(net["a"](a) + 0.1 * numbers[:, None, None])
+    near("a missing number is the one that the run had for it", got["y"], want)
 
 
 def targets_run(name, text, targets, data):
